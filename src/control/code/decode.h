@@ -1,0 +1,48 @@
+/*
+ * decode.h - what an instruction is. Zydis does the decoding.
+ *
+ * Pure. Fails (returns false) on bytes that aren't an instruction or are cut short.
+ */
+#ifndef DYNTRACE_CODE_DECODE_H
+#define DYNTRACE_CODE_DECODE_H
+
+#include <Zydis/Zydis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../shared/taddr.h"
+
+enum insn_flow {
+	FLOW_NEXT, /* goes on behind itself */
+	FLOW_JUMP, /* direct jmp; target known */
+	FLOW_BRANCH, /* jcc, jrcxz, loop: target known, or goes on */
+	FLOW_CALL, /* direct call; target known */
+	FLOW_JUMP_INDIRECT,
+	FLOW_CALL_INDIRECT,
+	FLOW_RETURN,
+	FLOW_STOP, /* hlt, ud2, int3: nothing behind it runs because of it */
+};
+
+struct insn {
+	taddr pc;
+	uint8_t length;
+	enum insn_flow flow;
+	bool has_target;
+	taddr target; /* of a direct jump, branch or call */
+	bool rip_relative; /* has a [rip + x] operand */
+	taddr rip_target; /* ...that leads there */
+	uint8_t bytes[16];
+	ZydisDecodedInstruction zydis;
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+bool decode(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn);
+
+/* Cheap: length, flow and targets only (no operands filled in), for scanning whole modules. */
+bool decode_quick(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn);
+
+/* "mov rbp, rsp" into text; for messages and --explain. */
+void decode_format(const struct insn *insn, char *text, size_t room);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * emit.h - x86-64 machine code, an instruction a call.
+ *
+ * Bytes are written to a buffer here; `pc` is the address where they will run there. Overflow and
+ * out-of-range operands are sticky: check emit_failed() once at the end. Labels are resolved when they are
+ * bound or when the jump is emitted, whichever is later; all jumps to labels are rel32 unless
+ * the _short form is used.
+ */
+#ifndef DYNTRACE_CODE_EMIT_H
+#define DYNTRACE_CODE_EMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../shared/taddr.h"
+
+enum reg { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15, REG_NONE = -1 };
+enum segment { SEG_NONE, SEG_FS, SEG_GS };
+enum cond { CC_O, CC_NO, CC_B, CC_AE, CC_E, CC_NE, CC_BE, CC_A, CC_S, CC_NS, CC_P, CC_NP, CC_L, CC_GE, CC_LE, CC_G };
+
+/* [segment: base + index * scale + disp], or [rip + distance to `absolute`] when rip_relative. */
+struct mem {
+	enum reg base, index;
+	uint8_t scale; /* 1, 2, 4, 8 */
+	int32_t disp;
+	enum segment segment;
+	bool rip_relative;
+	taddr absolute;
+};
+
+struct mem mem_at(enum reg base, int32_t disp);
+struct mem mem_index(enum reg base, enum reg index, uint8_t scale, int32_t disp);
+struct mem mem_fs(enum reg base, int32_t disp);
+struct mem mem_rip(taddr absolute);
+
+#define EMIT_FIXUPS_MAX 16
+
+struct label {
+	bool bound;
+	size_t at; /* offset in the buffer, when bound */
+	size_t fixups[EMIT_FIXUPS_MAX]; /* offsets of rel32 (or rel8) fields */
+	bool fixup_short[EMIT_FIXUPS_MAX];
+	size_t fixup_count;
+};
+
+struct emitter {
+	uint8_t *bytes;
+	size_t size;
+	size_t room;
+	taddr pc; /* where bytes[0] will run */
+	bool failed;
+};
+
+void emit_init(struct emitter *e, uint8_t *bytes, size_t room, taddr pc);
+bool emit_failed(const struct emitter *e);
+taddr emit_pc(const struct emitter *e); /* of the next instruction */
+void emit_bind(struct emitter *e, struct label *label);
+void emit_bytes(struct emitter *e, const void *bytes, size_t n);
+void emit_align(struct emitter *e, size_t to); /* with int3 */
+void emit_u64(struct emitter *e, uint64_t value);
+
+/* 64-bit unless the name ends in 32 or 8. Loads to a 32-bit register clear its upper half. */
+void emit_push(struct emitter *e, enum reg reg);
+void emit_pop(struct emitter *e, enum reg reg);
+void emit_push_mem(struct emitter *e, struct mem from);
+void emit_mov(struct emitter *e, enum reg to, enum reg from);
+void emit_mov32(struct emitter *e, enum reg to, enum reg from);
+void emit_mov_imm(struct emitter *e, enum reg to, uint64_t value); /* shortest form */
+void emit_load(struct emitter *e, enum reg to, struct mem from);
+void emit_load32(struct emitter *e, enum reg to, struct mem from);
+void emit_store(struct emitter *e, struct mem to, enum reg from);
+void emit_store32(struct emitter *e, struct mem to, enum reg from);
+void emit_store_imm32(struct emitter *e, struct mem to, int32_t value); /* 32-bit store */
+void emit_lea(struct emitter *e, enum reg to, struct mem of);
+void emit_add(struct emitter *e, enum reg to, enum reg from);
+void emit_add_mem(struct emitter *e, enum reg to, struct mem from);
+void emit_add_imm(struct emitter *e, enum reg to, int32_t value);
+void emit_sub_mem(struct emitter *e, enum reg to, struct mem from);
+void emit_or(struct emitter *e, enum reg to, enum reg from);
+void emit_or_imm(struct emitter *e, enum reg to, int32_t value);
+void emit_and_imm32(struct emitter *e, enum reg to, int32_t value);
+void emit_xor_imm(struct emitter *e, enum reg to, int32_t value);
+void emit_not(struct emitter *e, enum reg reg);
+void emit_shl_imm(struct emitter *e, enum reg reg, uint8_t count);
+void emit_shr_imm(struct emitter *e, enum reg reg, uint8_t count);
+void emit_imul_imm(struct emitter *e, enum reg to, enum reg from, int32_t value);
+void emit_inc_mem32(struct emitter *e, struct mem what);
+void emit_inc_mem(struct emitter *e, struct mem what);
+void emit_cmp_mem(struct emitter *e, enum reg reg, struct mem with); /* cmp reg, [mem] */
+void emit_cmp_mem32(struct emitter *e, enum reg reg, struct mem with);
+void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value); /* cmp byte [mem], imm8 */
+void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with); /* no lock prefix */
+void emit_rdtsc(struct emitter *e);
+void emit_rdfsbase(struct emitter *e, enum reg to);
+void emit_lahf(struct emitter *e);
+void emit_sahf(struct emitter *e);
+void emit_setcc8(struct emitter *e, enum cond cc, enum reg to); /* low byte of rax..rbx only */
+void emit_add_al_imm8(struct emitter *e, int8_t value);
+void emit_call_mem(struct emitter *e, struct mem to);
+void emit_jmp_mem(struct emitter *e, struct mem to);
+void emit_jmp_to(struct emitter *e, taddr to); /* jmp rel32; fails when out of reach */
+void emit_call_to(struct emitter *e, taddr to);
+void emit_jcc_to(struct emitter *e, enum cond cc, taddr to);
+void emit_jmp(struct emitter *e, struct label *to);
+void emit_jmp_short(struct emitter *e, struct label *to);
+void emit_jcc(struct emitter *e, enum cond cc, struct label *to);
+void emit_jcc_short(struct emitter *e, enum cond cc, struct label *to);
+void emit_jrcxz(struct emitter *e, struct label *to); /* rel8 */
+void emit_ret(struct emitter *e);
+void emit_int3(struct emitter *e);
+
+#endif

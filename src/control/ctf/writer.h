@@ -1,0 +1,52 @@
+/*
+ * writer.h - a CTF 1.8 trace in a directory.
+ *
+ * metadata is written first, and replaced by rename when it changes; packets are appended whole, so that the
+ * trace is readable at every moment. Stream files are lanes (H22): a stream that begins after another
+ * one's last packet goes on in its file.
+ */
+#ifndef DYNTRACE_CTF_WRITER_H
+#define DYNTRACE_CTF_WRITER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../base/error.h"
+#include "../record/event.h"
+#include "clock.h"
+
+struct trace_info {
+	char hostname[65];
+	char process[64];
+	int64_t pid;
+	const char *command_line; /* borrowed until the writer is destroyed */
+	const char *executable;
+};
+
+struct packet {
+	uint64_t begin, end; /* clock, full 64 bits */
+	uint64_t lost; /* of this stream so far, cumulative */
+	uint32_t tid, pid; /* as seen by the controller */
+	uint32_t inner_tid, inner_pid; /* in the target's pid namespace */
+	const void *events;
+	size_t size;
+};
+
+struct trace_writer;
+
+/* Makes the directory (it must not exist; its parent must), with metadata in it. */
+struct error *writer_create(const char *directory, const struct trace_info *info, struct event_types *types,
+			    const struct clock_estimate *clock, struct trace_writer **ret_writer);
+
+/* Writes the metadata anew: types were added, or the clock is known better. */
+struct error *writer_update(struct trace_writer *writer, const struct clock_estimate *clock);
+
+/* Appends a packet to the lane of `stream` (any number the caller likes; streams end with writer_end_stream). */
+struct error *writer_packet(struct trace_writer *writer, uint64_t stream, const struct packet *packet);
+void writer_end_stream(struct trace_writer *writer, uint64_t stream);
+
+uint64_t writer_bytes(const struct trace_writer *writer);
+/* Closes the files; flushes nothing to disk by force. */
+struct error *writer_close(struct trace_writer *writer);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * inject.h - put the agent into a process, give it code memory, take all of it out again.
+ *
+ * Owns, per target: the code and pool memfds (held and mapped here, no descriptor stays in the
+ * target), where they and the private state are mapped there. See src/shared/layout.h.
+ */
+#ifndef DYNTRACE_INJECT_INJECT_H
+#define DYNTRACE_INJECT_INJECT_H
+
+#include "../../shared/layout.h"
+#include "stop.h"
+
+struct inject_options {
+	uint64_t pool_size; /* rounded to what the layout needs; DT_POOL_MIN..DT_POOL_MAX */
+	uint32_t flags; /* DT_FOLLOW_FORK, DT_NO_SYSCALLS */
+	const char *agent_path; /* libdyntrace-agent.so */
+};
+
+struct agent {
+	struct proc *proc; /* borrowed */
+	int code_fd; /* the controller's descriptors of the memfds */
+	int pool_fd;
+	uint64_t code_device, code_inode; /* as /proc/PID/maps shows them */
+	uint64_t pool_device, pool_inode;
+	struct dt_control *control; /* the code memfd, DT_CODE_SIZE, mapped rw here */
+	struct dt_pool *pool; /* the pool memfd, mapped rw here */
+	uint64_t pool_size;
+	taddr control_at; /* where the target has them */
+	taddr agent_at;
+	taddr pool_at;
+	taddr state_at;
+	taddr slow_at; /* dt_slow */
+	uint64_t window_next; /* first byte of the code memfd not given to a window yet */
+};
+
+/* Maps everything, using one held thread (stop_one or stop_adopt); nothing else is touched. On failure
+ * nothing stays behind. Fills in dt_control and dt_pool; touches the pool's pages first from here. */
+struct error *inject_agent(struct stop *stop, struct proc *proc, const struct inject_options *options,
+			   struct agent **ret_agent);
+
+/* Maps `pages` more pages of the code memfd, r-x, at exactly `at` in the target (MAP_FIXED_NOREPLACE), and notes
+ * the window in dt_control. *ret_offset: where that is in the code memfd. */
+struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
+			    uint32_t *ret_offset);
+
+/* Unmaps all that inject_* mapped in the process that `stop` holds, which is the target or a forked child of
+ * it. All sites must have been restored there before, and no thread may be in a trampoline. */
+struct error *inject_remove(struct stop *stop, struct agent *agent);
+
+/* Other processes that map this agent's code memfd (forked children), by device and inode in
+ * /proc/N/maps (H12). */
+struct error *inject_find_children(const struct agent *agent, struct tids *ret_pids);
+
+/* Closes what the controller holds. The target is not touched. */
+void agent_free(struct agent *agent);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * launch.h - start a command and hold it at its first instruction.
+ *
+ * The command inherits our standard streams, environment, terminal and signal state: for it nothing
+ * differs from being started by a shell.
+ */
+#ifndef DYNTRACE_INJECT_LAUNCH_H
+#define DYNTRACE_INJECT_LAUNCH_H
+
+#include "stop.h"
+
+struct launch;
+
+/*
+ * Looks argv[0] up in PATH as execvp does and starts it. When it returns, the (final, for #! scripts the
+ * interpreter's) image is loaded and its first instruction not executed yet; the thread is in a
+ * ptrace stop, for stop_adopt. Fails with ERROR_NOT_FOUND (127) or ERROR_NOT_PERMITTED (126), and says
+ * which name.
+ */
+struct error *launch_start(char *const argv[], struct launch **ret_launch);
+struct proc *launch_proc(struct launch *launch); /* borrowed */
+
+/* Runs the stopped command on until ld.so has mapped and relocated all libraries it was linked
+ * with, before any constructor runs. *ret_loaded false: it is static or its loader is unknown; it
+ * hasn't moved then. */
+struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded);
+
+/* Lets it run, untraced by ptrace from here on. */
+struct error *launch_go(struct launch *launch);
+
+/* Reaps it if it has ended: *ret_ended. *ret_status as waitpid gives it. Never blocks. */
+struct error *launch_poll(struct launch *launch, bool *ret_ended, int *ret_status);
+
+/* Ends what it may hold: a command that was never let go is killed. */
+void launch_free(struct launch *launch);
+
+#endif

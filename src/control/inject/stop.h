@@ -1,0 +1,54 @@
+/*
+ * stop.h - hold the threads of a process still, and let them go as if nothing had happened.
+ *
+ * ptrace is tied to the calling thread: one thread of the controller does all of this.
+ * Between stop_* and stop_release the caller does as little as it can. While anything is held the
+ * caller runs at SCHED_FIFO priority where it may, and goes back to what it had on release, whatever
+ * happens in between. Release is invisible: interrupted system calls go on (those that signal(7) says
+ * return EINTR after a stop are rewound by hand unless a signal is pending), a process that was
+ * stopped by SIGSTOP stays stopped, signals that came meanwhile are delivered.
+ *
+ * If the controller is killed at any moment, every thread goes on where it was (H14): remote calls run
+ * on a frame that ends in rt_sigreturn to the saved context.
+ */
+#ifndef DYNTRACE_INJECT_STOP_H
+#define DYNTRACE_INJECT_STOP_H
+
+#include <sys/user.h>
+
+#include "../proc/proc.h"
+
+struct stop;
+
+/*
+ * Holds every thread, including those that appear while it works and processes that share the memory
+ * without being threads (H13). A thread in uninterruptible sleep is waited for at most timeout_ms;
+ * then everything is let go again, and the error names the thread and what it waits in (wchan).
+ */
+struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
+
+/* Holds one thread only, one that is fit for remote calls: not in a restartable sequence (H11),
+ * preferably asleep in a system call. */
+struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
+
+/* Takes over a thread that the caller already holds in a ptrace stop (a command just started). */
+struct error *stop_adopt(struct proc *proc, pid_t tid, struct stop **ret_stop);
+
+/* Lets all go and frees. Safe on NULL. Microseconds held are in *ret_us if not NULL. */
+void stop_release(struct stop *stop, uint64_t *ret_us);
+/* The same for an adopted thread that is to remain in its ptrace stop. */
+void stop_disown(struct stop *stop);
+
+size_t stop_thread_count(const struct stop *stop);
+pid_t stop_thread_tid(const struct stop *stop, size_t index);
+taddr stop_thread_rip(const struct stop *stop, size_t index);
+taddr stop_thread_rsp(const struct stop *stop, size_t index);
+/* Where the thread continues. Written to the thread at once; a thread inside a restartable
+ * sequence goes to its abort address instead. */
+struct error *stop_thread_set_rip(struct stop *stop, size_t index, taddr rip);
+
+/* Runs one system call in the target, on a held thread. *ret_result is what the kernel returned
+ * (-errno on failure: that is no error here). */
+struct error *stop_syscall(struct stop *stop, long number, const uint64_t args[6], int64_t *ret_result);
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * patch.h - the only writer of live code.
+ *
+ * Takes sites that were planned before (bytes read, trampolines written and mapped) and exchanges them all
+ * in one stop of the target. How a batch is applied is this interface's own affair.
+ *
+ * (P1) Bytes are written only while every thread that can execute them is held.
+ * (P2) A site is written only if the target still holds exactly the bytes it was planned from.
+ * (P3) No thread's RIP lies strictly inside a site after it was written: it was moved to the same
+ *      instruction in the trampoline's copy, before the bytes were written (H14).
+ * (P4) No word on a thread's stack or alternate stack leads strictly inside a site when it is written (H9):
+ *      the site is put off, and tried again.
+ * (P5) Original bytes come back before trampolines are freed; trampolines are freed only when no thread's RIP
+ *      and no stack word lies in them.
+ */
+#ifndef DYNTRACE_PATCH_PATCH_H
+#define DYNTRACE_PATCH_PATCH_H
+
+#include "../../shared/layout.h"
+#include "../proc/proc.h"
+
+#define PATCH_MOVES_MAX 16
+
+/*
+ * An instruction boundary of the site and its place in the trampoline's copy: the first instruction (offset 0),
+ * those inside, and the end (offset = length, copy = the jump back). Placing moves threads from inside the
+ * site to the copy; removing moves threads that are in the copy (blocked in a moved system call, say) back.
+ */
+struct patch_move {
+	uint8_t offset; /* from the site's address */
+	taddr copy;
+};
+
+enum patch_state {
+	PATCH_PLANNED,
+	PATCH_PLACED,
+	PATCH_FAILED, /* `error` says why */
+	PATCH_REMOVED,
+};
+
+struct patch_site {
+	taddr address;
+	uint8_t length; /* bytes exchanged, and interior: everything moved, can be more than 5 */
+	uint8_t original[DT_SITE_BYTES];
+	uint8_t patched[DT_SITE_BYTES];
+	struct patch_move moves[PATCH_MOVES_MAX];
+	size_t move_count;
+	taddr tramp_start, tramp_end; /* what belongs to this site alone */
+	enum patch_state state;
+	struct error *error; /* owned */
+};
+
+struct patch_stats {
+	uint64_t stopped_us; /* the longest stop */
+	size_t placed, failed;
+};
+
+/* Places every PATCH_PLANNED site. A site that can't be placed is PATCH_FAILED with its error, the others
+ * are placed all the same. The returned error is for the batch as a whole (the target is gone...). */
+struct error *patch_place(struct proc *proc, struct patch_site **sites, size_t count,
+			  struct patch_stats *ret_stats);
+
+/* Takes every PATCH_PLACED site back; all are PATCH_REMOVED then. Where the target's bytes are no longer
+ * ours, they are left alone, and the site's error says so. Waits (bounded, timeout_ms) until no thread is in
+ * any of the trampolines; *ret_idle tells whether that was reached. Pages that equal the file
+ * again are dropped with MADV_DONTNEED, so that the target's memory is as before. */
+struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count, unsigned timeout_ms,
+			   bool *ret_idle, struct patch_stats *ret_stats);
+
+#endif

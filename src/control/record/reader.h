@@ -1,0 +1,62 @@
+/*
+ * reader.h - empties the chunk pool into a trace.
+ *
+ * Everything in the pool is hostile input: bounds are checked, words are copied before they are judged, a
+ * target that scribbles over it can spoil its own events and nothing else.
+ *
+ * One thread uses a reader. reader_drain never blocks on the target.
+ */
+#ifndef DYNTRACE_RECORD_READER_H
+#define DYNTRACE_RECORD_READER_H
+
+#include <stdbool.h>
+
+#include "../../shared/layout.h"
+#include "../base/error.h"
+#include "event.h"
+
+struct trace_writer; /* ctf/writer.h */
+
+struct reader;
+
+struct reader_totals {
+	uint64_t events; /* written to the trace */
+	uint64_t lost; /* counted by the target as lost for want of room */
+	uint64_t holes; /* reserved but never completed, or behind a hole */
+	uint64_t bytes;
+	uint64_t packets;
+};
+
+/* Is that thread of the target (or of a forked child) still there? In the target's own pid namespace. */
+typedef bool (*reader_alive_fn)(void *context, uint32_t pid, uint32_t tid);
+
+struct reader_options {
+	struct dt_pool *pool; /* mapped read+write */
+	uint64_t pool_size; /* of the mapping: nothing beyond is touched, whatever the pool says */
+	uint32_t small_count, big_count; /* what the controller itself laid out */
+	struct event_types *types; /* borrowed; hits and lost are counted here */
+	struct trace_writer *writer; /* borrowed */
+	reader_alive_fn alive;
+	void *alive_context;
+};
+
+struct error *reader_create(const struct reader_options *options, struct reader **ret_reader);
+void reader_destroy(struct reader *reader);
+
+/* Sleeps until a chunk is published, timeout_ms have passed or a signal came. */
+void reader_wait(struct reader *reader, unsigned timeout_ms);
+
+/* Writes all published chunks and frees them. *ret_chunks: how many. */
+struct error *reader_drain(struct reader *reader, size_t *ret_chunks);
+
+/* Writes what is complete so far in chunks that are still owned; they stay owned. */
+struct error *reader_flush(struct reader *reader);
+
+/* Takes the chunks of threads that are dead. */
+struct error *reader_reap(struct reader *reader);
+
+/* The end: the probes are gone or the target is. Takes everything; what is not complete is counted as holes.
+ * Losses that no packet could carry yet get packets of their own. */
+struct error *reader_finish(struct reader *reader, struct reader_totals *ret_totals);
+
+#endif

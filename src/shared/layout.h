@@ -1,0 +1,276 @@
+/*
+ * layout.h - the memory that the controller and the target share.
+ *
+ * Freestanding; included by the agent, the controller and (for the offsets) by
+ * the generator of trampolines. Change anything here and DT_LAYOUT_VERSION goes
+ * up: a controller that finds another version in a target doesn't touch it.
+ *
+ * Four mappings in the target:
+ *
+ *   code     memfd, sealed against growing, shrinking and future writable
+ *            mappings (F_SEAL_FUTURE_WRITE). The controller alone can write it.
+ *              [0, DT_CONTROL_SIZE)  struct dt_control   mapped r--
+ *              the agent's image                         mapped r-x / r--
+ *              trampolines, in windows near the modules  mapped r-x
+ *   pool     memfd, sealed against growing and shrinking, mapped rw- by both and
+ *            by forked children: struct dt_pool, thread records, chunk words,
+ *            chunk descriptors, then the chunks. The controller treats all of it
+ *            as hostile input.
+ *   state    private anonymous memory, MADV_WIPEONFORK: struct dt_state, the table
+ *            of thread slots, the stacks of the slow paths. A forked child finds it
+ *            zeroed, and so starts with no slot and no chunk.
+ *
+ * The buffer's protocol (cited as B1.. in asserts and comments):
+ *
+ * (B1) A chunk has one owner at a time. It changes hands only by compare-and-swap of
+ *      its chunk word: FREE -> OWNED by a thread, OWNED -> PUBLISHED by its owner (or by
+ *      the thread that inherits the slot), OWNED -> TAKEN by the controller once the owner is
+ *      dead, PUBLISHED or TAKEN -> FREE by the controller. Every step FREE -> OWNED raises
+ *      the generation.
+ * (B2) Space is reserved by an unlocked cmpxchg of slot.reserve, which nobody but the slot's own
+ *      thread writes. The word holds the chunk's generation, so a nested signal handler
+ *      that switched chunks makes the interrupted cmpxchg fail.
+ * (B3) slot.reserve is loaded before the clock is read: an event that lies behind another one
+ *      in the chunk has a clock value that is not smaller.
+ * (B4) Chunks are zero beyond what was reserved. A header that isn't zero and has no
+ *      DT_EVENT_PENDING bit says that its event is complete: it is the last store.
+ *      The first store of an event with a payload is its header with DT_EVENT_PENDING, so that its
+ *      size is known even when it is never completed.
+ * (B5) begin <= clock of each event <= end, for the descriptor of a published chunk, and
+ *      end <= begin of the same thread's next chunk.
+ * (B6) Two neighbouring events of a chunk, and begin and the first event, are less than 2^39 cycles
+ *      apart: 40 bits of clock in the header are enough.
+ * (B7) Each hit adds exactly one to one of: events in a chunk, dt_thread.lost, dt_pool.lost_homeless.
+ */
+#ifndef DYNTRACE_SHARED_LAYOUT_H
+#define DYNTRACE_SHARED_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
+#define DT_LAYOUT_VERSION 1
+
+/* ---- code memfd --------------------------------------------------------------------------- */
+
+#define DT_CODE_SIZE (256ULL << 20) /* sparse: only what is written takes memory */
+#define DT_CONTROL_SIZE (4ULL << 20) /* sparse as well */
+#define DT_AGENT_OFFSET DT_CONTROL_SIZE
+#define DT_AGENT_SIZE (1ULL << 20)
+#define DT_WINDOWS_OFFSET (DT_AGENT_OFFSET + DT_AGENT_SIZE)
+
+#define DT_WINDOWS_MAX 256
+#define DT_SITES_MAX 32768
+#define DT_SITE_BYTES 32
+
+/* dt_control.flags */
+#define DT_FOLLOW_FORK 1u
+#define DT_NO_SYSCALLS 2u /* the target filters system calls: the agent makes none */
+
+/* A part of the code memfd that is mapped near a module. */
+struct dt_window {
+	uint64_t address; /* in the target; 0: unused */
+	uint32_t offset; /* in the memfd, in pages */
+	uint32_t pages;
+};
+
+/* A patched place: what the next controller needs to put it back. */
+struct dt_site {
+	uint64_t address;
+	uint32_t tramp_offset; /* in the memfd, bytes */
+	uint8_t length; /* 0: unused */
+	uint8_t original[DT_SITE_BYTES];
+	uint8_t patched[DT_SITE_BYTES];
+	uint8_t pad[19];
+};
+
+struct dt_control {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t flags;
+	uint32_t pid; /* of the target, in its own pid namespace */
+	uint32_t controller; /* pid of the controller */
+	uint64_t agent; /* where the agent's image is mapped */
+	uint64_t state; /* where struct dt_state is mapped */
+	uint64_t pool; /* where struct dt_pool is mapped */
+	uint64_t pool_size;
+	uint32_t small_count; /* copies of what dt_pool says, which the target can't change */
+	uint32_t big_count;
+	uint32_t chunks_offset; /* in the pool: the first small chunk */
+	uint32_t event_count; /* ids are below this */
+	uint32_t site_count; /* entries of sites[] in use, holes included */
+	uint32_t window_count;
+	struct dt_window windows[DT_WINDOWS_MAX];
+	struct dt_site sites[DT_SITES_MAX];
+};
+
+_Static_assert(sizeof(struct dt_site) == 96, "dt_site");
+_Static_assert(sizeof(struct dt_control) <= DT_CONTROL_SIZE, "dt_control");
+
+/* ---- pool memfd --------------------------------------------------------------------------- */
+
+#define DT_CHUNK_SMALL 4096u /* a thread's first chunk */
+#define DT_CHUNK_BIG 65536u /* every later one */
+#define DT_POOL_MIN (1ULL << 20)
+#define DT_POOL_MAX ((4ULL << 30) - (1ULL << 20)) /* offsets are 32 bits */
+#define DT_POOL_DEFAULT (64ULL << 20)
+#define DT_THREADS_MAX 16384u
+#define DT_EVENTS_MAX 65536u
+
+/*
+ * A thread record: who wrote a chunk, and what it lost. Claimed by compare-and-swap of
+ * `claim` (0 -> 1) by the thread, freed by the controller when the thread is dead and its last chunk
+ * has been read. Record 0 is never given out.
+ */
+struct dt_thread {
+	uint32_t claim; /* 0 free, 1 being filled in, 2 valid */
+	uint32_t pid; /* in the target's pid namespace */
+	uint32_t tid;
+	uint32_t chunks; /* sequence number of the next chunk this thread takes */
+	uint64_t start; /* clock when the record was claimed */
+	uint64_t lost; /* events of this thread that found no room */
+	uint64_t pad[4];
+};
+
+/* A chunk word: generation << 32 | thread record << 8 | state. */
+#define DT_CHUNK_FREE 0u
+#define DT_CHUNK_OWNED 1u
+#define DT_CHUNK_PUBLISHED 2u
+#define DT_CHUNK_TAKEN 3u
+#define DT_CHUNK_STATE(word) ((uint32_t)((word) & 0xff))
+#define DT_CHUNK_THREAD(word) ((uint32_t)(((word) >> 8) & 0xffffff))
+#define DT_CHUNK_GENERATION(word) ((uint32_t)((word) >> 32))
+#define DT_CHUNK_WORD(generation, thread, state) \
+	(((uint64_t)(generation) << 32) | ((uint64_t)(thread) << 8) | (state))
+
+/* Written by the owner: begin, lost and sequence when it takes the chunk, the rest when it publishes it. */
+struct dt_chunk {
+	uint64_t begin; /* clock when it was taken: not after the first event */
+	uint64_t end; /* clock when it was published: not before the last event */
+	uint64_t lost; /* dt_thread.lost when it was taken */
+	uint32_t sequence; /* of this thread's chunks, from 0 */
+	uint32_t used; /* bytes reserved in it */
+	uint32_t count; /* events that its thread wrote since its previous chunk, complete or not */
+	uint32_t pad[7];
+};
+
+struct dt_pool {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t small_count;
+	uint32_t big_count;
+	uint32_t thread_hint; /* where to look for a free thread record */
+	uint32_t small_hint;
+	uint32_t big_hint;
+	int32_t small_free; /* about how many are free; only to fail fast */
+	int32_t big_free;
+	uint32_t wake; /* futex: one more with every chunk published */
+	uint32_t waiting; /* the controller sleeps on it */
+	uint64_t lost_homeless; /* hits for which there was no slot or no thread record */
+	uint64_t pad[8];
+	uint64_t lost[DT_EVENTS_MAX]; /* the same losses by event id, for the summary */
+	struct dt_thread threads[DT_THREADS_MAX];
+	/* then: uint64_t words[small + big]; struct dt_chunk chunks[small + big];
+	 * then, page aligned: the small chunks, then the big ones */
+};
+
+_Static_assert(sizeof(struct dt_thread) == 64, "dt_thread");
+_Static_assert(sizeof(struct dt_chunk) == 64, "dt_chunk");
+
+#define DT_PAGE 4096ULL
+#define DT_ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
+
+/* Where things are in a pool of that many chunks. Small chunks come first, in index order. */
+static inline uint64_t dt_words_offset(void)
+{
+	return DT_ROUND_UP(sizeof(struct dt_pool), DT_PAGE);
+}
+
+static inline uint64_t dt_descs_offset(uint64_t chunks)
+{
+	return DT_ROUND_UP(dt_words_offset() + chunks * sizeof(uint64_t), DT_PAGE);
+}
+
+static inline uint64_t dt_chunks_offset(uint64_t chunks)
+{
+	return DT_ROUND_UP(dt_descs_offset(chunks) + chunks * sizeof(struct dt_chunk), DT_PAGE);
+}
+
+static inline uint64_t dt_chunk_offset(uint64_t chunks_offset, uint32_t small_count, uint32_t index)
+{
+	if (index < small_count)
+		return chunks_offset + (uint64_t)index * DT_CHUNK_SMALL;
+	return chunks_offset + (uint64_t)small_count * DT_CHUNK_SMALL +
+	       (uint64_t)(index - small_count) * DT_CHUNK_BIG;
+}
+
+static inline uint32_t dt_chunk_size(uint32_t small_count, uint32_t index)
+{
+	return index < small_count ? DT_CHUNK_SMALL : DT_CHUNK_BIG;
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+/* Header: clock << 24 | id. Every event is a multiple of 8 bytes, header included. */
+#define DT_EVENT_ID_BITS 24
+#define DT_EVENT_PENDING 0x800000u /* in the id: not complete yet (B4) */
+#define DT_EVENT_ID_MASK 0x7fffffu
+#define DT_EVENT_SIZE_MAX 3072u /* so that any event fits an empty small chunk */
+#define DT_CLOCK_GAP_SHIFT 39 /* (B6) */
+
+/* ---- state: private to each process ------------------------------------------------------- */
+
+#define DT_SLOTS 8192u /* a power of two */
+#define DT_SLOT_SHIFT 6
+#define DT_SLOT_PROBES 64u /* how far a slot may lie from its hash */
+#define DT_STACKS 64u
+#define DT_STACK_SIZE 4096u
+
+/*
+ * What a thread needs to record; found by hashing the FS base. Offsets are baked into trampolines.
+ * key is ~FS base: an empty (wiped) slot matches no thread, not even one whose FS base is 0.
+ */
+struct dt_slot {
+	uint64_t key;
+	uint64_t reserve; /* generation << 32 | offset in the pool of the next event */
+	uint32_t limit; /* offset in the pool of the chunk's end; 0: no chunk */
+	uint32_t tid; /* what the thread block holds at tid_offset; ~0: unknown, always slow */
+	uint64_t tid_offset; /* from the FS base */
+	uint64_t last; /* clock of the last event */
+	uint32_t events; /* written since the slot was claimed */
+	uint32_t events_published; /* of those, in published chunks */
+	uint32_t thread; /* its record */
+	uint32_t chunk; /* index of its chunk, valid while limit isn't 0 */
+	uint32_t real_tid;
+	uint32_t flags;
+};
+
+#define DT_SLOT_MUTED 1u /* this process isn't to be traced (no-follow-fork) */
+
+_Static_assert(sizeof(struct dt_slot) == (1u << DT_SLOT_SHIFT), "dt_slot");
+
+/* Hash of an FS base, as a byte offset into the slot table; trampolines do the same. */
+#define DT_HASH_MULTIPLIER 0x61c88647u
+#define DT_HASH_SHIFT 26
+#define DT_HASH_MASK ((DT_SLOTS - 1) << DT_SLOT_SHIFT)
+static inline uint32_t dt_hash(uint64_t fs_base)
+{
+	return (uint32_t)((fs_base * DT_HASH_MULTIPLIER) >> DT_HASH_SHIFT) & DT_HASH_MASK;
+}
+
+struct dt_state {
+	uint64_t stacks_busy; /* a bit a stack */
+	uint64_t pad[7];
+	struct dt_slot slots[DT_SLOTS];
+	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
+};
+
+/*
+ * The slow path, dt_slow in the agent, called by a trampoline whose fast path can't go on:
+ *
+ *   in:   eax = event id, edx = event size in bytes, rbx = address of struct dt_control
+ *   out:  rcx = the slot, ready to reserve that many bytes in; 0: the hit was counted as lost, skip it
+ *   kept: every register but rax, rcx, rdx, rbx and the arithmetic flags; the direction flag
+ */
+
+#endif
