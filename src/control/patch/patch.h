@@ -17,6 +17,7 @@
 #define DYNTRACE_PATCH_PATCH_H
 
 #include "../../shared/layout.h"
+#include "../inject/stop.h"
 #include "../proc/proc.h"
 
 #define PATCH_MOVES_MAX 16
@@ -55,9 +56,10 @@ struct patch_stats {
 	size_t placed, failed;
 };
 
-/* Places every PATCH_PLANNED site. A site that can't be placed is PATCH_FAILED with its error, the others
+/* Places every PATCH_PLANNED site. `held`: NULL, and the target is stopped here, or a stop of the caller's that
+ * holds all its threads already (a command at its first instruction) and stays the caller's. A site that can't be placed is PATCH_FAILED with its error, the others
  * are placed all the same. The returned error is for the batch as a whole (the target is gone...). */
-struct error *patch_place(struct proc *proc, struct patch_site **sites, size_t count,
+struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites, size_t count,
 			  struct patch_stats *ret_stats);
 
 /* Takes every PATCH_PLACED site back; all are PATCH_REMOVED then. Where the target's bytes are no longer
