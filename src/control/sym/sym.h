@@ -48,6 +48,10 @@ const struct text_range *symtab_text(const struct symtab *symtab, uint64_t addre
 /* Read-only data (PT_LOAD without PF_X or PF_W, and relro) at a vaddr, for jump tables: how many bytes were
  * copied to `to`, at most n. Relocated 64-bit words (RELATIVE relocations) are given as their addend. */
 size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n);
+/* Calls back with every address of text that data may hold: addends of RELATIVE and RELR relocations, values of symbols
+ * that R_X86_64_64 relocations name, and, aligned, 64-bit words of any data segment (also .data) that are such an address as they
+ * stand in the file (programs at fixed addresses). Needed by the planner: one address too many is fine, one too few isn't. */
+void symtab_each_pointer(const struct symtab *symtab, void (*found)(void *context, uint64_t address), void *context);
 uint64_t symtab_low(const struct symtab *symtab); /* lowest and highest vaddr of all PT_LOADs */
 uint64_t symtab_high(const struct symtab *symtab);
 uint64_t symtab_entry(const struct symtab *symtab);
