@@ -1,0 +1,40 @@
+/*
+ * commands.h - the commands of dyntrace.
+ *
+ * One file a command, which defines its struct command; main.c lists them. main parses the command line
+ * by the command's table of options, answers --help from it, runs the command, prints its
+ * error and turns it into the exit status. A command prints its results on stdout, and messages
+ * with cli_note.
+ */
+#ifndef DYNTRACE_CLI_COMMANDS_H
+#define DYNTRACE_CLI_COMMANDS_H
+
+#include "options.h"
+
+struct command {
+	const char *name;
+	const char *summary; /* one line, no full stop */
+	const char *usage; /* what follows "dyntrace NAME "; several forms are separated by \n */
+	const char *details; /* paragraphs between usage and options; NULL: none */
+	const char *example; /* whole lines */
+	const struct option_spec *options; /* ends with { 0 } */
+	/*
+	 * It runs the user's command: what is behind "--" is that command (words->rest), *ret_status
+	 * its exit status, and own errors are 125, not permitted 126, not found 127. For the others any
+	 * error is 1. Wrong usage is 2 for all.
+	 */
+	bool runs_command;
+	/* *ret_status is 0 before the call. */
+	struct error *(*run)(const struct words *words, int *ret_status);
+};
+
+extern const struct command command_list_symbols;
+extern const struct command command_view;
+
+/* "dyntrace: ..." on stderr, as one line. */
+__attribute__((format(printf, 1, 2))) void cli_note(const char *format, ...);
+
+/* May this stream have colours? A terminal, and NO_COLOR isn't set. */
+bool cli_has_colour(int fd);
+
+#endif

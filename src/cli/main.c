@@ -1,0 +1,161 @@
+/*
+ * main.c - finds the command, parses its options, runs it, reports how it ended.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../control/base/cleanup.h"
+#include "commands.h"
+#include "help.h"
+#include "suggest.h"
+
+static const struct command *const commands[] = {
+	NULL,
+};
+
+enum exit_status {
+	EXIT_USAGE = 2,
+	EXIT_OWN_ERROR = 125, /* the last three: of commands that run a command */
+	EXIT_NOT_PERMITTED = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+void cli_note(const char *format, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	va_end(args);
+	fflush(stdout); /* in order, where both go to one place */
+	fprintf(stderr, "dyntrace: %s\n", text ? text : "out of memory");
+}
+
+bool cli_has_colour(int fd)
+{
+	const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	return isatty(fd) && !(no_colour && *no_colour) && !(terminal && !strcmp(terminal, "dumb"));
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (const struct command *const *command = commands; *command; command++)
+		if (!strcmp((*command)->name, name))
+			return *command;
+	return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+	struct suggestion near = { .typed = name };
+
+	for (const struct command *const *command = commands; *command; command++)
+		suggest_offer(&near, (*command)->name);
+	suggest_offer(&near, "help");
+	if (near.best)
+		cli_note("unknown command '%s' (did you mean '%s'?)", name, near.best);
+	else
+		cli_note("unknown command '%s' ('dyntrace help' lists them)", name);
+	return EXIT_USAGE;
+}
+
+static int status_of_error(const struct command *command, const struct error *error)
+{
+	if (error_kind(error) == ERROR_USAGE)
+		return EXIT_USAGE;
+	if (!command->runs_command)
+		return EXIT_FAILURE;
+	if (error_kind(error) == ERROR_NOT_PERMITTED)
+		return EXIT_NOT_PERMITTED;
+	if (error_kind(error) == ERROR_NOT_FOUND)
+		return EXIT_NOT_FOUND;
+	return EXIT_OWN_ERROR;
+}
+
+/* Usage errors name the command, whose --help has the answer; other sentences stand for themselves. */
+static int report(const struct command *command, const struct error *error)
+{
+	if (error_kind(error) == ERROR_USAGE)
+		cli_note("%s: %s", command->name, error_text(error));
+	else
+		cli_note("%s", error_text(error));
+	return status_of_error(command, error);
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+	_cleanup_(words_free) struct words words = { 0 };
+	_cleanup_error_ struct error *error = NULL;
+	int status = 0;
+
+	error = options_parse(command->options, command->runs_command, argc, argv, &words);
+	if (error)
+		return report(command, error);
+	if (words.help) {
+		help_command(command);
+		return EXIT_SUCCESS;
+	}
+	error = command->run(&words, &status);
+	if (error)
+		return report(command, error);
+	return status;
+}
+
+/* dyntrace help [COMMAND] */
+static int run_help(int argc, char **argv)
+{
+	if (argc == 0 || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
+		help_overview(stdout, commands);
+		return EXIT_SUCCESS;
+	}
+
+	const struct command *command = find_command(argv[0]);
+	if (!command)
+		return unknown_command(argv[0]);
+	help_command(command);
+	return EXIT_SUCCESS;
+}
+
+static int run(int argc, char **argv)
+{
+	if (argc < 2) {
+		help_overview(stderr, commands);
+		return EXIT_USAGE;
+	}
+
+	const char *name = argv[1];
+	const struct command *command = find_command(name);
+	if (command)
+		return run_command(command, argc - 2, argv + 2);
+	if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
+		return run_help(argc - 2, argv + 2);
+	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+		puts("dyntrace " DYNTRACE_VERSION);
+		return EXIT_SUCCESS;
+	}
+	if (name[0] == '-') {
+		cli_note("unknown option '%s' ('dyntrace --help' lists the commands)", name);
+		return EXIT_USAGE;
+	}
+	return unknown_command(name);
+}
+
+int main(int argc, char **argv)
+{
+	int status = run(argc, argv);
+
+	/* A reader that has seen enough (head) is no failure; a full disk is. */
+	bool unwritten = ferror(stdout);
+	if ((fflush(stdout) || unwritten) && errno != EPIPE && status == EXIT_SUCCESS) {
+		cli_note("cannot write the output: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	return status;
+}

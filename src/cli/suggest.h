@@ -1,0 +1,20 @@
+/*
+ * suggest.h - the word that was probably meant.
+ *
+ * Pure. Words are few and short (commands, options); names of functions have symtab_near.
+ */
+#ifndef DYNTRACE_CLI_SUGGEST_H
+#define DYNTRACE_CLI_SUGGEST_H
+
+#include <stddef.h>
+
+struct suggestion {
+	const char *typed;
+	const char *best; /* NULL: nothing near enough */
+	size_t distance; /* of the best */
+};
+
+/* Offers one candidate; the first of the nearest stays. */
+void suggest_offer(struct suggestion *suggestion, const char *candidate);
+
+#endif
