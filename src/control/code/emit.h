@@ -55,6 +55,8 @@ struct emitter {
 void emit_init(struct emitter *e, uint8_t *bytes, size_t room, taddr pc);
 bool emit_failed(const struct emitter *e);
 taddr emit_pc(const struct emitter *e); /* of the next instruction */
+/* Whether an instruction that ends at `end` reaches `to` with a 32-bit distance. */
+bool emit_reaches(taddr end, taddr to);
 void emit_bind(struct emitter *e, struct label *label);
 void emit_bytes(struct emitter *e, const void *bytes, size_t n);
 void emit_align(struct emitter *e, size_t to); /* with int3 */
