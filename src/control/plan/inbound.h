@@ -1,0 +1,24 @@
+/*
+ * inbound.h - which addresses of a module something leads to.
+ *
+ * Moving instructions away from an address is safe only when nothing but falling through
+ * reaches it. This finds what else might: targets of direct jumps, branches and calls; addresses
+ * taken with a RIP-relative operand; entries of jump tables; pointers in data, relocated or not. One
+ * bit for each byte of text; too many bits set cost a refusal, a missing one could cost the target,
+ * so every doubt sets the bit.
+ */
+#ifndef DYNTRACE_PLAN_INBOUND_H
+#define DYNTRACE_PLAN_INBOUND_H
+
+#include "../sym/sym.h"
+
+struct inbound;
+
+/* Scans the whole module; tens of milliseconds for a server. */
+struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inbound);
+void inbound_free(struct inbound *inbound);
+
+/* Does anything lead to this address of the file? True as well for what lies outside its text. */
+bool inbound_at(const struct inbound *inbound, uint64_t address);
+
+#endif

@@ -1,0 +1,261 @@
+/*
+ * trampoline.c
+ *
+ * A trampoline, for one tracepoint on a site of two moved instructions:
+ *
+ *	start:	jmp  [switch]		to `on`, or to `off` while the tracepoint is disabled
+ *	on:	save			rsp over the red zone, rax rcx rdx rbx, flags
+ *		rcx = the thread's slot, by FS base; unknown or another thread's: slow
+ *	reserve: rbx = slot.reserve, rdx = clock, by cmpxchg; no room, clock gap or step back: slow
+ *		header and fields to the chunk
+ *	out:	restore
+ *	off:	first instruction, moved
+ *		second instruction, moved
+ *		jmp  back
+ *	slow:	call dt_slow		rcx = slot: on to reserve; 0: on to out
+ *	switch:	address of `on` or `off`
+ *
+ * The stack while a tracepoint records:
+ *
+ *	rsp+32+RED_ZONE..	what the program has there, its red zone included
+ *	rsp+32	rax
+ *	rsp+24	rcx
+ *	rsp+16	rdx
+ *	rsp+8	rbx
+ *	rsp	ah = flags as lahf gives them, al = the overflow flag (H2)
+ *
+ * The order of loads and stores in the reserve sequence is the protocol of layout.h (B2 to B4).
+ * Nothing may be read from the slot after the cmpxchg: a signal handler that forked just there
+ * comes back in a child whose slots are wiped. What is written to the slot then is harmless.
+ */
+#include "trampoline.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "../../shared/layout.h"
+
+#define RED_ZONE 128
+#define SLOT(field) ((int32_t)offsetof(struct dt_slot, field))
+
+/* Upper bounds, checked by the emitter's own limit. */
+#define INSN_ROOM 64
+#define EVENT_ROOM 320
+#define FIELD_ROOM 24
+#define END_ROOM 32
+
+struct saved {
+	enum reg reg;
+	int32_t at; /* from rsp */
+};
+
+static const struct saved saved_regs[] = { { RBX, 8 }, { RDX, 16 }, { RCX, 24 }, { RAX, 32 } };
+
+struct event_labels {
+	struct label reserve, out, slow, swtch;
+};
+
+size_t trampoline_room(const struct tramp *tramp)
+{
+	size_t room = END_ROOM + tramp->insn_count * INSN_ROOM;
+
+	for (size_t i = 0; i < tramp->event_count; i++)
+		room += EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM;
+	return room;
+}
+
+static void emit_save(struct emitter *e)
+{
+	emit_lea(e, RSP, mem_at(RSP, -RED_ZONE));	/* lea  rsp, [rsp-128] */
+	emit_push(e, RAX);
+	emit_push(e, RCX);
+	emit_push(e, RDX);
+	emit_push(e, RBX);
+	emit_setcc8(e, CC_O, RAX);			/* seto al             */
+	emit_lahf(e);
+	emit_push(e, RAX);
+}
+
+static void emit_restore(struct emitter *e)
+{
+	emit_pop(e, RAX);
+	emit_add_al_imm8(e, 0x7f);			/* OF = al             */
+	emit_sahf(e);
+	emit_pop(e, RBX);
+	emit_pop(e, RDX);
+	emit_pop(e, RCX);
+	emit_pop(e, RAX);
+	emit_lea(e, RSP, mem_at(RSP, RED_ZONE));	/* lea  rsp, [rsp+128] */
+}
+
+/* rcx = the slot of this thread; rax, rdx, rbx are lost. */
+static void emit_find_slot(struct emitter *e, const struct tramp_env *env, struct label *slow)
+{
+	emit_rdfsbase(e, RCX);
+	emit_imul_imm(e, RDX, RCX, DT_HASH_MULTIPLIER);
+	emit_shr_imm(e, RDX, DT_HASH_SHIFT);
+	emit_and_imm32(e, RDX, DT_HASH_MASK);
+	emit_mov_imm(e, RAX, env->slots.v);
+	emit_add(e, RDX, RAX);
+	emit_not(e, RCX);
+	emit_cmp_mem(e, RCX, mem_at(RDX, SLOT(key)));
+	emit_jcc(e, CC_NE, slow);
+	emit_mov(e, RCX, RDX);
+	emit_load(e, RBX, mem_at(RCX, SLOT(tid_offset)));
+	emit_load32(e, RBX, mem_fs(RBX, 0));		/* the thread block's own tid */
+	emit_cmp_mem32(e, RBX, mem_at(RCX, SLOT(tid)));
+	emit_jcc(e, CC_NE, slow);
+}
+
+/* rax = offset of the event in the pool, rdx = clock. */
+static void emit_reserve(struct emitter *e, uint32_t size, struct event_labels *l)
+{
+	emit_bind(e, &l->reserve);
+	emit_load(e, RBX, mem_at(RCX, SLOT(reserve)));	/* before the clock: B3 */
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+	emit_mov(e, RAX, RDX);
+	emit_sub_mem(e, RAX, mem_at(RCX, SLOT(last)));
+	emit_shr_imm(e, RAX, DT_CLOCK_GAP_SHIFT);	/* a gap or a step back: B6 */
+	emit_jcc(e, CC_NE, &l->slow);
+	emit_mov(e, RAX, RBX);
+	emit_add_imm(e, RBX, (int32_t)size);
+	emit_cmp_mem32(e, RBX, mem_at(RCX, SLOT(limit)));
+	emit_jcc(e, CC_A, &l->slow);
+	emit_cmpxchg(e, mem_at(RCX, SLOT(reserve)), RBX); /* B2 */
+	emit_jcc(e, CC_NE, &l->reserve);
+	emit_store(e, mem_at(RCX, SLOT(last)), RDX);
+	emit_inc_mem32(e, mem_at(RCX, SLOT(events)));
+}
+
+static void emit_field(struct emitter *e, const struct tramp_field *field)
+{
+	enum reg from = field->reg;
+
+	for (size_t i = 0; i < sizeof(saved_regs) / sizeof(saved_regs[0]); i++) {
+		if (saved_regs[i].reg != field->reg)
+			continue;
+		emit_load(e, RAX, mem_at(RSP, saved_regs[i].at));
+		from = RAX;
+	}
+	emit_store(e, mem_at(RBX, field->offset), from);
+}
+
+/* The event itself, at pool + eax (B4). */
+static void emit_write(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
+{
+	bool payload = event->field_count > 0;
+
+	emit_mov32(e, RBX, RAX);
+	emit_mov_imm(e, RAX, env->pool.v);
+	emit_add(e, RBX, RAX);
+	emit_shl_imm(e, RDX, DT_EVENT_ID_BITS);
+	emit_or_imm(e, RDX, (int32_t)(event->id | (payload ? DT_EVENT_PENDING : 0)));
+	emit_store(e, mem_at(RBX, 0), RDX);
+	if (!payload)
+		return;
+	for (size_t i = 0; i < event->field_count; i++)
+		emit_field(e, &event->fields[i]);
+	emit_xor_imm(e, RDX, DT_EVENT_PENDING);
+	emit_store(e, mem_at(RBX, 0), RDX);
+}
+
+static void emit_event(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
+		       struct event_labels *l)
+{
+	struct mem word = mem_rip(taddr_of(0));
+
+	/* The word's place isn't known yet: the operand is filled in by emit_switches. */
+	word.absolute = taddr_add(emit_pc(e), 6);
+	emit_jmp_mem(e, word);
+	event->switch_offset = (uint32_t)e->size;
+	event->on = emit_pc(e);
+	emit_save(e);
+	emit_find_slot(e, env, &l->slow);
+	emit_reserve(e, event->size, l);
+	emit_write(e, env, event);
+	emit_bind(e, &l->out);
+	emit_restore(e);
+	event->off = emit_pc(e);
+}
+
+static void emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		      struct event_labels *l)
+{
+	struct label lost = { 0 };
+
+	emit_bind(e, &l->slow);
+	emit_mov_imm(e, RAX, event->id);
+	emit_mov_imm(e, RDX, event->size);
+	emit_mov_imm(e, RBX, env->control.v);
+	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
+	emit_jrcxz(e, &lost);
+	emit_jmp(e, &l->reserve);
+	emit_bind(e, &lost);
+	emit_jmp(e, &l->out);
+}
+
+/* The words that `jmp [switch]` reads, and the distances to them. All are on. */
+static void emit_switches(struct emitter *e, struct tramp *tramp)
+{
+	emit_align(e, sizeof(uint64_t));
+	for (size_t i = 0; i < tramp->event_count && !emit_failed(e); i++) {
+		struct tramp_event *event = tramp->events[i];
+		int32_t distance = (int32_t)(e->size - event->switch_offset);
+
+		memcpy(e->bytes + event->switch_offset - sizeof(distance), &distance, sizeof(distance));
+		event->switch_offset = (uint32_t)e->size;
+		emit_u64(e, event->on.v);
+	}
+}
+
+static bool falls_through(const struct insn *insn)
+{
+	return insn->flow != FLOW_JUMP && insn->flow != FLOW_JUMP_INDIRECT && insn->flow != FLOW_RETURN &&
+	       insn->flow != FLOW_STOP;
+}
+
+/* Everything that runs on the fast path: recording sequences and moved instructions in turn. */
+static struct error *emit_body(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
+			       struct event_labels *labels)
+{
+	const struct insn *last = &tramp->insns[tramp->insn_count - 1];
+	size_t next = 0;
+
+	for (size_t i = 0; i < tramp->insn_count; i++) {
+		tramp->copies[i] = emit_pc(e);
+		for (; next < tramp->event_count && tramp->events[next]->insn == i; next++)
+			emit_event(e, env, tramp->events[next], &labels[next]);
+		struct error *error = relocate(&tramp->insns[i], e);
+		if (error)
+			return error;
+	}
+	tramp->copies[tramp->insn_count] = emit_pc(e);
+	if (falls_through(last))
+		emit_jmp_to(e, taddr_add(last->pc, last->length));
+	return NULL;
+}
+
+struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes, size_t room,
+			      taddr pc)
+{
+	struct event_labels labels[TRAMP_INSNS_MAX];
+	struct emitter e;
+
+	assert(tramp->insn_count >= 1 && tramp->insn_count <= TRAMP_INSNS_MAX);
+	if (tramp->event_count > TRAMP_INSNS_MAX)
+		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place", TRAMP_INSNS_MAX);
+	memset(labels, 0, sizeof(labels));
+	emit_init(&e, bytes, room, pc);
+	struct error *error = emit_body(&e, tramp, env, labels);
+	if (error)
+		return error;
+	for (size_t i = 0; i < tramp->event_count; i++)
+		emit_slow(&e, env, tramp->events[i], &labels[i]);
+	emit_switches(&e, tramp);
+	if (emit_failed(&e))
+		return error_new(ERROR_REFUSED, "its trampoline is out of reach or too long");
+	tramp->size = e.size;
+	return NULL;
+}

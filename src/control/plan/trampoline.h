@@ -1,0 +1,67 @@
+/*
+ * trampoline.h - the code that one site jumps to.
+ *
+ * Generated for that site and nothing else: for each tracepoint at each of its instructions a
+ * recording sequence, then the moved instruction, at the end a jump back. What the code changes it puts
+ * back: at any instruction every register and the flags may be live (H1).
+ *
+ * Pure: writes the buffer it is given.
+ */
+#ifndef DYNTRACE_PLAN_TRAMPOLINE_H
+#define DYNTRACE_PLAN_TRAMPOLINE_H
+
+#include "../code/relocate.h"
+#include "../record/event.h"
+
+/* Where the target has what trampolines use. */
+struct tramp_env {
+	taddr control;
+	taddr slots; /* dt_state.slots */
+	taddr pool;
+};
+
+/* What a field is loaded from. */
+enum tramp_source {
+	SOURCE_REGISTER, /* as it was when the site was reached */
+};
+
+struct tramp_field {
+	enum tramp_source source;
+	enum reg reg;
+	uint16_t offset; /* in the event */
+};
+
+#define TRAMP_FIELDS_MAX 16
+
+/* One tracepoint at one instruction. */
+struct tramp_event {
+	uint32_t id;
+	uint32_t size;
+	struct tramp_field fields[TRAMP_FIELDS_MAX];
+	size_t field_count;
+	size_t insn; /* recorded before this one of the moved instructions */
+	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
+	uint32_t switch_offset;
+	taddr on, off;
+};
+
+#define TRAMP_INSNS_MAX 16
+
+struct tramp {
+	const struct insn *insns; /* moved, in order */
+	size_t insn_count;
+	struct tramp_event **events; /* sorted by insn */
+	size_t event_count;
+	/* Filled in: where each instruction (with what is recorded before it) begins, and the jump back. */
+	taddr copies[TRAMP_INSNS_MAX + 1];
+	size_t size;
+};
+
+/* The most bytes that trampoline_emit needs for this one. */
+size_t trampoline_room(const struct tramp *tramp);
+
+/* Emits it to `bytes`, to run at `pc`. Fails with ERROR_REFUSED when an instruction can't be moved there. */
+struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes, size_t room,
+			      taddr pc);
+
+#endif
