@@ -1,0 +1,54 @@
+# A thin front over meson. `make help` lists what there is.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+BUILD ?= build
+ASAN_BUILD ?= build-asan
+PYTHON ?= /usr/bin/python3
+MESON ?= meson
+NINJA = ninja -C
+QUIET_NINJA = $(NINJA) $(1) $(if $(V),-v,--quiet)
+MESON_OPTIONS = --prefix=$(PREFIX) --libdir=lib
+
+all: $(BUILD)/build.ninja ## build into build/ (the default)
+	@$(call QUIET_NINJA,$(BUILD))
+
+setup: $(BUILD)/.packages-build ## install what is missing to build
+
+check: all $(BUILD)/.packages-check $(ASAN_BUILD)/build.ninja ## run all tests; the last line is "N passed, M failed"
+	@$(PYTHON) tests/run --build $(BUILD) --asan-build $(ASAN_BUILD)
+
+torture: all $(BUILD)/.packages-check ## run the long tests
+	@$(PYTHON) tests/run --build $(BUILD) --torture
+
+demo: all $(BUILD)/.packages-check ## trace a redis server and look at the events
+	@demo/run $(BUILD)
+
+bench: all $(BUILD)/.packages-bench ## compare with other tracers
+	@bench/run $(BUILD)
+
+install: $(BUILD)/build.ninja ## install below PREFIX (/usr/local), staged in DESTDIR
+	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX) >/dev/null
+	@$(call QUIET_NINJA,$(BUILD))
+	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --quiet
+
+clean: ## remove what was built
+	rm -rf $(BUILD) $(ASAN_BUILD)
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+# A stamp a group: the packages are looked at again only when the lists change.
+$(BUILD)/.packages-%: .ci/install-packages
+	@.ci/install-packages $*
+	@mkdir -p $(BUILD) && touch $@
+
+$(BUILD)/.packages-check: $(BUILD)/.packages-build
+
+$(BUILD)/build.ninja: | $(BUILD)/.packages-build
+	@$(MESON) setup $(MESON_OPTIONS) $(BUILD) >/dev/null || { $(MESON) setup $(MESON_OPTIONS) $(BUILD); exit 1; }
+
+$(ASAN_BUILD)/build.ninja: | $(BUILD)/.packages-build
+	@$(MESON) setup $(MESON_OPTIONS) -Db_sanitize=address,undefined -Db_lundef=false $(ASAN_BUILD) >/dev/null
+
+.PHONY: all setup check torture demo bench install clean help
