@@ -69,4 +69,13 @@ struct error *patch_place(struct proc *proc, struct stop *held, struct patch_sit
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count, unsigned timeout_ms,
 			   bool *ret_idle, struct patch_stats *ret_stats);
 
+struct patch_range {
+	taddr start, end;
+};
+
+/* Is any held thread in one of the ranges: by its RIP, its stack pointer, or a word on its stack? (The agent's slow paths
+ * run on a stack of their own; before anything is unmapped nobody may be in there.) */
+struct error *patch_find_threads(struct proc *proc, struct stop *stop, const struct patch_range *ranges, size_t count,
+				 bool *ret_found);
+
 #endif
