@@ -48,5 +48,7 @@ void writer_end_stream(struct trace_writer *writer, uint64_t stream);
 uint64_t writer_bytes(const struct trace_writer *writer);
 /* Closes the files; flushes nothing to disk by force. */
 struct error *writer_close(struct trace_writer *writer);
+/* Removes what it made instead: nothing was recorded. */
+void writer_discard(struct trace_writer *writer);
 
 #endif

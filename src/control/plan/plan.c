@@ -189,6 +189,17 @@ static struct error *join_site(struct site *site, struct probe *probe)
 	return NULL;
 }
 
+/* Only a call leads to the first instruction of a function, and that leaves nothing below the stack pointer. */
+static bool is_function_start(struct planner *planner, const struct probe *probe)
+{
+	const struct place *place = &probe->place;
+	uint64_t address = place->address.v - place->module->bias.v, start, end;
+	struct module_view view;
+	_cleanup_error_ struct error *error = view_module(planner, place->module, &view);
+
+	return !error && symtab_fde(view.symtab, address, &start, &end) && start == address;
+}
+
 /* A site of its own for the probe. */
 static struct error *open_site(struct planner *planner, struct probe *probe, struct site **ret_site)
 {
@@ -230,6 +241,7 @@ struct error *planner_decide(struct planner *planner, struct probe **probes, siz
 		bool inside = site && taddr_within(probe->place.address, site->address,
 						   taddr_add(site->address, (int64_t)site->length));
 
+		probe->event.keep_red_zone = !is_function_start(planner, probe);
 		probe->refusal = inside ? join_site(site, probe) : open_site(planner, probe, &site);
 		if (probe->refusal && error_kind(probe->refusal) != ERROR_REFUSED)
 			return take_ptr(&probe->refusal);

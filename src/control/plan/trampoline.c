@@ -17,7 +17,7 @@
  *
  * The stack while a tracepoint records:
  *
- *	rsp+32+RED_ZONE..	what the program has there, its red zone included
+ *	rsp+40	what the program has there; 128 bytes further up where the red zone may be in use
  *	rsp+32	rax
  *	rsp+24	rcx
  *	rsp+16	rdx
@@ -64,9 +64,10 @@ size_t trampoline_room(const struct tramp *tramp)
 	return room;
 }
 
-static void emit_save(struct emitter *e)
+static void emit_save(struct emitter *e, bool keep_red_zone)
 {
-	emit_lea(e, RSP, mem_at(RSP, -RED_ZONE));	/* lea  rsp, [rsp-128] */
+	if (keep_red_zone)
+		emit_lea(e, RSP, mem_at(RSP, -RED_ZONE)); /* lea  rsp, [rsp-128] */
 	emit_push(e, RAX);
 	emit_push(e, RCX);
 	emit_push(e, RDX);
@@ -76,7 +77,7 @@ static void emit_save(struct emitter *e)
 	emit_push(e, RAX);
 }
 
-static void emit_restore(struct emitter *e)
+static void emit_restore(struct emitter *e, bool keep_red_zone)
 {
 	emit_pop(e, RAX);
 	emit_add_al_imm8(e, 0x7f);			/* OF = al             */
@@ -85,7 +86,8 @@ static void emit_restore(struct emitter *e)
 	emit_pop(e, RDX);
 	emit_pop(e, RCX);
 	emit_pop(e, RAX);
-	emit_lea(e, RSP, mem_at(RSP, RED_ZONE));	/* lea  rsp, [rsp+128] */
+	if (keep_red_zone)
+		emit_lea(e, RSP, mem_at(RSP, RED_ZONE)); /* lea  rsp, [rsp+128] */
 }
 
 /* rcx = the slot of this thread; rax, rdx, rbx are lost. */
@@ -171,12 +173,12 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	emit_jmp_mem(e, word);
 	event->switch_offset = (uint32_t)e->size;
 	event->on = emit_pc(e);
-	emit_save(e);
+	emit_save(e, event->keep_red_zone);
 	emit_find_slot(e, env, &l->slow);
 	emit_reserve(e, event->size, l);
 	emit_write(e, env, event);
 	emit_bind(e, &l->out);
-	emit_restore(e);
+	emit_restore(e, event->keep_red_zone);
 	event->off = emit_pc(e);
 }
 

@@ -40,6 +40,7 @@ struct tramp_event {
 	struct tramp_field fields[TRAMP_FIELDS_MAX];
 	size_t field_count;
 	size_t insn; /* recorded before this one of the moved instructions */
+	bool keep_red_zone; /* the 128 bytes below rsp may be in use */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;
 	taddr on, off;

@@ -1,0 +1,56 @@
+/*
+ * internal.h - what the files of session/ share.
+ */
+#ifndef DYNTRACE_SESSION_INTERNAL_H
+#define DYNTRACE_SESSION_INTERNAL_H
+
+#include "../ctf/writer.h"
+#include "../plan/plan.h"
+#include "session.h"
+
+/* A LOC of the user's, and where it leads. */
+struct request {
+	struct location location;
+	enum tracepoint_kind kind;
+	struct places places;
+};
+
+struct tracepoint {
+	char *name;
+	enum tracepoint_kind kind;
+	bool from_glob;
+	struct probe probe;
+};
+
+struct session {
+	struct proc *proc;
+	struct session_options options;
+	VEC(struct request) requests;
+	VEC(struct tracepoint *) tracepoints;
+	struct event_types types; /* of the tracepoints that are placed */
+	struct modules modules;
+	struct planner *planner;
+	struct near_pool *code;
+	struct agent *agent;
+	struct clock_estimate clock;
+	struct trace_writer *writer;
+	struct reader *reader;
+	char *command_line;
+	uint64_t next_flush, next_reap; /* ns of CLOCK_MONOTONIC */
+	bool placed; /* the target's text holds our jumps */
+};
+
+/* tracepoints.c */
+struct error *tracepoints_create(struct session *session);
+void tracepoints_free(struct session *session);
+struct error *tracepoints_types(struct session *session);
+
+/* place.c */
+struct error *place_all(struct session *session, struct stop *held);
+/* Restores text and unmaps everything in the target and its children. */
+struct error *place_undo(struct session *session, struct session_summary *summary);
+
+/* alive.c */
+bool alive_thread(void *context, uint32_t pid, uint32_t tid);
+
+#endif

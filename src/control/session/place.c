@@ -1,0 +1,384 @@
+/*
+ * place.c - put the agent and all probes into the target, and take them out again.
+ *
+ * In: plan everything; hold one thread to map the agent and the windows for trampolines; write the
+ * trampolines from here; exchange the bytes of all sites in one stop.
+ *
+ * Out, for the target and for every process that was forked from it and still maps the code (H12):
+ * bytes back; wait until no thread is in a trampoline or in the agent; unmap. A process that has
+ * called execve since then has none of our mappings, and isn't touched.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../base/cleanup.h"
+#include "internal.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define IDLE_TIMEOUT_MS 2000
+#define WINDOW_PAGES_MIN 16
+
+static void cleanup_maps(struct maps *maps)
+{
+	maps_free(maps);
+}
+
+static void cleanup_stop(struct stop **stop)
+{
+	stop_release(*stop, NULL);
+}
+
+/* ---- in ------------------------------------------------------------------------------------- */
+
+/* A tracepoint the user named must have a site; one that a glob found may be refused, if not all are. */
+static struct error *check_refusals(const struct session *session)
+{
+	const struct tracepoint *refused = NULL;
+	size_t placed = 0;
+
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		const struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (!tracepoint->probe.refusal)
+			placed++;
+		else if (!refused || !tracepoint->from_glob)
+			refused = tracepoint;
+	}
+	if (refused && (!placed || !refused->from_glob))
+		return error_new(error_kind(refused->probe.refusal), "cannot probe '%s': %s", refused->name,
+				 error_text(refused->probe.refusal));
+	return NULL;
+}
+
+static struct error *decide(struct session *session)
+{
+	size_t count = session->tracepoints.count;
+	_cleanup_free_ struct probe **probes = calloc(count + 1, sizeof(*probes));
+	struct error *error = planner_create(session->proc, &session->planner);
+
+	if (error)
+		return error;
+	if (!probes)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < count; i++)
+		probes[i] = &session->tracepoints.items[i]->probe;
+	error = planner_decide(session->planner, probes, count);
+	return error ? error : check_refusals(session);
+}
+
+static struct error *open_trace(struct session *session)
+{
+	struct trace_info info = { .pid = session->proc->pid, .executable = session->proc->exe };
+	struct error *error = proc_cmdline(session->proc, &session->command_line);
+
+	if (error)
+		return error;
+	gethostname(info.hostname, sizeof(info.hostname) - 1);
+	snprintf(info.process, sizeof(info.process), "%s", session->proc->comm);
+	info.command_line = session->command_line;
+	clock_start(&session->clock);
+	return writer_create(session->options.output, &info, &session->types, &session->clock,
+			     &session->writer);
+}
+
+static struct error *add_window(struct session *session, struct stop *stop, const struct plan_need *need)
+{
+	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	uint64_t pages = (need->bytes + DT_PAGE - 1) / DT_PAGE;
+	uint32_t offset;
+	taddr at;
+
+	if (pages < WINDOW_PAGES_MIN)
+		pages = WINDOW_PAGES_MIN;
+	struct error *error = maps_read(session->proc, &maps);
+	if (!error)
+		error = near_find_gap(&maps, need->low, need->high, pages * DT_PAGE, &at);
+	if (!error)
+		error = inject_window(stop, session->agent, at, (uint32_t)pages, &offset);
+	if (error)
+		return error;
+	return near_pool_add(session->code, at, offset, pages * DT_PAGE) ?
+		       NULL :
+		       error_new(ERROR_FAILED, "out of memory");
+}
+
+/* The agent, and memory for all trampolines, by way of one held thread. */
+static struct error *map_memory(struct session *session, struct stop *stop)
+{
+	_cleanup_free_ char *agent_path = NULL;
+	struct inject_options options = { .pool_size = session->options.buffer_size,
+					  .flags = session->options.follow_fork ? DT_FOLLOW_FORK : 0 };
+	struct plan_needs needs = { 0 };
+	struct error *error = agent_find(&agent_path);
+
+	if (error)
+		return error;
+	options.agent_path = agent_path;
+	error = inject_agent(stop, session->proc, &options, &session->agent);
+	if (error)
+		return error;
+	session->code = near_pool_create();
+	error = session->code ? planner_needs(session->planner, &needs) :
+				error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < needs.count && !error; i++)
+		error = add_window(session, stop, &needs.items[i]);
+	vec_free(&needs);
+	return error;
+}
+
+static struct error *map_with_stop(struct session *session, struct stop *held)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+
+	if (held)
+		return map_memory(session, held);
+	struct error *error = stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
+	return error ? error : map_memory(session, stop);
+}
+
+static struct error *write_trampolines(struct session *session)
+{
+	struct agent *agent = session->agent;
+	struct tramp_env env = {
+		.control = agent->control_at,
+		.slots = taddr_add(agent->state_at, offsetof(struct dt_state, slots)),
+		.pool = agent->pool_at,
+	};
+
+	agent->control->slow = agent->slow_at.v;
+	agent->control->event_count = (uint32_t)session->types.count;
+	return planner_emit(session->planner, &env, session->code, (uint8_t *)agent->control);
+}
+
+/* For the next controller, should this one be killed: written before the target's text is. */
+static struct error *note_sites(struct session *session)
+{
+	struct dt_control *control = session->agent->control;
+	size_t count = planner_site_count(session->planner);
+
+	if (count > DT_SITES_MAX)
+		return error_new(ERROR_FAILED, "more than %d places at once: name fewer", DT_SITES_MAX);
+	for (size_t i = 0; i < count; i++) {
+		const struct site *site = planner_site(session->planner, i);
+		struct dt_site *noted = &control->sites[i];
+
+		noted->address = site->patch.address.v;
+		noted->tramp_offset = (uint32_t)site->piece.offset;
+		noted->length = site->patch.length;
+		memcpy(noted->original, site->patch.original, sizeof(noted->original));
+		memcpy(noted->patched, site->patch.patched, sizeof(noted->patched));
+	}
+	control->site_count = (uint32_t)count;
+	return NULL;
+}
+
+/* Pointers to the patches of all sites. Caller frees. */
+static struct patch_site **list_patches(const struct session *session, size_t *ret_count)
+{
+	size_t count = planner_site_count(session->planner);
+	struct patch_site **patches = calloc(count + 1, sizeof(*patches));
+
+	for (size_t i = 0; patches && i < count; i++)
+		patches[i] = &planner_site(session->planner, i)->patch;
+	*ret_count = count;
+	return patches;
+}
+
+/* What couldn't be placed after all becomes its probes' refusal. */
+static void hand_on_failures(struct session *session)
+{
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		struct site *site = planner_site(session->planner, i);
+
+		for (size_t j = 0; site->patch.state == PATCH_FAILED && j < site->probes.count; j++) {
+			struct probe *probe = site->probes.items[j];
+
+			probe->refusal = error_new(ERROR_REFUSED, "%s", error_text(site->patch.error));
+			probe->site = NULL;
+		}
+	}
+}
+
+static struct error *patch_all(struct session *session, struct stop *held)
+{
+	struct patch_stats stats = { 0 };
+	size_t count;
+	_cleanup_free_ struct patch_site **patches = list_patches(session, &count);
+
+	if (!patches)
+		return error_new(ERROR_FAILED, "out of memory");
+	session->placed = true;
+	struct error *error = patch_place(session->proc, held, patches, count, &stats);
+	hand_on_failures(session);
+	return error ? error : check_refusals(session);
+}
+
+struct error *place_all(struct session *session, struct stop *held)
+{
+	struct error *error = decide(session);
+
+	if (!error)
+		error = tracepoints_types(session);
+	if (!error)
+		error = open_trace(session);
+	if (!error)
+		error = map_with_stop(session, held);
+	if (!error)
+		error = write_trampolines(session);
+	if (!error)
+		error = note_sites(session);
+	return error ? error : patch_all(session, held);
+}
+
+/* ---- out ------------------------------------------------------------------------------------ */
+
+/* Does the process still have our code where we put it? Not after execve. */
+static bool has_our_code(const struct session *session, struct proc *proc)
+{
+	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_error_ struct error *error = maps_read(proc, &maps);
+	const struct mapping *found = error ? NULL : maps_find(&maps, session->agent->control_at);
+
+	return found && found->inode == session->agent->code_inode &&
+	       found->device == session->agent->code_device;
+}
+
+static struct error *restore_text(const struct session *session, struct proc *proc, bool *ret_idle)
+{
+	struct patch_stats stats;
+	size_t count;
+	_cleanup_free_ struct patch_site **patches = list_patches(session, &count);
+	_cleanup_free_ struct patch_site *copies = calloc(count + 1, sizeof(*copies));
+
+	if (!patches || !copies)
+		return error_new(ERROR_FAILED, "out of memory");
+	/* Each process has its own text: work on copies that say what this one holds. */
+	for (size_t i = 0; i < count; i++) {
+		copies[i] = *patches[i];
+		copies[i].error = NULL;
+		patches[i] = &copies[i];
+	}
+	struct error *error = patch_remove(proc, patches, count, IDLE_TIMEOUT_MS, ret_idle, &stats);
+	for (size_t i = 0; i < count; i++)
+		error_free(copies[i].error);
+	return error;
+}
+
+/* The memory that no thread may be in when it is unmapped. */
+static size_t list_ranges(const struct session *session, struct patch_range *ranges)
+{
+	const struct agent *agent = session->agent;
+	size_t count = 0;
+
+	ranges[count++] = (struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
+	ranges[count++] = (struct patch_range){ agent->state_at,
+						taddr_add(agent->state_at, sizeof(struct dt_state)) };
+	for (uint32_t i = 0; i < agent->control->window_count; i++) {
+		const struct dt_window *window = &agent->control->windows[i];
+		taddr start = taddr_of(window->address);
+
+		ranges[count++] = (struct patch_range){
+			start, taddr_add(start, (int64_t)(window->pages * DT_PAGE))
+		};
+	}
+	return count;
+}
+
+/* One try: *ret_done false means that a thread was still inside. */
+static struct error *try_unmap(const struct session *session, struct proc *proc,
+			       const struct patch_range *ranges, size_t range_count, bool *ret_done)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	struct error *error = stop_all(proc, STOP_TIMEOUT_MS, &stop);
+	bool found = false;
+
+	if (!error)
+		error = patch_find_threads(proc, stop, ranges, range_count, &found);
+	if (!error && !found)
+		error = inject_remove(stop, session->agent);
+	*ret_done = !error && !found;
+	return error;
+}
+
+static struct error *unmap_all(const struct session *session, struct proc *proc)
+{
+	struct patch_range ranges[DT_WINDOWS_MAX + 2];
+	size_t range_count = list_ranges(session, ranges);
+	bool done = false;
+
+	for (unsigned waited = 0, pause = 1; !done; waited += pause, pause *= 2) {
+		struct error *error = try_unmap(session, proc, ranges, range_count, &done);
+
+		if (error)
+			return error;
+		if (!done && waited > IDLE_TIMEOUT_MS)
+			return error_new(ERROR_FAILED, "a thread stays inside a probe");
+		struct timespec nap = { .tv_nsec = done ? 0 : pause * 1000000L };
+		nanosleep(&nap, NULL);
+	}
+	return NULL;
+}
+
+static struct error *leave_process(const struct session *session, struct proc *proc)
+{
+	bool idle = true;
+
+	if (!proc_is_alive(proc) || !has_our_code(session, proc))
+		return NULL;
+	struct error *error = session->placed ? restore_text(session, proc, &idle) : NULL;
+	if (!error && !idle)
+		error = error_new(ERROR_FAILED, "a thread stays inside a probe");
+	if (!error)
+		error = unmap_all(session, proc);
+	if (error && error_kind(error) == ERROR_GONE) {
+		error_free(error);
+		return NULL;
+	}
+	return error;
+}
+
+static void note_left(struct session_summary *summary, pid_t pid, struct error *error)
+{
+	if (!error)
+		return;
+	summary->left = true;
+	snprintf(summary->why, sizeof(summary->why), "the agent stays in process %d: %s", pid,
+		 error_text(error));
+	error_free(error);
+}
+
+static void leave_children(const struct session *session, struct session_summary *summary)
+{
+	struct tids pids = { 0 };
+	struct error *error = inject_find_children(session->agent, &pids);
+
+	for (size_t i = 0; !error && i < pids.count; i++) {
+		struct proc *child = NULL;
+
+		if (pids.items[i] == session->proc->pid)
+			continue;
+		struct error *failed = proc_open_plain(pids.items[i], &child);
+		if (!failed)
+			failed = leave_process(session, child);
+		else if (error_kind(failed) == ERROR_GONE) {
+			error_free(failed);
+			failed = NULL;
+		}
+		note_left(summary, pids.items[i], failed);
+		proc_close(child);
+	}
+	vec_free(&pids);
+	note_left(summary, session->proc->pid, error);
+}
+
+struct error *place_undo(struct session *session, struct session_summary *summary)
+{
+	if (!session->agent)
+		return NULL;
+	note_left(summary, session->proc->pid, leave_process(session, session->proc));
+	leave_children(session, summary);
+	return NULL;
+}

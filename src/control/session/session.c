@@ -1,0 +1,203 @@
+#include "session.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "internal.h"
+
+#define NS_PER_MS 1000000ULL
+#define FLUSH_NS (200 * NS_PER_MS)
+#define REAP_NS (100 * NS_PER_MS)
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+struct error *session_create(struct proc *proc, const struct session_options *options,
+			     struct session **ret_session)
+{
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return error_new(ERROR_FAILED, "out of memory");
+	session->proc = proc;
+	session->options = *options;
+	*ret_session = session;
+	return NULL;
+}
+
+static void forget_places(struct session *session)
+{
+	for (size_t i = 0; i < session->requests.count; i++)
+		places_free(&session->requests.items[i].places);
+	modules_free(&session->modules);
+}
+
+void session_destroy(struct session *session)
+{
+	if (!session)
+		return;
+	reader_destroy(session->reader);
+	agent_free(session->agent);
+	if (session->code)
+		near_pool_destroy(session->code);
+	tracepoints_free(session);
+	planner_destroy(session->planner);
+	event_types_free(&session->types);
+	forget_places(session);
+	for (size_t i = 0; i < session->requests.count; i++)
+		location_clear(&session->requests.items[i].location);
+	vec_free(&session->requests);
+	free(session->command_line);
+	free(session);
+}
+
+struct error *session_add(struct session *session, const char *location, enum tracepoint_kind kind)
+{
+	struct request request = { .kind = kind };
+	struct error *error = location_parse(location, &request.location);
+
+	if (error)
+		return error;
+	if (!vec_push(&session->requests, request)) {
+		location_clear(&request.location);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	return NULL;
+}
+
+static struct error *read_modules(struct session *session)
+{
+	struct maps maps = { 0 };
+	struct error *error = maps_read(session->proc, &maps);
+
+	if (!error)
+		error = modules_read(session->proc, &maps, &session->modules);
+	maps_free(&maps);
+	return error;
+}
+
+struct error *session_resolve(struct session *session)
+{
+	forget_places(session);
+	struct error *error = read_modules(session);
+
+	for (size_t i = 0; i < session->requests.count && !error; i++) {
+		struct request *request = &session->requests.items[i];
+
+		error = locate(session->proc, &session->modules, &request->location,
+			       request->kind == TRACEPOINT_ENTRY, &request->places);
+	}
+	return error;
+}
+
+static struct error *open_reader(struct session *session)
+{
+	struct reader_options options = {
+		.pool = session->agent->pool,
+		.pool_size = session->agent->pool_size,
+		.small_count = session->agent->control->small_count,
+		.big_count = session->agent->control->big_count,
+		.types = &session->types,
+		.writer = session->writer,
+		.alive = alive_thread,
+		.alive_context = session,
+	};
+
+	return reader_create(&options, &session->reader);
+}
+
+struct error *session_begin(struct session *session, struct stop *held)
+{
+	struct session_summary ignored = { 0 };
+	struct error *error = tracepoints_create(session);
+
+	if (!error)
+		error = place_all(session, held);
+	if (!error)
+		error = open_reader(session);
+	if (!error)
+		return NULL;
+	if (!held)
+		error_free(place_undo(session, &ignored));
+	if (session->writer)
+		writer_discard(take_ptr(&session->writer));
+	return error;
+}
+
+struct error *session_step(struct session *session, unsigned timeout_ms)
+{
+	size_t chunks = 0;
+
+	reader_wait(session->reader, timeout_ms);
+	struct error *error = reader_drain(session->reader, &chunks);
+	uint64_t now = now_ns();
+
+	if (!error && now >= session->next_reap) {
+		error = reader_reap(session->reader);
+		session->next_reap = now + REAP_NS;
+	}
+	if (!error && now >= session->next_flush) {
+		error = reader_flush(session->reader);
+		session->next_flush = now + FLUSH_NS;
+	}
+	return error;
+}
+
+bool session_ended(const struct session *session)
+{
+	return !proc_is_alive(session->proc);
+}
+
+static struct error *finish_trace(struct session *session, struct session_summary *summary)
+{
+	struct error *error = reader_finish(session->reader, &summary->totals);
+
+	clock_refine(&session->clock);
+	if (!error)
+		error = writer_update(session->writer, &session->clock);
+	struct error *closing = writer_close(take_ptr(&session->writer));
+	if (error)
+		error_free(closing);
+	return error ? error : closing;
+}
+
+struct error *session_end(struct session *session, struct session_summary *ret_summary)
+{
+	struct session_summary summary = { 0 };
+	struct error *error = place_undo(session, &summary);
+	struct error *writing = finish_trace(session, &summary);
+
+	*ret_summary = summary;
+	if (error)
+		error_free(writing);
+	return error ? error : writing;
+}
+
+size_t session_tracepoint_count(const struct session *session)
+{
+	return session->tracepoints.count;
+}
+
+struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
+{
+	const struct tracepoint *tracepoint = session->tracepoints.items[index];
+	const struct probe *probe = &tracepoint->probe;
+	struct tracepoint_info info = { .name = tracepoint->name, .address = probe->place.address };
+
+	if (probe->refusal) {
+		info.refusal = error_text(probe->refusal);
+		return info;
+	}
+	info.how = site_tactic(probe->site);
+	info.hits = session->types.items[probe->event.id].hits;
+	info.lost = session->types.items[probe->event.id].lost;
+	return info;
+}

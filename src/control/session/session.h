@@ -1,0 +1,77 @@
+/*
+ * session.h - one target, its tracepoints, its trace.
+ *
+ *	session_create		nothing is touched yet
+ *	session_add		what to trace, as the user named it
+ *	session_resolve		names to places; nothing is touched yet
+ *	session_begin		the trace's directory, the agent, the probes: from here on it records
+ *	session_step		again and again, until session_ended or the user has had enough
+ *	session_end		the target is as it was found, the trace is complete
+ *
+ * One thread uses a session (ptrace wants that). Prints nothing.
+ */
+#ifndef DYNTRACE_SESSION_SESSION_H
+#define DYNTRACE_SESSION_SESSION_H
+
+#include "../inject/inject.h"
+#include "../record/reader.h"
+
+struct session_options {
+	const char *output; /* the trace's directory, which must not exist */
+	uint64_t buffer_size;
+	bool follow_fork;
+};
+
+enum tracepoint_kind {
+	TRACEPOINT_BARE, /* NAME: the hit alone */
+	TRACEPOINT_ENTRY, /* NAME_entry: arg0 to arg5 */
+};
+
+/* What the user sees of a tracepoint. */
+struct tracepoint_info {
+	const char *name;
+	taddr address;
+	const char *how; /* "jump"; NULL: refused */
+	const char *refusal; /* why; NULL: placed */
+	uint64_t hits, lost;
+};
+
+struct session_summary {
+	struct reader_totals totals;
+	bool left; /* something had to stay in the target: `why` */
+	char why[256];
+};
+
+struct session;
+
+/* The process is borrowed. */
+struct error *session_create(struct proc *proc, const struct session_options *options,
+			     struct session **ret_session);
+void session_destroy(struct session *session);
+
+/* Parses a LOC. */
+struct error *session_add(struct session *session, const char *location, enum tracepoint_kind kind);
+
+/* Finds all that was added, in the modules the process has now. Can be called again when it has more. */
+struct error *session_resolve(struct session *session);
+
+/* `held`: NULL, or a stop that holds every thread already. A place that was named and can't be probed is an
+ * error; of those that a glob matched the others are probed. On failure nothing stays behind. */
+struct error *session_begin(struct session *session, struct stop *held);
+
+/* Waits for events, at most that long, and writes what there is. */
+struct error *session_step(struct session *session, unsigned timeout_ms);
+
+/* Has the target ended? */
+bool session_ended(const struct session *session);
+
+/* Takes everything out of the target and its forked children, if they live, and completes the trace. */
+struct error *session_end(struct session *session, struct session_summary *ret_summary);
+
+size_t session_tracepoint_count(const struct session *session);
+struct tracepoint_info session_tracepoint(const struct session *session, size_t index);
+
+/* libdyntrace-agent.so: $DYNTRACE_AGENT, beside the program, or in ../lib/dyntrace. Caller frees. */
+struct error *agent_find(char **ret_path);
+
+#endif
