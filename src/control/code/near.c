@@ -1,0 +1,339 @@
+/*
+ * Gaps. A gap is what lies between two mappings. Below the module is best: the heap of an ordinary
+ * program grows upwards behind it, and so the address space below is used by nobody. Where a gap is the heap's
+ * to grow into, its far end is taken, and only if the heap keeps HEAP_ROOM (H17). Before the first
+ * brk there is no [heap] in the list yet: it will start somewhere in the HEAP_RANDOM bytes behind the
+ * executable, which is the file mapped lowest. Under the stack STACK_ROOM is left, the least that the kernel
+ * itself keeps free there.
+ *
+ * Pieces. A window is a bitmap with a bit for 16 bytes: what is freed joins its neighbours by itself, and
+ * a double free is seen. `first` is below every free bit, and `full_for` is a size known not to
+ * fit, so that full windows cost nothing.
+ *
+ * (N1) first <= every clear bit of the window.
+ * (N2) used = 16 * (bits set in all windows).
+ */
+#include "near.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "../../shared/layout.h"
+#include "../base/vec.h"
+
+#define ADDRESS_MIN (64ULL << 10)
+#define ADDRESS_MAX 0x7ffffffff000ULL
+/* rel32 counts from the end of an instruction: a page less covers any length, at both ends. */
+#define REACH ((1ULL << 31) - DT_PAGE)
+#define HEAP_ROOM (512ULL << 20)
+#define HEAP_RANDOM (1ULL << 30)
+#define STACK_ROOM (128ULL << 20)
+
+#define GRAIN 16ULL
+
+/* ---- gaps ----------------------------------------------------------------------------------- */
+
+struct range {
+	uint64_t low, high; /* [low, high) */
+};
+
+static uint64_t max64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Where something of `size` bytes may start and end so that [low, high) and it reach one another. */
+static bool reach_of(taddr low, taddr high, struct range *ret_reach)
+{
+	if (high.v < low.v || high.v - low.v > REACH)
+		return false;
+	ret_reach->low = high.v > REACH ? high.v - REACH : 0;
+	ret_reach->high = low.v + REACH;
+	return true;
+}
+
+static bool is_named(const struct mapping *mapping, const char *name)
+{
+	return strcmp(mapping->path, name) == 0;
+}
+
+/*
+ * The index of the mapping that the heap grows up from, or would if it existed; *ret_room is what it
+ * needs behind that. maps->count: there is none.
+ */
+static size_t find_heap(const struct maps *maps, uint64_t *ret_room)
+{
+	size_t exe = maps->count, last = maps->count;
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *m = &maps->items[i];
+
+		if (is_named(m, "[heap]")) {
+			*ret_room = HEAP_ROOM;
+			return i;
+		}
+		if (exe == maps->count && m->inode)
+			exe = i;
+		if (exe != maps->count && m->inode == maps->items[exe].inode &&
+		    m->device == maps->items[exe].device)
+			last = i;
+	}
+	/* .bss lies behind the file's last page */
+	while (last + 1 < maps->count && !*maps->items[last + 1].path &&
+	       maps->items[last + 1].start.v == maps->items[last].end.v)
+		last++;
+	*ret_room = HEAP_RANDOM + HEAP_ROOM;
+	return last;
+}
+
+/* What may be used of the gap behind mapping number `index` - 1 and before number `index`. */
+static struct range usable_gap(const struct maps *maps, size_t index, size_t heap, uint64_t heap_room)
+{
+	struct range gap = { ADDRESS_MIN, ADDRESS_MAX };
+
+	if (index > 0)
+		gap.low = max64(gap.low, maps->items[index - 1].end.v);
+	if (index > 0 && index - 1 == heap)
+		gap.low += heap_room;
+	if (index < maps->count) {
+		gap.high = min64(gap.high, maps->items[index].start.v);
+		if (is_named(&maps->items[index], "[stack]"))
+			gap.high -= min64(gap.high, STACK_ROOM);
+	}
+	return gap;
+}
+
+/* The part of the gap in `reach`, page aligned; false when `size` bytes don't fit. */
+static bool clip(struct range *gap, struct range reach, uint64_t size)
+{
+	gap->low = DT_ROUND_UP(max64(gap->low, reach.low), DT_PAGE);
+	gap->high = min64(gap->high, reach.high) & ~(DT_PAGE - 1);
+	return gap->high > gap->low && gap->high - gap->low >= size;
+}
+
+struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint64_t size, taddr *ret_at)
+{
+	struct range reach;
+	uint64_t heap_room, above = 0;
+	size_t heap = find_heap(maps, &heap_room);
+
+	size = DT_ROUND_UP(size, DT_PAGE);
+	if (!reach_of(low, high, &reach))
+		return error_new(ERROR_REFUSED, "0x%lx-0x%lx is too large to be reached from one place",
+				 low.v, high.v);
+	/* downwards: the first gap that ends below the module is the nearest */
+	for (size_t i = maps->count + 1; i-- > 0;) {
+		struct range gap = usable_gap(maps, i, heap, heap_room);
+		struct range lower = { gap.low, min64(gap.high, low.v) };
+
+		if (clip(&lower, reach, size)) {
+			*ret_at = taddr_of(lower.high - size);
+			return NULL;
+		}
+		gap.low = max64(gap.low, low.v);
+		if (clip(&gap, reach, size)) /* the last one found is the nearest above */
+			above = i > 0 && i - 1 == heap ? gap.high - size : gap.low;
+	}
+	if (!above)
+		return error_new(ERROR_REFUSED,
+				 "no free %lu KiB of address space within 2 GiB of 0x%lx-0x%lx",
+				 size >> 10, low.v, high.v);
+	*ret_at = taddr_of(above);
+	return NULL;
+}
+
+/* ---- pieces --------------------------------------------------------------------------------- */
+
+struct window {
+	taddr at;
+	uint64_t offset;
+	size_t bits;
+	uint64_t *map; /* a set bit: 16 bytes in use */
+	size_t first; /* (N1) */
+	size_t full_for; /* so many bits in a row aren't free in the whole window; SIZE_MAX: unknown */
+};
+
+struct near_pool {
+	VEC(struct window) windows;
+	uint64_t used; /* (N2) */
+};
+
+struct near_pool *near_pool_create(void)
+{
+	return calloc(1, sizeof(struct near_pool));
+}
+
+void near_pool_destroy(struct near_pool *pool)
+{
+	if (!pool)
+		return;
+	for (size_t i = 0; i < pool->windows.count; i++)
+		free(pool->windows.items[i].map);
+	vec_free(&pool->windows);
+	free(pool);
+}
+
+uint64_t near_pool_used(const struct near_pool *pool)
+{
+	return pool->used;
+}
+
+bool near_pool_add(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size)
+{
+	struct window window = { .at = at, .offset = offset, .bits = size / GRAIN, .full_for = SIZE_MAX };
+
+	assert(at.v % GRAIN == 0 && offset % GRAIN == 0);
+	window.map = calloc(window.bits / 64 + 1, sizeof(*window.map));
+	if (window.map && vec_push(&pool->windows, window))
+		return true;
+	free(window.map);
+	return false;
+}
+
+/* The first bit of [from, to) that is set (or clear, with flip = ~0); `to` when there is none. */
+static size_t next_bit(const uint64_t *map, size_t from, size_t to, uint64_t flip)
+{
+	size_t word = from / 64;
+	uint64_t bits;
+
+	if (from >= to)
+		return to;
+	bits = (map[word] ^ flip) & (~0ULL << from % 64);
+	while (!bits) {
+		if (++word * 64 >= to)
+			return to;
+		bits = map[word] ^ flip;
+	}
+	return min64(word * 64 + (size_t)__builtin_ctzll(bits), to);
+}
+
+static size_t next_set(const uint64_t *map, size_t from, size_t to)
+{
+	return next_bit(map, from, to, 0);
+}
+
+static size_t next_clear(const uint64_t *map, size_t from, size_t to)
+{
+	return next_bit(map, from, to, ~0ULL);
+}
+
+/* The start of n clear bits in [from, to); `to` when there is none. */
+static size_t find_run(const struct window *w, size_t from, size_t to, size_t n)
+{
+	while (from < to) {
+		from = next_clear(w->map, from, to);
+		if (to - from < n)
+			return to;
+
+		size_t taken = next_set(w->map, from, from + n);
+
+		if (taken == from + n)
+			return from;
+		from = taken;
+	}
+	return to;
+}
+
+static void flip_bits(struct window *w, size_t from, size_t n, bool set)
+{
+	assert(from + n <= w->bits);
+	/* all of them must be what they aren't to be (double free, overlap) */
+	assert((set ? next_set(w->map, from, from + n) : next_clear(w->map, from, from + n)) == from + n);
+	for (size_t i = from; i < from + n; i++)
+		w->map[i / 64] ^= 1ULL << i % 64;
+}
+
+static void take_bits(struct near_pool *pool, struct window *w, size_t from, size_t n)
+{
+	flip_bits(w, from, n, true);
+	pool->used += n * GRAIN;
+	w->first = next_clear(w->map, w->first, w->bits); /* N1 */
+}
+
+static void give_bits(struct near_pool *pool, struct window *w, size_t from, size_t n)
+{
+	flip_bits(w, from, n, false);
+	assert(pool->used >= n * GRAIN); /* N2 */
+	pool->used -= n * GRAIN;
+	w->first = min64(w->first, from); /* N1 */
+	w->full_for = SIZE_MAX;
+}
+
+/* The bits of the window that lie in `reach`. */
+static struct range bits_in(const struct window *w, struct range reach)
+{
+	uint64_t low = max64(w->at.v, reach.low), high = min64(w->at.v + w->bits * GRAIN, reach.high);
+
+	if (low >= high)
+		return (struct range){ 0, 0 };
+	return (struct range){ (low - w->at.v + GRAIN - 1) / GRAIN, (high - w->at.v) / GRAIN };
+}
+
+static bool alloc_in(struct near_pool *pool, struct window *w, struct range reach, size_t n,
+		     struct near_piece *ret_piece)
+{
+	struct range bits = bits_in(w, reach);
+	size_t found;
+
+	if (n >= w->full_for)
+		return false;
+	found = find_run(w, max64(bits.low, w->first), bits.high, n);
+	if (found >= bits.high) {
+		if (bits.low == 0 && bits.high == w->bits)
+			w->full_for = n;
+		return false;
+	}
+	take_bits(pool, w, found, n);
+	*ret_piece = (struct near_piece){ .at = taddr_add(w->at, (int64_t)(found * GRAIN)),
+					  .offset = w->offset + found * GRAIN,
+					  .size = (uint32_t)(n * GRAIN) };
+	return true;
+}
+
+bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size,
+		     struct near_piece *ret_piece)
+{
+	size_t n = ((size_t)size + GRAIN - 1) / GRAIN;
+	struct range reach;
+
+	if (n == 0 || n * GRAIN > UINT32_MAX || !reach_of(low, high, &reach))
+		return false;
+	for (size_t i = 0; i < pool->windows.count; i++) {
+		if (alloc_in(pool, &pool->windows.items[i], reach, n, ret_piece))
+			return true;
+	}
+	return false;
+}
+
+static struct window *window_of(struct near_pool *pool, struct near_piece piece)
+{
+	for (size_t i = 0; i < pool->windows.count; i++) {
+		struct window *w = &pool->windows.items[i];
+
+		if (taddr_within(piece.at, w->at, taddr_add(w->at, (int64_t)(w->bits * GRAIN))))
+			return w;
+	}
+	assert(!"a piece of this pool");
+	return NULL;
+}
+
+void near_pool_trim(struct near_pool *pool, struct near_piece *piece, uint32_t size)
+{
+	uint32_t kept = (uint32_t)DT_ROUND_UP((uint64_t)size, GRAIN);
+	struct window *w = window_of(pool, *piece);
+
+	if (!w || kept >= piece->size)
+		return;
+	give_bits(pool, w, (size_t)(piece->at.v + kept - w->at.v) / GRAIN, (piece->size - kept) / GRAIN);
+	piece->size = kept;
+}
+
+void near_pool_free(struct near_pool *pool, struct near_piece piece)
+{
+	near_pool_trim(pool, &piece, 0);
+}
