@@ -24,6 +24,13 @@ struct proc {
 	uint64_t start_time; /* clock ticks after boot: tells a reused pid apart */
 	char comm[64];
 	char *exe; /* what /proc/PID/exe points to; "" if it can't be read */
+
+	pid_t poke_tid; /* held thread for mem_write's fallback; 0: none */
+	bool reaped; /* its end was seen by wait (while it was held): reaped_status is waitpid's */
+	int reaped_status;
+	bool leader_traced; /* its leader ended while held: only a wait from here lets its parent see the end */
+	uint64_t gadget_call; /* where remote calls found `syscall; ret` last, 0: not looked for yet */
+	uint64_t gadget_restorer; /* and `mov $15, %eax; syscall` */
 };
 
 /*
@@ -53,6 +60,8 @@ struct error *proc_cmdline(const struct proc *proc, char **ret_line);
  * forbids forced writes, when mem_set_stopped_thread was called. */
 struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n);
 struct error *mem_write(struct proc *proc, taddr to, const void *from, size_t n);
+/* Which thread PTRACE_POKETEXT may use; stop_* and release set it. 0: none. */
+void mem_set_stopped_thread(struct proc *proc, pid_t tid);
 
 /* ---- mappings (maps.c) ------------------------------------------------------------------------ */
 

@@ -1,0 +1,100 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "proc.h"
+#include "status.h"
+
+/* "START-END PERM OFFSET MAJ:MIN INODE    PATH"; the line is cut at its newline. False: not understood. */
+static bool parse_line(const char *line, struct mapping *ret_mapping)
+{
+	struct mapping m = { 0 };
+	char perm[5];
+	unsigned major_part, minor_part;
+	int path_at = 0;
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &m.start.v,
+		   &m.end.v, perm, &m.offset, &major_part, &minor_part, &m.inode, &path_at) != 7 ||
+	    strlen(perm) != 4)
+		return false;
+	m.prot = (perm[0] == 'r' ? PROT_READ : 0) | (perm[1] == 'w' ? PROT_WRITE : 0) |
+		 (perm[2] == 'x' ? PROT_EXEC : 0);
+	m.shared = perm[3] == 's';
+	m.device = makedev(major_part, minor_part);
+	m.path = strdup(line + path_at + strspn(line + path_at, " "));
+	if (!m.path)
+		return false;
+	*ret_mapping = m;
+	return true;
+}
+
+static struct error *parse_all(const struct proc *proc, char *text, struct maps *maps)
+{
+	char *save = NULL;
+
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		struct mapping mapping;
+
+		if (!parse_line(line, &mapping))
+			return error_new(ERROR_FAILED, "cannot understand /proc/%d/maps: '%s'",
+					 proc->pid, line);
+		if (!vec_push(maps, mapping)) {
+			free(mapping.path);
+			return error_new(ERROR_FAILED, "out of memory");
+		}
+	}
+	return NULL;
+}
+
+struct error *maps_read(const struct proc *proc, struct maps *ret_maps)
+{
+	_cleanup_free_ char *text = NULL;
+	_cleanup_close_ int fd = status_open(proc->pid, "maps", O_RDONLY);
+	struct maps maps = { 0 };
+
+	if (fd >= 0)
+		text = status_slurp(fd, NULL);
+	int number = errno;
+	if ((!text && number == ESRCH) || !proc_is_alive(proc))
+		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
+	if (!text)
+		return error_errno(number, "cannot read /proc/%d/maps", proc->pid);
+	struct error *err = parse_all(proc, text, &maps);
+	if (err) {
+		maps_free(&maps);
+		return err;
+	}
+	*ret_maps = maps;
+	return NULL;
+}
+
+const struct mapping *maps_find(const struct maps *maps, taddr address)
+{
+	size_t low = 0, high = maps->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (maps->items[middle].end.v <= address.v)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < maps->count && maps->items[low].start.v <= address.v)
+		return &maps->items[low];
+	return NULL;
+}
+
+void maps_free(struct maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++)
+		free(maps->items[i].path);
+	vec_free(maps);
+}

@@ -1,0 +1,119 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <unistd.h>
+
+#include "proc.h"
+#include "status.h"
+
+void mem_set_stopped_thread(struct proc *proc, pid_t tid)
+{
+	proc->poke_tid = tid;
+}
+
+static struct error *mem_open(struct proc *proc)
+{
+	if (proc->mem_fd >= 0)
+		return NULL;
+	proc->mem_fd = status_open(proc->pid, "mem", O_RDWR);
+	if (proc->mem_fd >= 0)
+		return NULL;
+	if (errno == ESRCH || !proc_is_alive(proc))
+		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
+	return error_errno(errno, "cannot open the memory of process %d", proc->pid);
+}
+
+/*
+ * The descriptor stands for one address space. It reads nothing any more once that is gone: the
+ * process has ended or has executed another program, and then a fresh one is the right one.
+ */
+static struct error *mem_reopen(struct proc *proc)
+{
+	if (!proc_is_alive(proc))
+		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
+	close(proc->mem_fd);
+	proc->mem_fd = -1;
+	return mem_open(proc);
+}
+
+static struct error *mem_fail(const struct proc *proc, int number, const char *verb, taddr at)
+{
+	if (!proc_is_alive(proc))
+		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
+	if (number == EIO || number == 0)
+		return error_new(ERROR_FAILED, "cannot %s memory of process %d at 0x%" PRIx64 ": %s",
+				 verb, proc->pid, at.v, "nothing is mapped there");
+	return error_errno(number, "cannot %s memory of process %d at 0x%" PRIx64, verb, proc->pid,
+			   at.v);
+}
+
+struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n)
+{
+	struct error *err = mem_open(proc);
+	bool reopened = false;
+
+	for (size_t done = 0; !err && done < n;) {
+		ssize_t got = pread(proc->mem_fd, (char *)to + done, n - done, (off_t)(from.v + done));
+
+		if (got > 0) {
+			done += (size_t)got;
+		} else if (got == 0 && !reopened) {
+			reopened = true;
+			err = mem_reopen(proc);
+		} else if (got == 0 || errno != EINTR) {
+			err = mem_fail(proc, got ? errno : 0, "read", taddr_add(from, (int64_t)done));
+		}
+	}
+	return err;
+}
+
+/* Word by word through ptrace, which still may where /proc/PID/mem may not force its way. */
+static bool mem_poke(struct proc *proc, taddr to, const void *from, size_t n)
+{
+	const char *source = from;
+
+	while (n) {
+		uint64_t at = to.v & ~7ULL, skip = to.v - at;
+		size_t part = 8 - skip < n ? 8 - skip : n;
+
+		errno = 0;
+		long word = ptrace(PTRACE_PEEKTEXT, proc->poke_tid, at, 0);
+		if (word == -1 && errno)
+			return false;
+		memcpy((char *)&word + skip, source, part);
+		if (ptrace(PTRACE_POKETEXT, proc->poke_tid, at, word))
+			return false;
+		to = taddr_add(to, (int64_t)part);
+		source += part;
+		n -= part;
+	}
+	return true;
+}
+
+struct error *mem_write(struct proc *proc, taddr to, const void *from, size_t n)
+{
+	struct error *err = mem_open(proc);
+	bool reopened = false;
+
+	for (size_t done = 0; !err && done < n;) {
+		const char *source = (const char *)from + done;
+		taddr at = taddr_add(to, (int64_t)done);
+		ssize_t put = pwrite(proc->mem_fd, source, n - done, (off_t)at.v);
+
+		if (put > 0) {
+			done += (size_t)put;
+		} else if (put == 0 && !reopened) {
+			reopened = true;
+			err = mem_reopen(proc);
+		} else if (put == 0 || errno != EINTR) {
+			int number = put ? errno : 0;
+
+			if (proc->poke_tid && mem_poke(proc, at, source, n - done))
+				return NULL;
+			err = mem_fail(proc, number, "write", at);
+		}
+	}
+	return err;
+}

@@ -1,0 +1,223 @@
+#include "proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "status.h"
+
+static void cleanup_proc(struct proc **proc)
+{
+	proc_close(*proc);
+}
+
+#define _cleanup_proc_ _cleanup_(cleanup_proc)
+
+static char *read_exe(pid_t pid)
+{
+	char path[96], link[4096];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/exe", pid, status_live_thread(pid));
+	ssize_t n = readlink(path, link, sizeof(link) - 1);
+	link[n > 0 ? n : 0] = '\0';
+	return strdup(link);
+}
+
+static struct error *no_such_process(pid_t pid)
+{
+	return error_new(ERROR_GONE, "there is no process %d", pid);
+}
+
+static struct error *open_pidfd(pid_t pid, struct proc *proc)
+{
+	struct thread_status status;
+	struct error *err;
+
+	proc->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (proc->pidfd >= 0)
+		return NULL;
+	if (errno == ESRCH)
+		return no_such_process(pid);
+	int number = errno;
+	/* a thread's id has a directory below /proc, but is no process */
+	err = status_read(pid, pid, &status);
+	if (!err && status.tgid && status.tgid != pid)
+		return error_new(ERROR_FAILED, "%d is a thread of process %d: use %d", pid, status.tgid,
+				 status.tgid);
+	error_free(err);
+	return error_errno(number, "cannot open process %d", pid);
+}
+
+struct error *proc_open_plain(pid_t pid, struct proc **ret_proc)
+{
+	_cleanup_proc_ struct proc *proc = calloc(1, sizeof(*proc));
+	struct thread_status status;
+	struct thread_stat stat;
+	struct error *err;
+
+	if (!proc)
+		return error_new(ERROR_FAILED, "out of memory");
+	*proc = (struct proc){ .pid = pid, .pidfd = -1, .mem_fd = -1 };
+	if (pid <= 0)
+		return no_such_process(pid);
+	if ((err = open_pidfd(pid, proc)) || (err = status_read_stat(pid, pid, &stat)) ||
+	    (err = status_read(pid, pid, &status)))
+		return err;
+	proc->inner_pid = status.inner_pid ? status.inner_pid : pid;
+	proc->start_time = stat.start_time;
+	snprintf(proc->comm, sizeof(proc->comm), "%s", stat.comm);
+	proc->exe = read_exe(pid);
+	if (!proc->exe)
+		return error_new(ERROR_FAILED, "out of memory");
+	*ret_proc = take_ptr(&proc);
+	return NULL;
+}
+
+void proc_close(struct proc *proc)
+{
+	if (!proc)
+		return;
+	if (proc->leader_traced)
+		waitpid(proc->pid, NULL, WNOHANG | __WALL);
+	if (proc->pidfd >= 0)
+		close(proc->pidfd);
+	if (proc->mem_fd >= 0)
+		close(proc->mem_fd);
+	free(proc->exe);
+	free(proc);
+}
+
+bool proc_is_alive(const struct proc *proc)
+{
+	struct pollfd poll_fd = { .fd = proc->pidfd, .events = POLLIN };
+
+	if (proc->reaped)
+		return false;
+	if (proc->leader_traced) /* its parent may have it once we have seen it */
+		waitpid(proc->pid, NULL, WNOHANG | __WALL);
+	return poll(&poll_fd, 1, 0) == 0;
+}
+
+/* ---- refusals ------------------------------------------------------------------------------- */
+
+static struct error *refuse_not_permitted(const struct proc *proc)
+{
+	struct thread_status status;
+	_cleanup_error_ struct error *err = status_read(proc->pid, proc->pid, &status);
+	char scope = '0';
+	_cleanup_close_ int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0 && read(fd, &scope, 1) != 1)
+		scope = '0';
+	if (!err && status.uid != geteuid()) {
+		const struct passwd *user = getpwuid(status.uid);
+		char number[16];
+
+		snprintf(number, sizeof(number), "%u", status.uid);
+		const char *name = user ? user->pw_name : number;
+		return error_new(ERROR_NOT_PERMITTED,
+				 "not permitted to trace process %d (%s) of user %s: run as root or as %s",
+				 proc->pid, proc->comm, name, name);
+	}
+	if (scope != '0')
+		return error_new(ERROR_NOT_PERMITTED,
+				 "not permitted to trace process %d (%s), kernel.yama.ptrace_scope is %c: "
+				 "run as root", proc->pid, proc->comm, scope);
+	return error_new(ERROR_NOT_PERMITTED,
+			 "not permitted to trace process %d (%s), it has rights that you don't have: "
+			 "run as root", proc->pid, proc->comm);
+}
+
+/* Opening its memory asks the kernel exactly what ptrace would ask. */
+static struct error *check_permission(struct proc *proc)
+{
+	proc->mem_fd = status_open(proc->pid, "mem", O_RDWR);
+	if (proc->mem_fd >= 0)
+		return NULL;
+	if (errno == EACCES || errno == EPERM)
+		return refuse_not_permitted(proc);
+	if (errno == ESRCH)
+		return no_such_process(proc->pid);
+	return error_errno(errno, "cannot open the memory of process %d", proc->pid);
+}
+
+static struct error *check_kind(const struct proc *proc)
+{
+	struct thread_stat stat;
+	struct error *err = status_read_stat(proc->pid, proc->pid, &stat);
+
+	if (err)
+		return err;
+	if (stat.flags & STATUS_PF_KTHREAD)
+		return error_new(ERROR_FAILED, "process %d (%s) is a kernel thread: it has no program to trace",
+				 proc->pid, proc->comm);
+	if (!status_live_thread(proc->pid))
+		return error_new(ERROR_GONE,
+				 "process %d (%s) has ended (it is a zombie): nothing is left to trace",
+				 proc->pid, proc->comm);
+	return NULL;
+}
+
+/* The first word of the auxiliary vector is a type, a small number; a 32-bit one has two of them in it. */
+static struct error *check_word_size(const struct proc *proc)
+{
+	_cleanup_close_ int fd = status_open(proc->pid, "auxv", O_RDONLY);
+	uint64_t type;
+
+	if (fd < 0 || read(fd, &type, sizeof(type)) != sizeof(type) || type >> 32 == 0)
+		return NULL;
+	return error_new(ERROR_FAILED,
+			 "process %d (%s) is a 32-bit program: only x86-64 programs can be traced",
+			 proc->pid, proc->comm);
+}
+
+static struct error *check_thread(const struct proc *proc, pid_t tid)
+{
+	struct thread_status status;
+	_cleanup_error_ struct error *gone = status_read(proc->pid, tid, &status);
+
+	if (gone)
+		return NULL;
+	if (status.tracer) {
+		struct thread_stat tracer = { .comm = "?" };
+		_cleanup_error_ struct error *unknown =
+			status_read_stat(status.tracer, status.tracer, &tracer);
+
+		return error_new(ERROR_FAILED,
+				 "process %d (%s) is already traced by pid %d (%s): end that one first",
+				 proc->pid, proc->comm, status.tracer, tracer.comm);
+	}
+	if (status.seccomp == 1 || status.seccomp == 2)
+		return error_new(ERROR_FAILED,
+				 "process %d (%s) restricts its own system calls (seccomp %s), and what a "
+				 "probe needs could get it killed: run it without, to trace it",
+				 proc->pid, proc->comm, status.seccomp == 1 ? "strict mode" : "filter");
+	return NULL;
+}
+
+struct error *proc_open(pid_t pid, struct proc **ret_proc)
+{
+	_cleanup_proc_ struct proc *proc = NULL;
+	struct tids tids = { 0 };
+	struct error *err;
+
+	if ((err = proc_open_plain(pid, &proc)) || (err = check_kind(proc)) ||
+	    (err = check_permission(proc)) || (err = check_word_size(proc)) ||
+	    (err = threads_list(proc, &tids)))
+		return err;
+	for (size_t i = 0; !err && i < tids.count; i++)
+		err = check_thread(proc, tids.items[i]);
+	vec_free(&tids);
+	if (err)
+		return err;
+	*ret_proc = take_ptr(&proc);
+	return NULL;
+}
