@@ -1,0 +1,109 @@
+#include "summary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../control/base/cleanup.h"
+#include "commands.h"
+
+#define ROWS_MAX 40
+#define REFUSALS_MAX 5
+
+static int by_hits(const void *a, const void *b)
+{
+	const struct tracepoint_info *x = a, *y = b;
+
+	if (x->hits != y->hits)
+		return x->hits < y->hits ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static int name_width(const struct tracepoint_info *rows, size_t count)
+{
+	int width = (int)strlen("tracepoint");
+
+	for (size_t i = 0; i < count; i++) {
+		int length = (int)strlen(rows[i].name);
+
+		if (length > width && length <= 60)
+			width = length;
+	}
+	return width;
+}
+
+static void print_rows(const struct tracepoint_info *rows, size_t count)
+{
+	size_t shown = count <= ROWS_MAX ? count : ROWS_MAX;
+	int width = name_width(rows, shown);
+
+	fprintf(stderr, "%-*s  %12s  %12s\n", width, "tracepoint", "hits", "lost");
+	for (size_t i = 0; i < shown; i++)
+		fprintf(stderr, "%-*s  %12llu  %12llu\n", width, rows[i].name,
+			(unsigned long long)rows[i].hits, (unsigned long long)rows[i].lost);
+	if (shown < count)
+		fprintf(stderr, "(and %zu more)\n", count - shown);
+}
+
+static void print_refusals(const struct session *session)
+{
+	size_t refused = 0;
+
+	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
+		struct tracepoint_info info = session_tracepoint(session, i);
+
+		if (info.refusal && refused++ < REFUSALS_MAX)
+			fprintf(stderr, "not placed: %s: %s\n", info.name, info.refusal);
+	}
+	if (refused > REFUSALS_MAX)
+		fprintf(stderr, "not placed: %zu more\n", refused - REFUSALS_MAX);
+}
+
+static void print_size(uint64_t bytes)
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+	double value = (double)bytes;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		value /= 1024;
+		unit++;
+	}
+	fprintf(stderr, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void print_totals(const struct session_summary *summary, const char *directory)
+{
+	const struct reader_totals *totals = &summary->totals;
+
+	fprintf(stderr, "%llu events, %llu lost", (unsigned long long)totals->events,
+		(unsigned long long)(totals->lost + totals->holes));
+	if (totals->holes)
+		fprintf(stderr, " (%llu of them cut off by a signal)", (unsigned long long)totals->holes);
+	fprintf(stderr, ", ");
+	print_size(totals->bytes);
+	fprintf(stderr, "; trace: %s\n", directory);
+	if (summary->left)
+		cli_note("%s", summary->why);
+}
+
+void summary_print(const struct session *session, const struct session_summary *summary,
+		   const char *directory)
+{
+	size_t count = session_tracepoint_count(session), placed = 0;
+	_cleanup_free_ struct tracepoint_info *rows = calloc(count + 1, sizeof(*rows));
+
+	for (size_t i = 0; rows && i < count; i++) {
+		struct tracepoint_info info = session_tracepoint(session, i);
+
+		if (!info.refusal)
+			rows[placed++] = info;
+	}
+	fflush(stdout);
+	if (rows) {
+		qsort(rows, placed, sizeof(*rows), by_hits);
+		print_rows(rows, placed);
+	}
+	print_refusals(session);
+	print_totals(summary, directory);
+}

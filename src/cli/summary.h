@@ -1,0 +1,14 @@
+/*
+ * summary.h - the table that a trace ends with, on stderr.
+ */
+#ifndef DYNTRACE_CLI_SUMMARY_H
+#define DYNTRACE_CLI_SUMMARY_H
+
+#include "../control/session/session.h"
+
+/* Tracepoints that were hit, most hits first (all of them when they are few), then the totals and
+ * where the trace is. */
+void summary_print(const struct session *session, const struct session_summary *summary,
+		   const char *directory);
+
+#endif

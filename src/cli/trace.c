@@ -1,0 +1,372 @@
+/*
+ * trace.c - dyntrace trace: the quick way, with no daemon.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <wordexp.h>
+
+#include "../control/base/cleanup.h"
+#include "../control/inject/launch.h"
+#include "../control/session/session.h"
+#include "commands.h"
+#include "summary.h"
+
+#define STEP_MS 50
+#define STOP_TIMEOUT_MS 2000
+
+static struct {
+	const char *command;
+	const char *target;
+	const char *output;
+	struct option_values what;
+	uint64_t buffer_size;
+	double seconds;
+	bool no_follow_fork;
+	bool quiet;
+} args = { .buffer_size = DT_POOL_DEFAULT };
+
+static const struct option_spec trace_options[] = {
+	{ 'c', NULL, "COMMAND", "start this command, traced from its first instruction",
+	  .string = &args.command },
+	{ 'p', NULL, "TARGET", "trace this process: a pid, or a name", .string = &args.target },
+	{ 0, "probe", "LOC", "a bare probe at that instruction (repeatable)", .list = &args.what,
+	  .tag = TRACEPOINT_BARE },
+	{ 0, "function", "LOC", "a function's entry, with its arguments (repeatable)", .list = &args.what,
+	  .tag = TRACEPOINT_ENTRY },
+	{ 'o', "output", "DIR", "where the trace goes (default: ./NAME-DATE.dyntrace)",
+	  .string = &args.output },
+	{ 0, "for", "SECONDS", "stop after that time", .seconds = &args.seconds },
+	{ 0, "buffer-size", "SIZE", "memory for events not written yet (default: 64M)",
+	  .size = &args.buffer_size },
+	{ 0, "no-follow-fork", NULL, "don't trace processes that the target forks",
+	  .flag = &args.no_follow_fork },
+	{ 'q', "quiet", NULL, "no summary at the end", .flag = &args.quiet },
+	{ 0 },
+};
+
+/* One run of the command. */
+struct run {
+	struct launch *launch; /* NULL: a process that was there before */
+	struct proc *opened; /* owned; NULL with a launch */
+	struct proc *proc; /* of either */
+	struct session *session;
+	char *output;
+	int status; /* of the launched command, as waitpid gives it */
+	bool ended;
+};
+
+static volatile sig_atomic_t signals_seen;
+static volatile sig_atomic_t last_signal;
+
+static void on_signal(int number)
+{
+	signals_seen = signals_seen + 1;
+	last_signal = number;
+}
+
+/* Without SA_RESTART: a signal ends the wait for events. */
+static void catch_signals(void)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_handler = on_signal };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		struct sigaction old;
+
+		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+	}
+}
+
+static void run_free(struct run *run)
+{
+	session_destroy(run->session);
+	launch_free(run->launch);
+	proc_close(run->opened);
+	free(run->output);
+}
+
+/* ---- the target ----------------------------------------------------------------------------- */
+
+static struct error *check_usage(const struct words *words)
+{
+	int targets = !!args.command + !!args.target + !!words->rest;
+
+	if (words->count)
+		return error_new(ERROR_USAGE, "unexpected word '%s' (a command goes behind '--')",
+				 words->items[0]);
+	if (targets != 1)
+		return error_new(ERROR_USAGE, "%s: give one of -c COMMAND, -p TARGET and -- COMMAND",
+				 targets ? "more than one target" : "nothing to trace");
+	if (words->rest && !words->rest[0])
+		return error_new(ERROR_USAGE, "no command behind '--'");
+	if (!args.what.count)
+		return error_new(ERROR_USAGE, "nothing to record: give --function LOC or --probe LOC");
+	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
+		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
+	return NULL;
+}
+
+/* -c "COMMAND ARGS": words as a shell makes them, without its commands. */
+static struct error *launch_line(const char *line, struct launch **ret_launch)
+{
+	wordexp_t words;
+	struct error *error;
+
+	switch (wordexp(line, &words, WRDE_NOCMD)) {
+	case 0:
+		break;
+	case WRDE_NOSPACE:
+		return error_new(ERROR_FAILED, "out of memory");
+	case WRDE_SYNTAX:
+		return error_new(ERROR_USAGE, "-c: unbalanced quotes in '%s'", line);
+	default:
+		return error_new(ERROR_USAGE,
+				 "-c takes one command; for '|', ';', '>', '$(' and the like: -- sh -c '...'");
+	}
+	if (words.we_wordc)
+		error = launch_start(words.we_wordv, ret_launch);
+	else
+		error = error_new(ERROR_USAGE, "-c: no command");
+	wordfree(&words);
+	return error;
+}
+
+static struct error *open_target(const struct words *words, struct run *run)
+{
+	struct error *error;
+	pid_t pid;
+
+	if (args.target) {
+		error = proc_find(args.target, &pid);
+		if (!error)
+			error = proc_open(pid, &run->opened);
+		run->proc = run->opened;
+		return error;
+	}
+	if (args.command)
+		error = launch_line(args.command, &run->launch);
+	else
+		error = launch_start(words->rest, &run->launch);
+	if (!error)
+		run->proc = launch_proc(run->launch);
+	return error;
+}
+
+/* ---- the trace's directory ------------------------------------------------------------------ */
+
+/* Before anything is started: a directory that is there already would spoil it all later. */
+static struct error *check_output(void)
+{
+	struct stat st;
+
+	if (args.output && !lstat(args.output, &st))
+		return error_new(ERROR_FAILED, "%s exists already: name another directory, or remove it",
+				 args.output);
+	return NULL;
+}
+
+static struct error *choose_output(struct run *run)
+{
+	char date[32];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (args.output) {
+		run->output = strdup(args.output);
+		return run->output ? NULL : error_new(ERROR_FAILED, "out of memory");
+	}
+	strftime(date, sizeof(date), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
+	const char *slash = strrchr(run->proc->exe, '/');
+	const char *name = slash && slash[1] ? slash + 1 : run->proc->comm;
+	if (asprintf(&run->output, "./%s-%s.dyntrace", name, date) < 0) {
+		run->output = NULL;
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	return NULL;
+}
+
+/* ---- recording ------------------------------------------------------------------------------ */
+
+static struct error *create_session(struct run *run)
+{
+	struct session_options options = { .output = run->output,
+					   .buffer_size = args.buffer_size,
+					   .follow_fork = !args.no_follow_fork };
+	struct error *error = session_create(run->proc, &options, &run->session);
+
+	for (size_t i = 0; i < args.what.count && !error; i++) {
+		const struct option_value *value = &args.what.items[i];
+
+		error = session_add(run->session, value->text, (enum tracepoint_kind)value->option->tag);
+	}
+	return error;
+}
+
+/* What isn't in the program itself may be in its libraries, which are there a little later. */
+static struct error *resolve_launched(struct run *run)
+{
+	struct error *error = session_resolve(run->session);
+	struct error *running;
+	bool loaded = false;
+
+	if (!error)
+		return NULL;
+	running = launch_run_to_loaded(run->launch, &loaded);
+	if (running || !loaded) {
+		error_free(running);
+		return error;
+	}
+	error_free(error);
+	return session_resolve(run->session);
+}
+
+static struct error *begin_launched(struct run *run)
+{
+	struct stop *stop = NULL;
+	struct error *error = resolve_launched(run);
+
+	if (!error)
+		error = stop_adopt(run->proc, run->proc->pid, &stop);
+	if (error)
+		return error;
+	error = session_begin(run->session, stop);
+	stop_disown(stop);
+	return error ? error : launch_go(run->launch);
+}
+
+static struct error *begin(struct run *run)
+{
+	if (run->launch)
+		return begin_launched(run);
+	struct error *error = session_resolve(run->session);
+	return error ? error : session_begin(run->session, NULL);
+}
+
+static double seconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A command that was started here gets Ctrl-C itself, and we end with it; a second one ends us. */
+static bool told_to_stop(const struct run *run)
+{
+	if (run->launch && last_signal == SIGINT)
+		return signals_seen > 1;
+	return signals_seen > 0;
+}
+
+static struct error *poll_end(struct run *run)
+{
+	if (run->launch)
+		return launch_poll(run->launch, &run->ended, &run->status);
+	run->ended = session_ended(run->session);
+	return NULL;
+}
+
+static struct error *record(struct run *run)
+{
+	double end = args.seconds > 0 ? seconds_now() + args.seconds : 0;
+	struct error *error = NULL;
+
+	while (!error && !run->ended && !told_to_stop(run) && (!end || seconds_now() < end)) {
+		error = session_step(run->session, STEP_MS);
+		if (!error)
+			error = poll_end(run);
+	}
+	return error;
+}
+
+/* --for is over and the command isn't: its exit status is ours. */
+static struct error *wait_for_command(struct run *run)
+{
+	struct timespec nap = { .tv_nsec = 20 * 1000 * 1000 };
+	struct error *error = NULL;
+
+	while (!error && !run->ended && !told_to_stop(run)) {
+		error = poll_end(run);
+		if (!error && !run->ended)
+			nanosleep(&nap, NULL);
+	}
+	return error;
+}
+
+static int exit_status(const struct run *run)
+{
+	if (!run->launch)
+		return 0;
+	if (!run->ended)
+		return 128 + last_signal;
+	return WIFSIGNALED(run->status) ? 128 + WTERMSIG(run->status) : WEXITSTATUS(run->status);
+}
+
+static struct error *trace_target(struct run *run)
+{
+	struct session_summary summary;
+	struct error *error = begin(run);
+
+	if (error)
+		return error;
+	error = record(run);
+	struct error *ending = session_end(run->session, &summary);
+	if (!args.quiet)
+		summary_print(run->session, &summary, run->output);
+	if (error)
+		error_free(ending);
+	return error ? error : ending;
+}
+
+static struct error *run_trace(const struct words *words, int *ret_status)
+{
+	_cleanup_(run_free) struct run run = { 0 };
+	struct error *error = check_usage(words);
+
+	if (!error)
+		error = check_output();
+	if (error)
+		return error;
+	catch_signals();
+	error = open_target(words, &run);
+	if (!error)
+		error = choose_output(&run);
+	if (!error)
+		error = create_session(&run);
+	if (!error)
+		error = trace_target(&run);
+	if (!error)
+		error = wait_for_command(&run);
+	if (!error)
+		*ret_status = exit_status(&run);
+	return error;
+}
+
+const struct command command_trace = {
+	.name = "trace",
+	.summary = "trace a command or a running process",
+	.usage = "-c \"COMMAND ARGS\" WHAT... [OPTIONS]\n"
+		 "WHAT... [OPTIONS] -- COMMAND ARGS...\n"
+		 "-p TARGET WHAT... [OPTIONS]",
+	.details = "Records every hit of the places named by WHAT (--probe, --function) into a CTF trace, until\n"
+		   "the target ends, Ctrl-C, or --for. The target is then as it was found.\n"
+		   "\n"
+		   "LOC is SYMBOL, SYMBOL+OFFSET or ADDRESS, each optionally with @MODULE (the file name of the\n"
+		   "program or of a library). SYMBOL may be a glob. Numbers are C-like: 31, 037, 0x1f.\n"
+		   "\n"
+		   "The exit status is the command's own; 125: an error of dyntrace's, 126: not permitted,\n"
+		   "127: no such command.",
+	.example = "dyntrace trace -c \"ls -l\" --function main\n"
+		   "dyntrace trace -p redis-server --function processCommand --for 2\n"
+		   "dyntrace trace --function 'malloc@libc.so.6' -o /tmp/malloc.dyntrace -- sort /etc/passwd",
+	.options = trace_options,
+	.runs_command = true,
+	.run = run_trace,
+};
