@@ -1,0 +1,52 @@
+/*
+ * view.h - the parts of dyntrace view.
+ *
+ * view.c is the command, view_graph.c reads the trace with libbabeltrace2, view_line.c makes a line of each
+ * message, view_field.c the text of a field. libbabeltrace2 calls back from its graph, so what goes
+ * wrong there is kept in the viewer and taken at the end.
+ */
+#ifndef DYNTRACE_CLI_VIEW_H
+#define DYNTRACE_CLI_VIEW_H
+
+#include <babeltrace2/babeltrace.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "../control/base/error.h"
+#include "../control/base/strbuf.h"
+
+struct colours {
+	const char *time, *name, *key, *loss, *off; /* "" where there are none */
+};
+
+/* Where the members that say who ran are in a stream class's packet context; -1: not there. */
+struct who_index {
+	const bt_stream_class *stream_class;
+	int tid, pid;
+};
+
+struct viewer {
+	bool json;
+	struct colours colours;
+	struct strbuf text; /* lines not written yet */
+	int write_error; /* errno of a failed write; 0: none */
+	bool has_last;
+	int64_t last_ns; /* of the event before */
+	time_t second; /* the one that `clock` is the text of */
+	char clock[32];
+	struct who_index who;
+};
+
+/* Reads the trace (a directory with a file "metadata" in it or below it) and gives each message to the viewer. */
+struct error *view_graph_run(const char *path, struct viewer *viewer);
+
+/* Adds the line of a message, if it has one. */
+void view_line_message(struct viewer *viewer, const bt_message *message);
+
+/* Adds the field's value. */
+void view_field_value(struct viewer *viewer, const bt_field *field);
+/* Adds a structure's members as "name = value, ..." or "name":value,...; `any`: there are some before. */
+bool view_field_members(struct viewer *viewer, const bt_field *structure, bool any);
+
+#endif
