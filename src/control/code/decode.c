@@ -76,23 +76,20 @@ static ZydisDecoder make_decoder(void)
 bool decode(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn)
 {
 	ZydisDecoder decoder = make_decoder();
-	struct insn insn;
 
-	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, size, &insn.zydis, insn.operands)))
+	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, size, &ret_insn->zydis,
+						 ret_insn->operands)))
 		return false;
-	describe(bytes, pc, &insn);
-	*ret_insn = insn;
+	describe(bytes, pc, ret_insn);
 	return true;
 }
 
 bool decode_quick(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn)
 {
 	ZydisDecoder decoder = make_decoder();
-	ZydisDecodedInstruction zydis;
 
-	if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, size, &zydis)))
+	if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, size, &ret_insn->zydis)))
 		return false;
-	ret_insn->zydis = zydis;
 	describe(bytes, pc, ret_insn);
 	return true;
 }

@@ -1,7 +1,8 @@
 /*
  * decode.h - what an instruction is. Zydis does the decoding.
  *
- * Pure. Fails (returns false) on bytes that aren't an instruction or are cut short.
+ * Pure. Fails (returns false) on bytes that aren't an instruction or are cut short; *ret_insn holds
+ * nothing useful then. (It is filled in place: at millions of instructions a copy of 1 KiB counts.)
  */
 #ifndef DYNTRACE_CODE_DECODE_H
 #define DYNTRACE_CODE_DECODE_H
