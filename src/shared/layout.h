@@ -23,10 +23,10 @@
  * The buffer's protocol (cited as B1.. in asserts and comments):
  *
  * (B1) A chunk has one owner at a time. It changes hands only by compare-and-swap of
- *      its chunk word: FREE -> OWNED by a thread, OWNED -> PUBLISHED by its owner (or by
- *      the thread that inherits the slot), OWNED -> TAKEN by the controller once the owner is
- *      dead, PUBLISHED or TAKEN -> FREE by the controller. Every step FREE -> OWNED raises
- *      the generation.
+ *      its chunk word: FREE -> OWNED by a thread, OWNED -> PUBLISHED by its owner, OWNED ->
+ *      CLOSING -> PUBLISHED by the thread that inherits a dead one's slot, OWNED -> TAKEN by the
+ *      controller once the owner is dead, PUBLISHED or TAKEN -> FREE by the controller. Every step
+ *      FREE -> OWNED raises the generation.
  * (B2) Space is reserved by an unlocked cmpxchg of slot.reserve, which nobody but the slot's own
  *      thread writes. The word holds the chunk's generation, so a nested signal handler
  *      that switched chunks makes the interrupted cmpxchg fail.
@@ -37,7 +37,8 @@
  *      The first store of an event with a payload is its header with DT_EVENT_PENDING, so that its
  *      size is known even when it is never completed.
  * (B5) begin <= clock of each event <= end, for the descriptor of a published chunk, and
- *      end <= begin of the same thread's next chunk.
+ *      end <= begin of the same thread's next chunk, unless the clock was set back between the
+ *      two: the reader starts a new stream then.
  * (B6) Two neighbouring events of a chunk, and begin and the first event, are less than 2^39 cycles
  *      apart: 40 bits of clock in the header are enough.
  * (B7) Each hit adds exactly one to one of: events in a chunk, dt_thread.lost, dt_pool.lost_homeless.
@@ -138,6 +139,7 @@ struct dt_thread {
 #define DT_CHUNK_OWNED 1u
 #define DT_CHUNK_PUBLISHED 2u
 #define DT_CHUNK_TAKEN 3u
+#define DT_CHUNK_CLOSING 4u /* its descriptor is being filled in for a dead owner */
 #define DT_CHUNK_STATE(word) ((uint32_t)((word) & 0xff))
 #define DT_CHUNK_THREAD(word) ((uint32_t)(((word) >> 8) & 0xffffff))
 #define DT_CHUNK_GENERATION(word) ((uint32_t)((word) >> 32))
@@ -246,7 +248,7 @@ struct dt_slot {
 	uint32_t flags;
 };
 
-#define DT_SLOT_MUTED 1u /* this process isn't to be traced (no-follow-fork) */
+#define DT_SLOT_GROWN 1u /* it has had its small chunk */
 
 _Static_assert(sizeof(struct dt_slot) == (1u << DT_SLOT_SHIFT), "dt_slot");
 
@@ -261,7 +263,9 @@ static inline uint32_t dt_hash(uint64_t fs_base)
 
 struct dt_state {
 	uint64_t stacks_busy; /* a bit a stack */
-	uint64_t pad[7];
+	uint32_t pid; /* whose it is: written when it is mapped; 0 in a forked child until its first hit */
+	uint32_t muted; /* this process isn't to be traced (a forked child without DT_FOLLOW_FORK) */
+	uint64_t pad[6];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
 };

@@ -1,0 +1,74 @@
+/*
+ * agent.h - what the files of the agent share.
+ *
+ * dt_slow (slow.S) first asks slow_find, on the target's own stack and with signals as they are;
+ * what that can't settle goes to slow_path, on a stack of ours and with every signal blocked. So all
+ * of thread.c and chunk.c runs alone on its thread: nobody else writes the thread's slot meanwhile.
+ *
+ * Everything but the law in README.md can be read in src/shared/layout.h.
+ */
+#ifndef DYNTRACE_TARGET_AGENT_H
+#define DYNTRACE_TARGET_AGENT_H
+
+#define SLOW_NEEDED 1 /* slow_find: go the long way */
+#define SLOW_STACK_TRIES 1000 /* how often to yield for a stack before the hit is given up */
+
+/* Offsets that slow.S needs; slow.c asserts them. */
+#define CONTROL_FLAGS 12
+#define CONTROL_STATE 32
+#define CONTROL_NO_SYSCALLS 2
+#define STATE_STACKS_BUSY 0
+#define STATE_STACKS 0x81000
+#define STATE_STACK_SHIFT 12
+
+#ifndef __ASSEMBLER__
+
+#include <stdbool.h>
+
+#include "../shared/layout.h"
+#include "x86_64/sys.h"
+
+#pragma GCC poison malloc free printf errno
+
+/* slow.c: a slot, 0 (counted or muted: skip the hit) or SLOW_NEEDED. */
+uint64_t slow_find(const struct dt_control *control, uint32_t id, uint32_t size);
+/* slow.c: a slot or NULL. */
+struct dt_slot *slow_path(const struct dt_control *control, uint32_t id, uint32_t size);
+/* slow.c: the hit can't go the long way: count it. Gives 0. */
+uint64_t slow_give_up(const struct dt_control *control, uint32_t id, uint32_t size);
+
+/* thread.c: the slot whose key that is, or NULL. */
+struct dt_slot *thread_find(struct dt_state *state, uint64_t fs_base, uint64_t key);
+/* thread.c: the calling thread's slot, claimed if need be; NULL: there is none to be had. Its `thread` is 0
+ * when there was no thread record. `size`: of the event, to see whether it will be back soon. */
+struct dt_slot *thread_slot(const struct dt_control *control, uint32_t size);
+
+/* chunk.c: is there room for that many bytes, and is the clock where it should be? */
+bool chunk_has_room(const struct dt_slot *slot, uint32_t size);
+/* chunk.c: does the slot's thread still own the chunk? The controller takes it from a thread it believes dead. */
+bool chunk_is_held(const struct dt_control *control, const struct dt_slot *slot);
+/* chunk.c: the slot has no chunk any more, without publishing it. */
+void chunk_forget(struct dt_slot *slot);
+/* chunk.c: makes it so; false: no free chunk. */
+bool chunk_prepare(const struct dt_control *control, struct dt_slot *slot, uint32_t size);
+/* chunk.c: publishes the slot's chunk, if it has one. `dead`: on behalf of a thread that is gone. */
+void chunk_publish(const struct dt_control *control, struct dt_slot *slot, bool dead);
+
+static inline struct dt_state *agent_state(const struct dt_control *control)
+{
+	return (struct dt_state *)control->state;
+}
+
+static inline struct dt_pool *agent_pool(const struct dt_control *control)
+{
+	return (struct dt_pool *)control->pool;
+}
+
+/* Does the thread block still say what it said when the slot was claimed? */
+static inline bool agent_slot_is_ours(const struct dt_slot *slot)
+{
+	return slot->tid != ~0u && sys_fs_word(slot->tid_offset) == slot->tid;
+}
+
+#endif
+#endif

@@ -1,0 +1,187 @@
+/*
+ * chunk.c - the thread's chunk: take one, publish it. Signals are blocked (see agent.h).
+ *
+ * Whatever is read from the pool is only ever used as a number that is compared, swapped or passed on:
+ * which chunk is ours and where it lies comes from the slot and from dt_control.
+ */
+#include "agent.h"
+
+/* A step back of the clock up to this (about a millisecond) is waited out. */
+#define CHUNK_STEP_BACK (1ULL << 22)
+#define CHUNK_STEP_SPINS 100000u
+
+static uint64_t *chunk_words(const struct dt_control *control)
+{
+	return (uint64_t *)(control->pool + dt_words_offset());
+}
+
+static struct dt_chunk *chunk_desc(const struct dt_control *control, uint32_t index)
+{
+	uint64_t chunks = (uint64_t)control->small_count + control->big_count;
+
+	return (struct dt_chunk *)(control->pool + dt_descs_offset(chunks)) + index;
+}
+
+static uint32_t chunk_start(const struct dt_control *control, uint32_t index)
+{
+	return (uint32_t)dt_chunk_offset(control->chunks_offset, control->small_count, index);
+}
+
+bool chunk_has_room(const struct dt_slot *slot, uint32_t size)
+{
+	uint64_t end = (uint64_t)(uint32_t)slot->reserve + size;
+
+	return end <= slot->limit && !((sys_clock() - slot->last) >> DT_CLOCK_GAP_SHIFT);
+}
+
+bool chunk_is_held(const struct dt_control *control, const struct dt_slot *slot)
+{
+	uint64_t word = __atomic_load_n(&chunk_words(control)[slot->chunk], __ATOMIC_RELAXED);
+
+	return word == DT_CHUNK_WORD((uint32_t)(slot->reserve >> 32), slot->thread, DT_CHUNK_OWNED);
+}
+
+static void chunk_wake(const struct dt_control *control)
+{
+	struct dt_pool *pool = agent_pool(control);
+
+	__atomic_fetch_add(&pool->wake, 1, __ATOMIC_SEQ_CST);
+	/* Pairs with reader_wait: it sets `waiting`, then looks at `wake` again. */
+	if (__atomic_load_n(&pool->waiting, __ATOMIC_SEQ_CST) &&
+	    __atomic_exchange_n(&pool->waiting, 0, __ATOMIC_SEQ_CST))
+		sys_futex_wake(&pool->wake);
+}
+
+/* The slot lets go of its chunk: an interrupted hit's cmpxchg fails from here on (B2). */
+void chunk_forget(struct dt_slot *slot)
+{
+	slot->limit = 0;
+	slot->reserve = 0;
+	slot->events_published = slot->events;
+}
+
+static void chunk_describe(const struct dt_control *control, const struct dt_slot *slot)
+{
+	struct dt_chunk *desc = chunk_desc(control, slot->chunk);
+	uint64_t now = sys_clock();
+
+	desc->end = now > slot->last ? now : slot->last; /* B5 */
+	desc->used = (uint32_t)slot->reserve - chunk_start(control, slot->chunk);
+	desc->count = slot->events - slot->events_published;
+}
+
+/*
+ * A living owner fills in the descriptor and publishes in one step, since nobody takes a chunk from a
+ * living thread. For a dead owner's chunk the controller is a rival: it is claimed by CLOSING first.
+ */
+void chunk_publish(const struct dt_control *control, struct dt_slot *slot, bool dead)
+{
+	if (!slot->limit)
+		return;
+	uint64_t *word = &chunk_words(control)[slot->chunk];
+	uint32_t generation = (uint32_t)(slot->reserve >> 32);
+	uint64_t held = DT_CHUNK_WORD(generation, slot->thread, DT_CHUNK_OWNED);
+	uint64_t closing = DT_CHUNK_WORD(generation, slot->thread, DT_CHUNK_CLOSING);
+	uint64_t published = DT_CHUNK_WORD(generation, slot->thread, DT_CHUNK_PUBLISHED);
+
+	if (dead) {
+		if (!__atomic_compare_exchange_n(word, &held, closing, false, __ATOMIC_ACQ_REL,
+						 __ATOMIC_RELAXED)) {
+			chunk_forget(slot);
+			return;
+		}
+		held = closing;
+	}
+	chunk_describe(control, slot);
+	bool done = __atomic_compare_exchange_n(word, &held, published, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED); /* B1 */
+	chunk_forget(slot);
+	if (done)
+		chunk_wake(control);
+}
+
+/* One free chunk out of [first, first + count), from the hint on. */
+static bool chunk_claim(const struct dt_control *control, uint32_t thread, bool big,
+			uint32_t *ret_index, uint32_t *ret_generation)
+{
+	struct dt_pool *pool = agent_pool(control);
+	uint32_t first = big ? control->small_count : 0;
+	uint32_t count = big ? control->big_count : control->small_count;
+	uint32_t *hint = big ? &pool->big_hint : &pool->small_hint;
+	int32_t *spare = big ? &pool->big_free : &pool->small_free;
+
+	if (!count || __atomic_load_n(spare, __ATOMIC_RELAXED) <= 0)
+		return false;
+	uint32_t at = __atomic_load_n(hint, __ATOMIC_RELAXED) % count;
+	for (uint32_t tries = 0; tries < count; tries++, at = at + 1 < count ? at + 1 : 0) {
+		uint64_t *word = &chunk_words(control)[first + at];
+		uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+		uint32_t generation = DT_CHUNK_GENERATION(old) + 1;
+
+		if (DT_CHUNK_STATE(old) != DT_CHUNK_FREE ||
+		    !__atomic_compare_exchange_n(word, &old,
+						 DT_CHUNK_WORD(generation, thread, DT_CHUNK_OWNED),
+						 false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		__atomic_fetch_sub(spare, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(hint, at + 1, __ATOMIC_RELAXED);
+		*ret_index = first + at;
+		*ret_generation = generation;
+		return true;
+	}
+	return false;
+}
+
+static bool chunk_take(const struct dt_control *control, struct dt_slot *slot)
+{
+	struct dt_thread *record = &agent_pool(control)->threads[slot->thread];
+	bool big = slot->flags & DT_SLOT_GROWN;
+	uint32_t index, generation;
+
+	if (!chunk_claim(control, slot->thread, big, &index, &generation) &&
+	    !chunk_claim(control, slot->thread, !big, &index, &generation))
+		return false;
+	uint64_t begin = sys_clock();
+	uint32_t sequence = record->chunks;
+	struct dt_chunk *desc = chunk_desc(control, index);
+	desc->begin = begin;
+	desc->end = 0;
+	desc->lost = __atomic_load_n(&record->lost, __ATOMIC_RELAXED);
+	desc->sequence = sequence;
+	desc->used = 0;
+	desc->count = 0;
+	record->chunks = sequence + 1;
+
+	uint32_t start = chunk_start(control, index);
+	slot->last = begin;
+	slot->flags |= DT_SLOT_GROWN;
+	slot->chunk = index;
+	slot->reserve = (uint64_t)generation << 32 | start;
+	slot->limit = start + dt_chunk_size(control->small_count, index);
+	return true;
+}
+
+/* The clock is a little behind the last event (another CPU's): wait until it isn't. */
+static void chunk_wait_for_clock(const struct dt_slot *slot)
+{
+	for (uint32_t spins = 0; spins < CHUNK_STEP_SPINS; spins++) {
+		uint64_t behind = slot->last - sys_clock();
+
+		if (!behind || behind > CHUNK_STEP_BACK)
+			return;
+		sys_pause();
+	}
+}
+
+bool chunk_prepare(const struct dt_control *control, struct dt_slot *slot, uint32_t size)
+{
+	if (size > DT_EVENT_SIZE_MAX)
+		return false;
+	if (slot->limit) {
+		chunk_wait_for_clock(slot);
+		if (chunk_has_room(slot, size))
+			return true;
+		chunk_publish(control, slot, false);
+	}
+	return chunk_take(control, slot);
+}

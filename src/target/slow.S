@@ -1,0 +1,152 @@
+/*
+ * slow.S - dt_slow: from a trampoline that can't go on, to C, and back.
+ *
+ * The contract is at the end of src/shared/layout.h. The target's stack may be tiny (H4), so little
+ * is put there:
+ *
+ *	  +80	return address into the trampoline
+ *	  +72	flags of the target (direction and alignment check count)
+ *	  +64..	rsi rdi r8 r9 r10 r11 rbp
+ *	  +8	event id
+ *	   0	event size; later the result		<- rsp while slow_find runs
+ *	  -8	the target's signal mask		<- rsp, and rbp, once signals are blocked
+ *
+ * slow_find runs right here. When it doesn't suffice, all signals are blocked first and only then a
+ * stack is claimed: so nothing of this thread can run, or jump away, while the stack is held, and a
+ * signal that comes before or after finds the slot in one piece. A forked child finds no
+ * stack held, since the state is wiped.
+ */
+#include "agent.h"
+#include "x86_64/sys.h"
+
+#define FLAG_DF 0x400
+#define FLAG_AC 0x40000
+
+#define FRAME_FLAGS 72
+#define FRAME_ID 8
+#define FRAME_SIZE 0
+
+	.section .rodata
+	.balign 8
+every_signal:
+	.quad -1
+
+	.text
+	.globl dt_slow
+	.type dt_slow, @function
+	.balign 64
+dt_slow:
+	pushfq
+	pushq	%rsi
+	pushq	%rdi
+	pushq	%r8
+	pushq	%r9
+	pushq	%r10
+	pushq	%r11
+	pushq	%rbp
+	pushq	%rax
+	pushq	%rdx
+	cld
+	testl	$FLAG_AC, FRAME_FLAGS(%rsp)
+	jnz	.Lclear_alignment_check
+.Lclear:
+	movq	%rbx, %rdi
+	movl	%eax, %esi			/* edx is the size already */
+	call	slow_find
+	cmpq	$SLOW_NEEDED, %rax
+	je	.Llong_way
+.Ldone:
+	movq	%rax, %rcx
+	popq	%rdx
+	popq	%rax
+	popq	%rbp
+	popq	%r11
+	popq	%r10
+	popq	%r9
+	popq	%r8
+	popq	%rdi
+	popq	%rsi
+	testl	$(FLAG_DF | FLAG_AC), (%rsp)
+	jnz	.Lrestore_flags
+	addq	$8, %rsp
+	ret
+.Lrestore_flags:
+	popfq
+	ret
+
+.Lclear_alignment_check:
+	pushfq
+	andq	$~FLAG_AC, (%rsp)
+	popfq
+	jmp	.Lclear
+
+.Llong_way:
+	testl	$CONTROL_NO_SYSCALLS, CONTROL_FLAGS(%rbx)
+	jnz	.Lgive_up
+	pushq	$0				/* the old mask goes here */
+	movl	$SYS_RT_SIGPROCMASK, %eax
+	xorl	%edi, %edi			/* SIG_BLOCK */
+	leaq	every_signal(%rip), %rsi
+	movq	%rsp, %rdx
+	movl	$8, %r10d
+	syscall
+	testq	%rax, %rax
+	jnz	.Lnot_blocked
+	movq	%rsp, %rbp
+	movq	CONTROL_STATE(%rbx), %r8
+	movl	$SLOW_STACK_TRIES, %r9d
+.Lclaim:
+	movq	STATE_STACKS_BUSY(%r8), %rsi
+	notq	%rsi
+	bsfq	%rsi, %rsi
+	jz	.Lall_busy
+	lock btsq %rsi, STATE_STACKS_BUSY(%r8)
+	jc	.Lclaim
+	leaq	1(%rsi), %rax
+	shlq	$STATE_STACK_SHIFT, %rax
+	leaq	STATE_STACKS(%r8, %rax), %rsp
+	pushq	%rsi
+	movq	%rbx, %rdi
+	movl	8 + FRAME_ID(%rbp), %esi
+	movl	8 + FRAME_SIZE(%rbp), %edx
+	call	slow_path
+	popq	%rsi
+	movq	%rbp, %rsp
+	movq	CONTROL_STATE(%rbx), %r8
+	lock btrq %rsi, STATE_STACKS_BUSY(%r8)
+.Lunblock:
+	movq	%rax, 8 + FRAME_SIZE(%rsp)
+	movl	$SYS_RT_SIGPROCMASK, %eax
+	movl	$2, %edi			/* SIG_SETMASK */
+	movq	%rsp, %rsi
+	xorl	%edx, %edx
+	movl	$8, %r10d
+	syscall
+	addq	$8, %rsp
+	movq	FRAME_SIZE(%rsp), %rax
+	jmp	.Ldone
+
+.Lall_busy:
+	decl	%r9d
+	jz	.Lno_stack
+	movl	$SYS_SCHED_YIELD, %eax
+	syscall
+	jmp	.Lclaim
+.Lno_stack:
+	movq	%rbx, %rdi
+	movl	8 + FRAME_ID(%rsp), %esi
+	movl	8 + FRAME_SIZE(%rsp), %edx
+	call	slow_give_up
+	jmp	.Lunblock
+
+.Lnot_blocked:
+	addq	$8, %rsp
+.Lgive_up:
+	movq	%rbx, %rdi
+	movl	FRAME_ID(%rsp), %esi
+	movl	FRAME_SIZE(%rsp), %edx
+	call	slow_give_up
+	jmp	.Ldone
+	.size dt_slow, . - dt_slow
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,96 @@
+/*
+ * slow.c - what dt_slow decides: which slot, or how the hit is counted (B7).
+ */
+#include "agent.h"
+
+_Static_assert(CONTROL_FLAGS == offsetof(struct dt_control, flags), "slow.S");
+_Static_assert(CONTROL_STATE == offsetof(struct dt_control, state), "slow.S");
+_Static_assert(CONTROL_NO_SYSCALLS == DT_NO_SYSCALLS, "slow.S");
+_Static_assert(STATE_STACKS_BUSY == offsetof(struct dt_state, stacks_busy), "slow.S");
+_Static_assert(STATE_STACKS == offsetof(struct dt_state, stacks), "slow.S");
+_Static_assert(1u << STATE_STACK_SHIFT == DT_STACK_SIZE && DT_STACKS == 64, "slow.S");
+
+/* Adds only, so a signal may come at any point; locked, because others count there too. */
+static inline uint64_t slow_lose(const struct dt_control *control, const struct dt_slot *slot,
+				 uint32_t id)
+{
+	struct dt_pool *pool = agent_pool(control);
+	uint64_t *counter = &pool->lost_homeless;
+
+	if (slot && slot->thread)
+		counter = &pool->threads[slot->thread].lost;
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+	if (id < DT_EVENTS_MAX)
+		__atomic_fetch_add(&pool->lost[id], 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static inline bool slow_pool_is_empty(const struct dt_control *control)
+{
+	const struct dt_pool *pool = agent_pool(control);
+
+	return __atomic_load_n(&pool->small_free, __ATOMIC_RELAXED) <= 0 &&
+	       __atomic_load_n(&pool->big_free, __ATOMIC_RELAXED) <= 0;
+}
+
+static inline struct dt_slot *slow_find_ours(const struct dt_control *control)
+{
+	uint64_t base = sys_fs_base();
+	struct dt_slot *slot = thread_find(agent_state(control), base, ~base);
+
+	return slot && agent_slot_is_ours(slot) ? slot : NULL;
+}
+
+/*
+ * The cheap cases, with no system call: a process that isn't to be traced, a slot that isn't at
+ * its hash, a pool that is empty.
+ */
+uint64_t slow_find(const struct dt_control *control, uint32_t id, uint32_t size)
+{
+	if (agent_state(control)->muted)
+		return 0;
+	struct dt_slot *slot = slow_find_ours(control);
+	if (!slot)
+		return SLOW_NEEDED;
+	if (chunk_has_room(slot, size))
+		return (uint64_t)slot;
+	/* A full chunk is published first: it may be what the reader waits for. */
+	if (slot->limit == 0 && slot->thread && slow_pool_is_empty(control))
+		return slow_lose(control, slot, id);
+	return SLOW_NEEDED;
+}
+
+uint64_t slow_give_up(const struct dt_control *control, uint32_t id, uint32_t size)
+{
+	(void)size;
+	return slow_lose(control, slow_find_ours(control), id);
+}
+
+/*
+ * A state that says no pid was wiped by a fork (or nobody wrote the pid, and it is the target's own).
+ * A vfork child shares its parent's state, and so counts as its parent.
+ */
+static bool slow_process_is_traced(const struct dt_control *control)
+{
+	struct dt_state *state = agent_state(control);
+
+	if (!state->pid) {
+		uint32_t pid = sys_getpid();
+
+		if (pid != control->pid && !(control->flags & DT_FOLLOW_FORK))
+			state->muted = 1;
+		state->pid = pid;
+	}
+	return !state->muted;
+}
+
+struct dt_slot *slow_path(const struct dt_control *control, uint32_t id, uint32_t size)
+{
+	if (!slow_process_is_traced(control))
+		return NULL;
+	struct dt_slot *slot = thread_slot(control, size);
+	if (slot && slot->thread && chunk_prepare(control, slot, size))
+		return slot;
+	slow_lose(control, slot, id);
+	return NULL;
+}

@@ -1,0 +1,117 @@
+/*
+ * sys.h - raw system calls and the few instructions C has no word for.
+ *
+ * No errno: a call gives the kernel's own result, negative on failure.
+ */
+#ifndef DYNTRACE_TARGET_SYS_H
+#define DYNTRACE_TARGET_SYS_H
+
+#define SYS_RT_SIGPROCMASK 14
+#define SYS_SCHED_YIELD 24
+#define SYS_GETPID 39
+#define SYS_GETTID 186
+#define SYS_TKILL 200
+#define SYS_FUTEX 202
+#define SYS_PROCESS_VM_READV 310
+
+#ifndef __ASSEMBLER__
+
+#include <stdint.h>
+
+#define SYS_ESRCH 3
+#define SYS_FUTEX_WAKE 1
+
+struct sys_iovec {
+	uint64_t base;
+	uint64_t length;
+};
+
+static inline int64_t sys_call6(int64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+				uint64_t e, uint64_t f)
+{
+	register uint64_t r10 __asm__("r10") = d;
+	register uint64_t r8 __asm__("r8") = e;
+	register uint64_t r9 __asm__("r9") = f;
+	int64_t result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+static inline int64_t sys_call3(int64_t number, uint64_t a, uint64_t b, uint64_t c)
+{
+	int64_t result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+static inline uint32_t sys_getpid(void)
+{
+	return (uint32_t)sys_call3(SYS_GETPID, 0, 0, 0);
+}
+
+static inline uint32_t sys_gettid(void)
+{
+	return (uint32_t)sys_call3(SYS_GETTID, 0, 0, 0);
+}
+
+/* tkill and not tgkill: a vfork child has slots in its parent's table and another thread group. */
+static inline int sys_thread_is_dead(uint32_t tid)
+{
+	return sys_call3(SYS_TKILL, tid, 0, 0) == -SYS_ESRCH;
+}
+
+static inline void sys_futex_wake(uint32_t *word)
+{
+	sys_call6(SYS_FUTEX, (uint64_t)word, SYS_FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+/* Reads this process's own memory, without faulting. How many bytes, or negative. */
+static inline int64_t sys_read_self(uint64_t from, void *to, uint64_t length)
+{
+	struct sys_iovec local = { (uint64_t)to, length };
+	struct sys_iovec remote = { from, length };
+
+	return sys_call6(SYS_PROCESS_VM_READV, sys_getpid(), (uint64_t)&local, 1,
+			 (uint64_t)&remote, 1, 0);
+}
+
+static inline uint64_t sys_fs_base(void)
+{
+	uint64_t base;
+
+	__asm__ volatile("rdfsbase %0" : "=r"(base));
+	return base;
+}
+
+/* The 32-bit word at that offset from the FS base. */
+static inline uint32_t sys_fs_word(uint64_t offset)
+{
+	uint32_t word;
+
+	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(word) : "r"(offset));
+	return word;
+}
+
+static inline uint64_t sys_clock(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+static inline void sys_pause(void)
+{
+	__asm__ volatile("pause");
+}
+
+#endif
+#endif
