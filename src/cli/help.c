@@ -60,7 +60,7 @@ void help_command(const struct command *command)
 {
 	char first[64], other[64];
 
-	printf("%s\n\n", command->summary);
+	printf("dyntrace %s: %s\n\n", command->name, command->summary);
 	snprintf(first, sizeof(first), "Usage: dyntrace %s ", command->name);
 	snprintf(other, sizeof(other), "       dyntrace %s ", command->name);
 	print_lines(command->usage, first, other);

@@ -41,7 +41,7 @@ static struct error *run(const struct words *words, int *ret_status)
 
 const struct command command_view = {
 	.name = "view",
-	.summary = "Print a trace, one event a line",
+	.summary = "print a trace, one event a line",
 	.usage = "[OPTIONS] TRACE",
 	.details = "A line has the local time, the time since the event before, process and thread, the event's name\n"
 		   "and its fields. Events that were lost are a line too, where they are missing. TRACE is a\n"
