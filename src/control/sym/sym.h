@@ -1,8 +1,8 @@
 /*
  * sym.h - the names in a file, and the files of a process.
  *
- * libelf and libdw read the files, which are hostile input: nothing here trusts an offset, a size or
- * a string in them. Addresses in a struct symtab are the file's own (vaddr); a struct module adds
+ * Files are hostile input: nothing here trusts an offset, a size or a string in them, and names with
+ * control characters aren't names. Addresses in a struct symtab are the file's own (vaddr); a struct module adds
  * where it is loaded.
  */
 #ifndef DYNTRACE_SYM_SYM_H
@@ -20,7 +20,12 @@ struct symbol {
 	enum symbol_kind kind;
 	enum symbol_source source;
 	bool global;
+	bool old_version; /* foo@V, kept for old programs, where foo@@V is the one to link with */
 };
+
+/* True if this is the better of two names for one address: function before data, then default version, then global,
+ * then shorter. */
+bool symbol_is_better(const struct symbol *symbol, const struct symbol *than);
 
 /* Executable bytes of the file, as mapped (PT_LOAD with PF_X). */
 struct text_range {
@@ -39,13 +44,16 @@ void symtab_close(struct symtab *symtab);
 size_t symtab_count(const struct symtab *symtab);
 const struct symbol *symtab_get(const struct symtab *symtab, size_t index); /* sorted by address, then name */
 const struct symbol *symtab_find(const struct symtab *symtab, const char *name); /* functions first; NULL: none */
+/* Every symbol of that name, from the lowest address on; NULL: no more. */
+const struct symbol *symtab_first_named(const struct symtab *symtab, const char *name);
+const struct symbol *symtab_next_named(const struct symtab *symtab, const struct symbol *symbol);
 /* The function that contains the address; NULL: none. The best name: global before local, shorter before longer. */
 const struct symbol *symtab_at(const struct symtab *symtab, uint64_t address);
 /* Bounds of the function at this address from .eh_frame; false: no FDE covers it. */
 bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
 /* The executable range that contains the address; NULL: none. */
 const struct text_range *symtab_text(const struct symtab *symtab, uint64_t address);
-/* Read-only data (PT_LOAD without PF_X or PF_W, and relro) at a vaddr, for jump tables: how many bytes were
+/* Read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables: how many bytes were
  * copied to `to`, at most n. Relocated 64-bit words (RELATIVE relocations) are given as their addend. */
 size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n);
 /* Calls back with every address of text that data may hold: addends of RELATIVE and RELR relocations, values of symbols
@@ -62,15 +70,16 @@ size_t symtab_near(const struct symtab *symtab, const char *name, const char **n
 /* ---- modules of a process (module.c) ------------------------------------------------------------ */
 
 struct module {
-	char *path; /* as in maps */
-	const char *name; /* its last component */
+	char *path; /* as in maps, without " (deleted)" */
+	const char *name; /* its last component; "[vdso]" for the vdso */
 	taddr bias; /* added to the file's addresses */
 	taddr low, high; /* what it covers in memory */
 	bool is_executable; /* the program itself */
 	bool is_vdso;
 	struct symtab *symtab; /* opened on first use by module_symtab */
 	struct error *symtab_error; /* why it couldn't be */
-	int root_fd; /* -1, or where to open the path: /proc/PID/root */
+	bool is_deleted; /* its file has no name any more */
+	taddr map_start, map_end; /* one of its mappings, as /proc/PID/map_files calls it */
 	uint64_t device, inode;
 };
 
@@ -80,10 +89,11 @@ struct modules {
 	size_t room;
 };
 
-/* From maps: each file mapped with execute permission. Files are opened through /proc/PID/map_files
- * or /proc/PID/exe or /proc/PID/root + path, so that deleted, replaced and containerised files work: the inode must be
- * the mapped one. */
+/* From maps: each ELF file mapped with execute permission, and the vdso. */
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules);
+/* The module's symbols, read on first use; owned by the module. The file is opened through /proc/PID/exe,
+ * /proc/PID/map_files or /proc/PID/root + path, so that deleted, replaced and containerised files work; it must be
+ * the one in memory (inode, program headers, build id), else this fails and says so. */
 struct error *module_symtab(struct proc *proc, struct module *module, struct symtab **ret_symtab);
 void modules_free(struct modules *modules);
 
@@ -104,7 +114,7 @@ void location_clear(struct location *location);
 /* A place found. */
 struct place {
 	struct module *module; /* borrowed */
-	const struct symbol *symbol; /* the function that contains it; NULL: none known */
+	const struct symbol *symbol; /* the function that contains it (a glob's or a name's: that one); NULL: none known */
 	taddr address; /* in the process */
 	char *name; /* "main", "main+0x10", "0x401136": what events are called after. Owned. */
 };
@@ -117,9 +127,11 @@ struct places {
 
 /*
  * Finds every place a location means. Without @MODULE a glob means the program itself; a name means
- * the program, else the first library that has it. Symbols that share an address count once. Fails with: symbol
- * not found (up to three near names), not a function (data), no such module (near names), address outside any
- * module's code, want_function and not a function's first instruction.
+ * the program, else the first library that has it. Symbols that share an address count once. An address with
+ * @MODULE is the file's own. A glob leaves out functions chosen at run time (IFUNC). Fails with: symbol
+ * not found (up to three near names), not a function (data, IFUNC), several functions of that name, no such
+ * module (near names), address outside any module's code, offset beyond the function's end, want_function and not a
+ * function's first instruction.
  */
 struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
 		     bool want_function, struct places *ret_places);

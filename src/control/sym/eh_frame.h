@@ -1,0 +1,16 @@
+/*
+ * eh_frame.h - where functions begin and end, by the unwind table.
+ *
+ * Compilers write it for every function, named or not, and `strip` keeps it.
+ */
+#ifndef DYNTRACE_SYM_EH_FRAME_H
+#define DYNTRACE_SYM_EH_FRAME_H
+
+#include "image.h"
+#include "ranges.h"
+
+/* One range an FDE, in executable segments only, sorted. What is damaged is left out; a file without the table gives
+ * no range. */
+struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges);
+
+#endif

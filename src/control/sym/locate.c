@@ -1,0 +1,455 @@
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/cleanup.h"
+#include "../base/strbuf.h"
+#include "symtab.h"
+
+#define NEAR_MAX 3
+#define CANDIDATES_MAX 5
+
+struct search {
+	struct proc *proc;
+	struct modules *modules;
+	const struct location *location;
+	bool want_function;
+	struct places places;
+};
+
+static struct error *out_of_memory(const struct search *search)
+{
+	return error_errno(ENOMEM, "'%s'", search->location->text);
+}
+
+/* What the user calls the program: its file, or the name it was started by (a link to the file). */
+static const char *program_name(const struct search *search)
+{
+	const char *file = search->modules->items[0]->name, *comm = search->proc->comm;
+
+	return strncmp(file, comm, strlen(comm)) == 0 ? file : comm;
+}
+
+static const char *module_name(const struct search *search, const struct module *module)
+{
+	return module->is_executable ? program_name(search) : module->name;
+}
+
+/* ---- near names ---------------------------------------------------------------------------------- */
+
+struct near {
+	const char *names[NEAR_MAX];
+	unsigned distances[NEAR_MAX];
+	size_t count;
+};
+
+static void near_offer(struct near *near, const char *wanted, const char *name)
+{
+	unsigned distance = spell_distance(wanted, name);
+	size_t at = near->count;
+
+	for (size_t i = 0; i < near->count; i++) {
+		if (strcmp(near->names[i], name) == 0)
+			return;
+	}
+	while (at > 0 && near->distances[at - 1] > distance)
+		at--;
+	if (distance == SPELL_FAR || at == NEAR_MAX)
+		return;
+	near->count += near->count < NEAR_MAX;
+	for (size_t i = near->count - 1; i > at; i--) {
+		near->names[i] = near->names[i - 1];
+		near->distances[i] = near->distances[i - 1];
+	}
+	near->names[at] = name;
+	near->distances[at] = distance;
+}
+
+static void near_offer_symbols(struct near *near, const char *wanted, const struct symtab *symtab)
+{
+	const char *names[NEAR_MAX];
+	size_t count = symtab_near(symtab, wanted, names, NEAR_MAX);
+
+	for (size_t i = 0; i < count; i++)
+		near_offer(near, wanted, names[i]);
+}
+
+/* "; did you mean a, b or c?" */
+static void near_print(const struct near *near, struct strbuf *buf)
+{
+	for (size_t i = 0; i < near->count; i++)
+		strbuf_printf(buf, "%s%s", i == 0 ? "; did you mean " : i + 1 < near->count ? ", " : " or ",
+			      near->names[i]);
+	if (near->count)
+		strbuf_printf(buf, "?");
+}
+
+/* ---- modules --------------------------------------------------------------------------------------- */
+
+static bool module_is_called(const struct search *search, const struct module *module, const char *name)
+{
+	return strcmp(module->name, name) == 0 || strcmp(module->path, name) == 0 ||
+	       strcmp(module_name(search, module), name) == 0 ||
+	       (module->is_vdso && (strcmp(name, "vdso") == 0 || strcmp(name, "linux-vdso.so.1") == 0));
+}
+
+/* libc for libc.so.6, when nothing else starts like that. */
+static struct module *module_by_start(const struct modules *modules, const char *name)
+{
+	struct module *found = NULL;
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct module *m = modules->items[i];
+
+		if (strncmp(m->name, name, length) != 0 || m->name[length] != '.')
+			continue;
+		if (found)
+			return NULL;
+		found = m;
+	}
+	return found;
+}
+
+static struct error *find_module(const struct search *search, struct module **ret_module)
+{
+	const char *name = search->location->module;
+	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
+	struct near near = { .count = 0 };
+
+	for (size_t i = 0; i < search->modules->count; i++) {
+		if (module_is_called(search, search->modules->items[i], name)) {
+			*ret_module = search->modules->items[i];
+			return NULL;
+		}
+	}
+	*ret_module = module_by_start(search->modules, name);
+	if (*ret_module)
+		return NULL;
+	for (size_t i = 0; i < search->modules->count; i++)
+		near_offer(&near, name, module_name(search, search->modules->items[i]));
+	near_print(&near, &hint);
+	return error_new(ERROR_FAILED, "no module '%s' in %s (pid %d)%s", name, program_name(search),
+			 (int)search->proc->pid, hint.length ? hint.text : "");
+}
+
+/* ---- places ---------------------------------------------------------------------------------------- */
+
+static struct error *add_place(struct search *search, struct module *module,
+			       const struct symbol *symbol, uint64_t address, char *name)
+{
+	struct place place = { module, symbol, taddr_of(address + module->bias.v), name };
+
+	if (name && vec_push(&search->places, place))
+		return NULL;
+	free(name);
+	return out_of_memory(search);
+}
+
+static char *name_with_offset(const char *symbol, uint64_t offset)
+{
+	char *name;
+
+	if (offset == 0)
+		return strdup(symbol);
+	return asprintf(&name, "%s+0x%" PRIx64, symbol, offset) < 0 ? NULL : name;
+}
+
+/* An address of a file that isn't a function's first instruction. */
+static struct error *not_a_function(const struct search *search, const struct symtab *symtab,
+				    const struct symbol *symbol, uint64_t address)
+{
+	uint64_t start, end;
+
+	if (symbol && symbol->address != address)
+		return error_new(ERROR_FAILED,
+				 "'%s' isn't the first instruction of a function; it is in %s, at %s+0x%" PRIx64,
+				 search->location->text, symbol->name, symbol->name,
+				 address - symbol->address);
+	if (symtab_fde(symtab, address, &start, &end))
+		return error_new(ERROR_FAILED,
+				 "'%s' isn't the first instruction of a function; it is 0x%" PRIx64
+				 " bytes into one without a name",
+				 search->location->text, address - start);
+	return error_new(ERROR_FAILED, "'%s': no function is known to start there",
+			 search->location->text);
+}
+
+static struct error *check_function(const struct search *search, const struct symtab *symtab,
+				    const struct symbol *symbol, uint64_t address)
+{
+	uint64_t start, end;
+
+	if (!search->want_function || (symbol && symbol->address == address))
+		return NULL;
+	if (symtab_fde(symtab, address, &start, &end) && start == address)
+		return NULL;
+	return not_a_function(search, symtab, symbol, address);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------------- */
+
+static struct error *not_mapped(const struct search *search, uint64_t address)
+{
+	const struct module *program = search->modules->items[0];
+
+	if (program->bias.v && address < program->high.v - program->bias.v)
+		return error_new(ERROR_FAILED,
+				 "'%s' isn't in the code of any module of %s; if it is an address in the file, "
+				 "write %s@%s",
+				 search->location->text, program_name(search), search->location->text,
+				 program_name(search));
+	return error_new(ERROR_FAILED, "'%s' isn't in the code of any module of %s",
+			 search->location->text, program_name(search));
+}
+
+/* An absolute address without @MODULE; with it, one of the file. */
+static struct error *locate_address(struct search *search, struct module *module)
+{
+	uint64_t number = search->location->number, address = number;
+	const struct symbol *symbol;
+	struct symtab *symtab;
+	struct error *error;
+	char *name;
+
+	for (size_t i = 0; i < search->modules->count && !search->location->module; i++) {
+		struct module *m = search->modules->items[i];
+
+		if (!module && taddr_within(taddr_of(number), m->low, m->high)) {
+			module = m;
+			address = number - m->bias.v;
+		}
+	}
+	if (!module)
+		return not_mapped(search, number);
+	error = module_symtab(search->proc, module, &symtab);
+	if (error)
+		return error;
+	if (!symtab_text(symtab, address))
+		return error_new(ERROR_FAILED, "'%s' isn't in the code of %s", search->location->text,
+				 module_name(search, module));
+	symbol = symtab_at(symtab, address);
+	error = check_function(search, symtab, symbol, address);
+	if (error)
+		return error;
+	return add_place(search, module, symbol, address,
+			 asprintf(&name, "0x%" PRIx64, number) < 0 ? NULL : name);
+}
+
+/* ---- names ----------------------------------------------------------------------------------------- */
+
+static struct error *is_ifunc(const struct search *search, const struct symtab *symtab,
+			      const struct symbol *symbol)
+{
+	_cleanup_free_ char *start = NULL;
+	const char *example = NULL;
+
+	if (asprintf(&start, "__%s_", symbol->name) < 0)
+		return out_of_memory(search);
+	for (size_t i = 0; i < symtab_count(symtab) && !example; i++) {
+		const struct symbol *s = symtab_get(symtab, i);
+
+		if (s->kind == SYMBOL_FUNCTION && strncmp(s->name, start, strlen(start)) == 0)
+			example = s->name;
+	}
+	if (example)
+		return error_new(ERROR_FAILED,
+				 "'%s' is chosen at run time (IFUNC); name an implementation, such as %s",
+				 search->location->text, example);
+	return error_new(ERROR_FAILED,
+			 "'%s' is chosen at run time (IFUNC); give the address of the implementation",
+			 search->location->text);
+}
+
+static struct error *is_ambiguous(const struct search *search, const struct module *module,
+				  const struct symtab *symtab, const struct symbol *symbol)
+{
+	_cleanup_(strbuf_free) struct strbuf list = { 0 };
+	size_t count = 0;
+
+	for (const struct symbol *s = symtab_first_named(symtab, symbol->name); s;
+	     s = symtab_next_named(symtab, s)) {
+		if (s->kind != SYMBOL_FUNCTION)
+			continue;
+		if (count++ < CANDIDATES_MAX)
+			strbuf_printf(&list, "%s0x%" PRIx64 "@%s", count > 1 ? ", " : "", s->address,
+				      module_name(search, module));
+	}
+	if (count > CANDIDATES_MAX)
+		strbuf_printf(&list, ", ...");
+	return error_new(ERROR_FAILED, "%zu functions are called '%s'; name one by its address: %s", count,
+			 symbol->name, list.text ? list.text : "");
+}
+
+/* Whether several local functions have this name, and no global one goes first. */
+static bool has_rival(const struct symtab *symtab, const struct symbol *symbol)
+{
+	for (const struct symbol *s = symtab_first_named(symtab, symbol->name); s;
+	     s = symtab_next_named(symtab, s)) {
+		if (s->kind == SYMBOL_FUNCTION && s->address != symbol->address &&
+		    s->global == symbol->global && s->old_version == symbol->old_version)
+			return true;
+	}
+	return false;
+}
+
+static struct error *locate_symbol(struct search *search, struct module *module,
+				   const struct symtab *symtab, const struct symbol *symbol)
+{
+	uint64_t offset = search->location->number;
+	uint64_t address = symbol->address + offset;
+	struct error *error;
+
+	if (symbol->kind == SYMBOL_IFUNC)
+		return is_ifunc(search, symtab, symbol);
+	if (symbol->kind == SYMBOL_OBJECT)
+		return error_new(ERROR_FAILED, "'%s' is data of %s, not a function",
+				 search->location->symbol, module_name(search, module));
+	if (has_rival(symtab, symbol))
+		return is_ambiguous(search, module, symtab, symbol);
+	if (offset && offset >= symbol->size)
+		return error_new(ERROR_FAILED, "'%s' is outside %s, which is 0x%" PRIx64 " bytes long",
+				 search->location->text, symbol->name, symbol->size);
+	error = offset ? check_function(search, symtab, symbol, address) : NULL;
+	if (error)
+		return error;
+	return add_place(search, module, symbol, address, name_with_offset(symbol->name, offset));
+}
+
+static struct error *not_found(const struct search *search, const struct module *only)
+{
+	const char *name = search->location->symbol;
+	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
+	struct near near = { .count = 0 };
+	const struct module *unread = NULL;
+
+	for (size_t i = 0; i < search->modules->count; i++) {
+		const struct module *m = search->modules->items[i];
+
+		if (only && m != only)
+			continue;
+		if (m->symtab)
+			near_offer_symbols(&near, name, m->symtab);
+		else if (!unread)
+			unread = m;
+	}
+	near_print(&near, &hint);
+	if (unread && unread->symtab_error)
+		strbuf_printf(&hint, "; not searched: %s", error_text(unread->symtab_error));
+	return error_new(ERROR_FAILED, "no function '%s' in %s%s%s", name,
+			 module_name(search, only ? only : search->modules->items[0]), only ? "" : " or its libraries",
+			 hint.length ? hint.text : "");
+}
+
+/* In one module, or in all of them: a function wins over data of that name. */
+static struct error *locate_name(struct search *search, struct module *only)
+{
+	struct module *data_module = NULL;
+	const struct symbol *data = NULL;
+	struct symtab *symtab;
+
+	for (size_t i = 0; i < search->modules->count; i++) {
+		struct module *module = search->modules->items[i];
+		const struct symbol *symbol;
+
+		if (only && module != only)
+			continue;
+		struct error *error = module_symtab(search->proc, module, &symtab);
+		if (error && (only || error_kind(error) == ERROR_GONE))
+			return error;
+		error_free(error);
+		if (error)
+			continue;
+		symbol = symtab_find(symtab, search->location->symbol);
+		if (symbol && symbol->kind != SYMBOL_OBJECT)
+			return locate_symbol(search, module, symtab, symbol);
+		if (symbol && !data) {
+			data = symbol;
+			data_module = module;
+		}
+	}
+	if (data)
+		return locate_symbol(search, data_module, data_module->symtab, data);
+	return not_found(search, only);
+}
+
+/* ---- globs ----------------------------------------------------------------------------------------- */
+
+/* Takes all symbols that match at the address of symbol *at on, and of those the best name. */
+static const struct symbol *best_match(const struct symtab *symtab, const char *pattern, size_t *at)
+{
+	uint64_t address = symtab_get(symtab, *at)->address;
+	const struct symbol *best = NULL;
+
+	for (; *at < symtab_count(symtab) && symtab_get(symtab, *at)->address == address; ++*at) {
+		const struct symbol *symbol = symtab_get(symtab, *at);
+
+		if (symbol->kind == SYMBOL_FUNCTION && fnmatch(pattern, symbol->name, 0) == 0 &&
+		    (!best || symbol_is_better(symbol, best)))
+			best = symbol;
+	}
+	return best;
+}
+
+static struct error *locate_glob(struct search *search, struct module *module)
+{
+	const char *pattern = search->location->symbol;
+	struct symtab *symtab;
+	struct error *error = module_symtab(search->proc, module, &symtab);
+	const struct symbol *exact;
+
+	if (error)
+		return error;
+	exact = symtab_find(symtab, pattern); /* operator[] and its like are names */
+	if (exact && exact->kind == SYMBOL_FUNCTION)
+		return locate_symbol(search, module, symtab, exact);
+	for (size_t i = 0; i < symtab_count(symtab);) {
+		const struct symbol *symbol = best_match(symtab, pattern, &i);
+
+		if (!symbol)
+			continue;
+		error = add_place(search, module, symbol, symbol->address, strdup(symbol->name));
+		if (error)
+			return error;
+	}
+	if (search->places.count)
+		return NULL;
+	return error_new(ERROR_FAILED, "no function of %s matches '%s'",
+			 module_name(search, module), pattern);
+}
+
+struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
+		     bool want_function, struct places *ret_places)
+{
+	struct search search = { proc, modules, location, want_function, { 0 } };
+	struct module *module = NULL;
+	struct error *error = NULL;
+
+	if (modules->count == 0)
+		return error_new(ERROR_FAILED, "'%s': process %d has no program", location->text,
+				 (int)proc->pid);
+	if (location->module)
+		error = find_module(&search, &module);
+	if (!error && !location->symbol)
+		error = locate_address(&search, module);
+	else if (!error && location->is_glob)
+		error = locate_glob(&search, module ? module : modules->items[0]);
+	else if (!error)
+		error = locate_name(&search, module);
+	if (error) {
+		places_free(&search.places);
+		return error;
+	}
+	*ret_places = search.places;
+	return NULL;
+}
+
+void places_free(struct places *places)
+{
+	for (size_t i = 0; i < places->count; i++)
+		free(places->items[i].name);
+	vec_free(places);
+}

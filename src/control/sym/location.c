@@ -1,0 +1,139 @@
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/cleanup.h"
+#include "sym.h"
+
+/* All of the text, C-like: 0x1f, 31, 037. */
+static bool parse_number(const char *text, uint64_t *ret_number)
+{
+	unsigned long long number;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	number = strtoull(text, &end, 0);
+	if (errno || *end)
+		return false;
+	*ret_number = number;
+	return true;
+}
+
+/* FILE:LINE, which a C++ name (ns::f) isn't. */
+static bool is_source_line(const char *text)
+{
+	const char *colon = strrchr(text, ':');
+
+	return colon && colon > text && colon[-1] != ':' && isdigit((unsigned char)colon[1]) &&
+	       colon[1 + strspn(colon + 1, "0123456789")] == '\0';
+}
+
+/* A C identifier, or what compilers make of one (foo.part.0): what stands before a '+' that must mean an offset. */
+static bool is_plain_name(const char *text, size_t length)
+{
+	static const char word[] = "operator";
+
+	for (size_t i = 0; i < length; i++) {
+		if (!isalnum((unsigned char)text[i]) && !strchr("_.$*?", text[i]))
+			return false;
+	}
+	return length < strlen(word) || memcmp(text + length - strlen(word), word, strlen(word)) != 0;
+}
+
+/* Cuts SYMBOL+OFFSET at the '+', unless that is part of the name. */
+static struct error *split_offset(const char *text, char *symbol, uint64_t *ret_offset)
+{
+	char *plus = strrchr(symbol, '+');
+
+	*ret_offset = 0;
+	if (!plus)
+		return NULL;
+	if (parse_number(plus + 1, ret_offset)) {
+		*plus = '\0';
+		if (plus == symbol)
+			return error_new(ERROR_USAGE, "'%s' has no symbol before the offset", text);
+		return NULL;
+	}
+	if (!is_plain_name(symbol, (size_t)(plus - symbol)))
+		return NULL;
+	return error_new(ERROR_USAGE, "'%s': '%s' isn't an offset; write it as 0x1f, 31 or 037", text,
+			 plus + 1);
+}
+
+static struct error *split_module(const char *text, char *body, char **ret_module)
+{
+	char *at = strrchr(body, '@');
+
+	*ret_module = NULL;
+	if (!at)
+		return NULL;
+	if (at[1] == '\0')
+		return error_new(ERROR_USAGE, "'%s' has no module behind the '@'", text);
+	*at = '\0';
+	*ret_module = strdup(at + 1);
+	return *ret_module ? NULL : error_errno(ENOMEM, "'%s'", text);
+}
+
+/* Consumes `body`, which is the text without its module. */
+static struct error *parse_body(const char *text, char *body, struct location *location)
+{
+	_cleanup_free_ char *symbol = body;
+	struct error *error;
+
+	if (*symbol == '\0')
+		return error_new(ERROR_USAGE, "'%s' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS",
+				 text);
+	if (is_source_line(symbol))
+		return error_new(ERROR_USAGE,
+				 "'%s': source lines aren't supported yet; give SYMBOL+OFFSET or ADDRESS",
+				 text);
+	if (isdigit((unsigned char)*symbol)) {
+		if (!parse_number(symbol, &location->number))
+			return error_new(ERROR_USAGE,
+					 "'%s' isn't an address; write it as 0x1f, 31 or 037", text);
+		return NULL;
+	}
+	error = split_offset(text, symbol, &location->number);
+	if (error)
+		return error;
+	location->is_glob = strpbrk(symbol, "*?[") != NULL;
+	if (location->is_glob && location->number)
+		return error_new(ERROR_USAGE, "'%s': a pattern can't have an offset", text);
+	location->symbol = take_ptr(&symbol);
+	return NULL;
+}
+
+struct error *location_parse(const char *text, struct location *ret_location)
+{
+	struct location location = { .text = strdup(text) };
+	char *body = strdup(text);
+	struct error *error;
+
+	if (!location.text || !body) {
+		free(location.text);
+		free(body);
+		return error_errno(ENOMEM, "'%s'", text);
+	}
+	error = split_module(text, body, &location.module);
+	if (error)
+		free(body);
+	else
+		error = parse_body(text, body, &location);
+	if (error) {
+		location_clear(&location);
+		return error;
+	}
+	*ret_location = location;
+	return NULL;
+}
+
+void location_clear(struct location *location)
+{
+	free(location->text);
+	free(location->symbol);
+	free(location->module);
+	*location = (struct location){ 0 };
+}

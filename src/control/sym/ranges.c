@@ -1,0 +1,35 @@
+#include "ranges.h"
+
+#include <stdlib.h>
+
+static int compare(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return x->end < y->end ? -1 : x->end > y->end;
+}
+
+void ranges_sort(struct ranges *ranges)
+{
+	if (ranges->count > 1)
+		qsort(ranges->items, ranges->count, sizeof(*ranges->items), compare);
+}
+
+const struct range *ranges_find(const struct ranges *ranges, uint64_t address)
+{
+	size_t low = 0, high = ranges->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranges->items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || ranges->items[low - 1].end <= address)
+		return NULL;
+	return &ranges->items[low - 1];
+}

@@ -1,0 +1,213 @@
+/*
+ * Words of data that the loader fills in. A RELATIVE relocation of x86-64 keeps the word's value in its own
+ * addend, and the file usually holds zero in its place; a RELR relocation's value is in the file already.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/cleanup.h"
+#include "symtab.h"
+
+static int compare_relocations(const void *a, const void *b)
+{
+	const struct relocation *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* A table of relocations as the dynamic table gives it: rela and relasz, or jmprel and pltrelsz. */
+static Elf64_Rela *copy_table(const struct symtab *symtab, uint64_t address, uint64_t size,
+			      size_t *ret_count)
+{
+	size_t got = 0;
+	uint8_t *bytes = address ? image_copy(&symtab->image, address, size, &got) : NULL;
+
+	*ret_count = got / sizeof(Elf64_Rela);
+	return (Elf64_Rela *)bytes;
+}
+
+const struct relocations *relocs_get(const struct symtab *symtab)
+{
+	struct relocations *relocations = &symtab_lazy(symtab)->relocations;
+	const struct dynamic *d = &symtab->image.dynamic;
+	_cleanup_free_ Elf64_Rela *table = NULL;
+	bool sorted = true;
+	size_t count;
+
+	if (symtab->relocations_read)
+		return relocations;
+	symtab_lazy(symtab)->relocations_read = true;
+	table = copy_table(symtab, d->rela, d->relasz, &count);
+	for (size_t i = 0; i < count; i++) {
+		struct relocation one = { table[i].r_offset, (uint64_t)table[i].r_addend };
+
+		if (ELF64_R_TYPE(table[i].r_info) != R_X86_64_RELATIVE)
+			continue;
+		if (relocations->count && vec_last(relocations)->address > one.address)
+			sorted = false;
+		if (!vec_push(relocations, one))
+			break;
+	}
+	if (!sorted)
+		qsort(relocations->items, relocations->count, sizeof(*relocations->items),
+		      compare_relocations);
+	return relocations;
+}
+
+/* The first relocation at or behind the address. */
+static size_t first_from(const struct relocations *relocations, uint64_t address)
+{
+	size_t low = 0, high = relocations->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (relocations->items[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Puts the relocated words into bytes that were read at an address. */
+static void apply(const struct relocations *relocations, uint64_t address, uint8_t *to, size_t n)
+{
+	for (size_t i = first_from(relocations, address < 7 ? 0 : address - 7); i < relocations->count; i++) {
+		const struct relocation *r = &relocations->items[i];
+		uint8_t word[8];
+
+		if (r->address >= address + n)
+			break;
+		memcpy(word, &r->addend, sizeof(word));
+		for (size_t k = 0; k < sizeof(word); k++) {
+			uint64_t at = r->address + k - address;
+
+			if (at < n)
+				to[at] = word[k];
+		}
+	}
+}
+
+bool relocs_read_word(const struct symtab *symtab, uint64_t address, uint64_t *ret_word)
+{
+	uint8_t bytes[8];
+
+	if (image_read(&symtab->image, address, bytes, sizeof(bytes)) != sizeof(bytes))
+		return false;
+	apply(relocs_get(symtab), address, bytes, sizeof(bytes));
+	memcpy(ret_word, bytes, sizeof(bytes));
+	return true;
+}
+
+size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n)
+{
+	const struct image *image = &symtab->image;
+	struct segment *segment = image_segment(image, address);
+	uint64_t end;
+
+	if (!segment)
+		return 0;
+	end = segment->address + segment->file_size;
+	if (segment->flags & PF_W) {
+		if (address < image->relro_start || address >= image->relro_end)
+			return 0;
+		end = image->relro_end < end ? image->relro_end : end;
+	}
+	if (n > end - address)
+		n = end - address;
+	if (!image_segment_bytes(image, segment))
+		return 0;
+	memcpy(to, segment->bytes + (address - segment->address), n);
+	apply(relocs_get(symtab), address, to, n);
+	return n;
+}
+
+/* ---- addresses of code in data ------------------------------------------------------------------ */
+
+struct finder {
+	const struct symtab *symtab;
+	void (*found)(void *context, uint64_t address);
+	void *context;
+	uint64_t low, high; /* all code lies between them */
+};
+
+static void offer(const struct finder *finder, uint64_t address)
+{
+	if (address >= finder->low && address < finder->high &&
+	    image_is_executable(&finder->symtab->image, address))
+		finder->found(finder->context, address);
+}
+
+static void offer_relocation(const struct finder *finder, const Elf64_Rela *rela)
+{
+	const struct image *image = &finder->symtab->image;
+	Elf64_Sym symbol;
+
+	switch (ELF64_R_TYPE(rela->r_info)) {
+	case R_X86_64_RELATIVE:
+	case R_X86_64_IRELATIVE:
+		offer(finder, (uint64_t)rela->r_addend);
+		break;
+	case R_X86_64_64:
+	case R_X86_64_GLOB_DAT:
+	case R_X86_64_JUMP_SLOT:
+		if (image_read(image,
+			       image->dynamic.symtab + ELF64_R_SYM(rela->r_info) * sizeof(symbol),
+			       &symbol, sizeof(symbol)) == sizeof(symbol) &&
+		    symbol.st_shndx != SHN_UNDEF)
+			offer(finder, symbol.st_value + (uint64_t)rela->r_addend);
+		break;
+	}
+}
+
+static void offer_table(const struct finder *finder, uint64_t address, uint64_t size)
+{
+	size_t count;
+	_cleanup_free_ Elf64_Rela *table = copy_table(finder->symtab, address, size, &count);
+
+	for (size_t i = 0; i < count; i++)
+		offer_relocation(finder, &table[i]);
+}
+
+/* Code segments too: old linkers put read-only data into them. */
+static void offer_words(const struct finder *finder, struct segment *segment)
+{
+	const uint8_t *bytes = image_segment_bytes(&finder->symtab->image, segment);
+	uint64_t skip = -segment->address & 7;
+
+	if (!bytes)
+		return;
+	for (; skip + 8 <= segment->file_size; skip += 8) {
+		uint64_t word;
+
+		memcpy(&word, bytes + skip, sizeof(word));
+		offer(finder, word);
+	}
+}
+
+void symtab_each_pointer(const struct symtab *symtab, void (*found)(void *context, uint64_t address),
+			 void *context)
+{
+	struct finder finder = { symtab, found, context, UINT64_MAX, 0 };
+	const struct image *image = &symtab->image;
+	const struct dynamic *d = &image->dynamic;
+	struct segment *symbols = image_segment(image, d->symtab);
+
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct segment *s = &image->segments[i];
+
+		if (!(s->flags & PF_X))
+			continue;
+		finder.low = s->address < finder.low ? s->address : finder.low;
+		finder.high = s->address + s->size > finder.high ? s->address + s->size : finder.high;
+	}
+
+	/* Relocations name symbols one by one: from memory, not by a system call each. */
+	if (symbols)
+		image_segment_bytes(image, symbols);
+	offer_table(&finder, d->rela, d->relasz);
+	offer_table(&finder, d->jmprel, d->pltrelsz);
+	for (size_t i = 0; i < image->segment_count; i++)
+		offer_words(&finder, &image->segments[i]);
+}
