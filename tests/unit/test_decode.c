@@ -36,6 +36,7 @@ static const struct {
 	{ "\xe0\x00", 2, FLOW_BRANCH, PC + 2, NONE, "loopne 0x0000000000401002" },
 	{ "\xc7\xf8\x00\x01\x00\x00", 6, FLOW_BRANCH, PC + 0x106, NONE, "xbegin 0x0000000000401106" },
 	{ "\xc6\xf8\x01", 3, FLOW_NEXT, NONE, NONE, "xabort 0x01" },
+	{ "\x0f\x01\xd5", 3, FLOW_NEXT, NONE, NONE, "xend" },
 	/* calls */
 	{ "\xe8\xfb\xff\xff\xff", 5, FLOW_CALL, PC, NONE, "call 0x0000000000401000" },
 	{ "\xff\xd0", 2, FLOW_CALL_INDIRECT, NONE, NONE, "call rax" },
@@ -132,7 +133,9 @@ static void test_not_instructions(void **state)
 static void check_operands(const struct insn *insn)
 {
 	bool rip_relative = false;
+	bool direct = insn->flow == FLOW_JUMP || insn->flow == FLOW_BRANCH || insn->flow == FLOW_CALL;
 
+	assert_int_equal(direct, insn->has_target);
 	for (size_t i = 0; i < insn->zydis.operand_count; i++) {
 		const ZydisDecodedOperand *o = &insn->operands[i];
 		uint64_t absolute;

@@ -30,7 +30,7 @@ static enum insn_flow flow_of(const ZydisDecodedInstruction *zydis)
 	case ZYDIS_CATEGORY_UNCOND_BR:
 		return direct ? FLOW_JUMP : FLOW_JUMP_INDIRECT;
 	case ZYDIS_CATEGORY_COND_BR:
-		return FLOW_BRANCH;
+		return direct ? FLOW_BRANCH : FLOW_NEXT; /* xend is one of them */
 	case ZYDIS_CATEGORY_RET:
 	case ZYDIS_CATEGORY_SYSRET:
 		return FLOW_RETURN;
