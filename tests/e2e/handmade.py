@@ -39,7 +39,7 @@ event { id = 3; stream_id = 0; name = "with space"; fields := struct { string te
 class Packet:
     def __init__(self, begin, end, discarded=0, tid=77, pid=70):
         self.begin, self.end, self.discarded, self.tid, self.pid = begin, end, discarded, tid, pid
-        self.events = b""
+        self.events = bytearray()
 
     def add(self, number, stamp, payload=b""):
         self.events += struct.pack("<IQ", number, stamp) + payload

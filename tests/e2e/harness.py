@@ -1,0 +1,315 @@
+"""What the end-to-end tests are written with; conftest.py hands it out as fixtures.
+
+Everything that is started is in a Processes, which kills exactly that, by pid, when the test is over, however it
+ended. There are no sleeps: programs say when they are ready (tests/programs/handshake.h), and what can only be
+looked at is looked at until it is so, or the test's time is over.
+"""
+import collections
+import ctypes
+import os
+import signal
+import subprocess
+import time
+
+import bt2
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def until(condition, what, seconds=20):
+    """Looks until the condition gives something true, and returns it."""
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds} s for: {what}")
+        time.sleep(0.002)
+    return result
+
+
+# ---- processes -----------------------------------------------------------------------------------
+
+def die_with_parent():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+class Processes:
+    """Starts programs; close() kills those that still run, with their process groups."""
+
+    def __init__(self):
+        self.started = []
+
+    def start(self, command, **options):
+        process = subprocess.Popen([str(word) for word in command], start_new_session=True,
+                                   preexec_fn=die_with_parent, **options)
+        self.started.append(process)
+        return process
+
+    def close(self):
+        for process in reversed(self.started):
+            running = process.poll() is None
+            try:
+                os.killpg(process.pid, signal.SIGKILL)  # its group, if anything is left of it
+            except (ProcessLookupError, PermissionError):
+                pass
+            if running:
+                process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+
+
+class Program:
+    """A program of tests/programs that says when it is ready and waits to be told to go on."""
+
+    def __init__(self, processes, path, arguments):
+        ready, ready_end = os.pipe()
+        go_end, go = os.pipe()
+        self.ready_fd, self.go_fd = ready, go
+        command = [path, "--ready-fd", ready_end, "--go-fd", go_end, *arguments]
+        self.process = processes.start(command, stdout=subprocess.PIPE, text=True, pass_fds=[ready_end, go_end])
+        self.pid = self.process.pid
+        os.close(ready_end)
+        os.close(go_end)
+
+    def wait_ready(self):
+        assert os.read(self.ready_fd, 1) == b"r", "the program ended before it was ready"
+        return self
+
+    def go(self):
+        os.write(self.go_fd, b"g")
+        return self
+
+    def finish(self, status=0):
+        """Lets it go on to its end; gives its output."""
+        self.close()
+        output = self.process.communicate()[0]
+        assert self.process.returncode == status
+        return output
+
+    def close(self):
+        for name in ("ready_fd", "go_fd"):
+            if getattr(self, name) is not None:
+                os.close(getattr(self, name))
+                setattr(self, name, None)
+
+
+def counts(output):
+    """The lines "ID COUNT" of a program, as (id, count) pairs."""
+    return [tuple(map(int, line.split())) for line in output.splitlines()]
+
+
+class Redis:
+    """A redis server of the test's own: a socket in its scratch directory, nothing on disk, no port."""
+
+    def __init__(self, processes, scratch):
+        self.socket = os.path.join(scratch, "redis.sock")
+        self.processes = processes
+        self.process = processes.start(
+            ["redis-server", "--port", 0, "--unixsocket", self.socket, "--save", "", "--appendonly", "no",
+             "--dir", scratch, "--daemonize", "no", "--logfile", os.path.join(scratch, "redis.log")],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.pid = self.process.pid
+        until(lambda: self.process.poll() is not None or self.answers(), "redis-server to answer")
+        assert self.process.poll() is None, "redis-server ended"
+
+    def answers(self):
+        return os.path.exists(self.socket) and subprocess.run(
+            ["redis-cli", "-s", self.socket, "ping"], capture_output=True, text=True).stdout == "PONG\n"
+
+    def cli(self, *words):
+        return subprocess.run(["redis-cli", "-s", self.socket, *map(str, words)], check=True,
+                              capture_output=True, text=True).stdout.rstrip("\n")
+
+    def info(self, section):
+        lines = self.cli("info", section).splitlines()
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def commands_processed(self):
+        """What redis counts itself, this question not included."""
+        return int(self.info("stats")["total_commands_processed"])
+
+    def benchmark(self, requests=10000, clients=5, tests="set,get"):
+        """Runs redis-benchmark to its end."""
+        subprocess.run(["redis-benchmark", "-s", self.socket, "-q", "-n", str(requests), "-c", str(clients),
+                        "-t", tests], check=True, capture_output=True)
+
+    def load(self, clients=2):
+        """redis-benchmark in the background, until the test ends or stops it."""
+        return self.processes.start(["redis-benchmark", "-s", self.socket, "-q", "-l", "-c", clients, "-t", "set,get"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+# ---- looking at a process --------------------------------------------------------------------------
+
+def maps(pid):
+    """/proc/PID/maps as lines, without the heap and the stack, which the program itself lets grow."""
+    with open(f"/proc/{pid}/maps") as file:
+        return [line.rstrip("\n") for line in file if not line.rstrip().endswith(("[heap]", "[stack]"))]
+
+
+def text(pid):
+    """The executable bytes of the files that a process has mapped, by address."""
+    result = {}
+    with open(f"/proc/{pid}/maps") as lines, open(f"/proc/{pid}/mem", "rb", buffering=0) as mem:
+        for line in lines:
+            words = line.split()
+            if "x" not in words[1] or len(words) < 6 or not words[5].startswith("/") or "memfd:" in words[5]:
+                continue
+            start, end = (int(word, 16) for word in words[0].split("-"))
+            mem.seek(start)
+            result[start] = mem.read(end - start)
+    return result
+
+
+def descriptors(pid):
+    return sorted(os.listdir(f"/proc/{pid}/fd"), key=int)
+
+
+def threads(pid):
+    return sorted(map(int, os.listdir(f"/proc/{pid}/task")))
+
+
+def status(pid, key):
+    """A line of /proc/PID/status."""
+    with open(f"/proc/{pid}/status") as file:
+        return next(line.split(":", 1)[1].strip() for line in file if line.startswith(key + ":"))
+
+
+class Snapshot:
+    """How a process is now; assert_unchanged says what isn't any more."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.maps, self.text = maps(pid), text(pid)
+        self.descriptors = descriptors(pid)
+
+    def assert_unchanged(self):
+        assert maps(self.pid) == self.maps
+        changed = [hex(start) for start, code in text(self.pid).items() if self.text[start] != code]
+        assert not changed, f"text differs in the mappings at {changed}"
+        assert descriptors(self.pid) == self.descriptors
+        assert status(self.pid, "TracerPid") == "0"
+
+
+# ---- traces ----------------------------------------------------------------------------------------
+
+Event = collections.namedtuple("Event", "name ns tid pid fields")
+
+
+def plain(field):
+    """A field as plain Python values."""
+    if isinstance(field, bt2._StructureFieldConst):
+        return {name: plain(member) for name, member in field.items()}
+    if isinstance(field, bt2._ArrayFieldConst):
+        return [plain(element) for element in field]
+    if isinstance(field, bt2._BoolFieldConst):
+        return bool(field)
+    if isinstance(field, bt2._IntegerFieldConst):
+        return int(field)
+    if isinstance(field, bt2._RealFieldConst):
+        return float(field)
+    return str(field)
+
+
+class Trace:
+    """All of a trace, as babeltrace2 reads it: events in order of time, losses, environment."""
+
+    def __init__(self, path):
+        self.events, self.lost, self.env = [], 0, {}
+        for message in bt2.TraceCollectionMessageIterator(str(path)):
+            if type(message) is bt2._EventMessageConst:
+                self.add_event(message)
+            elif type(message) is bt2._DiscardedEventsMessageConst:
+                self.lost += message.count
+            elif type(message) is bt2._StreamBeginningMessageConst:
+                self.env.update({key: value if isinstance(value, str) else int(value)
+                                 for key, value in self.env_items(message.stream.trace)})
+
+    @staticmethod
+    def env_items(trace):
+        for key, value in trace.environment.items():
+            yield key, str(value) if isinstance(value, bt2._StringValueConst) else int(value)
+
+    def add_event(self, message):
+        event = message.event
+        context = event.packet.context_field if event.packet else None
+        fields = {}
+        for part in (event.payload_field, event.specific_context_field, event.common_context_field):
+            if part is not None:
+                fields.update(plain(part))
+        who = [int(context[key]) if context is not None and key in context else None for key in ("tid", "pid")]
+        self.events.append(Event(event.name, message.default_clock_snapshot.ns_from_origin, *who, fields))
+
+    def named(self, name):
+        return [event for event in self.events if event.name == name]
+
+    def names(self):
+        """How many events of each name."""
+        return dict(collections.Counter(event.name for event in self.events))
+
+    def per_tid(self, name):
+        return dict(collections.Counter(event.tid for event in self.named(name)))
+
+
+# ---- dyntrace ----------------------------------------------------------------------------------------
+
+class Dyntrace:
+    """The program under test."""
+
+    def __init__(self, build, processes, scratch):
+        self.path = os.path.join(build, "dyntrace")
+        self.processes, self.scratch = processes, scratch
+        self.numbers = iter(range(1000000))
+
+    def __call__(self, *words, status=0, seconds=50, **options):
+        """Runs it to its end and checks its exit status (None: any). Gives what subprocess.run does."""
+        result = subprocess.run([self.path, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
+                                timeout=seconds, **{"text": True, "cwd": self.scratch, **options})
+        assert status is None or result.returncode == status, \
+            f"exit status {result.returncode}, not {status}\n{result.stdout}\n{result.stderr}"
+        return result
+
+    def fails(self, *words, status=1, **options):
+        """Runs it; it must fail with one line, which is returned without "dyntrace: "."""
+        result = self(*words, status=status, **options)
+        assert result.stderr.startswith("dyntrace: ") and result.stderr.count("\n") == 1, result.stderr
+        return result.stderr[len("dyntrace: "):-1]
+
+    def new_output(self):
+        return os.path.join(self.scratch, f"trace-{next(self.numbers)}")
+
+    def trace(self, *words, status=0, output=None, **options):
+        """dyntrace trace to its end; gives (result, Trace)."""
+        output = output or self.new_output()
+        result = self("trace", "-o", output, *words, status=status, **options)
+        return result, Trace(output)
+
+    def start_trace(self, pid, *words):
+        """dyntrace trace -p PID in the background; returns when its probes are in the target."""
+        return Tracing(self, pid, words)
+
+
+class Tracing:
+    """A `dyntrace trace -p PID` that runs."""
+
+    def __init__(self, dyntrace, pid, words):
+        self.pid, self.output = pid, dyntrace.new_output()
+        self.before = Snapshot(pid)
+        self.process = dyntrace.processes.start(
+            [dyntrace.path, "trace", "-p", pid, "-o", self.output, *words], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
+        until(self.is_placed, "probes in the target")
+
+    def is_placed(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"dyntrace ended: {self.process.communicate()[1]}")
+        # All are written in one stop: one changed byte means that the target runs on with all of them.
+        return any(self.before.text.get(start) != code for start, code in text(self.pid).items())
+
+    def stop(self, number=signal.SIGINT, status=0):
+        """Ends it as Ctrl-C does; gives the Trace. The target must be as it was."""
+        self.process.send_signal(number)
+        self.stdout, self.stderr = self.process.communicate(timeout=30)
+        assert self.process.returncode == status, self.stderr
+        return Trace(self.output)
