@@ -7,7 +7,8 @@
  *
  * Jump tables, as compilers write them into read-only data: 32-bit distances from the table's own
  * start, which the code takes with lea. So each address of data that is taken is read as such a table,
- * for as long as its entries lead into the text. What isn't a table ends at once or adds bits.
+ * for as long as its entries lead into the text, up to the next address that is taken (tables lie side by
+ * side, and entries of the next one mean nothing here). What isn't a table ends at once or adds bits.
  */
 #include "inbound.h"
 
@@ -16,7 +17,6 @@
 #include "../base/cleanup.h"
 #include "../code/decode.h"
 
-#define TABLE_ENTRIES_MAX 4096
 #define PAGE 4096
 
 struct text_bits {
@@ -27,6 +27,8 @@ struct text_bits {
 struct inbound {
 	const struct symtab *symtab;
 	VEC(struct text_bits) ranges;
+	VEC(uint64_t) taken; /* addresses of data */
+	bool failed; /* out of memory */
 };
 
 static struct text_bits *find_range(const struct inbound *inbound, uint64_t address)
@@ -54,13 +56,12 @@ static void mark_pointer(void *context, uint64_t address)
 	mark(context, address);
 }
 
-static void mark_table(struct inbound *inbound, uint64_t table)
+static void mark_table(struct inbound *inbound, uint64_t table, uint64_t end)
 {
-	for (size_t i = 0; i < TABLE_ENTRIES_MAX; i++) {
+	for (uint64_t at = table; at + sizeof(int32_t) <= end; at += sizeof(int32_t)) {
 		int32_t entry;
 
-		if (symtab_data(inbound->symtab, table + i * sizeof(entry), &entry, sizeof(entry)) !=
-		    sizeof(entry))
+		if (symtab_data(inbound->symtab, at, &entry, sizeof(entry)) != sizeof(entry))
 			return;
 		if (!find_range(inbound, table + (uint64_t)(int64_t)entry))
 			return;
@@ -68,12 +69,33 @@ static void mark_table(struct inbound *inbound, uint64_t table)
 	}
 }
 
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void mark_tables(struct inbound *inbound)
+{
+	uint64_t *taken = inbound->taken.items;
+	size_t count = inbound->taken.count, next;
+
+	qsort(taken, count, sizeof(*taken), by_value);
+	for (size_t i = 0; i < count; i = next) {
+		for (next = i + 1; next < count && taken[next] == taken[i]; next++)
+			;
+		mark_table(inbound, taken[i], next < count ? taken[next] : symtab_high(inbound->symtab));
+	}
+	vec_free(&inbound->taken);
+}
+
 static void mark_taken(struct inbound *inbound, uint64_t address)
 {
 	if (find_range(inbound, address))
 		mark(inbound, address);
-	else
-		mark_table(inbound, address);
+	else if (!vec_push(&inbound->taken, address))
+		inbound->failed = true;
 }
 
 static void sweep(struct inbound *inbound, const uint8_t *bytes, uint64_t from, uint64_t to)
@@ -151,6 +173,9 @@ struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inb
 		return error;
 	for (size_t i = 0; i < inbound->ranges.count; i++)
 		sweep_range(inbound, symtab_text(symtab, inbound->ranges.items[i].address));
+	if (inbound->failed)
+		return error_new(ERROR_FAILED, "out of memory");
+	mark_tables(inbound);
 	symtab_each_pointer(symtab, mark_pointer, inbound);
 	*ret_inbound = take_ptr(&inbound);
 	return NULL;
@@ -163,6 +188,7 @@ void inbound_free(struct inbound *inbound)
 	for (size_t i = 0; i < inbound->ranges.count; i++)
 		free(inbound->ranges.items[i].bits);
 	vec_free(&inbound->ranges);
+	vec_free(&inbound->taken);
 	free(inbound);
 }
 
