@@ -182,7 +182,8 @@ static void offer_words(const struct finder *finder, struct segment *segment)
 		uint64_t word;
 
 		memcpy(&word, bytes + skip, sizeof(word));
-		offer(finder, word);
+		if (word)
+			offer(finder, word);
 	}
 }
 
