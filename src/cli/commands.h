@@ -1,9 +1,9 @@
 /*
  * commands.h - the commands of dyntrace.
  *
- * One file a command, which defines its struct command; main.c lists them. main parses the command line
- * by the command's table of options, answers --help from it, runs the command, prints its
- * error and turns it into the exit status. A command prints its results on stdout, and messages
+ * One file a command, which defines its struct command; main.c lists them. main parses the
+ * command line by the command's table of options, answers --help from it, runs the command, prints
+ * its error and turns it into the exit status. A command prints its results on stdout, and messages
  * with cli_note.
  */
 #ifndef DYNTRACE_CLI_COMMANDS_H
@@ -19,9 +19,9 @@ struct command {
 	const char *example; /* whole lines */
 	const struct option_spec *options; /* ends with { 0 } */
 	/*
-	 * It runs the user's command: what is behind "--" is that command (words->rest), *ret_status
-	 * its exit status, and own errors are 125, not permitted 126, not found 127. For the others any
-	 * error is 1. Wrong usage is 2 for all.
+	 * It runs the user's command: what is behind "--" is that command (words->rest),
+	 * *ret_status its exit status, and own errors are 125, not permitted 126, not found 127.
+	 * For the others any error is 1. Wrong usage is 2 for all.
 	 */
 	bool runs_command;
 	/* *ret_status is 0 before the call. */

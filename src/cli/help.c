@@ -15,12 +15,12 @@ void help_overview(FILE *to, const struct command *const *commands)
 	for (; *commands; commands++)
 		fprintf(to, "  %-16s %s\n", (*commands)->name, (*commands)->summary);
 	fputs("\n"
-	      "'dyntrace help COMMAND' or 'dyntrace COMMAND --help' shows its options and an example.\n"
+	      "'dyntrace help COMMAND' or 'dyntrace COMMAND --help' shows options and an example.\n"
 	      "'dyntrace --version' shows the version.\n",
 	      to);
 }
 
-/* Each line of the text, with something before the first one and something else before the others. */
+/* Each line of the text, with `first` before the first one and `other` before the others. */
 static void print_lines(const char *text, const char *first, const char *other)
 {
 	const char *before = first;
@@ -44,7 +44,8 @@ static void print_option(char letter, const char *name, const char *argument, co
 	if (letter)
 		snprintf(short_form, sizeof(short_form), "-%c", letter);
 	snprintf(left, sizeof(left), "  %-2s%s %s%s%s%s", short_form, letter && name ? "," : " ",
-		 name ? "--" : "", name ? name : "", argument && name ? " " : "", argument ? argument : "");
+		 name ? "--" : "", name ? name : "", argument && name ? " " : "",
+		 argument ? argument : "");
 	memset(other, ' ', COLUMN);
 	other[COLUMN] = '\0';
 	if (strlen(left) + 2 > COLUMN) {

@@ -21,7 +21,8 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	{ 'a', "all", NULL, "also what kind of symbol it is and where its name was found", .flag = &args.all },
+	{ 'a', "all", NULL, "also what kind of symbol it is and where its name was found",
+	  .flag = &args.all },
 	{ 0, "json", NULL, "a JSON array with an object for each function", .flag = &args.json },
 	{ 0 },
 };
@@ -53,7 +54,8 @@ static void add_json(struct strbuf *text, const char *key, const char *value)
 	text_quote_json(text, value, strlen(value));
 }
 
-static void list_json(struct listing *list, const char *module, const struct symbol *symbol, uint64_t address)
+static void list_json(struct listing *list, const char *module, const struct symbol *symbol,
+		      uint64_t address)
 {
 	struct strbuf *text = &list->text;
 
@@ -71,7 +73,8 @@ static void list_json(struct listing *list, const char *module, const struct sym
 	text_add(text, "}");
 }
 
-static void list_line(struct listing *list, const char *module, const struct symbol *symbol, uint64_t address)
+static void list_line(struct listing *list, const char *module, const struct symbol *symbol,
+		      uint64_t address)
 {
 	strbuf_printf(&list->text, "0x%012llx %7llu  %-20s ", (unsigned long long)address,
 		      (unsigned long long)symbol->size, module);
@@ -90,20 +93,22 @@ static void note_near(struct listing *list, const struct symtab *symtab)
 	for (size_t i = 0; i < count && !strpbrk(list->glob, "*?["); i++) {
 		size_t used = strlen(list->near);
 
-		snprintf(list->near + used, sizeof(list->near) - used, "%s'%s'", used ? ", " : "", names[i]);
+		snprintf(list->near + used, sizeof(list->near) - used, "%s'%s'", used ? ", " : "",
+			 names[i]);
 	}
 }
 
 /* Every function of one module that the glob matches. */
-static struct error *list_symtab(struct listing *list, const char *module, const struct symtab *symtab,
-				 uint64_t bias)
+static struct error *list_symtab(struct listing *list, const char *module,
+				 const struct symtab *symtab, uint64_t bias)
 {
 	size_t before = list->count;
 
 	for (size_t i = 0; i < symtab_count(symtab); i++) {
 		const struct symbol *symbol = symtab_get(symtab, i);
 
-		if (symbol->kind == SYMBOL_OBJECT || (list->glob && fnmatch(list->glob, symbol->name, 0)))
+		if (symbol->kind == SYMBOL_OBJECT ||
+		    (list->glob && fnmatch(list->glob, symbol->name, 0)))
 			continue;
 		(args.json ? list_json : list_line)(list, module, symbol, symbol->address + bias);
 		list->count++;
@@ -203,7 +208,8 @@ static struct error *nothing_found(const struct listing *list, const char *targe
 	if (!list->glob)
 		return error_new(ERROR_FAILED, "no function names were found in '%s'", target);
 	if (list->near[0])
-		return error_new(ERROR_FAILED, "no function of '%s' is called '%s' (near names: %s)", target,
+		return error_new(ERROR_FAILED,
+				 "no function of '%s' is called '%s' (near names: %s)", target,
 				 list->glob, list->near);
 	return error_new(ERROR_FAILED, "no function of '%s' matches '%s'", target, list->glob);
 }
@@ -213,7 +219,7 @@ static struct error *run(const struct words *words, int *ret_status)
 	struct listing list = { 0 };
 
 	if (words->count < 1 || words->count > 2)
-		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB (--help has an example)");
+		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
 
 	struct error *error = list_target(&list, words->items[0]);
@@ -229,9 +235,10 @@ const struct command command_list_symbols = {
 	.name = "list-symbols",
 	.summary = "list the functions of a process or a file: address, size, module, name",
 	.usage = "[OPTIONS] TARGET|FILE [GLOB]",
-	.details = "TARGET is a pid, or a name: that of a process or of its executable. FILE is a program or a library:\n"
-		   "a word with a slash in it, or one that is no pid and no process's name. The addresses are those in the\n"
-		   "process's memory, or those in the file. GLOB (quote it) picks names: * ? [a-z].",
+	.details = "TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
+		   "program or a library: a word with a slash in it, or one that is no pid and no\n"
+		   "process's name. The addresses are those in the process's memory, or those in\n"
+		   "the file. GLOB (quote it) picks names: * ? [a-z].",
 	.example = "dyntrace list-symbols redis-server 'process*'\n"
 		   "dyntrace list-symbols /usr/bin/ls main",
 	.options = options,

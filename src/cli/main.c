@@ -81,7 +81,7 @@ static int status_of_error(const struct command *command, const struct error *er
 	return EXIT_OWN_ERROR;
 }
 
-/* Usage errors name the command, whose --help has the answer; other sentences stand for themselves. */
+/* Usage errors name the command, whose --help has the answer; others stand for themselves. */
 static int report(const struct command *command, const struct error *error)
 {
 	if (error_kind(error) == ERROR_USAGE)

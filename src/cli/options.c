@@ -64,7 +64,8 @@ static struct error *set_choice(const struct option_spec *option, const char *te
 		suggest_offer(&near, option->choices[i]);
 	}
 	if (near.best)
-		return error_new(ERROR_USAGE, "unknown word '%s' (did you mean '%s'?)", text, near.best);
+		return error_new(ERROR_USAGE, "unknown word '%s' (did you mean '%s'?)", text,
+				 near.best);
 	return error_new(ERROR_USAGE, "unknown word '%s' (it takes %s)", text, option->argument);
 }
 
@@ -94,7 +95,7 @@ static struct error *set_value(const struct option_spec *option, const char *tex
 	return NULL;
 }
 
-/* Sets the option to `text`, or to the next argument if there is none (NULL). `typed` is for messages. */
+/* Sets the option to `text`; NULL: to the next argument, if it takes one. `typed`: for messages. */
 static struct error *apply(struct cursor *at, const struct option_spec *option, const char *typed,
 			   const char *text)
 {
@@ -220,8 +221,8 @@ static struct error *parse_all(struct cursor *at, bool keep_rest, struct words *
 	return NULL;
 }
 
-struct error *options_parse(const struct option_spec *options, bool keep_rest, int argc, char **argv,
-			    struct words *ret_words)
+struct error *options_parse(const struct option_spec *options, bool keep_rest, int argc,
+			    char **argv, struct words *ret_words)
 {
 	struct cursor at = { options, argv, argc, 0 };
 	struct words words = { 0 };

@@ -12,7 +12,7 @@
  *	static const struct option_spec trace_options[] = {
  *		{ 'p', NULL, "TARGET", "the process to trace", .string = &args.target },
  *		{ 0, "probe", "LOC", "a bare probe there", .list = &args.what, .tag = WHAT_PROBE },
- *		{ 0, "function", "LOC", "a function's entry", .list = &args.what, .tag = WHAT_FUNCTION },
+ *		{ 0, "function", "LOC", "an entry", .list = &args.what, .tag = WHAT_FUNCTION },
  *		{ 'e', "exit", NULL, "entry and exit", .flag = &args.exit },
  *		{ 'o', "output", "DIR", "where the trace goes", .string = &args.output },
  *		{ 0, "buffer-size", "SIZE", "memory for events (64M)", .size = &args.buffer_size },
@@ -21,12 +21,12 @@
  *	};
  *
  * Each row names exactly one destination, and that says what the option is; the compiler checks its
- * type. A destination keeps its value when the option isn't given; of several, the last one counts,
- * except for lists, which keep all of them in the order of the command line, also across options that
- * share one list. -h and --help are understood everywhere.
+ * type. A destination keeps its value when the option isn't given; of several, the last one
+ * counts, except for lists, which keep all of them in the order of the command line, also across
+ * options that share one list. -h and --help are understood everywhere.
  *
- * Understood: -e, -o DIR, -oDIR, -eo DIR, --output DIR, --output=DIR, and options after words. A word
- * is what isn't an option ("-" is one). What is behind "--" is never an option.
+ * Understood: -e, -o DIR, -oDIR, -eo DIR, --output DIR, --output=DIR, and options after words. A
+ * word is what isn't an option ("-" is one). What is behind "--" is never an option.
  *
  * Pure: reads argv, whose strings the results point into; prints nothing. Every error is
  * ERROR_USAGE.
@@ -57,7 +57,7 @@ struct option_spec {
 	char letter; /* 0: none */
 	const char *name; /* NULL: none */
 	const char *argument; /* what help calls it; NULL: takes none */
-	const char *help; /* one line, or several separated by \n; the row that ends the table has none */
+	const char *help; /* lines separated by \n; the row that ends the table has none */
 	bool *flag; /* set to true */
 	const char **string;
 	struct option_values *list; /* appended to; free with vec_free */
@@ -65,7 +65,7 @@ struct option_spec {
 	double *seconds; /* "2", "0.5"; above 0, finite */
 	int *choice; /* index in choices */
 	const char *const *choices; /* ends with NULL */
-	struct error *(*handle)(const char *text); /* anything else; its error gets the option's name */
+	struct error *(*handle)(const char *text); /* anything else */
 	int tag; /* the command's own */
 };
 
@@ -78,11 +78,11 @@ struct words {
 };
 
 /*
- * Parses argv[0..argc), which ends with NULL and begins behind the command's name. `keep_rest`: what
- * is behind "--" is a command of its own and goes to ret_words->rest, else it counts as words.
+ * Parses argv[0..argc), which ends with NULL and begins behind the command's name. `keep_rest`:
+ * what is behind "--" is a command of its own and goes to ret_words->rest, else it counts as words.
  */
-struct error *options_parse(const struct option_spec *options, bool keep_rest, int argc, char **argv,
-			    struct words *ret_words);
+struct error *options_parse(const struct option_spec *options, bool keep_rest, int argc,
+			    char **argv, struct words *ret_words);
 void words_free(struct words *words);
 
 /* "64M" to bytes, "0.5" to seconds, for arguments that aren't options. */

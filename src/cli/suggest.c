@@ -9,7 +9,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* How many letters to insert, remove, replace or swap with their neighbour; both at most WORD_MAX. */
+/* How many letters to insert, remove, replace or swap; both words at most WORD_MAX long. */
 static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
 	size_t rows[3][WORD_MAX + 1];

@@ -48,7 +48,10 @@ static size_t utf8_length(const unsigned char *bytes, size_t length)
 	static const struct {
 		unsigned char mask, bits;
 		uint32_t least;
-	} forms[] = { { 0x80, 0x00, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 }, { 0xf8, 0xf0, 0x10000 } };
+	} forms[] = { { 0x80, 0x00, 0 },
+		      { 0xe0, 0xc0, 0x80 },
+		      { 0xf0, 0xe0, 0x800 },
+		      { 0xf8, 0xf0, 0x10000 } };
 
 	for (size_t n = 1; n <= 4; n++) {
 		if ((bytes[0] & forms[n - 1].mask) != forms[n - 1].bits)
@@ -78,7 +81,8 @@ static char escape_letter(unsigned char byte)
 
 static bool is_control(const unsigned char *bytes, size_t length)
 {
-	return bytes[0] < 0x20 || bytes[0] == 0x7f || (length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0);
+	return bytes[0] < 0x20 || bytes[0] == 0x7f ||
+	       (length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0);
 }
 
 /* Adds what can't stand for itself; gives how many bytes it took. */

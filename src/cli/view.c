@@ -19,14 +19,16 @@ static const struct option_spec options[] = {
 };
 
 static const struct colours no_colours = { "", "", "", "", "" };
-static const struct colours colours = { "\033[2m", "\033[1;32m", "\033[36m", "\033[1;31m", "\033[0m" };
+static const struct colours colours = { "\033[2m", "\033[1;32m", "\033[36m", "\033[1;31m",
+					"\033[0m" };
 
 static struct error *run(const struct words *words, int *ret_status)
 {
 	struct viewer viewer = { .json = args.json, .colours = no_colours };
 
 	if (words->count != 1)
-		return error_new(ERROR_USAGE, "one TRACE is needed: the directory that a trace was written to");
+		return error_new(ERROR_USAGE,
+				 "one TRACE is needed: the directory that a trace was written to");
 	if (cli_has_colour(STDOUT_FILENO) && !args.json)
 		viewer.colours = colours;
 
@@ -43,9 +45,10 @@ const struct command command_view = {
 	.name = "view",
 	.summary = "print a trace, one event a line",
 	.usage = "[OPTIONS] TRACE",
-	.details = "A line has the local time, the time since the event before, process and thread, the event's name\n"
-		   "and its fields. Events that were lost are a line too, where they are missing. TRACE is a\n"
-		   "directory with a CTF trace in it, or several below it.",
+	.details = "A line has the local time, the time since the event before, process and\n"
+		   "thread, the event's name and its fields. Events that were lost are a line\n"
+		   "too, where they are missing. TRACE is a directory with a CTF trace in it, or with\n"
+		   "several below it.",
 	.example = "dyntrace view ls-20260102-091233.dyntrace | less\n"
 		   "dyntrace view --json TRACE | jq 'select(.name == \"main_entry\")'",
 	.options = options,

@@ -1,9 +1,9 @@
 /*
  * view.h - the parts of dyntrace view.
  *
- * view.c is the command, view_graph.c reads the trace with libbabeltrace2, view_line.c makes a line of each
- * message, view_field.c the text of a field. libbabeltrace2 calls back from its graph, so what goes
- * wrong there is kept in the viewer and taken at the end.
+ * view.c is the command, view_graph.c reads the trace with libbabeltrace2, view_line.c makes a line
+ * of each event, view_loss.c of each loss, view_field.c the text of a field. libbabeltrace2 calls
+ * back from its graph, so what goes wrong there is kept in the viewer and taken at the end.
  */
 #ifndef DYNTRACE_CLI_VIEW_H
 #define DYNTRACE_CLI_VIEW_H
@@ -38,15 +38,24 @@ struct viewer {
 	struct who_index who;
 };
 
-/* Reads the trace (a directory with a file "metadata" in it or below it) and gives each message to the viewer. */
+/* Reads the traces in and below a directory and gives each message to the viewer. */
 struct error *view_graph_run(const char *path, struct viewer *viewer);
 
 /* Adds the line of a message, if it has one. */
 void view_line_message(struct viewer *viewer, const bt_message *message);
 
+/* Adds a time: of day for people, with its date for programs. */
+void view_line_time(struct viewer *viewer, int64_t ns);
+/* Wall-clock time of a snapshot; false: it can't be told. */
+bool view_line_ns(const bt_clock_snapshot *snapshot, int64_t *ret_ns);
+
+/* Adds the line of a message that says what was lost. */
+void view_loss_events(struct viewer *viewer, const bt_message *message);
+void view_loss_packets(struct viewer *viewer, const bt_message *message);
+
 /* Adds the field's value. */
 void view_field_value(struct viewer *viewer, const bt_field *field);
-/* Adds a structure's members as "name = value, ..." or "name":value,...; `any`: there are some before. */
+/* Adds a structure's members, separated by commas. `any`, also returned: there are some before. */
 bool view_field_members(struct viewer *viewer, const bt_field *structure, bool any);
 
 #endif

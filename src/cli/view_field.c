@@ -12,11 +12,12 @@ static void quote(struct viewer *viewer, const char *bytes, size_t length)
 	(viewer->json ? text_quote_json : text_quote_c)(&viewer->text, bytes, length);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------- */
 
 static unsigned int base_of(const bt_field *field)
 {
-	switch (bt_field_class_integer_get_preferred_display_base(bt_field_borrow_class_const(field))) {
+	switch (bt_field_class_integer_get_preferred_display_base(
+		bt_field_borrow_class_const(field))) {
 	case BT_FIELD_CLASS_INTEGER_PREFERRED_DISPLAY_BASE_HEXADECIMAL:
 		return 16;
 	case BT_FIELD_CLASS_INTEGER_PREFERRED_DISPLAY_BASE_OCTAL:
@@ -44,7 +45,8 @@ static void print_signed(struct viewer *viewer, const bt_field *field)
 {
 	int64_t value = bt_field_integer_signed_get_value(field);
 	unsigned int base = viewer->json ? 10 : base_of(field);
-	uint64_t bits = bt_field_class_integer_get_field_value_range(bt_field_borrow_class_const(field));
+	uint64_t bits =
+		bt_field_class_integer_get_field_value_range(bt_field_borrow_class_const(field));
 
 	if (base == 10)
 		text_signed(&viewer->text, value);
@@ -92,7 +94,9 @@ static void print_number(struct viewer *viewer, double value, bool is_single)
 	char text[40];
 
 	if (viewer->json && !isfinite(value)) {
-		text_add(&viewer->text, isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+		text_add(&viewer->text, isnan(value) ? "\"NaN\""
+					: value > 0  ? "\"Infinity\""
+						     : "\"-Infinity\"");
 		return;
 	}
 	for (int digits = is_single ? 6 : 15; digits <= 17; digits++) {
@@ -128,7 +132,7 @@ static void print_bits(struct viewer *viewer, const bt_field *field)
 		text_based(&viewer->text, value, 16);
 }
 
-/* ---- what has parts ------------------------------------------------------------------------------ */
+/* ---- what has parts ------------------------------------------------------------------------ */
 
 static void print_string(struct viewer *viewer, const bt_field *field)
 {
@@ -143,7 +147,8 @@ static void print_array(struct viewer *viewer, const bt_field *field)
 	for (uint64_t i = 0; i < length; i++) {
 		if (i)
 			text_add(&viewer->text, viewer->json ? "," : ", ");
-		view_field_value(viewer, bt_field_array_borrow_element_field_by_index_const(field, i));
+		view_field_value(viewer,
+				 bt_field_array_borrow_element_field_by_index_const(field, i));
 	}
 	text_add(&viewer->text, viewer->json ? "]" : length ? " ]" : "]");
 }
@@ -228,7 +233,8 @@ bool view_field_members(struct viewer *viewer, const bt_field *structure, bool a
 		if (any)
 			text_add(&viewer->text, viewer->json ? "," : ", ");
 		print_key(viewer, bt_field_class_structure_member_get_name(member));
-		view_field_value(viewer, bt_field_structure_borrow_member_field_by_index_const(structure, i));
+		view_field_value(viewer, bt_field_structure_borrow_member_field_by_index_const(
+						 structure, i));
 		any = true;
 	}
 	return any;

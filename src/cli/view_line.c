@@ -2,7 +2,6 @@
  * view_line.c - a message of the trace as a line.
  *
  *   09:12:33.123456789 (+0.000001234) redis-server tid 1234 call_entry { arg0 = 0x1, arg1 = 0x2 }
- *   [lost 123 events between 09:12:33.123456789 and 09:12:33.223456789]
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 
 #define NS 1000000000LL
 
-/* ---- time ----------------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------------- */
 
 static void split_time(int64_t ns, time_t *ret_second, uint64_t *ret_fraction)
 {
@@ -23,7 +22,7 @@ static void split_time(int64_t ns, time_t *ret_second, uint64_t *ret_fraction)
 }
 
 /* Local time of day for people, UTC with its date for programs. The text of a second is kept. */
-static void add_time(struct viewer *viewer, int64_t ns)
+void view_line_time(struct viewer *viewer, int64_t ns)
 {
 	uint64_t fraction;
 	time_t second;
@@ -33,9 +32,11 @@ static void add_time(struct viewer *viewer, int64_t ns)
 	if (second != viewer->second || !viewer->clock[0]) {
 		viewer->second = second;
 		if (viewer->json)
-			strftime(viewer->clock, sizeof(viewer->clock), "%Y-%m-%dT%H:%M:%S", gmtime_r(&second, &tm));
+			strftime(viewer->clock, sizeof(viewer->clock), "%Y-%m-%dT%H:%M:%S",
+				 gmtime_r(&second, &tm));
 		else
-			strftime(viewer->clock, sizeof(viewer->clock), "%H:%M:%S", localtime_r(&second, &tm));
+			strftime(viewer->clock, sizeof(viewer->clock), "%H:%M:%S",
+				 localtime_r(&second, &tm));
 	}
 	text_add(&viewer->text, viewer->clock);
 	text_add(&viewer->text, ".");
@@ -62,7 +63,7 @@ static void add_delta(struct viewer *viewer, int64_t ns)
 	viewer->last_ns = ns;
 }
 
-static bool clock_ns(const bt_clock_snapshot *snapshot, int64_t *ret_ns)
+bool view_line_ns(const bt_clock_snapshot *snapshot, int64_t *ret_ns)
 {
 	return bt_clock_snapshot_get_ns_from_origin(snapshot, ret_ns) ==
 	       BT_CLOCK_SNAPSHOT_GET_NS_FROM_ORIGIN_STATUS_OK;
@@ -70,14 +71,15 @@ static bool clock_ns(const bt_clock_snapshot *snapshot, int64_t *ret_ns)
 
 static bool event_ns(const bt_message *message, const bt_event *event, int64_t *ret_ns)
 {
-	const bt_stream_class *class = bt_stream_borrow_class_const(bt_event_borrow_stream_const(event));
+	const bt_stream_class *class =
+		bt_stream_borrow_class_const(bt_event_borrow_stream_const(event));
 
 	if (!bt_stream_class_borrow_default_clock_class_const(class))
 		return false;
-	return clock_ns(bt_message_event_borrow_default_clock_snapshot_const(message), ret_ns);
+	return view_line_ns(bt_message_event_borrow_default_clock_snapshot_const(message), ret_ns);
 }
 
-/* ---- who ------------------------------------------------------------------------------------------ */
+/* ---- who ----------------------------------------------------------------------------------- */
 
 static int member_index(const bt_field_class *structure, const char *name)
 {
@@ -86,10 +88,12 @@ static int member_index(const bt_field_class *structure, const char *name)
 	for (uint64_t i = 0; i < count; i++) {
 		const bt_field_class_structure_member *member =
 			bt_field_class_structure_borrow_member_by_index_const(structure, i);
-		const bt_field_class *class = bt_field_class_structure_member_borrow_field_class_const(member);
+		const bt_field_class *class =
+			bt_field_class_structure_member_borrow_field_class_const(member);
 
 		if (!strcmp(bt_field_class_structure_member_get_name(member), name) &&
-		    bt_field_class_type_is(bt_field_class_get_type(class), BT_FIELD_CLASS_TYPE_INTEGER))
+		    bt_field_class_type_is(bt_field_class_get_type(class),
+					   BT_FIELD_CLASS_TYPE_INTEGER))
 			return (int)i;
 	}
 	return -1;
@@ -105,7 +109,8 @@ static int first_index(const bt_field_class *structure, const char *name, const 
 static const struct who_index *find_who(struct viewer *viewer, const bt_stream_class *class)
 {
 	if (viewer->who.stream_class != class) {
-		const bt_field_class *context = bt_stream_class_borrow_packet_context_field_class_const(class);
+		const bt_field_class *context =
+			bt_stream_class_borrow_packet_context_field_class_const(class);
 
 		viewer->who = (struct who_index){ class, first_index(context, "tid", "vtid"),
 						  first_index(context, "pid", "vpid") };
@@ -113,13 +118,16 @@ static const struct who_index *find_who(struct viewer *viewer, const bt_stream_c
 	return &viewer->who;
 }
 
-static void add_member(struct viewer *viewer, const bt_field *structure, int index, const char *before)
+static void add_member(struct viewer *viewer, const bt_field *structure, int index,
+		       const char *before)
 {
 	if (index < 0)
 		return;
 	text_add(&viewer->text, before);
-	const bt_field *field = bt_field_structure_borrow_member_field_by_index_const(structure, (uint64_t)index);
-	if (bt_field_class_type_is(bt_field_get_class_type(field), BT_FIELD_CLASS_TYPE_SIGNED_INTEGER))
+	const bt_field *field =
+		bt_field_structure_borrow_member_field_by_index_const(structure, (uint64_t)index);
+	if (bt_field_class_type_is(bt_field_get_class_type(field),
+				   BT_FIELD_CLASS_TYPE_SIGNED_INTEGER))
 		text_signed(&viewer->text, bt_field_integer_signed_get_value(field));
 	else
 		text_unsigned(&viewer->text, bt_field_integer_unsigned_get_value(field));
@@ -129,7 +137,8 @@ static void add_member(struct viewer *viewer, const bt_field *structure, int ind
 static const char *process_name(const bt_stream *stream)
 {
 	const bt_trace *trace = bt_stream_borrow_trace_const(stream);
-	const bt_value *value = bt_trace_borrow_environment_entry_value_by_name_const(trace, "procname");
+	const bt_value *value =
+		bt_trace_borrow_environment_entry_value_by_name_const(trace, "procname");
 
 	return value && bt_value_is_string(value) ? bt_value_string_get(value) : NULL;
 }
@@ -160,10 +169,11 @@ static void add_who(struct viewer *viewer, const bt_event *event)
 	text_add(&viewer->text, who->tid < 0 ? "" : viewer->json ? "," : " ");
 }
 
-/* ---- events --------------------------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------------- */
 
 /* Payload first, then the contexts. */
-static void add_fields(struct viewer *viewer, const bt_event *event, const char *before, const char *after)
+static void add_fields(struct viewer *viewer, const bt_event *event, const char *before,
+		       const char *after)
 {
 	const bt_field *parts[] = {
 		bt_event_borrow_payload_field_const(event),
@@ -196,7 +206,7 @@ static void add_event_text(struct viewer *viewer, const bt_message *message, con
 
 	if (event_ns(message, event, &ns)) {
 		text_add(&viewer->text, viewer->colours.time);
-		add_time(viewer, ns);
+		view_line_time(viewer, ns);
 		add_delta(viewer, ns);
 		text_add(&viewer->text, viewer->colours.off);
 	}
@@ -216,7 +226,7 @@ static void add_event_json(struct viewer *viewer, const bt_message *message, con
 	text_add(&viewer->text, "{");
 	if (event_ns(message, event, &ns)) {
 		text_add(&viewer->text, "\"time\":\"");
-		add_time(viewer, ns);
+		view_line_time(viewer, ns);
 		text_add(&viewer->text, "\",\"ns\":");
 		text_signed(&viewer->text, ns);
 		text_add(&viewer->text, ",");
@@ -235,92 +245,6 @@ static void print_event(struct viewer *viewer, const bt_message *message)
 	(viewer->json ? add_event_json : add_event_text)(viewer, message, event);
 }
 
-/* ---- losses --------------------------------------------------------------------------------------- */
-
-struct loss {
-	const char *what; /* "events", "packets" */
-	uint64_t count;
-	bool is_counted;
-	bool has_times;
-	int64_t begin, end;
-};
-
-static void add_loss_text(struct viewer *viewer, const struct loss *loss)
-{
-	text_add(&viewer->text, viewer->colours.loss);
-	text_add(&viewer->text, "[lost ");
-	if (loss->is_counted)
-		text_unsigned(&viewer->text, loss->count);
-	else
-		text_add(&viewer->text, "an unknown number of");
-	text_add(&viewer->text, " ");
-	strbuf_add(&viewer->text, loss->what, strlen(loss->what) - (loss->is_counted && loss->count == 1));
-	if (loss->has_times) {
-		text_add(&viewer->text, " between ");
-		add_time(viewer, loss->begin);
-		text_add(&viewer->text, " and ");
-		add_time(viewer, loss->end);
-	}
-	text_add(&viewer->text, "]");
-	text_add(&viewer->text, viewer->colours.off);
-	text_add(&viewer->text, "\n");
-}
-
-static void add_loss_json(struct viewer *viewer, const struct loss *loss)
-{
-	text_add(&viewer->text, "{\"lost_");
-	text_add(&viewer->text, loss->what);
-	text_add(&viewer->text, "\":");
-	if (loss->is_counted)
-		text_unsigned(&viewer->text, loss->count);
-	else
-		text_add(&viewer->text, "null");
-	if (loss->has_times) {
-		text_add(&viewer->text, ",\"begin_ns\":");
-		text_signed(&viewer->text, loss->begin);
-		text_add(&viewer->text, ",\"end_ns\":");
-		text_signed(&viewer->text, loss->end);
-	}
-	text_add(&viewer->text, "}\n");
-}
-
-static void print_loss(struct viewer *viewer, const struct loss *loss)
-{
-	(viewer->json ? add_loss_json : add_loss_text)(viewer, loss);
-}
-
-static void print_lost_events(struct viewer *viewer, const bt_message *message)
-{
-	const bt_stream *stream = bt_message_discarded_events_borrow_stream_const(message);
-	const bt_stream_class *class = bt_stream_borrow_class_const(stream);
-	struct loss loss = { .what = "events" };
-
-	loss.is_counted = bt_message_discarded_events_get_count(message, &loss.count) ==
-			  BT_PROPERTY_AVAILABILITY_AVAILABLE;
-	if (bt_stream_class_discarded_events_have_default_clock_snapshots(class))
-		loss.has_times =
-			clock_ns(bt_message_discarded_events_borrow_beginning_default_clock_snapshot_const(message),
-				 &loss.begin) &&
-			clock_ns(bt_message_discarded_events_borrow_end_default_clock_snapshot_const(message), &loss.end);
-	print_loss(viewer, &loss);
-}
-
-static void print_lost_packets(struct viewer *viewer, const bt_message *message)
-{
-	const bt_stream *stream = bt_message_discarded_packets_borrow_stream_const(message);
-	const bt_stream_class *class = bt_stream_borrow_class_const(stream);
-	struct loss loss = { .what = "packets" };
-
-	loss.is_counted = bt_message_discarded_packets_get_count(message, &loss.count) ==
-			  BT_PROPERTY_AVAILABILITY_AVAILABLE;
-	if (bt_stream_class_discarded_packets_have_default_clock_snapshots(class))
-		loss.has_times =
-			clock_ns(bt_message_discarded_packets_borrow_beginning_default_clock_snapshot_const(message),
-				 &loss.begin) &&
-			clock_ns(bt_message_discarded_packets_borrow_end_default_clock_snapshot_const(message), &loss.end);
-	print_loss(viewer, &loss);
-}
-
 void view_line_message(struct viewer *viewer, const bt_message *message)
 {
 	bt_message_type type = bt_message_get_type(message);
@@ -328,7 +252,7 @@ void view_line_message(struct viewer *viewer, const bt_message *message)
 	if (type == BT_MESSAGE_TYPE_EVENT)
 		print_event(viewer, message);
 	else if (type == BT_MESSAGE_TYPE_DISCARDED_EVENTS)
-		print_lost_events(viewer, message);
+		view_loss_events(viewer, message);
 	else if (type == BT_MESSAGE_TYPE_DISCARDED_PACKETS)
-		print_lost_packets(viewer, message);
+		view_loss_packets(viewer, message);
 }

@@ -1,8 +1,8 @@
 /*
  * churn - threads that come and go.
  *	churn [--rounds R] [--threads T] [--calls N]
- * R times: starts T threads, each of which calls foo N times and ends. Prints "TID CALLS" for each of the R * T
- * threads; a tid may come again.
+ * R times: starts T threads, each of which calls foo N times and ends. Prints "TID CALLS" for each
+ * of the R * T threads; a tid may come again.
  */
 #include <pthread.h>
 #include <sys/syscall.h>

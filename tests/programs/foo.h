@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_TESTS_FOO_H
 #define DYNTRACE_TESTS_FOO_H
 
-/* Kept whole: not inlined, not cloned, not thinned out. Returns number + factor + length of text. */
+/* Kept whole: not inlined, not cloned. Returns number + factor + length of text. */
 __attribute__((noipa)) long foo(int number, long factor, const char *text);
 
 #define FOO_TEXT "dyntrace"

@@ -1,8 +1,8 @@
 /*
  * forker - processes that fork.
  *	forker [--children C] [--calls N]
- * Calls foo N times, forks C children, each of which calls foo N times and ends, and calls foo N times again when all
- * have. Prints "PID CALLS" for itself and each child. Fails if a child does.
+ * Calls foo N times, forks C children, each of which calls foo N times and ends, and calls foo N
+ * times again when all have. Prints "PID CALLS" for itself and each child. Fails if a child does.
  */
 #include <sys/wait.h>
 

@@ -1,9 +1,9 @@
 /*
  * handshake.h - how a target program and its test keep step, without sleeping.
  *
- * Every target program takes --ready-fd FD and --go-fd FD (both optional). It writes a byte to the first when
- * it is where the test wants it, then waits for a byte (or the end) from the second before it
- * goes on. Other options are --NAME NUMBER.
+ * Every target program takes --ready-fd FD and --go-fd FD (both optional). It writes a byte to the
+ * first when it is where the test wants it, then waits for a byte (or the end) from the second
+ * before it goes on. Other options are --NAME NUMBER.
  */
 #ifndef DYNTRACE_TESTS_HANDSHAKE_H
 #define DYNTRACE_TESTS_HANDSHAKE_H

@@ -1,8 +1,8 @@
 /*
  * spin - threads that call foo.
  *	spin [--threads T] [--calls N] [--rounds R]
- * All threads exist before "ready". After each of R times "go" each calls foo N times; "ready" again when
- * all have. Prints a line "TID CALLS" for each thread at the end. The first thread is main itself.
+ * All threads exist before "ready". After each of R times "go" each calls foo N times; "ready"
+ * again when all have. Prints "TID CALLS" for each thread at the end; the first is main's own.
  */
 #include <pthread.h>
 #include <sys/syscall.h>

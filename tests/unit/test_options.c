@@ -53,10 +53,11 @@ static int reset(void **state)
 }
 
 /* Parses the strings up to NULL. */
-#define PARSE(keep_rest, words, ...)                                                  \
-	({                                                                            \
-		static char *argv_[] = { __VA_ARGS__, NULL };                         \
-		options_parse(options, keep_rest, (int)(sizeof(argv_) / sizeof(*argv_)) - 1, argv_, words); \
+#define PARSE(keep_rest, words, ...)                                                               \
+	({                                                                                         \
+		static char *argv_[] = { __VA_ARGS__, NULL };                                      \
+		options_parse(options, keep_rest, (int)(sizeof(argv_) / sizeof(*argv_)) - 1,       \
+			      argv_, words);                                                       \
 	})
 
 static void assert_usage_error(struct error *error, const char *text)
@@ -67,19 +68,20 @@ static void assert_usage_error(struct error *error, const char *text)
 	error_free(error);
 }
 
-#define ASSERT_REFUSED(text, ...)                                             \
-	do {                                                                  \
-		struct words words_ = { .count = 77 };                        \
-		assert_usage_error(PARSE(true, &words_, __VA_ARGS__), text);  \
-		assert_int_equal(words_.count, 77); /* untouched */           \
+#define ASSERT_REFUSED(text, ...)                                                                  \
+	do {                                                                                       \
+		struct words words_ = { .count = 77 };                                             \
+		assert_usage_error(PARSE(true, &words_, __VA_ARGS__), text);                       \
+		assert_int_equal(words_.count, 77); /* untouched */                                \
 	} while (0)
 
 static void test_every_form(void **state)
 {
 	_cleanup_(words_free) struct words words = { 0 };
 
-	assert_null(PARSE(true, &words, "one", "-e", "--output", "d1", "two", "-od2", "--buffer-size=64M",
-			  "--for", "0.5", "--mode=block", "--special", "good", "-"));
+	assert_null(PARSE(true, &words, "one", "-e", "--output", "d1", "two", "-od2",
+			  "--buffer-size=64M", "--for", "0.5", "--mode=block", "--special", "good",
+			  "-"));
 	assert_true(args.exit);
 	assert_false(args.all);
 	assert_string_equal(args.output, "d2");
@@ -110,10 +112,15 @@ static void test_lists_keep_the_order(void **state)
 	static const struct {
 		enum tag tag;
 		const char *text;
-	} expected[] = { { FUNCTION, "a" }, { PROBE, "b" }, { FUNCTION, "--c" }, { PROBE, "" }, { FUNCTION, "d" } };
+	} expected[] = { { FUNCTION, "a" },
+			 { PROBE, "b" },
+			 { FUNCTION, "--c" },
+			 { PROBE, "" },
+			 { FUNCTION, "d" } };
 	_cleanup_(words_free) struct words words = { 0 };
 
-	assert_null(PARSE(true, &words, "--function", "a", "--probe=b", "--function", "--c", "--probe=", "-fd"));
+	assert_null(PARSE(true, &words, "--function", "a", "--probe=b", "--function", "--c",
+			  "--probe=", "-fd"));
 	assert_int_equal(args.what.count, 5);
 	for (size_t i = 0; i < 5; i++) {
 		assert_int_equal(args.what.items[i].option->tag, expected[i].tag);
@@ -168,8 +175,10 @@ static void test_refusals(void **state)
 	ASSERT_REFUSED("option '-o' needs a value: DIR", "-o");
 	ASSERT_REFUSED("option '--exit' takes no value", "--exit=1");
 	ASSERT_REFUSED("option '--for': '-1' is not a number of seconds (2, 0.5)", "--for", "-1");
-	ASSERT_REFUSED("option '--mode': unknown word 'blok' (did you mean 'block'?)", "--mode", "blok");
-	ASSERT_REFUSED("option '--mode': unknown word 'q' (it takes discard|overwrite|block)", "--mode", "q");
+	ASSERT_REFUSED("option '--mode': unknown word 'blok' (did you mean 'block'?)", "--mode",
+		       "blok");
+	ASSERT_REFUSED("option '--mode': unknown word 'q' (it takes discard|overwrite|block)",
+		       "--mode", "q");
 	ASSERT_REFUSED("option '--special': 'x' is bad", "--special=x");
 }
 
@@ -179,10 +188,18 @@ static void test_sizes(void **state)
 		const char *text;
 		uint64_t size;
 	} good[] = {
-		{ "0", 0 },		{ "4096", 4096 },	 { "0x10", 16 },	   { "1k", 1024 },
-		{ "64M", 64ULL << 20 }, { "3G", 3ULL << 30 }, { "1T", 1ULL << 40 }, { "16777215T", 16777215ULL << 40 },
+		{ "0", 0 },
+		{ "4096", 4096 },
+		{ "0x10", 16 },
+		{ "1k", 1024 },
+		{ "64M", 64ULL << 20 },
+		{ "3G", 3ULL << 30 },
+		{ "1T", 1ULL << 40 },
+		{ "16777215T", 16777215ULL << 40 },
 	};
-	static const char *const bad[] = { "", "M", "-1", " 1", "1 M", "1MB", "1.5G", "99999999999999999999", "x" };
+	static const char *const bad[] = { "",	  "M",	 "-1",	 " 1",
+					   "1 M", "1MB", "1.5G", "99999999999999999999",
+					   "x" };
 	uint64_t size = 5;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -215,7 +232,8 @@ static void test_seconds(void **state)
 
 static const char *nearest(const char *typed)
 {
-	static const char *const words[] = { "trace", "view", "list-symbols", "list-markers", "help" };
+	static const char *const words[] = { "trace", "view", "list-symbols", "list-markers",
+					     "help" };
 	struct suggestion near = { .typed = typed };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)

@@ -68,13 +68,16 @@ static void test_quotes(void **state)
 		{ "a\"b\\c", 5, "\"a\\\"b\\\\c\"", "\"a\\\"b\\\\c\"" },
 		{ "\n\t\r\b\f", 5, "\"\\n\\t\\r\\b\\f\"", "\"\\n\\t\\r\\b\\f\"" },
 		{ "\0\x1b\x7f", 3, "\"\\x00\\x1b\\x7f\"", "\"\\u0000\\u001b\\u007f\"" },
-		{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"",
+		{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9,
+		  "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"",
 		  "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"" },
 		{ "\xc2\x9b", 2, "\"\\xc2\\x9b\"", "\"\\u009b\"" }, /* a terminal's CSI */
 		{ "\xff\xfe", 2, "\"\\xff\\xfe\"", "\"\\ufffd\\ufffd\"" },
 		{ "\xc0\xaf", 2, "\"\\xc0\\xaf\"", "\"\\ufffd\\ufffd\"" }, /* longer than need be */
-		{ "\xed\xa0\x80", 3, "\"\\xed\\xa0\\x80\"", "\"\\ufffd\\ufffd\\ufffd\"" }, /* surrogate */
-		{ "\xf4\x90\x80\x80", 4, "\"\\xf4\\x90\\x80\\x80\"", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"" },
+		{ "\xed\xa0\x80", 3, "\"\\xed\\xa0\\x80\"",
+		  "\"\\ufffd\\ufffd\\ufffd\"" }, /* surrogate */
+		{ "\xf4\x90\x80\x80", 4, "\"\\xf4\\x90\\x80\\x80\"",
+		  "\"\\ufffd\\ufffd\\ufffd\\ufffd\"" },
 		{ "x\xe2\x82", 3, "\"x\\xe2\\x82\"", "\"x\\ufffd\\ufffd\"" }, /* cut off */
 	};
 
