@@ -4,6 +4,7 @@
  *   /proc/PID/exe           the program; works whatever became of its name
  *   /proc/PID/map_files/..  any file, deleted or not; for root only
  *   /proc/PID/root + path   for everyone; the file may have been replaced meanwhile
+ *   path                    the same, for a target in a root below ours: maps gives paths as we see them, if we can
  *
  * What is found is believed only if its headers and notes (the build id is one) are those in memory. Without a
  * note to compare, the inode must be the mapped one. The device isn't compared: on btrfs and overlayfs, maps and stat
@@ -222,6 +223,8 @@ struct error *module_open(struct proc *proc, const struct module *module, int *r
 		return NULL;
 	why = why == ESTALE ? why : 0;
 	if (try_file(proc, module, open_in_root(proc, module->path), &why, ret_fd))
+		return NULL;
+	if (try_file(proc, module, open(module->path, OPEN_FLAGS), &why, ret_fd))
 		return NULL;
 	if (!proc_is_alive(proc))
 		return error_new(ERROR_GONE, "cannot read %s: process %d has ended", module->path,
