@@ -49,7 +49,7 @@ unsigned spell_distance(const char *name, const char *candidate)
 {
 	size_t length = strnlen(name, LENGTH_MAX + 1), other = strnlen(candidate, LENGTH_MAX + 1);
 	size_t gap = length > other ? length - other : other - length;
-	unsigned limit = length < 3 ? 1 : (unsigned)length / 4 + 1;
+	unsigned limit = length < 8 ? 1 : (unsigned)length / 4;
 	unsigned distance = SPELL_FAR;
 
 	if (length > LENGTH_MAX || other > LENGTH_MAX || length == 0)
