@@ -76,3 +76,15 @@ def test_installed_below_a_prefix_it_still_runs(dyntrace, build, scratch):
         [path for path in found if path.endswith("/dyntrace/libdyntrace-agent.so")]
     assert subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout == \
         dyntrace("--version").stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_man_page_has_every_option(dyntrace, command):
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "docs", "man", f"dyntrace-{command}.1")) as file:
+        page = file.read().replace("\\-", "-")
+    text = dyntrace("help", command).stdout.split("\nOptions:\n")[1].split("\nExample:\n")[0]
+    options = re.findall(r"(?:^|(?<=, )|(?<= ))(--?[a-z][a-z-]*)", text, re.M)
+    assert "--help" in options
+    missing = [option for option in options if not re.search(rf"{option}(?![a-z-])", page)]
+    assert missing == []
