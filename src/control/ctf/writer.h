@@ -21,6 +21,8 @@ struct trace_info {
 	int64_t pid;
 	const char *command_line; /* borrowed until the writer is destroyed */
 	const char *executable;
+	int64_t inner_pid; /* in the target's pid namespace; 0: the same */
+	const char *version; /* of dyntrace, "1.2.3"; NULL: 0.0.0 */
 };
 
 struct packet {
@@ -28,8 +30,9 @@ struct packet {
 	uint64_t lost; /* of this stream so far, cumulative */
 	uint32_t tid, pid; /* as seen by the controller */
 	uint32_t inner_tid, inner_pid; /* in the target's pid namespace */
-	const void *events;
+	const void *events; /* may be none: a packet that only carries `lost` */
 	size_t size;
+	size_t padding; /* of `size`, bytes behind the last event's last field */
 };
 
 struct trace_writer;
@@ -41,7 +44,12 @@ struct error *writer_create(const char *directory, const struct trace_info *info
 /* Writes the metadata anew: types were added, or the clock is known better. */
 struct error *writer_update(struct trace_writer *writer, const struct clock_estimate *clock);
 
-/* Appends a packet to the lane of `stream` (any number the caller likes; streams end with writer_end_stream). */
+/*
+ * Appends a packet to a lane, the stream's own if it has one (`stream` is any number the caller likes;
+ * streams end with writer_end_stream). A stream's packets come in order of time; should one begin
+ * before the last one's end, it goes to another lane. Each event that `lost` counts is reported once by
+ * readers of the trace. On failure (disk full) the file ends with the last whole packet.
+ */
 struct error *writer_packet(struct trace_writer *writer, uint64_t stream, const struct packet *packet);
 void writer_end_stream(struct trace_writer *writer, uint64_t stream);
 

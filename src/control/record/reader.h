@@ -22,13 +22,17 @@ struct reader;
 struct reader_totals {
 	uint64_t events; /* written to the trace */
 	uint64_t lost; /* counted by the target as lost for want of room */
-	uint64_t holes; /* reserved but never completed, or behind a hole */
+	uint64_t holes; /* reserved but never completed; the trace has them as lost as well */
 	uint64_t bytes;
 	uint64_t packets;
+	uint64_t stepped_back; /* events whose clock was behind that of the one before: they got its clock */
 };
 
 /* Is that thread of the target (or of a forked child) still there? In the target's own pid namespace. */
 typedef bool (*reader_alive_fn)(void *context, uint32_t pid, uint32_t tid);
+
+/* What the controller's own pid namespace calls that thread. Leaves what it doesn't know. */
+typedef void (*reader_outer_fn)(void *context, uint32_t *pid, uint32_t *tid);
 
 struct reader_options {
 	struct dt_pool *pool; /* mapped read+write */
@@ -38,6 +42,8 @@ struct reader_options {
 	struct trace_writer *writer; /* borrowed */
 	reader_alive_fn alive;
 	void *alive_context;
+	reader_outer_fn outer; /* NULL: there is only one pid namespace */
+	void *outer_context;
 };
 
 struct error *reader_create(const struct reader_options *options, struct reader **ret_reader);

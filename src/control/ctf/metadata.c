@@ -1,0 +1,197 @@
+#include "metadata.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* A string literal. What isn't printable ASCII goes as octal, which every reader takes. */
+static void metadata_quote(struct strbuf *buf, const char *text)
+{
+	strbuf_add(buf, "\"", 1);
+	for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+		if (*at == '"' || *at == '\\')
+			strbuf_printf(buf, "\\%c", *at);
+		else if (*at >= 0x20 && *at < 0x7f)
+			strbuf_add(buf, (const char *)at, 1);
+		else
+			strbuf_printf(buf, "\\%03o", *at);
+	}
+	strbuf_add(buf, "\"", 1);
+}
+
+static void metadata_uuid(struct strbuf *buf, const uint8_t uuid[16])
+{
+	strbuf_printf(buf, "\"");
+	for (int i = 0; i < 16; i++)
+		strbuf_printf(buf, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+	strbuf_printf(buf, "\"");
+}
+
+static void metadata_trace(struct strbuf *buf, const uint8_t uuid[16])
+{
+	static const struct {
+		unsigned bits;
+		const char *name;
+	} integers[] = { { 8, "8" }, { 16, "16" }, { 32, "32" }, { 64, "64" } };
+
+	strbuf_printf(buf, "/* CTF 1.8 */\n\n");
+	for (size_t i = 0; i < sizeof(integers) / sizeof(*integers); i++) {
+		unsigned bits = integers[i].bits;
+		const char *name = integers[i].name;
+
+		strbuf_printf(buf,
+			      "typealias integer { size = %u; align = %u; signed = false; } := u%s;\n"
+			      "typealias integer { size = %u; align = %u; signed = true; } := s%s;\n"
+			      "typealias integer { size = %u; align = %u; signed = false; base = 16; } := x%s;\n",
+			      bits, bits, name, bits, bits, name, bits, bits, name);
+	}
+	strbuf_printf(buf, "\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = ");
+	metadata_uuid(buf, uuid);
+	strbuf_printf(buf, ";\n\tbyte_order = le;\n"
+			   "\tpacket.header := struct {\n"
+			   "\t\tu32 magic;\n"
+			   "\t\tu8 uuid[16];\n"
+			   "\t\tu32 stream_id;\n"
+			   "\t};\n};\n\n");
+}
+
+static void metadata_string(struct strbuf *buf, const char *key, const char *value)
+{
+	strbuf_printf(buf, "\t%s = ", key);
+	metadata_quote(buf, value ? value : "");
+	strbuf_printf(buf, ";\n");
+}
+
+static void metadata_environment(struct strbuf *buf, const struct trace_info *info)
+{
+	unsigned version[3] = { 0 };
+
+	strbuf_printf(buf, "env {\n");
+	metadata_string(buf, "hostname", info->hostname);
+	metadata_string(buf, "domain", "ust");
+	metadata_string(buf, "tracer_name", "dyntrace");
+	if (info->version)
+		sscanf(info->version, "%u.%u.%u", &version[0], &version[1], &version[2]);
+	strbuf_printf(buf, "\ttracer_major = %u;\n\ttracer_minor = %u;\n\ttracer_patchlevel = %u;\n",
+		      version[0], version[1], version[2]);
+	metadata_string(buf, "procname", info->process);
+	strbuf_printf(buf, "\tpid = %" PRId64 ";\n\tvpid = %" PRId64 ";\n", info->pid,
+		      info->inner_pid ? info->inner_pid : info->pid);
+	metadata_string(buf, "executable", info->executable);
+	metadata_string(buf, "command_line", info->command_line);
+	strbuf_printf(buf, "};\n\n");
+}
+
+static void metadata_clock(struct strbuf *buf, const struct clock_estimate *clock,
+			   const uint8_t uuid[16])
+{
+	strbuf_printf(buf, "clock {\n\tname = \"tsc\";\n\tuuid = ");
+	metadata_uuid(buf, uuid);
+	strbuf_printf(buf,
+		      ";\n\tdescription = \"CPU time stamp counter, placed on the wall clock\";\n"
+		      "\tfreq = %" PRIu64 ";\n\toffset_s = %" PRId64 ";\n\toffset = %" PRIu64 ";\n"
+		      "\tabsolute = TRUE;\n};\n\n"
+		      "typealias integer { size = 40; align = 1; signed = false; map = clock.tsc.value; } "
+		      ":= clock40;\n"
+		      "typealias integer { size = 64; align = 64; signed = false; map = clock.tsc.value; } "
+		      ":= clock64;\n\n",
+		      clock->frequency, clock->offset_s, clock->offset);
+}
+
+/* The event header is one 64-bit word: id below, clock above (src/shared/layout.h). */
+static void metadata_stream(struct strbuf *buf)
+{
+	strbuf_printf(buf, "stream {\n\tid = 0;\n"
+			   "\tpacket.context := struct {\n"
+			   "\t\tclock64 timestamp_begin;\n"
+			   "\t\tclock64 timestamp_end;\n"
+			   "\t\tu64 content_size;\n"
+			   "\t\tu64 packet_size;\n"
+			   "\t\tu64 events_discarded;\n"
+			   "\t\tu64 packet_seq_num;\n"
+			   "\t\tu32 tid;\n"
+			   "\t\tu32 pid;\n"
+			   "\t\tu32 vtid;\n"
+			   "\t\tu32 vpid;\n"
+			   "\t};\n"
+			   "\tevent.header := struct {\n"
+			   "\t\tinteger { size = 24; align = 1; signed = false; } id;\n"
+			   "\t\tclock40 timestamp;\n"
+			   "\t} align(64);\n};\n\n");
+}
+
+static char metadata_identifier_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
+}
+
+static bool metadata_same_name(const struct event_field *a, const struct event_field *b)
+{
+	size_t i = 0;
+
+	while (i < sizeof(a->name) && a->name[i] && b->name[i] &&
+	       metadata_identifier_char(a->name[i]) == metadata_identifier_char(b->name[i]))
+		i++;
+	return i == sizeof(a->name) || (!a->name[i] && !b->name[i]);
+}
+
+/*
+ * A field's name, behind an underscore: readers take one off, and so no name is a reserved word.
+ * What no identifier may hold becomes an underscore, and a name that is there already gets a number.
+ */
+static void metadata_field_name(struct strbuf *buf, const struct event_type *type, size_t index)
+{
+	const struct event_field *field = &type->fields[index];
+
+	strbuf_add(buf, "_", 1);
+	for (size_t i = 0; i < sizeof(field->name) && field->name[i]; i++) {
+		char c = metadata_identifier_char(field->name[i]);
+
+		strbuf_add(buf, &c, 1);
+	}
+	for (size_t i = 0; i < index; i++) {
+		if (metadata_same_name(&type->fields[i], field)) {
+			strbuf_printf(buf, "__%zu", index);
+			return;
+		}
+	}
+}
+
+static void metadata_event(struct strbuf *buf, const struct event_type *type)
+{
+	static const char prefix[] = { [FIELD_UINT] = 'u', [FIELD_INT] = 's', [FIELD_HEX] = 'x' };
+	uint32_t at = sizeof(uint64_t);
+	unsigned gaps = 0;
+
+	strbuf_printf(buf, "event {\n\tname = ");
+	metadata_quote(buf, type->name ? type->name : "");
+	strbuf_printf(buf, ";\n\tid = %" PRIu32 ";\n\tstream_id = 0;", type->id);
+	if (type->address)
+		strbuf_printf(buf, " /* at 0x%" PRIx64 " */", type->address);
+	strbuf_printf(buf, "\n\tfields := struct {\n");
+	for (size_t i = 0; i < type->field_count; i++) {
+		const struct event_field *field = &type->fields[i];
+		/* Bytes that natural alignment doesn't account for. */
+		if ((at + field->size - 1) / field->size * field->size < field->offset)
+			strbuf_printf(buf, "\t\tu8 __unused_%u[%u];\n", gaps++, field->offset - at);
+		strbuf_printf(buf, "\t\t%c%u ", prefix[field->type], field->size * 8u);
+		metadata_field_name(buf, type, i);
+		strbuf_add(buf, ";\n", 2);
+		at = field->offset + field->size;
+	}
+	strbuf_printf(buf, "\t};\n};\n\n");
+}
+
+void metadata_write(struct strbuf *buf, const struct trace_info *info,
+		    const struct event_types *types, const struct clock_estimate *clock,
+		    const uint8_t uuid[16])
+{
+	metadata_trace(buf, uuid);
+	metadata_environment(buf, info);
+	metadata_clock(buf, clock, uuid);
+	metadata_stream(buf);
+	for (size_t i = 0; i < types->count; i++) {
+		if (types->items[i].size)
+			metadata_event(buf, &types->items[i]);
+	}
+}

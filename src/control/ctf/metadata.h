@@ -1,0 +1,35 @@
+/*
+ * metadata.h - the text that says how to read a trace (CTF 1.8, TSDL), and the packet header that it describes.
+ *
+ * Pure. Names and strings from outside are quoted or cleaned here, and nowhere else.
+ */
+#ifndef DYNTRACE_CTF_METADATA_H
+#define DYNTRACE_CTF_METADATA_H
+
+#include "../base/strbuf.h"
+#include "writer.h"
+
+#define METADATA_MAGIC 0xc1fc1fc1u
+
+/* What every packet begins with. Fields as the metadata lists them, none padded. */
+struct metadata_packet {
+	uint32_t magic;
+	uint8_t uuid[16];
+	uint32_t stream_id;
+	uint64_t timestamp_begin;
+	uint64_t timestamp_end;
+	uint64_t content_size; /* bits */
+	uint64_t packet_size;
+	uint64_t events_discarded;
+	uint64_t packet_seq_num;
+	uint32_t tid, pid, vtid, vpid;
+};
+
+_Static_assert(sizeof(struct metadata_packet) == 88, "no padding, and events stay aligned to 8");
+
+/* Appends the whole text. Failure is buf->failed. */
+void metadata_write(struct strbuf *buf, const struct trace_info *info,
+		    const struct event_types *types, const struct clock_estimate *clock,
+		    const uint8_t uuid[16]);
+
+#endif

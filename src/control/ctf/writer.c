@@ -1,0 +1,433 @@
+/*
+ * writer.c - lanes, packets, the metadata file.
+ *
+ * What babeltrace2 makes of a trace, as tried with 2.0.4:
+ *  - It opens every file at once, so there are to be few of them (H22). Streams share a lane one
+ *    after the other; from WRITER_LANES_FEW lanes on also side by side, as long as their packets don't overlap.
+ *  - events_discarded counts per file. What is reported as lost is the difference of two neighbouring packets; so
+ *    the lane has its own running count, and a lane that would begin with a loss begins with an empty packet.
+ *  - One packet that is cut short spoils everything: a failed write is taken back.
+ *
+ * (W1) lane.size is the end of the last whole packet; the file is never longer when no write is under way.
+ * (W2) Packets of a lane do not overlap: lane.end <= the next one's begin.
+ */
+#include "writer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "../base/vec.h"
+#include "metadata.h"
+
+#define WRITER_LANES_FEW 256
+#define WRITER_OPEN_MAX 128
+#define WRITER_NO_LANE SIZE_MAX
+
+struct writer_lane {
+	int fd; /* -1: closed for now */
+	uint64_t size; /* W1 */
+	uint64_t end; /* W2 */
+	uint64_t discarded;
+	uint64_t sequence;
+	uint64_t used; /* turn of its last packet */
+	bool taken; /* by a stream that goes on */
+};
+
+struct writer_stream {
+	uint64_t number;
+	uint64_t lost; /* as its last packet said */
+	size_t lane; /* of its last packet */
+};
+
+struct trace_writer {
+	char *directory;
+	int fd; /* of the directory */
+	struct trace_info info;
+	struct event_types *types;
+	struct clock_estimate clock;
+	uint8_t uuid[16];
+	VEC(struct writer_lane) lanes;
+	VEC(struct writer_stream) streams; /* by number */
+	size_t open_count;
+	uint64_t turn;
+	uint64_t bytes;
+};
+
+/* ---- the directory and its metadata ------------------------------------------------------- */
+
+static struct error *writer_make_directory(const char *directory)
+{
+	/* What functions are called with is nobody else's business. */
+	if (!mkdir(directory, 0700))
+		return NULL;
+	switch (errno) {
+	case EEXIST:
+		return error_new(ERROR_FAILED,
+				 "output directory '%s' exists already: remove it or choose another with -o",
+				 directory);
+	case ENOENT:
+		return error_new(ERROR_FAILED,
+				 "cannot create output directory '%s': the directory above it does not exist: "
+				 "create that first or choose another with -o", directory);
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return error_new(ERROR_FAILED,
+				 "cannot create output directory '%s': %s: choose another with -o",
+				 directory, strerror(errno));
+	default:
+		return error_errno(errno, "cannot create output directory '%s'", directory);
+	}
+}
+
+static struct error *writer_write_all(int fd, const char *text, size_t length)
+{
+	while (length) {
+		ssize_t n = write(fd, text, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return error_errno(n ? errno : ENOSPC, "write");
+		text += n;
+		length -= (size_t)n;
+	}
+	return NULL;
+}
+
+static struct error *writer_write_metadata(struct trace_writer *writer)
+{
+	struct strbuf text _cleanup_(strbuf_free) = { 0 };
+	static const char temporary[] = ".metadata.new";
+
+	metadata_write(&text, &writer->info, writer->types, &writer->clock, writer->uuid);
+	if (text.failed)
+		return error_new(ERROR_FAILED, "out of memory");
+	_cleanup_close_ int fd = openat(writer->fd, temporary,
+					O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return error_errno(errno, "cannot write the trace's metadata in '%s'",
+				   writer->directory);
+	struct error *error = writer_write_all(fd, text.text, text.length);
+	if (!error && renameat(writer->fd, temporary, writer->fd, "metadata") < 0)
+		error = error_errno(errno, "rename");
+	if (error)
+		unlinkat(writer->fd, temporary, 0);
+	return error_wrap(error, "cannot write the trace's metadata in '%s'", writer->directory);
+}
+
+static void writer_free(struct trace_writer *writer)
+{
+	for (size_t i = 0; i < writer->lanes.count; i++) {
+		if (writer->lanes.items[i].fd >= 0)
+			close(writer->lanes.items[i].fd);
+	}
+	if (writer->fd >= 0)
+		close(writer->fd);
+	vec_free(&writer->lanes);
+	vec_free(&writer->streams);
+	free(writer->directory);
+	free(writer);
+}
+
+static struct error *writer_begin(struct trace_writer *writer)
+{
+	if (getrandom(writer->uuid, sizeof(writer->uuid), 0) != sizeof(writer->uuid))
+		return error_errno(errno, "cannot get random bytes for the trace's UUID");
+	writer->uuid[6] = (writer->uuid[6] & 0x0f) | 0x40; /* version 4, RFC 4122 */
+	writer->uuid[8] = (writer->uuid[8] & 0x3f) | 0x80;
+	writer->fd = open(writer->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (writer->fd < 0)
+		return error_errno(errno, "cannot open output directory '%s'", writer->directory);
+	return writer_write_metadata(writer);
+}
+
+struct error *writer_create(const char *directory, const struct trace_info *info,
+			    struct event_types *types, const struct clock_estimate *clock,
+			    struct trace_writer **ret_writer)
+{
+	struct trace_writer *writer = calloc(1, sizeof(*writer));
+
+	if (!writer || !(writer->directory = strdup(directory))) {
+		free(writer);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	writer->fd = -1;
+	writer->info = *info;
+	writer->types = types;
+	writer->clock = *clock;
+	struct error *error = writer_make_directory(directory);
+	if (error) {
+		writer_free(writer);
+		return error;
+	}
+	error = writer_begin(writer);
+	if (error) {
+		rmdir(directory);
+		writer_free(writer);
+		return error;
+	}
+	*ret_writer = writer;
+	return NULL;
+}
+
+struct error *writer_update(struct trace_writer *writer, const struct clock_estimate *clock)
+{
+	writer->clock = *clock;
+	return writer_write_metadata(writer);
+}
+
+/* ---- streams and lanes -------------------------------------------------------------------- */
+
+/* Where that stream is, or would have to be. */
+static size_t writer_stream_index(const struct trace_writer *writer, uint64_t number)
+{
+	size_t low = 0, high = writer->streams.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (writer->streams.items[middle].number < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct writer_stream *writer_find_stream(struct trace_writer *writer, uint64_t number)
+{
+	size_t index = writer_stream_index(writer, number);
+
+	if (index < writer->streams.count && writer->streams.items[index].number == number)
+		return &writer->streams.items[index];
+	return NULL;
+}
+
+static struct writer_stream *writer_add_stream(struct trace_writer *writer, uint64_t number)
+{
+	size_t index = writer_stream_index(writer, number);
+
+	if (!vec_reserve(&writer->streams, 1))
+		return NULL;
+	struct writer_stream *stream = &writer->streams.items[index];
+	memmove(stream + 1, stream, (writer->streams.count - index) * sizeof(*stream));
+	writer->streams.count++;
+	*stream = (struct writer_stream){ .number = number, .lane = WRITER_NO_LANE };
+	return stream;
+}
+
+void writer_end_stream(struct trace_writer *writer, uint64_t number)
+{
+	struct writer_stream *stream = writer_find_stream(writer, number);
+
+	if (!stream)
+		return;
+	if (stream->lane != WRITER_NO_LANE)
+		writer->lanes.items[stream->lane].taken = false;
+	size_t index = (size_t)(stream - writer->streams.items);
+	memmove(stream, stream + 1, (writer->streams.count - index - 1) * sizeof(*stream));
+	writer->streams.count--;
+}
+
+/* The lane that ends latest before `begin`: the least time is wasted. */
+static size_t writer_best_lane(const struct trace_writer *writer, uint64_t begin, bool also_taken)
+{
+	size_t best = WRITER_NO_LANE;
+
+	for (size_t i = 0; i < writer->lanes.count; i++) {
+		const struct writer_lane *lane = &writer->lanes.items[i];
+
+		if ((lane->taken && !also_taken) || lane->end > begin)
+			continue;
+		if (best == WRITER_NO_LANE || lane->end > writer->lanes.items[best].end)
+			best = i;
+	}
+	return best;
+}
+
+static size_t writer_choose_lane(struct trace_writer *writer, const struct writer_stream *stream,
+				 uint64_t begin)
+{
+	if (stream->lane != WRITER_NO_LANE && writer->lanes.items[stream->lane].end <= begin)
+		return stream->lane;
+	size_t lane = writer_best_lane(writer, begin, false);
+	if (lane == WRITER_NO_LANE && writer->lanes.count >= WRITER_LANES_FEW)
+		lane = writer_best_lane(writer, begin, true);
+	if (lane == WRITER_NO_LANE && vec_push(&writer->lanes, (struct writer_lane){ .fd = -1 }))
+		lane = writer->lanes.count - 1;
+	return lane;
+}
+
+/* A process has few descriptors, and there may be many lanes: the one used longest ago is closed. */
+static struct error *writer_close_one(struct trace_writer *writer)
+{
+	struct writer_lane *oldest = NULL;
+
+	for (size_t i = 0; i < writer->lanes.count; i++) {
+		struct writer_lane *lane = &writer->lanes.items[i];
+
+		if (lane->fd >= 0 && (!oldest || lane->used < oldest->used))
+			oldest = lane;
+	}
+	if (!oldest)
+		return NULL;
+	int result = close(oldest->fd);
+	oldest->fd = -1;
+	writer->open_count--;
+	return result ? error_errno(errno, "cannot write the trace in '%s'", writer->directory) :
+			NULL;
+}
+
+static struct error *writer_open_lane(struct trace_writer *writer, size_t index)
+{
+	struct writer_lane *lane = &writer->lanes.items[index];
+	char name[32];
+
+	if (lane->fd >= 0)
+		return NULL;
+	if (writer->open_count >= WRITER_OPEN_MAX) {
+		struct error *error = writer_close_one(writer);
+
+		if (error)
+			return error;
+	}
+	snprintf(name, sizeof(name), "stream_%zu", index);
+	lane->fd = openat(writer->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (lane->fd < 0)
+		return error_errno(errno, "cannot open '%s/%s'", writer->directory, name);
+	writer->open_count++;
+	return NULL;
+}
+
+/* ---- packets ------------------------------------------------------------------------------ */
+
+static struct error *writer_append(struct trace_writer *writer, struct writer_lane *lane,
+				   const void *head, size_t head_size, const void *body,
+				   size_t body_size)
+{
+	size_t size = head_size + body_size, done = 0;
+
+	while (done < size) {
+		struct iovec parts[2];
+		int count = 0;
+
+		if (done < head_size)
+			parts[count++] = (struct iovec){ (char *)head + done, head_size - done };
+		size_t body_done = done > head_size ? done - head_size : 0;
+		if (body_done < body_size)
+			parts[count++] = (struct iovec){ (char *)body + body_done, body_size - body_done };
+		ssize_t n = pwritev(lane->fd, parts, count, (off_t)(lane->size + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			int cause = n ? errno : ENOSPC;
+
+			if (ftruncate(lane->fd, (off_t)lane->size) < 0) /* W1 */
+				return error_errno(errno, "cannot take back half a packet in '%s'",
+						   writer->directory);
+			return error_errno(cause, "cannot write the trace in '%s'", writer->directory);
+		}
+		done += (size_t)n;
+	}
+	lane->size += size;
+	writer->bytes += size;
+	return NULL;
+}
+
+static struct error *writer_emit(struct trace_writer *writer, struct writer_lane *lane,
+				 const struct packet *packet, uint64_t discarded)
+{
+	struct metadata_packet head = {
+		.magic = METADATA_MAGIC,
+		.timestamp_begin = packet->begin,
+		.timestamp_end = packet->end,
+		.content_size = (sizeof(head) + packet->size - packet->padding) * 8,
+		.packet_size = (sizeof(head) + packet->size) * 8,
+		.events_discarded = discarded,
+		.packet_seq_num = lane->sequence,
+		.tid = packet->tid,
+		.pid = packet->pid,
+		.vtid = packet->inner_tid,
+		.vpid = packet->inner_pid,
+	};
+
+	assert(lane->end <= packet->begin); /* W2 */
+	memcpy(head.uuid, writer->uuid, sizeof(head.uuid));
+	struct error *error =
+		writer_append(writer, lane, &head, sizeof(head), packet->events, packet->size);
+	if (error)
+		return error;
+	lane->sequence++;
+	lane->end = packet->end;
+	lane->discarded = discarded;
+	lane->used = ++writer->turn;
+	return NULL;
+}
+
+/* A lane can't begin with a loss: nobody would report it. */
+static struct error *writer_emit_opening(struct trace_writer *writer, struct writer_lane *lane,
+					 const struct packet *packet)
+{
+	struct packet empty = *packet;
+
+	empty.end = empty.begin;
+	empty.events = NULL;
+	empty.size = 0;
+	empty.padding = 0;
+	return writer_emit(writer, lane, &empty, 0);
+}
+
+struct error *writer_packet(struct trace_writer *writer, uint64_t number,
+			    const struct packet *packet)
+{
+	struct writer_stream *stream = writer_find_stream(writer, number);
+
+	assert(packet->begin <= packet->end && packet->padding <= packet->size);
+	if (!stream && !(stream = writer_add_stream(writer, number)))
+		return error_new(ERROR_FAILED, "out of memory");
+	size_t index = writer_choose_lane(writer, stream, packet->begin);
+	if (index == WRITER_NO_LANE)
+		return error_new(ERROR_FAILED, "out of memory");
+	if (index != stream->lane) {
+		if (stream->lane != WRITER_NO_LANE)
+			writer->lanes.items[stream->lane].taken = false;
+		writer->lanes.items[index].taken = true;
+		stream->lane = index;
+	}
+	struct error *error = writer_open_lane(writer, index);
+	if (error)
+		return error;
+	struct writer_lane *lane = &writer->lanes.items[index];
+	uint64_t lost = packet->lost > stream->lost ? packet->lost - stream->lost : 0;
+	if (lost && !lane->sequence)
+		error = writer_emit_opening(writer, lane, packet);
+	if (!error)
+		error = writer_emit(writer, lane, packet, lane->discarded + lost);
+	if (!error)
+		stream->lost += lost;
+	return error;
+}
+
+uint64_t writer_bytes(const struct trace_writer *writer)
+{
+	return writer->bytes;
+}
+
+struct error *writer_close(struct trace_writer *writer)
+{
+	struct error *error = NULL;
+
+	while (writer->open_count && !error)
+		error = writer_close_one(writer);
+	writer_free(writer);
+	return error;
+}

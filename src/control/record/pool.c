@@ -1,0 +1,70 @@
+#include "pool.h"
+
+#include <string.h>
+
+bool pool_view(struct dt_pool *base, uint64_t size, uint32_t small_count, uint32_t big_count,
+	       struct pool *ret_pool)
+{
+	uint64_t chunks = (uint64_t)small_count + big_count;
+
+	if (!chunks || chunks > UINT32_MAX)
+		return false;
+	uint64_t start = dt_chunks_offset(chunks);
+	uint64_t end = start + (uint64_t)small_count * DT_CHUNK_SMALL +
+		       (uint64_t)big_count * DT_CHUNK_BIG;
+	if (end > size)
+		return false;
+	*ret_pool = (struct pool){
+		.base = base,
+		.small_count = small_count,
+		.chunk_count = (uint32_t)chunks,
+		.words = (uint64_t *)((char *)base + dt_words_offset()),
+		.descs = (struct dt_chunk *)((char *)base + dt_descs_offset(chunks)),
+		.chunks_offset = start,
+	};
+	return true;
+}
+
+/* Volatile: the compiler is not to read a field twice and get two answers. */
+static void pool_copy(void *to, const volatile void *from, size_t words)
+{
+	for (size_t i = 0; i < words; i++)
+		((uint64_t *)to)[i] = ((const volatile uint64_t *)from)[i];
+}
+
+void pool_desc(const struct pool *pool, uint32_t index, struct dt_chunk *ret_desc)
+{
+	pool_copy(ret_desc, &pool->descs[index], sizeof(*ret_desc) / 8);
+}
+
+void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_thread)
+{
+	pool_copy(ret_thread, &pool->base->threads[index], sizeof(*ret_thread) / 8);
+}
+
+void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used)
+{
+	bool small = index < pool->small_count;
+	uint32_t generation = DT_CHUNK_GENERATION(pool_word(pool, index));
+
+	memset(pool_chunk(pool, index), 0, used); /* B4 */
+	__atomic_store_n(&pool->words[index], DT_CHUNK_WORD(generation, 0, DT_CHUNK_FREE),
+			 __ATOMIC_RELEASE);
+	__atomic_fetch_add(small ? &pool->base->small_free : &pool->base->big_free, 1,
+			   __ATOMIC_RELEASE);
+	/* The next one to look takes this one: it is still in a cache. */
+	__atomic_store_n(small ? &pool->base->small_hint : &pool->base->big_hint,
+			 small ? index : index - pool->small_count, __ATOMIC_RELAXED);
+}
+
+void pool_free_thread(const struct pool *pool, uint32_t index)
+{
+	struct dt_thread *record = &pool->base->threads[index];
+
+	record->pid = 0;
+	record->tid = 0;
+	record->chunks = 0;
+	__atomic_store_n(&record->lost, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->claim, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&pool->base->thread_hint, index, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,47 @@
+/*
+ * pool.h - the pool as the controller sees it: where things are, by what the controller itself laid out.
+ *
+ * Everything read from it may be a lie and may change at once. Functions that read give copies.
+ */
+#ifndef DYNTRACE_RECORD_POOL_H
+#define DYNTRACE_RECORD_POOL_H
+
+#include <stdbool.h>
+
+#include "../../shared/layout.h"
+
+struct pool {
+	struct dt_pool *base;
+	uint32_t small_count;
+	uint32_t chunk_count;
+	uint64_t *words;
+	struct dt_chunk *descs;
+	uint64_t chunks_offset;
+};
+
+/* False: that many chunks don't fit into `size` bytes. */
+bool pool_view(struct dt_pool *base, uint64_t size, uint32_t small_count, uint32_t big_count,
+	       struct pool *ret_pool);
+
+static inline uint64_t pool_word(const struct pool *pool, uint32_t index)
+{
+	return __atomic_load_n(&pool->words[index], __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t pool_chunk_size(const struct pool *pool, uint32_t index)
+{
+	return dt_chunk_size(pool->small_count, index);
+}
+
+static inline void *pool_chunk(const struct pool *pool, uint32_t index)
+{
+	return (char *)pool->base + dt_chunk_offset(pool->chunks_offset, pool->small_count, index);
+}
+
+void pool_desc(const struct pool *pool, uint32_t index, struct dt_chunk *ret_desc);
+void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_thread);
+/* Zeroes `used` bytes and gives the chunk back. */
+void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used);
+void pool_free_thread(const struct pool *pool, uint32_t index);
+
+#endif

@@ -1,0 +1,382 @@
+/*
+ * reader.c - which chunks are read when, and what becomes of them.
+ *
+ * A scan looks at all chunk words and lists the chunks that can be read; they are handled by thread and in the
+ * order of their sequence numbers. Three things can keep a thread's chunks waiting:
+ *
+ *  - A number is missing. The scan passed that chunk's word before it was published and saw the next
+ *    one's afterwards: the next scan sees both. Missing twice, it isn't there, and the reader goes on.
+ *  - An event isn't complete: its hit was interrupted by a signal handler that hit, too, and filled the chunk.
+ *    The chunk is read up to there and then waits, and those behind it with it, until the hit goes
+ *    on, its thread is dead, or READER_PATIENCE chunks are waiting. Then it is read around the hole; but
+ *    as the hit may still go on and write there, the chunk is parked, and not given to anybody else before
+ *    the hole is filled or READER_FORGET more chunks say that it never will be (siglongjmp).
+ *  - Its owner still writes it. Only a flush reads it then, up to the first event that isn't complete.
+ *
+ * How far a chunk has been read is kept here, by its generation.
+ *
+ * (R1) Nothing but the reader makes a chunk FREE, so a chunk keeps its generation from its first reading to its last.
+ */
+#include "reader.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "../ctf/writer.h"
+#include "reader_state.h"
+
+#define READER_PATIENCE 4
+#define READER_FORGET 64
+#define READER_ROUNDS 4
+
+/* What a scan is for, and so which chunks it lists besides the published ones. */
+enum reader_purpose {
+	READER_DRAIN,
+	READER_FLUSH, /* chunks that are being written */
+	READER_REAP, /* chunks of dead threads, which it takes */
+	READER_FINISH, /* all, which it takes */
+};
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+void reader_destroy(struct reader *reader)
+{
+	if (!reader)
+		return;
+	vec_free(&reader->entries);
+	free(reader->progress);
+	free(reader->streams);
+	free(reader->sizes);
+	free(reader->hits);
+	free(reader->padding);
+	free(reader->buffer);
+	free(reader);
+}
+
+struct error *reader_create(const struct reader_options *options, struct reader **ret_reader)
+{
+	struct reader *reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return error_new(ERROR_FAILED, "out of memory");
+	reader->options = *options;
+	reader->sink.writer = options->writer;
+	reader->sink.totals = &reader->totals;
+	if (!pool_view(options->pool, options->pool_size, options->small_count, options->big_count,
+		       &reader->pool)) {
+		reader_destroy(reader);
+		return error_new(ERROR_FAILED, "the pool is too small for its chunks");
+	}
+	reader->progress = calloc(reader->pool.chunk_count, sizeof(*reader->progress));
+	reader->streams = calloc(DT_THREADS_MAX, sizeof(*reader->streams));
+	reader->sizes = calloc(DT_EVENTS_MAX, sizeof(*reader->sizes));
+	reader->hits = calloc(DT_EVENTS_MAX, sizeof(*reader->hits));
+	reader->padding = calloc(DT_EVENTS_MAX, sizeof(*reader->padding));
+	reader->buffer = malloc(DT_CHUNK_BIG);
+	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits ||
+	    !reader->padding || !reader->buffer) {
+		reader_destroy(reader);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	*ret_reader = reader;
+	return NULL;
+}
+
+void reader_wait(struct reader *reader, unsigned timeout_ms)
+{
+	struct dt_pool *pool = reader->pool.base;
+	struct timespec timeout = { .tv_sec = timeout_ms / 1000,
+				    .tv_nsec = (long)(timeout_ms % 1000) * 1000000 };
+
+	/* Pairs with chunk_wake in the agent: it raises `wake`, then looks at `waiting`. */
+	__atomic_store_n(&pool->waiting, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&pool->wake, __ATOMIC_SEQ_CST) == reader->wake_seen)
+		syscall(SYS_futex, &pool->wake, FUTEX_WAIT, reader->wake_seen, &timeout, NULL, 0);
+	__atomic_store_n(&pool->waiting, 0, __ATOMIC_RELAXED);
+}
+
+/* ---- which chunks ------------------------------------------------------------------------- */
+
+static bool reader_chunk_is_blank(const struct reader *reader, uint32_t index)
+{
+	const uint64_t *words = pool_chunk(&reader->pool, index);
+
+	for (uint32_t i = 0; i < pool_chunk_size(&reader->pool, index) / 8; i++) {
+		if (__atomic_load_n(words + i, __ATOMIC_ACQUIRE))
+			return false;
+	}
+	return true;
+}
+
+/* A chunk that was read around a hole: is the hit that left it over, or given up? */
+static bool reader_hole_is_closed(const struct reader *reader, uint32_t index, uint32_t thread)
+{
+	const struct reader_progress *progress = &reader->progress[index];
+	const struct stream *stream = &reader->streams[thread];
+	const uint64_t *hole = (uint64_t *)pool_chunk(&reader->pool, index) + progress->hole / 8;
+	uint64_t header = __atomic_load_n(hole, __ATOMIC_ACQUIRE);
+
+	return (header && !(header & DT_EVENT_PENDING)) || stream->dead || !stream->open ||
+	       stream->sequence - progress->sequence > READER_FORGET;
+}
+
+/* (B1) OWNED, or CLOSING, to TAKEN. False: its owner was faster. */
+static bool reader_take(struct reader *reader, uint32_t index, uint64_t *word)
+{
+	uint64_t taken = DT_CHUNK_WORD(DT_CHUNK_GENERATION(*word), DT_CHUNK_THREAD(*word),
+				       DT_CHUNK_TAKEN);
+
+	if (!__atomic_compare_exchange_n(&reader->pool.words[index], word, taken, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return false;
+	*word = taken;
+	if (!reader_chunk_is_blank(reader, index))
+		return true;
+	readout_free(reader, index, taken); /* its owner died before it described it */
+	return false;
+}
+
+/* Is this chunk to be read now? May take it, or free it. */
+static bool reader_wants(struct reader *reader, enum reader_purpose purpose, uint32_t index,
+			 uint32_t thread, uint64_t *word)
+{
+	bool dead = reader->streams[thread].dead;
+
+	switch (DT_CHUNK_STATE(*word)) {
+	case DT_CHUNK_PUBLISHED:
+		if (!readout_progress(reader, index, *word)->parked)
+			return true;
+		if (purpose == READER_FINISH || reader_hole_is_closed(reader, index, thread))
+			readout_free(reader, index, *word);
+		return false;
+	case DT_CHUNK_OWNED:
+		if (purpose == READER_FLUSH) /* its owner describes it before its first event */
+			return __atomic_load_n((uint64_t *)pool_chunk(&reader->pool, index),
+					       __ATOMIC_ACQUIRE);
+		return (purpose == READER_FINISH || (purpose == READER_REAP && dead)) &&
+		       reader_take(reader, index, word);
+	case DT_CHUNK_CLOSING:
+		return purpose == READER_FINISH && reader_take(reader, index, word);
+	case DT_CHUNK_TAKEN:
+		return purpose == READER_FINISH || purpose == READER_REAP;
+	default:
+		return false;
+	}
+}
+
+static int reader_compare(const void *left, const void *right)
+{
+	const struct reader_entry *a = left, *b = right;
+
+	if (a->thread != b->thread)
+		return a->thread < b->thread ? -1 : 1;
+	int32_t apart = (int32_t)(a->sequence - b->sequence);
+	return apart ? (apart < 0 ? -1 : 1) : a->index < b->index ? -1 : a->index > b->index;
+}
+
+static struct error *reader_scan(struct reader *reader, enum reader_purpose purpose)
+{
+	struct dt_chunk desc;
+
+	reader->entries.count = 0;
+	for (uint32_t index = 0; index < reader->pool.chunk_count; index++) {
+		uint64_t word = pool_word(&reader->pool, index);
+		uint32_t thread = DT_CHUNK_THREAD(word);
+
+		if (thread >= DT_THREADS_MAX)
+			thread = 0;
+		if (DT_CHUNK_STATE(word) == DT_CHUNK_FREE ||
+		    !reader_wants(reader, purpose, index, thread, &word))
+			continue;
+		pool_desc(&reader->pool, index, &desc);
+		struct reader_entry entry = { index, thread, desc.sequence, word };
+		if (!vec_push(&reader->entries, entry))
+			return error_new(ERROR_FAILED, "out of memory");
+	}
+	if (reader->entries.count)
+		qsort(reader->entries.items, reader->entries.count, sizeof(*reader->entries.items),
+		      reader_compare);
+	return NULL;
+}
+
+/* ---- in which order ----------------------------------------------------------------------- */
+
+/* Is this the chunk that comes next? Missing for the second time, its predecessor is given up. */
+static bool reader_is_next(struct stream *stream, uint32_t sequence)
+{
+	if ((int32_t)(sequence - stream->sequence) <= 0)
+		return true;
+	if (stream->waits && stream->waiting_for == stream->sequence)
+		return true;
+	stream->waits = true;
+	stream->waiting_for = stream->sequence;
+	return false;
+}
+
+/* The chunks of one thread. *ret_gap: it would be worth looking again. */
+static struct error *reader_read_thread(struct reader *reader, enum reader_purpose purpose,
+					const struct reader_entry *entries, size_t count,
+					size_t *ret_chunks, bool *ret_gap)
+{
+	struct stream *stream = readout_stream(reader, entries->thread);
+	bool final = purpose == READER_FINISH || stream->dead;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct reader_entry *entry = &entries[i];
+		bool owned = DT_CHUNK_STATE(entry->word) == DT_CHUNK_OWNED;
+		enum readout_result result;
+
+		if (!reader_is_next(stream, entry->sequence)) {
+			*ret_gap = true;
+			return NULL;
+		}
+		bool force = !owned && (final || count - i > READER_PATIENCE);
+		struct error *error = readout_chunk(reader, entry, force, &result);
+		if (error)
+			return error;
+		if (owned || result == READOUT_WAITS)
+			return NULL;
+		readout_account(reader, entry);
+		(*ret_chunks)++;
+		reader->progress[entry->index].sequence = entry->sequence;
+		reader->progress[entry->index].parked = true;
+		if (result == READOUT_DONE || final ||
+		    reader_hole_is_closed(reader, entry->index, entry->thread))
+			readout_free(reader, entry->index, entry->word);
+	}
+	return NULL;
+}
+
+static struct error *reader_round(struct reader *reader, enum reader_purpose purpose,
+				  size_t *ret_chunks, bool *ret_gap)
+{
+	struct error *error = reader_scan(reader, purpose);
+
+	*ret_gap = false;
+	for (size_t i = 0, next; !error && i < reader->entries.count; i = next) {
+		const struct reader_entry *first = &reader->entries.items[i];
+
+		for (next = i; next < reader->entries.count &&
+			       reader->entries.items[next].thread == first->thread;)
+			next++;
+		error = reader_read_thread(reader, purpose, first, next - i, ret_chunks, ret_gap);
+	}
+	return error;
+}
+
+static struct error *reader_run(struct reader *reader, enum reader_purpose purpose,
+				size_t *ret_chunks)
+{
+	struct error *error = readout_learn_types(reader);
+	size_t chunks = 0;
+	bool gap = true;
+
+	reader->wake_seen = __atomic_load_n(&reader->pool.base->wake, __ATOMIC_SEQ_CST);
+	for (int round = 0; !error && gap && round < READER_ROUNDS; round++)
+		error = reader_round(reader, purpose, &chunks, &gap);
+	readout_tell_types(reader);
+	if (ret_chunks && !error)
+		*ret_chunks = chunks;
+	return error;
+}
+
+struct error *reader_drain(struct reader *reader, size_t *ret_chunks)
+{
+	return reader_run(reader, READER_DRAIN, ret_chunks);
+}
+
+struct error *reader_flush(struct reader *reader)
+{
+	return reader_run(reader, READER_FLUSH, NULL);
+}
+
+/* ---- the end of threads ------------------------------------------------------------------- */
+
+static void reader_find_dead(struct reader *reader)
+{
+	for (uint32_t thread = 1; thread < DT_THREADS_MAX; thread++) {
+		const struct dt_thread *record = &reader->pool.base->threads[thread];
+
+		if (__atomic_load_n(&record->claim, __ATOMIC_ACQUIRE) != 2)
+			continue;
+		struct stream *stream = readout_stream(reader, thread);
+		if (!stream->dead && reader->options.alive)
+			stream->dead = !reader->options.alive(reader->options.alive_context,
+							      stream->pid, stream->tid);
+	}
+}
+
+static void reader_find_busy(struct reader *reader)
+{
+	for (uint32_t thread = 0; thread < DT_THREADS_MAX; thread++)
+		reader->streams[thread].busy = false;
+	for (uint32_t index = 0; index < reader->pool.chunk_count; index++) {
+		uint64_t word = pool_word(&reader->pool, index);
+		uint32_t thread = DT_CHUNK_THREAD(word);
+
+		if (DT_CHUNK_STATE(word) != DT_CHUNK_FREE && thread < DT_THREADS_MAX)
+			reader->streams[thread].busy = true;
+	}
+}
+
+static struct error *reader_end_thread(struct reader *reader, uint32_t thread)
+{
+	struct stream *stream = readout_stream(reader, thread);
+	struct dt_thread record;
+
+	pool_thread(&reader->pool, thread, &record);
+	if (stream->lost < record.lost)
+		stream->lost = record.lost;
+	return stream_finish(stream, &reader->sink, __rdtsc());
+}
+
+struct error *reader_reap(struct reader *reader)
+{
+	reader_find_dead(reader);
+	struct error *error = reader_run(reader, READER_REAP, NULL);
+
+	reader_find_busy(reader);
+	for (uint32_t thread = 1; !error && thread < DT_THREADS_MAX; thread++) {
+		const struct stream *stream = &reader->streams[thread];
+
+		if (!stream->open || !stream->dead || stream->busy)
+			continue;
+		error = reader_end_thread(reader, thread);
+		if (!error)
+			pool_free_thread(&reader->pool, thread);
+	}
+	return error;
+}
+
+/* Hits of threads that had no record: a stream of their own, of no thread. */
+static struct error *reader_end_homeless(struct reader *reader)
+{
+	const struct dt_thread nobody = { 0 };
+	struct stream stream;
+
+	stream_open(&stream, &reader->sink, &nobody, &(struct reader_options){ 0 });
+	stream.lost = __atomic_load_n(&reader->pool.base->lost_homeless, __ATOMIC_RELAXED);
+	return stream_finish(&stream, &reader->sink, __rdtsc());
+}
+
+struct error *reader_finish(struct reader *reader, struct reader_totals *ret_totals)
+{
+	struct error *error = reader_run(reader, READER_FINISH, NULL);
+
+	for (uint32_t thread = 0; !error && thread < DT_THREADS_MAX; thread++) {
+		const struct dt_thread *record = &reader->pool.base->threads[thread];
+
+		if (reader->streams[thread].open || (thread && __atomic_load_n(&record->lost, __ATOMIC_RELAXED)))
+			error = reader_end_thread(reader, thread);
+	}
+	if (!error)
+		error = reader_end_homeless(reader);
+	readout_tell_types(reader);
+	if (!error)
+		*ret_totals = reader->totals;
+	return error;
+}

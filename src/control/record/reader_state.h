@@ -1,0 +1,74 @@
+/*
+ * reader_state.h - what the files of the reader share.
+ *
+ * reader.c decides which chunks are read when; readout.c reads one.
+ */
+#ifndef DYNTRACE_RECORD_READER_STATE_H
+#define DYNTRACE_RECORD_READER_STATE_H
+
+#include "../base/vec.h"
+#include "pool.h"
+#include "reader.h"
+#include "stream.h"
+
+/* How far a chunk has been read. Belongs to a generation of it. */
+struct reader_progress {
+	bool begun;
+	bool holed; /* something in it was passed over */
+	bool parked; /* it has been read, but the hole may still be filled: not to be freed yet */
+	uint32_t generation;
+	uint32_t done; /* bytes */
+	uint32_t hole; /* offset of the first hole */
+	uint32_t sequence; /* valid when parked */
+	uint64_t found; /* events and holes */
+	uint64_t clock; /* of the last event read */
+};
+
+/* A chunk that can be read. */
+struct reader_entry {
+	uint32_t index;
+	uint32_t thread;
+	uint32_t sequence;
+	uint64_t word;
+};
+
+struct reader {
+	struct reader_options options;
+	struct pool pool;
+	struct stream_sink sink;
+	struct reader_totals totals;
+	struct reader_progress *progress; /* by chunk */
+	struct stream *streams; /* by thread record; 0: chunks that name no record */
+	VEC(struct reader_entry) entries;
+	uint32_t *sizes; /* by event id */
+	uint64_t *hits;
+	uint8_t *padding;
+	size_t type_count;
+	uint64_t *buffer; /* one big chunk */
+	uint32_t wake_seen;
+};
+
+enum readout_result {
+	READOUT_DONE, /* all there is to read has been read */
+	READOUT_AROUND, /* the same, but there were holes */
+	READOUT_WAITS, /* an event isn't complete */
+};
+
+/* Takes over types that were added. */
+struct error *readout_learn_types(struct reader *reader);
+/* Hits and losses, into the types. */
+void readout_tell_types(struct reader *reader);
+
+struct stream *readout_stream(struct reader *reader, uint32_t thread);
+struct reader_progress *readout_progress(struct reader *reader, uint32_t index, uint64_t word);
+
+/* Reads on in a chunk. `force`: go around what isn't complete. */
+struct error *readout_chunk(struct reader *reader, const struct reader_entry *entry, bool force,
+			    enum readout_result *ret_result);
+
+/* The chunk has been read: counts what it was said to hold. */
+void readout_account(struct reader *reader, const struct reader_entry *entry);
+/* Gives it back. */
+void readout_free(struct reader *reader, uint32_t index, uint64_t word);
+
+#endif

@@ -1,0 +1,221 @@
+/*
+ * readout.c - reads one chunk, as far as it goes, into the trace.
+ *
+ * (R2) Events are counted as hits when their packet has been written.
+ */
+#include <stdlib.h>
+#include <x86intrin.h>
+
+#include "../ctf/writer.h"
+#include "reader_state.h"
+#include "walk.h"
+
+/* ---- what events look like ---------------------------------------------------------------- */
+
+static struct error *readout_measure_type(struct reader *reader, size_t id)
+{
+	const struct event_type *type = &reader->options.types->items[id];
+	size_t end = type->size ? sizeof(uint64_t) : 0;
+
+	if (type->size % 8 || type->size > DT_EVENT_SIZE_MAX)
+		return error_new(ERROR_FAILED, "event '%s' has a size of %u bytes",
+				 type->name ? type->name : "", type->size);
+	for (size_t i = 0; i < type->field_count; i++) {
+		if (end < (size_t)type->fields[i].offset + type->fields[i].size)
+			end = (size_t)type->fields[i].offset + type->fields[i].size;
+	}
+	if (end > type->size)
+		return error_new(ERROR_FAILED, "event '%s' is shorter than its fields",
+				 type->name ? type->name : "");
+	reader->sizes[id] = type->size;
+	reader->padding[id] = type->size - end < 8 ? (uint8_t)(type->size - end) : 0;
+	return NULL;
+}
+
+/* Types may have been added since. */
+struct error *readout_learn_types(struct reader *reader)
+{
+	size_t count = reader->options.types->count;
+
+	if (count == reader->type_count)
+		return NULL;
+	if (count > DT_EVENTS_MAX)
+		return error_new(ERROR_FAILED, "more than %u kinds of events", DT_EVENTS_MAX);
+	for (size_t id = reader->type_count; id < count; id++) {
+		struct error *error = readout_measure_type(reader, id);
+
+		if (error)
+			return error;
+		reader->type_count = id + 1;
+	}
+	return NULL;
+}
+
+void readout_tell_types(struct reader *reader)
+{
+	for (size_t id = 0; id < reader->type_count; id++) {
+		struct event_type *type = &reader->options.types->items[id];
+		uint64_t lost = __atomic_load_n(&reader->pool.base->lost[id], __ATOMIC_RELAXED);
+
+		type->hits = reader->hits[id];
+		if (type->lost < lost)
+			type->lost = lost;
+	}
+}
+
+/* ---- one chunk ---------------------------------------------------------------------------- */
+
+struct stream *readout_stream(struct reader *reader, uint32_t thread)
+{
+	struct stream *stream = &reader->streams[thread];
+	struct dt_thread record;
+
+	if (!stream->open) {
+		pool_thread(&reader->pool, thread, &record);
+		stream_open(stream, &reader->sink, &record, &reader->options);
+	}
+	return stream;
+}
+
+struct reader_progress *readout_progress(struct reader *reader, uint32_t index, uint64_t word)
+{
+	struct reader_progress *progress = &reader->progress[index];
+
+	if (progress->generation != DT_CHUNK_GENERATION(word))
+		*progress = (struct reader_progress){ .generation = DT_CHUNK_GENERATION(word) };
+	return progress;
+}
+
+/* Writes what the last walk_events copied. */
+static struct error *readout_write(struct reader *reader, struct stream *stream, struct walk *walk)
+{
+	struct packet packet = {
+		.begin = walk->first_clock,
+		.end = walk->clock,
+		.events = reader->buffer,
+		.size = (size_t)(walk->to - reader->buffer) * 8,
+	};
+
+	if (!walk->count)
+		return NULL;
+	packet.padding = reader->padding[walk->last_id];
+	struct error *error = stream_write(stream, &reader->sink, &packet);
+	if (error) {
+		walk_uncount(walk, reader->buffer, walk->count); /* R2 */
+		return error;
+	}
+	stream->read += walk->count;
+	reader->totals.events += walk->count;
+	reader->totals.bytes += packet.size;
+	walk->to = reader->buffer;
+	return NULL;
+}
+
+/* How much there is to read: of a chunk that was published, what its owner says. */
+static uint32_t readout_extent(const struct reader *reader, uint32_t index, uint64_t word,
+			       const struct dt_chunk *desc)
+{
+	uint32_t size = pool_chunk_size(&reader->pool, index);
+
+	if (DT_CHUNK_STATE(word) != DT_CHUNK_PUBLISHED)
+		return size;
+	return (desc->used < size ? desc->used : size) & ~7u;
+}
+
+/* Goes on behind what isn't complete, and counts it. Zeroes up to the end of a chunk that was never published are
+ * no hole: they were never used. */
+static void readout_pass_hole(struct reader *reader, struct stream *stream, struct walk *walk,
+			      struct reader_progress *progress, bool published)
+{
+	const uint64_t *hole = walk->from;
+
+	if (!walk_skip(walk) || (walk->stop == WALK_EMPTY && !walk->words && !published))
+		return;
+	if (!progress->holed) {
+		const uint64_t *start = pool_chunk(&reader->pool, (uint32_t)(progress - reader->progress));
+
+		progress->holed = true;
+		progress->hole = (uint32_t)(hole - start) * 8;
+	}
+	progress->found++;
+	stream->holes++;
+	reader->totals.holes++;
+}
+
+static void readout_start(struct reader *reader, const struct reader_entry *entry,
+			  struct stream *stream, const struct dt_chunk *desc, struct walk *ret_walk)
+{
+	struct reader_progress *progress = readout_progress(reader, entry->index, entry->word);
+	uint32_t extent = readout_extent(reader, entry->index, entry->word, desc);
+	uint64_t begin = progress->begun ? progress->clock : desc->begin;
+	uint64_t now = __rdtsc();
+
+	*ret_walk = (struct walk){
+		.sizes = reader->sizes,
+		.hits = reader->hits,
+		.id_count = (uint32_t)reader->type_count,
+		.from = (uint64_t *)pool_chunk(&reader->pool, entry->index) + progress->done / 8,
+		.to = reader->buffer,
+		.words = extent > progress->done ? (extent - progress->done) / 8 : 0,
+		.clock = stream_seek(stream, &reader->sink, begin < now ? begin : now),
+	};
+	if (stream->lost < desc->lost)
+		stream->lost = desc->lost;
+}
+
+struct error *readout_chunk(struct reader *reader, const struct reader_entry *entry, bool force,
+			    enum readout_result *ret_result)
+{
+	struct stream *stream = readout_stream(reader, entry->thread);
+	struct reader_progress *progress = readout_progress(reader, entry->index, entry->word);
+	bool published = DT_CHUNK_STATE(entry->word) == DT_CHUNK_PUBLISHED;
+	struct dt_chunk desc;
+	struct walk walk;
+
+	pool_desc(&reader->pool, entry->index, &desc);
+	readout_start(reader, entry, stream, &desc, &walk);
+	uint32_t end = progress->done + (uint32_t)walk.words * 8;
+	for (;;) {
+		walk_events(&walk);
+		struct error *error = readout_write(reader, stream, &walk);
+		if (error)
+			return error;
+		progress->begun = true;
+		progress->found += walk.count;
+		progress->clock = walk.clock;
+		/* What is broken stays broken, when its chunk was finished. */
+		bool pass = force || (published && walk.stop == WALK_BROKEN);
+		if (walk.stop != WALK_END && pass)
+			readout_pass_hole(reader, stream, &walk, progress, published);
+		progress->done = end - (uint32_t)walk.words * 8;
+		if (!walk.words || !pass)
+			break;
+	}
+	reader->totals.stepped_back += walk.stepped_back;
+	*ret_result = walk.words ? READOUT_WAITS : progress->holed ? READOUT_AROUND : READOUT_DONE;
+	return NULL;
+}
+
+void readout_account(struct reader *reader, const struct reader_entry *entry)
+{
+	struct stream *stream = &reader->streams[entry->thread];
+	struct dt_chunk desc;
+
+	pool_desc(&reader->pool, entry->index, &desc);
+	uint32_t most = readout_extent(reader, entry->index, entry->word, &desc) / 8;
+	if (DT_CHUNK_STATE(entry->word) == DT_CHUNK_PUBLISHED)
+		stream->claimed += desc.count < most ? desc.count : most;
+	else
+		stream->claimed += reader->progress[entry->index].found;
+	stream->sequence = entry->sequence + 1;
+	stream->waits = false;
+}
+
+void readout_free(struct reader *reader, uint32_t index, uint64_t word)
+{
+	struct dt_chunk desc;
+
+	pool_desc(&reader->pool, index, &desc);
+	reader->progress[index] = (struct reader_progress){ .generation = DT_CHUNK_GENERATION(word) };
+	pool_free_chunk(&reader->pool, index, readout_extent(reader, index, word, &desc));
+}

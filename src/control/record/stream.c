@@ -1,0 +1,78 @@
+#include "stream.h"
+
+#include "../ctf/writer.h"
+
+void stream_open(struct stream *stream, struct stream_sink *sink, const struct dt_thread *record,
+		 const struct reader_options *options)
+{
+	*stream = (struct stream){
+		.open = true,
+		.number = sink->next_number++,
+		.pid = record->pid,
+		.tid = record->tid,
+		.outer_pid = record->pid,
+		.outer_tid = record->tid,
+	};
+	if (options->outer)
+		options->outer(options->outer_context, &stream->outer_pid, &stream->outer_tid);
+}
+
+uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t begin)
+{
+	if (begin >= stream->end)
+		return begin;
+	if (stream->end - begin <= STREAM_SKEW)
+		return stream->end;
+	writer_end_stream(sink->writer, stream->number);
+	stream->number = sink->next_number++;
+	stream->carried += stream->told;
+	stream->told = 0;
+	stream->end = 0;
+	return begin;
+}
+
+struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet)
+{
+	packet->lost = stream->lost + stream->holes - stream->carried;
+	packet->pid = stream->outer_pid;
+	packet->tid = stream->outer_tid;
+	packet->inner_pid = stream->pid;
+	packet->inner_tid = stream->tid;
+	struct error *error = writer_packet(sink->writer, stream->number, packet);
+	if (error)
+		return error;
+	stream->end = packet->end;
+	stream->told = packet->lost;
+	sink->totals->packets++;
+	return NULL;
+}
+
+/* Events that were said to be in its chunks, were not read, and left no trace there. */
+static void stream_count_missing(struct stream *stream, struct stream_sink *sink)
+{
+	uint64_t found = stream->read + stream->holes;
+
+	if (stream->claimed <= found)
+		return;
+	sink->totals->holes += stream->claimed - found;
+	stream->holes += stream->claimed - found;
+}
+
+struct error *stream_finish(struct stream *stream, struct stream_sink *sink, uint64_t now)
+{
+	struct packet packet = { .begin = now, .end = now };
+
+	stream_count_missing(stream, sink);
+	if (packet.begin < stream->end)
+		packet.begin = packet.end = stream->end;
+	if (stream->lost + stream->holes - stream->carried > stream->told) {
+		struct error *error = stream_write(stream, sink, &packet);
+
+		if (error)
+			return error;
+	}
+	sink->totals->lost += stream->lost;
+	writer_end_stream(sink->writer, stream->number);
+	stream->open = false;
+	return NULL;
+}

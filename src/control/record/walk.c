@@ -1,0 +1,149 @@
+#include "walk.h"
+
+#define CLOCK_MASK ((1ULL << 40) - 1)
+/* More than that many holes filled under our eyes in one chunk: an enemy. */
+#define WALK_FILLS_MAX 64
+#define ID_MASK (DT_EVENT_ID_MASK | DT_EVENT_PENDING)
+
+static inline uint64_t walk_load(const uint64_t *from)
+{
+	return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+}
+
+/* In words; 0: no such event. */
+static inline size_t walk_size(const struct walk *walk, uint64_t id)
+{
+	return id < walk->id_count ? walk->sizes[id] / 8 : 0;
+}
+
+static enum walk_stop walk_judge(const struct walk *walk, uint64_t header)
+{
+	size_t words = walk_size(walk, header & DT_EVENT_ID_MASK);
+
+	if (!header)
+		return WALK_EMPTY;
+	return (header & DT_EVENT_PENDING) && words && words <= walk->words ? WALK_PENDING :
+									      WALK_BROKEN;
+}
+
+/*
+ * Runs of events of one kind are usual: as long as the id stays the same its size needn't be looked
+ * up, so the next header can be loaded before this one is judged. Locals, because the
+ * compiler must believe that `to` may point into *walk.
+ */
+static inline void walk_run(struct walk *walk, uint64_t id, size_t words)
+{
+	const uint64_t *from = walk->from;
+	uint64_t *to = walk->to;
+	uint64_t clock = walk->clock, count = 0, back = 0;
+	size_t left = walk->words;
+
+	for (; left >= words; left -= words, from += words, to += words, count++) {
+		uint64_t header = walk_load(from);
+
+		if ((header & ID_MASK) != id || !header)
+			break;
+		uint64_t ahead = ((header >> DT_EVENT_ID_BITS) - clock) & CLOCK_MASK;
+		/* A back-step (another CPU's clock, an enemy) would be read as 2^40 ahead (H19). */
+		if (__builtin_expect(ahead >> DT_CLOCK_GAP_SHIFT, 0)) {
+			ahead = 0;
+			back++;
+		}
+		clock += ahead;
+		*to = clock << DT_EVENT_ID_BITS | id;
+		for (size_t i = 1; i < words; i++)
+			to[i] = __atomic_load_n(from + i, __ATOMIC_RELAXED);
+	}
+	walk->from = from;
+	walk->to = to;
+	walk->words = left;
+	walk->clock = clock;
+	walk->stepped_back += back;
+	walk->count += count;
+	walk->hits[id] += count;
+	if (count)
+		walk->last_id = (uint32_t)id;
+}
+
+/* The first event alone, for its clock; then runs. */
+static void walk_first(struct walk *walk, uint64_t id, size_t words)
+{
+	size_t rest = walk->words - words;
+
+	walk->words = words;
+	walk_run(walk, id, words);
+	if (walk->count)
+		walk->first_clock = walk->clock;
+	walk->words += rest;
+}
+
+void walk_events(struct walk *walk)
+{
+	walk->count = 0;
+	while (walk->words) {
+		uint64_t header = walk_load(walk->from);
+		uint64_t id = header & ID_MASK;
+		size_t words = walk_size(walk, id);
+
+		if (!header || !words || words > walk->words) {
+			walk->stop = walk_judge(walk, header);
+			walk->stopped_by = header;
+			return;
+		}
+		size_t left = walk->words;
+		if (!walk->count)
+			walk_first(walk, id, words);
+		else if (words == 1)
+			walk_run(walk, id, 1);
+		else
+			walk_run(walk, id, words);
+		if (walk->words == left) {
+			/* It was complete and now it is something else: only an enemy does that. */
+			walk->stop = WALK_BROKEN;
+			return;
+		}
+	}
+	walk->stop = WALK_END;
+}
+
+void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count)
+{
+	for (; count; count--) {
+		uint64_t id = *events & ID_MASK;
+
+		walk->hits[id]--;
+		events += walk_size(walk, id);
+	}
+}
+
+/* How many words are 0 from here on; 0: one of them was filled while we looked at those behind it, so
+ * what looks like a header there may be part of that event. */
+static size_t walk_hole(const struct walk *walk)
+{
+	size_t words = 0;
+
+	while (words < walk->words && !walk_load(walk->from + words))
+		words++;
+	for (size_t i = 0; i < words; i++) {
+		if (walk_load(walk->from + i))
+			return 0;
+	}
+	return words;
+}
+
+bool walk_skip(struct walk *walk)
+{
+	size_t words = walk->words;
+
+	if (walk->stop == WALK_PENDING)
+		words = walk_size(walk, walk->stopped_by & DT_EVENT_ID_MASK);
+	else if (walk->stop == WALK_EMPTY)
+		words = walk_hole(walk);
+	if (!words && walk->fills++ < WALK_FILLS_MAX)
+		return false;
+	if (!words || words > walk->words)
+		words = walk->words;
+	walk->from += words;
+	walk->words -= words;
+	return true;
+}
