@@ -45,7 +45,7 @@ static struct error *check_interior(const struct tactic_view *view, const struct
 static struct error *try_jump(const struct tactic_view *view, struct site *site)
 {
 	const struct text_range *text = symtab_text(view->symtab, view->address);
-	struct insn insn, before;
+	struct insn insn, before = { 0 };
 	size_t length = 0, count = 0;
 
 	if (!text)

@@ -1,0 +1,190 @@
+/*
+ * What leads where, and which sites come of it: on functions of this very program, whose labels the test knows.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "control/base/cleanup.h"
+#include "control/plan/inbound.h"
+#include "control/plan/plan.h"
+
+/* Labels are global so that their addresses are known here; function sizes are what matters to the planner. */
+#define FUNCTION(name, body)                                                                                        \
+	".globl " #name "\n.type " #name ", @function\n.balign 16\n" #name ":\n.cfi_startproc\n" body           \
+	".cfi_endproc\n.size " #name ", . - " #name "\n"
+
+__asm__(".text\n"
+	/* 3 + 2 bytes, and a loop back to the second instruction. */
+	FUNCTION(plan_loop, "mov %rdi, %rax\n"
+			    ".globl plan_loop_inside\nplan_loop_inside:\n"
+			    "dec %eax\n jne plan_loop_inside\n ret\n")
+	/* A loop back to the very first instruction. */
+	FUNCTION(plan_first, "dec %edi\n xor %eax, %eax\n test %edi, %edi\n jne plan_first\n ret\n")
+	/* Somebody takes the address of what is inside. */
+	FUNCTION(plan_taken, "xor %eax, %eax\n"
+			     ".globl plan_taken_inside\nplan_taken_inside:\n"
+			     "mov $1, %eax\n ret\n")
+	FUNCTION(plan_taker, "lea plan_taken_inside(%rip), %rax\n ret\n")
+	/* A pointer in data leads inside. */
+	FUNCTION(plan_pointed, "xor %eax, %eax\n"
+			       ".globl plan_pointed_inside\nplan_pointed_inside:\n"
+			       "mov $1, %eax\n ret\n")
+	/* A jump table leads inside. */
+	FUNCTION(plan_tabled, "xor %eax, %eax\n"
+			      ".globl plan_tabled_inside\nplan_tabled_inside:\n"
+			      "mov $1, %eax\n ret\n")
+	FUNCTION(plan_jumper, "lea plan_table(%rip), %rdx\n movslq (%rdx,%rdi,4), %rax\n add %rdx, %rax\n jmp *%rax\n")
+	/* Two bytes, then padding. */
+	FUNCTION(plan_short, "nop\n ret\n")
+	".balign 16\n"
+	/* Two bytes, then the next function at once. */
+	FUNCTION(plan_tight, "nop\n ret\n")
+	".globl plan_next\n.type plan_next, @function\nplan_next: .cfi_startproc\n mov $7, %eax\n ret\n .cfi_endproc\n"
+	".size plan_next, . - plan_next\n"
+	/* A call that isn't the last of what would move. */
+	FUNCTION(plan_call, "call *%rax\n nop\n nop\n nop\n ret\n")
+	/* A plain prologue. */
+	FUNCTION(plan_plain, "push %rbx\n mov %rdi, %rbx\n mov $5, %eax\n pop %rbx\n ret\n")
+	".section .data\n .balign 8\nplan_pointer: .quad plan_pointed_inside\n"
+	".section .rodata\n .balign 4\nplan_table: .long plan_tabled_inside - plan_table\n"
+	".long plan_jumper - plan_table\n .long 0x70000000\n"
+	".text\n");
+
+extern const char plan_loop_inside[], plan_first[], plan_taken_inside[], plan_pointed_inside[], plan_tabled_inside[],
+	plan_plain[];
+
+struct fixture {
+	struct proc *proc;
+	struct modules modules;
+};
+
+static int setup(void **state)
+{
+	static struct fixture fixture;
+	struct maps maps = { 0 };
+
+	memset(&fixture, 0, sizeof(fixture));
+	assert_null(proc_open_plain(getpid(), &fixture.proc));
+	assert_null(maps_read(fixture.proc, &maps));
+	assert_null(modules_read(fixture.proc, &maps, &fixture.modules));
+	maps_free(&maps);
+	*state = &fixture;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+
+	modules_free(&fixture->modules);
+	proc_close(fixture->proc);
+	return 0;
+}
+
+static void test_inbound(void **state)
+{
+	struct fixture *fixture = *state;
+	struct module *module = fixture->modules.items[0];
+	struct symtab *symtab;
+	struct inbound *inbound;
+	const char *const reached[] = { plan_loop_inside, plan_first, plan_taken_inside, plan_pointed_inside,
+					plan_tabled_inside };
+
+	assert_null(module_symtab(fixture->proc, module, &symtab));
+	assert_null(inbound_scan(symtab, &inbound));
+	for (size_t i = 0; i < sizeof(reached) / sizeof(reached[0]); i++)
+		assert_true(inbound_at(inbound, (uint64_t)reached[i] - module->bias.v));
+	assert_false(inbound_at(inbound, (uint64_t)plan_plain + 1 - module->bias.v));
+	assert_false(inbound_at(inbound, (uint64_t)plan_plain + 4 - module->bias.v));
+	assert_true(inbound_at(inbound, 1)); /* outside the text: nothing is known */
+	inbound_free(inbound);
+}
+
+/* Plans one location; gives the refusal's text, or NULL and the site's length. */
+static const char *plan_one(struct fixture *fixture, const char *text, size_t *ret_length)
+{
+	static char reason[256];
+	struct location location;
+	struct places places = { 0 };
+	struct planner *planner;
+	struct probe probe = { .event.size = 8 }, *probes[] = { &probe };
+
+	assert_null(location_parse(text, &location));
+	assert_null(locate(fixture->proc, &fixture->modules, &location, false, &places));
+	assert_int_equal(places.count, 1);
+	probe.place = places.items[0];
+	assert_null(planner_create(fixture->proc, &planner));
+	assert_null(planner_decide(planner, probes, 1));
+	reason[0] = '\0';
+	if (probe.refusal)
+		snprintf(reason, sizeof(reason), "%s", error_text(probe.refusal));
+	else
+		*ret_length = probe.site->length;
+	error_free(probe.refusal);
+	planner_destroy(planner);
+	places_free(&places);
+	location_clear(&location);
+	return reason[0] ? reason : NULL;
+}
+
+static void test_places(void **state)
+{
+	static const struct {
+		const char *location;
+		size_t length;
+	} placed[] = {
+		{ "plan_plain", 9 }, { "plan_plain+4", 5 }, { "plan_first", 6 }, { "plan_next", 5 },
+		{ "plan_loop+3", 5 }, { "plan_short", 5 },
+	};
+	size_t length = 0;
+
+	for (size_t i = 0; i < sizeof(placed) / sizeof(placed[0]); i++) {
+		const char *reason = plan_one(*state, placed[i].location, &length);
+
+		if (reason)
+			fail_msg("%s: %s", placed[i].location, reason);
+		assert_in_range(length, placed[i].length, placed[i].length + 10);
+	}
+}
+
+static void test_refuses(void **state)
+{
+	static const struct {
+		const char *location, *part;
+	} refused[] = {
+		{ "plan_loop", "something jumps to the instruction 3 bytes behind it" },
+		{ "plan_taken", "something jumps to" },
+		{ "plan_pointed", "something jumps to" },
+		{ "plan_tabled", "something jumps to" },
+		{ "plan_tight", "the function ends after 2 bytes" },
+		{ "plan_call", "a call returns to" },
+		{ "plan_plain+2", "not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)" },
+	};
+	size_t length;
+
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		const char *reason = plan_one(*state, refused[i].location, &length);
+
+		if (!reason || !strstr(reason, refused[i].part))
+			fail_msg("%s: %s", refused[i].location, reason ? reason : "placed");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_inbound, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_places, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_refuses, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
