@@ -1,0 +1,102 @@
+"""Fixtures of the end-to-end and the torture tests, and a time limit for each: @pytest.mark.limit(SECONDS), else
+LIMIT."""
+import os
+import shutil
+import signal
+import tempfile
+
+import harness
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMIT = 60
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "limit(seconds): time limit of a test")
+
+
+def out_of_time(number, frame):
+    pytest.fail("not done in time", pytrace=True)
+
+
+def limited(item):
+    """The time limit around one phase of a test; its fixtures clean up after it as after any failure."""
+    mark = item.get_closest_marker("limit")
+    signal.signal(signal.SIGALRM, out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, mark.args[0] if mark else LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item):
+    yield from limited(item)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    yield from limited(item)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    yield from limited(item)
+
+
+@pytest.fixture(scope="session")
+def build():
+    """Where dyntrace was built."""
+    path = os.path.abspath(os.environ.get("DYNTRACE_BUILD", os.path.join(ROOT, "build")))
+    assert os.access(os.path.join(path, "dyntrace"), os.X_OK), f"no dyntrace in {path}: run make"
+    return path
+
+
+@pytest.fixture
+def scratch():
+    """A directory of the test's own, in memory where there is room."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    path = tempfile.mkdtemp(prefix="dyntrace-test-", dir=memory)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def processes(scratch):
+    """Starts programs that are gone when the test is over."""
+    group = harness.Processes()
+    yield group
+    group.close()
+
+
+@pytest.fixture
+def dyntrace(build, processes, scratch):
+    """The program: dyntrace("view", path), dyntrace.fails(...), dyntrace.trace(...), dyntrace.start_trace(pid, ...)."""
+    return harness.Dyntrace(build, processes, scratch)
+
+
+@pytest.fixture
+def program_path(build):
+    """The path of a program of tests/programs."""
+    return lambda name: os.path.join(build, "tests", "programs", name)
+
+
+@pytest.fixture
+def program(processes, program_path):
+    """Starts a program of tests/programs: program("spin", "--threads", 2).wait_ready()."""
+    started = []
+
+    def start(name, *arguments):
+        started.append(harness.Program(processes, program_path(name), arguments))
+        return started[-1]
+    yield start
+    for one in started:
+        one.close()
+
+
+@pytest.fixture
+def redis(processes, scratch):
+    """A redis server of the test's own."""
+    return harness.Redis(processes, scratch)
