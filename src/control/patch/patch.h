@@ -6,10 +6,10 @@
  *
  * (P1) Bytes are written only while every thread that can execute them is held.
  * (P2) A site is written only if the target still holds exactly the bytes it was planned from.
- * (P3) No thread's RIP lies strictly inside a site after it was written: it was moved to the same
+ * (P3) No thread's RIP lies strictly inside what a patch changes after it was written: it was moved to the same
  *      instruction in the trampoline's copy, before the bytes were written (H14).
- * (P4) No word on a thread's stack or alternate stack leads strictly inside a site when it is written (H9):
- *      the site is put off, and tried again.
+ * (P4) No word on a thread's stack or alternate stack leads strictly inside what a patch changes when it is
+ *      written (H9): the site is put off, and tried again.
  * (P5) Original bytes come back before trampolines are freed; trampolines are freed only when no thread's RIP
  *      and no stack word lies in them.
  */
@@ -56,16 +56,23 @@ struct patch_stats {
 	size_t placed, failed;
 };
 
-/* Places every PATCH_PLANNED site. `held`: NULL, and the target is stopped here, or a stop of the caller's that
- * holds all its threads already (a command at its first instruction) and stays the caller's. A site that can't be placed is PATCH_FAILED with its error, the others
- * are placed all the same. The returned error is for the batch as a whole (the target is gone...). */
+/*
+ * Places every PATCH_PLANNED site. `held`: NULL, and the target is stopped here, or a stop of the
+ * caller's that holds all its threads already (a command at its first instruction) and stays the caller's;
+ * then a site in use can't be tried again, and fails. A site that can't be placed is PATCH_FAILED with
+ * its error, the others are placed all the same. Sites don't overlap. The returned error is for the batch
+ * as a whole (the target is gone...).
+ */
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites, size_t count,
 			  struct patch_stats *ret_stats);
 
-/* Takes every PATCH_PLACED site back; all are PATCH_REMOVED then. Where the target's bytes are no longer
+/*
+ * Takes every PATCH_PLACED site back; all are PATCH_REMOVED then. Where the target's bytes are no longer
  * ours, they are left alone, and the site's error says so. Waits (bounded, timeout_ms) until no thread is in
- * any of the trampolines; *ret_idle tells whether that was reached. Pages that equal the file
- * again are dropped with MADV_DONTNEED, so that the target's memory is as before. */
+ * any of the trampolines; *ret_idle tells whether they may go: that was reached, and no site that was
+ * left alone still holds our jump (under a debugger's breakpoint). Pages that equal the file again are
+ * dropped with MADV_DONTNEED, so that the target's memory is as before.
+ */
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count, unsigned timeout_ms,
 			   bool *ret_idle, struct patch_stats *ret_stats);
 

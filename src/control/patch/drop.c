@@ -1,0 +1,142 @@
+#include "drop.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+
+#define CALLS_MAX 32
+
+/* The mapped file: by what the kernel keeps of it, else by its path, if that still is the same file. */
+static int open_mapped(const struct proc *proc, const struct mapping *m)
+{
+	char path[4200];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", proc->pid, m->start.v, m->end.v);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0)
+		return fd;
+	snprintf(path, sizeof(path), "/proc/%d/root%s", proc->pid, m->path);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0 && (fstat(fd, &st) || st.st_ino != m->inode || st.st_dev != m->device)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* A whole page; what lies behind the file's end is zero, as it is when mapped. */
+static bool read_page(int fd, uint64_t offset, uint8_t *bytes)
+{
+	size_t done = 0;
+	ssize_t got;
+
+	while (done < DT_PAGE && (got = pread(fd, bytes + done, DT_PAGE - done, (off_t)(offset + done))) > 0)
+		done += (size_t)got;
+	memset(bytes + done, 0, DT_PAGE - done);
+	return done > 0;
+}
+
+static void read_origins(struct drop *drop, const struct proc *proc, const struct maps *maps)
+{
+	const struct mapping *current = NULL;
+	int fd = -1;
+
+	for (size_t i = 0; i < drop->pages->count; i++) {
+		taddr at = drop->pages->items[i].at;
+		const struct mapping *m = maps_find(maps, at);
+
+		if (!m || m->shared || !m->inode)
+			continue;
+		if (m != current) {
+			cleanup_close(&fd);
+			fd = open_mapped(proc, m);
+			current = m;
+		}
+		uint64_t offset = m->offset + (at.v - m->start.v);
+
+		if (fd >= 0)
+			drop->origins[i] = (struct drop_page){
+				read_page(fd, offset, drop->file + i * DT_PAGE), m->device, m->inode, offset
+			};
+	}
+	cleanup_close(&fd);
+}
+
+struct error *drop_begin(struct drop *drop, struct proc *proc, const struct pages *pages)
+{
+	struct maps maps = { 0 };
+	struct error *err = maps_read(proc, &maps);
+
+	if (err)
+		return err;
+	*drop = (struct drop){ .pages = pages,
+			       .file = malloc(pages->count * DT_PAGE + 1),
+			       .origins = calloc(pages->count + 1, sizeof(*drop->origins)) };
+	if (drop->file && drop->origins)
+		read_origins(drop, proc, &maps);
+	else
+		err = error_new(ERROR_FAILED, "out of memory");
+	maps_free(&maps);
+	return err;
+}
+
+void drop_end(struct drop *drop)
+{
+	free(drop->file);
+	free(drop->origins);
+	*drop = (struct drop){ 0 };
+}
+
+/* Private, of the file that was read, and equal to it. The mappings are those of now. */
+static bool is_droppable(const struct drop *drop, const struct maps *maps, size_t i)
+{
+	const struct page *page = &drop->pages->items[i];
+	const struct drop_page *origin = &drop->origins[i];
+	const struct mapping *m = maps_find(maps, page->at);
+
+	return origin->known && page->readable && m && !m->shared && m->inode == origin->inode &&
+	       m->device == origin->device && m->offset + (page->at.v - m->start.v) == origin->offset &&
+	       memcmp(drop->pages->bytes + i * DT_PAGE, drop->file + i * DT_PAGE, DT_PAGE) == 0;
+}
+
+/* The run of droppable neighbours that starts at `first`. */
+static size_t run_of(const struct drop *drop, const struct maps *maps, size_t first)
+{
+	const struct page *pages = drop->pages->items;
+	size_t n = 0;
+
+	while (first + n < drop->pages->count && pages[first + n].at.v == pages[first].at.v + n * DT_PAGE &&
+	       is_droppable(drop, maps, first + n))
+		n++;
+	return n;
+}
+
+struct error *drop_some(struct drop *drop, struct proc *proc, struct stop *stop, bool *ret_more)
+{
+	struct maps maps = { 0 };
+	struct error *err = maps_read(proc, &maps);
+
+	for (size_t calls = 0; !err && drop->next < drop->pages->count && calls < CALLS_MAX;) {
+		size_t n = run_of(drop, &maps, drop->next);
+		uint64_t args[6] = { drop->pages->items[drop->next].at.v, n * DT_PAGE, MADV_DONTNEED };
+		int64_t result; /* locked pages can't be dropped: then they stay */
+
+		drop->next += n ? n : 1;
+		if (!n)
+			continue;
+		err = stop_syscall(stop, SYS_madvise, args, &result);
+		calls++;
+	}
+	maps_free(&maps);
+	*ret_more = !err && drop->next < drop->pages->count;
+	return err;
+}

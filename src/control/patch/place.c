@@ -1,0 +1,323 @@
+/*
+ * One try, in order: what can be known without the target (pages, ranges, mappings); the stop; its
+ * bytes (P2); its stacks (P4); its threads (P3); RIPs, then pages, then the sites that cross a page
+ * boundary, one by one (H14); a look at what the target holds now, which alone decides what was placed.
+ *
+ * "Inside a site" means behind its first byte and before the last byte that changes: what the patch leaves
+ * as it was can be run and returned to.
+ *
+ * A thread that sleeps in a system call will, when the kernel restarts the call, go on two bytes before
+ * its RIP. So it is inside also when only that `syscall` is; it moves to the copy all the same, where a `syscall` lies
+ * before the boundary too.
+ */
+#include "patch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../base/cleanup.h"
+#include "pages.h"
+#include "scan.h"
+#include "sites.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define TRIES_MAX 20
+#define PAUSE_MAX_MS 50
+
+struct batch {
+	struct proc *proc;
+	struct sites sites;
+	struct pages pages;
+	struct scan scan;
+	struct scan_range *ranges; /* the inside of sites.items[owner], in the same order */
+	const char **busy; /* why this site has to wait; NULL: it needn't */
+};
+
+static void batch_free(struct batch *batch)
+{
+	sites_free(&batch->sites);
+	pages_free(&batch->pages);
+	scan_end(&batch->scan);
+	free(batch->ranges);
+	free(batch->busy);
+}
+
+/* ---- before the stop ------------------------------------------------------------------------ */
+
+static bool is_private(const struct maps *maps, taddr at)
+{
+	const struct mapping *mapping = maps_find(maps, at);
+
+	return mapping && !mapping->shared;
+}
+
+static void check_mapping(const struct batch *batch, struct patch_site *site)
+{
+	const struct maps *maps = &batch->scan.maps;
+	taddr last = taddr_add(site->address, site->length - 1);
+
+	if (!maps_find(maps, site->address) || !maps_find(maps, last))
+		sites_fail(site, PATCH_FAILED,
+			   error_new(ERROR_REFUSED, "nothing is mapped at 0x%lx any more", site->address.v));
+	else if (!is_private(maps, site->address) || !is_private(maps, last))
+		sites_fail(site, PATCH_FAILED,
+			   error_new(ERROR_REFUSED,
+				     "the code at 0x%lx is in a shared mapping, which can't be patched for "
+				     "one process alone",
+				     site->address.v));
+}
+
+static struct error *batch_begin(struct proc *proc, struct patch_site *const *all, size_t count,
+				 struct batch *batch)
+{
+	struct error *err = sites_collect(all, count, PATCH_PLANNED, &batch->sites);
+	size_t n = batch->sites.count;
+
+	batch->proc = proc;
+	batch->ranges = calloc(n + 1, sizeof(*batch->ranges));
+	batch->busy = calloc(n + 1, sizeof(*batch->busy));
+	if (!err && (!batch->ranges || !batch->busy))
+		err = error_new(ERROR_FAILED, "out of memory");
+	if (err)
+		return err;
+	for (size_t i = 0; i < n; i++) {
+		const struct patch_site *site = batch->sites.items[i];
+		size_t changed = sites_changed(site);
+
+		batch->ranges[i] = (struct scan_range){ .start = site->address.v + 1,
+							.end = site->address.v + (changed ? changed : 1),
+							.owner = i };
+	}
+	err = pages_create(batch->sites.items, n, &batch->pages);
+	if (!err)
+		err = scan_begin(&batch->scan, proc, batch->ranges, n);
+	for (size_t i = 0; !err && i < n; i++)
+		check_mapping(batch, batch->sites.items[i]);
+	return err;
+}
+
+/* ---- inside it -------------------------------------------------------------------------------- */
+
+/* Still to be placed in this try? */
+static bool is_ready(const struct batch *batch, size_t index)
+{
+	return batch->sites.items[index]->state == PATCH_PLANNED && !batch->busy[index];
+}
+
+/* (P2) */
+static void check_bytes(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		struct patch_site *site = batch->sites.items[i];
+		const uint8_t *now = pages_of_site(&batch->pages, site);
+
+		if (site->state != PATCH_PLANNED || (now && !memcmp(now, site->original, site->length)))
+			continue;
+		sites_fail(site, PATCH_FAILED,
+			   error_new(ERROR_REFUSED, now ? "the code at 0x%lx has changed since it was read" :
+							  "nothing is mapped at 0x%lx any more",
+				     site->address.v));
+	}
+}
+
+static bool is_syscall(const uint8_t *bytes)
+{
+	return (bytes[0] == 0x0f && bytes[1] == 0x05) || (bytes[0] == 0xcd && bytes[1] == 0x80);
+}
+
+/* The site that the thread is inside of, and how far; NULL: none. */
+static const struct scan_range *site_of_thread(const struct batch *batch, uint64_t rip, uint64_t *offset)
+{
+	const struct scan_range *range = scan_find(&batch->scan, rip);
+
+	if (!range && rip >= 2)
+		range = scan_find(&batch->scan, rip - 2);
+	if (!range)
+		return NULL;
+
+	const struct patch_site *site = batch->sites.items[range->owner];
+
+	*offset = rip - site->address.v;
+	if (rip < range->end)
+		return range;
+	return *offset <= site->length && is_syscall(site->original + *offset - 2) ? range : NULL;
+}
+
+/* (P4), and threads at what is no instruction of ours */
+static struct error *find_busy(struct batch *batch, struct stop *stop)
+{
+	struct error *err = scan_stacks(&batch->scan, stop);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		if (batch->ranges[i].hit)
+			batch->busy[i] = "a stack holds an address inside it";
+	}
+	for (size_t i = 0; i < stop_thread_count(stop); i++) {
+		uint64_t offset;
+		const struct scan_range *range =
+			site_of_thread(batch, stop_thread_rip(stop, i).v, &offset);
+
+		if (range && !sites_move(batch->sites.items[range->owner], offset))
+			batch->busy[range->owner] = "a thread is inside it";
+	}
+	return NULL;
+}
+
+/* (P3) */
+static struct error *move_threads(struct batch *batch, struct stop *stop)
+{
+	for (size_t i = 0; i < stop_thread_count(stop); i++) {
+		uint64_t offset;
+		const struct scan_range *range =
+			site_of_thread(batch, stop_thread_rip(stop, i).v, &offset);
+		struct error *err;
+
+		if (!range || !is_ready(batch, range->owner))
+			continue;
+		err = stop_thread_set_rip(stop, i,
+					  sites_move(batch->sites.items[range->owner], offset)->copy);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct error *write_sites(struct batch *batch)
+{
+	struct error *err;
+
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		if (is_ready(batch, i))
+			pages_put(&batch->pages, batch->sites.items[i], batch->sites.items[i]->patched);
+	}
+	err = pages_write(&batch->pages, batch->proc);
+	for (size_t i = 0; !err && i < batch->sites.count; i++) {
+		const struct patch_site *site = batch->sites.items[i];
+
+		if (is_ready(batch, i) && pages_crosses(site))
+			err = mem_write(batch->proc, site->address, site->patched, site->length);
+	}
+	return err;
+}
+
+/* What the target holds decides. `failure`: what was said when it was written. */
+static void settle_site(struct batch *batch, struct patch_site *site, const char *failure)
+{
+	const uint8_t *now = pages_of_site(&batch->pages, site);
+
+	if (now && !memcmp(now, site->patched, site->length)) {
+		site->state = PATCH_PLACED;
+		return;
+	}
+	/* torn: the first part was written. The threads are still held. */
+	if (now && memcmp(now, site->original, site->length) != 0)
+		error_free(mem_write(batch->proc, site->address, site->original, site->length));
+	sites_fail(site, PATCH_FAILED,
+		   error_new(ERROR_FAILED, "the code at 0x%lx can't be written: %s", site->address.v, failure));
+}
+
+static struct error *place_held(struct batch *batch, struct stop *stop)
+{
+	_cleanup_error_ struct error *failure = NULL;
+	struct error *err = pages_read(&batch->pages, batch->proc);
+
+	if (err)
+		return err;
+	check_bytes(batch);
+	err = find_busy(batch, stop);
+	if (!err)
+		err = move_threads(batch, stop);
+	if (err)
+		return err;
+	failure = write_sites(batch);
+	err = pages_read(&batch->pages, batch->proc);
+	for (size_t i = 0; !err && i < batch->sites.count; i++) {
+		if (is_ready(batch, i))
+			settle_site(batch, batch->sites.items[i],
+				    failure ? error_text(failure) : "it isn't there after writing");
+	}
+	return err;
+}
+
+/* ---- tries ------------------------------------------------------------------------------------ */
+
+static bool has_planned(const struct batch *batch)
+{
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		if (batch->sites.items[i]->state == PATCH_PLANNED)
+			return true;
+	}
+	return false;
+}
+
+static void give_up(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		struct patch_site *site = batch->sites.items[i];
+
+		if (site->state == PATCH_PLANNED)
+			sites_fail(site, PATCH_FAILED,
+				   error_new(ERROR_REFUSED, "the code at 0x%lx is in use: %s",
+					     site->address.v, batch->busy[i]));
+	}
+}
+
+/* *ret_again: some had to be put off. */
+static struct error *place_try(struct proc *proc, struct stop *held, struct patch_site *const *sites,
+			       size_t count, bool last, bool *ret_again, struct patch_stats *stats)
+{
+	_cleanup_(batch_free) struct batch batch = { 0 };
+	struct stop *stop = held;
+	uint64_t us = 0;
+	struct error *err = batch_begin(proc, sites, count, &batch);
+
+	*ret_again = false;
+	if (err || !has_planned(&batch))
+		return err;
+	if (!held)
+		err = stop_all(proc, STOP_TIMEOUT_MS, &stop);
+	if (!err)
+		err = place_held(&batch, stop);
+	if (!held)
+		stop_release(stop, &us);
+	if (us > stats->stopped_us)
+		stats->stopped_us = us;
+	if (err)
+		return err;
+	if (last)
+		give_up(&batch);
+	*ret_again = has_planned(&batch);
+	return NULL;
+}
+
+static void pause_ms(unsigned ms)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+}
+
+struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites, size_t count,
+			  struct patch_stats *ret_stats)
+{
+	struct patch_stats stats = { 0 };
+	bool again = true;
+	struct error *err = NULL;
+
+	for (unsigned tries = 1, ms = 1; !err && again; tries++) {
+		bool last = held || tries == TRIES_MAX;
+
+		err = place_try(proc, held, sites, count, last, &again, &stats);
+		if (!err && again)
+			pause_ms(ms);
+		ms = 2 * ms < PAUSE_MAX_MS ? 2 * ms : PAUSE_MAX_MS;
+	}
+	for (size_t i = 0; i < count; i++) {
+		stats.placed += sites[i]->state == PATCH_PLACED;
+		stats.failed += sites[i]->state == PATCH_FAILED;
+	}
+	*ret_stats = stats;
+	return err;
+}

@@ -1,0 +1,276 @@
+/*
+ * Original bytes come back in the first stop, and threads that stand at a boundary of a copy go back to where it
+ * was copied from. Who is elsewhere in a trampoline will leave it by itself: everything is let go, and
+ * looked at again a little later, until nobody is left or the time is over (P5).
+ */
+#include "patch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../base/cleanup.h"
+#include "drop.h"
+#include "pages.h"
+#include "scan.h"
+#include "sites.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define PAUSE_MAX_MS 32
+#define JUMP_SIZE 5
+
+struct removal {
+	struct proc *proc;
+	struct sites sites;
+	struct pages pages;
+	struct drop drop;
+	struct scan scan;
+	struct scan_range *ranges; /* trampolines; owner is the site's index */
+	bool *restored; /* the site's original bytes are back */
+	bool begun; /* the first stop is over */
+	bool more_to_drop;
+	bool still_jumps; /* a site that was left alone leads to its trampoline */
+};
+
+static void removal_free(struct removal *r)
+{
+	sites_free(&r->sites);
+	pages_free(&r->pages);
+	drop_end(&r->drop);
+	scan_end(&r->scan);
+	free(r->ranges);
+	free(r->restored);
+}
+
+static struct error *removal_begin(struct proc *proc, struct patch_site *const *all, size_t count,
+				   struct removal *r)
+{
+	struct error *err = sites_collect(all, count, PATCH_PLACED, &r->sites);
+	size_t n = r->sites.count;
+
+	r->proc = proc;
+	r->ranges = calloc(n + 1, sizeof(*r->ranges));
+	r->restored = calloc(n + 1, sizeof(*r->restored));
+	if (!err && (!r->ranges || !r->restored))
+		err = error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; !err && i < n; i++)
+		r->ranges[i] = (struct scan_range){ .start = r->sites.items[i]->tramp_start.v,
+						    .end = r->sites.items[i]->tramp_end.v,
+						    .owner = i };
+	if (!err)
+		err = pages_create(r->sites.items, n, &r->pages);
+	if (!err)
+		err = drop_begin(&r->drop, proc, &r->pages);
+	if (!err)
+		err = scan_begin(&r->scan, proc, r->ranges, n);
+	return err;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------ */
+
+/* Ours, original already, or somebody else's: then it is left alone, and that is said. */
+static void judge_site(struct removal *r, size_t index, bool *ret_ours)
+{
+	struct patch_site *site = r->sites.items[index];
+	const uint8_t *now = pages_of_site(&r->pages, site);
+
+	*ret_ours = now && memcmp(now, site->patched, site->length) == 0;
+	r->restored[index] = now && memcmp(now, site->original, site->length) == 0;
+	if (*ret_ours || r->restored[index])
+		return;
+	/* a debugger's breakpoint over our first byte: behind it is our jump, and it may come back */
+	r->still_jumps |= now && site->length >= JUMP_SIZE &&
+			  memcmp(now + 1, site->patched + 1, JUMP_SIZE - 1) == 0;
+	sites_fail(site, PATCH_REMOVED,
+		   error_new(ERROR_FAILED,
+			     now ? "the code at 0x%lx has been changed by somebody else; it was left as it is" :
+				   "nothing is mapped at 0x%lx any more",
+			     site->address.v));
+}
+
+static struct error *write_originals(struct removal *r)
+{
+	struct error *err;
+
+	for (size_t i = 0; i < r->sites.count; i++) {
+		bool ours;
+
+		judge_site(r, i, &ours);
+		if (ours)
+			pages_put(&r->pages, r->sites.items[i], r->sites.items[i]->original);
+		else if (r->restored[i])
+			r->sites.items[i]->state = PATCH_REMOVED;
+	}
+	err = pages_write(&r->pages, r->proc);
+	for (size_t i = 0; !err && i < r->sites.count; i++) {
+		const struct patch_site *site = r->sites.items[i];
+
+		if (site->state == PATCH_PLACED && pages_crosses(site))
+			err = mem_write(r->proc, site->address, site->original, site->length);
+	}
+	return err;
+}
+
+static struct error *restore(struct removal *r)
+{
+	_cleanup_error_ struct error *failure = NULL;
+	struct error *err = pages_read(&r->pages, r->proc);
+
+	if (err)
+		return err;
+	failure = write_originals(r);
+	err = pages_read(&r->pages, r->proc);
+	for (size_t i = 0; !err && i < r->sites.count; i++) {
+		struct patch_site *site = r->sites.items[i];
+		const uint8_t *now = pages_of_site(&r->pages, site);
+
+		if (site->state != PATCH_PLACED)
+			continue;
+		r->restored[i] = now && memcmp(now, site->original, site->length) == 0;
+		if (r->restored[i])
+			site->state = PATCH_REMOVED;
+		else
+			err = error_new(ERROR_FAILED, "the code at 0x%lx can't be restored: %s",
+					site->address.v,
+					failure ? error_text(failure) : "it isn't there after writing");
+	}
+	return err;
+}
+
+/* ---- threads ---------------------------------------------------------------------------------- */
+
+/* Sends a thread that stands at a boundary of a copy back. *ret_left: it is outside now. */
+static struct error *send_back(struct removal *r, struct stop *stop, size_t thread,
+			       const struct scan_range *range, bool *ret_left)
+{
+	const struct patch_site *site = r->sites.items[range->owner];
+	taddr rip = stop_thread_rip(stop, thread);
+	struct error *err;
+
+	*ret_left = false;
+	for (size_t i = 0; r->restored[range->owner] && i < site->move_count; i++) {
+		if (!taddr_equal(rip, site->moves[i].copy))
+			continue;
+		err = stop_thread_set_rip(stop, thread, taddr_add(site->address, site->moves[i].offset));
+		*ret_left = !err;
+		return err;
+	}
+	return NULL;
+}
+
+/* Is nobody in a trampoline, nor will come back to one? */
+static struct error *look_for_threads(struct removal *r, struct stop *stop, bool *ret_idle)
+{
+	struct error *err = NULL;
+	bool idle = true;
+
+	for (size_t i = 0; !err && i < stop_thread_count(stop); i++) {
+		const struct scan_range *range = scan_find(&r->scan, stop_thread_rip(stop, i).v);
+		bool left = true;
+
+		if (range)
+			err = send_back(r, stop, i, range, &left);
+		idle &= left;
+	}
+	for (size_t i = 0; i < r->scan.count; i++)
+		r->scan.ranges[i].hit = false;
+	if (!err && idle)
+		err = scan_stacks(&r->scan, stop);
+	for (size_t i = 0; i < r->scan.count; i++)
+		idle &= !r->scan.ranges[i].hit;
+	*ret_idle = idle;
+	return err;
+}
+
+/* ---- tries ------------------------------------------------------------------------------------ */
+
+static struct error *remove_held(struct removal *r, struct stop *stop, bool *ret_idle)
+{
+	struct error *err = NULL;
+
+	if (!r->begun)
+		err = restore(r);
+	else if (r->more_to_drop)
+		err = pages_read(&r->pages, r->proc);
+	r->begun = true;
+	if (!err)
+		err = look_for_threads(r, stop, ret_idle);
+	if (!err && r->more_to_drop)
+		err = drop_some(&r->drop, r->proc, stop, &r->more_to_drop);
+	return err;
+}
+
+static struct error *remove_try(struct removal *r, bool *ret_idle, struct patch_stats *stats)
+{
+	struct stop *stop = NULL;
+	uint64_t us = 0;
+	struct error *err = stop_all(r->proc, STOP_TIMEOUT_MS, &stop);
+
+	if (!err)
+		err = remove_held(r, stop, ret_idle);
+	stop_release(stop, &us);
+	if (us > stats->stopped_us)
+		stats->stopped_us = us;
+	return err;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count, unsigned timeout_ms,
+			   bool *ret_idle, struct patch_stats *ret_stats)
+{
+	_cleanup_(removal_free) struct removal r = { .more_to_drop = true };
+	struct patch_stats stats = { 0 };
+	uint64_t deadline = now_ms() + timeout_ms;
+	bool idle = false;
+	struct error *err = removal_begin(proc, sites, count, &r);
+
+	if (!err && !r.sites.count)
+		idle = true;
+	for (unsigned ms = 1; !err && r.sites.count; ms = ms < PAUSE_MAX_MS ? 2 * ms : ms) {
+		err = remove_try(&r, &idle, &stats);
+		if (err || (idle && !r.more_to_drop) || (!idle && now_ms() >= deadline))
+			break;
+		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+	}
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++)
+		stats.failed += sites[i]->error != NULL;
+	*ret_idle = idle && !r.still_jumps;
+	*ret_stats = stats;
+	return NULL;
+}
+
+struct error *patch_find_threads(struct proc *proc, struct stop *stop, const struct patch_range *ranges,
+				 size_t count, bool *ret_found)
+{
+	_cleanup_free_ struct scan_range *list = calloc(count + 1, sizeof(*list));
+	_cleanup_(scan_end) struct scan scan = { 0 };
+	struct error *err;
+	bool found = false;
+
+	if (!list)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < count; i++)
+		list[i] = (struct scan_range){ .start = ranges[i].start.v, .end = ranges[i].end.v };
+	err = scan_begin(&scan, proc, list, count);
+	if (!err)
+		err = scan_stacks(&scan, stop);
+	if (err)
+		return err;
+	for (size_t i = 0; i < stop_thread_count(stop); i++)
+		found |= scan_find(&scan, stop_thread_rip(stop, i).v) ||
+			 scan_find(&scan, stop_thread_rsp(stop, i).v);
+	for (size_t i = 0; i < count; i++)
+		found |= list[i].hit;
+	*ret_found = found;
+	return NULL;
+}

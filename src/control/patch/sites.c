@@ -1,0 +1,67 @@
+#include "sites.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static int by_address(const void *a, const void *b)
+{
+	const struct patch_site *x = *(struct patch_site *const *)a, *y = *(struct patch_site *const *)b;
+
+	return (x->address.v > y->address.v) - (x->address.v < y->address.v);
+}
+
+struct error *sites_collect(struct patch_site *const *all, size_t count, enum patch_state state,
+			    struct sites *ret_sites)
+{
+	struct sites sites = { .items = calloc(count + 1, sizeof(*sites.items)) };
+
+	if (!sites.items)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < count; i++) {
+		if (all[i]->state == state)
+			sites.items[sites.count++] = all[i];
+	}
+	qsort(sites.items, sites.count, sizeof(*sites.items), by_address);
+	for (size_t i = 0; i < sites.count; i++) {
+		const struct patch_site *site = sites.items[i];
+
+		assert(site->length > 0 && site->length <= DT_SITE_BYTES);
+		assert(site->move_count <= PATCH_MOVES_MAX);
+		/* the planner made one site of what overlaps */
+		assert(i == 0 || sites.items[i - 1]->address.v + sites.items[i - 1]->length <=
+					 site->address.v);
+	}
+	*ret_sites = sites;
+	return NULL;
+}
+
+void sites_free(struct sites *sites)
+{
+	free(sites->items);
+	*sites = (struct sites){ 0 };
+}
+
+size_t sites_changed(const struct patch_site *site)
+{
+	size_t n = site->length;
+
+	while (n > 0 && site->patched[n - 1] == site->original[n - 1])
+		n--;
+	return n;
+}
+
+const struct patch_move *sites_move(const struct patch_site *site, uint64_t offset)
+{
+	for (size_t i = 0; i < site->move_count; i++) {
+		if (site->moves[i].offset == offset)
+			return &site->moves[i];
+	}
+	return NULL;
+}
+
+void sites_fail(struct patch_site *site, enum patch_state state, struct error *error)
+{
+	error_free(site->error);
+	site->error = error;
+	site->state = state;
+}
