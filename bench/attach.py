@@ -1,0 +1,1 @@
+def run(bench, args): return {}, True

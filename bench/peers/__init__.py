@@ -1,0 +1,5 @@
+"""The tracers, in the order of the table. One file a tracer, each with its CASES."""
+
+from . import bpftrace, dyntrace, lttng, tracefs, uftrace
+
+CASES = [*dyntrace.CASES, *lttng.CASES, *uftrace.CASES, *bpftrace.CASES, *tracefs.CASES]
