@@ -2,7 +2,8 @@
  * scratch.h - programs made for a test: written, compiled, run, and thrown away.
  *
  * Header only. Everything lies in one directory of its own, which is removed at the end.
- * Programs that are started write a byte to descriptor 3 when they are ready and run until descriptor 4 ends.
+ * Programs that are started write a byte to descriptor 3 when they are ready and run until
+ * descriptor 4 ends.
  */
 #ifndef DYNTRACE_TESTS_SCRATCH_H
 #define DYNTRACE_TESTS_SCRATCH_H
@@ -17,8 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SCRATCH_READY "#include <unistd.h>\nstatic void ready(void) { char c = 0; " \
-		      "if (write(3, &c, 1) == 1) while (read(4, &c, 1) > 0) ; }\n"
+#define SCRATCH_READY                                                                              \
+	"#include <unistd.h>\nstatic void ready(void) { char c = 0; "                              \
+	"if (write(3, &c, 1) == 1) while (read(4, &c, 1) > 0) ; }\n"
 
 static char scratch_directory[64];
 
@@ -50,7 +52,8 @@ static inline int scratch_teardown(void **state)
 }
 
 /* What a shell command prints, up to 64 KiB; lives until the next call. */
-__attribute__((format(printf, 1, 2))) static inline const char *scratch_output(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static inline const char *scratch_output(const char *format,
+									       ...)
 {
 	static char text[65536];
 	char command[2048];
@@ -99,7 +102,8 @@ struct scratch_process {
 	int go; /* closing it lets the program end */
 };
 
-/* Starts a program of the directory and waits until it is ready. `before` runs in the child, before exec. */
+/* Starts a program of the directory and waits until it is ready. `before` runs in the child, before
+ * exec. */
 static inline struct scratch_process scratch_start(const char *name, void (*before)(void))
 {
 	struct scratch_process process;

@@ -33,7 +33,7 @@ static void look(struct target *target)
 
 static struct target start(const char *name, void (*before)(void))
 {
-	struct target target = { .process = scratch_start(name, before) };
+	struct target target = {.process = scratch_start(name, before)};
 	struct error *error = proc_open_plain(target.process.pid, &target.proc);
 
 	assert_null(error);
@@ -83,25 +83,31 @@ static void assert_bytes_match(const struct target *target, struct module *modul
 	assert_non_null(text);
 	assert_null(mem_read(target->proc, taddr_of(module->bias.v + symbol->address), memory,
 			     sizeof(memory)));
-	assert_memory_equal(text->bytes + (symbol->address - text->address), memory, sizeof(memory));
+	assert_memory_equal(text->bytes + (symbol->address - text->address), memory,
+			    sizeof(memory));
 }
 
-static const char library_source[] = "int library_function(int x) { return x * x + 3 * x - 1 + (x >> 2); }\n";
+static const char library_source[] =
+	"int library_function(int x) { return x * x + 3 * x - 1 + (x >> 2); }\n";
 static const char other_source[] = "int quite_another(int x) { return x; }\n"
 				   "int library_function(int x) { return x + 2; }\n";
-static const char program_source[] =
-	SCRATCH_READY "int library_function(int);\n"
-		      "int main(int argc, char **argv) { ready(); return library_function(argc) & 0; }\n";
+static const char program_source[] = SCRATCH_READY
+	"int library_function(int);\n"
+	"int main(int argc, char **argv) { ready(); return library_function(argc) & 0; }\n";
 static const char plain_source[] =
 	SCRATCH_READY "int work(int x) { return x * x + 3 * x - 1 + (x >> 2); }\n"
 		      "int main(int argc, char **argv) { ready(); return work(argc) & 0; }\n";
 
 static void test_every_kind(void **state)
 {
-	static const char *const builds[] = { "gcc -O1", "gcc -O1 -no-pie -fno-pie", "gcc -O1 -static",
-					      "gcc -O1 -static-pie -fPIE", "gcc -O1 -fuse-ld=lld",
-					      "gcc -O1 -Wl,-z,noseparate-code", "musl-gcc -O1",
-					      "musl-gcc -O1 -static" };
+	static const char *const builds[] = {"gcc -O1",
+					     "gcc -O1 -no-pie -fno-pie",
+					     "gcc -O1 -static",
+					     "gcc -O1 -static-pie -fPIE",
+					     "gcc -O1 -fuse-ld=lld",
+					     "gcc -O1 -Wl,-z,noseparate-code",
+					     "musl-gcc -O1",
+					     "musl-gcc -O1 -static"};
 
 	scratch_text("plain.c", plain_source);
 	for (size_t i = 0; i < sizeof(builds) / sizeof(*builds); i++) {
@@ -141,7 +147,8 @@ static void test_bounds(void **state)
 
 		for (size_t k = 0; k < target.modules.count; k++) {
 			const struct module *module = target.modules.items[k];
-			bool inside = mapping->start.v >= module->low.v && mapping->end.v <= module->high.v;
+			bool inside = mapping->start.v >= module->low.v &&
+				      mapping->end.v <= module->high.v;
 
 			if (mapping->inode && mapping->inode == module->inode)
 				assert_true(inside);
@@ -266,13 +273,16 @@ static void check_replaced_unprivileged(void)
 	expect(scratch_try("mv -f other.so libthing.so") == 0, "the library can be replaced");
 	_cleanup_error_ struct error *error = try_library(&target);
 	snprintf(text, sizeof(text),
-		 "cannot read %s: the file was changed or replaced after process %d loaded it; restart the "
-		 "process, or run as root", scratch_path("libthing.so"), (int)target.process.pid);
+		 "cannot read %s: the file was changed or replaced after process %d loaded it; "
+		 "restart the "
+		 "process, or run as root",
+		 scratch_path("libthing.so"), (int)target.process.pid);
 	expect(error && strcmp(error_text(error), text) == 0, text);
 	error_free(error);
 	error = try_library(&target);
 	expect(error && strcmp(error_text(error), text) == 0, "the same again");
-	expect(!module_symtab(target.proc, target.modules.items[0], &target.modules.items[0]->symtab),
+	expect(!module_symtab(target.proc, target.modules.items[0],
+			      &target.modules.items[0]->symtab),
 	       "the program is still readable");
 	end(&target);
 }
@@ -288,7 +298,8 @@ static void check_deleted_unprivileged(void)
 	look(&target);
 	_cleanup_error_ struct error *error = try_library(&target);
 	snprintf(text, sizeof(text),
-		 "cannot read %s: the file was deleted after process %d loaded it; only root can still open it",
+		 "cannot read %s: the file was deleted after process %d loaded it; only root can "
+		 "still open it",
 		 scratch_path("libthing.so"), (int)target.process.pid);
 	expect(error && strcmp(error_text(error), text) == 0, text);
 	end(&target);
@@ -307,15 +318,17 @@ static void check_reinstalled_unprivileged(void)
 {
 	struct target target = start("program", NULL);
 
-	expect(scratch_try("cp libthing.so copy.so && mv -f copy.so libthing.so") == 0, "a copy in its place");
+	expect(scratch_try("cp libthing.so copy.so && mv -f copy.so libthing.so") == 0,
+	       "a copy in its place");
 	assert_bytes_match(&target, find(&target, "libthing.so"), "library_function");
 	end(&target);
 }
 
 static void test_unprivileged(void **state)
 {
-	static void (*const checks[])(void) = { check_plain_unprivileged, check_reinstalled_unprivileged,
-						check_deleted_unprivileged, check_replaced_unprivileged };
+	static void (*const checks[])(void) = {
+		check_plain_unprivileged, check_reinstalled_unprivileged,
+		check_deleted_unprivileged, check_replaced_unprivileged};
 
 	for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++) {
 		build_with_library();
@@ -334,7 +347,7 @@ static void change_root(void)
 
 static void look_at_other_root(bool drop)
 {
-	struct target target = { .process = scratch_start("/program", change_root) };
+	struct target target = {.process = scratch_start("/program", change_root)};
 	struct module *library;
 
 	if (drop)
@@ -369,7 +382,8 @@ static void test_other_root(void **state)
 	snprintf(new_root, sizeof(new_root), "%s/root", scratch_directory);
 	scratch_run("mkdir -p root/lib64 root/lib && cp /lib64/ld-linux-x86-64.so.2 root/lib64/ && "
 		    "cp /lib/x86_64-linux-gnu/libc.so.6 root/lib/ && cp program root/ && "
-		    "cp libthing.so root/lib/libreal.so && ln -s /lib/libreal.so root/lib/libthing.so && "
+		    "cp libthing.so root/lib/libreal.so && ln -s /lib/libreal.so "
+		    "root/lib/libthing.so && "
 		    "chmod -R a+rX root");
 	in_child(check_other_root, false);
 	in_child(check_other_root_unprivileged, false);
@@ -378,14 +392,15 @@ static void test_other_root(void **state)
 /* One file loaded twice is two modules. */
 static void test_twice(void **state)
 {
-	struct module *copies[2] = { 0 };
+	struct module *copies[2] = {0};
 	struct target target;
 	size_t count = 0;
 
 	build_with_library();
-	scratch_text("twice.c", "#define _GNU_SOURCE\n#include <dlfcn.h>\n" SCRATCH_READY
-				"int main(void) { if (!dlmopen(LM_ID_NEWLM, \"./libthing.so\", RTLD_NOW) || "
-				"!dlopen(\"./libthing.so\", RTLD_NOW)) return 1; ready(); return 0; }\n");
+	scratch_text("twice.c",
+		     "#define _GNU_SOURCE\n#include <dlfcn.h>\n" SCRATCH_READY
+		     "int main(void) { if (!dlmopen(LM_ID_NEWLM, \"./libthing.so\", RTLD_NOW) || "
+		     "!dlopen(\"./libthing.so\", RTLD_NOW)) return 1; ready(); return 0; }\n");
 	scratch_run("gcc twice.c -o twice -ldl");
 	assert_int_equal(chdir(scratch_directory), 0);
 	target = start("twice", NULL);
@@ -405,13 +420,17 @@ static void test_not_elf(void **state)
 {
 	struct target target;
 
-	scratch_text("data", "this is no program, though it is mapped like one; it has to be longer than an ELF "
-			     "header, which is 64 bytes\n");
-	scratch_text("mapper.c", "#include <fcntl.h>\n#include <sys/mman.h>\n" SCRATCH_READY
-				 "int main(void) { int fd = open(\"data\", 0); "
-				 "if (mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED) "
-				 "return 1; mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); "
-				 "ready(); return 0; }\n");
+	scratch_text(
+		"data",
+		"this is no program, though it is mapped like one; it has to be longer than an ELF "
+		"header, which is 64 bytes\n");
+	scratch_text("mapper.c",
+		     "#include <fcntl.h>\n#include <sys/mman.h>\n" SCRATCH_READY
+		     "int main(void) { int fd = open(\"data\", 0); "
+		     "if (mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED) "
+		     "return 1; mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, "
+		     "-1, 0); "
+		     "ready(); return 0; }\n");
 	scratch_run("gcc mapper.c -o mapper");
 	assert_int_equal(chdir(scratch_directory), 0);
 	target = start("mapper", NULL);

@@ -42,12 +42,13 @@ static bool is_installed(const char *path)
 	return access(path, R_OK) == 0;
 }
 
-/* ---- main of stripped programs ------------------------------------------------------------------------ */
+/* ---- main of stripped programs --------------------------------------------------------------- */
 
-static const char main_source[] = "#include <stdio.h>\n"
-				  "static int before(int x) { return printf(\"%d\\n\", x); }\n"
-				  "int main(int argc, char **argv) { return before(argc) + (argv == 0); }\n"
-				  "void after(void) { puts(\"after\"); }\n";
+static const char main_source[] =
+	"#include <stdio.h>\n"
+	"static int before(int x) { return printf(\"%d\\n\", x); }\n"
+	"int main(int argc, char **argv) { return before(argc) + (argv == 0); }\n"
+	"void after(void) { puts(\"after\"); }\n";
 
 static const char *const builds[] = {
 	"gcc",
@@ -90,13 +91,15 @@ static void test_main_of_stripped(void **state)
 		const struct symbol *found;
 		struct symtab *symtab;
 
-		if (scratch_try("%s main.c -o full 2>/dev/null && strip full -o bare", builds[i]) != 0) {
+		if (scratch_try("%s main.c -o full 2>/dev/null && strip full -o bare", builds[i]) !=
+		    0) {
 			print_message("not built: %s\n", builds[i]);
 			continue;
 		}
 		built++;
-		assert_int_equal(sscanf(scratch_output("nm -S full | grep -w main"), "%lx %lx", &address,
-					&size), 2);
+		assert_int_equal(sscanf(scratch_output("nm -S full | grep -w main"), "%lx %lx",
+					&address, &size),
+				 2);
 		symtab = open_symtab("bare");
 		found = symtab_find(symtab, "main");
 		if (!found || found->address != address)
@@ -134,8 +137,8 @@ static void assert_main_as_objdump(const char *path)
 
 static void test_main_of_debian(void **state)
 {
-	static const char *const paths[] = { "/usr/bin/ls", "/usr/bin/true", "/usr/bin/python3",
-					     "/usr/bin/gdb", "/usr/bin/redis-server" };
+	static const char *const paths[] = {"/usr/bin/ls", "/usr/bin/true", "/usr/bin/python3",
+					    "/usr/bin/gdb", "/usr/bin/redis-server"};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		if (is_installed(paths[i]))
@@ -154,7 +157,7 @@ static void test_no_main_in_libraries(void **state)
 	symtab_close(symtab);
 }
 
-/* ---- against readelf ------------------------------------------------------------------------------------ */
+/* ---- against readelf ------------------------------------------------------------------------- */
 
 static size_t count_kind(const struct symtab *symtab, enum symbol_kind kind)
 {
@@ -170,10 +173,13 @@ static size_t count_kind(const struct symtab *symtab, enum symbol_kind kind)
 
 static size_t readelf_count(const char *path, const char *type)
 {
-	return strtoul(scratch_output("readelf -W --syms %s | "
-				      "awk '$4==\"%s\" && $7!=\"UND\" {sub(/@.*/, \"\", $8); print $2, $8}' | "
-				      "sort -u | wc -l", path, type),
-		       NULL, 10);
+	return strtoul(
+		scratch_output(
+			"readelf -W --syms %s | "
+			"awk '$4==\"%s\" && $7!=\"UND\" {sub(/@.*/, \"\", $8); print $2, $8}' | "
+			"sort -u | wc -l",
+			path, type),
+		NULL, 10);
 }
 
 static void assert_sorted(const struct symtab *symtab)
@@ -189,10 +195,16 @@ static void assert_sorted(const struct symtab *symtab)
 static void test_counts(void **state)
 {
 	static const char *const paths[] = {
-		"/usr/bin/redis-server", "/lib/x86_64-linux-gnu/libc.so.6", "/usr/sbin/nginx",
-		"/usr/bin/python3",	 "/usr/bin/bash",		    "/usr/bin/ls",
-		"/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/lib64/ld-linux-x86-64.so.2",
-		"/lib/x86_64-linux-gnu/libcrypto.so.3", "/proc/self/exe",
+		"/usr/bin/redis-server",
+		"/lib/x86_64-linux-gnu/libc.so.6",
+		"/usr/sbin/nginx",
+		"/usr/bin/python3",
+		"/usr/bin/bash",
+		"/usr/bin/ls",
+		"/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+		"/lib64/ld-linux-x86-64.so.2",
+		"/lib/x86_64-linux-gnu/libcrypto.so.3",
+		"/proc/self/exe",
 	};
 	size_t functions = 0;
 
@@ -266,10 +278,12 @@ static void test_versions_in_symtab(void **state)
 	const struct symbol *symbol;
 	struct symtab *symtab;
 
-	scratch_text("version.c", "void old_one(void) { } void new_one(void) { __asm__(\"nop\"); }\n"
-				  "__asm__(\".symver old_one, thing@V1\\n.symver new_one, thing@@V2\");\n");
+	scratch_text("version.c",
+		     "void old_one(void) { } void new_one(void) { __asm__(\"nop\"); }\n"
+		     "__asm__(\".symver old_one, thing@V1\\n.symver new_one, thing@@V2\");\n");
 	scratch_text("version.map", "V1 { global: thing; local: *; }; V2 { global: thing; } V1;\n");
-	scratch_run("gcc -shared -fPIC version.c -Wl,--version-script=version.map -o libversion.so");
+	scratch_run(
+		"gcc -shared -fPIC version.c -Wl,--version-script=version.map -o libversion.so");
 	symtab = open_symtab("libversion.so");
 	symbol = symtab_find(symtab, "thing");
 	assert_non_null(symbol);
@@ -284,19 +298,20 @@ static void test_versions_in_symtab(void **state)
 	symtab_close(symtab);
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
-static const char assembly[] = ".text\n"
-			       ".globl with_cfi, untyped, untyped_bare, to_next, next, last\n"
-			       ".type with_cfi, @function\n.type to_next, @function\n"
-			       ".type next, @function\n.type last, @function\n"
-			       "with_cfi: .cfi_startproc\n.skip 7, 0x90\nret\n.cfi_endproc\n.skip 8, 0xcc\n"
-			       "untyped: .cfi_startproc\n.skip 4, 0x90\nret\n.cfi_endproc\n"
-			       "untyped_bare: ret\n"
-			       "to_next: .skip 10, 0x90\nret\n"
-			       "next: .skip 2, 0x90\nret\n.size next, .-next\n"
-			       "last: .skip 5, 0x90\nret\n"
-			       ".section .note.GNU-stack,\"\",@progbits\n";
+static const char assembly[] =
+	".text\n"
+	".globl with_cfi, untyped, untyped_bare, to_next, next, last\n"
+	".type with_cfi, @function\n.type to_next, @function\n"
+	".type next, @function\n.type last, @function\n"
+	"with_cfi: .cfi_startproc\n.skip 7, 0x90\nret\n.cfi_endproc\n.skip 8, 0xcc\n"
+	"untyped: .cfi_startproc\n.skip 4, 0x90\nret\n.cfi_endproc\n"
+	"untyped_bare: ret\n"
+	"to_next: .skip 10, 0x90\nret\n"
+	"next: .skip 2, 0x90\nret\n.size next, .-next\n"
+	"last: .skip 5, 0x90\nret\n"
+	".section .note.GNU-stack,\"\",@progbits\n";
 
 static void test_sizes(void **state)
 {
@@ -327,8 +342,8 @@ static void test_sizes(void **state)
 /* Each FDE that readelf prints. */
 static void test_fdes(void **state)
 {
-	static const char *const paths[] = { "/usr/bin/ls", "/usr/bin/redis-server",
-					     "/lib/x86_64-linux-gnu/libc.so.6" };
+	static const char *const paths[] = {"/usr/bin/ls", "/usr/bin/redis-server",
+					    "/lib/x86_64-linux-gnu/libc.so.6"};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		struct symtab *symtab;
@@ -343,7 +358,8 @@ static void test_fdes(void **state)
 		symtab = open_symtab(paths[i]);
 		snprintf(command, sizeof(command),
 			 "readelf --debug-dump=frames %s 2>/dev/null | "
-			 "sed -n 's/.* FDE .*pc=\\([0-9a-f]*\\)\\.\\.\\([0-9a-f]*\\)/\\1 \\2/p'", paths[i]);
+			 "sed -n 's/.* FDE .*pc=\\([0-9a-f]*\\)\\.\\.\\([0-9a-f]*\\)/\\1 \\2/p'",
+			 paths[i]);
 		list = popen(command, "r");
 		while (fscanf(list, "%lx %lx", &start, &end) == 2) {
 			assert_true(symtab_fde(symtab, start, &found_start, &found_end));
@@ -359,7 +375,7 @@ static void test_fdes(void **state)
 	}
 }
 
-/* ---- data -------------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static const char data_source[] =
 	"static int f(int x) { return x + 1; }\n"
@@ -386,8 +402,8 @@ static void assert_data(const char *name)
 {
 	struct symtab *symtab = open_symtab(name);
 	uint64_t f = symtab_find(symtab, "f")->address, g = symtab_find(symtab, "g")->address;
-	uint64_t table = symtab_find(symtab, "table")->address, words[3] = { 0 };
-	struct pointers pointers = { .wanted = { f, g } };
+	uint64_t table = symtab_find(symtab, "table")->address, words[3] = {0};
+	struct pointers pointers = {.wanted = {f, g}};
 	uint32_t half = 0;
 
 	assert_int_equal(symtab_find(symtab, "table")->kind, SYMBOL_OBJECT);
@@ -413,7 +429,8 @@ static void test_data(void **state)
 	scratch_run("gcc -O1 data.c -o data_pie && gcc -O1 -no-pie -fno-pie data.c -o data_nopie");
 	assert_data("data_pie");
 	assert_data("data_nopie");
-	if (scratch_try("clang -O1 -fPIE -fuse-ld=lld -pie -Wl,--pack-dyn-relocs=relr data.c -o data_relr "
+	if (scratch_try("clang -O1 -fPIE -fuse-ld=lld -pie -Wl,--pack-dyn-relocs=relr data.c -o "
+			"data_relr "
 			"2>/dev/null && readelf -S data_relr | grep -q relr") == 0)
 		assert_data("data_relr");
 }
@@ -430,8 +447,9 @@ static void test_text(void **state)
 	assert_non_null(text);
 	assert_int_equal(pread(fd, &ehdr, sizeof(ehdr), 0), sizeof(ehdr));
 	for (size_t i = 0; i < ehdr.e_phnum; i++) {
-		assert_int_equal(pread(fd, &phdr, sizeof(phdr), (off_t)(ehdr.e_phoff + i * sizeof(phdr))),
-				 sizeof(phdr));
+		assert_int_equal(
+			pread(fd, &phdr, sizeof(phdr), (off_t)(ehdr.e_phoff + i * sizeof(phdr))),
+			sizeof(phdr));
 		if (phdr.p_type == PT_LOAD && (phdr.p_flags & PF_X))
 			break;
 	}
@@ -460,7 +478,7 @@ static void test_text_relocations(void **state)
 	symtab_close(symtab);
 }
 
-/* ---- near names ---------------------------------------------------------------------------------------------- */
+/* ---- near names ------------------------------------------------------------------------------ */
 
 static void test_near(void **state)
 {
@@ -468,19 +486,20 @@ static void test_near(void **state)
 		const char *wanted;
 		const char *near[3];
 	} cases[] = {
-		{ "conect_to_server", { "connect_to_server" } },
-		{ "CONNECT_TO_SERVER", { "connect_to_server" } },
-		{ "parse_heder", { "parse_header", "parse_headers" } },
-		{ "parse_hedaer", { "parse_header", "parse_headers" } },
-		{ "headers", { "parse_headers" } },
-		{ "xyzzy", { NULL } },
-		{ "", { NULL } },
+		{"conect_to_server", {"connect_to_server"}},
+		{"CONNECT_TO_SERVER", {"connect_to_server"}},
+		{"parse_heder", {"parse_header", "parse_headers"}},
+		{"parse_hedaer", {"parse_header", "parse_headers"}},
+		{"headers", {"parse_headers"}},
+		{"xyzzy", {NULL}},
+		{"", {NULL}},
 	};
 	const char *names[3];
 	struct symtab *symtab;
 
-	scratch_text("near.c", "void connect_to_server(void) {}\nvoid parse_header(void) {}\n"
-			       "void parse_headers(void) {}\nint parse_hedder = 3;\nint main(void) {}\n");
+	scratch_text("near.c",
+		     "void connect_to_server(void) {}\nvoid parse_header(void) {}\n"
+		     "void parse_headers(void) {}\nint parse_hedder = 3;\nint main(void) {}\n");
 	scratch_run("gcc near.c -o near");
 	symtab = open_symtab("near");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -496,11 +515,11 @@ static void test_near(void **state)
 	symtab_close(symtab);
 }
 
-/* ---- damaged files --------------------------------------------------------------------------------------------- */
+/* ---- damaged files --------------------------------------------------------------------------- */
 
 /* A copy of a file with some bytes changed, or cut to a length. */
-static void write_variant(const char *name, const char *from, size_t cut, size_t at, const void *bytes,
-			  size_t size)
+static void write_variant(const char *name, const char *from, size_t cut, size_t at,
+			  const void *bytes, size_t size)
 {
 	static char content[8 << 20];
 	FILE *file = fopen(scratch_path(from), "r");
@@ -541,15 +560,16 @@ static void test_refusals(void **state)
 /* The dynamic table gives the same symbols when the section headers are gone. */
 static void test_without_sections(void **state)
 {
-	static const char *const hashes[] = { "gnu", "sysv", "both" };
+	static const char *const hashes[] = {"gnu", "sysv", "both"};
 	static const uint8_t zero[8];
 
 	scratch_text("near.c", "void connect_to_server(void) {}\nvoid parse_header(void) {}\n");
 	for (size_t i = 0; i < sizeof(hashes) / sizeof(*hashes); i++) {
 		struct symtab *full, *bare;
 
-		scratch_run("gcc -shared -fPIC near.c -Wl,--hash-style=%s -o full.so && strip full.so",
-			    hashes[i]);
+		scratch_run(
+			"gcc -shared -fPIC near.c -Wl,--hash-style=%s -o full.so && strip full.so",
+			hashes[i]);
 		write_variant("bare.so", "full.so", 0, offsetof(Elf64_Ehdr, e_shoff), zero, 8);
 		full = open_symtab("full.so");
 		bare = open_symtab("bare.so");
@@ -557,7 +577,8 @@ static void test_without_sections(void **state)
 		assert_int_equal(symtab_count(bare), symtab_count(full));
 		for (size_t k = 0; k < symtab_count(full); k++) {
 			assert_string_equal(symtab_get(bare, k)->name, symtab_get(full, k)->name);
-			assert_int_equal(symtab_get(bare, k)->address, symtab_get(full, k)->address);
+			assert_int_equal(symtab_get(bare, k)->address,
+					 symtab_get(full, k)->address);
 			assert_int_equal(symtab_get(bare, k)->size, symtab_get(full, k)->size);
 		}
 		symtab_close(full);
@@ -589,14 +610,22 @@ static void test_every_length(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_main_of_stripped), cmocka_unit_test(test_main_of_debian),
-		cmocka_unit_test(test_no_main_in_libraries), cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_find_and_at), cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_versions_in_symtab), cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_fdes), cmocka_unit_test(test_data),
-		cmocka_unit_test(test_text), cmocka_unit_test(test_text_relocations),
-		cmocka_unit_test(test_near), cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_without_sections), cmocka_unit_test(test_every_length),
+		cmocka_unit_test(test_main_of_stripped),
+		cmocka_unit_test(test_main_of_debian),
+		cmocka_unit_test(test_no_main_in_libraries),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_find_and_at),
+		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_versions_in_symtab),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_fdes),
+		cmocka_unit_test(test_data),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_text_relocations),
+		cmocka_unit_test(test_near),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_without_sections),
+		cmocka_unit_test(test_every_length),
 	};
 
 	return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

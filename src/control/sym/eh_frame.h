@@ -9,8 +9,8 @@
 #include "image.h"
 #include "ranges.h"
 
-/* One range an FDE, in executable segments only, sorted. What is damaged is left out; a file without the table gives
- * no range. */
+/* One range an FDE, in executable segments only, sorted. What is damaged is left out; a file
+ * without the table gives no range. */
 struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges);
 
 #endif

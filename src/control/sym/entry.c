@@ -4,12 +4,12 @@
  * The first argument of __libc_start_main is main's address, and the C library's start code, at the
  * program's entry point, is a straight line of instructions that puts it into rdi:
  *
- *	glibc	lea rdi, [rip + main]	or	mov rdi, main	or	mov rdi, [rip + slot of the GOT]
+ *	glibc	lea rdi, [rip + main]	or: mov rdi, main	or: mov rdi, [rip + slot in the GOT]
  *		call __libc_start_main
  *	musl	mov rdi, rsp; ...; call _start_c, which does the above
  *
- * So: walk that line, remember what is known about rdi, and look at it at every call. A direct call or jump with
- * nothing known in rdi is looked into, one level deep.
+ * So: walk that line, remember what is known about rdi, and look at it at every call. A direct call
+ * with nothing known in rdi is looked into, one level deep.
  */
 #include "../code/decode.h"
 #include "symtab.h"
@@ -25,7 +25,8 @@ struct walk {
 
 static bool is_rdi(ZydisRegister reg)
 {
-	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg) == ZYDIS_REGISTER_RDI;
+	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg) ==
+	       ZYDIS_REGISTER_RDI;
 }
 
 static bool writes_rdi(const struct insn *insn)
@@ -77,7 +78,8 @@ static bool is_function(const struct symtab *symtab, uint64_t address)
 {
 	const struct range *fde;
 
-	if (!image_is_executable(&symtab->image, address) || address == symtab->image.header.e_entry)
+	if (!image_is_executable(&symtab->image, address) ||
+	    address == symtab->image.header.e_entry)
 		return false;
 	fde = ranges_find(symtab_fdes(symtab), address);
 	return !fde || fde->start == address;
@@ -123,7 +125,7 @@ static bool walk_code(struct walk *walk, uint64_t pc, unsigned depth, uint64_t *
 
 bool entry_find_main(const struct symtab *symtab, uint64_t *ret_address)
 {
-	struct walk walk = { .symtab = symtab };
+	struct walk walk = {.symtab = symtab};
 
 	if (!image_is_program(&symtab->image))
 		return false;

@@ -49,12 +49,15 @@ static struct error *read_header(struct image *image)
 	if (got < sizeof(*h))
 		return error_new(ERROR_FAILED, "%s is cut short", path);
 	if (h->e_ident[EI_CLASS] == ELFCLASS32)
-		return error_new(ERROR_FAILED, "%s is a 32-bit file; only x86-64 is supported", path);
+		return error_new(ERROR_FAILED, "%s is a 32-bit file; only x86-64 is supported",
+				 path);
 	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB ||
 	    h->e_machine != EM_X86_64)
-		return error_new(ERROR_FAILED, "%s is for another machine; only x86-64 is supported", path);
+		return error_new(ERROR_FAILED,
+				 "%s is for another machine; only x86-64 is supported", path);
 	if (h->e_type != ET_EXEC && h->e_type != ET_DYN)
-		return error_new(ERROR_FAILED, "%s is neither a program nor a shared library", path);
+		return error_new(ERROR_FAILED, "%s is neither a program nor a shared library",
+				 path);
 	return NULL;
 }
 
@@ -69,11 +72,11 @@ static bool segment_of(const struct image *image, const Elf64_Phdr *p, struct se
 		file_size = 0;
 	else if (file_size > image->file_size - p->p_offset)
 		file_size = image->file_size - p->p_offset;
-	*ret = (struct segment){ .address = p->p_vaddr,
-				 .size = p->p_memsz,
-				 .offset = p->p_offset,
-				 .file_size = file_size,
-				 .flags = p->p_flags };
+	*ret = (struct segment){.address = p->p_vaddr,
+				.size = p->p_memsz,
+				.offset = p->p_offset,
+				.file_size = file_size,
+				.flags = p->p_flags};
 	return true;
 }
 
@@ -106,7 +109,7 @@ static struct error *read_program_headers(struct image *image, struct headers *r
 		return error_errno(ENOMEM, "%s", image->path);
 	if (read_at(image, h->e_phoff, items, size) != size)
 		return error_new(ERROR_FAILED, "%s is cut short", image->path);
-	*ret = (struct headers){ take_ptr(&items), h->e_phnum };
+	*ret = (struct headers){take_ptr(&items), h->e_phnum};
 	return NULL;
 }
 
@@ -123,7 +126,8 @@ static struct error *read_segments(struct image *image, const struct headers *he
 			image->has_interpreter = true;
 		if (p->p_type == PT_GNU_EH_FRAME)
 			image->eh_frame_hdr = p->p_vaddr;
-		if (p->p_type == PT_GNU_RELRO && p->p_vaddr < ADDRESS_MAX && p->p_memsz < ADDRESS_MAX) {
+		if (p->p_type == PT_GNU_RELRO && p->p_vaddr < ADDRESS_MAX &&
+		    p->p_memsz < ADDRESS_MAX) {
 			image->relro_start = p->p_vaddr;
 			image->relro_end = p->p_vaddr + p->p_memsz;
 		}
@@ -144,18 +148,18 @@ static const struct {
 	int64_t tag;
 	size_t offset;
 } dynamic_fields[] = {
-	{ DT_SYMTAB, offsetof(struct dynamic, symtab) },
-	{ DT_STRTAB, offsetof(struct dynamic, strtab) },
-	{ DT_STRSZ, offsetof(struct dynamic, strsz) },
-	{ DT_VERSYM, offsetof(struct dynamic, versym) },
-	{ DT_HASH, offsetof(struct dynamic, hash) },
-	{ DT_GNU_HASH, offsetof(struct dynamic, gnu_hash) },
-	{ DT_RELA, offsetof(struct dynamic, rela) },
-	{ DT_RELASZ, offsetof(struct dynamic, relasz) },
-	{ DT_JMPREL, offsetof(struct dynamic, jmprel) },
-	{ DT_PLTRELSZ, offsetof(struct dynamic, pltrelsz) },
-	{ DT_FLAGS, offsetof(struct dynamic, flags) },
-	{ DT_FLAGS_1, offsetof(struct dynamic, flags_1) },
+	{DT_SYMTAB, offsetof(struct dynamic, symtab)},
+	{DT_STRTAB, offsetof(struct dynamic, strtab)},
+	{DT_STRSZ, offsetof(struct dynamic, strsz)},
+	{DT_VERSYM, offsetof(struct dynamic, versym)},
+	{DT_HASH, offsetof(struct dynamic, hash)},
+	{DT_GNU_HASH, offsetof(struct dynamic, gnu_hash)},
+	{DT_RELA, offsetof(struct dynamic, rela)},
+	{DT_RELASZ, offsetof(struct dynamic, relasz)},
+	{DT_JMPREL, offsetof(struct dynamic, jmprel)},
+	{DT_PLTRELSZ, offsetof(struct dynamic, pltrelsz)},
+	{DT_FLAGS, offsetof(struct dynamic, flags)},
+	{DT_FLAGS_1, offsetof(struct dynamic, flags_1)},
 };
 
 static void read_dynamic_entry(struct dynamic *dynamic, const Elf64_Dyn *entry)
@@ -181,8 +185,8 @@ static void read_dynamic(struct image *image, const struct headers *headers)
 			continue;
 		for (size_t k = 0; k < DYNAMIC_MAX; k++) {
 			if ((k + 1) * sizeof(entry) > p->p_memsz ||
-			    image_read(image, p->p_vaddr + k * sizeof(entry), &entry, sizeof(entry)) !=
-				    sizeof(entry) ||
+			    image_read(image, p->p_vaddr + k * sizeof(entry), &entry,
+				       sizeof(entry)) != sizeof(entry) ||
 			    entry.d_tag == DT_NULL)
 				break;
 			read_dynamic_entry(&image->dynamic, &entry);
@@ -218,15 +222,14 @@ static void read_sections(struct image *image)
 			s->sh_type = SHT_NULL;
 	}
 	if (names < image->section_count && image->sections[names].sh_type == SHT_STRTAB)
-		image->section_names =
-			(char *)image_copy_file(image, image->sections[names].sh_offset,
-						image->sections[names].sh_size,
-						&image->section_names_size);
+		image->section_names = (char *)image_copy_file(
+			image, image->sections[names].sh_offset, image->sections[names].sh_size,
+			&image->section_names_size);
 }
 
 static struct error *image_fill(struct image *image, int fd, const char *path)
 {
-	struct headers headers = { 0 };
+	struct headers headers = {0};
 	struct error *error;
 	struct stat stat;
 
@@ -254,7 +257,7 @@ static struct error *image_fill(struct image *image, int fd, const char *path)
 
 struct error *image_open(int fd, const char *path, struct image *ret_image)
 {
-	struct image image = { .fd = -1 };
+	struct image image = {.fd = -1};
 	struct error *error = image_fill(&image, fd, path);
 
 	if (error) {
@@ -275,7 +278,7 @@ void image_close(struct image *image)
 	free(image->path);
 	if (image->fd >= 0)
 		close(image->fd);
-	*image = (struct image){ .fd = -1 };
+	*image = (struct image){.fd = -1};
 }
 
 struct segment *image_memory(const struct image *image, uint64_t address)
@@ -301,8 +304,7 @@ const uint8_t *image_segment_bytes(const struct image *image, struct segment *se
 	size_t size;
 
 	if (!segment->bytes && !segment->unreadable) {
-		segment->bytes =
-			image_copy_file(image, segment->offset, segment->file_size, &size);
+		segment->bytes = image_copy_file(image, segment->offset, segment->file_size, &size);
 		if (segment->bytes && size < segment->file_size) {
 			free(segment->bytes);
 			segment->bytes = NULL;

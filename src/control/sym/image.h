@@ -1,9 +1,9 @@
 /*
- * image.h - an ELF file as the loader sees it: segments, sections, the dynamic table, bytes by address.
+ * image.h - an ELF file as the loader sees it: segments, sections, dynamic table, bytes by address.
  *
- * Files are hostile and may shrink while they are read. Hence pread into memory of our own, never mmap
- * (a truncated mapping is a SIGBUS), and no library that takes memory for a count before anyone has compared it
- * with the file's size. Everything kept in a struct image has been checked:
+ * Files are hostile and may shrink while they are read. Hence pread into memory of our own, never
+ * mmap (a truncated mapping is a SIGBUS), and no library that takes memory for a count before
+ * anyone has compared it with the file's size. Everything kept in a struct image has been checked:
  *
  * (I1) segments are sorted by address, don't wrap, lie below 2^47, and file_size <= size.
  * (I2) offset + file_size of a segment, and of a section that isn't NOBITS, lie in the file.
@@ -64,7 +64,8 @@ struct segment *image_memory(const struct image *image, uint64_t address);
 const uint8_t *image_segment_bytes(const struct image *image, struct segment *segment);
 /* Copies up to n bytes at an address from the file; returns how many. */
 size_t image_read(const struct image *image, uint64_t address, void *to, size_t n);
-/* A copy of up to n bytes at an address, with 8 zero bytes behind it; the caller frees. NULL: nothing there. */
+/* A copy of up to n bytes at an address, with 8 zero bytes behind it, which the caller frees.
+ * NULL: nothing there. */
 uint8_t *image_copy(const struct image *image, uint64_t address, uint64_t n, size_t *ret_size);
 /* The same for bytes at a file offset. */
 uint8_t *image_copy_file(const struct image *image, uint64_t offset, uint64_t n, size_t *ret_size);

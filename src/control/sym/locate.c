@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "../base/cleanup.h"
-#include "../base/strbuf.h"
+#include "spell.h"
 #include "symtab.h"
 
-#define NEAR_MAX 3
 #define CANDIDATES_MAX 5
 
 struct search {
@@ -38,62 +37,15 @@ static const char *module_name(const struct search *search, const struct module 
 	return module->is_executable ? program_name(search) : module->name;
 }
 
-/* ---- near names ---------------------------------------------------------------------------------- */
+/* ---- modules --------------------------------------------------------------------------------- */
 
-struct near {
-	const char *names[NEAR_MAX];
-	unsigned distances[NEAR_MAX];
-	size_t count;
-};
-
-static void near_offer(struct near *near, const char *wanted, const char *name)
-{
-	unsigned distance = spell_distance(wanted, name);
-	size_t at = near->count;
-
-	for (size_t i = 0; i < near->count; i++) {
-		if (strcmp(near->names[i], name) == 0)
-			return;
-	}
-	while (at > 0 && near->distances[at - 1] > distance)
-		at--;
-	if (distance == SPELL_FAR || at == NEAR_MAX)
-		return;
-	near->count += near->count < NEAR_MAX;
-	for (size_t i = near->count - 1; i > at; i--) {
-		near->names[i] = near->names[i - 1];
-		near->distances[i] = near->distances[i - 1];
-	}
-	near->names[at] = name;
-	near->distances[at] = distance;
-}
-
-static void near_offer_symbols(struct near *near, const char *wanted, const struct symtab *symtab)
-{
-	const char *names[NEAR_MAX];
-	size_t count = symtab_near(symtab, wanted, names, NEAR_MAX);
-
-	for (size_t i = 0; i < count; i++)
-		near_offer(near, wanted, names[i]);
-}
-
-/* "; did you mean a, b or c?" */
-static void near_print(const struct near *near, struct strbuf *buf)
-{
-	for (size_t i = 0; i < near->count; i++)
-		strbuf_printf(buf, "%s%s", i == 0 ? "; did you mean " : i + 1 < near->count ? ", " : " or ",
-			      near->names[i]);
-	if (near->count)
-		strbuf_printf(buf, "?");
-}
-
-/* ---- modules --------------------------------------------------------------------------------------- */
-
-static bool module_is_called(const struct search *search, const struct module *module, const char *name)
+static bool module_is_called(const struct search *search, const struct module *module,
+			     const char *name)
 {
 	return strcmp(module->name, name) == 0 || strcmp(module->path, name) == 0 ||
 	       strcmp(module_name(search, module), name) == 0 ||
-	       (module->is_vdso && (strcmp(name, "vdso") == 0 || strcmp(name, "linux-vdso.so.1") == 0));
+	       (module->is_vdso &&
+		(strcmp(name, "vdso") == 0 || strcmp(name, "linux-vdso.so.1") == 0));
 }
 
 /* libc for libc.so.6, when nothing else starts like that. */
@@ -117,8 +69,8 @@ static struct module *module_by_start(const struct modules *modules, const char 
 static struct error *find_module(const struct search *search, struct module **ret_module)
 {
 	const char *name = search->location->module;
-	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
-	struct near near = { .count = 0 };
+	_cleanup_(strbuf_free) struct strbuf hint = {0};
+	struct spell_near near = {.count = 0};
 
 	for (size_t i = 0; i < search->modules->count; i++) {
 		if (module_is_called(search, search->modules->items[i], name)) {
@@ -130,18 +82,19 @@ static struct error *find_module(const struct search *search, struct module **re
 	if (*ret_module)
 		return NULL;
 	for (size_t i = 0; i < search->modules->count; i++)
-		near_offer(&near, name, module_name(search, search->modules->items[i]));
-	near_print(&near, &hint);
-	return error_new(ERROR_FAILED, "no module '%s' in %s (pid %d)%s", name, program_name(search),
-			 (int)search->proc->pid, hint.length ? hint.text : "");
+		spell_offer(&near, name, module_name(search, search->modules->items[i]));
+	spell_print(&near, &hint);
+	return error_new(ERROR_FAILED, "no module '%s' in %s (pid %d)%s", name,
+			 program_name(search), (int)search->proc->pid,
+			 hint.length ? hint.text : "");
 }
 
-/* ---- places ---------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static struct error *add_place(struct search *search, struct module *module,
 			       const struct symbol *symbol, uint64_t address, char *name)
 {
-	struct place place = { module, symbol, taddr_of(address + module->bias.v), name };
+	struct place place = {module, symbol, taddr_of(address + module->bias.v), name};
 
 	if (name && vec_push(&search->places, place))
 		return NULL;
@@ -166,7 +119,8 @@ static struct error *not_a_function(const struct search *search, const struct sy
 
 	if (symbol && symbol->address != address)
 		return error_new(ERROR_FAILED,
-				 "'%s' isn't the first instruction of a function; it is in %s, at %s+0x%" PRIx64,
+				 "'%s' isn't the first instruction of a function; it is in %s, at "
+				 "%s+0x%" PRIx64,
 				 search->location->text, symbol->name, symbol->name,
 				 address - symbol->address);
 	if (symtab_fde(symtab, address, &start, &end))
@@ -190,7 +144,7 @@ static struct error *check_function(const struct search *search, const struct sy
 	return not_a_function(search, symtab, symbol, address);
 }
 
-/* ---- addresses ------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static struct error *not_mapped(const struct search *search, uint64_t address)
 {
@@ -198,10 +152,11 @@ static struct error *not_mapped(const struct search *search, uint64_t address)
 
 	if (program->bias.v && address < program->high.v - program->bias.v)
 		return error_new(ERROR_FAILED,
-				 "'%s' isn't in the code of any module of %s; if it is an address in the file, "
+				 "'%s' isn't in the code of any module of %s; if it is an address "
+				 "in the file, "
 				 "write %s@%s",
-				 search->location->text, program_name(search), search->location->text,
-				 program_name(search));
+				 search->location->text, program_name(search),
+				 search->location->text, program_name(search));
 	return error_new(ERROR_FAILED, "'%s' isn't in the code of any module of %s",
 			 search->location->text, program_name(search));
 }
@@ -229,8 +184,8 @@ static struct error *locate_address(struct search *search, struct module *module
 	if (error)
 		return error;
 	if (!symtab_text(symtab, address))
-		return error_new(ERROR_FAILED, "'%s' isn't in the code of %s", search->location->text,
-				 module_name(search, module));
+		return error_new(ERROR_FAILED, "'%s' isn't in the code of %s",
+				 search->location->text, module_name(search, module));
 	symbol = symtab_at(symtab, address);
 	error = check_function(search, symtab, symbol, address);
 	if (error)
@@ -239,7 +194,7 @@ static struct error *locate_address(struct search *search, struct module *module
 			 asprintf(&name, "0x%" PRIx64, number) < 0 ? NULL : name);
 }
 
-/* ---- names ----------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static struct error *is_ifunc(const struct search *search, const struct symtab *symtab,
 			      const struct symbol *symbol)
@@ -256,18 +211,20 @@ static struct error *is_ifunc(const struct search *search, const struct symtab *
 			example = s->name;
 	}
 	if (example)
-		return error_new(ERROR_FAILED,
-				 "'%s' is chosen at run time (IFUNC); name an implementation, such as %s",
-				 search->location->text, example);
-	return error_new(ERROR_FAILED,
-			 "'%s' is chosen at run time (IFUNC); give the address of the implementation",
-			 search->location->text);
+		return error_new(
+			ERROR_FAILED,
+			"'%s' is chosen at run time (IFUNC); name an implementation, such as %s",
+			search->location->text, example);
+	return error_new(
+		ERROR_FAILED,
+		"'%s' is chosen at run time (IFUNC); give the address of the implementation",
+		search->location->text);
 }
 
 static struct error *is_ambiguous(const struct search *search, const struct module *module,
 				  const struct symtab *symtab, const struct symbol *symbol)
 {
-	_cleanup_(strbuf_free) struct strbuf list = { 0 };
+	_cleanup_(strbuf_free) struct strbuf list = {0};
 	size_t count = 0;
 
 	for (const struct symbol *s = symtab_first_named(symtab, symbol->name); s;
@@ -275,13 +232,13 @@ static struct error *is_ambiguous(const struct search *search, const struct modu
 		if (s->kind != SYMBOL_FUNCTION)
 			continue;
 		if (count++ < CANDIDATES_MAX)
-			strbuf_printf(&list, "%s0x%" PRIx64 "@%s", count > 1 ? ", " : "", s->address,
-				      module_name(search, module));
+			strbuf_printf(&list, "%s0x%" PRIx64 "@%s", count > 1 ? ", " : "",
+				      s->address, module_name(search, module));
 	}
 	if (count > CANDIDATES_MAX)
 		strbuf_printf(&list, ", ...");
-	return error_new(ERROR_FAILED, "%zu functions are called '%s'; name one by its address: %s", count,
-			 symbol->name, list.text ? list.text : "");
+	return error_new(ERROR_FAILED, "%zu functions are called '%s'; name one by its address: %s",
+			 count, symbol->name, list.text ? list.text : "");
 }
 
 /* Whether several local functions have this name, and no global one goes first. */
@@ -311,7 +268,8 @@ static struct error *locate_symbol(struct search *search, struct module *module,
 	if (has_rival(symtab, symbol))
 		return is_ambiguous(search, module, symtab, symbol);
 	if (offset && offset >= symbol->size)
-		return error_new(ERROR_FAILED, "'%s' is outside %s, which is 0x%" PRIx64 " bytes long",
+		return error_new(ERROR_FAILED,
+				 "'%s' is outside %s, which is 0x%" PRIx64 " bytes long",
 				 search->location->text, symbol->name, symbol->size);
 	error = offset ? check_function(search, symtab, symbol, address) : NULL;
 	if (error)
@@ -322,8 +280,8 @@ static struct error *locate_symbol(struct search *search, struct module *module,
 static struct error *not_found(const struct search *search, const struct module *only)
 {
 	const char *name = search->location->symbol;
-	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
-	struct near near = { .count = 0 };
+	_cleanup_(strbuf_free) struct strbuf hint = {0};
+	struct spell_near near = {.count = 0};
 	const struct module *unread = NULL;
 
 	for (size_t i = 0; i < search->modules->count; i++) {
@@ -332,16 +290,16 @@ static struct error *not_found(const struct search *search, const struct module 
 		if (only && m != only)
 			continue;
 		if (m->symtab)
-			near_offer_symbols(&near, name, m->symtab);
+			spell_offer_symbols(&near, name, m->symtab);
 		else if (!unread)
 			unread = m;
 	}
-	near_print(&near, &hint);
+	spell_print(&near, &hint);
 	if (unread && unread->symtab_error)
 		strbuf_printf(&hint, "; not searched: %s", error_text(unread->symtab_error));
 	return error_new(ERROR_FAILED, "no function '%s' in %s%s%s", name,
-			 module_name(search, only ? only : search->modules->items[0]), only ? "" : " or its libraries",
-			 hint.length ? hint.text : "");
+			 module_name(search, only ? only : search->modules->items[0]),
+			 only ? "" : " or its libraries", hint.length ? hint.text : "");
 }
 
 /* In one module, or in all of them: a function wins over data of that name. */
@@ -376,7 +334,7 @@ static struct error *locate_name(struct search *search, struct module *only)
 	return not_found(search, only);
 }
 
-/* ---- globs ----------------------------------------------------------------------------------------- */
+/* ---- globs ----------------------------------------------------------------------------------- */
 
 /* Takes all symbols that match at the address of symbol *at on, and of those the best name. */
 static const struct symbol *best_match(const struct symtab *symtab, const char *pattern, size_t *at)
@@ -424,7 +382,7 @@ static struct error *locate_glob(struct search *search, struct module *module)
 struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
 		     bool want_function, struct places *ret_places)
 {
-	struct search search = { proc, modules, location, want_function, { 0 } };
+	struct search search = {proc, modules, location, want_function, {0}};
 	struct module *module = NULL;
 	struct error *error = NULL;
 

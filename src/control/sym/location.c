@@ -31,7 +31,8 @@ static bool is_source_line(const char *text)
 	       colon[1 + strspn(colon + 1, "0123456789")] == '\0';
 }
 
-/* A C identifier, or what compilers make of one (foo.part.0): what stands before a '+' that must mean an offset. */
+/* A C identifier, or what compilers make of one (foo.part.0): what stands before a '+' that must
+ * mean an offset. */
 static bool is_plain_name(const char *text, size_t length)
 {
 	static const char word[] = "operator";
@@ -40,7 +41,8 @@ static bool is_plain_name(const char *text, size_t length)
 		if (!isalnum((unsigned char)text[i]) && !strchr("_.$*?", text[i]))
 			return false;
 	}
-	return length < strlen(word) || memcmp(text + length - strlen(word), word, strlen(word)) != 0;
+	return length < strlen(word) ||
+	       memcmp(text + length - strlen(word), word, strlen(word)) != 0;
 }
 
 /* Cuts SYMBOL+OFFSET at the '+', unless that is part of the name. */
@@ -59,8 +61,8 @@ static struct error *split_offset(const char *text, char *symbol, uint64_t *ret_
 	}
 	if (!is_plain_name(symbol, (size_t)(plus - symbol)))
 		return NULL;
-	return error_new(ERROR_USAGE, "'%s': '%s' isn't an offset; write it as 0x1f, 31 or 037", text,
-			 plus + 1);
+	return error_new(ERROR_USAGE, "'%s': '%s' isn't an offset; write it as 0x1f, 31 or 037",
+			 text, plus + 1);
 }
 
 static struct error *split_module(const char *text, char *body, char **ret_module)
@@ -84,16 +86,19 @@ static struct error *parse_body(const char *text, char *body, struct location *l
 	struct error *error;
 
 	if (*symbol == '\0')
-		return error_new(ERROR_USAGE, "'%s' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS",
+		return error_new(ERROR_USAGE,
+				 "'%s' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS",
 				 text);
 	if (is_source_line(symbol))
-		return error_new(ERROR_USAGE,
-				 "'%s': source lines aren't supported yet; give SYMBOL+OFFSET or ADDRESS",
-				 text);
+		return error_new(
+			ERROR_USAGE,
+			"'%s': source lines aren't supported yet; give SYMBOL+OFFSET or ADDRESS",
+			text);
 	if (isdigit((unsigned char)*symbol)) {
 		if (!parse_number(symbol, &location->number))
 			return error_new(ERROR_USAGE,
-					 "'%s' isn't an address; write it as 0x1f, 31 or 037", text);
+					 "'%s' isn't an address; write it as 0x1f, 31 or 037",
+					 text);
 		return NULL;
 	}
 	error = split_offset(text, symbol, &location->number);
@@ -108,7 +113,7 @@ static struct error *parse_body(const char *text, char *body, struct location *l
 
 struct error *location_parse(const char *text, struct location *ret_location)
 {
-	struct location location = { .text = strdup(text) };
+	struct location location = {.text = strdup(text)};
 	char *body = strdup(text);
 	struct error *error;
 
@@ -135,5 +140,5 @@ void location_clear(struct location *location)
 	free(location->text);
 	free(location->symbol);
 	free(location->module);
-	*location = (struct location){ 0 };
+	*location = (struct location){0};
 }

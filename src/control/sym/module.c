@@ -1,9 +1,10 @@
 /*
  * The files of a process.
  *
- * Where a file is loaded follows from one of its executable mappings and the PT_LOAD that it comes from. The program
- * headers are read from the process's memory: that needs no right but the one to trace, and works for
- * files that are gone. The file itself is opened only for its symbols (module_file.c).
+ * Where a file is loaded follows from one of its executable mappings and the PT_LOAD that it comes
+ * from. The program headers are read from the process's memory: that needs no right but the one to
+ * trace, and works for files that are gone. The file itself is opened only for its symbols
+ * (module_file.c).
  */
 #include "module.h"
 
@@ -37,7 +38,8 @@ bool head_is_valid(const Elf64_Ehdr *header)
 }
 
 /* The headers from the file's first mapping; false: they aren't there. */
-static bool head_from_memory(struct proc *proc, const struct maps *maps, size_t index, struct head *ret)
+static bool head_from_memory(struct proc *proc, const struct maps *maps, size_t index,
+			     struct head *ret)
 {
 	const struct mapping *code = &maps->items[index], *first = NULL;
 
@@ -111,7 +113,8 @@ static struct module *module_new(const struct mapping *mapping, uint64_t bias)
 		free(module);
 		return NULL;
 	}
-	if (length > strlen(DELETED) && strcmp(module->path + length - strlen(DELETED), DELETED) == 0) {
+	if (length > strlen(DELETED) &&
+	    strcmp(module->path + length - strlen(DELETED), DELETED) == 0) {
 		module->path[length - strlen(DELETED)] = '\0';
 		module->is_deleted = true;
 	}
@@ -155,8 +158,8 @@ static struct error *add_mapping(struct proc *proc, const struct maps *maps, siz
 	if (!head_bias(&head, mapping, &bias) || is_known(modules, mapping, bias))
 		return NULL;
 	if (modules->count >= MODULES_MAX)
-		return error_new(ERROR_FAILED, "process %d has more than %u libraries", (int)proc->pid,
-				 MODULES_MAX);
+		return error_new(ERROR_FAILED, "process %d has more than %u libraries",
+				 (int)proc->pid, MODULES_MAX);
 	module = module_new(mapping, bias);
 	if (!module || !vec_push(modules, module)) {
 		module_free(module);
@@ -203,8 +206,9 @@ static void put_program_first(struct proc *proc, struct modules *modules)
 
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules)
 {
-	struct modules modules = { 0 };
-	const struct mapping *foreign = NULL; /* the last file that is none of ours: may be mapped a thousand times */
+	struct modules modules = {0};
+	const struct mapping *foreign =
+		NULL; /* the last file that is none of ours: may be mapped a thousand times */
 
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct mapping *mapping = &maps->items[i];

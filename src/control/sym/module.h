@@ -1,5 +1,5 @@
 /*
- * module.h - between module.c (what is loaded where) and module_file.c (its file, opened and checked).
+ * module.h - between module.c (what is loaded where) and module_file.c (its file, checked).
  */
 #ifndef DYNTRACE_SYM_MODULE_H
 #define DYNTRACE_SYM_MODULE_H
@@ -22,7 +22,7 @@ void module_free(struct module *module);
 
 /* module_file.c */
 bool head_from_file(struct proc *proc, const struct mapping *mapping, struct head *ret_head);
-/* Opens /proc/PID/NAME; where the leader has exited, that of a thread which runs. -1: errno says why. */
+/* Opens /proc/PID/NAME; where the leader has exited, that of a thread which runs. -1: see errno. */
 int module_open_proc(struct proc *proc, const char *name, int flags);
 /* The module's file, checked to be what is in memory. */
 struct error *module_open(struct proc *proc, const struct module *module, int *ret_fd);

@@ -4,13 +4,15 @@
  *   /proc/PID/exe           the program; works whatever became of its name
  *   /proc/PID/map_files/..  any file, deleted or not; for root only
  *   /proc/PID/root + path   for everyone; the file may have been replaced meanwhile
- *   path                    the same, for a target in a root below ours: maps gives paths as we see them, if we can
+ *   path                    for targets in a root below ours: maps gives paths as we see them
  *
- * What is found is believed only if its headers and notes (the build id is one) are those in memory. Without a
- * note to compare, the inode must be the mapped one. The device isn't compared: on btrfs and overlayfs, maps and stat
- * disagree about it. (About the inode, overlayfs may too; hence the build id first.)
+ * What is found is believed only if its headers and notes (the build id is one) are those in
+ * memory. Without a note to compare, the inode must be the mapped one. The device isn't compared:
+ * on btrfs and overlayfs, maps and stat disagree about it. (About the inode, overlayfs may too;
+ * hence the build id first.)
  *
- * Paths are resolved in the target's root (its links can't lead out of it), and nothing is opened that could block.
+ * Paths are resolved in the target's root (its links can't lead out of it), and nothing is opened
+ * that could block.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +36,7 @@
 
 int module_open_proc(struct proc *proc, const char *name, int flags)
 {
-	struct tids tids = { 0 };
+	struct tids tids = {0};
 	char path[128];
 	int fd, saved;
 
@@ -45,7 +47,8 @@ int module_open_proc(struct proc *proc, const char *name, int flags)
 	saved = errno;
 	_cleanup_error_ struct error *error = threads_list(proc, &tids);
 	for (size_t i = 0; i < tids.count && fd < 0; i++) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)proc->pid, (int)tids.items[i], name);
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)proc->pid,
+			 (int)tids.items[i], name);
 		fd = open(path, flags | O_CLOEXEC);
 	}
 	vec_free(&tids);
@@ -63,7 +66,8 @@ static int open_map_file(struct proc *proc, taddr start, taddr end)
 
 static int open_in_root(struct proc *proc, const char *path)
 {
-	struct open_how how = { .flags = OPEN_FLAGS, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	struct open_how how = {.flags = OPEN_FLAGS,
+			       .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
 	_cleanup_close_ int root = module_open_proc(proc, "root", O_PATH | O_DIRECTORY);
 
 	if (root < 0)
@@ -100,13 +104,15 @@ bool head_from_file(struct proc *proc, const struct mapping *mapping, struct hea
 
 	if (fd < 0)
 		fd = open_in_root(proc, mapping->path);
-	return fd >= 0 && is_regular(fd, &inode) && inode == mapping->inode && head_from_fd(fd, ret_head);
+	return fd >= 0 && is_regular(fd, &inode) && inode == mapping->inode &&
+	       head_from_fd(fd, ret_head);
 }
 
 enum comparison { NOTHING_TO_COMPARE, SAME, DIFFERENT };
 
 /* n bytes of the file against the memory they are mapped to. */
-static enum comparison compare_bytes(struct proc *proc, int fd, uint64_t offset, taddr address, size_t n)
+static enum comparison compare_bytes(struct proc *proc, int fd, uint64_t offset, taddr address,
+				     size_t n)
 {
 	uint8_t file[sizeof(struct head)], memory[sizeof(struct head)];
 
@@ -140,7 +146,8 @@ static enum comparison compare_notes(struct proc *proc, int fd, const struct hea
 }
 
 /* The ELF header and the program headers, by the segment that holds the file's start. */
-static enum comparison compare_headers(struct proc *proc, int fd, const struct head *head, taddr bias)
+static enum comparison compare_headers(struct proc *proc, int fd, const struct head *head,
+				       taddr bias)
 {
 	size_t size = head->header.e_phnum * sizeof(*head->phdrs);
 
@@ -219,7 +226,8 @@ struct error *module_open(struct proc *proc, const struct module *module, int *r
 	if (module->is_executable &&
 	    try_file(proc, module, module_open_proc(proc, "exe", OPEN_FLAGS), &why, ret_fd))
 		return NULL;
-	if (try_file(proc, module, open_map_file(proc, module->map_start, module->map_end), &why, ret_fd))
+	if (try_file(proc, module, open_map_file(proc, module->map_start, module->map_end), &why,
+		     ret_fd))
 		return NULL;
 	why = why == ESTALE ? why : 0;
 	if (try_file(proc, module, open_in_root(proc, module->path), &why, ret_fd))
@@ -230,10 +238,11 @@ struct error *module_open(struct proc *proc, const struct module *module, int *r
 		return error_new(ERROR_GONE, "cannot read %s: process %d has ended", module->path,
 				 (int)proc->pid);
 	if (why == ESTALE)
-		return error_new(ERROR_FAILED,
-				 "cannot read %s: the file was changed or replaced after process %d loaded "
-				 "it; restart the process, or run as root",
-				 module->path, (int)proc->pid);
+		return error_new(
+			ERROR_FAILED,
+			"cannot read %s: the file was changed or replaced after process %d loaded "
+			"it; restart the process, or run as root",
+			module->path, (int)proc->pid);
 	if (module->is_deleted)
 		return error_new(ERROR_FAILED,
 				 "cannot read %s: the file was deleted after process %d loaded it; "

@@ -1,6 +1,7 @@
 /*
- * Words of data that the loader fills in. A RELATIVE relocation of x86-64 keeps the word's value in its own
- * addend, and the file usually holds zero in its place; a RELR relocation's value is in the file already.
+ * Words of data that the loader fills in. A RELATIVE relocation of x86-64 keeps the word's value in
+ * its own addend, and the file usually holds zero in its place; a RELR relocation's value is in the
+ * file already.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ const struct relocations *relocs_get(const struct symtab *symtab)
 	symtab_lazy(symtab)->relocations_read = true;
 	table = copy_table(symtab, d->rela, d->relasz, &count);
 	for (size_t i = 0; i < count; i++) {
-		struct relocation one = { table[i].r_offset, (uint64_t)table[i].r_addend };
+		struct relocation one = {table[i].r_offset, (uint64_t)table[i].r_addend};
 
 		if (ELF64_R_TYPE(table[i].r_info) != R_X86_64_RELATIVE)
 			continue;
@@ -73,7 +74,8 @@ static size_t first_from(const struct relocations *relocations, uint64_t address
 /* Puts the relocated words into bytes that were read at an address. */
 static void apply(const struct relocations *relocations, uint64_t address, uint8_t *to, size_t n)
 {
-	for (size_t i = first_from(relocations, address < 7 ? 0 : address - 7); i < relocations->count; i++) {
+	for (size_t i = first_from(relocations, address < 7 ? 0 : address - 7);
+	     i < relocations->count; i++) {
 		const struct relocation *r = &relocations->items[i];
 		uint8_t word[8];
 
@@ -123,7 +125,7 @@ size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size
 	return n;
 }
 
-/* ---- addresses of code in data ------------------------------------------------------------------ */
+/* ---- addresses of code in data --------------------------------------------------------------- */
 
 struct finder {
 	const struct symtab *symtab;
@@ -134,7 +136,7 @@ struct finder {
 
 static void offer(const struct finder *finder, uint64_t address)
 {
-	if (address >= finder->low && address < finder->high &&
+	if (address && address >= finder->low && address < finder->high &&
 	    image_is_executable(&finder->symtab->image, address))
 		finder->found(finder->context, address);
 }
@@ -182,15 +184,14 @@ static void offer_words(const struct finder *finder, struct segment *segment)
 		uint64_t word;
 
 		memcpy(&word, bytes + skip, sizeof(word));
-		if (word)
-			offer(finder, word);
+		offer(finder, word);
 	}
 }
 
-void symtab_each_pointer(const struct symtab *symtab, void (*found)(void *context, uint64_t address),
-			 void *context)
+void symtab_each_pointer(const struct symtab *symtab,
+			 void (*found)(void *context, uint64_t address), void *context)
 {
-	struct finder finder = { symtab, found, context, UINT64_MAX, 0 };
+	struct finder finder = {symtab, found, context, UINT64_MAX, 0};
 	const struct image *image = &symtab->image;
 	const struct dynamic *d = &image->dynamic;
 	struct segment *symbols = image_segment(image, d->symtab);
@@ -201,7 +202,8 @@ void symtab_each_pointer(const struct symtab *symtab, void (*found)(void *contex
 		if (!(s->flags & PF_X))
 			continue;
 		finder.low = s->address < finder.low ? s->address : finder.low;
-		finder.high = s->address + s->size > finder.high ? s->address + s->size : finder.high;
+		finder.high =
+			s->address + s->size > finder.high ? s->address + s->size : finder.high;
 	}
 
 	/* Relocations name symbols one by one: from memory, not by a system call each. */

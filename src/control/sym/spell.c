@@ -1,14 +1,17 @@
 /*
- * Names near a misspelt one: equal but for case, then few edits apart (a letter more, fewer, other, or two
- * swapped), then one within the other.
+ * Names near a misspelt one: equal but for case, then few edits apart (a letter more, fewer, other,
+ * or two swapped), then one within the other.
  */
 #include <ctype.h>
 #include <string.h>
 
+#include "spell.h"
 #include "symtab.h"
 
 #define LENGTH_MAX 128
-#define INSIDE 100 /* distance of a name that contains the other one, plus how much longer it is */
+#define INSIDE                                                                                     \
+	100 /* distance of a name that contains the other one, plus how much longer it is   \
+		    */
 
 static unsigned min2(unsigned a, unsigned b)
 {
@@ -16,7 +19,8 @@ static unsigned min2(unsigned a, unsigned b)
 }
 
 /* Edits that turn a into b, ignoring case; more than `limit` is given as SPELL_FAR. */
-static unsigned edits(const char *a, size_t a_length, const char *b, size_t b_length, unsigned limit)
+static unsigned edits(const char *a, size_t a_length, const char *b, size_t b_length,
+		      unsigned limit)
 {
 	unsigned rows[3][LENGTH_MAX + 1];
 	unsigned *before = rows[0], *above = rows[1], *row = rows[2];
@@ -28,7 +32,8 @@ static unsigned edits(const char *a, size_t a_length, const char *b, size_t b_le
 		unsigned *next = before;
 
 		for (size_t j = 1; j <= b_length; j++) {
-			int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+			int x = tolower((unsigned char)a[i - 1]),
+			    y = tolower((unsigned char)b[j - 1]);
 
 			row[j] = min2(min2(above[j], row[j - 1]) + 1, above[j - 1] + (x != y));
 			if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
@@ -95,4 +100,48 @@ size_t symtab_near(const struct symtab *symtab, const char *name, const char **n
 		count += count < max;
 	}
 	return count;
+}
+
+void spell_offer(struct spell_near *near, const char *wanted, const char *name)
+{
+	unsigned distance = spell_distance(wanted, name);
+	size_t at = near->count;
+
+	for (size_t i = 0; i < near->count; i++) {
+		if (strcmp(near->names[i], name) == 0)
+			return;
+	}
+	while (at > 0 && near->distances[at - 1] > distance)
+		at--;
+	if (distance == SPELL_FAR || at == SPELL_NEAR_MAX)
+		return;
+	near->count += near->count < SPELL_NEAR_MAX;
+	for (size_t i = near->count - 1; i > at; i--) {
+		near->names[i] = near->names[i - 1];
+		near->distances[i] = near->distances[i - 1];
+	}
+	near->names[at] = name;
+	near->distances[at] = distance;
+}
+
+void spell_offer_symbols(struct spell_near *near, const char *wanted, const struct symtab *symtab)
+{
+	const char *names[SPELL_NEAR_MAX];
+	size_t count = symtab_near(symtab, wanted, names, SPELL_NEAR_MAX);
+
+	for (size_t i = 0; i < count; i++)
+		spell_offer(near, wanted, names[i]);
+}
+
+/* "; did you mean a, b or c?" */
+void spell_print(const struct spell_near *near, struct strbuf *buf)
+{
+	for (size_t i = 0; i < near->count; i++)
+		strbuf_printf(buf, "%s%s",
+			      i == 0		    ? "; did you mean "
+			      : i + 1 < near->count ? ", "
+						    : " or ",
+			      near->names[i]);
+	if (near->count)
+		strbuf_printf(buf, "?");
 }

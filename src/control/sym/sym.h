@@ -1,9 +1,9 @@
 /*
  * sym.h - the names in a file, and the files of a process.
  *
- * Files are hostile input: nothing here trusts an offset, a size or a string in them, and names with
- * control characters aren't names. Addresses in a struct symtab are the file's own (vaddr); a struct module adds
- * where it is loaded.
+ * Files are hostile input: nothing here trusts an offset, a size or a string in them, and names
+ * with control characters aren't names. Addresses in a struct symtab are the file's own (vaddr); a
+ * struct module adds where it is loaded.
  */
 #ifndef DYNTRACE_SYM_SYM_H
 #define DYNTRACE_SYM_SYM_H
@@ -23,8 +23,8 @@ struct symbol {
 	bool old_version; /* foo@V, kept for old programs, where foo@@V is the one to link with */
 };
 
-/* True if this is the better of two names for one address: function before data, then default version, then global,
- * then shorter. */
+/* True if this is the better of two names for one address: function before data, then default
+ * version, then global, then shorter. */
 bool symbol_is_better(const struct symbol *symbol, const struct symbol *than);
 
 /* Executable bytes of the file, as mapped (PT_LOAD with PF_X). */
@@ -42,24 +42,31 @@ struct error *symtab_open(int fd, const char *path, struct symtab **ret_symtab);
 void symtab_close(struct symtab *symtab);
 
 size_t symtab_count(const struct symtab *symtab);
-const struct symbol *symtab_get(const struct symtab *symtab, size_t index); /* sorted by address, then name */
-const struct symbol *symtab_find(const struct symtab *symtab, const char *name); /* functions first; NULL: none */
+/* Sorted by address, then name. */
+const struct symbol *symtab_get(const struct symtab *symtab, size_t index);
+/* Functions first, then the version to link with, then global ones. NULL: none. */
+const struct symbol *symtab_find(const struct symtab *symtab, const char *name);
 /* Every symbol of that name, from the lowest address on; NULL: no more. */
 const struct symbol *symtab_first_named(const struct symtab *symtab, const char *name);
 const struct symbol *symtab_next_named(const struct symtab *symtab, const struct symbol *symbol);
-/* The function that contains the address; NULL: none. The best name: global before local, shorter before longer. */
+/* The function that contains the address; NULL: none. The best name: global before local, shorter
+ * before longer. */
 const struct symbol *symtab_at(const struct symtab *symtab, uint64_t address);
 /* Bounds of the function at this address from .eh_frame; false: no FDE covers it. */
-bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_start, uint64_t *ret_end);
+bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_start,
+		uint64_t *ret_end);
 /* The executable range that contains the address; NULL: none. */
 const struct text_range *symtab_text(const struct symtab *symtab, uint64_t address);
 /* Read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables: how many bytes were
- * copied to `to`, at most n. Relocated 64-bit words (RELATIVE relocations) are given as their addend. */
+ * copied to `to`, at most n. Relocated 64-bit words (RELATIVE relocations) are given as their
+ * addend. */
 size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n);
-/* Calls back with every address of text that data may hold: addends of RELATIVE and RELR relocations, values of symbols
- * that R_X86_64_64 relocations name, and, aligned, 64-bit words of any data segment (also .data) that are such an address as they
- * stand in the file (programs at fixed addresses). Needed by the planner: one address too many is fine, one too few isn't. */
-void symtab_each_pointer(const struct symtab *symtab, void (*found)(void *context, uint64_t address), void *context);
+/* Calls back with every address of text that data may hold: addends of RELATIVE and RELR
+ * relocations, values of symbols that R_X86_64_64 relocations name, and, aligned, 64-bit words of
+ * any data segment (also .data) that are such an address as they stand in the file (programs at
+ * fixed addresses). Needed by the planner: one address too many is fine, one too few isn't. */
+void symtab_each_pointer(const struct symtab *symtab,
+			 void (*found)(void *context, uint64_t address), void *context);
 uint64_t symtab_low(const struct symtab *symtab); /* lowest and highest vaddr of all PT_LOADs */
 uint64_t symtab_high(const struct symtab *symtab);
 uint64_t symtab_entry(const struct symtab *symtab);
@@ -67,7 +74,7 @@ bool symtab_has_text_relocations(const struct symtab *symtab);
 /* Up to `max` function names near the misspelt one, best first. Returns how many. */
 size_t symtab_near(const struct symtab *symtab, const char *name, const char **names, size_t max);
 
-/* ---- modules of a process (module.c) ------------------------------------------------------------ */
+/* ---- modules of a process (module.c) --------------------------------------------------------- */
 
 struct module {
 	char *path; /* as in maps, without " (deleted)" */
@@ -84,22 +91,24 @@ struct module {
 };
 
 struct modules {
-	struct module **items; /* the program first, then in address order of its libraries; stable pointers */
+	struct module **items; /* the program first, then by address; the pointers are stable */
 	size_t count;
 	size_t room;
 };
 
 /* From maps: each ELF file mapped with execute permission, and the vdso. */
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules);
-/* The module's symbols, read on first use; owned by the module. The file is opened through /proc/PID/exe,
- * /proc/PID/map_files or /proc/PID/root + path, so that deleted, replaced and containerised files work; it must be
- * the one in memory (inode, program headers, build id), else this fails and says so. */
+/* The module's symbols, read on first use; owned by the module. The file is opened through
+ * /proc/PID/exe, /proc/PID/map_files or /proc/PID/root + path, so that deleted, replaced and
+ * containerised files work; it must be the one in memory (inode, program headers, build id), else
+ * this fails and says so. */
 struct error *module_symtab(struct proc *proc, struct module *module, struct symtab **ret_symtab);
 void modules_free(struct modules *modules);
 
-/* ---- locations (locate.c) ------------------------------------------------------------------------ */
+/* ---- locations (locate.c) -------------------------------------------------------------------- */
 
-/* A LOC of the command line, parsed: SYMBOL, SYMBOL+OFFSET, ADDRESS, each with @MODULE; a SYMBOL may be a glob. */
+/* A LOC of the command line, parsed: SYMBOL, SYMBOL+OFFSET, ADDRESS, each with @MODULE; a SYMBOL
+ * may be a glob. */
 struct location {
 	char *text; /* as given */
 	char *symbol; /* NULL: an address */
@@ -114,7 +123,7 @@ void location_clear(struct location *location);
 /* A place found. */
 struct place {
 	struct module *module; /* borrowed */
-	const struct symbol *symbol; /* the function that contains it (a glob's or a name's: that one); NULL: none known */
+	const struct symbol *symbol; /* the function named, or that contains it; NULL: none known */
 	taddr address; /* in the process */
 	char *name; /* "main", "main+0x10", "0x401136": what events are called after. Owned. */
 };
@@ -127,11 +136,12 @@ struct places {
 
 /*
  * Finds every place a location means. Without @MODULE a glob means the program itself; a name means
- * the program, else the first library that has it. Symbols that share an address count once. An address with
- * @MODULE is the file's own. A glob leaves out functions chosen at run time (IFUNC). Fails with: symbol
- * not found (up to three near names), not a function (data, IFUNC), several functions of that name, no such
- * module (near names), address outside any module's code, offset beyond the function's end, want_function and not a
- * function's first instruction.
+ * the program, else the first library that has it. Symbols that share an address count once. An
+ * address with a module is the file's own. A glob leaves out functions chosen at run time (IFUNC).
+ *
+ * Fails with: symbol not found (up to three near names), not a function (data, IFUNC), several
+ * functions of that name, no such module (near names), address outside any module's code, offset
+ * beyond the function's end, want_function and not a function's first instruction.
  */
 struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
 		     bool want_function, struct places *ret_places);

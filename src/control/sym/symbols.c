@@ -24,8 +24,8 @@ struct table {
 };
 
 /*
- * The name, its version cut off; NULL: none that is fit to be printed. "foo@V" is an old version of foo, "foo@@V"
- * the one that programs are linked with.
+ * The name, its version cut off; NULL: none that is fit to be printed. "foo@V" is an old version of
+ * foo, "foo@@V" the one that programs are linked with.
  */
 static const char *table_name(struct table *table, uint32_t offset, bool *ret_old)
 {
@@ -45,7 +45,8 @@ static const char *table_name(struct table *table, uint32_t offset, bool *ret_ol
 	return name;
 }
 
-static bool symbol_kind_of(const struct symtab *symtab, const Elf64_Sym *entry, enum symbol_kind *ret_kind)
+static bool symbol_kind_of(const struct symtab *symtab, const Elf64_Sym *entry,
+			   enum symbol_kind *ret_kind)
 {
 	unsigned type = ELF64_ST_TYPE(entry->st_info);
 	bool code = image_is_executable(&symtab->image, entry->st_value);
@@ -79,10 +80,10 @@ static struct error *table_collect(struct symtab *symtab, struct table *table)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		const Elf64_Sym *entry = &table->entries[i];
-		struct symbol symbol = { .address = entry->st_value,
-					 .size = entry->st_size,
-					 .source = table->source,
-					 .global = ELF64_ST_BIND(entry->st_info) != STB_LOCAL };
+		struct symbol symbol = {.address = entry->st_value,
+					.size = entry->st_size,
+					.source = table->source,
+					.global = ELF64_ST_BIND(entry->st_info) != STB_LOCAL};
 
 		if (!symbol_kind_of(symtab, entry, &symbol.kind))
 			continue;
@@ -92,14 +93,16 @@ static struct error *table_collect(struct symtab *symtab, struct table *table)
 		if (table->versions && (table->versions[i] & VERSION_HIDDEN))
 			symbol.old_version = true;
 		if (symtab->symbols.count >= SYMBOLS_MAX)
-			return error_new(ERROR_FAILED, "%s has too many symbols", symtab->image.path);
+			return error_new(ERROR_FAILED, "%s has too many symbols",
+					 symtab->image.path);
 		if (!vec_push(&symtab->symbols, symbol))
 			return error_errno(ENOMEM, "%s", symtab->image.path);
 	}
 	return NULL;
 }
 
-/* Ends every string at its version; after all names have been judged, for strings may share their tails. */
+/* Ends every string at its version; after all names have been judged, for strings may share their
+ * tails. */
 static void table_cut_versions(struct table *table)
 {
 	char *end = table->strings + table->strings_size;
@@ -135,7 +138,8 @@ static struct error *table_read(struct symtab *symtab, size_t slot, uint8_t *ent
 	return error;
 }
 
-static uint8_t *copy_section(const struct image *image, size_t index, uint32_t type, size_t *ret_size)
+static uint8_t *copy_section(const struct image *image, size_t index, uint32_t type,
+			     size_t *ret_size)
 {
 	const Elf64_Shdr *s;
 
@@ -150,7 +154,7 @@ static uint8_t *copy_section(const struct image *image, size_t index, uint32_t t
 /* The first section of this type, and for .gnu.version the one that belongs to it. */
 static struct error *read_section_table(struct symtab *symtab, size_t slot, bool *ret_found)
 {
-	static const uint32_t types[SYMTAB_STRINGS_MAX] = { SHT_SYMTAB, SHT_DYNSYM };
+	static const uint32_t types[SYMTAB_STRINGS_MAX] = {SHT_SYMTAB, SHT_DYNSYM};
 	const struct image *image = &symtab->image;
 	size_t size = 0, strings_size = 0, versions_size = 0;
 	uint8_t *entries, *strings, *versions = NULL;
@@ -167,7 +171,8 @@ static struct error *read_section_table(struct symtab *symtab, size_t slot, bool
 		if (image->sections[i].sh_link == index)
 			versions = copy_section(image, i, SHT_GNU_versym, &versions_size);
 	}
-	return table_read(symtab, slot, entries, size, strings, strings_size, versions, versions_size);
+	return table_read(symtab, slot, entries, size, strings, strings_size, versions,
+			  versions_size);
 }
 
 /* The number of dynamic symbols isn't written anywhere; the hash tables imply it. */
@@ -252,7 +257,8 @@ static void sort_symbols(struct symtab *symtab)
 		return;
 	qsort(items, symtab->symbols.count, sizeof(*items), compare_symbols);
 	for (size_t i = 1; i < symtab->symbols.count; i++) {
-		if (items[i].address != items[kept].address || strcmp(items[i].name, items[kept].name) != 0)
+		if (items[i].address != items[kept].address ||
+		    strcmp(items[i].name, items[kept].name) != 0)
 			items[++kept] = items[i];
 	}
 	symtab->symbols.count = kept + 1;
@@ -261,7 +267,7 @@ static void sort_symbols(struct symtab *symtab)
 /* A program whose main has no symbol gets one from its start code. */
 static struct error *add_main(struct symtab *symtab)
 {
-	struct symbol symbol = { .name = "main", .kind = SYMBOL_FUNCTION, .source = SOURCE_ENTRY };
+	struct symbol symbol = {.name = "main", .kind = SYMBOL_FUNCTION, .source = SOURCE_ENTRY};
 
 	for (size_t i = 0; i < symtab->symbols.count; i++) {
 		if (symtab->symbols.items[i].kind == SYMBOL_FUNCTION &&
@@ -303,7 +309,7 @@ static struct error *read_code_sections(const struct image *image, struct ranges
 
 		if (s->sh_type != SHT_PROGBITS || !(s->sh_flags & SHF_EXECINSTR) || s->sh_addr == 0)
 			continue;
-		if (!vec_push(ret_ranges, (struct range){ s->sh_addr, s->sh_addr + s->sh_size }))
+		if (!vec_push(ret_ranges, (struct range){s->sh_addr, s->sh_addr + s->sh_size}))
 			return error_errno(ENOMEM, "%s", image->path);
 	}
 	ranges_sort(ret_ranges);
@@ -340,7 +346,7 @@ static void measure_symbol(struct symtab *symtab, const struct ranges *sections,
 struct error *symbols_measure(struct symtab *symtab)
 {
 	_cleanup_free_ struct range *section_items = NULL;
-	struct ranges sections = { 0 };
+	struct ranges sections = {0};
 	struct error *error = read_code_sections(&symtab->image, &sections);
 	uint64_t next = UINT64_MAX, here = UINT64_MAX, reach = 0;
 

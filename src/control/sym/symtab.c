@@ -1,5 +1,5 @@
-#include "eh_frame.h"
 #include "symtab.h"
+#include "eh_frame.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -8,7 +8,9 @@
 
 #include "../base/cleanup.h"
 
-#define LOOK_BACK_MAX 4096 /* symbols that symtab_at looks at, so that a hostile table isn't slow */
+#define LOOK_BACK_MAX                                                                              \
+	4096 /* symbols that symtab_at looks at, so that a hostile table isn't slow  \
+			    */
 
 struct error *symtab_open(int fd, const char *path, struct symtab **ret_symtab)
 {
@@ -61,7 +63,7 @@ const struct symbol *symtab_get(const struct symtab *symtab, size_t index)
 	return &symtab->symbols.items[index];
 }
 
-/* ---- by name ---------------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------- */
 
 static uint64_t hash_name(const char *name)
 {
@@ -137,7 +139,7 @@ const struct symbol *symtab_find(const struct symtab *symtab, const char *name)
 	return best;
 }
 
-/* ---- by address --------------------------------------------------------------------------------- */
+/* ---- by address ------------------------------------------------------------------------------ */
 
 /* How many symbols start at or below the address. */
 static size_t count_up_to(const struct symtab *symtab, uint64_t address)
@@ -197,7 +199,8 @@ const struct ranges *symtab_fdes(const struct symtab *symtab)
 	return &symtab->fdes;
 }
 
-bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_start, uint64_t *ret_end)
+bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_start,
+		uint64_t *ret_end)
 {
 	const struct range *fde = ranges_find(symtab_fdes(symtab), address);
 
@@ -221,7 +224,7 @@ const struct text_range *symtab_text(const struct symtab *symtab, uint64_t addre
 	if (!lazy->texts || !image_segment_bytes(&symtab->image, segment))
 		return NULL;
 	text = &lazy->texts[segment - symtab->image.segments];
-	*text = (struct text_range){ segment->address, segment->file_size, segment->bytes };
+	*text = (struct text_range){segment->address, segment->file_size, segment->bytes};
 	return text;
 }
 

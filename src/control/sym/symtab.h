@@ -1,8 +1,9 @@
 /*
  * symtab.h - what is inside a struct symtab; for the files of this folder only.
  *
- * Parts that not every user needs (unwind ranges, relocations, the hash of names, the segments' bytes) are read when first
- * asked for: a const struct symtab is const in what it says, not in what it has read. One thread at a time.
+ * Parts that not every user needs (unwind ranges, relocations, the hash of names, the segments'
+ * bytes) are read when first asked for: a const struct symtab is const in what it says, not in what
+ * it has read. One thread at a time.
  *
  * (S1) symbols are sorted by address, then name; no two have the same address and name.
  * (S2) a symbol of kind FUNCTION or IFUNC starts in an executable segment's bytes and ends in it.
@@ -68,9 +69,5 @@ bool entry_find_main(const struct symtab *symtab, uint64_t *ret_address);
 const struct relocations *relocs_get(const struct symtab *symtab);
 /* A 64-bit word of any segment as it is once loaded at 0. */
 bool relocs_read_word(const struct symtab *symtab, uint64_t address, uint64_t *ret_word);
-
-/* spell.c: how unlike two names are; SPELL_FAR: not near at all. */
-#define SPELL_FAR 1000
-unsigned spell_distance(const char *name, const char *candidate);
 
 #endif

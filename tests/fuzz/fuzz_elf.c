@@ -1,0 +1,101 @@
+/*
+ * The reader of ELF files: opens the input and asks it everything. What it says must hold together,
+ * whatever the file says.
+ */
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "control/sym/sym.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+#define SYMBOLS_LOOKED_AT 500
+
+static void require(bool holds)
+{
+	if (!holds)
+		__builtin_trap();
+}
+
+static void count_pointer(void *context, uint64_t address)
+{
+	size_t *count = context;
+
+	require(address != 0);
+	++*count;
+}
+
+static void check_address(const struct symtab *symtab, uint64_t address)
+{
+	const struct symbol *symbol = symtab_at(symtab, address);
+	const struct text_range *text = symtab_text(symtab, address);
+	uint64_t start, end;
+	uint8_t data[64];
+
+	require(!symbol ||
+		(symbol->address <= address && address - symbol->address < symbol->size));
+	require(!symbol || text);
+	if (text) {
+		volatile uint8_t first = text->bytes[0], last = text->bytes[text->size - 1];
+
+		(void)first, (void)last;
+		require(address - text->address < text->size);
+	}
+	if (symtab_fde(symtab, address, &start, &end))
+		require(start <= address && address < end);
+	require(symtab_data(symtab, address, data, sizeof(data)) <= sizeof(data));
+}
+
+static void check_symbol(const struct symtab *symtab, const struct symbol *symbol)
+{
+	const struct symbol *found = symtab_find(symtab, symbol->name);
+
+	require(symbol->name[0] && found && strcmp(found->name, symbol->name) == 0);
+	require(strchr(symbol->name, '@') == NULL);
+	if (symbol->kind != SYMBOL_OBJECT) {
+		const struct text_range *text = symtab_text(symtab, symbol->address);
+
+		require(text && symbol->size <= text->size - (symbol->address - text->address));
+	}
+	check_address(symtab, symbol->address);
+	check_address(symtab, symbol->address + symbol->size);
+}
+
+static void check_symtab(const struct symtab *symtab)
+{
+	size_t count = symtab_count(symtab), pointers = 0;
+	const char *names[3];
+
+	require(symtab_low(symtab) < symtab_high(symtab));
+	for (size_t i = 0; i < count && i < SYMBOLS_LOOKED_AT; i++)
+		check_symbol(symtab, symtab_get(symtab, i));
+	for (size_t i = 1; i < count; i++)
+		require(symtab_get(symtab, i - 1)->address <= symtab_get(symtab, i)->address);
+	check_address(symtab, symtab_entry(symtab));
+	check_address(symtab, symtab_low(symtab));
+	check_address(symtab, symtab_high(symtab));
+	check_address(symtab, UINT64_MAX);
+	symtab_each_pointer(symtab, count_pointer, &pointers);
+	symtab_has_text_relocations(symtab);
+	require(symtab_near(symtab, "mian", names, 3) <= 3);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	struct symtab *symtab = NULL;
+	struct error *error;
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+
+	if (fd < 0 || write(fd, bytes, size) != (ssize_t)size)
+		return 0;
+	error = symtab_open(fd, "fuzz", &symtab);
+	close(fd);
+	if (!error)
+		check_symtab(symtab);
+	require(!error == !!symtab);
+	error_free(error);
+	symtab_close(symtab);
+	return 0;
+}
