@@ -18,32 +18,32 @@ static const struct {
 	const char *module;
 	bool is_glob;
 } good[] = {
-	{"main", "main", 0, NULL, false},
-	{"main+16", "main", 16, NULL, false},
-	{"main+0x10", "main", 16, NULL, false},
-	{"main+020", "main", 16, NULL, false},
-	{"main+0", "main", 0, NULL, false},
-	{"0x401136", NULL, 0x401136, NULL, false},
-	{"31", NULL, 31, NULL, false},
-	{"037", NULL, 31, NULL, false},
-	{"0", NULL, 0, NULL, false},
-	{"0xffffffffffffffff", NULL, UINT64_MAX, NULL, false},
-	{"0x1136@libfoo.so", NULL, 0x1136, "libfoo.so", false},
-	{"foo@libfoo.so", "foo", 0, "libfoo.so", false},
-	{"foo+4@libfoo.so.1", "foo", 4, "libfoo.so.1", false},
-	{"foo@bar@libfoo.so", "foo@bar", 0, "libfoo.so", false},
-	{"foo@/usr/lib/libfoo.so", "foo", 0, "/usr/lib/libfoo.so", false},
-	{"ngx_http_*", "ngx_http_*", 0, NULL, true},
-	{"foo?", "foo?", 0, NULL, true},
-	{"[ab]*@libc.so.6", "[ab]*", 0, "libc.so.6", true},
-	{"foo.part.0+3", "foo.part.0", 3, NULL, false},
-	{"ns::f(int)", "ns::f(int)", 0, NULL, false},
-	{"ns::f", "ns::f", 0, NULL, false},
-	{"ns::operator+(ns::T const&)", "ns::operator+(ns::T const&)", 0, NULL, false},
-	{"operator+", "operator+", 0, NULL, false},
-	{"operator++", "operator++", 0, NULL, false},
-	{"operator++4", "operator+", 4, NULL, false},
-	{"_ZN2ns1fEi", "_ZN2ns1fEi", 0, NULL, false},
+	{ "main", "main", 0, NULL, false },
+	{ "main+16", "main", 16, NULL, false },
+	{ "main+0x10", "main", 16, NULL, false },
+	{ "main+020", "main", 16, NULL, false },
+	{ "main+0", "main", 0, NULL, false },
+	{ "0x401136", NULL, 0x401136, NULL, false },
+	{ "31", NULL, 31, NULL, false },
+	{ "037", NULL, 31, NULL, false },
+	{ "0", NULL, 0, NULL, false },
+	{ "0xffffffffffffffff", NULL, UINT64_MAX, NULL, false },
+	{ "0x1136@libfoo.so", NULL, 0x1136, "libfoo.so", false },
+	{ "foo@libfoo.so", "foo", 0, "libfoo.so", false },
+	{ "foo+4@libfoo.so.1", "foo", 4, "libfoo.so.1", false },
+	{ "foo@bar@libfoo.so", "foo@bar", 0, "libfoo.so", false },
+	{ "foo@/usr/lib/libfoo.so", "foo", 0, "/usr/lib/libfoo.so", false },
+	{ "ngx_http_*", "ngx_http_*", 0, NULL, true },
+	{ "foo?", "foo?", 0, NULL, true },
+	{ "[ab]*@libc.so.6", "[ab]*", 0, "libc.so.6", true },
+	{ "foo.part.0+3", "foo.part.0", 3, NULL, false },
+	{ "ns::f(int)", "ns::f(int)", 0, NULL, false },
+	{ "ns::f", "ns::f", 0, NULL, false },
+	{ "ns::operator+(ns::T const&)", "ns::operator+(ns::T const&)", 0, NULL, false },
+	{ "operator+", "operator+", 0, NULL, false },
+	{ "operator++", "operator++", 0, NULL, false },
+	{ "operator++4", "operator+", 4, NULL, false },
+	{ "_ZN2ns1fEi", "_ZN2ns1fEi", 0, NULL, false },
 };
 
 static void test_parse(void **state)
@@ -72,32 +72,32 @@ static const struct {
 	const char *text;
 	const char *error;
 } bad[] = {
-	{"", "'' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS"},
-	{"@libc.so.6", "'@libc.so.6' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS"},
-	{"+5", "'+5' has no symbol before the offset"},
-	{"foo+", "'foo+': '' isn't an offset; write it as 0x1f, 31 or 037"},
-	{"foo+zz", "'foo+zz': 'zz' isn't an offset; write it as 0x1f, 31 or 037"},
-	{"foo+0x", "'foo+0x': '0x' isn't an offset; write it as 0x1f, 31 or 037"},
-	{"foo+09", "'foo+09': '09' isn't an offset; write it as 0x1f, 31 or 037"},
-	{"foo+-4", "'foo+-4': '-4' isn't an offset; write it as 0x1f, 31 or 037"},
-	{"foo+4 ", "'foo+4 ': '4 ' isn't an offset; write it as 0x1f, 31 or 037"},
-	{"foo+0x10000000000000000", "'foo+0x10000000000000000': '0x10000000000000000' isn't an "
-				    "offset; write it as 0x1f, 31 or 037"},
-	{"0x", "'0x' isn't an address; write it as 0x1f, 31 or 037"},
-	{"09", "'09' isn't an address; write it as 0x1f, 31 or 037"},
-	{"0x12g", "'0x12g' isn't an address; write it as 0x1f, 31 or 037"},
-	{"18446744073709551616",
-	 "'18446744073709551616' isn't an address; write it as 0x1f, 31 or 037"},
-	{"foo@", "'foo@' has no module behind the '@'"},
-	{"foo*+4", "'foo*+4': a pattern can't have an offset"},
-	{"foo.c:12",
-	 "'foo.c:12': source lines aren't supported yet; give SYMBOL+OFFSET or ADDRESS"},
+	{ "", "'' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS" },
+	{ "@libc.so.6", "'@libc.so.6' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS" },
+	{ "+5", "'+5' has no symbol before the offset" },
+	{ "foo+", "'foo+': '' isn't an offset; write it as 0x1f, 31 or 037" },
+	{ "foo+zz", "'foo+zz': 'zz' isn't an offset; write it as 0x1f, 31 or 037" },
+	{ "foo+0x", "'foo+0x': '0x' isn't an offset; write it as 0x1f, 31 or 037" },
+	{ "foo+09", "'foo+09': '09' isn't an offset; write it as 0x1f, 31 or 037" },
+	{ "foo+-4", "'foo+-4': '-4' isn't an offset; write it as 0x1f, 31 or 037" },
+	{ "foo+4 ", "'foo+4 ': '4 ' isn't an offset; write it as 0x1f, 31 or 037" },
+	{ "foo+0x10000000000000000", "'foo+0x10000000000000000': '0x10000000000000000' isn't an "
+				     "offset; write it as 0x1f, 31 or 037" },
+	{ "0x", "'0x' isn't an address; write it as 0x1f, 31 or 037" },
+	{ "09", "'09' isn't an address; write it as 0x1f, 31 or 037" },
+	{ "0x12g", "'0x12g' isn't an address; write it as 0x1f, 31 or 037" },
+	{ "18446744073709551616",
+	  "'18446744073709551616' isn't an address; write it as 0x1f, 31 or 037" },
+	{ "foo@", "'foo@' has no module behind the '@'" },
+	{ "foo*+4", "'foo*+4': a pattern can't have an offset" },
+	{ "foo.c:12",
+	  "'foo.c:12': source lines aren't supported yet; give SYMBOL+OFFSET or ADDRESS" },
 };
 
 static void test_parse_errors(void **state)
 {
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		struct location location = {.number = 77};
+		struct location location = { .number = 77 };
 		struct error *error = location_parse(bad[i].text, &location);
 
 		assert_non_null(error);
@@ -190,7 +190,7 @@ static struct error *try_locate(const char *text, bool want_function, struct pla
 
 static struct places find_places(const char *text, bool want_function)
 {
-	struct places places = {0};
+	struct places places = { 0 };
 	struct error *error = try_locate(text, want_function, &places);
 
 	if (error)
@@ -202,7 +202,7 @@ static struct places find_places(const char *text, bool want_function)
 __attribute__((format(printf, 3, 4))) static void assert_fails(const char *text, bool want_function,
 							       const char *format, ...)
 {
-	struct places places = {.count = 77};
+	struct places places = { .count = 77 };
 	struct error *error = try_locate(text, want_function, &places);
 	char expected[1024];
 	va_list arguments;
@@ -397,8 +397,9 @@ static void test_globs(void **state)
 /* Every function of a module, against nm: addresses in code, once each. */
 static void test_glob_counts(void **state)
 {
-	static const char *const patterns[] = {"*", "net_*", "*_function", "shared_????", "[l-m]*"};
-	static const char *const files[] = {"program", "libthing.so"};
+	static const char *const patterns[] = { "*", "net_*", "*_function", "shared_????",
+						"[l-m]*" };
+	static const char *const files[] = { "program", "libthing.so" };
 
 	for (size_t i = 0; i < 5; i++) {
 		for (size_t k = 0; k < 2; k++) {
@@ -411,7 +412,7 @@ static void test_glob_counts(void **state)
 					"case $n in %s) echo $a;; esac; done | sort -u | wc -l",
 					files[k], patterns[i]),
 				NULL, 10);
-			struct places places = {0};
+			struct places places = { 0 };
 			struct error *error;
 
 			snprintf(text, sizeof(text), "%s@%s", patterns[i], files[k]);

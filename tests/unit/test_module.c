@@ -33,7 +33,7 @@ static void look(struct target *target)
 
 static struct target start(const char *name, void (*before)(void))
 {
-	struct target target = {.process = scratch_start(name, before)};
+	struct target target = { .process = scratch_start(name, before) };
 	struct error *error = proc_open_plain(target.process.pid, &target.proc);
 
 	assert_null(error);
@@ -100,14 +100,14 @@ static const char plain_source[] =
 
 static void test_every_kind(void **state)
 {
-	static const char *const builds[] = {"gcc -O1",
-					     "gcc -O1 -no-pie -fno-pie",
-					     "gcc -O1 -static",
-					     "gcc -O1 -static-pie -fPIE",
-					     "gcc -O1 -fuse-ld=lld",
-					     "gcc -O1 -Wl,-z,noseparate-code",
-					     "musl-gcc -O1",
-					     "musl-gcc -O1 -static"};
+	static const char *const builds[] = { "gcc -O1",
+					      "gcc -O1 -no-pie -fno-pie",
+					      "gcc -O1 -static",
+					      "gcc -O1 -static-pie -fPIE",
+					      "gcc -O1 -fuse-ld=lld",
+					      "gcc -O1 -Wl,-z,noseparate-code",
+					      "musl-gcc -O1",
+					      "musl-gcc -O1 -static" };
 
 	scratch_text("plain.c", plain_source);
 	for (size_t i = 0; i < sizeof(builds) / sizeof(*builds); i++) {
@@ -326,9 +326,9 @@ static void check_reinstalled_unprivileged(void)
 
 static void test_unprivileged(void **state)
 {
-	static void (*const checks[])(void) = {
-		check_plain_unprivileged, check_reinstalled_unprivileged,
-		check_deleted_unprivileged, check_replaced_unprivileged};
+	static void (*const checks[])(
+		void) = { check_plain_unprivileged, check_reinstalled_unprivileged,
+			  check_deleted_unprivileged, check_replaced_unprivileged };
 
 	for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++) {
 		build_with_library();
@@ -347,7 +347,7 @@ static void change_root(void)
 
 static void look_at_other_root(bool drop)
 {
-	struct target target = {.process = scratch_start("/program", change_root)};
+	struct target target = { .process = scratch_start("/program", change_root) };
 	struct module *library;
 
 	if (drop)
@@ -392,7 +392,7 @@ static void test_other_root(void **state)
 /* One file loaded twice is two modules. */
 static void test_twice(void **state)
 {
-	struct module *copies[2] = {0};
+	struct module *copies[2] = { 0 };
 	struct target target;
 	size_t count = 0;
 
@@ -440,6 +440,33 @@ static void test_not_elf(void **state)
 	end(&target);
 }
 
+/* The leader has exited, a thread runs on: the leader's files in /proc are empty. */
+static void test_zombie_leader(void **state)
+{
+	struct target target;
+
+	build_with_library();
+	scratch_text(
+		"zombie.c",
+		"#include <fcntl.h>\n#include <pthread.h>\n#include <sched.h>\n#include <stdio.h>\n"
+		"#include <string.h>\n#include <stdlib.h>\n" SCRATCH_READY
+		"int library_function(int);\n"
+		"static void *run(void *x) { char text[512]; do { sched_yield(); "
+		"int fd = open(\"/proc/self/stat\", O_RDONLY); "
+		"text[read(fd, text, sizeof(text) - 1)] = 0; close(fd); "
+		"} while (!strstr(text, \") Z \")); ready(); exit(0); }\n"
+		"int main(int argc, char **argv) { pthread_t t; library_function(argc); "
+		"pthread_create(&t, 0, run, 0); pthread_exit(0); }\n");
+	scratch_run("gcc -O1 zombie.c -L. -lthing -lpthread -Wl,-rpath,%s -o zombie",
+		    scratch_directory);
+	target = start("zombie", NULL);
+	assert_string_equal(target.modules.items[0]->name, "zombie");
+	assert_true(target.modules.items[0]->is_executable);
+	assert_bytes_match(&target, target.modules.items[0], "main");
+	assert_bytes_match(&target, find(&target, "libthing.so"), "library_function");
+	end(&target);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -447,7 +474,7 @@ int main(void)
 		cmocka_unit_test(test_vdso),	   cmocka_unit_test(test_deleted),
 		cmocka_unit_test(test_replaced),   cmocka_unit_test(test_unprivileged),
 		cmocka_unit_test(test_other_root), cmocka_unit_test(test_twice),
-		cmocka_unit_test(test_not_elf),
+		cmocka_unit_test(test_not_elf),	   cmocka_unit_test(test_zombie_leader),
 	};
 
 	return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

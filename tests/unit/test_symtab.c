@@ -137,8 +137,8 @@ static void assert_main_as_objdump(const char *path)
 
 static void test_main_of_debian(void **state)
 {
-	static const char *const paths[] = {"/usr/bin/ls", "/usr/bin/true", "/usr/bin/python3",
-					    "/usr/bin/gdb", "/usr/bin/redis-server"};
+	static const char *const paths[] = { "/usr/bin/ls", "/usr/bin/true", "/usr/bin/python3",
+					     "/usr/bin/gdb", "/usr/bin/redis-server" };
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		if (is_installed(paths[i]))
@@ -342,8 +342,8 @@ static void test_sizes(void **state)
 /* Each FDE that readelf prints. */
 static void test_fdes(void **state)
 {
-	static const char *const paths[] = {"/usr/bin/ls", "/usr/bin/redis-server",
-					    "/lib/x86_64-linux-gnu/libc.so.6"};
+	static const char *const paths[] = { "/usr/bin/ls", "/usr/bin/redis-server",
+					     "/lib/x86_64-linux-gnu/libc.so.6" };
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		struct symtab *symtab;
@@ -402,8 +402,8 @@ static void assert_data(const char *name)
 {
 	struct symtab *symtab = open_symtab(name);
 	uint64_t f = symtab_find(symtab, "f")->address, g = symtab_find(symtab, "g")->address;
-	uint64_t table = symtab_find(symtab, "table")->address, words[3] = {0};
-	struct pointers pointers = {.wanted = {f, g}};
+	uint64_t table = symtab_find(symtab, "table")->address, words[3] = { 0 };
+	struct pointers pointers = { .wanted = { f, g } };
 	uint32_t half = 0;
 
 	assert_int_equal(symtab_find(symtab, "table")->kind, SYMBOL_OBJECT);
@@ -486,13 +486,13 @@ static void test_near(void **state)
 		const char *wanted;
 		const char *near[3];
 	} cases[] = {
-		{"conect_to_server", {"connect_to_server"}},
-		{"CONNECT_TO_SERVER", {"connect_to_server"}},
-		{"parse_heder", {"parse_header", "parse_headers"}},
-		{"parse_hedaer", {"parse_header", "parse_headers"}},
-		{"headers", {"parse_headers"}},
-		{"xyzzy", {NULL}},
-		{"", {NULL}},
+		{ "conect_to_server", { "connect_to_server" } },
+		{ "CONNECT_TO_SERVER", { "connect_to_server" } },
+		{ "parse_heder", { "parse_header", "parse_headers" } },
+		{ "parse_hedaer", { "parse_header", "parse_headers" } },
+		{ "headers", { "parse_headers" } },
+		{ "xyzzy", { NULL } },
+		{ "", { NULL } },
 	};
 	const char *names[3];
 	struct symtab *symtab;
@@ -560,7 +560,7 @@ static void test_refusals(void **state)
 /* The dynamic table gives the same symbols when the section headers are gone. */
 static void test_without_sections(void **state)
 {
-	static const char *const hashes[] = {"gnu", "sysv", "both"};
+	static const char *const hashes[] = { "gnu", "sysv", "both" };
 	static const uint8_t zero[8];
 
 	scratch_text("near.c", "void connect_to_server(void) {}\nvoid parse_header(void) {}\n");

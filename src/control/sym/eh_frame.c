@@ -52,8 +52,8 @@ static const struct {
 	uint8_t size;
 	bool is_signed;
 } formats[16] = {
-	[0x00] = {8, false}, [0x02] = {2, false}, [0x03] = {4, false}, [0x04] = {8, false},
-	[0x0a] = {2, true},  [0x0b] = {4, true},  [0x0c] = {8, true},
+	[0x00] = { 8, false }, [0x02] = { 2, false }, [0x03] = { 4, false }, [0x04] = { 8, false },
+	[0x0a] = { 2, true },  [0x0b] = { 4, true },  [0x0c] = { 8, true },
 };
 
 static uint64_t take_encoded(struct cursor *c, uint8_t encoding)
@@ -152,7 +152,7 @@ static void read_fde(struct reader *r, struct cursor c, uint8_t encoding)
 		return;
 	if (c.failed || size == 0 || start + size < start || !image_is_executable(r->image, start))
 		return;
-	if (!vec_push(&r->ranges, (struct range){start, start + size}))
+	if (!vec_push(&r->ranges, (struct range){ start, start + size }))
 		r->out_of_memory = true;
 }
 
@@ -168,13 +168,13 @@ static bool read_record(struct reader *r, struct cursor *c)
 		length = take(c, 8);
 	if (c->failed || length < 4 || length > (uint64_t)(c->end - c->at))
 		return false;
-	body = (struct cursor){c->at, c->at + length, false};
+	body = (struct cursor){ c->at, c->at + length, false };
 	c->at += length;
 	id_at = (uint64_t)(body.at - r->bytes);
 	id = take(&body, 4);
 	if (id != 0)
 		read_fde(r, body, find_encoding(r, id_at - id));
-	else if (!vec_push(&r->cies, (struct cie){offset, cie_encoding(body)}))
+	else if (!vec_push(&r->cies, (struct cie){ offset, cie_encoding(body) }))
 		r->out_of_memory = true;
 	return !r->out_of_memory;
 }
@@ -184,7 +184,7 @@ static bool find_table(const struct image *image, uint64_t *ret_address, uint64_
 {
 	const Elf64_Shdr *section = image_section(image, ".eh_frame");
 	uint8_t header[12];
-	struct cursor c = {header, header + sizeof(header), false};
+	struct cursor c = { header, header + sizeof(header), false };
 	uint8_t encoding;
 
 	if (section && section->sh_addr) {
@@ -207,20 +207,20 @@ static bool find_table(const struct image *image, uint64_t *ret_address, uint64_
 
 struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges)
 {
-	struct reader r = {.image = image};
+	struct reader r = { .image = image };
 	_cleanup_free_ uint8_t *bytes = NULL;
 	uint64_t length;
 	size_t size = 0;
 	struct cursor c;
 
-	*ret_ranges = (struct ranges){0};
+	*ret_ranges = (struct ranges){ 0 };
 	if (!find_table(image, &r.address, &length))
 		return NULL;
 	bytes = image_copy(image, r.address, length, &size);
 	if (!bytes)
 		return NULL;
 	r.bytes = bytes;
-	c = (struct cursor){bytes, bytes + size, false};
+	c = (struct cursor){ bytes, bytes + size, false };
 	while (read_record(&r, &c))
 		;
 	vec_free(&r.cies);

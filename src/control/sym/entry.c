@@ -125,7 +125,7 @@ static bool walk_code(struct walk *walk, uint64_t pc, unsigned depth, uint64_t *
 
 bool entry_find_main(const struct symtab *symtab, uint64_t *ret_address)
 {
-	struct walk walk = {.symtab = symtab};
+	struct walk walk = { .symtab = symtab };
 
 	if (!image_is_program(&symtab->image))
 		return false;

@@ -72,11 +72,11 @@ static bool segment_of(const struct image *image, const Elf64_Phdr *p, struct se
 		file_size = 0;
 	else if (file_size > image->file_size - p->p_offset)
 		file_size = image->file_size - p->p_offset;
-	*ret = (struct segment){.address = p->p_vaddr,
-				.size = p->p_memsz,
-				.offset = p->p_offset,
-				.file_size = file_size,
-				.flags = p->p_flags};
+	*ret = (struct segment){ .address = p->p_vaddr,
+				 .size = p->p_memsz,
+				 .offset = p->p_offset,
+				 .file_size = file_size,
+				 .flags = p->p_flags };
 	return true;
 }
 
@@ -109,7 +109,7 @@ static struct error *read_program_headers(struct image *image, struct headers *r
 		return error_errno(ENOMEM, "%s", image->path);
 	if (read_at(image, h->e_phoff, items, size) != size)
 		return error_new(ERROR_FAILED, "%s is cut short", image->path);
-	*ret = (struct headers){take_ptr(&items), h->e_phnum};
+	*ret = (struct headers){ take_ptr(&items), h->e_phnum };
 	return NULL;
 }
 
@@ -148,18 +148,18 @@ static const struct {
 	int64_t tag;
 	size_t offset;
 } dynamic_fields[] = {
-	{DT_SYMTAB, offsetof(struct dynamic, symtab)},
-	{DT_STRTAB, offsetof(struct dynamic, strtab)},
-	{DT_STRSZ, offsetof(struct dynamic, strsz)},
-	{DT_VERSYM, offsetof(struct dynamic, versym)},
-	{DT_HASH, offsetof(struct dynamic, hash)},
-	{DT_GNU_HASH, offsetof(struct dynamic, gnu_hash)},
-	{DT_RELA, offsetof(struct dynamic, rela)},
-	{DT_RELASZ, offsetof(struct dynamic, relasz)},
-	{DT_JMPREL, offsetof(struct dynamic, jmprel)},
-	{DT_PLTRELSZ, offsetof(struct dynamic, pltrelsz)},
-	{DT_FLAGS, offsetof(struct dynamic, flags)},
-	{DT_FLAGS_1, offsetof(struct dynamic, flags_1)},
+	{ DT_SYMTAB, offsetof(struct dynamic, symtab) },
+	{ DT_STRTAB, offsetof(struct dynamic, strtab) },
+	{ DT_STRSZ, offsetof(struct dynamic, strsz) },
+	{ DT_VERSYM, offsetof(struct dynamic, versym) },
+	{ DT_HASH, offsetof(struct dynamic, hash) },
+	{ DT_GNU_HASH, offsetof(struct dynamic, gnu_hash) },
+	{ DT_RELA, offsetof(struct dynamic, rela) },
+	{ DT_RELASZ, offsetof(struct dynamic, relasz) },
+	{ DT_JMPREL, offsetof(struct dynamic, jmprel) },
+	{ DT_PLTRELSZ, offsetof(struct dynamic, pltrelsz) },
+	{ DT_FLAGS, offsetof(struct dynamic, flags) },
+	{ DT_FLAGS_1, offsetof(struct dynamic, flags_1) },
 };
 
 static void read_dynamic_entry(struct dynamic *dynamic, const Elf64_Dyn *entry)
@@ -229,7 +229,7 @@ static void read_sections(struct image *image)
 
 static struct error *image_fill(struct image *image, int fd, const char *path)
 {
-	struct headers headers = {0};
+	struct headers headers = { 0 };
 	struct error *error;
 	struct stat stat;
 
@@ -257,7 +257,7 @@ static struct error *image_fill(struct image *image, int fd, const char *path)
 
 struct error *image_open(int fd, const char *path, struct image *ret_image)
 {
-	struct image image = {.fd = -1};
+	struct image image = { .fd = -1 };
 	struct error *error = image_fill(&image, fd, path);
 
 	if (error) {
@@ -278,7 +278,7 @@ void image_close(struct image *image)
 	free(image->path);
 	if (image->fd >= 0)
 		close(image->fd);
-	*image = (struct image){.fd = -1};
+	*image = (struct image){ .fd = -1 };
 }
 
 struct segment *image_memory(const struct image *image, uint64_t address)

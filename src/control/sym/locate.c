@@ -69,8 +69,8 @@ static struct module *module_by_start(const struct modules *modules, const char 
 static struct error *find_module(const struct search *search, struct module **ret_module)
 {
 	const char *name = search->location->module;
-	_cleanup_(strbuf_free) struct strbuf hint = {0};
-	struct spell_near near = {.count = 0};
+	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
+	struct spell_near near = { .count = 0 };
 
 	for (size_t i = 0; i < search->modules->count; i++) {
 		if (module_is_called(search, search->modules->items[i], name)) {
@@ -94,7 +94,7 @@ static struct error *find_module(const struct search *search, struct module **re
 static struct error *add_place(struct search *search, struct module *module,
 			       const struct symbol *symbol, uint64_t address, char *name)
 {
-	struct place place = {module, symbol, taddr_of(address + module->bias.v), name};
+	struct place place = { module, symbol, taddr_of(address + module->bias.v), name };
 
 	if (name && vec_push(&search->places, place))
 		return NULL;
@@ -224,7 +224,7 @@ static struct error *is_ifunc(const struct search *search, const struct symtab *
 static struct error *is_ambiguous(const struct search *search, const struct module *module,
 				  const struct symtab *symtab, const struct symbol *symbol)
 {
-	_cleanup_(strbuf_free) struct strbuf list = {0};
+	_cleanup_(strbuf_free) struct strbuf list = { 0 };
 	size_t count = 0;
 
 	for (const struct symbol *s = symtab_first_named(symtab, symbol->name); s;
@@ -280,8 +280,8 @@ static struct error *locate_symbol(struct search *search, struct module *module,
 static struct error *not_found(const struct search *search, const struct module *only)
 {
 	const char *name = search->location->symbol;
-	_cleanup_(strbuf_free) struct strbuf hint = {0};
-	struct spell_near near = {.count = 0};
+	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
+	struct spell_near near = { .count = 0 };
 	const struct module *unread = NULL;
 
 	for (size_t i = 0; i < search->modules->count; i++) {
@@ -382,7 +382,7 @@ static struct error *locate_glob(struct search *search, struct module *module)
 struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
 		     bool want_function, struct places *ret_places)
 {
-	struct search search = {proc, modules, location, want_function, {0}};
+	struct search search = { proc, modules, location, want_function, { 0 } };
 	struct module *module = NULL;
 	struct error *error = NULL;
 

@@ -113,7 +113,7 @@ static struct error *parse_body(const char *text, char *body, struct location *l
 
 struct error *location_parse(const char *text, struct location *ret_location)
 {
-	struct location location = {.text = strdup(text)};
+	struct location location = { .text = strdup(text) };
 	char *body = strdup(text);
 	struct error *error;
 
@@ -140,5 +140,5 @@ void location_clear(struct location *location)
 	free(location->text);
 	free(location->symbol);
 	free(location->module);
-	*location = (struct location){0};
+	*location = (struct location){ 0 };
 }

@@ -169,10 +169,9 @@ static struct error *add_mapping(struct proc *proc, const struct maps *maps, siz
 	return NULL;
 }
 
-/* Where the program starts, as the kernel told it; 0: unknown. */
-static uint64_t read_entry(struct proc *proc)
+static uint64_t read_thread_entry(struct proc *proc, pid_t tid)
 {
-	_cleanup_close_ int fd = module_open_proc(proc, "auxv", O_RDONLY);
+	_cleanup_close_ int fd = module_open_thread(proc, tid, "auxv", O_RDONLY);
 	uint64_t pair[2];
 
 	while (fd >= 0 && read(fd, pair, sizeof(pair)) == sizeof(pair) && pair[0] != AT_NULL) {
@@ -180,6 +179,21 @@ static uint64_t read_entry(struct proc *proc)
 			return pair[1];
 	}
 	return 0;
+}
+
+/* Where the program starts, as the kernel told it; 0: unknown. A leader that exited can't tell. */
+static uint64_t read_entry(struct proc *proc)
+{
+	uint64_t entry = read_thread_entry(proc, proc->pid);
+	struct tids tids = { 0 };
+
+	if (entry)
+		return entry;
+	_cleanup_error_ struct error *error = threads_list(proc, &tids);
+	for (size_t i = 0; i < tids.count && !entry; i++)
+		entry = read_thread_entry(proc, tids.items[i]);
+	vec_free(&tids);
+	return entry;
 }
 
 static void put_program_first(struct proc *proc, struct modules *modules)
@@ -206,7 +220,7 @@ static void put_program_first(struct proc *proc, struct modules *modules)
 
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules)
 {
-	struct modules modules = {0};
+	struct modules modules = { 0 };
 	const struct mapping *foreign =
 		NULL; /* the last file that is none of ours: may be mapped a thousand times */
 

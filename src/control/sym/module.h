@@ -22,7 +22,9 @@ void module_free(struct module *module);
 
 /* module_file.c */
 bool head_from_file(struct proc *proc, const struct mapping *mapping, struct head *ret_head);
-/* Opens /proc/PID/NAME; where the leader has exited, that of a thread which runs. -1: see errno. */
+/* Opens /proc/PID/task/TID/NAME; or /proc/PID/NAME, which is that of a running thread where the
+ * leader has exited. -1: see errno. */
+int module_open_thread(struct proc *proc, pid_t tid, const char *name, int flags);
 int module_open_proc(struct proc *proc, const char *name, int flags);
 /* The module's file, checked to be what is in memory. */
 struct error *module_open(struct proc *proc, const struct module *module, int *ret_fd);

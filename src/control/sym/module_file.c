@@ -34,9 +34,17 @@
 #define VDSO_MAX (1u << 20)
 #define PAGE 4096ULL
 
+int module_open_thread(struct proc *proc, pid_t tid, const char *name, int flags)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)proc->pid, (int)tid, name);
+	return open(path, flags | O_CLOEXEC);
+}
+
 int module_open_proc(struct proc *proc, const char *name, int flags)
 {
-	struct tids tids = {0};
+	struct tids tids = { 0 };
 	char path[128];
 	int fd, saved;
 
@@ -46,11 +54,8 @@ int module_open_proc(struct proc *proc, const char *name, int flags)
 		return fd;
 	saved = errno;
 	_cleanup_error_ struct error *error = threads_list(proc, &tids);
-	for (size_t i = 0; i < tids.count && fd < 0; i++) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)proc->pid,
-			 (int)tids.items[i], name);
-		fd = open(path, flags | O_CLOEXEC);
-	}
+	for (size_t i = 0; i < tids.count && fd < 0; i++)
+		fd = module_open_thread(proc, tids.items[i], name, flags);
 	vec_free(&tids);
 	errno = saved;
 	return fd;
@@ -66,8 +71,8 @@ static int open_map_file(struct proc *proc, taddr start, taddr end)
 
 static int open_in_root(struct proc *proc, const char *path)
 {
-	struct open_how how = {.flags = OPEN_FLAGS,
-			       .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	struct open_how how = { .flags = OPEN_FLAGS,
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
 	_cleanup_close_ int root = module_open_proc(proc, "root", O_PATH | O_DIRECTORY);
 
 	if (root < 0)

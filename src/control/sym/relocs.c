@@ -40,7 +40,7 @@ const struct relocations *relocs_get(const struct symtab *symtab)
 	symtab_lazy(symtab)->relocations_read = true;
 	table = copy_table(symtab, d->rela, d->relasz, &count);
 	for (size_t i = 0; i < count; i++) {
-		struct relocation one = {table[i].r_offset, (uint64_t)table[i].r_addend};
+		struct relocation one = { table[i].r_offset, (uint64_t)table[i].r_addend };
 
 		if (ELF64_R_TYPE(table[i].r_info) != R_X86_64_RELATIVE)
 			continue;
@@ -191,7 +191,7 @@ static void offer_words(const struct finder *finder, struct segment *segment)
 void symtab_each_pointer(const struct symtab *symtab,
 			 void (*found)(void *context, uint64_t address), void *context)
 {
-	struct finder finder = {symtab, found, context, UINT64_MAX, 0};
+	struct finder finder = { symtab, found, context, UINT64_MAX, 0 };
 	const struct image *image = &symtab->image;
 	const struct dynamic *d = &image->dynamic;
 	struct segment *symbols = image_segment(image, d->symtab);

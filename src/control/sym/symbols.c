@@ -9,7 +9,7 @@
 #include "../base/cleanup.h"
 #include "symtab.h"
 
-#define SYMBOLS_MAX 8000000u
+#define SYMBOLS_MAX 4000000u
 #define VERSION_HIDDEN 0x8000
 
 /* A symbol table with its strings, copied from the file. */
@@ -80,10 +80,10 @@ static struct error *table_collect(struct symtab *symtab, struct table *table)
 {
 	for (size_t i = 0; i < table->count; i++) {
 		const Elf64_Sym *entry = &table->entries[i];
-		struct symbol symbol = {.address = entry->st_value,
-					.size = entry->st_size,
-					.source = table->source,
-					.global = ELF64_ST_BIND(entry->st_info) != STB_LOCAL};
+		struct symbol symbol = { .address = entry->st_value,
+					 .size = entry->st_size,
+					 .source = table->source,
+					 .global = ELF64_ST_BIND(entry->st_info) != STB_LOCAL };
 
 		if (!symbol_kind_of(symtab, entry, &symbol.kind))
 			continue;
@@ -154,7 +154,7 @@ static uint8_t *copy_section(const struct image *image, size_t index, uint32_t t
 /* The first section of this type, and for .gnu.version the one that belongs to it. */
 static struct error *read_section_table(struct symtab *symtab, size_t slot, bool *ret_found)
 {
-	static const uint32_t types[SYMTAB_STRINGS_MAX] = {SHT_SYMTAB, SHT_DYNSYM};
+	static const uint32_t types[SYMTAB_STRINGS_MAX] = { SHT_SYMTAB, SHT_DYNSYM };
 	const struct image *image = &symtab->image;
 	size_t size = 0, strings_size = 0, versions_size = 0;
 	uint8_t *entries, *strings, *versions = NULL;
@@ -181,10 +181,13 @@ static uint64_t count_by_gnu_hash(const struct image *image)
 	struct {
 		uint32_t bucket_count, first, bloom_count, shift;
 	} head;
+	struct segment *segment = image_segment(image, image->dynamic.gnu_hash);
 	uint64_t buckets, chain;
 	uint32_t last = 0, word;
 
-	if (image_read(image, image->dynamic.gnu_hash, &head, sizeof(head)) != sizeof(head))
+	/* word by word, from memory: not by a system call each */
+	if (!segment || !image_segment_bytes(image, segment) ||
+	    image_read(image, image->dynamic.gnu_hash, &head, sizeof(head)) != sizeof(head))
 		return 0;
 	buckets = image->dynamic.gnu_hash + sizeof(head) + (uint64_t)head.bloom_count * 8;
 	chain = buckets + (uint64_t)head.bucket_count * 4;
@@ -267,7 +270,7 @@ static void sort_symbols(struct symtab *symtab)
 /* A program whose main has no symbol gets one from its start code. */
 static struct error *add_main(struct symtab *symtab)
 {
-	struct symbol symbol = {.name = "main", .kind = SYMBOL_FUNCTION, .source = SOURCE_ENTRY};
+	struct symbol symbol = { .name = "main", .kind = SYMBOL_FUNCTION, .source = SOURCE_ENTRY };
 
 	for (size_t i = 0; i < symtab->symbols.count; i++) {
 		if (symtab->symbols.items[i].kind == SYMBOL_FUNCTION &&
@@ -309,7 +312,7 @@ static struct error *read_code_sections(const struct image *image, struct ranges
 
 		if (s->sh_type != SHT_PROGBITS || !(s->sh_flags & SHF_EXECINSTR) || s->sh_addr == 0)
 			continue;
-		if (!vec_push(ret_ranges, (struct range){s->sh_addr, s->sh_addr + s->sh_size}))
+		if (!vec_push(ret_ranges, (struct range){ s->sh_addr, s->sh_addr + s->sh_size }))
 			return error_errno(ENOMEM, "%s", image->path);
 	}
 	ranges_sort(ret_ranges);
@@ -346,7 +349,7 @@ static void measure_symbol(struct symtab *symtab, const struct ranges *sections,
 struct error *symbols_measure(struct symtab *symtab)
 {
 	_cleanup_free_ struct range *section_items = NULL;
-	struct ranges sections = {0};
+	struct ranges sections = { 0 };
 	struct error *error = read_code_sections(&symtab->image, &sections);
 	uint64_t next = UINT64_MAX, here = UINT64_MAX, reach = 0;
 

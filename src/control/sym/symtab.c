@@ -224,7 +224,7 @@ const struct text_range *symtab_text(const struct symtab *symtab, uint64_t addre
 	if (!lazy->texts || !image_segment_bytes(&symtab->image, segment))
 		return NULL;
 	text = &lazy->texts[segment - symtab->image.segments];
-	*text = (struct text_range){segment->address, segment->file_size, segment->bytes};
+	*text = (struct text_range){ segment->address, segment->file_size, segment->bytes };
 	return text;
 }
 

@@ -1,0 +1,127 @@
+/*
+ * debug.h - the debug information (DWARF) of a file: functions, parameters, types, lines.
+ *
+ * Found in the file itself, else in a file of its own: by build id or by debug link, below
+ * /usr/lib/debug, or from a debuginfod server where the environment names one. Read, never
+ * mapped. Files are hostile: what is damaged is missing, loops in it end at a depth limit.
+ *
+ * Addresses are the file's own. Types and functions point into the struct debug and live as long as
+ * it does. One thread at a time.
+ */
+#ifndef DYNTRACE_SYM_DEBUG_H
+#define DYNTRACE_SYM_DEBUG_H
+
+#include <elfutils/libdw.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../base/error.h"
+
+struct debug;
+
+/*
+ * Debug information for the program or library in fd. NULL in *ret_debug and no error: there
+ * is none. `path` is where the file is, for debug links and messages.
+ */
+struct error *debug_open(int fd, const char *path, struct debug **ret_debug);
+void debug_close(struct debug *debug);
+
+/* Where it was found: the file itself, or another. */
+const char *debug_path(const struct debug *debug);
+
+/* ---- functions (debug_function.c) ------------------------------------------------------------ */
+
+/* A function whose code begins at an address. */
+struct debug_function {
+	Dwarf_Die die; /* of its concrete code */
+	Dwarf_Die unit;
+	uint64_t low;
+	uint64_t high; /* of its first range */
+};
+
+/* The function that begins right there, or contains the address; false: none. */
+bool debug_function_at(struct debug *debug, uint64_t address, struct debug_function *ret_function);
+/* Is its code made of a source language that has an ABI of its own? */
+bool debug_function_is_rust(const struct debug_function *function);
+const char *debug_name(Dwarf_Die *die); /* NULL: none */
+
+/* ---- types (debug_type.c) --------------------------------------------------------------------- */
+
+enum type_kind {
+	TYPE_VOID, /* also what can't be made out */
+	TYPE_INT,
+	TYPE_BOOL,
+	TYPE_CHAR, /* plain char: what strings are made of */
+	TYPE_FLOAT,
+	TYPE_COMPLEX,
+	TYPE_ENUM,
+	TYPE_POINTER,
+	TYPE_REFERENCE, /* also rvalue references */
+	TYPE_STRUCT, /* also classes */
+	TYPE_UNION,
+	TYPE_ARRAY,
+	TYPE_VECTOR, /* of a SIMD register */
+	TYPE_FUNCTION,
+};
+
+/* A type with its names and qualifiers (typedef, const...) taken off. */
+struct type {
+	enum type_kind kind;
+	bool is_signed;
+	uint64_t size; /* bytes; 0: unknown */
+	const char *name; /* the outermost; NULL: none */
+	Dwarf_Die die;
+};
+
+/* The type that a parameter, variable, member, pointer or function (its result) has. */
+void type_of(Dwarf_Die *die, struct type *ret_type);
+/* What a pointer, reference or array leads to. */
+void type_target(const struct type *type, struct type *ret_type);
+/* Elements of an array, or 0; of several dimensions: all together, and *ret_element is the scalar. */
+uint64_t type_count(const struct type *type, struct type *ret_element);
+
+struct member {
+	const char *name; /* NULL: anonymous */
+	bool is_base; /* a base class */
+	struct type type;
+	uint64_t offset; /* bytes */
+	uint32_t bit_offset; /* bit fields: from the lowest bit of the byte at `offset` */
+	uint32_t bit_size; /* 0: not a bit field */
+};
+
+/* Walks the members of a struct or union: start with { 0 }; false: no more. */
+struct member_walk {
+	Dwarf_Die die;
+	bool started;
+};
+bool type_next_member(const struct type *type, struct member_walk *walk, struct member *ret_member);
+/* The member of that name, also one of an anonymous member or of a base class. */
+bool type_find_member(const struct type *type, const char *name, struct member *ret_member);
+
+/* Walks the names of an enumeration, likewise. */
+bool type_next_label(const struct type *type, struct member_walk *walk, const char **ret_name,
+		     int64_t *ret_value);
+
+/* A complete type for one that is only declared in this unit; itself where there is none. */
+void type_complete(struct debug *debug, struct type *type);
+
+struct strbuf;
+/* "const char *", "struct foo **": as a programmer writes it. */
+void type_print(Dwarf_Die *die, struct strbuf *buf);
+/* "long foo(int number, const char *text)" */
+void debug_print_prototype(const struct debug_function *function, struct strbuf *buf);
+
+/* ---- parameters ------------------------------------------------------------------------------- */
+
+struct parameter {
+	const char *name; /* NULL: none */
+	struct type type;
+	Dwarf_Die die;
+};
+
+/* Walks the formal parameters of a function (or of one inlined copy) in order. */
+bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
+			  struct parameter *ret_parameter);
+
+#endif

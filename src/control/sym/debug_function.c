@@ -1,0 +1,216 @@
+/*
+ * debug_function.c - from an address to the function that is there, in two steps: the units' ranges, read once;
+ * the functions of the one unit, read when it is first asked about. So the first answer costs little even
+ * where there are hundreds of megabytes.
+ */
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "debug_internal.h"
+
+const char *debug_name(Dwarf_Die *die)
+{
+	Dwarf_Attribute attribute;
+
+	if (!dwarf_attr_integrate(die, DW_AT_name, &attribute))
+		return NULL;
+	return dwarf_formstring(&attribute);
+}
+
+static bool add_ranges(struct debug *debug, Dwarf_Die *die, uint32_t unit)
+{
+	Dwarf_Addr base, start, end;
+
+	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
+		struct debug_range range = { start, end, unit };
+
+		if (start < end && start != 0 && !vec_push(&debug->ranges, range))
+			return false;
+	}
+	return true;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct debug_range *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static bool read_units(struct debug *debug)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die, split;
+	uint8_t type;
+
+	while (dwarf_get_units(debug->dwarf, cu, &cu, NULL, &type, &die, &split) == 0) {
+		struct debug_unit unit = { .lines = die, .die = die };
+
+		if (type != DW_UT_compile && type != DW_UT_skeleton)
+			continue;
+		if (type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit)
+			unit.die = split;
+		if (!vec_push(&debug->units, unit) ||
+		    !add_ranges(debug, &die, (uint32_t)debug->units.count - 1))
+			return false;
+	}
+	return true;
+}
+
+bool debug_index(struct debug *debug)
+{
+	if (debug->indexed)
+		return true;
+	debug->indexed = read_units(debug);
+	if (debug->ranges.count)
+		qsort(debug->ranges.items, debug->ranges.count, sizeof(*debug->ranges.items),
+		      compare_ranges);
+	return debug->indexed;
+}
+
+struct debug_unit *debug_unit_at(struct debug *debug, uint64_t address)
+{
+	size_t low = 0, high;
+
+	if (!debug_index(debug))
+		return NULL;
+	high = debug->ranges.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (debug->ranges.items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || address >= debug->ranges.items[low - 1].end)
+		return NULL;
+	return &debug->units.items[debug->ranges.items[low - 1].unit];
+}
+
+/* ---- functions of a unit ------------------------------------------------------------------------ */
+
+static void add_function(struct debug_unit *unit, Dwarf_Die *die)
+{
+	struct debug_function function = { .die = *die, .unit = unit->die };
+	Dwarf_Addr base, start, end;
+	Dwarf_Addr entry;
+
+	if (dwarf_ranges(die, 0, &base, &start, &end) <= 0 || start >= end)
+		return;
+	function.low = start;
+	function.high = end;
+	if (dwarf_entrypc(die, &entry) == 0 && entry != start) {
+		/* The first range is a cold part: take the one with the entry. */
+		for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
+			if (entry >= start && entry < end) {
+				function.low = entry;
+				function.high = end;
+			}
+		}
+	}
+	(void)!vec_push(&unit->functions, function);
+}
+
+/* Functions may be in namespaces, classes and other functions. */
+static void walk_functions(struct debug_unit *unit, Dwarf_Die *parent, unsigned depth)
+{
+	Dwarf_Die die;
+
+	if (depth > DEBUG_DEPTH_MAX || dwarf_child(parent, &die) != 0)
+		return;
+	do {
+		switch (dwarf_tag(&die)) {
+		case DW_TAG_subprogram:
+			add_function(unit, &die);
+			walk_functions(unit, &die, depth + 1);
+			break;
+		case DW_TAG_namespace:
+		case DW_TAG_module:
+		case DW_TAG_structure_type:
+		case DW_TAG_class_type:
+		case DW_TAG_union_type:
+		case DW_TAG_enumeration_type:
+			walk_functions(unit, &die, depth + 1);
+			break;
+		default:
+			break;
+		}
+	} while (dwarf_siblingof(&die, &die) == 0);
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+	const struct debug_function *x = a, *y = b;
+
+	return (x->low > y->low) - (x->low < y->low);
+}
+
+void debug_read_functions(struct debug_unit *unit)
+{
+	if (unit->functions_read)
+		return;
+	unit->functions_read = true;
+	walk_functions(unit, &unit->die, 0);
+	if (unit->functions.count)
+		qsort(unit->functions.items, unit->functions.count, sizeof(*unit->functions.items),
+		      compare_functions);
+}
+
+bool debug_function_at(struct debug *debug, uint64_t address, struct debug_function *ret_function)
+{
+	struct debug_unit *unit = debug_unit_at(debug, address);
+	size_t low = 0, high;
+
+	if (!unit)
+		return false;
+	debug_read_functions(unit);
+	high = unit->functions.count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (unit->functions.items[middle].low <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (size_t i = low; i-- > 0 && low - i < DEBUG_DEPTH_MAX;) {
+		const struct debug_function *function = &unit->functions.items[i];
+
+		if (address == function->low || address < function->high) {
+			*ret_function = *function;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool debug_function_is_rust(const struct debug_function *function)
+{
+	Dwarf_Die unit = function->unit;
+
+	return dwarf_srclang(&unit) == DW_LANG_Rust;
+}
+
+bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
+			  struct parameter *ret_parameter)
+{
+	for (;;) {
+		int status = walk->started ? dwarf_siblingof(&walk->die, &walk->die)
+					   : dwarf_child(function, &walk->die);
+
+		walk->started = true;
+		if (status != 0)
+			return false;
+		if (dwarf_tag(&walk->die) != DW_TAG_formal_parameter)
+			continue;
+		ret_parameter->die = walk->die;
+		ret_parameter->name = debug_name(&walk->die);
+		/* What constructors of classes with virtual bases are told; no real one is passed it. */
+		if (ret_parameter->name && strcmp(ret_parameter->name, "__in_chrg") == 0)
+			continue;
+		type_of(&walk->die, &ret_parameter->type);
+		return true;
+	}
+}
