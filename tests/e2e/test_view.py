@@ -1,6 +1,7 @@
 """dyntrace view, on traces made by hand and so known byte by byte."""
 import json
 import os
+import pty
 import shutil
 import struct
 import subprocess
@@ -95,9 +96,18 @@ def test_no_colours_in_a_pipe_and_colours_on_a_terminal(dyntrace, trace):
     assert "\033" not in dyntrace("view", trace).stdout
 
     def on_a_terminal(**more):
-        environment = {**UTC, "TERM": "xterm", **more}
-        return subprocess.run(["script", "-qec", f"{dyntrace.path} view {trace}", "/dev/null"], env=environment,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+        master, slave = pty.openpty()
+        with open(master, "rb", buffering=0) as screen:
+            subprocess.run([dyntrace.path, "view", trace], env={**UTC, "TERM": "xterm", **more},
+                           stdin=subprocess.DEVNULL, stdout=slave, check=True)
+            os.close(slave)
+            text = b""
+            try:
+                while data := screen.read(65536):
+                    text += data
+            except OSError:  # how a terminal ends
+                pass
+        return text.decode()
     assert "\033[1;32mbare\033[0m" in on_a_terminal()
     assert "\033" not in on_a_terminal(NO_COLOR="1")
     assert "\033" not in on_a_terminal(TERM="dumb")
