@@ -20,7 +20,7 @@ def number(value, digits):
 def print_table(comparison):
     threads = comparison.threads
     print(machine())
-    print(f"A hit's cost = a call with the probe - the same call without, CPU time of the thread;")
+    print("A hit's cost = a call with the probe - the same call without, CPU time of the thread;")
     print(f"minimum of {comparison.rounds} rounds, all cases in turn, T threads; noise about {NOISE:.0%}.\n")
     heads = [f"x rdtsc T={t}" for t in threads] + [f"ns T={t}" for t in threads]
     print(f"{'case':44}" + "".join(f"{head:>13}" for head in heads) + "  remark")

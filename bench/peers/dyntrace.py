@@ -18,6 +18,7 @@ def read_summary(text):
 
 class Dyntrace(Case):
     what = ()
+    buffer_size = "512M"  # room for every hit of a measurement: no full buffer is part of the cost
 
     def __init__(self, bench):
         super().__init__(bench)
@@ -30,10 +31,9 @@ class Dyntrace(Case):
 
     def start(self):
         super().start()
-        # Room for every hit of a measurement, so that no full buffer is part of the cost.
         self.tracer = subprocess.Popen(
             [os.path.join(self.bench.build, "dyntrace"), "trace", "-p", str(self.workload.pid),
-             *self.what, "--buffer-size", "512M", "-o", self.bench.path(self.name)],
+             *self.what, "--buffer-size", self.buffer_size, "-o", self.bench.path(self.name)],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.workload.wait_patched(self.kind, self.tracer)
 
