@@ -5,6 +5,7 @@
 #ifndef DYNTRACE_TESTS_RIG_H
 #define DYNTRACE_TESTS_RIG_H
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -264,13 +265,16 @@ static inline void rig_make_types(struct event_types *types)
 static inline void rig_open_trace(struct rig_trace *trace)
 {
 	static const struct trace_info info = { .hostname = "host", .process = "rig", .pid = 1 };
+	static struct clock_estimate clock;
 
+	if (!clock.frequency)
+		clock_start(&clock);
 	memset(trace, 0, sizeof(*trace));
 	snprintf(trace->top, sizeof(trace->top), "/tmp/dyntrace-test-XXXXXX");
 	assert_non_null(mkdtemp(trace->top));
 	snprintf(trace->directory, sizeof(trace->directory), "%s/trace", trace->top);
 	rig_make_types(&trace->types);
-	clock_start(&trace->clock);
+	trace->clock = clock;
 	RIG_OK(writer_create(trace->directory, &info, &trace->types, &trace->clock, &trace->writer));
 }
 
@@ -297,12 +301,22 @@ static inline void rig_finish(struct rig_trace *trace)
 	RIG_OK(writer_close(trace->writer));
 }
 
+static inline void rig_remove_in(const char *directory)
+{
+	DIR *entries = opendir(directory);
+
+	if (!entries)
+		return;
+	for (struct dirent *entry; (entry = readdir(entries));)
+		unlinkat(dirfd(entries), entry->d_name, 0);
+	closedir(entries);
+	assert_int_equal(rmdir(directory), 0);
+}
+
 static inline void rig_remove(struct rig_trace *trace)
 {
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -r '%s'", trace->top);
-	assert_int_equal(system(command), 0);
+	rig_remove_in(trace->directory);
+	rig_remove_in(trace->top);
 	event_types_free(&trace->types);
 }
 

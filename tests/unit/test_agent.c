@@ -9,7 +9,6 @@
 
 #include "rig.h"
 
-static void *keep_reading(void *argument);
 static volatile bool stop_reading;
 
 static void test_one_thread(void **unused)
@@ -270,7 +269,7 @@ static void test_nested_signals(void **unused)
 	handler_recorded = handler_skipped = 0;
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
-	for (int i = 0; i < 3000000; i++) {
+	for (int i = 0; i < 1000000; i++) {
 		if (rig_hit(RIG_BARE, 0))
 			recorded++;
 		else
@@ -292,6 +291,507 @@ static void test_nested_signals(void **unused)
 	rig_down();
 }
 
+/* ---- a signal at every instruction -------------------------------------------------------- */
+
+/*
+ * A child makes one hit; its parent lets it run `steps` instructions, then sends a signal whose handler
+ * hits often enough to change chunks, and lets it go on. Every instruction of the fast and of the slow path is
+ * interrupted once.
+ */
+struct stepping {
+	volatile uint32_t recorded, skipped; /* by the hit that is interrupted */
+	volatile uint32_t inner_recorded, inner_skipped;
+	volatile bool before, after; /* around that hit */
+};
+
+static struct stepping *stepping;
+
+static void on_step_signal(int number)
+{
+	(void)number;
+	for (int i = 0; i < 200; i++) {
+		if (rig_hit(RIG_SIX, 0))
+			stepping->inner_recorded++;
+		else
+			stepping->inner_skipped++;
+	}
+}
+
+__attribute__((noinline)) static void stepping_child(unsigned warm_up)
+{
+	struct sigaction action = { .sa_handler = on_step_signal };
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (unsigned i = 0; i < warm_up; i++)
+		rig_hit(RIG_BARE, 0);
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	raise(SIGSTOP);
+	stepping->before = true;
+	if (rig_hit(RIG_TWO, 7))
+		stepping->recorded++;
+	else
+		stepping->skipped++;
+	stepping->after = true;
+	raise(SIGSTOP);
+	_exit(0);
+}
+
+static void step_to(pid_t child, volatile bool *mark)
+{
+	int status;
+
+	while (!*mark) {
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+	}
+}
+
+static unsigned step_and_interrupt(unsigned warm_up, unsigned steps)
+{
+	int status;
+	unsigned stepped = 0;
+
+	memset(stepping, 0, sizeof(*stepping));
+	pid_t child = fork();
+	if (!child)
+		stepping_child(warm_up);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+	step_to(child, &stepping->before);
+	for (; stepped < steps && !stepping->after; stepped++) {
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+	}
+	assert_int_equal(ptrace(PTRACE_CONT, child, NULL, SIGUSR1), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (WIFSTOPPED(status) && WSTOPSIG(status) == SIGUSR1) { /* it was blocked until now */
+		assert_int_equal(ptrace(PTRACE_CONT, child, NULL, SIGUSR1), 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+	}
+	if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGSTOP)
+		fail_msg("after %u instructions: status %x", steps, status);
+	assert_int_equal(ptrace(PTRACE_CONT, child, NULL, NULL), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	return stepped;
+}
+
+/* How many instructions were stepped over before the signal. */
+static unsigned interrupt_at(unsigned warm_up, uint32_t small, uint32_t big, unsigned steps)
+{
+	struct rig_trace trace;
+
+	rig_up(small, big, DT_FOLLOW_FORK);
+	rig_open(&trace);
+	unsigned stepped = step_and_interrupt(warm_up, steps);
+	rig_finish(&trace);
+	assert_int_equal(stepping->recorded + stepping->skipped, 1);
+	assert_int_equal(stepping->inner_recorded + stepping->inner_skipped, 200);
+	assert_int_equal(trace.types.items[RIG_TWO].hits, stepping->recorded);
+	assert_int_equal(trace.types.items[RIG_SIX].hits, stepping->inner_recorded);
+	assert_int_equal(trace.types.items[RIG_TWO].lost, stepping->skipped);
+	assert_int_equal(trace.types.items[RIG_SIX].lost, stepping->inner_skipped);
+	assert_int_equal(trace.totals.holes, 0);
+	if (steps % 100 == 0)
+		assert_int_equal(rig_judge(&trace, NULL).events, trace.totals.events);
+	rig_remove(&trace);
+	rig_down();
+	return stepped;
+}
+
+/* At every instruction before signals are blocked and after they are allowed again, at some between. */
+static unsigned interrupt_everywhere(unsigned warm_up, uint32_t small, uint32_t big)
+{
+	unsigned total = interrupt_at(warm_up, small, big, UINT_MAX);
+
+	for (unsigned steps = 0; steps < total; steps++) {
+		if (steps < 130 || steps + 60 > total || steps % 16 == 0)
+			interrupt_at(warm_up, small, big, steps);
+	}
+	return total;
+}
+
+static void test_signal_at_every_instruction(void **unused)
+{
+	stepping = mmap(NULL, sizeof(*stepping), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	/* The fast path; the first hit of a thread; a chunk that is full; a pool that is empty. */
+	assert_in_range(interrupt_everywhere(1, 4, 8), 40, 200);
+	assert_in_range(interrupt_everywhere(0, 4, 8), 200, 5000);
+	assert_in_range(interrupt_everywhere(511, 4, 8), 100, 5000);
+	assert_in_range(interrupt_everywhere(512, 1, 0), 50, 5000);
+	munmap(stepping, sizeof(*stepping));
+}
+
+/* ---- forks -------------------------------------------------------------------------------- */
+
+static void fork_and_hit(uint32_t flags, uint64_t expected_in_child)
+{
+	struct rig_trace trace;
+	char pid[32];
+
+	rig_up(8, 8, flags);
+	rig_open(&trace);
+	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	pid_t child = fork();
+	if (!child) {
+		uint64_t recorded = 0;
+
+		for (int i = 0; i < 3000; i++)
+			recorded += (uint64_t)rig_hit(RIG_TWO, 0);
+		_exit(recorded == expected_in_child ? 0 : 1);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	rig_finish(&trace);
+	assert_int_equal(trace.types.items[RIG_BARE].hits, 2);
+	assert_int_equal(trace.types.items[RIG_TWO].hits, expected_in_child);
+	assert_int_equal(trace.totals.lost, 0);
+	snprintf(pid, sizeof(pid), " pid = %d,", child);
+	assert_int_equal(rig_judge(&trace, pid).events, expected_in_child);
+	rig_remove(&trace);
+	rig_down();
+}
+
+static void test_fork(void **unused)
+{
+	fork_and_hit(DT_FOLLOW_FORK, 3000);
+	fork_and_hit(0, 0);
+}
+
+/* A fork system call that nobody told libc about: the thread block says the parent's tid. */
+static void test_bare_fork(void **unused)
+{
+	struct rig_trace trace;
+	char tid[32];
+
+	rig_up(8, 8, DT_FOLLOW_FORK);
+	rig_open(&trace);
+	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	pid_t child = (pid_t)syscall(SYS_fork);
+	if (!child) {
+		int recorded = 0;
+
+		for (int i = 0; i < 1000; i++)
+			recorded += rig_hit(RIG_TWO, 0);
+		syscall(SYS_exit_group, recorded == 1000 ? 0 : 1);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	rig_finish(&trace);
+	snprintf(tid, sizeof(tid), " tid = %d,", child);
+	assert_int_equal(rig_judge(&trace, tid).events, 1000);
+	rig_remove(&trace);
+	rig_down();
+}
+
+static uint64_t vfork_recorded;
+
+static void test_vfork(void **unused)
+{
+	struct rig_trace trace;
+	char tid[32];
+
+	/* Without following forks: until it execs, a vfork child is its parent's thread. */
+	rig_up(8, 8, 0);
+	rig_open(&trace);
+	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	vfork_recorded = 0;
+	pid_t child = vfork();
+	if (!child) {
+		for (int i = 0; i < 3000; i++)
+			vfork_recorded += (uint64_t)rig_hit(RIG_TWO, 0);
+		_exit(0);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	rig_finish(&trace);
+	assert_int_equal(vfork_recorded, 3000);
+	assert_int_equal(trace.totals.events, 3002);
+	snprintf(tid, sizeof(tid), " tid = %d,", getpid());
+	assert_int_equal(rig_judge(&trace, tid).events, 3002);
+	rig_remove(&trace);
+	rig_down();
+}
+
+/* ---- slots -------------------------------------------------------------------------------- */
+
+static uint64_t fs_base(void)
+{
+	uint64_t base;
+
+	__asm__ volatile("rdfsbase %0" : "=r"(base));
+	return base;
+}
+
+/* Occupies the places where this thread's slot would be. */
+static void occupy(uint32_t from, uint32_t to, uint32_t tid)
+{
+	uint32_t home = dt_hash(fs_base()) >> DT_SLOT_SHIFT;
+
+	for (uint32_t i = from; i < to; i++) {
+		struct dt_slot *slot = &rig_slots[(home + i) % DT_SLOTS];
+
+		slot->key = 0x1000 + i;
+		slot->real_tid = tid;
+		slot->tid = ~0u;
+	}
+}
+
+static void test_hash_collision(void **unused)
+{
+	struct rig_trace trace;
+
+	rig_up(8, 8, 0);
+	rig_open(&trace);
+	occupy(0, 5, (uint32_t)getpid());
+	for (int i = 0; i < 5000; i++)
+		assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	uint32_t home = dt_hash(fs_base()) >> DT_SLOT_SHIFT;
+	assert_ptr_equal(rig_my_slot(), &rig_slots[(home + 5) % DT_SLOTS]);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 5000);
+	rig_remove(&trace);
+	rig_down();
+}
+
+static void test_no_slot(void **unused)
+{
+	struct rig_trace trace;
+
+	rig_up(8, 8, 0);
+	rig_open(&trace);
+	occupy(0, DT_SLOT_PROBES, (uint32_t)getpid());
+	for (int i = 0; i < 30; i++)
+		assert_int_equal(rig_hit(RIG_TWO, 0), 0);
+	assert_int_equal(rig_pool->lost_homeless, 30);
+	/* One of their threads dies: its place is taken. */
+	uint32_t home = dt_hash(fs_base()) >> DT_SLOT_SHIFT;
+	rig_slots[(home + 9) % DT_SLOTS].real_tid = 0x7ffffff0;
+	assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	assert_ptr_equal(rig_my_slot(), &rig_slots[(home + 9) % DT_SLOTS]);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.lost, 30);
+	assert_int_equal(trace.types.items[RIG_TWO].lost, 30);
+	struct rig_verdict verdict = rig_judge(&trace, NULL);
+	assert_int_equal(verdict.events, 1);
+	assert_int_equal(verdict.discarded, 30);
+	rig_remove(&trace);
+	rig_down();
+}
+
+static void test_no_thread_record(void **unused)
+{
+	rig_up(8, 8, 0);
+	for (uint32_t i = 0; i < DT_THREADS_MAX; i++)
+		rig_pool->threads[i].claim = 2;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(rig_hit(RIG_BARE, 0), 0);
+	assert_int_equal(rig_pool->lost_homeless, 5);
+	assert_int_equal(rig_pool->lost[RIG_BARE], 5);
+	rig_pool->threads[77].claim = 0;
+	rig_pool->thread_hint = 77;
+	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	assert_int_equal(rig_pool->threads[77].tid, getpid());
+	rig_down();
+}
+
+static void test_no_system_calls(void **unused)
+{
+	rig_up(8, 8, DT_NO_SYSCALLS);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(rig_hit(RIG_BARE, 0), 0);
+	assert_int_equal(rig_pool->lost_homeless, 5);
+	assert_int_equal(rig_pool->lost[RIG_BARE], 5);
+	rig_down();
+}
+
+/* A thread with no FS base at all has a slot by its tid, and moves when its block can be read. */
+static void test_no_thread_block(void **unused)
+{
+	struct rig_trace trace;
+	int recorded = 0;
+
+	rig_up(8, 8, 0);
+	rig_open(&trace);
+	uint64_t base = fs_base();
+	for (int i = 0; i < 700; i++) {
+		__asm__ volatile("wrfsbase %0" : : "r"(0ULL));
+		recorded += rig_hit_raw(RIG_BARE, 8, 0);
+		__asm__ volatile("wrfsbase %0" : : "r"(base));
+	}
+	assert_int_equal(recorded, 700);
+	assert_null(rig_my_slot());
+	assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	assert_non_null(rig_my_slot());
+	assert_int_equal(rig_my_slot()->tid_offset, 0x2d0);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 701);
+	char tid[32];
+	snprintf(tid, sizeof(tid), " tid = %d,", getpid());
+	assert_int_equal(rig_judge(&trace, tid).events, 701);
+	uint32_t records = 0;
+	for (uint32_t i = 1; i < DT_THREADS_MAX; i++)
+		records += rig_pool->threads[i].claim != 0;
+	assert_int_equal(records, 1); /* it went on with the same one */
+	rig_remove(&trace);
+	rig_down();
+}
+
+/* ---- the clock ---------------------------------------------------------------------------- */
+
+static void test_clock_gap_and_step_back(void **unused)
+{
+	struct rig_trace trace;
+
+	rig_up(8, 8, 0);
+	rig_open(&trace);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	uint32_t chunk = rig_my_slot()->chunk;
+	rig_my_slot()->last -= 1ULL << 39; /* as if it had slept */
+	assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	assert_int_not_equal(rig_my_slot()->chunk, chunk);
+	chunk = rig_my_slot()->chunk;
+	rig_my_slot()->last += 100000; /* another CPU is a little behind: waited out */
+	assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	assert_int_equal(rig_my_slot()->chunk, chunk);
+	rig_my_slot()->last += 1ULL << 50; /* the clock was set back */
+	assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	assert_int_not_equal(rig_my_slot()->chunk, chunk);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 13);
+	assert_int_equal(rig_judge(&trace, NULL).events, 13);
+	rig_remove(&trace);
+	rig_down();
+}
+
+/* ---- what dt_slow keeps ------------------------------------------------------------------- */
+
+struct kept {
+	uint64_t rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15, rbp, flags, rcx;
+};
+
+void call_slow(struct kept *before_and_after, uint64_t id, uint64_t size);
+
+__asm__(".text\n"
+	"call_slow:\n"
+	"	pushq %rbx; pushq %rbp; pushq %r12; pushq %r13; pushq %r14; pushq %r15\n"
+	"	pushq %rdi\n"
+	"	movq %rsi, %rax\n"
+	"	movq rig_control(%rip), %rbx\n"
+	"	pushq 88(%rdi)\n"
+	"	movq 0(%rdi), %rsi; movq 16(%rdi), %r8; movq 24(%rdi), %r9; movq 32(%rdi), %r10\n"
+	"	movq 40(%rdi), %r11; movq 48(%rdi), %r12; movq 56(%rdi), %r13; movq 64(%rdi), %r14\n"
+	"	movq 72(%rdi), %r15; movq 80(%rdi), %rbp; movq 8(%rdi), %rdi\n"
+	"	popfq\n"
+	"	call *rig_slow(%rip)\n"
+	"	pushfq\n"
+	"	pushq $0; popfq\n"
+	"	xchgq %rdi, 8(%rsp)\n"
+	"	movq %rsi, 0(%rdi); movq %r8, 16(%rdi); movq %r9, 24(%rdi); movq %r10, 32(%rdi)\n"
+	"	movq %r11, 40(%rdi); movq %r12, 48(%rdi); movq %r13, 56(%rdi); movq %r14, 64(%rdi)\n"
+	"	movq %r15, 72(%rdi); movq %rbp, 80(%rdi); popq 88(%rdi); movq %rcx, 96(%rdi)\n"
+	"	popq 8(%rdi)\n"
+	"	popq %r15; popq %r14; popq %r13; popq %r12; popq %rbp; popq %rbx\n"
+	"	ret\n");
+
+static void test_registers_kept(void **unused)
+{
+	static const uint64_t flags[] = { 0x202, 0x602, 0x40202, 0x40602 }; /* none, DF, AC, both */
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		rig_up(8, 8, 0);
+		/* The long way, the cheap way, and when there is nothing to be had. */
+		for (int way = 0; way < 3; way++) {
+			struct kept kept = { 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, flags[i], 1 };
+
+			if (way == 2) {
+				rig_my_slot()->limit = 0;
+				rig_my_slot()->reserve = 0;
+				rig_pool->small_free = rig_pool->big_free = 0;
+			}
+			call_slow(&kept, RIG_BARE, 8);
+			uint64_t *values = (uint64_t *)&kept;
+			for (uint64_t r = 0; r < 11; r++)
+				assert_int_equal(values[r], 101 + r);
+			assert_int_equal(kept.flags & 0x40400, flags[i] & 0x40400);
+			if (way == 2)
+				assert_int_equal(kept.rcx, 0);
+			else
+				assert_ptr_equal((void *)kept.rcx, rig_my_slot());
+		}
+		sigset_t mask;
+		sigprocmask(SIG_SETMASK, NULL, &mask);
+		for (int signal = 1; signal < 64; signal++)
+			assert_int_not_equal(sigismember(&mask, signal), 1);
+		assert_int_equal(rig_state->stacks_busy, 0);
+		rig_down();
+	}
+}
+
+/* How much of the target's stack a hit takes: it is run on a small one that was painted before. */
+int hit_on_stack(uint64_t *top);
+
+__asm__(".text\n"
+	"hit_on_stack:\n"
+	"	pushq %rbp\n"
+	"	movq %rsp, %rbp\n"
+	"	movq %rdi, %rsp\n"
+	"	movl $1, %edi\n"
+	"	movl $8, %esi\n"
+	"	call rig_hit_raw\n"
+	"	movq %rbp, %rsp\n"
+	"	popq %rbp\n"
+	"	ret\n");
+
+static size_t stack_used(void)
+{
+	static uint64_t stack[512];
+	size_t i = 0;
+
+	for (size_t j = 0; j < 512; j++)
+		stack[j] = 0x5a5a5a5a5a5a5a5a;
+	hit_on_stack(stack + 512);
+	while (stack[i] == 0x5a5a5a5a5a5a5a5a)
+		i++;
+	return (512 - i) * 8 - 16; /* rig_hit_raw's own: return address and rbx */
+}
+
+static void test_little_stack(void **unused)
+{
+	rig_up(1, 1, 0);
+	assert_in_range(stack_used(), 8, 200); /* the first hit */
+	rig_my_slot()->limit = 1;
+	assert_in_range(stack_used(), 8, 200); /* changes chunks */
+	rig_my_slot()->limit = 0;
+	rig_pool->small_free = rig_pool->big_free = 0;
+	assert_in_range(stack_used(), 8, 200); /* lost */
+	rig_down();
+	rig_up(1, 1, DT_NO_SYSCALLS);
+	assert_in_range(stack_used(), 8, 200);
+	rig_down();
+}
+
+/* All stacks are held, by nobody: the hit is given up after a while, and counted. */
+static void test_no_stack(void **unused)
+{
+	rig_up(1, 1, 0);
+	rig_state->stacks_busy = ~0ULL;
+	assert_int_equal(rig_hit(RIG_BARE, 0), 0);
+	assert_int_equal(rig_pool->lost_homeless, 1);
+	rig_state->stacks_busy = ~(1ULL << 63);
+	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
+	assert_int_equal(rig_state->stacks_busy, ~(1ULL << 63));
+	rig_down();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -301,6 +801,19 @@ int main(void)
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_threads_come_and_go),
 		cmocka_unit_test(test_nested_signals),
+		cmocka_unit_test(test_signal_at_every_instruction),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_bare_fork),
+		cmocka_unit_test(test_vfork),
+		cmocka_unit_test(test_hash_collision),
+		cmocka_unit_test(test_no_slot),
+		cmocka_unit_test(test_no_thread_record),
+		cmocka_unit_test(test_no_system_calls),
+		cmocka_unit_test(test_no_thread_block),
+		cmocka_unit_test(test_clock_gap_and_step_back),
+		cmocka_unit_test(test_registers_kept),
+		cmocka_unit_test(test_little_stack),
+		cmocka_unit_test(test_no_stack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
