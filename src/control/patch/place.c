@@ -6,9 +6,9 @@
  * "Inside a site" means behind its first byte and before the last byte that changes: what the patch leaves
  * as it was can be run and returned to.
  *
- * A thread that sleeps in a system call will, when the kernel restarts the call, go on two bytes before
- * its RIP. So it is inside also when only that `syscall` is; it moves to the copy all the same, where a `syscall` lies
- * before the boundary too.
+ * A thread whose system call the kernel will restart goes on two bytes before its RIP. So it is inside also
+ * when only that `syscall` is; it moves to the copy all the same, where a `syscall` lies before the
+ * boundary too.
  */
 #include "patch.h"
 
@@ -25,6 +25,7 @@
 #define STOP_TIMEOUT_MS 2000
 #define TRIES_MAX 20
 #define PAUSE_MAX_MS 50
+#define SYSCALL_SIZE 2
 
 struct batch {
 	struct proc *proc;
@@ -122,27 +123,18 @@ static void check_bytes(struct batch *batch)
 	}
 }
 
-static bool is_syscall(const uint8_t *bytes)
-{
-	return (bytes[0] == 0x0f && bytes[1] == 0x05) || (bytes[0] == 0xcd && bytes[1] == 0x80);
-}
-
 /* The site that the thread is inside of, and how far; NULL: none. */
-static const struct scan_range *site_of_thread(const struct batch *batch, uint64_t rip, uint64_t *offset)
+static const struct scan_range *site_of_thread(const struct batch *batch, const struct stop *stop,
+					       size_t thread, uint64_t *offset)
 {
+	uint64_t rip = stop_thread_rip(stop, thread).v;
 	const struct scan_range *range = scan_find(&batch->scan, rip);
 
-	if (!range && rip >= 2)
-		range = scan_find(&batch->scan, rip - 2);
-	if (!range)
-		return NULL;
-
-	const struct patch_site *site = batch->sites.items[range->owner];
-
-	*offset = rip - site->address.v;
-	if (rip < range->end)
-		return range;
-	return *offset <= site->length && is_syscall(site->original + *offset - 2) ? range : NULL;
+	if (!range && stop_thread_restarts(stop, thread))
+		range = scan_find(&batch->scan, rip - SYSCALL_SIZE);
+	if (range)
+		*offset = rip - batch->sites.items[range->owner]->address.v;
+	return range;
 }
 
 /* (P4), and threads at what is no instruction of ours */
@@ -158,8 +150,7 @@ static struct error *find_busy(struct batch *batch, struct stop *stop)
 	}
 	for (size_t i = 0; i < stop_thread_count(stop); i++) {
 		uint64_t offset;
-		const struct scan_range *range =
-			site_of_thread(batch, stop_thread_rip(stop, i).v, &offset);
+		const struct scan_range *range = site_of_thread(batch, stop, i, &offset);
 
 		if (range && !sites_move(batch->sites.items[range->owner], offset))
 			batch->busy[range->owner] = "a thread is inside it";
@@ -172,8 +163,7 @@ static struct error *move_threads(struct batch *batch, struct stop *stop)
 {
 	for (size_t i = 0; i < stop_thread_count(stop); i++) {
 		uint64_t offset;
-		const struct scan_range *range =
-			site_of_thread(batch, stop_thread_rip(stop, i).v, &offset);
+		const struct scan_range *range = site_of_thread(batch, stop, i, &offset);
 		struct error *err;
 
 		if (!range || !is_ready(batch, range->owner))
