@@ -1,0 +1,109 @@
+"""Takes the built agent apart: what src/target/README.md forbids isn't in there."""
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+AGENT = pathlib.Path(os.environ.get("DYNTRACE_BUILD", ROOT / "build")) / "libdyntrace-agent.so"
+
+
+def tool(*words):
+    return subprocess.run([*words, str(AGENT)], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture(scope="module")
+def code():
+    """Every instruction of it."""
+    lines = tool("objdump", "-d", "--no-show-raw-insn").splitlines()
+    instructions = [line.split("\t", 1)[1] for line in lines if re.match(r"\s+[0-9a-f]+:\t", line)]
+    assert len(instructions) > 100
+    return instructions
+
+
+def segments():
+    """(type, flags, file size, memory size) of each program header."""
+    found = []
+    for line in tool("readelf", "-lW").splitlines():
+        words = line.split()
+        if len(words) >= 7 and words[1].startswith("0x") and words[2].startswith("0x"):
+            found.append((words[0], "".join(words[6:-1]), int(words[4], 16), int(words[5], 16)))
+    assert any(kind == "LOAD" and "E" in flags for kind, flags, _, _ in found)
+    return found
+
+
+def sections():
+    """name: (type, size, flags), without the ones that aren't loaded."""
+    found = {}
+    for line in tool("readelf", "-SW").splitlines():
+        match = re.match(r"\s*\[ *\d+\] (\S+)\s+(\S+)\s+\S+ \S+ (\S+) \S+ +([A-Z]*)", line)
+        if match and "A" in match[4]:
+            found[match[1]] = (match[2], int(match[3], 16), match[4])
+    assert ".text" in found
+    return found
+
+
+def test_needs_nothing():
+    dynamic = tool("readelf", "-dW")
+    assert "SONAME" in dynamic
+    for word in ("NEEDED", "INIT", "FINI", "TEXTREL", "RPATH", "RUNPATH"):
+        assert word not in dynamic
+
+
+def test_no_undefined_symbol():
+    for option in ("--dyn-syms", "--syms"):
+        lines = [line.split() for line in tool("readelf", "-W", option).splitlines()]
+        names = [words[7] for words in lines if len(words) > 7 and words[6] == "UND"]
+        assert names == []
+
+
+def test_exports_one_function():
+    lines = [line.split() for line in tool("readelf", "-W", "--dyn-syms").splitlines()]
+    exported = [(words[7], words[3]) for words in lines if len(words) > 7 and words[4] == "GLOBAL"]
+    assert exported == [("dt_slow", "FUNC")]
+
+
+def test_no_relocation():
+    assert "There are no relocations" in tool("readelf", "-rW")
+
+
+def test_nothing_writable():
+    """No data of its own. The dynamic section is for ld.so, and is all that a linker makes writable."""
+    writable = {name for name, (_, _, flags) in sections().items() if "W" in flags}
+    assert writable <= {".dynamic"}
+    for name in (".data", ".bss", ".tdata", ".tbss", ".got", ".got.plt", ".init_array", ".plt"):
+        assert name not in sections()
+    for kind, flags, file_size, memory_size in segments():
+        assert kind != "TLS" and kind != "INTERP"
+        assert not ("W" in flags and "E" in flags)
+        assert file_size == memory_size
+        assert not (kind == "GNU_STACK" and "E" in flags)
+
+
+def test_no_vector_register(code):
+    """Trampolines save none, so nothing here may touch one: xmm, ymm, zmm, mm, st or a mask register."""
+    forbidden = re.compile(r"%(xmm|ymm|zmm|mm\d|st\b|st\(|k\d|bnd)|^\s*(f(ld|st|add|mul|x)|xsave|emms|vzero)")
+    assert [line for line in code if forbidden.search(line)] == []
+
+
+def test_no_thread_local_storage(code):
+    """The thread block is read at an offset that was found, in a register; never at one that was linked in."""
+    segment = [line for line in code if re.search(r"%[fg]s:", line)]
+    assert segment
+    for line in segment:
+        assert re.search(r"%fs:\(%r\w+\)", line), line
+
+
+def test_calls_stay_inside(code):
+    """Nothing is called through a pointer or a table."""
+    indirect = [line for line in code if re.match(r"\s*(notrack )?(call|jmp)\w*\s+\*", line)]
+    assert indirect == []
+
+
+def test_stack_use_is_bounded(code):
+    """The stacks of the slow path are 4 KiB."""
+    frames = [int(match[1], 16) for line in code if (match := re.match(r"\s*sub\s+\$0x([0-9a-f]+),%rsp", line))]
+    assert all(size <= 1024 for size in frames)
+    assert not [line for line in code if re.match(r"\s*sub\s+%\w+,%rsp", line)]
