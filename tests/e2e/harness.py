@@ -7,8 +7,10 @@ looked at is looked at until it is so, or the test's time is over.
 import collections
 import ctypes
 import os
+import re
 import signal
 import subprocess
+import tempfile
 import time
 
 import bt2
@@ -250,6 +252,17 @@ class Trace:
 
     def per_tid(self, name):
         return dict(collections.Counter(event.tid for event in self.named(name)))
+
+
+def count_events(path):
+    """(events, lost) of a trace that is too long for a Trace: the lines and warnings of babeltrace2."""
+    with tempfile.TemporaryFile("w+") as warnings:
+        with subprocess.Popen(["babeltrace2", str(path)], stdout=subprocess.PIPE, stderr=warnings) as reader:
+            events = sum(block.count(b"\n") for block in iter(lambda: reader.stdout.read(1 << 20), b""))
+        warnings.seek(0)
+        text = warnings.read()
+    assert reader.returncode == 0, text
+    return events, sum(map(int, re.findall(r"Tracer discarded (\d+) event", text)))
 
 
 # ---- dyntrace ----------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ def test_the_harness_reads_the_same(dyntrace, trace):
         [(one["name"], one["ns"], one["tid"], one["pid"]) for one in objects if "name" in one]
     assert seen.lost == 123
     assert seen.events[3].fields["point"] == {"x": 1, "inner": {"z": 2}}
+    assert harness.count_events(trace) == (4, 123)
     assert seen.env == {"hostname": "here", "procname": "handmade"}
 
 

@@ -1,0 +1,63 @@
+"""Long runs: what is rare happens here. DYNTRACE_TORTURE multiplies the length (1 is some minutes)."""
+import os
+import random
+import signal
+
+import pytest
+from harness import Snapshot, count_events, counts
+
+FACTOR = float(os.environ.get("DYNTRACE_TORTURE", "1"))
+
+
+def times(number):
+    return max(int(number * FACTOR), 1)
+
+
+def test_coming_and_going_threads(dyntrace, program_path):
+    """Tids are used again, thread blocks are used again; every call is there or counted."""
+    rounds, threads, calls = times(3000), 8, 40
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "foo", "--", program_path("churn"), "--rounds", rounds,
+                      "--threads", threads, "--calls", calls, seconds=3000)
+    made = sum(count for _, count in counts(result.stdout))
+    assert made == rounds * threads * calls
+    events, lost = count_events(output)
+    assert events + lost == made
+
+
+def test_many_forks(dyntrace, program_path):
+    children, calls = times(2000), 30
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "foo", "--", program_path("forker"), "--children", children,
+                      "--calls", calls, seconds=3000)
+    made = sum(count for _, count in counts(result.stdout))
+    assert made == (children + 2) * calls
+    events, lost = count_events(output)
+    assert events + lost == made
+
+
+@pytest.mark.parametrize("size", ["1M", "64M"])
+def test_flood(dyntrace, program_path, size):
+    """More than any disk takes: recorded + lost = made."""
+    threads, calls = 4, times(5_000_000)
+    output = dyntrace.new_output()
+    dyntrace("trace", "-o", output, "--buffer-size", size, "--function", "foo", "--", program_path("spin"),
+             "--threads", threads, "--calls", calls, seconds=3000)
+    events, lost = count_events(output)
+    assert events + lost == threads * calls
+
+
+def test_attach_and_detach_under_load(dyntrace, redis):
+    """Never the same functions, ended in every way; redis is as it was after each."""
+    names = sorted({line.split()[3] for line in dyntrace("list-symbols", redis.pid, "*Command").stdout.splitlines()
+                    if line.split()[2] == "redis-server"})
+    choose = random.Random(1)
+    load = redis.load(clients=4)
+    before = Snapshot(redis.pid)
+    for _ in range(times(200)):
+        chosen = {"processCommand", "call", *choose.sample(names, 5)}
+        tracing = dyntrace.start_trace(redis.pid, *(word for name in sorted(chosen) for word in ("--function", name)))
+        tracing.stop(choose.choice([signal.SIGINT, signal.SIGTERM]))
+        assert redis.process.poll() is None and load.poll() is None
+        before.assert_unchanged()
+    assert redis.cli("ping") == "PONG"
