@@ -14,6 +14,7 @@
 #include "suggest.h"
 
 static const struct command *const commands[] = {
+	&command_trace,
 	&command_list_symbols,
 	&command_view,
 	NULL,

@@ -431,3 +431,11 @@ struct error *writer_close(struct trace_writer *writer)
 	writer_free(writer);
 	return error;
 }
+
+void writer_discard(struct trace_writer *writer)
+{
+	assert(writer->lanes.count == 0);
+	if (!unlinkat(writer->fd, "metadata", 0))
+		rmdir(writer->directory);
+	writer_free(writer);
+}

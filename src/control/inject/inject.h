@@ -11,7 +11,7 @@
 #include "stop.h"
 
 struct inject_options {
-	uint64_t pool_size; /* rounded to what the layout needs; DT_POOL_MIN..DT_POOL_MAX */
+	uint64_t pool_size; /* memory for events, DT_POOL_MIN..DT_POOL_MAX; the tables come on top of it */
 	uint32_t flags; /* DT_FOLLOW_FORK, DT_NO_SYSCALLS */
 	const char *agent_path; /* libdyntrace-agent.so */
 };
@@ -34,9 +34,13 @@ struct agent {
 };
 
 /* Maps everything, using one held thread (stop_one or stop_adopt); nothing else is touched. On failure
- * nothing stays behind. Fills in dt_control and dt_pool; touches the pool's pages first from here. */
+ * nothing stays behind. Fills in dt_control and dt_pool. */
 struct error *inject_agent(struct stop *stop, struct proc *proc, const struct inject_options *options,
 			   struct agent **ret_agent);
+
+/* Gives the pool its memory, from here, so that it counts as ours (H17) and a fault in the target can't fail. Takes
+ * milliseconds: not while a thread is held. */
+struct error *inject_fill_pool(struct agent *agent);
 
 /* Maps `pages` more pages of the code memfd, r-x, at exactly `at` in the target (MAP_FIXED_NOREPLACE), and notes
  * the window in dt_control. *ret_offset: where that is in the code memfd. */

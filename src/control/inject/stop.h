@@ -31,7 +31,8 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
  * preferably asleep in a system call. */
 struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
 
-/* Takes over a thread that the caller already holds in a ptrace stop (a command just started). */
+/* Takes over a thread that the caller already holds in a ptrace stop (a command just started), seized
+ * with PTRACE_O_TRACESYSGOOD. */
 struct error *stop_adopt(struct proc *proc, pid_t tid, struct stop **ret_stop);
 
 /* Lets all go and frees. Safe on NULL. Microseconds held are in *ret_us if not NULL. */
@@ -43,11 +44,16 @@ size_t stop_thread_count(const struct stop *stop);
 pid_t stop_thread_tid(const struct stop *stop, size_t index);
 taddr stop_thread_rip(const struct stop *stop, size_t index);
 taddr stop_thread_rsp(const struct stop *stop, size_t index);
+/* True: it was interrupted in a system call that the kernel will execute again: what runs next is the `syscall`
+ * instruction that stands directly before rip (so an rip at the end of a site is inside it, and moves to the
+ * end of the copy, where the same instruction stands before it). Calls that are rewound by hand have
+ * an rip at their `syscall` instruction already. */
+bool stop_thread_restarts(const struct stop *stop, size_t index);
 /* Where the thread continues. Written to the thread at once; a thread inside a restartable
  * sequence goes to its abort address instead. */
 struct error *stop_thread_set_rip(struct stop *stop, size_t index, taddr rip);
 
-/* Runs one system call in the target, on a held thread. *ret_result is what the kernel returned
+/* Runs one system call in the target, on a held thread of the process itself. *ret_result is what the kernel returned
  * (-errno on failure: that is no error here). */
 struct error *stop_syscall(struct stop *stop, long number, const uint64_t args[6], int64_t *ret_result);
 

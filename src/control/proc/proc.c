@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../base/cleanup.h"
+#include "leftover.h"
 #include "status.h"
 
 static void cleanup_proc(struct proc **proc)
@@ -85,8 +85,7 @@ void proc_close(struct proc *proc)
 {
 	if (!proc)
 		return;
-	if (proc->leader_traced)
-		waitpid(proc->pid, NULL, WNOHANG | __WALL);
+	leftover_settle();
 	if (proc->pidfd >= 0)
 		close(proc->pidfd);
 	if (proc->mem_fd >= 0)
@@ -99,10 +98,9 @@ bool proc_is_alive(const struct proc *proc)
 {
 	struct pollfd poll_fd = { .fd = proc->pidfd, .events = POLLIN };
 
+	leftover_settle();
 	if (proc->reaped)
 		return false;
-	if (proc->leader_traced) /* its parent may have it once we have seen it */
-		waitpid(proc->pid, NULL, WNOHANG | __WALL);
 	return poll(&poll_fd, 1, 0) == 0;
 }
 

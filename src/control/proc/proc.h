@@ -26,9 +26,10 @@ struct proc {
 	char *exe; /* what /proc/PID/exe points to; "" if it can't be read */
 
 	pid_t poke_tid; /* held thread for mem_write's fallback; 0: none */
+	bool own_child; /* launch started it, and waits for its end */
 	bool reaped; /* its end was seen by wait (while it was held): reaped_status is waitpid's */
 	int reaped_status;
-	bool leader_traced; /* its leader ended while held: only a wait from here lets its parent see the end */
+	pid_t held_tid; /* launch keeps this thread in a ptrace stop of ours; 0: none */
 	uint64_t gadget_call; /* where remote calls found `syscall; ret` last, 0: not looked for yet */
 	uint64_t gadget_restorer; /* and `mov $15, %eax; syscall` */
 };

@@ -227,6 +227,8 @@ struct error *place_all(struct session *session, struct stop *held)
 	if (!error)
 		error = map_with_stop(session, held);
 	if (!error)
+		error = inject_fill_pool(session->agent);
+	if (!error)
 		error = write_trampolines(session);
 	if (!error)
 		error = note_sites(session);

@@ -1,0 +1,326 @@
+/*
+ * One thread in our hand: from PTRACE_SEIZE to PTRACE_DETACH.
+ *
+ * PTRACE_INTERRUPT asks for a PTRACE_EVENT_STOP. Until the thread gets there it can report other
+ * things first, and each is let through, the request staying in force:
+ *
+ *   signal-delivery-stop   the signal is delivered there and then: its handler's frame is set up (or its
+ *                          default happens), and the thread stops at the handler's first instruction
+ *   group-stop             is an event stop as well; detaching leaves the process stopped
+ *   clone, fork            the kernel has attached us to the child: noted, so that none slips through
+ *   exec                   all that the caller knows of the process is void: an error
+ *   end                    forgotten
+ */
+#include "held.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../proc/leftover.h"
+#include "../proc/status.h"
+#include "restart.h"
+
+#define HELD_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
+#define HELD_KCMP_VM 1
+#define HELD_REAP_MS 1000
+
+uint64_t held_now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void held_nap(unsigned round)
+{
+	unsigned shift = round / 16 < 7 ? round / 16 : 7;
+	struct timespec nap = { .tv_nsec = 10000L << shift };
+
+	nanosleep(&nap, NULL);
+}
+
+struct error *held_gone(const struct stop *stop)
+{
+	if (stop->executed)
+		return error_new(ERROR_GONE, "process %d has begun another program", stop->proc->pid);
+	return error_new(ERROR_GONE, "process %d has ended", stop->proc->pid);
+}
+
+static struct held *find(struct stop *stop, pid_t tid)
+{
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		if (stop->threads.items[i].tid == tid)
+			return &stop->threads.items[i];
+	}
+	return NULL;
+}
+
+static struct error *note(struct stop *stop, struct held held)
+{
+	if (find(stop, held.tid) || vec_push(&stop->threads, held))
+		return NULL;
+	leftover_add(held.tid, false);
+	return error_new(ERROR_FAILED, "out of memory");
+}
+
+/* ---- taking ----------------------------------------------------------------------------------- */
+
+static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int number, bool *ret_ours)
+{
+	struct thread_status status;
+	struct thread_stat stat;
+	struct error *err;
+
+	*ret_ours = false;
+	if (number == ESRCH)
+		return NULL;
+	if (number != EPERM)
+		return error_errno(number, "cannot stop thread %d of process %d", tid, stop->proc->pid);
+	if ((err = status_read_stat(tid, tid, &stat)) || (err = status_read(tid, tid, &status))) {
+		error_free(err); /* it has ended */
+		return NULL;
+	}
+	if (stat.state == 'Z' || stat.state == 'X')
+		return NULL;
+	if (leftover_take(tid) || status.tracer == gettid()) {
+		*ret_ours = true;
+		ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+		return note(stop, (struct held){ .tid = tid, .sharer = sharer });
+	}
+	if (status.tracer)
+		return error_new(ERROR_FAILED, "process %d is already traced by pid %d", stop->proc->pid,
+				 status.tracer);
+	return error_new(ERROR_NOT_PERMITTED, "not permitted to stop thread %d of process %d: run as root",
+			 tid, stop->proc->pid);
+}
+
+struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours)
+{
+	unsigned options = HELD_OPTIONS;
+
+	if (stop->task_fd >= 0)
+		options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK;
+	if (ptrace(PTRACE_SEIZE, tid, 0, options))
+		return seize_failed(stop, tid, sharer, errno, ret_ours);
+	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+	*ret_ours = true;
+	return note(stop, (struct held){ .tid = tid, .sharer = sharer });
+}
+
+/* A child that the kernel attached us to: a thread, a process that shares the memory, or a stray. */
+static struct error *note_child(struct stop *stop, pid_t parent)
+{
+	unsigned long child = 0;
+	char name[24];
+
+	if (ptrace(PTRACE_GETEVENTMSG, parent, 0, &child) || !child)
+		return NULL;
+	snprintf(name, sizeof(name), "%lu", child);
+	bool thread = stop->task_fd >= 0 && !faccessat(stop->task_fd, name, F_OK, 0);
+	bool sharer = !thread && !syscall(SYS_kcmp, parent, child, HELD_KCMP_VM, 0, 0);
+	return note(stop, (struct held){ .tid = (pid_t)child, .sharer = sharer,
+					 .stray = !thread && !sharer });
+}
+
+/* ---- getting it to stand still ---------------------------------------------------------------- */
+
+struct error *held_set_regs(struct stop *stop, size_t index, const struct user_regs_struct *regs)
+{
+	struct held *held = &stop->threads.items[index];
+
+	assert(held->state == HELD_STOPPED && !stop->remote); /* S1, S2 */
+	if (ptrace(PTRACE_SETREGS, held->tid, 0, regs)) {
+		if (errno == ESRCH)
+			return held_gone(stop);
+		return error_errno(errno, "cannot set the registers of thread %d", held->tid);
+	}
+	held->regs = *regs;
+	return NULL;
+}
+
+static bool is_syscall_at(struct stop *stop, uint64_t at)
+{
+	uint8_t bytes[2];
+	struct error *err = mem_read(stop->proc, taddr_of(at), bytes, sizeof(bytes));
+
+	error_free(err);
+	return !err && bytes[0] == 0x0f && bytes[1] == 0x05;
+}
+
+/* Rewound at once, not at release: a controller that is killed in between leaves no EINTR behind. */
+static void rewind_call(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+	struct user_regs_struct regs = held->regs;
+
+	if (!restart_by_hand(&regs) || !is_syscall_at(stop, regs.rip - 2))
+		return;
+	restart_rewind(&regs);
+	struct error *err = held_set_regs(stop, index, &regs);
+	held->rewound = !err;
+	error_free(err);
+}
+
+static struct error *stopped(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+
+	if (held->stray) {
+		ptrace(PTRACE_DETACH, held->tid, 0, 0);
+		held->state = HELD_GONE;
+		return NULL;
+	}
+	if (ptrace(PTRACE_GETREGS, held->tid, 0, &held->regs)) {
+		if (errno == ESRCH) /* killed just now: its end will be reported */
+			return NULL;
+		return error_errno(errno, "cannot read the registers of thread %d", held->tid);
+	}
+	held->state = HELD_STOPPED;
+	held->rewound = false;
+	rewind_call(stop, index);
+	return NULL;
+}
+
+static struct error *on_stop(struct stop *stop, size_t index, int status)
+{
+	pid_t tid = stop->threads.items[index].tid;
+	int event = status >> 16, signal = WSTOPSIG(status);
+	struct error *err = NULL;
+
+	switch (event) {
+	case PTRACE_EVENT_STOP:
+		return stopped(stop, index);
+	case PTRACE_EVENT_EXEC:
+		stop->executed = true;
+		ptrace(PTRACE_DETACH, tid, 0, 0);
+		stop->threads.items[index].state = HELD_GONE;
+		return NULL;
+	case PTRACE_EVENT_CLONE:
+	case PTRACE_EVENT_FORK:
+		err = note_child(stop, tid);
+		break;
+	}
+	if (event || signal == (SIGTRAP | 0x80))
+		signal = 0;
+	ptrace(PTRACE_CONT, tid, 0, signal);
+	return err;
+}
+
+static void note_end(struct stop *stop, struct held *held, int status)
+{
+	held->state = HELD_GONE;
+	if (held->tid != stop->proc->pid)
+		return;
+	stop->proc->reaped = true;
+	stop->proc->reaped_status = status;
+}
+
+struct error *held_look(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+	int status;
+	pid_t got = waitpid(held->tid, &status, WNOHANG | __WALL);
+
+	if (got == 0 || (got < 0 && errno == EINTR))
+		return NULL;
+	if (got < 0)
+		held->state = HELD_GONE; /* taken over by an exec of another thread */
+	else if (!WIFSTOPPED(status))
+		note_end(stop, held, status);
+	else
+		return on_stop(stop, index, status);
+	return NULL;
+}
+
+struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us)
+{
+	for (unsigned round = 0;; round++) {
+		struct error *err = held_look(stop, index);
+
+		if (err || stop->threads.items[index].state != HELD_SEIZED || held_now_us() > deadline_us)
+			return err;
+		held_nap(round);
+	}
+}
+
+/* ---- letting go ------------------------------------------------------------------------------- */
+
+/* A signal with a handler came while it was held: then the call does end with EINTR. */
+static void unwind_call(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+	struct user_regs_struct regs = held->regs;
+	struct thread_status status;
+	struct error *err = status_read(held->tid, held->tid, &status);
+
+	if (err || !(status.pending & ~status.blocked & status.caught) || !is_syscall_at(stop, regs.rip)) {
+		error_free(err);
+		return;
+	}
+	regs.rip += 2;
+	regs.rax = (unsigned long long)-EINTR;
+	error_free(held_set_regs(stop, index, &regs));
+}
+
+/* It was killed in our hand: its end must be seen by us before anybody else can see it. */
+static void reap(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+	uint64_t deadline = held_now_us() + HELD_REAP_MS * 1000;
+
+	held->state = HELD_SEIZED;
+	for (unsigned round = 0; held->state == HELD_SEIZED; round++) {
+		int status;
+		pid_t got = waitpid(held->tid, &status, WNOHANG | __WALL);
+
+		if (got < 0 && errno != EINTR)
+			held->state = HELD_GONE;
+		else if (got > 0 && WIFSTOPPED(status))
+			ptrace(PTRACE_DETACH, held->tid, 0, 0);
+		else if (got > 0)
+			note_end(stop, held, status);
+		else if (held_now_us() > deadline)
+			break;
+		else
+			held_nap(round);
+	}
+}
+
+void held_release(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+
+	assert(!stop->remote); /* S2 */
+	if (held->state == HELD_STOPPED && held->rewound)
+		unwind_call(stop, index);
+	if (held->state == HELD_STOPPED && held->adopted)
+		held->state = HELD_GONE;
+	if (held->state == HELD_STOPPED) {
+		if (ptrace(PTRACE_DETACH, held->tid, 0, 0) && errno == ESRCH)
+			reap(stop, index);
+		else
+			held->state = HELD_GONE;
+	}
+	if (held->state == HELD_SEIZED)
+		leftover_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
+	held->state = HELD_GONE;
+}
+
+void held_compact(struct stop *stop)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		if (stop->threads.items[i].state != HELD_GONE)
+			stop->threads.items[kept++] = stop->threads.items[i];
+	}
+	stop->threads.count = kept;
+}

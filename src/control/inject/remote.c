@@ -1,0 +1,348 @@
+/*
+ * Remote calls. In what order things are done decides what a `kill -9` of the controller leaves behind (H14); at each
+ * line the thread, let go by the kernel, must end up where it was:
+ *
+ *	begin	frame written below the red zone	dead memory
+ *		registers: `syscall` on that frame	runs the call, returns through the frame
+ *		mask: all signals blocked		the frame holds the real one
+ *	call	entry stop, exit stop			as above
+ *	end	to an event stop			as above
+ *		mask: the real one			as above
+ *		registers: the thread's own		goes on, an interrupted call is restarted by the kernel
+ *		stack bytes put back			dead memory
+ *
+ * The frame lies below the thread's own stack pointer where that is known to be a big stack: the
+ * process's main one, or one that a thread library made (guard page below, thread block above). Elsewhere
+ * (a coroutine's, a goroutine's) what lies below may be somebody's data: then, on the main thread only, the never
+ * used lowest end of the main stack is taken.
+ */
+#include "remote.h"
+
+#include <assert.h>
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "../base/cleanup.h"
+#include "../proc/status.h"
+#include "frame.h"
+#include "gadget.h"
+#include "restart.h"
+#include "rseq.h"
+
+#define REMOTE_CALL_US 10000000 /* for one call: something is very wrong after that */
+
+struct remote {
+	struct stop *stop;
+	size_t index;
+	struct gadgets gadgets;
+	uint64_t mask;
+	bool entered; /* registers and mask are changed */
+	struct frame frame;
+	uint8_t stack[FRAME_MAX]; /* what the frame covers */
+	uint8_t xstate[FRAME_XSTATE_MAX];
+	size_t xstate_size;
+};
+
+static void cleanup_maps(struct maps *maps)
+{
+	maps_free(maps);
+}
+
+static pid_t remote_tid(const struct remote *remote)
+{
+	return remote->stop->threads.items[remote->index].tid;
+}
+
+static struct error *ptrace_failed(const struct remote *remote, const char *what)
+{
+	if (errno == ESRCH)
+		return held_gone(remote->stop);
+	return error_errno(errno, "cannot %s of thread %d", what, remote_tid(remote));
+}
+
+/* ---- which thread, and where its frame goes ----------------------------------------------------- */
+
+static bool is_zero(struct proc *proc, uint64_t from, uint64_t to)
+{
+	uint64_t n = to - from;
+	_cleanup_free_ uint8_t *bytes = malloc(n);
+	struct error *err = bytes ? mem_read(proc, taddr_of(from), bytes, n) : NULL;
+
+	error_free(err);
+	return bytes && !err && !bytes[0] && !memcmp(bytes, bytes + 1, n - 1);
+}
+
+static const struct mapping *main_stack(const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		if (!strcmp(maps->items[i].path, "[stack]"))
+			return &maps->items[i];
+	}
+	return NULL;
+}
+
+/* A stack made by a thread library: private, a guard directly below it, the thread block above in the same piece. */
+static bool is_thread_stack(const struct maps *maps, const struct mapping *mapping,
+			    const struct user_regs_struct *regs)
+{
+	const struct mapping *below = mapping - 1;
+
+	return mapping > maps->items && taddr_equal(below->end, mapping->start) && !below->prot &&
+	       !mapping->shared && (mapping->prot & PROT_WRITE) && regs->fs_base > regs->rsp &&
+	       taddr_within(taddr_of(regs->fs_base), mapping->start, mapping->end);
+}
+
+/* The top of the room for a frame; 0: there is none. The main stack grows by itself. */
+static uint64_t frame_top(struct stop *stop, size_t index, const struct maps *maps, uint64_t room)
+{
+	const struct held *held = &stop->threads.items[index];
+	const struct mapping *mapping = maps_find(maps, taddr_of(held->regs.rsp));
+	const struct mapping *stack = main_stack(maps);
+	uint64_t top = held->regs.rsp - FRAME_RED_ZONE;
+
+	if (mapping && mapping == stack)
+		return top;
+	if (mapping && is_thread_stack(maps, mapping, &held->regs) && top - mapping->start.v > room)
+		return top;
+	if (stack && held->tid == stop->proc->pid && mapping != stack &&
+	    stack->end.v - stack->start.v > 2 * room &&
+	    is_zero(stop->proc, stack->start.v, stack->start.v + 2 * room))
+		return stack->start.v + room;
+	return 0;
+}
+
+static size_t read_xstate(pid_t tid, uint8_t *to)
+{
+	struct iovec area = { to, FRAME_XSTATE_MAX };
+
+	if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &area) || area.iov_len < 512)
+		return 0;
+	return area.iov_len;
+}
+
+static bool is_fit(struct stop *stop, size_t index, const struct maps *maps, uint64_t *ret_top)
+{
+	const struct held *held = &stop->threads.items[index];
+	uint8_t xstate[FRAME_XSTATE_MAX];
+
+	if (held->state != HELD_STOPPED || held->sharer || held->regs.cs != 0x33 ||
+	    rseq_inside(stop, index, NULL))
+		return false;
+	uint64_t top = frame_top(stop, index, maps, frame_room(read_xstate(held->tid, xstate)));
+	if (ret_top)
+		*ret_top = top;
+	return top != 0;
+}
+
+bool remote_is_fit(struct stop *stop, size_t index)
+{
+	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	struct error *err = maps_read(stop->proc, &maps);
+
+	error_free(err);
+	return !err && is_fit(stop, index, &maps, NULL);
+}
+
+static struct error *choose(struct remote *remote, uint64_t *ret_top)
+{
+	struct stop *stop = remote->stop;
+	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	struct error *err = maps_read(stop->proc, &maps);
+
+	if (err || (err = gadget_find(stop->proc, &maps, &remote->gadgets)))
+		return err;
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		if (!is_fit(stop, i, &maps, ret_top))
+			continue;
+		remote->index = i;
+		return NULL;
+	}
+	return error_new(ERROR_FAILED, "no held thread of process %d can be borrowed for a system call",
+			 stop->proc->pid);
+}
+
+/* ---- begin ------------------------------------------------------------------------------------ */
+
+/* Is a signal on its way whose handler will run before the thread goes on? */
+static bool handler_pending(pid_t tid)
+{
+	struct thread_status status;
+	struct error *err = status_read(tid, tid, &status);
+
+	error_free(err);
+	return !err && (status.pending & ~status.blocked & status.caught);
+}
+
+static struct error *build_frame(struct remote *remote, uint64_t top)
+{
+	pid_t tid = remote_tid(remote);
+	const struct held *held = &remote->stop->threads.items[remote->index];
+	struct frame_input input = { .top = top, .xstate = remote->xstate };
+
+	remote->xstate_size = read_xstate(tid, remote->xstate);
+	if (!remote->xstate_size)
+		return ptrace_failed(remote, "read the vector registers");
+	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(remote->mask), &remote->mask))
+		return ptrace_failed(remote, "read the signal mask");
+	input.regs = restart_context(&held->regs, handler_pending(tid));
+	input.mask = remote->mask;
+	input.restorer = remote->gadgets.restorer.v;
+	input.xstate_size = remote->xstate_size;
+	frame_build(&input, &remote->frame);
+	return mem_read(remote->stop->proc, taddr_of(remote->frame.low), remote->stack,
+			remote->frame.size);
+}
+
+struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
+{
+	_cleanup_free_ struct remote *remote = calloc(1, sizeof(*remote));
+	struct error *err;
+	uint64_t top = 0;
+
+	assert(!stop->remote); /* S2 */
+	if (!remote)
+		return error_new(ERROR_FAILED, "out of memory");
+	remote->stop = stop;
+	if ((err = choose(remote, &top)) || (err = build_frame(remote, top)) ||
+	    (err = mem_write(stop->proc, taddr_of(remote->frame.low), remote->frame.bytes,
+			     remote->frame.size)))
+		return err;
+	stop->remote = true;
+	*ret_remote = take_ptr(&remote);
+	return NULL;
+}
+
+struct error *remote_put(struct remote *remote, const void *data, size_t n, taddr *ret_at)
+{
+	assert(n <= FRAME_SCRATCH);
+	struct error *err = mem_write(remote->stop->proc, taddr_of(remote->frame.scratch), data, n);
+
+	if (!err)
+		*ret_at = taddr_of(remote->frame.scratch);
+	return err;
+}
+
+/* ---- call ------------------------------------------------------------------------------------- */
+
+static struct error *note_end(struct remote *remote, int status)
+{
+	struct held *held = &remote->stop->threads.items[remote->index];
+
+	held->state = HELD_GONE;
+	if (held->tid == remote->stop->proc->pid) {
+		remote->stop->proc->reaped = true;
+		remote->stop->proc->reaped_status = status;
+	}
+	return held_gone(remote->stop);
+}
+
+/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8). SIGSTOP, which no mask
+ * holds back, is let through: the group-stop that follows doesn't keep us from going on. */
+static struct error *run_until(struct remote *remote, int request, int wanted, bool any_signal)
+{
+	uint64_t deadline = held_now_us() + REMOTE_CALL_US;
+	pid_t tid = remote_tid(remote);
+	int status, signal = 0;
+
+	for (;;) {
+		if (ptrace((enum __ptrace_request)request, tid, 0, signal))
+			return ptrace_failed(remote, "go on with a system call");
+		for (unsigned round = 0;; round++) {
+			pid_t got = waitpid(tid, &status, WNOHANG | __WALL);
+
+			if (got == tid)
+				break;
+			if (got < 0 && errno != EINTR)
+				return held_gone(remote->stop);
+			if (held_now_us() > deadline)
+				return error_new(ERROR_FAILED, "a system call of thread %d doesn't end", tid);
+			if (round > 8)
+				held_nap(round);
+		}
+		if (!WIFSTOPPED(status))
+			return note_end(remote, status);
+		if (status >> 8 == wanted || (any_signal && status >> 16 == PTRACE_EVENT_STOP))
+			return NULL;
+		signal = status >> 16 ? 0 : WSTOPSIG(status) & 0x7f;
+		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
+			signal = 0;
+	}
+}
+
+static struct error *enter(struct remote *remote, const struct user_regs_struct *regs)
+{
+	uint64_t all = ~0ULL;
+
+	if (ptrace(PTRACE_SETREGS, remote_tid(remote), 0, regs))
+		return ptrace_failed(remote, "set the registers");
+	if (!remote->entered && ptrace(PTRACE_SETSIGMASK, remote_tid(remote), sizeof(all), &all))
+		return ptrace_failed(remote, "set the signal mask");
+	remote->entered = true;
+	return NULL;
+}
+
+struct error *remote_call(struct remote *remote, long number, const uint64_t args[6], int64_t *ret_result)
+{
+	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
+	struct error *err;
+
+	regs.rip = remote->gadgets.call.v;
+	regs.rsp = remote->frame.rsp;
+	regs.rax = (unsigned long long)number;
+	regs.orig_rax = (unsigned long long)-1;
+	regs.rdi = args[0];
+	regs.rsi = args[1];
+	regs.rdx = args[2];
+	regs.r10 = args[3];
+	regs.r8 = args[4];
+	regs.r9 = args[5];
+	if ((err = enter(remote, &regs)) ||
+	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)) ||
+	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)))
+		return err;
+	if (ptrace(PTRACE_GETREGS, remote_tid(remote), 0, &regs))
+		return ptrace_failed(remote, "read the registers");
+	*ret_result = (int64_t)regs.rax;
+	return NULL;
+}
+
+/* ---- end -------------------------------------------------------------------------------------- */
+
+static struct error *give_back(struct remote *remote)
+{
+	const struct held *held = &remote->stop->threads.items[remote->index];
+	struct error *err;
+
+	if (ptrace(PTRACE_INTERRUPT, held->tid, 0, 0))
+		return ptrace_failed(remote, "stop a system call");
+	if ((err = run_until(remote, PTRACE_CONT, 0, true)))
+		return err;
+	if (ptrace(PTRACE_SETSIGMASK, held->tid, sizeof(remote->mask), &remote->mask))
+		return ptrace_failed(remote, "restore the signal mask");
+	if (ptrace(PTRACE_SETREGS, held->tid, 0, &held->regs))
+		return ptrace_failed(remote, "restore the registers");
+	return NULL;
+}
+
+struct error *remote_end(struct remote *remote)
+{
+	struct error *err = NULL;
+
+	if (!remote)
+		return NULL;
+	if (remote->entered)
+		err = give_back(remote);
+	if (!err)
+		err = mem_write(remote->stop->proc, taddr_of(remote->frame.low), remote->stack,
+				remote->frame.size);
+	remote->stop->remote = false;
+	free(remote);
+	return err;
+}

@@ -1,0 +1,70 @@
+#include "restart.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+
+/* The kernel's own error numbers, which programs never see. */
+enum {
+	RESTART_SYS = 512, /* again, unless a handler without SA_RESTART runs */
+	RESTART_NOINTR = 513, /* again, always */
+	RESTART_NOHAND = 514, /* again, unless a handler runs */
+	RESTART_BLOCK = 516, /* the same, going on with the rest of a timeout */
+};
+
+/* Calls that end with EINTR after a stop, and do nothing before they do. */
+static const long rewound[] = {
+	SYS_epoll_wait, SYS_epoll_pwait, 441 /* epoll_pwait2 */, SYS_semop, SYS_semtimedop,
+	SYS_rt_sigtimedwait, SYS_io_getevents, 333 /* io_pgetevents */, 426 /* io_uring_enter */,
+	/* inotify, and sockets with SO_RCVTIMEO or SO_SNDTIMEO */
+	SYS_read, SYS_readv, SYS_write, SYS_writev, SYS_accept, SYS_accept4, SYS_connect, SYS_recvfrom,
+	SYS_recvmsg, SYS_recvmmsg, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
+};
+
+static bool in_call(const struct user_regs_struct *regs)
+{
+	return (int)regs->orig_rax >= 0 && regs->cs == 0x33;
+}
+
+bool restart_by_kernel(const struct user_regs_struct *regs)
+{
+	long result = (long)regs->rax;
+
+	return in_call(regs) && (result == -RESTART_SYS || result == -RESTART_NOINTR ||
+				 result == -RESTART_NOHAND || result == -RESTART_BLOCK);
+}
+
+bool restart_by_hand(const struct user_regs_struct *regs)
+{
+	if (!in_call(regs) || (long)regs->rax != -EINTR)
+		return false;
+	for (size_t i = 0; i < sizeof(rewound) / sizeof(*rewound); i++) {
+		if ((long)regs->orig_rax == rewound[i])
+			return true;
+	}
+	return false;
+}
+
+void restart_rewind(struct user_regs_struct *regs)
+{
+	regs->rip -= 2;
+	regs->rax = regs->orig_rax;
+	regs->orig_rax = (unsigned long long)-1;
+}
+
+struct user_regs_struct restart_context(const struct user_regs_struct *regs, bool handler)
+{
+	struct user_regs_struct context = *regs;
+	long result = (long)regs->rax;
+	bool again = result == -RESTART_SYS || result == -RESTART_NOINTR || !handler;
+
+	if (!restart_by_kernel(regs) && !restart_by_hand(regs))
+		return context;
+	if (again) {
+		restart_rewind(&context);
+	} else {
+		context.rax = (unsigned long long)-EINTR;
+		context.orig_rax = (unsigned long long)-1;
+	}
+	return context;
+}

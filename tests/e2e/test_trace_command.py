@@ -1,0 +1,252 @@
+"""dyntrace trace -c: commands traced from their first instruction."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from harness import Trace, counts
+
+VARIANTS = ["hello", "hello_nopie", "hello_static", "hello_static_pie", "hello_musl", "hello_musl_static"]
+
+
+def run_plain(*command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_stripped_ls(dyntrace):
+    """main of Debian's ls, which has no symbols, is found from the entry point; ls notices nothing."""
+    expected = run_plain("ls", "-l", "/etc/apt")
+    result, trace = dyntrace.trace("-c", "ls -l /etc/apt", "--function", "main")
+    assert result.stdout == expected.stdout
+    assert trace.names() == {"main_entry": 1}
+    assert trace.events[0].fields["arg0"] == 3  # argc
+    assert trace.lost == 0
+
+
+def test_rest_of_line_is_the_command(dyntrace):
+    result, trace = dyntrace.trace("--function", "main", "--", "ls", "-d", "/tmp with spaces", status=2)
+    assert "/tmp with spaces" in result.stderr
+    assert trace.names() == {"main_entry": 1}
+
+
+def test_exit_status_is_passed_on(dyntrace, program_path):
+    dyntrace.trace("--function", "main", "--", program_path("hello"), "--status", "7", status=7)
+
+
+def test_death_by_signal_is_passed_on(dyntrace):
+    _, trace = dyntrace.trace("--function", "main", "--", "sh", "-c", "kill -SEGV $$", status=128 + 11)
+    assert trace.names() == {"main_entry": 1}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_kinds_of_executable(dyntrace, program_path, variant):
+    result, trace = dyntrace.trace("--function", "main", "--function", "foo", "--probe", "foo_many",
+                                   "--", program_path(variant), "--calls", "1000")
+    assert result.stdout == "hello\n"
+    assert trace.names() == {"main_entry": 1, "foo_entry": 1000, "foo_many": 1}
+    calls = trace.named("foo_entry")
+    assert [event.fields["arg0"] for event in calls] == list(range(1000))
+    assert [event.fields["arg1"] for event in calls] == [1000 * i for i in range(1000)]
+    assert all(a.ns <= b.ns for a, b in zip(calls, calls[1:]))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_kinds_of_executable_stripped(dyntrace, program_path, variant, scratch):
+    stripped = os.path.join(scratch, variant)
+    subprocess.run(["strip", "-o", stripped, program_path(variant)], check=True)
+    result, trace = dyntrace.trace("--function", "main", "--", stripped, "--calls", "1")
+    assert result.stdout == "hello\n"
+    assert trace.names() == {"main_entry": 1}
+    assert trace.events[0].fields["arg0"] == 3
+
+
+def test_threads(dyntrace, program_path):
+    result, trace = dyntrace.trace("--function", "foo", "--", program_path("spin"), "--threads", "4", "--calls", "5000",
+                                   "--rounds", "1")
+    assert trace.per_tid("foo_entry") == dict(counts(result.stdout))
+    assert trace.lost == 0
+
+
+def test_forked_children_are_traced(dyntrace, program_path):
+    result, trace = dyntrace.trace("--function", "foo", "--", program_path("forker"), "--children", "3", "--calls", "500")
+    assert trace.per_tid("foo_entry") == dict(counts(result.stdout))
+    assert {event.pid for event in trace.events} == {pid for pid, _ in counts(result.stdout)}
+
+
+def test_forked_children_are_left_alone_on_demand(dyntrace, program_path):
+    result, trace = dyntrace.trace("--no-follow-fork", "--function", "foo", "--", program_path("forker"),
+                                   "--children", "3", "--calls", "500")
+    parent = counts(result.stdout)[0]
+    assert trace.per_tid("foo_entry") == dict([parent])
+
+
+def test_script_means_its_interpreter(dyntrace, scratch):
+    script = os.path.join(scratch, "script")
+    with open(script, "w") as file:
+        file.write("#!/bin/sh\necho from a script $1\nexit 5\n")
+    os.chmod(script, 0o755)
+    result, trace = dyntrace.trace("--function", "main", "--", script, "argument", status=5)
+    assert result.stdout == "from a script argument\n"
+    assert trace.names() == {"main_entry": 1}
+    assert trace.events[0].fields["arg0"] == 3  # sh SCRIPT argument
+
+
+def test_probe_inside_a_function(dyntrace, program_path):
+    """Each instruction of foo that objdump shows can be named; what can't be placed says why, on one line."""
+    path = program_path("hello")
+    listing = run_plain("objdump", "-d", "--no-show-raw-insn", "--disassemble=foo", path).stdout
+    addresses = [int(match, 16) for match in re.findall(r"^\s+([0-9a-f]+):", listing, re.M)]
+    offsets = [address - addresses[0] for address in addresses]
+    placed = 0
+    for offset in offsets[1:]:
+        location = f"foo+{offset:#x}"
+        result = dyntrace("trace", "-o", dyntrace.new_output(), "--probe", location, "--", path, "--calls", "10",
+                          status=None)
+        if result.returncode == 0:
+            assert result.stdout == "hello\n"
+            placed += 1
+        else:
+            assert result.stderr.startswith(f"dyntrace: cannot probe '{location}': ")
+            assert result.stderr.count("\n") == 1
+    assert placed >= 2
+
+
+def test_probe_between_instructions(dyntrace, program_path):
+    path = program_path("hello")
+    listing = run_plain("objdump", "-d", "--no-show-raw-insn", "--disassemble=main", path).stdout
+    starts = [int(match, 16) for match in re.findall(r"^\s+([0-9a-f]+):", listing, re.M)]
+    starts = [start - starts[0] for start in starts]
+    before, after = next((a, b) for a, b in zip(starts, starts[1:]) if b - a > 1)
+    message = dyntrace.fails("trace", "--probe", f"main+{before + 1}", "--", path, status=125)
+    assert message == (f"cannot probe 'main+{before + 1:#x}': not the start of an instruction "
+                       f"(the nearest are main+{before:#x} and main+{after:#x})")
+
+
+def test_neighbours_share_a_site(dyntrace, program_path):
+    """Probes on neighbouring instructions, closer than a jump is long, and twice at the same place."""
+    path = program_path("hello")
+    listing = run_plain("objdump", "-d", "--no-show-raw-insn", "--disassemble=main", path).stdout
+    starts = [int(match, 16) for match in re.findall(r"^\s+([0-9a-f]+):", listing, re.M)]
+    second = starts[1] - starts[0]
+    assert second < 5
+    _, trace = dyntrace.trace("--function", "main", "--probe", "main", "--probe", f"main+{second}", "--", path)
+    assert trace.names() == {"main_entry": 1, "main-2": 1, f"main+{second:#x}": 1}
+    assert [event.name for event in trace.events][-1] == f"main+{second:#x}"
+
+
+def test_numbers_in_all_bases(dyntrace, program_path):
+    path = program_path("hello_nopie")
+    address = next(int(line.split()[0], 16) for line in run_plain("nm", path).stdout.splitlines()
+                   if line.endswith(" T foo"))
+    for text in (f"{address:#x}", str(address), f"0{address:o}"):
+        _, trace = dyntrace.trace("--probe", text, "--", path, "--calls", "4")
+        assert trace.names() == {f"{address:#x}": 4} or trace.names() == {"foo": 4}
+
+
+def test_glob(dyntrace, program_path):
+    _, trace = dyntrace.trace("--function", "foo*", "--", program_path("hello"), "--calls", "9")
+    assert trace.names() == {"foo_entry": 9, "foo_many_entry": 1}
+
+
+def test_function_of_a_library(dyntrace, program_path):
+    _, trace = dyntrace.trace("--function", "puts@libc.so.6", "--function", "main", "--", program_path("hello"))
+    assert trace.names() == {"puts_entry": 1, "main_entry": 1}
+
+
+def test_library_function_is_found_without_its_module(dyntrace, program_path):
+    _, trace = dyntrace.trace("--function", "puts", "--", program_path("hello"))
+    assert trace.names() == {"puts_entry": 1}
+
+
+def test_pipes_need_a_shell(dyntrace):
+    message = dyntrace.fails("trace", "-c", "ls | cat", "--function", "main", status=2)
+    assert "sh -c" in message
+
+
+def test_environment_of_the_trace(dyntrace, program_path):
+    path = program_path("hello")
+    _, trace = dyntrace.trace("--function", "main", "--", path, "--calls", "2")
+    assert trace.env["hostname"] == os.uname().nodename
+    assert trace.env["procname"] == "hello"
+    assert trace.env["tracer_name"] == "dyntrace"
+    assert path in " ".join(str(value) for value in trace.env.values())
+    assert any(f"{path} --calls 2" in str(value) for value in trace.env.values())
+
+
+def test_wall_clock(dyntrace, program_path):
+    import time
+    before = time.time_ns()
+    _, trace = dyntrace.trace("--function", "main", "--", program_path("hello"))
+    assert before - 1_000_000 <= trace.events[0].ns <= time.time_ns() + 1_000_000
+
+
+def test_summary(dyntrace, program_path):
+    output = dyntrace.new_output()
+    result, _ = dyntrace.trace("--function", "foo", "--function", "main", "--", program_path("hello"), "--calls", "30",
+                               output=output)
+    rows = [line.split() for line in result.stderr.splitlines()]
+    assert ["foo", "30", "0"] in rows and ["main", "1", "0"] in rows
+    assert output in result.stderr
+
+
+def test_default_directory(dyntrace, program_path, scratch):
+    dyntrace("trace", "--function", "main", "--", program_path("hello"))
+    made = [name for name in os.listdir(scratch) if re.fullmatch(r"hello-\d{8}-\d{6}\.dyntrace", name)]
+    assert len(made) == 1
+    assert Trace(os.path.join(scratch, made[0])).names() == {"main_entry": 1}
+
+
+# ---- errors ------------------------------------------------------------------------------------------
+
+def test_no_such_command(dyntrace, scratch):
+    message = dyntrace.fails("trace", "--function", "main", "--", "no-such-command", status=127)
+    assert "no-such-command" in message
+    assert os.listdir(scratch) == []
+
+
+def test_command_not_executable(dyntrace, scratch):
+    path = os.path.join(scratch, "data")
+    open(path, "w").close()
+    assert path in dyntrace.fails("trace", "--function", "main", "--", path, status=126)
+
+
+def test_near_names(dyntrace, program_path):
+    message = dyntrace.fails("trace", "--function", "foo_mny", "--", program_path("hello"), status=125)
+    assert "foo_many" in message
+
+
+def test_not_a_function(dyntrace, program_path):
+    message = dyntrace.fails("trace", "--function", "stdout", "--", program_path("hello"), status=125)
+    assert "not a function" in message
+
+
+def test_nothing_starts_when_a_name_is_wrong(dyntrace, scratch):
+    marker = os.path.join(scratch, "marker")
+    dyntrace.fails("trace", "--function", "nonsense", "--", "touch", marker, status=125)
+    assert not os.path.exists(marker)
+
+
+def test_existing_directory(dyntrace, program_path, scratch):
+    path = os.path.join(scratch, "there")
+    os.mkdir(path)
+    message = dyntrace.fails("trace", "-o", path, "--function", "main", "--", program_path("hello"), status=125)
+    assert path in message and "exists" in message
+
+
+def test_unwritable_directory(dyntrace, program_path):
+    message = dyntrace.fails("trace", "-o", "/proc/nowhere/trace", "--function", "main", "--",
+                             program_path("hello"), status=125)
+    assert "/proc/nowhere" in message
+
+
+@pytest.mark.parametrize("words, part", [
+    (["--function", "main"], "nothing to trace"),
+    (["-c", "ls"], "nothing to record"),
+    (["-c", "ls", "-p", "1", "--function", "main"], "more than one target"),
+    (["-c", "ls", "--function", "main", "--buffer-size", "1K"], "--buffer-size"),
+    (["-c", "ls", "--function", "main+"], "main+"),
+    (["--function", "main", "--"], "no command"),
+])
+def test_usage(dyntrace, words, part):
+    assert part in dyntrace.fails("trace", *words, status=2)

@@ -1,0 +1,242 @@
+"""dyntrace trace -p: running processes, which are left as they were found."""
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from harness import Snapshot, Trace, counts, status, threads, until
+
+
+def test_redis_counts_the_same(dyntrace, redis):
+    """Under load for a while: the trace has exactly as many hits as redis has counted commands."""
+    load = redis.load()
+    tracing = dyntrace.start_trace(redis.pid, "--function", "processCommand", "--function", "call")
+    until(lambda: redis.commands_processed() > 20000, "some load")
+    load.terminate()
+    load.wait()
+    before = redis.commands_processed()
+    redis.benchmark(requests=5000, clients=5)
+    after = redis.commands_processed()  # of which one is the INFO that said `before`
+    trace = tracing.stop()
+    tracing.before.assert_unchanged()
+    hits = len(trace.named("processCommand_entry"))
+    assert trace.lost == 0
+    # redis counts in call(); processCommand is hit once a command here, each way of counting agrees.
+    assert hits == len(trace.named("call_entry"))
+    marks = [event for event in trace.named("call_entry")]
+    assert len(marks) >= after - before
+    assert after - before == 10001
+    assert redis.cli("ping") == "PONG"
+
+
+def test_redis_for_two_seconds(dyntrace, redis):
+    """--for, with the count checked against redis: nothing else talks to it while the probes are in."""
+    before = Snapshot(redis.pid)
+    start = redis.commands_processed()
+    output = dyntrace.new_output()
+    tracer = dyntrace.processes.start([dyntrace.path, "trace", "-p", redis.pid, "-o", output, "--function",
+                                       "processCommand", "--for", "2"], stderr=subprocess.PIPE, text=True)
+    until(lambda: os.path.exists(output) and "memfd:dyntrace" in open(f"/proc/{redis.pid}/maps").read(), "the agent")
+    tracing_text = before.text
+    until(lambda: any(tracing_text.get(at) != code for at, code in Snapshot(redis.pid).text.items()), "the probe")
+    redis.benchmark(requests=3000, clients=3, tests="get")
+    end = redis.commands_processed()
+    _, errors = tracer.communicate(timeout=30)
+    assert tracer.returncode == 0, errors
+    trace = Trace(output)
+    # From `start` to `end`: the INFO that said start isn't in the trace, the one that said end is.
+    assert len(trace.events) == end - start + 0
+    assert trace.lost == 0
+    before.assert_unchanged()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ends_cleanly_by_signal(dyntrace, program, number):
+    spin = program("spin", "--threads", 3, "--calls", 1000, "--rounds", 2).wait_ready()
+    tracing = dyntrace.start_trace(spin.pid, "--function", "foo")
+    spin.go().wait_ready()
+    trace = tracing.stop(number)
+    tracing.before.assert_unchanged()
+    assert trace.names() == {"foo_entry": 3000}
+    spin.go()
+    output = spin.finish()
+    assert trace.per_tid("foo_entry") == {tid: 1000 for tid, _ in counts(output)}
+
+
+def test_target_ends_by_itself(dyntrace, program):
+    spin = program("spin", "--threads", 2, "--calls", 777, "--rounds", 1).wait_ready()
+    tracing = dyntrace.start_trace(spin.pid, "--function", "foo")
+    spin.go()
+    output = spin.finish()
+    tracing.process.wait(timeout=20)
+    assert tracing.process.returncode == 0
+    assert Trace(tracing.output).per_tid("foo_entry") == dict(counts(output))
+
+
+def test_killed_target_keeps_its_events(dyntrace, program):
+    spin = program("spin", "--threads", 2, "--calls", 777, "--rounds", 2).wait_ready()
+    tracing = dyntrace.start_trace(spin.pid, "--function", "foo")
+    spin.go().wait_ready()
+    spin.process.kill()
+    tracing.process.wait(timeout=20)
+    trace = Trace(tracing.output)
+    assert trace.names() == {"foo_entry": 2 * 777}
+    assert trace.lost == 0
+
+
+def test_many_threads_come_and_go(dyntrace, program):
+    churn = program("churn", "--rounds", 20, "--threads", 10, "--calls", 50).wait_ready()
+    tracing = dyntrace.start_trace(churn.pid, "--function", "foo")
+    churn.go()
+    output = churn.finish()
+    tracing.process.wait(timeout=20)
+    trace = Trace(tracing.output)
+    assert trace.names() == {"foo_entry": 20 * 10 * 50}
+    expected = {}
+    for tid, calls in counts(output):
+        expected[tid] = expected.get(tid, 0) + calls
+    assert trace.per_tid("foo_entry") == expected
+
+
+def test_twice_in_a_row_and_by_name(dyntrace, program, program_path, scratch):
+    name = f"named{os.getpid()}"
+    os.symlink(program_path("spin"), os.path.join(scratch, name))
+    path = os.path.join(scratch, "copy-" + name)
+    subprocess.run(["cp", program_path("spin"), path], check=True)
+    spin = program(path, "--threads", 1, "--calls", 10, "--rounds", 2).wait_ready()
+    for _ in range(2):
+        tracing = dyntrace.start_trace("copy-" + name if False else spin.pid, "--function", "foo")
+        spin.go()
+        until(lambda: status(spin.pid, "State")[0] in "S", "the round")
+        trace = tracing.stop()
+        tracing.before.assert_unchanged()
+        assert trace.names() == {"foo_entry": 10}
+
+
+def test_loss_is_counted_exactly(dyntrace, program):
+    """A pool too small for the flood: what isn't in the trace is counted, by the summary and by babeltrace2."""
+    spin = program("spin", "--threads", 2, "--calls", 2_000_000, "--rounds", 1).wait_ready()
+    tracing = dyntrace.start_trace(spin.pid, "--function", "foo", "--buffer-size", "4M")
+    spin.go()
+    spin.finish()
+    _, errors = tracing.process.communicate(timeout=50)
+    rows = {words[0]: words[1:] for words in map(str.split, errors.splitlines()) if words}
+    hits, lost = map(int, rows["foo"])
+    assert hits + lost == 4_000_000
+    judge = subprocess.run(["babeltrace2", tracing.output, "-c", "sink.utils.counter", "-p", "step=+0"],
+                           capture_output=True, text=True)
+    words = judge.stdout.split()
+    assert int(next(line.split()[0] for line in judge.stdout.splitlines() if "Event message" in line)
+               .replace(",", "")) == hits, judge.stdout
+    assert words
+
+
+def test_stopped_process_stays_stopped(dyntrace, program):
+    spin = program("spin", "--threads", 2, "--calls", 10, "--rounds", 1).wait_ready()
+    os.kill(spin.pid, signal.SIGSTOP)
+    until(lambda: status(spin.pid, "State").startswith("T"), "the stop")
+    tracing = dyntrace.start_trace(spin.pid, "--function", "foo")
+    assert status(spin.pid, "State").startswith("T")
+    trace = tracing.stop()
+    assert status(spin.pid, "State").startswith("T")
+    tracing.before.assert_unchanged()
+    assert trace.names() == {}
+    os.kill(spin.pid, signal.SIGCONT)
+    spin.go()
+    spin.finish()
+
+
+def test_forked_children_are_cleaned_up(dyntrace, redis):
+    """A child that outlives the trace (redis saving in the background would) has its text back too."""
+    code = ("import os, sys, signal\n"
+            "def f(): return os.getpid()\n"
+            "r, w = os.pipe()\n"
+            "sys.stdin.readline()\n"
+            "pid = os.fork()\n"
+            "if pid == 0:\n"
+            "    signal.pause()\n"
+            "print(pid, flush=True)\n"
+            "sys.stdin.readline()\n"
+            "os.kill(pid, 9); os.waitpid(pid, 0)\n")
+    parent = dyntrace.processes.start(["/usr/bin/python3", "-c", code], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True)
+    until(lambda: "readline" in open(f"/proc/{parent.pid}/maps").read() or True, "python")
+    until(lambda: status(parent.pid, "State").startswith("S"), "python to wait")
+    tracing = dyntrace.start_trace(parent.pid, "--function", "PyOS_AfterFork_Child", "--function", "PyObject_Call")
+    parent.stdin.write("\n")
+    parent.stdin.flush()
+    child = int(parent.stdout.readline())
+    assert "memfd:dyntrace" in open(f"/proc/{child}/maps").read()
+    trace = tracing.stop()
+    assert [event.pid for event in trace.named("PyOS_AfterFork_Child_entry")] == [child]
+    for pid in (parent.pid, child):
+        assert "dyntrace" not in open(f"/proc/{pid}/maps").read()
+    tracing.before.assert_unchanged()
+    mine, its = Snapshot(parent.pid).text, Snapshot(child).text
+    assert mine == its
+    parent.stdin.write("\n")
+    parent.stdin.close()
+    assert parent.wait(timeout=10) == 0
+
+
+# ---- errors ------------------------------------------------------------------------------------------
+
+def test_no_such_process(dyntrace):
+    message = dyntrace.fails("trace", "-p", "4194300", "--function", "main", status=125)
+    assert "4194300" in message and "no such process" in message.lower()
+
+
+def test_no_such_name(dyntrace):
+    assert "no-such-name" in dyntrace.fails("trace", "-p", "no-such-name", "--function", "main", status=125)
+
+
+def test_kernel_thread(dyntrace):
+    assert "kernel thread" in dyntrace.fails("trace", "-p", "2", "--function", "main", status=125)
+
+
+def test_zombie(dyntrace, processes):
+    code = "import os, time\nif os.fork() == 0: os._exit(0)\nprint(flush=True)\ntime.sleep(100)"
+    parent = processes.start([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    parent.stdout.readline()
+    child = int(open(f"/proc/{parent.pid}/task/{parent.pid}/children").read().split()[0])
+    until(lambda: status(child, "State").startswith("Z"), "a zombie")
+    assert "zombie" in dyntrace.fails("trace", "-p", child, "--function", "main", status=125)
+
+
+def test_another_tracer(dyntrace, program, processes):
+    spin = program("spin", "--threads", 1, "--calls", 1, "--rounds", 1).wait_ready()
+    strace = processes.start(["strace", "-qq", "-o", "/dev/null", "-p", spin.pid], stderr=subprocess.DEVNULL)
+    until(lambda: status(spin.pid, "TracerPid") == str(strace.pid), "strace")
+    message = dyntrace.fails("trace", "-p", spin.pid, "--function", "foo", status=125)
+    assert str(strace.pid) in message and "strace" in message
+
+
+def test_not_permitted(dyntrace, program, scratch):
+    os.chmod(scratch, 0o777)
+    spin = program("spin", "--threads", 1, "--calls", 1, "--rounds", 1).wait_ready()
+    result = subprocess.run(["setpriv", "--reuid", "nobody", "--clear-groups", dyntrace.path, "trace", "-p",
+                             str(spin.pid), "--function", "foo"], cwd=scratch, capture_output=True, text=True)
+    if os.getuid() != 0:
+        pytest.skip("needs root to become somebody else")
+    assert result.returncode == 126, result.stderr
+    assert result.stderr.count("\n") == 1
+    assert threads(spin.pid)
+
+
+def test_symbol_not_found_leaves_nothing(dyntrace, redis, scratch):
+    before = Snapshot(redis.pid)
+    message = dyntrace.fails("trace", "-p", redis.pid, "-o", os.path.join(scratch, "t"), "--function",
+                             "procesCommand", status=125)
+    assert "processCommand" in message
+    before.assert_unchanged()
+    assert not os.path.exists(os.path.join(scratch, "t"))
+
+
+def test_full_trace_directory_is_reported(dyntrace, redis):
+    before = Snapshot(redis.pid)
+    message = dyntrace.fails("trace", "-p", redis.pid, "-o", "/proc/no/where", "--function", "processCommand",
+                             status=125)
+    assert "/proc/no" in message
+    before.assert_unchanged()
