@@ -557,6 +557,28 @@ static void test_refusals(void **state)
 	assert_open_fails("/dev/null", "/dev/null isn't a regular file");
 }
 
+/* A table that claims millions of symbols, in a file that is big enough for them (and sparse). */
+static void test_too_many(void **state)
+{
+	uint64_t offset, claimed = 4000001 * sizeof(Elf64_Sym);
+	Elf64_Shdr shdr = { 0 };
+	Elf64_Ehdr ehdr;
+	int fd;
+
+	scratch_text("main.c", main_source);
+	scratch_run("gcc main.c -o many");
+	fd = open(scratch_path("many"), O_RDWR | O_CLOEXEC);
+	assert_int_equal(pread(fd, &ehdr, sizeof(ehdr), 0), sizeof(ehdr));
+	for (offset = ehdr.e_shoff; shdr.sh_type != SHT_SYMTAB; offset += sizeof(shdr))
+		assert_int_equal(pread(fd, &shdr, sizeof(shdr), (off_t)offset), sizeof(shdr));
+	offset -= sizeof(shdr);
+	assert_int_equal(pwrite(fd, &claimed, 8, (off_t)(offset + offsetof(Elf64_Shdr, sh_size))),
+			 8);
+	assert_int_equal(ftruncate(fd, 200 << 20), 0);
+	close(fd);
+	assert_open_fails("many", "many has too many symbols");
+}
+
 /* The dynamic table gives the same symbols when the section headers are gone. */
 static void test_without_sections(void **state)
 {
@@ -624,6 +646,7 @@ int main(void)
 		cmocka_unit_test(test_text_relocations),
 		cmocka_unit_test(test_near),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_without_sections),
 		cmocka_unit_test(test_every_length),
 	};

@@ -10,6 +10,7 @@
 #include "symtab.h"
 
 #define SYMBOLS_MAX 4000000u
+#define STRINGS_SIZE_MAX (512u << 20)
 #define VERSION_HIDDEN 0x8000
 
 /* A symbol table with its strings, copied from the file. */
@@ -146,7 +147,7 @@ static uint8_t *copy_section(const struct image *image, size_t index, uint32_t t
 	if (index >= image->section_count)
 		return NULL;
 	s = &image->sections[index];
-	if (s->sh_type != type || (s->sh_flags & SHF_COMPRESSED))
+	if (s->sh_type != type || (s->sh_flags & SHF_COMPRESSED) || s->sh_size > STRINGS_SIZE_MAX)
 		return NULL;
 	return image_copy_file(image, s->sh_offset, s->sh_size, ret_size);
 }
@@ -165,6 +166,8 @@ static struct error *read_section_table(struct symtab *symtab, size_t slot, bool
 	*ret_found = index < image->section_count;
 	if (!*ret_found)
 		return NULL;
+	if (image->sections[index].sh_size / sizeof(Elf64_Sym) > SYMBOLS_MAX)
+		return error_new(ERROR_FAILED, "%s has too many symbols", image->path);
 	entries = copy_section(image, index, types[slot], &size);
 	strings = copy_section(image, image->sections[index].sh_link, SHT_STRTAB, &strings_size);
 	for (size_t i = 0; i < image->section_count && !versions; i++) {
