@@ -209,6 +209,7 @@ static bool is_ready_2(void)
  */
 static void start(void (*run)(void), uint64_t word)
 {
+	static const int fatal[] = { SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGSYS, SIGTRAP };
 	static ucontext_t context;
 
 	memset(shared, 0, sizeof(*shared));
@@ -219,6 +220,8 @@ static void start(void (*run)(void), uint64_t word)
 	assert_true(target.pid >= 0);
 	if (target.pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (size_t i = 0; i < sizeof(fatal) / sizeof(*fatal); i++)
+			signal(fatal[i], SIG_DFL); /* cmocka catches them */
 		getcontext(&context);
 		context.uc_stack = (stack_t){ .ss_sp = stack, .ss_size = STACK_SIZE };
 		makecontext(&context, run, 0);
@@ -267,7 +270,7 @@ static void check_progress(void)
 
 /* ---- sites -------------------------------------------------------------------------------------- */
 
-/* Moves whole instructions of at least 5 bytes and jumps back, as a trampoline without a probe would. */
+/* Moves whole instructions of at least 5 bytes and jumps back. */
 static struct patch_site make_site(const void *address, size_t number)
 {
 	uint8_t *at = code + number * 128;
@@ -281,6 +284,10 @@ static struct patch_site make_site(const void *address, size_t number)
 
 		assert_true(decode((const uint8_t *)address + site.length, 16, taddr_add(pc, site.length), &insn));
 		site.moves[site.move_count++] = (struct patch_move){ site.length, emit_pc(&e) };
+		for (size_t i = 0; site.length == 0 && i < 4; i++) { /* a probe's code: no boundaries */
+			emit_push(&e, RCX);
+			emit_pop(&e, RCX);
+		}
 		assert_null(relocate(&insn, &e));
 		site.length += insn.length;
 	}
@@ -345,6 +352,7 @@ static void remove_ok(size_t count)
 
 	assert_null(patch_remove(target.proc, list, count, 10000, &idle, &stats));
 	assert_true(idle);
+	memset(code, 0xcc, CODE_SIZE); /* a deadly trap for who comes back */
 	for (size_t i = 0; i < count; i++) {
 		assert_null(list[i]->error);
 		assert_int_equal(list[i]->state, PATCH_REMOVED);
@@ -472,7 +480,6 @@ static void sleeper(void (*run)(void), const void *function, bool remove_first, 
 		remove_ok(1);
 		wait_for(is_asleep);
 		assert_int_equal(rip_of_target(), sites[0].address.v + sites[0].moves[move].offset);
-		memset(code, 0xcc, 128); /* nobody needs it any more */
 		finish_read();
 	} else {
 		finish_read();
