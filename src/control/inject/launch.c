@@ -249,6 +249,17 @@ static struct error *run_to_hook(struct launch *launch, taddr hook)
 	return error_new(ERROR_FAILED, "the command's loader doesn't get on");
 }
 
+/* From the trap's own stop, which would deliver SIGTRAP, to an event stop at the same instruction. */
+static struct error *swallow_trap(struct launch *launch)
+{
+	int status;
+
+	if (ptrace(PTRACE_INTERRUPT, launch->pid, 0, 0) || ptrace(PTRACE_CONT, launch->pid, 0, 0) ||
+	    wait_for(launch->pid, &status) < 0)
+		return error_errno(errno, "cannot hold the command");
+	return WIFSTOPPED(status) ? NULL : gone(launch, status);
+}
+
 /* One step over the restored instruction at the hook. */
 static struct error *step_over(struct launch *launch)
 {
@@ -291,7 +302,9 @@ struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded)
 		if (!error && !loaded)
 			error = step_over(launch);
 	}
-	*ret_loaded = loaded;
+	if (!error)
+		error = swallow_trap(launch);
+	*ret_loaded = !error;
 	return error;
 }
 

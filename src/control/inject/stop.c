@@ -350,7 +350,17 @@ static struct error *try_each(struct stop *stop, const struct tids *tids, uint64
 	return err;
 }
 
-struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
+static struct error *none_fit(const struct proc *proc)
+{
+	return error_new(ERROR_FAILED,
+			 "no thread of process %d can be borrowed for a moment: all are in uninterruptible "
+			 "sleep or in the middle of something that can't be interrupted; try again later",
+			 proc->pid);
+}
+
+/* Among these, or (NULL) among all that there are. */
+static struct error *hold_one(struct proc *proc, const struct tids *among, unsigned timeout_ms,
+			      struct stop **ret_stop)
 {
 	uint64_t deadline = held_now_us() + (uint64_t)timeout_ms * 1000;
 	struct stop *stop = NULL;
@@ -363,14 +373,13 @@ struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret
 		struct tids tids = { 0 };
 
 		stop->since_us = held_now_us();
-		err = threads_list(proc, &tids);
+		if (!among)
+			err = threads_list(proc, &tids);
 		if (!err)
-			err = try_each(stop, &tids, deadline, &fit);
+			err = try_each(stop, among ? among : &tids, deadline, &fit);
 		vec_free(&tids);
 		if (!err && !fit && held_now_us() > deadline)
-			err = error_new(ERROR_FAILED, "no thread of process %d can be borrowed for a moment: "
-					"all are in uninterruptible sleep or in the middle of something that "
-					"can't be interrupted; try again later", proc->pid);
+			err = none_fit(proc);
 		if (!err && !fit)
 			usleep(STOP_PAUSE_US);
 	}
@@ -381,6 +390,16 @@ struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret
 	mem_set_stopped_thread(proc, stop->threads.items[0].tid);
 	*ret_stop = stop;
 	return NULL;
+}
+
+struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
+{
+	return hold_one(proc, NULL, timeout_ms, ret_stop);
+}
+
+struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms, struct stop **ret_stop)
+{
+	return hold_one(proc, &(struct tids){ .items = &tid, .count = 1 }, timeout_ms, ret_stop);
 }
 
 /* ---- adopt ------------------------------------------------------------------------------------ */

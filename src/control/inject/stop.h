@@ -31,6 +31,9 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
  * preferably asleep in a system call. */
 struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
 
+/* The same for that thread: an error if it isn't fit. */
+struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms, struct stop **ret_stop);
+
 /* Takes over a thread that the caller already holds in a ptrace stop (a command just started), seized
  * with PTRACE_O_TRACESYSGOOD. */
 struct error *stop_adopt(struct proc *proc, pid_t tid, struct stop **ret_stop);
