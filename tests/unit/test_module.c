@@ -241,6 +241,7 @@ static void in_child(void (*check)(void), bool unprivileged)
 	if (pid == 0) {
 		if (unprivileged && geteuid() == 0 && !drop_rights())
 			_exit(3);
+		setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failed assert ends the child */
 		check();
 		exit(0);
 	}

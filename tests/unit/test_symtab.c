@@ -50,6 +50,14 @@ static const char main_source[] =
 	"int main(int argc, char **argv) { return before(argc) + (argv == 0); }\n"
 	"void after(void) { puts(\"after\"); }\n";
 
+/* Start code in two pieces, as musl's may be, the second far from the first. */
+static const char start_source[] =
+	".globl _start\n_start: xor %ebp, %ebp\nmov %rsp, %rdi\nand $-16, %rsp\n"
+	"call start_in_c\nhlt\n.skip 300, 0xcc\n"
+	"start_in_c: mov (%rdi), %rsi\nlea 8(%rdi), %rdx\nxor %ecx, %ecx\nxor %r8d, %r8d\n"
+	"lea main(%rip), %rdi\ncall *__libc_start_main@GOTPCREL(%rip)\nhlt\n"
+	".section .note.GNU-stack,\"\",@progbits\n";
+
 static const char *const builds[] = {
 	"gcc",
 	"gcc -O2 -pie -fPIE",
@@ -65,6 +73,7 @@ static const char *const builds[] = {
 	"gcc -pg",
 	"gcc -fcf-protection=full",
 	"gcc -fno-asynchronous-unwind-tables",
+	"gcc -nostartfiles start.s",
 	"gcc -fuse-ld=gold",
 	"gcc -fuse-ld=lld",
 	"gcc -fuse-ld=lld -static",
@@ -86,6 +95,7 @@ static void test_main_of_stripped(void **state)
 	size_t built = 0;
 
 	scratch_text("main.c", main_source);
+	scratch_text("start.s", start_source);
 	for (size_t i = 0; i < sizeof(builds) / sizeof(*builds); i++) {
 		unsigned long address = 0, size = 0;
 		const struct symbol *found;
@@ -429,6 +439,9 @@ static void test_data(void **state)
 	scratch_run("gcc -O1 data.c -o data_pie && gcc -O1 -no-pie -fno-pie data.c -o data_nopie");
 	assert_data("data_pie");
 	assert_data("data_nopie");
+	/* ld leaves the addends in the words as well, lld doesn't */
+	if (scratch_try("gcc -O1 -fuse-ld=lld data.c -o data_lld 2>/dev/null") == 0)
+		assert_data("data_lld");
 	if (scratch_try("clang -O1 -fPIE -fuse-ld=lld -pie -Wl,--pack-dyn-relocs=relr data.c -o "
 			"data_relr "
 			"2>/dev/null && readelf -S data_relr | grep -q relr") == 0)
