@@ -19,6 +19,9 @@
  *   state    private anonymous memory, MADV_WIPEONFORK: struct dt_state, the table
  *            of thread slots, the stacks of the slow paths. A forked child finds it
  *            zeroed, and so starts with no slot and no chunk.
+ *   returns  private anonymous memory that fork copies (struct dt_returns), there only when function
+ *            exits are recorded: which call each return stub stands for. Its stubs are a window of the
+ *            code memfd within reach of it.
  *
  * The buffer's protocol (cited as B1.. in asserts and comments):
  *
@@ -102,6 +105,10 @@ struct dt_control {
 	uint32_t event_count; /* ids are below this */
 	uint32_t site_count; /* entries of sites[] in use, holes included */
 	uint32_t window_count;
+	uint64_t returns; /* where struct dt_returns is mapped; 0: no exits are recorded */
+	uint64_t stubs; /* where return stub 0 is mapped */
+	uint32_t stub_count; /* how many have been written: indices are below this */
+	uint32_t pad;
 	struct dt_window windows[DT_WINDOWS_MAX];
 	struct dt_site sites[DT_SITES_MAX];
 };
@@ -172,6 +179,9 @@ struct dt_pool {
 	uint64_t lost_homeless; /* hits for which there was no slot or no thread record */
 	uint64_t pad[8];
 	uint64_t lost[DT_EVENTS_MAX]; /* the same losses by event id, for the summary */
+	/* By the id of the entry event; entries = exits + unwound + missed + calls that go on. */
+	uint32_t unwound[DT_EVENTS_MAX]; /* calls that ended without returning: longjmp, an exception... */
+	uint32_t missed[DT_EVENTS_MAX]; /* calls for which there was no return stub */
 	struct dt_thread threads[DT_THREADS_MAX];
 	/* then: uint64_t words[small + big]; struct dt_chunk chunks[small + big];
 	 * then, page aligned: the small chunks, then the big ones */
@@ -270,12 +280,105 @@ struct dt_state {
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
 };
 
+/* ---- returns: private to each process, copied by fork -------------------------------------- */
+
+/*
+ * A call whose exit is to be recorded returns through a stub of its own. Stub i is DT_STUB_SIZE bytes of
+ * code at dt_control.stubs, the same for all but for i:
+ *
+ *	stub:	call [slot i .body]	the entry trampoline jumps here, with the return address popped
+ *	landing: push i
+ *		jmp  [slot i .exit]	records, and returns to slot i .ra
+ *
+ * (R1) A stub is bound, when it is first used, to a return address and a tracepoint, and keeps both for
+ *      life (H5). Whatever the program does with the word on its stack, it comes back to the right place.
+ * (R2) slot.sp: 0, free; an address, in use, and the word there is the stub, its landing or its index, or
+ *      that of another stub in use at the same address that returns to it (a tail call): else the frame is
+ *      gone; an address | 1, being taken or given back, and not to be judged.
+ * (R3) Only the thread that owns the table takes a stub of it: by an unlocked cmpxchg of slot.sp, 0 ->
+ *      address | 1. Anybody who returns through it gives it back.
+ * (R4) dt_return_table.hints are hints: what they name is looked at before it is believed. So a signal handler, a
+ *      coroutine on another thread or a longjmp can leave them wrong at any moment.
+ * (R5) Chains (stubs of one key and table) only grow, and tables are never freed.
+ */
+#define DT_STUB_SIZE 32u
+#define DT_STUB_SHIFT 5
+#define DT_STUB_LANDING 6u /* where the call returns to */
+#define DT_STUBS_MAX 131072u
+#define DT_STUBS_FIRST 16384u /* written at the start; more when half of them are in use */
+#define DT_RETURN_SHIFT 6
+
+struct dt_return_slot {
+	uint64_t ra; /* bound: where it returns to; 0: not bound yet */
+	uint64_t body; /* bound: the function, behind its entry's recording */
+	uint64_t exit; /* bound: what records the exit */
+	uint64_t start; /* clock at entry */
+	uint64_t sp; /* (R2) */
+	uint64_t hint; /* bound: address of its table's hint, which an exit sets to this stub */
+	uint32_t next; /* in the chain; 0: the last */
+	uint32_t id; /* bound: of the entry event; the exit's is the next one */
+	uint32_t tail; /* of the chain's first stub: its last */
+	uint32_t length; /* of the chain's first stub: how many there are */
+};
+
+_Static_assert(sizeof(struct dt_return_slot) == (1u << DT_RETURN_SHIFT), "dt_return_slot");
+_Static_assert(DT_STUB_SIZE == (1u << DT_STUB_SHIFT), "DT_STUB_SIZE");
+
+/* One a thread. hints[hash & mask], then heads[]: open addressing, the first stub of each chain. */
+struct dt_return_table {
+	uint32_t mask; /* of both arrays */
+	uint32_t keys; /* in heads */
+	uint64_t pad;
+	uint32_t hints[];
+};
+
+#define DT_RETURN_TABLE_FIRST 1024u /* entries; a power of two */
+#define DT_RETURN_TABLE_MAX 65536u
+#define DT_RETURN_HEAP_SIZE (24u << 20) /* for tables */
+
+/* Where a key's hint is, before the mask; trampolines do the same. */
+#define DT_RETURN_MULTIPLIER 0x2c1b3c6du
+#define DT_RETURN_ID_MULTIPLIER 0x9e3779b1u
+#define DT_RETURN_HASH_SHIFT 12
+static inline uint32_t dt_return_hash(uint64_t ra, uint32_t id)
+{
+	return ((uint32_t)ra * DT_RETURN_MULTIPLIER + id * DT_RETURN_ID_MULTIPLIER) >> DT_RETURN_HASH_SHIFT;
+}
+
+struct dt_returns {
+	struct dt_return_table none; /* zeroes: of a thread that has no table yet. It has one hint: */
+	uint64_t no_hints;
+	uint32_t used; /* stubs that were ever bound, and stub 0, which never is */
+	uint32_t heap_used;
+	uint32_t rebuilding; /* a forked child is letting go of what other threads held */
+	uint32_t pid; /* whose the stubs in use are; differs in a forked child until its first hit */
+	uint64_t stray; /* returns through stubs that were not in use */
+	uint64_t object[16]; /* for the target's unwinder, which keeps its own notes there */
+	uint32_t tables[DT_SLOTS]; /* by thread slot: offset from the start of struct dt_returns; 0: none */
+	struct dt_return_slot slots[DT_STUBS_MAX];
+	uint8_t heap[DT_RETURN_HEAP_SIZE];
+};
+
+/* What a trampoline tells of its tracepoint. */
+struct dt_return_site {
+	uint64_t body;
+	uint64_t exit;
+	uint32_t id;
+	uint32_t pad;
+};
+
 /*
  * The slow path, dt_slow in the agent, called by a trampoline whose fast path can't go on:
  *
  *   in:   eax = event id, edx = event size in bytes, rbx = address of struct dt_control
  *   out:  rcx = the slot, ready to reserve that many bytes in; 0: the hit was counted as lost, skip it
  *   kept: every register but rax, rcx, rdx, rbx and the arithmetic flags; the direction flag
+ *
+ * The same for a return stub, when the hint doesn't lead to one:
+ *
+ *   in:   rax = where the return address is on the stack, rdx = address of struct dt_return_site (which
+ *         is no event's size), rbx = address of struct dt_control
+ *   out:  rcx = the stub's struct dt_return_slot, with sp = rax | 1; 0: the call was counted as missed
  */
 
 #endif

@@ -30,12 +30,25 @@
 
 #pragma GCC poison malloc free printf errno
 
+/* What dt_slow was asked, as layout.h has it: an event's id and size, or the place and the site of a call that wants a
+ * return stub. */
 /* slow.c: a slot, 0 (counted or muted: skip the hit) or SLOW_NEEDED. */
-uint64_t slow_find(const struct dt_control *control, uint32_t id, uint32_t size);
-/* slow.c: a slot or NULL. */
-struct dt_slot *slow_path(const struct dt_control *control, uint32_t id, uint32_t size);
+uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size);
+/* slow.c: a slot or 0. */
+uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size);
 /* slow.c: the hit can't go the long way: count it. Gives 0. */
-uint64_t slow_give_up(const struct dt_control *control, uint32_t id, uint32_t size);
+uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t size);
+/* slow.c: the slot of the calling thread, if it has one that its thread block confirms. */
+struct dt_slot *slow_find_ours(const struct dt_control *control);
+
+/* retslot.c: a return stub that was taken for the call, or SLOW_NEEDED. */
+uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site);
+/* retslot.c: the same the long way; NULL: counted. */
+struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t place, uint64_t site);
+/* retslot.c: counts a call for which there is none. Gives 0. */
+uint64_t retslot_miss(const struct dt_control *control, uint64_t site);
+/* retslot.c: the first hit in a forked child. */
+void retslot_forked(const struct dt_control *control, uint32_t pid);
 
 /* thread.c: the slot whose key that is, or NULL. */
 struct dt_slot *thread_find(struct dt_state *state, uint64_t fs_base, uint64_t key);

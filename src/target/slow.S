@@ -7,7 +7,7 @@
  *	  +80	return address into the trampoline
  *	  +72	flags of the target (direction and alignment check count)
  *	  +64..	rsi rdi r8 r9 r10 r11 rbp
- *	  +8	event id
+ *	  +8	event id, or as layout.h has it
  *	   0	event size; later the result		<- rsp while slow_find runs
  *	  -8	the target's signal mask		<- rsp, and rbp, once signals are blocked
  *
@@ -51,7 +51,7 @@ dt_slow:
 	jnz	.Lclear_alignment_check
 .Lclear:
 	movq	%rbx, %rdi
-	movl	%eax, %esi			/* edx is the size already */
+	movq	%rax, %rsi			/* rdx is the size already */
 	call	slow_find
 	cmpq	$SLOW_NEEDED, %rax
 	je	.Llong_way
@@ -107,8 +107,8 @@ dt_slow:
 	leaq	STATE_STACKS(%r8, %rax), %rsp
 	pushq	%rsi
 	movq	%rbx, %rdi
-	movl	8 + FRAME_ID(%rbp), %esi
-	movl	8 + FRAME_SIZE(%rbp), %edx
+	movq	8 + FRAME_ID(%rbp), %rsi
+	movq	8 + FRAME_SIZE(%rbp), %rdx
 	call	slow_path
 	popq	%rsi
 	movq	%rbp, %rsp
@@ -134,8 +134,8 @@ dt_slow:
 	jmp	.Lclaim
 .Lno_stack:
 	movq	%rbx, %rdi
-	movl	8 + FRAME_ID(%rsp), %esi
-	movl	8 + FRAME_SIZE(%rsp), %edx
+	movq	8 + FRAME_ID(%rsp), %rsi
+	movq	8 + FRAME_SIZE(%rsp), %rdx
 	call	slow_give_up
 	jmp	.Lunblock
 
@@ -143,8 +143,8 @@ dt_slow:
 	addq	$8, %rsp
 .Lgive_up:
 	movq	%rbx, %rdi
-	movl	FRAME_ID(%rsp), %esi
-	movl	FRAME_SIZE(%rsp), %edx
+	movq	FRAME_ID(%rsp), %rsi
+	movq	FRAME_SIZE(%rsp), %rdx
 	call	slow_give_up
 	jmp	.Ldone
 	.size dt_slow, . - dt_slow

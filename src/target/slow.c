@@ -10,6 +10,12 @@ _Static_assert(STATE_STACKS_BUSY == offsetof(struct dt_state, stacks_busy), "slo
 _Static_assert(STATE_STACKS == offsetof(struct dt_state, stacks), "slow.S");
 _Static_assert(1u << STATE_STACK_SHIFT == DT_STACK_SIZE && DT_STACKS == 64, "slow.S");
 
+/* Does the call want a return stub? Then `size` is the address of its struct dt_return_site. */
+static inline bool slow_is_return(uint64_t size)
+{
+	return size > DT_EVENT_SIZE_MAX;
+}
+
 /* Adds only, so a signal may come at any point; locked, because others count there too. */
 static inline uint64_t slow_lose(const struct dt_control *control, const struct dt_slot *slot,
 				 uint32_t id)
@@ -33,7 +39,7 @@ static inline bool slow_pool_is_empty(const struct dt_control *control)
 	       __atomic_load_n(&pool->big_free, __ATOMIC_RELAXED) <= 0;
 }
 
-static inline struct dt_slot *slow_find_ours(const struct dt_control *control)
+struct dt_slot *slow_find_ours(const struct dt_control *control)
 {
 	uint64_t base = sys_fs_base();
 	struct dt_slot *slot = thread_find(agent_state(control), base, ~base);
@@ -45,25 +51,28 @@ static inline struct dt_slot *slow_find_ours(const struct dt_control *control)
  * The cheap cases, with no system call: a process that isn't to be traced, a slot that isn't at
  * its hash, a pool that is empty.
  */
-uint64_t slow_find(const struct dt_control *control, uint32_t id, uint32_t size)
+uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 {
+	if (slow_is_return(size))
+		return retslot_find(control, id, size);
 	if (agent_state(control)->muted)
 		return 0;
 	struct dt_slot *slot = slow_find_ours(control);
 	if (!slot)
 		return SLOW_NEEDED;
-	if (chunk_has_room(slot, size))
+	if (chunk_has_room(slot, (uint32_t)size))
 		return (uint64_t)slot;
 	/* A full chunk is published first: it may be what the reader waits for. */
 	if (slot->limit == 0 && slot->thread && slow_pool_is_empty(control))
-		return slow_lose(control, slot, id);
+		return slow_lose(control, slot, (uint32_t)id);
 	return SLOW_NEEDED;
 }
 
-uint64_t slow_give_up(const struct dt_control *control, uint32_t id, uint32_t size)
+uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t size)
 {
-	(void)size;
-	return slow_lose(control, slow_find_ours(control), id);
+	if (slow_is_return(size))
+		return retslot_miss(control, size);
+	return slow_lose(control, slow_find_ours(control), (uint32_t)id);
 }
 
 /*
@@ -79,18 +88,20 @@ static bool slow_process_is_traced(const struct dt_control *control)
 
 		if (pid != control->pid && !(control->flags & DT_FOLLOW_FORK))
 			state->muted = 1;
+		retslot_forked(control, pid);
 		state->pid = pid;
 	}
 	return !state->muted;
 }
 
-struct dt_slot *slow_path(const struct dt_control *control, uint32_t id, uint32_t size)
+uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
 {
 	if (!slow_process_is_traced(control))
-		return NULL;
-	struct dt_slot *slot = thread_slot(control, size);
-	if (slot && slot->thread && chunk_prepare(control, slot, size))
-		return slot;
-	slow_lose(control, slot, id);
-	return NULL;
+		return 0;
+	if (slow_is_return(size))
+		return (uint64_t)retslot_take(control, id, size);
+	struct dt_slot *slot = thread_slot(control, (uint32_t)size);
+	if (slot && slot->thread && chunk_prepare(control, slot, (uint32_t)size))
+		return (uint64_t)slot;
+	return slow_lose(control, slot, (uint32_t)id);
 }

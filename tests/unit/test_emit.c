@@ -339,6 +339,17 @@ static void test_plain(void **state)
 	emit_int3(&l.e), same(&l, "int3");
 	emit_add_al_imm8(&l.e, 0x7f), same(&l, "add al, 0x7F");
 	emit_shl_imm(&l.e, RDX, 1), same(&l, "shl rdx, 0x1");
+	emit_push_imm32(&l.e, 0x12345), same(&l, "push 0x12345");
+	emit_mul(&l.e, RDX), same(&l, "mul rdx");
+	emit_mul(&l.e, R12), same(&l, "mul r12");
+	emit_shrd_imm(&l.e, RAX, RDX, 32), same(&l, "shrd rax, rdx, 0x20");
+	emit_shrd_imm(&l.e, R9, RCX, 7), same(&l, "shrd r9, rcx, 0x7");
+	emit_add_imm32(&l.e, RAX, 0x12345), same(&l, "add eax, 0x12345");
+	emit_add_imm32(&l.e, R9, 5), same(&l, "add r9d, 0x5");
+	emit_and_mem32(&l.e, RAX, mem_at(RCX, 0)), same(&l, "and eax, dword ptr [rcx]");
+	emit_imul_mem32_imm(&l.e, RAX, mem_at(RSP, 56), 0x2c1b3c6d);
+	same(&l, "imul eax, dword ptr [rsp+0x38], 0x2C1B3C6D");
+	emit_cmp_mem32_imm(&l.e, mem_at(RCX, 52), 0x1234), same(&l, "cmp dword ptr [rcx+0x34], 0x1234");
 	emit_shr_imm(&l.e, R9, 1), same(&l, "shr r9, 0x1");
 	for (int cc = CC_O; cc <= CC_G; cc++) {
 		for (int r = RAX; r <= RBX; r++)

@@ -338,6 +338,12 @@ void emit_push_mem(struct emitter *e, struct mem from)
 	put_mem(e, 0xff, 6, from, 0);
 }
 
+void emit_push_imm32(struct emitter *e, int32_t value)
+{
+	put8(e, 0x68);
+	put32(e, value);
+}
+
 void emit_mov(struct emitter *e, enum reg to, enum reg from)
 {
 	put_reg(e, OP_W | 0x89, from, to);
@@ -426,6 +432,11 @@ void emit_add_imm(struct emitter *e, enum reg to, int32_t value)
 	put_alu_imm(e, OP_W, ALU_ADD, to, value);
 }
 
+void emit_add_imm32(struct emitter *e, enum reg to, int32_t value)
+{
+	put_alu_imm(e, 0, ALU_ADD, to, value);
+}
+
 void emit_sub_mem(struct emitter *e, enum reg to, struct mem from)
 {
 	put_mem(e, OP_W | 0x2b, to, from, 0);
@@ -444,6 +455,11 @@ void emit_or_imm(struct emitter *e, enum reg to, int32_t value)
 void emit_and_imm32(struct emitter *e, enum reg to, int32_t value)
 {
 	put_alu_imm(e, 0, ALU_AND, to, value);
+}
+
+void emit_and_mem32(struct emitter *e, enum reg to, struct mem from)
+{
+	put_mem(e, 0x23, to, from, 0);
 }
 
 void emit_xor_imm(struct emitter *e, enum reg to, int32_t value)
@@ -484,6 +500,25 @@ void emit_imul_imm(struct emitter *e, enum reg to, enum reg from, int32_t value)
 		put32(e, value);
 }
 
+void emit_imul_mem32_imm(struct emitter *e, enum reg to, struct mem from, int32_t value)
+{
+	put_mem(e, 0x69, to, from, 4);
+	put32(e, value);
+}
+
+void emit_mul(struct emitter *e, enum reg by)
+{
+	put_reg(e, OP_W | 0xf7, 4, by);
+}
+
+void emit_shrd_imm(struct emitter *e, enum reg to, enum reg from, uint8_t count)
+{
+	if (count > 63)
+		e->failed = true;
+	put_reg(e, OP_W | OP_0F | 0xac, from, to);
+	put8(e, count);
+}
+
 void emit_inc_mem32(struct emitter *e, struct mem what)
 {
 	put_mem(e, 0xff, 0, what, 0);
@@ -508,6 +543,12 @@ void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value)
 {
 	put_mem(e, 0x80, ALU_CMP, what, 1);
 	put8(e, (uint8_t)value);
+}
+
+void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value)
+{
+	put_mem(e, 0x81, ALU_CMP, what, 4);
+	put32(e, value);
 }
 
 void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with)

@@ -66,6 +66,7 @@ void emit_u64(struct emitter *e, uint64_t value);
 void emit_push(struct emitter *e, enum reg reg);
 void emit_pop(struct emitter *e, enum reg reg);
 void emit_push_mem(struct emitter *e, struct mem from);
+void emit_push_imm32(struct emitter *e, int32_t value); /* sign-extended */
 void emit_mov(struct emitter *e, enum reg to, enum reg from);
 void emit_mov32(struct emitter *e, enum reg to, enum reg from);
 void emit_mov_imm(struct emitter *e, enum reg to, uint64_t value); /* shortest form */
@@ -78,20 +79,26 @@ void emit_lea(struct emitter *e, enum reg to, struct mem of);
 void emit_add(struct emitter *e, enum reg to, enum reg from);
 void emit_add_mem(struct emitter *e, enum reg to, struct mem from);
 void emit_add_imm(struct emitter *e, enum reg to, int32_t value);
+void emit_add_imm32(struct emitter *e, enum reg to, int32_t value);
 void emit_sub_mem(struct emitter *e, enum reg to, struct mem from);
 void emit_or(struct emitter *e, enum reg to, enum reg from);
 void emit_or_imm(struct emitter *e, enum reg to, int32_t value);
 void emit_and_imm32(struct emitter *e, enum reg to, int32_t value);
+void emit_and_mem32(struct emitter *e, enum reg to, struct mem from);
 void emit_xor_imm(struct emitter *e, enum reg to, int32_t value);
 void emit_not(struct emitter *e, enum reg reg);
 void emit_shl_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_shr_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_imul_imm(struct emitter *e, enum reg to, enum reg from, int32_t value);
+void emit_imul_mem32_imm(struct emitter *e, enum reg to, struct mem from, int32_t value);
+void emit_mul(struct emitter *e, enum reg by); /* rdx:rax = rax * by */
+void emit_shrd_imm(struct emitter *e, enum reg to, enum reg from, uint8_t count);
 void emit_inc_mem32(struct emitter *e, struct mem what);
 void emit_inc_mem(struct emitter *e, struct mem what);
 void emit_cmp_mem(struct emitter *e, enum reg reg, struct mem with); /* cmp reg, [mem] */
 void emit_cmp_mem32(struct emitter *e, enum reg reg, struct mem with);
 void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value); /* cmp byte [mem], imm8 */
+void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value); /* cmp dword [mem], imm */
 void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with); /* no lock prefix */
 void emit_rdtsc(struct emitter *e);
 void emit_rdfsbase(struct emitter *e, enum reg to);

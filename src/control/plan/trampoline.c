@@ -34,6 +34,8 @@
 #include <string.h>
 
 #include "../../shared/layout.h"
+#include "exit.h"
+#include "record_code.h"
 
 #define RED_ZONE 128
 #define SLOT(field) ((int32_t)offsetof(struct dt_slot, field))
@@ -52,7 +54,8 @@ struct saved {
 static const struct saved saved_regs[] = { { RBX, 8 }, { RDX, 16 }, { RCX, 24 }, { RAX, 32 } };
 
 struct event_labels {
-	struct label reserve, out, slow, swtch;
+	struct record_labels record;
+	struct exit_labels exit;
 };
 
 size_t trampoline_room(const struct tramp *tramp)
@@ -60,11 +63,12 @@ size_t trampoline_room(const struct tramp *tramp)
 	size_t room = END_ROOM + tramp->insn_count * INSN_ROOM;
 
 	for (size_t i = 0; i < tramp->event_count; i++)
-		room += EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM;
+		room += EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM +
+			(tramp->events[i]->exit ? EXIT_ENTRY_ROOM : 0);
 	return room;
 }
 
-static void emit_save(struct emitter *e, bool keep_red_zone)
+void record_emit_save(struct emitter *e, bool keep_red_zone)
 {
 	if (keep_red_zone)
 		emit_lea(e, RSP, mem_at(RSP, -RED_ZONE)); /* lea  rsp, [rsp-128] */
@@ -77,7 +81,7 @@ static void emit_save(struct emitter *e, bool keep_red_zone)
 	emit_push(e, RAX);
 }
 
-static void emit_restore(struct emitter *e, bool keep_red_zone)
+void record_emit_restore(struct emitter *e, bool keep_red_zone)
 {
 	emit_pop(e, RAX);
 	emit_add_al_imm8(e, 0x7f);			/* OF = al             */
@@ -90,8 +94,7 @@ static void emit_restore(struct emitter *e, bool keep_red_zone)
 		emit_lea(e, RSP, mem_at(RSP, RED_ZONE)); /* lea  rsp, [rsp+128] */
 }
 
-/* rcx = the slot of this thread; rax, rdx, rbx are lost. */
-static void emit_find_slot(struct emitter *e, const struct tramp_env *env, struct label *slow)
+void record_emit_find_slot(struct emitter *e, const struct tramp_env *env, struct label *slow)
 {
 	emit_rdfsbase(e, RCX);
 	emit_imul_imm(e, RDX, RCX, DT_HASH_MULTIPLIER);
@@ -109,8 +112,7 @@ static void emit_find_slot(struct emitter *e, const struct tramp_env *env, struc
 	emit_jcc(e, CC_NE, slow);
 }
 
-/* rax = offset of the event in the pool, rdx = clock. */
-static void emit_reserve(struct emitter *e, uint32_t size, struct event_labels *l)
+void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels *l)
 {
 	emit_bind(e, &l->reserve);
 	emit_load(e, RBX, mem_at(RCX, SLOT(reserve)));	/* before the clock: B3 */
@@ -168,18 +170,33 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 {
 	struct mem word = mem_rip(taddr_of(0));
 
-	/* The word's place isn't known yet: the operand is filled in by emit_switches. */
+	/* The word's place isn't known yet: the operand is filled in by emit_data. */
 	word.absolute = taddr_add(emit_pc(e), 6);
 	emit_jmp_mem(e, word);
 	event->switch_offset = (uint32_t)e->size;
 	event->on = emit_pc(e);
-	emit_save(e, event->keep_red_zone);
-	emit_find_slot(e, env, &l->slow);
-	emit_reserve(e, event->size, l);
+	if (event->exit)
+		exit_emit_save(e);
+	record_emit_save(e, event->keep_red_zone);
+	record_emit_find_slot(e, env, &l->record.slow);
+	record_emit_reserve(e, event->size, &l->record);
+	if (event->exit)
+		exit_emit_clock(e);
 	emit_write(e, env, event);
-	emit_bind(e, &l->out);
-	emit_restore(e, event->keep_red_zone);
+	if (event->exit)
+		exit_emit_take(e, env, event, &l->exit);
+	emit_bind(e, &l->record.out);
+	record_emit_restore(e, event->keep_red_zone);
+	if (event->exit)
+		exit_emit_restore(e);
 	event->off = emit_pc(e);
+}
+
+void record_emit_slow_call(struct emitter *e, const struct tramp_env *env, uint32_t size)
+{
+	emit_mov_imm(e, RDX, size);
+	emit_mov_imm(e, RBX, env->control.v);
+	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
 }
 
 static void emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
@@ -187,19 +204,20 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 {
 	struct label lost = { 0 };
 
-	emit_bind(e, &l->slow);
+	emit_bind(e, &l->record.slow);
 	emit_mov_imm(e, RAX, event->id);
-	emit_mov_imm(e, RDX, event->size);
-	emit_mov_imm(e, RBX, env->control.v);
-	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
+	record_emit_slow_call(e, env, event->size);
 	emit_jrcxz(e, &lost);
-	emit_jmp(e, &l->reserve);
+	emit_jmp(e, &l->record.reserve);
 	emit_bind(e, &lost);
-	emit_jmp(e, &l->out);
+	emit_jmp(e, &l->record.out);
+	if (event->exit)
+		exit_emit_miss(e, env, &l->exit);
 }
 
-/* The words that `jmp [switch]` reads, and the distances to them. All are on. */
-static void emit_switches(struct emitter *e, struct tramp *tramp)
+/* The words that `jmp [switch]` reads, and the distances to them. All are on. Then what exits need. */
+static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
+		      const struct event_labels *labels)
 {
 	emit_align(e, sizeof(uint64_t));
 	for (size_t i = 0; i < tramp->event_count && !emit_failed(e); i++) {
@@ -209,6 +227,8 @@ static void emit_switches(struct emitter *e, struct tramp *tramp)
 		memcpy(e->bytes + event->switch_offset - sizeof(distance), &distance, sizeof(distance));
 		event->switch_offset = (uint32_t)e->size;
 		emit_u64(e, event->on.v);
+		if (event->exit)
+			exit_emit_site(e, env, event, &labels[i].exit);
 	}
 }
 
@@ -255,7 +275,7 @@ struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, 
 		return error;
 	for (size_t i = 0; i < tramp->event_count; i++)
 		emit_slow(&e, env, tramp->events[i], &labels[i]);
-	emit_switches(&e, tramp);
+	emit_data(&e, tramp, env, labels);
 	if (emit_failed(&e))
 		return error_new(ERROR_REFUSED, "its trampoline is out of reach or too long");
 	tramp->size = e.size;

@@ -18,6 +18,7 @@ struct tramp_env {
 	taddr control;
 	taddr slots; /* dt_state.slots */
 	taddr pool;
+	taddr returns, stubs, exit; /* with exits only: struct dt_returns, stub 0, the code that records */
 };
 
 /* What a field is loaded from. */
@@ -41,6 +42,7 @@ struct tramp_event {
 	size_t field_count;
 	size_t insn; /* recorded before this one of the moved instructions */
 	bool keep_red_zone; /* the 128 bytes below rsp may be in use */
+	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;
 	taddr on, off;

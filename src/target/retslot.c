@@ -1,0 +1,342 @@
+/*
+ * retslot.c - return stubs: find a free one for a call, bind new ones, take back those whose frames are gone.
+ *
+ * The invariants R1 to R5 are in src/shared/layout.h. Trampolines take the stub that their hint names; what
+ * comes here is a call whose hint led nowhere: the first call from a place, one deeper recursion, two keys
+ * that share a hint, a thread's first call at all.
+ *
+ * retslot_find runs with signals as they are, and only walks and takes (R3, R5 make that safe). Binding and growing
+ * happen in retslot_take, with signals blocked: so nobody else changes the thread's own table and chains.
+ *
+ * How long chains get. An entry sets its hint to the next stub of the chain, an exit to its own: nested calls
+ * always find the first free one at once, and a hint of 0 means "all of them are in use". That can be
+ * wrong (coroutines, longjmp): whenever a chain's length reaches a power of two it is searched from the start,
+ * and frames that are gone are let go. So a chain is at most twice as long as calls were ever inside at once.
+ */
+#include "agent.h"
+
+#define RETSLOT_SEARCH_FROM 4u /* shorter chains are not worth a look */
+#define RETSLOT_TAIL_CALLS 64u /* how many stubs are believed to share one stack word */
+#define RETSLOT_FORK_TRIES 10000u
+
+_Static_assert(offsetof(struct dt_returns, no_hints) == offsetof(struct dt_return_table, hints),
+	       "the empty table has one hint");
+_Static_assert(sizeof(struct dt_returns) < 1u << 31, "offsets in it are 32 bits, stubs reach all of it");
+
+/* A call that wants a stub. */
+struct retslot_call {
+	const struct dt_control *control;
+	struct dt_returns *returns;
+	const struct dt_return_site *site;
+	uint64_t place; /* where its return address is */
+	uint64_t ra;
+};
+
+static struct dt_returns *retslot_returns(const struct dt_control *control)
+{
+	return (struct dt_returns *)control->returns;
+}
+
+static struct retslot_call retslot_call(const struct dt_control *control, uint64_t place, uint64_t site)
+{
+	return (struct retslot_call){ .control = control,
+				      .returns = retslot_returns(control),
+				      .site = (const struct dt_return_site *)site,
+				      .place = place,
+				      .ra = *(const uint64_t *)place };
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static struct dt_return_table *retslot_table(const struct retslot_call *call, const struct dt_slot *slot)
+{
+	uint64_t index = (uint64_t)(slot - agent_state(call->control)->slots);
+
+	return (struct dt_return_table *)((uint8_t *)call->returns + call->returns->tables[index]);
+}
+
+static uint32_t *retslot_heads(struct dt_return_table *table)
+{
+	return table->hints + table->mask + 1;
+}
+
+static bool retslot_has_key(const struct dt_return_slot *stub, uint64_t ra, uint32_t id)
+{
+	return stub->ra == ra && stub->id == id;
+}
+
+/* Where the key's first stub is noted, or where it would be; NULL: nowhere (the table of those that have none). */
+static uint32_t *retslot_head(struct dt_returns *returns, struct dt_return_table *table, uint64_t ra,
+			      uint32_t id)
+{
+	uint32_t *heads = retslot_heads(table);
+	uint32_t at = dt_return_hash(ra, id);
+
+	if (!table->mask)
+		return 0;
+	for (uint32_t tries = 0; tries <= table->mask; tries++, at++) {
+		uint32_t *head = &heads[at & table->mask];
+		uint32_t index = __atomic_load_n(head, __ATOMIC_ACQUIRE);
+
+		if (!index || retslot_has_key(&returns->slots[index], ra, id))
+			return head;
+	}
+	return 0;
+}
+
+static struct dt_return_table *retslot_new_table(struct dt_returns *returns, uint32_t entries)
+{
+	uint32_t size = (uint32_t)sizeof(struct dt_return_table) + 2 * entries * (uint32_t)sizeof(uint32_t);
+
+	if (__atomic_load_n(&returns->heap_used, __ATOMIC_RELAXED) + size > DT_RETURN_HEAP_SIZE)
+		return 0;
+	uint32_t at = __atomic_fetch_add(&returns->heap_used, size, __ATOMIC_RELAXED);
+	if (at + size > DT_RETURN_HEAP_SIZE) {
+		__atomic_fetch_sub(&returns->heap_used, size, __ATOMIC_RELAXED);
+		return 0;
+	}
+	struct dt_return_table *table = (struct dt_return_table *)(returns->heap + at);
+	table->mask = entries - 1;
+	return table;
+}
+
+/* Every chain of `from` goes to `to`, with its stubs' hints. */
+static void retslot_move(struct dt_returns *returns, struct dt_return_table *from,
+			 struct dt_return_table *to)
+{
+	uint32_t *heads = retslot_heads(from);
+
+	for (uint32_t i = 0; from->mask && i <= from->mask; i++) {
+		struct dt_return_slot *first = &returns->slots[heads[i]];
+
+		if (!heads[i])
+			continue;
+		uint32_t *hint = &to->hints[dt_return_hash(first->ra, first->id) & to->mask];
+		*retslot_head(returns, to, first->ra, first->id) = heads[i];
+		*hint = heads[i];
+		for (uint32_t at = heads[i]; at; at = returns->slots[at].next)
+			returns->slots[at].hint = (uint64_t)hint;
+		to->keys++;
+	}
+}
+
+/* The thread's table, with room for one more key; NULL: none to be had. */
+static struct dt_return_table *retslot_own_table(const struct retslot_call *call, const struct dt_slot *slot)
+{
+	struct dt_return_table *table = retslot_table(call, slot);
+	uint32_t entries = table->mask ? (table->mask + 1) * 4 : DT_RETURN_TABLE_FIRST;
+
+	if (table->mask && table->keys * 2 <= table->mask)
+		return table;
+	struct dt_return_table *bigger =
+		entries <= DT_RETURN_TABLE_MAX ? retslot_new_table(call->returns, entries) : 0;
+	if (!bigger)
+		return table->mask && table->keys < table->mask ? table : 0;
+	retslot_move(call->returns, table, bigger);
+	__atomic_store_n(&call->returns->tables[slot - agent_state(call->control)->slots],
+			 (uint32_t)((uint64_t)bigger - (uint64_t)call->returns), __ATOMIC_RELEASE);
+	return bigger;
+}
+
+/* ---- stubs ---------------------------------------------------------------------------------- */
+
+/* (R3) */
+static bool retslot_claim(struct dt_return_slot *stub, uint64_t place)
+{
+	uint64_t mine = place | 1, expected = 0;
+
+	if (__atomic_load_n(&stub->sp, __ATOMIC_ACQUIRE))
+		return false;
+	__asm__ volatile("cmpxchgq %2, %0" : "+m"(stub->sp), "+a"(expected) : "r"(mine) : "cc", "memory");
+	return !expected;
+}
+
+/* The first free stub from `index` on; sets the hint for the next call. */
+static struct dt_return_slot *retslot_walk(const struct retslot_call *call, uint32_t index)
+{
+	while (index) {
+		struct dt_return_slot *stub = &call->returns->slots[index];
+
+		if (retslot_claim(stub, call->place)) {
+			*(uint32_t *)stub->hint = stub->next;
+			return stub;
+		}
+		index = __atomic_load_n(&stub->next, __ATOMIC_ACQUIRE);
+	}
+	return 0;
+}
+
+/* The stub that an address on the stack belongs to; 0: none. */
+static uint32_t retslot_of_word(const struct dt_control *control, uint64_t word)
+{
+	uint64_t offset = word - control->stubs;
+
+	return offset < (uint64_t)control->stub_count * DT_STUB_SIZE ? (uint32_t)(offset >> DT_STUB_SHIFT) : 0;
+}
+
+/* (R2) Is the frame of a stub in use gone? `sp` is what was read from it. */
+static bool retslot_is_gone(const struct retslot_call *call, uint32_t index, uint64_t sp)
+{
+	uint64_t word = 0;
+
+	if (sys_read_self(sp, &word, sizeof(word)) != sizeof(word))
+		return true;
+	if (word == index)
+		return false;
+	for (uint32_t steps = 0; steps < RETSLOT_TAIL_CALLS; steps++) {
+		uint32_t other = retslot_of_word(call->control, word);
+
+		if (other == index)
+			return false;
+		if (!other || (call->returns->slots[other].sp & ~1ULL) != sp)
+			return true;
+		word = call->returns->slots[other].ra;
+	}
+	return false;
+}
+
+/* Lets go of the chain's frames that are gone; gives one of them to this call. */
+static struct dt_return_slot *retslot_reclaim(const struct retslot_call *call, uint32_t index)
+{
+	struct dt_pool *pool = agent_pool(call->control);
+	bool found = false;
+	uint32_t first = index;
+
+	for (; index; index = call->returns->slots[index].next) {
+		struct dt_return_slot *stub = &call->returns->slots[index];
+		uint64_t sp = __atomic_load_n(&stub->sp, __ATOMIC_ACQUIRE);
+
+		if (!sp || sp & 1 || !retslot_is_gone(call, index, sp) ||
+		    !__atomic_compare_exchange_n(&stub->sp, &sp, 0, false, __ATOMIC_ACQ_REL,
+						 __ATOMIC_RELAXED))
+			continue;
+		__atomic_fetch_add(&pool->unwound[stub->id], 1, __ATOMIC_RELAXED);
+		found = true;
+	}
+	return found ? retslot_walk(call, first) : 0;
+}
+
+/* A stub that was never used. 0: there are no more. */
+static uint32_t retslot_fresh(const struct retslot_call *call)
+{
+	uint32_t limit = __atomic_load_n(&call->control->stub_count, __ATOMIC_ACQUIRE);
+	uint32_t index = __atomic_load_n(&call->returns->used, __ATOMIC_RELAXED);
+
+	do {
+		if (index >= limit)
+			return 0;
+	} while (!__atomic_compare_exchange_n(&call->returns->used, &index, index + 1, false,
+					      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+	return index;
+}
+
+/* (R1) One more for the key, at the chain's end, and this call has it. */
+static struct dt_return_slot *retslot_bind(const struct retslot_call *call, struct dt_return_table *table,
+					   uint32_t *head)
+{
+	struct dt_return_slot *slots = call->returns->slots;
+	uint32_t id = call->site->id, index = retslot_fresh(call);
+	struct dt_return_slot *stub = &slots[index];
+
+	if (!index)
+		return 0;
+	stub->ra = call->ra;
+	stub->body = call->site->body;
+	stub->exit = call->site->exit;
+	stub->id = id;
+	stub->next = 0;
+	stub->hint = (uint64_t)&table->hints[dt_return_hash(call->ra, id) & table->mask];
+	stub->sp = call->place | 1;
+	*(uint32_t *)stub->hint = 0;
+	if (*head) {
+		__atomic_store_n(&slots[slots[*head].tail].next, index, __ATOMIC_RELEASE); /* R5 */
+		slots[*head].tail = index;
+		slots[*head].length++;
+		return stub;
+	}
+	stub->tail = index;
+	stub->length = 1;
+	__atomic_store_n(head, index, __ATOMIC_RELEASE);
+	table->keys++;
+	return stub;
+}
+
+/* ---- what slow.c calls ------------------------------------------------------------------------ */
+
+uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site)
+{
+	struct retslot_call call = retslot_call(control, place, site);
+	struct dt_slot *slot = slow_find_ours(control);
+
+	if (!slot)
+		return SLOW_NEEDED;
+	struct dt_return_table *table = retslot_table(&call, slot);
+	uint32_t *head = retslot_head(call.returns, table, call.ra, call.site->id);
+	if (!head || !*head)
+		return SLOW_NEEDED;
+	/* A hint of 0: all are in use; longer chains than a few aren't walked in vain. */
+	uint32_t hint = *(uint32_t *)call.returns->slots[*head].hint;
+	if (!hint && call.returns->slots[*head].length >= RETSLOT_SEARCH_FROM)
+		return SLOW_NEEDED;
+	struct dt_return_slot *stub = retslot_walk(&call, *head);
+	return stub ? (uint64_t)stub : SLOW_NEEDED;
+}
+
+uint64_t retslot_miss(const struct dt_control *control, uint64_t site)
+{
+	uint32_t id = ((const struct dt_return_site *)site)->id;
+
+	__atomic_fetch_add(&agent_pool(control)->missed[id], 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t place, uint64_t site)
+{
+	struct retslot_call call = retslot_call(control, place, site);
+	struct dt_slot *slot = thread_slot(control, sizeof(uint64_t));
+	struct dt_return_table *table = slot ? retslot_own_table(&call, slot) : 0;
+	uint32_t *head = table ? retslot_head(call.returns, table, call.ra, call.site->id) : 0;
+	struct dt_return_slot *stub = 0;
+
+	if (!head) {
+		retslot_miss(control, site);
+		return 0;
+	}
+	if (*head) {
+		const struct dt_return_slot *first = &call.returns->slots[*head];
+		bool search = !(first->length & (first->length - 1));
+
+		if (search || *(uint32_t *)first->hint)
+			stub = retslot_walk(&call, *head);
+		if (!stub && search && first->length >= RETSLOT_SEARCH_FROM)
+			stub = retslot_reclaim(&call, *head);
+	}
+	if (!stub)
+		stub = retslot_bind(&call, table, head);
+	if (!stub)
+		retslot_miss(control, site);
+	return stub;
+}
+
+/* A forked child: the frames it inherited return to where they should, but they were the parent's calls. */
+void retslot_forked(const struct dt_control *control, uint32_t pid)
+{
+	struct dt_returns *returns = retslot_returns(control);
+	uint32_t idle = 0;
+
+	if (!returns || __atomic_load_n(&returns->pid, __ATOMIC_ACQUIRE) == pid)
+		return;
+	if (__atomic_compare_exchange_n(&returns->rebuilding, &idle, 1, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_RELAXED)) {
+		for (uint32_t i = 1; i < returns->used; i++)
+			returns->slots[i].sp = 0;
+		__atomic_store_n(&returns->pid, pid, __ATOMIC_RELEASE);
+		__atomic_store_n(&returns->rebuilding, 0, __ATOMIC_RELEASE);
+		return;
+	}
+	for (uint32_t tries = 0; tries < RETSLOT_FORK_TRIES; tries++) {
+		if (__atomic_load_n(&returns->pid, __ATOMIC_ACQUIRE) == pid)
+			return;
+		sys_call3(SYS_SCHED_YIELD, 0, 0, 0);
+	}
+}
