@@ -857,8 +857,12 @@ static int setup(void **state)
 	code = mmap((void *)at.v, CODE_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
 		    MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return code != (void *)at.v || shared == MAP_FAILED || stack == MAP_FAILED;
+	/* between two guards: a mapping of its own, which ends where the stack ends */
+	stack = mmap(NULL, STACK_SIZE + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (stack == MAP_FAILED || mprotect(stack + 4096, STACK_SIZE, PROT_READ | PROT_WRITE))
+		return 1;
+	stack += 4096;
+	return code != (void *)at.v || shared == MAP_FAILED;
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, stop_target)
