@@ -292,7 +292,7 @@ static struct error *wait_for_command(struct run *run)
 	struct timespec nap = { .tv_nsec = 20 * 1000 * 1000 };
 	struct error *error = NULL;
 
-	while (!error && !run->ended && !told_to_stop(run)) {
+	while (run->launch && !error && !run->ended && !told_to_stop(run)) {
 		error = poll_end(run);
 		if (!error && !run->ended)
 			nanosleep(&nap, NULL);

@@ -6,6 +6,7 @@ looked at is looked at until it is so, or the test's time is over.
 """
 import collections
 import ctypes
+import difflib
 import os
 import re
 import signal
@@ -83,10 +84,11 @@ class Program:
         return self
 
     def finish(self, status=0):
-        """Lets it go on to its end; gives its output."""
-        self.close()
+        """Lets it go on to its end, however often it still says that it is ready; gives its output."""
+        os.close(self.go_fd)
+        self.go_fd = None
         output = self.process.communicate()[0]
-        assert self.process.returncode == status
+        assert self.process.returncode == status, f"exit status {self.process.returncode}, not {status}"
         return output
 
     def close(self):
@@ -190,7 +192,8 @@ class Snapshot:
         """`busy`: the program maps anonymous memory itself meanwhile, so that only the rest must be the same."""
         def comparable(lines):
             return [line for line in lines if not busy or len(line.split()) > 5 or "x" in line.split()[1]]
-        assert comparable(maps(self.pid)) == comparable(self.maps)
+        before, now = comparable(self.maps), comparable(maps(self.pid))
+        assert now == before, "maps:\n" + "\n".join(difflib.unified_diff(before, now, lineterm="", n=1))
         changed = [hex(start) for start, code in text(self.pid).items() if self.text[start] != code]
         assert not changed, f"text differs in the mappings at {changed}"
         assert descriptors(self.pid) == self.descriptors
@@ -301,19 +304,19 @@ class Dyntrace:
         result = self("trace", "-o", output, *words, status=status, **options)
         return result, Trace(output)
 
-    def start_trace(self, pid, *words):
-        """dyntrace trace -p PID in the background; returns when its probes are in the target."""
-        return Tracing(self, pid, words)
+    def start_trace(self, pid, *words, target=None):
+        """dyntrace trace -p PID (or TARGET) in the background; returns when its probes are in the target."""
+        return Tracing(self, pid, target or pid, words)
 
 
 class Tracing:
     """A `dyntrace trace -p PID` that runs."""
 
-    def __init__(self, dyntrace, pid, words):
+    def __init__(self, dyntrace, pid, target, words):
         self.pid, self.output = pid, dyntrace.new_output()
         self.before = Snapshot(pid)
         self.process = dyntrace.processes.start(
-            [dyntrace.path, "trace", "-p", pid, "-o", self.output, *words], stdin=subprocess.DEVNULL,
+            [dyntrace.path, "trace", "-p", target, "-o", self.output, *words], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
         until(self.is_placed, "probes in the target")
 

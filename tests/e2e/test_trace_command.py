@@ -120,7 +120,7 @@ def test_probe_between_instructions(dyntrace, program_path):
     before, after = next((a, b) for a, b in zip(starts, starts[1:]) if b - a > 1)
     message = dyntrace.fails("trace", "--probe", f"main+{before + 1}", "--", path, status=125)
     assert message == (f"cannot probe 'main+{before + 1:#x}': not the start of an instruction "
-                       f"(the nearest are main+{before:#x} and main+{after:#x})")
+                       f"(the nearest are {'main' if not before else f'main+{before:#x}'} and main+{after:#x})")
 
 
 def test_neighbours_share_a_site(dyntrace, program_path):

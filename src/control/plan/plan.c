@@ -1,6 +1,7 @@
 #include "plan.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,25 @@ static bool function_bounds(const struct module_view *view, const struct place *
 	return symtab_fde(view->symtab, address, ret_start, ret_end);
 }
 
+/* "main+0x10", or "main" for its start. */
+static void name_offset(char *name, size_t room, const char *function, uint64_t offset)
+{
+	if (offset)
+		snprintf(name, room, "%s+%#llx", function, (unsigned long long)offset);
+	else
+		snprintf(name, room, "%s", function);
+}
+
+static struct error *not_a_start(const char *function, uint64_t before, uint64_t after)
+{
+	char first[128], second[128];
+
+	name_offset(first, sizeof(first), function, before);
+	name_offset(second, sizeof(second), function, after);
+	return error_new(ERROR_REFUSED, "not the start of an instruction (the nearest are %s and %s)", first,
+			 second);
+}
+
 /* NULL if the address begins an instruction of the function; else an error that names the nearest that do. */
 static struct error *check_boundary(const struct tactic_view *view, const char *function)
 {
@@ -117,10 +137,8 @@ static struct error *check_boundary(const struct tactic_view *view, const char *
 				  taddr_of(at), &insn))
 			return error_new(ERROR_REFUSED, "the code before it can't be decoded");
 		if (at + insn.length > view->address)
-			return error_new(ERROR_REFUSED,
-					 "not the start of an instruction (the nearest are %s+%#llx and %s+%#llx)",
-					 function, (unsigned long long)(at - view->function_start), function,
-					 (unsigned long long)(at + insn.length - view->function_start));
+			return not_a_start(function, at - view->function_start,
+					   at + insn.length - view->function_start);
 		at += insn.length;
 	}
 	return text ? NULL : error_new(ERROR_REFUSED, "it isn't in the program's code");
