@@ -32,12 +32,22 @@ class Comparison:
                 progress(f"round {number + 1} of {self.rounds}")
                 running = [c for c in running if self._guarded(c, self._measure)]
         finally:
-            for c in self.cases:
-                progress(f"stopping {c.name}")
-                self._guarded(c, lambda c: c.stop())
+            self._stop_all(progress)
         for c in running:
             progress(f"counting {c.name}")
             self._guarded(c, self._verify)
+
+    def _stop_all(self, progress):
+        """Whatever happens, Ctrl-C included, each case gets its chance to leave nothing behind."""
+        interrupted = None
+        for c in self.cases:
+            progress(f"stopping {c.name}")
+            try:
+                self._guarded(c, lambda c: c.stop())
+            except (KeyboardInterrupt, SystemExit) as error:
+                interrupted = error
+        if interrupted:
+            raise interrupted
 
     def _guarded(self, c, step):
         """Does a step of one case; one that fails is left out, with the reason, and the others go on."""

@@ -1,6 +1,7 @@
 """The workload as a process: start it, run its loops, look at its text."""
 
 import os
+import signal
 import subprocess
 import time
 
@@ -16,6 +17,17 @@ def wait_until(condition, what, process=None):
         if time.monotonic() > end:
             raise RuntimeError(f"{what}: not within {DEADLINE:.0f} s")
         time.sleep(0.002)
+
+
+def interrupt(process):
+    """Ends a tracer as Ctrl-C does; its stdout and stderr. One that doesn't end is killed."""
+    process.send_signal(signal.SIGINT)
+    try:
+        return process.communicate(timeout=3 * DEADLINE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise RuntimeError(f"{process.args[0]} did not end within {3 * DEADLINE:.0f} s of Ctrl-C") from None
 
 
 class Workload:

@@ -1,10 +1,10 @@
 """A uprobe, counted by bpftrace."""
 
 import re
-import signal
 import subprocess
 
 from case import Case, missing_program, needs_root
+from workload import interrupt
 
 # bpftrace looks for tracefs where not every machine has it mounted: a mount of its own.
 ENTER = 'mount -t tracefs tracefs /sys/kernel/tracing && exec bpftrace -p "$0" -e "$1"'
@@ -34,8 +34,7 @@ class Bpftrace(Case):
 
     def stop(self):
         if self.tracer:
-            self.tracer.send_signal(signal.SIGINT)
-            self.output = self.tracer.communicate()[0]
+            self.output = interrupt(self.tracer)[0]
         super().stop()
 
     def verify(self, hits):

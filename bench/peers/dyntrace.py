@@ -2,10 +2,10 @@
 
 import os
 import re
-import signal
 import subprocess
 
 from case import Case
+from workload import interrupt
 
 
 def read_summary(text):
@@ -18,7 +18,7 @@ def read_summary(text):
 
 class Dyntrace(Case):
     what = ()
-    buffer_size = "512M"  # room for every hit of a measurement: no full buffer is part of the cost
+    buffer_size = "64M"  # the default: room for what one measurement records
 
     def __init__(self, bench):
         super().__init__(bench)
@@ -39,8 +39,7 @@ class Dyntrace(Case):
 
     def stop(self):
         if self.tracer:
-            self.tracer.send_signal(signal.SIGINT)
-            self.summary = self.tracer.communicate()[1]
+            self.summary = interrupt(self.tracer)[1]
         super().stop()
 
     def verify(self, hits):
@@ -60,7 +59,7 @@ class Args(Dyntrace):
     name = "dyntrace-args"
     title = "dyntrace: entry, six integer arguments"
     kind = "foo6"
-    calls = 500_000
+    calls = 250_000
     what = ("--function", "foo6")
 
 
@@ -95,8 +94,7 @@ class Removed(Bare):
 
     def start(self):
         super().start()
-        self.tracer.send_signal(signal.SIGINT)
-        self.summary = self.tracer.communicate()[1]
+        self.summary = interrupt(self.tracer)[1]
         self.tracer = None
         if self.workload.text(self.kind) != self.workload.original(self.kind):
             raise RuntimeError("the probe is still there")

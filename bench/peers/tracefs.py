@@ -8,7 +8,7 @@ import subprocess
 from case import Case, missing_program, needs_root
 from workload import symbol_offset
 
-GROUP = "dyntrace_bench"
+GROUP = f"dyntrace_bench_{os.getpid()}"
 INSTANCE = f"instances/{GROUP}"  # a buffer of its own: the machine's isn't touched
 
 # Holds tracefs mounted where only this process sees it, until its stdin ends.
