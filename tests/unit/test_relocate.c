@@ -153,6 +153,7 @@ static const struct {
 	  "'call [rsp+0x7FFFFFF8]' can't be moved: its displacement can't grow by 8" },
 	{ B("\x66\xe9\x00\x01\x00\x00"), NEAR, "processors differ in what its 66 prefix means" },
 	{ B("\x66\xe8\x00\x01\x00\x00"), NEAR, "processors differ in what its 66 prefix means" },
+	{ B("\xc5\x58\x84\x00\x01\x00\x00"), NEAR, "a branch on a mask register" },
 	{ B("\x66\xff\xd0"), NEAR, "processors differ in what its 66 prefix means" },
 };
 

@@ -14,6 +14,7 @@
 #define OP_0F 0x100u
 #define OP_W 0x200u /* 64-bit operand */
 #define OP_F3 0x400u
+#define OP_66 0x800u
 
 #define REX 0x40u
 #define REX_W 8u
@@ -120,6 +121,8 @@ static bool is_reg(enum reg reg)
 /* Everything before ModRM. */
 static void put_opcode(struct emitter *e, unsigned op, unsigned rex)
 {
+	if (op & OP_66)
+		put8(e, 0x66);
 	if (op & OP_F3)
 		put8(e, 0xf3);
 	if (op & OP_W)
@@ -388,6 +391,22 @@ void emit_store32(struct emitter *e, struct mem to, enum reg from)
 	put_mem(e, 0x89, from, to, 0);
 }
 
+void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned size)
+{
+	if (size == 1 && from > RBX)
+		e->failed = true; /* without a REX prefix that would be ah..bh */
+	put_mem(e, size == 8 ? OP_W | 0x89 : size == 4 ? 0x89 : size == 2 ? OP_66 | 0x89 : 0x88, from, to, 0);
+}
+
+void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned size)
+{
+	unsigned op = size == 16 ? OP_F3 | OP_0F | 0x7f : /* movdqu */
+		      size == 8	 ? OP_66 | OP_0F | 0xd6 : /* movq */
+				   OP_66 | OP_0F | 0x7e; /* movd */
+
+	put_mem(e, op, xmm, to, 0);
+}
+
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value)
 {
 	put_mem(e, 0xc7, 0, to, 4);
@@ -489,6 +508,11 @@ void emit_shl_imm(struct emitter *e, enum reg reg, uint8_t count)
 void emit_shr_imm(struct emitter *e, enum reg reg, uint8_t count)
 {
 	put_shift(e, 5, reg, count);
+}
+
+void emit_sar_imm(struct emitter *e, enum reg reg, uint8_t count)
+{
+	put_shift(e, 7, reg, count);
 }
 
 void emit_imul_imm(struct emitter *e, enum reg to, enum reg from, int32_t value)

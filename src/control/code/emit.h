@@ -74,6 +74,8 @@ void emit_load(struct emitter *e, enum reg to, struct mem from);
 void emit_load32(struct emitter *e, enum reg to, struct mem from);
 void emit_store(struct emitter *e, struct mem to, enum reg from);
 void emit_store32(struct emitter *e, struct mem to, enum reg from);
+void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned size); /* 1: rax..rbx only */
+void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned size); /* 4, 8, 16 */
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value); /* 32-bit store */
 void emit_lea(struct emitter *e, enum reg to, struct mem of);
 void emit_add(struct emitter *e, enum reg to, enum reg from);
@@ -89,6 +91,7 @@ void emit_xor_imm(struct emitter *e, enum reg to, int32_t value);
 void emit_not(struct emitter *e, enum reg reg);
 void emit_shl_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_shr_imm(struct emitter *e, enum reg reg, uint8_t count);
+void emit_sar_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_imul_imm(struct emitter *e, enum reg to, enum reg from, int32_t value);
 void emit_imul_mem32_imm(struct emitter *e, enum reg to, struct mem from, int32_t value);
 void emit_mul(struct emitter *e, enum reg by); /* rdx:rax = rax * by */

@@ -265,6 +265,9 @@ struct error *relocate(const struct insn *insn, struct emitter *e)
 
 	if (emit_failed(e))
 		return NULL; /* sticky: whoever asks at the end is told */
+	if (moves[insn->flow] != move_plain &&
+	    insn->zydis.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
+		return refuse(insn, "a branch on a mask register, which no processor of this kind has");
 	if (moves[insn->flow] != move_plain && has_short_operand(insn))
 		return refuse(insn, "processors differ in what its 66 prefix means");
 	err = moves[insn->flow](insn, e);
