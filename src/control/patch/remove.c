@@ -64,6 +64,7 @@ static struct error *removal_begin(struct proc *proc, struct patch_site *const *
 		err = drop_begin(&r->drop, proc, &r->pages);
 	if (!err)
 		err = scan_begin(&r->scan, proc, r->ranges, n);
+	r->scan.frames_only = true;
 	return err;
 }
 
@@ -262,6 +263,7 @@ struct error *patch_find_threads(struct proc *proc, struct stop *stop, const str
 	for (size_t i = 0; i < count; i++)
 		list[i] = (struct scan_range){ .start = ranges[i].start.v, .end = ranges[i].end.v };
 	err = scan_begin(&scan, proc, list, count);
+	scan.frames_only = true;
 	if (!err)
 		err = scan_stacks(&scan, stop);
 	if (err)

@@ -118,6 +118,14 @@ static bool is_frame_end(const uint64_t *word)
 	return (*word & 0xffff) == SELECTOR_CS && *word >> 48 == SELECTOR_SS;
 }
 
+static void judge_word(struct scan *scan, uint64_t word)
+{
+	struct scan_range *range = scan_find(scan, word);
+
+	if (range)
+		range->hit = true;
+}
+
 /* Judges words[FRAME_WORDS - 1 ...]; those before have been judged, and are there for signal frames. */
 static struct error *judge_words(struct scan *scan, const uint64_t *words, size_t count)
 {
@@ -127,13 +135,13 @@ static struct error *judge_words(struct scan *scan, const uint64_t *words, size_
 	for (size_t i = FRAME_WORDS - 1; i < count; i++) {
 		struct error *err;
 
-		if (words[i] - low < span) {
-			struct scan_range *range = scan_find(scan, words[i]);
-
-			if (range)
-				range->hit = true;
-		}
-		if (is_frame_end(&words[i]) && (err = add_stack(scan, words[i - 3])))
+		if (words[i] - low < span && !scan->frames_only)
+			judge_word(scan, words[i]);
+		if (!is_frame_end(&words[i]))
+			continue;
+		judge_word(scan, words[i - 2]);
+		err = add_stack(scan, words[i - 3]);
+		if (err)
 			return err;
 	}
 	return NULL;

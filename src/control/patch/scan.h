@@ -4,6 +4,11 @@
  * Every aligned word from 128 bytes below the stack pointer upwards is taken for an address. A thread that runs
  * on an alternate stack has left another one behind: its signal frame says which, and that one is read
  * too.
+ *
+ * With frames_only the one word of each signal frame counts that says where the thread goes on. That is right for our own
+ * code, into which no return address leads but the one of its call of the agent, and a thread that is
+ * there shows it by its RIP; and it is needed there: stale return addresses lie on the stacks of every
+ * thread that ever took a slow path.
  */
 #ifndef DYNTRACE_PATCH_SCAN_H
 #define DYNTRACE_PATCH_SCAN_H
@@ -26,6 +31,7 @@ struct scan {
 	struct proc *proc;
 	struct scan_range *ranges; /* sorted, not overlapping */
 	size_t count;
+	bool frames_only;
 	struct maps maps;
 	uint8_t *buffer;
 	VEC(struct scan_stack) stacks; /* read, or to be read */
