@@ -1,7 +1,9 @@
 /*
- * image.h - the agent's file, ready to be mapped by hand. Private to inject/.
+ * image.h - the agent's ELF file, made ready to be mapped by hand.
  *
- * The agent keeps to its law (src/target/README.md): no imports, no relocations, no writable data. What doesn't is refused.
+ * The file is read whole and checked at every step; it must keep the agent's law (src/target/README.md): no writable
+ * data beside what the loader alone would write, no imports, relative relocations only. The caller owns what
+ * image_load gives and ends it with image_free.
  */
 #ifndef DYNTRACE_INJECT_IMAGE_H
 #define DYNTRACE_INJECT_IMAGE_H
@@ -11,19 +13,21 @@
 
 #include "../base/error.h"
 
-#define IMAGE_SEGMENTS_MAX 8
-
 struct image {
-	uint8_t *bytes; /* by address, from 0 */
-	size_t size; /* whole pages */
-	struct {
-		uint64_t start, end; /* whole pages that are to be executable */
-	} text[IMAGE_SEGMENTS_MAX];
-	size_t text_count;
-	uint64_t slow; /* address of dt_slow */
+	uint8_t *bytes; /* as it lies in memory from its address 0 on, whole pages */
+	size_t size;
+	size_t text_start, text_end; /* page aligned: what is executable */
+	uint64_t slow; /* dt_slow, from the image's start */
+	struct image_relative {
+		uint64_t offset;
+		uint64_t addend;
+	} *relatives;
+	size_t relative_count;
 };
 
-struct error *image_load(const char *path, struct image *ret_image);
+struct error *image_load(const char *path, size_t size_max, struct image *ret_image);
+/* Writes the image as it must be when it runs at that address. */
+void image_place(const struct image *image, uint64_t address, uint8_t *to);
 void image_free(struct image *image);
 
 #endif

@@ -1,425 +1,367 @@
 /*
- * inject.c
+ * Getting in and out.
  *
- * The whole code memfd is mapped once, r--, with the agent's text made r-x: control page and agent are at
- * fixed places in it. Windows near modules are duplicates of parts of that mapping (mremap with an old
- * size of 0), so that the descriptor isn't needed again: it is closed before the thread goes on.
+ * The memfds are born in the target, because only a descriptor of its own can be mapped by it; ours are fetched from
+ * there, and its own are closed before the thread is let go. Sealing comes between our
+ * mapping (writable, made first) and its (H25). Later windows need no descriptor: they are doubled from what
+ * is mapped already (tmap_extend), which is why one page behind the agent is mapped as a seed.
+ *
+ *	control_at  dt_control r--  |  agent r-- r-x r--  |  seed r-x        one piece
+ *	pool_at     pool rw-
+ *	state_at    state rw-, private, wiped in a forked child
  */
 #include "inject.h"
 
+#include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "../base/cleanup.h"
+#include "../proc/status.h"
 #include "image.h"
+#include "limits.h"
 #include "pool_layout.h"
 #include "remote.h"
+#include "tmap.h"
 
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x10u
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
 #endif
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
+#define INJECT_NOEXEC_SEAL 0x0008u /* of memfd_create: no execve of it; mmap may. Linux 6.3 */
+#define INJECT_WIPEONFORK 18
+#define INJECT_BASE_SIZE (DT_WINDOWS_OFFSET + DT_PAGE)
+#define INJECT_STATE_SIZE DT_ROUND_UP(sizeof(struct dt_state), DT_PAGE)
 
-#define CODE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
-#define POOL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-
-static void cleanup_remote(struct remote **remote)
-{
-	error_free(remote_end(*remote));
-}
-
-static void cleanup_image(struct image *image)
-{
-	image_free(image);
-}
-
-static bool is_errno(int64_t result)
-{
-	return result < 0 && result > -4096;
-}
-
-/* ---- limits of the target (H17) --------------------------------------------------------------- */
-
-struct raised {
-	int resource;
-	struct rlimit old;
-	bool is;
+struct injection {
+	struct stop *stop;
+	struct proc *proc;
+	struct remote *remote;
+	struct agent *agent;
+	struct image image;
+	uint32_t small, big;
+	int code_there, pool_there; /* the target's descriptors, -1: closed */
 };
-
-/* Lifts a limit of the target for a moment; true if that is worth another try. */
-static bool limit_lift(struct proc *proc, int resource, rlim_t more, struct raised *raised)
-{
-	struct rlimit lifted;
-
-	if (raised->is || prlimit(proc->pid, resource, NULL, &raised->old))
-		return false;
-	raised->resource = resource;
-	lifted = raised->old;
-	lifted.rlim_cur = lifted.rlim_cur > RLIM_INFINITY - more ? RLIM_INFINITY : lifted.rlim_cur + more;
-	if (lifted.rlim_cur > lifted.rlim_max)
-		lifted.rlim_max = lifted.rlim_cur;
-	raised->is = !prlimit(proc->pid, resource, &lifted, NULL);
-	return raised->is;
-}
-
-static void limit_restore(struct proc *proc, struct raised *raised)
-{
-	if (raised->is)
-		prlimit(proc->pid, raised->resource, &raised->old, NULL);
-	raised->is = false;
-}
 
 /* ---- memfds ----------------------------------------------------------------------------------- */
 
-static struct error *memfd_make(struct remote *remote, const char *name, int64_t *ret_fd)
+static struct error *create_once(struct injection *in, taddr name, int64_t *ret_result)
 {
-	taddr at;
-	struct error *error = remote_put(remote, name, strlen(name) + 1, &at);
+	uint64_t flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	struct error *err = remote_do(in->remote, ret_result, SYS_memfd_create, name.v,
+				      flags | INJECT_NOEXEC_SEAL);
 
-	if (!error)
-		error = remote_do(remote, ret_fd, SYS_memfd_create, at.v,
-				  MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-	if (!error && *ret_fd == -EINVAL) /* before Linux 6.3 */
-		error = remote_do(remote, ret_fd, SYS_memfd_create, at.v, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	return error;
+	if (!err && *ret_result == -EINVAL)
+		err = remote_do(in->remote, ret_result, SYS_memfd_create, name.v, flags);
+	return err;
 }
 
-/* A memfd of the target's, and our descriptor of it. */
-static struct error *memfd_create_in(struct remote *remote, struct proc *proc, const char *name,
-				     int64_t *ret_theirs, int *ret_ours)
+/* In the target, also where it has used up its descriptors. */
+static struct error *create_there(struct injection *in, const char *name, int *ret_fd)
 {
-	struct raised raised = { 0 };
-	int64_t theirs = -1;
-	struct error *error = memfd_make(remote, name, &theirs);
+	struct limits limits = { 0 };
+	int64_t result = 0;
+	taddr at;
+	struct error *err = remote_put(in->remote, name, strlen(name) + 1, &at);
 
-	if (!error && theirs == -EMFILE && limit_lift(proc, RLIMIT_NOFILE, 4, &raised))
-		error = memfd_make(remote, name, &theirs);
-	limit_restore(proc, &raised);
-	if (error)
-		return error;
-	if (is_errno(theirs))
-		return error_errno((int)-theirs, "the target cannot create memory to share");
-	int ours = (int)syscall(SYS_pidfd_getfd, proc->pidfd, (int)theirs, 0);
-	if (ours < 0) {
-		int number = errno;
-		int64_t ignored;
-
-		error_free(remote_do(remote, &ignored, SYS_close, (uint64_t)theirs));
-		return error_errno(number, "cannot share memory with the target");
+	if (!err)
+		err = create_once(in, at, &result);
+	if (!err && result == -EMFILE && limits_raise(in->proc->pid, RLIMIT_NOFILE, 16, &limits)) {
+		err = create_once(in, at, &result);
+		limits_restore(&limits);
 	}
-	*ret_theirs = theirs;
-	*ret_ours = ours;
+	if (err)
+		return err;
+	if (result == -EMFILE)
+		return error_new(ERROR_FAILED,
+				 "process %d has no free file descriptor: raise its limit (prlimit -n)",
+				 in->proc->pid);
+	if (result < 0)
+		return error_errno((int)-result, "cannot make memory to share with process %d",
+				   in->proc->pid);
+	*ret_fd = (int)result;
 	return NULL;
 }
 
-/* Sized and mapped here, then sealed: what the target must not write it can't make writable from then on. */
-static struct error *memfd_set_up(int fd, uint64_t size, int seals, void **ret_mapping)
+/* Our own descriptor of the target's. A thread can have descriptors of its own, so it is compared. */
+static struct error *fetch(struct injection *in, int there, int *ret_fd)
+{
+	char path[96];
+	struct stat mine, theirs;
+	pid_t tid = remote_thread(in->remote);
+	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_getfd, in->proc->pidfd, there, 0);
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", in->proc->pid, tid, there);
+	if (stat(path, &theirs))
+		return error_errno(errno, "cannot share memory with process %d", in->proc->pid);
+	if (fd >= 0 && (fstat(fd, &mine) || mine.st_ino != theirs.st_ino || mine.st_dev != theirs.st_dev)) {
+		close(fd);
+		fd = -1;
+	}
+	if (fd < 0)
+		fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(errno, "cannot share memory with process %d", in->proc->pid);
+	*ret_fd = take_fd(&fd);
+	return NULL;
+}
+
+/* Sized, mapped here, and only then sealed. */
+static struct error *prepare_memfd(int fd, uint64_t size, int seals, void **ret_memory)
 {
 	if (ftruncate(fd, (off_t)size))
 		return error_errno(errno, "cannot size the shared memory");
-	void *mapping = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (mapping == MAP_FAILED)
-		return error_errno(errno, "cannot map the shared memory");
-	*ret_mapping = mapping;
-	if (fcntl(fd, F_ADD_SEALS, seals))
-		return error_errno(errno, "cannot seal the shared memory");
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		return error_errno(errno, "cannot map the shared memory here");
+	madvise(memory, size, MADV_DONTFORK);
+	if (fcntl(fd, F_ADD_SEALS, seals)) {
+		int number = errno;
+
+		munmap(memory, size);
+		return error_errno(number, "cannot seal the shared memory");
+	}
+	*ret_memory = memory;
 	return NULL;
 }
 
-/* ---- mappings in the target ------------------------------------------------------------------- */
-
-struct map_request {
-	const char *what;
-	uint64_t size;
-	int prot, flags;
-	int64_t fd;
-};
-
-static struct error *map_once(struct remote *remote, const struct map_request *map, int64_t *ret_at)
+static struct error *make_code(struct injection *in)
 {
-	return remote_do(remote, ret_at, SYS_mmap, 0, map->size, (uint64_t)map->prot, (uint64_t)map->flags,
-			 (uint64_t)map->fd, 0);
-}
+	struct agent *agent = in->agent;
+	struct stat stat;
+	void *memory;
+	struct error *err;
 
-static struct error *map_in(struct remote *remote, struct proc *proc, const struct map_request *map,
-			    taddr *ret_at)
-{
-	struct raised raised = { 0 };
-	int64_t at = 0;
-	struct error *error = map_once(remote, map, &at);
-
-	/* mlockall(MCL_FUTURE) counts every mapping against RLIMIT_MEMLOCK. */
-	if (!error && at == -EAGAIN && limit_lift(proc, RLIMIT_MEMLOCK, map->size, &raised))
-		error = map_once(remote, map, &at);
-	if (!error && at == -ENOMEM && limit_lift(proc, RLIMIT_AS, map->size, &raised))
-		error = map_once(remote, map, &at);
-	limit_restore(proc, &raised);
-	if (error)
-		return error;
-	if (is_errno(at))
-		return error_errno((int)-at, "cannot map %llu KiB for %s in the target",
-				   (unsigned long long)map->size / 1024, map->what);
-	*ret_at = taddr_of((uint64_t)at);
+	if ((err = create_there(in, "dyntrace-code", &in->code_there)) ||
+	    (err = fetch(in, in->code_there, &agent->code_fd)) ||
+	    (err = prepare_memfd(agent->code_fd, DT_CODE_SIZE,
+				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL, &memory)))
+		return err;
+	agent->control = memory;
+	if (fstat(agent->code_fd, &stat))
+		return error_errno(errno, "cannot look at the shared memory");
+	agent->code_device = stat.st_dev;
+	agent->code_inode = stat.st_ino;
 	return NULL;
 }
 
-static struct error *do_or_fail(struct remote *remote, const char *what, long number, const uint64_t args[6])
+static struct error *make_pool(struct injection *in)
 {
+	struct agent *agent = in->agent;
+	struct stat stat;
+	void *memory;
+	struct error *err;
+
+	if ((err = create_there(in, "dyntrace-pool", &in->pool_there)) ||
+	    (err = fetch(in, in->pool_there, &agent->pool_fd)) ||
+	    (err = prepare_memfd(agent->pool_fd, agent->pool_size,
+				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, &memory)))
+		return err;
+	agent->pool = memory;
+	if (fstat(agent->pool_fd, &stat))
+		return error_errno(errno, "cannot look at the shared memory");
+	agent->pool_device = stat.st_dev;
+	agent->pool_inode = stat.st_ino;
+	return NULL;
+}
+
+static struct error *close_there(struct injection *in)
+{
+	int *fds[] = { &in->code_there, &in->pool_there };
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < 2 && !err; i++) {
+		int64_t result;
+
+		if (*fds[i] >= 0)
+			err = remote_do(in->remote, &result, SYS_close, (uint64_t)*fds[i]);
+		*fds[i] = -1;
+	}
+	return err;
+}
+
+/* ---- mappings --------------------------------------------------------------------------------- */
+
+/* Makes a part of the base executable. */
+static struct error *map_text(struct injection *in, uint64_t offset, uint64_t size)
+{
+	struct tmap_request request = {
+		.at = taddr_add(in->agent->control_at, (int64_t)offset),
+		.size = size,
+		.prot = PROT_READ | PROT_EXEC,
+		.flags = MAP_SHARED | MAP_FIXED,
+		.fd = in->code_there,
+		.offset = offset,
+		.what = "the agent",
+	};
+	taddr at;
+
+	return tmap_map(in->remote, in->proc, &request, &at);
+}
+
+static struct error *map_base(struct injection *in)
+{
+	struct tmap_request request = {
+		.size = INJECT_BASE_SIZE,
+		.prot = PROT_READ,
+		.flags = MAP_SHARED,
+		.fd = in->code_there,
+		.what = "the agent",
+	};
+	struct error *err = tmap_map(in->remote, in->proc, &request, &in->agent->control_at);
+
+	if (err)
+		return err;
+	in->agent->agent_at = taddr_add(in->agent->control_at, DT_AGENT_OFFSET);
+	in->agent->slow_at = taddr_add(in->agent->agent_at, (int64_t)in->image.slow);
+	in->agent->window_next = INJECT_BASE_SIZE;
+	if ((err = map_text(in, DT_AGENT_OFFSET + in->image.text_start,
+			    in->image.text_end - in->image.text_start)))
+		return err;
+	return map_text(in, DT_WINDOWS_OFFSET, DT_PAGE);
+}
+
+static struct error *map_pool(struct injection *in)
+{
+	struct tmap_request request = {
+		.size = in->agent->pool_size,
+		.prot = PROT_READ | PROT_WRITE,
+		.flags = MAP_SHARED,
+		.fd = in->pool_there,
+		.what = "event buffers",
+	};
+
+	return tmap_map(in->remote, in->proc, &request, &in->agent->pool_at);
+}
+
+static struct error *map_state(struct injection *in)
+{
+	struct tmap_request request = {
+		.size = INJECT_STATE_SIZE,
+		.prot = PROT_READ | PROT_WRITE,
+		.flags = MAP_PRIVATE | MAP_ANONYMOUS,
+		.fd = -1,
+		.what = "the agent's memory",
+	};
+	uint32_t pid = (uint32_t)in->proc->inner_pid;
 	int64_t result = 0;
-	struct error *error = remote_call(remote, number, args, &result);
+	struct error *err = tmap_map(in->remote, in->proc, &request, &in->agent->state_at);
 
-	if (error)
-		return error;
-	return is_errno(result) ? error_errno((int)-result, "cannot %s in the target", what) : NULL;
+	if (err || (err = remote_do(in->remote, &result, SYS_madvise, in->agent->state_at.v,
+				    INJECT_STATE_SIZE, INJECT_WIPEONFORK)))
+		return err;
+	if (result)
+		return error_errno((int)-result, "cannot keep the agent's memory apart in forked children");
+	return mem_write(in->proc, taddr_add(in->agent->state_at, offsetof(struct dt_state, pid)), &pid,
+			 sizeof(pid));
 }
 
-static void unmap_in(struct remote *remote, taddr at, uint64_t size)
+/* ---- contents --------------------------------------------------------------------------------- */
+
+static void fill_in(struct injection *in, uint32_t flags)
 {
-	int64_t ignored;
-
-	if (at.v)
-		error_free(remote_do(remote, &ignored, SYS_munmap, at.v, size));
-}
-
-static void unmap_everything(struct remote *remote, const struct agent *agent)
-{
-	for (uint32_t i = 0; agent->control && i < agent->control->window_count; i++) {
-		const struct dt_window *window = &agent->control->windows[i];
-
-		unmap_in(remote, taddr_of(window->address), window->pages * DT_PAGE);
-	}
-	unmap_in(remote, agent->control_at, DT_CODE_SIZE);
-	unmap_in(remote, agent->pool_at, agent->pool_size);
-	unmap_in(remote, agent->state_at, sizeof(struct dt_state));
-}
-
-static struct error *map_code(struct remote *remote, struct agent *agent, const struct image *image, int64_t fd)
-{
-	struct map_request map = { "its code", DT_CODE_SIZE, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd };
-	struct error *error = map_in(remote, agent->proc, &map, &agent->control_at);
-
-	agent->agent_at = taddr_add(agent->control_at, DT_AGENT_OFFSET);
-	agent->slow_at = taddr_add(agent->agent_at, (int64_t)image->slow);
-	for (size_t i = 0; i < image->text_count && !error; i++) {
-		uint64_t start = agent->agent_at.v + image->text[i].start;
-		uint64_t end = agent->agent_at.v + image->text[i].end;
-
-		error = do_or_fail(remote, "make the agent executable", SYS_mprotect,
-				   (const uint64_t[6]){ start, end - start, PROT_READ | PROT_EXEC });
-	}
-	return error;
-}
-
-static struct error *map_pool_and_state(struct remote *remote, struct agent *agent, int64_t pool_fd)
-{
-	struct map_request pool = { "events", agent->pool_size, PROT_READ | PROT_WRITE, MAP_SHARED, pool_fd };
-	struct map_request state = { "threads", sizeof(struct dt_state), PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1 };
-	uint32_t pid = (uint32_t)agent->proc->inner_pid;
-	struct error *error = map_in(remote, agent->proc, &pool, &agent->pool_at);
-
-	if (!error)
-		error = map_in(remote, agent->proc, &state, &agent->state_at);
-	if (!error)
-		error = do_or_fail(remote, "prepare for fork", SYS_madvise,
-				   (const uint64_t[6]){ agent->state_at.v, sizeof(struct dt_state),
-							MADV_WIPEONFORK });
-	if (!error)
-		error = mem_write(agent->proc, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid,
-				  sizeof(pid));
-	return error;
-}
-
-/* ---- what the controller writes --------------------------------------------------------------- */
-
-static void fill_pool(struct dt_pool *pool, uint32_t small, uint32_t big)
-{
-	pool->magic = DT_MAGIC;
-	pool->version = DT_LAYOUT_VERSION;
-	pool->small_count = small;
-	pool->big_count = big;
-	pool->small_free = (int32_t)small;
-	pool->big_free = (int32_t)big;
-}
-
-static void fill_control(struct agent *agent, const struct inject_options *options)
-{
+	struct agent *agent = in->agent;
 	struct dt_control *control = agent->control;
 
+	image_place(&in->image, agent->agent_at.v, (uint8_t *)control + DT_AGENT_OFFSET);
+	agent->pool->magic = DT_MAGIC;
+	agent->pool->version = DT_LAYOUT_VERSION;
+	agent->pool->small_count = in->small;
+	agent->pool->big_count = in->big;
+	agent->pool->small_free = (int32_t)in->small;
+	agent->pool->big_free = (int32_t)in->big;
 	control->version = DT_LAYOUT_VERSION;
-	control->flags = options->flags;
-	control->pid = (uint32_t)agent->proc->inner_pid;
+	control->flags = flags;
+	control->pid = (uint32_t)in->proc->inner_pid;
 	control->controller = (uint32_t)getpid();
 	control->agent = agent->agent_at.v;
 	control->state = agent->state_at.v;
 	control->pool = agent->pool_at.v;
 	control->pool_size = agent->pool_size;
 	control->slow = agent->slow_at.v;
-	control->small_count = agent->pool->small_count;
-	control->big_count = agent->pool->big_count;
-	control->chunks_offset =
-		(uint32_t)dt_chunks_offset((uint64_t)control->small_count + control->big_count);
-	control->magic = DT_MAGIC;
+	control->small_count = in->small;
+	control->big_count = in->big;
+	control->chunks_offset = (uint32_t)dt_chunks_offset((uint64_t)in->small + in->big);
+	/* last: who finds it finds the rest as well */
+	__atomic_store_n(&control->magic, DT_MAGIC, __ATOMIC_RELEASE);
 }
 
-static struct error *note_identity(struct agent *agent)
+static void undo(struct injection *in)
 {
-	struct stat code, pool;
+	const struct agent *agent = in->agent;
 
-	if (fstat(agent->code_fd, &code) || fstat(agent->pool_fd, &pool))
-		return error_errno(errno, "cannot look at the shared memory");
-	agent->code_device = code.st_dev;
-	agent->code_inode = code.st_ino;
-	agent->pool_device = pool.st_dev;
-	agent->pool_inode = pool.st_ino;
-	return NULL;
+	if (!in->remote)
+		return;
+	error_free(close_there(in));
+	if (agent->control_at.v)
+		error_free(tmap_unmap(in->remote, agent->control_at, INJECT_BASE_SIZE));
+	if (agent->pool_at.v)
+		error_free(tmap_unmap(in->remote, agent->pool_at, agent->pool_size));
+	if (agent->state_at.v)
+		error_free(tmap_unmap(in->remote, agent->state_at, INJECT_STATE_SIZE));
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
-
-static struct error *share_memory(struct remote *remote, struct agent *agent, const struct inject_options *options,
-				  int64_t *code_fd, int64_t *pool_fd)
+static struct error *set_up(struct injection *in, const struct inject_options *options)
 {
-	uint32_t small, big;
-	void *mapping = NULL;
-	struct error *error = memfd_create_in(remote, agent->proc, "dyntrace-code", code_fd, &agent->code_fd);
+	uint64_t size = options->pool_size ? options->pool_size : DT_POOL_DEFAULT;
+	struct error *err;
 
-	if (!error)
-		error = memfd_set_up(agent->code_fd, DT_CODE_SIZE, CODE_SEALS, &mapping);
-	agent->control = mapping;
-	if (!error)
-		error = memfd_create_in(remote, agent->proc, "dyntrace-pool", pool_fd, &agent->pool_fd);
-	pool_layout(options->pool_size, &small, &big, &agent->pool_size);
-	mapping = NULL;
-	if (!error)
-		error = memfd_set_up(agent->pool_fd, agent->pool_size, POOL_SEALS, &mapping);
-	agent->pool = mapping;
-	if (!error)
-		fill_pool(agent->pool, small, big);
-	return error ? error : note_identity(agent);
-}
-
-static struct error *inject_with(struct remote *remote, struct agent *agent, const struct inject_options *options,
-				 const struct image *image)
-{
-	int64_t code_fd = -1, pool_fd = -1, ignored;
-	struct error *error = share_memory(remote, agent, options, &code_fd, &pool_fd);
-
-	if (!error)
-		error = map_code(remote, agent, image, code_fd);
-	if (!error)
-		error = map_pool_and_state(remote, agent, pool_fd);
-	if (!error) {
-		memcpy((uint8_t *)agent->control + DT_AGENT_OFFSET, image->bytes, image->size);
-		fill_control(agent, options);
-	}
-	if (error)
-		unmap_everything(remote, agent);
-	if (code_fd >= 0)
-		error_free(remote_do(remote, &ignored, SYS_close, (uint64_t)code_fd));
-	if (pool_fd >= 0)
-		error_free(remote_do(remote, &ignored, SYS_close, (uint64_t)pool_fd));
-	return error;
+	if (size < DT_POOL_MIN || size > DT_POOL_MAX)
+		return error_new(ERROR_USAGE, "a buffer can have from %llu MiB to %llu MiB",
+				 DT_POOL_MIN >> 20, DT_POOL_MAX >> 20);
+	pool_layout(size, &in->small, &in->big);
+	in->agent->pool_size = pool_layout_size(in->small, in->big);
+	if ((err = image_load(options->agent_path, DT_AGENT_SIZE, &in->image)) ||
+	    (err = remote_begin(in->stop, &in->remote)) || (err = make_code(in)) || (err = make_pool(in)) ||
+	    (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
+		return err;
+	fill_in(in, options->flags);
+	return close_there(in);
 }
 
 struct error *inject_agent(struct stop *stop, struct proc *proc, const struct inject_options *options,
 			   struct agent **ret_agent)
 {
-	_cleanup_(cleanup_remote) struct remote *remote = NULL;
-	_cleanup_(cleanup_image) struct image image = { 0 };
-	struct agent *agent = calloc(1, sizeof(*agent));
-	struct error *error = agent ? image_load(options->agent_path, &image) :
-				      error_new(ERROR_FAILED, "out of memory");
+	struct injection in = { .stop = stop, .proc = proc, .code_there = -1, .pool_there = -1 };
 
-	if (error) {
-		free(agent);
-		return error;
+	in.agent = calloc(1, sizeof(*in.agent));
+	if (!in.agent)
+		return error_new(ERROR_FAILED, "out of memory");
+	in.agent->proc = proc;
+	in.agent->code_fd = in.agent->pool_fd = -1;
+	struct error *err = set_up(&in, options);
+	if (err)
+		undo(&in);
+	struct error *end = remote_end(in.remote);
+	if (err)
+		error_free(end);
+	else
+		err = end;
+	image_free(&in.image);
+	if (err) {
+		agent_free(in.agent);
+		return error_wrap(err, "cannot put the agent into process %d", proc->pid);
 	}
-	*agent = (struct agent){ .proc = proc, .code_fd = -1, .pool_fd = -1, .window_next = DT_WINDOWS_OFFSET };
-	error = remote_begin(stop, &remote);
-	if (!error)
-		error = inject_with(remote, agent, options, &image);
-	if (error) {
-		agent_free(agent);
-		return error;
-	}
-	*ret_agent = agent;
+	*ret_agent = in.agent;
 	return NULL;
 }
 
 struct error *inject_fill_pool(struct agent *agent)
 {
-	if (!fallocate(agent->pool_fd, 0, 0, (off_t)agent->pool_size) || errno == EOPNOTSUPP)
+	int number = posix_fallocate(agent->pool_fd, 0, (off_t)agent->pool_size);
+
+	if (!number)
 		return NULL;
-	return error_errno(errno, "no memory for a buffer of %llu MiB (--buffer-size sets it)",
+	return error_errno(number, "cannot get %llu MiB of memory for event buffers",
 			   (unsigned long long)agent->pool_size >> 20);
-}
-
-static struct error *map_window(struct remote *remote, const struct agent *agent, taddr at, uint64_t size)
-{
-	uint64_t from = agent->control_at.v + agent->window_next;
-	int64_t got = 0;
-	/* Taken with nothing in it first: mremap itself would unmap what is there. */
-	struct error *error = remote_do(remote, &got, SYS_mmap, at.v, size, PROT_NONE,
-					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-					(uint64_t)-1, 0);
-
-	if (error)
-		return error;
-	if (is_errno(got) || (uint64_t)got != at.v)
-		return error_new(ERROR_FAILED, "cannot map code at %#llx in the target: %s",
-				 (unsigned long long)at.v, is_errno(got) ? strerror((int)-got) : "taken");
-	error = do_or_fail(remote, "map code near a module", SYS_mremap,
-			   (const uint64_t[6]){ from, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, at.v });
-	if (!error)
-		error = do_or_fail(remote, "make code executable", SYS_mprotect,
-				   (const uint64_t[6]){ at.v, size, PROT_READ | PROT_EXEC });
-	if (error)
-		unmap_in(remote, at, size);
-	return error;
-}
-
-struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
-			    uint32_t *ret_offset)
-{
-	_cleanup_(cleanup_remote) struct remote *remote = NULL;
-	struct dt_control *control = agent->control;
-	uint64_t size = pages * DT_PAGE;
-
-	if (control->window_count >= DT_WINDOWS_MAX || agent->window_next + size > DT_CODE_SIZE)
-		return error_new(ERROR_FAILED, "no code memory is left: use fewer tracepoints");
-	struct error *error = remote_begin(stop, &remote);
-	if (!error)
-		error = map_window(remote, agent, at, size);
-	if (error)
-		return error;
-	control->windows[control->window_count] =
-		(struct dt_window){ at.v, (uint32_t)(agent->window_next / DT_PAGE), pages };
-	control->window_count++;
-	*ret_offset = (uint32_t)agent->window_next;
-	agent->window_next += size;
-	return NULL;
-}
-
-struct error *inject_remove(struct stop *stop, struct agent *agent)
-{
-	_cleanup_(cleanup_remote) struct remote *remote = NULL;
-	struct error *error = remote_begin(stop, &remote);
-
-	if (!error)
-		unmap_everything(remote, agent);
-	return error;
 }
 
 void agent_free(struct agent *agent)
@@ -430,9 +372,164 @@ void agent_free(struct agent *agent)
 		munmap(agent->control, DT_CODE_SIZE);
 	if (agent->pool)
 		munmap(agent->pool, agent->pool_size);
-	if (agent->code_fd >= 0)
-		close(agent->code_fd);
-	if (agent->pool_fd >= 0)
-		close(agent->pool_fd);
+	cleanup_close(&agent->code_fd);
+	cleanup_close(&agent->pool_fd);
 	free(agent);
+}
+
+/* ---- windows ---------------------------------------------------------------------------------- */
+
+/* In the target: the last page of the code memfd that is mapped there and adjoins the next window. */
+static taddr last_page(const struct agent *agent)
+{
+	const struct dt_control *control = agent->control;
+
+	if (!control->window_count)
+		return taddr_add(agent->control_at, DT_WINDOWS_OFFSET);
+	const struct dt_window *last = &control->windows[control->window_count - 1];
+	return taddr_of(last->address + (last->pages - 1) * DT_PAGE);
+}
+
+struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
+			    uint32_t *ret_offset)
+{
+	struct dt_control *control = agent->control;
+	uint64_t offset = agent->window_next, size = pages * DT_PAGE;
+	struct remote *remote = NULL;
+	struct error *err;
+
+	if (!pages || at.v % DT_PAGE)
+		return error_new(ERROR_FAILED, "code memory comes in whole pages");
+	if (control->window_count >= DT_WINDOWS_MAX || size > DT_CODE_SIZE - offset)
+		return error_new(ERROR_FAILED, "no code memory is left for process %d", agent->proc->pid);
+	if ((err = remote_begin(stop, &remote)))
+		return err;
+	err = tmap_extend(remote, stop->proc, last_page(agent), at, size);
+	struct error *end = remote_end(remote);
+	if (err || end) {
+		if (err)
+			error_free(end);
+		return err ? err : end;
+	}
+	control->windows[control->window_count] =
+		(struct dt_window){ at.v, (uint32_t)(offset / DT_PAGE), pages };
+	__atomic_store_n(&control->window_count, control->window_count + 1, __ATOMIC_RELEASE);
+	agent->window_next += size;
+	*ret_offset = (uint32_t)offset;
+	return NULL;
+}
+
+/* ---- out again -------------------------------------------------------------------------------- */
+
+struct piece {
+	taddr at;
+	uint64_t size;
+	uint64_t device, inode; /* inode 0: anonymous */
+};
+
+static void cleanup_maps(struct maps *maps)
+{
+	maps_free(maps);
+}
+
+/* Only what is still ours: the process may have put other things there since. */
+static struct error *unmap_piece(struct remote *remote, const struct maps *maps, const struct piece *piece)
+{
+	uint64_t end = piece->at.v + piece->size;
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < maps->count && !err; i++) {
+		const struct mapping *m = &maps->items[i];
+		uint64_t from = m->start.v > piece->at.v ? m->start.v : piece->at.v;
+		uint64_t to = m->end.v < end ? m->end.v : end;
+
+		if (from < to && m->inode == piece->inode &&
+		    (!piece->inode || m->device == piece->device))
+			err = tmap_unmap(remote, taddr_of(from), to - from);
+	}
+	return err;
+}
+
+/* A process that began another program since has none of it. */
+static bool has_agent(const struct agent *agent, const struct maps *maps)
+{
+	const struct mapping *m = maps_find(maps, agent->control_at);
+
+	return m && m->inode == agent->code_inode && m->device == agent->code_device;
+}
+
+static struct error *unmap_all(struct remote *remote, const struct agent *agent, const struct maps *maps)
+{
+	const struct dt_control *control = agent->control;
+	struct error *err = NULL;
+
+	for (uint32_t i = 0; i < control->window_count && !err; i++) {
+		const struct dt_window *window = &control->windows[i];
+		struct piece piece = { taddr_of(window->address), window->pages * DT_PAGE,
+				       agent->code_device, agent->code_inode };
+
+		err = unmap_piece(remote, maps, &piece);
+	}
+	struct piece rest[] = {
+		{ agent->pool_at, agent->pool_size, agent->pool_device, agent->pool_inode },
+		{ agent->state_at, INJECT_STATE_SIZE, 0, 0 },
+		/* last: by this one the agent is known to be there */
+		{ agent->control_at, INJECT_BASE_SIZE, agent->code_device, agent->code_inode },
+	};
+	for (size_t i = 0; i < sizeof(rest) / sizeof(*rest) && !err; i++)
+		err = unmap_piece(remote, maps, &rest[i]);
+	return err;
+}
+
+struct error *inject_remove(struct stop *stop, struct agent *agent)
+{
+	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	struct remote *remote = NULL;
+	struct error *err = maps_read(stop->proc, &maps);
+
+	if (err || !has_agent(agent, &maps))
+		return err;
+	if ((err = remote_begin(stop, &remote)))
+		return err;
+	err = unmap_all(remote, agent, &maps);
+	struct error *end = remote_end(remote);
+	if (err)
+		error_free(end);
+	return err ? err : end;
+}
+
+/* ---- children --------------------------------------------------------------------------------- */
+
+static bool maps_inode(pid_t pid, const char *needle)
+{
+	_cleanup_close_ int fd = status_open(pid, "maps", O_RDONLY);
+	_cleanup_free_ char *text = fd < 0 ? NULL : status_slurp(fd, NULL);
+
+	return text && strstr(text, needle);
+}
+
+struct error *inject_find_children(const struct agent *agent, struct tids *ret_pids)
+{
+	struct tids pids = { 0 };
+	char needle[64];
+	bool full = true;
+	DIR *dir = opendir("/proc");
+
+	if (!dir)
+		return error_errno(errno, "cannot read /proc");
+	snprintf(needle, sizeof(needle), " %02x:%02x %llu ", major(agent->code_device),
+		 minor(agent->code_device), (unsigned long long)agent->code_inode);
+	for (struct dirent *entry; full && (entry = readdir(dir));) {
+		pid_t pid = atoi(entry->d_name);
+
+		if (pid > 0 && pid != getpid() && pid != agent->proc->pid && maps_inode(pid, needle))
+			full = vec_push(&pids, pid);
+	}
+	closedir(dir);
+	if (!full) {
+		vec_free(&pids);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	*ret_pids = pids;
+	return NULL;
 }

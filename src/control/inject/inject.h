@@ -24,7 +24,7 @@ struct agent {
 	uint64_t pool_device, pool_inode;
 	struct dt_control *control; /* the code memfd, DT_CODE_SIZE, mapped rw here */
 	struct dt_pool *pool; /* the pool memfd, mapped rw here */
-	uint64_t pool_size;
+	uint64_t pool_size; /* of the whole mapping */
 	taddr control_at; /* where the target has them */
 	taddr agent_at;
 	taddr pool_at;

@@ -1,14 +1,20 @@
 #include "pool_layout.h"
 
-void pool_layout(uint64_t size, uint32_t *ret_small, uint32_t *ret_big, uint64_t *ret_total)
-{
-	uint64_t big = size / 4 * 3 / DT_CHUNK_BIG;
-	uint64_t small = (size - big * DT_CHUNK_BIG) / DT_CHUNK_SMALL;
+#include "../../shared/layout.h"
 
-	/* Offsets in the pool are 32 bits: the largest size leaves room for the tables. */
-	while (big && dt_chunks_offset(small + big) + small * DT_CHUNK_SMALL + big * DT_CHUNK_BIG > DT_POOL_MAX)
+uint64_t pool_layout_size(uint32_t small, uint32_t big)
+{
+	return DT_ROUND_UP(dt_chunk_offset(dt_chunks_offset((uint64_t)small + big), small, small + big),
+			   DT_PAGE);
+}
+
+void pool_layout(uint64_t size, uint32_t *ret_small, uint32_t *ret_big)
+{
+	uint32_t small = (uint32_t)(size / 4 / DT_CHUNK_SMALL);
+	uint32_t big = (uint32_t)((size - (uint64_t)small * DT_CHUNK_SMALL) / DT_CHUNK_BIG);
+
+	while (big && pool_layout_size(small, big) > DT_POOL_MAX)
 		big--;
-	*ret_small = (uint32_t)small;
-	*ret_big = (uint32_t)big;
-	*ret_total = dt_chunks_offset(small + big) + small * DT_CHUNK_SMALL + big * DT_CHUNK_BIG;
+	*ret_small = small;
+	*ret_big = big;
 }

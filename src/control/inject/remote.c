@@ -55,7 +55,7 @@ static void cleanup_maps(struct maps *maps)
 	maps_free(maps);
 }
 
-static pid_t remote_tid(const struct remote *remote)
+pid_t remote_thread(const struct remote *remote)
 {
 	return remote->stop->threads.items[remote->index].tid;
 }
@@ -64,7 +64,7 @@ static struct error *ptrace_failed(const struct remote *remote, const char *what
 {
 	if (errno == ESRCH)
 		return held_gone(remote->stop);
-	return error_errno(errno, "cannot %s of thread %d", what, remote_tid(remote));
+	return error_errno(errno, "cannot %s of thread %d", what, remote_thread(remote));
 }
 
 /* ---- which thread, and where its frame goes ----------------------------------------------------- */
@@ -182,7 +182,7 @@ static bool handler_pending(pid_t tid)
 
 static struct error *build_frame(struct remote *remote, uint64_t top)
 {
-	pid_t tid = remote_tid(remote);
+	pid_t tid = remote_thread(remote);
 	const struct held *held = &remote->stop->threads.items[remote->index];
 	struct frame_input input = { .top = top, .xstate = remote->xstate };
 
@@ -248,7 +248,7 @@ static struct error *note_end(struct remote *remote, int status)
 static struct error *run_until(struct remote *remote, int request, int wanted, bool any_signal)
 {
 	uint64_t deadline = held_now_us() + REMOTE_CALL_US;
-	pid_t tid = remote_tid(remote);
+	pid_t tid = remote_thread(remote);
 	int status, signal = 0;
 
 	for (;;) {
@@ -280,9 +280,9 @@ static struct error *enter(struct remote *remote, const struct user_regs_struct 
 {
 	uint64_t all = ~0ULL;
 
-	if (ptrace(PTRACE_SETREGS, remote_tid(remote), 0, regs))
+	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
 		return ptrace_failed(remote, "set the registers");
-	if (!remote->entered && ptrace(PTRACE_SETSIGMASK, remote_tid(remote), sizeof(all), &all))
+	if (!remote->entered && ptrace(PTRACE_SETSIGMASK, remote_thread(remote), sizeof(all), &all))
 		return ptrace_failed(remote, "set the signal mask");
 	remote->entered = true;
 	return NULL;
@@ -307,7 +307,7 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)) ||
 	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)))
 		return err;
-	if (ptrace(PTRACE_GETREGS, remote_tid(remote), 0, &regs))
+	if (ptrace(PTRACE_GETREGS, remote_thread(remote), 0, &regs))
 		return ptrace_failed(remote, "read the registers");
 	*ret_result = (int64_t)regs.rax;
 	return NULL;

@@ -21,6 +21,8 @@ bool remote_is_fit(struct stop *stop, size_t index);
 struct error *remote_begin(struct stop *stop, struct remote **ret_remote);
 /* *ret_result as the kernel returned it: -errno is no error here. */
 struct error *remote_call(struct remote *remote, long number, const uint64_t args[6], int64_t *ret_result);
+/* The borrowed thread. */
+pid_t remote_thread(const struct remote *remote);
 /* Puts up to FRAME_SCRATCH bytes where a call's arguments can point to, until the next time. */
 struct error *remote_put(struct remote *remote, const void *data, size_t n, taddr *ret_at);
 /* Safe on NULL. An error means that the thread has ended. */

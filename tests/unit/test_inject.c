@@ -1,0 +1,350 @@
+/* Putting the agent into real programs and taking it out again. */
+#include "target.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "control/inject/inject.h"
+#include "control/inject/pool_layout.h"
+
+#define TIMEOUT_MS 2000
+#define POOL (2ULL << 20)
+
+static const char *agent_path(void)
+{
+	static char path[PATH_MAX];
+
+	target_path("../../libdyntrace-agent.so", path);
+	return path;
+}
+
+static struct proc *open_target(const struct target *target)
+{
+	struct proc *proc = NULL;
+
+	no_error(proc_open(target->pid, &proc));
+	return proc;
+}
+
+static struct agent *put_in(struct proc *proc)
+{
+	struct inject_options options = { .pool_size = POOL, .flags = DT_FOLLOW_FORK,
+					  .agent_path = agent_path() };
+	struct stop *stop = NULL;
+	struct agent *agent = NULL;
+
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	no_error(inject_agent(stop, proc, &options, &agent));
+	stop_release(stop, NULL);
+	return agent;
+}
+
+static void take_out(struct proc *proc, struct agent *agent)
+{
+	struct stop *stop = NULL;
+
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	no_error(inject_remove(stop, agent));
+	stop_release(stop, NULL);
+}
+
+static struct target start_idle(void)
+{
+	struct target target = target_start("spin", "--threads", "2", NULL);
+
+	target_ready(&target);
+	return target;
+}
+
+struct state {
+	char *maps, *descriptors;
+};
+
+static struct state look(pid_t pid)
+{
+	return (struct state){ target_slurp(pid, "maps"), target_descriptors(pid) };
+}
+
+static void expect_same(struct state *before, pid_t pid)
+{
+	struct state now = look(pid);
+
+	assert_string_equal(now.maps, before->maps);
+	assert_string_equal(now.descriptors, before->descriptors);
+	free(now.maps);
+	free(now.descriptors);
+}
+
+static void forget(struct state *state)
+{
+	free(state->maps);
+	free(state->descriptors);
+}
+
+static const struct mapping *mapping_at(struct proc *proc, struct maps *maps, taddr at)
+{
+	maps_free(maps);
+	no_error(maps_read(proc, maps));
+	const struct mapping *mapping = maps_find(maps, at);
+	assert_non_null(mapping);
+	return mapping;
+}
+
+static void test_in_and_out(void **state)
+{
+	struct target target = start_idle();
+	struct proc *proc = open_target(&target);
+	struct state before = look(target.pid);
+
+	for (int i = 0; i < 20; i++) {
+		struct agent *agent = put_in(proc);
+
+		take_out(proc, agent);
+		agent_free(agent);
+		expect_same(&before, target.pid);
+	}
+	target_go(&target);
+	target_ready(&target);
+	forget(&before);
+	proc_close(proc);
+	target_end(&target);
+}
+
+static void test_what_is_mapped(void **state)
+{
+	struct target target = start_idle();
+	struct proc *proc = open_target(&target);
+	char *descriptors = target_descriptors(target.pid), *now;
+	struct agent *agent = put_in(proc);
+	struct maps maps = { 0 };
+	const struct mapping *m;
+	struct dt_control control;
+	uint32_t pid = 0;
+	uint8_t text[16];
+
+	now = target_descriptors(target.pid);
+	assert_string_equal(now, descriptors);
+	m = mapping_at(proc, &maps, agent->control_at);
+	assert_int_equal(m->prot, PROT_READ);
+	assert_true(m->shared);
+	assert_int_equal(m->inode, agent->code_inode);
+	assert_int_equal(m->device, agent->code_device);
+	m = mapping_at(proc, &maps, agent->slow_at);
+	assert_int_equal(m->prot, PROT_READ | PROT_EXEC);
+	m = mapping_at(proc, &maps, agent->pool_at);
+	assert_int_equal(m->prot, PROT_READ | PROT_WRITE);
+	assert_int_equal(m->inode, agent->pool_inode);
+	m = mapping_at(proc, &maps, agent->state_at);
+	assert_int_equal(m->prot, PROT_READ | PROT_WRITE);
+	assert_false(m->shared);
+	/* what the target sees is what we wrote */
+	no_error(mem_read(proc, agent->control_at, &control, offsetof(struct dt_control, windows)));
+	assert_true(control.magic == DT_MAGIC);
+	assert_int_equal(control.pid, target.pid);
+	assert_int_equal(control.controller, getpid());
+	assert_true(control.slow == agent->slow_at.v && control.agent == agent->agent_at.v);
+	assert_true(control.pool == agent->pool_at.v && control.state == agent->state_at.v);
+	assert_int_equal(control.chunks_offset, dt_chunks_offset(control.small_count + control.big_count));
+	assert_int_equal(agent->pool->small_free, control.small_count);
+	no_error(mem_read(proc, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid, 4));
+	assert_int_equal(pid, target.pid);
+	no_error(mem_read(proc, agent->slow_at, text, sizeof(text)));
+	assert_memory_equal(text, (uint8_t *)agent->control + (agent->slow_at.v - agent->control_at.v), 16);
+	no_error(inject_fill_pool(agent));
+	take_out(proc, agent);
+	agent_free(agent);
+	maps_free(&maps);
+	free(descriptors);
+	free(now);
+	proc_close(proc);
+	target_end(&target);
+}
+
+/* The target can make none of the code writable, not even by mapping or protecting it again. */
+static void test_code_is_sealed(void **state)
+{
+	struct target target = start_idle();
+	struct proc *proc = open_target(&target);
+	struct agent *agent = put_in(proc);
+	struct stop *stop = NULL;
+	int64_t result = 0;
+
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	no_error(stop_syscall(stop, SYS_mprotect,
+			      (const uint64_t[6]){ agent->control_at.v, 4096, PROT_READ | PROT_WRITE },
+			      &result));
+	assert_int_equal(result, -EACCES);
+	stop_release(stop, NULL);
+	assert_int_equal(ftruncate(agent->pool_fd, 4096), -1);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(ftruncate(agent->code_fd, 2 * DT_CODE_SIZE), -1);
+	take_out(proc, agent);
+	agent_free(agent);
+	proc_close(proc);
+	target_end(&target);
+}
+
+static void test_windows(void **state)
+{
+	struct target target = start_idle();
+	struct proc *proc = open_target(&target);
+	struct state before = look(target.pid);
+	struct agent *agent = put_in(proc);
+	struct maps maps = { 0 };
+	struct stop *stop = NULL;
+	taddr base = { 0x200000000000 };
+
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	for (uint32_t i = 0; i < 20; i++) {
+		uint8_t pattern[64], there[64];
+		uint32_t offset = 0, pages = 1 + i * 3;
+		taddr at = taddr_add(base, (int64_t)i * 0x10000000);
+
+		no_error(inject_window(stop, agent, at, pages, &offset));
+		assert_int_equal(agent->control->window_count, i + 1);
+		assert_int_equal(agent->control->windows[i].offset * DT_PAGE, offset);
+		/* the last bytes of it, written here, read there */
+		memset(pattern, (int)i + 1, sizeof(pattern));
+		memcpy((uint8_t *)agent->control + offset + pages * DT_PAGE - 64, pattern, 64);
+		no_error(mem_read(proc, taddr_add(at, (int64_t)(pages * DT_PAGE) - 64), there, 64));
+		assert_memory_equal(there, pattern, 64);
+		const struct mapping *m = mapping_at(proc, &maps, at);
+		assert_int_equal(m->prot, PROT_READ | PROT_EXEC);
+		assert_int_equal(m->end.v - m->start.v, pages * DT_PAGE);
+		assert_int_equal(m->offset, offset);
+	}
+	/* what is in use is refused, and nothing changes */
+	uint32_t offset = 0;
+	struct error *err = inject_window(stop, agent, base, 1, &offset);
+	assert_non_null(err);
+	error_free(err);
+	assert_int_equal(agent->control->window_count, 20);
+	stop_release(stop, NULL);
+	take_out(proc, agent);
+	agent_free(agent);
+	expect_same(&before, target.pid);
+	forget(&before);
+	maps_free(&maps);
+	proc_close(proc);
+	target_end(&target);
+}
+
+static void expect_failure(struct proc *proc, const struct inject_options *options, const char *part)
+{
+	struct stop *stop = NULL;
+	struct agent *agent = NULL;
+
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	struct error *err = inject_agent(stop, proc, options, &agent);
+	assert_non_null(err);
+	if (!strstr(error_text(err), part))
+		fail_msg("'%s' isn't about '%s'", error_text(err), part);
+	error_free(err);
+	assert_null(agent);
+	stop_release(stop, NULL);
+}
+
+static void test_failure_leaves_nothing(void **state)
+{
+	struct target target = start_idle();
+	struct proc *proc = open_target(&target);
+	struct state before = look(target.pid);
+	struct inject_options options = { .pool_size = POOL, .agent_path = "/bin/true" };
+	struct rlimit limit = { 64 << 20, RLIM_INFINITY }, old;
+
+	expect_failure(proc, &options, "/bin/true can't be used as the agent");
+	expect_same(&before, target.pid);
+	options.agent_path = "/nowhere/agent.so";
+	expect_failure(proc, &options, "/nowhere/agent.so");
+	options.agent_path = agent_path();
+	options.pool_size = 4096;
+	expect_failure(proc, &options, "from 1 MiB");
+	options.pool_size = 1ULL << 30;
+	assert_int_equal(prlimit(target.pid, RLIMIT_AS, &limit, &old), 0);
+	expect_failure(proc, &options, "RLIMIT_AS");
+	assert_int_equal(prlimit(target.pid, RLIMIT_AS, &old, NULL), 0);
+	expect_same(&before, target.pid);
+	forget(&before);
+	proc_close(proc);
+	target_end(&target);
+}
+
+/* No descriptor left, and all memory locked with a small limit: both are got around and put back. */
+static void test_tight_limits(void **state)
+{
+	struct target target = start_idle();
+	struct proc *proc = open_target(&target);
+	struct state before = look(target.pid);
+	struct rlimit files = { 5, 50 }, locked = { 1 << 20, 8 << 20 }, now, old;
+	struct stop *stop = NULL;
+	int64_t result = -1;
+
+	assert_int_equal(prlimit(target.pid, RLIMIT_NOFILE, &files, &old), 0);
+	struct agent *agent = put_in(proc);
+	assert_int_equal(prlimit(target.pid, RLIMIT_NOFILE, NULL, &now), 0);
+	assert_int_equal(now.rlim_cur, 5);
+	assert_int_equal(now.rlim_max, 50);
+	take_out(proc, agent);
+	agent_free(agent);
+	expect_same(&before, target.pid);
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	no_error(stop_syscall(stop, SYS_mlockall, (const uint64_t[6]){ MCL_FUTURE }, &result));
+	assert_int_equal(result, 0);
+	/* something locked, as any such program has */
+	no_error(stop_syscall(stop, SYS_mmap, (const uint64_t[6]){ 0, 65536, PROT_READ,
+			      MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0 }, &result));
+	/* root may lock what it likes */
+	no_error(stop_syscall(stop, SYS_setresuid, (const uint64_t[6]){ 65534, 65534, 65534 }, &result));
+	assert_int_equal(result, 0);
+	stop_release(stop, NULL);
+	assert_int_equal(prlimit(target.pid, RLIMIT_MEMLOCK, &locked, NULL), 0);
+	forget(&before);
+	before = look(target.pid);
+	char *status = target_slurp(target.pid, "status");
+	agent = put_in(proc);
+	assert_int_equal(prlimit(target.pid, RLIMIT_MEMLOCK, NULL, &now), 0);
+	assert_int_equal(now.rlim_cur, 1 << 20);
+	char *status_now = target_slurp(target.pid, "status");
+	assert_int_equal(atol(strstr(status_now, "VmLck:") + 6), atol(strstr(status, "VmLck:") + 6));
+	take_out(proc, agent);
+	agent_free(agent);
+	expect_same(&before, target.pid);
+	free(status);
+	free(status_now);
+	forget(&before);
+	proc_close(proc);
+	target_end(&target);
+}
+
+static void test_pool_layout(void **state)
+{
+	uint32_t small = 0, big = 0;
+
+	pool_layout(DT_POOL_MIN, &small, &big);
+	assert_int_equal(small, 64);
+	assert_int_equal(big, 12);
+	pool_layout(DT_POOL_DEFAULT, &small, &big);
+	assert_int_equal(small, 4096);
+	assert_int_equal(big, 768);
+	assert_true(pool_layout_size(small, big) ==
+		    dt_chunks_offset(4864) + 4096 * 4096ULL + 768 * 65536ULL);
+	pool_layout(DT_POOL_MAX, &small, &big);
+	assert_true(pool_layout_size(small, big) <= DT_POOL_MAX);
+	assert_true(pool_layout_size(small, big + 1) > DT_POOL_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pool_layout),
+		cmocka_unit_test(test_in_and_out),
+		cmocka_unit_test(test_what_is_mapped),
+		cmocka_unit_test(test_code_is_sealed),
+		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_failure_leaves_nothing),
+		cmocka_unit_test(test_tight_limits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
