@@ -270,7 +270,7 @@ static inline void rig_open_trace(struct rig_trace *trace)
 	if (!clock.frequency)
 		clock_start(&clock);
 	memset(trace, 0, sizeof(*trace));
-	snprintf(trace->top, sizeof(trace->top), "/tmp/dyntrace-test-XXXXXX");
+	snprintf(trace->top, sizeof(trace->top), "/tmp/dyntrace-rig-XXXXXX");
 	assert_non_null(mkdtemp(trace->top));
 	snprintf(trace->directory, sizeof(trace->directory), "%s/trace", trace->top);
 	rig_make_types(&trace->types);

@@ -66,6 +66,8 @@ void clock_refine(struct clock_estimate *clock)
 	clock_read(CLOCK_MONOTONIC_RAW, &raw_tsc, &clock->last_raw);
 	clock_read(CLOCK_REALTIME, &clock->last_tsc, &clock->last_ns);
 
+	if (clock->last_tsc <= clock->first_tsc) /* it was reset: the machine slept, or moved */
+		return;
 	uint64_t cycles = clock->last_tsc - clock->first_tsc;
 	uint64_t steady = clock_frequency(cycles, clock->last_raw - clock->first_raw);
 	uint64_t wall = clock->last_ns > clock->first_ns ?

@@ -45,6 +45,11 @@ static void metadata_trace(struct strbuf *buf, const uint8_t uuid[16])
 			      "typealias integer { size = %u; align = %u; signed = false; base = 16; } := x%s;\n",
 			      bits, bits, name, bits, bits, name, bits, bits, name);
 	}
+	for (unsigned bits = 32; bits <= 64; bits += 32)
+		strbuf_printf(buf,
+			      "typealias floating_point { exp_dig = %u; mant_dig = %u; align = %u; } := "
+			      "float%u;\n",
+			      bits == 32 ? 8 : 11, bits == 32 ? 24 : 53, bits, bits);
 	strbuf_printf(buf, "\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = ");
 	metadata_uuid(buf, uuid);
 	strbuf_printf(buf, ";\n\tbyte_order = le;\n"
@@ -135,6 +140,25 @@ static bool metadata_same_name(const struct event_field *a, const struct event_f
 	return i == sizeof(a->name) || (!a->name[i] && !b->name[i]);
 }
 
+/* Whether a field before this one, in the same struct, has its name. */
+static bool metadata_is_taken(const struct event_type *type, size_t index)
+{
+	size_t depth = type->fields[index].type == FIELD_END; /* the struct that ends here is passed over */
+
+	for (size_t i = index; i-- > 0;) {
+		const struct event_field *other = &type->fields[i];
+
+		if (other->type == FIELD_STRUCT && depth == 0)
+			return false;
+		depth -= other->type == FIELD_STRUCT;
+		if (depth == 0 && other->type != FIELD_STRUCT &&
+		    metadata_same_name(other, &type->fields[index]))
+			return true;
+		depth += other->type == FIELD_END;
+	}
+	return false;
+}
+
 /*
  * A field's name, behind an underscore: readers take one off, and so no name is a reserved word.
  * What no identifier may hold becomes an underscore, and a name that is there already gets a number.
@@ -149,17 +173,80 @@ static void metadata_field_name(struct strbuf *buf, const struct event_type *typ
 
 		strbuf_add(buf, &c, 1);
 	}
-	for (size_t i = 0; i < index; i++) {
-		if (metadata_same_name(&type->fields[i], field)) {
-			strbuf_printf(buf, "__%zu", index);
-			return;
+	if (metadata_is_taken(type, index))
+		strbuf_printf(buf, "__%zu", index);
+}
+
+/* The type, as far as it stands before the name. */
+static void metadata_field_type(struct strbuf *buf, const struct event_field *field)
+{
+	static const char prefix[] = { [FIELD_UINT] = 'u', [FIELD_INT] = 's', [FIELD_HEX] = 'x' };
+	unsigned bits = field->size * 8u;
+
+	switch (field->type) {
+	case FIELD_FLOAT:
+		strbuf_printf(buf, "float%u ", bits);
+		break;
+	case FIELD_STRING:
+		strbuf_printf(buf, "string ");
+		break;
+	case FIELD_ENUM:
+		strbuf_printf(buf, "enum : %c%u { ", field->is_signed ? 's' : 'u', bits);
+		for (size_t i = 0; i < field->label_count; i++) {
+			metadata_quote(buf, field->labels[i].name);
+			if (field->is_signed)
+				strbuf_printf(buf, " = %" PRId64 ", ", field->labels[i].value);
+			else
+				strbuf_printf(buf, " = %" PRIu64 ", ",
+					      (uint64_t)field->labels[i].value);
 		}
+		strbuf_printf(buf, "} ");
+		break;
+	case FIELD_STRUCT:
+		strbuf_printf(buf, "struct {\n");
+		break;
+	case FIELD_END:
+		strbuf_printf(buf, "} ");
+		break;
+	case FIELD_FRAMES:
+		strbuf_printf(buf, "x64 ");
+		break;
+	default:
+		strbuf_printf(buf, "%c%u ", prefix[field->type], bits);
 	}
+}
+
+/* A field. Bytes that natural alignment doesn't account for, from `at` on, are named before it. */
+static void metadata_field(struct strbuf *buf, const struct event_type *type, size_t index,
+			   uint32_t at, unsigned *gaps)
+{
+	const struct event_field *field = &type->fields[index];
+	uint32_t align = field->size ? field->size : 1;
+
+	if ((at + align - 1) / align * align < field->offset)
+		strbuf_printf(buf, "\t\tu8 __unused_%u[%u];\n", (*gaps)++, field->offset - at);
+	strbuf_printf(buf, "\t\t");
+	if (field->type == FIELD_FRAMES) {
+		strbuf_printf(buf, "u32 ");
+		metadata_field_name(buf, type, index);
+		strbuf_printf(buf, "__length;\n\t\t");
+	}
+	metadata_field_type(buf, field);
+	if (field->type == FIELD_STRUCT)
+		return;
+	metadata_field_name(buf, type, index);
+	if (field->type == FIELD_FRAMES) {
+		strbuf_printf(buf, "[");
+		metadata_field_name(buf, type, index);
+		strbuf_printf(buf, "__length]");
+	} else if (field->count) {
+		strbuf_printf(buf, "[%u]", field->count);
+	}
+	strbuf_add(buf, ";\n", 2);
 }
 
 static void metadata_event(struct strbuf *buf, const struct event_type *type)
 {
-	static const char prefix[] = { [FIELD_UINT] = 'u', [FIELD_INT] = 's', [FIELD_HEX] = 'x' };
 	uint32_t at = sizeof(uint64_t);
 	unsigned gaps = 0;
 
@@ -170,14 +257,9 @@ static void metadata_event(struct strbuf *buf, const struct event_type *type)
 		strbuf_printf(buf, " /* at 0x%" PRIx64 " */", type->address);
 	strbuf_printf(buf, "\n\tfields := struct {\n");
 	for (size_t i = 0; i < type->field_count; i++) {
-		const struct event_field *field = &type->fields[i];
-		/* Bytes that natural alignment doesn't account for. */
-		if ((at + field->size - 1) / field->size * field->size < field->offset)
-			strbuf_printf(buf, "\t\tu8 __unused_%u[%u];\n", gaps++, field->offset - at);
-		strbuf_printf(buf, "\t\t%c%u ", prefix[field->type], field->size * 8u);
-		metadata_field_name(buf, type, i);
-		strbuf_add(buf, ";\n", 2);
-		at = field->offset + field->size;
+		metadata_field(buf, type, i, at, &gaps);
+		if (type->fields[i].offset)
+			at = (uint32_t)event_field_end(&type->fields[i]);
 	}
 	strbuf_printf(buf, "\t};\n};\n\n");
 }

@@ -1,0 +1,574 @@
+/*
+ * The reader, on pools written by hand: chunks that wait, holes, dead threads, time, and lies.
+ */
+#include <pthread.h>
+
+#include "rig.h"
+
+#define SMALL 4
+#define BIG 8
+
+static uint64_t *words;
+static struct dt_chunk *descs;
+static uint64_t now;
+static bool thread_is_alive;
+
+static bool alive(void *context, uint32_t pid, uint32_t tid)
+{
+	(void)context;
+	(void)pid;
+	(void)tid;
+	return thread_is_alive;
+}
+
+static void outer(void *context, uint32_t *pid, uint32_t *tid)
+{
+	(void)context;
+	*pid += 1000;
+	*tid += 1000;
+}
+
+static void set_up(struct rig_trace *trace)
+{
+	rig_up(SMALL, BIG, 0);
+	rig_open_trace(trace);
+	struct reader_options options = {
+		.pool = rig_pool,
+		.pool_size = rig_control->pool_size,
+		.small_count = SMALL,
+		.big_count = BIG,
+		.types = &trace->types,
+		.writer = trace->writer,
+		.alive = alive,
+		.outer = outer,
+	};
+	RIG_OK(reader_create(&options, &trace->reader));
+	words = (uint64_t *)((char *)rig_pool + dt_words_offset());
+	descs = (struct dt_chunk *)((char *)rig_pool + dt_descs_offset(SMALL + BIG));
+	now = __rdtsc() - (1ULL << 38);
+	thread_is_alive = true;
+	rig_pool->threads[1] = (struct dt_thread){ .claim = 2, .pid = 70, .tid = 71, .chunks = 99 };
+	rig_pool->threads[2] = (struct dt_thread){ .claim = 2, .pid = 70, .tid = 72, .chunks = 99 };
+}
+
+static void tear_down(struct rig_trace *trace)
+{
+	rig_remove(trace);
+	rig_down();
+}
+
+static uint64_t *chunk_at(uint32_t index)
+{
+	return (uint64_t *)((char *)rig_pool +
+			    dt_chunk_offset(rig_control->chunks_offset, SMALL, index));
+}
+
+static uint64_t header(uint64_t clock, uint64_t id)
+{
+	return clock << 24 | id;
+}
+
+/* A chunk of thread record `thread` with `count` events of two fields, a cycle each; the clock goes on. */
+static void fill(uint32_t index, uint32_t thread, uint32_t sequence, uint32_t state, uint32_t count)
+{
+	uint64_t *at = chunk_at(index);
+
+	descs[index] = (struct dt_chunk){ .begin = now, .sequence = sequence, .used = count * 24,
+					  .count = count };
+	for (uint32_t i = 0; i < count; i++, at += 3) {
+		at[0] = header(++now, RIG_TWO);
+		at[1] = sequence;
+		at[2] = i;
+	}
+	descs[index].end = ++now;
+	bool free = DT_CHUNK_STATE(words[index]) == DT_CHUNK_FREE;
+	words[index] = DT_CHUNK_WORD(DT_CHUNK_GENERATION(words[index]) + 1, thread, state);
+	if (free)
+		index < SMALL ? rig_pool->small_free-- : rig_pool->big_free--;
+}
+
+static bool is_free(uint32_t index)
+{
+	if (DT_CHUNK_STATE(words[index]) != DT_CHUNK_FREE)
+		return false;
+	for (uint32_t i = 0; i < dt_chunk_size(SMALL, index) / 8; i++)
+		assert_int_equal(chunk_at(index)[i], 0); /* B4 */
+	return true;
+}
+
+static size_t drain(struct rig_trace *trace)
+{
+	size_t chunks = 0;
+
+	RIG_OK(reader_drain(trace->reader, &chunks));
+	return chunks;
+}
+
+static uint64_t hits(const struct rig_trace *trace)
+{
+	return trace->types.items[RIG_TWO].hits;
+}
+
+/* The events, in order: their first fields (the chunk's sequence number), as a string of digits. */
+static char *order(const struct rig_trace *trace)
+{
+	_cleanup_free_ char *text = rig_babeltrace(trace, "");
+	char *digits = calloc(1, strlen(text) + 1);
+	size_t count = 0;
+
+	for (char *at = text; (at = strstr(at, "arg0 = ")); at += 7)
+		digits[count++] = at[7];
+	return digits;
+}
+
+static void expect_order(const struct rig_trace *trace, const char *expected)
+{
+	_cleanup_free_ char *digits = order(trace);
+
+	assert_string_equal(digits, expected);
+}
+
+/* ---- order -------------------------------------------------------------------------------- */
+
+static void test_order_is_by_sequence(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(9, 1, 0, DT_CHUNK_PUBLISHED, 2);
+	fill(4, 1, 1, DT_CHUNK_PUBLISHED, 1);
+	fill(7, 1, 2, DT_CHUNK_PUBLISHED, 3);
+	fill(0, 1, 3, DT_CHUNK_PUBLISHED, 1);
+	assert_int_equal(drain(&trace), 4);
+	assert_int_equal(hits(&trace), 7);
+	assert_true(is_free(9) && is_free(4) && is_free(7) && is_free(0));
+	assert_int_equal(rig_pool->small_free, SMALL);
+	assert_int_equal(rig_pool->big_free, BIG);
+	assert_int_equal(drain(&trace), 0);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.packets, 4); /* a chunk, a packet */
+	expect_order(&trace, "0012223");
+	assert_int_equal(rig_judge(&trace, "{ tid = 1071, pid = 1070, vtid = 71, vpid = 70 }").events, 7);
+	tear_down(&trace);
+}
+
+/* A chunk that was never there (or whose number is a lie) holds nothing up for good. */
+static void test_missing_sequence(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(5, 1, 3, DT_CHUNK_PUBLISHED, 2);
+	assert_int_equal(drain(&trace), 1);
+	fill(6, 1, 1, DT_CHUNK_PUBLISHED, 1); /* late: a number that is over */
+	assert_int_equal(drain(&trace), 1);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 3);
+	assert_int_equal(rig_judge(&trace, NULL).events, 3);
+	tear_down(&trace);
+}
+
+/* ---- events that aren't complete ---------------------------------------------------------- */
+
+static void test_pending_event_holds_chunks_back(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 5);
+	chunk_at(4)[6] |= DT_EVENT_PENDING; /* the third event */
+	fill(5, 1, 1, DT_CHUNK_PUBLISHED, 1);
+	fill(6, 2, 0, DT_CHUNK_PUBLISHED, 1); /* another thread isn't held up */
+	assert_int_equal(drain(&trace), 1);
+	assert_int_equal(hits(&trace), 3);
+	assert_false(is_free(4) || is_free(5));
+	assert_int_equal(drain(&trace), 0);
+	assert_int_equal(hits(&trace), 3);
+	chunk_at(4)[6] &= ~(uint64_t)DT_EVENT_PENDING; /* the hit goes on */
+	assert_int_equal(drain(&trace), 2);
+	assert_true(is_free(4) && is_free(5));
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 7);
+	assert_int_equal(trace.totals.holes, 0);
+	expect_order(&trace, "0000010");
+	tear_down(&trace);
+}
+
+/* A hit that never goes on, on a thread that does: read around it, and don't give the chunk away yet. */
+static void test_patience_ends(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 5);
+	chunk_at(4)[6] |= DT_EVENT_PENDING;
+	for (uint32_t i = 1; i < 4; i++)
+		fill(4 + i, 1, i, DT_CHUNK_PUBLISHED, 1);
+	assert_int_equal(drain(&trace), 0);
+	fill(8, 1, 4, DT_CHUNK_PUBLISHED, 1);
+	assert_int_equal(drain(&trace), 5);
+	assert_int_equal(hits(&trace), 8);
+	assert_int_equal(DT_CHUNK_STATE(words[4]), DT_CHUNK_PUBLISHED);
+	assert_true(is_free(5) && is_free(8));
+	drain(&trace);
+	assert_false(is_free(4));
+	chunk_at(4)[6] &= ~(uint64_t)DT_EVENT_PENDING; /* after all: too late for the trace, not for the chunk */
+	drain(&trace);
+	assert_true(is_free(4));
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 8);
+	assert_int_equal(trace.totals.holes, 1);
+	struct rig_verdict verdict = rig_judge(&trace, NULL);
+	assert_int_equal(verdict.events, 8);
+	assert_int_equal(verdict.discarded, 1);
+	tear_down(&trace);
+}
+
+/* siglongjmp: after many more chunks of that thread the hole is given up. */
+static void test_hole_is_given_up(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 2);
+	memset(chunk_at(4), 0, 24); /* its header was never written */
+	for (uint32_t i = 1; i < 5; i++)
+		fill(4 + i, 1, i, DT_CHUNK_PUBLISHED, 1);
+	assert_int_equal(drain(&trace), 5);
+	assert_false(is_free(4));
+	for (uint32_t i = 5; i < 65; i++) {
+		fill(5, 1, i, DT_CHUNK_PUBLISHED, 1);
+		assert_int_equal(drain(&trace), 1);
+	}
+	drain(&trace);
+	assert_true(is_free(4));
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 1 + 4 + 60);
+	assert_int_equal(trace.totals.holes, 1);
+	tear_down(&trace);
+}
+
+/* A thread that died in the middle of three hits, one within the other. */
+static void test_dead_thread(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	uint64_t *at = chunk_at(0);
+	fill(0, 1, 0, DT_CHUNK_OWNED, 10);
+	descs[0].used = descs[0].count = 0;
+	at[3] |= DT_EVENT_PENDING; /* the second: its payload may be anything */
+	at[5] = header(now, RIG_BARE);
+	memset(at + 9, 0, 24); /* the fourth: not even its header */
+	memset(at + 12, 0, 24); /* and the fifth */
+	at[27] |= DT_EVENT_PENDING; /* the last */
+	RIG_OK(reader_reap(trace.reader));
+	assert_int_equal(hits(&trace), 0); /* it is alive */
+	thread_is_alive = false;
+	rig_pool->threads[1].lost = 4;
+	RIG_OK(reader_reap(trace.reader));
+	assert_int_equal(hits(&trace), 6);
+	assert_true(is_free(0));
+	assert_int_equal(rig_pool->threads[1].claim, 0);
+	assert_int_equal(rig_pool->threads[2].claim, 0);
+	rig_finish(&trace);
+	/* Two holes side by side look like one in a chunk that nobody counted. */
+	assert_int_equal(trace.totals.holes, 3);
+	assert_int_equal(trace.totals.lost, 4);
+	struct rig_verdict verdict = rig_judge(&trace, NULL);
+	assert_int_equal(verdict.events, 6);
+	assert_int_equal(verdict.discarded, 7);
+	tear_down(&trace);
+}
+
+/* In a published chunk the count tells how many are in the hole. */
+static void test_holes_are_counted(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 10);
+	memset(chunk_at(4) + 6, 0, 3 * 24);
+	memset(chunk_at(4) + 27, 0, 24);
+	thread_is_alive = false;
+	RIG_OK(reader_reap(trace.reader));
+	assert_true(is_free(4));
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 6);
+	assert_int_equal(trace.totals.holes, 4);
+	assert_int_equal(rig_judge(&trace, NULL).discarded, 4);
+	tear_down(&trace);
+}
+
+/* A thread dies between taking a chunk and describing it: what the descriptor says is of another time. */
+static void test_dead_thread_with_blank_chunk(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 2);
+	fill(5, 1, 77, DT_CHUNK_OWNED, 0);
+	descs[5].lost = 5555;
+	thread_is_alive = false;
+	RIG_OK(reader_reap(trace.reader));
+	assert_true(is_free(4) && is_free(5));
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 2);
+	assert_int_equal(trace.totals.lost, 0);
+	assert_int_equal(rig_judge(&trace, NULL).discarded, 0);
+	tear_down(&trace);
+}
+
+/* ---- flush -------------------------------------------------------------------------------- */
+
+static void test_flush_reads_once(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_OWNED, 3);
+	RIG_OK(reader_flush(trace.reader));
+	assert_int_equal(hits(&trace), 3);
+	RIG_OK(reader_flush(trace.reader));
+	assert_int_equal(hits(&trace), 3);
+	uint64_t *at = chunk_at(4) + 9; /* two more; the first isn't complete */
+	at[4] = at[5] = 5;
+	at[3] = header(now + 2, RIG_TWO);
+	at[0] = header(now + 1, RIG_TWO | DT_EVENT_PENDING);
+	RIG_OK(reader_flush(trace.reader));
+	assert_int_equal(hits(&trace), 3);
+	at[0] = header(now + 1, RIG_TWO);
+	RIG_OK(reader_flush(trace.reader));
+	assert_int_equal(hits(&trace), 5);
+	assert_int_equal(DT_CHUNK_STATE(words[4]), DT_CHUNK_OWNED);
+	at[6] = header(now + 9, RIG_BARE);
+	descs[4].used = 8 * 16;
+	descs[4].count = 6;
+	words[4] = DT_CHUNK_WORD(DT_CHUNK_GENERATION(words[4]), 1, DT_CHUNK_PUBLISHED);
+	assert_int_equal(drain(&trace), 1);
+	assert_true(is_free(4));
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 6);
+	assert_int_equal(trace.totals.holes, 0);
+	assert_int_equal(rig_judge(&trace, NULL).events, 6);
+	tear_down(&trace);
+}
+
+/* A flush doesn't pass a chunk that waits. */
+static void test_flush_keeps_order(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(6, 1, 0, DT_CHUNK_PUBLISHED, 2);
+	chunk_at(6)[3] |= DT_EVENT_PENDING;
+	fill(4, 1, 1, DT_CHUNK_OWNED, 3);
+	RIG_OK(reader_flush(trace.reader));
+	assert_int_equal(hits(&trace), 1);
+	chunk_at(6)[3] &= ~(uint64_t)DT_EVENT_PENDING;
+	RIG_OK(reader_flush(trace.reader));
+	assert_int_equal(hits(&trace), 5);
+	rig_finish(&trace);
+	expect_order(&trace, "00111");
+	tear_down(&trace);
+}
+
+/* ---- time --------------------------------------------------------------------------------- */
+
+static void test_clock_steps_back_in_a_chunk(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 4);
+	chunk_at(4)[6] = header(descs[4].begin - 5, RIG_TWO); /* the third, before the first */
+	descs[4].begin += 2; /* and the first before the beginning */
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 4);
+	assert_int_equal(trace.totals.stepped_back, 2);
+	expect_order(&trace, "0000");
+	tear_down(&trace);
+}
+
+static void test_clock_wraps_and_gaps(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	now &= ~((1ULL << 40) - 1); /* the header's clock is about to wrap */
+	now -= 3;
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 6);
+	now += (1ULL << 38);
+	fill(5, 1, 1, DT_CHUNK_PUBLISHED, 1);
+	rig_finish(&trace);
+	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-cycles --no-delta");
+	char expected[64];
+	uint64_t first = descs[4].end - 6;
+	for (uint64_t i = 0; i < 6; i++) {
+		snprintf(expected, sizeof(expected), "[%020lu]", first + i);
+		assert_non_null(strstr(text, expected));
+	}
+	snprintf(expected, sizeof(expected), "[%020lu]", now - 1);
+	assert_non_null(strstr(text, expected));
+	tear_down(&trace);
+}
+
+/* The clock was set back by hours between two chunks: both are in the trace, and it opens. */
+static void test_clock_set_back(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	rig_pool->threads[1].lost = 5;
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 2);
+	descs[4].lost = 2;
+	now -= 1ULL << 37;
+	fill(5, 1, 1, DT_CHUNK_PUBLISHED, 3);
+	descs[5].lost = 3;
+	now -= 100; /* and a little, by another CPU's clock */
+	fill(6, 1, 2, DT_CHUNK_PUBLISHED, 1);
+	descs[6].lost = 3;
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 6);
+	struct rig_verdict verdict = rig_judge(&trace, NULL);
+	assert_int_equal(verdict.events, 6);
+	assert_int_equal(verdict.discarded, 5);
+	tear_down(&trace);
+}
+
+/* ---- lies --------------------------------------------------------------------------------- */
+
+static void test_lies(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 3);
+	chunk_at(4)[3] = header(now, 12345); /* no such event */
+	fill(5, 0xffffff, 0, DT_CHUNK_PUBLISHED, 2); /* no such thread */
+	fill(6, 0, 9, DT_CHUNK_PUBLISHED, 2);
+	fill(7, 2, 0, DT_CHUNK_PUBLISHED, 2);
+	descs[7].used = UINT32_MAX;
+	descs[7].count = UINT32_MAX;
+	descs[7].begin = UINT64_MAX - 5;
+	descs[7].end = 1;
+	fill(8, 2, 1, 200, 2); /* no such state */
+	fill(9, 2, 1, DT_CHUNK_CLOSING, 2);
+	fill(0, 2, 2, DT_CHUNK_PUBLISHED, 1);
+	descs[0].used = 13; /* no multiple of 8, and within the event */
+	rig_pool->small_count = rig_pool->big_count = UINT32_MAX;
+	rig_pool->small_hint = rig_pool->thread_hint = UINT32_MAX;
+	rig_finish(&trace);
+	/* 1 before the lie; 2 and 2 of no thread; 2; 2 of a chunk that was being closed; 0. */
+	assert_int_equal(trace.totals.events, 9);
+	assert_int_equal(rig_judge(&trace, NULL).events, 9);
+	tear_down(&trace);
+}
+
+static void test_event_beyond_the_end(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(0, 1, 0, DT_CHUNK_PUBLISHED, 170); /* 4080 bytes of 4096 */
+	chunk_at(0)[510] = header(now, RIG_TWO);
+	chunk_at(0)[511] = 1;
+	descs[0].used = 4096;
+	uint64_t next = *chunk_at(1);
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 170);
+	assert_int_equal(trace.totals.holes, 1);
+	assert_int_equal(*chunk_at(1), next);
+	tear_down(&trace);
+}
+
+static void test_pool_too_small(void **unused)
+{
+	struct rig_trace trace;
+	struct reader *reader;
+
+	set_up(&trace);
+	struct reader_options options = { .pool = rig_pool,
+					  .pool_size = rig_control->pool_size - 1,
+					  .small_count = SMALL,
+					  .big_count = BIG,
+					  .types = &trace.types,
+					  .writer = trace.writer };
+	struct error *error = reader_create(&options, &reader);
+	assert_non_null(error);
+	error_free(error);
+	rig_finish(&trace);
+	tear_down(&trace);
+}
+
+/* ---- read while it is written ------------------------------------------------------------- */
+
+#define LIVE_HITS 300000
+
+static uint64_t live_recorded;
+
+static void *hit_on(void *unused)
+{
+	for (uint64_t i = 0; i < LIVE_HITS; i++)
+		live_recorded += (uint64_t)rig_hit(RIG_SIX, i * 8);
+	return NULL;
+}
+
+/* No event is seen half written: all six fields belong together, and the events are in order. */
+static void test_flush_while_written(void **unused)
+{
+	struct rig_trace trace;
+	pthread_t thread;
+	uint64_t count = 0, last = 0;
+
+	set_up(&trace);
+	memset(rig_pool->threads, 0, sizeof(rig_pool->threads));
+	live_recorded = 0;
+	pthread_create(&thread, NULL, hit_on, NULL);
+	while (pthread_tryjoin_np(thread, NULL)) {
+		RIG_OK(reader_flush(trace.reader));
+		drain(&trace);
+	}
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, live_recorded);
+	_cleanup_free_ char *text = rig_babeltrace(&trace, "");
+	char *rest = text;
+	for (char *line; (line = strsep(&rest, "\n")) && *line == '['; count++) {
+		uint64_t a[6];
+
+		assert_int_equal(sscanf(strstr(line, "arg0"),
+					"arg0 = %lu, arg1 = %lu, arg2 = %lu, arg3 = %lu, arg4 = %lu, arg5 = %lu",
+					a, a + 1, a + 2, a + 3, a + 4, a + 5), 6);
+		for (uint64_t i = 1; i < 6; i++)
+			assert_int_equal(a[i], a[0] + i);
+		assert_true(!count || a[0] > last);
+		last = a[0];
+	}
+	assert_int_equal(count, live_recorded);
+	tear_down(&trace);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order_is_by_sequence),
+		cmocka_unit_test(test_missing_sequence),
+		cmocka_unit_test(test_pending_event_holds_chunks_back),
+		cmocka_unit_test(test_patience_ends),
+		cmocka_unit_test(test_hole_is_given_up),
+		cmocka_unit_test(test_dead_thread),
+		cmocka_unit_test(test_holes_are_counted),
+		cmocka_unit_test(test_dead_thread_with_blank_chunk),
+		cmocka_unit_test(test_flush_reads_once),
+		cmocka_unit_test(test_flush_keeps_order),
+		cmocka_unit_test(test_clock_steps_back_in_a_chunk),
+		cmocka_unit_test(test_clock_wraps_and_gaps),
+		cmocka_unit_test(test_clock_set_back),
+		cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_event_beyond_the_end),
+		cmocka_unit_test(test_pool_too_small),
+		cmocka_unit_test(test_flush_while_written),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

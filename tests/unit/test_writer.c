@@ -1,0 +1,432 @@
+/*
+ * Traces as babeltrace2 reads them: names, values, clocks, losses, and what happens when things go wrong.
+ */
+#include <sys/resource.h>
+
+#include "rig.h"
+
+static const struct clock_estimate simple_clock = { .frequency = 1000000000,
+						    .offset_s = 1700000000,
+						    .offset = 5 };
+
+static void make(struct rig_trace *trace, const struct trace_info *info, struct event_types *types,
+		 const struct clock_estimate *clock)
+{
+	memset(trace, 0, sizeof(*trace));
+	snprintf(trace->top, sizeof(trace->top), "/tmp/dyntrace-rig-XXXXXX");
+	assert_non_null(mkdtemp(trace->top));
+	snprintf(trace->directory, sizeof(trace->directory), "%s/trace", trace->top);
+	trace->types = *types;
+	RIG_OK(writer_create(trace->directory, info, &trace->types, clock, &trace->writer));
+}
+
+static void make_simple(struct rig_trace *trace)
+{
+	struct event_types types;
+
+	rig_make_types(&types);
+	make(trace, &(struct trace_info){ .hostname = "h", .process = "p", .pid = 9 }, &types,
+	     &simple_clock);
+}
+
+static uint64_t header(uint64_t clock, uint64_t id)
+{
+	return clock << 24 | id;
+}
+
+/* `count` bare events, `apart` cycles each, from `begin` on. */
+static struct packet bare_packet(uint64_t begin, uint64_t apart, size_t count, uint64_t lost)
+{
+	static uint64_t events[1000];
+
+	assert_true(count <= 1000);
+	for (size_t i = 0; i < count; i++)
+		events[i] = header(begin + i * apart, RIG_BARE);
+	return (struct packet){ .begin = begin,
+				.end = count ? begin + (count - 1) * apart : begin,
+				.lost = lost,
+				.tid = 11,
+				.pid = 10,
+				.inner_tid = 2,
+				.inner_pid = 1,
+				.events = events,
+				.size = count * 8 };
+}
+
+static void put(struct rig_trace *trace, uint64_t stream, uint64_t begin, uint64_t apart, size_t count,
+		uint64_t lost)
+{
+	struct packet packet = bare_packet(begin, apart, count, lost);
+
+	RIG_OK(writer_packet(trace->writer, stream, &packet));
+}
+
+static size_t count_files(const struct rig_trace *trace)
+{
+	DIR *entries = opendir(trace->directory);
+	size_t count = 0;
+
+	for (struct dirent *entry; (entry = readdir(entries));)
+		count += !strncmp(entry->d_name, "stream_", 7);
+	closedir(entries);
+	return count;
+}
+
+/* ---- what is in it ------------------------------------------------------------------------ */
+
+static void test_values_and_clock(void **unused)
+{
+	struct rig_trace trace;
+	uint64_t clock = (7ULL << 40) + 123; /* more than the header's 40 bits */
+	uint64_t events[] = { header(clock, RIG_TWO),	   1, UINT64_MAX, header(clock + 40, RIG_WORD),
+			      0xffffffff00000007,	   header(clock + 41, RIG_BARE) };
+	struct packet packet = { .begin = clock, .end = clock + 41, .tid = 11, .pid = 10, .inner_tid = 2,
+				 .inner_pid = 1, .events = events, .size = sizeof(events) };
+
+	make_simple(&trace);
+	RIG_OK(writer_packet(trace.writer, 5, &packet));
+	assert_int_equal(writer_bytes(trace.writer), 88 + sizeof(events));
+	RIG_OK(writer_close(trace.writer));
+	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-seconds --no-delta");
+	/* 1700000000 s + (5 + 7 * 2^40 + 123) ns */
+	assert_string_equal(text,
+		"[1700007696.581394560] h:p:(9) two: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, "
+		"{ arg0 = 1, arg1 = 18446744073709551615 }\n"
+		"[1700007696.581394600] h:p:(9) word: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, { arg0 = 7 }\n"
+		"[1700007696.581394601] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, { }\n");
+	rig_remove(&trace);
+}
+
+static struct event_type *add_type(struct event_types *types, const char *name, uint32_t size,
+				   size_t fields)
+{
+	types->items = realloc(types->items, (types->count + 1) * sizeof(*types->items));
+	struct event_type *type = &types->items[types->count];
+	*type = (struct event_type){ .id = (uint32_t)types->count++,
+				     .name = strdup(name),
+				     .size = size,
+				     .fields = calloc(fields + 1, sizeof(*type->fields)),
+				     .field_count = fields };
+	return type;
+}
+
+/* Names that would end a string, a line or the metadata; fields that are reserved words, twice there, or no words. */
+static void test_hostile_names(void **unused)
+{
+	static const struct trace_info info = {
+		.hostname = "ho\"st",
+		.process = "a\\b\nc\t\x01z",
+		.pid = 9,
+		.inner_pid = 3,
+		.command_line = "x \"; env { hostname = \"evil\"; }; /* \xc3\xa9 \xff",
+		.executable = "/a b/\"c\"",
+		.version = "12.34.56",
+	};
+	struct rig_trace trace;
+	struct event_types types = { 0 };
+	static const struct {
+		const char *name;
+		enum field_type type;
+		uint8_t size;
+		uint16_t offset;
+	} fields[] = {
+		{ "struct", FIELD_INT, 1, 8 },	 { "event", FIELD_INT, 2, 10 },
+		{ "x", FIELD_HEX, 4, 12 },	 { "x", FIELD_INT, 8, 16 },
+		{ "a-b c", FIELD_UINT, 1, 32 },	 { "_lead", FIELD_UINT, 8, 40 },
+		{ "a_b_c", FIELD_INT, 4, 48 },	 { "9lives", FIELD_UINT, 1, 52 },
+		{ "align", FIELD_UINT, 1, 53 },
+	};
+	struct event_type *type = add_type(&types, "we\"ird\\ n\name: \xc3\xa9 {};", 56, 9);
+	for (size_t i = 0; i < 9; i++) {
+		strcpy(type->fields[i].name, fields[i].name);
+		type->fields[i].type = fields[i].type;
+		type->fields[i].size = fields[i].size;
+		type->fields[i].offset = fields[i].offset;
+	}
+	add_type(&types, "", 8, 0);
+	uint64_t events[] = { header(1, 0), 0x89abcdeffffe00ff, (uint64_t)-5, 0x1111111111111111,
+			      0x22222222222222c8, 77, 0x00000403fffffff0, header(2, 1) };
+	struct packet packet = { .begin = 1, .end = 2, .events = events, .size = sizeof(events) };
+
+	make(&trace, &info, &types, &simple_clock);
+	RIG_OK(writer_packet(trace.writer, 1, &packet));
+	packet.size -= 8; /* the same, ending with an event that has two unused bytes at its end */
+	packet.padding = 2;
+	packet.end = packet.begin = 1ULL << 40;
+	events[0] = header(0, 0);
+	RIG_OK(writer_packet(trace.writer, 1, &packet));
+	RIG_OK(writer_close(trace.writer));
+	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-cycles --no-delta");
+	static const char payload[] =
+		"{ tid = 0, pid = 0, vtid = 0, vpid = 0 }, { struct = -1, event = -2, x = 0x89ABCDEF, x__3 = -5, _unused_0 = [ [0] = 17, [1] = 17, "
+		"[2] = 17, [3] = 17, [4] = 17, [5] = 17, [6] = 17, [7] = 17 ], a_b_c = 200, _lead = 77, "
+		"a_b_c__6 = -16, 9lives = 3, align = 4 }";
+	char expected[2048];
+	snprintf(expected, sizeof(expected),
+		 "[00000000000000000001] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\name: \xc3\xa9 {};: %s\n"
+		 "[00000000000000000002] ho\"st:a\\b\nc\t\x01z:(3) <unknown>: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n"
+		 "[00000001099511627776] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\name: \xc3\xa9 {};: %s\n",
+		 payload, payload);
+	assert_string_equal(text, expected);
+	_cleanup_free_ char *details = rig_babeltrace(&trace, "--component sink.text.details");
+	assert_non_null(strstr(details, "command_line: x \"; env { hostname = \"evil\"; }; /* \xc3\xa9 \xff\n"));
+	assert_non_null(strstr(details, "procname: a\\b\nc\t\x01z\n"));
+	assert_non_null(strstr(details, "executable: /a b/\"c\"\n"));
+	assert_non_null(strstr(details, "tracer_name: dyntrace\n"));
+	assert_non_null(strstr(details, "tracer_major: 12\n"));
+	assert_non_null(strstr(details, "tracer_minor: 34\n"));
+	assert_non_null(strstr(details, "pid: 9\n"));
+	assert_non_null(strstr(details, "vpid: 3\n"));
+	rig_remove(&trace);
+}
+
+static void test_update_adds_types(void **unused)
+{
+	struct rig_trace trace;
+	struct clock_estimate later = simple_clock;
+
+	make_simple(&trace);
+	put(&trace, 1, 1000, 1, 1, 0);
+	add_type(&trace.types, "later", 8, 0);
+	later.offset_s = -3; /* a machine that thinks it is 1970 */
+	RIG_OK(writer_update(trace.writer, &later));
+	uint64_t event = header(2000, RIG_TYPES);
+	struct packet packet = { .begin = 2000, .end = 2000, .events = &event, .size = 8 };
+	RIG_OK(writer_packet(trace.writer, 2, &packet));
+	RIG_OK(writer_close(trace.writer));
+	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-seconds --no-delta");
+	assert_string_equal(text, 
+			    "[-2.999998995] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, { }\n"
+			    "[-2.999997995] h:p:(9) later: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n");
+	rig_remove(&trace);
+}
+
+/* ---- streams, lanes, losses --------------------------------------------------------------- */
+
+static void test_no_event_at_all(void **unused)
+{
+	struct rig_trace trace;
+
+	make_simple(&trace);
+	RIG_OK(writer_close(trace.writer));
+	_cleanup_free_ char *text = rig_babeltrace(&trace, "");
+	assert_string_equal(text, "");
+	rig_remove(&trace);
+}
+
+static void test_lanes_are_reused(void **unused)
+{
+	struct rig_trace trace;
+
+	make_simple(&trace);
+	for (uint64_t stream = 0; stream < 3000; stream++) { /* threads that come and go */
+		put(&trace, stream, stream * 100, 1, 50, 0);
+		writer_end_stream(trace.writer, stream);
+	}
+	assert_int_equal(count_files(&trace), 1);
+	put(&trace, 5000, 10, 1, 10, 0); /* one that was there all the time, read late */
+	assert_int_equal(count_files(&trace), 2);
+	put(&trace, 5001, 300000, 1, 10, 0);
+	put(&trace, 5000, 300000, 1, 10, 0);
+	assert_int_equal(count_files(&trace), 2);
+	RIG_OK(writer_close(trace.writer));
+	assert_int_equal(rig_judge(&trace, NULL).events, 150030);
+	rig_remove(&trace);
+}
+
+/* More threads at once than a process may have files: their packets share the lanes when they can. */
+static void test_many_streams_at_once(void **unused)
+{
+	struct rig_trace trace;
+
+	make_simple(&trace);
+	for (int turn = 0; turn < 2; turn++) {
+		for (uint64_t stream = 0; stream < 2000; stream++)
+			put(&trace, stream, (stream + (uint64_t)turn * 2000) * 100, 1, 3, (uint64_t)turn);
+	}
+	assert_in_range(count_files(&trace), 2, 256);
+	RIG_OK(writer_close(trace.writer));
+	struct rig_verdict verdict = rig_judge(&trace, NULL);
+	assert_int_equal(verdict.events, 12000);
+	assert_int_equal(verdict.discarded, 2000);
+	rig_remove(&trace);
+}
+
+/* More lanes than descriptors: they are closed and opened again, and nothing is overwritten. */
+static void test_more_lanes_than_descriptors(void **unused)
+{
+	struct rig_trace trace;
+
+	make_simple(&trace);
+	for (uint64_t turn = 0; turn < 3; turn++) {
+		for (uint64_t stream = 0; stream < 300; stream++)
+			put(&trace, stream, 1000 * turn, 900, 2, 0); /* all overlap */
+	}
+	assert_int_equal(count_files(&trace), 300);
+	RIG_OK(writer_close(trace.writer));
+	assert_int_equal(rig_judge(&trace, NULL).events, 1800);
+	rig_remove(&trace);
+}
+
+/* What is lost is told once: in a stream's first packet, between packets, in a packet of its own, in a shared lane. */
+static void test_losses(void **unused)
+{
+	struct rig_trace trace;
+
+	make_simple(&trace);
+	put(&trace, 1, 1000, 1, 10, 3); /* 3 before its first event */
+	put(&trace, 1, 2000, 1, 10, 3);
+	put(&trace, 1, 3000, 1, 10, 10); /* 7 more */
+	put(&trace, 2, 1000, 1, 10, 0); /* at the same time as stream 1: another lane */
+	put(&trace, 2, 3000, 1, 0, 100); /* 100, and no event behind them */
+	writer_end_stream(trace.writer, 1);
+	writer_end_stream(trace.writer, 2);
+	put(&trace, 3, 5000, 1, 10, 1000); /* another thread in one of these lanes */
+	put(&trace, 4, 5000, 1, 0, 10000); /* and in the other one */
+	put(&trace, 3, 5500, 1, 1, 1000);
+	assert_int_equal(count_files(&trace), 2);
+	RIG_OK(writer_close(trace.writer));
+	struct rig_verdict verdict = rig_judge(&trace, NULL);
+	assert_int_equal(verdict.events, 51);
+	assert_int_equal(verdict.discarded, 3 + 7 + 100 + 1000 + 10000);
+	rig_remove(&trace);
+}
+
+/* H19: packets that overlap, gaps of more than 2^40 cycles, time that goes back: babeltrace2 opens the trace. */
+static void test_time_goes_back(void **unused)
+{
+	struct rig_trace trace;
+
+	make_simple(&trace);
+	put(&trace, 1, 1000, 10, 100, 0);
+	put(&trace, 1, 1500, 10, 100, 0); /* before the end of the last one */
+	put(&trace, 1, 1ULL << 45, 10, 10, 0);
+	put(&trace, 1, 20, 1, 10, 0);
+	put(&trace, 1, 20 + 9, 1, 10, 0); /* begins where the last one ends */
+	RIG_OK(writer_close(trace.writer));
+	assert_int_equal(rig_judge(&trace, NULL).events, 230);
+	rig_remove(&trace);
+}
+
+/* ---- when it goes wrong ------------------------------------------------------------------- */
+
+static void expect_error(struct error *error, const char *text)
+{
+	assert_non_null(error);
+	assert_string_equal(error_text(error), text);
+	error_free(error);
+}
+
+static struct error *create_at(const char *path)
+{
+	struct event_types types;
+	struct trace_writer *writer;
+
+	rig_make_types(&types);
+	struct error *error = writer_create(path, &(struct trace_info){ .hostname = "h" }, &types,
+					    &simple_clock, &writer);
+	event_types_free(&types);
+	return error;
+}
+
+static void test_directory_errors(void **unused)
+{
+	struct rig_trace trace;
+	char path[128], expected[512];
+
+	make_simple(&trace);
+	snprintf(expected, sizeof(expected),
+		 "output directory '%s' exists already: remove it or choose another with -o", trace.directory);
+	expect_error(create_at(trace.directory), expected);
+	snprintf(path, sizeof(path), "%s/no/trace", trace.top);
+	snprintf(expected, sizeof(expected),
+		 "cannot create output directory '%s': the directory above it does not exist: create that "
+		 "first or choose another with -o", path);
+	expect_error(create_at(path), expected);
+	expect_error(create_at("/proc/trace"),
+		     "cannot create output directory '/proc/trace': the directory above it does not exist: "
+		     "create that first or choose another with -o");
+	snprintf(path, sizeof(path), "%s/metadata/trace", trace.directory);
+	snprintf(expected, sizeof(expected), "cannot create output directory '%s': Not a directory", path);
+	expect_error(create_at(path), expected);
+	RIG_OK(writer_close(trace.writer));
+	rig_remove(&trace);
+}
+
+/* As a disk that is full: a write beyond the limit is cut short or refused. The trace ends with a whole packet. */
+static void test_disk_full(void **unused)
+{
+	struct rig_trace trace;
+	struct rlimit before, limit;
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
+	char expected[256];
+
+	make_simple(&trace);
+	put(&trace, 1, 1000, 1, 900, 0);
+	put(&trace, 2, 1000, 1, 1, 0);
+	sigaction(SIGXFSZ, &ignore, &old);
+	getrlimit(RLIMIT_FSIZE, &before);
+	limit = before;
+	limit.rlim_cur = 10000;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	struct packet packet = bare_packet(5000, 1, 500, 0);
+	snprintf(expected, sizeof(expected), "cannot write the trace in '%s': File too large", trace.directory);
+	expect_error(writer_packet(trace.writer, 1, &packet), expected);
+	struct stat stat_of;
+	char path[128];
+	snprintf(path, sizeof(path), "%s/stream_0", trace.directory);
+	assert_int_equal(stat(path, &stat_of), 0);
+	assert_int_equal(stat_of.st_size, 88 + 900 * 8);
+	put(&trace, 2, 5000, 1, 20, 0); /* what fits, fits */
+	expect_error(writer_packet(trace.writer, 1, &packet), expected);
+	setrlimit(RLIMIT_FSIZE, &before);
+	sigaction(SIGXFSZ, &old, NULL);
+	RIG_OK(writer_packet(trace.writer, 1, &packet)); /* there is room again */
+	RIG_OK(writer_close(trace.writer));
+	assert_int_equal(rig_judge(&trace, NULL).events, 900 + 1 + 20 + 500);
+	rig_remove(&trace);
+}
+
+/* The very first packet doesn't fit: the file stays empty, and that doesn't spoil the trace. */
+static void test_disk_full_at_once(void **unused)
+{
+	struct rig_trace trace;
+	struct rlimit before, limit;
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
+
+	make_simple(&trace);
+	put(&trace, 1, 1000, 1, 9, 0);
+	sigaction(SIGXFSZ, &ignore, &old);
+	getrlimit(RLIMIT_FSIZE, &before);
+	limit = before;
+	limit.rlim_cur = 100;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	struct packet packet = bare_packet(1000, 1, 500, 0);
+	error_free(writer_packet(trace.writer, 2, &packet));
+	setrlimit(RLIMIT_FSIZE, &before);
+	sigaction(SIGXFSZ, &old, NULL);
+	RIG_OK(writer_close(trace.writer));
+	assert_int_equal(count_files(&trace), 2);
+	assert_int_equal(rig_judge(&trace, NULL).events, 9);
+	rig_remove(&trace);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_values_and_clock),
+		cmocka_unit_test(test_hostile_names),
+		cmocka_unit_test(test_update_adds_types),
+		cmocka_unit_test(test_no_event_at_all),
+		cmocka_unit_test(test_lanes_are_reused),
+		cmocka_unit_test(test_many_streams_at_once),
+		cmocka_unit_test(test_more_lanes_than_descriptors),
+		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_time_goes_back),
+		cmocka_unit_test(test_directory_errors),
+		cmocka_unit_test(test_disk_full),
+		cmocka_unit_test(test_disk_full_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
