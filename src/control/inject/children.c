@@ -1,56 +1,49 @@
 /*
  * children.c - which processes map an agent's code: found by its memfd's device and inode (H12).
  */
-#include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "../base/cleanup.h"
+#include "../proc/status.h"
 #include "inject.h"
 
-static void cleanup_closedir(DIR **dir)
+static bool maps_code(pid_t pid, const char *needle)
 {
-	if (*dir)
-		closedir(*dir);
-}
+	_cleanup_close_ int fd = status_open(pid, "maps", O_RDONLY);
+	_cleanup_free_ char *text = fd < 0 ? NULL : status_slurp(fd, NULL);
 
-static bool maps_code(const char *pid, const struct agent *agent)
-{
-	char path[64], *line = NULL;
-	size_t room = 0;
-	bool found = false;
-
-	snprintf(path, sizeof(path), "/proc/%.20s/maps", pid);
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	while (file && !found && getline(&line, &room, file) > 0) {
-		unsigned int major, minor;
-		unsigned long long inode;
-
-		found = sscanf(line, "%*s %*s %*s %x:%x %llu", &major, &minor, &inode) == 3 &&
-			inode == agent->code_inode && makedev(major, minor) == agent->code_device;
-	}
-	free(line);
-	return found;
+	return text && strstr(text, needle);
 }
 
 struct error *inject_find_children(const struct agent *agent, struct tids *ret_pids)
 {
-	_cleanup_(cleanup_closedir) DIR *dir = opendir("/proc");
 	struct tids pids = { 0 };
-	struct dirent *entry;
+	char needle[64];
+	bool full = true;
+	DIR *dir = opendir("/proc");
 
 	if (!dir)
-		return error_new(ERROR_FAILED, "/proc can't be read");
-	while ((entry = readdir(dir))) {
-		if (!isdigit((unsigned char)entry->d_name[0]) || !maps_code(entry->d_name, agent))
-			continue;
-		if (!vec_push(&pids, (pid_t)atoi(entry->d_name))) {
-			vec_free(&pids);
-			return error_new(ERROR_FAILED, "out of memory");
-		}
+		return error_errno(errno, "cannot read /proc");
+	snprintf(needle, sizeof(needle), " %02x:%02x %llu ", major(agent->code_device),
+		 minor(agent->code_device), (unsigned long long)agent->code_inode);
+	for (struct dirent *entry; full && (entry = readdir(dir));) {
+		pid_t pid = atoi(entry->d_name);
+
+		/* our own view of it doesn't count */
+		if (pid > 0 && pid != getpid() && pid != agent->proc->pid && maps_code(pid, needle))
+			full = vec_push(&pids, pid);
+	}
+	closedir(dir);
+	if (!full) {
+		vec_free(&pids);
+		return error_new(ERROR_FAILED, "out of memory");
 	}
 	*ret_pids = pids;
 	return NULL;

@@ -13,7 +13,6 @@
 #include "inject.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,11 +21,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "../base/cleanup.h"
-#include "../proc/status.h"
 #include "image.h"
 #include "limits.h"
 #include "pool_layout.h"
@@ -496,40 +493,4 @@ struct error *inject_remove(struct stop *stop, struct agent *agent)
 	if (err)
 		error_free(end);
 	return err ? err : end;
-}
-
-/* ---- children --------------------------------------------------------------------------------- */
-
-static bool maps_inode(pid_t pid, const char *needle)
-{
-	_cleanup_close_ int fd = status_open(pid, "maps", O_RDONLY);
-	_cleanup_free_ char *text = fd < 0 ? NULL : status_slurp(fd, NULL);
-
-	return text && strstr(text, needle);
-}
-
-struct error *inject_find_children(const struct agent *agent, struct tids *ret_pids)
-{
-	struct tids pids = { 0 };
-	char needle[64];
-	bool full = true;
-	DIR *dir = opendir("/proc");
-
-	if (!dir)
-		return error_errno(errno, "cannot read /proc");
-	snprintf(needle, sizeof(needle), " %02x:%02x %llu ", major(agent->code_device),
-		 minor(agent->code_device), (unsigned long long)agent->code_inode);
-	for (struct dirent *entry; full && (entry = readdir(dir));) {
-		pid_t pid = atoi(entry->d_name);
-
-		if (pid > 0 && pid != getpid() && pid != agent->proc->pid && maps_inode(pid, needle))
-			full = vec_push(&pids, pid);
-	}
-	closedir(dir);
-	if (!full) {
-		vec_free(&pids);
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	*ret_pids = pids;
-	return NULL;
 }

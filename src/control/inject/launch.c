@@ -1,173 +1,328 @@
 /*
- * launch.c
+ * Starting a command.
  *
- * The child waits on a pipe until it is seized, then tries execve along PATH. The exec event stops it at the first
- * instruction of the new image (for a #! script: of its interpreter). What went wrong before comes back
- * through a second pipe, which a successful execve closes.
+ * The child waits until we have seized it, then tries one name after the other. The kernel reports the exec
+ * that succeeds (PTRACE_EVENT_EXEC, also for the interpreter of a script), and from there the thread is taken
+ * to an event stop (S1) before its first instruction. PTRACE_O_EXITKILL holds until it is let
+ * go: a command that was never let run isn't left behind half started.
  */
 #include "launch.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/user.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../base/cleanup.h"
-#include "../sym/sym.h"
+#include "../base/vec.h"
+#include "held.h"
+#include "loader.h"
 
-#define INT3 0xcc
-#define LOADER_STOPS_MAX 1000
+#define LAUNCH_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)
+#define LAUNCH_SHELL "/bin/sh"
+#define LAUNCH_DEFAULT_PATH "/usr/local/bin:/bin:/usr/bin"
 
 struct launch {
 	struct proc *proc;
 	pid_t pid;
-	bool held; /* in our ptrace stop */
+	bool gone; /* let run */
 	bool ended;
 	int status;
 };
 
-/* ---- the child -------------------------------------------------------------------------------- */
+/* ---- signals as they were when we were started --------------------------------------------------- */
 
-/* What the child says when execve failed: errno. */
-static void child_fail(int fd, int number)
+static struct {
+	bool known;
+	sigset_t mask;
+	bool ignored[_NSIG];
+} inherited;
+
+void launch_remember_signals(void)
 {
-	ssize_t written = write(fd, &number, sizeof(number));
+	for (int signal = 1; signal < _NSIG; signal++) {
+		struct sigaction action;
 
-	_exit(written == sizeof(number) ? 127 : 126);
+		inherited.ignored[signal] = !sigaction(signal, NULL, &action) &&
+					    action.sa_handler == SIG_IGN;
+	}
+	sigprocmask(SIG_SETMASK, NULL, &inherited.mask);
+	inherited.known = true;
 }
 
-static void child_run(char *const argv[], int go_fd, int error_fd)
+static void restore_signals(void)
+{
+	if (!inherited.known)
+		return;
+	for (int signal = 1; signal < _NSIG; signal++) {
+		struct sigaction action = { .sa_handler = inherited.ignored[signal] ? SIG_IGN : SIG_DFL };
+
+		sigaction(signal, &action, NULL);
+	}
+	sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
+}
+
+/* ---- which file ------------------------------------------------------------------------------- */
+
+struct names {
+	char **items;
+	size_t count;
+	size_t room;
+};
+
+static void names_free(struct names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->items[i]);
+	vec_free(names);
+}
+
+/* All that execvp would try, in its order. */
+static struct error *list_names(const char *command, struct names *names)
+{
+	const char *path = getenv("PATH");
+	char *name = NULL;
+
+	if (strchr(command, '/') || !*command) {
+		name = strdup(command);
+		return name && vec_push(names, name) ? NULL : error_new(ERROR_FAILED, "out of memory");
+	}
+	if (!path)
+		path = LAUNCH_DEFAULT_PATH;
+	for (const char *at = path;; at++) {
+		size_t length = strcspn(at, ":");
+
+		if (asprintf(&name, "%.*s%s%s", (int)length, at, length ? "/" : "", command) < 0 ||
+		    !vec_push(names, name))
+			return error_new(ERROR_FAILED, "out of memory");
+		at += length;
+		if (!*at)
+			return NULL;
+	}
+}
+
+/* ---- the child -------------------------------------------------------------------------------- */
+
+struct start {
+	char *const *argv;
+	char **shell_argv; /* for a script without #! */
+	struct names names;
+	int go[2]; /* closed by the parent when the child is seized */
+	int failed[2]; /* the errno of what went wrong; just closed by a successful exec */
+};
+
+static int run_script(const struct start *start, char *name)
+{
+	start->shell_argv[1] = name;
+	execv(LAUNCH_SHELL, start->shell_argv);
+	return errno;
+}
+
+/* Like execvp: names that can't be are passed over, one that isn't permitted is remembered. */
+static int try_names(const struct start *start)
+{
+	int worst = ENOENT;
+
+	for (size_t i = 0; i < start->names.count; i++) {
+		execv(start->names.items[i], start->argv);
+		if (errno == ENOEXEC)
+			return run_script(start, start->names.items[i]);
+		if (errno == EACCES)
+			worst = EACCES;
+		else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE && errno != ENODEV &&
+			 errno != ETIMEDOUT)
+			return errno;
+	}
+	return worst;
+}
+
+/* Only what is safe between fork and exec. */
+__attribute__((noreturn)) static void run_child(const struct start *start)
 {
 	char byte;
+	int number;
 
-	/* As execvp searches; what has no #! and isn't ELF goes to /bin/sh as a shell does it. */
-	if (read(go_fd, &byte, 1) != 1)
-		_exit(127);
-	execvp(argv[0], argv);
-	child_fail(error_fd, errno);
+	close(start->go[1]);
+	while (read(start->go[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	restore_signals();
+	number = try_names(start);
+	while (write(start->failed[1], &number, sizeof(number)) < 0 && errno == EINTR)
+		;
+	_exit(127);
 }
 
 /* ---- the parent ------------------------------------------------------------------------------- */
 
-static struct error *cannot_start(const char *name, int number)
+static struct error *exec_failed(const char *name, int number)
 {
+	if (number == ENOENT && !strchr(name, '/'))
+		return error_new(ERROR_NOT_FOUND, "%s: no such command: check its spelling and PATH", name);
 	if (number == ENOENT || number == ENOTDIR)
 		return error_new(ERROR_NOT_FOUND, "%s: no such command", name);
 	if (number == EACCES || number == EPERM)
-		return error_new(ERROR_NOT_PERMITTED, "%s: may not be executed (is it a program, with execute permission?)",
-				 name);
-	return error_errno(number, "cannot start %s", name);
+		return error_new(ERROR_NOT_PERMITTED,
+				 "%s: may not be executed (is it a program, with execute permission?)", name);
+	return error_new(ERROR_NOT_PERMITTED, "cannot start %s: %s", name, strerror(number));
 }
 
-static int wait_for(pid_t pid, int *ret_status)
+static void note_end(struct launch *launch, int status)
 {
-	int got;
-
-	do {
-		got = waitpid(pid, ret_status, __WALL);
-	} while (got < 0 && errno == EINTR);
-	return got;
-}
-
-static bool is_exec_stop(int status)
-{
-	return WIFSTOPPED(status) && status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8);
-}
-
-/* Runs the seized child up to its exec event. *ret_status says how it ended if it didn't get there. */
-static bool run_to_exec(pid_t pid, int *ret_status)
-{
-	int status;
-
-	while (wait_for(pid, &status) == pid && WIFSTOPPED(status)) {
-		if (is_exec_stop(status))
-			return true;
-		int event = status >> 16;
-		int number = event ? 0 : WSTOPSIG(status);
-
-		ptrace(PTRACE_CONT, pid, 0, number);
+	launch->ended = true;
+	launch->status = status;
+	if (launch->proc) {
+		launch->proc->reaped = true;
+		launch->proc->reaped_status = status;
+		launch->proc->held_tid = 0;
 	}
-	*ret_status = status;
+}
+
+/* Waits for the next report of the child. False: it has ended. */
+static bool next_stop(struct launch *launch, int *ret_status)
+{
+	int status = 0;
+	pid_t got;
+
+	do
+		got = waitpid(launch->pid, &status, __WALL);
+	while (got < 0 && errno == EINTR);
+	if (got == launch->pid && WIFSTOPPED(status)) {
+		*ret_status = status;
+		return true;
+	}
+	note_end(launch, status);
 	return false;
 }
 
-static void kill_child(pid_t pid)
+/* Lets the child run on from the stop it reported, with its signal if it is one. */
+static void pass_on(const struct launch *launch, int status, int request)
+{
+	int signal = status >> 16 ? 0 : WSTOPSIG(status);
+
+	/* a group-stop: stay stopped until SIGCONT */
+	if (status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP)
+		request = PTRACE_LISTEN;
+	ptrace((enum __ptrace_request)request, launch->pid, 0, signal);
+}
+
+/* Until the exec that succeeds. False: it ended without. */
+static bool await_exec(struct launch *launch)
 {
 	int status;
 
-	kill(pid, SIGKILL);
-	while (wait_for(pid, &status) == pid && !WIFEXITED(status) && !WIFSIGNALED(status))
-		;
+	while (next_stop(launch, &status)) {
+		if (status >> 16 == PTRACE_EVENT_EXEC)
+			return true;
+		pass_on(launch, status, PTRACE_CONT);
+	}
+	return false;
 }
 
-static struct error *trace_child(pid_t pid, const char *name, int go_fd, int error_fd)
+/* From any stop to an event stop, without executing an instruction. */
+static bool to_event_stop(struct launch *launch)
 {
-	int number = 0, status = 0;
+	int status;
 
-	if (ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)) {
-		number = errno;
-		kill_child(pid);
-		return error_errno(number, "cannot trace %s", name);
+	ptrace(PTRACE_INTERRUPT, launch->pid, 0, 0);
+	ptrace(PTRACE_CONT, launch->pid, 0, 0);
+	while (next_stop(launch, &status)) {
+		if (status >> 16 == PTRACE_EVENT_STOP)
+			return true;
+		pass_on(launch, status, PTRACE_CONT);
 	}
-	if (write(go_fd, "", 1) != 1 || !run_to_exec(pid, &status)) {
-		if (read(error_fd, &number, sizeof(number)) == sizeof(number))
-			return cannot_start(name, number);
-		return error_new(ERROR_FAILED, "%s ended before it had begun", name);
+	return false;
+}
+
+static struct error *take_child(struct launch *launch, struct start *start)
+{
+	int number = 0;
+
+	close(start->failed[1]);
+	start->failed[1] = -1;
+	close(start->go[0]);
+	start->go[0] = -1;
+	if (ptrace(PTRACE_SEIZE, launch->pid, 0, LAUNCH_OPTIONS))
+		return error_errno(errno, "cannot trace a command of our own");
+	close(start->go[1]);
+	start->go[1] = -1;
+	if (!await_exec(launch)) {
+		if (read(start->failed[0], &number, sizeof(number)) == sizeof(number))
+			return exec_failed(start->argv[0], number);
+		return error_new(ERROR_GONE, "%s ended before it began", start->argv[0]);
 	}
+	if (!to_event_stop(launch))
+		return error_new(ERROR_GONE, "%s ended before it began", start->argv[0]);
 	return NULL;
 }
 
-static struct error *start_child(char *const argv[], pid_t *ret_pid)
+static struct error *check_word_size(const struct launch *launch, const char *name)
 {
-	int go[2], fail[2];
+	char path[64];
+	uint64_t type = 0;
 
-	if (pipe2(go, O_CLOEXEC))
-		return error_errno(errno, "cannot make a pipe");
-	if (pipe2(fail, O_CLOEXEC)) {
-		close(go[0]);
-		close(go[1]);
-		return error_errno(errno, "cannot make a pipe");
-	}
-	fflush(NULL);
-	pid_t pid = fork();
-	if (pid == 0) {
-		close(go[1]);
-		child_run(argv, go[0], fail[1]);
-	}
-	close(go[0]);
-	close(fail[1]);
-	struct error *error = pid < 0 ? error_errno(errno, "cannot fork") :
-					trace_child(pid, argv[0], go[1], fail[0]);
-	close(go[1]);
-	close(fail[0]);
-	if (!error)
-		*ret_pid = pid;
-	return error;
+	snprintf(path, sizeof(path), "/proc/%d/auxv", launch->pid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && read(fd, &type, sizeof(type)) == sizeof(type) && type >> 32)
+		return error_new(ERROR_FAILED, "%s is a 32-bit program: only x86-64 programs can be traced",
+				 name);
+	return NULL;
+}
+
+static struct error *start_child(struct launch *launch, struct start *start)
+{
+	struct error *err;
+
+	if (pipe2(start->go, O_CLOEXEC) || pipe2(start->failed, O_CLOEXEC))
+		return error_errno(errno, "cannot start %s", start->argv[0]);
+	launch->pid = fork();
+	if (launch->pid < 0)
+		return error_errno(errno, "cannot start %s", start->argv[0]);
+	if (!launch->pid)
+		run_child(start);
+	if ((err = take_child(launch, start)) || (err = check_word_size(launch, start->argv[0])) ||
+	    (err = proc_open_plain(launch->pid, &launch->proc)))
+		return err;
+	launch->proc->own_child = true;
+	launch->proc->held_tid = launch->pid;
+	return NULL;
 }
 
 struct error *launch_start(char *const argv[], struct launch **ret_launch)
 {
+	struct start start = { .argv = argv, .go = { -1, -1 }, .failed = { -1, -1 } };
 	struct launch *launch = calloc(1, sizeof(*launch));
-	struct error *error = launch ? start_child(argv, &launch->pid) :
-				       error_new(ERROR_FAILED, "out of memory");
+	size_t argc = 0;
+	struct error *err;
 
-	if (error) {
-		free(launch);
-		return error;
+	while (argv[argc])
+		argc++;
+	start.shell_argv = calloc(argc + 2, sizeof(char *));
+	if (launch && start.shell_argv && argc) {
+		start.shell_argv[0] = (char *)LAUNCH_SHELL;
+		memcpy(start.shell_argv + 2, argv + 1, (argc - 1) * sizeof(char *));
+		err = list_names(argv[0], &start.names);
+	} else {
+		err = argc ? error_new(ERROR_FAILED, "out of memory") :
+			     error_new(ERROR_USAGE, "no command was given");
 	}
-	launch->held = true;
-	error = proc_open_plain(launch->pid, &launch->proc);
-	if (error) {
+	if (!err)
+		err = start_child(launch, &start);
+	for (size_t i = 0; i < 2; i++) {
+		cleanup_close(&start.go[i]);
+		cleanup_close(&start.failed[i]);
+	}
+	names_free(&start.names);
+	free(start.shell_argv);
+	if (err) {
 		launch_free(launch);
-		return error_wrap(error, "cannot trace %s", argv[0]);
+		return err;
 	}
 	*ret_launch = launch;
 	return NULL;
@@ -178,161 +333,115 @@ struct proc *launch_proc(struct launch *launch)
 	return launch->proc;
 }
 
-/* ---- up to where libraries are loaded --------------------------------------------------------- */
+/* ---- to where its libraries are loaded ------------------------------------------------------------ */
 
-struct loader {
-	taddr brk; /* _dl_debug_state, which ld.so calls when its list of libraries changes */
-	taddr debug; /* struct r_debug */
-	uint8_t byte; /* what int3 replaced */
-};
-
-/* ld.so is the one module besides the program and the vdso that is there at the first instruction. */
-static struct error *find_loader(struct launch *launch, struct loader *ret_loader, bool *ret_found)
+static struct error *command_ended(const struct launch *launch)
 {
-	struct maps maps = { 0 };
-	struct modules modules = { 0 };
-	struct error *error = maps_read(launch->proc, &maps);
-
-	if (!error)
-		error = modules_read(launch->proc, &maps, &modules);
-	for (size_t i = 0; i < modules.count && !error; i++) {
-		struct module *module = modules.items[i];
-		struct symtab *symtab;
-
-		if (module->is_executable || module->is_vdso)
-			continue;
-		error = module_symtab(launch->proc, module, &symtab);
-		if (error)
-			break;
-		const struct symbol *brk = symtab_find(symtab, "_dl_debug_state");
-		const struct symbol *debug = symtab_find(symtab, "_r_debug");
-		if (!brk || !debug)
-			continue;
-		ret_loader->brk = taddr_add(module->bias, (int64_t)brk->address);
-		ret_loader->debug = taddr_add(module->bias, (int64_t)debug->address);
-		*ret_found = true;
-	}
-	modules_free(&modules);
-	maps_free(&maps);
-	return error;
+	return error_new(ERROR_GONE, "process %d has ended", launch->pid);
 }
 
-static struct error *gone(struct launch *launch, int status)
+/* Runs until the breakpoint at `at`, which is in place. Other reports are passed on. */
+static struct error *run_to_break(struct launch *launch, taddr at, struct user_regs_struct *ret_regs)
 {
-	launch->ended = true;
-	launch->held = false;
-	launch->status = status;
-	return error_new(ERROR_GONE, "the command ended while its libraries were loaded");
-}
+	int status = PTRACE_EVENT_STOP << 16 | SIGTRAP << 8 | 0x7f;
 
-/* Goes on until the int3 at the loader's hook, passing signals on. */
-static struct error *run_to_hook(struct launch *launch, taddr hook)
-{
-	struct user_regs_struct regs;
-	int number = 0, status;
-
-	for (int i = 0; i < LOADER_STOPS_MAX; i++) {
-		if (ptrace(PTRACE_CONT, launch->pid, 0, number) || wait_for(launch->pid, &status) < 0)
-			return error_errno(errno, "cannot let the command go on");
-		if (!WIFSTOPPED(status))
-			return gone(launch, status);
-		number = status >> 16 ? 0 : WSTOPSIG(status);
-		if (ptrace(PTRACE_GETREGS, launch->pid, 0, &regs))
-			return error_errno(errno, "cannot read the command's registers");
-		if (number == SIGTRAP && regs.rip == hook.v + 1) {
-			regs.rip = hook.v;
-			if (ptrace(PTRACE_SETREGS, launch->pid, 0, &regs))
-				return error_errno(errno, "cannot set the command's registers");
+	for (;;) {
+		pass_on(launch, status, PTRACE_CONT);
+		if (!next_stop(launch, &status))
+			return command_ended(launch);
+		if (status >> 16 || WSTOPSIG(status) != SIGTRAP)
+			continue;
+		if (ptrace(PTRACE_GETREGS, launch->pid, 0, ret_regs))
+			return command_ended(launch);
+		if (ret_regs->rip == at.v + 1)
 			return NULL;
-		}
 	}
-	return error_new(ERROR_FAILED, "the command's loader doesn't get on");
 }
 
-/* From the trap's own stop, which would deliver SIGTRAP, to an event stop at the same instruction. */
-static struct error *swallow_trap(struct launch *launch)
+/* One instruction, the one whose first byte was the breakpoint's. */
+static struct error *step(struct launch *launch)
 {
 	int status;
 
-	if (ptrace(PTRACE_INTERRUPT, launch->pid, 0, 0) || ptrace(PTRACE_CONT, launch->pid, 0, 0) ||
-	    wait_for(launch->pid, &status) < 0)
-		return error_errno(errno, "cannot hold the command");
-	return WIFSTOPPED(status) ? NULL : gone(launch, status);
+	ptrace(PTRACE_SINGLESTEP, launch->pid, 0, 0);
+	while (next_stop(launch, &status)) {
+		if (!(status >> 16) && WSTOPSIG(status) == SIGTRAP)
+			return NULL;
+		pass_on(launch, status, PTRACE_SINGLESTEP);
+	}
+	return command_ended(launch);
 }
 
-/* One step over the restored instruction at the hook. */
-static struct error *step_over(struct launch *launch)
+/* With the breakpoint taken away again, and rip at its address. */
+static struct error *run_to(struct launch *launch, taddr at)
 {
-	int status;
+	static const uint8_t trap = 0xcc;
+	struct user_regs_struct regs;
+	uint8_t byte;
+	struct error *err;
 
-	if (ptrace(PTRACE_SINGLESTEP, launch->pid, 0, 0) || wait_for(launch->pid, &status) < 0)
-		return error_errno(errno, "cannot let the command go on");
-	return WIFSTOPPED(status) ? NULL : gone(launch, status);
-}
-
-static struct error *is_loaded(struct launch *launch, const struct loader *loader, bool *ret_loaded)
-{
-	struct r_debug debug;
-	struct error *error = mem_read(launch->proc, loader->debug, &debug, sizeof(debug));
-
-	*ret_loaded = !error && debug.r_state == RT_CONSISTENT && debug.r_map;
-	return error;
+	if ((err = mem_read(launch->proc, at, &byte, 1)) || (err = mem_write(launch->proc, at, &trap, 1)) ||
+	    (err = run_to_break(launch, at, &regs)) || (err = mem_write(launch->proc, at, &byte, 1)))
+		return err;
+	regs.rip = at.v;
+	if (ptrace(PTRACE_SETREGS, launch->pid, 0, &regs))
+		return command_ended(launch);
+	return NULL;
 }
 
 struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded)
 {
-	const uint8_t trap = INT3;
 	struct loader loader;
-	bool found = false, loaded = false;
-	struct error *error = find_loader(launch, &loader, &found);
+	bool found = false;
+	struct error *err = loader_find(launch->proc, &loader, &found);
 
-	*ret_loaded = false;
-	if (error || !found)
-		return error;
-	error = mem_read(launch->proc, loader.brk, &loader.byte, 1);
-	while (!error && !loaded) {
-		error = mem_write(launch->proc, loader.brk, &trap, 1);
-		if (!error)
-			error = run_to_hook(launch, loader.brk);
-		if (error)
-			return error;
-		error = mem_write(launch->proc, loader.brk, &loader.byte, 1);
-		if (!error)
-			error = is_loaded(launch, &loader, &loaded);
-		if (!error && !loaded)
-			error = step_over(launch);
+	if (!err && !found)
+		*ret_loaded = false;
+	if (err || !found)
+		return err;
+	mem_set_stopped_thread(launch->proc, launch->pid);
+	for (;;) {
+		err = run_to(launch, loader.notify);
+		if (err || loader_is_done(launch->proc, &loader))
+			break;
+		err = step(launch);
+		if (err)
+			break;
 	}
-	if (!error)
-		error = swallow_trap(launch);
-	*ret_loaded = !error;
-	return error;
+	mem_set_stopped_thread(launch->proc, 0);
+	if (!err && !to_event_stop(launch))
+		err = command_ended(launch);
+	if (!err)
+		*ret_loaded = true;
+	return err;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------- */
+/* ---- and on ----------------------------------------------------------------------------------- */
 
 struct error *launch_go(struct launch *launch)
 {
-	if (!launch->held)
-		return NULL;
-	launch->held = false;
-	if (ptrace(PTRACE_DETACH, launch->pid, 0, 0))
-		return error_errno(errno, "cannot let the command go on");
+	launch->gone = true;
+	if (launch->ended || launch->proc->reaped || launch->proc->held_tid != launch->pid)
+		return NULL; /* it has ended, or somebody has let it go: launch_poll will tell */
+	launch->proc->held_tid = 0;
+	if (ptrace(PTRACE_DETACH, launch->pid, 0, 0) && errno != ESRCH)
+		return error_errno(errno, "cannot let process %d run", launch->pid);
 	return NULL;
 }
 
 struct error *launch_poll(struct launch *launch, bool *ret_ended, int *ret_status)
 {
-	int status;
+	int status = 0;
 
+	if (launch->proc && launch->proc->reaped && !launch->ended)
+		note_end(launch, launch->proc->reaped_status);
 	if (!launch->ended) {
-		pid_t got = waitpid(launch->pid, &status, WNOHANG);
+		pid_t got = waitpid(launch->pid, &status, WNOHANG | __WALL);
 
 		if (got < 0 && errno != EINTR)
-			return error_errno(errno, "cannot wait for the command");
-		if (got == launch->pid && (WIFEXITED(status) || WIFSIGNALED(status))) {
-			launch->ended = true;
-			launch->status = status;
-		}
+			return error_errno(errno, "cannot wait for process %d", launch->pid);
+		if (got == launch->pid && !WIFSTOPPED(status))
+			note_end(launch, status);
 	}
 	*ret_ended = launch->ended;
 	if (launch->ended)
@@ -344,8 +453,13 @@ void launch_free(struct launch *launch)
 {
 	if (!launch)
 		return;
-	if (launch->held && !launch->ended)
-		kill_child(launch->pid);
+	if (launch->proc && launch->proc->reaped)
+		launch->ended = true;
+	if (launch->pid > 0 && !launch->gone && !launch->ended) {
+		kill(launch->pid, SIGKILL);
+		while (waitpid(launch->pid, NULL, __WALL) < 0 && errno == EINTR)
+			;
+	}
 	proc_close(launch->proc);
 	free(launch);
 }

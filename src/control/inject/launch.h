@@ -11,6 +11,10 @@
 
 struct launch;
 
+/* For a program that changes its own signal handling: called first thing in main, it makes commands start with
+ * what we were started with. Without it they get what is in force when they are started. */
+void launch_remember_signals(void);
+
 /*
  * Looks argv[0] up in PATH as execvp does and starts it. When it returns, the (final, for #! scripts the
  * interpreter's) image is loaded and its first instruction not executed yet; the thread is in a

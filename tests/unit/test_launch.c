@@ -1,0 +1,244 @@
+/* Starting commands: found, not found, held, run to where their libraries are, ended. */
+#include "target.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "control/inject/inject.h"
+#include "control/inject/launch.h"
+
+static struct launch *start(char *first, ...)
+{
+	char *argv[16] = { first };
+	struct launch *launch = NULL;
+	size_t count = 1;
+	va_list words;
+
+	va_start(words, first);
+	while (count < 15 && (argv[count] = va_arg(words, char *)))
+		count++;
+	va_end(words);
+	no_error(launch_start(argv, &launch));
+	return launch;
+}
+
+/* Waits for its end: *its* end, so this isn't timing anything. */
+static int await_end(struct launch *launch)
+{
+	bool ended = false;
+	int status = -1;
+
+	for (int i = 0; i < 100000 && !ended; i++) {
+		no_error(launch_poll(launch, &ended, &status));
+		if (!ended)
+			usleep(100);
+	}
+	assert_true(ended);
+	return status;
+}
+
+/* The letter of its state, from /proc/PID/stat. */
+static bool has_mapping(struct proc *proc, const char *part)
+{
+	struct maps maps = { 0 };
+	bool found = false;
+
+	no_error(maps_read(proc, &maps));
+	for (size_t i = 0; i < maps.count; i++)
+		found |= strstr(maps.items[i].path, part) != NULL;
+	maps_free(&maps);
+	return found;
+}
+
+static void expect_failure(char *name, enum error_kind kind, const char *text)
+{
+	char *argv[] = { name, NULL };
+	struct launch *launch = NULL;
+	struct error *err = launch_start(argv, &launch);
+
+	assert_non_null(err);
+	assert_string_equal(error_text(err), text);
+	assert_int_equal(error_kind(err), kind);
+	assert_null(launch);
+	error_free(err);
+}
+
+static void test_status_is_passed_on(void **state)
+{
+	struct launch *launch = start("sh", "-c", "exit 42", NULL);
+
+	assert_int_equal(target_state(launch_proc(launch)->pid), 't');
+	no_error(launch_go(launch));
+	int status = await_end(launch);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 42);
+	launch_free(launch);
+	launch = start("sh", "-c", "kill -TERM $$", NULL);
+	no_error(launch_go(launch));
+	status = await_end(launch);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGTERM);
+	launch_free(launch);
+}
+
+static void test_not_started(void **state)
+{
+	char script[] = "/tmp/dyntrace-launch-XXXXXX";
+	char text[128];
+	int fd = mkstemp(script);
+
+	expect_failure("no-such-command-here", ERROR_NOT_FOUND,
+		       "no-such-command-here: no such command: check its spelling and PATH");
+	expect_failure("/no/such/file", ERROR_NOT_FOUND, "/no/such/file: no such command");
+	snprintf(text, sizeof(text), "%s: may not be executed (is it a program, with execute permission?)", script);
+	expect_failure(script, ERROR_NOT_PERMITTED, text);
+	close(fd);
+	unlink(script);
+}
+
+static int run_script(const char *content)
+{
+	char script[] = "/tmp/dyntrace-launch-XXXXXX";
+	int fd = mkstemp(script);
+
+	assert_int_equal(write(fd, content, strlen(content)), strlen(content));
+	fchmod(fd, 0755);
+	close(fd);
+	struct launch *launch = start(script, "7", NULL);
+	/* the interpreter is what is there */
+	assert_non_null(strstr(launch_proc(launch)->exe, "sh"));
+	no_error(launch_go(launch));
+	int status = await_end(launch);
+	launch_free(launch);
+	unlink(script);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_scripts(void **state)
+{
+	assert_int_equal(run_script("#!/bin/sh\nexit $1\n"), 7);
+	assert_int_equal(run_script("exit $1\n"), 7); /* no #!: the shell's, as a shell would */
+}
+
+static void test_first_instruction(void **state)
+{
+	struct launch *launch = start("/bin/true", NULL);
+	struct proc *proc = launch_proc(launch);
+	struct stop *stop = NULL;
+	int64_t result = 0;
+
+	assert_false(has_mapping(proc, "libc"));
+	assert_true(has_mapping(proc, "/true"));
+	no_error(stop_adopt(proc, proc->pid, &stop));
+	no_error(stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result));
+	assert_int_equal(result, proc->pid);
+	stop_disown(stop);
+	/* whoever wants all threads gets the one that is held, and it stays held */
+	no_error(stop_all(proc, 1000, &stop));
+	assert_int_equal(stop_thread_count(stop), 1);
+	no_error(stop_syscall(stop, SYS_getppid, (const uint64_t[6]){ 0 }, &result));
+	assert_int_equal(result, getpid());
+	stop_release(stop, NULL);
+	assert_int_equal(target_state(proc->pid), 't');
+	no_error(launch_go(launch));
+	assert_int_equal(await_end(launch), 0);
+	launch_free(launch);
+}
+
+/* In every kind of executable; dynamic ones have their libraries then, and nothing else has happened. */
+static void run_hello(const char *name, bool dynamic)
+{
+	char path[PATH_MAX], agent_path[PATH_MAX];
+	struct stop *stop = NULL;
+	struct agent *agent = NULL;
+	bool loaded = !dynamic;
+
+	target_path(name, path);
+	target_path("../../libdyntrace-agent.so", agent_path);
+	struct launch *launch = start(path, NULL);
+	struct proc *proc = launch_proc(launch);
+	no_error(launch_run_to_loaded(launch, &loaded));
+	assert_int_equal(loaded, dynamic);
+	if (dynamic)
+		assert_true(has_mapping(proc, "libc"));
+	assert_int_equal(target_state(proc->pid), 't');
+	struct inject_options options = { .pool_size = DT_POOL_MIN, .agent_path = agent_path };
+	char *before = target_slurp(proc->pid, "maps");
+	no_error(stop_adopt(proc, proc->pid, &stop));
+	no_error(inject_agent(stop, proc, &options, &agent));
+	no_error(inject_remove(stop, agent));
+	stop_disown(stop);
+	agent_free(agent);
+	char *after = target_slurp(proc->pid, "maps");
+	assert_string_equal(after, before);
+	free(before);
+	free(after);
+	no_error(launch_go(launch));
+	int status = await_end(launch);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	launch_free(launch);
+}
+
+static void test_kinds_of_programs(void **state)
+{
+	char path[PATH_MAX];
+
+	run_hello("hello", true);
+	run_hello("hello_nopie", true);
+	run_hello("hello_static", false);
+	run_hello("hello_static_pie", false);
+	target_path("hello_musl", path);
+	if (access(path, X_OK))
+		return;
+	run_hello("hello_musl", true);
+	run_hello("hello_musl_static", false);
+}
+
+static void test_never_let_go_is_killed(void **state)
+{
+	struct launch *launch = start("sleep", "1000", NULL);
+	pid_t pid = launch_proc(launch)->pid;
+
+	launch_free(launch);
+	assert_int_equal(kill(pid, 0), -1);
+	assert_int_equal(errno, ESRCH);
+}
+
+/* Killed while it is held: no hang, and its end is told. */
+static void test_killed_in_our_hand(void **state)
+{
+	struct launch *launch = start("sleep", "1000", NULL);
+	struct proc *proc = launch_proc(launch);
+	struct stop *stop = NULL;
+	int64_t result;
+
+	no_error(stop_adopt(proc, proc->pid, &stop));
+	kill(proc->pid, SIGKILL);
+	struct error *err = stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result);
+	assert_non_null(err);
+	assert_int_equal(error_kind(err), ERROR_GONE);
+	error_free(err);
+	stop_disown(stop);
+	no_error(launch_go(launch));
+	int status = await_end(launch);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	assert_false(proc_is_alive(proc));
+	launch_free(launch);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_status_is_passed_on),
+		cmocka_unit_test(test_not_started),
+		cmocka_unit_test(test_scripts),
+		cmocka_unit_test(test_first_instruction),
+		cmocka_unit_test(test_kinds_of_programs),
+		cmocka_unit_test(test_never_let_go_is_killed),
+		cmocka_unit_test(test_killed_in_our_hand),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
