@@ -98,6 +98,8 @@ struct dt_control {
 	uint64_t state; /* where struct dt_state is mapped */
 	uint64_t pool; /* where struct dt_pool is mapped */
 	uint64_t pool_size;
+	uint64_t gather; /* dt_gather, likewise (program.h) */
+	uint64_t unwind; /* struct dt_unwind (unwind.h); 0: none */
 	uint64_t slow; /* dt_slow, which trampolines call through here */
 	uint32_t small_count; /* copies of what dt_pool says, which the target can't change */
 	uint32_t big_count;

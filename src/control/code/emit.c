@@ -381,6 +381,13 @@ void emit_load32(struct emitter *e, enum reg to, struct mem from)
 	put_mem(e, 0x8b, to, from, 0);
 }
 
+void emit_load_size(struct emitter *e, enum reg to, struct mem from, unsigned size)
+{
+	unsigned op = size == 8 ? OP_W | 0x8b : size == 4 ? 0x8b : OP_0F | (size == 2 ? 0xb7 : 0xb6);
+
+	put_mem(e, op, to, from, 0);
+}
+
 void emit_store(struct emitter *e, struct mem to, enum reg from)
 {
 	put_mem(e, OP_W | 0x89, from, to, 0);

@@ -72,6 +72,7 @@ void emit_mov32(struct emitter *e, enum reg to, enum reg from);
 void emit_mov_imm(struct emitter *e, enum reg to, uint64_t value); /* shortest form */
 void emit_load(struct emitter *e, enum reg to, struct mem from);
 void emit_load32(struct emitter *e, enum reg to, struct mem from);
+void emit_load_size(struct emitter *e, enum reg to, struct mem from, unsigned size); /* zero-extended */
 void emit_store(struct emitter *e, struct mem to, enum reg from);
 void emit_store32(struct emitter *e, struct mem to, enum reg from);
 void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned size); /* 1: rax..rbx only */

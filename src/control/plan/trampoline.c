@@ -35,6 +35,7 @@
 
 #include "../../shared/layout.h"
 #include "exit.h"
+#include "gather_code.h"
 #include "record_code.h"
 
 #define RED_ZONE 128
@@ -43,7 +44,7 @@
 /* Upper bounds, checked by the emitter's own limit. */
 #define INSN_ROOM 64
 #define EVENT_ROOM 320
-#define FIELD_ROOM 24
+#define FIELD_ROOM 40
 #define END_ROOM 32
 
 struct saved {
@@ -56,6 +57,7 @@ static const struct saved saved_regs[] = { { RBX, 8 }, { RDX, 16 }, { RCX, 24 },
 struct event_labels {
 	struct record_labels record;
 	struct exit_labels exit;
+	size_t program_field;
 };
 
 size_t trampoline_room(const struct tramp *tramp)
@@ -64,7 +66,8 @@ size_t trampoline_room(const struct tramp *tramp)
 
 	for (size_t i = 0; i < tramp->event_count; i++)
 		room += EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM +
-			(tramp->events[i]->exit ? EXIT_ENTRY_ROOM : 0);
+			(tramp->events[i]->exit ? EXIT_ENTRY_ROOM : 0) +
+			gather_room(tramp->events[i]);
 	return room;
 }
 
@@ -133,17 +136,70 @@ void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels 
 	emit_inc_mem32(e, mem_at(RCX, SLOT(events)));
 }
 
-static void emit_field(struct emitter *e, const struct tramp_field *field)
+/* Bytes between rsp while it records and rsp at the site. */
+static int32_t saved_size(const struct tramp_event *event)
+{
+	return 40 + (event->keep_red_zone ? RED_ZONE : 0) + (event->exit ? 16 : 0);
+}
+
+/* rax holds 64 bits of which the field is a part. */
+static void emit_part(struct emitter *e, const struct tramp_field *field)
+{
+	if (!field->bits) {
+		if (field->shift)
+			emit_shr_imm(e, RAX, field->shift);
+		return;
+	}
+	if (field->shift + field->bits < 64)
+		emit_shl_imm(e, RAX, (uint8_t)(64 - field->shift - field->bits));
+	if (field->is_signed && field->bits < 64)
+		emit_sar_imm(e, RAX, (uint8_t)(64 - field->bits));
+	else if (field->bits < 64)
+		emit_shr_imm(e, RAX, (uint8_t)(64 - field->bits));
+}
+
+/* A field on the stack, no byte of which lies beyond it. */
+static void emit_stack_field(struct emitter *e, const struct tramp_event *event,
+			     const struct tramp_field *field)
+{
+	unsigned size = field->size ? field->size : 8;
+
+	emit_load_size(e, RAX, mem_at(RSP, field->disp + saved_size(event)), size);
+	emit_part(e, field);
+	emit_store_size(e, mem_at(RBX, field->offset), RAX, size);
+}
+
+static void emit_field(struct emitter *e, const struct tramp_event *event,
+		       const struct tramp_field *field)
 {
 	enum reg from = field->reg;
+	unsigned size = field->size ? field->size : 8;
 
+	if (field->source == SOURCE_STACK) {
+		emit_stack_field(e, event, field);
+		return;
+	}
+	if (field->source == SOURCE_XMM) {
+		emit_store_xmm(e, mem_at(RBX, field->offset), field->reg, size);
+		return;
+	}
 	for (size_t i = 0; i < sizeof(saved_regs) / sizeof(saved_regs[0]); i++) {
 		if (saved_regs[i].reg != field->reg)
 			continue;
 		emit_load(e, RAX, mem_at(RSP, saved_regs[i].at));
 		from = RAX;
 	}
-	emit_store(e, mem_at(RBX, field->offset), from);
+	if (from == RSP) {
+		emit_lea(e, RAX, mem_at(RSP, saved_size(event)));
+		from = RAX;
+	}
+	if (from != RAX && (field->shift || field->bits || size == 1)) {
+		emit_mov(e, RAX, from);
+		from = RAX;
+	}
+	if (from == RAX)
+		emit_part(e, field);
+	emit_store_size(e, mem_at(RBX, field->offset), from, size);
 }
 
 /* The event itself, at pool + eax (B4). */
@@ -160,9 +216,39 @@ static void emit_write(struct emitter *e, const struct tramp_env *env, const str
 	if (!payload)
 		return;
 	for (size_t i = 0; i < event->field_count; i++)
-		emit_field(e, &event->fields[i]);
+		emit_field(e, event, &event->fields[i]);
 	emit_xor_imm(e, RDX, DT_EVENT_PENDING);
 	emit_store(e, mem_at(RBX, 0), RDX);
+}
+
+/* The trampoline writes the event itself. */
+static void emit_fast(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		      struct event_labels *l)
+{
+	record_emit_find_slot(e, env, &l->record.slow);
+	record_emit_reserve(e, event->size, &l->record);
+	if (event->exit)
+		exit_emit_clock(e);
+	emit_write(e, env, event);
+	if (event->exit)
+		exit_emit_take(e, env, event, &l->exit);
+}
+
+/* The agent writes it; its exit is recorded only if it did. */
+static void emit_gathered(struct emitter *e, const struct tramp_env *env,
+			  const struct tramp_event *event, struct event_labels *l)
+{
+	gather_emit_call(e, env, event, saved_size(event), &l->program_field);
+	if (!event->exit)
+		return;
+	emit_or(e, RAX, RAX);
+	emit_jcc(e, CC_E, &l->record.out);
+	record_emit_find_slot(e, env, &l->record.out);
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+	exit_emit_clock(e);
+	exit_emit_take(e, env, event, &l->exit);
 }
 
 static void emit_event(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
@@ -178,13 +264,10 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	if (event->exit)
 		exit_emit_save(e);
 	record_emit_save(e, event->keep_red_zone);
-	record_emit_find_slot(e, env, &l->record.slow);
-	record_emit_reserve(e, event->size, &l->record);
-	if (event->exit)
-		exit_emit_clock(e);
-	emit_write(e, env, event);
-	if (event->exit)
-		exit_emit_take(e, env, event, &l->exit);
+	if (event->program)
+		emit_gathered(e, env, event, l);
+	else
+		emit_fast(e, env, event, l);
 	emit_bind(e, &l->record.out);
 	record_emit_restore(e, event->keep_red_zone);
 	if (event->exit)
@@ -204,13 +287,15 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 {
 	struct label lost = { 0 };
 
-	emit_bind(e, &l->record.slow);
-	emit_mov_imm(e, RAX, event->id);
-	record_emit_slow_call(e, env, event->size);
-	emit_jrcxz(e, &lost);
-	emit_jmp(e, &l->record.reserve);
-	emit_bind(e, &lost);
-	emit_jmp(e, &l->record.out);
+	if (!event->program) {
+		emit_bind(e, &l->record.slow);
+		emit_mov_imm(e, RAX, event->id);
+		record_emit_slow_call(e, env, event->size);
+		emit_jrcxz(e, &lost);
+		emit_jmp(e, &l->record.reserve);
+		emit_bind(e, &lost);
+		emit_jmp(e, &l->record.out);
+	}
 	if (event->exit)
 		exit_emit_miss(e, env, &l->exit);
 }
@@ -229,6 +314,8 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 		emit_u64(e, event->on.v);
 		if (event->exit)
 			exit_emit_site(e, env, event, &labels[i].exit);
+		if (event->program)
+			gather_emit_program(e, event, labels[i].program_field);
 	}
 }
 

@@ -24,15 +24,25 @@ struct tramp_env {
 /* What a field is loaded from. */
 enum tramp_source {
 	SOURCE_REGISTER, /* as it was when the site was reached */
+	SOURCE_XMM, /* `reg` is its number */
+	SOURCE_STACK, /* at rsp + disp */
+	SOURCE_NOTHING,
 };
 
 struct tramp_field {
 	enum tramp_source source;
 	enum reg reg;
 	uint16_t offset; /* in the event */
+	uint8_t size; /* 1, 2, 4, 8; SOURCE_XMM: 4, 8, 16; 0: 8 */
+	uint8_t shift; /* from the lowest bit */
+	uint8_t bits; /* how many of them; 0: all */
+	bool is_signed; /* they are */
+	int32_t disp;
 };
 
-#define TRAMP_FIELDS_MAX 16
+#define TRAMP_FIELDS_MAX 40
+
+struct dt_program;
 
 /* One tracepoint at one instruction. */
 struct tramp_event {
@@ -42,6 +52,9 @@ struct tramp_event {
 	size_t field_count;
 	size_t insn; /* recorded before this one of the moved instructions */
 	bool keep_red_zone; /* the 128 bytes below rsp may be in use */
+	const struct dt_program *program; /* gathered: the agent writes the event (value.h); borrowed */
+	uint32_t program_size;
+	uint16_t xmms; /* gathered: those that the program uses, a bit each */
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;

@@ -1,13 +1,75 @@
 #include "event.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+void event_fields_free(struct event_field *fields, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		for (size_t j = 0; j < fields[i].label_count; j++)
+			free(fields[i].labels[j].name);
+		free(fields[i].labels);
+	}
+	free(fields);
+}
 
 void event_types_free(struct event_types *types)
 {
 	for (size_t i = 0; i < types->count; i++) {
 		free(types->items[i].name);
-		free(types->items[i].fields);
+		event_fields_free(types->items[i].fields, types->items[i].field_count);
 	}
 	free(types->items);
 	*types = (struct event_types){ 0 };
+}
+
+size_t event_field_end(const struct event_field *field)
+{
+	if (field->type == FIELD_STRUCT || field->type == FIELD_END)
+		return field->offset;
+	return field->offset + (size_t)field->size * (field->count ? field->count : 1);
+}
+
+/* Bytes of an array of addresses with its count before it, from `at` on; 0: too many. */
+static size_t measure_frames(const uint8_t *bytes, size_t at, size_t size)
+{
+	size_t start = (at + 3) / 4 * 4, first = (start + 4 + 7) / 8 * 8;
+	uint32_t count;
+
+	if (start + 4 > size)
+		return 0;
+	memcpy(&count, bytes + start, sizeof(count));
+	return count <= size / 8 && first + (size_t)count * 8 <= size ? first + (size_t)count * 8 : 0;
+}
+
+size_t event_measure(const struct event_type *type, const void *event, size_t size)
+{
+	const uint8_t *bytes = event, *end;
+	size_t at = sizeof(uint64_t);
+
+	for (size_t i = 0; i < type->field_count && at; i++) {
+		const struct event_field *field = &type->fields[i];
+		size_t align = field->size ? field->size : 1;
+
+		switch (field->type) {
+		case FIELD_STRING:
+			end = at < size ? memchr(bytes + at, 0, size - at) : NULL;
+			at = end ? (size_t)(end - bytes) + 1 : 0;
+			break;
+		case FIELD_FRAMES:
+			at = measure_frames(bytes, at, size);
+			break;
+		case FIELD_END:
+			break;
+		case FIELD_STRUCT: /* its size is its alignment */
+			at = (at + align - 1) / align * align;
+			break;
+		default:
+			at = (at + align - 1) / align * align;
+			at += (size_t)field->size * (field->count ? field->count : 1);
+		}
+		if (at > size)
+			at = 0;
+	}
+	return at;
 }

@@ -13,19 +13,36 @@ enum field_type {
 	FIELD_UINT, /* size 1, 2, 4, 8; naturally aligned */
 	FIELD_INT,
 	FIELD_HEX, /* unsigned, shown in base 16 */
+	FIELD_FLOAT, /* size 4, 8 */
+	FIELD_ENUM, /* a number with names */
+	FIELD_STRING, /* ends with a NUL; only in events of variable size */
+	FIELD_FRAMES, /* addresses, as many as the u32 before them says; likewise */
+	FIELD_STRUCT, /* begins: the fields up to the FIELD_END of the same name are its members */
+	FIELD_END,
+};
+
+/* A name of an enumeration's value. */
+struct field_label {
+	int64_t value;
+	char *name;
 };
 
 struct event_field {
 	char name[64]; /* a CTF identifier */
 	enum field_type type;
 	uint8_t size;
-	uint16_t offset; /* in the event, from its header's first byte (so 8 or more) */
+	uint16_t offset; /* in the event, from its header's first byte (so 8 or more); 0: it varies */
+	uint16_t count; /* of elements, if it is an array; else 0 */
+	bool is_signed; /* FIELD_ENUM */
+	struct field_label *labels; /* FIELD_ENUM; owned */
+	size_t label_count;
 };
 
 struct event_type {
 	uint32_t id;
 	char *name; /* as the user sees it; the metadata quotes it */
-	uint32_t size; /* header included, a multiple of 8 */
+	uint32_t size; /* header included, a multiple of 8; of variable size: the least */
+	bool is_variable; /* the word behind the header holds its size (src/shared/program.h) */
 	struct event_field *fields;
 	size_t field_count;
 	uint64_t address; /* of the probe, for the metadata's comment */
@@ -41,5 +58,12 @@ struct event_types {
 };
 
 void event_types_free(struct event_types *types);
+/* Behind a field's last byte, in an event of fixed size. */
+size_t event_field_end(const struct event_field *field);
+/* Of an event of variable size: how many bytes its header and fields take; 0: more than `size`, or they aren't
+ * what the type says. The bytes may be anything. */
+size_t event_measure(const struct event_type *type, const void *event, size_t size);
+/* The fields with what they own. */
+void event_fields_free(struct event_field *fields, size_t count);
 
 #endif

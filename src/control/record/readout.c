@@ -20,9 +20,13 @@ static struct error *readout_measure_type(struct reader *reader, size_t id)
 	if (type->size % 8 || type->size > DT_EVENT_SIZE_MAX)
 		return error_new(ERROR_FAILED, "event '%s' has a size of %u bytes",
 				 type->name ? type->name : "", type->size);
+	if (type->is_variable) {
+		reader->sizes[id] = WALK_VARIABLE;
+		return NULL;
+	}
 	for (size_t i = 0; i < type->field_count; i++) {
-		if (end < (size_t)type->fields[i].offset + type->fields[i].size)
-			end = (size_t)type->fields[i].offset + type->fields[i].size;
+		if (end < event_field_end(&type->fields[i]))
+			end = event_field_end(&type->fields[i]);
 	}
 	if (end > type->size)
 		return error_new(ERROR_FAILED, "event '%s' is shorter than its fields",
@@ -98,7 +102,8 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 
 	if (!walk->count)
 		return NULL;
-	packet.padding = reader->padding[walk->last_id];
+	packet.padding = reader->sizes[walk->last_id] & WALK_VARIABLE ? walk->last_padding :
+									reader->padding[walk->last_id];
 	struct error *error = stream_write(stream, &reader->sink, &packet);
 	if (error) {
 		walk_uncount(walk, reader->buffer, walk->count); /* R2 */
@@ -152,6 +157,7 @@ static void readout_start(struct reader *reader, const struct reader_entry *entr
 
 	*ret_walk = (struct walk){
 		.sizes = reader->sizes,
+		.types = reader->options.types,
 		.hits = reader->hits,
 		.id_count = (uint32_t)reader->type_count,
 		.from = (uint64_t *)pool_chunk(&reader->pool, entry->index) + progress->done / 8,

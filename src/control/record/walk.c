@@ -10,10 +10,15 @@ static inline uint64_t walk_load(const uint64_t *from)
 	return __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }
 
-/* In words; 0: no such event. */
+static inline bool walk_is_variable(const struct walk *walk, uint64_t id)
+{
+	return id < walk->id_count && (walk->sizes[id] & WALK_VARIABLE);
+}
+
+/* In words; 0: no such event, or one of variable size. */
 static inline size_t walk_size(const struct walk *walk, uint64_t id)
 {
-	return id < walk->id_count ? walk->sizes[id] / 8 : 0;
+	return id < walk->id_count && !(walk->sizes[id] & WALK_VARIABLE) ? walk->sizes[id] / 8 : 0;
 }
 
 static enum walk_stop walk_judge(const struct walk *walk, uint64_t header)
@@ -22,6 +27,8 @@ static enum walk_stop walk_judge(const struct walk *walk, uint64_t header)
 
 	if (!header)
 		return WALK_EMPTY;
+	if ((header & DT_EVENT_PENDING) && walk_is_variable(walk, header & DT_EVENT_ID_MASK))
+		return WALK_PENDING; /* and nothing behind it: program.h */
 	return (header & DT_EVENT_PENDING) && words && words <= walk->words ? WALK_PENDING :
 									      WALK_BROKEN;
 }
@@ -77,6 +84,43 @@ static void walk_first(struct walk *walk, uint64_t id, size_t words)
 	walk->words += rest;
 }
 
+/* Counts an event whose header was that; gives the header that the trace gets. */
+static uint64_t walk_stamp(struct walk *walk, uint64_t header, uint64_t id)
+{
+	uint64_t ahead = ((header >> DT_EVENT_ID_BITS) - walk->clock) & CLOCK_MASK;
+
+	if (ahead >> DT_CLOCK_GAP_SHIFT) {
+		ahead = 0;
+		walk->stepped_back++;
+	}
+	walk->clock += ahead;
+	if (!walk->count++)
+		walk->first_clock = walk->clock;
+	walk->hits[id]++;
+	walk->last_id = (uint32_t)id;
+	return walk->clock << DT_EVENT_ID_BITS | id;
+}
+
+/* An event that says its own size: without the word that does. False: it isn't what its type says. */
+static bool walk_variable(struct walk *walk, uint64_t header, uint64_t id)
+{
+	uint64_t size = walk->words >= 2 ? walk_load(walk->from + 1) : 0;
+	size_t words = (size + 7) / 8;
+
+	if (size < 16 || size > DT_EVENT_SIZE_MAX || words > walk->words)
+		return false;
+	for (size_t i = 2; i < words; i++)
+		walk->to[i - 1] = __atomic_load_n(walk->from + i, __ATOMIC_RELAXED);
+	if (event_measure(&walk->types->items[id], walk->to, (words - 1) * 8) != size - 8)
+		return false;
+	walk->to[0] = walk_stamp(walk, header, id);
+	walk->last_padding = (uint32_t)(words * 8 - size);
+	walk->from += words;
+	walk->to += words - 1;
+	walk->words -= words;
+	return true;
+}
+
 void walk_events(struct walk *walk)
 {
 	walk->count = 0;
@@ -85,6 +129,13 @@ void walk_events(struct walk *walk)
 		uint64_t id = header & ID_MASK;
 		size_t words = walk_size(walk, id);
 
+		if (walk_is_variable(walk, id)) {
+			if (walk_variable(walk, header, id))
+				continue;
+			walk->stop = WALK_BROKEN;
+			walk->stopped_by = header;
+			return;
+		}
 		if (!header || !words || words > walk->words) {
 			walk->stop = walk_judge(walk, header);
 			walk->stopped_by = header;
@@ -112,7 +163,10 @@ void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count)
 		uint64_t id = *events & ID_MASK;
 
 		walk->hits[id]--;
-		events += walk_size(walk, id);
+		if (walk_is_variable(walk, id))
+			events += (event_measure(&walk->types->items[id], events, DT_EVENT_SIZE_MAX) + 7) / 8;
+		else
+			events += walk_size(walk, id);
 	}
 }
 
@@ -135,7 +189,8 @@ bool walk_skip(struct walk *walk)
 {
 	size_t words = walk->words;
 
-	if (walk->stop == WALK_PENDING)
+	if (walk->stop == WALK_PENDING &&
+	    !walk_is_variable(walk, walk->stopped_by & DT_EVENT_ID_MASK))
 		words = walk_size(walk, walk->stopped_by & DT_EVENT_ID_MASK);
 	else if (walk->stop == WALK_EMPTY)
 		words = walk_hole(walk);

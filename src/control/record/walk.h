@@ -14,6 +14,10 @@
 #include <stdint.h>
 
 #include "../../shared/layout.h"
+#include "event.h"
+
+/* In sizes[]: the event says its size itself. */
+#define WALK_VARIABLE (1u << 31)
 
 enum walk_stop {
 	WALK_END, /* of what there was to read */
@@ -24,6 +28,7 @@ enum walk_stop {
 
 struct walk {
 	const uint32_t *sizes; /* by event id; 0: no such event */
+	const struct event_types *types; /* for events of variable size; NULL: there are none */
 	uint64_t *hits; /* by event id; counted up */
 	uint32_t id_count;
 	/* where it is: */
@@ -37,6 +42,7 @@ struct walk {
 	uint64_t count; /* events copied by the last walk_events */
 	uint64_t first_clock; /* of the first of them */
 	uint32_t last_id; /* of the last of them */
+	uint32_t last_padding; /* bytes behind its last field, if it is of variable size */
 	unsigned fills; /* how often walk_skip said false */
 	uint64_t stepped_back; /* events whose clock was put forward to that of the one before; adds up */
 };

@@ -9,6 +9,7 @@
 #define SYS_RT_SIGPROCMASK 14
 #define SYS_SCHED_YIELD 24
 #define SYS_GETPID 39
+#define SYS_PRCTL 157
 #define SYS_GETTID 186
 #define SYS_TKILL 200
 #define SYS_FUTEX 202
@@ -20,6 +21,7 @@
 
 #define SYS_ESRCH 3
 #define SYS_FUTEX_WAKE 1
+#define SYS_PR_GET_NAME 16
 
 struct sys_iovec {
 	uint64_t base;

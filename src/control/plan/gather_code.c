@@ -1,0 +1,94 @@
+/*
+ * gather_code.c
+ *
+ * The stack while the agent works:
+ *
+ *	rsp+frame	what record_emit_save pushed: flags, rbx, rdx, rcx, rax
+ *	rsp+xmm		struct dt_regs: general registers, flags
+ *	rsp		its xmm registers, 256 bytes, if the program wants any; else they are only thought of
+ */
+#include "gather_code.h"
+
+#include <string.h>
+
+#include "../../shared/layout.h"
+#include "../../shared/program.h"
+
+#define XMM_SIZE ((int32_t)offsetof(struct dt_regs, general))
+#define GENERAL_SIZE ((int32_t)sizeof(struct dt_regs) - XMM_SIZE)
+#define CALL_ROOM 512
+#define FLAG_OF_SHIFT 11
+
+/* Where record_emit_save put the four registers that are in use here. */
+static const struct {
+	enum reg reg;
+	int32_t at;
+} saved_regs[] = { { RBX, 8 }, { RDX, 16 }, { RCX, 24 }, { RAX, 32 } };
+
+static const enum reg other_regs[] = { RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
+
+/* Of those, what dt_gather doesn't keep. */
+static const enum reg lost_regs[] = { RSI, RDI, R8, R9, R10, R11 };
+
+size_t gather_room(const struct tramp_event *event)
+{
+	return event->program ? CALL_ROOM + event->program_size : 0;
+}
+
+static struct mem general(int32_t xmm, enum reg reg)
+{
+	return mem_at(RSP, xmm + 8 * (int32_t)reg);
+}
+
+static void emit_registers(struct emitter *e, int32_t xmm, int32_t frame, int32_t saved)
+{
+	for (size_t i = 0; i < sizeof(other_regs) / sizeof(other_regs[0]); i++)
+		emit_store(e, general(xmm, other_regs[i]), other_regs[i]);
+	for (size_t i = 0; i < sizeof(saved_regs) / sizeof(saved_regs[0]); i++) {
+		emit_load(e, RAX, mem_at(RSP, frame + saved_regs[i].at));
+		emit_store(e, general(xmm, saved_regs[i].reg), RAX);
+	}
+	emit_lea(e, RAX, mem_at(RSP, frame + saved));
+	emit_store(e, general(xmm, RSP), RAX);
+	emit_load(e, RAX, mem_at(RSP, frame));		/* ah, and OF in al    */
+	emit_mov(e, RCX, RAX);
+	emit_shr_imm(e, RCX, 8);
+	emit_and_imm32(e, RCX, 0xff);
+	emit_and_imm32(e, RAX, 1);
+	emit_shl_imm(e, RAX, FLAG_OF_SHIFT);
+	emit_or(e, RAX, RCX);
+	emit_store(e, mem_at(RSP, xmm + 8 * 16), RAX);
+}
+
+void gather_emit_call(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		      int32_t saved, size_t *ret_field)
+{
+	int32_t xmm = event->xmms ? XMM_SIZE : 0;
+	int32_t frame = xmm + GENERAL_SIZE;
+
+	emit_lea(e, RSP, mem_at(RSP, -frame));
+	emit_registers(e, xmm, frame, saved);
+	for (unsigned i = 0; i < 16; i++) {
+		if (event->xmms >> i & 1)
+			emit_store_xmm(e, mem_at(RSP, 16 * (int32_t)i), i, 16);
+	}
+	emit_lea(e, RDI, mem_at(RSP, xmm - XMM_SIZE));	/* struct dt_regs      */
+	emit_lea(e, RSI, mem_rip(taddr_add(emit_pc(e), 7)));
+	*ret_field = e->size;
+	emit_mov_imm(e, RBX, env->control.v);
+	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, gather)));
+	for (size_t i = 0; i < sizeof(lost_regs) / sizeof(lost_regs[0]); i++)
+		emit_load(e, lost_regs[i], general(xmm, lost_regs[i]));
+	emit_lea(e, RSP, mem_at(RSP, frame));
+}
+
+void gather_emit_program(struct emitter *e, const struct tramp_event *event, size_t field)
+{
+	int32_t distance;
+
+	emit_align(e, sizeof(uint64_t));
+	distance = (int32_t)(e->size - field);
+	if (!emit_failed(e))
+		memcpy(e->bytes + field - sizeof(distance), &distance, sizeof(distance));
+	emit_bytes(e, event->program, event->program_size);
+}

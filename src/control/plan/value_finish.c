@@ -1,0 +1,261 @@
+/*
+ * value_finish.c - the layout of an event whose fields are known: stores at fixed places for the trampoline, or a
+ * program for the agent.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../shared/layout.h"
+#include "value.h"
+
+#define HEAD 8u
+#define MARK_ROOM 32u /* what a string may say about itself */
+
+static uint32_t align_up(uint32_t at, uint32_t to)
+{
+	return to ? (at + to - 1) / to * to : at;
+}
+
+static bool store_is_native(const struct value_store *store, struct tramp_field *ret_field)
+{
+	if (store->code != DT_OP_STORE)
+		return false;
+	if (store->place.kind == PLACE_GONE) {
+		*ret_field = (struct tramp_field){ .source = SOURCE_NOTHING };
+		return true;
+	}
+	if (!place_native(&store->place, store->size, ret_field))
+		return false;
+	if (ret_field->source == SOURCE_XMM && (store->bit_size || store->bit_offset))
+		return false;
+	ret_field->shift = (uint8_t)(ret_field->shift + store->bit_offset);
+	ret_field->bits = store->bit_size;
+	ret_field->is_signed = store->is_signed;
+	return ret_field->shift < 64;
+}
+
+/* Every store goes to the field it belongs to, in order; struct fields align what follows. */
+static bool layout_plain(struct shape *shape, struct tramp_event *event)
+{
+	uint32_t at = HEAD;
+	size_t next = 0;
+
+	event->field_count = 0;
+	for (size_t i = 0; i < shape->field_count; i++) {
+		struct event_field *field = &shape->fields[i];
+
+		at = align_up(at, field->type == FIELD_END ? 1 : field->size);
+		field->offset = (uint16_t)at;
+		for (; next < shape->stores.count && shape->stores.items[next].field == i; next++) {
+			struct tramp_field native;
+
+			if (!store_is_native(&shape->stores.items[next], &native) ||
+			    event->field_count >= TRAMP_FIELDS_MAX || at > DT_EVENT_SIZE_MAX - 64)
+				return false;
+			native.offset = (uint16_t)at;
+			at += shape->stores.items[next].size;
+			if (native.source != SOURCE_NOTHING)
+				event->fields[event->field_count++] = native;
+		}
+	}
+	event->size = align_up(at, 8);
+	return true;
+}
+
+/* ---- programs ----------------------------------------------------------------------------------- */
+
+struct builder {
+	VEC(struct dt_op) ops;
+	uint32_t size; /* the most that the event may take */
+	bool failed;
+};
+
+static void build(struct builder *b, const struct value_ops *ops)
+{
+	b->failed |= ops->failed;
+	for (size_t i = 0; i < ops->count && !b->failed; i++)
+		b->failed = !vec_push(&b->ops, ops->items[i]);
+}
+
+static void build_op(struct builder *b, enum dt_op_code code, uint8_t a, uint16_t bb, uint32_t c)
+{
+	struct value_ops one = { .count = 0 };
+
+	ops_add(&one, code, a, bb, c);
+	build(b, &one);
+}
+
+static void build_number(struct builder *b, const struct value_store *store)
+{
+	struct value_ops ops = { .count = 0 };
+
+	if (!place_push(&store->place, store->size, store->is_signed, &ops))
+		ops_const(&ops, 0);
+	if (store->bit_size)
+		ops_add(&ops, DT_OP_BITS, store->bit_offset, store->bit_size, store->is_signed);
+	ops_add(&ops, DT_OP_STORE, store->size, 0, store->field);
+	build(b, &ops);
+	b->size = align_up(b->size, store->size) + store->size;
+}
+
+static void build_string(struct builder *b, const struct value_store *store)
+{
+	struct value_ops ops = { .count = 0 };
+
+	if (!place_push(&store->place, 8, false, &ops))
+		ops_const(&ops, 0);
+	if (store->mode && !place_push(&store->length, 8, false, &ops))
+		ops_const(&ops, 0);
+	ops_add(&ops, DT_OP_STRING, 1, store->count, store->mode);
+	build(b, &ops);
+	b->size += store->count + MARK_ROOM + 1;
+}
+
+static void build_memory(struct builder *b, const struct value_store *store)
+{
+	struct value_ops ops = { .count = 0 };
+
+	if (!place_push_address(&store->place, &ops))
+		ops_const(&ops, 0);
+	ops_add(&ops, (enum dt_op_code)store->code, store->size, store->count, store->field);
+	build(b, &ops);
+	b->size = align_up(b->size, store->size) +
+		  (store->code == DT_OP_COPY ? store->count : store->size);
+}
+
+static void build_store(struct builder *b, const struct value_store *store)
+{
+	switch (store->code) {
+	case DT_OP_STORE:
+		build_number(b, store);
+		break;
+	case DT_OP_STRING:
+		build_string(b, store);
+		break;
+	case DT_OP_COPY:
+	case DT_OP_X87:
+		build_memory(b, store);
+		break;
+	case DT_OP_BACKTRACE:
+		build_op(b, DT_OP_BACKTRACE, 0, store->count, 0);
+		b->size = align_up(b->size, 8) + 8 + 8u * store->count;
+		break;
+	default:
+		build_op(b, (enum dt_op_code)store->code, 0, 0, 0);
+		b->size += 64;
+	}
+}
+
+/* Whether a field can be unreadable: then the event has a list of those that are. */
+static bool can_fail(const struct shape *shape)
+{
+	for (size_t i = 0; i < shape->stores.count; i++) {
+		const struct value_store *store = &shape->stores.items[i];
+
+		if (store->code == DT_OP_COPY || store->code == DT_OP_X87 ||
+		    (store->code == DT_OP_STORE && store->place.kind == PLACE_MEMORY) ||
+		    (store->code == DT_OP_STORE && store->place.kind == PLACE_VALUE))
+			return true;
+	}
+	return false;
+}
+
+static void build_all(struct shape *shape, struct builder *b)
+{
+	size_t next = 0;
+
+	if (shape->condition.count) {
+		build(b, &shape->condition);
+		build_op(b, DT_OP_REQUIRE, 0, 0, 0);
+	}
+	for (size_t i = 0; i < shape->field_count; i++) {
+		struct event_field *field = &shape->fields[i];
+
+		field->offset = 0;
+		if (field->type == FIELD_STRUCT) {
+			build_op(b, DT_OP_ALIGN, field->size, 0, 0);
+			b->size = align_up(b->size, field->size);
+		}
+		for (; next < shape->stores.count && shape->stores.items[next].field == i; next++)
+			build_store(b, &shape->stores.items[next]);
+	}
+}
+
+/* The names of the fields, by number, then the texts of the condition. */
+static struct dt_program *assemble(const struct shape *shape, const struct builder *b,
+				   size_t *ret_size)
+{
+	size_t names = 0, room = 0;
+	struct dt_program *program;
+	char *text;
+
+	for (size_t i = 0; i < shape->field_count && i < DT_PROGRAM_FIELDS_MAX; i++)
+		names += strlen(shape->fields[i].name) + 1;
+	room = sizeof(*program) + b->ops.count * sizeof(struct dt_op) + names + shape->texts.count;
+	room = (room + 7) / 8 * 8;
+	program = calloc(1, room);
+	if (!program)
+		return NULL;
+	program->op_count = (uint32_t)b->ops.count;
+	program->text_size = (uint32_t)(names + shape->texts.count);
+	program->size_max = align_up(b->size + 16, 8);
+	memcpy(program->ops, b->ops.items, b->ops.count * sizeof(struct dt_op));
+	text = (char *)(program->ops + program->op_count);
+	for (size_t i = 0; i < shape->field_count && i < DT_PROGRAM_FIELDS_MAX; i++)
+		text = stpcpy(text, shape->fields[i].name) + 1;
+	memcpy(text, shape->texts.items, shape->texts.count);
+	*ret_size = room;
+	return program;
+}
+
+static void fix_texts(struct builder *b, const struct shape *shape)
+{
+	size_t names = 0;
+
+	for (size_t i = 0; i < shape->field_count && i < DT_PROGRAM_FIELDS_MAX; i++)
+		names += strlen(shape->fields[i].name) + 1;
+	for (size_t i = 0; i < b->ops.count; i++) {
+		if (b->ops.items[i].code == DT_OP_CONST)
+			i++;
+		else if (b->ops.items[i].code == DT_OP_MATCH)
+			b->ops.items[i].c += (uint32_t)names;
+	}
+}
+
+static void add_unreadable(struct shape *shape)
+{
+	if (can_fail(shape))
+		shape_add_special(shape, "unreadable", DT_OP_UNREADABLE, 0);
+}
+
+struct error *shape_finish(struct shape *shape, struct tramp_event *event,
+			   struct dt_program **ret_program, size_t *ret_program_size)
+{
+	struct builder b = { .size = HEAD };
+	struct dt_program *program;
+
+	if (!shape->failed && !shape->is_gathered && layout_plain(shape, event)) {
+		*ret_program = NULL;
+		*ret_program_size = 0;
+		return NULL;
+	}
+	shape->is_gathered = true;
+	add_unreadable(shape);
+	if (!shape->failed)
+		build_all(shape, &b);
+	fix_texts(&b, shape);
+	program = shape->failed || b.failed ? NULL : assemble(shape, &b, ret_program_size);
+	vec_free(&b.ops);
+	if (!program)
+		return error_new(ERROR_FAILED, "out of memory, or its values are too many");
+	if (program->size_max > DT_EVENT_SIZE_MAX || program->op_count > DT_PROGRAM_OPS_MAX) {
+		free(program);
+		return error_new(ERROR_FAILED,
+				 "its event could be %u bytes long, and %u is the most; lower --string-max",
+				 b.size, DT_EVENT_SIZE_MAX);
+	}
+	event->field_count = 0;
+	event->size = program->size_max;
+	*ret_program = program;
+	return NULL;
+}

@@ -1,0 +1,125 @@
+/*
+ * program.h - what the agent does for an event that needs more than registers: follow pointers, copy
+ * strings, walk the stack.
+ *
+ * The controller writes a program for each such tracepoint into sealed memory beside its trampoline; the agent runs
+ * it at each hit (src/target/gather.c). A program is a row of operations on a small stack of 64-bit
+ * numbers; jumps go forward only, so every program ends. The controller writes no program that
+ * breaks a limit given here; the agent checks them again, since a broken one must not break the target.
+ *
+ * Memory is read by a system call that can't fault. A number that depends on what couldn't be
+ * read is stored as 0, and its field's name is listed in the event's `unreadable`.
+ */
+#ifndef DYNTRACE_SHARED_PROGRAM_H
+#define DYNTRACE_SHARED_PROGRAM_H
+
+#include <stdint.h>
+
+#define DT_PROGRAM_STACK 16u
+#define DT_PROGRAM_OPS_MAX 1024u
+#define DT_PROGRAM_FIELDS_MAX 64u /* that can be unreadable */
+#define DT_STRING_MAX 1024u /* of one string, its end included */
+#define DT_FRAMES_MAX 128u
+
+/* dt_op.code; a, b, c are its operands; [x y -- z] what it does to the stack. */
+enum dt_op_code {
+	DT_OP_END,
+	/* values */
+	DT_OP_REG, /* a: register (hardware number, 16 rip, 17 flags) [-- value] */
+	DT_OP_XMM, /* a: register, b: half [-- value] */
+	DT_OP_CONST, /* the next word [-- value] */
+	DT_OP_LOAD, /* a: size, b: 1 signed [address -- value] */
+	DT_OP_OFFSET, /* c, signed [x -- x + c] */
+	DT_OP_BITS, /* a: shift, b: how many, c: 1 signed [x -- bits of x] */
+	DT_OP_PICK, /* a: how deep [-- copy] */
+	DT_OP_DROP, /* [x --] */
+	DT_OP_SWAP, /* [x y -- y x] */
+	DT_OP_ROT, /* [x y z -- z x y] */
+	DT_OP_ADD, /* two numbers to one, from here ... */
+	DT_OP_SUB,
+	DT_OP_MUL,
+	DT_OP_DIV, /* by 0: 0, and unreadable */
+	DT_OP_DIVU,
+	DT_OP_MOD,
+	DT_OP_MODU,
+	DT_OP_AND,
+	DT_OP_OR,
+	DT_OP_XOR,
+	DT_OP_SHL,
+	DT_OP_SHR,
+	DT_OP_SAR,
+	DT_OP_EQ,
+	DT_OP_NE,
+	DT_OP_LT,
+	DT_OP_LE,
+	DT_OP_GT,
+	DT_OP_GE,
+	DT_OP_LTU,
+	DT_OP_LEU,
+	DT_OP_GTU,
+	DT_OP_GEU, /* ... to here */
+	DT_OP_NEG,
+	DT_OP_NOT,
+	DT_OP_LNOT,
+	DT_OP_ABS,
+	DT_OP_SKIP, /* c: operations */
+	DT_OP_SKIP_ZERO, /* c: operations, if 0 [x --] */
+	DT_OP_TID, /* [-- value] ... */
+	DT_OP_PID,
+	DT_OP_CPU,
+	DT_OP_HITS, /* c: counter */
+	/* the event */
+	DT_OP_REQUIRE, /* no event if it is 0 or unreadable [x --] */
+	DT_OP_ALIGN, /* a: to that many bytes */
+	DT_OP_STORE, /* a: size, naturally aligned; c: field [value --] */
+	DT_OP_COPY, /* a: alignment, b: bytes, c: field [address --] */
+	DT_OP_STRING, /* b: most bytes; c: 1 ends at the length, not at NUL [address (length) --] */
+	DT_OP_MATCH, /* b: 1 glob; c: text of the program [address -- 1 or 0] */
+	DT_OP_X87, /* c: field [address of a long double -- ], stored as a double */
+	DT_OP_BACKTRACE, /* b: most frames; a sequence: u32 count, then u64s */
+	DT_OP_COMM, /* the thread's name, a string */
+	DT_OP_UNREADABLE, /* the names of the fields that couldn't be read, a string */
+	DT_OP_CODES,
+};
+
+struct dt_op {
+	uint8_t code;
+	uint8_t a;
+	uint16_t b;
+	uint32_t c;
+};
+
+/* In memory: this, then op_count operations, then texts. */
+struct dt_program {
+	uint32_t id; /* of the event */
+	uint32_t size_max; /* of the event, a multiple of 8 */
+	uint32_t op_count;
+	uint32_t text_size; /* of all texts; those of fields first, by number, each with its NUL */
+	uint64_t rip; /* of the probe */
+	struct dt_op ops[];
+};
+
+/* What the trampoline gives the agent: registers as they were at the probe. */
+struct dt_regs {
+	uint64_t xmm[16][2]; /* only those that the program uses are filled in */
+	uint64_t general[16]; /* by hardware number */
+	uint64_t flags;
+};
+
+_Static_assert(sizeof(struct dt_op) == 8, "dt_op");
+_Static_assert(sizeof(struct dt_regs) == 392, "dt_regs");
+
+/*
+ * dt_gather in the agent, called by trampolines through dt_control.gather:
+ *
+ *   in:   rdi = struct dt_regs, rsi = struct dt_program, rbx = address of struct dt_control
+ *   out:  rax = 1: the event was written; 0: it wasn't, and is counted as lost if it should have been
+ *   kept: rsp, rbp, r12 to r15 and the direction flag; the trampoline has saved everything else
+ */
+
+/*
+ * An event of variable size has its size (bytes, header and this word included) in the word behind its header; the
+ * reader takes that word out again. While the event is pending it may be 0: nothing follows it then.
+ */
+
+#endif

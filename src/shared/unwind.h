@@ -1,0 +1,58 @@
+/*
+ * unwind.h - how to find the caller from any instruction: .eh_frame compiled to rows of 8 bytes.
+ *
+ * Written by the controller into sealed memory, read by the agent. A row holds from its pc to
+ * the next row's. The return address is always the word below the CFA.
+ */
+#ifndef DYNTRACE_SHARED_UNWIND_H
+#define DYNTRACE_SHARED_UNWIND_H
+
+#include <stdint.h>
+
+enum dt_cfa_rule {
+	DT_CFA_NONE, /* nothing is known from here on */
+	DT_CFA_END, /* the outermost frame */
+	DT_CFA_RSP, /* rsp + offset */
+	DT_CFA_RBP, /* rbp + offset */
+	DT_CFA_AT_RBP, /* the word at rbp + offset: a frame that was aligned anew */
+	DT_CFA_PLT, /* an entry of the procedure linkage table */
+	DT_CFA_SIGNAL, /* the kernel's frame of a signal handler, its registers at rsp */
+};
+
+enum dt_rbp_rule {
+	DT_RBP_SAME,
+	DT_RBP_SAVED, /* at CFA + offset */
+};
+
+struct dt_unwind_row {
+	uint32_t pc; /* from the module's base */
+	int16_t cfa; /* offset, in words of 8 bytes */
+	int8_t rbp; /* likewise */
+	uint8_t cfa_rule : 4, rbp_rule : 4;
+};
+
+struct dt_unwind_module {
+	uint64_t start, end; /* its code */
+	uint64_t base;
+	uint32_t first, count; /* of its rows */
+};
+
+/* rows_offset bytes from here on: the rows. */
+struct dt_unwind {
+	uint32_t module_count; /* sorted by start */
+	uint32_t rows_offset;
+	struct dt_unwind_module modules[];
+};
+
+/* Where the kernel puts registers when it calls a signal handler, from the handler's return address's end on. */
+#define DT_SIGNAL_RBP 120
+#define DT_SIGNAL_RSP 160
+#define DT_SIGNAL_RIP 168
+
+/* Ends a list of frames: there are more, but nothing says where. */
+#define DT_FRAME_UNKNOWN (~0ULL)
+
+_Static_assert(sizeof(struct dt_unwind_row) == 8, "dt_unwind_row");
+_Static_assert(sizeof(struct dt_unwind_module) == 32, "dt_unwind_module");
+
+#endif

@@ -1,0 +1,402 @@
+/*
+ * gather.c - runs the program of an event (src/shared/program.h).
+ *
+ * The event is begun at the first operation that stores, so that one that a condition turns away costs no room and
+ * no clock. It is written where it will stay, and counts from gather_finish on:
+ *
+ *	+0	header, pending until it is complete (B4)
+ *	+8	its size; 0 while it is pending: nothing follows it, since signals are blocked
+ *	+16	fields, each aligned by its size
+ */
+#include "gather.h"
+
+#define HEAD 16u
+#define BITS 64u
+
+uint32_t gather_room(const struct gather *g, uint32_t wanted)
+{
+	uint32_t room = g->program->size_max - g->at;
+
+	return wanted < room ? wanted : room;
+}
+
+static void gather_begin(struct gather *g)
+{
+	const struct dt_program *program = g->program;
+	struct dt_slot *slot;
+
+	if (g->slot || g->over)
+		return;
+	slot = (struct dt_slot *)slow_path(g->control, program->id, program->size_max);
+	if (!slot) {
+		g->over = true; /* it was counted as lost, or isn't to be recorded */
+		return;
+	}
+	uint64_t clock = sys_clock();
+	g->clock = clock > slot->last ? clock : slot->last;
+	g->slot = slot;
+	g->event = (uint8_t *)g->control->pool + (uint32_t)slot->reserve;
+	g->at = HEAD;
+	__atomic_store_n((uint64_t *)g->event,
+			 g->clock << DT_EVENT_ID_BITS | DT_EVENT_PENDING | program->id, __ATOMIC_RELEASE);
+}
+
+static void gather_finish(struct gather *g)
+{
+	uint32_t size = (uint32_t)DT_ROUND_UP(g->at, 8);
+
+	if (!g->slot)
+		return;
+	((uint64_t *)g->event)[1] = size;
+	g->slot->last = g->clock;
+	g->slot->events++;
+	g->slot->reserve += size;
+	__atomic_store_n((uint64_t *)g->event, g->clock << DT_EVENT_ID_BITS | g->program->id,
+			 __ATOMIC_RELEASE);
+}
+
+/* ---- the stack of numbers ----------------------------------------------------------------------- */
+
+static void push(struct gather *g, uint64_t value)
+{
+	if (g->top < DT_PROGRAM_STACK)
+		g->stack[g->top++] = value;
+	else
+		g->over = true;
+}
+
+static uint64_t pop(struct gather *g)
+{
+	if (g->top)
+		return g->stack[--g->top];
+	g->over = true;
+	return 0;
+}
+
+static uint64_t bits_of(uint64_t value, uint32_t shift, uint32_t count, bool is_signed)
+{
+	uint32_t spare = BITS - (count ? count : BITS);
+
+	if (shift >= BITS || spare >= BITS)
+		return 0;
+	value = value >> shift << spare;
+	return is_signed ? (uint64_t)((int64_t)value >> spare) : value >> spare;
+}
+
+static uint64_t load(struct gather *g, uint64_t address, uint32_t size, bool is_signed)
+{
+	uint64_t value = 0;
+
+	if (size > 8 || safe_read(g->control, address, &value, size) != size) {
+		g->failed = true;
+		return 0;
+	}
+	return bits_of(value, 0, size * 8, is_signed);
+}
+
+static uint64_t divide(struct gather *g, uint8_t code, uint64_t x, uint64_t y)
+{
+	if (y == 0) {
+		g->failed = true;
+		return 0;
+	}
+	switch (code) {
+	case DT_OP_DIVU:
+		return x / y;
+	case DT_OP_MODU:
+		return x % y;
+	case DT_OP_DIV:
+		return y == ~0ULL ? 0 - x : (uint64_t)((int64_t)x / (int64_t)y);
+	default:
+		return y == ~0ULL ? 0 : (uint64_t)((int64_t)x % (int64_t)y);
+	}
+}
+
+static uint64_t shift(uint8_t code, uint64_t x, uint64_t y)
+{
+	if (code == DT_OP_SAR)
+		return (uint64_t)((int64_t)x >> (y < BITS ? y : BITS - 1));
+	if (y >= BITS)
+		return 0;
+	return code == DT_OP_SHL ? x << y : x >> y;
+}
+
+static uint64_t combine(struct gather *g, uint8_t code, uint64_t x, uint64_t y)
+{
+	int64_t a = (int64_t)x, b = (int64_t)y;
+
+	switch (code) {
+	case DT_OP_ADD: return x + y;
+	case DT_OP_SUB: return x - y;
+	case DT_OP_MUL: return x * y;
+	case DT_OP_AND: return x & y;
+	case DT_OP_OR: return x | y;
+	case DT_OP_XOR: return x ^ y;
+	case DT_OP_EQ: return x == y;
+	case DT_OP_NE: return x != y;
+	case DT_OP_LT: return a < b;
+	case DT_OP_LE: return a <= b;
+	case DT_OP_GT: return a > b;
+	case DT_OP_GE: return a >= b;
+	case DT_OP_LTU: return x < y;
+	case DT_OP_LEU: return x <= y;
+	case DT_OP_GTU: return x > y;
+	case DT_OP_GEU: return x >= y;
+	case DT_OP_SHL:
+	case DT_OP_SHR:
+	case DT_OP_SAR: return shift(code, x, y);
+	default: return divide(g, code, x, y);
+	}
+}
+
+static uint64_t change(uint8_t code, uint64_t x)
+{
+	switch (code) {
+	case DT_OP_NEG: return 0 - x;
+	case DT_OP_NOT: return ~x;
+	case DT_OP_LNOT: return !x;
+	default: return (int64_t)x < 0 ? 0 - x : x;
+	}
+}
+
+static uint64_t cpu_number(void)
+{
+	uint32_t aux;
+
+	__asm__ volatile("rdtscp" : "=c"(aux) : : "eax", "edx");
+	return aux & 0xfff; /* as Linux sets it: node << 12 | cpu */
+}
+
+static uint64_t register_value(const struct gather *g, uint32_t number)
+{
+	if (number < 16)
+		return g->regs->general[number];
+	return number == 16 ? g->program->rip : g->regs->flags;
+}
+
+/* ---- fields ----------------------------------------------------------------------------------------- */
+
+/* False: no room, or no event. */
+static bool align(struct gather *g, uint32_t to, uint32_t room)
+{
+	uint32_t at = to ? (uint32_t)DT_ROUND_UP(g->at, to) : g->at;
+
+	if (!g->slot || g->over || at + room > g->program->size_max)
+		return false;
+	g->at = at;
+	return true;
+}
+
+/* The field is done: was all of it read? */
+static void close_field(struct gather *g, uint32_t field)
+{
+	if (g->failed && field < DT_PROGRAM_FIELDS_MAX)
+		g->unreadable |= 1ULL << field;
+	g->failed = false;
+}
+
+static void store(struct gather *g, uint64_t value, uint32_t size, uint32_t field)
+{
+	if (g->failed)
+		value = 0;
+	close_field(g, field);
+	if (size > 8 || !align(g, size, size))
+		return;
+	for (uint32_t i = 0; i < size; i++)
+		g->event[g->at + i] = (uint8_t)(value >> 8 * i);
+	g->at += size;
+}
+
+static void copy(struct gather *g, uint64_t address, const struct dt_op *op)
+{
+	if (!align(g, op->a, op->b))
+		return;
+	if (!g->failed && safe_read(g->control, address, g->event + g->at, op->b) != op->b)
+		g->failed = true;
+	if (g->failed) {
+		for (uint32_t i = 0; i < op->b; i++)
+			g->event[g->at + i] = 0;
+	}
+	g->at += op->b;
+	close_field(g, op->c);
+}
+
+/*
+ * From 64 bits of mantissa to 53, rounded to even: integer arithmetic, for the agent has no other. What is too
+ * large becomes infinite, what is too small for a normal number 0.
+ */
+static uint64_t double_of(uint64_t mantissa, uint16_t head)
+{
+	uint64_t sign = (uint64_t)(head >> 15) << 63;
+	int32_t exponent = (head & 0x7fff) - 16383 + 1023;
+	uint64_t fraction = mantissa >> 11 & ((1ULL << 52) - 1);
+
+	if ((head & 0x7fff) == 0x7fff)
+		return sign | 0x7ffULL << 52 | (mantissa << 1 ? 1ULL << 51 : 0);
+	if (mantissa == 0 || exponent <= 0)
+		return sign;
+	uint64_t rest = mantissa & 0x7ff;
+	if (rest > 0x400 || (rest == 0x400 && (fraction & 1)))
+		fraction++;
+	if (fraction >> 52) {
+		fraction = 0;
+		exponent++;
+	}
+	return exponent >= 0x7ff ? sign | 0x7ffULL << 52 : sign | (uint64_t)exponent << 52 | fraction;
+}
+
+static void store_x87(struct gather *g, uint64_t address, uint32_t field)
+{
+	uint64_t words[2] = { 0, 0 };
+
+	if (!g->failed && safe_read(g->control, address, words, 10) != 10)
+		g->failed = true;
+	store(g, double_of(words[0], (uint16_t)words[1]), 8, field);
+}
+
+static void store_backtrace(struct gather *g, uint32_t most)
+{
+	uint32_t at, count;
+
+	if (!align(g, 4, 4))
+		return;
+	at = g->at;
+	g->at += 4;
+	g->at = (uint32_t)DT_ROUND_UP(g->at, 8);
+	count = gather_room(g, most * 8) / 8;
+	count = unwind_walk(g, (uint64_t *)(g->event + g->at), count);
+	*(uint32_t *)(g->event + at) = count;
+	g->at += count * 8;
+}
+
+static const char *text_of(const struct dt_program *program, uint32_t offset)
+{
+	const char *texts = (const char *)(program->ops + program->op_count);
+
+	return offset < program->text_size ? texts + offset : "";
+}
+
+/* ---- operations -------------------------------------------------------------------------------------- */
+
+/* What pushes a number or changes the stack. */
+static bool run_value(struct gather *g, const struct dt_op *op)
+{
+	uint64_t x, y;
+
+	switch (op->code) {
+	case DT_OP_REG: push(g, register_value(g, op->a)); break;
+	case DT_OP_XMM: push(g, g->regs->xmm[op->a & 15][op->b & 1]); break;
+	case DT_OP_LOAD: push(g, load(g, pop(g), op->a, op->b)); break;
+	case DT_OP_OFFSET: push(g, pop(g) + (uint64_t)(int32_t)op->c); break;
+	case DT_OP_BITS: push(g, bits_of(pop(g), op->a, op->b, op->c)); break;
+	case DT_OP_PICK: push(g, op->a < g->top ? g->stack[g->top - 1 - op->a] : 0); break;
+	case DT_OP_DROP: pop(g); break;
+	case DT_OP_SWAP:
+		y = pop(g), x = pop(g);
+		push(g, y), push(g, x);
+		break;
+	case DT_OP_ROT: {
+		uint64_t z = pop(g);
+
+		y = pop(g), x = pop(g);
+		push(g, z), push(g, x), push(g, y);
+		break;
+	}
+	case DT_OP_NEG:
+	case DT_OP_NOT:
+	case DT_OP_LNOT:
+	case DT_OP_ABS: push(g, change(op->code, pop(g))); break;
+	case DT_OP_TID: push(g, sys_gettid()); break;
+	case DT_OP_PID: push(g, sys_getpid()); break;
+	case DT_OP_CPU: push(g, cpu_number()); break;
+	default:
+		if (op->code < DT_OP_ADD || op->code > DT_OP_GEU)
+			return false;
+		y = pop(g), x = pop(g);
+		push(g, combine(g, op->code, x, y));
+	}
+	return true;
+}
+
+static void run_match(struct gather *g, const struct dt_op *op)
+{
+	bool failed = false;
+	bool matches = text_match(g, pop(g), text_of(g->program, op->c), op->b, &failed);
+
+	g->failed |= failed;
+	push(g, matches);
+}
+
+static void run_string(struct gather *g, const struct dt_op *op)
+{
+	uint64_t length = op->c ? pop(g) : ~0ULL;
+	uint64_t address = pop(g);
+
+	text_store(g, g->failed ? ~0ULL : address, length, op->b);
+	g->failed = false;
+}
+
+/* What stores. */
+static void run_field(struct gather *g, const struct dt_op *op)
+{
+	gather_begin(g);
+	switch (op->code) {
+	case DT_OP_ALIGN: align(g, op->a, 0); break;
+	case DT_OP_STORE: store(g, pop(g), op->a, op->c); break;
+	case DT_OP_COPY: copy(g, pop(g), op); break;
+	case DT_OP_STRING: run_string(g, op); break;
+	case DT_OP_X87: store_x87(g, pop(g), op->c); break;
+	case DT_OP_BACKTRACE: store_backtrace(g, op->b); break;
+	case DT_OP_COMM: text_store_comm(g); break;
+	case DT_OP_UNREADABLE: text_store_unreadable(g); break;
+	default: g->over = true;
+	}
+}
+
+/* Returns how many operations to skip. */
+static uint32_t run_op(struct gather *g, const struct dt_op *op)
+{
+	switch (op->code) {
+	case DT_OP_CONST:
+		push(g, *(const uint64_t *)(op + 1));
+		return 1;
+	case DT_OP_SKIP:
+		return op->c;
+	case DT_OP_SKIP_ZERO:
+		return pop(g) ? 0 : op->c;
+	case DT_OP_REQUIRE:
+		g->over |= !pop(g) || g->failed;
+		return 0;
+	case DT_OP_MATCH:
+		run_match(g, op);
+		return 0;
+	default:
+		if (!run_value(g, op))
+			run_field(g, op);
+		return 0;
+	}
+}
+
+uint64_t gather_event(const struct dt_control *control, const struct dt_program *program,
+		  const struct dt_regs *regs)
+{
+	struct gather g;
+
+	g.control = control;
+	g.program = program;
+	g.regs = regs;
+	g.slot = NULL;
+	g.event = NULL;
+	g.at = g.top = 0;
+	g.failed = g.over = false;
+	g.unreadable = 0;
+	for (uint32_t i = 0; i < program->op_count && !g.over; i++) {
+		if (program->ops[i].code == DT_OP_END)
+			break;
+		i += run_op(&g, &program->ops[i]);
+	}
+	if (!g.over)
+		gather_begin(&g); /* an event without fields */
+	gather_finish(&g);
+	return g.slot != NULL;
+}

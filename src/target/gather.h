@@ -1,0 +1,50 @@
+/*
+ * gather.h - events that need more than registers: what gather.c, text.c, safe_read.c and unwind.c share.
+ *
+ * All of it runs on a stack of the agent's own, with every signal blocked (gather.S), so the
+ * thread's slot is nobody else's meanwhile: the event is written in place, and only when it is
+ * complete does the reserve word move on.
+ */
+#ifndef DYNTRACE_TARGET_GATHER_H
+#define DYNTRACE_TARGET_GATHER_H
+
+#include "../shared/program.h"
+#include "agent.h"
+
+struct gather {
+	const struct dt_control *control;
+	const struct dt_program *program;
+	const struct dt_regs *regs;
+	struct dt_slot *slot; /* NULL: the event isn't begun */
+	uint8_t *event;
+	uint64_t clock;
+	uint32_t at; /* bytes of the event so far */
+	uint32_t top; /* numbers on the stack */
+	bool failed; /* since the last field: something couldn't be read */
+	bool over; /* nothing more to do */
+	uint64_t unreadable; /* a bit a field */
+	uint64_t stack[DT_PROGRAM_STACK];
+};
+
+/* gather.c: runs a program. 1: the event was written. */
+uint64_t gather_event(const struct dt_control *control, const struct dt_program *program,
+		  const struct dt_regs *regs);
+/* gather.c: room for that many bytes more, or the rest of what there is. */
+uint32_t gather_room(const struct gather *g, uint32_t wanted);
+
+/* safe_read.c: copies this process's own memory; how many bytes could be read, from the start. */
+uint64_t safe_read(const struct dt_control *control, uint64_t from, void *to, uint64_t length);
+
+/* text.c: a string field from memory, with its NUL; `length` is ~0 for one that ends at a NUL. */
+void text_store(struct gather *g, uint64_t address, uint64_t length, uint32_t most);
+/* text.c: the name of the thread; the names of the fields that couldn't be read. */
+void text_store_comm(struct gather *g);
+void text_store_unreadable(struct gather *g);
+/* text.c: does the string there match? false, and *ret_failed, when it can't be read. */
+bool text_match(const struct gather *g, uint64_t address, const char *pattern, bool glob,
+		bool *ret_failed);
+
+/* unwind.c: return addresses, the probe's own first; how many. */
+uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most);
+
+#endif

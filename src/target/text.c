@@ -1,0 +1,255 @@
+/*
+ * text.c - strings of the target as text of an event.
+ *
+ * A trace is UTF-8. What isn't becomes \xNN, byte by byte; what can't be read or has no end says so in
+ * the text itself:
+ *
+ *	(null)			no string
+ *	(unreadable 0x1f)	nothing there
+ *	abc...			cut
+ *	abc(unreadable)		only its beginning could be read
+ */
+#include "gather.h"
+
+#define PIECE 256u
+#define MATCH_MAX 1024u
+#define MARK_ROOM 32u
+
+static void put_byte(struct gather *g, char byte)
+{
+	if (g->slot && !g->over && g->at < g->program->size_max)
+		g->event[g->at++] = (uint8_t)byte;
+}
+
+static void put_text(struct gather *g, const char *text)
+{
+	for (; *text; text++)
+		put_byte(g, *text);
+}
+
+static void put_digits(struct gather *g, uint64_t value, uint32_t digits)
+{
+	while (digits-- > 0)
+		put_byte(g, "0123456789abcdef"[value >> digits * 4 & 15]);
+}
+
+static void put_unreadable(struct gather *g, uint64_t address)
+{
+	uint32_t digits = 1;
+
+	while (digits < 16 && address >> digits * 4)
+		digits++;
+	put_text(g, "(unreadable 0x");
+	put_digits(g, address, digits);
+	put_text(g, ")");
+}
+
+/* Bytes of the UTF-8 character there; 0: none; more than `left`: it goes on beyond. */
+static uint32_t character(const uint8_t *at, uint32_t left)
+{
+	uint32_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 :
+			at[0] < 0xf5 ? 4 : 0;
+
+	for (uint32_t i = 1; i < size; i++) {
+		if (i == left)
+			return size;
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	if (size == 3 && left >= 2 &&
+	    ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0)))
+		return 0;
+	if (size == 4 && left >= 2 &&
+	    ((at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90)))
+		return 0;
+	return size;
+}
+
+/* Copies characters up to `end` or a NUL; how many bytes were used, and whether it is over. */
+static uint32_t put_characters(struct gather *g, const uint8_t *bytes, uint32_t count, bool counted,
+			       bool last, uint32_t limit, bool *ret_over)
+{
+	uint32_t used = 0;
+
+	*ret_over = false;
+	while (used < count) {
+		uint32_t size = character(bytes + used, count - used);
+		uint32_t room = size ? size : 4;
+
+		if (bytes[used] == 0 && !counted) {
+			*ret_over = true;
+			return used;
+		}
+		if (size > count - used && !last)
+			break;
+		if (g->at + room > limit)
+			break;
+		if (size == 0 || size > count - used || (bytes[used] == 0 && counted)) {
+			put_text(g, "\\x");
+			put_digits(g, bytes[used], 2);
+			used++;
+			continue;
+		}
+		for (uint32_t i = 0; i < size; i++)
+			put_byte(g, (char)bytes[used + i]);
+		used += size;
+	}
+	return used;
+}
+
+/* Piece by piece, until its end, the limit, or what can't be read. */
+static void put_string(struct gather *g, uint64_t address, uint64_t length, uint32_t limit)
+{
+	uint8_t piece[PIECE];
+	bool counted = length != ~0ULL, over = false;
+	uint64_t done = 0;
+
+	while (done < length) {
+		uint64_t left = length - done;
+		uint32_t want = left < PIECE ? (uint32_t)left : PIECE;
+		uint32_t got = (uint32_t)safe_read(g->control, address + done, piece, want);
+		uint32_t used;
+
+		if (got == 0 && done == 0) {
+			put_unreadable(g, address);
+			return;
+		}
+		used = put_characters(g, piece, got, counted, got < PIECE || left <= PIECE, limit, &over);
+		done += used;
+		if (over || done >= length)
+			return;
+		if (used < got || g->at >= limit) {
+			put_text(g, "...");
+			return;
+		}
+		if (got < want) {
+			put_text(g, "(unreadable)");
+			return;
+		}
+	}
+}
+
+void text_store(struct gather *g, uint64_t address, uint64_t length, uint32_t most)
+{
+	uint32_t limit;
+
+	if (!g->slot || g->over || most + MARK_ROOM > g->program->size_max - g->at)
+		return;
+	limit = g->at + most;
+	if (!address && length)
+		put_text(g, "(null)");
+	else if (length)
+		put_string(g, address, length, limit);
+	put_byte(g, 0);
+}
+
+void text_store_comm(struct gather *g)
+{
+	char name[16];
+
+	name[0] = 0;
+	sys_call3(SYS_PRCTL, SYS_PR_GET_NAME, (uint64_t)name, 0);
+	name[15] = 0;
+	text_store(g, (uint64_t)name, ~0ULL, sizeof(name));
+}
+
+void text_store_unreadable(struct gather *g)
+{
+	const char *name = (const char *)(g->program->ops + g->program->op_count);
+	const char *end = name + g->program->text_size;
+	bool any = false;
+
+	for (uint32_t field = 0; field < DT_PROGRAM_FIELDS_MAX && name < end; field++) {
+		bool listed = g->unreadable >> field & 1;
+
+		if (listed && any)
+			put_text(g, ", ");
+		any |= listed;
+		for (; *name; name++) {
+			if (listed)
+				put_byte(g, *name);
+		}
+		name++;
+	}
+	put_byte(g, 0);
+}
+
+/* ---- matching ---------------------------------------------------------------------------------- */
+
+/* [abc], [a-z], [!a]; *ret_end: behind it. Without its end it is a plain character. */
+static bool match_set(const char *pattern, char c, const char **ret_end)
+{
+	const char *at = pattern + 1;
+	bool negated = *at == '!' || *at == '^', found = false;
+
+	at += negated;
+	for (bool first = true; *at && (*at != ']' || first); first = false) {
+		if (at[1] == '-' && at[2] && at[2] != ']') {
+			found |= c >= at[0] && c <= at[2];
+			at += 3;
+		} else {
+			found |= *at++ == c;
+		}
+	}
+	if (!*at) {
+		*ret_end = pattern + 1;
+		return c == '[';
+	}
+	*ret_end = at + 1;
+	return found != negated;
+}
+
+static bool match_one(const char *pattern, char c, const char **ret_next)
+{
+	*ret_next = pattern + 1;
+	if (*pattern == '?')
+		return true;
+	if (*pattern == '[')
+		return match_set(pattern, c, ret_next);
+	if (*pattern == '\\' && pattern[1]) {
+		*ret_next = pattern + 2;
+		return pattern[1] == c;
+	}
+	return *pattern == c;
+}
+
+static bool match_glob(const char *pattern, const char *text)
+{
+	const char *star = NULL, *again = NULL, *next;
+
+	while (*text) {
+		if (*pattern == '*') {
+			star = ++pattern;
+			again = text;
+		} else if (*pattern && match_one(pattern, *text, &next)) {
+			pattern = next;
+			text++;
+		} else if (star) {
+			pattern = star;
+			text = ++again;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
+static bool match_exact(const char *pattern, const char *text)
+{
+	while (*pattern && *pattern == *text)
+		pattern++, text++;
+	return *pattern == *text;
+}
+
+bool text_match(const struct gather *g, uint64_t address, const char *pattern, bool glob,
+		bool *ret_failed)
+{
+	char text[MATCH_MAX];
+	uint64_t got = address ? safe_read(g->control, address, text, sizeof(text) - 1) : 0;
+
+	*ret_failed = got == 0;
+	text[got] = 0;
+	return got && (glob ? match_glob : match_exact)(pattern, text);
+}

@@ -1,0 +1,171 @@
+/*
+ * unwind.c - the callers of the probe, from the tables that the controller compiled (src/shared/unwind.h).
+ *
+ * The stack is copied piece by piece, without faults, and walked in the copy: one system call serves
+ * many frames. Code without a table is walked by its frame pointer, if that looks like one.
+ */
+#include "gather.h"
+
+#include "../shared/unwind.h"
+
+/* Half of the stack that this runs on (DT_STACK_SIZE); what is below it needs little. */
+#define WINDOW 2048u
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
+#define FRAME_MAX (1u << 23) /* a frame pointer further up than this isn't one */
+
+struct unwind {
+	const struct dt_control *control;
+	uint64_t pc, sp, bp;
+	bool exact; /* pc is where it stands, not where it will return to */
+	bool broken;
+	uint64_t start, size; /* what the window holds */
+	uint64_t window[WINDOW / 8];
+};
+
+static uint64_t word_at(struct unwind *u, uint64_t address)
+{
+	if (address & 7) {
+		u->broken = true;
+		return 0;
+	}
+	if (address - u->start >= u->size) {
+		u->start = address;
+		u->size = safe_read(u->control, address, u->window, sizeof(u->window)) & ~7ULL;
+	}
+	if (address - u->start >= u->size) {
+		u->broken = true;
+		return 0;
+	}
+	return u->window[(address - u->start) / 8];
+}
+
+static const struct dt_unwind_module *find_module(const struct dt_unwind *table, uint64_t pc)
+{
+	uint32_t low = 0, high = table->module_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (table->modules[middle].start <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && pc < table->modules[low - 1].end ? &table->modules[low - 1] : NULL;
+}
+
+/* The row that holds at pc; NULL: none. */
+static const struct dt_unwind_row *find_row(const struct dt_unwind *table, uint64_t pc)
+{
+	const struct dt_unwind_module *module = table ? find_module(table, pc) : NULL;
+	const struct dt_unwind_row *rows;
+	uint32_t low = 0, high, key;
+
+	if (!module)
+		return NULL;
+	rows = (const struct dt_unwind_row *)((const uint8_t *)table + table->rows_offset) + module->first;
+	high = module->count;
+	key = (uint32_t)(pc - module->base);
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (rows[middle].pc <= key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && rows[low - 1].cfa_rule != DT_CFA_NONE ? &rows[low - 1] : NULL;
+}
+
+/* What a signal handler returns to: registers that the kernel saved above it. */
+static void step_signal(struct unwind *u)
+{
+	uint64_t sp = u->sp;
+
+	u->pc = word_at(u, sp + DT_SIGNAL_RIP);
+	u->bp = word_at(u, sp + DT_SIGNAL_RBP);
+	u->sp = word_at(u, sp + DT_SIGNAL_RSP);
+	u->exact = true;
+}
+
+static uint64_t find_cfa(struct unwind *u, const struct dt_unwind_row *row)
+{
+	int64_t offset = (int64_t)row->cfa * 8;
+
+	switch (row->cfa_rule) {
+	case DT_CFA_RSP:
+		return u->sp + (uint64_t)offset;
+	case DT_CFA_RBP:
+		return u->bp + (uint64_t)offset;
+	case DT_CFA_AT_RBP:
+		return word_at(u, u->bp + (uint64_t)offset);
+	default: /* DT_CFA_PLT: one more word is pushed from the entry's 11th byte on */
+		return u->sp + 8 + ((u->pc & 15) >= 11 ? 8 : 0);
+	}
+}
+
+static void step_table(struct unwind *u, const struct dt_unwind_row *row)
+{
+	uint64_t cfa = find_cfa(u, row);
+
+	if (u->broken || (cfa <= u->sp && !u->exact)) {
+		u->broken = true;
+		return;
+	}
+	if (row->rbp_rule == DT_RBP_SAVED)
+		u->bp = word_at(u, cfa + (uint64_t)((int64_t)row->rbp * 8));
+	u->pc = word_at(u, cfa - 8);
+	u->sp = cfa;
+	u->exact = false;
+}
+
+static void step_frame_pointer(struct unwind *u)
+{
+	uint64_t bp = u->bp;
+
+	if (bp < u->sp || bp - u->sp > FRAME_MAX || (bp & 7)) {
+		u->broken = true;
+		return;
+	}
+	u->bp = word_at(u, bp);
+	u->pc = word_at(u, bp + 8);
+	u->sp = bp + 16;
+	u->exact = false;
+}
+
+uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
+{
+	const struct dt_unwind *table = (const struct dt_unwind *)g->control->unwind;
+	struct unwind u;
+	uint32_t count = 0;
+
+	u.control = g->control;
+	u.pc = g->program->rip;
+	u.sp = g->regs->general[4];
+	u.bp = g->regs->general[5];
+	u.exact = true;
+	u.broken = false;
+	u.start = u.size = 0;
+	while (count < most) {
+		const struct dt_unwind_row *row;
+
+		frames[count++] = u.pc;
+		row = find_row(table, u.exact ? u.pc : u.pc - 1);
+		if (row && row->cfa_rule == DT_CFA_END)
+			break;
+		if (row && row->cfa_rule == DT_CFA_SIGNAL)
+			step_signal(&u);
+		else if (row)
+			step_table(&u, row);
+		else
+			step_frame_pointer(&u);
+		if (u.broken) {
+			if (count < most)
+				frames[count++] = DT_FRAME_UNKNOWN;
+			break;
+		}
+		if (!u.pc)
+			break;
+	}
+	return count;
+}
