@@ -617,16 +617,41 @@ static void test_stack_behind_signal_frame(void **state)
 	refuse_first("is in use: a stack holds an address inside it");
 }
 
-/* Somebody will return into the trampoline: it isn't idle. */
-static void test_not_idle(void **state)
+/* ---- threads in trampolines ---------------------------------------------------------------------------- */
+
+#define SPIN_AT 2 /* in the trampoline, where no boundary is: behind the first push and pop */
+
+static void child_calls_one(void)
+{
+	use_alternate_stack();
+	for (uint64_t x = 0;; x++) {
+		if (victim_table[0](x) != x)
+			shared->wrong = true;
+		shared->calls[0]++;
+	}
+}
+
+/* Places site 0 with an endless loop in its trampoline, and waits until the thread is in there. */
+static void catch_thread(void)
+{
+	make_sites(2);
+	memcpy(code + SPIN_AT, "\xeb\xfe", 2);
+	start(child_calls_one, 0);
+	place_ok(2);
+	while (rip_of_target() != sites[0].tramp_start.v + SPIN_AT)
+		check_alive();
+}
+
+static void let_thread_go(void)
+{
+	memcpy(code + SPIN_AT, "\x90\x90", 2); /* one store */
+}
+
+static void remove_busy(void)
 {
 	struct patch_stats stats;
 	bool idle = true;
 
-	make_sites(2);
-	start(child_holds_word, sites[0].tramp_start.v + 3);
-	wait_for(is_ready);
-	place_ok(2);
 	assert_null(patch_remove(target.proc, list, 2, 20, &idle, &stats));
 	assert_false(idle);
 	target_holds(&sites[0], sites[0].original);
@@ -634,6 +659,78 @@ static void test_not_idle(void **state)
 	assert_int_equal(sites[0].state, PATCH_REMOVED);
 }
 
+/* Does patch_find_threads see somebody in site 0's trampoline? */
+static bool someone_in_trampoline(void)
+{
+	struct patch_range range = { sites[0].tramp_start, sites[0].tramp_end };
+	struct stop *stop;
+	bool found;
+
+	assert_null(stop_all(target.proc, 2000, &stop));
+	assert_null(patch_find_threads(target.proc, stop, &range, 1, &found));
+	stop_release(stop, NULL);
+	return found;
+}
+
+static bool is_trampoline_empty(void)
+{
+	return !someone_in_trampoline();
+}
+
+static void test_not_idle(void **state)
+{
+	catch_thread();
+	remove_busy();
+	assert_true(someone_in_trampoline());
+	let_thread_go();
+	wait_for(is_trampoline_empty);
+	check_alive();
+}
+
+/* The one in the trampoline was interrupted, and its handler is at work: it will come back. */
+static void test_not_idle_in_handler(void **state)
+{
+	catch_thread();
+	kill(target.pid, SIGUSR1);
+	wait_for(is_ready);
+	remove_busy();
+	assert_true(someone_in_trampoline());
+	let_thread_go();
+	assert_true(someone_in_trampoline());
+	assert_int_equal(write(target.go_signal[1], "x", 1), 1);
+	wait_for(is_trampoline_empty);
+	check_alive();
+}
+
+/* Lets the thread go as soon as the original bytes are back. */
+static void *let_go_later(void *unused)
+{
+	uint8_t now[DT_SITE_BYTES];
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", target.pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (pread(fd, now, sites[0].length, (off_t)sites[0].address.v) == sites[0].length &&
+	       memcmp(now, sites[0].original, sites[0].length) != 0)
+		sched_yield();
+	close(fd);
+	let_thread_go();
+	return NULL;
+}
+
+static void test_waits_until_idle(void **state)
+{
+	pthread_t helper;
+
+	catch_thread();
+	assert_int_equal(pthread_create(&helper, NULL, let_go_later, NULL), 0);
+	remove_ok(2);
+	assert_int_equal(pthread_join(helper, NULL), 0);
+	check_alive();
+}
+
+/* A stale word isn't enough: threads that have been in there leave many. */
 static void test_find_threads(void **state)
 {
 	struct patch_range ranges[2] = { { taddr_of(0x1000), taddr_of(0x2000) } };
@@ -644,11 +741,7 @@ static void test_find_threads(void **state)
 	start(child_holds_word, (uint64_t)code + 100);
 	wait_for(is_ready);
 	assert_null(stop_all(target.proc, 2000, &stop));
-	/* by a word on the stack */
 	ranges[1] = (struct patch_range){ taddr_of((uint64_t)code + 100), taddr_of((uint64_t)code + 101) };
-	assert_null(patch_find_threads(target.proc, stop, ranges, 2, &found));
-	assert_true(found);
-	ranges[1] = (struct patch_range){ taddr_of((uint64_t)code + 101), taddr_of((uint64_t)code + 200) };
 	assert_null(patch_find_threads(target.proc, stop, ranges, 2, &found));
 	assert_false(found);
 	/* by RIP */
@@ -886,6 +979,8 @@ int main(void)
 		TEST(test_signal_frame),
 		TEST(test_stack_behind_signal_frame),
 		TEST(test_not_idle),
+		TEST(test_not_idle_in_handler),
+		TEST(test_waits_until_idle),
 		TEST(test_find_threads),
 		TEST(test_changed_before),
 		TEST(test_changed_after),

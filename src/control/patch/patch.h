@@ -11,7 +11,8 @@
  * (P4) No word on a thread's stack or alternate stack leads strictly inside what a patch changes when it is
  *      written (H9): the site is put off, and tried again.
  * (P5) Original bytes come back before trampolines are freed; trampolines are freed only when no thread's RIP
- *      and no stack word lies in them.
+ *      and no RIP that a signal frame keeps lies in them. (Who is in the agent, called from a trampoline, comes
+ *      back to it: patch_find_threads on the agent's range tells, in the stop in which memory goes.)
  */
 #ifndef DYNTRACE_PATCH_PATCH_H
 #define DYNTRACE_PATCH_PATCH_H
