@@ -1,12 +1,14 @@
 /* Putting the agent into real programs and taking it out again. */
 #include "target.h"
 
+#include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "control/inject/inject.h"
 #include "control/inject/pool_layout.h"
+#include "control/inject/remote.h"
 
 #define TIMEOUT_MS 2000
 #define POOL (2ULL << 20)
@@ -270,17 +272,15 @@ static void test_failure_leaves_nothing(void **state)
 	target_end(&target);
 }
 
-/* No descriptor left, and all memory locked with a small limit: both are got around and put back. */
-static void test_tight_limits(void **state)
+/* No descriptor left: got around, and put back. */
+static void test_no_descriptor_left(void **state)
 {
 	struct target target = start_idle();
 	struct proc *proc = open_target(&target);
 	struct state before = look(target.pid);
-	struct rlimit files = { 5, 50 }, locked = { 1 << 20, 8 << 20 }, now, old;
-	struct stop *stop = NULL;
-	int64_t result = -1;
+	struct rlimit files = { 5, 50 }, now;
 
-	assert_int_equal(prlimit(target.pid, RLIMIT_NOFILE, &files, &old), 0);
+	assert_int_equal(prlimit(target.pid, RLIMIT_NOFILE, &files, NULL), 0);
 	struct agent *agent = put_in(proc);
 	assert_int_equal(prlimit(target.pid, RLIMIT_NOFILE, NULL, &now), 0);
 	assert_int_equal(now.rlim_cur, 5);
@@ -288,25 +288,63 @@ static void test_tight_limits(void **state)
 	take_out(proc, agent);
 	agent_free(agent);
 	expect_same(&before, target.pid);
+	forget(&before);
+	proc_close(proc);
+	target_end(&target);
+}
+
+/* Makes the program one that locks all its memory, and mayn't lock much. */
+static void lock_memory(struct proc *proc)
+{
+	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct data[2] = { { 0 } };
+	struct {
+		struct __user_cap_header_struct header;
+		struct __user_cap_data_struct data[2];
+	} capset;
+	struct stop *stop = NULL;
+	struct remote *remote = NULL;
+	int64_t result = -1;
+	taddr at;
+
+	assert_int_equal(syscall(SYS_capget, &header, data), 0);
+	data[0].effective &= ~(1u << CAP_IPC_LOCK); /* root may lock what it likes */
+	data[0].permitted &= ~(1u << CAP_IPC_LOCK);
+	capset.header = header;
+	memcpy(capset.data, data, sizeof(data));
 	no_error(stop_one(proc, TIMEOUT_MS, &stop));
-	no_error(stop_syscall(stop, SYS_mlockall, (const uint64_t[6]){ MCL_FUTURE }, &result));
+	no_error(remote_begin(stop, &remote));
+	no_error(remote_do(remote, &result, SYS_mlockall, MCL_FUTURE));
 	assert_int_equal(result, 0);
 	/* something locked, as any such program has */
-	no_error(stop_syscall(stop, SYS_mmap, (const uint64_t[6]){ 0, 65536, PROT_READ,
-			      MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0 }, &result));
-	/* root may lock what it likes */
-	no_error(stop_syscall(stop, SYS_setresuid, (const uint64_t[6]){ 65534, 65534, 65534 }, &result));
+	no_error(remote_do(remote, &result, SYS_mmap, 0, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
+			   (uint64_t)-1, 0));
+	assert_true(result > 0);
+	no_error(remote_put(remote, &capset, sizeof(capset), &at));
+	no_error(remote_do(remote, &result, SYS_capset, at.v, at.v + sizeof(capset.header)));
 	assert_int_equal(result, 0);
+	no_error(remote_end(remote));
 	stop_release(stop, NULL);
+}
+
+/* All memory locked and a small limit: got around, put back, and nothing of ours counts against it. */
+static void test_locked_memory(void **state)
+{
+	struct target target = target_start("spin", NULL);
+	struct rlimit locked = { 1 << 20, 8 << 20 }, now;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	lock_memory(proc);
 	assert_int_equal(prlimit(target.pid, RLIMIT_MEMLOCK, &locked, NULL), 0);
-	forget(&before);
-	before = look(target.pid);
+	struct state before = look(target.pid);
 	char *status = target_slurp(target.pid, "status");
-	agent = put_in(proc);
+	struct agent *agent = put_in(proc);
 	assert_int_equal(prlimit(target.pid, RLIMIT_MEMLOCK, NULL, &now), 0);
 	assert_int_equal(now.rlim_cur, 1 << 20);
 	char *status_now = target_slurp(target.pid, "status");
-	assert_int_equal(atol(strstr(status_now, "VmLck:") + 6), atol(strstr(status, "VmLck:") + 6));
+	assert_int_equal(atol(strstr(status, "VmLck:") + 6), 64);
+	assert_int_equal(atol(strstr(status_now, "VmLck:") + 6), 64);
 	take_out(proc, agent);
 	agent_free(agent);
 	expect_same(&before, target.pid);
@@ -343,7 +381,8 @@ int main(void)
 		cmocka_unit_test(test_code_is_sealed),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_failure_leaves_nothing),
-		cmocka_unit_test(test_tight_limits),
+		cmocka_unit_test(test_no_descriptor_left),
+		cmocka_unit_test(test_locked_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
