@@ -167,7 +167,14 @@ def text(pid):
 
 
 def descriptors(pid):
-    return sorted(os.listdir(f"/proc/{pid}/fd"), key=int)
+    """What a process has open: {number: what it is}."""
+    found = {}
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return found
 
 
 def threads(pid):
@@ -189,14 +196,16 @@ class Snapshot:
         self.descriptors = descriptors(pid)
 
     def assert_unchanged(self, busy=False):
-        """`busy`: the program maps anonymous memory itself meanwhile, so that only the rest must be the same."""
+        """`busy`: the program itself maps anonymous memory and opens files meanwhile; only the rest must be the same."""
         def comparable(lines):
             return [line for line in lines if not busy or len(line.split()) > 5 or "x" in line.split()[1]]
         before, now = comparable(self.maps), comparable(maps(self.pid))
         assert now == before, "maps:\n" + "\n".join(difflib.unified_diff(before, now, lineterm="", n=1))
         changed = [hex(start) for start, code in text(self.pid).items() if self.text[start] != code]
         assert not changed, f"text differs in the mappings at {changed}"
-        assert descriptors(self.pid) == self.descriptors
+        open_now = descriptors(self.pid)
+        assert not [link for link in open_now.values() if "dyntrace" in os.path.basename(link)]
+        assert busy or open_now == self.descriptors
         assert status(self.pid, "TracerPid") == "0"
 
 
