@@ -1,6 +1,7 @@
 /*
- * The relocator: the input is code. Each instruction of it is moved near, as far as rel32 reaches, and out of
- * reach; what comes out is read again and must do the same, or it was refused and nothing was emitted.
+ * The relocator: the input is code. Each instruction of it is moved near, as far as rel32 reaches,
+ * and out of reach; what comes out is read again and must do the same, or it was refused and
+ * nothing was emitted.
  */
 #include <stdint.h>
 #include <string.h>
@@ -53,7 +54,8 @@ static void check_quick(const struct insn *insn, const uint8_t *bytes, size_t si
 	require(decode_quick(bytes, size, insn->pc, &quick));
 	require(quick.length == insn->length && quick.flow == insn->flow);
 	require(quick.has_target == insn->has_target && quick.target.v == insn->target.v);
-	require(quick.rip_relative == insn->rip_relative && quick.rip_target.v == insn->rip_target.v);
+	require(quick.rip_relative == insn->rip_relative &&
+		quick.rip_target.v == insn->rip_target.v);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

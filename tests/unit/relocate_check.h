@@ -1,5 +1,6 @@
 /*
- * relocate_check.h - does the moved code do what the original does? By reading it, not by running it.
+ * relocate_check.h - does the moved code do what the original does? By reading it, not by running
+ * it.
  *
  * Shared by the unit test and the fuzzer. relocate_check returns NULL, or what is wrong.
  */
@@ -56,7 +57,8 @@ static inline const char *check_plain(const struct insn *insn, const struct move
 	size_t disp = insn->zydis.raw.disp.offset, offset = 0;
 	struct insn copy;
 
-	if (m->size != insn->length || !moved_next(m, &offset, &copy) || copy.length != insn->length)
+	if (m->size != insn->length || !moved_next(m, &offset, &copy) ||
+	    copy.length != insn->length)
 		return "another length";
 	for (size_t i = 0; i < m->size; i++) {
 		if (insn->rip_relative && i >= disp && i < disp + 4)
@@ -91,7 +93,8 @@ static inline const char *check_counted(const struct insn *insn, const struct in
 	if (first->zydis.mnemonic != insn->zydis.mnemonic ||
 	    first->zydis.address_width != insn->zydis.address_width)
 		return "another counted branch";
-	if (!moved_next(m, &offset, &over) || over.flow != FLOW_JUMP || over.target.v != m->at + m->size)
+	if (!moved_next(m, &offset, &over) || over.flow != FLOW_JUMP ||
+	    over.target.v != m->at + m->size)
 		return "doesn't go on behind itself";
 	if (first->target.v != m->at + offset)
 		return "taken, it misses the jump";
@@ -109,7 +112,8 @@ static inline const char *check_branch(const struct insn *insn, const struct mov
 	if (is_counted(insn))
 		return check_counted(insn, &first, m, offset);
 	if (first.zydis.mnemonic == insn->zydis.mnemonic)
-		return first.target.v == insn->target.v && offset == m->size ? NULL : "branches elsewhere";
+		return first.target.v == insn->target.v && offset == m->size ? NULL
+									     : "branches elsewhere";
 	if ((first.zydis.opcode & 15) != ((insn->zydis.opcode & 15) ^ 1))
 		return "another condition";
 	if (first.target.v != m->at + m->size)
@@ -149,7 +153,9 @@ static inline const char *check_call(const struct insn *insn, const struct moved
 	if (value != insn->pc.v + insn->length)
 		return "pushes another return address";
 	if (insn->flow == FLOW_CALL)
-		return moved_jump(m, &offset, &value) && value == insn->target.v ? NULL : "calls elsewhere";
+		return moved_jump(m, &offset, &value) && value == insn->target.v
+			       ? NULL
+			       : "calls elsewhere";
 	if (!moved_next(m, &offset, &jump) || jump.flow != FLOW_JUMP_INDIRECT)
 		return "doesn't jump";
 	if (push.rip_target.v < m->at + offset)

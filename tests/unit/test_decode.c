@@ -18,63 +18,63 @@ static const struct {
 	uint64_t rip_target;
 	const char *text;
 } cases[] = {
-	{ "\x55", 1, FLOW_NEXT, NONE, NONE, "push rbp" },
-	{ "\x48\x89\xe5", 3, FLOW_NEXT, NONE, NONE, "mov rbp, rsp" },
-	{ "\xf3\x0f\x1e\xfa", 4, FLOW_NEXT, NONE, NONE, "endbr64" },
-	{ "\x0f\x05", 2, FLOW_NEXT, NONE, NONE, "syscall" },
-	{ "\xcd\x80", 2, FLOW_NEXT, NONE, NONE, "int 0x80" },
+	{"\x55", 1, FLOW_NEXT, NONE, NONE, "push rbp"},
+	{"\x48\x89\xe5", 3, FLOW_NEXT, NONE, NONE, "mov rbp, rsp"},
+	{"\xf3\x0f\x1e\xfa", 4, FLOW_NEXT, NONE, NONE, "endbr64"},
+	{"\x0f\x05", 2, FLOW_NEXT, NONE, NONE, "syscall"},
+	{"\xcd\x80", 2, FLOW_NEXT, NONE, NONE, "int 0x80"},
 	/* direct jumps and branches */
-	{ "\xe9\x10\x00\x00\x00", 5, FLOW_JUMP, PC + 0x15, NONE, "jmp 0x0000000000401015" },
-	{ "\xeb\xfe", 2, FLOW_JUMP, PC, NONE, "jmp 0x0000000000401000" },
-	{ "\xf2\xe9\x10\x00\x00\x00", 6, FLOW_JUMP, PC + 0x16, NONE, "bnd jmp 0x0000000000401016" },
-	{ "\x74\x80", 2, FLOW_BRANCH, PC - 0x7e, NONE, "jz 0x0000000000400F82" },
-	{ "\x0f\x8f\xfa\xff\xff\xff", 6, FLOW_BRANCH, PC, NONE, "jnle 0x0000000000401000" },
-	{ "\xe3\x7f", 2, FLOW_BRANCH, PC + 0x81, NONE, "jrcxz 0x0000000000401081" },
-	{ "\x67\xe3\x7f", 3, FLOW_BRANCH, PC + 0x82, NONE, "jecxz 0x0000000000401082" },
-	{ "\xe2\x00", 2, FLOW_BRANCH, PC + 2, NONE, "loop 0x0000000000401002" },
-	{ "\xe1\x00", 2, FLOW_BRANCH, PC + 2, NONE, "loope 0x0000000000401002" },
-	{ "\xe0\x00", 2, FLOW_BRANCH, PC + 2, NONE, "loopne 0x0000000000401002" },
-	{ "\xc7\xf8\x00\x01\x00\x00", 6, FLOW_BRANCH, PC + 0x106, NONE, "xbegin 0x0000000000401106" },
-	{ "\xc6\xf8\x01", 3, FLOW_NEXT, NONE, NONE, "xabort 0x01" },
-	{ "\x0f\x01\xd5", 3, FLOW_NEXT, NONE, NONE, "xend" },
+	{"\xe9\x10\x00\x00\x00", 5, FLOW_JUMP, PC + 0x15, NONE, "jmp 0x0000000000401015"},
+	{"\xeb\xfe", 2, FLOW_JUMP, PC, NONE, "jmp 0x0000000000401000"},
+	{"\xf2\xe9\x10\x00\x00\x00", 6, FLOW_JUMP, PC + 0x16, NONE, "bnd jmp 0x0000000000401016"},
+	{"\x74\x80", 2, FLOW_BRANCH, PC - 0x7e, NONE, "jz 0x0000000000400F82"},
+	{"\x0f\x8f\xfa\xff\xff\xff", 6, FLOW_BRANCH, PC, NONE, "jnle 0x0000000000401000"},
+	{"\xe3\x7f", 2, FLOW_BRANCH, PC + 0x81, NONE, "jrcxz 0x0000000000401081"},
+	{"\x67\xe3\x7f", 3, FLOW_BRANCH, PC + 0x82, NONE, "jecxz 0x0000000000401082"},
+	{"\xe2\x00", 2, FLOW_BRANCH, PC + 2, NONE, "loop 0x0000000000401002"},
+	{"\xe1\x00", 2, FLOW_BRANCH, PC + 2, NONE, "loope 0x0000000000401002"},
+	{"\xe0\x00", 2, FLOW_BRANCH, PC + 2, NONE, "loopne 0x0000000000401002"},
+	{"\xc7\xf8\x00\x01\x00\x00", 6, FLOW_BRANCH, PC + 0x106, NONE, "xbegin 0x0000000000401106"},
+	{"\xc6\xf8\x01", 3, FLOW_NEXT, NONE, NONE, "xabort 0x01"},
+	{"\x0f\x01\xd5", 3, FLOW_NEXT, NONE, NONE, "xend"},
 	/* calls */
-	{ "\xe8\xfb\xff\xff\xff", 5, FLOW_CALL, PC, NONE, "call 0x0000000000401000" },
-	{ "\xff\xd0", 2, FLOW_CALL_INDIRECT, NONE, NONE, "call rax" },
-	{ "\xff\x15\x00\x02\x00\x00", 6, FLOW_CALL_INDIRECT, NONE, PC + 0x206,
-	  "call [0x0000000000401206]" },
-	{ "\xff\x18", 2, FLOW_CALL_INDIRECT, NONE, NONE, "call far [rax]" },
+	{"\xe8\xfb\xff\xff\xff", 5, FLOW_CALL, PC, NONE, "call 0x0000000000401000"},
+	{"\xff\xd0", 2, FLOW_CALL_INDIRECT, NONE, NONE, "call rax"},
+	{"\xff\x15\x00\x02\x00\x00", 6, FLOW_CALL_INDIRECT, NONE, PC + 0x206,
+	 "call [0x0000000000401206]"},
+	{"\xff\x18", 2, FLOW_CALL_INDIRECT, NONE, NONE, "call far [rax]"},
 	/* indirect jumps */
-	{ "\xff\xe0", 2, FLOW_JUMP_INDIRECT, NONE, NONE, "jmp rax" },
-	{ "\x3e\xff\xe0", 3, FLOW_JUMP_INDIRECT, NONE, NONE, "notrack jmp rax" },
-	{ "\xff\x25\x00\x02\x00\x00", 6, FLOW_JUMP_INDIRECT, NONE, PC + 0x206,
-	  "jmp [0x0000000000401206]" },
-	{ "\xff\x28", 2, FLOW_JUMP_INDIRECT, NONE, NONE, "jmp far [rax]" },
+	{"\xff\xe0", 2, FLOW_JUMP_INDIRECT, NONE, NONE, "jmp rax"},
+	{"\x3e\xff\xe0", 3, FLOW_JUMP_INDIRECT, NONE, NONE, "notrack jmp rax"},
+	{"\xff\x25\x00\x02\x00\x00", 6, FLOW_JUMP_INDIRECT, NONE, PC + 0x206,
+	 "jmp [0x0000000000401206]"},
+	{"\xff\x28", 2, FLOW_JUMP_INDIRECT, NONE, NONE, "jmp far [rax]"},
 	/* returns */
-	{ "\xc3", 1, FLOW_RETURN, NONE, NONE, "ret" },
-	{ "\xc2\x08\x00", 3, FLOW_RETURN, NONE, NONE, "ret 0x08" },
-	{ "\xf3\xc3", 2, FLOW_RETURN, NONE, NONE, "ret" },
-	{ "\xcb", 1, FLOW_RETURN, NONE, NONE, "ret far" },
-	{ "\x48\xcf", 2, FLOW_RETURN, NONE, NONE, "iretq" },
-	{ "\x48\x0f\x07", 3, FLOW_RETURN, NONE, NONE, "sysret" },
+	{"\xc3", 1, FLOW_RETURN, NONE, NONE, "ret"},
+	{"\xc2\x08\x00", 3, FLOW_RETURN, NONE, NONE, "ret 0x08"},
+	{"\xf3\xc3", 2, FLOW_RETURN, NONE, NONE, "ret"},
+	{"\xcb", 1, FLOW_RETURN, NONE, NONE, "ret far"},
+	{"\x48\xcf", 2, FLOW_RETURN, NONE, NONE, "iretq"},
+	{"\x48\x0f\x07", 3, FLOW_RETURN, NONE, NONE, "sysret"},
 	/* nothing behind these runs */
-	{ "\xf4", 1, FLOW_STOP, NONE, NONE, "hlt" },
-	{ "\xcc", 1, FLOW_STOP, NONE, NONE, "int3" },
-	{ "\x0f\x0b", 2, FLOW_STOP, NONE, NONE, "ud2" },
-	{ "\x0f\xb9\xc0", 3, FLOW_STOP, NONE, NONE, "ud1 eax, eax" },
-	{ "\x0f\xff\xc0", 3, FLOW_STOP, NONE, NONE, "ud0 eax, eax" },
+	{"\xf4", 1, FLOW_STOP, NONE, NONE, "hlt"},
+	{"\xcc", 1, FLOW_STOP, NONE, NONE, "int3"},
+	{"\x0f\x0b", 2, FLOW_STOP, NONE, NONE, "ud2"},
+	{"\x0f\xb9\xc0", 3, FLOW_STOP, NONE, NONE, "ud1 eax, eax"},
+	{"\x0f\xff\xc0", 3, FLOW_STOP, NONE, NONE, "ud0 eax, eax"},
 	/* RIP-relative operands count from the end, immediates included */
-	{ "\x48\x8d\x05\xf9\xff\xff\xff", 7, FLOW_NEXT, NONE, PC, "lea rax, [0x0000000000401000]" },
-	{ "\x80\x3d\x00\x10\x00\x00\x00", 7, FLOW_NEXT, NONE, PC + 0x1007,
-	  "cmp byte ptr [0x0000000000402007], 0x00" },
-	{ "\xc5\xfd\x6f\x05\x00\x10\x00\x00", 8, FLOW_NEXT, NONE, PC + 0x1008,
-	  "vmovdqa ymm0, [0x0000000000402008]" },
-	{ "\x62\xf1\xfd\x48\x6f\x05\x00\x10\x00\x00", 10, FLOW_NEXT, NONE, PC + 0x100a,
-	  "vmovdqa64 zmm0, zmmword ptr [0x000000000040200A]" },
-	{ "\x67\x8b\x05\xf9\xff\xff\xff", 7, FLOW_NEXT, NONE, PC, "mov eax, [0x0000000000401000]" },
+	{"\x48\x8d\x05\xf9\xff\xff\xff", 7, FLOW_NEXT, NONE, PC, "lea rax, [0x0000000000401000]"},
+	{"\x80\x3d\x00\x10\x00\x00\x00", 7, FLOW_NEXT, NONE, PC + 0x1007,
+	 "cmp byte ptr [0x0000000000402007], 0x00"},
+	{"\xc5\xfd\x6f\x05\x00\x10\x00\x00", 8, FLOW_NEXT, NONE, PC + 0x1008,
+	 "vmovdqa ymm0, [0x0000000000402008]"},
+	{"\x62\xf1\xfd\x48\x6f\x05\x00\x10\x00\x00", 10, FLOW_NEXT, NONE, PC + 0x100a,
+	 "vmovdqa64 zmm0, zmmword ptr [0x000000000040200A]"},
+	{"\x67\x8b\x05\xf9\xff\xff\xff", 7, FLOW_NEXT, NONE, PC, "mov eax, [0x0000000000401000]"},
 	/* disp32 without RIP */
-	{ "\x8b\x04\x25\x00\x10\x00\x00", 7, FLOW_NEXT, NONE, NONE, "mov eax, [0x0000000000001000]" },
-	{ "\x8b\x85\x00\x10\x00\x00", 6, FLOW_NEXT, NONE, NONE, "mov eax, [rbp+0x1000]" },
-	{ "\x41\x8b\x45\x00", 4, FLOW_NEXT, NONE, NONE, "mov eax, [r13]" },
+	{"\x8b\x04\x25\x00\x10\x00\x00", 7, FLOW_NEXT, NONE, NONE, "mov eax, [0x0000000000001000]"},
+	{"\x8b\x85\x00\x10\x00\x00", 6, FLOW_NEXT, NONE, NONE, "mov eax, [rbp+0x1000]"},
+	{"\x41\x8b\x45\x00", 4, FLOW_NEXT, NONE, NONE, "mov eax, [r13]"},
 };
 
 static void check(const struct insn *insn, size_t i)
@@ -115,14 +115,16 @@ static void test_cases(void **state)
 
 static void test_not_instructions(void **state)
 {
-	static const char *const bad[] = { "\x06", "\x0f\x04", "\xff\xff", "\xf0\x90", "\xc4\xe2\x79\xff\xc0" };
+	static const char *const bad[] = {"\x06", "\x0f\x04", "\xff\xff", "\xf0\x90",
+					  "\xc4\xe2\x79\xff\xc0"};
 	static const uint8_t longest[] = { 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66,
 					   0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x90 };
 	struct insn insn;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		assert_false(decode((const uint8_t *)bad[i], strlen(bad[i]), taddr_of(PC), &insn));
-		assert_false(decode_quick((const uint8_t *)bad[i], strlen(bad[i]), taddr_of(PC), &insn));
+		assert_false(
+			decode_quick((const uint8_t *)bad[i], strlen(bad[i]), taddr_of(PC), &insn));
 	}
 	assert_false(decode(longest, sizeof(longest), taddr_of(PC), &insn)); /* 16 bytes */
 	assert_true(decode(longest + 1, sizeof(longest) - 1, taddr_of(PC), &insn)); /* 15 */
@@ -133,7 +135,8 @@ static void test_not_instructions(void **state)
 static void check_operands(const struct insn *insn)
 {
 	bool rip_relative = false;
-	bool direct = insn->flow == FLOW_JUMP || insn->flow == FLOW_BRANCH || insn->flow == FLOW_CALL;
+	bool direct =
+		insn->flow == FLOW_JUMP || insn->flow == FLOW_BRANCH || insn->flow == FLOW_CALL;
 
 	assert_int_equal(direct, insn->has_target);
 	for (size_t i = 0; i < insn->zydis.operand_count; i++) {

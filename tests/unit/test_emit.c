@@ -17,8 +17,8 @@
 
 static const char *const name64[] = { "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
 				      "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15" };
-static const char *const name32[] = { "eax", "ecx", "edx",  "ebx",  "esp",  "ebp",  "esi",  "edi",
-				      "r8d", "r9d", "r10d", "r11d", "r12d", "r13d", "r14d", "r15d" };
+static const char *const name32[] = {"eax", "ecx", "edx",  "ebx",  "esp",  "ebp",  "esi",  "edi",
+				     "r8d", "r9d", "r10d", "r11d", "r12d", "r13d", "r14d", "r15d"};
 static const char *const name8[] = { "al", "cl", "dl", "bl" };
 static const char *const name_cc[] = { "o", "no", "b", "nb", "z",  "nz", "be",  "nbe",
 				       "s", "ns", "p", "np", "l", "nl", "le", "nle" };
@@ -68,14 +68,16 @@ static void format_insn(const struct insn *insn, char *text, size_t room)
 		insn->pc.v, NULL)));
 }
 
-/* Ends a case: one instruction was emitted; Zydis must read `text`, as must make these bytes of `source`. */
+/* Ends a case: one instruction was emitted; Zydis must read `text`, as must make these bytes of
+ * `source`. */
 static void case_is(struct listing *l, const char *text, const char *source)
 {
 	struct insn insn;
 	char got[128];
 
 	assert_false(emit_failed(&l->e));
-	assert_true(decode(l->bytes + l->start, l->e.size - l->start, taddr_of(PC + l->start), &insn));
+	assert_true(
+		decode(l->bytes + l->start, l->e.size - l->start, taddr_of(PC + l->start), &insn));
 	assert_int_equal(insn.length, l->e.size - l->start);
 	format_insn(&insn, got, sizeof(got));
 	assert_string_equal(got, text);
@@ -118,7 +120,7 @@ static void listing_end(struct listing *l, size_t least)
 	assert_memory_equal(made, l->bytes, n);
 }
 
-/* ---- every register in every place ------------------------------------------------------------ */
+/* ---- every register in every place ---------------------------------------------------------- */
 
 static void test_registers(void **state)
 {
@@ -191,7 +193,7 @@ static void test_mov_imm(void **state)
 	listing_end(&l, 16 * 8);
 }
 
-/* ---- memory operands ---------------------------------------------------------------------------- */
+/* ---- memory operands ------------------------------------------------------------------------ */
 
 static void disp_text(char *text, size_t room, int32_t disp)
 {
@@ -258,7 +260,8 @@ static void test_indexed(void **state)
 				continue;
 			disp_text(disp, sizeof(disp), d);
 			if (scale == 1)
-				snprintf(at, sizeof(at), "[%s+%s*1%s]", name64[base], name64[index], disp);
+				snprintf(at, sizeof(at), "[%s+%s*1%s]", name64[base], name64[index],
+					 disp);
 			else
 				snprintf(at, sizeof(at), "[%s+%s*%d%s]", name64[base],
 					 name64[index], scale, disp);
@@ -325,7 +328,8 @@ static void test_rip(void **state)
 	listing_end(&l, 16 * 3 + 6);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------ */
+/* ---- the rest
+ * ------------------------------------------------------------------------------------ */
 
 static void test_plain(void **state)
 {
@@ -349,7 +353,8 @@ static void test_plain(void **state)
 	emit_and_mem32(&l.e, RAX, mem_at(RCX, 0)), same(&l, "and eax, dword ptr [rcx]");
 	emit_imul_mem32_imm(&l.e, RAX, mem_at(RSP, 56), 0x2c1b3c6d);
 	same(&l, "imul eax, dword ptr [rsp+0x38], 0x2C1B3C6D");
-	emit_cmp_mem32_imm(&l.e, mem_at(RCX, 52), 0x1234), same(&l, "cmp dword ptr [rcx+0x34], 0x1234");
+	emit_cmp_mem32_imm(&l.e, mem_at(RCX, 52), 0x1234),
+		same(&l, "cmp dword ptr [rcx+0x34], 0x1234");
 	emit_shr_imm(&l.e, R9, 1), same(&l, "shr r9, 0x1");
 	for (int cc = CC_O; cc <= CC_G; cc++) {
 		for (int r = RAX; r <= RBX; r++)
@@ -368,11 +373,13 @@ static void test_jumps_to(void **state)
 	for (size_t i = 0; i < 4; i++) {
 		emit_jmp_to(&l.e, taddr_of(to[i]));
 		snprintf(text, sizeof(text), "jmp 0x%lX", to[i]);
-		snprintf(source, sizeof(source), ".byte 0xe9\n.long 0x%lx - 0x%llx", to[i], PC + l.e.size);
+		snprintf(source, sizeof(source), ".byte 0xe9\n.long 0x%lx - 0x%llx", to[i],
+			 PC + l.e.size);
 		case_is(&l, text, source);
 		emit_call_to(&l.e, taddr_of(to[i]));
 		snprintf(text, sizeof(text), "call 0x%lX", to[i]);
-		snprintf(source, sizeof(source), ".byte 0xe8\n.long 0x%lx - 0x%llx", to[i], PC + l.e.size);
+		snprintf(source, sizeof(source), ".byte 0xe8\n.long 0x%lx - 0x%llx", to[i],
+			 PC + l.e.size);
 		case_is(&l, text, source);
 		for (int cc = CC_O; cc <= CC_G; cc++) {
 			emit_jcc_to(&l.e, cc, taddr_of(to[i]));
@@ -439,7 +446,8 @@ static void test_align(void **state)
 	assert_memory_equal(bytes + 5, "\x88\x77\x66\x55\x44\x33\x22\x11", 8);
 }
 
-/* ---- failures are sticky ------------------------------------------------------------------------- */
+/* ---- failures are sticky
+ * ------------------------------------------------------------------------- */
 
 static void fails(void (*emit)(struct emitter *e))
 {

@@ -34,7 +34,8 @@ static struct maps maps_of(const struct row *rows, size_t count)
 	return (struct maps){ .items = mappings, .count = count };
 }
 
-static void check_gap(const struct maps *maps, uint64_t low, uint64_t high, uint64_t size, uint64_t at)
+static void check_gap(const struct maps *maps, uint64_t low, uint64_t high, uint64_t size,
+		      uint64_t at)
 {
 	assert_int_equal(at % 4096, 0);
 	assert_true(at >= 65536 && at + size <= 0x7ffffffff000);
@@ -62,7 +63,8 @@ static uint64_t gap_of(const struct maps *maps, uint64_t low, uint64_t high, uin
 	return at.v;
 }
 
-static void no_gap(const struct maps *maps, uint64_t low, uint64_t high, uint64_t size, const char *why)
+static void no_gap(const struct maps *maps, uint64_t low, uint64_t high, uint64_t size,
+		   const char *why)
 {
 	taddr at = taddr_of(1);
 	_cleanup_error_ struct error *err =
@@ -95,9 +97,11 @@ static void test_pie(void **state)
 	assert_int_equal(gap_of(&maps, 0x7ffff7c00000, 0x7ffff7e00000, MIB), 0x7ffff7c00000 - MIB);
 	/* between the libraries: nearer to ld.so than below libc */
 	assert_int_equal(gap_of(&maps, 0x7ffff7fc0000, 0x7ffff7fff000, MIB), 0x7ffff7fc0000 - MIB);
-	assert_int_equal(gap_of(&maps, 0x7ffff7fc0000, 0x7ffff7fff000, 3 * MIB), 0x7ffff7c00000 - 3 * MIB);
+	assert_int_equal(gap_of(&maps, 0x7ffff7fc0000, 0x7ffff7fff000, 3 * MIB),
+			 0x7ffff7c00000 - 3 * MIB);
 	/* sizes are rounded to pages */
-	assert_int_equal(gap_of(&maps, 0x7ffff7c00000, 0x7ffff7e00000, 5000), 0x7ffff7c00000 - 8192);
+	assert_int_equal(gap_of(&maps, 0x7ffff7c00000, 0x7ffff7e00000, 5000),
+			 0x7ffff7c00000 - 8192);
 }
 
 /* Not position independent: a little room below, and the heap's way above. */
@@ -150,7 +154,8 @@ static void test_no_heap_yet(void **state)
 	};
 	struct maps maps = MAPS(rows);
 
-	assert_int_equal(gap_of(&maps, 0x400000, 0x700000, 64 * MIB), 0x400000 + 2 * GIB - 4096 - 64 * MIB);
+	assert_int_equal(gap_of(&maps, 0x400000, 0x700000, 64 * MIB),
+			 0x400000 + 2 * GIB - 4096 - 64 * MIB);
 	assert_true(0x400000 + 2 * GIB - 4096 - 64 * MIB > 0x700000 + GIB + 512 * MIB);
 	no_gap(&maps, 0x400000, 0x700000, GIB, "2 GiB");
 }
@@ -244,10 +249,12 @@ static void test_pool_reach(void **state)
 
 	assert_true(near_pool_add(pool, taddr_of(0x700000000000), 0, MIB));
 	assert_false(near_pool_alloc(pool, taddr_of(0x400000), taddr_of(0x500000), 16, &piece));
-	assert_true(near_pool_alloc(pool, taddr_of(0x700010000000), taddr_of(0x700020000000), 16, &piece));
+	assert_true(near_pool_alloc(pool, taddr_of(0x700010000000), taddr_of(0x700020000000), 16,
+				    &piece));
 	assert_int_equal(piece.at.v, 0x700000000000);
 	assert_true(near_pool_add(pool, taddr_of(far), MIB, 16384));
-	assert_false(near_pool_alloc(pool, taddr_of(0x400000), taddr_of(0x500000), 4096 + 16, &piece));
+	assert_false(
+		near_pool_alloc(pool, taddr_of(0x400000), taddr_of(0x500000), 4096 + 16, &piece));
 	assert_true(near_pool_alloc(pool, taddr_of(0x400000), taddr_of(0x500000), 4096, &piece));
 	assert_int_equal(piece.at.v, far);
 	assert_false(near_pool_alloc(pool, taddr_of(0x400000), taddr_of(0x500000), 16, &piece));
@@ -346,7 +353,8 @@ static void test_pool_model(void **state)
 
 	srand48(4711);
 	for (size_t i = 0; i < MODEL_WINDOWS; i++)
-		assert_true(near_pool_add(pool, taddr_of(window_at(i)), i * MODEL_SIZE, MODEL_SIZE));
+		assert_true(
+			near_pool_add(pool, taddr_of(window_at(i)), i * MODEL_SIZE, MODEL_SIZE));
 	for (int step = 0; step < 60000; step++) {
 		long what = lrand48() % 10;
 		uint32_t size = (uint32_t)(lrand48() % (step % 7 == 0 ? 4096 : 300) + 1);
@@ -368,7 +376,8 @@ static void test_pool_model(void **state)
 	near_pool_destroy(pool);
 }
 
-/* As a batch does it: reserve much, keep little, 20,000 times; then free every other one and refill. */
+/* As a batch does it: reserve much, keep little, 20,000 times; then free every other one and
+ * refill. */
 static void test_pool_many(void **state)
 {
 	static struct near_piece pieces[20000];

@@ -1,6 +1,7 @@
 /*
- * A target of our own: a forked child whose threads call functions without end and check what they return. Its
- * text is this program's; the trampolines' memory is shared, so that they are written from here.
+ * A target of our own: a forked child whose threads call functions without end and check what they
+ * return. Its text is this program's; the trampolines' memory is shared, so that they are written
+ * from here.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -30,14 +31,15 @@
 #define CODE_SIZE 65536u
 #define STACK_SIZE 65536u
 
-/* ---- the functions ------------------------------------------------------------------------------ */
+/* ---- the functions -------------------------------------------------------------------------- */
 
 /*
  * victim_N(x) = x + N; the first instructions are 1, 3 and 4 bytes. Spread over pages, and every
  * eighth starts 3 bytes before a page's end. victim_table has their addresses.
  */
 __asm__(".intel_syntax noprefix\n"
-	".pushsection .data.rel.ro.victims, \"aw\"\n.globl victim_table\nvictim_table:\n.popsection\n"
+	".pushsection .data.rel.ro.victims, \"aw\"\n.globl "
+	"victim_table\nvictim_table:\n.popsection\n"
 	".text\n"
 	".balign 4096\n"
 	".set n, 0\n"
@@ -48,7 +50,7 @@ __asm__(".intel_syntax noprefix\n"
 	"1: push rbp\n mov rbp, rsp\n lea rax, [rdi+0x11]\n add rax, n - 0x11\n pop rbp\n ret\n"
 	" .set n, n + 1\n"
 	".endr\n"
-	/* read(rdi, rsi, rdx): the system call in the middle of the first 5 bytes, and at their end */
+	/* read(rdi, rsi, rdx): the call in the middle of the first 5 bytes, and at their end */
 	".balign 64\n.globl read_in_middle\n"
 	"read_in_middle: xor eax, eax\n syscall\n nop\n ret\n"
 	".balign 64\n.globl read_at_end\n"
@@ -59,7 +61,7 @@ extern uint64_t (*const victim_table[VICTIMS])(uint64_t);
 ssize_t read_in_middle(int fd, void *to, size_t n);
 ssize_t read_at_end(int fd, void *to, size_t n);
 
-/* ---- the target --------------------------------------------------------------------------------- */
+/* ---- the target ----------------------------------------------------------------------------- */
 
 /* Shared by both. */
 struct shared {
@@ -204,8 +206,8 @@ static bool is_ready_2(void)
 }
 
 /*
- * The child runs on a stack of its own: what it inherits of ours is full of addresses of trampolines. word: for
- * shared->word.
+ * The child runs on a stack of its own: what it inherits of ours is full of addresses of
+ * trampolines. word: for shared->word.
  */
 static void start(void (*run)(void), uint64_t word)
 {
@@ -268,7 +270,7 @@ static void check_progress(void)
 	check_alive();
 }
 
-/* ---- sites -------------------------------------------------------------------------------------- */
+/* ---- sites ---------------------------------------------------------------------------------- */
 
 /* Moves whole instructions of at least 5 bytes and jumps back. */
 static struct patch_site make_site(const void *address, size_t number)
@@ -282,9 +284,11 @@ static struct patch_site make_site(const void *address, size_t number)
 	while (site.length < 5) {
 		struct insn insn;
 
-		assert_true(decode((const uint8_t *)address + site.length, 16, taddr_add(pc, site.length), &insn));
+		assert_true(decode((const uint8_t *)address + site.length, 16,
+				   taddr_add(pc, site.length), &insn));
 		site.moves[site.move_count++] = (struct patch_move){ site.length, emit_pc(&e) };
-		for (size_t i = 0; site.length == 0 && i < 4; i++) { /* a probe's code: no boundaries */
+		for (size_t i = 0; site.length == 0 && i < 4;
+		     i++) { /* a probe's code: no boundaries */
 			emit_push(&e, RCX);
 			emit_pop(&e, RCX);
 		}
@@ -360,7 +364,8 @@ static void remove_ok(size_t count)
 	}
 }
 
-/* ---- under load ----------------------------------------------------------------------------------- */
+/* ---- under load
+ * ----------------------------------------------------------------------------------- */
 
 static void test_crossing_is_tested(void **state)
 {
@@ -427,7 +432,8 @@ static void test_held(void **state)
 	check_progress();
 }
 
-/* ---- threads inside --------------------------------------------------------------------------------- */
+/* ---- threads inside
+ * --------------------------------------------------------------------------------- */
 
 static bool is_asleep(void)
 {
@@ -529,7 +535,8 @@ static void test_sleeper_without_move(void **state)
 	finish_read();
 }
 
-/* ---- words on stacks --------------------------------------------------------------------------------- */
+/* ---- words on stacks
+ * --------------------------------------------------------------------------------- */
 
 static void refuse_first(const char *why)
 {
@@ -617,7 +624,8 @@ static void test_stack_behind_signal_frame(void **state)
 	refuse_first("is in use: a stack holds an address inside it");
 }
 
-/* ---- threads in trampolines ---------------------------------------------------------------------------- */
+/* ---- threads in trampolines
+ * ---------------------------------------------------------------------------- */
 
 #define SPIN_AT 2 /* in the trampoline, where no boundary is: behind the first push and pop */
 
@@ -741,7 +749,8 @@ static void test_find_threads(void **state)
 	start(child_holds_word, (uint64_t)code + 100);
 	wait_for(is_ready);
 	assert_null(stop_all(target.proc, 2000, &stop));
-	ranges[1] = (struct patch_range){ taddr_of((uint64_t)code + 100), taddr_of((uint64_t)code + 101) };
+	ranges[1] = (struct patch_range){ taddr_of((uint64_t)code + 100),
+					 taddr_of((uint64_t)code + 101)};
 	assert_null(patch_find_threads(target.proc, stop, ranges, 2, &found));
 	assert_false(found);
 	/* by RIP */
@@ -759,7 +768,8 @@ static void test_find_threads(void **state)
 	stop_release(stop, NULL);
 }
 
-/* ---- others' bytes ------------------------------------------------------------------------------------ */
+/* ---- others' bytes
+ * ------------------------------------------------------------------------------------ */
 
 static void test_changed_before(void **state)
 {
@@ -860,7 +870,8 @@ static void test_gone(void **state)
 	proc_close(target.proc);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * --------------------------------------------------------------------------------------------- */
 
 /* Private_Dirty and Anonymous of the mapping that holds the victims, in KiB. */
 static unsigned long private_memory(void)
@@ -875,7 +886,8 @@ static unsigned long private_memory(void)
 	assert_non_null(file);
 	while (fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "%lx-%lx ", &low, &high) == 2)
-			inside = (uint64_t)victim_table[0] >= low && (uint64_t)victim_table[0] < high;
+			inside = (uint64_t)victim_table[0] >= low &&
+				 (uint64_t)victim_table[0] < high;
 		else if (inside && (sscanf(line, "Private_Dirty: %lu", &kib) == 1 ||
 				    sscanf(line, "Anonymous: %lu", &kib) == 1))
 			sum += kib;
@@ -944,7 +956,8 @@ static int setup(void **state)
 	assert_null(proc_open_plain(getpid(), &self));
 	assert_null(maps_read(self, &maps));
 	assert_null(near_find_gap(&maps, taddr_of((uint64_t)victim_table[0]),
-				  taddr_of((uint64_t)victim_table[VICTIMS - 1] + 64), CODE_SIZE, &at));
+				  taddr_of((uint64_t)victim_table[VICTIMS - 1] + 64), CODE_SIZE,
+				  &at));
 	maps_free(&maps);
 	proc_close(self);
 	code = mmap((void *)at.v, CODE_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,

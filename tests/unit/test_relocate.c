@@ -17,7 +17,7 @@
 #define NEAR 0x50000000ULL /* 1 GiB further */
 #define FAR 0x200000000000ULL
 
-/* ---- bytes ------------------------------------------------------------------------------------ */
+/* ---- bytes ---------------------------------------------------------------------------------- */
 
 #define B(text) text, sizeof(text) - 1
 
@@ -125,7 +125,7 @@ static void test_exact(void **state)
 	}
 }
 
-/* ---- refusals --------------------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *bytes;
@@ -133,28 +133,29 @@ static const struct {
 	uint64_t to;
 	const char *sentence;
 } refused[] = {
-	{ B("\xc7\xf8\x00\x01\x00\x00"), NEAR,
-	  "'xbegin 0x0000000010000106' can't be moved: an aborted transaction would go on in other code" },
-	{ B("\x67\x8b\x05\x00\x01\x00\x00"), NEAR,
-	  "'mov eax, [0x0000000010000107]' can't be moved: its operand is relative to eip" },
-	{ B("\x67\xff\x15\x00\x01\x00\x00"), NEAR,
-	  "'call [0x0000000010000107]' can't be moved: its operand is relative to eip" },
-	{ B("\x48\x8d\x05\x00\x10\x00\x00"), FAR,
-	  "'lea rax, [0x0000000010001007]' can't be moved: its operand is out of reach of the copy" },
-	{ B("\xff\x15\x00\x10\x00\x00"), FAR,
-	  "'call [0x0000000010001006]' can't be moved: its operand is out of reach of the copy" },
-	{ B("\xff\x18"), NEAR, "'call far [rax]' can't be moved: it is a far call" },
-	{ B("\xff\xd4"), NEAR, "'call rsp' can't be moved: it calls the stack itself" },
-	{ B("\xff\x54\x24\xf8"), NEAR,
-	  "'call [rsp-0x08]' can't be moved: it reads the stack slot that it writes" },
-	{ B("\xff\x54\x24\xf1"), NEAR,
-	  "'call [rsp-0x0F]' can't be moved: it reads the stack slot that it writes" },
-	{ B("\xff\x94\x24\xf8\xff\xff\x7f"), NEAR,
-	  "'call [rsp+0x7FFFFFF8]' can't be moved: its displacement can't grow by 8" },
-	{ B("\x66\xe9\x00\x01\x00\x00"), NEAR, "processors differ in what its 66 prefix means" },
-	{ B("\x66\xe8\x00\x01\x00\x00"), NEAR, "processors differ in what its 66 prefix means" },
-	{ B("\xc5\x58\x84\x00\x01\x00\x00"), NEAR, "a branch on a mask register" },
-	{ B("\x66\xff\xd0"), NEAR, "processors differ in what its 66 prefix means" },
+	{B("\xc7\xf8\x00\x01\x00\x00"), NEAR,
+	 "'xbegin 0x0000000010000106' can't be moved: an aborted transaction would go on in other "
+	 "code"},
+	{B("\x67\x8b\x05\x00\x01\x00\x00"), NEAR,
+	 "'mov eax, [0x0000000010000107]' can't be moved: its operand is relative to eip"},
+	{B("\x67\xff\x15\x00\x01\x00\x00"), NEAR,
+	 "'call [0x0000000010000107]' can't be moved: its operand is relative to eip"},
+	{B("\x48\x8d\x05\x00\x10\x00\x00"), FAR,
+	 "'lea rax, [0x0000000010001007]' can't be moved: its operand is out of reach of the copy"},
+	{B("\xff\x15\x00\x10\x00\x00"), FAR,
+	 "'call [0x0000000010001006]' can't be moved: its operand is out of reach of the copy"},
+	{B("\xff\x18"), NEAR, "'call far [rax]' can't be moved: it is a far call"},
+	{B("\xff\xd4"), NEAR, "'call rsp' can't be moved: it calls the stack itself"},
+	{B("\xff\x54\x24\xf8"), NEAR,
+	 "'call [rsp-0x08]' can't be moved: it reads the stack slot that it writes"},
+	{B("\xff\x54\x24\xf1"), NEAR,
+	 "'call [rsp-0x0F]' can't be moved: it reads the stack slot that it writes"},
+	{B("\xff\x94\x24\xf8\xff\xff\x7f"), NEAR,
+	 "'call [rsp+0x7FFFFFF8]' can't be moved: its displacement can't grow by 8"},
+	{B("\x66\xe9\x00\x01\x00\x00"), NEAR, "processors differ in what its 66 prefix means"},
+	{B("\x66\xe8\x00\x01\x00\x00"), NEAR, "processors differ in what its 66 prefix means"},
+	{B("\xc5\x58\x84\x00\x01\x00\x00"), NEAR, "a branch on a mask register"},
+	{B("\x66\xff\xd0"), NEAR, "processors differ in what its 66 prefix means"},
 };
 
 static void test_refused(void **state)
@@ -216,7 +217,7 @@ static void test_no_room(void **state)
 	}
 }
 
-/* ---- whole programs --------------------------------------------------------------------------- */
+/* ---- whole programs ------------------------------------------------------------------------- */
 
 struct tally {
 	size_t moved, refused;
@@ -260,7 +261,8 @@ static void sweep(const struct binary_text *text, struct tally *tally)
 	struct insn insn;
 
 	for (size_t at = 0; at < text->size;) {
-		if (!decode(text->bytes + at, text->size - at, taddr_of(text->address + at), &insn)) {
+		if (!decode(text->bytes + at, text->size - at, taddr_of(text->address + at),
+			    &insn)) {
 			at++;
 			continue;
 		}

@@ -1,13 +1,13 @@
 /*
- * Runs each instruction where it is and where it was moved, from the same registers, flags, vectors,
- * memory and stack, and compares all of them afterwards, and by which way it was left.
+ * Runs each instruction where it is and where it was moved, from the same registers, flags,
+ * vectors, memory and stack, and compares all of them afterwards, and by which way it was left.
  *
  *   CODE    int3 everywhere, but: the instruction; the ways out (below); a lone `ret`
  *   DATA    bytes to read and write; POINTERS: addresses of a way out
  *   STACK   full of addresses of a way out
  *
- * A way out notes its number, saves the state and goes back to run_code's caller. Each case runs in a
- * child of its own: a wrong jump ends in an int3, and fails that case alone.
+ * A way out notes its number, saves the state and goes back to run_code's caller. Each case runs in
+ * a child of its own: a wrong jump ends in an int3, and fails that case alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@
 #define NEAR_BELOW 0x04000000ULL
 #define FAR 0x200000000000ULL
 
-/* ---- the cases ---------------------------------------------------------------------------------- */
+/* ---- the cases ------------------------------------------------------------------------------ */
 
 /* A length byte and the instruction, one behind the other. */
 #define CASE(text)                                                  \
@@ -149,42 +149,64 @@ CASE("vpaddd zmm1{k1}, zmm2, dword ptr [rip+0xf000]{1to16}")
 CASE("prefetcht0 [rip+0xf000]")
 CASE("nop dword ptr [rip+0xf000]")
 /* branches */
-CASE_FOR_CC("o") CASE_FOR_CC("no") CASE_FOR_CC("b") CASE_FOR_CC("ae")
-CASE_FOR_CC("e") CASE_FOR_CC("ne") CASE_FOR_CC("be") CASE_FOR_CC("a")
-CASE_FOR_CC("s") CASE_FOR_CC("ns") CASE_FOR_CC("p") CASE_FOR_CC("np")
-CASE_FOR_CC("l") CASE_FOR_CC("ge") CASE_FOR_CC("le") CASE_FOR_CC("g")
-CASE("jrcxz .+0x40")
-CASE("jrcxz .-0x40")
-CASE("jecxz .+0x40")
-CASE("loop .+0x40")
-CASE("loope .+0x40")
-CASE("loopne .-0x40")
-CASE("addr32 loop .+0x40")
-CASE("addr32 loopne .+0x40")
-CASE("jmp .+0x40")
-CASE("jmp .-0x40")
-CASE("jmp .+0x400")
-/* calls: to a way out, and to a function that returns */
-CASE("call .+0x400")
-CASE("call .+0x800")
-CASE("call rax") CASE("call rcx") CASE("call rbp") CASE("call r8") CASE("call r12") CASE("call r13")
-CASE("notrack call rax")
-CASE("call [rax]") CASE("call [rbx+8]") CASE("call [r12]") CASE("call [r12+8]") CASE("call [r13]")
-CASE("call [rbp]") CASE("call [rbp+0x100]") CASE("call [rsi+rdx*8+0x10]") CASE("call [r12+r9*1]")
-CASE("call [rip+0xf000]")
-CASE("call [rsp]") CASE("call [rsp+8]") CASE("call [rsp+0x70]") CASE("call [rsp+0x78]")
-CASE("call [rsp+0x7f]") CASE("call [rsp+0x80]") CASE("call [rsp+0x400]") CASE("call [rsp-0x80]")
-CASE("call [rsp-0x88]") CASE("call [rsp-0x10]") CASE("call [rsp+rdx*8]") CASE("call [rsp+r9*8+0x78]")
-CASE("call [0x10020000]")
-CASE("addr32 call [eax]") CASE("addr32 call [esp+8]")
-CASE("jmp rax") CASE("jmp r12") CASE("jmp [rax]") CASE("jmp [rsp+8]") CASE("jmp [rip+0xf000]")
-CASE("notrack jmp [rbx+rdx*8]")
-CASE("ret") CASE("ret 0x18") CASE("rep ret") CASE("bnd ret") CASE("bnd jmp .+0x400") CASE("bnd call .+0x400")
-__asm__(".pushsection .rodata.cases, \"a\"\n.globl cases_end\ncases_end:\n.popsection\n");
+CASE_FOR_CC("o")
+CASE_FOR_CC("no") CASE_FOR_CC("b") CASE_FOR_CC("ae") CASE_FOR_CC("e") CASE_FOR_CC("ne")
+	CASE_FOR_CC("be") CASE_FOR_CC("a") CASE_FOR_CC("s") CASE_FOR_CC("ns") CASE_FOR_CC("p")
+		CASE_FOR_CC("np") CASE_FOR_CC("l") CASE_FOR_CC("ge") CASE_FOR_CC("le")
+			CASE_FOR_CC("g") CASE("jrcxz .+0x40") CASE("jrcxz .-0x40")
+				CASE("jecxz .+0x40") CASE("loop .+0x40") CASE("loope .+0x40")
+					CASE("loopne .-0x40") CASE("addr32 loop .+0x40")
+						CASE("addr32 loopne .+0x40") CASE("jmp .+0x40")
+							CASE("jmp .-0x40") CASE("jmp .+0x400")
+	/* calls: to a way out, and to a function that returns */
+	CASE("call .+0x400") CASE("call .+0x800") CASE("call rax") CASE("call rcx") CASE(
+		"call rbp") CASE("call r8") CASE("call r12") CASE("call r13") CASE("notrack call "
+										   "rax") CASE("cal"
+											       "l "
+											       "[ra"
+											       "x]")
+		CASE("call [rbx+8]") CASE("call [r12]") CASE("call [r12+8]") CASE(
+			"call [r13]") CASE("call [rbp]") CASE("call [rbp+0x100]") CASE("call "
+										       "[rsi+rdx*8+"
+										       "0x10]")
+			CASE("call [r12+r9*1]") CASE("call [rip+0xf000]") CASE("call [rsp]") CASE(
+				"call [rsp+8]") CASE("call [rsp+0x70]") CASE("call [rsp+0x78]")
+				CASE("call [rsp+0x7f]") CASE("call [rsp+0x80]") CASE(
+					"call [rsp+0x400]") CASE("call [rsp-0x80]") CASE("call "
+											 "[rsp-"
+											 "0x88]")
+					CASE("call [rsp-0x10]") CASE("call [rsp+rdx*8]") CASE(
+						"call [rsp+r9*8+0x78]") CASE("call [0x10020000]")
+						CASE("addr32 call [eax]") CASE("addr32 call "
+									       "[esp+8]") CASE(
+							"jmp rax") CASE("jmp r12") CASE("jmp [rax]")
+							CASE("jmp [rsp+8]") CASE(
+								"jmp [rip+0xf000]") CASE("notrack "
+											 "jmp "
+											 "[rbx+rdx*"
+											 "8]")
+								CASE("ret") CASE("ret 0x18") CASE(
+									"rep ret") CASE("bnd ret")
+									CASE("bnd jmp .+0x400")
+										CASE("bnd call "
+										     ".+"
+										     "0x40"
+										     "0") __asm__(
+											".pushsecti"
+											"on "
+											".rodata."
+											"cases, "
+											"\"a\"\n."
+											"globl "
+											"cases_"
+											"end\ncases"
+											"_end:\n."
+											"popsection"
+											"\n");
 
 extern const uint8_t cases_begin[], cases_end[];
 
-/* ---- the harness -------------------------------------------------------------------------------- */
+/* ---- the harness ---------------------------------------------------------------------------- */
 
 struct machine {
 	uint64_t gpr[16]; /* as enum reg */
@@ -304,7 +326,8 @@ struct result {
 	uint8_t data[DATA_SIZE], pointers[DATA_SIZE], stack[STACK_SIZE];
 };
 
-static void run_at(uint64_t at, const struct insn *insn, uint64_t rcx, uint64_t flags, struct result *r)
+static void run_at(uint64_t at, const struct insn *insn, uint64_t rcx, uint64_t flags,
+		   struct result *r)
 {
 	put_memory(insn);
 	put_machine(insn, rcx, flags);
@@ -351,7 +374,8 @@ static void put_copy(const struct insn *insn, uint64_t to)
 
 static const uint64_t rcx_values[] = { 0, 1, 2, 0x100000000, 0x100000001 };
 /* CF PF ZF SF OF in every combination that a condition tells apart, and DF */
-static const uint64_t flag_values[] = { 0, 0x1, 0x4, 0x40, 0x80, 0x800, 0x880, 0x41, 0x8c5, 0x840, 0x400 };
+static const uint64_t flag_values[] = {0,     0x1,  0x4,   0x40,  0x80, 0x800,
+				       0x880, 0x41, 0x8c5, 0x840, 0x400};
 
 static const char *compare_runs(const struct insn *insn, uint64_t to)
 {
@@ -430,7 +454,8 @@ static void test_far(void **state)
 	each_case(FAR + 5, false, 100);
 }
 
-/* A moved system call does the same; only rcx shows where it was made (relocate.c says why that is fine). */
+/* A moved system call does the same; only rcx shows where it was made (relocate.c says why that is
+ * fine). */
 static void test_syscall(void **state)
 {
 	static struct result a, b;

@@ -88,7 +88,8 @@ bool decode_quick(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_
 {
 	ZydisDecoder decoder = make_decoder();
 
-	if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, size, &ret_insn->zydis)))
+	if (!ZYAN_SUCCESS(
+		    ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, size, &ret_insn->zydis)))
 		return false;
 	describe(bytes, pc, ret_insn);
 	return true;

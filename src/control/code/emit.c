@@ -51,7 +51,7 @@ struct mem mem_rip(taddr absolute)
 	};
 }
 
-/* ---- bytes -------------------------------------------------------------------------------- */
+/* ---- bytes ---------------------------------------------------------------------------------- */
 
 void emit_init(struct emitter *e, uint8_t *bytes, size_t room, taddr pc)
 {
@@ -425,7 +425,7 @@ void emit_lea(struct emitter *e, enum reg to, struct mem of)
 	put_mem(e, OP_W | 0x8d, to, of, 0);
 }
 
-/* ---- arithmetic ------------------------------------------------------------------------------- */
+/* ---- arithmetic ----------------------------------------------------------------------------- */
 
 enum alu { ALU_ADD = 0, ALU_OR = 1, ALU_AND = 4, ALU_XOR = 6, ALU_CMP = 7 };
 
@@ -587,7 +587,7 @@ void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with)
 	put_mem(e, OP_W | OP_0F | 0xb1, with, what, 0);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------- */
 
 void emit_rdtsc(struct emitter *e)
 {

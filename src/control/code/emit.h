@@ -2,9 +2,9 @@
  * emit.h - x86-64 machine code, an instruction a call.
  *
  * Bytes are written to a buffer here; `pc` is the address where they will run there. Overflow and
- * out-of-range operands are sticky: check emit_failed() once at the end. Labels are resolved when they are
- * bound or when the jump is emitted, whichever is later; all jumps to labels are rel32 unless
- * the _short form is used.
+ * out-of-range operands are sticky: check emit_failed() once at the end. Labels are resolved when
+ * they are bound or when the jump is emitted, whichever is later; all jumps to labels are rel32
+ * unless the _short form is used.
  */
 #ifndef DYNTRACE_CODE_EMIT_H
 #define DYNTRACE_CODE_EMIT_H

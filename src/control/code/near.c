@@ -1,14 +1,14 @@
 /*
  * Gaps. A gap is what lies between two mappings. Below the module is best: the heap of an ordinary
- * program grows upwards behind it, and so the address space below is used by nobody. Where a gap is the heap's
- * to grow into, its far end is taken, and only if the heap keeps HEAP_ROOM (H17). Before the first
- * brk there is no [heap] in the list yet: it will start somewhere in the HEAP_RANDOM bytes behind the
- * executable, which is the file mapped lowest. Under the stack STACK_ROOM is left, the least that the kernel
- * itself keeps free there.
+ * program grows upwards behind it, and so the address space below is used by nobody. Where a gap is
+ * the heap's to grow into, its far end is taken, and only if the heap keeps HEAP_ROOM (H17). Before
+ * the first brk there is no [heap] in the list yet: it will start somewhere in the HEAP_RANDOM
+ * bytes behind the executable, which is the file mapped lowest. Under the stack STACK_ROOM is left,
+ * the least that the kernel itself keeps free there.
  *
- * Pieces. A window is a bitmap with a bit for 16 bytes: what is freed joins its neighbours by itself, and
- * a double free is seen. `first` is below every free bit, and `full_for` is a size known not to
- * fit, so that full windows cost nothing.
+ * Pieces. A window is a bitmap with a bit for 16 bytes: what is freed joins its neighbours by
+ * itself, and a double free is seen. `first` is below every free bit, and `full_for` is a size
+ * known not to fit, so that full windows cost nothing.
  *
  * (N1) first <= every clear bit of the window.
  * (N2) used = 16 * (bits set in all windows).
@@ -47,7 +47,7 @@ static uint64_t min64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Where something of `size` bytes may start and end so that [low, high) and it reach one another. */
+/* Where something may start and end so that [low, high) and it reach one another. */
 static bool reach_of(taddr low, taddr high, struct range *ret_reach)
 {
 	if (high.v < low.v || high.v - low.v > REACH)
@@ -63,8 +63,8 @@ static bool is_named(const struct mapping *mapping, const char *name)
 }
 
 /*
- * The index of the mapping that the heap grows up from, or would if it existed; *ret_room is what it
- * needs behind that. maps->count: there is none.
+ * The index of the mapping that the heap grows up from, or would if it existed; *ret_room is what
+ * it needs behind that. maps->count: there is none.
  */
 static size_t find_heap(const struct maps *maps, uint64_t *ret_room)
 {
@@ -92,7 +92,8 @@ static size_t find_heap(const struct maps *maps, uint64_t *ret_room)
 }
 
 /* What may be used of the gap behind mapping number `index` - 1 and before number `index`. */
-static struct range usable_gap(const struct maps *maps, size_t index, size_t heap, uint64_t heap_room)
+static struct range usable_gap(const struct maps *maps, size_t index, size_t heap,
+			       uint64_t heap_room)
 {
 	struct range gap = { ADDRESS_MIN, ADDRESS_MAX };
 
@@ -116,7 +117,8 @@ static bool clip(struct range *gap, struct range reach, uint64_t size)
 	return gap->high > gap->low && gap->high - gap->low >= size;
 }
 
-struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint64_t size, taddr *ret_at)
+struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint64_t size,
+			    taddr *ret_at)
 {
 	struct range reach;
 	uint64_t heap_room, above = 0;
@@ -124,8 +126,9 @@ struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint
 
 	size = DT_ROUND_UP(size, DT_PAGE);
 	if (!reach_of(low, high, &reach))
-		return error_new(ERROR_REFUSED, "0x%lx-0x%lx is too large to be reached from one place",
-				 low.v, high.v);
+		return error_new(ERROR_REFUSED,
+				 "0x%lx-0x%lx is too large to be reached from one place", low.v,
+				 high.v);
 	/* downwards: the first gap that ends below the module is the nearest */
 	for (size_t i = maps->count + 1; i-- > 0;) {
 		struct range gap = usable_gap(maps, i, heap, heap_room);
@@ -155,7 +158,7 @@ struct window {
 	size_t bits;
 	uint64_t *map; /* a set bit: 16 bytes in use */
 	size_t first; /* (N1) */
-	size_t full_for; /* so many bits in a row aren't free in the whole window; SIZE_MAX: unknown */
+	size_t full_for; /* so many bits in a row aren't free in it; SIZE_MAX: unknown */
 };
 
 struct near_pool {
@@ -185,7 +188,8 @@ uint64_t near_pool_used(const struct near_pool *pool)
 
 bool near_pool_add(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size)
 {
-	struct window window = { .at = at, .offset = offset, .bits = size / GRAIN, .full_for = SIZE_MAX };
+	struct window window = {
+		.at = at, .offset = offset, .bits = size / GRAIN, .full_for = SIZE_MAX };
 
 	assert(at.v % GRAIN == 0 && offset % GRAIN == 0);
 	window.map = calloc(window.bits / 64 + 1, sizeof(*window.map));
@@ -243,7 +247,8 @@ static void flip_bits(struct window *w, size_t from, size_t n, bool set)
 {
 	assert(from + n <= w->bits);
 	/* all of them must be what they aren't to be (double free, overlap) */
-	assert((set ? next_set(w->map, from, from + n) : next_clear(w->map, from, from + n)) == from + n);
+	assert((set ? next_set(w->map, from, from + n) : next_clear(w->map, from, from + n)) ==
+	       from + n);
 	for (size_t i = from; i < from + n; i++)
 		w->map[i / 64] ^= 1ULL << i % 64;
 }
@@ -267,7 +272,8 @@ static void give_bits(struct near_pool *pool, struct window *w, size_t from, siz
 /* The bits of the window that lie in `reach`. */
 static struct range bits_in(const struct window *w, struct range reach)
 {
-	uint64_t low = max64(w->at.v, reach.low), high = min64(w->at.v + w->bits * GRAIN, reach.high);
+	uint64_t low = max64(w->at.v, reach.low),
+		 high = min64(w->at.v + w->bits * GRAIN, reach.high);
 
 	if (low >= high)
 		return (struct range){ 0, 0 };
@@ -329,7 +335,8 @@ void near_pool_trim(struct near_pool *pool, struct near_piece *piece, uint32_t s
 
 	if (!w || kept >= piece->size)
 		return;
-	give_bits(pool, w, (size_t)(piece->at.v + kept - w->at.v) / GRAIN, (piece->size - kept) / GRAIN);
+	give_bits(pool, w, (size_t)(piece->at.v + kept - w->at.v) / GRAIN,
+		  (piece->size - kept) / GRAIN);
 	piece->size = kept;
 }
 

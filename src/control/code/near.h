@@ -10,9 +10,10 @@
 
 #include "../proc/proc.h"
 
-/* A free range of `size` bytes (page aligned) such that any address of [low, high) reaches any address of
- * it with rel32, both ways. Prefers below the module, then above, nearest first. */
-struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint64_t size, taddr *ret_at);
+/* A free range of `size` bytes (page aligned) such that any address of [low, high) reaches any
+ * address of it with rel32, both ways. Prefers below the module, then above, nearest first. */
+struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint64_t size,
+			    taddr *ret_at);
 
 struct near_pool;
 
@@ -27,7 +28,8 @@ void near_pool_destroy(struct near_pool *pool);
 /* A window: pages of the code memfd mapped at `at`. */
 bool near_pool_add(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size);
 /* A piece that [low, high) reaches; 16-byte aligned. false: none left, add a window. */
-bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size, struct near_piece *ret_piece);
+bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size,
+		     struct near_piece *ret_piece);
 /* Gives the unused tail of a piece back (size smaller than it was). */
 void near_pool_trim(struct near_pool *pool, struct near_piece *piece, uint32_t size);
 void near_pool_free(struct near_pool *pool, struct near_piece piece);

@@ -8,14 +8,16 @@
  *   jrcxz, loop rel8  <the same> taken; jmp over; taken: jmp rel32; over:
  *   call              push [rip + return]; jmp ...; return: .quad the ORIGINAL return address
  *
- * The call's return address is pushed by one instruction (H3), and the program sees the address that
- * it would have seen; it comes back to the original code, behind the call. Where a rel32 doesn't
- * reach the target, "jmp rel32" is "jmp [rip + far]; far: .quad target". Literals are 8-byte aligned
- * (with EFLAGS.AC set an unaligned read is a SIGBUS, H2) and lie behind unconditional jumps.
+ * The call's return address is pushed by one instruction (H3), and the program sees the address
+ * that it would have seen; it comes back to the original code, behind the call. Where a rel32
+ * doesn't reach the target, "jmp rel32" is "jmp [rip + far]; far: .quad target". Literals are
+ * 8-byte aligned (with EFLAGS.AC set an unaligned read is a SIGBUS, H2) and lie behind
+ * unconditional jumps.
  *
- * Copied although they see RIP: syscall, which leaves the address behind itself in rcx (nobody reads
- * it: the ABI gives rcx up), and x87 state saves, which hold the address of the last x87 instruction.
- * A shadow stack (CET) would not stand the pushed return addresses; what dyntrace runs on has none.
+ * Copied although they see RIP: syscall, which leaves the address behind itself in rcx (nobody
+ * reads it: the ABI gives rcx up), and x87 state saves, which hold the address of the last x87
+ * instruction. A shadow stack (CET) would not stand the pushed return addresses; what dyntrace runs
+ * on has none.
  */
 #include "relocate.h"
 
@@ -229,7 +231,7 @@ static struct error *move_call_indirect(const struct insn *insn, struct emitter 
 	return NULL;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ---------------------------------------------------------------------------- */
 
 typedef struct error *move_fn(const struct insn *insn, struct emitter *e);
 
@@ -267,7 +269,8 @@ struct error *relocate(const struct insn *insn, struct emitter *e)
 		return NULL; /* sticky: whoever asks at the end is told */
 	if (moves[insn->flow] != move_plain &&
 	    insn->zydis.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
-		return refuse(insn, "a branch on a mask register, which no processor of this kind has");
+		return refuse(insn,
+			      "a branch on a mask register, which no processor of this kind has");
 	if (moves[insn->flow] != move_plain && has_short_operand(insn))
 		return refuse(insn, "processors differ in what its 66 prefix means");
 	err = moves[insn->flow](insn, e);

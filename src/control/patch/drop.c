@@ -1,7 +1,7 @@
 /*
- * A remote call costs a fifth of a millisecond, and everybody waits: so one madvise covers as much as it can. What
- * lies between two of our pages may be in it if it is no private copy (dropping the file's own pages only
- * takes them out of the page tables), which /proc/PID/pagemap tells.
+ * A remote call costs a fifth of a millisecond, and everybody waits: so one madvise covers as much
+ * as it can. What lies between two of our pages may be in it if it is no private copy (dropping the
+ * file's own pages only takes them out of the page tables), which /proc/PID/pagemap tells.
  */
 #include "drop.h"
 
@@ -24,7 +24,8 @@
 #define PAGEMAP_SWAPPED (1ULL << 62)
 #define PAGEMAP_FILE (1ULL << 61)
 
-/* The mapped file: by what the kernel keeps of it, else by its path, if that still is the same file. */
+/* The mapped file: by what the kernel keeps of it, else by its path, if that still is the same
+ * file. */
 static int open_mapped(const struct proc *proc, const struct mapping *m)
 {
 	char path[4200];
@@ -50,7 +51,8 @@ static bool read_page(int fd, uint64_t offset, uint8_t *bytes)
 	size_t done = 0;
 	ssize_t got;
 
-	while (done < DT_PAGE && (got = pread(fd, bytes + done, DT_PAGE - done, (off_t)(offset + done))) > 0)
+	while (done < DT_PAGE &&
+	       (got = pread(fd, bytes + done, DT_PAGE - done, (off_t)(offset + done))) > 0)
 		done += (size_t)got;
 	memset(bytes + done, 0, DT_PAGE - done);
 	return done > 0;
@@ -75,9 +77,9 @@ static void read_origins(struct drop *drop, const struct proc *proc, const struc
 		uint64_t offset = m->offset + (at.v - m->start.v);
 
 		if (fd >= 0)
-			drop->origins[i] = (struct drop_page){
-				read_page(fd, offset, drop->file + i * DT_PAGE), m->device, m->inode, offset
-			};
+			drop->origins[i] =
+				(struct drop_page){ read_page(fd, offset, drop->file + i * DT_PAGE),
+						   m->device, m->inode, offset };
 	}
 	cleanup_close(&fd);
 }
@@ -115,7 +117,8 @@ static bool is_droppable(const struct drop *drop, const struct maps *maps, size_
 	const struct mapping *m = maps_find(maps, page->at);
 
 	return origin->known && page->readable && m && !m->shared && m->inode == origin->inode &&
-	       m->device == origin->device && m->offset + (page->at.v - m->start.v) == origin->offset &&
+	       m->device == origin->device &&
+	       m->offset + (page->at.v - m->start.v) == origin->offset &&
 	       memcmp(drop->pages->bytes + i * DT_PAGE, drop->file + i * DT_PAGE, DT_PAGE) == 0;
 }
 
@@ -125,7 +128,8 @@ static bool is_clean(int pagemap, uint64_t from, uint64_t to)
 	uint64_t entries[GAP_MAX];
 	size_t n = (to - from) / DT_PAGE;
 
-	if (n > GAP_MAX || pread(pagemap, entries, n * 8, (off_t)(from / DT_PAGE * 8)) != (ssize_t)(n * 8))
+	if (n > GAP_MAX ||
+	    pread(pagemap, entries, n * 8, (off_t)(from / DT_PAGE * 8)) != (ssize_t)(n * 8))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		bool untouched = !(entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED));
@@ -137,7 +141,8 @@ static bool is_clean(int pagemap, uint64_t from, uint64_t to)
 }
 
 /* The last of our pages up to which everything from `first` on, which is droppable, can go. */
-static size_t last_of_run(const struct drop *drop, const struct maps *maps, int pagemap, size_t first)
+static size_t last_of_run(const struct drop *drop, const struct maps *maps, int pagemap,
+			  size_t first)
 {
 	const struct page *pages = drop->pages->items;
 	const struct mapping *m = maps_find(maps, pages[first].at);

@@ -1,5 +1,6 @@
 /*
- * drop.h - give back the private copies of text pages that equal the file again (H17). Private to patch/.
+ * drop.h - give back the private copies of text pages that equal the file again (H17). Private to
+ * patch/.
  */
 #ifndef DYNTRACE_PATCH_DROP_H
 #define DYNTRACE_PATCH_DROP_H
@@ -20,8 +21,8 @@ struct drop {
 struct error *drop_begin(struct drop *drop, struct proc *proc, const struct pages *pages);
 void drop_end(struct drop *drop);
 
-/* While all threads are held and right after pages_read: drops some; each takes a remote call, so not all at once.
- * *ret_more: there are more to look at. */
+/* While all threads are held and right after pages_read: drops some; each takes a remote call, so
+ * not all at once. *ret_more: there are more to look at. */
 struct error *drop_some(struct drop *drop, struct proc *proc, struct stop *stop, bool *ret_more);
 
 #endif

@@ -35,7 +35,8 @@ struct error *pages_create(struct patch_site *const *sites, size_t count, struct
 		pages_free(&pages);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
-	memset(pages.bytes, 0, pages.count * DT_PAGE + 1); /* touched here, not while the target waits */
+	memset(pages.bytes, 0,
+	       pages.count * DT_PAGE + 1); /* touched here, not while the target waits */
 	*ret_pages = pages;
 	return NULL;
 }
@@ -141,7 +142,8 @@ struct error *pages_write(struct pages *pages, struct proc *proc)
 		size_t n = run_length(pages, i, true);
 
 		if (n)
-			err = mem_write(proc, pages->items[i].at, pages->bytes + i * DT_PAGE, n * DT_PAGE);
+			err = mem_write(proc, pages->items[i].at, pages->bytes + i * DT_PAGE,
+					n * DT_PAGE);
 		i += n ? n : 1;
 	}
 	for (size_t i = 0; i < pages->count; i++)

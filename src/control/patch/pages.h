@@ -1,8 +1,8 @@
 /*
  * pages.h - the pages of text that a batch touches, in our memory. Private to patch/.
  *
- * Pages are sorted by address, and neighbours in the target are neighbours here: what crosses a page
- * boundary there is in one piece here.
+ * Pages are sorted by address, and neighbours in the target are neighbours here: what crosses a
+ * page boundary there is in one piece here.
  */
 #ifndef DYNTRACE_PATCH_PAGES_H
 #define DYNTRACE_PATCH_PAGES_H
@@ -25,7 +25,8 @@ struct pages {
 struct error *pages_create(struct patch_site *const *sites, size_t count, struct pages *ret_pages);
 void pages_free(struct pages *pages);
 
-/* Reads all, a system call for each run of neighbours. A page that isn't there any more is not readable. */
+/* Reads all, a system call for each run of neighbours. A page that isn't there any more is not
+ * readable. */
 struct error *pages_read(struct pages *pages, struct proc *proc);
 
 /* Our copy of the site's bytes; NULL: they weren't readable. */

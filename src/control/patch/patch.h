@@ -1,18 +1,19 @@
 /*
  * patch.h - the only writer of live code.
  *
- * Takes sites that were planned before (bytes read, trampolines written and mapped) and exchanges them all
- * in one stop of the target. How a batch is applied is this interface's own affair.
+ * Takes sites that were planned before (bytes read, trampolines written and mapped) and exchanges
+ * them all in one stop of the target. How a batch is applied is this interface's own affair.
  *
  * (P1) Bytes are written only while every thread that can execute them is held.
  * (P2) A site is written only if the target still holds exactly the bytes it was planned from.
- * (P3) No thread's RIP lies strictly inside what a patch changes after it was written: it was moved to the same
- *      instruction in the trampoline's copy, before the bytes were written (H14).
- * (P4) No word on a thread's stack or alternate stack leads strictly inside what a patch changes when it is
- *      written (H9): the site is put off, and tried again.
- * (P5) Original bytes come back before trampolines are freed; trampolines are freed only when no thread's RIP
- *      and no RIP that a signal frame keeps lies in them. (Who is in the agent, called from a trampoline, comes
- *      back to it: patch_find_threads on the agent's range tells, in the stop in which memory goes.)
+ * (P3) No thread's RIP lies strictly inside what a patch changes after it was written: it was moved
+ *      to the same instruction in the trampoline's copy, before the bytes were written (H14).
+ * (P4) No word on a thread's stack or alternate stack leads strictly inside what a patch changes
+ *      when it is written (H9): the site is put off, and tried again.
+ * (P5) Original bytes come back before trampolines are freed; trampolines are freed only when no
+ *      thread's RIP and no RIP that a signal frame keeps lies in them. (Who is in the agent, called
+ *      from a trampoline, comes back to it: patch_find_threads on the agent's range tells, in the
+ *      stop in which memory goes.)
  */
 #ifndef DYNTRACE_PATCH_PATCH_H
 #define DYNTRACE_PATCH_PATCH_H
@@ -24,9 +25,10 @@
 #define PATCH_MOVES_MAX 16
 
 /*
- * An instruction boundary of the site and its place in the trampoline's copy: the first instruction (offset 0),
- * those inside, and the end (offset = length, copy = the jump back). Placing moves threads from inside the
- * site to the copy; removing moves threads that are in the copy (blocked in a moved system call, say) back.
+ * An instruction boundary of the site and its place in the trampoline's copy: the first instruction
+ * (offset 0), those inside, and the end (offset = length, copy = the jump back). Placing moves
+ * threads from inside the site to the copy; removing moves threads that are in the copy (blocked in
+ * a moved system call, say) back.
  */
 struct patch_move {
 	uint8_t offset; /* from the site's address */
@@ -59,31 +61,32 @@ struct patch_stats {
 
 /*
  * Places every PATCH_PLANNED site. `held`: NULL, and the target is stopped here, or a stop of the
- * caller's that holds all its threads already (a command at its first instruction) and stays the caller's;
- * then a site in use can't be tried again, and fails. A site that can't be placed is PATCH_FAILED with
- * its error, the others are placed all the same. Sites don't overlap. The returned error is for the batch
- * as a whole (the target is gone...).
+ * caller's that holds all its threads already (a command at its first instruction) and stays the
+ * caller's; then a site in use can't be tried again, and fails. A site that can't be placed is
+ * PATCH_FAILED with its error, the others are placed all the same. Sites don't overlap. The
+ * returned error is for the batch as a whole (the target is gone...).
  */
-struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites, size_t count,
-			  struct patch_stats *ret_stats);
+struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
+			  size_t count, struct patch_stats *ret_stats);
 
 /*
- * Takes every PATCH_PLACED site back; all are PATCH_REMOVED then. Where the target's bytes are no longer
- * ours, they are left alone, and the site's error says so. Waits (bounded, timeout_ms) until no thread is in
- * any of the trampolines; *ret_idle tells whether they may go: that was reached, and no site that was
- * left alone still holds our jump (under a debugger's breakpoint). Pages that equal the file again are
- * dropped with MADV_DONTNEED, so that the target's memory is as before.
+ * Takes every PATCH_PLACED site back; all are PATCH_REMOVED then. Where the target's bytes are no
+ * longer ours, they are left alone, and the site's error says so. Waits (bounded, timeout_ms) until
+ * no thread is in any of the trampolines; *ret_idle tells whether they may go: that was reached,
+ * and no site that was left alone still holds our jump (under a debugger's breakpoint). Pages that
+ * equal the file again are dropped with MADV_DONTNEED, so that the target's memory is as before.
  */
-struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count, unsigned timeout_ms,
-			   bool *ret_idle, struct patch_stats *ret_stats);
+struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
+			   unsigned timeout_ms, bool *ret_idle, struct patch_stats *ret_stats);
 
 struct patch_range {
 	taddr start, end;
 };
 
-/* Is any held thread in one of the ranges: by its RIP, its stack pointer, or a word on its stack? (The agent's slow paths
- * run on a stack of their own; before anything is unmapped nobody may be in there.) */
-struct error *patch_find_threads(struct proc *proc, struct stop *stop, const struct patch_range *ranges, size_t count,
-				 bool *ret_found);
+/* Is any held thread in one of the ranges: by its RIP, its stack pointer, or the RIP in a signal
+ * frame that it will return through? (The agent's slow paths run on a stack of their own; before
+ * anything is unmapped nobody may be in there.) */
+struct error *patch_find_threads(struct proc *proc, struct stop *stop,
+				 const struct patch_range *ranges, size_t count, bool *ret_found);
 
 #endif

@@ -1,14 +1,15 @@
 /*
  * One try, in order: what can be known without the target (pages, ranges, mappings); the stop; its
  * bytes (P2); its stacks (P4); its threads (P3); RIPs, then pages, then the sites that cross a page
- * boundary, one by one (H14); a look at what the target holds now, which alone decides what was placed.
+ * boundary, one by one (H14); a look at what the target holds now, which alone decides what was
+ * placed.
  *
- * "Inside a site" means behind its first byte and before the last byte that changes: what the patch leaves
- * as it was can be run and returned to.
+ * "Inside a site" means behind its first byte and before the last byte that changes: what the patch
+ * leaves as it was can be run and returned to.
  *
- * A thread whose system call the kernel will restart goes on two bytes before its RIP. So it is inside also
- * when only that `syscall` is; it moves to the copy all the same, where a `syscall` lies before the
- * boundary too.
+ * A thread whose system call the kernel will restart goes on two bytes before its RIP. So it is
+ * inside also when only that `syscall` is; it moves to the copy all the same, where a `syscall`
+ * lies before the boundary too.
  */
 #include "patch.h"
 
@@ -61,11 +62,13 @@ static void check_mapping(const struct batch *batch, struct patch_site *site)
 
 	if (!maps_find(maps, site->address) || !maps_find(maps, last))
 		sites_fail(site, PATCH_FAILED,
-			   error_new(ERROR_REFUSED, "nothing is mapped at 0x%lx any more", site->address.v));
+			   error_new(ERROR_REFUSED, "nothing is mapped at 0x%lx any more",
+				     site->address.v));
 	else if (!is_private(maps, site->address) || !is_private(maps, last))
 		sites_fail(site, PATCH_FAILED,
 			   error_new(ERROR_REFUSED,
-				     "the code at 0x%lx is in a shared mapping, which can't be patched for "
+				     "the code at 0x%lx is in a shared mapping, which can't be "
+				     "patched for "
 				     "one process alone",
 				     site->address.v));
 }
@@ -87,9 +90,10 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 		const struct patch_site *site = batch->sites.items[i];
 		size_t changed = sites_changed(site);
 
-		batch->ranges[i] = (struct scan_range){ .start = site->address.v + 1,
-							.end = site->address.v + (changed ? changed : 1),
-							.owner = i };
+		batch->ranges[i] =
+			(struct scan_range){ .start = site->address.v + 1,
+					    .end = site->address.v + (changed ? changed : 1),
+					    .owner = i };
 	}
 	err = pages_create(batch->sites.items, n, &batch->pages);
 	if (!err)
@@ -99,7 +103,7 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 	return err;
 }
 
-/* ---- inside it -------------------------------------------------------------------------------- */
+/* ---- inside it ------------------------------------------------------------------------------ */
 
 /* Still to be placed in this try? */
 static bool is_ready(const struct batch *batch, size_t index)
@@ -114,11 +118,13 @@ static void check_bytes(struct batch *batch)
 		struct patch_site *site = batch->sites.items[i];
 		const uint8_t *now = pages_of_site(&batch->pages, site);
 
-		if (site->state != PATCH_PLANNED || (now && !memcmp(now, site->original, site->length)))
+		if (site->state != PATCH_PLANNED ||
+		    (now && !memcmp(now, site->original, site->length)))
 			continue;
 		sites_fail(site, PATCH_FAILED,
-			   error_new(ERROR_REFUSED, now ? "the code at 0x%lx has changed since it was read" :
-							  "nothing is mapped at 0x%lx any more",
+			   error_new(ERROR_REFUSED,
+				     now ? "the code at 0x%lx has changed since it was read"
+					 : "nothing is mapped at 0x%lx any more",
 				     site->address.v));
 	}
 }
@@ -168,8 +174,8 @@ static struct error *move_threads(struct batch *batch, struct stop *stop)
 
 		if (!range || !is_ready(batch, range->owner))
 			continue;
-		err = stop_thread_set_rip(stop, i,
-					  sites_move(batch->sites.items[range->owner], offset)->copy);
+		err = stop_thread_set_rip(
+			stop, i, sites_move(batch->sites.items[range->owner], offset)->copy);
 		if (err)
 			return err;
 	}
@@ -182,7 +188,8 @@ static struct error *write_sites(struct batch *batch)
 
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		if (is_ready(batch, i))
-			pages_put(&batch->pages, batch->sites.items[i], batch->sites.items[i]->patched);
+			pages_put(&batch->pages, batch->sites.items[i],
+				  batch->sites.items[i]->patched);
 	}
 	err = pages_write(&batch->pages, batch->proc);
 	for (size_t i = 0; !err && i < batch->sites.count; i++) {
@@ -207,7 +214,8 @@ static void settle_site(struct batch *batch, struct patch_site *site, const char
 	if (now && memcmp(now, site->original, site->length) != 0)
 		error_free(mem_write(batch->proc, site->address, site->original, site->length));
 	sites_fail(site, PATCH_FAILED,
-		   error_new(ERROR_FAILED, "the code at 0x%lx can't be written: %s", site->address.v, failure));
+		   error_new(ERROR_FAILED, "the code at 0x%lx can't be written: %s",
+			     site->address.v, failure));
 }
 
 static struct error *place_held(struct batch *batch, struct stop *stop)
@@ -233,7 +241,7 @@ static struct error *place_held(struct batch *batch, struct stop *stop)
 	return err;
 }
 
-/* ---- tries ------------------------------------------------------------------------------------ */
+/* ---- tries ---------------------------------------------------------------------------------- */
 
 static bool has_planned(const struct batch *batch)
 {
@@ -257,8 +265,9 @@ static void give_up(struct batch *batch)
 }
 
 /* *ret_again: some had to be put off. */
-static struct error *place_try(struct proc *proc, struct stop *held, struct patch_site *const *sites,
-			       size_t count, bool last, bool *ret_again, struct patch_stats *stats)
+static struct error *place_try(struct proc *proc, struct stop *held,
+			       struct patch_site *const *sites, size_t count, bool last,
+			       bool *ret_again, struct patch_stats *stats)
 {
 	_cleanup_(batch_free) struct batch batch = { 0 };
 	struct stop *stop = held;
@@ -289,8 +298,8 @@ static void pause_ms(unsigned ms)
 	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
 }
 
-struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites, size_t count,
-			  struct patch_stats *ret_stats)
+struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
+			  size_t count, struct patch_stats *ret_stats)
 {
 	struct patch_stats stats = { 0 };
 	bool again = true;

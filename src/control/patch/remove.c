@@ -1,7 +1,8 @@
 /*
- * Original bytes come back in the first stop, and threads that stand at a boundary of a copy go back to where it
- * was copied from. Who is elsewhere in a trampoline will leave it by itself: everything is let go, and
- * looked at again a little later, until nobody is left or the time is over (P5).
+ * Original bytes come back in the first stop, and threads that stand at a boundary of a copy go
+ * back to where it was copied from. Who is elsewhere in a trampoline will leave it by itself:
+ * everything is let go, and looked at again a little later, until nobody is left or the time is
+ * over (P5).
  */
 #include "patch.h"
 
@@ -68,7 +69,7 @@ static struct error *removal_begin(struct proc *proc, struct patch_site *const *
 	return err;
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------ */
+/* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* Ours, original already, or somebody else's: then it is left alone, and that is said. */
 static void judge_site(struct removal *r, size_t index, bool *ret_ours)
@@ -80,13 +81,14 @@ static void judge_site(struct removal *r, size_t index, bool *ret_ours)
 	r->restored[index] = now && memcmp(now, site->original, site->length) == 0;
 	if (*ret_ours || r->restored[index])
 		return;
-	/* a debugger's breakpoint over our first byte: behind it is our jump, and it may come back */
+	/* a debugger's breakpoint over our first byte: our jump is behind it, and may come back */
 	r->still_jumps |= now && site->length >= JUMP_SIZE &&
 			  memcmp(now + 1, site->patched + 1, JUMP_SIZE - 1) == 0;
 	sites_fail(site, PATCH_REMOVED,
 		   error_new(ERROR_FAILED,
-			     now ? "the code at 0x%lx has been changed by somebody else; it was left as it is" :
-				   "nothing is mapped at 0x%lx any more",
+			     now ? "the code at 0x%lx has been changed by somebody else; it was "
+				   "left as it is"
+				 : "nothing is mapped at 0x%lx any more",
 			     site->address.v));
 }
 
@@ -134,12 +136,13 @@ static struct error *restore(struct removal *r)
 		else
 			err = error_new(ERROR_FAILED, "the code at 0x%lx can't be restored: %s",
 					site->address.v,
-					failure ? error_text(failure) : "it isn't there after writing");
+					failure ? error_text(failure)
+						: "it isn't there after writing");
 	}
 	return err;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 /* Sends a thread that stands at a boundary of a copy back. *ret_left: it is outside now. */
 static struct error *send_back(struct removal *r, struct stop *stop, size_t thread,
@@ -153,7 +156,8 @@ static struct error *send_back(struct removal *r, struct stop *stop, size_t thre
 	for (size_t i = 0; r->restored[range->owner] && i < site->move_count; i++) {
 		if (!taddr_equal(rip, site->moves[i].copy))
 			continue;
-		err = stop_thread_set_rip(stop, thread, taddr_add(site->address, site->moves[i].offset));
+		err = stop_thread_set_rip(stop, thread,
+					  taddr_add(site->address, site->moves[i].offset));
 		*ret_left = !err;
 		return err;
 	}
@@ -184,7 +188,7 @@ static struct error *look_for_threads(struct removal *r, struct stop *stop, bool
 	return err;
 }
 
-/* ---- tries ------------------------------------------------------------------------------------ */
+/* ---- tries ---------------------------------------------------------------------------------- */
 
 static struct error *remove_held(struct removal *r, struct stop *stop, bool *ret_idle)
 {
@@ -224,8 +228,8 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count, unsigned timeout_ms,
-			   bool *ret_idle, struct patch_stats *ret_stats)
+struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
+			   unsigned timeout_ms, bool *ret_idle, struct patch_stats *ret_stats)
 {
 	_cleanup_(removal_free) struct removal r = { .more_to_drop = true };
 	struct patch_stats stats = { 0 };
@@ -250,8 +254,8 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 	return NULL;
 }
 
-struct error *patch_find_threads(struct proc *proc, struct stop *stop, const struct patch_range *ranges,
-				 size_t count, bool *ret_found)
+struct error *patch_find_threads(struct proc *proc, struct stop *stop,
+				 const struct patch_range *ranges, size_t count, bool *ret_found)
 {
 	_cleanup_free_ struct scan_range *list = calloc(count + 1, sizeof(*list));
 	_cleanup_(scan_end) struct scan scan = { 0 };

@@ -12,7 +12,8 @@
 #define STACKS_MAX 65536u /* more can't be true: somebody plays with signal frames */
 #define BUFFER_SIZE (256u << 10)
 
-/* The last words of a signal frame's registers: rsp, rip, eflags, cs | gs << 16 | fs << 32 | ss << 48. */
+/* The last words of a signal frame's registers: rsp, rip, eflags, cs | gs << 16 | fs << 32 | ss <<
+ * 48. */
 #define FRAME_WORDS 4u
 #define SELECTOR_CS 0x33u
 #define SELECTOR_SS 0x2bu
@@ -24,7 +25,8 @@ static int by_start(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-struct error *scan_begin(struct scan *scan, struct proc *proc, struct scan_range *ranges, size_t count)
+struct error *scan_begin(struct scan *scan, struct proc *proc, struct scan_range *ranges,
+			 size_t count)
 {
 	struct scan s = { .proc = proc, .ranges = ranges, .count = count };
 	struct error *err = maps_read(proc, &s.maps);
@@ -86,7 +88,8 @@ static struct error *find_stack(struct scan *scan, uint64_t rsp, struct scan_sta
 	if (!m)
 		return NULL;
 	ret_stack->start = (rsp < m->start.v + RED_ZONE ? m->start.v : rsp - RED_ZONE) & ~7ULL;
-	ret_stack->end = m->end.v - ret_stack->start > STACK_MAX ? ret_stack->start + STACK_MAX : m->end.v;
+	ret_stack->end =
+		m->end.v - ret_stack->start > STACK_MAX ? ret_stack->start + STACK_MAX : m->end.v;
 	return NULL;
 }
 
@@ -126,7 +129,8 @@ static void judge_word(struct scan *scan, uint64_t word)
 		range->hit = true;
 }
 
-/* Judges words[FRAME_WORDS - 1 ...]; those before have been judged, and are there for signal frames. */
+/* Judges words[FRAME_WORDS - 1 ...]; those before have been judged, and are there for signal
+ * frames. */
 static struct error *judge_words(struct scan *scan, const uint64_t *words, size_t count)
 {
 	uint64_t low = scan->count ? scan->ranges[0].start : 0;

@@ -1,14 +1,15 @@
 /*
- * scan.h - who leads where: the stacks of held threads, read conservatively (H9). Private to patch/.
+ * scan.h - who leads where: the stacks of held threads, read conservatively (H9). Private to
+ * patch/.
  *
- * Every aligned word from 128 bytes below the stack pointer upwards is taken for an address. A thread that runs
- * on an alternate stack has left another one behind: its signal frame says which, and that one is read
- * too.
+ * Every aligned word from 128 bytes below the stack pointer upwards is taken for an address. A
+ * thread that runs on an alternate stack has left another one behind: its signal frame says which,
+ * and that one is read too.
  *
- * With frames_only the one word of each signal frame counts that says where the thread goes on. That is right for our own
- * code, into which no return address leads but the one of its call of the agent, and a thread that is
- * there shows it by its RIP; and it is needed there: stale return addresses lie on the stacks of every
- * thread that ever took a slow path.
+ * With frames_only the one word of each signal frame counts that says where the thread goes on.
+ * That is right for our own code, into which no return address leads but the one of its call of the
+ * agent, and a thread that is there shows it by its RIP; and it is needed there: stale return
+ * addresses lie on the stacks of every thread that ever took a slow path.
  */
 #ifndef DYNTRACE_PATCH_SCAN_H
 #define DYNTRACE_PATCH_SCAN_H
@@ -38,7 +39,8 @@ struct scan {
 };
 
 /* Before the stop: sorts the ranges (which stay the caller's), reads the mappings, takes memory. */
-struct error *scan_begin(struct scan *scan, struct proc *proc, struct scan_range *ranges, size_t count);
+struct error *scan_begin(struct scan *scan, struct proc *proc, struct scan_range *ranges,
+			 size_t count);
 void scan_end(struct scan *scan);
 
 /* The range that holds the address; NULL: none does. */

@@ -5,7 +5,8 @@
 
 static int by_address(const void *a, const void *b)
 {
-	const struct patch_site *x = *(struct patch_site *const *)a, *y = *(struct patch_site *const *)b;
+	const struct patch_site *x = *(struct patch_site *const *)a,
+				*y = *(struct patch_site *const *)b;
 
 	return (x->address.v > y->address.v) - (x->address.v < y->address.v);
 }
