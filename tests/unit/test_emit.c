@@ -134,6 +134,7 @@ static void test_registers(void **state)
 		emit_rdfsbase(&l.e, a), same(&l, "rdfsbase %s", name64[a]);
 		emit_shl_imm(&l.e, a, 32), same(&l, "shl %s, 0x20", name64[a]);
 		emit_shr_imm(&l.e, a, 63), same(&l, "shr %s, 0x3F", name64[a]);
+		emit_sar_imm(&l.e, a, 4), same(&l, "sar %s, 0x4", name64[a]);
 		emit_add_imm(&l.e, a, 127), same(&l, "add %s, 0x7F", name64[a]);
 		emit_add_imm(&l.e, a, 128), same(&l, "add %s, 0x80", name64[a]);
 		emit_add_imm(&l.e, a, -128), same(&l, "add %s, -0x80", name64[a]);
@@ -226,6 +227,24 @@ static void mem_cases(struct listing *l, struct mem m, int r, const char *at)
 		emit_lea(&l->e, r, m), same(l, "lea %s, %s", name64[r], at);
 }
 
+static const char *const name16[] = { "ax", "cx", "dx", "bx" };
+
+/* The ones with a size, and vectors. */
+static void size_cases(struct listing *l, struct mem m, int r, const char *at)
+{
+	emit_load_size(&l->e, r, m, 8), same(l, "mov %s, qword ptr %s", name64[r], at);
+	emit_load_size(&l->e, r, m, 4), same(l, "mov %s, dword ptr %s", name32[r], at);
+	emit_load_size(&l->e, r, m, 2), same(l, "movzx %s, word ptr %s", name32[r], at);
+	emit_load_size(&l->e, r, m, 1), same(l, "movzx %s, byte ptr %s", name32[r], at);
+	emit_store_size(&l->e, m, r, 8), same(l, "mov qword ptr %s, %s", at, name64[r]);
+	emit_store_size(&l->e, m, r, 4), same(l, "mov dword ptr %s, %s", at, name32[r]);
+	emit_store_size(&l->e, m, r % 4, 2), same(l, "mov word ptr %s, %s", at, name16[r % 4]);
+	emit_store_size(&l->e, m, r % 4, 1), same(l, "mov byte ptr %s, %s", at, name8[r % 4]);
+	emit_store_xmm(&l->e, m, r, 16), same(l, "movdqu xmmword ptr %s, xmm%d", at, r);
+	emit_store_xmm(&l->e, m, r, 8), same(l, "movq qword ptr %s, xmm%d", at, r);
+	emit_store_xmm(&l->e, m, r, 4), same(l, "movd dword ptr %s, xmm%d", at, r);
+}
+
 static const int32_t disps[] = { 0, 8, -8, 127, 128, -128, -129, 0x12345678, INT32_MIN + 1 };
 
 static void test_based(void **state)
@@ -239,9 +258,10 @@ static void test_based(void **state)
 			disp_text(disp, sizeof(disp), disps[i]);
 			snprintf(at, sizeof(at), "[%s%s]", name64[base], disp);
 			mem_cases(&l, mem_at(base, disps[i]), (base + (int)i) % 16, at);
+			size_cases(&l, mem_at(base, disps[i]), (base + (int)i) % 16, at);
 		}
 	}
-	listing_end(&l, 16 * 9 * 17);
+	listing_end(&l, 16 * 9 * (17 + 11));
 }
 
 static void test_indexed(void **state)
@@ -533,6 +553,11 @@ static void setcc_high(struct emitter *e)
 	emit_setcc8(e, CC_O, RSI);
 }
 
+static void byte_of_high(struct emitter *e)
+{
+	emit_store_size(e, mem_at(RAX, 0), RSI, 1);
+}
+
 static void test_failures(void **state)
 {
 	fails(jump_too_far);
@@ -546,6 +571,7 @@ static void test_failures(void **state)
 	fails(rsp_as_index);
 	fails(odd_scale);
 	fails(setcc_high);
+	fails(byte_of_high);
 }
 
 /* The last byte that can be reached, both ways. */
