@@ -2,6 +2,8 @@
 
 #include "../ctf/writer.h"
 
+#define STREAM_LOST_MAX (1ULL << 48)
+
 void stream_open(struct stream *stream, struct stream_sink *sink, const struct dt_thread *record,
 		 const struct reader_options *options)
 {
@@ -31,9 +33,17 @@ uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t b
 	return begin;
 }
 
+/* What this number of the stream has to tell. The thread's own count is only believed as far as it makes sense. */
+static uint64_t stream_losses(const struct stream *stream)
+{
+	uint64_t lost = stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;
+
+	return lost + stream->holes - stream->carried;
+}
+
 struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet)
 {
-	packet->lost = stream->lost + stream->holes - stream->carried;
+	packet->lost = stream_losses(stream);
 	packet->pid = stream->outer_pid;
 	packet->tid = stream->outer_tid;
 	packet->inner_pid = stream->pid;
@@ -65,13 +75,13 @@ struct error *stream_finish(struct stream *stream, struct stream_sink *sink, uin
 	stream_count_missing(stream, sink);
 	if (packet.begin < stream->end)
 		packet.begin = packet.end = stream->end;
-	if (stream->lost + stream->holes - stream->carried > stream->told) {
+	if (stream_losses(stream) > stream->told) {
 		struct error *error = stream_write(stream, sink, &packet);
 
 		if (error)
 			return error;
 	}
-	sink->totals->lost += stream->lost;
+	sink->totals->lost += stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;
 	writer_end_stream(sink->writer, stream->number);
 	stream->open = false;
 	return NULL;
