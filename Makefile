@@ -6,8 +6,7 @@ BUILD ?= build
 ASAN_BUILD ?= build-asan
 PYTHON ?= /usr/bin/python3
 MESON ?= meson
-NINJA = ninja -C
-QUIET_NINJA = $(NINJA) $(1) $(if $(V),-v,--quiet)
+QUIET_NINJA = ninja -C $(1) $(if $(V),-v,--quiet)
 MESON_OPTIONS = --prefix=$(PREFIX) --libdir=lib
 
 all: $(BUILD)/build.ninja ## build into build/ (the default)
@@ -15,16 +14,19 @@ all: $(BUILD)/build.ninja ## build into build/ (the default)
 
 setup: $(BUILD)/.packages-build ## install what is missing to build
 
-check: all $(BUILD)/.packages-check $(ASAN_BUILD)/build.ninja ## run all tests; the last line is "N passed, M failed"
+check: $(BUILD)/.packages-check $(BUILD)/build.ninja $(ASAN_BUILD)/build.ninja ## run all tests; the last line is "N passed, M failed"
+	@$(call QUIET_NINJA,$(BUILD))
 	@$(PYTHON) tests/run --build $(BUILD) --asan-build $(ASAN_BUILD)
 
-torture: all $(BUILD)/.packages-check ## run the long tests
+torture: $(BUILD)/.packages-check $(BUILD)/build.ninja ## run the long tests
+	@$(call QUIET_NINJA,$(BUILD))
 	@$(PYTHON) tests/run --build $(BUILD) --torture
 
-demo: all $(BUILD)/.packages-check ## trace a redis server and look at the events
+demo: $(BUILD)/.packages-demo all ## trace a redis server and look at the events
 	@demo/run $(BUILD)
 
-bench: all $(BUILD)/.packages-bench ## compare with other tracers
+bench: $(BUILD)/.packages-bench $(BUILD)/build.ninja ## compare with other tracers
+	@$(call QUIET_NINJA,$(BUILD))
 	@bench/run $(BUILD)
 
 install: $(BUILD)/build.ninja ## install below PREFIX (/usr/local), staged in DESTDIR
@@ -38,17 +40,20 @@ clean: ## remove what was built
 help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-# A stamp a group: the packages are looked at again only when the lists change.
+# A stamp a group: the packages are looked at again only when the lists change. What meson found missing before
+# (musl, lttng-ust) may be there now.
 $(BUILD)/.packages-%: .ci/install-packages
 	@.ci/install-packages $*
 	@mkdir -p $(BUILD) && touch $@
+	@if [ -e $(BUILD)/build.ninja ]; then $(MESON) setup --reconfigure $(BUILD) >/dev/null; fi
 
-$(BUILD)/.packages-check: $(BUILD)/.packages-build
+$(BUILD)/.packages-demo $(BUILD)/.packages-check $(BUILD)/.packages-bench: $(BUILD)/.packages-build
 
 $(BUILD)/build.ninja: | $(BUILD)/.packages-build
 	@$(MESON) setup $(MESON_OPTIONS) $(BUILD) >/dev/null || { $(MESON) setup $(MESON_OPTIONS) $(BUILD); exit 1; }
 
-$(ASAN_BUILD)/build.ninja: | $(BUILD)/.packages-build
+$(ASAN_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
 	@$(MESON) setup $(MESON_OPTIONS) -Db_sanitize=address,undefined -Db_lundef=false $(ASAN_BUILD) >/dev/null
 
+.NOTPARALLEL:
 .PHONY: all setup check torture demo bench install clean help
