@@ -102,8 +102,10 @@ static void test_inbound(void **state)
 	assert_null(inbound_scan(symtab, &inbound));
 	for (size_t i = 0; i < sizeof(reached) / sizeof(reached[0]); i++)
 		assert_true(inbound_at(inbound, (uint64_t)reached[i] - module->bias.v));
-	assert_false(inbound_at(inbound, (uint64_t)plan_plain + 1 - module->bias.v));
-	assert_false(inbound_at(inbound, (uint64_t)plan_plain + 4 - module->bias.v));
+	/* Added at run time: the compiler would take plan_plain + 1 with a lea, and so lead there. */
+	volatile uint64_t plain = (uint64_t)plan_plain;
+	assert_false(inbound_at(inbound, plain + 1 - module->bias.v));
+	assert_false(inbound_at(inbound, plain + 4 - module->bias.v));
 	assert_true(inbound_at(inbound, 1)); /* outside the text: nothing is known */
 	inbound_free(inbound);
 }
