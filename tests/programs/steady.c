@@ -1,9 +1,9 @@
 /*
  * steady - notices any change of its registers, vector state, flags, red zone, signal mask or results.
- *	steady [--threads T]
+ *	steady [--threads T] [--eintr 1]
  * Each thread loops: fills every general register, xmm/ymm registers and the red zone with a pattern,
  * spins a while, and compares; then sleeps in system calls and checks what they return. SIGUSR1 ends it:
- * prints "ok" or what was off. "ready" once when all threads have been around.
+ * prints "ok" or what was off. With --eintr 1 epoll_wait may end with EINTR, as after SIGSTOP and SIGCONT.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,6 +19,7 @@
 static volatile sig_atomic_t over;
 static volatile long rounds;
 static const char *volatile trouble;
+static long may_interrupt;
 
 /* 13 general registers, the red zone, flags. Returns 0 if all of them are what they were. */
 static __attribute__((noinline)) long check_registers(uint64_t seed)
@@ -87,11 +88,11 @@ static void check_calls(int epoll)
 	/* SIGUSR1, the end, is the only thing that may interrupt them */
 	if (syscall(SYS_getppid) <= 0)
 		trouble = "getppid";
-	if (syscall(SYS_nanosleep, &nap, NULL) && !over)
+	if (nanosleep(&nap, NULL) && !over)
 		trouble = "nanosleep";
-	if (syscall(SYS_epoll_wait, epoll, &event, 1, 1) && !over)
+	if (syscall(SYS_epoll_wait, epoll, &event, 1, 1) && !over && !(may_interrupt && errno == EINTR))
 		trouble = "epoll_wait";
-	if (syscall(SYS_poll, NULL, 0, 1) && !over)
+	if (poll(NULL, 0, 1) && !over)
 		trouble = "poll";
 	pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	for (int signal = 1; signal < 32; signal++)
@@ -125,6 +126,7 @@ int main(int argc, char **argv)
 	pthread_t extra[16];
 	sigset_t mask;
 
+	may_interrupt = handshake_option(argc, argv, "eintr", 0);
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = end, .sa_flags = SA_RESTART }, NULL);
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGUSR2);

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "control/inject/stop.h"
 
@@ -178,6 +179,216 @@ static void test_stopped_stays_stopped(void **state)
 	target_end(&target);
 }
 
+/* Our death at any moment of a remote call costs the target nothing (H14). */
+static void inject_for_ever(pid_t pid)
+{
+	struct proc *proc = NULL;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (proc_open(pid, &proc))
+		_exit(1);
+	for (unsigned i = 0;; i++) {
+		struct stop *stop = NULL;
+		int64_t result;
+
+		if (i % 2 ? stop_all(proc, TIMEOUT_MS, &stop) : stop_one(proc, TIMEOUT_MS, &stop))
+			_exit(2);
+		for (int j = 0; j < 3; j++) {
+			if (stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result) || result != pid)
+				_exit(3);
+		}
+		stop_release(stop, NULL);
+	}
+}
+
+/* (Between the request to stop and the first look at the thread an epoll_wait can come back with EINTR, as after
+ * any SIGSTOP: nobody is left to rewind it.) */
+static void test_killed_controllers(void **state)
+{
+	struct target target = target_start("steady", "--threads", "2", "--eintr", "1", NULL);
+	unsigned seed = 12345;
+
+	target_ready(&target);
+	target_go(&target);
+	for (int i = 0; i < 300; i++) {
+		int status = 0;
+		pid_t controller = fork();
+
+		if (!controller)
+			inject_for_ever(target.pid);
+		/* somewhere in its first few rounds */
+		struct timespec nap = { 0, 1000000 + rand_r(&seed) % 3000000 };
+		nanosleep(&nap, NULL);
+		kill(controller, SIGKILL);
+		assert_int_equal(waitpid(controller, &status, 0), controller);
+		assert_true(WIFSIGNALED(status)); /* it hadn't failed before */
+		assert_int_equal(waitpid(target.pid, &status, WNOHANG), 0);
+	}
+	end_steady(&target);
+}
+
+/* Threads and children that come and go, signals that must arrive once: all while it is held again and again. */
+static void test_storm(void **state)
+{
+	struct target target = target_start("storm", NULL);
+	char text[256];
+
+	target_ready(&target);
+	target_go(&target);
+	struct proc *proc = open_target(&target);
+	for (int i = 0; i < 500; i++) {
+		struct stop *stop = NULL;
+
+		if (i % 4)
+			no_error(stop_all(proc, TIMEOUT_MS, &stop));
+		else
+			no_error(stop_one(proc, TIMEOUT_MS, &stop));
+		assert_int_equal(remote(stop, SYS_getpid, 0, 0), target.pid);
+		stop_release(stop, NULL);
+	}
+	proc_close(proc);
+	kill(target.pid, SIGTERM);
+	assert_int_equal(target_finish(&target, text, sizeof(text)), 0);
+	assert_string_equal(text, "ok\n");
+}
+
+static void test_many_threads(void **state)
+{
+	struct target target = target_start("spin", "--threads", "64", "--calls", "2000000000", NULL);
+	struct stop *stop = NULL;
+
+	target_ready(&target);
+	target_go(&target);
+	struct proc *proc = open_target(&target);
+	for (int i = 0; i < 20; i++) {
+		no_error(stop_all(proc, TIMEOUT_MS, &stop));
+		assert_int_equal(stop_thread_count(stop), 64);
+		for (size_t j = 0; j < 64; j++)
+			assert_int_equal(target_state(stop_thread_tid(stop, j)), 't');
+		stop_release(stop, NULL);
+	}
+	proc_close(proc);
+	target_end(&target);
+}
+
+/* A process that shares the memory is held as well (H13). */
+static void test_sharer(void **state)
+{
+	struct target target = target_start("sharer", NULL);
+	struct stop *stop = NULL;
+	char text[64] = "";
+	unsigned long counter[2];
+	pid_t child = 0;
+	taddr at = { 0 };
+
+	target_ready(&target);
+	assert_true(read(target.out, text, sizeof(text) - 1) > 0);
+	assert_int_equal(sscanf(text, "%d %lx", &child, &at.v), 2);
+	struct proc *proc = open_target(&target);
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	assert_int_equal(stop_thread_count(stop), 2);
+	assert_int_equal(stop_thread_tid(stop, 1), child);
+	no_error(mem_read(proc, at, &counter[0], 8));
+	/* remote calls are the process's own */
+	assert_int_equal(remote(stop, SYS_getpid, 0, 0), target.pid);
+	no_error(mem_read(proc, at, &counter[1], 8));
+	assert_int_equal(counter[0], counter[1]);
+	stop_release(stop, NULL);
+	do
+		no_error(mem_read(proc, at, &counter[1], 8));
+	while (counter[0] == counter[1]);
+	proc_close(proc);
+	target_go(&target);
+	assert_int_equal(target_finish(&target, NULL, 0), 0);
+}
+
+/* A thread in vfork can't be stopped: an error that names it, in time, and nothing stays behind. */
+static void test_vfork(void **state)
+{
+	struct target target = target_start("sharer", "--vfork", "1", NULL);
+	struct stop *stop = NULL;
+	struct tids tids = { 0 };
+	char name[32];
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	no_error(threads_list(proc, &tids));
+	assert_int_equal(tids.count, 2);
+	target_await_state(tids.items[1], 'D');
+	struct error *err = stop_all(proc, 100, &stop);
+	assert_non_null(err);
+	snprintf(name, sizeof(name), "thread %d (", tids.items[1]);
+	assert_non_null(strstr(error_text(err), name));
+	assert_non_null(strstr(error_text(err), "uninterruptible"));
+	error_free(err);
+	/* one thread can be had all the same */
+	no_error(stop_one(proc, TIMEOUT_MS, &stop));
+	assert_int_equal(stop_thread_tid(stop, 0), target.pid);
+	stop_release(stop, NULL);
+	target_go(&target);
+	/* the thread that we had seized stops now, and is let go as soon as anybody looks */
+	while (target_state(tids.items[1]))
+		assert_true(proc_is_alive(proc));
+	target_ready(&target);
+	vec_free(&tids);
+	target_go(&target);
+	proc_close(proc);
+	assert_int_equal(target_finish(&target, NULL, 0), 0);
+}
+
+static void test_zombie_leader(void **state)
+{
+	struct target target = target_start("headless", NULL);
+	struct stop *stop = NULL;
+	struct maps maps = { 0 };
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	assert_true(proc_is_alive(proc));
+	no_error(maps_read(proc, &maps));
+	assert_true(maps.count > 5);
+	maps_free(&maps);
+	for (int i = 0; i < 5; i++) {
+		no_error(stop_all(proc, TIMEOUT_MS, &stop));
+		assert_int_equal(stop_thread_count(stop), 1);
+		assert_int_not_equal(stop_thread_tid(stop, 0), target.pid);
+		assert_int_equal(remote(stop, SYS_getpid, 0, 0), target.pid);
+		stop_release(stop, NULL);
+	}
+	proc_close(proc);
+	target_go(&target);
+	int status = target_finish(&target, NULL, 0);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+/* Killed while held: an error of the right kind, and its parent sees its end. */
+static void test_killed_while_held(void **state)
+{
+	struct target target = target_start("spin", "--threads", "8", NULL);
+	struct stop *stop = NULL;
+	int64_t result;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	kill(target.pid, SIGKILL);
+	struct error *err = stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result);
+	assert_non_null(err);
+	assert_int_equal(error_kind(err), ERROR_GONE);
+	error_free(err);
+	stop_release(stop, NULL);
+	assert_false(proc_is_alive(proc));
+	/* it is our own child: stop has seen its end */
+	assert_true(proc->reaped && WIFSIGNALED(proc->reaped_status));
+	err = stop_all(proc, TIMEOUT_MS, &stop);
+	assert_int_equal(error_kind(err), ERROR_GONE);
+	error_free(err);
+	proc_close(proc);
+	close(target.ready);
+	close(target.go);
+	close(target.out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +398,13 @@ int main(void)
 		cmocka_unit_test(test_running_threads_are_unharmed),
 		cmocka_unit_test(test_priority_is_raised_and_lowered),
 		cmocka_unit_test(test_stopped_stays_stopped),
+		cmocka_unit_test(test_killed_controllers),
+		cmocka_unit_test(test_storm),
+		cmocka_unit_test(test_many_threads),
+		cmocka_unit_test(test_sharer),
+		cmocka_unit_test(test_vfork),
+		cmocka_unit_test(test_zombie_leader),
+		cmocka_unit_test(test_killed_while_held),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
  * One thread in our hand: from PTRACE_SEIZE to PTRACE_DETACH.
  *
  * PTRACE_INTERRUPT asks for a PTRACE_EVENT_STOP. Until the thread gets there it can report other
- * things first, and each is let through, the request staying in force:
+ * things first. Each is let through, and the request repeated, because the kernel forgets it with any stop:
  *
  *   signal-delivery-stop   the signal is delivered there and then: its handler's frame is set up (or its
  *                          default happens), and the thread stops at the handler's first instruction
@@ -210,6 +210,7 @@ static struct error *on_stop(struct stop *stop, size_t index, int status)
 	}
 	if (event || signal == (SIGTRAP | 0x80))
 		signal = 0;
+	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	ptrace(PTRACE_CONT, tid, 0, signal);
 	return err;
 }

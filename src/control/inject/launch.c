@@ -228,16 +228,16 @@ static bool await_exec(struct launch *launch)
 /* From any stop to an event stop, without executing an instruction. */
 static bool to_event_stop(struct launch *launch)
 {
-	int status;
+	int status, signal = 0;
 
-	ptrace(PTRACE_INTERRUPT, launch->pid, 0, 0);
-	ptrace(PTRACE_CONT, launch->pid, 0, 0);
-	while (next_stop(launch, &status)) {
-		if (status >> 16 == PTRACE_EVENT_STOP)
-			return true;
-		pass_on(launch, status, PTRACE_CONT);
-	}
-	return false;
+	do {
+		ptrace(PTRACE_INTERRUPT, launch->pid, 0, 0);
+		ptrace(PTRACE_CONT, launch->pid, 0, signal);
+		if (!next_stop(launch, &status))
+			return false;
+		signal = status >> 16 ? 0 : WSTOPSIG(status);
+	} while (status >> 16 != PTRACE_EVENT_STOP);
+	return true;
 }
 
 static struct error *take_child(struct launch *launch, struct start *start)

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -180,10 +181,26 @@ static bool handler_pending(pid_t tid)
 	return !err && (status.pending & ~status.blocked & status.caught);
 }
 
+/* The registers that the frame leads back to. */
+static struct user_regs_struct way_back(struct remote *remote)
+{
+	const struct held *held = &remote->stop->threads.items[remote->index];
+	struct user_regs_struct regs = restart_context(&held->regs, handler_pending(held->tid));
+	unsigned char before[RESTART_MOVE_LENGTH];
+
+	if (regs.rip == held->regs.rip || regs.rax != SYS_restart_syscall)
+		return regs;
+	struct error *err = mem_read(remote->stop->proc, taddr_of(regs.rip - sizeof(before)), before,
+				     sizeof(before));
+	if (!err && restart_number(before) >= 0)
+		regs.rax = (unsigned long long)restart_number(before);
+	error_free(err);
+	return regs;
+}
+
 static struct error *build_frame(struct remote *remote, uint64_t top)
 {
 	pid_t tid = remote_thread(remote);
-	const struct held *held = &remote->stop->threads.items[remote->index];
 	struct frame_input input = { .top = top, .xstate = remote->xstate };
 
 	remote->xstate_size = read_xstate(tid, remote->xstate);
@@ -191,7 +208,7 @@ static struct error *build_frame(struct remote *remote, uint64_t top)
 		return ptrace_failed(remote, "read the vector registers");
 	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(remote->mask), &remote->mask))
 		return ptrace_failed(remote, "read the signal mask");
-	input.regs = restart_context(&held->regs, handler_pending(tid));
+	input.regs = way_back(remote);
 	input.mask = remote->mask;
 	input.restorer = remote->gadgets.restorer.v;
 	input.xstate_size = remote->xstate_size;
@@ -243,16 +260,18 @@ static struct error *note_end(struct remote *remote, int status)
 	return held_gone(remote->stop);
 }
 
-/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8). SIGSTOP, which no mask
- * holds back, is let through: the group-stop that follows doesn't keep us from going on. */
-static struct error *run_until(struct remote *remote, int request, int wanted, bool any_signal)
+/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8), or any event stop: that
+ * one is asked for each time, as the kernel forgets it with any other stop. SIGSTOP, which no mask holds back, is
+ * let through: the group-stop that follows doesn't keep us from going on. */
+static struct error *run_until(struct remote *remote, int request, int wanted, bool event)
 {
 	uint64_t deadline = held_now_us() + REMOTE_CALL_US;
 	pid_t tid = remote_thread(remote);
 	int status, signal = 0;
 
 	for (;;) {
-		if (ptrace((enum __ptrace_request)request, tid, 0, signal))
+		if ((event && ptrace(PTRACE_INTERRUPT, tid, 0, 0)) ||
+		    ptrace((enum __ptrace_request)request, tid, 0, signal))
 			return ptrace_failed(remote, "go on with a system call");
 		for (unsigned round = 0;; round++) {
 			pid_t got = waitpid(tid, &status, WNOHANG | __WALL);
@@ -268,7 +287,7 @@ static struct error *run_until(struct remote *remote, int request, int wanted, b
 		}
 		if (!WIFSTOPPED(status))
 			return note_end(remote, status);
-		if (status >> 8 == wanted || (any_signal && status >> 16 == PTRACE_EVENT_STOP))
+		if (status >> 8 == wanted || (event && status >> 16 == PTRACE_EVENT_STOP))
 			return NULL;
 		signal = status >> 16 ? 0 : WSTOPSIG(status) & 0x7f;
 		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
@@ -318,11 +337,9 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 static struct error *give_back(struct remote *remote)
 {
 	const struct held *held = &remote->stop->threads.items[remote->index];
-	struct error *err;
+	struct error *err = run_until(remote, PTRACE_CONT, 0, true);
 
-	if (ptrace(PTRACE_INTERRUPT, held->tid, 0, 0))
-		return ptrace_failed(remote, "stop a system call");
-	if ((err = run_until(remote, PTRACE_CONT, 0, true)))
+	if (err)
 		return err;
 	if (ptrace(PTRACE_SETSIGMASK, held->tid, sizeof(remote->mask), &remote->mask))
 		return ptrace_failed(remote, "restore the signal mask");

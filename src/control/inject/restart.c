@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 /* The kernel's own error numbers, which programs never see. */
@@ -67,4 +68,17 @@ struct user_regs_struct restart_context(const struct user_regs_struct *regs, boo
 		context.orig_rax = (unsigned long long)-1;
 	}
 	return context;
+}
+
+long restart_number(const unsigned char before[RESTART_MOVE_LENGTH])
+{
+	static const long with_rest[] = { SYS_poll, SYS_nanosleep, SYS_clock_nanosleep, SYS_futex };
+	unsigned number;
+
+	memcpy(&number, before + 1, sizeof(number));
+	for (size_t i = 0; i < sizeof(with_rest) / sizeof(*with_rest); i++) {
+		if (before[0] == 0xb8 && number == (unsigned long)with_rest[i])
+			return (long)number;
+	}
+	return -1;
 }

@@ -29,4 +29,9 @@ void restart_rewind(struct user_regs_struct *regs);
  */
 struct user_regs_struct restart_context(const struct user_regs_struct *regs, bool handler);
 
+/* A call that was restarted before is in restart_syscall, which would be of no use to such a frame: the number of the
+ * call it stands for, from the instruction before `syscall`, mov $number, %eax. -1: it isn't that. */
+#define RESTART_MOVE_LENGTH 5
+long restart_number(const unsigned char before[RESTART_MOVE_LENGTH]);
+
 #endif

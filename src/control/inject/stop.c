@@ -69,15 +69,26 @@ static void release_stopped(struct stop *stop)
 	held_compact(stop);
 }
 
+static void let_go(struct stop *stop, size_t index)
+{
+	const struct held *held = &stop->threads.items[index];
+
+	if (held->tid == stop->proc->held_tid && !held->adopted)
+		stop->proc->held_tid = 0;
+	held_release(stop, index);
+}
+
 void stop_release(struct stop *stop, uint64_t *ret_us)
 {
 	if (!stop)
 		return;
 	mem_set_stopped_thread(stop->proc, 0);
-	for (size_t i = 0; i < stop->threads.count; i++) {
-		if (stop->threads.items[i].tid == stop->proc->held_tid && !stop->threads.items[i].adopted)
-			stop->proc->held_tid = 0;
-		held_release(stop, i);
+	/* the leader last: should all have been killed, its end shows only when the others are gone */
+	for (int leader = 0; leader < 2; leader++) {
+		for (size_t i = 0; i < stop->threads.count; i++) {
+			if ((stop->threads.items[i].tid == stop->proc->pid) == leader)
+				let_go(stop, i);
+		}
 	}
 	if (ret_us)
 		*ret_us = held_now_us() - stop->since_us;
