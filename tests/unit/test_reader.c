@@ -548,6 +548,74 @@ static void test_flush_while_written(void **unused)
 	tear_down(&trace);
 }
 
+static volatile bool enemy_stops;
+static volatile uint64_t enemy_turns;
+
+/* Writes anything anywhere, all the time; most of it looks likely. */
+static void *be_an_enemy(void *unused)
+{
+	uint64_t random = 88172645463325252;
+	uint64_t size = rig_control->pool_size - dt_words_offset();
+
+	for (; !enemy_stops; enemy_turns++) {
+		random ^= random << 13;
+		random ^= random >> 7;
+		random ^= random << 17;
+		uint32_t index = (uint32_t)(random >> 8) % (SMALL + BIG);
+		uint64_t *chunk = chunk_at(index);
+		switch (random % 8) {
+		case 0:
+			words[index] = DT_CHUNK_WORD(random >> 60, (random >> 20) % 3, (random >> 30) % 5);
+			break;
+		case 1:
+			descs[index].used = (uint32_t)(random >> 40) % 70000;
+			descs[index].sequence = (uint32_t)(random >> 33) % 8;
+			break;
+		case 2:
+			descs[index].begin = random;
+			break;
+		case 3:
+			*(uint64_t *)((char *)rig_pool + dt_words_offset() + (random >> 20) % size / 8 * 8) = random;
+			break;
+		default:
+			for (uint64_t i = 0; i < 8; i++)
+				chunk[i] = header(now + (random >> 24) % 4096, (random >> 58) % 16 ? RIG_BARE : random);
+		}
+	}
+	return NULL;
+}
+
+/* Under all that: no crash, no hang, and a trace that opens. */
+static void test_enemy(void **unused)
+{
+	struct rig_trace trace;
+	pthread_t thread;
+
+	set_up(&trace);
+	enemy_stops = false;
+	enemy_turns = 0;
+	pthread_create(&thread, NULL, be_an_enemy, NULL);
+	for (int i = 0; i < 3000 || enemy_turns < 3000000; i++) {
+		thread_is_alive = i % 7;
+		drain(&trace);
+		RIG_OK(reader_flush(trace.reader));
+		if (i % 64 == 0)
+			RIG_OK(reader_reap(trace.reader));
+		rig_pool->threads[1].claim = rig_pool->threads[2].claim = 2;
+	}
+	RIG_OK(reader_finish(trace.reader, &trace.totals)); /* while the enemy is still at it */
+	enemy_stops = true;
+	pthread_join(thread, NULL);
+	reader_destroy(trace.reader);
+	RIG_OK(writer_close(trace.writer));
+	assert_true(trace.totals.events > 100);
+	_cleanup_free_ char *text = rig_babeltrace(&trace, "--component sink.utils.counter");
+	char expected[64];
+	snprintf(expected, sizeof(expected), "%lu Event messages", trace.totals.events);
+	assert_non_null(strstr(text, expected));
+	tear_down(&trace);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -568,6 +636,7 @@ int main(void)
 		cmocka_unit_test(test_event_beyond_the_end),
 		cmocka_unit_test(test_pool_too_small),
 		cmocka_unit_test(test_flush_while_written),
+		cmocka_unit_test(test_enemy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
