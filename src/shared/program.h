@@ -73,7 +73,7 @@ enum dt_op_code {
 	DT_OP_ALIGN, /* a: to that many bytes */
 	DT_OP_STORE, /* a: size, naturally aligned; c: field [value --] */
 	DT_OP_COPY, /* a: alignment, b: bytes, c: field [address --] */
-	DT_OP_STRING, /* b: most bytes; c: 1 ends at the length, not at NUL [address (length) --] */
+	DT_OP_STRING, /* b: most bytes; c: how it ends [address (length) --] */
 	DT_OP_MATCH, /* b: 1 glob; c: text of the program [address -- 1 or 0] */
 	DT_OP_X87, /* c: field [address of a long double -- ], stored as a double */
 	DT_OP_BACKTRACE, /* b: most frames; a sequence: u32 count, then u64s */
@@ -81,6 +81,9 @@ enum dt_op_code {
 	DT_OP_UNREADABLE, /* the names of the fields that couldn't be read, a string */
 	DT_OP_CODES,
 };
+
+/* How a string ends: at a NUL; behind so many bytes; at whichever comes first. */
+enum dt_string { DT_STRING_NUL, DT_STRING_COUNTED, DT_STRING_BOUNDED };
 
 struct dt_op {
 	uint8_t code;
@@ -118,7 +121,7 @@ _Static_assert(sizeof(struct dt_regs) == 392, "dt_regs");
  */
 
 /*
- * An event of variable size has its size (bytes, header and this word included) in the word behind its header; the
+ * An event of variable size has its size (bytes, header and this word included, up to its last field) in the word behind its header; the
  * reader takes that word out again. While the event is pending it may be 0: nothing follows it then.
  */
 

@@ -16,12 +16,14 @@ enum dt_cfa_rule {
 	DT_CFA_RBP, /* rbp + offset */
 	DT_CFA_AT_RBP, /* the word at rbp + offset: a frame that was aligned anew */
 	DT_CFA_PLT, /* an entry of the procedure linkage table */
+	DT_CFA_HARD, /* something that a row can't say */
 	DT_CFA_SIGNAL, /* the kernel's frame of a signal handler, its registers at rsp */
 };
 
 enum dt_rbp_rule {
 	DT_RBP_SAME,
 	DT_RBP_SAVED, /* at CFA + offset */
+	DT_RBP_AT_RBP, /* at rbp + offset */
 };
 
 struct dt_unwind_row {

@@ -5,7 +5,7 @@
  * no clock. It is written where it will stay, and counts from gather_finish on:
  *
  *	+0	header, pending until it is complete (B4)
- *	+8	its size; 0 while it is pending: nothing follows it, since signals are blocked
+ *	+8	its size up to its last field; 0 while it is pending: nothing follows it, since signals are blocked
  *	+16	fields, each aligned by its size
  */
 #include "gather.h"
@@ -47,7 +47,7 @@ static void gather_finish(struct gather *g)
 
 	if (!g->slot)
 		return;
-	((uint64_t *)g->event)[1] = size;
+	((uint64_t *)g->event)[1] = g->at;
 	g->slot->last = g->clock;
 	g->slot->events++;
 	g->slot->reserve += size;
@@ -329,10 +329,10 @@ static void run_match(struct gather *g, const struct dt_op *op)
 
 static void run_string(struct gather *g, const struct dt_op *op)
 {
-	uint64_t length = op->c ? pop(g) : ~0ULL;
+	uint64_t length = op->c != DT_STRING_NUL ? pop(g) : ~0ULL;
 	uint64_t address = pop(g);
 
-	text_store(g, g->failed ? ~0ULL : address, length, op->b);
+	text_store(g, g->failed ? ~0ULL : address, length, op->c == DT_STRING_COUNTED, op->b);
 	g->failed = false;
 }
 

@@ -35,8 +35,9 @@ uint32_t gather_room(const struct gather *g, uint32_t wanted);
 /* safe_read.c: copies this process's own memory; how many bytes could be read, from the start. */
 uint64_t safe_read(const struct dt_control *control, uint64_t from, void *to, uint64_t length);
 
-/* text.c: a string field from memory, with its NUL; `length` is ~0 for one that ends at a NUL. */
-void text_store(struct gather *g, uint64_t address, uint64_t length, uint32_t most);
+/* text.c: a string field from memory, with its NUL. It ends behind `length` bytes and, unless it is counted, at
+ * the first NUL. */
+void text_store(struct gather *g, uint64_t address, uint64_t length, bool counted, uint32_t most);
 /* text.c: the name of the thread; the names of the fields that couldn't be read. */
 void text_store_comm(struct gather *g);
 void text_store_unreadable(struct gather *g);

@@ -98,10 +98,11 @@ static uint32_t put_characters(struct gather *g, const uint8_t *bytes, uint32_t 
 }
 
 /* Piece by piece, until its end, the limit, or what can't be read. */
-static void put_string(struct gather *g, uint64_t address, uint64_t length, uint32_t limit)
+static void put_string(struct gather *g, uint64_t address, uint64_t length, bool counted,
+		       uint32_t limit)
 {
 	uint8_t piece[PIECE];
-	bool counted = length != ~0ULL, over = false;
+	bool over = false;
 	uint64_t done = 0;
 
 	while (done < length) {
@@ -129,7 +130,7 @@ static void put_string(struct gather *g, uint64_t address, uint64_t length, uint
 	}
 }
 
-void text_store(struct gather *g, uint64_t address, uint64_t length, uint32_t most)
+void text_store(struct gather *g, uint64_t address, uint64_t length, bool counted, uint32_t most)
 {
 	uint32_t limit;
 
@@ -139,7 +140,7 @@ void text_store(struct gather *g, uint64_t address, uint64_t length, uint32_t mo
 	if (!address && length)
 		put_text(g, "(null)");
 	else if (length)
-		put_string(g, address, length, limit);
+		put_string(g, address, length, counted, limit);
 	put_byte(g, 0);
 }
 
@@ -150,7 +151,7 @@ void text_store_comm(struct gather *g)
 	name[0] = 0;
 	sys_call3(SYS_PRCTL, SYS_PR_GET_NAME, (uint64_t)name, 0);
 	name[15] = 0;
-	text_store(g, (uint64_t)name, ~0ULL, sizeof(name));
+	text_store(g, (uint64_t)name, sizeof(name), false, sizeof(name));
 }
 
 void text_store_unreadable(struct gather *g)

@@ -99,6 +99,9 @@ static uint64_t find_cfa(struct unwind *u, const struct dt_unwind_row *row)
 		return u->bp + (uint64_t)offset;
 	case DT_CFA_AT_RBP:
 		return word_at(u, u->bp + (uint64_t)offset);
+	case DT_CFA_HARD:
+		u->broken = true;
+		return 0;
 	default: /* DT_CFA_PLT: one more word is pushed from the entry's 11th byte on */
 		return u->sp + 8 + ((u->pc & 15) >= 11 ? 8 : 0);
 	}
@@ -114,6 +117,8 @@ static void step_table(struct unwind *u, const struct dt_unwind_row *row)
 	}
 	if (row->rbp_rule == DT_RBP_SAVED)
 		u->bp = word_at(u, cfa + (uint64_t)((int64_t)row->rbp * 8));
+	else if (row->rbp_rule == DT_RBP_AT_RBP)
+		u->bp = word_at(u, u->bp + (uint64_t)((int64_t)row->rbp * 8));
 	u->pc = word_at(u, cfa - 8);
 	u->sp = cfa;
 	u->exact = false;

@@ -46,8 +46,8 @@ def test_kinds_of_executable(dyntrace, program_path, variant):
     assert result.stdout == "hello\n"
     assert trace.names() == {"main_entry": 1, "foo_entry": 1000, "foo_many": 1}
     calls = trace.named("foo_entry")
-    assert [event.fields["arg0"] for event in calls] == list(range(1000))
-    assert [event.fields["arg1"] for event in calls] == [1000 * i for i in range(1000)]
+    assert [event.fields for event in calls] == [
+        {"number": i, "factor": 1000 * i, "text": "dyntrace"} for i in range(1000)]
     assert all(a.ns <= b.ns for a, b in zip(calls, calls[1:]))
 
 

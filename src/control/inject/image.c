@@ -182,11 +182,30 @@ static struct error *read_relocations(const struct file *file, const struct dyna
 	return NULL;
 }
 
-/* The symbol table has no length of its own; with ld it ends where the string table begins. */
-static struct error *find_slow(const struct file *file, const struct dynamic *dynamic, struct image *image)
+/* Notes the symbol, if it is one of those that are wanted. */
+static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, struct image *image)
 {
-	static const char name[] = "dt_slow";
+	const struct {
+		const char *name;
+		uint64_t *to;
+	} entries[] = { { "dt_slow", &image->slow }, { "dt_gather", &image->gather } };
 
+	if (symbol->st_shndx == SHN_UNDEF || symbol->st_value < image->text_start ||
+	    symbol->st_value >= image->text_end)
+		return;
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		size_t size = strlen(entries[i].name) + 1;
+
+		if (symbol->st_name <= dynamic->strsz && dynamic->strsz - symbol->st_name >= size &&
+		    !memcmp(image->bytes + dynamic->strtab + symbol->st_name, entries[i].name, size))
+			*entries[i].to = symbol->st_value;
+	}
+}
+
+/* The symbol table has no length of its own; with ld it ends where the string table begins. */
+static struct error *find_entries(const struct file *file, const struct dynamic *dynamic,
+				  struct image *image)
+{
 	if (dynamic->symtab > dynamic->strtab || dynamic->strtab > image->size ||
 	    dynamic->strsz > image->size - dynamic->strtab)
 		return bad(file, "its symbols lie outside of it");
@@ -195,16 +214,11 @@ static struct error *find_slow(const struct file *file, const struct dynamic *dy
 		Elf64_Sym symbol;
 
 		memcpy(&symbol, image->bytes + at, sizeof(symbol));
-		if (symbol.st_name > dynamic->strsz || dynamic->strsz - symbol.st_name < sizeof(name) ||
-		    memcmp(image->bytes + dynamic->strtab + symbol.st_name, name, sizeof(name)))
-			continue;
-		if (symbol.st_shndx == SHN_UNDEF || symbol.st_value < image->text_start ||
-		    symbol.st_value >= image->text_end)
-			break;
-		image->slow = symbol.st_value;
-		return NULL;
+		note_entry(dynamic, &symbol, image);
 	}
-	return bad(file, "it doesn't define dt_slow");
+	if (!image->slow || !image->gather)
+		return bad(file, image->slow ? "it doesn't define dt_gather" : "it doesn't define dt_slow");
+	return NULL;
 }
 
 static struct error *load_all(struct file *file, size_t size_max, struct image *image)
@@ -224,7 +238,7 @@ static struct error *load_all(struct file *file, size_t size_max, struct image *
 	if (err || (err = read_dynamic(file, image, &dynamic)) ||
 	    (err = read_relocations(file, &dynamic, image)))
 		return err;
-	return find_slow(file, &dynamic, image);
+	return find_entries(file, &dynamic, image);
 }
 
 struct error *image_load(const char *path, size_t size_max, struct image *ret_image)

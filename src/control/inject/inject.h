@@ -30,6 +30,7 @@ struct agent {
 	taddr pool_at;
 	taddr state_at;
 	taddr slow_at; /* dt_slow */
+	taddr gather_at; /* dt_gather */
 	uint64_t window_next; /* first byte of the code memfd not given to a window yet */
 };
 

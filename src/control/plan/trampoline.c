@@ -164,7 +164,10 @@ static void emit_stack_field(struct emitter *e, const struct tramp_event *event,
 {
 	unsigned size = field->size ? field->size : 8;
 
-	emit_load_size(e, RAX, mem_at(RSP, field->disp + saved_size(event)), size);
+	unsigned load = field->load ? field->load : size;
+
+	load = load > 4 ? 8 : load == 3 ? 4 : load;
+	emit_load_size(e, RAX, mem_at(RSP, field->disp + saved_size(event)), load);
 	emit_part(e, field);
 	emit_store_size(e, mem_at(RBX, field->offset), RAX, size);
 }

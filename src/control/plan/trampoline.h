@@ -37,6 +37,7 @@ struct tramp_field {
 	uint8_t shift; /* from the lowest bit */
 	uint8_t bits; /* how many of them; 0: all */
 	bool is_signed; /* they are */
+	uint8_t load; /* SOURCE_STACK: bytes to load, if not as many as are stored */
 	int32_t disp;
 };
 

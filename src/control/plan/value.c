@@ -49,7 +49,7 @@ static struct value_store *add_store(struct shape *shape, enum dt_op_code code, 
 				     const struct value_place *place)
 {
 	struct value_store store = { .place = *place, .code = (uint8_t)code, .size = size,
-				     .field = (uint16_t)(shape->field_count - 1) };
+				     .load = size, .field = (uint16_t)(shape->field_count - 1) };
 
 	if (!vec_push(&shape->stores, store)) {
 		shape->failed = true;
@@ -143,9 +143,8 @@ static void add_words(struct shape *shape, const char *name, uint64_t size,
 
 /* ---- strings -------------------------------------------------------------------------------------- */
 
-/* `mode`: how it ends: 0 NUL, 1 length, 2 either. */
 static void add_text(struct shape *shape, const char *name, const struct value_place *address,
-		     const struct value_place *length, uint8_t mode)
+		     const struct value_place *length, enum dt_string mode)
 {
 	struct value_store *store;
 
@@ -158,7 +157,7 @@ static void add_text(struct shape *shape, const char *name, const struct value_p
 	if (!store)
 		return;
 	store->count = (uint16_t)shape->string_max;
-	store->mode = mode;
+	store->mode = (uint8_t)mode;
 	if (mode)
 		store->length = *length;
 	shape->is_gathered = true;
@@ -166,7 +165,7 @@ static void add_text(struct shape *shape, const char *name, const struct value_p
 
 void shape_add_string(struct shape *shape, const char *name, const struct value_place *pointer)
 {
-	add_text(shape, name, pointer, NULL, 0);
+	add_text(shape, name, pointer, NULL, DT_STRING_NUL);
 }
 
 void shape_add_special(struct shape *shape, const char *name, enum dt_op_code code, uint16_t count)
@@ -211,7 +210,7 @@ static bool add_text_type(struct shape *shape, const char *name, const struct ty
 			address.offset += inner.offset;
 		place_member(place, address.offset, &at);
 		place_member(place, length.offset, &count);
-		add_text(shape, name, &at, &count, 1);
+		add_text(shape, name, &at, &count, DT_STRING_COUNTED);
 		return true;
 	}
 	return false;
@@ -370,8 +369,8 @@ static void add_reference(struct shape *shape, const char *name, const struct ty
 static void add_bit_field(struct shape *shape, const char *name, const struct member *member,
 			  const struct value_place *place)
 {
-	uint32_t bytes = (member->bit_offset + member->bit_size + 7) / 8;
-	uint8_t size = (uint8_t)(bytes <= 1 ? 1 : bytes <= 2 ? 2 : bytes <= 4 ? 4 : 8);
+	uint32_t bytes = (member->bit_offset + member->bit_size + 7) / 8, bits = member->bit_size;
+	uint8_t size = (uint8_t)(bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8);
 	bool is_signed = member->type.is_signed;
 	struct event_field *field;
 
@@ -382,6 +381,7 @@ static void add_bit_field(struct shape *shape, const char *name, const struct me
 	field = add_number(shape, name, is_signed ? FIELD_INT : FIELD_UINT, size, is_signed, place);
 	if (!field || shape->failed)
 		return;
+	vec_last(&shape->stores)->load = (uint8_t)bytes;
 	vec_last(&shape->stores)->bit_offset = (uint8_t)member->bit_offset;
 	vec_last(&shape->stores)->bit_size = (uint8_t)member->bit_size;
 }
@@ -479,7 +479,7 @@ static void add_array(struct shape *shape, const char *name, const struct type *
 	}
 	if (element.kind == TYPE_CHAR && place_push_address(place, &address.ops)) {
 		ops_const(&length.ops, count);
-		add_text(shape, name, &address, &length, 2);
+		add_text(shape, name, &address, &length, DT_STRING_BOUNDED);
 	} else if (element.kind < TYPE_INT || element.kind == TYPE_COMPLEX ||
 		   element.kind > TYPE_POINTER || !is_number_size(element.size)) {
 		add_note(shape, name, "<not recorded>");

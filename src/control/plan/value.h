@@ -69,14 +69,15 @@ bool place_native(const struct value_place *place, uint32_t size, struct tramp_f
 struct value_store {
 	struct value_place place;
 	uint8_t code; /* DT_OP_STORE or another that stores */
-	uint8_t size; /* and alignment */
+	uint8_t size; /* of the field, and its alignment */
+	uint8_t load; /* bytes to load: those that hold a bit field */
 	uint16_t count; /* DT_OP_COPY: bytes; DT_OP_STRING: most; DT_OP_BACKTRACE: frames */
 	uint8_t bit_offset, bit_size; /* of a bit field */
 	bool is_signed;
 	uint16_t field;
 	uint16_t offset; /* in a plain event */
 	struct value_place length; /* DT_OP_STRING with a length of its own */
-	uint8_t mode; /* DT_OP_STRING: how it ends */
+	uint8_t mode; /* enum dt_string */
 };
 
 struct shape {

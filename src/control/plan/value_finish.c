@@ -24,10 +24,12 @@ static bool store_is_native(const struct value_store *store, struct tramp_field 
 		*ret_field = (struct tramp_field){ .source = SOURCE_NOTHING };
 		return true;
 	}
-	if (!place_native(&store->place, store->size, ret_field))
+	if (!place_native(&store->place, store->load, ret_field))
 		return false;
 	if (ret_field->source == SOURCE_XMM && (store->bit_size || store->bit_offset))
 		return false;
+	ret_field->size = store->size;
+	ret_field->load = store->load;
 	ret_field->shift = (uint8_t)(ret_field->shift + store->bit_offset);
 	ret_field->bits = store->bit_size;
 	ret_field->is_signed = store->is_signed;
@@ -89,7 +91,7 @@ static void build_number(struct builder *b, const struct value_store *store)
 {
 	struct value_ops ops = { .count = 0 };
 
-	if (!place_push(&store->place, store->size, store->is_signed, &ops))
+	if (!place_push(&store->place, store->load, store->is_signed && !store->bit_size, &ops))
 		ops_const(&ops, 0);
 	if (store->bit_size)
 		ops_add(&ops, DT_OP_BITS, store->bit_offset, store->bit_size, store->is_signed);
@@ -152,9 +154,8 @@ static bool can_fail(const struct shape *shape)
 	for (size_t i = 0; i < shape->stores.count; i++) {
 		const struct value_store *store = &shape->stores.items[i];
 
-		if (store->code == DT_OP_COPY || store->code == DT_OP_X87 ||
-		    (store->code == DT_OP_STORE && store->place.kind == PLACE_MEMORY) ||
-		    (store->code == DT_OP_STORE && store->place.kind == PLACE_VALUE))
+		if ((store->place.kind == PLACE_MEMORY || store->place.kind == PLACE_VALUE) &&
+		    store->code != DT_OP_STRING)
 			return true;
 	}
 	return false;

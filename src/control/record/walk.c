@@ -129,7 +129,7 @@ void walk_events(struct walk *walk)
 		uint64_t id = header & ID_MASK;
 		size_t words = walk_size(walk, id);
 
-		if (walk_is_variable(walk, id)) {
+		if (header && walk_is_variable(walk, id)) {
 			if (walk_variable(walk, header, id))
 				continue;
 			walk->stop = WALK_BROKEN;

@@ -7,6 +7,7 @@
 #include "../ctf/writer.h"
 #include "../plan/plan.h"
 #include "session.h"
+#include "values.h"
 
 /* A LOC of the user's, and where it leads. */
 struct request {
@@ -20,6 +21,7 @@ struct tracepoint {
 	enum tracepoint_kind kind;
 	bool from_glob;
 	struct probe probe;
+	struct values values;
 };
 
 struct session {

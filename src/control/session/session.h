@@ -20,6 +20,7 @@ struct session_options {
 	const char *output; /* the trace's directory, which must not exist */
 	uint64_t buffer_size;
 	bool follow_fork;
+	uint32_t string_max; /* bytes of a string that are recorded; 0: the default */
 };
 
 enum tracepoint_kind {

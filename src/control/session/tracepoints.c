@@ -9,11 +9,6 @@
 #include "../base/cleanup.h"
 #include "internal.h"
 
-/* The integer argument registers of the System V ABI, in order. */
-static const enum reg argument_regs[] = { RDI, RSI, RDX, RCX, R8, R9 };
-#define ARGUMENTS (sizeof(argument_regs) / sizeof(argument_regs[0]))
-#define WORD sizeof(uint64_t)
-
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp(a, b);
@@ -40,19 +35,6 @@ static char *unique_name(void **taken, const char *wanted)
 	return name;
 }
 
-static void set_fields(struct tramp_event *event, enum tracepoint_kind kind)
-{
-	event->size = WORD;
-	if (kind != TRACEPOINT_ENTRY)
-		return;
-	for (size_t i = 0; i < ARGUMENTS; i++) {
-		event->fields[i] = (struct tramp_field){ SOURCE_REGISTER, argument_regs[i],
-							 (uint16_t)event->size };
-		event->size += WORD;
-	}
-	event->field_count = ARGUMENTS;
-}
-
 static struct error *add_tracepoint(struct session *session, const struct request *request,
 				    const struct place *place, void **taken)
 {
@@ -65,9 +47,10 @@ static struct error *add_tracepoint(struct session *session, const struct reques
 	tracepoint->kind = request->kind;
 	tracepoint->from_glob = request->location.is_glob;
 	tracepoint->probe.place = *place;
-	set_fields(&tracepoint->probe.event, request->kind);
 	tracepoint->name = unique_name(taken, place->name);
-	return tracepoint->name ? NULL : error_new(ERROR_FAILED, "out of memory");
+	if (!tracepoint->name)
+		return error_new(ERROR_FAILED, "out of memory");
+	return values_describe(session, tracepoint);
 }
 
 struct error *tracepoints_create(struct session *session)
@@ -91,13 +74,14 @@ void tracepoints_free(struct session *session)
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 
 		error_free(tracepoint->probe.refusal);
+		values_free(&tracepoint->values);
 		free(tracepoint->name);
 		free(tracepoint);
 	}
 	vec_free(&session->tracepoints);
 }
 
-static struct error *describe_event(const struct tracepoint *tracepoint, struct event_type *ret_type)
+static struct error *describe_event(struct tracepoint *tracepoint, struct event_type *ret_type)
 {
 	const struct tramp_event *event = &tracepoint->probe.event;
 	const char *suffix = tracepoint->kind == TRACEPOINT_ENTRY ? "_entry" : "";
@@ -105,19 +89,7 @@ static struct error *describe_event(const struct tracepoint *tracepoint, struct 
 
 	if (asprintf(&type.name, "%s%s", tracepoint->name, suffix) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
-	type.fields = calloc(event->field_count + 1, sizeof(*type.fields));
-	if (!type.fields) {
-		free(type.name);
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	for (size_t i = 0; i < event->field_count; i++) {
-		struct event_field *field = &type.fields[type.field_count++];
-
-		snprintf(field->name, sizeof(field->name), "arg%zu", i);
-		field->type = FIELD_HEX;
-		field->size = WORD;
-		field->offset = event->fields[i].offset;
-	}
+	values_give(tracepoint, &type);
 	*ret_type = type;
 	return NULL;
 }
@@ -133,11 +105,11 @@ struct error *tracepoints_types(struct session *session)
 			continue;
 		if (session->types.count >= DT_EVENTS_MAX)
 			return error_new(ERROR_FAILED, "more than %u tracepoints: name fewer", DT_EVENTS_MAX);
+		tracepoint->probe.event.id = (uint32_t)session->types.count;
 		struct error *error = describe_event(tracepoint, &type);
 		if (error)
 			return error;
-		type.id = (uint32_t)session->types.count;
-		tracepoint->probe.event.id = type.id;
+		type.id = tracepoint->probe.event.id;
 		if (!vec_push(&session->types, type))
 			return error_new(ERROR_FAILED, "out of memory");
 	}

@@ -268,6 +268,7 @@ void module_free(struct module *module)
 	if (!module)
 		return;
 	symtab_close(module->symtab);
+	module_debug_free(module);
 	error_free(module->symtab_error);
 	free(module->path);
 	free(module);

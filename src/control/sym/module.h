@@ -20,6 +20,9 @@ struct head {
 bool head_is_valid(const Elf64_Ehdr *header);
 void module_free(struct module *module);
 
+/* module_debug.c */
+void module_debug_free(struct module *module);
+
 /* module_file.c */
 bool head_from_file(struct proc *proc, const struct mapping *mapping, struct head *ret_head);
 /* Opens /proc/PID/task/TID/NAME; or /proc/PID/NAME, which is that of a running thread where the

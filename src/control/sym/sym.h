@@ -88,6 +88,9 @@ struct module {
 	bool is_deleted; /* its file has no name any more */
 	taddr map_start, map_end; /* one of its mappings, as /proc/PID/map_files calls it */
 	uint64_t device, inode;
+	struct debug *debug; /* by module_debug */
+	bool debug_read;
+	struct cfi_rows *cfi; /* by module_cfi */
 };
 
 struct modules {
@@ -103,6 +106,12 @@ struct error *modules_read(struct proc *proc, const struct maps *maps, struct mo
  * containerised files work; it must be the one in memory (inode, program headers, build id), else
  * this fails and says so. */
 struct error *module_symtab(struct proc *proc, struct module *module, struct symtab **ret_symtab);
+/* Its debug information (debug.h), found on first use; NULL: there is none. Owned by the module. */
+struct debug;
+struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug);
+/* Its unwind table (cfi.h), likewise. */
+struct cfi_rows;
+struct error *module_cfi(struct proc *proc, struct module *module, const struct cfi_rows **ret_rows);
 void modules_free(struct modules *modules);
 
 /* ---- locations (locate.c) -------------------------------------------------------------------- */

@@ -1,0 +1,24 @@
+/*
+ * value_location.h - where the debug information says that a variable is, at one address.
+ *
+ * Pure.
+ */
+#ifndef DYNTRACE_PLAN_VALUE_LOCATION_H
+#define DYNTRACE_PLAN_VALUE_LOCATION_H
+
+#include "../sym/cfi.h"
+#include "value.h"
+
+struct location_context {
+	const struct debug_function *function; /* that contains pc */
+	const struct cfi_rows *rows; /* of its file; may be NULL: then nothing in a frame is found */
+	uint64_t pc; /* the file's */
+	uint64_t bias; /* from the file's addresses to the process's */
+	Dwarf_Attribute *location; /* of the expression at work */
+};
+
+/* PLACE_GONE where it isn't anywhere. */
+void location_place(struct location_context *context, Dwarf_Die *variable,
+		    struct value_place *ret_place);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * cfi.h - how to find the caller from each instruction of a file: .eh_frame compiled to rows (src/shared/unwind.h).
+ *
+ * Rows are sorted by pc, which counts from the file's address 0; code that no FDE describes has rows that
+ * say so. Damage in the table ends where it is: what was read before stays.
+ */
+#ifndef DYNTRACE_SYM_CFI_H
+#define DYNTRACE_SYM_CFI_H
+
+#include "../../shared/unwind.h"
+#include "sym.h"
+
+struct cfi_rows {
+	struct dt_unwind_row *items;
+	size_t count;
+	size_t room;
+};
+
+/* Caller frees with vec_free. */
+struct error *cfi_compile(const struct symtab *symtab, struct cfi_rows *ret_rows);
+/* The row for an address; NULL: none. */
+const struct dt_unwind_row *cfi_find(const struct cfi_rows *rows, uint64_t address);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * module_debug.c - what of a module is read only when somebody asks for values: its debug information and its
+ * unwind table.
+ */
+#include <stdlib.h>
+
+#include "../base/cleanup.h"
+#include "../base/vec.h"
+#include "cfi.h"
+#include "debug.h"
+#include "module.h"
+
+struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug)
+{
+	if (!module->debug_read && !module->is_vdso) {
+		_cleanup_close_ int fd = -1;
+		struct error *error = module_open(proc, module, &fd);
+
+		if (error)
+			return error;
+		/* What can't be read is as if it weren't there: names and registers are left. */
+		error_free(debug_open(fd, module->path, &module->debug));
+		module->debug_read = true;
+	}
+	*ret_debug = module->debug;
+	return NULL;
+}
+
+struct error *module_cfi(struct proc *proc, struct module *module, const struct cfi_rows **ret_rows)
+{
+	struct symtab *symtab;
+	struct error *error = module_symtab(proc, module, &symtab);
+
+	if (error)
+		return error;
+	if (!module->cfi) {
+		module->cfi = calloc(1, sizeof(*module->cfi));
+		error = module->cfi ? cfi_compile(symtab, module->cfi) :
+				      error_new(ERROR_FAILED, "out of memory");
+	}
+	if (error)
+		return error;
+	*ret_rows = module->cfi;
+	return NULL;
+}
+
+void module_debug_free(struct module *module)
+{
+	debug_close(module->debug);
+	if (module->cfi)
+		vec_free(module->cfi);
+	free(module->cfi);
+}
