@@ -28,6 +28,7 @@ static struct {
 	uint64_t buffer_size;
 	double seconds;
 	bool no_follow_fork;
+	bool exit;
 	bool quiet;
 } args = { .buffer_size = DT_POOL_DEFAULT };
 
@@ -39,6 +40,7 @@ static const struct option_spec trace_options[] = {
 	  .tag = TRACEPOINT_BARE },
 	{ 0, "function", "LOC", "a function's entry, with its arguments (repeatable)", .list = &args.what,
 	  .tag = TRACEPOINT_ENTRY },
+	{ 'e', "exit", NULL, "function exits too, with return value and duration", .flag = &args.exit },
 	{ 'o', "output", "DIR", "where the trace goes (default: ./NAME-DATE.dyntrace)",
 	  .string = &args.output },
 	{ 0, "for", "SECONDS", "stop after that time", .seconds = &args.seconds },
@@ -94,6 +96,15 @@ static void run_free(struct run *run)
 
 /* ---- the target ----------------------------------------------------------------------------- */
 
+static bool has_function(void)
+{
+	for (size_t i = 0; i < args.what.count; i++) {
+		if (args.what.items[i].option->tag == TRACEPOINT_ENTRY)
+			return true;
+	}
+	return false;
+}
+
 static struct error *check_usage(const struct words *words)
 {
 	int targets = !!args.command + !!args.target + !!words->rest;
@@ -108,6 +119,8 @@ static struct error *check_usage(const struct words *words)
 		return error_new(ERROR_USAGE, "no command behind '--'");
 	if (!args.what.count)
 		return error_new(ERROR_USAGE, "nothing to record: give --function LOC or --probe LOC");
+	if (args.exit && !has_function())
+		return error_new(ERROR_USAGE, "-e: give the function whose exit is meant, with --function LOC");
 	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
 	return NULL;
@@ -194,6 +207,13 @@ static struct error *choose_output(struct run *run)
 
 /* ---- recording ------------------------------------------------------------------------------ */
 
+static enum tracepoint_kind wanted_kind(const struct option_value *value)
+{
+	enum tracepoint_kind kind = (enum tracepoint_kind)value->option->tag;
+
+	return kind == TRACEPOINT_ENTRY && args.exit ? TRACEPOINT_FUNCTION : kind;
+}
+
 static struct error *create_session(struct run *run)
 {
 	struct session_options options = { .output = run->output,
@@ -204,7 +224,7 @@ static struct error *create_session(struct run *run)
 	for (size_t i = 0; i < args.what.count && !error; i++) {
 		const struct option_value *value = &args.what.items[i];
 
-		error = session_add(run->session, value->text, (enum tracepoint_kind)value->option->tag);
+		error = session_add(run->session, value->text, wanted_kind(value));
 	}
 	return error;
 }

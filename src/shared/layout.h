@@ -296,9 +296,10 @@ struct dt_state {
  *      life (H5). Whatever the program does with the word on its stack, it comes back to the right place.
  * (R2) slot.sp: 0, free; an address, in use, and the word there is the stub, its landing or its index, or
  *      that of another stub in use at the same address that returns to it (a tail call): else the frame is
- *      gone; an address | 1, being taken or given back, and not to be judged.
- * (R3) Only the thread that owns the table takes a stub of it: by an unlocked cmpxchg of slot.sp, 0 ->
- *      address | 1. Anybody who returns through it gives it back.
+ *      gone; an address | DT_RETURN_BUSY, just taken by the slow path, and not to be judged; an address |
+ *      DT_RETURN_INHERITED, in a forked child: its parent's call, to return as any but not to be recorded.
+ * (R3) Only the thread that owns the table takes a stub of it: by an unlocked cmpxchg of slot.sp from 0. Anybody
+ *      who returns through it gives it back.
  * (R4) dt_return_table.hints are hints: what they name is looked at before it is believed. So a signal handler, a
  *      coroutine on another thread or a longjmp can leave them wrong at any moment.
  * (R5) Chains (stubs of one key and table) only grow, and tables are never freed.
@@ -309,6 +310,10 @@ struct dt_state {
 #define DT_STUBS_MAX 131072u
 #define DT_STUBS_FIRST 16384u /* written at the start; more when half of them are in use */
 #define DT_RETURN_SHIFT 6
+#define DT_RETURN_BUSY 1ULL
+#define DT_RETURN_INHERITED (1ULL << 63)
+#define DT_RETURN_MARKS (DT_RETURN_BUSY | DT_RETURN_INHERITED)
+#define DT_RETURN_VANISHED (1u << 31) /* in slot.length: a frame of it was gone without returning */
 
 struct dt_return_slot {
 	uint64_t ra; /* bound: where it returns to; 0: not bound yet */
@@ -316,11 +321,12 @@ struct dt_return_slot {
 	uint64_t exit; /* bound: what records the exit */
 	uint64_t start; /* clock at entry */
 	uint64_t sp; /* (R2) */
-	uint64_t hint; /* bound: address of its table's hint, which an exit sets to this stub */
+	uint32_t hint; /* bound: its table's hint, as an offset in struct dt_returns; an exit sets it to this stub */
+	uint32_t thread; /* bound: slot of the thread that takes it, as an offset in dt_state.slots */
 	uint32_t next; /* in the chain; 0: the last */
 	uint32_t id; /* bound: of the entry event; the exit's is the next one */
 	uint32_t tail; /* of the chain's first stub: its last */
-	uint32_t length; /* of the chain's first stub: how many there are */
+	uint32_t length; /* of the chain's first stub: how many there are; DT_RETURN_VANISHED */
 };
 
 _Static_assert(sizeof(struct dt_return_slot) == (1u << DT_RETURN_SHIFT), "dt_return_slot");
@@ -380,7 +386,7 @@ struct dt_return_site {
  *
  *   in:   rax = where the return address is on the stack, rdx = address of struct dt_return_site (which
  *         is no event's size), rbx = address of struct dt_control
- *   out:  rcx = the stub's struct dt_return_slot, with sp = rax | 1; 0: the call was counted as missed
+ *   out:  rcx = the stub's struct dt_return_slot, with sp = rax | DT_RETURN_BUSY; 0: the call was counted as missed
  */
 
 #endif

@@ -55,9 +55,24 @@ static struct dt_return_table *retslot_table(const struct retslot_call *call, co
 	return (struct dt_return_table *)((uint8_t *)call->returns + call->returns->tables[index]);
 }
 
+static uint32_t retslot_offset(const struct dt_returns *returns, const void *in)
+{
+	return (uint32_t)((uint64_t)in - (uint64_t)returns);
+}
+
+static uint32_t *retslot_hint(struct dt_returns *returns, const struct dt_return_slot *stub)
+{
+	return (uint32_t *)((uint8_t *)returns + stub->hint);
+}
+
 static uint32_t *retslot_heads(struct dt_return_table *table)
 {
 	return table->hints + table->mask + 1;
+}
+
+static uint32_t retslot_length(const struct dt_return_slot *first)
+{
+	return first->length & ~DT_RETURN_VANISHED;
 }
 
 static bool retslot_has_key(const struct dt_return_slot *stub, uint64_t ra, uint32_t id)
@@ -115,7 +130,7 @@ static void retslot_move(struct dt_returns *returns, struct dt_return_table *fro
 		*retslot_head(returns, to, first->ra, first->id) = heads[i];
 		*hint = heads[i];
 		for (uint32_t at = heads[i]; at; at = returns->slots[at].next)
-			returns->slots[at].hint = (uint64_t)hint;
+			returns->slots[at].hint = retslot_offset(returns, hint);
 		to->keys++;
 	}
 }
@@ -134,7 +149,7 @@ static struct dt_return_table *retslot_own_table(const struct retslot_call *call
 		return table->mask && table->keys < table->mask ? table : 0;
 	retslot_move(call->returns, table, bigger);
 	__atomic_store_n(&call->returns->tables[slot - agent_state(call->control)->slots],
-			 (uint32_t)((uint64_t)bigger - (uint64_t)call->returns), __ATOMIC_RELEASE);
+			 retslot_offset(call->returns, bigger), __ATOMIC_RELEASE);
 	return bigger;
 }
 
@@ -143,7 +158,7 @@ static struct dt_return_table *retslot_own_table(const struct retslot_call *call
 /* (R3) */
 static bool retslot_claim(struct dt_return_slot *stub, uint64_t place)
 {
-	uint64_t mine = place | 1, expected = 0;
+	uint64_t mine = place | DT_RETURN_BUSY, expected = 0;
 
 	if (__atomic_load_n(&stub->sp, __ATOMIC_ACQUIRE))
 		return false;
@@ -158,7 +173,7 @@ static struct dt_return_slot *retslot_walk(const struct retslot_call *call, uint
 		struct dt_return_slot *stub = &call->returns->slots[index];
 
 		if (retslot_claim(stub, call->place)) {
-			*(uint32_t *)stub->hint = stub->next;
+			*retslot_hint(call->returns, stub) = stub->next;
 			return stub;
 		}
 		index = __atomic_load_n(&stub->next, __ATOMIC_ACQUIRE);
@@ -188,7 +203,7 @@ static bool retslot_is_gone(const struct retslot_call *call, uint32_t index, uin
 
 		if (other == index)
 			return false;
-		if (!other || (call->returns->slots[other].sp & ~1ULL) != sp)
+		if (!other || (call->returns->slots[other].sp & ~DT_RETURN_MARKS) != sp)
 			return true;
 		word = call->returns->slots[other].ra;
 	}
@@ -206,11 +221,14 @@ static struct dt_return_slot *retslot_reclaim(const struct retslot_call *call, u
 		struct dt_return_slot *stub = &call->returns->slots[index];
 		uint64_t sp = __atomic_load_n(&stub->sp, __ATOMIC_ACQUIRE);
 
-		if (!sp || sp & 1 || !retslot_is_gone(call, index, sp) ||
+		if (!sp || sp & DT_RETURN_BUSY ||
+		    !retslot_is_gone(call, index, sp & ~DT_RETURN_MARKS) ||
 		    !__atomic_compare_exchange_n(&stub->sp, &sp, 0, false, __ATOMIC_ACQ_REL,
 						 __ATOMIC_RELAXED))
 			continue;
-		__atomic_fetch_add(&pool->unwound[stub->id], 1, __ATOMIC_RELAXED);
+		if (!(sp & DT_RETURN_INHERITED))
+			__atomic_fetch_add(&pool->unwound[stub->id], 1, __ATOMIC_RELAXED);
+		stub->length |= DT_RETURN_VANISHED;
 		found = true;
 	}
 	return found ? retslot_walk(call, first) : 0;
@@ -231,8 +249,8 @@ static uint32_t retslot_fresh(const struct retslot_call *call)
 }
 
 /* (R1) One more for the key, at the chain's end, and this call has it. */
-static struct dt_return_slot *retslot_bind(const struct retslot_call *call, struct dt_return_table *table,
-					   uint32_t *head)
+static struct dt_return_slot *retslot_bind(const struct retslot_call *call, const struct dt_slot *slot,
+					   struct dt_return_table *table, uint32_t *head)
 {
 	struct dt_return_slot *slots = call->returns->slots;
 	uint32_t id = call->site->id, index = retslot_fresh(call);
@@ -244,10 +262,11 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call, stru
 	stub->body = call->site->body;
 	stub->exit = call->site->exit;
 	stub->id = id;
+	stub->thread = (uint32_t)((uint64_t)slot - (uint64_t)agent_state(call->control)->slots);
 	stub->next = 0;
-	stub->hint = (uint64_t)&table->hints[dt_return_hash(call->ra, id) & table->mask];
-	stub->sp = call->place | 1;
-	*(uint32_t *)stub->hint = 0;
+	stub->hint = retslot_offset(call->returns, &table->hints[dt_return_hash(call->ra, id) & table->mask]);
+	stub->sp = call->place | DT_RETURN_BUSY;
+	*retslot_hint(call->returns, stub) = 0;
 	if (*head) {
 		__atomic_store_n(&slots[slots[*head].tail].next, index, __ATOMIC_RELEASE); /* R5 */
 		slots[*head].tail = index;
@@ -275,8 +294,8 @@ uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t
 	if (!head || !*head)
 		return SLOW_NEEDED;
 	/* A hint of 0: all are in use; longer chains than a few aren't walked in vain. */
-	uint32_t hint = *(uint32_t *)call.returns->slots[*head].hint;
-	if (!hint && call.returns->slots[*head].length >= RETSLOT_SEARCH_FROM)
+	uint32_t hint = *retslot_hint(call.returns, &call.returns->slots[*head]);
+	if (!hint && retslot_length(&call.returns->slots[*head]) >= RETSLOT_SEARCH_FROM)
 		return SLOW_NEEDED;
 	struct dt_return_slot *stub = retslot_walk(&call, *head);
 	return stub ? (uint64_t)stub : SLOW_NEEDED;
@@ -304,21 +323,22 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 	}
 	if (*head) {
 		const struct dt_return_slot *first = &call.returns->slots[*head];
-		bool search = !(first->length & (first->length - 1));
+		uint32_t length = retslot_length(first);
+		bool search = !(length & (length - 1));
 
-		if (search || *(uint32_t *)first->hint)
+		if (search || *retslot_hint(call.returns, first))
 			stub = retslot_walk(&call, *head);
-		if (!stub && search && first->length >= RETSLOT_SEARCH_FROM)
+		if (!stub && search && length >= RETSLOT_SEARCH_FROM)
 			stub = retslot_reclaim(&call, *head);
 	}
 	if (!stub)
-		stub = retslot_bind(&call, table, head);
+		stub = retslot_bind(&call, slot, table, head);
 	if (!stub)
 		retslot_miss(control, site);
 	return stub;
 }
 
-/* A forked child: the frames it inherited return to where they should, but they were the parent's calls. */
+/* A forked child: the frames it inherited return to where they should, but they are its parent's calls. */
 void retslot_forked(const struct dt_control *control, uint32_t pid)
 {
 	struct dt_returns *returns = retslot_returns(control);
@@ -328,8 +348,11 @@ void retslot_forked(const struct dt_control *control, uint32_t pid)
 		return;
 	if (__atomic_compare_exchange_n(&returns->rebuilding, &idle, 1, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_RELAXED)) {
-		for (uint32_t i = 1; i < returns->used; i++)
-			returns->slots[i].sp = 0;
+		for (uint32_t i = 1; i < returns->used; i++) {
+			uint64_t place = returns->slots[i].sp & ~DT_RETURN_MARKS;
+
+			returns->slots[i].sp = place ? place | DT_RETURN_INHERITED : 0;
+		}
 		__atomic_store_n(&returns->pid, pid, __ATOMIC_RELEASE);
 		__atomic_store_n(&returns->rebuilding, 0, __ATOMIC_RELEASE);
 		return;

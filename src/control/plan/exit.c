@@ -70,52 +70,44 @@ static void emit_find_hint(struct emitter *e, const struct tramp_env *env, uint3
 	emit_lea(e, RSI, mem_index(RCX, RAX, 4, offsetof(struct dt_return_table, hints)));
 }
 
-/* rcx = the stub that the hint names, taken (R3). */
-static void emit_claim(struct emitter *e, uint32_t id, struct exit_labels *l)
+/* rcx = slot of the stub whose offset from stub 0 is in rax, rdx = the stub; rbx = struct dt_returns. */
+static void emit_place(struct emitter *e, const struct tramp_env *env)
+{
+	emit_lea(e, RDX, mem_index(RBX, RAX, 1, (int32_t)taddr_diff(env->stubs, env->returns)));
+	emit_lea(e, RCX, mem_index(RBX, RAX, 1u << (DT_RETURN_SHIFT - DT_STUB_SHIFT), RETURNS(slots)));
+}
+
+/* Takes the stub that the hint names (R3). The word on the stack leads to it before it is in use (R2); should that
+ * fail, what was there is the stub's own return address. */
+static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t id, struct exit_labels *l)
 {
 	emit_load32(e, RAX, mem_at(RSI, 0));
-	emit_shl_imm(e, RAX, DT_RETURN_SHIFT);
-	emit_lea(e, RCX, mem_index(RBX, RAX, 1, RETURNS(slots)));
+	emit_shl_imm(e, RAX, DT_STUB_SHIFT);
+	emit_place(e, env);
 	emit_load(e, RAX, mem_at(RSP, ENTRY_RA));
 	emit_cmp_mem(e, RAX, mem_at(RCX, STUB(ra)));
 	emit_jcc(e, CC_NE, &l->miss);
 	emit_cmp_mem32_imm(e, mem_at(RCX, STUB(id)), (int32_t)id);
 	emit_jcc(e, CC_NE, &l->miss);
-	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA + 1));	/* its place | 1       */
 	emit_mov_imm(e, RAX, 0);
 	emit_cmp_mem(e, RAX, mem_at(RCX, STUB(sp)));
 	emit_jcc(e, CC_NE, &l->miss);
+	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA));
+	emit_store(e, mem_at(RSP, ENTRY_RA), RDX);
 	emit_cmpxchg(e, mem_at(RCX, STUB(sp)), RBX);
-	emit_jcc(e, CC_NE, &l->miss);
+	emit_jcc(e, CC_NE, &l->raced);
 	emit_load32(e, RAX, mem_at(RCX, STUB(next)));
 	emit_store32(e, mem_at(RSI, 0), RAX);
-}
-
-/* The word on the stack leads to the stub, then the stub is in use (R2). */
-static void emit_enter(struct emitter *e, const struct tramp_env *env)
-{
-	taddr slots = taddr_add(env->returns, RETURNS(slots));
-
-	emit_load(e, RAX, mem_at(RSP, ENTRY_CLOCK));
-	emit_store(e, mem_at(RCX, STUB(start)), RAX);
-	emit_mov_imm(e, RAX, slots.v);
-	emit_not(e, RAX);
-	emit_lea(e, RAX, mem_index(RAX, RCX, 1, 1));	/* offset of the slot  */
-	emit_shr_imm(e, RAX, DT_RETURN_SHIFT - DT_STUB_SHIFT);
-	emit_mov_imm(e, RBX, env->stubs.v);
-	emit_add(e, RAX, RBX);
-	emit_store(e, mem_at(RSP, ENTRY_RA), RAX);
-	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA));
-	emit_store(e, mem_at(RCX, STUB(sp)), RBX);
 }
 
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l)
 {
 	emit_find_hint(e, env, event->id);
-	emit_claim(e, event->id, l);
+	emit_claim(e, env, event->id, l);
 	emit_bind(e, &l->taken);
-	emit_enter(e, env);
+	emit_load(e, RAX, mem_at(RSP, ENTRY_CLOCK));
+	emit_store(e, mem_at(RCX, STUB(start)), RAX);
 	record_emit_restore(e, false);
 	exit_emit_restore(e);
 	emit_lea(e, RSP, mem_at(RSP, 8));
@@ -127,6 +119,9 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 {
 	struct label none = { 0 };
 
+	emit_bind(e, &l->raced);
+	emit_load(e, RAX, mem_at(RCX, STUB(ra)));
+	emit_store(e, mem_at(RSP, ENTRY_RA), RAX);
 	emit_bind(e, &l->miss);
 	emit_lea(e, RAX, mem_at(RSP, ENTRY_RA));
 	emit_lea(e, RDX, mem_rip(taddr_add(emit_pc(e), 7)));
@@ -134,6 +129,14 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 	emit_mov_imm(e, RBX, env->control.v);
 	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
 	emit_jrcxz(e, &none);
+	emit_mov_imm(e, RBX, env->returns.v);
+	emit_mov32(e, RAX, RCX);
+	emit_add_imm32(e, RAX, -(int32_t)(uint32_t)(env->returns.v + RETURNS(slots)));
+	emit_shr_imm(e, RAX, DT_RETURN_SHIFT - DT_STUB_SHIFT);
+	emit_place(e, env);
+	emit_store(e, mem_at(RSP, ENTRY_RA), RDX);
+	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA));
+	emit_store(e, mem_at(RCX, STUB(sp)), RBX);	/* no longer busy */
 	emit_jmp(e, &l->taken);
 	emit_bind(e, &none);
 	emit_jmp(e, &l->out);
@@ -152,22 +155,43 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct
 
 /* ---- the exit ----------------------------------------------------------------------------------- */
 
-/* rsi = the stub's slot. The return address goes to its place; not in use: out (R2). */
-static void emit_identify(struct emitter *e, const struct tramp_env *env, struct label *again,
-			  struct label *stray)
+struct exit_code_labels {
+	struct record_labels record;
+	struct label elsewhere, unrecorded, lost;
+};
+
+/* rsi = the stub's slot: is it in use, and by this process (R2)? rax is lost. */
+static void emit_judge(struct emitter *e, struct exit_code_labels *l)
+{
+	emit_load(e, RAX, mem_at(RSI, STUB(sp)));
+	emit_or(e, RAX, RAX);
+	emit_jcc(e, CC_LE, &l->unrecorded);
+}
+
+/* rsi = the stub's slot. */
+static void emit_identify(struct emitter *e, const struct tramp_env *env, struct exit_code_labels *l)
 {
 	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
 	emit_shl_imm(e, RAX, DT_RETURN_SHIFT);
 	emit_mov_imm(e, RSI, taddr_add(env->returns, RETURNS(slots)).v);
 	emit_add(e, RSI, RAX);
-	emit_bind(e, again);
-	emit_load(e, RAX, mem_at(RSI, STUB(sp)));
-	emit_or(e, RAX, RAX);
-	emit_jcc(e, CC_E, stray);
-	emit_or_imm(e, RAX, 1);
-	emit_store(e, mem_at(RSI, STUB(sp)), RAX);
-	emit_load(e, RAX, mem_at(RSI, STUB(ra)));
-	emit_store(e, mem_at(RSP, EXIT_RA), RAX);
+	emit_judge(e, l);
+}
+
+/*
+ * rcx = the slot of this thread; rax, rbx are lost. Most calls return on the thread that took the stub: if that
+ * one's slot names the tid that is in this thread's block, it is ours. No rdfsbase here: that would
+ * cost half a clock reading, and FS was seen to be good when the call began.
+ */
+static void emit_same_thread(struct emitter *e, const struct tramp_env *env, struct exit_code_labels *l)
+{
+	emit_load32(e, RCX, mem_at(RSI, STUB(thread)));
+	emit_mov_imm(e, RAX, env->slots.v);
+	emit_add(e, RCX, RAX);
+	emit_load(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid_offset)));
+	emit_load32(e, RBX, mem_fs(RBX, 0));
+	emit_cmp_mem32(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid)));
+	emit_jcc(e, CC_NE, &l->elsewhere);
 }
 
 /* The event, at pool + eax; rdx = clock. Its header is stored by the caller, with rcx, once more. */
@@ -196,67 +220,66 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env, uint
 	emit_store(e, mem_at(RBX, EXIT_EVENT_DURATION), RAX);
 }
 
-/* The stub is free; its hint leads to it. rax, rdx are lost. */
+/* The stub is free, then the return address takes its index's place (R2); its hint leads to it. rax, rdx are lost. */
 static void emit_give_back(struct emitter *e, const struct tramp_env *env)
 {
-	taddr slots = taddr_add(env->returns, RETURNS(slots));
-
-	emit_load(e, RDX, mem_at(RSI, STUB(hint)));
 	emit_mov_imm(e, RAX, 0);
 	emit_store(e, mem_at(RSI, STUB(sp)), RAX);
-	emit_mov32(e, RAX, RSI);
-	emit_add_imm32(e, RAX, -(int32_t)(uint32_t)slots.v);
-	emit_shr_imm(e, RAX, DT_RETURN_SHIFT);
+	emit_load32(e, RDX, mem_at(RSI, STUB(hint)));
+	emit_mov_imm(e, RAX, env->returns.v);
+	emit_add(e, RDX, RAX);
+	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
 	emit_store32(e, mem_at(RDX, 0), RAX);
+	emit_load(e, RAX, mem_at(RSI, STUB(ra)));
+	emit_store(e, mem_at(RSP, EXIT_RA), RAX);
 }
 
-/* Out of line: the slow path for the exit event; a return through a stub that isn't in use. */
-static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, struct record_labels *l,
-			   struct label *again, struct label *stray, struct label *lost)
+/* Out of line: the slow path for the exit event; returns that aren't recorded. */
+static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, struct exit_code_labels *l)
 {
-	emit_bind(e, &l->slow);
+	struct label inherited = { 0 };
+
+	emit_bind(e, &l->elsewhere);
+	record_emit_find_slot(e, env, &l->record.slow);
+	emit_jmp(e, &l->record.reserve);
+	emit_bind(e, &l->record.slow);
 	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
 	emit_add_imm32(e, RAX, 1);
 	record_emit_slow_call(e, env, EXIT_EVENT_SIZE);
-	emit_jrcxz(e, lost);
-	/* A forked child's first hit has let go of all stubs: then this return isn't recorded. */
-	emit_load(e, RAX, mem_at(RSI, STUB(sp)));
-	emit_or(e, RAX, RAX);
-	emit_jcc(e, CC_NE, &l->reserve);
-	emit_jmp(e, again);
-	emit_bind(e, stray);
-	emit_load(e, RAX, mem_at(RSI, STUB(ra)));
-	emit_store(e, mem_at(RSP, EXIT_RA), RAX);
+	emit_jrcxz(e, &l->lost);
+	emit_judge(e, l); /* the first hit in a forked child: it was its parent's call */
+	emit_jmp(e, &l->record.reserve);
+	emit_bind(e, &l->unrecorded);
+	emit_jcc(e, CC_NE, &inherited);
 	emit_mov_imm(e, RAX, env->returns.v);
 	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
-	emit_jmp(e, &l->out);
+	emit_bind(e, &inherited);
+	emit_bind(e, &l->lost);
+	emit_give_back(e, env);
+	emit_jmp(e, &l->record.out);
 }
 
 bool exit_emit_code(const struct tramp_env *env, uint64_t multiplier, uint8_t *bytes, size_t room, taddr pc,
 		    size_t *ret_size)
 {
-	struct record_labels l = { 0 };
-	struct label again = { 0 }, stray = { 0 }, lost = { 0 };
+	struct exit_code_labels l = { 0 };
 	struct emitter e;
 
 	emit_init(&e, bytes, room, pc);
 	emit_push(&e, RSI);
 	record_emit_save(&e, false);
-	emit_identify(&e, env, &again, &stray);
-	record_emit_find_slot(&e, env, &l.slow);
-	record_emit_reserve(&e, EXIT_EVENT_SIZE, &l);
+	emit_identify(&e, env, &l);
+	emit_same_thread(&e, env, &l);
+	record_emit_reserve(&e, EXIT_EVENT_SIZE, &l.record);
 	emit_exit_event(&e, env, multiplier);
 	emit_give_back(&e, env);
 	emit_xor_imm(&e, RCX, DT_EVENT_PENDING);
 	emit_store(&e, mem_at(RBX, 0), RCX);
-	emit_bind(&e, &l.out);
+	emit_bind(&e, &l.record.out);
 	record_emit_restore(&e, false);
 	emit_pop(&e, RSI);
 	emit_ret(&e);
-	emit_exit_slow(&e, env, &l, &again, &stray, &lost);
-	emit_bind(&e, &lost);
-	emit_give_back(&e, env);
-	emit_jmp(&e, &l.out);
+	emit_exit_slow(&e, env, &l);
 	*ret_size = e.size;
 	return !emit_failed(&e);
 }

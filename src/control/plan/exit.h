@@ -21,7 +21,7 @@
 
 /* What the take needs of the fast path. Zero it first. */
 struct exit_labels {
-	struct label miss, taken, out;
+	struct label miss, raced, taken, out;
 	size_t site_field; /* where the distance to the site goes */
 };
 

@@ -34,6 +34,9 @@ typedef bool (*reader_alive_fn)(void *context, uint32_t pid, uint32_t tid);
 /* What the controller's own pid namespace calls that thread. Leaves what it doesn't know. */
 typedef void (*reader_outer_fn)(void *context, uint32_t *pid, uint32_t *tid);
 
+/* Told of each run of whole events that was written, in order within a stream. */
+typedef void (*reader_observe_fn)(void *context, uint64_t stream, const uint64_t *events, size_t words);
+
 struct reader_options {
 	struct dt_pool *pool; /* mapped read+write */
 	uint64_t pool_size; /* of the mapping: nothing beyond is touched, whatever the pool says */
@@ -44,6 +47,8 @@ struct reader_options {
 	void *alive_context;
 	reader_outer_fn outer; /* NULL: there is only one pid namespace */
 	void *outer_context;
+	reader_observe_fn observe; /* NULL: nobody wants to know */
+	void *observe_context;
 };
 
 struct error *reader_create(const struct reader_options *options, struct reader **ret_reader);

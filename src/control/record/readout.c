@@ -109,6 +109,9 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		walk_uncount(walk, reader->buffer, walk->count); /* R2 */
 		return error;
 	}
+	if (reader->options.observe)
+		reader->options.observe(reader->options.observe_context, stream->number, reader->buffer,
+					packet.size / 8);
 	stream->read += walk->count;
 	reader->totals.events += walk->count;
 	reader->totals.bytes += packet.size;

@@ -6,6 +6,8 @@
 
 #include "../ctf/writer.h"
 #include "../plan/plan.h"
+#include "exits.h"
+#include "latency.h"
 #include "session.h"
 #include "values.h"
 
@@ -22,6 +24,7 @@ struct tracepoint {
 	bool from_glob;
 	struct probe probe;
 	struct values values;
+	struct error *exit_refusal; /* why its exit isn't recorded, although that was asked for */
 };
 
 struct session {
@@ -38,6 +41,8 @@ struct session {
 	struct trace_writer *writer;
 	struct reader *reader;
 	char *command_line;
+	struct exits exits;
+	struct latency latency;
 	uint64_t next_flush, next_reap; /* ns of CLOCK_MONOTONIC */
 	bool placed; /* the target's text holds our jumps */
 };

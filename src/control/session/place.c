@@ -126,6 +126,8 @@ static struct error *map_memory(struct session *session, struct stop *stop)
 	for (size_t i = 0; i < needs.count && !error; i++)
 		error = add_window(session, stop, &needs.items[i]);
 	vec_free(&needs);
+	if (!error && exits_wanted(session))
+		error = exits_map(session, stop);
 	return error;
 }
 
@@ -150,6 +152,9 @@ static struct error *write_trampolines(struct session *session)
 
 	agent->control->slow = agent->slow_at.v;
 	agent->control->event_count = (uint32_t)session->types.count;
+	struct error *error = session->exits.returns.v ? exits_write(session, &env) : NULL;
+	if (error)
+		return error;
 	return planner_emit(session->planner, &env, session->code, (uint8_t *)agent->control);
 }
 
@@ -221,6 +226,8 @@ struct error *place_all(struct session *session, struct stop *held)
 	struct error *error = decide(session);
 
 	if (!error)
+		error = exits_check(session);
+	if (!error)
 		error = tracepoints_types(session);
 	if (!error)
 		error = open_trace(session);
@@ -282,6 +289,8 @@ static size_t list_ranges(const struct session *session, struct patch_range *ran
 		const struct dt_window *window = &agent->control->windows[i];
 		taddr start = taddr_of(window->address);
 
+		if (taddr_equal(start, session->exits.window))
+			continue; /* stale words may lead there: exits_settle knows better */
 		ranges[count++] = (struct patch_range){
 			start, taddr_add(start, (int64_t)(window->pages * DT_PAGE))
 		};
@@ -299,6 +308,10 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 
 	if (!error)
 		error = patch_find_threads(proc, stop, ranges, range_count, &found);
+	if (!error && exits_find_threads(session, stop))
+		found = true;
+	if (!error && !found)
+		error = exits_unmap(session, stop);
 	if (!error && !found)
 		error = inject_remove(stop, session->agent);
 	*ret_done = !error && !found;
@@ -324,15 +337,19 @@ static struct error *unmap_all(const struct session *session, struct proc *proc)
 	return NULL;
 }
 
-static struct error *leave_process(const struct session *session, struct proc *proc)
+static struct error *leave_process(struct session *session, struct proc *proc)
 {
-	bool idle = true;
+	bool idle = true, clean = true;
 
 	if (!proc_is_alive(proc) || !has_our_code(session, proc))
 		return NULL;
 	struct error *error = session->placed ? restore_text(session, proc, &idle) : NULL;
 	if (!error && !idle)
 		error = error_new(ERROR_FAILED, "a thread stays inside a probe");
+	if (!error)
+		error = exits_settle(session, proc, &clean);
+	if (!error && !clean)
+		error = error_new(ERROR_FAILED, "a call that never returned may still do so (longjmp, an exception, a copied stack): its return stub must stay");
 	if (!error)
 		error = unmap_all(session, proc);
 	if (error && error_kind(error) == ERROR_GONE) {
@@ -352,7 +369,7 @@ static void note_left(struct session_summary *summary, pid_t pid, struct error *
 	error_free(error);
 }
 
-static void leave_children(const struct session *session, struct session_summary *summary)
+static void leave_children(struct session *session, struct session_summary *summary)
 {
 	struct tids pids = { 0 };
 	struct error *error = inject_find_children(session->agent, &pids);

@@ -49,6 +49,8 @@ void session_destroy(struct session *session)
 	if (session->code)
 		near_pool_destroy(session->code);
 	tracepoints_free(session);
+	exits_free(session);
+	latency_free(&session->latency);
 	planner_destroy(session->planner);
 	event_types_free(&session->types);
 	forget_places(session);
@@ -93,9 +95,30 @@ struct error *session_resolve(struct session *session)
 		struct request *request = &session->requests.items[i];
 
 		error = locate(session->proc, &session->modules, &request->location,
-			       request->kind == TRACEPOINT_ENTRY, &request->places);
+			       request->kind != TRACEPOINT_BARE, &request->places);
 	}
 	return error;
+}
+
+static void observe_events(void *context, uint64_t stream, const uint64_t *events, size_t words)
+{
+	struct session *session = context;
+
+	if (session->exits.returns.v)
+		latency_events(&session->latency, stream, events, words);
+}
+
+static struct error *prepare_latency(struct session *session)
+{
+	if (!latency_init(&session->latency, &session->types))
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		const struct probe *probe = &session->tracepoints.items[i]->probe;
+
+		if (probe->site && probe->event.exit)
+			latency_add(&session->latency, probe->event.id);
+	}
+	return NULL;
 }
 
 static struct error *open_reader(struct session *session)
@@ -109,6 +132,8 @@ static struct error *open_reader(struct session *session)
 		.writer = session->writer,
 		.alive = alive_thread,
 		.alive_context = session,
+		.observe = observe_events,
+		.observe_context = session,
 	};
 
 	return reader_create(&options, &session->reader);
@@ -121,6 +146,8 @@ struct error *session_begin(struct session *session, struct stop *held)
 
 	if (!error)
 		error = place_all(session, held);
+	if (!error)
+		error = prepare_latency(session);
 	if (!error)
 		error = open_reader(session);
 	if (!error)
@@ -140,6 +167,7 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 	struct error *error = reader_drain(session->reader, &chunks);
 	uint64_t now = now_ns();
 
+	exits_grow(session);
 	if (!error && now >= session->next_reap) {
 		error = reader_reap(session->reader);
 		session->next_reap = now + REAP_NS;
@@ -186,6 +214,24 @@ size_t session_tracepoint_count(const struct session *session)
 	return session->tracepoints.count;
 }
 
+/* What the target counted while it ran, and what was found when it was left. */
+static void tell_exits(const struct session *session, const struct tracepoint *tracepoint,
+		       struct tracepoint_info *info)
+{
+	uint32_t id = tracepoint->probe.event.id;
+	const struct event_type *exit = &session->types.items[id + 1];
+	const struct dt_pool *pool = session->agent->pool;
+
+	info->has_exit = true;
+	info->exits = exit->hits;
+	info->exits_lost = exit->lost;
+	info->missed = pool->missed[id];
+	info->unwound = (uint64_t)pool->unwound[id] + session->exits.unwound[id];
+	uint64_t ended = info->exits + info->exits_lost + info->missed + info->unwound;
+	info->inside = info->hits > ended ? info->hits - ended : 0;
+	latency_times(&session->latency, id, &info->times);
+}
+
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
 {
 	const struct tracepoint *tracepoint = session->tracepoints.items[index];
@@ -199,5 +245,9 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	info.how = site_tactic(probe->site);
 	info.hits = session->types.items[probe->event.id].hits;
 	info.lost = session->types.items[probe->event.id].lost;
+	if (tracepoint->exit_refusal)
+		info.exit_refusal = error_text(tracepoint->exit_refusal);
+	if (probe->event.exit && session->agent && session->exits.unwound)
+		tell_exits(session, tracepoint, &info);
 	return info;
 }

@@ -26,6 +26,15 @@ struct session_options {
 enum tracepoint_kind {
 	TRACEPOINT_BARE, /* NAME: the hit alone */
 	TRACEPOINT_ENTRY, /* NAME_entry: arg0 to arg5 */
+	TRACEPOINT_FUNCTION, /* NAME_entry, and NAME_exit: ret, duration */
+};
+
+/* Durations of a function's calls, as far as their exits were read; ns. */
+struct tracepoint_times {
+	uint64_t calls;
+	uint64_t total, self, max;
+	uint64_t p50, p90, p99; /* within 1.6% */
+	bool self_known; /* all its calls were properly nested */
 };
 
 /* What the user sees of a tracepoint. */
@@ -35,6 +44,14 @@ struct tracepoint_info {
 	const char *how; /* "jump"; NULL: refused */
 	const char *refusal; /* why; NULL: placed */
 	uint64_t hits, lost;
+	/* With exits: */
+	bool has_exit;
+	const char *exit_refusal; /* why there is none, although it was asked for; NULL: there is */
+	uint64_t exits, exits_lost;
+	uint64_t unwound; /* calls that ended without returning */
+	uint64_t missed; /* calls that may have returned: there was no return stub for them */
+	uint64_t inside; /* calls that had not returned when recording ended */
+	struct tracepoint_times times;
 };
 
 struct session_summary {

@@ -47,6 +47,7 @@ static struct error *add_tracepoint(struct session *session, const struct reques
 	tracepoint->kind = request->kind;
 	tracepoint->from_glob = request->location.is_glob;
 	tracepoint->probe.place = *place;
+	tracepoint->probe.event.exit = request->kind == TRACEPOINT_FUNCTION;
 	tracepoint->name = unique_name(taken, place->name);
 	if (!tracepoint->name)
 		return error_new(ERROR_FAILED, "out of memory");
@@ -74,6 +75,7 @@ void tracepoints_free(struct session *session)
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 
 		error_free(tracepoint->probe.refusal);
+		error_free(tracepoint->exit_refusal);
 		values_free(&tracepoint->values);
 		free(tracepoint->name);
 		free(tracepoint);
@@ -84,7 +86,7 @@ void tracepoints_free(struct session *session)
 static struct error *describe_event(struct tracepoint *tracepoint, struct event_type *ret_type)
 {
 	const struct tramp_event *event = &tracepoint->probe.event;
-	const char *suffix = tracepoint->kind == TRACEPOINT_ENTRY ? "_entry" : "";
+	const char *suffix = tracepoint->kind == TRACEPOINT_BARE ? "" : "_entry";
 	struct event_type type = { .size = event->size, .address = tracepoint->probe.place.address.v };
 
 	if (asprintf(&type.name, "%s%s", tracepoint->name, suffix) < 0)
@@ -94,24 +96,57 @@ static struct error *describe_event(struct tracepoint *tracepoint, struct event_
 	return NULL;
 }
 
-/* An event type, and with it an id, for each tracepoint that has a site. */
+static struct error *describe_exit(struct tracepoint *tracepoint, struct event_type *ret_type)
+{
+	static const struct event_field fields[] = {
+		{ .name = "ret", .type = FIELD_UINT, .size = sizeof(uint64_t), .offset = EXIT_EVENT_RET },
+		{ .name = "duration", .type = FIELD_UINT, .size = sizeof(uint64_t), .offset = EXIT_EVENT_DURATION },
+	};
+	struct event_type type = { .size = EXIT_EVENT_SIZE,
+				   .address = tracepoint->probe.place.address.v,
+				   .field_count = sizeof(fields) / sizeof(fields[0]) };
+
+	if (asprintf(&type.name, "%s_exit", tracepoint->name) < 0)
+		return error_new(ERROR_FAILED, "out of memory");
+	type.fields = malloc(sizeof(fields));
+	if (!type.fields) {
+		free(type.name);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	memcpy(type.fields, fields, sizeof(fields));
+	*ret_type = type;
+	return NULL;
+}
+
+/* The exit's id is the one behind the entry's. */
+static struct error *add_type(struct session *session, struct tracepoint *tracepoint,
+			      struct error *(*describe)(struct tracepoint *, struct event_type *))
+{
+	struct event_type type;
+
+	if (session->types.count >= DT_EVENTS_MAX)
+		return error_new(ERROR_FAILED, "more than %u kinds of events: name fewer places", DT_EVENTS_MAX);
+	struct error *error = describe(tracepoint, &type);
+	if (error)
+		return error;
+	type.id = (uint32_t)session->types.count;
+	return vec_push(&session->types, type) ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+/* Event types, and with them ids, for each tracepoint that has a site. */
 struct error *tracepoints_types(struct session *session)
 {
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
-		struct event_type type;
 
 		if (!tracepoint->probe.site)
 			continue;
-		if (session->types.count >= DT_EVENTS_MAX)
-			return error_new(ERROR_FAILED, "more than %u tracepoints: name fewer", DT_EVENTS_MAX);
 		tracepoint->probe.event.id = (uint32_t)session->types.count;
-		struct error *error = describe_event(tracepoint, &type);
+		struct error *error = add_type(session, tracepoint, describe_event);
+		if (!error && tracepoint->probe.event.exit)
+			error = add_type(session, tracepoint, describe_exit);
 		if (error)
 			return error;
-		type.id = tracepoint->probe.event.id;
-		if (!vec_push(&session->types, type))
-			return error_new(ERROR_FAILED, "out of memory");
 	}
 	return NULL;
 }

@@ -1,0 +1,166 @@
+/*
+ * exits.c - memory for function exits.
+ *
+ *	returns		struct dt_returns, private, anywhere
+ *	window		of the code memfd, within reach of it:
+ *			EXIT_CODE_ROOM bytes of code, the unwind table, and from the second page on the stubs
+ *
+ * Stubs are written from here as they are needed: only the pages that hold some take memory.
+ */
+#include "exits.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "../base/cleanup.h"
+#include "internal.h"
+
+#define STUBS_AT DT_PAGE
+#define WINDOW_PAGES (1 + (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE / DT_PAGE)
+
+static void cleanup_maps(struct maps *maps)
+{
+	maps_free(maps);
+}
+
+bool exits_wanted(const struct session *session)
+{
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		const struct probe *probe = &session->tracepoints.items[i]->probe;
+
+		if (probe->site && probe->event.exit)
+			return true;
+	}
+	return false;
+}
+
+static struct error *map_returns(struct session *session, struct stop *stop)
+{
+	const uint64_t args[6] = { 0, sizeof(struct dt_returns), PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0 };
+	uint32_t first[] = { 1, 0, 0, (uint32_t)session->proc->inner_pid };
+	int64_t at;
+	struct error *error = stop_syscall(stop, SYS_mmap, args, &at);
+
+	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12, "first");
+	if (error)
+		return error;
+	if (at < 0 && at > -4096)
+		return error_errno((int)-at, "cannot map %zu KiB for function exits in the target",
+				   sizeof(struct dt_returns) / 1024);
+	session->exits.returns = taddr_of((uint64_t)at);
+	return mem_write(session->proc,
+			 taddr_add(session->exits.returns, offsetof(struct dt_returns, used)), first,
+			 sizeof(first));
+}
+
+struct error *exits_map(struct session *session, struct stop *stop)
+{
+	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	struct exits *exits = &session->exits;
+	struct error *error = map_returns(session, stop);
+
+	exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
+	exits->inside = calloc(DT_EVENTS_MAX, sizeof(*exits->inside));
+	if (!error && (!exits->unwound || !exits->inside))
+		error = error_new(ERROR_FAILED, "out of memory");
+	if (!error)
+		error = maps_read(session->proc, &maps);
+	if (!error)
+		error = near_find_gap(&maps, exits->returns,
+				      taddr_add(exits->returns, sizeof(struct dt_returns)),
+				      WINDOW_PAGES * DT_PAGE, &exits->window);
+	if (!error)
+		error = inject_window(stop, session->agent, exits->window, WINDOW_PAGES, &exits->offset);
+	return error;
+}
+
+static struct error *write_stubs(struct session *session, const struct tramp_env *env, uint32_t count)
+{
+	struct dt_control *control = session->agent->control;
+	uint8_t *window = (uint8_t *)control + session->exits.offset;
+	uint32_t from = control->stub_count;
+
+	if (!exit_emit_stubs(env, from, count, window + STUBS_AT + (uint64_t)from * DT_STUB_SIZE))
+		return error_new(ERROR_FAILED, "the return stubs are out of reach of their slots");
+	__atomic_store_n(&control->stub_count, count, __ATOMIC_RELEASE); /* pairs with retslot_fresh */
+	return NULL;
+}
+
+static void fill_env(const struct session *session, struct tramp_env *env)
+{
+	env->returns = session->exits.returns;
+	env->stubs = taddr_add(session->exits.window, STUBS_AT);
+	env->exit = session->exits.window;
+}
+
+struct error *exits_write(struct session *session, struct tramp_env *env)
+{
+	struct dt_control *control = session->agent->control;
+	struct exits *exits = &session->exits;
+	uint8_t *window = (uint8_t *)control + exits->offset;
+	uint64_t multiplier = (uint64_t)(1e9 * 4294967296.0 / (double)session->clock.frequency + 0.5);
+	size_t size;
+
+	fill_env(session, env);
+	exits->table_at = EXIT_CODE_ROOM;
+	if (!exit_emit_code(env, multiplier, window, EXIT_CODE_ROOM, env->exit, &size) ||
+	    !exit_frame_table(env, window + exits->table_at, EXIT_FRAME_ROOM, &size, &exits->fde_at))
+		return error_new(ERROR_FAILED, "the code for function exits is too long");
+	control->returns = env->returns.v;
+	control->stubs = env->stubs.v;
+	return write_stubs(session, env, DT_STUBS_FIRST);
+}
+
+void exits_grow(struct session *session)
+{
+	const struct dt_pool *pool = session->agent->pool;
+	uint32_t count = session->agent->control->stub_count, used = 0;
+	struct tramp_env env = { 0 };
+	uint64_t missed = 0;
+
+	if (!session->exits.returns.v || count >= DT_STUBS_MAX)
+		return;
+	_cleanup_error_ struct error *reading = mem_read(
+		session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)), &used,
+		sizeof(used));
+	for (size_t i = 0; i < session->types.count; i++)
+		missed += pool->missed[i]; /* in a forked child, perhaps */
+	if ((reading || used < count / 2) && missed == session->exits.missed)
+		return;
+	session->exits.missed = missed;
+	fill_env(session, &env);
+	_cleanup_error_ struct error *ignored = write_stubs(session, &env, count * 2);
+}
+
+bool exits_find_threads(const struct session *session, const struct stop *stop)
+{
+	taddr start = session->exits.window, end = taddr_add(start, (int64_t)(WINDOW_PAGES * DT_PAGE));
+
+	for (size_t i = 0; session->exits.returns.v && i < stop_thread_count(stop); i++) {
+		if (taddr_within(stop_thread_rip(stop, i), start, end))
+			return true;
+	}
+	return false;
+}
+
+struct error *exits_unmap(const struct session *session, struct stop *stop)
+{
+	const uint64_t args[6] = { session->exits.returns.v, sizeof(struct dt_returns) };
+	int64_t result;
+
+	return session->exits.returns.v ? stop_syscall(stop, SYS_munmap, args, &result) : NULL;
+}
+
+void exits_free(struct session *session)
+{
+	free(session->exits.unwound);
+	free(session->exits.inside);
+}
+
+struct error *exits_check(struct session *session)
+{
+	return NULL;
+}

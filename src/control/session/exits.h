@@ -1,0 +1,51 @@
+/*
+ * exits.h - function exits of one session: their memory in the target, how many calls never returned, and how
+ * to leave with calls inside. Private to session/.
+ *
+ * For each tracepoint with exits, once its process has been left or has ended:
+ * entries = exits + unwound + missed + inside, where losses of exit events count as exits.
+ */
+#ifndef DYNTRACE_SESSION_EXITS_H
+#define DYNTRACE_SESSION_EXITS_H
+
+#include "../inject/stop.h"
+#include "../plan/exit.h"
+
+struct session;
+
+struct exits {
+	taddr returns; /* struct dt_returns in the target; 0: no exits are recorded */
+	taddr window; /* code that records exits, the unwind table, then the stubs */
+	uint32_t offset; /* of the window in the code memfd */
+	uint64_t missed; /* as seen last */
+	size_t table_at, fde_at; /* in the window */
+	uint32_t *unwound; /* by entry id: found when a process was left */
+	uint32_t *inside;
+};
+
+/* Does any tracepoint with a site want its exit recorded? */
+bool exits_wanted(const struct session *session);
+
+/* Takes the exit from tracepoints that can't have one (H6, H7): entries only, with the reason; an error where
+ * the user named the function. */
+struct error *exits_check(struct session *session);
+
+/* Maps stubs and slots by way of a held thread, and fills in `env`. */
+struct error *exits_map(struct session *session, struct stop *stop);
+struct error *exits_write(struct session *session, struct tramp_env *env);
+
+/* Now and then: more stubs if they run short. */
+void exits_grow(struct session *session);
+
+/* The process's text has been restored: waits a little for calls that are inside, then puts the return
+ * addresses of the others back on their stacks. *ret_clean false: a frame vanished, and something that looks
+ * like its stub's address is still about: the stubs must stay. */
+struct error *exits_settle(struct session *session, struct proc *proc, bool *ret_clean);
+/* Is a held thread in a stub? */
+bool exits_find_threads(const struct session *session, const struct stop *stop);
+/* Unmaps the slots; the stubs' window goes with the agent's others. */
+struct error *exits_unmap(const struct session *session, struct stop *stop);
+
+void exits_free(struct session *session);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * latency.h - how long calls took: a histogram a function, and self time where calls are properly nested.
+ *
+ * Fed with the events of each thread in order, as the reader writes them. Pure bookkeeping; when memory runs
+ * out, what doesn't fit isn't counted.
+ */
+#ifndef DYNTRACE_SESSION_LATENCY_H
+#define DYNTRACE_SESSION_LATENCY_H
+
+#include "../base/vec.h"
+#include "../record/event.h"
+
+struct tracepoint_times;
+
+/* 32 steps between a power of two and the next: within 1.6% of the true value when taken in the middle. */
+#define LATENCY_STEPS 32u
+#define LATENCY_BUCKETS (60u * LATENCY_STEPS)
+
+struct latency_function {
+	uint64_t calls, total, self, max;
+	bool unnested; /* an exit of it didn't belong to the innermost open call */
+	uint32_t *buckets; /* NULL until the first exit */
+};
+
+/* A call that is open. */
+struct latency_call {
+	uint32_t id; /* of its entry event */
+	uint64_t children; /* ns */
+};
+
+struct latency_stream {
+	uint64_t number;
+	VEC(struct latency_call) calls;
+};
+
+struct latency {
+	const struct event_types *types; /* borrowed */
+	struct latency_function *functions; /* by entry id */
+	uint8_t *roles; /* by event id */
+	size_t count;
+	VEC(struct latency_stream) streams; /* by number */
+};
+
+/* For the functions whose entry events are noted by latency_add; false: out of memory. */
+bool latency_init(struct latency *latency, const struct event_types *types);
+void latency_add(struct latency *latency, uint32_t entry_id);
+void latency_free(struct latency *latency);
+
+/* Events of one stream, whole ones, in order. */
+void latency_events(struct latency *latency, uint64_t stream, const uint64_t *events, size_t words);
+
+void latency_times(const struct latency *latency, uint32_t entry_id, struct tracepoint_times *ret_times);
+
+/* The bucket of a value and the value in the middle of a bucket. */
+uint32_t latency_bucket(uint64_t value);
+uint64_t latency_middle(uint32_t bucket);
+
+#endif
