@@ -329,6 +329,18 @@ static int exit_status(const struct run *run)
 	return WIFSIGNALED(run->status) ? 128 + WTERMSIG(run->status) : WEXITSTATUS(run->status);
 }
 
+/* So that one knows what to do next, and what it has cost. */
+static void say_begun(const struct run *run)
+{
+	size_t placed = 0, count = session_tracepoint_count(run->session);
+
+	for (size_t i = 0; i < count; i++)
+		placed += !session_tracepoint(run->session, i).refusal;
+	cli_note("tracing %s (%d): %zu tracepoint%s placed, target stopped for %.1f ms; Ctrl-C ends it",
+		 run->proc->comm, run->proc->pid, placed, placed == 1 ? "" : "s",
+		 (double)session_stopped_us(run->session) / 1000);
+}
+
 static struct error *trace_target(struct run *run)
 {
 	struct session_summary summary;
@@ -336,6 +348,8 @@ static struct error *trace_target(struct run *run)
 
 	if (error)
 		return error;
+	if (!run->launch && !args.quiet)
+		say_begun(run);
 	error = record(run);
 	struct error *ending = session_end(run->session, &summary);
 	if (!args.quiet)

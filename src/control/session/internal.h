@@ -45,6 +45,7 @@ struct session {
 	struct latency latency;
 	uint64_t next_flush, next_reap; /* ns of CLOCK_MONOTONIC */
 	bool placed; /* the target's text holds our jumps */
+	uint64_t stopped_us; /* how long the target stood still for that */
 };
 
 /* tracepoints.c */

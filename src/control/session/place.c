@@ -217,6 +217,7 @@ static struct error *patch_all(struct session *session, struct stop *held)
 		return error_new(ERROR_FAILED, "out of memory");
 	session->placed = true;
 	struct error *error = patch_place(session->proc, held, patches, count, &stats);
+	session->stopped_us = stats.stopped_us;
 	hand_on_failures(session);
 	return error ? error : check_refusals(session);
 }

@@ -209,6 +209,11 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 	return error ? error : writing;
 }
 
+uint64_t session_stopped_us(const struct session *session)
+{
+	return session->stopped_us;
+}
+
 size_t session_tracepoint_count(const struct session *session)
 {
 	return session->tracepoints.count;
