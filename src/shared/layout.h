@@ -28,8 +28,8 @@
  * (B1) A chunk has one owner at a time. It changes hands only by compare-and-swap of
  *      its chunk word: FREE -> OWNED by a thread, OWNED -> PUBLISHED by its owner, OWNED ->
  *      CLOSING -> PUBLISHED by the thread that inherits a dead one's slot, OWNED -> TAKEN by the
- *      controller once the owner is dead, PUBLISHED or TAKEN -> FREE by the controller. Every step
- *      FREE -> OWNED raises the generation.
+ *      controller once the owner is dead, PUBLISHED or TAKEN -> FREE by the controller (or see B9). Every step
+ *      to OWNED raises the generation.
  * (B2) Space is reserved by an unlocked cmpxchg of slot.reserve, which nobody but the slot's own
  *      thread writes. The word holds the chunk's generation, so a nested signal handler
  *      that switched chunks makes the interrupted cmpxchg fail.
@@ -44,7 +44,16 @@
  *      two: the reader starts a new stream then.
  * (B6) Two neighbouring events of a chunk, and begin and the first event, are less than 2^39 cycles
  *      apart: 40 bits of clock in the header are enough.
- * (B7) Each hit adds exactly one to one of: events in a chunk, dt_thread.lost, dt_pool.lost_homeless.
+ * (B7) Each hit adds exactly one to one of: events in a chunk, dt_thread.lost, dt_pool.lost_homeless; and each
+ *      event of a chunk that is taken again by (B9) one to dt_pool.overwritten.
+ * (B8) With DT_BLOCK a thread that finds no room waits, on its own stack and with its signals as they are, for at most
+ *      dt_control.block_ms. When that is over, or the controller is dead, dt_pool.expired is set: nobody waits any
+ *      more, until the controller frees a chunk and clears it. So a controller that is stopped costs the target
+ *      one wait, not one a hit.
+ * (B9) With DT_OVERWRITE the controller frees nothing; a thread that wants a chunk takes the next one in the ring that
+ *      is FREE, or PUBLISHED and complete: PUBLISHED -> OWNED, which raises the generation, and zeroes it before its
+ *      first event. A chunk with a hole is passed over: the hit that left it may still write there. Who
+ *      reads a chunk meanwhile copies it, and looks at the word before and behind.
  */
 #ifndef DYNTRACE_SHARED_LAYOUT_H
 #define DYNTRACE_SHARED_LAYOUT_H
@@ -53,7 +62,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 1
+#define DT_LAYOUT_VERSION 2
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -66,10 +75,15 @@
 #define DT_WINDOWS_MAX 256
 #define DT_SITES_MAX 32768
 #define DT_SITE_BYTES 32
+#define DT_EVENTS_MAX 65536u
+#define DT_SIZE_VARIES 0xffffu
+#define DT_OUTPUT_MAX 4096u
 
 /* dt_control.flags */
 #define DT_FOLLOW_FORK 1u
 #define DT_NO_SYSCALLS 2u /* the target filters system calls: the agent makes none */
+#define DT_BLOCK 4u /* no room: wait for some (B8) */
+#define DT_OVERWRITE 8u /* no room: take the oldest published chunk (B9) */
 
 /* A part of the code memfd that is mapped near a module. */
 struct dt_window {
@@ -110,9 +124,12 @@ struct dt_control {
 	uint64_t returns; /* where struct dt_returns is mapped; 0: no exits are recorded */
 	uint64_t stubs; /* where return stub 0 is mapped */
 	uint32_t stub_count; /* how many have been written: indices are below this */
-	uint32_t pad;
+	uint32_t block_ms; /* (B8) */
 	struct dt_window windows[DT_WINDOWS_MAX];
 	struct dt_site sites[DT_SITES_MAX];
+	uint16_t sizes[DT_EVENTS_MAX]; /* of events, by id; DT_SIZE_VARIES: its second word says */
+	uint8_t uuid[16]; /* of the trace */
+	char output[DT_OUTPUT_MAX]; /* where it is: an absolute path, for who takes over */
 };
 
 _Static_assert(sizeof(struct dt_site) == 96, "dt_site");
@@ -126,7 +143,6 @@ _Static_assert(sizeof(struct dt_control) <= DT_CONTROL_SIZE, "dt_control");
 #define DT_POOL_MAX ((4ULL << 30) - (1ULL << 20)) /* offsets are 32 bits */
 #define DT_POOL_DEFAULT (64ULL << 20)
 #define DT_THREADS_MAX 16384u
-#define DT_EVENTS_MAX 65536u
 
 /*
  * A thread record: who wrote a chunk, and what it lost. Claimed by compare-and-swap of
@@ -179,7 +195,12 @@ struct dt_pool {
 	uint32_t wake; /* futex: one more with every chunk published */
 	uint32_t waiting; /* the controller sleeps on it */
 	uint64_t lost_homeless; /* hits for which there was no slot or no thread record */
-	uint64_t pad[8];
+	uint64_t overwritten; /* (B9) */
+	uint32_t room; /* futex: one more with every chunk freed */
+	uint32_t room_wanted; /* somebody sleeps on it */
+	uint32_t expired; /* (B8) */
+	uint32_t pad2;
+	uint64_t pad[5];
 	uint64_t lost[DT_EVENTS_MAX]; /* the same losses by event id, for the summary */
 	/* By the id of the entry event; entries = exits + unwound + missed + calls that go on. */
 	uint32_t unwound[DT_EVENTS_MAX]; /* calls that ended without returning: longjmp, an exception... */
@@ -342,6 +363,7 @@ struct dt_return_table {
 
 #define DT_RETURN_TABLE_FIRST 1024u /* entries; a power of two */
 #define DT_RETURN_TABLE_MAX 65536u
+#define DT_UNWINDERS_MAX 4u
 #define DT_RETURN_HEAP_SIZE (24u << 20) /* for tables */
 
 /* Where a key's hint is, before the mask; trampolines do the same. */
@@ -361,7 +383,7 @@ struct dt_returns {
 	uint32_t rebuilding; /* a forked child is letting go of what other threads held */
 	uint32_t pid; /* whose the stubs in use are; differs in a forked child until its first hit */
 	uint64_t stray; /* returns through stubs that were not in use */
-	uint64_t object[16]; /* for the target's unwinder, which keeps its own notes there */
+	uint64_t objects[DT_UNWINDERS_MAX][8]; /* for unwinders of the target, which keep their own notes there */
 	uint32_t tables[DT_SLOTS]; /* by thread slot: offset from the start of struct dt_returns; 0: none */
 	struct dt_return_slot slots[DT_STUBS_MAX];
 	uint8_t heap[DT_RETURN_HEAP_SIZE];

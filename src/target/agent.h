@@ -11,6 +11,7 @@
 #define DYNTRACE_TARGET_AGENT_H
 
 #define SLOW_NEEDED 1 /* slow_find: go the long way */
+#define SLOW_AGAIN 2 /* there is no room: slow_wait, and from the start */
 #define SLOW_STACK_TRIES 1000 /* how often to yield for a stack before the hit is given up */
 
 /* Offsets that slow.S needs; slow.c asserts them. */
@@ -32,10 +33,12 @@
 
 /* What dt_slow was asked, as layout.h has it: an event's id and size, or the place and the site of a call that wants a
  * return stub. */
-/* slow.c: a slot, 0 (counted or muted: skip the hit) or SLOW_NEEDED. */
+/* slow.c: a slot, 0 (counted or muted: skip the hit), SLOW_NEEDED or SLOW_AGAIN. */
 uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size);
-/* slow.c: a slot or 0. */
+/* slow.c: a slot, 0 or SLOW_AGAIN. */
 uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size);
+/* slow.c: waits a while for room, with signals as they are. *deadline is 0 at first, and kept for the same hit. */
+void slow_wait(const struct dt_control *control, uint64_t *deadline);
 /* slow.c: the hit can't go the long way: count it. Gives 0. */
 uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t size);
 /* slow.c: the slot of the calling thread, if it has one that its thread block confirms. */

@@ -100,7 +100,82 @@ void chunk_publish(const struct dt_control *control, struct dt_slot *slot, bool 
 		chunk_wake(control);
 }
 
-/* One free chunk out of [first, first + count), from the hint on. */
+/* ---- chunks to be had --------------------------------------------------------------------- */
+
+/* Bytes of the event at `words`, of which `room` are there; 0: it isn't complete. */
+static uint32_t chunk_event_size(const struct dt_control *control, const uint64_t *words, uint32_t room)
+{
+	uint64_t header = __atomic_load_n(words, __ATOMIC_ACQUIRE);
+	uint32_t id = header & (DT_EVENT_PENDING | DT_EVENT_ID_MASK);
+	uint64_t size = id < DT_EVENTS_MAX ? control->sizes[id] : 0;
+
+	if (!header || !size)
+		return 0;
+	if (size == DT_SIZE_VARIES)
+		size = room >= 16 ? (words[1] + 7) & ~7ULL : 0;
+	return size <= room ? (uint32_t)size : 0;
+}
+
+/* (B9) Is every event in a published chunk complete? Its owner may have been interrupted in a hit. */
+static bool chunk_is_complete(const struct dt_control *control, uint32_t index)
+{
+	const struct dt_chunk *desc = chunk_desc(control, index);
+	const char *start = (const char *)control->pool + chunk_start(control, index);
+	uint32_t used = __atomic_load_n(&desc->used, __ATOMIC_RELAXED), size;
+
+	if (used > dt_chunk_size(control->small_count, index))
+		return false;
+	for (uint32_t at = 0; at < used; at += size) {
+		size = chunk_event_size(control, (const uint64_t *)(start + at), used - at);
+		if (!size)
+			return false;
+	}
+	return true;
+}
+
+static bool chunk_may_claim(const struct dt_control *control, uint32_t index, uint64_t word)
+{
+	if (DT_CHUNK_STATE(word) == DT_CHUNK_FREE)
+		return true;
+	return (control->flags & DT_OVERWRITE) && DT_CHUNK_STATE(word) == DT_CHUNK_PUBLISHED &&
+	       chunk_is_complete(control, index);
+}
+
+/* (B9) The chunk was just claimed from `word`: what was in it is gone. */
+static void chunk_wipe(const struct dt_control *control, uint32_t index)
+{
+	struct dt_chunk *desc = chunk_desc(control, index);
+	volatile uint64_t *words = (uint64_t *)(control->pool + chunk_start(control, index));
+	uint32_t size = dt_chunk_size(control->small_count, index);
+	uint32_t used = desc->used < size ? desc->used : size;
+
+	__atomic_fetch_add(&agent_pool(control)->overwritten, desc->count, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < used / 8; i++)
+		words[i] = 0; /* B4 */
+}
+
+static bool chunk_try_claim(const struct dt_control *control, uint32_t index, uint32_t thread,
+			    uint32_t *ret_generation)
+{
+	uint64_t *word = &chunk_words(control)[index];
+	uint64_t old = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	uint32_t generation = DT_CHUNK_GENERATION(old) + 1;
+
+	if (!chunk_may_claim(control, index, old) ||
+	    !__atomic_compare_exchange_n(word, &old, DT_CHUNK_WORD(generation, thread, DT_CHUNK_OWNED),
+					 false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return false;
+	if (DT_CHUNK_STATE(old) != DT_CHUNK_FREE)
+		chunk_wipe(control, index);
+	else
+		__atomic_fetch_sub(index < control->small_count ? &agent_pool(control)->small_free :
+								  &agent_pool(control)->big_free,
+				   1, __ATOMIC_RELAXED);
+	*ret_generation = generation;
+	return true;
+}
+
+/* One chunk of that size, from the hint on. */
 static bool chunk_claim(const struct dt_control *control, uint32_t thread, bool big,
 			uint32_t *ret_index, uint32_t *ret_generation)
 {
@@ -108,25 +183,16 @@ static bool chunk_claim(const struct dt_control *control, uint32_t thread, bool 
 	uint32_t first = big ? control->small_count : 0;
 	uint32_t count = big ? control->big_count : control->small_count;
 	uint32_t *hint = big ? &pool->big_hint : &pool->small_hint;
-	int32_t *spare = big ? &pool->big_free : &pool->small_free;
+	const int32_t *spare = big ? &pool->big_free : &pool->small_free;
 
-	if (!count || __atomic_load_n(spare, __ATOMIC_RELAXED) <= 0)
+	if (!count || (!(control->flags & DT_OVERWRITE) && __atomic_load_n(spare, __ATOMIC_RELAXED) <= 0))
 		return false;
 	uint32_t at = __atomic_load_n(hint, __ATOMIC_RELAXED) % count;
 	for (uint32_t tries = 0; tries < count; tries++, at = at + 1 < count ? at + 1 : 0) {
-		uint64_t *word = &chunk_words(control)[first + at];
-		uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
-		uint32_t generation = DT_CHUNK_GENERATION(old) + 1;
-
-		if (DT_CHUNK_STATE(old) != DT_CHUNK_FREE ||
-		    !__atomic_compare_exchange_n(word, &old,
-						 DT_CHUNK_WORD(generation, thread, DT_CHUNK_OWNED),
-						 false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (!chunk_try_claim(control, first + at, thread, ret_generation))
 			continue;
-		__atomic_fetch_sub(spare, 1, __ATOMIC_RELAXED);
 		__atomic_store_n(hint, at + 1, __ATOMIC_RELAXED);
 		*ret_index = first + at;
-		*ret_generation = generation;
 		return true;
 	}
 	return false;

@@ -4,11 +4,13 @@
  * The contract is at the end of src/shared/layout.h. The target's stack may be tiny (H4), so little
  * is put there:
  *
- *	  +80	return address into the trampoline
- *	  +72	flags of the target (direction and alignment check count)
- *	  +64..	rsi rdi r8 r9 r10 r11 rbp
- *	  +8	event id, or as layout.h has it
- *	   0	event size; later the result		<- rsp while slow_find runs
+ *	  +96	return address into the trampoline
+ *	  +88	flags of the target (direction and alignment check count)
+ *	  +80..	rsi rdi r8 r9 r10 r11 rbp
+ *	  +24	event id, or as layout.h has it
+ *	  +16	event size
+ *	  +8	until when to wait for room; 0: not waited yet
+ *	   0	the result				<- rsp while slow_find runs
  *	  -8	the target's signal mask		<- rsp, and rbp, once signals are blocked
  *
  * slow_find runs right here. When it doesn't suffice, all signals are blocked first and only then a
@@ -22,9 +24,11 @@
 #define FLAG_DF 0x400
 #define FLAG_AC 0x40000
 
-#define FRAME_FLAGS 72
-#define FRAME_ID 8
-#define FRAME_SIZE 0
+#define FRAME_FLAGS 88
+#define FRAME_ID 24
+#define FRAME_SIZE 16
+#define FRAME_DEADLINE 8
+#define FRAME_RESULT 0
 
 	.section .rodata
 	.balign 8
@@ -46,17 +50,23 @@ dt_slow:
 	pushq	%rbp
 	pushq	%rax
 	pushq	%rdx
+	pushq	$0
+	pushq	$0
 	cld
 	testl	$FLAG_AC, FRAME_FLAGS(%rsp)
 	jnz	.Lclear_alignment_check
 .Lclear:
 	movq	%rbx, %rdi
-	movq	%rax, %rsi			/* rdx is the size already */
+	movq	FRAME_ID(%rsp), %rsi
+	movq	FRAME_SIZE(%rsp), %rdx
 	call	slow_find
 	cmpq	$SLOW_NEEDED, %rax
 	je	.Llong_way
 .Ldone:
+	cmpq	$SLOW_AGAIN, %rax
+	je	.Lagain
 	movq	%rax, %rcx
+	addq	$16, %rsp
 	popq	%rdx
 	popq	%rax
 	popq	%rbp
@@ -115,7 +125,7 @@ dt_slow:
 	movq	CONTROL_STATE(%rbx), %r8
 	lock btrq %rsi, STATE_STACKS_BUSY(%r8)
 .Lunblock:
-	movq	%rax, 8 + FRAME_SIZE(%rsp)
+	movq	%rax, 8 + FRAME_RESULT(%rsp)
 	movl	$SYS_RT_SIGPROCMASK, %eax
 	movl	$2, %edi			/* SIG_SETMASK */
 	movq	%rsp, %rsi
@@ -123,8 +133,14 @@ dt_slow:
 	movl	$8, %r10d
 	syscall
 	addq	$8, %rsp
-	movq	FRAME_SIZE(%rsp), %rax
+	movq	FRAME_RESULT(%rsp), %rax
 	jmp	.Ldone
+
+.Lagain:
+	movq	%rbx, %rdi
+	leaq	FRAME_DEADLINE(%rsp), %rsi
+	call	slow_wait
+	jmp	.Lclear
 
 .Lall_busy:
 	decl	%r9d

@@ -3,6 +3,8 @@
  */
 #include "agent.h"
 
+#define SLOW_WAIT_NS 50000000u
+
 _Static_assert(CONTROL_FLAGS == offsetof(struct dt_control, flags), "slow.S");
 _Static_assert(CONTROL_STATE == offsetof(struct dt_control, state), "slow.S");
 _Static_assert(CONTROL_NO_SYSCALLS == DT_NO_SYSCALLS, "slow.S");
@@ -29,6 +31,13 @@ static inline uint64_t slow_lose(const struct dt_control *control, const struct 
 	if (id < DT_EVENTS_MAX)
 		__atomic_fetch_add(&pool->lost[id], 1, __ATOMIC_RELAXED);
 	return 0;
+}
+
+/* (B8) */
+static inline bool slow_may_wait(const struct dt_control *control)
+{
+	return (control->flags & (DT_BLOCK | DT_NO_SYSCALLS)) == DT_BLOCK &&
+	       !__atomic_load_n(&agent_pool(control)->expired, __ATOMIC_RELAXED);
 }
 
 static inline bool slow_pool_is_empty(const struct dt_control *control)
@@ -63,8 +72,9 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 	if (chunk_has_room(slot, (uint32_t)size))
 		return (uint64_t)slot;
 	/* A full chunk is published first: it may be what the reader waits for. */
-	if (slot->limit == 0 && slot->thread && slow_pool_is_empty(control))
-		return slow_lose(control, slot, (uint32_t)id);
+	if (slot->limit == 0 && slot->thread && !(control->flags & DT_OVERWRITE) &&
+	    slow_pool_is_empty(control))
+		return slow_may_wait(control) ? SLOW_AGAIN : slow_lose(control, slot, (uint32_t)id);
 	return SLOW_NEEDED;
 }
 
@@ -103,5 +113,29 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
 	struct dt_slot *slot = thread_slot(control, (uint32_t)size);
 	if (slot && slot->thread && chunk_prepare(control, slot, (uint32_t)size))
 		return (uint64_t)slot;
+	if (slot && slot->thread && size <= DT_EVENT_SIZE_MAX && slow_may_wait(control))
+		return SLOW_AGAIN;
 	return slow_lose(control, slot, (uint32_t)id);
+}
+
+/*
+ * Holds nothing, so a signal handler may run meanwhile, hit, wait too, or jump away. Short sleeps, so that a
+ * controller that was killed is noticed.
+ */
+void slow_wait(const struct dt_control *control, uint64_t *deadline)
+{
+	struct dt_pool *pool = agent_pool(control);
+	uint64_t now = sys_now_ns();
+	uint32_t room = __atomic_load_n(&pool->room, __ATOMIC_SEQ_CST);
+
+	if (!*deadline)
+		*deadline = now + control->block_ms * 1000000ULL;
+	if (now >= *deadline || (control->controller && sys_process_is_dead(control->controller))) {
+		__atomic_store_n(&pool->expired, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	/* Pairs with pool_free_chunk: it raises `room`, then looks at `room_wanted`. */
+	__atomic_store_n(&pool->room_wanted, 1, __ATOMIC_SEQ_CST);
+	if (slow_pool_is_empty(control) && slow_may_wait(control))
+		sys_futex_wait(&pool->room, room, SLOW_WAIT_NS);
 }

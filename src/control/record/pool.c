@@ -1,6 +1,10 @@
 #include "pool.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 bool pool_view(struct dt_pool *base, uint64_t size, uint32_t small_count, uint32_t big_count,
 	       struct pool *ret_pool)
@@ -42,6 +46,18 @@ void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_
 	pool_copy(ret_thread, &pool->base->threads[index], sizeof(*ret_thread) / 8);
 }
 
+/* (B8) Pairs with slow_wait in the agent: it sets `room_wanted`, then looks for room again. */
+void pool_make_room(const struct pool *pool)
+{
+	struct dt_pool *base = pool->base;
+
+	__atomic_store_n(&base->expired, 0, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&base->room, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&base->room_wanted, __ATOMIC_SEQ_CST) &&
+	    __atomic_exchange_n(&base->room_wanted, 0, __ATOMIC_SEQ_CST))
+		syscall(SYS_futex, &base->room, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used)
 {
 	bool small = index < pool->small_count;
@@ -52,6 +68,7 @@ void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used)
 			 __ATOMIC_RELEASE);
 	__atomic_fetch_add(small ? &pool->base->small_free : &pool->base->big_free, 1,
 			   __ATOMIC_RELEASE);
+	pool_make_room(pool);
 	/* The next one to look takes this one: it is still in a cache. */
 	__atomic_store_n(small ? &pool->base->small_hint : &pool->base->big_hint,
 			 small ? index : index - pool->small_count, __ATOMIC_RELAXED);

@@ -42,6 +42,8 @@ void pool_desc(const struct pool *pool, uint32_t index, struct dt_chunk *ret_des
 void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_thread);
 /* Zeroes `used` bytes and gives the chunk back. */
 void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used);
+/* Tells threads that wait for room to look again. */
+void pool_make_room(const struct pool *pool);
 void pool_free_thread(const struct pool *pool, uint32_t index);
 
 #endif

@@ -9,10 +9,12 @@
 #define SYS_RT_SIGPROCMASK 14
 #define SYS_SCHED_YIELD 24
 #define SYS_GETPID 39
+#define SYS_KILL 62
 #define SYS_PRCTL 157
 #define SYS_GETTID 186
 #define SYS_TKILL 200
 #define SYS_FUTEX 202
+#define SYS_CLOCK_GETTIME 228
 #define SYS_PROCESS_VM_READV 310
 
 #ifndef __ASSEMBLER__
@@ -20,6 +22,7 @@
 #include <stdint.h>
 
 #define SYS_ESRCH 3
+#define SYS_FUTEX_WAIT 0
 #define SYS_FUTEX_WAKE 1
 #define SYS_PR_GET_NAME 16
 
@@ -73,6 +76,28 @@ static inline int sys_thread_is_dead(uint32_t tid)
 static inline void sys_futex_wake(uint32_t *word)
 {
 	sys_call6(SYS_FUTEX, (uint64_t)word, SYS_FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+/* Sleeps until somebody wakes it, that long has passed, or a signal came; not at all if the word is another. */
+static inline void sys_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
+{
+	uint64_t timeout[2] = { ns / 1000000000u, ns % 1000000000u };
+
+	sys_call6(SYS_FUTEX, (uint64_t)word, SYS_FUTEX_WAIT, value, (uint64_t)timeout, 0, 0);
+}
+
+static inline int sys_process_is_dead(uint32_t pid)
+{
+	return sys_call3(SYS_KILL, pid, 0, 0) == -SYS_ESRCH;
+}
+
+/* CLOCK_MONOTONIC. */
+static inline uint64_t sys_now_ns(void)
+{
+	uint64_t time[2] = { 0, 0 };
+
+	sys_call3(SYS_CLOCK_GETTIME, 1, (uint64_t)time, 0);
+	return time[0] * 1000000000u + time[1];
 }
 
 /* Reads this process's own memory, without faulting. How many bytes, or negative. */
