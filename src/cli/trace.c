@@ -14,10 +14,12 @@
 #include "../control/base/cleanup.h"
 #include "../control/inject/launch.h"
 #include "../control/session/session.h"
+#include "../shared/program.h"
 #include "commands.h"
 #include "summary.h"
 
 #define STEP_MS 50
+#define CONTEXTS_MAX 32
 #define STOP_TIMEOUT_MS 2000
 
 static struct {
@@ -25,6 +27,10 @@ static struct {
 	const char *target;
 	const char *output;
 	struct option_values what;
+	struct option_values contexts;
+	const char *context_types[CONTEXTS_MAX];
+	const char *filter;
+	uint64_t string_max;
 	uint64_t buffer_size;
 	double seconds;
 	bool no_follow_fork;
@@ -41,6 +47,12 @@ static const struct option_spec trace_options[] = {
 	{ 0, "function", "LOC", "a function's entry, with its arguments (repeatable)", .list = &args.what,
 	  .tag = TRACEPOINT_ENTRY },
 	{ 'e', "exit", NULL, "function exits too, with return value and duration", .flag = &args.exit },
+	{ 't', "context", "TYPE", "record this with every event (repeatable): regs, reg:rax, tid, pid, cpu, comm,\n"
+	  "backtrace[:N], var:NAME, VARTYPE:NAME:ADDR", .list = &args.contexts },
+	{ 0, "filter", "EXPR", "record only what this is true for, such as 'size > 4096 && path != NULL'",
+	  .string = &args.filter },
+	{ 0, "string-max", "SIZE", "bytes of a string that are recorded (default: 256)",
+	  .size = &args.string_max },
 	{ 'o', "output", "DIR", "where the trace goes (default: ./NAME-DATE.dyntrace)",
 	  .string = &args.output },
 	{ 0, "for", "SECONDS", "stop after that time", .seconds = &args.seconds },
@@ -121,6 +133,10 @@ static struct error *check_usage(const struct words *words)
 		return error_new(ERROR_USAGE, "nothing to record: give --function LOC or --probe LOC");
 	if (args.exit && !has_function())
 		return error_new(ERROR_USAGE, "-e: give the function whose exit is meant, with --function LOC");
+	if (args.contexts.count > CONTEXTS_MAX)
+		return error_new(ERROR_USAGE, "-t: at most %d contexts", CONTEXTS_MAX);
+	if (args.string_max > DT_STRING_MAX || (args.string_max && args.string_max < 8))
+		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
 	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
 	return NULL;
@@ -218,7 +234,14 @@ static struct error *create_session(struct run *run)
 {
 	struct session_options options = { .output = run->output,
 					   .buffer_size = args.buffer_size,
-					   .follow_fork = !args.no_follow_fork };
+					   .follow_fork = !args.no_follow_fork,
+					   .string_max = (uint32_t)args.string_max,
+					   .filter = args.filter };
+
+	for (size_t i = 0; i < args.contexts.count; i++)
+		args.context_types[i] = args.contexts.items[i].text;
+	options.contexts = args.context_types;
+	options.context_count = args.contexts.count;
 	struct error *error = session_create(run->proc, &options, &run->session);
 
 	for (size_t i = 0; i < args.what.count && !error; i++) {
@@ -229,6 +252,16 @@ static struct error *create_session(struct run *run)
 	return error;
 }
 
+/* Callers are in libraries, too: their tables must be there. */
+static bool needs_libraries(void)
+{
+	for (size_t i = 0; i < args.contexts.count; i++) {
+		if (!strncmp(args.contexts.items[i].text, "backtrace", strlen("backtrace")))
+			return true;
+	}
+	return false;
+}
+
 /* What isn't in the program itself may be in its libraries, which are there a little later. */
 static struct error *resolve_launched(struct run *run)
 {
@@ -236,7 +269,7 @@ static struct error *resolve_launched(struct run *run)
 	struct error *running;
 	bool loaded = false;
 
-	if (!error)
+	if (!error && !needs_libraries())
 		return NULL;
 	running = launch_run_to_loaded(run->launch, &loaded);
 	if (running || !loaded) {

@@ -25,7 +25,7 @@
 enum dt_op_code {
 	DT_OP_END,
 	/* values */
-	DT_OP_REG, /* a: register (hardware number, 16 rip, 17 flags) [-- value] */
+	DT_OP_REG, /* a: register (hardware number, or one of those below) [-- value] */
 	DT_OP_XMM, /* a: register, b: half [-- value] */
 	DT_OP_CONST, /* the next word [-- value] */
 	DT_OP_LOAD, /* a: size, b: 1 signed [address -- value] */
@@ -81,6 +81,12 @@ enum dt_op_code {
 	DT_OP_UNREADABLE, /* the names of the fields that couldn't be read, a string */
 	DT_OP_CODES,
 };
+
+/* Registers of DT_OP_REG beyond the general ones. */
+#define DT_REG_RIP 16
+#define DT_REG_FLAGS 17
+#define DT_REG_FS_BASE 18
+#define DT_REG_GS_BASE 19
 
 /* How a string ends: at a NUL; behind so many bytes; at whichever comes first. */
 enum dt_string { DT_STRING_NUL, DT_STRING_COUNTED, DT_STRING_BOUNDED };

@@ -171,7 +171,16 @@ static uint64_t register_value(const struct gather *g, uint32_t number)
 {
 	if (number < 16)
 		return g->regs->general[number];
-	return number == 16 ? g->program->rip : g->regs->flags;
+	switch (number) {
+	case DT_REG_RIP:
+		return g->program->rip;
+	case DT_REG_FLAGS:
+		return g->regs->flags;
+	case DT_REG_FS_BASE:
+		return sys_fs_base();
+	default:
+		return sys_gs_base();
+	}
 }
 
 /* ---- fields ----------------------------------------------------------------------------------------- */

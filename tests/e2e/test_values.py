@@ -97,3 +97,98 @@ def test_no_debug_information(dyntrace, scratch):
     fields = trace.events[0].fields
     assert list(fields) == [f"arg{i}" for i in range(6)]
     assert (fields["arg0"], fields["arg1"], fields["arg2"] & 0xffffffff) == (5, 1 << 36, 6)
+
+
+# ---- contexts ---------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("flags", ["-O0", "-O2", "-O3"])
+def test_backtrace(dyntrace, scratch, compiler, flags):
+    """The same callers as backtrace() finds: without frame pointers, through a signal frame, through libc, through a
+    frame that is aligned anew."""
+    path = compile_program(scratch, "callers.c", flags, "-fomit-frame-pointer", compiler=compiler)
+    result, trace = dyntrace.trace("--function", "leaf", "-t", "backtrace:60", "--", path)
+    expected = [[int(word, 16) for word in line.split()] for line in result.stdout.splitlines()]
+    assert len(expected) == 4
+    assert [event.fields["backtrace"][2:] for event in trace.events] == expected
+
+
+def test_backtrace_depth(dyntrace, scratch):
+    path = compile_program(scratch, "callers.c", "-O2")
+    _, trace = dyntrace.trace("--function", "leaf", "-t", "backtrace:3", "--", path)
+    assert [len(event.fields["backtrace"]) for event in trace.events] == [3] * 4
+    assert "128" in dyntrace.fails("trace", "--function", "leaf", "-t", "backtrace:1000", "--", path, status=2)
+
+
+def test_contexts(dyntrace, program_path):
+    words = ["tid", "pid", "cpu", "comm", "reg:rdi", "reg:rsi", "reg:rip", "reg:xmm0", "reg:fs_base", "var:number",
+             "var:text[2]", "string:s:0x10", "int:n:0x10"]
+    result, trace = dyntrace.trace("--probe", "foo", *[w for word in words for w in ("-t", word)], "--",
+                                   program_path("hello"), "--calls", "3")
+    assert len(trace.events) == 3
+    for i, event in enumerate(trace.events):
+        fields = event.fields
+        assert (fields["tid"], fields["pid"], fields["comm"]) == (event.tid, event.pid, "hello")
+        assert (fields["rdi"] & 0xffffffff, fields["rsi"], fields["number"]) == (i, 1000 * i, i)
+        assert fields["text_2_"] == ord("n") and len(fields["xmm0"]) == 2 and fields["cpu"] < os.cpu_count()
+        assert fields["s"] == "(unreadable 0x10)" and fields["n"] == 0 and fields["unreadable"] == "n"
+        assert fields["fs_base"] and fields["rip"]
+
+
+def test_all_registers(dyntrace, program_path):
+    _, trace = dyntrace.trace("--function", "foo", "-t", "regs", "--", program_path("hello"), "--calls", "1")
+    fields = trace.events[0].fields
+    assert {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+            "r15", "rip", "rflags"} <= set(fields)
+    assert fields["rflags"] & 2 and fields["rsp"] % 16 == 8
+
+
+@pytest.mark.parametrize("context, part", [
+    ("reg:eax", "no such register"), ("nonsense", "no such context"), ("int:x", "VARTYPE:NAME:ADDR"),
+    ("int:x:nowhere", "no symbol 'nowhere'"), ("var:nothing", "no variable 'nothing'"), ("var:text->x", "has no member"),
+    ("var:number.x", "has no member"), ("var:x@nowhere", "no module 'nowhere'")])
+def test_wrong_contexts(dyntrace, program_path, context, part):
+    result = dyntrace("trace", "--function", "foo", "-t", context, "--", program_path("hello"), status=2)
+    assert part in result.stderr and "hello" not in result.stdout
+
+
+# ---- filters ----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("expression, expected", [
+    ("number > 5", range(6, 10)), ("number >= 5 && factor < 8000", range(5, 8)), ("number == 2 || number == 7", [2, 7]),
+    ("number % 3 == 1", [1, 4, 7]), ("number & 1", [1, 3, 5, 7, 9]), ("!(number & 1)", [0, 2, 4, 6, 8]),
+    ("number - 5 < 0", range(5)), ("-number < -7", [8, 9]), ("(number << 2) + 1 == 13", [3]),
+    ("factor / 1000 == number", range(10)), ("10 / number == 5", [2]), ("$rdi == 4", [4]),
+    ("text == \"dyntrace\" && number < 2", [0, 1]), ("text == \"dyn*\" && number == 0", [0]),
+    ("text != \"dyn?race\"", []), ("text[0] == 'd' && *text == 100 && number == 9", [9]),
+    ("text == NULL || number == 1", [1]), ("text != 0 && text[3] == 't' && number > 8", [9]),
+    ("number == 0x3 || number == 011", [3, 9]), ("$tid == $pid && number == 6", [6])])
+def test_filter(dyntrace, program_path, expression, expected):
+    _, trace = dyntrace.trace("--function", "foo", "--filter", expression, "--", program_path("hello"), "--calls", "10")
+    assert [event.fields["number"] for event in trace.events] == list(expected)
+    assert trace.lost == 0
+
+
+@pytest.mark.parametrize("expression, part, column", [
+    ("nubmer > 1", "no variable 'nubmer'", 0), ("number >", "isn't complete", 8), ("number == 'x", "character", 10),
+    ("text > \"a\"", "== and !=", 5), ("(number", "')' is missing", 7), ("number ? 1", "can't be understood", 7),
+    ("number.x == 1", "no member 'x'", 7), ("text == \"abc", "no end", 8), ("$eax", "no $eax", 0),
+    ("number == 1.5", "whole number", 11), ("*number", "isn't a pointer", 0)])
+def test_wrong_filter(dyntrace, program_path, expression, part, column):
+    """One line that says what is wrong, the expression, a caret under the place; nothing was started."""
+    result = dyntrace("trace", "--function", "foo", "--filter", expression, "--", program_path("hello"), status=2)
+    lines = result.stderr.splitlines()
+    assert part in lines[0] and lines[1] == "  " + expression and lines[2] == "  " + " " * column + "^"
+    assert result.stdout == ""
+
+
+# ---- variables --------------------------------------------------------------------------------------
+
+def test_variables(dyntrace, scratch):
+    path = compile_program(scratch, "variables.c", "-O1")
+    names = ["req->path", "req->headers[1].name", "req->headers[1].value", "req->next->id", "hidden", "visible",
+             "table[2]", "req->flags", "req->colour"]
+    _, trace = dyntrace.trace("--function", "serve", *[w for name in names for w in ("-t", "var:" + name)], "--", path)
+    assert [list(event.fields.values())[2:] for event in trace.events] == [
+        ["/index.html", "Host", "example.org", 0, 7, -5, 30, 5, 2, "req->next->id"],
+        ["/two", "Accept", "*/*", 1, 8, -5, 30, 2, 0, ""]]

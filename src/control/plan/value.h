@@ -80,12 +80,18 @@ struct value_store {
 	uint8_t mode; /* enum dt_string */
 };
 
+struct value_texts {
+	char *items;
+	size_t count;
+	size_t room;
+};
+
 struct shape {
 	struct event_field *fields; /* owned, with their labels, until shape_take_fields */
 	size_t field_count, field_room;
 	VEC(struct value_store) stores;
 	struct value_ops condition; /* of a gathered event: none if it is 0 */
-	VEC(char) texts; /* that the condition matches with */
+	struct value_texts texts; /* that the condition matches with */
 	struct debug *debug; /* to complete types that are only declared; may be NULL */
 	uint32_t string_max;
 	bool is_gathered;

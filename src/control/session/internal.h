@@ -43,6 +43,7 @@ struct session {
 	char *command_line;
 	struct exits exits;
 	struct latency latency;
+	bool wants_unwind; /* some event has a backtrace */
 	uint64_t next_flush, next_reap; /* ns of CLOCK_MONOTONIC */
 	bool placed; /* the target's text holds our jumps */
 	uint64_t stopped_us; /* how long the target stood still for that */
@@ -57,6 +58,9 @@ struct error *tracepoints_types(struct session *session);
 struct error *place_all(struct session *session, struct stop *held);
 /* Restores text and unmaps everything in the target and its children. */
 struct error *place_undo(struct session *session, struct session_summary *summary);
+
+/* unwinding.c */
+struct error *unwinding_map(struct session *session, struct stop *stop);
 
 /* alive.c */
 bool alive_thread(void *context, uint32_t pid, uint32_t tid);

@@ -128,6 +128,8 @@ static struct error *map_memory(struct session *session, struct stop *stop)
 	vec_free(&needs);
 	if (!error && exits_wanted(session))
 		error = exits_map(session, stop);
+	if (!error && session->wants_unwind)
+		error = unwinding_map(session, stop);
 	return error;
 }
 

@@ -21,6 +21,9 @@ struct session_options {
 	uint64_t buffer_size;
 	bool follow_fork;
 	uint32_t string_max; /* bytes of a string that are recorded; 0: the default */
+	const char *const *contexts; /* TYPEs that every event gets; borrowed */
+	size_t context_count;
+	const char *filter; /* record only what this is true for; NULL: all */
 };
 
 enum tracepoint_kind {

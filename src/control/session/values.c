@@ -2,20 +2,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../base/cleanup.h"
+#include "../expr/expr.h"
 #include "../plan/value_location.h"
 #include "internal.h"
-
-/* What is being described. */
-struct describe {
-	struct session *session;
-	struct tracepoint *tracepoint;
-	struct debug *debug; /* NULL: the module has no debug information */
-	uint64_t address; /* the file's */
-	struct shape shape;
-};
 
 static struct value_place register_place(uint8_t reg)
 {
@@ -38,52 +29,26 @@ static void add_registers(struct describe *d)
 	}
 }
 
-/* Functions that the compiler made from others, with arguments left out or split: no ABI tells where they are. */
-static bool is_clone(const struct symbol *symbol)
+static void add_parameters(struct describe *d)
 {
-	static const char *const marks[] = { ".constprop.", ".isra.", ".part." };
-
-	for (size_t i = 0; symbol && i < sizeof(marks) / sizeof(marks[0]); i++) {
-		if (strstr(symbol->name, marks[i]))
-			return true;
-	}
-	return false;
-}
-
-static const struct cfi_rows *rows_of(struct describe *d)
-{
-	struct module *module = d->tracepoint->probe.place.module;
-	const struct cfi_rows *rows;
-	_cleanup_error_ struct error *error = module_cfi(d->session->proc, module, &rows);
-
-	return error ? NULL : rows;
-}
-
-static void add_parameters(struct describe *d, const struct debug_function *function)
-{
-	bool by_location = is_clone(d->tracepoint->probe.place.symbol);
-	struct location_context context = {
-		.function = function,
-		.rows = by_location ? rows_of(d) : NULL,
-		.pc = d->address,
-		.bias = d->tracepoint->probe.place.module->bias.v,
-	};
 	struct member_walk walk = { .started = false };
-	Dwarf_Die die = function->die;
+	struct location_context context = names_context(d);
+	bool by_abi = names_at_entry(d);
+	Dwarf_Die die = d->function.die;
 	struct parameter parameter;
 	struct abi_state state;
 
-	abi_start(function, &state);
+	abi_start(&d->function, &state);
 	for (size_t i = 0; debug_next_parameter(&die, &walk, &parameter); i++) {
 		struct value_place place;
 		struct abi_value abi;
 		char unnamed[16];
 
 		abi_next(&state, &parameter.type, &abi);
-		if (by_location)
-			location_place(&context, &parameter.die, &place);
-		else
+		if (by_abi)
 			place_from_abi(&abi, &place);
+		else
+			location_place(&context, &parameter.die, &place);
 		snprintf(unnamed, sizeof(unnamed), "arg%zu", i);
 		shape_add(&d->shape, parameter.name ? parameter.name : unnamed, &parameter.type, &place);
 	}
@@ -91,11 +56,8 @@ static void add_parameters(struct describe *d, const struct debug_function *func
 
 static void add_arguments(struct describe *d)
 {
-	struct debug_function function;
-
-	if (d->debug && debug_function_at(d->debug, d->address, &function) &&
-	    function.low == d->address)
-		add_parameters(d, &function);
+	if (d->has_function && d->function.low == d->address)
+		add_parameters(d);
 	else
 		add_registers(d);
 }
@@ -134,6 +96,15 @@ static struct error *finish(struct describe *d)
 	return NULL;
 }
 
+static struct error *set_filter(struct describe *d, const char *filter)
+{
+	struct expr_names names = { d, names_find, names_find_label, d->debug };
+	struct error *error = expr_condition(filter, &names, &d->shape.condition, &d->shape.texts);
+
+	d->shape.is_gathered = true;
+	return error_wrap(error, "--filter");
+}
+
 struct error *values_describe(struct session *session, struct tracepoint *tracepoint)
 {
 	const struct place *place = &tracepoint->probe.place;
@@ -146,9 +117,15 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 		return error;
 	shape_init(&d.shape, d.debug,
 		   session->options.string_max ? session->options.string_max : VALUE_STRING_DEFAULT);
+	d.has_function = d.debug && debug_function_at(d.debug, d.address, &d.function);
 	if (tracepoint->kind != TRACEPOINT_BARE)
 		add_arguments(&d);
-	error = finish(&d);
+	for (size_t i = 0; i < session->options.context_count && !error; i++)
+		error = contexts_add(&d, session->options.contexts[i]);
+	if (!error && session->options.filter)
+		error = set_filter(&d, session->options.filter);
+	if (!error)
+		error = finish(&d);
 	shape_free(&d.shape);
 	return error_wrap(error, "cannot record the values at '%s'", place->name);
 }

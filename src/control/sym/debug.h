@@ -46,6 +46,14 @@ bool debug_function_at(struct debug *debug, uint64_t address, struct debug_funct
 bool debug_function_is_rust(const struct debug_function *function);
 const char *debug_name(Dwarf_Die *die); /* NULL: none */
 
+/* ---- variables (debug_variable.c) ------------------------------------------------------------- */
+
+/* A parameter or local around pc, else a variable of its file, else one of any file. `function` may be NULL. */
+bool debug_find_variable(struct debug *debug, const struct debug_function *function, uint64_t pc,
+			 const char *name, Dwarf_Die *ret_die);
+/* The value of an enumerator that the function's file knows. */
+bool debug_find_label(const struct debug_function *function, const char *name, int64_t *ret_value);
+
 /* ---- types (debug_type.c) --------------------------------------------------------------------- */
 
 enum type_kind {

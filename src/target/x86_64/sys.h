@@ -118,6 +118,14 @@ static inline uint64_t sys_fs_base(void)
 	return base;
 }
 
+static inline uint64_t sys_gs_base(void)
+{
+	uint64_t base;
+
+	__asm__ volatile("rdgsbase %0" : "=r"(base));
+	return base;
+}
+
 /* The 32-bit word at that offset from the FS base. */
 static inline uint32_t sys_fs_word(uint64_t offset)
 {

@@ -1,0 +1,38 @@
+/*
+ * expr.h - expressions over the values at a probe: the variables that -t var: records, the conditions of --filter.
+ *
+ * C's operators with C's precedence: || && | ^ & == != < <= > >= << >> + - * / % ! ~ unary - and *, members by . and
+ * ->, [index]. Operands are variables and parameters, enumerators, NULL, true, false, numbers, 'c', "text" (with == and
+ * !=: the string; with * ? [ in it, a glob), registers ($rdi), $tid, $pid, $cpu. Numbers have 64 bits; signed unless both
+ * sides are unsigned.
+ *
+ * An expression becomes operations for the agent's programs. Errors show the place with a caret.
+ */
+#ifndef DYNTRACE_EXPR_EXPR_H
+#define DYNTRACE_EXPR_EXPR_H
+
+#include "../plan/value.h"
+
+/* Where names lead. */
+struct expr_names {
+	void *context;
+	/* A variable's type and place; false: there is none of that name. */
+	bool (*find)(void *context, const char *name, struct type *ret_type,
+		     struct value_place *ret_place);
+	/* An enumerator's value. */
+	bool (*find_label)(void *context, const char *name, int64_t *ret_value);
+	struct debug *debug; /* NULL: there are no names but registers */
+};
+
+/* A variable or part of one. */
+struct error *expr_variable(const char *text, const struct expr_names *names, struct type *ret_type,
+			    struct value_place *ret_place);
+
+/* A condition: operations that leave a number on the stack, and the texts that they match with. */
+struct error *expr_condition(const char *text, const struct expr_names *names,
+			     struct value_ops *ret_ops, struct value_texts *texts);
+
+/* The hardware number of a register (16 rip, 17 flags); false: no such register. */
+bool expr_register(const char *name, uint8_t *ret_number);
+
+#endif
