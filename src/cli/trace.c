@@ -269,7 +269,8 @@ static struct error *resolve_launched(struct run *run)
 	struct error *running;
 	bool loaded = false;
 
-	if (!error && !needs_libraries())
+	/* For exits the unwinder must be told, and that is a library too. */
+	if (!error && !args.exit)
 		return NULL;
 	running = launch_run_to_loaded(run->launch, &loaded);
 	if (running || !loaded) {

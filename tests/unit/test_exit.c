@@ -89,7 +89,7 @@ static int setup(void **state)
 	assert_true(exit_emit_code(&env, 1ULL << 32, stub_window, EXIT_CODE_ROOM, env.exit, &size));
 	assert_true(exit_frame_table(&env, stub_window + EXIT_CODE_ROOM, EXIT_FRAME_ROOM, &size, &fde));
 	write_stubs(DT_STUBS_FIRST);
-	__register_frame_info(stub_window + EXIT_CODE_ROOM, returns->object);
+	__register_frame_info(stub_window + EXIT_CODE_ROOM, returns->objects[0]);
 	open_trace();
 	return 0;
 }

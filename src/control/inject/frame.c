@@ -117,7 +117,8 @@ void frame_build(const struct frame_input *input, struct frame *ret_frame)
 
 	assert(xstate_size >= 512 && xstate_size <= FRAME_XSTATE_MAX);
 	uint64_t xstate_at = (input->top - xstate_size - 4) & ~63ULL;
-	frame->rsp = (xstate_at - sizeof(struct frame_signal)) & ~15ULL;
+	/* As a function finds it: a call has just pushed 8 bytes on an aligned stack. */
+	frame->rsp = ((xstate_at - sizeof(struct frame_signal)) & ~15ULL) - 8;
 	frame->scratch = frame->rsp - FRAME_SCRATCH;
 	frame->low = frame->scratch;
 	frame->size = xstate_at + xstate_size + 4 - frame->low;

@@ -27,6 +27,7 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -37,6 +38,7 @@
 #include "restart.h"
 #include "rseq.h"
 
+#define REMOTE_DIRECTION_FLAG 0x400ULL
 #define REMOTE_CALL_US 10000000 /* for one call: something is very wrong after that */
 
 struct remote {
@@ -45,6 +47,7 @@ struct remote {
 	struct gadgets gadgets;
 	uint64_t mask;
 	bool entered; /* registers and mask are changed */
+	bool adrift; /* in a function that didn't come back: its frame will bring it home */
 	struct frame frame;
 	uint8_t stack[FRAME_MAX]; /* what the frame covers */
 	uint8_t xstate[FRAME_XSTATE_MAX];
@@ -332,6 +335,48 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	return NULL;
 }
 
+/* The function came back to the restorer, which is about to leave by rt_sigreturn: not yet. */
+static struct error *skip_sigreturn(struct remote *remote, struct user_regs_struct *regs)
+{
+	regs->orig_rax = (unsigned long long)-1;
+	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
+		return ptrace_failed(remote, "set the registers");
+	return run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+}
+
+struct error *remote_function(struct remote *remote, taddr function, const uint64_t args[3])
+{
+	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
+
+	if (!remote->gadgets.restorer.v || remote->frame.rsp % 16 != 8)
+		return error_new(ERROR_FAILED, "process %d has nothing to return to from a call",
+				 remote->stop->proc->pid);
+	regs.rip = function.v;
+	regs.rsp = remote->frame.rsp;
+	regs.rax = 0;
+	regs.orig_rax = (unsigned long long)-1;
+	regs.rdi = args[0];
+	regs.rsi = args[1];
+	regs.rdx = args[2];
+	regs.eflags &= ~REMOTE_DIRECTION_FLAG;
+	struct error *err = enter(remote, &regs);
+	remote->adrift = !err;
+	while (!err) {
+		err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+		if (!err && ptrace(PTRACE_GETREGS, remote_thread(remote), 0, &regs))
+			err = ptrace_failed(remote, "read the registers");
+		if (err)
+			break;
+		if (regs.orig_rax == SYS_rt_sigreturn && regs.rsp == remote->frame.rsp + 8) {
+			err = skip_sigreturn(remote, &regs);
+			remote->adrift = err != NULL;
+			break;
+		}
+		err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+	}
+	return err;
+}
+
 /* ---- end -------------------------------------------------------------------------------------- */
 
 static struct error *give_back(struct remote *remote)
@@ -348,12 +393,28 @@ static struct error *give_back(struct remote *remote)
 	return NULL;
 }
 
+/* Lets the thread go as it is, in the middle of a function. */
+static struct error *set_adrift(struct remote *remote)
+{
+	struct held *held = &remote->stop->threads.items[remote->index];
+	struct error *err = run_until(remote, PTRACE_CONT, 0, true);
+
+	if (!err && ptrace(PTRACE_DETACH, held->tid, 0, 0))
+		err = ptrace_failed(remote, "let go");
+	held->state = HELD_GONE;
+	remote->stop->remote = false;
+	free(remote);
+	return err;
+}
+
 struct error *remote_end(struct remote *remote)
 {
 	struct error *err = NULL;
 
 	if (!remote)
 		return NULL;
+	if (remote->adrift)
+		return set_adrift(remote);
 	if (remote->entered)
 		err = give_back(remote);
 	if (!err)

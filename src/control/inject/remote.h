@@ -23,6 +23,10 @@ struct error *remote_begin(struct stop *stop, struct remote **ret_remote);
 struct error *remote_call(struct remote *remote, long number, const uint64_t args[6], int64_t *ret_result);
 /* The borrowed thread. */
 pid_t remote_thread(const struct remote *remote);
+/* Calls a function of the target's, with up to three arguments, on the thread's own stack; what it returns isn't told. Only
+ * at a safe point (safepoint.h). Should it not come back in time, or should we be killed, the thread finishes the
+ * call and goes on by itself: the frame is that of a signal handler. */
+struct error *remote_function(struct remote *remote, taddr function, const uint64_t args[3]);
 /* Puts up to FRAME_SCRATCH bytes where a call's arguments can point to, until the next time. */
 struct error *remote_put(struct remote *remote, const void *data, size_t n, taddr *ret_at);
 /* Safe on NULL. An error means that the thread has ended. */

@@ -159,8 +159,3 @@ void exits_free(struct session *session)
 	free(session->exits.unwound);
 	free(session->exits.inside);
 }
-
-struct error *exits_check(struct session *session)
-{
-	return NULL;
-}

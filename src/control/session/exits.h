@@ -8,10 +8,17 @@
 #ifndef DYNTRACE_SESSION_EXITS_H
 #define DYNTRACE_SESSION_EXITS_H
 
+#include "../../shared/layout.h"
 #include "../inject/stop.h"
 #include "../plan/exit.h"
 
 struct session;
+
+/* An unwinder of the target that knows of the stubs. */
+struct exits_unwinder {
+	taddr forget; /* its function for that */
+	taddr table; /* what it was told */
+};
 
 struct exits {
 	taddr returns; /* struct dt_returns in the target; 0: no exits are recorded */
@@ -21,6 +28,10 @@ struct exits {
 	size_t table_at, fde_at; /* in the window */
 	uint32_t *unwound; /* by entry id: found when a process was left */
 	uint32_t *inside;
+	struct exits_unwinder unwinders[DT_UNWINDERS_MAX];
+	size_t unwinder_count;
+	size_t maps_seen; /* mappings of the target, when it was looked at for unwinders last */
+	uint64_t next_watch; /* ns */
 };
 
 /* Does any tracepoint with a site want its exit recorded? */
@@ -30,9 +41,20 @@ bool exits_wanted(const struct session *session);
  * the user named the function. */
 struct error *exits_check(struct session *session);
 
+/* Does /proc/PID/status say that the kernel keeps a shadow stack for it (CET)? */
+bool exits_has_shadow_stack(const char *status);
+
 /* Maps stubs and slots by way of a held thread, and fills in `env`. */
 struct error *exits_map(struct session *session, struct stop *stop);
 struct error *exits_write(struct session *session, struct tramp_env *env);
+
+/* Tells every unwinder in the target of the stubs (H7), before the first of them is used. `held` as in
+ * safepoint_call. */
+struct error *exits_register(struct session *session, struct stop *held);
+/* Now and then: has an unwinder been loaded? */
+void exits_watch(struct session *session, uint64_t now_ns);
+/* In a process that is being left. */
+struct error *exits_unregister(struct session *session, struct proc *proc);
 
 /* Now and then: more stubs if they run short. */
 void exits_grow(struct session *session);

@@ -242,6 +242,8 @@ struct error *place_all(struct session *session, struct stop *held)
 		error = write_trampolines(session);
 	if (!error)
 		error = note_sites(session);
+	if (!error && session->exits.returns.v)
+		error = exits_register(session, held);
 	return error ? error : patch_all(session, held);
 }
 
@@ -353,6 +355,8 @@ static struct error *leave_process(struct session *session, struct proc *proc)
 		error = exits_settle(session, proc, &clean);
 	if (!error && !clean)
 		error = error_new(ERROR_FAILED, "a call that never returned may still do so (longjmp, an exception, a copied stack): its return stub must stay");
+	if (!error)
+		error = exits_unregister(session, proc);
 	if (!error)
 		error = unmap_all(session, proc);
 	if (error && error_kind(error) == ERROR_GONE) {

@@ -100,12 +100,12 @@ struct error *session_resolve(struct session *session)
 	return error;
 }
 
-static void observe_events(void *context, uint64_t stream, const uint64_t *events, size_t words)
+static void observe_events(void *context, const struct reader_batch *batch)
 {
 	struct session *session = context;
 
 	if (session->exits.returns.v)
-		latency_events(&session->latency, stream, events, words);
+		latency_events(&session->latency, batch->stream, batch->events, batch->words);
 }
 
 static struct error *prepare_latency(struct session *session)
@@ -168,6 +168,7 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 	uint64_t now = now_ns();
 
 	exits_grow(session);
+	exits_watch(session, now);
 	if (!error && now >= session->next_reap) {
 		error = reader_reap(session->reader);
 		session->next_reap = now + REAP_NS;

@@ -1,0 +1,156 @@
+/*
+ * exits_unwind.c - tell the unwinders in the target of the return stubs.
+ *
+ * libgcc keeps a list of tables that were registered with it, and looks there first: __register_frame_info(table,
+ * object), where the object is memory for its own notes. LLVM's libunwind takes one FDE:
+ * __register_frame(fde). Either is called at a safe point, before the first stub is used.
+ *
+ * An unwinder is a module that defines _Unwind_RaiseException. One that can't be told, since it is stripped and
+ * static, means that no exits are recorded: a throw would end the program. One that is loaded later (glibc
+ * loads libgcc_s for the first backtrace() or pthread_exit()) is told when it is seen: until then it sees
+ * no frame beyond the first stub.
+ */
+#include <string.h>
+
+#include "../base/cleanup.h"
+#include "../inject/safepoint.h"
+#include "internal.h"
+
+#define REGISTER_TIMEOUT_MS 2000
+#define WATCH_NS 50000000ULL
+
+static const struct {
+	const char *tell, *forget;
+	bool takes_object;
+} interfaces[] = {
+	{ "__register_frame_info", "__deregister_frame_info", true },
+	{ "__register_frame", "__deregister_frame", false },
+};
+
+static taddr find_function(const struct module *module, const struct symtab *symtab, const char *name)
+{
+	const struct symbol *symbol = symtab_find(symtab, name);
+
+	return symbol && symbol->kind == SYMBOL_FUNCTION ? taddr_add(module->bias, (int64_t)symbol->address) :
+							   taddr_of(0);
+}
+
+static bool is_told(const struct exits *exits, taddr forget)
+{
+	for (size_t i = 0; i < exits->unwinder_count; i++) {
+		if (taddr_equal(exits->unwinders[i].forget, forget))
+			return true;
+	}
+	return false;
+}
+
+static struct error *tell(struct session *session, struct stop *held, taddr function,
+			  const struct exits_unwinder *unwinder, bool takes_object, unsigned timeout_ms)
+{
+	struct exits *exits = &session->exits;
+	uint64_t object = exits->returns.v + offsetof(struct dt_returns, objects) +
+			  exits->unwinder_count * sizeof(((struct dt_returns *)0)->objects[0]);
+	const uint64_t args[3] = { unwinder->table.v, takes_object ? object : 0 };
+	struct error *error = safepoint_call(session->proc, held, function, args, timeout_ms);
+
+	if (!error)
+		exits->unwinders[exits->unwinder_count++] = *unwinder;
+	return error;
+}
+
+/* The module, if it is an unwinder. */
+static struct error *tell_module(struct session *session, struct stop *held, const struct module *module,
+				 const struct symtab *symtab, unsigned timeout_ms)
+{
+	struct exits *exits = &session->exits;
+
+	if (!find_function(module, symtab, "_Unwind_RaiseException").v)
+		return NULL;
+	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
+		taddr function = find_function(module, symtab, interfaces[i].tell);
+		size_t table = exits->table_at + (interfaces[i].takes_object ? 0 : exits->fde_at);
+		struct exits_unwinder unwinder = { find_function(module, symtab, interfaces[i].forget),
+						   taddr_add(exits->window, (int64_t)table) };
+
+		if (!function.v || !unwinder.forget.v)
+			continue;
+		if (is_told(exits, unwinder.forget))
+			return NULL;
+		if (exits->unwinder_count < DT_UNWINDERS_MAX)
+			return tell(session, held, function, &unwinder, interfaces[i].takes_object, timeout_ms);
+	}
+	return error_new(ERROR_REFUSED, "the unwinder in %s can't be told of return stubs: an exception would end the program",
+			 module->name);
+}
+
+/* Was it there from the start? */
+static bool is_known(const struct session *session, const struct module *module)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		const struct module *known = session->modules.items[i];
+
+		if (taddr_equal(known->low, module->low) && known->inode == module->inode &&
+		    known->device == module->device)
+			return true;
+	}
+	return false;
+}
+
+static struct error *tell_all(struct session *session, struct stop *held, struct modules *modules,
+			      unsigned timeout_ms)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < modules->count && !error; i++) {
+		struct symtab *symtab;
+
+		if (modules != &session->modules && is_known(session, modules->items[i]))
+			continue;
+		struct error *unreadable = module_symtab(session->proc, modules->items[i], &symtab);
+
+		if (!unreadable)
+			error = tell_module(session, held, modules->items[i], symtab, timeout_ms);
+		error_free(unreadable);
+	}
+	return error;
+}
+
+struct error *exits_register(struct session *session, struct stop *held)
+{
+	struct error *error = tell_all(session, held, &session->modules, REGISTER_TIMEOUT_MS);
+
+	return error ? error_wrap(error, "function exits can't be recorded") : NULL;
+}
+
+void exits_watch(struct session *session, uint64_t now_ns)
+{
+	struct exits *exits = &session->exits;
+	struct modules modules = { 0 };
+	struct maps maps = { 0 };
+
+	if (!exits->returns.v || now_ns < exits->next_watch)
+		return;
+	exits->next_watch = now_ns + WATCH_NS;
+	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);
+	if (!error && maps.count != exits->maps_seen)
+		error = modules_read(session->proc, &maps, &modules);
+	if (!error && modules.count)
+		error = tell_all(session, NULL, &modules, 0);
+	if (!error)
+		exits->maps_seen = maps.count; /* else it is tried again */
+	modules_free(&modules);
+	maps_free(&maps);
+}
+
+struct error *exits_unregister(struct session *session, struct proc *proc)
+{
+	struct error *error = NULL;
+
+	for (size_t i = session->exits.unwinder_count; i > 0 && !error; i--) {
+		const struct exits_unwinder *unwinder = &session->exits.unwinders[i - 1];
+		const uint64_t args[3] = { unwinder->table.v };
+
+		error = safepoint_call(proc, NULL, unwinder->forget, args, REGISTER_TIMEOUT_MS);
+	}
+	return error ? error_wrap(error, "its unwinder knows of the return stubs") : NULL;
+}
