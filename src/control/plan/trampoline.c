@@ -246,11 +246,11 @@ static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 		return;
 	emit_or(e, RAX, RAX);
 	emit_jcc(e, CC_E, &l->record.out);
-	record_emit_find_slot(e, env, &l->record.out);
 	emit_rdtsc(e);
 	emit_shl_imm(e, RDX, 32);
 	emit_or(e, RDX, RAX);
 	exit_emit_clock(e);
+	record_emit_find_slot(e, env, &l->exit.miss); /* the slow path finds it, or counts the call */
 	exit_emit_take(e, env, event, &l->exit);
 }
 
