@@ -548,8 +548,8 @@ static void test_flush_while_written(void **unused)
 	tear_down(&trace);
 }
 
-static volatile bool enemy_stops;
-static volatile uint64_t enemy_turns;
+static bool enemy_stops;
+static uint64_t enemy_turns;
 
 /* Writes anything anywhere, all the time; most of it looks likely. */
 static void *be_an_enemy(void *unused)
@@ -557,7 +557,8 @@ static void *be_an_enemy(void *unused)
 	uint64_t random = 88172645463325252;
 	uint64_t size = rig_control->pool_size - dt_words_offset();
 
-	for (; !enemy_stops; enemy_turns++) {
+	while (!__atomic_load_n(&enemy_stops, __ATOMIC_RELAXED)) {
+		__atomic_fetch_add(&enemy_turns, 1, __ATOMIC_RELAXED);
 		random ^= random << 13;
 		random ^= random >> 7;
 		random ^= random << 17;
@@ -595,7 +596,7 @@ static void test_enemy(void **unused)
 	enemy_stops = false;
 	enemy_turns = 0;
 	pthread_create(&thread, NULL, be_an_enemy, NULL);
-	for (int i = 0; i < 3000 || enemy_turns < 3000000; i++) {
+	for (int i = 0; i < 3000 || __atomic_load_n(&enemy_turns, __ATOMIC_RELAXED) < 3000000; i++) {
 		thread_is_alive = i % 7;
 		drain(&trace);
 		RIG_OK(reader_flush(trace.reader));
@@ -604,7 +605,7 @@ static void test_enemy(void **unused)
 		rig_pool->threads[1].claim = rig_pool->threads[2].claim = 2;
 	}
 	RIG_OK(reader_finish(trace.reader, &trace.totals)); /* while the enemy is still at it */
-	enemy_stops = true;
+	__atomic_store_n(&enemy_stops, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
 	reader_destroy(trace.reader);
 	RIG_OK(writer_close(trace.writer));
