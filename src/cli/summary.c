@@ -6,6 +6,7 @@
 
 #include "../control/base/cleanup.h"
 #include "commands.h"
+#include "summary_exits.h"
 
 #define ROWS_MAX 40
 #define REFUSALS_MAX 5
@@ -32,15 +33,30 @@ static int name_width(const struct tracepoint_info *rows, size_t count)
 	return width;
 }
 
+static bool has_exits(const struct tracepoint_info *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i].has_exit)
+			return true;
+	}
+	return false;
+}
+
 static void print_rows(const struct tracepoint_info *rows, size_t count)
 {
 	size_t shown = count <= ROWS_MAX ? count : ROWS_MAX;
 	int width = name_width(rows, shown);
 
-	fprintf(stderr, "%-*s  %12s  %12s\n", width, "tracepoint", "hits", "lost");
-	for (size_t i = 0; i < shown; i++)
-		fprintf(stderr, "%-*s  %12llu  %12llu\n", width, rows[i].name,
+	fprintf(stderr, "%-*s  %12s  %12s", width, "tracepoint", "hits", "lost");
+	if (has_exits(rows, count))
+		summary_exits_head();
+	fprintf(stderr, "\n");
+	for (size_t i = 0; i < shown; i++) {
+		fprintf(stderr, "%-*s  %12llu  %12llu", width, rows[i].name,
 			(unsigned long long)rows[i].hits, (unsigned long long)rows[i].lost);
+		summary_exits_row(&rows[i]);
+		fprintf(stderr, "\n");
+	}
 	if (shown < count)
 		fprintf(stderr, "(and %zu more)\n", count - shown);
 }
@@ -105,5 +121,6 @@ void summary_print(const struct session *session, const struct session_summary *
 		print_rows(rows, placed);
 	}
 	print_refusals(session);
+	summary_exits_rest(session);
 	print_totals(summary, directory);
 }

@@ -1,0 +1,75 @@
+#include "summary_exits.h"
+
+#include <stdio.h>
+
+#define REFUSALS_MAX 5
+#define TIME_TEXT 16
+
+void summary_exits_time(uint64_t ns, char *text)
+{
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	double value = (double)ns;
+	size_t unit = 0;
+
+	while (value >= 999.5 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		value /= 1000;
+		unit++;
+	}
+	int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+	snprintf(text, TIME_TEXT, "%.*f %s", digits, value, units[unit]);
+}
+
+void summary_exits_head(void)
+{
+	fprintf(stderr, "  %9s %9s %9s %9s %9s %9s %9s  %8s %8s %8s", "total", "mean", "p50", "p90", "p99", "max",
+		"self", "unwound", "inside", "missed");
+}
+
+static void print_time(bool known, uint64_t ns)
+{
+	char text[TIME_TEXT] = "-";
+
+	if (known)
+		summary_exits_time(ns, text);
+	fprintf(stderr, " %9s", text);
+}
+
+void summary_exits_row(const struct tracepoint_info *row)
+{
+	const struct tracepoint_times *times = &row->times;
+	bool any = times->calls > 0;
+
+	if (!row->has_exit)
+		return;
+	fprintf(stderr, " ");
+	print_time(any, times->total);
+	print_time(any, any ? times->total / times->calls : 0);
+	print_time(any, times->p50);
+	print_time(any, times->p90);
+	print_time(any, times->p99);
+	print_time(any, times->max);
+	print_time(any && times->self_known, times->self);
+	fprintf(stderr, "  %8llu %8llu %8llu", (unsigned long long)row->unwound, (unsigned long long)row->inside,
+		(unsigned long long)row->missed);
+}
+
+void summary_exits_rest(const struct session *session)
+{
+	uint64_t unwound = 0, inside = 0, missed = 0;
+	size_t refused = 0;
+
+	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
+		struct tracepoint_info info = session_tracepoint(session, i);
+
+		if (info.exit_refusal && refused++ < REFUSALS_MAX)
+			fprintf(stderr, "no exit: %s: %s\n", info.name, info.exit_refusal);
+		unwound += info.unwound;
+		inside += info.inside;
+		missed += info.missed;
+	}
+	if (refused > REFUSALS_MAX)
+		fprintf(stderr, "no exit: %zu more\n", refused - REFUSALS_MAX);
+	if (unwound + inside + missed)
+		fprintf(stderr, "calls without an exit: %llu unwound, %llu inside, %llu missed\n",
+			(unsigned long long)unwound, (unsigned long long)inside, (unsigned long long)missed);
+}
