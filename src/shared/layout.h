@@ -29,7 +29,7 @@
  *      its chunk word: FREE -> OWNED by a thread, OWNED -> PUBLISHED by its owner, OWNED ->
  *      CLOSING -> PUBLISHED by the thread that inherits a dead one's slot, OWNED -> TAKEN by the
  *      controller once the owner is dead, PUBLISHED or TAKEN -> FREE by the controller (or see B9). Every step
- *      to OWNED raises the generation.
+ *      out of FREE, and to WIPING, raises the generation.
  * (B2) Space is reserved by an unlocked cmpxchg of slot.reserve, which nobody but the slot's own
  *      thread writes. The word holds the chunk's generation, so a nested signal handler
  *      that switched chunks makes the interrupted cmpxchg fail.
@@ -51,8 +51,7 @@
  *      more, until the controller frees a chunk and clears it. So a controller that is stopped costs the target
  *      one wait, not one a hit.
  * (B9) With DT_OVERWRITE the controller frees nothing; a thread that wants a chunk takes the next one in the ring that
- *      is FREE, or PUBLISHED and complete: PUBLISHED -> OWNED, which raises the generation, and zeroes it before its
- *      first event. A chunk with a hole is passed over: the hit that left it may still write there. Who
+ *      is FREE, or PUBLISHED and complete: PUBLISHED -> WIPING, which raises the generation, and zeroes it, -> OWNED. A chunk with a hole is passed over: the hit that left it may still write there. Who
  *      reads a chunk meanwhile copies it, and looks at the word before and behind.
  */
 #ifndef DYNTRACE_SHARED_LAYOUT_H
@@ -165,6 +164,7 @@ struct dt_thread {
 #define DT_CHUNK_PUBLISHED 2u
 #define DT_CHUNK_TAKEN 3u
 #define DT_CHUNK_CLOSING 4u /* its descriptor is being filled in for a dead owner */
+#define DT_CHUNK_WIPING 5u /* being zeroed by who took it from a reader (B9) */
 #define DT_CHUNK_STATE(word) ((uint32_t)((word) & 0xff))
 #define DT_CHUNK_THREAD(word) ((uint32_t)(((word) >> 8) & 0xffffff))
 #define DT_CHUNK_GENERATION(word) ((uint32_t)((word) >> 32))

@@ -160,17 +160,21 @@ static bool chunk_try_claim(const struct dt_control *control, uint32_t index, ui
 	uint64_t *word = &chunk_words(control)[index];
 	uint64_t old = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 	uint32_t generation = DT_CHUNK_GENERATION(old) + 1;
+	uint64_t owned = DT_CHUNK_WORD(generation, thread, DT_CHUNK_OWNED);
+	bool fresh = DT_CHUNK_STATE(old) == DT_CHUNK_FREE;
+	uint64_t next = fresh ? owned : DT_CHUNK_WORD(generation, thread, DT_CHUNK_WIPING);
 
 	if (!chunk_may_claim(control, index, old) ||
-	    !__atomic_compare_exchange_n(word, &old, DT_CHUNK_WORD(generation, thread, DT_CHUNK_OWNED),
-					 false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	    !__atomic_compare_exchange_n(word, &old, next, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return false;
-	if (DT_CHUNK_STATE(old) != DT_CHUNK_FREE)
+	if (!fresh) {
 		chunk_wipe(control, index);
-	else
+		__atomic_store_n(word, owned, __ATOMIC_RELEASE);
+	} else {
 		__atomic_fetch_sub(index < control->small_count ? &agent_pool(control)->small_free :
 								  &agent_pool(control)->big_free,
 				   1, __ATOMIC_RELAXED);
+	}
 	*ret_generation = generation;
 	return true;
 }

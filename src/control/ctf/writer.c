@@ -417,6 +417,15 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	return error;
 }
 
+void writer_identify(const struct trace_writer *writer, uint8_t ret_uuid[16], char *ret_path, size_t size)
+{
+	_cleanup_free_ char *path = realpath(writer->directory, NULL);
+
+	memcpy(ret_uuid, writer->uuid, sizeof(writer->uuid));
+	if (!path || snprintf(ret_path, size, "%s", path) >= (int)size)
+		ret_path[0] = '\0';
+}
+
 uint64_t writer_bytes(const struct trace_writer *writer)
 {
 	return writer->bytes;

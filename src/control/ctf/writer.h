@@ -53,6 +53,9 @@ struct error *writer_update(struct trace_writer *writer, const struct clock_esti
 struct error *writer_packet(struct trace_writer *writer, uint64_t stream, const struct packet *packet);
 void writer_end_stream(struct trace_writer *writer, uint64_t stream);
 
+/* Its UUID, and its directory's absolute path; "" if that is too long. */
+void writer_identify(const struct trace_writer *writer, uint8_t ret_uuid[16], char *ret_path, size_t size);
+
 uint64_t writer_bytes(const struct trace_writer *writer);
 /* Closes the files; flushes nothing to disk by force. */
 struct error *writer_close(struct trace_writer *writer);

@@ -230,7 +230,8 @@ static struct error *reader_read_thread(struct reader *reader, enum reader_purpo
 		bool owned = DT_CHUNK_STATE(entry->word) == DT_CHUNK_OWNED;
 		enum readout_result result;
 
-		if (!reader_is_next(stream, entry->sequence)) {
+		/* At the end nobody publishes any more: what is missing was overwritten. */
+		if (purpose != READER_FINISH && !reader_is_next(stream, entry->sequence)) {
 			*ret_gap = true;
 			return NULL;
 		}
@@ -296,7 +297,7 @@ struct error *reader_flush(struct reader *reader)
 
 /* ---- the end of threads ------------------------------------------------------------------- */
 
-static void reader_find_dead(struct reader *reader)
+void reader_find_dead(struct reader *reader)
 {
 	for (uint32_t thread = 1; thread < DT_THREADS_MAX; thread++) {
 		const struct dt_thread *record = &reader->pool.base->threads[thread];
@@ -310,7 +311,7 @@ static void reader_find_dead(struct reader *reader)
 	}
 }
 
-static void reader_find_busy(struct reader *reader)
+void reader_find_busy(struct reader *reader)
 {
 	for (uint32_t thread = 0; thread < DT_THREADS_MAX; thread++)
 		reader->streams[thread].busy = false;
@@ -323,7 +324,7 @@ static void reader_find_busy(struct reader *reader)
 	}
 }
 
-static struct error *reader_end_thread(struct reader *reader, uint32_t thread)
+struct error *reader_end_thread(struct reader *reader, uint32_t thread)
 {
 	struct stream *stream = readout_stream(reader, thread);
 	struct dt_thread record;
@@ -376,6 +377,7 @@ struct error *reader_finish(struct reader *reader, struct reader_totals *ret_tot
 	if (!error)
 		error = reader_end_homeless(reader);
 	readout_tell_types(reader);
+	reader->totals.overwritten = __atomic_load_n(&reader->pool.base->overwritten, __ATOMIC_RELAXED);
 	if (!error)
 		*ret_totals = reader->totals;
 	return error;

@@ -23,6 +23,7 @@ struct reader_totals {
 	uint64_t events; /* written to the trace */
 	uint64_t lost; /* counted by the target as lost for want of room */
 	uint64_t holes; /* reserved but never completed; the trace has them as lost as well */
+	uint64_t overwritten; /* recorded, and then overwritten by later events (B9) */
 	uint64_t bytes;
 	uint64_t packets;
 	uint64_t stepped_back; /* events whose clock was behind that of the one before: they got its clock */
@@ -34,8 +35,17 @@ typedef bool (*reader_alive_fn)(void *context, uint32_t pid, uint32_t tid);
 /* What the controller's own pid namespace calls that thread. Leaves what it doesn't know. */
 typedef void (*reader_outer_fn)(void *context, uint32_t *pid, uint32_t *tid);
 
-/* Told of each run of whole events that was written, in order within a stream. */
-typedef void (*reader_observe_fn)(void *context, uint64_t stream, const uint64_t *events, size_t words);
+/* A run of whole events of one thread, as the trace has them. */
+struct reader_batch {
+	uint64_t stream; /* a number of its own for each thread */
+	uint32_t pid, tid; /* as seen by the controller */
+	uint64_t begin; /* clock of the first event, all 64 bits */
+	const uint64_t *events;
+	size_t words;
+};
+
+/* Told of each batch that was written, in order within a stream. */
+typedef void (*reader_observe_fn)(void *context, const struct reader_batch *batch);
 
 struct reader_options {
 	struct dt_pool *pool; /* mapped read+write */
@@ -65,6 +75,16 @@ struct error *reader_flush(struct reader *reader);
 
 /* Takes the chunks of threads that are dead. */
 struct error *reader_reap(struct reader *reader);
+
+/* In overwrite mode (B9), instead of the three above: chunks of dead threads can be taken again, their records too. */
+struct error *reader_tidy(struct reader *reader);
+
+/*
+ * Writes all that the pool holds to another trace, and leaves it there. Threads go on recording meanwhile: what they
+ * overwrite while it is copied is left out as whole chunks. `types`: copies, whose hits are counted.
+ */
+struct error *reader_snapshot(const struct reader *reader, struct trace_writer *writer,
+			      struct event_types *types, struct reader_totals *ret_totals);
 
 /* The end: the probes are gone or the target is. Takes everything; what is not complete is counted as holes.
  * Losses that no packet could carry yet get packets of their own. */

@@ -46,6 +46,7 @@ struct reader {
 	size_t type_count;
 	uint64_t *buffer; /* one big chunk */
 	uint32_t wake_seen;
+	struct pool source; /* of a snapshot: the pool that this one is a copy of */
 };
 
 enum readout_result {
@@ -53,6 +54,12 @@ enum readout_result {
 	READOUT_AROUND, /* the same, but there were holes */
 	READOUT_WAITS, /* an event isn't complete */
 };
+
+/* Which threads are dead, and which have chunks. */
+void reader_find_dead(struct reader *reader);
+void reader_find_busy(struct reader *reader);
+/* A thread's end: its losses are told. */
+struct error *reader_end_thread(struct reader *reader, uint32_t thread);
 
 /* Takes over types that were added. */
 struct error *readout_learn_types(struct reader *reader);

@@ -109,9 +109,10 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		walk_uncount(walk, reader->buffer, walk->count); /* R2 */
 		return error;
 	}
+	struct reader_batch batch = { stream->number, packet.pid,     packet.tid,
+				      packet.begin,   reader->buffer, packet.size / 8 };
 	if (reader->options.observe)
-		reader->options.observe(reader->options.observe_context, stream->number, reader->buffer,
-					packet.size / 8);
+		reader->options.observe(reader->options.observe_context, &batch);
 	stream->read += walk->count;
 	reader->totals.events += walk->count;
 	reader->totals.bytes += packet.size;

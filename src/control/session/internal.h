@@ -44,7 +44,9 @@ struct session {
 	struct exits exits;
 	struct latency latency;
 	bool wants_unwind; /* some event has a backtrace */
-	uint64_t next_flush, next_reap; /* ns of CLOCK_MONOTONIC */
+	uint64_t next_flush, next_reap, next_clock; /* ns of CLOCK_MONOTONIC */
+	uint64_t clock_pause;
+	struct error *failed; /* why the trace can't be written any more */
 	bool placed; /* the target's text holds our jumps */
 	uint64_t stopped_us; /* how long the target stood still for that */
 };
@@ -54,7 +56,17 @@ struct error *tracepoints_create(struct session *session);
 void tracepoints_free(struct session *session);
 struct error *tracepoints_types(struct session *session);
 
+/* recording.c */
+struct error *recording_open(struct session *session);
+struct error *recording_step(struct session *session);
+/* While the target is being left: threads that wait for room get some. */
+void recording_make_room(struct session *session);
+struct error *recording_finish(struct session *session, struct session_summary *summary);
+
 /* place.c */
+/* A trace of this session's target. */
+struct error *place_open_writer(struct session *session, const char *output, struct event_types *types,
+				struct trace_writer **ret_writer);
 struct error *place_all(struct session *session, struct stop *held);
 /* Restores text and unmaps everything in the target and its children. */
 struct error *place_undo(struct session *session, struct session_summary *summary);

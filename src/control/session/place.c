@@ -19,6 +19,7 @@
 
 #define STOP_TIMEOUT_MS 2000
 #define IDLE_TIMEOUT_MS 2000
+#define IDLE_STEP_MS 100
 #define WINDOW_PAGES_MIN 16
 
 static void cleanup_maps(struct maps *maps)
@@ -69,19 +70,25 @@ static struct error *decide(struct session *session)
 	return error ? error : check_refusals(session);
 }
 
-static struct error *open_trace(struct session *session)
+struct error *place_open_writer(struct session *session, const char *output, struct event_types *types,
+				struct trace_writer **ret_writer)
 {
 	struct trace_info info = { .pid = session->proc->pid, .executable = session->proc->exe };
+
+	gethostname(info.hostname, sizeof(info.hostname) - 1);
+	snprintf(info.process, sizeof(info.process), "%s", session->proc->comm);
+	info.command_line = session->command_line;
+	return writer_create(output, &info, types, &session->clock, ret_writer);
+}
+
+static struct error *open_trace(struct session *session)
+{
 	struct error *error = proc_cmdline(session->proc, &session->command_line);
 
 	if (error)
 		return error;
-	gethostname(info.hostname, sizeof(info.hostname) - 1);
-	snprintf(info.process, sizeof(info.process), "%s", session->proc->comm);
-	info.command_line = session->command_line;
 	clock_start(&session->clock);
-	return writer_create(session->options.output, &info, &session->types, &session->clock,
-			     &session->writer);
+	return place_open_writer(session, session->options.output, &session->types, &session->writer);
 }
 
 static struct error *add_window(struct session *session, struct stop *stop, const struct plan_need *need)
@@ -105,12 +112,19 @@ static struct error *add_window(struct session *session, struct stop *stop, cons
 		       error_new(ERROR_FAILED, "out of memory");
 }
 
+static uint32_t agent_flags(const struct session *session)
+{
+	static const uint32_t modes[] = { [SESSION_OVERWRITE] = DT_OVERWRITE, [SESSION_BLOCK] = DT_BLOCK };
+
+	return (session->options.follow_fork ? DT_FOLLOW_FORK : 0) | modes[session->options.mode];
+}
+
 /* The agent, and memory for all trampolines, by way of one held thread. */
 static struct error *map_memory(struct session *session, struct stop *stop)
 {
 	_cleanup_free_ char *agent_path = NULL;
 	struct inject_options options = { .pool_size = session->options.buffer_size,
-					  .flags = session->options.follow_fork ? DT_FOLLOW_FORK : 0 };
+					  .flags = agent_flags(session) };
 	struct plan_needs needs = { 0 };
 	struct error *error = agent_find(&agent_path);
 
@@ -143,6 +157,24 @@ static struct error *map_with_stop(struct session *session, struct stop *held)
 	return error ? error : map_memory(session, stop);
 }
 
+/* What the slow path must know of events, and the next controller of this trace. */
+static void note_recording(struct session *session)
+{
+	struct dt_control *control = session->agent->control;
+	const struct session_options *options = &session->options;
+
+	control->event_count = (uint32_t)session->types.count;
+	for (size_t id = 0; id < session->types.count; id++) {
+		const struct event_type *type = &session->types.items[id];
+
+		control->sizes[id] = (uint16_t)(type->is_variable ? DT_SIZE_VARIES : type->size);
+	}
+	control->block_ms = options->block_ms ? options->block_ms : SESSION_BLOCK_MS;
+	if (session->proc->inner_pid != session->proc->pid)
+		control->controller = 0; /* it has another number there, or none */
+	writer_identify(session->writer, control->uuid, control->output, sizeof(control->output));
+}
+
 static struct error *write_trampolines(struct session *session)
 {
 	struct agent *agent = session->agent;
@@ -153,7 +185,7 @@ static struct error *write_trampolines(struct session *session)
 	};
 
 	agent->control->slow = agent->slow_at.v;
-	agent->control->event_count = (uint32_t)session->types.count;
+	note_recording(session);
 	struct error *error = session->exits.returns.v ? exits_write(session, &env) : NULL;
 	if (error)
 		return error;
@@ -260,7 +292,8 @@ static bool has_our_code(const struct session *session, struct proc *proc)
 	       found->device == session->agent->code_device;
 }
 
-static struct error *restore_text(const struct session *session, struct proc *proc, bool *ret_idle)
+/* One look: bytes back, and is anybody in a trampoline? */
+static struct error *try_restore(const struct session *session, struct proc *proc, bool *ret_idle)
 {
 	struct patch_stats stats;
 	size_t count;
@@ -275,9 +308,22 @@ static struct error *restore_text(const struct session *session, struct proc *pr
 		copies[i].error = NULL;
 		patches[i] = &copies[i];
 	}
-	struct error *error = patch_remove(proc, patches, count, IDLE_TIMEOUT_MS, ret_idle, &stats);
+	struct error *error = patch_remove(proc, patches, count, IDLE_STEP_MS, ret_idle, &stats);
 	for (size_t i = 0; i < count; i++)
 		error_free(copies[i].error);
+	return error;
+}
+
+/* Threads that wait for room in the buffers (B8) get some meanwhile. */
+static struct error *restore_text(struct session *session, struct proc *proc, bool *ret_idle)
+{
+	struct error *error = NULL;
+
+	*ret_idle = false;
+	for (unsigned waited = 0; !error && !*ret_idle && waited < IDLE_TIMEOUT_MS; waited += IDLE_STEP_MS) {
+		error = try_restore(session, proc, ret_idle);
+		recording_make_room(session);
+	}
 	return error;
 }
 
@@ -323,7 +369,7 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 	return error;
 }
 
-static struct error *unmap_all(const struct session *session, struct proc *proc)
+static struct error *unmap_all(struct session *session, struct proc *proc)
 {
 	struct patch_range ranges[DT_WINDOWS_MAX + 2];
 	size_t range_count = list_ranges(session, ranges);
@@ -336,6 +382,7 @@ static struct error *unmap_all(const struct session *session, struct proc *proc)
 			return error;
 		if (!done && waited > IDLE_TIMEOUT_MS)
 			return error_new(ERROR_FAILED, "a thread stays inside a probe");
+		recording_make_room(session);
 		struct timespec nap = { .tv_nsec = done ? 0 : pause * 1000000L };
 		nanosleep(&nap, NULL);
 	}

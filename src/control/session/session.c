@@ -8,10 +8,6 @@
 #include "../base/cleanup.h"
 #include "internal.h"
 
-#define NS_PER_MS 1000000ULL
-#define FLUSH_NS (200 * NS_PER_MS)
-#define REAP_NS (100 * NS_PER_MS)
-
 static uint64_t now_ns(void)
 {
 	struct timespec now;
@@ -57,6 +53,7 @@ void session_destroy(struct session *session)
 	for (size_t i = 0; i < session->requests.count; i++)
 		location_clear(&session->requests.items[i].location);
 	vec_free(&session->requests);
+	error_free(session->failed);
 	free(session->command_line);
 	free(session);
 }
@@ -100,14 +97,6 @@ struct error *session_resolve(struct session *session)
 	return error;
 }
 
-static void observe_events(void *context, const struct reader_batch *batch)
-{
-	struct session *session = context;
-
-	if (session->exits.returns.v)
-		latency_events(&session->latency, batch->stream, batch->events, batch->words);
-}
-
 static struct error *prepare_latency(struct session *session)
 {
 	if (!latency_init(&session->latency, &session->types))
@@ -121,24 +110,6 @@ static struct error *prepare_latency(struct session *session)
 	return NULL;
 }
 
-static struct error *open_reader(struct session *session)
-{
-	struct reader_options options = {
-		.pool = session->agent->pool,
-		.pool_size = session->agent->pool_size,
-		.small_count = session->agent->control->small_count,
-		.big_count = session->agent->control->big_count,
-		.types = &session->types,
-		.writer = session->writer,
-		.alive = alive_thread,
-		.alive_context = session,
-		.observe = observe_events,
-		.observe_context = session,
-	};
-
-	return reader_create(&options, &session->reader);
-}
-
 struct error *session_begin(struct session *session, struct stop *held)
 {
 	struct session_summary ignored = { 0 };
@@ -149,7 +120,7 @@ struct error *session_begin(struct session *session, struct stop *held)
 	if (!error)
 		error = prepare_latency(session);
 	if (!error)
-		error = open_reader(session);
+		error = recording_open(session);
 	if (!error)
 		return NULL;
 	if (!held)
@@ -161,23 +132,10 @@ struct error *session_begin(struct session *session, struct stop *held)
 
 struct error *session_step(struct session *session, unsigned timeout_ms)
 {
-	size_t chunks = 0;
-
 	reader_wait(session->reader, timeout_ms);
-	struct error *error = reader_drain(session->reader, &chunks);
-	uint64_t now = now_ns();
-
 	exits_grow(session);
-	exits_watch(session, now);
-	if (!error && now >= session->next_reap) {
-		error = reader_reap(session->reader);
-		session->next_reap = now + REAP_NS;
-	}
-	if (!error && now >= session->next_flush) {
-		error = reader_flush(session->reader);
-		session->next_flush = now + FLUSH_NS;
-	}
-	return error;
+	exits_watch(session, now_ns());
+	return recording_step(session);
 }
 
 bool session_ended(const struct session *session)
@@ -185,24 +143,11 @@ bool session_ended(const struct session *session)
 	return !proc_is_alive(session->proc);
 }
 
-static struct error *finish_trace(struct session *session, struct session_summary *summary)
-{
-	struct error *error = reader_finish(session->reader, &summary->totals);
-
-	clock_refine(&session->clock);
-	if (!error)
-		error = writer_update(session->writer, &session->clock);
-	struct error *closing = writer_close(take_ptr(&session->writer));
-	if (error)
-		error_free(closing);
-	return error ? error : closing;
-}
-
 struct error *session_end(struct session *session, struct session_summary *ret_summary)
 {
 	struct session_summary summary = { 0 };
 	struct error *error = place_undo(session, &summary);
-	struct error *writing = finish_trace(session, &summary);
+	struct error *writing = recording_finish(session, &summary);
 
 	*ret_summary = summary;
 	if (error)

@@ -13,13 +13,28 @@
 #ifndef DYNTRACE_SESSION_SESSION_H
 #define DYNTRACE_SESSION_SESSION_H
 
+#include "../ctf/clock.h"
 #include "../inject/inject.h"
 #include "../record/reader.h"
+
+/* What happens when the buffers are full. */
+enum session_mode {
+	SESSION_DISCARD, /* events are lost, and counted */
+	SESSION_OVERWRITE, /* the oldest make room; written at the end and by session_snapshot */
+	SESSION_BLOCK, /* threads wait for room, for a bounded time */
+};
+
+#define SESSION_BLOCK_MS 10000
 
 struct session_options {
 	const char *output; /* the trace's directory, which must not exist */
 	uint64_t buffer_size;
 	bool follow_fork;
+	enum session_mode mode;
+	unsigned block_ms; /* SESSION_BLOCK: how long a thread waits; 0: SESSION_BLOCK_MS */
+	unsigned flush_ms; /* how long an event may wait until it is written; 0: a moment */
+	reader_observe_fn observe; /* NULL, or told of all that is written */
+	void *observe_context;
 	uint32_t string_max; /* bytes of a string that are recorded; 0: the default */
 	const char *const *contexts; /* TYPEs that every event gets; borrowed */
 	size_t context_count;
@@ -82,6 +97,13 @@ struct error *session_begin(struct session *session, struct stop *held);
 
 /* Waits for events, at most that long, and writes what there is. */
 struct error *session_step(struct session *session, unsigned timeout_ms);
+
+/* In overwrite mode: writes what the buffers hold to a trace of its own, and goes on. The directory must not exist. */
+struct error *session_snapshot(struct session *session, const char *output, struct reader_totals *ret_totals);
+
+/* What events look like, and when they were: for who observes. */
+const struct event_types *session_types(const struct session *session);
+const struct clock_estimate *session_clock(const struct session *session);
 
 /* Has the target ended? */
 bool session_ended(const struct session *session);

@@ -1,0 +1,213 @@
+/*
+ * flight.c - the flight recorder (B9): the pool is a ring that nobody empties, and a snapshot is a copy of it.
+ *
+ * A snapshot copies chunk by chunk into memory of its own, which then is read as any pool is at its end. A chunk's
+ * word is looked at before and after it is copied: where the generation is another, somebody took the
+ * chunk meanwhile, and it is left out. In a chunk that is being written what comes first counts, up to the first event
+ * that isn't complete.
+ *
+ * (F1) A chunk of a living thread is never written by the controller.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../base/cleanup.h"
+#include "reader_state.h"
+#include "walk.h"
+
+/* A hole that old in its thread's chunks is never filled any more. */
+#define FLIGHT_FORGET 64
+
+/* How far the chunk goes: bytes and events up to the first that isn't complete, and that one's clock. */
+static void flight_measure(struct reader *reader, const struct pool *pool, uint32_t index, uint32_t extent,
+			   struct dt_chunk *desc)
+{
+	struct walk walk = {
+		.sizes = reader->sizes,
+		.types = reader->options.types,
+		.hits = reader->hits,
+		.id_count = (uint32_t)reader->type_count,
+		.from = pool_chunk(pool, index),
+		.to = reader->buffer,
+		.words = extent / 8,
+		.clock = desc->begin,
+	};
+
+	walk_events(&walk);
+	walk_uncount(&walk, reader->buffer, walk.count);
+	desc->used = extent - (uint32_t)walk.words * 8;
+	desc->count = (uint32_t)walk.count;
+	desc->end = walk.clock;
+}
+
+/* ---- tidying ------------------------------------------------------------------------------ */
+
+/* The chunk of a dead thread, which nobody will publish, becomes one that can be taken again. */
+static void flight_publish(struct reader *reader, uint32_t index, uint64_t word)
+{
+	uint32_t generation = DT_CHUNK_GENERATION(word), thread = DT_CHUNK_THREAD(word);
+	uint64_t taken = DT_CHUNK_WORD(generation, thread, DT_CHUNK_TAKEN);
+	struct dt_chunk desc;
+
+	if (!__atomic_compare_exchange_n(&reader->pool.words[index], &word, taken, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return;
+	pool_desc(&reader->pool, index, &desc);
+	flight_measure(reader, &reader->pool, index, pool_chunk_size(&reader->pool, index), &desc);
+	if (!desc.count) {
+		pool_free_chunk(&reader->pool, index, pool_chunk_size(&reader->pool, index));
+		return;
+	}
+	struct dt_chunk *shared = &reader->pool.descs[index];
+	shared->used = desc.used;
+	shared->count = desc.count;
+	shared->end = desc.end;
+	__atomic_store_n(&reader->pool.words[index],
+			 DT_CHUNK_WORD(generation, thread, DT_CHUNK_PUBLISHED), __ATOMIC_RELEASE);
+}
+
+/* A published chunk with a hole is passed over by who looks for room; one whose thread is dead or far
+ * ahead is given back here. */
+static void flight_close_hole(struct reader *reader, uint32_t index, uint64_t word)
+{
+	const struct stream *stream = &reader->streams[DT_CHUNK_THREAD(word)];
+	struct dt_thread record;
+	struct dt_chunk desc, found;
+
+	pool_desc(&reader->pool, index, &desc);
+	pool_thread(&reader->pool, DT_CHUNK_THREAD(word), &record);
+	if (!stream->dead && record.chunks - desc.sequence <= FLIGHT_FORGET)
+		return;
+	uint32_t size = pool_chunk_size(&reader->pool, index);
+	uint32_t extent = (desc.used < size ? desc.used : size) & ~7u;
+	found = desc;
+	flight_measure(reader, &reader->pool, index, extent, &found);
+	if (found.used == extent)
+		return;
+	uint64_t taken = DT_CHUNK_WORD(DT_CHUNK_GENERATION(word), DT_CHUNK_THREAD(word), DT_CHUNK_TAKEN);
+	if (!__atomic_compare_exchange_n(&reader->pool.words[index], &word, taken, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		return;
+	__atomic_fetch_add(&reader->pool.base->overwritten, desc.count, __ATOMIC_RELAXED);
+	pool_free_chunk(&reader->pool, index, size);
+}
+
+static void flight_tidy_chunk(struct reader *reader, uint32_t index)
+{
+	uint64_t word = pool_word(&reader->pool, index);
+	uint32_t thread = DT_CHUNK_THREAD(word);
+
+	if (thread >= DT_THREADS_MAX)
+		return;
+	switch (DT_CHUNK_STATE(word)) {
+	case DT_CHUNK_OWNED:
+		if (reader->streams[thread].dead)
+			flight_publish(reader, index, word);
+		break;
+	case DT_CHUNK_WIPING: /* nothing of its new owner is in it yet */
+		if (reader->streams[thread].dead)
+			pool_free_chunk(&reader->pool, index, pool_chunk_size(&reader->pool, index));
+		break;
+	case DT_CHUNK_PUBLISHED:
+		flight_close_hole(reader, index, word);
+		break;
+	default:
+		break;
+	}
+}
+
+struct error *reader_tidy(struct reader *reader)
+{
+	struct error *error = readout_learn_types(reader);
+
+	reader_find_dead(reader);
+	for (uint32_t index = 0; !error && index < reader->pool.chunk_count; index++)
+		flight_tidy_chunk(reader, index);
+	reader_find_busy(reader);
+	for (uint32_t thread = 1; !error && thread < DT_THREADS_MAX; thread++) {
+		const struct stream *stream = &reader->streams[thread];
+
+		if (!stream->open || !stream->dead || stream->busy)
+			continue;
+		error = reader_end_thread(reader, thread);
+		if (!error)
+			pool_free_thread(&reader->pool, thread);
+	}
+	return error;
+}
+
+/* ---- snapshots ---------------------------------------------------------------------------- */
+
+static void flight_copy(void *to, const void *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / 8; i++)
+		((uint64_t *)to)[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
+}
+
+/* One chunk into the other pool, whole or not at all. */
+static void flight_copy_chunk(struct reader *reader, const struct pool *from, const struct pool *to, uint32_t index)
+{
+	uint64_t before = pool_word(from, index);
+	uint32_t state = DT_CHUNK_STATE(before), size = pool_chunk_size(from, index);
+
+	if (state != DT_CHUNK_OWNED && state != DT_CHUNK_PUBLISHED)
+		return;
+	/* Whoever owns it describes it before its first event. */
+	if (!__atomic_load_n((const uint64_t *)pool_chunk(from, index), __ATOMIC_ACQUIRE))
+		return;
+	pool_desc(from, index, &to->descs[index]);
+	/* Headers first, payloads after: walked again below, an event whose header was copied is complete. */
+	flight_copy(pool_chunk(to, index), pool_chunk(from, index), size);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (DT_CHUNK_GENERATION(pool_word(from, index)) != DT_CHUNK_GENERATION(before))
+		return;
+	struct dt_chunk *desc = &to->descs[index];
+	uint32_t extent = size;
+	if (state == DT_CHUNK_PUBLISHED)
+		extent = (desc->used < size ? desc->used : size) & ~7u;
+	else
+		flight_measure(reader, to, index, extent, desc);
+	to->words[index] = DT_CHUNK_WORD(DT_CHUNK_GENERATION(before), DT_CHUNK_THREAD(before),
+					 DT_CHUNK_PUBLISHED);
+}
+
+static struct error *flight_read_copy(struct reader *copy, struct reader_totals *ret_totals)
+{
+	const struct pool *from = &copy->source;
+	struct error *error = readout_learn_types(copy);
+
+	if (error)
+		return error;
+	flight_copy(copy->pool.base->lost, from->base->lost, sizeof(from->base->lost));
+	flight_copy(copy->pool.base->threads, from->base->threads, sizeof(from->base->threads));
+	copy->pool.base->lost_homeless = from->base->lost_homeless;
+	for (uint32_t index = 0; index < from->chunk_count; index++)
+		flight_copy_chunk(copy, from, &copy->pool, index);
+	return reader_finish(copy, ret_totals);
+}
+
+struct error *reader_snapshot(const struct reader *reader, struct trace_writer *writer,
+			      struct event_types *types, struct reader_totals *ret_totals)
+{
+	struct reader_options options = reader->options;
+	struct reader *copy = NULL;
+	void *memory = mmap(NULL, options.pool_size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return error_new(ERROR_FAILED, "out of memory");
+	options.pool = memory;
+	options.writer = writer;
+	options.types = types;
+	options.alive = NULL;
+	options.observe = NULL;
+	struct error *error = reader_create(&options, &copy);
+	if (!error) {
+		copy->source = reader->pool;
+		error = flight_read_copy(copy, ret_totals);
+	}
+	reader_destroy(copy);
+	munmap(memory, options.pool_size);
+	return error;
+}
