@@ -96,6 +96,8 @@ static void print_totals(const struct session_summary *summary, const char *dire
 		(unsigned long long)(totals->lost + totals->holes));
 	if (totals->holes)
 		fprintf(stderr, " (%llu of them cut off by a signal)", (unsigned long long)totals->holes);
+	if (totals->overwritten)
+		fprintf(stderr, ", %llu overwritten", (unsigned long long)totals->overwritten);
 	fprintf(stderr, ", ");
 	print_size(totals->bytes);
 	fprintf(stderr, "; trace: %s\n", directory);

@@ -16,9 +16,11 @@
 #include "../control/session/session.h"
 #include "../shared/program.h"
 #include "commands.h"
+#include "print.h"
 #include "summary.h"
 
 #define STEP_MS 50
+#define PRINT_MS 50
 #define CONTEXTS_MAX 32
 #define STOP_TIMEOUT_MS 2000
 
@@ -33,10 +35,15 @@ static struct {
 	uint64_t string_max;
 	uint64_t buffer_size;
 	double seconds;
+	int mode; /* enum session_mode */
+	bool print;
 	bool no_follow_fork;
 	bool exit;
 	bool quiet;
 } args = { .buffer_size = DT_POOL_DEFAULT };
+
+static const char *const modes[] = { [SESSION_DISCARD] = "discard", [SESSION_OVERWRITE] = "overwrite",
+				     [SESSION_BLOCK] = "block", NULL };
 
 static const struct option_spec trace_options[] = {
 	{ 'c', NULL, "COMMAND", "start this command, traced from its first instruction",
@@ -58,6 +65,10 @@ static const struct option_spec trace_options[] = {
 	{ 0, "for", "SECONDS", "stop after that time", .seconds = &args.seconds },
 	{ 0, "buffer-size", "SIZE", "memory for events not written yet (default: 64M)",
 	  .size = &args.buffer_size },
+	{ 0, "mode", "MODE", "when that is full: discard new events and count them, overwrite the oldest (the last\n"
+	  "events are written at the end, and at each SIGUSR1 to DIR.snapshot-N), or block the target\n"
+	  "until there is room, for up to 10 s (default: discard)", .choice = &args.mode, .choices = modes },
+	{ 0, "print", NULL, "every event as a line of text, as it comes", .flag = &args.print },
 	{ 0, "no-follow-fork", NULL, "don't trace processes that the target forks",
 	  .flag = &args.no_follow_fork },
 	{ 'q', "quiet", NULL, "no summary at the end", .flag = &args.quiet },
@@ -71,12 +82,15 @@ struct run {
 	struct proc *proc; /* of either */
 	struct session *session;
 	char *output;
+	struct printer *printer; /* NULL: without --print */
+	unsigned snapshots; /* written */
 	int status; /* of the launched command, as waitpid gives it */
 	bool ended;
 };
 
 static volatile sig_atomic_t signals_seen;
 static volatile sig_atomic_t last_signal;
+static volatile sig_atomic_t snapshots_wanted;
 
 static void on_signal(int number)
 {
@@ -84,10 +98,17 @@ static void on_signal(int number)
 	last_signal = number;
 }
 
+static void on_snapshot(int number)
+{
+	(void)number;
+	snapshots_wanted = snapshots_wanted + 1;
+}
+
 /* Without SA_RESTART: a signal ends the wait for events. */
 static void catch_signals(void)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction snapshot = { .sa_handler = on_snapshot };
 	struct sigaction action = { .sa_handler = on_signal };
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -96,11 +117,16 @@ static void catch_signals(void)
 		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
 	}
+	if (args.mode == SESSION_OVERWRITE)
+		sigaction(SIGUSR1, &snapshot, NULL);
+	if (args.print)
+		signal(SIGPIPE, SIG_IGN);
 }
 
 static void run_free(struct run *run)
 {
 	session_destroy(run->session);
+	printer_destroy(run->printer);
 	launch_free(run->launch);
 	proc_close(run->opened);
 	free(run->output);
@@ -235,6 +261,7 @@ static struct error *create_session(struct run *run)
 	struct session_options options = { .output = run->output,
 					   .buffer_size = args.buffer_size,
 					   .follow_fork = !args.no_follow_fork,
+					   .mode = (enum session_mode)args.mode,
 					   .string_max = (uint32_t)args.string_max,
 					   .filter = args.filter };
 
@@ -242,7 +269,17 @@ static struct error *create_session(struct run *run)
 		args.context_types[i] = args.contexts.items[i].text;
 	options.contexts = args.context_types;
 	options.context_count = args.contexts.count;
+	if (args.print)
+		run->printer = printer_create(run->proc->comm);
+	if (run->printer) {
+		options.flush_ms = PRINT_MS;
+		options.observe = printer_events;
+		options.observe_context = run->printer;
+	}
 	struct error *error = session_create(run->proc, &options, &run->session);
+
+	if (!error && run->printer)
+		printer_attach(run->printer, run->session);
 
 	for (size_t i = 0; i < args.what.count && !error; i++) {
 		const struct option_value *value = &args.what.items[i];
@@ -327,6 +364,24 @@ static struct error *poll_end(struct run *run)
 	return NULL;
 }
 
+/* Beside the trace itself, so that whoever reads that doesn't find them too. */
+static struct error *take_snapshots(struct run *run)
+{
+	while ((sig_atomic_t)run->snapshots != snapshots_wanted) {
+		_cleanup_free_ char *path = NULL;
+		struct reader_totals totals = { 0 };
+
+		if (asprintf(&path, "%s.snapshot-%u", run->output, ++run->snapshots) < 0)
+			return error_new(ERROR_FAILED, "out of memory");
+		_cleanup_error_ struct error *error = session_snapshot(run->session, path, &totals);
+		if (error)
+			cli_note("no snapshot: %s", error_text(error));
+		else
+			cli_note("snapshot: %llu events in %s", (unsigned long long)totals.events, path);
+	}
+	return NULL;
+}
+
 static struct error *record(struct run *run)
 {
 	double end = args.seconds > 0 ? seconds_now() + args.seconds : 0;
@@ -334,6 +389,10 @@ static struct error *record(struct run *run)
 
 	while (!error && !run->ended && !told_to_stop(run) && (!end || seconds_now() < end)) {
 		error = session_step(run->session, STEP_MS);
+		if (!error)
+			error = take_snapshots(run);
+		if (run->printer)
+			printer_flush(run->printer, false);
 		if (!error)
 			error = poll_end(run);
 	}
@@ -386,6 +445,11 @@ static struct error *trace_target(struct run *run)
 		say_begun(run);
 	error = record(run);
 	struct error *ending = session_end(run->session, &summary);
+	if (run->printer)
+		printer_flush(run->printer, true);
+	if (run->printer && printer_left_out(run->printer))
+		cli_note("%llu lines were not printed, because nobody took them in time; the trace has them all",
+			 (unsigned long long)printer_left_out(run->printer));
 	if (!args.quiet)
 		summary_print(run->session, &summary, run->output);
 	if (error)
