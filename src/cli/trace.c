@@ -299,6 +299,14 @@ static bool needs_libraries(void)
 	return false;
 }
 
+/* A static program. */
+static struct error *run_to_exits(struct run *run)
+{
+	taddr at = session_exits_from(run->session);
+
+	return at.v ? launch_run_to(run->launch, at) : NULL;
+}
+
 /* What isn't in the program itself may be in its libraries, which are there a little later. */
 static struct error *resolve_launched(struct run *run)
 {
@@ -307,9 +315,11 @@ static struct error *resolve_launched(struct run *run)
 	bool loaded = false;
 
 	/* For exits the unwinder must be told, and that is a library too. */
-	if (!error && !args.exit)
+	if (!error && !args.exit && !needs_libraries())
 		return NULL;
 	running = launch_run_to_loaded(run->launch, &loaded);
+	if (!running && !loaded && !error)
+		return run_to_exits(run);
 	if (running || !loaded) {
 		error_free(running);
 		return error;

@@ -389,6 +389,16 @@ static struct error *run_to(struct launch *launch, taddr at)
 	return NULL;
 }
 
+struct error *launch_run_to(struct launch *launch, taddr at)
+{
+	mem_set_stopped_thread(launch->proc, launch->pid);
+	struct error *err = run_to(launch, at);
+	mem_set_stopped_thread(launch->proc, 0);
+	if (!err && !to_event_stop(launch))
+		err = command_ended(launch);
+	return err;
+}
+
 struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded)
 {
 	struct loader loader;

@@ -29,6 +29,9 @@ struct proc *launch_proc(struct launch *launch); /* borrowed */
  * hasn't moved then. */
 struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded);
 
+/* Runs the stopped command on until it is about to execute the instruction there. */
+struct error *launch_run_to(struct launch *launch, taddr at);
+
 /* Lets it run, untraced by ptrace from here on. */
 struct error *launch_go(struct launch *launch);
 

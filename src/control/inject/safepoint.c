@@ -178,6 +178,8 @@ struct error *safepoint_call(struct proc *proc, struct stop *held, taddr functio
 	struct error *error = NULL;
 	bool done = false;
 
+	if (held && !held->threads.items[0].regs.fs_base)
+		return error_new(ERROR_REFUSED, "the program's start code has not run yet");
 	if (held)
 		return call_held(held, function, args);
 	for (unsigned round = 0; !error && !done && (!round || held_now_us() < deadline); round++) {

@@ -154,3 +154,14 @@ struct error *exits_unregister(struct session *session, struct proc *proc)
 	}
 	return error ? error_wrap(error, "its unwinder knows of the return stubs") : NULL;
 }
+
+taddr session_exits_from(struct session *session)
+{
+	struct module *program = session->modules.count ? session->modules.items[0] : NULL;
+	struct symtab *symtab;
+	_cleanup_error_ struct error *error = program ? module_symtab(session->proc, program, &symtab) : NULL;
+
+	if (!program || error || !find_function(program, symtab, "_Unwind_RaiseException").v)
+		return taddr_of(0);
+	return find_function(program, symtab, "main");
+}

@@ -91,6 +91,10 @@ struct error *session_add(struct session *session, const char *location, enum tr
 /* Finds all that was added, in the modules the process has now. Can be called again when it has more. */
 struct error *session_resolve(struct session *session);
 
+/* Exits in a static program whose unwinder must be told of them: that works from its main on. Where that is; 0: nothing is
+ * in the way. After session_resolve. */
+taddr session_exits_from(struct session *session);
+
 /* `held`: NULL, or a stop that holds every thread already. A place that was named and can't be probed is an
  * error; of those that a glob matched the others are probed. On failure nothing stays behind. */
 struct error *session_begin(struct session *session, struct stop *held);
