@@ -1,7 +1,7 @@
 /*
  * inbound.c
  *
- * A linear sweep over the text, from each range's start, in step again at every function symbol.
+ * A linear sweep over the text, from each range's start, in step again at every function's start.
  * x86 code falls back into step within a few instructions when data lies between functions; what
  * was decoded out of step only adds bits.
  *
@@ -9,6 +9,10 @@
  * start, which the code takes with lea. So each address of data that is taken is read as such a table,
  * for as long as its entries lead into the text, up to the next address that is taken (tables lie side by
  * side, and entries of the next one mean nothing here). What isn't a table ends at once or adds bits.
+ *
+ * Hand-written code computes addresses of its own: lea of a label in the text, some arithmetic, jmp. Where a
+ * function holds both, a register it jumps through and the address of code that is no function, anything in
+ * it can be reached.
  */
 #include "inbound.h"
 
@@ -18,16 +22,25 @@
 #include "../code/decode.h"
 
 #define PAGE 4096
+#define COMPUTED_SPAN 512 /* bytes around, where no function's bounds are known */
 
 struct text_bits {
 	uint64_t address, size;
 	uint8_t *bits;
 };
 
+/* A restartable sequence, or the signature before its abort address. */
+struct sequence {
+	uint64_t start, end;
+};
+
 struct inbound {
 	const struct symtab *symtab;
 	VEC(struct text_bits) ranges;
 	VEC(uint64_t) taken; /* addresses of data */
+	VEC(uint64_t) starts; /* of functions, sorted */
+	VEC(struct sequence) sequences;
+	bool everything; /* all of it can be reached */
 	bool failed; /* out of memory */
 };
 
@@ -98,39 +111,94 @@ static void mark_taken(struct inbound *inbound, uint64_t address)
 		inbound->failed = true;
 }
 
-static void sweep(struct inbound *inbound, const uint8_t *bytes, uint64_t from, uint64_t to)
+static void mark_all(struct inbound *inbound, uint64_t from, uint64_t to)
+{
+	for (; from < to; from++)
+		mark(inbound, from);
+}
+
+static bool jumps_by_register(const struct insn *insn)
+{
+	return insn->flow == FLOW_JUMP_INDIRECT && insn->zydis.raw.modrm.mod == 3;
+}
+
+/* Code that is swept in one go: a function, or what lies between two known ones. */
+struct stretch {
+	uint64_t from, to;
+	bool is_function;
+	uint64_t taker, taken; /* the last instruction that took an address in it, and that; 0: none */
+};
+
+/* A jump through a register that may hold what was taken. */
+static void mark_computed(struct inbound *inbound, const struct stretch *stretch, uint64_t at)
+{
+	if (!stretch->taker)
+		return;
+	if (stretch->is_function) {
+		mark_all(inbound, stretch->from, stretch->to);
+	} else if (at - stretch->taker < COMPUTED_SPAN) {
+		mark_all(inbound, stretch->taker - COMPUTED_SPAN, at + COMPUTED_SPAN);
+		mark_all(inbound, stretch->taken - COMPUTED_SPAN, stretch->taken + COMPUTED_SPAN);
+	}
+}
+
+static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch stretch)
 {
 	struct insn insn;
 
-	for (uint64_t at = from; at < to;) {
-		const uint8_t *here = bytes + (at - from);
-
-		if (!decode_quick(here, to - at, taddr_of(at), &insn)) {
-			at++;
+	for (uint64_t at = stretch.from; at < stretch.to; at += insn.length) {
+		if (!decode_quick(bytes + (at - stretch.from), stretch.to - at, taddr_of(at), &insn)) {
+			insn.length = 1;
 			continue;
 		}
 		if (insn.has_target)
 			mark(inbound, insn.target.v);
 		if (insn.rip_relative)
 			mark_taken(inbound, insn.rip_target.v);
-		at += insn.length;
+		if (insn.rip_relative && insn.rip_target.v > stretch.from && insn.rip_target.v < stretch.to) {
+			stretch.taker = at;
+			stretch.taken = insn.rip_target.v;
+		}
+		if (jumps_by_register(&insn))
+			mark_computed(inbound, &stretch, at);
 	}
 }
 
-/* In step at each function symbol: from one to the next. */
+static void note_start(void *context, uint64_t address)
+{
+	struct inbound *inbound = context;
+
+	mark(inbound, address);
+	if (!vec_push(&inbound->starts, address))
+		inbound->failed = true;
+}
+
+/* Does anything say where the function that starts there ends? */
+static bool has_bounds(const struct symtab *symtab, uint64_t start)
+{
+	const struct symbol *symbol = symtab_at(symtab, start);
+	uint64_t low, high;
+
+	return (symbol && symbol->source != SOURCE_ENTRY) || symtab_fde(symtab, start, &low, &high);
+}
+
+/* In step at each function's start: from one to the next. */
 static void sweep_range(struct inbound *inbound, const struct text_range *text)
 {
-	uint64_t from = text->address, end = text->address + text->size;
+	struct stretch stretch = { .from = text->address };
+	uint64_t end = text->address + text->size;
 
-	for (size_t i = 0; i < symtab_count(inbound->symtab); i++) {
-		const struct symbol *symbol = symtab_get(inbound->symtab, i);
+	for (size_t i = 0; i < inbound->starts.count; i++) {
+		uint64_t start = inbound->starts.items[i];
 
-		if (symbol->kind == SYMBOL_OBJECT || symbol->address <= from || symbol->address >= end)
+		if (start < stretch.from || start >= end)
 			continue;
-		sweep(inbound, text->bytes + (from - text->address), from, symbol->address);
-		from = symbol->address;
+		stretch.to = start;
+		sweep(inbound, text->bytes + (stretch.from - text->address), stretch);
+		stretch = (struct stretch){ .from = start, .is_function = has_bounds(inbound->symtab, start) };
 	}
-	sweep(inbound, text->bytes + (from - text->address), from, end);
+	stretch.to = end;
+	sweep(inbound, text->bytes + (stretch.from - text->address), stretch);
 }
 
 static struct error *add_ranges(struct inbound *inbound)
@@ -161,6 +229,16 @@ static void cleanup_inbound(struct inbound **inbound)
 	inbound_free(*inbound);
 }
 
+static void note_sequence(void *context, uint64_t start, uint64_t end, uint64_t abort)
+{
+	struct inbound *inbound = context;
+
+	mark(inbound, abort);
+	if (!vec_push(&inbound->sequences, (struct sequence){ start, end }) ||
+	    !vec_push(&inbound->sequences, (struct sequence){ abort - sizeof(uint32_t), abort }))
+		inbound->failed = true;
+}
+
 struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inbound)
 {
 	_cleanup_(cleanup_inbound) struct inbound *inbound = calloc(1, sizeof(*inbound));
@@ -171,12 +249,20 @@ struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inb
 	struct error *error = add_ranges(inbound);
 	if (error)
 		return error;
+	symtab_each_function_start(symtab, note_start, inbound);
+	if (inbound->starts.count)
+		qsort(inbound->starts.items, inbound->starts.count, sizeof(uint64_t), by_value);
 	for (size_t i = 0; i < inbound->ranges.count; i++)
 		sweep_range(inbound, symtab_text(symtab, inbound->ranges.items[i].address));
+	symtab_each_rseq(symtab, note_sequence, inbound);
 	if (inbound->failed)
 		return error_new(ERROR_FAILED, "out of memory");
 	mark_tables(inbound);
 	symtab_each_pointer(symtab, mark_pointer, inbound);
+	error = symtab_each_landing_pad(symtab, mark_pointer, inbound);
+	if (error)
+		return error;
+	inbound->everything = symtab_is_go(symtab);
 	*ret_inbound = take_ptr(&inbound);
 	return NULL;
 }
@@ -189,6 +275,8 @@ void inbound_free(struct inbound *inbound)
 		free(inbound->ranges.items[i].bits);
 	vec_free(&inbound->ranges);
 	vec_free(&inbound->taken);
+	vec_free(&inbound->sequences);
+	vec_free(&inbound->starts);
 	free(inbound);
 }
 
@@ -197,5 +285,14 @@ bool inbound_at(const struct inbound *inbound, uint64_t address)
 	const struct text_bits *range = find_range(inbound, address);
 	uint64_t at = range ? address - range->address : 0;
 
-	return !range || (range->bits[at / 8] >> (at % 8) & 1);
+	return !range || inbound->everything || (range->bits[at / 8] >> (at % 8) & 1);
+}
+
+bool inbound_is_sequence(const struct inbound *inbound, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < inbound->sequences.count; i++) {
+		if (start < inbound->sequences.items[i].end && end > inbound->sequences.items[i].start)
+			return true;
+	}
+	return false;
 }

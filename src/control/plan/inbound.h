@@ -3,7 +3,8 @@
  *
  * Moving instructions away from an address is safe only when nothing but falling through
  * reaches it. This finds what else might: targets of direct jumps, branches and calls; addresses
- * taken with a RIP-relative operand; entries of jump tables; pointers in data, relocated or not. One
+ * taken with a RIP-relative operand; entries of jump tables; pointers in data, relocated or not; landing pads of
+ * exceptions; starts of functions. One
  * bit for each byte of text; too many bits set cost a refusal, a missing one could cost the target,
  * so every doubt sets the bit.
  */
@@ -20,5 +21,8 @@ void inbound_free(struct inbound *inbound);
 
 /* Does anything lead to this address of the file? True as well for what lies outside its text. */
 bool inbound_at(const struct inbound *inbound, uint64_t address);
+
+/* Does a restartable sequence (H11) overlap [start, end)? */
+bool inbound_is_sequence(const struct inbound *inbound, uint64_t start, uint64_t end);
 
 #endif

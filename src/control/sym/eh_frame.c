@@ -1,25 +1,20 @@
 /*
- * .eh_frame is a row of records: u32 length (0 ends it, 0xffffffff: a u64 follows), u32 id, body.
- * Id 0 makes it a CIE, which says how its FDEs write addresses (letter R of the augmentation);
- * otherwise it is an FDE, and the id is how far back, from itself, its CIE lies. An FDE's body
- * starts with the address of its code and its length.
+ * libdw walks .eh_frame (dwarf_next_cfi) but keeps to itself which code an FDE is about:
+ * dwarf_frame_info tells the range of one row of it. So the addresses are decoded here. An FDE
+ * starts with the address of its code and its length; letter R of its CIE's augmentation says how
+ * they are written.
  */
 #include "eh_frame.h"
 
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
 #include "../base/vec.h"
 
-/* Pointer encodings, DW_EH_PE_*. */
 #define ENCODING_FORMAT 0x0f
-#define ENCODING_BASE 0x70
-#define ENCODING_ABSOLUTE 0x00
-#define ENCODING_PC_RELATIVE 0x10
-#define ENCODING_OMIT 0xff
-#define ENCODING_UNKNOWN 0xfe
+#define ENCODING_UNKNOWN DW_EH_PE_omit
 
 /* Reads on, never past the end; failure is sticky and gives zeroes. */
 struct cursor {
@@ -41,19 +36,15 @@ static uint64_t take(struct cursor *c, size_t n)
 	return value;
 }
 
-static void skip_leb(struct cursor *c)
-{
-	while (take(c, 1) & 0x80)
-		;
-}
-
 /* By ENCODING_FORMAT: bytes, and whether they are signed; 0 bytes: not used for code addresses. */
 static const struct {
 	uint8_t size;
 	bool is_signed;
 } formats[16] = {
-	[0x00] = { 8, false }, [0x02] = { 2, false }, [0x03] = { 4, false }, [0x04] = { 8, false },
-	[0x0a] = { 2, true },  [0x0b] = { 4, true },  [0x0c] = { 8, true },
+	[DW_EH_PE_absptr] = { 8, false }, [DW_EH_PE_udata2] = { 2, false },
+	[DW_EH_PE_udata4] = { 4, false }, [DW_EH_PE_udata8] = { 8, false },
+	[DW_EH_PE_sdata2] = { 2, true },  [DW_EH_PE_sdata4] = { 4, true },
+	[DW_EH_PE_sdata8] = { 8, true },
 };
 
 static uint64_t take_encoded(struct cursor *c, uint8_t encoding)
@@ -71,112 +62,73 @@ static uint64_t take_encoded(struct cursor *c, uint8_t encoding)
 	return value;
 }
 
-struct cie {
-	size_t offset;
-	uint8_t encoding;
-};
-
 struct reader {
 	const struct image *image;
-	const uint8_t *bytes;
-	uint64_t address; /* of bytes */
-	VEC(struct cie) cies; /* by offset, as they come */
+	Elf_Data table;
+	uint64_t address; /* of the table */
+	Dwarf_Off cie; /* the one that was looked at last, and its encoding */
+	uint8_t encoding;
 	struct ranges ranges;
-	bool out_of_memory;
 };
 
-static uint8_t cie_encoding(struct cursor c)
+static int read_entry(struct reader *r, Dwarf_Off at, Dwarf_Off *next, Dwarf_CFI_Entry *entry)
 {
-	uint8_t version = (uint8_t)take(&c, 1);
-	const char *letters = (const char *)c.at;
-	size_t length = strnlen(letters, (size_t)(c.end - c.at));
+	return dwarf_next_cfi(r->image->header.e_ident, &r->table, true, at, next, entry);
+}
 
-	if (length == (size_t)(c.end - c.at))
+static uint8_t cie_encoding(const Dwarf_CIE *cie)
+{
+	const char *letter = cie->augmentation;
+	struct cursor c = { .at = cie->augmentation_data };
+
+	if (*letter == '\0')
+		return DW_EH_PE_absptr;
+	if (*letter != 'z')
 		return ENCODING_UNKNOWN;
-	c.at += length + 1;
-	if (length == 0)
-		return ENCODING_ABSOLUTE;
-	if (letters[0] != 'z')
-		return ENCODING_UNKNOWN;
-	skip_leb(&c); /* code alignment */
-	skip_leb(&c); /* data alignment */
-	if (version == 1)
-		take(&c, 1); /* return address register */
-	else
-		skip_leb(&c);
-	skip_leb(&c); /* length of what follows */
-	for (size_t i = 1; i < length && !c.failed; i++) {
-		if (letters[i] == 'R')
+	c.end = c.at + cie->augmentation_data_size;
+	while (*++letter && !c.failed) {
+		if (*letter == 'R')
 			return (uint8_t)take(&c, 1);
-		if (letters[i] == 'P')
+		if (*letter == 'P')
 			take_encoded(&c, (uint8_t)take(&c, 1));
-		else if (letters[i] == 'L')
+		else if (*letter == 'L')
 			take(&c, 1);
-		else if (letters[i] != 'S' && letters[i] != 'B')
+		else if (*letter != 'S' && *letter != 'B')
 			return ENCODING_UNKNOWN;
 	}
-	return c.failed ? ENCODING_UNKNOWN : ENCODING_ABSOLUTE;
+	return c.failed ? ENCODING_UNKNOWN : DW_EH_PE_absptr;
 }
 
-static uint8_t find_encoding(const struct reader *r, uint64_t offset)
+static uint8_t find_encoding(struct reader *r, Dwarf_Off cie)
 {
-	size_t low = 0, high = r->cies.count;
+	Dwarf_CFI_Entry entry;
+	Dwarf_Off next;
 
-	if (high && r->cies.items[high - 1].offset == offset)
-		return r->cies.items[high - 1].encoding;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
+	if (r->cie != cie) {
+		bool found = read_entry(r, cie, &next, &entry) == 0 && dwarf_cfi_cie_p(&entry);
 
-		if (r->cies.items[middle].offset == offset)
-			return r->cies.items[middle].encoding;
-		if (r->cies.items[middle].offset < offset)
-			low = middle + 1;
-		else
-			high = middle;
+		r->encoding = found ? cie_encoding(&entry.cie) : ENCODING_UNKNOWN;
+		r->cie = cie;
 	}
-	return ENCODING_UNKNOWN;
+	return r->encoding;
 }
 
-static void read_fde(struct reader *r, struct cursor c, uint8_t encoding)
+/* False: out of memory. */
+static bool read_fde(struct reader *r, const Dwarf_FDE *fde)
 {
-	uint64_t here = r->address + (uint64_t)(c.at - r->bytes);
-	uint64_t start, size;
+	uint64_t here = r->address + (uint64_t)(fde->start - (const uint8_t *)r->table.d_buf);
+	uint8_t encoding = find_encoding(r, fde->CIE_pointer);
+	struct cursor c = { fde->start, fde->end, encoding == ENCODING_UNKNOWN };
+	uint64_t start = take_encoded(&c, encoding);
+	uint64_t size = take_encoded(&c, encoding & ENCODING_FORMAT);
 
-	if (encoding == ENCODING_UNKNOWN || encoding == ENCODING_OMIT)
-		return;
-	start = take_encoded(&c, encoding);
-	size = take_encoded(&c, encoding & ENCODING_FORMAT);
-	if ((encoding & ENCODING_BASE) == ENCODING_PC_RELATIVE)
+	if ((encoding & ~ENCODING_FORMAT) == DW_EH_PE_pcrel)
 		start += here;
-	else if ((encoding & ~ENCODING_FORMAT) != ENCODING_ABSOLUTE)
-		return;
+	else if ((encoding & ~ENCODING_FORMAT) != 0)
+		return true;
 	if (c.failed || size == 0 || start + size < start || !image_is_executable(r->image, start))
-		return;
-	if (!vec_push(&r->ranges, (struct range){ start, start + size }))
-		r->out_of_memory = true;
-}
-
-/* One record; false: the end, or damage from which there is no going on. */
-static bool read_record(struct reader *r, struct cursor *c)
-{
-	size_t offset = (size_t)(c->at - r->bytes);
-	uint64_t length = take(c, 4);
-	struct cursor body;
-	uint64_t id_at, id;
-
-	if (length == 0xffffffff)
-		length = take(c, 8);
-	if (c->failed || length < 4 || length > (uint64_t)(c->end - c->at))
-		return false;
-	body = (struct cursor){ c->at, c->at + length, false };
-	c->at += length;
-	id_at = (uint64_t)(body.at - r->bytes);
-	id = take(&body, 4);
-	if (id != 0)
-		read_fde(r, body, find_encoding(r, id_at - id));
-	else if (!vec_push(&r->cies, (struct cie){ offset, cie_encoding(body) }))
-		r->out_of_memory = true;
-	return !r->out_of_memory;
+		return true;
+	return vec_push(&r->ranges, (struct range){ start, start + size });
 }
 
 /* The table's address and size: by its section, else by its index (whose end isn't known). */
@@ -199,7 +151,7 @@ static bool find_table(const struct image *image, uint64_t *ret_address, uint64_
 	encoding = header[1];
 	c.at += 4;
 	*ret_address = take_encoded(&c, encoding);
-	if ((encoding & ENCODING_BASE) == ENCODING_PC_RELATIVE)
+	if ((encoding & ~ENCODING_FORMAT) == DW_EH_PE_pcrel)
 		*ret_address += image->eh_frame_hdr + 4;
 	*ret_size = UINT64_MAX;
 	return !c.failed;
@@ -207,26 +159,24 @@ static bool find_table(const struct image *image, uint64_t *ret_address, uint64_
 
 struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges)
 {
-	struct reader r = { .image = image };
-	_cleanup_free_ uint8_t *bytes = NULL;
+	struct reader r = { .image = image, .cie = UINT64_MAX };
+	Dwarf_Off at = 0, next = 0;
+	Dwarf_CFI_Entry entry;
+	struct bytes bytes;
 	uint64_t length;
-	size_t size = 0;
-	struct cursor c;
+	int status;
 
 	*ret_ranges = (struct ranges){ 0 };
 	if (!find_table(image, &r.address, &length))
 		return NULL;
-	bytes = image_copy(image, r.address, length, &size);
-	if (!bytes)
-		return NULL;
-	r.bytes = bytes;
-	c = (struct cursor){ bytes, bytes + size, false };
-	while (read_record(&r, &c))
-		;
-	vec_free(&r.cies);
-	if (r.out_of_memory) {
-		vec_free(&r.ranges);
-		return error_errno(ENOMEM, "%s", image->path);
+	bytes = image_bytes(image, r.address, length);
+	r.table = (Elf_Data){ .d_buf = (void *)bytes.at, .d_size = bytes.size };
+	while ((status = read_entry(&r, at, &next, &entry)) != 1 && next > at) {
+		if (status == 0 && !dwarf_cfi_cie_p(&entry) && !read_fde(&r, &entry.fde)) {
+			vec_free(&r.ranges);
+			return error_errno(ENOMEM, "%s", image->path);
+		}
+		at = next;
 	}
 	ranges_sort(&r.ranges);
 	*ret_ranges = r.ranges;

@@ -13,4 +13,19 @@
  * without the table gives no range. */
 struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges);
 
+/* Where the landing pads of a function are listed. */
+struct lsda {
+	uint64_t function;
+	uint64_t address;
+};
+
+struct lsdas {
+	struct lsda *items;
+	size_t count;
+	size_t room;
+};
+
+/* One a function that has any; caller frees. */
+struct error *eh_frame_lsdas(const struct image *image, struct lsdas *ret_lsdas);
+
 #endif

@@ -67,6 +67,16 @@ size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size
  * fixed addresses). Needed by the planner: one address too many is fine, one too few isn't. */
 void symtab_each_pointer(const struct symtab *symtab,
 			 void (*found)(void *context, uint64_t address), void *context);
+/* The same with every landing pad of exceptions (landing.c), and with every function's start. */
+struct error *symtab_each_landing_pad(const struct symtab *symtab,
+				      void (*found)(void *context, uint64_t address), void *context);
+void symtab_each_function_start(const struct symtab *symtab,
+				void (*found)(void *context, uint64_t address), void *context);
+/* The same with every restartable sequence (H11) that the file lists. */
+void symtab_each_rseq(const struct symtab *symtab,
+		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort), void *context);
+/* Written in Go: goroutines are parked at any instruction, and no stack tells where. */
+bool symtab_is_go(const struct symtab *symtab);
 uint64_t symtab_low(const struct symtab *symtab); /* lowest and highest vaddr of all PT_LOADs */
 uint64_t symtab_high(const struct symtab *symtab);
 uint64_t symtab_entry(const struct symtab *symtab);
