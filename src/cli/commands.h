@@ -28,6 +28,7 @@ struct command {
 	struct error *(*run)(const struct words *words, int *ret_status);
 };
 
+extern const struct command command_coverage;
 extern const struct command command_list_symbols;
 extern const struct command command_trace;
 extern const struct command command_view;

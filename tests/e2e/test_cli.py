@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["list-symbols", "trace", "view"]
+COMMANDS = ["coverage", "list-symbols", "trace", "view"]
 
 
 def test_no_words_is_a_usage_error_that_shows_the_commands(dyntrace):

@@ -53,6 +53,14 @@ __asm__(".text\n"
 	FUNCTION(plan_call, "call *%rax\n nop\n nop\n nop\n ret\n")
 	/* A plain prologue. */
 	FUNCTION(plan_plain, "push %rbx\n mov %rdi, %rbx\n mov $5, %eax\n pop %rbx\n ret\n")
+	/* One byte, and then something that is jumped to; its bytes are the only distance there is. */
+	FUNCTION(plan_lone, "ret\n.globl plan_lone_inside\nplan_lone_inside:\n mov $0x40, %al\n.byte 0x48, 0xb9\n"
+			    ".quad 0x4948474645444342\n jmp plan_lone_inside\n")
+	/* A restartable sequence. */
+	FUNCTION(plan_rseq, "mov %rdi, %rax\n plan_rseq_start: mov %rsi, %rdx\n mov %rdx, (%rax)\n plan_rseq_end:\n"
+			    "ret\n .long 0x53053053\n plan_rseq_abort: mov $1, %eax\n ret\n")
+	".section __rseq_cs, \"aw\"\n .balign 32\n .long 0, 0\n .quad plan_rseq_start\n"
+	".quad plan_rseq_end - plan_rseq_start, plan_rseq_abort\n"
 	".section .data\n .balign 8\nplan_pointer: .quad plan_pointed_inside\n"
 	".section .rodata\n .balign 4\nplan_table: .long plan_tabled_inside - plan_table\n"
 	".long plan_jumper - plan_table\n .long 0x70000000\n"
@@ -110,8 +118,8 @@ static void test_inbound(void **state)
 	inbound_free(inbound);
 }
 
-/* Plans one location; gives the refusal's text, or NULL and the site's length. */
-static const char *plan_one(struct fixture *fixture, const char *text, size_t *ret_length)
+/* Plans one location; gives the refusal's text, or NULL, the tactic and the site's length. */
+static const char *plan_one(struct fixture *fixture, const char *text, const char **ret_tactic, size_t *ret_length)
 {
 	static char reason[256];
 	struct location location;
@@ -130,6 +138,7 @@ static const char *plan_one(struct fixture *fixture, const char *text, size_t *r
 		snprintf(reason, sizeof(reason), "%s", error_text(probe.refusal));
 	else
 		*ret_length = probe.site->length;
+	*ret_tactic = probe.refusal ? NULL : site_tactic(probe.site);
 	error_free(probe.refusal);
 	planner_destroy(planner);
 	places_free(&places);
@@ -140,19 +149,36 @@ static const char *plan_one(struct fixture *fixture, const char *text, size_t *r
 static void test_places(void **state)
 {
 	static const struct {
-		const char *location;
+		const char *location, *tactic;
 		size_t length;
 	} placed[] = {
-		{ "plan_plain", 9 }, { "plan_plain+4", 5 }, { "plan_first", 6 }, { "plan_next", 5 },
-		{ "plan_loop+3", 5 }, { "plan_short", 5 },
+		{ "plan_plain", "jump", 9 },
+		{ "plan_plain+4", "jump", 5 },
+		{ "plan_plain+9", "jump", 5 }, /* a pop: the site begins before it */
+		{ "plan_plain+10", "jump", 5 }, /* a ret */
+		{ "plan_first", "jump", 6 },
+		{ "plan_next", "jump", 5 },
+		{ "plan_loop+3", "jump", 5 },
+		{ "plan_short", "jump", 5 },
+		{ "plan_loop", "evict", 3 },
+		{ "plan_taken", "evict", 2 },
+		{ "plan_pointed", "evict", 2 },
+		{ "plan_tabled", "evict", 2 },
+		{ "plan_tight", "evict", 2 },
+		{ "plan_call", "evict", 2 },
+		{ "plan_call+5", "jump", 5 },
+		{ "plan_lone", "pun", 1 },
 	};
-	size_t length = 0;
 
 	for (size_t i = 0; i < sizeof(placed) / sizeof(placed[0]); i++) {
-		const char *reason = plan_one(*state, placed[i].location, &length);
+		const char *tactic;
+		size_t length = 0;
+		const char *reason = plan_one(*state, placed[i].location, &tactic, &length);
 
 		if (reason)
 			fail_msg("%s: %s", placed[i].location, reason);
+		if (strcmp(tactic, placed[i].tactic))
+			fail_msg("%s: by %s", placed[i].location, tactic);
 		assert_in_range(length, placed[i].length, placed[i].length + 10);
 	}
 }
@@ -162,22 +188,55 @@ static void test_refuses(void **state)
 	static const struct {
 		const char *location, *part;
 	} refused[] = {
-		{ "plan_loop", "something jumps to the instruction 3 bytes behind it" },
-		{ "plan_taken", "something jumps to" },
-		{ "plan_pointed", "something jumps to" },
-		{ "plan_tabled", "something jumps to" },
-		{ "plan_tight", "the function ends after 2 bytes" },
-		{ "plan_call", "a call returns to" },
 		{ "plan_plain+2", "not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)" },
+		{ "plan_rseq+3", "restartable sequence" },
 	};
+	const char *tactic;
 	size_t length;
 
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-		const char *reason = plan_one(*state, refused[i].location, &length);
+		const char *reason = plan_one(*state, refused[i].location, &tactic, &length);
 
 		if (!reason || !strstr(reason, refused[i].part))
 			fail_msg("%s: %s", refused[i].location, reason ? reason : "placed");
 	}
+}
+
+/* All instructions of a function at once: each has its place in the order of the code. */
+static void test_every_instruction(void **state)
+{
+	struct fixture *fixture = *state;
+	static const char *const locations[] = { "plan_plain", "plan_plain+1", "plan_plain+4", "plan_plain+9",
+						 "plan_plain+10" };
+	struct places places[5] = { 0 };
+	struct probe probes[10] = { 0 }, *list[10];
+	struct planner *planner;
+
+	assert_null(planner_create(fixture->proc, &planner));
+	for (size_t i = 0; i < 10; i++) { /* two at each */
+		struct location location;
+
+		if (i < 5) {
+			assert_null(location_parse(locations[i], &location));
+			assert_null(locate(fixture->proc, &fixture->modules, &location, false, &places[i]));
+			location_clear(&location);
+		}
+		probes[i].place = places[i % 5].items[0];
+		probes[i].event.size = 8;
+		list[9 - i] = &probes[i];
+	}
+	assert_null(planner_decide(planner, list, 10));
+	for (size_t i = 0; i < 10; i++)
+		assert_null(probes[i].refusal);
+	assert_int_equal(planner_site_count(planner), 2); /* push, mov, mov; pop, ret and padding */
+	assert_int_equal(planner_site(planner, 0)->length, 9);
+	assert_int_equal(planner_site(planner, 0)->probes.count, 6);
+	assert_int_equal(planner_site(planner, 1)->probes.count, 4);
+	for (size_t i = 0; i < 6; i++)
+		assert_int_equal(planner_site(planner, 0)->probes.items[i]->event.insn, i / 2);
+	planner_destroy(planner);
+	for (size_t i = 0; i < 5; i++)
+		places_free(&places[i]);
 }
 
 int main(void)
@@ -186,6 +245,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_inbound, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refuses, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_every_instruction, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

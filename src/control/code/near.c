@@ -150,6 +150,25 @@ struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint
 	return NULL;
 }
 
+bool near_find_in(const struct maps *maps, taddr low, taddr high, uint64_t size, taddr *ret_at)
+{
+	uint64_t heap_room;
+	size_t heap = find_heap(maps, &heap_room);
+
+	for (size_t i = 0; i <= maps->count; i++) {
+		struct range gap = usable_gap(maps, i, heap, heap_room);
+
+		/* whole pages will be mapped */
+		gap.low = max64(DT_ROUND_UP(gap.low, DT_PAGE), low.v);
+		gap.high = min64(gap.high & ~(DT_PAGE - 1), high.v);
+		if (gap.high > gap.low && gap.high - gap.low >= size) {
+			*ret_at = taddr_of(gap.low);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* ---- pieces --------------------------------------------------------------------------------- */
 
 struct window {
@@ -326,6 +345,27 @@ static struct window *window_of(struct near_pool *pool, struct near_piece piece)
 	}
 	assert(!"a piece of this pool");
 	return NULL;
+}
+
+bool near_pool_alloc_at(struct near_pool *pool, taddr at, uint32_t size, struct near_piece *ret_piece)
+{
+	uint64_t start = at.v & ~(GRAIN - 1), end = DT_ROUND_UP(at.v + size, GRAIN);
+
+	for (size_t i = 0; i < pool->windows.count; i++) {
+		struct window *w = &pool->windows.items[i];
+		size_t from = (start - w->at.v) / GRAIN, n = (end - start) / GRAIN;
+
+		if (start < w->at.v || from + n > w->bits)
+			continue;
+		if (next_set(w->map, from, from + n) != from + n)
+			return false;
+		take_bits(pool, w, from, n);
+		*ret_piece = (struct near_piece){ .at = taddr_of(start),
+						  .offset = w->offset + from * GRAIN,
+						  .size = (uint32_t)(n * GRAIN) };
+		return true;
+	}
+	return false;
 }
 
 void near_pool_trim(struct near_pool *pool, struct near_piece *piece, uint32_t size)

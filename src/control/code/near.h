@@ -15,6 +15,9 @@
 struct error *near_find_gap(const struct maps *maps, taddr low, taddr high, uint64_t size,
 			    taddr *ret_at);
 
+/* The lowest address of [low, high) at which `size` bytes are free, with the same care. */
+bool near_find_in(const struct maps *maps, taddr low, taddr high, uint64_t size, taddr *ret_at);
+
 struct near_pool;
 
 struct near_piece {
@@ -30,6 +33,8 @@ bool near_pool_add(struct near_pool *pool, taddr at, uint64_t offset, uint64_t s
 /* A piece that [low, high) reaches; 16-byte aligned. false: none left, add a window. */
 bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size,
 		     struct near_piece *ret_piece);
+/* Exactly the bytes at `at`. false: not in a window, or in use. */
+bool near_pool_alloc_at(struct near_pool *pool, taddr at, uint32_t size, struct near_piece *ret_piece);
 /* Gives the unused tail of a piece back (size smaller than it was). */
 void near_pool_trim(struct near_pool *pool, struct near_piece *piece, uint32_t size);
 void near_pool_free(struct near_pool *pool, struct near_piece piece);

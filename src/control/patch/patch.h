@@ -14,6 +14,7 @@
  *      thread's RIP and no RIP that a signal frame keeps lies in them. (Who is in the agent, called
  *      from a trampoline, comes back to it: patch_find_threads on the agent's range tells, in the
  *      stop in which memory goes.)
+ * (P6) A site that leads through bytes of another one (`after`) is there only while that one is.
  */
 #ifndef DYNTRACE_PATCH_PATCH_H
 #define DYNTRACE_PATCH_PATCH_H
@@ -50,6 +51,9 @@ struct patch_site {
 	struct patch_move moves[PATCH_MOVES_MAX];
 	size_t move_count;
 	taddr tramp_start, tramp_end; /* what belongs to this site alone */
+	/* It leads through bytes of that site: placed only once that one is, taken back before it. NULL: none. */
+	const struct patch_site *after;
+	taddr via; /* on the way to the trampoline a thread stands there once (a slot, a hop); 0: it doesn't */
 	enum patch_state state;
 	struct error *error; /* owned */
 };

@@ -4,6 +4,8 @@
  * boundary, one by one (H14); a look at what the target holds now, which alone decides what was
  * placed.
  *
+ * Sites that lead through bytes of others have a second turn, when those are there (P6).
+ *
  * "Inside a site" means behind its first byte and before the last byte that changes: what the patch
  * leaves as it was can be run and returned to.
  *
@@ -35,6 +37,7 @@ struct batch {
 	struct scan scan;
 	struct scan_range *ranges; /* the inside of sites.items[owner], in the same order */
 	const char **busy; /* why this site has to wait; NULL: it needn't */
+	bool second; /* the turn of those that lead through bytes of others */
 };
 
 static void batch_free(struct batch *batch)
@@ -105,10 +108,30 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 
 /* ---- inside it ------------------------------------------------------------------------------ */
 
-/* Still to be placed in this try? */
+/* To be placed now? */
 static bool is_ready(const struct batch *batch, size_t index)
 {
-	return batch->sites.items[index]->state == PATCH_PLANNED && !batch->busy[index];
+	const struct patch_site *site = batch->sites.items[index];
+
+	return site->state == PATCH_PLANNED && !batch->busy[index] && batch->second == (site->after != NULL) &&
+	       (!site->after || site->after->state == PATCH_PLACED);
+}
+
+/* (P6) What leads through a site that isn't there: waits, or fails with it. */
+static void judge_dependents(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		struct patch_site *site = batch->sites.items[i];
+
+		if (site->state != PATCH_PLANNED || !site->after || site->after->state == PATCH_PLACED)
+			continue;
+		if (site->after->state == PATCH_PLANNED)
+			batch->busy[i] = "the code that its jump leads through is in use";
+		else
+			sites_fail(site, PATCH_FAILED,
+				   error_new(ERROR_REFUSED, "the code at 0x%lx, which its jump needs, can't be changed",
+					     site->after->address.v));
+	}
 }
 
 /* (P2) */
@@ -218,17 +241,11 @@ static void settle_site(struct batch *batch, struct patch_site *site, const char
 			     site->address.v, failure));
 }
 
-static struct error *place_held(struct batch *batch, struct stop *stop)
+static struct error *place_turn(struct batch *batch, struct stop *stop)
 {
 	_cleanup_error_ struct error *failure = NULL;
-	struct error *err = pages_read(&batch->pages, batch->proc);
+	struct error *err = move_threads(batch, stop);
 
-	if (err)
-		return err;
-	check_bytes(batch);
-	err = find_busy(batch, stop);
-	if (!err)
-		err = move_threads(batch, stop);
 	if (err)
 		return err;
 	failure = write_sites(batch);
@@ -239,6 +256,32 @@ static struct error *place_held(struct batch *batch, struct stop *stop)
 				    failure ? error_text(failure) : "it isn't there after writing");
 	}
 	return err;
+}
+
+static bool has_dependents(const struct batch *batch)
+{
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		if (batch->sites.items[i]->after)
+			return true;
+	}
+	return false;
+}
+
+static struct error *place_held(struct batch *batch, struct stop *stop)
+{
+	struct error *err = pages_read(&batch->pages, batch->proc);
+
+	if (err)
+		return err;
+	check_bytes(batch);
+	err = find_busy(batch, stop);
+	if (!err)
+		err = place_turn(batch, stop);
+	if (err || !has_dependents(batch))
+		return err;
+	judge_dependents(batch);
+	batch->second = true;
+	return place_turn(batch, stop);
 }
 
 /* ---- tries ---------------------------------------------------------------------------------- */

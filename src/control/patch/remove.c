@@ -19,7 +19,6 @@
 
 #define STOP_TIMEOUT_MS 2000
 #define PAUSE_MAX_MS 32
-#define JUMP_SIZE 5
 
 struct removal {
 	struct proc *proc;
@@ -28,10 +27,13 @@ struct removal {
 	struct drop drop;
 	struct scan scan;
 	struct scan_range *ranges; /* trampolines; owner is the site's index */
+	struct scan vias;
+	struct scan_range *via_ranges; /* patch_site.via of those that have one; owner likewise */
 	bool *restored; /* the site's original bytes are back */
 	bool begun; /* the first stop is over */
 	bool more_to_drop;
 	bool still_jumps; /* a site that was left alone leads to its trampoline */
+	bool second; /* the turn of those that others lead through */
 };
 
 static void removal_free(struct removal *r)
@@ -40,8 +42,33 @@ static void removal_free(struct removal *r)
 	pages_free(&r->pages);
 	drop_end(&r->drop);
 	scan_end(&r->scan);
+	scan_end(&r->vias);
 	free(r->ranges);
+	free(r->via_ranges);
 	free(r->restored);
+}
+
+/* What a thread stands on between site and trampoline. */
+static struct error *begin_vias(struct removal *r)
+{
+	size_t count = 0;
+	struct error *err;
+
+	r->via_ranges = calloc(r->sites.count + 1, sizeof(*r->via_ranges));
+	if (!r->via_ranges)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < r->sites.count; i++) {
+		uint64_t via = r->sites.items[i]->via.v;
+
+		if (via)
+			r->via_ranges[count++] =
+				(struct scan_range){ .start = via, .end = via + 1, .owner = i };
+	}
+	if (!count)
+		return NULL;
+	err = scan_begin(&r->vias, r->proc, r->via_ranges, count);
+	r->vias.frames_only = true;
+	return err;
 }
 
 static struct error *removal_begin(struct proc *proc, struct patch_site *const *all, size_t count,
@@ -66,7 +93,7 @@ static struct error *removal_begin(struct proc *proc, struct patch_site *const *
 	if (!err)
 		err = scan_begin(&r->scan, proc, r->ranges, n);
 	r->scan.frames_only = true;
-	return err;
+	return err ? err : begin_vias(r);
 }
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
@@ -82,14 +109,40 @@ static void judge_site(struct removal *r, size_t index, bool *ret_ours)
 	if (*ret_ours || r->restored[index])
 		return;
 	/* a debugger's breakpoint over our first byte: our jump is behind it, and may come back */
-	r->still_jumps |= now && site->length >= JUMP_SIZE &&
-			  memcmp(now + 1, site->patched + 1, JUMP_SIZE - 1) == 0;
+	r->still_jumps |= now && memcmp(now + 1, site->patched + 1, sites_changed(site) - 1) == 0;
 	sites_fail(site, PATCH_REMOVED,
 		   error_new(ERROR_FAILED,
 			     now ? "the code at 0x%lx has been changed by somebody else; it was "
 				   "left as it is"
 				 : "nothing is mapped at 0x%lx any more",
 			     site->address.v));
+}
+
+/* Its turn? Dependents come first (P6). */
+static bool is_due(const struct removal *r, size_t index)
+{
+	const struct patch_site *site = r->sites.items[index];
+
+	return site->state == PATCH_PLACED && r->second != (site->after != NULL);
+}
+
+/* A site that something which was left alone leads through is left alone too. */
+static void keep_hosts(struct removal *r)
+{
+	for (size_t i = 0; i < r->sites.count; i++) {
+		const struct patch_site *site = r->sites.items[i];
+
+		if (!site->after || r->restored[i])
+			continue;
+		for (size_t j = 0; j < r->sites.count; j++) {
+			if (!taddr_equal(r->sites.items[j]->address, site->after->address))
+				continue;
+			r->still_jumps = true;
+			sites_fail(r->sites.items[j], PATCH_REMOVED,
+				   error_new(ERROR_FAILED, "the changed code at 0x%lx leads through that at 0x%lx",
+					     site->address.v, site->after->address.v));
+		}
+	}
 }
 
 static struct error *write_originals(struct removal *r)
@@ -99,6 +152,8 @@ static struct error *write_originals(struct removal *r)
 	for (size_t i = 0; i < r->sites.count; i++) {
 		bool ours;
 
+		if (!is_due(r, i))
+			continue;
 		judge_site(r, i, &ours);
 		if (ours)
 			pages_put(&r->pages, r->sites.items[i], r->sites.items[i]->original);
@@ -109,13 +164,13 @@ static struct error *write_originals(struct removal *r)
 	for (size_t i = 0; !err && i < r->sites.count; i++) {
 		const struct patch_site *site = r->sites.items[i];
 
-		if (site->state == PATCH_PLACED && pages_crosses(site))
+		if (is_due(r, i) && pages_crosses(site))
 			err = mem_write(r->proc, site->address, site->original, site->length);
 	}
 	return err;
 }
 
-static struct error *restore(struct removal *r)
+static struct error *restore_turn(struct removal *r)
 {
 	_cleanup_error_ struct error *failure = NULL;
 	struct error *err = pages_read(&r->pages, r->proc);
@@ -128,7 +183,7 @@ static struct error *restore(struct removal *r)
 		struct patch_site *site = r->sites.items[i];
 		const uint8_t *now = pages_of_site(&r->pages, site);
 
-		if (site->state != PATCH_PLACED)
+		if (!is_due(r, i))
 			continue;
 		r->restored[i] = now && memcmp(now, site->original, site->length) == 0;
 		if (r->restored[i])
@@ -140,6 +195,18 @@ static struct error *restore(struct removal *r)
 						: "it isn't there after writing");
 	}
 	return err;
+}
+
+static struct error *restore(struct removal *r)
+{
+	struct error *err = NULL;
+
+	if (r->vias.count) {
+		err = restore_turn(r);
+		keep_hosts(r);
+	}
+	r->second = true;
+	return err ? err : restore_turn(r);
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
@@ -188,16 +255,46 @@ static struct error *look_for_threads(struct removal *r, struct stop *stop, bool
 	return err;
 }
 
+/* Before the bytes go back: those between site and trampoline go back to the site. *ret_clear: no signal handler
+ * will return to one of these places. */
+static struct error *clear_vias(struct removal *r, struct stop *stop, bool *ret_clear)
+{
+	struct error *err = NULL;
+
+	*ret_clear = true;
+	if (!r->vias.count)
+		return NULL;
+	for (size_t i = 0; !err && i < stop_thread_count(stop); i++) {
+		const struct scan_range *range = scan_find(&r->vias, stop_thread_rip(stop, i).v);
+
+		if (range)
+			err = stop_thread_set_rip(stop, i, r->sites.items[range->owner]->address);
+	}
+	for (size_t i = 0; i < r->vias.count; i++)
+		r->vias.ranges[i].hit = false;
+	if (!err)
+		err = scan_stacks(&r->vias, stop);
+	for (size_t i = 0; i < r->vias.count; i++)
+		*ret_clear &= !r->vias.ranges[i].hit;
+	return err;
+}
+
 /* ---- tries ---------------------------------------------------------------------------------- */
 
 static struct error *remove_held(struct removal *r, struct stop *stop, bool *ret_idle)
 {
 	struct error *err = NULL;
+	bool clear;
 
-	if (!r->begun)
+	*ret_idle = false;
+	if (!r->begun) {
+		err = clear_vias(r, stop, &clear);
+		if (err || !clear)
+			return err;
 		err = restore(r);
-	else if (r->more_to_drop)
+	} else if (r->more_to_drop) {
 		err = pages_read(&r->pages, r->proc);
+	}
 	r->begun = true;
 	if (!err)
 		err = look_for_threads(r, stop, ret_idle);

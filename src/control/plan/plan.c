@@ -8,28 +8,6 @@
 #include "../base/cleanup.h"
 #include "tactic.h"
 
-/* What is known of a module, found once. */
-struct module_view {
-	struct module *module;
-	struct symtab *symtab;
-	struct inbound *inbound;
-};
-
-struct planner {
-	struct proc *proc;
-	VEC(struct module_view) views;
-	VEC(struct site *) sites;
-};
-
-static void site_free(struct site *site)
-{
-	if (!site)
-		return;
-	vec_free(&site->probes);
-	error_free(site->patch.error);
-	free(site);
-}
-
 struct error *planner_create(struct proc *proc, struct planner **ret_planner)
 {
 	struct planner *planner = calloc(1, sizeof(*planner));
@@ -41,16 +19,27 @@ struct error *planner_create(struct proc *proc, struct planner **ret_planner)
 	return NULL;
 }
 
+void planner_clear(struct planner *planner)
+{
+	for (size_t i = 0; i < planner->sites.count; i++)
+		site_free(planner->sites.items[i]);
+	planner->sites.count = 0;
+}
+
 void planner_destroy(struct planner *planner)
 {
 	if (!planner)
 		return;
-	for (size_t i = 0; i < planner->views.count; i++)
-		inbound_free(planner->views.items[i].inbound);
-	for (size_t i = 0; i < planner->sites.count; i++)
-		site_free(planner->sites.items[i]);
+	for (size_t i = 0; i < planner->views.count; i++) {
+		inbound_free(planner->views.items[i]->inbound);
+		free(planner->views.items[i]);
+	}
+	planner_clear(planner);
 	vec_free(&planner->views);
 	vec_free(&planner->sites);
+	body_free(&planner->body);
+	body_free(&planner->near);
+	maps_free(&planner->maps);
 	free(planner);
 }
 
@@ -67,43 +56,6 @@ size_t planner_site_count(const struct planner *planner)
 struct site *planner_site(const struct planner *planner, size_t index)
 {
 	return planner->sites.items[index];
-}
-
-static struct error *view_module(struct planner *planner, struct module *module, struct module_view *ret_view)
-{
-	struct module_view view = { .module = module };
-
-	for (size_t i = 0; i < planner->views.count; i++) {
-		if (planner->views.items[i].module == module) {
-			*ret_view = planner->views.items[i];
-			return NULL;
-		}
-	}
-	struct error *error = module_symtab(planner->proc, module, &view.symtab);
-	if (!error)
-		error = inbound_scan(view.symtab, &view.inbound);
-	if (error)
-		return error;
-	if (!vec_push(&planner->views, view)) {
-		inbound_free(view.inbound);
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	*ret_view = view;
-	return NULL;
-}
-
-/* The function around an address of the file, by its symbol or its unwind table. */
-static bool function_bounds(const struct module_view *view, const struct place *place, uint64_t address,
-			    uint64_t *ret_start, uint64_t *ret_end)
-{
-	const struct symbol *symbol = place->symbol;
-
-	if (symbol && symbol->size && address - symbol->address < symbol->size) {
-		*ret_start = symbol->address;
-		*ret_end = symbol->address + symbol->size;
-		return true;
-	}
-	return symtab_fde(view->symtab, address, ret_start, ret_end);
 }
 
 /* "main+0x10", or "main" for its start. */
@@ -125,63 +77,73 @@ static struct error *not_a_start(const char *function, uint64_t before, uint64_t
 			 second);
 }
 
-/* NULL if the address begins an instruction of the function; else an error that names the nearest that do. */
-static struct error *check_boundary(const struct tactic_view *view, const char *function)
+/* NULL and the index if the address begins an instruction of the function; else an error that names the nearest that do. */
+static struct error *find_insn(const struct body *body, uint64_t address, const char *function, size_t *ret_index)
 {
-	const struct text_range *text = symtab_text(view->symtab, view->function_start);
-	uint64_t at = view->function_start;
-	struct insn insn;
+	size_t index;
 
-	while (text && at < view->address) {
-		if (!decode_quick(text->bytes + (at - text->address), text->address + text->size - at,
-				  taddr_of(at), &insn))
-			return error_new(ERROR_REFUSED, "the code before it can't be decoded");
-		if (at + insn.length > view->address)
-			return not_a_start(function, at - view->function_start,
-					   at + insn.length - view->function_start);
-		at += insn.length;
-	}
-	return text ? NULL : error_new(ERROR_REFUSED, "it isn't in the program's code");
+	if (!body->text)
+		return error_new(ERROR_REFUSED, "it isn't in the program's code");
+	if (!body_find(body, address, &index))
+		return error_new(ERROR_REFUSED, "the code before it can't be decoded");
+	const struct body_insn *insn = &body->insns.items[index];
+	if (insn->at != address)
+		return not_a_start(function, insn->at - body->start, insn->at + insn->length - body->start);
+	*ret_index = index;
+	return NULL;
 }
 
-static struct error *try_tactics(const struct tactic_view *view, struct site *site)
+/* What the tactics need to know of a place; the error says why none can help. */
+static struct error *view_place(struct planner *planner, const struct place *place, struct tactic_view *ret_view)
 {
-	struct error *reason = NULL;
-
-	for (size_t i = 0; i < tactic_count; i++) {
-		error_free(reason);
-		reason = tactics[i].try(view, site);
-		if (!reason) {
-			site->tactic = &tactics[i];
-			return NULL;
-		}
-	}
-	return reason;
-}
-
-static struct error *decide_site(struct planner *planner, const struct probe *probe, struct site *site)
-{
-	struct module_view module;
-	struct tactic_view view = { 0 };
-	const char *function = probe->place.symbol ? probe->place.symbol->name : "function";
-	struct error *error = view_module(planner, probe->place.module, &module);
+	uint64_t address = place->address.v - place->module->bias.v;
+	struct tactic_view view = { .planner = planner };
+	struct module_view *module;
+	struct error *error = function_view(planner, place->module, &module);
 
 	if (error)
 		return error;
-	view.symtab = module.symtab;
-	view.inbound = module.inbound;
-	view.address = probe->place.address.v - module.module->bias.v;
-	if (symtab_has_text_relocations(module.symtab))
+	view.module = module;
+	if (symtab_has_text_relocations(module->symtab))
 		return error_new(ERROR_REFUSED, "its code is changed when it is loaded (text relocations)");
-	if (!function_bounds(&module, &probe->place, view.address, &view.function_start, &view.function_end))
-		return error_new(ERROR_REFUSED,
-				 "no function is known there, so that instructions can't be told apart");
-	error = check_boundary(&view, function);
-	return error ? error : try_tactics(&view, site);
+	error = function_body(planner, module, place->symbol, address, &view.body);
+	if (!error)
+		error = find_insn(view.body, address, place->symbol ? place->symbol->name : "function",
+				  &view.index);
+	if (error)
+		return error;
+	if (inbound_is_sequence(module->inbound, address, address + JUMP_LENGTH))
+		return error_new(ERROR_REFUSED, "it is in a restartable sequence (rseq)");
+	*ret_view = view;
+	return NULL;
+}
+
+/* The first tactic that says yes; else why each said no. */
+static struct error *try_tactics(const struct tactic_view *view, bool late, struct site **ret_site)
+{
+	struct error *reasons = NULL;
+
+	for (size_t i = 0; i < tactic_count; i++) {
+		if (tactics[i].is_late && !late)
+			continue;
+		struct error *error = tactics[i].try(view, ret_site);
+		if (!error || error_kind(error) != ERROR_REFUSED) {
+			error_free(reasons);
+			return error;
+		}
+		if (!reasons) {
+			reasons = error;
+			continue;
+		}
+		error = error_wrap(error, "%s; %s", error_text(reasons), tactics[i].name);
+		error_free(reasons);
+		reasons = error;
+	}
+	return reasons;
 }
 
 /* Which of the site's instructions begins there? Those behind the first are told by `site` alone. */
-static bool find_insn(const struct site *site, taddr address, size_t *ret_index)
+static bool find_in_site(const struct site *site, taddr address, size_t *ret_index)
 {
 	taddr at = site->address;
 
@@ -197,12 +159,16 @@ static bool find_insn(const struct site *site, taddr address, size_t *ret_index)
 
 static struct error *join_site(struct site *site, struct probe *probe)
 {
-	if (!find_insn(site, probe->place.address, &probe->event.insn))
+	if (!find_in_site(site, probe->place.address, &probe->event.insn))
 		return error_new(ERROR_REFUSED, "not the start of an instruction");
 	if (site->probes.count >= SITE_PROBES_MAX)
 		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place", SITE_PROBES_MAX);
 	if (!vec_push(&site->probes, probe))
 		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = site->probes.count - 1; i && site->probes.items[i - 1]->event.insn > probe->event.insn; i--) {
+		site->probes.items[i] = site->probes.items[i - 1];
+		site->probes.items[i - 1] = probe;
+	}
 	probe->site = site;
 	return NULL;
 }
@@ -212,33 +178,31 @@ static bool is_function_start(struct planner *planner, const struct probe *probe
 {
 	const struct place *place = &probe->place;
 	uint64_t address = place->address.v - place->module->bias.v, start, end;
-	struct module_view view;
-	_cleanup_error_ struct error *error = view_module(planner, place->module, &view);
+	struct module_view *view;
+	_cleanup_error_ struct error *error = function_view(planner, place->module, &view);
 
-	return !error && symtab_fde(view.symtab, address, &start, &end) && start == address;
+	return !error && symtab_fde(view->symtab, address, &start, &end) && start == address;
 }
 
-/* A site of its own for the probe. */
-static struct error *open_site(struct planner *planner, struct probe *probe, struct site **ret_site)
+/* A site for the probe: a new one, or one that grew. */
+static struct error *open_site(struct planner *planner, struct probe *probe, bool late)
 {
-	struct site *site = calloc(1, sizeof(*site));
+	struct tactic_view view;
+	struct site *site;
+	struct error *error = view_place(planner, &probe->place, &view);
 
-	if (!site)
-		return error_new(ERROR_FAILED, "out of memory");
-	site->module = probe->place.module;
-	site->address = probe->place.address;
-	struct error *error = decide_site(planner, probe, site);
 	if (!error)
-		error = join_site(site, probe);
-	if (!error && !vec_push(&planner->sites, site))
-		error = error_new(ERROR_FAILED, "out of memory");
-	if (error) {
-		probe->site = NULL;
-		site_free(site);
-		return error;
-	}
-	*ret_site = site;
-	return NULL;
+		error = try_tactics(&view, late, &site);
+	return error ? error : join_site(site, probe);
+}
+
+/* The site that moves the instruction there already. */
+static struct site *site_around(const struct planner *planner, taddr address)
+{
+	struct site *site = siteset_before(planner, address);
+	size_t index;
+
+	return site && !site->emitted && find_in_site(site, address, &index) ? site : NULL;
 }
 
 static int by_address(const void *a, const void *b)
@@ -249,142 +213,96 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static struct error *read_maps(struct planner *planner)
+{
+	struct maps maps = { 0 };
+	struct error *error = NULL;
+
+	if (!planner->proc)
+		return NULL;
+	error = maps_read(planner->proc, &maps);
+	if (error)
+		return error;
+	maps_free(&planner->maps);
+	planner->maps = maps;
+	return NULL;
+}
+
+static struct error *decide(struct planner *planner, struct probe *probe, bool late)
+{
+	struct site *site = site_around(planner, probe->place.address);
+
+	probe->event.keep_red_zone = !is_function_start(planner, probe);
+	return site ? join_site(site, probe) : open_site(planner, probe, late);
+}
+
 struct error *planner_decide(struct planner *planner, struct probe **probes, size_t count)
 {
-	struct site *site = NULL; /* the one before, in address order */
+	struct error *error = read_maps(planner);
 
+	if (error)
+		return error;
 	qsort(probes, count, sizeof(*probes), by_address);
-	for (size_t i = 0; i < count; i++) {
-		struct probe *probe = probes[i];
-		bool inside = site && taddr_within(probe->place.address, site->address,
-						   taddr_add(site->address, (int64_t)site->length));
+	for (int late = 0; late < 2; late++) {
+		for (size_t i = 0; i < count; i++) {
+			struct probe *probe = probes[i];
 
-		probe->event.keep_red_zone = !is_function_start(planner, probe);
-		probe->refusal = inside ? join_site(site, probe) : open_site(planner, probe, &site);
-		if (probe->refusal && error_kind(probe->refusal) != ERROR_REFUSED)
-			return take_ptr(&probe->refusal);
-	}
-	return NULL;
-}
-
-struct error *planner_needs(const struct planner *planner, struct plan_needs *ret_needs)
-{
-	struct plan_needs needs = { 0 };
-
-	for (size_t i = 0; i < planner->sites.count; i++) {
-		const struct site *site = planner->sites.items[i];
-		struct tramp_event *events[SITE_PROBES_MAX];
-		struct tramp tramp = { .insn_count = site->insn_count, .events = events };
-
-		for (size_t j = 0; j < site->probes.count; j++)
-			events[tramp.event_count++] = &site->probes.items[j]->event;
-		if (!needs.count || !taddr_equal(vec_last(&needs)->low, site->module->low)) {
-			if (!vec_push(&needs, (struct plan_need){ site->module->low, site->module->high, 0 })) {
-				vec_free(&needs);
-				return error_new(ERROR_FAILED, "out of memory");
-			}
+			if (late && !probe->refusal)
+				continue;
+			error_free(probe->refusal);
+			probe->refusal = decide(planner, probe, late);
+			if (probe->refusal && error_kind(probe->refusal) != ERROR_REFUSED)
+				return take_ptr(&probe->refusal);
 		}
-		vec_last(&needs)->bytes += trampoline_room(&tramp) + 16;
-	}
-	*ret_needs = needs;
-	return NULL;
-}
-
-/* The site's instructions, decoded anew from the file's bytes where they run. */
-static struct error *decode_site(struct planner *planner, const struct site *site, struct insn *insns,
-				 uint8_t *bytes)
-{
-	struct module_view view;
-	struct error *error = view_module(planner, site->module, &view);
-
-	if (error)
-		return error;
-	uint64_t address = site->address.v - site->module->bias.v;
-	const struct text_range *text = symtab_text(view.symtab, address);
-	assert(text && site->length <= DT_SITE_BYTES);
-	memcpy(bytes, text->bytes + (address - text->address), site->length);
-	for (size_t i = 0, at = 0; i < site->insn_count; at += site->lengths[i++]) {
-		if (!decode(bytes + at, site->lengths[i], taddr_add(site->address, (int64_t)at), &insns[i]))
-			return error_new(ERROR_REFUSED, "the bytes there are no instruction");
 	}
 	return NULL;
 }
 
-/* What the site's bytes become: the jump, then what was there. */
-static void fill_patch(struct site *site, const struct tramp *tramp, const uint8_t *original)
+void planner_use_maps(struct planner *planner, struct maps maps)
 {
-	struct patch_site *patch = &site->patch;
-	struct emitter e;
-	size_t at = 0;
-
-	patch->address = site->address;
-	patch->length = (uint8_t)site->length;
-	memcpy(patch->original, original, site->length);
-	memcpy(patch->patched, original, site->length);
-	emit_init(&e, patch->patched, site->length, site->address);
-	emit_jmp_to(&e, site->piece.at);
-	assert(!emit_failed(&e)); /* near_pool_alloc gave what the module reaches */
-	for (size_t i = 0; i <= site->insn_count; i++) {
-		patch->moves[patch->move_count++] = (struct patch_move){ (uint8_t)at, tramp->copies[i] };
-		at += i < site->insn_count ? site->lengths[i] : 0;
-	}
-	patch->tramp_start = site->piece.at;
-	patch->tramp_end = taddr_add(site->piece.at, site->piece.size);
-	patch->state = PATCH_PLANNED;
+	maps_free(&planner->maps);
+	planner->maps = maps;
 }
 
-static struct error *emit_site(struct planner *planner, struct site *site, const struct tramp_env *env,
-			       struct near_pool *pool, uint8_t *code)
+/* Tries one tactic on its own, and takes back what it did. */
+static struct error *try_alone(struct planner *planner, const struct place *place, const struct tactic *tactic)
 {
-	struct insn insns[TRAMP_INSNS_MAX];
-	struct tramp_event *events[SITE_PROBES_MAX];
-	uint8_t original[DT_SITE_BYTES];
-	struct tramp tramp = { .insns = insns, .insn_count = site->insn_count, .events = events };
-	struct error *error = decode_site(planner, site, insns, original);
+	struct planner alone = { .proc = planner->proc, .maps = planner->maps };
+	struct tactic_view view;
+	struct site *site;
+	struct error *error = view_place(planner, place, &view);
 
 	if (error)
 		return error;
-	for (size_t i = 0; i < site->probes.count; i++)
-		events[tramp.event_count++] = &site->probes.items[i]->event;
-	size_t room = trampoline_room(&tramp);
-	if (!near_pool_alloc(pool, site->module->low, site->module->high, (uint32_t)room, &site->piece))
-		return error_new(ERROR_REFUSED, "no memory is left within reach of it");
-	error = trampoline_emit(&tramp, env, code + site->piece.offset, room, site->piece.at);
+	view.planner = &alone;
+	error = tactic->try(&view, &site);
+	for (size_t i = 0; i < alone.sites.count; i++)
+		site_free(alone.sites.items[i]);
+	vec_free(&alone.sites);
+	body_free(&alone.near);
+	return error;
+}
+
+struct error *planner_explain(struct planner *planner, const struct place *place,
+			      struct tactic_reasons_list *ret_list)
+{
+	struct tactic_reasons_list list = { 0 };
+	struct error *error = read_maps(planner);
+
+	for (size_t i = 0; i < tactic_count && !error; i++) {
+		struct tactic_reason item = { .tactic = tactics[i].name };
+		struct error *reason = try_alone(planner, place, &tactics[i]);
+
+		if (reason)
+			snprintf(item.reason, sizeof(item.reason), "%s", error_text(reason));
+		error_free(reason);
+		if (!vec_push(&list, item))
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
 	if (error) {
-		near_pool_free(pool, site->piece);
-		site->piece.size = 0;
+		vec_free(&list);
 		return error;
 	}
-	near_pool_trim(pool, &site->piece, (uint32_t)tramp.size);
-	fill_patch(site, &tramp, original);
-	return NULL;
-}
-
-/* All probes of the site get the reason. */
-static void refuse_site(struct site *site, const struct error *reason)
-{
-	for (size_t i = 0; i < site->probes.count; i++) {
-		site->probes.items[i]->site = NULL;
-		site->probes.items[i]->refusal = error_new(error_kind(reason), "%s", error_text(reason));
-	}
-}
-
-struct error *planner_emit(struct planner *planner, const struct tramp_env *env, struct near_pool *pool,
-			   uint8_t *code)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < planner->sites.count; i++) {
-		struct site *site = planner->sites.items[i];
-		_cleanup_error_ struct error *reason = emit_site(planner, site, env, pool, code);
-
-		if (!reason) {
-			planner->sites.items[kept++] = site;
-			continue;
-		}
-		refuse_site(site, reason);
-		site_free(site);
-	}
-	planner->sites.count = kept;
+	*ret_list = list;
 	return NULL;
 }

@@ -1,73 +1,241 @@
 #include "tactic.h"
 
+#include <assert.h>
 #include <string.h>
 
-#define JUMP_LENGTH 5
+#define SHORT_JUMP_LENGTH 2
 
-static bool ends_flow(const struct insn *insn)
+/* ---- runs of instructions --------------------------------------------------------------------- */
+
+static const struct body_insn *insn_of(const struct tactic_view *view, size_t index)
 {
-	return insn->flow == FLOW_JUMP || insn->flow == FLOW_JUMP_INDIRECT || insn->flow == FLOW_RETURN ||
-	       insn->flow == FLOW_STOP;
+	return &view->body->insns.items[index];
 }
 
-static bool is_call(const struct insn *insn)
+static taddr address_of(const struct tactic_view *view, size_t index)
 {
-	return insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT;
+	return taddr_add(view->module->module->bias, (int64_t)insn_of(view, index)->at);
 }
 
-static bool is_padding(const struct insn *insn)
+/* Why the instruction `distance` bytes behind the site's first can't move along. */
+static struct error *refuse_way(enum body_way way, uint64_t distance)
 {
-	return insn->zydis.mnemonic == ZYDIS_MNEMONIC_NOP || insn->zydis.mnemonic == ZYDIS_MNEMONIC_INT3;
+	static const char *const reasons[] = {
+		[WAY_INBOUND] = "something jumps to the instruction %llu bytes behind it",
+		[WAY_RETURN] = "a call returns to the instruction %llu bytes behind it",
+		[WAY_UNKNOWN] = "the code %llu bytes behind it is reached in an unknown way",
+	};
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	return error_new(ERROR_REFUSED, reasons[way], (unsigned long long)distance);
+#pragma GCC diagnostic pop
 }
 
-/* May the instruction at `at` be moved along behind the site's first? NULL: yes. */
-static struct error *check_interior(const struct tactic_view *view, const struct insn *before,
-				    const struct insn *insn)
+/* May the instruction be part of a new site, at its start or inside? */
+static struct error *check_insn(const struct tactic_view *view, size_t first, size_t index)
 {
-	uint64_t at = insn->pc.v;
+	const struct body_insn *insn = insn_of(view, index);
+	uint64_t distance = insn->at - insn_of(view, first)->at;
+	taddr at = address_of(view, index);
 
-	if (at >= view->function_end && !is_padding(insn))
-		return error_new(ERROR_REFUSED, "the function ends after %llu bytes, a jump needs %d",
-				 (unsigned long long)(view->function_end - view->address), JUMP_LENGTH);
-	if (inbound_at(view->inbound, at))
-		return error_new(ERROR_REFUSED, "something jumps to the instruction %llu bytes behind it",
-				 (unsigned long long)(at - view->address));
-	if (is_call(before))
-		return error_new(ERROR_REFUSED, "a call returns to the instruction %llu bytes behind it",
-				 (unsigned long long)(at - view->address));
-	if (ends_flow(before) && !is_padding(insn))
-		return error_new(ERROR_REFUSED, "the code %llu bytes behind it is reached in an unknown way",
-				 (unsigned long long)(at - view->address));
+	if (index > first && insn->way != WAY_NONE)
+		return refuse_way(insn->way, distance);
+	if (insn->fixed)
+		return error_new(ERROR_REFUSED, "the instruction %llu bytes behind it can't be moved",
+				 (unsigned long long)distance);
+	if (siteset_overlapping(view->planner, at, taddr_add(at, insn->length)))
+		return error_new(ERROR_REFUSED, "another tracepoint needs the bytes %llu behind it",
+				 (unsigned long long)distance);
 	return NULL;
 }
 
-/* Whole instructions, the site's first and as many behind it as the jump covers. */
-static struct error *try_jump(const struct tactic_view *view, struct site *site)
+struct error *run_gather(const struct tactic_view *view, size_t first, size_t need, struct run *ret_run)
 {
-	const struct text_range *text = symtab_text(view->symtab, view->address);
-	struct insn insn, before = { 0 };
-	size_t length = 0, count = 0;
+	struct run run = { .first = first };
 
-	if (!text)
-		return error_new(ERROR_REFUSED, "it isn't in the program's code");
-	for (; length < JUMP_LENGTH; length += insn.length, count++) {
-		uint64_t at = view->address + length;
-		uint64_t left = at < text->address + text->size ? text->address + text->size - at : 0;
+	for (; run.length < need; run.count++) {
+		size_t index = first + run.count;
 
-		if (!left || !decode(text->bytes + (at - text->address), left, taddr_of(at), &insn))
-			return error_new(ERROR_REFUSED, "the bytes there are no instruction");
-		struct error *error = count ? check_interior(view, &before, &insn) : NULL;
+		if (index >= view->body->insns.count)
+			return error_new(ERROR_REFUSED, "the function ends after %llu bytes, a jump needs %llu",
+					 (unsigned long long)run.length, (unsigned long long)need);
+		struct error *error = check_insn(view, first, index);
 		if (error)
 			return error;
-		site->lengths[count] = insn.length;
-		before = insn;
+		run.length += insn_of(view, index)->length;
+		if (run.length > DT_SITE_BYTES || run.count >= SITE_INSNS_MAX)
+			return error_new(ERROR_REFUSED, "too many instructions would have to move");
 	}
-	site->insn_count = count;
-	site->length = length;
+	*ret_run = run;
+	return NULL;
+}
+
+static const struct tactic *find_tactic(const char *name)
+{
+	for (size_t i = 0; i < tactic_count; i++) {
+		if (!strcmp(tactics[i].name, name))
+			return &tactics[i];
+	}
+	assert(!"a tactic of the table");
+	return NULL;
+}
+
+struct error *run_make_site(const struct tactic_view *view, const struct run *run, const char *tactic,
+			    struct site **ret_site)
+{
+	struct site *site = calloc(1, sizeof(*site));
+
+	if (!site)
+		return error_new(ERROR_FAILED, "out of memory");
+	site->module = view->module->module;
+	site->address = address_of(view, run->first);
+	site->tactic = find_tactic(tactic);
+	site->insn_count = run->count;
+	site->length = run->length;
+	for (size_t i = 0; i < run->count; i++)
+		site->lengths[i] = insn_of(view, run->first + i)->length;
+	if (!siteset_insert(view->planner, site)) {
+		site_free(site);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	*ret_site = site;
+	return NULL;
+}
+
+/* ---- jump ------------------------------------------------------------------------------------- */
+
+/* The site that ends right before instruction `first`, and may grow. */
+static struct site *growing_site(const struct tactic_view *view, size_t first)
+{
+	taddr at = address_of(view, first);
+	struct site *before = siteset_before(view->planner, at);
+
+	if (!before || before->emitted || before->way != DIVERT_JUMP || !before->insn_count ||
+	    before->address.v + before->length != at.v)
+		return NULL;
+	return before;
+}
+
+/* The site before grows over the instruction: nothing but falling through leads from its end to here. */
+static bool try_grow(const struct tactic_view *view, struct site **ret_site)
+{
+	for (size_t first = view->index; insn_of(view, first)->way == WAY_NONE; first--) {
+		struct site *site = growing_site(view, first);
+		size_t length = insn_of(view, view->index)->at + insn_of(view, view->index)->length -
+				insn_of(view, first)->at;
+		size_t count = view->index - first + 1;
+		struct error *error;
+
+		for (size_t i = first; i <= view->index; i++) {
+			error = check_insn(view, i, i);
+			error_free(error);
+			if (error)
+				return false;
+		}
+		if (!site)
+			continue;
+		if (site->length + length > DT_SITE_BYTES || site->insn_count + count > SITE_INSNS_MAX)
+			return false;
+		for (size_t i = 0; i < count; i++)
+			site->lengths[site->insn_count++] = insn_of(view, first + i)->length;
+		site->length += length;
+		*ret_site = site;
+		return true;
+	}
+	return false;
+}
+
+/* The site behind begins earlier, so that it covers the instruction. */
+static bool try_grow_back(const struct tactic_view *view, struct site **ret_site)
+{
+	const struct body_insn *insn = insn_of(view, view->index);
+	taddr end = taddr_add(address_of(view, view->index), insn->length);
+	struct site *site = siteset_before(view->planner, end);
+
+	if (!site || !taddr_equal(site->address, end) || site->emitted || site->way != DIVERT_JUMP ||
+	    site->slot_count || !site->insn_count || insn_of(view, view->index + 1)->way != WAY_NONE ||
+	    site->length + insn->length > DT_SITE_BYTES || site->insn_count >= SITE_INSNS_MAX)
+		return false;
+	struct error *error = check_insn(view, view->index, view->index);
+	error_free(error);
+	if (error)
+		return false;
+	memmove(site->lengths + 1, site->lengths, site->insn_count * sizeof(site->lengths[0]));
+	site->lengths[0] = insn->length;
+	site->insn_count++;
+	site->length += insn->length;
+	site->address = address_of(view, view->index);
+	for (size_t i = 0; i < site->probes.count; i++)
+		site->probes.items[i]->event.insn++;
+	*ret_site = site;
+	return true;
+}
+
+/* A site that begins before the instruction, as far as nothing leads to what is between. */
+static bool try_back(const struct tactic_view *view, struct run *ret_run)
+{
+	for (size_t first = view->index; insn_of(view, first)->way == WAY_NONE && first > 0; first--) {
+		size_t covered = insn_of(view, view->index)->at + insn_of(view, view->index)->length -
+				 insn_of(view, first - 1)->at;
+		struct error *error = run_gather(view, first - 1, covered > JUMP_LENGTH ? covered : JUMP_LENGTH,
+						 ret_run);
+
+		error_free(error);
+		if (!error)
+			return true;
+	}
+	return false;
+}
+
+static struct error *try_jump(const struct tactic_view *view, struct site **ret_site)
+{
+	struct run run;
+	struct error *error = run_gather(view, view->index, JUMP_LENGTH, &run);
+
+	if (error && error_kind(error) == ERROR_REFUSED) {
+		if (try_grow(view, ret_site) || try_grow_back(view, ret_site)) {
+			error_free(error);
+			return NULL;
+		}
+		if (try_back(view, &run)) {
+			error_free(error);
+			error = NULL;
+		}
+	}
+	return error ? error : run_make_site(view, &run, "jump", ret_site);
+}
+
+/* ---- evict ------------------------------------------------------------------------------------ */
+
+static struct error *try_evict(const struct tactic_view *view, struct site **ret_site)
+{
+	struct run run;
+	struct site *host, *site;
+	size_t slot;
+	struct error *error = run_gather(view, view->index, SHORT_JUMP_LENGTH, &run);
+
+	if (error)
+		return error;
+	error = run_make_site(view, &run, "evict", &site); /* its bytes are taken while a host is looked for */
+	if (error)
+		return error;
+	site->way = DIVERT_SHORT;
+	error = host_find(view, site->address, &host, &slot);
+	if (error) {
+		siteset_remove(view->planner, site);
+		site_free(site);
+		return error;
+	}
+	site->host = host;
+	site->slot = slot;
+	*ret_site = site;
 	return NULL;
 }
 
 const struct tactic tactics[] = {
-	{ "jump", try_jump },
+	{ "jump", try_jump, false },
+	{ "evict", try_evict, false },
+	{ "pun", pun_try, true },
 };
 const size_t tactic_count = sizeof(tactics) / sizeof(tactics[0]);

@@ -96,15 +96,19 @@ static struct error *add_window(struct session *session, struct stop *stop, cons
 	_cleanup_(cleanup_maps) struct maps maps = { 0 };
 	uint64_t pages = (need->bytes + DT_PAGE - 1) / DT_PAGE;
 	uint32_t offset;
-	taddr at;
+	taddr at = need->low;
 
-	if (pages < WINDOW_PAGES_MIN)
+	if (pages < WINDOW_PAGES_MIN && !need->fixed)
 		pages = WINDOW_PAGES_MIN;
 	struct error *error = maps_read(session->proc, &maps);
-	if (!error)
+	if (!error && !need->fixed)
 		error = near_find_gap(&maps, need->low, need->high, pages * DT_PAGE, &at);
 	if (!error)
 		error = inject_window(stop, session->agent, at, (uint32_t)pages, &offset);
+	if (error && need->fixed && error_kind(error) != ERROR_GONE) {
+		error_free(error); /* the planner refuses what needs it */
+		return NULL;
+	}
 	if (error)
 		return error;
 	return near_pool_add(session->code, at, offset, pages * DT_PAGE) ?

@@ -1,0 +1,55 @@
+/*
+ * internal.h - what the files of plan/ share of the planner.
+ *
+ * (L1) Sites are sorted by address, and what two of them claim doesn't overlap: site_claim bytes from its
+ *      address on, which no other site may change or rely on.
+ * (L2) A site that has been emitted keeps its instructions and its slots: it neither grows nor hosts more.
+ * (L3) A host outlives the sites that jump through its slots.
+ */
+#ifndef DYNTRACE_PLAN_INTERNAL_H
+#define DYNTRACE_PLAN_INTERNAL_H
+
+#include "body.h"
+#include "plan.h"
+
+#define JUMP_LENGTH 5
+#define SITE_INSNS_MAX (PATCH_MOVES_MAX - 1) /* one move is the end's */
+
+/* What is known of a module, found once. */
+struct module_view {
+	struct module *module;
+	struct symtab *symtab;
+	struct inbound *inbound;
+};
+
+struct planner {
+	struct proc *proc; /* NULL: a file is looked at, not a process */
+	VEC(struct module_view *) views;
+	VEC(struct site *) sites; /* (L1) */
+	struct body body; /* of the function that was looked at last */
+	const struct module_view *body_view;
+	struct body near; /* the same for the search of a host in a neighbour */
+	struct maps maps; /* where there is room; read for every planner_decide */
+};
+
+/* siteset.c - the planner's sites, by address */
+struct site *siteset_before(const struct planner *planner, taddr address); /* the last that starts at or before it */
+struct site *siteset_overlapping(const struct planner *planner, taddr start, taddr end); /* the first; NULL: none */
+bool siteset_insert(struct planner *planner, struct site *site);
+void siteset_remove(struct planner *planner, struct site *site);
+void site_free(struct site *site);
+uint64_t site_claim(const struct site *site);
+/* How many more slots fit behind its jump. */
+size_t site_slots_free(const struct site *site);
+taddr site_slot(const struct site *site, size_t index);
+
+/* function.c */
+struct error *function_view(struct planner *planner, struct module *module, struct module_view **ret_view);
+/* The body of the function around the address of the file; stays valid until the next call. */
+struct error *function_body(struct planner *planner, const struct module_view *view, const struct symbol *symbol,
+			    uint64_t address, const struct body **ret_body);
+/* Bounds of the function around an address, by its symbol or its unwind table. */
+bool function_bounds(const struct module_view *view, const struct symbol *symbol, uint64_t address,
+		     uint64_t *ret_start, uint64_t *ret_end);
+
+#endif

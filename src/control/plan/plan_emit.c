@@ -1,0 +1,302 @@
+/*
+ * plan_emit.c - from decided sites to code and patches.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "../base/cleanup.h"
+#include "tactic.h"
+
+static const uint8_t short_jump = 0xeb;
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+static struct tramp describe(const struct site *site, struct tramp_event **events)
+{
+	struct tramp tramp = { .insn_count = site->insn_count, .events = events };
+
+	for (size_t i = 0; i < site->probes.count; i++)
+		events[tramp.event_count++] = &site->probes.items[i]->event;
+	return tramp;
+}
+
+static int by_page(const void *a, const void *b)
+{
+	const struct plan_need *x = a, *y = b;
+
+	return (x->low.v > y->low.v) - (x->low.v < y->low.v);
+}
+
+/* The pages that hops are in, neighbours as one. */
+static bool need_hops(const struct planner *planner, struct plan_needs *needs)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		const struct site *site = planner->sites.items[i];
+		taddr low = taddr_of(site->hop.v & ~(DT_PAGE - 1));
+		taddr high = taddr_of(DT_ROUND_UP(site->hop.v + HOP_LENGTH, DT_PAGE));
+
+		if (site->way == DIVERT_PUN && !site->emitted &&
+		    !vec_push(needs, (struct plan_need){ low, high, high.v - low.v, true }))
+			return false;
+	}
+	qsort(needs->items, needs->count, sizeof(*needs->items), by_page);
+	for (size_t i = 0; i < needs->count; i++) {
+		struct plan_need *last = kept ? &needs->items[kept - 1] : NULL;
+
+		if (last && needs->items[i].low.v <= last->high.v) {
+			if (needs->items[i].high.v > last->high.v)
+				last->high = needs->items[i].high;
+			last->bytes = last->high.v - last->low.v;
+		} else {
+			needs->items[kept++] = needs->items[i];
+		}
+	}
+	needs->count = kept;
+	return true;
+}
+
+static bool need_trampolines(const struct planner *planner, struct plan_needs *needs)
+{
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		const struct site *site = planner->sites.items[i];
+		struct tramp_event *events[SITE_PROBES_MAX];
+		struct tramp tramp = describe(site, events);
+
+		if (site->emitted || !site->insn_count)
+			continue;
+		if (!needs->count || vec_last(needs)->fixed ||
+		    !taddr_equal(vec_last(needs)->low, site->module->low)) {
+			if (!vec_push(needs, (struct plan_need){ site->module->low, site->module->high, 0, false }))
+				return false;
+		}
+		vec_last(needs)->bytes += trampoline_room(&tramp) + 16;
+	}
+	return true;
+}
+
+/* Fixed ones first: what can be anywhere keeps out of their way. */
+struct error *planner_needs(const struct planner *planner, struct plan_needs *ret_needs)
+{
+	struct plan_needs needs = { 0 };
+
+	if (!need_hops(planner, &needs) || !need_trampolines(planner, &needs)) {
+		vec_free(&needs);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	*ret_needs = needs;
+	return NULL;
+}
+
+/* ---- trampolines ------------------------------------------------------------------------------ */
+
+/* The site's instructions, decoded anew from the file's bytes where they run. */
+static struct error *decode_site(struct planner *planner, const struct site *site, struct insn *insns,
+				 uint8_t *bytes)
+{
+	struct module_view *view;
+	struct error *error = function_view(planner, site->module, &view);
+
+	if (error)
+		return error;
+	uint64_t address = site->address.v - site->module->bias.v;
+	const struct text_range *text = symtab_text(view->symtab, address);
+	assert(text && site->length <= DT_SITE_BYTES);
+	memcpy(bytes, text->bytes + (address - text->address), site->length);
+	for (size_t i = 0, at = 0; i < site->insn_count; at += site->lengths[i++]) {
+		if (!decode(bytes + at, site->lengths[i], taddr_add(site->address, (int64_t)at), &insns[i]))
+			return error_new(ERROR_REFUSED, "the bytes there are no instruction");
+	}
+	return NULL;
+}
+
+/* Memory that the site, and its hop if it has one, reach. */
+static bool alloc_piece(struct site *site, struct near_pool *pool, size_t room)
+{
+	taddr low = site->module->low, high = site->module->high;
+
+	if (site->way == DIVERT_PUN) {
+		/* from the hop's own page at the latest; the moved instruction's operands are checked when it is emitted */
+		low = site->address.v < site->hop.v ? site->address : site->hop;
+		high = site->address.v < site->hop.v ? site->hop : site->address;
+		if (near_pool_alloc(pool, site->module->low, site->module->high, (uint32_t)room, &site->piece)) {
+			if (emit_reaches(taddr_add(site->hop, HOP_LENGTH), site->piece.at))
+				return true;
+			near_pool_free(pool, site->piece);
+		}
+	}
+	return near_pool_alloc(pool, low, high, (uint32_t)room, &site->piece);
+}
+
+static void give_back(struct site *site, struct near_pool *pool)
+{
+	if (site->piece.size)
+		near_pool_free(pool, site->piece);
+	if (site->hop_piece.size)
+		near_pool_free(pool, site->hop_piece);
+	site->piece.size = 0;
+	site->hop_piece.size = 0;
+}
+
+/* As much of a jump as lies in the site; the rest of it is there already. */
+static void fill_jump(struct site *site, taddr to)
+{
+	uint8_t jump[JUMP_LENGTH];
+	struct emitter e;
+
+	emit_init(&e, jump, sizeof(jump), site->address);
+	emit_jmp_to(&e, to);
+	assert(!emit_failed(&e)); /* near_pool_alloc gave what the module reaches */
+	memcpy(site->patch.patched, jump, site->length < sizeof(jump) ? site->length : sizeof(jump));
+}
+
+/* What the site's bytes become: the jump, then what was there. Slots are added when all trampolines are known. */
+static void fill_patch(struct site *site, const struct tramp *tramp, const uint8_t *original)
+{
+	struct patch_site *patch = &site->patch;
+	size_t at = 0;
+
+	*patch = (struct patch_site){ .address = site->address, .length = (uint8_t)site->length };
+	memcpy(patch->original, original, site->length);
+	memcpy(patch->patched, original, site->length);
+	if (site->way == DIVERT_JUMP)
+		fill_jump(site, site->piece.at);
+	else if (site->way == DIVERT_PUN)
+		fill_jump(site, site->hop);
+	for (size_t i = 0; i <= site->insn_count && site->way != DIVERT_NONE; i++) {
+		patch->moves[patch->move_count++] = (struct patch_move){ (uint8_t)at, tramp->copies[i] };
+		at += i < site->insn_count ? site->lengths[i] : 0;
+	}
+	patch->tramp_start = site->piece.at;
+	patch->tramp_end = taddr_add(site->piece.at, site->piece.size);
+	if (site->way == DIVERT_PUN)
+		patch->via = site->hop;
+	patch->state = PATCH_PLANNED;
+}
+
+/* A hop is written before anything leads to it. */
+static struct error *emit_hop(struct site *site, struct near_pool *pool, uint8_t *code)
+{
+	struct emitter e;
+
+	if (site->way != DIVERT_PUN)
+		return NULL;
+	if (!near_pool_alloc_at(pool, site->hop, HOP_LENGTH, &site->hop_piece))
+		return error_new(ERROR_REFUSED, "the only memory that a jump there can lead to is in use");
+	emit_init(&e, code + site->hop_piece.offset + (site->hop.v - site->hop_piece.at.v), HOP_LENGTH, site->hop);
+	emit_jmp_to(&e, site->piece.at);
+	return emit_failed(&e) ? error_new(ERROR_REFUSED, "no memory is left within reach of it") : NULL;
+}
+
+static struct error *emit_site(struct planner *planner, struct site *site, const struct tramp_env *env,
+			       struct near_pool *pool, uint8_t *code)
+{
+	struct insn insns[TRAMP_INSNS_MAX];
+	struct tramp_event *events[SITE_PROBES_MAX];
+	uint8_t original[DT_SITE_BYTES];
+	struct tramp tramp = describe(site, events);
+	struct error *error = decode_site(planner, site, insns, original);
+
+	if (error)
+		return error;
+	tramp.insns = insns;
+	if (site->way != DIVERT_NONE) {
+		size_t room = trampoline_room(&tramp);
+
+		if (!alloc_piece(site, pool, room))
+			return error_new(ERROR_REFUSED, "no memory is left within reach of it");
+		error = trampoline_emit(&tramp, env, code + site->piece.offset, room, site->piece.at);
+		if (!error)
+			near_pool_trim(pool, &site->piece, (uint32_t)tramp.size);
+	}
+	if (!error)
+		error = emit_hop(site, pool, code);
+	if (error) {
+		give_back(site, pool);
+		return error;
+	}
+	fill_patch(site, &tramp, original);
+	return NULL;
+}
+
+/* ---- slots ------------------------------------------------------------------------------------ */
+
+/* The short jump, and the long one in the host's slot. */
+static void fill_slot(struct site *site)
+{
+	struct patch_site *host = &site->host->patch;
+	taddr slot = site_slot(site->host, site->slot);
+	struct emitter e;
+
+	emit_init(&e, host->patched + (slot.v - host->address.v), JUMP_LENGTH, slot);
+	emit_jmp_to(&e, site->piece.at);
+	assert(!emit_failed(&e)); /* near_pool_alloc gave what the module reaches */
+	site->patch.patched[0] = short_jump;
+	site->patch.patched[1] = (uint8_t)(slot.v - site->address.v - 2);
+	site->patch.after = host;
+	site->patch.via = slot;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------ */
+
+/* All probes of the site get the reason. */
+static void refuse_site(struct site *site, const struct error *reason)
+{
+	for (size_t i = 0; i < site->probes.count; i++) {
+		site->probes.items[i]->site = NULL;
+		site->probes.items[i]->refusal = error_new(error_kind(reason), "%s", error_text(reason));
+	}
+	site->probes.count = 0;
+}
+
+/* Sites that failed, and those that need them. (L3: dependents are looked at first.) */
+static void drop_refused(struct planner *planner, struct near_pool *pool)
+{
+	_cleanup_error_ struct error *reason =
+		error_new(ERROR_REFUSED, "the place that its jump needs can't be had");
+	size_t kept = 0;
+
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (!site->refused && site->host && site->host->refused) {
+			refuse_site(site, reason);
+			give_back(site, pool);
+			site->refused = true;
+		}
+	}
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (site->refused)
+			site_free(site);
+		else
+			planner->sites.items[kept++] = site;
+	}
+	planner->sites.count = kept;
+}
+
+struct error *planner_emit(struct planner *planner, const struct tramp_env *env, struct near_pool *pool,
+			   uint8_t *code)
+{
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (site->emitted)
+			continue;
+		_cleanup_error_ struct error *reason = emit_site(planner, site, env, pool, code);
+		if (reason)
+			refuse_site(site, reason);
+		site->refused = reason != NULL;
+	}
+	drop_refused(planner, pool);
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (!site->emitted && site->way == DIVERT_SHORT)
+			fill_slot(site);
+		site->emitted = true;
+	}
+	return NULL;
+}
