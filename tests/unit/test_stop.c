@@ -236,7 +236,7 @@ static void test_storm(void **state)
 	target_ready(&target);
 	target_go(&target);
 	struct proc *proc = open_target(&target);
-	for (int i = 0; i < 500; i++) {
+	for (int i = 0; i < 300; i++) {
 		struct stop *stop = NULL;
 
 		if (i % 4)
@@ -361,6 +361,33 @@ static void test_zombie_leader(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
+/* Execs from any thread while it is being stopped: both get on, or the process is said to be gone. */
+static void test_exec(void **state)
+{
+	struct target target = target_start("execer", "--rounds", "100", NULL);
+	siginfo_t info = { 0 };
+	unsigned held = 0;
+
+	target_ready(&target);
+	target_go(&target);
+	struct proc *proc = open_target(&target);
+	while (!waitid(P_PID, (id_t)target.pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid &&
+	       !proc->reaped) {
+		struct stop *stop = NULL;
+		struct error *err = stop_all(proc, TIMEOUT_MS, &stop);
+
+		if (err && error_kind(err) != ERROR_GONE)
+			fail_msg("%s", error_text(err));
+		error_free(err);
+		held += !err;
+		stop_release(stop, NULL);
+	}
+	assert_true(held > 0);
+	int status = proc->reaped ? proc->reaped_status : target_finish(&target, NULL, 0);
+	assert_int_equal(status, 0);
+	proc_close(proc);
+}
+
 /* Killed while held: an error of the right kind, and its parent sees its end. */
 static void test_killed_while_held(void **state)
 {
@@ -404,6 +431,7 @@ int main(void)
 		cmocka_unit_test(test_sharer),
 		cmocka_unit_test(test_vfork),
 		cmocka_unit_test(test_zombie_leader),
+		cmocka_unit_test(test_exec),
 		cmocka_unit_test(test_killed_while_held),
 	};
 

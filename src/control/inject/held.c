@@ -26,10 +26,12 @@
 #include "../proc/leftover.h"
 #include "../proc/status.h"
 #include "restart.h"
+#include "tick.h"
 
 #define HELD_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define HELD_KCMP_VM 1
 #define HELD_REAP_MS 1000
+#define HELD_TRIES 50 /* of seizing what should be seizable */
 
 uint64_t held_now_us(void)
 {
@@ -37,6 +39,16 @@ uint64_t held_now_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void held_block(pid_t tid, unsigned round)
+{
+	siginfo_t info;
+
+	if (tick_is_running())
+		waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL);
+	else
+		held_nap(round);
 }
 
 void held_nap(unsigned round)
@@ -73,6 +85,63 @@ static struct error *note(struct stop *stop, struct held held)
 
 /* ---- taking ----------------------------------------------------------------------------------- */
 
+static void note_end(struct stop *stop, struct held *held, int status)
+{
+	held->state = HELD_GONE;
+	if (held->tid != stop->proc->pid)
+		return;
+	stop->proc->reaped = true;
+	stop->proc->reaped_status = status;
+}
+
+/*
+ * The kernel lets nobody be seized in a process whose one thread is in execve, and that waits until all others are
+ * gone: those that are ours are gone only when we have seen their end. Without this, both would wait for ever.
+ * Runs in a signal handler, while the main line is in PTRACE_SEIZE.
+ */
+static void see_ends(void *data)
+{
+	struct stop *stop = data;
+
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		struct held *held = &stop->threads.items[i];
+		siginfo_t info = { 0 };
+
+		if (held->adopted || held->state == HELD_GONE ||
+		    waitid(P_PID, (id_t)held->tid, &info, WEXITED | WNOHANG | __WALL) || !info.si_pid)
+			continue;
+		note_end(stop, held, info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status);
+	}
+}
+
+static long seize(struct stop *stop, pid_t tid)
+{
+	unsigned options = HELD_OPTIONS;
+
+	if (stop->task_fd >= 0)
+		options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK;
+	tick_do(see_ends, stop);
+	long failed = ptrace(PTRACE_SEIZE, tid, 0, options);
+	int number = errno;
+	tick_do(NULL, NULL);
+	errno = number;
+	return failed;
+}
+
+/* There is a reason why it can't be seized: it is traced, or has ended. */
+static bool is_taken(pid_t tid)
+{
+	struct thread_status status;
+	struct thread_stat stat;
+	struct error *err = status_read_stat(tid, tid, &stat);
+
+	if (!err)
+		err = status_read(tid, tid, &status);
+	error_free(err);
+	errno = EPERM;
+	return err || status.tracer || stat.state == 'Z' || stat.state == 'X';
+}
+
 static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int number, bool *ret_ours)
 {
 	struct thread_status status;
@@ -104,11 +173,14 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 
 struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours)
 {
-	unsigned options = HELD_OPTIONS;
+	long failed = seize(stop, tid);
 
-	if (stop->task_fd >= 0)
-		options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK;
-	if (ptrace(PTRACE_SEIZE, tid, 0, options))
+	/* a leader that an exec is about to replace can't be seized, but its successor can */
+	for (unsigned round = 0; failed && errno == EPERM && round < HELD_TRIES && !is_taken(tid); round++) {
+		held_nap(round);
+		failed = seize(stop, tid);
+	}
+	if (failed)
 		return seize_failed(stop, tid, sharer, errno, ret_ours);
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	*ret_ours = true;
@@ -215,15 +287,6 @@ static struct error *on_stop(struct stop *stop, size_t index, int status)
 	return err;
 }
 
-static void note_end(struct stop *stop, struct held *held, int status)
-{
-	held->state = HELD_GONE;
-	if (held->tid != stop->proc->pid)
-		return;
-	stop->proc->reaped = true;
-	stop->proc->reaped_status = status;
-}
-
 struct error *held_look(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
@@ -248,7 +311,7 @@ struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us)
 
 		if (err || stop->threads.items[index].state != HELD_SEIZED || held_now_us() > deadline_us)
 			return err;
-		held_nap(round);
+		held_block(stop->threads.items[index].tid, round);
 	}
 }
 
@@ -271,27 +334,29 @@ static void unwind_call(struct stop *stop, size_t index)
 	error_free(held_set_regs(stop, index, &regs));
 }
 
-/* It was killed in our hand: its end must be seen by us before anybody else can see it. */
+/* It isn't where we left it: killed, and then its end must be seen by us before anybody else can see it; or an exec
+ * made it another thread, which runs and is still ours. */
 static void reap(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
 	uint64_t deadline = held_now_us() + HELD_REAP_MS * 1000;
 
 	held->state = HELD_SEIZED;
+	ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);
 	for (unsigned round = 0; held->state == HELD_SEIZED; round++) {
 		int status;
 		pid_t got = waitpid(held->tid, &status, WNOHANG | __WALL);
 
 		if (got < 0 && errno != EINTR)
 			held->state = HELD_GONE;
-		else if (got > 0 && WIFSTOPPED(status))
-			ptrace(PTRACE_DETACH, held->tid, 0, 0);
-		else if (got > 0)
+		else if (got > 0 && !WIFSTOPPED(status))
 			note_end(stop, held, status);
+		else if (got > 0 && !ptrace(PTRACE_DETACH, held->tid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
+			held->state = HELD_GONE;
 		else if (held_now_us() > deadline)
 			break;
-		else
-			held_nap(round);
+		else if (got == 0)
+			held_block(held->tid, round);
 	}
 }
 

@@ -43,6 +43,9 @@ uint64_t held_now_us(void);
 /* Sleeps a little between two looks; `round` is how many there were. */
 void held_nap(unsigned round);
 
+/* Sleeps until that thread has something to report (which it leaves in place), or a few ms. */
+void held_block(pid_t tid, unsigned round);
+
 struct error *held_gone(const struct stop *stop);
 
 /* Seizes and interrupts one thread and notes it. False: it is gone already. */

@@ -285,8 +285,7 @@ static struct error *run_until(struct remote *remote, int request, int wanted, b
 				return held_gone(remote->stop);
 			if (held_now_us() > deadline)
 				return error_new(ERROR_FAILED, "a system call of thread %d doesn't end", tid);
-			if (round > 8)
-				held_nap(round);
+			held_block(tid, round);
 		}
 		if (!WIFSTOPPED(status))
 			return note_end(remote, status);

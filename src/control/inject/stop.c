@@ -31,8 +31,10 @@
 #include "restart.h"
 #include "rseq.h"
 #include "sharers.h"
+#include "tick.h"
 
 #define STOP_PATIENCE_US 20000 /* for a thread in uninterruptible sleep, while all others are held */
+#define STOP_CLOSELY_US 5000 /* after that the reason is looked for */
 #define STOP_PAUSE_US 5000 /* between two tries */
 #define STOP_ONE_US 100000 /* for one candidate */
 
@@ -55,18 +57,9 @@ static struct error *stop_new(struct proc *proc, bool all, struct stop **ret_sto
 		return err;
 	}
 	raise_begin();
+	tick_begin();
 	*ret_stop = stop;
 	return NULL;
-}
-
-static void release_stopped(struct stop *stop)
-{
-	mem_set_stopped_thread(stop->proc, 0);
-	for (size_t i = 0; i < stop->threads.count; i++) {
-		if (stop->threads.items[i].state == HELD_STOPPED)
-			held_release(stop, i);
-	}
-	held_compact(stop);
 }
 
 static void let_go(struct stop *stop, size_t index)
@@ -78,20 +71,30 @@ static void let_go(struct stop *stop, size_t index)
 	held_release(stop, index);
 }
 
+/* The leader last: should all have been killed, its end shows only when the others are gone. */
+static void let_all_go(struct stop *stop, bool only_stopped)
+{
+	mem_set_stopped_thread(stop->proc, 0);
+	for (int leader = 0; leader < 2; leader++) {
+		for (size_t i = 0; i < stop->threads.count; i++) {
+			const struct held *held = &stop->threads.items[i];
+
+			if ((held->tid == stop->proc->pid) == leader &&
+			    (!only_stopped || held->state == HELD_STOPPED))
+				let_go(stop, i);
+		}
+	}
+	held_compact(stop);
+}
+
 void stop_release(struct stop *stop, uint64_t *ret_us)
 {
 	if (!stop)
 		return;
-	mem_set_stopped_thread(stop->proc, 0);
-	/* the leader last: should all have been killed, its end shows only when the others are gone */
-	for (int leader = 0; leader < 2; leader++) {
-		for (size_t i = 0; i < stop->threads.count; i++) {
-			if ((stop->threads.items[i].tid == stop->proc->pid) == leader)
-				let_go(stop, i);
-		}
-	}
+	let_all_go(stop, false);
 	if (ret_us)
 		*ret_us = held_now_us() - stop->since_us;
+	tick_end();
 	raise_end();
 	cleanup_close(&stop->task_fd);
 	vec_free(&stop->threads);
@@ -193,34 +196,42 @@ static bool is_stuck(struct stop *stop, struct held *held)
 	return stat.state == 'D';
 }
 
+/* Looks at each that still runs. The longer it lasts, the closer: at those that stand still as well (they may have
+ * been killed, and whoever did that may wait for us to see it), and at what keeps the others. */
+static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_running, bool *ret_stuck)
+{
+	*ret_running = 0;
+	*ret_stuck = false;
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		enum held_state state = stop->threads.items[i].state;
+		struct error *err = NULL;
+
+		if (state == HELD_SEIZED || (closely && state == HELD_STOPPED))
+			err = held_look(stop, i);
+		if (err)
+			return err;
+		struct held *held = &stop->threads.items[i];
+		if (closely && held->state == HELD_SEIZED)
+			*ret_stuck |= is_stuck(stop, held);
+		if (held->state == HELD_SEIZED)
+			*ret_running = held->tid;
+	}
+	return NULL;
+}
+
 /* Until all stand still. *ret_stuck: one that doesn't (its tid), 0: all do. */
 static struct error *wait_all(struct stop *stop, uint64_t deadline_us, pid_t *ret_stuck)
 {
-	uint64_t patience = held_now_us() + STOP_PATIENCE_US;
+	uint64_t begin = held_now_us();
 
 	for (unsigned round = 0;; round++) {
-		bool stuck = false;
-		uint64_t now;
+		bool stuck = false, closely = held_now_us() > begin + STOP_CLOSELY_US;
+		struct error *err = look_at_all(stop, closely, ret_stuck, &stuck);
+		uint64_t now = held_now_us();
 
-		*ret_stuck = 0;
-		for (size_t i = 0; i < stop->threads.count; i++) {
-			struct error *err = NULL;
-
-			if (stop->threads.items[i].state == HELD_SEIZED)
-				err = held_look(stop, i);
-			if (err)
-				return err;
-			struct held *held = &stop->threads.items[i];
-			if (held->state != HELD_SEIZED)
-				continue;
-			*ret_stuck = held->tid;
-			if (round % 32 == 31)
-				stuck |= is_stuck(stop, held);
-		}
-		now = held_now_us();
-		if (!*ret_stuck || now > deadline_us || (stuck && now > patience))
-			return NULL;
-		held_nap(round);
+		if (err || !*ret_stuck || now > deadline_us || (stuck && now > begin + STOP_PATIENCE_US))
+			return err;
+		held_block(*ret_stuck, round);
 	}
 }
 
@@ -271,7 +282,7 @@ static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 	if (!*ret_stuck && !has_fit_thread(stop))
 		*ret_stuck = stop->threads.items[0].tid;
 	if (*ret_stuck)
-		release_stopped(stop);
+		let_all_go(stop, true);
 	return NULL;
 }
 
