@@ -90,8 +90,8 @@ static const struct {
 	  "'18446744073709551616' isn't an address; write it as 0x1f, 31 or 037" },
 	{ "foo@", "'foo@' has no module behind the '@'" },
 	{ "foo*+4", "'foo*+4': a pattern can't have an offset" },
-	{ "foo.c:12",
-	  "'foo.c:12': source lines aren't supported yet; give SYMBOL+OFFSET or ADDRESS" },
+	{ "foo.c:0", "'foo.c:0': '0' isn't a line" },
+	{ "foo.c:09", "'foo.c:09': '09' isn't a line" },
 };
 
 static void test_parse_errors(void **state)
@@ -467,18 +467,28 @@ static void test_errors(void **state)
 	assert_fails("main@libthink.so", false,
 		     "no module 'libthink.so' in program (pid %d); did you mean libthing.so?", pid);
 	assert_fails("0x10@xyzzy", false, "no module 'xyzzy' in program (pid %d)", pid);
-	assert_fails("choice", true,
-		     "'choice' is chosen at run time (IFUNC); name an implementation, such as "
-		     "__choice_fast");
-	assert_fails(
-		"lonely", true,
-		"'lonely' is chosen at run time (IFUNC); give the address of the implementation");
+}
+
+/* What the process uses, by the words that its loader filled in. */
+static void test_chosen_at_run_time(void **state)
+{
+	static const char *const names[] = { "choice", "lonely" };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct places places = find_places(names[i], true);
+
+		assert_int_equal(places.count, 1);
+		assert_string_equal(places.items[0].name, names[i]);
+		assert_string_equal(places.items[0].symbol->name, "choice_plain");
+		places_free(&places);
+	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse),	  cmocka_unit_test(test_parse_errors),
+		cmocka_unit_test(test_chosen_at_run_time),
 		cmocka_unit_test(test_names),	  cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_offsets),	  cmocka_unit_test(test_unnamed_functions),
 		cmocka_unit_test(test_globs),	  cmocka_unit_test(test_glob_counts),

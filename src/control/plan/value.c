@@ -89,14 +89,15 @@ static void add_gone(struct shape *shape, const char *name)
 	add_note(shape, name, "<optimised out>");
 }
 
-/* A number; `size` is 1, 2, 4 or 8. */
-static struct event_field *add_number(struct shape *shape, const char *name, enum field_type type,
-				      uint8_t size, bool is_signed, const struct value_place *place)
+/* A number; `size` is 1, 2, 4 or 8; `load`: the bytes that hold it. */
+static struct event_field *add_bits(struct shape *shape, const char *name, enum field_type type,
+				    uint8_t size, uint8_t load, bool is_signed,
+				    const struct value_place *place)
 {
 	struct event_field *field;
 	struct value_store *store;
 
-	if (place->kind == PLACE_GONE) {
+	if (!place_has(place, load)) {
 		add_gone(shape, name);
 		return NULL;
 	}
@@ -105,7 +106,14 @@ static struct event_field *add_number(struct shape *shape, const char *name, enu
 	if (!field || !store)
 		return NULL;
 	field->is_signed = store->is_signed = is_signed;
+	store->load = load;
 	return field;
+}
+
+static struct event_field *add_number(struct shape *shape, const char *name, enum field_type type,
+				      uint8_t size, bool is_signed, const struct value_place *place)
+{
+	return add_bits(shape, name, type, size, size, is_signed, place);
 }
 
 void shape_add_number(struct shape *shape, const char *name, enum field_type type, uint8_t size,
@@ -126,7 +134,7 @@ static void add_words(struct shape *shape, const char *name, uint64_t size,
 	struct event_field *field;
 	size_t words = (size_t)(size / 8);
 
-	if (place->kind == PLACE_GONE || words == 0 || words > ELEMENTS_MAX) {
+	if (!place_has(place, 8) || words == 0 || words > ELEMENTS_MAX) {
 		add_gone(shape, name);
 		return;
 	}
@@ -148,7 +156,7 @@ static void add_text(struct shape *shape, const char *name, const struct value_p
 {
 	struct value_store *store;
 
-	if (address->kind == PLACE_GONE || (mode && length->kind == PLACE_GONE)) {
+	if (!place_has(address, 8) || (mode && !place_has(length, 8))) {
 		add_gone(shape, name);
 		return;
 	}
@@ -378,10 +386,10 @@ static void add_bit_field(struct shape *shape, const char *name, const struct me
 		add_gone(shape, name);
 		return;
 	}
-	field = add_number(shape, name, is_signed ? FIELD_INT : FIELD_UINT, size, is_signed, place);
+	field = add_bits(shape, name, is_signed ? FIELD_INT : FIELD_UINT, size, (uint8_t)bytes, is_signed,
+			 place);
 	if (!field || shape->failed)
 		return;
-	vec_last(&shape->stores)->load = (uint8_t)bytes;
 	vec_last(&shape->stores)->bit_offset = (uint8_t)member->bit_offset;
 	vec_last(&shape->stores)->bit_size = (uint8_t)member->bit_size;
 }

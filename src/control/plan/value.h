@@ -66,6 +66,9 @@ bool place_push_address(const struct value_place *place, struct value_ops *ops);
 /* What a trampoline loads itself. False: it can't. */
 bool place_native(const struct value_place *place, uint32_t size, struct tramp_field *ret_field);
 
+/* Are its first bytes anywhere? Parts of a value may be optimised out. */
+bool place_has(const struct value_place *place, uint32_t size);
+
 struct value_store {
 	struct value_place place;
 	uint8_t code; /* DT_OP_STORE or another that stores */

@@ -105,6 +105,13 @@ static const struct abi_piece *whole_piece(const struct value_place *place, uint
 	return NULL;
 }
 
+bool place_has(const struct value_place *place, uint32_t size)
+{
+	if (place->kind == PLACE_PIECES)
+		return whole_piece(place, size) != NULL;
+	return place->kind != PLACE_GONE;
+}
+
 static bool push_piece(const struct abi_piece *piece, uint32_t size, bool is_signed,
 		       struct value_ops *ops)
 {

@@ -1,10 +1,10 @@
 /*
  * names.c - from a variable's name to its place at a tracepoint.
  */
+#include <dwarf.h>
 #include <string.h>
 
 #include "../base/cleanup.h"
-#include "../plan/value_location.h"
 #include "internal.h"
 
 /* Functions that the compiler made from others, with arguments left out or split: no ABI tells where they are. */
@@ -19,13 +19,7 @@ static bool is_clone(const struct symbol *symbol)
 	return false;
 }
 
-bool names_at_entry(const struct describe *d)
-{
-	return d->has_function && d->function.low == d->address &&
-	       !is_clone(d->tracepoint->probe.place.symbol);
-}
-
-struct location_context names_context(struct describe *d)
+static struct location_context location_context(struct describe *d)
 {
 	struct module *module = d->tracepoint->probe.place.module;
 	struct location_context context = { .function = &d->function,
@@ -36,25 +30,71 @@ struct location_context names_context(struct describe *d)
 	return context;
 }
 
-/* A parameter, by the ABI. */
+/* Without optimisation each parameter has one place, in the frame, for all of the function. */
+static bool was_optimised(const struct debug_function *function)
+{
+	struct member_walk walk = { .started = false };
+	Dwarf_Die die = function->die;
+	struct parameter parameter;
+	Dwarf_Attribute attribute;
+
+	while (debug_next_parameter(&die, &walk, &parameter)) {
+		if (!dwarf_attr_integrate(&parameter.die, DW_AT_location, &attribute) ||
+		    dwarf_whatform(&attribute) != DW_FORM_exprloc)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * LLVM drops arguments that a local function doesn't use, and moves up those behind them, without a word but
+ * in the location lists. So in optimised code these count: a register that they name, or nothing.
+ */
+void names_start(struct describe *d, struct parameter_walk *ret_walk)
+{
+	const struct symbol *symbol = d->tracepoint->probe.place.symbol;
+	bool at_entry = d->has_function && !d->inlined && d->function.low == d->address;
+
+	*ret_walk = (struct parameter_walk){ .context = location_context(d) };
+	ret_walk->by_abi = at_entry && !is_clone(symbol);
+	ret_walk->may_drop = symbol && !symbol->global && debug_function_is_llvm(&d->function) &&
+			     was_optimised(&d->function);
+	abi_start(&d->function, &ret_walk->abi);
+}
+
+bool names_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
+		struct value_place *ret_place)
+{
+	Dwarf_Die die = d->inlined ? d->inlined_die : d->function.die;
+	struct abi_value abi;
+
+	if (!debug_next_parameter(&die, &walk->members, ret_parameter))
+		return false;
+	abi_next(&walk->abi, &ret_parameter->type, &abi);
+	if (!walk->by_abi || walk->may_drop)
+		location_place(&walk->context, &ret_parameter->die, ret_place);
+	if (walk->by_abi && !walk->may_drop)
+		place_from_abi(&abi, ret_place);
+	else if (walk->by_abi && ret_place->kind == PLACE_MEMORY)
+		ret_place->kind = PLACE_GONE; /* where it will be, but isn't yet */
+	return true;
+}
+
+/* A parameter of the function that the tracepoint is at the entry of. */
 static bool find_argument(struct describe *d, const char *name, struct type *ret_type,
 			  struct value_place *ret_place)
 {
-	struct member_walk walk = { .started = false };
-	Dwarf_Die die = d->function.die;
+	struct parameter_walk walk;
 	struct parameter parameter;
-	struct abi_state state;
 
-	abi_start(&d->function, &state);
-	while (debug_next_parameter(&die, &walk, &parameter)) {
-		struct abi_value abi;
-
-		abi_next(&state, &parameter.type, &abi);
-		if (!parameter.name || strcmp(parameter.name, name) != 0)
-			continue;
-		*ret_type = parameter.type;
-		place_from_abi(&abi, ret_place);
-		return true;
+	names_start(d, &walk);
+	if (!walk.by_abi)
+		return false;
+	while (names_next(d, &walk, &parameter, ret_place)) {
+		if (parameter.name && strcmp(parameter.name, name) == 0) {
+			*ret_type = parameter.type;
+			return true;
+		}
 	}
 	return false;
 }
@@ -67,11 +107,11 @@ bool names_find(void *context, const char *name, struct type *ret_type, struct v
 
 	if (!d->debug)
 		return false;
-	if (names_at_entry(d) && find_argument(d, name, ret_type, ret_place))
+	if (d->has_function && find_argument(d, name, ret_type, ret_place))
 		return true;
 	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name, &die))
 		return false;
-	location = names_context(d);
+	location = location_context(d);
 	type_of(&die, ret_type);
 	location_place(&location, &die, ret_place);
 	return true;

@@ -45,7 +45,8 @@ static struct error *add_tracepoint(struct session *session, const struct reques
 		return error_new(ERROR_FAILED, "out of memory");
 	}
 	tracepoint->kind = request->kind;
-	tracepoint->from_glob = request->location.is_glob;
+	/* Of inlined copies, too, some may be refused. */
+	tracepoint->from_glob = request->location.is_glob || place->inlined;
 	tracepoint->probe.place = *place;
 	tracepoint->probe.event.exit = request->kind == TRACEPOINT_FUNCTION;
 	tracepoint->name = unique_name(taken, place->name);

@@ -5,7 +5,6 @@
 
 #include "../base/cleanup.h"
 #include "../expr/expr.h"
-#include "../plan/value_location.h"
 #include "internal.h"
 
 static struct value_place register_place(uint8_t reg)
@@ -31,24 +30,14 @@ static void add_registers(struct describe *d)
 
 static void add_parameters(struct describe *d)
 {
-	struct member_walk walk = { .started = false };
-	struct location_context context = names_context(d);
-	bool by_abi = names_at_entry(d);
-	Dwarf_Die die = d->function.die;
+	struct parameter_walk walk;
 	struct parameter parameter;
-	struct abi_state state;
+	struct value_place place;
 
-	abi_start(&d->function, &state);
-	for (size_t i = 0; debug_next_parameter(&die, &walk, &parameter); i++) {
-		struct value_place place;
-		struct abi_value abi;
+	names_start(d, &walk);
+	for (size_t i = 0; names_next(d, &walk, &parameter, &place); i++) {
 		char unnamed[16];
 
-		abi_next(&state, &parameter.type, &abi);
-		if (by_abi)
-			place_from_abi(&abi, &place);
-		else
-			location_place(&context, &parameter.die, &place);
 		snprintf(unnamed, sizeof(unnamed), "arg%zu", i);
 		shape_add(&d->shape, parameter.name ? parameter.name : unnamed, &parameter.type, &place);
 	}
@@ -56,7 +45,9 @@ static void add_parameters(struct describe *d)
 
 static void add_arguments(struct describe *d)
 {
-	if (d->has_function && d->function.low == d->address)
+	/* Of assembly there is a description, but no parameters in it. */
+	if (d->inlined || (d->has_function && d->function.low == d->address &&
+			   !debug_function_is_assembly(&d->function)))
 		add_parameters(d);
 	else
 		add_registers(d);
@@ -118,6 +109,8 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 	shape_init(&d.shape, d.debug,
 		   session->options.string_max ? session->options.string_max : VALUE_STRING_DEFAULT);
 	d.has_function = d.debug && debug_function_at(d.debug, d.address, &d.function);
+	d.inlined = d.has_function && place->inlined &&
+		    debug_inlined_die(d.debug, place->inlined, &d.inlined_die);
 	if (tracepoint->kind != TRACEPOINT_BARE)
 		add_arguments(&d);
 	for (size_t i = 0; i < session->options.context_count && !error; i++)

@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_SESSION_VALUES_H
 #define DYNTRACE_SESSION_VALUES_H
 
-#include "../plan/value.h"
+#include "../plan/value_location.h"
 
 struct session;
 struct tracepoint;
@@ -23,6 +23,8 @@ struct describe {
 	struct debug *debug; /* NULL: the module has no debug information */
 	bool has_function;
 	struct debug_function function; /* that contains the address */
+	bool inlined; /* the tracepoint is at one inlined copy: */
+	Dwarf_Die inlined_die;
 	uint64_t address; /* the file's */
 	struct shape shape;
 };
@@ -31,10 +33,17 @@ struct describe {
  * debug information. False: there is none of that name. */
 bool names_find(void *describe, const char *name, struct type *ret_type, struct value_place *ret_place);
 bool names_find_label(void *describe, const char *name, int64_t *ret_value);
-/* names.c: does the ABI say where its parameters are? */
-bool names_at_entry(const struct describe *d);
-/* names.c: for location_place. */
-struct location_context names_context(struct describe *d);
+/* names.c: walks the parameters of the function at the tracepoint, each with its place. */
+struct parameter_walk {
+	struct member_walk members;
+	struct abi_state abi;
+	struct location_context context;
+	bool by_abi; /* the ABI says where they are */
+	bool may_drop; /* the compiler may have dropped some */
+};
+void names_start(struct describe *d, struct parameter_walk *ret_walk);
+bool names_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
+		struct value_place *ret_place);
 
 /* contexts.c: adds what a TYPE of -t names. */
 struct error *contexts_add(struct describe *d, const char *type);

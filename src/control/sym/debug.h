@@ -44,6 +44,9 @@ struct debug_function {
 bool debug_function_at(struct debug *debug, uint64_t address, struct debug_function *ret_function);
 /* Is its code made of a source language that has an ABI of its own? */
 bool debug_function_is_rust(const struct debug_function *function);
+bool debug_function_is_assembly(const struct debug_function *function);
+/* Was it compiled by LLVM? */
+bool debug_function_is_llvm(const struct debug_function *function);
 const char *debug_name(Dwarf_Die *die); /* NULL: none */
 
 /* ---- variables (debug_variable.c) ------------------------------------------------------------- */
@@ -53,6 +56,31 @@ bool debug_find_variable(struct debug *debug, const struct debug_function *funct
 			 const char *name, Dwarf_Die *ret_die);
 /* The value of an enumerator that the function's file knows. */
 bool debug_find_label(const struct debug_function *function, const char *name, int64_t *ret_value);
+
+/* ---- lines and inlined copies (debug_line.c) ---------------------------------------------------- */
+
+struct debug_address {
+	uint64_t address;
+	uint64_t function; /* where the function around it begins */
+	uint64_t inlined; /* of an inlined copy: names it */
+};
+
+struct debug_addresses {
+	struct debug_address *items;
+	size_t count;
+	size_t room;
+};
+
+/* Where a line's code begins, once in each function that has some; without any, the next line that has. False: no
+ * such file. Caller frees with vec_free. */
+bool debug_find_line(struct debug *debug, const char *file, int line,
+		     struct debug_addresses *ret_addresses, int *ret_line);
+/* The line at an address. */
+bool debug_line_at(struct debug *debug, uint64_t address, const char **ret_file, int *ret_line);
+/* Where the inlined copies of a function begin; `near`: only in the unit that has this address, 0: in all. */
+void debug_find_inlined(struct debug *debug, const char *name, uint64_t near,
+			struct debug_addresses *ret_addresses);
+bool debug_inlined_die(struct debug *debug, uint64_t offset, Dwarf_Die *ret_die);
 
 /* ---- types (debug_type.c) --------------------------------------------------------------------- */
 

@@ -193,6 +193,24 @@ bool debug_function_is_rust(const struct debug_function *function)
 	return dwarf_srclang(&unit) == DW_LANG_Rust;
 }
 
+bool debug_function_is_assembly(const struct debug_function *function)
+{
+	Dwarf_Die unit = function->unit;
+
+	return dwarf_srclang(&unit) == DW_LANG_Mips_Assembler;
+}
+
+bool debug_function_is_llvm(const struct debug_function *function)
+{
+	Dwarf_Die unit = function->unit;
+	Dwarf_Attribute attribute;
+	const char *producer = dwarf_attr_integrate(&unit, DW_AT_producer, &attribute) ?
+				       dwarf_formstring(&attribute) :
+				       NULL;
+
+	return producer && (strstr(producer, "clang") || strstr(producer, "LLVM"));
+}
+
 bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
 			  struct parameter *ret_parameter)
 {

@@ -7,17 +7,10 @@
 
 #include "../base/cleanup.h"
 #include "spell.h"
+#include "locate.h"
 #include "symtab.h"
 
 #define CANDIDATES_MAX 5
-
-struct search {
-	struct proc *proc;
-	struct modules *modules;
-	const struct location *location;
-	bool want_function;
-	struct places places;
-};
 
 static struct error *out_of_memory(const struct search *search)
 {
@@ -32,7 +25,7 @@ static const char *program_name(const struct search *search)
 	return strncmp(file, comm, strlen(comm)) == 0 ? file : comm;
 }
 
-static const char *module_name(const struct search *search, const struct module *module)
+const char *locate_module_name(const struct search *search, const struct module *module)
 {
 	return module->is_executable ? program_name(search) : module->name;
 }
@@ -43,7 +36,7 @@ static bool module_is_called(const struct search *search, const struct module *m
 			     const char *name)
 {
 	return strcmp(module->name, name) == 0 || strcmp(module->path, name) == 0 ||
-	       strcmp(module_name(search, module), name) == 0 ||
+	       strcmp(locate_module_name(search, module), name) == 0 ||
 	       (module->is_vdso &&
 		(strcmp(name, "vdso") == 0 || strcmp(name, "linux-vdso.so.1") == 0));
 }
@@ -82,7 +75,7 @@ static struct error *find_module(const struct search *search, struct module **re
 	if (*ret_module)
 		return NULL;
 	for (size_t i = 0; i < search->modules->count; i++)
-		spell_offer(&near, name, module_name(search, search->modules->items[i]));
+		spell_offer(&near, name, locate_module_name(search, search->modules->items[i]));
 	spell_print(&near, &hint);
 	return error_new(ERROR_FAILED, "no module '%s' in %s (pid %d)%s", name,
 			 program_name(search), (int)search->proc->pid,
@@ -91,10 +84,11 @@ static struct error *find_module(const struct search *search, struct module **re
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static struct error *add_place(struct search *search, struct module *module,
+struct error *locate_add(struct search *search, struct module *module,
 			       const struct symbol *symbol, uint64_t address, char *name)
 {
-	struct place place = { module, symbol, taddr_of(address + module->bias.v), name };
+	struct place place = { .module = module, .symbol = symbol, .name = name,
+			       .address = taddr_of(address + module->bias.v) };
 
 	if (name && vec_push(&search->places, place))
 		return NULL;
@@ -185,41 +179,16 @@ static struct error *locate_address(struct search *search, struct module *module
 		return error;
 	if (!symtab_text(symtab, address))
 		return error_new(ERROR_FAILED, "'%s' isn't in the code of %s",
-				 search->location->text, module_name(search, module));
+				 search->location->text, locate_module_name(search, module));
 	symbol = symtab_at(symtab, address);
 	error = check_function(search, symtab, symbol, address);
 	if (error)
 		return error;
-	return add_place(search, module, symbol, address,
+	return locate_add(search, module, symbol, address,
 			 asprintf(&name, "0x%" PRIx64, number) < 0 ? NULL : name);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
-
-static struct error *is_ifunc(const struct search *search, const struct symtab *symtab,
-			      const struct symbol *symbol)
-{
-	_cleanup_free_ char *start = NULL;
-	const char *example = NULL;
-
-	if (asprintf(&start, "__%s_", symbol->name) < 0)
-		return out_of_memory(search);
-	for (size_t i = 0; i < symtab_count(symtab) && !example; i++) {
-		const struct symbol *s = symtab_get(symtab, i);
-
-		if (s->kind == SYMBOL_FUNCTION && strncmp(s->name, start, strlen(start)) == 0)
-			example = s->name;
-	}
-	if (example)
-		return error_new(
-			ERROR_FAILED,
-			"'%s' is chosen at run time (IFUNC); name an implementation, such as %s",
-			search->location->text, example);
-	return error_new(
-		ERROR_FAILED,
-		"'%s' is chosen at run time (IFUNC); give the address of the implementation",
-		search->location->text);
-}
 
 static struct error *is_ambiguous(const struct search *search, const struct module *module,
 				  const struct symtab *symtab, const struct symbol *symbol)
@@ -233,7 +202,7 @@ static struct error *is_ambiguous(const struct search *search, const struct modu
 			continue;
 		if (count++ < CANDIDATES_MAX)
 			strbuf_printf(&list, "%s0x%" PRIx64 "@%s", count > 1 ? ", " : "",
-				      s->address, module_name(search, module));
+				      s->address, locate_module_name(search, module));
 	}
 	if (count > CANDIDATES_MAX)
 		strbuf_printf(&list, ", ...");
@@ -261,10 +230,10 @@ static struct error *locate_symbol(struct search *search, struct module *module,
 	struct error *error;
 
 	if (symbol->kind == SYMBOL_IFUNC)
-		return is_ifunc(search, symtab, symbol);
+		return locate_ifunc(search, module, symtab, symbol);
 	if (symbol->kind == SYMBOL_OBJECT)
 		return error_new(ERROR_FAILED, "'%s' is data of %s, not a function",
-				 search->location->symbol, module_name(search, module));
+				 search->location->symbol, locate_module_name(search, module));
 	if (has_rival(symtab, symbol))
 		return is_ambiguous(search, module, symtab, symbol);
 	if (offset && offset >= symbol->size)
@@ -274,7 +243,10 @@ static struct error *locate_symbol(struct search *search, struct module *module,
 	error = offset ? check_function(search, symtab, symbol, address) : NULL;
 	if (error)
 		return error;
-	return add_place(search, module, symbol, address, name_with_offset(symbol->name, offset));
+	error = locate_add(search, module, symbol, address, name_with_offset(symbol->name, offset));
+	if (error || offset || !search->want_function)
+		return error;
+	return locate_inlined(search, module, symbol);
 }
 
 static struct error *not_found(const struct search *search, const struct module *only)
@@ -298,7 +270,7 @@ static struct error *not_found(const struct search *search, const struct module 
 	if (unread && unread->symtab_error)
 		strbuf_printf(&hint, "; not searched: %s", error_text(unread->symtab_error));
 	return error_new(ERROR_FAILED, "no function '%s' in %s%s%s", name,
-			 module_name(search, only ? only : search->modules->items[0]),
+			 locate_module_name(search, only ? only : search->modules->items[0]),
 			 only ? "" : " or its libraries", hint.length ? hint.text : "");
 }
 
@@ -329,6 +301,11 @@ static struct error *locate_name(struct search *search, struct module *only)
 			data_module = module;
 		}
 	}
+	struct error *error = locate_readable(search, only);
+	if (!error && !search->places.count)
+		error = locate_inlined(search, only, NULL);
+	if (error || search->places.count)
+		return error;
 	if (data)
 		return locate_symbol(search, data_module, data_module->symtab, data);
 	return not_found(search, only);
@@ -369,14 +346,16 @@ static struct error *locate_glob(struct search *search, struct module *module)
 
 		if (!symbol)
 			continue;
-		error = add_place(search, module, symbol, symbol->address, strdup(symbol->name));
+		error = locate_add(search, module, symbol, symbol->address, strdup(symbol->name));
 		if (error)
 			return error;
 	}
-	if (search->places.count)
-		return NULL;
+	if (!search->places.count)
+		error = locate_readable_glob(search, module);
+	if (error || search->places.count)
+		return error;
 	return error_new(ERROR_FAILED, "no function of %s matches '%s'",
-			 module_name(search, module), pattern);
+			 locate_module_name(search, module), pattern);
 }
 
 struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
@@ -391,7 +370,9 @@ struct error *locate(struct proc *proc, struct modules *modules, const struct lo
 				 (int)proc->pid);
 	if (location->module)
 		error = find_module(&search, &module);
-	if (!error && !location->symbol)
+	if (!error && location->file)
+		error = locate_line(&search, module);
+	else if (!error && !location->symbol)
 		error = locate_address(&search, module);
 	else if (!error && location->is_glob)
 		error = locate_glob(&search, module ? module : modules->items[0]);

@@ -89,11 +89,17 @@ static struct error *parse_body(const char *text, char *body, struct location *l
 		return error_new(ERROR_USAGE,
 				 "'%s' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS",
 				 text);
-	if (is_source_line(symbol))
-		return error_new(
-			ERROR_USAGE,
-			"'%s': source lines aren't supported yet; give SYMBOL+OFFSET or ADDRESS",
-			text);
+	if (is_source_line(symbol)) {
+		char *colon = strrchr(symbol, ':');
+		uint64_t line;
+
+		if (!parse_number(colon + 1, &line) || line == 0 || line > INT32_MAX)
+			return error_new(ERROR_USAGE, "'%s': '%s' isn't a line", text, colon + 1);
+		*colon = '\0';
+		location->line = (int)line;
+		location->file = take_ptr(&symbol);
+		return NULL;
+	}
 	if (isdigit((unsigned char)*symbol)) {
 		if (!parse_number(symbol, &location->number))
 			return error_new(ERROR_USAGE,
@@ -138,6 +144,7 @@ struct error *location_parse(const char *text, struct location *ret_location)
 void location_clear(struct location *location)
 {
 	free(location->text);
+	free(location->file);
 	free(location->symbol);
 	free(location->module);
 	*location = (struct location){ 0 };

@@ -132,6 +132,8 @@ struct location {
 	char *text; /* as given */
 	char *symbol; /* NULL: an address */
 	bool is_glob;
+	char *file; /* NULL: not a source line */
+	int line;
 	uint64_t number; /* the offset or address; C-like bases */
 	char *module; /* NULL: any */
 };
@@ -145,6 +147,7 @@ struct place {
 	const struct symbol *symbol; /* the function named, or that contains it; NULL: none known */
 	taddr address; /* in the process */
 	char *name; /* "main", "main+0x10", "0x401136": what events are called after. Owned. */
+	uint64_t inlined; /* it is where an inlined copy of the function begins: which (debug.h); else 0 */
 };
 
 struct places {

@@ -1,0 +1,262 @@
+#include "demangle.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <fnmatch.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/cleanup.h"
+#include "../base/strbuf.h"
+
+#define HASH_LENGTH 19 /* "::h" and 16 digits */
+
+bool demangle_is_mangled(const char *name)
+{
+	return strncmp(name, "_Z", 2) == 0 || strncmp(name, "_R", 2) == 0;
+}
+
+static char *demangle_cxx(const char *name)
+{
+	static char *(*demangler)(const char *name, char *buffer, size_t *size, int *status);
+	static bool tried;
+	void *library;
+	int status;
+
+	if (!tried) {
+		tried = true;
+		library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+		if (library)
+			*(void **)&demangler = dlsym(library, "__cxa_demangle");
+	}
+	return demangler ? demangler(name, NULL, NULL, &status) : NULL;
+}
+
+/* ---- Rust ---------------------------------------------------------------------------------------- */
+
+static bool ends_with_hash(const char *name, size_t length)
+{
+	const char *hash = name + length - HASH_LENGTH;
+
+	return length > HASH_LENGTH && strncmp(hash, "::h", 3) == 0 &&
+	       strspn(hash + 3, "0123456789abcdef") == 16;
+}
+
+/* Older names are C++ names with a hash behind them and escapes in them. */
+static char *tidy_legacy(char *name)
+{
+	static const struct {
+		const char *code, *text;
+	} escapes[] = { { "$LT$", "<" }, { "$GT$", ">" },    { "$RF$", "&" },	 { "$BP$", "*" },
+			{ "$C$", "," },	 { "$LP$", "(" },    { "$RP$", ")" },	 { "$u20$", " " },
+			{ "$u7b$", "{" }, { "$u7d$", "}" },  { "$u27$", "'" },	 { "$u5b$", "[" },
+			{ "$u5d$", "]" }, { "..", "::" } };
+	size_t length = strlen(name);
+	struct strbuf buf = { 0 };
+
+	if (!ends_with_hash(name, length))
+		return name;
+	name[length - HASH_LENGTH] = '\0';
+	for (const char *at = name; *at;) {
+		size_t i = 0, count = sizeof(escapes) / sizeof(escapes[0]);
+
+		while (i < count && strncmp(at, escapes[i].code, strlen(escapes[i].code)) != 0)
+			i++;
+		if (i < count) {
+			strbuf_add(&buf, escapes[i].text, strlen(escapes[i].text));
+			at += strlen(escapes[i].code);
+		} else {
+			strbuf_add(&buf, at++, 1);
+		}
+	}
+	free(name);
+	return buf.text;
+}
+
+/* A number in base 62 that ends with '_'. */
+static void skip_base62(const char **at)
+{
+	while (isalnum((unsigned char)**at))
+		++*at;
+	if (**at == '_')
+		++*at;
+}
+
+static bool take_identifier(const char **at, struct strbuf *buf)
+{
+	size_t length;
+	char *end;
+
+	if (**at == 's') {
+		++*at;
+		skip_base62(at);
+	}
+	if (!isdigit((unsigned char)**at))
+		return false;
+	length = strtoul(*at, &end, 10);
+	if (*end == '_')
+		end++;
+	if (length > strlen(end))
+		return false;
+	strbuf_add(buf, end, length);
+	*at = end + length;
+	return true;
+}
+
+/* A path of crates, modules and functions; what else there is (generics, traits) isn't read. */
+static bool take_path(const char **at, struct strbuf *buf, unsigned depth)
+{
+	if (depth > 64)
+		return false;
+	if (**at == 'C') {
+		++*at;
+		return take_identifier(at, buf);
+	}
+	if (**at != 'N' || !(*at)[1])
+		return false;
+	*at += 2; /* and the namespace's letter */
+	if (!take_path(at, buf, depth + 1))
+		return false;
+	strbuf_add(buf, "::", 2);
+	return take_identifier(at, buf);
+}
+
+static char *demangle_rust(const char *name)
+{
+	struct strbuf buf = { 0 };
+	const char *at = name + 2;
+
+	if (take_path(&at, &buf, 0) && !buf.failed)
+		return buf.text;
+	strbuf_free(&buf);
+	return NULL;
+}
+
+char *demangle(const char *name)
+{
+	char *readable;
+
+	if (strncmp(name, "_R", 2) == 0)
+		return demangle_rust(name);
+	if (strncmp(name, "_Z", 2) != 0)
+		return NULL;
+	readable = demangle_cxx(name);
+	return readable ? tidy_legacy(readable) : NULL;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------------ */
+
+/* Where the parameters begin: the '(' that isn't in template arguments and isn't operator()'s. */
+static size_t name_length(const char *text)
+{
+	int depth = 0;
+
+	for (size_t i = 0; text[i]; i++) {
+		if (strncmp(text + i, "operator", 8) == 0) {
+			i += 8;
+			while (text[i] && strchr("<>=!+-*/%^&|~[]", text[i]))
+				i++;
+			if (strncmp(text + i, "()", 2) == 0)
+				i += 2;
+			if (!text[i])
+				return i;
+		}
+		if (strncmp(text + i, "(anonymous namespace)", 21) == 0) {
+			i += 20;
+			continue;
+		}
+		depth += text[i] == '<';
+		depth -= text[i] == '>' && depth > 0;
+		if (text[i] == '(' && depth == 0)
+			return i;
+	}
+	return strlen(text);
+}
+
+/* Where the name begins: behind the result type, which templates have. */
+static size_t name_start(const char *text, size_t length)
+{
+	int depth = 0;
+	size_t start = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		if (strncmp(text + i, "operator", 8) == 0)
+			break;
+		depth += text[i] == '<';
+		depth -= text[i] == '>';
+		if (text[i] == ' ' && depth == 0 && strncmp(text + i, " namespace)", 11) != 0)
+			start = i + 1;
+	}
+	return start;
+}
+
+/* Without spaces; and without template arguments at its end, if asked. */
+static char *squeeze(const char *text, size_t length, bool cut_template)
+{
+	char *copy = malloc(length + 1);
+	size_t used = 0;
+	int depth = 0;
+
+	if (!copy)
+		return NULL;
+	for (size_t i = 0; i < length; i++) {
+		if (strncmp(text + i, "[abi:", 5) == 0) { /* a tag of libstdc++'s, which nobody writes */
+			while (i < length && text[i] != ']')
+				i++;
+		} else if (text[i] != ' ') {
+			copy[used++] = text[i];
+		}
+	}
+	copy[used] = '\0';
+	if (cut_template && used && copy[used - 1] == '>') {
+		for (size_t i = used; i-- > 0;) {
+			depth += copy[i] == '>';
+			depth -= copy[i] == '<';
+			if (depth == 0) {
+				copy[i] = '\0';
+				break;
+			}
+		}
+	}
+	return copy;
+}
+
+static bool same(const char *text, size_t length, bool cut_template, const char *wanted, bool is_glob)
+{
+	_cleanup_free_ char *copy = squeeze(text, length, cut_template);
+
+	return copy && (is_glob ? fnmatch(wanted, copy, 0) == 0 : strcmp(wanted, copy) == 0);
+}
+
+bool demangle_fits(const char *readable, const char *wanted, bool is_glob)
+{
+	_cleanup_free_ char *tight = squeeze(wanted, strlen(wanted), false);
+	size_t length = name_length(readable), start = name_start(readable, length);
+	const char *name = readable + start;
+
+	if (!tight)
+		return false;
+	return same(name, strlen(name), false, tight, is_glob) ||
+	       same(name, length - start, false, tight, is_glob) ||
+	       same(name, length - start, true, tight, is_glob);
+}
+
+bool demangle_may_fit(const char *mangled, const char *wanted)
+{
+	size_t length = name_length(wanted), end = length, start;
+	char word[64];
+
+	/* The last identifier before parameters and template arguments. */
+	if (memchr(wanted, '<', length))
+		end = (size_t)((const char *)memchr(wanted, '<', length) - wanted);
+	start = end;
+	while (start > 0 && (isalnum((unsigned char)wanted[start - 1]) || wanted[start - 1] == '_'))
+		start--;
+	if (start == end || end - start >= sizeof(word) || strstr(wanted, "operator"))
+		return true;
+	memcpy(word, wanted + start, end - start);
+	word[end - start] = '\0';
+	return strstr(mangled, word) != NULL;
+}
