@@ -592,6 +592,46 @@ static void test_too_many(void **state)
 	assert_open_fails("many", "many has too many symbols");
 }
 
+/* A count of sections that doesn't fit into the ELF header, in a file that is big enough for them. */
+static void test_too_many_sections(void **state)
+{
+	uint64_t claimed = 10000000;
+	uint16_t none = 0;
+	Elf64_Ehdr ehdr;
+	int fd;
+
+	scratch_text("main.c", main_source);
+	scratch_run("gcc main.c -o sections");
+	fd = open(scratch_path("sections"), O_RDWR | O_CLOEXEC);
+	assert_int_equal(pread(fd, &ehdr, sizeof(ehdr), 0), sizeof(ehdr));
+	assert_int_equal(pwrite(fd, &none, 2, offsetof(Elf64_Ehdr, e_shnum)), 2);
+	assert_int_equal(pwrite(fd, &claimed, 8,
+				(off_t)(ehdr.e_shoff + offsetof(Elf64_Shdr, sh_size))),
+			 8);
+	assert_int_equal(ftruncate(fd, 1 << 30), 0);
+	close(fd);
+	assert_open_fails("sections", "sections has too many sections");
+}
+
+/* What is read after a file has been cut is missing: no signal, no zeroes. */
+static void test_shrinks(void **state)
+{
+	struct symtab *symtab;
+	uint64_t entry, start, end;
+	uint8_t bytes[8];
+
+	scratch_text("main.c", main_source);
+	scratch_run("gcc main.c -o shrinks");
+	symtab = open_symtab("shrinks");
+	entry = symtab_entry(symtab);
+	assert_int_equal(truncate(scratch_path("shrinks"), 0), 0);
+	assert_null(symtab_text(symtab, entry));
+	assert_int_equal(symtab_data(symtab, symtab_low(symtab), bytes, sizeof(bytes)), 0);
+	assert_false(symtab_fde(symtab, symtab_high(symtab), &start, &end));
+	assert_string_equal(symtab_at(symtab, entry)->name, "_start");
+	symtab_close(symtab);
+}
+
 /* The dynamic table gives the same symbols when the section headers are gone. */
 static void test_without_sections(void **state)
 {
@@ -660,6 +700,8 @@ int main(void)
 		cmocka_unit_test(test_near),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_too_many_sections),
+		cmocka_unit_test(test_shrinks),
 		cmocka_unit_test(test_without_sections),
 		cmocka_unit_test(test_every_length),
 	};

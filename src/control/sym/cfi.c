@@ -537,19 +537,18 @@ struct error *cfi_compile(const struct symtab *symtab, struct cfi_rows *ret_rows
 	const struct image *image = &symtab->image;
 	const Elf64_Shdr *section = image_section(image, ".eh_frame");
 	struct compiler compiler = { .bytes = NULL };
-	_cleanup_free_ uint8_t *bytes = NULL;
-	size_t size = 0;
+	struct bytes bytes;
 	struct cursor c;
 
 	*ret_rows = (struct cfi_rows){ 0 };
 	if (!section || !section->sh_addr || section->sh_type == SHT_NOBITS)
 		return NULL;
 	compiler.address = section->sh_addr;
-	bytes = image_copy(image, section->sh_addr, section->sh_size, &size);
-	if (!bytes)
+	bytes = image_bytes(image, section->sh_addr, section->sh_size);
+	if (!bytes.size)
 		return NULL;
-	compiler.bytes = bytes;
-	c = (struct cursor){ bytes, bytes + size, false };
+	compiler.bytes = bytes.at;
+	c = (struct cursor){ bytes.at, bytes.at + bytes.size, false };
 	while (read_record(&compiler, &c))
 		;
 	vec_free(&compiler.cies);

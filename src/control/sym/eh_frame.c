@@ -1,74 +1,29 @@
 /*
  * libdw walks .eh_frame (dwarf_next_cfi) but keeps to itself which code an FDE is about:
- * dwarf_frame_info tells the range of one row of it. So the addresses are decoded here. An FDE
- * starts with the address of its code and its length; letter R of its CIE's augmentation says how
- * they are written.
+ * dwarf_frame_info tells the range of one row of it. So that is decoded here: an FDE starts with the
+ * address of its code and its length, written as letter R of its CIE's augmentation says; if that
+ * has letter L, the address of the LSDA follows, behind the length of all that is optional.
  */
 #include "eh_frame.h"
 
-#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <errno.h>
-#include <string.h>
 
 #include "../base/vec.h"
+#include "cursor.h"
 
-#define ENCODING_FORMAT 0x0f
-#define ENCODING_UNKNOWN DW_EH_PE_omit
-
-/* Reads on, never past the end; failure is sticky and gives zeroes. */
-struct cursor {
-	const uint8_t *at;
-	const uint8_t *end;
-	bool failed;
+struct cie {
+	Dwarf_Off offset;
+	uint8_t code, lsda; /* encodings */
 };
-
-static uint64_t take(struct cursor *c, size_t n)
-{
-	uint64_t value = 0;
-
-	if ((size_t)(c->end - c->at) < n) {
-		c->failed = true;
-		return 0;
-	}
-	memcpy(&value, c->at, n);
-	c->at += n;
-	return value;
-}
-
-/* By ENCODING_FORMAT: bytes, and whether they are signed; 0 bytes: not used for code addresses. */
-static const struct {
-	uint8_t size;
-	bool is_signed;
-} formats[16] = {
-	[DW_EH_PE_absptr] = { 8, false }, [DW_EH_PE_udata2] = { 2, false },
-	[DW_EH_PE_udata4] = { 4, false }, [DW_EH_PE_udata8] = { 8, false },
-	[DW_EH_PE_sdata2] = { 2, true },  [DW_EH_PE_sdata4] = { 4, true },
-	[DW_EH_PE_sdata8] = { 8, true },
-};
-
-static uint64_t take_encoded(struct cursor *c, uint8_t encoding)
-{
-	size_t size = formats[encoding & ENCODING_FORMAT].size;
-	uint64_t value = take(c, size);
-
-	if (size == 0)
-		c->failed = true;
-	if (formats[encoding & ENCODING_FORMAT].is_signed && size < 8) {
-		unsigned shift = 64 - 8 * (unsigned)size;
-
-		value = (uint64_t)((int64_t)(value << shift) >> shift);
-	}
-	return value;
-}
 
 struct reader {
 	const struct image *image;
 	Elf_Data table;
 	uint64_t address; /* of the table */
-	Dwarf_Off cie; /* the one that was looked at last, and its encoding */
-	uint8_t encoding;
-	struct ranges ranges;
+	struct cie cie; /* the one that was looked at last */
+	struct ranges *ranges; /* each may be NULL: not wanted */
+	struct lsdas *lsdas;
 };
 
 static int read_entry(struct reader *r, Dwarf_Off at, Dwarf_Off *next, Dwarf_CFI_Entry *entry)
@@ -76,59 +31,74 @@ static int read_entry(struct reader *r, Dwarf_Off at, Dwarf_Off *next, Dwarf_CFI
 	return dwarf_next_cfi(r->image->header.e_ident, &r->table, true, at, next, entry);
 }
 
-static uint8_t cie_encoding(const Dwarf_CIE *cie)
+static void read_cie(const Dwarf_CIE *entry, struct cie *cie)
 {
-	const char *letter = cie->augmentation;
-	struct cursor c = { .at = cie->augmentation_data };
+	const char *letter = entry->augmentation;
+	struct cursor c = { .at = entry->augmentation_data };
 
 	if (*letter == '\0')
-		return DW_EH_PE_absptr;
+		cie->code = ENCODING_ABSOLUTE;
 	if (*letter != 'z')
-		return ENCODING_UNKNOWN;
-	c.end = c.at + cie->augmentation_data_size;
-	while (*++letter && !c.failed) {
+		return;
+	cie->code = ENCODING_ABSOLUTE;
+	c.end = c.at + entry->augmentation_data_size;
+	while (*++letter) {
 		if (*letter == 'R')
-			return (uint8_t)take(&c, 1);
-		if (*letter == 'P')
-			take_encoded(&c, (uint8_t)take(&c, 1));
+			cie->code = (uint8_t)take(&c, 1);
 		else if (*letter == 'L')
-			take(&c, 1);
+			cie->lsda = (uint8_t)take(&c, 1);
+		else if (*letter == 'P')
+			take_encoded(&c, (uint8_t)take(&c, 1));
 		else if (*letter != 'S' && *letter != 'B')
-			return ENCODING_UNKNOWN;
+			c.failed = true;
 	}
-	return c.failed ? ENCODING_UNKNOWN : DW_EH_PE_absptr;
+	if (c.failed)
+		cie->code = ENCODING_OMIT;
 }
 
-static uint8_t find_encoding(struct reader *r, Dwarf_Off cie)
+static const struct cie *find_cie(struct reader *r, Dwarf_Off offset)
 {
 	Dwarf_CFI_Entry entry;
 	Dwarf_Off next;
 
-	if (r->cie != cie) {
-		bool found = read_entry(r, cie, &next, &entry) == 0 && dwarf_cfi_cie_p(&entry);
-
-		r->encoding = found ? cie_encoding(&entry.cie) : ENCODING_UNKNOWN;
-		r->cie = cie;
+	if (r->cie.offset != offset) {
+		r->cie = (struct cie){ offset, ENCODING_OMIT, ENCODING_OMIT };
+		if (read_entry(r, offset, &next, &entry) == 0 && dwarf_cfi_cie_p(&entry))
+			read_cie(&entry.cie, &r->cie);
 	}
-	return r->encoding;
+	return &r->cie;
+}
+
+/* The address at the cursor; fails for those relative to anything but the place they stand at. */
+static uint64_t take_address(const struct reader *r, struct cursor *c, uint8_t encoding)
+{
+	uint64_t here = r->address + (uint64_t)(c->at - (const uint8_t *)r->table.d_buf);
+	uint64_t value = take_encoded(c, encoding);
+
+	if ((encoding & ~ENCODING_FORMAT) == ENCODING_PC_RELATIVE)
+		return value ? value + here : 0;
+	if ((encoding & ~ENCODING_FORMAT) != ENCODING_ABSOLUTE)
+		c->failed = true;
+	return value;
 }
 
 /* False: out of memory. */
 static bool read_fde(struct reader *r, const Dwarf_FDE *fde)
 {
-	uint64_t here = r->address + (uint64_t)(fde->start - (const uint8_t *)r->table.d_buf);
-	uint8_t encoding = find_encoding(r, fde->CIE_pointer);
-	struct cursor c = { fde->start, fde->end, encoding == ENCODING_UNKNOWN };
-	uint64_t start = take_encoded(&c, encoding);
-	uint64_t size = take_encoded(&c, encoding & ENCODING_FORMAT);
+	const struct cie *cie = find_cie(r, fde->CIE_pointer);
+	struct cursor c = { fde->start, fde->end, false };
+	uint64_t start = take_address(r, &c, cie->code);
+	uint64_t size = take_encoded(&c, cie->code & ENCODING_FORMAT), lsda;
 
-	if ((encoding & ~ENCODING_FORMAT) == DW_EH_PE_pcrel)
-		start += here;
-	else if ((encoding & ~ENCODING_FORMAT) != 0)
-		return true;
 	if (c.failed || size == 0 || start + size < start || !image_is_executable(r->image, start))
 		return true;
-	return vec_push(&r->ranges, (struct range){ start, start + size });
+	if (r->ranges && !vec_push(r->ranges, (struct range){ start, start + size }))
+		return false;
+	if (!r->lsdas || cie->lsda == ENCODING_OMIT)
+		return true;
+	skip_leb(&c); /* length of what is optional */
+	lsda = take_address(r, &c, cie->lsda);
+	return c.failed || lsda == 0 || vec_push(r->lsdas, (struct lsda){ start, lsda });
 }
 
 /* The table's address and size: by its section, else by its index (whose end isn't known). */
@@ -151,34 +121,57 @@ static bool find_table(const struct image *image, uint64_t *ret_address, uint64_
 	encoding = header[1];
 	c.at += 4;
 	*ret_address = take_encoded(&c, encoding);
-	if ((encoding & ~ENCODING_FORMAT) == DW_EH_PE_pcrel)
+	if ((encoding & ENCODING_BASE) == ENCODING_PC_RELATIVE)
 		*ret_address += image->eh_frame_hdr + 4;
 	*ret_size = UINT64_MAX;
 	return !c.failed;
 }
 
-struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges)
+static struct error *read_table(struct reader *r)
 {
-	struct reader r = { .image = image, .cie = UINT64_MAX };
 	Dwarf_Off at = 0, next = 0;
 	Dwarf_CFI_Entry entry;
 	struct bytes bytes;
 	uint64_t length;
 	int status;
 
-	*ret_ranges = (struct ranges){ 0 };
-	if (!find_table(image, &r.address, &length))
+	if (!find_table(r->image, &r->address, &length))
 		return NULL;
-	bytes = image_bytes(image, r.address, length);
-	r.table = (Elf_Data){ .d_buf = (void *)bytes.at, .d_size = bytes.size };
-	while ((status = read_entry(&r, at, &next, &entry)) != 1 && next > at) {
-		if (status == 0 && !dwarf_cfi_cie_p(&entry) && !read_fde(&r, &entry.fde)) {
-			vec_free(&r.ranges);
-			return error_errno(ENOMEM, "%s", image->path);
-		}
+	bytes = image_bytes(r->image, r->address, length);
+	r->table = (Elf_Data){ .d_buf = (void *)bytes.at, .d_size = bytes.size };
+	while ((status = read_entry(r, at, &next, &entry)) != 1 && next > at) {
+		if (status == 0 && !dwarf_cfi_cie_p(&entry) && !read_fde(r, &entry.fde))
+			return error_errno(ENOMEM, "%s", r->image->path);
 		at = next;
 	}
-	ranges_sort(&r.ranges);
-	*ret_ranges = r.ranges;
+	return NULL;
+}
+
+struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges)
+{
+	struct ranges ranges = { 0 };
+	struct reader r = { .image = image, .cie.offset = UINT64_MAX, .ranges = &ranges };
+	struct error *error = read_table(&r);
+
+	if (error) {
+		vec_free(&ranges);
+		return error;
+	}
+	ranges_sort(&ranges);
+	*ret_ranges = ranges;
+	return NULL;
+}
+
+struct error *eh_frame_lsdas(const struct image *image, struct lsdas *ret_lsdas)
+{
+	struct lsdas lsdas = { 0 };
+	struct reader r = { .image = image, .cie.offset = UINT64_MAX, .lsdas = &lsdas };
+	struct error *error = read_table(&r);
+
+	if (error) {
+		vec_free(&lsdas);
+		return error;
+	}
+	*ret_lsdas = lsdas;
 	return NULL;
 }

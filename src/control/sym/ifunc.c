@@ -66,14 +66,13 @@ static void look_at(struct look *look, const struct module *module, const Elf64_
 static void look_through(struct look *look, const struct module *module, uint64_t table, uint64_t size)
 {
 	const struct image *image = &module->symtab->image;
-	size_t got = 0;
-	_cleanup_free_ uint8_t *bytes = size ? image_copy(image, table, size, &got) : NULL;
+	struct bytes bytes = image_bytes(image, table, size);
 
-	for (size_t at = 0; bytes && at + sizeof(Elf64_Rela) <= got && !look->address;
+	for (size_t at = 0; at + sizeof(Elf64_Rela) <= bytes.size && !look->address;
 	     at += sizeof(Elf64_Rela)) {
 		Elf64_Rela rela;
 
-		memcpy(&rela, bytes + at, sizeof(rela));
+		memcpy(&rela, bytes.at + at, sizeof(rela));
 		if (is_about_it(look, module, image, &rela))
 			look_at(look, module, &rela);
 	}

@@ -10,43 +10,20 @@
 #include "../base/cleanup.h"
 
 #define ADDRESS_MAX (1ULL << 47)
-#define COPY_MAX (1ULL << 30) /* more than this of one segment or table isn't read */
+#define BYTES_MAX (1ULL << 30) /* more than this of one segment or section isn't read */
 #define PHDRS_MAX 4096u
 #define SEGMENTS_MAX 128u
 #define SECTIONS_MAX 65536u
-#define DYNAMIC_MAX 4096u
 
-/* All of them, or fewer at the end of the file or on an error. */
-static size_t read_at(const struct image *image, uint64_t offset, void *to, size_t n)
-{
-	size_t done = 0;
-
-	while (done < n) {
-		ssize_t got = pread(image->fd, (char *)to + done, n - done, (off_t)(offset + done));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			break;
-		done += (size_t)got;
-	}
-	return done;
-}
-
-static bool lies_in_file(const struct image *image, uint64_t offset, uint64_t size)
-{
-	return offset <= image->file_size && size <= image->file_size - offset;
-}
-
-static struct error *read_header(struct image *image)
+static struct error *check_header(struct image *image)
 {
 	Elf64_Ehdr *h = &image->header;
 	const char *path = image->path;
-	size_t got = read_at(image, 0, h, sizeof(*h));
+	ssize_t got = pread(image->fd, h, sizeof(*h), 0);
 
 	if (got < SELFMAG || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0)
 		return error_new(ERROR_FAILED, "%s isn't an ELF file", path);
-	if (got < sizeof(*h))
+	if (got < (ssize_t)sizeof(*h))
 		return error_new(ERROR_FAILED, "%s is cut short", path);
 	if (h->e_ident[EI_CLASS] == ELFCLASS32)
 		return error_new(ERROR_FAILED, "%s is a 32-bit file; only x86-64 is supported",
@@ -58,6 +35,35 @@ static struct error *read_header(struct image *image)
 	if (h->e_type != ET_EXEC && h->e_type != ET_DYN)
 		return error_new(ERROR_FAILED, "%s is neither a program nor a shared library",
 				 path);
+	return NULL;
+}
+
+/* libelf takes 264 bytes for each section that is claimed, in a file that may be sparse: 2.6 GB and
+ * two seconds for ten million. A count above 65279 is in the first section's header. */
+static bool has_too_many_sections(const struct image *image)
+{
+	const Elf64_Ehdr *h = &image->header;
+	Elf64_Shdr first;
+
+	return h->e_shnum == 0 && h->e_shoff != 0 &&
+	       pread(image->fd, &first, sizeof(first), (off_t)h->e_shoff) == sizeof(first) &&
+	       first.sh_size > SECTIONS_MAX;
+}
+
+static struct error *read_program_headers(struct image *image, const Elf64_Phdr **ret_headers)
+{
+	const Elf64_Ehdr *h = &image->header;
+	const Elf64_Phdr *headers;
+	size_t count;
+
+	if (h->e_phnum == 0)
+		return error_new(ERROR_FAILED, "%s has no program headers", image->path);
+	if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum > PHDRS_MAX)
+		return error_new(ERROR_FAILED, "%s has damaged program headers", image->path);
+	headers = elf64_getphdr(image->elf);
+	if (!headers || elf_getphdrnum(image->elf, &count) < 0 || count < h->e_phnum)
+		return error_new(ERROR_FAILED, "%s is cut short", image->path);
+	*ret_headers = headers;
 	return NULL;
 }
 
@@ -87,39 +93,13 @@ static int compare_segments(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-struct headers {
-	Elf64_Phdr *items;
-	size_t count;
-};
-
-static struct error *read_program_headers(struct image *image, struct headers *ret)
-{
-	const Elf64_Ehdr *h = &image->header;
-	size_t size = (size_t)h->e_phnum * sizeof(Elf64_Phdr);
-	_cleanup_free_ Elf64_Phdr *items = NULL;
-
-	if (h->e_phnum == 0)
-		return error_new(ERROR_FAILED, "%s has no program headers", image->path);
-	if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum > PHDRS_MAX)
-		return error_new(ERROR_FAILED, "%s has damaged program headers", image->path);
-	if (!lies_in_file(image, h->e_phoff, size))
-		return error_new(ERROR_FAILED, "%s is cut short", image->path);
-	items = malloc(size);
-	if (!items)
-		return error_errno(ENOMEM, "%s", image->path);
-	if (read_at(image, h->e_phoff, items, size) != size)
-		return error_new(ERROR_FAILED, "%s is cut short", image->path);
-	*ret = (struct headers){ take_ptr(&items), h->e_phnum };
-	return NULL;
-}
-
-static struct error *read_segments(struct image *image, const struct headers *headers)
+static struct error *read_segments(struct image *image, const Elf64_Phdr *headers)
 {
 	image->segments = calloc(SEGMENTS_MAX, sizeof(*image->segments));
 	if (!image->segments)
 		return error_errno(ENOMEM, "%s", image->path);
-	for (size_t i = 0; i < headers->count; i++) {
-		const Elf64_Phdr *p = &headers->items[i];
+	for (size_t i = 0; i < image->header.e_phnum; i++) {
+		const Elf64_Phdr *p = &headers[i];
 		struct segment segment;
 
 		if (p->p_type == PT_INTERP)
@@ -175,19 +155,18 @@ static void read_dynamic_entry(struct dynamic *dynamic, const Elf64_Dyn *entry)
 	}
 }
 
-static void read_dynamic(struct image *image, const struct headers *headers)
+static void read_dynamic(struct image *image, const Elf64_Phdr *headers)
 {
-	for (size_t i = 0; i < headers->count; i++) {
-		const Elf64_Phdr *p = &headers->items[i];
+	for (size_t i = 0; i < image->header.e_phnum; i++) {
+		struct bytes table;
 		Elf64_Dyn entry;
 
-		if (p->p_type != PT_DYNAMIC)
+		if (headers[i].p_type != PT_DYNAMIC)
 			continue;
-		for (size_t k = 0; k < DYNAMIC_MAX; k++) {
-			if ((k + 1) * sizeof(entry) > p->p_memsz ||
-			    image_read(image, p->p_vaddr + k * sizeof(entry), &entry,
-				       sizeof(entry)) != sizeof(entry) ||
-			    entry.d_tag == DT_NULL)
+		table = image_bytes(image, headers[i].p_vaddr, headers[i].p_memsz);
+		for (size_t at = 0; at + sizeof(entry) <= table.size; at += sizeof(entry)) {
+			memcpy(&entry, table.at + at, sizeof(entry));
+			if (entry.d_tag == DT_NULL)
 				break;
 			read_dynamic_entry(&image->dynamic, &entry);
 		}
@@ -195,63 +174,44 @@ static void read_dynamic(struct image *image, const struct headers *headers)
 	}
 }
 
-/* Section headers are a help, not a need: damaged ones count as none. */
-static void read_sections(struct image *image)
+static struct error *open_elf(struct image *image, int fd)
 {
-	const Elf64_Ehdr *h = &image->header;
-	uint64_t count = h->e_shnum, names = h->e_shstrndx;
-	Elf64_Shdr first;
+	struct error *error;
+	struct stat stat;
 
-	if (h->e_shoff == 0 || h->e_shentsize != sizeof(first) ||
-	    !lies_in_file(image, h->e_shoff, sizeof(first)) ||
-	    read_at(image, h->e_shoff, &first, sizeof(first)) != sizeof(first))
-		return;
-	if (count == 0)
-		count = first.sh_size;
-	if (names == SHN_XINDEX)
-		names = first.sh_link;
-	if (count > SECTIONS_MAX || !lies_in_file(image, h->e_shoff, count * sizeof(first)))
-		return;
-	image->sections = (Elf64_Shdr *)image_copy_file(image, h->e_shoff, count * sizeof(first),
-							&image->section_count);
-	image->section_count /= sizeof(first);
-	for (size_t i = 0; i < image->section_count; i++) {
-		Elf64_Shdr *s = &image->sections[i];
-
-		if (s->sh_type != SHT_NOBITS && !lies_in_file(image, s->sh_offset, s->sh_size))
-			s->sh_type = SHT_NULL;
-	}
-	if (names < image->section_count && image->sections[names].sh_type == SHT_STRTAB)
-		image->section_names = (char *)image_copy_file(
-			image, image->sections[names].sh_offset, image->sections[names].sh_size,
-			&image->section_names_size);
+	image->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (image->fd < 0 || fstat(image->fd, &stat) < 0)
+		return error_errno(errno, "cannot read %s", image->path);
+	if (!S_ISREG(stat.st_mode))
+		return error_new(ERROR_FAILED, "%s isn't a regular file", image->path);
+	image->file_size = (uint64_t)stat.st_size;
+	error = check_header(image);
+	if (error)
+		return error;
+	if (has_too_many_sections(image))
+		return error_new(ERROR_FAILED, "%s has too many sections", image->path);
+	elf_version(EV_CURRENT);
+	image->elf = elf_begin(image->fd, ELF_C_READ, NULL);
+	if (!image->elf || elf_kind(image->elf) != ELF_K_ELF)
+		return error_new(ERROR_FAILED, "%s is damaged", image->path);
+	return NULL;
 }
 
 static struct error *image_fill(struct image *image, int fd, const char *path)
 {
-	struct headers headers = { 0 };
+	const Elf64_Phdr *headers = NULL;
 	struct error *error;
-	struct stat stat;
 
 	image->path = strdup(path);
 	if (!image->path)
 		return error_errno(ENOMEM, "%s", path);
-	image->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (image->fd < 0 || fstat(image->fd, &stat) < 0)
-		return error_errno(errno, "cannot read %s", path);
-	if (!S_ISREG(stat.st_mode))
-		return error_new(ERROR_FAILED, "%s isn't a regular file", path);
-	image->file_size = (uint64_t)stat.st_size;
-	error = read_header(image);
+	error = open_elf(image, fd);
 	if (!error)
 		error = read_program_headers(image, &headers);
 	if (!error)
-		error = read_segments(image, &headers);
-	if (!error) {
-		read_dynamic(image, &headers);
-		read_sections(image);
-	}
-	free(headers.items);
+		error = read_segments(image, headers);
+	if (!error)
+		read_dynamic(image, headers);
 	return error;
 }
 
@@ -270,11 +230,8 @@ struct error *image_open(int fd, const char *path, struct image *ret_image)
 
 void image_close(struct image *image)
 {
-	for (size_t i = 0; i < image->segment_count; i++)
-		free(image->segments[i].bytes);
+	elf_end(image->elf);
 	free(image->segments);
-	free(image->sections);
-	free(image->section_names);
 	free(image->path);
 	if (image->fd >= 0)
 		close(image->fd);
@@ -299,76 +256,94 @@ struct segment *image_segment(const struct image *image, uint64_t address)
 	return s && address - s->address < s->file_size ? s : NULL;
 }
 
+static struct bytes bytes_of(const Elf_Data *data)
+{
+	return data && data->d_buf ? (struct bytes){ data->d_buf, data->d_size }
+				   : (struct bytes){ 0 };
+}
+
+/* libelf reads and keeps it. */
+static struct bytes read_chunk(const struct image *image, uint64_t offset, uint64_t n)
+{
+	const Elf_Data *data = NULL;
+
+	if (n > 0 && n <= BYTES_MAX)
+		data = elf_getdata_rawchunk(image->elf, (int64_t)offset, n, ELF_T_BYTE);
+	return bytes_of(data);
+}
+
 const uint8_t *image_segment_bytes(const struct image *image, struct segment *segment)
 {
-	size_t size;
-
 	if (!segment->bytes && !segment->unreadable) {
-		segment->bytes = image_copy_file(image, segment->offset, segment->file_size, &size);
-		if (segment->bytes && size < segment->file_size) {
-			free(segment->bytes);
-			segment->bytes = NULL;
-		}
+		segment->bytes = read_chunk(image, segment->offset, segment->file_size).at;
 		segment->unreadable = !segment->bytes;
 	}
 	return segment->bytes;
 }
 
-size_t image_read(const struct image *image, uint64_t address, void *to, size_t n)
+/* The segment that holds the address, and how many of n bytes from there on it has in the file. */
+static const struct segment *find_bytes(const struct image *image, uint64_t address, uint64_t *n)
 {
 	const struct segment *s = image_segment(image, address);
-	uint64_t skip;
+	uint64_t room = s ? s->file_size - (address - s->address) : 0;
+
+	if (*n > room)
+		*n = room;
+	return s;
+}
+
+struct bytes image_bytes(const struct image *image, uint64_t address, uint64_t n)
+{
+	const struct segment *s = find_bytes(image, address, &n);
+
+	if (!s)
+		return (struct bytes){ 0 };
+	if (s->bytes)
+		return (struct bytes){ s->bytes + (address - s->address), n };
+	return read_chunk(image, s->offset + (address - s->address), n);
+}
+
+size_t image_read(const struct image *image, uint64_t address, void *to, size_t n)
+{
+	uint64_t room = n;
+	const struct segment *s = find_bytes(image, address, &room);
+	ssize_t got;
 
 	if (!s)
 		return 0;
-	skip = address - s->address;
-	if (n > s->file_size - skip)
-		n = s->file_size - skip;
-	if (!s->bytes)
-		return read_at(image, s->offset + skip, to, n);
-	memcpy(to, s->bytes + skip, n);
-	return n;
+	if (s->bytes) {
+		memcpy(to, s->bytes + (address - s->address), room);
+		return room;
+	}
+	got = pread(image->fd, to, room, (off_t)(s->offset + (address - s->address)));
+	return got < 0 ? 0 : (size_t)got;
 }
 
-uint8_t *image_copy(const struct image *image, uint64_t address, uint64_t n, size_t *ret_size)
+struct bytes image_section_bytes(Elf_Scn *section, uint32_t type)
 {
-	const struct segment *s = image_segment(image, address);
-	uint64_t skip;
+	const Elf64_Shdr *h = section ? elf64_getshdr(section) : NULL;
+	const Elf_Data *data = NULL;
 
-	if (!s)
-		return NULL;
-	skip = address - s->address;
-	if (n > s->file_size - skip)
-		n = s->file_size - skip;
-	return image_copy_file(image, s->offset + skip, n, ret_size);
-}
-
-uint8_t *image_copy_file(const struct image *image, uint64_t offset, uint64_t n, size_t *ret_size)
-{
-	uint8_t *bytes;
-
-	if (!lies_in_file(image, offset, n) || n > COPY_MAX)
-		return NULL;
-	bytes = malloc(n + 8);
-	if (!bytes)
-		return NULL;
-	*ret_size = read_at(image, offset, bytes, n);
-	memset(bytes + *ret_size, 0, n + 8 - *ret_size);
-	return bytes;
+	if (h && h->sh_type == type && !(h->sh_flags & SHF_COMPRESSED) && h->sh_size <= BYTES_MAX)
+		data = elf_rawdata(section, NULL);
+	return bytes_of(data);
 }
 
 const Elf64_Shdr *image_section(const struct image *image, const char *name)
 {
-	size_t length = strlen(name) + 1;
+	Elf_Scn *section = NULL;
+	size_t names;
 
-	for (size_t i = 0; i < image->section_count; i++) {
-		const Elf64_Shdr *s = &image->sections[i];
+	if (elf_getshdrstrndx(image->elf, &names) < 0 ||
+	    !image_section_bytes(elf_getscn(image->elf, names), SHT_STRTAB).size)
+		return NULL;
+	while ((section = elf_nextscn(image->elf, section))) {
+		const Elf64_Shdr *h = elf64_getshdr(section);
+		const char *found = h ? elf_strptr(image->elf, names, h->sh_name) : NULL;
 
-		if (s->sh_type != SHT_NULL && s->sh_type != SHT_NOBITS &&
-		    s->sh_name < image->section_names_size &&
-		    image->section_names_size - s->sh_name >= length &&
-		    memcmp(image->section_names + s->sh_name, name, length) == 0)
-			return s;
+		if (found && h->sh_type != SHT_NULL && h->sh_type != SHT_NOBITS &&
+		    strcmp(found, name) == 0)
+			return h;
 	}
 	return NULL;
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
 #include "symtab.h"
 
 static int compare_relocations(const void *a, const void *b)
@@ -17,32 +16,37 @@ static int compare_relocations(const void *a, const void *b)
 }
 
 /* A table of relocations as the dynamic table gives it: rela and relasz, or jmprel and pltrelsz. */
-static Elf64_Rela *copy_table(const struct symtab *symtab, uint64_t address, uint64_t size,
-			      size_t *ret_count)
+static struct bytes find_table(const struct symtab *symtab, uint64_t address, uint64_t size)
 {
-	size_t got = 0;
-	uint8_t *bytes = address ? image_copy(&symtab->image, address, size, &got) : NULL;
+	return address ? image_bytes(&symtab->image, address, size) : (struct bytes){ 0 };
+}
 
-	*ret_count = got / sizeof(Elf64_Rela);
-	return (Elf64_Rela *)bytes;
+/* The next relocation of a table; false: no more. */
+static bool take_relocation(struct bytes *table, Elf64_Rela *ret_rela)
+{
+	if (table->size < sizeof(*ret_rela))
+		return false;
+	memcpy(ret_rela, table->at, sizeof(*ret_rela));
+	*table = (struct bytes){ table->at + sizeof(*ret_rela), table->size - sizeof(*ret_rela) };
+	return true;
 }
 
 const struct relocations *relocs_get(const struct symtab *symtab)
 {
 	struct relocations *relocations = &symtab_lazy(symtab)->relocations;
 	const struct dynamic *d = &symtab->image.dynamic;
-	_cleanup_free_ Elf64_Rela *table = NULL;
+	struct bytes table;
 	bool sorted = true;
-	size_t count;
+	Elf64_Rela rela;
 
 	if (symtab->relocations_read)
 		return relocations;
 	symtab_lazy(symtab)->relocations_read = true;
-	table = copy_table(symtab, d->rela, d->relasz, &count);
-	for (size_t i = 0; i < count; i++) {
-		struct relocation one = { table[i].r_offset, (uint64_t)table[i].r_addend };
+	table = find_table(symtab, d->rela, d->relasz);
+	while (take_relocation(&table, &rela)) {
+		struct relocation one = { rela.r_offset, (uint64_t)rela.r_addend };
 
-		if (ELF64_R_TYPE(table[i].r_info) != R_X86_64_RELATIVE)
+		if (ELF64_R_TYPE(rela.r_info) != R_X86_64_RELATIVE)
 			continue;
 		if (relocations->count && vec_last(relocations)->address > one.address)
 			sorted = false;
@@ -132,6 +136,7 @@ struct finder {
 	void (*found)(void *context, uint64_t address);
 	void *context;
 	uint64_t low, high; /* all code lies between them */
+	struct bytes symbols; /* that relocations name */
 };
 
 static void offer(const struct finder *finder, uint64_t address)
@@ -143,7 +148,7 @@ static void offer(const struct finder *finder, uint64_t address)
 
 static void offer_relocation(const struct finder *finder, const Elf64_Rela *rela)
 {
-	const struct image *image = &finder->symtab->image;
+	uint64_t at = ELF64_R_SYM(rela->r_info) * sizeof(Elf64_Sym);
 	Elf64_Sym symbol;
 
 	switch (ELF64_R_TYPE(rela->r_info)) {
@@ -154,22 +159,21 @@ static void offer_relocation(const struct finder *finder, const Elf64_Rela *rela
 	case R_X86_64_64:
 	case R_X86_64_GLOB_DAT:
 	case R_X86_64_JUMP_SLOT:
-		if (image_read(image,
-			       image->dynamic.symtab + ELF64_R_SYM(rela->r_info) * sizeof(symbol),
-			       &symbol, sizeof(symbol)) == sizeof(symbol) &&
-		    symbol.st_shndx != SHN_UNDEF)
+		if (at + sizeof(symbol) > finder->symbols.size)
+			break;
+		memcpy(&symbol, finder->symbols.at + at, sizeof(symbol));
+		if (symbol.st_shndx != SHN_UNDEF)
 			offer(finder, symbol.st_value + (uint64_t)rela->r_addend);
 		break;
 	}
 }
 
-static void offer_table(const struct finder *finder, uint64_t address, uint64_t size)
+static void offer_table(const struct finder *finder, struct bytes table)
 {
-	size_t count;
-	_cleanup_free_ Elf64_Rela *table = copy_table(finder->symtab, address, size, &count);
+	Elf64_Rela rela;
 
-	for (size_t i = 0; i < count; i++)
-		offer_relocation(finder, &table[i]);
+	while (take_relocation(&table, &rela))
+		offer_relocation(finder, &rela);
 }
 
 /* Code segments too: old linkers put read-only data into them. */
@@ -191,10 +195,9 @@ static void offer_words(const struct finder *finder, struct segment *segment)
 void symtab_each_pointer(const struct symtab *symtab,
 			 void (*found)(void *context, uint64_t address), void *context)
 {
-	struct finder finder = { symtab, found, context, UINT64_MAX, 0 };
+	struct finder finder = { symtab, found, context, UINT64_MAX, 0, { 0 } };
 	const struct image *image = &symtab->image;
 	const struct dynamic *d = &image->dynamic;
-	struct segment *symbols = image_segment(image, d->symtab);
 
 	for (size_t i = 0; i < image->segment_count; i++) {
 		const struct segment *s = &image->segments[i];
@@ -206,11 +209,10 @@ void symtab_each_pointer(const struct symtab *symtab,
 			s->address + s->size > finder.high ? s->address + s->size : finder.high;
 	}
 
-	/* Relocations name symbols one by one: from memory, not by a system call each. */
-	if (symbols)
-		image_segment_bytes(image, symbols);
-	offer_table(&finder, d->rela, d->relasz);
-	offer_table(&finder, d->jmprel, d->pltrelsz);
+	/* Words first: then the tables are in memory already. */
 	for (size_t i = 0; i < image->segment_count; i++)
 		offer_words(&finder, &image->segments[i]);
+	finder.symbols = image_bytes(image, d->symtab, UINT64_MAX);
+	offer_table(&finder, find_table(symtab, d->rela, d->relasz));
+	offer_table(&finder, find_table(symtab, d->jmprel, d->pltrelsz));
 }

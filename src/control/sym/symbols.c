@@ -10,40 +10,53 @@
 #include "symtab.h"
 
 #define SYMBOLS_MAX 4000000u
-#define STRINGS_SIZE_MAX (512u << 20)
 #define VERSION_HIDDEN 0x8000
 
-/* A symbol table with its strings, copied from the file. */
+/* A symbol table with its strings and versions. */
 struct table {
-	const Elf64_Sym *entries;
-	size_t count;
-	char *strings; /* cut up in place: versions become ends of strings */
-	size_t strings_size;
+	struct bytes entries, strings, versions;
 	uint64_t budget; /* how many bytes of names may still be looked at (hostile files) */
-	const uint16_t *versions; /* one an entry; NULL: none */
 	enum symbol_source source;
+	bool out_of_memory;
 };
+
+/* n bytes of a name that goes on with its version. */
+static const char *cut_name(struct symtab *symtab, struct table *table, const char *name, size_t n)
+{
+	_cleanup_free_ char *copy = strndup(name, n);
+
+	if (!copy || !vec_push(&symtab->cut_names, copy)) {
+		table->out_of_memory = true;
+		return NULL;
+	}
+	return take_ptr(&copy);
+}
 
 /*
  * The name, its version cut off; NULL: none that is fit to be printed. "foo@V" is an old version of
  * foo, "foo@@V" the one that programs are linked with.
  */
-static const char *table_name(struct table *table, uint32_t offset, bool *ret_old)
+static const char *table_name(struct symtab *symtab, struct table *table, uint32_t offset,
+			      bool *ret_old)
 {
-	char *name, *end;
+	const char *name = (const char *)table->strings.at;
+	size_t room = table->strings.size, n = 0;
 
-	if (offset >= table->strings_size)
+	if (offset >= room)
 		return NULL;
-	name = table->strings + offset;
-	for (end = name; *end && *end != '@'; end++) {
-		if ((unsigned char)*end < ' ' || *end == 0x7f || table->budget == 0)
+	name += offset;
+	room -= offset;
+	for (; n < room && name[n] && name[n] != '@'; n++) {
+		if ((unsigned char)name[n] < ' ' || name[n] == 0x7f || table->budget == 0)
 			return NULL;
 		table->budget--;
 	}
-	if (end == name)
+	if (n == 0 || n == room)
 		return NULL;
-	*ret_old = end[0] == '@' && end[1] != '@' && end[1] != '\0';
-	return name;
+	if (name[n] == '\0')
+		return name;
+	*ret_old = room - n >= 2 && name[n + 1] != '@' && name[n + 1] != '\0';
+	return cut_name(symtab, table, name, n);
 }
 
 static bool symbol_kind_of(const struct symtab *symtab, const Elf64_Sym *entry,
@@ -77,135 +90,106 @@ static bool symbol_kind_of(const struct symtab *symtab, const Elf64_Sym *entry,
 	}
 }
 
+static bool is_old_version(const struct table *table, size_t index)
+{
+	uint16_t version;
+
+	if (table->versions.size / sizeof(version) <= index)
+		return false;
+	memcpy(&version, table->versions.at + index * sizeof(version), sizeof(version));
+	return version & VERSION_HIDDEN;
+}
+
 static struct error *table_collect(struct symtab *symtab, struct table *table)
 {
-	for (size_t i = 0; i < table->count; i++) {
-		const Elf64_Sym *entry = &table->entries[i];
-		struct symbol symbol = { .address = entry->st_value,
-					 .size = entry->st_size,
-					 .source = table->source,
-					 .global = ELF64_ST_BIND(entry->st_info) != STB_LOCAL };
+	size_t count = table->entries.size / sizeof(Elf64_Sym);
 
-		if (!symbol_kind_of(symtab, entry, &symbol.kind))
+	table->budget = (uint64_t)table->strings.size * 4 + 4096;
+	for (size_t i = 0; i < count && !table->out_of_memory; i++) {
+		struct symbol symbol = { .source = table->source };
+		Elf64_Sym entry;
+
+		memcpy(&entry, table->entries.at + i * sizeof(entry), sizeof(entry));
+		if (!symbol_kind_of(symtab, &entry, &symbol.kind))
 			continue;
-		symbol.name = table_name(table, entry->st_name, &symbol.old_version);
+		symbol.address = entry.st_value;
+		symbol.size = entry.st_size;
+		symbol.global = ELF64_ST_BIND(entry.st_info) != STB_LOCAL;
+		symbol.name = table_name(symtab, table, entry.st_name, &symbol.old_version);
 		if (!symbol.name)
 			continue;
-		if (table->versions && (table->versions[i] & VERSION_HIDDEN))
+		if (is_old_version(table, i))
 			symbol.old_version = true;
 		if (symtab->symbols.count >= SYMBOLS_MAX)
 			return error_new(ERROR_FAILED, "%s has too many symbols",
 					 symtab->image.path);
-		if (!vec_push(&symtab->symbols, symbol))
-			return error_errno(ENOMEM, "%s", symtab->image.path);
+		table->out_of_memory = !vec_push(&symtab->symbols, symbol);
+	}
+	return table->out_of_memory ? error_errno(ENOMEM, "%s", symtab->image.path) : NULL;
+}
+
+/* The first section of this type from `section` on. */
+static Elf_Scn *next_of_type(Elf *elf, Elf_Scn *section, uint32_t type)
+{
+	while ((section = elf_nextscn(elf, section))) {
+		const Elf64_Shdr *h = elf64_getshdr(section);
+
+		if (h && h->sh_type == type)
+			return section;
 	}
 	return NULL;
 }
 
-/* Ends every string at its version; after all names have been judged, for strings may share their
- * tails. */
-static void table_cut_versions(struct table *table)
+/* The first section of this type, its strings, and the .gnu.version that belongs to it. */
+static struct error *read_section_table(struct symtab *symtab, uint32_t type, bool *ret_found)
 {
-	char *end = table->strings + table->strings_size;
+	Elf *elf = symtab->image.elf;
+	Elf_Scn *section = next_of_type(elf, NULL, type), *versions = NULL;
+	struct table table = { .source = type == SHT_SYMTAB ? SOURCE_SYMTAB : SOURCE_DYNSYM };
 
-	for (char *at = table->strings; (at = memchr(at, '@', (size_t)(end - at))); at++)
-		*at = '\0';
-}
-
-/* Takes what was copied; hands the strings over to the symtab. */
-static struct error *table_read(struct symtab *symtab, size_t slot, uint8_t *entries, size_t size,
-				uint8_t *strings, size_t strings_size, uint8_t *versions,
-				size_t versions_size)
-{
-	struct table table = {
-		.entries = (const Elf64_Sym *)entries,
-		.count = size / sizeof(Elf64_Sym),
-		.strings = (char *)strings,
-		.strings_size = strings_size,
-		.budget = (uint64_t)strings_size * 4 + 4096,
-		.source = slot == 0 ? SOURCE_SYMTAB : SOURCE_DYNSYM,
-	};
-	struct error *error = NULL;
-
-	if (versions && versions_size / sizeof(uint16_t) >= table.count)
-		table.versions = (const uint16_t *)versions;
-	if (entries && strings) {
-		error = table_collect(symtab, &table);
-		table_cut_versions(&table);
-	}
-	symtab->strings[slot] = (char *)strings;
-	free(entries);
-	free(versions);
-	return error;
-}
-
-static uint8_t *copy_section(const struct image *image, size_t index, uint32_t type,
-			     size_t *ret_size)
-{
-	const Elf64_Shdr *s;
-
-	if (index >= image->section_count)
+	*ret_found = section != NULL;
+	if (!section)
 		return NULL;
-	s = &image->sections[index];
-	if (s->sh_type != type || (s->sh_flags & SHF_COMPRESSED) || s->sh_size > STRINGS_SIZE_MAX)
-		return NULL;
-	return image_copy_file(image, s->sh_offset, s->sh_size, ret_size);
+	if (elf64_getshdr(section)->sh_size / sizeof(Elf64_Sym) > SYMBOLS_MAX)
+		return error_new(ERROR_FAILED, "%s has too many symbols", symtab->image.path);
+	table.entries = image_section_bytes(section, type);
+	table.strings =
+		image_section_bytes(elf_getscn(elf, elf64_getshdr(section)->sh_link), SHT_STRTAB);
+	while (!table.versions.size && (versions = next_of_type(elf, versions, SHT_GNU_versym))) {
+		if (elf64_getshdr(versions)->sh_link == elf_ndxscn(section))
+			table.versions = image_section_bytes(versions, SHT_GNU_versym);
+	}
+	return table_collect(symtab, &table);
 }
 
-/* The first section of this type, and for .gnu.version the one that belongs to it. */
-static struct error *read_section_table(struct symtab *symtab, size_t slot, bool *ret_found)
+/* A word of a hash table; 0 where there is none. */
+static uint32_t word_at(struct bytes hash, uint64_t offset)
 {
-	static const uint32_t types[SYMTAB_STRINGS_MAX] = { SHT_SYMTAB, SHT_DYNSYM };
-	const struct image *image = &symtab->image;
-	size_t size = 0, strings_size = 0, versions_size = 0;
-	uint8_t *entries, *strings, *versions = NULL;
-	size_t index = 0;
+	uint32_t word = 0;
 
-	while (index < image->section_count && image->sections[index].sh_type != types[slot])
-		index++;
-	*ret_found = index < image->section_count;
-	if (!*ret_found)
-		return NULL;
-	if (image->sections[index].sh_size / sizeof(Elf64_Sym) > SYMBOLS_MAX)
-		return error_new(ERROR_FAILED, "%s has too many symbols", image->path);
-	entries = copy_section(image, index, types[slot], &size);
-	strings = copy_section(image, image->sections[index].sh_link, SHT_STRTAB, &strings_size);
-	for (size_t i = 0; i < image->section_count && !versions; i++) {
-		if (image->sections[i].sh_link == index)
-			versions = copy_section(image, i, SHT_GNU_versym, &versions_size);
-	}
-	return table_read(symtab, slot, entries, size, strings, strings_size, versions,
-			  versions_size);
+	if (offset < hash.size && hash.size - offset >= sizeof(word))
+		memcpy(&word, hash.at + offset, sizeof(word));
+	return word;
 }
 
-/* The number of dynamic symbols isn't written anywhere; the hash tables imply it. */
-static uint64_t count_by_gnu_hash(const struct image *image)
+/* The number of dynamic symbols isn't written anywhere, and libelf knows it from the section header
+ * only; but the last chain of the hash table ends with the last symbol. */
+static uint64_t count_by_gnu_hash(struct bytes hash)
 {
-	struct {
-		uint32_t bucket_count, first, bloom_count, shift;
-	} head;
-	struct segment *segment = image_segment(image, image->dynamic.gnu_hash);
-	uint64_t buckets, chain;
-	uint32_t last = 0, word;
+	uint64_t first = word_at(hash, 4), last = 0;
+	uint64_t buckets = 16 + (uint64_t)word_at(hash, 8) * 8;
+	uint64_t chain = buckets + (uint64_t)word_at(hash, 0) * 4;
 
-	/* word by word, from memory: not by a system call each */
-	if (!segment || !image_segment_bytes(image, segment) ||
-	    image_read(image, image->dynamic.gnu_hash, &head, sizeof(head)) != sizeof(head))
-		return 0;
-	buckets = image->dynamic.gnu_hash + sizeof(head) + (uint64_t)head.bloom_count * 8;
-	chain = buckets + (uint64_t)head.bucket_count * 4;
-	for (uint64_t i = 0; i < head.bucket_count && i < SYMBOLS_MAX; i++) {
-		if (image_read(image, buckets + i * 4, &word, 4) != 4)
-			return 0;
-		last = word > last ? word : last;
+	for (uint64_t at = buckets; at < chain && at < hash.size; at += 4) {
+		uint32_t bucket = word_at(hash, at);
+
+		last = bucket > last ? bucket : last;
 	}
-	if (last < head.first)
-		return head.first;
-	for (uint64_t i = last; i < SYMBOLS_MAX; i++) {
-		if (image_read(image, chain + (i - head.first) * 4, &word, 4) != 4)
-			return 0;
-		if (word & 1)
-			return i + 1;
+	if (last < first)
+		return first;
+	for (uint64_t at = chain + (last - first) * 4; at < hash.size; at += 4) {
+		if (word_at(hash, at) & 1)
+			return first + (at - chain) / 4 + 1;
 	}
 	return 0;
 }
@@ -214,24 +198,22 @@ static struct error *read_dynamic_table(struct symtab *symtab)
 {
 	const struct image *image = &symtab->image;
 	const struct dynamic *d = &image->dynamic;
-	size_t size = 0, strings_size = 0, versions_size = 0;
-	uint8_t *entries, *strings, *versions = NULL;
+	struct table table = { .source = SOURCE_DYNSYM };
 	uint64_t count = 0;
-	uint32_t chains;
 
 	if (!d->symtab || !d->strtab)
 		return NULL;
-	if (d->hash && image_read(image, d->hash + 4, &chains, 4) == 4)
-		count = chains;
+	if (d->hash)
+		count = word_at(image_bytes(image, d->hash, 8), 4);
 	else if (d->gnu_hash)
-		count = count_by_gnu_hash(image);
-	if (count == 0 || count > SYMBOLS_MAX)
+		count = count_by_gnu_hash(image_bytes(image, d->gnu_hash, UINT64_MAX));
+	if (count > SYMBOLS_MAX)
 		return NULL;
-	entries = image_copy(image, d->symtab, count * sizeof(Elf64_Sym), &size);
-	strings = image_copy(image, d->strtab, d->strsz, &strings_size);
+	table.entries = image_bytes(image, d->symtab, count * sizeof(Elf64_Sym));
+	table.strings = image_bytes(image, d->strtab, d->strsz);
 	if (d->versym)
-		versions = image_copy(image, d->versym, count * sizeof(uint16_t), &versions_size);
-	return table_read(symtab, 1, entries, size, strings, strings_size, versions, versions_size);
+		table.versions = image_bytes(image, d->versym, count * sizeof(uint16_t));
+	return table_collect(symtab, &table);
 }
 
 /* Which of two symbols at one address with one name stays: the first. */
@@ -290,10 +272,10 @@ static struct error *add_main(struct symtab *symtab)
 struct error *symbols_read(struct symtab *symtab)
 {
 	bool found = false;
-	struct error *error = read_section_table(symtab, 0, &found);
+	struct error *error = read_section_table(symtab, SHT_SYMTAB, &found);
 
 	if (!error)
-		error = read_section_table(symtab, 1, &found);
+		error = read_section_table(symtab, SHT_DYNSYM, &found);
 	if (!error && !found)
 		error = read_dynamic_table(symtab);
 	if (!error)
@@ -310,12 +292,14 @@ static bool is_code(const struct symbol *symbol)
 
 static struct error *read_code_sections(const struct image *image, struct ranges *ret_ranges)
 {
-	for (size_t i = 0; i < image->section_count; i++) {
-		const Elf64_Shdr *s = &image->sections[i];
+	Elf_Scn *section = NULL;
 
-		if (s->sh_type != SHT_PROGBITS || !(s->sh_flags & SHF_EXECINSTR) || s->sh_addr == 0)
+	while ((section = next_of_type(image->elf, section, SHT_PROGBITS))) {
+		const Elf64_Shdr *h = elf64_getshdr(section);
+
+		if (!(h->sh_flags & SHF_EXECINSTR) || h->sh_addr == 0)
 			continue;
-		if (!vec_push(ret_ranges, (struct range){ s->sh_addr, s->sh_addr + s->sh_size }))
+		if (!vec_push(ret_ranges, (struct range){ h->sh_addr, h->sh_addr + h->sh_size }))
 			return error_errno(ENOMEM, "%s", image->path);
 	}
 	ranges_sort(ret_ranges);

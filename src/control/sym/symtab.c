@@ -39,8 +39,9 @@ void symtab_close(struct symtab *symtab)
 {
 	if (!symtab)
 		return;
-	for (size_t i = 0; i < SYMTAB_STRINGS_MAX; i++)
-		free(symtab->strings[i]);
+	for (size_t i = 0; i < symtab->cut_names.count; i++)
+		free(symtab->cut_names.items[i]);
+	vec_free(&symtab->cut_names);
 	free(symtab->symbols.items);
 	free(symtab->reach);
 	free(symtab->buckets);

@@ -12,6 +12,7 @@
 #ifndef DYNTRACE_SYM_SYMTAB_H
 #define DYNTRACE_SYM_SYMTAB_H
 
+#include "../base/vec.h"
 #include "image.h"
 #include "ranges.h"
 #include "sym.h"
@@ -27,8 +28,6 @@ struct relocations {
 	size_t room;
 };
 
-#define SYMTAB_STRINGS_MAX 2
-
 struct symtab {
 	struct image image;
 	struct {
@@ -36,7 +35,7 @@ struct symtab {
 		size_t count;
 		size_t room;
 	} symbols;
-	char *strings[SYMTAB_STRINGS_MAX]; /* string tables that the names are in */
+	VEC(char *) cut_names; /* names without their versions; other names are in the image */
 	uint64_t *reach;
 	uint32_t *buckets; /* hash of names: index + 1 of the first symbol */
 	uint32_t *chain; /* ... of the next */
