@@ -12,12 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <time.h>
 
 #include "../base/cleanup.h"
 #include "internal.h"
 
 #define STOP_TIMEOUT_MS 2000
+#define HWCAP2_FSGSBASE 2u
 #define IDLE_TIMEOUT_MS 2000
 #define IDLE_STEP_MS 100
 #define WINDOW_PAGES_MIN 16
@@ -260,9 +262,21 @@ static struct error *patch_all(struct session *session, struct stop *held)
 	return error ? error : check_refusals(session);
 }
 
+/* Trampolines read the FS base with an instruction of its own, and the clock with rdtsc. */
+static struct error *check_machine(void)
+{
+	if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE))
+		return error_new(ERROR_FAILED, "this kernel or processor has no rdfsbase: Linux 5.9 and a processor "
+					       "of 2012 or later are needed");
+	return NULL;
+}
+
 struct error *place_all(struct session *session, struct stop *held)
 {
-	struct error *error = decide(session);
+	struct error *error = check_machine();
+
+	if (!error)
+		error = decide(session);
 
 	if (!error)
 		error = exits_check(session);
