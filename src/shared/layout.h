@@ -61,7 +61,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 2
+#define DT_LAYOUT_VERSION 3
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -77,6 +77,7 @@
 #define DT_EVENTS_MAX 65536u
 #define DT_SIZE_VARIES 0xffffu
 #define DT_OUTPUT_MAX 4096u
+#define DT_UNWINDERS_MAX 4u
 
 /* dt_control.flags */
 #define DT_FOLLOW_FORK 1u
@@ -99,6 +100,12 @@ struct dt_site {
 	uint8_t original[DT_SITE_BYTES];
 	uint8_t patched[DT_SITE_BYTES];
 	uint8_t pad[19];
+};
+
+/* An unwinder in the target that knows of the return stubs. */
+struct dt_unwinder {
+	uint64_t forget; /* the function that makes it forget ... */
+	uint64_t table; /* ... this */
 };
 
 struct dt_control {
@@ -127,6 +134,9 @@ struct dt_control {
 	struct dt_window windows[DT_WINDOWS_MAX];
 	struct dt_site sites[DT_SITES_MAX];
 	uint16_t sizes[DT_EVENTS_MAX]; /* of events, by id; DT_SIZE_VARIES: its second word says */
+	struct dt_unwinder unwinders[DT_UNWINDERS_MAX];
+	uint32_t unwinder_count;
+	uint32_t pad;
 	uint8_t uuid[16]; /* of the trace */
 	char output[DT_OUTPUT_MAX]; /* where it is: an absolute path, for who takes over */
 };
@@ -363,7 +373,6 @@ struct dt_return_table {
 
 #define DT_RETURN_TABLE_FIRST 1024u /* entries; a power of two */
 #define DT_RETURN_TABLE_MAX 65536u
-#define DT_UNWINDERS_MAX 4u
 #define DT_RETURN_HEAP_SIZE (24u << 20) /* for tables */
 
 /* Where a key's hint is, before the mask; trampolines do the same. */

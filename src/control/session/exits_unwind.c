@@ -53,9 +53,14 @@ static struct error *tell(struct session *session, struct stop *held, taddr func
 	const uint64_t args[3] = { unwinder->table.v, takes_object ? object : 0 };
 	struct error *error = safepoint_call(session->proc, held, function, args, timeout_ms);
 
-	if (!error)
-		exits->unwinders[exits->unwinder_count++] = *unwinder;
-	return error;
+	if (error)
+		return error;
+	struct dt_control *control = session->agent->control;
+	control->unwinders[exits->unwinder_count] =
+		(struct dt_unwinder){ unwinder->forget.v, unwinder->table.v };
+	exits->unwinders[exits->unwinder_count++] = *unwinder;
+	control->unwinder_count = (uint32_t)exits->unwinder_count;
+	return NULL;
 }
 
 /* The module, if it is an unwinder. */

@@ -48,6 +48,9 @@ struct session {
 	uint64_t clock_pause;
 	struct error *failed; /* why the trace can't be written any more */
 	bool placed; /* the target's text holds our jumps */
+	struct patch_site *found; /* takeover.c: another controller's sites, instead of a planner's */
+	size_t found_count;
+	struct error *(*quiet)(struct session *session); /* NULL, or called when all probes are gone and the pool is still there */
 	uint64_t stopped_us; /* how long the target stood still for that */
 };
 

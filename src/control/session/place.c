@@ -23,6 +23,7 @@
 #define IDLE_TIMEOUT_MS 2000
 #define IDLE_STEP_MS 100
 #define WINDOW_PAGES_MIN 16
+#define CHILDREN_ROUNDS 8
 
 static void cleanup_maps(struct maps *maps)
 {
@@ -223,11 +224,11 @@ static struct error *note_sites(struct session *session)
 /* Pointers to the patches of all sites. Caller frees. */
 static struct patch_site **list_patches(const struct session *session, size_t *ret_count)
 {
-	size_t count = planner_site_count(session->planner);
+	size_t count = session->found ? session->found_count : planner_site_count(session->planner);
 	struct patch_site **patches = calloc(count + 1, sizeof(*patches));
 
 	for (size_t i = 0; patches && i < count; i++)
-		patches[i] = &planner_site(session->planner, i)->patch;
+		patches[i] = session->found ? &session->found[i] : &planner_site(session->planner, i)->patch;
 	*ret_count = count;
 	return patches;
 }
@@ -407,29 +408,50 @@ static struct error *unmap_all(struct session *session, struct proc *proc)
 	return NULL;
 }
 
-static struct error *leave_process(struct session *session, struct proc *proc)
+/* What a process can't be left for is no matter any more when it has ended. */
+static struct error *unless_gone(struct error *error)
+{
+	if (!error || error_kind(error) != ERROR_GONE)
+		return error;
+	error_free(error);
+	return NULL;
+}
+
+/* From here on the process records nothing more. */
+static struct error *quiet_process(struct session *session, struct proc *proc)
 {
 	bool idle = true, clean = true;
-
-	if (!proc_is_alive(proc) || !has_our_code(session, proc))
-		return NULL;
 	struct error *error = session->placed ? restore_text(session, proc, &idle) : NULL;
+
 	if (!error && !idle)
 		error = error_new(ERROR_FAILED, "a thread stays inside a probe");
 	if (!error)
 		error = exits_settle(session, proc, &clean);
 	if (!error && !clean)
-		error = error_new(ERROR_FAILED, "a call that never returned may still do so (longjmp, an exception, a copied stack): its return stub must stay");
-	if (!error)
-		error = exits_unregister(session, proc);
-	if (!error)
-		error = unmap_all(session, proc);
-	if (error && error_kind(error) == ERROR_GONE) {
-		error_free(error);
-		return NULL;
-	}
+		error = error_new(ERROR_FAILED,
+				  "a call that never returned may still do so (longjmp, an exception, a "
+				  "copied stack): its return stub must stay");
 	return error;
 }
+
+static struct error *unmap_process(struct session *session, struct proc *proc)
+{
+	struct error *error = exits_unregister(session, proc);
+
+	return error ? error : unmap_all(session, proc);
+}
+
+/* A process that has our code. */
+struct holder {
+	struct proc *proc;
+	bool quiet;
+};
+
+struct holders {
+	struct holder *items;
+	size_t count;
+	size_t room;
+};
 
 static void note_left(struct session_summary *summary, pid_t pid, struct error *error)
 {
@@ -441,35 +463,78 @@ static void note_left(struct session_summary *summary, pid_t pid, struct error *
 	error_free(error);
 }
 
-static void leave_children(struct session *session, struct session_summary *summary)
+static void add_holder(struct session *session, struct holders *holders, struct proc *proc,
+		       struct session_summary *summary)
+{
+	struct holder holder = { .proc = proc };
+
+	if (proc_is_alive(proc) && has_our_code(session, proc)) {
+		struct error *error = unless_gone(quiet_process(session, proc));
+
+		holder.quiet = !error;
+		note_left(summary, proc->pid, error);
+	}
+	if (!vec_push(holders, holder)) {
+		note_left(summary, proc->pid, error_new(ERROR_FAILED, "out of memory"));
+		if (proc != session->proc)
+			proc_close(proc);
+	}
+}
+
+static bool is_holder(const struct holders *holders, pid_t pid)
+{
+	for (size_t i = 0; i < holders->count; i++) {
+		if (holders->items[i].proc->pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/* Forked children that aren't known yet. */
+static bool add_children(struct session *session, struct holders *holders, struct session_summary *summary)
 {
 	struct tids pids = { 0 };
 	struct error *error = inject_find_children(session->agent, &pids);
+	bool any = false;
 
 	for (size_t i = 0; !error && i < pids.count; i++) {
 		struct proc *child = NULL;
 
-		if (pids.items[i] == session->proc->pid)
+		if (is_holder(holders, pids.items[i]))
 			continue;
-		struct error *failed = proc_open_plain(pids.items[i], &child);
-		if (!failed)
-			failed = leave_process(session, child);
-		else if (error_kind(failed) == ERROR_GONE) {
-			error_free(failed);
-			failed = NULL;
-		}
+		struct error *failed = unless_gone(proc_open_plain(pids.items[i], &child));
 		note_left(summary, pids.items[i], failed);
-		proc_close(child);
+		if (child)
+			add_holder(session, holders, child, summary);
+		any |= child != NULL;
 	}
 	vec_free(&pids);
 	note_left(summary, session->proc->pid, error);
+	return any;
 }
 
+/* First they all record nothing more, then what they recorded is looked at by who wants to, then it is unmapped. */
 struct error *place_undo(struct session *session, struct session_summary *summary)
 {
+	struct holders holders = { 0 };
+	struct error *error = NULL;
+
 	if (!session->agent)
 		return NULL;
-	note_left(summary, session->proc->pid, leave_process(session, session->proc));
-	leave_children(session, summary);
-	return NULL;
+	add_holder(session, &holders, session->proc, summary);
+	for (int round = 0; round < CHILDREN_ROUNDS && add_children(session, &holders, summary); round++)
+		;
+	if (session->quiet)
+		error = session->quiet(session);
+	for (size_t i = 0; i < holders.count; i++) {
+		struct holder *holder = &holders.items[i];
+
+		if (holder->quiet && proc_is_alive(holder->proc) && has_our_code(session, holder->proc))
+			note_left(summary, holder->proc->pid,
+				  unless_gone(unmap_process(session, holder->proc)));
+		if (holder->proc != session->proc)
+			proc_close(holder->proc);
+	}
+	vec_free(&holders);
+	return error;
 }

@@ -54,6 +54,7 @@ void session_destroy(struct session *session)
 		location_clear(&session->requests.items[i].location);
 	vec_free(&session->requests);
 	error_free(session->failed);
+	free(session->found);
 	free(session->command_line);
 	free(session);
 }
