@@ -26,40 +26,7 @@
 #include "../base/cleanup.h"
 #include "../base/vec.h"
 #include "metadata.h"
-
-#define WRITER_LANES_FEW 256
-#define WRITER_OPEN_MAX 128
-#define WRITER_NO_LANE SIZE_MAX
-
-struct writer_lane {
-	int fd; /* -1: closed for now */
-	uint64_t size; /* W1 */
-	uint64_t end; /* W2 */
-	uint64_t discarded;
-	uint64_t sequence;
-	uint64_t used; /* turn of its last packet */
-	bool taken; /* by a stream that goes on */
-};
-
-struct writer_stream {
-	uint64_t number;
-	uint64_t lost; /* as its last packet said */
-	size_t lane; /* of its last packet */
-};
-
-struct trace_writer {
-	char *directory;
-	int fd; /* of the directory */
-	struct trace_info info;
-	struct event_types *types;
-	struct clock_estimate clock;
-	uint8_t uuid[16];
-	VEC(struct writer_lane) lanes;
-	VEC(struct writer_stream) streams; /* by number */
-	size_t open_count;
-	uint64_t turn;
-	uint64_t bytes;
-};
+#include "writer_state.h"
 
 /* ---- the directory and its metadata ------------------------------------------------------- */
 
@@ -121,10 +88,12 @@ static struct error *writer_write_metadata(struct trace_writer *writer)
 		error = error_errno(errno, "rename");
 	if (error)
 		unlinkat(writer->fd, temporary, 0);
+	if (!error)
+		error = reopen_note_types(writer);
 	return error_wrap(error, "cannot write the trace's metadata in '%s'", writer->directory);
 }
 
-static void writer_free(struct trace_writer *writer)
+void writer_free(struct trace_writer *writer)
 {
 	for (size_t i = 0; i < writer->lanes.count; i++) {
 		if (writer->lanes.items[i].fd >= 0)
@@ -437,6 +406,7 @@ struct error *writer_close(struct trace_writer *writer)
 
 	while (writer->open_count && !error)
 		error = writer_close_one(writer);
+	reopen_forget_types(writer);
 	writer_free(writer);
 	return error;
 }
@@ -444,6 +414,7 @@ struct error *writer_close(struct trace_writer *writer)
 void writer_discard(struct trace_writer *writer)
 {
 	assert(writer->lanes.count == 0);
+	reopen_forget_types(writer);
 	if (!unlinkat(writer->fd, "metadata", 0))
 		rmdir(writer->directory);
 	writer_free(writer);

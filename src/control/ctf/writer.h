@@ -41,6 +41,22 @@ struct trace_writer;
 struct error *writer_create(const char *directory, const struct trace_info *info, struct event_types *types,
 			    const struct clock_estimate *clock, struct trace_writer **ret_writer);
 
+/* A packet that is in the trace already: its lane's first packet that goes on from there has to know. */
+struct packet_seen {
+	uint64_t begin, end;
+	uint64_t lost; /* more than the lane's packet before */
+	uint32_t inner_tid, inner_pid;
+};
+typedef void (*writer_seen_fn)(void *context, const struct packet_seen *packet);
+
+/*
+ * Goes on with a trace whose controller was killed: finds the ends of its lanes, takes half a packet away, tells
+ * `seen` of each packet, and reads what events look like (sizes and places; no names). The directory
+ * must be ours alone and have that UUID: whoever named it isn't believed. Its metadata stays as it is.
+ */
+struct error *writer_reopen(const char *directory, const uint8_t uuid[16], struct event_types *types,
+			    writer_seen_fn seen, void *seen_context, struct trace_writer **ret_writer);
+
 /* Writes the metadata anew: types were added, or the clock is known better. */
 struct error *writer_update(struct trace_writer *writer, const struct clock_estimate *clock);
 

@@ -47,6 +47,12 @@ struct reader_batch {
 /* Told of each batch that was written, in order within a stream. */
 typedef void (*reader_observe_fn)(void *context, const struct reader_batch *batch);
 
+/* What the trace has already of a thread whose chunks another controller was reading. */
+struct reader_resume {
+	uint64_t end; /* clock of its last event there; 0: none */
+	uint64_t told; /* losses */
+};
+
 struct reader_options {
 	struct dt_pool *pool; /* mapped read+write */
 	uint64_t pool_size; /* of the mapping: nothing beyond is touched, whatever the pool says */
@@ -57,6 +63,7 @@ struct reader_options {
 	void *alive_context;
 	reader_outer_fn outer; /* NULL: there is only one pid namespace */
 	void *outer_context;
+	const struct reader_resume *resume; /* by thread record; NULL: the trace is new */
 	reader_observe_fn observe; /* NULL: nobody wants to know */
 	void *observe_context;
 };

@@ -4,6 +4,7 @@
  * (R2) Events are counted as hits when their packet has been written.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <x86intrin.h>
 
 #include "../ctf/writer.h"
@@ -77,6 +78,10 @@ struct stream *readout_stream(struct reader *reader, uint32_t thread)
 	if (!stream->open) {
 		pool_thread(&reader->pool, thread, &record);
 		stream_open(stream, &reader->sink, &record, &reader->options);
+		if (reader->options.resume) {
+			stream->skip = reader->options.resume[thread].end;
+			stream->carried = reader->options.resume[thread].told;
+		}
 	}
 	return stream;
 }
@@ -90,18 +95,53 @@ struct reader_progress *readout_progress(struct reader *reader, uint32_t index, 
 	return progress;
 }
 
+/* Words of the event, as it was copied. */
+static size_t readout_words(const struct reader *reader, const uint64_t *event)
+{
+	uint64_t id = *event & DT_EVENT_ID_MASK;
+
+	if (reader->sizes[id] & WALK_VARIABLE)
+		return (event_measure(&reader->options.types->items[id], event, DT_EVENT_SIZE_MAX) + 7) / 8;
+	return reader->sizes[id] / 8;
+}
+
+/* Drops what the trace has already, from the front of what the last walk_events copied. */
+static void readout_skip(struct reader *reader, struct stream *stream, struct walk *walk)
+{
+	uint64_t *at = reader->buffer, clock = walk->first_clock, count = 0;
+
+	while (count < walk->count && clock <= stream->skip) {
+		uint64_t before = *at >> DT_EVENT_ID_BITS;
+
+		at += readout_words(reader, at);
+		count++;
+		if (count < walk->count)
+			clock += ((*at >> DT_EVENT_ID_BITS) - before) & ((1ULL << 40) - 1);
+	}
+	walk_uncount(walk, reader->buffer, count);
+	memmove(reader->buffer, at, (size_t)(walk->to - at) * 8);
+	walk->to -= at - reader->buffer;
+	walk->first_clock = clock;
+	walk->count -= count;
+	stream->read += count;
+}
+
 /* Writes what the last walk_events copied. */
 static struct error *readout_write(struct reader *reader, struct stream *stream, struct walk *walk)
 {
 	struct packet packet = {
-		.begin = walk->first_clock,
 		.end = walk->clock,
 		.events = reader->buffer,
-		.size = (size_t)(walk->to - reader->buffer) * 8,
 	};
 
-	if (!walk->count)
+	if (walk->count && stream->skip)
+		readout_skip(reader, stream, walk);
+	packet.begin = walk->first_clock;
+	packet.size = (size_t)(walk->to - reader->buffer) * 8;
+	if (!walk->count) {
+		walk->to = reader->buffer;
 		return NULL;
+	}
 	packet.padding = reader->sizes[walk->last_id] & WALK_VARIABLE ? walk->last_padding :
 									reader->padding[walk->last_id];
 	struct error *error = stream_write(stream, &reader->sink, &packet);

@@ -27,6 +27,7 @@ struct stream {
 	uint64_t told; /* losses that this number has told */
 	uint64_t read; /* events */
 	uint64_t claimed; /* events that its chunks were said to hold */
+	uint64_t skip; /* events up to this clock are in the trace already */
 	uint32_t sequence; /* of the chunk that comes next */
 	uint32_t waiting_for; /* the sequence number it waited for last time */
 	bool waits;

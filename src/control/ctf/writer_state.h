@@ -1,0 +1,53 @@
+/*
+ * writer_state.h - what the files of the writer share.
+ */
+#ifndef DYNTRACE_CTF_WRITER_STATE_H
+#define DYNTRACE_CTF_WRITER_STATE_H
+
+#include <stdbool.h>
+
+#include "../base/vec.h"
+#include "writer.h"
+
+#define WRITER_LANES_FEW 256
+#define WRITER_OPEN_MAX 128
+#define WRITER_NO_LANE SIZE_MAX
+
+struct writer_lane {
+	int fd; /* -1: closed for now */
+	uint64_t size; /* W1 */
+	uint64_t end; /* W2 */
+	uint64_t discarded;
+	uint64_t sequence;
+	uint64_t used; /* turn of its last packet */
+	bool taken; /* by a stream that goes on */
+};
+
+struct writer_stream {
+	uint64_t number;
+	uint64_t lost; /* as its last packet said */
+	size_t lane; /* of its last packet */
+};
+
+struct trace_writer {
+	char *directory;
+	int fd; /* of the directory */
+	struct trace_info info;
+	struct event_types *types;
+	struct clock_estimate clock;
+	uint8_t uuid[16];
+	VEC(struct writer_lane) lanes;
+	VEC(struct writer_stream) streams; /* by number */
+	size_t open_count;
+	uint64_t turn;
+	uint64_t bytes;
+};
+
+/* writer.c */
+void writer_free(struct trace_writer *writer);
+
+/* reopen.c: notes what events look like, for who goes on with the trace when this controller is killed. */
+struct error *reopen_note_types(const struct trace_writer *writer);
+void reopen_forget_types(const struct trace_writer *writer);
+
+#endif
