@@ -15,6 +15,7 @@
 
 static const struct command *const commands[] = {
 	&command_trace,
+	&command_detach,
 	&command_list_symbols,
 	&command_view,
 	&command_coverage,

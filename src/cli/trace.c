@@ -16,6 +16,7 @@
 #include "../control/session/session.h"
 #include "../shared/program.h"
 #include "commands.h"
+#include "leftovers.h"
 #include "print.h"
 #include "summary.h"
 
@@ -193,6 +194,19 @@ static struct error *launch_line(const char *line, struct launch **ret_launch)
 	return error;
 }
 
+/* Of a dyntrace that traced this process and was killed. */
+static struct error *clean_leftovers(struct proc *proc)
+{
+	struct takeover takeover = { 0 };
+	struct error *error = takeover_clean(proc, &takeover);
+
+	if (!error)
+		leftovers_tell(proc, &takeover);
+	if (!error && takeover.left)
+		cli_note("%s", takeover.why);
+	return error;
+}
+
 static struct error *open_target(const struct words *words, struct run *run)
 {
 	struct error *error;
@@ -203,7 +217,7 @@ static struct error *open_target(const struct words *words, struct run *run)
 		if (!error)
 			error = proc_open(pid, &run->opened);
 		run->proc = run->opened;
-		return error;
+		return error ? error : clean_leftovers(run->proc);
 	}
 	if (args.command)
 		error = launch_line(args.command, &run->launch);

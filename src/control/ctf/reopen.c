@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../shared/layout.h"
 #include "../base/cleanup.h"
 #include "metadata.h"
 #include "writer_state.h"

@@ -1,0 +1,17 @@
+#include "leftovers.h"
+
+#include "commands.h"
+
+void leftovers_tell(const struct proc *proc, const struct takeover *takeover)
+{
+	unsigned long long events = takeover->events;
+
+	if (!takeover->found)
+		return;
+	cli_note("process %d (%s) had %zu probe%s of a dyntrace that was killed: cleaned up", proc->pid, proc->comm,
+		 takeover->sites, takeover->sites == 1 ? "" : "s");
+	if (takeover->trace[0])
+		cli_note("%llu events that it had not written yet are saved in %s", events, takeover->trace);
+	else
+		cli_note("events that it had not written yet could not be saved: %s", takeover->unsaved);
+}

@@ -1,0 +1,12 @@
+/*
+ * leftovers.h - tells the user what became of a dead controller's leftovers.
+ */
+#ifndef DYNTRACE_CLI_LEFTOVERS_H
+#define DYNTRACE_CLI_LEFTOVERS_H
+
+#include "../control/session/takeover.h"
+
+/* On stderr; nothing if there were none. */
+void leftovers_tell(const struct proc *proc, const struct takeover *takeover);
+
+#endif

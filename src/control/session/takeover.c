@@ -1,0 +1,370 @@
+#include "takeover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "../record/pool.h"
+#include "internal.h"
+
+#define CODE_NAME "/memfd:dyntrace-code"
+#define POOL_NAME "/memfd:dyntrace-pool"
+
+static void cleanup_maps(struct maps *maps)
+{
+	maps_free(maps);
+}
+
+/* ---- what is there -------------------------------------------------------------------------- */
+
+static const struct mapping *find_named(const struct maps *maps, const char *name, uint64_t offset)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *mapping = &maps->items[i];
+
+		if (mapping->shared && mapping->offset == offset && !strncmp(mapping->path, name, strlen(name)))
+			return mapping;
+	}
+	return NULL;
+}
+
+/* A mapping of the code that can be written is a controller's: nobody else can have one (H25). */
+static struct error *check_controller(const struct agent *agent, pid_t pid)
+{
+	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	struct proc *proc = NULL;
+	_cleanup_error_ struct error *error = proc_open_plain(pid, &proc);
+	struct error *refusal = NULL;
+
+	if (!error)
+		error = maps_read(proc, &maps);
+	for (size_t i = 0; !error && !refusal && i < maps.count; i++) {
+		const struct mapping *mapping = &maps.items[i];
+
+		if (mapping->inode == agent->code_inode && mapping->device == agent->code_device &&
+		    (mapping->prot & PROT_WRITE))
+			refusal = error_new(ERROR_REFUSED,
+					    "process %d is being traced already, by %s (%d): end that first",
+					    agent->proc->pid, proc->comm, pid);
+	}
+	proc_close(proc);
+	return refusal;
+}
+
+static struct error *check_controllers(const struct agent *agent)
+{
+	struct tids pids = { 0 };
+	struct error *error = inject_find_children(agent, &pids);
+
+	for (size_t i = 0; i < pids.count && !error; i++)
+		error = check_controller(agent, pids.items[i]);
+	vec_free(&pids);
+	return error;
+}
+
+/* ---- a copy of the control page ------------------------------------------------------------- */
+
+static void *reserve(uint64_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			    -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Are its numbers within bounds, and does the kernel agree on where the pool is? */
+static bool control_is_sound(const struct agent *agent, const struct maps *maps)
+{
+	const struct dt_control *control = agent->control;
+	const struct mapping *pool = find_named(maps, POOL_NAME, 0);
+	struct pool view;
+
+	return control->agent == agent->control_at.v + DT_AGENT_OFFSET &&
+	       control->window_count <= DT_WINDOWS_MAX && control->site_count <= DT_SITES_MAX &&
+	       control->unwinder_count <= DT_UNWINDERS_MAX && control->event_count <= DT_EVENTS_MAX && pool &&
+	       pool->start.v == control->pool && pool->end.v - pool->start.v == control->pool_size &&
+	       control->state % DT_PAGE == 0 && control->stub_count <= DT_STUBS_MAX &&
+	       memchr(control->output, 0, sizeof(control->output)) &&
+	       pool_view(NULL, control->pool_size, control->small_count, control->big_count, &view);
+}
+
+static struct error *read_control(struct agent *agent, const struct maps *maps)
+{
+	struct dt_control *control = agent->control;
+	struct error *error = mem_read(agent->proc, agent->control_at, control, sizeof(*control));
+
+	if (error)
+		return error;
+	if (control->magic != DT_MAGIC || control->version != DT_LAYOUT_VERSION)
+		return error_new(ERROR_REFUSED,
+				 "process %d has the agent of another version of dyntrace: use that one", agent->proc->pid);
+	if (!control_is_sound(agent, maps))
+		return error_new(ERROR_REFUSED, "process %d has something that looks like an agent, but isn't one",
+				 agent->proc->pid);
+	const struct mapping *pool = find_named(maps, POOL_NAME, 0);
+	agent->agent_at = taddr_of(control->agent);
+	agent->state_at = taddr_of(control->state);
+	agent->slow_at = taddr_of(control->slow);
+	agent->pool_at = taddr_of(control->pool);
+	agent->pool_device = pool->device;
+	agent->pool_inode = pool->inode;
+	agent->pool = reserve(control->pool_size);
+	agent->pool_size = control->pool_size;
+	return agent->pool ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+static struct error *make_agent(struct proc *proc, const struct maps *maps, const struct mapping *code,
+				struct agent **ret_agent)
+{
+	struct agent *agent = calloc(1, sizeof(*agent));
+
+	if (!agent)
+		return error_new(ERROR_FAILED, "out of memory");
+	agent->proc = proc;
+	agent->code_fd = agent->pool_fd = -1;
+	agent->code_device = code->device;
+	agent->code_inode = code->inode;
+	agent->control_at = code->start;
+	agent->control = reserve(DT_CODE_SIZE);
+	struct error *error = agent->control ? check_controllers(agent) :
+					       error_new(ERROR_FAILED, "out of memory");
+	if (!error)
+		error = read_control(agent, maps);
+	if (error) {
+		agent_free(agent);
+		return error;
+	}
+	*ret_agent = agent;
+	return NULL;
+}
+
+/* ---- sites ---------------------------------------------------------------------------------- */
+
+/* The file that is mapped there, and no other. -1: it can't be had. */
+static int open_mapped(const struct proc *proc, const struct mapping *mapping)
+{
+	char path[4200];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", proc->pid,
+		 (unsigned long long)mapping->start.v, (unsigned long long)mapping->end.v);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		snprintf(path, sizeof(path), "/proc/%d/root%s", proc->pid, mapping->path);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	}
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_ino != mapping->inode)
+		return -1;
+	return take_fd(&fd);
+}
+
+/* (H24) Does the file hold what we are told to put back? */
+static bool file_confirms(const struct proc *proc, const struct maps *maps, const struct dt_site *site)
+{
+	const struct mapping *mapping = maps_find(maps, taddr_of(site->address));
+	uint8_t bytes[DT_SITE_BYTES];
+
+	if (!site->length || site->length > DT_SITE_BYTES || !mapping || mapping->shared || !mapping->inode ||
+	    site->address + site->length > mapping->end.v)
+		return false;
+	_cleanup_close_ int fd = open_mapped(proc, mapping);
+	off_t at = (off_t)(mapping->offset + site->address - mapping->start.v);
+	return fd >= 0 && pread(fd, bytes, site->length, at) == site->length &&
+	       !memcmp(bytes, site->original, site->length);
+}
+
+/* The process may have unloaded a library since: then there is nothing to be put back. */
+static bool holds_patch(struct proc *proc, const struct dt_site *site)
+{
+	uint8_t bytes[DT_SITE_BYTES];
+
+	if (!site->length || site->length > DT_SITE_BYTES)
+		return false;
+	_cleanup_error_ struct error *error = mem_read(proc, taddr_of(site->address), bytes, site->length);
+	return !error && !memcmp(bytes, site->patched, site->length);
+}
+
+static struct error *find_sites(struct session *session, const struct maps *maps)
+{
+	const struct dt_control *control = session->agent->control;
+	taddr nowhere = session->agent->agent_at;
+
+	session->found = calloc(control->site_count + 1, sizeof(*session->found));
+	if (!session->found)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (uint32_t i = 0; i < control->site_count; i++) {
+		const struct dt_site *site = &control->sites[i];
+		struct patch_site *found = &session->found[session->found_count];
+
+		if (!holds_patch(session->proc, site))
+			continue;
+		if (!file_confirms(session->proc, maps, site))
+			return error_new(ERROR_REFUSED,
+					 "the file of process %d doesn't confirm what was at 0x%llx: nothing was touched",
+					 session->proc->pid, (unsigned long long)site->address);
+		*found = (struct patch_site){ .address = taddr_of(site->address),
+					      .length = site->length,
+					      .tramp_start = nowhere, /* windows are looked at as a whole */
+					      .tramp_end = nowhere,
+					      .state = PATCH_PLACED };
+		memcpy(found->original, site->original, sizeof(found->original));
+		memcpy(found->patched, site->patched, sizeof(found->patched));
+		session->found_count++;
+	}
+	session->placed = true;
+	return NULL;
+}
+
+static struct error *find_exits(struct session *session)
+{
+	const struct dt_control *control = session->agent->control;
+	struct exits *exits = &session->exits;
+
+	if (!control->returns)
+		return NULL;
+	exits->returns = taddr_of(control->returns);
+	exits->window = taddr_of(control->stubs - DT_PAGE);
+	exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
+	exits->inside = calloc(DT_EVENTS_MAX, sizeof(*exits->inside));
+	if (!exits->unwound || !exits->inside)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (uint32_t i = 0; i < control->unwinder_count; i++)
+		exits->unwinders[exits->unwinder_count++] =
+			(struct exits_unwinder){ taddr_of(control->unwinders[i].forget),
+						 taddr_of(control->unwinders[i].table) };
+	return NULL;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+/* Through its memory: that works with no right but ptrace's (H24). */
+static struct error *copy_pool(struct session *session)
+{
+	struct agent *agent = session->agent;
+
+	return mem_read(session->proc, agent->pool_at, agent->pool, agent->pool_size);
+}
+
+/* What the trace has of each thread record. */
+struct seen {
+	const struct dt_pool *pool;
+	struct reader_resume *resume;
+};
+
+static void see_packet(void *context, const struct packet_seen *packet)
+{
+	struct seen *seen = context;
+
+	for (uint32_t i = 1; i < DT_THREADS_MAX; i++) {
+		const struct dt_thread *record = &seen->pool->threads[i];
+
+		/* a record that was claimed later is another thread's, of the same number */
+		if (record->claim != 2 || record->tid != packet->inner_tid ||
+		    record->pid != packet->inner_pid || record->start > packet->end)
+			continue;
+		if (seen->resume[i].end < packet->end)
+			seen->resume[i].end = packet->end;
+		seen->resume[i].told += packet->lost;
+	}
+}
+
+static struct error *read_pool(struct session *session, struct takeover *takeover,
+			       const struct reader_resume *resume)
+{
+	const struct dt_control *control = session->agent->control;
+	struct reader_options options = {
+		.pool = session->agent->pool,
+		.pool_size = session->agent->pool_size,
+		.small_count = control->small_count,
+		.big_count = control->big_count,
+		.types = &session->types,
+		.writer = session->writer,
+		.resume = resume,
+	};
+	struct reader_totals totals = { 0 };
+	struct error *error = reader_create(&options, &session->reader);
+
+	if (!error)
+		error = reader_finish(session->reader, &totals);
+	takeover->events = totals.events;
+	return error;
+}
+
+static struct error *save_events(struct session *session, struct takeover *takeover)
+{
+	const struct dt_control *control = session->agent->control;
+	_cleanup_free_ struct reader_resume *resume = calloc(DT_THREADS_MAX, sizeof(*resume));
+	struct seen seen = { session->agent->pool, resume };
+
+	if (!resume)
+		return error_new(ERROR_FAILED, "out of memory");
+	if (!control->output[0])
+		return error_new(ERROR_FAILED, "nobody knows where its trace is");
+	struct error *error = writer_reopen(control->output, control->uuid, &session->types, see_packet,
+					    &seen, &session->writer);
+	if (error)
+		return error;
+	error = read_pool(session, takeover, resume);
+	struct error *closing = writer_close(take_ptr(&session->writer));
+	if (error)
+		error_free(closing);
+	else
+		error = closing;
+	if (!error)
+		snprintf(takeover->trace, sizeof(takeover->trace), "%s", control->output);
+	return error;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static struct error *clean(struct session *session, const struct maps *maps, const struct mapping *code,
+			   struct takeover *takeover)
+{
+	struct session_summary summary = { 0 };
+	struct error *error = make_agent(session->proc, maps, code, &session->agent);
+
+	if (!error)
+		error = find_sites(session, maps);
+	if (!error)
+		error = find_exits(session);
+	if (error)
+		return error;
+	session->quiet = copy_pool;
+	error = place_undo(session, &summary);
+	takeover->sites = session->found_count;
+	takeover->left = summary.left;
+	snprintf(takeover->why, sizeof(takeover->why), "%s", summary.why);
+	if (!error)
+		error = save_events(session, takeover);
+	if (error)
+		snprintf(takeover->unsaved, sizeof(takeover->unsaved), "%s", error_text(error));
+	error_free(error);
+	return NULL;
+}
+
+struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
+{
+	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	struct takeover takeover = { 0 };
+	struct session_options options = { 0 };
+	struct session *session = NULL;
+	struct error *error = maps_read(proc, &maps);
+	const struct mapping *code = error ? NULL : find_named(&maps, CODE_NAME, 0);
+
+	if (!error && code) {
+		takeover.found = true;
+		error = session_create(proc, &options, &session);
+	}
+	if (session)
+		error = clean(session, &maps, code, &takeover);
+	session_destroy(session);
+	if (!error)
+		*ret_takeover = takeover;
+	return error;
+}

@@ -1,0 +1,29 @@
+/*
+ * takeover.h - what a controller that was killed has left in a process.
+ *
+ * The process runs on with its probes and the agent; events fill its buffers. Nobody but the dead controller could
+ * write the code memory (H25), so it isn't used again: the bytes of the sites are put back, what the buffers hold
+ * goes to the dead controller's trace, and everything is unmapped. Who wants to trace the process begins afresh.
+ *
+ * Nothing that is found there is believed (H24): sites are restored only to what the file on disk holds,
+ * memory is unmapped only where the kernel says that it is ours, and a trace is only written if it is the caller's own.
+ */
+#ifndef DYNTRACE_SESSION_TAKEOVER_H
+#define DYNTRACE_SESSION_TAKEOVER_H
+
+#include "../proc/proc.h"
+
+struct takeover {
+	bool found; /* there was something; false: nothing was done */
+	size_t sites;
+	uint64_t events; /* saved */
+	char trace[4096]; /* where; "" if none could be */
+	char unsaved[512]; /* why not */
+	bool left; /* something had to stay: `why` */
+	char why[256];
+};
+
+/* Cleans up. A process whose controller is alive is refused, with its pid. */
+struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover);
+
+#endif
