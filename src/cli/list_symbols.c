@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 
 #include "../control/base/cleanup.h"
+#include "../control/sym/debug.h"
+#include "../control/sym/demangle.h"
 #include "../control/sym/sym.h"
 #include "commands.h"
 #include "text.h"
@@ -21,7 +23,7 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	{ 'a', "all", NULL, "also what kind of symbol it is and where its name was found",
+	{ 'a', "all", NULL, "also its prototype, what kind of symbol it is and where its name was found",
 	  .flag = &args.all },
 	{ 0, "json", NULL, "a JSON array with an object for each function", .flag = &args.json },
 	{ 0 },
@@ -31,6 +33,7 @@ struct listing {
 	const char *glob; /* NULL: everything */
 	struct strbuf text;
 	size_t count; /* functions listed */
+	struct debug *debug; /* of the module at work, with -a; NULL: none */
 	char near[256]; /* names near the glob, where nothing matched it */
 };
 
@@ -54,9 +57,23 @@ static void add_json(struct strbuf *text, const char *key, const char *value)
 	text_quote_json(text, value, strlen(value));
 }
 
+/* "long foo(int number)", from debug information; else the name, readable if it is mangled. */
+static void add_prototype(struct listing *list, const struct symbol *symbol, struct strbuf *text)
+{
+	_cleanup_free_ char *readable = demangle(symbol->name);
+	struct debug_function function;
+
+	if (!readable && list->debug && debug_function_at(list->debug, symbol->address, &function) &&
+	    function.low == symbol->address && !debug_function_is_assembly(&function))
+		debug_print_prototype(&function, text);
+	else
+		strbuf_printf(text, "%s", readable ? readable : symbol->name);
+}
+
 static void list_json(struct listing *list, const char *module, const struct symbol *symbol,
 		      uint64_t address)
 {
+	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
 	struct strbuf *text = &list->text;
 
 	strbuf_printf(text, "%s\n{\"address\":%llu,\"size\":%llu,", list->count ? "," : "[",
@@ -69,6 +86,9 @@ static void list_json(struct listing *list, const char *module, const struct sym
 		add_json(text, "kind", kind_names[symbol->kind]);
 		text_add(text, ",");
 		add_json(text, "source", source_names[symbol->source]);
+		add_prototype(list, symbol, &prototype);
+		text_add(text, ",");
+		add_json(text, "prototype", prototype.text ? prototype.text : "");
 	}
 	text_add(text, "}");
 }
@@ -76,12 +96,18 @@ static void list_json(struct listing *list, const char *module, const struct sym
 static void list_line(struct listing *list, const char *module, const struct symbol *symbol,
 		      uint64_t address)
 {
+	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
+
 	strbuf_printf(&list->text, "0x%012llx %7llu  %-20s ", (unsigned long long)address,
 		      (unsigned long long)symbol->size, module);
 	if (args.all)
 		strbuf_printf(&list->text, "%-8s  %-11s  ", kind_names[symbol->kind],
 			      source_names[symbol->source]);
 	text_add(&list->text, symbol->name);
+	if (args.all)
+		add_prototype(list, symbol, &prototype);
+	if (prototype.text && strcmp(prototype.text, symbol->name) != 0)
+		strbuf_printf(&list->text, "  %s", prototype.text);
 	text_add(&list->text, "\n");
 }
 
@@ -140,7 +166,11 @@ static struct error *list_file(struct listing *list, const char *path)
 	struct error *error = symtab_open(fd, path, &symtab);
 	if (error)
 		return error;
-	return list_symtab(list, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, symtab, 0);
+	if (args.all)
+		error_free(debug_open(fd, path, &list->debug));
+	error = list_symtab(list, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, symtab, 0);
+	debug_close(take_ptr(&list->debug));
+	return error;
 }
 
 static void proc_closep(struct proc **proc)
@@ -163,6 +193,9 @@ static struct error *list_modules(struct listing *list, struct proc *proc, struc
 			cli_note("%s: left out: %s", module->name, error_text(unreadable));
 			continue;
 		}
+		list->debug = NULL;
+		if (args.all) /* owned by the module */
+			error_free(module_debug(proc, module, &list->debug));
 		struct error *error = list_symtab(list, module->name, symtab, module->bias.v);
 		if (error)
 			return error;

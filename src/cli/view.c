@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "text.h"
 #include "view.h"
+#include "view_frames.h"
 
 static struct {
 	bool json;
@@ -36,6 +37,7 @@ static struct error *run(const struct words *words, int *ret_status)
 	if (!text_flush(&viewer.text) && !viewer.write_error)
 		viewer.write_error = errno;
 	strbuf_free(&viewer.text);
+	frames_free(viewer.frames);
 	if (!error && viewer.write_error && viewer.write_error != EPIPE)
 		error = error_errno(viewer.write_error, "cannot write the events");
 	return error;

@@ -36,6 +36,8 @@ struct viewer {
 	time_t second; /* the one that `clock` is the text of */
 	char clock[32];
 	struct who_index who;
+	const bt_trace *trace; /* that `frames` is of */
+	struct frames *frames;
 };
 
 /* Reads the traces in and below a directory and gives each message to the viewer. */

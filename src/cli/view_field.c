@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "text.h"
+#include "../control/base/cleanup.h"
 #include "view.h"
+#include "view_frames.h"
 
 static void quote(struct viewer *viewer, const char *bytes, size_t length)
 {
@@ -221,6 +223,49 @@ static void print_key(struct viewer *viewer, const char *name)
 	text_add(&viewer->text, " = ");
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), tail = strlen(end);
+
+	return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* What says nothing: an empty list of what couldn't be read, the length of a list that follows, gaps. */
+static bool is_silent(const char *name, const bt_field *field)
+{
+	if (bt_field_class_type_is(bt_field_get_class_type(field), BT_FIELD_CLASS_TYPE_STRING))
+		return strcmp(name, "unreadable") == 0 && bt_field_string_get_length(field) == 0;
+	return ends_with(name, "__length") || strncmp(name, "_unused_", strlen("_unused_")) == 0;
+}
+
+static bool is_backtrace(const char *name, const bt_field *field)
+{
+	return strcmp(name, "backtrace") == 0 &&
+	       bt_field_class_type_is(bt_field_get_class_type(field), BT_FIELD_CLASS_TYPE_ARRAY);
+}
+
+/* Addresses as functions: the first is where it stands, the others are return addresses. */
+static void print_backtrace(struct viewer *viewer, const bt_field *field)
+{
+	uint64_t length = bt_field_array_get_length(field);
+	_cleanup_(strbuf_free) struct strbuf frame = { 0 };
+
+	text_add(&viewer->text, viewer->json ? "[" : "[ ");
+	for (uint64_t i = 0; i < length; i++) {
+		const bt_field *element = bt_field_array_borrow_element_field_by_index_const(field, i);
+
+		if (i)
+			text_add(&viewer->text, viewer->json ? "," : ", ");
+		frame.length = 0;
+		frames_print(viewer->frames, bt_field_integer_unsigned_get_value(element), i > 0, &frame);
+		if (viewer->json)
+			quote(viewer, frame.text ? frame.text : "", frame.length);
+		else
+			text_add(&viewer->text, frame.text ? frame.text : "");
+	}
+	text_add(&viewer->text, viewer->json ? "]" : " ]");
+}
+
 bool view_field_members(struct viewer *viewer, const bt_field *structure, bool any)
 {
 	const bt_field_class *class = bt_field_borrow_class_const(structure);
@@ -230,11 +275,19 @@ bool view_field_members(struct viewer *viewer, const bt_field *structure, bool a
 		const bt_field_class_structure_member *member =
 			bt_field_class_structure_borrow_member_by_index_const(class, i);
 
+		const char *name = bt_field_class_structure_member_get_name(member);
+		const bt_field *field =
+			bt_field_structure_borrow_member_field_by_index_const(structure, i);
+
+		if (is_silent(name, field))
+			continue;
 		if (any)
 			text_add(&viewer->text, viewer->json ? "," : ", ");
-		print_key(viewer, bt_field_class_structure_member_get_name(member));
-		view_field_value(viewer, bt_field_structure_borrow_member_field_by_index_const(
-						 structure, i));
+		print_key(viewer, name);
+		if (is_backtrace(name, field))
+			print_backtrace(viewer, field);
+		else
+			view_field_value(viewer, field);
 		any = true;
 	}
 	return any;

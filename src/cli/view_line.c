@@ -8,6 +8,7 @@
 
 #include "text.h"
 #include "view.h"
+#include "view_frames.h"
 
 #define NS 1000000000LL
 
@@ -241,7 +242,13 @@ static void add_event_json(struct viewer *viewer, const bt_message *message, con
 static void print_event(struct viewer *viewer, const bt_message *message)
 {
 	const bt_event *event = bt_message_event_borrow_event_const(message);
+	const bt_trace *trace = bt_stream_borrow_trace_const(bt_event_borrow_stream_const(event));
 
+	if (viewer->trace != trace) {
+		frames_free(viewer->frames);
+		viewer->frames = frames_create(trace);
+		viewer->trace = trace;
+	}
 	(viewer->json ? add_event_json : add_event_text)(viewer, message, event);
 }
 

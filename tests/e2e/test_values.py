@@ -192,3 +192,36 @@ def test_variables(dyntrace, scratch):
     assert [list(event.fields.values())[2:] for event in trace.events] == [
         ["/index.html", "Host", "example.org", 0, 7, -5, 30, 5, 2, "req->next->id"],
         ["/two", "Accept", "*/*", 1, 8, -5, 30, 2, 0, ""]]
+
+
+# ---- looking at it ----------------------------------------------------------------------------------
+
+def test_view_names_callers(dyntrace, scratch):
+    """Addresses become function+offset (file:line); a file that was changed since isn't believed."""
+    path = compile_program(scratch, "callers.c", "-O1")
+    output = dyntrace.new_output()
+    dyntrace("trace", "-o", output, "--function", "leaf", "-t", "backtrace", "--", path)
+    lines = dyntrace("view", output).stdout.splitlines()
+    assert "backtrace = [ leaf+0x0 (callers.c:" in lines[0] and ", recurse+0x" in lines[0]
+    assert lines[0].count("recurse+0x") == 6 and ", main+0x" in lines[0] and "unreadable" not in lines[0]
+    assert ", qsort" in lines[2] and ", on_signal+0x" in lines[1]
+    compile_program(scratch, "callers.c", "-O2")
+    assert "recurse" not in dyntrace("view", output).stdout
+
+
+def test_prototypes(dyntrace, program_path):
+    text = dyntrace("list-symbols", "-a", program_path("hello"), "foo").stdout
+    assert text.rstrip().endswith("foo  long int foo(int number, long int factor, const char *text)")
+
+
+def test_types_of_results(dyntrace, scratch):
+    path = compile_program(scratch, "results.c", "-O1")
+    names = ["small", "large", "truth", "colour", "pointer", "nothing", "real"]
+    output = dyntrace.new_output()
+    dyntrace("trace", "-e", "-o", output, *[word for name in names for word in ("--function", name)], "--", path)
+    text = subprocess.run(["babeltrace2", output], check=True, capture_output=True, text=True).stdout
+    found = [line.split("}, { ")[1].split(", duration")[0].split("duration")[0] for line in text.splitlines()
+             if "_exit: " in line]
+    assert found[:5] == ["ret = -2", "ret = -3000000000", 'ret = ( "true" : container = 1 )',
+                         'ret = ( "BLUE" : container = 2 )', "ret = 0x10"]
+    assert all("ret" not in line for line in found[5:]) and len(found) == 7

@@ -84,6 +84,12 @@ static void metadata_environment(struct strbuf *buf, const struct trace_info *in
 		      info->inner_pid ? info->inner_pid : info->pid);
 	metadata_string(buf, "executable", info->executable);
 	metadata_string(buf, "command_line", info->command_line);
+	for (size_t i = 0; i < info->module_count; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "module_%zu", i);
+		metadata_string(buf, name, info->modules[i]);
+	}
 	strbuf_printf(buf, "};\n\n");
 }
 

@@ -23,6 +23,8 @@ struct trace_info {
 	const char *executable;
 	int64_t inner_pid; /* in the target's pid namespace; 0: the same */
 	const char *version; /* of dyntrace, "1.2.3"; NULL: 0.0.0 */
+	char *const *modules; /* what was loaded where (module_describe); borrowed likewise */
+	size_t module_count;
 };
 
 struct packet {

@@ -44,6 +44,7 @@ struct session {
 	struct exits exits;
 	struct latency latency;
 	bool wants_unwind; /* some event has a backtrace */
+	VEC(char *) loaded; /* module_describe of all modules */
 	uint64_t next_flush, next_reap, next_clock; /* ns of CLOCK_MONOTONIC */
 	uint64_t clock_pause;
 	struct error *failed; /* why the trace can't be written any more */

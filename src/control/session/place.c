@@ -81,6 +81,8 @@ struct error *place_open_writer(struct session *session, const char *output, str
 	gethostname(info.hostname, sizeof(info.hostname) - 1);
 	snprintf(info.process, sizeof(info.process), "%s", session->proc->comm);
 	info.command_line = session->command_line;
+	info.modules = session->loaded.items;
+	info.module_count = session->loaded.count;
 	return writer_create(output, &info, types, &session->clock, ret_writer);
 }
 
@@ -90,6 +92,12 @@ static struct error *open_trace(struct session *session)
 
 	if (error)
 		return error;
+	for (size_t i = 0; i < session->modules.count && session->wants_unwind; i++) {
+		char *text = module_describe(session->proc, session->modules.items[i]);
+
+		if (!text || !vec_push(&session->loaded, text))
+			free(text);
+	}
 	clock_start(&session->clock);
 	return place_open_writer(session, session->options.output, &session->types, &session->writer);
 }

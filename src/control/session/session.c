@@ -56,6 +56,9 @@ void session_destroy(struct session *session)
 	error_free(session->failed);
 	free(session->found);
 	free(session->command_line);
+	for (size_t i = 0; i < session->loaded.count; i++)
+		free(session->loaded.items[i]);
+	vec_free(&session->loaded);
 	free(session);
 }
 

@@ -53,6 +53,42 @@ static void add_arguments(struct describe *d)
 		add_registers(d);
 }
 
+/* The result, as far as rax holds it. With no debug information it is 64 bits. */
+static void set_result(struct describe *d)
+{
+	struct event_field *ret = &d->tracepoint->values.ret;
+	Dwarf_Die die = d->function.die;
+	struct abi_value abi;
+	struct type type;
+
+	*ret = (struct event_field){ .name = "ret", .type = FIELD_UINT, .size = 8 };
+	if (!d->has_function || d->function.low != d->address ||
+	    debug_function_is_assembly(&d->function))
+		return;
+	type_of(&die, &type);
+	abi_result(&d->function, &type, &abi);
+	if (abi.is_known && !abi.is_behind && abi.count == 1 && abi.pieces[0].where == ABI_INT) {
+		struct value_place place;
+		struct shape shape;
+
+		shape_init(&shape, d->debug, VALUE_STRING_DEFAULT);
+		place_from_abi(&abi, &place);
+		if (type.kind == TYPE_POINTER || type.kind == TYPE_REFERENCE)
+			shape_add_number(&shape, "ret", FIELD_HEX, 8, &place);
+		else
+			shape_add(&shape, "ret", &type, &place);
+		if (!shape.failed && shape.field_count == 1 && shape.fields[0].type != FIELD_STRING) {
+			*ret = shape.fields[0];
+			shape.field_count = 0; /* its labels are handed over */
+		}
+		shape_free(&shape);
+	} else if (abi.is_behind) {
+		ret->type = FIELD_HEX; /* where it is */
+	} else {
+		ret->name[0] = '\0'; /* none, or in other registers */
+	}
+}
+
 static uint16_t xmms_of(const struct dt_program *program)
 {
 	uint16_t xmms = 0;
@@ -117,6 +153,7 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 		error = contexts_add(&d, session->options.contexts[i]);
 	if (!error && session->options.filter)
 		error = set_filter(&d, session->options.filter);
+	set_result(&d);
 	if (!error)
 		error = finish(&d);
 	shape_free(&d.shape);
@@ -139,5 +176,8 @@ void values_free(struct values *values)
 {
 	event_fields_free(values->fields, values->field_count);
 	free(values->program);
+	for (size_t i = 0; i < values->ret.label_count; i++)
+		free(values->ret.labels[i].name);
+	free(values->ret.labels);
 	*values = (struct values){ 0 };
 }

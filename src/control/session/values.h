@@ -14,6 +14,7 @@ struct values {
 	struct event_field *fields;
 	size_t field_count;
 	struct dt_program *program; /* NULL: a plain event */
+	struct event_field ret; /* how the result looks in rax; no name: it isn't there */
 };
 
 /* A tracepoint that is being described. */

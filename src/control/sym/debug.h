@@ -30,6 +30,9 @@ void debug_close(struct debug *debug);
 /* Where it was found: the file itself, or another. */
 const char *debug_path(const struct debug *debug);
 
+/* The build id of a file as text, "-" where it has none. */
+void debug_file_build_id(int fd, char *text, size_t room);
+
 /* ---- functions (debug_function.c) ------------------------------------------------------------ */
 
 /* A function whose code begins at an address. */

@@ -87,6 +87,23 @@ static void print_hex(const uint8_t *bytes, size_t size, char *text)
 		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
+void debug_file_build_id(int fd, char *text, size_t room)
+{
+	uint8_t id[BUILD_ID_MAX];
+	size_t size = 0;
+	Elf *elf;
+
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (elf) {
+		size = debug_build_id(elf, id, sizeof(id));
+		elf_end(elf);
+	}
+	snprintf(text, room, "-");
+	if (size && 2 * size < room)
+		print_hex(id, size, text);
+}
+
 static int open_by_build_id(const uint8_t *id, size_t size, char **ret_path)
 {
 	char hex[2 * BUILD_ID_MAX + 1];

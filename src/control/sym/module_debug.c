@@ -2,6 +2,8 @@
  * module_debug.c - what of a module is read only when somebody asks for values: its debug information and its
  * unwind table.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "../base/cleanup.h"
@@ -24,6 +26,20 @@ struct error *module_debug(struct proc *proc, struct module *module, struct debu
 	}
 	*ret_debug = module->debug;
 	return NULL;
+}
+
+char *module_describe(struct proc *proc, struct module *module)
+{
+	_cleanup_close_ int fd = -1;
+	_cleanup_error_ struct error *error = module_open(proc, module, &fd);
+	char build_id[132] = "-", *text;
+
+	if (fd >= 0)
+		debug_file_build_id(fd, build_id, sizeof(build_id));
+	if (asprintf(&text, "%" PRIx64 " %" PRIx64 " %" PRIx64 " %s %s", module->low.v, module->high.v,
+		     module->bias.v, build_id, module->path) < 0)
+		return NULL;
+	return text;
 }
 
 struct error *module_cfi(struct proc *proc, struct module *module, const struct cfi_rows **ret_rows)

@@ -119,6 +119,8 @@ struct error *module_symtab(struct proc *proc, struct module *module, struct sym
 /* Its debug information (debug.h), found on first use; NULL: there is none. Owned by the module. */
 struct debug;
 struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug);
+/* "START END BIAS BUILD-ID PATH", for the trace; NULL: out of memory. Caller frees. */
+char *module_describe(struct proc *proc, struct module *module);
 /* Its unwind table (cfi.h), likewise. */
 struct cfi_rows;
 struct error *module_cfi(struct proc *proc, struct module *module, const struct cfi_rows **ret_rows);

@@ -1,0 +1,152 @@
+#include "view_frames.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../control/base/cleanup.h"
+#include "../control/base/vec.h"
+#include "../control/sym/debug.h"
+#include "../control/sym/demangle.h"
+#include "../control/sym/sym.h"
+#include "../shared/unwind.h"
+
+/* "START END BIAS BUILD-ID PATH", numbers in base 16, - for no build id. */
+struct loaded {
+	uint64_t start, end, bias;
+	char build_id[132];
+	char *path;
+	bool opened;
+	struct symtab *symtab; /* NULL: can't be read, or is another file */
+	struct debug *debug;
+};
+
+struct frames {
+	VEC(struct loaded) files;
+};
+
+static bool parse_module(const char *text, struct loaded *ret)
+{
+	int used = 0;
+
+	*ret = (struct loaded){ 0 };
+	if (sscanf(text, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %131s %n", &ret->start, &ret->end, &ret->bias,
+		   ret->build_id, &used) != 4 ||
+	    used == 0)
+		return false;
+	ret->path = strdup(text + used);
+	return ret->path != NULL;
+}
+
+struct frames *frames_create(const bt_trace *trace)
+{
+	struct frames *frames = calloc(1, sizeof(*frames));
+
+	for (unsigned i = 0; frames; i++) {
+		const bt_value *value;
+		struct loaded loaded;
+		char name[32];
+
+		snprintf(name, sizeof(name), "module_%u", i);
+		value = bt_trace_borrow_environment_entry_value_by_name_const(trace, name);
+		if (!value || !bt_value_is_string(value))
+			break;
+		if (parse_module(bt_value_string_get(value), &loaded) && !vec_push(&frames->files, loaded))
+			free(loaded.path);
+	}
+	return frames;
+}
+
+void frames_free(struct frames *frames)
+{
+	if (!frames)
+		return;
+	for (size_t i = 0; i < frames->files.count; i++) {
+		struct loaded *file = &frames->files.items[i];
+
+		symtab_close(file->symtab);
+		debug_close(file->debug);
+		free(file->path);
+	}
+	vec_free(&frames->files);
+	free(frames);
+}
+
+static void open_file(struct loaded *file)
+{
+	_cleanup_close_ int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char build_id[sizeof(file->build_id)];
+
+	file->opened = true;
+	if (fd < 0)
+		return;
+	debug_file_build_id(fd, build_id, sizeof(build_id));
+	if (strcmp(build_id, file->build_id) != 0)
+		return;
+	error_free(symtab_open(fd, file->path, &file->symtab));
+	error_free(debug_open(fd, file->path, &file->debug));
+}
+
+static struct loaded *find_file(struct frames *frames, uint64_t address)
+{
+	for (size_t i = 0; i < frames->files.count; i++) {
+		struct loaded *file = &frames->files.items[i];
+
+		if (address >= file->start && address < file->end) {
+			if (!file->opened)
+				open_file(file);
+			return file;
+		}
+	}
+	return NULL;
+}
+
+/* Up to the parameters. */
+static void print_name(const char *name, struct strbuf *text)
+{
+	_cleanup_free_ char *readable = demangle(name);
+
+	if (readable && strncmp(name, "_Z", 2) == 0)
+		strbuf_add(text, readable, strcspn(readable, "("));
+	else
+		strbuf_printf(text, "%s", readable ? readable : name);
+}
+
+void frames_print(struct frames *frames, uint64_t address, bool is_return, struct strbuf *text)
+{
+	struct loaded *file = frames ? find_file(frames, address) : NULL;
+	struct debug_function function;
+	const struct symbol *symbol;
+	const char *source;
+	uint64_t at;
+	int line;
+
+	if (address == DT_FRAME_UNKNOWN) {
+		strbuf_printf(text, "(callers unknown)");
+		return;
+	}
+	if (!file || !file->symtab) {
+		strbuf_printf(text, "0x%" PRIx64, address);
+		return;
+	}
+	at = address - file->bias;
+	symbol = symtab_at(file->symtab, at - is_return);
+	if (!symbol && file->debug && debug_function_at(file->debug, at - is_return, &function) &&
+	    debug_name(&function.die)) {
+		strbuf_printf(text, "%s+0x%" PRIx64, debug_name(&function.die), at - function.low);
+	} else if (symbol) {
+		print_name(symbol->name, text);
+		strbuf_printf(text, "+0x%" PRIx64, at - symbol->address);
+	} else {
+		const char *slash = strrchr(file->path, '/');
+
+		strbuf_printf(text, "%s+0x%" PRIx64, slash ? slash + 1 : file->path, at);
+	}
+	if (file->debug && debug_line_at(file->debug, at - is_return, &source, &line)) {
+		const char *slash = strrchr(source, '/');
+
+		strbuf_printf(text, " (%s:%d)", slash ? slash + 1 : source, line);
+	}
+}
