@@ -7,6 +7,7 @@
  */
 #include "safepoint.h"
 
+#include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,13 +19,12 @@
 
 #include "../base/cleanup.h"
 #include "../proc/status.h"
-#include "gadget.h"
 #include "held.h"
 #include "remote.h"
 
 #define SAFEPOINT_STOP_MS 100
 #define SAFEPOINT_ROOM (64u << 10) /* what must be left of a thread's stack */
-#define SAFEPOINT_STACK_MAX (1u << 20) /* bytes of stack that are looked at; a deeper one is no safe point */
+#define SAFEPOINT_FRAMES_MAX 10000
 
 static const long rests[] = {
 	SYS_epoll_wait, SYS_epoll_pwait, 441 /* epoll_pwait2 */, SYS_poll, SYS_ppoll, SYS_select, SYS_pselect6,
@@ -42,6 +42,15 @@ static void cleanup_stop(struct stop **stop)
 	stop_release(*stop, NULL);
 }
 
+static bool is_listed(long number)
+{
+	for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++) {
+		if (rests[i] == number)
+			return true;
+	}
+	return false;
+}
+
 bool safepoint_is_rest(const char *line, bool (*is_stream)(void *context, int fd), void *context)
 {
 	char *end;
@@ -49,10 +58,8 @@ bool safepoint_is_rest(const char *line, bool (*is_stream)(void *context, int fd
 
 	if (end == line || *end != ' ')
 		return false; /* "running", or in the kernel for another reason */
-	for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++) {
-		if (rests[i] == number)
-			return true;
-	}
+	if (is_listed(number))
+		return true;
 	return number == SYS_read && is_stream(context, (int)strtoul(end, NULL, 16));
 }
 
@@ -76,63 +83,104 @@ static bool is_stream(void *context, int fd)
 
 static bool is_at_rest(struct proc *proc, pid_t tid)
 {
-	char name[64];
+	char path[64];
 	_cleanup_close_ int fd = -1;
 
-	snprintf(name, sizeof(name), "task/%d/syscall", tid);
-	fd = status_open(proc->pid, name, O_RDONLY);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", proc->pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *line = fd < 0 ? NULL : status_slurp(fd, NULL);
 	return line && safepoint_is_rest(line, is_stream, proc);
 }
 
-static bool is_loader(const struct mapping *mapping)
+/* The same of a thread that is held. A call that was rewound is shown as none; its number is where it will be used. */
+static bool is_held_at_rest(const struct stop *stop)
 {
-	const char *name = strrchr(mapping->path, '/');
+	const struct held *held = &stop->threads.items[0];
 
-	return (mapping->prot & PROT_EXEC) && name && !strncmp(name, "/ld-", 4);
+	return held->rewound ? is_listed((long)held->regs.rax) : is_at_rest(stop->proc, held->tid);
 }
 
-/* Is there a call directly before that address? E8 rel32, or FF /2 in its shorter forms. */
-static bool follows_call(struct proc *proc, uint64_t address)
-{
-	uint8_t before[8];
+/* ---- its stack ------------------------------------------------------------------------------------- */
 
-	_cleanup_error_ struct error *error = mem_read(proc, taddr_of(address - sizeof(before)), before, sizeof(before));
-	if (error)
-		return true;
-	if (before[3] == 0xe8)
-		return true;
-	for (size_t i = 1; i < 7; i++) {
-		if (before[i] == 0xff && (before[i + 1] & 0x38) == 0x10)
+/* Unwind tables are in the files themselves. */
+static int no_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, const char *file,
+			const char *link, GElf_Word crc, char **ret_path)
+{
+	return -1;
+}
+
+/* What a walk over its frames finds. */
+struct walk {
+	Dwfl *dwfl;
+	unsigned frames;
+	bool dirty;
+};
+
+static void cleanup_dwfl(Dwfl **dwfl)
+{
+	if (*dwfl)
+		dwfl_end(*dwfl);
+}
+
+static bool is_allocator(const char *name)
+{
+	static const char *const names[] = { "malloc", "calloc", "realloc", "free", "memalign", "posix_memalign",
+					     "aligned_alloc" };
+
+	while (*name == '_')
+		name++;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(name, names[i]))
 			return true;
 	}
 	return false;
 }
 
-/* No word on the stack that could be a return address into the loader, or a signal frame's. */
-static bool is_clean(struct proc *proc, uint64_t rsp)
+/* A frame of the loader or the allocator, or one that a signal interrupted, says that the thread may hold something. */
+static int look_at_frame(Dwfl_Frame *frame, void *context)
+{
+	struct walk *walk = context;
+	bool interrupted = false;
+	Dwarf_Addr pc;
+
+	if (!dwfl_frame_pc(frame, &pc, &interrupted))
+		walk->dirty = true;
+	if (walk->dirty)
+		return DWARF_CB_ABORT;
+	Dwfl_Module *module = dwfl_addrmodule(walk->dwfl, pc);
+	const char *file = module ? dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
+	const char *function = module ? dwfl_module_addrname(module, pc) : NULL;
+	const char *slash = file ? strrchr(file, '/') : NULL;
+
+	walk->dirty = !module || (slash && !strncmp(slash, "/ld-", 4)) || (function && is_allocator(function)) ||
+		      (interrupted && walk->frames > 0);
+	walk->frames++;
+	return walk->dirty || walk->frames > SAFEPOINT_FRAMES_MAX ? DWARF_CB_ABORT : DWARF_CB_OK;
+}
+
+/* The whole stack of the held thread, by the unwind tables of the files: to its outermost frame. */
+static bool is_clean(const struct proc *proc, pid_t tid)
+{
+	static const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
+						  .find_debuginfo = no_debuginfo };
+	_cleanup_(cleanup_dwfl) Dwfl *dwfl = dwfl_begin(&callbacks);
+	struct walk walk = { .dwfl = dwfl };
+
+	if (!dwfl || dwfl_linux_proc_report(dwfl, proc->pid) || dwfl_report_end(dwfl, NULL, NULL) ||
+	    dwfl_linux_proc_attach(dwfl, proc->pid, true))
+		return false;
+	int end = dwfl_getthread_frames(dwfl, tid, look_at_frame, &walk);
+	/* -1 with frames: the outermost one says that nobody called it, or its table ends there. */
+	return !walk.dirty && walk.frames > 1 && (end == 0 || end == -1);
+}
+
+static bool has_room(struct proc *proc, uint64_t rsp)
 {
 	_cleanup_(cleanup_maps) struct maps maps = { 0 };
-	struct gadgets gadgets = { 0 };
 	_cleanup_error_ struct error *error = maps_read(proc, &maps);
+	const struct mapping *stack = error ? NULL : maps_find(&maps, taddr_of(rsp));
 
-	if (error || (error = gadget_find(proc, &maps, &gadgets)))
-		return false;
-	const struct mapping *stack = maps_find(&maps, taddr_of(rsp));
-	if (!stack || stack->end.v - rsp > SAFEPOINT_STACK_MAX ||
-	    (strcmp(stack->path, "[stack]") && rsp - stack->start.v < SAFEPOINT_ROOM))
-		return false;
-	size_t count = (stack->end.v - rsp) / 8;
-	_cleanup_free_ uint64_t *words = calloc(count + 1, 8);
-	if (!words || (error = mem_read(proc, taddr_of(rsp), words, count * 8)))
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		const struct mapping *at = maps_find(&maps, taddr_of(words[i]));
-
-		if (words[i] == gadgets.restorer.v || (at && is_loader(at) && follows_call(proc, words[i])))
-			return false;
-	}
-	return true;
+	return stack && (!strcmp(stack->path, "[stack]") || rsp - stack->start.v >= SAFEPOINT_ROOM);
 }
 
 /* ---- the call --------------------------------------------------------------------------------- */
@@ -164,8 +212,8 @@ static struct error *try_thread(struct proc *proc, pid_t tid, taddr function, co
 		error_free(error); /* it may be elsewhere by now */
 		return NULL;
 	}
-	/* Stopped, it still shows the call it slept in; what it was woken for is shown as "running". */
-	if (error || !is_at_rest(proc, tid) || !is_clean(proc, stop_thread_rsp(stop, 0).v))
+	if (error || !is_held_at_rest(stop) || !has_room(proc, stop_thread_rsp(stop, 0).v) ||
+	    !is_clean(proc, tid))
 		return error;
 	*ret_done = true;
 	return call_held(stop, function, args);
