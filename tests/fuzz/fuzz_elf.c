@@ -7,6 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "control/base/vec.h"
+#include "control/sym/cfi.h"
+#include "control/sym/frame_rule.h"
 #include "control/sym/sym.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -25,6 +28,44 @@ static void count_pointer(void *context, uint64_t address)
 
 	require(address != 0);
 	++*count;
+}
+
+static void count_any(void *context, uint64_t address)
+{
+	(void)address;
+	++*(size_t *)context;
+}
+
+static void count_rseq(void *context, uint64_t start, uint64_t end, uint64_t abort)
+{
+	(void)start, (void)end, (void)abort;
+	++*(size_t *)context;
+}
+
+/* What the unwind table says, by every reader of it. */
+static void check_frames(const struct symtab *symtab)
+{
+	struct frame_rules *rules = frame_rules_open(symtab);
+	struct cfi_rows rows = { 0 };
+	struct error *error;
+	size_t count = 0;
+
+	error = symtab_each_landing_pad(symtab, count_any, &count);
+	require(!error);
+	error = cfi_compile(symtab, &rows);
+	error_free(error);
+	for (size_t i = 1; i < rows.count; i++)
+		require(rows.items[i - 1].pc < rows.items[i].pc);
+	cfi_find(&rows, symtab_entry(symtab));
+	vec_free(&rows);
+	if (rules) {
+		frame_rule_at(rules, symtab_entry(symtab));
+		frame_rule_at(rules, symtab_low(symtab));
+	}
+	frame_rules_close(rules);
+	symtab_each_function_start(symtab, count_any, &count);
+	symtab_each_rseq(symtab, count_rseq, &count);
+	symtab_is_go(symtab);
 }
 
 static void check_address(const struct symtab *symtab, uint64_t address)
@@ -79,6 +120,7 @@ static void check_symtab(const struct symtab *symtab)
 	check_address(symtab, UINT64_MAX);
 	symtab_each_pointer(symtab, count_pointer, &pointers);
 	symtab_has_text_relocations(symtab);
+	check_frames(symtab);
 	require(symtab_near(symtab, "mian", names, 3) <= 3);
 }
 

@@ -342,8 +342,9 @@ const Elf64_Shdr *image_section(const struct image *image, const char *name)
 		const char *found = h ? elf_strptr(image->elf, names, h->sh_name) : NULL;
 
 		if (found && h->sh_type != SHT_NULL && h->sh_type != SHT_NOBITS &&
-		    strcmp(found, name) == 0)
-			return h;
+		    h->sh_offset <= image->file_size &&
+		    h->sh_size <= image->file_size - h->sh_offset && strcmp(found, name) == 0)
+			return h; /* I2 */
 	}
 	return NULL;
 }

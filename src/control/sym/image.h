@@ -6,7 +6,8 @@
  * doesn't have: addresses instead of offsets, and limits on what a header may claim.
  *
  * (I1) segments are sorted by address, don't wrap, lie below 2^47, and file_size <= size.
- * (I2) offset + file_size of a segment lie in the file as it was when opened.
+ * (I2) offset + file_size of a segment, and of a section found by name, lie in the file as it was
+ *      when opened.
  */
 #ifndef DYNTRACE_SYM_IMAGE_H
 #define DYNTRACE_SYM_IMAGE_H
@@ -70,7 +71,7 @@ struct bytes image_bytes(const struct image *image, uint64_t address, uint64_t n
 /* Copies up to n bytes at an address, and keeps none; returns how many. */
 size_t image_read(const struct image *image, uint64_t address, void *to, size_t n);
 
-/* A section's header by its name; NULL: none. */
+/* A section's header by its name; NULL: none that has bytes in the file (I2). */
 const Elf64_Shdr *image_section(const struct image *image, const char *name);
 /* A section's bytes, if it is of that type. */
 struct bytes image_section_bytes(Elf_Scn *section, uint32_t type);
