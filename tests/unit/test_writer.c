@@ -5,6 +5,10 @@
 
 #include "rig.h"
 
+#include <sched.h>
+
+#include "../../src/control/ctf/metadata.h"
+
 static const struct clock_estimate simple_clock = { .frequency = 1000000000,
 						    .offset_s = 1700000000,
 						    .offset = 5 };
@@ -37,9 +41,9 @@ static uint64_t header(uint64_t clock, uint64_t id)
 /* `count` bare events, `apart` cycles each, from `begin` on. */
 static struct packet bare_packet(uint64_t begin, uint64_t apart, size_t count, uint64_t lost)
 {
-	static uint64_t events[1000];
+	static uint64_t events[8192];
 
-	assert_true(count <= 1000);
+	assert_true(count <= 8192);
 	for (size_t i = 0; i < count; i++)
 		events[i] = header(begin + i * apart, RIG_BARE);
 	return (struct packet){ .begin = begin,
@@ -376,7 +380,8 @@ static void test_disk_full(void **unused)
 	char path[128];
 	snprintf(path, sizeof(path), "%s/stream_0", trace.directory);
 	assert_int_equal(stat(path, &stat_of), 0);
-	assert_int_equal(stat_of.st_size, 88 + 900 * 8);
+	assert_int_equal(stat_of.st_size, 2 * 4096); /* with a filler up to the end of the page */
+	assert_int_equal(rig_judge(&trace, NULL).events, 900 + 1);
 	put(&trace, 2, 5000, 1, 20, 0); /* what fits, fits */
 	expect_error(writer_packet(trace.writer, 1, &packet), expected);
 	setrlimit(RLIMIT_FSIZE, &before);
@@ -411,6 +416,113 @@ static void test_disk_full_at_once(void **unused)
 	rig_remove(&trace);
 }
 
+/* Does the file consist of whole packets? Gives the number of events in it, all bare. */
+static uint64_t count_in_file(const char *path)
+{
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	struct metadata_packet head;
+	uint64_t events = 0, at = 0;
+	struct stat st;
+
+	if (!file)
+		return 0;
+	assert_int_equal(fstat(fileno(file), &st), 0);
+	while (at < (uint64_t)st.st_size) {
+		assert_int_equal(pread(fileno(file), &head, sizeof(head), (off_t)at), sizeof(head));
+		assert_int_equal(head.magic, METADATA_MAGIC);
+		assert_true(head.packet_size >= head.content_size && head.content_size >= sizeof(head) * 8);
+		assert_true(head.timestamp_begin <= head.timestamp_end);
+		events += head.content_size / 64 - sizeof(head) / 8;
+		at += head.packet_size / 8;
+	}
+	assert_int_equal(at, st.st_size);
+	return events;
+}
+
+/* Writes until it is killed; *counter is raised after each packet. */
+static void write_on(struct rig_trace *trace, unsigned seed, volatile uint64_t *counter)
+{
+	for (uint64_t turn = 0;; turn++) {
+		put(trace, 1, 1000 + turn * 10000, 1, 1 + (turn * 37 + seed) % 8000, 0);
+		*counter += 1 + (turn * 37 + seed) % 8000;
+	}
+}
+
+static void count_seen(void *context, const struct packet_seen *packet)
+{
+	*(uint64_t *)context = packet->end;
+}
+
+/* kill -9 at any moment: what is there is whole packets, all that were written and at most one more, and the trace
+ * can be gone on with. */
+static void test_killed_at_any_moment(void **unused)
+{
+	volatile uint64_t *counter = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	for (unsigned i = 0; i < 150; i++) {
+		struct rig_trace trace;
+		char path[128];
+		uint8_t uuid[16];
+		char directory[4096];
+		uint64_t last = 0;
+
+		make_simple(&trace);
+		writer_identify(trace.writer, uuid, directory, sizeof(directory));
+		*counter = 0;
+		pid_t child = fork();
+		if (!child)
+			write_on(&trace, i, counter);
+		while (!*counter)
+			sched_yield();
+		for (volatile unsigned spin = 0; spin < i * 1000; spin++)
+			;
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+		snprintf(path, sizeof(path), "%s/stream_0", trace.directory);
+		uint64_t events = count_in_file(path);
+		assert_true(events >= *counter && events <= *counter + 8000);
+
+		struct event_types types = { 0 };
+		struct trace_writer *writer = NULL;
+		RIG_OK(writer_reopen(directory, uuid, &types, count_seen, &last, &writer));
+		assert_int_equal(types.count, trace.types.count);
+		struct packet packet = bare_packet(last + 1, 1, 3, 0);
+		RIG_OK(writer_packet(writer, 1, &packet));
+		RIG_OK(writer_close(writer));
+		event_types_free(&types);
+		assert_int_equal(count_in_file(path), events + 3);
+		if (i == 149)
+			assert_int_equal(rig_judge(&trace, NULL).events, events + 3);
+		writer_close(trace.writer);
+		rig_remove(&trace);
+	}
+	munmap((void *)counter, 4096);
+}
+
+/* Whoever names a directory isn't believed: another trace's, one that isn't there, somebody else's. */
+static void test_reopen_refuses(void **unused)
+{
+	struct event_types types = { 0 };
+	struct trace_writer *writer = NULL;
+	struct rig_trace trace;
+	uint8_t uuid[16];
+	char directory[4096], expected[4200];
+
+	make_simple(&trace);
+	writer_identify(trace.writer, uuid, directory, sizeof(directory));
+	uuid[3] ^= 1;
+	snprintf(expected, sizeof(expected), "'%s' is another trace", directory);
+	expect_error(writer_reopen(directory, uuid, &types, count_seen, NULL, &writer), expected);
+	uuid[3] ^= 1;
+	assert_int_equal(chmod(directory, 0777), 0);
+	snprintf(expected, sizeof(expected), "'%s' isn't yours alone", directory);
+	expect_error(writer_reopen(directory, uuid, &types, count_seen, NULL, &writer), expected);
+	RIG_OK(writer_close(trace.writer));
+	rig_remove(&trace);
+	snprintf(expected, sizeof(expected), "cannot open '%s': No such file or directory", directory);
+	expect_error(writer_reopen(directory, uuid, &types, count_seen, NULL, &writer), expected);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -426,6 +538,8 @@ int main(void)
 		cmocka_unit_test(test_directory_errors),
 		cmocka_unit_test(test_disk_full),
 		cmocka_unit_test(test_disk_full_at_once),
+		cmocka_unit_test(test_killed_at_any_moment),
+		cmocka_unit_test(test_reopen_refuses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

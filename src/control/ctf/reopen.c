@@ -120,8 +120,8 @@ static bool is_packet(const struct trace_writer *writer, const struct metadata_p
 	       head->timestamp_begin <= head->timestamp_end;
 }
 
-static void read_packet(struct writer_lane *lane, const struct metadata_packet *head, writer_seen_fn seen,
-			void *context)
+static void read_packet(struct writer_lane *lane, const struct metadata_packet *head, bool is_last,
+			writer_seen_fn seen, void *context)
 {
 	struct packet_seen packet = {
 		.begin = head->timestamp_begin,
@@ -130,6 +130,12 @@ static void read_packet(struct writer_lane *lane, const struct metadata_packet *
 		.inner_pid = head->vpid,
 	};
 
+	/* an empty packet at the end that tells nothing is the filler */
+	lane->filler = 0;
+	if (is_last && head->content_size == sizeof(*head) * 8 && head->events_discarded == lane->discarded) {
+		lane->filler = head->packet_size / 8;
+		return;
+	}
 	if (lane->size && head->events_discarded > lane->discarded)
 		packet.lost = head->events_discarded - lane->discarded;
 	lane->size += head->packet_size / 8;
@@ -149,10 +155,11 @@ static struct error *read_lane(const struct trace_writer *writer, int fd, writer
 	if (fstat(fd, &st))
 		return error_errno(errno, "cannot read the trace in '%s'", writer->directory);
 	uint64_t size = (uint64_t)st.st_size;
-	while (lane->size < size && pread(fd, &head, sizeof(head), (off_t)lane->size) == sizeof(head) &&
+	while (lane->size < size && !lane->filler &&
+	       pread(fd, &head, sizeof(head), (off_t)lane->size) == sizeof(head) &&
 	       is_packet(writer, &head, size - lane->size))
-		read_packet(lane, &head, seen, context);
-	if (lane->size < size && ftruncate(fd, (off_t)lane->size))
+		read_packet(lane, &head, lane->size + head.packet_size / 8 == size, seen, context);
+	if (lane->size + lane->filler < size && ftruncate(fd, (off_t)lane->size))
 		return error_errno(errno, "cannot take half a packet away in '%s'", writer->directory);
 	return NULL;
 }

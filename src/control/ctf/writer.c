@@ -6,9 +6,10 @@
  *    after the other; from WRITER_LANES_FEW lanes on also side by side, as long as their packets don't overlap.
  *  - events_discarded counts per file. What is reported as lost is the difference of two neighbouring packets; so
  *    the lane has its own running count, and a lane that would begin with a loss begins with an empty packet.
- *  - One packet that is cut short spoils everything: a failed write is taken back.
+ *  - One packet that is cut short spoils everything.
  *
- * (W1) lane.size is the end of the last whole packet; the file is never longer when no write is under way.
+ * (W1) A file is whole packets, also while a write is under way. lane.size is the end of the last one that
+ *      isn't the filler.
  * (W2) Packets of a lane do not overlap: lane.end <= the next one's begin.
  */
 #include "writer.h"
@@ -16,6 +17,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -279,36 +281,159 @@ static struct error *writer_open_lane(struct trace_writer *writer, size_t index)
 
 /* ---- packets ------------------------------------------------------------------------------ */
 
-static struct error *writer_append(struct trace_writer *writer, struct writer_lane *lane,
-				   const void *head, size_t head_size, const void *body,
-				   size_t body_size)
+/*
+ * A file is whole packets at every moment, whoever reads it meanwhile and whenever we are killed: the kernel may
+ * stop a write of several pages after any of them. So a lane ends with an empty packet, the filler, which
+ * makes room for what comes:
+ *
+ *	| packets ...  | filler: a header, then anything            |	lane.size, lane.filler
+ *	| packets ...  | filler: a header, events | filler's header |	inside it nobody looks
+ *	| packets ...  | packet: header, events   | filler          |	by one write of one header
+ *
+ * A lane grows by whole pages, each of which is an empty packet of its own until they are made one filler.
+ */
+
+/* Writes all, or says why not. */
+static struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,
+				uint64_t at)
 {
-	size_t size = head_size + body_size, done = 0;
+	while (count) {
+		ssize_t n = pwritev(fd, parts, count, (off_t)at);
 
-	while (done < size) {
-		struct iovec parts[2];
-		int count = 0;
-
-		if (done < head_size)
-			parts[count++] = (struct iovec){ (char *)head + done, head_size - done };
-		size_t body_done = done > head_size ? done - head_size : 0;
-		if (body_done < body_size)
-			parts[count++] = (struct iovec){ (char *)body + body_done, body_size - body_done };
-		ssize_t n = pwritev(lane->fd, parts, count, (off_t)(lane->size + done));
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0) {
-			int cause = n ? errno : ENOSPC;
-
-			if (ftruncate(lane->fd, (off_t)lane->size) < 0) /* W1 */
-				return error_errno(errno, "cannot take back half a packet in '%s'",
-						   writer->directory);
-			return error_errno(cause, "cannot write the trace in '%s'", writer->directory);
+		if (n <= 0)
+			return error_errno(n ? errno : ENOSPC, "cannot write the trace in '%s'",
+					   writer->directory);
+		at += (uint64_t)n;
+		for (; count && (size_t)n >= parts->iov_len; parts++, count--)
+			n -= (ssize_t)parts->iov_len;
+		if (count) {
+			parts->iov_base = (char *)parts->iov_base + n;
+			parts->iov_len -= (size_t)n;
 		}
-		done += (size_t)n;
 	}
-	lane->size += size;
-	writer->bytes += size;
+	return NULL;
+}
+
+static struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes,
+				      size_t size, uint64_t at)
+{
+	struct iovec part = { (void *)bytes, size };
+
+	return writer_put(writer, fd, &part, 1, at);
+}
+
+/* An empty packet behind `end`. */
+static struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,
+					    uint64_t discarded, uint64_t sequence, uint64_t size)
+{
+	struct metadata_packet head = {
+		.magic = METADATA_MAGIC,
+		.timestamp_begin = end,
+		.timestamp_end = end,
+		.content_size = sizeof(head) * 8,
+		.packet_size = size * 8,
+		.events_discarded = discarded,
+		.packet_seq_num = sequence,
+	};
+
+	memcpy(head.uuid, writer->uuid, sizeof(head.uuid));
+	return head;
+}
+
+/* Pages behind the end of the file, as one write: one of them after the other. */
+static struct error *writer_add_pages(const struct trace_writer *writer, const struct writer_lane *lane,
+				      uint64_t from, uint64_t to, uint64_t begin)
+{
+	_cleanup_free_ uint8_t *pages = calloc(1, to - from);
+	uint64_t sequence = lane->sequence + (lane->filler ? 1 : 0);
+
+	if (!pages)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (uint64_t at = from; at < to;) {
+		uint64_t next = (at / WRITER_PAGE + 1) * WRITER_PAGE;
+
+		if (next - at < sizeof(struct metadata_packet))
+			next += WRITER_PAGE;
+		struct metadata_packet head =
+			writer_filler(writer, begin, lane->discarded, sequence++, next - at);
+		memcpy(pages + (at - from), &head, sizeof(head));
+		at = next;
+	}
+	return writer_put_bytes(writer, lane->fd, pages, to - from, from);
+}
+
+static struct error *writer_grow(struct trace_writer *writer, struct writer_lane *lane, uint64_t need,
+				 uint64_t begin)
+{
+	uint64_t from = lane->size + lane->filler;
+	uint64_t step = lane->size < WRITER_GROW_MAX ? lane->size : WRITER_GROW_MAX;
+	uint64_t to = lane->size + (need > step ? need : step) + sizeof(struct metadata_packet);
+
+	to = (to + WRITER_PAGE - 1) / WRITER_PAGE * WRITER_PAGE;
+	struct error *error = writer_add_pages(writer, lane, from, to, begin);
+	if (error) {
+		if (ftruncate(lane->fd, (off_t)from) < 0) { /* W1 */
+			error_free(error);
+			return error_errno(errno, "cannot take back half a packet in '%s'", writer->directory);
+		}
+		return error;
+	}
+	uint64_t bits = (to - lane->size) * 8;
+	error = writer_put_bytes(writer, lane->fd, &bits, sizeof(bits),
+				 lane->size + offsetof(struct metadata_packet, packet_size));
+	if (!error)
+		lane->filler = to - lane->size;
+	return error;
+}
+
+/* The one write that makes the filler a packet; where its header lies across two pages, field by field, such that
+ * each state in between is a packet, too. */
+static struct error *writer_flip(const struct trace_writer *writer, const struct writer_lane *lane,
+				 const struct metadata_packet *head)
+{
+	static const struct {
+		size_t from, to;
+	} order[] = {
+		{ offsetof(struct metadata_packet, timestamp_end), offsetof(struct metadata_packet, content_size) },
+		{ 0, offsetof(struct metadata_packet, timestamp_end) },
+		{ offsetof(struct metadata_packet, events_discarded), sizeof(struct metadata_packet) },
+		{ offsetof(struct metadata_packet, packet_size), offsetof(struct metadata_packet, events_discarded) },
+		{ offsetof(struct metadata_packet, content_size), offsetof(struct metadata_packet, packet_size) },
+	};
+	struct error *error = NULL;
+
+	if (lane->size % WRITER_PAGE + sizeof(*head) <= WRITER_PAGE)
+		return writer_put_bytes(writer, lane->fd, head, sizeof(*head), lane->size);
+	for (size_t i = 0; i < sizeof(order) / sizeof(*order) && !error; i++)
+		error = writer_put_bytes(writer, lane->fd, (const char *)head + order[i].from,
+					 order[i].to - order[i].from, lane->size + order[i].from);
+	return error;
+}
+
+static struct error *writer_append(struct trace_writer *writer, struct writer_lane *lane,
+				   struct metadata_packet *head, const struct packet *packet)
+{
+	uint64_t need = sizeof(*head) + packet->size;
+	struct error *error = lane->filler < need ? writer_grow(writer, lane, need, packet->begin) : NULL;
+
+	if (error)
+		return error;
+	if (lane->filler - need < sizeof(*head))
+		need = lane->filler; /* no room for another header: it goes with this packet */
+	struct metadata_packet rest = writer_filler(writer, packet->end, head->events_discarded,
+						    lane->sequence + 1, lane->filler - need);
+	struct iovec parts[2] = { { (void *)packet->events, packet->size }, { &rest, sizeof(rest) } };
+	head->packet_size = need * 8;
+	error = writer_put(writer, lane->fd, parts, need < lane->filler ? 2 : 1, lane->size + sizeof(*head));
+	if (!error)
+		error = writer_flip(writer, lane, head);
+	if (error)
+		return error;
+	lane->size += need;
+	lane->filler -= need;
+	writer->bytes += need;
 	return NULL;
 }
 
@@ -320,7 +445,6 @@ static struct error *writer_emit(struct trace_writer *writer, struct writer_lane
 		.timestamp_begin = packet->begin,
 		.timestamp_end = packet->end,
 		.content_size = (sizeof(head) + packet->size - packet->padding) * 8,
-		.packet_size = (sizeof(head) + packet->size) * 8,
 		.events_discarded = discarded,
 		.packet_seq_num = lane->sequence,
 		.tid = packet->tid,
@@ -331,8 +455,7 @@ static struct error *writer_emit(struct trace_writer *writer, struct writer_lane
 
 	assert(lane->end <= packet->begin); /* W2 */
 	memcpy(head.uuid, writer->uuid, sizeof(head.uuid));
-	struct error *error =
-		writer_append(writer, lane, &head, sizeof(head), packet->events, packet->size);
+	struct error *error = writer_append(writer, lane, &head, packet);
 	if (error)
 		return error;
 	lane->sequence++;
@@ -400,10 +523,24 @@ uint64_t writer_bytes(const struct trace_writer *writer)
 	return writer->bytes;
 }
 
+/* Nothing more comes: without the filler. */
+static struct error *writer_trim(struct trace_writer *writer, size_t index)
+{
+	struct writer_lane *lane = &writer->lanes.items[index];
+	struct error *error = lane->filler ? writer_open_lane(writer, index) : NULL;
+
+	if (!error && lane->filler && ftruncate(lane->fd, (off_t)lane->size))
+		error = error_errno(errno, "cannot write the trace in '%s'", writer->directory);
+	lane->filler = 0;
+	return error;
+}
+
 struct error *writer_close(struct trace_writer *writer)
 {
 	struct error *error = NULL;
 
+	for (size_t i = 0; i < writer->lanes.count && !error; i++)
+		error = writer_trim(writer, i);
 	while (writer->open_count && !error)
 		error = writer_close_one(writer);
 	reopen_forget_types(writer);

@@ -12,10 +12,13 @@
 #define WRITER_LANES_FEW 256
 #define WRITER_OPEN_MAX 128
 #define WRITER_NO_LANE SIZE_MAX
+#define WRITER_PAGE 4096u
+#define WRITER_GROW_MAX (256u << 10)
 
 struct writer_lane {
 	int fd; /* -1: closed for now */
 	uint64_t size; /* W1 */
+	uint64_t filler; /* bytes of the empty packet behind it; 0: there is none */
 	uint64_t end; /* W2 */
 	uint64_t discarded;
 	uint64_t sequence;
