@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "control/inject/remote.h"
+#include "control/inject/rseq.h"
 #include "control/inject/stop.h"
 
 #define TIMEOUT_MS 2000
@@ -90,14 +92,24 @@ static void test_one_is_fit(void **state)
 {
 	struct target target = target_start("spin", "--threads", "4", NULL);
 	struct stop *stop = NULL;
+	struct tids tids = { 0 };
+	size_t index = 0;
 
 	target_ready(&target);
 	struct proc *proc = open_target(&target);
+	no_error(threads_list(proc, &tids));
 	no_error(stop_one(proc, TIMEOUT_MS, &stop));
 	assert_int_equal(stop_thread_count(stop), 1);
-	assert_int_equal(stop_thread_tid(stop, 0), target.pid);
+	pid_t tid = stop_thread_tid(stop, 0);
+	while (index < tids.count && tids.items[index] != tid)
+		index++;
+	assert_true(index < tids.count);
+	for (size_t i = 0; i < tids.count; i++)
+		assert_int_equal(target_state(tids.items[i]) == 't', i == index);
+	assert_int_equal(remote(stop, SYS_gettid, 0, 0), tid);
 	assert_int_equal(remote(stop, SYS_getppid, 0, 0), getpid());
 	stop_release(stop, NULL);
+	vec_free(&tids);
 	proc_close(proc);
 	target_end(&target);
 }
@@ -361,6 +373,80 @@ static void test_zombie_leader(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
+/* A thread inside a restartable sequence runs no remote call and is moved to its abort address only (H11). */
+static void test_restartable_sequence(void **state)
+{
+	struct target target = target_start("rseq", NULL);
+	uint64_t before = 0, now = 0;
+	unsigned inside = 0;
+	char text[64] = "";
+	taddr counter = { 0 };
+
+	target_ready(&target);
+	assert_true(read(target.out, text, sizeof(text) - 1) > 0);
+	assert_int_equal(sscanf(text, "%lx", &counter.v), 1);
+	struct proc *proc = open_target(&target);
+	for (int i = 0; i < 200; i++) {
+		struct stop *stop = NULL;
+		taddr abort_at;
+
+		/* not before it got on since the last time */
+		for (before = now; now == before;)
+			no_error(mem_read(proc, counter, &now, sizeof(now)));
+
+		no_error(stop_all(proc, TIMEOUT_MS, &stop));
+		assert_int_equal(stop_thread_count(stop), 2);
+		assert_int_equal(stop_thread_tid(stop, 0), target.pid);
+		if (rseq_inside(stop, 1, &abort_at)) {
+			assert_false(remote_is_fit(stop, 1));
+			/* even to where it is */
+			no_error(stop_thread_set_rip(stop, 1, stop_thread_rip(stop, 1)));
+			assert_int_equal(stop_thread_rip(stop, 1).v, abort_at.v);
+			assert_false(rseq_inside(stop, 1, &abort_at));
+			inside++;
+		}
+		assert_int_equal(remote(stop, SYS_gettid, 0, 0), target.pid);
+		stop_release(stop, NULL);
+	}
+	assert_true(inside > 20);
+	proc_close(proc);
+	target_go(&target);
+	assert_int_equal(target_finish(&target, text, sizeof(text)), 0);
+	assert_string_equal(text, "ok\n");
+}
+
+static void use_repeatedly(struct proc *proc)
+{
+	for (int i = 0; i < 10; i++) {
+		struct stop *stop = NULL;
+
+		if (i % 2)
+			no_error(stop_all(proc, TIMEOUT_MS, &stop));
+		else
+			no_error(stop_one(proc, TIMEOUT_MS, &stop));
+		assert_int_equal(remote(stop, SYS_getpid, 0, 0), proc->pid);
+		stop_release(stop, NULL);
+	}
+}
+
+/* At the lower end of its stack a frame still finds room; below a stack of unknown size none is written. */
+static void test_odd_stacks(void **state)
+{
+	struct target target = target_start("deep", NULL);
+	char text[64];
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	use_repeatedly(proc);
+	target_go(&target);
+	target_ready(&target);
+	use_repeatedly(proc);
+	proc_close(proc);
+	target_go(&target);
+	assert_int_equal(target_finish(&target, text, sizeof(text)), 0);
+	assert_string_equal(text, "ok\n");
+}
+
 /* Execs from any thread while it is being stopped: both get on, or the process is said to be gone. */
 static void test_exec(void **state)
 {
@@ -431,6 +517,8 @@ int main(void)
 		cmocka_unit_test(test_sharer),
 		cmocka_unit_test(test_vfork),
 		cmocka_unit_test(test_zombie_leader),
+		cmocka_unit_test(test_restartable_sequence),
+		cmocka_unit_test(test_odd_stacks),
 		cmocka_unit_test(test_exec),
 		cmocka_unit_test(test_killed_while_held),
 	};

@@ -106,11 +106,16 @@ static void see_ends(void *data)
 	for (size_t i = 0; i < stop->threads.count; i++) {
 		struct held *held = &stop->threads.items[i];
 		siginfo_t info = { 0 };
+		int status = 0;
 
+		/* stops are reported as well, asked for or not: they are left for the main line */
 		if (held->adopted || held->state == HELD_GONE ||
-		    waitid(P_PID, (id_t)held->tid, &info, WEXITED | WNOHANG | __WALL) || !info.si_pid)
+		    waitid(P_PID, (id_t)held->tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) ||
+		    (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
+		     info.si_code != CLD_DUMPED))
 			continue;
-		note_end(stop, held, info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status);
+		if (waitpid(held->tid, &status, WNOHANG | __WALL) == held->tid)
+			note_end(stop, held, status);
 	}
 }
 

@@ -289,7 +289,6 @@ static struct error *start_child(struct launch *launch, struct start *start)
 	if ((err = take_child(launch, start)) || (err = check_word_size(launch, start->argv[0])) ||
 	    (err = proc_open_plain(launch->pid, &launch->proc)))
 		return err;
-	launch->proc->own_child = true;
 	launch->proc->held_tid = launch->pid;
 	return NULL;
 }

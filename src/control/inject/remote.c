@@ -14,7 +14,7 @@
  * The frame lies below the thread's own stack pointer where that is known to be a big stack: the
  * process's main one, or one that a thread library made (guard page below, thread block above). Elsewhere
  * (a coroutine's, a goroutine's) what lies below may be somebody's data: then, on the main thread only, the never
- * used lowest end of the main stack is taken.
+ * used lowest end of the main stack is taken, or, where that was used once, what the kernel lets it grow by.
  */
 #include "remote.h"
 
@@ -115,11 +115,12 @@ static uint64_t frame_top(struct stop *stop, size_t index, const struct maps *ma
 		return top;
 	if (mapping && is_thread_stack(maps, mapping, &held->regs) && top - mapping->start.v > room)
 		return top;
-	if (stack && held->tid == stop->proc->pid && mapping != stack &&
-	    stack->end.v - stack->start.v > 2 * room &&
+	if (!stack || held->tid != stop->proc->pid)
+		return 0;
+	if (stack->end.v - stack->start.v > 2 * room &&
 	    is_zero(stop->proc, stack->start.v, stack->start.v + 2 * room))
 		return stack->start.v + room;
-	return 0;
+	return stack->start.v;
 }
 
 static size_t read_xstate(pid_t tid, uint8_t *to)

@@ -198,10 +198,10 @@ static bool is_stuck(struct stop *stop, struct held *held)
 
 /* Looks at each that still runs. The longer it lasts, the closer: at those that stand still as well (they may have
  * been killed, and whoever did that may wait for us to see it), and at what keeps the others. */
-static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_running, bool *ret_stuck)
+static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_running, pid_t *ret_stuck)
 {
 	*ret_running = 0;
-	*ret_stuck = false;
+	*ret_stuck = 0;
 	for (size_t i = 0; i < stop->threads.count; i++) {
 		enum held_state state = stop->threads.items[i].state;
 		struct error *err = NULL;
@@ -211,27 +211,29 @@ static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_run
 		if (err)
 			return err;
 		struct held *held = &stop->threads.items[i];
-		if (closely && held->state == HELD_SEIZED)
-			*ret_stuck |= is_stuck(stop, held);
+		if (closely && held->state == HELD_SEIZED && is_stuck(stop, held))
+			*ret_stuck = held->tid;
 		if (held->state == HELD_SEIZED)
 			*ret_running = held->tid;
 	}
 	return NULL;
 }
 
-/* Until all stand still. *ret_stuck: one that doesn't (its tid), 0: all do. */
-static struct error *wait_all(struct stop *stop, uint64_t deadline_us, pid_t *ret_stuck)
+/* Until all stand still. *ret_late: one that doesn't (its tid), 0: all do. */
+static struct error *wait_all(struct stop *stop, uint64_t deadline_us, pid_t *ret_late)
 {
 	uint64_t begin = held_now_us();
 
 	for (unsigned round = 0;; round++) {
-		bool stuck = false, closely = held_now_us() > begin + STOP_CLOSELY_US;
-		struct error *err = look_at_all(stop, closely, ret_stuck, &stuck);
+		pid_t running = 0, stuck = 0;
+		bool closely = held_now_us() > begin + STOP_CLOSELY_US;
+		struct error *err = look_at_all(stop, closely, &running, &stuck);
 		uint64_t now = held_now_us();
 
-		if (err || !*ret_stuck || now > deadline_us || (stuck && now > begin + STOP_PATIENCE_US))
+		*ret_late = stuck ? stuck : running;
+		if (err || !running || now > deadline_us || (stuck && now > begin + STOP_PATIENCE_US))
 			return err;
-		held_block(*ret_stuck, round);
+		held_block(running, round);
 	}
 }
 

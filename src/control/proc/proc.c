@@ -72,6 +72,7 @@ struct error *proc_open_plain(pid_t pid, struct proc **ret_proc)
 	    (err = status_read(pid, pid, &status)))
 		return err;
 	proc->inner_pid = status.inner_pid ? status.inner_pid : pid;
+	proc->own_child = status.parent == getpid();
 	proc->start_time = stat.start_time;
 	snprintf(proc->comm, sizeof(proc->comm), "%s", stat.comm);
 	proc->exe = read_exe(pid);

@@ -26,7 +26,7 @@ struct proc {
 	char *exe; /* what /proc/PID/exe points to; "" if it can't be read */
 
 	pid_t poke_tid; /* held thread for mem_write's fallback; 0: none */
-	bool own_child; /* launch started it, and waits for its end */
+	bool own_child; /* of this process, and somebody here waits for its end */
 	bool reaped; /* its end was seen by wait (while it was held): reaped_status is waitpid's */
 	int reaped_status;
 	pid_t held_tid; /* launch keeps this thread in a ptrace stop of ours; 0: none */

@@ -116,6 +116,7 @@ struct error *status_read(pid_t pid, pid_t tid, struct thread_status *ret_status
 		return err;
 	*ret_status = (struct thread_status){
 		.tgid = (pid_t)field(text, "\nTgid:", 10, false),
+		.parent = (pid_t)field(text, "\nPPid:", 10, false),
 		.tracer = (pid_t)field(text, "\nTracerPid:", 10, false),
 		.inner_pid = (pid_t)field(text, "\nNStgid:", 10, true),
 		.uid = (uid_t)field(text, "\nUid:", 10, false),

@@ -23,6 +23,7 @@ struct thread_stat {
 /* From status. */
 struct thread_status {
 	pid_t tgid;
+	pid_t parent;
 	pid_t tracer; /* 0: none */
 	pid_t inner_pid; /* of the process, in its innermost pid namespace */
 	uid_t uid; /* real */
