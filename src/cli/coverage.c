@@ -78,7 +78,8 @@ static void print_count(const char *file, const char *what, const struct coverag
 static void print_instruction(void *context, const struct symbol *symbol, uint64_t address,
 			      const char *tactic)
 {
-	printf("0x%llx %s %s\n", (unsigned long long)address, tactic ? tactic : "refused", symbol->name);
+	printf("0x%llx %s %s\n", (unsigned long long)address, tactic ? tactic : "refused",
+	       symbol ? symbol->name : "-");
 }
 
 static struct error *cover(const char *file, struct module *module, const struct maps *maps)

@@ -91,6 +91,8 @@ struct survey {
 	struct module *module;
 	VEC(struct probe) probes;
 	VEC(struct probe *) order;
+	VEC(uint64_t) starts; /* of functions, in the file */
+	bool failed;
 	struct coverage_count count;
 };
 
@@ -99,6 +101,7 @@ static void survey_free(struct survey *survey)
 	planner_destroy(survey->planner);
 	vec_free(&survey->probes);
 	vec_free(&survey->order);
+	vec_free(&survey->starts);
 	coverage_free(&survey->count);
 }
 
@@ -116,6 +119,8 @@ static bool copy_maps(const struct maps *from, struct maps *to)
 	return true;
 }
 
+static struct error *find_functions(struct survey *survey);
+
 static struct error *survey_begin(struct survey *survey, struct module *module, const struct maps *maps)
 {
 	struct maps copy = { 0 };
@@ -129,13 +134,13 @@ static struct error *survey_begin(struct survey *survey, struct module *module, 
 		return error_new(ERROR_FAILED, "out of memory");
 	}
 	planner_use_maps(survey->planner, copy);
-	return NULL;
+	return find_functions(survey);
 }
 
-static bool survey_add(struct survey *survey, const struct symbol *symbol, uint64_t address)
+static bool survey_add(struct survey *survey, uint64_t address)
 {
 	struct probe probe = { .place = { .module = survey->module,
-					  .symbol = symbol,
+					  .symbol = symtab_at(survey->module->symtab, address),
 					  .address = taddr_add(survey->module->bias, (int64_t)address) },
 			       .event = { .size = 8 } };
 
@@ -171,28 +176,48 @@ static struct coverage_count survey_end(struct survey *survey)
 	return count;
 }
 
-/* The next function, each address once. */
-static const struct symbol *next_function(const struct symtab *symtab, size_t *index, const struct symbol *before)
-{
-	while (*index < symtab_count(symtab)) {
-		const struct symbol *symbol = symtab_get(symtab, (*index)++);
+/* ---- functions ------------------------------------------------------------------------------------ */
 
-		if (symbol->kind != SYMBOL_OBJECT && symbol->size &&
-		    (!before || before->address != symbol->address))
-			return symbol;
+static void note_start(void *context, uint64_t address)
+{
+	struct survey *survey = context;
+
+	if (symtab_text(survey->module->symtab, address) && !vec_push(&survey->starts, address))
+		survey->failed = true;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Every function that a name or the unwind table tells of, once. */
+static struct error *find_functions(struct survey *survey)
+{
+	size_t kept = 0;
+
+	symtab_each_function_start(survey->module->symtab, note_start, survey);
+	if (survey->failed)
+		return error_new(ERROR_FAILED, "out of memory");
+	if (survey->starts.count)
+		qsort(survey->starts.items, survey->starts.count, sizeof(uint64_t), by_value);
+	for (size_t i = 0; i < survey->starts.count; i++) {
+		if (!kept || survey->starts.items[i] != survey->starts.items[kept - 1])
+			survey->starts.items[kept++] = survey->starts.items[i];
 	}
+	survey->starts.count = kept;
 	return NULL;
 }
 
 struct error *coverage_functions(struct module *module, const struct maps *maps, struct coverage_count *ret_count)
 {
 	_cleanup_(survey_free) struct survey survey = { 0 };
-	const struct symbol *symbol = NULL;
-	size_t index = 0;
 	struct error *error = survey_begin(&survey, module, maps);
 
-	while (!error && (symbol = next_function(module->symtab, &index, symbol))) {
-		if (!survey_add(&survey, symbol, symbol->address))
+	for (size_t i = 0; !error && i < survey.starts.count; i++) {
+		if (!survey_add(&survey, survey.starts.items[i]))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	if (!error)
@@ -203,47 +228,45 @@ struct error *coverage_functions(struct module *module, const struct maps *maps,
 	return NULL;
 }
 
-/* The function's instructions as probes. */
-static struct error *survey_list(struct survey *survey, const struct symbol *symbol)
+/* The function's instructions as probes, up to the next function. */
+static struct error *survey_list(struct survey *survey, size_t index)
 {
+	uint64_t start = survey->starts.items[index];
+	uint64_t next = index + 1 < survey->starts.count ? survey->starts.items[index + 1] : UINT64_MAX;
 	struct module_view *view;
 	const struct body *body;
 	struct error *error = function_view(survey->planner, survey->module, &view);
 
+	survey->probes.count = 0;
 	if (!error)
-		error = function_body(survey->planner, view, symbol, symbol->address, &body);
+		error = function_body(survey->planner, view, NULL, start, &body);
+	if (error && error_kind(error) == ERROR_REFUSED) { /* nothing says where it ends */
+		error_free(error);
+		return NULL;
+	}
 	if (error)
 		return error;
-	survey->probes.count = 0;
-	for (size_t i = 0; i < body->insns.count && body->insns.items[i].at < body->end; i++) {
-		if (!body->insns.items[i].dead && !survey_add(survey, symbol, body->insns.items[i].at))
+	for (size_t i = 0; i < body->insns.count; i++) {
+		uint64_t at = body->insns.items[i].at;
+
+		if (at < start || at >= body->end || at >= next || body->insns.items[i].dead)
+			continue;
+		if (!survey_add(survey, at))
 			return error_new(ERROR_FAILED, "out of memory");
 	}
 	return NULL;
-}
-
-static const struct symbol *next_apart(const struct symtab *symtab, size_t *index, const struct symbol *before)
-{
-	const struct symbol *symbol = before;
-
-	do { /* leave out names for parts of the one before */
-		symbol = next_function(symtab, index, symbol);
-	} while (symbol && before && symbol->address < before->address + before->size);
-	return symbol;
 }
 
 struct error *coverage_instructions(struct module *module, const struct maps *maps, bool at_once,
 				    struct coverage_count *ret_count)
 {
 	_cleanup_(survey_free) struct survey survey = { 0 };
-	const struct symbol *symbol = NULL;
-	size_t index = 0;
 	struct error *error = survey_begin(&survey, module, maps);
 
-	while (!error && (symbol = next_apart(module->symtab, &index, symbol))) {
-		error = survey_list(&survey, symbol);
-		for (size_t i = 0; i < survey.probes.count && !error && !at_once; i++)
-			error = survey_plan(&survey, i, 1);
+	for (size_t i = 0; !error && i < survey.starts.count; i++) {
+		error = survey_list(&survey, i);
+		for (size_t j = 0; j < survey.probes.count && !error && !at_once; j++)
+			error = survey_plan(&survey, j, 1);
 		if (!error && at_once)
 			error = survey_plan(&survey, 0, survey.probes.count);
 	}
@@ -283,12 +306,10 @@ struct error *coverage_each(struct module *module, const struct maps *maps,
 			    void *context)
 {
 	_cleanup_(survey_free) struct survey survey = { 0 };
-	const struct symbol *symbol = NULL;
-	size_t index = 0;
 	struct error *error = survey_begin(&survey, module, maps);
 
-	while (!error && (symbol = next_apart(module->symtab, &index, symbol))) {
-		error = survey_list(&survey, symbol);
+	for (size_t i = 0; !error && i < survey.starts.count; i++) {
+		error = survey_list(&survey, i);
 		if (!error)
 			error = plan_each(&survey, found, context);
 	}

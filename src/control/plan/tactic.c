@@ -153,8 +153,10 @@ static bool try_grow_back(const struct tactic_view *view, struct site **ret_site
 	taddr end = taddr_add(address_of(view, view->index), insn->length);
 	struct site *site = siteset_before(view->planner, end);
 
+	if (view->index + 1 >= view->body->insns.count || insn_of(view, view->index + 1)->way != WAY_NONE)
+		return false;
 	if (!site || !taddr_equal(site->address, end) || site->emitted || site->way != DIVERT_JUMP ||
-	    site->slot_count || !site->insn_count || insn_of(view, view->index + 1)->way != WAY_NONE ||
+	    site->slot_count || !site->insn_count ||
 	    site->length + insn->length > DT_SITE_BYTES || site->insn_count >= SITE_INSNS_MAX)
 		return false;
 	struct error *error = check_insn(view, view->index, view->index);

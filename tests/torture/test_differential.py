@@ -1,0 +1,132 @@
+"""Real programs do the same with probes everywhere as without: their output is compared byte for byte.
+
+Every function of the program, and in a second run every instruction of some of its functions, chosen at random: the
+seed is printed, DIFFERENTIAL_SEED=N repeats it. A probe that is refused is left out, and there may be few of them.
+"""
+import os
+import random
+import re
+import shutil
+import subprocess
+
+import pytest
+
+TEXT = "tests/torture/test_differential.py"  # something to work on: it is there, and doesn't change
+SQL = """create table t(a integer primary key, b text, c real);
+with recursive n(i) as (select 1 union all select i+1 from n where i < 400)
+insert into t select i, printf('%05d', (i * 7919) % 1000), i / 7.0 from n;
+create index x on t(b); select b, count(*), round(sum(c), 3) from t group by b % 10 order by 1;
+update t set c = c * 2 where a % 3 = 0; select sum(c), max(b), group_concat(a) from t where a < 50; pragma integrity_check;"""
+SHELL = """x=0; for i in {1..200}; do x=$(( (x * 31 + i) % 65521 )); a[i]=$x; s+=$x; done; echo ${#s} ${a[@]}
+f() { local y=$1; [ $y -gt 0 ] && f $((y - 1)); return 0; }; f 20; [[ abcabc =~ (abc)+ ]] && echo ${BASH_REMATCH[0]}
+case $x in 1*) echo one;; *) echo other;; esac; printf '%08.3f %q\\n' 3.14159 'a b'; echo $(echo nested $(echo twice))"""
+PYTHON = """import re, json, zlib, decimal, hashlib
+d = {str(i): [i, i * 1.5, {'k': i % 7}] for i in range(200)}
+t = json.dumps(d, sort_keys=True); print(zlib.crc32(t.encode()), hashlib.md5(t.encode()).hexdigest())
+print(sorted(re.findall(r'[0-9]+', t), key=lambda s: (len(s), s))[:50], decimal.Decimal(2).sqrt())
+def g(n): return n if n < 2 else g(n - 1) + g(n - 2)
+print(g(12), [x async for x in ()] if False else sum(i * i for i in range(99)))
+try: 1 / 0
+except ZeroDivisionError as e: print(e)"""
+PERL = r"""my %h; $h{$_ % 17} .= chr(65 + $_ % 26) for 1..500; print "$_=$h{$_}\n" for sort { $a <=> $b } keys %h;
+my $s = join ",", map { $_ * 3 } grep { /1|7/ } 1..300; $s =~ s/(\d)(\d)/$2$1/g; print $s, "\n"; printf "%.6f %s\n", atan2(1, 1), scalar reverse "abc";"""
+
+# program, its arguments, what it reads
+WORK = {
+    "bash": (["-c", SHELL], None),
+    "python3": (["-c", PYTHON], None),
+    "perl": (["-e", PERL], None),
+    "sqlite3": ([":memory:"], SQL),
+    "git": (["--no-pager", "log", "--no-color", "--stat", "-n", "3"], None),
+    "awk": (["{ n[length($0)]++; s += NF } END { for (i = 0; i < 130; i++) printf \"%d:%d \", i, n[i]; print s }", TEXT], None),
+    "sort": (["-t", " ", "-k", "2r", "-u", TEXT], None),
+    "grep": (["-nE", "([a-z]+)_[a-z]+|^ +(def|for)", TEXT], None),
+    "sed": (["-E", "s/([a-z]+) ([a-z]+)/\\2 \\1/g; y/abc/xyz/; 3,9d", TEXT], None),
+    "gzip": (["-9nc", TEXT], None),
+    "xz": (["-T1", "-6ec", TEXT], None),
+    "bzip2": (["-9c", TEXT], None),
+    "zstd": (["-19", "-qc", "--single-thread", TEXT], None),
+    "openssl": (["dgst", "-sha512", TEXT], None),
+    "bc": (["-l"], "scale=60; a(1)*4; e(1); for (i = 0; i < 40; i++) i^i % 10007; sqrt(2)\n"),
+    "jq": (["[.[] | {a: (.n * 2), b: (.s | ascii_upcase)}] | sort_by(.b) | map(select(.a > 4))"],
+           "[" + ",".join(f'{{"n":{i},"s":"v{i * 7 % 31}"}}' for i in range(80)) + "]"),
+    "find": (["tests/unit", "-name", "test_*.c", "-size", "+1k", "-printf", "%f %s\n"], None),
+    "tar": (["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "-cf", "-", "tests/torture/conftest.py", TEXT], None),
+    "diff": (["-u", "tests/torture/conftest.py", TEXT], None),
+    "objdump": (["-d", "--no-show-raw-insn", "/bin/true"], None),
+    "readelf": (["-aW", "/bin/true"], None),
+    "factor": (["1152921504606846883", "340282366920938463463374607431768211297", "600851475143"], None),
+    "sha256sum": ([TEXT, "tests/torture/conftest.py"], None),
+    "as": (["-al", "-o", "/dev/null", "-"], "f: push %rbx; mov %rdi, %rbx; lea 8(%rip), %rax; jne f; vaddps %ymm1, %ymm2, %ymm3; ret\n"),
+    "xmllint": (["--format", "-"], "<a>" + "".join(f"<b c='{i}'>t{i}</b>" for i in range(60)) + "</a>"),
+}
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FUNCTIONS = int(os.environ.get("DIFFERENTIAL_FUNCTIONS", "200"))
+SEED = int(os.environ.get("DIFFERENTIAL_SEED", random.randrange(10**6)))
+
+
+class Work:
+    def __init__(self, name):
+        self.path = shutil.which(name, path="/usr/bin:/bin")
+        if not self.path:
+            pytest.skip(f"{name} isn't installed")
+        self.path = os.path.realpath(self.path)
+        self.arguments, self.text = WORK[name]
+        self.module = os.path.basename(self.path)
+
+    def run(self, before=()):
+        return subprocess.run([*before, self.path, *self.arguments], cwd=ROOT, capture_output=True, timeout=600,
+                              input=(self.text or "").encode(), env={**os.environ, "LC_ALL": "C", "PYTHONHASHSEED": "0"})
+
+
+def traced(dyntrace, work, what, leave_out=0):
+    """The program's output with these probes; those that are refused are left out, up to that many."""
+    plain = work.run()
+    assert plain.returncode in (0, 1), plain.stderr
+    for _ in range(leave_out + 1):
+        words = [word for location in what for word in ("--probe", location)]
+        result = work.run([dyntrace.path, "trace", "-o", dyntrace.new_output(), *words, "--"])
+        refused = re.search(rb"cannot probe '([^']*)'", result.stderr)
+        if result.returncode != 125 or not refused:
+            break
+        what = [location for location in what if location.split("@")[0] != refused[1].decode()]
+    assert result.returncode == plain.returncode, result.stderr[-2000:]
+    assert result.stdout == plain.stdout
+    return result.stderr.decode(errors="replace")
+
+
+def instructions(dyntrace, path):
+    """By function, the addresses of its instructions; without those that can't be placed."""
+    functions = {}
+    for line in subprocess.run([dyntrace.path, "coverage", "--list", path], capture_output=True, text=True,
+                               check=True).stdout.splitlines():
+        address, tactic, name = line.split(" ", 2)
+        if tactic != "refused":
+            functions.setdefault(name, []).append(address)
+    return functions
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_every_function(dyntrace, name):
+    work = Work(name)
+    report = traced(dyntrace, work, [f"*@{work.module}"])
+    assert int(re.search(r"(\d+) events", report)[1]) > 0
+
+
+@pytest.mark.parametrize("library", ["libc.so.6", "libcrypto.so.3"])
+@pytest.mark.parametrize("name", ["bash", "openssl", "perl", "sort"])
+def test_every_function_of_a_library(dyntrace, name, library):
+    work = Work(name)
+    if library not in subprocess.run(["ldd", work.path], capture_output=True, text=True).stdout:
+        pytest.skip(f"{name} doesn't use it")
+    traced(dyntrace, work, [f"*@{library}"])
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_every_instruction(dyntrace, name):
+    work = Work(name)
+    functions = instructions(dyntrace, work.path)
+    print(f"DIFFERENTIAL_SEED={SEED}")
+    chosen = random.Random(SEED).sample(sorted(functions), min(FUNCTIONS, len(functions)))
+    what = [f"{address}@{work.module}" for function in chosen for address in functions[function]]
+    traced(dyntrace, work, what[:30000], leave_out=40)
