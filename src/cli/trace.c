@@ -16,6 +16,7 @@
 #include "../control/session/session.h"
 #include "../shared/program.h"
 #include "commands.h"
+#include "explain.h"
 #include "leftovers.h"
 #include "print.h"
 #include "summary.h"
@@ -41,6 +42,7 @@ static struct {
 	bool no_follow_fork;
 	bool exit;
 	bool quiet;
+	const char *explain;
 } args = { .buffer_size = DT_POOL_DEFAULT };
 
 static const char *const modes[] = { [SESSION_DISCARD] = "discard", [SESSION_OVERWRITE] = "overwrite",
@@ -61,6 +63,8 @@ static const struct option_spec trace_options[] = {
 	  .string = &args.filter },
 	{ 0, "string-max", "SIZE", "bytes of a string that are recorded (default: 256)",
 	  .size = &args.string_max },
+	{ 0, "explain", "LOC", "don't trace: show how a probe there would be placed, its code, or why it can't be",
+	  .string = &args.explain },
 	{ 'o', "output", "DIR", "where the trace goes (default: ./NAME-DATE.dyntrace)",
 	  .string = &args.output },
 	{ 0, "for", "SECONDS", "stop after that time", .seconds = &args.seconds },
@@ -156,7 +160,7 @@ static struct error *check_usage(const struct words *words)
 				 targets ? "more than one target" : "nothing to trace");
 	if (words->rest && !words->rest[0])
 		return error_new(ERROR_USAGE, "no command behind '--'");
-	if (!args.what.count)
+	if (!args.what.count && !args.explain)
 		return error_new(ERROR_USAGE, "nothing to record: give --function LOC or --probe LOC");
 	if (args.exit && !has_function())
 		return error_new(ERROR_USAGE, "-e: give the function whose exit is meant, with --function LOC");
@@ -481,6 +485,15 @@ static struct error *trace_target(struct run *run)
 	return error ? error : ending;
 }
 
+/* The command is started for its address space, and never runs. */
+static struct error *explain(struct run *run)
+{
+	bool loaded;
+	struct error *error = run->launch ? launch_run_to_loaded(run->launch, &loaded) : NULL;
+
+	return error ? error : explain_location(run->proc, args.explain);
+}
+
 static struct error *run_trace(const struct words *words, int *ret_status)
 {
 	_cleanup_(run_free) struct run run = { 0 };
@@ -492,6 +505,8 @@ static struct error *run_trace(const struct words *words, int *ret_status)
 		return error;
 	catch_signals();
 	error = open_target(words, &run);
+	if (!error && args.explain)
+		return explain(&run);
 	if (!error)
 		error = choose_output(&run);
 	if (!error)

@@ -8,6 +8,8 @@
  */
 #include "emit.h"
 
+#include "../base/vec.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -56,6 +58,12 @@ struct mem mem_rip(taddr absolute)
 void emit_init(struct emitter *e, uint8_t *bytes, size_t room, taddr pc)
 {
 	*e = (struct emitter){ .bytes = bytes, .room = room, .pc = pc };
+}
+
+void emit_note(struct emitter *e, const char *text)
+{
+	if (e->notes && !vec_push(e->notes, (struct emit_note){ e->size, text }))
+		e->failed = true;
 }
 
 bool emit_failed(const struct emitter *e)

@@ -44,7 +44,19 @@ struct label {
 	size_t fixup_count;
 };
 
+/* What an instruction is for; for who reads the code later. */
+struct emit_note {
+	size_t at; /* in the buffer */
+	const char *text; /* a constant */
+};
+
+struct emit_notes {
+	struct emit_note *items;
+	size_t count, room;
+};
+
 struct emitter {
+	struct emit_notes *notes; /* NULL: not wanted. Set behind emit_init; borrowed */
 	uint8_t *bytes;
 	size_t size;
 	size_t room;
@@ -53,6 +65,8 @@ struct emitter {
 };
 
 void emit_init(struct emitter *e, uint8_t *bytes, size_t room, taddr pc);
+/* Says it of the next instruction, and of those behind it up to the next note. */
+void emit_note(struct emitter *e, const char *text);
 bool emit_failed(const struct emitter *e);
 taddr emit_pc(const struct emitter *e); /* of the next instruction */
 /* Whether an instruction that ends at `end` reaches `to` with a 32-bit distance. */

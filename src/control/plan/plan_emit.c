@@ -196,6 +196,7 @@ static struct error *emit_site(struct planner *planner, struct site *site, const
 	struct tramp_event *events[SITE_PROBES_MAX];
 	uint8_t original[DT_SITE_BYTES];
 	struct tramp tramp = describe(site, events);
+	struct tramp_env own = *env;
 	struct error *error = decode_site(planner, site, insns, original);
 
 	if (error)
@@ -204,9 +205,11 @@ static struct error *emit_site(struct planner *planner, struct site *site, const
 	if (site->way != DIVERT_NONE) {
 		size_t room = trampoline_room(&tramp);
 
+		if (!site->probes.count)
+			own.notes = NULL; /* nobody asked about a host */
 		if (!alloc_piece(site, pool, room))
 			return error_new(ERROR_REFUSED, "no memory is left within reach of it");
-		error = trampoline_emit(&tramp, env, code + site->piece.offset, room, site->piece.at);
+		error = trampoline_emit(&tramp, &own, code + site->piece.offset, room, site->piece.at);
 		if (!error)
 			near_pool_trim(pool, &site->piece, (uint32_t)tramp.size);
 	}

@@ -73,12 +73,15 @@ size_t trampoline_room(const struct tramp *tramp)
 
 void record_emit_save(struct emitter *e, bool keep_red_zone)
 {
+	emit_note(e, "step over the red zone");
 	if (keep_red_zone)
 		emit_lea(e, RSP, mem_at(RSP, -RED_ZONE)); /* lea  rsp, [rsp-128] */
+	emit_note(e, "save what is used");
 	emit_push(e, RAX);
 	emit_push(e, RCX);
 	emit_push(e, RDX);
 	emit_push(e, RBX);
+	emit_note(e, "save the flags: overflow, then the others");
 	emit_setcc8(e, CC_O, RAX);			/* seto al             */
 	emit_lahf(e);
 	emit_push(e, RAX);
@@ -86,53 +89,74 @@ void record_emit_save(struct emitter *e, bool keep_red_zone)
 
 void record_emit_restore(struct emitter *e, bool keep_red_zone)
 {
+	emit_note(e, "restore the flags");
 	emit_pop(e, RAX);
 	emit_add_al_imm8(e, 0x7f);			/* OF = al             */
 	emit_sahf(e);
+	emit_note(e, "restore what was used");
 	emit_pop(e, RBX);
 	emit_pop(e, RDX);
 	emit_pop(e, RCX);
 	emit_pop(e, RAX);
+	emit_note(e, "step back over the red zone");
 	if (keep_red_zone)
 		emit_lea(e, RSP, mem_at(RSP, RED_ZONE)); /* lea  rsp, [rsp+128] */
 }
 
 void record_emit_find_slot(struct emitter *e, const struct tramp_env *env, struct label *slow)
 {
+	emit_note(e, "which thread? its FS base");
 	emit_rdfsbase(e, RCX);
+	emit_note(e, "hashed, leads to its slot");
 	emit_imul_imm(e, RDX, RCX, DT_HASH_MULTIPLIER);
 	emit_shr_imm(e, RDX, DT_HASH_SHIFT);
 	emit_and_imm32(e, RDX, DT_HASH_MASK);
+	emit_note(e, "in the table of slots");
 	emit_mov_imm(e, RAX, env->slots.v);
 	emit_add(e, RDX, RAX);
+	emit_note(e, "the slot's key must be its complement");
 	emit_not(e, RCX);
 	emit_cmp_mem(e, RCX, mem_at(RDX, SLOT(key)));
+	emit_note(e, "if not: the agent finds the slot");
 	emit_jcc(e, CC_NE, slow);
+	emit_note(e, "rcx = the slot");
 	emit_mov(e, RCX, RDX);
+	emit_note(e, "the thread block's tid must be the slot's");
 	emit_load(e, RBX, mem_at(RCX, SLOT(tid_offset)));
 	emit_load32(e, RBX, mem_fs(RBX, 0));		/* the thread block's own tid */
 	emit_cmp_mem32(e, RBX, mem_at(RCX, SLOT(tid)));
+	emit_note(e, "if not: another thread has its block now");
 	emit_jcc(e, CC_NE, slow);
 }
 
 void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels *l)
 {
 	emit_bind(e, &l->reserve);
+	emit_note(e, "where the next event goes: read before the clock");
 	emit_load(e, RBX, mem_at(RCX, SLOT(reserve)));	/* before the clock: B3 */
+	emit_note(e, "the clock, in rdx");
 	emit_rdtsc(e);
 	emit_shl_imm(e, RDX, 32);
 	emit_or(e, RDX, RAX);
+	emit_note(e, "since the last event");
 	emit_mov(e, RAX, RDX);
 	emit_sub_mem(e, RAX, mem_at(RCX, SLOT(last)));
 	emit_shr_imm(e, RAX, DT_CLOCK_GAP_SHIFT);	/* a gap or a step back: B6 */
+	emit_note(e, "too long, or backwards: the agent");
 	emit_jcc(e, CC_NE, &l->slow);
+	emit_note(e, "room for this event");
 	emit_mov(e, RAX, RBX);
 	emit_add_imm(e, RBX, (int32_t)size);
 	emit_cmp_mem32(e, RBX, mem_at(RCX, SLOT(limit)));
+	emit_note(e, "the chunk is full: the agent takes another");
 	emit_jcc(e, CC_A, &l->slow);
+	emit_note(e, "take it, unless a signal handler did meanwhile");
 	emit_cmpxchg(e, mem_at(RCX, SLOT(reserve)), RBX); /* B2 */
+	emit_note(e, "then again");
 	emit_jcc(e, CC_NE, &l->reserve);
+	emit_note(e, "the last event's clock");
 	emit_store(e, mem_at(RCX, SLOT(last)), RDX);
+	emit_note(e, "events of this thread");
 	emit_inc_mem32(e, mem_at(RCX, SLOT(events)));
 }
 
@@ -210,16 +234,20 @@ static void emit_write(struct emitter *e, const struct tramp_env *env, const str
 {
 	bool payload = event->field_count > 0;
 
+	emit_note(e, "rbx = where in the pool");
 	emit_mov32(e, RBX, RAX);
 	emit_mov_imm(e, RAX, env->pool.v);
 	emit_add(e, RBX, RAX);
+	emit_note(e, "header: clock and id");
 	emit_shl_imm(e, RDX, DT_EVENT_ID_BITS);
 	emit_or_imm(e, RDX, (int32_t)(event->id | (payload ? DT_EVENT_PENDING : 0)));
 	emit_store(e, mem_at(RBX, 0), RDX);
 	if (!payload)
 		return;
+	emit_note(e, "the fields");
 	for (size_t i = 0; i < event->field_count; i++)
 		emit_field(e, event, &event->fields[i]);
+	emit_note(e, "complete");
 	emit_xor_imm(e, RDX, DT_EVENT_PENDING);
 	emit_store(e, mem_at(RBX, 0), RDX);
 }
@@ -233,6 +261,7 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env, const stru
 	if (event->exit)
 		exit_emit_clock(e);
 	emit_write(e, env, event);
+	emit_note(e, "a return stub for this call");
 	if (event->exit)
 		exit_emit_take(e, env, event, &l->exit);
 }
@@ -241,6 +270,7 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env, const stru
 static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 			  const struct tramp_event *event, struct event_labels *l)
 {
+	emit_note(e, "the agent gathers the values and writes the event");
 	gather_emit_call(e, env, event, saved_size(event), &l->program_field);
 	if (!event->exit)
 		return;
@@ -261,9 +291,11 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 
 	/* The word's place isn't known yet: the operand is filled in by emit_data. */
 	word.absolute = taddr_add(emit_pc(e), 6);
+	emit_note(e, "on: go on; off: past the recording");
 	emit_jmp_mem(e, word);
 	event->switch_offset = (uint32_t)e->size;
 	event->on = emit_pc(e);
+	emit_note(e, "room for the return stub");
 	if (event->exit)
 		exit_emit_save(e);
 	record_emit_save(e, event->keep_red_zone);
@@ -280,7 +312,9 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 
 void record_emit_slow_call(struct emitter *e, const struct tramp_env *env, uint32_t size)
 {
+	emit_note(e, "size of the event");
 	emit_mov_imm(e, RDX, size);
+	emit_note(e, "the agent's slow path");
 	emit_mov_imm(e, RBX, env->control.v);
 	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
 }
@@ -292,13 +326,16 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 
 	if (!event->program) {
 		emit_bind(e, &l->record.slow);
+		emit_note(e, "id of the event");
 		emit_mov_imm(e, RAX, event->id);
 		record_emit_slow_call(e, env, event->size);
+		emit_note(e, "rcx = the slot, or 0: counted as lost");
 		emit_jrcxz(e, &lost);
 		emit_jmp(e, &l->record.reserve);
 		emit_bind(e, &lost);
 		emit_jmp(e, &l->record.out);
 	}
+	emit_note(e, "no return stub is free: the agent finds one");
 	if (event->exit)
 		exit_emit_miss(e, env, &l->exit);
 }
@@ -307,6 +344,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
 		      const struct event_labels *labels)
 {
+	emit_note(e, NULL); /* data */
 	emit_align(e, sizeof(uint64_t));
 	for (size_t i = 0; i < tramp->event_count && !emit_failed(e); i++) {
 		struct tramp_event *event = tramp->events[i];
@@ -339,11 +377,13 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 		tramp->copies[i] = emit_pc(e);
 		for (; next < tramp->event_count && tramp->events[next]->insn == i; next++)
 			emit_event(e, env, tramp->events[next], &labels[next]);
+		emit_note(e, "the instruction, moved");
 		struct error *error = relocate(&tramp->insns[i], e);
 		if (error)
 			return error;
 	}
 	tramp->copies[tramp->insn_count] = emit_pc(e);
+	emit_note(e, "back to the code behind it");
 	if (falls_through(last))
 		emit_jmp_to(e, taddr_add(last->pc, last->length));
 	return NULL;
@@ -360,6 +400,7 @@ struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, 
 		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place", TRAMP_INSNS_MAX);
 	memset(labels, 0, sizeof(labels));
 	emit_init(&e, bytes, room, pc);
+	e.notes = env->notes;
 	struct error *error = emit_body(&e, tramp, env, labels);
 	if (error)
 		return error;

@@ -18,6 +18,7 @@ struct tramp_env {
 	taddr control;
 	taddr slots; /* dt_state.slots */
 	taddr pool;
+	struct emit_notes *notes; /* wanted by who explains the code; NULL: not */
 	taddr returns, stubs, exit; /* with exits only: struct dt_returns, stub 0, the code that records */
 };
 

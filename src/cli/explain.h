@@ -1,0 +1,12 @@
+/*
+ * explain.h - dyntrace trace --explain LOC: how a probe would be placed, or why it can't be.
+ */
+#ifndef DYNTRACE_CLI_EXPLAIN_H
+#define DYNTRACE_CLI_EXPLAIN_H
+
+#include "../control/proc/proc.h"
+
+/* Prints the code before and after, and the trampoline, a comment a line. Nothing is touched. */
+struct error *explain_location(struct proc *proc, const char *location);
+
+#endif
