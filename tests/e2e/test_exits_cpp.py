@@ -1,0 +1,76 @@
+"""dyntrace trace -e on C++: exceptions, cancellation and backtraces through traced frames, whoever compiled them."""
+import os
+import subprocess
+
+import pytest
+
+from fixtures import ROOT
+from test_exits import check_fates
+
+SOURCE = os.path.join(ROOT, "tests", "programs", "throws.cpp")
+
+FAULTS = ["-DFAULTS", "-fnon-call-exceptions"]
+BUILDS = {
+    "gcc-O2": ["g++", "-O2", *FAULTS],
+    "clang-O0": ["clang++", "-O0"],
+    "gcc-O3-static-libgcc": ["g++", "-O3", "-fno-omit-frame-pointer", "-static-libgcc", "-static-libstdc++"],
+    "gcc-static": ["g++", "-O2", "-static"],
+}
+
+
+def compile_throws(arguments, scratch):
+    path = os.path.join(scratch, "throws")
+    subprocess.run([*arguments, "-g", SOURCE, "-o", path, "-lpthread"], check=True)
+    return path
+
+
+def run(*command, status=0):
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == status
+    return result.stdout
+
+
+def check_exceptions(dyntrace, scratch, arguments):
+    """Same output, each destructor once; every call has its fate."""
+    throws = compile_throws(arguments, scratch)
+    expected = run(throws, "300")
+    functions = "_Z[0-9]*" if "-static" in " ".join(arguments) else "*"
+    result, trace = dyntrace.trace("-e", "--function", functions, "--function", "main", "--", throws, "300")
+    assert result.stdout == expected
+    rows = check_fates(result, trace)
+    names = trace.names()
+    assert names["_Z7throweri_entry"] == 300 and names["_Z7throweri_exit"] == 200
+    assert names["_Z7catcheri_entry"] == names["_Z7catcheri_exit"] == 300
+    assert rows["_Z7throweri"].unwound + rows["_Z7throweri"].inside == 100
+
+
+@pytest.mark.parametrize("kind", BUILDS)
+def test_exceptions(dyntrace, scratch, kind):
+    check_exceptions(dyntrace, scratch, BUILDS[kind])
+
+
+def test_terminate(dyntrace, scratch):
+    throws = compile_throws(BUILDS["gcc-O2"], scratch)
+    expected = run(throws, "5", "die", status=42)
+    result, trace = dyntrace.trace("-e", "--function", "*", "--", throws, "5", "die", status=42)
+    assert result.stdout == expected and expected.endswith("terminate\n")
+    assert "_Z5fatali_exit" not in trace.names()
+
+
+def test_libraries_too(dyntrace, scratch):
+    """Every function of libstdc++ and of the unwinder itself."""
+    throws = compile_throws(BUILDS["gcc-O2"], scratch)
+    expected = run(throws, "100")
+    result, trace = dyntrace.trace("-e", "--function", "*", "--function", "*@libstdc++.so.6", "--function",
+                                   "*@libgcc_s.so.1", "--", throws, "100")
+    assert result.stdout == expected
+    check_fates(result, trace)
+
+
+def test_stripped_static_is_refused(dyntrace, scratch):
+    """A throw through a stub that the unwinder can't be told of would end the program."""
+    throws = compile_throws([*BUILDS["gcc-static"], "-s"], scratch)
+    error = dyntrace.fails("trace", "-o", dyntrace.new_output(), "-e", "--function", "main", "--", throws, status=125)
+    assert "unwinder" in error
+    _, trace = dyntrace.trace("--function", "main", "--", throws, "3")
+    assert trace.names() == {"main_entry": 1}

@@ -1,0 +1,137 @@
+"""dyntrace trace -e on every function of real programs: they do what they do untraced, and all calls are accounted for."""
+import collections
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from harness import Trace
+from test_exits import check_fates
+
+SQL = """
+create table t(a integer primary key, b text);
+with recursive c(x) as (select 1 union all select x+1 from c where x<50) insert into t select x, 'row '||x from c;
+select count(*), sum(a), max(b) from t where b like '%1%';
+select a%7, count(*) from t group by 1 order by 2 desc;
+select nosuch from t;
+"""
+
+PYTHON = """
+import json, re, collections
+data = {str(i): [i, i * i, {'x': i % 7}] for i in range(10)}
+text = json.dumps(data)
+words = collections.Counter(re.findall(r'[0-9]+', text))
+def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+bad = 0
+for i in range(5):
+    try: int('x%d' % i)
+    except ValueError: bad += 1
+print(len(text), words.most_common(3), fib(4), bad, json.loads(text) == data)
+"""
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.10)
+project(x NONE)
+foreach(i RANGE 20)
+  string(REGEX REPLACE "a" "b" out "aaa${i}")
+  list(APPEND all ${out})
+endforeach()
+message(STATUS "all ${all}")
+"""
+
+GDB = """
+python
+try:
+    gdb.parse_and_eval("nosuch")
+except gdb.error as error:
+    print("caught", error)
+end
+p 1+2*3
+p $_siginfo
+"""
+
+
+def functions_with_exits(output):
+    """By the trace's metadata: also those that the summary has no room for."""
+    with open(os.path.join(output, "metadata"), errors="replace") as file:
+        return set(re.findall(r'name = "(.*)_exit";', file.read()))
+
+
+def check_sum(stderr, output, trace):
+    """Entries = exits + unwound + inside + missed, over all functions."""
+    names, functions = trace.names(), functions_with_exits(output)
+    found = re.search(r"calls without an exit: (\d+) unwound, (\d+) inside, (\d+) missed", stderr)
+    without = sum(map(int, found.groups())) if found else 0
+    entries = sum(names.get(name + "_entry", 0) for name in functions)
+    exits = sum(names.get(name + "_exit", 0) for name in functions)
+    assert len(functions) > 10 and entries == exits + without
+    check_nesting(trace, functions)
+    return {name: names.get(name + "_entry", 0) for name in functions}
+
+
+def compare(dyntrace, command, *functions, input=None, status=0, cwd=None):
+    options = {"input": input, "capture_output": True, "text": True, "cwd": cwd}
+    expected = subprocess.run(command, **options)
+    assert expected.returncode == status
+    words = [word for function in functions for word in ("--function", function)]
+    output = dyntrace.new_output()
+    result = subprocess.run([dyntrace.path, "trace", "-o", output, "-e", "--buffer-size", "256M", *words, "--", *command],
+                            **options)
+    assert result.returncode == status, result.stderr[-2000:]
+    assert result.stdout == expected.stdout
+    trace = Trace(output)
+    assert trace.lost == 0
+    check_fates(result, trace)
+    return check_sum(result.stderr, output, trace), result.stderr
+
+
+def test_sqlite(dyntrace):
+    calls, _ = compare(dyntrace, ["sqlite3", ":memory:"], "*", "*@libsqlite3.so.0", input=SQL, status=1)
+    assert calls["sqlite3_step"] > 0
+
+
+def test_python(dyntrace):
+    calls, stderr = compare(dyntrace, ["/usr/bin/python3", "-S", "-I", "-c", PYTHON], "Py[A-L]*")
+    assert calls["PyDict_New"] > 50
+    assert "calls without an exit" not in stderr
+
+
+def test_cmake(dyntrace, scratch):
+    source = os.path.join(scratch, "source")
+    os.mkdir(source)
+    with open(os.path.join(source, "CMakeLists.txt"), "w") as file:
+        file.write(CMAKE)
+    compare(dyntrace, ["cmake", "-S", "source", "-B", "build", "--fresh"], "*", "*@libstdc++.so.6", cwd=scratch)
+
+
+def test_gdb(dyntrace, scratch):
+    script = os.path.join(scratch, "script.gdb")
+    with open(script, "w") as file:
+        file.write(GDB)
+    compare(dyntrace, ["gdb", "-nx", "-batch", "-x", script], "*")
+
+
+def check_nesting(trace, functions):
+    """In each thread an exit belongs to an open call of the same function."""
+    calls = collections.Counter()
+    for event in trace.events:
+        name, _, kind = event.name.rpartition("_")
+        if name in functions:
+            calls[event.tid, name] += 1 if kind == "entry" else -1
+            assert calls[event.tid, name] >= 0, event
+
+
+@pytest.mark.limit(120)
+def test_redis(dyntrace, redis):
+    """All functions of a server that works, forks, longjmps (lua), while we come and go."""
+    tracing = dyntrace.start_trace(redis.pid, "-e", "--function", "*", "--buffer-size", "512M")
+    redis.benchmark(requests=10, clients=1, tests="set,get,lpush")
+    assert redis.cli("eval", "return redis.call('set', 'a', 'b')", 0) == "OK"
+    redis.cli("eval", "return nosuch.x", 0)
+    redis.cli("bgsave")
+    trace = tracing.stop(signal.SIGINT)
+    assert redis.cli("get", "a") == "b"
+    assert trace.lost == 0
+    assert check_sum(tracing.stderr, tracing.output, trace)["processCommand"] >= 33

@@ -1,0 +1,25 @@
+"""Exits in C++, over compilers, optimisation levels, frame pointers and kinds of libgcc; all functions of real programs
+under bigger workloads."""
+import itertools
+
+import pytest
+from test_exits_cpp import FAULTS, check_exceptions
+from test_exits_real import PYTHON, SQL, compare
+
+COMPILERS = {"gcc": ["g++", *FAULTS], "clang": ["clang++"]}
+LEVELS = ["-O0", "-O1", "-O2", "-O3", "-Os"]
+POINTERS = ["-fomit-frame-pointer", "-fno-omit-frame-pointer"]
+LIBGCC = {"shared": [], "libgcc": ["-static-libgcc", "-static-libstdc++"], "static": ["-static"], "nopie": ["-no-pie", "-fno-pie"]}
+
+
+@pytest.mark.parametrize("compiler,level,pointer,libgcc", itertools.product(COMPILERS, LEVELS, POINTERS, LIBGCC))
+def test_exceptions(dyntrace, scratch, compiler, level, pointer, libgcc):
+    check_exceptions(dyntrace, scratch, [*COMPILERS[compiler], level, pointer, *LIBGCC[libgcc]])
+
+
+def test_python(dyntrace):
+    compare(dyntrace, ["/usr/bin/python3", "-c", PYTHON.replace("range(10)", "range(200)")], "*")
+
+
+def test_sqlite(dyntrace):
+    compare(dyntrace, ["sqlite3", ":memory:"], "*", "*@libsqlite3.so.0", input=SQL.replace("x<50", "x<1000"), status=1)
