@@ -35,6 +35,9 @@ static struct {
 	const char *context_types[CONTEXTS_MAX];
 	const char *filter;
 	uint64_t string_max;
+	uint64_t every, first;
+	const char *rate_text;
+	uint64_t rate;
 	uint64_t buffer_size;
 	double seconds;
 	int mode; /* enum session_mode */
@@ -61,6 +64,9 @@ static const struct option_spec trace_options[] = {
 	  "backtrace[:N], var:NAME, VARTYPE:NAME:ADDR", .list = &args.contexts },
 	{ 0, "filter", "EXPR", "record only what this is true for, such as 'size > 4096 && path != NULL'",
 	  .string = &args.filter },
+	{ 0, "every", "N", "record the first hit of each place, and then every Nth", .size = &args.every },
+	{ 0, "first", "N", "record the first N hits of each place", .size = &args.first },
+	{ 0, "rate", "N/s", "record at most N hits a second of each place", .string = &args.rate_text },
 	{ 0, "string-max", "SIZE", "bytes of a string that are recorded (default: 256)",
 	  .size = &args.string_max },
 	{ 0, "explain", "LOC", "don't trace: show how a probe there would be placed, its code, or why it can't be",
@@ -146,6 +152,21 @@ static bool has_function(void)
 			return true;
 	}
 	return false;
+}
+
+/* "100/s" */
+static struct error *parse_rate(void)
+{
+	char *end;
+
+	if (!args.rate_text)
+		return NULL;
+	errno = 0;
+	args.rate = strtoull(args.rate_text, &end, 10);
+	if (errno || end == args.rate_text || (strcmp(end, "/s") != 0 && *end) || args.rate == 0)
+		return error_new(ERROR_USAGE, "--rate: '%s' isn't a number a second, such as 100/s",
+				 args.rate_text);
+	return NULL;
 }
 
 static struct error *check_usage(const struct words *words)
@@ -281,6 +302,9 @@ static struct error *create_session(struct run *run)
 					   .follow_fork = !args.no_follow_fork,
 					   .mode = (enum session_mode)args.mode,
 					   .string_max = (uint32_t)args.string_max,
+					   .every = args.every,
+					   .first = args.first,
+					   .rate = args.rate,
 					   .filter = args.filter };
 
 	for (size_t i = 0; i < args.contexts.count; i++)
@@ -499,6 +523,8 @@ static struct error *run_trace(const struct words *words, int *ret_status)
 	_cleanup_(run_free) struct run run = { 0 };
 	struct error *error = check_usage(words);
 
+	if (!error)
+		error = parse_rate();
 	if (!error)
 		error = check_output();
 	if (error)

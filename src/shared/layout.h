@@ -61,7 +61,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 3
+#define DT_LAYOUT_VERSION 4
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -192,6 +192,16 @@ struct dt_chunk {
 	uint32_t pad[7];
 };
 
+/* What $hits, --every, --first and --rate count; each word is added to with a lock. */
+#define DT_COUNTERS_MAX 4096u
+struct dt_counter {
+	uint64_t every, first; /* hits so far */
+	uint64_t rate; /* in this period */
+	uint64_t period; /* clock at its beginning */
+	uint64_t hits; /* that the filter has looked at */
+	uint64_t pad[3];
+};
+
 struct dt_pool {
 	uint64_t magic;
 	uint32_t version;
@@ -215,6 +225,7 @@ struct dt_pool {
 	/* By the id of the entry event; entries = exits + unwound + missed + calls that go on. */
 	uint32_t unwound[DT_EVENTS_MAX]; /* calls that ended without returning: longjmp, an exception... */
 	uint32_t missed[DT_EVENTS_MAX]; /* calls for which there was no return stub */
+	struct dt_counter counters[DT_COUNTERS_MAX];
 	struct dt_thread threads[DT_THREADS_MAX];
 	/* then: uint64_t words[small + big]; struct dt_chunk chunks[small + big];
 	 * then, page aligned: the small chunks, then the big ones */

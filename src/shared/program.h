@@ -67,9 +67,12 @@ enum dt_op_code {
 	DT_OP_TID, /* [-- value] ... */
 	DT_OP_PID,
 	DT_OP_CPU,
-	DT_OP_HITS, /* c: counter */
+	DT_OP_HITS, /* b: 1 counts this hit first; c: counter */
 	/* the event */
 	DT_OP_REQUIRE, /* no event if it is 0 or unreadable [x --] */
+	DT_OP_EVERY, /* c: counter; no event unless it is the first or each nth [n --] */
+	DT_OP_FIRST, /* c: counter; none behind the nth [n --] */
+	DT_OP_RATE, /* c: counter; at most n in a period of the clock [n period --] */
 	DT_OP_ALIGN, /* a: to that many bytes */
 	DT_OP_STORE, /* a: size, naturally aligned; c: field [value --] */
 	DT_OP_COPY, /* a: alignment, b: bytes, c: field [address --] */

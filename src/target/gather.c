@@ -167,6 +167,46 @@ static uint64_t cpu_number(void)
 	return aux & 0xfff; /* as Linux sets it: node << 12 | cpu */
 }
 
+static uint64_t count_hits(const struct gather *g, const struct dt_op *op)
+{
+	struct dt_counter *counter = &agent_pool(g->control)->counters[op->c % DT_COUNTERS_MAX];
+
+	return __atomic_add_fetch(&counter->hits, op->b, __ATOMIC_RELAXED);
+}
+
+/* One more, unless there were as many already. */
+static bool take_one(uint64_t *counter, uint64_t most)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED) < most &&
+	       __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED) < most;
+}
+
+static bool run_limit(struct gather *g, const struct dt_op *op)
+{
+	struct dt_counter *counter = &agent_pool(g->control)->counters[op->c % DT_COUNTERS_MAX];
+	uint64_t n, period, now = sys_clock();
+
+	switch (op->code) {
+	case DT_OP_EVERY:
+		n = pop(g);
+		g->over |= !n || __atomic_fetch_add(&counter->every, 1, __ATOMIC_RELAXED) % n;
+		return true;
+	case DT_OP_FIRST:
+		g->over |= !take_one(&counter->first, pop(g));
+		return true;
+	case DT_OP_RATE:
+		period = pop(g);
+		if (now - __atomic_load_n(&counter->period, __ATOMIC_RELAXED) >= period) {
+			__atomic_store_n(&counter->period, now, __ATOMIC_RELAXED);
+			__atomic_store_n(&counter->rate, 0, __ATOMIC_RELAXED);
+		}
+		g->over |= !take_one(&counter->rate, pop(g));
+		return true;
+	default:
+		return false;
+	}
+}
+
 static uint64_t register_value(const struct gather *g, uint32_t number)
 {
 	if (number < 16)
@@ -318,6 +358,7 @@ static bool run_value(struct gather *g, const struct dt_op *op)
 	case DT_OP_TID: push(g, sys_gettid()); break;
 	case DT_OP_PID: push(g, sys_getpid()); break;
 	case DT_OP_CPU: push(g, cpu_number()); break;
+	case DT_OP_HITS: push(g, count_hits(g, op)); break;
 	default:
 		if (op->code < DT_OP_ADD || op->code > DT_OP_GEU)
 			return false;
@@ -380,7 +421,7 @@ static uint32_t run_op(struct gather *g, const struct dt_op *op)
 		run_match(g, op);
 		return 0;
 	default:
-		if (!run_value(g, op))
+		if (!run_value(g, op) && !run_limit(g, op))
 			run_field(g, op);
 		return 0;
 	}

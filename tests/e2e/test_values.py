@@ -169,6 +169,25 @@ def test_filter(dyntrace, program_path, expression, expected):
     assert trace.lost == 0
 
 
+@pytest.mark.parametrize("words, expected", [
+    (["--every", "3"], [0, 3, 6, 9]), (["--first", "4"], [0, 1, 2, 3]), (["--rate", "5/s"], [0, 1, 2, 3, 4]),
+    (["--every", "2", "--first", "2"], [0, 2]), (["--filter", "number > 3", "--every", "2"], [4, 6, 8]),
+    (["--filter", "$hits >= 3 && $hits < 6"], [2, 3, 4]), (["--filter", "text == \"d*\" && number > 4", "--first", "2"], [5, 6]),
+    (["--filter", "*text == 'd' && number > 4", "--every", "2"], [5, 7, 9]),
+    (["--filter", "*text == 'd' && number > 4", "--rate", "3"], [5, 6, 7])])
+def test_limits(dyntrace, program_path, words, expected):
+    _, trace = dyntrace.trace("--function", "foo", *words, "--", program_path("hello"), "--calls", "10")
+    assert [event.fields["number"] for event in trace.events] == expected and trace.lost == 0
+
+
+def test_limits_count_threads_together(dyntrace, program_path):
+    """Exactly so many, whoever comes: four threads that call 5000 times each."""
+    for words, expected in ((["--first", "777"], 777), (["--every", "100"], 200)):
+        _, trace = dyntrace.trace("--function", "foo", *words, "--", program_path("spin"), "--threads", "4",
+                                  "--calls", "5000", "--rounds", "1")
+        assert len(trace.events) == expected
+
+
 @pytest.mark.parametrize("expression, part, column", [
     ("nubmer > 1", "no variable 'nubmer'", 0), ("number >", "isn't complete", 8), ("number == 'x", "character", 10),
     ("text > \"a\"", "== and !=", 5), ("(number", "')' is missing", 7), ("number ? 1", "can't be understood", 7),

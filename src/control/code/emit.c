@@ -435,8 +435,6 @@ void emit_lea(struct emitter *e, enum reg to, struct mem of)
 
 /* ---- arithmetic ----------------------------------------------------------------------------- */
 
-enum alu { ALU_ADD = 0, ALU_OR = 1, ALU_AND = 4, ALU_XOR = 6, ALU_CMP = 7 };
-
 static void put_alu_imm(struct emitter *e, unsigned wide, enum alu alu, enum reg reg, int32_t value)
 {
 	if (fits8(value)) {
@@ -449,6 +447,27 @@ static void put_alu_imm(struct emitter *e, unsigned wide, enum alu alu, enum reg
 	else
 		put_reg(e, wide | 0x81, alu, reg);
 	put32(e, value);
+}
+
+void emit_alu(struct emitter *e, enum alu alu, enum reg to, enum reg from)
+{
+	put_reg(e, OP_W | 0x01 | (unsigned)alu << 3, from, to);
+}
+
+void emit_imul(struct emitter *e, enum reg to, enum reg from)
+{
+	put_reg(e, OP_W | OP_0F | 0xaf, to, from);
+}
+
+void emit_div(struct emitter *e, enum reg by)
+{
+	put_reg(e, OP_W | 0xf7, 6, by);
+}
+
+void emit_lock_xadd(struct emitter *e, struct mem what, enum reg with)
+{
+	put8(e, 0xf0);
+	put_mem(e, OP_W | OP_0F | 0xc1, with, what, 0);
 }
 
 void emit_add(struct emitter *e, enum reg to, enum reg from)

@@ -19,6 +19,9 @@ enum reg { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R
 enum segment { SEG_NONE, SEG_FS, SEG_GS };
 enum cond { CC_O, CC_NO, CC_B, CC_AE, CC_E, CC_NE, CC_BE, CC_A, CC_S, CC_NS, CC_P, CC_NP, CC_L, CC_GE, CC_LE, CC_G };
 
+/* By the number that their opcodes have in common. */
+enum alu { ALU_ADD = 0, ALU_OR = 1, ALU_AND = 4, ALU_SUB = 5, ALU_XOR = 6, ALU_CMP = 7 };
+
 /* [segment: base + index * scale + disp], or [rip + distance to `absolute`] when rip_relative. */
 struct mem {
 	enum reg base, index;
@@ -93,6 +96,10 @@ void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned s
 void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned size); /* 4, 8, 16 */
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value); /* 32-bit store */
 void emit_lea(struct emitter *e, enum reg to, struct mem of);
+void emit_alu(struct emitter *e, enum alu alu, enum reg to, enum reg from);
+void emit_imul(struct emitter *e, enum reg to, enum reg from);
+void emit_div(struct emitter *e, enum reg by); /* rax = rdx:rax / by, rdx = the rest */
+void emit_lock_xadd(struct emitter *e, struct mem what, enum reg with);
 void emit_add(struct emitter *e, enum reg to, enum reg from);
 void emit_add_mem(struct emitter *e, enum reg to, struct mem from);
 void emit_add_imm(struct emitter *e, enum reg to, int32_t value);

@@ -34,6 +34,7 @@ struct parser {
 	struct value_texts *texts; /* NULL: no strings here */
 	struct error *error; /* the first */
 	unsigned depth;
+	bool counts_hits; /* $hits was there already */
 	char scratch[512]; /* of string literals */
 };
 
@@ -192,6 +193,16 @@ static void parse_special(struct parser *p, const char *name, const char *at, st
 		*ret = operand;
 		return;
 	}
+	if (strcmp(name, "hits") == 0 && p->names->counter) {
+		uint32_t counter = p->names->counter(p->names->context);
+
+		if (counter == UINT32_MAX)
+			fail(p, at, "too many places count their hits");
+		ops_add(&operand.ops, DT_OP_HITS, 0, !p->counts_hits, counter);
+		p->counts_hits = true;
+		*ret = operand;
+		return;
+	}
 	for (size_t i = 0; i < sizeof(specials) / sizeof(specials[0]); i++) {
 		if (strcmp(specials[i].name, name) == 0) {
 			ops_add(&operand.ops, specials[i].code, 0, 0, 0);
@@ -199,7 +210,7 @@ static void parse_special(struct parser *p, const char *name, const char *at, st
 			return;
 		}
 	}
-	fail(p, at, "there is no $%s: registers are $rax..., and there are $tid, $pid and $cpu", name);
+	fail(p, at, "there is no $%s: registers are $rax..., and there are $tid, $pid, $cpu and $hits", name);
 }
 
 static void parse_name(struct parser *p, struct operand *ret)

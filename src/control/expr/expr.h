@@ -3,7 +3,8 @@
  *
  * C's operators with C's precedence: || && | ^ & == != < <= > >= << >> + - * / % ! ~ unary - and *, members by . and
  * ->, [index]. Operands are variables and parameters, enumerators, NULL, true, false, numbers, 'c', "text" (with == and
- * !=: the string; with * ? [ in it, a glob), registers ($rdi), $tid, $pid, $cpu. Numbers have 64 bits; signed unless both
+ * !=: the string; with * ? [ in it, a glob), registers ($rdi), $tid, $pid, $cpu, and $hits: how
+ * often the place was reached, this time included. Numbers have 64 bits; signed unless both
  * sides are unsigned.
  *
  * An expression becomes operations for the agent's programs. Errors show the place with a caret.
@@ -21,6 +22,8 @@ struct expr_names {
 		     struct value_place *ret_place);
 	/* An enumerator's value. */
 	bool (*find_label)(void *context, const char *name, int64_t *ret_value);
+	/* The counter of the place, for $hits; UINT32_MAX: there is none left. */
+	uint32_t (*counter)(void *context);
 	struct debug *debug; /* NULL: there are no names but registers */
 };
 

@@ -35,6 +35,7 @@
 
 #include "../../shared/layout.h"
 #include "exit.h"
+#include "filter_code.h"
 #include "gather_code.h"
 #include "record_code.h"
 
@@ -67,7 +68,7 @@ size_t trampoline_room(const struct tramp *tramp)
 	for (size_t i = 0; i < tramp->event_count; i++)
 		room += EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM +
 			(tramp->events[i]->exit ? EXIT_ENTRY_ROOM : 0) +
-			gather_room(tramp->events[i]);
+			gather_room(tramp->events[i]) + filter_room(tramp->events[i]);
 	return room;
 }
 
@@ -299,6 +300,9 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	if (event->exit)
 		exit_emit_save(e);
 	record_emit_save(e, event->keep_red_zone);
+	if (event->filter)
+		filter_emit(e, event->filter, saved_size(event), &l->record.out);
+	filter_emit_limits(e, env, &event->limits, &l->record.out);
 	if (event->program)
 		emit_gathered(e, env, event, l);
 	else

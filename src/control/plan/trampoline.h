@@ -44,6 +44,17 @@ struct tramp_field {
 
 #define TRAMP_FIELDS_MAX 40
 
+/* Which of the hits that the filter lets through are recorded. All 0: each. */
+struct tramp_limits {
+	uint64_t every; /* the first, and then each that many */
+	uint64_t first; /* that many, then none */
+	uint64_t rate; /* at most so many ... */
+	uint64_t period; /* ... in so many cycles of the clock */
+	uint32_t counter; /* of dt_pool.counters, for these */
+};
+
+struct value_ops;
+
 struct dt_program;
 
 /* One tracepoint at one instruction. */
@@ -57,6 +68,8 @@ struct tramp_event {
 	const struct dt_program *program; /* gathered: the agent writes the event (value.h); borrowed */
 	uint32_t program_size;
 	uint16_t xmms; /* gathered: those that the program uses, a bit each */
+	const struct value_ops *filter; /* record only if this isn't 0; borrowed (filter_code.h); NULL: always */
+	struct tramp_limits limits;
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;

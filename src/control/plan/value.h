@@ -94,6 +94,7 @@ struct shape {
 	size_t field_count, field_room;
 	VEC(struct value_store) stores;
 	struct value_ops condition; /* of a gathered event: none if it is 0 */
+	struct tramp_limits limits; /* of a gathered event with a condition: they come behind it */
 	struct value_texts texts; /* that the condition matches with */
 	struct debug *debug; /* to complete types that are only declared; may be NULL */
 	uint32_t string_max;

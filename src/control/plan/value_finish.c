@@ -161,6 +161,26 @@ static bool can_fail(const struct shape *shape)
 	return false;
 }
 
+static void build_limits(struct builder *b, const struct tramp_limits *limits)
+{
+	struct value_ops ops = { .count = 0 };
+
+	if (limits->every) {
+		ops_const(&ops, limits->every);
+		ops_add(&ops, DT_OP_EVERY, 0, 0, limits->counter);
+	}
+	if (limits->rate) {
+		ops_const(&ops, limits->rate);
+		ops_const(&ops, limits->period);
+		ops_add(&ops, DT_OP_RATE, 0, 0, limits->counter);
+	}
+	if (limits->first) {
+		ops_const(&ops, limits->first);
+		ops_add(&ops, DT_OP_FIRST, 0, 0, limits->counter);
+	}
+	build(b, &ops);
+}
+
 static void build_all(struct shape *shape, struct builder *b)
 {
 	size_t next = 0;
@@ -168,6 +188,7 @@ static void build_all(struct shape *shape, struct builder *b)
 	if (shape->condition.count) {
 		build(b, &shape->condition);
 		build_op(b, DT_OP_REQUIRE, 0, 0, 0);
+		build_limits(b, &shape->limits);
 	}
 	for (size_t i = 0; i < shape->field_count; i++) {
 		struct event_field *field = &shape->fields[i];

@@ -152,7 +152,8 @@ static struct error *add_variable(struct describe *d, const char *text)
 {
 	_cleanup_free_ char *name = strdup(text);
 	struct describe there = *d;
-	struct expr_names names = { &there, names_find, names_find_label, d->debug };
+	struct expr_names names = { .context = &there, .find = names_find, .find_label = names_find_label,
+				    .debug = d->debug };
 	char *at = name ? strrchr(name, '@') : NULL;
 	struct value_place place;
 	struct error *error = NULL;

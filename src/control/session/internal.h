@@ -43,6 +43,7 @@ struct session {
 	char *command_line;
 	struct exits exits;
 	struct latency latency;
+	size_t counters; /* of dt_pool.counters in use */
 	bool wants_unwind; /* some event has a backtrace */
 	VEC(char *) loaded; /* module_describe of all modules */
 	uint64_t next_flush, next_reap, next_clock; /* ns of CLOCK_MONOTONIC */

@@ -38,6 +38,7 @@ struct session_options {
 	uint32_t string_max; /* bytes of a string that are recorded; 0: the default */
 	const char *const *contexts; /* TYPEs that every event gets; borrowed */
 	size_t context_count;
+	uint64_t every, first, rate; /* which hits of each tracepoint are recorded (trampoline.h); 0: all */
 	const char *filter; /* record only what this is true for; NULL: all */
 };
 

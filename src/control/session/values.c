@@ -5,6 +5,7 @@
 
 #include "../base/cleanup.h"
 #include "../expr/expr.h"
+#include "../plan/filter_code.h"
 #include "internal.h"
 
 static struct value_place register_place(uint8_t reg)
@@ -123,13 +124,64 @@ static struct error *finish(struct describe *d)
 	return NULL;
 }
 
+/* The tracepoint's counter, its own from the first use on. */
+static uint32_t values_counter(void *context)
+{
+	struct describe *d = context;
+
+	if (!d->has_counter && d->session->counters < DT_COUNTERS_MAX) {
+		d->has_counter = true;
+		d->counter = (uint32_t)d->session->counters++;
+	}
+	return d->has_counter ? d->counter : UINT32_MAX;
+}
+
 static struct error *set_filter(struct describe *d, const char *filter)
 {
-	struct expr_names names = { d, names_find, names_find_label, d->debug };
-	struct error *error = expr_condition(filter, &names, &d->shape.condition, &d->shape.texts);
+	struct expr_names names = { .context = d, .find = names_find, .find_label = names_find_label,
+				    .counter = values_counter, .debug = d->debug };
+	struct value_ops ops;
+	struct error *error = expr_condition(filter, &names, &ops, &d->shape.texts);
 
-	d->shape.is_gathered = true;
-	return error_wrap(error, "--filter");
+	if (error)
+		return error_wrap(error, "--filter");
+	if (!filter_is_native(&ops)) {
+		d->shape.condition = ops;
+		d->shape.is_gathered = true;
+		return NULL;
+	}
+	d->tracepoint->values.filter = malloc(sizeof(ops));
+	if (!d->tracepoint->values.filter)
+		return error_new(ERROR_FAILED, "out of memory");
+	*d->tracepoint->values.filter = ops;
+	d->tracepoint->probe.event.filter = d->tracepoint->values.filter;
+	return NULL;
+}
+
+static struct error *set_limits(struct describe *d)
+{
+	const struct session_options *options = &d->session->options;
+	struct tramp_limits *limits = &d->tracepoint->probe.event.limits;
+
+	if (!options->every && !options->first && !options->rate)
+		return NULL;
+	*limits = (struct tramp_limits){ .every = options->every,
+					 .first = options->first,
+					 .rate = options->rate,
+					 .counter = values_counter(d) };
+	if (limits->counter == UINT32_MAX)
+		return error_new(ERROR_FAILED, "--every, --first and --rate count at most %u places",
+				 DT_COUNTERS_MAX);
+	if (options->rate) {
+		if (!d->session->clock.frequency)
+			clock_start(&d->session->clock);
+		limits->period = d->session->clock.frequency;
+	}
+	if (d->shape.condition.count) { /* the agent decides, and then counts */
+		d->shape.limits = *limits;
+		*limits = (struct tramp_limits){ 0 };
+	}
+	return NULL;
 }
 
 struct error *values_describe(struct session *session, struct tracepoint *tracepoint)
@@ -153,6 +205,8 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 		error = contexts_add(&d, session->options.contexts[i]);
 	if (!error && session->options.filter)
 		error = set_filter(&d, session->options.filter);
+	if (!error)
+		error = set_limits(&d);
 	set_result(&d);
 	if (!error)
 		error = finish(&d);
@@ -176,6 +230,7 @@ void values_free(struct values *values)
 {
 	event_fields_free(values->fields, values->field_count);
 	free(values->program);
+	free(values->filter);
 	for (size_t i = 0; i < values->ret.label_count; i++)
 		free(values->ret.labels[i].name);
 	free(values->ret.labels);

@@ -14,6 +14,7 @@ struct values {
 	struct event_field *fields;
 	size_t field_count;
 	struct dt_program *program; /* NULL: a plain event */
+	struct value_ops *filter; /* what the trampoline decides itself; NULL: nothing */
 	struct event_field ret; /* how the result looks in rax; no name: it isn't there */
 };
 
@@ -27,6 +28,8 @@ struct describe {
 	bool inlined; /* the tracepoint is at one inlined copy: */
 	Dwarf_Die inlined_die;
 	uint64_t address; /* the file's */
+	bool has_counter;
+	uint32_t counter; /* of dt_pool.counters */
 	struct shape shape;
 };
 
