@@ -355,6 +355,150 @@ static void test_locked_memory(void **state)
 	target_end(&target);
 }
 
+/* A process that forks when told to; both then wait for their end. */
+struct family {
+	pid_t parent, child;
+	int go, report;
+};
+
+static void be_parent(int go, int report)
+{
+	char byte;
+	int forever[2];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pipe(forever) || write(report, "r", 1) != 1 || read(go, &byte, 1) != 1)
+		_exit(1);
+	pid_t child = fork();
+	if (!child)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	else if (write(report, &child, sizeof(child)) != sizeof(child))
+		_exit(1);
+	for (;;)
+		(void)!read(forever[0], &byte, 1);
+}
+
+static struct family start_family(void)
+{
+	int go[2], report[2];
+	char byte;
+
+	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(report, O_CLOEXEC), 0);
+	pid_t parent = fork();
+	assert_true(parent >= 0);
+	if (!parent)
+		be_parent(go[0], report[1]);
+	close(go[0]);
+	close(report[1]);
+	assert_int_equal(read(report[0], &byte, 1), 1);
+	return (struct family){ parent, 0, go[1], report[0] };
+}
+
+static void add_child(struct family *family)
+{
+	assert_int_equal(write(family->go, "g", 1), 1);
+	assert_int_equal(read(family->report, &family->child, sizeof(pid_t)), sizeof(pid_t));
+}
+
+/* A forked child has it all, but for the state, and is found and left like its parent (H12). */
+static void test_forked_child(void **state)
+{
+	struct family family = start_family();
+	struct proc *parent = NULL, *child = NULL;
+	struct tids pids = { 0 };
+	uint32_t pid = 1;
+
+	no_error(proc_open(family.parent, &parent));
+	char *before = target_slurp(family.parent, "maps");
+	struct agent *agent = put_in(parent);
+	no_error(inject_find_children(agent, &pids));
+	assert_int_equal(pids.count, 0);
+	add_child(&family);
+	no_error(inject_find_children(agent, &pids));
+	assert_int_equal(pids.count, 1);
+	assert_int_equal(pids.items[0], family.child);
+	vec_free(&pids);
+	no_error(proc_open(family.child, &child));
+	no_error(mem_read(child, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid, 4));
+	assert_int_equal(pid, 0);
+	no_error(mem_read(parent, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid, 4));
+	assert_int_equal(pid, family.parent);
+	take_out(child, agent);
+	char *child_maps = target_slurp(family.child, "maps");
+	assert_string_equal(child_maps, before);
+	take_out(child, agent); /* nothing is there any more: nothing happens */
+	no_error(inject_find_children(agent, &pids));
+	assert_int_equal(pids.count, 0);
+	take_out(parent, agent);
+	char *after = target_slurp(family.parent, "maps");
+	assert_string_equal(after, before);
+	free(before);
+	free(after);
+	free(child_maps);
+	agent_free(agent);
+	proc_close(parent);
+	proc_close(child);
+	kill(family.child, SIGKILL);
+	kill(family.parent, SIGKILL);
+	waitpid(family.parent, NULL, 0);
+	close(family.go);
+	close(family.report);
+}
+
+static pid_t spawn(char *const argv[])
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	int null = open("/dev/null", O_RDWR);
+	dup2(null, 1);
+	dup2(null, 2);
+	execv(argv[0], argv);
+	_exit(127);
+}
+
+/* In and out of a server under load: it answers every request, and is as it was. */
+static void test_redis_under_load(void **state)
+{
+	char socket[64], line[256] = "", command[256];
+	int status = -1, rounds = 0;
+	struct proc *proc = NULL;
+
+	if (access("/usr/bin/redis-server", X_OK) || access("/usr/bin/redis-benchmark", X_OK))
+		skip();
+	snprintf(socket, sizeof(socket), "/tmp/dyntrace-redis-%d.sock", getpid());
+	pid_t server = spawn((char *[]){ "/usr/bin/redis-server", "--port", "0", "--unixsocket", socket, "--save",
+					 "", "--appendonly", "no", NULL });
+	while (access(socket, F_OK))
+		assert_int_equal(waitpid(server, &status, WNOHANG), 0);
+	pid_t load = spawn((char *[]){ "/usr/bin/redis-benchmark", "-s", socket, "-t", "set", "-n", "60000", "-c",
+				       "10", NULL });
+	no_error(proc_open(server, &proc));
+	for (; waitpid(load, &status, WNOHANG) == 0; rounds++) {
+		struct agent *agent = put_in(proc);
+
+		take_out(proc, agent);
+		agent_free(agent);
+	}
+	assert_int_equal(status, 0);
+	assert_true(rounds > 0);
+	char *maps = target_slurp(server, "maps");
+	assert_null(strstr(maps, "dyntrace"));
+	free(maps);
+	snprintf(command, sizeof(command), "redis-cli -s %s info commandstats | grep cmdstat_set:", socket);
+	FILE *answer = popen(command, "r");
+	assert_non_null(fgets(line, sizeof(line), answer));
+	pclose(answer);
+	assert_int_equal(atol(line + strlen("cmdstat_set:calls=")), 60000);
+	proc_close(proc);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	unlink(socket);
+}
+
 static void test_pool_layout(void **state)
 {
 	uint32_t small = 0, big = 0;
@@ -381,6 +525,8 @@ int main(void)
 		cmocka_unit_test(test_code_is_sealed),
 		cmocka_unit_test(test_windows),
 		cmocka_unit_test(test_failure_leaves_nothing),
+		cmocka_unit_test(test_forked_child),
+		cmocka_unit_test(test_redis_under_load),
 		cmocka_unit_test(test_no_descriptor_left),
 		cmocka_unit_test(test_locked_memory),
 	};

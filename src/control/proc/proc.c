@@ -122,6 +122,10 @@ static struct error *refuse_not_permitted(const struct proc *proc)
 
 		snprintf(number, sizeof(number), "%u", status.uid);
 		const char *name = user ? user->pw_name : number;
+		if (!status.uid)
+			return error_new(ERROR_NOT_PERMITTED,
+					 "not permitted to trace process %d (%s) of user %s: run as root",
+					 proc->pid, proc->comm, name);
 		return error_new(ERROR_NOT_PERMITTED,
 				 "not permitted to trace process %d (%s) of user %s: run as root or as %s",
 				 proc->pid, proc->comm, name, name);

@@ -1,0 +1,282 @@
+/* Looking at processes, and refusing those that can't be traced. */
+#include "target.h"
+
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include "control/proc/proc.h"
+
+/* A child that does something and waits for its end. */
+static pid_t start(void (*prepare)(void))
+{
+	int ready[2], hold[2];
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(hold), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prepare();
+		if (write(ready[1], "r", 1) != 1)
+			_exit(1);
+		/* for ever: we hold the other end as well. A call that strict seccomp allows. */
+		for (;;)
+			syscall(SYS_read, hold[0], &byte, 1);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	close(hold[0]);
+	close(hold[1]);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void expect_refusal(pid_t pid, enum error_kind kind, const char *part)
+{
+	struct proc *proc = NULL;
+	struct error *err = proc_open(pid, &proc);
+
+	assert_non_null(err);
+	assert_null(proc);
+	if (!strstr(error_text(err), part))
+		fail_msg("'%s' doesn't say '%s'", error_text(err), part);
+	assert_null(strchr(error_text(err), '\n'));
+	assert_int_equal(error_kind(err), kind);
+	error_free(err);
+}
+
+static void nothing(void)
+{
+}
+
+static void be_traced(void)
+{
+	ptrace(PTRACE_TRACEME, 0, 0, 0);
+}
+
+static void filter_strictly(void)
+{
+	/* read, write and exit are all that is left */
+	syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0);
+}
+
+static void filter(void)
+{
+	struct sock_filter_one {
+		uint16_t code;
+		uint8_t jt, jf;
+		uint32_t k;
+	} allow = { 0x06, 0, 0, SECCOMP_RET_ALLOW };
+	struct {
+		unsigned short length;
+		struct sock_filter_one *filter;
+	} program = { 1, &allow };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void test_refusals(void **state)
+{
+	char text[128];
+	pid_t pid;
+
+	expect_refusal(0, ERROR_GONE, "there is no process 0");
+	expect_refusal(4194300, ERROR_GONE, "there is no process 4194300");
+	expect_refusal(2, ERROR_FAILED, "kernel thread");
+	pid = start(be_traced);
+	snprintf(text, sizeof(text), "already traced by pid %d (test_proc)", getpid());
+	expect_refusal(pid, ERROR_FAILED, text);
+	end(pid);
+	pid = start(filter);
+	expect_refusal(pid, ERROR_FAILED, "seccomp filter");
+	end(pid);
+	pid = start(nothing);
+	kill(pid, SIGKILL);
+	target_await_state(pid, 'Z');
+	expect_refusal(pid, ERROR_GONE, "zombie");
+	waitpid(pid, NULL, 0);
+}
+
+static void test_strict_seccomp(void **state)
+{
+	pid_t pid = start(filter_strictly);
+
+	expect_refusal(pid, ERROR_FAILED, "seccomp strict mode");
+	end(pid);
+}
+
+static void test_thread_is_no_process(void **state)
+{
+	struct target target = target_start("spin", "--threads", "2", NULL);
+	struct proc *proc = NULL;
+	struct tids tids = { 0 };
+	char text[128];
+
+	target_ready(&target);
+	no_error(proc_open(target.pid, &proc));
+	no_error(threads_list(proc, &tids));
+	assert_int_equal(tids.count, 2);
+	assert_int_equal(tids.items[0], target.pid);
+	snprintf(text, sizeof(text), "%d is a thread of process %d: use %d", tids.items[1], target.pid,
+		 target.pid);
+	expect_refusal(tids.items[1], ERROR_FAILED, text);
+	vec_free(&tids);
+	proc_close(proc);
+	target_end(&target);
+}
+
+/* As somebody else, the refusal says whom to run as. */
+static void test_not_permitted(void **state)
+{
+	pid_t pid = start(nothing), other;
+	int status;
+
+	if (geteuid())
+		skip();
+	other = fork();
+	if (!other) {
+		struct proc *proc = NULL;
+		char text[128];
+
+		if (setresuid(65534, 65534, 65534))
+			_exit(2);
+		struct error *err = proc_open(pid, &proc);
+		snprintf(text, sizeof(text),
+			 "not permitted to trace process %d (test_proc) of user root: run as root",
+			 pid);
+		_exit(!err || error_kind(err) != ERROR_NOT_PERMITTED || strcmp(error_text(err), text));
+	}
+	waitpid(other, &status, 0);
+	assert_int_equal(status, 0);
+	end(pid);
+}
+
+static void test_identity(void **state)
+{
+	struct target target = target_start("spin", "--threads", "1", NULL);
+	struct proc *proc = NULL;
+	char *line = NULL;
+
+	target_ready(&target);
+	no_error(proc_open(target.pid, &proc));
+	assert_string_equal(proc->comm, "spin");
+	assert_string_equal(strrchr(proc->exe, '/'), "/spin");
+	assert_int_equal(proc->inner_pid, target.pid);
+	assert_true(proc->start_time > 0);
+	no_error(proc_cmdline(proc, &line));
+	assert_non_null(strstr(line, "/spin --ready-fd 3 --go-fd 4 --threads 1"));
+	free(line);
+	assert_true(proc_is_alive(proc));
+	target_end(&target);
+	assert_false(proc_is_alive(proc));
+	proc_close(proc);
+}
+
+static void test_find(void **state)
+{
+	char program[PATH_MAX], path[64], number[16], text[64];
+	pid_t pid = 0;
+
+	/* a name that nobody else has, whatever else runs */
+	snprintf(path, sizeof(path), "/tmp/dtf%d", getpid());
+	const char *name = path + strlen("/tmp/");
+	target_path("spin", program);
+	assert_int_equal(symlink(program, path), 0);
+	struct target one = target_start(path, NULL), two = { 0 };
+	target_ready(&one);
+	no_error(proc_find(name, &pid));
+	assert_int_equal(pid, one.pid);
+	snprintf(number, sizeof(number), "%d", one.pid);
+	pid = 0;
+	no_error(proc_find(number, &pid));
+	assert_int_equal(pid, one.pid);
+	two = target_start(path, NULL);
+	target_ready(&two);
+	struct error *err = proc_find(name, &pid);
+	assert_non_null(err);
+	snprintf(text, sizeof(text), "%d (", one.pid);
+	assert_non_null(strstr(error_text(err), text));
+	snprintf(text, sizeof(text), "%d (", two.pid);
+	assert_non_null(strstr(error_text(err), text));
+	assert_non_null(strstr(error_text(err), "2 processes are called 'dtf"));
+	error_free(err);
+	err = proc_find("no-process-has-this-name", &pid);
+	assert_non_null(err);
+	error_free(err);
+	err = proc_find("test_proc", &pid); /* not ourselves */
+	assert_non_null(err);
+	error_free(err);
+	target_end(&one);
+	target_end(&two);
+	unlink(path);
+}
+
+static void test_memory_and_maps(void **state)
+{
+	static const char words[] = "to be read by somebody else";
+	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct proc *proc = NULL;
+	struct maps maps = { 0 };
+	char there[sizeof(words)];
+
+	strcpy(page, words);
+	assert_int_equal(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
+	assert_int_equal(munmap(page + 4096, 4096), 0);
+	pid_t pid = start(nothing); /* has a copy */
+	no_error(proc_open(pid, &proc));
+	taddr at = { (uint64_t)(uintptr_t)page };
+	no_error(mem_read(proc, at, there, sizeof(there)));
+	assert_string_equal(there, words);
+	/* through the protection, and into the copy only */
+	no_error(mem_write(proc, at, "TO BE", 5));
+	no_error(mem_read(proc, at, there, sizeof(there)));
+	assert_string_equal(there, "TO BE read by somebody else");
+	assert_string_equal(page, words);
+	struct error *err = mem_read(proc, taddr_add(at, 4090), there, 16);
+	assert_non_null(err);
+	assert_non_null(strstr(error_text(err), "nothing is mapped there"));
+	error_free(err);
+	no_error(maps_read(proc, &maps));
+	const struct mapping *mapping = maps_find(&maps, at);
+	assert_non_null(mapping);
+	assert_int_equal(mapping->prot, PROT_READ | PROT_EXEC);
+	assert_false(mapping->shared);
+	assert_string_equal(mapping->path, "");
+	assert_null(maps_find(&maps, taddr_add(at, 4096)));
+	assert_null(maps_find(&maps, taddr_of(0)));
+	for (size_t i = 1; i < maps.count; i++)
+		assert_true(maps.items[i - 1].end.v <= maps.items[i].start.v);
+	maps_free(&maps);
+	end(pid);
+	err = mem_read(proc, at, there, 1);
+	assert_int_equal(error_kind(err), ERROR_GONE);
+	error_free(err);
+	err = maps_read(proc, &maps);
+	assert_int_equal(error_kind(err), ERROR_GONE);
+	error_free(err);
+	proc_close(proc);
+	munmap(page, 4096);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_refusals),     cmocka_unit_test(test_strict_seccomp),
+		cmocka_unit_test(test_not_permitted), cmocka_unit_test(test_thread_is_no_process),
+		cmocka_unit_test(test_identity),     cmocka_unit_test(test_find),
+		cmocka_unit_test(test_memory_and_maps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
