@@ -195,3 +195,20 @@ def test_go_is_refused(dyntrace, returns, scratch):
     assert "Go" in dyntrace.fails("trace", "-o", dyntrace.new_output(), "-e", "--function", "main", "--", fake, status=125)
     _, trace = dyntrace.trace("--function", "main", "--", fake, "--case", 0)
     assert trace.names() == {"main_entry": 1}
+
+
+# ---- debuggers -----------------------------------------------------------------------------------------
+
+def test_gdb_sees_the_frames(dyntrace, program, build):
+    """With the script that is installed, bt shows each call once, and main below them."""
+    target = program("returns", "--case", "0", "--hold", "1").wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "-e", "--function", "hold*")
+    target.go().wait_ready()
+    script = os.path.join(build, "share", "dyntrace-gdb.py")
+    result = subprocess.run(["gdb", "-nx", "-batch", "-p", str(target.pid), "-ex", f"source {script}", "-ex", "bt"],
+                            capture_output=True, text=True)
+    functions = re.findall(r"^#\d+ .*?(\w+) \(", result.stdout, re.M)
+    assert functions.count("hold") == 4 and functions[-1] == "main", result.stdout
+    tracing.stop()
+    target.go()
+    assert target.finish().startswith("held 106\n")
