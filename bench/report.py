@@ -50,6 +50,10 @@ def slowdown(comparison, name):
 GOALS = [
     ("bare hit, x rdtsc", lambda c: c.ratio("dyntrace-bare", 1), 1.3, "at most"),
     ("entry with six integer arguments, x rdtsc", lambda c: c.ratio("dyntrace-args", 1), 1.6, "at most"),
+    ("entry + exit, x rdtsc", lambda c: c.ratio("dyntrace-exit", 1), 2.2, "at most"),
+    ("uftrace against entry + exit", lambda c: quotient(c, "uftrace", "dyntrace-exit"), 1, "at least"),
+    ("uprobe + uretprobe against entry + exit",
+     lambda c: quotient(c, "uretprobe", "dyntrace-exit"), 50, "at least"),
     ("probe in place but off, x rdtsc", lambda c: c.ratio("dyntrace-off", 1), 0.2, "at most"),
     # "Nothing" within what two loops of the same code differ by.
     ("probe removed, x rdtsc", lambda c: c.ratio("dyntrace-removed", 1), 0.02, "at most"),

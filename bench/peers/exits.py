@@ -1,0 +1,50 @@
+"""Entry and exit of a function, by dyntrace and by the kernel; uftrace's row is of the same kind."""
+
+import os
+
+from workload import symbol_offset
+
+from .dyntrace import Dyntrace, read_summary
+from .tracefs import GROUP, INSTANCE, Tracefs
+
+
+class Pair(Dyntrace):
+    name = "dyntrace-exit"
+    title = "dyntrace: entry + exit, return value, duration"
+    kind = "foo6"
+    calls = 100_000
+    what = ("-e", "--function", "foo6")
+
+    def verify(self, hits):
+        recorded, lost = read_summary(self.summary)
+        if lost:
+            return f"{lost} of {2 * hits} events lost: more than the cost of recording was measured"
+        return None if recorded == 2 * hits else f"{recorded} events of {hits} calls"
+
+
+class Uretprobe(Tracefs):
+    name = "uretprobe"
+    title = "uprobe + uretprobe: events in tracefs"
+    calls = 10_000
+    remark = ""
+
+    def start(self):
+        super().start()
+        offset = symbol_offset(self.workload.program, self.kind)
+        self.write(f"r:{GROUP}/ret {self.workload.program}:{offset:#x} ret=$retval:s64\n", "uprobe_events")
+        self.write("1", INSTANCE, "events", GROUP, "ret", "enable")
+
+    def stop(self):
+        returns = self.holder and os.path.isdir(self.file("events", GROUP, "ret"))
+        counted = self.count() if returns else 0  # the kernel empties the buffer when an event's kind is removed
+        if returns:
+            self.write("0", INSTANCE, "events", GROUP, "ret", "enable")
+            self.write(f"-:{GROUP}/ret\n", "uprobe_events")
+        super().stop()
+        self.counted = counted
+
+    def verify(self, hits):
+        return super().verify(2 * hits)
+
+
+CASES = [Pair, Uretprobe]
