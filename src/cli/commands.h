@@ -15,9 +15,13 @@ struct command {
 	const char *name;
 	const char *summary; /* one line, no full stop */
 	const char *usage; /* what follows "dyntrace NAME "; several forms are separated by \n */
-	const char *details; /* paragraphs between usage and options; NULL: none */
+	/*
+	 * Between usage and options; NULL: nothing. Wrapped where it is shown: \n counts as a space, an
+	 * empty line ends a paragraph, and a line that begins with a space is kept as it is.
+	 */
+	const char *details;
 	const char *example; /* whole lines */
-	const struct option_spec *options; /* ends with { 0 } */
+	const struct option_spec *options; /* may have OPTION_GROUPs; ends with { 0 } */
 	/*
 	 * It runs the user's command: what is behind "--" is that command (words->rest),
 	 * *ret_status its exit status, and own errors are 125, not permitted 126, not found 127.

@@ -3,6 +3,56 @@
 #include <string.h>
 
 #define COLUMN 26 /* where the text of an option begins */
+#define COMMAND_COLUMN 19 /* where the summary of a command begins */
+#define WIDTH 100
+
+static void indent(FILE *to, size_t count)
+{
+	fprintf(to, "%*s", (int)count, "");
+}
+
+/*
+ * The words of text[0..length) in lines of at most WIDTH columns, each line beginning at column `left`; the
+ * first one is there already. Only a word that is itself too long passes the edge.
+ */
+static void print_wrapped(FILE *to, const char *text, size_t length, size_t left)
+{
+	const char *end = text + length;
+	size_t column = left;
+
+	for (;;) {
+		while (text < end && strchr(" \n", *text))
+			text++;
+		if (text == end)
+			break;
+
+		size_t word = 0;
+		while (text + word < end && !strchr(" \n", text[word]))
+			word++;
+		if (column > left && column + 1 + word > WIDTH) {
+			fputs("\n", to);
+			indent(to, left);
+			column = left;
+		}
+		column += (size_t)fprintf(to, "%s%.*s", column > left ? " " : "", (int)word, text);
+		text += word;
+	}
+	fputs("\n", to);
+}
+
+/* `head` at the left, the text from `column` on; below the head where that is too long. */
+static void print_entry(FILE *to, const char *head, size_t column, const char *text)
+{
+	size_t length = strlen(head);
+
+	fputs(head, to);
+	if (length + 2 > column) {
+		fputs("\n", to);
+		length = 0;
+	}
+	indent(to, column - length);
+	print_wrapped(to, text, strlen(text), column);
+}
 
 void help_overview(FILE *to, const struct command *const *commands)
 {
@@ -12,8 +62,12 @@ void help_overview(FILE *to, const struct command *const *commands)
 	      "\n"
 	      "Commands:\n",
 	      to);
-	for (; *commands; commands++)
-		fprintf(to, "  %-16s %s\n", (*commands)->name, (*commands)->summary);
+	for (; *commands; commands++) {
+		char head[64];
+
+		snprintf(head, sizeof(head), "  %s", (*commands)->name);
+		print_entry(to, head, COMMAND_COLUMN, (*commands)->summary);
+	}
 	fputs("\n"
 	      "'dyntrace help COMMAND' or 'dyntrace COMMAND --help' shows options and an example.\n"
 	      "'dyntrace --version' shows the version.\n",
@@ -36,43 +90,71 @@ static void print_lines(const char *text, const char *first, const char *other)
 	}
 }
 
-static void print_option(char letter, const char *name, const char *argument, const char *help)
+const char *help_next_block(const char *text, enum help_block *ret_kind, size_t *ret_length)
 {
-	char left[128], other[COLUMN + 1];
-	char short_form[4] = "";
+	const char *end = strchrnul(text, '\n');
 
-	if (letter)
-		snprintf(short_form, sizeof(short_form), "-%c", letter);
-	snprintf(left, sizeof(left), "  %-2s%s %s%s%s%s", short_form, letter && name ? "," : " ",
+	*ret_kind = end == text ? HELP_GAP : *text == ' ' ? HELP_VERBATIM : HELP_PARAGRAPH;
+	while (*ret_kind == HELP_PARAGRAPH && *end && !strchr("\n ", end[1]))
+		end = strchrnul(end + 1, '\n');
+	*ret_length = (size_t)(end - text);
+	return *end ? end + 1 : end;
+}
+
+static void print_details(const char *text)
+{
+	puts("");
+	while (*text) {
+		const char *block = text;
+		enum help_block kind;
+		size_t length;
+
+		text = help_next_block(text, &kind, &length);
+		if (kind == HELP_PARAGRAPH)
+			print_wrapped(stdout, block, length, 0);
+		else
+			printf("%.*s\n", (int)length, block);
+	}
+}
+
+static void print_option(const struct option_spec *option)
+{
+	const char *name = option->name, *argument = option->argument;
+	char head[128], short_form[4] = "";
+
+	if (option->letter)
+		snprintf(short_form, sizeof(short_form), "-%c", option->letter);
+	snprintf(head, sizeof(head), "  %-2s%s %s%s%s%s", short_form, option->letter && name ? "," : " ",
 		 name ? "--" : "", name ? name : "", argument && name ? " " : "",
 		 argument ? argument : "");
-	memset(other, ' ', COLUMN);
-	other[COLUMN] = '\0';
-	if (strlen(left) + 2 > COLUMN) {
-		puts(left);
-		left[0] = '\0';
-	}
-	memset(left + strlen(left), ' ', COLUMN - strlen(left));
-	left[COLUMN] = '\0';
-	print_lines(help, left, other);
+	print_entry(stdout, head, COLUMN, option->help ? option->help : "");
 }
 
 void help_command(const struct command *command)
 {
+	static const struct option_spec help_option = {
+		.letter = 'h', .name = "help", .help = HELP_OPTION_TEXT
+	};
+	const struct option_spec *option = command->options;
 	char first[64], other[64];
 
 	printf("dyntrace %s: %s\n\n", command->name, command->summary);
 	snprintf(first, sizeof(first), "Usage: dyntrace %s ", command->name);
 	snprintf(other, sizeof(other), "       dyntrace %s ", command->name);
 	print_lines(command->usage, first, other);
-	if (command->details) {
-		puts("");
-		print_lines(command->details, "", "");
+	if (command->details)
+		print_details(command->details);
+	if (!option_is_group(option))
+		puts("\nOptions:");
+	for (; !option_ends_table(option); option++) {
+		if (option_is_group(option))
+			printf("\n%s:\n", option->help);
+		else
+			print_option(option);
 	}
-	puts("\nOptions:");
-	for (const struct option_spec *option = command->options; option->help; option++)
-		print_option(option->letter, option->name, option->argument, option->help);
-	print_option('h', "help", NULL, "show this text");
-	puts("\nExample:");
-	print_lines(command->example, "  ", "  ");
+	print_option(&help_option);
+	if (command->example) {
+		puts("\nExample:");
+		print_lines(command->example, "  ", "  ");
+	}
 }

@@ -115,7 +115,7 @@ static struct error *unknown_option(const struct cursor *at, const char *typed, 
 {
 	struct suggestion near = { .typed = name };
 
-	for (const struct option_spec *option = at->options; option->help; option++)
+	for (const struct option_spec *option = at->options; !option_ends_table(option); option++)
 		if (option->name)
 			suggest_offer(&near, option->name);
 	suggest_offer(&near, help_name);
@@ -127,7 +127,7 @@ static struct error *unknown_option(const struct cursor *at, const char *typed, 
 
 static const struct option_spec *find_long(const struct cursor *at, const char *name, size_t length)
 {
-	for (const struct option_spec *option = at->options; option->help; option++)
+	for (const struct option_spec *option = at->options; !option_ends_table(option); option++)
 		if (option->name && strlen(option->name) == length &&
 		    !memcmp(option->name, name, length))
 			return option;
@@ -148,7 +148,7 @@ static struct error *parse_long(struct cursor *at, const char *argument)
 
 static const struct option_spec *find_letter(const struct cursor *at, char letter)
 {
-	for (const struct option_spec *option = at->options; option->help; option++)
+	for (const struct option_spec *option = at->options; !option_ends_table(option); option++)
 		if (option->letter == letter)
 			return option;
 	return NULL;

@@ -57,7 +57,7 @@ struct option_spec {
 	char letter; /* 0: none */
 	const char *name; /* NULL: none */
 	const char *argument; /* what help calls it; NULL: takes none */
-	const char *help; /* lines separated by \n; the row that ends the table has none */
+	const char *help; /* wrapped where it is shown; \n counts as a space */
 	bool *flag; /* set to true */
 	const char **string;
 	struct option_values *list; /* appended to; free with vec_free */
@@ -68,6 +68,19 @@ struct option_spec {
 	struct error *(*handle)(const char *text); /* anything else */
 	int tag; /* the command's own */
 };
+
+/* A row that is no option: a heading for those behind it. */
+#define OPTION_GROUP(text) { .help = (text) }
+
+static inline bool option_ends_table(const struct option_spec *option)
+{
+	return !option->letter && !option->name && !option->help;
+}
+
+static inline bool option_is_group(const struct option_spec *option)
+{
+	return !option->letter && !option->name && option->help;
+}
 
 struct words {
 	char **items; /* the words that aren't options */
