@@ -221,11 +221,13 @@ static struct dt_program *assemble(const struct shape *shape, const struct build
 	program->op_count = (uint32_t)b->ops.count;
 	program->text_size = (uint32_t)(names + shape->texts.count);
 	program->size_max = align_up(b->size + 16, 8);
-	memcpy(program->ops, b->ops.items, b->ops.count * sizeof(struct dt_op));
+	if (b->ops.count)
+		memcpy(program->ops, b->ops.items, b->ops.count * sizeof(struct dt_op));
 	text = (char *)(program->ops + program->op_count);
 	for (size_t i = 0; i < shape->field_count && i < DT_PROGRAM_FIELDS_MAX; i++)
 		text = stpcpy(text, shape->fields[i].name) + 1;
-	memcpy(text, shape->texts.items, shape->texts.count);
+	if (shape->texts.count)
+		memcpy(text, shape->texts.items, shape->texts.count);
 	*ret_size = room;
 	return program;
 }

@@ -1,0 +1,108 @@
+"""Random C functions: parameters of every class in every position, called with values that the test knows.
+
+A program is a row of functions that do nothing, and a main that calls each by a pointer the compiler can't see
+through. What dyntrace records must be what main passed.
+"""
+import random
+import struct
+
+INTEGERS = [("signed char", 8, True), ("unsigned char", 8, False), ("short", 16, True), ("unsigned short", 16, False),
+            ("int", 32, True), ("unsigned", 32, False), ("long", 64, True), ("unsigned long", 64, False)]
+TEXTS = ["", "a", "some text", "x" * 100, "h\u00e4"]
+
+
+def single(value):
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+def random_scalar(rng, in_struct=False):
+    """(type, C expression, what the trace must say)"""
+    kind = rng.choice(["int"] * 5 + ["float", "double", "pointer", "enum", "bool"] + ([] if in_struct else
+                      ["long double", "text"]))
+    if kind == "int":
+        name, bits, signed = rng.choice(INTEGERS)
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        value = rng.choice([low, high, 0, 1, rng.randint(low, high)])
+        suffix = "ul" if not signed else "l"
+        text = f"({name})({value + 1}{suffix} - 1)" if value == low and signed else f"({name}){value}{suffix}"
+        return name, text, value
+    if kind in ("float", "double", "long double"):
+        value = rng.choice([0.0, 1.5, -2.25, 1e10, rng.uniform(-1e6, 1e6)])
+        value = single(value) if kind == "float" else value
+        return kind, f"({kind}){value!r}", value
+    if kind == "pointer":
+        value = rng.choice([0, 1, rng.getrandbits(47)])
+        return "void *", f"(void *){value}ul", value
+    if kind == "enum":
+        value = rng.choice([-1, 0, 7, 1000])
+        return "enum e", f"(enum e){value}", value
+    if kind == "bool":
+        value = rng.choice([0, 1])
+        return "_Bool", str(value), value
+    value = rng.choice(TEXTS)
+    return "const char *", '"' + value + '"', value
+
+
+class Signature:
+    def __init__(self, rng, number):
+        self.name = f"f{number}"
+        self.structs, self.types, self.values, self.expected = [], [], [], {}
+        for i in range(rng.randint(0, 10)):
+            if rng.random() < 0.3:
+                self.add_struct(rng, i)
+            else:
+                type_name, text, value = random_scalar(rng)
+                self.add(f"p{i}", type_name, text, value)
+        self.result = rng.choice(["void", "int", "double", "struct large", "struct pair"])
+
+    def add(self, name, type_name, text, value):
+        self.types.append(f"{type_name} {name}")
+        self.values.append(text)
+        self.expected[name] = value
+
+    def add_struct(self, rng, i):
+        tag = f"struct s_{self.name}_{i}"
+        members = [random_scalar(rng, in_struct=True) for _ in range(rng.randint(1, 4))]
+        if rng.random() < 0.2:
+            values = [rng.randint(0, 99) for _ in range(rng.randint(1, 4))]
+            members.append(("int", "{" + ", ".join(map(str, values)) + "}", values))
+        body = "".join(f" {t} m{k}{f'[{len(v)}]' if isinstance(v, list) else ''};" for k, (t, _, v) in enumerate(members))
+        self.structs.append(f"{tag} {{{body} }};")
+        self.add(f"p{i}", tag, f"({tag}){{ " + ", ".join(text for _, text, _ in members) + " }",
+                 {f"m{k}": v for k, (_, _, v) in enumerate(members)})
+
+    def definition(self):
+        result = "" if self.result == "void" else f"\t{self.result} r = {{ 0 }};\n\treturn r;\n"
+        return "\n".join(self.structs) + (
+            f"\n__attribute__((noinline)) {self.result} {self.name}({', '.join(self.types) or 'void'})\n"
+            f"{{\n\tsink++;\n\tsink += 2;\n{result}}}\n")
+
+    def call(self):
+        return f"\tCALL({self.name})({', '.join(self.values)});\n"
+
+
+def make(seed, count):
+    """(C source, signatures)"""
+    rng = random.Random(seed)
+    signatures = [Signature(rng, i) for i in range(count)]
+    source = ("enum e { NEG = -1, ZERO, SEVEN = 7, MANY = 1000 };\nstruct large { long a[4]; };\n"
+              "struct pair { double d; long l; };\nstatic volatile int sink;\n"
+              "#define CALL(f) (*(__typeof__(f) *volatile *)&(__typeof__(f) *){ f })\n"
+              + "\n".join(s.definition() for s in signatures)
+              + "\nint main(void)\n{\n" + "".join(s.call() for s in signatures) + "\treturn 0;\n}\n")
+    return source, signatures
+
+
+def same(found, expected):
+    if isinstance(expected, dict):
+        return set(found) == set(expected) and all(same(found[key], value) for key, value in expected.items())
+    if expected == "" and isinstance(found, str):
+        return found == ""
+    return found == expected
+
+
+def differences(trace, signatures):
+    """What isn't as it was passed: (function, found, expected)"""
+    events = {event.name.removesuffix("_entry"): event.fields for event in trace.events}
+    return [(s.name, s.types, events.get(s.name), s.expected) for s in signatures
+            if events.get(s.name) is None or not same(events[s.name], s.expected)]
