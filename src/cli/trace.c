@@ -529,6 +529,7 @@ static struct error *run_trace(const struct words *words, int *ret_status)
 		error = check_output();
 	if (error)
 		return error;
+	launch_remember_signals();
 	catch_signals();
 	error = open_target(words, &run);
 	if (!error && args.explain)

@@ -168,7 +168,8 @@ static struct error *map_with_stop(struct session *session, struct stop *held)
 
 	if (held)
 		return map_memory(session, held);
-	struct error *error = stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
+	/* One thread would do, but in a process that keeps every CPU busy it would wait for one at each step. */
+	struct error *error = stop_all(session->proc, STOP_TIMEOUT_MS, &stop);
 	return error ? error : map_memory(session, stop);
 }
 
