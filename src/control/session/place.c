@@ -162,15 +162,26 @@ static struct error *map_memory(struct session *session, struct stop *stop)
 	return error;
 }
 
+static void note_stop(struct session *session, uint64_t us)
+{
+	if (us > session->stopped_us)
+		session->stopped_us = us;
+}
+
 static struct error *map_with_stop(struct session *session, struct stop *held)
 {
-	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	struct stop *stop = NULL;
+	uint64_t us = 0;
 
 	if (held)
 		return map_memory(session, held);
 	/* One thread would do, but in a process that keeps every CPU busy it would wait for one at each step. */
 	struct error *error = stop_all(session->proc, STOP_TIMEOUT_MS, &stop);
-	return error ? error : map_memory(session, stop);
+	if (!error)
+		error = map_memory(session, stop);
+	stop_release(stop, &us);
+	note_stop(session, us);
+	return error;
 }
 
 /* What the slow path must know of events, and the next controller of this trace. */
@@ -267,7 +278,7 @@ static struct error *patch_all(struct session *session, struct stop *held)
 		return error_new(ERROR_FAILED, "out of memory");
 	session->placed = true;
 	struct error *error = patch_place(session->proc, held, patches, count, &stats);
-	session->stopped_us = stats.stopped_us;
+	note_stop(session, stats.stopped_us);
 	hand_on_failures(session);
 	return error ? error : check_refusals(session);
 }

@@ -116,7 +116,7 @@ bool session_ended(const struct session *session);
 /* Takes everything out of the target and its forked children, if they live, and completes the trace. */
 struct error *session_end(struct session *session, struct session_summary *ret_summary);
 
-/* How long the target stood still when the probes were placed, in microseconds. */
+/* The longest that the target stood still when the probes were placed, in microseconds. */
 uint64_t session_stopped_us(const struct session *session);
 
 size_t session_tracepoint_count(const struct session *session);
