@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from fixtures import ROOT
-from test_exits import check_fates
+from test_exits import check_fates, fates
 
 SOURCE = os.path.join(ROOT, "tests", "programs", "throws.cpp")
 
@@ -74,3 +74,29 @@ def test_stripped_static_is_refused(dyntrace, scratch):
     assert "unwinder" in error
     _, trace = dyntrace.trace("--function", "main", "--", throws, "3")
     assert trace.names() == {"main_entry": 1}
+
+
+def test_come_and_go(dyntrace, processes, scratch):
+    """Attached to a program that throws, and left again, several times: it goes on throwing; nothing stays behind."""
+    throws = compile_throws(BUILDS["gcc-O2"], scratch)
+    expected = subprocess.run([throws, "serve"], input="\n" * 7, capture_output=True, text=True).stdout.splitlines()
+    target = processes.start([throws, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def serve():
+        target.stdin.write("\n")
+        target.stdin.flush()
+        return target.stdout.readline().rstrip("\n")
+
+    assert serve() == expected[0]
+    for n in (1, 3, 5):
+        tracing = dyntrace.start_trace(target.pid, "-e", "--function", "*")
+        assert serve() == expected[n]
+        trace = tracing.stop()
+        tracing.before.assert_unchanged()
+        assert trace.names()["_Z7throweri_entry"] == 100
+        assert trace.names()["_Z7catcheri_exit"] == 100
+        rows = fates(tracing.stderr)
+        assert rows["_Z7throweri"].unwound == 100 - trace.names()["_Z7throweri_exit"]
+        assert serve() == expected[n + 1]
+    target.stdin.close()
+    assert target.wait() == 0
