@@ -107,6 +107,17 @@ static uint64_t find_cfa(struct unwind *u, const struct dt_unwind_row *row)
 	}
 }
 
+/* A call whose exit is recorded returns through a stub, which knows where it really returns to. */
+static uint64_t behind_stub(const struct dt_control *control, uint64_t pc)
+{
+	const struct dt_returns *returns = (const struct dt_returns *)control->returns;
+	uint64_t index = (pc - control->stubs) >> DT_STUB_SHIFT;
+
+	if (!control->returns || pc < control->stubs || index >= control->stub_count)
+		return pc;
+	return returns->slots[index].ra;
+}
+
 static void step_table(struct unwind *u, const struct dt_unwind_row *row)
 {
 	uint64_t cfa = find_cfa(u, row);
@@ -164,6 +175,7 @@ uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
 			step_table(&u, row);
 		else
 			step_frame_pointer(&u);
+		u.pc = behind_stub(g->control, u.pc);
 		if (u.broken) {
 			if (count < most)
 				frames[count++] = DT_FRAME_UNKNOWN;

@@ -113,6 +113,20 @@ def test_backtrace(dyntrace, scratch, compiler, flags):
     assert [event.fields["backtrace"][2:] for event in trace.events] == expected
 
 
+def test_backtrace_through_return_stubs(dyntrace, scratch):
+    """Callers whose exits are recorded return through stubs of ours: the backtrace shows where they really return to."""
+    path = compile_program(scratch, "callers.c", "-O1", "-no-pie", "-fno-pie")
+    plain = dyntrace.trace("--function", "leaf", "-t", "backtrace", "--", path)[1]
+    both = dyntrace.trace("-e", "--function", "recurse", "--function", "leaf", "--function", "show", "-t", "backtrace", "--",
+                          path)[1]
+
+    def own(trace):
+        return [[frame for frame in event.fields["backtrace"] if frame < 0x1000000] for event in trace.named("leaf_entry")]
+
+    assert own(both) == own(plain) and len(own(plain)[0]) > 8
+    assert len(both.named("recurse_exit")) == 6
+
+
 def test_backtrace_depth(dyntrace, scratch):
     path = compile_program(scratch, "callers.c", "-O2")
     _, trace = dyntrace.trace("--function", "leaf", "-t", "backtrace:3", "--", path)

@@ -1,0 +1,94 @@
+/*
+ * values NAME CALLS: calls a function that often, and says how many ns a call took: the best of several rounds.
+ * "rdtsc" reads the clock instead; "backtrace:N" and "unwind:N" have libc and libgcc find the callers of N calls in each other.
+ */
+#include <execinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unwind.h>
+#include <x86intrin.h>
+
+#define KEEP __attribute__((noipa))
+#define ROUNDS 15
+
+static volatile long sink;
+
+KEEP void ints(int a, int b, int c)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop");
+}
+
+KEEP void real(double d)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop");
+}
+
+KEEP void text(const char *s)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop");
+}
+
+KEEP void leaf(int how)
+{
+	void *frames[128];
+
+	if (how == 1)
+		sink += backtrace(frames, 128);
+	__asm__ volatile("nop; nop; nop; nop; nop");
+}
+
+KEEP void deep(int n, int how, long calls)
+{
+	if (n > 0)
+		deep(n - 1, how, calls);
+	else
+		for (long i = 0; i < calls; i++)
+			leaf(how);
+	sink++;
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void run(const char *name, long calls)
+{
+	int depth = strchr(name, ':') ? atoi(strchr(name, ':') + 1) : 0;
+
+	if (!strcmp(name, "rdtsc"))
+		for (long i = 0; i < calls; i++)
+			sink += (long)__rdtsc();
+	else if (!strcmp(name, "ints"))
+		for (long i = 0; i < calls; i++)
+			ints((int)i, 2, 3);
+	else if (!strcmp(name, "real"))
+		for (long i = 0; i < calls; i++)
+			real(0.5);
+	else if (!strcmp(name, "text"))
+		for (long i = 0; i < calls; i++)
+			text("twenty bytes of text");
+	else
+		deep(depth, !strncmp(name, "backtrace", 9), calls);
+}
+
+int main(int argc, char **argv)
+{
+	long calls = argc > 2 ? atol(argv[2]) : 100000;
+	double best = 1e18;
+
+	for (int i = 0; argc > 1 && i < ROUNDS; i++) {
+		double start = now();
+
+		run(argv[1], calls);
+		double took = (now() - start) / (double)calls;
+		best = took < best ? took : best;
+	}
+	printf("%.2f\n", best);
+	return 0;
+}
