@@ -382,7 +382,7 @@ struct dt_return_table {
 	uint32_t hints[];
 };
 
-#define DT_RETURN_TABLE_FIRST 1024u /* entries; a power of two */
+#define DT_RETURN_TABLE_FIRST 128u /* entries; a power of two */
 #define DT_RETURN_TABLE_MAX 65536u
 #define DT_RETURN_HEAP_SIZE (24u << 20) /* for tables */
 

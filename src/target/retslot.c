@@ -141,7 +141,7 @@ static struct dt_return_table *retslot_own_table(const struct retslot_call *call
 	struct dt_return_table *table = retslot_table(call, slot);
 	uint32_t entries = table->mask ? (table->mask + 1) * 4 : DT_RETURN_TABLE_FIRST;
 
-	if (table->mask && table->keys * 2 <= table->mask)
+	if (table->mask && table->keys * 4 <= table->mask)
 		return table;
 	struct dt_return_table *bigger =
 		entries <= DT_RETURN_TABLE_MAX ? retslot_new_table(call->returns, entries) : 0;
