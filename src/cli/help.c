@@ -12,8 +12,8 @@ static void indent(FILE *to, size_t count)
 }
 
 /*
- * The words of text[0..length) in lines of at most WIDTH columns, each line beginning at column `left`; the
- * first one is there already. Only a word that is itself too long passes the edge.
+ * The words of text[0..length) in lines of at most WIDTH columns, each beginning at column `left`,
+ * where the first one is already. Only a word that is itself too long passes the edge.
  */
 static void print_wrapped(FILE *to, const char *text, size_t length, size_t left)
 {

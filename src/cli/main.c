@@ -11,6 +11,7 @@
 #include "../control/base/cleanup.h"
 #include "commands.h"
 #include "help.h"
+#include "man.h"
 #include "suggest.h"
 
 static const struct command *const commands[] = {
@@ -113,9 +114,40 @@ static int run_command(const struct command *command, int argc, char **argv)
 	return status;
 }
 
+/* dyntrace help --man PAGE [PROSE], for the build: "dyntrace-view" as a man page. See man.h. */
+static int run_man(int argc, char **argv)
+{
+	static const char prefix[] = "dyntrace";
+	_cleanup_fclose_ FILE *prose = NULL;
+	const struct command *command = NULL;
+	const char *rest = NULL;
+
+	if (argc >= 1 && !strncmp(argv[0], prefix, strlen(prefix)))
+		rest = argv[0] + strlen(prefix);
+	if (rest && *rest == '-')
+		command = find_command(rest + 1);
+	if (!rest || argc > 2 || (*rest && !command)) {
+		cli_note("help --man: give 'dyntrace' or 'dyntrace-COMMAND'");
+		return EXIT_USAGE;
+	}
+	if (argc == 2)
+		prose = fopen(argv[1], "re");
+	if (argc == 2 && !prose) {
+		cli_note("cannot read %s: %s", argv[1], strerror(errno));
+		return EXIT_FAILURE;
+	}
+	if (command)
+		man_command(command, commands, prose);
+	else
+		man_overview(commands, prose);
+	return EXIT_SUCCESS;
+}
+
 /* dyntrace help [COMMAND] */
 static int run_help(int argc, char **argv)
 {
+	if (argc >= 1 && !strcmp(argv[0], "--man"))
+		return run_man(argc - 1, argv + 1);
 	if (argc == 0 || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
 		help_overview(stdout, commands);
 		return EXIT_SUCCESS;

@@ -1,35 +1,91 @@
-"""What a user types first: help, version, mistakes."""
+"""What a user types first: help, version, mistakes; and the man pages, which come from the same tables.
+
+The commands are those that dyntrace says it has, so that a new one is tested when it is there.
+"""
 import os
 import re
 import subprocess
 
 import pytest
 
-COMMANDS = ["coverage", "list-symbols", "trace", "view"]
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FIRST = {"coverage", "detach", "list-symbols", "trace", "view"}
+WIDTH = 100
+LONGEST_EXAMPLE = 110
+
+
+@pytest.fixture
+def commands(dyntrace):
+    """Their names, in the order of the list."""
+    names = re.findall(r"^  ([a-z][a-z-]*) +\S", dyntrace("--help").stdout, re.M)
+    assert FIRST <= set(names) and len(set(names)) == len(names)
+    return names
+
+
+def options_of(text):
+    """What --help says of each option: [(spellings, text)]. The text begins at column 26, or below."""
+    options = []
+    for line in text.split("\nExample:\n")[0].splitlines():
+        if re.match(r"  (-|    --)", line):
+            fits = line[24:26] == "  "
+            options.append([re.findall(r"(?<!\S)--?[a-zA-Z][a-z-]*", line[:24] if fits else line),
+                            line[26:].split() if fits else []])
+        elif line.startswith(" " * 26):
+            options[-1][1] += line.split()
+    return [(names, " ".join(words)) for names, words in options]
+
+
+def man_page(dyntrace, name):
+    """The page as the build makes it."""
+    prose = os.path.join(ROOT, "docs", "man", f"{name}.roff")
+    return dyntrace("help", "--man", name, *([prose] if os.path.exists(prose) else [])).stdout
+
+
+def unescaped(roff):
+    for escape, character in ("\\-", "-"), ("\\(aq", "'"), ("\\(dq", '"'), ("\\&", ""), ("\\e", "\\"):
+        roff = roff.replace(escape, character)
+    return re.sub(r"\\f[BIR]", "", roff)
 
 
 def test_no_words_is_a_usage_error_that_shows_the_commands(dyntrace):
     result = dyntrace(status=2)
     assert result.stdout == ""
-    for command in COMMANDS:
-        assert re.search(rf"^  {command} +\w", result.stderr, re.M)
+    assert result.stderr == dyntrace("--help").stdout
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
-def test_help_lists_every_command(dyntrace, words):
+def test_help_lists_every_command(dyntrace, commands, words):
     result = dyntrace(*words)
     assert result.stderr == ""
-    assert sorted(re.findall(r"^  ([a-z-]+) +\w", result.stdout, re.M)) == COMMANDS
+    assert max(map(len, result.stdout.splitlines())) <= WIDTH
+    listed = re.findall(r"&command_(\w+),", open(os.path.join(ROOT, "src", "cli", "main.c")).read())
+    assert commands == [name.replace("_", "-") for name in listed]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_has_usage_options_and_example(dyntrace, command):
-    text = dyntrace("help", command).stdout
-    assert text == dyntrace(command, "--help").stdout == dyntrace(command, "-h").stdout
-    assert f"Usage: dyntrace {command} " in text
-    assert "\n  -h, --help" in text
-    assert f"\nExample:\n  dyntrace {command} " in text
-    assert max(map(len, text.splitlines())) <= 110
+def test_help_of_a_command_has_usage_options_and_example(dyntrace, commands):
+    for command in commands:
+        text = dyntrace("help", command).stdout
+        assert text == dyntrace(command, "--help").stdout == dyntrace(command, "-h").stdout
+        assert f"Usage: dyntrace {command}" in text
+        assert text.count("\nExample:\n") == 1, f"{command} has no example"
+        before, examples = text.split("\nExample:\n")
+        assert re.search(rf"^  .*\bdyntrace {command}\b", examples, re.M)
+        assert max(map(len, before.splitlines())) <= WIDTH
+        assert max(map(len, examples.splitlines())) <= LONGEST_EXAMPLE
+
+
+def test_every_option_has_a_text(dyntrace, commands):
+    for command in commands:
+        options = options_of(dyntrace("help", command).stdout)
+        assert options[-1] == (["-h", "--help"], "show this text")
+        for names, text in options:
+            assert names and len(text) >= 8, f"{command} {names}: {text!r}"
+
+
+def test_long_texts_are_wrapped_not_cut(dyntrace):
+    text = dyntrace("help", "trace").stdout
+    modes = dict((names[-1], words) for names, words in options_of(text))["--mode"]
+    assert len(modes) > WIDTH and modes.endswith("(default: discard)")
 
 
 def test_help_beats_what_is_behind_it(dyntrace):
@@ -66,7 +122,7 @@ def test_a_full_disk_is_an_error(dyntrace):
     assert result.stderr == "dyntrace: cannot write the output: No space left on device\n"
 
 
-def test_installed_below_a_prefix_it_still_runs(dyntrace, build, scratch):
+def test_installed_below_a_prefix_it_still_runs(dyntrace, commands, build, scratch):
     environment = {**os.environ, "DESTDIR": scratch}
     subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], env=environment, check=True,
                    stdout=subprocess.DEVNULL)
@@ -76,15 +132,46 @@ def test_installed_below_a_prefix_it_still_runs(dyntrace, build, scratch):
         [path for path in found if path.endswith("/dyntrace/libdyntrace-agent.so")]
     assert subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout == \
         dyntrace("--version").stdout
+    pages = {os.path.basename(path): path for path in found if path.endswith(".1")}
+    for name in ["dyntrace", *(f"dyntrace-{command}" for command in commands)]:
+        with open(pages.pop(f"{name}.1")) as page:
+            assert page.read() == man_page(dyntrace, name)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_man_page_has_every_option(dyntrace, command):
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    with open(os.path.join(root, "docs", "man", f"dyntrace-{command}.1")) as file:
-        page = file.read().replace("\\-", "-")
-    text = dyntrace("help", command).stdout.split("\nOptions:\n")[1].split("\nExample:\n")[0]
-    options = re.findall(r"(?:^|(?<=, )|(?<= ))(--?[a-z][a-z-]*)", text, re.M)
-    assert "--help" in options
-    missing = [option for option in options if not re.search(rf"{option}(?![a-z-])", page)]
-    assert missing == []
+def test_the_man_page_has_every_option_with_its_text(dyntrace, commands):
+    for command in commands:
+        page = unescaped(man_page(dyntrace, f"dyntrace-{command}"))
+        entries = [entry.partition("\n") for entry in re.split(r"^\.TP\n", page, flags=re.M)[1:]]
+        described = {tuple(re.findall(r"(?<!\S)--?[a-zA-Z][a-z-]*", head)):
+                     " ".join(re.split(r"^\.S", text, flags=re.M)[0].split()) for head, _, text in entries}
+        for names, text in options_of(dyntrace("help", command).stdout)[:-1]:
+            assert described[tuple(names)] == text, f"{command} {names}"
+        assert described["-h", "--help"]
+
+
+def test_the_man_page_has_what_help_says(dyntrace, commands):
+    overview = unescaped(man_page(dyntrace, "dyntrace"))
+    for command in commands:
+        text = dyntrace("help", command).stdout
+        page = unescaped(man_page(dyntrace, f"dyntrace-{command}"))
+        assert f".BR dyntrace-{command} (1)" in overview
+        assert f".SH NAME\ndyntrace-{command} - {text.splitlines()[0].split(': ', 1)[1]}\n" in page
+        for line in text.split("\nExample:\n")[1].splitlines():
+            assert f"\n{line[2:]}\n" in page
+        for section in "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "SEE ALSO":
+            assert page.count(f".SH {section}\n") == 1
+
+
+def test_man_pages_are_clean_roff(dyntrace, commands):
+    for name in ["dyntrace", *(f"dyntrace-{command}" for command in commands)]:
+        result = subprocess.run(["groff", "-ww", "-man", "-Tutf8"], input=man_page(dyntrace, name), capture_output=True,
+                                text=True)
+        assert (result.returncode, result.stderr) == (0, ""), name
+
+
+def test_a_man_page_that_there_is_not(dyntrace):
+    wrong = "help --man: give 'dyntrace' or 'dyntrace-COMMAND'"
+    for page in [], ["trace"], ["dyntrace-zzz"], ["dyntracex"]:
+        assert dyntrace.fails("help", "--man", *page, status=2) == wrong
+    assert dyntrace.fails("help", "--man", "dyntrace", "/no/such", status=1) == \
+        "cannot read /no/such: No such file or directory"
