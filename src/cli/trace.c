@@ -52,36 +52,44 @@ static const char *const modes[] = { [SESSION_DISCARD] = "discard", [SESSION_OVE
 				     [SESSION_BLOCK] = "block", NULL };
 
 static const struct option_spec trace_options[] = {
+	OPTION_GROUP("Which program"),
 	{ 'c', NULL, "COMMAND", "start this command, traced from its first instruction",
 	  .string = &args.command },
 	{ 'p', NULL, "TARGET", "trace this process: a pid, or a name", .string = &args.target },
-	{ 0, "probe", "LOC", "a bare probe at that instruction (repeatable)", .list = &args.what,
-	  .tag = TRACEPOINT_BARE },
+	{ 0, "no-follow-fork", NULL, "don't trace processes that the target forks",
+	  .flag = &args.no_follow_fork },
+
+	OPTION_GROUP("What to record"),
 	{ 0, "function", "LOC", "a function's entry, with its arguments (repeatable)", .list = &args.what,
 	  .tag = TRACEPOINT_ENTRY },
-	{ 'e', "exit", NULL, "function exits too, with return value and duration", .flag = &args.exit },
+	{ 'e', "exit", NULL, "the functions' exits too, with return value and duration", .flag = &args.exit },
+	{ 0, "probe", "LOC", "that instruction, of which only the time is recorded (repeatable)",
+	  .list = &args.what, .tag = TRACEPOINT_BARE },
+	{ 0, "explain", "LOC", "trace nothing; show how a probe there would be placed and its code, or why it can't\n"
+	  "be", .string = &args.explain },
+
+	OPTION_GROUP("Values and filters"),
 	{ 't', "context", "TYPE", "record this with every event (repeatable): regs, reg:rax, tid, pid, cpu, comm,\n"
-	  "backtrace[:N], var:NAME, VARTYPE:NAME:ADDR", .list = &args.contexts },
+	  "backtrace[:FRAMES], var:NAME (a variable or argument, with members: var:req->path),\n"
+	  "VARTYPE:NAME:ADDR (memory, as int, uint64_t, double, string, ...)", .list = &args.contexts },
+	{ 0, "string-max", "SIZE", "bytes of a string that are recorded (default: 256)",
+	  .size = &args.string_max },
 	{ 0, "filter", "EXPR", "record only what this is true for, such as 'size > 4096 && path != NULL'",
 	  .string = &args.filter },
 	{ 0, "every", "N", "record the first hit of each place, and then every Nth", .size = &args.every },
 	{ 0, "first", "N", "record the first N hits of each place", .size = &args.first },
 	{ 0, "rate", "N/s", "record at most N hits a second of each place", .string = &args.rate_text },
-	{ 0, "string-max", "SIZE", "bytes of a string that are recorded (default: 256)",
-	  .size = &args.string_max },
-	{ 0, "explain", "LOC", "don't trace: show how a probe there would be placed, its code, or why it can't be",
-	  .string = &args.explain },
+
+	OPTION_GROUP("How"),
 	{ 'o', "output", "DIR", "where the trace goes (default: ./NAME-DATE.dyntrace)",
 	  .string = &args.output },
 	{ 0, "for", "SECONDS", "stop after that time", .seconds = &args.seconds },
+	{ 0, "print", NULL, "every event as a line of text, as it comes", .flag = &args.print },
 	{ 0, "buffer-size", "SIZE", "memory for events not written yet (default: 64M)",
 	  .size = &args.buffer_size },
 	{ 0, "mode", "MODE", "when that is full: discard new events and count them, overwrite the oldest (the last\n"
 	  "events are written at the end, and at each SIGUSR1 to DIR.snapshot-N), or block the target\n"
 	  "until there is room, for up to 10 s (default: discard)", .choice = &args.mode, .choices = modes },
-	{ 0, "print", NULL, "every event as a line of text, as it comes", .flag = &args.print },
-	{ 0, "no-follow-fork", NULL, "don't trace processes that the target forks",
-	  .flag = &args.no_follow_fork },
 	{ 'q', "quiet", NULL, "no summary at the end", .flag = &args.quiet },
 	{ 0 },
 };
@@ -553,17 +561,20 @@ const struct command command_trace = {
 	.usage = "-c \"COMMAND ARGS\" WHAT... [OPTIONS]\n"
 		 "WHAT... [OPTIONS] -- COMMAND ARGS...\n"
 		 "-p TARGET WHAT... [OPTIONS]",
-	.details = "Records every hit of the places named by WHAT (--probe, --function) into a CTF trace, until\n"
+	.details = "Records every hit of the places named by WHAT (--function, --probe) into a CTF trace, until\n"
 		   "the target ends, Ctrl-C, or --for. The target is then as it was found.\n"
 		   "\n"
-		   "LOC is SYMBOL, SYMBOL+OFFSET or ADDRESS, each optionally with @MODULE (the file name of the\n"
-		   "program or of a library). SYMBOL may be a glob. Numbers are C-like: 31, 037, 0x1f.\n"
+		   "LOC is SYMBOL, SYMBOL+OFFSET, ADDRESS or FILE:LINE, each optionally with @MODULE (the file name\n"
+		   "of the program or of a library). SYMBOL may be a glob. Numbers are C-like: 31, 037, 0x1f.\n"
 		   "\n"
 		   "The exit status is the command's own; 125: an error of dyntrace's, 126: not permitted,\n"
 		   "127: no such command.",
-	.example = "dyntrace trace -c \"ls -l\" --function main\n"
+	.example = "dyntrace trace -c \"ls -l\" --function main -e --print\n"
 		   "dyntrace trace -p redis-server --function processCommand --for 2\n"
-		   "dyntrace trace --function 'malloc@libc.so.6' -o /tmp/malloc.dyntrace -- sort /etc/passwd",
+		   "dyntrace trace -p redis-server --function 'zmalloc*' --filter 'size > 4096' -t backtrace\n"
+		   "dyntrace trace -p nginx --function 'ngx_http_*' -e --mode overwrite --buffer-size 16M\n"
+		   "dyntrace trace --function malloc@libc.so.6 --rate 100/s -o /tmp/malloc -- sort /etc/passwd\n"
+		   "dyntrace trace --explain main+4 -- ls",
 	.options = trace_options,
 	.runs_command = true,
 	.run = run_trace,
