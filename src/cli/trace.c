@@ -74,7 +74,7 @@ static const struct option_spec trace_options[] = {
 	  "VARTYPE:NAME:ADDR (memory, as int, uint64_t, double, string, ...)", .list = &args.contexts },
 	{ 0, "string-max", "SIZE", "bytes of a string that are recorded (default: 256)",
 	  .size = &args.string_max },
-	{ 0, "filter", "EXPR", "record only what this is true for, such as 'size > 4096 && path != NULL'",
+	{ 0, "filter", "EXPR", "record only what this is true for: 'size > 4096 && path != NULL', '$rdi > 4096'",
 	  .string = &args.filter },
 	{ 0, "every", "N", "record the first hit of each place, and then every Nth", .size = &args.every },
 	{ 0, "first", "N", "record the first N hits of each place", .size = &args.first },
@@ -571,10 +571,10 @@ const struct command command_trace = {
 		   "127: no such command.",
 	.example = "dyntrace trace -c \"ls -l\" --function main -e --print\n"
 		   "dyntrace trace -p redis-server --function processCommand --for 2\n"
-		   "dyntrace trace -p redis-server --function 'zmalloc*' --filter 'size > 4096' -t backtrace\n"
-		   "dyntrace trace -p nginx --function 'ngx_http_*' -e --mode overwrite --buffer-size 16M\n"
+		   "dyntrace trace -p redis-server --function 'zmalloc*' --filter '$rdi > 4096' -t backtrace\n"
+		   "dyntrace trace -p redis-server --function '*Command' -e --mode overwrite --buffer-size 16M\n"
 		   "dyntrace trace --function malloc@libc.so.6 --rate 100/s -o /tmp/malloc -- sort /etc/passwd\n"
-		   "dyntrace trace --explain main+4 -- ls",
+		   "dyntrace trace --explain main -- ls",
 	.options = trace_options,
 	.runs_command = true,
 	.run = run_trace,
