@@ -1,6 +1,6 @@
 /*
- * gdb_values.c - prints a file with @NAME@ replaced by where the shared layout has things. Run by the build, so that
- * the script for gdb always fits the agent that is built with it.
+ * gdb_values.c - prints a file with @NAME@ replaced by where the shared layout has things. Run by
+ * the build, so that the script for gdb always fits the agent that is built with it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static const struct {
 	{ "@STUB_SIZE@", DT_STUB_SIZE },
 };
 
-/* The text up to the next name goes out as it is; gives what is behind the name, NULL: there is none. */
+/* The text up to the next name goes out as it is; gives what is behind the name, NULL: there is
+ * none. */
 static const char *print_to_name(const char *text)
 {
 	const char *at = strchr(text, '@');

@@ -21,8 +21,8 @@ void summary_exits_time(uint64_t ns, char *text)
 
 void summary_exits_head(void)
 {
-	fprintf(stderr, "  %9s %9s %9s %9s %9s %9s %9s  %8s %8s %8s", "total", "mean", "p50", "p90", "p99", "max",
-		"self", "unwound", "inside", "missed");
+	fprintf(stderr, "  %9s %9s %9s %9s %9s %9s %9s  %8s %8s %8s", "total", "mean", "p50", "p90",
+		"p99", "max", "self", "unwound", "inside", "missed");
 }
 
 static void print_time(bool known, uint64_t ns)
@@ -49,8 +49,8 @@ void summary_exits_row(const struct tracepoint_info *row)
 	print_time(any, times->p99);
 	print_time(any, times->max);
 	print_time(any && times->self_known, times->self);
-	fprintf(stderr, "  %8llu %8llu %8llu", (unsigned long long)row->unwound, (unsigned long long)row->inside,
-		(unsigned long long)row->missed);
+	fprintf(stderr, "  %8llu %8llu %8llu", (unsigned long long)row->unwound,
+		(unsigned long long)row->inside, (unsigned long long)row->missed);
 }
 
 void summary_exits_rest(const struct session *session)
@@ -71,5 +71,6 @@ void summary_exits_rest(const struct session *session)
 		fprintf(stderr, "no exit: %zu more\n", refused - REFUSALS_MAX);
 	if (unwound + inside + missed)
 		fprintf(stderr, "calls without an exit: %llu unwound, %llu inside, %llu missed\n",
-			(unsigned long long)unwound, (unsigned long long)inside, (unsigned long long)missed);
+			(unsigned long long)unwound, (unsigned long long)inside,
+			(unsigned long long)missed);
 }

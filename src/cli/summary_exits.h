@@ -10,7 +10,8 @@
 void summary_exits_head(void);
 void summary_exits_row(const struct tracepoint_info *row);
 
-/* Functions whose exits could not be recorded, with the reasons, and how many calls have no exit. */
+/* Functions whose exits could not be recorded, with the reasons, and how many calls have no
+ * exit. */
 void summary_exits_rest(const struct session *session);
 
 /* 0 ns to 999 ns, 1.00 us to 999 us, ... at least 16 bytes of text. */

@@ -1,17 +1,20 @@
 /*
- * retslot.c - return stubs: find a free one for a call, bind new ones, take back those whose frames are gone.
+ * retslot.c - return stubs: find a free one for a call, bind new ones, take back those whose
+ * frames are gone.
  *
- * The invariants R1 to R5 are in src/shared/layout.h. Trampolines take the stub that their hint names; what
- * comes here is a call whose hint led nowhere: the first call from a place, one deeper recursion, two keys
- * that share a hint, a thread's first call at all.
+ * The invariants R1 to R5 are in src/shared/layout.h. Trampolines take the stub that their hint
+ * names; what comes here is a call whose hint led nowhere: the first call from a place, one deeper
+ * recursion, two keys that share a hint, a thread's first call at all.
  *
- * retslot_find runs with signals as they are, and only walks and takes (R3, R5 make that safe). Binding and growing
- * happen in retslot_take, with signals blocked: so nobody else changes the thread's own table and chains.
+ * retslot_find runs with signals as they are, and only walks and takes (R3, R5 make that safe).
+ * Binding and growing happen in retslot_take, with signals blocked: so nobody else changes the
+ * thread's own table and chains.
  *
- * How long chains get. An entry sets its hint to the next stub of the chain, an exit to its own: nested calls
- * always find the first free one at once, and a hint of 0 means "all of them are in use". That can be
- * wrong (coroutines, longjmp): whenever a chain's length reaches a power of two it is searched from the start,
- * and frames that are gone are let go. So a chain is at most twice as long as calls were ever inside at once.
+ * How long chains get. An entry sets its hint to the next stub of the chain, an exit to its own:
+ * nested calls always find the first free one at once, and a hint of 0 means "all of them are in
+ * use". That can be wrong (coroutines, longjmp): whenever a chain's length reaches a power of two
+ * it is searched from the start, and frames that are gone are let go. So a chain is at most twice
+ * as long as calls were ever inside at once.
  */
 #include "agent.h"
 
@@ -21,7 +24,8 @@
 
 _Static_assert(offsetof(struct dt_returns, no_hints) == offsetof(struct dt_return_table, hints),
 	       "the empty table has one hint");
-_Static_assert(sizeof(struct dt_returns) < 1u << 31, "offsets in it are 32 bits, stubs reach all of it");
+_Static_assert(sizeof(struct dt_returns) < 1u << 31,
+	       "offsets in it are 32 bits, stubs reach all of it");
 
 /* A call that wants a stub. */
 struct retslot_call {
@@ -37,7 +41,8 @@ static struct dt_returns *retslot_returns(const struct dt_control *control)
 	return (struct dt_returns *)control->returns;
 }
 
-static struct retslot_call retslot_call(const struct dt_control *control, uint64_t place, uint64_t site)
+static struct retslot_call retslot_call(const struct dt_control *control, uint64_t place,
+					uint64_t site)
 {
 	return (struct retslot_call){ .control = control,
 				      .returns = retslot_returns(control),
@@ -48,7 +53,8 @@ static struct retslot_call retslot_call(const struct dt_control *control, uint64
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static struct dt_return_table *retslot_table(const struct retslot_call *call, const struct dt_slot *slot)
+static struct dt_return_table *retslot_table(const struct retslot_call *call,
+					     const struct dt_slot *slot)
 {
 	uint64_t index = (uint64_t)(slot - agent_state(call->control)->slots);
 
@@ -80,9 +86,10 @@ static bool retslot_has_key(const struct dt_return_slot *stub, uint64_t ra, uint
 	return stub->ra == ra && stub->id == id;
 }
 
-/* Where the key's first stub is noted, or where it would be; NULL: nowhere (the table of those that have none). */
-static uint32_t *retslot_head(struct dt_returns *returns, struct dt_return_table *table, uint64_t ra,
-			      uint32_t id)
+/* Where the key's first stub is noted, or where it would be; NULL: nowhere (the table of those
+ * that have none). */
+static uint32_t *retslot_head(struct dt_returns *returns, struct dt_return_table *table,
+			      uint64_t ra, uint32_t id)
 {
 	uint32_t *heads = retslot_heads(table);
 	uint32_t at = dt_return_hash(ra, id);
@@ -101,7 +108,8 @@ static uint32_t *retslot_head(struct dt_returns *returns, struct dt_return_table
 
 static struct dt_return_table *retslot_new_table(struct dt_returns *returns, uint32_t entries)
 {
-	uint32_t size = (uint32_t)sizeof(struct dt_return_table) + 2 * entries * (uint32_t)sizeof(uint32_t);
+	uint32_t size =
+		(uint32_t)sizeof(struct dt_return_table) + 2 * entries * (uint32_t)sizeof(uint32_t);
 
 	if (__atomic_load_n(&returns->heap_used, __ATOMIC_RELAXED) + size > DT_RETURN_HEAP_SIZE)
 		return 0;
@@ -136,7 +144,8 @@ static void retslot_move(struct dt_returns *returns, struct dt_return_table *fro
 }
 
 /* The thread's table, with room for one more key; NULL: none to be had. */
-static struct dt_return_table *retslot_own_table(const struct retslot_call *call, const struct dt_slot *slot)
+static struct dt_return_table *retslot_own_table(const struct retslot_call *call,
+						 const struct dt_slot *slot)
 {
 	struct dt_return_table *table = retslot_table(call, slot);
 	uint32_t entries = table->mask ? (table->mask + 1) * 4 : DT_RETURN_TABLE_FIRST;
@@ -162,7 +171,10 @@ static bool retslot_claim(struct dt_return_slot *stub, uint64_t place)
 
 	if (__atomic_load_n(&stub->sp, __ATOMIC_ACQUIRE))
 		return false;
-	__asm__ volatile("cmpxchgq %2, %0" : "+m"(stub->sp), "+a"(expected) : "r"(mine) : "cc", "memory");
+	__asm__ volatile("cmpxchgq %2, %0"
+			 : "+m"(stub->sp), "+a"(expected)
+			 : "r"(mine)
+			 : "cc", "memory");
 	return !expected;
 }
 
@@ -186,7 +198,9 @@ static uint32_t retslot_of_word(const struct dt_control *control, uint64_t word)
 {
 	uint64_t offset = word - control->stubs;
 
-	return offset < (uint64_t)control->stub_count * DT_STUB_SIZE ? (uint32_t)(offset >> DT_STUB_SHIFT) : 0;
+	return offset < (uint64_t)control->stub_count * DT_STUB_SIZE
+		       ? (uint32_t)(offset >> DT_STUB_SHIFT)
+		       : 0;
 }
 
 /* (R2) Is the frame of a stub in use gone? `sp` is what was read from it. */
@@ -249,7 +263,8 @@ static uint32_t retslot_fresh(const struct retslot_call *call)
 }
 
 /* (R1) One more for the key, at the chain's end, and this call has it. */
-static struct dt_return_slot *retslot_bind(const struct retslot_call *call, const struct dt_slot *slot,
+static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
+					   const struct dt_slot *slot,
 					   struct dt_return_table *table, uint32_t *head)
 {
 	struct dt_return_slot *slots = call->returns->slots;
@@ -264,7 +279,8 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call, cons
 	stub->id = id;
 	stub->thread = (uint32_t)((uint64_t)slot - (uint64_t)agent_state(call->control)->slots);
 	stub->next = 0;
-	stub->hint = retslot_offset(call->returns, &table->hints[dt_return_hash(call->ra, id) & table->mask]);
+	stub->hint = retslot_offset(call->returns,
+				    &table->hints[dt_return_hash(call->ra, id) & table->mask]);
 	stub->sp = call->place | DT_RETURN_BUSY;
 	*retslot_hint(call->returns, stub) = 0;
 	if (*head) {
@@ -280,7 +296,7 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call, cons
 	return stub;
 }
 
-/* ---- what slow.c calls ------------------------------------------------------------------------ */
+/* ---- what slow.c calls ----------------------------------------------------------------------- */
 
 uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site)
 {
@@ -338,7 +354,8 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 	return stub;
 }
 
-/* A forked child: the frames it inherited return to where they should, but they are its parent's calls. */
+/* A forked child: the frames it inherited return to where they should, but they are its
+ * parent's calls. */
 void retslot_forked(const struct dt_control *control, uint32_t pid)
 {
 	struct dt_returns *returns = retslot_returns(control);

@@ -1,6 +1,7 @@
 /*
- * returns.c - every way to come back from a function, or not to. Each case prints what it computed; what is printed
- * must not depend on being traced. `returns --case N` runs one, without it all that end normally.
+ * returns.c - every way to come back from a function, or not to. Each case prints what it
+ * computed; what is printed must not depend on being traced. `returns --case N` runs one, without
+ * it all that end normally.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,11 +17,17 @@
 #define NOINLINE __attribute__((noinline, noclone))
 static volatile long sink;
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
-struct big { long words[9]; };
-struct two { long a, b; };
-struct pair { double a, b; };
+struct big {
+	long words[9];
+};
+struct two {
+	long a, b;
+};
+struct pair {
+	double a, b;
+};
 
 NOINLINE struct big give_big(long n)
 {
@@ -61,12 +68,13 @@ NOINLINE double add_variadic(int count, ...)
 	return total;
 }
 
-NOINLINE long add_twenty(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k,
-			 long l, long m, long n, long o, long p, long q, long r, long s, long t)
+NOINLINE long add_twenty(long a, long b, long c, long d, long e, long f, long g, long h, long i,
+			 long j, long k, long l, long m, long n, long o, long p, long q, long r,
+			 long s, long t)
 {
 	sink = sink + 1;
-	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k + 12 * l +
-	       13 * m + 14 * n + 15 * o + 16 * p + 17 * q + 18 * r + 19 * s + 20 * t;
+	return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k +
+	       12 * l + 13 * m + 14 * n + 15 * o + 16 * p + 17 * q + 18 * r + 19 * s + 20 * t;
 }
 
 static void case_values(void)
@@ -80,10 +88,11 @@ static void case_values(void)
 	printf("pair %g %g\n", pair.a, pair.b);
 	printf("x87 %Lg\n", give_x87(12.25L));
 	printf("variadic %g\n", add_variadic(6, 1, 2.5, 3, 4.25, 5, 6.0));
-	printf("twenty %ld\n", add_twenty(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20));
+	printf("twenty %ld\n",
+	       add_twenty(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20));
 }
 
-/* ---- calls ------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 NOINLINE long recurse(long n)
 {
@@ -113,7 +122,7 @@ static void case_calls(void)
 	printf("even %ld\n", is_even(200) + 2 * is_even(33));
 }
 
-/* ---- jumps ------------------------------------------------------------------------------------- */
+/* ---- jumps ----------------------------------------------------------------------------------- */
 
 static jmp_buf back;
 static sigjmp_buf signal_back;
@@ -160,7 +169,7 @@ static void case_jumps(void)
 	printf("jumps %d\n", jumps);
 }
 
-/* ---- stacks ------------------------------------------------------------------------------------ */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 static ucontext_t home, fibers[4];
 static long fiber_total;
@@ -250,7 +259,7 @@ static void case_coroutine(void)
 	printf("coroutine %ld\n", coroutine_result);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static int cleaned;
 
@@ -349,7 +358,7 @@ static void case_unmapped(void)
 	printf("unmapped %ld\n", total);
 }
 
-/* ---- processes --------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 NOINLINE int spawn(const char *word)
 {
@@ -396,7 +405,7 @@ static void case_processes(void)
 	printf("spawned %d forked %ld\n", bad, result);
 }
 
-/* ---- calls that stay inside ------------------------------------------------------------------- */
+/* ---- calls that stay inside ------------------------------------------------------------------ */
 
 static int saved_argc;
 static char **saved_argv;
@@ -419,7 +428,7 @@ NOINLINE long hold_by_jump(long depth)
 	return hold(depth); /* a tail call */
 }
 
-/* ---- ends --------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 NOINLINE void replace(char **argv)
 {
@@ -438,7 +447,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{ "values", case_values },     { "calls", case_calls },	      { "jumps", case_jumps },
+	{ "values", case_values },     { "calls", case_calls },		{ "jumps", case_jumps },
 	{ "contexts", case_contexts }, { "coroutine", case_coroutine }, { "threads", case_threads },
 	{ "unmapped", case_unmapped }, { "processes", case_processes },
 };

@@ -1,6 +1,7 @@
 /*
- * Return stubs, run for real in this process with the built agent: each call's exit is recorded once, with what
- * the function returned, and every register survives; whatever becomes of frames is counted.
+ * Return stubs, run for real in this process with the built agent: each call's exit is recorded
+ * once, with what the function returned, and every register survives; whatever becomes of frames
+ * is counted.
  *
  * `traced(f)` is the trampoline that a site at f would jump to: calling it is calling f, traced.
  */
@@ -30,7 +31,8 @@ void *__deregister_frame_info(const void *begin);
 
 static void *map_at(uint64_t at, size_t size, int protection)
 {
-	void *memory = mmap((void *)at, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *memory = mmap((void *)at, size, protection,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	assert_true(memory != MAP_FAILED);
 	return memory;
@@ -61,7 +63,8 @@ static void open_trace(void)
 static void write_stubs(uint32_t count)
 {
 	assert_true(exit_emit_stubs(&env, rig_control->stub_count, count,
-				    stub_window + STUBS_OFFSET + rig_control->stub_count * DT_STUB_SIZE));
+				    stub_window + STUBS_OFFSET +
+					    rig_control->stub_count * DT_STUB_SIZE));
 	rig_control->stub_count = count;
 }
 
@@ -71,7 +74,8 @@ static int setup(void **state)
 	size_t size, fde;
 
 	rig_up(64, 200, DT_FOLLOW_FORK);
-	stub_window = map_at(0, window + sizeof(*returns) + 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
+	stub_window =
+		map_at(0, window + sizeof(*returns) + 4096, PROT_READ | PROT_WRITE | PROT_EXEC);
 	returns = (struct dt_returns *)((uint64_t)(stub_window + window + 4095) & ~4095ULL);
 	code = map_near((const void *)setup, CODE_ROOM);
 	code_used = 0;
@@ -87,7 +91,8 @@ static int setup(void **state)
 				  .stubs = taddr_of(rig_control->stubs),
 				  .exit = taddr_of((uint64_t)stub_window) };
 	assert_true(exit_emit_code(&env, 1ULL << 32, stub_window, EXIT_CODE_ROOM, env.exit, &size));
-	assert_true(exit_frame_table(&env, stub_window + EXIT_CODE_ROOM, EXIT_FRAME_ROOM, &size, &fde));
+	assert_true(
+		exit_frame_table(&env, stub_window + EXIT_CODE_ROOM, EXIT_FRAME_ROOM, &size, &fde));
 	write_stubs(DT_STUBS_FIRST);
 	__register_frame_info(stub_window + EXIT_CODE_ROOM, returns->objects[0]);
 	open_trace();
@@ -117,13 +122,14 @@ static void *traced(const void *function)
 	uint8_t *at = code + code_used;
 
 	for (size_t i = 0; i < 2; i++)
-		event.fields[i] = (struct tramp_field){
-			.source = SOURCE_REGISTER, .reg = regs[i], .offset = (uint16_t)(8 + 8 * i)
-		};
+		event.fields[i] = (struct tramp_field){ .source = SOURCE_REGISTER,
+							.reg = regs[i],
+							.offset = (uint16_t)(8 + 8 * i) };
 	for (size_t n = 0; n < 5; n += insns[tramp.insn_count++].length)
-		assert_true(decode((const uint8_t *)function + n, 16, taddr_of((uint64_t)function + n),
-				   &insns[tramp.insn_count]));
-	assert_null(trampoline_emit(&tramp, &env, at, trampoline_room(&tramp), taddr_of((uint64_t)at)));
+		assert_true(decode((const uint8_t *)function + n, 16,
+				   taddr_of((uint64_t)function + n), &insns[tramp.insn_count]));
+	assert_null(
+		trampoline_emit(&tramp, &env, at, trampoline_room(&tramp), taddr_of((uint64_t)at)));
 	code_used += (tramp.size + 63) & ~63ULL;
 	assert_true(code_used < CODE_ROOM);
 	return at;
@@ -148,7 +154,7 @@ static void finish(uint64_t entries, uint64_t exits)
 	assert_int_equal(trace.totals.holes, 0);
 }
 
-/* ---- functions to trace ------------------------------------------------------------------------- */
+/* ---- functions to trace ---------------------------------------------------------------------- */
 
 typedef uint64_t (*function2)(uint64_t, uint64_t);
 
@@ -168,7 +174,7 @@ __attribute__((noinline)) static uint64_t sum(uint64_t n, uint64_t step)
 	return n ? n + traced_sum(n - step, step) : 0;
 }
 
-/* ---- registers -------------------------------------------------------------------------------- */
+/* ---- registers ------------------------------------------------------------------------------- */
 
 struct registers {
 	uint64_t rax, rcx, rdx, rbx, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15, flags;
@@ -187,10 +193,13 @@ __asm__(".text\n"
 	"	mov %rdx, harness_function(%rip)\n"
 	"	fldt 160(%rdi)\n"
 	"	movups 128(%rdi), %xmm0\n movups 144(%rdi), %xmm1\n"
-	"	mov 8*1(%rdi), %rcx\n mov 8*2(%rdi), %rdx\n mov 8*3(%rdi), %rbx\n mov 8*4(%rdi), %rbp\n"
+	"	mov 8*1(%rdi), %rcx\n mov 8*2(%rdi), %rdx\n mov 8*3(%rdi), %rbx\n mov 8*4(%rdi), "
+	"%rbp\n"
 	"	mov 8*5(%rdi), %rsi\n"
-	"	mov 8*7(%rdi), %r8\n mov 8*8(%rdi), %r9\n mov 8*9(%rdi), %r10\n mov 8*10(%rdi), %r11\n"
-	"	mov 8*11(%rdi), %r12\n mov 8*12(%rdi), %r13\n mov 8*13(%rdi), %r14\n mov 8*14(%rdi), %r15\n"
+	"	mov 8*7(%rdi), %r8\n mov 8*8(%rdi), %r9\n mov 8*9(%rdi), %r10\n mov 8*10(%rdi), "
+	"%r11\n"
+	"	mov 8*11(%rdi), %r12\n mov 8*12(%rdi), %r13\n mov 8*13(%rdi), %r14\n mov "
+	"8*14(%rdi), %r15\n"
 	"	push 8*15(%rdi)\n"
 	"	mov 8*0(%rdi), %rax\n mov 8*6(%rdi), %rdi\n"
 	"	popf\n"
@@ -199,9 +208,12 @@ __asm__(".text\n"
 	"	push %rax\n"
 	"	cld\n"
 	"	mov 16(%rsp), %rax\n"
-	"	mov %rcx, 8*1(%rax)\n mov %rdx, 8*2(%rax)\n mov %rbx, 8*3(%rax)\n mov %rbp, 8*4(%rax)\n"
-	"	mov %rsi, 8*5(%rax)\n mov %rdi, 8*6(%rax)\n mov %r8, 8*7(%rax)\n mov %r9, 8*8(%rax)\n"
-	"	mov %r10, 8*9(%rax)\n mov %r11, 8*10(%rax)\n mov %r12, 8*11(%rax)\n mov %r13, 8*12(%rax)\n"
+	"	mov %rcx, 8*1(%rax)\n mov %rdx, 8*2(%rax)\n mov %rbx, 8*3(%rax)\n mov %rbp, "
+	"8*4(%rax)\n"
+	"	mov %rsi, 8*5(%rax)\n mov %rdi, 8*6(%rax)\n mov %r8, 8*7(%rax)\n mov %r9, "
+	"8*8(%rax)\n"
+	"	mov %r10, 8*9(%rax)\n mov %r11, 8*10(%rax)\n mov %r12, 8*11(%rax)\n mov %r13, "
+	"8*12(%rax)\n"
 	"	mov %r14, 8*13(%rax)\n mov %r15, 8*14(%rax)\n"
 	"	movups %xmm0, 128(%rax)\n movups %xmm1, 144(%rax)\n fstpt 160(%rax)\n"
 	"	pop 8*0(%rax)\n"
@@ -230,7 +242,8 @@ static void test_registers(void **state)
 		for (unsigned i = 0; i < 7; i++)
 			in.flags |= n >> i & 1 ? bits[i] : 0;
 		memset(&out, 0x55, sizeof(out));
-		memcpy(out.st0 + 10, in.st0 + 10, sizeof(in) - offsetof(struct registers, st0) - 10);
+		memcpy(out.st0 + 10, in.st0 + 10,
+		       sizeof(in) - offsetof(struct registers, st0) - 10);
 		harness_call(&in, &out, function);
 		in.st0[7] |= 0x80; /* as the FPU normalises nothing, it must be there already */
 		out.st0[7] |= 0x80;
@@ -252,7 +265,8 @@ static void test_values(void **state)
 	finish(1000, 1000);
 	assert_int_equal(rig_judge(&trace, "two: { cpu_id").events, 0);
 	assert_int_equal(rig_judge(&trace, "arg0 = 999, arg1 = 1998").events, 1);
-	assert_int_equal(rig_judge(&trace, "arg0 = 2997, ").events, 1); /* the exit: ret, then the duration */
+	assert_int_equal(rig_judge(&trace, "arg0 = 2997, ").events,
+			 1); /* the exit: ret, then the duration */
 }
 
 static void test_recursion(void **state)
@@ -276,10 +290,11 @@ static void test_runs_out(void **state)
 	assert_int_equal(traced_sum(50, 1), 50 * 51 / 2);
 	assert_int_equal(stubs_in_use(), 0);
 	finish(201 + 51, 100 + 50);
-	assert_int_equal(rig_pool->missed[ENTRY], 102); /* the second outer call came from elsewhere */
+	assert_int_equal(rig_pool->missed[ENTRY],
+			 102); /* the second outer call came from elsewhere */
 }
 
-/* ---- frames that vanish -------------------------------------------------------------------------- */
+/* ---- frames that vanish ---------------------------------------------------------------------- */
 
 static jmp_buf jump_back;
 static void (*traced_leap)(uint64_t);
@@ -307,7 +322,7 @@ static void test_longjmp(void **state)
 	assert_int_equal(rig_pool->missed[ENTRY], 0);
 }
 
-/* ---- tail calls ------------------------------------------------------------------------------------ */
+/* ---- tail calls ------------------------------------------------------------------------------ */
 
 static function2 traced_even, traced_odd;
 
@@ -340,7 +355,7 @@ static void test_tail_calls(void **state)
 	assert_int_equal(rig_pool->unwound[ENTRY], 0);
 }
 
-/* ---- unwinding ------------------------------------------------------------------------------------ */
+/* ---- unwinding ------------------------------------------------------------------------------- */
 
 struct walk {
 	void *pcs[64];
@@ -401,7 +416,7 @@ static void test_backtrace(void **state)
 	finish(6, 6);
 }
 
-/* ---- signals, threads, processes --------------------------------------------------------------- */
+/* ---- signals, threads, processes ------------------------------------------------------------- */
 
 static volatile uint64_t handler_calls;
 
@@ -431,7 +446,8 @@ static void test_signals(void **state)
 	assert_int_equal(rig_pool->unwound[ENTRY] + rig_pool->missed[ENTRY], 0);
 	rig_finish(&trace);
 	uint64_t hits = calls * 21 + handler_calls * 4, lost = trace.totals.lost;
-	assert_true(trace.types.items[ENTRY].hits + trace.types.items[EXIT].hits + lost <= 2 * hits);
+	assert_true(trace.types.items[ENTRY].hits + trace.types.items[EXIT].hits + lost <=
+		    2 * hits);
 	if (!lost)
 		assert_int_equal(trace.types.items[EXIT].hits, hits);
 	assert_int_equal(trace.types.items[ENTRY].hits,
@@ -493,9 +509,10 @@ static void test_fork(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_registers), CASE(test_values), CASE(test_recursion), CASE(test_runs_out),
-		CASE(test_longjmp), CASE(test_tail_calls), CASE(test_backtrace), CASE(test_signals),
-		CASE(test_threads), CASE(test_fork),
+		CASE(test_registers), CASE(test_values),  CASE(test_recursion),
+		CASE(test_runs_out),  CASE(test_longjmp), CASE(test_tail_calls),
+		CASE(test_backtrace), CASE(test_signals), CASE(test_threads),
+		CASE(test_fork),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * Around exits, without a target: which functions may have them, when a thread is at a safe point, how durations
- * are summed up, the unwind table's bytes.
+ * Around exits, without a target: which functions may have them, when a thread is at a safe point,
+ * how durations are summed up, the unwind table's bytes.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 #include "control/session/session.h"
 #include "shared/layout.h"
 
-/* ---- which functions ---------------------------------------------------------------------------- */
+/* ---- which functions ------------------------------------------------------------------------- */
 
 void rule_plain(void);
 void rule_reads_return(void);
@@ -29,16 +29,19 @@ void rule_without_table(void);
 void rule_part(void);
 __asm__(".text\n"
 	".globl rule_plain\n.type rule_plain, @function\n"
-	"rule_plain: .cfi_startproc\n push %rbx\n .cfi_adjust_cfa_offset 8\n mov (%rsp), %rax\n pop %rbx\n"
+	"rule_plain: .cfi_startproc\n push %rbx\n .cfi_adjust_cfa_offset 8\n mov (%rsp), %rax\n "
+	"pop %rbx\n"
 	" .cfi_adjust_cfa_offset -8\n ret\n .cfi_endproc\n.size rule_plain, . - rule_plain\n"
 	".globl rule_reads_return\n.type rule_reads_return, @function\n"
 	"rule_reads_return: .cfi_startproc\n nop\n mov (%rsp), %rax\n ret\n .cfi_endproc\n"
 	".size rule_reads_return, . - rule_reads_return\n"
 	".globl rule_pops_return\n.type rule_pops_return, @function\n"
-	"rule_pops_return: .cfi_startproc\n pop %rcx\n .cfi_adjust_cfa_offset -8\n .cfi_register rip, rcx\n"
+	"rule_pops_return: .cfi_startproc\n pop %rcx\n .cfi_adjust_cfa_offset -8\n .cfi_register "
+	"rip, rcx\n"
 	" jmp *%rcx\n .cfi_endproc\n.size rule_pops_return, . - rule_pops_return\n"
 	".globl rule_part\n.type rule_part, @function\n"
-	"rule_part: .cfi_startproc\n .cfi_def_cfa_offset 32\n add $24, %rsp\n .cfi_def_cfa_offset 8\n ret\n"
+	"rule_part: .cfi_startproc\n .cfi_def_cfa_offset 32\n add $24, %rsp\n .cfi_def_cfa_offset "
+	"8\n ret\n"
 	" .cfi_endproc\n.size rule_part, . - rule_part\n"
 	".globl rule_without_table\n.type rule_without_table, @function\n"
 	"rule_without_table: nop\n ret\n.size rule_without_table, . - rule_without_table\n");
@@ -73,11 +76,13 @@ static void test_functions(void **state)
 		const struct symbol *symbol = symtab_find(symtab, cases[i].symbol);
 
 		assert_non_null(symbol);
-		_cleanup_error_ struct error *error = exit_check(symtab, rules, symbol->address, cases[i].name);
+		_cleanup_error_ struct error *error =
+			exit_check(symtab, rules, symbol->address, cases[i].name);
 		if (!cases[i].why && error)
 			fail_msg("%s: %s", cases[i].name, error_text(error));
 		if (cases[i].why && (!error || !strstr(error_text(error), cases[i].why)))
-			fail_msg("%s (%s): %s", cases[i].symbol, cases[i].name, error ? error_text(error) : "-");
+			fail_msg("%s (%s): %s", cases[i].symbol, cases[i].name,
+				 error ? error_text(error) : "-");
 	}
 	assert_false(frame_is_go(symtab));
 	assert_false(frame_is_stripped(symtab));
@@ -88,11 +93,13 @@ static void test_functions(void **state)
 static void test_shadow_stack(void **state)
 {
 	assert_false(exits_has_shadow_stack("Name:\tx\nPid:\t1\n"));
-	assert_false(exits_has_shadow_stack("Name:\tshstk\nx86_Thread_features:\t\nx86_Thread_features_locked:\tshstk\n"));
-	assert_true(exits_has_shadow_stack("Name:\tx\nx86_Thread_features:\tshstk wrss \nx86_Thread_features_locked:\t\n"));
+	assert_false(exits_has_shadow_stack(
+		"Name:\tshstk\nx86_Thread_features:\t\nx86_Thread_features_locked:\tshstk\n"));
+	assert_true(exits_has_shadow_stack(
+		"Name:\tx\nx86_Thread_features:\tshstk wrss \nx86_Thread_features_locked:\t\n"));
 }
 
-/* ---- safe points --------------------------------------------------------------------------------- */
+/* ---- safe points ----------------------------------------------------------------------------- */
 
 static bool is_even(void *context, int fd)
 {
@@ -124,7 +131,7 @@ static void test_safe_points(void **state)
 	}
 }
 
-/* ---- durations ------------------------------------------------------------------------------------ */
+/* ---- durations ------------------------------------------------------------------------------- */
 
 static void test_buckets(void **state)
 {
@@ -162,7 +169,9 @@ static void leave(struct script *script, uint32_t id, uint64_t duration)
 
 static void test_self_time(void **state)
 {
-	struct event_type items[] = { { .size = 8 }, { .size = 24 }, { .size = 8 }, { .size = 24 } };
+	struct event_type items[] = {
+		{ .size = 8 }, { .size = 24 }, { .size = 8 }, { .size = 24 }
+	};
 	struct event_types types = { .items = items, .count = 4 };
 	struct tracepoint_times outer, inner;
 	struct latency latency = { 0 };
@@ -205,7 +214,7 @@ static void test_self_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_functions), cmocka_unit_test(test_shadow_stack),
+		cmocka_unit_test(test_functions),   cmocka_unit_test(test_shadow_stack),
 		cmocka_unit_test(test_safe_points), cmocka_unit_test(test_buckets),
 		cmocka_unit_test(test_self_time),
 	};

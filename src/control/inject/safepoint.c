@@ -2,8 +2,9 @@
  * safepoint.c
  *
  * Seen: openat, read, pread64, fstat and close come from inside dlopen with its lock held, which is
- * recursive: a call made there succeeds and corrupts. Those are calls on files; a `read` that sleeps on a pipe, a
- * socket or a terminal is the program's own. Locks (futex) are not on the list: nobody can tell which one it is.
+ * recursive: a call made there succeeds and corrupts. Those are calls on files; a `read` that
+ * sleeps on a pipe, a socket or a terminal is the program's own. Locks (futex) are not on the
+ * list: nobody can tell which one it is.
  */
 #include "safepoint.h"
 
@@ -27,9 +28,25 @@
 #define SAFEPOINT_FRAMES_MAX 10000
 
 static const long rests[] = {
-	SYS_epoll_wait, SYS_epoll_pwait, 441 /* epoll_pwait2 */, SYS_poll, SYS_ppoll, SYS_select, SYS_pselect6,
-	SYS_nanosleep, SYS_clock_nanosleep, SYS_accept, SYS_accept4, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg,
-	SYS_wait4, SYS_waitid, SYS_pause, SYS_rt_sigsuspend, SYS_rt_sigtimedwait,
+	SYS_epoll_wait,
+	SYS_epoll_pwait,
+	441 /* epoll_pwait2 */,
+	SYS_poll,
+	SYS_ppoll,
+	SYS_select,
+	SYS_pselect6,
+	SYS_nanosleep,
+	SYS_clock_nanosleep,
+	SYS_accept,
+	SYS_accept4,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_recvmmsg,
+	SYS_wait4,
+	SYS_waitid,
+	SYS_pause,
+	SYS_rt_sigsuspend,
+	SYS_rt_sigtimedwait,
 };
 
 static void cleanup_maps(struct maps *maps)
@@ -63,7 +80,7 @@ bool safepoint_is_rest(const char *line, bool (*is_stream)(void *context, int fd
 	return number == SYS_read && is_stream(context, (int)strtoul(end, NULL, 16));
 }
 
-/* ---- which thread ----------------------------------------------------------------------------- */
+/* ---- which thread ---------------------------------------------------------------------------- */
 
 static bool is_stream(void *context, int fd)
 {
@@ -92,7 +109,8 @@ static bool is_at_rest(struct proc *proc, pid_t tid)
 	return line && safepoint_is_rest(line, is_stream, proc);
 }
 
-/* The same of a thread that is held. A call that was rewound is shown as none; its number is where it will be used. */
+/* The same of a thread that is held. A call that was rewound is shown as none; its number is
+ * where it will be used. */
 static bool is_held_at_rest(const struct stop *stop)
 {
 	const struct held *held = &stop->threads.items[0];
@@ -100,11 +118,11 @@ static bool is_held_at_rest(const struct stop *stop)
 	return held->rewound ? is_listed((long)held->regs.rax) : is_at_rest(stop->proc, held->tid);
 }
 
-/* ---- its stack ------------------------------------------------------------------------------------- */
+/* ---- its stack ------------------------------------------------------------------------------- */
 
 /* Unwind tables are in the files themselves. */
-static int no_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, const char *file,
-			const char *link, GElf_Word crc, char **ret_path)
+static int no_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			const char *file, const char *link, GElf_Word crc, char **ret_path)
 {
 	return -1;
 }
@@ -124,8 +142,8 @@ static void cleanup_dwfl(Dwfl **dwfl)
 
 static bool is_allocator(const char *name)
 {
-	static const char *const names[] = { "malloc", "calloc", "realloc", "free", "memalign", "posix_memalign",
-					     "aligned_alloc" };
+	static const char *const names[] = { "malloc",	 "calloc",	   "realloc",	   "free",
+					     "memalign", "posix_memalign", "aligned_alloc" };
 
 	while (*name == '_')
 		name++;
@@ -136,7 +154,8 @@ static bool is_allocator(const char *name)
 	return false;
 }
 
-/* A frame of the loader or the allocator, or one that a signal interrupted, says that the thread may hold something. */
+/* A frame of the loader or the allocator, or one that a signal interrupted, says that the
+ * thread may hold something. */
 static int look_at_frame(Dwfl_Frame *frame, void *context)
 {
 	struct walk *walk = context;
@@ -148,12 +167,13 @@ static int look_at_frame(Dwfl_Frame *frame, void *context)
 	if (walk->dirty)
 		return DWARF_CB_ABORT;
 	Dwfl_Module *module = dwfl_addrmodule(walk->dwfl, pc);
-	const char *file = module ? dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
+	const char *file =
+		module ? dwfl_module_info(module, NULL, NULL, NULL, NULL, NULL, NULL, NULL) : NULL;
 	const char *function = module ? dwfl_module_addrname(module, pc) : NULL;
 	const char *slash = file ? strrchr(file, '/') : NULL;
 
-	walk->dirty = !module || (slash && !strncmp(slash, "/ld-", 4)) || (function && is_allocator(function)) ||
-		      (interrupted && walk->frames > 0);
+	walk->dirty = !module || (slash && !strncmp(slash, "/ld-", 4)) ||
+		      (function && is_allocator(function)) || (interrupted && walk->frames > 0);
 	walk->frames++;
 	return walk->dirty || walk->frames > SAFEPOINT_FRAMES_MAX ? DWARF_CB_ABORT : DWARF_CB_OK;
 }
@@ -183,7 +203,7 @@ static bool has_room(struct proc *proc, uint64_t rsp)
 	return stack && (!strcmp(stack->path, "[stack]") || rsp - stack->start.v >= SAFEPOINT_ROOM);
 }
 
-/* ---- the call --------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 static struct error *call_held(struct stop *stop, taddr function, const uint64_t args[3])
 {
@@ -200,8 +220,8 @@ static struct error *call_held(struct stop *stop, taddr function, const uint64_t
 }
 
 /* On that thread, if it is at a safe point now. */
-static struct error *try_thread(struct proc *proc, pid_t tid, taddr function, const uint64_t args[3],
-				bool *ret_done)
+static struct error *try_thread(struct proc *proc, pid_t tid, taddr function,
+				const uint64_t args[3], bool *ret_done)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 
@@ -219,8 +239,8 @@ static struct error *try_thread(struct proc *proc, pid_t tid, taddr function, co
 	return call_held(stop, function, args);
 }
 
-struct error *safepoint_call(struct proc *proc, struct stop *held, taddr function, const uint64_t args[3],
-			     unsigned timeout_ms)
+struct error *safepoint_call(struct proc *proc, struct stop *held, taddr function,
+			     const uint64_t args[3], unsigned timeout_ms)
 {
 	uint64_t deadline = held_now_us() + (uint64_t)timeout_ms * 1000;
 	struct error *error = NULL;
@@ -242,7 +262,9 @@ struct error *safepoint_call(struct proc *proc, struct stop *held, taddr functio
 	}
 	if (!error && !done)
 		error = error_new(ERROR_REFUSED,
-				  "no thread of process %d sleeps where a function of it can be called (in poll, "
-				  "nanosleep, accept and the like)", proc->pid);
+				  "no thread of process %d sleeps where a function of it can be "
+				  "called (in poll, "
+				  "nanosleep, accept and the like)",
+				  proc->pid);
 	return error;
 }

@@ -15,11 +15,12 @@
  *	rsp+40	rsi
  *	rsp+32	rax, and below it what emit_save pushes
  *
- * Nothing of the stack below a return address is anybody's, at entry and at exit alike: no red zone is kept.
+ * Nothing of the stack below a return address is anybody's, at entry and at exit alike: no red
+ * zone is kept.
  *
- * Which stub (R4): the table of the thread, by its slot; hints[hash of return address and tracepoint]; the
- * stub's own words decide. The jump to the stub reads its target from below rsp, where a signal handler
- * leaves 128 bytes alone.
+ * Which stub (R4): the table of the thread, by its slot; hints[hash of return address and
+ * tracepoint]; the stub's own words decide. The jump to the stub reads its target from below rsp,
+ * where a signal handler leaves 128 bytes alone.
  */
 #include "exit.h"
 
@@ -36,7 +37,7 @@
 #define EXIT_RA 48
 #define SAVED_RAX 32
 
-/* ---- in an entry trampoline ------------------------------------------------------------------- */
+/* ---- in an entry trampoline ------------------------------------------------------------------ */
 
 void exit_emit_save(struct emitter *e)
 {
@@ -60,9 +61,9 @@ static void emit_find_hint(struct emitter *e, const struct tramp_env *env, uint3
 {
 	emit_mov_imm(e, RBX, env->returns.v);
 	emit_add_imm32(e, RCX, -(int32_t)(uint32_t)env->slots.v);
-	emit_shr_imm(e, RCX, DT_SLOT_SHIFT - 2);	/* the slot's index * 4 */
+	emit_shr_imm(e, RCX, DT_SLOT_SHIFT - 2); /* the slot's index * 4 */
 	emit_load32(e, RCX, mem_index(RBX, RCX, 1, RETURNS(tables)));
-	emit_add(e, RCX, RBX);				/* its table           */
+	emit_add(e, RCX, RBX); /* its table           */
 	emit_imul_mem32_imm(e, RAX, mem_at(RSP, ENTRY_RA), DT_RETURN_MULTIPLIER);
 	emit_add_imm32(e, RAX, (int32_t)(id * DT_RETURN_ID_MULTIPLIER));
 	emit_shr_imm(e, RAX, DT_RETURN_HASH_SHIFT);
@@ -70,16 +71,19 @@ static void emit_find_hint(struct emitter *e, const struct tramp_env *env, uint3
 	emit_lea(e, RSI, mem_index(RCX, RAX, 4, offsetof(struct dt_return_table, hints)));
 }
 
-/* rcx = slot of the stub whose offset from stub 0 is in rax, rdx = the stub; rbx = struct dt_returns. */
+/* rcx = slot of the stub whose offset from stub 0 is in rax, rdx = the stub; rbx = struct
+ * dt_returns. */
 static void emit_place(struct emitter *e, const struct tramp_env *env)
 {
 	emit_lea(e, RDX, mem_index(RBX, RAX, 1, (int32_t)taddr_diff(env->stubs, env->returns)));
-	emit_lea(e, RCX, mem_index(RBX, RAX, 1u << (DT_RETURN_SHIFT - DT_STUB_SHIFT), RETURNS(slots)));
+	emit_lea(e, RCX,
+		 mem_index(RBX, RAX, 1u << (DT_RETURN_SHIFT - DT_STUB_SHIFT), RETURNS(slots)));
 }
 
-/* Takes the stub that the hint names (R3). The word on the stack leads to it before it is in use (R2); should that
- * fail, what was there is the stub's own return address. */
-static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t id, struct exit_labels *l)
+/* Takes the stub that the hint names (R3). The word on the stack leads to it before it is in use
+ * (R2); should that fail, what was there is the stub's own return address. */
+static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t id,
+		       struct exit_labels *l)
 {
 	emit_load32(e, RAX, mem_at(RSI, 0));
 	emit_shl_imm(e, RAX, DT_STUB_SHIFT);
@@ -136,7 +140,7 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 	emit_place(e, env);
 	emit_store(e, mem_at(RSP, ENTRY_RA), RDX);
 	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA));
-	emit_store(e, mem_at(RCX, STUB(sp)), RBX);	/* no longer busy */
+	emit_store(e, mem_at(RCX, STUB(sp)), RBX); /* no longer busy */
 	emit_jmp(e, &l->taken);
 	emit_bind(e, &none);
 	emit_jmp(e, &l->out);
@@ -153,7 +157,7 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct
 	emit_bytes(e, &site, sizeof(site));
 }
 
-/* ---- the exit ----------------------------------------------------------------------------------- */
+/* ---- the exit -------------------------------------------------------------------------------- */
 
 struct exit_code_labels {
 	struct record_labels record;
@@ -169,7 +173,8 @@ static void emit_judge(struct emitter *e, struct exit_code_labels *l)
 }
 
 /* rsi = the stub's slot. */
-static void emit_identify(struct emitter *e, const struct tramp_env *env, struct exit_code_labels *l)
+static void emit_identify(struct emitter *e, const struct tramp_env *env,
+			  struct exit_code_labels *l)
 {
 	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
 	emit_shl_imm(e, RAX, DT_RETURN_SHIFT);
@@ -179,11 +184,12 @@ static void emit_identify(struct emitter *e, const struct tramp_env *env, struct
 }
 
 /*
- * rcx = the slot of this thread; rax, rbx are lost. Most calls return on the thread that took the stub: if that
- * one's slot names the tid that is in this thread's block, it is ours. No rdfsbase here: that would
- * cost half a clock reading, and FS was seen to be good when the call began.
+ * rcx = the slot of this thread; rax, rbx are lost. Most calls return on the thread that took the
+ * stub: if that one's slot names the tid that is in this thread's block, it is ours. No rdfsbase
+ * here: that would cost half a clock reading, and FS was seen to be good when the call began.
  */
-static void emit_same_thread(struct emitter *e, const struct tramp_env *env, struct exit_code_labels *l)
+static void emit_same_thread(struct emitter *e, const struct tramp_env *env,
+			     struct exit_code_labels *l)
 {
 	emit_load32(e, RCX, mem_at(RSI, STUB(thread)));
 	emit_mov_imm(e, RAX, env->slots.v);
@@ -194,7 +200,8 @@ static void emit_same_thread(struct emitter *e, const struct tramp_env *env, str
 	emit_jcc(e, CC_NE, &l->elsewhere);
 }
 
-/* The event, at pool + eax; rdx = clock. Its header is stored by the caller, with rcx, once more. */
+/* The event, at pool + eax; rdx = clock. Its header is stored by the caller, with rcx, once
+ * more. */
 static void emit_exit_event(struct emitter *e, const struct tramp_env *env, uint64_t multiplier)
 {
 	struct label forward = { 0 };
@@ -206,13 +213,13 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env, uint
 	emit_shl_imm(e, RCX, DT_EVENT_ID_BITS);
 	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
 	emit_lea(e, RCX, mem_index(RCX, RAX, 1, (int32_t)DT_EVENT_PENDING + 1));
-	emit_store(e, mem_at(RBX, 0), RCX);		/* B4                  */
+	emit_store(e, mem_at(RBX, 0), RCX); /* B4                  */
 	emit_load(e, RAX, mem_at(RSP, SAVED_RAX));
 	emit_store(e, mem_at(RBX, EXIT_EVENT_RET), RAX);
 	emit_mov(e, RAX, RDX);
 	emit_sub_mem(e, RAX, mem_at(RSI, STUB(start)));
 	emit_jcc_short(e, CC_AE, &forward);
-	emit_mov_imm(e, RAX, 0);			/* another CPU's clock */
+	emit_mov_imm(e, RAX, 0); /* another CPU's clock */
 	emit_bind(e, &forward);
 	emit_mov_imm(e, RDX, multiplier);
 	emit_mul(e, RDX);
@@ -220,7 +227,8 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env, uint
 	emit_store(e, mem_at(RBX, EXIT_EVENT_DURATION), RAX);
 }
 
-/* The stub is free, then the return address takes its index's place (R2); its hint leads to it. rax, rdx are lost. */
+/* The stub is free, then the return address takes its index's place (R2); its hint leads to it.
+ * rax, rdx are lost. */
 static void emit_give_back(struct emitter *e, const struct tramp_env *env)
 {
 	emit_mov_imm(e, RAX, 0);
@@ -235,7 +243,8 @@ static void emit_give_back(struct emitter *e, const struct tramp_env *env)
 }
 
 /* Out of line: the slow path for the exit event; returns that aren't recorded. */
-static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, struct exit_code_labels *l)
+static void emit_exit_slow(struct emitter *e, const struct tramp_env *env,
+			   struct exit_code_labels *l)
 {
 	struct label inherited = { 0 };
 
@@ -259,8 +268,8 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, struc
 	emit_jmp(e, &l->record.out);
 }
 
-bool exit_emit_code(const struct tramp_env *env, uint64_t multiplier, uint8_t *bytes, size_t room, taddr pc,
-		    size_t *ret_size)
+bool exit_emit_code(const struct tramp_env *env, uint64_t multiplier, uint8_t *bytes, size_t room,
+		    taddr pc, size_t *ret_size)
 {
 	struct exit_code_labels l = { 0 };
 	struct emitter e;
@@ -289,7 +298,8 @@ bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, 
 	struct emitter e;
 
 	for (uint32_t i = first; i < end; i++) {
-		taddr slot = taddr_add(env->returns, RETURNS(slots) + ((int64_t)i << DT_RETURN_SHIFT));
+		taddr slot =
+			taddr_add(env->returns, RETURNS(slots) + ((int64_t)i << DT_RETURN_SHIFT));
 
 		emit_init(&e, bytes + (size_t)(i - first) * DT_STUB_SIZE, DT_STUB_SIZE,
 			  taddr_add(env->stubs, (int64_t)i * DT_STUB_SIZE));

@@ -1,6 +1,6 @@
 /*
- * exit.h - code for function exits: what an entry trampoline adds to take a return stub, the stubs, the
- * code that records an exit, and what tells unwinders about it all.
+ * exit.h - code for function exits: what an entry trampoline adds to take a return stub, the
+ * stubs, the code that records an exit, and what tells unwinders about it all.
  *
  * The protocol is R1 to R5 of layout.h. Pure: writes the buffers it is given.
  */
@@ -14,7 +14,7 @@
 #define EXIT_EVENT_RET 8u
 #define EXIT_EVENT_DURATION 16u
 
-/* ---- in an entry trampoline (trampoline.c) ---------------------------------------------------- */
+/* ---- in an entry trampoline (trampoline.c) --------------------------------------------------- */
 
 /* Upper bounds for what these add to a trampoline. */
 #define EXIT_ENTRY_ROOM 320
@@ -30,7 +30,8 @@ void exit_emit_save(struct emitter *e);
 void exit_emit_restore(struct emitter *e);
 /* rdx = clock, behind the reserve: noted for the stub. */
 void exit_emit_clock(struct emitter *e);
-/* The event is written, rcx = the thread's slot: takes a stub, restores, and goes there. Without one, to l->out. */
+/* The event is written, rcx = the thread's slot: takes a stub, restores, and goes there.
+ * Without one, to l->out. */
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l);
 /* Out of line: the hint was wrong. */
@@ -39,14 +40,14 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    const struct exit_labels *l);
 
-/* ---- once a target ------------------------------------------------------------------------------ */
+/* ---- once a target --------------------------------------------------------------------------- */
 
 #define EXIT_CODE_ROOM 512u
 
-/* The code that every stub goes on to: records NAME_exit with rax and the duration, gives the stub back, returns.
- * ns = cycles * multiplier >> 32. Fails only when it doesn't fit. */
-bool exit_emit_code(const struct tramp_env *env, uint64_t multiplier, uint8_t *bytes, size_t room, taddr pc,
-		    size_t *ret_size);
+/* The code that every stub goes on to: records NAME_exit with rax and the duration, gives the stub
+ * back, returns. ns = cycles * multiplier >> 32. Fails only when it doesn't fit. */
+bool exit_emit_code(const struct tramp_env *env, uint64_t multiplier, uint8_t *bytes, size_t room,
+		    taddr pc, size_t *ret_size);
 
 /* Stubs [first, end), to `bytes`, which is stub `first`. */
 bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, uint8_t *bytes);

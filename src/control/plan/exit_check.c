@@ -60,7 +60,8 @@ static struct error *check_rule(struct frame_rules *rules, uint64_t address)
 	case FRAME_SIGNAL:
 		return error_new(ERROR_REFUSED, "signal handlers return to it");
 	case FRAME_OTHER:
-		return error_new(ERROR_REFUSED, "it isn't called like a function (its unwind table says so)");
+		return error_new(ERROR_REFUSED,
+				 "it isn't called like a function (its unwind table says so)");
 	case FRAME_UNKNOWN:
 		break;
 	}
@@ -69,13 +70,15 @@ static struct error *check_rule(struct frame_rules *rules, uint64_t address)
 
 static bool touches_rsp(const ZydisDecodedOperand *operand)
 {
-	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER && operand->reg.value == ZYDIS_REGISTER_RSP;
+	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+	       operand->reg.value == ZYDIS_REGISTER_RSP;
 }
 
 /* [rsp] itself: the return address, as long as rsp is what it was at entry. */
 static bool is_return_address(const ZydisDecodedOperand *operand)
 {
-	return operand->type == ZYDIS_OPERAND_TYPE_MEMORY && operand->mem.base == ZYDIS_REGISTER_RSP &&
+	return operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+	       operand->mem.base == ZYDIS_REGISTER_RSP &&
 	       operand->mem.index == ZYDIS_REGISTER_NONE && operand->mem.disp.value == 0 &&
 	       operand->mem.type == ZYDIS_MEMOP_TYPE_MEM;
 }
@@ -89,7 +92,8 @@ static bool judge_insn(const struct insn *insn, bool *ret_bad)
 	for (size_t i = 0; i < insn->zydis.operand_count; i++) {
 		const ZydisDecodedOperand *operand = &insn->operands[i];
 
-		if (operand->visibility != ZYDIS_OPERAND_VISIBILITY_HIDDEN && is_return_address(operand))
+		if (operand->visibility != ZYDIS_OPERAND_VISIBILITY_HIDDEN &&
+		    is_return_address(operand))
 			*ret_bad = true;
 		if (touches_rsp(operand) && (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
 			moves = true;
@@ -97,7 +101,8 @@ static bool judge_insn(const struct insn *insn, bool *ret_bad)
 	return moves;
 }
 
-/* Looks at the first instructions, up to the one that makes room on the stack or leads elsewhere. */
+/* Looks at the first instructions, up to the one that makes room on the stack or leads
+ * elsewhere. */
 static struct error *check_body(const struct symtab *symtab, uint64_t address)
 {
 	const struct text_range *text = symtab_text(symtab, address);
@@ -105,13 +110,17 @@ static struct error *check_body(const struct symtab *symtab, uint64_t address)
 	bool bad = false;
 
 	for (unsigned i = 0; text && i < LOOK_INSNS; i++, address += insn.length) {
-		uint64_t left = address - text->address < text->size ? text->address + text->size - address : 0;
+		uint64_t left = address - text->address < text->size
+					? text->address + text->size - address
+					: 0;
 
-		if (!left || !decode(text->bytes + (address - text->address), left, taddr_of(address), &insn))
+		if (!left || !decode(text->bytes + (address - text->address), left,
+				     taddr_of(address), &insn))
 			return NULL;
 		bool moves = judge_insn(&insn, &bad);
 		if (bad && insn.flow != FLOW_RETURN)
-			return error_new(ERROR_REFUSED, "it reads or changes its own return address");
+			return error_new(ERROR_REFUSED,
+					 "it reads or changes its own return address");
 		if (moves || insn.flow != FLOW_NEXT)
 			return NULL;
 	}

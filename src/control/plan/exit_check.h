@@ -1,8 +1,8 @@
 /*
  * exit_check.h - may a function's exit be recorded? (H6)
  *
- * Only where it is proven that its return address is at [rsp] when it is entered, and that nobody but its `ret` looks at
- * it. Pure.
+ * Only where it is proven that its return address is at [rsp] when it is entered, and that nobody
+ * but its `ret` looks at it. Pure.
  */
 #ifndef DYNTRACE_PLAN_EXIT_CHECK_H
 #define DYNTRACE_PLAN_EXIT_CHECK_H

@@ -1,12 +1,17 @@
 /*
- * exit_frame.c - what tells an unwinder about return stubs, as .eh_frame has it: one FDE for all of them.
+ * exit_frame.c - what tells an unwinder about return stubs, as .eh_frame has it: one FDE for all
+ * of them.
  *
- * To an unwinder a stub is a frame between the function and its caller, with no variables of its own:
+ * To an unwinder a stub is a frame between the function and its caller, with no variables of its
+ * own:
  *
- *	return address	at &slot i .ra, with i out of the pc: slots + ((pc - stubs) >> 5 << 6) + ra
- *	rsp		as it is: the function's CFA, for its return took nothing but the landing off the stack
- *	CFA		rsp - 8: any value will do that isn't the function's own CFA, for libgcc tells frames apart by
- *			it, and would take the stub for the frame that handles the exception
+ *	return address	at &slot i .ra, with i out of the pc:
+ *			slots + ((pc - stubs) >> 5 << 6) + ra
+ *	rsp		as it is: the function's CFA, for its return took nothing but the landing
+ *			off the stack
+ *	CFA		rsp - 8: any value will do that isn't the function's own CFA, for libgcc
+ *			tells frames apart by it, and would take the stub for the frame that
+ *			handles the exception
  *	the others	as they are
  *
  * Addresses are absolute: the table is generated for one target.
@@ -73,7 +78,8 @@ static void put_return_address(struct emitter *e, const struct tramp_env *env)
 	put8(e, DT_RETURN_SHIFT);
 	put8(e, OP_SHL);
 	put8(e, OP_CONST8U);
-	emit_u64(e, env->returns.v + offsetof(struct dt_returns, slots) + offsetof(struct dt_return_slot, ra));
+	emit_u64(e, env->returns.v + offsetof(struct dt_returns, slots) +
+			    offsetof(struct dt_return_slot, ra));
 	put8(e, OP_PLUS);
 	if (!emit_failed(e))
 		e->bytes[length_at] = (uint8_t)(e->size - length_at - 1);
@@ -113,7 +119,8 @@ bool exit_frame_table(const struct tramp_env *env, uint8_t *bytes, size_t room, 
 	put_cie(&e, env);
 	size_t start = e.size;
 	put32(&e, 0);
-	put32(&e, (uint32_t)(start + sizeof(uint32_t))); /* how far back its CIE is, which is at 0 */
+	put32(&e,
+	      (uint32_t)(start + sizeof(uint32_t))); /* how far back its CIE is, which is at 0 */
 	emit_u64(&e, env->stubs.v);
 	emit_u64(&e, (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE);
 	put8(&e, 0); /* bytes of augmentation */

@@ -1,8 +1,8 @@
 /*
  * record_code.h - the pieces of recording code that entry trampolines and exits share.
  *
- * Each writes to the emitter; what they use and leave in registers is said beside them. trampoline.c
- * draws the stack.
+ * Each writes to the emitter; what they use and leave in registers is said beside them.
+ * trampoline.c draws the stack.
  */
 #ifndef DYNTRACE_PLAN_RECORD_CODE_H
 #define DYNTRACE_PLAN_RECORD_CODE_H
@@ -18,7 +18,8 @@ void record_emit_save(struct emitter *e, bool keep_red_zone);
 void record_emit_restore(struct emitter *e, bool keep_red_zone);
 /* rcx = the slot of this thread; rax, rdx, rbx are lost. */
 void record_emit_find_slot(struct emitter *e, const struct tramp_env *env, struct label *slow);
-/* rax = offset of the event in the pool, rdx = clock. rcx is the slot, before and after; rbx is lost. */
+/* rax = offset of the event in the pool, rdx = clock. rcx is the slot, before and after; rbx is
+ * lost. */
 void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels *l);
 /* Calls dt_slow for the event in eax: rcx = slot or 0; rax, rdx, rbx are lost. */
 void record_emit_slow_call(struct emitter *e, const struct tramp_env *env, uint32_t size);

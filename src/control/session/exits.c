@@ -3,7 +3,8 @@
  *
  *	returns		struct dt_returns, private, anywhere
  *	window		of the code memfd, within reach of it:
- *			EXIT_CODE_ROOM bytes of code, the unwind table, and from the second page on the stubs
+ *			EXIT_CODE_ROOM bytes of code, the unwind table, from the second page on
+ *			the stubs
  *
  * Stubs are written from here as they are needed: only the pages that hold some take memory.
  */
@@ -38,13 +39,18 @@ bool exits_wanted(const struct session *session)
 
 static struct error *map_returns(struct session *session, struct stop *stop)
 {
-	const uint64_t args[6] = { 0, sizeof(struct dt_returns), PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, (uint64_t)-1, 0 };
+	const uint64_t args[6] = { 0,
+				   sizeof(struct dt_returns),
+				   PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				   (uint64_t)-1,
+				   0 };
 	uint32_t first[] = { 1, 0, 0, (uint32_t)session->proc->inner_pid };
 	int64_t at;
 	struct error *error = stop_syscall(stop, SYS_mmap, args, &at);
 
-	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12, "first");
+	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12,
+		       "first");
 	if (error)
 		return error;
 	if (at < 0 && at > -4096)
@@ -52,8 +58,8 @@ static struct error *map_returns(struct session *session, struct stop *stop)
 				   sizeof(struct dt_returns) / 1024);
 	session->exits.returns = taddr_of((uint64_t)at);
 	return mem_write(session->proc,
-			 taddr_add(session->exits.returns, offsetof(struct dt_returns, used)), first,
-			 sizeof(first));
+			 taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
+			 first, sizeof(first));
 }
 
 struct error *exits_map(struct session *session, struct stop *stop)
@@ -73,11 +79,13 @@ struct error *exits_map(struct session *session, struct stop *stop)
 				      taddr_add(exits->returns, sizeof(struct dt_returns)),
 				      WINDOW_PAGES * DT_PAGE, &exits->window);
 	if (!error)
-		error = inject_window(stop, session->agent, exits->window, WINDOW_PAGES, &exits->offset);
+		error = inject_window(stop, session->agent, exits->window, WINDOW_PAGES,
+				      &exits->offset);
 	return error;
 }
 
-static struct error *write_stubs(struct session *session, const struct tramp_env *env, uint32_t count)
+static struct error *write_stubs(struct session *session, const struct tramp_env *env,
+				 uint32_t count)
 {
 	struct dt_control *control = session->agent->control;
 	uint8_t *window = (uint8_t *)control + session->exits.offset;
@@ -85,7 +93,8 @@ static struct error *write_stubs(struct session *session, const struct tramp_env
 
 	if (!exit_emit_stubs(env, from, count, window + STUBS_AT + (uint64_t)from * DT_STUB_SIZE))
 		return error_new(ERROR_FAILED, "the return stubs are out of reach of their slots");
-	__atomic_store_n(&control->stub_count, count, __ATOMIC_RELEASE); /* pairs with retslot_fresh */
+	__atomic_store_n(&control->stub_count, count,
+			 __ATOMIC_RELEASE); /* pairs with retslot_fresh */
 	return NULL;
 }
 
@@ -101,13 +110,15 @@ struct error *exits_write(struct session *session, struct tramp_env *env)
 	struct dt_control *control = session->agent->control;
 	struct exits *exits = &session->exits;
 	uint8_t *window = (uint8_t *)control + exits->offset;
-	uint64_t multiplier = (uint64_t)(1e9 * 4294967296.0 / (double)session->clock.frequency + 0.5);
+	uint64_t multiplier =
+		(uint64_t)(1e9 * 4294967296.0 / (double)session->clock.frequency + 0.5);
 	size_t size;
 
 	fill_env(session, env);
 	exits->table_at = EXIT_CODE_ROOM;
 	if (!exit_emit_code(env, multiplier, window, EXIT_CODE_ROOM, env->exit, &size) ||
-	    !exit_frame_table(env, window + exits->table_at, EXIT_FRAME_ROOM, &size, &exits->fde_at))
+	    !exit_frame_table(env, window + exits->table_at, EXIT_FRAME_ROOM, &size,
+			      &exits->fde_at))
 		return error_new(ERROR_FAILED, "the code for function exits is too long");
 	control->returns = env->returns.v;
 	control->stubs = env->stubs.v;
@@ -124,8 +135,8 @@ void exits_grow(struct session *session)
 	if (!session->exits.returns.v || count >= DT_STUBS_MAX)
 		return;
 	_cleanup_error_ struct error *reading = mem_read(
-		session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)), &used,
-		sizeof(used));
+		session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
+		&used, sizeof(used));
 	for (size_t i = 0; i < session->types.count; i++)
 		missed += pool->missed[i]; /* in a forked child, perhaps */
 	if ((reading || used < count / 2) && missed == session->exits.missed)
@@ -137,7 +148,8 @@ void exits_grow(struct session *session)
 
 bool exits_find_threads(const struct session *session, const struct stop *stop)
 {
-	taddr start = session->exits.window, end = taddr_add(start, (int64_t)(WINDOW_PAGES * DT_PAGE));
+	taddr start = session->exits.window,
+	      end = taddr_add(start, (int64_t)(WINDOW_PAGES * DT_PAGE));
 
 	for (size_t i = 0; session->exits.returns.v && i < stop_thread_count(stop); i++) {
 		if (taddr_within(stop_thread_rip(stop, i), start, end))

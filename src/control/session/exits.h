@@ -1,6 +1,6 @@
 /*
- * exits.h - function exits of one session: their memory in the target, how many calls never returned, and how
- * to leave with calls inside. Private to session/.
+ * exits.h - function exits of one session: their memory in the target, how many calls never
+ * returned, and how to leave with calls inside. Private to session/.
  *
  * For each tracepoint with exits, once its process has been left or has ended:
  * entries = exits + unwound + missed + inside, where losses of exit events count as exits.
@@ -37,8 +37,8 @@ struct exits {
 /* Does any tracepoint with a site want its exit recorded? */
 bool exits_wanted(const struct session *session);
 
-/* Takes the exit from tracepoints that can't have one (H6, H7): entries only, with the reason; an error where
- * the user named the function. */
+/* Takes the exit from tracepoints that can't have one (H6, H7): entries only, with the reason; an
+ * error where the user named the function. */
 struct error *exits_check(struct session *session);
 
 /* Does /proc/PID/status say that the kernel keeps a shadow stack for it (CET)? */
@@ -48,8 +48,8 @@ bool exits_has_shadow_stack(const char *status);
 struct error *exits_map(struct session *session, struct stop *stop);
 struct error *exits_write(struct session *session, struct tramp_env *env);
 
-/* Tells every unwinder in the target of the stubs (H7), before the first of them is used. `held` as in
- * safepoint_call. */
+/* Tells every unwinder in the target of the stubs (H7), before the first of them is used. `held`
+ * as in safepoint_call. */
 struct error *exits_register(struct session *session, struct stop *held);
 /* Now and then: has an unwinder been loaded? */
 void exits_watch(struct session *session, uint64_t now_ns);
@@ -59,9 +59,9 @@ struct error *exits_unregister(struct session *session, struct proc *proc);
 /* Now and then: more stubs if they run short. */
 void exits_grow(struct session *session);
 
-/* The process's text has been restored: waits a little for calls that are inside, then puts the return
- * addresses of the others back on their stacks. *ret_clean false: a frame vanished, and something that looks
- * like its stub's address is still about: the stubs must stay. */
+/* The process's text has been restored: waits a little for calls that are inside, then puts the
+ * return addresses of the others back on their stacks. *ret_clean false: a frame vanished, and
+ * something that looks like its stub's address is still about: the stubs must stay. */
 struct error *exits_settle(struct session *session, struct proc *proc, bool *ret_clean);
 /* Is a held thread in a stub? */
 bool exits_find_threads(const struct session *session, const struct stop *stop);

@@ -1,5 +1,6 @@
 /*
- * exits_check.c - whose exits can be recorded: what holds for the whole process, then function by function.
+ * exits_check.c - whose exits can be recorded: what holds for the whole process, then function by
+ * function.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static struct error *find_rules(struct check *check, struct module *module, stru
 	return NULL;
 }
 
-/* ---- the process ------------------------------------------------------------------------------ */
+/* ---- the process ----------------------------------------------------------------------------- */
 
 bool exits_has_shadow_stack(const char *status)
 {
@@ -69,7 +70,9 @@ static struct error *check_shadow_stack(const struct session *session)
 
 	if (!status || !exits_has_shadow_stack(status))
 		return NULL;
-	return error_new(ERROR_REFUSED, "the process has a shadow stack (CET), which forbids other return addresses");
+	return error_new(
+		ERROR_REFUSED,
+		"the process has a shadow stack (CET), which forbids other return addresses");
 }
 
 /* A static program without symbols that catches exceptions has an unwinder nobody can find (H7). */
@@ -85,12 +88,13 @@ static struct error *check_unwinder(const struct session *session)
 		if (error)
 			continue;
 		found |= symtab_find(symtab, "_Unwind_RaiseException") != NULL;
-		handlers |= module->is_executable && frame_has_handlers(symtab) && frame_is_stripped(symtab);
+		handlers |= module->is_executable && frame_has_handlers(symtab) &&
+			    frame_is_stripped(symtab);
 	}
 	if (found || !handlers)
 		return NULL;
-	return error_new(ERROR_REFUSED,
-			 "the program has exception tables, but its unwinder has no name and can't be told of return stubs");
+	return error_new(ERROR_REFUSED, "the program has exception tables, but its unwinder has no "
+					"name and can't be told of return stubs");
 }
 
 static struct error *check_process(const struct session *session)
@@ -100,7 +104,7 @@ static struct error *check_process(const struct session *session)
 	return error ? error : check_unwinder(session);
 }
 
-/* ---- the functions ---------------------------------------------------------------------------- */
+/* ---- the functions --------------------------------------------------------------------------- */
 
 static struct error *check_function(struct check *check, const struct place *place)
 {
@@ -121,8 +125,10 @@ static struct error *take_exit(struct tracepoint *tracepoint, struct error *reas
 	if (error_kind(reason) != ERROR_REFUSED)
 		return reason;
 	if (!tracepoint->from_glob) {
-		struct error *error = error_new(ERROR_REFUSED, "cannot record the exit of '%s': %s (its entry can be: leave out -e)",
-						tracepoint->name, error_text(reason));
+		struct error *error = error_new(
+			ERROR_REFUSED,
+			"cannot record the exit of '%s': %s (its entry can be: leave out -e)",
+			tracepoint->name, error_text(reason));
 		error_free(reason);
 		return error;
 	}
@@ -142,8 +148,8 @@ struct error *exits_check(struct session *session)
 
 		if (!tracepoint->probe.site || !tracepoint->probe.event.exit)
 			continue;
-		struct error *reason = whole ? error_new(error_kind(whole), "%s", error_text(whole)) :
-					       check_function(&check, &tracepoint->probe.place);
+		struct error *reason = whole ? error_new(error_kind(whole), "%s", error_text(whole))
+					     : check_function(&check, &tracepoint->probe.place);
 		if (reason)
 			error = take_exit(tracepoint, reason);
 	}

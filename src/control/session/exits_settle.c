@@ -1,14 +1,16 @@
 /*
  * exits_settle.c - leave a process whose calls are inside traced functions.
  *
- * Nothing new goes in, for the text is as it was. Most calls come out by themselves within a moment. For the rest all
- * threads are stopped and each slot in use is judged as retslot.c does (R2): where the stack still holds the
- * stub's address, the return address goes back there, as if we had never been here; where it doesn't, the
- * frame vanished (longjmp, an exception, the end of a thread).
+ * Nothing new goes in, for the text is as it was. Most calls come out by themselves within a
+ * moment. For the rest all threads are stopped and each slot in use is judged as retslot.c does
+ * (R2): where the stack still holds the stub's address, the return address goes back there, as if
+ * we had never been here; where it doesn't, the frame vanished (longjmp, an exception, the end of
+ * a thread).
  *
- * A frame that vanished could come back, if the program keeps copies of stacks (H8). So where frames have
- * vanished, all writable memory is searched for the addresses of their stubs: only if there is none may the
- * stubs go. What lies below a thread's stack pointer is nobody's and isn't searched.
+ * A frame that vanished could come back, if the program keeps copies of stacks (H8). So where
+ * frames have vanished, all writable memory is searched for the addresses of their stubs: only if
+ * there is none may the stubs go. What lies below a thread's stack pointer is nobody's and isn't
+ * searched.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,12 +64,13 @@ static struct error *slots_read(struct slots *slots)
 	taddr returns = slots->session->exits.returns;
 	uint64_t stray = 0;
 	struct error *error =
-		mem_read(slots->proc, taddr_add(returns, offsetof(struct dt_returns, used)), &slots->count,
-			 sizeof(slots->count));
+		mem_read(slots->proc, taddr_add(returns, offsetof(struct dt_returns, used)),
+			 &slots->count, sizeof(slots->count));
 
 	if (!error)
-		error = mem_read(slots->proc, taddr_add(returns, offsetof(struct dt_returns, stray)),
-				 &stray, sizeof(stray));
+		error = mem_read(slots->proc,
+				 taddr_add(returns, offsetof(struct dt_returns, stray)), &stray,
+				 sizeof(stray));
 	slots->stray = stray != 0;
 	if (slots->count > DT_STUBS_MAX)
 		slots->count = DT_STUBS_MAX;
@@ -75,8 +78,8 @@ static struct error *slots_read(struct slots *slots)
 	slots->items = calloc(slots->count + 1, sizeof(*slots->items));
 	if (!error && !slots->items)
 		error = error_new(ERROR_FAILED, "out of memory");
-	return error ? error :
-		       mem_read(slots->proc, slot_at(slots, 0), slots->items,
+	return error ? error
+		     : mem_read(slots->proc, slot_at(slots, 0), slots->items,
 				slots->count * sizeof(*slots->items));
 }
 
@@ -100,21 +103,23 @@ static struct error *wait_for_calls(struct slots *slots)
 {
 	struct error *error = slots_read(slots);
 
-	for (unsigned ms = 0; !error && ms < SETTLE_MS && slots_in_use(slots); ms += SETTLE_STEP_MS) {
+	for (unsigned ms = 0; !error && ms < SETTLE_MS && slots_in_use(slots);
+	     ms += SETTLE_STEP_MS) {
 		nap(SETTLE_STEP_MS);
 		error = slots_read(slots);
 	}
 	return error;
 }
 
-/* ---- judging, all threads stopped ----------------------------------------------------------------- */
+/* ---- judging, all threads stopped ------------------------------------------------------------ */
 
 /* The stub an address belongs to; 0: none. */
 static uint32_t stub_of(const struct slots *slots, uint64_t word)
 {
 	uint64_t offset = word - slots->session->agent->control->stubs;
 
-	return offset < (uint64_t)slots->count * DT_STUB_SIZE ? (uint32_t)(offset >> DT_STUB_SHIFT) : 0;
+	return offset < (uint64_t)slots->count * DT_STUB_SIZE ? (uint32_t)(offset >> DT_STUB_SHIFT)
+							      : 0;
 }
 
 static uint64_t place_of(const struct dt_return_slot *slot)
@@ -130,8 +135,8 @@ static void end_call(struct dt_return_slot *slot, uint32_t *counters)
 	slot->sp = 0;
 }
 
-/* All stubs that share the stack word are out of use; the word becomes the address that the last of them
- * returns to. */
+/* All stubs that share the stack word are out of use; the word becomes the address that the last
+ * of them returns to. */
 static struct error *put_back(struct slots *slots, uint64_t sp, uint64_t word)
 {
 	uint32_t index;
@@ -165,8 +170,8 @@ static struct error *judge_all(struct slots *slots, bool *ret_vanished)
 		}
 	}
 	/* So that a second look finds nothing in use. */
-	return error ? error :
-		       mem_write(slots->proc, slot_at(slots, 0), slots->items,
+	return error ? error
+		     : mem_write(slots->proc, slot_at(slots, 0), slots->items,
 				 slots->count * sizeof(*slots->items));
 }
 
@@ -180,7 +185,7 @@ static bool is_busy(const struct slots *slots, const struct stop *stop)
 	return exits_find_threads(slots->session, stop);
 }
 
-/* ---- does anything still lead to a stub? ------------------------------------------------------------ */
+/* ---- does anything still lead to a stub? ----------------------------------------------------- */
 
 struct search {
 	const struct slots *slots;
@@ -212,7 +217,8 @@ static void search_bytes(struct search *search, uint64_t at, uint64_t size)
 {
 	const struct slots *slots = search->slots;
 
-	_cleanup_error_ struct error *error = mem_read(slots->proc, taddr_of(at), search->buffer, size);
+	_cleanup_error_ struct error *error =
+		mem_read(slots->proc, taddr_of(at), search->buffer, size);
 	for (uint64_t i = 0; !error && i < size / 8; i++) {
 		uint32_t stub = stub_of(slots, search->buffer[i]);
 
@@ -226,7 +232,8 @@ static bool is_ours(const struct slots *slots, const struct mapping *mapping)
 	const struct agent *agent = slots->session->agent;
 
 	return taddr_equal(mapping->start, slots->session->exits.returns) ||
-	       taddr_equal(mapping->start, agent->state_at) || taddr_equal(mapping->start, agent->pool_at) ||
+	       taddr_equal(mapping->start, agent->state_at) ||
+	       taddr_equal(mapping->start, agent->pool_at) ||
 	       (mapping->inode == agent->code_inode && mapping->device == agent->code_device);
 }
 
@@ -238,7 +245,8 @@ static void search_mapping(struct search *search, const struct mapping *mapping)
 	if (!(mapping->prot & PROT_WRITE) || is_ours(search->slots, mapping))
 		return;
 	for (; at < mapping->end.v && !search->found; at += SEARCH_STEP) {
-		uint64_t size = mapping->end.v - at < SEARCH_STEP ? mapping->end.v - at : SEARCH_STEP;
+		uint64_t size =
+			mapping->end.v - at < SEARCH_STEP ? mapping->end.v - at : SEARCH_STEP;
 
 		if (search->left < size)
 			search->found = true; /* not known is not no */
@@ -263,7 +271,7 @@ static struct error *search_all(const struct slots *slots, const struct stop *st
 	return error;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static bool ever_vanished(const struct session *session)
 {
@@ -309,6 +317,7 @@ struct error *exits_settle(struct session *session, struct proc *proc, bool *ret
 			nap(1);
 	}
 	if (!error && !done)
-		error = error_new(ERROR_FAILED, "a thread stays inside the code that records exits");
+		error = error_new(ERROR_FAILED,
+				  "a thread stays inside the code that records exits");
 	return error;
 }

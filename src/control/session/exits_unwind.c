@@ -1,14 +1,15 @@
 /*
  * exits_unwind.c - tell the unwinders in the target of the return stubs.
  *
- * libgcc keeps a list of tables that were registered with it, and looks there first: __register_frame_info(table,
- * object), where the object is memory for its own notes. LLVM's libunwind takes one FDE:
- * __register_frame(fde). Either is called at a safe point, before the first stub is used.
+ * libgcc keeps a list of tables that were registered with it, and looks there first:
+ * __register_frame_info(table, object), where the object is memory for its own notes. LLVM's
+ * libunwind takes one FDE: __register_frame(fde). Either is called at a safe point, before the
+ * first stub is used.
  *
- * An unwinder is a module that defines _Unwind_RaiseException. One that can't be told, since it is stripped and
- * static, means that no exits are recorded: a throw would end the program. One that is loaded later (glibc
- * loads libgcc_s for the first backtrace() or pthread_exit()) is told when it is seen: until then it sees
- * no frame beyond the first stub.
+ * An unwinder is a module that defines _Unwind_RaiseException. One that can't be told, since it is
+ * stripped and static, means that no exits are recorded: a throw would end the program. One that
+ * is loaded later (glibc loads libgcc_s for the first backtrace() or pthread_exit()) is told when
+ * it is seen: until then it sees no frame beyond the first stub.
  */
 #include <string.h>
 
@@ -27,12 +28,14 @@ static const struct {
 	{ "__register_frame", "__deregister_frame", false },
 };
 
-static taddr find_function(const struct module *module, const struct symtab *symtab, const char *name)
+static taddr find_function(const struct module *module, const struct symtab *symtab,
+			   const char *name)
 {
 	const struct symbol *symbol = symtab_find(symtab, name);
 
-	return symbol && symbol->kind == SYMBOL_FUNCTION ? taddr_add(module->bias, (int64_t)symbol->address) :
-							   taddr_of(0);
+	return symbol && symbol->kind == SYMBOL_FUNCTION
+		       ? taddr_add(module->bias, (int64_t)symbol->address)
+		       : taddr_of(0);
 }
 
 static bool is_told(const struct exits *exits, taddr forget)
@@ -45,7 +48,8 @@ static bool is_told(const struct exits *exits, taddr forget)
 }
 
 static struct error *tell(struct session *session, struct stop *held, taddr function,
-			  const struct exits_unwinder *unwinder, bool takes_object, unsigned timeout_ms)
+			  const struct exits_unwinder *unwinder, bool takes_object,
+			  unsigned timeout_ms)
 {
 	struct exits *exits = &session->exits;
 	uint64_t object = exits->returns.v + offsetof(struct dt_returns, objects) +
@@ -64,8 +68,9 @@ static struct error *tell(struct session *session, struct stop *held, taddr func
 }
 
 /* The module, if it is an unwinder. */
-static struct error *tell_module(struct session *session, struct stop *held, const struct module *module,
-				 const struct symtab *symtab, unsigned timeout_ms)
+static struct error *tell_module(struct session *session, struct stop *held,
+				 const struct module *module, const struct symtab *symtab,
+				 unsigned timeout_ms)
 {
 	struct exits *exits = &session->exits;
 
@@ -74,7 +79,8 @@ static struct error *tell_module(struct session *session, struct stop *held, con
 	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
 		taddr function = find_function(module, symtab, interfaces[i].tell);
 		size_t table = exits->table_at + (interfaces[i].takes_object ? 0 : exits->fde_at);
-		struct exits_unwinder unwinder = { find_function(module, symtab, interfaces[i].forget),
+		struct exits_unwinder unwinder = { find_function(module, symtab,
+								 interfaces[i].forget),
 						   taddr_add(exits->window, (int64_t)table) };
 
 		if (!function.v || !unwinder.forget.v)
@@ -82,9 +88,12 @@ static struct error *tell_module(struct session *session, struct stop *held, con
 		if (is_told(exits, unwinder.forget))
 			return NULL;
 		if (exits->unwinder_count < DT_UNWINDERS_MAX)
-			return tell(session, held, function, &unwinder, interfaces[i].takes_object, timeout_ms);
+			return tell(session, held, function, &unwinder, interfaces[i].takes_object,
+				    timeout_ms);
 	}
-	return error_new(ERROR_REFUSED, "the unwinder in %s can't be told of return stubs: an exception would end the program",
+	return error_new(ERROR_REFUSED,
+			 "the unwinder in %s can't be told of return stubs: an exception would end "
+			 "the program",
 			 module->name);
 }
 
@@ -164,7 +173,8 @@ taddr session_exits_from(struct session *session)
 {
 	struct module *program = session->modules.count ? session->modules.items[0] : NULL;
 	struct symtab *symtab;
-	_cleanup_error_ struct error *error = program ? module_symtab(session->proc, program, &symtab) : NULL;
+	_cleanup_error_ struct error *error =
+		program ? module_symtab(session->proc, program, &symtab) : NULL;
 
 	if (!program || error || !find_function(program, symtab, "_Unwind_RaiseException").v)
 		return taddr_of(0);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../plan/exit.h"
 #include "../../shared/layout.h"
+#include "../plan/exit.h"
 #include "session.h"
 
 enum role { ROLE_NONE, ROLE_ENTRY, ROLE_EXIT };
@@ -74,12 +74,14 @@ static uint64_t quantile(const struct latency_function *function, double share)
 	for (uint32_t i = 0; function->buckets && i < LATENCY_BUCKETS; i++) {
 		seen += function->buckets[i];
 		if (seen > rank || seen == function->calls)
-			return latency_middle(i) < function->max ? latency_middle(i) : function->max;
+			return latency_middle(i) < function->max ? latency_middle(i)
+								 : function->max;
 	}
 	return 0;
 }
 
-void latency_times(const struct latency *latency, uint32_t entry_id, struct tracepoint_times *ret_times)
+void latency_times(const struct latency *latency, uint32_t entry_id,
+		   struct tracepoint_times *ret_times)
 {
 	const struct latency_function *function = &latency->functions[entry_id];
 
@@ -117,8 +119,10 @@ static struct latency_stream *find_stream(struct latency *latency, uint64_t numb
 	return at;
 }
 
-/* The innermost open call of the function; those inside it ended without an exit, and are dropped. */
-static bool close_call(struct latency *latency, struct latency_stream *stream, uint32_t id, uint64_t *ret_children)
+/* The innermost open call of the function; those inside it ended without an exit, and are
+ * dropped. */
+static bool close_call(struct latency *latency, struct latency_stream *stream, uint32_t id,
+		       uint64_t *ret_children)
 {
 	size_t at = stream->calls.count;
 	uint64_t children = 0;
@@ -136,7 +140,8 @@ static bool close_call(struct latency *latency, struct latency_stream *stream, u
 	return true;
 }
 
-static void count_exit(struct latency *latency, struct latency_stream *stream, uint32_t id, uint64_t duration)
+static void count_exit(struct latency *latency, struct latency_stream *stream, uint32_t id,
+		       uint64_t duration)
 {
 	struct latency_function *function = &latency->functions[id];
 	uint64_t children;
@@ -161,13 +166,15 @@ void latency_events(struct latency *latency, uint64_t number, const uint64_t *ev
 		if (id >= latency->count)
 			return;
 		const struct event_type *type = &latency->types->items[id];
-		size_t size = type->is_variable ? event_measure(type, events + at, (words - at) * 8) : type->size;
+		size_t size = type->is_variable ? event_measure(type, events + at, (words - at) * 8)
+						: type->size;
 		if (!size || (size + 7) / 8 > words - at)
 			return;
 		if (latency->roles[id] == ROLE_ENTRY && stream)
 			vec_push(&stream->calls, (struct latency_call){ .id = (uint32_t)id });
 		else if (latency->roles[id] == ROLE_EXIT)
-			count_exit(latency, stream, (uint32_t)id - 1, events[at + EXIT_EVENT_DURATION / 8]);
+			count_exit(latency, stream, (uint32_t)id - 1,
+				   events[at + EXIT_EVENT_DURATION / 8]);
 		at += (size + 7) / 8;
 	}
 }

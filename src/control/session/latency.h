@@ -1,8 +1,9 @@
 /*
- * latency.h - how long calls took: a histogram a function, and self time where calls are properly nested.
+ * latency.h - how long calls took: a histogram a function, and self time where calls are properly
+ * nested.
  *
- * Fed with the events of each thread in order, as the reader writes them. Pure bookkeeping; when memory runs
- * out, what doesn't fit isn't counted.
+ * Fed with the events of each thread in order, as the reader writes them. Pure bookkeeping; when
+ * memory runs out, what doesn't fit isn't counted.
  */
 #ifndef DYNTRACE_SESSION_LATENCY_H
 #define DYNTRACE_SESSION_LATENCY_H
@@ -12,7 +13,8 @@
 
 struct tracepoint_times;
 
-/* 32 steps between a power of two and the next: within 1.6% of the true value when taken in the middle. */
+/* 32 steps between a power of two and the next: within 1.6% of the true value when taken in the
+ * middle. */
 #define LATENCY_STEPS 32u
 #define LATENCY_BUCKETS (60u * LATENCY_STEPS)
 
@@ -49,7 +51,8 @@ void latency_free(struct latency *latency);
 /* Events of one stream, whole ones, in order. */
 void latency_events(struct latency *latency, uint64_t stream, const uint64_t *events, size_t words);
 
-void latency_times(const struct latency *latency, uint32_t entry_id, struct tracepoint_times *ret_times);
+void latency_times(const struct latency *latency, uint32_t entry_id,
+		   struct tracepoint_times *ret_times);
 
 /* The bucket of a value and the value in the middle of a bucket. */
 uint32_t latency_bucket(uint64_t value);

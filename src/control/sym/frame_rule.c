@@ -81,13 +81,16 @@ enum frame_rule frame_rule_at(struct frame_rules *rules, uint64_t address)
 	int ra = dwarf_frame_info(frame, NULL, NULL, &is_signal);
 	if (is_signal)
 		return FRAME_SIGNAL;
-	return ra == REG_RA && is_cfa_rsp_8(frame) && is_ra_at_cfa_8(frame) ? FRAME_PLAIN : FRAME_OTHER;
+	return ra == REG_RA && is_cfa_rsp_8(frame) && is_ra_at_cfa_8(frame) ? FRAME_PLAIN
+									    : FRAME_OTHER;
 }
 
 bool frame_is_go(const struct symtab *symtab)
 {
-	return image_section(&symtab->image, ".gopclntab") || image_section(&symtab->image, ".note.go.buildid") ||
-	       image_section(&symtab->image, ".data.rel.ro.gopclntab") || symtab_find(symtab, "runtime.morestack");
+	return image_section(&symtab->image, ".gopclntab") ||
+	       image_section(&symtab->image, ".note.go.buildid") ||
+	       image_section(&symtab->image, ".data.rel.ro.gopclntab") ||
+	       symtab_find(symtab, "runtime.morestack");
 }
 
 bool frame_has_handlers(const struct symtab *symtab)

@@ -1,7 +1,8 @@
 /*
  * frame_rule.h - where a function has its return address when it is entered, by its unwind table.
  *
- * Read with libdw from a file of its own descriptor. Files are hostile: whatever can't be read proves nothing.
+ * Read with libdw from a file of its own descriptor. Files are hostile: whatever can't be read
+ * proves nothing.
  */
 #ifndef DYNTRACE_SYM_FRAME_RULE_H
 #define DYNTRACE_SYM_FRAME_RULE_H
