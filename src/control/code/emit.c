@@ -422,6 +422,11 @@ void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned siz
 	put_mem(e, op, xmm, to, 0);
 }
 
+void emit_mov_from_xmm(struct emitter *e, enum reg to, unsigned xmm)
+{
+	put_reg(e, OP_66 | OP_W | OP_0F | 0x7e, xmm, to);
+}
+
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value)
 {
 	put_mem(e, 0xc7, 0, to, 4);

@@ -94,6 +94,7 @@ void emit_store(struct emitter *e, struct mem to, enum reg from);
 void emit_store32(struct emitter *e, struct mem to, enum reg from);
 void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned size); /* 1: rax..rbx only */
 void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned size); /* 4, 8, 16 */
+void emit_mov_from_xmm(struct emitter *e, enum reg to, unsigned xmm); /* the lower half */
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value); /* 32-bit store */
 void emit_lea(struct emitter *e, enum reg to, struct mem of);
 void emit_alu(struct emitter *e, enum alu alu, enum reg to, enum reg from);

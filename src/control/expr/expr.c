@@ -17,7 +17,8 @@
 #define NAME_MAX_LENGTH 256
 #define DEPTH_MAX 32
 
-enum operand_kind { OPERAND_PLACE, OPERAND_NUMBER, OPERAND_TEXT };
+/* OPERAND_REAL: a number with a point, good for nothing but comparing. */
+enum operand_kind { OPERAND_PLACE, OPERAND_NUMBER, OPERAND_TEXT, OPERAND_REAL };
 
 struct operand {
 	enum operand_kind kind;
@@ -26,6 +27,8 @@ struct operand {
 	struct value_ops ops; /* of a number */
 	bool is_unsigned;
 	char *text; /* owned by the parser's scratch */
+	bool is_literal; /* a number that was written out: */
+	double real;
 };
 
 struct parser {
@@ -131,8 +134,10 @@ static void make_number(struct parser *p, struct operand *operand, const char *a
 	follow_reference(operand);
 	if (p->error || operand->kind == OPERAND_NUMBER)
 		return;
-	if (operand->kind == OPERAND_TEXT) {
-		fail(p, at, "a string can only be compared with == and !=");
+	if (operand->kind == OPERAND_TEXT || operand->kind == OPERAND_REAL) {
+		fail(p, at, operand->kind == OPERAND_TEXT ?
+				    "a string can only be compared with == and !=" :
+				    "a number with a point can only be compared with a floating-point value");
 		return;
 	}
 	switch (type->kind) {
@@ -148,7 +153,7 @@ static void make_number(struct parser *p, struct operand *operand, const char *a
 		break;
 	case TYPE_FLOAT:
 	case TYPE_COMPLEX:
-		fail(p, at, "floating-point values can't be part of an expression");
+		fail(p, at, "a floating-point value can only be compared with a number");
 		return;
 	default:
 		fail(p, at, "this isn't a number: name one of its members");
@@ -265,9 +270,17 @@ static void parse_number(struct parser *p, struct operand *ret)
 	p->at = end;
 	while (*p->at && strchr("uUlL", *p->at))
 		p->at++;
+	if (*p->at == '.' || *p->at == 'e' || *p->at == 'E') {
+		*ret = (struct operand){ .kind = OPERAND_REAL, .is_literal = true };
+		ret->real = strtod(at, &end);
+		p->at = end;
+	} else {
+		set_number(ret, value, value > INT64_MAX);
+		ret->is_literal = true;
+		ret->real = (double)value;
+	}
 	if (is_name_char(*p->at) || *p->at == '.')
-		fail(p, p->at, "this isn't part of a whole number");
-	set_number(ret, value, value > INT64_MAX);
+		fail(p, p->at, "this isn't part of a number");
 }
 
 /* One character of a literal, escapes included; -1: its end. */
@@ -463,8 +476,12 @@ static void parse_unary(struct parser *p, struct operand *ret)
 		if (at[0] == signs[i].sign[0] && !(at[0] == '!' && at[1] == '=')) {
 			p->at++;
 			parse_unary(p, ret);
-			make_number(p, ret, at);
-			ops_add(&ret->ops, signs[i].code, 0, 0, 0);
+			ret->real = -ret->real;
+			ret->is_literal &= signs[i].code == DT_OP_NEG;
+			if (ret->kind != OPERAND_REAL || !ret->is_literal) {
+				make_number(p, ret, at);
+				ops_add(&ret->ops, signs[i].code, 0, 0, 0);
+			}
 			p->depth--;
 			return;
 		}
@@ -523,7 +540,7 @@ static void combine_logic(const struct binary *binary, struct operand *left, con
 	ops_add(&ops, DT_OP_SKIP, 0, 0, 2);
 	ops_const(&ops, !is_and);
 	left->ops = ops;
-	left->is_unsigned = false;
+	left->is_unsigned = left->is_literal = false;
 }
 
 static bool is_glob(const char *text)
@@ -567,10 +584,92 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 	*place = number;
 }
 
+static bool is_float(struct operand *operand)
+{
+	follow_reference(operand);
+	return operand->kind == OPERAND_PLACE && operand->type.kind == TYPE_FLOAT &&
+	       (operand->type.size == 4 || operand->type.size == 8);
+}
+
+/*
+ * A number that is ordered as the floating-point value is: its bits, the magnitude negated where the sign is set (so
+ * that -0 is 0).
+ */
+static int64_t order_of(double value, bool is_single)
+{
+	float single = (float)value;
+	int32_t narrow;
+	int64_t bits;
+
+	memcpy(&narrow, &single, sizeof(narrow));
+	memcpy(&bits, &value, sizeof(bits));
+	if (is_single)
+		bits = narrow;
+	return bits < 0 ? -(bits & (is_single ? INT32_MAX : INT64_MAX)) : bits;
+}
+
+/* (x ^ (sign & magnitude)) - sign, where sign is x >> 63: 0 or -1. */
+static bool push_order(const struct operand *operand, struct value_ops *ops)
+{
+	uint32_t size = (uint32_t)operand->type.size;
+	bool found = place_push(&operand->place, size, true, ops) && place_push(&operand->place, size, true, ops);
+
+	ops_const(ops, 63);
+	ops_add(ops, DT_OP_SAR, 0, 0, 0);
+	ops_const(ops, size == 4 ? INT32_MAX : INT64_MAX);
+	ops_add(ops, DT_OP_AND, 0, 0, 0);
+	ops_add(ops, DT_OP_XOR, 0, 0, 0);
+	found = found && place_push(&operand->place, size, true, ops);
+	ops_const(ops, 63);
+	ops_add(ops, DT_OP_SAR, 0, 0, 0);
+	ops_add(ops, DT_OP_SUB, 0, 0, 0);
+	return found;
+}
+
+/* What isn't a number at all is larger than infinity in this order, and fits nothing but !=. */
+static void compare_float(struct parser *p, const struct binary *binary, struct operand *left,
+			  const struct operand *right, bool swapped, const char *at)
+{
+	struct operand number = { .kind = OPERAND_NUMBER };
+	bool is_single = left->type.size == 4;
+	enum dt_op_code code = binary->code;
+
+	if (!right->is_literal || binary->level < 6 || binary->level > 7) {
+		fail(p, at, "a floating-point value can only be compared with a number that is written out");
+		return;
+	}
+	if (swapped) /* 1 < x is x > 1 */
+		code = code == DT_OP_LT ? DT_OP_GT : code == DT_OP_GT ? DT_OP_LT :
+		       code == DT_OP_LE ? DT_OP_GE : code == DT_OP_GE ? DT_OP_LE : code;
+	if (!push_order(left, &number.ops))
+		fail(p, at, "it isn't anywhere at this place (optimised out)");
+	ops_const(&number.ops, (uint64_t)order_of(right->real, is_single));
+	ops_add(&number.ops, code, 0, 0, 0);
+	for (int sign = -1; sign <= 1 && code != DT_OP_NE; sign += 2) {
+		push_order(left, &number.ops);
+		ops_const(&number.ops, (uint64_t)order_of(sign * __builtin_inf(), is_single));
+		ops_add(&number.ops, sign < 0 ? DT_OP_GE : DT_OP_LE, 0, 0, 0);
+		ops_add(&number.ops, DT_OP_AND, 0, 0, 0);
+	}
+	*left = number;
+}
+
 static void combine(struct parser *p, const struct binary *binary, struct operand *left,
 		    struct operand *right, const char *at)
 {
 	bool is_unsigned;
+
+	if (is_float(left)) {
+		compare_float(p, binary, left, right, false, at);
+		return;
+	}
+	if (is_float(right)) {
+		struct operand value = *right;
+
+		compare_float(p, binary, &value, left, true, at);
+		*left = value;
+		return;
+	}
 
 	if (left->kind == OPERAND_TEXT && right->kind == OPERAND_PLACE) {
 		struct operand swapped = *right;
@@ -595,6 +694,7 @@ static void combine(struct parser *p, const struct binary *binary, struct operan
 	ops_append(&left->ops, &right->ops);
 	ops_add(&left->ops, is_unsigned ? binary->unsigned_code : binary->code, 0, 0, 0);
 	left->is_unsigned = is_unsigned && binary->level != 6 && binary->level != 7;
+	left->is_literal = false;
 }
 
 static void parse_expression(struct parser *p, unsigned level, struct operand *ret)

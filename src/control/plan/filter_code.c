@@ -244,6 +244,12 @@ static size_t one(struct walk *w, size_t at)
 	case DT_OP_REG:
 		push_register(w, (enum reg)op->a);
 		break;
+	case DT_OP_XMM:
+		if (op->b || op->a > 15)
+			w->failed = true;
+		else if (grow(w) && w->e)
+			emit_mov_from_xmm(w->e, top(w, 0), op->a);
+		break;
 	case DT_OP_CONST:
 		return constant(w, at);
 	case DT_OP_OFFSET:

@@ -22,7 +22,7 @@
 #include "../sym/abi.h"
 #include "trampoline.h"
 
-#define VALUE_OPS_MAX 96
+#define VALUE_OPS_MAX 224
 #define VALUE_STRING_DEFAULT 256u
 #define VALUE_FRAMES_DEFAULT 32u
 
@@ -100,6 +100,7 @@ struct shape {
 	uint32_t string_max;
 	bool is_gathered;
 	bool failed; /* out of memory, or a program too long */
+	bool is_too_long; /* shape_finish: with shorter strings it might have fitted */
 };
 
 void shape_init(struct shape *shape, struct debug *debug, uint32_t string_max);

@@ -274,6 +274,7 @@ struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 		return error_new(ERROR_FAILED, "out of memory, or its values are too many");
 	if (program->size_max > DT_EVENT_SIZE_MAX || program->op_count > DT_PROGRAM_OPS_MAX) {
 		free(program);
+		shape->is_too_long = true;
 		return error_new(ERROR_FAILED,
 				 "its event could be %u bytes long, and %u is the most; lower --string-max",
 				 b.size, DT_EVENT_SIZE_MAX);

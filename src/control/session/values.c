@@ -8,6 +8,8 @@
 #include "../plan/filter_code.h"
 #include "internal.h"
 
+#define STRING_MAX_LEAST 16u
+
 static struct value_place register_place(uint8_t reg)
 {
 	return (struct value_place){ .kind = PLACE_PIECES,
@@ -150,6 +152,7 @@ static struct error *set_filter(struct describe *d, const char *filter)
 		d->shape.is_gathered = true;
 		return NULL;
 	}
+	free(d->tracepoint->values.filter);
 	d->tracepoint->values.filter = malloc(sizeof(ops));
 	if (!d->tracepoint->values.filter)
 		return error_new(ERROR_FAILED, "out of memory");
@@ -184,33 +187,50 @@ static struct error *set_limits(struct describe *d)
 	return NULL;
 }
 
+/* Everything, with strings of at most that many bytes. */
+static struct error *describe_all(struct describe *d, uint32_t string_max)
+{
+	const struct session_options *options = &d->session->options;
+	struct error *error = NULL;
+
+	shape_init(&d->shape, d->debug, string_max);
+	if (d->tracepoint->kind != TRACEPOINT_BARE)
+		add_arguments(d);
+	for (size_t i = 0; i < options->context_count && !error; i++)
+		error = contexts_add(d, options->contexts[i]);
+	if (!error && options->filter)
+		error = set_filter(d, options->filter);
+	if (!error)
+		error = set_limits(d);
+	return error ? error : finish(d);
+}
+
 struct error *values_describe(struct session *session, struct tracepoint *tracepoint)
 {
 	const struct place *place = &tracepoint->probe.place;
 	struct describe d = { .session = session,
 			      .tracepoint = tracepoint,
 			      .address = place->address.v - place->module->bias.v };
+	uint32_t string_max = session->options.string_max;
 	struct error *error = module_debug(session->proc, place->module, &d.debug);
+	bool again;
 
 	if (error)
 		return error;
-	shape_init(&d.shape, d.debug,
-		   session->options.string_max ? session->options.string_max : VALUE_STRING_DEFAULT);
 	d.has_function = d.debug && debug_function_at(d.debug, d.address, &d.function);
 	d.inlined = d.has_function && place->inlined &&
 		    debug_inlined_die(d.debug, place->inlined, &d.inlined_die);
-	if (tracepoint->kind != TRACEPOINT_BARE)
-		add_arguments(&d);
-	for (size_t i = 0; i < session->options.context_count && !error; i++)
-		error = contexts_add(&d, session->options.contexts[i]);
-	if (!error && session->options.filter)
-		error = set_filter(&d, session->options.filter);
-	if (!error)
-		error = set_limits(&d);
 	set_result(&d);
-	if (!error)
-		error = finish(&d);
-	shape_free(&d.shape);
+	if (!string_max)
+		string_max = VALUE_STRING_DEFAULT;
+	/* Many strings: each gets less. */
+	do {
+		error_free(error);
+		error = describe_all(&d, string_max);
+		again = error && d.shape.is_too_long && string_max > STRING_MAX_LEAST;
+		shape_free(&d.shape);
+		string_max /= 2;
+	} while (again);
 	return error_wrap(error, "cannot record the values at '%s'", place->name);
 }
 
