@@ -22,7 +22,7 @@
 
 static struct dt_returns *returns;
 static uint8_t *stub_window, *code;
-static size_t code_used;
+static size_t code_used, fde_offset;
 static struct tramp_env env;
 static struct rig_trace trace;
 
@@ -71,7 +71,7 @@ static void write_stubs(uint32_t count)
 static int setup(void **state)
 {
 	uint64_t window = STUBS_OFFSET + (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE;
-	size_t size, fde;
+	size_t size;
 
 	rig_up(64, 200, DT_FOLLOW_FORK);
 	stub_window =
@@ -91,8 +91,8 @@ static int setup(void **state)
 				  .stubs = taddr_of(rig_control->stubs),
 				  .exit = taddr_of((uint64_t)stub_window) };
 	assert_true(exit_emit_code(&env, 1ULL << 32, stub_window, EXIT_CODE_ROOM, env.exit, &size));
-	assert_true(
-		exit_frame_table(&env, stub_window + EXIT_CODE_ROOM, EXIT_FRAME_ROOM, &size, &fde));
+	assert_true(exit_frame_table(&env, stub_window + EXIT_CODE_ROOM, EXIT_FRAME_ROOM, &size,
+				     &fde_offset));
 	write_stubs(DT_STUBS_FIRST);
 	__register_frame_info(stub_window + EXIT_CODE_ROOM, returns->objects[0]);
 	open_trace();
@@ -362,12 +362,16 @@ struct walk {
 	size_t count;
 };
 
+/* libgcc's, unless a test says otherwise. */
+static _Unwind_Reason_Code (*walk_frames)(_Unwind_Trace_Fn, void *) = _Unwind_Backtrace;
+static _Unwind_Ptr (*frame_pc)(struct _Unwind_Context *) = _Unwind_GetIP;
+
 static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *data)
 {
 	struct walk *walk = data;
 
 	if (walk->count < 64)
-		walk->pcs[walk->count++] = (void *)_Unwind_GetIP(context);
+		walk->pcs[walk->count++] = (void *)frame_pc(context);
 	return _URC_NO_REASON;
 }
 
@@ -383,7 +387,7 @@ __attribute__((noinline)) static uint64_t walk_at_end(uint64_t n, uint64_t unuse
 		result = walk_next(n - 1, 0) + 1;
 	} else {
 		walk.count = 0;
-		_Unwind_Backtrace(note_frame, &walk);
+		walk_frames(note_frame, &walk);
 		result = 0;
 	}
 	return result;
@@ -402,7 +406,7 @@ static size_t count_outside_stubs(void)
 }
 
 /* The same frames with and without stubs, and one more for each stub. */
-static void test_backtrace(void **state)
+static void check_backtrace(void)
 {
 	size_t plain;
 
@@ -413,6 +417,32 @@ static void test_backtrace(void **state)
 	assert_int_equal(walk_next(5, 0), 5);
 	assert_int_equal(walk.count, plain + 6);
 	assert_int_equal(count_outside_stubs(), plain);
+}
+
+static void test_backtrace(void **state)
+{
+	check_backtrace();
+	finish(6, 6);
+}
+
+/* LLVM's libunwind is told of one FDE, not of a table. */
+static void test_llvm_backtrace(void **state)
+{
+	void *library = dlopen("libunwind.so.1", RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		skip();
+	void (*tell)(const void *) = dlsym(library, "__register_frame");
+	void (*forget)(const void *) = dlsym(library, "__deregister_frame");
+	walk_frames = dlsym(library, "_Unwind_Backtrace");
+	frame_pc = dlsym(library, "_Unwind_GetIP");
+	assert_true(tell && forget && walk_frames && frame_pc);
+	tell(stub_window + EXIT_CODE_ROOM + fde_offset);
+	check_backtrace();
+	forget(stub_window + EXIT_CODE_ROOM + fde_offset);
+	walk_frames = _Unwind_Backtrace;
+	frame_pc = _Unwind_GetIP;
+	dlclose(library);
 	finish(6, 6);
 }
 
@@ -509,10 +539,10 @@ static void test_fork(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_registers), CASE(test_values),  CASE(test_recursion),
-		CASE(test_runs_out),  CASE(test_longjmp), CASE(test_tail_calls),
-		CASE(test_backtrace), CASE(test_signals), CASE(test_threads),
-		CASE(test_fork),
+		CASE(test_registers), CASE(test_values),	 CASE(test_recursion),
+		CASE(test_runs_out),  CASE(test_longjmp),	 CASE(test_tail_calls),
+		CASE(test_backtrace), CASE(test_llvm_backtrace), CASE(test_signals),
+		CASE(test_threads),   CASE(test_fork),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
