@@ -19,6 +19,7 @@
 #include "internal.h"
 
 #define STUBS_AT DT_PAGE
+#define GROW_NS 5000000ULL
 #define WINDOW_PAGES (1 + (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE / DT_PAGE)
 
 static void cleanup_maps(struct maps *maps)
@@ -125,15 +126,16 @@ struct error *exits_write(struct session *session, struct tramp_env *env)
 	return write_stubs(session, env, DT_STUBS_FIRST);
 }
 
-void exits_grow(struct session *session)
+void exits_grow(struct session *session, uint64_t now_ns)
 {
 	const struct dt_pool *pool = session->agent->pool;
 	uint32_t count = session->agent->control->stub_count, used = 0;
 	struct tramp_env env = { 0 };
 	uint64_t missed = 0;
 
-	if (!session->exits.returns.v || count >= DT_STUBS_MAX)
+	if (!session->exits.returns.v || count >= DT_STUBS_MAX || now_ns < session->exits.next_grow)
 		return;
+	session->exits.next_grow = now_ns + GROW_NS;
 	_cleanup_error_ struct error *reading = mem_read(
 		session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
 		&used, sizeof(used));

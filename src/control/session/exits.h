@@ -31,7 +31,7 @@ struct exits {
 	struct exits_unwinder unwinders[DT_UNWINDERS_MAX];
 	size_t unwinder_count;
 	size_t maps_seen; /* mappings of the target, when it was looked at for unwinders last */
-	uint64_t next_watch; /* ns */
+	uint64_t next_watch, next_grow; /* ns */
 };
 
 /* Does any tracepoint with a site want its exit recorded? */
@@ -57,7 +57,7 @@ void exits_watch(struct session *session, uint64_t now_ns);
 struct error *exits_unregister(struct session *session, struct proc *proc);
 
 /* Now and then: more stubs if they run short. */
-void exits_grow(struct session *session);
+void exits_grow(struct session *session, uint64_t now_ns);
 
 /* The process's text has been restored: waits a little for calls that are inside, then puts the
  * return addresses of the others back on their stacks. *ret_clean false: a frame vanished, and
