@@ -565,7 +565,8 @@ const struct command command_trace = {
 		   "the target ends, Ctrl-C, or --for. The target is then as it was found.\n"
 		   "\n"
 		   "LOC is SYMBOL, SYMBOL+OFFSET, ADDRESS or FILE:LINE, each optionally with @MODULE (the file name\n"
-		   "of the program or of a library). SYMBOL may be a glob. Numbers are C-like: 31, 037, 0x1f.\n"
+		   "of the program or of a library). SYMBOL may be a glob, of the program's functions if there is no\n"
+		   "@MODULE. Numbers are C-like: 31, 037, 0x1f.\n"
 		   "\n"
 		   "The exit status is the command's own; 125: an error of dyntrace's, 126: not permitted,\n"
 		   "127: no such command.",
