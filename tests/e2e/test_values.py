@@ -7,7 +7,6 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.path.join(ROOT, "tests", "programs")
-FLAGS = ["-O0", "-O1", "-O2", "-O3"]
 
 
 def compile_program(scratch, source, *flags, compiler="gcc", name="program"):
@@ -46,8 +45,9 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("flags", FLAGS)
-@pytest.mark.parametrize("compiler, version", [("gcc", 4), ("gcc", 5), ("clang", 4), ("clang", 5)])
+@pytest.mark.parametrize("compiler, version, flags", [
+    ("gcc", 4, "-O0"), ("gcc", 5, "-O1"), ("gcc", 4, "-O2"), ("gcc", 5, "-O3"),
+    ("clang", 5, "-O0"), ("clang", 4, "-O1"), ("clang", 5, "-O2"), ("clang", 4, "-O3")])
 def test_every_class_of_parameter(dyntrace, scratch, compiler, version, flags):
     path = compile_program(scratch, "types.c", flags, f"-gdwarf-{version}", compiler=compiler)
     words = [word for name in EXPECTED for word in ("--function", name.removesuffix("_entry"))]

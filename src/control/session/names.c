@@ -8,15 +8,23 @@
 #include "internal.h"
 
 /* Functions that the compiler made from others, with arguments left out or split: no ABI tells where they are. */
-static bool is_clone(const struct symbol *symbol)
+static bool is_clone(const struct place *place)
 {
 	static const char *const marks[] = { ".constprop.", ".isra.", ".part." };
 
-	for (size_t i = 0; symbol && i < sizeof(marks) / sizeof(marks[0]); i++) {
-		if (strstr(symbol->name, marks[i]))
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		if (strstr(place->name, marks[i]) || (place->symbol && strstr(place->symbol->name, marks[i])))
 			return true;
 	}
 	return false;
+}
+
+static bool is_local(const struct describe *d)
+{
+	const struct symbol *symbol = d->tracepoint->probe.place.symbol;
+	Dwarf_Die die = d->function.die;
+
+	return symbol ? !symbol->global : !dwarf_hasattr_integrate(&die, DW_AT_external);
 }
 
 static struct location_context location_context(struct describe *d)
@@ -52,12 +60,11 @@ static bool was_optimised(const struct debug_function *function)
  */
 void names_start(struct describe *d, struct parameter_walk *ret_walk)
 {
-	const struct symbol *symbol = d->tracepoint->probe.place.symbol;
 	bool at_entry = d->has_function && !d->inlined && d->function.low == d->address;
 
 	*ret_walk = (struct parameter_walk){ .context = location_context(d) };
-	ret_walk->by_abi = at_entry && !is_clone(symbol);
-	ret_walk->may_drop = symbol && !symbol->global && debug_function_is_llvm(&d->function) &&
+	ret_walk->by_abi = at_entry && !is_clone(&d->tracepoint->probe.place);
+	ret_walk->may_drop = d->has_function && is_local(d) && debug_function_is_llvm(&d->function) &&
 			     was_optimised(&d->function);
 	abi_start(&d->function, &ret_walk->abi);
 }

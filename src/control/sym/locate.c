@@ -303,6 +303,8 @@ static struct error *locate_name(struct search *search, struct module *only)
 	}
 	struct error *error = locate_readable(search, only);
 	if (!error && !search->places.count)
+		error = locate_hidden(search, only);
+	if (!error && !search->places.count)
 		error = locate_inlined(search, only, NULL);
 	if (error || search->places.count)
 		return error;

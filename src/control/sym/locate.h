@@ -30,6 +30,9 @@ struct error *locate_line(struct search *search, struct module *only);
 /* locate_source.c: inlined copies: of a symbol, in its own unit; NULL: of the name, anywhere. */
 struct error *locate_inlined(struct search *search, struct module *only, const struct symbol *symbol);
 
+/* locate_hidden.c: in debug files and compressed symbol tables. Finds nothing: no place, no error. */
+struct error *locate_hidden(struct search *search, struct module *only);
+
 /* ifunc.c: the implementation that the process uses. */
 struct error *locate_ifunc(struct search *search, struct module *module, const struct symtab *symtab,
 			   const struct symbol *symbol);
