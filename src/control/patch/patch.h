@@ -83,6 +83,9 @@ struct error *patch_place(struct proc *proc, struct stop *held, struct patch_sit
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
 			   unsigned timeout_ms, bool *ret_idle, struct patch_stats *ret_stats);
 
+/* Finds out `after` and `via` of sites that another controller noted: a short jump leads through one of the others. */
+void patch_link(struct patch_site *sites, size_t count);
+
 struct patch_range {
 	taddr start, end;
 };

@@ -19,6 +19,7 @@
 
 #define STOP_TIMEOUT_MS 2000
 #define PAUSE_MAX_MS 32
+#define VIA_SIZE 5 /* a jump */
 
 struct removal {
 	struct proc *proc;
@@ -255,6 +256,20 @@ static struct error *look_for_threads(struct removal *r, struct stop *stop, bool
 	return err;
 }
 
+/* Is our jump still what stands at the place where the site leads first? Where the bytes are back already, whoever is there
+ * runs the program's own code. */
+static bool is_via_ours(const struct removal *r, const struct patch_site *site)
+{
+	uint8_t now[VIA_SIZE];
+	const uint8_t *ours;
+
+	if (!site->after)
+		return true; /* in memory of ours */
+	ours = site->after->patched + (site->via.v - site->after->address.v);
+	_cleanup_error_ struct error *err = mem_read(r->proc, site->via, now, sizeof(now));
+	return !err && memcmp(now, ours, sizeof(now)) == 0;
+}
+
 /* Before the bytes go back: those between site and trampoline go back to the site. *ret_clear: no signal handler
  * will return to one of these places. */
 static struct error *clear_vias(struct removal *r, struct stop *stop, bool *ret_clear)
@@ -266,16 +281,17 @@ static struct error *clear_vias(struct removal *r, struct stop *stop, bool *ret_
 		return NULL;
 	for (size_t i = 0; !err && i < stop_thread_count(stop); i++) {
 		const struct scan_range *range = scan_find(&r->vias, stop_thread_rip(stop, i).v);
+		const struct patch_site *site = range ? r->sites.items[range->owner] : NULL;
 
-		if (range)
-			err = stop_thread_set_rip(stop, i, r->sites.items[range->owner]->address);
+		if (site && is_via_ours(r, site))
+			err = stop_thread_set_rip(stop, i, site->address);
 	}
 	for (size_t i = 0; i < r->vias.count; i++)
 		r->vias.ranges[i].hit = false;
 	if (!err)
 		err = scan_stacks(&r->vias, stop);
 	for (size_t i = 0; i < r->vias.count; i++)
-		*ret_clear &= !r->vias.ranges[i].hit;
+		*ret_clear &= !r->vias.ranges[i].hit || !is_via_ours(r, r->sites.items[r->vias.ranges[i].owner]);
 	return err;
 }
 

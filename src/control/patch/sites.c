@@ -3,6 +3,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define SHORT_JUMP 0xeb
+#define SHORT_JUMP_SIZE 2
+
 static int by_address(const void *a, const void *b)
 {
 	const struct patch_site *x = *(struct patch_site *const *)a,
@@ -65,4 +68,21 @@ void sites_fail(struct patch_site *site, enum patch_state state, struct error *e
 	error_free(site->error);
 	site->error = error;
 	site->state = state;
+}
+
+void patch_link(struct patch_site *sites, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct patch_site *site = &sites[i];
+
+		if (site->patched[0] != SHORT_JUMP || site->length < SHORT_JUMP_SIZE)
+			continue;
+		taddr via = taddr_add(site->address, SHORT_JUMP_SIZE + (int8_t)site->patched[1]);
+		for (size_t j = 0; j < count; j++) {
+			if (!taddr_within(via, sites[j].address, taddr_add(sites[j].address, sites[j].length)))
+				continue;
+			site->after = &sites[j];
+			site->via = via;
+		}
+	}
 }

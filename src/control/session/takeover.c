@@ -217,6 +217,7 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 		memcpy(found->patched, site->patched, sizeof(found->patched));
 		session->found_count++;
 	}
+	patch_link(session->found, session->found_count);
 	session->placed = true;
 	return NULL;
 }
