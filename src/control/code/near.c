@@ -335,6 +335,17 @@ bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t siz
 	return false;
 }
 
+bool near_pool_has(const struct near_pool *pool, taddr at)
+{
+	for (size_t i = 0; i < pool->windows.count; i++) {
+		const struct window *w = &pool->windows.items[i];
+
+		if (taddr_within(at, w->at, taddr_add(w->at, (int64_t)(w->bits * GRAIN))))
+			return true;
+	}
+	return false;
+}
+
 static struct window *window_of(struct near_pool *pool, struct near_piece piece)
 {
 	for (size_t i = 0; i < pool->windows.count; i++) {

@@ -38,6 +38,8 @@ bool near_pool_alloc_at(struct near_pool *pool, taddr at, uint32_t size, struct 
 /* Gives the unused tail of a piece back (size smaller than it was). */
 void near_pool_trim(struct near_pool *pool, struct near_piece *piece, uint32_t size);
 void near_pool_free(struct near_pool *pool, struct near_piece piece);
+/* Does a window of the pool hold the address? */
+bool near_pool_has(const struct near_pool *pool, taddr at);
 uint64_t near_pool_used(const struct near_pool *pool);
 
 #endif

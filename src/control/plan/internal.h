@@ -29,6 +29,7 @@ struct planner {
 	struct body body; /* of the function that was looked at last */
 	const struct module_view *body_view;
 	struct body near; /* the same for the search of a host in a neighbour */
+	uint64_t own_device, own_inode; /* a file whose mappings are ours */
 	struct maps maps; /* where there is room; read for every planner_decide */
 };
 

@@ -213,6 +213,28 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+void planner_own_file(struct planner *planner, uint64_t device, uint64_t inode)
+{
+	planner->own_device = device;
+	planner->own_inode = inode;
+}
+
+static void leave_out_own(const struct planner *planner, struct maps *maps)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < maps->count; i++) {
+		struct mapping *mapping = &maps->items[i];
+
+		if (planner->own_inode && mapping->inode == planner->own_inode &&
+		    mapping->device == planner->own_device)
+			free(mapping->path);
+		else
+			maps->items[kept++] = *mapping;
+	}
+	maps->count = kept;
+}
+
 static struct error *read_maps(struct planner *planner)
 {
 	struct maps maps = { 0 };
@@ -223,6 +245,7 @@ static struct error *read_maps(struct planner *planner)
 	error = maps_read(planner->proc, &maps);
 	if (error)
 		return error;
+	leave_out_own(planner, &maps);
 	maps_free(&planner->maps);
 	planner->maps = maps;
 	return NULL;
@@ -249,6 +272,7 @@ struct error *planner_decide(struct planner *planner, struct probe **probes, siz
 
 			if (late && !probe->refusal)
 				continue;
+			probe->released = false;
 			error_free(probe->refusal);
 			probe->refusal = decide(planner, probe, late);
 			if (probe->refusal && error_kind(probe->refusal) != ERROR_REFUSED)

@@ -26,6 +26,7 @@ struct probe {
 	/* Filled in: exactly one of the two. */
 	struct site *site;
 	struct error *refusal; /* owned by the probe's owner */
+	bool released; /* by planner_release */
 };
 
 struct tactic;
@@ -49,7 +50,8 @@ struct site {
 	enum divert way;
 	struct site *host; /* DIVERT_SHORT: whose slot it uses */
 	size_t slot;
-	size_t slot_count; /* slots that others use */
+	size_t slot_count; /* slots that were given to others */
+	uint32_t noted; /* the owner's: where it is written down for the next controller */
 	taddr hop; /* DIVERT_PUN */
 	size_t fixed_length; /* bytes that nobody else may change, if more than `length` */
 	bool emitted; /* its trampoline is written */
@@ -97,6 +99,25 @@ struct error *planner_needs(const struct planner *planner, struct plan_needs *re
 /* `code` is the whole code memfd, mapped here. A site whose trampoline can't be written refuses its probes. */
 struct error *planner_emit(struct planner *planner, const struct tramp_env *env, struct near_pool *pool,
 			   uint8_t *code);
+
+struct site_list {
+	struct site **items;
+	size_t count, room;
+};
+
+/*
+ * The probe isn't needed any more. Sites that nobody needs then leave the planner's list and are added to `gone`: they are
+ * the caller's now, to take out of the code, and to give to planner_free_site when nobody is in their trampolines. A site
+ * that other probes share stays, and so do a host and those who jump through it, until none of them is needed. false: out
+ * of memory.
+ */
+bool planner_release(struct planner *planner, struct probe *probe, struct site_list *gone);
+/* The opposite, for a probe whose site is still there. */
+bool planner_take_back(struct probe *probe);
+void planner_free_site(struct site *site, struct near_pool *pool);
+
+/* Mappings of this file are ours: they don't count as memory in use. */
+void planner_own_file(struct planner *planner, uint64_t device, uint64_t inode);
 
 /* Why each tactic said no to a place, or would; for --explain. */
 struct tactic_reason {

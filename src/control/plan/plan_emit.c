@@ -303,3 +303,68 @@ struct error *planner_emit(struct planner *planner, const struct tramp_env *env,
 	}
 	return NULL;
 }
+
+/* ---- and away again ------------------------------------------------------------------------------ */
+
+static bool has_live(const struct site *site)
+{
+	for (size_t i = 0; i < site->probes.count; i++) {
+		if (!site->probes.items[i]->released)
+			return true;
+	}
+	return false;
+}
+
+/* Of the site, which has no host, and those that it hosts. */
+static bool is_needed(const struct planner *planner, const struct site *root)
+{
+	bool needed = has_live(root);
+
+	for (size_t i = 0; i < planner->sites.count && root->slot_count; i++) {
+		if (planner->sites.items[i]->host == root)
+			needed |= has_live(planner->sites.items[i]);
+	}
+	return needed;
+}
+
+static void let_go(struct site *site, struct site_list *gone)
+{
+	for (size_t i = 0; i < site->probes.count; i++)
+		site->probes.items[i]->site = NULL;
+	gone->items[gone->count++] = site;
+}
+
+bool planner_release(struct planner *planner, struct probe *probe, struct site_list *gone)
+{
+	struct site *root = probe->site->host ? probe->site->host : probe->site;
+	size_t kept = 0;
+
+	probe->released = true;
+	if (is_needed(planner, root))
+		return true;
+	if (!vec_reserve(gone, root->slot_count + 1))
+		return false;
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (site == root || site->host == root)
+			let_go(site, gone);
+		else
+			planner->sites.items[kept++] = site;
+	}
+	planner->sites.count = kept;
+	return true;
+}
+
+bool planner_take_back(struct probe *probe)
+{
+	if (probe->site)
+		probe->released = false;
+	return probe->site != NULL;
+}
+
+void planner_free_site(struct site *site, struct near_pool *pool)
+{
+	give_back(site, pool);
+	site_free(site);
+}

@@ -36,6 +36,9 @@ struct session {
 	struct modules modules;
 	struct planner *planner;
 	struct near_pool *code;
+	struct tramp_env env; /* what trampolines are written with */
+	uint32_t free_note; /* no free entry of dt_control.sites lies before this */
+	struct site_list garbage; /* out of the target's code, their memory not yet to be used again */
 	struct agent *agent;
 	struct clock_estimate clock;
 	struct trace_writer *writer;
@@ -75,6 +78,18 @@ struct error *place_open_writer(struct session *session, const char *output, str
 struct error *place_all(struct session *session, struct stop *held);
 /* Restores text and unmaps everything in the target and its children. */
 struct error *place_undo(struct session *session, struct session_summary *summary);
+
+/* Maps memory for trampolines; a fixed need that can't be met is left out. */
+struct error *place_add_window(struct session *session, struct stop *stop, const struct plan_need *need);
+/* Writes a site down for the next controller, and away. */
+struct error *place_note(struct session *session, struct site *site);
+void place_unnote(struct session *session, struct site *site);
+bool place_has_code(const struct session *session, struct proc *proc);
+
+/* change.c */
+/* Takes out of the process's text what is garbage: a forked child still has it. */
+struct error *change_restore(struct session *session, struct proc *proc, bool *ret_idle);
+void change_free(struct session *session);
 
 /* unwinding.c */
 struct error *unwinding_map(struct session *session, struct stop *stop);

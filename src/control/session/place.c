@@ -102,7 +102,7 @@ static struct error *open_trace(struct session *session)
 	return place_open_writer(session, session->options.output, &session->types, &session->writer);
 }
 
-static struct error *add_window(struct session *session, struct stop *stop, const struct plan_need *need)
+struct error *place_add_window(struct session *session, struct stop *stop, const struct plan_need *need)
 {
 	_cleanup_(cleanup_maps) struct maps maps = { 0 };
 	uint64_t pages = (need->bytes + DT_PAGE - 1) / DT_PAGE;
@@ -153,7 +153,7 @@ static struct error *map_memory(struct session *session, struct stop *stop)
 	error = session->code ? planner_needs(session->planner, &needs) :
 				error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < needs.count && !error; i++)
-		error = add_window(session, stop, &needs.items[i]);
+		error = place_add_window(session, stop, &needs.items[i]);
 	vec_free(&needs);
 	if (!error && exits_wanted(session))
 		error = exits_map(session, stop);
@@ -216,29 +216,48 @@ static struct error *write_trampolines(struct session *session)
 	struct error *error = session->exits.returns.v ? exits_write(session, &env) : NULL;
 	if (error)
 		return error;
+	session->env = env;
+	planner_own_file(session->planner, agent->code_device, agent->code_inode);
 	return planner_emit(session->planner, &env, session->code, (uint8_t *)agent->control);
 }
 
-/* For the next controller, should this one be killed: written before the target's text is. */
-static struct error *note_sites(struct session *session)
+/* For the next controller, should this one be killed: written before the target's text is. The length comes last. */
+struct error *place_note(struct session *session, struct site *site)
 {
 	struct dt_control *control = session->agent->control;
-	size_t count = planner_site_count(session->planner);
+	uint32_t index = session->free_note;
 
-	if (count > DT_SITES_MAX)
+	while (index < control->site_count && control->sites[index].length)
+		index++;
+	if (index >= DT_SITES_MAX)
 		return error_new(ERROR_FAILED, "more than %d places at once: name fewer", DT_SITES_MAX);
-	for (size_t i = 0; i < count; i++) {
-		const struct site *site = planner_site(session->planner, i);
-		struct dt_site *noted = &control->sites[i];
-
-		noted->address = site->patch.address.v;
-		noted->tramp_offset = (uint32_t)site->piece.offset;
-		noted->length = site->patch.length;
-		memcpy(noted->original, site->patch.original, sizeof(noted->original));
-		memcpy(noted->patched, site->patch.patched, sizeof(noted->patched));
-	}
-	control->site_count = (uint32_t)count;
+	struct dt_site *noted = &control->sites[index];
+	noted->address = site->patch.address.v;
+	noted->tramp_offset = (uint32_t)site->piece.offset;
+	memcpy(noted->original, site->patch.original, sizeof(noted->original));
+	memcpy(noted->patched, site->patch.patched, sizeof(noted->patched));
+	__atomic_store_n(&noted->length, site->patch.length, __ATOMIC_RELEASE);
+	if (index >= control->site_count)
+		control->site_count = index + 1;
+	site->noted = index;
+	session->free_note = index + 1;
 	return NULL;
+}
+
+void place_unnote(struct session *session, struct site *site)
+{
+	__atomic_store_n(&session->agent->control->sites[site->noted].length, 0, __ATOMIC_RELEASE);
+	if (site->noted < session->free_note)
+		session->free_note = site->noted;
+}
+
+static struct error *note_sites(struct session *session)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < planner_site_count(session->planner) && !error; i++)
+		error = place_note(session, planner_site(session->planner, i));
+	return error;
 }
 
 /* Pointers to the patches of all sites. Caller frees. */
@@ -321,7 +340,7 @@ struct error *place_all(struct session *session, struct stop *held)
 /* ---- out ------------------------------------------------------------------------------------ */
 
 /* Does the process still have our code where we put it? Not after execve. */
-static bool has_our_code(const struct session *session, struct proc *proc)
+bool place_has_code(const struct session *session, struct proc *proc)
 {
 	_cleanup_(cleanup_maps) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(proc, &maps);
@@ -441,7 +460,10 @@ static struct error *unless_gone(struct error *error)
 static struct error *quiet_process(struct session *session, struct proc *proc)
 {
 	bool idle = true, clean = true;
-	struct error *error = session->placed ? restore_text(session, proc, &idle) : NULL;
+	struct error *error = change_restore(session, proc, &idle);
+
+	if (!error && session->placed && idle)
+		error = restore_text(session, proc, &idle);
 
 	if (!error && !idle)
 		error = error_new(ERROR_FAILED, "a thread stays inside a probe");
@@ -488,7 +510,7 @@ static void add_holder(struct session *session, struct holders *holders, struct 
 {
 	struct holder holder = { .proc = proc };
 
-	if (proc_is_alive(proc) && has_our_code(session, proc)) {
+	if (proc_is_alive(proc) && place_has_code(session, proc)) {
 		struct error *error = unless_gone(quiet_process(session, proc));
 
 		holder.quiet = !error;
@@ -549,7 +571,7 @@ struct error *place_undo(struct session *session, struct session_summary *summar
 	for (size_t i = 0; i < holders.count; i++) {
 		struct holder *holder = &holders.items[i];
 
-		if (holder->quiet && proc_is_alive(holder->proc) && has_our_code(session, holder->proc))
+		if (holder->quiet && proc_is_alive(holder->proc) && place_has_code(session, holder->proc))
 			note_left(summary, holder->proc->pid,
 				  unless_gone(unmap_process(session, holder->proc)));
 		if (holder->proc != session->proc)

@@ -42,6 +42,7 @@ void session_destroy(struct session *session)
 		return;
 	reader_destroy(session->reader);
 	agent_free(session->agent);
+	change_free(session);
 	if (session->code)
 		near_pool_destroy(session->code);
 	tracepoints_free(session);
@@ -197,7 +198,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 		info.refusal = error_text(probe->refusal);
 		return info;
 	}
-	info.how = site_tactic(probe->site);
+	info.how = probe->site ? site_tactic(probe->site) : "removed";
 	info.hits = session->types.items[probe->event.id].hits;
 	info.lost = session->types.items[probe->event.id].lost;
 	if (tracepoint->exit_refusal)

@@ -60,7 +60,7 @@ struct tracepoint_times {
 struct tracepoint_info {
 	const char *name;
 	taddr address;
-	const char *how; /* "jump"; NULL: refused */
+	const char *how; /* "jump", "evict", "pun", "removed"; NULL: refused */
 	const char *refusal; /* why; NULL: placed */
 	uint64_t hits, lost;
 	/* With exits: */
@@ -118,6 +118,17 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 
 /* The longest that the target stood still when the probes were placed, in microseconds. */
 uint64_t session_stopped_us(const struct session *session);
+
+/* Switches the recording of one tracepoint, in the target and its children. No thread is stopped. */
+void session_switch(struct session *session, size_t index, bool on);
+
+/* Takes one tracepoint out of the target's code, and puts it back, at any moment while it records. Its memory is used
+ * again once nobody can be in it, in no process. What was removed stays in the list. */
+struct error *session_remove(struct session *session, size_t index);
+struct error *session_put_back(struct session *session, size_t index);
+
+/* Bytes of trampolines in the target, those that wait for their end included. */
+uint64_t session_code_used(const struct session *session);
 
 size_t session_tracepoint_count(const struct session *session);
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index);

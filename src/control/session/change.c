@@ -1,0 +1,365 @@
+/*
+ * change.c - tracepoints one by one, while the target runs: switch, remove, put back.
+ *
+ * Switching is a store to a word that the trampoline jumps through. Removing puts the original bytes back in one stop; the
+ * trampoline's memory is garbage then, and is used again only when it is certain that no thread is in it or in the
+ * agent (from where it would return to it), in the target and in every process that was forked from it (whose text holds
+ * the jump until now, H12). To look for those takes milliseconds: so it is done for many at once.
+ *
+ * Return stubs are bound for life to the code of their tracepoint (H5): trampolines that record exits stay.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../base/cleanup.h"
+#include "internal.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define GARBAGE_MAX 256 /* sites */
+#define COLLECT_TRIES 20
+#define IDLE_MS 500
+
+static void cleanup_stop(struct stop **stop)
+{
+	stop_release(*stop, NULL);
+}
+
+static void write_switch(struct session *session, const struct probe *probe, bool on)
+{
+	uint8_t *code = (uint8_t *)session->agent->control;
+	uint64_t *word = (uint64_t *)(code + probe->site->piece.offset + probe->event.switch_offset);
+
+	/* its partner is the jmp [switch] at the start of the tracepoint's code */
+	__atomic_store_n(word, on ? probe->event.on.v : probe->event.off.v, __ATOMIC_RELEASE);
+}
+
+void session_switch(struct session *session, size_t index, bool on)
+{
+	const struct probe *probe = &session->tracepoints.items[index]->probe;
+
+	if (probe->site && !probe->released)
+		write_switch(session, probe, on);
+}
+
+uint64_t session_code_used(const struct session *session)
+{
+	return session->code ? near_pool_used(session->code) : 0;
+}
+
+/* ---- garbage ------------------------------------------------------------------------------------ */
+
+static bool records_exits(const struct site *site)
+{
+	for (size_t i = 0; i < site->probes.count; i++) {
+		if (site->probes.items[i]->event.exit)
+			return true;
+	}
+	return false;
+}
+
+/* What no thread may be in: the agent, and the garbage's trampolines and hops. Caller frees. */
+static struct patch_range *list_ranges(const struct session *session, size_t *ret_count)
+{
+	const struct agent *agent = session->agent;
+	struct patch_range *ranges = calloc(2 * session->garbage.count + 2, sizeof(*ranges));
+	size_t count = 0;
+
+	if (!ranges)
+		return NULL;
+	ranges[count++] = (struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
+	ranges[count++] = (struct patch_range){ agent->state_at,
+						taddr_add(agent->state_at, sizeof(struct dt_state)) };
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		const struct site *site = session->garbage.items[i];
+
+		if (site->piece.size)
+			ranges[count++] = (struct patch_range){ site->piece.at,
+								taddr_add(site->piece.at, site->piece.size) };
+		if (site->hop_piece.size)
+			ranges[count++] = (struct patch_range){
+				site->hop_piece.at, taddr_add(site->hop_piece.at, site->hop_piece.size)
+			};
+	}
+	*ret_count = count;
+	return ranges;
+}
+
+static struct error *is_clear(struct session *session, struct proc *proc, bool *ret_clear)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	size_t count = 0;
+	_cleanup_free_ struct patch_range *ranges = list_ranges(session, &count);
+	struct error *error = ranges ? stop_all(proc, STOP_TIMEOUT_MS, &stop) :
+				       error_new(ERROR_FAILED, "out of memory");
+	bool found = true;
+
+	if (!error)
+		error = patch_find_threads(proc, stop, ranges, count, &found);
+	*ret_clear = !found;
+	return error;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct patch_site *x = a, *y = b;
+
+	return (x->address.v > y->address.v) - (x->address.v < y->address.v);
+}
+
+static bool holds(struct proc *proc, const struct patch_site *site)
+{
+	uint8_t now[DT_SITE_BYTES];
+	_cleanup_error_ struct error *error = mem_read(proc, site->address, now, site->length);
+
+	return !error && memcmp(now, site->patched, site->length) == 0;
+}
+
+/* Copies of those that the process's text holds: one place may be garbage several times. */
+static size_t list_held(const struct session *session, struct proc *proc, struct patch_site *copies)
+{
+	size_t count = 0, kept = 0;
+
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		if (!holds(proc, &session->garbage.items[i]->patch))
+			continue;
+		copies[count] = session->garbage.items[i]->patch;
+		copies[count].state = PATCH_PLACED;
+		copies[count++].error = NULL;
+	}
+	qsort(copies, count, sizeof(*copies), by_address);
+	for (size_t i = 0; i < count; i++) {
+		if (!kept || copies[kept - 1].address.v + copies[kept - 1].length <= copies[i].address.v)
+			copies[kept++] = copies[i];
+	}
+	return kept;
+}
+
+struct error *change_restore(struct session *session, struct proc *proc, bool *ret_idle)
+{
+	_cleanup_free_ struct patch_site *copies = calloc(session->garbage.count + 1, sizeof(*copies));
+	_cleanup_free_ struct patch_site **list = calloc(session->garbage.count + 1, sizeof(*list));
+	struct patch_stats stats;
+	struct error *error = NULL;
+
+	*ret_idle = true;
+	if (!copies || !list)
+		return error_new(ERROR_FAILED, "out of memory");
+	size_t count = list_held(session, proc, copies);
+	for (size_t i = 0; i < count; i++)
+		list[i] = &copies[i];
+	if (count)
+		error = patch_remove(proc, list, count, IDLE_MS, ret_idle, &stats);
+	for (size_t i = 0; i < count; i++)
+		error_free(copies[i].error);
+	return error;
+}
+
+/* A forked child's text still leads to what is garbage here. */
+static struct error *clear_child(struct session *session, pid_t pid, bool *ret_clear)
+{
+	struct proc *child = NULL;
+	bool idle = false;
+	struct error *error = proc_open_plain(pid, &child);
+
+	if (!error && place_has_code(session, child)) {
+		error = change_restore(session, child, &idle);
+		*ret_clear = false;
+		if (!error && idle)
+			error = is_clear(session, child, ret_clear);
+	}
+	proc_close(child);
+	return error;
+}
+
+/* Is it certain now that nobody needs the garbage? An error means: no. */
+static bool try_collect(struct session *session)
+{
+	struct tids pids = { 0 };
+	bool clear = false;
+	struct error *error = is_clear(session, session->proc, &clear);
+
+	if (!error && clear)
+		error = inject_find_children(session->agent, &pids);
+	for (size_t i = 0; i < pids.count && !error && clear; i++) {
+		if (pids.items[i] == session->proc->pid)
+			continue;
+		error = clear_child(session, pids.items[i], &clear);
+		if (error && error_kind(error) == ERROR_GONE) {
+			error_free(error);
+			error = NULL;
+		}
+	}
+	vec_free(&pids);
+	clear &= !error;
+	error_free(error);
+	return clear;
+}
+
+static void collect(struct session *session)
+{
+	size_t kept = 0;
+	bool clear = false;
+
+	for (int i = 0; i < COLLECT_TRIES && !clear; i++) {
+		clear = try_collect(session);
+		if (!clear)
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	for (size_t i = 0; i < session->garbage.count && clear; i++) {
+		struct site *site = session->garbage.items[i];
+
+		site->patch.after = NULL; /* no process's text holds it any more */
+		site->patch.via = taddr_of(0);
+		if (records_exits(site))
+			session->garbage.items[kept++] = site;
+		else
+			planner_free_site(site, session->code);
+	}
+	if (clear)
+		session->garbage.count = kept;
+}
+
+void change_free(struct session *session)
+{
+	for (size_t i = 0; i < session->garbage.count; i++)
+		planner_free_site(session->garbage.items[i], session->code);
+	vec_free(&session->garbage);
+}
+
+/* ---- remove ------------------------------------------------------------------------------------- */
+
+/* The original bytes come back, and the sites are garbage. */
+static struct error *take_out(struct session *session, const struct site_list *gone)
+{
+	_cleanup_free_ struct patch_site **patches = calloc(gone->count + 1, sizeof(*patches));
+	struct patch_stats stats;
+	bool idle;
+
+	if (!patches || !vec_reserve(&session->garbage, gone->count))
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < gone->count; i++) {
+		patches[i] = &gone->items[i]->patch;
+		session->garbage.items[session->garbage.count++] = gone->items[i];
+	}
+	struct error *error = patch_remove(session->proc, patches, gone->count, 0, &idle, &stats);
+	for (size_t i = 0; i < gone->count && !error; i++) {
+		if (patches[i]->state == PATCH_FAILED ||
+		    (patches[i]->state == PATCH_REMOVED && !patches[i]->error))
+			place_unnote(session, gone->items[i]);
+	}
+	return error;
+}
+
+struct error *session_remove(struct session *session, size_t index)
+{
+	struct probe *probe = &session->tracepoints.items[index]->probe;
+	struct site_list gone = { 0 };
+	struct error *error = NULL;
+
+	if (!probe->site || probe->released)
+		return NULL;
+	write_switch(session, probe, false);
+	if (!planner_release(session->planner, probe, &gone))
+		error = error_new(ERROR_FAILED, "out of memory");
+	if (!error && gone.count)
+		error = take_out(session, &gone);
+	vec_free(&gone);
+	if (!error && session->garbage.count > GARBAGE_MAX)
+		collect(session);
+	return error;
+}
+
+/* ---- put back ----------------------------------------------------------------------------------- */
+
+static bool has_room(struct session *session, const struct plan_need *need)
+{
+	struct near_piece piece;
+	bool found = need->fixed ? near_pool_has(session->code, need->low) :
+				   near_pool_alloc(session->code, need->low, need->high, (uint32_t)need->bytes, &piece);
+
+	if (found && !need->fixed)
+		near_pool_free(session->code, piece);
+	return found;
+}
+
+static struct error *find_room(struct session *session)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	struct plan_needs needs = { 0 };
+	struct error *error = planner_needs(session->planner, &needs);
+
+	for (size_t i = 0; i < needs.count && !error; i++) {
+		if (has_room(session, &needs.items[i]))
+			continue;
+		if (!stop)
+			error = stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
+		if (!error)
+			error = place_add_window(session, stop, &needs.items[i]);
+	}
+	vec_free(&needs);
+	return error;
+}
+
+/* Writes down and places what the planner has made. */
+static struct error *place_new(struct session *session, const struct probe *probe)
+{
+	struct patch_site *patches[4];
+	struct patch_stats stats;
+	size_t count = 0;
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < planner_site_count(session->planner) && !error; i++) {
+		struct site *site = planner_site(session->planner, i);
+
+		if (site->patch.state != PATCH_PLANNED || count >= 4)
+			continue;
+		patches[count++] = &site->patch;
+		error = place_note(session, site);
+	}
+	if (!error)
+		error = patch_place(session->proc, NULL, patches, count, &stats);
+	if (!error && probe->site && probe->site->patch.state == PATCH_FAILED)
+		error = error_new(ERROR_REFUSED, "%s", error_text(probe->site->patch.error));
+	return error;
+}
+
+/* What couldn't be placed leaves nothing behind. */
+static void forget(struct session *session, struct probe *probe)
+{
+	struct site_list gone = { 0 };
+
+	if (probe->site && planner_release(session->planner, probe, &gone) && gone.count)
+		error_free(take_out(session, &gone));
+	vec_free(&gone);
+}
+
+struct error *session_put_back(struct session *session, size_t index)
+{
+	struct tracepoint *tracepoint = session->tracepoints.items[index];
+	struct probe *probe = &tracepoint->probe, *probes[] = { probe };
+
+	if (probe->refusal || (probe->site && !probe->released))
+		return NULL;
+	if (planner_take_back(probe)) {
+		write_switch(session, probe, true);
+		return NULL;
+	}
+	struct error *error = planner_decide(session->planner, probes, 1);
+	if (!error && !probe->refusal)
+		error = find_room(session);
+	if (!error && !probe->refusal)
+		error = planner_emit(session->planner, &session->env, session->code,
+				     (uint8_t *)session->agent->control);
+	if (!error && !probe->refusal)
+		error = place_new(session, probe);
+	if (!error && probe->refusal) {
+		error = take_ptr(&probe->refusal);
+		probe->released = true;
+	}
+	if (error) {
+		forget(session, probe);
+		return error_wrap(error, "cannot probe '%s'", tracepoint->name);
+	}
+	return NULL;
+}

@@ -1,0 +1,366 @@
+/*
+ * Tracepoints switched, removed and put back at random, one by one, in a process whose threads run through them all
+ * the time: what its functions compute stays right, and memory is used again.
+ *
+ * The target is a forked child of this program. CHANGE_SECONDS=N makes the random part longer (make torture).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "control/base/cleanup.h"
+#include "control/code/decode.h"
+#include "control/session/session.h"
+
+#define THREADS 8
+#define ARGUMENTS 16
+#define CALLS_AT_ONCE 64
+#define LEFT_OUT_MAX 8
+
+/* ---- what the target runs --------------------------------------------------------------------- */
+
+#define SHAPE(n, body)                                                             \
+	uint64_t mill_##n(uint64_t);                                             \
+	__attribute__((noinline, used)) uint64_t mill_##n(uint64_t x)            \
+	{                                                                          \
+		uint64_t y = x * (2 * n + 1) + n;                                  \
+		body;                                                              \
+		return y;                                                          \
+	}
+
+SHAPE(1, for (int i = 0; i < (int)(x & 7); i++) y ^= y << 3)
+SHAPE(2, if (x & 1) y += 77; else y -= x)
+SHAPE(3, switch (x % 9) { case 0: y += 1; break; case 1: y ^= 5; break; case 2: y *= 3; break; case 3: y -= 9; break;
+	 case 4: y = ~y; break; case 5: y += x; break; case 6: y >>= 2; break; default: y <<= 1; })
+SHAPE(4, y = mill_1(y) + mill_2(x))
+SHAPE(5, uint8_t b[32]; memset(b, (int)x, sizeof(b)); for (int i = 0; i < 32; i++) y = y * 31 + b[i])
+SHAPE(6, double d = (double)(x & 255) / 3; y += (uint64_t)(d * d))
+SHAPE(7, y = x < 3 ? y : mill_7(x / 2) + y)
+SHAPE(8, while (x > 5) { x -= x / 3 + 1; y += x & 3; })
+
+/* Shapes that compilers don't write often: one byte; two bytes and the next function at once; a loop to the first
+ * instruction; a jump into the second; rcx as a counter; data in the red zone; the caller's address popped. */
+uint64_t mill_lone(uint64_t), mill_tight(uint64_t), mill_after(uint64_t), mill_first(uint64_t),
+	mill_second(uint64_t), mill_count(uint64_t), mill_red(uint64_t), mill_pop(uint64_t);
+__asm__(".text\n"
+	".macro function name\n .globl \\name\n .type \\name, @function\n \\name: .cfi_startproc\n .endm\n"
+	".macro done name\n .cfi_endproc\n .size \\name, . - \\name\n .balign 16\n .endm\n"
+	".balign 16\n function mill_lone\n mov %rdi, %rax\n jmp 1f\n 1: ret\n done mill_lone\n"
+	"function mill_tight\n push %rdi\n pop %rax\n ret\n .cfi_endproc\n .size mill_tight, . - mill_tight\n"
+	"function mill_after\n lea 5(%rdi), %rax\n ret\n done mill_after\n"
+	"function mill_first\n shr %rdi\n adc $0, %eax\n test %rdi, %rdi\n jne mill_first\n movzx %al, %eax\n"
+	"mov $7, %eax\n ret\n done mill_first\n"
+	"function mill_second\n xor %eax, %eax\n 1: inc %eax\n dec %dil\n jg 1b\n ret\n done mill_second\n"
+	"function mill_count\n mov %rdi, %rcx\n and $15, %ecx\n xor %eax, %eax\n jrcxz 2f\n 1: add %rdi, %rax\n loop 1b\n"
+	"2: ret\n int3\n done mill_count\n"
+	"function mill_red\n mov %rdi, -8(%rsp)\n mov %edi, -64(%rsp)\n mov $3, %eax\n add -8(%rsp), %rax\n"
+	"sub -64(%rsp), %eax\n ret\n done mill_red\n"
+	"function mill_pop\n call 1f\n 1: pop %rax\n lea 1b(%rip), %rdx\n sub %rdx, %rax\n add %rdi, %rax\n ret\n"
+	"done mill_pop\n");
+
+static uint64_t (*const shapes[])(uint64_t) = {
+	mill_1, mill_2, mill_3, mill_4, mill_5, mill_6, mill_7, mill_8,
+	mill_lone, mill_tight, mill_after, mill_first, mill_second, mill_count, mill_red, mill_pop,
+};
+static const char *const names[] = {
+	"mill_1", "mill_2", "mill_3", "mill_4", "mill_5", "mill_6", "mill_7", "mill_8",
+	"mill_lone", "mill_tight", "mill_after", "mill_first", "mill_second", "mill_count", "mill_red",
+	"mill_pop",
+};
+#define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+
+static uint64_t expected[SHAPES][ARGUMENTS];
+
+static uint64_t argument(size_t i)
+{
+	return i * i * 0x9e3779b1u % 1000;
+}
+
+static void *run_shapes(void *seed)
+{
+	uint64_t random = (uintptr_t)seed * 2654435761u + 1;
+
+	for (unsigned calls = 0;; calls++) {
+		if (calls % CALLS_AT_ONCE == 0) /* or the trace is gigabytes */
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		size_t shape = (random >> 33) % SHAPES, a = (random >> 50) % ARGUMENTS;
+
+		if (shapes[shape](argument(a)) != expected[shape][a]) {
+			fprintf(stderr, "%s(%zu) is wrong\n", names[shape], a);
+			abort();
+		}
+	}
+	return NULL;
+}
+
+static pid_t start_target(void)
+{
+	int ready[2];
+	char byte;
+
+	for (size_t i = 0; i < SHAPES; i++)
+		for (size_t j = 0; j < ARGUMENTS; j++)
+			expected[i][j] = shapes[i](argument(j));
+	assert_int_equal(pipe(ready), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		pthread_t thread;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (uintptr_t i = 0; i < THREADS; i++)
+			pthread_create(&thread, NULL, run_shapes, (void *)i);
+		byte = (char)write(ready[1], "", 1);
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+/* ---- the session -------------------------------------------------------------------------------- */
+
+struct fixture {
+	pid_t pid;
+	struct proc *proc;
+	struct session *session;
+	char output[64];
+	char left_out[LEFT_OUT_MAX][32]; /* there may be a few, depending on the compiler */
+	size_t left_out_count;
+};
+
+/* Every instruction of every shape, but for those that were refused; of the one that is too short for all, the first. */
+static void add_instructions(struct fixture *f)
+{
+	for (size_t i = 0; i < SHAPES; i++) {
+		const uint8_t *at = (const uint8_t *)(uintptr_t)shapes[i];
+		struct insn insn;
+		bool ended = false;
+
+		for (size_t n = 0; n < 200 && !ended; n += insn.length) {
+			char location[32];
+			bool left_out = false;
+
+			assert_true(decode_quick(at + n, 15, taddr_of((uint64_t)(at + n)), &insn));
+			snprintf(location, sizeof(location), "0x%lx", (unsigned long)(at + n));
+			for (size_t j = 0; j < f->left_out_count; j++)
+				left_out |= !strcmp(f->left_out[j], location);
+			if (!left_out)
+				assert_null(session_add(f->session, location, TRACEPOINT_BARE));
+			ended = insn.flow == FLOW_RETURN || shapes[i] == mill_tight;
+		}
+	}
+}
+
+static struct error *try_begin(struct fixture *f, bool instructions)
+{
+	struct session_options options = { .output = f->output, .buffer_size = 4 << 20, .follow_fork = true };
+
+	assert_null(session_create(f->proc, &options, &f->session));
+	if (instructions)
+		add_instructions(f);
+	else
+		assert_null(session_add(f->session, "mill_*", TRACEPOINT_ENTRY));
+	assert_null(session_resolve(f->session));
+	return session_begin(f->session, NULL);
+}
+
+static void begin(struct fixture *f, bool instructions)
+{
+	struct error *error;
+
+	snprintf(f->output, sizeof(f->output), "/dev/shm/dyntrace-change-%d-%ld", getpid(), random());
+	f->pid = start_target();
+	assert_null(proc_open(f->pid, &f->proc));
+	while ((error = try_begin(f, instructions))) {
+		if (f->left_out_count == LEFT_OUT_MAX ||
+		    sscanf(error_text(error), "cannot probe '%31[^']'", f->left_out[f->left_out_count]) != 1)
+			fail_msg("%s", error_text(error));
+		f->left_out_count++;
+		error_free(error);
+		session_destroy(f->session);
+	}
+}
+
+static void end(struct fixture *f)
+{
+	struct session_summary summary = { 0 };
+	char command[96];
+	int status;
+
+	assert_null(session_end(f->session, &summary));
+	assert_false(summary.left);
+	session_destroy(f->session);
+	assert_int_equal(waitpid(f->pid, &status, WNOHANG), 0); /* it lives: nothing was computed wrong */
+	kill(f->pid, SIGKILL);
+	waitpid(f->pid, &status, 0);
+	proc_close(f->proc);
+	snprintf(command, sizeof(command), "rm -rf %s", f->output);
+	assert_int_equal(system(command), 0);
+}
+
+static void check(struct error *error, struct fixture *f)
+{
+	int status;
+
+	if (error)
+		fail_msg("%s", error_text(error));
+	if (waitpid(f->pid, &status, WNOHANG) != 0)
+		fail_msg("the target ended: %d", status);
+}
+
+static uint64_t hits(struct fixture *f, size_t index)
+{
+	struct timespec nap = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < 3; i++) { /* what was written before is read */
+		nanosleep(&nap, NULL);
+		check(session_step(f->session, 0), f);
+	}
+	return session_tracepoint(f->session, index).hits + session_tracepoint(f->session, index).lost;
+}
+
+/* Each in turn, exactly: off means no more hits, on means more, out and back likewise. */
+static void test_one_by_one(void **state)
+{
+	struct fixture f = { 0 };
+
+	begin(&f, false);
+	for (size_t i = 0; i < session_tracepoint_count(f.session); i++) {
+		for (int remove = 0; remove < 2; remove++) {
+			uint64_t before;
+
+			if (remove)
+				check(session_remove(f.session, i), &f);
+			else
+				session_switch(f.session, i, false);
+			for (before = hits(&f, i); hits(&f, i) != before; before = hits(&f, i))
+				; /* threads that were inside end, buffers are written */
+			if (remove)
+				check(session_put_back(f.session, i), &f);
+			else
+				session_switch(f.session, i, true);
+			for (int tries = 0; hits(&f, i) == before; tries++)
+				if (tries > 2000)
+					fail_msg("%s, %s: no more hits", session_tracepoint(f.session, i).name,
+						 remove ? "put back" : "switched on");
+		}
+	}
+	end(&f);
+}
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A neighbour that was put back before may cover its bytes now: that is refused, and said. */
+static void put_back(struct fixture *f, size_t index)
+{
+	struct error *error = session_put_back(f->session, index);
+
+	if (error && strstr(error_text(error), "another tracepoint")) {
+		error_free(error);
+		error = NULL;
+	}
+	check(error, f);
+}
+
+static void test_random(void **state)
+{
+	struct fixture f = { 0 };
+	const char *seconds = getenv("CHANGE_SECONDS");
+	double until = now() + (seconds ? atof(seconds) : 6);
+	uint64_t changes = 0;
+
+	begin(&f, true);
+	srandom((unsigned)time(NULL));
+	while (now() < until) {
+		size_t index = (size_t)random() % session_tracepoint_count(f.session);
+
+		if (session_tracepoint(f.session, index).refusal)
+			continue;
+		switch (random() % 4) {
+		case 0:
+			session_switch(f.session, index, random() & 1);
+			break;
+		case 1:
+			put_back(&f, index);
+			break;
+		default:
+			check(session_remove(f.session, index), &f);
+		}
+		changes++;
+		check(session_step(f.session, 0), &f);
+	}
+	print_message("%lu changes of %zu tracepoints\n", (unsigned long)changes, session_tracepoint_count(f.session));
+	end(&f);
+}
+
+/* The memory of what was removed is used again. */
+static void test_cycles_do_not_grow(void **state)
+{
+	const char *wanted = getenv("CHANGE_CYCLES");
+	long cycles = wanted ? atol(wanted) : 1500;
+	struct fixture f = { 0 };
+	uint64_t most = 0;
+
+	begin(&f, false);
+	for (long i = 0; i < cycles; i++) {
+		size_t index = (size_t)i % session_tracepoint_count(f.session);
+
+		check(session_remove(f.session, index), &f);
+		check(session_put_back(f.session, index), &f);
+		if (i == 600)
+			most = session_code_used(f.session);
+		if (i > 600)
+			assert_true(session_code_used(f.session) <= most + (260 * 512));
+		if (i % 64 == 0)
+			check(session_step(f.session, 0), &f);
+	}
+	end(&f);
+}
+
+/* The agent that was built with this. */
+static void find_agent(void)
+{
+	char path[4096];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 64);
+
+	for (int i = 0; i < 3 && length > 0; i++) {
+		path[length] = '\0';
+		length = strrchr(path, '/') - path;
+	}
+	path[length] = '\0';
+	strcat(path, "/libdyntrace-agent.so");
+	setenv("DYNTRACE_AGENT", path, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_by_one),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_cycles_do_not_grow),
+	};
+
+	find_agent();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
