@@ -140,6 +140,15 @@ def test_all_at_once_and_filters_of_pool(dyntrace, returns):
         assert fate.missed == 0, name
 
 
+def test_no_thread_block(dyntrace, program_path):
+    """A program that never sets FS: calls return, also in a forked child."""
+    result, trace = dyntrace.trace("-e", "--function", "*", "--", program_path("bare"))
+    names = trace.names()
+    assert pairs(names, "recurse", "fork_inside", "wait_for") == [(63, 63), (1, 1), (1, 1)]
+    assert pairs(names, "run") == [(1, 1)]
+    check_fates(result, trace)
+
+
 # ---- attached to a process ---------------------------------------------------------------------------
 
 def test_calls_that_began_before(dyntrace, program):
