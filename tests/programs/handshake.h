@@ -9,6 +9,7 @@
 #define DYNTRACE_TESTS_HANDSHAKE_H
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,9 +8,19 @@
  *    the lane has its own running count, and a lane that would begin with a loss begins with an empty packet.
  *  - One packet that is cut short spoils everything.
  *
- * (W1) A file is whole packets, also while a write is under way. lane.size is the end of the last one that
- *      isn't the filler.
+ *  - It looks for all packets first, and reads them later: none may change its place or become longer meanwhile.
+ *
+ * So a file is made with its full length, of which nothing takes space yet, and appears by rename. It is whole packets
+ * at every moment, whoever reads it and whenever we are killed (the kernel may stop a write after any
+ * page): it ends with an empty packet, the filler, whose room the next packets take, one after the other:
+ *
+ *	| packets ...  | filler: a header, then nothing             |	lane.size, lane.filler
+ *	| packets ...  | filler: a header, events | filler's header |	inside it nobody looks
+ *	| packets ...  | packet: header, events   | filler          |	by one write of one header
+ *
+ * (W1) lane.size is the end of the last packet that isn't the filler.
  * (W2) Packets of a lane do not overlap: lane.end <= the next one's begin.
+ * (W3) A packet goes where there is room for it: a file never grows.
  */
 #include "writer.h"
 
@@ -209,90 +219,6 @@ void writer_end_stream(struct trace_writer *writer, uint64_t number)
 	writer->streams.count--;
 }
 
-/* The lane that ends latest before `begin`: the least time is wasted. */
-static size_t writer_best_lane(const struct trace_writer *writer, uint64_t begin, bool also_taken)
-{
-	size_t best = WRITER_NO_LANE;
-
-	for (size_t i = 0; i < writer->lanes.count; i++) {
-		const struct writer_lane *lane = &writer->lanes.items[i];
-
-		if ((lane->taken && !also_taken) || lane->end > begin)
-			continue;
-		if (best == WRITER_NO_LANE || lane->end > writer->lanes.items[best].end)
-			best = i;
-	}
-	return best;
-}
-
-static size_t writer_choose_lane(struct trace_writer *writer, const struct writer_stream *stream,
-				 uint64_t begin)
-{
-	if (stream->lane != WRITER_NO_LANE && writer->lanes.items[stream->lane].end <= begin)
-		return stream->lane;
-	size_t lane = writer_best_lane(writer, begin, false);
-	if (lane == WRITER_NO_LANE && writer->lanes.count >= WRITER_LANES_FEW)
-		lane = writer_best_lane(writer, begin, true);
-	if (lane == WRITER_NO_LANE && vec_push(&writer->lanes, (struct writer_lane){ .fd = -1 }))
-		lane = writer->lanes.count - 1;
-	return lane;
-}
-
-/* A process has few descriptors, and there may be many lanes: the one used longest ago is closed. */
-static struct error *writer_close_one(struct trace_writer *writer)
-{
-	struct writer_lane *oldest = NULL;
-
-	for (size_t i = 0; i < writer->lanes.count; i++) {
-		struct writer_lane *lane = &writer->lanes.items[i];
-
-		if (lane->fd >= 0 && (!oldest || lane->used < oldest->used))
-			oldest = lane;
-	}
-	if (!oldest)
-		return NULL;
-	int result = close(oldest->fd);
-	oldest->fd = -1;
-	writer->open_count--;
-	return result ? error_errno(errno, "cannot write the trace in '%s'", writer->directory) :
-			NULL;
-}
-
-static struct error *writer_open_lane(struct trace_writer *writer, size_t index)
-{
-	struct writer_lane *lane = &writer->lanes.items[index];
-	char name[32];
-
-	if (lane->fd >= 0)
-		return NULL;
-	if (writer->open_count >= WRITER_OPEN_MAX) {
-		struct error *error = writer_close_one(writer);
-
-		if (error)
-			return error;
-	}
-	snprintf(name, sizeof(name), "stream_%zu", index);
-	lane->fd = openat(writer->fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (lane->fd < 0)
-		return error_errno(errno, "cannot open '%s/%s'", writer->directory, name);
-	writer->open_count++;
-	return NULL;
-}
-
-/* ---- packets ------------------------------------------------------------------------------ */
-
-/*
- * A file is whole packets at every moment, whoever reads it meanwhile and whenever we are killed: the kernel may
- * stop a write of several pages after any of them. So a lane ends with an empty packet, the filler, which
- * makes room for what comes:
- *
- *	| packets ...  | filler: a header, then anything            |	lane.size, lane.filler
- *	| packets ...  | filler: a header, events | filler's header |	inside it nobody looks
- *	| packets ...  | packet: header, events   | filler          |	by one write of one header
- *
- * A lane grows by whole pages, each of which is an empty packet of its own until they are made one filler.
- */
-
 /* Writes all, or says why not. */
 static struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,
 				uint64_t at)
@@ -342,51 +268,137 @@ static struct metadata_packet writer_filler(const struct trace_writer *writer, u
 	return head;
 }
 
-/* Pages behind the end of the file, as one write: one of them after the other. */
-static struct error *writer_add_pages(const struct trace_writer *writer, const struct writer_lane *lane,
-				      uint64_t from, uint64_t to, uint64_t begin)
+/* A file that appears whole: a header, and nothing behind it takes space on the disk. */
+static struct error *writer_make_file(struct trace_writer *writer, struct writer_lane *lane, const char *name,
+				      uint64_t begin)
 {
-	_cleanup_free_ uint8_t *pages = calloc(1, to - from);
-	uint64_t sequence = lane->sequence + (lane->filler ? 1 : 0);
+	static const char temporary[] = ".stream.new";
+	struct metadata_packet head = writer_filler(writer, begin, 0, 0, lane->filler);
+	_cleanup_close_ int fd = openat(writer->fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
-	if (!pages)
-		return error_new(ERROR_FAILED, "out of memory");
-	for (uint64_t at = from; at < to;) {
-		uint64_t next = (at / WRITER_PAGE + 1) * WRITER_PAGE;
-
-		if (next - at < sizeof(struct metadata_packet))
-			next += WRITER_PAGE;
-		struct metadata_packet head =
-			writer_filler(writer, begin, lane->discarded, sequence++, next - at);
-		memcpy(pages + (at - from), &head, sizeof(head));
-		at = next;
-	}
-	return writer_put_bytes(writer, lane->fd, pages, to - from, from);
-}
-
-static struct error *writer_grow(struct trace_writer *writer, struct writer_lane *lane, uint64_t need,
-				 uint64_t begin)
-{
-	uint64_t from = lane->size + lane->filler;
-	uint64_t step = lane->size < WRITER_GROW_MAX ? lane->size : WRITER_GROW_MAX;
-	uint64_t to = lane->size + (need > step ? need : step) + sizeof(struct metadata_packet);
-
-	to = (to + WRITER_PAGE - 1) / WRITER_PAGE * WRITER_PAGE;
-	struct error *error = writer_add_pages(writer, lane, from, to, begin);
-	if (error) {
-		if (ftruncate(lane->fd, (off_t)from) < 0) { /* W1 */
-			error_free(error);
-			return error_errno(errno, "cannot take back half a packet in '%s'", writer->directory);
-		}
-		return error;
-	}
-	uint64_t bits = (to - lane->size) * 8;
-	error = writer_put_bytes(writer, lane->fd, &bits, sizeof(bits),
-				 lane->size + offsetof(struct metadata_packet, packet_size));
+	if (fd < 0)
+		return error_errno(errno, "cannot open '%s/%s'", writer->directory, name);
+	struct error *error = NULL;
+	if (ftruncate(fd, (off_t)lane->filler))
+		error = error_errno(errno, "cannot write the trace in '%s'", writer->directory);
 	if (!error)
-		lane->filler = to - lane->size;
+		error = writer_put_bytes(writer, fd, &head, sizeof(head), 0);
+	if (!error && renameat(writer->fd, temporary, writer->fd, name))
+		error = error_errno(errno, "cannot write the trace in '%s'", writer->directory);
+	if (error)
+		unlinkat(writer->fd, temporary, 0);
+	else
+		lane->fd = take_fd(&fd);
 	return error;
 }
+
+/* The longer the trace, the longer a file: so there are never many. */
+static uint64_t writer_lane_size(const struct trace_writer *writer, uint64_t need)
+{
+	uint64_t size = writer->bytes / 4;
+
+	if (size < WRITER_LANE_MIN)
+		size = WRITER_LANE_MIN;
+	if (size > WRITER_LANE_MAX)
+		size = WRITER_LANE_MAX;
+	if (size < need)
+		size = need;
+	return (size + WRITER_PAGE - 1) / WRITER_PAGE * WRITER_PAGE;
+}
+
+/* The lane that ends latest before `begin`: the least time is wasted. */
+static size_t writer_best_lane(const struct trace_writer *writer, uint64_t begin, uint64_t need, bool also_taken)
+{
+	size_t best = WRITER_NO_LANE;
+
+	for (size_t i = 0; i < writer->lanes.count; i++) {
+		const struct writer_lane *lane = &writer->lanes.items[i];
+
+		if ((lane->taken && !also_taken) || lane->end > begin || lane->filler < need)
+			continue;
+		if (best == WRITER_NO_LANE || lane->end > writer->lanes.items[best].end)
+			best = i;
+	}
+	return best;
+}
+
+/* A process has few descriptors, and there may be many lanes: the one used longest ago is closed. */
+static struct error *writer_close_one(struct trace_writer *writer)
+{
+	struct writer_lane *oldest = NULL;
+
+	for (size_t i = 0; i < writer->lanes.count; i++) {
+		struct writer_lane *lane = &writer->lanes.items[i];
+
+		if (lane->fd >= 0 && (!oldest || lane->used < oldest->used))
+			oldest = lane;
+	}
+	if (!oldest)
+		return NULL;
+	int result = close(oldest->fd);
+	oldest->fd = -1;
+	writer->open_count--;
+	return result ? error_errno(errno, "cannot write the trace in '%s'", writer->directory) :
+			NULL;
+}
+
+static struct error *writer_open_lane(struct trace_writer *writer, size_t index)
+{
+	struct writer_lane *lane = &writer->lanes.items[index];
+	char name[32];
+
+	if (lane->fd >= 0)
+		return NULL;
+	if (writer->open_count >= WRITER_OPEN_MAX) {
+		struct error *error = writer_close_one(writer);
+
+		if (error)
+			return error;
+	}
+	snprintf(name, sizeof(name), "stream_%zu", index);
+	lane->fd = openat(writer->fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (lane->fd < 0)
+		return error_errno(errno, "cannot open '%s/%s'", writer->directory, name);
+	writer->open_count++;
+	return NULL;
+}
+
+static struct error *writer_add_lane(struct trace_writer *writer, uint64_t begin, uint64_t need, size_t *ret_lane)
+{
+	struct writer_lane lane = { .fd = -1, .filler = writer_lane_size(writer, need), .end = begin };
+	char name[32];
+
+	if (!vec_reserve(&writer->lanes, 1))
+		return error_new(ERROR_FAILED, "out of memory");
+	struct error *error = writer->open_count >= WRITER_OPEN_MAX ? writer_close_one(writer) : NULL;
+	snprintf(name, sizeof(name), "stream_%zu", writer->lanes.count);
+	if (!error)
+		error = writer_make_file(writer, &lane, name, begin);
+	if (error)
+		return error;
+	writer->open_count++;
+	*ret_lane = writer->lanes.count;
+	writer->lanes.items[writer->lanes.count++] = lane;
+	return NULL;
+}
+
+static struct error *writer_choose_lane(struct trace_writer *writer, const struct writer_stream *stream,
+					uint64_t begin, uint64_t need, size_t *ret_lane)
+{
+	size_t lane = stream->lane;
+
+	if (lane == WRITER_NO_LANE || writer->lanes.items[lane].end > begin ||
+	    writer->lanes.items[lane].filler < need)
+		lane = writer_best_lane(writer, begin, need, false);
+	if (lane == WRITER_NO_LANE && writer->lanes.count >= WRITER_LANES_FEW)
+		lane = writer_best_lane(writer, begin, need, true);
+	if (lane == WRITER_NO_LANE)
+		return writer_add_lane(writer, begin, need, ret_lane);
+	*ret_lane = lane;
+	return writer_open_lane(writer, lane);
+}
+
+/* ---- packets ------------------------------------------------------------------------------ */
 
 /* The one write that makes the filler a packet; where its header lies across two pages, field by field, such that
  * each state in between is a packet, too. */
@@ -416,17 +428,15 @@ static struct error *writer_append(struct trace_writer *writer, struct writer_la
 				   struct metadata_packet *head, const struct packet *packet)
 {
 	uint64_t need = sizeof(*head) + packet->size;
-	struct error *error = lane->filler < need ? writer_grow(writer, lane, need, packet->begin) : NULL;
 
-	if (error)
-		return error;
+	assert(lane->filler >= need); /* W3 */
 	if (lane->filler - need < sizeof(*head))
 		need = lane->filler; /* no room for another header: it goes with this packet */
 	struct metadata_packet rest = writer_filler(writer, packet->end, head->events_discarded,
 						    lane->sequence + 1, lane->filler - need);
 	struct iovec parts[2] = { { (void *)packet->events, packet->size }, { &rest, sizeof(rest) } };
 	head->packet_size = need * 8;
-	error = writer_put(writer, lane->fd, parts, need < lane->filler ? 2 : 1, lane->size + sizeof(*head));
+	struct error *error = writer_put(writer, lane->fd, parts, need < lane->filler ? 2 : 1, lane->size + sizeof(*head));
 	if (!error)
 		error = writer_flip(writer, lane, head);
 	if (error)
@@ -486,18 +496,17 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	assert(packet->begin <= packet->end && packet->padding <= packet->size);
 	if (!stream && !(stream = writer_add_stream(writer, number)))
 		return error_new(ERROR_FAILED, "out of memory");
-	size_t index = writer_choose_lane(writer, stream, packet->begin);
-	if (index == WRITER_NO_LANE)
-		return error_new(ERROR_FAILED, "out of memory");
+	size_t index = 0;
+	uint64_t need = sizeof(struct metadata_packet) * 2 + packet->size; /* perhaps with one before it */
+	struct error *error = writer_choose_lane(writer, stream, packet->begin, need, &index);
+	if (error)
+		return error;
 	if (index != stream->lane) {
 		if (stream->lane != WRITER_NO_LANE)
 			writer->lanes.items[stream->lane].taken = false;
 		writer->lanes.items[index].taken = true;
 		stream->lane = index;
 	}
-	struct error *error = writer_open_lane(writer, index);
-	if (error)
-		return error;
 	struct writer_lane *lane = &writer->lanes.items[index];
 	uint64_t lost = packet->lost > stream->lost ? packet->lost - stream->lost : 0;
 	if (lost && !lane->sequence)

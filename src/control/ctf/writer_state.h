@@ -13,7 +13,8 @@
 #define WRITER_OPEN_MAX 128
 #define WRITER_NO_LANE SIZE_MAX
 #define WRITER_PAGE 4096u
-#define WRITER_GROW_MAX (256u << 10)
+#define WRITER_LANE_MIN (256u << 10)
+#define WRITER_LANE_MAX (1u << 30)
 
 struct writer_lane {
 	int fd; /* -1: closed for now */
