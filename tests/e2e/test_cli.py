@@ -154,7 +154,7 @@ def test_the_man_page_has_what_help_says(dyntrace, commands):
     for command in commands:
         text = dyntrace("help", command).stdout
         page = unescaped(man_page(dyntrace, f"dyntrace-{command}"))
-        assert f".BR dyntrace-{command} (1)" in overview
+        assert f".TP\n.BR dyntrace-{command} (1)\n" in overview
         assert f".SH NAME\ndyntrace-{command} - {text.splitlines()[0].split(': ', 1)[1]}\n" in page
         for line in text.split("\nExample:\n")[1].splitlines():
             assert f"\n{line[2:]}\n" in page
@@ -164,9 +164,12 @@ def test_the_man_page_has_what_help_says(dyntrace, commands):
 
 def test_man_pages_are_clean_roff(dyntrace, commands):
     for name in ["dyntrace", *(f"dyntrace-{command}" for command in commands)]:
-        result = subprocess.run(["groff", "-ww", "-man", "-Tutf8"], input=man_page(dyntrace, name), capture_output=True,
-                                text=True)
+        result = subprocess.run(["groff", "-ww", "-man", "-Tutf8", "-P-cbou"], input=man_page(dyntrace, name),
+                                capture_output=True, text=True)
         assert (result.returncode, result.stderr) == (0, ""), name
+        if name != "dyntrace":  # what is printed can be copied and run: quotes and dashes are what they were
+            examples = dyntrace("help", name.partition("-")[2]).stdout.split("\nExample:\n")[1]
+            assert set(examples.split("\n")) <= {line.replace(" " * 7, "  ", 1) for line in result.stdout.split("\n")}
 
 
 def test_a_man_page_that_there_is_not(dyntrace):
