@@ -141,11 +141,11 @@ def test_all_at_once_and_filters_of_pool(dyntrace, returns):
 
 
 def test_no_thread_block(dyntrace, program_path):
-    """A program that never sets FS: calls return, also in a forked child."""
+    """A program with no thread block, and functions that change FS: calls return, also in a forked child."""
     result, trace = dyntrace.trace("-e", "--function", "*", "--", program_path("bare"))
     names = trace.names()
-    assert pairs(names, "recurse", "fork_inside", "wait_for") == [(63, 63), (1, 1), (1, 1)]
-    assert pairs(names, "run") == [(1, 1)]
+    assert pairs(names, "recurse", "fork_inside", "wait_for") == [(75, 75), (1, 1), (1, 1)]
+    assert pairs(names, "run", "set_fs") == [(1, 1), (2, 2)]
     check_fates(result, trace)
 
 

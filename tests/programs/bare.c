@@ -1,6 +1,6 @@
 /*
- * bare.c - a program without a C library: FS is 0 for all its life. Calls, returns, forks and returns in both
- * processes. Ends with status 0 if all came out right.
+ * bare.c - a program without a C library: FS is 0, then somewhere, then 0 again. Calls, returns,
+ * forks and returns in both processes. Ends with status 0 if all came out right.
  */
 #define NOINLINE __attribute__((noinline, noclone))
 
@@ -41,8 +41,21 @@ NOINLINE long wait_for(long child)
 	return status;
 }
 
+/* Returns with another FS than it was called with. */
+NOINLINE long set_fs(long to)
+{
+	long result = call(158, 0x1002, to, 0);
+
+	sink = sink + 1;
+	return result;
+}
+
 NOINLINE int run(void)
 {
+	static long block[512];
+
+	if (set_fs((long)(block + 256)) || recurse(5) != 15 || set_fs(0) || recurse(5) != 15)
+		return 4;
 	if (recurse(10) != 55)
 		return 1;
 	long child = fork_inside(1);
@@ -57,4 +70,8 @@ __attribute__((used, noreturn)) void begin(void)
 	__builtin_unreachable();
 }
 
-__asm__(".globl _start\n_start:\n	xor %ebp, %ebp\n	and $-16, %rsp\n	call begin\n");
+__asm__(".globl _start\n"
+	"_start:\n"
+	"	xor %ebp, %ebp\n"
+	"	and $-16, %rsp\n"
+	"	call begin\n");

@@ -185,9 +185,8 @@ static void emit_identify(struct emitter *e, const struct tramp_env *env,
 
 /*
  * rcx = the slot of this thread; rax, rbx are lost. Most calls return on the thread that took the
- * stub: if that one's slot names the tid that is in this thread's block, it is ours. No rdfsbase
- * here: that would cost half a clock reading, and FS was seen to be good when the slot was claimed
- * by it. A slot of a thread without a block (FS may be 0), or one that fork has wiped, says nothing.
+ * stub, so that its slot is looked at first. FS is read, not trusted: the function may have changed
+ * it, and a thread may have none (H18). That costs 0.2 of a clock reading.
  */
 static void emit_same_thread(struct emitter *e, const struct tramp_env *env,
 			     struct exit_code_labels *l)
@@ -195,10 +194,10 @@ static void emit_same_thread(struct emitter *e, const struct tramp_env *env,
 	emit_load32(e, RCX, mem_at(RSI, STUB(thread)));
 	emit_mov_imm(e, RAX, env->slots.v);
 	emit_add(e, RCX, RAX);
-	emit_load32(e, RAX, mem_at(RCX, offsetof(struct dt_slot, tid)));
-	emit_add_imm32(e, RAX, 1);
-	emit_shr_imm(e, RAX, 1); /* ~0 or 0: nothing is known of FS */
-	emit_jcc(e, CC_E, &l->elsewhere);
+	emit_rdfsbase(e, RAX);
+	emit_not(e, RAX);
+	emit_cmp_mem(e, RAX, mem_at(RCX, offsetof(struct dt_slot, key)));
+	emit_jcc(e, CC_NE, &l->elsewhere);
 	emit_load(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid_offset)));
 	emit_load32(e, RBX, mem_fs(RBX, 0));
 	emit_cmp_mem32(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid)));
