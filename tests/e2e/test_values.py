@@ -267,3 +267,23 @@ def test_types_of_results(dyntrace, scratch):
     assert found[:5] == ["ret = -2", "ret = -3000000000", 'ret = ( "true" : container = 1 )',
                          'ret = ( "BLUE" : container = 2 )', "ret = 0x10"]
     assert all("ret" not in line for line in found[5:]) and len(found) == 7
+
+
+def test_busy_server_is_left_as_it_was(dyntrace, redis):
+    """Backtraces, memory, strings and filters in a redis-server under load: it answers all the while, and is then as it
+    was found."""
+    load = redis.load()
+    tracing = dyntrace.start_trace(redis.pid, "--function", "processCommand", "--function", "lookupKey", "-t", "backtrace",
+                                   "-t", "comm", "-t", "string:bad:0x10", "-t", "ulong:gone:0x7ffffffff000", "--filter",
+                                   "$rdi != 0", "--mode", "overwrite")
+    redis.benchmark(requests=2000, clients=3)
+    assert redis.cli("ping") == "PONG"
+    trace = tracing.stop()
+    tracing.before.assert_unchanged(busy=True)
+    load.terminate()
+    load.wait()
+    assert len(trace.events) > 100
+    for event in trace.events[:200]:
+        assert event.fields["comm"] == "redis-server" and event.fields["bad"] == "(unreadable 0x10)"
+        assert event.fields["unreadable"] == "gone" and event.fields["backtrace"][0] and len(event.fields["backtrace"]) > 3
+        assert event.fields["backtrace"][-1] != 2**64 - 1
