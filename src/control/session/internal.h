@@ -66,6 +66,7 @@ struct error *tracepoints_types(struct session *session);
 
 /* recording.c */
 struct error *recording_open(struct session *session);
+void recording_wait(struct session *session, unsigned timeout_ms);
 struct error *recording_step(struct session *session);
 /* While the target is being left: threads that wait for room get some. */
 void recording_make_room(struct session *session);

@@ -1,6 +1,7 @@
 /*
  * recording.c - events from the target's buffers to the trace, while it runs.
  */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -86,6 +87,15 @@ static struct error *keep_time(struct session *session)
 		session->clock_pause = CLOCK_LAST_NS;
 	session->next_clock = now + session->clock_pause;
 	return error;
+}
+
+/* In overwrite mode nobody waits for chunks, and there is nothing to be woken for. */
+void recording_wait(struct session *session, unsigned timeout_ms)
+{
+	if (session->options.mode == SESSION_OVERWRITE)
+		poll(NULL, 0, (int)timeout_ms);
+	else
+		reader_wait(session->reader, timeout_ms);
 }
 
 struct error *recording_step(struct session *session)

@@ -137,7 +137,7 @@ struct error *session_begin(struct session *session, struct stop *held)
 
 struct error *session_step(struct session *session, unsigned timeout_ms)
 {
-	reader_wait(session->reader, timeout_ms);
+	recording_wait(session, timeout_ms);
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());
 	return recording_step(session);
