@@ -24,6 +24,7 @@
 #define SETTLE_MS 1000
 #define SETTLE_STEP_MS 5
 #define SETTLE_TRIES 100
+#define SETTLE_PATIENT 20
 #define SEARCH_MAX (1ULL << 30) /* bytes: more than that isn't searched, and the stubs stay */
 #define SEARCH_STEP (1u << 20)
 #define RED_ZONE 128
@@ -175,11 +176,24 @@ static struct error *judge_all(struct slots *slots, bool *ret_vanished)
 				 slots->count * sizeof(*slots->items));
 }
 
-/* A thread is just taking a stub or giving it back: its slot is marked, or it is about to be. */
-static bool is_busy(const struct slots *slots, const struct stop *stop)
+/* The exit has begun: the stub has put its index where its address was. */
+static bool is_leaving(const struct slots *slots, uint32_t index)
+{
+	uint64_t word = 0;
+	_cleanup_error_ struct error *error = mem_read(
+		slots->proc, taddr_of(place_of(&slots->items[index])), &word, sizeof(word));
+
+	return !error && word == index;
+}
+
+/* A thread is just taking a stub or giving it back. A word that is still an index after a while
+ * is a number of the program's own, where a frame has vanished. */
+static bool is_busy(const struct slots *slots, const struct stop *stop, bool patient)
 {
 	for (uint32_t i = 1; i < slots->count; i++) {
-		if (slots->items[i].sp & DT_RETURN_BUSY)
+		uint64_t sp = slots->items[i].sp;
+
+		if (sp & DT_RETURN_BUSY || (sp && patient && is_leaving(slots, i)))
 			return true;
 	}
 	return exits_find_threads(slots->session, stop);
@@ -284,7 +298,8 @@ static bool ever_vanished(const struct session *session)
 	return false;
 }
 
-static struct error *settle_stopped(struct slots *slots, bool *ret_done, bool *ret_clean)
+static struct error *settle_stopped(struct slots *slots, bool patient, bool *ret_done,
+				    bool *ret_clean)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 	struct error *error = stop_all(slots->proc, STOP_TIMEOUT_MS, &stop);
@@ -292,7 +307,7 @@ static struct error *settle_stopped(struct slots *slots, bool *ret_done, bool *r
 
 	if (!error)
 		error = slots_read(slots);
-	*ret_done = !error && !is_busy(slots, stop);
+	*ret_done = !error && !is_busy(slots, stop, patient);
 	if (!*ret_done)
 		return error;
 	error = judge_all(slots, &vanished);
@@ -312,7 +327,7 @@ struct error *exits_settle(struct session *session, struct proc *proc, bool *ret
 		return NULL;
 	struct error *error = wait_for_calls(&slots);
 	for (unsigned tries = 0; !error && !done && tries < SETTLE_TRIES; tries++) {
-		error = settle_stopped(&slots, &done, ret_clean);
+		error = settle_stopped(&slots, tries < SETTLE_PATIENT, &done, ret_clean);
 		if (!error && !done)
 			nap(1);
 	}
