@@ -223,23 +223,23 @@ void writer_end_stream(struct trace_writer *writer, uint64_t number)
 static struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,
 				uint64_t at)
 {
-	while (count) {
-		ssize_t n = pwritev(fd, parts, count, (off_t)at);
+	ssize_t n = 0;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return error_errno(n ? errno : ENOSPC, "cannot write the trace in '%s'",
-					   writer->directory);
-		at += (uint64_t)n;
-		for (; count && (size_t)n >= parts->iov_len; parts++, count--)
+	for (;;) {
+		for (; count && (size_t)n >= parts->iov_len; parts++, count--) /* empty ones, too */
 			n -= (ssize_t)parts->iov_len;
-		if (count) {
-			parts->iov_base = (char *)parts->iov_base + n;
-			parts->iov_len -= (size_t)n;
-		}
+		if (!count)
+			return NULL;
+		parts->iov_base = (char *)parts->iov_base + n;
+		parts->iov_len -= (size_t)n;
+		n = pwritev(fd, parts, count, (off_t)at);
+		if (n < 0 && errno != EINTR)
+			return error_errno(errno, "cannot write the trace in '%s'", writer->directory);
+		if (!n)
+			return error_errno(ENOSPC, "cannot write the trace in '%s'", writer->directory);
+		n = n < 0 ? 0 : n;
+		at += (uint64_t)n;
 	}
-	return NULL;
 }
 
 static struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes,
