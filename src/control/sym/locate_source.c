@@ -5,6 +5,7 @@
 #include "../base/cleanup.h"
 #include "debug.h"
 #include "locate.h"
+#include "symtab.h"
 
 static struct error *add_lines(struct search *search, struct module *module,
 			       const struct debug_addresses *addresses)
@@ -78,8 +79,19 @@ static struct error *add_copies(struct search *search, struct module *module,
 	return error;
 }
 
+/* Only the program, its loader and the vdso: the name may be in a library that isn't there yet. */
+static bool is_loading(const struct search *search)
+{
+	const struct symtab *program = search->modules->items[0]->symtab;
+
+	return search->modules->count <= 3 && program && program->image.has_interpreter;
+}
+
 struct error *locate_inlined(struct search *search, struct module *only, const struct symbol *symbol)
 {
+	/* All of the debug information is walked: not before it is known that nothing else has the name. */
+	if (!symbol && !only && is_loading(search))
+		return NULL;
 	for (size_t i = 0; i < search->modules->count; i++) {
 		struct module *module = search->modules->items[i];
 		const char *name = search->location->symbol;
