@@ -15,7 +15,8 @@ def test_redis_counts_the_same(dyntrace, redis):
     load = redis.load()
     until(lambda: redis.commands_processed() > 1000, "some load")
     first = dyntrace.start_trace(redis.pid, "--function", "processCommand")
-    until(lambda: redis.commands_processed() > 20000, "more load")
+    placed_at = redis.commands_processed()
+    until(lambda: redis.commands_processed() > placed_at + 10000, "more load")
     assert len(first.stop().events) > 10000
     first.before.assert_unchanged(busy=True)
     load.terminate()
