@@ -130,3 +130,50 @@ def test_every_instruction(dyntrace, name):
     chosen = random.Random(SEED).sample(sorted(functions), min(FUNCTIONS, len(functions)))
     what = [f"{address}@{work.module}" for function in chosen for address in functions[function]]
     traced(dyntrace, work, what[:30000], leave_out=40)
+
+
+MOUNT = "mount -t tracefs tracefs /sys/kernel/tracing && echo mounted && read nothing"  # where only it sees that
+COUNTED = ["xmalloc", "hash_search", "find_variable", "execute_command_internal", "dispose_word"]
+
+
+def write(path, text):
+    """Without emptying it, which would take away what others have there."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def uprobe_hits(tracefs, work, places):
+    """How often the kernel's own probes at these places of the file are hit."""
+    placed = []
+    try:
+        for name, offset in places.items():
+            write(f"{tracefs}/uprobe_events", f"p:dyntrace_test/{name} {work.path}:{offset:#x}\n")
+            placed.append(name)
+        write(f"{tracefs}/events/dyntrace_test/enable", "1")
+        assert work.run().returncode == 0
+        write(f"{tracefs}/events/dyntrace_test/enable", "0")
+        with open(f"{tracefs}/uprobe_profile") as profile:
+            lines = [line.split() for line in profile]
+        return {line[1]: int(line[2]) for line in lines if line[1] in places}
+    finally:
+        for name in placed:
+            write(f"{tracefs}/uprobe_events", f"-:dyntrace_test/{name}\n")
+
+
+def test_hits_are_those_of_uprobes(dyntrace, processes):
+    holder = processes.start(["unshare", "--mount", "sh", "-c", MOUNT], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True)
+    if holder.stdout.readline() != "mounted\n":
+        pytest.skip("tracefs can't be mounted")
+    tracefs = f"/proc/{holder.pid}/root/sys/kernel/tracing"
+    work = Work("bash")
+    listed = subprocess.run([dyntrace.path, "list-symbols", work.path], capture_output=True, text=True, check=True).stdout
+    places = {line.split()[3]: int(line.split()[0], 16) for line in listed.splitlines() if line.split()[3] in COUNTED}
+    assert len(places) == len(COUNTED)
+    report = traced(dyntrace, work, [f"{name}@{work.module}" for name in COUNTED])
+    counted = {name: int(re.search(rf"^{name} +(\d+)", report, re.M)[1]) for name in COUNTED}
+    assert counted == uprobe_hits(tracefs, work, places)
+    assert all(counted.values())
