@@ -41,7 +41,8 @@ static bool need_hops(const struct planner *planner, struct plan_needs *needs)
 		    !vec_push(needs, (struct plan_need){ low, high, high.v - low.v, true }))
 			return false;
 	}
-	qsort(needs->items, needs->count, sizeof(*needs->items), by_page);
+	if (needs->count)
+		qsort(needs->items, needs->count, sizeof(*needs->items), by_page);
 	for (size_t i = 0; i < needs->count; i++) {
 		struct plan_need *last = kept ? &needs->items[kept - 1] : NULL;
 
