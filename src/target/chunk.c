@@ -9,6 +9,7 @@
 /* A step back of the clock up to this (about a millisecond) is waited out. */
 #define CHUNK_STEP_BACK (1ULL << 22)
 #define CHUNK_STEP_SPINS 100000u
+#define CHUNK_TELL_MASK 15 /* every 16th */
 
 static uint64_t *chunk_words(const struct dt_control *control)
 {
@@ -154,6 +155,18 @@ static void chunk_wipe(const struct dt_control *control, uint32_t index)
 		words[i] = 0; /* B4 */
 }
 
+/* Many threads that hit once and end leave many chunks, which only the controller can take: it is told before they run
+ * out. */
+static void chunk_count_out(const struct dt_control *control, uint32_t index)
+{
+	bool small = index < control->small_count;
+	struct dt_pool *pool = agent_pool(control);
+	int32_t left = __atomic_sub_fetch(small ? &pool->small_free : &pool->big_free, 1, __ATOMIC_RELAXED);
+
+	if (small && left < (int32_t)control->small_count / 2 && !(left & CHUNK_TELL_MASK))
+		chunk_wake(control);
+}
+
 static bool chunk_try_claim(const struct dt_control *control, uint32_t index, uint32_t thread,
 			    uint32_t *ret_generation)
 {
@@ -171,9 +184,7 @@ static bool chunk_try_claim(const struct dt_control *control, uint32_t index, ui
 		chunk_wipe(control, index);
 		__atomic_store_n(word, owned, __ATOMIC_RELEASE);
 	} else {
-		__atomic_fetch_sub(index < control->small_count ? &agent_pool(control)->small_free :
-								  &agent_pool(control)->big_free,
-				   1, __ATOMIC_RELAXED);
+		chunk_count_out(control, index);
 	}
 	*ret_generation = generation;
 	return true;

@@ -29,7 +29,7 @@
 
 #define THREAD_TID_KEY (1ULL << 62) /* not ~ of any canonical address */
 #define THREAD_GONE 0x7fffffffu /* a tid that no thread has: the slot may be taken */
-#define THREAD_RECORDS_AT_ONCE 512u
+#define THREAD_RECORDS_AT_ONCE 4096u
 
 #define GLIBC_SELF 0x10
 #define GLIBC_TID 0x2d0

@@ -196,8 +196,8 @@ def test_snapshots(dyntrace, program):
 # ---- threads --------------------------------------------------------------------------------------------
 
 def test_five_thousand_threads(dyntrace, program_path):
-    """One hit each: none is lost, no chunk leaks (the pool has fewer)."""
-    result, trace = dyntrace.trace("--probe", "foo", "--buffer-size", "4M", "--", program_path("churn"), "--threads", 50,
+    """One hit each: none is lost, no chunk leaks (the pool has 4,864)."""
+    result, trace = dyntrace.trace("--probe", "foo", "--", program_path("churn"), "--threads", 50,
                                    "--rounds", 100, "--calls", 1)
     assert trace.names() == {"foo": 5000}
     assert trace.lost == 0

@@ -335,6 +335,13 @@ struct error *reader_end_thread(struct reader *reader, uint32_t thread)
 	return stream_finish(stream, &reader->sink, __rdtsc());
 }
 
+bool reader_is_short(const struct reader *reader)
+{
+	int32_t left = __atomic_load_n(&reader->pool.base->small_free, __ATOMIC_RELAXED);
+
+	return left < (int32_t)reader->pool.small_count / 2;
+}
+
 struct error *reader_reap(struct reader *reader)
 {
 	reader_find_dead(reader);

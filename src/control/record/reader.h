@@ -80,6 +80,9 @@ struct error *reader_drain(struct reader *reader, size_t *ret_chunks);
 /* Writes what is complete so far in chunks that are still owned; they stay owned. */
 struct error *reader_flush(struct reader *reader);
 
+/* Should dead threads' chunks be taken now, because few are left? */
+bool reader_is_short(const struct reader *reader);
+
 /* Takes the chunks of threads that are dead. */
 struct error *reader_reap(struct reader *reader);
 

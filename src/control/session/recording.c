@@ -12,6 +12,7 @@
 #define NS_PER_MS 1000000ULL
 #define FLUSH_NS (200 * NS_PER_MS)
 #define REAP_NS (100 * NS_PER_MS)
+#define REAP_SOON_NS (2 * NS_PER_MS)
 /* How often the clock is looked at: each time twice as long, up to a minute. */
 #define CLOCK_FIRST_NS (1000 * NS_PER_MS)
 #define CLOCK_LAST_NS (60 * 1000 * NS_PER_MS)
@@ -59,9 +60,10 @@ static struct error *read_events(struct session *session)
 	uint64_t now = now_ns(), flush = session->options.flush_ms * NS_PER_MS;
 	struct error *error = reader_drain(session->reader, &chunks);
 
-	if (!error && now >= session->next_reap) {
+	if (!error && (now >= session->next_reap ||
+		       (reader_is_short(session->reader) && now + REAP_NS >= session->next_reap + REAP_SOON_NS))) {
 		error = reader_reap(session->reader);
-		session->next_reap = now + REAP_NS;
+		session->next_reap = now_ns() + REAP_NS;
 	}
 	if (!error && now >= session->next_flush) {
 		error = reader_flush(session->reader);
