@@ -364,12 +364,15 @@ static struct error *resolve_launched(struct run *run)
 	struct error *running;
 	bool loaded = false;
 
-	/* For exits the unwinder must be told, and that is a library too. */
-	if (!error && !args.exit && !needs_libraries())
+	/*
+	 * No code of the program or of its libraries has run when those are loaded: they are needed for exits (the
+	 * unwinder must be told) and for the watch over libc. Only the loader itself is traced from before.
+	 */
+	if (!error && !args.exit && !needs_libraries() && session_names_loader(run->session))
 		return NULL;
 	running = launch_run_to_loaded(run->launch, &loaded);
 	if (!running && !loaded && !error)
-		return run_to_exits(run);
+		return args.exit || needs_libraries() ? run_to_exits(run) : NULL;
 	if (running || !loaded) {
 		error_free(running);
 		return error;

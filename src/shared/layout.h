@@ -61,7 +61,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 4
+#define DT_LAYOUT_VERSION 5
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -219,7 +219,7 @@ struct dt_pool {
 	uint32_t room; /* futex: one more with every chunk freed */
 	uint32_t room_wanted; /* somebody sleeps on it */
 	uint32_t expired; /* (B8) */
-	uint32_t pad2;
+	uint32_t filtered; /* some process of the target's has: one that was just forked may be its child */
 	uint64_t pad[5];
 	uint64_t lost[DT_EVENTS_MAX]; /* the same losses by event id, for the summary */
 	/* By the id of the entry event; entries = exits + unwound + missed + calls that go on. */
@@ -319,7 +319,9 @@ struct dt_state {
 	uint64_t stacks_busy; /* a bit a stack */
 	uint32_t pid; /* whose it is: written when it is mapped; 0 in a forked child until its first hit */
 	uint32_t muted; /* this process isn't to be traced (a forked child without DT_FOLLOW_FORK) */
-	uint64_t pad[6];
+	uint32_t filtered; /* it has begun to filter its system calls: we make none (H26) */
+	uint32_t pad2;
+	uint64_t pad[5];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
 };

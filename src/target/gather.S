@@ -8,6 +8,7 @@
  *	   0	the target's signal mask	<- rsp and r14
  */
 #include "agent.h"
+#include "filtered.h"
 #include "x86_64/sys.h"
 
 #define FLAG_AC 0x40000
@@ -39,8 +40,7 @@ dt_gather:
 	andq	$~FLAG_AC, (%rsp)
 	popfq
 .Laligned:
-	testl	$CONTROL_NO_SYSCALLS, CONTROL_FLAGS(%rbx)
-	jnz	.Llose
+	unless_filtered	%r8, .Llose
 	movl	$SYS_RT_SIGPROCMASK, %eax
 	xorl	%edi, %edi			/* SIG_BLOCK */
 	leaq	every_signal(%rip), %rsi

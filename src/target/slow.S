@@ -19,6 +19,7 @@
  * stack held, since the state is wiped.
  */
 #include "agent.h"
+#include "filtered.h"
 #include "x86_64/sys.h"
 
 #define FLAG_DF 0x400
@@ -91,8 +92,7 @@ dt_slow:
 	jmp	.Lclear
 
 .Llong_way:
-	testl	$CONTROL_NO_SYSCALLS, CONTROL_FLAGS(%rbx)
-	jnz	.Lgive_up
+	unless_filtered	%r8, .Lgive_up
 	pushq	$0				/* the old mask goes here */
 	movl	$SYS_RT_SIGPROCMASK, %eax
 	xorl	%edi, %edi			/* SIG_BLOCK */

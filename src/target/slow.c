@@ -8,6 +8,10 @@
 _Static_assert(CONTROL_FLAGS == offsetof(struct dt_control, flags), "slow.S");
 _Static_assert(CONTROL_STATE == offsetof(struct dt_control, state), "slow.S");
 _Static_assert(CONTROL_NO_SYSCALLS == DT_NO_SYSCALLS, "slow.S");
+_Static_assert(CONTROL_POOL == offsetof(struct dt_control, pool), "slow.S");
+_Static_assert(STATE_PID == offsetof(struct dt_state, pid), "slow.S");
+_Static_assert(STATE_FILTERED == offsetof(struct dt_state, filtered), "slow.S");
+_Static_assert(POOL_FILTERED == offsetof(struct dt_pool, filtered), "slow.S");
 _Static_assert(STATE_STACKS_BUSY == offsetof(struct dt_state, stacks_busy), "slow.S");
 _Static_assert(STATE_STACKS == offsetof(struct dt_state, stacks), "slow.S");
 _Static_assert(1u << STATE_STACK_SHIFT == DT_STACK_SIZE && DT_STACKS == 64, "slow.S");

@@ -285,6 +285,29 @@ static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 	exit_emit_take(e, env, event, &l->exit);
 }
 
+/* One word each of this process's state and of the pool. */
+static void emit_watch(struct emitter *e, const struct tramp_env *env, const struct tramp_watch *watch)
+{
+	int64_t state = -(int64_t)offsetof(struct dt_state, slots) + (int64_t)offsetof(struct dt_state, filtered);
+	struct label no = { 0 };
+
+	emit_note(e, "does it begin to filter system calls?");
+	emit_mov32(e, RAX, RDI);
+	emit_xor_imm(e, RAX, (int32_t)watch->first);
+	emit_jcc(e, CC_NE, &no);
+	if (!watch->any_second) {
+		emit_mov32(e, RAX, RSI);
+		emit_xor_imm(e, RAX, (int32_t)watch->second);
+		emit_jcc(e, CC_NE, &no);
+	}
+	emit_note(e, "then the agent makes none");
+	emit_mov_imm(e, RAX, taddr_add(env->slots, state).v);
+	emit_store_imm32(e, mem_at(RAX, 0), 1);
+	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filtered));
+	emit_store_imm32(e, mem_at(RAX, 0), 1);
+	emit_bind(e, &no);
+}
+
 static void emit_event(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
 		       struct event_labels *l)
 {
@@ -303,9 +326,11 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	if (event->filter)
 		filter_emit(e, event->filter, saved_size(event), &l->record.out);
 	filter_emit_limits(e, env, &event->limits, &l->record.out);
+	for (size_t i = 0; i < event->watch_count; i++)
+		emit_watch(e, env, &event->watches[i]);
 	if (event->program)
 		emit_gathered(e, env, event, l);
-	else
+	else if (!event->watch_count)
 		emit_fast(e, env, event, l);
 	emit_bind(e, &l->record.out);
 	record_emit_restore(e, event->keep_red_zone);
@@ -409,7 +434,8 @@ struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, 
 	if (error)
 		return error;
 	for (size_t i = 0; i < tramp->event_count; i++)
-		emit_slow(&e, env, tramp->events[i], &labels[i]);
+		if (!tramp->events[i]->watch_count)
+			emit_slow(&e, env, tramp->events[i], &labels[i]);
 	emit_data(&e, tramp, env, labels);
 	if (emit_failed(&e))
 		return error_new(ERROR_REFUSED, "its trampoline is out of reach or too long");

@@ -53,6 +53,13 @@ struct tramp_limits {
 	uint32_t counter; /* of dt_pool.counters, for these */
 };
 
+/* Not recorded: tells the agent when the first two arguments are these (H26). */
+struct tramp_watch {
+	uint32_t first, second;
+	bool any_second;
+};
+#define TRAMP_WATCHES_MAX 2
+
 struct value_ops;
 
 struct dt_program;
@@ -70,6 +77,8 @@ struct tramp_event {
 	uint16_t xmms; /* gathered: those that the program uses, a bit each */
 	const struct value_ops *filter; /* record only if this isn't 0; borrowed (filter_code.h); NULL: always */
 	struct tramp_limits limits;
+	struct tramp_watch watches[TRAMP_WATCHES_MAX]; /* with watch_count it records nothing */
+	size_t watch_count;
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;

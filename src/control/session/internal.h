@@ -32,6 +32,7 @@ struct session {
 	struct session_options options;
 	VEC(struct request) requests;
 	VEC(struct tracepoint *) tracepoints;
+	VEC(struct probe *) watches; /* of our own, which record nothing */
 	struct event_types types; /* of the tracepoints that are placed */
 	struct modules modules;
 	struct planner *planner;
@@ -94,6 +95,10 @@ void change_free(struct session *session);
 
 /* unwinding.c */
 struct error *unwinding_map(struct session *session, struct stop *stop);
+
+/* watch.c */
+struct error *watch_create(struct session *session);
+void watch_free(struct session *session);
 
 /* alive.c */
 bool alive_thread(void *context, uint32_t pid, uint32_t tid);

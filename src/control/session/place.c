@@ -59,17 +59,21 @@ static struct error *check_refusals(const struct session *session)
 
 static struct error *decide(struct session *session)
 {
-	size_t count = session->tracepoints.count;
-	_cleanup_free_ struct probe **probes = calloc(count + 1, sizeof(*probes));
-	struct error *error = planner_create(session->proc, &session->planner);
+	struct error *error = watch_create(session);
 
+	if (!error)
+		error = planner_create(session->proc, &session->planner);
 	if (error)
 		return error;
+	size_t count = session->tracepoints.count, watches = session->watches.count;
+	_cleanup_free_ struct probe **probes = calloc(count + watches + 1, sizeof(*probes));
 	if (!probes)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < count; i++)
 		probes[i] = &session->tracepoints.items[i]->probe;
-	error = planner_decide(session->planner, probes, count);
+	for (size_t i = 0; i < watches; i++)
+		probes[count + i] = session->watches.items[i];
+	error = planner_decide(session->planner, probes, count + watches);
 	return error ? error : check_refusals(session);
 }
 

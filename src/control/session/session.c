@@ -46,6 +46,7 @@ void session_destroy(struct session *session)
 	if (session->code)
 		near_pool_destroy(session->code);
 	tracepoints_free(session);
+	watch_free(session);
 	exits_free(session);
 	latency_free(&session->latency);
 	planner_destroy(session->planner);
@@ -206,4 +207,17 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	if (probe->event.exit && session->agent && session->exits.unwound)
 		tell_exits(session, tracepoint, &info);
 	return info;
+}
+
+bool session_names_loader(const struct session *session)
+{
+	for (size_t i = 0; i < session->requests.count; i++) {
+		const struct places *places = &session->requests.items[i].places;
+
+		for (size_t j = 0; j < places->count; j++) {
+			if (!places->items[j].module->is_executable)
+				return true;
+		}
+	}
+	return false;
 }

@@ -96,6 +96,9 @@ struct error *session_resolve(struct session *session);
  * in the way. After session_resolve. */
 taddr session_exits_from(struct session *session);
 
+/* Is any of what was added in a module that is neither the program nor there only later: the loader? */
+bool session_names_loader(const struct session *session);
+
 /* `held`: NULL, or a stop that holds every thread already. A place that was named and can't be probed is an
  * error; of those that a glob matched the others are probed. On failure nothing stays behind. */
 struct error *session_begin(struct session *session, struct stop *held);

@@ -1,0 +1,82 @@
+/*
+ * watch.c - notice when the target begins to filter its system calls (H26).
+ *
+ * From then on a system call of the agent's could be the target's death, so it makes none: what would need one
+ * is counted as lost. C programs filter by calling prctl or syscall of their libc, whatever library
+ * does it for them: those two get a probe of ours that records nothing. Go's own system calls
+ * aren't seen.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "../base/cleanup.h"
+#include "internal.h"
+
+static const struct {
+	const char *function;
+	struct tramp_watch watches[TRAMP_WATCHES_MAX];
+	size_t count;
+} watched[] = {
+	{ "prctl", { { .first = PR_SET_SECCOMP, .any_second = true } }, 1 },
+	{ "syscall",
+	  { { .first = SYS_seccomp, .any_second = true }, { .first = SYS_prctl, .second = PR_SET_SECCOMP } },
+	  2 },
+};
+
+/* A libc, or a program that may have one in it. */
+static bool may_have_libc(const struct module *module)
+{
+	return module->is_executable || !strncmp(module->name, "libc.", 5) ||
+	       !strncmp(module->name, "libc-", 5) || !strncmp(module->name, "ld-musl", 7);
+}
+
+static struct error *watch_function(struct session *session, struct module *module,
+				    const struct symbol *symbol, size_t index)
+{
+	struct probe *probe = calloc(1, sizeof(*probe));
+
+	if (!probe || !vec_push(&session->watches, probe)) {
+		free(probe);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	probe->place.module = module;
+	probe->place.symbol = symbol;
+	probe->place.address = taddr_add(module->bias, (int64_t)symbol->address);
+	probe->place.name = (char *)watched[index].function;
+	probe->event.size = sizeof(uint64_t);
+	memcpy(probe->event.watches, watched[index].watches, sizeof(probe->event.watches));
+	probe->event.watch_count = watched[index].count;
+	return NULL;
+}
+
+struct error *watch_create(struct session *session)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < session->modules.count && !error; i++) {
+		struct module *module = session->modules.items[i];
+		struct symtab *symtab;
+
+		if (!may_have_libc(module))
+			continue;
+		_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
+		for (size_t j = 0; j < sizeof(watched) / sizeof(watched[0]) && !unreadable && !error; j++) {
+			const struct symbol *symbol = symtab_find(symtab, watched[j].function);
+
+			if (symbol && symbol->kind == SYMBOL_FUNCTION)
+				error = watch_function(session, module, symbol, j);
+		}
+	}
+	return error;
+}
+
+void watch_free(struct session *session)
+{
+	for (size_t i = 0; i < session->watches.count; i++) {
+		error_free(session->watches.items[i]->refusal);
+		free(session->watches.items[i]);
+	}
+	vec_free(&session->watches);
+}

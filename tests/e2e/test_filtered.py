@@ -1,0 +1,43 @@
+"""Programs that filter their system calls while they are traced: none of ours may be their death (H26)."""
+import pytest
+
+from harness import counts  # noqa: F401  (the harness sets up babeltrace2)
+
+WAYS = [[], ["--syscall", "1"], ["--child", "1"], ["--child", "1", "--syscall", "1"]]
+
+
+def tallied(result, name):
+    row = next(words for words in map(str.split, result.stderr.splitlines()) if words and words[0] == name)
+    return int(row[1]) + int(row[2])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("calls", [5, 20000])
+@pytest.mark.parametrize("what", ["--function", "--probe"])
+def test_locked_in(dyntrace, program_path, way, calls, what):
+    """Many calls behind the filter need more chunks, which only the slow path could fetch: they are counted as lost."""
+    result, trace = dyntrace.trace(what, "foo", "--", program_path("filter"), "--calls", calls, *way)
+    assert result.stdout == "done\n"
+    expected = calls * (3 if "--child" in way else 2)
+    assert tallied(result, "foo") == expected
+    assert len(trace.events) + trace.lost == expected
+
+
+def test_locked_in_with_exits(dyntrace, program_path):
+    result, _ = dyntrace.trace("-e", "--function", "foo", "--", program_path("filter"), "--calls", 20000)
+    assert result.stdout == "done\n"
+
+
+def test_locked_in_while_attached(dyntrace, program):
+    filtered = program("filter", "--calls", 5000).wait_ready()
+    tracing = dyntrace.start_trace(filtered.pid, "--function", "foo")
+    assert filtered.finish() == "done\n"
+    tracing.process.wait(timeout=20)
+
+
+def test_other_prctl_changes_nothing(dyntrace, program_path):
+    """prctl is called by many programs for many reasons: only a filter ends the agent's own calls."""
+    result, trace = dyntrace.trace("--function", "prctl", "--function", "foo", "--", program_path("filter"),
+                                   "--calls", "10")
+    assert result.stdout == "done\n"
+    assert trace.names()["prctl_entry"] == 2
