@@ -99,7 +99,8 @@ struct dt_site {
 	uint8_t length; /* 0: unused */
 	uint8_t original[DT_SITE_BYTES];
 	uint8_t patched[DT_SITE_BYTES];
-	uint8_t pad[19];
+	uint8_t own; /* nothing of the user's is recorded there (H26) */
+	uint8_t pad[18];
 };
 
 /* An unwinder in the target that knows of the return stubs. */

@@ -55,7 +55,7 @@ struct session {
 	struct error *failed; /* why the trace can't be written any more */
 	bool placed; /* the target's text holds our jumps */
 	struct patch_site *found; /* takeover.c: another controller's sites, instead of a planner's */
-	size_t found_count;
+	size_t found_count, found_own; /* of those, what the user didn't ask for */
 	struct error *(*quiet)(struct session *session); /* NULL, or called when all probes are gone and the pool is still there */
 	uint64_t stopped_us; /* how long the target stood still for that */
 };
@@ -99,6 +99,7 @@ struct error *unwinding_map(struct session *session, struct stop *stop);
 /* watch.c */
 struct error *watch_create(struct session *session);
 void watch_free(struct session *session);
+bool watch_is_site(const struct site *site); /* nothing but watches */
 
 /* alive.c */
 bool alive_thread(void *context, uint32_t pid, uint32_t tid);

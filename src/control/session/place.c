@@ -238,6 +238,7 @@ struct error *place_note(struct session *session, struct site *site)
 	struct dt_site *noted = &control->sites[index];
 	noted->address = site->patch.address.v;
 	noted->tramp_offset = (uint32_t)site->piece.offset;
+	noted->own = watch_is_site(site);
 	memcpy(noted->original, site->patch.original, sizeof(noted->original));
 	memcpy(noted->patched, site->patch.patched, sizeof(noted->patched));
 	__atomic_store_n(&noted->length, site->patch.length, __ATOMIC_RELEASE);

@@ -216,6 +216,7 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 		memcpy(found->original, site->original, sizeof(found->original));
 		memcpy(found->patched, site->patched, sizeof(found->patched));
 		session->found_count++;
+		session->found_own += site->own;
 	}
 	patch_link(session->found, session->found_count);
 	session->placed = true;
@@ -338,7 +339,7 @@ static struct error *clean(struct session *session, const struct maps *maps, con
 		return error;
 	session->quiet = copy_pool;
 	error = place_undo(session, &summary);
-	takeover->sites = session->found_count;
+	takeover->sites = session->found_count - session->found_own;
 	takeover->left = summary.left;
 	snprintf(takeover->why, sizeof(takeover->why), "%s", summary.why);
 	if (!error)

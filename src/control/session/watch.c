@@ -72,6 +72,15 @@ struct error *watch_create(struct session *session)
 	return error;
 }
 
+bool watch_is_site(const struct site *site)
+{
+	for (size_t i = 0; i < site->probes.count; i++) {
+		if (!site->probes.items[i]->event.watch_count)
+			return false;
+	}
+	return true;
+}
+
 void watch_free(struct session *session)
 {
 	for (size_t i = 0; i < session->watches.count; i++) {
