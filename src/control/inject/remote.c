@@ -39,6 +39,7 @@
 #include "rseq.h"
 
 #define REMOTE_DIRECTION_FLAG 0x400ULL
+#define REMOTE_END_LOOKS 20
 #define REMOTE_CALL_US 10000000 /* for one call: something is very wrong after that */
 
 struct remote {
@@ -221,6 +222,19 @@ static struct error *build_frame(struct remote *remote, uint64_t top)
 			remote->frame.size);
 }
 
+/* A process that was just killed has no memory any more, and is there for another moment: what failed, failed for that. */
+static struct error *blame_end(const struct stop *stop, struct error *err)
+{
+	for (unsigned round = 0; err && error_kind(err) != ERROR_GONE && round < REMOTE_END_LOOKS; round++) {
+		if (!proc_is_alive(stop->proc)) {
+			error_free(err);
+			return held_gone(stop);
+		}
+		held_nap(round);
+	}
+	return err;
+}
+
 struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
 {
 	_cleanup_free_ struct remote *remote = calloc(1, sizeof(*remote));
@@ -234,7 +248,7 @@ struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
 	if ((err = choose(remote, &top)) || (err = build_frame(remote, top)) ||
 	    (err = mem_write(stop->proc, taddr_of(remote->frame.low), remote->frame.bytes,
 			     remote->frame.size)))
-		return err;
+		return blame_end(stop, err);
 	stop->remote = true;
 	*ret_remote = take_ptr(&remote);
 	return NULL;
