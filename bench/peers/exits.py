@@ -5,7 +5,7 @@ import os
 from workload import symbol_offset
 
 from .dyntrace import Dyntrace, read_summary
-from .tracefs import GROUP, INSTANCE, Tracefs
+from .tracefs import Tracefs
 
 
 class Pair(Dyntrace):
@@ -31,15 +31,15 @@ class Uretprobe(Tracefs):
     def start(self):
         super().start()
         offset = symbol_offset(self.workload.program, self.kind)
-        self.write(f"r:{GROUP}/ret {self.workload.program}:{offset:#x} ret=$retval:s64\n", "uprobe_events")
-        self.write("1", INSTANCE, "events", GROUP, "ret", "enable")
+        self.write(f"r:{self.group}/ret {self.workload.program}:{offset:#x} ret=$retval:s64\n", "uprobe_events")
+        self.write("1", self.instance, "events", self.group, "ret", "enable")
 
     def stop(self):
-        returns = self.holder and os.path.isdir(self.file("events", GROUP, "ret"))
+        returns = self.holder and os.path.isdir(self.file("events", self.group, "ret"))
         counted = self.count() if returns else 0  # the kernel empties the buffer when an event's kind is removed
         if returns:
-            self.write("0", INSTANCE, "events", GROUP, "ret", "enable")
-            self.write(f"-:{GROUP}/ret\n", "uprobe_events")
+            self.write("0", self.instance, "events", self.group, "ret", "enable")
+            self.write(f"-:{self.group}/ret\n", "uprobe_events")
         super().stop()
         self.counted = counted
 

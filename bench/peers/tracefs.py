@@ -8,8 +8,6 @@ import subprocess
 from case import Case, missing_program, needs_root
 from workload import symbol_offset
 
-GROUP = f"dyntrace_bench_{os.getpid()}"
-INSTANCE = f"instances/{GROUP}"  # a buffer of its own: the machine's isn't touched
 
 # Holds tracefs mounted where only this process sees it, until its stdin ends.
 HOLD = "mount -t tracefs tracefs /sys/kernel/tracing && echo mounted && read nothing"
@@ -25,6 +23,8 @@ class Tracefs(Case):
 
     def __init__(self, bench):
         super().__init__(bench)
+        self.group = f"dyntrace_bench_{self.name}_{os.getpid()}"
+        self.instance = f"instances/{self.group}"  # a buffer of its own: the machine's isn't touched
         self.holder = None
         self.counted = 0
 
@@ -56,17 +56,17 @@ class Tracefs(Case):
     def start(self):
         super().start()
         self.hold_tracefs()
-        os.mkdir(self.file(INSTANCE))
+        os.mkdir(self.file(self.instance))
         offset = symbol_offset(self.workload.program, self.kind)
         fields = " ".join(f"arg{i}=%{name}:s64" for i, name in enumerate(REGISTERS))
-        self.write(f"p:{GROUP}/{self.kind} {self.workload.program}:{offset:#x} {fields}\n",
+        self.write(f"p:{self.group}/{self.kind} {self.workload.program}:{offset:#x} {fields}\n",
                    "uprobe_events")
-        self.write("1", INSTANCE, "events", GROUP, self.kind, "enable")
+        self.write("1", self.instance, "events", self.group, self.kind, "enable")
         self.workload.wait_patched(self.kind, self.holder)
 
     def count(self):
         total = 0
-        for path in glob.glob(self.file(INSTANCE, "per_cpu/cpu*/stats")):
+        for path in glob.glob(self.file(self.instance, "per_cpu/cpu*/stats")):
             with open(path) as stats:
                 text = stats.read()
             # Both were recorded; what came later took the place of the second.
@@ -78,12 +78,12 @@ class Tracefs(Case):
         super().stop()
         if not self.holder:
             return
-        if os.path.isdir(self.file(INSTANCE)):
+        if os.path.isdir(self.file(self.instance)):
             self.counted = self.count()
-            self.write("0", INSTANCE, "events/enable")
-            os.rmdir(self.file(INSTANCE))
-        if os.path.isdir(self.file("events", GROUP)):
-            self.write(f"-:{GROUP}/{self.kind}\n", "uprobe_events")
+            self.write("0", self.instance, "events/enable")
+            os.rmdir(self.file(self.instance))
+        if os.path.isdir(self.file("events", self.group)):
+            self.write(f"-:{self.group}/{self.kind}\n", "uprobe_events")
         self.holder.communicate()
 
     def verify(self, hits):
