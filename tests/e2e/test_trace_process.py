@@ -230,6 +230,21 @@ def test_not_permitted(dyntrace, program, scratch):
     assert threads(spin.pid)
 
 
+def test_32_bit(dyntrace, processes, scratch):
+    """A program that does nothing but pause, made with binutils alone."""
+    source, thing, path = (os.path.join(scratch, name) for name in ("p.s", "p.o", "p32"))
+    with open(source, "w") as file:
+        file.write(".globl _start\n_start: mov $29, %eax\n int $0x80\n jmp _start\n")
+    subprocess.run(["as", "--32", source, "-o", thing], check=True)
+    subprocess.run(["ld", "-m", "elf_i386", thing, "-o", path], check=True)
+    try:
+        process = processes.start([path])
+    except OSError:
+        pytest.skip("this kernel runs no 32-bit programs")
+    for words in (["-p", process.pid, "--function", "main"], ["--function", "main", "--", path]):
+        assert "32-bit" in dyntrace.fails("trace", *words, status=125)
+
+
 def test_symbol_not_found_leaves_nothing(dyntrace, redis, scratch):
     before = Snapshot(redis.pid)
     message = dyntrace.fails("trace", "-p", redis.pid, "-o", os.path.join(scratch, "t"), "--function",
