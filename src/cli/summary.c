@@ -92,8 +92,8 @@ static void print_totals(const struct session_summary *summary, const char *dire
 {
 	const struct reader_totals *totals = &summary->totals;
 
-	fprintf(stderr, "%llu events, %llu lost", (unsigned long long)totals->events,
-		(unsigned long long)(totals->lost + totals->holes));
+	fprintf(stderr, "%llu event%s, %llu lost", (unsigned long long)totals->events,
+		totals->events == 1 ? "" : "s", (unsigned long long)(totals->lost + totals->holes));
 	if (totals->holes)
 		fprintf(stderr, " (%llu of them cut off by a signal)", (unsigned long long)totals->holes);
 	if (totals->overwritten)
