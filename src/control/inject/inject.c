@@ -426,11 +426,6 @@ struct piece {
 	uint64_t device, inode; /* inode 0: anonymous */
 };
 
-static void cleanup_maps(struct maps *maps)
-{
-	maps_free(maps);
-}
-
 /* Only what is still ours: the process may have put other things there since. */
 static struct error *unmap_piece(struct remote *remote, const struct maps *maps, const struct piece *piece)
 {
@@ -482,7 +477,7 @@ static struct error *unmap_all(struct remote *remote, const struct agent *agent,
 
 struct error *inject_remove(struct stop *stop, struct agent *agent)
 {
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct remote *remote = NULL;
 	struct error *err = maps_read(stop->proc, &maps);
 

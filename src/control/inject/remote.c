@@ -55,11 +55,6 @@ struct remote {
 	size_t xstate_size;
 };
 
-static void cleanup_maps(struct maps *maps)
-{
-	maps_free(maps);
-}
-
 pid_t remote_thread(const struct remote *remote)
 {
 	return remote->stop->threads.items[remote->index].tid;
@@ -149,7 +144,7 @@ static bool is_fit(struct stop *stop, size_t index, const struct maps *maps, uin
 
 bool remote_is_fit(struct stop *stop, size_t index)
 {
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *err = maps_read(stop->proc, &maps);
 
 	error_free(err);
@@ -159,7 +154,7 @@ bool remote_is_fit(struct stop *stop, size_t index)
 static struct error *choose(struct remote *remote, uint64_t *ret_top)
 {
 	struct stop *stop = remote->stop;
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *err = maps_read(stop->proc, &maps);
 
 	if (err || (err = gadget_find(stop->proc, &maps, &remote->gadgets)))

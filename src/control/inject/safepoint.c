@@ -49,16 +49,6 @@ static const long rests[] = {
 	SYS_rt_sigtimedwait,
 };
 
-static void cleanup_maps(struct maps *maps)
-{
-	maps_free(maps);
-}
-
-static void cleanup_stop(struct stop **stop)
-{
-	stop_release(*stop, NULL);
-}
-
 static bool is_listed(long number)
 {
 	for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++) {
@@ -196,7 +186,7 @@ static bool is_clean(const struct proc *proc, pid_t tid)
 
 static bool has_room(struct proc *proc, uint64_t rsp)
 {
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(proc, &maps);
 	const struct mapping *stack = error ? NULL : maps_find(&maps, taddr_of(rsp));
 

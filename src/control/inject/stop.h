@@ -40,6 +40,10 @@ struct error *stop_adopt(struct proc *proc, pid_t tid, struct stop **ret_stop);
 
 /* Lets all go and frees. Safe on NULL. Microseconds held are in *ret_us if not NULL. */
 void stop_release(struct stop *stop, uint64_t *ret_us);
+static inline void cleanup_stop(struct stop **stop)
+{
+	stop_release(*stop, NULL);
+}
 /* The same for an adopted thread that is to remain in its ptrace stop. */
 void stop_disown(struct stop *stop);
 

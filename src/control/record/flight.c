@@ -124,17 +124,7 @@ struct error *reader_tidy(struct reader *reader)
 	reader_find_dead(reader);
 	for (uint32_t index = 0; !error && index < reader->pool.chunk_count; index++)
 		flight_tidy_chunk(reader, index);
-	reader_find_busy(reader);
-	for (uint32_t thread = 1; !error && thread < DT_THREADS_MAX; thread++) {
-		const struct stream *stream = &reader->streams[thread];
-
-		if (!stream->open || !stream->dead || stream->busy)
-			continue;
-		error = reader_end_thread(reader, thread);
-		if (!error)
-			pool_free_thread(&reader->pool, thread);
-	}
-	return error;
+	return error ? error : reader_end_dead(reader);
 }
 
 /* ---- snapshots ---------------------------------------------------------------------------- */

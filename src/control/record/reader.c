@@ -342,10 +342,9 @@ bool reader_is_short(const struct reader *reader)
 	return left < (int32_t)reader->pool.small_count / 2;
 }
 
-struct error *reader_reap(struct reader *reader)
+struct error *reader_end_dead(struct reader *reader)
 {
-	reader_find_dead(reader);
-	struct error *error = reader_run(reader, READER_REAP, NULL);
+	struct error *error = NULL;
 
 	reader_find_busy(reader);
 	for (uint32_t thread = 1; !error && thread < DT_THREADS_MAX; thread++) {
@@ -358,6 +357,14 @@ struct error *reader_reap(struct reader *reader)
 			pool_free_thread(&reader->pool, thread);
 	}
 	return error;
+}
+
+struct error *reader_reap(struct reader *reader)
+{
+	reader_find_dead(reader);
+	struct error *error = reader_run(reader, READER_REAP, NULL);
+
+	return error ? error : reader_end_dead(reader);
 }
 
 /* Hits of threads that had no record: a stream of their own, of no thread. */

@@ -60,6 +60,8 @@ void reader_find_dead(struct reader *reader);
 void reader_find_busy(struct reader *reader);
 /* A thread's end: its losses are told. */
 struct error *reader_end_thread(struct reader *reader, uint32_t thread);
+/* Ends all threads that are dead and have nothing left to read, and frees their records. */
+struct error *reader_end_dead(struct reader *reader);
 
 /* Takes over types that were added. */
 struct error *readout_learn_types(struct reader *reader);

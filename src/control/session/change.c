@@ -20,11 +20,6 @@
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
 
-static void cleanup_stop(struct stop **stop)
-{
-	stop_release(*stop, NULL);
-}
-
 static void write_switch(struct session *session, const struct probe *probe, bool on)
 {
 	uint8_t *code = (uint8_t *)session->agent->control;

@@ -22,11 +22,6 @@
 #define GROW_NS 5000000ULL
 #define WINDOW_PAGES (1 + (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE / DT_PAGE)
 
-static void cleanup_maps(struct maps *maps)
-{
-	maps_free(maps);
-}
-
 bool exits_wanted(const struct session *session)
 {
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
@@ -65,7 +60,7 @@ static struct error *map_returns(struct session *session, struct stop *stop)
 
 struct error *exits_map(struct session *session, struct stop *stop)
 {
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct exits *exits = &session->exits;
 	struct error *error = map_returns(session, stop);
 

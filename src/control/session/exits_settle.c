@@ -29,16 +29,6 @@
 #define SEARCH_STEP (1u << 20)
 #define RED_ZONE 128
 
-static void cleanup_stop(struct stop **stop)
-{
-	stop_release(*stop, NULL);
-}
-
-static void cleanup_maps(struct maps *maps)
-{
-	maps_free(maps);
-}
-
 /* The slots of one process, copied. */
 struct slots {
 	struct session *session;
@@ -272,7 +262,7 @@ static void search_mapping(struct search *search, const struct mapping *mapping)
 
 static struct error *search_all(const struct slots *slots, const struct stop *stop, bool *ret_found)
 {
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_free_ uint64_t *buffer = malloc(SEARCH_STEP);
 	struct search search = { slots, stop, buffer, SEARCH_MAX, false };
 	struct error *error = maps_read(slots->proc, &maps);

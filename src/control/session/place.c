@@ -25,16 +25,6 @@
 #define WINDOW_PAGES_MIN 16
 #define CHILDREN_ROUNDS 8
 
-static void cleanup_maps(struct maps *maps)
-{
-	maps_free(maps);
-}
-
-static void cleanup_stop(struct stop **stop)
-{
-	stop_release(*stop, NULL);
-}
-
 /* ---- in ------------------------------------------------------------------------------------- */
 
 /* A tracepoint the user named must have a site; one that a glob found may be refused, if not all are. */
@@ -108,7 +98,7 @@ static struct error *open_trace(struct session *session)
 
 struct error *place_add_window(struct session *session, struct stop *stop, const struct plan_need *need)
 {
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	uint64_t pages = (need->bytes + DT_PAGE - 1) / DT_PAGE;
 	uint32_t offset;
 	taddr at = need->low;
@@ -347,7 +337,7 @@ struct error *place_all(struct session *session, struct stop *held)
 /* Does the process still have our code where we put it? Not after execve. */
 bool place_has_code(const struct session *session, struct proc *proc)
 {
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(proc, &maps);
 	const struct mapping *found = error ? NULL : maps_find(&maps, session->agent->control_at);
 

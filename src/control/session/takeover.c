@@ -16,11 +16,6 @@
 #define CODE_NAME "/memfd:dyntrace-code"
 #define POOL_NAME "/memfd:dyntrace-pool"
 
-static void cleanup_maps(struct maps *maps)
-{
-	maps_free(maps);
-}
-
 /* ---- what is there -------------------------------------------------------------------------- */
 
 static const struct mapping *find_named(const struct maps *maps, const char *name, uint64_t offset)
@@ -37,7 +32,7 @@ static const struct mapping *find_named(const struct maps *maps, const char *nam
 /* A mapping of the code that can be written is a controller's: nobody else can have one (H25). */
 static struct error *check_controller(const struct agent *agent, pid_t pid)
 {
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct proc *proc = NULL;
 	_cleanup_error_ struct error *error = proc_open_plain(pid, &proc);
 	struct error *refusal = NULL;
@@ -352,7 +347,7 @@ static struct error *clean(struct session *session, const struct maps *maps, con
 
 struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 {
-	_cleanup_(cleanup_maps) struct maps maps = { 0 };
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct takeover takeover = { 0 };
 	struct session_options options = { 0 };
 	struct session *session = NULL;
