@@ -208,7 +208,7 @@ static struct tramp_event make_event(uint32_t id, size_t fields)
 	struct tramp_event event = { .id = id, .size = 8, .keep_red_zone = true };
 
 	for (size_t i = 0; i < fields; i++) {
-		event.fields[i] = (struct tramp_field){ SOURCE_REGISTER, regs[i], (uint16_t)event.size };
+		event.fields[i] = (struct tramp_field){ .source = SOURCE_REGISTER, .reg = regs[i], .offset = (uint16_t)event.size };
 		event.size += 8;
 	}
 	event.field_count = fields;
