@@ -100,3 +100,21 @@ def test_come_and_go(dyntrace, processes, scratch):
         assert serve() == expected[n + 1]
     target.stdin.close()
     assert target.wait() == 0
+
+
+def test_threads_that_wait_for_work(dyntrace, processes, scratch):
+    """The unwinder is told by a worker that waits for a condition: the busy thread is never at rest. Later also by one
+    whose wait was interrupted before."""
+    path = os.path.join(scratch, "pool")
+    subprocess.run(["g++", "-O2", "-g", os.path.join(ROOT, "tests", "programs", "pool.cpp"), "-o", path, "-lpthread"],
+                   check=True)
+    target = processes.start([path], stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    for _ in range(3):
+        tracing = dyntrace.start_trace(target.pid, "-e", "--function", "compute", "--function", "attempt",
+                                       "--first", "1000")
+        trace = tracing.stop()
+        tracing.before.assert_unchanged(busy=True)
+        assert trace.names()["attempt_entry"] == 1000
+    target.terminate()
+    assert target.wait() == 0

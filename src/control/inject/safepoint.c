@@ -3,8 +3,11 @@
  *
  * Seen: openat, read, pread64, fstat and close come from inside dlopen with its lock held, which is
  * recursive: a call made there succeeds and corrupts. Those are calls on files; a `read` that
- * sleeps on a pipe, a socket or a terminal is the program's own. Locks (futex) are not on the
- * list: nobody can tell which one it is.
+ * sleeps on a pipe, a socket or a terminal is the program's own.
+ *
+ * futex is any lock, also the loader's: there the stack must show one of the functions by which a program
+ * waits for its other threads (the workers of every thread pool rest there). Likewise restart_syscall, which goes on
+ * with a call that somebody interrupted and doesn't say which.
  */
 #include "safepoint.h"
 
@@ -26,6 +29,7 @@
 #define SAFEPOINT_STOP_MS 100
 #define SAFEPOINT_ROOM (64u << 10) /* what must be left of a thread's stack */
 #define SAFEPOINT_FRAMES_MAX 10000
+#define WAIT_FRAMES_MAX 4 /* innermost frames, of which one is the function that waits */
 
 static const long rests[] = {
 	SYS_epoll_wait,
@@ -49,25 +53,50 @@ static const long rests[] = {
 	SYS_rt_sigtimedwait,
 };
 
-static bool is_listed(long number)
+/* Calls that are a rest if the stack says so. */
+static const long unsure[] = { SYS_futex, SYS_restart_syscall };
+
+/* By these, and the calls above. */
+static const char *const waits[] = {
+	"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "pthread_join",
+	"sem_wait",	     "sem_timedwait",	       "sem_clockwait",		 "nanosleep",
+	"clock_nanosleep",   "poll",		       "ppoll",			 "select",
+};
+
+static bool is_one_of(const long *numbers, size_t count, long number)
 {
-	for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++) {
-		if (rests[i] == number)
+	for (size_t i = 0; i < count; i++) {
+		if (numbers[i] == number)
 			return true;
 	}
 	return false;
 }
 
-bool safepoint_is_rest(const char *line, bool (*is_stream)(void *context, int fd), void *context)
+static bool is_listed(long number)
+{
+	return is_one_of(rests, sizeof(rests) / sizeof(rests[0]), number);
+}
+
+static bool is_unsure(long number)
+{
+	return is_one_of(unsure, sizeof(unsure) / sizeof(unsure[0]), number);
+}
+
+enum safepoint_rest safepoint_judge(const char *line, bool (*is_stream)(void *context, int fd),
+				    void *context)
 {
 	char *end;
 	long number = strtol(line, &end, 10);
 
 	if (end == line || *end != ' ')
-		return false; /* "running", or in the kernel for another reason */
+		return REST_NOT; /* "running", or in the kernel for another reason */
 	if (is_listed(number))
-		return true;
-	return number == SYS_read && is_stream(context, (int)strtoul(end, NULL, 16));
+		return REST_CERTAIN;
+	if (is_unsure(number))
+		return REST_BY_STACK;
+	if (number == SYS_read && is_stream(context, (int)strtoul(end, NULL, 16)))
+		return REST_CERTAIN;
+	return REST_NOT;
 }
 
 /* ---- which thread ---------------------------------------------------------------------------- */
@@ -88,7 +117,7 @@ static bool is_stream(void *context, int fd)
 	return false;
 }
 
-static bool is_at_rest(struct proc *proc, pid_t tid)
+static enum safepoint_rest judge_thread(struct proc *proc, pid_t tid)
 {
 	char path[64];
 	_cleanup_close_ int fd = -1;
@@ -96,16 +125,18 @@ static bool is_at_rest(struct proc *proc, pid_t tid)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", proc->pid, tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *line = fd < 0 ? NULL : status_slurp(fd, NULL);
-	return line && safepoint_is_rest(line, is_stream, proc);
+	return line ? safepoint_judge(line, is_stream, proc) : REST_NOT;
 }
 
 /* The same of a thread that is held. A call that was rewound is shown as none; its number is
  * where it will be used. */
-static bool is_held_at_rest(const struct stop *stop)
+static enum safepoint_rest judge_held(const struct stop *stop)
 {
 	const struct held *held = &stop->threads.items[0];
 
-	return held->rewound ? is_listed((long)held->regs.rax) : is_at_rest(stop->proc, held->tid);
+	if (!held->rewound)
+		return judge_thread(stop->proc, held->tid);
+	return is_listed((long)held->regs.rax) ? REST_CERTAIN : REST_NOT;
 }
 
 /* ---- its stack ------------------------------------------------------------------------------- */
@@ -122,6 +153,7 @@ struct walk {
 	Dwfl *dwfl;
 	unsigned frames;
 	bool dirty;
+	bool waits; /* in one of `waits`, as its caller or its caller's caller knows it */
 };
 
 static void cleanup_dwfl(Dwfl **dwfl)
@@ -130,18 +162,33 @@ static void cleanup_dwfl(Dwfl **dwfl)
 		dwfl_end(*dwfl);
 }
 
+static bool is_named(const char *name, const char *const *names, size_t count)
+{
+	while (*name == '_')
+		name++;
+	for (size_t i = 0; i < count; i++) {
+		if (!strcmp(name, names[i]))
+			return true;
+	}
+	return false;
+}
+
 static bool is_allocator(const char *name)
 {
 	static const char *const names[] = { "malloc",	 "calloc",	   "realloc",	   "free",
 					     "memalign", "posix_memalign", "aligned_alloc" };
 
-	while (*name == '_')
-		name++;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!strcmp(name, names[i]))
-			return true;
-	}
-	return false;
+	return is_named(name, names, sizeof(names) / sizeof(names[0]));
+}
+
+/* The function's name, if the address is really in it: nameless ones lie between. */
+static bool is_wait(Dwfl_Module *module, Dwarf_Addr pc)
+{
+	GElf_Off offset;
+	GElf_Sym symbol;
+	const char *name = dwfl_module_addrinfo(module, pc, &offset, &symbol, NULL, NULL, NULL);
+
+	return name && offset < symbol.st_size && is_named(name, waits, sizeof(waits) / sizeof(waits[0]));
 }
 
 /* A frame of the loader or the allocator, or one that a signal interrupted, says that the
@@ -164,12 +211,14 @@ static int look_at_frame(Dwfl_Frame *frame, void *context)
 
 	walk->dirty = !module || (slash && !strncmp(slash, "/ld-", 4)) ||
 		      (function && is_allocator(function)) || (interrupted && walk->frames > 0);
+	if (module && walk->frames < WAIT_FRAMES_MAX)
+		walk->waits = walk->waits || is_wait(module, pc);
 	walk->frames++;
 	return walk->dirty || walk->frames > SAFEPOINT_FRAMES_MAX ? DWARF_CB_ABORT : DWARF_CB_OK;
 }
 
 /* The whole stack of the held thread, by the unwind tables of the files: to its outermost frame. */
-static bool is_clean(const struct proc *proc, pid_t tid)
+static bool is_clean(const struct proc *proc, pid_t tid, enum safepoint_rest rest)
 {
 	static const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
 						  .find_debuginfo = no_debuginfo };
@@ -181,7 +230,8 @@ static bool is_clean(const struct proc *proc, pid_t tid)
 		return false;
 	int end = dwfl_getthread_frames(dwfl, tid, look_at_frame, &walk);
 	/* -1 with frames: the outermost one says that nobody called it, or its table ends there. */
-	return !walk.dirty && walk.frames > 1 && (end == 0 || end == -1);
+	return !walk.dirty && walk.frames > 1 && (end == 0 || end == -1) &&
+	       (rest == REST_CERTAIN || walk.waits);
 }
 
 static bool has_room(struct proc *proc, uint64_t rsp)
@@ -215,15 +265,15 @@ static struct error *try_thread(struct proc *proc, pid_t tid, taddr function,
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 
-	if (!is_at_rest(proc, tid))
+	if (judge_thread(proc, tid) == REST_NOT)
 		return NULL;
 	struct error *error = stop_thread(proc, tid, SAFEPOINT_STOP_MS, &stop);
 	if (error && error_kind(error) != ERROR_GONE) {
 		error_free(error); /* it may be elsewhere by now */
 		return NULL;
 	}
-	if (error || !is_held_at_rest(stop) || !has_room(proc, stop_thread_rsp(stop, 0).v) ||
-	    !is_clean(proc, tid))
+	enum safepoint_rest rest = error ? REST_NOT : judge_held(stop);
+	if (rest == REST_NOT || !has_room(proc, stop_thread_rsp(stop, 0).v) || !is_clean(proc, tid, rest))
 		return error;
 	*ret_done = true;
 	return call_held(stop, function, args);
@@ -253,8 +303,7 @@ struct error *safepoint_call(struct proc *proc, struct stop *held, taddr functio
 	if (!error && !done)
 		error = error_new(ERROR_REFUSED,
 				  "no thread of process %d sleeps where a function of it can be "
-				  "called (in poll, "
-				  "nanosleep, accept and the like)",
+				  "called (in poll, nanosleep, accept, pthread_cond_wait and the like)",
 				  proc->pid);
 	return error;
 }

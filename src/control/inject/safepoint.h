@@ -15,9 +15,16 @@
 struct error *safepoint_call(struct proc *proc, struct stop *held, taddr function,
 			     const uint64_t args[3], unsigned timeout_ms);
 
+enum safepoint_rest {
+	REST_NOT,
+	REST_CERTAIN,
+	REST_BY_STACK, /* if the stack shows a function that waits */
+};
+
 /* Is that system call (as /proc/PID/task/TID/syscall has it, "NUMBER ARGUMENTS...") one that a
  * thread may be called out of? `is_stream` tells whether a descriptor of the target is a pipe, a
  * socket or a terminal. */
-bool safepoint_is_rest(const char *line, bool (*is_stream)(void *context, int fd), void *context);
+enum safepoint_rest safepoint_judge(const char *line, bool (*is_stream)(void *context, int fd),
+				    void *context);
 
 #endif
