@@ -134,7 +134,7 @@ void exits_grow(struct session *session, uint64_t now_ns)
 	_cleanup_error_ struct error *reading = mem_read(
 		session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
 		&used, sizeof(used));
-	for (size_t i = 0; i < session->types.count; i++)
+	for (size_t i = 0; i < session->types->count; i++)
 		missed += pool->missed[i]; /* in a forked child, perhaps */
 	if ((reading || used < count / 2) && missed == session->exits.missed)
 		return;

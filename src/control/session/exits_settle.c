@@ -281,7 +281,7 @@ static bool ever_vanished(const struct session *session)
 {
 	const struct dt_pool *pool = session->agent->pool;
 
-	for (size_t i = 0; i < session->types.count; i++) {
+	for (size_t i = 0; i < session->types->count; i++) {
 		if (pool->unwound[i])
 			return true;
 	}

@@ -33,7 +33,8 @@ struct session {
 	VEC(struct request) requests;
 	VEC(struct tracepoint *) tracepoints;
 	VEC(struct probe *) watches; /* of our own, which record nothing */
-	struct event_types types; /* of the tracepoints that are placed */
+	struct event_types *types; /* of the tracepoints that are placed: `own_types`, or another session's with the same trace */
+	struct event_types own_types;
 	struct modules modules;
 	struct planner *planner;
 	struct near_pool *code;

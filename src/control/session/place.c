@@ -93,7 +93,7 @@ static struct error *open_trace(struct session *session)
 			free(text);
 	}
 	clock_start(&session->clock);
-	return place_open_writer(session, session->options.output, &session->types, &session->writer);
+	return place_open_writer(session, session->options.output, session->types, &session->writer);
 }
 
 struct error *place_add_window(struct session *session, struct stop *stop, const struct plan_need *need)
@@ -184,9 +184,9 @@ static void note_recording(struct session *session)
 	struct dt_control *control = session->agent->control;
 	const struct session_options *options = &session->options;
 
-	control->event_count = (uint32_t)session->types.count;
-	for (size_t id = 0; id < session->types.count; id++) {
-		const struct event_type *type = &session->types.items[id];
+	control->event_count = (uint32_t)session->types->count;
+	for (size_t id = 0; id < session->types->count; id++) {
+		const struct event_type *type = &session->types->items[id];
 
 		control->sizes[id] = (uint16_t)(type->is_variable ? DT_SIZE_VARIES : type->size);
 	}

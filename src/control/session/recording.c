@@ -42,7 +42,7 @@ struct error *recording_open(struct session *session)
 		.pool_size = session->agent->pool_size,
 		.small_count = session->agent->control->small_count,
 		.big_count = session->agent->control->big_count,
-		.types = &session->types,
+		.types = session->types,
 		.writer = session->writer,
 		.alive = alive_thread,
 		.alive_context = session,
@@ -142,12 +142,12 @@ struct error *recording_finish(struct session *session, struct session_summary *
 /* Copies that a snapshot can count in; what they point to stays the session's. */
 static struct error *copy_types(const struct session *session, struct event_types *ret_types)
 {
-	size_t count = session->types.count;
+	size_t count = session->types->count;
 	struct event_type *items = calloc(count + 1, sizeof(*items));
 
 	if (!items)
 		return error_new(ERROR_FAILED, "out of memory");
-	memcpy(items, session->types.items, count * sizeof(*items));
+	memcpy(items, session->types->items, count * sizeof(*items));
 	*ret_types = (struct event_types){ .items = items, .count = count, .room = count };
 	return NULL;
 }
@@ -176,7 +176,7 @@ struct error *session_snapshot(struct session *session, const char *output,
 
 const struct event_types *session_types(const struct session *session)
 {
-	return &session->types;
+	return session->types;
 }
 
 const struct clock_estimate *session_clock(const struct session *session)

@@ -25,6 +25,7 @@ struct error *session_create(struct proc *proc, const struct session_options *op
 		return error_new(ERROR_FAILED, "out of memory");
 	session->proc = proc;
 	session->options = *options;
+	session->types = &session->own_types;
 	*ret_session = session;
 	return NULL;
 }
@@ -50,7 +51,7 @@ void session_destroy(struct session *session)
 	exits_free(session);
 	latency_free(&session->latency);
 	planner_destroy(session->planner);
-	event_types_free(&session->types);
+	event_types_free(&session->own_types);
 	forget_places(session);
 	for (size_t i = 0; i < session->requests.count; i++)
 		location_clear(&session->requests.items[i].location);
@@ -105,7 +106,7 @@ struct error *session_resolve(struct session *session)
 
 static struct error *prepare_latency(struct session *session)
 {
-	if (!latency_init(&session->latency, &session->types))
+	if (!latency_init(&session->latency, session->types))
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		const struct probe *probe = &session->tracepoints.items[i]->probe;
@@ -176,7 +177,7 @@ static void tell_exits(const struct session *session, const struct tracepoint *t
 		       struct tracepoint_info *info)
 {
 	uint32_t id = tracepoint->probe.event.id;
-	const struct event_type *exit = &session->types.items[id + 1];
+	const struct event_type *exit = &session->types->items[id + 1];
 	const struct dt_pool *pool = session->agent->pool;
 
 	info->has_exit = true;
@@ -200,8 +201,8 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 		return info;
 	}
 	info.how = probe->site ? site_tactic(probe->site) : "removed";
-	info.hits = session->types.items[probe->event.id].hits;
-	info.lost = session->types.items[probe->event.id].lost;
+	info.hits = session->types->items[probe->event.id].hits;
+	info.lost = session->types->items[probe->event.id].lost;
 	if (tracepoint->exit_refusal)
 		info.exit_refusal = error_text(tracepoint->exit_refusal);
 	if (probe->event.exit && session->agent && session->exits.unwound)

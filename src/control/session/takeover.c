@@ -280,7 +280,7 @@ static struct error *read_pool(struct session *session, struct takeover *takeove
 		.pool_size = session->agent->pool_size,
 		.small_count = control->small_count,
 		.big_count = control->big_count,
-		.types = &session->types,
+		.types = session->types,
 		.writer = session->writer,
 		.resume = resume,
 	};
@@ -303,7 +303,7 @@ static struct error *save_events(struct session *session, struct takeover *takeo
 		return error_new(ERROR_FAILED, "out of memory");
 	if (!control->output[0])
 		return error_new(ERROR_FAILED, "nobody knows where its trace is");
-	struct error *error = writer_reopen(control->output, control->uuid, &session->types, see_packet,
+	struct error *error = writer_reopen(control->output, control->uuid, session->types, see_packet,
 					    &seen, &session->writer);
 	if (error)
 		return error;

@@ -129,13 +129,13 @@ static struct error *add_type(struct session *session, struct tracepoint *tracep
 {
 	struct event_type type;
 
-	if (session->types.count >= DT_EVENTS_MAX)
+	if (session->types->count >= DT_EVENTS_MAX)
 		return error_new(ERROR_FAILED, "more than %u kinds of events: name fewer places", DT_EVENTS_MAX);
 	struct error *error = describe(tracepoint, &type);
 	if (error)
 		return error;
-	type.id = (uint32_t)session->types.count;
-	return vec_push(&session->types, type) ? NULL : error_new(ERROR_FAILED, "out of memory");
+	type.id = (uint32_t)session->types->count;
+	return vec_push(session->types, type) ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
 /* Event types, and with them ids, for each tracepoint that has a site. */
@@ -146,7 +146,7 @@ struct error *tracepoints_types(struct session *session)
 
 		if (!tracepoint->probe.site)
 			continue;
-		tracepoint->probe.event.id = (uint32_t)session->types.count;
+		tracepoint->probe.event.id = (uint32_t)session->types->count;
 		struct error *error = add_type(session, tracepoint, describe_event);
 		if (!error && tracepoint->probe.event.exit)
 			error = add_type(session, tracepoint, describe_exit);
