@@ -1,0 +1,232 @@
+#include "channel.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+
+#define FILL_BYTES (32u << 10)
+
+void channel_open(struct channel *channel, int fd, size_t message_max, size_t queue_max)
+{
+	*channel = (struct channel){ .fd = fd, .message_max = message_max, .queue_max = queue_max };
+	for (size_t i = 0; i < CHANNEL_FDS; i++)
+		channel->fds[i] = -1;
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+void channel_close(struct channel *channel)
+{
+	for (size_t i = 0; i < CHANNEL_FDS; i++) {
+		if (channel->fds[i] >= 0)
+			close(channel->fds[i]);
+	}
+	if (channel->fd >= 0)
+		close(channel->fd);
+	strbuf_free(&channel->in);
+	wire_free(&channel->out);
+	error_free(channel->broken);
+	*channel = (struct channel){ .fd = -1, .fds = { -1, -1, -1, -1 } };
+}
+
+static void set_broken(struct channel *channel, struct error *error)
+{
+	if (channel->broken)
+		error_free(error);
+	else
+		channel->broken = error;
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------- */
+
+static void keep_fd(struct channel *channel, int fd)
+{
+	for (size_t i = 0; i < CHANNEL_FDS; i++) {
+		if (channel->takes_fds && channel->fds[i] < 0) {
+			channel->fds[i] = fd;
+			return;
+		}
+	}
+	close(fd);
+}
+
+static void keep_fds(struct channel *channel, struct msghdr *header)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			keep_fd(channel, fd);
+		}
+	}
+}
+
+/* Without room for them, the kernel closes descriptors that a client sends. */
+static ssize_t receive(struct channel *channel, char *bytes, size_t size)
+{
+	char control[CMSG_SPACE(CHANNEL_FDS * sizeof(int))] = { 0 };
+	struct iovec part = { bytes, size };
+	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	if (!channel->takes_fds)
+		return recv(channel->fd, bytes, size, MSG_DONTWAIT);
+	header.msg_control = control;
+	header.msg_controllen = sizeof(control);
+	ssize_t n = recvmsg(channel->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n >= 0)
+		keep_fds(channel, &header);
+	return n;
+}
+
+static void forget_taken(struct channel *channel)
+{
+	size_t left = channel->in.length - channel->taken;
+
+	if (!channel->taken)
+		return;
+	memmove(channel->in.text, channel->in.text + channel->taken, left);
+	channel->in.length = left;
+	channel->taken = 0;
+}
+
+void channel_fill(struct channel *channel)
+{
+	char bytes[FILL_BYTES];
+
+	if (channel->broken || channel->ended)
+		return;
+	forget_taken(channel);
+	/* One message and a little: what is behind it waits in the socket. */
+	if (channel->in.length > channel->message_max + sizeof(struct wire_header))
+		return;
+	ssize_t n = receive(channel, bytes, sizeof(bytes));
+	if (n > 0)
+		strbuf_add(&channel->in, bytes, (size_t)n);
+	else if (n == 0)
+		channel->ended = true;
+	else if (errno != EAGAIN && errno != EINTR)
+		channel->ended = true; /* reset: as good as closed */
+	if (channel->in.failed)
+		set_broken(channel, error_new(ERROR_FAILED, "out of memory"));
+}
+
+bool channel_next(struct channel *channel, struct wire_message *ret_message)
+{
+	size_t used = 0;
+
+	if (channel->broken)
+		return false;
+	assert(channel->taken <= channel->in.length); /* W1 */
+	struct error *error = wire_take(channel->in.text + channel->taken, channel->in.length - channel->taken,
+					channel->message_max, ret_message, &used);
+	if (error)
+		set_broken(channel, error);
+	channel->taken += used;
+	return used > 0;
+}
+
+int channel_take_fd(struct channel *channel)
+{
+	for (size_t i = 0; i < CHANNEL_FDS; i++) {
+		if (channel->fds[i] >= 0)
+			return take_fd(&channel->fds[i]);
+	}
+	return -1;
+}
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+bool channel_is_idle(const struct channel *channel)
+{
+	return channel->sent == channel->out.bytes.length;
+}
+
+bool channel_flush(struct channel *channel)
+{
+	struct strbuf *out = &channel->out.bytes;
+
+	while (!channel->broken && !channel->ended && channel->sent < out->length) {
+		ssize_t n = send(channel->fd, out->text + channel->sent, out->length - channel->sent,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return false;
+		if (n < 0) {
+			channel->ended = true;
+			return false;
+		}
+		channel->sent += (size_t)n;
+	}
+	if (channel_is_idle(channel)) {
+		out->length = 0;
+		channel->sent = 0;
+	}
+	return channel_is_idle(channel);
+}
+
+static void forget_sent(struct channel *channel)
+{
+	struct strbuf *out = &channel->out.bytes;
+
+	if (channel->sent < out->length / 2 || !channel->sent)
+		return;
+	memmove(out->text, out->text + channel->sent, out->length - channel->sent);
+	out->length -= channel->sent;
+	channel->sent = 0;
+}
+
+void channel_send(struct channel *channel, struct wire_out *out)
+{
+	if (out->bytes.failed)
+		set_broken(channel, error_new(ERROR_FAILED, "out of memory"));
+	if (channel->broken || channel->ended || out->bytes.failed) {
+		wire_free(out);
+		return;
+	}
+	forget_sent(channel);
+	strbuf_add(&channel->out.bytes, out->bytes.text, out->bytes.length);
+	out->bytes.length = 0;
+	channel_flush(channel);
+	if (channel->out.bytes.failed)
+		set_broken(channel, error_new(ERROR_FAILED, "out of memory"));
+	else if (channel->out.bytes.length - channel->sent > channel->queue_max)
+		set_broken(channel, error_new(ERROR_FAILED, "the other end doesn't read what it asked for"));
+}
+
+/* The descriptor goes with the first byte, which must be the message's. */
+void channel_send_fd(struct channel *channel, struct wire_out *out, int fd)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec part = { out->bytes.text, 1 };
+	struct msghdr header = { .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = control,
+				 .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+
+	assert(channel_is_idle(channel));
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	if (channel->broken || channel->ended || out->bytes.failed ||
+	    sendmsg(channel->fd, &header, MSG_NOSIGNAL) != 1) {
+		set_broken(channel, error_new(ERROR_FAILED, "a descriptor could not be handed over"));
+		wire_free(out);
+		return;
+	}
+	strbuf_add(&channel->out.bytes, out->bytes.text + 1, out->bytes.length - 1);
+	out->bytes.length = 0;
+	channel_flush(channel);
+}

@@ -1,0 +1,149 @@
+/*
+ * wire.h - what dyntraced, its clients, its workers and linked agents say to each other.
+ *
+ * On a stream socket: messages, each a header and `length` bytes of attributes behind it, each of those a
+ * struct wire_attribute and `length` bytes. Numbers are 8 bytes, texts end with their only NUL; all in the byte order of the
+ * machine, which both ends share. Tags may be repeated, and unknown ones are skipped; a message of
+ * another version is answered with a WIRE_REPLY that says so, in the sender's version.
+ *
+ * A request has any sequence number; what answers it has the same: any number of WIRE_ITEM and WIRE_NOTE, then one
+ * WIRE_REPLY, which has WIRE_ERROR_TEXT if it failed. WIRE_EVENT comes on its own account.
+ *
+ * Freestanding: the agent says WIRE_REGISTER. src/control/wire has the code for everybody else.
+ */
+#ifndef DYNTRACE_SHARED_WIRE_H
+#define DYNTRACE_SHARED_WIRE_H
+
+#include <stdint.h>
+
+#define WIRE_MAGIC 0x74795964u /* "dYyt" */
+#define WIRE_VERSION 1
+
+/* The largest message that a client may send, and the largest that anybody may. */
+#define WIRE_REQUEST_MAX (64u << 10)
+#define WIRE_MESSAGE_MAX (1u << 20)
+
+/* The socket, if nobody names another: $DYNTRACE_SOCKET; root: WIRE_SOCKET_ROOT; others: in $XDG_RUNTIME_DIR. */
+#define WIRE_SOCKET_ENV "DYNTRACE_SOCKET"
+#define WIRE_SOCKET_ROOT "/run/dyntrace/dyntraced.sock"
+#define WIRE_SOCKET_USER "dyntrace.sock"
+
+struct wire_header {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t kind; /* enum wire_kind */
+	uint32_t sequence;
+	uint32_t length; /* of what follows */
+};
+
+struct wire_attribute {
+	uint16_t tag; /* enum wire_tag */
+	uint16_t zero;
+	uint32_t length;
+};
+
+/* Name in C, name for people. */
+#define WIRE_KINDS(X)                       \
+	X(WIRE_STATUS, "status")            \
+	X(WIRE_ATTACH, "attach")            \
+	X(WIRE_DETACH, "detach")            \
+	X(WIRE_PROCESSES, "list-processes") \
+	X(WIRE_TRACEPOINTS, "list-tracepoints") \
+	X(WIRE_ADD, "add")                  \
+	X(WIRE_REMOVE, "rm")                \
+	X(WIRE_ENABLE, "enable")            \
+	X(WIRE_DISABLE, "disable")          \
+	X(WIRE_CONTEXT, "add-context")      \
+	X(WIRE_START, "start")              \
+	X(WIRE_STOP, "stop")                \
+	X(WIRE_FLUSH, "flush")              \
+	X(WIRE_SNAPSHOT, "snapshot")        \
+	X(WIRE_LOAD, "load")                \
+	X(WIRE_WATCH, "watch")              \
+	X(WIRE_REGISTER, "register")        \
+	X(WIRE_REPLY, "reply")              \
+	X(WIRE_ITEM, "item")                \
+	X(WIRE_NOTE, "note")                \
+	X(WIRE_EVENT, "event")              \
+	X(WIRE_CONFIGURE, "configure")
+
+enum wire_kind {
+	WIRE_NOTHING,
+#define X(name, text) name,
+	WIRE_KINDS(X)
+#undef X
+	WIRE_KIND_COUNT,
+};
+
+enum wire_type {
+	WIRE_NUMBER,
+	WIRE_TEXT,
+};
+
+/* Name in C, type. */
+#define WIRE_TAGS(X)                                                                  \
+	X(WIRE_TARGET, WIRE_TEXT) /* as the user named it */                          \
+	X(WIRE_ALL, WIRE_NUMBER) /* every process of that name */                     \
+	X(WIRE_PID, WIRE_NUMBER)                                                      \
+	X(WIRE_START_TIME, WIRE_NUMBER) /* of a process, in clock ticks after boot */ \
+	X(WIRE_PROGRAM, WIRE_TEXT) /* its name */                                     \
+	X(WIRE_USER, WIRE_TEXT)                                                       \
+	X(WIRE_UID, WIRE_NUMBER)                                                      \
+	X(WIRE_GID, WIRE_NUMBER)                                                      \
+	X(WIRE_GROUP, WIRE_NUMBER)                                                    \
+	X(WIRE_LOADED, WIRE_TEXT) /* how the agent came: injected, linked, preloaded */ \
+	X(WIRE_NAME, WIRE_TEXT) /* of a tracepoint; a glob where many may be meant */ \
+	X(WIRE_LOCATION, WIRE_TEXT)                                                   \
+	X(WIRE_SHAPE, WIRE_NUMBER) /* enum wire_shape */                              \
+	X(WIRE_FILTER, WIRE_TEXT)                                                     \
+	X(WIRE_CONTEXT_TYPE, WIRE_TEXT)                                               \
+	X(WIRE_TRACER, WIRE_TEXT)                                                     \
+	X(WIRE_ARGUMENT, WIRE_TEXT) /* of the tracer */                               \
+	X(WIRE_EVERY, WIRE_NUMBER)                                                    \
+	X(WIRE_FIRST, WIRE_NUMBER)                                                    \
+	X(WIRE_RATE, WIRE_NUMBER)                                                     \
+	X(WIRE_STRING_MAX, WIRE_NUMBER)                                               \
+	X(WIRE_WAIT, WIRE_NUMBER)                                                     \
+	X(WIRE_DISABLED, WIRE_NUMBER)                                                 \
+	X(WIRE_OUTPUT, WIRE_TEXT) /* a directory */                                   \
+	X(WIRE_LIBRARY, WIRE_TEXT)                                                    \
+	X(WIRE_ERROR_TEXT, WIRE_TEXT)                                                 \
+	X(WIRE_ERROR_KIND, WIRE_NUMBER) /* enum error_kind */                         \
+	X(WIRE_NOTE_TEXT, WIRE_TEXT)                                                  \
+	X(WIRE_EVENT_NAME, WIRE_TEXT) /* attached, exited, ... */                     \
+	X(WIRE_DETAIL, WIRE_TEXT)                                                     \
+	X(WIRE_TIME, WIRE_NUMBER) /* ns after 1970 */                                 \
+	X(WIRE_STATE, WIRE_TEXT)                                                      \
+	X(WIRE_ADDRESS, WIRE_NUMBER)                                                  \
+	X(WIRE_MODULE, WIRE_TEXT)                                                     \
+	X(WIRE_HOW, WIRE_TEXT) /* placed */                                           \
+	X(WIRE_FIELD, WIRE_TEXT)                                                      \
+	X(WIRE_HITS, WIRE_NUMBER)                                                     \
+	X(WIRE_LOST, WIRE_NUMBER)                                                     \
+	X(WIRE_BYTES, WIRE_NUMBER)                                                    \
+	X(WIRE_TRACEPOINT_COUNT, WIRE_NUMBER)                                         \
+	X(WIRE_TARGET_COUNT, WIRE_NUMBER)                                             \
+	X(WIRE_WAITING_COUNT, WIRE_NUMBER)                                            \
+	X(WIRE_CLIENT_COUNT, WIRE_NUMBER)                                             \
+	X(WIRE_RECORDING, WIRE_NUMBER)                                                \
+	X(WIRE_PROGRAM_VERSION, WIRE_TEXT)                                            \
+	X(WIRE_SOCKET_PATH, WIRE_TEXT)                                                \
+	X(WIRE_BUFFER_SIZE, WIRE_NUMBER)                                              \
+	X(WIRE_MODE, WIRE_NUMBER) /* enum session_mode */
+
+enum wire_tag {
+	WIRE_NO_TAG,
+#define X(name, type) name,
+	WIRE_TAGS(X)
+#undef X
+	WIRE_TAG_COUNT,
+};
+
+/* What a tracepoint records. */
+enum wire_shape {
+	WIRE_BARE, /* the hit */
+	WIRE_ENTRY, /* a function's entry, with its arguments */
+	WIRE_FUNCTION, /* entry and exit */
+};
+
+#endif
