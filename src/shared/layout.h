@@ -61,7 +61,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 5
+#define DT_LAYOUT_VERSION 6
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 

@@ -90,6 +90,8 @@ enum dt_op_code {
 #define DT_REG_FLAGS 17
 #define DT_REG_FS_BASE 18
 #define DT_REG_GS_BASE 19
+#define DT_REG_DURATION 20 /* at an exit: ns since the entry */
+#define DT_REG_ST0 21 /* at an exit: where st(0) is, as DT_OP_X87 takes it */
 
 /* How a string ends: at a NUL; behind so many bytes; at whichever comes first. */
 enum dt_string { DT_STRING_NUL, DT_STRING_COUNTED, DT_STRING_BOUNDED };
@@ -116,10 +118,12 @@ struct dt_regs {
 	uint64_t xmm[16][2]; /* only those that the program uses are filled in */
 	uint64_t general[16]; /* by hardware number */
 	uint64_t flags;
+	uint64_t duration; /* at an exit */
+	uint64_t st0[2]; /* 10 bytes; only if the program uses it */
 };
 
 _Static_assert(sizeof(struct dt_op) == 8, "dt_op");
-_Static_assert(sizeof(struct dt_regs) == 392, "dt_regs");
+_Static_assert(sizeof(struct dt_regs) == 416, "dt_regs");
 
 /*
  * dt_gather in the agent, called by trampolines through dt_control.gather:

@@ -216,6 +216,10 @@ static uint64_t register_value(const struct gather *g, uint32_t number)
 		return g->program->rip;
 	case DT_REG_FLAGS:
 		return g->regs->flags;
+	case DT_REG_DURATION:
+		return g->regs->duration;
+	case DT_REG_ST0:
+		return (uint64_t)g->regs->st0;
 	case DT_REG_FS_BASE:
 		return sys_fs_base();
 	default:

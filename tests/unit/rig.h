@@ -40,7 +40,7 @@ struct dt_control *rig_control;
 struct dt_state *rig_state;
 struct dt_pool *rig_pool;
 struct dt_slot *rig_slots;
-void *rig_slow;
+void *rig_slow, *rig_gather;
 
 /* 1: recorded, 0: skipped. Payload words are value, value + 1, ... */
 int rig_hit_raw(uint64_t id, uint64_t size, uint64_t value);
@@ -134,7 +134,8 @@ static inline void rig_load_agent(void)
 	if (!agent)
 		fail_msg("%s", dlerror());
 	rig_slow = dlsym(agent, "dt_slow");
-	assert_non_null(rig_slow);
+	rig_gather = dlsym(agent, "dt_gather");
+	assert_true(rig_slow && rig_gather);
 }
 
 static inline void *rig_map(int fd, size_t size)

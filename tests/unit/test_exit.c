@@ -13,6 +13,7 @@
 #include "rig.h"
 
 #include "../../src/control/plan/exit.h"
+#include "../../src/shared/program.h"
 
 #define ENTRY RIG_TWO /* 24 bytes, as the exit has; then RIG_SIX is the exit's id */
 #define EXIT (RIG_TWO + 1)
@@ -84,13 +85,15 @@ static int setup(void **state)
 	rig_control->returns = (uint64_t)returns;
 	rig_control->stubs = (uint64_t)stub_window + STUBS_OFFSET;
 	rig_control->slow = (uint64_t)rig_slow;
+	rig_control->gather = (uint64_t)rig_gather;
 	env = (struct tramp_env){ .control = taddr_of((uint64_t)rig_control),
 				  .slots = taddr_of((uint64_t)rig_slots),
 				  .pool = taddr_of((uint64_t)rig_pool),
 				  .returns = taddr_of((uint64_t)returns),
 				  .stubs = taddr_of(rig_control->stubs),
-				  .exit = taddr_of((uint64_t)stub_window) };
-	assert_true(exit_emit_code(&env, 1ULL << 32, stub_window, EXIT_CODE_ROOM, env.exit, &size));
+				  .exit = taddr_of((uint64_t)stub_window),
+				  .ns_multiplier = 1ULL << 32 };
+	assert_true(exit_emit_code(&env, stub_window, EXIT_CODE_ROOM, env.exit, &size));
 	assert_true(exit_frame_table(&env, stub_window + EXIT_CODE_ROOM, EXIT_FRAME_ROOM, &size,
 				     &fde_offset));
 	write_stubs(DT_STUBS_FIRST);
@@ -112,10 +115,12 @@ static int teardown(void **state)
 }
 
 /* The trampoline of a function whose first instructions can be moved. */
-static void *traced(const void *function)
+static void *traced_with(const void *function, const struct tramp_event *at_exit)
 {
 	static const enum reg regs[] = { RDI, RSI };
-	struct tramp_event event = { .id = ENTRY, .size = 24, .exit = true, .field_count = 2 };
+	struct tramp_event event = {
+		.id = ENTRY, .size = 24, .exit = true, .field_count = 2, .at_exit = at_exit
+	};
 	struct tramp_event *events[] = { &event };
 	struct insn insns[4];
 	struct tramp tramp = { .insns = insns, .events = events, .event_count = 1 };
@@ -133,6 +138,11 @@ static void *traced(const void *function)
 	code_used += (tramp.size + 63) & ~63ULL;
 	assert_true(code_used < CODE_ROOM);
 	return at;
+}
+
+static void *traced(const void *function)
+{
+	return traced_with(function, NULL);
 }
 
 static uint32_t stubs_in_use(void)
@@ -254,6 +264,87 @@ static void test_registers(void **state)
 	assert_int_equal(stubs_in_use(), 0);
 	assert_int_equal(returns->used, 2); /* one call site, one stub */
 	finish(128, 128);
+}
+
+static void fill_registers(struct registers *in)
+{
+	for (size_t i = 0; i < sizeof(*in) / 8; i++)
+		((uint64_t *)in)[i] = 0x0111111111111111ULL * (i % 13 + 1) + i;
+	in->flags = 0x202;
+	memcpy(in->st0, &(long double){ 2.5L }, sizeof(in->st0));
+}
+
+/* Calls it twice, the second time by the slow way; nothing is changed. */
+static void call_twice(void *function)
+{
+	struct registers in, out;
+
+	fill_registers(&in);
+	for (unsigned i = 0; i < 2; i++) {
+		out = in;
+		memset(&out, 0x55, offsetof(struct registers, st0) + sizeof(out.st0));
+		harness_call(&in, &out, function);
+		assert_memory_equal(&in, &out, sizeof(in));
+		rig_my_slot()->limit = 0;
+	}
+	assert_int_equal(stubs_in_use(), 0);
+}
+
+/* An exit with fields of its own. */
+static void test_own_fields(void **state)
+{
+	static const struct tramp_event own = {
+		.size = 24,
+		.fields = { { .source = SOURCE_REGISTER, .reg = RDX, .offset = 8 },
+			    { .source = SOURCE_XMM, .reg = 1, .offset = 16, .size = 8 } },
+		.field_count = 2,
+	};
+	struct registers in;
+	char expected[128];
+	uint64_t xmm1;
+
+	fill_registers(&in);
+	memcpy(&xmm1, in.xmm1, sizeof(xmm1));
+	call_twice(traced_with(harness_nothing, &own));
+	finish(2, 2);
+	snprintf(expected, sizeof(expected), "arg0 = %llu, arg1 = %llu",
+		 (unsigned long long)in.rdx, (unsigned long long)xmm1);
+	assert_int_equal(rig_judge(&trace, expected).events, 2);
+}
+
+/* One that the agent writes: the duration, then st(0) as a double. */
+static void test_own_program(void **state)
+{
+	static struct {
+		struct dt_program head;
+		struct dt_op ops[6];
+	} program = { { .id = EXIT, .size_max = 40, .op_count = 6 },
+		      { { DT_OP_REG, DT_REG_DURATION, 0, 0 },
+			{ DT_OP_STORE, 8, 0, 0 },
+			{ DT_OP_REG, DT_REG_ST0, 0, 0 },
+			{ DT_OP_X87, 0, 0, 1 },
+			{ DT_OP_REG, RAX, 0, 0 },
+			{ DT_OP_STORE, 8, 0, 0 } } };
+	const struct tramp_event own = { .size = 40,
+					 .program = &program.head,
+					 .program_size = sizeof(program),
+					 .st0 = true };
+	struct event_type *type = &trace.types.items[EXIT];
+	struct registers in;
+	char expected[128];
+
+	type->size = 32;
+	type->is_variable = true;
+	type->field_count = 3;
+	type->fields[1].type = FIELD_FLOAT;
+	for (size_t i = 0; i < 3; i++)
+		type->fields[i].offset = 0;
+	RIG_OK(writer_update(trace.writer, &trace.clock));
+	fill_registers(&in);
+	call_twice(traced_with(harness_nothing, &own));
+	finish(2, 2);
+	snprintf(expected, sizeof(expected), "arg1 = 2.5, arg2 = %llu", (unsigned long long)in.rax);
+	assert_int_equal(rig_judge(&trace, expected).events, 2);
 }
 
 static void test_values(void **state)
@@ -542,7 +633,8 @@ int main(void)
 		CASE(test_registers), CASE(test_values),	 CASE(test_recursion),
 		CASE(test_runs_out),  CASE(test_longjmp),	 CASE(test_tail_calls),
 		CASE(test_backtrace), CASE(test_llvm_backtrace), CASE(test_signals),
-		CASE(test_threads),   CASE(test_fork),
+		CASE(test_threads),   CASE(test_fork),	 CASE(test_own_fields),
+		CASE(test_own_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

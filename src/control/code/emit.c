@@ -427,6 +427,16 @@ void emit_mov_from_xmm(struct emitter *e, enum reg to, unsigned xmm)
 	put_reg(e, OP_66 | OP_W | OP_0F | 0x7e, xmm, to);
 }
 
+void emit_fstp80(struct emitter *e, struct mem to)
+{
+	put_mem(e, 0xdb, 7, to, 0);
+}
+
+void emit_fld80(struct emitter *e, struct mem from)
+{
+	put_mem(e, 0xdb, 5, from, 0);
+}
+
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value)
 {
 	put_mem(e, 0xc7, 0, to, 4);

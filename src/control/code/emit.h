@@ -96,6 +96,8 @@ void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned s
 void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned size); /* 4, 8, 16 */
 void emit_mov_from_xmm(struct emitter *e, enum reg to, unsigned xmm); /* the lower half */
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value); /* 32-bit store */
+void emit_fstp80(struct emitter *e, struct mem to); /* st(0), 10 bytes, popped */
+void emit_fld80(struct emitter *e, struct mem from);
 void emit_lea(struct emitter *e, enum reg to, struct mem of);
 void emit_alu(struct emitter *e, enum alu alu, enum reg to, enum reg from);
 void emit_imul(struct emitter *e, enum reg to, enum reg from);

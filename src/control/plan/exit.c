@@ -8,13 +8,6 @@
  *	rsp+40	clock
  *	rsp+32	rax, and below it what emit_save pushes
  *
- * And of the code that records an exit, where the stub has put its index in the place of the
- * return address:
- *
- *	rsp+48	index; then the return address, which the last `ret` takes (H8)
- *	rsp+40	rsi
- *	rsp+32	rax, and below it what emit_save pushes
- *
  * Nothing of the stack below a return address is anybody's, at entry and at exit alike: no red
  * zone is kept.
  *
@@ -34,10 +27,6 @@
 
 #define ENTRY_CLOCK 40
 #define ENTRY_RA 56
-#define EXIT_RA 48
-#define SAVED_RAX 32
-
-/* ---- in an entry trampoline ------------------------------------------------------------------ */
 
 void exit_emit_save(struct emitter *e)
 {
@@ -150,169 +139,17 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct
 		    const struct exit_labels *l)
 {
 	struct dt_return_site site = { .body = event->off.v, .exit = env->exit.v, .id = event->id };
+	size_t at = e->size;
 	int32_t distance = (int32_t)(e->size - l->site_field);
 
 	if (!emit_failed(e))
 		memcpy(e->bytes + l->site_field - sizeof(distance), &distance, sizeof(distance));
 	emit_bytes(e, &site, sizeof(site));
-}
-
-/* ---- the exit -------------------------------------------------------------------------------- */
-
-struct exit_code_labels {
-	struct record_labels record;
-	struct label elsewhere, unrecorded, lost;
-};
-
-/* rsi = the stub's slot: is it in use, and by this process (R2)? rax is lost. */
-static void emit_judge(struct emitter *e, struct exit_code_labels *l)
-{
-	emit_load(e, RAX, mem_at(RSI, STUB(sp)));
-	emit_or(e, RAX, RAX);
-	emit_jcc(e, CC_LE, &l->unrecorded);
-}
-
-/* rsi = the stub's slot. */
-static void emit_identify(struct emitter *e, const struct tramp_env *env,
-			  struct exit_code_labels *l)
-{
-	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
-	emit_shl_imm(e, RAX, DT_RETURN_SHIFT);
-	emit_mov_imm(e, RSI, taddr_add(env->returns, RETURNS(slots)).v);
-	emit_add(e, RSI, RAX);
-	emit_judge(e, l);
-}
-
-/*
- * rcx = the slot of this thread; rax, rbx are lost. Most calls return on the thread that took the
- * stub, so that its slot is looked at first. FS is read, not trusted: the function may have changed
- * it, and a thread may have none (H18). That costs 0.2 of a clock reading.
- */
-static void emit_same_thread(struct emitter *e, const struct tramp_env *env,
-			     struct exit_code_labels *l)
-{
-	emit_load32(e, RCX, mem_at(RSI, STUB(thread)));
-	emit_mov_imm(e, RAX, env->slots.v);
-	emit_add(e, RCX, RAX);
-	emit_rdfsbase(e, RAX);
-	emit_not(e, RAX);
-	emit_cmp_mem(e, RAX, mem_at(RCX, offsetof(struct dt_slot, key)));
-	emit_jcc(e, CC_NE, &l->elsewhere);
-	emit_load(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid_offset)));
-	emit_load32(e, RBX, mem_fs(RBX, 0));
-	emit_cmp_mem32(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid)));
-	emit_jcc(e, CC_NE, &l->elsewhere);
-}
-
-/* The event, at pool + eax; rdx = clock. Its header is stored by the caller, with rcx, once
- * more. */
-static void emit_exit_event(struct emitter *e, const struct tramp_env *env, uint64_t multiplier)
-{
-	struct label forward = { 0 };
-
-	emit_mov32(e, RBX, RAX);
-	emit_mov_imm(e, RAX, env->pool.v);
-	emit_add(e, RBX, RAX);
-	emit_mov(e, RCX, RDX);
-	emit_shl_imm(e, RCX, DT_EVENT_ID_BITS);
-	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
-	emit_lea(e, RCX, mem_index(RCX, RAX, 1, (int32_t)DT_EVENT_PENDING + 1));
-	emit_store(e, mem_at(RBX, 0), RCX); /* B4                  */
-	emit_load(e, RAX, mem_at(RSP, SAVED_RAX));
-	emit_store(e, mem_at(RBX, EXIT_EVENT_RET), RAX);
-	emit_mov(e, RAX, RDX);
-	emit_sub_mem(e, RAX, mem_at(RSI, STUB(start)));
-	emit_jcc_short(e, CC_AE, &forward);
-	emit_mov_imm(e, RAX, 0); /* another CPU's clock */
-	emit_bind(e, &forward);
-	emit_mov_imm(e, RDX, multiplier);
-	emit_mul(e, RDX);
-	emit_shrd_imm(e, RAX, RDX, 32);
-	emit_store(e, mem_at(RBX, EXIT_EVENT_DURATION), RAX);
-}
-
-/* The stub is free, then the return address takes its index's place (R2); its hint leads to it.
- * rax, rdx are lost. */
-static void emit_give_back(struct emitter *e, const struct tramp_env *env)
-{
-	emit_mov_imm(e, RAX, 0);
-	emit_store(e, mem_at(RSI, STUB(sp)), RAX);
-	emit_load32(e, RDX, mem_at(RSI, STUB(hint)));
-	emit_mov_imm(e, RAX, env->returns.v);
-	emit_add(e, RDX, RAX);
-	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
-	emit_store32(e, mem_at(RDX, 0), RAX);
-	emit_load(e, RAX, mem_at(RSI, STUB(ra)));
-	emit_store(e, mem_at(RSP, EXIT_RA), RAX);
-}
-
-/* Out of line: the slow path for the exit event; returns that aren't recorded. */
-static void emit_exit_slow(struct emitter *e, const struct tramp_env *env,
-			   struct exit_code_labels *l)
-{
-	struct label inherited = { 0 };
-
-	emit_bind(e, &l->elsewhere);
-	record_emit_find_slot(e, env, &l->record.slow);
-	emit_jmp(e, &l->record.reserve);
-	emit_bind(e, &l->record.slow);
-	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
-	emit_add_imm32(e, RAX, 1);
-	record_emit_slow_call(e, env, EXIT_EVENT_SIZE);
-	emit_jrcxz(e, &l->lost);
-	emit_judge(e, l); /* the first hit in a forked child: it was its parent's call */
-	emit_jmp(e, &l->record.reserve);
-	emit_bind(e, &l->unrecorded);
-	emit_jcc(e, CC_NE, &inherited);
-	emit_mov_imm(e, RAX, env->returns.v);
-	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
-	emit_bind(e, &inherited);
-	emit_bind(e, &l->lost);
-	emit_give_back(e, env);
-	emit_jmp(e, &l->record.out);
-}
-
-bool exit_emit_code(const struct tramp_env *env, uint64_t multiplier, uint8_t *bytes, size_t room,
-		    taddr pc, size_t *ret_size)
-{
-	struct exit_code_labels l = { 0 };
-	struct emitter e;
-
-	emit_init(&e, bytes, room, pc);
-	emit_push(&e, RSI);
-	record_emit_save(&e, false);
-	emit_identify(&e, env, &l);
-	emit_same_thread(&e, env, &l);
-	record_emit_reserve(&e, EXIT_EVENT_SIZE, &l.record);
-	emit_exit_event(&e, env, multiplier);
-	emit_give_back(&e, env);
-	emit_xor_imm(&e, RCX, DT_EVENT_PENDING);
-	emit_store(&e, mem_at(RBX, 0), RCX);
-	emit_bind(&e, &l.record.out);
-	record_emit_restore(&e, false);
-	emit_pop(&e, RSI);
-	emit_ret(&e);
-	emit_exit_slow(&e, env, &l);
-	*ret_size = e.size;
-	return !emit_failed(&e);
-}
-
-bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, uint8_t *bytes)
-{
-	struct emitter e;
-
-	for (uint32_t i = first; i < end; i++) {
-		taddr slot =
-			taddr_add(env->returns, RETURNS(slots) + ((int64_t)i << DT_RETURN_SHIFT));
-
-		emit_init(&e, bytes + (size_t)(i - first) * DT_STUB_SIZE, DT_STUB_SIZE,
-			  taddr_add(env->stubs, (int64_t)i * DT_STUB_SIZE));
-		emit_call_mem(&e, mem_rip(taddr_add(slot, STUB(body))));
-		emit_push_imm32(&e, (int32_t)i);
-		emit_jmp_mem(&e, mem_rip(taddr_add(slot, STUB(exit))));
-		emit_align(&e, DT_STUB_SIZE);
-		if (emit_failed(&e))
-			return false;
-	}
-	return true;
+	if (!event->at_exit)
+		return;
+	emit_align(e, 16);
+	site.exit = emit_pc(e).v;
+	if (!emit_failed(e))
+		memcpy(e->bytes + at, &site, sizeof(site));
+	exit_emit_records(e, env, event->at_exit);
 }

@@ -14,10 +14,25 @@
 #define EXIT_EVENT_RET 8u
 #define EXIT_EVENT_DURATION 16u
 
+/*
+ * A tracepoint whose exit records something else has an event of its own for it (tramp_event.at_exit), made as an
+ * entry's is: plain fields, or a program for the agent (whose id is the exit's). What it can be made of:
+ *
+ *	SOURCE_REGISTER	rax, rdx, and those that aren't used here: all but rcx, rbx, rsi
+ *	SOURCE_XMM	any; xmm0 and xmm1 are results
+ *	SOURCE_STACK	from rsp as at the entry: 8 is the first argument there, if the function left it alone
+ *	SOURCE_DURATION	ns
+ *	programs	likewise; DT_REG_DURATION; with tramp_event.st0 also DT_REG_ST0, for long double
+ *
+ * A gathered exit has its duration as its first field: the summary looks for it there.
+ */
+
 /* ---- in an entry trampoline (trampoline.c) --------------------------------------------------- */
 
 /* Upper bounds for what these add to a trampoline. */
 #define EXIT_ENTRY_ROOM 320
+#define EXIT_FIELD_ROOM 40
+size_t exit_room(const struct tramp_event *event);
 
 /* What the take needs of the fast path. Zero it first. */
 struct exit_labels {
@@ -36,7 +51,7 @@ void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct
 		    struct exit_labels *l);
 /* Out of line: the hint was wrong. */
 void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_labels *l);
-/* Data: the trampoline's struct dt_return_site. */
+/* Data: the trampoline's struct dt_return_site; then its exit's own code, if it has one. */
 void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    const struct exit_labels *l);
 
@@ -44,10 +59,12 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct
 
 #define EXIT_CODE_ROOM 512u
 
-/* The code that every stub goes on to: records NAME_exit with rax and the duration, gives the stub
- * back, returns. ns = cycles * multiplier >> 32. Fails only when it doesn't fit. */
-bool exit_emit_code(const struct tramp_env *env, uint64_t multiplier, uint8_t *bytes, size_t room,
-		    taddr pc, size_t *ret_size);
+/* The code that stubs go on to: records NAME_exit, gives the stub back, returns. */
+void exit_emit_records(struct emitter *e, const struct tramp_env *env,
+		       const struct tramp_event *event);
+/* The one that records rax and the duration. Fails only when it doesn't fit. */
+bool exit_emit_code(const struct tramp_env *env, uint8_t *bytes, size_t room, taddr pc,
+		    size_t *ret_size);
 
 /* Stubs [first, end), to `bytes`, which is stub `first`. */
 bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, uint8_t *bytes);

@@ -16,6 +16,7 @@
 
 #define XMM_SIZE ((int32_t)offsetof(struct dt_regs, general))
 #define GENERAL_SIZE ((int32_t)sizeof(struct dt_regs) - XMM_SIZE)
+#define REGS(field) ((int32_t)offsetof(struct dt_regs, field) - XMM_SIZE)
 #define CALL_ROOM 512
 #define FLAG_OF_SHIFT 11
 
@@ -57,7 +58,8 @@ static void emit_registers(struct emitter *e, int32_t xmm, int32_t frame, int32_
 	emit_and_imm32(e, RAX, 1);
 	emit_shl_imm(e, RAX, FLAG_OF_SHIFT);
 	emit_or(e, RAX, RCX);
-	emit_store(e, mem_at(RSP, xmm + 8 * 16), RAX);
+	emit_store(e, mem_at(RSP, xmm + REGS(flags)), RAX);
+	emit_store(e, mem_at(RSP, xmm + REGS(duration)), RDX);
 }
 
 void gather_emit_call(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
@@ -71,6 +73,10 @@ void gather_emit_call(struct emitter *e, const struct tramp_env *env, const stru
 	for (unsigned i = 0; i < 16; i++) {
 		if (event->xmms >> i & 1)
 			emit_store_xmm(e, mem_at(RSP, 16 * (int32_t)i), i, 16);
+	}
+	if (event->st0) {
+		emit_fstp80(e, mem_at(RSP, xmm + REGS(st0)));
+		emit_fld80(e, mem_at(RSP, xmm + REGS(st0)));
 	}
 	emit_lea(e, RDI, mem_at(RSP, xmm - XMM_SIZE));	/* struct dt_regs      */
 	emit_lea(e, RSI, mem_rip(taddr_add(emit_pc(e), 7)));

@@ -13,7 +13,7 @@
 size_t gather_room(const struct tramp_event *event);
 
 /*
- * Behind record_emit_save; `saved` bytes lie between rsp here and rsp at the site. Leaves rax = 1: the event was
+ * Behind record_emit_save, with the duration in rdx at an exit; `saved` bytes lie between rsp here and rsp at the site. Leaves rax = 1: the event was
  * written; 0: not. *ret_field: where gather_emit_program fills in the way to the program.
  */
 void gather_emit_call(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,

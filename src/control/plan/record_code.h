@@ -21,6 +21,9 @@ void record_emit_find_slot(struct emitter *e, const struct tramp_env *env, struc
 /* rax = offset of the event in the pool, rdx = clock. rcx is the slot, before and after; rbx is
  * lost. */
 void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels *l);
+/* A field of the event at rbx, loaded behind record_emit_save; `saved` bytes lie between rsp here and rsp at the site.
+ * rax is lost. */
+void record_emit_field(struct emitter *e, int32_t saved, const struct tramp_field *field);
 /* Calls dt_slow for the event in eax: rcx = slot or 0; rax, rdx, rbx are lost. */
 void record_emit_slow_call(struct emitter *e, const struct tramp_env *env, uint32_t size);
 

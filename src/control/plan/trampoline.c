@@ -67,7 +67,7 @@ size_t trampoline_room(const struct tramp *tramp)
 
 	for (size_t i = 0; i < tramp->event_count; i++)
 		room += EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM +
-			(tramp->events[i]->exit ? EXIT_ENTRY_ROOM : 0) +
+			exit_room(tramp->events[i]) +
 			gather_room(tramp->events[i]) + filter_room(tramp->events[i]);
 	return room;
 }
@@ -184,27 +184,25 @@ static void emit_part(struct emitter *e, const struct tramp_field *field)
 }
 
 /* A field on the stack, no byte of which lies beyond it. */
-static void emit_stack_field(struct emitter *e, const struct tramp_event *event,
-			     const struct tramp_field *field)
+static void emit_stack_field(struct emitter *e, int32_t saved, const struct tramp_field *field)
 {
 	unsigned size = field->size ? field->size : 8;
 
 	unsigned load = field->load ? field->load : size;
 
 	load = load > 4 ? 8 : load == 3 ? 4 : load;
-	emit_load_size(e, RAX, mem_at(RSP, field->disp + saved_size(event)), load);
+	emit_load_size(e, RAX, mem_at(RSP, field->disp + saved), load);
 	emit_part(e, field);
 	emit_store_size(e, mem_at(RBX, field->offset), RAX, size);
 }
 
-static void emit_field(struct emitter *e, const struct tramp_event *event,
-		       const struct tramp_field *field)
+void record_emit_field(struct emitter *e, int32_t saved, const struct tramp_field *field)
 {
 	enum reg from = field->reg;
 	unsigned size = field->size ? field->size : 8;
 
 	if (field->source == SOURCE_STACK) {
-		emit_stack_field(e, event, field);
+		emit_stack_field(e, saved, field);
 		return;
 	}
 	if (field->source == SOURCE_XMM) {
@@ -218,7 +216,7 @@ static void emit_field(struct emitter *e, const struct tramp_event *event,
 		from = RAX;
 	}
 	if (from == RSP) {
-		emit_lea(e, RAX, mem_at(RSP, saved_size(event)));
+		emit_lea(e, RAX, mem_at(RSP, saved));
 		from = RAX;
 	}
 	if (from != RAX && (field->shift || field->bits || size == 1)) {
@@ -247,7 +245,7 @@ static void emit_write(struct emitter *e, const struct tramp_env *env, const str
 		return;
 	emit_note(e, "the fields");
 	for (size_t i = 0; i < event->field_count; i++)
-		emit_field(e, event, &event->fields[i]);
+		record_emit_field(e, saved_size(event), &event->fields[i]);
 	emit_note(e, "complete");
 	emit_xor_imm(e, RDX, DT_EVENT_PENDING);
 	emit_store(e, mem_at(RBX, 0), RDX);

@@ -20,6 +20,7 @@ struct tramp_env {
 	taddr pool;
 	struct emit_notes *notes; /* wanted by who explains the code; NULL: not */
 	taddr returns, stubs, exit; /* with exits only: struct dt_returns, stub 0, the code that records */
+	uint64_t ns_multiplier; /* likewise: ns = cycles * this >> 32 */
 };
 
 /* What a field is loaded from. */
@@ -28,6 +29,7 @@ enum tramp_source {
 	SOURCE_XMM, /* `reg` is its number */
 	SOURCE_STACK, /* at rsp + disp */
 	SOURCE_NOTHING,
+	SOURCE_DURATION, /* of an exit: ns since its entry */
 };
 
 struct tramp_field {
@@ -79,7 +81,10 @@ struct tramp_event {
 	struct tramp_limits limits;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX]; /* with watch_count it records nothing */
 	size_t watch_count;
+	bool st0; /* gathered: so does it st(0) */
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
+	/* What the exit records: fields or a program, as an entry has them; borrowed (exit.h). NULL: rax, duration. */
+	const struct tramp_event *at_exit;
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;
 	taddr on, off;

@@ -99,6 +99,8 @@ static void fill_env(const struct session *session, struct tramp_env *env)
 	env->returns = session->exits.returns;
 	env->stubs = taddr_add(session->exits.window, STUBS_AT);
 	env->exit = session->exits.window;
+	env->ns_multiplier =
+		(uint64_t)(1e9 * 4294967296.0 / (double)session->clock.frequency + 0.5);
 }
 
 struct error *exits_write(struct session *session, struct tramp_env *env)
@@ -106,13 +108,11 @@ struct error *exits_write(struct session *session, struct tramp_env *env)
 	struct dt_control *control = session->agent->control;
 	struct exits *exits = &session->exits;
 	uint8_t *window = (uint8_t *)control + exits->offset;
-	uint64_t multiplier =
-		(uint64_t)(1e9 * 4294967296.0 / (double)session->clock.frequency + 0.5);
 	size_t size;
 
 	fill_env(session, env);
 	exits->table_at = EXIT_CODE_ROOM;
-	if (!exit_emit_code(env, multiplier, window, EXIT_CODE_ROOM, env->exit, &size) ||
+	if (!exit_emit_code(env, window, EXIT_CODE_ROOM, env->exit, &size) ||
 	    !exit_frame_table(env, window + exits->table_at, EXIT_FRAME_ROOM, &size,
 			      &exits->fde_at))
 		return error_new(ERROR_FAILED, "the code for function exits is too long");

@@ -15,11 +15,24 @@ bool latency_init(struct latency *latency, const struct event_types *types)
 	latency->count = types->count;
 	latency->functions = calloc(types->count + 1, sizeof(*latency->functions));
 	latency->roles = calloc(types->count + 1, 1);
-	return latency->functions && latency->roles;
+	latency->durations = calloc(types->count + 1, sizeof(*latency->durations));
+	return latency->functions && latency->roles && latency->durations;
+}
+
+static uint16_t duration_word(const struct event_type *type)
+{
+	if (type->is_variable)
+		return 1; /* the first field */
+	for (size_t i = 0; i < type->field_count; i++) {
+		if (!strcmp(type->fields[i].name, "duration"))
+			return type->fields[i].offset / 8;
+	}
+	return EXIT_EVENT_DURATION / 8;
 }
 
 void latency_add(struct latency *latency, uint32_t entry_id)
 {
+	latency->durations[entry_id + 1] = duration_word(&latency->types->items[entry_id + 1]);
 	latency->roles[entry_id] = ROLE_ENTRY;
 	latency->roles[entry_id + 1] = ROLE_EXIT;
 }
@@ -33,6 +46,7 @@ void latency_free(struct latency *latency)
 	vec_free(&latency->streams);
 	free(latency->functions);
 	free(latency->roles);
+	free(latency->durations);
 }
 
 /* ---- histogram ------------------------------------------------------------------------------ */
@@ -174,7 +188,7 @@ void latency_events(struct latency *latency, uint64_t number, const uint64_t *ev
 			vec_push(&stream->calls, (struct latency_call){ .id = (uint32_t)id });
 		else if (latency->roles[id] == ROLE_EXIT)
 			count_exit(latency, stream, (uint32_t)id - 1,
-				   events[at + EXIT_EVENT_DURATION / 8]);
+				   events[at + latency->durations[id]]);
 		at += (size + 7) / 8;
 	}
 }

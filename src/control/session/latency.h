@@ -39,6 +39,7 @@ struct latency {
 	const struct event_types *types; /* borrowed */
 	struct latency_function *functions; /* by entry id */
 	uint8_t *roles; /* by event id */
+	uint16_t *durations; /* by exit id: the word of the event that holds it */
 	size_t count;
 	VEC(struct latency_stream) streams; /* by number */
 };

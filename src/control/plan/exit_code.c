@@ -1,0 +1,251 @@
+/*
+ * exit_code.c - the stubs, and the code that they go on to, which records an exit.
+ *
+ * The stack of that code, where the stub has put its index in the place of the return address:
+ *
+ *	rsp+48	index; then the return address, which the last `ret` takes (H8)
+ *	rsp+40	rsi
+ *	rsp+32	rax, and below it what record_emit_save pushes
+ *
+ * All exits with rax and the duration share one such code. A tracepoint whose exit records
+ * something else has one of its own, behind its trampoline.
+ */
+#include "exit.h"
+
+#include <string.h>
+
+#include "../../shared/layout.h"
+#include "gather_code.h"
+#include "record_code.h"
+
+#define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
+#define RETURNS(field) ((int32_t)offsetof(struct dt_returns, field))
+
+#define EXIT_RA 48
+
+/* NAME_exit of most functions. */
+static const struct tramp_event plain_exit = {
+	.size = EXIT_EVENT_SIZE,
+	.fields = { { .source = SOURCE_REGISTER, .reg = RAX, .offset = EXIT_EVENT_RET },
+		    { .source = SOURCE_DURATION, .offset = EXIT_EVENT_DURATION } },
+	.field_count = 2,
+};
+
+
+struct exit_code_labels {
+	struct record_labels record;
+	struct label elsewhere, unrecorded, lost;
+	size_t program_field;
+};
+
+/* rsi = the stub's slot: is it in use, and by this process (R2)? rax is lost. */
+static void emit_judge(struct emitter *e, struct exit_code_labels *l)
+{
+	emit_load(e, RAX, mem_at(RSI, STUB(sp)));
+	emit_or(e, RAX, RAX);
+	emit_jcc(e, CC_LE, &l->unrecorded);
+}
+
+/* rsi = the stub's slot. */
+static void emit_identify(struct emitter *e, const struct tramp_env *env,
+			  struct exit_code_labels *l)
+{
+	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
+	emit_shl_imm(e, RAX, DT_RETURN_SHIFT);
+	emit_mov_imm(e, RSI, taddr_add(env->returns, RETURNS(slots)).v);
+	emit_add(e, RSI, RAX);
+	emit_judge(e, l);
+}
+
+/*
+ * rcx = the slot of this thread; rax, rbx are lost. Most calls return on the thread that took the
+ * stub, so that its slot is looked at first. FS is read, not trusted: the function may have changed
+ * it, and a thread may have none (H18). That costs 0.2 of a clock reading.
+ */
+static void emit_same_thread(struct emitter *e, const struct tramp_env *env,
+			     struct exit_code_labels *l)
+{
+	emit_load32(e, RCX, mem_at(RSI, STUB(thread)));
+	emit_mov_imm(e, RAX, env->slots.v);
+	emit_add(e, RCX, RAX);
+	emit_rdfsbase(e, RAX);
+	emit_not(e, RAX);
+	emit_cmp_mem(e, RAX, mem_at(RCX, offsetof(struct dt_slot, key)));
+	emit_jcc(e, CC_NE, &l->elsewhere);
+	emit_load(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid_offset)));
+	emit_load32(e, RBX, mem_fs(RBX, 0));
+	emit_cmp_mem32(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid)));
+	emit_jcc(e, CC_NE, &l->elsewhere);
+}
+
+/* rax = ns since the entry, of rdx = clock, which is lost. */
+static void emit_duration(struct emitter *e, const struct tramp_env *env)
+{
+	struct label forward = { 0 };
+
+	emit_mov(e, RAX, RDX);
+	emit_sub_mem(e, RAX, mem_at(RSI, STUB(start)));
+	emit_jcc_short(e, CC_AE, &forward);
+	emit_mov_imm(e, RAX, 0); /* another CPU's clock */
+	emit_bind(e, &forward);
+	emit_mov_imm(e, RDX, env->ns_multiplier);
+	emit_mul(e, RDX);
+	emit_shrd_imm(e, RAX, RDX, 32);
+}
+
+/* The event, at pool + eax; rdx = clock. Its header is stored by the caller, with rcx, once
+ * more. */
+static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
+			    const struct tramp_event *event)
+{
+	bool timed = false;
+
+	emit_mov32(e, RBX, RAX);
+	emit_mov_imm(e, RAX, env->pool.v);
+	emit_add(e, RBX, RAX);
+	emit_mov(e, RCX, RDX);
+	emit_shl_imm(e, RCX, DT_EVENT_ID_BITS);
+	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
+	emit_lea(e, RCX, mem_index(RCX, RAX, 1, (int32_t)DT_EVENT_PENDING + 1));
+	emit_store(e, mem_at(RBX, 0), RCX); /* B4                  */
+	for (size_t i = 0; i < event->field_count; i++) {
+		if (event->fields[i].source != SOURCE_DURATION)
+			record_emit_field(e, EXIT_RA, &event->fields[i]);
+	}
+	for (size_t i = 0; i < event->field_count; i++) {
+		if (event->fields[i].source != SOURCE_DURATION)
+			continue;
+		if (!timed)
+			emit_duration(e, env);
+		timed = true;
+		emit_store(e, mem_at(RBX, event->fields[i].offset), RAX);
+	}
+}
+
+/* The stub is free, then the return address takes its index's place (R2); its hint leads to it.
+ * rax, rdx are lost. */
+static void emit_give_back(struct emitter *e, const struct tramp_env *env)
+{
+	emit_mov_imm(e, RAX, 0);
+	emit_store(e, mem_at(RSI, STUB(sp)), RAX);
+	emit_load32(e, RDX, mem_at(RSI, STUB(hint)));
+	emit_mov_imm(e, RAX, env->returns.v);
+	emit_add(e, RDX, RAX);
+	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
+	emit_store32(e, mem_at(RDX, 0), RAX);
+	emit_load(e, RAX, mem_at(RSI, STUB(ra)));
+	emit_store(e, mem_at(RSP, EXIT_RA), RAX);
+}
+
+/* Out of line: the slow path for the exit event; returns that aren't recorded. */
+static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint32_t size,
+			   struct exit_code_labels *l)
+{
+	struct label inherited = { 0 };
+
+	emit_bind(e, &l->elsewhere);
+	record_emit_find_slot(e, env, &l->record.slow);
+	emit_jmp(e, &l->record.reserve);
+	emit_bind(e, &l->record.slow);
+	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
+	emit_add_imm32(e, RAX, 1);
+	record_emit_slow_call(e, env, size);
+	emit_jrcxz(e, &l->lost);
+	emit_judge(e, l); /* the first hit in a forked child: it was its parent's call */
+	emit_jmp(e, &l->record.reserve);
+	emit_bind(e, &l->unrecorded);
+	emit_jcc(e, CC_NE, &inherited);
+	emit_mov_imm(e, RAX, env->returns.v);
+	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
+	emit_bind(e, &inherited);
+	emit_bind(e, &l->lost);
+	emit_give_back(e, env);
+	emit_jmp(e, &l->record.out);
+}
+
+/* The agent writes the event; rcx = the slot tells that this process and thread may. */
+static void emit_gathered_exit(struct emitter *e, const struct tramp_env *env,
+			       const struct tramp_event *event, struct exit_code_labels *l)
+{
+	emit_bind(e, &l->record.reserve);
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+	emit_duration(e, env);
+	emit_mov(e, RDX, RAX);
+	gather_emit_call(e, env, event, EXIT_RA, &l->program_field);
+	emit_give_back(e, env);
+}
+
+static void emit_plain_exit(struct emitter *e, const struct tramp_env *env,
+			    const struct tramp_event *event, struct exit_code_labels *l)
+{
+	record_emit_reserve(e, event->size, &l->record);
+	emit_exit_event(e, env, event);
+	emit_give_back(e, env);
+	emit_xor_imm(e, RCX, DT_EVENT_PENDING);
+	emit_store(e, mem_at(RBX, 0), RCX);
+}
+
+void exit_emit_records(struct emitter *e, const struct tramp_env *env,
+		       const struct tramp_event *event)
+{
+	struct exit_code_labels l = { 0 };
+
+	emit_push(e, RSI);
+	record_emit_save(e, false);
+	emit_identify(e, env, &l);
+	emit_same_thread(e, env, &l);
+	if (event->program)
+		emit_gathered_exit(e, env, event, &l);
+	else
+		emit_plain_exit(e, env, event, &l);
+	emit_bind(e, &l.record.out);
+	record_emit_restore(e, false);
+	emit_pop(e, RSI);
+	emit_ret(e);
+	emit_exit_slow(e, env, event->program ? sizeof(uint64_t) : event->size, &l);
+	if (event->program)
+		gather_emit_program(e, event, l.program_field);
+}
+
+bool exit_emit_code(const struct tramp_env *env, uint8_t *bytes, size_t room, taddr pc,
+		    size_t *ret_size)
+{
+	struct emitter e;
+
+	emit_init(&e, bytes, room, pc);
+	exit_emit_records(&e, env, &plain_exit);
+	*ret_size = e.size;
+	return !emit_failed(&e);
+}
+
+size_t exit_room(const struct tramp_event *event)
+{
+	const struct tramp_event *own = event->at_exit;
+
+	if (!event->exit)
+		return 0;
+	return EXIT_ENTRY_ROOM +
+	       (own ? EXIT_CODE_ROOM + own->field_count * EXIT_FIELD_ROOM + gather_room(own) : 0);
+}
+
+bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, uint8_t *bytes)
+{
+	struct emitter e;
+
+	for (uint32_t i = first; i < end; i++) {
+		taddr slot =
+			taddr_add(env->returns, RETURNS(slots) + ((int64_t)i << DT_RETURN_SHIFT));
+
+		emit_init(&e, bytes + (size_t)(i - first) * DT_STUB_SIZE, DT_STUB_SIZE,
+			  taddr_add(env->stubs, (int64_t)i * DT_STUB_SIZE));
+		emit_call_mem(&e, mem_rip(taddr_add(slot, STUB(body))));
+		emit_push_imm32(&e, (int32_t)i);
+		emit_jmp_mem(&e, mem_rip(taddr_add(slot, STUB(exit))));
+		emit_align(&e, DT_STUB_SIZE);
+		if (emit_failed(&e))
+			return false;
+	}
+	return true;
+}
