@@ -61,7 +61,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 6
+#define DT_LAYOUT_VERSION 7
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -109,6 +109,13 @@ struct dt_unwinder {
 	uint64_t table; /* ... this */
 };
 
+/* Memory shared with the target beside the pool: what tracers that record no events keep there. */
+#define DT_SHARES_MAX 16u
+struct dt_share {
+	uint64_t address, size; /* in the target */
+	uint64_t device, inode; /* of its memfd */
+};
+
 struct dt_control {
 	uint64_t magic;
 	uint32_t version;
@@ -137,7 +144,8 @@ struct dt_control {
 	uint16_t sizes[DT_EVENTS_MAX]; /* of events, by id; DT_SIZE_VARIES: its second word says */
 	struct dt_unwinder unwinders[DT_UNWINDERS_MAX];
 	uint32_t unwinder_count;
-	uint32_t pad;
+	uint32_t share_count;
+	struct dt_share shares[DT_SHARES_MAX];
 	uint8_t uuid[16]; /* of the trace */
 	char output[DT_OUTPUT_MAX]; /* where it is: an absolute path, for who takes over */
 };
@@ -266,6 +274,25 @@ static inline uint32_t dt_chunk_size(uint32_t small_count, uint32_t index)
 {
 	return index < small_count ? DT_CHUNK_SMALL : DT_CHUNK_BIG;
 }
+
+/* ---- counts: a share (dt_control.shares) ---------------------------------------------------- */
+
+/*
+ * Hits that are only counted, in rows, each with the same cells: a CPU adds to its own row, so that CPUs don't wait for
+ * each other; each addition is locked, so that it is exact whatever row it is in, also when a thread moves to another CPU
+ * in between, in signal handlers, in forked children and in two processes that share their memory. A sum over all rows is
+ * the count. Times are in cycles of the clock.
+ */
+#define DT_BUCKET_BITS 6 /* 64 steps between a power of two and the next: within 0.8% when taken in the middle */
+#define DT_BUCKETS ((64u - DT_BUCKET_BITS + 1u) << DT_BUCKET_BITS)
+
+struct dt_cell {
+	uint64_t hits; /* the only word of a cell without times */
+	uint64_t total; /* of all durations */
+	uint64_t max;
+	uint64_t pad;
+	uint64_t buckets[DT_BUCKETS]; /* how many durations; trampolines compute the index by themselves */
+};
 
 /* ---- events ------------------------------------------------------------------------------- */
 
@@ -426,6 +453,8 @@ struct dt_return_site {
  *   in:   eax = event id, edx = event size in bytes, rbx = address of struct dt_control
  *   out:  rcx = the slot, ready to reserve that many bytes in; 0: the hit was counted as lost, skip it
  *   kept: every register but rax, rcx, rdx, rbx and the arithmetic flags; the direction flag
+ *
+ * With a size of 0 nothing is to be reserved: rcx = the thread's slot, or 0, and then nothing is counted.
  *
  * The same for a return stub, when the hint doesn't lead to one:
  *

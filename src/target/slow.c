@@ -73,7 +73,7 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 	struct dt_slot *slot = slow_find_ours(control);
 	if (!slot)
 		return SLOW_NEEDED;
-	if (chunk_has_room(slot, (uint32_t)size))
+	if (!size || chunk_has_room(slot, (uint32_t)size))
 		return (uint64_t)slot;
 	/* A full chunk is published first: it may be what the reader waits for. */
 	if (slot->limit == 0 && slot->thread && !(control->flags & DT_OVERWRITE) &&
@@ -86,7 +86,7 @@ uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t si
 {
 	if (slow_is_return(size))
 		return retslot_miss(control, size);
-	return slow_lose(control, slow_find_ours(control), (uint32_t)id);
+	return !size ? 0 : slow_lose(control, slow_find_ours(control), (uint32_t)id);
 }
 
 /*
@@ -115,7 +115,7 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
 	if (slow_is_return(size))
 		return (uint64_t)retslot_take(control, id, size);
 	struct dt_slot *slot = thread_slot(control, (uint32_t)size);
-	if (slot && slot->thread && chunk_prepare(control, slot, (uint32_t)size))
+	if (!size || (slot && slot->thread && chunk_prepare(control, slot, (uint32_t)size)))
 		return (uint64_t)slot;
 	if (slot && slot->thread && size <= DT_EVENT_SIZE_MAX && slow_may_wait(control))
 		return SLOW_AGAIN;

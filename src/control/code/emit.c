@@ -485,6 +485,24 @@ void emit_lock_xadd(struct emitter *e, struct mem what, enum reg with)
 	put_mem(e, OP_W | OP_0F | 0xc1, with, what, 0);
 }
 
+void emit_lock_add_mem(struct emitter *e, struct mem what, enum reg value)
+{
+	put8(e, 0xf0);
+	put_mem(e, OP_W | 0x01, value, what, 0);
+}
+
+void emit_lock_inc_mem(struct emitter *e, struct mem what)
+{
+	put8(e, 0xf0);
+	emit_inc_mem(e, what);
+}
+
+void emit_lock_cmpxchg(struct emitter *e, struct mem what, enum reg with)
+{
+	put8(e, 0xf0);
+	emit_cmpxchg(e, what, with);
+}
+
 void emit_add(struct emitter *e, enum reg to, enum reg from)
 {
 	put_reg(e, OP_W | 0x01, from, to);
@@ -564,6 +582,16 @@ void emit_sar_imm(struct emitter *e, enum reg reg, uint8_t count)
 	put_shift(e, 7, reg, count);
 }
 
+void emit_shr_cl(struct emitter *e, enum reg reg)
+{
+	put_reg(e, OP_W | 0xd3, 5, reg);
+}
+
+void emit_bsr(struct emitter *e, enum reg to, enum reg from)
+{
+	put_reg(e, OP_W | OP_0F | 0xbd, to, from);
+}
+
 void emit_imul_imm(struct emitter *e, enum reg to, enum reg from, int32_t value)
 {
 	put_reg(e, OP_W | (fits8(value) ? 0x6b : 0x69), to, from);
@@ -639,6 +667,11 @@ void emit_rdtsc(struct emitter *e)
 void emit_rdfsbase(struct emitter *e, enum reg to)
 {
 	put_reg(e, OP_F3 | OP_W | OP_0F | 0xae, 0, to);
+}
+
+void emit_rdpid(struct emitter *e, enum reg to)
+{
+	put_reg(e, OP_F3 | OP_0F | 0xc7, 7, to);
 }
 
 void emit_lahf(struct emitter *e)

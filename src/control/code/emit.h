@@ -103,6 +103,9 @@ void emit_alu(struct emitter *e, enum alu alu, enum reg to, enum reg from);
 void emit_imul(struct emitter *e, enum reg to, enum reg from);
 void emit_div(struct emitter *e, enum reg by); /* rax = rdx:rax / by, rdx = the rest */
 void emit_lock_xadd(struct emitter *e, struct mem what, enum reg with);
+void emit_lock_add_mem(struct emitter *e, struct mem what, enum reg value);
+void emit_lock_inc_mem(struct emitter *e, struct mem what);
+void emit_lock_cmpxchg(struct emitter *e, struct mem what, enum reg with);
 void emit_add(struct emitter *e, enum reg to, enum reg from);
 void emit_add_mem(struct emitter *e, enum reg to, struct mem from);
 void emit_add_imm(struct emitter *e, enum reg to, int32_t value);
@@ -117,6 +120,8 @@ void emit_not(struct emitter *e, enum reg reg);
 void emit_shl_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_shr_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_sar_imm(struct emitter *e, enum reg reg, uint8_t count);
+void emit_shr_cl(struct emitter *e, enum reg reg); /* by cl */
+void emit_bsr(struct emitter *e, enum reg to, enum reg from); /* number of the highest bit that is set */
 void emit_imul_imm(struct emitter *e, enum reg to, enum reg from, int32_t value);
 void emit_imul_mem32_imm(struct emitter *e, enum reg to, struct mem from, int32_t value);
 void emit_mul(struct emitter *e, enum reg by); /* rdx:rax = rax * by */
@@ -130,6 +135,7 @@ void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value); /* c
 void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with); /* no lock prefix */
 void emit_rdtsc(struct emitter *e);
 void emit_rdfsbase(struct emitter *e, enum reg to);
+void emit_rdpid(struct emitter *e, enum reg to); /* node << 12 | CPU; not every processor has it */
 void emit_lahf(struct emitter *e);
 void emit_sahf(struct emitter *e);
 void emit_setcc8(struct emitter *e, enum cond cc, enum reg to); /* low byte of rax..rbx only */

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "../../shared/layout.h"
+#include "count_code.h"
 #include "record_code.h"
 
 #define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
@@ -145,11 +146,14 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct
 	if (!emit_failed(e))
 		memcpy(e->bytes + l->site_field - sizeof(distance), &distance, sizeof(distance));
 	emit_bytes(e, &site, sizeof(site));
-	if (!event->at_exit)
+	if (!event->at_exit && !event->count.cell.v)
 		return;
 	emit_align(e, 16);
 	site.exit = emit_pc(e).v;
 	if (!emit_failed(e))
 		memcpy(e->bytes + at, &site, sizeof(site));
-	exit_emit_records(e, env, event->at_exit);
+	if (event->count.cell.v)
+		count_emit_exit(e, env, event);
+	else
+		exit_emit_records(e, env, event->at_exit);
 }

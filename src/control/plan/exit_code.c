@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "../../shared/layout.h"
+#include "exit_code.h"
 #include "gather_code.h"
 #include "record_code.h"
 
@@ -31,30 +32,26 @@ static const struct tramp_event plain_exit = {
 	.field_count = 2,
 };
 
-
 struct exit_code_labels {
 	struct record_labels record;
 	struct label elsewhere, unrecorded, lost;
 	size_t program_field;
 };
 
-/* rsi = the stub's slot: is it in use, and by this process (R2)? rax is lost. */
-static void emit_judge(struct emitter *e, struct exit_code_labels *l)
+void exit_emit_judge(struct emitter *e, struct label *unrecorded)
 {
 	emit_load(e, RAX, mem_at(RSI, STUB(sp)));
 	emit_or(e, RAX, RAX);
-	emit_jcc(e, CC_LE, &l->unrecorded);
+	emit_jcc(e, CC_LE, unrecorded);
 }
 
-/* rsi = the stub's slot. */
-static void emit_identify(struct emitter *e, const struct tramp_env *env,
-			  struct exit_code_labels *l)
+void exit_emit_identify(struct emitter *e, const struct tramp_env *env, struct label *unrecorded)
 {
 	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
 	emit_shl_imm(e, RAX, DT_RETURN_SHIFT);
 	emit_mov_imm(e, RSI, taddr_add(env->returns, RETURNS(slots)).v);
 	emit_add(e, RSI, RAX);
-	emit_judge(e, l);
+	exit_emit_judge(e, unrecorded);
 }
 
 /*
@@ -122,9 +119,7 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 	}
 }
 
-/* The stub is free, then the return address takes its index's place (R2); its hint leads to it.
- * rax, rdx are lost. */
-static void emit_give_back(struct emitter *e, const struct tramp_env *env)
+void exit_emit_give_back(struct emitter *e, const struct tramp_env *env)
 {
 	emit_mov_imm(e, RAX, 0);
 	emit_store(e, mem_at(RSI, STUB(sp)), RAX);
@@ -137,12 +132,20 @@ static void emit_give_back(struct emitter *e, const struct tramp_env *env)
 	emit_store(e, mem_at(RSP, EXIT_RA), RAX);
 }
 
+void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env)
+{
+	struct label inherited = { 0 };
+
+	emit_jcc(e, CC_NE, &inherited);
+	emit_mov_imm(e, RAX, env->returns.v);
+	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
+	emit_bind(e, &inherited);
+}
+
 /* Out of line: the slow path for the exit event; returns that aren't recorded. */
 static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint32_t size,
 			   struct exit_code_labels *l)
 {
-	struct label inherited = { 0 };
-
 	emit_bind(e, &l->elsewhere);
 	record_emit_find_slot(e, env, &l->record.slow);
 	emit_jmp(e, &l->record.reserve);
@@ -151,15 +154,12 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 	emit_add_imm32(e, RAX, 1);
 	record_emit_slow_call(e, env, size);
 	emit_jrcxz(e, &l->lost);
-	emit_judge(e, l); /* the first hit in a forked child: it was its parent's call */
+	exit_emit_judge(e, &l->unrecorded); /* the first hit in a forked child: it was its parent's call */
 	emit_jmp(e, &l->record.reserve);
 	emit_bind(e, &l->unrecorded);
-	emit_jcc(e, CC_NE, &inherited);
-	emit_mov_imm(e, RAX, env->returns.v);
-	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
-	emit_bind(e, &inherited);
+	exit_emit_unrecorded(e, env);
 	emit_bind(e, &l->lost);
-	emit_give_back(e, env);
+	exit_emit_give_back(e, env);
 	emit_jmp(e, &l->record.out);
 }
 
@@ -174,7 +174,7 @@ static void emit_gathered_exit(struct emitter *e, const struct tramp_env *env,
 	emit_duration(e, env);
 	emit_mov(e, RDX, RAX);
 	gather_emit_call(e, env, event, EXIT_RA, &l->program_field);
-	emit_give_back(e, env);
+	exit_emit_give_back(e, env);
 }
 
 static void emit_plain_exit(struct emitter *e, const struct tramp_env *env,
@@ -182,7 +182,7 @@ static void emit_plain_exit(struct emitter *e, const struct tramp_env *env,
 {
 	record_emit_reserve(e, event->size, &l->record);
 	emit_exit_event(e, env, event);
-	emit_give_back(e, env);
+	exit_emit_give_back(e, env);
 	emit_xor_imm(e, RCX, DT_EVENT_PENDING);
 	emit_store(e, mem_at(RBX, 0), RCX);
 }
@@ -194,7 +194,7 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 
 	emit_push(e, RSI);
 	record_emit_save(e, false);
-	emit_identify(e, env, &l);
+	exit_emit_identify(e, env, &l.unrecorded);
 	emit_same_thread(e, env, &l);
 	if (event->program)
 		emit_gathered_exit(e, env, event, &l);

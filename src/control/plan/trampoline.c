@@ -34,6 +34,7 @@
 #include <string.h>
 
 #include "../../shared/layout.h"
+#include "count_code.h"
 #include "exit.h"
 #include "filter_code.h"
 #include "gather_code.h"
@@ -67,7 +68,7 @@ size_t trampoline_room(const struct tramp *tramp)
 
 	for (size_t i = 0; i < tramp->event_count; i++)
 		room += EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM +
-			exit_room(tramp->events[i]) +
+			exit_room(tramp->events[i]) + count_room(tramp->events[i]) +
 			gather_room(tramp->events[i]) + filter_room(tramp->events[i]);
 	return room;
 }
@@ -265,6 +266,23 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env, const stru
 		exit_emit_take(e, env, event, &l->exit);
 }
 
+/* Only counted; what an exit needs is as with an event. */
+static void emit_counted(struct emitter *e, const struct tramp_env *env,
+			 const struct tramp_event *event, struct event_labels *l)
+{
+	count_emit_hit(e, env, &event->count, &l->record.out);
+	if (!event->exit)
+		return;
+	emit_note(e, "the clock, in rdx");
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+	exit_emit_clock(e);
+	record_emit_find_slot(e, env, &l->exit.miss);
+	emit_note(e, "a return stub for this call");
+	exit_emit_take(e, env, event, &l->exit);
+}
+
 /* The agent writes it; its exit is recorded only if it did. */
 static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 			  const struct tramp_event *event, struct event_labels *l)
@@ -326,7 +344,9 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	filter_emit_limits(e, env, &event->limits, &l->record.out);
 	for (size_t i = 0; i < event->watch_count; i++)
 		emit_watch(e, env, &event->watches[i]);
-	if (event->program)
+	if (event->count.cell.v)
+		emit_counted(e, env, event, l);
+	else if (event->program)
 		emit_gathered(e, env, event, l);
 	else if (!event->watch_count)
 		emit_fast(e, env, event, l);
@@ -351,7 +371,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 {
 	struct label lost = { 0 };
 
-	if (!event->program) {
+	if (!event->program && !event->count.cell.v) {
 		emit_bind(e, &l->record.slow);
 		emit_note(e, "id of the event");
 		emit_mov_imm(e, RAX, event->id);

@@ -62,6 +62,14 @@ struct tramp_watch {
 };
 #define TRAMP_WATCHES_MAX 2
 
+/* Hits are counted in the target, and not recorded (struct dt_cell). */
+struct tramp_count {
+	taddr cell; /* in the first row; 0: they are recorded */
+	uint8_t row_shift; /* how far rows are apart */
+	uint16_t row_mask; /* how many there are, less one */
+	bool own_only; /* not in forked children */
+};
+
 struct value_ops;
 
 struct dt_program;
@@ -79,6 +87,7 @@ struct tramp_event {
 	uint16_t xmms; /* gathered: those that the program uses, a bit each */
 	const struct value_ops *filter; /* record only if this isn't 0; borrowed (filter_code.h); NULL: always */
 	struct tramp_limits limits;
+	struct tramp_count count;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX]; /* with watch_count it records nothing */
 	size_t watch_count;
 	bool st0; /* gathered: so does it st(0) */

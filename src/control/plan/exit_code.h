@@ -1,0 +1,19 @@
+/*
+ * exit_code.h - pieces of the code that return stubs go on to. Behind a push of rsi and record_emit_save; exit.c draws the
+ * stack. Private to plan/.
+ */
+#ifndef DYNTRACE_PLAN_EXIT_CODE_H
+#define DYNTRACE_PLAN_EXIT_CODE_H
+
+#include "trampoline.h"
+
+/* rsi = the stub's slot: is it in use, and by this process (R2)? If not, to `unrecorded`. rax is lost. */
+void exit_emit_judge(struct emitter *e, struct label *unrecorded);
+/* rsi = the stub's slot, and judges it. */
+void exit_emit_identify(struct emitter *e, const struct tramp_env *env, struct label *unrecorded);
+/* At `unrecorded`: counts a return through a stub that is in nobody's use. rax is lost. */
+void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env);
+/* The stub is free, then the return address takes its index's place (R2); its hint leads to it. rax, rdx are lost. */
+void exit_emit_give_back(struct emitter *e, const struct tramp_env *env);
+
+#endif
