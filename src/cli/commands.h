@@ -34,6 +34,7 @@ struct command {
 
 extern const struct command command_coverage;
 extern const struct command command_detach;
+extern const struct command command_list_markers;
 extern const struct command command_list_symbols;
 extern const struct command command_trace;
 extern const struct command command_view;

@@ -3,16 +3,13 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "../control/base/cleanup.h"
-#include "../control/sym/debug.h"
 #include "../control/sym/demangle.h"
-#include "../control/sym/sym.h"
 #include "commands.h"
+#include "subject.h"
 #include "text.h"
 
 #define NEAR_NAMES 3
@@ -50,13 +47,6 @@ static const char *const source_names[] = {
 	[SOURCE_EH_FRAME] = ".eh_frame",
 };
 
-static void add_json(struct strbuf *text, const char *key, const char *value)
-{
-	text_quote_json(text, key, strlen(key));
-	text_add(text, ":");
-	text_quote_json(text, value, strlen(value));
-}
-
 /* "long foo(int number)", from debug information; else the name, readable if it is mangled. */
 static void add_prototype(struct listing *list, const struct symbol *symbol, struct strbuf *text)
 {
@@ -78,17 +68,17 @@ static void list_json(struct listing *list, const char *module, const struct sym
 
 	strbuf_printf(text, "%s\n{\"address\":%llu,\"size\":%llu,", list->count ? "," : "[",
 		      (unsigned long long)address, (unsigned long long)symbol->size);
-	add_json(text, "module", module);
+	text_add_json(text, "module", module);
 	text_add(text, ",");
-	add_json(text, "name", symbol->name);
+	text_add_json(text, "name", symbol->name);
 	if (args.all) {
 		text_add(text, ",");
-		add_json(text, "kind", kind_names[symbol->kind]);
+		text_add_json(text, "kind", kind_names[symbol->kind]);
 		text_add(text, ",");
-		add_json(text, "source", source_names[symbol->source]);
+		text_add_json(text, "source", source_names[symbol->source]);
 		add_prototype(list, symbol, &prototype);
 		text_add(text, ",");
-		add_json(text, "prototype", prototype.text ? prototype.text : "");
+		text_add_json(text, "prototype", prototype.text ? prototype.text : "");
 	}
 	text_add(text, "}");
 }
@@ -125,10 +115,13 @@ static void note_near(struct listing *list, const struct symtab *symtab)
 }
 
 /* Every function of one module that the glob matches. */
-static struct error *list_symtab(struct listing *list, const char *module,
-				 const struct symtab *symtab, uint64_t bias)
+static struct error *list_module(void *context, const struct subject_module *module)
 {
+	const struct symtab *symtab = module->symtab;
+	struct listing *list = context;
 	size_t before = list->count;
+
+	list->debug = module->debug;
 
 	for (size_t i = 0; i < symtab_count(symtab); i++) {
 		const struct symbol *symbol = symtab_get(symtab, i);
@@ -136,7 +129,7 @@ static struct error *list_symtab(struct listing *list, const char *module,
 		if (symbol->kind == SYMBOL_OBJECT ||
 		    (list->glob && fnmatch(list->glob, symbol->name, 0)))
 			continue;
-		(args.json ? list_json : list_line)(list, module, symbol, symbol->address + bias);
+		(args.json ? list_json : list_line)(list, module->name, symbol, symbol->address + module->bias);
 		list->count++;
 	}
 	if (list->count == before && list->glob && !list->near[0])
@@ -144,96 +137,6 @@ static struct error *list_symtab(struct listing *list, const char *module,
 	if (!text_flush(&list->text))
 		return error_errno(errno, "cannot write the list");
 	return NULL;
-}
-
-static void symtab_closep(struct symtab **symtab)
-{
-	if (*symtab)
-		symtab_close(*symtab);
-}
-
-static struct error *list_file(struct listing *list, const char *path)
-{
-	_cleanup_(symtab_closep) struct symtab *symtab = NULL;
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat stat;
-
-	if (fd < 0 || fstat(fd, &stat))
-		return error_errno(errno, "cannot open '%s'", path);
-	if (!S_ISREG(stat.st_mode))
-		return error_new(ERROR_FAILED, "cannot list '%s': not a regular file", path);
-
-	struct error *error = symtab_open(fd, path, &symtab);
-	if (error)
-		return error;
-	if (args.all)
-		error_free(debug_open(fd, path, &list->debug));
-	error = list_symtab(list, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, symtab, 0);
-	debug_close(take_ptr(&list->debug));
-	return error;
-}
-
-static void proc_closep(struct proc **proc)
-{
-	if (*proc)
-		proc_close(*proc);
-}
-
-/* A library that can't be read (gone, or of another container) doesn't hide the others. */
-static struct error *list_modules(struct listing *list, struct proc *proc, struct modules *modules)
-{
-	for (size_t i = 0; i < modules->count; i++) {
-		struct module *module = modules->items[i];
-		struct symtab *symtab;
-		_cleanup_error_ struct error *unreadable = module_symtab(proc, module, &symtab);
-
-		if (unreadable && modules->count == 1)
-			return take_ptr(&unreadable);
-		if (unreadable) {
-			cli_note("%s: left out: %s", module->name, error_text(unreadable));
-			continue;
-		}
-		list->debug = NULL;
-		if (args.all) /* owned by the module */
-			error_free(module_debug(proc, module, &list->debug));
-		struct error *error = list_symtab(list, module->name, symtab, module->bias.v);
-		if (error)
-			return error;
-	}
-	return NULL;
-}
-
-static struct error *list_process(struct listing *list, pid_t pid)
-{
-	_cleanup_(proc_closep) struct proc *proc = NULL;
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	_cleanup_(modules_free) struct modules modules = { 0 };
-	struct error *error = proc_open_plain(pid, &proc);
-
-	if (!error)
-		error = maps_read(proc, &maps);
-	if (!error)
-		error = modules_read(proc, &maps, &modules);
-	return error ? error : list_modules(list, proc, &modules);
-}
-
-/* A pid, else the name of a process, else a file; a word with a slash can only be a file. */
-static struct error *list_target(struct listing *list, const char *target)
-{
-	struct error *error;
-	pid_t pid;
-
-	if (strchr(target, '/'))
-		return list_file(list, target);
-	error = proc_find(target, &pid);
-	if (!error)
-		return list_process(list, pid);
-	if (error_kind(error) != ERROR_GONE)
-		return error;
-	error_free(error);
-	if (faccessat(AT_FDCWD, target, F_OK, 0))
-		return error_new(ERROR_FAILED, "there is no process and no file '%s'", target);
-	return list_file(list, target);
 }
 
 static struct error *nothing_found(const struct listing *list, const char *target)
@@ -255,7 +158,7 @@ static struct error *run(const struct words *words, int *ret_status)
 		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
 
-	struct error *error = list_target(&list, words->items[0]);
+	struct error *error = subject_each(words->items[0], args.all, list_module, &list);
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);
 	if (!error && !list.count)

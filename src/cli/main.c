@@ -17,6 +17,7 @@
 static const struct command *const commands[] = {
 	&command_trace,
 	&command_detach,
+	&command_list_markers,
 	&command_list_symbols,
 	&command_view,
 	&command_coverage,

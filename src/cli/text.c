@@ -162,3 +162,10 @@ bool text_flush(struct strbuf *buf)
 	buf->length = 0;
 	return length == 0 || fwrite_unlocked(buf->text, 1, length, stdout) == length;
 }
+
+void text_add_json(struct strbuf *text, const char *key, const char *value)
+{
+	text_quote_json(text, key, strlen(key));
+	text_add(text, ":");
+	text_quote_json(text, value, strlen(value));
+}

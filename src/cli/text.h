@@ -26,4 +26,7 @@ void text_quote_json(struct strbuf *buf, const char *bytes, size_t length);
 /* Writes it to stdout and empties it. false: it couldn't be written, errno says why. */
 bool text_flush(struct strbuf *buf);
 
+/* "key":"value", both quoted. */
+void text_add_json(struct strbuf *text, const char *key, const char *value);
+
 #endif

@@ -65,6 +65,8 @@ static const struct option_spec trace_options[] = {
 	{ 'e', "exit", NULL, "the functions' exits too, with return value and duration", .flag = &args.exit },
 	{ 0, "probe", "LOC", "that instruction, of which only the time is recorded (repeatable)",
 	  .list = &args.what, .tag = TRACEPOINT_BARE },
+	{ 0, "marker", "PROVIDER:NAME", "a static marker (SDT), with its arguments; both words may be globs (repeatable)",
+	  .list = &args.what, .tag = TRACEPOINT_BARE },
 	{ 0, "explain", "LOC", "trace nothing; show how a probe there would be placed and its code, or why it can't\n"
 	  "be", .string = &args.explain },
 
@@ -177,6 +179,18 @@ static struct error *parse_rate(void)
 	return NULL;
 }
 
+static struct error *check_markers(void)
+{
+	for (size_t i = 0; i < args.what.count; i++) {
+		const struct option_value *value = &args.what.items[i];
+
+		if (strcmp(value->option->name, "marker") == 0 && !strchr(value->text, ':'))
+			return error_new(ERROR_USAGE, "--marker: '%s' isn't PROVIDER:NAME (quote globs: 'python:*')",
+					 value->text);
+	}
+	return NULL;
+}
+
 static struct error *check_usage(const struct words *words)
 {
 	int targets = !!args.command + !!args.target + !!words->rest;
@@ -190,7 +204,7 @@ static struct error *check_usage(const struct words *words)
 	if (words->rest && !words->rest[0])
 		return error_new(ERROR_USAGE, "no command behind '--'");
 	if (!args.what.count && !args.explain)
-		return error_new(ERROR_USAGE, "nothing to record: give --function LOC or --probe LOC");
+		return error_new(ERROR_USAGE, "nothing to record: give --function LOC, --probe LOC or --marker PROVIDER:NAME");
 	if (args.exit && !has_function())
 		return error_new(ERROR_USAGE, "-e: give the function whose exit is meant, with --function LOC");
 	if (args.contexts.count > CONTEXTS_MAX)
@@ -199,7 +213,7 @@ static struct error *check_usage(const struct words *words)
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
 	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
-	return NULL;
+	return check_markers();
 }
 
 /* -c "COMMAND ARGS": words as a shell makes them, without its commands. */

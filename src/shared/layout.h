@@ -61,7 +61,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 7
+#define DT_LAYOUT_VERSION 8
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -78,6 +78,7 @@
 #define DT_SIZE_VARIES 0xffffu
 #define DT_OUTPUT_MAX 4096u
 #define DT_UNWINDERS_MAX 4u
+#define DT_SEMAPHORES_MAX 4096u
 
 /* dt_control.flags */
 #define DT_FOLLOW_FORK 1u
@@ -116,6 +117,13 @@ struct dt_share {
 	uint64_t device, inode; /* of its memfd */
 };
 
+/* A counter of static markers that we have raised. */
+struct dt_semaphore {
+	uint64_t address; /* 0: unused */
+	uint32_t raised; /* by so much, now */
+	uint32_t peak; /* ... and at most, ever: forked children may have it so */
+};
+
 struct dt_control {
 	uint64_t magic;
 	uint32_t version;
@@ -146,6 +154,9 @@ struct dt_control {
 	uint32_t unwinder_count;
 	uint32_t share_count;
 	struct dt_share shares[DT_SHARES_MAX];
+	uint32_t pad;
+	uint32_t semaphore_count; /* entries in use, holes included */
+	struct dt_semaphore semaphores[DT_SEMAPHORES_MAX];
 	uint8_t uuid[16]; /* of the trace */
 	char output[DT_OUTPUT_MAX]; /* where it is: an absolute path, for who takes over */
 };

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FIRST = {"coverage", "detach", "list-symbols", "trace", "view"}
+FIRST = {"coverage", "detach", "list-markers", "list-symbols", "trace", "view"}
 WIDTH = 100
 LONGEST_EXAMPLE = 110
 

@@ -10,6 +10,7 @@
 #include "control/base/vec.h"
 #include "control/sym/cfi.h"
 #include "control/sym/frame_rule.h"
+#include "control/sym/sdt.h"
 #include "control/sym/sym.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
@@ -68,6 +69,23 @@ static void check_frames(const struct symtab *symtab)
 	symtab_is_go(symtab);
 }
 
+/* A marker is in code, and can be printed. */
+static void check_markers(const struct symtab *symtab)
+{
+	struct markers markers = { 0 };
+	struct error *error = sdt_of_symtab(symtab, &markers);
+
+	for (size_t i = 0; !error && i < markers.count; i++) {
+		const struct marker *marker = &markers.items[i];
+
+		require(symtab_text(symtab, marker->address) != NULL);
+		require(marker->provider[0] && marker->name[0]);
+		require(i == 0 || strcmp(markers.items[i - 1].provider, marker->provider) <= 0);
+	}
+	error_free(error);
+	markers_free(&markers);
+}
+
 static void check_address(const struct symtab *symtab, uint64_t address)
 {
 	const struct symbol *symbol = symtab_at(symtab, address);
@@ -120,6 +138,7 @@ static void check_symtab(const struct symtab *symtab)
 	check_address(symtab, UINT64_MAX);
 	symtab_each_pointer(symtab, count_pointer, &pointers);
 	symtab_has_text_relocations(symtab);
+	check_markers(symtab);
 	check_frames(symtab);
 	require(symtab_near(symtab, "mian", names, 3) <= 3);
 }

@@ -14,6 +14,7 @@
 
 #include "../base/cleanup.h"
 #include "internal.h"
+#include "markers.h"
 
 #define STOP_TIMEOUT_MS 2000
 #define GARBAGE_MAX 256 /* sites */
@@ -254,6 +255,7 @@ struct error *session_remove(struct session *session, size_t index)
 
 	if (!probe->site || probe->released)
 		return NULL;
+	semaphores_lower(session, session->tracepoints.items[index]);
 	write_switch(session, probe, false);
 	if (!planner_release(session->planner, probe, &gone))
 		error = error_new(ERROR_FAILED, "out of memory");
@@ -338,7 +340,7 @@ struct error *session_put_back(struct session *session, size_t index)
 		return NULL;
 	if (planner_take_back(probe)) {
 		write_switch(session, probe, true);
-		return NULL;
+		return semaphores_raise(session, tracepoint);
 	}
 	struct error *error = planner_decide(session->planner, probes, 1);
 	if (!error && !probe->refusal)
@@ -356,5 +358,5 @@ struct error *session_put_back(struct session *session, size_t index)
 		forget(session, probe);
 		return error_wrap(error, "cannot probe '%s'", tracepoint->name);
 	}
-	return NULL;
+	return semaphores_raise(session, tracepoint);
 }

@@ -9,6 +9,7 @@
 #include "../base/cleanup.h"
 #include "../expr/expr.h"
 #include "internal.h"
+#include "markers.h"
 
 /* ---- registers ------------------------------------------------------------------------------------ */
 
@@ -223,13 +224,29 @@ static struct error *find_address(struct describe *d, const char *text, uint64_t
 	return error_new(ERROR_USAGE, "-t: there is no symbol '%s'", name);
 }
 
+/* The address that a VARTYPE is at: a number, a symbol, or an argument of the marker. `ret_place` is that of a pointer. */
+static struct error *find_pointer(struct describe *d, const char *text, struct value_place *ret_place)
+{
+	struct error *error;
+	uint64_t address = 0;
+	struct type type;
+
+	if (markers_find(d, text, &type, ret_place))
+		return NULL;
+	error = find_address(d, text, &address);
+	if (error)
+		return error;
+	*ret_place = (struct value_place){ .kind = PLACE_VALUE };
+	ops_const(&ret_place->ops, address);
+	return NULL;
+}
+
 /* VARTYPE:NAME:ADDR; *ret_known false: the first word isn't a VARTYPE. */
 static struct error *add_memory(struct describe *d, const char *text, bool *ret_known)
 {
-	struct value_place place = { .kind = PLACE_MEMORY };
+	struct value_place pointer, place;
 	const char *colon = strchr(text, ':'), *second = colon ? strchr(colon + 1, ':') : NULL;
 	char name[64];
-	uint64_t address = 0;
 
 	*ret_known = false;
 	for (size_t i = 0; colon && i < sizeof(memory_types) / sizeof(memory_types[0]); i++) {
@@ -241,19 +258,17 @@ static struct error *add_memory(struct describe *d, const char *text, bool *ret_
 		*ret_known = true;
 		if (!second || second == colon + 1 || !second[1])
 			return error_new(ERROR_USAGE, "-t %s: write it as VARTYPE:NAME:ADDR", text);
-		error = find_address(d, second + 1, &address);
+		error = find_pointer(d, second + 1, &pointer);
 		if (error)
 			return error;
 		snprintf(name, sizeof(name), "%.*s", (int)(second - colon - 1), colon + 1);
 		if (memory_types[i].size) {
-			ops_const(&place.ops, address);
+			place_behind(&pointer, &place);
 			shape_add_number(&d->shape, name, memory_types[i].type, memory_types[i].size,
 					 &place);
 			d->shape.is_gathered = true;
 		} else {
-			place.kind = PLACE_VALUE;
-			ops_const(&place.ops, address);
-			shape_add_string(&d->shape, name, &place);
+			shape_add_string(&d->shape, name, &pointer);
 		}
 		return NULL;
 	}

@@ -24,6 +24,7 @@ struct tracepoint {
 	bool from_glob;
 	struct probe probe;
 	struct values values;
+	bool raised; /* its marker's semaphore is */
 	struct error *exit_refusal; /* why its exit isn't recorded, although that was asked for */
 };
 

@@ -6,6 +6,7 @@
 
 #include "../base/cleanup.h"
 #include "internal.h"
+#include "markers.h"
 
 /* Functions that the compiler made from others, with arguments left out or split: no ABI tells where they are. */
 static bool is_clone(const struct place *place)
@@ -112,6 +113,8 @@ bool names_find(void *context, const char *name, struct type *ret_type, struct v
 	struct location_context location;
 	Dwarf_Die die;
 
+	if (markers_find(d, name, ret_type, ret_place))
+		return true;
 	if (!d->debug)
 		return false;
 	if (d->has_function && find_argument(d, name, ret_type, ret_place))

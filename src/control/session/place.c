@@ -17,6 +17,7 @@
 
 #include "../base/cleanup.h"
 #include "internal.h"
+#include "markers.h"
 
 #define STOP_TIMEOUT_MS 2000
 #define HWCAP2_FSGSBASE 2u
@@ -329,7 +330,11 @@ struct error *place_all(struct session *session, struct stop *held)
 		error = note_sites(session);
 	if (!error && session->exits.returns.v)
 		error = exits_register(session, held);
-	return error ? error : patch_all(session, held);
+	if (!error)
+		error = patch_all(session, held);
+	for (size_t i = 0; i < session->tracepoints.count && !error; i++)
+		error = semaphores_raise(session, session->tracepoints.items[i]);
+	return error;
 }
 
 /* ---- out ------------------------------------------------------------------------------------ */
@@ -455,6 +460,8 @@ static struct error *unless_gone(struct error *error)
 static struct error *quiet_process(struct session *session, struct proc *proc)
 {
 	bool idle = true, clean = true;
+
+	semaphores_lower_all(session, proc);
 	struct error *error = change_restore(session, proc, &idle);
 
 	if (!error && session->placed && idle)

@@ -82,7 +82,8 @@ static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 
 	return control->agent == agent->control_at.v + DT_AGENT_OFFSET &&
 	       control->window_count <= DT_WINDOWS_MAX && control->site_count <= DT_SITES_MAX &&
-	       control->unwinder_count <= DT_UNWINDERS_MAX && control->event_count <= DT_EVENTS_MAX && pool &&
+	       control->unwinder_count <= DT_UNWINDERS_MAX && control->event_count <= DT_EVENTS_MAX &&
+	       control->semaphore_count <= DT_SEMAPHORES_MAX && pool &&
 	       pool->start.v == control->pool && pool->end.v - pool->start.v == control->pool_size &&
 	       control->state % DT_PAGE == 0 && control->stub_count <= DT_STUBS_MAX &&
 	       memchr(control->output, 0, sizeof(control->output)) &&

@@ -44,11 +44,11 @@ static struct error *add_tracepoint(struct session *session, const struct reques
 		free(tracepoint);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
-	tracepoint->kind = request->kind;
-	/* Of inlined copies, too, some may be refused. */
-	tracepoint->from_glob = request->location.is_glob || place->inlined;
+	tracepoint->kind = place->marker ? TRACEPOINT_BARE : request->kind;
+	/* Of inlined copies, and of a marker's places, some may be refused. */
+	tracepoint->from_glob = request->location.is_glob || place->inlined || place->marker;
 	tracepoint->probe.place = *place;
-	tracepoint->probe.event.exit = request->kind == TRACEPOINT_FUNCTION;
+	tracepoint->probe.event.exit = tracepoint->kind == TRACEPOINT_FUNCTION;
 	tracepoint->name = unique_name(taken, place->name);
 	if (!tracepoint->name)
 		return error_new(ERROR_FAILED, "out of memory");

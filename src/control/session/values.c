@@ -7,6 +7,7 @@
 #include "../expr/expr.h"
 #include "../plan/filter_code.h"
 #include "internal.h"
+#include "markers.h"
 
 #define STRING_MAX_LEAST 16u
 
@@ -194,7 +195,9 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	struct error *error = NULL;
 
 	shape_init(&d->shape, d->debug, string_max);
-	if (d->tracepoint->kind != TRACEPOINT_BARE)
+	if (d->tracepoint->probe.place.marker)
+		markers_add_fields(d);
+	else if (d->tracepoint->kind != TRACEPOINT_BARE)
 		add_arguments(d);
 	for (size_t i = 0; i < options->context_count && !error; i++)
 		error = contexts_add(d, options->contexts[i]);

@@ -372,7 +372,9 @@ struct error *locate(struct proc *proc, struct modules *modules, const struct lo
 				 (int)proc->pid);
 	if (location->module)
 		error = find_module(&search, &module);
-	if (!error && location->file)
+	if (!error && location->provider)
+		error = locate_marker(&search, module);
+	else if (!error && location->file)
 		error = locate_line(&search, module);
 	else if (!error && !location->symbol)
 		error = locate_address(&search, module);

@@ -33,6 +33,9 @@ struct error *locate_inlined(struct search *search, struct module *only, const s
 /* locate_hidden.c: in debug files and compressed symbol tables. Finds nothing: no place, no error. */
 struct error *locate_hidden(struct search *search, struct module *only);
 
+/* locate_marker.c: every place of PROVIDER:NAME. */
+struct error *locate_marker(struct search *search, struct module *only);
+
 /* ifunc.c: the implementation that the process uses. */
 struct error *locate_ifunc(struct search *search, struct module *module, const struct symtab *symtab,
 			   const struct symbol *symbol);

@@ -31,6 +31,24 @@ static bool is_source_line(const char *text)
 	       colon[1 + strspn(colon + 1, "0123456789")] == '\0';
 }
 
+/* The colon of PROVIDER:NAME, which stands alone, as those of C++ names don't; NULL: none. */
+static char *marker_colon(char *text)
+{
+	size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.*?[]");
+
+	return length && text[length] == ':' && text[length + 1] && !strchr(text + length + 1, ':') ? text + length :
+												      NULL;
+}
+
+static struct error *parse_marker(const char *text, char *body, char *colon, struct location *location)
+{
+	*colon = '\0';
+	location->is_glob = strpbrk(body, "*?[") || strpbrk(colon + 1, "*?[");
+	location->provider = strdup(body);
+	location->symbol = strdup(colon + 1);
+	return location->provider && location->symbol ? NULL : error_errno(ENOMEM, "'%s'", text);
+}
+
 /* A C identifier, or what compilers make of one (foo.part.0): what stands before a '+' that must
  * mean an offset. */
 static bool is_plain_name(const char *text, size_t length)
@@ -83,6 +101,7 @@ static struct error *split_module(const char *text, char *body, char **ret_modul
 static struct error *parse_body(const char *text, char *body, struct location *location)
 {
 	_cleanup_free_ char *symbol = body;
+	char *marker = marker_colon(symbol);
 	struct error *error;
 
 	if (*symbol == '\0')
@@ -100,6 +119,8 @@ static struct error *parse_body(const char *text, char *body, struct location *l
 		location->file = take_ptr(&symbol);
 		return NULL;
 	}
+	if (marker)
+		return parse_marker(text, symbol, marker, location);
 	if (isdigit((unsigned char)*symbol)) {
 		if (!parse_number(symbol, &location->number))
 			return error_new(ERROR_USAGE,
@@ -145,6 +166,7 @@ void location_clear(struct location *location)
 {
 	free(location->text);
 	free(location->file);
+	free(location->provider);
 	free(location->symbol);
 	free(location->module);
 	*location = (struct location){ 0 };

@@ -1,6 +1,6 @@
 /*
- * module_debug.c - what of a module is read only when somebody asks for values: its debug information and its
- * unwind table.
+ * module_debug.c - what of a module is read only when somebody asks for it: its debug information, its
+ * unwind table, its static markers.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "cfi.h"
 #include "debug.h"
 #include "module.h"
+#include "sdt.h"
 
 struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug)
 {
@@ -60,9 +61,30 @@ struct error *module_cfi(struct proc *proc, struct module *module, const struct 
 	return NULL;
 }
 
+struct error *module_markers(struct proc *proc, struct module *module, const struct markers **ret_markers)
+{
+	struct symtab *symtab;
+	struct error *error = module_symtab(proc, module, &symtab);
+
+	if (error)
+		return error;
+	if (!module->markers) {
+		module->markers = calloc(1, sizeof(*module->markers));
+		error = module->markers ? sdt_of_symtab(symtab, module->markers) :
+					  error_new(ERROR_FAILED, "out of memory");
+	}
+	if (error)
+		return error;
+	*ret_markers = module->markers;
+	return NULL;
+}
+
 void module_debug_free(struct module *module)
 {
 	debug_close(module->debug);
+	if (module->markers)
+		markers_free(module->markers);
+	free(module->markers);
 	if (module->cfi)
 		vec_free(module->cfi);
 	free(module->cfi);

@@ -101,6 +101,7 @@ struct module {
 	struct debug *debug; /* by module_debug */
 	bool debug_read;
 	struct cfi_rows *cfi; /* by module_cfi */
+	struct markers *markers; /* by module_markers */
 };
 
 struct modules {
@@ -124,15 +125,19 @@ char *module_describe(struct proc *proc, struct module *module);
 /* Its unwind table (cfi.h), likewise. */
 struct cfi_rows;
 struct error *module_cfi(struct proc *proc, struct module *module, const struct cfi_rows **ret_rows);
+/* Its static markers (sdt.h), likewise; none: an empty list. */
+struct markers;
+struct error *module_markers(struct proc *proc, struct module *module, const struct markers **ret_markers);
 void modules_free(struct modules *modules);
 
 /* ---- locations (locate.c) -------------------------------------------------------------------- */
 
-/* A LOC of the command line, parsed: SYMBOL, SYMBOL+OFFSET, ADDRESS, each with @MODULE; a SYMBOL
- * may be a glob. */
+/* A LOC of the command line, parsed: SYMBOL, SYMBOL+OFFSET, ADDRESS, FILE:LINE, PROVIDER:NAME (a static marker),
+ * each with @MODULE; a SYMBOL, a PROVIDER and a NAME may be a glob. */
 struct location {
 	char *text; /* as given */
 	char *symbol; /* NULL: an address */
+	char *provider; /* of a marker, whose name is the symbol; NULL: it isn't one */
 	bool is_glob;
 	char *file; /* NULL: not a source line */
 	int line;
@@ -149,6 +154,7 @@ struct place {
 	const struct symbol *symbol; /* the function named, or that contains it; NULL: none known */
 	taddr address; /* in the process */
 	char *name; /* "main", "main+0x10", "0x401136": what events are called after. Owned. */
+	const struct marker *marker; /* a static marker; the module's; NULL: it isn't one */
 	uint64_t inlined; /* it is where an inlined copy of the function begins: which (debug.h); else 0 */
 };
 
@@ -160,7 +166,7 @@ struct places {
 
 /*
  * Finds every place a location means. Without @MODULE a glob means the program itself; a name means
- * the program, else the first library that has it. Symbols that share an address count once. An
+ * the program, else the first library that has it; a marker means all modules that have it, at each of its places. Symbols that share an address count once. An
  * address with a module is the file's own. A glob leaves out functions chosen at run time (IFUNC).
  *
  * Fails with: symbol not found (up to three near names), not a function (data, IFUNC), several
