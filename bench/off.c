@@ -4,7 +4,7 @@
  * usage: off PID OUTPUT LOC...
  *
  * There is no command for that yet, so this uses the controller's session and turns each tracepoint's switch
- * by hand. Prints "off" when that is done; takes everything out when stdin ends, and prints how many events
+ * by name. Prints "off" when that is done; takes everything out when stdin ends, and prints how many events
  * there were.
  */
 #include <poll.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/session/internal.h"
+#include "control/session/session.h"
 
 static void check(struct error *error)
 {
@@ -21,15 +21,6 @@ static void check(struct error *error)
 		return;
 	fprintf(stderr, "off: %s\n", error_text(error));
 	exit(1);
-}
-
-/* A switch is the address that `jmp [switch]` at the trampoline's head goes to. */
-static void switch_off(const struct session *session, const struct probe *probe)
-{
-	char *trampoline = (char *)session->agent->control + probe->site->piece.offset;
-	uint64_t *word = (uint64_t *)(trampoline + probe->event.switch_offset);
-
-	__atomic_store_n(word, probe->event.off.v, __ATOMIC_SEQ_CST);
 }
 
 static bool stdin_ended(void)
@@ -54,11 +45,10 @@ int main(int argc, char **argv)
 	check(proc_open(atoi(argv[1]), &proc));
 	check(session_create(proc, &options, &session));
 	for (int i = 3; i < argc; i++)
-		check(session_add(session, argv[i], TRACEPOINT_BARE));
+		check(session_add(session, &(struct tracepoint_spec){ .location = argv[i] }, NULL));
 	check(session_resolve(session));
 	check(session_begin(session, NULL));
-	for (size_t i = 0; i < session->tracepoints.count; i++)
-		switch_off(session, &session->tracepoints.items[i]->probe);
+	check(session_switch(session, "*", false, NULL));
 	printf("off\n");
 	fflush(stdout);
 	while (!stdin_ended() && !session_ended(session))

@@ -317,22 +317,31 @@ static enum tracepoint_kind wanted_kind(const struct option_value *value)
 	return kind == TRACEPOINT_ENTRY && args.exit ? TRACEPOINT_FUNCTION : kind;
 }
 
+/* All get the same filter, contexts and limits. */
+static struct error *add_tracepoint(struct session *session, const struct option_value *value)
+{
+	struct tracepoint_spec spec = { .location = value->text,
+					.kind = wanted_kind(value),
+					.filter = args.filter,
+					.contexts = args.context_types,
+					.context_count = args.contexts.count,
+					.every = args.every,
+					.first = args.first,
+					.rate = args.rate,
+					.string_max = (uint32_t)args.string_max };
+
+	for (size_t i = 0; i < args.contexts.count; i++)
+		args.context_types[i] = args.contexts.items[i].text;
+	return session_add(session, &spec, NULL);
+}
+
 static struct error *create_session(struct run *run)
 {
 	struct session_options options = { .output = run->output,
 					   .buffer_size = args.buffer_size,
 					   .follow_fork = !args.no_follow_fork,
-					   .mode = (enum session_mode)args.mode,
-					   .string_max = (uint32_t)args.string_max,
-					   .every = args.every,
-					   .first = args.first,
-					   .rate = args.rate,
-					   .filter = args.filter };
+					   .mode = (enum session_mode)args.mode };
 
-	for (size_t i = 0; i < args.contexts.count; i++)
-		args.context_types[i] = args.contexts.items[i].text;
-	options.contexts = args.context_types;
-	options.context_count = args.contexts.count;
 	if (args.print)
 		run->printer = printer_create(run->proc->comm);
 	if (run->printer) {
@@ -348,7 +357,7 @@ static struct error *create_session(struct run *run)
 	for (size_t i = 0; i < args.what.count && !error; i++) {
 		const struct option_value *value = &args.what.items[i];
 
-		error = session_add(run->session, value->text, wanted_kind(value));
+		error = add_tracepoint(run->session, value);
 	}
 	return error;
 }

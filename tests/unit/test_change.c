@@ -144,6 +144,13 @@ struct fixture {
 	uint64_t refused;
 };
 
+static void add(struct fixture *f, const char *location, enum tracepoint_kind kind)
+{
+	const struct tracepoint_spec spec = { .location = location, .kind = kind };
+
+	assert_null(session_add(f->session, &spec, NULL));
+}
+
 /* Every instruction of every shape, but for those that were refused; of the one that is too short for all, the first. */
 static void add_instructions(struct fixture *f)
 {
@@ -161,7 +168,7 @@ static void add_instructions(struct fixture *f)
 			for (size_t j = 0; j < f->left_out_count; j++)
 				left_out |= !strcmp(f->left_out[j], location);
 			if (!left_out)
-				assert_null(session_add(f->session, location, TRACEPOINT_BARE));
+				add(f, location, TRACEPOINT_BARE);
 			ended = insn.flow == FLOW_RETURN || shapes[i] == mill_tight;
 		}
 	}
@@ -175,7 +182,7 @@ static struct error *try_begin(struct fixture *f, bool instructions)
 	if (instructions)
 		add_instructions(f);
 	else
-		assert_null(session_add(f->session, "mill_*", TRACEPOINT_ENTRY));
+		add(f, "mill_*", TRACEPOINT_ENTRY);
 	assert_null(session_resolve(f->session));
 	return session_begin(f->session, NULL);
 }
@@ -235,6 +242,11 @@ static uint64_t hits(struct fixture *f, size_t index)
 	return session_tracepoint(f->session, index).hits + session_tracepoint(f->session, index).lost;
 }
 
+static void turn(struct fixture *f, size_t index, bool on)
+{
+	check(session_switch(f->session, session_tracepoint(f->session, index).name, on, NULL), f);
+}
+
 /* Each in turn, exactly: off means no more hits, on means more, out and back likewise. */
 static void test_one_by_one(void **state)
 {
@@ -246,15 +258,15 @@ static void test_one_by_one(void **state)
 			uint64_t before;
 
 			if (remove)
-				check(session_remove(f.session, i), &f);
+				check(session_take_out(f.session, i), &f);
 			else
-				session_switch(f.session, i, false);
+				turn(&f, i, false);
 			for (before = hits(&f, i); hits(&f, i) != before; before = hits(&f, i))
 				; /* threads that were inside end, buffers are written */
 			if (remove)
 				check(session_put_back(f.session, i), &f);
 			else
-				session_switch(f.session, i, true);
+				turn(&f, i, true);
 			for (int tries = 0; hits(&f, i) == before; tries++)
 				if (tries > 2000)
 					fail_msg("%s, %s: no more hits", session_tracepoint(f.session, i).name,
@@ -301,13 +313,13 @@ static void test_random(void **state)
 			continue;
 		switch (random() % 4) {
 		case 0:
-			session_switch(f.session, index, random() & 1);
+			turn(&f, index, random() & 1);
 			break;
 		case 1:
 			put_back(&f, index);
 			break;
 		default:
-			check(session_remove(f.session, index), &f);
+			check(session_take_out(f.session, index), &f);
 		}
 		changes++;
 		check(session_step(f.session, 0), &f);
@@ -330,7 +342,7 @@ static void test_cycles_do_not_grow(void **state)
 	for (long i = 0; i < cycles; i++) {
 		size_t index = (size_t)i % session_tracepoint_count(f.session);
 
-		check(session_remove(f.session, index), &f);
+		check(session_take_out(f.session, index), &f);
 		check(session_put_back(f.session, index), &f);
 		if (i == 600)
 			most = session_code_used(f.session);

@@ -99,6 +99,16 @@ void reader_wait(struct reader *reader, unsigned timeout_ms)
 	__atomic_store_n(&pool->waiting, 0, __ATOMIC_RELAXED);
 }
 
+uint32_t reader_seen(const struct reader *reader)
+{
+	return reader->wake_seen;
+}
+
+uint64_t reader_events(const struct reader *reader)
+{
+	return reader->totals.events;
+}
+
 /* ---- which chunks ------------------------------------------------------------------------- */
 
 static bool reader_chunk_is_blank(const struct reader *reader, uint32_t index)

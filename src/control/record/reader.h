@@ -74,6 +74,11 @@ void reader_destroy(struct reader *reader);
 /* Sleeps until a chunk is published, timeout_ms have passed or a signal came. */
 void reader_wait(struct reader *reader, unsigned timeout_ms);
 
+/* The same for who sleeps himself: dt_pool.wake, as it was before all there was has been read. */
+uint32_t reader_seen(const struct reader *reader);
+/* Events written so far. */
+uint64_t reader_events(const struct reader *reader);
+
 /* Writes all published chunks and frees them. *ret_chunks: how many. */
 struct error *reader_drain(struct reader *reader, size_t *ret_chunks);
 

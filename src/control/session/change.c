@@ -1,5 +1,5 @@
 /*
- * change.c - tracepoints one by one, while the target runs: switch, remove, put back.
+ * change.c - the sites of tracepoints, while the target runs: switch, remove, put back.
  *
  * Switching is a store to a word that the trampoline jumps through. Removing puts the original bytes back in one stop; the
  * trampoline's memory is garbage then, and is used again only when it is certain that no thread is in it or in the
@@ -21,21 +21,18 @@
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
 
-static void write_switch(struct session *session, const struct probe *probe, bool on)
+void change_write_switch(struct session *session, const struct tracepoint *tracepoint)
 {
+	const struct probe *probe = &tracepoint->probe;
+	bool on = !tracepoint->is_off && !session->stopped && !probe->released;
+
+	if (!probe->site || !probe->site->emitted)
+		return;
 	uint8_t *code = (uint8_t *)session->agent->control;
 	uint64_t *word = (uint64_t *)(code + probe->site->piece.offset + probe->event.switch_offset);
 
 	/* its partner is the jmp [switch] at the start of the tracepoint's code */
 	__atomic_store_n(word, on ? probe->event.on.v : probe->event.off.v, __ATOMIC_RELEASE);
-}
-
-void session_switch(struct session *session, size_t index, bool on)
-{
-	const struct probe *probe = &session->tracepoints.items[index]->probe;
-
-	if (probe->site && !probe->released)
-		write_switch(session, probe, on);
 }
 
 uint64_t session_code_used(const struct session *session)
@@ -192,6 +189,51 @@ static bool try_collect(struct session *session)
 	return clear;
 }
 
+static int by_pointer(const void *a, const void *b)
+{
+	uintptr_t x = (uintptr_t)*(void *const *)a, y = (uintptr_t)*(void *const *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Those probes of the site that are among the wanted ones are taken from them. */
+static void keep_probes(const struct site *site, const struct probe **wanted, size_t count, bool *kept)
+{
+	for (size_t i = 0; i < site->probes.count; i++) {
+		const struct probe **found =
+			bsearch(&site->probes.items[i], wanted, count, sizeof(*wanted), by_pointer);
+
+		if (found)
+			kept[found - wanted] = true;
+	}
+}
+
+/* Tracepoints that were removed, and whose probes no site knows any more. */
+static void free_retired(struct session *session)
+{
+	struct tracepoint_list *retired = &session->retired;
+	size_t count = retired->count, left = 0;
+	_cleanup_free_ const struct probe **probes = calloc(count + 1, sizeof(*probes));
+	_cleanup_free_ bool *kept = calloc(count + 1, sizeof(*kept));
+
+	if (!probes || !kept || !count)
+		return;
+	qsort(retired->items, count, sizeof(*retired->items), by_pointer);
+	for (size_t i = 0; i < count; i++)
+		probes[i] = &retired->items[i]->probe;
+	for (size_t i = 0; i < session->garbage.count; i++)
+		keep_probes(session->garbage.items[i], probes, count, kept);
+	for (size_t i = 0; i < planner_site_count(session->planner); i++)
+		keep_probes(planner_site(session->planner, i), probes, count, kept);
+	for (size_t i = 0; i < count; i++) {
+		if (kept[i])
+			retired->items[left++] = retired->items[i];
+		else
+			tracepoints_free_one(session, retired->items[i]);
+	}
+	retired->count = left;
+}
+
 static void collect(struct session *session)
 {
 	size_t kept = 0;
@@ -212,8 +254,10 @@ static void collect(struct session *session)
 		else
 			planner_free_site(site, session->code);
 	}
-	if (clear)
-		session->garbage.count = kept;
+	if (!clear)
+		return;
+	session->garbage.count = kept;
+	free_retired(session);
 }
 
 void change_free(struct session *session)
@@ -224,6 +268,24 @@ void change_free(struct session *session)
 }
 
 /* ---- remove ------------------------------------------------------------------------------------- */
+
+static bool is_placed(const struct site_list *sites)
+{
+	for (size_t i = 0; i < sites->count; i++) {
+		if (sites->items[i]->patch.state == PATCH_PLACED)
+			return true;
+	}
+	return false;
+}
+
+/* What never was in the target's text is nowhere else. */
+static void drop(struct session *session, const struct site_list *gone)
+{
+	for (size_t i = 0; i < gone->count; i++) {
+		place_unnote(session, gone->items[i]);
+		planner_free_site(gone->items[i], session->code);
+	}
+}
 
 /* The original bytes come back, and the sites are garbage. */
 static struct error *take_out(struct session *session, const struct site_list *gone)
@@ -240,123 +302,63 @@ static struct error *take_out(struct session *session, const struct site_list *g
 	}
 	struct error *error = patch_remove(session->proc, patches, gone->count, 0, &idle, &stats);
 	for (size_t i = 0; i < gone->count && !error; i++) {
-		if (patches[i]->state == PATCH_FAILED ||
-		    (patches[i]->state == PATCH_REMOVED && !patches[i]->error))
+		if (patches[i]->state != PATCH_PLACED && !(patches[i]->state == PATCH_REMOVED && patches[i]->error))
 			place_unnote(session, gone->items[i]);
 	}
 	return error;
 }
 
-struct error *session_remove(struct session *session, size_t index)
+struct error *change_release(struct session *session, const struct tracepoint_list *list)
 {
-	struct probe *probe = &session->tracepoints.items[index]->probe;
 	struct site_list gone = { 0 };
 	struct error *error = NULL;
 
-	if (!probe->site || probe->released)
-		return NULL;
-	semaphores_lower(session, session->tracepoints.items[index]);
-	write_switch(session, probe, false);
-	if (!planner_release(session->planner, probe, &gone))
-		error = error_new(ERROR_FAILED, "out of memory");
-	if (!error && gone.count)
+	for (size_t i = 0; i < list->count && !error; i++) {
+		struct tracepoint *tracepoint = list->items[i];
+
+		if (!tracepoint->probe.site || tracepoint->probe.released)
+			continue;
+		semaphores_lower(session, tracepoint);
+		if (!planner_release(session->planner, &tracepoint->probe, &gone))
+			error = error_new(ERROR_FAILED, "out of memory");
+		change_write_switch(session, tracepoint); /* others may share the site */
+	}
+	if (!error && gone.count && is_placed(&gone))
 		error = take_out(session, &gone);
+	else if (!error)
+		drop(session, &gone);
 	vec_free(&gone);
 	if (!error && session->garbage.count > GARBAGE_MAX)
 		collect(session);
 	return error;
 }
 
-/* ---- put back ----------------------------------------------------------------------------------- */
+/* ---- one by one ------------------------------------------------------------------------------------ */
 
-static bool has_room(struct session *session, const struct plan_need *need)
+struct error *session_take_out(struct session *session, size_t index)
 {
-	struct near_piece piece;
-	bool found = need->fixed ? near_pool_has(session->code, need->low) :
-				   near_pool_alloc(session->code, need->low, need->high, (uint32_t)need->bytes, &piece);
+	struct tracepoint_list one = { .items = &session->tracepoints.items[index], .count = 1 };
 
-	if (found && !need->fixed)
-		near_pool_free(session->code, piece);
-	return found;
-}
-
-static struct error *find_room(struct session *session)
-{
-	_cleanup_(cleanup_stop) struct stop *stop = NULL;
-	struct plan_needs needs = { 0 };
-	struct error *error = planner_needs(session->planner, &needs);
-
-	for (size_t i = 0; i < needs.count && !error; i++) {
-		if (has_room(session, &needs.items[i]))
-			continue;
-		if (!stop)
-			error = stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
-		if (!error)
-			error = place_add_window(session, stop, &needs.items[i]);
-	}
-	vec_free(&needs);
-	return error;
-}
-
-/* Writes down and places what the planner has made. */
-static struct error *place_new(struct session *session, const struct probe *probe)
-{
-	struct patch_site *patches[4];
-	struct patch_stats stats;
-	size_t count = 0;
-	struct error *error = NULL;
-
-	for (size_t i = 0; i < planner_site_count(session->planner) && !error; i++) {
-		struct site *site = planner_site(session->planner, i);
-
-		if (site->patch.state != PATCH_PLANNED || count >= 4)
-			continue;
-		patches[count++] = &site->patch;
-		error = place_note(session, site);
-	}
-	if (!error)
-		error = patch_place(session->proc, NULL, patches, count, &stats);
-	if (!error && probe->site && probe->site->patch.state == PATCH_FAILED)
-		error = error_new(ERROR_REFUSED, "%s", error_text(probe->site->patch.error));
-	return error;
-}
-
-/* What couldn't be placed leaves nothing behind. */
-static void forget(struct session *session, struct probe *probe)
-{
-	struct site_list gone = { 0 };
-
-	if (probe->site && planner_release(session->planner, probe, &gone) && gone.count)
-		error_free(take_out(session, &gone));
-	vec_free(&gone);
+	return change_release(session, &one);
 }
 
 struct error *session_put_back(struct session *session, size_t index)
 {
 	struct tracepoint *tracepoint = session->tracepoints.items[index];
-	struct probe *probe = &tracepoint->probe, *probes[] = { probe };
+	struct tracepoint_list one = { .items = &tracepoint, .count = 1 };
+	struct probe *probe = &tracepoint->probe;
 
-	if (probe->refusal || (probe->site && !probe->released))
+	if (probe->refusal || tracepoint->waits || (probe->site && !probe->released))
 		return NULL;
 	if (planner_take_back(probe)) {
-		write_switch(session, probe, true);
+		change_write_switch(session, tracepoint);
 		return semaphores_raise(session, tracepoint);
 	}
-	struct error *error = planner_decide(session->planner, probes, 1);
-	if (!error && !probe->refusal)
-		error = find_room(session);
-	if (!error && !probe->refusal)
-		error = planner_emit(session->planner, &session->env, session->code,
-				     (uint8_t *)session->agent->control);
-	if (!error && !probe->refusal)
-		error = place_new(session, probe);
-	if (!error && probe->refusal) {
-		error = take_ptr(&probe->refusal);
-		probe->released = true;
-	}
-	if (error) {
-		forget(session, probe);
-		return error_wrap(error, "cannot probe '%s'", tracepoint->name);
-	}
-	return semaphores_raise(session, tracepoint);
+	struct error *error = place_list(session, &one, NULL);
+	if (!error)
+		return NULL;
+	error_free(change_release(session, &one));
+	error_free(take_ptr(&probe->refusal));
+	probe->released = true;
+	return error;
 }

@@ -22,10 +22,10 @@
 #define GROW_NS 5000000ULL
 #define WINDOW_PAGES (1 + (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE / DT_PAGE)
 
-bool exits_wanted(const struct session *session)
+bool exits_wanted(const struct tracepoint_list *list)
 {
-	for (size_t i = 0; i < session->tracepoints.count; i++) {
-		const struct probe *probe = &session->tracepoints.items[i]->probe;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct probe *probe = &list->items[i]->probe;
 
 		if (probe->site && probe->event.exit)
 			return true;

@@ -13,6 +13,7 @@
 #include "../plan/exit.h"
 
 struct session;
+struct tracepoint_list;
 
 /* An unwinder of the target that knows of the stubs. */
 struct exits_unwinder {
@@ -34,12 +35,12 @@ struct exits {
 	uint64_t next_watch, next_grow; /* ns */
 };
 
-/* Does any tracepoint with a site want its exit recorded? */
-bool exits_wanted(const struct session *session);
+/* Does any of those with a site want its exit recorded? */
+bool exits_wanted(const struct tracepoint_list *list);
 
 /* Takes the exit from tracepoints that can't have one (H6, H7): entries only, with the reason; an
  * error where the user named the function. */
-struct error *exits_check(struct session *session);
+struct error *exits_check(struct session *session, const struct tracepoint_list *list);
 
 /* Does /proc/PID/status say that the kernel keeps a shadow stack for it (CET)? */
 bool exits_has_shadow_stack(const char *status);

@@ -137,14 +137,14 @@ static struct error *take_exit(struct tracepoint *tracepoint, struct error *reas
 	return NULL;
 }
 
-struct error *exits_check(struct session *session)
+struct error *exits_check(struct session *session, const struct tracepoint_list *list)
 {
 	_cleanup_(check_free) struct check check = { .session = session };
-	_cleanup_error_ struct error *whole = exits_wanted(session) ? check_process(session) : NULL;
+	_cleanup_error_ struct error *whole = exits_wanted(list) ? check_process(session) : NULL;
 	struct error *error = NULL;
 
-	for (size_t i = 0; i < session->tracepoints.count && !error; i++) {
-		struct tracepoint *tracepoint = session->tracepoints.items[i];
+	for (size_t i = 0; i < list->count && !error; i++) {
+		struct tracepoint *tracepoint = list->items[i];
 
 		if (!tracepoint->probe.site || !tracepoint->probe.event.exit)
 			continue;

@@ -8,35 +8,55 @@
 #include "../plan/plan.h"
 #include "exits.h"
 #include "latency.h"
+#include "request.h"
 #include "session.h"
 #include "values.h"
 
-/* A LOC of the user's, and where it leads. */
-struct request {
-	struct location location;
-	enum tracepoint_kind kind;
-	struct places places;
+/* What was counted under an event id before, of another tracepoint or by this one under another id. */
+struct tally {
+	uint64_t hits, lost, exits, exits_lost, unwound, missed;
 };
 
 struct tracepoint {
 	char *name;
+	struct request *request;
 	enum tracepoint_kind kind;
 	bool from_glob;
-	struct probe probe;
+	bool is_off; /* switched off by the user */
+	bool waits; /* for its module: it has no place */
+	bool has_type; /* its events have their id */
+	struct probe probe; /* its place's name is its own */
 	struct values values;
 	bool raised; /* its marker's semaphore is */
+	VEC(char *) contexts; /* TYPEs: the request's, and those that were added */
 	struct error *exit_refusal; /* why its exit isn't recorded, although that was asked for */
+	struct error *still_waits; /* why */
+	bool has_counter;
+	uint32_t counter; /* of dt_pool.counters */
+	struct tally before; /* subtracted: by others, under its id */
+	struct tally past; /* added: its own, under other ids */
+};
+
+struct tracepoint_list {
+	struct tracepoint **items;
+	size_t count, room;
 };
 
 struct session {
 	struct proc *proc;
 	struct session_options options;
-	VEC(struct request) requests;
-	VEC(struct tracepoint *) tracepoints;
+	VEC(struct request *) requests; /* noted before session_begin */
+	struct tracepoint_list tracepoints;
+	struct tracepoint_list retired; /* removed; the code that their probes describe isn't yet */
+	void *names; /* tree of all tracepoints' names */
+	bool begun;
+	bool stopped; /* recording as a whole is off */
+	bool types_told; /* the metadata has all types */
 	VEC(struct probe *) watches; /* of our own, which record nothing */
 	struct event_types *types; /* of the tracepoints that are placed: `own_types`, or another session's with the same trace */
 	struct event_types own_types;
 	struct modules modules;
+	struct modules old_modules; /* gone; tracepoints may still point to them */
 	struct planner *planner;
 	struct near_pool *code;
 	struct tramp_env env; /* what trampolines are written with */
@@ -49,10 +69,15 @@ struct session {
 	char *command_line;
 	struct exits exits;
 	struct latency latency;
-	size_t counters; /* of dt_pool.counters in use */
+	size_t counters; /* of dt_pool.counters ever used */
+	VEC(uint32_t) free_counters; /* of those, not in use */
 	bool wants_unwind; /* some event has a backtrace */
+	bool unwind_mapped;
 	VEC(char *) loaded; /* module_describe of all modules */
+	struct wake *wake; /* session_fd; NULL: nobody asked for it */
 	uint64_t next_flush, next_reap, next_clock; /* ns of CLOCK_MONOTONIC */
+	uint64_t pause; /* until the buffers are looked at again when nothing was in them */
+	uint64_t events_seen; /* when they were last */
 	uint64_t clock_pause;
 	struct error *failed; /* why the trace can't be written any more */
 	bool placed; /* the target's text holds our jumps */
@@ -63,9 +88,17 @@ struct session {
 };
 
 /* tracepoints.c */
-struct error *tracepoints_create(struct session *session);
+/* A tracepoint for each of the request's places, behind those in the list; a placeholder if it has none. */
+struct error *tracepoints_make(struct session *session, struct request *request, struct tracepoint_list *list);
+/* Another tracepoint of the same name, place and contexts, not in the tree of names. */
+struct error *tracepoints_twin(struct session *session, const struct tracepoint *tracepoint,
+			       struct tracepoint **ret_twin);
+void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint);
 void tracepoints_free(struct session *session);
-struct error *tracepoints_types(struct session *session);
+/* Event types, and with them ids, for each tracepoint of the list that has a site. */
+struct error *tracepoints_types(struct session *session, const struct tracepoint_list *list);
+bool tracepoints_claim_name(struct session *session, struct tracepoint *tracepoint);
+void tracepoints_drop_name(struct session *session, struct tracepoint *tracepoint);
 
 /* recording.c */
 struct error *recording_open(struct session *session);
@@ -75,25 +108,49 @@ struct error *recording_step(struct session *session);
 void recording_make_room(struct session *session);
 struct error *recording_finish(struct session *session, struct session_summary *summary);
 
+/* modules.c */
+/* Reads the list of modules: anew, nothing may point to them; or again, and those that are still there stay. */
+struct error *modules_start(struct session *session);
+struct error *modules_follow(struct session *session);
+
+/* info.c */
+/* The heir's counts go on from the old one's. */
+void info_inherit(struct session *session, struct tracepoint *old, struct tracepoint *heir);
+/* What was counted under its id until now isn't its own. */
+void info_start(struct session *session, struct tracepoint *tracepoint);
+
 /* place.c */
 /* A trace of this session's target. */
 struct error *place_open_writer(struct session *session, const char *output, struct event_types *types,
 				struct trace_writer **ret_writer);
-struct error *place_all(struct session *session, struct stop *held);
-/* Restores text and unmaps everything in the target and its children. */
-struct error *place_undo(struct session *session, struct session_summary *summary);
-
-/* Maps memory for trampolines; a fixed need that can't be met is left out. */
-struct error *place_add_window(struct session *session, struct stop *stop, const struct plan_need *need);
+/*
+ * Puts the tracepoints into the target, and with the first of them the agent. `held` as in session_begin. On failure the
+ * list's tracepoints may have sites: place_undo or change_forget.
+ */
+struct error *place_list(struct session *session, const struct tracepoint_list *list, struct stop *held);
 /* Writes a site down for the next controller, and away. */
 struct error *place_note(struct session *session, struct site *site);
 void place_unnote(struct session *session, struct site *site);
+
+/* leave.c */
+/* Restores text and unmaps everything in the target and its children. */
+struct error *place_undo(struct session *session, struct session_summary *summary);
 bool place_has_code(const struct session *session, struct proc *proc);
 
 /* change.c */
+/* Whether its hits are recorded, as the user wants it and the session as a whole is. */
+void change_write_switch(struct session *session, const struct tracepoint *tracepoint);
 /* Takes out of the process's text what is garbage: a forked child still has it. */
 struct error *change_restore(struct session *session, struct proc *proc, bool *ret_idle);
+/* Their sites, as far as nobody else needs them, out of the target's code. */
+struct error *change_release(struct session *session, const struct tracepoint_list *list);
 void change_free(struct session *session);
+
+/* wake.c */
+struct wake;
+/* All has been read: session_fd is readable again with the next chunk. */
+struct error *wake_arm(struct session *session);
+void wake_free(struct wake *wake);
 
 /* unwinding.c */
 struct error *unwinding_map(struct session *session, struct stop *stop);

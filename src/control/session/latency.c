@@ -9,14 +9,36 @@
 
 enum role { ROLE_NONE, ROLE_ENTRY, ROLE_EXIT };
 
-bool latency_init(struct latency *latency, const struct event_types *types)
+void latency_init(struct latency *latency, const struct event_types *types)
 {
 	latency->types = types;
-	latency->count = types->count;
-	latency->functions = calloc(types->count + 1, sizeof(*latency->functions));
-	latency->roles = calloc(types->count + 1, 1);
-	latency->durations = calloc(types->count + 1, sizeof(*latency->durations));
-	return latency->functions && latency->roles && latency->durations;
+}
+
+/* False: out of memory, and it is as it was. */
+static bool widen(void *array, size_t count, size_t room, size_t item)
+{
+	char *wider = realloc(*(void **)array, room * item);
+
+	if (!wider)
+		return false;
+	memset(wider + count * item, 0, (room - count) * item);
+	*(void **)array = wider;
+	return true;
+}
+
+/* As many as there are types. */
+static bool grow(struct latency *latency)
+{
+	size_t from = latency->count, count = latency->types->count, room = from * 2 > count ? from * 2 : count;
+
+	if (from >= count)
+		return true;
+	if (!widen(&latency->functions, from, room, sizeof(*latency->functions)) ||
+	    !widen(&latency->roles, from, room, sizeof(*latency->roles)) ||
+	    !widen(&latency->durations, from, room, sizeof(*latency->durations)))
+		return false;
+	latency->count = room;
+	return true;
 }
 
 static uint16_t duration_word(const struct event_type *type)
@@ -30,11 +52,14 @@ static uint16_t duration_word(const struct event_type *type)
 	return EXIT_EVENT_DURATION / 8;
 }
 
-void latency_add(struct latency *latency, uint32_t entry_id)
+bool latency_add(struct latency *latency, uint32_t entry_id)
 {
+	if (!grow(latency))
+		return false;
 	latency->durations[entry_id + 1] = duration_word(&latency->types->items[entry_id + 1]);
 	latency->roles[entry_id] = ROLE_ENTRY;
 	latency->roles[entry_id + 1] = ROLE_EXIT;
+	return true;
 }
 
 void latency_free(struct latency *latency)
@@ -99,6 +124,8 @@ void latency_times(const struct latency *latency, uint32_t entry_id,
 {
 	const struct latency_function *function = &latency->functions[entry_id];
 
+	if (entry_id >= latency->count)
+		return;
 	*ret_times = (struct tracepoint_times){ .calls = function->calls,
 						.total = function->total,
 						.self = function->self,
@@ -177,16 +204,17 @@ void latency_events(struct latency *latency, uint64_t number, const uint64_t *ev
 	for (size_t at = 0; at < words;) {
 		uint64_t id = events[at] & DT_EVENT_ID_MASK;
 
-		if (id >= latency->count)
+		if (id >= latency->types->count)
 			return;
 		const struct event_type *type = &latency->types->items[id];
 		size_t size = type->is_variable ? event_measure(type, events + at, (words - at) * 8)
 						: type->size;
 		if (!size || (size + 7) / 8 > words - at)
 			return;
-		if (latency->roles[id] == ROLE_ENTRY && stream)
+		enum role role = id < latency->count ? latency->roles[id] : ROLE_NONE;
+		if (role == ROLE_ENTRY && stream)
 			vec_push(&stream->calls, (struct latency_call){ .id = (uint32_t)id });
-		else if (latency->roles[id] == ROLE_EXIT)
+		else if (role == ROLE_EXIT)
 			count_exit(latency, stream, (uint32_t)id - 1,
 				   events[at + latency->durations[id]]);
 		at += (size + 7) / 8;

@@ -44,9 +44,10 @@ struct latency {
 	VEC(struct latency_stream) streams; /* by number */
 };
 
-/* For the functions whose entry events are noted by latency_add; false: out of memory. */
-bool latency_init(struct latency *latency, const struct event_types *types);
-void latency_add(struct latency *latency, uint32_t entry_id);
+/* For the functions whose entry events are noted by latency_add. */
+void latency_init(struct latency *latency, const struct event_types *types);
+/* `types` may have grown; false: out of memory. */
+bool latency_add(struct latency *latency, uint32_t entry_id);
 void latency_free(struct latency *latency);
 
 /* Events of one stream, whole ones, in order. */

@@ -13,6 +13,8 @@
 #define FLUSH_NS (200 * NS_PER_MS)
 #define REAP_NS (100 * NS_PER_MS)
 #define REAP_SOON_NS (2 * NS_PER_MS)
+#define POLL_NS (20 * NS_PER_MS) /* in a target that can't wake us */
+#define IDLE_NS (1000 * NS_PER_MS) /* the longest pause, when nothing comes and somebody waits for session_fd */
 /* How often the clock is looked at: each time twice as long, up to a minute. */
 #define CLOCK_FIRST_NS (1000 * NS_PER_MS)
 #define CLOCK_LAST_NS (60 * 1000 * NS_PER_MS)
@@ -53,23 +55,86 @@ struct error *recording_open(struct session *session)
 	return reader_create(&options, &session->reader);
 }
 
+/* Before the first packet with them: the metadata says what they look like. */
+static struct error *tell_types(struct session *session)
+{
+	struct error *error = session->types_told ? NULL : writer_update(session->writer, &session->clock);
+
+	session->types_told |= !error;
+	return error;
+}
+
+struct error *session_flush(struct session *session)
+{
+	size_t chunks = 0;
+	struct error *error = NULL;
+
+	if (!session->reader || session->options.mode == SESSION_OVERWRITE)
+		return NULL;
+	error = tell_types(session);
+	if (!error)
+		error = reader_drain(session->reader, &chunks);
+	return error ? error : reader_flush(session->reader);
+}
+
+/* Events that lie in a buffer which isn't full yet are looked for every now and then. While there are none that is done more
+ * and more seldom, if nobody would come here anyway. */
+static void set_pause(struct session *session, uint64_t least)
+{
+	uint64_t events = reader_events(session->reader);
+	bool idle = session->wake && events == session->events_seen;
+
+	session->pause = idle && session->pause ? session->pause * 2 : least;
+	if (session->pause > IDLE_NS && least < IDLE_NS)
+		session->pause = IDLE_NS;
+	session->events_seen = events;
+}
+
 /* What was published, and now and then the rest. */
 static struct error *read_events(struct session *session)
 {
 	size_t chunks = 0;
 	uint64_t now = now_ns(), flush = session->options.flush_ms * NS_PER_MS;
-	struct error *error = reader_drain(session->reader, &chunks);
+	struct error *error = tell_types(session);
+
+	if (!error)
+		error = reader_drain(session->reader, &chunks);
 
 	if (!error && (now >= session->next_reap ||
 		       (reader_is_short(session->reader) && now + REAP_NS >= session->next_reap + REAP_SOON_NS))) {
 		error = reader_reap(session->reader);
-		session->next_reap = now_ns() + REAP_NS;
+		session->next_reap = now_ns() + (session->pause > REAP_NS ? session->pause : REAP_NS);
 	}
 	if (!error && now >= session->next_flush) {
 		error = reader_flush(session->reader);
-		session->next_flush = now + (flush ? flush : FLUSH_NS);
+		set_pause(session, flush ? flush : FLUSH_NS);
+		session->next_flush = now + session->pause;
 	}
 	return error;
+}
+
+static bool has_switched_on(const struct session *session)
+{
+	for (size_t i = 0; i < session->tracepoints.count && !session->stopped; i++) {
+		const struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (tracepoint->probe.site && !tracepoint->is_off)
+			return true;
+	}
+	return false;
+}
+
+int session_timeout_ms(const struct session *session)
+{
+	uint64_t now = now_ns(), next = session->next_flush;
+
+	if (!session->reader || (session->pause >= IDLE_NS && !has_switched_on(session)))
+		return -1;
+	if (session->options.mode == SESSION_OVERWRITE)
+		next = session->next_reap;
+	if (__atomic_load_n(&session->agent->pool->filtered, __ATOMIC_RELAXED) && next > now + POLL_NS)
+		next = now + POLL_NS;
+	return next > now ? (int)((next - now) / NS_PER_MS) + 1 : 0;
 }
 
 /* The longer the clock has been watched the better its frequency is known: the metadata follows (H20). */
@@ -94,7 +159,7 @@ static struct error *keep_time(struct session *session)
 /* In overwrite mode nobody waits for chunks, and there is nothing to be woken for. */
 void recording_wait(struct session *session, unsigned timeout_ms)
 {
-	if (session->options.mode == SESSION_OVERWRITE)
+	if (session->options.mode == SESSION_OVERWRITE || !session->reader)
 		poll(NULL, 0, (int)timeout_ms);
 	else
 		reader_wait(session->reader, timeout_ms);
@@ -104,6 +169,8 @@ struct error *recording_step(struct session *session)
 {
 	struct error *error = NULL;
 
+	if (!session->reader)
+		return NULL;
 	if (session->options.mode != SESSION_OVERWRITE) {
 		error = read_events(session);
 	} else if (now_ns() >= session->next_reap) {
@@ -119,13 +186,19 @@ void recording_make_room(struct session *session)
 
 	if (!session->reader || session->failed || session->options.mode == SESSION_OVERWRITE)
 		return;
-	session->failed = reader_drain(session->reader, &chunks);
+	session->failed = tell_types(session);
+	if (!session->failed)
+		session->failed = reader_drain(session->reader, &chunks);
 }
 
 struct error *recording_finish(struct session *session, struct session_summary *summary)
 {
 	struct error *error = take_ptr(&session->failed);
 
+	if (!session->reader) /* there was no tracepoint */
+		return error;
+	if (!error)
+		error = tell_types(session);
 	if (!error)
 		error = reader_finish(session->reader, &summary->totals);
 	clock_refine(&session->clock);

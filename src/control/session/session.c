@@ -26,6 +26,7 @@ struct error *session_create(struct proc *proc, const struct session_options *op
 	session->proc = proc;
 	session->options = *options;
 	session->types = &session->own_types;
+	session->stopped = options->stopped;
 	*ret_session = session;
 	return NULL;
 }
@@ -33,14 +34,16 @@ struct error *session_create(struct proc *proc, const struct session_options *op
 static void forget_places(struct session *session)
 {
 	for (size_t i = 0; i < session->requests.count; i++)
-		places_free(&session->requests.items[i].places);
+		places_free(&session->requests.items[i]->places);
 	modules_free(&session->modules);
+	modules_free(&session->old_modules);
 }
 
 void session_destroy(struct session *session)
 {
 	if (!session)
 		return;
+	wake_free(session->wake);
 	reader_destroy(session->reader);
 	agent_free(session->agent);
 	change_free(session);
@@ -54,8 +57,9 @@ void session_destroy(struct session *session)
 	event_types_free(&session->own_types);
 	forget_places(session);
 	for (size_t i = 0; i < session->requests.count; i++)
-		location_clear(&session->requests.items[i].location);
+		request_drop(session->requests.items[i]);
 	vec_free(&session->requests);
+	vec_free(&session->free_counters);
 	error_free(session->failed);
 	free(session->found);
 	free(session->command_line);
@@ -65,69 +69,43 @@ void session_destroy(struct session *session)
 	free(session);
 }
 
-struct error *session_add(struct session *session, const char *location, enum tracepoint_kind kind)
-{
-	struct request request = { .kind = kind };
-	struct error *error = location_parse(location, &request.location);
-
-	if (error)
-		return error;
-	if (!vec_push(&session->requests, request)) {
-		location_clear(&request.location);
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	return NULL;
-}
-
-static struct error *read_modules(struct session *session)
-{
-	struct maps maps = { 0 };
-	struct error *error = maps_read(session->proc, &maps);
-
-	if (!error)
-		error = modules_read(session->proc, &maps, &session->modules);
-	maps_free(&maps);
-	return error;
-}
-
 struct error *session_resolve(struct session *session)
 {
 	forget_places(session);
-	struct error *error = read_modules(session);
+	struct error *error = modules_start(session);
 
 	for (size_t i = 0; i < session->requests.count && !error; i++) {
-		struct request *request = &session->requests.items[i];
+		struct request *request = session->requests.items[i];
 
-		error = locate(session->proc, &session->modules, &request->location,
-			       request->kind != TRACEPOINT_BARE, &request->places);
+		error = request_resolve(request, session->proc, &session->modules);
+		if (error && request->spec.wait) {
+			error_free(error);
+			error = NULL;
+		}
 	}
 	return error;
 }
 
-static struct error *prepare_latency(struct session *session)
+/* Of all that was added. */
+static struct error *make_tracepoints(struct session *session)
 {
-	if (!latency_init(&session->latency, session->types))
-		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < session->tracepoints.count; i++) {
-		const struct probe *probe = &session->tracepoints.items[i]->probe;
+	struct error *error = NULL;
 
-		if (probe->site && probe->event.exit)
-			latency_add(&session->latency, probe->event.id);
-	}
-	return NULL;
+	for (size_t i = 0; i < session->requests.count && !error; i++)
+		error = tracepoints_make(session, session->requests.items[i], &session->tracepoints);
+	return error;
 }
 
 struct error *session_begin(struct session *session, struct stop *held)
 {
 	struct session_summary ignored = { 0 };
-	struct error *error = tracepoints_create(session);
+	struct error *error = session->modules.count ? NULL : modules_start(session);
 
 	if (!error)
-		error = place_all(session, held);
+		error = make_tracepoints(session);
 	if (!error)
-		error = prepare_latency(session);
-	if (!error)
-		error = recording_open(session);
+		error = place_list(session, &session->tracepoints, held);
+	session->begun = !error;
 	if (!error)
 		return NULL;
 	if (!held)
@@ -142,7 +120,8 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 	recording_wait(session, timeout_ms);
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());
-	return recording_step(session);
+	struct error *error = recording_step(session);
+	return error ? error : wake_arm(session);
 }
 
 bool session_ended(const struct session *session)
@@ -167,53 +146,10 @@ uint64_t session_stopped_us(const struct session *session)
 	return session->stopped_us;
 }
 
-size_t session_tracepoint_count(const struct session *session)
-{
-	return session->tracepoints.count;
-}
-
-/* What the target counted while it ran, and what was found when it was left. */
-static void tell_exits(const struct session *session, const struct tracepoint *tracepoint,
-		       struct tracepoint_info *info)
-{
-	uint32_t id = tracepoint->probe.event.id;
-	const struct event_type *exit = &session->types->items[id + 1];
-	const struct dt_pool *pool = session->agent->pool;
-
-	info->has_exit = true;
-	info->exits = exit->hits;
-	info->exits_lost = exit->lost;
-	info->missed = pool->missed[id];
-	info->unwound = (uint64_t)pool->unwound[id] + session->exits.unwound[id];
-	uint64_t ended = info->exits + info->exits_lost + info->missed + info->unwound;
-	info->inside = info->hits > ended ? info->hits - ended : 0;
-	latency_times(&session->latency, id, &info->times);
-}
-
-struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
-{
-	const struct tracepoint *tracepoint = session->tracepoints.items[index];
-	const struct probe *probe = &tracepoint->probe;
-	struct tracepoint_info info = { .name = tracepoint->name, .address = probe->place.address };
-
-	if (probe->refusal) {
-		info.refusal = error_text(probe->refusal);
-		return info;
-	}
-	info.how = probe->site ? site_tactic(probe->site) : "removed";
-	info.hits = session->types->items[probe->event.id].hits;
-	info.lost = session->types->items[probe->event.id].lost;
-	if (tracepoint->exit_refusal)
-		info.exit_refusal = error_text(tracepoint->exit_refusal);
-	if (probe->event.exit && session->agent && session->exits.unwound)
-		tell_exits(session, tracepoint, &info);
-	return info;
-}
-
 bool session_names_loader(const struct session *session)
 {
 	for (size_t i = 0; i < session->requests.count; i++) {
-		const struct places *places = &session->requests.items[i].places;
+		const struct places *places = &session->requests.items[i]->places;
 
 		for (size_t j = 0; j < places->count; j++) {
 			if (!places->items[j].module->is_executable)
@@ -221,4 +157,9 @@ bool session_names_loader(const struct session *session)
 		}
 	}
 	return false;
+}
+
+void session_set_directory(struct session *session, struct trace_dir *directory)
+{
+	session->options.directory = directory;
 }

@@ -4,9 +4,15 @@
  *	session_create		nothing is touched yet
  *	session_add		what to trace, as the user named it
  *	session_resolve		names to places; nothing is touched yet
- *	session_begin		the trace's directory, the agent, the probes: from here on it records
+ *	session_begin		the agent, the probes, the trace's directory: from here on it records
  *	session_step		again and again, until session_ended or the user has had enough
  *	session_end		the target is as it was found, the trace is complete
+ *
+ * From session_begin on tracepoints come, change and go at any moment: session_add places at once, session_remove,
+ * session_switch and session_add_context take names. A session may begin with no tracepoint: the agent is in, and the
+ * trace's directory is made with the first tracepoint.
+ *
+ * Who serves others meanwhile sleeps in poll() on session_fd for session_timeout_ms, and then calls session_step with 0.
  *
  * One thread uses a session (ptrace wants that). Prints nothing.
  */
@@ -26,6 +32,15 @@ enum session_mode {
 
 #define SESSION_BLOCK_MS 10000
 
+/* What happened; `text` is the name of a tracepoint or the path of a module. */
+enum session_notice {
+	SESSION_PLACED,
+	SESSION_GONE, /* a tracepoint: removed, or its module is */
+	SESSION_MODULE_LOADED,
+	SESSION_MODULE_UNLOADED,
+};
+typedef void (*session_notify_fn)(void *context, enum session_notice notice, const char *text);
+
 struct session_options {
 	const char *output; /* the trace's directory, which must not exist */
 	uint64_t buffer_size;
@@ -35,11 +50,10 @@ struct session_options {
 	unsigned flush_ms; /* how long an event may wait until it is written; 0: a moment */
 	reader_observe_fn observe; /* NULL, or told of all that is written */
 	void *observe_context;
-	uint32_t string_max; /* bytes of a string that are recorded; 0: the default */
-	const char *const *contexts; /* TYPEs that every event gets; borrowed */
-	size_t context_count;
-	uint64_t every, first, rate; /* which hits of each tracepoint are recorded (trampoline.h); 0: all */
-	const char *filter; /* record only what this is true for; NULL: all */
+	struct trace_dir *directory; /* NULL: `output`, made here; else who makes the trace's files; borrowed */
+	bool stopped; /* recording begins with session_recording */
+	session_notify_fn notify; /* NULL, or told of what happens to modules and tracepoints */
+	void *notify_context;
 };
 
 enum tracepoint_kind {
@@ -47,6 +61,29 @@ enum tracepoint_kind {
 	TRACEPOINT_ENTRY, /* NAME_entry: arg0 to arg5 */
 	TRACEPOINT_FUNCTION, /* NAME_entry, and NAME_exit: ret, duration */
 };
+
+/* A tracepoint, or several with a glob, as the user asks for it. Everything is copied. */
+struct tracepoint_spec {
+	const char *location; /* a LOC */
+	enum tracepoint_kind kind;
+	const char *name; /* NULL: made from the location; of several: NAME, NAME-2, ... */
+	const char *filter; /* record only what this is true for; NULL: all */
+	const char *const *contexts; /* TYPEs that its events get */
+	size_t context_count;
+	uint64_t every, first, rate; /* which hits are recorded (trampoline.h); 0: all */
+	uint32_t string_max; /* bytes of a string that are recorded; 0: the default */
+	const char *tracer; /* a name of the tracers' table; NULL: ctf */
+	const char *tracer_argument; /* NULL: none */
+	bool disabled; /* placed, but switched off */
+	bool wait; /* if no module has it yet */
+};
+
+/* Names of tracepoints; owned. */
+struct name_list {
+	char **items;
+	size_t count, room;
+};
+void name_list_free(struct name_list *names);
 
 /* Durations of a function's calls, as far as their exits were read; ns. */
 struct tracepoint_times {
@@ -60,9 +97,20 @@ struct tracepoint_times {
 struct tracepoint_info {
 	const char *name;
 	taddr address;
-	const char *how; /* "jump", "evict", "pun", "removed"; NULL: refused */
-	const char *refusal; /* why; NULL: placed */
-	uint64_t hits, lost;
+	const char *how; /* "jump", "evict", "pun", "removed", "waiting"; NULL: refused */
+	const char *refusal; /* why, or why it still waits; NULL: placed */
+	uint64_t hits, lost; /* since it was added, as far as they were read: session_flush reads all there is */
+	const char *location; /* as it was given */
+	const char *module; /* path; NULL: it waits */
+	enum tracepoint_kind kind;
+	const char *tracer, *tracer_argument; /* NULL: none */
+	bool enabled;
+	const char *filter; /* NULL: none */
+	const char *const *contexts;
+	size_t context_count;
+	const struct event_field *fields; /* of its (entry) event */
+	size_t field_count;
+	uint32_t code_bytes; /* of its site's trampoline */
 	/* With exits: */
 	bool has_exit;
 	const char *exit_refusal; /* why there is none, although it was asked for; NULL: there is */
@@ -86,8 +134,13 @@ struct error *session_create(struct proc *proc, const struct session_options *op
 			     struct session **ret_session);
 void session_destroy(struct session *session);
 
-/* Parses a LOC. */
-struct error *session_add(struct session *session, const char *location, enum tracepoint_kind kind);
+/*
+ * Before session_begin: noted, and resolved by session_resolve. Then: placed at once, in one stop. A place that was named
+ * is probed or it is an error, with nothing changed; of those that a glob matched the others are probed. ret_names (NULL:
+ * not wanted) are those of what was made: none before session_begin, the placeholder's if it waits.
+ */
+struct error *session_add(struct session *session, const struct tracepoint_spec *spec,
+			  struct name_list *ret_names);
 
 /* Finds all that was added, in the modules the process has now. Can be called again when it has more. */
 struct error *session_resolve(struct session *session);
@@ -122,19 +175,44 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 /* The longest that the target stood still when the probes were placed, in microseconds. */
 uint64_t session_stopped_us(const struct session *session);
 
-/* Switches the recording of one tracepoint, in the target and its children. No thread is stopped. */
-void session_switch(struct session *session, size_t index, bool on);
+/* ---- while it records: tracepoints by name or glob; an error if there is none of that name ------ */
 
-/* Takes one tracepoint out of the target's code, and puts it back, at any moment while it records. Its memory is used
- * again once nobody can be in it, in no process. What was removed stays in the list. */
-struct error *session_remove(struct session *session, size_t index);
+/* Out of the target's code, and of the list: the name is free again. What was recorded stays in the trace.
+ * Its memory is used again once nobody can be in it, in no process. */
+struct error *session_remove(struct session *session, const char *pattern, size_t *ret_count);
+/* Switches their recording, in the target and its children. No thread is stopped. */
+struct error *session_switch(struct session *session, const char *pattern, bool on, size_t *ret_count);
+/* One more context: from now on the events have it, under the same name. */
+struct error *session_add_context(struct session *session, const char *pattern, const char *type, size_t *ret_count);
+
+/* Recording as a whole; nothing is recorded while it is off. No thread is stopped. */
+struct error *session_recording(struct session *session, bool on);
+bool session_is_recording(const struct session *session);
+/* Reads all that is complete in the buffers, and writes it. */
+struct error *session_flush(struct session *session);
+/* Where the trace goes, while there is no tracepoint yet. Borrowed until the session is destroyed. */
+void session_set_directory(struct session *session, struct trace_dir *directory);
+
+/* Libraries were loaded or unloaded: what waits for one is placed, what was in one that is gone waits for it again. Quick;
+ * nothing is called in the target. */
+struct error *session_modules_changed(struct session *session);
+
+/* Readable when there is something to do: a chunk was published, the target has ended. The session's own. */
+struct error *session_fd(struct session *session, int *ret_fd);
+/* How long poll may sleep; -1: as long as it likes. */
+int session_timeout_ms(const struct session *session);
+
+/* Takes one tracepoint out of the target's code, and puts it back; it stays in the list. */
+struct error *session_take_out(struct session *session, size_t index);
 struct error *session_put_back(struct session *session, size_t index);
 
 /* Bytes of trampolines in the target, those that wait for their end included. */
 uint64_t session_code_used(const struct session *session);
 
+/* In the order in which they were added; an index is good until the next add, remove or module change. */
 size_t session_tracepoint_count(const struct session *session);
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index);
+struct error *session_find(const struct session *session, const char *name, size_t *ret_index);
 
 /* libdyntrace-agent.so: $DYNTRACE_AGENT, beside the program, or in ../lib/dyntrace. Caller frees. */
 struct error *agent_find(char **ret_path);

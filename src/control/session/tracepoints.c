@@ -9,80 +9,186 @@
 #include "../base/cleanup.h"
 #include "internal.h"
 
+/* ---- names ---------------------------------------------------------------------------------- */
+
 static int compare_names(const void *a, const void *b)
 {
-	return strcmp(a, b);
+	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void keep_name(void *name)
+bool tracepoints_claim_name(struct session *session, struct tracepoint *tracepoint)
 {
+	return tsearch(&tracepoint->name, &session->names, compare_names) != NULL;
 }
 
-/* `wanted`, or wanted-2, wanted-3...: the first that isn't taken. Caller frees. */
-static char *unique_name(void **taken, const char *wanted)
+void tracepoints_drop_name(struct session *session, struct tracepoint *tracepoint)
+{
+	char ***node = tfind(&tracepoint->name, &session->names, compare_names);
+
+	if (node && *node == &tracepoint->name)
+		tdelete(&tracepoint->name, &session->names, compare_names);
+}
+
+static bool is_taken(const struct session *session, const char *name)
+{
+	return tfind(&name, &session->names, compare_names) != NULL;
+}
+
+/* `wanted`, or wanted-2, wanted-3...: the first that isn't taken. */
+static struct error *find_name(struct session *session, const char *wanted, struct tracepoint *tracepoint)
 {
 	char *name = strdup(wanted);
 
-	for (unsigned n = 2; name && tfind(name, taken, compare_names); n++) {
+	for (unsigned n = 2; name && is_taken(session, name); n++) {
 		free(name);
 		if (asprintf(&name, "%s-%u", wanted, n) < 0)
-			return NULL;
+			name = NULL;
 	}
-	if (name && !tsearch(name, taken, compare_names)) {
-		free(name);
-		return NULL;
-	}
-	return name;
+	tracepoint->name = name;
+	return name && tracepoints_claim_name(session, tracepoint) ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
-static struct error *add_tracepoint(struct session *session, const struct request *request,
-				    const struct place *place, void **taken)
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static struct error *copy_contexts(const char *const *from, size_t count, struct tracepoint *tracepoint)
+{
+	for (size_t i = 0; i < count; i++) {
+		char *copy = strdup(from[i]);
+
+		if (!copy || !vec_push(&tracepoint->contexts, copy)) {
+			free(copy);
+			return error_new(ERROR_FAILED, "out of memory");
+		}
+	}
+	return NULL;
+}
+
+static struct error *new_tracepoint(struct request *request, const char *const *contexts, size_t context_count,
+				    struct tracepoint **ret_tracepoint)
 {
 	struct tracepoint *tracepoint = calloc(1, sizeof(*tracepoint));
 
-	if (!tracepoint || !vec_push(&session->tracepoints, tracepoint)) {
-		free(tracepoint);
+	if (!tracepoint)
 		return error_new(ERROR_FAILED, "out of memory");
-	}
-	tracepoint->kind = place->marker ? TRACEPOINT_BARE : request->kind;
-	/* Of inlined copies, and of a marker's places, some may be refused. */
-	tracepoint->from_glob = request->location.is_glob || place->inlined || place->marker;
-	tracepoint->probe.place = *place;
-	tracepoint->probe.event.exit = tracepoint->kind == TRACEPOINT_FUNCTION;
-	tracepoint->name = unique_name(taken, place->name);
-	if (!tracepoint->name)
-		return error_new(ERROR_FAILED, "out of memory");
-	return values_describe(session, tracepoint);
+	tracepoint->request = request;
+	request->users++;
+	tracepoint->kind = request->spec.kind;
+	tracepoint->from_glob = request->location.is_glob;
+	tracepoint->is_off = request->spec.disabled;
+	*ret_tracepoint = tracepoint;
+	return copy_contexts(contexts, context_count, tracepoint);
 }
 
-struct error *tracepoints_create(struct session *session)
+static struct error *set_place(struct tracepoint *tracepoint, const struct place *place)
 {
-	void *taken = NULL;
-	struct error *error = NULL;
+	tracepoint->probe.place = *place;
+	tracepoint->probe.place.name = strdup(place->name);
+	if (place->marker)
+		tracepoint->kind = TRACEPOINT_BARE;
+	tracepoint->probe.event.exit = tracepoint->kind == TRACEPOINT_FUNCTION;
+	if (place->inlined || place->marker)
+		tracepoint->from_glob = true; /* of copies, and of a marker's places, some may be refused */
+	return tracepoint->probe.place.name ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
 
-	for (size_t i = 0; i < session->requests.count && !error; i++) {
-		const struct request *request = &session->requests.items[i];
+void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint)
+{
+	if (!tracepoint)
+		return;
+	if (tracepoint->name)
+		tracepoints_drop_name(session, tracepoint);
+	if (tracepoint->has_counter)
+		values_free_counter(session, tracepoint->counter);
+	for (size_t i = 0; i < tracepoint->contexts.count; i++)
+		free(tracepoint->contexts.items[i]);
+	vec_free(&tracepoint->contexts);
+	error_free(tracepoint->probe.refusal);
+	error_free(tracepoint->exit_refusal);
+	error_free(tracepoint->still_waits);
+	values_free(&tracepoint->values);
+	request_drop(tracepoint->request);
+	free(tracepoint->probe.place.name);
+	free(tracepoint->name);
+	free(tracepoint);
+}
 
-		for (size_t j = 0; j < request->places.count && !error; j++)
-			error = add_tracepoint(session, request, &request->places.items[j], &taken);
-	}
-	tdestroy(taken, keep_name);
-	return error;
+static void free_list(struct session *session, struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		tracepoints_free_one(session, list->items[i]);
+	vec_free(list);
 }
 
 void tracepoints_free(struct session *session)
 {
-	for (size_t i = 0; i < session->tracepoints.count; i++) {
-		struct tracepoint *tracepoint = session->tracepoints.items[i];
-
-		error_free(tracepoint->probe.refusal);
-		error_free(tracepoint->exit_refusal);
-		values_free(&tracepoint->values);
-		free(tracepoint->name);
-		free(tracepoint);
-	}
-	vec_free(&session->tracepoints);
+	free_list(session, &session->tracepoints);
+	free_list(session, &session->retired);
 }
+
+/* ---- from places ---------------------------------------------------------------------------- */
+
+/* At the place, or without one. */
+static struct error *make_one(struct session *session, struct request *request, const struct place *place,
+			      const char *name, struct tracepoint_list *list)
+{
+	const struct tracepoint_spec *spec = &request->spec;
+	struct tracepoint *tracepoint = NULL;
+	struct error *error = new_tracepoint(request, spec->contexts, spec->context_count, &tracepoint);
+
+	if (!error)
+		error = find_name(session, name, tracepoint);
+	if (!error && place)
+		error = set_place(tracepoint, place);
+	if (!error && place)
+		error = values_describe(session, tracepoint);
+	if (!error && !vec_push(list, tracepoint))
+		error = error_new(ERROR_FAILED, "out of memory");
+	if (error) {
+		tracepoints_free_one(session, tracepoint);
+		return error;
+	}
+	tracepoint->waits = !place;
+	return NULL;
+}
+
+struct error *tracepoints_make(struct session *session, struct request *request, struct tracepoint_list *list)
+{
+	const struct tracepoint_spec *spec = &request->spec;
+	struct error *error = NULL;
+
+	if (spec->name && !request->location.is_glob && is_taken(session, spec->name))
+		return error_new(ERROR_USAGE, "there is a tracepoint '%s' already: give another name", spec->name);
+	if (!request->places.count)
+		return make_one(session, request, NULL, spec->name ? spec->name : spec->location, list);
+	for (size_t i = 0; i < request->places.count && !error; i++) {
+		const struct place *place = &request->places.items[i];
+
+		error = make_one(session, request, place, spec->name ? spec->name : place->name, list);
+	}
+	return error;
+}
+
+struct error *tracepoints_twin(struct session *session, const struct tracepoint *tracepoint,
+			       struct tracepoint **ret_twin)
+{
+	struct tracepoint *twin = NULL;
+	struct error *error = new_tracepoint(tracepoint->request, (const char *const *)tracepoint->contexts.items,
+					     tracepoint->contexts.count, &twin);
+
+	if (!error && !(twin->name = strdup(tracepoint->name)))
+		error = error_new(ERROR_FAILED, "out of memory");
+	if (!error)
+		error = set_place(twin, &tracepoint->probe.place);
+	if (error) {
+		tracepoints_free_one(session, twin);
+		return error;
+	}
+	twin->is_off = tracepoint->is_off;
+	*ret_twin = twin;
+	return NULL;
+}
+
+/* ---- what their events hold ----------------------------------------------------------------- */
 
 static struct error *describe_event(struct tracepoint *tracepoint, struct event_type *ret_type)
 {
@@ -138,14 +244,15 @@ static struct error *add_type(struct session *session, struct tracepoint *tracep
 	return vec_push(session->types, type) ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
-/* Event types, and with them ids, for each tracepoint that has a site. */
-struct error *tracepoints_types(struct session *session)
+struct error *tracepoints_types(struct session *session, const struct tracepoint_list *list)
 {
-	for (size_t i = 0; i < session->tracepoints.count; i++) {
-		struct tracepoint *tracepoint = session->tracepoints.items[i];
+	session->types_told = false;
+	for (size_t i = 0; i < list->count; i++) {
+		struct tracepoint *tracepoint = list->items[i];
 
-		if (!tracepoint->probe.site)
+		if (!tracepoint->probe.site || tracepoint->has_type)
 			continue;
+		tracepoint->has_type = true;
 		tracepoint->probe.event.id = (uint32_t)session->types->count;
 		struct error *error = add_type(session, tracepoint, describe_event);
 		if (!error && tracepoint->probe.event.exit)

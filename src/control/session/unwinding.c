@@ -79,6 +79,7 @@ static struct error *place_table(struct session *session, struct stop *stop, con
 		return error;
 	write_table(table, (uint8_t *)session->agent->control + offset);
 	session->agent->control->unwind = at.v;
+	session->unwind_mapped = true;
 	return NULL;
 }
 

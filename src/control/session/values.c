@@ -127,16 +127,31 @@ static struct error *finish(struct describe *d)
 	return NULL;
 }
 
+void values_free_counter(struct session *session, uint32_t counter)
+{
+	vec_push(&session->free_counters, counter); /* else it isn't used again */
+}
+
+static bool take_counter(struct session *session, uint32_t *ret_counter)
+{
+	if (session->free_counters.count && session->agent) {
+		*ret_counter = session->free_counters.items[--session->free_counters.count];
+		session->agent->pool->counters[*ret_counter] = (struct dt_counter){ 0 };
+		return true;
+	}
+	*ret_counter = (uint32_t)session->counters;
+	return session->counters < DT_COUNTERS_MAX && session->counters++ < DT_COUNTERS_MAX;
+}
+
 /* The tracepoint's counter, its own from the first use on. */
 static uint32_t values_counter(void *context)
 {
 	struct describe *d = context;
+	struct tracepoint *tracepoint = d->tracepoint;
 
-	if (!d->has_counter && d->session->counters < DT_COUNTERS_MAX) {
-		d->has_counter = true;
-		d->counter = (uint32_t)d->session->counters++;
-	}
-	return d->has_counter ? d->counter : UINT32_MAX;
+	if (!tracepoint->has_counter)
+		tracepoint->has_counter = take_counter(d->session, &tracepoint->counter);
+	return tracepoint->has_counter ? tracepoint->counter : UINT32_MAX;
 }
 
 static struct error *set_filter(struct describe *d, const char *filter)
@@ -164,19 +179,19 @@ static struct error *set_filter(struct describe *d, const char *filter)
 
 static struct error *set_limits(struct describe *d)
 {
-	const struct session_options *options = &d->session->options;
+	const struct tracepoint_spec *spec = &d->tracepoint->request->spec;
 	struct tramp_limits *limits = &d->tracepoint->probe.event.limits;
 
-	if (!options->every && !options->first && !options->rate)
+	if (!spec->every && !spec->first && !spec->rate)
 		return NULL;
-	*limits = (struct tramp_limits){ .every = options->every,
-					 .first = options->first,
-					 .rate = options->rate,
+	*limits = (struct tramp_limits){ .every = spec->every,
+					 .first = spec->first,
+					 .rate = spec->rate,
 					 .counter = values_counter(d) };
 	if (limits->counter == UINT32_MAX)
 		return error_new(ERROR_FAILED, "--every, --first and --rate count at most %u places",
 				 DT_COUNTERS_MAX);
-	if (options->rate) {
+	if (spec->rate) {
 		if (!d->session->clock.frequency)
 			clock_start(&d->session->clock);
 		limits->period = d->session->clock.frequency;
@@ -191,18 +206,19 @@ static struct error *set_limits(struct describe *d)
 /* Everything, with strings of at most that many bytes. */
 static struct error *describe_all(struct describe *d, uint32_t string_max)
 {
-	const struct session_options *options = &d->session->options;
+	const struct tracepoint *tracepoint = d->tracepoint;
+	const char *filter = tracepoint->request->spec.filter;
 	struct error *error = NULL;
 
 	shape_init(&d->shape, d->debug, string_max);
-	if (d->tracepoint->probe.place.marker)
+	if (tracepoint->probe.place.marker)
 		markers_add_fields(d);
-	else if (d->tracepoint->kind != TRACEPOINT_BARE)
+	else if (tracepoint->kind != TRACEPOINT_BARE)
 		add_arguments(d);
-	for (size_t i = 0; i < options->context_count && !error; i++)
-		error = contexts_add(d, options->contexts[i]);
-	if (!error && options->filter)
-		error = set_filter(d, options->filter);
+	for (size_t i = 0; i < tracepoint->contexts.count && !error; i++)
+		error = contexts_add(d, tracepoint->contexts.items[i]);
+	if (!error && filter)
+		error = set_filter(d, filter);
 	if (!error)
 		error = set_limits(d);
 	return error ? error : finish(d);
@@ -214,7 +230,7 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 	struct describe d = { .session = session,
 			      .tracepoint = tracepoint,
 			      .address = place->address.v - place->module->bias.v };
-	uint32_t string_max = session->options.string_max;
+	uint32_t string_max = tracepoint->request->spec.string_max;
 	struct error *error = module_debug(session->proc, place->module, &d.debug);
 	bool again;
 

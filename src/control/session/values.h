@@ -28,8 +28,6 @@ struct describe {
 	bool inlined; /* the tracepoint is at one inlined copy: */
 	Dwarf_Die inlined_die;
 	uint64_t address; /* the file's */
-	bool has_counter;
-	uint32_t counter; /* of dt_pool.counters */
 	struct shape shape;
 };
 
@@ -57,5 +55,7 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 /* Hands the fields over to the event's type, once the event has its id. */
 void values_give(struct tracepoint *tracepoint, struct event_type *type);
 void values_free(struct values *values);
+/* The tracepoint that had it is gone: another one may. */
+void values_free_counter(struct session *session, uint32_t counter);
 
 #endif

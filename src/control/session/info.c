@@ -1,0 +1,128 @@
+/*
+ * info.c - what the user sees of tracepoints.
+ */
+#include "../base/cleanup.h"
+#include "internal.h"
+
+size_t session_tracepoint_count(const struct session *session)
+{
+	return session->tracepoints.count;
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+/* All that was counted under the tracepoint's id so far. */
+static struct tally count_id(const struct session *session, const struct tracepoint *tracepoint)
+{
+	uint32_t id = tracepoint->probe.event.id;
+	struct tally tally = { 0 };
+
+	if (!tracepoint->has_type || id >= session->types->count)
+		return tally;
+	tally.hits = session->types->items[id].hits;
+	tally.lost = session->types->items[id].lost;
+	if (!tracepoint->probe.event.exit || !session->agent || !session->exits.unwound)
+		return tally;
+	tally.exits = session->types->items[id + 1].hits;
+	tally.exits_lost = session->types->items[id + 1].lost;
+	tally.missed = session->agent->pool->missed[id];
+	tally.unwound = (uint64_t)session->agent->pool->unwound[id] + session->exits.unwound[id];
+	return tally;
+}
+
+static struct tally count(const struct session *session, const struct tracepoint *tracepoint)
+{
+	const struct tally *before = &tracepoint->before, *past = &tracepoint->past;
+	struct tally now = count_id(session, tracepoint);
+
+	return (struct tally){
+		.hits = now.hits - before->hits + past->hits,
+		.lost = now.lost - before->lost + past->lost,
+		.exits = now.exits - before->exits + past->exits,
+		.exits_lost = now.exits_lost - before->exits_lost + past->exits_lost,
+		.missed = now.missed - before->missed + past->missed,
+		.unwound = now.unwound - before->unwound + past->unwound,
+	};
+}
+
+void info_inherit(struct session *session, struct tracepoint *old, struct tracepoint *heir)
+{
+	heir->past = count(session, old);
+}
+
+void info_start(struct session *session, struct tracepoint *tracepoint)
+{
+	tracepoint->before = count_id(session, tracepoint);
+}
+
+/* What the target counted while it ran, and what was found when it was left. */
+static void tell_exits(const struct session *session, const struct tracepoint *tracepoint,
+		       const struct tally *tally, struct tracepoint_info *info)
+{
+	info->has_exit = true;
+	info->exits = tally->exits;
+	info->exits_lost = tally->exits_lost;
+	info->missed = tally->missed;
+	info->unwound = tally->unwound;
+	uint64_t ended = info->exits + info->exits_lost + info->missed + info->unwound;
+	info->inside = info->hits > ended ? info->hits - ended : 0;
+	latency_times(&session->latency, tracepoint->probe.event.id, &info->times);
+}
+
+/* ---- the rest --------------------------------------------------------------------------------- */
+
+static void tell_request(const struct tracepoint *tracepoint, struct tracepoint_info *info)
+{
+	const struct tracepoint_spec *spec = &tracepoint->request->spec;
+
+	info->location = spec->location;
+	info->kind = tracepoint->kind;
+	info->tracer = spec->tracer;
+	info->tracer_argument = spec->tracer_argument;
+	info->enabled = !tracepoint->is_off;
+	info->filter = spec->filter;
+	info->contexts = (const char *const *)tracepoint->contexts.items;
+	info->context_count = tracepoint->contexts.count;
+	if (tracepoint->exit_refusal)
+		info->exit_refusal = error_text(tracepoint->exit_refusal);
+}
+
+static const char *how_placed(const struct tracepoint *tracepoint)
+{
+	const struct probe *probe = &tracepoint->probe;
+
+	if (tracepoint->waits)
+		return "waiting";
+	return probe->site && !probe->released ? site_tactic(probe->site) : "removed";
+}
+
+struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
+{
+	const struct tracepoint *tracepoint = session->tracepoints.items[index];
+	const struct probe *probe = &tracepoint->probe;
+	struct tracepoint_info info = { .name = tracepoint->name, .address = probe->place.address };
+	const struct error *why = tracepoint->waits ? tracepoint->still_waits : probe->refusal;
+
+	tell_request(tracepoint, &info);
+	if (probe->place.module)
+		info.module = probe->place.module->path;
+	if (why)
+		info.refusal = error_text(why);
+	if (probe->refusal)
+		return info;
+	struct tally tally = count(session, tracepoint);
+	info.how = how_placed(tracepoint);
+	info.hits = tally.hits;
+	info.lost = tally.lost;
+	if (tracepoint->has_type) {
+		const struct event_type *type = &session->types->items[probe->event.id];
+
+		info.fields = type->fields;
+		info.field_count = type->field_count;
+	}
+	if (probe->site)
+		info.code_bytes = probe->site->piece.size;
+	if (probe->event.exit && session->agent && session->exits.unwound)
+		tell_exits(session, tracepoint, &tally, &info);
+	return info;
+}

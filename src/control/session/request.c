@@ -1,0 +1,83 @@
+#include "request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/cleanup.h"
+
+static bool copy_string(const char **string)
+{
+	if (*string)
+		*string = strdup(*string);
+	return *string != NULL;
+}
+
+/* False: out of memory; what was copied is the request's, the rest NULL. */
+static bool copy_spec(const struct tracepoint_spec *from, struct tracepoint_spec *to)
+{
+	const char **contexts = calloc(from->context_count + 1, sizeof(*contexts));
+	const char **strings[] = { &to->location, &to->name, &to->filter, &to->tracer, &to->tracer_argument };
+	bool copied = contexts != NULL;
+
+	*to = *from;
+	to->contexts = contexts;
+	to->context_count = 0;
+	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+		bool wanted = *strings[i] != NULL;
+
+		copied &= copy_string(strings[i]) || !wanted;
+	}
+	for (size_t i = 0; i < from->context_count && contexts; i++) {
+		contexts[i] = from->contexts[i];
+		copied &= copy_string(&contexts[i]);
+		to->context_count++;
+	}
+	return copied;
+}
+
+static void free_spec(struct tracepoint_spec *spec)
+{
+	for (size_t i = 0; i < spec->context_count; i++)
+		free((char *)spec->contexts[i]);
+	free((char **)spec->contexts);
+	free((char *)spec->location);
+	free((char *)spec->name);
+	free((char *)spec->filter);
+	free((char *)spec->tracer);
+	free((char *)spec->tracer_argument);
+}
+
+struct error *request_create(const struct tracepoint_spec *spec, struct request **ret_request)
+{
+	struct request *request = calloc(1, sizeof(*request));
+	struct error *error = request ? location_parse(spec->location, &request->location) :
+					error_new(ERROR_FAILED, "out of memory");
+
+	if (error) {
+		free(request);
+		return error;
+	}
+	request->users = 1;
+	if (!copy_spec(spec, &request->spec)) {
+		request_drop(request);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	*ret_request = request;
+	return NULL;
+}
+
+void request_drop(struct request *request)
+{
+	if (!request || --request->users)
+		return;
+	places_free(&request->places);
+	location_clear(&request->location);
+	free_spec(&request->spec);
+	free(request);
+}
+
+struct error *request_resolve(struct request *request, struct proc *proc, struct modules *modules)
+{
+	places_free(&request->places);
+	return locate(proc, modules, &request->location, request->spec.kind != TRACEPOINT_BARE, &request->places);
+}

@@ -1,0 +1,26 @@
+/*
+ * request.h - what the user asked for: a tracepoint_spec of the session's own, and where it leads. Private to session/.
+ */
+#ifndef DYNTRACE_SESSION_REQUEST_H
+#define DYNTRACE_SESSION_REQUEST_H
+
+#include "../sym/sym.h"
+#include "session.h"
+
+/* Lives as long as a tracepoint that was made from it. */
+struct request {
+	struct tracepoint_spec spec; /* with copies of its strings */
+	struct location location;
+	struct places places; /* found, until tracepoints are made of them */
+	size_t users; /* tracepoints, and the list of those not begun with */
+};
+
+/* Parses the location. One user: the caller. */
+struct error *request_create(const struct tracepoint_spec *spec, struct request **ret_request);
+/* One user less. */
+void request_drop(struct request *request);
+
+/* Finds the places anew. */
+struct error *request_resolve(struct request *request, struct proc *proc, struct modules *modules);
+
+#endif

@@ -1,0 +1,152 @@
+/*
+ * wake.c - one descriptor to sleep on: readable when a chunk was published or the target has ended.
+ *
+ * Threads of the target tell of a chunk by a futex, on which poll can't wait. So a thread of ours sleeps there and turns
+ * each wake into an eventfd. It sleeps without a limit: nothing runs while nothing happens. It is armed by the session once
+ * it has read all there is, and disarms itself when it has told.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "internal.h"
+
+enum { WAKE_IDLE, WAKE_ARMED, WAKE_QUIT };
+
+struct wake {
+	int epoll_fd, event_fd;
+	struct dt_pool *pool;
+	bool running;
+	pthread_t thread;
+	uint32_t state; /* futex: WAKE_* */
+	uint32_t seen; /* dt_pool.wake as the reader saw it */
+};
+
+static void futex_wait(uint32_t *word, uint32_t value)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+}
+
+static void futex_wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void *listen(void *context)
+{
+	struct wake *wake = context;
+	struct dt_pool *pool = wake->pool;
+	uint32_t armed;
+
+	for (;;) {
+		while ((armed = __atomic_load_n(&wake->state, __ATOMIC_ACQUIRE)) == WAKE_IDLE)
+			futex_wait(&wake->state, WAKE_IDLE);
+		if (armed == WAKE_QUIT)
+			return NULL;
+		/* Pairs with chunk_wake in the agent: it raises `wake`, then looks at `waiting`. */
+		__atomic_store_n(&pool->waiting, 1, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&pool->wake, __ATOMIC_SEQ_CST) == wake->seen)
+			futex_wait(&pool->wake, wake->seen);
+		__atomic_store_n(&pool->waiting, 0, __ATOMIC_RELAXED);
+		if (__atomic_compare_exchange_n(&wake->state, &armed, WAKE_IDLE, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			eventfd_write(wake->event_fd, 1);
+	}
+}
+
+/* Signals are for the session's own thread. */
+static struct error *start(struct wake *wake, struct dt_pool *pool)
+{
+	sigset_t all, before;
+
+	wake->pool = pool;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int number = pthread_create(&wake->thread, NULL, listen, wake);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	wake->running = !number;
+	return number ? error_errno(number, "cannot start a thread") : NULL;
+}
+
+static struct error *watch(const struct wake *wake, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	return epoll_ctl(wake->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? error_errno(errno, "epoll") : NULL;
+}
+
+static struct error *create(struct session *session, struct wake **ret_wake)
+{
+	struct wake *wake = calloc(1, sizeof(*wake));
+	struct error *error = NULL;
+
+	if (!wake)
+		return error_new(ERROR_FAILED, "out of memory");
+	wake->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	wake->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (wake->event_fd < 0 || wake->epoll_fd < 0)
+		error = error_errno(errno, "cannot wait for events");
+	if (!error)
+		error = watch(wake, wake->event_fd);
+	if (!error)
+		error = watch(wake, session->proc->pidfd);
+	if (error) {
+		wake_free(wake);
+		return error;
+	}
+	*ret_wake = wake;
+	return NULL;
+}
+
+void wake_free(struct wake *wake)
+{
+	if (!wake)
+		return;
+	__atomic_store_n(&wake->state, WAKE_QUIT, __ATOMIC_RELEASE);
+	/* it may be about to sleep: it is woken until it is gone */
+	while (wake->running && pthread_tryjoin_np(wake->thread, NULL)) {
+		futex_wake(&wake->state);
+		futex_wake(&wake->pool->wake);
+		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+	}
+	if (wake->event_fd >= 0)
+		close(wake->event_fd);
+	if (wake->epoll_fd >= 0)
+		close(wake->epoll_fd);
+	free(wake);
+}
+
+struct error *wake_arm(struct session *session)
+{
+	struct wake *wake = session->wake;
+	uint32_t idle = WAKE_IDLE;
+	eventfd_t told;
+
+	if (!wake || !session->reader || session->options.mode == SESSION_OVERWRITE)
+		return NULL;
+	struct error *error = wake->running ? NULL : start(wake, session->agent->pool);
+	if (error || __atomic_load_n(&wake->state, __ATOMIC_ACQUIRE) == WAKE_ARMED)
+		return error;
+	eventfd_read(wake->event_fd, &told);
+	wake->seen = reader_seen(session->reader);
+	if (__atomic_compare_exchange_n(&wake->state, &idle, WAKE_ARMED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		futex_wake(&wake->state);
+	return NULL;
+}
+
+struct error *session_fd(struct session *session, int *ret_fd)
+{
+	struct error *error = session->wake ? NULL : create(session, &session->wake);
+
+	if (!error)
+		*ret_fd = session->wake->epoll_fd;
+	return error;
+}
