@@ -61,7 +61,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 8
+#define DT_LAYOUT_VERSION 9
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -396,6 +396,8 @@ struct dt_state {
 #define DT_RETURN_BUSY 1ULL
 #define DT_RETURN_INHERITED (1ULL << 63)
 #define DT_RETURN_MARKS (DT_RETURN_BUSY | DT_RETURN_INHERITED)
+#define DT_KEPT_MAX 8u
+#define DT_KEPT_DURATION 7u /* of those, what an exit computes: ns */
 #define DT_RETURN_VANISHED (1u << 31) /* in slot.length: a frame of it was gone without returning */
 
 struct dt_return_slot {
@@ -414,6 +416,7 @@ struct dt_return_slot {
 
 _Static_assert(sizeof(struct dt_return_slot) == (1u << DT_RETURN_SHIFT), "dt_return_slot");
 _Static_assert(DT_STUB_SIZE == (1u << DT_STUB_SHIFT), "DT_STUB_SIZE");
+_Static_assert(DT_KEPT_MAX * 8 == 1u << DT_RETURN_SHIFT, "kept");
 
 /* One a thread. hints[hash & mask], then heads[]: open addressing, the first stub of each chain. */
 struct dt_return_table {
@@ -447,8 +450,14 @@ struct dt_returns {
 	uint64_t objects[DT_UNWINDERS_MAX][8]; /* for unwinders of the target, which keep their own notes there */
 	uint32_t tables[DT_SLOTS]; /* by thread slot: offset from the start of struct dt_returns; 0: none */
 	struct dt_return_slot slots[DT_STUBS_MAX];
+	/* By stub, where an exit asks for it: what arguments were at entry. As large as a slot, so that one distance
+	 * leads from each slot to its words. */
+	uint64_t kept[DT_STUBS_MAX][DT_KEPT_MAX];
 	uint8_t heap[DT_RETURN_HEAP_SIZE];
 };
+
+/* From a slot to a word that was kept for it. */
+#define DT_KEPT_AT(i) (offsetof(struct dt_returns, kept) - offsetof(struct dt_returns, slots) + 8u * (i))
 
 /* What a trampoline tells of its tracepoint. */
 struct dt_return_site {

@@ -27,6 +27,7 @@ enum dt_op_code {
 	/* values */
 	DT_OP_REG, /* a: register (hardware number, or one of those below) [-- value] */
 	DT_OP_XMM, /* a: register, b: half [-- value] */
+	DT_OP_KEPT, /* at an exit, a: which word that the entry kept for it (layout.h) [-- value] */
 	DT_OP_CONST, /* the next word [-- value] */
 	DT_OP_LOAD, /* a: size, b: 1 signed [address -- value] */
 	DT_OP_OFFSET, /* c, signed [x -- x + c] */
@@ -109,14 +110,14 @@ struct dt_program {
 	uint32_t size_max; /* of the event, a multiple of 8 */
 	uint32_t op_count;
 	uint32_t text_size; /* of all texts; those of fields first, by number, each with its NUL */
-	uint64_t rip; /* of the probe */
+	uint64_t rip; /* of the probe; 0: it runs at an exit */
 	struct dt_op ops[];
 };
 
 /* What the trampoline gives the agent: registers as they were at the probe. */
 struct dt_regs {
 	uint64_t xmm[16][2]; /* only those that the program uses are filled in */
-	uint64_t general[16]; /* by hardware number */
+	uint64_t general[16]; /* by hardware number; at an exit rsi is the stub's slot, and its own the word below rsp */
 	uint64_t flags;
 	uint64_t duration; /* at an exit */
 	uint64_t st0[2]; /* 10 bytes; only if the program uses it */

@@ -12,6 +12,8 @@
 
 #define HEAD 16u
 #define BITS 64u
+#define RSP 4
+#define RSI 6
 
 uint32_t gather_room(const struct gather *g, uint32_t wanted)
 {
@@ -207,13 +209,31 @@ static bool run_limit(struct gather *g, const struct dt_op *op)
 	}
 }
 
+const struct dt_return_slot *gather_stub(const struct gather *g)
+{
+	return g->program->rip ? NULL : (const struct dt_return_slot *)g->regs->general[RSI];
+}
+
+/* What the call's entry left for its exit. */
+static uint64_t kept_value(struct gather *g, uint32_t number)
+{
+	const struct dt_return_slot *stub = gather_stub(g);
+
+	if (stub && number < DT_KEPT_MAX)
+		return *(const uint64_t *)((const uint8_t *)stub + DT_KEPT_AT(number));
+	g->failed = true;
+	return 0;
+}
+
 static uint64_t register_value(const struct gather *g, uint32_t number)
 {
+	if (number == RSI && gather_stub(g))
+		return *(const uint64_t *)(g->regs->general[RSP] - 8);
 	if (number < 16)
 		return g->regs->general[number];
 	switch (number) {
 	case DT_REG_RIP:
-		return g->program->rip;
+		return gather_stub(g) ? gather_stub(g)->ra : g->program->rip;
 	case DT_REG_FLAGS:
 		return g->regs->flags;
 	case DT_REG_DURATION:
@@ -339,6 +359,7 @@ static bool run_value(struct gather *g, const struct dt_op *op)
 	switch (op->code) {
 	case DT_OP_REG: push(g, register_value(g, op->a)); break;
 	case DT_OP_XMM: push(g, g->regs->xmm[op->a & 15][op->b & 1]); break;
+	case DT_OP_KEPT: push(g, kept_value(g, op->a)); break;
 	case DT_OP_LOAD: push(g, load(g, pop(g), op->a, op->b)); break;
 	case DT_OP_OFFSET: push(g, pop(g) + (uint64_t)(int32_t)op->c); break;
 	case DT_OP_BITS: push(g, bits_of(pop(g), op->a, op->b, op->c)); break;

@@ -29,6 +29,8 @@ struct gather {
 /* gather.c: runs a program. 1: the event was written. */
 uint64_t gather_event(const struct dt_control *control, const struct dt_program *program,
 		  const struct dt_regs *regs);
+/* gather.c: at a function's exit, the slot of its return stub; else NULL. */
+const struct dt_return_slot *gather_stub(const struct gather *g);
 /* gather.c: room for that many bytes more, or the rest of what there is. */
 uint32_t gather_room(const struct gather *g, uint32_t wanted);
 

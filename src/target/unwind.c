@@ -152,14 +152,15 @@ static void step_frame_pointer(struct unwind *u)
 uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
 {
 	const struct dt_unwind *table = (const struct dt_unwind *)g->control->unwind;
+	const struct dt_return_slot *stub = gather_stub(g);
 	struct unwind u;
 	uint32_t count = 0;
 
 	u.control = g->control;
-	u.pc = g->program->rip;
-	u.sp = g->regs->general[4];
+	u.pc = stub ? stub->ra : g->program->rip;
+	u.sp = g->regs->general[4] + (stub ? 8 : 0); /* it has returned */
 	u.bp = g->regs->general[5];
-	u.exact = true;
+	u.exact = !stub;
 	u.broken = false;
 	u.start = u.size = 0;
 	while (count < most) {

@@ -60,7 +60,7 @@ static void check_native(const struct value_ops *ops)
 
 	require(code != NULL);
 	emit_init(&e, code, room, taddr_of(0x400000));
-	filter_emit(&e, ops, 40, &no);
+	filter_emit(&e, ops, 40, false, &no);
 	emit_bind(&e, &no);
 	require(!emit_failed(&e));
 	free(code);
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	struct error *error = expr_condition(text, &names, &ops, &texts);
 	if (!error) {
 		require(ops.count > 0 && ops.count <= VALUE_OPS_MAX && !ops.failed);
-		if (filter_is_native(&ops))
+		if (filter_is_native(&ops, false))
 			check_native(&ops);
 	} else {
 		require(strchr(error_text(error), '^') || strstr(error_text(error), "too long"));

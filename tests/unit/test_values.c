@@ -227,7 +227,7 @@ static filter_fn assemble(const struct value_ops *ops, uint8_t *code, size_t roo
 	emit_push(&e, RBX);
 	for (size_t i = 0; i < 5; i++)
 		emit_push(&e, pushed[i]);
-	filter_emit(&e, ops, 40, &no);
+	filter_emit(&e, ops, 40, false, &no);
 	emit_mov_imm(&e, RAX, 1);
 	emit_jmp(&e, &done);
 	emit_bind(&e, &no);
@@ -258,7 +258,7 @@ static void test_filters(void **state)
 
 		random_text(text, sizeof(text), 3);
 		struct error *error = expr_condition(text, &names, &ops, &texts);
-		if (error || !filter_is_native(&ops)) {
+		if (error || !filter_is_native(&ops, false)) {
 			error_free(error);
 			continue;
 		}

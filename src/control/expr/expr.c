@@ -183,6 +183,55 @@ bool expr_register(const char *name, uint8_t *ret_number)
 	return false;
 }
 
+bool expr_is_at_exit(const char *text)
+{
+	static const char *const words[] = { "$ret", "$duration", "entry:" };
+	bool quoted = false;
+
+	for (const char *at = text; *at; at++) {
+		if (!quoted && *at == '\'' && at[1])
+			at += at[1] == '\\' && at[2] ? 2 : 1; /* a character, which may be a quote */
+		else if (*at == '\\' && at[1])
+			at++;
+		else if (*at == '"')
+			quoted = !quoted;
+		for (size_t i = 0; !quoted && i < sizeof(words) / sizeof(words[0]); i++) {
+			size_t length = strlen(words[i]);
+
+			if (strncmp(at, words[i], length) == 0 && (at == text || !is_name_char(at[-1])) &&
+			    (words[i][0] != '$' || !is_name_char(at[length])))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* What only an exit knows; false: it is something else. */
+static bool parse_exit(struct parser *p, const char *name, const char *at, struct operand *ret)
+{
+	bool is_entry = strcmp(name, "entry") == 0 && p->at[0] == ':';
+	char argument[NAME_MAX_LENGTH];
+
+	if (!is_entry && strcmp(name, "$ret") != 0 && strcmp(name, "$duration") != 0)
+		return false;
+	if (!p->names->at_exit) {
+		fail(p, at, "this is known at a function's exit only (-e)");
+		return true;
+	}
+	if (strcmp(name, "$duration") == 0) {
+		*ret = (struct operand){ .kind = OPERAND_NUMBER };
+		ops_add(&ret->ops, DT_OP_REG, DT_REG_DURATION, 0, 0);
+		return true;
+	}
+	*ret = (struct operand){ .kind = OPERAND_PLACE };
+	p->at += is_entry;
+	if (is_entry && !take_name(p, argument))
+		fail(p, p->at, "the name of an argument is expected here");
+	else if (!p->names->find(p->names->context, is_entry ? argument : name, &ret->type, &ret->place))
+		fail(p, at, is_entry ? "there is no argument of that name" : "the function has no result");
+	return true;
+}
+
 static void parse_special(struct parser *p, const char *name, const char *at, struct operand *ret)
 {
 	static const struct {
@@ -234,6 +283,8 @@ static void parse_name(struct parser *p, struct operand *ret)
 		fail(p, at, *at ? "a value is expected here" : "the expression isn't complete");
 		return;
 	}
+	if (parse_exit(p, name, at, ret))
+		return;
 	if (name[0] == '$') {
 		parse_special(p, name + 1, at, ret);
 		return;

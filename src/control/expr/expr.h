@@ -4,7 +4,8 @@
  * C's operators with C's precedence: || && | ^ & == != < <= > >= << >> + - * / % ! ~ unary - and *, members by . and
  * ->, [index]. Operands are variables and parameters, enumerators, NULL, true, false, numbers, 'c', "text" (with == and
  * !=: the string; with * ? [ in it, a glob), registers ($rdi), $tid, $pid, $cpu, and $hits: how
- * often the place was reached, this time included. Numbers have 64 bits; signed unless both
+ * often the place was reached, this time included. At a function's exit also $ret, $duration (ns), and arguments as
+ * they were at entry (entry:NAME). Numbers have 64 bits; signed unless both
  * sides are unsigned.
  *
  * An expression becomes operations for the agent's programs. Errors show the place with a caret.
@@ -25,6 +26,7 @@ struct expr_names {
 	/* The counter of the place, for $hits; UINT32_MAX: there is none left. */
 	uint32_t (*counter)(void *context);
 	struct debug *debug; /* NULL: there are no names but registers */
+	bool at_exit; /* then `find` knows "$ret" too */
 };
 
 /* A variable or part of one. */
@@ -34,6 +36,9 @@ struct error *expr_variable(const char *text, const struct expr_names *names, st
 /* A condition: operations that leave a number on the stack, and the texts that they match with. */
 struct error *expr_condition(const char *text, const struct expr_names *names,
 			     struct value_ops *ret_ops, struct value_texts *texts);
+
+/* Does it (or the TYPE of a context) ask for what only a function's exit knows: $ret, $duration, entry:NAME? */
+bool expr_is_at_exit(const char *text);
 
 /* The hardware number of a register (16 rip, 17 flags); false: no such register. */
 bool expr_register(const char *name, uint8_t *ret_number);

@@ -28,6 +28,7 @@
 
 #define ENTRY_CLOCK 40
 #define ENTRY_RA 56
+#define ENTRY_RSI (-8) /* from the return address */
 
 void exit_emit_save(struct emitter *e)
 {
@@ -94,6 +95,22 @@ static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t 
 	emit_store32(e, mem_at(RSI, 0), RAX);
 }
 
+/* rcx = the stub's slot: what its exit will ask for. rax, rbx are lost. */
+static void emit_keep(struct emitter *e, const struct tramp_event *at_exit)
+{
+	emit_lea(e, RBX, mem_at(RCX, (int32_t)DT_KEPT_AT(0)));
+	for (size_t i = 0; i < at_exit->kept_count; i++) {
+		struct tramp_field field = at_exit->kept[i];
+
+		if (field.source == SOURCE_REGISTER && field.reg == RSI) { /* exit_emit_save has it */
+			field.source = SOURCE_STACK;
+			field.disp = ENTRY_RSI;
+		}
+		field.offset = (uint16_t)(8 * i);
+		record_emit_field(e, ENTRY_RA, &field);
+	}
+}
+
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l)
 {
@@ -102,6 +119,8 @@ void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct
 	emit_bind(e, &l->taken);
 	emit_load(e, RAX, mem_at(RSP, ENTRY_CLOCK));
 	emit_store(e, mem_at(RCX, STUB(start)), RAX);
+	if (event->at_exit && event->at_exit->kept_count)
+		emit_keep(e, event->at_exit);
 	record_emit_restore(e, false);
 	exit_emit_restore(e);
 	emit_lea(e, RSP, mem_at(RSP, 8));

@@ -18,12 +18,13 @@
  * A tracepoint whose exit records something else has an event of its own for it (tramp_event.at_exit), made as an
  * entry's is: plain fields, or a program for the agent (whose id is the exit's). What it can be made of:
  *
- *	SOURCE_REGISTER	rax, rdx, and those that aren't used here: all but rcx, rbx, rsi
+ *	SOURCE_REGISTER	any but rsi, which is the SOURCE_STACK at -8
  *	SOURCE_XMM	any; xmm0 and xmm1 are results
  *	SOURCE_STACK	from rsp as at the entry: 8 is the first argument there, if the function left it alone
  *	SOURCE_DURATION	ns
  *	programs	likewise; DT_REG_DURATION; with tramp_event.st0 also DT_REG_ST0, for long double
  *
+ * Its filter decides at the exit, and `kept` are words that its entry keeps for it (DT_OP_KEPT).
  * A gathered exit has its duration as its first field: the summary looks for it there.
  */
 

@@ -16,6 +16,7 @@
 
 #include "../../shared/layout.h"
 #include "exit_code.h"
+#include "filter_code.h"
 #include "gather_code.h"
 #include "record_code.h"
 
@@ -34,7 +35,7 @@ static const struct tramp_event plain_exit = {
 
 struct exit_code_labels {
 	struct record_labels record;
-	struct label elsewhere, unrecorded, lost;
+	struct label elsewhere, unrecorded, lost, unwanted;
 	size_t program_field;
 };
 
@@ -159,8 +160,23 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 	emit_bind(e, &l->unrecorded);
 	exit_emit_unrecorded(e, env);
 	emit_bind(e, &l->lost);
+	emit_bind(e, &l->unwanted);
 	exit_emit_give_back(e, env);
 	emit_jmp(e, &l->record.out);
+}
+
+/* What the filter doesn't want returns as any. */
+static void emit_exit_filter(struct emitter *e, const struct tramp_env *env,
+			     const struct tramp_event *event, struct exit_code_labels *l)
+{
+	if (event->filters_duration) {
+		emit_rdtsc(e);
+		emit_shl_imm(e, RDX, 32);
+		emit_or(e, RDX, RAX);
+		emit_duration(e, env);
+		emit_store(e, mem_at(RSI, (int32_t)DT_KEPT_AT(DT_KEPT_DURATION)), RAX);
+	}
+	filter_emit(e, event->filter, EXIT_RA, true, &l->unwanted);
 }
 
 /* The agent writes the event; rcx = the slot tells that this process and thread may. */
@@ -195,6 +211,8 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 	emit_push(e, RSI);
 	record_emit_save(e, false);
 	exit_emit_identify(e, env, &l.unrecorded);
+	if (event->filter)
+		emit_exit_filter(e, env, event, &l);
 	emit_same_thread(e, env, &l);
 	if (event->program)
 		emit_gathered_exit(e, env, event, &l);
@@ -227,7 +245,9 @@ size_t exit_room(const struct tramp_event *event)
 	if (!event->exit)
 		return 0;
 	return EXIT_ENTRY_ROOM +
-	       (own ? EXIT_CODE_ROOM + own->field_count * EXIT_FIELD_ROOM + gather_room(own) : 0);
+	       (own ? EXIT_CODE_ROOM + (own->field_count + own->kept_count) * EXIT_FIELD_ROOM +
+			      gather_room(own) + filter_room(own) :
+		      0);
 }
 
 bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, uint8_t *bytes)

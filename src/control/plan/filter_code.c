@@ -42,6 +42,7 @@ struct walk {
 	struct emitter *e; /* NULL: only looks */
 	const struct value_ops *ops;
 	int32_t saved;
+	bool at_exit;
 	size_t depth;
 	bool failed;
 	struct label labels[VALUE_OPS_MAX + 1]; /* of what is jumped to */
@@ -69,11 +70,24 @@ static bool shrink(struct walk *w, size_t needed)
 	return !w->failed;
 }
 
+/* A word that the entry kept for the exit. */
+static void push_kept(struct walk *w, unsigned number)
+{
+	if (!w->at_exit || number >= DT_KEPT_MAX)
+		w->failed = true;
+	else if (grow(w) && w->e)
+		emit_load(w->e, top(w, 0), mem_at(RSI, (int32_t)DT_KEPT_AT(number)));
+}
+
 static void push_register(struct walk *w, enum reg reg)
 {
 	enum reg to;
 
-	if (reg > R15 || !grow(w)) {
+	if ((unsigned)reg == DT_REG_DURATION) {
+		push_kept(w, DT_KEPT_DURATION);
+		return;
+	}
+	if (reg > R15 || (w->at_exit && reg == RSI) || !grow(w)) {
 		w->failed = true;
 		return;
 	}
@@ -250,6 +264,9 @@ static size_t one(struct walk *w, size_t at)
 		else if (grow(w) && w->e)
 			emit_mov_from_xmm(w->e, top(w, 0), op->a);
 		break;
+	case DT_OP_KEPT:
+		push_kept(w, op->a);
+		break;
 	case DT_OP_CONST:
 		return constant(w, at);
 	case DT_OP_OFFSET:
@@ -280,9 +297,9 @@ static bool walk_all(struct walk *w)
 	return !w->failed && w->depth == 1;
 }
 
-bool filter_is_native(const struct value_ops *ops)
+bool filter_is_native(const struct value_ops *ops, bool at_exit)
 {
-	struct walk w = { .ops = ops };
+	struct walk w = { .ops = ops, .at_exit = at_exit };
 
 	return walk_all(&w);
 }
@@ -294,9 +311,10 @@ size_t filter_room(const struct tramp_event *event)
 	return room + (event->filter ? (event->filter->count + 2) * OP_ROOM : 0);
 }
 
-void filter_emit(struct emitter *e, const struct value_ops *ops, int32_t saved, struct label *no)
+void filter_emit(struct emitter *e, const struct value_ops *ops, int32_t saved, bool at_exit,
+		 struct label *no)
 {
-	struct walk w = { .e = e, .ops = ops, .saved = saved };
+	struct walk w = { .e = e, .ops = ops, .saved = saved, .at_exit = at_exit };
 
 	if (!walk_all(&w)) {
 		e->failed = true;

@@ -340,7 +340,7 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 		exit_emit_save(e);
 	record_emit_save(e, event->keep_red_zone);
 	if (event->filter)
-		filter_emit(e, event->filter, saved_size(event), &l->record.out);
+		filter_emit(e, event->filter, saved_size(event), false, &l->record.out);
 	filter_emit_limits(e, env, &event->limits, &l->record.out);
 	for (size_t i = 0; i < event->watch_count; i++)
 		emit_watch(e, env, &event->watches[i]);

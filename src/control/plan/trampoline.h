@@ -10,6 +10,7 @@
 #ifndef DYNTRACE_PLAN_TRAMPOLINE_H
 #define DYNTRACE_PLAN_TRAMPOLINE_H
 
+#include "../../shared/layout.h"
 #include "../code/relocate.h"
 #include "../record/event.h"
 
@@ -94,6 +95,10 @@ struct tramp_event {
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* What the exit records: fields or a program, as an entry has them; borrowed (exit.h). NULL: rax, duration. */
 	const struct tramp_event *at_exit;
+	/* Of an exit: what its entry keeps for it, word by word; does its filter ask for the duration? */
+	struct tramp_field kept[DT_KEPT_DURATION];
+	size_t kept_count;
+	bool filters_duration;
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;
 	taddr on, off;

@@ -117,6 +117,9 @@ void shape_add_string(struct shape *shape, const char *name, const struct value_
 /* Something that the agent knows: DT_OP_BACKTRACE, DT_OP_COMM. */
 void shape_add_special(struct shape *shape, const char *name, enum dt_op_code code, uint16_t count);
 
+/* Can the trampoline store it all? `scratch` is lost. */
+bool shape_is_plain(struct shape *shape, struct tramp_event *scratch);
+
 /*
  * Lays out the event: its size, the trampoline's fields or the agent's program (*ret_program, owned by the
  * caller; NULL for a plain event). The program's id and rip are for the caller to fill in.

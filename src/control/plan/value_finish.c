@@ -148,14 +148,29 @@ static void build_store(struct builder *b, const struct value_store *store)
 	}
 }
 
+static bool place_can_fail(const struct value_place *place)
+{
+	const struct value_ops *ops = &place->ops;
+
+	if (place->kind != PLACE_VALUE)
+		return place->kind == PLACE_MEMORY;
+	for (size_t i = 0; i < ops->count; i++) {
+		if (ops->items[i].code == DT_OP_LOAD ||
+		    (ops->items[i].code >= DT_OP_DIV && ops->items[i].code <= DT_OP_MODU))
+			return true;
+		if (ops->items[i].code == DT_OP_CONST)
+			i++;
+	}
+	return false;
+}
+
 /* Whether a field can be unreadable: then the event has a list of those that are. */
 static bool can_fail(const struct shape *shape)
 {
 	for (size_t i = 0; i < shape->stores.count; i++) {
 		const struct value_store *store = &shape->stores.items[i];
 
-		if ((store->place.kind == PLACE_MEMORY || store->place.kind == PLACE_VALUE) &&
-		    store->code != DT_OP_STRING)
+		if (store->code != DT_OP_STRING && place_can_fail(&store->place))
 			return true;
 	}
 	return false;
@@ -252,13 +267,18 @@ static void add_unreadable(struct shape *shape)
 		shape_add_special(shape, "unreadable", DT_OP_UNREADABLE, 0);
 }
 
+bool shape_is_plain(struct shape *shape, struct tramp_event *scratch)
+{
+	return !shape->failed && !shape->is_gathered && layout_plain(shape, scratch);
+}
+
 struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 			   struct dt_program **ret_program, size_t *ret_program_size)
 {
 	struct builder b = { .size = HEAD };
 	struct dt_program *program;
 
-	if (!shape->failed && !shape->is_gathered && layout_plain(shape, event)) {
+	if (shape_is_plain(shape, event)) {
 		*ret_program = NULL;
 		*ret_program_size = 0;
 		return NULL;

@@ -125,6 +125,10 @@ static bool push_piece(const struct abi_piece *piece, uint32_t size, bool is_sig
 		ops_add(ops, DT_OP_XMM, piece->reg, (uint16_t)(skip / 8), 0);
 		skip %= 8;
 		break;
+	case ABI_KEPT:
+		ops_add(ops, DT_OP_KEPT, (uint8_t)(piece->reg + skip / 8), 0, 0);
+		skip %= 8;
+		break;
 	case ABI_STACK:
 		ops_add(ops, DT_OP_REG, HW_RSP, 0, 0);
 		ops_add(ops, DT_OP_OFFSET, 0, 0, (uint32_t)piece->disp);
@@ -173,6 +177,10 @@ bool place_push_address(const struct value_place *place, struct value_ops *ops)
 		ops_add(ops, DT_OP_OFFSET, 0, 0, (uint32_t)place->pieces[0].disp);
 		return true;
 	}
+	if (place->kind == PLACE_PIECES && place->count == 1 && place->pieces[0].where == ABI_X87) {
+		ops_add(ops, DT_OP_REG, DT_REG_ST0, 0, 0);
+		return true;
+	}
 	return false;
 }
 
@@ -185,12 +193,22 @@ void place_behind(const struct value_place *place, struct value_place *ret_place
 	*ret_place = behind;
 }
 
+static bool is_duration(const struct value_place *place)
+{
+	return place->kind == PLACE_VALUE && place->ops.count == 1 &&
+	       place->ops.items[0].code == DT_OP_REG && place->ops.items[0].a == DT_REG_DURATION;
+}
+
 bool place_native(const struct value_place *place, uint32_t size, struct tramp_field *ret_field)
 {
 	const struct abi_piece *piece =
 		place->kind == PLACE_PIECES ? whole_piece(place, size > 16 ? 16 : size) : NULL;
 	struct tramp_field field = { .size = (uint8_t)size };
 
+	if (is_duration(place)) {
+		*ret_field = (struct tramp_field){ .source = SOURCE_DURATION, .size = 8 };
+		return true;
+	}
 	if (!piece)
 		return false;
 	switch (piece->where) {

@@ -154,7 +154,7 @@ static struct error *add_variable(struct describe *d, const char *text)
 	_cleanup_free_ char *name = strdup(text);
 	struct describe there = *d;
 	struct expr_names names = { .context = &there, .find = names_find, .find_label = names_find_label,
-				    .debug = d->debug };
+				    .debug = d->debug, .at_exit = d->exit != NULL };
 	char *at = name ? strrchr(name, '@') : NULL;
 	struct value_place place;
 	struct error *error = NULL;
@@ -171,7 +171,22 @@ static struct error *add_variable(struct describe *d, const char *text)
 		error = expr_variable(name, &names, &type, &place);
 	if (error)
 		return error_wrap(error, "-t var");
-	shape_add(&d->shape, name, &type, &place);
+	shape_add(&d->shape, name[0] == '$' ? name + 1 : name, &type, &place);
+	return NULL;
+}
+
+/* An argument as it was at entry, at the exit. */
+static struct error *add_entry(struct describe *d, const char *text)
+{
+	struct expr_names names = { .context = d, .find = names_find, .find_label = names_find_label,
+				    .debug = d->debug, .at_exit = true };
+	struct value_place place;
+	struct type type;
+	struct error *error = expr_variable(text, &names, &type, &place);
+
+	if (error)
+		return error_wrap(error, "-t entry");
+	shape_add(&d->shape, text, &type, &place);
 	return NULL;
 }
 
@@ -286,7 +301,7 @@ static const struct {
 	{ "tid", false, add_tid },	      { "pid", false, add_pid },
 	{ "cpu", false, add_cpu },	      { "comm", false, add_comm },
 	{ "backtrace", false, add_backtrace }, { "backtrace", true, add_backtrace },
-	{ "var", true, add_variable },
+	{ "var", true, add_variable },	      { "entry", true, add_entry },
 };
 
 struct error *contexts_add(struct describe *d, const char *type)
@@ -306,6 +321,6 @@ struct error *contexts_add(struct describe *d, const char *type)
 		return error;
 	return error_new(ERROR_USAGE,
 			 "-t %s: no such context (regs, reg:NAME, tid, pid, cpu, comm, backtrace[:N], "
-			 "var:NAME, or VARTYPE:NAME:ADDR)",
+			 "var:NAME, entry:NAME, or VARTYPE:NAME:ADDR)",
 			 type);
 }

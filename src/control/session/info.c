@@ -66,6 +66,8 @@ static void tell_exits(const struct session *session, const struct tracepoint *t
 	info->unwound = tally->unwound;
 	uint64_t ended = info->exits + info->exits_lost + info->missed + info->unwound;
 	info->inside = info->hits > ended ? info->hits - ended : 0;
+	if (tracepoint->values.filters_exits) /* those that it turned away aren't counted */
+		info->inside = session->exits.inside[tracepoint->probe.event.id];
 	latency_times(&session->latency, tracepoint->probe.event.id, &info->times);
 }
 

@@ -107,6 +107,49 @@ static bool find_argument(struct describe *d, const char *name, struct type *ret
 	return false;
 }
 
+void names_result(struct describe *d, struct type *ret_type, struct value_place *ret_place)
+{
+	Dwarf_Die die = d->function.die;
+	struct abi_value abi;
+
+	/* With no debug information it is 64 bits. */
+	*ret_type = (struct type){ .kind = TYPE_INT, .size = 8 };
+	*ret_place = (struct value_place){ .kind = PLACE_PIECES,
+					   .count = 1,
+					   .pieces = { { .where = ABI_INT, .reg = RAX, .size = 8 } } };
+	if (!d->has_function || d->function.low != d->address || debug_function_is_assembly(&d->function))
+		return;
+	type_of(&die, ret_type);
+	abi_result(&d->function, ret_type, &abi);
+	place_from_abi(&abi, ret_place);
+}
+
+/* At an exit: the result, parameters as they were at entry, and what is at one place for ever. */
+static bool find_at_exit(struct describe *d, const char *name, struct type *ret_type,
+			 struct value_place *ret_place)
+{
+	struct location_context location;
+	struct value_place place;
+	Dwarf_Die die;
+
+	if (strcmp(name, "$ret") == 0) {
+		names_result(d, ret_type, ret_place);
+		return ret_type->kind != TYPE_VOID;
+	}
+	if (!d->debug)
+		return false;
+	if (d->has_function && find_argument(d, name, ret_type, &place)) {
+		values_keep(d, &place, ret_place);
+		return true;
+	}
+	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name, &die))
+		return false;
+	location = location_context(d);
+	type_of(&die, ret_type);
+	location_place(&location, &die, ret_place);
+	return ret_place->kind == PLACE_MEMORY && ret_place->ops.items[0].code == DT_OP_CONST;
+}
+
 bool names_find(void *context, const char *name, struct type *ret_type, struct value_place *ret_place)
 {
 	struct describe *d = context;
@@ -115,6 +158,8 @@ bool names_find(void *context, const char *name, struct type *ret_type, struct v
 
 	if (markers_find(d, name, ret_type, ret_place))
 		return true;
+	if (d->exit)
+		return find_at_exit(d, name, ret_type, ret_place);
 	if (!d->debug)
 		return false;
 	if (d->has_function && find_argument(d, name, ret_type, ret_place))

@@ -205,26 +205,11 @@ static struct error *describe_event(struct tracepoint *tracepoint, struct event_
 
 static struct error *describe_exit(struct tracepoint *tracepoint, struct event_type *ret_type)
 {
-	static const struct event_field duration = { .name = "duration", .type = FIELD_UINT,
-						     .size = sizeof(uint64_t),
-						     .offset = EXIT_EVENT_DURATION };
-	struct event_type type = { .size = EXIT_EVENT_SIZE,
-				   .address = tracepoint->probe.place.address.v };
-	struct event_field *ret = &tracepoint->values.ret;
+	struct event_type type = { .address = tracepoint->probe.place.address.v };
 
 	if (asprintf(&type.name, "%s_exit", tracepoint->name) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
-	type.fields = calloc(2, sizeof(*type.fields));
-	if (!type.fields) {
-		free(type.name);
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	if (ret->name[0]) {
-		ret->offset = EXIT_EVENT_RET;
-		type.fields[type.field_count++] = *ret;
-		*ret = (struct event_field){ .name = "" }; /* handed over */
-	}
-	type.fields[type.field_count++] = duration;
+	values_give_exit(tracepoint, &type);
 	*ret_type = type;
 	return NULL;
 }

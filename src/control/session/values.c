@@ -57,43 +57,7 @@ static void add_arguments(struct describe *d)
 		add_registers(d);
 }
 
-/* The result, as far as rax holds it. With no debug information it is 64 bits. */
-static void set_result(struct describe *d)
-{
-	struct event_field *ret = &d->tracepoint->values.ret;
-	Dwarf_Die die = d->function.die;
-	struct abi_value abi;
-	struct type type;
-
-	*ret = (struct event_field){ .name = "ret", .type = FIELD_UINT, .size = 8 };
-	if (!d->has_function || d->function.low != d->address ||
-	    debug_function_is_assembly(&d->function))
-		return;
-	type_of(&die, &type);
-	abi_result(&d->function, &type, &abi);
-	if (abi.is_known && !abi.is_behind && abi.count == 1 && abi.pieces[0].where == ABI_INT) {
-		struct value_place place;
-		struct shape shape;
-
-		shape_init(&shape, d->debug, VALUE_STRING_DEFAULT);
-		place_from_abi(&abi, &place);
-		if (type.kind == TYPE_POINTER || type.kind == TYPE_REFERENCE)
-			shape_add_number(&shape, "ret", FIELD_HEX, 8, &place);
-		else
-			shape_add(&shape, "ret", &type, &place);
-		if (!shape.failed && shape.field_count == 1 && shape.fields[0].type != FIELD_STRING) {
-			*ret = shape.fields[0];
-			shape.field_count = 0; /* its labels are handed over */
-		}
-		shape_free(&shape);
-	} else if (abi.is_behind) {
-		ret->type = FIELD_HEX; /* where it is */
-	} else {
-		ret->name[0] = '\0'; /* none, or in other registers */
-	}
-}
-
-static uint16_t xmms_of(const struct dt_program *program)
+uint16_t values_xmms(const struct dt_program *program)
 {
 	uint16_t xmms = 0;
 
@@ -122,7 +86,7 @@ static struct error *finish(struct describe *d)
 	if (!values->program)
 		return NULL;
 	event->program_size = (uint32_t)size;
-	event->xmms = xmms_of(values->program);
+	event->xmms = values_xmms(values->program);
 	values->program->rip = d->tracepoint->probe.place.address.v;
 	return NULL;
 }
@@ -154,26 +118,27 @@ static uint32_t values_counter(void *context)
 	return tracepoint->has_counter ? tracepoint->counter : UINT32_MAX;
 }
 
-static struct error *set_filter(struct describe *d, const char *filter)
+struct error *values_set_filter(struct describe *d, const char *filter, struct value_ops **ret_native)
 {
 	struct expr_names names = { .context = d, .find = names_find, .find_label = names_find_label,
-				    .counter = values_counter, .debug = d->debug };
-	struct value_ops ops;
+				    .counter = values_counter, .debug = d->debug,
+				    .at_exit = d->exit != NULL };
+	struct value_ops ops, *native;
 	struct error *error = expr_condition(filter, &names, &ops, &d->shape.texts);
 
 	if (error)
 		return error_wrap(error, "--filter");
-	if (!filter_is_native(&ops)) {
+	if (!filter_is_native(&ops, d->exit != NULL)) {
 		d->shape.condition = ops;
 		d->shape.is_gathered = true;
 		return NULL;
 	}
-	free(d->tracepoint->values.filter);
-	d->tracepoint->values.filter = malloc(sizeof(ops));
-	if (!d->tracepoint->values.filter)
+	native = malloc(sizeof(ops));
+	if (!native)
 		return error_new(ERROR_FAILED, "out of memory");
-	*d->tracepoint->values.filter = ops;
-	d->tracepoint->probe.event.filter = d->tracepoint->values.filter;
+	*native = ops;
+	free(*ret_native);
+	*ret_native = native;
 	return NULL;
 }
 
@@ -203,10 +168,26 @@ static struct error *set_limits(struct describe *d)
 	return NULL;
 }
 
+/* Is something asked for that only an exit knows, although there is none? */
+static struct error *check_exits(const struct describe *d)
+{
+	const struct tracepoint *tracepoint = d->tracepoint;
+	const char *filter = tracepoint->request->spec.filter;
+	const char *asked = filter && expr_is_at_exit(filter) ? filter : NULL;
+
+	for (size_t i = 0; i < tracepoint->contexts.count && !asked; i++) {
+		if (expr_is_at_exit(tracepoint->contexts.items[i]))
+			asked = tracepoint->contexts.items[i];
+	}
+	if (!asked || tracepoint->kind == TRACEPOINT_FUNCTION)
+		return NULL;
+	return error_new(ERROR_USAGE, "'%s' is known at a function's exit only: add -e", asked);
+}
+
 /* Everything, with strings of at most that many bytes. */
 static struct error *describe_all(struct describe *d, uint32_t string_max)
 {
-	const struct tracepoint *tracepoint = d->tracepoint;
+	struct tracepoint *tracepoint = d->tracepoint;
 	const char *filter = tracepoint->request->spec.filter;
 	struct error *error = NULL;
 
@@ -215,13 +196,34 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 		markers_add_fields(d);
 	else if (tracepoint->kind != TRACEPOINT_BARE)
 		add_arguments(d);
-	for (size_t i = 0; i < tracepoint->contexts.count && !error; i++)
-		error = contexts_add(d, tracepoint->contexts.items[i]);
-	if (!error && filter)
-		error = set_filter(d, filter);
+	for (size_t i = 0; i < tracepoint->contexts.count && !error; i++) {
+		if (!expr_is_at_exit(tracepoint->contexts.items[i]))
+			error = contexts_add(d, tracepoint->contexts.items[i]);
+	}
+	if (!error && filter && !expr_is_at_exit(filter))
+		error = values_set_filter(d, filter, &tracepoint->values.filter);
+	tracepoint->probe.event.filter = tracepoint->values.filter;
 	if (!error)
 		error = set_limits(d);
 	return error ? error : finish(d);
+}
+
+/* Many strings: each gets less. */
+static struct error *describe_short(struct describe *d,
+				    struct error *(*describe)(struct describe *, uint32_t),
+				    uint32_t string_max)
+{
+	struct error *error = NULL;
+	bool again;
+
+	do {
+		error_free(error);
+		error = describe(d, string_max);
+		again = error && d->shape.is_too_long && string_max > STRING_MAX_LEAST;
+		shape_free(&d->shape);
+		string_max /= 2;
+	} while (again);
+	return error;
 }
 
 struct error *values_describe(struct session *session, struct tracepoint *tracepoint)
@@ -232,24 +234,19 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 			      .address = place->address.v - place->module->bias.v };
 	uint32_t string_max = tracepoint->request->spec.string_max;
 	struct error *error = module_debug(session->proc, place->module, &d.debug);
-	bool again;
 
 	if (error)
 		return error;
 	d.has_function = d.debug && debug_function_at(d.debug, d.address, &d.function);
 	d.inlined = d.has_function && place->inlined &&
 		    debug_inlined_die(d.debug, place->inlined, &d.inlined_die);
-	set_result(&d);
 	if (!string_max)
 		string_max = VALUE_STRING_DEFAULT;
-	/* Many strings: each gets less. */
-	do {
-		error_free(error);
-		error = describe_all(&d, string_max);
-		again = error && d.shape.is_too_long && string_max > STRING_MAX_LEAST;
-		shape_free(&d.shape);
-		string_max /= 2;
-	} while (again);
+	error = check_exits(&d);
+	if (!error)
+		error = describe_short(&d, describe_all, string_max);
+	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION)
+		error = describe_short(&d, values_describe_exit, string_max);
 	return error_wrap(error, "cannot record the values at '%s'", place->name);
 }
 
@@ -265,13 +262,27 @@ void values_give(struct tracepoint *tracepoint, struct event_type *type)
 		values->program->id = tracepoint->probe.event.id;
 }
 
+void values_give_exit(struct tracepoint *tracepoint, struct event_type *type)
+{
+	struct values *values = &tracepoint->values;
+
+	type->fields = take_ptr(&values->exit_fields);
+	type->field_count = values->exit_field_count;
+	type->size = values->exit_size;
+	type->is_variable = values->exit_program != NULL;
+	values->exit_field_count = 0;
+	if (values->exit_program)
+		values->exit_program->id = tracepoint->probe.event.id + 1;
+}
+
 void values_free(struct values *values)
 {
 	event_fields_free(values->fields, values->field_count);
+	event_fields_free(values->exit_fields, values->exit_field_count);
 	free(values->program);
 	free(values->filter);
-	for (size_t i = 0; i < values->ret.label_count; i++)
-		free(values->ret.labels[i].name);
-	free(values->ret.labels);
+	free(values->exit);
+	free(values->exit_program);
+	free(values->exit_filter);
 	*values = (struct values){ 0 };
 }

@@ -14,6 +14,7 @@ enum abi_where {
 	ABI_SSE, /* an xmm register */
 	ABI_STACK, /* at rsp + disp, rsp as it is at the first instruction */
 	ABI_X87, /* st0: results only */
+	ABI_KEPT, /* reg: the first of the words that the entry kept for the exit (layout.h) */
 };
 
 /* Bytes [offset, offset + size) of a value. */
