@@ -520,6 +520,16 @@ static void say_begun(const struct run *run)
 		 (double)session_stopped_us(run->session) / 1000);
 }
 
+/* What a filter or context means nothing for. */
+static void say_left_out(const struct run *run)
+{
+	const char *why;
+	size_t count = session_left_out(run->session, &why);
+
+	if (count)
+		cli_note("left out %zu function%s: %s", count, count == 1 ? "" : "s", why);
+}
+
 static struct error *trace_target(struct run *run)
 {
 	struct session_summary summary;
@@ -527,6 +537,8 @@ static struct error *trace_target(struct run *run)
 
 	if (error)
 		return error;
+	if (!args.quiet)
+		say_left_out(run);
 	if (!run->launch && !args.quiet)
 		say_begun(run);
 	error = record(run);

@@ -224,6 +224,19 @@ def test_wrong_filter(dyntrace, program_path, expression, part, column):
     assert result.stdout == ""
 
 
+def test_globs_leave_out_what_a_filter_means_nothing_for(dyntrace, scratch):
+    """Functions without the argument are left out, which is said once; it is an error only if all are."""
+    path = compile_program(scratch, "results.c", "-O1")
+    result, trace = dyntrace.trace("--function", "[clp]*@program", "--filter", "n == 1 || n == 0", "--", path)
+    assert set(trace.names()) == {"large_entry", "colour_entry", "pointer_entry", "pair_entry", "point_entry",
+                                  "large_struct_entry", "complex_result_entry"}
+    assert result.stderr.splitlines()[0] == "dyntrace: left out 1 function: --filter: there is no variable 'n' here"
+    result, trace = dyntrace.trace("--function", "[clp]*@program", "-t", "var:factor", "--", path)
+    assert set(trace.names()) == {"chosen_entry"} and "left out 7 functions" in result.stderr
+    result = dyntrace("trace", "--function", "[lp]*@program", "--filter", "nubmer > 1", "--", path, status=2)
+    assert result.stderr.splitlines()[1:] == ["  nubmer > 1", "  ^"] and "no variable 'nubmer'" in result.stderr
+
+
 # ---- variables --------------------------------------------------------------------------------------
 
 def test_variables(dyntrace, scratch):

@@ -146,6 +146,12 @@ uint64_t session_stopped_us(const struct session *session)
 	return session->stopped_us;
 }
 
+size_t session_left_out(const struct session *session, const char **ret_why)
+{
+	*ret_why = session->left_out_why;
+	return session->left_out;
+}
+
 bool session_names_loader(const struct session *session)
 {
 	for (size_t i = 0; i < session->requests.count; i++) {

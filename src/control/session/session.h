@@ -166,6 +166,9 @@ struct error *session_snapshot(struct session *session, const char *output, stru
 const struct event_types *session_types(const struct session *session);
 const struct clock_estimate *session_clock(const struct session *session);
 
+/* How many places of globs were left out, because a filter or context means nothing there; *ret_why, if any. */
+size_t session_left_out(const struct session *session, const char **ret_why);
+
 /* Has the target ended? */
 bool session_ended(const struct session *session);
 

@@ -151,6 +151,16 @@ static struct error *make_one(struct session *session, struct request *request, 
 	return NULL;
 }
 
+/* What the first of them says, without its name and the picture of the expression. */
+static void note_left_out(struct session *session, size_t count, const char *text)
+{
+	const char *why = strstr(text, "': ");
+
+	why = why ? why + 3 : text;
+	session->left_out += count;
+	snprintf(session->left_out_why, sizeof(session->left_out_why), "%.*s", (int)strcspn(why, "\n"), why);
+}
+
 struct error *tracepoints_make(struct session *session, struct request *request, struct tracepoint_list *list)
 {
 	const struct tracepoint_spec *spec = &request->spec;
@@ -160,11 +170,25 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 		return error_new(ERROR_USAGE, "there is a tracepoint '%s' already: give another name", spec->name);
 	if (!request->places.count)
 		return make_one(session, request, NULL, spec->name ? spec->name : spec->location, list);
+	size_t left_out = 0, before = list->count;
+	_cleanup_error_ struct error *first = NULL;
 	for (size_t i = 0; i < request->places.count && !error; i++) {
 		const struct place *place = &request->places.items[i];
 
 		error = make_one(session, request, place, spec->name ? spec->name : place->name, list);
+		if (!error || error_kind(error) != ERROR_USAGE || request->places.count == 1)
+			continue;
+		left_out++; /* it has no such argument, say */
+		if (first)
+			error_free(error);
+		else
+			first = error;
+		error = NULL;
 	}
+	if (!error && list->count == before && first)
+		return take_ptr(&first);
+	if (!error && left_out)
+		note_left_out(session, left_out, error_text(first));
 	return error;
 }
 
