@@ -459,7 +459,7 @@ static struct error *take_snapshots(struct run *run)
 
 		if (asprintf(&path, "%s.snapshot-%u", run->output, ++run->snapshots) < 0)
 			return error_new(ERROR_FAILED, "out of memory");
-		_cleanup_error_ struct error *error = session_snapshot(run->session, path, &totals);
+		_cleanup_error_ struct error *error = session_snapshot(run->session, NULL, path, &totals);
 		if (error)
 			cli_note("no snapshot: %s", error_text(error));
 		else

@@ -39,27 +39,26 @@ static void print_type(FILE *file, const struct event_type *type)
 
 struct error *reopen_note_types(const struct trace_writer *writer)
 {
-	int fd = openat(writer->fd, TYPES_FILE ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	struct trace_dir *dir = writer->dir;
+	int fd = dir->open(dir, TYPES_FILE ".new", true);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
 
 	if (!file)
-		return error_errno(errno, "cannot write '%s'", TYPES_FILE);
+		return error_errno(fd < 0 ? -fd : errno, "cannot write '%s'", TYPES_FILE);
 	for (size_t i = 0; i < writer->types->count; i++)
 		print_type(file, &writer->types->items[i]);
 	bool failed = ferror(file);
 	failed |= fclose(file) != 0;
-	if (failed || renameat(writer->fd, TYPES_FILE ".new", writer->fd, TYPES_FILE)) {
-		int number = errno;
-
-		unlinkat(writer->fd, TYPES_FILE ".new", 0);
-		return error_errno(number, "cannot write '%s'", TYPES_FILE);
-	}
-	return NULL;
+	int number = failed ? errno : -dir->rename(dir, TYPES_FILE ".new", TYPES_FILE);
+	if (!number)
+		return NULL;
+	dir->remove(dir, TYPES_FILE ".new");
+	return error_errno(number, "cannot write '%s'", TYPES_FILE);
 }
 
 void reopen_forget_types(const struct trace_writer *writer)
 {
-	unlinkat(writer->fd, TYPES_FILE, 0);
+	writer->dir->remove(writer->dir, TYPES_FILE);
 }
 
 static bool scan_fields(FILE *file, struct event_type *type)
@@ -97,11 +96,11 @@ static bool scan_type(FILE *file, struct event_types *types)
 
 static struct error *read_types(const struct trace_writer *writer, struct event_types *types)
 {
-	int fd = openat(writer->fd, TYPES_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = writer->dir->open(writer->dir, TYPES_FILE, false);
 	_cleanup_fclose_ FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 
 	if (!file)
-		return error_errno(errno, "nothing in '%s' says what its events look like", writer->directory);
+		return error_errno(fd < 0 ? -fd : errno, "nothing in '%s' says what its events look like", writer->directory);
 	while (scan_type(file, types))
 		;
 	if (!feof(file))
@@ -171,9 +170,9 @@ static struct error *read_lanes(struct trace_writer *writer, writer_seen_fn seen
 		char name[32];
 
 		snprintf(name, sizeof(name), "stream_%zu", i);
-		_cleanup_close_ int fd = openat(writer->fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+		_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
 		if (fd < 0)
-			return errno == ENOENT ? NULL : error_errno(errno, "cannot open '%s'", name);
+			return fd == -ENOENT ? NULL : error_errno(-fd, "cannot open '%s'", name);
 		struct error *error = read_lane(writer, fd, seen, context, &lane);
 		if (error)
 			return error;
@@ -192,16 +191,16 @@ static void print_uuid(const uint8_t uuid[16], char text[40])
 }
 
 /* Ours alone, and that trace. */
-static struct error *check_directory(const struct trace_writer *writer)
+static struct error *check_directory(const struct trace_writer *writer, int directory)
 {
 	char uuid[40], text[4096] = "";
 	struct stat st;
 
-	if (fstat(writer->fd, &st))
+	if (fstat(directory, &st))
 		return error_errno(errno, "cannot look at '%s'", writer->directory);
 	if (st.st_uid != geteuid() || (st.st_mode & 022))
 		return error_new(ERROR_FAILED, "'%s' isn't yours alone", writer->directory);
-	_cleanup_close_ int fd = openat(writer->fd, "metadata", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd = openat(directory, "metadata", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
 		return error_errno(errno, "cannot read the metadata in '%s'", writer->directory);
 	print_uuid(writer->uuid, uuid);
@@ -214,15 +213,18 @@ struct error *writer_reopen(const char *directory, const uint8_t uuid[16], struc
 			    writer_seen_fn seen, void *seen_context, struct trace_writer **ret_writer)
 {
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
+	int fd;
 
-	if (!writer || !(writer->directory = strdup(directory))) {
-		free(writer);
+	if (!writer)
 		return error_new(ERROR_FAILED, "out of memory");
-	}
 	memcpy(writer->uuid, uuid, sizeof(writer->uuid));
-	writer->fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct error *error = writer->fd < 0 ? error_errno(errno, "cannot open '%s'", directory) :
-					       check_directory(writer);
+	writer->directory = directory;
+	struct error *error = trace_dir_existing(directory, &fd, &writer->dir);
+	writer->own_dir = !error;
+	if (!error) {
+		writer->directory = writer->dir->path;
+		error = check_directory(writer, fd);
+	}
 	if (!error)
 		error = read_types(writer, types);
 	if (!error)

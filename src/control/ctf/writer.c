@@ -42,12 +42,14 @@
 
 /* ---- the directory and its metadata ------------------------------------------------------- */
 
-static struct error *writer_make_directory(const char *directory)
+static struct error *writer_make_directory(struct trace_dir *dir)
 {
-	/* What functions are called with is nobody else's business. */
-	if (!mkdir(directory, 0700))
+	const char *directory = dir->path;
+	int made = dir->make(dir);
+
+	switch (-made) {
+	case 0:
 		return NULL;
-	switch (errno) {
 	case EEXIST:
 		return error_new(ERROR_FAILED,
 				 "output directory '%s' exists already: remove it or choose another with -o",
@@ -61,9 +63,9 @@ static struct error *writer_make_directory(const char *directory)
 	case EROFS:
 		return error_new(ERROR_FAILED,
 				 "cannot create output directory '%s': %s: choose another with -o",
-				 directory, strerror(errno));
+				 directory, strerror(-made));
 	default:
-		return error_errno(errno, "cannot create output directory '%s'", directory);
+		return error_errno(-made, "cannot create output directory '%s'", directory);
 	}
 }
 
@@ -90,16 +92,15 @@ static struct error *writer_write_metadata(struct trace_writer *writer)
 	metadata_write(&text, &writer->info, writer->types, &writer->clock, writer->uuid);
 	if (text.failed)
 		return error_new(ERROR_FAILED, "out of memory");
-	_cleanup_close_ int fd = openat(writer->fd, temporary,
-					O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd = writer->dir->open(writer->dir, temporary, true);
 	if (fd < 0)
-		return error_errno(errno, "cannot write the trace's metadata in '%s'",
-				   writer->directory);
+		return error_errno(-fd, "cannot write the trace's metadata in '%s'", writer->directory);
 	struct error *error = writer_write_all(fd, text.text, text.length);
-	if (!error && renameat(writer->fd, temporary, writer->fd, "metadata") < 0)
-		error = error_errno(errno, "rename");
+	int renamed = error ? 0 : writer->dir->rename(writer->dir, temporary, "metadata");
+	if (renamed)
+		error = error_errno(-renamed, "rename");
 	if (error)
-		unlinkat(writer->fd, temporary, 0);
+		writer->dir->remove(writer->dir, temporary);
 	if (!error)
 		error = reopen_note_types(writer);
 	return error_wrap(error, "cannot write the trace's metadata in '%s'", writer->directory);
@@ -111,11 +112,10 @@ void writer_free(struct trace_writer *writer)
 		if (writer->lanes.items[i].fd >= 0)
 			close(writer->lanes.items[i].fd);
 	}
-	if (writer->fd >= 0)
-		close(writer->fd);
 	vec_free(&writer->lanes);
 	vec_free(&writer->streams);
-	free(writer->directory);
+	if (writer->own_dir)
+		trace_dir_free(writer->dir);
 	free(writer);
 }
 
@@ -125,37 +125,51 @@ static struct error *writer_begin(struct trace_writer *writer)
 		return error_errno(errno, "cannot get random bytes for the trace's UUID");
 	writer->uuid[6] = (writer->uuid[6] & 0x0f) | 0x40; /* version 4, RFC 4122 */
 	writer->uuid[8] = (writer->uuid[8] & 0x3f) | 0x80;
-	writer->fd = open(writer->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (writer->fd < 0)
-		return error_errno(errno, "cannot open output directory '%s'", writer->directory);
 	return writer_write_metadata(writer);
 }
 
-struct error *writer_create(const char *directory, const struct trace_info *info,
-			    struct event_types *types, const struct clock_estimate *clock,
-			    struct trace_writer **ret_writer)
+struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *info, struct event_types *types,
+			       const struct clock_estimate *clock, struct trace_writer **ret_writer)
 {
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
 
-	if (!writer || !(writer->directory = strdup(directory))) {
-		free(writer);
+	if (!writer)
 		return error_new(ERROR_FAILED, "out of memory");
-	}
-	writer->fd = -1;
+	writer->dir = dir;
+	writer->directory = dir->path;
 	writer->info = *info;
 	writer->types = types;
 	writer->clock = *clock;
-	struct error *error = writer_make_directory(directory);
+	struct error *error = writer_make_directory(dir);
 	if (error) {
 		writer_free(writer);
 		return error;
 	}
 	error = writer_begin(writer);
 	if (error) {
-		rmdir(directory);
+		dir->remove(dir, NULL);
 		writer_free(writer);
 		return error;
 	}
+	*ret_writer = writer;
+	return NULL;
+}
+
+struct error *writer_create(const char *directory, const struct trace_info *info, struct event_types *types,
+			    const struct clock_estimate *clock, struct trace_writer **ret_writer)
+{
+	struct trace_writer *writer;
+	struct trace_dir *dir;
+	struct error *error = trace_dir_direct(directory, &dir);
+
+	if (error)
+		return error;
+	error = writer_create_in(dir, info, types, clock, &writer);
+	if (error) {
+		trace_dir_free(dir);
+		return error;
+	}
+	writer->own_dir = true;
 	*ret_writer = writer;
 	return NULL;
 }
@@ -274,19 +288,20 @@ static struct error *writer_make_file(struct trace_writer *writer, struct writer
 {
 	static const char temporary[] = ".stream.new";
 	struct metadata_packet head = writer_filler(writer, begin, 0, 0, lane->filler);
-	_cleanup_close_ int fd = openat(writer->fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd = writer->dir->open(writer->dir, temporary, true);
 
 	if (fd < 0)
-		return error_errno(errno, "cannot open '%s/%s'", writer->directory, name);
+		return error_errno(-fd, "cannot open '%s/%s'", writer->directory, name);
 	struct error *error = NULL;
 	if (ftruncate(fd, (off_t)lane->filler))
 		error = error_errno(errno, "cannot write the trace in '%s'", writer->directory);
 	if (!error)
 		error = writer_put_bytes(writer, fd, &head, sizeof(head), 0);
-	if (!error && renameat(writer->fd, temporary, writer->fd, name))
-		error = error_errno(errno, "cannot write the trace in '%s'", writer->directory);
+	int renamed = error ? 0 : writer->dir->rename(writer->dir, temporary, name);
+	if (renamed)
+		error = error_errno(-renamed, "cannot write the trace in '%s'", writer->directory);
 	if (error)
-		unlinkat(writer->fd, temporary, 0);
+		writer->dir->remove(writer->dir, temporary);
 	else
 		lane->fd = take_fd(&fd);
 	return error;
@@ -356,9 +371,10 @@ static struct error *writer_open_lane(struct trace_writer *writer, size_t index)
 			return error;
 	}
 	snprintf(name, sizeof(name), "stream_%zu", index);
-	lane->fd = openat(writer->fd, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (lane->fd < 0)
-		return error_errno(errno, "cannot open '%s/%s'", writer->directory, name);
+	int fd = writer->dir->open(writer->dir, name, false);
+	if (fd < 0)
+		return error_errno(-fd, "cannot open '%s/%s'", writer->directory, name);
+	lane->fd = fd;
 	writer->open_count++;
 	return NULL;
 }
@@ -520,7 +536,8 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 
 void writer_identify(const struct trace_writer *writer, uint8_t ret_uuid[16], char *ret_path, size_t size)
 {
-	_cleanup_free_ char *path = realpath(writer->directory, NULL);
+	/* somebody else's path may be none that this process can look at */
+	_cleanup_free_ char *path = writer->own_dir ? realpath(writer->directory, NULL) : strdup(writer->directory);
 
 	memcpy(ret_uuid, writer->uuid, sizeof(writer->uuid));
 	if (!path || snprintf(ret_path, size, "%s", path) >= (int)size)
@@ -561,7 +578,7 @@ void writer_discard(struct trace_writer *writer)
 {
 	assert(writer->lanes.count == 0);
 	reopen_forget_types(writer);
-	if (!unlinkat(writer->fd, "metadata", 0))
-		rmdir(writer->directory);
+	if (!writer->dir->remove(writer->dir, "metadata"))
+		writer->dir->remove(writer->dir, NULL);
 	writer_free(writer);
 }

@@ -14,6 +14,7 @@
 #include "../base/error.h"
 #include "../record/event.h"
 #include "clock.h"
+#include "trace_dir.h"
 
 struct trace_info {
 	char hostname[65];
@@ -42,6 +43,9 @@ struct trace_writer;
 /* Makes the directory (it must not exist; its parent must), with metadata in it. */
 struct error *writer_create(const char *directory, const struct trace_info *info, struct event_types *types,
 			    const struct clock_estimate *clock, struct trace_writer **ret_writer);
+/* The same by somebody's means; `dir` is borrowed. */
+struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *info, struct event_types *types,
+			       const struct clock_estimate *clock, struct trace_writer **ret_writer);
 
 /* A packet that is in the trace already: its lane's first packet that goes on from there has to know. */
 struct packet_seen {

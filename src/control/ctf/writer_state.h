@@ -34,8 +34,9 @@ struct writer_stream {
 };
 
 struct trace_writer {
-	char *directory;
-	int fd; /* of the directory */
+	const char *directory; /* path, for messages */
+	struct trace_dir *dir;
+	bool own_dir; /* it is the writer's */
 	struct trace_info info;
 	struct event_types *types;
 	struct clock_estimate clock;

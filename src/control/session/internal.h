@@ -122,9 +122,9 @@ void info_inherit(struct session *session, struct tracepoint *old, struct tracep
 void info_start(struct session *session, struct tracepoint *tracepoint);
 
 /* place.c */
-/* A trace of this session's target. */
-struct error *place_open_writer(struct session *session, const char *output, struct event_types *types,
-				struct trace_writer **ret_writer);
+/* A trace of this session's target; `directory` NULL: made here, at `output`. */
+struct error *place_open_writer(struct session *session, struct trace_dir *directory, const char *output,
+				struct event_types *types, struct trace_writer **ret_writer);
 /*
  * Puts the tracepoints into the target, and with the first of them the agent. `held` as in session_begin. On failure the
  * list's tracepoints may have sites: place_undo or change_forget.

@@ -69,8 +69,8 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 
 /* ---- the trace ------------------------------------------------------------------------------ */
 
-struct error *place_open_writer(struct session *session, const char *output, struct event_types *types,
-				struct trace_writer **ret_writer)
+struct error *place_open_writer(struct session *session, struct trace_dir *directory, const char *output,
+				struct event_types *types, struct trace_writer **ret_writer)
 {
 	struct trace_info info = { .pid = session->proc->pid, .executable = session->proc->exe };
 
@@ -79,7 +79,8 @@ struct error *place_open_writer(struct session *session, const char *output, str
 	info.command_line = session->command_line;
 	info.modules = session->loaded.items;
 	info.module_count = session->loaded.count;
-	return writer_create(output, &info, types, &session->clock, ret_writer);
+	return directory ? writer_create_in(directory, &info, types, &session->clock, ret_writer) :
+			   writer_create(output, &info, types, &session->clock, ret_writer);
 }
 
 /* What is loaded where, for who reads backtraces. */
@@ -111,7 +112,8 @@ static struct error *open_trace(struct session *session, const struct tracepoint
 		describe_modules(session);
 	if (!session->writer && any_site(list)) {
 		clock_start(&session->clock);
-		error = place_open_writer(session, session->options.output, session->types, &session->writer);
+		error = place_open_writer(session, session->options.directory, session->options.output,
+					  session->types, &session->writer);
 		session->types_told = !error;
 	}
 	return error;

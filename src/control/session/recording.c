@@ -225,16 +225,20 @@ static struct error *copy_types(const struct session *session, struct event_type
 	return NULL;
 }
 
-struct error *session_snapshot(struct session *session, const char *output,
+struct error *session_snapshot(struct session *session, struct trace_dir *directory, const char *output,
 			       struct reader_totals *ret_totals)
 {
 	struct event_types types = { 0 };
 	struct trace_writer *writer = NULL;
-	struct error *error = copy_types(session, &types), *closing = NULL;
+	struct error *error = NULL, *closing = NULL;
 
+	if (!session->reader || session->options.mode != SESSION_OVERWRITE)
+		return error_new(ERROR_USAGE, session->reader ? "snapshots are taken in overwrite mode only" :
+								"there is no tracepoint yet");
+	error = copy_types(session, &types);
 	clock_refine(&session->clock);
 	if (!error)
-		error = place_open_writer(session, output, &types, &writer);
+		error = place_open_writer(session, directory, output, &types, &writer);
 	if (!error)
 		error = reader_snapshot(session->reader, writer, &types, ret_totals);
 	if (writer)

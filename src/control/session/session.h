@@ -159,8 +159,10 @@ struct error *session_begin(struct session *session, struct stop *held);
 /* Waits for events, at most that long, and writes what there is. */
 struct error *session_step(struct session *session, unsigned timeout_ms);
 
-/* In overwrite mode: writes what the buffers hold to a trace of its own, and goes on. The directory must not exist. */
-struct error *session_snapshot(struct session *session, const char *output, struct reader_totals *ret_totals);
+/* In overwrite mode: writes what the buffers hold to a trace of its own, and goes on: made by `directory`, or, if that is
+ * NULL, at `output`, which must not exist. */
+struct error *session_snapshot(struct session *session, struct trace_dir *directory, const char *output,
+			       struct reader_totals *ret_totals);
 
 /* What events look like, and when they were: for who observes. */
 const struct event_types *session_types(const struct session *session);
