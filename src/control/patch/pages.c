@@ -14,10 +14,14 @@ static taddr last_byte(const struct patch_site *site)
 	return taddr_add(site->address, site->length - 1);
 }
 
+/* Sites come by address; one of two that overlap may end in a page that the other doesn't reach. */
 static void add_page(struct pages *pages, uint64_t at)
 {
-	if (!pages->count || pages->items[pages->count - 1].at.v != at)
-		pages->items[pages->count++] = (struct page){ .at = taddr_of(at) };
+	for (size_t i = pages->count; i && pages->items[i - 1].at.v >= at; i--) {
+		if (pages->items[i - 1].at.v == at)
+			return;
+	}
+	pages->items[pages->count++] = (struct page){ .at = taddr_of(at) };
 }
 
 struct error *pages_create(struct patch_site *const *sites, size_t count, struct pages *ret_pages)

@@ -15,6 +15,7 @@
  *      from a trampoline, comes back to it: patch_find_threads on the agent's range tells, in the
  *      stop in which memory goes.)
  * (P6) A site that leads through bytes of another one (`after`) is there only while that one is.
+ * (P7) Of a group, the new sites are there, or the old ones, never some of both.
  */
 #ifndef DYNTRACE_PATCH_PATCH_H
 #define DYNTRACE_PATCH_PATCH_H
@@ -54,6 +55,7 @@ struct patch_site {
 	/* It leads through bytes of that site: placed only once that one is, taken back before it. NULL: none. */
 	const struct patch_site *after;
 	taddr via; /* on the way to the trampoline a thread stands there once (a slot, a hop); 0: it doesn't */
+	unsigned group; /* those that are PATCH_PLACED go when those that are PATCH_PLANNED come (P7); 0: none */
 	enum patch_state state;
 	struct error *error; /* owned */
 };
@@ -69,6 +71,10 @@ struct patch_stats {
  * caller's; then a site in use can't be tried again, and fails. A site that can't be placed is
  * PATCH_FAILED with its error, the others are placed all the same. Sites don't overlap. The
  * returned error is for the batch as a whole (the target is gone...).
+ *
+ * Sites that are PATCH_PLACED and have a group are taken out in the same stop, and are PATCH_REMOVED then, if
+ * the new ones of their group are placed; they may overlap those, and have no threads waited for. The new sites of a
+ * group fail together.
  */
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
 			  size_t count, struct patch_stats *ret_stats);

@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
+#include "exchange.h"
 #include "pages.h"
 #include "scan.h"
 #include "sites.h"
@@ -33,6 +34,7 @@
 struct batch {
 	struct proc *proc;
 	struct sites sites;
+	struct exchange exchange;
 	struct pages pages;
 	struct scan scan;
 	struct scan_range *ranges; /* the inside of sites.items[owner], in the same order */
@@ -42,6 +44,7 @@ struct batch {
 
 static void batch_free(struct batch *batch)
 {
+	exchange_end(&batch->exchange);
 	sites_free(&batch->sites);
 	pages_free(&batch->pages);
 	scan_end(&batch->scan);
@@ -76,6 +79,14 @@ static void check_mapping(const struct batch *batch, struct patch_site *site)
 				     site->address.v));
 }
 
+static struct error *create_pages(struct batch *batch)
+{
+	size_t count;
+	_cleanup_free_ struct patch_site **list = exchange_list(&batch->exchange, &count);
+
+	return list ? pages_create(list, count, &batch->pages) : error_new(ERROR_FAILED, "out of memory");
+}
+
 static struct error *batch_begin(struct proc *proc, struct patch_site *const *all, size_t count,
 				 struct batch *batch)
 {
@@ -98,7 +109,12 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 					    .end = site->address.v + (changed ? changed : 1),
 					    .owner = i };
 	}
-	err = pages_create(batch->sites.items, n, &batch->pages);
+	err = exchange_begin(&batch->exchange, proc, all, count);
+	batch->exchange.new = batch->sites;
+	batch->exchange.busy = batch->busy;
+	batch->exchange.pages = &batch->pages;
+	if (!err)
+		err = create_pages(batch);
 	if (!err)
 		err = scan_begin(&batch->scan, proc, batch->ranges, n);
 	for (size_t i = 0; !err && i < n; i++)
@@ -140,9 +156,13 @@ static void check_bytes(struct batch *batch)
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		struct patch_site *site = batch->sites.items[i];
 		const uint8_t *now = pages_of_site(&batch->pages, site);
+		uint8_t bytes[DT_SITE_BYTES];
 
+		if (now)
+			memcpy(bytes, now, site->length);
+		exchange_overlay(&batch->exchange, site, bytes);
 		if (site->state != PATCH_PLANNED ||
-		    (now && !memcmp(now, site->original, site->length)))
+		    (now && !memcmp(bytes, site->original, site->length)))
 			continue;
 		sites_fail(site, PATCH_FAILED,
 			   error_new(ERROR_REFUSED,
@@ -181,10 +201,14 @@ static struct error *find_busy(struct batch *batch, struct stop *stop)
 		uint64_t offset;
 		const struct scan_range *range = site_of_thread(batch, stop, i, &offset);
 
+		if (exchange_is_via(&batch->exchange, stop_thread_rip(stop, i).v))
+			continue;
 		if (range && !sites_move(batch->sites.items[range->owner], offset))
 			batch->busy[range->owner] = "a thread is inside it";
 	}
-	return NULL;
+	err = exchange_find_busy(&batch->exchange, stop);
+	exchange_level(&batch->exchange);
+	return err;
 }
 
 /* (P3) */
@@ -193,9 +217,12 @@ static struct error *move_threads(struct batch *batch, struct stop *stop)
 	for (size_t i = 0; i < stop_thread_count(stop); i++) {
 		uint64_t offset;
 		const struct scan_range *range = site_of_thread(batch, stop, i, &offset);
-		struct error *err;
+		bool is_there;
+		struct error *err = exchange_move(&batch->exchange, stop, i, &is_there);
 
-		if (!range || !is_ready(batch, range->owner))
+		if (err)
+			return err;
+		if (!range || is_there || !is_ready(batch, range->owner))
 			continue;
 		err = stop_thread_set_rip(
 			stop, i, sites_move(batch->sites.items[range->owner], offset)->copy);
@@ -207,8 +234,17 @@ static struct error *move_threads(struct batch *batch, struct stop *stop)
 
 static struct error *write_sites(struct batch *batch)
 {
-	struct error *err;
+	struct error *err = NULL;
 
+	if (!batch->second && batch->exchange.vias.count) {
+		err = exchange_restore(&batch->exchange, true);
+		if (!err)
+			err = pages_write(&batch->pages, batch->proc);
+	}
+	if (!err && !batch->second)
+		err = exchange_restore(&batch->exchange, false);
+	if (err)
+		return err;
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		if (is_ready(batch, i))
 			pages_put(&batch->pages, batch->sites.items[i],
@@ -273,15 +309,17 @@ static struct error *place_held(struct batch *batch, struct stop *stop)
 
 	if (err)
 		return err;
+	exchange_check(&batch->exchange);
 	check_bytes(batch);
 	err = find_busy(batch, stop);
 	if (!err)
 		err = place_turn(batch, stop);
-	if (err || !has_dependents(batch))
-		return err;
-	judge_dependents(batch);
-	batch->second = true;
-	return place_turn(batch, stop);
+	if (!err && has_dependents(batch)) {
+		judge_dependents(batch);
+		batch->second = true;
+		err = place_turn(batch, stop);
+	}
+	return err ? err : exchange_settle(&batch->exchange);
 }
 
 /* ---- tries ---------------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 
 #include "tactic.h"
 
-#define SHORT_JUMP_LENGTH 2
 #define SHORT_MIN -128
 #define SHORT_MAX 127
 #define HOST_LENGTH (2 * JUMP_LENGTH)
@@ -22,9 +21,10 @@ static bool reaches(taddr from, taddr to)
 }
 
 /* One of the site's free slots that is within reach. Slots are given in order. */
-static bool spare_slot(const struct site *site, taddr from)
+static bool spare_slot(const struct planner *planner, const struct site *site, taddr from)
 {
-	return site_slots_free(site) && reaches(from, site_slot(site, site->slot_count));
+	return site->group == planner->group && site_slots_free(site) && /* L4 */
+	       reaches(from, site_slot(site, site->slot_count));
 }
 
 static struct site *find_spare(const struct planner *planner, taddr from)
@@ -32,7 +32,7 @@ static struct site *find_spare(const struct planner *planner, taddr from)
 	struct site *site = siteset_before(planner, taddr_add(from, SHORT_MAX + 2));
 
 	while (site && site->address.v + DT_SITE_BYTES >= from.v - 128) {
-		if (spare_slot(site, from))
+		if (spare_slot(planner, site, from))
 			return site;
 		site = siteset_before(planner, taddr_add(site->address, -1));
 	}

@@ -5,6 +5,8 @@
  *      address on, which no other site may change or rely on.
  * (L2) A site that has been emitted keeps its instructions and its slots: it neither grows nor hosts more.
  * (L3) A host outlives the sites that jump through its slots.
+ * (L4) Sites that are exchanged have the number of their group, not 0: the old ones in `superseded`, the new ones in `sites`. A
+ *      site grows and gives slots within its group only, so that a group can be undone.
  */
 #ifndef DYNTRACE_PLAN_INTERNAL_H
 #define DYNTRACE_PLAN_INTERNAL_H
@@ -13,6 +15,7 @@
 #include "plan.h"
 
 #define JUMP_LENGTH 5
+#define SHORT_JUMP_LENGTH 2
 #define SITE_INSNS_MAX (PATCH_MOVES_MAX - 1) /* one move is the end's */
 
 /* What is known of a module, found once. */
@@ -26,6 +29,9 @@ struct planner {
 	struct proc *proc; /* NULL: a file is looked at, not a process */
 	VEC(struct module_view *) views;
 	VEC(struct site *) sites; /* (L1) */
+	struct site_list superseded; /* (L4) */
+	unsigned group; /* of what is decided just now */
+	unsigned last_group;
 	struct body body; /* of the function that was looked at last */
 	const struct module_view *body_view;
 	struct body near; /* the same for the search of a host in a neighbour */
@@ -43,6 +49,15 @@ uint64_t site_claim(const struct site *site);
 /* How many more slots fit behind its jump. */
 size_t site_slots_free(const struct site *site);
 taddr site_slot(const struct site *site, size_t index);
+
+/* plan.c */
+struct error *plan_probe(struct planner *planner, struct probe *probe, bool late);
+
+/* regroup.c - new probes among sites that are placed */
+/* Tries again with what was refused, at the expense of sites in the way. */
+struct error *regroup_decide(struct planner *planner, struct probe **probes, size_t count);
+/* The old sites of that group are back, the new ones go to `gone`, new probes are refused. false: out of memory. */
+bool regroup_undo(struct planner *planner, unsigned group, const char *reason, struct site_list *gone);
 
 /* function.c */
 struct error *function_view(struct planner *planner, struct module *module, struct module_view **ret_view);

@@ -24,6 +24,9 @@ void planner_clear(struct planner *planner)
 	for (size_t i = 0; i < planner->sites.count; i++)
 		site_free(planner->sites.items[i]);
 	planner->sites.count = 0;
+	for (size_t i = 0; i < planner->superseded.count; i++)
+		site_free(planner->superseded.items[i]);
+	planner->superseded.count = 0;
 }
 
 void planner_destroy(struct planner *planner)
@@ -37,6 +40,7 @@ void planner_destroy(struct planner *planner)
 	planner_clear(planner);
 	vec_free(&planner->views);
 	vec_free(&planner->sites);
+	vec_free(&planner->superseded);
 	body_free(&planner->body);
 	body_free(&planner->near);
 	maps_free(&planner->maps);
@@ -251,7 +255,7 @@ static struct error *read_maps(struct planner *planner)
 	return NULL;
 }
 
-static struct error *decide(struct planner *planner, struct probe *probe, bool late)
+struct error *plan_probe(struct planner *planner, struct probe *probe, bool late)
 {
 	struct site *site = site_around(planner, probe->place.address);
 
@@ -272,14 +276,13 @@ struct error *planner_decide(struct planner *planner, struct probe **probes, siz
 
 			if (late && !probe->refusal)
 				continue;
-			probe->released = false;
 			error_free(probe->refusal);
-			probe->refusal = decide(planner, probe, late);
+			probe->refusal = plan_probe(planner, probe, late);
 			if (probe->refusal && error_kind(probe->refusal) != ERROR_REFUSED)
 				return take_ptr(&probe->refusal);
 		}
 	}
-	return NULL;
+	return regroup_decide(planner, probes, count);
 }
 
 void planner_use_maps(struct planner *planner, struct maps maps)

@@ -7,6 +7,8 @@
  *	planner_needs	how much code memory is wanted near which module
  *	planner_emit	writes trampolines into memory that was mapped meanwhile, and the patches
  *
+ * and planner_settle, when what they led to is over.
+ *
  * Nothing here touches the target.
  */
 #ifndef DYNTRACE_PLAN_PLAN_H
@@ -26,7 +28,6 @@ struct probe {
 	/* Filled in: exactly one of the two. */
 	struct site *site;
 	struct error *refusal; /* owned by the probe's owner */
-	bool released; /* by planner_release */
 };
 
 struct tactic;
@@ -40,6 +41,11 @@ enum divert {
 };
 
 #define HOP_LENGTH 5
+
+struct site_kept {
+	struct probe *probe;
+	struct tramp_event event;
+};
 
 /* One patched place: the probes that share it, the instructions that move. Without a probe it is there for its
  * slots alone. */
@@ -56,6 +62,9 @@ struct site {
 	size_t fixed_length; /* bytes that nobody else may change, if more than `length` */
 	bool emitted; /* its trampoline is written */
 	bool refused; /* it couldn't be, and will go */
+	bool has_exit; /* its trampoline records exits: return stubs lead there for ever (H5) */
+	unsigned group; /* it is exchanged with others (L4); 0: it isn't */
+	VEC(struct site_kept) kept; /* superseded: its probes, as they were */
 	struct near_piece hop_piece;
 	uint8_t lengths[TRAMP_INSNS_MAX]; /* of the moved instructions */
 	size_t insn_count;
@@ -70,6 +79,11 @@ const char *site_tactic(const struct site *site); /* "jump", "evict", "pun" */
 /* The most probes that one site can carry. */
 #define SITE_PROBES_MAX TRAMP_INSNS_MAX
 
+struct site_list {
+	struct site **items;
+	size_t count, room;
+};
+
 struct planner;
 
 struct error *planner_create(struct proc *proc, struct planner **ret_planner);
@@ -81,8 +95,20 @@ void planner_use_maps(struct planner *planner, struct maps maps);
 /* Forgets all sites; none may have been placed. */
 void planner_clear(struct planner *planner);
 
-/* Each probe gets a site or a refusal; the probes must stay where they are in memory. The error is for
- * the whole: a module that can't be read, out of memory. */
+/*
+ * Each probe gets a site or a refusal; the probes must stay where they are in memory until they are refused or released.
+ * The error is for the whole: a module that can't be read, out of memory.
+ *
+ * It can be called again at any time, with new probes. Sites that have been emitted stay as they are, with one exception: if a
+ * new probe is in such a site, or needs its bytes, the site and those that share its slots are superseded, and all their
+ * probes get new sites together with the new one. Then there are two generations, until planner_settle: give the
+ * patches of both to patch_place, which exchanges them in one stop, or leaves the old ones. No probe that was placed
+ * gets a refusal by this. What happens later, in short:
+ *
+ *	planner_decide, planner_needs, planner_emit	as the first time; what is new alone is asked for and written
+ *	patch_place	with the patches of planner_superseded, and those of all sites that are PATCH_PLANNED
+ *	planner_settle	also if patch_place, or anything before it, failed
+ */
 struct error *planner_decide(struct planner *planner, struct probe **probes, size_t count);
 
 struct plan_need {
@@ -100,20 +126,24 @@ struct error *planner_needs(const struct planner *planner, struct plan_needs *re
 struct error *planner_emit(struct planner *planner, const struct tramp_env *env, struct near_pool *pool,
 			   uint8_t *code);
 
-struct site_list {
-	struct site **items;
-	size_t count, room;
-};
+/* Sites that are to be taken out in the stop in which new ones take their place. */
+const struct site_list *planner_superseded(const struct planner *planner);
 
 /*
- * The probe isn't needed any more. Sites that nobody needs then leave the planner's list and are added to `gone`: they are
- * the caller's now, to take out of the code, and to give to planner_free_site when nobody is in their trampolines. A site
- * that other probes share stays, and so do a host and those who jump through it, until none of them is needed. false: out
- * of memory.
+ * Ends an exchange. Where the new sites are placed, the old ones are added to `gone`, which are the caller's as with
+ * planner_release, but out of the code already. Where they aren't, the old ones are back as if nothing had been asked for,
+ * probes that were new are refused with the reason, and the new sites are added to `gone` (a thread may have been moved
+ * into their trampolines). New probes whose sites failed by themselves are the caller's to look after. false: out of memory.
+ */
+bool planner_settle(struct planner *planner, struct site_list *gone);
+
+/*
+ * The probe isn't needed any more; its owner may free it. Sites that nobody needs then leave the planner's list and are added to
+ * `gone`: they are the caller's now, to take out of the code, and to give to planner_free_site when nobody is in their
+ * trampolines. A site that other probes share stays (its trampoline still has what was recorded for this one: switch it off
+ * first), and so do a host and those who jump through it, until none of them is needed. false: out of memory.
  */
 bool planner_release(struct planner *planner, struct probe *probe, struct site_list *gone);
-/* The opposite, for a probe whose site is still there. */
-bool planner_take_back(struct probe *probe);
 void planner_free_site(struct site *site, struct near_pool *pool);
 
 /* Mappings of this file are ours: they don't count as memory in use. */

@@ -158,7 +158,8 @@ static void fill_patch(struct site *site, const struct tramp *tramp, const uint8
 	struct patch_site *patch = &site->patch;
 	size_t at = 0;
 
-	*patch = (struct patch_site){ .address = site->address, .length = (uint8_t)site->length };
+	*patch = (struct patch_site){ .address = site->address, .length = (uint8_t)site->length,
+				      .group = site->group };
 	memcpy(patch->original, original, site->length);
 	memcpy(patch->patched, original, site->length);
 	if (site->way == DIVERT_JUMP)
@@ -203,6 +204,8 @@ static struct error *emit_site(struct planner *planner, struct site *site, const
 	if (error)
 		return error;
 	tramp.insns = insns;
+	for (size_t i = 0; i < tramp.event_count; i++)
+		site->has_exit |= events[i]->exit;
 	if (site->way != DIVERT_NONE) {
 		size_t room = trampoline_room(&tramp);
 
@@ -254,6 +257,26 @@ static void refuse_site(struct site *site, const struct error *reason)
 	site->probes.count = 0;
 }
 
+/* Groups (L4) with a site that failed are undone as a whole. Nobody has been in their trampolines. */
+static bool undo_refused(struct planner *planner, struct near_pool *pool)
+{
+	struct site_list gone = { 0 };
+	bool enough = true;
+
+	for (size_t i = 0; i < planner->sites.count && enough; i++) {
+		const struct site *site = planner->sites.items[i];
+
+		if (!site->group || !site->refused)
+			continue;
+		enough = regroup_undo(planner, site->group, "the memory that it needs can't be had", &gone);
+		i = (size_t)-1; /* the list is another one now */
+	}
+	for (size_t i = 0; i < gone.count; i++)
+		planner_free_site(gone.items[i], pool);
+	vec_free(&gone);
+	return enough;
+}
+
 /* Sites that failed, and those that need them. (L3: dependents are looked at first.) */
 static void drop_refused(struct planner *planner, struct near_pool *pool)
 {
@@ -294,6 +317,8 @@ struct error *planner_emit(struct planner *planner, const struct tramp_env *env,
 			refuse_site(site, reason);
 		site->refused = reason != NULL;
 	}
+	if (!undo_refused(planner, pool))
+		return error_new(ERROR_FAILED, "out of memory");
 	drop_refused(planner, pool);
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
@@ -307,32 +332,28 @@ struct error *planner_emit(struct planner *planner, const struct tramp_env *env,
 
 /* ---- and away again ------------------------------------------------------------------------------ */
 
-static bool has_live(const struct site *site)
-{
-	for (size_t i = 0; i < site->probes.count; i++) {
-		if (!site->probes.items[i]->released)
-			return true;
-	}
-	return false;
-}
-
 /* Of the site, which has no host, and those that it hosts. */
 static bool is_needed(const struct planner *planner, const struct site *root)
 {
-	bool needed = has_live(root);
+	bool needed = root->probes.count > 0;
 
 	for (size_t i = 0; i < planner->sites.count && root->slot_count; i++) {
 		if (planner->sites.items[i]->host == root)
-			needed |= has_live(planner->sites.items[i]);
+			needed |= planner->sites.items[i]->probes.count > 0;
 	}
 	return needed;
 }
 
-static void let_go(struct site *site, struct site_list *gone)
+static void remove_probe(struct site *site, struct probe *probe)
 {
-	for (size_t i = 0; i < site->probes.count; i++)
-		site->probes.items[i]->site = NULL;
-	gone->items[gone->count++] = site;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < site->probes.count; i++) {
+		if (site->probes.items[i] != probe)
+			site->probes.items[kept++] = site->probes.items[i];
+	}
+	site->probes.count = kept;
+	probe->site = NULL;
 }
 
 bool planner_release(struct planner *planner, struct probe *probe, struct site_list *gone)
@@ -340,16 +361,16 @@ bool planner_release(struct planner *planner, struct probe *probe, struct site_l
 	struct site *root = probe->site->host ? probe->site->host : probe->site;
 	size_t kept = 0;
 
-	probe->released = true;
-	if (is_needed(planner, root))
-		return true;
 	if (!vec_reserve(gone, root->slot_count + 1))
 		return false;
+	remove_probe(probe->site, probe);
+	if (is_needed(planner, root))
+		return true;
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
 		if (site == root || site->host == root)
-			let_go(site, gone);
+			gone->items[gone->count++] = site;
 		else
 			planner->sites.items[kept++] = site;
 	}
@@ -357,11 +378,62 @@ bool planner_release(struct planner *planner, struct probe *probe, struct site_l
 	return true;
 }
 
-bool planner_take_back(struct probe *probe)
+const struct site_list *planner_superseded(const struct planner *planner)
 {
-	if (probe->site)
-		probe->released = false;
-	return probe->site != NULL;
+	return &planner->superseded;
+}
+
+/* Why the group isn't there; NULL: it is. */
+static const char *group_failure(const struct planner *planner, unsigned group)
+{
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		const struct site *site = planner->sites.items[i];
+
+		if (site->group == group && site->patch.state != PATCH_PLACED)
+			return site->patch.error ? error_text(site->patch.error) : "it wasn't placed";
+	}
+	return NULL;
+}
+
+/* The old sites of the group are history. */
+static bool settle_group(struct planner *planner, unsigned group, struct site_list *gone)
+{
+	size_t kept = 0;
+
+	if (!vec_reserve(gone, planner->superseded.count))
+		return false;
+	for (size_t i = 0; i < planner->superseded.count; i++) {
+		struct site *site = planner->superseded.items[i];
+
+		if (site->group == group)
+			gone->items[gone->count++] = site;
+		else
+			planner->superseded.items[kept++] = site;
+	}
+	planner->superseded.count = kept;
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (site->group == group)
+			site->group = site->patch.group = 0;
+	}
+	return true;
+}
+
+bool planner_settle(struct planner *planner, struct site_list *gone)
+{
+	bool enough = true;
+
+	while (planner->superseded.count && enough) {
+		unsigned group = planner->superseded.items[0]->group;
+		const char *failure = group_failure(planner, group);
+		_cleanup_error_ struct error *reason =
+			failure ? error_new(ERROR_REFUSED, "%s", failure) : NULL; /* outlives the site it is of */
+
+		enough = failure ? regroup_undo(planner, group, error_text(reason), gone) :
+				   settle_group(planner, group, gone);
+	}
+	return enough;
 }
 
 void planner_free_site(struct site *site, struct near_pool *pool)

@@ -37,18 +37,23 @@ static void find_range(const struct tactic_view *view, taddr at, size_t k, uint6
 	*ret_high = *ret_low + (1ULL << 8 * (k - 1));
 }
 
+static const struct site *hop_at(struct site *const *sites, size_t count, taddr at)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct site *other = sites[i];
+
+		if (other->way == DIVERT_PUN && other->hop.v + HOP_LENGTH > at.v && at.v + HOP_LENGTH > other->hop.v)
+			return other;
+	}
+	return NULL;
+}
+
 static bool is_hop_free(const struct planner *planner, taddr at, const struct site **ret_other)
 {
-	for (size_t i = 0; i < planner->sites.count; i++) {
-		const struct site *other = planner->sites.items[i];
-
-		if (other->way != DIVERT_PUN || other->hop.v + HOP_LENGTH <= at.v ||
-		    at.v + HOP_LENGTH <= other->hop.v)
-			continue;
-		*ret_other = other;
-		return false;
-	}
-	return true;
+	*ret_other = hop_at(planner->sites.items, planner->sites.count, at);
+	if (!*ret_other)
+		*ret_other = hop_at(planner->superseded.items, planner->superseded.count, at);
+	return !*ret_other;
 }
 
 static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k, taddr *ret_hop)

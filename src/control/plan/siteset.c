@@ -73,6 +73,7 @@ void site_free(struct site *site)
 	if (!site)
 		return;
 	vec_free(&site->probes);
+	vec_free(&site->kept);
 	error_free(site->patch.error);
 	free(site);
 }

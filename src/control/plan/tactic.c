@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define SHORT_JUMP_LENGTH 2
 
 /* ---- runs of instructions --------------------------------------------------------------------- */
 
@@ -89,6 +88,7 @@ struct error *run_make_site(const struct tactic_view *view, const struct run *ru
 	if (!site)
 		return error_new(ERROR_FAILED, "out of memory");
 	site->module = view->module->module;
+	site->group = view->planner->group;
 	site->address = address_of(view, run->first);
 	site->tactic = find_tactic(tactic);
 	site->insn_count = run->count;
@@ -111,8 +111,8 @@ static struct site *growing_site(const struct tactic_view *view, size_t first)
 	taddr at = address_of(view, first);
 	struct site *before = siteset_before(view->planner, at);
 
-	if (!before || before->emitted || before->way != DIVERT_JUMP || !before->insn_count ||
-	    before->address.v + before->length != at.v)
+	if (!before || before->emitted || before->group != view->planner->group || /* L2, L4 */
+	    before->way != DIVERT_JUMP || !before->insn_count || before->address.v + before->length != at.v)
 		return NULL;
 	return before;
 }
@@ -155,8 +155,8 @@ static bool try_grow_back(const struct tactic_view *view, struct site **ret_site
 
 	if (view->index + 1 >= view->body->insns.count || insn_of(view, view->index + 1)->way != WAY_NONE)
 		return false;
-	if (!site || !taddr_equal(site->address, end) || site->emitted || site->way != DIVERT_JUMP ||
-	    site->slot_count || !site->insn_count ||
+	if (!site || !taddr_equal(site->address, end) || site->emitted || site->group != view->planner->group ||
+	    site->way != DIVERT_JUMP || site->slot_count || !site->insn_count ||
 	    site->length + insn->length > DT_SITE_BYTES || site->insn_count >= SITE_INSNS_MAX)
 		return false;
 	struct error *error = check_insn(view, view->index, view->index);

@@ -387,7 +387,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 		exit_emit_miss(e, env, &l->exit);
 }
 
-/* The words that `jmp [switch]` reads, and the distances to them. All are on. Then what exits need. */
+/* The words that `jmp [switch]` reads, and the distances to them. Then what exits need. */
 static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
 		      const struct event_labels *labels)
 {
@@ -399,7 +399,7 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 
 		memcpy(e->bytes + event->switch_offset - sizeof(distance), &distance, sizeof(distance));
 		event->switch_offset = (uint32_t)e->size;
-		emit_u64(e, event->on.v);
+		emit_u64(e, event->is_off ? event->off.v : event->on.v);
 		if (event->exit)
 			exit_emit_site(e, env, event, &labels[i].exit);
 		if (event->program)

@@ -99,6 +99,7 @@ struct tramp_event {
 	struct tramp_field kept[DT_KEPT_DURATION];
 	size_t kept_count;
 	bool filters_duration;
+	bool is_off; /* the switch's first value */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;
 	taddr on, off;

@@ -21,11 +21,9 @@
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
 
-void change_write_switch(struct session *session, const struct tracepoint *tracepoint)
+static void write_switch(struct session *session, struct probe *probe, bool on)
 {
-	const struct probe *probe = &tracepoint->probe;
-	bool on = !tracepoint->is_off && !session->stopped && !probe->released;
-
+	probe->event.is_off = !on; /* should its trampoline be written anew */
 	if (!probe->site || !probe->site->emitted)
 		return;
 	uint8_t *code = (uint8_t *)session->agent->control;
@@ -35,21 +33,17 @@ void change_write_switch(struct session *session, const struct tracepoint *trace
 	__atomic_store_n(word, on ? probe->event.on.v : probe->event.off.v, __ATOMIC_RELEASE);
 }
 
+void change_write_switch(struct session *session, struct tracepoint *tracepoint)
+{
+	write_switch(session, &tracepoint->probe, !tracepoint->is_off && !session->stopped);
+}
+
 uint64_t session_code_used(const struct session *session)
 {
 	return session->code ? near_pool_used(session->code) : 0;
 }
 
 /* ---- garbage ------------------------------------------------------------------------------------ */
-
-static bool records_exits(const struct site *site)
-{
-	for (size_t i = 0; i < site->probes.count; i++) {
-		if (site->probes.items[i]->event.exit)
-			return true;
-	}
-	return false;
-}
 
 /* What no thread may be in: the agent, and the garbage's trampolines and hops. Caller frees. */
 static struct patch_range *list_ranges(const struct session *session, size_t *ret_count)
@@ -249,7 +243,7 @@ static void collect(struct session *session)
 
 		site->patch.after = NULL; /* no process's text holds it any more */
 		site->patch.via = taddr_of(0);
-		if (records_exits(site))
+		if (site->has_exit)
 			session->garbage.items[kept++] = site;
 		else
 			planner_free_site(site, session->code);
@@ -308,6 +302,26 @@ static struct error *take_out(struct session *session, const struct site_list *g
 	return error;
 }
 
+struct error *change_settle(struct session *session)
+{
+	struct site_list gone = { 0 };
+	struct error *error = NULL;
+
+	if (!planner_settle(session->planner, &gone) || !vec_reserve(&session->garbage, gone.count))
+		error = error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < gone.count && !error; i++) {
+		struct site *site = gone.items[i];
+
+		place_unnote(session, site);
+		if (site->patch.state == PATCH_PLANNED)
+			planner_free_site(site, session->code); /* nobody ever was in it */
+		else
+			session->garbage.items[session->garbage.count++] = site;
+	}
+	vec_free(&gone);
+	return error;
+}
+
 struct error *change_release(struct session *session, const struct tracepoint_list *list)
 {
 	struct site_list gone = { 0 };
@@ -316,12 +330,12 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 	for (size_t i = 0; i < list->count && !error; i++) {
 		struct tracepoint *tracepoint = list->items[i];
 
-		if (!tracepoint->probe.site || tracepoint->probe.released)
+		if (!tracepoint->probe.site)
 			continue;
 		semaphores_lower(session, tracepoint);
+		write_switch(session, &tracepoint->probe, false); /* others may share the site */
 		if (!planner_release(session->planner, &tracepoint->probe, &gone))
 			error = error_new(ERROR_FAILED, "out of memory");
-		change_write_switch(session, tracepoint); /* others may share the site */
 	}
 	if (!error && gone.count && is_placed(&gone))
 		error = take_out(session, &gone);
@@ -348,17 +362,12 @@ struct error *session_put_back(struct session *session, size_t index)
 	struct tracepoint_list one = { .items = &tracepoint, .count = 1 };
 	struct probe *probe = &tracepoint->probe;
 
-	if (probe->refusal || tracepoint->waits || (probe->site && !probe->released))
+	if (probe->refusal || tracepoint->waits || probe->site)
 		return NULL;
-	if (planner_take_back(probe)) {
-		change_write_switch(session, tracepoint);
-		return semaphores_raise(session, tracepoint);
-	}
 	struct error *error = place_list(session, &one, NULL);
 	if (!error)
 		return NULL;
 	error_free(change_release(session, &one));
 	error_free(take_ptr(&probe->refusal));
-	probe->released = true;
 	return error;
 }

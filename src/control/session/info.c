@@ -95,7 +95,7 @@ static const char *how_placed(const struct tracepoint *tracepoint)
 
 	if (tracepoint->waits)
 		return "waiting";
-	return probe->site && !probe->released ? site_tactic(probe->site) : "removed";
+	return probe->site ? site_tactic(probe->site) : "removed";
 }
 
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)

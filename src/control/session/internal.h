@@ -141,10 +141,12 @@ bool place_has_code(const struct session *session, struct proc *proc);
 
 /* change.c */
 /* Whether its hits are recorded, as the user wants it and the session as a whole is. */
-void change_write_switch(struct session *session, const struct tracepoint *tracepoint);
+void change_write_switch(struct session *session, struct tracepoint *tracepoint);
 /* Takes out of the process's text what is garbage: a forked child still has it. */
 struct error *change_restore(struct session *session, struct proc *proc, bool *ret_idle);
 /* Their sites, as far as nobody else needs them, out of the target's code. */
+/* After planner_decide, in any case: ends an exchange of sites (plan.h). */
+struct error *change_settle(struct session *session);
 struct error *change_release(struct session *session, const struct tracepoint_list *list);
 void change_free(struct session *session);
 

@@ -341,10 +341,12 @@ void place_unnote(struct session *session, struct site *site)
 
 /* ---- the target's text ---------------------------------------------------------------------- */
 
-/* The sites that aren't there yet: written down, and in one list. Caller frees. */
+/* The sites that aren't there yet, written down, and those that they take the place of, in one list. Caller frees. */
 static struct error *list_new(struct session *session, struct patch_site ***ret_patches, size_t *ret_count)
 {
-	struct patch_site **patches = calloc(planner_site_count(session->planner) + 1, sizeof(*patches));
+	const struct site_list *old = planner_superseded(session->planner);
+	struct patch_site **patches =
+		calloc(planner_site_count(session->planner) + old->count + 1, sizeof(*patches));
 	struct error *error = patches ? NULL : error_new(ERROR_FAILED, "out of memory");
 	size_t count = 0;
 
@@ -356,6 +358,8 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 		patches[count++] = &site->patch;
 		error = place_note(session, site);
 	}
+	for (size_t i = 0; i < old->count && !error; i++)
+		patches[count++] = &old->items[i]->patch;
 	if (error) {
 		free(patches);
 		return error;
@@ -397,6 +401,8 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	if (count)
 		error = patch_place(session->proc, held, patches, count, &stats);
 	note_stop(session, stats.stopped_us);
+	if (!error)
+		error = change_settle(session);
 	hand_on_failures(session, list, held);
 	return error ? error : check_refusals(list);
 }
@@ -463,5 +469,7 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = patch_new(session, list, held);
 	for (size_t i = 0; i < list->count && !error; i++)
 		error = semaphores_raise(session, list->items[i]);
+	if (error && session->planner)
+		error_free(change_settle(session));
 	return error;
 }

@@ -59,7 +59,7 @@ struct error *semaphores_raise(struct session *session, struct tracepoint *trace
 {
 	uint64_t address = semaphore_of(tracepoint);
 
-	if (!address || tracepoint->raised || !tracepoint->probe.site || tracepoint->probe.released)
+	if (!address || tracepoint->raised || !tracepoint->probe.site)
 		return NULL;
 	struct dt_semaphore *entry = find_entry(session->agent->control, address, true);
 	if (!entry)

@@ -186,6 +186,19 @@ static bool holds_patch(struct proc *proc, const struct dt_site *site)
 	return !error && !memcmp(bytes, site->patched, site->length);
 }
 
+/* A controller that was killed while it exchanged two sites may have left a note of each. */
+static bool is_found(const struct session *session, const struct dt_site *site)
+{
+	for (size_t i = 0; i < session->found_count; i++) {
+		const struct patch_site *found = &session->found[i];
+
+		if (found->address.v < site->address + site->length &&
+		    site->address < found->address.v + found->length)
+			return true;
+	}
+	return false;
+}
+
 static struct error *find_sites(struct session *session, const struct maps *maps)
 {
 	const struct dt_control *control = session->agent->control;
@@ -198,7 +211,7 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 		const struct dt_site *site = &control->sites[i];
 		struct patch_site *found = &session->found[session->found_count];
 
-		if (!holds_patch(session->proc, site))
+		if (!holds_patch(session->proc, site) || is_found(session, site))
 			continue;
 		if (!file_confirms(session->proc, maps, site))
 			return error_new(ERROR_REFUSED,
