@@ -53,6 +53,10 @@
  * (B9) With DT_OVERWRITE the controller frees nothing; a thread that wants a chunk takes the next one in the ring that
  *      is FREE, or PUBLISHED and complete: PUBLISHED -> WIPING, which raises the generation, and zeroes it, -> OWNED. A chunk with a hole is passed over: the hit that left it may still write there. Who
  *      reads a chunk meanwhile copies it, and looks at the word before and behind.
+ *
+ * (N1) A thread that comes by where the loader tells debuggers of a new list of libraries raises dt_pool.modules_asked: its ticket.
+ *      With DT_WAIT_MODULES it waits until modules_answered has reached that, for at most dt_control.modules_ms. When that is over, or
+ *      the controller is dead, modules_expired is set: nobody waits any more, until the controller answers and clears it.
  */
 #ifndef DYNTRACE_SHARED_LAYOUT_H
 #define DYNTRACE_SHARED_LAYOUT_H
@@ -61,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 9
+#define DT_LAYOUT_VERSION 10
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -84,6 +88,7 @@
 #define DT_FOLLOW_FORK 1u
 #define DT_NO_SYSCALLS 2u /* the target filters system calls: the agent makes none */
 #define DT_BLOCK 4u /* no room: wait for some (B8) */
+#define DT_WAIT_MODULES 16u /* (N1) */
 #define DT_OVERWRITE 8u /* no room: take the oldest published chunk (B9) */
 
 /* A part of the code memfd that is mapped near a module. */
@@ -147,6 +152,9 @@ struct dt_control {
 	uint64_t stubs; /* where return stub 0 is mapped */
 	uint32_t stub_count; /* how many have been written: indices are below this */
 	uint32_t block_ms; /* (B8) */
+	uint64_t r_debug; /* the loader's struct r_debug; 0: unknown */
+	uint32_t modules_ms; /* (N1) */
+	uint32_t pad1;
 	struct dt_window windows[DT_WINDOWS_MAX];
 	struct dt_site sites[DT_SITES_MAX];
 	uint16_t sizes[DT_EVENTS_MAX]; /* of events, by id; DT_SIZE_VARIES: its second word says */
@@ -240,7 +248,11 @@ struct dt_pool {
 	uint32_t room_wanted; /* somebody sleeps on it */
 	uint32_t expired; /* (B8) */
 	uint32_t filtered; /* some process of the target's has: one that was just forked may be its child */
-	uint64_t pad[5];
+	uint32_t modules_asked; /* futex; (N1) */
+	uint32_t modules_answered; /* futex */
+	uint32_t modules_expired;
+	uint32_t pad1;
+	uint64_t pad[3];
 	uint64_t lost[DT_EVENTS_MAX]; /* the same losses by event id, for the summary */
 	/* By the id of the entry event; entries = exits + unwound + missed + calls that go on. */
 	uint32_t unwound[DT_EVENTS_MAX]; /* calls that ended without returning: longjmp, an exception... */
@@ -312,6 +324,7 @@ struct dt_cell {
 #define DT_EVENT_PENDING 0x800000u /* in the id: not complete yet (B4) */
 #define DT_EVENT_ID_MASK 0x7fffffu
 #define DT_EVENT_SIZE_MAX 3072u /* so that any event fits an empty small chunk */
+#define DT_ASK_MODULES 0xfffffffeu /* no event's id */
 #define DT_CLOCK_GAP_SHIFT 39 /* (B6) */
 
 /* ---- state: private to each process ------------------------------------------------------- */
@@ -475,6 +488,7 @@ struct dt_return_site {
  *   kept: every register but rax, rcx, rdx, rbx and the arithmetic flags; the direction flag
  *
  * With a size of 0 nothing is to be reserved: rcx = the thread's slot, or 0, and then nothing is counted.
+ * The id DT_ASK_MODULES tells of libraries instead (N1), and gives 0.
  *
  * The same for a return stub, when the hint doesn't lead to one:
  *

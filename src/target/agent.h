@@ -41,8 +41,9 @@
 uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size);
 /* slow.c: a slot, 0 or SLOW_AGAIN. */
 uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size);
-/* slow.c: waits a while for room, with signals as they are. *deadline is 0 at first, and kept for the same hit. */
-void slow_wait(const struct dt_control *control, uint64_t *deadline);
+/* slow.c: waits a while for room, with signals as they are. *deadline is 0 at first, and kept for the same hit. 0: that was
+ * all. */
+uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_t id);
 /* slow.c: the hit can't go the long way: count it. Gives 0. */
 uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t size);
 /* slow.c: the slot of the calling thread, if it has one that its thread block confirms. */
@@ -63,6 +64,13 @@ struct dt_slot *thread_find(struct dt_state *state, uint64_t fs_base, uint64_t k
  * when there was no thread record. `size`: of the event, to see whether it will be back soon. */
 struct dt_slot *thread_slot(const struct dt_control *control, uint32_t size);
 
+/* notice.c: is there something to tell of libraries, and may it be told? */
+bool notice_is_due(const struct dt_control *control);
+/* notice.c: tells it, and waits for the answer if it is to. */
+void notice_tell(const struct dt_control *control);
+
+/* chunk.c: there is something for the controller. */
+void chunk_wake(const struct dt_control *control);
 /* chunk.c: is there room for that many bytes, and is the clock where it should be? */
 bool chunk_has_room(const struct dt_slot *slot, uint32_t size);
 /* chunk.c: does the slot's thread still own the chunk? The controller takes it from a thread it believes dead. */

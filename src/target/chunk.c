@@ -42,7 +42,7 @@ bool chunk_is_held(const struct dt_control *control, const struct dt_slot *slot)
 	return word == DT_CHUNK_WORD((uint32_t)(slot->reserve >> 32), slot->thread, DT_CHUNK_OWNED);
 }
 
-static void chunk_wake(const struct dt_control *control)
+void chunk_wake(const struct dt_control *control)
 {
 	struct dt_pool *pool = agent_pool(control);
 

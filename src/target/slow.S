@@ -139,8 +139,11 @@ dt_slow:
 .Lagain:
 	movq	%rbx, %rdi
 	leaq	FRAME_DEADLINE(%rsp), %rsi
+	movq	FRAME_ID(%rsp), %rdx
 	call	slow_wait
-	jmp	.Lclear
+	testq	%rax, %rax
+	jnz	.Lclear
+	jmp	.Ldone
 
 .Lall_busy:
 	decl	%r9d

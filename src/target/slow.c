@@ -70,6 +70,8 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 		return retslot_find(control, id, size);
 	if (agent_state(control)->muted)
 		return 0;
+	if (id == DT_ASK_MODULES)
+		return notice_is_due(control) ? SLOW_AGAIN : 0;
 	struct dt_slot *slot = slow_find_ours(control);
 	if (!slot)
 		return SLOW_NEEDED;
@@ -126,8 +128,12 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
  * Holds nothing, so a signal handler may run meanwhile, hit, wait too, or jump away. Short sleeps, so that a
  * controller that was killed is noticed.
  */
-void slow_wait(const struct dt_control *control, uint64_t *deadline)
+uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_t id)
 {
+	if (id == DT_ASK_MODULES) {
+		notice_tell(control);
+		return 0;
+	}
 	struct dt_pool *pool = agent_pool(control);
 	uint64_t now = sys_now_ns();
 	uint32_t room = __atomic_load_n(&pool->room, __ATOMIC_SEQ_CST);
@@ -136,10 +142,11 @@ void slow_wait(const struct dt_control *control, uint64_t *deadline)
 		*deadline = now + control->block_ms * 1000000ULL;
 	if (now >= *deadline || (control->controller && sys_process_is_dead(control->controller))) {
 		__atomic_store_n(&pool->expired, 1, __ATOMIC_RELAXED);
-		return;
+		return 1;
 	}
 	/* Pairs with pool_free_chunk: it raises `room`, then looks at `room_wanted`. */
 	__atomic_store_n(&pool->room_wanted, 1, __ATOMIC_SEQ_CST);
 	if (slow_pool_is_empty(control) && slow_may_wait(control))
 		sys_futex_wait(&pool->room, room, SLOW_WAIT_NS);
+	return 1;
 }

@@ -324,6 +324,13 @@ static void emit_watch(struct emitter *e, const struct tramp_env *env, const str
 	emit_bind(e, &no);
 }
 
+static void emit_ask(struct emitter *e, const struct tramp_env *env)
+{
+	emit_note(e, "the loader's list has changed: the agent tells");
+	emit_mov_imm(e, RAX, DT_ASK_MODULES);
+	record_emit_slow_call(e, env, 0);
+}
+
 static void emit_event(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
 		       struct event_labels *l)
 {
@@ -344,11 +351,13 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	filter_emit_limits(e, env, &event->limits, &l->record.out);
 	for (size_t i = 0; i < event->watch_count; i++)
 		emit_watch(e, env, &event->watches[i]);
+	if (event->asks)
+		emit_ask(e, env);
 	if (event->count.cell.v)
 		emit_counted(e, env, event, l);
 	else if (event->program)
 		emit_gathered(e, env, event, l);
-	else if (!event->watch_count)
+	else if (!tramp_event_is_own(event))
 		emit_fast(e, env, event, l);
 	emit_bind(e, &l->record.out);
 	record_emit_restore(e, event->keep_red_zone);
@@ -452,7 +461,7 @@ struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, 
 	if (error)
 		return error;
 	for (size_t i = 0; i < tramp->event_count; i++)
-		if (!tramp->events[i]->watch_count)
+		if (!tramp_event_is_own(tramp->events[i]))
 			emit_slow(&e, env, tramp->events[i], &labels[i]);
 	emit_data(&e, tramp, env, labels);
 	if (emit_failed(&e))

@@ -91,6 +91,7 @@ struct tramp_event {
 	struct tramp_count count;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX]; /* with watch_count it records nothing */
 	size_t watch_count;
+	bool asks; /* likewise: tells of the loader's list (N1) */
 	bool st0; /* gathered: so does it st(0) */
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* What the exit records: fields or a program, as an entry has them; borrowed (exit.h). NULL: rax, duration. */
@@ -104,6 +105,12 @@ struct tramp_event {
 	uint32_t switch_offset;
 	taddr on, off;
 };
+
+/* A probe of our own, which records nothing. */
+static inline bool tramp_event_is_own(const struct tramp_event *event)
+{
+	return event->watch_count || event->asks;
+}
 
 #define TRAMP_INSNS_MAX 16
 

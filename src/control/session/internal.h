@@ -75,6 +75,8 @@ struct session {
 	bool unwind_mapped;
 	VEC(char *) loaded; /* module_describe of all modules */
 	struct wake *wake; /* session_fd; NULL: nobody asked for it */
+	taddr r_debug; /* the loader's; 0: unknown */
+	uint32_t modules_seen; /* dt_pool.modules_asked, as far as it was looked at */
 	uint64_t next_flush, next_reap, next_clock; /* ns of CLOCK_MONOTONIC */
 	uint64_t pause; /* until the buffers are looked at again when nothing was in them */
 	uint64_t events_seen; /* when they were last */
@@ -152,6 +154,8 @@ void change_free(struct session *session);
 
 /* wake.c */
 struct wake;
+/* The word that the target raises when there is something for us, and the value that we have seen. */
+uint32_t *wake_word(const struct session *session, uint32_t *ret_seen);
 /* All has been read: session_fd is readable again with the next chunk. */
 struct error *wake_arm(struct session *session);
 void wake_free(struct wake *wake);
@@ -159,7 +163,22 @@ void wake_free(struct wake *wake);
 /* unwinding.c */
 struct error *unwinding_map(struct session *session, struct stop *stop);
 
+/* notice.c */
+/* A watch where the loader tells of its list; none where there is no loader, or no name in it. */
+struct error *notice_create(struct session *session);
+/* Threads at that place wait for us from now on, if anything of the list depends on it. */
+void notice_update(struct session *session, const struct tracepoint_list *list);
+/* Has a thread told? The word of wake_word was raised behind that: who sleeps on it looks here first. */
+bool notice_is_pending(const struct session *session);
+/* Looks, and lets it go on. */
+struct error *notice_step(struct session *session);
+/* Nobody waits any more: the target is being left. */
+void notice_end(struct session *session);
+
 /* watch.c */
+/* A probe that records nothing; its event is for the caller to fill in. */
+struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
+			struct probe **ret_probe);
 struct error *watch_create(struct session *session);
 void watch_free(struct session *session);
 bool watch_is_site(const struct site *site); /* nothing but watches */

@@ -255,6 +255,7 @@ struct error *place_undo(struct session *session, struct session_summary *summar
 
 	if (!session->agent)
 		return NULL;
+	notice_end(session);
 	add_holder(session, &holders, session->proc, summary);
 	for (int round = 0; round < CHILDREN_ROUNDS && add_children(session, &holders, summary); round++)
 		;

@@ -465,8 +465,10 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = recording_open(session);
 	if (!error && wants.exits)
 		error = exits_register(session, held);
-	if (!error)
+	if (!error) {
+		notice_update(session, list);
 		error = patch_new(session, list, held);
+	}
 	for (size_t i = 0; i < list->count && !error; i++)
 		error = semaphores_raise(session, list->items[i]);
 	if (error && session->planner)

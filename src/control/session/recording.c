@@ -1,10 +1,13 @@
 /*
  * recording.c - events from the target's buffers to the trace, while it runs.
  */
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../base/cleanup.h"
 #include "internal.h"
@@ -156,13 +159,22 @@ static struct error *keep_time(struct session *session)
 	return error;
 }
 
-/* In overwrite mode nobody waits for chunks, and there is nothing to be woken for. */
+/* In overwrite mode nobody waits for chunks: only libraries are told of. */
 void recording_wait(struct session *session, unsigned timeout_ms)
 {
-	if (session->options.mode == SESSION_OVERWRITE || !session->reader)
-		poll(NULL, 0, (int)timeout_ms);
-	else
+	struct timespec timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000 };
+	uint32_t seen, *word;
+
+	if (notice_is_pending(session))
+		return;
+	if (session->options.mode != SESSION_OVERWRITE && session->reader) {
 		reader_wait(session->reader, timeout_ms);
+	} else if (session->agent) {
+		word = wake_word(session, &seen);
+		syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
+	} else {
+		poll(NULL, 0, (int)timeout_ms);
+	}
 }
 
 struct error *recording_step(struct session *session)

@@ -118,9 +118,11 @@ struct error *session_begin(struct session *session, struct stop *held)
 struct error *session_step(struct session *session, unsigned timeout_ms)
 {
 	recording_wait(session, timeout_ms);
+	struct error *error = notice_step(session);
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());
-	struct error *error = recording_step(session);
+	if (!error)
+		error = recording_step(session);
 	return error ? error : wake_arm(session);
 }
 

@@ -27,7 +27,8 @@ struct wake {
 	bool running;
 	pthread_t thread;
 	uint32_t state; /* futex: WAKE_* */
-	uint32_t seen; /* dt_pool.wake as the reader saw it */
+	uint32_t *word; /* of the pool: wake_word */
+	uint32_t seen; /* ... as we saw it */
 };
 
 static void futex_wait(uint32_t *word, uint32_t value)
@@ -52,9 +53,9 @@ static void *listen(void *context)
 		if (armed == WAKE_QUIT)
 			return NULL;
 		/* Pairs with chunk_wake in the agent: it raises `wake`, then looks at `waiting`. */
-		__atomic_store_n(&pool->waiting, 1, __ATOMIC_SEQ_CST);
-		if (__atomic_load_n(&pool->wake, __ATOMIC_SEQ_CST) == wake->seen)
-			futex_wait(&pool->wake, wake->seen);
+		__atomic_store_n(&pool->waiting, wake->word == &pool->wake, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(wake->word, __ATOMIC_SEQ_CST) == wake->seen)
+			futex_wait(wake->word, wake->seen);
 		__atomic_store_n(&pool->waiting, 0, __ATOMIC_RELAXED);
 		if (__atomic_compare_exchange_n(&wake->state, &armed, WAKE_IDLE, false, __ATOMIC_ACQ_REL,
 						__ATOMIC_RELAXED))
@@ -115,6 +116,7 @@ void wake_free(struct wake *wake)
 	while (wake->running && pthread_tryjoin_np(wake->thread, NULL)) {
 		futex_wake(&wake->state);
 		futex_wake(&wake->pool->wake);
+		futex_wake(&wake->pool->modules_asked);
 		nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
 	}
 	if (wake->event_fd >= 0)
@@ -124,19 +126,39 @@ void wake_free(struct wake *wake)
 	free(wake);
 }
 
+/* In overwrite mode, and while there is no trace, chunks are no news; libraries are. */
+uint32_t *wake_word(const struct session *session, uint32_t *ret_seen)
+{
+	bool chunks = session->reader && session->options.mode != SESSION_OVERWRITE;
+
+	*ret_seen = chunks ? reader_seen(session->reader) : session->modules_seen;
+	return chunks ? &session->agent->pool->wake : &session->agent->pool->modules_asked;
+}
+
 struct error *wake_arm(struct session *session)
 {
 	struct wake *wake = session->wake;
 	uint32_t idle = WAKE_IDLE;
 	eventfd_t told;
 
-	if (!wake || !session->reader || session->options.mode == SESSION_OVERWRITE)
+	if (!wake || !session->agent)
 		return NULL;
 	struct error *error = wake->running ? NULL : start(wake, session->agent->pool);
-	if (error || __atomic_load_n(&wake->state, __ATOMIC_ACQUIRE) == WAKE_ARMED)
+	if (error)
 		return error;
+	uint32_t seen, *word = wake_word(session, &seen);
+	if (__atomic_load_n(&wake->state, __ATOMIC_ACQUIRE) == WAKE_ARMED) {
+		if (word != wake->word)
+			futex_wake(wake->word); /* for another word: it comes back, and is armed for this one */
+		return NULL;
+	}
 	eventfd_read(wake->event_fd, &told);
-	wake->seen = reader_seen(session->reader);
+	if (notice_is_pending(session)) {
+		eventfd_write(wake->event_fd, 1);
+		return NULL;
+	}
+	wake->word = word;
+	wake->seen = seen;
 	if (__atomic_compare_exchange_n(&wake->state, &idle, WAKE_ARMED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		futex_wake(&wake->state);
 	return NULL;

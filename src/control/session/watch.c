@@ -1,5 +1,6 @@
 /*
- * watch.c - notice when the target begins to filter its system calls (H26).
+ * watch.c - probes of our own: notice when the target begins to filter its system calls (H26), and when its loader
+ * has changed its list of libraries (N1).
  *
  * From then on a system call of the agent's could be the target's death, so it makes none: what would need one
  * is counted as lost. C programs filter by calling prctl or syscall of their libc, whatever library
@@ -32,8 +33,8 @@ static bool may_have_libc(const struct module *module)
 	       !strncmp(module->name, "libc-", 5) || !strncmp(module->name, "ld-musl", 7);
 }
 
-static struct error *watch_function(struct session *session, struct module *module,
-				    const struct symbol *symbol, size_t index)
+struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
+			struct probe **ret_probe)
 {
 	struct probe *probe = calloc(1, sizeof(*probe));
 
@@ -44,8 +45,20 @@ static struct error *watch_function(struct session *session, struct module *modu
 	probe->place.module = module;
 	probe->place.symbol = symbol;
 	probe->place.address = taddr_add(module->bias, (int64_t)symbol->address);
-	probe->place.name = (char *)watched[index].function;
+	probe->place.name = (char *)symbol->name;
 	probe->event.size = sizeof(uint64_t);
+	*ret_probe = probe;
+	return NULL;
+}
+
+static struct error *watch_function(struct session *session, struct module *module,
+				    const struct symbol *symbol, size_t index)
+{
+	struct probe *probe;
+	struct error *error = watch_add(session, module, symbol, &probe);
+
+	if (error)
+		return error;
 	memcpy(probe->event.watches, watched[index].watches, sizeof(probe->event.watches));
 	probe->event.watch_count = watched[index].count;
 	return NULL;
@@ -69,13 +82,13 @@ struct error *watch_create(struct session *session)
 				error = watch_function(session, module, symbol, j);
 		}
 	}
-	return error;
+	return error ? error : notice_create(session);
 }
 
 bool watch_is_site(const struct site *site)
 {
 	for (size_t i = 0; i < site->probes.count; i++) {
-		if (!site->probes.items[i]->event.watch_count)
+		if (!tramp_event_is_own(&site->probes.items[i]->event))
 			return false;
 	}
 	return true;

@@ -1,0 +1,53 @@
+/*
+ * notice.c - the loader has changed its list of libraries: tell the controller, and give it time to look (N1).
+ *
+ * Called by way of dt_slow from a probe of ours where the loader tells debuggers. The thread holds the loader's lock: what
+ * it waits for, others that load libraries wait for too. It holds nothing of ours, so a signal handler may
+ * run meanwhile, or jump away.
+ */
+#include "agent.h"
+
+#define NOTICE_WAIT_NS 50000000u
+#define R_DEBUG_STATE 24 /* of struct r_debug; 0: the list is consistent */
+
+/* A forked child isn't looked after: the controller places nothing there. */
+bool notice_is_due(const struct dt_control *control)
+{
+	const struct dt_state *state = agent_state(control);
+
+	if ((control->flags & DT_NO_SYSCALLS) || state->filtered || state->pid != control->pid)
+		return false;
+	return !control->r_debug || *(const volatile uint32_t *)(control->r_debug + R_DEBUG_STATE) == 0;
+}
+
+static bool notice_is_answered(const struct dt_pool *pool, uint32_t ticket)
+{
+	return (int32_t)(__atomic_load_n(&pool->modules_answered, __ATOMIC_ACQUIRE) - ticket) >= 0;
+}
+
+static bool notice_may_wait(const struct dt_control *control)
+{
+	return (__atomic_load_n(&control->flags, __ATOMIC_RELAXED) & DT_WAIT_MODULES) &&
+	       !__atomic_load_n(&agent_pool(control)->modules_expired, __ATOMIC_RELAXED);
+}
+
+void notice_tell(const struct dt_control *control)
+{
+	struct dt_pool *pool = agent_pool(control);
+	uint32_t ticket = __atomic_add_fetch(&pool->modules_asked, 1, __ATOMIC_SEQ_CST);
+	uint64_t end = sys_now_ns() + control->modules_ms * 1000000ULL;
+
+	sys_futex_wake(&pool->modules_asked);
+	chunk_wake(control);
+	while (notice_may_wait(control) && !notice_is_answered(pool, ticket)) {
+		uint32_t answered = __atomic_load_n(&pool->modules_answered, __ATOMIC_SEQ_CST);
+
+		if (sys_now_ns() >= end || (control->controller && sys_process_is_dead(control->controller))) {
+			__atomic_store_n(&pool->modules_expired, 1, __ATOMIC_RELAXED);
+			return;
+		}
+		/* pairs with notice_answer in the controller: it raises the word, then wakes */
+		if (!notice_is_answered(pool, ticket))
+			sys_futex_wait(&pool->modules_answered, answered, NOTICE_WAIT_NS);
+	}
+}
