@@ -4,10 +4,12 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../control/base/cleanup.h"
 #include "../control/sym/demangle.h"
+#include "../control/sym/hidden.h"
 #include "commands.h"
 #include "subject.h"
 #include "text.h"
@@ -30,7 +32,7 @@ struct listing {
 	const char *glob; /* NULL: everything */
 	struct strbuf text;
 	size_t count; /* functions listed */
-	struct debug *debug; /* of the module at work, with -a; NULL: none */
+	struct debug *debug; /* of the module at work; NULL: none */
 	char near[256]; /* names near the glob, where nothing matched it */
 };
 
@@ -45,6 +47,9 @@ static const char *const source_names[] = {
 	[SOURCE_DYNSYM] = ".dynsym",
 	[SOURCE_ENTRY] = "entry point",
 	[SOURCE_EH_FRAME] = ".eh_frame",
+	[SOURCE_DEBUG] = "debug file",
+	[SOURCE_DEBUGDATA] = "debugdata",
+	[SOURCE_PLT] = ".plt",
 };
 
 /* "long foo(int number)", from debug information; else the name, readable if it is mangled. */
@@ -123,11 +128,23 @@ static struct error *list_module(void *context, const struct subject_module *mod
 
 	list->debug = module->debug;
 
-	for (size_t i = 0; i < symtab_count(symtab); i++) {
-		const struct symbol *symbol = symtab_get(symtab, i);
+	_cleanup_(hidden_free) struct hidden hidden = { 0 };
+	struct error *error = hidden_read(symtab, module->debug, &hidden);
+	if (error)
+		return error;
+	for (size_t i = 0, j = 0; i < symtab_count(symtab) || j < hidden.count;) {
+		const struct symbol *symbol = i < symtab_count(symtab) ? symtab_get(symtab, i) : NULL;
+		bool fits;
 
-		if (symbol->kind == SYMBOL_OBJECT ||
-		    (list->glob && fnmatch(list->glob, symbol->name, 0)))
+		if (j < hidden.count && (!symbol || hidden.items[j].address < symbol->address)) {
+			symbol = &hidden.items[j++];
+			fits = !list->glob || hidden_fits(symbol, list->glob);
+		} else {
+			i++;
+			fits = symbol->kind != SYMBOL_OBJECT &&
+			       (!list->glob || fnmatch(list->glob, symbol->name, 0) == 0);
+		}
+		if (!fits)
 			continue;
 		(args.json ? list_json : list_line)(list, module->name, symbol, symbol->address + module->bias);
 		list->count++;
@@ -158,7 +175,9 @@ static struct error *run(const struct words *words, int *ret_status)
 		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
 
-	struct error *error = subject_each(words->items[0], args.all, list_module, &list);
+	/* Debug files have names too; but they aren't fetched from elsewhere for a plain list. */
+	bool want_debug = args.all || !getenv("DEBUGINFOD_URLS");
+	struct error *error = subject_each(words->items[0], want_debug, list_module, &list);
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);
 	if (!error && !list.count)

@@ -1,7 +1,9 @@
 """Names: C++ and Rust as they are written, source lines, inlined functions, functions chosen at run time."""
+import http.server
 import os
 import shutil
 import subprocess
+import threading
 
 import pytest
 
@@ -111,3 +113,111 @@ def test_names_in_debug_files(dyntrace):
     _, trace = dyntrace.trace("--function", "_int_malloc", "--", "sort", "/etc/passwd")
     assert len(trace.events) > 10 and all(set(event.fields) == {"av", "bytes"} for event in trace.events)
     assert all(event.fields["bytes"] < 1 << 24 for event in trace.events)
+
+
+# ---- functions without a name -------------------------------------------------------------------------
+
+def test_functions_of_a_stripped_program(dyntrace, scratch):
+    """.eh_frame tells where they are; they are called by their address, and are all there."""
+    path = compile_program(scratch, "types.c", "-O1", "-g0")
+    named = {line.split()[-1]: int(line.split()[0], 16) for line in dyntrace("list-symbols", path).stdout.splitlines()}
+    subprocess.run(["strip", path], check=True)
+    listed = {line.split()[-1]: int(line.split()[0], 16) for line in dyntrace("list-symbols", path).stdout.splitlines()}
+    for name in ("integers", "floats", "structs", "strings", "wide", "many"):
+        assert listed[f"fn_{named[name]:x}"] == named[name]
+    wide = f"fn_{named['wide']:x}"
+    _, trace = dyntrace.trace("--function", wide, "--", path)
+    assert trace.names() == {wide + "_entry": 1} and trace.events[0].fields["arg0"] == 5
+    _, trace = dyntrace.trace("--function", "fn_*", "--", path)
+    assert trace.names()[wide + "_entry"] == 1 and len(trace.names()) >= 6
+    _, trace = dyntrace.trace("-e", "--function", "fn_*", "--", path)
+    assert trace.names()[wide + "_exit"] == 1 and trace.lost == 0
+
+
+def test_linkage_table(dyntrace, scratch):
+    """What a program calls of its libraries, and nothing that they call themselves; a plain glob doesn't mean it."""
+    for flags in ([], ["-Wl,-z,ibtplt"], ["-Wl,-z,now"], ["-no-pie", "-fno-pie"]):
+        with open(os.path.join(scratch, "calls.c"), "w") as file:
+            file.write("#include <stdio.h>\n#include <string.h>\n#include <stdlib.h>\nint main(int n, char **v)\n"
+                       "{\nfor (int i = 0; i < 3; i++) puts(v[i]);\n"
+                       "int (*volatile p)(const char *) = puts;\np(\"through a pointer\");\n"
+                       "return (int)strlen(getenv(\"HOME\")) < 0;\n}\n")
+        path = os.path.join(scratch, "calls")
+        subprocess.run(["gcc", "-O1", "-fno-builtin", *flags, "-o", path, os.path.join(scratch, "calls.c")], check=True)
+        result, trace = dyntrace.trace("--function", "puts@plt", "--", path, "a", "b")
+        # Where addresses are fixed, that of a library's function is its entry here.
+        assert trace.names() == {"puts@plt_entry": 4 if "-no-pie" in flags else 3} and result.stdout.endswith("a\nb\nthrough a pointer\n")
+        assert "fn_" not in dyntrace("list-symbols", path).stdout.replace("frame_dummy", "")
+    _, trace = dyntrace.trace("--function", "*@plt", "--", path, "a", "b")
+    assert {"puts@plt_entry": 4, "getenv@plt_entry": 1, "strlen@plt_entry": 1}.items() <= trace.names().items()
+    _, trace = dyntrace.trace("--function", "*", "--", path, "a", "b")
+    assert not [name for name in trace.names() if "@plt" in name]
+    assert "name the function itself" in dyntrace.fails("trace", "-e", "--function", "puts@plt", "--", path, status=125)
+    result, trace = dyntrace.trace("-e", "--function", "*@plt", "--", "ls", "/")
+    assert result.stdout == subprocess.run(["ls", "/"], capture_output=True, text=True).stdout
+    assert not [name for name in trace.names() if name.endswith("_exit")] and trace.names()["malloc@plt_entry"] > 1
+
+
+def test_hidden_names_in_globs(dyntrace, scratch):
+    """Names that only a debug file has, in globs and lists."""
+    lines = dyntrace("list-symbols", "/lib/x86_64-linux-gnu/libc.so.6", "_int_*").stdout.splitlines()
+    assert {"_int_malloc", "_int_free", "_int_realloc"} <= {line.split()[-1] for line in lines}
+    result, trace = dyntrace.trace("--function", "_int_m*@libc.so.6", "--", "sort", "/etc/passwd")
+    assert {"_int_malloc_entry"} <= set(trace.names()) and all("bytes" in event.fields for event in
+                                                               trace.named("_int_malloc_entry"))
+
+
+# ---- debug information from elsewhere ------------------------------------------------------------------
+
+class Debuginfod(http.server.BaseHTTPRequestHandler):
+    files, asked = {}, []
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        body = self.files.get(self.path)
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Length", str(len(body or b"")))
+        self.end_headers()
+        self.wfile.write(body or b"")
+
+    def log_message(self, *words):
+        pass
+
+
+def test_debuginfod(dyntrace, scratch):
+    """A stripped program whose debug information a server has; one that it doesn't have, or has damaged, is traced without."""
+    path = compile_program(scratch, "types.c", "-O2", "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567")
+    subprocess.run(["objcopy", "--only-keep-debug", path, path + ".debug"], check=True)
+    subprocess.run(["strip", path], check=True)
+    with open(path + ".debug", "rb") as file:
+        whole = file.read()
+    os.unlink(path + ".debug")
+    url = "/buildid/0123456789abcdef0123456789abcdef01234567/debuginfo"
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Debuginfod)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        for number, body in enumerate((whole, None, whole[:len(whole) // 2], b"not a file")):
+            Debuginfod.files, Debuginfod.asked = ({url: body} if body else {}), []
+            environment = {**os.environ, "DEBUGINFOD_URLS": f"http://127.0.0.1:{server.server_port}",
+                           "DEBUGINFOD_CACHE_PATH": os.path.join(scratch, f"cache-{number}"), "HOME": scratch}
+            words = ["--function", "wide"] if body is whole else ["--function", "fn_*"]
+            _, trace = dyntrace.trace(*words, "--", path, env=environment)
+            assert url in Debuginfod.asked
+            if body is whole:
+                assert trace.events[0].fields == {"w": [5, 1 << 36], "after": 6}
+            else:
+                assert "arg0" in trace.events[0].fields
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_nginx_by_dynamic_symbols(dyntrace):
+    """A server that ships without debug information: its exported functions, by name, with registers for arguments."""
+    result, trace = dyntrace.trace("--function", "ngx_palloc", "--function", "ngx_conf_parse", "--", "nginx", "-t", "-q",
+                                   "-p", dyntrace.scratch, "-c", "/dev/null", "-g", "pid nginx.pid; error_log stderr;",
+                                   status=None)
+    assert trace.names()["ngx_palloc_entry"] > 10 and trace.names()["ngx_conf_parse_entry"] >= 1
+    assert set(trace.named("ngx_palloc_entry")[0].fields) == {f"arg{i}" for i in range(6)}

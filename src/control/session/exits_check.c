@@ -106,13 +106,18 @@ static struct error *check_process(const struct session *session)
 
 /* ---- the functions --------------------------------------------------------------------------- */
 
-static struct error *check_function(struct check *check, const struct place *place)
+static struct error *check_function(struct check *check, const struct probe *probe)
 {
+	const struct place *place = &probe->place;
 	struct rules rules = { 0 };
 	struct error *error = find_rules(check, place->module, &rules);
 
 	if (error)
 		return error;
+	if (place->symbol && place->symbol->source == SOURCE_PLT)
+		return error_new(ERROR_REFUSED, "it is an entry of the linkage table: name the function itself");
+	if (probe->event.keep_red_zone) /* the stack has no room for both */
+		return error_new(ERROR_REFUSED, "the unwind table has no function that starts there");
 	if (frame_is_go(rules.symtab))
 		return error_new(ERROR_REFUSED, "it is Go, whose stacks move");
 	return exit_check(rules.symtab, rules.frames, place->address.v - place->module->bias.v,
@@ -149,7 +154,7 @@ struct error *exits_check(struct session *session, const struct tracepoint_list 
 		if (!tracepoint->probe.site || !tracepoint->probe.event.exit)
 			continue;
 		struct error *reason = whole ? error_new(error_kind(whole), "%s", error_text(whole))
-					     : check_function(&check, &tracepoint->probe.place);
+					     : check_function(&check, &tracepoint->probe);
 		if (reason)
 			error = take_exit(tracepoint, reason);
 	}

@@ -352,7 +352,9 @@ static struct error *locate_glob(struct search *search, struct module *module)
 		if (error)
 			return error;
 	}
-	if (!search->places.count)
+	if (!error)
+		error = locate_hidden_glob(search, module);
+	if (!error && !search->places.count)
 		error = locate_readable_glob(search, module);
 	if (error || search->places.count)
 		return error;

@@ -30,8 +30,10 @@ struct error *locate_line(struct search *search, struct module *only);
 /* locate_source.c: inlined copies: of a symbol, in its own unit; NULL: of the name, anywhere. */
 struct error *locate_inlined(struct search *search, struct module *only, const struct symbol *symbol);
 
-/* locate_hidden.c: in debug files and compressed symbol tables. Finds nothing: no place, no error. */
+/* locate_hidden.c: what the file's own symbol tables don't name (hidden.h). Finds nothing: no place, no error. */
 struct error *locate_hidden(struct search *search, struct module *only);
+/* locate_hidden.c: adds those that the glob fits, at addresses that aren't there yet. */
+struct error *locate_hidden_glob(struct search *search, struct module *module);
 
 /* locate_marker.c: every place of PROVIDER:NAME. */
 struct error *locate_marker(struct search *search, struct module *only);

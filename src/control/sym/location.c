@@ -88,7 +88,8 @@ static struct error *split_module(const char *text, char *body, char **ret_modul
 	char *at = strrchr(body, '@');
 
 	*ret_module = NULL;
-	if (!at)
+	/* puts@plt is a name; puts@plt@MODULE has a module. */
+	if (!at || (strncmp(at, "@plt", 4) == 0 && (at[4] == '\0' || at[4] == '+')))
 		return NULL;
 	if (at[1] == '\0')
 		return error_new(ERROR_USAGE, "'%s' has no module behind the '@'", text);

@@ -10,6 +10,7 @@
 #include "../base/vec.h"
 #include "cfi.h"
 #include "debug.h"
+#include "hidden.h"
 #include "module.h"
 #include "sdt.h"
 
@@ -82,6 +83,9 @@ struct error *module_markers(struct proc *proc, struct module *module, const str
 void module_debug_free(struct module *module)
 {
 	debug_close(module->debug);
+	if (module->hidden)
+		hidden_free(module->hidden);
+	free(module->hidden);
 	if (module->markers)
 		markers_free(module->markers);
 	free(module->markers);

@@ -11,7 +11,7 @@
 #include "../proc/proc.h"
 
 enum symbol_kind { SYMBOL_FUNCTION, SYMBOL_IFUNC, SYMBOL_OBJECT };
-enum symbol_source { SOURCE_SYMTAB, SOURCE_DYNSYM, SOURCE_ENTRY, SOURCE_EH_FRAME };
+enum symbol_source { SOURCE_SYMTAB, SOURCE_DYNSYM, SOURCE_ENTRY, SOURCE_EH_FRAME, SOURCE_DEBUG, SOURCE_DEBUGDATA, SOURCE_PLT };
 
 struct symbol {
 	const char *name; /* owned by the symtab; version suffixes (@GLIBC_2.2.5) are cut off */
@@ -102,6 +102,7 @@ struct module {
 	bool debug_read;
 	struct cfi_rows *cfi; /* by module_cfi */
 	struct markers *markers; /* by module_markers */
+	struct hidden *hidden; /* NULL: not read yet (hidden.h) */
 };
 
 struct modules {
