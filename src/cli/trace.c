@@ -43,6 +43,7 @@ static struct {
 	int mode; /* enum session_mode */
 	bool print;
 	bool no_follow_fork;
+	bool follow_exec;
 	bool exit;
 	bool quiet;
 	const char *explain;
@@ -58,6 +59,8 @@ static const struct option_spec trace_options[] = {
 	{ 'p', NULL, "TARGET", "trace this process: a pid, or a name", .string = &args.target },
 	{ 0, "no-follow-fork", NULL, "don't trace processes that the target forks",
 	  .flag = &args.no_follow_fork },
+	{ 0, "follow-exec", NULL, "trace the programs that it and its children begin (execve), too",
+	  .flag = &args.follow_exec },
 
 	OPTION_GROUP("What to record"),
 	{ 0, "function", "LOC", "a function's entry, with its arguments (repeatable)", .list = &args.what,
@@ -191,6 +194,16 @@ static struct error *check_markers(void)
 	return NULL;
 }
 
+/* Callers are in libraries, too: their tables must be there. */
+static bool needs_libraries(void)
+{
+	for (size_t i = 0; i < args.contexts.count; i++) {
+		if (!strncmp(args.contexts.items[i].text, "backtrace", strlen("backtrace")))
+			return true;
+	}
+	return false;
+}
+
 static struct error *check_usage(const struct words *words)
 {
 	int targets = !!args.command + !!args.target + !!words->rest;
@@ -207,6 +220,9 @@ static struct error *check_usage(const struct words *words)
 		return error_new(ERROR_USAGE, "nothing to record: give --function LOC, --probe LOC or --marker PROVIDER:NAME");
 	if (args.exit && !has_function())
 		return error_new(ERROR_USAGE, "-e: give the function whose exit is meant, with --function LOC");
+	if (args.follow_exec && needs_libraries())
+		return error_new(ERROR_USAGE, "-t backtrace: not with --follow-exec: callers would be named by the wrong "
+					      "program");
 	if (args.contexts.count > CONTEXTS_MAX)
 		return error_new(ERROR_USAGE, "-t: at most %d contexts", CONTEXTS_MAX);
 	if (args.string_max > DT_STRING_MAX || (args.string_max && args.string_max < 8))
@@ -335,11 +351,19 @@ static struct error *add_tracepoint(struct session *session, const struct option
 	return session_add(session, &spec, NULL);
 }
 
+static void tell_note(void *context, const char *line)
+{
+	(void)context;
+	cli_note("%s", line);
+}
+
 static struct error *create_session(struct run *run)
 {
 	struct session_options options = { .output = run->output,
 					   .buffer_size = args.buffer_size,
 					   .follow_fork = !args.no_follow_fork,
+					   .follow_exec = args.follow_exec,
+					   .tell = tell_note,
 					   .mode = (enum session_mode)args.mode };
 
 	if (args.print)
@@ -360,16 +384,6 @@ static struct error *create_session(struct run *run)
 		error = add_tracepoint(run->session, value);
 	}
 	return error;
-}
-
-/* Callers are in libraries, too: their tables must be there. */
-static bool needs_libraries(void)
-{
-	for (size_t i = 0; i < args.contexts.count; i++) {
-		if (!strncmp(args.contexts.items[i].text, "backtrace", strlen("backtrace")))
-			return true;
-	}
-	return false;
 }
 
 /* A static program. */

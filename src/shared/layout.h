@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 10
+#define DT_LAYOUT_VERSION 11
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -230,6 +230,23 @@ struct dt_counter {
 	uint64_t pad[3];
 };
 
+/*
+ * A thread that is about to begin a program (execve), with --follow-exec. It claims an entry, says who it is, and waits
+ * until the controller has it in hand: ASKED -> SEIZED. From there on the entry is the controller's, which frees it when the
+ * program has begun or didn't. A thread that has waited for too long takes ASKED back to FREE and goes on alone.
+ */
+#define DT_EXECS_MAX 64u
+#define DT_EXEC_FREE 0u
+#define DT_EXEC_FILLING 1u
+#define DT_EXEC_ASKED 2u
+#define DT_EXEC_SEIZED 3u
+struct dt_exec {
+	uint32_t state; /* futex */
+	uint32_t pid; /* in the target's pid namespace */
+	uint32_t tid;
+	uint32_t pad;
+};
+
 struct dt_pool {
 	uint64_t magic;
 	uint32_t version;
@@ -258,6 +275,9 @@ struct dt_pool {
 	uint32_t unwound[DT_EVENTS_MAX]; /* calls that ended without returning: longjmp, an exception... */
 	uint32_t missed[DT_EVENTS_MAX]; /* calls for which there was no return stub */
 	struct dt_counter counters[DT_COUNTERS_MAX];
+	struct dt_exec execs[DT_EXECS_MAX];
+	uint64_t execs_missed; /* programs that began without the controller */
+	uint64_t pad2[7];
 	struct dt_thread threads[DT_THREADS_MAX];
 	/* then: uint64_t words[small + big]; struct dt_chunk chunks[small + big];
 	 * then, page aligned: the small chunks, then the big ones */
@@ -325,6 +345,7 @@ struct dt_cell {
 #define DT_EVENT_ID_MASK 0x7fffffu
 #define DT_EVENT_SIZE_MAX 3072u /* so that any event fits an empty small chunk */
 #define DT_ASK_MODULES 0xfffffffeu /* no event's id */
+#define DT_ASK_EXEC 0xfffffffdu /* likewise */
 #define DT_CLOCK_GAP_SHIFT 39 /* (B6) */
 
 /* ---- state: private to each process ------------------------------------------------------- */
@@ -488,7 +509,7 @@ struct dt_return_site {
  *   kept: every register but rax, rcx, rdx, rbx and the arithmetic flags; the direction flag
  *
  * With a size of 0 nothing is to be reserved: rcx = the thread's slot, or 0, and then nothing is counted.
- * The id DT_ASK_MODULES tells of libraries instead (N1), and gives 0.
+ * The id DT_ASK_MODULES tells of libraries instead (N1), DT_ASK_EXEC of an execve (struct dt_exec); both give 0.
  *
  * The same for a return stub, when the hint doesn't lead to one:
  *

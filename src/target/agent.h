@@ -58,6 +58,11 @@ uint64_t retslot_miss(const struct dt_control *control, uint64_t site);
 /* retslot.c: the first hit in a forked child. */
 void retslot_forked(const struct dt_control *control, uint32_t pid);
 
+/* exec.c: tells the controller that this thread is about to begin a program, and waits until it is there. Gives 0. */
+uint64_t exec_ask(const struct dt_control *control);
+/* exec.c: it can't be told. Gives 0. */
+uint64_t exec_miss(const struct dt_control *control);
+
 /* thread.c: the slot whose key that is, or NULL. */
 struct dt_slot *thread_find(struct dt_state *state, uint64_t fs_base, uint64_t key);
 /* thread.c: the calling thread's slot, claimed if need be; NULL: there is none to be had. Its `thread` is 0
@@ -75,6 +80,8 @@ void chunk_wake(const struct dt_control *control);
 bool chunk_has_room(const struct dt_slot *slot, uint32_t size);
 /* chunk.c: does the slot's thread still own the chunk? The controller takes it from a thread it believes dead. */
 bool chunk_is_held(const struct dt_control *control, const struct dt_slot *slot);
+/* chunk.c: tells the controller that there is something to do. */
+void chunk_wake(const struct dt_control *control);
 /* chunk.c: the slot has no chunk any more, without publishing it. */
 void chunk_forget(struct dt_slot *slot);
 /* chunk.c: makes it so; false: no free chunk. */

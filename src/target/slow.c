@@ -72,6 +72,8 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 		return 0;
 	if (id == DT_ASK_MODULES)
 		return notice_is_due(control) ? SLOW_AGAIN : 0;
+	if (id == DT_ASK_EXEC)
+		return SLOW_NEEDED;
 	struct dt_slot *slot = slow_find_ours(control);
 	if (!slot)
 		return SLOW_NEEDED;
@@ -88,6 +90,8 @@ uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t si
 {
 	if (slow_is_return(size))
 		return retslot_miss(control, size);
+	if (id == DT_ASK_EXEC)
+		return exec_miss(control);
 	return !size ? 0 : slow_lose(control, slow_find_ours(control), (uint32_t)id);
 }
 
@@ -116,6 +120,8 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
 		return 0;
 	if (slow_is_return(size))
 		return (uint64_t)retslot_take(control, id, size);
+	if (id == DT_ASK_EXEC)
+		return exec_ask(control);
 	struct dt_slot *slot = thread_slot(control, (uint32_t)size);
 	if (!size || (slot && slot->thread && chunk_prepare(control, slot, (uint32_t)size)))
 		return (uint64_t)slot;

@@ -25,6 +25,7 @@
 
 #include "../base/cleanup.h"
 #include "image.h"
+#include "hand_over.h"
 #include "limits.h"
 #include "pool_layout.h"
 #include "remote.h"
@@ -170,6 +171,18 @@ static struct error *make_pool(struct injection *in)
 	return NULL;
 }
 
+/* Another agent's pool, which the target is given a descriptor of. */
+static struct error *share_pool(struct injection *in, const struct agent *other)
+{
+	struct agent *agent = in->agent;
+
+	agent->pool_shared = true;
+	agent->pool = other->pool;
+	agent->pool_device = other->pool_device;
+	agent->pool_inode = other->pool_inode;
+	return hand_over(in->remote, in->proc, other->pool_fd, &in->pool_there);
+}
+
 static struct error *close_there(struct injection *in)
 {
 	int *fds[] = { &in->code_there, &in->pool_there };
@@ -264,18 +277,26 @@ static struct error *map_state(struct injection *in)
 
 /* ---- contents --------------------------------------------------------------------------------- */
 
+static void fill_in_pool(struct injection *in)
+{
+	struct dt_pool *pool = in->agent->pool;
+
+	pool->magic = DT_MAGIC;
+	pool->version = DT_LAYOUT_VERSION;
+	pool->small_count = in->small;
+	pool->big_count = in->big;
+	pool->small_free = (int32_t)in->small;
+	pool->big_free = (int32_t)in->big;
+}
+
 static void fill_in(struct injection *in, uint32_t flags)
 {
 	struct agent *agent = in->agent;
 	struct dt_control *control = agent->control;
 
 	image_place(&in->image, agent->agent_at.v, (uint8_t *)control + DT_AGENT_OFFSET);
-	agent->pool->magic = DT_MAGIC;
-	agent->pool->version = DT_LAYOUT_VERSION;
-	agent->pool->small_count = in->small;
-	agent->pool->big_count = in->big;
-	agent->pool->small_free = (int32_t)in->small;
-	agent->pool->big_free = (int32_t)in->big;
+	if (!agent->pool_shared)
+		fill_in_pool(in);
 	control->version = DT_LAYOUT_VERSION;
 	control->flags = flags;
 	control->pid = (uint32_t)in->proc->inner_pid;
@@ -317,9 +338,14 @@ static struct error *set_up(struct injection *in, const struct inject_options *o
 		return error_new(ERROR_USAGE, "a buffer can have from %llu MiB to %llu MiB",
 				 DT_POOL_MIN >> 20, DT_POOL_MAX >> 20);
 	pool_layout(size, &in->small, &in->big);
+	if (options->share) {
+		in->small = options->share->control->small_count;
+		in->big = options->share->control->big_count;
+	}
 	in->agent->pool_size = pool_layout_size(in->small, in->big);
 	if ((err = image_load(options->agent_path, DT_AGENT_SIZE, &in->image)) ||
-	    (err = remote_begin(in->stop, &in->remote)) || (err = make_code(in)) || (err = make_pool(in)) ||
+	    (err = remote_begin(in->stop, &in->remote)) || (err = make_code(in)) ||
+	    (err = options->share ? share_pool(in, options->share) : make_pool(in)) ||
 	    (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
 		return err;
 	fill_in(in, options->flags);
@@ -355,7 +381,7 @@ struct error *inject_agent(struct stop *stop, struct proc *proc, const struct in
 
 struct error *inject_fill_pool(struct agent *agent)
 {
-	int number = posix_fallocate(agent->pool_fd, 0, (off_t)agent->pool_size);
+	int number = agent->pool_shared ? 0 : posix_fallocate(agent->pool_fd, 0, (off_t)agent->pool_size);
 
 	if (!number)
 		return NULL;
@@ -369,7 +395,7 @@ void agent_free(struct agent *agent)
 		return;
 	if (agent->control)
 		munmap(agent->control, DT_CODE_SIZE);
-	if (agent->pool)
+	if (agent->pool && !agent->pool_shared)
 		munmap(agent->pool, agent->pool_size);
 	cleanup_close(&agent->code_fd);
 	cleanup_close(&agent->pool_fd);

@@ -14,6 +14,7 @@ struct inject_options {
 	uint64_t pool_size; /* memory for events, DT_POOL_MIN..DT_POOL_MAX; the tables come on top of it */
 	uint32_t flags; /* DT_FOLLOW_FORK, DT_NO_SYSCALLS */
 	const char *agent_path; /* libdyntrace-agent.so */
+	const struct agent *share; /* NULL, or whose pool this one gets too: it must live longer; pool_size is ignored */
 };
 
 struct agent {
@@ -25,6 +26,7 @@ struct agent {
 	struct dt_control *control; /* the code memfd, DT_CODE_SIZE, mapped rw here */
 	struct dt_pool *pool; /* the pool memfd, mapped rw here */
 	uint64_t pool_size; /* of the whole mapping */
+	bool pool_shared; /* it belongs to another agent */
 	taddr control_at; /* where the target has them */
 	taddr agent_at;
 	taddr pool_at;

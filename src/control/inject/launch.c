@@ -33,6 +33,7 @@ struct launch {
 	struct proc *proc;
 	pid_t pid;
 	bool gone; /* let run */
+	bool adopted; /* no command of ours */
 	bool ended;
 	int status;
 };
@@ -327,6 +328,32 @@ struct error *launch_start(char *const argv[], struct launch **ret_launch)
 	return NULL;
 }
 
+struct error *launch_adopt(pid_t pid, struct launch **ret_launch)
+{
+	struct launch *launch = calloc(1, sizeof(*launch));
+	struct error *err = NULL;
+
+	if (!launch) {
+		ptrace(PTRACE_DETACH, pid, 0, 0);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	launch->pid = pid;
+	launch->adopted = true;
+	if (!to_event_stop(launch))
+		err = error_new(ERROR_GONE, "process %d has ended", pid);
+	if (!err)
+		err = check_word_size(launch, "it");
+	if (!err)
+		err = proc_open_plain(pid, &launch->proc);
+	if (err) {
+		launch_free(launch);
+		return err;
+	}
+	launch->proc->held_tid = pid;
+	*ret_launch = launch;
+	return NULL;
+}
+
 struct proc *launch_proc(struct launch *launch)
 {
 	return launch->proc;
@@ -464,7 +491,9 @@ void launch_free(struct launch *launch)
 		return;
 	if (launch->proc && launch->proc->reaped)
 		launch->ended = true;
-	if (launch->pid > 0 && !launch->gone && !launch->ended) {
+	if (launch->adopted && !launch->gone && !launch->ended) {
+		ptrace(PTRACE_DETACH, launch->pid, 0, 0);
+	} else if (launch->pid > 0 && !launch->gone && !launch->ended) {
 		kill(launch->pid, SIGKILL);
 		while (waitpid(launch->pid, NULL, __WALL) < 0 && errno == EINTR)
 			;

@@ -22,6 +22,9 @@ void launch_remember_signals(void);
  * which name.
  */
 struct error *launch_start(char *const argv[], struct launch **ret_launch);
+/* A process that has just begun a program, in the stop that reports it (exec_catch.h), instead of a command of ours: from
+ * here on it is as after launch_start. On failure it has been let go. */
+struct error *launch_adopt(pid_t pid, struct launch **ret_launch);
 struct proc *launch_proc(struct launch *launch); /* borrowed */
 
 /* Runs the stopped command on until ld.so has mapped and relocated all libraries it was linked
@@ -38,7 +41,7 @@ struct error *launch_go(struct launch *launch);
 /* Reaps it if it has ended: *ret_ended. *ret_status as waitpid gives it. Never blocks. */
 struct error *launch_poll(struct launch *launch, bool *ret_ended, int *ret_status);
 
-/* Ends what it may hold: a command that was never let go is killed. */
+/* Ends what it may hold: a command that was never let go is killed, a process that was adopted is let go. */
 void launch_free(struct launch *launch);
 
 #endif

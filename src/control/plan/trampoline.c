@@ -324,10 +324,10 @@ static void emit_watch(struct emitter *e, const struct tramp_env *env, const str
 	emit_bind(e, &no);
 }
 
-static void emit_ask(struct emitter *e, const struct tramp_env *env)
+static void emit_ask(struct emitter *e, const struct tramp_env *env, uint32_t asks)
 {
-	emit_note(e, "the loader's list has changed: the agent tells");
-	emit_mov_imm(e, RAX, DT_ASK_MODULES);
+	emit_note(e, "the agent tells the controller, and waits for it");
+	emit_mov_imm(e, RAX, asks);
 	record_emit_slow_call(e, env, 0);
 }
 
@@ -352,7 +352,7 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	for (size_t i = 0; i < event->watch_count; i++)
 		emit_watch(e, env, &event->watches[i]);
 	if (event->asks)
-		emit_ask(e, env);
+		emit_ask(e, env, event->asks);
 	if (event->count.cell.v)
 		emit_counted(e, env, event, l);
 	else if (event->program)

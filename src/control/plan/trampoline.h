@@ -91,7 +91,7 @@ struct tramp_event {
 	struct tramp_count count;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX]; /* with watch_count it records nothing */
 	size_t watch_count;
-	bool asks; /* likewise: tells of the loader's list (N1) */
+	uint32_t asks; /* likewise: DT_ASK_*, what the agent tells; 0: nothing */
 	bool st0; /* gathered: so does it st(0) */
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* What the exit records: fields or a program, as an entry has them; borrowed (exit.h). NULL: rax, duration. */

@@ -148,7 +148,8 @@ void exits_watch(struct session *session, uint64_t now_ns)
 	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);
 	if (!error && maps.count != exits->maps_seen)
 		error = modules_read(session->proc, &maps, &modules);
-	if (!error && modules.count)
+	/* not in another program, which it has begun since */
+	if (!error && modules.count && place_has_code(session, session->proc))
 		error = tell_all(session, NULL, &modules, 0);
 	if (!error)
 		exits->maps_seen = maps.count; /* else it is tried again */

@@ -6,22 +6,21 @@
 
 size_t session_tracepoint_count(const struct session *session)
 {
-	return session->tracepoints.count;
+	return session->tracepoints.count + session->follow.rows.count;
 }
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
-/* All that was counted under the tracepoint's id so far. */
-static struct tally count_id(const struct session *session, const struct tracepoint *tracepoint)
+/* All that was counted under the id so far. */
+static struct tally count_id(const struct session *session, uint32_t id, bool exit)
 {
-	uint32_t id = tracepoint->probe.event.id;
 	struct tally tally = { 0 };
 
-	if (!tracepoint->has_type || id >= session->types->count)
+	if (id >= session->types->count)
 		return tally;
 	tally.hits = session->types->items[id].hits;
 	tally.lost = session->types->items[id].lost;
-	if (!tracepoint->probe.event.exit || !session->agent || !session->exits.unwound)
+	if (!exit || !session->agent || !session->exits.unwound)
 		return tally;
 	tally.exits = session->types->items[id + 1].hits;
 	tally.exits_lost = session->types->items[id + 1].lost;
@@ -30,10 +29,17 @@ static struct tally count_id(const struct session *session, const struct tracepo
 	return tally;
 }
 
+static struct tally count_its_id(const struct session *session, const struct tracepoint *tracepoint)
+{
+	if (!tracepoint->has_type)
+		return (struct tally){ 0 };
+	return count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
+}
+
 static struct tally count(const struct session *session, const struct tracepoint *tracepoint)
 {
 	const struct tally *before = &tracepoint->before, *past = &tracepoint->past;
-	struct tally now = count_id(session, tracepoint);
+	struct tally now = count_its_id(session, tracepoint);
 
 	return (struct tally){
 		.hits = now.hits - before->hits + past->hits,
@@ -52,12 +58,12 @@ void info_inherit(struct session *session, struct tracepoint *old, struct tracep
 
 void info_start(struct session *session, struct tracepoint *tracepoint)
 {
-	tracepoint->before = count_id(session, tracepoint);
+	tracepoint->before = count_its_id(session, tracepoint);
 }
 
 /* What the target counted while it ran, and what was found when it was left. */
-static void tell_exits(const struct session *session, const struct tracepoint *tracepoint,
-		       const struct tally *tally, struct tracepoint_info *info)
+static void tell_exits(const struct session *session, uint32_t id, bool filters, const struct tally *tally,
+		       struct tracepoint_info *info)
 {
 	info->has_exit = true;
 	info->exits = tally->exits;
@@ -66,9 +72,9 @@ static void tell_exits(const struct session *session, const struct tracepoint *t
 	info->unwound = tally->unwound;
 	uint64_t ended = info->exits + info->exits_lost + info->missed + info->unwound;
 	info->inside = info->hits > ended ? info->hits - ended : 0;
-	if (tracepoint->values.filters_exits) /* those that it turned away aren't counted */
-		info->inside = session->exits.inside[tracepoint->probe.event.id];
-	latency_times(&session->latency, tracepoint->probe.event.id, &info->times);
+	if (filters && session->exits.inside) /* those that it turned away aren't counted */
+		info->inside = session->exits.inside[id];
+	latency_times(&session->latency, id, &info->times);
 }
 
 /* ---- the rest --------------------------------------------------------------------------------- */
@@ -98,8 +104,22 @@ static const char *how_placed(const struct tracepoint *tracepoint)
 	return probe->site ? site_tactic(probe->site) : "removed";
 }
 
+/* Of a program that was begun. */
+static struct tracepoint_info tell_row(const struct session *session, const struct follow_row *row)
+{
+	struct tally tally = count_id(session, row->id, row->has_exit);
+
+	struct tracepoint_info info = { .name = row->name, .address = row->address, .how = row->how, .enabled = true,
+					.hits = tally.hits, .lost = tally.lost };
+	if (row->has_exit && session->exits.unwound)
+		tell_exits(session, row->id, row->filters_exits, &tally, &info);
+	return info;
+}
+
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
 {
+	if (index >= session->tracepoints.count)
+		return tell_row(session, &session->follow.rows.items[index - session->tracepoints.count]);
 	const struct tracepoint *tracepoint = session->tracepoints.items[index];
 	const struct probe *probe = &tracepoint->probe;
 	struct tracepoint_info info = { .name = tracepoint->name, .address = probe->place.address };
@@ -125,6 +145,6 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	if (probe->site)
 		info.code_bytes = probe->site->piece.size;
 	if (probe->event.exit && session->agent && session->exits.unwound)
-		tell_exits(session, tracepoint, &tally, &info);
+		tell_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally, &info);
 	return info;
 }

@@ -7,6 +7,7 @@
 #include "../ctf/writer.h"
 #include "../plan/plan.h"
 #include "exits.h"
+#include "follow.h"
 #include "latency.h"
 #include "request.h"
 #include "session.h"
@@ -43,6 +44,8 @@ struct tracepoint_list {
 };
 
 struct session {
+	struct session *parent; /* NULL, or the session whose trace and buffers this one uses: follow.h */
+	struct follow follow;
 	struct proc *proc;
 	struct session_options options;
 	VEC(struct request *) requests; /* noted before session_begin */
@@ -53,6 +56,7 @@ struct session {
 	bool stopped; /* recording as a whole is off */
 	bool types_told; /* the metadata has all types */
 	VEC(struct probe *) watches; /* of our own, which record nothing */
+	bool sees_exec; /* one of them is told of execve */
 	struct event_types *types; /* of the tracepoints that are placed: `own_types`, or another session's with the same trace */
 	struct event_types own_types;
 	struct modules modules;
@@ -132,6 +136,8 @@ struct error *place_open_writer(struct session *session, struct trace_dir *direc
  * list's tracepoints may have sites: place_undo or change_forget.
  */
 struct error *place_list(struct session *session, const struct tracepoint_list *list, struct stop *held);
+/* Notes for the slow path what is new among the kinds of events. */
+void place_note_sizes(const struct session *session);
 /* Writes a site down for the next controller, and away. */
 struct error *place_note(struct session *session, struct site *site);
 void place_unnote(struct session *session, struct site *site);

@@ -54,7 +54,12 @@ struct error *modules_start(struct session *session)
 struct error *modules_follow(struct session *session)
 {
 	struct modules now = { 0 }, copies = { 0 };
-	struct error *error = read_modules(session, &now);
+	struct error *error = NULL;
+
+	/* What is there then isn't ours to change. */
+	if (session->agent && proc_is_alive(session->proc) && !place_has_code(session, session->proc))
+		return error_new(ERROR_GONE, "process %d has begun another program", session->proc->pid);
+	error = read_modules(session, &now);
 
 	if (error)
 		return error;

@@ -49,7 +49,7 @@ struct error *notice_create(struct session *session)
 			continue;
 		struct error *error = watch_add(session, module, symbol, &probe);
 		if (!error) {
-			probe->event.asks = true;
+			probe->event.asks = DT_ASK_MODULES;
 			session->r_debug = find_r_debug(session, module, symtab);
 		}
 		return error;
@@ -105,6 +105,7 @@ struct error *notice_step(struct session *session)
 	uint32_t ticket = __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE);
 	session->modules_seen = ticket;
 	struct error *error = session_modules_changed(session);
+	follow_modules_changed(session);
 	answer(session, ticket);
 	if (error && error_kind(error) == ERROR_GONE) /* its end is seen elsewhere */
 		error = (error_free(error), NULL);

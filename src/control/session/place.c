@@ -110,7 +110,7 @@ static struct error *open_trace(struct session *session, const struct tracepoint
 
 	if (session->wants_unwind && !session->loaded.count)
 		describe_modules(session);
-	if (!session->writer && any_site(list)) {
+	if (!session->writer && (any_site(list) || session->options.follow_exec)) {
 		clock_start(&session->clock);
 		error = place_open_writer(session, session->options.directory, session->options.output,
 					  session->types, &session->writer);
@@ -164,6 +164,7 @@ static struct error *map_agent(struct session *session, struct stop *stop)
 	if (error)
 		return error;
 	options.agent_path = agent_path;
+	options.share = session->parent ? session->parent->agent : NULL;
 	session->code = near_pool_create();
 	return session->code ? inject_agent(stop, session->proc, &options, &session->agent) :
 			       error_new(ERROR_FAILED, "out of memory");
@@ -254,11 +255,9 @@ static struct error *map_all(struct session *session, struct wants *wants, struc
 
 /* ---- code ----------------------------------------------------------------------------------- */
 
-/* What the slow path must know of events, and the next controller of this trace. */
-static void note_recording(struct session *session)
+void place_note_sizes(const struct session *session)
 {
 	struct dt_control *control = session->agent->control;
-	const struct session_options *options = &session->options;
 
 	for (size_t id = control->event_count; id < session->types->count; id++) {
 		const struct event_type *type = &session->types->items[id];
@@ -267,6 +266,15 @@ static void note_recording(struct session *session)
 	}
 	/* pairs with the agent's look at it: sizes come first */
 	__atomic_store_n(&control->event_count, (uint32_t)session->types->count, __ATOMIC_RELEASE);
+}
+
+/* And what the next controller must know of this trace. */
+static void note_recording(struct session *session)
+{
+	struct dt_control *control = session->agent->control;
+	const struct session_options *options = &session->options;
+
+	place_note_sizes(session);
 	control->block_ms = options->block_ms ? options->block_ms : SESSION_BLOCK_MS;
 	if (session->proc->inner_pid != session->proc->pid)
 		control->controller = 0; /* it has another number there, or none */
@@ -421,14 +429,15 @@ static struct error *check_machine(void)
 /* The exits of those that record them. */
 static struct error *prepare_latency(struct session *session, const struct tracepoint_list *list)
 {
+	struct latency *latency = session->parent ? &session->parent->latency : &session->latency;
 	bool added = true;
 
-	latency_init(&session->latency, session->types);
+	latency_init(latency, session->types);
 	for (size_t i = 0; i < list->count; i++) {
 		const struct probe *probe = &list->items[i]->probe;
 
 		if (probe->site && probe->event.exit)
-			added &= latency_add(&session->latency, probe->event.id);
+			added &= latency_add(latency, probe->event.id);
 	}
 	return added ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
@@ -442,9 +451,13 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 	if (!error)
 		error = decide(session, list);
 	if (!error)
+		error = follow_check(session);
+	if (!error)
 		error = exits_check(session, list);
 	if (!error)
 		error = tracepoints_types(session, list);
+	if (!error && session->parent)
+		error = follow_join_trace(session);
 	if (!error)
 		error = prepare_latency(session, list);
 	return error ? error : open_trace(session, list);
@@ -461,7 +474,7 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = map_all(session, &wants, held);
 	if (!error)
 		error = write_trampolines(session, list, &wants);
-	if (!error && !session->reader && session->writer)
+	if (!error && !session->reader && session->writer && !session->parent)
 		error = recording_open(session);
 	if (!error && wants.exits)
 		error = exits_register(session, held);

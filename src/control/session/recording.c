@@ -18,6 +18,7 @@
 #define REAP_SOON_NS (2 * NS_PER_MS)
 #define POLL_NS (20 * NS_PER_MS) /* in a target that can't wake us */
 #define IDLE_NS (1000 * NS_PER_MS) /* the longest pause, when nothing comes and somebody waits for session_fd */
+#define FOLLOW_MS 2 /* a thread that begins a program may wait */
 /* How often the clock is looked at: each time twice as long, up to a minute. */
 #define CLOCK_FIRST_NS (1000 * NS_PER_MS)
 #define CLOCK_LAST_NS (60 * 1000 * NS_PER_MS)
@@ -34,7 +35,7 @@ static void observe_events(void *context, const struct reader_batch *batch)
 {
 	struct session *session = context;
 
-	if (session->exits.returns.v)
+	if (session->exits.returns.v || session->follow.rows.count)
 		latency_events(&session->latency, batch->stream, batch->events, batch->words);
 	if (session->options.observe)
 		session->options.observe(session->options.observe_context, batch);
@@ -162,14 +163,17 @@ static struct error *keep_time(struct session *session)
 /* In overwrite mode nobody waits for chunks: only libraries are told of. */
 void recording_wait(struct session *session, unsigned timeout_ms)
 {
-	struct timespec timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000 };
 	uint32_t seen, *word;
 
 	if (notice_is_pending(session))
 		return;
+	if (session->options.follow_exec && session->options.mode == SESSION_OVERWRITE && timeout_ms > FOLLOW_MS)
+		timeout_ms = FOLLOW_MS;
 	if (session->options.mode != SESSION_OVERWRITE && session->reader) {
 		reader_wait(session->reader, timeout_ms);
 	} else if (session->agent) {
+		struct timespec timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000 };
+
 		word = wake_word(session, &seen);
 		syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
 	} else {
@@ -196,6 +200,8 @@ void recording_make_room(struct session *session)
 {
 	size_t chunks = 0;
 
+	if (session->parent)
+		session = session->parent;
 	if (!session->reader || session->failed || session->options.mode == SESSION_OVERWRITE)
 		return;
 	session->failed = tell_types(session);

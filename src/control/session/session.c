@@ -44,6 +44,7 @@ void session_destroy(struct session *session)
 	if (!session)
 		return;
 	wake_free(session->wake);
+	follow_free(session);
 	reader_destroy(session->reader);
 	agent_free(session->agent);
 	change_free(session);
@@ -78,6 +79,8 @@ struct error *session_resolve(struct session *session)
 		struct request *request = session->requests.items[i];
 
 		error = request_resolve(request, session->proc, &session->modules);
+		if (session->options.follow_exec)
+			error = follow_note_missing(session, i, error);
 		if (error && request->spec.wait) {
 			error_free(error);
 			error = NULL;
@@ -91,8 +94,12 @@ static struct error *make_tracepoints(struct session *session)
 {
 	struct error *error = NULL;
 
-	for (size_t i = 0; i < session->requests.count && !error; i++)
-		error = tracepoints_make(session, session->requests.items[i], &session->tracepoints);
+	for (size_t i = 0; i < session->requests.count && !error; i++) {
+		struct request *request = session->requests.items[i];
+
+		if (request->places.count || !session->options.follow_exec)
+			error = tracepoints_make(session, request, &session->tracepoints);
+	}
 	return error;
 }
 
@@ -110,7 +117,7 @@ struct error *session_begin(struct session *session, struct stop *held)
 		return NULL;
 	if (!held)
 		error_free(place_undo(session, &ignored));
-	if (session->writer)
+	if (session->writer && !session->parent)
 		writer_discard(take_ptr(&session->writer));
 	return error;
 }
@@ -123,6 +130,7 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 	exits_watch(session, now_ns());
 	if (!error)
 		error = recording_step(session);
+	follow_step(session, now_ns()); /* behind it: who comes later has raised `wake` */
 	return error ? error : wake_arm(session);
 }
 
@@ -134,6 +142,8 @@ bool session_ended(const struct session *session)
 struct error *session_end(struct session *session, struct session_summary *ret_summary)
 {
 	struct session_summary summary = { 0 };
+
+	follow_end(session, &summary);
 	struct error *error = place_undo(session, &summary);
 	struct error *writing = recording_finish(session, &summary);
 

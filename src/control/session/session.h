@@ -45,6 +45,7 @@ struct session_options {
 	const char *output; /* the trace's directory, which must not exist */
 	uint64_t buffer_size;
 	bool follow_fork;
+	bool follow_exec; /* programs that the target and its children begin are traced too */
 	enum session_mode mode;
 	unsigned block_ms; /* SESSION_BLOCK: how long a thread waits; 0: SESSION_BLOCK_MS */
 	unsigned flush_ms; /* how long an event may wait until it is written; 0: a moment */
@@ -54,6 +55,8 @@ struct session_options {
 	bool stopped; /* recording begins with session_recording */
 	session_notify_fn notify; /* NULL, or told of what happens to modules and tracepoints */
 	void *notify_context;
+	void (*tell)(void *context, const char *line); /* follow_exec: NULL, or told of programs that aren't traced */
+	void *tell_context;
 };
 
 enum tracepoint_kind {

@@ -6,6 +6,8 @@
  * is counted as lost. C programs filter by calling prctl or syscall of their libc, whatever library
  * does it for them: those two get a probe of ours that records nothing. Go's own system calls
  * aren't seen.
+ *
+ * With --follow-exec, also when it is about to begin another program (follow.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +21,15 @@ static const struct {
 	const char *function;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX];
 	size_t count;
+	bool exec; /* any call of it begins a program: with --follow-exec */
 } watched[] = {
-	{ "prctl", { { .first = PR_SET_SECCOMP, .any_second = true } }, 1 },
-	{ "syscall",
-	  { { .first = SYS_seccomp, .any_second = true }, { .first = SYS_prctl, .second = PR_SET_SECCOMP } },
-	  2 },
+	{ .function = "prctl", .watches = { { .first = PR_SET_SECCOMP, .any_second = true } }, .count = 1 },
+	{ .function = "syscall",
+	  .watches = { { .first = SYS_seccomp, .any_second = true }, { .first = SYS_prctl, .second = PR_SET_SECCOMP } },
+	  .count = 2 },
+	{ .function = "execve", .exec = true },
+	{ .function = "execveat", .exec = true },
+	{ .function = "fexecve", .exec = true },
 };
 
 /* A libc, or a program that may have one in it. */
@@ -61,6 +67,8 @@ static struct error *watch_function(struct session *session, struct module *modu
 		return error;
 	memcpy(probe->event.watches, watched[index].watches, sizeof(probe->event.watches));
 	probe->event.watch_count = watched[index].count;
+	probe->event.asks = watched[index].exec ? DT_ASK_EXEC : 0;
+	session->sees_exec |= watched[index].exec;
 	return NULL;
 }
 
@@ -78,6 +86,8 @@ struct error *watch_create(struct session *session)
 		for (size_t j = 0; j < sizeof(watched) / sizeof(watched[0]) && !unreadable && !error; j++) {
 			const struct symbol *symbol = symtab_find(symtab, watched[j].function);
 
+			if (watched[j].exec && !follow_can(session))
+				continue;
 			if (symbol && symbol->kind == SYMBOL_FUNCTION)
 				error = watch_function(session, module, symbol, j);
 		}

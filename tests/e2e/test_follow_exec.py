@@ -1,0 +1,199 @@
+"""--follow-exec: what the target and its children begin is traced too, into the same trace. Counts are exact."""
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from harness import Snapshot, Trace, counts, maps, status, until
+
+PYTHON = "/usr/bin/python3"
+
+
+def rows(errors):
+    """The summary's table: {tracepoint: hits}."""
+    lines = [line.split() for line in errors.splitlines()]
+    start = next(i for i, words in enumerate(lines) if words[:2] == ["tracepoint", "hits"])
+    return {words[0]: int(words[1]) for words in lines[start + 1:] if len(words) > 2 and words[1].isdigit()
+            and words[2].isdigit()}
+
+
+def followed(dyntrace, *words, **options):
+    return dyntrace.trace("--follow-exec", *words, **options)
+
+
+def test_shell(dyntrace, program_path):
+    """Forked, in the shell's own place, and again and again: every thread's every call."""
+    spin = program_path("spin")
+    script = f"{spin} --threads 2 --calls 300; {spin} --calls 40; exec {spin} --threads 3 --calls 500"
+    result, trace = followed(dyntrace, "--probe", "foo", "--", "sh", "-c", script)
+    assert trace.per_tid("foo") == dict(counts(result.stdout))
+    assert trace.lost == 0
+    assert rows(result.stderr) == {"foo@spin": 2 * 300 + 40 + 3 * 500}
+
+
+def test_names_and_programs(dyntrace):
+    """main of each program that was begun, in order; the old program's events stay."""
+    result, trace = followed(dyntrace, "--function", "main", "--", "sh", "-c", "ls -d /; env true; exec ls -d /")
+    assert result.stdout == "/\n/\n"
+    assert rows(result.stderr) == {"main": 1, "main@ls": 2, "main@env": 1, "main@true": 1}
+    assert trace.names() == {"main_entry": 5}
+    pids = [event.pid for event in trace.events]
+    assert len(set(pids)) == 3 and pids[0] == pids[4] and pids[2] == pids[3]
+
+
+def test_events_of_one_program_have_one_type(dyntrace):
+    """Fifty times the same program: the metadata doesn't grow with it."""
+    _, trace = followed(dyntrace, "--function", "main", "-o", os.path.join(dyntrace.scratch, "many"), "--", "sh", "-c",
+                        "i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i+1)); done",
+                        output=os.path.join(dyntrace.scratch, "many"))
+    assert trace.names() == {"main_entry": 51}
+    with open(os.path.join(dyntrace.scratch, "many", "metadata")) as file:
+        assert file.read().count("event {") == 2
+
+
+def test_make(dyntrace, program_path, scratch):
+    """Several at a time, by posix_spawn or vfork."""
+    with open(os.path.join(scratch, "Makefile"), "w") as file:
+        file.write("all: 1 2 3 4 5 6\n1 2 3 4 5 6:\n\t@" + program_path("spin") + " --threads 2 --calls 10$@\n")
+    result, trace = followed(dyntrace, "--probe", "foo", "--", "make", "-s", "-j4", cwd=scratch)
+    assert trace.per_tid("foo") == dict(counts(result.stdout))
+    assert rows(result.stderr) == {"foo@spin": 2 * sum(100 + i for i in range(1, 7))}
+
+
+def test_python(dyntrace, program_path):
+    """subprocess, system, a command that isn't there, and at last an exec of its own, from a thread."""
+    spin = program_path("spin")
+    script = f"""
+import os, subprocess, threading
+for calls in (10, 20, 30):
+    subprocess.run(["{spin}", "--calls", str(calls)], check=True)
+os.system("{spin} --calls 40")
+try:
+    subprocess.run(["no-such-command"])
+except FileNotFoundError:
+    print("1 0", flush=True)
+threading.Thread(target=os.execv, args=("{spin}", ["spin", "--calls", "50"])).start()
+"""
+    result, trace = followed(dyntrace, "--probe", "foo", "--", PYTHON, "-c", script)
+    expected = dict(counts(result.stdout))
+    assert expected.pop(1) == 0
+    assert trace.per_tid("foo") == expected
+    assert sorted(expected.values()) == [10, 20, 30, 40, 50]
+
+
+@pytest.mark.parametrize("mode", ["discard", "block", "overwrite"])
+def test_modes(dyntrace, program_path, mode):
+    """One pool for all of them."""
+    spin = program_path("spin")
+    result, trace = followed(dyntrace, "--mode", mode, "--probe", "foo", "--", "sh", "-c",
+                             f"{spin} --calls 2000 & {spin} --calls 3000 & wait; exec {spin} --calls 100")
+    assert trace.per_tid("foo") == dict(counts(result.stdout))
+    assert trace.lost == 0
+
+
+def test_exits(dyntrace, program_path):
+    spin = program_path("spin")
+    result, trace = followed(dyntrace, "--function", "foo", "-e", "--", "sh", "-c", f"{spin} --calls 70; {spin} --calls 80")
+    assert trace.names() == {"foo_entry": 150, "foo_exit": 150}
+    assert rows(result.stderr) == {"foo@spin": 150}
+
+
+def test_threads_that_exec_again_and_again(dyntrace, program):
+    """From any of seven threads, thirty times, attached from outside."""
+    target = program("execer", "--rounds", 30).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--follow-exec", "--function", "main")
+    target.finish()
+    _, errors = tracing.process.communicate(timeout=50)
+    assert tracing.process.returncode == 0, errors
+    trace = Trace(tracing.output)
+    assert trace.names() == {"main_entry": 30}
+    assert {event.pid for event in trace.events} == {target.pid}
+
+
+def test_without_the_option(dyntrace, program_path):
+    _, trace = dyntrace.trace("--function", "main", "--", "sh", "-c", "ls -d /; exec ls -d /")
+    assert trace.names() == {"main_entry": 1}
+
+
+def test_left_clean(dyntrace, program_path, processes):
+    """Ctrl-C: the programs that were begun are as if they had never been traced."""
+    output = dyntrace.new_output()
+    tracing = processes.start([dyntrace.path, "trace", "--follow-exec", "-o", output, "--function", "main", "--",
+                               "sh", "-c", "env sleep 1000 & echo $!; wait"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pid = int(tracing.stdout.readline())
+    until(lambda: os.readlink(f"/proc/{pid}/exe").endswith("sleep"), "sleep to begin")
+    until(lambda: len(Trace(output).events) == 3, "all three mains")
+    assert [line for line in maps(pid) if "dyntrace-code" in line]
+    tracing.send_signal(signal.SIGTERM)
+    tracing.wait(timeout=30)
+    before = Snapshot(pid)
+    assert not [line for line in before.maps if "dyntrace" in line]
+    fresh = processes.start(["sleep", "1000"])
+    until(lambda: os.readlink(f"/proc/{fresh.pid}/exe").endswith("sleep"), "another sleep")
+    until(lambda: status(fresh.pid, "State").startswith("S"), "it to sleep")
+    assert sorted(before.text.values()) == sorted(Snapshot(fresh.pid).text.values())
+
+
+def test_controller_killed(dyntrace, program_path, processes):
+    """Programs begin without it, at once."""
+    output = dyntrace.new_output()
+    tracing = processes.start([dyntrace.path, "trace", "--follow-exec", "-o", output, "--function", "main", "--",
+                               "sh", "-c", "echo ready; read x; /bin/echo one; exec echo two"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert tracing.stdout.readline() == b"ready\n"
+    tracing.kill()
+    tracing.wait()
+    tracing.stdin.write(b"\n")
+    tracing.stdin.close()
+    assert tracing.stdout.read() == b"one\ntwo\n"
+    Trace(output)
+
+
+# ---- what can't be followed ----------------------------------------------------------------------------
+
+def test_requests_no_program_has(dyntrace):
+    result, trace = followed(dyntrace, "--function", "main", "--function", "no_such_function", "--", "sh", "-c",
+                             "ls -d /; true")
+    assert trace.names() == {"main_entry": 2}
+    assert "dyntrace: in no program: no function 'no_such_function'" in result.stderr
+
+
+def test_static_program_without_names(dyntrace, program_path):
+    """It is traced, but what it begins can't be: that is said."""
+    if not shutil.which("strip"):
+        pytest.skip("no strip")
+    bare = os.path.join(dyntrace.scratch, "bare")
+    subprocess.run(["strip", "-o", bare, program_path("hello_static")], check=True)
+    result, trace = followed(dyntrace, "--function", "main", "--", "sh", "-c", f"{bare}; true")
+    assert "bare" in result.stderr and "execve can't be watched" in result.stderr
+    assert trace.names()["main_entry"] == 2
+
+
+def test_setuid_program_keeps_its_rights(dyntrace, program_path):
+    """As a user who isn't root: the program runs with the rights it should have, untraced, and that is said."""
+    if os.getuid() != 0 or not shutil.which("setpriv"):
+        pytest.skip("needs root and setpriv")
+    probe = subprocess.run(["findmnt", "-no", "OPTIONS", "-T", dyntrace.scratch], capture_output=True, text=True)
+    home = dyntrace.scratch if "nosuid" not in probe.stdout else "/var/tmp"
+    whoami = os.path.join(home, f"whoami-{os.getpid()}")
+    shutil.copy(shutil.which("id"), whoami)
+    os.chmod(whoami, 0o4755)
+    os.chmod(dyntrace.scratch, 0o777)
+    try:
+        output = dyntrace.new_output()
+        result = subprocess.run(["setpriv", "--reuid", "nobody", "--clear-groups", dyntrace.path, "trace", "--follow-exec",
+                                 "-o", output, "--function", "main", "--", "sh", "-c", f"{whoami} -u; true"],
+                                capture_output=True, text=True, cwd=dyntrace.scratch)
+        assert result.stdout == "0\n", result.stderr
+        assert "with other rights (setuid): it isn't traced" in result.stderr
+        assert rows(result.stderr) == {"main": 1}
+    finally:
+        os.unlink(whoami)
+
+
+def test_backtraces_are_refused(dyntrace):
+    assert "--follow-exec" in dyntrace.fails("trace", "--follow-exec", "-t", "backtrace", "--function", "main", "--",
+                                             "true", status=2)
