@@ -74,6 +74,7 @@ struct session {
 	struct exits exits;
 	struct latency latency;
 	size_t counters; /* of dt_pool.counters ever used */
+	VEC(uint32_t) unused_ids; /* of types: nothing records under them */
 	VEC(uint32_t) free_counters; /* of those, not in use */
 	bool wants_unwind; /* some event has a backtrace */
 	bool unwind_mapped;
@@ -103,8 +104,6 @@ struct error *tracepoints_twin(struct session *session, const struct tracepoint 
 			       struct tracepoint **ret_twin);
 void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint);
 void tracepoints_free(struct session *session);
-/* Event types, and with them ids, for each tracepoint of the list that has a site. */
-struct error *tracepoints_types(struct session *session, const struct tracepoint_list *list);
 bool tracepoints_claim_name(struct session *session, struct tracepoint *tracepoint);
 void tracepoints_drop_name(struct session *session, struct tracepoint *tracepoint);
 
@@ -115,6 +114,12 @@ struct error *recording_step(struct session *session);
 /* While the target is being left: threads that wait for room get some. */
 void recording_make_room(struct session *session);
 struct error *recording_finish(struct session *session, struct session_summary *summary);
+
+/* types.c */
+/* Event types, and with them ids, for each tracepoint of the list that has a site. */
+struct error *types_assign(struct session *session, const struct tracepoint_list *list);
+/* Nothing records under the tracepoint's id any more. */
+void types_give_back(struct session *session, const struct tracepoint *tracepoint);
 
 /* modules.c */
 /* Reads the list of modules: anew, nothing may point to them; or again, and those that are still there stay. */

@@ -455,7 +455,7 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 	if (!error)
 		error = exits_check(session, list);
 	if (!error)
-		error = tracepoints_types(session, list);
+		error = types_assign(session, list);
 	if (!error && session->parent)
 		error = follow_join_trace(session);
 	if (!error)

@@ -1,5 +1,5 @@
 /*
- * tracepoints.c - from places to tracepoints: their names, and what their events hold.
+ * tracepoints.c - from places to tracepoints, and their names.
  */
 #include <search.h>
 #include <stdio.h>
@@ -97,6 +97,7 @@ void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint
 		return;
 	if (tracepoint->name)
 		tracepoints_drop_name(session, tracepoint);
+	types_give_back(session, tracepoint);
 	if (tracepoint->has_counter)
 		values_free_counter(session, tracepoint->counter);
 	for (size_t i = 0; i < tracepoint->contexts.count; i++)
@@ -209,65 +210,5 @@ struct error *tracepoints_twin(struct session *session, const struct tracepoint 
 	}
 	twin->is_off = tracepoint->is_off;
 	*ret_twin = twin;
-	return NULL;
-}
-
-/* ---- what their events hold ----------------------------------------------------------------- */
-
-static struct error *describe_event(struct tracepoint *tracepoint, struct event_type *ret_type)
-{
-	const struct tramp_event *event = &tracepoint->probe.event;
-	const char *suffix = tracepoint->kind == TRACEPOINT_BARE ? "" : "_entry";
-	struct event_type type = { .size = event->size, .address = tracepoint->probe.place.address.v };
-
-	if (asprintf(&type.name, "%s%s", tracepoint->name, suffix) < 0)
-		return error_new(ERROR_FAILED, "out of memory");
-	values_give(tracepoint, &type);
-	*ret_type = type;
-	return NULL;
-}
-
-static struct error *describe_exit(struct tracepoint *tracepoint, struct event_type *ret_type)
-{
-	struct event_type type = { .address = tracepoint->probe.place.address.v };
-
-	if (asprintf(&type.name, "%s_exit", tracepoint->name) < 0)
-		return error_new(ERROR_FAILED, "out of memory");
-	values_give_exit(tracepoint, &type);
-	*ret_type = type;
-	return NULL;
-}
-
-/* The exit's id is the one behind the entry's. */
-static struct error *add_type(struct session *session, struct tracepoint *tracepoint,
-			      struct error *(*describe)(struct tracepoint *, struct event_type *))
-{
-	struct event_type type;
-
-	if (session->types->count >= DT_EVENTS_MAX)
-		return error_new(ERROR_FAILED, "more than %u kinds of events: name fewer places", DT_EVENTS_MAX);
-	struct error *error = describe(tracepoint, &type);
-	if (error)
-		return error;
-	type.id = (uint32_t)session->types->count;
-	return vec_push(session->types, type) ? NULL : error_new(ERROR_FAILED, "out of memory");
-}
-
-struct error *tracepoints_types(struct session *session, const struct tracepoint_list *list)
-{
-	session->types_told = false;
-	for (size_t i = 0; i < list->count; i++) {
-		struct tracepoint *tracepoint = list->items[i];
-
-		if (!tracepoint->probe.site || tracepoint->has_type)
-			continue;
-		tracepoint->has_type = true;
-		tracepoint->probe.event.id = (uint32_t)session->types->count;
-		struct error *error = add_type(session, tracepoint, describe_event);
-		if (!error && tracepoint->probe.event.exit)
-			error = add_type(session, tracepoint, describe_exit);
-		if (error)
-			return error;
-	}
 	return NULL;
 }

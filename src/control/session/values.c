@@ -258,8 +258,6 @@ void values_give(struct tracepoint *tracepoint, struct event_type *type)
 	type->field_count = values->field_count;
 	type->is_variable = values->program != NULL;
 	values->field_count = 0;
-	if (values->program)
-		values->program->id = tracepoint->probe.event.id;
 }
 
 void values_give_exit(struct tracepoint *tracepoint, struct event_type *type)
@@ -271,6 +269,14 @@ void values_give_exit(struct tracepoint *tracepoint, struct event_type *type)
 	type->size = values->exit_size;
 	type->is_variable = values->exit_program != NULL;
 	values->exit_field_count = 0;
+}
+
+void values_set_ids(struct tracepoint *tracepoint)
+{
+	struct values *values = &tracepoint->values;
+
+	if (values->program)
+		values->program->id = tracepoint->probe.event.id;
 	if (values->exit_program)
 		values->exit_program->id = tracepoint->probe.event.id + 1;
 }

@@ -74,6 +74,8 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 /* Hands the fields over to the event's type, once the event has its id. */
 void values_give(struct tracepoint *tracepoint, struct event_type *type);
 void values_give_exit(struct tracepoint *tracepoint, struct event_type *type);
+/* The event has its id. */
+void values_set_ids(struct tracepoint *tracepoint);
 void values_free(struct values *values);
 /* The tracepoint that had it is gone: another one may. */
 void values_free_counter(struct session *session, uint32_t counter);

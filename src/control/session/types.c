@@ -1,0 +1,156 @@
+/*
+ * types.c - the kinds of events of tracepoints, and their ids.
+ *
+ * In one trace an id means one thing for ever. But a tracepoint that was removed, and is added again as it was, has events that
+ * look the same: it gets the id again, once nothing can record under it any more. So who adds and removes the same
+ * thousands of times needs neither more ids nor longer metadata. Ids of exits are bound to return stubs for life
+ * (H5), and aren't given again.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/cleanup.h"
+#include "internal.h"
+
+static struct error *describe_event(struct tracepoint *tracepoint, struct event_type *ret_type)
+{
+	const struct tramp_event *event = &tracepoint->probe.event;
+	const char *suffix = tracepoint->kind == TRACEPOINT_BARE ? "" : "_entry";
+	struct event_type type = { .size = event->size, .address = tracepoint->probe.place.address.v };
+
+	if (asprintf(&type.name, "%s%s", tracepoint->name, suffix) < 0)
+		return error_new(ERROR_FAILED, "out of memory");
+	values_give(tracepoint, &type);
+	*ret_type = type;
+	return NULL;
+}
+
+static struct error *describe_exit(struct tracepoint *tracepoint, struct event_type *ret_type)
+{
+	struct event_type type = { .address = tracepoint->probe.place.address.v };
+
+	if (asprintf(&type.name, "%s_exit", tracepoint->name) < 0)
+		return error_new(ERROR_FAILED, "out of memory");
+	values_give_exit(tracepoint, &type);
+	*ret_type = type;
+	return NULL;
+}
+
+static void free_type(struct event_type *type)
+{
+	event_fields_free(type->fields, type->field_count);
+	free(type->name);
+}
+
+/* ---- the same again ------------------------------------------------------------------------- */
+
+static bool same_labels(const struct event_field *a, const struct event_field *b)
+{
+	if (a->label_count != b->label_count)
+		return false;
+	for (size_t i = 0; i < a->label_count; i++) {
+		if (a->labels[i].value != b->labels[i].value || strcmp(a->labels[i].name, b->labels[i].name) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool same_field(const struct event_field *a, const struct event_field *b)
+{
+	return a->type == b->type && a->size == b->size && a->offset == b->offset && a->count == b->count &&
+	       a->is_signed == b->is_signed && strcmp(a->name, b->name) == 0 && same_labels(a, b);
+}
+
+static bool same_type(const struct event_type *a, const struct event_type *b)
+{
+	if (a->size != b->size || a->is_variable != b->is_variable || a->address != b->address ||
+	    a->field_count != b->field_count || strcmp(a->name, b->name) != 0)
+		return false;
+	for (size_t i = 0; i < a->field_count; i++) {
+		if (!same_field(&a->fields[i], &b->fields[i]))
+			return false;
+	}
+	return true;
+}
+
+/* An id that nobody uses and that means the same. */
+static bool find_unused(struct session *session, const struct event_type *type, uint32_t *ret_id)
+{
+	for (size_t i = 0; i < session->unused_ids.count; i++) {
+		uint32_t id = session->unused_ids.items[i];
+
+		if (!same_type(&session->types->items[id], type))
+			continue;
+		session->unused_ids.count--;
+		memmove(session->unused_ids.items + i, session->unused_ids.items + i + 1,
+			(session->unused_ids.count - i) * sizeof(id));
+		*ret_id = id;
+		return true;
+	}
+	return false;
+}
+
+void types_give_back(struct session *session, const struct tracepoint *tracepoint)
+{
+	if (tracepoint->has_type && !tracepoint->probe.event.exit && session->types == &session->own_types)
+		vec_push(&session->unused_ids, tracepoint->probe.event.id); /* else it isn't used again */
+}
+
+/* ---- new ones ------------------------------------------------------------------------------- */
+
+static struct error *add_type(struct session *session, struct event_type *type)
+{
+	struct error *error = NULL;
+
+	if (session->types->count >= DT_EVENTS_MAX)
+		error = error_new(ERROR_FAILED, "more than %u kinds of events in one trace: name fewer places",
+				  DT_EVENTS_MAX);
+	type->id = (uint32_t)session->types->count;
+	if (!error && !vec_push(session->types, *type))
+		error = error_new(ERROR_FAILED, "out of memory");
+	if (error)
+		free_type(type);
+	else
+		session->types_told = false;
+	return error;
+}
+
+/* The exit's id is the one behind the entry's. */
+static struct error *assign(struct session *session, struct tracepoint *tracepoint)
+{
+	struct tramp_event *event = &tracepoint->probe.event;
+	struct event_type type, exit;
+	struct error *error = describe_event(tracepoint, &type);
+
+	if (error)
+		return error;
+	if (!event->exit && find_unused(session, &type, &event->id)) {
+		free_type(&type);
+		tracepoint->has_type = true;
+		info_start(session, tracepoint);
+	} else {
+		event->id = (uint32_t)session->types->count;
+		error = add_type(session, &type);
+		tracepoint->has_type = !error;
+	}
+	if (!error && event->exit)
+		error = describe_exit(tracepoint, &exit);
+	if (!error && event->exit)
+		error = add_type(session, &exit);
+	values_set_ids(tracepoint);
+	return error;
+}
+
+struct error *types_assign(struct session *session, const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct tracepoint *tracepoint = list->items[i];
+		struct error *error = tracepoint->probe.site && !tracepoint->has_type ? assign(session, tracepoint) :
+											 NULL;
+
+		if (error)
+			return error;
+	}
+	return NULL;
+}
