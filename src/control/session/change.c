@@ -183,49 +183,13 @@ static bool try_collect(struct session *session)
 	return clear;
 }
 
-static int by_pointer(const void *a, const void *b)
-{
-	uintptr_t x = (uintptr_t)*(void *const *)a, y = (uintptr_t)*(void *const *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Those probes of the site that are among the wanted ones are taken from them. */
-static void keep_probes(const struct site *site, const struct probe **wanted, size_t count, bool *kept)
-{
-	for (size_t i = 0; i < site->probes.count; i++) {
-		const struct probe **found =
-			bsearch(&site->probes.items[i], wanted, count, sizeof(*wanted), by_pointer);
-
-		if (found)
-			kept[found - wanted] = true;
-	}
-}
-
-/* Tracepoints that were removed, and whose probes no site knows any more. */
+/* Nothing records under their ids any more. */
 static void free_retired(struct session *session)
 {
-	struct tracepoint_list *retired = &session->retired;
-	size_t count = retired->count, left = 0;
-	_cleanup_free_ const struct probe **probes = calloc(count + 1, sizeof(*probes));
-	_cleanup_free_ bool *kept = calloc(count + 1, sizeof(*kept));
-
-	if (!probes || !kept || !count)
-		return;
-	qsort(retired->items, count, sizeof(*retired->items), by_pointer);
-	for (size_t i = 0; i < count; i++)
-		probes[i] = &retired->items[i]->probe;
-	for (size_t i = 0; i < session->garbage.count; i++)
-		keep_probes(session->garbage.items[i], probes, count, kept);
-	for (size_t i = 0; i < planner_site_count(session->planner); i++)
-		keep_probes(planner_site(session->planner, i), probes, count, kept);
-	for (size_t i = 0; i < count; i++) {
-		if (kept[i])
-			retired->items[left++] = retired->items[i];
-		else
-			tracepoints_free_one(session, retired->items[i]);
-	}
-	retired->count = left;
+	info_fold(session);
+	for (size_t i = 0; i < session->retired.count; i++)
+		tracepoints_free_one(session, session->retired.items[i]);
+	session->retired.count = 0;
 }
 
 static void collect(struct session *session)
@@ -342,7 +306,7 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 	else if (!error)
 		drop(session, &gone);
 	vec_free(&gone);
-	if (!error && session->garbage.count > GARBAGE_MAX)
+	if (!error && (session->garbage.count > GARBAGE_MAX || session->retired.count > GARBAGE_MAX))
 		collect(session);
 	return error;
 }

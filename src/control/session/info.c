@@ -11,8 +11,8 @@ size_t session_tracepoint_count(const struct session *session)
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
-/* All that was counted under the id so far. */
-static struct tally count_id(const struct session *session, uint32_t id, bool exit)
+/* All that was counted under an id so far. */
+static struct tally count_id(const struct session *session, uint32_t id, bool has_exit)
 {
 	struct tally tally = { 0 };
 
@@ -20,7 +20,7 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ex
 		return tally;
 	tally.hits = session->types->items[id].hits;
 	tally.lost = session->types->items[id].lost;
-	if (!exit || !session->agent || !session->exits.unwound)
+	if (!has_exit || !session->agent || !session->exits.unwound)
 		return tally;
 	tally.exits = session->types->items[id + 1].hits;
 	tally.exits_lost = session->types->items[id + 1].lost;
@@ -29,36 +29,64 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ex
 	return tally;
 }
 
-static struct tally count_its_id(const struct session *session, const struct tracepoint *tracepoint)
+/* *sum += now - before */
+static void add_tally(struct tally *sum, const struct tally *now, const struct tally *before)
 {
-	if (!tracepoint->has_type)
-		return (struct tally){ 0 };
-	return count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
+	sum->hits += now->hits - before->hits;
+	sum->lost += now->lost - before->lost;
+	sum->exits += now->exits - before->exits;
+	sum->exits_lost += now->exits_lost - before->exits_lost;
+	sum->missed += now->missed - before->missed;
+	sum->unwound += now->unwound - before->unwound;
+}
+
+static struct tally count_past(const struct session *session, const struct tracepoint *tracepoint)
+{
+	struct tally sum = tracepoint->past;
+
+	if (tracepoint->has_former) {
+		struct tally former = count_id(session, tracepoint->former_id, tracepoint->probe.event.exit);
+
+		add_tally(&sum, &former, &tracepoint->former_before);
+	}
+	return sum;
 }
 
 static struct tally count(const struct session *session, const struct tracepoint *tracepoint)
 {
-	const struct tally *before = &tracepoint->before, *past = &tracepoint->past;
-	struct tally now = count_its_id(session, tracepoint);
+	struct tally sum = count_past(session, tracepoint);
 
-	return (struct tally){
-		.hits = now.hits - before->hits + past->hits,
-		.lost = now.lost - before->lost + past->lost,
-		.exits = now.exits - before->exits + past->exits,
-		.exits_lost = now.exits_lost - before->exits_lost + past->exits_lost,
-		.missed = now.missed - before->missed + past->missed,
-		.unwound = now.unwound - before->unwound + past->unwound,
-	};
+	if (tracepoint->has_type) {
+		struct tally now = count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
+
+		add_tally(&sum, &now, &tracepoint->before);
+	}
+	return sum;
 }
 
 void info_inherit(struct session *session, struct tracepoint *old, struct tracepoint *heir)
 {
-	heir->past = count(session, old);
+	heir->past = count_past(session, old);
+	heir->has_former = old->has_type;
+	heir->former_id = old->probe.event.id;
+	heir->former_before = old->before;
+}
+
+void info_fold(struct session *session)
+{
+	_cleanup_error_ struct error *ignored = session_flush(session);
+
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		tracepoint->past = count_past(session, tracepoint);
+		tracepoint->has_former = false;
+	}
 }
 
 void info_start(struct session *session, struct tracepoint *tracepoint)
 {
-	tracepoint->before = count_its_id(session, tracepoint);
+	tracepoint->before = count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
 }
 
 /* What the target counted while it ran, and what was found when it was left. */

@@ -36,6 +36,9 @@ struct tracepoint {
 	uint32_t counter; /* of dt_pool.counters */
 	struct tally before; /* subtracted: by others, under its id */
 	struct tally past; /* added: its own, under other ids */
+	bool has_former; /* its id was another one before, whose events may not all have been read: */
+	uint32_t former_id;
+	struct tally former_before;
 };
 
 struct tracepoint_list {
@@ -127,8 +130,11 @@ struct error *modules_start(struct session *session);
 struct error *modules_follow(struct session *session);
 
 /* info.c */
-/* The heir's counts go on from the old one's. */
+/* The heir's counts go on from the old one's, which may still grow, until the next info_fold or info_inherit: everything must
+ * have been read that was recorded before the one before. */
 void info_inherit(struct session *session, struct tracepoint *old, struct tracepoint *heir);
+/* Former ids will be others': all that was recorded under them is read now. */
+void info_fold(struct session *session);
 /* What was counted under its id until now isn't its own. */
 void info_start(struct session *session, struct tracepoint *tracepoint);
 

@@ -63,14 +63,16 @@ static struct error *find_matching(const struct session *session, const char *pa
 
 /* ---- add ----------------------------------------------------------------------------------------- */
 
-/* Out of the session; those whose probes a site still knows are freed later. */
+/* Out of the session; freed when nothing records under their ids any more. */
 static void retire(struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
 
 		tracepoints_drop_name(session, tracepoint);
-		if (!vec_push(&session->retired, tracepoint))
+		if (!tracepoint->has_type)
+			tracepoints_free_one(session, tracepoint);
+		else if (!vec_push(&session->retired, tracepoint))
 			free(take_ptr(&tracepoint->name)); /* its memory is lost, its name isn't */
 	}
 }
@@ -300,22 +302,21 @@ static void replace(struct session *session, struct tracepoint *old, struct trac
 	tracepoints_claim_name(session, twin);
 }
 
+/* The new code of their site, in which the old one is off and the new one on, takes the place of the other in one stop: no hit
+ * is recorded twice or not at all. */
 static struct error *exchange(struct session *session, struct tracepoint *old, struct tracepoint *twin)
 {
 	struct tracepoint_list in = { .items = &twin, .count = 1 }, out = { .items = &old, .count = 1 };
-	size_t index = 0;
-	struct error *error = change_release(session, &out);
 
-	if (!error)
-		error = place_new(session, &in);
-	if (!error) {
-		replace(session, old, twin);
-		return NULL;
+	old->probe.event.is_off = true;
+	struct error *error = place_new(session, &in);
+	if (error) {
+		retire(session, &in);
+		change_write_switch(session, old);
+		return error;
 	}
-	retire(session, &in);
-	_cleanup_error_ struct error *back = session_find(session, old->name, &index);
-	if (!back)
-		back = session_put_back(session, index);
+	error = change_release(session, &out);
+	replace(session, old, twin);
 	return error;
 }
 
@@ -337,6 +338,8 @@ struct error *session_add_context(struct session *session, const char *pattern, 
 
 	if (!error)
 		error = check_contexts(&list, type);
+	if (!error)
+		error = session_flush(session); /* for info_inherit */
 	for (size_t i = 0; i < list.count && !error; i++)
 		error = add_context(session, list.items[i], type);
 	if (!error && ret_count)
