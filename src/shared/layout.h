@@ -369,15 +369,17 @@ struct dt_slot {
 	uint64_t last; /* clock of the last event */
 	uint32_t events; /* written since the slot was claimed */
 	uint32_t events_published; /* of those, in published chunks */
-	uint32_t thread; /* its record */
+	uint16_t thread; /* its record */
+	uint16_t flags;
 	uint32_t chunk; /* index of its chunk, valid while limit isn't 0 */
 	uint32_t real_tid;
-	uint32_t flags;
+	uint32_t returns; /* its return table, as dt_returns.tables has it; 0 is one too */
 };
 
 #define DT_SLOT_GROWN 1u /* it has had its small chunk */
 
 _Static_assert(sizeof(struct dt_slot) == (1u << DT_SLOT_SHIFT), "dt_slot");
+_Static_assert(DT_THREADS_MAX <= 1u << 16, "dt_slot.thread");
 
 /* Hash of an FS base, as a byte offset into the slot table; trampolines do the same. */
 #define DT_HASH_MULTIPLIER 0x61c88647u
@@ -411,12 +413,15 @@ struct dt_state {
  *
  * (R1) A stub is bound, when it is first used, to a return address and a tracepoint, and keeps both for
  *      life (H5). Whatever the program does with the word on its stack, it comes back to the right place.
- * (R2) slot.sp: 0, free; an address, in use, and the word there is the stub, its landing or its index, or
+ * (R2) slot.sp: 0, no call is known; an address, in use, and the word there is the stub, its landing or its index, or
  *      that of another stub in use at the same address that returns to it (a tail call): else the frame is
  *      gone; an address | DT_RETURN_BUSY, just taken by the slow path, and not to be judged; an address |
  *      DT_RETURN_INHERITED, in a forked child: its parent's call, to return as any but not to be recorded.
- * (R3) Only the thread that owns the table takes a stub of it: by an unlocked cmpxchg of slot.sp from 0. Anybody
- *      who returns through it gives it back.
+ * (R3) slot.use is -1 while the stub is free. Only the thread that owns the table takes a stub of it: by one instruction
+ *      that adds 1, without a lock; who doesn't get 0 has not got it, and subtracts 1 again. Anybody who returns
+ *      through it gives it back by subtracting 1. A signal handler in between finds it taken, or leaves it as it
+ *      was; two threads that get in each other's way (a coroutine returns on another one) can at worst make a free
+ *      stub look taken for ever. sp is stored behind the taking, and cleared before the giving back.
  * (R4) dt_return_table.hints are hints: what they name is looked at before it is believed. So a signal handler, a
  *      coroutine on another thread or a longjmp can leave them wrong at any moment.
  * (R5) Chains (stubs of one key and table) only grow, and tables are never freed.
@@ -443,7 +448,8 @@ struct dt_return_slot {
 	uint32_t hint; /* bound: its table's hint, as an offset in struct dt_returns; an exit sets it to this stub */
 	uint32_t thread; /* bound: slot of the thread that takes it, as an offset in dt_state.slots */
 	uint32_t next; /* in the chain; 0: the last */
-	uint32_t id; /* bound: of the entry event; the exit's is the next one */
+	uint16_t id; /* bound: of the entry event; the exit's is the next one */
+	int16_t use; /* (R3) */
 	uint32_t tail; /* of the chain's first stub: its last */
 	uint32_t length; /* of the chain's first stub: how many there are; DT_RETURN_VANISHED */
 };
@@ -451,26 +457,31 @@ struct dt_return_slot {
 _Static_assert(sizeof(struct dt_return_slot) == (1u << DT_RETURN_SHIFT), "dt_return_slot");
 _Static_assert(DT_STUB_SIZE == (1u << DT_STUB_SHIFT), "DT_STUB_SIZE");
 _Static_assert(DT_KEPT_MAX * 8 == 1u << DT_RETURN_SHIFT, "kept");
+_Static_assert(DT_EVENTS_MAX <= 1u << 16, "dt_return_slot.id");
 
-/* One a thread. hints[hash & mask], then heads[]: open addressing, the first stub of each chain. */
+/* One a thread. hints[], by dt_return_index, then heads[]: open addressing, the first stub of each chain. */
 struct dt_return_table {
-	uint32_t mask; /* of both arrays */
+	uint32_t bits; /* both arrays have 1 << bits entries */
 	uint32_t keys; /* in heads */
 	uint64_t pad;
 	uint32_t hints[];
 };
 
-#define DT_RETURN_TABLE_FIRST 128u /* entries; a power of two */
-#define DT_RETURN_TABLE_MAX 65536u
+/* Where a table is, and its bits, in one word: the offset from the start of struct dt_returns | bits. */
+#define DT_RETURN_TABLE_ALIGN 64u
+
+#define DT_RETURN_TABLE_FIRST 7u /* bits */
+#define DT_RETURN_TABLE_MAX 16u
 #define DT_RETURN_HEAP_SIZE (24u << 20) /* for tables */
 
-/* Where a key's hint is, before the mask; trampolines do the same. */
+/* Which of 1 << bits hints is a key's; trampolines do the same. */
 #define DT_RETURN_MULTIPLIER 0x2c1b3c6du
 #define DT_RETURN_ID_MULTIPLIER 0x9e3779b1u
-#define DT_RETURN_HASH_SHIFT 12
-static inline uint32_t dt_return_hash(uint64_t ra, uint32_t id)
+static inline uint32_t dt_return_index(uint64_t ra, uint32_t id, uint32_t bits)
 {
-	return ((uint32_t)ra * DT_RETURN_MULTIPLIER + id * DT_RETURN_ID_MULTIPLIER) >> DT_RETURN_HASH_SHIFT;
+	uint32_t hash = (uint32_t)ra * DT_RETURN_MULTIPLIER + id * DT_RETURN_ID_MULTIPLIER;
+
+	return (uint32_t)(((uint64_t)hash << bits) >> 32);
 }
 
 struct dt_returns {
@@ -482,12 +493,12 @@ struct dt_returns {
 	uint32_t pid; /* whose the stubs in use are; differs in a forked child until its first hit */
 	uint64_t stray; /* returns through stubs that were not in use */
 	uint64_t objects[DT_UNWINDERS_MAX][8]; /* for unwinders of the target, which keep their own notes there */
-	uint32_t tables[DT_SLOTS]; /* by thread slot: offset from the start of struct dt_returns; 0: none */
+	uint32_t tables[DT_SLOTS]; /* by thread slot; 0: `none` */
 	struct dt_return_slot slots[DT_STUBS_MAX];
 	/* By stub, where an exit asks for it: what arguments were at entry. As large as a slot, so that one distance
 	 * leads from each slot to its words. */
 	uint64_t kept[DT_STUBS_MAX][DT_KEPT_MAX];
-	uint8_t heap[DT_RETURN_HEAP_SIZE];
+	uint8_t heap[DT_RETURN_HEAP_SIZE] __attribute__((aligned(DT_RETURN_TABLE_ALIGN)));
 };
 
 /* From a slot to a word that was kept for it. */

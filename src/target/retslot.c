@@ -53,12 +53,17 @@ static struct retslot_call retslot_call(const struct dt_control *control, uint64
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
+static uint32_t *retslot_table_word(const struct retslot_call *call, const struct dt_slot *slot)
+{
+	return &call->returns->tables[slot - agent_state(call->control)->slots];
+}
+
 static struct dt_return_table *retslot_table(const struct retslot_call *call,
 					     const struct dt_slot *slot)
 {
-	uint64_t index = (uint64_t)(slot - agent_state(call->control)->slots);
+	uint32_t offset = *retslot_table_word(call, slot) & ~(DT_RETURN_TABLE_ALIGN - 1);
 
-	return (struct dt_return_table *)((uint8_t *)call->returns + call->returns->tables[index]);
+	return (struct dt_return_table *)((uint8_t *)call->returns + offset);
 }
 
 static uint32_t retslot_offset(const struct dt_returns *returns, const void *in)
@@ -73,7 +78,7 @@ static uint32_t *retslot_hint(struct dt_returns *returns, const struct dt_return
 
 static uint32_t *retslot_heads(struct dt_return_table *table)
 {
-	return table->hints + table->mask + 1;
+	return table->hints + (1u << table->bits);
 }
 
 static uint32_t retslot_length(const struct dt_return_slot *first)
@@ -92,12 +97,12 @@ static uint32_t *retslot_head(struct dt_returns *returns, struct dt_return_table
 			      uint64_t ra, uint32_t id)
 {
 	uint32_t *heads = retslot_heads(table);
-	uint32_t at = dt_return_hash(ra, id);
+	uint32_t at = dt_return_index(ra, id, table->bits), entries = 1u << table->bits;
 
-	if (!table->mask)
+	if (!table->bits)
 		return 0;
-	for (uint32_t tries = 0; tries <= table->mask; tries++, at++) {
-		uint32_t *head = &heads[at & table->mask];
+	for (uint32_t tries = 0; tries < entries; tries++, at++) {
+		uint32_t *head = &heads[at & (entries - 1)];
 		uint32_t index = __atomic_load_n(head, __ATOMIC_ACQUIRE);
 
 		if (!index || retslot_has_key(&returns->slots[index], ra, id))
@@ -106,10 +111,11 @@ static uint32_t *retslot_head(struct dt_returns *returns, struct dt_return_table
 	return 0;
 }
 
-static struct dt_return_table *retslot_new_table(struct dt_returns *returns, uint32_t entries)
+static struct dt_return_table *retslot_new_table(struct dt_returns *returns, uint32_t bits)
 {
-	uint32_t size =
-		(uint32_t)sizeof(struct dt_return_table) + 2 * entries * (uint32_t)sizeof(uint32_t);
+	uint32_t size = (uint32_t)DT_ROUND_UP(sizeof(struct dt_return_table) +
+						      (2 * sizeof(uint32_t) << bits),
+					      DT_RETURN_TABLE_ALIGN);
 
 	if (__atomic_load_n(&returns->heap_used, __ATOMIC_RELAXED) + size > DT_RETURN_HEAP_SIZE)
 		return 0;
@@ -119,7 +125,7 @@ static struct dt_return_table *retslot_new_table(struct dt_returns *returns, uin
 		return 0;
 	}
 	struct dt_return_table *table = (struct dt_return_table *)(returns->heap + at);
-	table->mask = entries - 1;
+	table->bits = bits;
 	return table;
 }
 
@@ -129,12 +135,12 @@ static void retslot_move(struct dt_returns *returns, struct dt_return_table *fro
 {
 	uint32_t *heads = retslot_heads(from);
 
-	for (uint32_t i = 0; from->mask && i <= from->mask; i++) {
+	for (uint32_t i = 0; from->bits && !(i >> from->bits); i++) {
 		struct dt_return_slot *first = &returns->slots[heads[i]];
 
 		if (!heads[i])
 			continue;
-		uint32_t *hint = &to->hints[dt_return_hash(first->ra, first->id) & to->mask];
+		uint32_t *hint = &to->hints[dt_return_index(first->ra, first->id, to->bits)];
 		*retslot_head(returns, to, first->ra, first->id) = heads[i];
 		*hint = heads[i];
 		for (uint32_t at = heads[i]; at; at = returns->slots[at].next)
@@ -148,17 +154,17 @@ static struct dt_return_table *retslot_own_table(const struct retslot_call *call
 						 const struct dt_slot *slot)
 {
 	struct dt_return_table *table = retslot_table(call, slot);
-	uint32_t entries = table->mask ? (table->mask + 1) * 4 : DT_RETURN_TABLE_FIRST;
+	uint32_t bits = table->bits ? table->bits + 2 : DT_RETURN_TABLE_FIRST;
 
-	if (table->mask && table->keys * 4 <= table->mask)
+	if (table->bits && table->keys < 1u << (table->bits - 2))
 		return table;
 	struct dt_return_table *bigger =
-		entries <= DT_RETURN_TABLE_MAX ? retslot_new_table(call->returns, entries) : 0;
+		bits <= DT_RETURN_TABLE_MAX ? retslot_new_table(call->returns, bits) : 0;
 	if (!bigger)
-		return table->mask && table->keys < table->mask ? table : 0;
+		return table->bits && table->keys < (1u << table->bits) - 1 ? table : 0;
 	retslot_move(call->returns, table, bigger);
-	__atomic_store_n(&call->returns->tables[slot - agent_state(call->control)->slots],
-			 retslot_offset(call->returns, bigger), __ATOMIC_RELEASE);
+	__atomic_store_n(retslot_table_word(call, slot),
+			 retslot_offset(call->returns, bigger) | bits, __ATOMIC_RELEASE);
 	return bigger;
 }
 
@@ -167,15 +173,16 @@ static struct dt_return_table *retslot_own_table(const struct retslot_call *call
 /* (R3) */
 static bool retslot_claim(struct dt_return_slot *stub, uint64_t place)
 {
-	uint64_t mine = place | DT_RETURN_BUSY, expected = 0;
+	bool mine;
 
-	if (__atomic_load_n(&stub->sp, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&stub->use, __ATOMIC_ACQUIRE) >= 0)
 		return false;
-	__asm__ volatile("cmpxchgq %2, %0"
-			 : "+m"(stub->sp), "+a"(expected)
-			 : "r"(mine)
-			 : "cc", "memory");
-	return !expected;
+	__asm__ volatile("incw %0" : "+m"(stub->use), "=@ccz"(mine) : : "memory");
+	if (mine)
+		stub->sp = place | DT_RETURN_BUSY;
+	else
+		__asm__ volatile("decw %0" : "+m"(stub->use) : : "cc", "memory");
+	return mine;
 }
 
 /* The first free stub from `index` on; sets the hint for the next call. */
@@ -243,6 +250,7 @@ static struct dt_return_slot *retslot_reclaim(const struct retslot_call *call, u
 		if (!(sp & DT_RETURN_INHERITED))
 			__atomic_fetch_add(&pool->unwound[stub->id], 1, __ATOMIC_RELAXED);
 		stub->length |= DT_RETURN_VANISHED;
+		__asm__ volatile("decw %0" : "+m"(stub->use) : : "cc", "memory");
 		found = true;
 	}
 	return found ? retslot_walk(call, first) : 0;
@@ -276,11 +284,12 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
 	stub->ra = call->ra;
 	stub->body = call->site->body;
 	stub->exit = call->site->exit;
-	stub->id = id;
+	stub->id = (uint16_t)id;
+	stub->use = 0;
 	stub->thread = (uint32_t)((uint64_t)slot - (uint64_t)agent_state(call->control)->slots);
 	stub->next = 0;
 	stub->hint = retslot_offset(call->returns,
-				    &table->hints[dt_return_hash(call->ra, id) & table->mask]);
+				    &table->hints[dt_return_index(call->ra, id, table->bits)]);
 	stub->sp = call->place | DT_RETURN_BUSY;
 	*retslot_hint(call->returns, stub) = 0;
 	if (*head) {
@@ -337,6 +346,7 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 		retslot_miss(control, site);
 		return 0;
 	}
+	slot->returns = *retslot_table_word(&call, slot);
 	if (*head) {
 		const struct dt_return_slot *first = &call.returns->slots[*head];
 		uint32_t length = retslot_length(first);

@@ -247,14 +247,17 @@ static void thread_init(const struct dt_control *control, struct dt_slot *slot,
 {
 	struct dt_slot *other = thread_find_other(control, who);
 
+	const struct dt_returns *returns = (const struct dt_returns *)control->returns;
+
 	slot->flags = other ? other->flags : 0;
+	slot->returns = returns ? returns->tables[slot - agent_state(control)->slots] : 0;
 	slot->limit = 0;
 	slot->reserve = 0;
 	slot->last = 0;
 	slot->chunk = 0;
 	slot->events = 0;
 	slot->events_published = 0;
-	slot->thread = other ? thread_move_record(control, other) : 0;
+	slot->thread = (uint16_t)(other ? thread_move_record(control, other) : 0);
 	slot->tid = who->block_tid;
 	slot->tid_offset = who->tid_offset;
 	__atomic_store_n(&slot->key, who->key, __ATOMIC_RELEASE);
@@ -295,7 +298,7 @@ static void thread_check_belongings(const struct dt_control *control, struct dt_
 		slot->thread = 0;
 	}
 	if (!slot->thread)
-		slot->thread = thread_claim_record(control, slot->real_tid);
+		slot->thread = (uint16_t)thread_claim_record(control, slot->real_tid);
 }
 
 struct dt_slot *thread_slot(const struct dt_control *control, uint32_t size)

@@ -216,6 +216,10 @@ static void mem_cases(struct listing *l, struct mem m, int r, const char *at)
 	emit_add_mem(&l->e, r, m), same(l, "add %s, qword ptr %s", name64[r], at);
 	emit_sub_mem(&l->e, r, m), same(l, "sub %s, qword ptr %s", name64[r], at);
 	emit_inc_mem32(&l->e, m), same(l, "inc dword ptr %s", at);
+	emit_inc_mem16(&l->e, m), same(l, "inc word ptr %s", at);
+	emit_dec_mem16(&l->e, m), same(l, "dec word ptr %s", at);
+	emit_fstp80(&l->e, m), same(l, "fstp tbyte ptr %s", at);
+	emit_fld80(&l->e, m), same(l, "fld tbyte ptr %s", at);
 	emit_inc_mem(&l->e, m), same(l, "inc qword ptr %s", at);
 	emit_cmp_mem(&l->e, r, m), same(l, "cmp %s, qword ptr %s", name64[r], at);
 	emit_cmp_mem32(&l->e, r, m), same(l, "cmp %s, dword ptr %s", name32[r], at);
@@ -375,6 +379,11 @@ static void test_plain(void **state)
 	same(&l, "imul eax, dword ptr [rsp+0x38], 0x2C1B3C6D");
 	emit_cmp_mem32_imm(&l.e, mem_at(RCX, 52), 0x1234),
 		same(&l, "cmp dword ptr [rcx+0x34], 0x1234");
+	emit_cmp_mem16_imm(&l.e, mem_at(RCX, 52), 0x1234),
+		same(&l, "cmp word ptr [rcx+0x34], 0x1234");
+	emit_store_imm(&l.e, mem_at(RSI, 32), 0), same(&l, "mov qword ptr [rsi+0x20], 0x0");
+	emit_shl_cl(&l.e, RAX), same(&l, "shl rax, cl");
+	emit_shl_cl(&l.e, R9), same(&l, "shl r9, cl");
 	emit_shr_imm(&l.e, R9, 1), same(&l, "shr r9, 0x1");
 	for (int cc = CC_O; cc <= CC_G; cc++) {
 		for (int r = RAX; r <= RBX; r++)

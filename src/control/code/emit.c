@@ -443,6 +443,12 @@ void emit_store_imm32(struct emitter *e, struct mem to, int32_t value)
 	put32(e, value);
 }
 
+void emit_store_imm(struct emitter *e, struct mem to, int32_t value)
+{
+	put_mem(e, OP_W | 0xc7, 0, to, 4);
+	put32(e, value);
+}
+
 void emit_lea(struct emitter *e, enum reg to, struct mem of)
 {
 	put_mem(e, OP_W | 0x8d, to, of, 0);
@@ -587,6 +593,11 @@ void emit_shr_cl(struct emitter *e, enum reg reg)
 	put_reg(e, OP_W | 0xd3, 5, reg);
 }
 
+void emit_shl_cl(struct emitter *e, enum reg reg)
+{
+	put_reg(e, OP_W | 0xd3, 4, reg);
+}
+
 void emit_bsr(struct emitter *e, enum reg to, enum reg from)
 {
 	put_reg(e, OP_W | OP_0F | 0xbd, to, from);
@@ -630,6 +641,16 @@ void emit_inc_mem(struct emitter *e, struct mem what)
 	put_mem(e, OP_W | 0xff, 0, what, 0);
 }
 
+void emit_inc_mem16(struct emitter *e, struct mem what)
+{
+	put_mem(e, OP_66 | 0xff, 0, what, 0);
+}
+
+void emit_dec_mem16(struct emitter *e, struct mem what)
+{
+	put_mem(e, OP_66 | 0xff, 1, what, 0);
+}
+
 void emit_cmp_mem(struct emitter *e, enum reg reg, struct mem with)
 {
 	put_mem(e, OP_W | 0x3b, reg, with, 0);
@@ -644,6 +665,12 @@ void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value)
 {
 	put_mem(e, 0x80, ALU_CMP, what, 1);
 	put8(e, (uint8_t)value);
+}
+
+void emit_cmp_mem16_imm(struct emitter *e, struct mem what, uint16_t value)
+{
+	put_mem(e, OP_66 | 0x81, ALU_CMP, what, 2);
+	emit_bytes(e, &value, sizeof(value));
 }
 
 void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value)

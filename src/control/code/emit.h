@@ -96,6 +96,7 @@ void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned s
 void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned size); /* 4, 8, 16 */
 void emit_mov_from_xmm(struct emitter *e, enum reg to, unsigned xmm); /* the lower half */
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value); /* 32-bit store */
+void emit_store_imm(struct emitter *e, struct mem to, int32_t value); /* 64-bit store, sign-extended */
 void emit_fstp80(struct emitter *e, struct mem to); /* st(0), 10 bytes, popped */
 void emit_fld80(struct emitter *e, struct mem from);
 void emit_lea(struct emitter *e, enum reg to, struct mem of);
@@ -121,6 +122,7 @@ void emit_shl_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_shr_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_sar_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_shr_cl(struct emitter *e, enum reg reg); /* by cl */
+void emit_shl_cl(struct emitter *e, enum reg reg);
 void emit_bsr(struct emitter *e, enum reg to, enum reg from); /* number of the highest bit that is set */
 void emit_imul_imm(struct emitter *e, enum reg to, enum reg from, int32_t value);
 void emit_imul_mem32_imm(struct emitter *e, enum reg to, struct mem from, int32_t value);
@@ -128,9 +130,12 @@ void emit_mul(struct emitter *e, enum reg by); /* rdx:rax = rax * by */
 void emit_shrd_imm(struct emitter *e, enum reg to, enum reg from, uint8_t count);
 void emit_inc_mem32(struct emitter *e, struct mem what);
 void emit_inc_mem(struct emitter *e, struct mem what);
+void emit_inc_mem16(struct emitter *e, struct mem what);
+void emit_dec_mem16(struct emitter *e, struct mem what);
 void emit_cmp_mem(struct emitter *e, enum reg reg, struct mem with); /* cmp reg, [mem] */
 void emit_cmp_mem32(struct emitter *e, enum reg reg, struct mem with);
 void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value); /* cmp byte [mem], imm8 */
+void emit_cmp_mem16_imm(struct emitter *e, struct mem what, uint16_t value); /* cmp word [mem], imm */
 void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value); /* cmp dword [mem], imm */
 void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with); /* no lock prefix */
 void emit_rdtsc(struct emitter *e);

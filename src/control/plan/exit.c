@@ -47,19 +47,23 @@ void exit_emit_clock(struct emitter *e)
 	emit_store(e, mem_at(RSP, ENTRY_CLOCK), RDX);
 }
 
+void exit_emit_table(struct emitter *e)
+{
+	emit_load32(e, RSI, mem_at(RCX, (int32_t)offsetof(struct dt_slot, returns)));
+}
+
 /* rsi = address of the hint, rbx = struct dt_returns; rax, rcx are lost. */
 static void emit_find_hint(struct emitter *e, const struct tramp_env *env, uint32_t id)
 {
-	emit_mov_imm(e, RBX, env->returns.v);
-	emit_add_imm32(e, RCX, -(int32_t)(uint32_t)env->slots.v);
-	emit_shr_imm(e, RCX, DT_SLOT_SHIFT - 2); /* the slot's index * 4 */
-	emit_load32(e, RCX, mem_index(RBX, RCX, 1, RETURNS(tables)));
-	emit_add(e, RCX, RBX); /* its table           */
 	emit_imul_mem32_imm(e, RAX, mem_at(RSP, ENTRY_RA), DT_RETURN_MULTIPLIER);
 	emit_add_imm32(e, RAX, (int32_t)(id * DT_RETURN_ID_MULTIPLIER));
-	emit_shr_imm(e, RAX, DT_RETURN_HASH_SHIFT);
-	emit_and_mem32(e, RAX, mem_at(RCX, offsetof(struct dt_return_table, mask)));
-	emit_lea(e, RSI, mem_index(RCX, RAX, 4, offsetof(struct dt_return_table, hints)));
+	emit_mov32(e, RCX, RSI);
+	emit_shl_cl(e, RAX); /* cl: its bits, for shifts look at the lowest 6 of it */
+	emit_shr_imm(e, RAX, 32);
+	emit_and_imm32(e, RSI, -(int32_t)DT_RETURN_TABLE_ALIGN);
+	emit_mov_imm(e, RBX, env->returns.v);
+	emit_add(e, RSI, RBX); /* the table           */
+	emit_lea(e, RSI, mem_index(RSI, RAX, 4, offsetof(struct dt_return_table, hints)));
 }
 
 /* rcx = slot of the stub whose offset from stub 0 is in rax, rdx = the stub; rbx = struct
@@ -71,8 +75,7 @@ static void emit_place(struct emitter *e, const struct tramp_env *env)
 		 mem_index(RBX, RAX, 1u << (DT_RETURN_SHIFT - DT_STUB_SHIFT), RETURNS(slots)));
 }
 
-/* Takes the stub that the hint names (R3). The word on the stack leads to it before it is in use
- * (R2); should that fail, what was there is the stub's own return address. */
+/* Takes the stub that the hint names (R3). The word on the stack leads to it before sp says so (R2). */
 static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t id,
 		       struct exit_labels *l)
 {
@@ -82,15 +85,13 @@ static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t 
 	emit_load(e, RAX, mem_at(RSP, ENTRY_RA));
 	emit_cmp_mem(e, RAX, mem_at(RCX, STUB(ra)));
 	emit_jcc(e, CC_NE, &l->miss);
-	emit_cmp_mem32_imm(e, mem_at(RCX, STUB(id)), (int32_t)id);
+	emit_cmp_mem16_imm(e, mem_at(RCX, STUB(id)), (uint16_t)id);
 	emit_jcc(e, CC_NE, &l->miss);
-	emit_mov_imm(e, RAX, 0);
-	emit_cmp_mem(e, RAX, mem_at(RCX, STUB(sp)));
-	emit_jcc(e, CC_NE, &l->miss);
+	emit_inc_mem16(e, mem_at(RCX, STUB(use)));
+	emit_jcc(e, CC_NE, &l->busy);
 	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA));
 	emit_store(e, mem_at(RSP, ENTRY_RA), RDX);
-	emit_cmpxchg(e, mem_at(RCX, STUB(sp)), RBX);
-	emit_jcc(e, CC_NE, &l->raced);
+	emit_store(e, mem_at(RCX, STUB(sp)), RBX);
 	emit_load32(e, RAX, mem_at(RCX, STUB(next)));
 	emit_store32(e, mem_at(RSI, 0), RAX);
 }
@@ -132,9 +133,8 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 {
 	struct label none = { 0 };
 
-	emit_bind(e, &l->raced);
-	emit_load(e, RAX, mem_at(RCX, STUB(ra)));
-	emit_store(e, mem_at(RSP, ENTRY_RA), RAX);
+	emit_bind(e, &l->busy);
+	emit_dec_mem16(e, mem_at(RCX, STUB(use)));
 	emit_bind(e, &l->miss);
 	emit_lea(e, RAX, mem_at(RSP, ENTRY_RA));
 	emit_lea(e, RDX, mem_rip(taddr_add(emit_pc(e), 7)));

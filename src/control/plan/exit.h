@@ -37,16 +37,20 @@ size_t exit_room(const struct tramp_event *event);
 
 /* What the take needs of the fast path. Zero it first. */
 struct exit_labels {
-	struct label miss, raced, taken, out;
+	struct label miss, busy, taken, out;
 	size_t site_field; /* where the distance to the site goes */
 };
 
 /* Around emit_save and emit_restore: one more register, and a word for the clock. */
+#define EXIT_SAVED_RSI 48 /* from rsp */
 void exit_emit_save(struct emitter *e);
 void exit_emit_restore(struct emitter *e);
 /* rdx = clock, behind the reserve: noted for the stub. */
 void exit_emit_clock(struct emitter *e);
-/* The event is written, rcx = the thread's slot: takes a stub, restores, and goes there.
+/* rcx = the thread's slot: rsi = its table of stubs, for exit_emit_take. Before the reserve, for nothing may be read from
+ * the slot behind it. */
+void exit_emit_table(struct emitter *e);
+/* The event is written: takes a stub, restores, and goes there.
  * Without one, to l->out. */
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l);

@@ -103,7 +103,7 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 	emit_add(e, RBX, RAX);
 	emit_mov(e, RCX, RDX);
 	emit_shl_imm(e, RCX, DT_EVENT_ID_BITS);
-	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
+	emit_load_size(e, RAX, mem_at(RSI, STUB(id)), 2);
 	emit_lea(e, RCX, mem_index(RCX, RAX, 1, (int32_t)DT_EVENT_PENDING + 1));
 	emit_store(e, mem_at(RBX, 0), RCX); /* B4                  */
 	for (size_t i = 0; i < event->field_count; i++) {
@@ -122,8 +122,8 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 
 void exit_emit_give_back(struct emitter *e, const struct tramp_env *env)
 {
-	emit_mov_imm(e, RAX, 0);
-	emit_store(e, mem_at(RSI, STUB(sp)), RAX);
+	emit_store_imm(e, mem_at(RSI, STUB(sp)), 0);
+	emit_dec_mem16(e, mem_at(RSI, STUB(use)));
 	emit_load32(e, RDX, mem_at(RSI, STUB(hint)));
 	emit_mov_imm(e, RAX, env->returns.v);
 	emit_add(e, RDX, RAX);
@@ -140,6 +140,7 @@ void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env)
 	emit_jcc(e, CC_NE, &inherited);
 	emit_mov_imm(e, RAX, env->returns.v);
 	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
+	emit_inc_mem16(e, mem_at(RSI, STUB(use))); /* it is free already, and given back once more */
 	emit_bind(e, &inherited);
 }
 
@@ -151,7 +152,7 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 	record_emit_find_slot(e, env, &l->record.slow);
 	emit_jmp(e, &l->record.reserve);
 	emit_bind(e, &l->record.slow);
-	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
+	emit_load_size(e, RAX, mem_at(RSI, STUB(id)), 2);
 	emit_add_imm32(e, RAX, 1);
 	record_emit_slow_call(e, env, size);
 	emit_jrcxz(e, &l->lost);
@@ -196,6 +197,7 @@ static void emit_gathered_exit(struct emitter *e, const struct tramp_env *env,
 static void emit_plain_exit(struct emitter *e, const struct tramp_env *env,
 			    const struct tramp_event *event, struct exit_code_labels *l)
 {
+	emit_bind(e, &l->record.reserve);
 	record_emit_reserve(e, event->size, &l->record);
 	emit_exit_event(e, env, event);
 	exit_emit_give_back(e, env);

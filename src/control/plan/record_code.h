@@ -19,7 +19,7 @@ void record_emit_restore(struct emitter *e, bool keep_red_zone);
 /* rcx = the slot of this thread; rax, rdx, rbx are lost. */
 void record_emit_find_slot(struct emitter *e, const struct tramp_env *env, struct label *slow);
 /* rax = offset of the event in the pool, rdx = clock. rcx is the slot, before and after; rbx is
- * lost. */
+ * lost. l->reserve is bound by the caller: here, or where it loads more from the slot. */
 void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels *l);
 /* A field of the event at rbx, loaded behind record_emit_save; `saved` bytes lie between rsp here and rsp at the site.
  * rax is lost. */

@@ -133,7 +133,6 @@ void record_emit_find_slot(struct emitter *e, const struct tramp_env *env, struc
 
 void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels *l)
 {
-	emit_bind(e, &l->reserve);
 	emit_note(e, "where the next event goes: read before the clock");
 	emit_load(e, RBX, mem_at(RCX, SLOT(reserve)));	/* before the clock: B3 */
 	emit_note(e, "the clock, in rdx");
@@ -229,6 +228,17 @@ void record_emit_field(struct emitter *e, int32_t saved, const struct tramp_fiel
 	emit_store_size(e, mem_at(RBX, field->offset), from, size);
 }
 
+/* With an exit rsi holds something else by now: it is on the stack. */
+static void emit_entry_field(struct emitter *e, const struct tramp_event *event, struct tramp_field field)
+{
+	if (event->exit && field.source == SOURCE_REGISTER && field.reg == RSI) {
+		field.source = SOURCE_STACK;
+		field.disp = EXIT_SAVED_RSI - saved_size(event);
+		field.load = sizeof(uint64_t);
+	}
+	record_emit_field(e, saved_size(event), &field);
+}
+
 /* The event itself, at pool + eax (B4). */
 static void emit_write(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
 {
@@ -246,7 +256,7 @@ static void emit_write(struct emitter *e, const struct tramp_env *env, const str
 		return;
 	emit_note(e, "the fields");
 	for (size_t i = 0; i < event->field_count; i++)
-		record_emit_field(e, saved_size(event), &event->fields[i]);
+		emit_entry_field(e, event, event->fields[i]);
 	emit_note(e, "complete");
 	emit_xor_imm(e, RDX, DT_EVENT_PENDING);
 	emit_store(e, mem_at(RBX, 0), RDX);
@@ -257,6 +267,9 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env, const stru
 		      struct event_labels *l)
 {
 	record_emit_find_slot(e, env, &l->record.slow);
+	emit_bind(e, &l->record.reserve);
+	if (event->exit)
+		exit_emit_table(e);
 	record_emit_reserve(e, event->size, &l->record);
 	if (event->exit)
 		exit_emit_clock(e);
@@ -279,6 +292,7 @@ static void emit_counted(struct emitter *e, const struct tramp_env *env,
 	emit_or(e, RDX, RAX);
 	exit_emit_clock(e);
 	record_emit_find_slot(e, env, &l->exit.miss);
+	exit_emit_table(e);
 	emit_note(e, "a return stub for this call");
 	exit_emit_take(e, env, event, &l->exit);
 }
@@ -298,6 +312,7 @@ static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 	emit_or(e, RDX, RAX);
 	exit_emit_clock(e);
 	record_emit_find_slot(e, env, &l->exit.miss); /* the slow path finds it, or counts the call */
+	exit_emit_table(e);
 	exit_emit_take(e, env, event, &l->exit);
 }
 

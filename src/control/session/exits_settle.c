@@ -121,7 +121,7 @@ static uint64_t place_of(const struct dt_return_slot *slot)
 /* An inherited call is its parent's, and counted there. */
 static void end_call(struct dt_return_slot *slot, uint32_t *counters)
 {
-	if (!(slot->sp & DT_RETURN_INHERITED) && slot->id < DT_EVENTS_MAX)
+	if (!(slot->sp & DT_RETURN_INHERITED))
 		counters[slot->id]++;
 	slot->sp = 0;
 }
