@@ -63,13 +63,14 @@ void clock_refine(struct clock_estimate *clock)
 {
 	uint64_t raw_tsc = 0;
 
+	/* Each clock has its own reading of the TSC: between the two this thread may have waited for a CPU. */
 	clock_read(CLOCK_MONOTONIC_RAW, &raw_tsc, &clock->last_raw);
 	clock_read(CLOCK_REALTIME, &clock->last_tsc, &clock->last_ns);
 
 	if (clock->last_tsc <= clock->first_tsc) /* it was reset: the machine slept, or moved */
 		return;
 	uint64_t cycles = clock->last_tsc - clock->first_tsc;
-	uint64_t steady = clock_frequency(cycles, clock->last_raw - clock->first_raw);
+	uint64_t steady = clock_frequency(raw_tsc - clock->first_raw_tsc, clock->last_raw - clock->first_raw);
 	uint64_t wall = clock->last_ns > clock->first_ns ?
 				clock_frequency(cycles, clock->last_ns - clock->first_ns) :
 				0;
@@ -82,12 +83,11 @@ void clock_refine(struct clock_estimate *clock)
 
 void clock_start(struct clock_estimate *clock)
 {
-	uint64_t raw_tsc = 0;
 	struct timespec span = { .tv_nsec = CLOCK_FIRST_SPAN_NS };
 
 	memset(clock, 0, sizeof(*clock));
 	clock->frequency = NS_PER_S;
-	clock_read(CLOCK_MONOTONIC_RAW, &raw_tsc, &clock->first_raw);
+	clock_read(CLOCK_MONOTONIC_RAW, &clock->first_raw_tsc, &clock->first_raw);
 	clock_read(CLOCK_REALTIME, &clock->first_tsc, &clock->first_ns);
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
 	clock_refine(clock);

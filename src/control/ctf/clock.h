@@ -19,7 +19,7 @@ struct clock_estimate {
 	uint64_t offset; /* in cycles */
 	uint64_t first_tsc, first_ns; /* CLOCK_REALTIME at the first reading */
 	uint64_t last_tsc, last_ns;
-	uint64_t first_raw, last_raw; /* CLOCK_MONOTONIC_RAW, to notice that somebody set the wall clock */
+	uint64_t first_raw_tsc, first_raw, last_raw; /* CLOCK_MONOTONIC_RAW, to notice that somebody set the wall clock */
 };
 
 void clock_start(struct clock_estimate *clock); /* takes 20 ms for the first estimate unless the kernel tells it */
