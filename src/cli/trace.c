@@ -108,6 +108,7 @@ struct run {
 	char *output;
 	struct printer *printer; /* NULL: without --print */
 	unsigned snapshots; /* written */
+	sig_atomic_t snapshots_asked; /* of snapshots_wanted, what has been seen to */
 	int status; /* of the launched command, as waitpid gives it */
 	bool ended;
 };
@@ -141,8 +142,7 @@ static void catch_signals(void)
 		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
 	}
-	if (args.mode == SESSION_OVERWRITE)
-		sigaction(SIGUSR1, &snapshot, NULL);
+	sigaction(SIGUSR1, &snapshot, NULL); /* in every mode: a dyntrace that dies of it leaves its probes behind */
 	if (args.print)
 		signal(SIGPIPE, SIG_IGN);
 }
@@ -464,21 +464,26 @@ static struct error *poll_end(struct run *run)
 	return NULL;
 }
 
-/* Beside the trace itself, so that whoever reads that doesn't find them too. */
+/* One for all that asked meanwhile. Beside the trace itself, so that whoever reads that doesn't find them too. */
 static struct error *take_snapshots(struct run *run)
 {
-	while ((sig_atomic_t)run->snapshots != snapshots_wanted) {
-		_cleanup_free_ char *path = NULL;
-		struct reader_totals totals = { 0 };
+	_cleanup_free_ char *path = NULL;
+	struct reader_totals totals = { 0 };
 
-		if (asprintf(&path, "%s.snapshot-%u", run->output, ++run->snapshots) < 0)
-			return error_new(ERROR_FAILED, "out of memory");
-		_cleanup_error_ struct error *error = session_snapshot(run->session, NULL, path, &totals);
-		if (error)
-			cli_note("no snapshot: %s", error_text(error));
-		else
-			cli_note("snapshot: %llu events in %s", (unsigned long long)totals.events, path);
+	if (run->snapshots_asked == snapshots_wanted)
+		return NULL;
+	run->snapshots_asked = snapshots_wanted;
+	if (args.mode != SESSION_OVERWRITE) {
+		cli_note("SIGUSR1 means a snapshot, which is for --mode overwrite: all events are in %s", run->output);
+		return NULL;
 	}
+	if (asprintf(&path, "%s.snapshot-%u", run->output, ++run->snapshots) < 0)
+		return error_new(ERROR_FAILED, "out of memory");
+	_cleanup_error_ struct error *error = session_snapshot(run->session, NULL, path, &totals);
+	if (error)
+		cli_note("no snapshot: %s", error_text(error));
+	else
+		cli_note("snapshot: %llu events in %s", (unsigned long long)totals.events, path);
 	return NULL;
 }
 

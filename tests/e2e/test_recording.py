@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -189,6 +190,41 @@ def test_snapshots(dyntrace, program):
     events, lost, overwritten = summary(errors)
     assert (events + overwritten, lost) == (600_000, 0)
     assert count_events(tracing.output) == (events, 0)
+    tracing.before.assert_unchanged()
+    target.finish()
+
+
+def test_snapshot_signals_from_the_start(dyntrace, program, processes):
+    """A thousand SIGUSR1, from before the target is touched: none ends anything, and one snapshot serves many."""
+    target = program("spin", "--threads", 2, "--calls", 50_000, "--rounds", 1).wait_ready()
+    before = Snapshot(target.pid)
+    output = dyntrace.new_output()
+    tracing = processes.start([dyntrace.path, "trace", "-p", target.pid, "-o", output, "--mode", "overwrite", "--buffer-size",
+                               "256M", "--probe", "foo"], stderr=subprocess.PIPE, text=True)
+    until(lambda: int(status(tracing.pid, "SigCgt"), 16) >> (signal.SIGUSR1 - 1) & 1, "its handler")
+    for _ in range(1000):
+        tracing.send_signal(signal.SIGUSR1)
+        time.sleep(0.0003)
+    lines = [tracing.stderr.readline(), tracing.stderr.readline()]
+    assert "tracing spin" in lines[0] and "in " + output + ".snapshot-1" in lines[1]
+    target.go().wait_ready()
+    tracing.send_signal(signal.SIGINT)
+    errors = tracing.communicate(timeout=30)[1]
+    assert (tracing.returncode, summary(errors)) == (0, (100_000, 0, 0))
+    assert len(glob.glob(output + ".snapshot-*")) < 1000
+    before.assert_unchanged()
+    target.finish()
+
+
+def test_snapshot_signal_in_another_mode(dyntrace, program):
+    """It is told, and nothing else happens."""
+    target = program("spin", "--calls", 100, "--rounds", 1).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
+    tracing.process.send_signal(signal.SIGUSR1)
+    assert "tracing spin" in tracing.process.stderr.readline()
+    assert "SIGUSR1 means a snapshot" in tracing.process.stderr.readline()
+    target.go().wait_ready()
+    assert tracing.stop().names() == {"foo": 100}
     tracing.before.assert_unchanged()
     target.finish()
 
@@ -403,6 +439,25 @@ def test_print_shows_events_at_once(dyntrace, program):
     target.finish()
 
 
+def test_print_is_prompt(dyntrace, program):
+    """From a hit, by the event's own time, to its line here: half of them within 200 ms, also on a busy machine."""
+    rounds = 15
+    target = program("spin", "--threads", 1, "--calls", 1, "--rounds", rounds).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--print")
+    delays = []
+    for _ in range(rounds):
+        target.go().wait_ready()
+        line = tracing.process.stdout.readline()
+        now = time.time()
+        hours, minutes, seconds = line.split()[0].split(":")
+        today = time.localtime(now)
+        of_day = today.tm_hour * 3600 + today.tm_min * 60 + today.tm_sec + now % 1
+        delays.append((of_day - int(hours) * 3600 - int(minutes) * 60 - float(seconds)) % 86400)
+    assert sorted(delays)[rounds // 2] < 0.2, delays
+    assert len(tracing.stop().events) == rounds
+    target.finish()
+
+
 def test_print_doesnt_wait_for_its_reader(dyntrace, program):
     """Nobody reads stdout: the trace has every event."""
     target = program("spin", "--threads", 1, "--calls", 30_000, "--rounds", 1).wait_ready()
@@ -430,7 +485,6 @@ def test_readable_all_the_time(dyntrace, program):
 
 def test_times_are_the_wall_clocks(dyntrace, program):
     """Within a millisecond of CLOCK_REALTIME, at both ends."""
-    import time
     target = program("spin", "--threads", 1, "--calls", 1, "--rounds", 2).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
     bounds = []
@@ -443,3 +497,24 @@ def test_times_are_the_wall_clocks(dyntrace, program):
     for event, (start, end) in zip(trace.events, bounds):
         assert start - 1_000_000 <= event.ns <= end + 1_000_000
     target.finish()
+
+
+def test_clock_that_the_kernel_doesnt_trust(dyntrace, scratch):
+    """Another list of clocks, in a mount namespace of its own: refused, with what to do, and that works."""
+    if os.getuid() != 0:
+        pytest.skip("needs root")
+    sources = os.path.join(scratch, "available_clocksource")
+    with open(sources, "w") as file:
+        file.write("hpet acpi_pm \n")
+    script = f"""mount --bind {sources} /sys/devices/system/clocksource/clocksource0/available_clocksource || exit 77
+{dyntrace.path} trace -o {scratch}/a --function main -- true
+echo $?
+DYNTRACE_TRUST_TSC=1 {dyntrace.path} trace -q -o {scratch}/b --function main -- true
+echo $?"""
+    result = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True)
+    if result.returncode == 77:
+        pytest.skip("no mount namespaces here")
+    assert result.stdout == "125\n0\n", result.stderr
+    assert result.stderr.count("\n") == 1 and "set DYNTRACE_TRUST_TSC=1" in result.stderr
+    assert not os.path.exists(os.path.join(scratch, "a"))
+    assert Trace(os.path.join(scratch, "b")).names() == {"main_entry": 1}

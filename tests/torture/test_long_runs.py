@@ -2,6 +2,7 @@
 import os
 import random
 import signal
+import time
 
 import pytest
 from harness import Snapshot, count_events, counts
@@ -23,6 +24,25 @@ def test_coming_and_going_threads(dyntrace, program_path):
     assert made == rounds * threads * calls
     events, lost = count_events(output)
     assert events + lost == made
+
+
+@pytest.mark.limit(2 * 3600)
+def test_an_hour(dyntrace, program):
+    """Of one trace, with a hit every now and then: each has the wall clock's time, to a millisecond, from the first to the last."""
+    seconds, rounds = 3600 * FACTOR, 60
+    target = program("spin", "--threads", 1, "--calls", 1, "--rounds", rounds).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
+    bounds = []
+    for _ in range(rounds):
+        start = time.time_ns()
+        target.go().wait_ready()
+        bounds.append((start, time.time_ns()))
+        time.sleep(seconds / rounds)
+    trace = tracing.stop()
+    assert len(trace.events) == rounds and trace.lost == 0
+    for event, (start, end) in zip(trace.events, bounds):
+        assert start - 1_000_000 <= event.ns <= end + 1_000_000
+    target.finish()
 
 
 def test_many_forks(dyntrace, program_path):

@@ -12,6 +12,8 @@
 #define CLOCK_TRIES 16
 /* NTP slews by 500 ppm at most; beyond twice that the wall clock was set. */
 #define CLOCK_SLEW_PER_MILLION 1000
+#define CLOCK_NOISE_NS 500000 /* an interrupted reading */
+#define CLOCK_SOURCES "/sys/devices/system/clocksource/clocksource0/available_clocksource"
 
 /* One clock and the TSC at the same moment: the narrowest of some tries. */
 static void clock_read(clockid_t id, uint64_t *ret_tsc, uint64_t *ret_ns)
@@ -39,18 +41,24 @@ static uint64_t clock_frequency(uint64_t cycles, uint64_t ns)
 	return (uint64_t)(((unsigned __int128)cycles * NS_PER_S + ns / 2) / ns);
 }
 
-static bool clock_was_set(uint64_t wall, uint64_t steady)
+/*
+ * By how much the wall clock went astray since the last reading, beyond what NTP does. By the TSC, whose frequency is known
+ * well enough from the first reading on: other than CLOCK_MONOTONIC_RAW it may go on while the machine sleeps.
+ */
+static int64_t clock_find_set(const struct clock_estimate *clock, const struct clock_reading *now)
 {
-	uint64_t apart = wall > steady ? wall - steady : steady - wall;
+	int64_t expected = (int64_t)((unsigned __int128)(now->tsc - clock->last.tsc) * NS_PER_S / clock->frequency);
+	int64_t apart = (int64_t)(now->wall_ns - clock->last.wall_ns) - expected;
+	int64_t slewed = expected / 1000000 * CLOCK_SLEW_PER_MILLION + CLOCK_NOISE_NS;
 
-	return apart > steady / 1000000 * CLOCK_SLEW_PER_MILLION;
+	return apart > slewed || apart < -slewed ? apart : 0;
 }
 
 /* The first reading stays where it is, whatever the frequency turns out to be. */
 static void clock_place(struct clock_estimate *clock)
 {
-	__int128 cycles = (__int128)clock->first_ns * clock->frequency / NS_PER_S;
-	__int128 zero = cycles - clock->first_tsc;
+	__int128 cycles = (__int128)clock->first.wall_ns * clock->frequency / NS_PER_S;
+	__int128 zero = cycles - clock->first.tsc;
 	__int128 seconds = zero / clock->frequency;
 
 	if (seconds * clock->frequency > zero)
@@ -59,45 +67,63 @@ static void clock_place(struct clock_estimate *clock)
 	clock->offset = (uint64_t)(zero - seconds * clock->frequency);
 }
 
-void clock_refine(struct clock_estimate *clock)
+void clock_note(struct clock_estimate *clock, const struct clock_reading *reading)
 {
-	uint64_t raw_tsc = 0;
-
-	/* Each clock has its own reading of the TSC: between the two this thread may have waited for a CPU. */
-	clock_read(CLOCK_MONOTONIC_RAW, &raw_tsc, &clock->last_raw);
-	clock_read(CLOCK_REALTIME, &clock->last_tsc, &clock->last_ns);
-
-	if (clock->last_tsc <= clock->first_tsc) /* it was reset: the machine slept, or moved */
+	if (reading->tsc <= clock->last.tsc) /* it was reset: the machine slept, or moved */
 		return;
-	uint64_t cycles = clock->last_tsc - clock->first_tsc;
-	uint64_t steady = clock_frequency(raw_tsc - clock->first_raw_tsc, clock->last_raw - clock->first_raw);
-	uint64_t wall = clock->last_ns > clock->first_ns ?
-				clock_frequency(cycles, clock->last_ns - clock->first_ns) :
-				0;
-	uint64_t frequency = clock_was_set(wall, steady) ? steady : wall;
+	clock->set_ns += clock_find_set(clock, reading);
+	clock->last = *reading;
+	int64_t span = (int64_t)(reading->wall_ns - clock->first.wall_ns) - clock->set_ns;
+	uint64_t frequency = span > 0 ? clock_frequency(reading->tsc - clock->first.tsc, (uint64_t)span) : 0;
 	if (!frequency)
 		return;
 	clock->frequency = frequency;
 	clock_place(clock);
 }
 
+/* A first frequency by the clock that nobody sets. */
+void clock_begin(struct clock_estimate *clock, const struct clock_reading *first, const struct clock_reading *second)
+{
+	*clock = (struct clock_estimate){ .frequency = NS_PER_S, .first = *first, .last = *first };
+	uint64_t frequency = second->raw_tsc > first->raw_tsc && second->raw_ns > first->raw_ns ?
+				     clock_frequency(second->raw_tsc - first->raw_tsc, second->raw_ns - first->raw_ns) :
+				     0;
+	if (frequency)
+		clock->frequency = frequency;
+	clock_place(clock);
+	clock_note(clock, second);
+}
+
+static struct clock_reading clock_now(void)
+{
+	struct clock_reading reading = { 0 };
+
+	clock_read(CLOCK_MONOTONIC_RAW, &reading.raw_tsc, &reading.raw_ns);
+	clock_read(CLOCK_REALTIME, &reading.tsc, &reading.wall_ns);
+	return reading;
+}
+
+void clock_refine(struct clock_estimate *clock)
+{
+	struct clock_reading now = clock_now();
+
+	clock_note(clock, &now);
+}
+
 void clock_start(struct clock_estimate *clock)
 {
 	struct timespec span = { .tv_nsec = CLOCK_FIRST_SPAN_NS };
+	struct clock_reading first = clock_now();
 
-	memset(clock, 0, sizeof(*clock));
-	clock->frequency = NS_PER_S;
-	clock_read(CLOCK_MONOTONIC_RAW, &clock->first_raw_tsc, &clock->first_raw);
-	clock_read(CLOCK_REALTIME, &clock->first_tsc, &clock->first_ns);
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
-	clock_refine(clock);
+	struct clock_reading second = clock_now();
+	clock_begin(clock, &first, &second);
 }
 
 /* The kernel takes "tsc" off the list when its watchdog finds it unstable. */
-bool clock_tsc_trusted(void)
+bool clock_tsc_trusted(const char *path)
 {
-	_cleanup_fclose_ FILE *file =
-		fopen("/sys/devices/system/clocksource/clocksource0/available_clocksource", "re");
+	_cleanup_fclose_ FILE *file = fopen(path ? path : CLOCK_SOURCES, "re");
 	char line[256] = "";
 
 	if (!file || !fgets(line, sizeof(line), file))

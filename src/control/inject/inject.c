@@ -36,6 +36,7 @@
 #endif
 #define INJECT_NOEXEC_SEAL 0x0008u /* of memfd_create: no execve of it; mmap may. Linux 6.3 */
 #define INJECT_WIPEONFORK 18
+#define INJECT_FILL_STEP (4ULL << 20)
 #define INJECT_BASE_SIZE (DT_WINDOWS_OFFSET + DT_PAGE)
 #define INJECT_STATE_SIZE DT_ROUND_UP(sizeof(struct dt_state), DT_PAGE)
 
@@ -381,8 +382,17 @@ struct error *inject_agent(struct stop *stop, struct proc *proc, const struct in
 
 struct error *inject_fill_pool(struct agent *agent)
 {
-	int number = agent->pool_shared ? 0 : posix_fallocate(agent->pool_fd, 0, (off_t)agent->pool_size);
+	int number = 0;
 
+	for (uint64_t at = 0; at < agent->pool_size && !agent->pool_shared && !number; at += INJECT_FILL_STEP) {
+		uint64_t left = agent->pool_size - at;
+
+		/* A signal ends it and undoes what it has done. */
+		do
+			number = posix_fallocate(agent->pool_fd, (off_t)at,
+						 (off_t)(left < INJECT_FILL_STEP ? left : INJECT_FILL_STEP));
+		while (number == EINTR);
+	}
 	if (!number)
 		return NULL;
 	return error_errno(number, "cannot get %llu MiB of memory for event buffers",

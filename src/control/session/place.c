@@ -423,6 +423,9 @@ static struct error *check_machine(void)
 	if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE))
 		return error_new(ERROR_FAILED, "this kernel or processor has no rdfsbase: Linux 5.9 and a processor "
 					       "of 2012 or later are needed");
+	if (!clock_tsc_trusted(NULL) && !getenv("DYNTRACE_TRUST_TSC"))
+		return error_new(ERROR_FAILED, "this kernel has found the processors' clock (TSC) unstable: times would be "
+					       "wrong; set DYNTRACE_TRUST_TSC=1 to record all the same");
 	return NULL;
 }
 
