@@ -33,7 +33,7 @@ struct error *session_find(const struct session *session, const char *name, size
 			return NULL;
 		}
 	}
-	return error_new(ERROR_USAGE, "there is no tracepoint '%s'", name);
+	return error_new(ERROR_FAILED, "there is no tracepoint '%s'", name);
 }
 
 /* By name, else by glob. The list is the caller's to free. */

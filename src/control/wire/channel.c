@@ -14,7 +14,7 @@
 
 void channel_open(struct channel *channel, int fd, size_t message_max, size_t queue_max)
 {
-	*channel = (struct channel){ .fd = fd, .message_max = message_max, .queue_max = queue_max };
+	*channel = (struct channel){ .fd = fd, .message_max = message_max, .queue_max = queue_max, .to_send = -1 };
 	for (size_t i = 0; i < CHANNEL_FDS; i++)
 		channel->fds[i] = -1;
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -29,10 +29,12 @@ void channel_close(struct channel *channel)
 	}
 	if (channel->fd >= 0)
 		close(channel->fd);
+	if (channel->to_send >= 0)
+		close(channel->to_send);
 	strbuf_free(&channel->in);
 	wire_free(&channel->out);
 	error_free(channel->broken);
-	*channel = (struct channel){ .fd = -1, .fds = { -1, -1, -1, -1 } };
+	*channel = (struct channel){ .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } };
 }
 
 static void set_broken(struct channel *channel, struct error *error)
@@ -151,13 +153,42 @@ bool channel_is_idle(const struct channel *channel)
 	return channel->sent == channel->out.bytes.length;
 }
 
+/* A descriptor goes with one byte, so that it arrives with the message that it belongs to. */
+static ssize_t send_with_fd(struct channel *channel)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec part = { channel->out.bytes.text + channel->sent, 1 };
+	struct msghdr header = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &channel->to_send, sizeof(int));
+	ssize_t n = sendmsg(channel->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n == 1)
+		close(take_fd(&channel->to_send));
+	return n;
+}
+
+static ssize_t send_some(struct channel *channel)
+{
+	size_t end = channel->out.bytes.length;
+
+	if (channel->to_send >= 0 && channel->sent == channel->to_send_at)
+		return send_with_fd(channel);
+	if (channel->to_send >= 0)
+		end = channel->to_send_at;
+	return send(channel->fd, channel->out.bytes.text + channel->sent, end - channel->sent,
+		    MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 bool channel_flush(struct channel *channel)
 {
-	struct strbuf *out = &channel->out.bytes;
-
-	while (!channel->broken && !channel->ended && channel->sent < out->length) {
-		ssize_t n = send(channel->fd, out->text + channel->sent, out->length - channel->sent,
-				 MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (!channel->broken && !channel->ended && !channel_is_idle(channel)) {
+		ssize_t n = send_some(channel);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
@@ -169,7 +200,7 @@ bool channel_flush(struct channel *channel)
 		channel->sent += (size_t)n;
 	}
 	if (channel_is_idle(channel)) {
-		out->length = 0;
+		channel->out.bytes.length = 0;
 		channel->sent = 0;
 	}
 	return channel_is_idle(channel);
@@ -183,6 +214,7 @@ static void forget_sent(struct channel *channel)
 		return;
 	memmove(out->text, out->text + channel->sent, out->length - channel->sent);
 	out->length -= channel->sent;
+	channel->to_send_at -= channel->sent;
 	channel->sent = 0;
 }
 
@@ -204,29 +236,15 @@ void channel_send(struct channel *channel, struct wire_out *out)
 		set_broken(channel, error_new(ERROR_FAILED, "the other end doesn't read what it asked for"));
 }
 
-/* The descriptor goes with the first byte, which must be the message's. */
 void channel_send_fd(struct channel *channel, struct wire_out *out, int fd)
 {
-	char control[CMSG_SPACE(sizeof(int))] = { 0 };
-	struct iovec part = { out->bytes.text, 1 };
-	struct msghdr header = { .msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = control,
-				 .msg_controllen = sizeof(control) };
-	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
-
-	assert(channel_is_idle(channel));
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(fd));
-	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	if (channel->broken || channel->ended || out->bytes.failed ||
-	    sendmsg(channel->fd, &header, MSG_NOSIGNAL) != 1) {
-		set_broken(channel, error_new(ERROR_FAILED, "a descriptor could not be handed over"));
-		wire_free(out);
+	if (channel->to_send >= 0) {
+		close(fd);
+		set_broken(channel, error_new(ERROR_FAILED, "two descriptors to hand over at once"));
 		return;
 	}
-	strbuf_add(&channel->out.bytes, out->bytes.text + 1, out->bytes.length - 1);
-	out->bytes.length = 0;
-	channel_flush(channel);
+	forget_sent(channel);
+	channel->to_send = fd;
+	channel->to_send_at = channel->out.bytes.length;
+	channel_send(channel, out);
 }

@@ -23,7 +23,9 @@ struct channel {
 	size_t taken; /* of `in`, given out */
 	struct wire_out out;
 	size_t sent; /* of `out` */
-	int fds[CHANNEL_FDS]; /* that came; whoever takes one puts -1 there */
+	int to_send; /* a descriptor that goes with byte `to_send_at` of `out`; -1: none; owned */
+	size_t to_send_at;
+	int fds[CHANNEL_FDS]; /* that came and weren't taken */
 	bool takes_fds;
 	bool ended; /* the other end closed it */
 	struct error *broken; /* why nothing goes any more */
@@ -42,7 +44,7 @@ int channel_take_fd(struct channel *channel);
 
 /* Sends what `out` has, or keeps it for later; `out` is empty afterwards and can be used again. */
 void channel_send(struct channel *channel, struct wire_out *out);
-/* The same with a descriptor, which stays the caller's. Only while nothing is queued. */
+/* The same with a descriptor, which is the channel's from now on. One at a time may be waiting. */
 void channel_send_fd(struct channel *channel, struct wire_out *out, int fd);
 /* Sends more of what is queued. True: nothing is left. */
 bool channel_flush(struct channel *channel);
