@@ -28,19 +28,42 @@ struct command {
 	 * For the others any error is 1. Wrong usage is 2 for all.
 	 */
 	bool runs_command;
+	/* Nothing is parsed: all words are in words->rest. The one before the first is the command's name. */
+	bool raw;
 	/* *ret_status is 0 before the call. */
 	struct error *(*run)(const struct words *words, int *ret_status);
 };
 
+extern const struct command command_add;
+extern const struct command command_add_context;
+extern const struct command command_attach;
 extern const struct command command_coverage;
 extern const struct command command_detach;
+extern const struct command command_disable;
+extern const struct command command_disable_event;
+extern const struct command command_enable;
+extern const struct command command_enable_event;
+extern const struct command command_flush;
 extern const struct command command_list_markers;
+extern const struct command command_list_processes;
 extern const struct command command_list_symbols;
+extern const struct command command_list_tracepoints;
+extern const struct command command_load;
+extern const struct command command_lttng;
+extern const struct command command_rm;
+extern const struct command command_snapshot;
+extern const struct command command_start;
+extern const struct command command_status;
+extern const struct command command_stop;
 extern const struct command command_trace;
 extern const struct command command_view;
+extern const struct command command_watch;
 
 /* "dyntrace: ..." on stderr, as one line. */
 __attribute__((format(printf, 1, 2))) void cli_note(const char *format, ...);
+
+/* Parses the words behind the command's name and runs it; gives the exit status. */
+int cli_run(const struct command *command, int argc, char **argv);
 
 /* May this stream have colours? A terminal, and NO_COLOR isn't set. */
 bool cli_has_colour(int fd);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #define COLUMN 26 /* where the text of an option begins */
-#define COMMAND_COLUMN 19 /* where the summary of a command begins */
+#define COMMAND_COLUMN 21 /* where the summary of a command begins */
 #define WIDTH 100
 
 static void indent(FILE *to, size_t count)
@@ -132,15 +132,23 @@ static void print_option(const struct option_spec *option)
 
 void help_command(const struct command *command)
 {
+	char program[64];
+
+	snprintf(program, sizeof(program), "dyntrace %s", command->name);
+	help_program(program, command);
+}
+
+void help_program(const char *program, const struct command *command)
+{
 	static const struct option_spec help_option = {
 		.letter = 'h', .name = "help", .help = HELP_OPTION_TEXT
 	};
 	const struct option_spec *option = command->options;
 	char first[64], other[64];
 
-	printf("dyntrace %s: %s\n\n", command->name, command->summary);
-	snprintf(first, sizeof(first), "Usage: dyntrace %s ", command->name);
-	snprintf(other, sizeof(other), "       dyntrace %s ", command->name);
+	printf("%s: %s\n\n", program, command->summary);
+	snprintf(first, sizeof(first), "Usage: %s ", program);
+	snprintf(other, sizeof(other), "       %s ", program);
 	print_lines(command->usage, first, other);
 	if (command->details)
 		print_details(command->details);

@@ -14,6 +14,8 @@
 void help_overview(FILE *to, const struct command *const *commands);
 /* Usage, options and an example, on stdout. */
 void help_command(const struct command *command);
+/* The same of a program that is no command of dyntrace: "dyntraced". */
+void help_program(const char *program, const struct command *command);
 
 /* What a command's details consist of. */
 enum help_block {

@@ -16,9 +16,27 @@
 
 static const struct command *const commands[] = {
 	&command_trace,
+	&command_attach,
 	&command_detach,
-	&command_list_markers,
+	&command_list_processes,
 	&command_list_symbols,
+	&command_list_markers,
+	&command_list_tracepoints,
+	&command_add,
+	&command_rm,
+	&command_enable,
+	&command_disable,
+	&command_start,
+	&command_stop,
+	&command_flush,
+	&command_snapshot,
+	&command_load,
+	&command_watch,
+	&command_status,
+	&command_enable_event,
+	&command_disable_event,
+	&command_add_context,
+	&command_lttng,
 	&command_view,
 	&command_coverage,
 	NULL,
@@ -96,13 +114,16 @@ static int report(const struct command *command, const struct error *error)
 	return status_of_error(command, error);
 }
 
-static int run_command(const struct command *command, int argc, char **argv)
+int cli_run(const struct command *command, int argc, char **argv)
 {
 	_cleanup_(words_free) struct words words = { 0 };
 	_cleanup_error_ struct error *error = NULL;
 	int status = 0;
 
-	error = options_parse(command->options, command->runs_command, argc, argv, &words);
+	if (command->raw && !(argc == 1 && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"))))
+		words.rest = argv;
+	else
+		error = options_parse(command->options, command->runs_command, argc, argv, &words);
 	if (error)
 		return report(command, error);
 	if (words.help) {
@@ -171,7 +192,7 @@ static int run(int argc, char **argv)
 	const char *name = argv[1];
 	const struct command *command = find_command(name);
 	if (command)
-		return run_command(command, argc - 2, argv + 2);
+		return cli_run(command, argc - 2, argv + 2);
 	if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
 		return run_help(argc - 2, argv + 2);
 	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {

@@ -5,6 +5,7 @@ import shutil
 import signal
 import tempfile
 
+import daemon_harness
 import harness
 import pytest
 
@@ -100,3 +101,22 @@ def program(processes, program_path):
 def redis(processes, scratch):
     """A redis server of the test's own."""
     return harness.Redis(processes, scratch)
+
+
+@pytest.fixture
+def new_daemon(build, processes, scratch):
+    """Makes a dyntraced of the test's own: new_daemon("--own-only", as_user=(1000, 1000, [])).start()."""
+    made = []
+
+    def make(*words, folder=scratch, **options):
+        made.append(daemon_harness.Daemon(build, processes, folder, words, **options))
+        return made[-1]
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def daemon(new_daemon):
+    """One that runs, as root."""
+    return new_daemon().start()

@@ -1,0 +1,46 @@
+/*
+ * ask.h - what the commands that ask the daemon share.
+ */
+#ifndef DYNTRACE_CLI_ASK_H
+#define DYNTRACE_CLI_ASK_H
+
+#include "../client/client.h"
+#include "../control/base/cleanup.h"
+#include "commands.h"
+#include "text.h"
+
+/* A row for the table of options of each of them. */
+extern const char *ask_socket;
+#define ASK_SOCKET_OPTION \
+	{ 0, "socket", "PATH", "the daemon's socket (default: $DYNTRACE_SOCKET, or where dyntraced has it)", \
+	  .string = &ask_socket }
+#define ASK_ALL_OPTION(where) { 0, "all", NULL, "every process of that name", .flag = (where) }
+#define ASK_JSON_OPTION(where, text) { 0, "json", NULL, text, .flag = (where) }
+
+static inline void ask_closep(struct client **client)
+{
+	client_close(*client);
+}
+#define _cleanup_client_ _cleanup_(ask_closep)
+
+struct error *ask_connect(struct client **ret_client);
+/* Begins a request at the client; wire_end is ask_finish's. */
+struct wire_out *ask_begin(struct client *client, enum wire_kind kind, const char *target, bool all);
+/* Sends it and waits. Notes go to stderr, items to `item` (NULL: nobody). */
+typedef struct error *(*ask_item_fn)(void *context, const struct wire_message *item);
+struct error *ask_finish(struct client *client, ask_item_fn item, void *context);
+
+/* "redis-server:foo" to "redis-server" (the caller frees) and "foo". what: what is behind the colon. */
+struct error *ask_split(const char *word, const char *what, char **ret_target, const char **ret_rest);
+/* A file or directory as the daemon, which is elsewhere, must call it. Caller frees. */
+struct error *ask_absolute(const char *path, char **ret_path);
+
+/* ,"key":"value" ; without the comma if it is the first in its object. NULL values are left out. */
+void ask_json_text(struct strbuf *text, const char *key, const char *value);
+void ask_json_number(struct strbuf *text, const char *key, uint64_t value);
+/* ,"key":["a","b"] of all attributes of that tag. */
+void ask_json_texts(struct strbuf *text, const char *key, const struct wire_message *item, enum wire_tag tag);
+/* "redis", or "1000" where the id has no name. */
+void ask_user_name(uint64_t uid, char *ret_name, size_t size);
+
+#endif

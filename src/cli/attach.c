@@ -1,0 +1,40 @@
+/*
+ * attach.c - dyntrace attach: the agent is in the process, and the daemon has it in its list.
+ */
+#include "ask.h"
+
+static struct {
+	bool all;
+} args;
+
+static const struct option_spec options[] = {
+	ASK_ALL_OPTION(&args.all),
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	_cleanup_client_ struct client *client = NULL;
+
+	(void)ret_status;
+	if (words->count != 1)
+		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name");
+	struct error *error = ask_connect(&client);
+	if (error)
+		return error;
+	ask_begin(client, WIRE_ATTACH, words->items[0], args.all);
+	return ask_finish(client, NULL, NULL);
+}
+
+const struct command command_attach = {
+	.name = "attach",
+	.summary = "put the agent into a process",
+	.usage = "[OPTIONS] TARGET",
+	.details = "The process is held for a moment, and then goes on with the agent in it, which does nothing until there are\n"
+		   "tracepoints. 'dyntrace add' does this by itself where it is needed; a program that is linked with the agent, or\n"
+		   "started with it preloaded, needs none of it. Attaching to a process that has the agent is no error.",
+	.example = "dyntrace attach redis-server",
+	.options = options,
+	.run = run,
+};

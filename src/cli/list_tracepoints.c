@@ -1,0 +1,173 @@
+/*
+ * list_tracepoints.c - dyntrace list-tracepoints TARGET [-a]
+ */
+#include <string.h>
+
+#include "ask.h"
+
+static struct {
+	bool all;
+	bool details;
+	bool json;
+} args;
+
+static const struct option_spec options[] = {
+	{ 'a', "details", NULL, "also address, hits, lost, how it was placed, fields, contexts, filter, bytes of code",
+	  .flag = &args.details },
+	ASK_JSON_OPTION(&args.json, "a JSON array with an object for each tracepoint, with everything"),
+	ASK_ALL_OPTION(&args.all),
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+struct listing {
+	struct strbuf text;
+	size_t count;
+};
+
+static const char *const shapes[] = { [WIRE_BARE] = "bare", [WIRE_ENTRY] = "entry", [WIRE_FUNCTION] = "entry and exit" };
+
+static const char *shape_of(const struct wire_message *item)
+{
+	uint64_t shape = wire_get_number(item, WIRE_SHAPE, WIRE_BARE);
+
+	return shape <= WIRE_FUNCTION ? shapes[shape] : "";
+}
+
+static const char *text_of(const struct wire_message *item, enum wire_tag tag)
+{
+	const char *text = wire_get_text(item, tag);
+
+	return text ? text : "";
+}
+
+static unsigned long long number_of(const struct wire_message *item, enum wire_tag tag)
+{
+	return wire_get_number(item, tag, 0);
+}
+
+/* What keeps it from recording: it waits, or was refused; else whether it is switched on. */
+static const char *state_of(const struct wire_message *item)
+{
+	const char *how = wire_get_text(item, WIRE_HOW), *state = wire_get_text(item, WIRE_STATE);
+
+	if (!how && state)
+		return strncmp(state, "waiting", strlen("waiting")) ? "refused" : "waiting";
+	if (how && !strcmp(how, "waiting"))
+		return "waiting";
+	return number_of(item, WIRE_DISABLED) ? "disabled" : "enabled";
+}
+
+static void add_json(struct strbuf *text, const struct wire_message *item)
+{
+	text_add(text, "{");
+	if (number_of(item, WIRE_PID))
+		ask_json_number(text, "pid", number_of(item, WIRE_PID));
+	ask_json_text(text, "name", wire_get_text(item, WIRE_NAME));
+	ask_json_text(text, "location", wire_get_text(item, WIRE_LOCATION));
+	ask_json_text(text, "kind", shape_of(item));
+	ask_json_text(text, "tracer", wire_get_text(item, WIRE_TRACER));
+	ask_json_text(text, "tracer_argument", wire_get_text(item, WIRE_ARGUMENT));
+	ask_json_text(text, "state", state_of(item));
+	ask_json_text(text, "why", wire_get_text(item, WIRE_STATE));
+	ask_json_number(text, "address", number_of(item, WIRE_ADDRESS));
+	ask_json_text(text, "module", wire_get_text(item, WIRE_MODULE));
+	ask_json_number(text, "hits", number_of(item, WIRE_HITS));
+	ask_json_number(text, "lost", number_of(item, WIRE_LOST));
+	ask_json_text(text, "placed", wire_get_text(item, WIRE_HOW));
+	ask_json_text(text, "filter", wire_get_text(item, WIRE_FILTER));
+	ask_json_texts(text, "contexts", item, WIRE_CONTEXT_TYPE);
+	ask_json_texts(text, "fields", item, WIRE_FIELD);
+	ask_json_number(text, "bytes", number_of(item, WIRE_BYTES));
+	text_add(text, "}");
+}
+
+static void add_line(struct listing *list, const struct wire_message *item)
+{
+	if (!list->count)
+		strbuf_printf(&list->text, "%-24s %-24s %-7s %-9s %s\n", "NAME", "LOCATION", "TRACER", "STATE", "HITS");
+	strbuf_printf(&list->text, "%-24s %-24s %-7s %-9s %llu\n", text_of(item, WIRE_NAME), text_of(item, WIRE_LOCATION),
+		      text_of(item, WIRE_TRACER), state_of(item), number_of(item, WIRE_HITS));
+}
+
+static void add_all_of(struct strbuf *text, const char *head, const struct wire_message *item, enum wire_tag tag)
+{
+	struct wire_value value;
+	bool first = true;
+
+	for (size_t at = 0; wire_next(item, &at, &value);) {
+		if (value.tag != tag)
+			continue;
+		if (first)
+			strbuf_printf(text, "    %-10s", head);
+		strbuf_printf(text, "%s%s", first ? "" : ", ", value.text);
+		first = false;
+	}
+	if (!first)
+		text_add(text, "\n");
+}
+
+static void add_details(struct strbuf *text, const struct wire_message *item)
+{
+	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address", number_of(item, WIRE_ADDRESS),
+		      text_of(item, WIRE_MODULE), shape_of(item));
+	strbuf_printf(text, "    %-10s%llu, lost %llu\n", "hits", number_of(item, WIRE_HITS), number_of(item, WIRE_LOST));
+	if (wire_get_text(item, WIRE_HOW))
+		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed", text_of(item, WIRE_HOW),
+			      number_of(item, WIRE_BYTES));
+	if (wire_get_text(item, WIRE_STATE))
+		strbuf_printf(text, "    %-10s%s\n", "why", text_of(item, WIRE_STATE));
+	add_all_of(text, "argument", item, WIRE_ARGUMENT);
+	add_all_of(text, "fields", item, WIRE_FIELD);
+	add_all_of(text, "contexts", item, WIRE_CONTEXT_TYPE);
+	add_all_of(text, "filter", item, WIRE_FILTER);
+}
+
+static struct error *add_tracepoint(void *context, const struct wire_message *item)
+{
+	struct listing *list = context;
+
+	if (args.json) {
+		text_add(&list->text, list->count ? ",\n" : "[\n");
+		add_json(&list->text, item);
+	} else {
+		add_line(list, item);
+		if (args.details)
+			add_details(&list->text, item);
+	}
+	list->count++;
+	return NULL;
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	_cleanup_client_ struct client *client = NULL;
+	struct listing list = { 0 };
+
+	(void)ret_status;
+	if (words->count != 1)
+		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name");
+	struct error *error = ask_connect(&client);
+	if (error)
+		return error;
+	ask_begin(client, WIRE_TRACEPOINTS, words->items[0], args.all);
+	error = ask_finish(client, add_tracepoint, &list);
+	if (!error && args.json)
+		text_add(&list.text, list.count ? "\n]\n" : "[]\n");
+	if (!error)
+		text_flush(&list.text);
+	strbuf_free(&list.text);
+	return error;
+}
+
+const struct command command_list_tracepoints = {
+	.name = "list-tracepoints",
+	.summary = "list the tracepoints of a process, with their hits",
+	.usage = "[OPTIONS] TARGET",
+	.details = "The hits are those of this moment. A tracepoint that waits is placed when its library is loaded, or a program of\n"
+		   "that name begins.",
+	.example = "dyntrace list-tracepoints redis-server\n"
+		   "dyntrace list-tracepoints -a redis-server",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,108 @@
+/*
+ * recording.c - dyntrace start, stop, flush, snapshot: one target's recording, or everybody's.
+ */
+#include <inttypes.h>
+
+#include "ask.h"
+
+static struct {
+	bool all;
+} args;
+
+static const struct option_spec options[] = {
+	ASK_ALL_OPTION(&args.all),
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+/* A snapshot says where it is. */
+static struct error *print_output(void *context, const struct wire_message *item)
+{
+	const char *output = wire_get_text(item, WIRE_OUTPUT);
+
+	(void)context;
+	if (output)
+		puts(output);
+	return NULL;
+}
+
+static struct error *ask(const struct words *words, enum wire_kind kind)
+{
+	_cleanup_client_ struct client *client = NULL;
+
+	if (words->count > 1)
+		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name; none means all");
+	struct error *error = ask_connect(&client);
+	if (error)
+		return error;
+	ask_begin(client, kind, words->count ? words->items[0] : NULL, args.all);
+	return ask_finish(client, print_output, NULL);
+}
+
+static struct error *run_start(const struct words *words, int *ret_status)
+{
+	(void)ret_status;
+	return ask(words, WIRE_START);
+}
+
+static struct error *run_stop(const struct words *words, int *ret_status)
+{
+	(void)ret_status;
+	return ask(words, WIRE_STOP);
+}
+
+static struct error *run_flush(const struct words *words, int *ret_status)
+{
+	(void)ret_status;
+	return ask(words, WIRE_FLUSH);
+}
+
+static struct error *run_snapshot(const struct words *words, int *ret_status)
+{
+	(void)ret_status;
+	return ask(words, WIRE_SNAPSHOT);
+}
+
+#define ALL_TEXT "Without TARGET this is for every process that you may trace."
+
+const struct command command_start = {
+	.name = "start",
+	.summary = "record; needed after 'stop', or if the daemon was started with --stopped",
+	.usage = "[OPTIONS] [TARGET]",
+	.details = ALL_TEXT " If root, or who runs the daemon, says it, it counts for processes that come later as well.",
+	.example = "dyntrace start\n"
+		   "dyntrace start redis-server",
+	.options = options,
+	.run = run_start,
+};
+
+const struct command command_stop = {
+	.name = "stop",
+	.summary = "record nothing until 'start'; tracepoints stay in place",
+	.usage = "[OPTIONS] [TARGET]",
+	.details = ALL_TEXT " If root, or who runs the daemon, says it, it counts for processes that come later as well.",
+	.example = "dyntrace stop",
+	.options = options,
+	.run = run_stop,
+};
+
+const struct command command_flush = {
+	.name = "flush",
+	.summary = "write what was recorded so far to the traces, now",
+	.usage = "[OPTIONS] [TARGET]",
+	.details = "When it returns, every event up to its call is in the trace. It happens by itself, too, a moment after each\n"
+		   "event. " ALL_TEXT,
+	.example = "dyntrace flush redis-server",
+	.options = options,
+	.run = run_flush,
+};
+
+const struct command command_snapshot = {
+	.name = "snapshot",
+	.summary = "write what the buffers of a flight recorder hold to a trace of its own",
+	.usage = "[OPTIONS] [TARGET]",
+	.details = "For a daemon that was started with --mode overwrite. Prints the new trace's directory. Recording goes on.\n" ALL_TEXT,
+	.example = "dyntrace snapshot redis-server",
+	.options = options,
+	.run = run_snapshot,
+};

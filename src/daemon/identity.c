@@ -1,0 +1,196 @@
+#include "identity.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../control/base/cleanup.h"
+#include "../control/base/vec.h"
+#include "../control/proc/status.h"
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+struct error *identity_of_peer(int fd, struct identity *ret_identity)
+{
+	struct identity identity = { 0 };
+	struct ucred peer;
+	socklen_t size = sizeof(peer), groups = sizeof(identity.groups);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+		return error_errno(errno, "SO_PEERCRED");
+	identity.pid = peer.pid;
+	identity.uid = peer.uid;
+	identity.gid = peer.gid;
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, identity.groups, &groups))
+		identity.group_count = groups / sizeof(gid_t);
+	*ret_identity = identity;
+	return NULL;
+}
+
+bool identity_in_group(const struct identity *identity, gid_t group)
+{
+	for (size_t i = 0; i < identity->group_count; i++) {
+		if (identity->groups[i] == group)
+			return true;
+	}
+	return identity->gid == group;
+}
+
+void identity_write(const struct identity *identity, struct wire_out *out)
+{
+	wire_number(out, WIRE_UID, identity->uid);
+	wire_number(out, WIRE_GID, identity->gid);
+	for (size_t i = 0; i < identity->group_count; i++)
+		wire_number(out, WIRE_GROUP, identity->groups[i]);
+}
+
+void identity_read(const struct wire_message *message, struct identity *ret_identity)
+{
+	struct identity identity = { .uid = (uid_t)wire_get_number(message, WIRE_UID, (uint64_t)-1),
+				     .gid = (gid_t)wire_get_number(message, WIRE_GID, (uint64_t)-1) };
+	struct wire_value value;
+
+	for (size_t at = 0; wire_next(message, &at, &value);) {
+		if (value.tag == WIRE_GROUP && identity.group_count < IDENTITY_GROUPS_MAX)
+			identity.groups[identity.group_count++] = (gid_t)value.number;
+	}
+	*ret_identity = identity;
+}
+
+/* ---- targets --------------------------------------------------------------------------------- */
+
+/* The numbers behind "KEY:" in /proc/PID/status. */
+static size_t read_numbers(const char *status, const char *key, int base, uint64_t *ret_numbers, size_t room)
+{
+	const char *line = strstr(status, key);
+	size_t count = 0;
+
+	if (!line)
+		return 0;
+	for (line += strlen(key); count < room; count++) {
+		char *end;
+
+		line += strspn(line, " \t");
+		if (!isxdigit((unsigned char)*line))
+			break;
+		ret_numbers[count] = strtoull(line, &end, base);
+		line = end;
+	}
+	return count;
+}
+
+static bool all_equal(const uint64_t *numbers)
+{
+	return numbers[0] == numbers[1] && numbers[1] == numbers[2];
+}
+
+static void read_user(const char *status, struct process *process)
+{
+	uint64_t uids[4] = { 0 }, gids[4] = { 0 }, groups[IDENTITY_GROUPS_MAX], capabilities = 0;
+
+	read_numbers(status, "\nUid:", 10, uids, 4);
+	read_numbers(status, "\nGid:", 10, gids, 4);
+	read_numbers(status, "\nCapPrm:", 16, &capabilities, 1);
+	process->user.uid = (uid_t)uids[1];
+	process->user.gid = (gid_t)gids[1];
+	process->user.group_count = read_numbers(status, "\nGroups:", 10, groups, IDENTITY_GROUPS_MAX);
+	for (size_t i = 0; i < process->user.group_count; i++)
+		process->user.groups[i] = (gid_t)groups[i];
+	process->mixed = !all_equal(uids) || !all_equal(gids);
+	process->capable = capabilities != 0 && process->user.uid != 0;
+}
+
+/* The program's name as people know it: what the process calls itself, in full where the kernel has cut it. */
+static void read_name(pid_t pid, struct process *process)
+{
+	char path[64], link[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	ssize_t length = readlink(path, link, sizeof(link) - 1);
+	link[length > 0 ? length : 0] = '\0';
+	char *deleted = strstr(link, " (deleted)");
+	if (deleted && !deleted[strlen(" (deleted)")])
+		*deleted = '\0';
+	const char *slash = strrchr(link, '/');
+	snprintf(process->executable, sizeof(process->executable), "%.60s", slash ? slash + 1 : "");
+	bool cut = !strncmp(process->executable, process->comm, strlen(process->comm));
+	memcpy(process->name, cut ? process->executable : process->comm, sizeof(process->name));
+}
+
+struct error *process_read(pid_t pid, struct process *ret_process)
+{
+	struct process process = { .user.pid = pid };
+	struct thread_stat stat_of;
+	struct stat folder;
+	char path[64];
+	struct error *error = status_read_stat(pid, pid, &stat_of);
+
+	if (error)
+		return error_kind(error) != ERROR_GONE ? error :
+			       (error_free(error), error_new(ERROR_GONE, "there is no process %d", pid));
+	_cleanup_close_ int fd = status_open(pid, "status", O_RDONLY);
+	_cleanup_free_ char *status = fd < 0 ? NULL : status_slurp(fd, NULL);
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (!status || stat(path, &folder))
+		return error_new(ERROR_GONE, "there is no process %d", pid);
+	process.start_time = stat_of.start_time;
+	process.alive = status_live_thread(pid) != 0;
+	snprintf(process.comm, sizeof(process.comm), "%.60s", stat_of.comm);
+	read_user(status, &process);
+	/* The kernel gives the files of a process that isn't dumpable to root. */
+	process.dumpable = folder.st_uid == process.user.uid;
+	read_name(pid, &process);
+	*ret_process = process;
+	return NULL;
+}
+
+bool process_is_own(const struct process *process, const struct identity *who)
+{
+	if (who->uid == 0)
+		return true;
+	return process->user.uid == who->uid && !process->mixed && !process->capable && process->dumpable;
+}
+
+bool process_is_called(const struct process *process, const char *name)
+{
+	return !strcmp(process->comm, name) || !strcmp(process->executable, name);
+}
+
+/* The cheap look first. */
+static bool is_called(pid_t pid, const char *name)
+{
+	struct process process = { 0 };
+	struct thread_stat stat;
+	_cleanup_error_ struct error *gone = status_read_stat(pid, pid, &stat);
+
+	if (gone || pid == getpid() || (stat.flags & STATUS_PF_KTHREAD) || !status_live_thread(pid))
+		return false;
+	snprintf(process.comm, sizeof(process.comm), "%.60s", stat.comm);
+	read_name(pid, &process);
+	return process_is_called(&process, name);
+}
+
+struct error *process_find_all(const char *name, struct pids *ret_pids)
+{
+	DIR *dir = opendir("/proc");
+	bool full = true;
+
+	if (!dir)
+		return error_errno(errno, "cannot read /proc");
+	for (struct dirent *entry; full && (entry = readdir(dir));) {
+		pid_t pid = atoi(entry->d_name);
+
+		if (pid > 0 && is_called(pid, name))
+			full = vec_push(ret_pids, pid);
+	}
+	closedir(dir);
+	return full ? NULL : error_new(ERROR_FAILED, "out of memory");
+}

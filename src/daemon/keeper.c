@@ -1,0 +1,158 @@
+#include "keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../control/base/cleanup.h"
+#include "keeper_messages.h"
+
+#define SOCKET_FD 3
+#define TRIES 1000
+
+struct keeper {
+	const char *folder, *name;
+	bool exact;
+	int parent; /* opened when first needed */
+	struct {
+		int fd; /* -1: none */
+		char name[NAME_MAX + 1];
+	} dirs[KEEPER_DIRS];
+};
+
+/* Of a file in the directory, and of nothing else. */
+static bool is_name(const char *name, size_t size)
+{
+	return memchr(name, '\0', size) && name[0] && !strchr(name, '/') && strcmp(name, ".") != 0 &&
+	       strcmp(name, "..") != 0;
+}
+
+/* ---- the directory ------------------------------------------------------------------------------------ */
+
+static int try_make(struct keeper *keeper, uint32_t number, const char *suffix, int count)
+{
+	char *name = keeper->dirs[number].name;
+	int length = count > 1 ? snprintf(name, NAME_MAX + 1, "%s%s-%d", keeper->name, suffix, count) :
+				 snprintf(name, NAME_MAX + 1, "%s%s", keeper->name, suffix);
+
+	if (length > NAME_MAX)
+		return -ENAMETOOLONG;
+	if (mkdirat(keeper->parent, name, 0700))
+		return -errno;
+	int fd = openat(keeper->parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	keeper->dirs[number].fd = fd;
+	return 0;
+}
+
+static int make(struct keeper *keeper, const struct keeper_request *request, struct keeper_answer *answer)
+{
+	uint32_t number = request->directory;
+	int result = -EEXIST;
+
+	if (!memchr(request->first, '\0', sizeof(request->first)) || strchr(request->first, '/') ||
+	    keeper->dirs[number].fd >= 0)
+		return -EINVAL;
+	snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder, keeper->name);
+	if (keeper->parent < 0)
+		keeper->parent = open(keeper->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (keeper->parent < 0)
+		return -errno;
+	for (int count = 1; result == -EEXIST && count <= (keeper->exact ? 1 : TRIES); count++)
+		result = try_make(keeper, number, request->first, count);
+	if (!result)
+		snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder, keeper->dirs[number].name);
+	return result;
+}
+
+static int remove_directory(struct keeper *keeper, uint32_t number)
+{
+	int failed = unlinkat(keeper->parent, keeper->dirs[number].name, AT_REMOVEDIR) ? -errno : 0;
+
+	if (!failed)
+		close(take_fd(&keeper->dirs[number].fd));
+	return failed;
+}
+
+/* ---- files ---------------------------------------------------------------------------------------------- */
+
+static int do_request(struct keeper *keeper, const struct keeper_request *request, struct keeper_answer *answer,
+		      int *ret_fd)
+{
+	if (request->directory >= KEEPER_DIRS)
+		return -EINVAL;
+	if (request->what == KEEPER_MAKE)
+		return make(keeper, request, answer);
+	int dir = keeper->dirs[request->directory].fd;
+	if (dir < 0)
+		return -EBADF;
+	if (request->what == KEEPER_REMOVE && !request->first[0])
+		return remove_directory(keeper, request->directory);
+	if (!is_name(request->first, sizeof(request->first)))
+		return -EINVAL;
+	switch (request->what) {
+	case KEEPER_OPEN:
+	case KEEPER_CREATE:
+		*ret_fd = openat(dir, request->first,
+				 O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK |
+					 (request->what == KEEPER_CREATE ? O_CREAT | O_TRUNC : 0),
+				 0600);
+		return *ret_fd < 0 ? -errno : 0;
+	case KEEPER_RENAME:
+		if (!is_name(request->second, sizeof(request->second)))
+			return -EINVAL;
+		return renameat(dir, request->first, dir, request->second) ? -errno : 0;
+	case KEEPER_REMOVE:
+		return unlinkat(dir, request->first, 0) ? -errno : 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+static bool send_answer(const struct keeper_answer *answer, int fd)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec part = { (void *)answer, sizeof(*answer) };
+	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		header.msg_control = control;
+		header.msg_controllen = sizeof(control);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	}
+	return sendmsg(SOCKET_FD, &header, MSG_NOSIGNAL) == (ssize_t)sizeof(*answer);
+}
+
+int keeper_main(const char *folder, const char *name, bool exact)
+{
+	static struct keeper keeper;
+	static struct keeper_request request;
+	static struct keeper_answer answer;
+	bool goes_on = true;
+
+	prctl(PR_SET_NAME, "dyntraced-keep", 0, 0, 0);
+	umask(0077);
+	keeper = (struct keeper){ .folder = folder, .name = name, .exact = exact, .parent = -1 };
+	for (size_t i = 0; i < KEEPER_DIRS; i++)
+		keeper.dirs[i].fd = -1;
+	while (goes_on && recv(SOCKET_FD, &request, sizeof(request), 0) == (ssize_t)sizeof(request)) {
+		int fd = -1;
+
+		memset(&answer, 0, sizeof(answer));
+		answer.result = do_request(&keeper, &request, &answer, &fd);
+		goes_on = send_answer(&answer, fd);
+		if (fd >= 0)
+			close(fd);
+	}
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,191 @@
+/*
+ * keeper_dir.c - a trace's directory, made by a keeper: the worker's end.
+ *
+ * A keeper may hang (a dead file server): the worker waits a bounded time for it, and then for nothing more of it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../control/base/cleanup.h"
+#include "keeper.h"
+#include "keeper_messages.h"
+
+#define KEEPER_MS 10000
+
+/* The socket, shared by the directories of one keeper. */
+struct line {
+	int fd;
+	unsigned users;
+	uint32_t next; /* number of the next directory */
+	bool dead;
+};
+
+struct kept_dir {
+	struct trace_dir dir;
+	struct line *line;
+	uint32_t number;
+	char suffix[NAME_MAX + 1];
+	bool made;
+};
+
+static struct kept_dir *of_dir(const struct trace_dir *dir)
+{
+	return (struct kept_dir *)((char *)dir - offsetof(struct kept_dir, dir));
+}
+
+static int receive(struct line *line, struct keeper_answer *answer, int *ret_fd)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec part = { answer, sizeof(*answer) };
+	struct msghdr header = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+	};
+	struct pollfd ready = { .fd = line->fd, .events = POLLIN };
+
+	if (poll(&ready, 1, KEEPER_MS) != 1)
+		return -ETIMEDOUT;
+	if (recvmsg(line->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)sizeof(*answer))
+		return -EPIPE;
+	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+	answer->path[sizeof(answer->path) - 1] = '\0';
+	return 0;
+}
+
+/* Gives the answer's result, or a failure of the line itself. */
+static int ask(struct kept_dir *kept, enum keeper_what what, const char *first, const char *second,
+	       struct keeper_answer *answer, int *ret_fd)
+{
+	struct keeper_request request = { .what = what, .directory = kept->number };
+	struct line *line = kept->line;
+
+	if (strlen(first) > NAME_MAX || strlen(second) > NAME_MAX)
+		return -ENAMETOOLONG;
+	if (line->dead)
+		return -EPIPE;
+	strcpy(request.first, first);
+	strcpy(request.second, second);
+	int failed = send(line->fd, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+	if (!failed)
+		failed = receive(line, answer, ret_fd);
+	line->dead = failed != 0;
+	return failed ? failed : answer->result;
+}
+
+static int kept_make(struct trace_dir *dir)
+{
+	struct kept_dir *kept = of_dir(dir);
+	struct keeper_answer answer;
+	int fd = -1;
+	int result = ask(kept, KEEPER_MAKE, kept->suffix, "", &answer, &fd);
+
+	if (!kept->line->dead)
+		snprintf(dir->path, PATH_MAX, "%s", answer.path);
+	kept->made = result == 0;
+	return result;
+}
+
+/* A file that is there may be anything: only regular ones are wanted. */
+static int kept_open(struct trace_dir *dir, const char *name, bool create)
+{
+	struct keeper_answer answer;
+	int fd = -1;
+	int result = ask(of_dir(dir), create ? KEEPER_CREATE : KEEPER_OPEN, name, "", &answer, &fd);
+
+	if (result < 0 && fd >= 0)
+		close(fd);
+	if (result < 0)
+		return result;
+	return fd < 0 ? -EBADF : fd;
+}
+
+static int kept_rename(struct trace_dir *dir, const char *from, const char *to)
+{
+	struct keeper_answer answer;
+	int fd = -1;
+
+	return ask(of_dir(dir), KEEPER_RENAME, from, to, &answer, &fd);
+}
+
+static int kept_remove(struct trace_dir *dir, const char *name)
+{
+	struct keeper_answer answer;
+	int fd = -1;
+
+	return ask(of_dir(dir), KEEPER_REMOVE, name ? name : "", "", &answer, &fd);
+}
+
+static void kept_free(struct trace_dir *dir)
+{
+	struct kept_dir *kept = of_dir(dir);
+
+	if (--kept->line->users == 0) {
+		close(kept->line->fd);
+		free(kept->line);
+	}
+	free(kept->dir.path);
+	free(kept);
+}
+
+static struct error *open_dir(struct line *line, const char *suffix, struct trace_dir **ret_dir)
+{
+	struct kept_dir *kept = calloc(1, sizeof(*kept));
+	char *path = malloc(PATH_MAX); /* in place: others keep the pointer */
+
+	if (!kept || !path) {
+		free(kept);
+		free(path);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	snprintf(path, PATH_MAX, "the trace");
+	*kept = (struct kept_dir){ .dir = { .path = path,
+					    .make = kept_make,
+					    .open = kept_open,
+					    .rename = kept_rename,
+					    .remove = kept_remove,
+					    .free = kept_free },
+				   .line = line,
+				   .number = line->next++ };
+	snprintf(kept->suffix, sizeof(kept->suffix), "%s", suffix);
+	line->users++;
+	*ret_dir = &kept->dir;
+	return NULL;
+}
+
+struct error *keeper_dir(int fd, struct trace_dir **ret_dir)
+{
+	struct line *line = calloc(1, sizeof(*line));
+
+	if (!line) {
+		close(fd);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	line->fd = fd;
+	struct error *error = open_dir(line, "", ret_dir);
+	if (error) {
+		close(fd);
+		free(line);
+	}
+	return error;
+}
+
+struct error *keeper_beside(struct trace_dir *dir, const char *suffix, struct trace_dir **ret_dir)
+{
+	struct line *line = of_dir(dir)->line;
+
+	if (line->next >= KEEPER_DIRS)
+		return error_new(ERROR_FAILED, "%d snapshots of one trace: no more than that", KEEPER_DIRS - 1);
+	return open_dir(line, suffix, ret_dir);
+}
+
+bool keeper_has_made(const struct trace_dir *dir)
+{
+	return of_dir(dir)->made;
+}

@@ -1,0 +1,47 @@
+/*
+ * loop.h - one thread that waits for many things.
+ *
+ * A source is a descriptor and what is called when it is ready. One at a time is asked for, so that a handler may remove and
+ * free any source, also its own. Timers are few; with none set and nothing ready the loop sleeps and costs nothing.
+ */
+#ifndef DYNTRACE_DAEMON_LOOP_H
+#define DYNTRACE_DAEMON_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+#include "../control/base/error.h"
+
+struct loop_source {
+	int fd; /* -1: not in the loop; the owner closes it */
+	void (*ready)(struct loop_source *source, uint32_t events);
+	uint32_t events;
+};
+
+struct loop_timer {
+	uint64_t at; /* ns of CLOCK_MONOTONIC; 0: not set */
+	void (*expired)(struct loop_timer *timer);
+	struct loop_timer *next;
+};
+
+struct loop {
+	int epoll_fd;
+	bool over;
+	struct loop_timer *timers;
+};
+
+struct error *loop_open(struct loop *loop);
+void loop_close(struct loop *loop);
+/* Until `over` is set. */
+struct error *loop_run(struct loop *loop);
+
+struct error *loop_add(struct loop *loop, struct loop_source *source, uint32_t events);
+void loop_change(struct loop *loop, struct loop_source *source, uint32_t events);
+void loop_remove(struct loop *loop, struct loop_source *source);
+
+/* Once, before its first use; timers live as long as the loop. */
+void loop_add_timer(struct loop *loop, struct loop_timer *timer);
+uint64_t loop_now(void);
+
+#endif

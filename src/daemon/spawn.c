@@ -1,0 +1,227 @@
+/*
+ * spawn.c - this program again, with other rights.
+ *
+ * A worker gets the rights of the target's user (a process that isn't the supervisor's own is looked into with no more than
+ * what its own user may), CAP_SYS_NICE to keep stops short, and with --all-targets CAP_SYS_PTRACE. A keeper gets the rights
+ * of the client's user and nothing else. Both lose the way back (no_new_privs). Between fork and exec only system calls are
+ * made that can't wait.
+ *
+ * What they get: descriptor 3 is their socket; a worker's 4 is the agent's file, which its user might not be able to
+ * reach by name. The program itself is run through a descriptor for the same reason.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "../control/base/cleanup.h"
+#include "../control/session/session.h"
+#include "supervisor.h"
+
+#define WORKER_MEMORY (4ULL << 30)
+#define KEEPER_MEMORY (64ULL << 20)
+#define FAILED_TO_START 125
+
+enum { SOCKET_FD = 3, AGENT_FD = 4, PROGRAM_FD = 5, FIRST_FREE_FD = 6 };
+
+struct start {
+	const struct identity *who;
+	uint64_t capabilities; /* that are kept */
+	uint64_t memory;
+	int fds[FIRST_FREE_FD]; /* -1: none */
+	char *const *words;
+};
+
+char *spawn_socket_path(const struct supervisor *supervisor, pid_t pid)
+{
+	char *path = NULL;
+
+	return asprintf(&path, "%s/workers/%d.sock", supervisor->run_dir, pid) < 0 ? NULL : path;
+}
+
+/* ---- in the child ------------------------------------------------------------------------------- */
+
+static bool set_capabilities(uint64_t wanted)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t bits = (uint32_t)(wanted >> (32 * i));
+
+		data[i] = (struct __user_cap_data_struct){ bits, bits, bits };
+	}
+	if (syscall(SYS_capset, &header, data))
+		return false;
+	for (unsigned bit = 0; bit < 64; bit++) {
+		if ((wanted >> bit) & 1 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, bit, 0, 0))
+			return false;
+	}
+	return true;
+}
+
+/* From root to the user; the other way there is nothing to do. */
+static bool become(const struct start *start)
+{
+	const struct identity *who = start->who;
+
+	if (geteuid() != 0 || who->uid == 0)
+		return true;
+	if (prctl(PR_SET_KEEPCAPS, start->capabilities != 0, 0, 0, 0) ||
+	    setgroups(who->group_count, who->groups) || setresgid(who->gid, who->gid, who->gid) ||
+	    setresuid(who->uid, who->uid, who->uid))
+		return false;
+	return !start->capabilities || set_capabilities(start->capabilities);
+}
+
+static bool arrange_fds(const struct start *start)
+{
+	int kept[FIRST_FREE_FD];
+
+	/* First out of each other's way. */
+	for (int i = 0; i < FIRST_FREE_FD; i++)
+		kept[i] = start->fds[i] < 0 ? -1 : fcntl(start->fds[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+	for (int i = 0; i < FIRST_FREE_FD; i++) {
+		if (kept[i] < 0)
+			close(i);
+		else if (dup2(kept[i], i) < 0)
+			return false;
+	}
+	return syscall(SYS_close_range, FIRST_FREE_FD, ~0U, 0) == 0 &&
+	       fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+__attribute__((noreturn)) static void run_child(const struct start *start)
+{
+	struct rlimit memory = { start->memory, start->memory }, core = { 0, 0 };
+	sigset_t none;
+	char *environment[] = { (char *)"DYNTRACE_AGENT=/proc/self/fd/4", (char *)"PATH=/usr/bin:/bin", NULL };
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	setsid();
+	if (arrange_fds(start) && become(start) && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	    !setrlimit(RLIMIT_DATA, &memory) && !setrlimit(RLIMIT_CORE, &core))
+		syscall(SYS_execveat, PROGRAM_FD, "", start->words, environment, AT_EMPTY_PATH);
+	_exit(FAILED_TO_START);
+}
+
+/* ---- in the parent ------------------------------------------------------------------------------ */
+
+static struct error *spawn(struct start *start, pid_t *ret_pid)
+{
+	_cleanup_close_ int program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	_cleanup_close_ int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (program < 0 || nothing < 0)
+		return error_errno(errno, "cannot start a helper process");
+	start->fds[STDIN_FILENO] = start->fds[STDOUT_FILENO] = nothing;
+	start->fds[STDERR_FILENO] = STDERR_FILENO;
+	start->fds[PROGRAM_FD] = program;
+	pid_t pid = fork();
+	if (pid == 0)
+		run_child(start);
+	if (pid < 0)
+		return error_errno(errno, "cannot start a helper process");
+	*ret_pid = pid;
+	return NULL;
+}
+
+static struct error *make_listener(const char *path, int *ret_fd)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return error_new(ERROR_FAILED, "the socket's name is too long: %s", path);
+	strcpy(address.sun_path, path);
+	unlink(path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 4))
+		return error_errno(errno, "cannot make the socket %s", path);
+	*ret_fd = take_fd(&fd);
+	return NULL;
+}
+
+static struct error *connect_to(const char *path, int *ret_fd)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	strcpy(address.sun_path, path);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		return error_errno(errno, "cannot reach the worker at %s", path);
+	*ret_fd = take_fd(&fd);
+	return NULL;
+}
+
+static struct error *open_agent(int *ret_fd)
+{
+	_cleanup_free_ char *path = NULL;
+	struct error *error = agent_find(&path);
+
+	if (error)
+		return error;
+	*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+	return *ret_fd < 0 ? error_errno(errno, "cannot open %s", path) : NULL;
+}
+
+struct error *spawn_worker(struct supervisor *supervisor, struct target *target, int *ret_fd)
+{
+	char pid[16];
+	char *words[] = { (char *)"dyntraced", (char *)"--worker", pid, NULL };
+	_cleanup_free_ char *path = spawn_socket_path(supervisor, target->pid);
+	_cleanup_close_ int listener = -1, agent = -1;
+	uint64_t capabilities = 1ULL << CAP_SYS_NICE;
+
+	if (!path)
+		return error_new(ERROR_FAILED, "out of memory");
+	if (supervisor->options.all_targets)
+		capabilities |= 1ULL << CAP_SYS_PTRACE;
+	snprintf(pid, sizeof(pid), "%d", target->pid);
+	struct start start = { .who = &target->process.user,
+			       .capabilities = capabilities,
+			       .memory = WORKER_MEMORY,
+			       .words = words };
+	struct error *error = open_agent(&agent);
+	if (!error)
+		error = make_listener(path, &listener);
+	start.fds[SOCKET_FD] = listener;
+	start.fds[AGENT_FD] = agent;
+	if (!error)
+		error = spawn(&start, &target->worker);
+	return error ? error : connect_to(path, ret_fd);
+}
+
+struct error *spawn_keeper(struct supervisor *supervisor, const struct identity *who, const char *folder,
+			   const char *name, bool exact, int *ret_fd)
+{
+	char *words[] = { (char *)"dyntraced", (char *)(exact ? "--keeper-exact" : "--keeper"), (char *)folder,
+			  (char *)name, NULL };
+	struct start start = { .who = who, .memory = KEEPER_MEMORY, .words = words };
+	int ends[2];
+	pid_t pid;
+
+	(void)supervisor;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return error_errno(errno, "socketpair");
+	start.fds[SOCKET_FD] = ends[1];
+	start.fds[AGENT_FD] = -1;
+	struct error *error = spawn(&start, &pid);
+	close(ends[1]);
+	if (error)
+		close(ends[0]);
+	else
+		*ret_fd = ends[0];
+	return error;
+}

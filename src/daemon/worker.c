@@ -1,0 +1,139 @@
+#include "worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../control/base/cleanup.h"
+
+#define LISTENER_FD 3
+#define REQUEST_MAX (256u << 10) /* a client's, and who it was */
+#define QUEUE_MAX (64u << 20) /* a list of very many tracepoints */
+
+/* ---- the supervisor --------------------------------------------------------------------------------- */
+
+static void accept_supervisor(struct worker *worker)
+{
+	int fd = accept4(worker->listener, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	channel_close(&worker->channel);
+	channel_open(&worker->channel, fd, REQUEST_MAX, QUEUE_MAX);
+	worker->channel.takes_fds = true;
+	if (worker->unsent.bytes.length)
+		channel_send(&worker->channel, &worker->unsent);
+}
+
+static void serve(struct worker *worker)
+{
+	struct wire_message message;
+
+	channel_flush(&worker->channel);
+	channel_fill(&worker->channel);
+	while (!worker->over && channel_next(&worker->channel, &message))
+		worker_do(worker, &message);
+	if (!worker->channel.ended && !worker->channel.broken)
+		return;
+	channel_close(&worker->channel);
+	/* Nobody will ever want what isn't attached. */
+	if (!worker->session)
+		worker->over = true;
+}
+
+/* Lets the last answers go out; whoever doesn't take them within a second doesn't want them. */
+static void say_goodbye(struct worker *worker)
+{
+	struct pollfd ready = { .fd = worker->channel.fd, .events = POLLOUT };
+
+	while (worker->channel.fd >= 0 && !channel_flush(&worker->channel) && !worker->channel.ended) {
+		if (poll(&ready, 1, 1000) != 1)
+			break;
+	}
+	channel_close(&worker->channel);
+}
+
+/* ---- the session ------------------------------------------------------------------------------------- */
+
+static void end_with_target(struct worker *worker)
+{
+	struct session_summary summary = { 0 };
+	char how[128];
+
+	worker_how_ended(worker, how, sizeof(how));
+	error_free(worker_leave(worker, &summary));
+	worker_tell(worker, "exited", how);
+	worker->over = true;
+}
+
+static void step(struct worker *worker)
+{
+	_cleanup_error_ struct error *error = session_step(worker->session, 0);
+
+	if (error)
+		worker_tell(worker, "failed", error_text(error));
+	worker_tell_losses(worker);
+	if (session_ended(worker->session))
+		end_with_target(worker);
+	else if (error) {
+		struct session_summary summary = { 0 };
+
+		error_free(worker_leave(worker, &summary));
+		worker->over = true;
+	}
+}
+
+static int session_descriptor(const struct worker *worker)
+{
+	int fd = -1;
+
+	if (worker->session)
+		error_free(session_fd(worker->session, &fd));
+	return fd;
+}
+
+static void run(struct worker *worker)
+{
+	while (!worker->over) {
+		struct pollfd ready[] = {
+			{ .fd = worker->listener, .events = POLLIN },
+			{ .fd = worker->channel.fd, .events = POLLIN },
+			{ .fd = session_descriptor(worker), .events = POLLIN },
+		};
+		int timeout = worker->session ? session_timeout_ms(worker->session) : -1;
+
+		if (worker->channel.fd >= 0 && !channel_is_idle(&worker->channel))
+			ready[1].events |= POLLOUT;
+		int count = poll(ready, 3, timeout);
+		if (count < 0 && errno != EINTR)
+			break;
+		if (ready[0].revents)
+			accept_supervisor(worker);
+		else if (ready[1].revents)
+			serve(worker);
+		if (worker->session && !worker->over && (ready[2].revents || count == 0))
+			step(worker);
+	}
+}
+
+int worker_main(pid_t pid)
+{
+	struct worker worker = { .pid = pid, .listener = LISTENER_FD };
+
+	prctl(PR_SET_NAME, "dyntraced-work", 0, 0, 0);
+	worker.channel = (struct channel){ .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } };
+	fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC);
+	fcntl(LISTENER_FD, F_SETFL, fcntl(LISTENER_FD, F_GETFL) | O_NONBLOCK);
+	run(&worker);
+	say_goodbye(&worker);
+	session_destroy(worker.session);
+	trace_dir_free(worker.directory);
+	proc_close(worker.proc);
+	wire_free(&worker.unsent);
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,341 @@
+/*
+ * worker_commands.c - what a worker does with each message: one table.
+ *
+ * Every answer has the number of tracepoints and, once it exists, the trace's directory, so that the supervisor needn't ask.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../control/base/cleanup.h"
+#include "../control/session/takeover.h"
+#include "keeper.h"
+#include "worker.h"
+
+#define CONTEXTS_MAX 32
+#define NAMES_IN_REPLY 1000 /* more are told as items only */
+
+struct reply {
+	uint32_t sequence;
+	struct name_list names; /* that were made */
+	const char *state;
+};
+
+typedef struct error *(*command_fn)(struct worker *worker, const struct wire_message *message, struct reply *reply);
+
+/* ---- small things to say -------------------------------------------------------------------------------- */
+
+static void note(struct worker *worker, const struct reply *reply, const char *text)
+{
+	struct wire_out out = { 0 };
+
+	wire_begin(&out, WIRE_NOTE, reply->sequence);
+	wire_text(&out, WIRE_NOTE_TEXT, text);
+	wire_end(&out);
+	channel_send(&worker->channel, &out);
+	wire_free(&out);
+}
+
+static struct error *not_attached(const struct worker *worker)
+{
+	return worker->session ? NULL : error_new(ERROR_FAILED, "process %d isn't attached", worker->pid);
+}
+
+/* ---- in and out ------------------------------------------------------------------------------------------- */
+
+/* What a worker that was killed has left. */
+static struct error *clean_leftovers(struct worker *worker)
+{
+	struct takeover takeover = { 0 };
+
+	return takeover_clean(worker->proc, &takeover);
+}
+
+static struct error *attach(struct worker *worker, const struct wire_message *message)
+{
+	struct session_options options = { .output = "",
+					   .buffer_size = wire_get_number(message, WIRE_BUFFER_SIZE, DT_POOL_DEFAULT),
+					   .follow_fork = true,
+					   .mode = (enum session_mode)wire_get_number(message, WIRE_MODE, SESSION_DISCARD),
+					   .stopped = !wire_get_number(message, WIRE_RECORDING, 1),
+					   .notify = worker_notice,
+					   .notify_context = worker };
+	struct error *error = proc_open(worker->pid, &worker->proc);
+
+	if (!error && worker->proc->start_time != wire_get_number(message, WIRE_START_TIME, 0))
+		error = error_new(ERROR_GONE, "process %d has ended", worker->pid);
+	if (!error)
+		error = clean_leftovers(worker);
+	worker->mode = options.mode;
+	if (!error)
+		error = session_create(worker->proc, &options, &worker->session);
+	if (!error)
+		error = session_resolve(worker->session);
+	if (!error)
+		error = session_begin(worker->session, NULL);
+	if (error) {
+		session_destroy(take_ptr(&worker->session));
+		worker->over = true;
+	}
+	return error;
+}
+
+static struct error *do_configure(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	if (!worker->session)
+		return attach(worker, message);
+	reply->state = "again";
+	return NULL;
+}
+
+static struct error *do_attach(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	(void)message;
+	(void)reply;
+	return not_attached(worker);
+}
+
+struct error *worker_leave(struct worker *worker, struct session_summary *ret_summary)
+{
+	struct error *error = session_end(worker->session, ret_summary);
+
+	session_destroy(take_ptr(&worker->session));
+	trace_dir_free(take_ptr(&worker->directory));
+	return error;
+}
+
+static struct error *do_detach(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	struct session_summary summary = { 0 };
+	struct error *error = not_attached(worker);
+
+	(void)message;
+	if (!error)
+		error = worker_leave(worker, &summary);
+	if (!error && summary.left)
+		note(worker, reply, summary.why);
+	worker_tell(worker, "detached", NULL);
+	worker->over = true;
+	return error;
+}
+
+/* ---- tracepoints ---------------------------------------------------------------------------------------------- */
+
+static void name_items(struct worker *worker, const struct reply *reply)
+{
+	for (size_t i = 0; i < reply->names.count; i++) {
+		struct wire_out out = { 0 };
+
+		wire_begin(&out, WIRE_ITEM, reply->sequence);
+		wire_text(&out, WIRE_NAME, reply->names.items[i]);
+		wire_end(&out);
+		channel_send(&worker->channel, &out);
+		wire_free(&out);
+	}
+}
+
+/* Files that don't exist yet can be made by whoever has the first tracepoint. */
+static struct error *use_keeper(struct worker *worker)
+{
+	int fd = channel_take_fd(&worker->channel);
+	struct trace_dir *directory = NULL;
+
+	if (fd < 0)
+		return NULL;
+	if (worker->directory && keeper_has_made(worker->directory)) {
+		close(fd);
+		return NULL;
+	}
+	struct error *error = keeper_dir(fd, &directory);
+	if (error)
+		return error;
+	session_set_directory(worker->session, directory);
+	trace_dir_free(worker->directory);
+	worker->directory = directory;
+	return NULL;
+}
+
+static size_t collect(const struct wire_message *message, enum wire_tag tag, const char **ret_texts, size_t room)
+{
+	struct wire_value value;
+	size_t count = 0;
+
+	for (size_t at = 0; count < room && wire_next(message, &at, &value);) {
+		if (value.tag == tag)
+			ret_texts[count++] = value.text;
+	}
+	return count;
+}
+
+static struct error *do_add(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	static const enum tracepoint_kind kinds[] = { [WIRE_BARE] = TRACEPOINT_BARE,
+						      [WIRE_ENTRY] = TRACEPOINT_ENTRY,
+						      [WIRE_FUNCTION] = TRACEPOINT_FUNCTION };
+	const char *contexts[CONTEXTS_MAX];
+	uint64_t shape = wire_get_number(message, WIRE_SHAPE, WIRE_BARE);
+	struct tracepoint_spec spec = { .location = wire_get_text(message, WIRE_LOCATION),
+					.name = wire_get_text(message, WIRE_NAME),
+					.filter = wire_get_text(message, WIRE_FILTER),
+					.contexts = contexts,
+					.every = wire_get_number(message, WIRE_EVERY, 0),
+					.first = wire_get_number(message, WIRE_FIRST, 0),
+					.rate = wire_get_number(message, WIRE_RATE, 0),
+					.string_max = (uint32_t)wire_get_number(message, WIRE_STRING_MAX, 0),
+					.tracer = wire_get_text(message, WIRE_TRACER),
+					.tracer_argument = wire_get_text(message, WIRE_ARGUMENT),
+					.disabled = wire_get_number(message, WIRE_DISABLED, 0),
+					.wait = wire_get_number(message, WIRE_WAIT, 0) };
+	struct error *error = not_attached(worker);
+
+	if (!error)
+		error = use_keeper(worker);
+	if (!error && (!spec.location || shape > WIRE_FUNCTION))
+		error = error_new(ERROR_USAGE, "no LOC");
+	if (error)
+		return error;
+	spec.kind = kinds[shape];
+	spec.context_count = collect(message, WIRE_CONTEXT_TYPE, contexts, CONTEXTS_MAX);
+	error = session_add(worker->session, &spec, &reply->names);
+	if (!error)
+		name_items(worker, reply);
+	return error;
+}
+
+static struct error *need_name(const struct worker *worker, const struct wire_message *message)
+{
+	struct error *error = not_attached(worker);
+
+	if (!error && !wire_get_text(message, WIRE_NAME))
+		error = error_new(ERROR_USAGE, "no NAME");
+	return error;
+}
+
+static struct error *do_remove(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	struct error *error = need_name(worker, message);
+	size_t count;
+
+	(void)reply;
+	return error ? error : session_remove(worker->session, wire_get_text(message, WIRE_NAME), &count);
+}
+
+static struct error *do_switch(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	struct error *error = need_name(worker, message);
+	size_t count;
+
+	(void)reply;
+	return error ? error :
+		       session_switch(worker->session, wire_get_text(message, WIRE_NAME),
+				      message->kind == WIRE_ENABLE, &count);
+}
+
+static struct error *do_context(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	struct error *error = need_name(worker, message);
+	const char *type = wire_get_text(message, WIRE_CONTEXT_TYPE);
+	size_t count;
+
+	(void)reply;
+	if (!error && !type)
+		error = error_new(ERROR_USAGE, "no TYPE");
+	return error ? error :
+		       session_add_context(worker->session, wire_get_text(message, WIRE_NAME), type, &count);
+}
+
+/* ---- recording -------------------------------------------------------------------------------------------------- */
+
+static struct error *do_recording(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	struct error *error = not_attached(worker);
+
+	(void)reply;
+	return error ? error : session_recording(worker->session, message->kind == WIRE_START);
+}
+
+static struct error *do_flush(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	struct error *error = not_attached(worker);
+
+	(void)message;
+	(void)reply;
+	return error ? error : session_flush(worker->session);
+}
+
+static struct error *do_snapshot(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	struct error *error = not_attached(worker);
+
+	(void)message;
+	(void)reply;
+	if (error)
+		return error;
+	if (worker->mode != SESSION_OVERWRITE)
+		return error_new(ERROR_FAILED,
+				 "process %d is recorded as it runs; snapshots are for a daemon started with --mode overwrite",
+				 worker->pid);
+	return error_new(ERROR_FAILED, "snapshots aren't there yet");
+}
+
+static struct error *do_load(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	(void)worker;
+	(void)message;
+	(void)reply;
+	return error_new(ERROR_FAILED, "libraries of probe functions can't be loaded yet");
+}
+
+static struct error *do_list(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	(void)reply;
+	return worker_list(worker, message);
+}
+
+/* ---- the table ---------------------------------------------------------------------------------------------------- */
+
+static const command_fn commands[WIRE_KIND_COUNT] = {
+	[WIRE_CONFIGURE] = do_configure,
+	[WIRE_ATTACH] = do_attach,
+	[WIRE_DETACH] = do_detach,
+	[WIRE_TRACEPOINTS] = do_list,
+	[WIRE_ADD] = do_add,
+	[WIRE_REMOVE] = do_remove,
+	[WIRE_ENABLE] = do_switch,
+	[WIRE_DISABLE] = do_switch,
+	[WIRE_CONTEXT] = do_context,
+	[WIRE_START] = do_recording,
+	[WIRE_STOP] = do_recording,
+	[WIRE_FLUSH] = do_flush,
+	[WIRE_SNAPSHOT] = do_snapshot,
+	[WIRE_LOAD] = do_load,
+};
+
+static void send_reply(struct worker *worker, const struct reply *reply, const struct error *error)
+{
+	struct wire_out out = { 0 };
+
+	wire_begin_reply(&out, reply->sequence, error);
+	for (size_t i = 0; i < reply->names.count && reply->names.count <= NAMES_IN_REPLY; i++)
+		wire_text(&out, WIRE_NAME, reply->names.items[i]);
+	wire_text(&out, WIRE_STATE, reply->state);
+	if (worker->session)
+		wire_number(&out, WIRE_TRACEPOINT_COUNT, session_tracepoint_count(worker->session));
+	if (worker->directory && keeper_has_made(worker->directory))
+		wire_text(&out, WIRE_OUTPUT, worker->directory->path);
+	wire_end(&out);
+	channel_send(&worker->channel, &out);
+	wire_free(&out);
+}
+
+void worker_do(struct worker *worker, const struct wire_message *message)
+{
+	struct reply reply = { .sequence = message->sequence };
+	_cleanup_error_ struct error *error = NULL;
+
+	if (commands[message->kind])
+		error = commands[message->kind](worker, message, &reply);
+	else
+		error = error_new(ERROR_USAGE, "a worker can't do '%s'", wire_kind_name(message->kind));
+	send_reply(worker, &reply, error);
+	name_list_free(&reply.names);
+}

@@ -1,0 +1,150 @@
+/*
+ * worker_events.c - what those who watch are told of a target.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/types.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "../control/base/cleanup.h"
+#include "../control/proc/status.h"
+#include "worker.h"
+
+#define UNSENT_MAX (256u << 10)
+#define LOOK_NS 1000000000ULL
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+/* With no supervisor there, they are kept for the next one, as long as there is room. */
+void worker_tell(struct worker *worker, const char *event, const char *detail)
+{
+	struct wire_out out = { 0 };
+	bool connected = worker->channel.fd >= 0;
+
+	wire_begin(&out, WIRE_EVENT, 0);
+	wire_number(&out, WIRE_TIME, clock_ns(CLOCK_REALTIME));
+	wire_text(&out, WIRE_EVENT_NAME, event);
+	wire_text(&out, WIRE_DETAIL, detail);
+	wire_end(&out);
+	if (connected)
+		channel_send(&worker->channel, &out);
+	else if (!out.bytes.failed && worker->unsent.bytes.length + out.bytes.length <= UNSENT_MAX)
+		strbuf_add(&worker->unsent.bytes, out.bytes.text, out.bytes.length);
+	wire_free(&out);
+}
+
+void worker_notice(void *context, enum session_notice notice, const char *text)
+{
+	static const char *const names[] = {
+		[SESSION_PLACED] = "tracepoint-placed",
+		[SESSION_GONE] = "tracepoint-gone",
+		[SESSION_MODULE_LOADED] = "module-loaded",
+		[SESSION_MODULE_UNLOADED] = "module-unloaded",
+	};
+
+	worker_tell(context, names[notice], text);
+}
+
+static uint64_t lost_so_far(const struct worker *worker)
+{
+	const struct event_types *types = session_types(worker->session);
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < types->count; i++)
+		lost += types->items[i].lost;
+	return lost;
+}
+
+void worker_tell_losses(struct worker *worker)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), lost;
+	char detail[64];
+
+	if (!worker->session || now < worker->next_look)
+		return;
+	worker->next_look = now + LOOK_NS;
+	lost = lost_so_far(worker);
+	if (lost == worker->lost)
+		return;
+	snprintf(detail, sizeof(detail), "%llu events", (unsigned long long)(lost - worker->lost));
+	worker_tell(worker, "buffer-full", NULL);
+	worker_tell(worker, "lost", detail);
+	worker->lost = lost;
+}
+
+/* ---- how a process ended ------------------------------------------------------------------------------ */
+
+/* Linux 6.15 and later tell the status to who holds a pidfd, also when the parent has taken it. */
+struct pidfd_end {
+	uint64_t mask;
+	uint64_t cgroup;
+	uint32_t ids[12];
+	int32_t exit_code;
+	uint32_t padding[5];
+};
+#define PIDFD_END_MASK (1ULL << 3) /* PIDFD_INFO_EXIT */
+#define PIDFD_END_REQUEST _IOWR(0xFF, 11, struct pidfd_end)
+
+static bool ask_pidfd(const struct worker *worker, int *ret_status)
+{
+	struct pidfd_end end = { .mask = PIDFD_END_MASK };
+
+	if (ioctl(worker->proc->pidfd, PIDFD_END_REQUEST, &end) || !(end.mask & PIDFD_END_MASK))
+		return false;
+	*ret_status = end.exit_code;
+	return true;
+}
+
+/* One that its parent hasn't waited for yet: the last number of /proc/PID/stat. */
+static bool ask_zombie(const struct worker *worker, int *ret_status)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", worker->pid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *text = fd < 0 ? NULL : status_slurp(fd, NULL);
+	const char *state = text ? strrchr(text, ')') : NULL, *last = text ? strrchr(text, ' ') : NULL;
+
+	if (!state || !last || state[1] != ' ' || !strchr("ZX", state[2]))
+		return false;
+	*ret_status = atoi(last + 1);
+	return true;
+}
+
+static void describe_signal(int number, bool core, char *ret_text, size_t size)
+{
+	const char *name = sigabbrev_np(number);
+
+	if (name)
+		snprintf(ret_text, size, "killed by SIG%s%s", name, core ? " (core dumped)" : "");
+	else
+		snprintf(ret_text, size, "killed by signal %d", number);
+}
+
+void worker_how_ended(const struct worker *worker, char *ret_text, size_t size)
+{
+	int status = 0;
+
+	if (worker->proc->reaped)
+		status = worker->proc->reaped_status;
+	else if (!ask_pidfd(worker, &status) && !ask_zombie(worker, &status)) {
+		snprintf(ret_text, size, "how isn't known");
+		return;
+	}
+	if (WIFSIGNALED(status))
+		describe_signal(WTERMSIG(status), WCOREDUMP(status), ret_text, size);
+	else
+		snprintf(ret_text, size, "exit status %d", WEXITSTATUS(status));
+}

@@ -1,0 +1,93 @@
+/*
+ * worker_list.c - the tracepoints of a target, an item each.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "worker.h"
+
+/* "int32_t size", "string path", "uint8_t buffer[16]" */
+static void describe_field(const struct event_field *field, char *ret_text, size_t size)
+{
+	char type[32], count[16] = "";
+
+	if (field->type == FIELD_STRING)
+		snprintf(type, sizeof(type), "string");
+	else if (field->type == FIELD_FRAMES)
+		snprintf(type, sizeof(type), "backtrace");
+	else if (field->type == FIELD_STRUCT)
+		snprintf(type, sizeof(type), "struct");
+	else if (field->type == FIELD_FLOAT)
+		snprintf(type, sizeof(type), field->size == 4 ? "float" : "double");
+	else if (field->type == FIELD_ENUM)
+		snprintf(type, sizeof(type), "enum");
+	else
+		snprintf(type, sizeof(type), "%sint%d_t", field->type == FIELD_INT ? "" : "u", field->size * 8);
+	if (field->count)
+		snprintf(count, sizeof(count), "[%u]", field->count);
+	snprintf(ret_text, size, "%s %s%s", type, field->name, count);
+}
+
+static void add_fields(struct wire_out *out, const struct tracepoint_info *info)
+{
+	size_t depth = 0;
+
+	for (size_t i = 0; i < info->field_count; i++) {
+		const struct event_field *field = &info->fields[i];
+		char text[160];
+
+		depth -= field->type == FIELD_END;
+		if (!depth && field->type != FIELD_END) {
+			describe_field(field, text, sizeof(text));
+			wire_text(out, WIRE_FIELD, text);
+		}
+		depth += field->type == FIELD_STRUCT;
+	}
+}
+
+static uint64_t shape_of(enum tracepoint_kind kind)
+{
+	return kind == TRACEPOINT_BARE ? WIRE_BARE : kind == TRACEPOINT_ENTRY ? WIRE_ENTRY : WIRE_FUNCTION;
+}
+
+static void list_one(struct worker *worker, uint32_t sequence, size_t index)
+{
+	struct tracepoint_info info = session_tracepoint(worker->session, index);
+	struct wire_out out = { 0 };
+
+	wire_begin(&out, WIRE_ITEM, sequence);
+	wire_text(&out, WIRE_NAME, info.name);
+	wire_text(&out, WIRE_LOCATION, info.location);
+	wire_number(&out, WIRE_SHAPE, shape_of(info.kind));
+	wire_text(&out, WIRE_TRACER, info.tracer ? info.tracer : "ctf");
+	wire_text(&out, WIRE_ARGUMENT, info.tracer_argument);
+	wire_number(&out, WIRE_DISABLED, !info.enabled);
+	wire_text(&out, WIRE_STATE, info.refusal);
+	wire_number(&out, WIRE_ADDRESS, info.address.v);
+	wire_text(&out, WIRE_MODULE, info.module);
+	wire_text(&out, WIRE_HOW, info.how);
+	wire_number(&out, WIRE_HITS, info.hits);
+	wire_number(&out, WIRE_LOST, info.lost);
+	wire_number(&out, WIRE_BYTES, info.code_bytes);
+	wire_text(&out, WIRE_FILTER, info.filter);
+	for (size_t i = 0; i < info.context_count; i++)
+		wire_text(&out, WIRE_CONTEXT_TYPE, info.contexts[i]);
+	add_fields(&out, &info);
+	wire_end(&out);
+	channel_send(&worker->channel, &out);
+	wire_free(&out);
+}
+
+struct error *worker_list(struct worker *worker, const struct wire_message *message)
+{
+	struct error *error;
+
+	if (!worker->session)
+		return error_new(ERROR_FAILED, "process %d isn't attached", worker->pid);
+	error = session_flush(worker->session); /* counts are of now */
+	if (error)
+		return error;
+	for (size_t i = 0; i < session_tracepoint_count(worker->session); i++)
+		list_one(worker, message->sequence, i);
+	return NULL;
+}

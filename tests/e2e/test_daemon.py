@@ -1,0 +1,399 @@
+"""The daemon and the commands that ask it, on programs that count their own calls."""
+import json
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+from daemon_harness import alive, helpers
+from harness import Snapshot, Trace, counts, maps, until
+
+CALLS = 1000
+
+
+@pytest.fixture
+def spin(program):
+    """A program that calls foo CALLS times each time it is told to go on: spin.round()."""
+    def start(rounds=20, threads=1):
+        one = program("spin", "--calls", CALLS, "--rounds", rounds, "--threads", threads).wait_ready()
+
+        def run_round():
+            one.go()
+            one.wait_ready()
+        one.round = run_round
+        return one
+    return start
+
+
+# ---- the daemon ----------------------------------------------------------------------------------
+
+def test_status_tells_daemon_user_targets_and_traces(daemon, spin):
+    status = daemon.json("status")
+    assert status == {"version": "0.1.0", "pid": daemon.process.pid, "user": "root", "socket": daemon.socket,
+                      "output": daemon.output, "recording": True, "targets": 0, "tracepoints": 0, "waiting": 0,
+                      "clients": 1}
+    text = daemon("status").stdout
+    assert f"pid {daemon.process.pid}, user root" in text and f"traces:      {daemon.output}\n" in text
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    assert daemon.json("status")["targets"] == 1
+    assert daemon.json("status")["tracepoints"] == 1
+
+
+def test_daemonize_returns_when_it_answers(build, scratch, dyntrace):
+    socket = os.path.join(scratch, "run", "s")
+    command = [os.path.join(build, "dyntraced"), "--daemonize", "--socket", socket, "--output", scratch + "/traces"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    status = json.loads(dyntrace("status", "--json", "--socket", socket).stdout)
+    pid = status["pid"]
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            parent, _, session, terminal = file.read().rpartition(")")[2].split()[1:5]
+        assert session == str(pid) and terminal == "0"  # of its own, with no terminal
+        assert os.readlink(f"/proc/{pid}/cwd") == "/"
+        assert "dyntraced 0.1.0 at" in open(socket + ".log").read()
+        again = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        assert again.returncode == 1
+        assert again.stderr == f"dyntraced: a daemon is running already at {socket} ('dyntrace status' asks it)\n"
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    until(lambda: not alive(pid), "the daemon's end")
+    assert not os.path.exists(socket)
+
+
+def test_one_daemon_a_socket_and_a_stale_socket_is_replaced(daemon, build):
+    command = [os.path.join(build, "dyntraced"), "--socket", daemon.socket, "--output", daemon.output]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert second.returncode == 1 and "a daemon is running already" in second.stderr
+    daemon("status")
+    daemon.kill()
+    assert os.path.exists(daemon.socket)
+    daemon.start()
+    daemon("status")
+
+
+def test_two_daemons_at_two_sockets_know_nothing_of_each_other(new_daemon, scratch, spin):
+    folders = [os.path.join(scratch, name) for name in ("a", "b")]
+    for folder in folders:
+        os.mkdir(folder)
+    first, second = (new_daemon(folder=folder).start() for folder in folders)
+    one = spin()
+    first.attach(one.pid)
+    assert [process["pid"] for process in first.json("list-processes")] == [one.pid]
+    assert second.json("list-processes") == []
+    error = second.fails("attach", one.pid)
+    assert error.startswith(f"process {one.pid} (spin) is traced by") or "another" in error or "already" in error
+
+
+def test_help_and_version_and_wrong_words(build):
+    program = os.path.join(build, "dyntraced")
+
+    def run(*words):
+        return subprocess.run([program, *words], capture_output=True, text=True, timeout=20)
+    assert run("--version").stdout == "dyntraced 0.1.0\n"
+    assert run("--help").stdout.startswith("dyntraced: hosts tracing")
+    assert max(map(len, run("--help").stdout.splitlines())) <= 100
+    assert (run("--nonsense").returncode, run("--nonsense").stderr) == \
+        (2, "dyntraced: unknown option '--nonsense' (--help lists them)\n")
+    assert run("word").returncode == 2
+    wrong = run("--group", "no-such-group", "--socket", "/dev/shm/dyntrace-none/s", "--output", "/dev/shm/dyntrace-none/o")
+    assert wrong.returncode == 1 and wrong.stderr == "dyntraced: there is no group 'no-such-group'\n"
+
+
+@pytest.mark.parametrize("words", [["attach", "1"], ["add", "1:foo"], ["rm", "1:foo"], ["enable", "1:foo"],
+                                   ["list-processes"], ["list-tracepoints", "1"], ["start"], ["status"], ["watch"],
+                                   ["enable-event", "x", "-u", "--pid", "1", "--probe", "foo"], ["load", "1", "x.so"]])
+def test_without_a_daemon_commands_say_how_to_start_one(dyntrace, scratch, words):
+    error = dyntrace.fails(*words, "--socket", scratch + "/none")
+    assert error == f"no daemon answers at {scratch}/none: start one with 'dyntraced --daemonize', or use 'dyntrace trace', " \
+        "which needs none"
+
+
+# ---- attach and detach ------------------------------------------------------------------------------
+
+def test_attach_and_detach_leave_the_process_as_it_was(daemon, spin):
+    one = spin()
+    before = Snapshot(one.pid)
+    daemon.attach(one.pid)
+    assert "dyntrace-code" in "".join(maps(one.pid))
+    assert daemon.json("list-processes") == [
+        {"pid": one.pid, "name": "spin", "user": "root", "loaded": "injected", "tracepoints": 0}]
+    line = daemon("list-processes").stdout.splitlines()[1]
+    assert line.split() == [str(one.pid), "spin", "root", "injected", "0"]
+    daemon.attach(one.pid)  # again is no error
+    one.round()
+    daemon("detach", one.pid)
+    before.assert_unchanged()
+    assert daemon.json("list-processes") == []
+    assert daemon("list-processes").stdout == ""
+    until(lambda: not helpers("worker", one.pid), "the worker's end")
+    assert not os.path.exists(daemon.output) or os.listdir(daemon.output) == []  # nothing was recorded
+    daemon.attach(one.pid)
+    daemon("detach", one.pid)
+    before.assert_unchanged()
+    one.finish()
+
+
+def test_by_name_and_several_of_one_name(daemon, spin):
+    one = spin()
+    daemon.attach("spin")
+    assert [process["pid"] for process in daemon.json("list-processes")] == [one.pid]
+    daemon("detach", "spin")
+    two = spin()
+    error = daemon.fails("attach", "spin")
+    assert re.fullmatch(rf"2 processes are called 'spin': use the pid of one, or --all: \d+ \(spin\), \d+ \(spin\)", error)
+    assert str(one.pid) in error and str(two.pid) in error
+    daemon.attach("spin", status=1)
+    daemon.targets |= {str(one.pid), str(two.pid)}
+    daemon("attach", "--all", "spin")
+    assert [process["pid"] for process in daemon.json("list-processes")] == sorted([one.pid, two.pid])
+    names = daemon("add", "--all", "spin:foo").stdout.splitlines()
+    assert sorted(names) == sorted(f"{pid}:foo" for pid in (one.pid, two.pid))
+    one.round()
+    assert daemon.hits(one.pid) == {"foo": CALLS} and daemon.hits(two.pid) == {"foo": 0}
+    daemon("detach", "--all", "spin")
+    assert daemon.json("list-processes") == []
+
+
+@pytest.mark.parametrize("words, text", [
+    (["attach", "99999999"], "there is no process 99999999"),
+    (["attach", "0"], "there is no process 0"),
+    (["attach", "no-such-program"], "no process is called 'no-such-program': give its pid or its program's name"),
+    (["add", "no-such-program:foo"], "no process is called 'no-such-program': give its pid, or --wait for it"),
+    (["attach", "2"], "process 2 (kthreadd) is a kernel thread"),
+])
+def test_targets_that_are_refused(daemon, words, text):
+    assert daemon.fails(*words).startswith(text)
+    assert daemon.json("list-processes") == []
+
+
+def test_commands_for_a_process_without_the_agent(daemon, spin):
+    one = spin()
+    expected = f"process {one.pid} (spin) doesn't have the agent: 'dyntrace attach {one.pid}' puts it in"
+    for words in (["list-tracepoints", one.pid], ["rm", f"{one.pid}:foo"], ["flush", one.pid]):
+        assert daemon.fails(*words) == expected
+    assert daemon.fails("detach", one.pid) == f"process {one.pid} has nothing of dyntrace's"
+
+
+@pytest.mark.parametrize("words, text", [
+    (["attach"], "attach: give one TARGET: a pid, or a name"),
+    (["add"], "add: give TARGET:LOC, and then the tracer (default: ctf)"),
+    (["add", "foo"], "add: 'foo' isn't TARGET:LOC (a pid or a name, a colon, and the location)"),
+    (["rm", "foo:"], "rm: 'foo:' isn't TARGET:NAME (a pid or a name, a colon, and the name of a tracepoint)"),
+    (["enable-event", "x", "-u"], "enable-event: which process? Give --pid PID"),
+    (["add-context", "-u", "--pid", "1", "-t", "regs"], "add-context: which event? Give -e NAME"),
+])
+def test_wrong_usage(daemon, words, text):
+    assert daemon.fails(*words, status=2) == text
+
+
+# ---- tracepoints ---------------------------------------------------------------------------------------
+
+def test_add_prints_the_name_and_every_hit_is_recorded(daemon, spin):
+    one = spin()
+    assert daemon.add(f"{one.pid}:foo") == "foo"
+    assert daemon.add(f"{one.pid}:foo", "ctf") == "foo-2"
+    assert daemon.add(f"{one.pid}:foo", "-n", "mine", "-f") == "mine"
+    one.round()
+    one.round()
+    assert daemon.hits(one.pid) == {"foo": 2 * CALLS, "foo-2": 2 * CALLS, "mine": 2 * CALLS}
+    trace = daemon.finish(one.pid)
+    assert trace.names() == {"foo": 2 * CALLS, "foo-2": 2 * CALLS, "mine_entry": 2 * CALLS}
+    assert trace.lost == 0
+    assert counts(one.finish())[0] == (one.pid, 20 * CALLS)
+
+
+def test_entry_and_exit_by_address_with_context_and_filter(daemon, spin, dyntrace):
+    one = spin()
+    symbols = json.loads(dyntrace("list-symbols", "--json", one.pid, "foo").stdout)
+    address = next(symbol["address"] for symbol in symbols if symbol["module"] == "spin")
+    assert daemon.add(f"{one.pid}:{address:#x}", "-e", "-n", "call", "-t", "tid", "-t", "reg:rdi") == "call"
+    one.round()
+    listed = daemon.json("list-tracepoints", one.pid)[0]
+    assert listed["address"] == address and listed["kind"] == "entry and exit" and listed["state"] == "enabled"
+    assert listed["contexts"] == ["tid", "reg:rdi"] and listed["hits"] == CALLS and listed["lost"] == 0
+    assert listed["tracer"] == "ctf" and listed["location"] == f"{address:#x}" and listed["bytes"] > 0
+    assert listed["placed"] in ("jump", "evict", "pun")
+    text = daemon("list-tracepoints", "-a", one.pid).stdout
+    assert f"0x{address:x}" in text and "tid, reg:rdi" in text and f"{CALLS}, lost 0" in text
+    trace = daemon.finish(one.pid)
+    assert trace.names() == {"call_entry": CALLS, "call_exit": CALLS}
+    assert {event.fields["tid"] for event in trace.named("call_entry")} == {one.pid}
+
+
+def test_rm_takes_names_and_globs_and_the_name_is_free_again(daemon, spin):
+    one = spin()
+    before = Snapshot(one.pid)
+    for name in ("a1", "a2", "b"):
+        daemon.add(f"{one.pid}:foo", "-n", name)
+    daemon("rm", f"{one.pid}:a*")
+    one.round()
+    assert daemon.hits(one.pid) == {"b": CALLS}
+    assert daemon.add(f"{one.pid}:foo", "-n", "a1") == "a1"
+    one.round()
+    assert daemon.hits(one.pid) == {"b": 2 * CALLS, "a1": CALLS}
+    assert "a2" in daemon.fails("rm", f"{one.pid}:a2")
+    daemon("rm", f"{one.pid}:*")
+    assert daemon.json("list-tracepoints", one.pid) == []
+    trace = daemon.finish(one.pid)
+    assert trace.names() == {"b": 2 * CALLS, "a1": CALLS}
+    before.assert_unchanged()
+
+
+def test_disable_and_enable_without_a_stop(daemon, spin):
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    one.round()
+    daemon("disable", f"{one.pid}:foo")
+    assert daemon.json("list-tracepoints", one.pid)[0]["state"] == "disabled"
+    one.round()
+    daemon("enable", f"{one.pid}:f*")
+    one.round()
+    daemon.add(f"{one.pid}:foo", "-n", "off", "--disabled")
+    one.round()
+    assert daemon.finish(one.pid).names() == {"foo": 3 * CALLS}
+
+
+def test_stop_and_start_of_one_target_and_of_all(daemon, spin):
+    one, two = spin(), spin()
+    for each in (one, two):
+        daemon.add(f"{each.pid}:foo")
+        each.round()
+    daemon("stop", one.pid)
+    one.round(), two.round()
+    daemon("stop")
+    assert daemon.json("status")["recording"] is False
+    one.round(), two.round()
+    daemon("start", one.pid)
+    one.round(), two.round()
+    daemon("start")
+    one.round(), two.round()
+    assert len(daemon.finish(one.pid).events) == 3 * CALLS
+    assert len(daemon.finish(two.pid).events) == 3 * CALLS
+
+
+def test_a_daemon_that_begins_stopped_records_nothing_before_start(new_daemon, spin):
+    daemon = new_daemon("--stopped").start()
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    one.round()
+    assert daemon.hits(one.pid) == {"foo": 0}
+    daemon("start")
+    one.round()
+    daemon("stop")
+    one.round()
+    assert daemon.finish(one.pid).names() == {"foo": CALLS}
+
+
+def test_flush_brings_events_to_the_disk(daemon, spin):
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    one.round()
+    daemon("flush", one.pid)
+    assert len(Trace(daemon.trace_of(one.pid)).events) == CALLS
+    one.round()
+    daemon("flush")
+    assert len(Trace(daemon.trace_of(one.pid)).events) == 2 * CALLS
+
+
+def test_traces_of_several_targets_lie_side_by_side_on_one_clock(daemon, spin):
+    several = [spin() for _ in range(3)]
+    for one in several:
+        daemon.add(f"{one.pid}:foo", "-n", f"foo{one.pid}")
+    for one in several + several:
+        one.round()
+    daemon("flush")
+    order = [event.name for event in Trace(daemon.output).events]
+    expected = [f"foo{one.pid}" for one in several + several for _ in range(CALLS)]
+    assert order == expected
+    for name in os.listdir(daemon.output):
+        assert re.fullmatch(r"spin-\d+-\d{8}-\d{6}", name)
+
+
+def test_ctf_directory_of_the_clients_choice_and_no_second_one(daemon, spin, scratch):
+    one = spin()
+    daemon.add(f"{one.pid}:foo", "ctf", "here")
+    assert daemon.trace_of(one.pid) == os.path.join(scratch, "here")
+    assert daemon.fails("add", f"{one.pid}:foo", "ctf", "there") == \
+        f"process {one.pid} is recorded to {scratch}/here already: all its tracepoints go there (detach it to begin " \
+        "another trace)"
+    one.round()
+    assert daemon.finish(one.pid).names() == {"foo": CALLS}
+    error = daemon.fails("add", f"{one.pid}:foo", "ctf", "here")
+    assert "here" in error and "exist" in error
+    error = daemon.fails("add", f"{one.pid}:foo", "ctf", "no/such/folder")
+    assert "no/such/folder" in error and "the directory above it does not exist" in error
+
+
+def test_the_lttng_words(daemon, spin):
+    one = spin()
+    daemon.targets.add(str(one.pid))
+    assert daemon("enable-event", "hit", "-u", "--pid", one.pid, "--probe", "foo").stdout == ""
+    daemon("enable-event", "work", "-u", "--pid", one.pid, "--function", "foo", "-e")
+    one.round()
+    daemon("disable-event", "hit", "-u", "--pid", one.pid)
+    one.round()
+    daemon("enable-event", "hit", "-u", "--pid", one.pid)
+    daemon("add-context", "-u", "-e", "hit", "--pid", one.pid, "-t", "tid")
+    one.round()
+    trace = daemon.finish(one.pid)
+    assert trace.names() == {"hit": 2 * CALLS, "work_entry": 3 * CALLS, "work_exit": 3 * CALLS}
+    assert [event.fields.get("tid") for event in trace.named("hit")] == [None] * CALLS + [one.pid] * CALLS
+
+
+def test_lttng_passes_the_rest_on(dyntrace, scratch, daemon, spin):
+    fake = os.path.join(scratch, "bin")
+    os.mkdir(fake)
+    with open(os.path.join(fake, "lttng"), "w") as file:
+        file.write('#!/bin/sh\necho "real $*"\nexit 7\n')
+    os.chmod(os.path.join(fake, "lttng"), 0o755)
+    env = {**os.environ, "PATH": fake + ":" + os.environ["PATH"]}
+    result = dyntrace("lttng", "create", "my session", "--live", status=7, env=env)
+    assert result.stdout == "real create my session --live\n"
+    assert dyntrace("lttng", "enable-event", "-k", "sched_switch", status=7, env=env).stdout == \
+        "real enable-event -k sched_switch\n"
+    one = spin()
+    daemon.targets.add(str(one.pid))
+    daemon("lttng", "enable-event", "hit", "-u", "--pid", one.pid, "--probe", "foo")
+    assert list(daemon.hits(one.pid)) == ["hit"]
+    nothing = {**os.environ, "PATH": scratch}
+    assert "lttng isn't installed" in dyntrace("lttng", "list", status=1, env=nothing).stderr
+
+
+# ---- notifications ------------------------------------------------------------------------------------
+
+def test_watch_tells_what_happens_in_order(daemon, spin):
+    watch = daemon.watch()
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    daemon("rm", f"{one.pid}:foo")
+    one.finish()
+    seen = watch.until("exited")
+    assert [(event["event"], event.get("detail")) for event in seen] == [
+        ("attached", "injected"), ("tracepoint-placed", "foo"), ("tracepoint-gone", "foo"), ("exited", "exit status 0")]
+    assert all(event["pid"] == one.pid and event["name"] == "spin" for event in seen)
+    assert [event["ns"] for event in seen] == sorted(event["ns"] for event in seen)
+    assert daemon.json("list-processes") == []
+
+
+def test_watch_of_one_target_tells_of_that_alone_and_how_it_was_killed(daemon, spin):
+    one, two = spin(), spin()
+    watch = daemon.watch(str(two.pid))
+    daemon.attach(one.pid)
+    daemon.attach(two.pid)
+    daemon("detach", one.pid)
+    two.process.send_signal(signal.SIGKILL)
+    assert [(event["event"], event.get("detail"), event["pid"]) for event in watch.until("exited")] == [
+        ("attached", "injected", two.pid), ("exited", "killed by SIGKILL", two.pid)]
+
+
+def test_a_trace_is_complete_when_its_program_has_ended(daemon, spin):
+    one = spin(rounds=3)
+    watch = daemon.watch()
+    daemon.add(f"{one.pid}:foo")
+    path = daemon.trace_of(one.pid)
+    one.finish()
+    watch.until("exited")
+    assert Trace(path).names() == {"foo": 3 * CALLS}
