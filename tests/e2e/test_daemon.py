@@ -2,28 +2,48 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 
 import pytest
 from daemon_harness import alive, helpers
-from harness import Snapshot, Trace, counts, maps, until
+from harness import Program, Snapshot, Trace, counts, maps, until
 
 CALLS = 1000
 
 
 @pytest.fixture
-def spin(program):
-    """A program that calls foo CALLS times each time it is told to go on: spin.round()."""
-    def start(rounds=20, threads=1):
-        one = program("spin", "--calls", CALLS, "--rounds", rounds, "--threads", threads).wait_ready()
+def spin(program, program_path, scratch, processes):
+    """A program that calls foo CALLS times each time it is told to go on: spin().round(). `name`: a copy of it."""
+    started = []
+
+    def launch(name, words):
+        if not name:
+            return program("spin", *words)
+        path = os.path.join(scratch, name)
+        if not os.path.exists(path):
+            shutil.copy(program_path("spin"), path)
+        started.append(Program(processes, path, words))
+        return started[-1]
+
+    def start(rounds=20, threads=1, name=None):
+        one = launch(name, ["--calls", CALLS, "--rounds", rounds, "--threads", threads]).wait_ready()
 
         def run_round():
             one.go()
             one.wait_ready()
         one.round = run_round
         return one
-    return start
+    yield start
+    for one in started:
+        one.close()
+
+
+@pytest.fixture
+def own_name():
+    """A name that no other process has."""
+    return f"spin{os.getpid()}"
 
 
 # ---- the daemon ----------------------------------------------------------------------------------
@@ -83,8 +103,9 @@ def test_two_daemons_at_two_sockets_know_nothing_of_each_other(new_daemon, scrat
     first.attach(one.pid)
     assert [process["pid"] for process in first.json("list-processes")] == [one.pid]
     assert second.json("list-processes") == []
-    error = second.fails("attach", one.pid)
-    assert error.startswith(f"process {one.pid} (spin) is traced by") or "another" in error or "already" in error
+    worker = first.workers(one.pid)[0]
+    assert second.fails("attach", one.pid) == \
+        f"process {one.pid} is being traced already, by dyntraced-work ({worker}): end that first"
 
 
 def test_help_and_version_and_wrong_words(build):
@@ -136,24 +157,24 @@ def test_attach_and_detach_leave_the_process_as_it_was(daemon, spin):
     one.finish()
 
 
-def test_by_name_and_several_of_one_name(daemon, spin):
-    one = spin()
-    daemon.attach("spin")
+def test_by_name_and_several_of_one_name(daemon, spin, own_name):
+    one = spin(name=own_name)
+    daemon.attach(own_name)
     assert [process["pid"] for process in daemon.json("list-processes")] == [one.pid]
-    daemon("detach", "spin")
-    two = spin()
-    error = daemon.fails("attach", "spin")
-    assert re.fullmatch(rf"2 processes are called 'spin': use the pid of one, or --all: \d+ \(spin\), \d+ \(spin\)", error)
-    assert str(one.pid) in error and str(two.pid) in error
-    daemon.attach("spin", status=1)
+    daemon("detach", own_name)
+    two = spin(name=own_name)
+    error = daemon.fails("attach", own_name)
+    first, second = f"{one.pid} ({own_name})", f"{two.pid} ({own_name})"
+    begin = f"2 processes are called '{own_name}': use the pid of one, or --all: "
+    assert error in (begin + f"{first}, {second}", begin + f"{second}, {first}")
     daemon.targets |= {str(one.pid), str(two.pid)}
-    daemon("attach", "--all", "spin")
+    daemon("attach", "--all", own_name)
     assert [process["pid"] for process in daemon.json("list-processes")] == sorted([one.pid, two.pid])
-    names = daemon("add", "--all", "spin:foo").stdout.splitlines()
+    names = daemon("add", "--all", f"{own_name}:foo").stdout.splitlines()
     assert sorted(names) == sorted(f"{pid}:foo" for pid in (one.pid, two.pid))
     one.round()
     assert daemon.hits(one.pid) == {"foo": CALLS} and daemon.hits(two.pid) == {"foo": 0}
-    daemon("detach", "--all", "spin")
+    daemon("detach", "--all", own_name)
     assert daemon.json("list-processes") == []
 
 
