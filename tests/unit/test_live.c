@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -674,6 +676,128 @@ static void test_sleep(void **state)
 	munmap(shared, sizeof(*shared));
 }
 
+/* ---- libraries that come and go ---------------------------------------------------------------------------- */
+
+#define LIBRARY "libm.so.6"
+#define CALLS 25
+
+/* 'o' loads the library, 'c' calls it, 'x' unloads it and puts something else in its place; each is answered. */
+static void obey(int socket)
+{
+	double (*cbrt)(double) = NULL;
+	void *library = NULL;
+	char word;
+
+	while (read(socket, &word, 1) == 1) {
+		if (word == 'o') {
+			library = dlopen(LIBRARY, RTLD_NOW);
+			*(void **)&cbrt = library ? dlsym(library, "cbrt") : NULL;
+		}
+		for (int i = 0; word == 'c' && i < CALLS; i++) {
+			if (!cbrt || cbrt(64.0) < 3.99)
+				_exit(3);
+		}
+		if (word == 'x') {
+			uintptr_t page = (uintptr_t)*(void **)&cbrt & ~4095UL;
+
+			dlclose(library);
+			if (mmap((void *)page, 4096, PROT_READ | PROT_EXEC,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != (void *)page)
+				_exit(4);
+		}
+		if (write(socket, &word, 1) != 1)
+			_exit(5);
+	}
+	_exit(0);
+}
+
+/* The session works until the answer is there. */
+static void ask(const struct fixture *f, int socket, char word)
+{
+	struct pollfd answer = { .fd = socket, .events = POLLIN };
+	char answered = 0;
+
+	assert_int_equal(write(socket, &word, 1), 1);
+	while (poll(&answer, 1, 0) == 0)
+		check(session_step(f->session, 1), f);
+	assert_int_equal(read(socket, &answered, 1), 1);
+	assert_int_equal(answered, word);
+}
+
+struct told {
+	unsigned loaded, unloaded, placed, gone;
+};
+
+static void count_notices(void *context, enum session_notice notice, const char *text)
+{
+	struct told *told = context;
+	unsigned *counts[] = { [SESSION_PLACED] = &told->placed,
+			       [SESSION_GONE] = &told->gone,
+			       [SESSION_MODULE_LOADED] = &told->loaded,
+			       [SESSION_MODULE_UNLOADED] = &told->unloaded };
+
+	if (strstr(text, LIBRARY) || strstr(text, "cbrt"))
+		(*counts[notice])++;
+}
+
+static void test_libraries(void **state)
+{
+	static const char *const contexts[] = { "tid" };
+	struct tracepoint_spec spec = { .location = "cbrt@" LIBRARY, .kind = TRACEPOINT_ENTRY, .contexts = contexts,
+					.context_count = 1 };
+	struct session_options options = { .buffer_size = 4 << 20, .notify = count_notices };
+	struct fixture f = { 0 };
+	struct told told = { 0 };
+	int sockets[2];
+
+	snprintf(f.output, sizeof(f.output), "/dev/shm/dyntrace-live-%d-libraries", getpid());
+	options.output = f.output;
+	options.notify_context = &told;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	f.pid = fork();
+	if (f.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		obey(sockets[1]);
+	}
+	check(proc_open(f.pid, &f.proc), &f);
+	check(session_create(f.proc, &options, &f.session), &f);
+	check(session_begin(f.session, NULL), &f);
+
+	_cleanup_error_ struct error *missing = session_add(f.session, &spec, NULL);
+	assert_non_null(missing);
+	spec.wait = true;
+	check(session_add(f.session, &spec, NULL), &f);
+	assert_string_equal(info(&f, "cbrt").how, "waiting");
+	for (unsigned round = 0; round < 4; round++) {
+		ask(&f, sockets[0], 'o');
+		ask(&f, sockets[0], 'c');
+		assert_int_equal(info(&f, "cbrt").hits, CALLS * (round + 1));
+		assert_non_null(strstr(info(&f, "cbrt").module, LIBRARY));
+		if (round == 1)
+			check(session_add_context(f.session, "cbrt", "reg:rsp", NULL), &f);
+		if (round == 2)
+			check(session_switch(f.session, "cbrt", false, NULL), &f);
+		ask(&f, sockets[0], 'x');
+		check(session_flush(f.session), &f);
+		assert_string_equal(info(&f, "cbrt").how, "waiting");
+		assert_null(info(&f, "cbrt").module);
+		assert_int_equal(told.unloaded, round + 1);
+		assert_int_equal(told.gone, round + 1);
+		if (round == 2)
+			check(session_switch(f.session, "cbrt", true, NULL), &f);
+	}
+	assert_int_equal(told.loaded, 4);
+	assert_int_equal(told.placed, 4);
+	assert_int_equal(info(&f, "cbrt").context_count, 2);
+	leave(&f);
+	assert_int_equal(judge(&f, "cbrt_entry", "tid = "), 4 * CALLS);
+	assert_int_equal(judge(&f, "cbrt_entry", "rsp = "), 2 * CALLS);
+	close(sockets[0]);
+	close(sockets[1]);
+	end(&f);
+}
+
 /* ---- files made by somebody else -------------------------------------------------------------------------- */
 
 struct counted_dir {
@@ -756,7 +880,7 @@ int main(void)
 		cmocka_unit_test(test_all_or_nothing),	     cmocka_unit_test(test_switches),
 		cmocka_unit_test(test_contexts),	     cmocka_unit_test(test_random),
 		cmocka_unit_test(test_cycles_do_not_grow),   cmocka_unit_test(test_sleep),
-		cmocka_unit_test(test_directory_of_another),
+		cmocka_unit_test(test_directory_of_another), cmocka_unit_test(test_libraries),
 	};
 
 	find_agent();

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../base/cleanup.h"
+#include "inbound.h"
 #include "internal.h"
 
 struct error *function_view(struct planner *planner, struct module *module, struct module_view **ret_view)
@@ -30,6 +31,21 @@ struct error *function_view(struct planner *planner, struct module *module, stru
 	planner->views.items[planner->views.count++] = view;
 	*ret_view = take_ptr(&view);
 	return NULL;
+}
+
+void planner_forget_module(struct planner *planner, const struct module *module)
+{
+	for (size_t i = 0; i < planner->views.count; i++) {
+		struct module_view *view = planner->views.items[i];
+
+		if (view->module != module)
+			continue;
+		planner->body_view = NULL;
+		inbound_free(view->inbound);
+		free(view);
+		planner->views.items[i] = planner->views.items[--planner->views.count];
+		return;
+	}
 }
 
 bool function_bounds(const struct module_view *view, const struct symbol *symbol, uint64_t address,

@@ -146,6 +146,9 @@ bool planner_settle(struct planner *planner, struct site_list *gone);
 bool planner_release(struct planner *planner, struct probe *probe, struct site_list *gone);
 void planner_free_site(struct site *site, struct near_pool *pool);
 
+/* The module is gone, or will be freed; no site is in it. */
+void planner_forget_module(struct planner *planner, const struct module *module);
+
 /* Mappings of this file are ours: they don't count as memory in use. */
 void planner_own_file(struct planner *planner, uint64_t device, uint64_t inode);
 

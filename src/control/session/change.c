@@ -266,15 +266,12 @@ static struct error *take_out(struct session *session, const struct site_list *g
 	return error;
 }
 
-struct error *change_settle(struct session *session)
+struct error *change_discard(struct session *session, const struct site_list *sites)
 {
-	struct site_list gone = { 0 };
-	struct error *error = NULL;
-
-	if (!planner_settle(session->planner, &gone) || !vec_reserve(&session->garbage, gone.count))
-		error = error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < gone.count && !error; i++) {
-		struct site *site = gone.items[i];
+	if (!vec_reserve(&session->garbage, sites->count))
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < sites->count; i++) {
+		struct site *site = sites->items[i];
 
 		place_unnote(session, site);
 		if (site->patch.state == PATCH_PLANNED)
@@ -282,6 +279,15 @@ struct error *change_settle(struct session *session)
 		else
 			session->garbage.items[session->garbage.count++] = site;
 	}
+	return NULL;
+}
+
+struct error *change_settle(struct session *session)
+{
+	struct site_list gone = { 0 };
+	struct error *error = planner_settle(session->planner, &gone) ? change_discard(session, &gone) :
+									  error_new(ERROR_FAILED, "out of memory");
+
 	vec_free(&gone);
 	return error;
 }

@@ -63,7 +63,6 @@ struct session {
 	struct event_types *types; /* of the tracepoints that are placed: `own_types`, or another session's with the same trace */
 	struct event_types own_types;
 	struct modules modules;
-	struct modules old_modules; /* gone; tracepoints may still point to them */
 	struct planner *planner;
 	struct near_pool *code;
 	struct tramp_env env; /* what trampolines are written with */
@@ -102,9 +101,12 @@ struct session {
 /* tracepoints.c */
 /* A tracepoint for each of the request's places, behind those in the list; a placeholder if it has none. */
 struct error *tracepoints_make(struct session *session, struct request *request, struct tracepoint_list *list);
-/* Another tracepoint of the same name, place and contexts, not in the tree of names. */
-struct error *tracepoints_twin(struct session *session, const struct tracepoint *tracepoint,
-			       struct tracepoint **ret_twin);
+/* One, at the place; NULL: it waits for one. */
+struct error *tracepoints_make_one(struct session *session, struct request *request, const struct place *place,
+				   const char *name, struct tracepoint_list *list);
+/* Another one of the same name and contexts, at the place (NULL: it waits), not in the tree of names and not described. */
+struct error *tracepoints_copy(struct session *session, const struct tracepoint *tracepoint,
+			       const struct place *place, struct tracepoint **ret_copy);
 void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint);
 void tracepoints_free(struct session *session);
 bool tracepoints_claim_name(struct session *session, struct tracepoint *tracepoint);
@@ -125,9 +127,17 @@ struct error *types_assign(struct session *session, const struct tracepoint_list
 void types_give_back(struct session *session, const struct tracepoint *tracepoint);
 
 /* modules.c */
-/* Reads the list of modules: anew, nothing may point to them; or again, and those that are still there stay. */
+/* Reads the list of modules; nothing may point to the old one. */
 struct error *modules_start(struct session *session);
-struct error *modules_follow(struct session *session);
+
+/* live.c */
+void live_notify(const struct session *session, enum session_notice notice, const char *text);
+/* Places the list's tracepoints, or leaves no site of them behind. */
+struct error *live_place(struct session *session, struct tracepoint_list *list);
+/* Takes the old one's place in the list, its name and its counts. */
+void live_replace(struct session *session, struct tracepoint *old, struct tracepoint *heir);
+/* Out of the session; freed when nothing records under their ids any more. */
+void live_retire(struct session *session, const struct tracepoint_list *list);
 
 /* info.c */
 /* The heir's counts go on from the old one's, which may still grow, until the next info_fold or info_inherit: everything must
@@ -159,6 +169,8 @@ struct error *place_undo(struct session *session, struct session_summary *summar
 bool place_has_code(const struct session *session, struct proc *proc);
 
 /* change.c */
+/* Sites that are out of the target's text: their memory is used again when nobody can be in it. */
+struct error *change_discard(struct session *session, const struct site_list *sites);
 /* Whether its hits are recorded, as the user wants it and the session as a whole is. */
 void change_write_switch(struct session *session, struct tracepoint *tracepoint);
 /* Takes out of the process's text what is garbage: a forked child still has it. */

@@ -17,7 +17,7 @@ void name_list_free(struct name_list *names)
 	vec_free(names);
 }
 
-static void notify(const struct session *session, enum session_notice notice, const char *text)
+void live_notify(const struct session *session, enum session_notice notice, const char *text)
 {
 	if (session->options.notify)
 		session->options.notify(session->options.notify_context, notice, text);
@@ -63,8 +63,7 @@ static struct error *find_matching(const struct session *session, const char *pa
 
 /* ---- add ----------------------------------------------------------------------------------------- */
 
-/* Out of the session; freed when nothing records under their ids any more. */
-static void retire(struct session *session, const struct tracepoint_list *list)
+void live_retire(struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
@@ -103,8 +102,7 @@ static void close_unused(struct session *session)
 	session->agent->control->output[0] = '\0';
 }
 
-/* Places the list's tracepoints, or leaves nothing of them behind. */
-static struct error *place_new(struct session *session, struct tracepoint_list *list)
+struct error *live_place(struct session *session, struct tracepoint_list *list)
 {
 	bool had_trace = session->writer;
 	struct error *error = vec_reserve(&session->tracepoints, list->count) ?
@@ -126,18 +124,18 @@ static struct error *add_request(struct session *session, struct request *reques
 	struct error *error = tracepoints_make(session, request, &list);
 
 	if (!error)
-		error = place_new(session, &list);
+		error = live_place(session, &list);
 	if (!error && ret_names)
 		error = give_names(&list, &names);
 	if (error) {
-		retire(session, &list);
+		live_retire(session, &list);
 		vec_free(&list);
 		return error;
 	}
 	for (size_t i = 0; i < list.count; i++) {
 		session->tracepoints.items[session->tracepoints.count++] = list.items[i];
 		if (list.items[i]->probe.site)
-			notify(session, SESSION_PLACED, list.items[i]->name);
+			live_notify(session, SESSION_PLACED, list.items[i]->name);
 	}
 	vec_free(&list);
 	if (ret_names)
@@ -158,7 +156,7 @@ struct error *session_add(struct session *session, const struct tracepoint_spec 
 		request_drop(request);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
-	error = modules_follow(session);
+	error = session_modules_changed(session);
 	if (!error)
 		error = request_resolve(request, session->proc, &session->modules);
 	if (error && spec->wait) {
@@ -196,8 +194,8 @@ struct error *session_remove(struct session *session, const char *pattern, size_
 	}
 	session->tracepoints.count = kept;
 	for (size_t i = 0; i < list.count; i++)
-		notify(session, SESSION_GONE, list.items[i]->name);
-	retire(session, &list);
+		live_notify(session, SESSION_GONE, list.items[i]->name);
+	live_retire(session, &list);
 	if (ret_count)
 		*ret_count = list.count;
 	vec_free(&list);
@@ -241,7 +239,7 @@ static struct error *make_twin(struct session *session, struct tracepoint *trace
 			       struct tracepoint **ret_twin)
 {
 	struct tracepoint *twin = NULL;
-	struct error *error = tracepoints_twin(session, tracepoint, &twin);
+	struct error *error = tracepoints_copy(session, tracepoint, &tracepoint->probe.place, &twin);
 
 	if (error)
 		return error;
@@ -288,18 +286,17 @@ static struct error *note_context(struct tracepoint *tracepoint, const char *typ
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
-/* The old one's place in the list, its name and its counts. */
-static void replace(struct session *session, struct tracepoint *old, struct tracepoint *twin)
+void live_replace(struct session *session, struct tracepoint *old, struct tracepoint *heir)
 {
 	struct tracepoint_list gone = { .items = &old, .count = 1 };
 
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		if (session->tracepoints.items[i] == old)
-			session->tracepoints.items[i] = twin;
+			session->tracepoints.items[i] = heir;
 	}
-	info_inherit(session, old, twin);
-	retire(session, &gone);
-	tracepoints_claim_name(session, twin);
+	info_inherit(session, old, heir);
+	live_retire(session, &gone);
+	tracepoints_claim_name(session, heir);
 }
 
 /* The new code of their site, in which the old one is off and the new one on, takes the place of the other in one stop: no hit
@@ -309,14 +306,14 @@ static struct error *exchange(struct session *session, struct tracepoint *old, s
 	struct tracepoint_list in = { .items = &twin, .count = 1 }, out = { .items = &old, .count = 1 };
 
 	old->probe.event.is_off = true;
-	struct error *error = place_new(session, &in);
+	struct error *error = live_place(session, &in);
 	if (error) {
-		retire(session, &in);
+		live_retire(session, &in);
 		change_write_switch(session, old);
 		return error;
 	}
 	error = change_release(session, &out);
-	replace(session, old, twin);
+	live_replace(session, old, twin);
 	return error;
 }
 

@@ -1,13 +1,19 @@
 /*
- * modules.c - the target's libraries come and go.
+ * modules.c - the target's libraries come and go, and with them the places of tracepoints.
+ *
+ * Tracepoints in a library that is gone wait for it, as those do whose library never was there: they stay in the list, with
+ * their names, contexts and counts. Nothing is written where the library was: somebody else may be there now. When one that has
+ * the place is loaded, they are placed again, wherever that is.
  *
  * A struct module is what places, symbols and the planner's views point to: those that are still there stay the same
  * objects, however often the list is read.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "../base/cleanup.h"
 #include "internal.h"
+#include "markers.h"
 
 static bool is_same(const struct module *a, const struct module *b)
 {
@@ -51,32 +57,270 @@ struct error *modules_start(struct session *session)
 	return read_modules(session, &session->modules);
 }
 
-struct error *modules_follow(struct session *session)
+static bool contains(const struct modules *modules, const struct module *module)
 {
-	struct modules now = { 0 }, copies = { 0 };
-	struct error *error = NULL;
+	for (size_t i = 0; i < modules->count; i++) {
+		if (modules->items[i] == module)
+			return true;
+	}
+	return false;
+}
 
-	/* What is there then isn't ours to change. */
-	if (session->agent && proc_is_alive(session->proc) && !place_has_code(session, session->proc))
-		return error_new(ERROR_GONE, "process %d has begun another program", session->proc->pid);
-	error = read_modules(session, &now);
+/* ---- gone ----------------------------------------------------------------------------------- */
+
+static struct error *let_wait(struct session *session, struct tracepoint *tracepoint, struct site_list *sites)
+{
+	struct tracepoint *waiting = NULL;
+	struct error *error = tracepoints_copy(session, tracepoint, NULL, &waiting);
 
 	if (error)
 		return error;
-	if (!vec_reserve(&session->old_modules, session->modules.count) ||
-	    !keep_known(&now, &session->modules, &copies)) {
+	semaphores_forget(session, tracepoint);
+	if (tracepoint->probe.site && !planner_release(session->planner, &tracepoint->probe, sites))
+		error = error_new(ERROR_FAILED, "out of memory");
+	tracepoint->probe.place.module = NULL;
+	live_notify(session, SESSION_GONE, tracepoint->name);
+	live_replace(session, tracepoint, waiting);
+	return error;
+}
+
+/* Our own watches: one in a library of another namespace may go. */
+static struct error *drop_watches(struct session *session, const struct modules *gone, struct site_list *sites)
+{
+	for (size_t i = session->watches.count; i-- > 0;) {
+		struct probe *probe = session->watches.items[i];
+
+		if (!contains(gone, probe->place.module))
+			continue;
+		if (probe->site && !planner_release(session->planner, probe, sites))
+			return error_new(ERROR_FAILED, "out of memory");
+		error_free(probe->refusal);
+		free(probe);
+		session->watches.items[i] = session->watches.items[--session->watches.count];
+	}
+	return NULL;
+}
+
+/* Tracepoints there wait; their sites' bytes are gone with the library. */
+static struct error *forget(struct session *session, struct modules *gone)
+{
+	struct site_list sites = { 0 };
+	struct error *error = gone->count ? session_flush(session) : NULL; /* for info_inherit */
+
+	for (size_t i = 0; i < session->tracepoints.count && !error; i++) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (contains(gone, tracepoint->probe.place.module))
+			error = let_wait(session, tracepoint, &sites);
+	}
+	if (!error)
+		error = drop_watches(session, gone, &sites);
+	for (size_t i = 0; i < sites.count; i++)
+		sites.items[i]->patch.state = PATCH_REMOVED;
+	if (!error)
+		error = change_discard(session, &sites);
+	for (size_t i = 0; i < gone->count; i++) {
+		planner_forget_module(session->planner, gone->items[i]);
+		live_notify(session, SESSION_MODULE_UNLOADED, gone->items[i]->path);
+	}
+	vec_free(&sites);
+	return error;
+}
+
+/* ---- there ---------------------------------------------------------------------------------- */
+
+/* Of the request, one that waits for this very place, or for any. */
+static struct tracepoint *find_waiting(const struct session *session, const struct request *request,
+				       const struct place *place, const struct tracepoint_list *taken)
+{
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+		const char *name = tracepoint->probe.place.name;
+		bool is_taken = false;
+
+		for (size_t j = 0; j < taken->count; j++)
+			is_taken |= taken->items[j] == tracepoint;
+		if (tracepoint->request == request && tracepoint->waits && !is_taken &&
+		    (name ? strcmp(name, place->name) == 0 : !request->location.is_glob))
+			return tracepoint;
+	}
+	return NULL;
+}
+
+static bool is_there(const struct session *session, const struct request *request, const struct place *place)
+{
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		const struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (tracepoint->request == request && !tracepoint->waits &&
+		    taddr_equal(tracepoint->probe.place.address, place->address))
+			return true;
+	}
+	return false;
+}
+
+/* Those that came, and beside each of them the one that waited for it, or NULL. */
+struct arrivals {
+	struct tracepoint_list list, waited;
+};
+
+static struct error *arrive(struct session *session, struct request *request, const struct place *place,
+			    struct arrivals *arrivals)
+{
+	struct tracepoint *old = find_waiting(session, request, place, &arrivals->waited), *heir = NULL;
+	const char *name = request->spec.name ? request->spec.name : place->name;
+	struct error *error = NULL;
+
+	if (!vec_reserve(&arrivals->waited, 1) || !vec_reserve(&arrivals->list, 1))
+		return error_new(ERROR_FAILED, "out of memory");
+	if (!old) {
+		error = tracepoints_make_one(session, request, place, name, &arrivals->list);
+	} else {
+		error = tracepoints_copy(session, old, place, &heir);
+		if (!error)
+			arrivals->list.items[arrivals->list.count++] = heir;
+		if (!error)
+			error = values_describe(session, heir);
+	}
+	if (arrivals->list.count > arrivals->waited.count)
+		arrivals->waited.items[arrivals->waited.count++] = old;
+	return error;
+}
+
+/* The ones that waited are in the list no more; a glob's that waited for none in particular isn't either. */
+static void settle(struct session *session, const struct request *request, const struct arrivals *arrivals)
+{
+	for (size_t i = 0; i < arrivals->list.count; i++) {
+		struct tracepoint *tracepoint = arrivals->list.items[i];
+
+		if (arrivals->waited.items[i])
+			live_replace(session, arrivals->waited.items[i], tracepoint);
+		else
+			session->tracepoints.items[session->tracepoints.count++] = tracepoint;
+		if (tracepoint->probe.site)
+			live_notify(session, SESSION_PLACED, tracepoint->name);
+	}
+	for (size_t i = session->tracepoints.count; i-- > 0;) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+		struct tracepoint_list one = { .items = &tracepoint, .count = 1 };
+
+		if (tracepoint->request != request || !tracepoint->waits || tracepoint->probe.place.name)
+			continue;
+		session->tracepoints.count--;
+		memmove(session->tracepoints.items + i, session->tracepoints.items + i + 1,
+			(session->tracepoints.count - i) * sizeof(*session->tracepoints.items));
+		live_retire(session, &one);
+	}
+}
+
+static struct error *place_request(struct session *session, struct request *request)
+{
+	struct arrivals arrivals = { 0 };
+	struct error *error = request_resolve(request, session->proc, &session->modules);
+
+	for (size_t i = 0; i < request->places.count && !error; i++) {
+		if (!is_there(session, request, &request->places.items[i]))
+			error = arrive(session, request, &request->places.items[i], &arrivals);
+	}
+	if (!error && arrivals.list.count)
+		error = live_place(session, &arrivals.list);
+	if (error)
+		live_retire(session, &arrivals.list);
+	else if (arrivals.list.count)
+		settle(session, request, &arrivals);
+	vec_free(&arrivals.list);
+	vec_free(&arrivals.waited);
+	places_free(&request->places);
+	return error;
+}
+
+/* Why they still do. */
+static void note_why(struct session *session, const struct request *request, const struct error *why)
+{
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (tracepoint->request != request || !tracepoint->waits)
+			continue;
+		error_free(tracepoint->still_waits);
+		tracepoint->still_waits = error_new(error_kind(why), "%s", error_text(why));
+	}
+}
+
+/* The next request after that one of which a tracepoint waits: each once, in the order of their creation. */
+static struct request *next_waiting(const struct session *session, uint64_t after)
+{
+	struct request *next = NULL;
+
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		struct request *request = session->tracepoints.items[i]->request;
+
+		if (session->tracepoints.items[i]->waits && request->number > after &&
+		    (!next || request->number < next->number))
+			next = request;
+	}
+	return next;
+}
+
+static struct error *place_waiting(struct session *session)
+{
+	struct error *error = NULL;
+	struct request *request;
+	uint64_t last = 0;
+
+	while (!error && (request = next_waiting(session, last))) {
+		last = request->number;
+		request->users++; /* its last tracepoint may go meanwhile */
+		error = place_request(session, request);
+		if (error && error_kind(error) != ERROR_GONE) {
+			note_why(session, request, error);
+			error = (error_free(error), NULL);
+		}
+		request_drop(request);
+	}
+	return error;
+}
+
+/* ---- both ----------------------------------------------------------------------------------- */
+
+/* The list is read again. *ret_gone: what isn't there any more; *ret_new: is there something that wasn't? */
+static struct error *follow(struct session *session, struct modules *ret_gone, bool *ret_new)
+{
+	struct modules now = { 0 }, copies = { 0 };
+	struct error *error = read_modules(session, &now);
+
+	if (error)
+		return error;
+	if (!keep_known(&now, &session->modules, &copies)) {
 		modules_free(&now);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
-	for (size_t i = 0; i < session->modules.count; i++)
-		session->old_modules.items[session->old_modules.count++] = session->modules.items[i];
-	vec_free(&session->modules);
-	modules_free(&copies);
+	*ret_gone = session->modules;
+	*ret_new = copies.count < now.count;
 	session->modules = now;
+	for (size_t i = 0; i < now.count && *ret_new; i++) {
+		bool known = false;
+
+		for (size_t j = 0; j < copies.count; j++)
+			known |= is_same(now.items[i], copies.items[j]);
+		if (!known)
+			live_notify(session, SESSION_MODULE_LOADED, now.items[i]->path);
+	}
+	modules_free(&copies);
 	return NULL;
 }
 
 struct error *session_modules_changed(struct session *session)
 {
-	return modules_follow(session);
+	_cleanup_(modules_free) struct modules gone = { 0 };
+	struct error *error = NULL;
+	bool is_new = false;
+
+	/* What is there then isn't ours to change. */
+	if (session->agent && proc_is_alive(session->proc) && !place_has_code(session, session->proc))
+		return error_new(ERROR_GONE, "process %d has begun another program", session->proc->pid);
+	error = follow(session, &gone, &is_new);
+	if (!error && session->planner)
+		error = forget(session, &gone);
+	return error || !is_new ? error : place_waiting(session);
 }

@@ -49,6 +49,7 @@ static void free_spec(struct tracepoint_spec *spec)
 
 struct error *request_create(const struct tracepoint_spec *spec, struct request **ret_request)
 {
+	static uint64_t last_number;
 	struct request *request = calloc(1, sizeof(*request));
 	struct error *error = request ? location_parse(spec->location, &request->location) :
 					error_new(ERROR_FAILED, "out of memory");
@@ -58,6 +59,7 @@ struct error *request_create(const struct tracepoint_spec *spec, struct request 
 		return error;
 	}
 	request->users = 1;
+	request->number = ++last_number;
 	if (!copy_spec(spec, &request->spec)) {
 		request_drop(request);
 		return error_new(ERROR_FAILED, "out of memory");

@@ -12,6 +12,7 @@ struct request {
 	struct tracepoint_spec spec; /* with copies of its strings */
 	struct location location;
 	struct places places; /* found, until tracepoints are made of them */
+	uint64_t number; /* in the order of their creation */
 	size_t users; /* tracepoints, and the list of those not begun with */
 };
 

@@ -128,9 +128,8 @@ void tracepoints_free(struct session *session)
 
 /* ---- from places ---------------------------------------------------------------------------- */
 
-/* At the place, or without one. */
-static struct error *make_one(struct session *session, struct request *request, const struct place *place,
-			      const char *name, struct tracepoint_list *list)
+struct error *tracepoints_make_one(struct session *session, struct request *request, const struct place *place,
+				   const char *name, struct tracepoint_list *list)
 {
 	const struct tracepoint_spec *spec = &request->spec;
 	struct tracepoint *tracepoint = NULL;
@@ -152,6 +151,19 @@ static struct error *make_one(struct session *session, struct request *request, 
 	return NULL;
 }
 
+/* Called as the place will be, as far as that is known. */
+static struct error *make_waiting(struct session *session, struct request *request, struct tracepoint_list *list)
+{
+	const struct tracepoint_spec *spec = &request->spec;
+	const char *at = request->location.module ? strrchr(spec->location, '@') : NULL;
+	_cleanup_free_ char *name = at ? strndup(spec->location, (size_t)(at - spec->location)) :
+					 strdup(spec->location);
+
+	if (!name)
+		return error_new(ERROR_FAILED, "out of memory");
+	return tracepoints_make_one(session, request, NULL, spec->name ? spec->name : name, list);
+}
+
 /* What the first of them says, without its name and the picture of the expression. */
 static void note_left_out(struct session *session, size_t count, const char *text)
 {
@@ -170,13 +182,13 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 	if (spec->name && !request->location.is_glob && is_taken(session, spec->name))
 		return error_new(ERROR_USAGE, "there is a tracepoint '%s' already: give another name", spec->name);
 	if (!request->places.count)
-		return make_one(session, request, NULL, spec->name ? spec->name : spec->location, list);
+		return make_waiting(session, request, list);
 	size_t left_out = 0, before = list->count;
 	_cleanup_error_ struct error *first = NULL;
 	for (size_t i = 0; i < request->places.count && !error; i++) {
 		const struct place *place = &request->places.items[i];
 
-		error = make_one(session, request, place, spec->name ? spec->name : place->name, list);
+		error = tracepoints_make_one(session, request, place, spec->name ? spec->name : place->name, list);
 		if (!error || error_kind(error) != ERROR_USAGE || request->places.count == 1)
 			continue;
 		left_out++; /* it has no such argument, say */
@@ -193,8 +205,8 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 	return error;
 }
 
-struct error *tracepoints_twin(struct session *session, const struct tracepoint *tracepoint,
-			       struct tracepoint **ret_twin)
+struct error *tracepoints_copy(struct session *session, const struct tracepoint *tracepoint,
+			       const struct place *place, struct tracepoint **ret_copy)
 {
 	struct tracepoint *twin = NULL;
 	struct error *error = new_tracepoint(tracepoint->request, (const char *const *)tracepoint->contexts.items,
@@ -202,13 +214,16 @@ struct error *tracepoints_twin(struct session *session, const struct tracepoint 
 
 	if (!error && !(twin->name = strdup(tracepoint->name)))
 		error = error_new(ERROR_FAILED, "out of memory");
-	if (!error)
-		error = set_place(twin, &tracepoint->probe.place);
+	if (!error && place)
+		error = set_place(twin, place);
+	if (!error && !place && !(twin->probe.place.name = strdup(tracepoint->probe.place.name)))
+		error = error_new(ERROR_FAILED, "out of memory");
 	if (error) {
 		tracepoints_free_one(session, twin);
 		return error;
 	}
+	twin->waits = !place;
 	twin->is_off = tracepoint->is_off;
-	*ret_twin = twin;
+	*ret_copy = twin;
 	return NULL;
 }
