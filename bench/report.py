@@ -51,6 +51,8 @@ GOALS = [
     ("bare hit, x rdtsc", lambda c: c.ratio("dyntrace-bare", 1), 1.3, "at most"),
     ("entry with six integer arguments, x rdtsc", lambda c: c.ratio("dyntrace-args", 1), 1.6, "at most"),
     ("entry + exit, x rdtsc", lambda c: c.ratio("dyntrace-exit", 1), 2.2, "at most"),
+    ("bare hit, only counted, x rdtsc", lambda c: c.ratio("dyntrace-count", 1), 1.3, "at most"),
+    ("entry + exit, only counted, x rdtsc", lambda c: c.ratio("dyntrace-count-exit", 1), 2.6, "at most"),
     ("uftrace against entry + exit", lambda c: quotient(c, "uftrace", "dyntrace-exit"), 1, "at least"),
     ("uprobe + uretprobe against entry + exit",
      lambda c: quotient(c, "uretprobe", "dyntrace-exit"), 50, "at least"),

@@ -1,6 +1,6 @@
 """The tracers, in the order of the table. One file a tracer, each with its CASES."""
 
-from . import bpftrace, dyntrace, exits, lttng, tracefs, uftrace
+from . import bpftrace, count, dyntrace, exits, lttng, tracefs, uftrace
 
-CASES = [*dyntrace.CASES, *lttng.CASES, *uftrace.CASES, *bpftrace.CASES, *tracefs.CASES,
+CASES = [*dyntrace.CASES, *count.CASES, *lttng.CASES, *uftrace.CASES, *bpftrace.CASES, *tracefs.CASES,
          *exits.CASES]

@@ -33,9 +33,12 @@ class Dyntrace(Case):
         super().start()
         self.tracer = subprocess.Popen(
             [os.path.join(self.bench.build, "dyntrace"), "trace", "-p", str(self.workload.pid),
-             *self.what, "--buffer-size", self.buffer_size, "-o", self.bench.path(self.name)],
+             *self.what, "--buffer-size", self.buffer_size, *self.output()],
             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.workload.wait_patched(self.kind, self.tracer)
+
+    def output(self):
+        return ["-o", self.bench.path(self.name)]
 
     def stop(self):
         if self.tracer:

@@ -42,18 +42,33 @@ static bool has_exits(const struct tracepoint_info *rows, size_t count)
 	return false;
 }
 
+/* All of them: they lose nothing, and how often they are hit is what is asked. */
+static bool is_counted(const struct tracepoint_info *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!rows[i].tracer || strcmp(rows[i].tracer, "count") != 0)
+			return false;
+	}
+	return count > 0;
+}
+
 static void print_rows(const struct tracepoint_info *rows, size_t count)
 {
 	size_t shown = count <= ROWS_MAX ? count : ROWS_MAX;
 	int width = name_width(rows, shown);
 
-	fprintf(stderr, "%-*s  %12s  %12s", width, "tracepoint", "hits", "lost");
+	bool counted = is_counted(rows, count);
+
+	fprintf(stderr, "%-*s  %12s  %12s", width, "tracepoint", "hits", counted ? "hits/s" : "lost");
 	if (has_exits(rows, count))
 		summary_exits_head();
 	fprintf(stderr, "\n");
 	for (size_t i = 0; i < shown; i++) {
-		fprintf(stderr, "%-*s  %12llu  %12llu", width, rows[i].name,
-			(unsigned long long)rows[i].hits, (unsigned long long)rows[i].lost);
+		fprintf(stderr, "%-*s  %12llu", width, rows[i].name, (unsigned long long)rows[i].hits);
+		if (counted)
+			fprintf(stderr, "  %12.0f", rows[i].rate);
+		else
+			fprintf(stderr, "  %12llu", (unsigned long long)rows[i].lost);
 		summary_exits_row(&rows[i]);
 		fprintf(stderr, "\n");
 	}
@@ -101,8 +116,6 @@ static void print_totals(const struct session_summary *summary, const char *dire
 	fprintf(stderr, ", ");
 	print_size(totals->bytes);
 	fprintf(stderr, "; trace: %s\n", directory);
-	if (summary->left)
-		cli_note("%s", summary->why);
 }
 
 void summary_print(const struct session *session, const struct session_summary *summary,
@@ -124,5 +137,8 @@ void summary_print(const struct session *session, const struct session_summary *
 	}
 	print_refusals(session);
 	summary_exits_rest(session);
-	print_totals(summary, directory);
+	if (directory)
+		print_totals(summary, directory);
+	if (summary->left)
+		cli_note("%s", summary->why);
 }

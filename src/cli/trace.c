@@ -14,6 +14,7 @@
 #include "../control/base/cleanup.h"
 #include "../control/inject/launch.h"
 #include "../control/session/session.h"
+#include "../control/tracer/tracer.h"
 #include "../shared/program.h"
 #include "commands.h"
 #include "explain.h"
@@ -46,6 +47,11 @@ static struct {
 	bool follow_exec;
 	bool exit;
 	bool quiet;
+	const char *tracer_text;
+	char *tracer_name;
+	const char *tracer_argument;
+	const struct tracer *tracer;
+	const char *name;
 	const char *explain;
 } args = { .buffer_size = DT_POOL_DEFAULT };
 
@@ -88,6 +94,9 @@ static const struct option_spec trace_options[] = {
 	OPTION_GROUP("How"),
 	{ 'o', "output", "DIR", "where the trace goes (default: ./NAME-DATE.dyntrace)",
 	  .string = &args.output },
+	{ 0, "tracer", "TRACER", "what a hit leads to: ctf (events, the default), or count (only counted, in the target: hits, and\n"
+	  "with -e how long calls took)", .string = &args.tracer_text },
+	{ 'n', "name", "NAME", "of the tracepoint (default: made from LOC)", .string = &args.name },
 	{ 0, "for", "SECONDS", "stop after that time", .seconds = &args.seconds },
 	{ 0, "print", NULL, "every event as a line of text, as it comes", .flag = &args.print },
 	{ 0, "buffer-size", "SIZE", "memory for events not written yet (default: 64M)",
@@ -204,6 +213,19 @@ static bool needs_libraries(void)
 	return false;
 }
 
+static struct error *parse_tracer(void)
+{
+	struct error *error = args.tracer_text ?
+				      tracer_split(args.tracer_text, &args.tracer_name, &args.tracer_argument) :
+				      NULL;
+
+	if (!error)
+		error = tracer_find(args.tracer_name, &args.tracer);
+	if (!error)
+		error = tracer_check(args.tracer, args.tracer_argument);
+	return error_wrap(error, "--tracer");
+}
+
 static struct error *check_usage(const struct words *words)
 {
 	int targets = !!args.command + !!args.target + !!words->rest;
@@ -227,6 +249,8 @@ static struct error *check_usage(const struct words *words)
 		return error_new(ERROR_USAGE, "-t: at most %d contexts", CONTEXTS_MAX);
 	if (args.string_max > DT_STRING_MAX || (args.string_max && args.string_max < 8))
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
+	if (args.output && !args.tracer->has_trace)
+		return error_new(ERROR_USAGE, "tracer '%s' writes no trace: leave out -o", args.tracer->name);
 	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
 	return check_markers();
@@ -310,6 +334,8 @@ static struct error *choose_output(struct run *run)
 	time_t now = time(NULL);
 	struct tm tm;
 
+	if (!args.tracer->has_trace)
+		return NULL;
 	if (args.output) {
 		run->output = strdup(args.output);
 		return run->output ? NULL : error_new(ERROR_FAILED, "out of memory");
@@ -338,6 +364,9 @@ static struct error *add_tracepoint(struct session *session, const struct option
 {
 	struct tracepoint_spec spec = { .location = value->text,
 					.kind = wanted_kind(value),
+					.name = args.name,
+					.tracer = args.tracer_name,
+					.tracer_argument = args.tracer_argument,
 					.filter = args.filter,
 					.contexts = args.context_types,
 					.context_count = args.contexts.count,
@@ -586,7 +615,10 @@ static struct error *explain(struct run *run)
 static struct error *run_trace(const struct words *words, int *ret_status)
 {
 	_cleanup_(run_free) struct run run = { 0 };
-	struct error *error = check_usage(words);
+	struct error *error = parse_tracer();
+
+	if (!error)
+		error = check_usage(words);
 
 	if (!error)
 		error = parse_rate();

@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 11
+#define DT_LAYOUT_VERSION 12
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -333,7 +333,7 @@ struct dt_cell {
 	uint64_t hits; /* the only word of a cell without times */
 	uint64_t total; /* of all durations */
 	uint64_t max;
-	uint64_t pad;
+	uint64_t pending; /* the last duration + 1, not counted above and below yet; 0: none */
 	uint64_t buckets[DT_BUCKETS]; /* how many durations; trampolines compute the index by themselves */
 };
 
@@ -395,7 +395,7 @@ struct dt_state {
 	uint32_t pid; /* whose it is: written when it is mapped; 0 in a forked child until its first hit */
 	uint32_t muted; /* this process isn't to be traced (a forked child without DT_FOLLOW_FORK) */
 	uint32_t filtered; /* it has begun to filter its system calls: we make none (H26) */
-	uint32_t pad2;
+	uint32_t foreign; /* threads that are in functions of somebody else's, called by trampolines */
 	uint64_t pad[5];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));

@@ -121,10 +121,12 @@ struct dt_regs {
 	uint64_t flags;
 	uint64_t duration; /* at an exit */
 	uint64_t st0[2]; /* 10 bytes; only if the program uses it */
+	uint64_t image; /* where the event is to be written, dt_program.size_max bytes; 0: in the pool */
+	uint64_t pad;
 };
 
 _Static_assert(sizeof(struct dt_op) == 8, "dt_op");
-_Static_assert(sizeof(struct dt_regs) == 416, "dt_regs");
+_Static_assert(sizeof(struct dt_regs) == 432, "dt_regs");
 
 /*
  * dt_gather in the agent, called by trampolines through dt_control.gather:
@@ -132,6 +134,10 @@ _Static_assert(sizeof(struct dt_regs) == 416, "dt_regs");
  *   in:   rdi = struct dt_regs, rsi = struct dt_program, rbx = address of struct dt_control
  *   out:  rax = 1: the event was written; 0: it wasn't, and is counted as lost if it should have been
  *   kept: rsp, rbp, r12 to r15 and the direction flag; the trampoline has saved everything else
+ */
+
+/*
+ * An event that isn't for the pool (dt_regs.image) has its fields from byte 16 on, and no header.
  */
 
 /*

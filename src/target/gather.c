@@ -27,8 +27,13 @@ static void gather_begin(struct gather *g)
 	const struct dt_program *program = g->program;
 	struct dt_slot *slot;
 
-	if (g->slot || g->over)
+	if (g->event || g->over)
 		return;
+	if (g->regs->image) {
+		g->event = (uint8_t *)g->regs->image;
+		g->at = HEAD;
+		return;
+	}
 	slot = (struct dt_slot *)slow_path(g->control, program->id, program->size_max);
 	if (!slot) {
 		g->over = true; /* it was counted as lost, or isn't to be recorded */
@@ -254,7 +259,7 @@ static bool align(struct gather *g, uint32_t to, uint32_t room)
 {
 	uint32_t at = to ? (uint32_t)DT_ROUND_UP(g->at, to) : g->at;
 
-	if (!g->slot || g->over || at + room > g->program->size_max)
+	if (!g->event || g->over || at + room > g->program->size_max)
 		return false;
 	g->at = at;
 	return true;
@@ -473,5 +478,5 @@ uint64_t gather_event(const struct dt_control *control, const struct dt_program 
 	if (!g.over)
 		gather_begin(&g); /* an event without fields */
 	gather_finish(&g);
-	return g.slot != NULL;
+	return g.event != NULL;
 }

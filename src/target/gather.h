@@ -15,8 +15,8 @@ struct gather {
 	const struct dt_control *control;
 	const struct dt_program *program;
 	const struct dt_regs *regs;
-	struct dt_slot *slot; /* NULL: the event isn't begun */
-	uint8_t *event;
+	struct dt_slot *slot; /* NULL: the event isn't begun, or is an image */
+	uint8_t *event; /* NULL: it isn't begun */
 	uint64_t clock;
 	uint32_t at; /* bytes of the event so far */
 	uint32_t top; /* numbers on the stack */

@@ -17,7 +17,7 @@
 
 static void put_byte(struct gather *g, char byte)
 {
-	if (g->slot && !g->over && g->at < g->program->size_max)
+	if (g->event && !g->over && g->at < g->program->size_max)
 		g->event[g->at++] = (uint8_t)byte;
 }
 
@@ -134,7 +134,7 @@ void text_store(struct gather *g, uint64_t address, uint64_t length, bool counte
 {
 	uint32_t limit;
 
-	if (!g->slot || g->over || most + MARK_ROOM > g->program->size_max - g->at)
+	if (!g->event || g->over || most + MARK_ROOM > g->program->size_max - g->at)
 		return;
 	limit = g->at + most;
 	if (!address && length)

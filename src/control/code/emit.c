@@ -503,6 +503,11 @@ void emit_lock_inc_mem(struct emitter *e, struct mem what)
 	emit_inc_mem(e, what);
 }
 
+void emit_xchg(struct emitter *e, struct mem what, enum reg with)
+{
+	put_mem(e, OP_W | 0x87, with, what, 0);
+}
+
 void emit_lock_cmpxchg(struct emitter *e, struct mem what, enum reg with)
 {
 	put8(e, 0xf0);
@@ -727,6 +732,11 @@ void emit_add_al_imm8(struct emitter *e, int8_t value)
 void emit_call_mem(struct emitter *e, struct mem to)
 {
 	put_mem(e, 0xff, 2, to, 0);
+}
+
+void emit_call_reg(struct emitter *e, enum reg to)
+{
+	put_reg(e, 0xff, 2, to);
 }
 
 void emit_jmp_mem(struct emitter *e, struct mem to)

@@ -106,6 +106,7 @@ void emit_div(struct emitter *e, enum reg by); /* rax = rdx:rax / by, rdx = the 
 void emit_lock_xadd(struct emitter *e, struct mem what, enum reg with);
 void emit_lock_add_mem(struct emitter *e, struct mem what, enum reg value);
 void emit_lock_inc_mem(struct emitter *e, struct mem what);
+void emit_xchg(struct emitter *e, struct mem what, enum reg with); /* always locked */
 void emit_lock_cmpxchg(struct emitter *e, struct mem what, enum reg with);
 void emit_add(struct emitter *e, enum reg to, enum reg from);
 void emit_add_mem(struct emitter *e, enum reg to, struct mem from);
@@ -146,6 +147,7 @@ void emit_sahf(struct emitter *e);
 void emit_setcc8(struct emitter *e, enum cond cc, enum reg to); /* low byte of rax..rbx only */
 void emit_add_al_imm8(struct emitter *e, int8_t value);
 void emit_call_mem(struct emitter *e, struct mem to);
+void emit_call_reg(struct emitter *e, enum reg to);
 void emit_jmp_mem(struct emitter *e, struct mem to);
 void emit_jmp_to(struct emitter *e, taddr to); /* jmp rel32; fails when out of reach */
 void emit_call_to(struct emitter *e, taddr to);

@@ -399,10 +399,70 @@ struct error *inject_fill_pool(struct agent *agent)
 			   (unsigned long long)agent->pool_size >> 20);
 }
 
+/* ---- other shared memory ---------------------------------------------------------------------- */
+
+static struct error *share(struct injection *in, const char *name, uint64_t size, void **ret_here,
+			   struct dt_share *ret_share)
+{
+	struct tmap_request request = { .size = size, .prot = PROT_READ | PROT_WRITE,
+					.flags = MAP_SHARED | MAP_NORESERVE, .what = name };
+	_cleanup_close_ int fd = -1;
+	struct stat stat;
+	void *memory = NULL;
+	taddr at;
+	struct error *err;
+
+	if ((err = create_there(in, name, &in->pool_there)) || (err = fetch(in, in->pool_there, &fd)) ||
+	    (err = prepare_memfd(fd, size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, &memory)))
+		return err;
+	request.fd = in->pool_there;
+	err = fstat(fd, &stat) ? error_errno(errno, "cannot look at the shared memory") :
+				 tmap_map(in->remote, in->proc, &request, &at);
+	if (err) {
+		munmap(memory, size);
+		return err;
+	}
+	*ret_share = (struct dt_share){ at.v, size, stat.st_dev, stat.st_ino };
+	*ret_here = memory;
+	return NULL;
+}
+
+struct error *inject_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
+			   void **ret_here, taddr *ret_there)
+{
+	struct injection in = { .stop = stop, .proc = agent->proc, .agent = agent, .code_there = -1,
+				.pool_there = -1 };
+	struct dt_control *control = agent->control;
+	uint32_t index = control->share_count;
+	struct error *err;
+
+	if (index >= DT_SHARES_MAX)
+		return error_new(ERROR_FAILED, "no more memory can be shared with process %d: detach from it first",
+				 agent->proc->pid);
+	if ((err = remote_begin(stop, &in.remote)))
+		return err;
+	err = share(&in, name, size, &agent->shares[index], &control->shares[index]);
+	error_free(close_there(&in));
+	struct error *end = remote_end(in.remote);
+	if (err || end) {
+		if (err)
+			error_free(end);
+		return err ? err : end;
+	}
+	__atomic_store_n(&control->share_count, index + 1, __ATOMIC_RELEASE);
+	*ret_here = agent->shares[index];
+	*ret_there = taddr_of(control->shares[index].address);
+	return NULL;
+}
+
 void agent_free(struct agent *agent)
 {
 	if (!agent)
 		return;
+	for (uint32_t i = 0; i < DT_SHARES_MAX; i++) {
+		if (agent->shares[i])
+			munmap(agent->shares[i], agent->control->shares[i].size);
+	}
 	if (agent->control)
 		munmap(agent->control, DT_CODE_SIZE);
 	if (agent->pool && !agent->pool_shared)
@@ -499,6 +559,13 @@ static struct error *unmap_all(struct remote *remote, const struct agent *agent,
 				       agent->code_device, agent->code_inode };
 
 		err = unmap_piece(remote, maps, &piece);
+	}
+	for (uint32_t i = 0; i < control->share_count && i < DT_SHARES_MAX && !err; i++) {
+		const struct dt_share *share = &control->shares[i];
+		struct piece piece = { taddr_of(share->address), share->size, share->device, share->inode };
+
+		if (piece.inode) /* else it isn't known what it was */
+			err = unmap_piece(remote, maps, &piece);
 	}
 	struct piece rest[] = {
 		{ agent->pool_at, agent->pool_size, agent->pool_device, agent->pool_inode },

@@ -33,6 +33,7 @@ struct agent {
 	taddr state_at;
 	taddr slow_at; /* dt_slow */
 	taddr gather_at; /* dt_gather */
+	void *shares[DT_SHARES_MAX]; /* what dt_control.shares are here; NULL: not mapped */
 	uint64_t window_next; /* first byte of the code memfd not given to a window yet */
 };
 
@@ -49,6 +50,10 @@ struct error *inject_fill_pool(struct agent *agent);
  * the window in dt_control. *ret_offset: where that is in the code memfd. */
 struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
 			    uint32_t *ret_offset);
+
+/* Memory that the target and its forked children can write, and we. It goes with the agent. */
+struct error *inject_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
+			   void **ret_here, taddr *ret_there);
 
 /* Unmaps all that inject_* mapped in the process that `stop` holds, which is the target or a forked child of
  * it. All sites must have been restored there before, and no thread may be in a trampoline. */

@@ -21,6 +21,7 @@
 
 #include "../../shared/layout.h"
 #include "count_code.h"
+#include "foreign_code.h"
 #include "record_code.h"
 
 #define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
@@ -108,7 +109,7 @@ static void emit_keep(struct emitter *e, const struct tramp_event *at_exit)
 			field.disp = ENTRY_RSI;
 		}
 		field.offset = (uint16_t)(8 * i);
-		record_emit_field(e, ENTRY_RA, &field);
+		record_emit_field(e, 0, ENTRY_RA, &field);
 	}
 }
 
@@ -165,7 +166,7 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct
 	if (!emit_failed(e))
 		memcpy(e->bytes + l->site_field - sizeof(distance), &distance, sizeof(distance));
 	emit_bytes(e, &site, sizeof(site));
-	if (!event->at_exit && !event->count.cell.v)
+	if (!event->at_exit && tramp_is_recorded(event))
 		return;
 	emit_align(e, 16);
 	site.exit = emit_pc(e).v;
@@ -173,6 +174,8 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct
 		memcpy(e->bytes + at, &site, sizeof(site));
 	if (event->count.cell.v)
 		count_emit_exit(e, env, event);
+	else if (event->foreign.function.v)
+		foreign_emit_exit(e, env, event);
 	else
 		exit_emit_records(e, env, event->at_exit);
 }

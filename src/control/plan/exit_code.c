@@ -23,7 +23,6 @@
 #define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
 #define RETURNS(field) ((int32_t)offsetof(struct dt_returns, field))
 
-#define EXIT_RA 48
 
 /* NAME_exit of most functions. */
 static const struct tramp_event plain_exit = {
@@ -38,6 +37,11 @@ struct exit_code_labels {
 	struct label elsewhere, unrecorded, lost, unwanted;
 	size_t program_field;
 };
+
+const struct tramp_event *exit_plain_event(void)
+{
+	return &plain_exit;
+}
 
 void exit_emit_judge(struct emitter *e, struct label *unrecorded)
 {
@@ -76,8 +80,7 @@ static void emit_same_thread(struct emitter *e, const struct tramp_env *env,
 	emit_jcc(e, CC_NE, &l->elsewhere);
 }
 
-/* rax = ns since the entry, of rdx = clock, which is lost. */
-static void emit_duration(struct emitter *e, const struct tramp_env *env)
+void exit_emit_duration(struct emitter *e, const struct tramp_env *env)
 {
 	struct label forward = { 0 };
 
@@ -108,13 +111,13 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 	emit_store(e, mem_at(RBX, 0), RCX); /* B4                  */
 	for (size_t i = 0; i < event->field_count; i++) {
 		if (event->fields[i].source != SOURCE_DURATION)
-			record_emit_field(e, EXIT_RA, &event->fields[i]);
+			record_emit_field(e, 0, EXIT_RA, &event->fields[i]);
 	}
 	for (size_t i = 0; i < event->field_count; i++) {
 		if (event->fields[i].source != SOURCE_DURATION)
 			continue;
 		if (!timed)
-			emit_duration(e, env);
+			exit_emit_duration(e, env);
 		timed = true;
 		emit_store(e, mem_at(RBX, event->fields[i].offset), RAX);
 	}
@@ -142,6 +145,28 @@ void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env)
 	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
 	emit_inc_mem16(e, mem_at(RSI, STUB(use))); /* it is free already, and given back once more */
 	emit_bind(e, &inherited);
+}
+
+void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id, struct label *unrecorded,
+		     struct label *back)
+{
+	struct label known = { 0 }, none = { 0 };
+
+	emit_note(e, "the first hit in a forked child? Then the call was its parent's");
+	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, pid)).v);
+	emit_cmp_mem32_imm(e, mem_at(RAX, 0), 0);
+	emit_jcc(e, CC_NE, &known);
+	emit_mov_imm(e, RAX, id);
+	record_emit_slow_call(e, env, 0);
+	emit_jrcxz(e, &none);
+	exit_emit_judge(e, unrecorded);
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+	emit_jmp(e, &known);
+	emit_bind(e, &none);
+	emit_jmp(e, back);
+	emit_bind(e, &known);
 }
 
 /* Out of line: the slow path for the exit event; returns that aren't recorded. */
@@ -174,7 +199,7 @@ static void emit_exit_filter(struct emitter *e, const struct tramp_env *env,
 		emit_rdtsc(e);
 		emit_shl_imm(e, RDX, 32);
 		emit_or(e, RDX, RAX);
-		emit_duration(e, env);
+		exit_emit_duration(e, env);
 		emit_store(e, mem_at(RSI, (int32_t)DT_KEPT_AT(DT_KEPT_DURATION)), RAX);
 	}
 	filter_emit(e, event->filter, EXIT_RA, true, &l->unwanted);
@@ -188,9 +213,9 @@ static void emit_gathered_exit(struct emitter *e, const struct tramp_env *env,
 	emit_rdtsc(e);
 	emit_shl_imm(e, RDX, 32);
 	emit_or(e, RDX, RAX);
-	emit_duration(e, env);
+	exit_emit_duration(e, env);
 	emit_mov(e, RDX, RAX);
-	gather_emit_call(e, env, event, EXIT_RA, &l->program_field);
+	gather_emit_call(e, env, event, 0, EXIT_RA, &l->program_field);
 	exit_emit_give_back(e, env);
 }
 

@@ -7,6 +7,11 @@
 
 #include "trampoline.h"
 
+/* From rsp: the stub's index, in the place of the return address. */
+#define EXIT_RA 48
+
+/* NAME_exit of most functions: rax and the duration. */
+const struct tramp_event *exit_plain_event(void);
 /* rsi = the stub's slot: is it in use, and by this process (R2)? If not, to `unrecorded`. rax is lost. */
 void exit_emit_judge(struct emitter *e, struct label *unrecorded);
 /* rsi = the stub's slot, and judges it. */
@@ -15,5 +20,12 @@ void exit_emit_identify(struct emitter *e, const struct tramp_env *env, struct l
 void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env);
 /* The stub is free, then the return address takes its index's place (R2); its hint leads to it. rax, rdx are lost. */
 void exit_emit_give_back(struct emitter *e, const struct tramp_env *env);
+
+/* rax = ns since the entry, of rdx = clock, which is lost. */
+void exit_emit_duration(struct emitter *e, const struct tramp_env *env);
+/* For exits that need no slot of the thread: in a forked child that has hit nothing yet, whose stubs are its parent's, the
+ * agent says so first. To `unrecorded`, or to `back` if it can't. rdx is the clock, before and after; rax, rcx, rbx are lost. */
+void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id, struct label *unrecorded,
+		     struct label *back);
 
 #endif

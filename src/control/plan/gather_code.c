@@ -63,13 +63,18 @@ static void emit_registers(struct emitter *e, int32_t xmm, int32_t frame, int32_
 }
 
 void gather_emit_call(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		      int32_t saved, size_t *ret_field)
+		      int32_t image, int32_t saved, size_t *ret_field)
 {
 	int32_t xmm = event->xmms ? XMM_SIZE : 0;
 	int32_t frame = xmm + GENERAL_SIZE;
 
 	emit_lea(e, RSP, mem_at(RSP, -frame));
-	emit_registers(e, xmm, frame, saved);
+	emit_registers(e, xmm, frame + image, saved);
+	if (image)
+		emit_lea(e, RAX, mem_at(RSP, frame));
+	else
+		emit_mov_imm(e, RAX, 0);
+	emit_store(e, mem_at(RSP, xmm + REGS(image)), RAX);
 	for (unsigned i = 0; i < 16; i++) {
 		if (event->xmms >> i & 1)
 			emit_store_xmm(e, mem_at(RSP, 16 * (int32_t)i), i, 16);

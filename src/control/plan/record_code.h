@@ -21,9 +21,13 @@ void record_emit_find_slot(struct emitter *e, const struct tramp_env *env, struc
 /* rax = offset of the event in the pool, rdx = clock. rcx is the slot, before and after; rbx is
  * lost. l->reserve is bound by the caller: here, or where it loads more from the slot. */
 void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels *l);
-/* A field of the event at rbx, loaded behind record_emit_save; `saved` bytes lie between rsp here and rsp at the site.
- * rax is lost. */
-void record_emit_field(struct emitter *e, int32_t saved, const struct tramp_field *field);
+/* A field of the event at rbx. `frame` bytes lie between rsp here and what record_emit_save pushed, `saved` bytes between rsp
+ * here and rsp at the site. rax is lost. */
+void record_emit_field(struct emitter *e, int32_t frame, int32_t saved, const struct tramp_field *field);
+/* Where a word of struct dt_state is. */
+taddr record_state_word(const struct tramp_env *env, size_t offset);
+/* To `out` in a forked child, where those aren't traced. rax is lost. */
+void record_emit_own_only(struct emitter *e, const struct tramp_env *env, struct label *out);
 /* Calls dt_slow for the event in eax: rcx = slot or 0; rax, rdx, rbx are lost. */
 void record_emit_slow_call(struct emitter *e, const struct tramp_env *env, uint32_t size);
 

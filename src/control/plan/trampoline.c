@@ -34,9 +34,11 @@
 #include <string.h>
 
 #include "../../shared/layout.h"
+#include "../../shared/program.h"
 #include "count_code.h"
 #include "exit.h"
 #include "filter_code.h"
+#include "foreign_code.h"
 #include "gather_code.h"
 #include "record_code.h"
 
@@ -59,6 +61,7 @@ static const struct saved saved_regs[] = { { RBX, 8 }, { RDX, 16 }, { RCX, 24 },
 struct event_labels {
 	struct record_labels record;
 	struct exit_labels exit;
+	struct foreign_labels foreign;
 	size_t program_field;
 };
 
@@ -68,7 +71,7 @@ size_t trampoline_room(const struct tramp *tramp)
 
 	for (size_t i = 0; i < tramp->event_count; i++)
 		room += EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM +
-			exit_room(tramp->events[i]) + count_room(tramp->events[i]) +
+			exit_room(tramp->events[i]) + count_room(tramp->events[i]) + foreign_room(tramp->events[i]) +
 			gather_room(tramp->events[i]) + filter_room(tramp->events[i]);
 	return room;
 }
@@ -196,7 +199,7 @@ static void emit_stack_field(struct emitter *e, int32_t saved, const struct tram
 	emit_store_size(e, mem_at(RBX, field->offset), RAX, size);
 }
 
-void record_emit_field(struct emitter *e, int32_t saved, const struct tramp_field *field)
+void record_emit_field(struct emitter *e, int32_t frame, int32_t saved, const struct tramp_field *field)
 {
 	enum reg from = field->reg;
 	unsigned size = field->size ? field->size : 8;
@@ -212,7 +215,7 @@ void record_emit_field(struct emitter *e, int32_t saved, const struct tramp_fiel
 	for (size_t i = 0; i < sizeof(saved_regs) / sizeof(saved_regs[0]); i++) {
 		if (saved_regs[i].reg != field->reg)
 			continue;
-		emit_load(e, RAX, mem_at(RSP, saved_regs[i].at));
+		emit_load(e, RAX, mem_at(RSP, frame + saved_regs[i].at));
 		from = RAX;
 	}
 	if (from == RSP) {
@@ -236,7 +239,7 @@ static void emit_entry_field(struct emitter *e, const struct tramp_event *event,
 		field.disp = EXIT_SAVED_RSI - saved_size(event);
 		field.load = sizeof(uint64_t);
 	}
-	record_emit_field(e, saved_size(event), &field);
+	record_emit_field(e, 0, saved_size(event), &field);
 }
 
 /* The event itself, at pool + eax (B4). */
@@ -279,22 +282,46 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env, const stru
 		exit_emit_take(e, env, event, &l->exit);
 }
 
-/* Only counted; what an exit needs is as with an event. */
-static void emit_counted(struct emitter *e, const struct tramp_env *env,
-			 const struct tramp_event *event, struct event_labels *l)
+/* A return stub, where the trampoline itself hasn't looked for the thread's slot. */
+static void emit_stub(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		      struct event_labels *l)
 {
-	count_emit_hit(e, env, &event->count, &l->record.out);
-	if (!event->exit)
-		return;
 	emit_note(e, "the clock, in rdx");
 	emit_rdtsc(e);
 	emit_shl_imm(e, RDX, 32);
 	emit_or(e, RDX, RAX);
 	exit_emit_clock(e);
-	record_emit_find_slot(e, env, &l->exit.miss);
+	record_emit_find_slot(e, env, &l->exit.miss); /* the slow path finds it, or counts the call */
 	exit_emit_table(e);
 	emit_note(e, "a return stub for this call");
 	exit_emit_take(e, env, event, &l->exit);
+}
+
+/* What counts is a condition that the agent must look at; it writes an event that nobody reads. */
+static void emit_condition(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+			   struct event_labels *l)
+{
+	int32_t image = (int32_t)DT_ROUND_UP(event->program->size_max, 16);
+
+	emit_lea(e, RSP, mem_at(RSP, -image));
+	gather_emit_call(e, env, event, image, saved_size(event) + image, &l->program_field);
+	emit_lea(e, RSP, mem_at(RSP, image));
+	emit_or(e, RAX, RAX);
+	emit_jcc(e, CC_E, &l->record.out);
+}
+
+/* Not recorded but counted, or somebody else's affair; what an exit needs is as with an event. */
+static void emit_unrecorded(struct emitter *e, const struct tramp_env *env,
+			    const struct tramp_event *event, struct event_labels *l)
+{
+	if (event->count.cell.v && event->program)
+		emit_condition(e, env, event, l);
+	if (event->count.cell.v)
+		count_emit_hit(e, env, &event->count, &l->record.out);
+	else
+		foreign_emit_hit(e, env, event, saved_size(event), &l->foreign, &l->record.out);
+	if (event->exit)
+		emit_stub(e, env, event, l);
 }
 
 /* The agent writes it; its exit is recorded only if it did. */
@@ -302,24 +329,34 @@ static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 			  const struct tramp_event *event, struct event_labels *l)
 {
 	emit_note(e, "the agent gathers the values and writes the event");
-	gather_emit_call(e, env, event, saved_size(event), &l->program_field);
+	gather_emit_call(e, env, event, 0, saved_size(event), &l->program_field);
 	if (!event->exit)
 		return;
 	emit_or(e, RAX, RAX);
 	emit_jcc(e, CC_E, &l->record.out);
-	emit_rdtsc(e);
-	emit_shl_imm(e, RDX, 32);
-	emit_or(e, RDX, RAX);
-	exit_emit_clock(e);
-	record_emit_find_slot(e, env, &l->exit.miss); /* the slow path finds it, or counts the call */
-	exit_emit_table(e);
-	exit_emit_take(e, env, event, &l->exit);
+	emit_stub(e, env, event, l);
+}
+
+taddr record_state_word(const struct tramp_env *env, size_t offset)
+{
+	return taddr_add(env->slots, (int64_t)offset - (int64_t)offsetof(struct dt_state, slots));
+}
+
+/* A forked child's state is wiped, or says that it is muted. */
+void record_emit_own_only(struct emitter *e, const struct tramp_env *env, struct label *out)
+{
+	_Static_assert(offsetof(struct dt_state, muted) == offsetof(struct dt_state, pid) + 4, "one word");
+	emit_note(e, "not in forked children");
+	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, pid)).v);
+	emit_load(e, RAX, mem_at(RAX, 0));
+	emit_add_imm(e, RAX, -1);			/* no pid: borrows     */
+	emit_shr_imm(e, RAX, 32);
+	emit_jcc(e, CC_NE, out);
 }
 
 /* One word each of this process's state and of the pool. */
 static void emit_watch(struct emitter *e, const struct tramp_env *env, const struct tramp_watch *watch)
 {
-	int64_t state = -(int64_t)offsetof(struct dt_state, slots) + (int64_t)offsetof(struct dt_state, filtered);
 	struct label no = { 0 };
 
 	emit_note(e, "does it begin to filter system calls?");
@@ -332,7 +369,7 @@ static void emit_watch(struct emitter *e, const struct tramp_env *env, const str
 		emit_jcc(e, CC_NE, &no);
 	}
 	emit_note(e, "then the agent makes none");
-	emit_mov_imm(e, RAX, taddr_add(env->slots, state).v);
+	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, filtered)).v);
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
 	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filtered));
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
@@ -368,8 +405,8 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 		emit_watch(e, env, &event->watches[i]);
 	if (event->asks)
 		emit_ask(e, env, event->asks);
-	if (event->count.cell.v)
-		emit_counted(e, env, event, l);
+	if (!tramp_is_recorded(event))
+		emit_unrecorded(e, env, event, l);
 	else if (event->program)
 		emit_gathered(e, env, event, l);
 	else if (!tramp_event_is_own(event))
@@ -395,7 +432,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 {
 	struct label lost = { 0 };
 
-	if (!event->program && !event->count.cell.v) {
+	if (!event->program && tramp_is_recorded(event)) {
 		emit_bind(e, &l->record.slow);
 		emit_note(e, "id of the event");
 		emit_mov_imm(e, RAX, event->id);
@@ -426,7 +463,9 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 		emit_u64(e, event->is_off ? event->off.v : event->on.v);
 		if (event->exit)
 			exit_emit_site(e, env, event, &labels[i].exit);
-		if (event->program)
+		if (event->foreign.function.v)
+			foreign_emit_data(e, event, &labels[i].foreign);
+		else if (event->program)
 			gather_emit_program(e, event, labels[i].program_field);
 	}
 }

@@ -71,6 +71,16 @@ struct tramp_count {
 	bool own_only; /* not in forked children */
 };
 
+/* A function in the target is called instead (foreign_code.h). */
+struct tramp_foreign {
+	taddr function; /* 0: none */
+	taddr gate; /* by which it is called */
+	taddr argument, exit_argument; /* its first, at the entry and at the exit */
+	taddr enabled, exit_enabled; /* 32-bit words: not called while they are 0; 0: always */
+	taddr address; /* of the probe, the image's first word */
+	bool own_only; /* not in forked children */
+};
+
 struct value_ops;
 
 struct dt_program;
@@ -89,6 +99,7 @@ struct tramp_event {
 	const struct value_ops *filter; /* record only if this isn't 0; borrowed (filter_code.h); NULL: always */
 	struct tramp_limits limits;
 	struct tramp_count count;
+	struct tramp_foreign foreign;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX]; /* with watch_count it records nothing */
 	size_t watch_count;
 	uint32_t asks; /* likewise: DT_ASK_*, what the agent tells; 0: nothing */
@@ -110,6 +121,12 @@ struct tramp_event {
 static inline bool tramp_event_is_own(const struct tramp_event *event)
 {
 	return event->watch_count || event->asks;
+}
+
+/* Does a hit become an event in the pool? */
+static inline bool tramp_is_recorded(const struct tramp_event *event)
+{
+	return !event->count.cell.v && !event->foreign.function.v;
 }
 
 #define TRAMP_INSNS_MAX 16

@@ -43,6 +43,11 @@ enum reader_purpose {
 
 /* ---- life --------------------------------------------------------------------------------- */
 
+void reader_set_writer(struct reader *reader, struct trace_writer *writer)
+{
+	reader->sink.writer = writer;
+}
+
 void reader_destroy(struct reader *reader)
 {
 	if (!reader)

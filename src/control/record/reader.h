@@ -58,7 +58,7 @@ struct reader_options {
 	uint64_t pool_size; /* of the mapping: nothing beyond is touched, whatever the pool says */
 	uint32_t small_count, big_count; /* what the controller itself laid out */
 	struct event_types *types; /* borrowed; hits and lost are counted here */
-	struct trace_writer *writer; /* borrowed */
+	struct trace_writer *writer; /* borrowed; NULL: nothing is written, who observes sees it all */
 	reader_alive_fn alive;
 	void *alive_context;
 	reader_outer_fn outer; /* NULL: there is only one pid namespace */
@@ -70,6 +70,8 @@ struct reader_options {
 
 struct error *reader_create(const struct reader_options *options, struct reader **ret_reader);
 void reader_destroy(struct reader *reader);
+/* From now on there is a trace. */
+void reader_set_writer(struct reader *reader, struct trace_writer *writer);
 
 /* Sleeps until a chunk is published, timeout_ms have passed or a signal came. */
 void reader_wait(struct reader *reader, unsigned timeout_ms);

@@ -25,7 +25,8 @@ uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t b
 		return begin;
 	if (stream->end - begin <= STREAM_SKEW)
 		return stream->end;
-	writer_end_stream(sink->writer, stream->number);
+	if (sink->writer)
+		writer_end_stream(sink->writer, stream->number);
 	stream->number = sink->next_number++;
 	stream->carried += stream->told;
 	stream->told = 0;
@@ -48,7 +49,7 @@ struct error *stream_write(struct stream *stream, struct stream_sink *sink, stru
 	packet->tid = stream->outer_tid;
 	packet->inner_pid = stream->pid;
 	packet->inner_tid = stream->tid;
-	struct error *error = writer_packet(sink->writer, stream->number, packet);
+	struct error *error = sink->writer ? writer_packet(sink->writer, stream->number, packet) : NULL;
 	if (error)
 		return error;
 	stream->end = packet->end;
@@ -82,7 +83,8 @@ struct error *stream_finish(struct stream *stream, struct stream_sink *sink, uin
 			return error;
 	}
 	sink->totals->lost += stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;
-	writer_end_stream(sink->writer, stream->number);
+	if (sink->writer)
+		writer_end_stream(sink->writer, stream->number);
 	stream->open = false;
 	return NULL;
 }

@@ -61,6 +61,11 @@ static struct tally count(const struct session *session, const struct tracepoint
 
 		add_tally(&sum, &now, &tracepoint->before);
 	}
+	struct counts_sum counted;
+	if (tracing_counts(session, tracepoint, &counted)) { /* in the target: then no event has its id */
+		sum.hits += counted.hits;
+		sum.exits += counted.exits;
+	}
 	return sum;
 }
 
@@ -164,6 +169,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	info.how = how_placed(tracepoint);
 	info.hits = tally.hits;
 	info.lost = tally.lost;
+	info.rate = tracing_rate(session, tracepoint, info.hits);
 	if (tracepoint->has_type) {
 		const struct event_type *type = &session->types->items[probe->event.id];
 
@@ -174,5 +180,8 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 		info.code_bytes = probe->site->piece.size;
 	if (probe->event.exit && session->agent && session->exits.unwound)
 		tell_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally, &info);
+	struct counts_sum counted;
+	if (info.has_exit && tracing_counts(session, tracepoint, &counted))
+		tracing_times(session, &counted, &info.times);
 	return info;
 }

@@ -11,6 +11,7 @@
 #include "latency.h"
 #include "request.h"
 #include "session.h"
+#include "tracing.h"
 #include "values.h"
 
 /* What was counted under an event id before, of another tracepoint or by this one under another id. */
@@ -21,6 +22,7 @@ struct tally {
 struct tracepoint {
 	char *name;
 	struct request *request;
+	const struct tracer *tracer;
 	enum tracepoint_kind kind;
 	bool from_glob;
 	bool is_off; /* switched off by the user */
@@ -34,6 +36,9 @@ struct tracepoint {
 	struct error *still_waits; /* why */
 	bool has_counter;
 	uint32_t counter; /* of dt_pool.counters */
+	uint64_t placed_ns; /* of CLOCK_MONOTONIC */
+	bool has_cell;
+	struct counts_cell cell; /* where its hits are counted */
 	struct tally before; /* subtracted: by others, under its id */
 	struct tally past; /* added: its own, under other ids */
 	bool has_former; /* its id was another one before, whose events may not all have been read: */
@@ -75,6 +80,7 @@ struct session {
 	char *command_line;
 	struct exits exits;
 	struct latency latency;
+	struct tracing tracing;
 	size_t counters; /* of dt_pool.counters ever used */
 	VEC(uint32_t) unused_ids; /* of types: nothing records under them */
 	VEC(uint32_t) free_counters; /* of those, not in use */

@@ -94,27 +94,21 @@ static void describe_modules(struct session *session)
 	}
 }
 
-static bool any_site(const struct tracepoint_list *list)
-{
-	for (size_t i = 0; i < list->count; i++) {
-		if (list->items[i]->probe.site)
-			return true;
-	}
-	return false;
-}
-
-/* With the first tracepoint that has a site. */
+/* With the first tracepoint that has a site and events. */
 static struct error *open_trace(struct session *session, const struct tracepoint_list *list)
 {
 	struct error *error = NULL;
 
 	if (session->wants_unwind && !session->loaded.count)
 		describe_modules(session);
-	if (!session->writer && (any_site(list) || session->options.follow_exec)) {
+	if (!session->clock.frequency)
 		clock_start(&session->clock);
+	if (!session->writer && (tracing_has_trace(list) || session->options.follow_exec)) {
 		error = place_open_writer(session, session->options.directory, session->options.output,
 					  session->types, &session->writer);
 		session->types_told = !error;
+		if (!error && session->reader)
+			reader_set_writer(session->reader, session->writer);
 	}
 	return error;
 }
@@ -198,7 +192,8 @@ static struct error *find_needs(struct session *session, struct plan_needs *ret_
 /* What has to be mapped, by way of one held thread. */
 struct wants {
 	struct plan_needs needs;
-	bool agent, exits, unwind;
+	bool agent, exits, unwind, tracers;
+	const struct tracepoint_list *list;
 };
 
 static struct error *map_memory(struct session *session, struct stop *stop, const struct wants *wants)
@@ -211,6 +206,8 @@ static struct error *map_memory(struct session *session, struct stop *stop, cons
 		error = exits_map(session, stop);
 	if (!error && wants->unwind)
 		error = unwinding_map(session, stop);
+	if (!error && wants->tracers)
+		error = tracing_map(session, wants->list, stop);
 	return error;
 }
 
@@ -226,7 +223,7 @@ static struct error *map_with_stop(struct session *session, const struct wants *
 	struct error *error;
 	uint64_t us = 0;
 
-	if (!wants->agent && !wants->exits && !wants->unwind && !wants->needs.count)
+	if (!wants->agent && !wants->exits && !wants->unwind && !wants->tracers && !wants->needs.count)
 		return NULL;
 	if (held)
 		return map_memory(session, held, wants);
@@ -439,7 +436,7 @@ static struct error *prepare_latency(struct session *session, const struct trace
 	for (size_t i = 0; i < list->count; i++) {
 		const struct probe *probe = &list->items[i]->probe;
 
-		if (probe->site && probe->event.exit)
+		if (probe->site && probe->event.exit && list->items[i]->tracer->uses_pool)
 			added &= latency_add(latency, probe->event.id);
 	}
 	return added ? NULL : error_new(ERROR_FAILED, "out of memory");
@@ -471,13 +468,17 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 	struct error *error = prepare(session, list);
 	struct wants wants = { .agent = !session->agent,
 			       .exits = !session->exits.returns.v && exits_wanted(list),
-			       .unwind = session->wants_unwind && !session->unwind_mapped };
+			       .unwind = session->wants_unwind && !session->unwind_mapped,
+			       .tracers = tracing_wants(list),
+			       .list = list };
 
 	if (!error)
 		error = map_all(session, &wants, held);
 	if (!error)
+		error = tracing_prepare(session, list, held);
+	if (!error)
 		error = write_trampolines(session, list, &wants);
-	if (!error && !session->reader && session->writer && !session->parent)
+	if (!error && !session->reader && (session->writer || tracing_uses_pool(list)) && !session->parent)
 		error = recording_open(session);
 	if (!error && wants.exits)
 		error = exits_register(session, held);
@@ -485,6 +486,7 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		notice_update(session, list);
 		error = patch_new(session, list, held);
 	}
+	tracing_placed(list);
 	for (size_t i = 0; i < list->count && !error; i++)
 		error = semaphores_raise(session, list->items[i]);
 	if (error && session->planner)

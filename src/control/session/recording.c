@@ -62,7 +62,7 @@ struct error *recording_open(struct session *session)
 /* Before the first packet with them: the metadata says what they look like. */
 static struct error *tell_types(struct session *session)
 {
-	struct error *error = session->types_told ? NULL : writer_update(session->writer, &session->clock);
+	struct error *error = session->types_told || !session->writer ? NULL : writer_update(session->writer, &session->clock);
 
 	session->types_told |= !error;
 	return error;
@@ -151,7 +151,8 @@ static struct error *keep_time(struct session *session)
 		return NULL;
 	if (session->next_clock) {
 		clock_refine(&session->clock);
-		error = writer_update(session->writer, &session->clock);
+		if (session->writer)
+			error = writer_update(session->writer, &session->clock);
 	}
 	session->clock_pause = session->clock_pause ? session->clock_pause * 2 : CLOCK_FIRST_NS;
 	if (session->clock_pause > CLOCK_LAST_NS)
@@ -219,6 +220,8 @@ struct error *recording_finish(struct session *session, struct session_summary *
 		error = tell_types(session);
 	if (!error)
 		error = reader_finish(session->reader, &summary->totals);
+	if (!session->writer)
+		return error;
 	clock_refine(&session->clock);
 	if (!error)
 		error = writer_update(session->writer, &session->clock);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../base/cleanup.h"
+#include "tracing.h"
 
 static bool copy_string(const char **string)
 {
@@ -51,9 +52,13 @@ struct error *request_create(const struct tracepoint_spec *spec, struct request 
 {
 	static uint64_t last_number;
 	struct request *request = calloc(1, sizeof(*request));
-	struct error *error = request ? location_parse(spec->location, &request->location) :
+	struct error *error = request ? tracer_find(spec->tracer, &request->tracer) :
 					error_new(ERROR_FAILED, "out of memory");
 
+	if (!error)
+		error = tracing_check(spec, request->tracer);
+	if (!error)
+		error = location_parse(spec->location, &request->location);
 	if (error) {
 		free(request);
 		return error;

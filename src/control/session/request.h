@@ -10,6 +10,7 @@
 /* Lives as long as a tracepoint that was made from it. */
 struct request {
 	struct tracepoint_spec spec; /* with copies of its strings */
+	const struct tracer *tracer;
 	struct location location;
 	struct places places; /* found, until tracepoints are made of them */
 	uint64_t number; /* in the order of their creation */

@@ -53,6 +53,7 @@ void session_destroy(struct session *session)
 	watch_free(session);
 	exits_free(session);
 	latency_free(&session->latency);
+	tracing_free(session);
 	planner_destroy(session->planner);
 	event_types_free(&session->own_types);
 	forget_places(session);
@@ -143,6 +144,7 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 {
 	struct session_summary summary = { 0 };
 
+	tracing_ended(session);
 	follow_end(session, &summary);
 	struct error *error = place_undo(session, &summary);
 	struct error *writing = recording_finish(session, &summary);

@@ -102,6 +102,7 @@ struct tracepoint_info {
 	taddr address;
 	const char *how; /* "jump", "evict", "pun", "removed", "waiting"; NULL: refused */
 	const char *refusal; /* why, or why it still waits; NULL: placed */
+	double rate; /* hits a second, since it was placed */
 	uint64_t hits, lost; /* since it was added, as far as they were read: session_flush reads all there is */
 	const char *location; /* as it was given */
 	const char *module; /* path; NULL: it waits */

@@ -73,6 +73,7 @@ static struct error *new_tracepoint(struct request *request, const char *const *
 	tracepoint->request = request;
 	request->users++;
 	tracepoint->kind = request->spec.kind;
+	tracepoint->tracer = request->tracer;
 	tracepoint->from_glob = request->location.is_glob;
 	tracepoint->is_off = request->spec.disabled;
 	*ret_tracepoint = tracepoint;

@@ -22,6 +22,8 @@ static struct error *describe_event(struct tracepoint *tracepoint, struct event_
 	if (asprintf(&type.name, "%s%s", tracepoint->name, suffix) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
 	values_give(tracepoint, &type);
+	if (!tracepoint->tracer->uses_pool)
+		type.size = 0; /* the trace has none of them */
 	*ret_type = type;
 	return NULL;
 }
@@ -33,6 +35,8 @@ static struct error *describe_exit(struct tracepoint *tracepoint, struct event_t
 	if (asprintf(&type.name, "%s_exit", tracepoint->name) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
 	values_give_exit(tracepoint, &type);
+	if (!tracepoint->tracer->uses_pool)
+		type.size = 0;
 	*ret_type = type;
 	return NULL;
 }

@@ -192,7 +192,9 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	struct error *error = NULL;
 
 	shape_init(&d->shape, d->debug, string_max);
-	if (tracepoint->probe.place.marker)
+	if (!tracepoint->tracer->has_values)
+		;
+	else if (tracepoint->probe.place.marker)
 		markers_add_fields(d);
 	else if (tracepoint->kind != TRACEPOINT_BARE)
 		add_arguments(d);

@@ -1,0 +1,83 @@
+/*
+ * ust.h - liblttng-ust in the target, found at run time; events that are defined at run time.
+ *
+ * All of it runs on the bridge's own thread but for event_fire, which runs at a hit. The library's headers give types only;
+ * lttng/tracepoint.h isn't used, for it brings constructors.
+ */
+#ifndef DYNTRACE_BRIDGE_LTTNG_UST_H
+#define DYNTRACE_BRIDGE_LTTNG_UST_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lttng/tracepoint-types.h>
+#include <lttng/ust-events.h>
+
+#include "../../shared/bridge.h"
+
+/* What is used of it. */
+struct ust {
+	struct lttng_ust_registered_probe *(*probe_register)(const struct lttng_ust_probe_desc *);
+	void (*probe_unregister)(struct lttng_ust_registered_probe *);
+	int (*module_register)(struct lttng_ust_tracepoint *const *, int);
+	int (*module_unregister)(struct lttng_ust_tracepoint *const *);
+	void (*read_lock)(void);
+	void (*read_unlock)(void);
+	void (*synchronize)(void);
+	void (*before_fork)(sigset_t *);
+	void (*after_fork_parent)(sigset_t *);
+	void (*after_fork_child)(sigset_t *);
+};
+
+extern struct ust ust;
+
+/* Loads it, if it isn't there. NULL, or why not. */
+const char *ust_load(void);
+
+/* ---- event.c -------------------------------------------------------------------------------- */
+
+/* A piece of the payload: bytes of the image, or a word that is known. */
+struct part {
+	uint8_t type; /* enum dt_bridge_type */
+	uint8_t size;
+	uint16_t count; /* elements, at least 1 */
+	uint16_t offset; /* in the image; 0: behind the one before */
+};
+
+struct event {
+	struct lttng_ust_tracepoint tracepoint;
+	uint64_t address;
+	uint32_t start;
+	uint32_t part_count;
+	bool is_registered;
+	struct part parts[DT_BRIDGE_FIELDS_MAX];
+	/* What liblttng-ust is told. */
+	char provider[DT_BRIDGE_NAME], name[DT_BRIDGE_NAME], signature[40], uri[40];
+	const char *uri_at;
+	struct lttng_ust_tracepoint *site;
+	struct lttng_ust_tracepoint_class class;
+	struct lttng_ust_event_desc desc;
+};
+
+/* Several events that are told to liblttng-ust at once: one by one takes quadratic time. */
+struct batch {
+	struct lttng_ust_probe_desc probe;
+	const struct lttng_ust_event_desc **descs;
+	struct lttng_ust_tracepoint **sites;
+	struct lttng_ust_registered_probe *cookie;
+	struct event **events;
+	uint32_t count;
+	uint32_t live; /* not forgotten yet */
+	struct batch *next;
+};
+
+/* From its description, whose size is *ret_size; NULL: out of memory, or a description that nobody wrote. */
+struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size);
+/* The function that liblttng-ust puts on an event's list: called by event_fire. */
+void event_record(void *data, const struct event *event, const uint8_t *image);
+/* One hit. */
+void event_fire(const struct event *event, const uint8_t *image);
+
+#endif

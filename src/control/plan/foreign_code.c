@@ -1,0 +1,218 @@
+/*
+ * foreign_code.c
+ *
+ * The stack while the function runs, below what record_emit_save pushed:
+ *
+ *	rsp	the image: a word with the probe's address, then the fields where the event has them
+ *	below	what the gate saves
+ */
+#include "foreign_code.h"
+
+#include <cpuid.h>
+#include <string.h>
+
+#include "../../shared/layout.h"
+#include "../../shared/program.h"
+#include "exit_code.h"
+#include "gather_code.h"
+#include "record_code.h"
+
+#define CALL_ROOM 200
+#define FIELD_ROOM 40
+#define EXIT_ROOM 512
+#define XCR0_AVX 0x4u
+#define XCR0_AVX512 0xe0u
+#define OSXSAVE_BIT (1u << 27)
+#define AVX512BW_BIT (1u << 30)
+
+/* ---- gates --------------------------------------------------------------------------------------- */
+
+#define GATE(name) extern const uint8_t foreign_gate_##name[], foreign_gate_##name##_end[]
+GATE(none);
+GATE(xmm);
+GATE(ymm);
+GATE(zmm);
+GATE(zmm_bw);
+
+struct gate {
+	const uint8_t *start, *end;
+};
+
+/* What the kernel saves of a thread is what a program can use. */
+static uint32_t enabled_state(void)
+{
+	unsigned a, b, c, d;
+	uint32_t low = 0, high;
+
+	if (__get_cpuid(1, &a, &b, &c, &d) && (c & OSXSAVE_BIT))
+		__asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	return low;
+}
+
+static struct gate choose_gate(enum foreign_state state)
+{
+	uint32_t enabled = enabled_state();
+	unsigned a, b = 0, c, d;
+
+	if (state == FOREIGN_NOTHING)
+		return (struct gate){ foreign_gate_none, foreign_gate_none_end };
+	if (!(enabled & XCR0_AVX))
+		return (struct gate){ foreign_gate_xmm, foreign_gate_xmm_end };
+	if ((enabled & XCR0_AVX512) != XCR0_AVX512)
+		return (struct gate){ foreign_gate_ymm, foreign_gate_ymm_end };
+	__get_cpuid_count(7, 0, &a, &b, &c, &d);
+	if (b & AVX512BW_BIT)
+		return (struct gate){ foreign_gate_zmm_bw, foreign_gate_zmm_bw_end };
+	return (struct gate){ foreign_gate_zmm, foreign_gate_zmm_end };
+}
+
+size_t foreign_write_gate(enum foreign_state state, taddr inside, uint8_t *bytes, size_t room)
+{
+	struct gate gate = choose_gate(state);
+	size_t size = (size_t)(gate.end - gate.start);
+
+	if (size > room)
+		return 0;
+	memcpy(bytes, gate.start, size);
+	memcpy(bytes, &inside.v, sizeof(inside.v));
+	return size;
+}
+
+/* ---- hits ---------------------------------------------------------------------------------------- */
+
+size_t foreign_room(const struct tramp_event *event)
+{
+	if (!event->foreign.function.v)
+		return 0;
+	return CALL_ROOM + event->field_count * FIELD_ROOM +
+	       (event->exit ? EXIT_ROOM + (event->at_exit ? event->at_exit->field_count * FIELD_ROOM : 0) : 0);
+}
+
+/* rsp stays a multiple of what it was. */
+static int32_t image_size(const struct tramp_event *event)
+{
+	uint32_t size = event->program ? event->program->size_max : event->size;
+
+	return (int32_t)DT_ROUND_UP(size < 16 ? 16 : size, 16);
+}
+
+/* To `out` while nobody wants it. rax is lost. */
+static void emit_enabled(struct emitter *e, taddr word, struct label *out)
+{
+	if (!word.v)
+		return;
+	emit_note(e, "does anybody record it?");
+	emit_mov_imm(e, RAX, word.v);
+	emit_cmp_mem32_imm(e, mem_at(RAX, 0), 0);
+	emit_jcc(e, CC_E, out);
+}
+
+/* The call, with the image at rsp. *ret_field: where the distance to the site goes. */
+static void emit_call(struct emitter *e, const struct tramp_event *event, size_t *ret_field)
+{
+	emit_note(e, "the function, with the probe's address and the fields");
+	emit_mov_imm(e, RAX, event->foreign.address.v);
+	emit_store(e, mem_at(RSP, 0), RAX);
+	emit_mov(e, RCX, RSP);
+	emit_lea(e, RBX, mem_rip(taddr_add(emit_pc(e), 7)));
+	*ret_field = e->size;
+	emit_mov_imm(e, RAX, event->foreign.gate.v);
+	emit_call_reg(e, RAX);
+}
+
+void foreign_emit_hit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		      int32_t saved, struct foreign_labels *l, struct label *out)
+{
+	int32_t image = image_size(event);
+
+	emit_enabled(e, event->foreign.enabled, out);
+	if (event->foreign.own_only)
+		record_emit_own_only(e, env, out);
+	emit_lea(e, RSP, mem_at(RSP, -image));
+	if (event->program) {
+		struct label kept = { 0 };
+
+		gather_emit_call(e, env, event, image, saved + image, &l->program_field);
+		emit_or(e, RAX, RAX);
+		emit_jcc(e, CC_NE, &kept);
+		emit_lea(e, RSP, mem_at(RSP, image));
+		emit_jmp(e, out);
+		emit_bind(e, &kept);
+	} else {
+		emit_mov(e, RBX, RSP);
+		for (size_t i = 0; i < event->field_count; i++)
+			record_emit_field(e, image, saved + image, &event->fields[i]);
+	}
+	emit_call(e, event, &l->site_field);
+	emit_lea(e, RSP, mem_at(RSP, image));
+}
+
+/* { function, argument }, as the gate wants it. */
+static void emit_site(struct emitter *e, taddr function, taddr argument, size_t field)
+{
+	int32_t distance;
+
+	emit_align(e, sizeof(uint64_t));
+	distance = (int32_t)(e->size - field);
+	if (!emit_failed(e))
+		memcpy(e->bytes + field - sizeof(distance), &distance, sizeof(distance));
+	emit_u64(e, function.v);
+	emit_u64(e, argument.v);
+}
+
+void foreign_emit_data(struct emitter *e, const struct tramp_event *event, const struct foreign_labels *l)
+{
+	emit_site(e, event->foreign.function, event->foreign.argument, l->site_field);
+	if (event->program)
+		gather_emit_program(e, event, l->program_field);
+}
+
+/* ---- exits --------------------------------------------------------------------------------------- */
+
+/* rsi = the stub's slot: the image, at rsp. rax, rdx are lost. */
+static void emit_exit_image(struct emitter *e, const struct tramp_env *env,
+			    const struct tramp_event *event, int32_t image)
+{
+	emit_mov(e, RBX, RSP);
+	for (size_t i = 0; i < event->field_count; i++) {
+		if (event->fields[i].source != SOURCE_DURATION) {
+			record_emit_field(e, image, EXIT_RA + image, &event->fields[i]);
+			continue;
+		}
+		emit_rdtsc(e);
+		emit_shl_imm(e, RDX, 32);
+		emit_or(e, RDX, RAX);
+		exit_emit_duration(e, env);
+		emit_store(e, mem_at(RBX, event->fields[i].offset), RAX);
+	}
+}
+
+void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
+{
+	const struct tramp_event *exit = event->at_exit ? event->at_exit : exit_plain_event();
+	struct tramp_event own = { .foreign = event->foreign };
+	struct label unrecorded = { 0 }, back = { 0 };
+	int32_t image = image_size(exit);
+	size_t site_field;
+
+	own.foreign.argument = event->foreign.exit_argument;
+	emit_note(e, "the function returns: by which stub?");
+	emit_push(e, RSI);
+	record_emit_save(e, false);
+	exit_emit_identify(e, env, &unrecorded);
+	exit_emit_fresh(e, env, event->id, &unrecorded, &back);
+	emit_enabled(e, event->foreign.exit_enabled, &back);
+	emit_lea(e, RSP, mem_at(RSP, -image));
+	emit_exit_image(e, env, exit, image);
+	emit_call(e, &own, &site_field);
+	emit_lea(e, RSP, mem_at(RSP, image));
+	emit_bind(e, &back);
+	exit_emit_give_back(e, env);
+	record_emit_restore(e, false);
+	emit_pop(e, RSI);
+	emit_ret(e);
+	emit_bind(e, &unrecorded);
+	exit_emit_unrecorded(e, env);
+	emit_jmp(e, &back);
+	emit_site(e, own.foreign.function, own.foreign.argument, site_field);
+}

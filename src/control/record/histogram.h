@@ -1,0 +1,26 @@
+/*
+ * histogram.h - log-linear histograms: so many steps between each power of two and the next.
+ *
+ * `bits`: 2^bits steps; taken in its middle, a bucket is within 1 / 2^(bits + 1) of every value in it. Pure.
+ */
+#ifndef DYNTRACE_RECORD_HISTOGRAM_H
+#define DYNTRACE_RECORD_HISTOGRAM_H
+
+#include <stdint.h>
+
+/* The bucket of a value, and the value in the middle of a bucket. */
+uint32_t histogram_bucket(uint64_t value, unsigned bits);
+uint64_t histogram_middle(uint32_t bucket, unsigned bits);
+
+struct histogram {
+	unsigned bits;
+	const uint64_t *counts; /* by bucket */
+	uint32_t buckets;
+	uint64_t total; /* of all counts */
+	uint64_t max; /* the largest value */
+};
+
+/* The value below or at which `share` of all lie; 0: there are none. */
+uint64_t histogram_quantile(const struct histogram *histogram, double share);
+
+#endif

@@ -1,0 +1,166 @@
+#include "tracing.h"
+
+#include <time.h>
+
+#include "../expr/expr.h"
+#include "internal.h"
+
+struct error *tracing_check(const struct tracepoint_spec *spec, const struct tracer *tracer)
+{
+	struct error *error = tracer_check(tracer, spec->tracer_argument);
+
+	if (!error && !tracer->has_values && spec->context_count)
+		error = error_new(ERROR_USAGE, "tracer '%s' records no events: contexts (-t) mean nothing for it",
+				  tracer->name);
+	if (!error && !tracer->uses_pool && spec->filter && expr_is_at_exit(spec->filter))
+		error = error_new(ERROR_USAGE, "tracer '%s': a filter can't ask for what is known at the exit only",
+				  tracer->name);
+	return error;
+}
+
+/* ---- what there is in a list ------------------------------------------------------------------- */
+
+static const struct tracer *placed_tracer(const struct tracepoint *tracepoint)
+{
+	return tracepoint->probe.site ? tracepoint->tracer : NULL;
+}
+
+bool tracing_has_trace(const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct tracer *tracer = placed_tracer(list->items[i]);
+
+		if (tracer && tracer->has_trace)
+			return true;
+	}
+	return false;
+}
+
+bool tracing_uses_pool(const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct tracer *tracer = placed_tracer(list->items[i]);
+
+		if (tracer && tracer->uses_pool)
+			return true;
+	}
+	return false;
+}
+
+/* Counting tracepoints that have no cell yet. */
+static void count_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed)
+{
+	*ret_plain = *ret_timed = 0;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct tracepoint *tracepoint = list->items[i];
+		const struct tracer *tracer = placed_tracer(tracepoint);
+
+		if (!tracer || tracer->kind != TRACER_COUNT || tracepoint->has_cell)
+			continue;
+		*(tracepoint->probe.event.exit ? ret_timed : ret_plain) += 1;
+	}
+}
+
+/* ---- in the target ----------------------------------------------------------------------------- */
+
+bool tracing_wants(const struct tracepoint_list *list)
+{
+	size_t plain, timed;
+
+	count_cells(list, &plain, &timed);
+	return plain + timed > 0;
+}
+
+struct error *tracing_map(struct session *session, const struct tracepoint_list *list, struct stop *stop)
+{
+	size_t plain, timed;
+
+	count_cells(list, &plain, &timed);
+	return counts_map(&session->tracing.counts, stop, session->agent, plain, timed);
+}
+
+static struct error *prepare_count(struct session *session, struct tracepoint *tracepoint)
+{
+	struct tramp_event *event = &tracepoint->probe.event;
+
+	if (!tracepoint->has_cell &&
+	    !counts_take(&session->tracing.counts, event->exit, &tracepoint->cell, &event->count))
+		return error_new(ERROR_FAILED, "no memory is left to count in");
+	tracepoint->has_cell = true;
+	event->count.own_only = !session->options.follow_fork;
+	return NULL;
+}
+
+struct error *tracing_prepare(struct session *session, const struct tracepoint_list *list, struct stop *held)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < list->count && !error; i++) {
+		const struct tracer *tracer = placed_tracer(list->items[i]);
+
+		if (tracer && tracer->kind == TRACER_COUNT)
+			error = prepare_count(session, list->items[i]);
+	}
+	return error;
+}
+
+/* ---- what they tell ---------------------------------------------------------------------------- */
+
+bool tracing_counts(const struct session *session, const struct tracepoint *tracepoint, struct counts_sum *ret_sum)
+{
+	if (tracepoint->has_cell)
+		counts_read(&session->tracing.counts, &tracepoint->cell, ret_sum);
+	return tracepoint->has_cell;
+}
+
+static uint64_t to_ns(const struct session *session, uint64_t cycles)
+{
+	uint64_t frequency = session->clock.frequency;
+
+	return frequency ? (uint64_t)((unsigned __int128)cycles * 1000000000u / frequency) : 0;
+}
+
+void tracing_times(const struct session *session, const struct counts_sum *sum, struct tracepoint_times *ret_times)
+{
+	*ret_times = (struct tracepoint_times){ .calls = sum->exits,
+						.total = to_ns(session, sum->total),
+						.max = to_ns(session, sum->max),
+						.p50 = to_ns(session, sum->p50),
+						.p90 = to_ns(session, sum->p90),
+						.p99 = to_ns(session, sum->p99) };
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
+}
+
+double tracing_rate(const struct session *session, const struct tracepoint *tracepoint, uint64_t hits)
+{
+	uint64_t end = session->tracing.ended_ns ? session->tracing.ended_ns : now_ns();
+
+	if (!tracepoint->placed_ns || end <= tracepoint->placed_ns)
+		return 0;
+	return (double)hits * 1e9 / (double)(end - tracepoint->placed_ns);
+}
+
+void tracing_placed(const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i]->probe.site && !list->items[i]->placed_ns)
+			list->items[i]->placed_ns = now_ns();
+	}
+}
+
+void tracing_ended(struct session *session)
+{
+	session->tracing.ended_ns = now_ns();
+}
+
+void tracing_free(struct session *session)
+{
+	counts_free(&session->tracing.counts);
+}

@@ -1,0 +1,46 @@
+/*
+ * tracing.h - tracepoints whose hits don't become events of the trace: what each tracer needs in the target, and what
+ * it tells. Private to session/.
+ */
+#ifndef DYNTRACE_SESSION_TRACING_H
+#define DYNTRACE_SESSION_TRACING_H
+
+#include "../inject/stop.h"
+#include "../tracer/counts.h"
+#include "../tracer/tracer.h"
+#include "session.h"
+
+struct tracepoint;
+struct tracepoint_list;
+
+/* What tracers have in the target. */
+struct tracing {
+	struct counts counts;
+	uint64_t ended_ns; /* of CLOCK_MONOTONIC; 0: it goes on */
+};
+
+/* Can it be done at all for this request? Before anything is touched. */
+struct error *tracing_check(const struct tracepoint_spec *spec, const struct tracer *tracer);
+
+/* Does the list have events for the trace, or at least for the pool? */
+bool tracing_has_trace(const struct tracepoint_list *list);
+bool tracing_uses_pool(const struct tracepoint_list *list);
+
+/* Must something be mapped for them? Then by way of a held thread. */
+bool tracing_wants(const struct tracepoint_list *list);
+struct error *tracing_map(struct session *session, const struct tracepoint_list *list, struct stop *stop);
+/* Everything is mapped: tells each trampoline what to do. `held` as in session_begin. */
+struct error *tracing_prepare(struct session *session, const struct tracepoint_list *list, struct stop *held);
+
+/* What was counted in the target. */
+bool tracing_counts(const struct session *session, const struct tracepoint *tracepoint, struct counts_sum *ret_sum);
+void tracing_times(const struct session *session, const struct counts_sum *sum, struct tracepoint_times *ret_times);
+
+/* Hits a second since it was placed, or until recording ended. */
+double tracing_rate(const struct session *session, const struct tracepoint *tracepoint, uint64_t hits);
+void tracing_placed(const struct tracepoint_list *list);
+void tracing_ended(struct session *session);
+
+void tracing_free(struct session *session);
+
+#endif

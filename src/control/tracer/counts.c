@@ -1,0 +1,131 @@
+#include "counts.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "../record/histogram.h"
+
+#define ROWS_MAX 1024u
+#define AREA_MAX (1ULL << 30) /* of address space; memory is taken by what is touched */
+#define ROW_MIN 65536u
+#define DURATION_MAX (1ULL << 63)
+#define PLAIN_SIZE sizeof(uint64_t)
+#define TIMED_SIZE DT_ROUND_UP(sizeof(struct dt_cell), 64)
+
+static uint64_t round_to_power(uint64_t n)
+{
+	uint64_t power = 1;
+
+	while (power < n)
+		power *= 2;
+	return power;
+}
+
+static uint64_t row_bytes(size_t plain, size_t timed)
+{
+	return plain * PLAIN_SIZE + timed * TIMED_SIZE + 64;
+}
+
+/* One a CPU, or as many as fit: additions are locked. */
+static uint32_t choose_rows(uint64_t row_size)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint64_t rows = round_to_power(cpus > 0 ? (uint64_t)cpus : 1);
+
+	while (rows > 1 && (rows > ROWS_MAX || rows * row_size > AREA_MAX))
+		rows /= 2;
+	return (uint32_t)rows;
+}
+
+struct error *counts_map(struct counts *counts, struct stop *stop, struct agent *agent, size_t plain,
+			 size_t timed)
+{
+	const struct counts_area *last = counts->areas.count ? vec_last(&counts->areas) : NULL;
+	struct counts_area area = { .row_size = round_to_power(row_bytes(plain, timed)) };
+	void *here;
+
+	if (!plain && !timed)
+		return NULL;
+	if (last && last->row_size - last->used >= row_bytes(plain, timed))
+		return NULL;
+	if (area.row_size < ROW_MIN)
+		area.row_size = ROW_MIN;
+	area.rows = choose_rows(area.row_size);
+	if (area.row_size > AREA_MAX)
+		return error_new(ERROR_FAILED, "%zu counting tracepoints at once: name fewer", plain + timed);
+	if (!vec_reserve(&counts->areas, 1))
+		return error_new(ERROR_FAILED, "out of memory");
+	struct error *error = inject_share(stop, agent, "dyntrace-counts", area.row_size * area.rows, &here,
+					   &area.there);
+	if (error)
+		return error;
+	area.here = here;
+	counts->areas.items[counts->areas.count++] = area;
+	return NULL;
+}
+
+bool counts_take(struct counts *counts, bool has_times, struct counts_cell *ret_cell,
+		 struct tramp_count *ret_count)
+{
+	struct counts_area *area = counts->areas.count ? vec_last(&counts->areas) : NULL;
+	uint64_t size = has_times ? TIMED_SIZE : PLAIN_SIZE;
+	uint64_t at = area ? DT_ROUND_UP(area->used, has_times ? 64 : PLAIN_SIZE) : 0;
+
+	if (!area || at + size > area->row_size)
+		return false;
+	area->used = at + size;
+	*ret_cell = (struct counts_cell){ counts->areas.count - 1, at, has_times };
+	*ret_count = (struct tramp_count){ .cell = taddr_add(area->there, (int64_t)at),
+					   .row_shift = (uint8_t)__builtin_ctzll(area->row_size),
+					   .row_mask = (uint16_t)(area->rows - 1) };
+	return true;
+}
+
+/* One row's part; the target writes there meanwhile. */
+static void add_row(const struct dt_cell *cell, struct counts_sum *sum, uint64_t *buckets)
+{
+	uint64_t max = __atomic_load_n(&cell->max, __ATOMIC_RELAXED);
+	uint64_t pending = __atomic_load_n(&cell->pending, __ATOMIC_RELAXED);
+
+	sum->total += __atomic_load_n(&cell->total, __ATOMIC_RELAXED);
+	sum->max = max > sum->max ? max : sum->max;
+	if (pending && pending <= DURATION_MAX) {
+		buckets[histogram_bucket(pending - 1, DT_BUCKET_BITS)]++;
+		sum->exits++;
+		sum->total += pending - 1;
+		sum->max = pending - 1 > sum->max ? pending - 1 : sum->max;
+	}
+	for (uint32_t i = 0; i < DT_BUCKETS; i++) {
+		uint64_t n = __atomic_load_n(&cell->buckets[i], __ATOMIC_RELAXED);
+
+		buckets[i] += n;
+		sum->exits += n;
+	}
+}
+
+void counts_read(const struct counts *counts, const struct counts_cell *cell, struct counts_sum *ret_sum)
+{
+	const struct counts_area *area = &counts->areas.items[cell->area];
+	uint64_t buckets[DT_BUCKETS] = { 0 };
+	struct counts_sum sum = { 0 };
+
+	for (uint32_t row = 0; row < area->rows; row++) {
+		const void *at = area->here + row * area->row_size + cell->offset;
+		const struct dt_cell *words = at;
+
+		if (cell->has_times)
+			add_row(words, &sum, buckets);
+		/* behind its exits: a call has begun before it ends */
+		sum.hits += __atomic_load_n(&words->hits, __ATOMIC_ACQUIRE);
+	}
+	struct histogram histogram = { DT_BUCKET_BITS, buckets, DT_BUCKETS, sum.exits, sum.max };
+	sum.p50 = histogram_quantile(&histogram, 0.50);
+	sum.p90 = histogram_quantile(&histogram, 0.90);
+	sum.p99 = histogram_quantile(&histogram, 0.99);
+	*ret_sum = sum;
+}
+
+void counts_free(struct counts *counts)
+{
+	vec_free(&counts->areas);
+}

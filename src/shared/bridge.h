@@ -1,0 +1,86 @@
+/*
+ * bridge.h - how the controller talks to libdyntrace-lttng.so in the target.
+ *
+ * The library has one thread of its own there, which does everything that may lock or wait: it loads liblttng-ust,
+ * defines and forgets events. Requests lie in the code memfd, which only the controller can write (H25); the thread sleeps on
+ * a word of the pool, where anybody who wakes it for nothing does no harm; answers are in its own memory,
+ * from where the controller reads them.
+ *
+ * (G1) One request at a time: the controller writes it, then its number to `number` and the word; the thread answers
+ *      by writing that number to dt_bridge_answer.number, last.
+ * (G2) What an answer leads to (struct dt_bridge_result) stays valid as long as the process lives: code that was generated with
+ *      it may still run after its event was forgotten, and then does nothing.
+ *
+ * At a hit, trampolines call dyntrace_lttng_hit(result.event, image) through dt_foreign (layout.h), where
+ * image is the event as the pool would have it: its header, 8 bytes that mean nothing here, then the fields.
+ */
+#ifndef DYNTRACE_SHARED_BRIDGE_H
+#define DYNTRACE_SHARED_BRIDGE_H
+
+#include <stdint.h>
+
+#define DT_BRIDGE_VERSION 1u
+#define DT_BRIDGE_NAME 128u
+#define DT_BRIDGE_FIELD_NAME 64u
+#define DT_BRIDGE_FIELDS_MAX 96u
+#define DT_BRIDGE_EVENTS_MAX 16384u
+
+enum dt_bridge_kind {
+	DT_BRIDGE_DEFINE, /* `count` events, at `argument` */
+	DT_BRIDGE_FORGET, /* the event whose result.event is `argument` */
+	DT_BRIDGE_LEAVE, /* all events; then the thread ends */
+};
+
+enum dt_bridge_type {
+	DT_BRIDGE_INT,
+	DT_BRIDGE_UINT,
+	DT_BRIDGE_HEX,
+	DT_BRIDGE_FLOAT,
+	DT_BRIDGE_STRING, /* with its NUL */
+	DT_BRIDGE_SEQUENCE, /* u32 count, then, aligned, u64s */
+	DT_BRIDGE_ADDRESS, /* not in the image: the event's own */
+};
+
+struct dt_bridge_field {
+	char name[DT_BRIDGE_FIELD_NAME]; /* [A-Za-z0-9_]+: others make the whole trace unreadable */
+	uint8_t type;
+	uint8_t size; /* 1, 2, 4, 8: its alignment in the image, too */
+	uint16_t count; /* of an array's elements; 0: none */
+	uint16_t offset; /* in the image; 0: behind the field before it, aligned */
+	uint16_t pad;
+};
+
+struct dt_bridge_event {
+	char provider[DT_BRIDGE_NAME];
+	char name[DT_BRIDGE_NAME]; /* no '"' and no control character */
+	uint64_t address; /* of the probe */
+	uint32_t generation; /* differs for every event that was ever defined in this process */
+	uint32_t start; /* where the first field is in the image */
+	uint32_t field_count;
+	uint32_t pad;
+	struct dt_bridge_field fields[]; /* then the next event */
+};
+
+struct dt_bridge_request {
+	uint32_t version;
+	uint32_t number;
+	uint32_t kind;
+	uint32_t count;
+	uint64_t argument; /* address in the target */
+	uint64_t wake; /* likewise, of the word */
+};
+
+struct dt_bridge_result {
+	uint64_t event; /* for dyntrace_lttng_hit */
+	uint64_t enabled; /* address of a 32-bit word: 0 while nobody records it */
+};
+
+struct dt_bridge_answer {
+	uint32_t number;
+	uint32_t failed; /* `why` tells */
+	uint64_t results; /* DT_BRIDGE_DEFINE: address of an array */
+	uint64_t nested; /* hits inside of hits: not recorded */
+	char why[240];
+};
+
+#endif
