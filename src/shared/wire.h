@@ -27,6 +27,8 @@
 #define WIRE_SOCKET_ENV "DYNTRACE_SOCKET"
 #define WIRE_SOCKET_ROOT "/run/dyntrace/dyntraced.sock"
 #define WIRE_SOCKET_USER "dyntrace.sock"
+/* Behind its name: the one that every user's agents may connect to, to say WIRE_REGISTER and nothing else. */
+#define WIRE_SOCKET_AGENTS ".agents"
 
 struct wire_header {
 	uint32_t magic;

@@ -69,6 +69,9 @@ struct dt_slot *thread_find(struct dt_state *state, uint64_t fs_base, uint64_t k
  * when there was no thread record. `size`: of the event, to see whether it will be back soon. */
 struct dt_slot *thread_slot(const struct dt_control *control, uint32_t size);
 
+/* register.c: when ld.so has loaded it. */
+void register_program(uint64_t argc, const uint64_t *argv, const uint64_t *envp);
+
 /* notice.c: is there something to tell of libraries, and may it be told? */
 bool notice_is_due(const struct dt_control *control);
 /* notice.c: tells it, and waits for the answer if it is to. */

@@ -6,15 +6,26 @@
 #ifndef DYNTRACE_TARGET_SYS_H
 #define DYNTRACE_TARGET_SYS_H
 
+#define SYS_READ 0
+#define SYS_CLOSE 3
+#define SYS_POLL 7
 #define SYS_RT_SIGPROCMASK 14
+#define SYS_ACCESS 21
 #define SYS_SCHED_YIELD 24
 #define SYS_GETPID 39
+#define SYS_SOCKET 41
+#define SYS_CONNECT 42
+#define SYS_SENDTO 44
+#define SYS_RECVFROM 45
+#define SYS_GETSOCKOPT 55
 #define SYS_KILL 62
+#define SYS_GETEUID 107
 #define SYS_PRCTL 157
 #define SYS_GETTID 186
 #define SYS_TKILL 200
 #define SYS_FUTEX 202
 #define SYS_CLOCK_GETTIME 228
+#define SYS_OPENAT 257
 #define SYS_PROCESS_VM_READV 310
 
 #ifndef __ASSEMBLER__
@@ -22,6 +33,8 @@
 #include <stdint.h>
 
 #define SYS_ESRCH 3
+#define SYS_O_CLOEXEC 02000000
+#define SYS_AT_FDCWD ((uint64_t)-100)
 #define SYS_FUTEX_WAIT 0
 #define SYS_FUTEX_WAKE 1
 #define SYS_PR_GET_NAME 16
