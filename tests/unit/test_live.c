@@ -59,8 +59,10 @@ static struct shared {
 	} calls[THREADS][FUNCTIONS];
 } *shared;
 
-static void stand_still(void)
+void stand_still(void);
+__attribute__((noinline, used)) void stand_still(void)
 {
+	__asm__ volatile("");
 	__atomic_fetch_add(&shared->standing, 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&shared->paused, __ATOMIC_SEQ_CST))
 		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
@@ -426,6 +428,37 @@ static void test_switches(void **state)
 	assert_int_equal(info(&f, "work_5").hits, first + done(5) - from);
 	assert_int_equal(info(&f, "work_6").exits, done(6) - sixes);
 	leave(&f);
+	end(&f);
+}
+
+/* A call that began before recording was stopped and returns later records no exit; one that returns after it was
+ * started again does. */
+static void test_stopped_inside(void **state)
+{
+	struct fixture f = { 0 };
+
+	begin(&f, (struct session_options){ 0 });
+	uint64_t from = done(0);
+	check(try_add(&f, "work_*", TRACEPOINT_FUNCTION), &f);
+	check(try_add(&f, "stand_still", TRACEPOINT_FUNCTION), &f); /* each thread is inside when it stands */
+	work(&f, 10);
+	assert_int_equal(info(&f, "stand_still").hits, THREADS);
+	assert_int_equal(info(&f, "stand_still").exits, 0);
+	check(session_recording(f.session, false), &f);
+	work(&f, 10); /* they leave, and enter again */
+	assert_int_equal(info(&f, "stand_still").hits, THREADS);
+	assert_int_equal(info(&f, "stand_still").exits, 0);
+	uint64_t recorded = info(&f, "work_0").hits, again = done(0);
+	assert_true(recorded < done(0) - from);
+	check(session_recording(f.session, true), &f);
+	work(&f, 10);
+	assert_int_equal(info(&f, "work_0").hits, recorded + done(0) - again);
+	assert_int_equal(info(&f, "work_0").exits, recorded + done(0) - again);
+	assert_int_equal(info(&f, "stand_still").hits, 2 * THREADS);
+	assert_int_equal(info(&f, "stand_still").exits, 0);
+	leave(&f);
+	assert_int_equal(judge(&f, "stand_still_exit", ""), 0);
+	assert_int_equal(judge(&f, "stand_still_entry", ""), 2 * THREADS);
 	end(&f);
 }
 
@@ -878,7 +911,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_add_and_remove),	     cmocka_unit_test(test_names),
 		cmocka_unit_test(test_all_or_nothing),	     cmocka_unit_test(test_switches),
-		cmocka_unit_test(test_contexts),	     cmocka_unit_test(test_random),
+		cmocka_unit_test(test_stopped_inside), cmocka_unit_test(test_contexts),	     cmocka_unit_test(test_random),
 		cmocka_unit_test(test_cycles_do_not_grow),   cmocka_unit_test(test_sleep),
 		cmocka_unit_test(test_directory_of_another), cmocka_unit_test(test_libraries),
 	};

@@ -53,6 +53,15 @@ struct reader_resume {
 	uint64_t told; /* losses */
 };
 
+/* Clocks between which nothing was to be recorded: the latest few times. */
+#define READER_PAUSES 16u
+struct reader_pauses {
+	struct {
+		uint64_t begin, end;
+	} items[READER_PAUSES];
+	size_t count; /* how many there ever were: the last is at (count - 1) % READER_PAUSES */
+};
+
 struct reader_options {
 	struct dt_pool *pool; /* mapped read+write */
 	uint64_t pool_size; /* of the mapping: nothing beyond is touched, whatever the pool says */
@@ -64,6 +73,7 @@ struct reader_options {
 	reader_outer_fn outer; /* NULL: there is only one pid namespace */
 	void *outer_context;
 	const struct reader_resume *resume; /* by thread record; NULL: the trace is new */
+	const struct reader_pauses *pauses; /* borrowed; NULL: there are none */
 	reader_observe_fn observe; /* NULL: nobody wants to know */
 	void *observe_context;
 };

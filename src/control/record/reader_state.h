@@ -68,6 +68,13 @@ struct error *readout_learn_types(struct reader *reader);
 /* Hits and losses, into the types. */
 void readout_tell_types(struct reader *reader);
 
+/* Words of the event, as it was copied. */
+size_t readout_words(const struct reader *reader, const uint64_t *event);
+
+/* pause.c: what isn't to be recorded goes from what the last walk_events copied. */
+struct walk;
+void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk);
+
 struct stream *readout_stream(struct reader *reader, uint32_t thread);
 struct reader_progress *readout_progress(struct reader *reader, uint32_t index, uint64_t word);
 

@@ -95,8 +95,7 @@ struct reader_progress *readout_progress(struct reader *reader, uint32_t index, 
 	return progress;
 }
 
-/* Words of the event, as it was copied. */
-static size_t readout_words(const struct reader *reader, const uint64_t *event)
+size_t readout_words(const struct reader *reader, const uint64_t *event)
 {
 	uint64_t id = *event & DT_EVENT_ID_MASK;
 
@@ -136,6 +135,8 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 
 	if (walk->count && stream->skip)
 		readout_skip(reader, stream, walk);
+	if (walk->count)
+		pause_apply(reader, stream, walk);
 	packet.begin = walk->first_clock;
 	packet.size = (size_t)(walk->to - reader->buffer) * 8;
 	if (!walk->count) {

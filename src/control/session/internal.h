@@ -62,6 +62,7 @@ struct session {
 	void *names; /* tree of all tracepoints' names */
 	bool begun;
 	bool stopped; /* recording as a whole is off */
+	struct reader_pauses pauses; /* while it was */
 	bool types_told; /* the metadata has all types */
 	VEC(struct probe *) watches; /* of our own, which record nothing */
 	bool sees_exec; /* one of them is told of execve */

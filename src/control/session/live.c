@@ -6,6 +6,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <x86intrin.h>
 
 #include "../base/cleanup.h"
 #include "internal.h"
@@ -219,12 +220,27 @@ struct error *session_switch(struct session *session, const char *pattern, bool 
 	return error;
 }
 
+/* From now on; calls that go on may still end. */
+static void note_pause(struct session *session)
+{
+	size_t index = session->pauses.count++ % READER_PAUSES;
+
+	session->pauses.items[index].begin = __rdtsc();
+	session->pauses.items[index].end = UINT64_MAX;
+}
+
 struct error *session_recording(struct session *session, bool on)
 {
+	if (session->stopped == !on)
+		return NULL;
+	if (on)
+		session->pauses.items[(session->pauses.count - 1) % READER_PAUSES].end = __rdtsc();
 	session->stopped = !on;
 	for (size_t i = 0; i < session->tracepoints.count && session->begun; i++)
 		change_write_switch(session, session->tracepoints.items[i]);
-	return on || !session->begun ? NULL : session_flush(session);
+	if (!on)
+		note_pause(session);
+	return session->begun ? session_flush(session) : NULL;
 }
 
 bool session_is_recording(const struct session *session)

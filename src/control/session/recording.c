@@ -52,6 +52,7 @@ struct error *recording_open(struct session *session)
 		.writer = session->writer,
 		.alive = alive_thread,
 		.alive_context = session,
+		.pauses = &session->pauses,
 		.observe = observe_events,
 		.observe_context = session,
 	};

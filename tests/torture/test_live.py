@@ -1,0 +1,16 @@
+"""Tracepoints that are added, removed, switched and given contexts at random under threads that count their own calls, for half
+an hour; 10,000 cycles of add, add-context and remove.
+
+The program is the unit test of the same name, with more time. LIVE_SECONDS and LIVE_CYCLES set it."""
+import os
+import subprocess
+
+import pytest
+
+
+@pytest.mark.limit(3600)
+def test_random_changes_and_cycles(build):
+    environment = {"LIVE_SECONDS": "1800", "LIVE_CYCLES": "10000", **os.environ}
+    result = subprocess.run([os.path.join(build, "tests", "unit", "test_live")], env=environment,
+                            capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
