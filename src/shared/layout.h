@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 12
+#define DT_LAYOUT_VERSION 13
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -424,7 +424,8 @@ struct dt_state {
  *      stub look taken for ever. sp is stored behind the taking, and cleared before the giving back.
  * (R4) dt_return_table.hints are hints: what they name is looked at before it is believed. So a signal handler, a
  *      coroutine on another thread or a longjmp can leave them wrong at any moment.
- * (R5) Chains (stubs of one key and table) only grow, and tables are never freed.
+ * (R5) Chains (stubs of one key and table) only grow, and tables are never freed. When a tracepoint is removed, its
+ *      stubs' id becomes DT_RETURN_ID_NONE, with all threads stopped.
  */
 #define DT_STUB_SIZE 32u
 #define DT_STUB_SHIFT 5
@@ -437,6 +438,7 @@ struct dt_state {
 #define DT_RETURN_MARKS (DT_RETURN_BUSY | DT_RETURN_INHERITED)
 #define DT_KEPT_MAX 8u
 #define DT_KEPT_DURATION 7u /* of those, what an exit computes: ns */
+#define DT_RETURN_ID_NONE 0xffffu /* in slot.id: its tracepoint is gone, nobody takes it again */
 #define DT_RETURN_VANISHED (1u << 31) /* in slot.length: a frame of it was gone without returning */
 
 struct dt_return_slot {

@@ -156,7 +156,7 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 	emit_jmp(e, &l->out);
 }
 
-void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+void exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
 		    const struct exit_labels *l)
 {
 	struct dt_return_site site = { .body = event->off.v, .exit = env->exit.v, .id = event->id };
@@ -166,10 +166,12 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct
 	if (!emit_failed(e))
 		memcpy(e->bytes + l->site_field - sizeof(distance), &distance, sizeof(distance));
 	emit_bytes(e, &site, sizeof(site));
+	event->exit_code = env->exit;
 	if (!event->at_exit && tramp_is_recorded(event))
 		return;
 	emit_align(e, 16);
-	site.exit = emit_pc(e).v;
+	event->exit_code = emit_pc(e);
+	site.exit = event->exit_code.v;
 	if (!emit_failed(e))
 		memcpy(e->bytes + at, &site, sizeof(site));
 	if (event->count.cell.v)

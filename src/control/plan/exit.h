@@ -57,7 +57,7 @@ void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct
 /* Out of line: the hint was wrong. */
 void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_labels *l);
 /* Data: the trampoline's struct dt_return_site; then its exit's own code, if it has one. */
-void exit_emit_site(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+void exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
 		    const struct exit_labels *l);
 
 /* ---- once a target --------------------------------------------------------------------------- */

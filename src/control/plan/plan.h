@@ -62,7 +62,8 @@ struct site {
 	size_t fixed_length; /* bytes that nobody else may change, if more than `length` */
 	bool emitted; /* its trampoline is written */
 	bool refused; /* it couldn't be, and will go */
-	bool has_exit; /* its trampoline records exits: return stubs lead there for ever (H5) */
+	bool has_exit; /* its trampoline records exits: return stubs lead there (H5) */
+	bool calls_inside; /* ... of calls that haven't returned yet, although it is out of the target's text */
 	unsigned group; /* it is exchanged with others (L4); 0: it isn't */
 	VEC(struct site_kept) kept; /* superseded: its probes, as they were */
 	struct near_piece hop_piece;

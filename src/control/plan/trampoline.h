@@ -115,6 +115,7 @@ struct tramp_event {
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;
 	taddr on, off;
+	taddr exit_code; /* filled in, of one with an exit: what records that */
 };
 
 /* A probe of our own, which records nothing. */

@@ -6,7 +6,7 @@
  * agent (from where it would return to it), in the target and in every process that was forked from it (whose text holds
  * the jump until now, H12). To look for those takes milliseconds: so it is done for many at once.
  *
- * Return stubs are bound for life to the code of their tracepoint (H5): trampolines that record exits stay.
+ * Return stubs lead to the code of their tracepoint: what has calls inside stays until they are out (exits_release.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +83,8 @@ static struct error *is_clear(struct session *session, struct proc *proc, bool *
 
 	if (!error)
 		error = patch_find_threads(proc, stop, ranges, count, &found);
+	if (!error && !found)
+		error = exits_release(session, proc);
 	*ret_clear = !found;
 	return error;
 }
@@ -164,8 +166,11 @@ static bool try_collect(struct session *session)
 {
 	struct tids pids = { 0 };
 	bool clear = false;
-	struct error *error = is_clear(session, session->proc, &clear);
+	struct error *error;
 
+	for (size_t i = 0; i < session->garbage.count; i++)
+		session->garbage.items[i]->calls_inside = false;
+	error = is_clear(session, session->proc, &clear);
 	if (!error && clear)
 		error = inject_find_children(session->agent, &pids);
 	for (size_t i = 0; i < pids.count && !error && clear; i++) {
@@ -207,14 +212,14 @@ static void collect(struct session *session)
 
 		site->patch.after = NULL; /* no process's text holds it any more */
 		site->patch.via = taddr_of(0);
-		if (site->has_exit)
+		if (site->calls_inside)
 			session->garbage.items[kept++] = site;
 		else
 			planner_free_site(site, session->code);
 	}
 	if (!clear)
 		return;
-	session->garbage.count = kept;
+	session->garbage.count = session->garbage_kept = kept;
 	free_retired(session);
 }
 
@@ -312,7 +317,7 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 	else if (!error)
 		drop(session, &gone);
 	vec_free(&gone);
-	if (!error && (session->garbage.count > GARBAGE_MAX || session->retired.count > GARBAGE_MAX))
+	if (!error && (session->garbage.count > session->garbage_kept + GARBAGE_MAX || session->retired.count > GARBAGE_MAX))
 		collect(session);
 	return error;
 }

@@ -64,6 +64,9 @@ void exits_grow(struct session *session, uint64_t now_ns);
  * return addresses of the others back on their stacks. *ret_clean false: a frame vanished, and
  * something that looks like its stub's address is still about: the stubs must stay. */
 struct error *exits_settle(struct session *session, struct proc *proc, bool *ret_clean);
+/* Stubs of the process that lead to garbage lead elsewhere from now on, or the site has calls_inside. All threads are
+ * stopped, and none is in garbage. */
+struct error *exits_release(struct session *session, struct proc *proc);
 /* Is a held thread in a stub? */
 bool exits_find_threads(const struct session *session, const struct stop *stop);
 /* Unmaps the slots; the stubs' window goes with the agent's others. */

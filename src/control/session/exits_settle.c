@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
+#include "exits_slots.h"
 #include "internal.h"
 
 #define STOP_TIMEOUT_MS 2000
@@ -29,52 +30,7 @@
 #define SEARCH_STEP (1u << 20)
 #define RED_ZONE 128
 
-/* The slots of one process, copied. */
-struct slots {
-	struct session *session;
-	struct proc *proc;
-	struct dt_return_slot *items;
-	uint32_t count;
-	bool stray; /* something returned through a stub that wasn't in use */
-};
-
-static void slots_free(struct slots *slots)
-{
-	free(slots->items);
-}
-
-static taddr slot_at(const struct slots *slots, uint32_t index)
-{
-	return taddr_add(slots->session->exits.returns,
-			 (int64_t)(offsetof(struct dt_returns, slots) +
-				   index * sizeof(struct dt_return_slot)));
-}
-
-static struct error *slots_read(struct slots *slots)
-{
-	taddr returns = slots->session->exits.returns;
-	uint64_t stray = 0;
-	struct error *error =
-		mem_read(slots->proc, taddr_add(returns, offsetof(struct dt_returns, used)),
-			 &slots->count, sizeof(slots->count));
-
-	if (!error)
-		error = mem_read(slots->proc,
-				 taddr_add(returns, offsetof(struct dt_returns, stray)), &stray,
-				 sizeof(stray));
-	slots->stray = stray != 0;
-	if (slots->count > DT_STUBS_MAX)
-		slots->count = DT_STUBS_MAX;
-	free(slots->items);
-	slots->items = calloc(slots->count + 1, sizeof(*slots->items));
-	if (!error && !slots->items)
-		error = error_new(ERROR_FAILED, "out of memory");
-	return error ? error
-		     : mem_read(slots->proc, slot_at(slots, 0), slots->items,
-				slots->count * sizeof(*slots->items));
-}
-
-static size_t slots_in_use(const struct slots *slots)
+static size_t slots_in_use(const struct exits_slots *slots)
 {
 	size_t count = 0;
 
@@ -90,33 +46,19 @@ static void nap(unsigned ms)
 	nanosleep(&time, NULL);
 }
 
-static struct error *wait_for_calls(struct slots *slots)
+static struct error *wait_for_calls(struct exits_slots *slots)
 {
-	struct error *error = slots_read(slots);
+	struct error *error = exits_slots_read(slots);
 
 	for (unsigned ms = 0; !error && ms < SETTLE_MS && slots_in_use(slots);
 	     ms += SETTLE_STEP_MS) {
 		nap(SETTLE_STEP_MS);
-		error = slots_read(slots);
+		error = exits_slots_read(slots);
 	}
 	return error;
 }
 
 /* ---- judging, all threads stopped ------------------------------------------------------------ */
-
-/* The stub an address belongs to; 0: none. */
-static uint32_t stub_of(const struct slots *slots, uint64_t word)
-{
-	uint64_t offset = word - slots->session->agent->control->stubs;
-
-	return offset < (uint64_t)slots->count * DT_STUB_SIZE ? (uint32_t)(offset >> DT_STUB_SHIFT)
-							      : 0;
-}
-
-static uint64_t place_of(const struct dt_return_slot *slot)
-{
-	return slot->sp & ~DT_RETURN_MARKS;
-}
 
 /* An inherited call is its parent's, and counted there. */
 static void end_call(struct dt_return_slot *slot, uint32_t *counters)
@@ -128,18 +70,18 @@ static void end_call(struct dt_return_slot *slot, uint32_t *counters)
 
 /* All stubs that share the stack word are out of use; the word becomes the address that the last
  * of them returns to. */
-static struct error *put_back(struct slots *slots, uint64_t sp, uint64_t word)
+static struct error *put_back(struct exits_slots *slots, uint64_t sp, uint64_t word)
 {
 	uint32_t index;
 
-	while ((index = stub_of(slots, word)) && place_of(&slots->items[index]) == sp) {
+	while ((index = exits_slots_stub(slots, word)) && exits_slots_place(&slots->items[index]) == sp) {
 		end_call(&slots->items[index], slots->session->exits.inside);
 		word = slots->items[index].ra;
 	}
 	return mem_write(slots->proc, taddr_of(sp), &word, sizeof(word));
 }
 
-static struct error *judge_all(struct slots *slots, bool *ret_vanished)
+static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
 {
 	struct error *error = NULL;
 
@@ -150,10 +92,10 @@ static struct error *judge_all(struct slots *slots, bool *ret_vanished)
 		if (!slot->sp)
 			continue;
 		_cleanup_error_ struct error *reading =
-			mem_read(slots->proc, taddr_of(place_of(slot)), &word, sizeof(word));
-		uint32_t top = reading ? 0 : stub_of(slots, word);
-		if (top && place_of(&slots->items[top]) == place_of(slot))
-			error = put_back(slots, place_of(slot), word);
+			mem_read(slots->proc, taddr_of(exits_slots_place(slot)), &word, sizeof(word));
+		uint32_t top = reading ? 0 : exits_slots_stub(slots, word);
+		if (top && exits_slots_place(&slots->items[top]) == exits_slots_place(slot))
+			error = put_back(slots, exits_slots_place(slot), word);
 		if (slot->sp) {
 			end_call(slot, slots->session->exits.unwound);
 			slot->length |= DT_RETURN_VANISHED;
@@ -162,23 +104,23 @@ static struct error *judge_all(struct slots *slots, bool *ret_vanished)
 	}
 	/* So that a second look finds nothing in use. */
 	return error ? error
-		     : mem_write(slots->proc, slot_at(slots, 0), slots->items,
+		     : mem_write(slots->proc, exits_slots_at(slots, 0), slots->items,
 				 slots->count * sizeof(*slots->items));
 }
 
 /* The exit has begun: the stub has put its index where its address was. */
-static bool is_leaving(const struct slots *slots, uint32_t index)
+static bool is_leaving(const struct exits_slots *slots, uint32_t index)
 {
 	uint64_t word = 0;
 	_cleanup_error_ struct error *error = mem_read(
-		slots->proc, taddr_of(place_of(&slots->items[index])), &word, sizeof(word));
+		slots->proc, taddr_of(exits_slots_place(&slots->items[index])), &word, sizeof(word));
 
 	return !error && word == index;
 }
 
 /* A thread is just taking a stub or giving it back. A word that is still an index after a while
  * is a number of the program's own, where a frame has vanished. */
-static bool is_busy(const struct slots *slots, const struct stop *stop, bool patient)
+static bool is_busy(const struct exits_slots *slots, const struct stop *stop, bool patient)
 {
 	for (uint32_t i = 1; i < slots->count; i++) {
 		uint64_t sp = slots->items[i].sp;
@@ -192,7 +134,7 @@ static bool is_busy(const struct slots *slots, const struct stop *stop, bool pat
 /* ---- does anything still lead to a stub? ----------------------------------------------------- */
 
 struct search {
-	const struct slots *slots;
+	const struct exits_slots *slots;
 	const struct stop *stop;
 	uint64_t *buffer;
 	uint64_t left; /* bytes that may still be read */
@@ -219,19 +161,19 @@ static uint64_t search_start(const struct search *search, const struct mapping *
 
 static void search_bytes(struct search *search, uint64_t at, uint64_t size)
 {
-	const struct slots *slots = search->slots;
+	const struct exits_slots *slots = search->slots;
 
 	_cleanup_error_ struct error *error =
 		mem_read(slots->proc, taddr_of(at), search->buffer, size);
 	for (uint64_t i = 0; !error && i < size / 8; i++) {
-		uint32_t stub = stub_of(slots, search->buffer[i]);
+		uint32_t stub = exits_slots_stub(slots, search->buffer[i]);
 
 		if (stub && (slots->stray || slots->items[stub].length & DT_RETURN_VANISHED))
 			search->found = true;
 	}
 }
 
-static bool is_ours(const struct slots *slots, const struct mapping *mapping)
+static bool is_ours(const struct exits_slots *slots, const struct mapping *mapping)
 {
 	const struct agent *agent = slots->session->agent;
 
@@ -260,7 +202,7 @@ static void search_mapping(struct search *search, const struct mapping *mapping)
 	}
 }
 
-static struct error *search_all(const struct slots *slots, const struct stop *stop, bool *ret_found)
+static struct error *search_all(const struct exits_slots *slots, const struct stop *stop, bool *ret_found)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_free_ uint64_t *buffer = malloc(SEARCH_STEP);
@@ -288,7 +230,7 @@ static bool ever_vanished(const struct session *session)
 	return false;
 }
 
-static struct error *settle_stopped(struct slots *slots, bool patient, bool *ret_done,
+static struct error *settle_stopped(struct exits_slots *slots, bool patient, bool *ret_done,
 				    bool *ret_clean)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
@@ -296,7 +238,7 @@ static struct error *settle_stopped(struct slots *slots, bool patient, bool *ret
 	bool vanished = ever_vanished(slots->session), found = false;
 
 	if (!error)
-		error = slots_read(slots);
+		error = exits_slots_read(slots);
 	*ret_done = !error && !is_busy(slots, stop, patient);
 	if (!*ret_done)
 		return error;
@@ -309,7 +251,7 @@ static struct error *settle_stopped(struct slots *slots, bool patient, bool *ret
 
 struct error *exits_settle(struct session *session, struct proc *proc, bool *ret_clean)
 {
-	_cleanup_(slots_free) struct slots slots = { .session = session, .proc = proc };
+	_cleanup_(exits_slots_free) struct exits_slots slots = { .session = session, .proc = proc };
 	bool done = false;
 
 	*ret_clean = true;

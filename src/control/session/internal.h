@@ -73,6 +73,7 @@ struct session {
 	struct near_pool *code;
 	struct tramp_env env; /* what trampolines are written with */
 	uint32_t free_note; /* no free entry of dt_control.sites lies before this */
+	size_t garbage_kept; /* of those, what had calls inside when it was looked at last */
 	struct site_list garbage; /* out of the target's code, their memory not yet to be used again */
 	struct agent *agent;
 	struct clock_estimate clock;
