@@ -75,65 +75,6 @@ static char *tidy_legacy(char *name)
 	return buf.text;
 }
 
-/* A number in base 62 that ends with '_'. */
-static void skip_base62(const char **at)
-{
-	while (isalnum((unsigned char)**at))
-		++*at;
-	if (**at == '_')
-		++*at;
-}
-
-static bool take_identifier(const char **at, struct strbuf *buf)
-{
-	size_t length;
-	char *end;
-
-	if (**at == 's') {
-		++*at;
-		skip_base62(at);
-	}
-	if (!isdigit((unsigned char)**at))
-		return false;
-	length = strtoul(*at, &end, 10);
-	if (*end == '_')
-		end++;
-	if (length > strlen(end))
-		return false;
-	strbuf_add(buf, end, length);
-	*at = end + length;
-	return true;
-}
-
-/* A path of crates, modules and functions; what else there is (generics, traits) isn't read. */
-static bool take_path(const char **at, struct strbuf *buf, unsigned depth)
-{
-	if (depth > 64)
-		return false;
-	if (**at == 'C') {
-		++*at;
-		return take_identifier(at, buf);
-	}
-	if (**at != 'N' || !(*at)[1])
-		return false;
-	*at += 2; /* and the namespace's letter */
-	if (!take_path(at, buf, depth + 1))
-		return false;
-	strbuf_add(buf, "::", 2);
-	return take_identifier(at, buf);
-}
-
-static char *demangle_rust(const char *name)
-{
-	struct strbuf buf = { 0 };
-	const char *at = name + 2;
-
-	if (take_path(&at, &buf, 0) && !buf.failed)
-		return buf.text;
-	strbuf_free(&buf);
-	return NULL;
-}
-
 char *demangle(const char *name)
 {
 	char *readable;
@@ -215,6 +156,8 @@ static char *squeeze(const char *text, size_t length, bool cut_template)
 			depth += copy[i] == '>';
 			depth -= copy[i] == '<';
 			if (depth == 0) {
+				if (i > 2 && copy[i - 1] == ':') /* Rust: f::<T> */
+					i -= 2;
 				copy[i] = '\0';
 				break;
 			}

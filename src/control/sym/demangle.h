@@ -2,7 +2,7 @@
  * demangle.h - C++ and Rust names as programmers write them.
  *
  * The demangler is that of libstdc++, loaded when the first such name is met; without it names stay as they
- * are. Rust's newer mangling (_R...) is taken apart here as far as paths go.
+ * are. Rust's own mangling (_R...) is taken apart here (demangle_rust.c).
  */
 #ifndef DYNTRACE_SYM_DEMANGLE_H
 #define DYNTRACE_SYM_DEMANGLE_H
@@ -12,6 +12,8 @@
 bool demangle_is_mangled(const char *name);
 /* "ns::f(int)"; the caller frees. NULL: it isn't mangled, or can't be read. */
 char *demangle(const char *name);
+/* demangle_rust.c: of a name that begins with _R; likewise. */
+char *demangle_rust(const char *name);
 /* Does a readable name fit what the user typed: all of it, or without its parameters, template arguments, result
  * type? `pattern` may be a glob. */
 bool demangle_fits(const char *readable, const char *wanted, bool is_glob);
