@@ -54,6 +54,29 @@ def test_rust(dyntrace, scratch, flags):
         assert all(event.fields["name"] in (0, "hello rust", "lit") for event in trace.events)
 
 
+RUST = {"two": ({"t": {"a": 1, "b": 2}, "z": 3}, {"a": 2, "b": 5}), "mix": ({"t": {"a": 4, "b": 1.5}, "z": 5}, {"a": 5, "b": 6.5}),
+        "small": ({"t": {"a": 6, "b": 7}, "m": "bytes\\xff", "z": 8}, 111), "three": ({"t": 0, "z": 0}, 30),
+        "many": ({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "t": {"a": 13, "b": 14}, "z": 15}, 29),
+        "text": ({"z": 16}, "text 16")}
+
+
+@pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
+@pytest.mark.parametrize("flags", [[], ["-O"]])
+def test_rust_values(dyntrace, scratch, flags):
+    """Pairs of numbers by value, bytes, String. What isn't known of an unwritten ABI, or was optimised away, is not made up:
+    a number that is shown is the right one."""
+    path = os.path.join(scratch, "rusty")
+    subprocess.run(["rustc", "-g", *flags, "-o", path, os.path.join(PROGRAMS, "rusty.rs")], check=True, capture_output=True)
+    _, trace = dyntrace.trace("-e", *[word for name in RUST for word in ("--function", "rusty::" + name)], "--", path)
+    for name, (arguments, result) in RUST.items():
+        entry, = [event.fields for event in trace.named(f"rusty::{name}_entry")]
+        leave, = [event.fields for event in trace.named(f"rusty::{name}_exit")]
+        if flags:
+            assert all(entry[key] in (0, value) for key, value in arguments.items()), (name, entry)
+        else:
+            assert {key: entry[key] for key in arguments} == arguments and leave["ret"] == result, name
+
+
 @pytest.mark.parametrize("compiler, flags", [("gcc", "-O0"), ("gcc", "-O2"), ("clang", "-O1"), ("clang", "-O2")])
 def test_lines(dyntrace, scratch, compiler, flags):
     path = compile_program(scratch, "inlined.c", flags, compiler=compiler)

@@ -190,15 +190,41 @@ void shape_add_special(struct shape *shape, const char *name, enum dt_op_code co
 
 /* Classes and structs that are text: the members that hold the address and the length. */
 static const struct {
-	const char *type; /* its name begins so; NULL: any */
-	const char *address, *inner; /* member, and member of that */
-	const char *length;
+	const char *type; /* its name begins so */
+	const char *address, *length; /* members, and members of these */
 } text_types[] = {
-	{ "basic_string<char", "_M_dataplus", "_M_p", "_M_string_length" }, /* libstdc++ */
-	{ "basic_string_view<char", "_M_str", NULL, "_M_len" },
-	{ "&str", "data_ptr", NULL, "length" }, /* Rust */
-	{ "&mut str", "data_ptr", NULL, "length" },
+	/* libstdc++; clang leaves out what is in _M_dataplus: the pointer, at its beginning */
+	{ "basic_string<char", "_M_dataplus", "_M_string_length" },
+	{ "basic_string_view<char", "_M_str", "_M_len" },
+	{ "&str", "data_ptr", "length" }, /* Rust */
+	{ "&mut str", "data_ptr", "length" },
+	{ "&[u8]", "data_ptr", "length" },
+	{ "&mut [u8]", "data_ptr", "length" },
+	{ "String", "vec.buf.inner.ptr.pointer.pointer", "vec.len" },
+	{ "String", "vec.buf.ptr.pointer.pointer", "vec.len" }, /* before 1.83 */
 };
+
+/* a.b.c: where it is in the type. */
+static bool find_path(const struct type *type, const char *path, uint64_t *ret_offset)
+{
+	struct type here = *type;
+	uint64_t offset = 0;
+
+	while (*path) {
+		size_t length = strcspn(path, ".");
+		struct member member;
+		char name[32];
+
+		snprintf(name, sizeof(name), "%.*s", (int)length, path);
+		if (!type_find_member(&here, name, &member))
+			return false;
+		offset += member.offset;
+		here = member.type;
+		path += length + (path[length] == '.');
+	}
+	*ret_offset = offset;
+	return true;
+}
 
 static bool add_text_type(struct shape *shape, const char *name, const struct type *type,
 			  const struct value_place *place)
@@ -207,17 +233,15 @@ static bool add_text_type(struct shape *shape, const char *name, const struct ty
 	const char *called = debug_name(&die);
 
 	for (size_t i = 0; called && i < sizeof(text_types) / sizeof(text_types[0]); i++) {
-		struct member address, inner, length;
 		struct value_place at, count;
+		uint64_t address, length;
 
 		if (strncmp(called, text_types[i].type, strlen(text_types[i].type)) != 0 ||
-		    !type_find_member(type, text_types[i].address, &address) ||
-		    !type_find_member(type, text_types[i].length, &length))
+		    !find_path(type, text_types[i].address, &address) ||
+		    !find_path(type, text_types[i].length, &length))
 			continue;
-		if (text_types[i].inner && type_find_member(&address.type, text_types[i].inner, &inner))
-			address.offset += inner.offset;
-		place_member(place, address.offset, &at);
-		place_member(place, length.offset, &count);
+		place_member(place, address, &at);
+		place_member(place, length, &count);
 		add_text(shape, name, &at, &count, DT_STRING_COUNTED);
 		return true;
 	}

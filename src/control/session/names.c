@@ -65,8 +65,9 @@ void names_start(struct describe *d, struct parameter_walk *ret_walk)
 
 	*ret_walk = (struct parameter_walk){ .context = location_context(d) };
 	ret_walk->by_abi = at_entry && !is_clone(&d->tracepoint->probe.place);
-	ret_walk->may_drop = d->has_function && is_local(d) && debug_function_is_llvm(&d->function) &&
-			     was_optimised(&d->function);
+	ret_walk->may_drop = d->has_function && (debug_function_is_changed(&d->function) ||
+						 (is_local(d) && debug_function_is_llvm(&d->function) &&
+						  was_optimised(&d->function)));
 	abi_start(&d->function, &ret_walk->abi);
 }
 

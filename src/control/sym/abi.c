@@ -295,14 +295,74 @@ static void put_wide(struct abi_state *state, const struct type *type, struct ab
 		put_stack(state, type, value);
 }
 
-/* Two words, as a slice or &str is; in Rust each is an argument of its own. */
-static bool is_fat_pointer(const struct type *type)
+static bool is_aggregate(const struct type *type)
 {
-	struct member data, length;
+	return type->kind == TYPE_STRUCT || type->kind == TYPE_UNION || type->kind == TYPE_ARRAY;
+}
 
-	return type->kind == TYPE_STRUCT && type->size == 16 &&
-	       type_find_member(type, "data_ptr", &data) && type_find_member(type, "length", &length) &&
-	       data.offset == 0 && length.offset == 8;
+/* ---- Rust ---------------------------------------------------------------------------------------- */
+
+struct scalar {
+	uint64_t offset, size;
+	bool is_float;
+};
+
+/* The numbers that a struct is made of, up to two; false: something else is in it, or more. */
+static bool find_scalars(const struct type *type, uint64_t offset, struct scalar scalars[2],
+			 size_t *count, unsigned depth)
+{
+	struct member_walk walk = { .started = false };
+	struct member member;
+
+	if (type->kind != TYPE_STRUCT) {
+		bool fits = type->kind >= TYPE_INT && type->kind <= TYPE_REFERENCE &&
+			    type->kind != TYPE_COMPLEX && type->size <= 8;
+
+		if (!fits || *count == 2)
+			return false;
+		scalars[(*count)++] = (struct scalar){ offset, type->size, type->kind == TYPE_FLOAT };
+		return true;
+	}
+	while (depth < DEPTH_MAX && type_next_member(type, &walk, &member)) {
+		if (member.type.size && (member.bit_size || !find_scalars(&member.type, offset + member.offset,
+									   scalars, count, depth + 1)))
+			return false;
+	}
+	return depth < DEPTH_MAX;
+}
+
+/* Two numbers, as a slice or &str is: in Rust each is an argument of its own, in the order they have in memory. */
+static bool is_pair(const struct type *type, struct scalar scalars[2])
+{
+	uint64_t end, align;
+	size_t count = 0;
+
+	if (type->kind != TYPE_STRUCT || type->size > 16 || !find_scalars(type, 0, scalars, &count, 0) || count != 2)
+		return false;
+	if (scalars[0].offset > scalars[1].offset) {
+		struct scalar first = scalars[1];
+
+		scalars[1] = scalars[0];
+		scalars[0] = first;
+	}
+	/* Nothing else may hide in it: enumerations have parts that aren't members. */
+	align = scalars[0].size > scalars[1].size ? scalars[0].size : scalars[1].size;
+	end = (scalars[1].offset + scalars[1].size + align - 1) / align * align;
+	return scalars[0].offset == 0 && end == type->size &&
+	       scalars[1].offset == (scalars[0].size + scalars[1].size - 1) / scalars[1].size * scalars[1].size;
+}
+
+static void put_scalar_argument(struct abi_state *state, const struct scalar *scalar, struct abi_value *value)
+{
+	if (scalar->is_float && state->sses < ARGUMENT_SSES) {
+		put_piece(value, ABI_SSE, (uint8_t)state->sses++, scalar->offset, scalar->size);
+	} else if (!scalar->is_float && state->ints < ARGUMENT_INTS) {
+		put_piece(value, ABI_INT, int_regs[state->ints++], scalar->offset, scalar->size);
+	} else {
+		put_piece(value, ABI_STACK, 0, scalar->offset, scalar->size);
+		value->pieces[value->count - 1].disp = 8 + state->stack;
+		state->stack += 8;
+	}
 }
 
 /* struct Wrapper(u32): as the one number in it. */
@@ -325,12 +385,13 @@ static bool is_wrapped_scalar(const struct type *type)
 /* True: it was told where it is, or that nobody knows. */
 static bool next_rust(struct abi_state *state, const struct type *type, struct abi_value *value)
 {
-	static const enum class two_ints[2] = { CLASS_INT, CLASS_INT };
+	struct scalar scalars[2];
 
 	if (state->is_lost) {
 		value->is_known = false;
-	} else if (is_fat_pointer(type) && fits(state, two_ints)) {
-		put_registers(state, type, two_ints, value);
+	} else if (is_pair(type, scalars)) {
+		put_scalar_argument(state, &scalars[0], value);
+		put_scalar_argument(state, &scalars[1], value);
 	} else if (type->size > 16) {
 		put_address(state, value);
 	} else if (is_wrapped_scalar(type)) {
@@ -340,11 +401,6 @@ static bool next_rust(struct abi_state *state, const struct type *type, struct a
 		state->is_lost = true;
 	}
 	return true;
-}
-
-static bool is_aggregate(const struct type *type)
-{
-	return type->kind == TYPE_STRUCT || type->kind == TYPE_UNION || type->kind == TYPE_ARRAY;
 }
 
 void abi_next(struct abi_state *state, const struct type *type, struct abi_value *ret_value)
@@ -410,12 +466,23 @@ void abi_result(const struct debug_function *function, const struct type *type,
 	enum class classes[2] = { CLASS_NONE, CLASS_NONE };
 	struct abi_value value = { .is_known = true };
 	unsigned ints = 0, sses = 0;
+	struct scalar scalars[2];
 
 	*ret_value = (struct abi_value){ .is_known = false };
 	if (type->kind == TYPE_VOID || (type->kind == TYPE_VECTOR && type->size > 16) ||
-	    (type->kind == TYPE_COMPLEX && type->size == 32) ||
-	    (debug_function_is_rust(function) && is_aggregate(type) && !is_fat_pointer(type)))
+	    (type->kind == TYPE_COMPLEX && type->size == 32))
 		return;
+	if (debug_function_is_rust(function) && is_aggregate(type) && type->size <= 16 &&
+	    !is_wrapped_scalar(type)) {
+		if (is_pair(type, scalars)) {
+			for (unsigned i = 0; i < 2; i++)
+				put_piece(&value, scalars[i].is_float ? ABI_SSE : ABI_INT,
+					  scalars[i].is_float ? (uint8_t)sses++ : result_regs[ints++],
+					  scalars[i].offset, scalars[i].size);
+			*ret_value = value;
+		}
+		return;
+	}
 	classify(type, 0, classes, 0);
 	if (is_by_address(type, 0) || classes[0] == CLASS_MEMORY || classes[1] == CLASS_MEMORY) {
 		value.is_behind = true;

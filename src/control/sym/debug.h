@@ -50,6 +50,8 @@ bool debug_function_is_rust(const struct debug_function *function);
 bool debug_function_is_assembly(const struct debug_function *function);
 /* Was it compiled by LLVM? */
 bool debug_function_is_llvm(const struct debug_function *function);
+/* Does the compiler say that it has changed its parameters or result (DW_CC_nocall)? */
+bool debug_function_is_changed(const struct debug_function *function);
 const char *debug_name(Dwarf_Die *die); /* NULL: none */
 
 /* ---- variables (debug_variable.c) ------------------------------------------------------------- */

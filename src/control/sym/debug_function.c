@@ -211,6 +211,16 @@ bool debug_function_is_llvm(const struct debug_function *function)
 	return producer && (strstr(producer, "clang") || strstr(producer, "LLVM"));
 }
 
+bool debug_function_is_changed(const struct debug_function *function)
+{
+	Dwarf_Die die = function->die;
+	Dwarf_Attribute attribute;
+	Dwarf_Word convention;
+
+	return dwarf_attr_integrate(&die, DW_AT_calling_convention, &attribute) &&
+	       dwarf_formudata(&attribute, &convention) == 0 && convention == DW_CC_nocall;
+}
+
 bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
 			  struct parameter *ret_parameter)
 {
