@@ -168,6 +168,9 @@ struct error *session_fd(struct session *session, int *ret_fd)
 {
 	struct error *error = session->wake ? NULL : create(session, &session->wake);
 
+	/* libraries are told of before there is anything to read */
+	if (!error)
+		error = wake_arm(session);
 	if (!error)
 		*ret_fd = session->wake->epoll_fd;
 	return error;
