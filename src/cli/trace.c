@@ -46,6 +46,7 @@ static struct {
 	bool no_follow_fork;
 	bool follow_exec;
 	bool exit;
+	bool wait;
 	bool quiet;
 	const char *tracer_text;
 	char *tracer_name;
@@ -76,6 +77,7 @@ static const struct option_spec trace_options[] = {
 	  .list = &args.what, .tag = TRACEPOINT_BARE },
 	{ 0, "marker", "PROVIDER:NAME", "a static marker (SDT), with its arguments; both words may be globs (repeatable)",
 	  .list = &args.what, .tag = TRACEPOINT_BARE },
+	{ 0, "wait", NULL, "what isn't there yet is traced when its library is loaded", .flag = &args.wait },
 	{ 0, "explain", "LOC", "trace nothing; show how a probe there would be placed and its code, or why it can't\n"
 	  "be", .string = &args.explain },
 
@@ -363,6 +365,7 @@ static enum tracepoint_kind wanted_kind(const struct option_value *value)
 static struct error *add_tracepoint(struct session *session, const struct option_value *value)
 {
 	struct tracepoint_spec spec = { .location = value->text,
+					.wait = args.wait,
 					.kind = wanted_kind(value),
 					.name = args.name,
 					.tracer = args.tracer_name,

@@ -21,15 +21,31 @@ static bool is_same(const struct module *a, const struct module *b)
 	       a->device == b->device;
 }
 
+/* Does its text hold what we have put there? If not it was unloaded meanwhile, and loaded again at the same place. */
+static bool is_ours_still(const struct session *session, const struct module *module)
+{
+	for (size_t i = 0; session->planner && i < planner_site_count(session->planner); i++) {
+		const struct site *site = planner_site(session->planner, i);
+		uint8_t now[DT_SITE_BYTES];
+
+		if (site->module != module || site->patch.state != PATCH_PLACED)
+			continue;
+		_cleanup_error_ struct error *error = mem_read(session->proc, site->patch.address, now, site->patch.length);
+		return !error && memcmp(now, site->patch.patched, site->patch.length) == 0;
+	}
+	return true;
+}
+
 /* Exchanges what was read for the object that was known, of each that was: *ret_copies has what was read, and `before` those
  * that are gone. */
-static bool keep_known(struct modules *now, struct modules *before, struct modules *ret_copies)
+static bool keep_known(const struct session *session, struct modules *now, struct modules *before,
+		       struct modules *ret_copies)
 {
 	if (!vec_reserve(ret_copies, now->count))
 		return false;
 	for (size_t i = 0; i < now->count; i++) {
 		for (size_t j = 0; j < before->count; j++) {
-			if (!is_same(now->items[i], before->items[j]))
+			if (!is_same(now->items[i], before->items[j]) || !is_ours_still(session, before->items[j]))
 				continue;
 			ret_copies->items[ret_copies->count++] = now->items[i];
 			now->items[i] = before->items[j];
@@ -291,7 +307,7 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 
 	if (error)
 		return error;
-	if (!keep_known(&now, &session->modules, &copies)) {
+	if (!keep_known(session, &now, &session->modules, &copies)) {
 		modules_free(&now);
 		return error_new(ERROR_FAILED, "out of memory");
 	}

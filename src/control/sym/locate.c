@@ -77,7 +77,7 @@ static struct error *find_module(const struct search *search, struct module **re
 	for (size_t i = 0; i < search->modules->count; i++)
 		spell_offer(&near, name, locate_module_name(search, search->modules->items[i]));
 	spell_print(&near, &hint);
-	return error_new(ERROR_FAILED, "no module '%s' in %s (pid %d)%s", name,
+	return error_new(ERROR_FAILED, "no module '%s' in %s (pid %d): --wait waits until it is loaded%s", name,
 			 program_name(search), (int)search->proc->pid,
 			 hint.length ? hint.text : "");
 }

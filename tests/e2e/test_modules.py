@@ -1,0 +1,250 @@
+"""Libraries that are loaded and unloaded while they are traced: every call of theirs is recorded, those of their
+constructors too, wherever they are."""
+import os
+import shutil
+import signal
+import subprocess
+import sysconfig
+
+import pytest
+
+from harness import Trace, until
+
+OWN = [100, 101, 102]  # the arguments of the calls that the plugin's constructor makes; its destructor's is 900
+
+
+@pytest.fixture
+def plugin(program_path):
+    return program_path("plugin.so")
+
+
+def arguments(calls):
+    """Of all calls of one round."""
+    return OWN + list(range(calls)) + [900]
+
+
+def expect(trace, output, rounds, calls, name="plugin_step_entry"):
+    assert trace.lost == 0
+    assert len(output.splitlines()) == rounds
+    assert [event.fields["n"] for event in trace.named(name)] == arguments(calls) * rounds
+    return {line.split()[0] for line in output.splitlines()}
+
+
+@pytest.mark.parametrize("move", [0, 1])
+def test_a_library_that_comes_and_goes(dyntrace, program_path, plugin, move):
+    """A hundred times, at the same place and at another each time."""
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "plugin_step@plugin.so", "--wait", "--",
+                      program_path("plugins"), "--rounds", 100, "--calls", 20, "--move", move, plugin)
+    places = expect(Trace(output), result.stdout, 100, 20)
+    assert len(places) > 50 if move else len(places) < 10
+    assert [line.split()[:3] for line in result.stderr.splitlines() if line.startswith("plugin_step")] == \
+        [["plugin_step", "2400", "0"]]
+
+
+def test_exits_too(dyntrace, program_path, plugin):
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "plugin_step@plugin.so", "-e", "--wait", "--",
+                      program_path("plugins"), "--rounds", 50, "--calls", 5, "--move", 1, plugin)
+    trace = Trace(output)
+    expect(trace, result.stdout, 50, 5)
+    assert [event.fields["ret"] for event in trace.named("plugin_step_exit")] == \
+        [n + 1 for n in arguments(5)] * 50
+
+
+@pytest.mark.parametrize("where", ["plugin_step@plugin.so", "plugin_step"])
+def test_attached_before_it_is_loaded(dyntrace, program, plugin, where):
+    """With its module named, and without. The target is as it was afterwards."""
+    target = program("plugins", "--rounds", 20, "--calls", 3, "--move", 1, plugin).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", where, "--wait")
+    target.go().wait_ready()
+    trace = tracing.stop()
+    assert "memfd:dyntrace" not in open(f"/proc/{target.pid}/maps").read()
+    expect(trace, target.finish(), 20, 3)
+
+
+def test_glob_of_a_library_that_is_loaded_later(dyntrace, program_path, plugin):
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "plugin_*@plugin.so", "--wait", "--",
+                      program_path("plugins"), "--rounds", 10, "--calls", 4, "--move", 1, plugin)
+    trace = Trace(output)
+    expect(trace, result.stdout, 10, 4)
+    # once by the constructor, once by the program
+    assert [(event.fields["n"], event.fields["count"]) for event in trace.named("plugin_steps_entry")] == \
+        [(100, 3), (0, 4)] * 10
+
+
+def test_without_wait_it_is_an_error(dyntrace, program_path, plugin):
+    message = dyntrace.fails("trace", "--function", "plugin_step@plugin.so", "--", program_path("plugins"), plugin, status=125)
+    assert "no module 'plugin.so' in plugins" in message and "--wait waits until it is loaded" in message
+
+
+def test_never_loaded(dyntrace, program_path):
+    """Waits to the end; nothing is recorded, and the program runs as it would."""
+    result = dyntrace("trace", "-o", dyntrace.new_output(), "--function", "plugin_step@plugin.so", "--wait", "--",
+                      program_path("hello"))
+    assert result.stdout == "hello\n"
+
+
+def test_several_threads_and_libraries(dyntrace, program_path, plugin, scratch):
+    """They load theirs at the same time; each has a tracepoint of its own."""
+    copies = [os.path.join(scratch, f"plugin-{letter}.so") for letter in "abcd"]
+    for copy in copies:
+        shutil.copy(plugin, copy)
+    output = dyntrace.new_output()
+    wanted = [word for copy in copies for word in ("--function", f"plugin_step@{os.path.basename(copy)}")]
+    result = dyntrace("trace", "-o", output, *wanted, "--wait", "--", program_path("plugins"), "--rounds", 25, "--calls", 10,
+                      "--threads", 4, "--move", 1, *copies)
+    trace = Trace(output)
+    assert len(result.stdout.splitlines()) == 100
+    assert trace.names() == {f"plugin_step{suffix}_entry": 25 * 14 for suffix in ("", "-2", "-3", "-4")}
+    for suffix in ("", "-2", "-3", "-4"):
+        events = trace.named(f"plugin_step{suffix}_entry")
+        assert [event.fields["n"] for event in events] == arguments(10) * 25
+        assert len({event.tid for event in events}) == 1
+
+
+def test_namespaces(dyntrace, program_path, plugin):
+    """dlmopen: another copy of libc each time, and another list of the loader's."""
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "plugin_step@plugin.so", "--wait", "--",
+                      program_path("plugins"), "--rounds", 10, "--calls", 5, "--namespace", 1, plugin)
+    expect(Trace(output), result.stdout, 10, 5)
+
+
+def test_musl(dyntrace, program_path):
+    """Its dlclose unloads nothing: the constructor runs once, and the destructor at the end."""
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "plugin_step@plugin_musl.so", "--wait", "--",
+                      program_path("plugins_musl"), "--rounds", 5, "--calls", 7, program_path("plugin_musl.so"))
+    assert len(result.stdout.splitlines()) == 5
+    assert [event.fields["n"] for event in Trace(output).named("plugin_step_entry")] == OWN + list(range(7)) * 5 + [900]
+
+
+PYTHON = """
+import ctypes, _ctypes, sys
+library = None
+for line in sys.stdin:
+    word = line.strip()
+    if word == "load":
+        library = ctypes.CDLL(sys.argv[1])
+    elif word == "unload":
+        _ctypes.dlclose(library._handle)
+    else:
+        library.plugin_steps(0, int(word))
+    print(word, flush=True)
+"""
+
+
+def test_loaded_when_tracing_began_and_back_again(dyntrace, processes, plugin):
+    """Without --wait: a library that goes while it is traced is traced again when it is back."""
+    python = processes.start(["/usr/bin/python3", "-c", PYTHON, plugin], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True, bufsize=1)
+
+    def do(*words):
+        for word in words:
+            python.stdin.write(f"{word}\n")
+            assert python.stdout.readline() == f"{word}\n"
+    do("load")
+    tracing = dyntrace.start_trace(python.pid, "--function", "plugin_step@plugin.so")
+    do("3", "unload", "load", "2", "unload", "load", "unload", "load", "4")
+    trace = tracing.stop()
+    assert [event.fields["n"] for event in trace.events] == \
+        [0, 1, 2, 900, *OWN, 0, 1, 900, *OWN, 900, *OWN, 0, 1, 2, 3]
+    do("1", "unload", "load", "unload")
+    python.stdin.close()
+    assert python.wait(20) == 0
+
+
+def test_python_extension(dyntrace):
+    """A real one: its initialisation is seen when python loads it."""
+    module = f"_sqlite3{sysconfig.get_config_var('EXT_SUFFIX')}"
+    script = "import sqlite3; print(sqlite3.connect(':memory:').execute('select 6 * 7').fetchone()[0])"
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", f"PyInit__sqlite3@{module}", "--function",
+                      "sqlite3_initialize@libsqlite3.so.0", "--wait", "--", "/usr/bin/python3", "-c", script)
+    assert result.stdout == "42\n"
+    names = Trace(output).names()
+    assert names["PyInit__sqlite3_entry"] == 1 and names["sqlite3_initialize_entry"] >= 1
+
+
+MARKED = r"""
+#define _SDT_HAS_SEMAPHORES 1
+#include <sys/sdt.h>
+unsigned short plug_step_semaphore __attribute__((section(".probes")));
+#define ENABLED __builtin_expect(*(volatile unsigned short *)&plug_step_semaphore, 0)
+int passed;
+int plugin_steps(int n, int count) { for (int i = 0; i < count; i++) if (ENABLED) { DTRACE_PROBE1(plug, step, n + i); passed++; } return passed; }
+__attribute__((constructor)) static void begin(void) { plugin_steps(100, 3); }
+"""
+
+
+def test_markers_of_a_library_that_is_loaded_later(dyntrace, program_path, scratch):
+    """Their semaphores are raised before its constructor runs."""
+    path = os.path.join(scratch, "marked.so")
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", path, "-x", "c", "-"], input=MARKED, text=True, check=True)
+    output = dyntrace.new_output()
+    dyntrace("trace", "-o", output, "--marker", "plug:step", "--wait", "--", program_path("plugins"), "--rounds", 20,
+             "--calls", 6, "--move", 1, path)
+    assert [event.fields["arg0"] for event in Trace(output).named("plug:step")] == (OWN + list(range(6))) * 20
+
+
+# ---- nobody is held up --------------------------------------------------------------------------------------
+
+def end(tracing):
+    """As Ctrl-C; there may be no trace, since nothing was ever placed."""
+    tracing.process.send_signal(signal.SIGINT)
+    errors = tracing.process.communicate(timeout=30)[1]
+    assert tracing.process.returncode == 0, errors
+
+
+def test_killed_dyntrace_holds_nobody_up(dyntrace, program, plugin):
+    target = program("plugins", "--rounds", 300, "--calls", 3, plugin).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--wait")
+    tracing.process.kill()
+    tracing.process.wait()
+    target.go().wait_ready()
+    dyntrace("detach", target.pid)
+    assert "memfd:dyntrace" not in open(f"/proc/{target.pid}/maps").read()
+    assert len(target.finish().splitlines()) == 300
+
+
+def test_stopped_dyntrace_costs_one_wait(dyntrace, program, plugin):
+    """300 rounds have 600 changes: with a wait of two seconds for each it would not be done in time."""
+    target = program("plugins", "--rounds", 300, "--calls", 3, plugin).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--wait")
+    tracing.process.send_signal(signal.SIGSTOP)
+    target.go().wait_ready()
+    tracing.process.send_signal(signal.SIGCONT)
+    end(tracing)
+    assert len(target.finish().splitlines()) == 300
+
+
+def test_filtered_target_makes_no_system_call(dyntrace, program, plugin):
+    """The kernel would kill it for the first one: so its library isn't waited for."""
+    target = program("plugins", "--rounds", 5, "--filter", 1, plugin).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--wait")
+    target.go().wait_ready()
+    end(tracing)
+    assert len(target.finish().splitlines()) == 5
+
+
+def test_forked_child_goes_on(dyntrace, program, plugin):
+    """What it loads isn't traced, and it waits for nobody."""
+    target = program("plugins", "--rounds", 5, "--fork", 1, plugin).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--function", "getpid@libc.so.6", "--wait")
+    target.go().wait_ready()
+    end(tracing)
+    assert len(target.finish().splitlines()) == 5
+
+
+def test_detach_while_a_thread_waits(dyntrace, program, plugin):
+    """Ctrl-C in the middle of a flood of libraries."""
+    target = program("plugins", "--rounds", 2000, "--calls", 1, "--move", 0, plugin).wait_ready()
+    tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--wait")
+    target.go()
+    until(lambda: os.path.exists(os.path.join(tracing.output, "metadata")), "the first event")
+    tracing.stop()
+    until(lambda: "memfd:dyntrace" not in open(f"/proc/{target.pid}/maps").read(), "nothing of ours in the target")
+    target.wait_ready()
+    assert len(target.finish().splitlines()) == 2000
