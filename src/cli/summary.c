@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../control/base/cleanup.h"
 #include "commands.h"
@@ -76,6 +77,12 @@ static void print_rows(const struct tracepoint_info *rows, size_t count)
 		fprintf(stderr, "(and %zu more)\n", count - shown);
 }
 
+/* For its library, to the end. */
+static bool has_waited(const struct tracepoint_info *info)
+{
+	return info->how && strcmp(info->how, "waiting") == 0 && !info->hits && !info->lost;
+}
+
 static void print_refusals(const struct session *session)
 {
 	size_t refused = 0;
@@ -83,7 +90,9 @@ static void print_refusals(const struct session *session)
 	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
 		struct tracepoint_info info = session_tracepoint(session, i);
 
-		if (info.refusal && refused++ < REFUSALS_MAX)
+		if (has_waited(&info) && refused++ < REFUSALS_MAX)
+			fprintf(stderr, "not placed: %s: no library that has it was loaded\n", info.name);
+		else if (info.refusal && !info.how && refused++ < REFUSALS_MAX)
 			fprintf(stderr, "not placed: %s: %s\n", info.name, info.refusal);
 	}
 	if (refused > REFUSALS_MAX)
@@ -115,7 +124,10 @@ static void print_totals(const struct session_summary *summary, const char *dire
 		fprintf(stderr, ", %llu overwritten", (unsigned long long)totals->overwritten);
 	fprintf(stderr, ", ");
 	print_size(totals->bytes);
-	fprintf(stderr, "; trace: %s\n", directory);
+	if (access(directory, F_OK))
+		fprintf(stderr, "; no trace\n");
+	else
+		fprintf(stderr, "; trace: %s\n", directory);
 }
 
 void summary_print(const struct session *session, const struct session_summary *summary,
@@ -127,7 +139,7 @@ void summary_print(const struct session *session, const struct session_summary *
 	for (size_t i = 0; rows && i < count; i++) {
 		struct tracepoint_info info = session_tracepoint(session, i);
 
-		if (!info.refusal)
+		if (info.how && !has_waited(&info))
 			rows[placed++] = info;
 	}
 	fflush(stdout);

@@ -81,9 +81,12 @@ def test_without_wait_it_is_an_error(dyntrace, program_path, plugin):
 
 def test_never_loaded(dyntrace, program_path):
     """Waits to the end; nothing is recorded, and the program runs as it would."""
-    result = dyntrace("trace", "-o", dyntrace.new_output(), "--function", "plugin_step@plugin.so", "--wait", "--",
-                      program_path("hello"))
+    output = dyntrace.new_output()
+    result = dyntrace("trace", "-o", output, "--function", "plugin_step@plugin.so", "--wait", "--", program_path("hello"))
     assert result.stdout == "hello\n"
+    assert result.stderr.splitlines()[1:] == ["not placed: plugin_step: no library that has it was loaded",
+                                              "0 events, 0 lost, 0 bytes; no trace"]
+    assert not os.path.exists(output)
 
 
 def test_several_threads_and_libraries(dyntrace, program_path, plugin, scratch):
