@@ -152,11 +152,16 @@ struct error *process_read(pid_t pid, struct process *ret_process)
 	return NULL;
 }
 
+bool process_is_plain(const struct process *process)
+{
+	return process->user.uid == 0 || (!process->mixed && !process->capable && process->dumpable);
+}
+
 bool process_is_own(const struct process *process, const struct identity *who)
 {
 	if (who->uid == 0)
 		return true;
-	return process->user.uid == who->uid && !process->mixed && !process->capable && process->dumpable;
+	return process->user.uid == who->uid && process_is_plain(process);
 }
 
 bool process_is_called(const struct process *process, const char *name)

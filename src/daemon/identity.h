@@ -47,6 +47,8 @@ struct process {
 
 /* ERROR_GONE: there is none. */
 struct error *process_read(pid_t pid, struct process *ret_process);
+/* Are its user's rights enough to trace it? */
+bool process_is_plain(const struct process *process);
 /* Could that user ptrace it himself, as far as ids tell? */
 bool process_is_own(const struct process *process, const struct identity *who);
 

@@ -21,11 +21,24 @@
 
 #define JOURNAL_MAX (64u << 20)
 
-static char *journal_path(const struct target *target, const char *suffix)
+static char *make_path(const struct supervisor *supervisor, pid_t pid, const char *suffix)
 {
 	char *path = NULL;
 
-	return asprintf(&path, "%s/targets/%d%s", target->supervisor->run_dir, target->pid, suffix) < 0 ? NULL : path;
+	return asprintf(&path, "%s/targets/%d%s", supervisor->run_dir, pid, suffix) < 0 ? NULL : path;
+}
+
+static char *journal_path(const struct target *target, const char *suffix)
+{
+	return make_path(target->supervisor, target->pid, suffix);
+}
+
+void journal_forget(const struct supervisor *supervisor, pid_t pid)
+{
+	_cleanup_free_ char *path = make_path(supervisor, pid, "");
+
+	if (path)
+		unlink(path);
 }
 
 static void entry_free(struct entry *entry)
@@ -45,10 +58,7 @@ void journal_free(struct target *target)
 
 void journal_drop(struct target *target)
 {
-	_cleanup_free_ char *path = journal_path(target, "");
-
-	if (path)
-		unlink(path);
+	journal_forget(target->supervisor, target->pid);
 	journal_free(target);
 }
 

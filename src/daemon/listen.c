@@ -31,14 +31,15 @@ static struct error *find_group(struct supervisor *supervisor)
 	if (supervisor->self.uid != 0 && !supervisor->options.group)
 		return NULL;
 	const struct group *group = getgrnam(name);
-	if (!group && supervisor->options.group)
+	bool is_number = !group && *name && !name[strspn(name, "0123456789")];
+	if (!group && !is_number && supervisor->options.group)
 		return error_new(ERROR_FAILED, "there is no group '%s'", name);
-	if (!group) {
+	if (!group && !is_number) {
 		log_line("there is no group '%s': only root may connect ('groupadd %s' makes one)", name, name);
 		return NULL;
 	}
 	supervisor->has_group = true;
-	supervisor->group = group->gr_gid;
+	supervisor->group = group ? group->gr_gid : (gid_t)strtoul(name, NULL, 10);
 	return NULL;
 }
 

@@ -198,8 +198,7 @@ struct error *request_may(const struct request *request, pid_t pid, const struct
 				 "process %d (%s) isn't yours: this daemon lets each user trace his own processes only "
 				 "(--own-only)",
 				 pid, process->name);
-	if (supervisor->self.uid == 0 && !supervisor->options.all_targets && process->user.uid != 0 &&
-	    (process->mixed || process->capable || !process->dumpable))
+	if (supervisor->self.uid == 0 && !supervisor->options.all_targets && !process_is_plain(process))
 		return error_new(ERROR_NOT_PERMITTED,
 				 "process %d (%s) has changed its user or has special rights: its user's rights aren't enough to "
 				 "trace it; start dyntraced with --all-targets",

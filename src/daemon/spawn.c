@@ -2,8 +2,8 @@
  * spawn.c - this program again, with other rights.
  *
  * A worker gets the rights of the target's user (a process that isn't the supervisor's own is looked into with no more than
- * what its own user may), CAP_SYS_NICE to keep stops short, and with --all-targets CAP_SYS_PTRACE. A keeper gets the rights
- * of the client's user and nothing else. Both lose the way back (no_new_privs). Between fork and exec only system calls are
+ * what its own user may) and CAP_SYS_NICE, to keep stops short; with --all-targets that of a process which its user's rights aren't
+ * enough for stays root. A keeper gets the rights of the client's user and nothing else. Both lose the way back (no_new_privs). Between fork and exec only system calls are
  * made that can't wait.
  *
  * What they get: descriptor 3 is their socket; a worker's 4 is the agent's file, which its user might not be able to
@@ -182,15 +182,13 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 	char *words[] = { (char *)"dyntraced", (char *)"--worker", pid, NULL };
 	_cleanup_free_ char *path = spawn_socket_path(supervisor, target->pid);
 	_cleanup_close_ int listener = -1, agent = -1;
-	uint64_t capabilities = 1ULL << CAP_SYS_NICE;
+	struct identity nobody_else = { .uid = 0 };
 
 	if (!path)
 		return error_new(ERROR_FAILED, "out of memory");
-	if (supervisor->options.all_targets)
-		capabilities |= 1ULL << CAP_SYS_PTRACE;
 	snprintf(pid, sizeof(pid), "%d", target->pid);
-	struct start start = { .who = &target->process.user,
-			       .capabilities = capabilities,
+	struct start start = { .who = process_is_plain(&target->process) ? &target->process.user : &nobody_else,
+			       .capabilities = 1ULL << CAP_SYS_NICE,
 			       .memory = WORKER_MEMORY,
 			       .words = words };
 	struct error *error = open_agent(&agent);

@@ -193,6 +193,7 @@ char *spawn_socket_path(const struct supervisor *supervisor, pid_t pid);
 /* A request succeeded; the names that it made are the reply's. */
 void journal_note(struct target *target, const struct request *request, const struct wire_message *reply);
 void journal_drop(struct target *target); /* nothing is to be done again */
+void journal_forget(const struct supervisor *supervisor, pid_t pid); /* the file of one that has gone */
 void journal_free(struct target *target);
 /* Reads it; false: there is none for this process. */
 bool journal_read(struct target *target);

@@ -256,7 +256,8 @@ struct error *target_start(struct supervisor *supervisor, pid_t pid, const struc
 
 static void attach_done(struct target *target, const struct wire_message *reply)
 {
-	bool again = wire_get_number(reply, WIRE_TRACEPOINT_COUNT, 0) > 0;
+	const char *state = wire_get_text(reply, WIRE_STATE);
+	bool again = state && !strcmp(state, "again");
 
 	target->attached = true;
 	log_line("process %d (%s): %s", target->pid, target->process.name, again ? "found again" : "attached");
@@ -446,7 +447,9 @@ static struct error *find_again(struct supervisor *supervisor, pid_t pid)
 	struct target *target = NULL;
 	struct error *error = process_read(pid, &process);
 
-	if (!error)
+	if (error)
+		journal_forget(supervisor, pid);
+	else
 		error = target_create(supervisor, pid, &process, &target);
 	if (error)
 		return error;
@@ -456,6 +459,7 @@ static struct error *find_again(struct supervisor *supervisor, pid_t pid)
 		int fd = connect_worker(supervisor, pid);
 
 		error = fd >= 0 ? use_worker(target, fd) : start_worker(target);
+		target->attached = fd >= 0; /* it says so in a moment */
 	}
 	if (error) {
 		journal_drop(target);

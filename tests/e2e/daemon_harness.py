@@ -9,6 +9,8 @@ import subprocess
 
 from harness import Trace, until
 
+CALLS = 1000  # of foo, by a round of the program spin
+
 
 def helpers(kind, word):
     """The pids of dyntraced's helper processes of one kind (worker, keeper) whose first argument is `word`."""

@@ -120,3 +120,36 @@ def new_daemon(build, processes, scratch):
 def daemon(new_daemon):
     """One that runs, as root."""
     return new_daemon().start()
+
+
+@pytest.fixture
+def spin(program, program_path, scratch, processes):
+    """A program that calls foo daemon_harness.CALLS times each time it is told to go on: spin().round(). `name`: a copy of it."""
+    started = []
+
+    def launch(name, words):
+        if not name:
+            return program("spin", *words)
+        path = os.path.join(scratch, name)
+        if not os.path.exists(path):
+            shutil.copy(program_path("spin"), path)
+        started.append(harness.Program(processes, path, words))
+        return started[-1]
+
+    def start(rounds=20, threads=1, name=None):
+        one = launch(name, ["--calls", daemon_harness.CALLS, "--rounds", rounds, "--threads", threads]).wait_ready()
+
+        def run_round():
+            one.go()
+            one.wait_ready()
+        one.round = run_round
+        return one
+    yield start
+    for one in started:
+        one.close()
+
+
+@pytest.fixture
+def own_name():
+    """A name that no other process has."""
+    return f"spin{os.getpid()}"

@@ -2,48 +2,12 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 
 import pytest
-from daemon_harness import alive, helpers
-from harness import Program, Snapshot, Trace, counts, maps, until
-
-CALLS = 1000
-
-
-@pytest.fixture
-def spin(program, program_path, scratch, processes):
-    """A program that calls foo CALLS times each time it is told to go on: spin().round(). `name`: a copy of it."""
-    started = []
-
-    def launch(name, words):
-        if not name:
-            return program("spin", *words)
-        path = os.path.join(scratch, name)
-        if not os.path.exists(path):
-            shutil.copy(program_path("spin"), path)
-        started.append(Program(processes, path, words))
-        return started[-1]
-
-    def start(rounds=20, threads=1, name=None):
-        one = launch(name, ["--calls", CALLS, "--rounds", rounds, "--threads", threads]).wait_ready()
-
-        def run_round():
-            one.go()
-            one.wait_ready()
-        one.round = run_round
-        return one
-    yield start
-    for one in started:
-        one.close()
-
-
-@pytest.fixture
-def own_name():
-    """A name that no other process has."""
-    return f"spin{os.getpid()}"
+from daemon_harness import CALLS, alive, helpers
+from harness import Snapshot, Trace, counts, maps, until
 
 
 # ---- the daemon ----------------------------------------------------------------------------------

@@ -193,11 +193,8 @@ bool channel_flush(struct channel *channel)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return false;
-		if (n < 0) {
-			channel->ended = true;
-			return false;
-		}
-		channel->sent += (size_t)n;
+		/* Nobody will take it. That the other end has gone shows behind what it sent last. */
+		channel->sent = n < 0 ? channel->out.bytes.length : channel->sent + (size_t)n;
 	}
 	if (channel_is_idle(channel)) {
 		channel->out.bytes.length = 0;

@@ -1,0 +1,173 @@
+"""What is left when the daemon, a worker, both, or a client in the middle of a command are killed with -9."""
+import os
+import signal
+import subprocess
+
+import pytest
+from daemon_harness import CALLS, alive, connect, helpers, message
+from harness import Snapshot, Trace, until
+
+
+def worker_of(daemon, pid):
+    return until(lambda: daemon.workers(pid), "a worker")[0]
+
+
+def test_a_killed_daemon_is_replaced_and_nothing_is_lost_meanwhile(daemon, spin):
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    one.round()
+    daemon.kill()
+    one.round()
+    daemon.start()
+    assert [process["pid"] for process in daemon.json("list-processes")] == [one.pid]
+    assert daemon.hits(one.pid) == {"foo": 2 * CALLS}
+    daemon.add(f"{one.pid}:foo_many", "-n", "many")
+    one.round()
+    assert daemon.hits(one.pid) == {"foo": 3 * CALLS, "many": 1}
+    daemon.kill()
+    daemon.start()
+    daemon("rm", f"{one.pid}:foo")
+    one.round()
+    assert daemon.finish(one.pid).names() == {"foo": 3 * CALLS, "many": 2}
+    one.finish()
+
+
+def test_events_for_watchers_wait_for_the_next_daemon(daemon, spin):
+    one, two = spin(), spin()
+    for each in (one, two):
+        daemon.attach(each.pid)
+    daemon.kill()
+    one.finish()
+    until(lambda: not daemon.workers(one.pid), "the worker's end")
+    daemon.start()
+    assert [process["pid"] for process in daemon.json("list-processes")] == [two.pid]
+
+
+def test_a_killed_worker_is_replaced_and_tracepoints_go_on(daemon, spin):
+    one = spin()
+    daemon.add(f"{one.pid}:foo", "-n", "mine")
+    daemon.add(f"{one.pid}:foo_many")
+    daemon("disable", f"{one.pid}:foo_many")
+    daemon.add(f"{one.pid}:foo", "-n", "gone")
+    daemon("rm", f"{one.pid}:gone")
+    one.round()
+    daemon("flush")
+    first = daemon.trace_of(one.pid)
+    old = worker_of(daemon, one.pid)
+    os.kill(old, signal.SIGKILL)
+    until(lambda: [pid for pid in daemon.workers(one.pid) if pid != old], "another worker")
+    until(lambda: [one["state"] for one in daemon.json("list-tracepoints", one.pid)] == ["enabled", "disabled"],
+          "the tracepoints to be placed again")
+    one.round()
+    assert daemon.hits(one.pid) == {"mine": CALLS, "foo_many": 0}
+    second = daemon.trace_of(one.pid)
+    assert first != second
+    daemon("detach", one.pid)
+    assert Trace(first).names() == {"mine": CALLS, "foo_many": 0} or Trace(first).names() == {"mine": CALLS}
+    assert Trace(second).names() == {"mine": CALLS}
+    one.finish()
+
+
+def test_killed_together_they_are_replaced_by_the_next_daemon(daemon, spin):
+    one = spin()
+    before = Snapshot(one.pid)
+    daemon.add(f"{one.pid}:foo", "-e", "-n", "call", "--filter", "1 == 1")
+    one.round()
+    worker = worker_of(daemon, one.pid)
+    daemon.kill()
+    os.kill(worker, signal.SIGKILL)
+    one.round()
+    daemon.start()
+    until(lambda: one.pid in [each["pid"] for each in daemon.json("list-processes")], "the process to be found again")
+    until(lambda: list(daemon.hits(one.pid)) == ["call"], "the tracepoint to be placed again")
+    assert daemon.json("list-tracepoints", one.pid)[0]["filter"] == "1 == 1"
+    one.round()
+    trace = daemon.finish(one.pid)
+    assert trace.names() == {"call_entry": CALLS, "call_exit": CALLS}
+    before.assert_unchanged()
+    one.finish()
+
+
+def test_a_process_that_ended_meanwhile_is_forgotten(daemon, spin):
+    one = spin()
+    daemon.add(f"{one.pid}:foo")
+    worker = worker_of(daemon, one.pid)
+    daemon.kill()
+    os.kill(worker, signal.SIGKILL)
+    one.finish()
+    daemon.start()
+    assert daemon.json("list-processes") == []
+    assert os.listdir(os.path.join(daemon.socket + ".d", "targets")) == []
+
+
+def test_a_worker_that_dies_again_and_again_is_given_up(daemon, spin):
+    one = spin()
+    daemon.attach(one.pid)
+    killed = set()
+    for _ in range(4):
+        worker = until(lambda: [pid for pid in daemon.workers(one.pid) if pid not in killed], "a worker")[0]
+        until(lambda: daemon.log_text().count(f"process {one.pid} (spin): attached") > len(killed), "to be attached")
+        os.kill(worker, signal.SIGKILL)
+        killed.add(worker)
+    until(lambda: daemon.json("list-processes") == [], "the process to be given up")
+    assert f"given up; 'dyntrace detach {one.pid}' cleans up" in daemon.log_text()
+    until(lambda: not daemon.workers(one.pid), "no worker")
+    subprocess.run([os.path.join(daemon.build, "dyntrace"), "detach", str(one.pid), "--socket", daemon.socket], check=True,
+                   capture_output=True)
+    one.finish()
+
+
+def test_told_to_end_it_lets_all_go_and_traces_are_complete(daemon, spin):
+    several = [spin() for _ in range(3)]
+    before = [Snapshot(one.pid) for one in several]
+    for one in several:
+        daemon.add(f"{one.pid}:foo")
+        one.round()
+    traces = [daemon.trace_of(one.pid) for one in several]
+    assert daemon.stop() == 0
+    for one, snapshot, trace in zip(several, before, traces):
+        snapshot.assert_unchanged()
+        assert Trace(trace).names() == {"foo": CALLS}
+        assert not helpers("worker", one.pid)
+        one.finish()
+    assert not os.path.exists(daemon.socket)
+
+
+@pytest.mark.limit(120)
+def test_killed_again_and_again_under_load(daemon, redis):
+    load = redis.load()
+    daemon.add(f"{redis.pid}:processCommand", "-e")
+    for number in range(5):
+        daemon.kill()
+        daemon.start()
+        daemon.add(f"{redis.pid}:call", "-n", f"call{number}")
+        assert len(daemon.hits(redis.pid)) == 2
+        daemon("rm", f"{redis.pid}:call{number}")
+    load.kill()
+    load.wait()
+    assert redis.cli("ping") == "PONG"
+    hits = daemon.hits(redis.pid)["processCommand"]
+    path = daemon.trace_of(redis.pid)
+    daemon("detach", redis.pid)
+    names = Trace(path).names()
+    assert names["processCommand_entry"] >= hits and names["processCommand_exit"] == names["processCommand_entry"]
+
+
+def test_a_client_that_dies_in_the_middle_leaves_nothing_half_done(daemon, spin):
+    one = spin()
+    daemon.targets.add(str(one.pid))
+    for _ in range(5):
+        client = connect(daemon.socket)
+        client.sendall(message("WIRE_ADD", WIRE_TARGET=str(one.pid), WIRE_LOCATION="foo"))
+        client.close()
+    half = message("WIRE_ADD", WIRE_TARGET=str(one.pid), WIRE_LOCATION="foo", WIRE_NAME="half")
+    client = connect(daemon.socket)
+    client.sendall(half[:-3])
+    client.close()
+    names = until(lambda: len(daemon.hits(one.pid)) == 5 and daemon.hits(one.pid), "what was asked")
+    assert list(names) == ["foo", "foo-2", "foo-3", "foo-4", "foo-5"]
+    one.round()
+    assert set(daemon.hits(one.pid).values()) == {CALLS}
+    assert daemon.json("status")["clients"] == 1
+    daemon("detach", one.pid)
+    one.finish()

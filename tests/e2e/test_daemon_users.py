@@ -1,0 +1,291 @@
+"""Who may do what: the daemon's socket, other users' processes, other users' files. As bare ids, which need no accounts."""
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+from daemon_harness import CALLS, helpers, message
+from harness import Program, Trace
+
+GROUP = 61900
+MEMBER = (61901, 61901, [GROUP])
+OTHER_MEMBER = (61902, 61902, [GROUP])
+STRANGER = (61903, 61903, [])
+
+
+@pytest.fixture
+def place(scratch, build):
+    """A folder that all may enter, with the programs in it: the build may be where only we can go."""
+    os.chmod(scratch, 0o755)
+    for name in ("dyntrace", "dyntraced", "libdyntrace-agent.so"):
+        shutil.copy(os.path.join(build, name), scratch)
+    return scratch
+
+
+def folder_of(place, user):
+    path = os.path.join(place, f"home{user[0]}")
+    os.mkdir(path, 0o700)
+    os.chown(path, user[0], user[1])
+    return path
+
+
+@pytest.fixture
+def daemon(new_daemon, place):
+    one = new_daemon("--group", GROUP)
+    one.build = place
+    return one.start()
+
+
+@pytest.fixture
+def spin_of(processes, program_path, place):
+    """The program spin as another user's."""
+    started = []
+
+    def start(user, rounds=20):
+        path = os.path.join(place, "spin")
+        if not os.path.exists(path):
+            shutil.copy(program_path("spin"), path)
+        words = ["--calls", CALLS, "--rounds", rounds]
+        uid, gid, _ = user
+        prefix = ["--reuid", uid, "--regid", gid, "--clear-groups", path]
+        one = _program(processes, prefix, words)
+        started.append(one)
+        one.wait_ready()
+        one.round = lambda: (one.go(), one.wait_ready())
+        return one
+    yield start
+    for one in started:
+        one.close()
+
+
+def _program(processes, prefix, words):
+    """A Program whose command begins with setpriv's words; handshake options go behind the path."""
+    one = Program.__new__(Program)
+    ready, ready_end = os.pipe()
+    go_end, go = os.pipe()
+    one.ready_fd, one.go_fd = ready, go
+    command = ["setpriv", *prefix, "--ready-fd", ready_end, "--go-fd", go_end, *words]
+    one.process = processes.start(command, stdout=subprocess.PIPE, text=True, pass_fds=[ready_end, go_end])
+    one.pid = one.process.pid
+    os.close(ready_end)
+    os.close(go_end)
+    return one
+
+
+# ---- the socket -----------------------------------------------------------------------------------
+
+def test_socket_and_folders_have_exact_modes(daemon):
+    def mode(path):
+        found = os.lstat(path)
+        return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+    assert mode(daemon.socket) == (0o660, 0, GROUP)
+    assert mode(daemon.socket + ".lock") == (0o600, 0, 0)
+    assert mode(daemon.socket + ".d") == (0o700, 0, 0)
+    assert mode(daemon.socket + ".d/workers") == (0o700, 0, 0)
+    assert mode(daemon.socket + ".d/targets") == (0o700, 0, 0)
+    assert mode(daemon.output) == (0o1770, 0, GROUP)
+
+
+def test_members_may_connect_and_strangers_may_not(daemon):
+    assert daemon.json("status", user=MEMBER)["user"] == "root"
+    assert daemon.fails("status", user=STRANGER) == \
+        f"not permitted to use the daemon at {daemon.socket}: only root and the members of its group (dyntrace) are"
+
+
+def test_a_stranger_is_refused_even_where_the_sockets_mode_lets_him(daemon):
+    os.chmod(daemon.socket, 0o666)
+    assert daemon.fails("status", user=STRANGER) == \
+        "not permitted: only root and the members of the daemon's group may use it"
+    assert f"refused pid" in daemon.log_text() and f"uid {STRANGER[0]}" in daemon.log_text()
+
+
+def test_without_the_group_only_root_may(new_daemon, place):
+    daemon = new_daemon()
+    daemon.build = place
+    daemon.start()
+    if "there is no group 'dyntrace'" not in daemon.log_text():
+        pytest.skip("this machine has a group dyntrace")
+    assert stat.S_IMODE(os.lstat(daemon.socket).st_mode) == 0o600
+    assert "not permitted" in daemon.fails("status", user=MEMBER)
+
+
+# ---- whose processes ---------------------------------------------------------------------------------
+
+def test_a_member_records_a_process_of_root_into_a_trace_of_his_own(daemon, spin):
+    one = spin()
+    daemon.targets.add(str(one.pid))
+    assert daemon("add", f"{one.pid}:foo", user=MEMBER).stdout == "foo\n"
+    one.round()
+    path = daemon.trace_of(one.pid)
+    daemon("detach", one.pid, user=MEMBER)
+    assert Trace(path).names() == {"foo": CALLS}
+    for name in (path, *(os.path.join(path, name) for name in os.listdir(path))):
+        found = os.lstat(name)
+        assert (found.st_uid, found.st_gid) == MEMBER[:2], name
+        assert stat.S_IMODE(found.st_mode) == (0o700 if name == path else 0o600)
+    read = subprocess.run(["setpriv", "--reuid", str(OTHER_MEMBER[0]), "--regid", str(OTHER_MEMBER[1]), "--groups",
+                           str(GROUP), "cat", os.path.join(path, "metadata")], capture_output=True, text=True)
+    assert read.returncode == 1 and "Permission denied" in read.stderr
+
+
+def test_the_worker_has_the_rights_of_the_targets_user_and_the_keeper_the_clients(daemon, spin_of):
+    one = spin_of(STRANGER)
+    daemon.targets.add(str(one.pid))
+    daemon("add", f"{one.pid}:foo", user=MEMBER)
+
+    def status(pid):
+        with open(f"/proc/{pid}/status") as file:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    worker = status(helpers("worker", one.pid)[0])
+    assert worker["Uid"].split() == [str(STRANGER[0])] * 4 and worker["Gid"].split() == [str(STRANGER[1])] * 4
+    assert worker["Groups"].split() == [] and worker["NoNewPrivs"] == "1"
+    assert int(worker["CapEff"], 16) == int(worker["CapPrm"], 16) == 1 << 23  # CAP_SYS_NICE
+    keeper = status(helpers("keeper", daemon.output)[0])
+    assert keeper["Uid"].split() == [str(MEMBER[0])] * 4 and keeper["Groups"].split() == [str(GROUP)]
+    assert int(keeper["CapEff"], 16) == int(keeper["CapPrm"], 16) == 0 and keeper["NoNewPrivs"] == "1"
+    one.round()
+    assert daemon.hits(one.pid) == {"foo": CALLS}
+    assert daemon.json("list-processes")[0]["user"] == str(STRANGER[0])
+
+
+def test_own_only(new_daemon, place, spin, spin_of):
+    daemon = new_daemon("--group", GROUP, "--own-only")
+    daemon.build = place
+    daemon.start()
+    root, own = spin(), spin_of(MEMBER)
+    daemon.targets |= {str(root.pid), str(own.pid)}
+    assert daemon.fails("attach", root.pid, user=MEMBER) == \
+        f"process {root.pid} (spin) isn't yours: this daemon lets each user trace his own processes only (--own-only)"
+    daemon("attach", own.pid, user=MEMBER)
+    assert "isn't yours" in daemon.fails("list-tracepoints", own.pid, user=OTHER_MEMBER)
+    assert daemon.json("list-processes", user=OTHER_MEMBER) == []
+    assert [one["pid"] for one in daemon.json("list-processes", user=MEMBER)] == [own.pid]
+    daemon("attach", root.pid)
+    daemon("stop", user=MEMBER)  # of what is his
+    daemon("add", f"{root.pid}:foo")
+    root.round()
+    assert daemon.hits(root.pid) == {"foo": CALLS}
+
+
+def test_code_is_loaded_only_into_ones_own_processes(daemon, spin):
+    one = spin()
+    for words in (["load", one.pid, "/tmp/x.so"], ["add", f"{one.pid}:foo", "call", "/tmp/x.so:f"]):
+        assert daemon.fails(*words, user=MEMBER) == \
+            f"process {one.pid} (spin) isn't yours: code is loaded only into one's own processes, or by root"
+    assert daemon.json("list-processes") == []
+
+
+def test_a_process_that_changed_its_user_needs_all_targets(new_daemon, place, processes):
+    code = "import os, sys; os.setresgid(61903, 61903, 61903); os.setresuid(61903, 61903, 61903); print('ready', flush=True); " \
+        "sys.stdin.read()"
+    one = processes.start(["/usr/bin/python3", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert one.stdout.readline() == "ready\n"
+    daemon = new_daemon()
+    daemon.build = place
+    daemon.start()
+    daemon.targets.add(str(one.pid))
+    assert daemon.fails("attach", one.pid) == \
+        f"process {one.pid} (python3.11) has changed its user or has special rights: its user's rights aren't enough to " \
+        "trace it; start dyntraced with --all-targets"
+    daemon.stop()
+    daemon.words.append("--all-targets")
+    daemon.start()
+    daemon("attach", one.pid)
+    daemon("detach", one.pid)
+
+
+# ---- a user's own daemon ---------------------------------------------------------------------------------
+
+def test_a_users_own_daemon_is_for_his_own_processes(new_daemon, place, spin, spin_of):
+    home = folder_of(place, MEMBER)
+    daemon = new_daemon(folder=home, as_user=MEMBER)
+    daemon.build = place
+    daemon.log = os.path.join(place, "user.log")
+    daemon.start()
+    root, own = spin(), spin_of(MEMBER)
+    daemon.targets |= {str(root.pid), str(own.pid)}
+    assert stat.S_IMODE(os.lstat(daemon.socket).st_mode) == 0o600
+    assert daemon("add", f"{own.pid}:foo", user=MEMBER).stdout == "foo\n"
+    own.round()
+    assert daemon.hits(own.pid) == {"foo": CALLS}
+    assert daemon.fails("attach", root.pid, user=MEMBER) == \
+        f"process {root.pid} (spin) belongs to another user: only a daemon that runs as root can trace it"
+    assert "not permitted" in daemon.fails("status", user=OTHER_MEMBER)
+    assert daemon.finish(own.pid).names() == {"foo": CALLS}
+
+
+# ---- files ---------------------------------------------------------------------------------------------------
+
+def test_a_clients_directory_is_made_with_the_clients_rights(daemon, spin, place):
+    one = spin()
+    daemon.targets.add(str(one.pid))
+    error = daemon.fails("add", f"{one.pid}:foo", "ctf", "/root/trace", user=MEMBER)
+    assert "/root/trace" in error and ("ermission" in error or "ermitted" in error)
+    assert not os.path.exists("/root/trace")
+    home = folder_of(place, MEMBER)
+    secret = os.path.join(place, "secret")
+    os.mkdir(secret, 0o700)
+    os.symlink(secret, os.path.join(home, "link"))
+    error = daemon.fails("add", f"{one.pid}:foo", "ctf", os.path.join(home, "link"), user=MEMBER)
+    assert "exist" in error
+    assert os.listdir(secret) == []
+    error = daemon.fails("add", f"{one.pid}:foo", "ctf", os.path.join(home, "link", "trace"), user=MEMBER)
+    assert "ermission" in error or "ermitted" in error
+    assert os.listdir(secret) == []
+    daemon("add", f"{one.pid}:foo", "ctf", os.path.join(home, "trace"), user=MEMBER)
+    assert os.lstat(os.path.join(home, "trace")).st_uid == MEMBER[0]
+
+
+def test_links_planted_in_a_trace_are_not_followed(daemon, spin, place):
+    home = folder_of(place, MEMBER)
+    one = spin()
+    daemon.targets.add(str(one.pid))
+    daemon("add", f"{one.pid}:foo", "ctf", os.path.join(home, "trace"), user=MEMBER)
+    victim = os.path.join(place, "victim")
+    with open(victim, "w") as file:
+        file.write("precious")
+    os.chmod(victim, 0o666)
+    folder = os.path.join(home, "trace")
+    for number in range(4):
+        path = os.path.join(folder, f"stream_{number}")
+        if not os.path.lexists(path):
+            os.symlink(victim, path)
+    one.round()
+    daemon("flush", one.pid, status=None)
+    with open(victim) as file:
+        assert file.read() == "precious"
+
+
+def test_every_command_has_a_line_in_the_log(daemon, spin):
+    one = spin()
+    daemon.targets.add(str(one.pid))
+    daemon("add", f"{one.pid}:foo", user=MEMBER)
+    daemon.fails("rm", f"{one.pid}:nothing", user=OTHER_MEMBER)
+    lines = daemon.log_text().splitlines()
+    added = next(line for line in lines if " add " in line)
+    assert f"uid={MEMBER[0]} pid=" in added and f"target='{one.pid}' location='foo': ok" in added
+    failed = next(line for line in lines if " rm " in line)
+    assert f"uid={OTHER_MEMBER[0]}" in failed and failed.endswith("failed: there is no tracepoint 'nothing'")
+    daemon("attach", "evil\nuid=0 pid=1 attach target='1': ok", user=MEMBER, status=1)
+    assert not [line for line in daemon.log_text().splitlines() if line.startswith("uid=0")]
+
+
+def test_identity_is_the_kernels_not_the_messages(new_daemon, place, spin):
+    daemon = new_daemon("--group", GROUP, "--own-only")
+    daemon.build = place
+    daemon.start()
+    one = spin()
+    code = f"""
+import os, sys
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+os.setgroups([{GROUP}]); os.setresgid(61901, 61901, 61901); os.setresuid(61901, 61901, 61901)
+import socket, struct
+one = socket.socket(socket.AF_UNIX); one.connect({daemon.socket!r})
+one.sendall({message("WIRE_ATTACH", WIRE_TARGET=str(one.pid), WIRE_UID=0, WIRE_GID=0)!r})
+one.settimeout(10)
+print(one.recv(65536))
+"""
+    result = subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=20)
+    assert "isn't yours" in result.stdout, result.stderr
+    assert daemon.json("list-processes") == []
