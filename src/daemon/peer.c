@@ -41,7 +41,7 @@ static void set_events(struct peer *peer)
 {
 	uint32_t events = EPOLLRDHUP;
 
-	if (!peer->request)
+	if (!peer->request && channel_is_idle(&peer->channel))
 		events |= EPOLLIN;
 	if (!channel_is_idle(&peer->channel) || peer->again)
 		events |= EPOLLOUT;
@@ -74,12 +74,12 @@ static bool has_half_message(const struct peer *peer)
 	return peer->channel.in.length > peer->channel.taken;
 }
 
-/* Takes the next request, if one is there and none is at work (D2). The peer may be gone afterwards. */
+/* Takes the next request, if one is there, none is at work, and the last answer was taken (D2). The peer may be gone afterwards. */
 static void take_request(struct peer *peer)
 {
 	struct wire_message message;
 
-	if (peer->request)
+	if (peer->request || (!channel_is_idle(&peer->channel) && !peer->channel.ended))
 		return set_events(peer);
 	if (channel_next(&peer->channel, &message)) {
 		peer->half_since = 0;

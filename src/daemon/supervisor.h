@@ -5,7 +5,7 @@
  * target (struct target), whose answers go back to who asked. It never waits for anybody:
  *
  *	(D1) every socket is non-blocking, with a bounded queue; who doesn't read is dropped.
- *	(D2) of one peer at most one request is at work; the next isn't read before.
+ *	(D2) of one peer at most one request is at work; the next isn't read before its answer was taken.
  *	(D3) a request ends exactly once, when none of its calls is left; if its peer has gone, nobody is told.
  *	(D4) whose rights count is what the kernel said of the socket when the peer connected.
  */
@@ -19,7 +19,7 @@
 
 #define PEERS_MAX 4096
 #define PEERS_OF_USER_MAX 2048
-#define PEER_QUEUE_MAX (8u << 20)
+#define PEER_QUEUE_MAX (64u << 20) /* one answer: a list of all tracepoints of all targets */
 #define WATCHER_QUEUE_MAX (1u << 20)
 #define WORKER_QUEUE_MAX (16u << 20)
 #define TARGETS_MAX 1024
