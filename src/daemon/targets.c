@@ -193,6 +193,8 @@ static void configure(struct target *target)
 	wire_number(&out, WIRE_RECORDING, supervisor->recording);
 	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
 	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
+	if (!target->entries.count && !strcmp(target->loaded, "injected"))
+		wire_text(&out, WIRE_LOADED, target->loaded); /* else it was told */
 	wire_end(&out);
 	if (target_push_call(target, NULL, WIRE_CONFIGURE, SIZE_MAX))
 		channel_send(&target->channel, &out);
@@ -261,8 +263,6 @@ static void attach_done(struct target *target, const struct wire_message *reply)
 
 	target->attached = true;
 	log_line("process %d (%s): %s", target->pid, target->process.name, again ? "found again" : "attached");
-	if (!again && !target->entries.count)
-		events_tell(target->supervisor, target->pid, target->process.name, "attached", target->loaded);
 	if (!again && target->entries.count) {
 		target->replay = 0;
 		target_replay(target);

@@ -75,6 +75,8 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 	if (error) {
 		session_destroy(take_ptr(&worker->session));
 		worker->over = true;
+	} else if (wire_get_text(message, WIRE_LOADED)) {
+		worker_tell(worker, "attached", wire_get_text(message, WIRE_LOADED));
 	}
 	return error;
 }
