@@ -38,6 +38,7 @@ struct viewer {
 	struct who_index who;
 	const bt_trace *trace; /* that `frames` is of */
 	struct frames *frames;
+	struct view_filter *filter; /* NULL: every event is printed */
 };
 
 /* Reads the traces in and below a directory and gives each message to the viewer. */

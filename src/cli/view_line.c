@@ -8,6 +8,7 @@
 
 #include "text.h"
 #include "view.h"
+#include "view_filter.h"
 #include "view_frames.h"
 
 #define NS 1000000000LL
@@ -244,6 +245,8 @@ static void print_event(struct viewer *viewer, const bt_message *message)
 	const bt_event *event = bt_message_event_borrow_event_const(message);
 	const bt_trace *trace = bt_stream_borrow_trace_const(bt_event_borrow_stream_const(event));
 
+	if (viewer->filter && !view_filter_wants(viewer->filter, event))
+		return;
 	if (viewer->trace != trace) {
 		frames_free(viewer->frames);
 		viewer->frames = frames_create(trace);

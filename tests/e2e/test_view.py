@@ -10,6 +10,7 @@ import handmade
 import harness
 import pytest
 from handmade import Packet
+from test_values import compile_program
 
 UTC = {**os.environ, "TZ": "UTC"}
 
@@ -131,3 +132,39 @@ def test_broken_traces(dyntrace, trace, scratch):
     with open(os.path.join(trace, "stream_0"), "r+b") as stream:
         stream.truncate(100)
     assert dyntrace.fails("view", trace).startswith(f"cannot read the trace '{trace}': ")
+
+
+def shown(dyntrace, output, expression):
+    return [(event["name"], event["fields"]) for event in
+            map(json.loads, dyntrace("view", output, "--json", "--filter", expression).stdout.splitlines())]
+
+
+def test_filter(dyntrace, scratch):
+    """The language of trace --filter, over fields; events without the field aren't printed."""
+    path = compile_program(scratch, "results.c", "-O1")
+    output = dyntrace.new_output()
+    dyntrace("trace", "-e", "-o", output, *[word for name in ("chosen", "colour", "pair", "large_struct", "point") for word in
+                                            ("--function", name)], "--", path)
+    everything = [json.loads(line) for line in dyntrace("view", output, "--json").stdout.splitlines()]
+    assert len(everything) == 20
+    assert [fields["ret"] for _, fields in shown(dyntrace, output, "ret < 0 && duration >= 0")] == [-1, -1]
+    assert [fields["size"] for _, fields in shown(dyntrace, output, 'name == "t*" || name == "five"')] == [20, 30, 50]
+    assert [fields["size"] for _, fields in shown(dyntrace, output, "factor > 1.2 && factor < 1.6 && size % 20 == 0")] == [0, 20, 40]
+    assert [name for name, _ in shown(dyntrace, output, '$name == "pair_*"')] == ["pair_entry", "pair_exit"]
+    assert [name for name, _ in shown(dyntrace, output, "ret.a == 1 && ret.b == -1")] == ["pair_exit"]
+    assert [name for name, _ in shown(dyntrace, output, "ret.y == -1.5")] == ["point_exit"]
+    assert [name for name, _ in shown(dyntrace, output, 'ret.numbers[2] == 3 && ret.name == "a large one"')] == ["large_struct_exit"]
+    assert [name for name, _ in shown(dyntrace, output, "ret == BLUE")] == ["colour_exit"]
+    assert len(shown(dyntrace, output, "$tid == $pid && size >= 0")) == 6
+    assert len(shown(dyntrace, output, "$tid != $pid")) == 0
+    assert shown(dyntrace, output, "10 / size == 1")[0][1]["size"] == 10  # of 0 there is no quotient
+
+
+@pytest.mark.parametrize("expression, part, column", [
+    ("nosuch > 1", "there is no 'nosuch'", 0), ("duration >", "isn't complete", 10), ("$nothing", "there is no '$nothing'", 0)])
+def test_wrong_filter(dyntrace, scratch, expression, part, column):
+    path = compile_program(scratch, "results.c", "-O1")
+    output = dyntrace.new_output()
+    dyntrace("trace", "-e", "-o", output, "--function", "pair", "--", path)
+    lines = dyntrace("view", output, "--filter", expression, status=2).stderr.splitlines()
+    assert part in lines[0] and lines[1] == "  " + expression and lines[2] == "  " + " " * column + "^"

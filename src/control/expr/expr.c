@@ -105,6 +105,31 @@ static bool take_name(struct parser *p, char *name)
 	return true;
 }
 
+/* What belongs to the name: .member and [number]. */
+static void take_path(struct parser *p, char *name)
+{
+	size_t length = strlen(name);
+
+	for (;;) {
+		size_t step = 0;
+
+		if (p->at[0] == '.' && is_name_char(p->at[1]) && !isdigit((unsigned char)p->at[1])) {
+			step = 1;
+			while (is_name_char(p->at[step]))
+				step++;
+		} else if (p->at[0] == '[') {
+			step = strspn(p->at + 1, "0123456789") + 1;
+			step = step > 1 && p->at[step] == ']' ? step + 1 : 0;
+		}
+		if (!step || length + step >= NAME_MAX_LENGTH)
+			return;
+		memcpy(name + length, p->at, step);
+		length += step;
+		name[length] = '\0';
+		p->at += step;
+	}
+}
+
 /* ---- operands ------------------------------------------------------------------------------------------ */
 
 static void set_number(struct operand *operand, uint64_t value, bool is_unsigned)
@@ -283,9 +308,9 @@ static void parse_name(struct parser *p, struct operand *ret)
 		fail(p, at, *at ? "a value is expected here" : "the expression isn't complete");
 		return;
 	}
-	if (parse_exit(p, name, at, ret))
+	if (!p->names->has_paths && parse_exit(p, name, at, ret))
 		return;
-	if (name[0] == '$') {
+	if (name[0] == '$' && !p->names->has_paths) {
 		parse_special(p, name + 1, at, ret);
 		return;
 	}
@@ -296,13 +321,17 @@ static void parse_name(struct parser *p, struct operand *ret)
 		}
 	}
 	*ret = (struct operand){ .kind = OPERAND_PLACE };
+	if (p->names->has_paths)
+		take_path(p, name);
 	if (p->names->find(p->names->context, name, &ret->type, &ret->place))
 		return;
 	if (p->names->find_label && p->names->find_label(p->names->context, name, &label)) {
 		set_number(ret, (uint64_t)label, false);
 		return;
 	}
-	if (!p->names->debug)
+	if (p->names->has_paths)
+		fail(p, at, "there is no '%s'", name);
+	else if (!p->names->debug)
 		fail(p, at, "'%s' is unknown: there is no debug information here, only registers ($rdi)", name);
 	else
 		fail(p, at, "there is no variable '%s' here", name);
@@ -604,23 +633,26 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 			 const char *text, const char *at)
 {
 	struct operand number = { .kind = OPERAND_NUMBER };
-	struct type target;
+	struct type target = { .kind = TYPE_VOID };
 	size_t length = strlen(text) + 1;
 	uint32_t offset;
 	bool found;
 
 	follow_reference(place);
-	type_target(&place->type, &target);
+	if (place->kind == OPERAND_PLACE && place->type.kind != TYPE_TEXT)
+		type_target(&place->type, &target);
 	if ((binary->code != DT_OP_EQ && binary->code != DT_OP_NE) || !p->texts) {
 		fail(p, at, "a string can only be compared with == and !=");
 		return;
 	}
-	if (place->kind != OPERAND_PLACE || target.kind != TYPE_CHAR ||
-	    (place->type.kind != TYPE_POINTER && place->type.kind != TYPE_ARRAY)) {
+	if (place->kind != OPERAND_PLACE ||
+	    (place->type.kind != TYPE_TEXT &&
+	     (target.kind != TYPE_CHAR ||
+	      (place->type.kind != TYPE_POINTER && place->type.kind != TYPE_ARRAY)))) {
 		fail(p, at, "only a char * or an array of char can be compared with a string");
 		return;
 	}
-	found = place->type.kind == TYPE_POINTER ? place_push(&place->place, 8, false, &number.ops) :
+	found = place->type.kind == TYPE_POINTER || place->type.kind == TYPE_TEXT ? place_push(&place->place, 8, false, &number.ops) :
 						   place_push_address(&place->place, &number.ops);
 	if (!found)
 		fail(p, at, "it isn't anywhere at this place (optimised out)");

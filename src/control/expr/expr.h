@@ -27,6 +27,7 @@ struct expr_names {
 	uint32_t (*counter)(void *context);
 	struct debug *debug; /* NULL: there are no names but registers */
 	bool at_exit; /* then `find` knows "$ret" too */
+	bool has_paths; /* then `find` gets $words, and names with their members and indices: a.b[2] */
 };
 
 /* A variable or part of one. */

@@ -543,6 +543,7 @@ static void (*const adders[])(struct shape *shape, const char *name, const struc
 	[TYPE_ENUM] = add_enum,	      [TYPE_POINTER] = add_pointer, [TYPE_REFERENCE] = add_reference,
 	[TYPE_STRUCT] = add_struct,   [TYPE_UNION] = add_struct,  [TYPE_ARRAY] = add_array,
 	[TYPE_VECTOR] = add_vector,   [TYPE_FUNCTION] = add_nothing,
+	[TYPE_TEXT] = add_nothing,
 };
 
 static void add_value(struct shape *shape, const char *name, const struct type *type,

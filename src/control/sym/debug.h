@@ -104,6 +104,7 @@ enum type_kind {
 	TYPE_ARRAY,
 	TYPE_VECTOR, /* of a SIMD register */
 	TYPE_FUNCTION,
+	TYPE_TEXT, /* a string itself: of no program, but of a trace */
 };
 
 /* A type with its names and qualifiers (typedef, const...) taken off. */
