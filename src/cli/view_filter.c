@@ -30,7 +30,7 @@ struct view_filter {
 	const char *text;
 	VEC(struct kind *) kinds;
 	struct kind *last; /* that an event was of */
-	struct error *error; /* of the first kind that isn't known */
+	struct error *error; /* of the kind that it went furthest with, of those that aren't known */
 };
 
 /* While a kind is compiled. */
@@ -240,6 +240,14 @@ static bool find_label(void *context, const char *name, int64_t *ret_value)
 	return false;
 }
 
+/* Where the caret stands, in the last line. */
+static size_t caret(const struct error *error)
+{
+	const char *line = strrchr(error_text(error), '\n');
+
+	return line ? strlen(line) : 0;
+}
+
 static struct kind *compile(struct view_filter *filter, const bt_event *event)
 {
 	struct kind *kind = calloc(1, sizeof(*kind));
@@ -255,10 +263,11 @@ static struct kind *compile(struct view_filter *filter, const bt_event *event)
 	kind->class = bt_event_borrow_class_const(event);
 	error = expr_condition(filter->text, &names, &kind->ops, &kind->texts);
 	kind->is_known = !error;
-	if (filter->error)
-		error_free(error);
-	else
-		filter->error = error;
+	if (error && (!filter->error || caret(error) > caret(filter->error))) {
+		error_free(filter->error);
+		filter->error = take_ptr(&error);
+	}
+	error_free(error);
 	return kind;
 }
 
