@@ -341,7 +341,9 @@ void commands_run(struct request *request)
 {
 	const struct command *command = command_of(request->kind);
 
-	if (request->supervisor->ending)
+	if (request->peer && request->peer->is_agent && request->kind != WIRE_REGISTER)
+		request_note(request, error_new(ERROR_NOT_PERMITTED, "only agents are heard here"));
+	else if (request->supervisor->ending)
 		request_note(request, error_new(ERROR_FAILED, "the daemon is about to end"));
 	else if (!command->run)
 		request_note(request, error_new(ERROR_USAGE, "a client can't ask for '%s'",

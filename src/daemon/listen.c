@@ -143,15 +143,13 @@ static struct error *take_lock(struct supervisor *supervisor)
 			 supervisor->options.socket);
 }
 
-static struct error *make_socket(struct supervisor *supervisor)
+static struct error *bind_socket(const char *path, int *ret_fd)
 {
-	const char *path = supervisor->options.socket;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return error_errno(errno, "socket");
-	supervisor->listener.fd = fd;
 	if (strlen(path) + strlen(".d/workers/4194304.sock") >= sizeof(address.sun_path))
 		return error_new(ERROR_FAILED, "the socket's name is too long: %s", path);
 	strcpy(address.sun_path, path);
@@ -159,11 +157,44 @@ static struct error *make_socket(struct supervisor *supervisor)
 	mode_t mask = umask(0177);
 	int failed = bind(fd, (struct sockaddr *)&address, sizeof(address)) ? errno : 0;
 	umask(mask);
-	if (failed)
-		return error_errno(failed, "cannot make the socket %s", path);
+	if (failed || listen(fd, BACKLOG))
+		return error_errno(failed ? failed : errno, "cannot make the socket %s", path);
+	*ret_fd = take_fd(&fd);
+	return NULL;
+}
+
+static struct error *make_socket(struct supervisor *supervisor)
+{
+	const char *path = supervisor->options.socket;
+	struct error *error = bind_socket(path, &supervisor->listener.fd);
+
+	if (error)
+		return error;
 	if (supervisor->has_group && (chown(path, (uid_t)-1, supervisor->group) || chmod(path, 0660)))
 		return error_errno(errno, "cannot open %s to the daemon's group", path);
-	return listen(fd, BACKLOG) ? error_errno(errno, "listen") : NULL;
+	return NULL;
+}
+
+static char *agents_path(const struct supervisor *supervisor)
+{
+	char *path = NULL;
+
+	return asprintf(&path, "%s" WIRE_SOCKET_AGENTS, supervisor->options.socket) < 0 ? NULL : path;
+}
+
+/* Where linked agents of everybody's programs say that they are there; nothing else is heard. A user's own daemon has one
+ * user, and needs none. */
+static struct error *make_agents_socket(struct supervisor *supervisor)
+{
+	_cleanup_free_ char *path = agents_path(supervisor);
+
+	if (supervisor->self.uid != 0)
+		return NULL;
+	struct error *error = path ? bind_socket(path, &supervisor->agents.fd) :
+				     error_new(ERROR_FAILED, "out of memory");
+	if (!error && chmod(path, 0666))
+		error = error_errno(errno, "cannot open %s to all", path);
+	return error;
 }
 
 /* The log is beside the socket, unless it is named or there is somebody to read stderr. */
@@ -183,7 +214,6 @@ struct error *listen_open(struct supervisor *supervisor)
 	_cleanup_free_ char *copy = strdup(supervisor->options.socket);
 	int inherited = notify_inherited_socket();
 
-	supervisor->listener.fd = -1;
 	struct error *error = copy ? make_path(dirname(copy), 0755) : error_new(ERROR_FAILED, "out of memory");
 	if (!error)
 		error = take_lock(supervisor);
@@ -199,16 +229,22 @@ struct error *listen_open(struct supervisor *supervisor)
 		supervisor->listener.fd = inherited;
 	else if (!error)
 		error = make_socket(supervisor);
+	if (!error)
+		error = make_agents_socket(supervisor);
 	return error;
 }
 
 /* The socket goes; of the lock only the file stays: removing it would let two daemons have one each. */
 void listen_close(struct supervisor *supervisor)
 {
-	_cleanup_free_ char *waiting = NULL;
+	_cleanup_free_ char *waiting = NULL, *agents = agents_path(supervisor);
 
 	if (supervisor->listener.fd >= 0)
 		close(take_fd(&supervisor->listener.fd));
+	if (supervisor->agents.fd >= 0)
+		close(take_fd(&supervisor->agents.fd));
+	if (agents)
+		unlink(agents);
 	if (notify_inherited_socket() < 0)
 		unlink(supervisor->options.socket);
 	if (asprintf(&waiting, "%s/waiting", supervisor->run_dir) >= 0)

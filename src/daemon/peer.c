@@ -127,27 +127,27 @@ static bool may_connect(const struct supervisor *supervisor, const struct identi
 	       (supervisor->has_group && identity_in_group(who, supervisor->group));
 }
 
-static const char *too_many(const struct supervisor *supervisor, const struct identity *who)
+static const char *too_many(const struct supervisor *supervisor, const struct identity *who, bool is_agent)
 {
-	size_t same = 0;
+	size_t same = 0, most = is_agent ? AGENTS_OF_USER_MAX : PEERS_OF_USER_MAX;
 
 	if (supervisor->peers.count >= PEERS_MAX)
 		return "too many connections";
 	for (size_t i = 0; i < supervisor->peers.count; i++)
-		same += supervisor->peers.items[i]->who.uid == who->uid;
-	return who->uid != 0 && same >= PEERS_OF_USER_MAX ? "too many connections of one user" : NULL;
+		same += supervisor->peers.items[i]->who.uid == who->uid && supervisor->peers.items[i]->is_agent == is_agent;
+	return who->uid != 0 && same >= most ? "too many connections of one user" : NULL;
 }
 
-static struct error *admit(struct supervisor *supervisor, int fd, struct identity *ret_who)
+static struct error *admit(struct supervisor *supervisor, int fd, bool is_agent, struct identity *ret_who)
 {
 	struct error *error = identity_of_peer(fd, ret_who);
 
 	if (error)
 		return error;
-	if (!may_connect(supervisor, ret_who))
+	if (!is_agent && !may_connect(supervisor, ret_who))
 		return error_new(ERROR_NOT_PERMITTED,
 				 "not permitted: only root and the members of the daemon's group may use it");
-	const char *why = too_many(supervisor, ret_who);
+	const char *why = too_many(supervisor, ret_who, is_agent);
 	return why ? error_new(ERROR_FAILED, "%s", why) : NULL;
 }
 
@@ -165,26 +165,24 @@ static void refuse(int fd, const struct identity *who, const struct error *error
 }
 
 /* A daemon that has no descriptor left accepts again when a peer has gone: until then the loop must not spin. */
-static void pause_accepting(struct supervisor *supervisor)
+static void pause_accepting(struct supervisor *supervisor, struct loop_source *source)
 {
 	log_line("no descriptor left for another connection");
-	loop_change(&supervisor->loop, &supervisor->listener, 0);
+	loop_change(&supervisor->loop, source, 0);
 	supervisor_sweep_soon(supervisor);
 }
 
-void peer_accept(struct loop_source *source, uint32_t events)
+static void accept_peer(struct supervisor *supervisor, struct loop_source *source, bool is_agent)
 {
-	struct supervisor *supervisor = (struct supervisor *)((char *)source - offsetof(struct supervisor, listener));
 	int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct identity who = { 0 };
 
-	(void)events;
 	if (fd < 0) {
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-			pause_accepting(supervisor);
+			pause_accepting(supervisor, source);
 		return;
 	}
-	_cleanup_error_ struct error *error = admit(supervisor, fd, &who);
+	_cleanup_error_ struct error *error = admit(supervisor, fd, is_agent, &who);
 	struct peer *peer = error ? NULL : calloc(1, sizeof(*peer));
 	if (!error && (!peer || !vec_push(&supervisor->peers, peer)))
 		error = error_new(ERROR_FAILED, "out of memory");
@@ -192,11 +190,26 @@ void peer_accept(struct loop_source *source, uint32_t events)
 		free(peer);
 		return refuse(fd, &who, error);
 	}
-	*peer = (struct peer){ .supervisor = supervisor, .who = who, .source = { .fd = fd, .ready = peer_ready } };
+	*peer = (struct peer){ .supervisor = supervisor,
+			       .who = who,
+			       .is_agent = is_agent,
+			       .source = { .fd = fd, .ready = peer_ready } };
 	channel_open(&peer->channel, fd, WIRE_REQUEST_MAX, PEER_QUEUE_MAX);
 	error = loop_add(&supervisor->loop, &peer->source, EPOLLIN | EPOLLRDHUP);
 	if (error)
 		peer_drop(peer, error_text(error));
+}
+
+void peer_accept(struct loop_source *source, uint32_t events)
+{
+	(void)events;
+	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, listener)), source, false);
+}
+
+void peer_accept_agent(struct loop_source *source, uint32_t events)
+{
+	(void)events;
+	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, agents)), source, true);
 }
 
 void peer_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
@@ -212,4 +225,5 @@ void peer_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 			*ret_again = true;
 	}
 	loop_change(&supervisor->loop, &supervisor->listener, EPOLLIN);
+	loop_change(&supervisor->loop, &supervisor->agents, EPOLLIN);
 }

@@ -111,8 +111,11 @@ static struct error *open_all(struct supervisor *supervisor)
 	if (!error)
 		error = catch_signals(supervisor);
 	supervisor->listener.ready = peer_accept;
+	supervisor->agents.ready = peer_accept_agent;
 	if (!error)
 		error = loop_add(&supervisor->loop, &supervisor->listener, EPOLLIN);
+	if (!error && supervisor->agents.fd >= 0)
+		error = loop_add(&supervisor->loop, &supervisor->agents, EPOLLIN);
 	return error;
 }
 
@@ -137,6 +140,7 @@ struct error *supervisor_run(const struct supervisor_options *options)
 	struct supervisor supervisor = { .options = *options,
 					 .recording = !options->stopped,
 					 .listener.fd = -1,
+					 .agents.fd = -1,
 					 .signals.fd = -1,
 					 .lock_fd = -1,
 					 .sweep.expired = sweep };

@@ -19,6 +19,8 @@
 
 #define PEERS_MAX 4096
 #define PEERS_OF_USER_MAX 2048
+#define AGENTS_OF_USER_MAX 128 /* connections */
+#define REGISTERED_OF_USER_MAX 256 /* processes */
 #define PEER_QUEUE_MAX (64u << 20) /* one answer: a list of all tracepoints of all targets */
 #define WATCHER_QUEUE_MAX (1u << 20)
 #define WORKER_QUEUE_MAX (16u << 20)
@@ -48,7 +50,7 @@ struct supervisor {
 	bool has_group;
 	gid_t group;
 	struct loop loop;
-	struct loop_source listener, signals;
+	struct loop_source listener, agents, signals; /* agents: any user's, for WIRE_REGISTER alone */
 	struct loop_timer sweep;
 	VEC(struct peer *) peers;
 	VEC(struct target *) targets;
@@ -73,6 +75,7 @@ struct peer {
 	struct identity who;
 	struct request *request; /* at work; NULL: none */
 	bool again; /* a request may have come already */
+	bool is_agent; /* may register, and nothing else */
 	bool watches;
 	pid_t watched; /* 0: all */
 	char *watched_name; /* NULL: by pid, or all */
@@ -80,6 +83,7 @@ struct peer {
 };
 
 void peer_accept(struct loop_source *source, uint32_t events);
+void peer_accept_agent(struct loop_source *source, uint32_t events);
 /* Sends, and drops who doesn't read. The peer may be gone afterwards. */
 void peer_send(struct peer *peer, struct wire_out *out);
 void peer_drop(struct peer *peer, const char *why);

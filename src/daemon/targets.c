@@ -134,12 +134,24 @@ static struct error *watch_process(struct target *target)
 	return error;
 }
 
+static size_t registered_of(const struct supervisor *supervisor, uid_t uid)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < supervisor->targets.count; i++)
+		count += supervisor->targets.items[i]->process.user.uid == uid;
+	return count;
+}
+
 struct error *target_register(struct supervisor *supervisor, pid_t pid, const struct process *process,
 			      const char *loaded, struct target **ret_target)
 {
 	struct target *target = target_find(supervisor, pid);
 	struct error *error = NULL;
 
+	if (!target && process->user.uid != 0 &&
+	    registered_of(supervisor, process->user.uid) >= REGISTERED_OF_USER_MAX)
+		return error_new(ERROR_FAILED, "too many processes of one user");
 	if (!target) {
 		error = target_create(supervisor, pid, process, &target);
 		if (!error && (error = watch_process(target)))

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from daemon_harness import CALLS, helpers, message
-from harness import Program, Trace
+from harness import Program, Trace, until
 
 GROUP = 61900
 MEMBER = (61901, 61901, [GROUP])
@@ -289,3 +289,41 @@ print(one.recv(65536))
     result = subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=20)
     assert "isn't yours" in result.stdout, result.stderr
     assert daemon.json("list-processes") == []
+
+
+# ---- linked and preloaded agents ----------------------------------------------------------------------------
+
+def test_a_strangers_agent_may_register_and_do_nothing_else(daemon, processes):
+    agents = daemon.socket + ".agents"
+    assert stat.S_IMODE(os.lstat(agents).st_mode) == 0o666
+    agent = os.path.join(daemon.build, "libdyntrace-agent.so")
+    command = daemon.for_user(["env", f"LD_PRELOAD={agent}", f"DYNTRACE_SOCKET={daemon.socket}", "cat"], STRANGER)
+    one = processes.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    listed = until(lambda: [each for each in daemon.json("list-processes") if each["pid"] == one.pid and
+                            each["name"] == "cat"], "the agent to be listed")
+    assert listed == [{"pid": one.pid, "name": "cat", "user": str(STRANGER[0]), "loaded": "preloaded", "tracepoints": 0}]
+    one.stdin.close()
+    one.wait()
+    until(lambda: daemon.json("list-processes") == [], "it to be gone")
+    error = daemon.fails("status", "--socket", agents, user=STRANGER)
+    assert error == "only agents are heard here"
+
+
+def test_what_waits_for_a_preloaded_program_is_there_before_main(daemon, place, processes, program_path):
+    name = f"wait{os.getpid()}"
+    path = os.path.join(place, name)
+    shutil.copy(program_path("spin"), path)
+    assert daemon("add", "--wait", f"{name}:foo").stdout == "foo\n"
+    assert daemon.json("status")["waiting"] == 1
+    env = {**os.environ, "LD_PRELOAD": os.path.join(place, "libdyntrace-agent.so"), "DYNTRACE_SOCKET": daemon.socket}
+    for number in range(3):  # it waits for each that comes
+        out = subprocess.run([path, "--calls", str(CALLS), "--rounds", "1"], env=env, capture_output=True, text=True,
+                             stdin=subprocess.DEVNULL, timeout=30)
+        assert out.returncode == 0
+        until(lambda: daemon.json("list-processes") == [], "it to be gone")
+        traces = [each for each in os.listdir(daemon.output) if each.startswith(name)]
+        assert len(traces) == number + 1
+    assert Trace(daemon.output).names() == {"foo": 3 * CALLS}
+    assert daemon.json("list-tracepoints", name)[0]["state"] == "waiting"
+    daemon("rm", f"{name}:foo")
+    assert daemon.json("status")["waiting"] == 0
