@@ -8,6 +8,11 @@ void leftovers_tell(const struct proc *proc, const struct takeover *takeover)
 
 	if (!takeover->found)
 		return;
+	if (takeover->half) {
+		cli_note("process %d (%s) had memory of a dyntrace that was killed, and no probes: cleaned up", proc->pid,
+			 proc->comm);
+		return;
+	}
 	cli_note("process %d (%s) had %zu probe%s of a dyntrace that was killed: cleaned up", proc->pid, proc->comm,
 		 takeover->sites, takeover->sites == 1 ? "" : "s");
 	if (takeover->trace[0])

@@ -183,6 +183,42 @@ static void test_identity(void **state)
 	proc_close(proc);
 }
 
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+	(void)number;
+	signals = signals + 1;
+}
+
+static void send_signals(void)
+{
+	pid_t parent = getppid();
+
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			kill(parent, SIGUSR1);
+	}
+}
+
+/* Signals that come all the time: nothing is taken for dead that isn't. */
+static void test_alive_among_signals(void **state)
+{
+	struct sigaction action = { .sa_handler = count_signal };
+	struct proc *proc = NULL;
+
+	sigaction(SIGUSR1, &action, NULL);
+	pid_t pid = start(send_signals);
+	no_error(proc_open_plain(pid, &proc));
+	for (unsigned i = 0; i < 20000 || signals < 2000; i++)
+		assert_true(proc_is_alive(proc));
+	end(pid);
+	assert_false(proc_is_alive(proc));
+	proc_close(proc);
+	signal(SIGUSR1, SIG_DFL);
+}
+
 static void test_find(void **state)
 {
 	char program[PATH_MAX], path[64], number[16], text[64];
@@ -274,7 +310,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals),     cmocka_unit_test(test_strict_seccomp),
 		cmocka_unit_test(test_not_permitted), cmocka_unit_test(test_thread_is_no_process),
-		cmocka_unit_test(test_identity),     cmocka_unit_test(test_find),
+		cmocka_unit_test(test_identity),     cmocka_unit_test(test_alive_among_signals),
+		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_memory_and_maps),
 	};
 

@@ -6,9 +6,11 @@
  * mapping (writable, made first) and its (H25). Later windows need no descriptor: they are doubled from what
  * is mapped already (tmap_extend), which is why one page behind the agent is mapped as a seed.
  *
- *	control_at  dt_control r--  |  agent r-- r-x r--  |  seed r-x        one piece
+ *	control_at  dt_control r--  |  agent r-- r-x r--  |  seed r-x  |  state rw-, private, wiped in a forked child
  *	pool_at     pool rw-
- *	state_at    state rw-, private, wiped in a forked child
+ *
+ * The first line is reserved by one call, as a mapping of the code, and removed by one call. So whenever we are killed, the
+ * next controller knows what is ours (sweep.c): what has the memfds' names, and the state beside it.
  */
 #include "inject.h"
 
@@ -37,8 +39,6 @@
 #define INJECT_NOEXEC_SEAL 0x0008u /* of memfd_create: no execve of it; mmap may. Linux 6.3 */
 #define INJECT_WIPEONFORK 18
 #define INJECT_FILL_STEP (4ULL << 20)
-#define INJECT_BASE_SIZE (DT_WINDOWS_OFFSET + DT_PAGE)
-#define INJECT_STATE_SIZE DT_ROUND_UP(sizeof(struct dt_state), DT_PAGE)
 
 struct injection {
 	struct stop *stop;
@@ -221,7 +221,7 @@ static struct error *map_text(struct injection *in, uint64_t offset, uint64_t si
 static struct error *map_base(struct injection *in)
 {
 	struct tmap_request request = {
-		.size = INJECT_BASE_SIZE,
+		.size = INJECT_WHOLE_SIZE,
 		.prot = PROT_READ,
 		.flags = MAP_SHARED,
 		.fd = in->code_there,
@@ -257,9 +257,10 @@ static struct error *map_pool(struct injection *in)
 static struct error *map_state(struct injection *in)
 {
 	struct tmap_request request = {
+		.at = taddr_add(in->agent->control_at, INJECT_BASE_SIZE),
 		.size = INJECT_STATE_SIZE,
 		.prot = PROT_READ | PROT_WRITE,
-		.flags = MAP_PRIVATE | MAP_ANONYMOUS,
+		.flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 		.fd = -1,
 		.what = "the agent's memory",
 	};
@@ -323,11 +324,9 @@ static void undo(struct injection *in)
 		return;
 	error_free(close_there(in));
 	if (agent->control_at.v)
-		error_free(tmap_unmap(in->remote, agent->control_at, INJECT_BASE_SIZE));
+		error_free(tmap_unmap(in->remote, agent->control_at, INJECT_WHOLE_SIZE));
 	if (agent->pool_at.v)
 		error_free(tmap_unmap(in->remote, agent->pool_at, agent->pool_size));
-	if (agent->state_at.v)
-		error_free(tmap_unmap(in->remote, agent->state_at, INJECT_STATE_SIZE));
 }
 
 static struct error *set_up(struct injection *in, const struct inject_options *options)
@@ -497,17 +496,18 @@ struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, ui
 		return error_new(ERROR_FAILED, "code memory comes in whole pages");
 	if (control->window_count >= DT_WINDOWS_MAX || size > DT_CODE_SIZE - offset)
 		return error_new(ERROR_FAILED, "no code memory is left for process %d", agent->proc->pid);
+	struct dt_window *window = &control->windows[control->window_count];
+	*window = (struct dt_window){ at.v, (uint32_t)(offset / DT_PAGE), pages }; /* for who finds it half made */
 	if ((err = remote_begin(stop, &remote)))
 		return err;
 	err = tmap_extend(remote, stop->proc, last_page(agent), at, size);
 	struct error *end = remote_end(remote);
 	if (err || end) {
+		window->address = 0;
 		if (err)
 			error_free(end);
 		return err ? err : end;
 	}
-	control->windows[control->window_count] =
-		(struct dt_window){ at.v, (uint32_t)(offset / DT_PAGE), pages };
 	__atomic_store_n(&control->window_count, control->window_count + 1, __ATOMIC_RELEASE);
 	agent->window_next += size;
 	*ret_offset = (uint32_t)offset;
@@ -567,15 +567,11 @@ static struct error *unmap_all(struct remote *remote, const struct agent *agent,
 		if (piece.inode) /* else it isn't known what it was */
 			err = unmap_piece(remote, maps, &piece);
 	}
-	struct piece rest[] = {
-		{ agent->pool_at, agent->pool_size, agent->pool_device, agent->pool_inode },
-		{ agent->state_at, INJECT_STATE_SIZE, 0, 0 },
-		/* last: by this one the agent is known to be there */
-		{ agent->control_at, INJECT_BASE_SIZE, agent->code_device, agent->code_inode },
-	};
-	for (size_t i = 0; i < sizeof(rest) / sizeof(*rest) && !err; i++)
-		err = unmap_piece(remote, maps, &rest[i]);
-	return err;
+	struct piece pool = { agent->pool_at, agent->pool_size, agent->pool_device, agent->pool_inode };
+	if (!err)
+		err = unmap_piece(remote, maps, &pool);
+	/* last: by this one the agent is known to be there. Nobody else can have got a part of it. */
+	return err ? err : tmap_unmap(remote, agent->control_at, INJECT_WHOLE_SIZE);
 }
 
 struct error *inject_remove(struct stop *stop, struct agent *agent)

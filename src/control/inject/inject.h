@@ -10,6 +10,11 @@
 #include "../../shared/layout.h"
 #include "stop.h"
 
+/* The control page, the agent and the seed of windows; behind them the state. */
+#define INJECT_BASE_SIZE (DT_WINDOWS_OFFSET + DT_PAGE)
+#define INJECT_STATE_SIZE DT_ROUND_UP(sizeof(struct dt_state), DT_PAGE)
+#define INJECT_WHOLE_SIZE (INJECT_BASE_SIZE + INJECT_STATE_SIZE)
+
 struct inject_options {
 	uint64_t pool_size; /* memory for events, DT_POOL_MIN..DT_POOL_MAX; the tables come on top of it */
 	uint32_t flags; /* DT_FOLLOW_FORK, DT_NO_SYSCALLS */

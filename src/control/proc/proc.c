@@ -102,7 +102,12 @@ bool proc_is_alive(const struct proc *proc)
 	leftover_settle();
 	if (proc->reaped)
 		return false;
-	return poll(&poll_fd, 1, 0) == 0;
+	int ready;
+
+	do /* a signal that is pending ends it, although it needn't wait */
+		ready = poll(&poll_fd, 1, 0);
+	while (ready < 0 && errno == EINTR);
+	return ready == 0;
 }
 
 /* ---- refusals ------------------------------------------------------------------------------- */

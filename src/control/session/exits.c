@@ -33,18 +33,40 @@ bool exits_wanted(const struct tracepoint_list *list)
 	return false;
 }
 
+/* With a free page on either side: the kernel joins it with nothing, and the next controller knows it by its bounds. */
+static struct error *choose_returns(const struct session *session, taddr *ret_at)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	taddr near = session->agent->control_at, at;
+	struct error *error = maps_read(session->proc, &maps);
+
+	if (!error)
+		error = near_find_gap(&maps, near, near, sizeof(struct dt_returns) + 2 * DT_PAGE, &at);
+	if (!error)
+		*ret_at = taddr_add(at, DT_PAGE);
+	return error;
+}
+
 static struct error *map_returns(struct session *session, struct stop *stop)
 {
-	const uint64_t args[6] = { 0,
+	struct dt_control *control = session->agent->control;
+	taddr chosen = taddr_of(0);
+	struct error *error = choose_returns(session, &chosen);
+	const uint64_t args[6] = { chosen.v,
 				   sizeof(struct dt_returns),
 				   PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
 				   (uint64_t)-1,
 				   0 };
 	uint32_t first[] = { 1, 0, 0, (uint32_t)session->proc->inner_pid };
 	int64_t at;
-	struct error *error = stop_syscall(stop, SYS_mmap, args, &at);
 
+	if (error)
+		return error;
+	control->returns = chosen.v; /* before it is there: for who finds it */
+	error = stop_syscall(stop, SYS_mmap, args, &at);
+	if (error || (uint64_t)at != chosen.v)
+		control->returns = 0;
 	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12,
 		       "first");
 	if (error)

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "../base/cleanup.h"
+#include "../inject/sweep.h"
 #include "../record/pool.h"
 #include "internal.h"
 
 #define CODE_NAME "/memfd:dyntrace-code"
+#define STOP_TIMEOUT_MS 2000
 #define POOL_NAME "/memfd:dyntrace-pool"
 
 /* ---- what is there -------------------------------------------------------------------------- */
@@ -90,6 +92,41 @@ static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 	       pool_view(NULL, control->pool_size, control->small_count, control->big_count, &view);
 }
 
+/* The process may have unloaded a library since: then there is nothing to be put back. */
+static bool holds_patch(struct proc *proc, const struct dt_site *site)
+{
+	uint8_t bytes[DT_SITE_BYTES];
+
+	if (!site->length || site->length > DT_SITE_BYTES)
+		return false;
+	_cleanup_error_ struct error *error = mem_read(proc, taddr_of(site->address), bytes, site->length);
+	return !error && !memcmp(bytes, site->patched, site->length);
+}
+
+/* A controller that was killed while it exchanged two sites may have left a note of each. */
+static bool is_found(const struct session *session, const struct dt_site *site)
+{
+	for (size_t i = 0; i < session->found_count; i++) {
+		const struct patch_site *found = &session->found[i];
+
+		if (found->address.v < site->address + site->length &&
+		    site->address < found->address.v + found->length)
+			return true;
+	}
+	return false;
+}
+
+static bool any_site_is_there(const struct agent *agent)
+{
+	const struct dt_control *control = agent->control;
+
+	for (uint32_t i = 0; i < control->site_count && i < DT_SITES_MAX; i++) {
+		if (holds_patch(agent->proc, &control->sites[i]))
+			return true;
+	}
+	return false;
+}
+
 static struct error *read_control(struct agent *agent, const struct maps *maps)
 {
 	struct dt_control *control = agent->control;
@@ -97,9 +134,15 @@ static struct error *read_control(struct agent *agent, const struct maps *maps)
 
 	if (error)
 		return error;
+	if (!control->magic)
+		return NULL; /* half made */
 	if (control->magic != DT_MAGIC || control->version != DT_LAYOUT_VERSION)
 		return error_new(ERROR_REFUSED,
 				 "process %d has the agent of another version of dyntrace: use that one", agent->proc->pid);
+	if (!find_named(maps, POOL_NAME, 0) && !any_site_is_there(agent)) {
+		control->magic = 0; /* half removed: the probes go first */
+		return NULL;
+	}
 	if (!control_is_sound(agent, maps))
 		return error_new(ERROR_REFUSED, "process %d has something that looks like an agent, but isn't one",
 				 agent->proc->pid);
@@ -175,30 +218,6 @@ static bool file_confirms(const struct proc *proc, const struct maps *maps, cons
 	       !memcmp(bytes, site->original, site->length);
 }
 
-/* The process may have unloaded a library since: then there is nothing to be put back. */
-static bool holds_patch(struct proc *proc, const struct dt_site *site)
-{
-	uint8_t bytes[DT_SITE_BYTES];
-
-	if (!site->length || site->length > DT_SITE_BYTES)
-		return false;
-	_cleanup_error_ struct error *error = mem_read(proc, taddr_of(site->address), bytes, site->length);
-	return !error && !memcmp(bytes, site->patched, site->length);
-}
-
-/* A controller that was killed while it exchanged two sites may have left a note of each. */
-static bool is_found(const struct session *session, const struct dt_site *site)
-{
-	for (size_t i = 0; i < session->found_count; i++) {
-		const struct patch_site *found = &session->found[i];
-
-		if (found->address.v < site->address + site->length &&
-		    site->address < found->address.v + found->length)
-			return true;
-	}
-	return false;
-}
-
 static struct error *find_sites(struct session *session, const struct maps *maps)
 {
 	const struct dt_control *control = session->agent->control;
@@ -232,15 +251,24 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 	return NULL;
 }
 
-static struct error *find_exits(struct session *session)
+/* It may not have been made yet, or have been removed: then other memory of the program's may be there. */
+static bool returns_are_there(const struct dt_control *control, const struct maps *maps)
+{
+	const struct mapping *m = maps_find(maps, taddr_of(control->returns));
+
+	return m && m->start.v == control->returns && m->end.v - m->start.v == DT_ROUND_UP(sizeof(struct dt_returns), DT_PAGE) &&
+	       !m->shared && !m->inode && m->prot == (PROT_READ | PROT_WRITE);
+}
+
+static struct error *find_exits(struct session *session, const struct maps *maps)
 {
 	const struct dt_control *control = session->agent->control;
 	struct exits *exits = &session->exits;
 
-	if (!control->returns)
+	if (!control->returns || !returns_are_there(control, maps))
 		return NULL;
 	exits->returns = taddr_of(control->returns);
-	exits->window = taddr_of(control->stubs - DT_PAGE);
+	exits->window = taddr_of(control->stubs ? control->stubs - DT_PAGE : 0);
 	exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
 	exits->inside = calloc(DT_EVENTS_MAX, sizeof(*exits->inside));
 	if (!exits->unwound || !exits->inside)
@@ -332,6 +360,23 @@ static struct error *save_events(struct session *session, struct takeover *takeo
 	return error;
 }
 
+/* ---- what was half made --------------------------------------------------------------------- */
+
+static struct error *sweep(struct proc *proc, const struct agent *agent)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	const struct dt_control *control = agent ? agent->control : NULL;
+	const struct dt_window *next = control && control->window_count < DT_WINDOWS_MAX ?
+					       &control->windows[control->window_count] :
+					       NULL;
+	bool any = next && next->address;
+	struct error *error = any ? NULL : sweep_look(proc, &any);
+
+	if (!error && any)
+		error = stop_all(proc, STOP_TIMEOUT_MS, &stop);
+	return error || !any ? error : sweep_clean(stop, next);
+}
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 static struct error *clean(struct session *session, const struct maps *maps, const struct mapping *code,
@@ -340,14 +385,20 @@ static struct error *clean(struct session *session, const struct maps *maps, con
 	struct session_summary summary = { 0 };
 	struct error *error = make_agent(session->proc, maps, code, &session->agent);
 
+	if (!error && !session->agent->control->magic) {
+		takeover->half = true;
+		return sweep(session->proc, session->agent);
+	}
 	if (!error)
 		error = find_sites(session, maps);
 	if (!error)
-		error = find_exits(session);
+		error = find_exits(session, maps);
 	if (error)
 		return error;
 	session->quiet = copy_pool;
 	error = place_undo(session, &summary);
+	if (!error && !summary.left && proc_is_alive(session->proc))
+		error = sweep(session->proc, session->agent); /* what was being added when it was killed */
 	takeover->sites = session->found_count - session->found_own;
 	takeover->left = summary.left;
 	snprintf(takeover->why, sizeof(takeover->why), "%s", summary.why);
@@ -368,6 +419,12 @@ struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 	struct error *error = maps_read(proc, &maps);
 	const struct mapping *code = error ? NULL : find_named(&maps, CODE_NAME, 0);
 
+	if (!error && !code) {
+		error = sweep_look(proc, &takeover.found);
+		takeover.half = takeover.found;
+		if (!error && takeover.found)
+			error = sweep(proc, NULL);
+	}
 	if (!error && code) {
 		takeover.found = true;
 		error = session_create(proc, &options, &session);

@@ -15,6 +15,7 @@
 
 struct takeover {
 	bool found; /* there was something; false: nothing was done */
+	bool half; /* it was killed before the first probe was in, or after the last was out: there were no events */
 	size_t sites;
 	uint64_t events; /* saved */
 	char trace[4096]; /* where; "" if none could be */
