@@ -98,6 +98,7 @@ struct dt_window {
 	uint32_t pages;
 };
 
+#define DT_SITE_LAST 2u
 /* A patched place: what the next controller needs to put it back. */
 struct dt_site {
 	uint64_t address;
@@ -105,7 +106,7 @@ struct dt_site {
 	uint8_t length; /* 0: unused */
 	uint8_t original[DT_SITE_BYTES];
 	uint8_t patched[DT_SITE_BYTES];
-	uint8_t own; /* nothing of the user's is recorded there (H26) */
+	uint8_t own; /* nothing of the user's is recorded there (H26); DT_SITE_LAST: see patch_site.is_last */
 	uint8_t pad[18];
 };
 

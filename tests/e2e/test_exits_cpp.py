@@ -118,3 +118,36 @@ def test_threads_that_wait_for_work(dyntrace, processes, scratch):
         assert trace.names()["attempt_entry"] == 1000
     target.terminate()
     assert target.wait() == 0
+
+
+@pytest.fixture
+def late(scratch):
+    """A C program and the C++ library that it loads when it runs."""
+    program, plugin = os.path.join(scratch, "late"), os.path.join(scratch, "plugin.so")
+    source = os.path.join(ROOT, "tests", "programs")
+    subprocess.run(["gcc", "-O2", "-g", os.path.join(source, "late.c"), "-o", program, "-ldl"], check=True)
+    subprocess.run(["g++", "-O2", "-g", "-shared", "-fPIC", os.path.join(source, "late_plugin.cpp"), "-o", plugin],
+                   check=True)
+    return [program, plugin]
+
+
+def test_unwinder_that_comes_later(dyntrace, late):
+    """The library's first call throws through a traced function: its unwinder knows already."""
+    for _ in range(5):
+        result, trace = dyntrace.trace("-e", "--function", "pass_on", "--", *late)
+        assert result.stdout == "caught 50\n"
+        assert trace.names() == {"pass_on_entry": 1}
+        assert fates(result.stderr)["pass_on"].unwound + fates(result.stderr)["pass_on"].inside == 1
+
+
+def test_no_rest(dyntrace, processes, late):
+    """A program that throws on and on and never rests, where nothing of it can be called: come and gone several times."""
+    target = processes.start([*late, "busy"], stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "caught 50\n"
+    for _ in range(3):
+        tracing = dyntrace.start_trace(target.pid, "-e", "--function", "pass_on")
+        trace = tracing.stop()
+        tracing.before.assert_unchanged(busy=True)
+        assert set(trace.names()) == {"pass_on_entry"}
+    target.terminate()
+    assert target.wait() == 0

@@ -45,6 +45,7 @@ enum patch_state {
 };
 
 struct patch_site {
+	bool is_last; /* the owner's: removed when the others are, and what they left behind */
 	taddr address;
 	uint8_t length; /* bytes exchanged, and interior: everything moved, can be more than 5 */
 	uint8_t original[DT_SITE_BYTES];

@@ -38,6 +38,7 @@
 #include "count_code.h"
 #include "exit.h"
 #include "filter_code.h"
+#include "find_code.h"
 #include "foreign_code.h"
 #include "gather_code.h"
 #include "record_code.h"
@@ -405,6 +406,8 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 		emit_watch(e, env, &event->watches[i]);
 	if (event->asks)
 		emit_ask(e, env, event->asks);
+	if (event->finds)
+		find_emit(e, env, event->keep_red_zone);
 	if (!tramp_is_recorded(event))
 		emit_unrecorded(e, env, event, l);
 	else if (event->program)

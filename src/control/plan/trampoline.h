@@ -22,6 +22,7 @@ struct tramp_env {
 	struct emit_notes *notes; /* wanted by who explains the code; NULL: not */
 	taddr returns, stubs, exit; /* with exits only: struct dt_returns, stub 0, the code that records */
 	uint64_t ns_multiplier; /* likewise: ns = cycles * this >> 32 */
+	taddr fde; /* likewise: what unwinders are told */
 };
 
 /* What a field is loaded from. */
@@ -103,6 +104,7 @@ struct tramp_event {
 	struct tramp_watch watches[TRAMP_WATCHES_MAX]; /* with watch_count it records nothing */
 	size_t watch_count;
 	uint32_t asks; /* likewise: DT_ASK_*, what the agent tells; 0: nothing */
+	bool finds; /* likewise: tells an unwinder of return stubs (find_code.h) */
 	bool st0; /* gathered: so does it st(0) */
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* What the exit records: fields or a program, as an entry has them; borrowed (exit.h). NULL: rax, duration. */
@@ -121,7 +123,7 @@ struct tramp_event {
 /* A probe of our own, which records nothing. */
 static inline bool tramp_event_is_own(const struct tramp_event *event)
 {
-	return event->watch_count || event->asks;
+	return event->watch_count || event->asks || event->finds;
 }
 
 /* Does a hit become an event in the pool? */

@@ -14,6 +14,7 @@
 
 struct session;
 struct tracepoint_list;
+struct module;
 
 /* An unwinder of the target that knows of the stubs. */
 struct exits_unwinder {
@@ -31,7 +32,7 @@ struct exits {
 	uint32_t *inside;
 	struct exits_unwinder unwinders[DT_UNWINDERS_MAX];
 	size_t unwinder_count;
-	size_t maps_seen; /* mappings of the target, when it was looked at for unwinders last */
+	bool all_told; /* no unwinder is left that has to be told */
 	uint64_t next_watch, next_grow; /* ns */
 };
 
@@ -52,7 +53,14 @@ struct error *exits_write(struct session *session, struct tramp_env *env);
 /* Tells every unwinder in the target of the stubs (H7), before the first of them is used. `held`
  * as in safepoint_call. */
 struct error *exits_register(struct session *session, struct stop *held);
-/* Now and then: has an unwinder been loaded? */
+/* Does the unwinder in that module know, by a call or by a hook? */
+bool exits_is_told(struct session *session, struct module *module);
+/* exits_hook.c: puts a probe of ours into each unwinder that can take one and doesn't know yet, now. */
+struct error *exits_hook_all(struct session *session);
+bool exits_hook_is_there(const struct session *session, const struct module *module);
+/* Libraries were loaded or unloaded: nothing of the new ones has run yet. */
+void exits_modules_changed(struct session *session);
+/* Now and then: tells unwinders that couldn't be told at once. */
 void exits_watch(struct session *session, uint64_t now_ns);
 /* In a process that is being left. */
 struct error *exits_unregister(struct session *session, struct proc *proc);

@@ -8,8 +8,9 @@
  *
  * An unwinder is a module that defines _Unwind_RaiseException. One that can't be told, since it is
  * stripped and static, means that no exits are recorded: a throw would end the program. One that
- * is loaded later (glibc loads libgcc_s for the first backtrace() or pthread_exit()) is told when
- * it is seen: until then it sees no frame beyond the first stub.
+ * is loaded later (glibc loads libgcc_s for the first backtrace() or pthread_exit()), and one in a program that never
+ * rests, gets a hook instead (exits_hook.c). Where that can't be, it is told at the next safe point: until then it sees
+ * no frame beyond the first stub.
  */
 #include <string.h>
 
@@ -18,6 +19,7 @@
 #include "internal.h"
 
 #define REGISTER_TIMEOUT_MS 2000
+#define REGISTER_QUICK_MS 200 /* before a hook is tried */
 #define WATCH_NS 50000000ULL
 
 static const struct {
@@ -97,64 +99,98 @@ static struct error *tell_module(struct session *session, struct stop *held,
 			 module->name);
 }
 
-/* Was it there from the start? */
-static bool is_known(const struct session *session, const struct module *module)
+bool exits_is_told(struct session *session, struct module *module)
 {
-	for (size_t i = 0; i < session->modules.count; i++) {
-		const struct module *known = session->modules.items[i];
+	struct symtab *symtab;
+	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
+	bool told = exits_hook_is_there(session, module);
 
-		if (taddr_equal(known->low, module->low) && known->inode == module->inode &&
-		    known->device == module->device)
-			return true;
+	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]) && !unreadable && !told; i++) {
+		taddr forget = find_function(module, symtab, interfaces[i].forget);
+
+		told = forget.v && is_told(&session->exits, forget);
 	}
-	return false;
+	return told;
 }
 
-static struct error *tell_all(struct session *session, struct stop *held, struct modules *modules,
-			      unsigned timeout_ms)
+static struct error *tell_all(struct session *session, struct stop *held, unsigned timeout_ms)
 {
+	struct modules *modules = &session->modules;
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < modules->count && !error; i++) {
 		struct symtab *symtab;
-
-		if (modules != &session->modules && is_known(session, modules->items[i]))
-			continue;
 		struct error *unreadable = module_symtab(session->proc, modules->items[i], &symtab);
 
-		if (!unreadable)
+		if (!unreadable && !exits_hook_is_there(session, modules->items[i]))
 			error = tell_module(session, held, modules->items[i], symtab, timeout_ms);
 		error_free(unreadable);
 	}
 	return error;
 }
 
+/* What was told and is no longer there can't be made to forget. */
+static void drop_unloaded(struct session *session)
+{
+	struct exits *exits = &session->exits;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < exits->unwinder_count; i++) {
+		bool there = false;
+
+		for (size_t j = 0; j < session->modules.count; j++) {
+			const struct module *module = session->modules.items[j];
+
+			there |= taddr_within(exits->unwinders[i].forget, module->low, module->high);
+		}
+		if (there)
+			exits->unwinders[kept++] = exits->unwinders[i];
+	}
+	exits->unwinder_count = kept;
+	for (size_t i = 0; i < kept; i++)
+		session->agent->control->unwinders[i] =
+			(struct dt_unwinder){ exits->unwinders[i].forget.v, exits->unwinders[i].table.v };
+	session->agent->control->unwinder_count = (uint32_t)kept;
+}
+
+void exits_modules_changed(struct session *session)
+{
+	if (!session->exits.returns.v)
+		return;
+	drop_unloaded(session);
+	session->exits.all_told = false;
+	error_free(exits_hook_all(session)); /* without it exits_watch tells them */
+}
+
 struct error *exits_register(struct session *session, struct stop *held)
 {
-	struct error *error = tell_all(session, held, &session->modules, REGISTER_TIMEOUT_MS);
+	struct error *error = tell_all(session, held, REGISTER_QUICK_MS);
 
+	/* No thread comes to rest. */
+	if (error && !held && error_kind(error) == ERROR_REFUSED) {
+		struct error *hooking = exits_hook_all(session);
+
+		if (!hooking)
+			hooking = tell_all(session, NULL, REGISTER_TIMEOUT_MS); /* those that have no place for one */
+		error_free(error);
+		error = hooking;
+	}
 	return error ? error_wrap(error, "function exits can't be recorded") : NULL;
 }
 
 void exits_watch(struct session *session, uint64_t now_ns)
 {
 	struct exits *exits = &session->exits;
-	struct modules modules = { 0 };
-	struct maps maps = { 0 };
 
-	if (!exits->returns.v || now_ns < exits->next_watch)
+	if (!exits->returns.v || exits->all_told || now_ns < exits->next_watch)
 		return;
 	exits->next_watch = now_ns + WATCH_NS;
-	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);
-	if (!error && maps.count != exits->maps_seen)
-		error = modules_read(session->proc, &maps, &modules);
 	/* not in another program, which it has begun since */
-	if (!error && modules.count && place_has_code(session, session->proc))
-		error = tell_all(session, NULL, &modules, 0);
-	if (!error)
-		exits->maps_seen = maps.count; /* else it is tried again */
-	modules_free(&modules);
-	maps_free(&maps);
+	if (!place_has_code(session, session->proc))
+		return;
+	struct error *error = tell_all(session, NULL, 0);
+	exits->all_told = !error; /* else it is tried again */
+	error_free(error);
 }
 
 struct error *exits_unregister(struct session *session, struct proc *proc)

@@ -219,6 +219,7 @@ struct error *watch_add(struct session *session, struct module *module, const st
 struct error *watch_create(struct session *session);
 void watch_free(struct session *session);
 bool watch_is_site(const struct site *site); /* nothing but watches */
+bool watch_is_last(const struct site *site); /* one that an unwinder needs while calls are inside */
 
 /* alive.c */
 bool alive_thread(void *context, uint32_t pid, uint32_t tid);

@@ -17,14 +17,19 @@
 #define IDLE_STEP_MS 100
 #define CHILDREN_ROUNDS 8
 
-/* Pointers to the patches of all sites. Caller frees. */
-static struct patch_site **list_patches(const struct session *session, size_t *ret_count)
+/* Pointers to the patches of all sites, with or without those that go last. Caller frees. */
+static struct patch_site **list_patches(const struct session *session, bool last, size_t *ret_count)
 {
-	size_t count = session->found ? session->found_count : planner_site_count(session->planner);
-	struct patch_site **patches = calloc(count + 1, sizeof(*patches));
+	size_t all = session->found ? session->found_count : planner_site_count(session->planner), count = 0;
+	struct patch_site **patches = calloc(all + 1, sizeof(*patches));
 
-	for (size_t i = 0; patches && i < count; i++)
-		patches[i] = session->found ? &session->found[i] : &planner_site(session->planner, i)->patch;
+	for (size_t i = 0; patches && i < all; i++) {
+		struct patch_site *patch =
+			session->found ? &session->found[i] : &planner_site(session->planner, i)->patch;
+
+		if (last || !patch->is_last)
+			patches[count++] = patch;
+	}
 	*ret_count = count;
 	return patches;
 }
@@ -41,11 +46,11 @@ bool place_has_code(const struct session *session, struct proc *proc)
 }
 
 /* One look: bytes back, and is anybody in a trampoline? */
-static struct error *try_restore(const struct session *session, struct proc *proc, bool *ret_idle)
+static struct error *try_restore(const struct session *session, struct proc *proc, bool last, bool *ret_idle)
 {
 	struct patch_stats stats;
 	size_t count;
-	_cleanup_free_ struct patch_site **patches = list_patches(session, &count);
+	_cleanup_free_ struct patch_site **patches = list_patches(session, last, &count);
 	_cleanup_free_ struct patch_site *copies = calloc(count + 1, sizeof(*copies));
 
 	if (!patches || !copies)
@@ -63,13 +68,13 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 }
 
 /* Threads that wait for room in the buffers (B8) get some meanwhile. */
-static struct error *restore_text(struct session *session, struct proc *proc, bool *ret_idle)
+static struct error *restore_text(struct session *session, struct proc *proc, bool last, bool *ret_idle)
 {
 	struct error *error = NULL;
 
 	*ret_idle = false;
 	for (unsigned waited = 0; !error && !*ret_idle && waited < IDLE_TIMEOUT_MS; waited += IDLE_STEP_MS) {
-		error = try_restore(session, proc, ret_idle);
+		error = try_restore(session, proc, last, ret_idle);
 		recording_make_room(session);
 	}
 	return error;
@@ -155,12 +160,13 @@ static struct error *quiet_process(struct session *session, struct proc *proc)
 	struct error *error = change_restore(session, proc, &idle);
 
 	if (!error && session->placed && idle)
-		error = restore_text(session, proc, &idle);
-
+		error = restore_text(session, proc, false, &idle);
+	if (!error && idle)
+		error = exits_settle(session, proc, &clean);
+	if (!error && session->placed && idle && session->exits.returns.v) /* no unwinder needs us any more */
+		error = restore_text(session, proc, true, &idle);
 	if (!error && !idle)
 		error = error_new(ERROR_FAILED, "a thread stays inside a probe");
-	if (!error)
-		error = exits_settle(session, proc, &clean);
 	if (!error && !clean)
 		error = error_new(ERROR_FAILED,
 				  "a call that never returned may still do so (longjmp, an exception, a "

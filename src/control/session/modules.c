@@ -338,5 +338,7 @@ struct error *session_modules_changed(struct session *session)
 	error = follow(session, &gone, &is_new);
 	if (!error && session->planner)
 		error = forget(session, &gone);
+	if (!error && (is_new || gone.count))
+		exits_modules_changed(session);
 	return error || !is_new ? error : place_waiting(session);
 }

@@ -53,16 +53,21 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 
 	if (error)
 		return error;
-	size_t count = 0, watches = session->agent ? 0 : session->watches.count;
-	_cleanup_free_ struct probe **probes = calloc(list->count + watches + 1, sizeof(*probes));
+	size_t count = 0;
+	_cleanup_free_ struct probe **probes =
+		calloc(list->count + session->watches.count + 1, sizeof(*probes));
 	if (!probes)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < list->count; i++) {
 		if (!list->items[i]->waits)
 			probes[count++] = &list->items[i]->probe;
 	}
-	for (size_t i = 0; i < watches; i++)
-		probes[count++] = session->watches.items[i];
+	for (size_t i = 0; i < session->watches.count; i++) {
+		struct probe *watch = session->watches.items[i];
+
+		if (!watch->site && !watch->refusal)
+			probes[count++] = watch;
+	}
 	error = planner_decide(session->planner, probes, count);
 	return error ? error : check_refusals(list);
 }
@@ -321,7 +326,8 @@ struct error *place_note(struct session *session, struct site *site)
 	struct dt_site *noted = &control->sites[index];
 	noted->address = site->patch.address.v;
 	noted->tramp_offset = (uint32_t)site->piece.offset;
-	noted->own = watch_is_site(site);
+	site->patch.is_last = watch_is_last(site);
+	noted->own = site->patch.is_last ? DT_SITE_LAST : watch_is_site(site);
 	memcpy(noted->original, site->patch.original, sizeof(noted->original));
 	memcpy(noted->patched, site->patch.patched, sizeof(noted->patched));
 	__atomic_store_n(&noted->length, site->patch.length, __ATOMIC_RELEASE);

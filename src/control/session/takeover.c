@@ -238,13 +238,14 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 					 session->proc->pid, (unsigned long long)site->address);
 		*found = (struct patch_site){ .address = taddr_of(site->address),
 					      .length = site->length,
+					      .is_last = site->own == DT_SITE_LAST,
 					      .tramp_start = nowhere, /* windows are looked at as a whole */
 					      .tramp_end = nowhere,
 					      .state = PATCH_PLACED };
 		memcpy(found->original, site->original, sizeof(found->original));
 		memcpy(found->patched, site->patched, sizeof(found->patched));
 		session->found_count++;
-		session->found_own += site->own;
+		session->found_own += site->own != 0;
 	}
 	patch_link(session->found, session->found_count);
 	session->placed = true;

@@ -104,6 +104,17 @@ bool watch_is_site(const struct site *site)
 	return true;
 }
 
+bool watch_is_last(const struct site *site)
+{
+	if (site->host || site->slot_count) /* the order of what leads through others comes first */
+		return false;
+	for (size_t i = 0; i < site->probes.count; i++) {
+		if (site->probes.items[i]->event.finds)
+			return true;
+	}
+	return false;
+}
+
 void watch_free(struct session *session)
 {
 	for (size_t i = 0; i < session->watches.count; i++) {
