@@ -1,5 +1,7 @@
 #include "exit_check.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../code/decode.h"
@@ -50,6 +52,17 @@ static struct error *check_name(const char *name)
 			return error_new(ERROR_REFUSED, "%s", refused[i].why);
 	}
 	return NULL;
+}
+
+/* The unwinder's own functions can't be told from others where they have no names of their own (hidden.h). */
+static struct error *check_unnamed(const struct symtab *symtab, uint64_t address, const char *name)
+{
+	char made_up[32];
+
+	snprintf(made_up, sizeof(made_up), "fn_%" PRIx64, address);
+	if ((name && strcmp(name, made_up) != 0) || !symtab_find(symtab, "_Unwind_RaiseException"))
+		return NULL;
+	return error_new(ERROR_REFUSED, "it has no name, and may be a part of the unwinder, which looks at its own frames");
 }
 
 static struct error *check_rule(struct frame_rules *rules, uint64_t address)
@@ -132,6 +145,8 @@ struct error *exit_check(const struct symtab *symtab, struct frame_rules *rules,
 {
 	struct error *error = check_name(name);
 
+	if (!error)
+		error = check_unnamed(symtab, address, name);
 	if (!error)
 		error = check_rule(rules, address);
 	return error ? error : check_body(symtab, address);
