@@ -498,6 +498,83 @@ static void test_contexts(void **state)
 	end(&f);
 }
 
+/* ---- a forked child --------------------------------------------------------------------------------------- */
+
+#define CHILD_CALLS 40
+
+/* Forks a child that calls a function so many times whenever it is told to; each answers. */
+static void obey_forking(int socket, int child_socket)
+{
+	char word;
+
+	while (read(socket, &word, 1) == 1) {
+		if (word == 'f' && fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			socket = child_socket;
+		}
+		for (int i = 0; word == 'c' && i < CHILD_CALLS; i++)
+			work_11((uint64_t)i, "text");
+		if (write(socket, &word, 1) != 1)
+			_exit(5);
+	}
+	_exit(0);
+}
+
+static void ask(const struct fixture *f, int socket, char word);
+static void await_answer(const struct fixture *f, int socket, char word);
+
+/* What was forked before a change goes on as it was, however often the memory of what was changed is used again; what is
+ * switched off or removed is so there, too. */
+static void test_forked_child(void **state)
+{
+	struct session_options options = { .buffer_size = 4 << 20, .follow_fork = true };
+	struct fixture f = { 0 };
+	int parent[2], child[2];
+	char name[16];
+
+	snprintf(f.output, sizeof(f.output), "/dev/shm/dyntrace-live-%d-forked", getpid());
+	options.output = f.output;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, parent), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, child), 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	f.pid = fork();
+	if (f.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		obey_forking(parent[1], child[1]);
+	}
+	check(proc_open(f.pid, &f.proc), &f);
+	check(session_create(f.proc, &options, &f.session), &f);
+	check(session_begin(f.session, NULL), &f);
+	add(&f, 11, TRACEPOINT_FUNCTION);
+	ask(&f, parent[0], 'f');
+	await_answer(&f, child[0], 'f');
+	check(session_add_context(f.session, "work_11", "reg:rsp", NULL), &f);
+	for (size_t i = 0; i < 600; i++) { /* memory is used again */
+		add(&f, i % 11, TRACEPOINT_FUNCTION);
+		check(session_remove(f.session, work_name(i % 11, name), NULL), &f);
+		if (i % 50 == 0)
+			ask(&f, child[0], 'c');
+	}
+	ask(&f, parent[0], 'c');
+	ask(&f, child[0], 'c');
+	assert_int_equal(info(&f, "work_11").hits, 14 * CHILD_CALLS);
+	check(session_switch(f.session, "work_11", false, NULL), &f);
+	ask(&f, parent[0], 'c');
+	check(session_remove(f.session, "work_11", NULL), &f);
+	ask(&f, child[0], 'c');
+	ask(&f, parent[0], 'c');
+	leave(&f);
+	ask(&f, child[0], 'c');
+	assert_int_equal(judge(&f, "work_11_entry", ""), 14 * CHILD_CALLS);
+	assert_int_equal(judge(&f, "work_11_exit", ""), 14 * CHILD_CALLS);
+	assert_int_equal(judge(&f, "work_11_entry", "rsp = "), CHILD_CALLS);
+	for (int i = 0; i < 2; i++) {
+		close(parent[i]);
+		close(child[i]);
+	}
+	end(&f);
+}
+
 /* ---- under load ----------------------------------------------------------------------------------- */
 
 static double now(void)
@@ -745,16 +822,21 @@ static void obey(int socket)
 }
 
 /* The session works until the answer is there. */
-static void ask(const struct fixture *f, int socket, char word)
+static void await_answer(const struct fixture *f, int socket, char word)
 {
 	struct pollfd answer = { .fd = socket, .events = POLLIN };
 	char answered = 0;
 
-	assert_int_equal(write(socket, &word, 1), 1);
 	while (poll(&answer, 1, 0) == 0)
 		check(session_step(f->session, 1), f);
 	assert_int_equal(read(socket, &answered, 1), 1);
 	assert_int_equal(answered, word);
+}
+
+static void ask(const struct fixture *f, int socket, char word)
+{
+	assert_int_equal(write(socket, &word, 1), 1);
+	await_answer(f, socket, word);
 }
 
 struct told {
@@ -775,7 +857,7 @@ static void count_notices(void *context, enum session_notice notice, const char 
 
 static void test_libraries(void **state)
 {
-	static const char *const contexts[] = { "tid" };
+	static const char *const contexts[] = { "reg:rbx" };
 	struct tracepoint_spec spec = { .location = "cbrt@" LIBRARY, .kind = TRACEPOINT_ENTRY, .contexts = contexts,
 					.context_count = 1 };
 	struct session_options options = { .buffer_size = 4 << 20, .notify = count_notices };
@@ -824,7 +906,7 @@ static void test_libraries(void **state)
 	assert_int_equal(told.placed, 4);
 	assert_int_equal(info(&f, "cbrt").context_count, 2);
 	leave(&f);
-	assert_int_equal(judge(&f, "cbrt_entry", "tid = "), 4 * CALLS);
+	assert_int_equal(judge(&f, "cbrt_entry", "rbx = "), 4 * CALLS);
 	assert_int_equal(judge(&f, "cbrt_entry", "rsp = "), 2 * CALLS);
 	close(sockets[0]);
 	close(sockets[1]);
@@ -911,7 +993,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_add_and_remove),	     cmocka_unit_test(test_names),
 		cmocka_unit_test(test_all_or_nothing),	     cmocka_unit_test(test_switches),
-		cmocka_unit_test(test_stopped_inside), cmocka_unit_test(test_contexts),	     cmocka_unit_test(test_random),
+		cmocka_unit_test(test_stopped_inside), cmocka_unit_test(test_contexts),	     cmocka_unit_test(test_random), cmocka_unit_test(test_forked_child),
 		cmocka_unit_test(test_cycles_do_not_grow),   cmocka_unit_test(test_sleep),
 		cmocka_unit_test(test_directory_of_another), cmocka_unit_test(test_libraries),
 	};

@@ -62,6 +62,8 @@ struct site {
 	size_t fixed_length; /* bytes that nobody else may change, if more than `length` */
 	bool emitted; /* its trampoline is written */
 	bool refused; /* it couldn't be, and will go */
+	bool replaced; /* the owner's: another one has taken its place, */
+	bool in_child; /* but not in a forked child, which goes on with it */
 	bool has_exit; /* its trampoline records exits: return stubs lead there (H5) */
 	bool calls_inside; /* ... of calls that haven't returned yet, although it is out of the target's text */
 	unsigned group; /* it is exchanged with others (L4); 0: it isn't */

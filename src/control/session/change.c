@@ -21,21 +21,53 @@
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
 
+static void write_word(struct session *session, const struct site *site, const struct tramp_event *event, bool on)
+{
+	uint8_t *code = (uint8_t *)session->agent->control;
+	uint64_t *word = (uint64_t *)(code + site->piece.offset + event->switch_offset);
+
+	/* its partner is the jmp [switch] at the start of the tracepoint's code */
+	__atomic_store_n(word, on ? event->on.v : event->off.v, __ATOMIC_RELEASE);
+}
+
 static void write_switch(struct session *session, struct probe *probe, bool on)
 {
 	probe->event.is_off = !on; /* should its trampoline be written anew */
-	if (!probe->site || !probe->site->emitted)
-		return;
-	uint8_t *code = (uint8_t *)session->agent->control;
-	uint64_t *word = (uint64_t *)(code + probe->site->piece.offset + probe->event.switch_offset);
+	if (probe->site && probe->site->emitted)
+		write_word(session, probe->site, &probe->event, on);
+}
 
-	/* its partner is the jmp [switch] at the start of the tracepoint's code */
-	__atomic_store_n(word, on ? probe->event.on.v : probe->event.off.v, __ATOMIC_RELEASE);
+/* Is it the tracepoint's, as it once was? Its events have kept their name, what it counts its place. */
+static bool is_former(const struct session *session, const struct tracepoint *tracepoint,
+		      const struct tramp_event *event)
+{
+	const struct event_types *types = session->types;
+	uint32_t id = tracepoint->probe.event.id;
+
+	if (tracepoint->has_cell)
+		return taddr_equal(event->count.cell, tracepoint->probe.event.count.cell);
+	return tracepoint->has_type && event->id < types->count &&
+	       strcmp(types->items[event->id].name, types->items[id].name) == 0;
+}
+
+void change_write_former(struct session *session, const struct tracepoint *tracepoint, bool on)
+{
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		const struct site *site = session->garbage.items[i];
+
+		for (size_t j = 0; site->replaced && j < site->kept.count; j++) {
+			if (is_former(session, tracepoint, &site->kept.items[j].event))
+				write_word(session, site, &site->kept.items[j].event, on);
+		}
+	}
 }
 
 void change_write_switch(struct session *session, struct tracepoint *tracepoint)
 {
-	write_switch(session, &tracepoint->probe, !tracepoint->is_off && !session->stopped);
+	bool on = !tracepoint->is_off && !session->stopped;
+
+	write_switch(session, &tracepoint->probe, on);
+	change_write_former(session, tracepoint, on);
 }
 
 uint64_t session_code_used(const struct session *session)
@@ -60,6 +92,8 @@ static struct patch_range *list_ranges(const struct session *session, size_t *re
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		const struct site *site = session->garbage.items[i];
 
+		if (site->in_child)
+			continue;
 		if (site->piece.size)
 			ranges[count++] = (struct patch_range){ site->piece.at,
 								taddr_add(site->piece.at, site->piece.size) };
@@ -104,13 +138,30 @@ static bool holds(struct proc *proc, const struct patch_site *site)
 	return !error && memcmp(now, site->patched, site->length) == 0;
 }
 
-/* Copies of those that the process's text holds: one place may be garbage several times. */
-static size_t list_held(const struct session *session, struct proc *proc, struct patch_site *copies)
+/* Is it what a forked child still has of tracepoints that are there? It records them as they were. */
+static bool serves_children(const struct session *session, const struct site *site)
+{
+	for (size_t i = 0; site->replaced && i < planner_site_count(session->planner); i++) {
+		const struct site *now = planner_site(session->planner, i);
+
+		if (now->address.v < site->address.v + site->length && site->address.v < now->address.v + now->length)
+			return true;
+	}
+	return false;
+}
+
+/* Copies of those that the process's text holds: one place may be garbage several times. `all`: those too that serve it. */
+static size_t list_held(const struct session *session, struct proc *proc, bool all, struct patch_site *copies)
 {
 	size_t count = 0, kept = 0;
 
 	for (size_t i = 0; i < session->garbage.count; i++) {
-		if (!holds(proc, &session->garbage.items[i]->patch))
+		struct site *site = session->garbage.items[i];
+
+		if (!holds(proc, &site->patch))
+			continue;
+		site->in_child |= !all && serves_children(session, site);
+		if (!all && site->in_child)
 			continue;
 		copies[count] = session->garbage.items[i]->patch;
 		copies[count].state = PATCH_PLACED;
@@ -124,7 +175,7 @@ static size_t list_held(const struct session *session, struct proc *proc, struct
 	return kept;
 }
 
-struct error *change_restore(struct session *session, struct proc *proc, bool *ret_idle)
+struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle)
 {
 	_cleanup_free_ struct patch_site *copies = calloc(session->garbage.count + 1, sizeof(*copies));
 	_cleanup_free_ struct patch_site **list = calloc(session->garbage.count + 1, sizeof(*list));
@@ -134,7 +185,7 @@ struct error *change_restore(struct session *session, struct proc *proc, bool *r
 	*ret_idle = true;
 	if (!copies || !list)
 		return error_new(ERROR_FAILED, "out of memory");
-	size_t count = list_held(session, proc, copies);
+	size_t count = list_held(session, proc, all, copies);
 	for (size_t i = 0; i < count; i++)
 		list[i] = &copies[i];
 	if (count)
@@ -152,7 +203,7 @@ static struct error *clear_child(struct session *session, pid_t pid, bool *ret_c
 	struct error *error = proc_open_plain(pid, &child);
 
 	if (!error && place_has_code(session, child)) {
-		error = change_restore(session, child, &idle);
+		error = change_restore(session, child, false, &idle);
 		*ret_clear = false;
 		if (!error && idle)
 			error = is_clear(session, child, ret_clear);
@@ -169,7 +220,7 @@ static bool try_collect(struct session *session)
 	struct error *error;
 
 	for (size_t i = 0; i < session->garbage.count; i++)
-		session->garbage.items[i]->calls_inside = false;
+		session->garbage.items[i]->calls_inside = session->garbage.items[i]->in_child = false;
 	error = is_clear(session, session->proc, &clear);
 	if (!error && clear)
 		error = inject_find_children(session->agent, &pids);
@@ -199,8 +250,8 @@ static void free_retired(struct session *session)
 
 static void collect(struct session *session)
 {
+	bool clear = false, in_child = false;
 	size_t kept = 0;
-	bool clear = false;
 
 	for (int i = 0; i < COLLECT_TRIES && !clear; i++) {
 		clear = try_collect(session);
@@ -210,9 +261,12 @@ static void collect(struct session *session)
 	for (size_t i = 0; i < session->garbage.count && clear; i++) {
 		struct site *site = session->garbage.items[i];
 
-		site->patch.after = NULL; /* no process's text holds it any more */
-		site->patch.via = taddr_of(0);
-		if (site->calls_inside)
+		in_child |= site->in_child;
+		if (!site->in_child) { /* no process's text holds it any more */
+			site->patch.after = NULL;
+			site->patch.via = taddr_of(0);
+		}
+		if (site->calls_inside || site->in_child)
 			session->garbage.items[kept++] = site;
 		else
 			planner_free_site(site, session->code);
@@ -220,7 +274,9 @@ static void collect(struct session *session)
 	if (!clear)
 		return;
 	session->garbage.count = session->garbage_kept = kept;
-	free_retired(session);
+	if (!in_child)
+		free_retired(session);
+	session->retired_kept = session->retired.count;
 }
 
 void change_free(struct session *session)
@@ -290,9 +346,13 @@ struct error *change_discard(struct session *session, const struct site_list *si
 struct error *change_settle(struct session *session)
 {
 	struct site_list gone = { 0 };
-	struct error *error = planner_settle(session->planner, &gone) ? change_discard(session, &gone) :
+	struct error *error = planner_settle(session->planner, &gone) ? NULL :
 									  error_new(ERROR_FAILED, "out of memory");
 
+	for (size_t i = 0; i < gone.count; i++)
+		gone.items[i]->replaced = gone.items[i]->patch.state == PATCH_REMOVED;
+	if (!error)
+		error = change_discard(session, &gone);
 	vec_free(&gone);
 	return error;
 }
@@ -317,7 +377,7 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 	else if (!error)
 		drop(session, &gone);
 	vec_free(&gone);
-	if (!error && (session->garbage.count > session->garbage_kept + GARBAGE_MAX || session->retired.count > GARBAGE_MAX))
+	if (!error && (session->garbage.count > session->garbage_kept + GARBAGE_MAX || session->retired.count > session->retired_kept + GARBAGE_MAX))
 		collect(session);
 	return error;
 }

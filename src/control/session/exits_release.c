@@ -72,7 +72,8 @@ static bool list_sites(struct release *release, const struct session *session)
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		struct site *site = session->garbage.items[i];
 
-		if (site->has_exit && !vec_push(&release->sites, site))
+		/* a child that goes on with it takes its stubs, too, and may not have the memory of the new code */
+		if (site->has_exit && !site->in_child && !vec_push(&release->sites, site))
 			return false;
 	}
 	qsort(release->sites.items, release->sites.count, sizeof(struct site *), by_piece);

@@ -73,6 +73,7 @@ struct session {
 	struct near_pool *code;
 	struct tramp_env env; /* what trampolines are written with */
 	uint32_t free_note; /* no free entry of dt_control.sites lies before this */
+	size_t retired_kept; /* of those that are retired, likewise */
 	size_t garbage_kept; /* of those, what had calls inside when it was looked at last */
 	struct site_list garbage; /* out of the target's code, their memory not yet to be used again */
 	struct agent *agent;
@@ -181,8 +182,11 @@ bool place_has_code(const struct session *session, struct proc *proc);
 struct error *change_discard(struct session *session, const struct site_list *sites);
 /* Whether its hits are recorded, as the user wants it and the session as a whole is. */
 void change_write_switch(struct session *session, struct tracepoint *tracepoint);
-/* Takes out of the process's text what is garbage: a forked child still has it. */
-struct error *change_restore(struct session *session, struct proc *proc, bool *ret_idle);
+/* Likewise in code that another has taken the place of, and that only forked children run. */
+void change_write_former(struct session *session, const struct tracepoint *tracepoint, bool on);
+/* Takes out of the process's text what is garbage: a forked child still has it. `all`: also what the child goes on recording
+ * with, of a tracepoint that is otherwise now. */
+struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
 /* Their sites, as far as nobody else needs them, out of the target's code. */
 /* After planner_decide, in any case: ends an exchange of sites (plan.h). */
 struct error *change_settle(struct session *session);

@@ -157,7 +157,7 @@ static struct error *quiet_process(struct session *session, struct proc *proc)
 	bool idle = true, clean = true;
 
 	semaphores_lower_all(session, proc);
-	struct error *error = change_restore(session, proc, &idle);
+	struct error *error = change_restore(session, proc, true, &idle);
 
 	if (!error && session->placed && idle)
 		error = restore_text(session, proc, false, &idle);

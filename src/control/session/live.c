@@ -194,8 +194,10 @@ struct error *session_remove(struct session *session, const char *pattern, size_
 			session->tracepoints.items[kept++] = tracepoint;
 	}
 	session->tracepoints.count = kept;
-	for (size_t i = 0; i < list.count; i++)
+	for (size_t i = 0; i < list.count; i++) {
+		change_write_former(session, list.items[i], false);
 		live_notify(session, SESSION_GONE, list.items[i]->name);
+	}
 	live_retire(session, &list);
 	if (ret_count)
 		*ret_count = list.count;
