@@ -1,7 +1,8 @@
-"""Random C functions: parameters of every class in every position, called with values that the test knows.
+"""Random C and C++ functions: parameters of every class in every position, called with values that the test knows, and
+results of every class.
 
 A program is a row of functions that do nothing, and a main that calls each by a pointer the compiler can't see
-through. What dyntrace records must be what main passed.
+through. What dyntrace records must be what main passed, and what it got.
 """
 import random
 import struct
@@ -53,14 +54,19 @@ class Signature:
             else:
                 type_name, text, value = random_scalar(rng)
                 self.add(f"p{i}", type_name, text, value)
-        self.result = rng.choice(["void", "int", "double", "struct large", "struct pair"])
+        self.result, self.returned, self.expected_result = "void", None, None
+        if rng.random() < 0.4:
+            self.result, self.returned, self.expected_result = self.make_struct(rng, "r")
+        elif rng.random() < 0.9:
+            self.result, self.returned, self.expected_result = random_scalar(rng)
 
     def add(self, name, type_name, text, value):
         self.types.append(f"{type_name} {name}")
         self.values.append(text)
         self.expected[name] = value
 
-    def add_struct(self, rng, i):
+    def make_struct(self, rng, i):
+        """(type, C expression, what the trace must say)"""
         tag = f"struct s_{self.name}_{i}"
         members = [random_scalar(rng, in_struct=True) for _ in range(rng.randint(1, 4))]
         if rng.random() < 0.2:
@@ -68,11 +74,14 @@ class Signature:
             members.append(("int", "{" + ", ".join(map(str, values)) + "}", values))
         body = "".join(f" {t} m{k}{f'[{len(v)}]' if isinstance(v, list) else ''};" for k, (t, _, v) in enumerate(members))
         self.structs.append(f"{tag} {{{body} }};")
-        self.add(f"p{i}", tag, f"({tag}){{ " + ", ".join(text for _, text, _ in members) + " }",
-                 {f"m{k}": v for k, (_, _, v) in enumerate(members)})
+        return (tag, f"({tag}){{ " + ", ".join(text for _, text, _ in members) + " }",
+                {f"m{k}": v for k, (_, _, v) in enumerate(members)})
+
+    def add_struct(self, rng, i):
+        self.add(f"p{i}", *self.make_struct(rng, i))
 
     def definition(self):
-        result = "" if self.result == "void" else f"\t{self.result} r = {{ 0 }};\n\treturn r;\n"
+        result = "" if self.result == "void" else f"\treturn {self.returned};\n"
         return "\n".join(self.structs) + (
             f"\n__attribute__((noinline)) {self.result} {self.name}({', '.join(self.types) or 'void'})\n"
             f"{{\n\tsink++;\n\tsink += 2;\n{result}}}\n")
@@ -85,17 +94,18 @@ def make(seed, count):
     """(C source, signatures)"""
     rng = random.Random(seed)
     signatures = [Signature(rng, i) for i in range(count)]
-    source = ("enum e { NEG = -1, ZERO, SEVEN = 7, MANY = 1000 };\nstruct large { long a[4]; };\n"
-              "struct pair { double d; long l; };\nstatic volatile int sink;\n"
-              "#define CALL(f) (*(__typeof__(f) *volatile *)&(__typeof__(f) *){ f })\n"
+    source = ("#ifdef __cplusplus\n#define _Bool bool\nextern \"C\" {\n#endif\n"
+              "enum e { NEG = -1, ZERO, SEVEN = 7, MANY = 1000 };\nstatic volatile int sink;\n"
+              "#define CALL(f) ({ __typeof__(f) *volatile p = f; p; })\n"
               + "\n".join(s.definition() for s in signatures)
-              + "\nint main(void)\n{\n" + "".join(s.call() for s in signatures) + "\treturn 0;\n}\n")
+              + "\nint main(void)\n{\n" + "".join(s.call() for s in signatures) + "\treturn 0;\n}\n"
+              + "#ifdef __cplusplus\n}\n#endif\n")
     return source, signatures
 
 
 def same(found, expected):
     if isinstance(expected, dict):
-        return set(found) == set(expected) and all(same(found[key], value) for key, value in expected.items())
+        return isinstance(found, dict) and set(found) == set(expected) and all(same(found[key], value) for key, value in expected.items())
     if expected == "" and isinstance(found, str):
         return found == ""
     return found == expected
@@ -103,6 +113,11 @@ def same(found, expected):
 
 def differences(trace, signatures):
     """What isn't as it was passed: (function, found, expected)"""
-    events = {event.name.removesuffix("_entry"): event.fields for event in trace.events}
-    return [(s.name, s.types, events.get(s.name), s.expected) for s in signatures
-            if events.get(s.name) is None or not same(events[s.name], s.expected)]
+    events = {event.name: event.fields for event in trace.events}
+    wrong = [(s.name, s.types, events.get(s.name + "_entry"), s.expected) for s in signatures
+             if not same(events.get(s.name + "_entry"), s.expected)]
+    for s in signatures:
+        left = events.get(s.name + "_exit", {})
+        if "duration" not in left or ("ret" in left) != (s.result != "void") or not same(left.get("ret"), s.expected_result):
+            wrong.append((s.name, s.structs, s.result, left, s.expected_result))
+    return wrong
