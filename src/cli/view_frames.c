@@ -89,18 +89,29 @@ static void open_file(struct loaded *file)
 	error_free(debug_open(fd, file->path, &file->debug));
 }
 
+static bool is_same(const struct loaded *a, const struct loaded *b)
+{
+	return a->bias == b->bias && strcmp(a->path, b->path) == 0 && strcmp(a->build_id, b->build_id) == 0;
+}
+
+/* NULL: none, or several libraries were there one after the other, and it can't be told which. */
 static struct loaded *find_file(struct frames *frames, uint64_t address)
 {
+	struct loaded *found = NULL;
+
 	for (size_t i = 0; i < frames->files.count; i++) {
 		struct loaded *file = &frames->files.items[i];
 
-		if (address >= file->start && address < file->end) {
-			if (!file->opened)
-				open_file(file);
-			return file;
-		}
+		if (address < file->start || address >= file->end)
+			continue;
+		if (found && !is_same(found, file))
+			return NULL;
+		if (!found)
+			found = file;
 	}
-	return NULL;
+	if (found && !found->opened)
+		open_file(found);
+	return found;
 }
 
 /* Up to the parameters. */

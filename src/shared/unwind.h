@@ -39,8 +39,12 @@ struct dt_unwind_module {
 	uint32_t first, count; /* of its rows */
 };
 
-/* rows_offset bytes from here on: the rows. */
+/*
+ * rows_offset bytes from here on: the rows. Modules that are loaded later have a table of their own, which comes before
+ * those that were there: the newest says what is at an address. One that is gone ends where it starts.
+ */
 struct dt_unwind {
+	uint64_t next; /* address of the table before; 0: none */
 	uint32_t module_count; /* sorted by start */
 	uint32_t rows_offset;
 	struct dt_unwind_module modules[];

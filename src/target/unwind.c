@@ -11,6 +11,7 @@
 /* Half of the stack that this runs on (DT_STACK_SIZE); what is below it needs little. */
 #define WINDOW 2048u
 #pragma GCC diagnostic ignored "-Wframe-larger-than="
+#define TABLES_MAX 64u
 #define FRAME_MAX (1u << 23) /* a frame pointer further up than this isn't one */
 
 struct unwind {
@@ -57,11 +58,13 @@ static const struct dt_unwind_module *find_module(const struct dt_unwind *table,
 /* The row that holds at pc; NULL: none. */
 static const struct dt_unwind_row *find_row(const struct dt_unwind *table, uint64_t pc)
 {
-	const struct dt_unwind_module *module = table ? find_module(table, pc) : NULL;
+	const struct dt_unwind_module *module = NULL;
 	const struct dt_unwind_row *rows;
 	uint32_t low = 0, high, key;
 
-	if (!module)
+	for (uint32_t i = 0; table && i < TABLES_MAX && !(module = find_module(table, pc)); i++)
+		table = (const struct dt_unwind *)table->next;
+	if (!module || !table)
 		return NULL;
 	rows = (const struct dt_unwind_row *)((const uint8_t *)table + table->rows_offset) + module->first;
 	high = module->count;

@@ -127,6 +127,40 @@ def test_backtrace_through_return_stubs(dyntrace, scratch):
     assert len(both.named("recurse_exit")) == 6
 
 
+LATER = {
+    "program": "#include <dlfcn.h>\n#include <execinfo.h>\n#include <stdio.h>\n"
+               "volatile int sink;\n"
+               "__attribute__((noinline)) void leaf(int n) { sink += n; sink += 2; }\n"
+               "__attribute__((noinline)) void show(int n) { void *a[60]; int c = backtrace(a, 60); leaf(n);\n"
+               "for (int i = 1; i < c; i++) printf(\"%lx \", (long)a[i]); printf(\"\\n\"); }\n"
+               "int main(int n, char **v) { void *a[2]; backtrace(a, 2); for (int i = 1; i < n; i++) {\n"
+               "void *l = dlopen(v[i], RTLD_NOW); void (*f)(void (*)(int), int) = (void (*)(void (*)(int), int))dlsym(l, \"deep\");\n"
+               "f(show, 5); dlclose(l); } return 0; }\n",
+    "library": "volatile int FILL;\n__attribute__((noinline)) static void inner(void (*f)(int), int n)\n"
+               "{ volatile char room[SIZE]; room[n] = 1; f(n); FILL += room[n]; }\n"
+               "void deep(void (*f)(int), int n) { if (n) deep(f, n - 1); else inner(f, n); FILL++; }\n",
+}
+
+
+def test_backtrace_through_libraries_loaded_later(dyntrace, scratch):
+    """Code that dlopen brings, without frame pointers: one library after the other, each gone before the next comes."""
+    libraries = []
+    for i, size in enumerate((100, 3000, 50)):
+        libraries.append(os.path.join(scratch, f"lib{i}.so"))
+        subprocess.run(["gcc", "-O1", "-g", "-fomit-frame-pointer", "-shared", "-fPIC", f"-DSIZE={size}", f"-DFILL=fill{i}", "-x", "c",
+                        "-", "-o", libraries[-1]], check=True, input=LATER["library"], text=True)
+    path = os.path.join(scratch, "later")
+    subprocess.run(["gcc", "-O1", "-g", "-fomit-frame-pointer", "-x", "c", "-", "-o", path], check=True, input=LATER["program"], text=True)
+    result, trace = dyntrace.trace("--function", "leaf", "-t", "backtrace:60", "--", path, *libraries)
+    expected = [[int(word, 16) for word in line.split()] for line in result.stdout.splitlines()]
+    assert len(expected) == 3 and all(len(frames) >= 9 for frames in expected)
+    assert [event.fields["backtrace"][2:] for event in trace.named("leaf_entry")] == expected
+    output = dyntrace.new_output()
+    dyntrace.trace("--function", "leaf", "-t", "backtrace:60", "--", path, libraries[1], libraries[1], output=output)
+    lines = dyntrace("view", output).stdout.splitlines()
+    assert [(line.count("deep+0x"), line.count("inner+0x")) for line in lines] == [(6, 1), (6, 1)]
+
+
 def test_backtrace_depth(dyntrace, scratch):
     path = compile_program(scratch, "callers.c", "-O2")
     _, trace = dyntrace.trace("--function", "leaf", "-t", "backtrace:3", "--", path)

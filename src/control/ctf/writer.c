@@ -155,6 +155,12 @@ struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *i
 	return NULL;
 }
 
+void writer_set_modules(struct trace_writer *writer, char *const *modules, size_t count)
+{
+	writer->info.modules = modules;
+	writer->info.module_count = count;
+}
+
 struct error *writer_create(const char *directory, const struct trace_info *info, struct event_types *types,
 			    const struct clock_estimate *clock, struct trace_writer **ret_writer)
 {

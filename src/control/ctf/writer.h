@@ -40,6 +40,9 @@ struct packet {
 
 struct trace_writer;
 
+/* More was loaded: for the next writer_update. Borrowed. */
+void writer_set_modules(struct trace_writer *writer, char *const *modules, size_t count);
+
 /* Makes the directory (it must not exist; its parent must), with metadata in it. */
 struct error *writer_create(const char *directory, const struct trace_info *info, struct event_types *types,
 			    const struct clock_estimate *clock, struct trace_writer **ret_writer);

@@ -89,6 +89,7 @@ struct session {
 	VEC(uint32_t) free_counters; /* of those, not in use */
 	bool wants_unwind; /* some event has a backtrace */
 	bool unwind_mapped;
+	VEC(uint32_t) unwind_tables; /* offsets in the code memfd */
 	VEC(char *) loaded; /* module_describe of all modules */
 	struct wake *wake; /* session_fd; NULL: nobody asked for it */
 	taddr r_debug; /* the loader's; 0: unknown */
@@ -202,7 +203,10 @@ struct error *wake_arm(struct session *session);
 void wake_free(struct wake *wake);
 
 /* unwinding.c */
+/* Tables of all modules that have none yet, by way of a held thread. */
 struct error *unwinding_map(struct session *session, struct stop *stop);
+/* The list of modules has changed: those that came get tables, those that went have none any more. */
+struct error *unwinding_follow(struct session *session, const struct modules *gone, bool is_new);
 
 /* notice.c */
 /* A watch where the loader tells of its list; none where there is no loader, or no name in it. */

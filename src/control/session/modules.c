@@ -336,6 +336,8 @@ struct error *session_modules_changed(struct session *session)
 	if (session->agent && proc_is_alive(session->proc) && !place_has_code(session, session->proc))
 		return error_new(ERROR_GONE, "process %d has begun another program", session->proc->pid);
 	error = follow(session, &gone, &is_new);
+	if (!error)
+		error = unwinding_follow(session, &gone, is_new);
 	if (!error && session->planner)
 		error = forget(session, &gone);
 	if (!error && (is_new || gone.count))

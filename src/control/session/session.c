@@ -63,6 +63,7 @@ void session_destroy(struct session *session)
 		request_drop(session->requests.items[i]);
 	vec_free(&session->requests);
 	vec_free(&session->free_counters);
+	vec_free(&session->unwind_tables);
 	vec_free(&session->unused_ids);
 	error_free(session->failed);
 	free(session->found);

@@ -8,6 +8,9 @@
 #include "../sym/cfi.h"
 #include "internal.h"
 
+#define STOP_TIMEOUT_MS 2000
+#define TABLES_MAX 64u /* that the agent looks at */
+
 struct table {
 	VEC(struct dt_unwind_module) modules;
 	VEC(const struct cfi_rows *) rows;
@@ -19,6 +22,27 @@ static int compare_modules(const void *a, const void *b)
 	const struct module *const *x = a, *const *y = b;
 
 	return ((*x)->low.v > (*y)->low.v) - ((*x)->low.v < (*y)->low.v);
+}
+
+static struct dt_unwind *table_at(const struct session *session, size_t index)
+{
+	return (struct dt_unwind *)((uint8_t *)session->agent->control + session->unwind_tables.items[index]);
+}
+
+/* The module's entry in a table of the target's; NULL: it has none. */
+static struct dt_unwind_module *find_entry(const struct session *session, const struct module *module)
+{
+	for (size_t i = 0; i < session->unwind_tables.count; i++) {
+		struct dt_unwind *table = table_at(session, i);
+
+		for (uint32_t j = 0; j < table->module_count; j++) {
+			struct dt_unwind_module *entry = &table->modules[j];
+
+			if (entry->start == module->low.v && entry->base == module->bias.v && entry->end > entry->start)
+				return entry;
+		}
+	}
+	return NULL;
 }
 
 /* Modules whose file can't be read, or that have no table, are walked by their frame pointers. */
@@ -33,7 +57,7 @@ static bool collect(struct session *session, struct module **sorted, struct tabl
 						  .base = module->bias.v,
 						  .first = (uint32_t)table->row_total };
 
-		if (error || !rows->count)
+		if (error || !rows->count || find_entry(session, module))
 			continue;
 		entry.count = (uint32_t)rows->count;
 		if (!vec_push(&table->modules, entry) || !vec_push(&table->rows, rows))
@@ -43,11 +67,12 @@ static bool collect(struct session *session, struct module **sorted, struct tabl
 	return true;
 }
 
-static void write_table(const struct table *table, uint8_t *to)
+static void write_table(const struct table *table, uint64_t next, uint8_t *to)
 {
 	struct dt_unwind *head = (struct dt_unwind *)to;
 	size_t at = sizeof(*head) + table->modules.count * sizeof(struct dt_unwind_module);
 
+	head->next = next;
 	head->module_count = (uint32_t)table->modules.count;
 	head->rows_offset = (uint32_t)at;
 	memcpy(head->modules, table->modules.items, table->modules.count * sizeof(struct dt_unwind_module));
@@ -77,8 +102,11 @@ static struct error *place_table(struct session *session, struct stop *stop, con
 		error = inject_window(stop, session->agent, at, (uint32_t)pages, &offset);
 	if (error)
 		return error;
-	write_table(table, (uint8_t *)session->agent->control + offset);
-	session->agent->control->unwind = at.v;
+	write_table(table, session->agent->control->unwind, (uint8_t *)session->agent->control + offset);
+	if (!vec_push(&session->unwind_tables, offset))
+		return error_new(ERROR_FAILED, "out of memory");
+	/* pairs with unwind_walk in the agent: the table is there before it is named */
+	__atomic_store_n(&session->agent->control->unwind, at.v, __ATOMIC_RELEASE);
 	session->unwind_mapped = true;
 	return NULL;
 }
@@ -93,9 +121,56 @@ struct error *unwinding_map(struct session *session, struct stop *stop)
 		return error_new(ERROR_FAILED, "out of memory");
 	memcpy(sorted, session->modules.items, session->modules.count * sizeof(*sorted));
 	qsort(sorted, session->modules.count, sizeof(*sorted), compare_modules);
-	error = collect(session, sorted, &table) ? place_table(session, stop, &table) :
-						   error_new(ERROR_FAILED, "out of memory");
+	error = collect(session, sorted, &table) ? NULL : error_new(ERROR_FAILED, "out of memory");
+	if (!error && (table.modules.count || !session->unwind_mapped))
+		error = place_table(session, stop, &table);
 	vec_free(&table.modules);
 	vec_free(&table.rows);
+	return error;
+}
+
+/* For who reads the trace: what was loaded where. */
+static void describe_new(struct session *session, size_t tables_before)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		struct module *module = session->modules.items[i];
+		const struct dt_unwind_module *entry = find_entry(session, module);
+		char *text;
+
+		if (!entry || (const uint8_t *)entry < (const uint8_t *)table_at(session, tables_before) ||
+		    (const uint8_t *)entry >= (const uint8_t *)table_at(session, tables_before) +
+						       table_at(session, tables_before)->rows_offset)
+			continue;
+		text = module_describe(session->proc, module);
+		if (!text || !vec_push(&session->loaded, text))
+			free(text);
+	}
+	if (session->writer)
+		writer_set_modules(session->writer, session->loaded.items, session->loaded.count);
+	session->types_told = false;
+}
+
+struct error *unwinding_follow(struct session *session, const struct modules *gone, bool is_new)
+{
+	size_t before = session->unwind_tables.count;
+	struct stop *stop = NULL;
+	struct error *error;
+
+	if (!session->unwind_mapped)
+		return NULL;
+	for (size_t i = 0; i < gone->count; i++) {
+		struct dt_unwind_module *entry = find_entry(session, gone->items[i]);
+
+		if (entry)
+			__atomic_store_n(&entry->end, entry->start, __ATOMIC_RELAXED);
+	}
+	if (!is_new || before >= TABLES_MAX)
+		return NULL;
+	error = stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
+	if (!error)
+		error = unwinding_map(session, stop);
+	stop_release(stop, NULL);
+	if (!error && session->unwind_tables.count > before)
+		describe_new(session, before);
 	return error;
 }
