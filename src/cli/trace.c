@@ -96,8 +96,9 @@ static const struct option_spec trace_options[] = {
 	OPTION_GROUP("How"),
 	{ 'o', "output", "DIR", "where the trace goes (default: ./NAME-DATE.dyntrace)",
 	  .string = &args.output },
-	{ 0, "tracer", "TRACER", "what a hit leads to: ctf (events, the default), or count (only counted, in the target: hits, and\n"
-	  "with -e how long calls took)", .string = &args.tracer_text },
+	{ 0, "tracer", "TRACER", "what a hit leads to: ctf (events, the default); count (only counted, in the target: hits, and with\n"
+	  "-e how long calls took); lttng (events of LTTng-UST: dyntrace_lttng:tracepoint_hit, function_entry and\n"
+	  "function_exit, or with -n NAME dyntrace:NAME, NAME_entry and NAME_exit with all values)", .string = &args.tracer_text },
 	{ 'n', "name", "NAME", "of the tracepoint (default: made from LOC)", .string = &args.name },
 	{ 0, "for", "SECONDS", "stop after that time", .seconds = &args.seconds },
 	{ 0, "print", NULL, "every event as a line of text, as it comes", .flag = &args.print },
@@ -437,7 +438,7 @@ static struct error *resolve_launched(struct run *run)
 	 * No code of the program or of its libraries has run when those are loaded: they are needed for exits (the
 	 * unwinder must be told) and for the watch over libc. Only the loader itself is traced from before.
 	 */
-	if (!error && !args.exit && !needs_libraries() && session_names_loader(run->session))
+	if (!error && !args.exit && !args.tracer->loads && !needs_libraries() && session_names_loader(run->session))
 		return NULL;
 	running = launch_run_to_loaded(run->launch, &loaded);
 	if (!running && !loaded && !error)
@@ -453,8 +454,15 @@ static struct error *resolve_launched(struct run *run)
 static struct error *begin_launched(struct run *run)
 {
 	struct stop *stop = NULL;
+	taddr from = taddr_of(0);
 	struct error *error = resolve_launched(run);
 
+	if (!error)
+		error = session_tracers_from(run->session, &from);
+	if (!error && from.v)
+		error = launch_run_to(run->launch, from);
+	if (!error && from.v)
+		error = session_resolve(run->session);
 	if (!error)
 		error = stop_adopt(run->proc, run->proc->pid, &stop);
 	if (error)

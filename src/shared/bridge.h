@@ -12,7 +12,7 @@
  *      it may still run after its event was forgotten, and then does nothing.
  *
  * At a hit, trampolines call dyntrace_lttng_hit(result.event, image) through dt_foreign (layout.h), where
- * image is the event as the pool would have it: its header, 8 bytes that mean nothing here, then the fields.
+ * image is the event as the pool would have it, with the probe's address in the place of the header.
  */
 #ifndef DYNTRACE_SHARED_BRIDGE_H
 #define DYNTRACE_SHARED_BRIDGE_H
@@ -38,22 +38,23 @@ enum dt_bridge_type {
 	DT_BRIDGE_FLOAT,
 	DT_BRIDGE_STRING, /* with its NUL */
 	DT_BRIDGE_SEQUENCE, /* u32 count, then, aligned, u64s */
-	DT_BRIDGE_ADDRESS, /* not in the image: the event's own */
+	DT_BRIDGE_ADDRESS, /* the image's first word */
 };
 
 struct dt_bridge_field {
 	char name[DT_BRIDGE_FIELD_NAME]; /* [A-Za-z0-9_]+: others make the whole trace unreadable */
 	uint8_t type;
-	uint8_t size; /* 1, 2, 4, 8: its alignment in the image, too */
+	uint8_t size; /* 1, 2, 4, 8 */
 	uint16_t count; /* of an array's elements; 0: none */
 	uint16_t offset; /* in the image; 0: behind the field before it, aligned */
-	uint16_t pad;
+	uint8_t align; /* then: to this many bytes */
+	uint8_t pad;
 };
 
 struct dt_bridge_event {
 	char provider[DT_BRIDGE_NAME];
 	char name[DT_BRIDGE_NAME]; /* no '"' and no control character */
-	uint64_t address; /* of the probe */
+	uint64_t address; /* of the probe, for who looks */
 	uint32_t generation; /* differs for every event that was ever defined in this process */
 	uint32_t start; /* where the first field is in the image */
 	uint32_t field_count;

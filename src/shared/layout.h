@@ -269,7 +269,7 @@ struct dt_pool {
 	uint32_t modules_asked; /* futex; (N1) */
 	uint32_t modules_answered; /* futex */
 	uint32_t modules_expired;
-	uint32_t pad1;
+	uint32_t bridge_wake; /* futex: a request for libdyntrace-lttng.so (bridge.h) */
 	uint64_t pad[3];
 	uint64_t lost[DT_EVENTS_MAX]; /* the same losses by event id, for the summary */
 	/* By the id of the entry event; entries = exits + unwound + missed + calls that go on. */

@@ -13,6 +13,7 @@
 
 #include "ust.h"
 
+#define SINGLE_MAX 512u
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT extern struct dt_bridge_answer dyntrace_lttng_answer;
@@ -134,7 +135,9 @@ static void define(const struct dt_bridge_request *request)
 		return;
 	}
 	for (uint32_t done = 0; done < request->count;) {
-		struct batch *batch = read_batch(at, request->count - done, &at);
+		/* Few events are told one by one, so that each can be forgotten; of many that takes quadratic time. */
+		uint32_t most = request->count > SINGLE_MAX ? request->count - done : 1;
+		struct batch *batch = read_batch(at, most, &at);
 
 		if (!batch || !register_batch(batch)) {
 			fail("liblttng-ust refuses the events");

@@ -147,7 +147,7 @@ static bool is_sane(const struct dt_bridge_event *from)
 	for (uint32_t i = 0; i < from->field_count; i++) {
 		const struct dt_bridge_field *field = &from->fields[i];
 
-		if (!memchr(field->name, 0, sizeof(field->name)) || !field->size || field->size > 8)
+		if (!memchr(field->name, 0, sizeof(field->name)) || !field->size || field->size > 8 || !field->align)
 			return false;
 	}
 	return true;
@@ -169,7 +169,8 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 		event->parts[i] = (struct part){ .type = field->type,
 						 .size = field->size,
 						 .count = field->count ? field->count : 1,
-						 .offset = field->offset };
+						 .offset = field->offset,
+						 .align = field->align };
 	}
 	event->part_count = from->field_count;
 	event->class.fields = fields;
@@ -184,7 +185,6 @@ struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 
 	if (!event || !describe_fields(event, from))
 		return NULL;
-	event->address = from->address;
 	event->start = from->start;
 	strcpy(event->provider, from->provider);
 	strcpy(event->name, from->name);
@@ -253,9 +253,9 @@ static void push(struct payload *to, uint64_t value)
 		to->stack[to->stack_length++] = value;
 }
 
-static const uint8_t *put_sequence(struct payload *to, const uint8_t *from)
+static const uint8_t *put_sequence(struct payload *to, const uint8_t *image, const uint8_t *from)
 {
-	const uint8_t *words = (const uint8_t *)(((uintptr_t)from + 4 + 7) & ~(uintptr_t)7);
+	const uint8_t *words = image + (((size_t)(from - image) + 4 + 7) & ~(size_t)7);
 	uint32_t count;
 
 	memcpy(&count, from, sizeof(count));
@@ -287,12 +287,12 @@ static const uint8_t *put_numbers(struct payload *to, const struct part *part, c
 	return from + length;
 }
 
-/* Images begin at a multiple of 8. */
-static const uint8_t *align(const uint8_t *at, const struct part *part)
+/* Where the part is, behind `at`: aligned as in a chunk, not as in memory. */
+static const uint8_t *find(const uint8_t *image, const uint8_t *at, const struct part *part)
 {
-	unsigned to = part->type == DT_BRIDGE_SEQUENCE ? 4 : part->type == DT_BRIDGE_STRING ? 1 : part->size;
+	size_t offset = (size_t)(at - image);
 
-	return (const uint8_t *)(((uintptr_t)at + to - 1) & ~(uintptr_t)(to - 1));
+	return part->offset ? image + part->offset : image + (offset + part->align - 1) / part->align * part->align;
 }
 
 static void lay_out(const struct event *event, const uint8_t *image, struct payload *to)
@@ -304,13 +304,12 @@ static void lay_out(const struct event *event, const uint8_t *image, struct payl
 		const struct part *part = &event->parts[i];
 
 		if (part->type == DT_BRIDGE_ADDRESS) {
-			put(to, &event->address, sizeof(event->address));
-			push(to, event->address);
+			put_numbers(to, part, image);
 			continue;
 		}
-		at = part->offset ? image + part->offset : align(at, part);
+		at = find(image, at, part);
 		if (part->type == DT_BRIDGE_SEQUENCE)
-			at = put_sequence(to, at);
+			at = put_sequence(to, image, at);
 		else if (part->type == DT_BRIDGE_STRING)
 			at = put_string(to, at);
 		else
@@ -356,11 +355,14 @@ static bool is_active(const struct lttng_ust_event_common *common)
 void event_record(void *data, const struct event *event, const uint8_t *image)
 {
 	struct lttng_ust_event_common *common = data;
-	struct lttng_ust_probe_ctx probe = { .struct_size = sizeof(probe), .ip = (void *)event->address };
+	struct lttng_ust_probe_ctx probe = { .struct_size = sizeof(probe), };
+	uint64_t address;
 	struct payload payload;
 
 	if (!is_active(common))
 		return;
+	memcpy(&address, image, sizeof(address));
+	probe.ip = (void *)address;
 	lay_out(event, image, &payload);
 	if (__atomic_load_n(&common->eval_filter, __ATOMIC_RELAXED) &&
 	    common->run_filter(common, (const char *)payload.stack, &probe, NULL) !=

@@ -44,11 +44,11 @@ struct part {
 	uint8_t size;
 	uint16_t count; /* elements, at least 1 */
 	uint16_t offset; /* in the image; 0: behind the one before */
+	uint8_t align;
 };
 
 struct event {
 	struct lttng_ust_tracepoint tracepoint;
-	uint64_t address;
 	uint32_t start;
 	uint32_t part_count;
 	bool is_registered;

@@ -174,10 +174,10 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp
 	site.exit = event->exit_code.v;
 	if (!emit_failed(e))
 		memcpy(e->bytes + at, &site, sizeof(site));
-	if (event->count.cell.v)
-		count_emit_exit(e, env, event);
-	else if (event->foreign.function.v)
+	if (event->foreign.function.v)
 		foreign_emit_exit(e, env, event);
+	else if (event->count.cell.v)
+		count_emit_exit(e, env, event);
 	else
 		exit_emit_records(e, env, event->at_exit);
 }

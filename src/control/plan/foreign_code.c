@@ -169,21 +169,25 @@ void foreign_emit_data(struct emitter *e, const struct tramp_event *event, const
 
 /* ---- exits --------------------------------------------------------------------------------------- */
 
-/* rsi = the stub's slot: the image, at rsp. rax, rdx are lost. */
+/* rsi = the stub's slot: the image, at rsp. rax, rdx, rbx are lost. */
 static void emit_exit_image(struct emitter *e, const struct tramp_env *env,
-			    const struct tramp_event *event, int32_t image)
+			    const struct tramp_event *event, int32_t image, size_t *ret_field)
 {
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+	exit_emit_duration(e, env);
+	emit_mov(e, RDX, RAX);
+	if (event->program) {
+		gather_emit_call(e, env, event, image, EXIT_RA + image, ret_field);
+		return;
+	}
 	emit_mov(e, RBX, RSP);
 	for (size_t i = 0; i < event->field_count; i++) {
-		if (event->fields[i].source != SOURCE_DURATION) {
+		if (event->fields[i].source == SOURCE_DURATION)
+			emit_store(e, mem_at(RBX, event->fields[i].offset), RDX);
+		else
 			record_emit_field(e, image, EXIT_RA + image, &event->fields[i]);
-			continue;
-		}
-		emit_rdtsc(e);
-		emit_shl_imm(e, RDX, 32);
-		emit_or(e, RDX, RAX);
-		exit_emit_duration(e, env);
-		emit_store(e, mem_at(RBX, event->fields[i].offset), RAX);
 	}
 }
 
@@ -193,7 +197,7 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 	struct tramp_event own = { .foreign = event->foreign };
 	struct label unrecorded = { 0 }, back = { 0 };
 	int32_t image = image_size(exit);
-	size_t site_field;
+	size_t site_field, program_field;
 
 	own.foreign.argument = event->foreign.exit_argument;
 	emit_note(e, "the function returns: by which stub?");
@@ -203,7 +207,7 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 	exit_emit_fresh(e, env, event->id, &unrecorded, &back);
 	emit_enabled(e, event->foreign.exit_enabled, &back);
 	emit_lea(e, RSP, mem_at(RSP, -image));
-	emit_exit_image(e, env, exit, image);
+	emit_exit_image(e, env, exit, image, &program_field);
 	emit_call(e, &own, &site_field);
 	emit_lea(e, RSP, mem_at(RSP, image));
 	emit_bind(e, &back);
@@ -215,4 +219,6 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 	exit_emit_unrecorded(e, env);
 	emit_jmp(e, &back);
 	emit_site(e, own.foreign.function, own.foreign.argument, site_field);
+	if (exit->program)
+		gather_emit_program(e, exit, program_field);
 }

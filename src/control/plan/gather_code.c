@@ -69,7 +69,7 @@ void gather_emit_call(struct emitter *e, const struct tramp_env *env, const stru
 	int32_t frame = xmm + GENERAL_SIZE;
 
 	emit_lea(e, RSP, mem_at(RSP, -frame));
-	emit_registers(e, xmm, frame + image, saved);
+	emit_registers(e, xmm, frame + image, saved - image);
 	if (image)
 		emit_lea(e, RAX, mem_at(RSP, frame));
 	else

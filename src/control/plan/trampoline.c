@@ -315,12 +315,12 @@ static void emit_condition(struct emitter *e, const struct tramp_env *env, const
 static void emit_unrecorded(struct emitter *e, const struct tramp_env *env,
 			    const struct tramp_event *event, struct event_labels *l)
 {
-	if (event->count.cell.v && event->program)
+	if (!event->foreign.function.v && event->program)
 		emit_condition(e, env, event, l);
+	if (event->foreign.function.v)
+		foreign_emit_hit(e, env, event, saved_size(event), &l->foreign, &l->record.out);
 	if (event->count.cell.v)
 		count_emit_hit(e, env, &event->count, &l->record.out);
-	else
-		foreign_emit_hit(e, env, event, saved_size(event), &l->foreign, &l->record.out);
 	if (event->exit)
 		emit_stub(e, env, event, l);
 }

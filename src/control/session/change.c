@@ -117,6 +117,7 @@ static struct error *is_clear(struct session *session, struct proc *proc, bool *
 
 	if (!error)
 		error = patch_find_threads(proc, stop, ranges, count, &found);
+	found = found || tracing_is_inside(session, proc);
 	if (!error && !found)
 		error = exits_release(session, proc);
 	*ret_clear = !found;

@@ -178,7 +178,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	}
 	if (probe->site)
 		info.code_bytes = probe->site->piece.size;
-	if (probe->event.exit && session->agent && session->exits.unwound)
+	if (probe->event.exit && session->agent && session->exits.unwound && tracing_knows_exits(tracepoint))
 		tell_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally, &info);
 	struct counts_sum counted;
 	if (info.has_exit && tracing_counts(session, tracepoint, &counted))

@@ -37,6 +37,7 @@ struct tracepoint {
 	bool has_counter;
 	uint32_t counter; /* of dt_pool.counters */
 	uint64_t placed_ns; /* of CLOCK_MONOTONIC */
+	uint64_t bridge_events[2]; /* its own events of LTTng, entry and exit; 0: none */
 	bool has_cell;
 	struct counts_cell cell; /* where its hits are counted */
 	struct tally before; /* subtracted: by others, under its id */

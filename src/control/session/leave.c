@@ -112,7 +112,7 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 
 	if (!error)
 		error = patch_find_threads(proc, stop, ranges, range_count, &found);
-	if (!error && exits_find_threads(session, stop))
+	if (!error && (exits_find_threads(session, stop) || tracing_is_inside(session, proc)))
 		found = true;
 	if (!error && !found)
 		error = exits_unmap(session, stop);
@@ -267,6 +267,7 @@ struct error *place_undo(struct session *session, struct session_summary *summar
 		;
 	if (session->quiet)
 		error = session->quiet(session);
+	tracing_leave(session);
 	for (size_t i = 0; i < holders.count; i++) {
 		struct holder *holder = &holders.items[i];
 

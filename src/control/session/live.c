@@ -198,6 +198,7 @@ struct error *session_remove(struct session *session, const char *pattern, size_
 		change_write_former(session, list.items[i], false);
 		live_notify(session, SESSION_GONE, list.items[i]->name);
 	}
+	tracing_forget(session, &list);
 	live_retire(session, &list);
 	if (ret_count)
 		*ret_count = list.count;

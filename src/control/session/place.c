@@ -410,7 +410,8 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 		return error;
 	session->placed = true;
 	if (count)
-		error = patch_place(session->proc, held, patches, count, &stats);
+		error = patch_place(session->proc, tracing_has_threads(session) ? NULL : held, patches, count,
+				    &stats);
 	note_stop(session, stats.stopped_us);
 	if (!error)
 		error = change_settle(session);

@@ -153,6 +153,10 @@ struct error *session_resolve(struct session *session);
  * in the way. After session_resolve. */
 taddr session_exits_from(struct session *session);
 
+/* Tracers that load libraries do so when the loader is done with a program that was started: where that is; 0: no matter. Fails
+ * where they can't. After session_resolve. */
+struct error *session_tracers_from(struct session *session, taddr *ret_from);
+
 /* Is any of what was added in a module that is neither the program nor there only later: the loader? */
 bool session_names_loader(const struct session *session);
 

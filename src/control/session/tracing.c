@@ -2,7 +2,9 @@
 
 #include <time.h>
 
+#include "../base/cleanup.h"
 #include "../expr/expr.h"
+#include "../plan/foreign_code.h"
 #include "internal.h"
 
 struct error *tracing_check(const struct tracepoint_spec *spec, const struct tracer *tracer)
@@ -12,10 +14,25 @@ struct error *tracing_check(const struct tracepoint_spec *spec, const struct tra
 	if (!error && !tracer->has_values && spec->context_count)
 		error = error_new(ERROR_USAGE, "tracer '%s' records no events: contexts (-t) mean nothing for it",
 				  tracer->name);
+	if (!error && tracer->kind == TRACER_LTTNG && spec->context_count && !spec->name)
+		error = error_new(ERROR_USAGE, "tracer 'lttng': events without a name have their address only: for contexts (-t) give "
+				  "one (-n NAME)");
 	if (!error && !tracer->uses_pool && spec->filter && expr_is_at_exit(spec->filter))
 		error = error_new(ERROR_USAGE, "tracer '%s': a filter can't ask for what is known at the exit only",
 				  tracer->name);
 	return error;
+}
+
+bool tracing_has_values(const struct tracepoint *tracepoint)
+{
+	const struct tracer *tracer = tracepoint->tracer;
+
+	return tracer->has_values && (tracer->kind != TRACER_LTTNG || tracepoint->request->spec.name);
+}
+
+bool tracing_knows_exits(const struct tracepoint *tracepoint)
+{
+	return tracepoint->tracer->uses_pool || tracepoint->tracer->kind == TRACER_COUNT;
 }
 
 /* ---- what there is in a list ------------------------------------------------------------------- */
@@ -47,7 +64,13 @@ bool tracing_uses_pool(const struct tracepoint_list *list)
 	return false;
 }
 
-/* Counting tracepoints that have no cell yet. */
+/* Who calls others only counts its hits. */
+static bool has_times(const struct tracepoint *tracepoint)
+{
+	return tracepoint->tracer->kind == TRACER_COUNT && tracepoint->probe.event.exit;
+}
+
+/* Tracepoints that count, and have no cell yet. */
 static void count_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed)
 {
 	*ret_plain = *ret_timed = 0;
@@ -55,9 +78,9 @@ static void count_cells(const struct tracepoint_list *list, size_t *ret_plain, s
 		const struct tracepoint *tracepoint = list->items[i];
 		const struct tracer *tracer = placed_tracer(tracepoint);
 
-		if (!tracer || tracer->kind != TRACER_COUNT || tracepoint->has_cell)
+		if (!tracer || tracer->uses_pool || tracepoint->has_cell)
 			continue;
-		*(tracepoint->probe.event.exit ? ret_timed : ret_plain) += 1;
+		*(has_times(tracepoint) ? ret_timed : ret_plain) += 1;
 	}
 }
 
@@ -71,12 +94,31 @@ bool tracing_wants(const struct tracepoint_list *list)
 	return plain + timed > 0;
 }
 
+/* The gate is at the paper's end, which is code memory like any other. */
+static struct error *map_gate(struct session *session, struct stop *stop)
+{
+	struct tracing *tracing = &session->tracing;
+	taddr inside = taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign));
+	uint32_t at = LOAD_PAPER_SIZE - FOREIGN_GATE_ROOM;
+	struct error *error = tracing->gate.v ? NULL : load_map_paper(&tracing->paper, stop, session->agent);
+
+	if (tracing->gate.v || error)
+		return error;
+	if (!foreign_write_gate(FOREIGN_VECTORS, inside, tracing->paper.here + at, FOREIGN_GATE_ROOM))
+		return error_new(ERROR_FAILED, "the code that saves registers is too long");
+	tracing->gate = taddr_add(tracing->paper.there, at + FOREIGN_GATE_ENTRY);
+	return NULL;
+}
+
 struct error *tracing_map(struct session *session, const struct tracepoint_list *list, struct stop *stop)
 {
 	size_t plain, timed;
 
 	count_cells(list, &plain, &timed);
-	return counts_map(&session->tracing.counts, stop, session->agent, plain, timed);
+	struct error *error = counts_map(&session->tracing.counts, stop, session->agent, plain, timed);
+	if (!error && tracing_uses_lttng(list))
+		error = map_gate(session, stop);
+	return error;
 }
 
 static struct error *prepare_count(struct session *session, struct tracepoint *tracepoint)
@@ -84,7 +126,7 @@ static struct error *prepare_count(struct session *session, struct tracepoint *t
 	struct tramp_event *event = &tracepoint->probe.event;
 
 	if (!tracepoint->has_cell &&
-	    !counts_take(&session->tracing.counts, event->exit, &tracepoint->cell, &event->count))
+	    !counts_take(&session->tracing.counts, has_times(tracepoint), &tracepoint->cell, &event->count))
 		return error_new(ERROR_FAILED, "no memory is left to count in");
 	tracepoint->has_cell = true;
 	event->count.own_only = !session->options.follow_fork;
@@ -98,10 +140,53 @@ struct error *tracing_prepare(struct session *session, const struct tracepoint_l
 	for (size_t i = 0; i < list->count && !error; i++) {
 		const struct tracer *tracer = placed_tracer(list->items[i]);
 
-		if (tracer && tracer->kind == TRACER_COUNT)
+		if (tracer && !tracer->uses_pool)
 			error = prepare_count(session, list->items[i]);
 	}
-	return error;
+	return error ? error : tracing_prepare_lttng(session, list, held);
+}
+
+struct error *session_tracers_from(struct session *session, taddr *ret_from)
+{
+	struct module *program = session->modules.count ? session->modules.items[0] : NULL;
+	struct symtab *symtab;
+	struct error *error = NULL;
+	bool loads = false;
+
+	for (size_t i = 0; i < session->requests.count; i++)
+		loads |= session->requests.items[i]->tracer->loads;
+	*ret_from = taddr_of(0);
+	if (!loads || !program)
+		return NULL;
+	error = load_check(session->proc, &session->modules);
+	if (!error)
+		error = module_symtab(session->proc, program, &symtab);
+	if (!error)
+		*ret_from = taddr_add(program->bias, (int64_t)symtab_entry(symtab));
+	return error_wrap(error, "tracer '%s'", session->requests.items[0]->tracer->name);
+}
+
+void tracing_leave(struct session *session)
+{
+	struct tracing *tracing = &session->tracing;
+
+	if (proc_is_alive(session->proc))
+		error_free(lttng_leave(&tracing->lttng, session->agent, &tracing->paper));
+}
+
+bool tracing_has_threads(const struct session *session)
+{
+	return session->tracing.lttng.started;
+}
+
+bool tracing_is_inside(const struct session *session, struct proc *proc)
+{
+	uint32_t inside = 0;
+	_cleanup_error_ struct error *error =
+		mem_read(proc, taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign)), &inside,
+			 sizeof(inside));
+
+	return !error && inside > 0;
 }
 
 /* ---- what they tell ---------------------------------------------------------------------------- */

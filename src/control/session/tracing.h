@@ -7,6 +7,7 @@
 
 #include "../inject/stop.h"
 #include "../tracer/counts.h"
+#include "../tracer/lttng.h"
 #include "../tracer/tracer.h"
 #include "session.h"
 
@@ -14,13 +15,24 @@ struct tracepoint;
 struct tracepoint_list;
 
 /* What tracers have in the target. */
+#define TRACING_PLAIN 3 /* events of LTTng for tracepoints without a name */
 struct tracing {
 	struct counts counts;
+	struct load_paper paper;
+	taddr gate; /* by which functions of others are called, all registers saved */
+	struct lttng lttng;
+	struct dt_bridge_result plain[TRACING_PLAIN];
 	uint64_t ended_ns; /* of CLOCK_MONOTONIC; 0: it goes on */
 };
 
 /* Can it be done at all for this request? Before anything is touched. */
 struct error *tracing_check(const struct tracepoint_spec *spec, const struct tracer *tracer);
+
+/* Are its arguments and results asked for? */
+bool tracing_has_values(const struct tracepoint *tracepoint);
+
+/* Are its exits counted by anybody? */
+bool tracing_knows_exits(const struct tracepoint *tracepoint);
 
 /* Does the list have events for the trace, or at least for the pool? */
 bool tracing_has_trace(const struct tracepoint_list *list);
@@ -31,6 +43,20 @@ bool tracing_wants(const struct tracepoint_list *list);
 struct error *tracing_map(struct session *session, const struct tracepoint_list *list, struct stop *stop);
 /* Everything is mapped: tells each trampoline what to do. `held` as in session_begin. */
 struct error *tracing_prepare(struct session *session, const struct tracepoint_list *list, struct stop *held);
+
+/* Its events of LTTng are forgotten; nothing of it is in the target's code any more. */
+void tracing_forget(struct session *session, const struct tracepoint_list *list);
+/* All that can be undone is; the process is quiet. */
+void tracing_leave(struct session *session);
+/* Is a thread of the process in a function that a trampoline called? Then its return address is on some stack. */
+bool tracing_is_inside(const struct session *session, struct proc *proc);
+/* Did tracers bring threads of their own, which a stop that was made before doesn't hold? */
+bool tracing_has_threads(const struct session *session);
+
+/* tracing_lttng.c */
+bool tracing_uses_lttng(const struct tracepoint_list *list);
+struct error *tracing_check_place(const struct tracepoint *tracepoint);
+struct error *tracing_prepare_lttng(struct session *session, const struct tracepoint_list *list, struct stop *held);
 
 /* What was counted in the target. */
 bool tracing_counts(const struct session *session, const struct tracepoint *tracepoint, struct counts_sum *ret_sum);

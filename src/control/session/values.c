@@ -192,7 +192,7 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	struct error *error = NULL;
 
 	shape_init(&d->shape, d->debug, string_max);
-	if (!tracepoint->tracer->has_values)
+	if (!tracing_has_values(tracepoint))
 		;
 	else if (tracepoint->probe.place.marker)
 		markers_add_fields(d);
@@ -247,7 +247,7 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 	error = check_exits(&d);
 	if (!error)
 		error = describe_short(&d, describe_all, string_max);
-	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION)
+	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION && tracing_has_values(tracepoint))
 		error = describe_short(&d, values_describe_exit, string_max);
 	return error_wrap(error, "cannot record the values at '%s'", place->name);
 }

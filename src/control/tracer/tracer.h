@@ -25,6 +25,7 @@ struct tracer {
 	bool needs_argument;
 	bool has_values; /* arguments, contexts and results are looked up for it */
 	bool has_trace; /* its events go to the trace */
+	bool loads; /* libraries into the target */
 	bool uses_pool; /* its events come through the pool */
 };
 

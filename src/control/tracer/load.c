@@ -1,0 +1,183 @@
+#include "load.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "../code/near.h"
+#include "../inject/safepoint.h"
+
+#define LOAD_TIMEOUT_MS 2000
+
+struct error *load_map_paper(struct load_paper *paper, struct stop *stop, struct agent *agent)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	uint32_t offset;
+	taddr at;
+	struct error *error = paper->here ? NULL : maps_read(agent->proc, &maps);
+
+	if (paper->here || error)
+		return error;
+	error = near_find_gap(&maps, agent->control_at, taddr_add(agent->control_at, DT_PAGE), LOAD_PAPER_SIZE, &at);
+	if (!error)
+		error = inject_window(stop, agent, at, LOAD_PAPER_SIZE / DT_PAGE, &offset);
+	if (error)
+		return error;
+	paper->here = (uint8_t *)agent->control + offset;
+	paper->there = at;
+	return NULL;
+}
+
+struct error *load_find(const char *name, char **ret_path)
+{
+	static const char *const places[] = { "", "../lib/dyntrace/" };
+	char folder[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+
+	folder[length > 0 ? length : 0] = '\0';
+	char *slash = strrchr(folder, '/');
+	if (slash)
+		slash[1] = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		_cleanup_free_ char *path = NULL;
+
+		if (asprintf(&path, "%s%s%s", folder, places[i], name) < 0)
+			return error_new(ERROR_FAILED, "out of memory");
+		*ret_path = realpath(path, NULL);
+		if (*ret_path)
+			return NULL;
+	}
+	return error_new(ERROR_FAILED, "%s isn't beside the program, nor in ../lib/dyntrace: build it where lttng-ust's "
+			 "headers are (liblttng-ust-dev)", name);
+}
+
+/* ---- dlopen -------------------------------------------------------------------------------------- */
+
+static struct error *find_in(struct proc *proc, struct module *module, const char *name, taddr *ret_address)
+{
+	struct symtab *symtab;
+	struct error *error = module_symtab(proc, module, &symtab);
+	const struct symbol *symbol = error ? NULL : symtab_find(symtab, name);
+
+	*ret_address = symbol ? taddr_add(module->bias, (int64_t)symbol->address) : taddr_of(0);
+	return error;
+}
+
+/* glibc has it in libc itself since 2.34. */
+static struct error *find_dlopen(struct proc *proc, const struct modules *modules, taddr *ret_address)
+{
+	static const char *const names[] = { "libc.so.6", "libdl.so.2" };
+
+	*ret_address = taddr_of(0);
+	for (size_t i = 0; i < modules->count; i++) {
+		struct module *module = modules->items[i];
+
+		for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++) {
+			if (strcmp(module->name, names[j]) != 0 || ret_address->v)
+				continue;
+			struct error *error = find_in(proc, module, "dlopen", ret_address);
+			if (error)
+				return error;
+		}
+	}
+	if (ret_address->v)
+		return NULL;
+	return error_new(ERROR_REFUSED, "process %d can't load libraries: it has no glibc as a shared library (a static program, "
+			 "or another libc)", proc->pid);
+}
+
+struct error *load_check(struct proc *proc, const struct modules *modules)
+{
+	taddr ignored;
+
+	return find_dlopen(proc, modules, &ignored);
+}
+
+/* ---- libraries ----------------------------------------------------------------------------------- */
+
+static struct error *read_modules(struct proc *proc, struct modules *ret_modules)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *error = maps_read(proc, &maps);
+
+	return error ? error : modules_read(proc, &maps, ret_modules);
+}
+
+static struct module *find_module(const struct modules *modules, const struct stat *file)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		if (modules->items[i]->inode == file->st_ino && modules->items[i]->device == file->st_dev)
+			return modules->items[i];
+	}
+	return NULL;
+}
+
+/* The file as the target sees it under that name. */
+static struct error *look_there(const struct proc *proc, const char *path, struct stat *ret_file)
+{
+	_cleanup_free_ char *there = NULL;
+
+	if (asprintf(&there, "/proc/%d/root%s", proc->pid, path) < 0)
+		return error_new(ERROR_FAILED, "out of memory");
+	if (stat(there, ret_file))
+		return error_errno(errno, "process %d doesn't find %s", proc->pid, path);
+	return NULL;
+}
+
+static struct error *find_symbols(struct proc *proc, struct module *module, const char *const *names,
+				  taddr *ret_addresses, size_t count)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < count && !error; i++) {
+		error = find_in(proc, module, names[i], &ret_addresses[i]);
+		if (!error && !ret_addresses[i].v)
+			error = error_new(ERROR_REFUSED, "%s has no function '%s'", module->path, names[i]);
+	}
+	return error;
+}
+
+static struct error *call_dlopen(struct proc *proc, struct stop *held, const struct modules *modules,
+				 struct load_paper *paper, const char *path)
+{
+	taddr function;
+	struct error *error = find_dlopen(proc, modules, &function);
+
+	if (!error && strlen(path) >= LOAD_NAME_MAX)
+		error = error_new(ERROR_USAGE, "the name '%s' is too long", path);
+	if (error)
+		return error;
+	strcpy((char *)paper->here, path);
+	const uint64_t args[3] = { paper->there.v, RTLD_NOW };
+	return safepoint_call(proc, held, function, args, LOAD_TIMEOUT_MS);
+}
+
+struct error *load_library(struct proc *proc, struct stop *held, struct load_paper *paper, const char *path,
+			   const char *const *names, taddr *ret_addresses, size_t count)
+{
+	struct modules modules = { 0 };
+	struct stat file;
+	struct error *error = look_there(proc, path, &file);
+
+	if (!error)
+		error = read_modules(proc, &modules);
+	if (!error && !find_module(&modules, &file)) {
+		error = call_dlopen(proc, held, &modules, paper, path);
+		modules_free(&modules);
+		if (!error)
+			error = read_modules(proc, &modules);
+	}
+	struct module *module = error ? NULL : find_module(&modules, &file);
+	if (!error && !module)
+		error = error_new(ERROR_REFUSED, "process %d could not load %s: its user must be able to read it, and what it needs "
+				  "must be there", proc->pid, path);
+	if (!error)
+		error = find_symbols(proc, module, names, ret_addresses, count);
+	modules_free(&modules);
+	return error;
+}

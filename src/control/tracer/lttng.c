@@ -1,0 +1,275 @@
+/*
+ * lttng.c
+ *
+ * The paper: a name for dlopen, then the request, then the events of a request.
+ */
+#include "lttng.h"
+
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "../inject/safepoint.h"
+
+#define LIBRARY "libdyntrace-lttng.so"
+#define REQUEST_AT LOAD_NAME_MAX
+#define EVENTS_AT (2 * LOAD_NAME_MAX)
+#define START_TIMEOUT_MS 2000
+#define ANSWER_TIMEOUT_MS 10000 /* the session daemon is asked for each event */
+
+/* ---- requests ------------------------------------------------------------------------------------ */
+
+static struct dt_bridge_request *request_of(struct load_paper *paper)
+{
+	return (struct dt_bridge_request *)(paper->here + REQUEST_AT);
+}
+
+static taddr wake_word(const struct agent *agent)
+{
+	return taddr_add(agent->pool_at, offsetof(struct dt_pool, bridge_wake));
+}
+
+static struct error *read_answer(const struct lttng *lttng, struct proc *proc, struct dt_bridge_answer *ret_answer)
+{
+	return mem_read(proc, lttng->answer, ret_answer, sizeof(*ret_answer));
+}
+
+/* (G1) */
+static struct error *ask(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
+			 const struct dt_bridge_request *what, struct dt_bridge_answer *ret_answer)
+{
+	struct dt_bridge_request *request = request_of(paper);
+	struct dt_bridge_answer answer = { 0 };
+	struct error *error = NULL;
+
+	request->kind = what->kind;
+	request->count = what->count;
+	request->argument = what->argument;
+	__atomic_store_n(&request->number, ++lttng->number, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&agent->pool->bridge_wake, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &agent->pool->bridge_wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+	for (unsigned waited = 0; !error && answer.number != lttng->number; waited++) {
+		if (waited > ANSWER_TIMEOUT_MS)
+			return error_new(ERROR_FAILED, "%s in process %d doesn't answer", LIBRARY, agent->proc->pid);
+		if (waited)
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		error = read_answer(lttng, agent->proc, &answer);
+	}
+	answer.why[sizeof(answer.why) - 1] = '\0';
+	if (!error && answer.failed)
+		error = error_new(ERROR_REFUSED, "LTTng in process %d: %s", agent->proc->pid, answer.why);
+	*ret_answer = answer;
+	return error;
+}
+
+struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop *held, struct load_paper *paper)
+{
+	static const char *const names[] = { "dyntrace_lttng_start", "dyntrace_lttng_hit", "dyntrace_lttng_answer" };
+	_cleanup_free_ char *path = NULL;
+	taddr addresses[3];
+	struct error *error = lttng->started ? NULL : load_find(LIBRARY, &path);
+
+	if (lttng->started || error)
+		return error;
+	error = load_library(agent->proc, held, paper, path, names, addresses, 3);
+	if (error)
+		return error;
+	lttng->hit = addresses[1];
+	lttng->answer = addresses[2];
+	lttng->number = 0;
+	*request_of(paper) = (struct dt_bridge_request){ .version = DT_BRIDGE_VERSION, .wake = wake_word(agent).v };
+	const uint64_t args[3] = { taddr_add(paper->there, REQUEST_AT).v };
+	error = safepoint_call(agent->proc, held, addresses[0], args, START_TIMEOUT_MS);
+	lttng->started = !error;
+	return error;
+}
+
+/* ---- descriptions -------------------------------------------------------------------------------- */
+
+/* Where the next part of a request goes. */
+struct writer {
+	uint8_t *at, *end;
+};
+
+/* Names with these make LTTng's metadata, and so the whole trace, unreadable. */
+static void clean_name(char *to, size_t room, const char *from)
+{
+	size_t i = 0;
+
+	for (; from[i] && i + 1 < room; i++)
+		to[i] = (unsigned char)from[i] < ' ' || strchr("\"\\", from[i]) ? '_' : from[i];
+	to[i] = '\0';
+}
+
+static void clean_field_name(char *to, size_t room, const char *from)
+{
+	clean_name(to, room, from);
+	for (; *to; to++) {
+		bool fine = (*to >= '0' && *to <= '9') || (*to >= 'A' && *to <= 'Z') || (*to >= 'a' && *to <= 'z');
+
+		if (!fine)
+			*to = '_';
+	}
+}
+
+static const uint8_t bridge_types[] = {
+	[FIELD_UINT] = DT_BRIDGE_UINT,	   [FIELD_INT] = DT_BRIDGE_INT,	  [FIELD_HEX] = DT_BRIDGE_HEX,
+	[FIELD_FLOAT] = DT_BRIDGE_FLOAT,   [FIELD_ENUM] = DT_BRIDGE_UINT, [FIELD_STRING] = DT_BRIDGE_STRING,
+	[FIELD_FRAMES] = DT_BRIDGE_SEQUENCE,
+};
+
+/* Members of structs become fields of their own: outer_inner. */
+struct flat {
+	char prefix[2 * DT_BRIDGE_FIELD_NAME];
+	size_t lengths[8]; /* of the prefix, outside of each struct */
+	unsigned depth;
+	uint8_t align; /* of the struct that begins here */
+};
+
+static void enter_struct(struct flat *flat, const struct event_field *field)
+{
+	size_t length = strlen(flat->prefix);
+
+	if (flat->depth < sizeof(flat->lengths) / sizeof(flat->lengths[0]))
+		flat->lengths[flat->depth] = length;
+	flat->depth++;
+	snprintf(flat->prefix + length, sizeof(flat->prefix) - length, "%s_", field->name);
+	if (field->size > flat->align)
+		flat->align = field->size;
+}
+
+static void leave_struct(struct flat *flat)
+{
+	if (flat->depth)
+		flat->depth--;
+	if (flat->depth < sizeof(flat->lengths) / sizeof(flat->lengths[0]))
+		flat->prefix[flat->lengths[flat->depth]] = '\0';
+}
+
+static void describe_field(const struct event_field *field, struct flat *flat, struct dt_bridge_field *to)
+{
+	char name[4 * DT_BRIDGE_FIELD_NAME];
+
+	snprintf(name, sizeof(name), "%s%s", flat->prefix, field->name);
+	clean_field_name(to->name, sizeof(to->name), name);
+	to->type = bridge_types[field->type];
+	if (field->type == FIELD_ENUM && field->is_signed)
+		to->type = DT_BRIDGE_INT;
+	to->size = field->size ? field->size : 1;
+	to->count = field->count;
+	to->offset = field->offset;
+	to->align = field->type == FIELD_FRAMES ? 4 : field->type == FIELD_STRING ? 1 : to->size;
+	if (flat->align > to->align)
+		to->align = flat->align;
+	flat->align = 0;
+}
+
+/* Two fields of one name make the trace unreadable as well. */
+static void make_unique(struct dt_bridge_event *event, struct dt_bridge_field *last)
+{
+	for (unsigned n = 2; n < 100; n++) {
+		bool taken = false;
+
+		for (struct dt_bridge_field *other = event->fields; other < last; other++)
+			taken |= !strcmp(other->name, last->name);
+		if (!taken)
+			return;
+		snprintf(last->name + (strlen(last->name) < 60 ? strlen(last->name) : 60), 4, "_%u", n);
+	}
+}
+
+/* False: there is no room for it now. */
+static bool describe(struct lttng *lttng, const struct lttng_event *from, struct writer *writer)
+{
+	struct dt_bridge_event *event = (struct dt_bridge_event *)writer->at;
+	size_t most = from->type ? from->type->field_count : 0;
+	struct flat flat = { .prefix = "" };
+
+	if (most > DT_BRIDGE_FIELDS_MAX - 1)
+		most = DT_BRIDGE_FIELDS_MAX - 1;
+	if (sizeof(*event) + (most + 1) * sizeof(event->fields[0]) > (size_t)(writer->end - writer->at))
+		return false;
+	memset(event, 0, sizeof(*event) + (most + 1) * sizeof(event->fields[0]));
+	clean_name(event->provider, sizeof(event->provider), from->provider);
+	clean_name(event->name, sizeof(event->name), from->name);
+	event->address = from->address;
+	event->generation = ++lttng->generation;
+	event->start = 16;
+	event->fields[event->field_count++] = (struct dt_bridge_field){ .name = "address", .type = DT_BRIDGE_ADDRESS,
+									.size = 8, .align = 1 };
+	for (size_t i = 0; from->type && i < from->type->field_count && event->field_count <= most; i++) {
+		const struct event_field *field = &from->type->fields[i];
+
+		if (field->type == FIELD_STRUCT) {
+			enter_struct(&flat, field);
+		} else if (field->type == FIELD_END) {
+			leave_struct(&flat);
+		} else {
+			struct dt_bridge_field *to = &event->fields[event->field_count];
+
+			describe_field(field, &flat, to);
+			make_unique(event, to);
+			event->field_count++;
+		}
+	}
+	writer->at = (uint8_t *)&event->fields[event->field_count];
+	return true;
+}
+
+/* ---- events -------------------------------------------------------------------------------------- */
+
+static struct error *take_results(struct proc *proc, const struct dt_bridge_answer *answer,
+				  struct lttng_event *events, size_t count)
+{
+	_cleanup_free_ struct dt_bridge_result *results = calloc(count + 1, sizeof(*results));
+	struct error *error = results ? mem_read(proc, taddr_of(answer->results), results, count * sizeof(*results)) :
+					error_new(ERROR_FAILED, "out of memory");
+
+	for (size_t i = 0; i < count && !error; i++)
+		events[i].result = results[i];
+	return error;
+}
+
+struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
+			   struct lttng_event *events, size_t count)
+{
+	struct error *error = NULL;
+
+	for (size_t done = 0, now; done < count && !error; done += now) {
+		struct writer writer = { paper->here + EVENTS_AT, paper->here + LOAD_PAPER_SIZE };
+		struct dt_bridge_answer answer;
+
+		for (now = 0; done + now < count && describe(lttng, &events[done + now], &writer); now++)
+			;
+		struct dt_bridge_request request = { .kind = DT_BRIDGE_DEFINE, .count = (uint32_t)now,
+						     .argument = taddr_add(paper->there, EVENTS_AT).v };
+		error = ask(lttng, agent, paper, &request, &answer);
+		if (!error)
+			error = take_results(agent->proc, &answer, &events[done], now);
+	}
+	return error;
+}
+
+struct error *lttng_forget(struct lttng *lttng, struct agent *agent, struct load_paper *paper, uint64_t event)
+{
+	struct dt_bridge_request request = { .kind = DT_BRIDGE_FORGET, .argument = event };
+	struct dt_bridge_answer answer;
+
+	return ask(lttng, agent, paper, &request, &answer);
+}
+
+struct error *lttng_leave(struct lttng *lttng, struct agent *agent, struct load_paper *paper)
+{
+	struct dt_bridge_request request = { .kind = DT_BRIDGE_LEAVE };
+	struct dt_bridge_answer answer;
+
+	if (!lttng->started)
+		return NULL;
+	lttng->started = false;
+	return ask(lttng, agent, paper, &request, &answer);
+}

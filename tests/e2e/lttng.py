@@ -1,0 +1,89 @@
+"""A session daemon of LTTng of its own, for tests of the tracer lttng."""
+import os
+import re
+import subprocess
+
+from harness import until
+
+# Everything the daemons need, on RAM disks that vanish with the mount namespace.
+ENTER = ("mount -t tmpfs tmpfs /run && mkdir /run/lttng /run/home && mount -t tmpfs tmpfs /dev/shm && "
+         "exec lttng-sessiond --no-kernel --quiet")
+
+
+class Lttng:
+    """Other daemons of the machine aren't disturbed, and nothing stays behind. Needs root."""
+
+    def __init__(self, processes):
+        self.processes = processes
+        self.env = {**os.environ, "LTTNG_HOME": "/run/home", "LTTNG_UST_REGISTER_TIMEOUT": "-1"}
+        self.daemon = processes.start(["unshare", "--mount", "sh", "-c", ENTER], env=self.env,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: self.run("lttng", "--no-sessiond", "list", check=False).returncode == 0, "lttng-sessiond to start")
+
+    def inside(self, *words):
+        """A command that runs where the daemon is."""
+        return ["nsenter", f"--mount=/proc/{self.daemon.pid}/ns/mnt", *map(str, words)]
+
+    def run(self, *words, check=True):
+        return subprocess.run(self.inside(*words), check=check, env=self.env, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+
+    def __call__(self, *words, check=True):
+        return self.run("lttng", "--no-sessiond", *words, check=check).stdout
+
+    def create(self, *events, session="test", more=(), start=True):
+        """A session with those events: words of enable-event, or a name."""
+        self("create", session, *(more or [f"--output=/dev/shm/{session}"]))
+        # per process: what a killed target left unfinished stays its own
+        self("enable-channel", "--userspace", "-s", session, "--buffers-pid", "channel0")
+        for words in events:
+            self("enable-event", "--userspace", "-s", session, "-c", "channel0", *([words] if isinstance(words, str) else words))
+        if start:
+            self("start", session)
+
+    def stop(self, session="test"):
+        """The session's events: (name, {field: text}) in order; nothing lost."""
+        self("stop", session)
+        return self.read(f"/dev/shm/{session}")
+
+    def read(self, path):
+        result = self.run("babeltrace2", "--no-delta", "--clock-seconds", path)
+        assert "discarded" not in result.stderr, result.stderr
+        return parse(result.stdout)
+
+
+def parse(output):
+    events = []
+    for line in output.splitlines():
+        found = re.match(r"\[[\d.]+\] (?:\S+ )?([\w]+:[^ ]+): (.*)$", line)
+        assert found, line
+        events.append((found[1], fields(found[2])))
+    return events
+
+
+def fields(text):
+    """Top-level `name = value` of all groups in braces."""
+    found, depth, start = {}, 0, 0
+    inner = []
+    quoted = False
+    for at, letter in enumerate(text):
+        if letter == '"' and text[at - 1] != "\\":
+            quoted = not quoted
+        if quoted:
+            continue
+        if letter in "{[":
+            depth += 1
+            if depth == 1:
+                start = at + 1
+        elif letter in "}]":
+            depth -= 1
+            if depth == 0:
+                inner.append(text[start:at])
+        elif letter == "," and depth == 1:
+            inner.append(text[start:at])
+            start = at + 1
+    for part in inner:
+        name, equals, value = part.partition(" = ")
+        if equals:
+            found[name.strip()] = value.strip()
+    return found
