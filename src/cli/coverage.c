@@ -117,7 +117,7 @@ static struct error *cover_file(const char *path)
 		return error_errno(errno, "cannot open '%s'", path);
 	struct error *error = symtab_open(fd, path, &symtab);
 	if (!error)
-		error = coverage_load(symtab, strstr(path, ".so") != NULL, &module, &maps);
+		error = coverage_load(symtab, slash ? slash + 1 : path, strstr(path, ".so") != NULL, &module, &maps);
 	return error ? error : cover(slash ? slash + 1 : path, &module, &maps);
 }
 

@@ -12,6 +12,7 @@
 
 #include "../control/base/cleanup.h"
 #include "../control/code/decode.h"
+#include "../control/plan/guards.h"
 #include "../control/plan/plan.h"
 
 #define BYTES_SHOWN 11 /* in a column; more are printed all the same */
@@ -113,6 +114,18 @@ static struct error *find_place(struct explanation *x, const char *location)
 	return error;
 }
 
+static struct error *may_trap(void *context, const struct module *module)
+{
+	struct explanation *x = context;
+	struct guard_list guards = { 0 };
+	struct error *error = guards_module(module);
+
+	if (!error)
+		error = guards_find(x->planner, &x->modules, &guards);
+	vec_free(&guards);
+	return error;
+}
+
 /* Memory of ours in the place of windows in the target. */
 static struct error *take_memory(struct explanation *x)
 {
@@ -152,6 +165,8 @@ static struct error *plan(struct explanation *x)
 	x->probe.place = x->places.items[0];
 	x->probe.event.size = 8;
 	if (!error)
+		planner_allow_traps(x->planner, may_trap, x);
+	if (!error)
 		error = planner_decide(x->planner, probes, 1);
 	if (error || x->probe.refusal)
 		return error;
@@ -182,6 +197,7 @@ static const char *describe_way(const struct site *site)
 		[DIVERT_SHORT] = "a short jump to five bytes nearby that nobody runs, and from there to the trampoline",
 		[DIVERT_PUN] = "a jump that shares its last bytes with the code behind it, to a page that is put where it leads",
 		[DIVERT_NONE] = "padding that holds jumps of others",
+		[DIVERT_TRAP] = "one byte, int3: a signal at every hit, where nothing else fits",
 	};
 
 	return ways[site->way];
@@ -196,7 +212,8 @@ static void print_rest(taddr at, const uint8_t *bytes, size_t size)
 /* The jump, the slots, and what is left of the code that moved away. */
 static void print_after(const struct site *site)
 {
-	static const size_t lengths[] = { [DIVERT_JUMP] = 5, [DIVERT_SHORT] = 2, [DIVERT_PUN] = 0, [DIVERT_NONE] = 0 };
+	static const size_t lengths[] = { [DIVERT_JUMP] = 5, [DIVERT_SHORT] = 2, [DIVERT_PUN] = 0, [DIVERT_NONE] = 0,
+					[DIVERT_TRAP] = 1 };
 	const struct patch_site *patch = &site->patch;
 	size_t code = lengths[site->way] + site->slot_count * 5;
 	char text[64];

@@ -110,6 +110,18 @@ struct dt_site {
 	uint8_t pad[18];
 };
 
+/* A one-byte trap, and where a thread that ran into it goes on. Found by hash: anywhere among DT_TRAP_REACH entries. */
+struct dt_trap {
+	uint64_t address; /* 0: unused */
+	uint64_t to;
+};
+#define DT_TRAPS_MAX 4096u /* a power of two */
+#define DT_TRAP_REACH 64u
+static inline uint32_t dt_trap_hash(uint64_t address)
+{
+	return (uint32_t)((address * 0x9e3779b97f4a7c15ULL) >> 52) & (DT_TRAPS_MAX - 1);
+}
+
 /* An unwinder in the target that knows of the return stubs. */
 struct dt_unwinder {
 	uint64_t forget; /* the function that makes it forget ... */
@@ -167,11 +179,36 @@ struct dt_control {
 	uint32_t semaphore_count; /* entries in use, holes included */
 	struct dt_semaphore semaphores[DT_SEMAPHORES_MAX];
 	uint8_t uuid[16]; /* of the trace */
+	uint64_t guard; /* dt_guard, which the traps' guards call (target/trap.c) */
+	uint64_t trap; /* dt_trap, the handler of SIGTRAP */
+	uint64_t traps; /* where struct dt_traps is mapped; 0: SIGTRAP is the target's own */
+	struct dt_trap trap_table[DT_TRAPS_MAX];
 	char output[DT_OUTPUT_MAX]; /* where it is: an absolute path, for who takes over */
 };
 
 _Static_assert(sizeof(struct dt_site) == 96, "dt_site");
 _Static_assert(sizeof(struct dt_control) <= DT_CONTROL_SIZE, "dt_control");
+
+/* ---- traps: private anonymous memory that fork copies, there only while there are traps ------------ */
+
+/* As the kernel has it. */
+struct dt_sigaction {
+	uint64_t handler, flags, restorer, mask;
+};
+
+#define DT_SIGTRAP 5u
+#define DT_SIGTRAP_BIT (1ULL << (DT_SIGTRAP - 1))
+#define DT_SIGNALS 64u
+#define DT_MASKS_MAX 1024u
+
+/* Written by the agent. What the target believes of SIGTRAP, and masks without it for calls that wait. */
+struct dt_traps {
+	struct dt_sigaction action; /* the target's own */
+	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
+	uint32_t pid; /* whose it is */
+	uint32_t mask_count;
+	uint64_t masks[DT_MASKS_MAX][3]; /* or what a system call has a pointer to in the place of a mask */
+};
 
 /* ---- pool memfd --------------------------------------------------------------------------- */
 

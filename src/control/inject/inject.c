@@ -234,6 +234,8 @@ static struct error *map_base(struct injection *in)
 	in->agent->agent_at = taddr_add(in->agent->control_at, DT_AGENT_OFFSET);
 	in->agent->slow_at = taddr_add(in->agent->agent_at, (int64_t)in->image.slow);
 	in->agent->gather_at = taddr_add(in->agent->agent_at, (int64_t)in->image.gather);
+	in->agent->trap_at = taddr_add(in->agent->agent_at, (int64_t)in->image.trap);
+	in->agent->trap_return_at = taddr_add(in->agent->agent_at, (int64_t)in->image.trap_return);
 	in->agent->window_next = INJECT_BASE_SIZE;
 	if ((err = map_text(in, DT_AGENT_OFFSET + in->image.text_start,
 			    in->image.text_end - in->image.text_start)))
@@ -309,6 +311,8 @@ static void fill_in(struct injection *in, uint32_t flags)
 	control->pool_size = agent->pool_size;
 	control->slow = agent->slow_at.v;
 	control->gather = agent->gather_at.v;
+	control->guard = agent->agent_at.v + in->image.guard;
+	control->trap = agent->trap_at.v;
 	control->small_count = in->small;
 	control->big_count = in->big;
 	control->chunks_offset = (uint32_t)dt_chunks_offset((uint64_t)in->small + in->big);

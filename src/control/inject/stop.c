@@ -513,6 +513,29 @@ bool stop_thread_restarts(const struct stop *stop, size_t index)
 	return restart_by_kernel(&thread_at(stop, index)->regs);
 }
 
+struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *ret_mask)
+{
+	pid_t tid = thread_at(stop, index)->tid;
+	struct thread_status status;
+	uint64_t later = 0;
+	struct error *error = status_read(stop->proc->pid, tid, &status);
+
+	if (!error && ptrace(PTRACE_GETSIGMASK, tid, sizeof(later), &later))
+		error = error_errno(errno, "cannot read the signal mask of thread %d", tid);
+	if (!error)
+		*ret_mask = status.blocked | later;
+	return error;
+}
+
+bool stop_has_sharers(const struct stop *stop)
+{
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		if (stop->threads.items[i].sharer)
+			return true;
+	}
+	return false;
+}
+
 struct error *stop_thread_set_rip(struct stop *stop, size_t index, taddr rip)
 {
 	struct user_regs_struct regs = thread_at(stop, index)->regs;

@@ -56,6 +56,10 @@ taddr stop_thread_rsp(const struct stop *stop, size_t index);
  * end of the copy, where the same instruction stands before it). Calls that are rewound by hand have
  * an rip at their `syscall` instruction already. */
 bool stop_thread_restarts(const struct stop *stop, size_t index);
+/* Signals that are blocked in it, now or when the system call that it is in comes back (sigsuspend): bit n - 1 is signal n. */
+struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *ret_mask);
+/* Is a process held that shares the memory without being a thread (H13)? */
+bool stop_has_sharers(const struct stop *stop);
 /* Where the thread continues. Written to the thread at once; a thread inside a restartable
  * sequence goes to its abort address instead. */
 struct error *stop_thread_set_rip(struct stop *stop, size_t index, taddr rip);

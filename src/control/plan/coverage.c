@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "../base/cleanup.h"
+#include "guards.h"
 #include "tactic.h"
 
 #define PROGRAM_BASE 0x555555554000ULL
@@ -121,6 +122,14 @@ static bool copy_maps(const struct maps *from, struct maps *to)
 
 static struct error *find_functions(struct survey *survey);
 
+/* In a process that allows it: of a file it is known whether it brings the libc that must be watched. */
+static struct error *may_trap(void *context, const struct module *module)
+{
+	if (module->is_executable && !symtab_has_loader(module->symtab))
+		return error_new(ERROR_REFUSED, "there is no libc whose signal masks could be watched");
+	return guards_module(module);
+}
+
 static struct error *survey_begin(struct survey *survey, struct module *module, const struct maps *maps)
 {
 	struct maps copy = { 0 };
@@ -134,6 +143,7 @@ static struct error *survey_begin(struct survey *survey, struct module *module, 
 		return error_new(ERROR_FAILED, "out of memory");
 	}
 	planner_use_maps(survey->planner, copy);
+	planner_allow_traps(survey->planner, may_trap, NULL);
 	return find_functions(survey);
 }
 
@@ -318,10 +328,10 @@ struct error *coverage_each(struct module *module, const struct maps *maps,
 
 /* ---- a file --------------------------------------------------------------------------------------- */
 
-struct error *coverage_load(struct symtab *symtab, bool is_library, struct module *ret_module,
+struct error *coverage_load(struct symtab *symtab, const char *name, bool is_library, struct module *ret_module,
 			    struct maps *ret_maps)
 {
-	struct module module = { .symtab = symtab, .name = "", .path = "" };
+	struct module module = { .symtab = symtab, .name = name, .path = "", .is_executable = !is_library };
 	struct maps maps = { 0 };
 	struct mapping mapping = { .prot = PROT_READ | PROT_EXEC, .inode = 1 };
 

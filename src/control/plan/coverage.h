@@ -36,8 +36,9 @@ struct error *coverage_each(struct module *module, const struct maps *maps,
 			    void *context);
 void coverage_free(struct coverage_count *count);
 
-/* A module that is only a file: where it might be loaded, and nothing else around it. Borrows the symtab. */
-struct error *coverage_load(struct symtab *symtab, bool is_library, struct module *ret_module,
+/* A module that is only a file: where it might be loaded, and nothing else around it. Borrows the symtab
+ * and the name. */
+struct error *coverage_load(struct symtab *symtab, const char *name, bool is_library, struct module *ret_module,
 			    struct maps *ret_maps);
 
 #endif

@@ -37,6 +37,8 @@ struct planner {
 	struct body near; /* the same for the search of a host in a neighbour */
 	uint64_t own_device, own_inode; /* a file whose mappings are ours */
 	struct maps maps; /* where there is room; read for every planner_decide */
+	planner_may_trap_fn may_trap;
+	void *may_trap_context;
 };
 
 /* siteset.c - the planner's sites, by address */

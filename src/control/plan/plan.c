@@ -294,7 +294,8 @@ void planner_use_maps(struct planner *planner, struct maps maps)
 /* Tries one tactic on its own, and takes back what it did. */
 static struct error *try_alone(struct planner *planner, const struct place *place, const struct tactic *tactic)
 {
-	struct planner alone = { .proc = planner->proc, .maps = planner->maps };
+	struct planner alone = { .proc = planner->proc, .maps = planner->maps, .may_trap = planner->may_trap,
+				 .may_trap_context = planner->may_trap_context };
 	struct tactic_view view;
 	struct site *site;
 	struct error *error = view_place(planner, place, &view);

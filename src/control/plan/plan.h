@@ -38,6 +38,7 @@ enum divert {
 	DIVERT_SHORT, /* a short jump to a slot of the host, where the jump to the trampoline is */
 	DIVERT_PUN, /* a jump to the hop, where a jump to the trampoline is */
 	DIVERT_NONE, /* padding: nothing but slots */
+	DIVERT_TRAP, /* one byte: int3 */
 };
 
 #define HOP_LENGTH 5
@@ -77,7 +78,7 @@ struct site {
 	struct patch_site patch;
 };
 
-const char *site_tactic(const struct site *site); /* "jump", "evict", "pun" */
+const char *site_tactic(const struct site *site); /* "jump", "evict", "pun", "trap" */
 
 /* The most probes that one site can carry. */
 #define SITE_PROBES_MAX TRAMP_INSNS_MAX
@@ -94,6 +95,17 @@ void planner_destroy(struct planner *planner);
 
 /* Without a process: the address space that a file is planned for. The planner takes it over. */
 void planner_use_maps(struct planner *planner, struct maps maps);
+
+/*
+ * Asked before a trap is planned in that module; an error is the reason why it can't be. Without it there are no traps. Whoever
+ * allows them sees to it that SIGTRAP isn't lost (H10), and places the sites that are DIVERT_TRAP after all others.
+ */
+typedef struct error *(*planner_may_trap_fn)(void *context, const struct module *module);
+void planner_allow_traps(struct planner *planner, planner_may_trap_fn may_trap, void *context);
+/* Is any site that isn't emitted yet a trap? */
+bool planner_has_new_traps(const struct planner *planner);
+/* They can't be after all. */
+void planner_refuse_traps(struct planner *planner, const char *reason);
 
 /* Forgets all sites; none may have been placed. */
 void planner_clear(struct planner *planner);

@@ -8,6 +8,7 @@
 #include "tactic.h"
 
 static const uint8_t short_jump = 0xeb;
+static const uint8_t trap_byte = 0xcc;
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
@@ -166,6 +167,8 @@ static void fill_patch(struct site *site, const struct tramp *tramp, const uint8
 		fill_jump(site, site->piece.at);
 	else if (site->way == DIVERT_PUN)
 		fill_jump(site, site->hop);
+	else if (site->way == DIVERT_TRAP)
+		patch->patched[0] = trap_byte;
 	for (size_t i = 0; i <= site->insn_count && site->way != DIVERT_NONE; i++) {
 		patch->moves[patch->move_count++] = (struct patch_move){ (uint8_t)at, tramp->copies[i] };
 		at += i < site->insn_count ? site->lengths[i] : 0;
@@ -275,6 +278,33 @@ static bool undo_refused(struct planner *planner, struct near_pool *pool)
 		planner_free_site(gone.items[i], pool);
 	vec_free(&gone);
 	return enough;
+}
+
+bool planner_has_new_traps(const struct planner *planner)
+{
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		if (planner->sites.items[i]->way == DIVERT_TRAP && !planner->sites.items[i]->emitted)
+			return true;
+	}
+	return false;
+}
+
+void planner_refuse_traps(struct planner *planner, const char *reason)
+{
+	_cleanup_error_ struct error *error = error_new(ERROR_REFUSED, "%s", reason);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (site->way == DIVERT_TRAP && !site->emitted) {
+			refuse_site(site, error);
+			site_free(site);
+		} else {
+			planner->sites.items[kept++] = site;
+		}
+	}
+	planner->sites.count = kept;
 }
 
 /* Sites that failed, and those that need them. (L3: dependents are looked at first.) */

@@ -239,5 +239,6 @@ const struct tactic tactics[] = {
 	{ "jump", try_jump, false },
 	{ "evict", try_evict, false },
 	{ "pun", pun_try, true },
+	{ "trap", trap_try, true },
 };
 const size_t tactic_count = sizeof(tactics) / sizeof(tactics[0]);

@@ -8,6 +8,7 @@
  *		("host") that is made longer for it.
  *	pun	what must stay of the five bytes stays, and makes part of the distance: the jump leads to a
  *		hop that is put there.
+ *	trap	one byte, where SIGTRAP is certain to reach us (H10).
  */
 #ifndef DYNTRACE_PLAN_TACTIC_H
 #define DYNTRACE_PLAN_TACTIC_H
@@ -46,6 +47,9 @@ struct error *run_make_site(const struct tactic_view *view, const struct run *ru
 
 /* host.c: a free slot that a short jump at `from` reaches. */
 struct error *host_find(const struct tactic_view *view, taddr from, struct site **ret_host, size_t *ret_slot);
+
+/* trap.c */
+struct error *trap_try(const struct tactic_view *view, struct site **ret_site);
 
 /* pun.c */
 struct error *pun_try(const struct tactic_view *view, struct site **ret_site);

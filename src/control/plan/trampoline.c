@@ -459,6 +459,9 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 	emit_align(e, sizeof(uint64_t));
 	for (size_t i = 0; i < tramp->event_count && !emit_failed(e); i++) {
 		struct tramp_event *event = tramp->events[i];
+
+		if (event->guard)
+			continue;
 		int32_t distance = (int32_t)(e->size - event->switch_offset);
 
 		memcpy(e->bytes + event->switch_offset - sizeof(distance), &distance, sizeof(distance));
@@ -479,6 +482,21 @@ static bool falls_through(const struct insn *insn)
 	       insn->flow != FLOW_STOP;
 }
 
+/* A system call that might cost us SIGTRAP: the agent makes it, or changes its arguments. rcx and r11 are free at a `syscall`. */
+static void emit_guard(struct emitter *e, const struct tramp_env *env, struct label *made)
+{
+	struct label make = { 0 };
+
+	emit_note(e, "does it block SIGTRAP? the agent sees to it");
+	emit_lea(e, RSP, mem_at(RSP, -RED_ZONE));
+	emit_mov_imm(e, RCX, env->control.v);
+	emit_call_mem(e, mem_at(RCX, (int32_t)offsetof(struct dt_control, guard)));
+	emit_lea(e, RSP, mem_at(RSP, RED_ZONE));
+	emit_jrcxz(e, &make);
+	emit_jmp(e, made);
+	emit_bind(e, &make);
+}
+
 /* Everything that runs on the fast path: recording sequences and moved instructions in turn. */
 static struct error *emit_body(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
 			       struct event_labels *labels)
@@ -488,12 +506,22 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 
 	for (size_t i = 0; i < tramp->insn_count; i++) {
 		tramp->copies[i] = emit_pc(e);
-		for (; next < tramp->event_count && tramp->events[next]->insn == i; next++)
-			emit_event(e, env, tramp->events[next], &labels[next]);
+		struct label made = { 0 };
+		bool guarded = false;
+
+		for (; next < tramp->event_count && tramp->events[next]->insn == i; next++) {
+			guarded |= tramp->events[next]->guard;
+			if (!tramp->events[next]->guard)
+				emit_event(e, env, tramp->events[next], &labels[next]);
+		}
+		if (guarded)
+			emit_guard(e, env, &made);
 		emit_note(e, "the instruction, moved");
 		struct error *error = relocate(&tramp->insns[i], e);
 		if (error)
 			return error;
+		if (guarded)
+			emit_bind(e, &made);
 	}
 	tramp->copies[tramp->insn_count] = emit_pc(e);
 	emit_note(e, "back to the code behind it");

@@ -105,6 +105,7 @@ struct tramp_event {
 	size_t watch_count;
 	uint32_t asks; /* likewise: DT_ASK_*, what the agent tells; 0: nothing */
 	bool finds; /* likewise: tells an unwinder of return stubs (find_code.h) */
+	bool guard; /* at a `syscall`, records nothing: asks the agent first (H10) */
 	bool st0; /* gathered: so does it st(0) */
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* What the exit records: fields or a program, as an entry has them; borrowed (exit.h). NULL: rax, duration. */
@@ -123,7 +124,7 @@ struct tramp_event {
 /* A probe of our own, which records nothing. */
 static inline bool tramp_event_is_own(const struct tramp_event *event)
 {
-	return event->watch_count || event->asks || event->finds;
+	return event->watch_count || event->asks || event->finds || event->guard;
 }
 
 /* Does a hit become an event in the pool? */

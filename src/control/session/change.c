@@ -81,7 +81,7 @@ uint64_t session_code_used(const struct session *session)
 static struct patch_range *list_ranges(const struct session *session, size_t *ret_count)
 {
 	const struct agent *agent = session->agent;
-	struct patch_range *ranges = calloc(2 * session->garbage.count + 2, sizeof(*ranges));
+	struct patch_range *ranges = calloc(3 * session->garbage.count + 2, sizeof(*ranges));
 	size_t count = 0;
 
 	if (!ranges)
@@ -101,6 +101,9 @@ static struct patch_range *list_ranges(const struct session *session, size_t *re
 			ranges[count++] = (struct patch_range){
 				site->hop_piece.at, taddr_add(site->hop_piece.at, site->hop_piece.size)
 			};
+		if (site->way == DIVERT_TRAP) /* it has run into the trap, and its signal is still to come */
+			ranges[count++] = (struct patch_range){ taddr_add(site->address, 1),
+								taddr_add(site->address, 2) };
 	}
 	*ret_count = count;
 	return ranges;
@@ -266,6 +269,7 @@ static void collect(struct session *session)
 		if (!site->in_child) { /* no process's text holds it any more */
 			site->patch.after = NULL;
 			site->patch.via = taddr_of(0);
+			traps_forget(session, site);
 		}
 		if (site->calls_inside || site->in_child)
 			session->garbage.items[kept++] = site;

@@ -12,6 +12,7 @@
 #include "request.h"
 #include "session.h"
 #include "tracing.h"
+#include "traps.h"
 #include "values.h"
 
 /* What was counted under an event id before, of another tracepoint or by this one under another id. */
@@ -72,6 +73,7 @@ struct session {
 	struct modules modules;
 	struct planner *planner;
 	struct near_pool *code;
+	struct traps traps;
 	struct tramp_env env; /* what trampolines are written with */
 	uint32_t free_note; /* no free entry of dt_control.sites lies before this */
 	size_t retired_kept; /* of those that are retired, likewise */

@@ -112,10 +112,13 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 
 	if (!error)
 		error = patch_find_threads(proc, stop, ranges, range_count, &found);
-	if (!error && (exits_find_threads(session, stop) || tracing_is_inside(session, proc)))
+	if (!error && (exits_find_threads(session, stop) || tracing_is_inside(session, proc) ||
+		       traps_find_threads(session, stop)))
 		found = true;
 	if (!error && !found)
 		error = exits_unmap(session, stop);
+	if (!error && !found)
+		error = traps_uninstall(session, proc, stop);
 	if (!error && !found)
 		error = inject_remove(stop, session->agent);
 	*ret_done = !error && !found;

@@ -44,7 +44,11 @@ static struct error *prepare_planner(struct session *session)
 {
 	struct error *error = watch_create(session);
 
-	return error ? error : planner_create(session->proc, &session->planner);
+	if (!error)
+		error = planner_create(session->proc, &session->planner);
+	if (!error)
+		planner_allow_traps(session->planner, traps_allow, session);
+	return error;
 }
 
 static struct error *decide(struct session *session, const struct tracepoint_list *list)
@@ -69,6 +73,8 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 			probes[count++] = watch;
 	}
 	error = planner_decide(session->planner, probes, count);
+	if (!error)
+		error = traps_guard(session);
 	return error ? error : check_refusals(list);
 }
 
@@ -366,7 +372,8 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 
 		if (site->patch.state != PATCH_PLANNED)
 			continue;
-		patches[count++] = &site->patch;
+		if (site->way != DIVERT_TRAP) /* traps_place */
+			patches[count++] = &site->patch;
 		error = place_note(session, site);
 	}
 	for (size_t i = 0; i < old->count && !error; i++)
@@ -415,6 +422,8 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	note_stop(session, stats.stopped_us);
 	if (!error)
 		error = change_settle(session);
+	if (!error)
+		error = traps_place(session, held);
 	hand_on_failures(session, list, held);
 	return error ? error : check_refusals(list);
 }

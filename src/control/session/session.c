@@ -53,6 +53,7 @@ void session_destroy(struct session *session)
 		near_pool_destroy(session->code);
 	tracepoints_free(session);
 	watch_free(session);
+	traps_free(session);
 	exits_free(session);
 	latency_free(&session->latency);
 	tracing_free(session);

@@ -104,6 +104,11 @@ void symtab_each_rseq(const struct symtab *symtab,
 	}
 }
 
+bool symtab_has_loader(const struct symtab *symtab)
+{
+	return symtab->image.has_interpreter;
+}
+
 bool symtab_is_go(const struct symtab *symtab)
 {
 	return image_section(&symtab->image, ".gopclntab") || image_section(&symtab->image, ".note.go.buildid") ||

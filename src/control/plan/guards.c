@@ -1,0 +1,223 @@
+#include "guards.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "internal.h"
+
+#define LOOK_BACK 16 /* instructions */
+#define CALLS_MAX 1023 /* larger numbers are no system calls */
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
+/* They have a signal mask or an action among their arguments. rt_sigreturn has one too, but that is an earlier one. */
+static const uint64_t harmful_calls[] = {
+	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigsuspend, SYS_pselect6, SYS_ppoll, SYS_epoll_pwait, SYS_epoll_pwait2,
+	SYS_io_pgetevents, SYS_io_uring_enter,
+};
+
+static bool is_harmful(uint64_t number)
+{
+	for (size_t i = 0; i < sizeof(harmful_calls) / sizeof(harmful_calls[0]); i++) {
+		if (harmful_calls[i] == number)
+			return true;
+	}
+	return false;
+}
+
+static bool is_rax(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+	       ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value) == ZYDIS_REGISTER_RAX;
+}
+
+static bool writes_rax(const struct insn *insn)
+{
+	for (size_t i = 0; i < insn->zydis.operand_count; i++) {
+		const ZydisDecodedOperand *operand = &insn->operands[i];
+
+		if (is_rax(operand) && (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			return true;
+	}
+	return false;
+}
+
+/* mov $number, %eax; xor %eax, %eax */
+static bool sets_number(const struct insn *insn, uint64_t *ret_number)
+{
+	if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_XOR && insn->operands[0].size >= 32 && is_rax(&insn->operands[0]) &&
+	    is_rax(&insn->operands[1])) {
+		*ret_number = 0;
+		return true;
+	}
+	if (insn->zydis.mnemonic != ZYDIS_MNEMONIC_MOV || insn->operands[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
+	    !is_rax(&insn->operands[0]) || insn->operands[0].size < 32)
+		return false;
+	*ret_number = insn->operands[1].imm.value.u & 0xffffffff;
+	return true;
+}
+
+/* Which system call is it? Only where all that leads there comes straight from the instruction that says so. */
+static bool find_number(const struct body *body, size_t index, uint64_t *ret_number)
+{
+	for (size_t i = index; i > 0 && index - i < LOOK_BACK && body->insns.items[i].way == WAY_NONE; i--) {
+		const struct body_insn *before = &body->insns.items[i - 1];
+		struct insn insn;
+
+		if ((before->flow != FLOW_NEXT && before->flow != FLOW_BRANCH) ||
+		    !decode(body->text->bytes + (before->at - body->text->address), before->length,
+			    taddr_of(before->at), &insn))
+			return false;
+		if (sets_number(&insn, ret_number))
+			return true;
+		if (writes_rax(&insn))
+			return false;
+	}
+	return false;
+}
+
+struct search {
+	const struct module_view *view;
+	bool harmful;
+	struct body body; /* of the function that was looked at last */
+	VEC(uint64_t) list;
+};
+
+/* Where no function is known, clone and the end of signal handlers: does mov $number, %eax (or %rax) stand directly before it? */
+static bool says_harmless(const struct search *search, uint64_t at)
+{
+	static const uint8_t to_rax[] = { 0x48, 0xc7, 0xc0 };
+	const struct text_range *text = symtab_text(search->view->symtab, at);
+	const uint8_t *code = text->bytes + (at - text->address);
+	uint32_t number;
+
+	if (at - text->address < sizeof(to_rax) + sizeof(number))
+		return false;
+	memcpy(&number, code - sizeof(number), sizeof(number));
+	return (code[-5] == 0xb8 || !memcmp(code - 7, to_rax, sizeof(to_rax))) && number <= CALLS_MAX &&
+	       !is_harmful(number);
+}
+
+/* The bytes of one are at that address: are they one? */
+static struct error *judge(struct search *search, uint64_t at)
+{
+	struct body *body = &search->body;
+	size_t index;
+	uint64_t number, start, end;
+
+	if (!function_bounds(search->view, NULL, at, &start, &end))
+		return says_harmless(search, at) ? NULL :
+						   error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
+	if ((body->start != start || body->end != end) &&
+	    !body_read(body, search->view->symtab, search->view->inbound, start, end))
+		return error_new(ERROR_FAILED, "out of memory");
+	if (!body_find(body, at, &index))
+		return error_new(ERROR_REFUSED, "the code at 0x%lx can't be decoded", at);
+	if (body->insns.items[index].at != at)
+		return NULL;
+	if (search->harmful && find_number(body, index, &number) && !is_harmful(number))
+		return NULL;
+	return vec_push(&search->list, at) ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+static struct error *search_range(struct search *search, const struct text_range *text)
+{
+	static const uint8_t code[] = { 0x0f, 0x05 };
+	const uint8_t *at = text->bytes, *end = text->bytes + text->size;
+	struct error *error = NULL;
+
+	while (!error && (at = memmem(at, (size_t)(end - at), code, sizeof(code))) != NULL)
+		error = judge(search, text->address + (uint64_t)(at++ - text->bytes));
+	return error;
+}
+
+static struct error *search_module(struct search *search)
+{
+	const struct symtab *symtab = search->view->symtab;
+	struct error *error = NULL;
+	uint64_t next;
+
+	for (uint64_t at = symtab_low(symtab) / DT_PAGE * DT_PAGE; !error && at < symtab_high(symtab); at = next) {
+		const struct text_range *text = symtab_text(symtab, at);
+
+		next = text ? DT_ROUND_UP(text->address + text->size, DT_PAGE) : at + DT_PAGE;
+		if (text)
+			error = search_range(search, text);
+	}
+	body_free(&search->body);
+	return error;
+}
+
+/* ---- modules ------------------------------------------------------------------------------------ */
+
+static bool begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+static bool is_libc(const struct module *module)
+{
+	return begins(module->name, "libc.so") || begins(module->name, "libc-2") || begins(module->name, "ld-musl");
+}
+
+/* Before glibc 2.34 a part of it. */
+static bool is_libpthread(const struct module *module)
+{
+	return begins(module->name, "libpthread");
+}
+
+static bool is_loader(const struct module *module)
+{
+	return begins(module->name, "ld-") || begins(module->name, "ld.so");
+}
+
+struct error *guards_module(const struct module *module)
+{
+	if (is_libc(module) || is_libpthread(module) || is_loader(module))
+		return error_new(ERROR_REFUSED, "%s blocks all signals now and then", module->name);
+	return NULL;
+}
+
+static struct error *find_in_module(struct planner *planner, struct module *module, struct guard_list *list)
+{
+	bool is_guarded = is_libc(module) || is_libpthread(module);
+	struct module_view *view;
+
+	if (module->is_vdso || (is_loader(module) && !is_guarded)) /* nothing of the program's runs while it blocks signals */
+		return NULL;
+	struct error *error = function_view(planner, module, &view);
+	if (error)
+		return error;
+	struct search search = { .view = view, .harmful = is_guarded };
+	error = search_module(&search);
+	if (!error && search.list.count && !is_guarded)
+		error = error_new(ERROR_REFUSED, "it makes system calls of its own, which might block SIGTRAP");
+	for (size_t i = 0; i < search.list.count && !error; i++) {
+		if (!vec_push(list, ((struct guard){ module, search.list.items[i] })))
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	vec_free(&search.list);
+	return error ? error_wrap(error, "%s", module->name) : NULL;
+}
+
+struct error *guards_find(struct planner *planner, const struct modules *modules, struct guard_list *ret_list)
+{
+	struct guard_list list = { 0 };
+	struct error *error = NULL;
+	bool found = false;
+
+	for (size_t i = 0; i < modules->count; i++)
+		found |= is_libc(modules->items[i]);
+	if (!found)
+		return error_new(ERROR_REFUSED, "there is no libc whose signal masks could be watched");
+	for (size_t i = 0; i < modules->count && !error; i++)
+		error = find_in_module(planner, modules->items[i], &list);
+	if (error) {
+		vec_free(&list);
+		return error;
+	}
+	*ret_list = list;
+	return NULL;
+}

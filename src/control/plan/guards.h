@@ -1,0 +1,30 @@
+/*
+ * guards.h - `syscall` instructions that might block SIGTRAP or take its handler away (H10).
+ *
+ * Only reads files.
+ */
+#ifndef DYNTRACE_PLAN_GUARDS_H
+#define DYNTRACE_PLAN_GUARDS_H
+
+#include "plan.h"
+
+struct guard {
+	struct module *module;
+	uint64_t address; /* of the file */
+};
+
+struct guard_list {
+	struct guard *items;
+	size_t count, room;
+};
+
+/* Why there can't be a trap in this module, whatever the process; NULL: there may be. */
+struct error *guards_module(const struct module *module);
+
+/*
+ * The instructions that need a guard, so that SIGTRAP isn't lost: all in the libc whose system call can do it, or isn't known. If
+ * it isn't certain that these are all (no libc, system calls in other modules), that is an error, and there can be no traps.
+ */
+struct error *guards_find(struct planner *planner, const struct modules *modules, struct guard_list *ret_list);
+
+#endif

@@ -1,0 +1,274 @@
+/*
+ * trap.c - one-byte traps, the last way to place a probe (H10).
+ *
+ * The handler sends a thread that ran into one of our traps to its trampoline. Every other SIGTRAP is the target's
+ * own affair: its own action, which we keep for it, is done as the kernel would do it.
+ *
+ * A trap that is run into while SIGTRAP is blocked, or has no handler, kills the process. So while there are traps neither may
+ * happen. Each `syscall` instruction of the target's libc that might do it has a guard, which comes here first: SIGTRAP is taken out
+ * of every mask, and its action is only noted. The target notices nothing, unless it waits for a SIGTRAP that somebody
+ * sends it: that one is never blocked.
+ *
+ * Runs on the target's own stack with its signals as they are, except that a guard's system call is made from here with a mask of
+ * ours. Calls that wait aren't made here, where nobody could be left alone: they get a pointer to a mask that stays where it is.
+ */
+#include "agent.h"
+#include "gather.h"
+
+#define SYS_RT_SIGACTION 13
+#define SYS_RT_SIGSUSPEND 130
+#define SYS_PSELECT6 270
+#define SYS_PPOLL 271
+#define SYS_EPOLL_PWAIT 281
+#define SYS_TGKILL 234
+#define SYS_PROCESS_VM_WRITEV 311
+#define SYS_IO_PGETEVENTS 333
+#define SYS_IO_URING_ENTER 426
+#define SYS_EPOLL_PWAIT2 441
+
+#define SIG_BLOCK 0
+#define SIG_UNBLOCK 1
+#define SIG_DFL 0
+#define SIG_IGN 1
+#define SA_RESETHAND 0x80000000u
+#define SI_KERNEL 0x80
+#define EFAULT 14
+#define URING_EXT_ARG 8u
+
+/* The registers of a system call, as dt_guard pushes them. */
+struct trap_call {
+	uint64_t number;
+	uint64_t args[6]; /* rdi rsi rdx r10 r8 r9 */
+};
+
+/* The parts of siginfo_t and ucontext_t that matter. */
+struct trap_info {
+	int32_t signal, error, code;
+};
+struct trap_context {
+	uint64_t before[21]; /* flags, link, stack (3), r8 to r15, rdi rsi rbp rbx rdx rax rcx rsp */
+	uint64_t rip;
+};
+
+uint64_t trap_guard(const struct dt_control *control, struct trap_call *call);
+uint64_t trap_handle(uint64_t agent, const struct trap_info *info, struct trap_context *context);
+
+static struct dt_traps *traps_of(const struct dt_control *control)
+{
+	return (struct dt_traps *)control->traps;
+}
+
+/* ---- the target's memory ------------------------------------------------------------------------ */
+
+static bool is_filtered(const struct dt_control *control)
+{
+	const struct dt_state *state = agent_state(control);
+
+	return control->flags & DT_NO_SYSCALLS || state->filtered || agent_pool(control)->filtered;
+}
+
+/* Words that the target gave the address of. Where no call can be made, it is believed. */
+static bool read_words(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count)
+{
+	if (!from)
+		return false;
+	if (!is_filtered(control))
+		return sys_read_self(from, words, count * 8u) == (int64_t)(count * 8u);
+	for (uint32_t i = 0; i < count; i++)
+		words[i] = ((const uint64_t *)from)[i];
+	return true;
+}
+
+static bool write_words(const struct dt_control *control, uint64_t to, const uint64_t *words, uint32_t count)
+{
+	struct sys_iovec local = { (uint64_t)words, count * 8u };
+	struct sys_iovec remote = { to, count * 8u };
+
+	if (!is_filtered(control))
+		return sys_call6(SYS_PROCESS_VM_WRITEV, sys_getpid(), (uint64_t)&local, 1, (uint64_t)&remote, 1,
+				 0) == (int64_t)(count * 8u);
+	for (uint32_t i = 0; i < count; i++)
+		((uint64_t *)to)[i] = words[i];
+	return true;
+}
+
+/* ---- guards ------------------------------------------------------------------------------------- */
+
+static uint64_t guard_action_of_trap(const struct dt_control *control, struct trap_call *call)
+{
+	struct dt_traps *traps = traps_of(control);
+	struct dt_sigaction old = traps->action, new;
+
+	if (call->args[1]) {
+		if (!read_words(control, call->args[1], (uint64_t *)&new, 4))
+			return 0; /* EFAULT */
+		if (sys_getpid() == traps->pid || !agent_state(control)->pid)
+			traps->action = new; /* not by a child of vfork, which has actions of its own */
+	}
+	call->number = 0;
+	if (call->args[2] && !write_words(control, call->args[2], (const uint64_t *)&old, 4))
+		call->number = (uint64_t)-EFAULT;
+	return 1;
+}
+
+static uint64_t guard_action(const struct dt_control *control, struct trap_call *call)
+{
+	struct dt_sigaction new;
+
+	if (call->args[3] != 8)
+		return 0; /* EINVAL */
+	if (call->args[0] == DT_SIGTRAP)
+		return guard_action_of_trap(control, call);
+	if (!read_words(control, call->args[1], (uint64_t *)&new, 4) || !(new.mask & DT_SIGTRAP_BIT))
+		return 0;
+	new.mask &= ~DT_SIGTRAP_BIT;
+	call->number = (uint64_t)sys_call6(SYS_RT_SIGACTION, call->args[0], (uint64_t)&new, call->args[2], 8, 0, 0);
+	return 1;
+}
+
+static uint64_t guard_mask(const struct dt_control *control, struct trap_call *call)
+{
+	uint64_t mask;
+
+	if ((int32_t)call->args[0] == SIG_UNBLOCK || call->args[3] != 8 ||
+	    !read_words(control, call->args[1], &mask, 1) || !(mask & DT_SIGTRAP_BIT))
+		return 0;
+	mask &= ~DT_SIGTRAP_BIT;
+	call->number =
+		(uint64_t)sys_call6(SYS_RT_SIGPROCMASK, call->args[0], (uint64_t)&mask, call->args[2], 8, 0, 0);
+	return 1;
+}
+
+/* Memory with these words that stays as it is; `otherwise` if there is no more. */
+static uint64_t keep_words(struct dt_traps *traps, const uint64_t words[3], uint64_t otherwise)
+{
+	uint32_t count = __atomic_load_n(&traps->mask_count, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < count && i < DT_MASKS_MAX; i++) {
+		const uint64_t *kept = traps->masks[i];
+
+		if (kept[0] == words[0] && kept[1] == words[1] && kept[2] == words[2])
+			return (uint64_t)kept;
+	}
+	uint32_t index = __atomic_fetch_add(&traps->mask_count, 1, __ATOMIC_ACQ_REL);
+	if (index >= DT_MASKS_MAX) {
+		__atomic_store_n(&traps->mask_count, DT_MASKS_MAX, __ATOMIC_RELEASE);
+		return otherwise;
+	}
+	for (int i = 0; i < 3; i++)
+		traps->masks[index][i] = words[i];
+	return (uint64_t)traps->masks[index];
+}
+
+/* The same mask without SIGTRAP; where that is. */
+static uint64_t keep_mask(const struct dt_control *control, uint64_t at)
+{
+	uint64_t words[3] = { 0, 0, 0 };
+
+	if (!read_words(control, at, words, 1) || !(words[0] & DT_SIGTRAP_BIT))
+		return at;
+	words[0] &= ~DT_SIGTRAP_BIT;
+	return keep_words(traps_of(control), words, at);
+}
+
+/* A struct that begins with the address of a mask. */
+static uint64_t keep_struct(const struct dt_control *control, uint64_t at, uint32_t count)
+{
+	uint64_t words[3] = { 0, 0, 0 };
+
+	if (!read_words(control, at, words, count))
+		return at;
+	uint64_t mask = keep_mask(control, words[0]);
+	if (mask == words[0])
+		return at;
+	words[0] = mask;
+	return keep_words(traps_of(control), words, at);
+}
+
+/* Calls that wait with another mask: which argument leads to it. */
+static const struct {
+	uint32_t number;
+	uint8_t arg;
+	uint8_t words; /* of the struct that it is in; 0: in none */
+} waits[] = {
+	{ SYS_RT_SIGSUSPEND, 0, 0 }, { SYS_PPOLL, 3, 0 },	{ SYS_EPOLL_PWAIT, 4, 0 },
+	{ SYS_EPOLL_PWAIT2, 4, 0 },  { SYS_PSELECT6, 5, 2 },	{ SYS_IO_PGETEVENTS, 5, 2 },
+};
+
+static void guard_wait(const struct dt_control *control, struct trap_call *call)
+{
+	for (uint32_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		uint64_t *arg = &call->args[waits[i].arg];
+
+		if (waits[i].number == call->number)
+			*arg = waits[i].words ? keep_struct(control, *arg, waits[i].words) :
+						keep_mask(control, *arg);
+	}
+	if (call->number == SYS_IO_URING_ENTER)
+		call->args[4] = call->args[3] & URING_EXT_ARG ? keep_struct(control, call->args[4], 3) :
+								keep_mask(control, call->args[4]);
+}
+
+uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
+{
+	if (!control->traps)
+		return 0; /* none yet, or none any more */
+	if (call->number == SYS_RT_SIGPROCMASK)
+		return guard_mask(control, call);
+	if (call->number == SYS_RT_SIGACTION)
+		return guard_action(control, call);
+	guard_wait(control, call);
+	return 0;
+}
+
+/* ---- the handler -------------------------------------------------------------------------------- */
+
+static uint64_t find_trap(const struct dt_control *control, uint64_t address)
+{
+	for (uint32_t i = 0; i < DT_TRAP_REACH; i++) {
+		const struct dt_trap *trap =
+			&control->trap_table[(dt_trap_hash(address) + i) & (DT_TRAPS_MAX - 1)];
+
+		if (__atomic_load_n(&trap->address, __ATOMIC_ACQUIRE) == address)
+			return trap->to;
+	}
+	return 0;
+}
+
+/* As if there were no handler: the same again, without ours. */
+static void die(const struct trap_info *info, struct trap_context *context)
+{
+	struct dt_sigaction none = { SIG_DFL, 0, 0, 0 };
+
+	sys_call6(SYS_RT_SIGACTION, DT_SIGTRAP, (uint64_t)&none, 0, 8, 0, 0);
+	if (info->code == SI_KERNEL && *(const uint8_t *)(context->rip - 1) == 0xcc)
+		context->rip--; /* its own int3 */
+	else
+		sys_call3(SYS_TGKILL, sys_getpid(), sys_gettid(), DT_SIGTRAP);
+}
+
+uint64_t trap_handle(uint64_t agent, const struct trap_info *info, struct trap_context *context)
+{
+	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
+	uint64_t to = info->code == SI_KERNEL ? find_trap(control, context->rip - 1) : 0;
+	struct dt_traps *traps = traps_of(control);
+	uint64_t trap = DT_SIGTRAP_BIT;
+
+	if (to) {
+		context->rip = to;
+		return 0;
+	}
+	struct dt_sigaction action = traps->action;
+	if (action.handler == SIG_IGN && info->code <= 0)
+		return 0;
+	if (action.handler == SIG_DFL || action.handler == SIG_IGN) {
+		die(info, context);
+		return 0;
+	}
+	if (action.flags & SA_RESETHAND)
+		traps->action.handler = SIG_DFL;
+	action.mask &= ~trap;
+	sys_call6(SYS_RT_SIGPROCMASK, SIG_BLOCK, (uint64_t)&action.mask, 0, 8, 0, 0);
+	sys_call6(SYS_RT_SIGPROCMASK, SIG_UNBLOCK, (uint64_t)&trap, 0, 8, 0, 0); /* it may run into one of ours */
+	return action.handler;
+}

@@ -1,0 +1,153 @@
+"""One-byte traps (H10): where nothing else fits, they count exactly, and whatever a program does to SIGTRAP is no death of
+it. tests/programs/traps.c has the function and the modes."""
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+from harness import Snapshot, Trace, status, text, until
+
+CALLS = 10
+SIGTRAP_BIT = 1 << (signal.SIGTRAP - 1)
+
+# mode: calls of lone, by ten
+MODES = {"plain": 1, "masked": 2, "handler": 3, "ignored": 1, "suspended": 4, "threads": 4, "forked": 3}
+
+
+def catches_trap(pid):
+    return bool(int(status(pid, "SigCgt"), 16) & SIGTRAP_BIT)
+
+
+def has_trap(before, pid):
+    now = text(pid)
+    return any(len(code) == len(now[start]) and any(a == 0xc3 and b == 0xcc for a, b in zip(code, now[start]))
+               for start, code in before.text.items() if code != now[start])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_started(dyntrace, program_path, mode):
+    result, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "--calls", CALLS, mode)
+    assert result.stdout == f"{mode} ok\n"
+    assert trace.names() == {"lone": MODES[mode] * CALLS} and trace.lost == 0
+
+
+def test_started_with_all_of_them(dyntrace, program_path):
+    modes = [mode for mode in MODES if mode != "handler"] + ["handler"]
+    result, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "--calls", CALLS, *modes)
+    assert result.stdout == "".join(f"{mode} ok\n" for mode in modes)
+    assert len(trace.events) == sum(MODES.values()) * CALLS
+
+
+def test_vfork_and_spawn(dyntrace, program_path):
+    """A child that shares the memory resets SIGTRAP and runs into the trap; the parent's own action stays."""
+    result, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "--calls", CALLS, "vforked", "handler",
+                                   "vforked")
+    assert result.stdout == "vforked ok\nhandler ok\nvforked ok\n"
+    assert len(trace.events) == 2 * (CALLS + 1) + 3 * CALLS
+
+
+@pytest.mark.parametrize("mode", ["dies", "int3"])
+def test_a_trap_of_its_own_is_its_own_affair(dyntrace, program_path, mode):
+    """Without a handler it dies of it, as it would without us."""
+    alone = subprocess.run([program_path("traps"), mode], stdout=subprocess.DEVNULL, check=False)
+    assert alone.returncode == -signal.SIGTRAP
+    _, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "plain", mode, status=128 + signal.SIGTRAP)
+    assert len(trace.events) == CALLS
+
+
+@pytest.mark.parametrize("handler", [0, 1])
+def test_attached_and_left(dyntrace, program, handler):
+    """SIGTRAP's action and the text are as before afterwards; what the program does then isn't recorded."""
+    target = program("traps", "--calls", CALLS, "--handler", handler, "plain", "handler", "threads").wait_ready()
+    before = Snapshot(target.pid)
+    tracing = dyntrace.start_trace(target.pid, "--probe", "lone")
+    until(lambda: has_trap(before, target.pid), "the trap")
+    assert catches_trap(target.pid)
+    trace = tracing.stop()
+    assert trace.events == []
+    before.assert_unchanged()
+    assert catches_trap(target.pid) == bool(handler)
+    assert target.finish() == "plain ok\nhandler ok\nthreads ok\n"
+
+
+def test_attached_while_it_runs(dyntrace, program):
+    target = program("traps", "--calls", CALLS, "--handler", 1, "masked", "handler", "suspended").wait_ready()
+    before = Snapshot(target.pid)
+    tracing = dyntrace.start_trace(target.pid, "--probe", "lone")
+    until(lambda: has_trap(before, target.pid), "the trap")
+    assert target.finish() == "masked ok\nhandler ok\nsuspended ok\n"
+    tracing.process.wait(timeout=20)
+    assert Trace(tracing.output).names() == {"lone": (2 + 3 + 4) * CALLS}
+
+
+def test_refused_where_it_is_blocked(dyntrace, program):
+    target = program("traps", "blocked", "plain").wait_ready()
+    before = Snapshot(target.pid)
+    reason = dyntrace.fails("trace", "-p", target.pid, "--probe", "lone", status=125)
+    assert reason == f"cannot probe 'lone': thread {target.pid} has SIGTRAP blocked: a trap there would kill the process"
+    before.assert_unchanged()
+    assert not catches_trap(target.pid)
+    assert target.finish() == "blocked ok\nplain ok\n"
+
+
+def test_refused_where_a_handler_blocks_it(dyntrace, program):
+    """A handler that is there already, and has SIGTRAP in its mask, might run into a trap."""
+    target = program("traps", "--user-handler", 1, "plain").wait_ready()
+    reason = dyntrace.fails("trace", "-p", target.pid, "--probe", "lone", status=125)
+    assert reason == f"cannot probe 'lone': its handler of signal {signal.SIGUSR1:d} blocks SIGTRAP"
+    assert target.finish() == "plain ok\n"
+
+
+@pytest.mark.parametrize("name, what", [("static", ["-static"]), ("raw", ["-DRAW"])])
+def test_refused_where_masks_cannot_be_watched(dyntrace, program_path, scratch, name, what):
+    """No libc to watch, or system calls beside it."""
+    source = os.path.join(scratch, "tight.c")
+    with open(source, "w") as file:
+        file.write('__asm__(".globl lone\\n.type lone, @function\\nlone: ret\\n.size lone, 1\\n'
+                   '.globl behind\\n.type behind, @function\\nbehind: .byte 5, 0, 0, 0, 0\\n ret\\n.size behind, 6\\n'
+                   '.fill 200, 1, 0xf4\\n");\nvoid lone(void);\n'
+                   'int main(void)\n{\n\tlone();\n#ifdef RAW\n\tlong r;\n'
+                   '\t__asm__ volatile("syscall" : "=a"(r) : "a"(39L) : "rcx", "r11");\n#endif\n\treturn 0;\n}\n')
+    subprocess.run(["cc", "-O1", *what, "-o", f"{scratch}/tight", source], check=True)
+    reason = dyntrace.fails("trace", "--probe", "lone", "--", f"{scratch}/tight", status=125)
+    expected = {"static": "trap: there is no libc whose signal masks could be watched",
+                "raw": "trap: tight: it makes system calls of its own, which might block SIGTRAP"}
+    assert reason.endswith(expected[name])
+
+
+def test_after_a_kill(dyntrace, program):
+    """The next controller gives SIGTRAP back."""
+    target = program("traps", "--calls", CALLS, "plain", "masked", "handler").wait_ready()
+    before = Snapshot(target.pid)
+    tracing = dyntrace.start_trace(target.pid, "--probe", "lone")
+    until(lambda: has_trap(before, target.pid), "the trap")
+    tracing.process.kill()
+    tracing.process.wait()
+    assert catches_trap(target.pid)
+    dyntrace("detach", target.pid)
+    before.assert_unchanged()
+    assert not catches_trap(target.pid)
+    assert target.finish() == "plain ok\nmasked ok\nhandler ok\n"
+
+
+def test_goes_on_after_a_kill(dyntrace, program):
+    """Nobody is there any more, and the traps still do no harm."""
+    target = program("traps", "--calls", CALLS, *MODES).wait_ready()
+    before = Snapshot(target.pid)
+    tracing = dyntrace.start_trace(target.pid, "--probe", "lone")
+    until(lambda: has_trap(before, target.pid), "the trap")
+    tracing.process.kill()
+    tracing.process.wait()
+    assert target.finish() == "".join(f"{mode} ok\n" for mode in MODES)
+
+
+def test_never_in_libc(dyntrace):
+    text = dyntrace("coverage", "--json", "/lib/x86_64-linux-gnu/libc.so.6").stdout
+    assert re.search(r'"trap": ?0\b', text), text
+
+
+def test_how_it_is_shown(dyntrace, program_path):
+    text = dyntrace("trace", "--explain", "lone", "-c", program_path("traps")).stdout
+    assert "\ntactic: trap (" in text
+    assert re.search(r"after:\n +[0-9a-f]+  cc +int3\n", text)

@@ -1,0 +1,264 @@
+/*
+ * traps - a function of one byte between others, and all that a program can do to SIGTRAP.
+ *	traps [--calls N] [--handler 1] [--user-handler 1] MODE...
+ * For each MODE, after the handshake, does what it says and calls lone() N times there. Prints "MODE ok".
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "handshake.h"
+
+/* `ret`, and something that is jumped to directly behind it: its bytes are the only distance that a jump could have, and
+ * it leads into this very function. */
+void lone(void);
+int behind(int x);
+__asm__(".text\n .balign 64\n .globl behind_caller\n .type behind_caller, @function\n"
+	"behind_caller: .cfi_startproc\n jmp behind\n .cfi_endproc\n .size behind_caller, . - behind_caller\n"
+	".fill 200, 1, 0xf4\n"
+	".globl lone\n .type lone, @function\n lone: .cfi_startproc\n ret\n .cfi_endproc\n .size lone, . - lone\n"
+	".globl behind\n .type behind, @function\n behind: .cfi_startproc\n .byte 5, 0, 0, 0, 0\n" /* add $0, %eax */
+	"ret\n .cfi_endproc\n .size behind, . - behind\n .fill 200, 1, 0xf4\n");
+
+static long calls;
+static volatile sig_atomic_t own, handled;
+static sigjmp_buf place;
+
+static void work(void)
+{
+	for (long i = 0; i < calls; i++)
+		lone();
+}
+
+static void on_trap(int number, siginfo_t *info, void *context)
+{
+	own++;
+	work(); /* a handler may run into a trap itself */
+}
+
+static void on_user(int number)
+{
+	work();
+	handled++;
+}
+
+static void take_trap(void)
+{
+	struct sigaction action = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO }, old;
+
+	sigfillset(&action.sa_mask);
+	if (sigaction(SIGTRAP, &action, NULL) || sigaction(SIGTRAP, NULL, &old) || old.sa_sigaction != on_trap)
+		exit(10);
+}
+
+static void take_user(void)
+{
+	struct sigaction action = { .sa_handler = on_user };
+
+	sigfillset(&action.sa_mask);
+	if (sigaction(SIGUSR1, &action, NULL))
+		exit(11);
+}
+
+static void send_user(void)
+{
+	sigset_t user;
+
+	sigemptyset(&user);
+	sigaddset(&user, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &user, NULL);
+	raise(SIGUSR1);
+}
+
+static void *in_thread(void *unused)
+{
+	work();
+	return NULL;
+}
+
+static int run_child(pid_t child)
+{
+	int status;
+
+	return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+/* ---- the modes, each 0 if all went well ------------------------------------------------------------ */
+
+static int plain(void)
+{
+	work();
+	return 0;
+}
+
+static int masked(void)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	if (pthread_sigmask(SIG_BLOCK, &all, &old))
+		return 1;
+	work();
+	sigsetjmp(place, 1);
+	if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, 8))
+		return 2;
+	work();
+	return pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static int handler(void)
+{
+	int before = own;
+
+	take_trap();
+	work();
+	__asm__ volatile("int3");
+	raise(SIGTRAP);
+	return own == before + 2 ? 0 : 3;
+}
+
+static int ignored(void)
+{
+	if (signal(SIGTRAP, SIG_IGN) == SIG_ERR)
+		return 4;
+	raise(SIGTRAP); /* nothing happens */
+	work();
+	return signal(SIGTRAP, SIG_DFL) == SIG_IGN ? 0 : 5;
+}
+
+/* Waits with all signals blocked but one, whose handler runs into the trap. */
+static int suspended(void)
+{
+	struct timespec soon = { .tv_sec = 5 };
+	struct epoll_event event;
+	sigset_t most;
+	int fd = epoll_create1(0), before = handled;
+
+	take_user();
+	sigfillset(&most);
+	sigdelset(&most, SIGUSR1);
+	send_user();
+	sigsuspend(&most);
+	send_user();
+	ppoll(NULL, 0, &soon, &most);
+	send_user();
+	pselect(0, NULL, NULL, NULL, &soon, &most);
+	send_user();
+	epoll_pwait(fd, &event, 1, 5000, &most);
+	close(fd);
+	return handled == before + 4 ? 0 : 6;
+}
+
+static int threads(void)
+{
+	pthread_t thread[4];
+
+	for (int i = 0; i < 4; i++)
+		if (pthread_create(&thread[i], NULL, in_thread, NULL))
+			return 7;
+	for (int i = 0; i < 4; i++)
+		pthread_join(thread[i], NULL);
+	return 0;
+}
+
+static int forked(void)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		work();
+		_exit(masked());
+	}
+	return run_child(child);
+}
+
+/* As interpreters do it: everything blocked, actions reset in a child that shares the memory. */
+static int vforked(void)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	pid_t child = vfork();
+	if (child == 0) {
+		signal(SIGTRAP, SIG_DFL);
+		lone();
+		execl("/bin/true", "true", NULL);
+		_exit(8);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	int status = run_child(child);
+	char *command[] = { "true", NULL };
+	if (status || posix_spawn(&child, "/bin/true", NULL, NULL, command, NULL) || run_child(child))
+		return 9;
+	work();
+	return system("true");
+}
+
+static int dies(void)
+{
+	raise(SIGTRAP);
+	return 20;
+}
+
+static int dies_of_int3(void)
+{
+	__asm__ volatile("int3");
+	return 21;
+}
+
+/* Waits with the signal blocked where it is seen. */
+static int blocked_all_the_time(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	return pthread_sigmask(SIG_BLOCK, &all, NULL);
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+	int before; /* the handshake */
+} modes[] = {
+	{ "plain", plain, 0 },	       { "masked", masked, 0 },
+	{ "handler", handler, 0 },     { "ignored", ignored, 0 },
+	{ "suspended", suspended, 0 }, { "threads", threads, 0 },
+	{ "forked", forked, 0 },       { "vforked", vforked, 0 },
+	{ "dies", dies, 0 },	       { "int3", dies_of_int3, 0 },
+	{ "blocked", blocked_all_the_time, 1 },
+};
+
+static int run_modes(int argc, char **argv, int before)
+{
+	int status = 0;
+
+	for (int i = 1; i < argc && !status; i++) {
+		for (size_t j = 0; j < sizeof(modes) / sizeof(modes[0]); j++) {
+			if (strcmp(argv[i], modes[j].name) || modes[j].before != before)
+				continue;
+			status = modes[j].run();
+			printf("%s %s\n", argv[i], status ? "failed" : "ok");
+			fflush(stdout);
+		}
+	}
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	calls = handshake_option(argc, argv, "calls", 10);
+	if (handshake_option(argc, argv, "handler", 0))
+		take_trap();
+	if (handshake_option(argc, argv, "user-handler", 0))
+		take_user();
+	int status = run_modes(argc, argv, 1);
+	handshake(argc, argv);
+	return status ? status : run_modes(argc, argv, 0);
+}
