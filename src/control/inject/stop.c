@@ -527,6 +527,14 @@ struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *
 	return error;
 }
 
+bool stop_thread_trapped(const struct stop *stop, size_t index)
+{
+	struct thread_status status;
+	_cleanup_error_ struct error *error = status_read(stop->proc->pid, thread_at(stop, index)->tid, &status);
+
+	return !error && (status.pending & 1ULL << (SIGTRAP - 1));
+}
+
 bool stop_has_sharers(const struct stop *stop)
 {
 	for (size_t i = 0; i < stop->threads.count; i++) {

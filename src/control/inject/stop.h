@@ -58,6 +58,8 @@ taddr stop_thread_rsp(const struct stop *stop, size_t index);
 bool stop_thread_restarts(const struct stop *stop, size_t index);
 /* Signals that are blocked in it, now or when the system call that it is in comes back (sigsuspend): bit n - 1 is signal n. */
 struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *ret_mask);
+/* It has run into a trap, and the signal for that is still to come: that goes by where it stands, so it mustn't be moved. */
+bool stop_thread_trapped(const struct stop *stop, size_t index);
 /* Is a process held that shares the memory without being a thread (H13)? */
 bool stop_has_sharers(const struct stop *stop);
 /* Where the thread continues. Written to the thread at once; a thread inside a restartable

@@ -5,6 +5,8 @@
 
 #include "../base/cleanup.h"
 
+#define TRAP 0xcc
+
 /* Is something to come in the place of the group's old sites? In a second try it may be there already. */
 static bool is_awaited(struct patch_site *const *all, size_t count, unsigned group)
 {
@@ -145,10 +147,24 @@ static bool is_going(const struct exchange *x, unsigned group)
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 
+/* Has a thread run into it, with its signal still to come? What that does depends on where it is. */
+static bool is_in_trap(const struct patch_site *old, struct stop *stop)
+{
+	for (size_t i = 0; i < stop_thread_count(stop) && old->patched[0] == TRAP; i++) {
+		if (stop_thread_rip(stop, i).v == old->address.v + 1)
+			return true;
+	}
+	return false;
+}
+
 struct error *exchange_find_busy(struct exchange *x, struct stop *stop)
 {
 	struct error *err = NULL;
 
+	for (size_t i = 0; i < x->old.count; i++) {
+		if (is_in_trap(x->old.items[i], stop))
+			delay_group(x, x->old.items[i]->group, "a thread has run into the trap there");
+	}
 	for (size_t i = 0; i < x->vias.count; i++)
 		x->vias.ranges[i].hit = false;
 	if (x->vias.count)
@@ -173,6 +189,8 @@ struct error *exchange_move(struct exchange *x, struct stop *stop, size_t thread
 	const struct patch_site *old = range ? x->old.items[range->owner] : NULL;
 
 	*ret_is_there = old != NULL;
+	if (old && stop_thread_trapped(stop, thread))
+		return NULL;
 	if (!old || old->state != PATCH_PLACED || !is_going(x, old->group))
 		return NULL;
 	return stop_thread_set_rip(stop, thread, old->moves[0].copy);

@@ -181,6 +181,8 @@ static const struct scan_range *site_of_thread(const struct batch *batch, const 
 
 	if (!range && stop_thread_restarts(stop, thread))
 		range = scan_find(&batch->scan, rip - SYSCALL_SIZE);
+	if (range && stop_thread_trapped(stop, thread))
+		return NULL;
 	if (range)
 		*offset = rip - batch->sites.items[range->owner]->address.v;
 	return range;

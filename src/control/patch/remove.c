@@ -19,6 +19,7 @@
 
 #define STOP_TIMEOUT_MS 2000
 #define PAUSE_MAX_MS 32
+#define BEGIN_MS 1000 /* more, until a signal handler has left the place where a site leads first */
 #define VIA_SIZE 5 /* a jump */
 
 struct removal {
@@ -283,7 +284,7 @@ static struct error *clear_vias(struct removal *r, struct stop *stop, bool *ret_
 		const struct scan_range *range = scan_find(&r->vias, stop_thread_rip(stop, i).v);
 		const struct patch_site *site = range ? r->sites.items[range->owner] : NULL;
 
-		if (site && is_via_ours(r, site))
+		if (site && is_via_ours(r, site) && !stop_thread_trapped(stop, i))
 			err = stop_thread_set_rip(stop, i, site->address);
 	}
 	for (size_t i = 0; i < r->vias.count; i++)
@@ -354,10 +355,13 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 		idle = true;
 	for (unsigned ms = 1; !err && r.sites.count; ms = ms < PAUSE_MAX_MS ? 2 * ms : ms) {
 		err = remove_try(&r, &idle, &stats);
-		if (err || (idle && !r.more_to_drop) || (!idle && now_ms() >= deadline))
+		if (err || (idle && !r.more_to_drop) ||
+		    (!idle && now_ms() >= (r.begun ? deadline : deadline + BEGIN_MS)))
 			break;
 		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
 	}
+	if (!err && r.sites.count && !r.begun)
+		err = error_new(ERROR_FAILED, "a signal handler stays on the way to a probe: it can't be removed now");
 	if (err)
 		return err;
 	for (size_t i = 0; i < count; i++)

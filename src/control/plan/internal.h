@@ -39,6 +39,7 @@ struct planner {
 	struct maps maps; /* where there is room; read for every planner_decide */
 	planner_may_trap_fn may_trap;
 	void *may_trap_context;
+	bool traps_ready;
 };
 
 /* siteset.c - the planner's sites, by address */

@@ -102,6 +102,8 @@ void planner_use_maps(struct planner *planner, struct maps maps);
  */
 typedef struct error *(*planner_may_trap_fn)(void *context, const struct module *module);
 void planner_allow_traps(struct planner *planner, planner_may_trap_fn may_trap, void *context);
+/* SIGTRAP is seen to: from now on traps can be placed together with others, where sites are exchanged. */
+void planner_traps_ready(struct planner *planner);
 /* Is any site that isn't emitted yet a trap? */
 bool planner_has_new_traps(const struct planner *planner);
 /* They can't be after all. */

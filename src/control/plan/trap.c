@@ -10,6 +10,11 @@ void planner_allow_traps(struct planner *planner, planner_may_trap_fn may_trap, 
 	planner->may_trap_context = context;
 }
 
+void planner_traps_ready(struct planner *planner)
+{
+	planner->traps_ready = true;
+}
+
 struct error *trap_try(const struct tactic_view *view, struct site **ret_site)
 {
 	const struct planner *planner = view->planner;
@@ -17,7 +22,7 @@ struct error *trap_try(const struct tactic_view *view, struct site **ret_site)
 
 	if (!planner->may_trap)
 		return error_new(ERROR_REFUSED, "not here");
-	if (planner->group)
+	if (planner->group && !planner->traps_ready)
 		return error_new(ERROR_REFUSED, "not among tracepoints that are placed already");
 	struct error *error = run_gather(view, view->index, 1, &run);
 	if (!error)

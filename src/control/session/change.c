@@ -284,6 +284,59 @@ static void collect(struct session *session)
 	session->retired_kept = session->retired.count;
 }
 
+/* Would somebody who is still in what was removed come out inside of what the new site changes? */
+static bool is_in_the_way(const struct session *session, const struct patch_site *new)
+{
+	uint64_t end = new->address.v + new->length;
+
+	while (end > new->address.v && new->patched[end - new->address.v - 1] == new->original[end - new->address.v - 1])
+		end--;
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		const struct site *old = session->garbage.items[i];
+		uint64_t out = old->address.v + old->length;
+
+		if (old->patch.state != PATCH_FAILED &&
+		    ((out > new->address.v && out < end) ||
+		     (old->way == DIVERT_TRAP && old->address.v + 1 > new->address.v && old->address.v + 1 < end)))
+			return true;
+	}
+	return false;
+}
+
+/* A group is placed as a whole, or not at all (P7). */
+static void fail_with_group(struct session *session, struct patch_site *site, const char *reason)
+{
+	unsigned group = site->group;
+
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		struct patch_site *other = &planner_site(session->planner, i)->patch;
+
+		if (other->state != PATCH_PLANNED || (other != site && (!group || other->group != group)))
+			continue;
+		other->error = error_new(ERROR_REFUSED, "%s", reason);
+		other->state = PATCH_FAILED;
+	}
+}
+
+void change_clear_way(struct session *session)
+{
+	bool collected = false;
+
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		struct patch_site *new = &planner_site(session->planner, i)->patch;
+
+		if (new->state != PATCH_PLANNED || !is_in_the_way(session, new))
+			continue;
+		if (!collected)
+			collect(session);
+		collected = true;
+		if (!is_in_the_way(session, new))
+			continue;
+		fail_with_group(session, new,
+				"a thread may still be in the code of a tracepoint that was removed there: try again");
+	}
+}
+
 void change_free(struct session *session)
 {
 	for (size_t i = 0; i < session->garbage.count; i++)
@@ -307,6 +360,7 @@ static void drop(struct session *session, const struct site_list *gone)
 {
 	for (size_t i = 0; i < gone->count; i++) {
 		place_unnote(session, gone->items[i]);
+		traps_forget(session, gone->items[i]);
 		planner_free_site(gone->items[i], session->code);
 	}
 }
@@ -358,6 +412,7 @@ struct error *change_settle(struct session *session)
 		gone.items[i]->replaced = gone.items[i]->patch.state == PATCH_REMOVED;
 	if (!error)
 		error = change_discard(session, &gone);
+	traps_note_again(session);
 	vec_free(&gone);
 	return error;
 }

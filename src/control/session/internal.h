@@ -192,6 +192,8 @@ void change_write_former(struct session *session, const struct tracepoint *trace
  * with, of a tracepoint that is otherwise now. */
 struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
 /* Their sites, as far as nobody else needs them, out of the target's code. */
+/* Before sites are placed: nobody may come out of what was removed where they are. Those where it isn't certain fail. */
+void change_clear_way(struct session *session);
 /* After planner_decide, in any case: ends an exchange of sites (plan.h). */
 struct error *change_settle(struct session *session);
 struct error *change_release(struct session *session, const struct tracepoint_list *list);

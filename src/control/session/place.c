@@ -372,9 +372,12 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 
 		if (site->patch.state != PATCH_PLANNED)
 			continue;
-		if (site->way != DIVERT_TRAP) /* traps_place */
+		if (site->way == DIVERT_TRAP && site->group && !traps_note(session, site))
+			error = error_new(ERROR_FAILED, "too many traps: remove some");
+		if (site->way != DIVERT_TRAP || site->group) /* else traps_place */
 			patches[count++] = &site->patch;
-		error = place_note(session, site);
+		if (!error)
+			error = place_note(session, site);
 	}
 	for (size_t i = 0; i < old->count && !error; i++)
 		patches[count++] = &old->items[i]->patch;
@@ -416,6 +419,7 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	if (error)
 		return error;
 	session->placed = true;
+	change_clear_way(session);
 	if (count)
 		error = patch_place(session->proc, tracing_has_threads(session) ? NULL : held, patches, count,
 				    &stats);

@@ -166,8 +166,10 @@ static struct error *install(struct session *session, struct stop *stop)
 		__atomic_store_n(&agent->control->traps, traps.v, __ATOMIC_RELEASE); /* the guards begin */
 	if (!error)
 		error = set_action(session->proc, stop, traps, &ours);
-	if (!error)
+	if (!error) {
+		planner_traps_ready(session->planner);
 		return NULL;
+	}
 	agent->control->traps = 0;
 	error_free(stop_syscall(stop, SYS_munmap, (const uint64_t[6]){ traps.v, TRAPS_SIZE }, &ignored));
 	return error;
@@ -219,7 +221,7 @@ static struct dt_trap *find_entry(struct dt_control *control, uint64_t address)
 	return unused;
 }
 
-static bool note_trap(struct session *session, const struct site *site)
+bool traps_note(struct session *session, const struct site *site)
 {
 	struct dt_trap *entry = find_entry(session->agent->control, site->address.v);
 
@@ -228,6 +230,16 @@ static bool note_trap(struct session *session, const struct site *site)
 	entry->to = site->piece.at.v;
 	__atomic_store_n(&entry->address, site->address.v, __ATOMIC_RELEASE);
 	return true;
+}
+
+void traps_note_again(struct session *session)
+{
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		const struct site *site = planner_site(session->planner, i);
+
+		if (site->way == DIVERT_TRAP && site->patch.state == PATCH_PLACED)
+			traps_note(session, site);
+	}
 }
 
 void traps_forget(struct session *session, const struct site *site)
@@ -256,7 +268,7 @@ static struct patch_site **list_traps(struct session *session, size_t *ret_count
 
 		if (site->way != DIVERT_TRAP || site->patch.state != PATCH_PLANNED)
 			continue;
-		if (note_trap(session, site))
+		if (traps_note(session, site))
 			list[count++] = &site->patch;
 		else
 			fail_site(site, "too many traps");
@@ -298,10 +310,12 @@ static struct error *check_threads(struct stop *stop)
 static struct error *place_held(struct session *session, struct stop *stop, struct patch_site **list, size_t count)
 {
 	struct patch_stats stats;
-	struct error *error = check_threads(stop);
+	struct error *error = NULL;
 
+	if (!session->agent->control->traps)
+		error = check_threads(stop);
 	if (!error && !session->agent->control->traps)
-		error = install(session, stop);
+		error = install(session, stop); /* from here on no thread can block it */
 	return error ? error : patch_place(session->proc, stop, list, count, &stats);
 }
 

@@ -23,7 +23,11 @@ struct traps {
 struct error *traps_allow(void *context, const struct module *module);
 /* After planner_decide: sites for the guards, if there are new traps and none of them yet. */
 struct error *traps_guard(struct session *session);
-/* Places the sites that are traps, when all others are there. Sites that can't be placed are PATCH_FAILED. */
+/* Before one is placed together with others. false: there are too many. */
+bool traps_note(struct session *session, const struct site *site);
+/* Those that are placed: an exchange that failed has noted others in their place. */
+void traps_note_again(struct session *session);
+/* Places the other sites that are traps, when all others are there. Sites that can't be placed are PATCH_FAILED. */
 struct error *traps_place(struct session *session, struct stop *held);
 /* The site is gone, and nobody can be on the way to its trampoline. */
 void traps_forget(struct session *session, const struct site *site);
