@@ -70,19 +70,20 @@
 /* ---- code memfd --------------------------------------------------------------------------- */
 
 #define DT_CODE_SIZE (256ULL << 20) /* sparse: only what is written takes memory */
-#define DT_CONTROL_SIZE (4ULL << 20) /* sparse as well */
+#define DT_CONTROL_SIZE (16ULL << 20) /* sparse as well */
 #define DT_AGENT_OFFSET DT_CONTROL_SIZE
 #define DT_AGENT_SIZE (1ULL << 20)
 #define DT_WINDOWS_OFFSET (DT_AGENT_OFFSET + DT_AGENT_SIZE)
 
 #define DT_WINDOWS_MAX 256
-#define DT_SITES_MAX 32768
+#define DT_SITES_MAX 131072
 #define DT_SITE_BYTES 32
 #define DT_EVENTS_MAX 65536u
 #define DT_SIZE_VARIES 0xffffu
 #define DT_OUTPUT_MAX 4096u
 #define DT_UNWINDERS_MAX 4u
 #define DT_SEMAPHORES_MAX 4096u
+#define DT_CALLERS_MAX 4096u
 
 /* dt_control.flags */
 #define DT_FOLLOW_FORK 1u
@@ -142,6 +143,12 @@ struct dt_semaphore {
 	uint32_t peak; /* ... and at most, ever: forked children may have it so */
 };
 
+/* Code whose calls may return through a stub (R6). */
+struct dt_callers {
+	uint64_t start;
+	uint64_t end; /* = start: none any more */
+};
+
 struct dt_control {
 	uint64_t magic;
 	uint32_t version;
@@ -184,6 +191,9 @@ struct dt_control {
 	uint64_t traps; /* where struct dt_traps is mapped; 0: SIGTRAP is the target's own */
 	struct dt_trap trap_table[DT_TRAPS_MAX];
 	char output[DT_OUTPUT_MAX]; /* where it is: an absolute path, for who takes over */
+	uint32_t caller_count;
+	uint32_t pad2;
+	struct dt_callers callers[DT_CALLERS_MAX];
 };
 
 _Static_assert(sizeof(struct dt_site) == 96, "dt_site");
@@ -307,7 +317,8 @@ struct dt_pool {
 	uint32_t modules_answered; /* futex */
 	uint32_t modules_expired;
 	uint32_t bridge_wake; /* futex: a request for libdyntrace-lttng.so (bridge.h) */
-	uint64_t pad[3];
+	uint64_t foreign; /* of the calls in missed[]: those not from dt_control.callers */
+	uint64_t pad[2];
 	uint64_t lost[DT_EVENTS_MAX]; /* the same losses by event id, for the summary */
 	/* By the id of the entry event; entries = exits + unwound + missed + calls that go on. */
 	uint32_t unwound[DT_EVENTS_MAX]; /* calls that ended without returning: longjmp, an exception... */
@@ -464,6 +475,9 @@ struct dt_state {
  *      coroutine on another thread or a longjmp can leave them wrong at any moment.
  * (R5) Chains (stubs of one key and table) only grow, and tables are never freed. When a tracepoint is removed, its
  *      stubs' id becomes DT_RETURN_ID_NONE, with all threads stopped.
+ * (R6) A return address in code that some compiler made at run time, or that has its own way to walk over frames, stays
+ *      as it is: a garbage collector looks its frames up by it (seen: a JVM aborts). Only addresses in
+ *      dt_control.callers, and stubs (a tail call), get a stub.
  */
 #define DT_STUB_SIZE 32u
 #define DT_STUB_SHIFT 5

@@ -305,7 +305,36 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
 	return stub;
 }
 
+/* (R6) */
+static bool retslot_may_have(const struct retslot_call *call)
+{
+	const struct dt_control *control = call->control;
+	uint32_t count = __atomic_load_n(&control->caller_count, __ATOMIC_ACQUIRE);
+
+	if (retslot_of_word(control, call->ra))
+		return true;
+	for (uint32_t i = 0; i < count && i < DT_CALLERS_MAX; i++) {
+		if (call->ra - control->callers[i].start < control->callers[i].end - control->callers[i].start)
+			return true;
+	}
+	return false;
+}
+
 /* ---- what slow.c calls ----------------------------------------------------------------------- */
+
+uint64_t retslot_miss(const struct dt_control *control, uint64_t site)
+{
+	uint32_t id = ((const struct dt_return_site *)site)->id;
+
+	__atomic_fetch_add(&agent_pool(control)->missed[id], 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static uint64_t retslot_leave(const struct retslot_call *call, uint64_t site)
+{
+	__atomic_fetch_add(&agent_pool(call->control)->foreign, 1, __ATOMIC_RELAXED);
+	return retslot_miss(call->control, site);
+}
 
 uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t site)
 {
@@ -317,21 +346,13 @@ uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t
 	struct dt_return_table *table = retslot_table(&call, slot);
 	uint32_t *head = retslot_head(call.returns, table, call.ra, call.site->id);
 	if (!head || !*head)
-		return SLOW_NEEDED;
+		return retslot_may_have(&call) ? SLOW_NEEDED : retslot_leave(&call, site);
 	/* A hint of 0: all are in use; longer chains than a few aren't walked in vain. */
 	uint32_t hint = *retslot_hint(call.returns, &call.returns->slots[*head]);
 	if (!hint && retslot_length(&call.returns->slots[*head]) >= RETSLOT_SEARCH_FROM)
 		return SLOW_NEEDED;
 	struct dt_return_slot *stub = retslot_walk(&call, *head);
 	return stub ? (uint64_t)stub : SLOW_NEEDED;
-}
-
-uint64_t retslot_miss(const struct dt_control *control, uint64_t site)
-{
-	uint32_t id = ((const struct dt_return_site *)site)->id;
-
-	__atomic_fetch_add(&agent_pool(control)->missed[id], 1, __ATOMIC_RELAXED);
-	return 0;
 }
 
 struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t place, uint64_t site)
@@ -342,6 +363,10 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 	uint32_t *head = table ? retslot_head(call.returns, table, call.ra, call.site->id) : 0;
 	struct dt_return_slot *stub = 0;
 
+	if (head && !*head && !retslot_may_have(&call)) {
+		retslot_leave(&call, site);
+		return 0;
+	}
 	if (!head) {
 		retslot_miss(control, site);
 		return 0;

@@ -221,3 +221,24 @@ def test_gdb_sees_the_frames(dyntrace, program, build):
     tracing.stop()
     target.go()
     assert target.finish().startswith("held 106\n")
+
+
+def test_callers_made_at_run_time(dyntrace, program_path):
+    """A return address in code that a program compiled for itself stays: its garbage collector knows its frames by it."""
+    runtime = program_path("runtime")
+    expected = subprocess.run([runtime], capture_output=True, text=True, check=True).stdout
+    result, trace = dyntrace.trace("-e", "--function", "callee", "--function", "call_plainly", "--", runtime)
+    assert result.stdout == expected == "15150 100 0\n"
+    assert trace.names() == {"callee_entry": 200, "callee_exit": 100, "call_plainly_entry": 100,
+                             "call_plainly_exit": 100}
+    assert fates(result.stderr)["callee"].missed == 100
+
+
+def test_instructions_that_are_data(dyntrace, program_path):
+    """An instruction that another one reads isn't changed, neither for itself nor for others."""
+    runtime = program_path("runtime")
+    error = dyntrace.fails("trace", "-o", dyntrace.new_output(), "--function", "constant_first", "--", runtime, status=125)
+    assert "data for another" in error
+    result, trace = dyntrace.trace("--function", "constant_again", "--function", "constant_firs[t]", "--", runtime)
+    assert result.stdout == "15150 100 0\n"
+    assert trace.names() == {"constant_again_entry": 1}

@@ -51,7 +51,8 @@ static bool add(struct body *body, const struct inbound *inbound, const struct i
 				  .length = insn->length,
 				  .flow = insn->flow,
 				  .way = find_way(inbound, before, insn),
-				  .fixed = is_fixed(insn) };
+				  .fixed = is_fixed(insn) ||
+					   inbound_is_read(inbound, insn->pc.v, insn->pc.v + insn->length) };
 
 	item.dead = item.way == WAY_NONE && (before->dead || ends_flow(before->flow));
 	return vec_push(&body->insns, item);

@@ -22,7 +22,7 @@ struct body_insn {
 	uint64_t at;
 	uint8_t length;
 	bool dead; /* padding that nobody runs */
-	bool fixed; /* it can't be moved */
+	bool fixed; /* it can't be moved, or its bytes are data as well */
 	enum body_way way;
 	enum insn_flow flow;
 };

@@ -39,6 +39,7 @@ struct inbound {
 	VEC(struct text_bits) ranges;
 	VEC(uint64_t) taken; /* addresses of data */
 	VEC(uint64_t) starts; /* of functions, sorted */
+	VEC(uint64_t) reads; /* text that is data to some instruction, sorted */
 	VEC(struct sequence) sequences;
 	bool everything; /* all of it can be reached */
 	bool failed; /* out of memory */
@@ -142,6 +143,13 @@ static void mark_computed(struct inbound *inbound, const struct stretch *stretch
 	}
 }
 
+/* Seen: V8 loads a constant from inside the instruction that had it first. */
+static void note_read(struct inbound *inbound, uint64_t address)
+{
+	if (find_range(inbound, address) && !vec_push(&inbound->reads, address))
+		inbound->failed = true;
+}
+
 static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch stretch)
 {
 	struct insn insn;
@@ -155,6 +163,8 @@ static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch 
 			mark(inbound, insn.target.v);
 		if (insn.rip_relative)
 			mark_taken(inbound, insn.rip_target.v);
+		if (insn.rip_relative && insn.zydis.mnemonic != ZYDIS_MNEMONIC_LEA)
+			note_read(inbound, insn.rip_target.v);
 		if (insn.rip_relative && insn.rip_target.v > stretch.from && insn.rip_target.v < stretch.to) {
 			stretch.taker = at;
 			stretch.taken = insn.rip_target.v;
@@ -239,6 +249,28 @@ static void note_sequence(void *context, uint64_t start, uint64_t end, uint64_t 
 		inbound->failed = true;
 }
 
+/* What is long and has no unwind table comes with a runtime of its own, which may enter it anywhere (described.c). */
+struct rest {
+	struct inbound *inbound;
+	uint64_t from;
+};
+
+static void mark_up_to(void *context, uint64_t start, uint64_t end)
+{
+	struct rest *rest = context;
+
+	if (find_range(rest->inbound, rest->from) == find_range(rest->inbound, start))
+		mark_all(rest->inbound, rest->from, start);
+	rest->from = end;
+}
+
+static void mark_undescribed(struct inbound *inbound)
+{
+	struct rest rest = { .inbound = inbound };
+
+	symtab_each_described(inbound->symtab, SYM_UNDESCRIBED_MIN, mark_up_to, &rest);
+}
+
 struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inbound)
 {
 	_cleanup_(cleanup_inbound) struct inbound *inbound = calloc(1, sizeof(*inbound));
@@ -257,8 +289,11 @@ struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inb
 	symtab_each_rseq(symtab, note_sequence, inbound);
 	if (inbound->failed)
 		return error_new(ERROR_FAILED, "out of memory");
+	if (inbound->reads.count)
+		qsort(inbound->reads.items, inbound->reads.count, sizeof(uint64_t), by_value);
 	mark_tables(inbound);
 	symtab_each_pointer(symtab, mark_pointer, inbound);
+	mark_undescribed(inbound);
 	error = symtab_each_landing_pad(symtab, mark_pointer, inbound);
 	if (error)
 		return error;
@@ -277,6 +312,7 @@ void inbound_free(struct inbound *inbound)
 	vec_free(&inbound->taken);
 	vec_free(&inbound->sequences);
 	vec_free(&inbound->starts);
+	vec_free(&inbound->reads);
 	free(inbound);
 }
 
@@ -286,6 +322,21 @@ bool inbound_at(const struct inbound *inbound, uint64_t address)
 	uint64_t at = range ? address - range->address : 0;
 
 	return !range || inbound->everything || (range->bits[at / 8] >> (at % 8) & 1);
+}
+
+bool inbound_is_read(const struct inbound *inbound, uint64_t start, uint64_t end)
+{
+	size_t low = 0, high = inbound->reads.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (inbound->reads.items[middle] < start)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < inbound->reads.count && inbound->reads.items[low] < end;
 }
 
 bool inbound_is_sequence(const struct inbound *inbound, uint64_t start, uint64_t end)

@@ -22,6 +22,9 @@ void inbound_free(struct inbound *inbound);
 /* Does anything lead to this address of the file? True as well for what lies outside its text. */
 bool inbound_at(const struct inbound *inbound, uint64_t address);
 
+/* Does an instruction read data that begins in [start, end)? What it reads mustn't change. */
+bool inbound_is_read(const struct inbound *inbound, uint64_t start, uint64_t end);
+
 /* Does a restartable sequence (H11) overlap [start, end)? */
 bool inbound_is_sequence(const struct inbound *inbound, uint64_t start, uint64_t end);
 

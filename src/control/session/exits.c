@@ -159,6 +159,7 @@ void exits_grow(struct session *session, uint64_t now_ns)
 		&used, sizeof(used));
 	for (size_t i = 0; i < session->types->count; i++)
 		missed += pool->missed[i]; /* in a forked child, perhaps */
+	missed -= pool->foreign;
 	if ((reading || used < count / 2) && missed == session->exits.missed)
 		return;
 	session->exits.missed = missed;

@@ -50,6 +50,9 @@ bool exits_has_shadow_stack(const char *status);
 struct error *exits_map(struct session *session, struct stop *stop);
 struct error *exits_write(struct session *session, struct tramp_env *env);
 
+/* Writes down whose calls may return through stubs (R6), of the modules that are there now. */
+void exits_allow(struct session *session);
+
 /* Tells every unwinder in the target of the stubs (H7), before the first of them is used. `held`
  * as in safepoint_call. */
 struct error *exits_register(struct session *session, struct stop *held);

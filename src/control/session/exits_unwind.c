@@ -158,12 +158,14 @@ void exits_modules_changed(struct session *session)
 	if (!session->exits.returns.v)
 		return;
 	drop_unloaded(session);
+	exits_allow(session);
 	session->exits.all_told = false;
 	error_free(exits_hook_all(session)); /* without it exits_watch tells them */
 }
 
 struct error *exits_register(struct session *session, struct stop *held)
 {
+	exits_allow(session);
 	struct error *error = tell_all(session, held, REGISTER_QUICK_MS);
 
 	/* No thread comes to rest. */

@@ -55,6 +55,11 @@ const struct symbol *symtab_at(const struct symtab *symtab, uint64_t address);
 /* Bounds of the function at this address from .eh_frame; false: no FDE covers it. */
 bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_start,
 		uint64_t *ret_end);
+/* Calls back with the text that compilers have described, by address: all of it, but for stretches of `gap` bytes or more
+ * without an unwind table. A file that has none at all counts as described. */
+#define SYM_UNDESCRIBED_MIN (512u << 10) /* a static musl libc without tables is smaller */
+void symtab_each_described(const struct symtab *symtab, uint64_t gap,
+			   void (*found)(void *context, uint64_t start, uint64_t end), void *context);
 /* The executable range that contains the address; NULL: none. */
 const struct text_range *symtab_text(const struct symtab *symtab, uint64_t address);
 /* Read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables: how many bytes were
