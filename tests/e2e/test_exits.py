@@ -137,7 +137,8 @@ def test_all_at_once_and_filters_of_pool(dyntrace, returns):
     result, trace = dyntrace.trace("-e", "--function", "*", "--buffer-size", "1M", "--", returns, "--rounds", 3)
     assert result.stdout.count("threads") == 3
     for name, fate in fates(result.stderr).items():
-        assert fate.missed == 0, name
+        # these are jumped to, on a new stack: what they would return to is no code at all
+        assert fate.missed == (fate.hits if name in ("abandoned_main", "coroutine_main") else 0), name
 
 
 def test_no_thread_block(dyntrace, program_path):
