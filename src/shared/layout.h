@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 14
+#define DT_LAYOUT_VERSION 15
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -149,6 +149,12 @@ struct dt_callers {
 	uint64_t end; /* = start: none any more */
 };
 
+/* Memory that stays as long as the process: see dt_control.lasting. */
+#define DT_LASTING_MAX 16u
+struct dt_range {
+	uint64_t start, end;
+};
+
 struct dt_control {
 	uint64_t magic;
 	uint32_t version;
@@ -173,6 +179,9 @@ struct dt_control {
 	uint32_t stub_count; /* how many have been written: indices are below this */
 	uint32_t block_ms; /* (B8) */
 	uint64_t r_debug; /* the loader's struct r_debug; 0: unknown */
+	/* What nothing unmaps while the process lives, so that it can be read without asking the kernel: the program's own
+	 * segments, its libc's, and the stack of its first thread as large as it was. */
+	struct dt_range lasting[DT_LASTING_MAX];
 	uint32_t modules_ms; /* (N1) */
 	uint32_t pad1;
 	struct dt_window windows[DT_WINDOWS_MAX];

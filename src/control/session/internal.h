@@ -207,6 +207,9 @@ uint32_t *wake_word(const struct session *session, uint32_t *ret_seen);
 struct error *wake_arm(struct session *session);
 void wake_free(struct wake *wake);
 
+/* lasting.c: tells the agent which memory stays. The agent was just mapped. */
+void lasting_note(struct session *session);
+
 /* unwinding.c */
 /* Tables of all modules that have none yet, by way of a held thread. */
 struct error *unwinding_map(struct session *session, struct stop *stop);

@@ -171,8 +171,11 @@ static struct error *map_agent(struct session *session, struct stop *stop)
 	options.agent_path = agent_path;
 	options.share = session->parent ? session->parent->agent : NULL;
 	session->code = near_pool_create();
-	return session->code ? inject_agent(stop, session->proc, &options, &session->agent) :
-			       error_new(ERROR_FAILED, "out of memory");
+	error = session->code ? inject_agent(stop, session->proc, &options, &session->agent) :
+				error_new(ERROR_FAILED, "out of memory");
+	if (!error)
+		lasting_note(session);
+	return error;
 }
 
 static bool has_room(struct session *session, const struct plan_need *need)

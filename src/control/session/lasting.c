@@ -1,0 +1,94 @@
+/*
+ * lasting.c - which memory of the target stays as long as it lives.
+ *
+ * The agent reads what pointers lead to by a system call that can't fault, since another thread may unmap anything at any
+ * moment. Some memory nobody unmaps: the segments of the program and of its libc, which the loader never unloads, with the zeroed
+ * memory behind them; and the stack of the first thread, which only grows. There a plain load is as safe, and a hundred times
+ * faster. Literals, globals and most backtraces are in it; the heap and other threads' stacks are not.
+ *
+ * A program without a loader may unmap parts of itself (packers do): nothing of it counts.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../base/cleanup.h"
+#include "internal.h"
+
+static bool is_libc(const struct module *module)
+{
+	return strncmp(module->name, "libc.so", 7) == 0 || strncmp(module->name, "libc.musl", 9) == 0 ||
+	       strncmp(module->name, "ld-musl", 7) == 0;
+}
+
+static bool belongs_to(const struct mapping *mapping, const struct module *module)
+{
+	return mapping->inode && mapping->inode == module->inode && mapping->device == module->device;
+}
+
+/* The module that it is part of, if that is never unloaded; NULL: none. */
+static const struct module *find_owner(const struct session *session, const struct mapping *mapping)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		const struct module *module = session->modules.items[i];
+
+		if ((module->is_executable || is_libc(module)) && belongs_to(mapping, module))
+			return module;
+	}
+	return NULL;
+}
+
+/*
+ * How far it lasts; 0: not at all. *owner: the module that the mapping before belongs to, then this one's. Zeroed memory behind a
+ * module's data is part of it as far as the module goes: the kernel makes one mapping of it and of what happens to lie behind.
+ */
+static uint64_t lasts_until(const struct session *session, const struct mapping *mapping, taddr last_end,
+			    const struct module **owner)
+{
+	const struct module *before = *owner;
+
+	*owner = find_owner(session, mapping);
+	if (!(mapping->prot & PROT_READ) || mapping->shared)
+		return 0;
+	if (*owner || strcmp(mapping->path, "[stack]") == 0)
+		return mapping->end.v;
+	if (mapping->path[0] || !before || !taddr_equal(last_end, mapping->start) ||
+	    before->high.v <= mapping->start.v)
+		return 0;
+	return before->high.v < mapping->end.v ? before->high.v : mapping->end.v;
+}
+
+static bool has_loader(const struct session *session)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		if (is_libc(session->modules.items[i]))
+			return true;
+	}
+	return false;
+}
+
+void lasting_note(struct session *session)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);
+	struct dt_range *ranges = session->agent->control->lasting;
+	const struct module *owner = NULL;
+	taddr last_end = taddr_of(0);
+	size_t count = 0;
+
+	if (error || !has_loader(session))
+		return;
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct mapping *mapping = &maps.items[i];
+		uint64_t end = lasts_until(session, mapping, last_end, &owner);
+		bool joins = count && ranges[count - 1].end == mapping->start.v;
+
+		last_end = mapping->end;
+		if (!end)
+			continue;
+		if (!joins && count == DT_LASTING_MAX)
+			return;
+		if (!joins)
+			ranges[count++].start = mapping->start.v;
+		ranges[count - 1].end = end;
+	}
+}
