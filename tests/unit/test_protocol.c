@@ -5,6 +5,11 @@
  *
  * Two chunks with room for two events. Checked in every state: nobody writes into a chunk that isn't his (B1, B4); an event
  * is read once, and in the order of its clock (B3); at the end each hit is an event or counted as lost (B7).
+ *
+ * In the three modes: with `block` (B8) a hit without room waits, and gives up only where nobody else can do anything any more,
+ * which is when a time limit matters; nothing is lost then unless a hit was interrupted by one that waits. With `overwrite` (B9)
+ * the thread takes complete chunks itself, and the reader is a snapshot that copies event by event, and believes the copy only if
+ * the chunk's word is the same before and behind.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +26,11 @@
 #define LEVELS 3 /* the thread, and handlers in handlers */
 #define HITS 8
 
-enum { FREE, OWNED, PUBLISHED };
-enum { LOAD, SWAP, STORE, DONE }; /* what a level does next */
+enum { FREE, OWNED, PUBLISHED, WIPING };
+enum { LOAD, SWAP, STORE, WAIT }; /* what a level does next */
+enum { DISCARD, BLOCK, OVERWRITE };
+static int mode, levels;
+static size_t copies, refused_copies, expiries;
 
 struct level {
 	uint8_t step;
@@ -42,12 +50,18 @@ struct model {
 	uint8_t last; /* clock of the last event read */
 	uint8_t order[CHUNKS]; /* sequence number of the chunk */
 	uint8_t next_order, reading;
+	uint8_t expired; /* (B8) */
+	uint8_t overwritten; /* (B9) */
+	uint8_t writer[CHUNKS][ROOM]; /* generation of the hit that stored the event */
+	uint8_t wiping, wiped; /* the chunk, counted from 1, and how far */
+	uint8_t copying, copied, copied_word; /* the snapshot's chunk, likewise, and its word before */
+	uint8_t copy[ROOM], copy_writer[ROOM];
 };
 
 static struct model *seen;
 static size_t seen_count, seen_room, ends;
 static uint32_t *table;
-#define TABLE (1u << 22)
+#define TABLE (1u << 23)
 
 static bool is_new(const struct model *model)
 {
@@ -71,6 +85,61 @@ static bool is_new(const struct model *model)
 
 /* ---- the thread --------------------------------------------------------------------------- */
 
+static void own(struct model *m, uint8_t i)
+{
+	m->state[i] = OWNED;
+	m->order[i] = m->next_order++;
+	m->chunk = i;
+	m->offset = 0;
+	m->reserve_generation = m->generation[i];
+	m->has_chunk = 1;
+	for (int j = 0; j < ROOM; j++)
+		assert_int_equal(m->event[i][j], 0); /* B4 */
+}
+
+/* (B9) */
+static bool is_complete(const struct model *m, uint8_t i)
+{
+	for (uint8_t j = 0; j < m->used[i]; j++) {
+		if (!m->event[i][j])
+			return false;
+	}
+	return true;
+}
+
+/* (B9) The oldest that can be had. */
+static bool take_published(struct model *m)
+{
+	uint8_t best = CHUNKS;
+
+	for (uint8_t i = 0; i < CHUNKS; i++) {
+		if (m->state[i] == PUBLISHED && is_complete(m, i) && (best == CHUNKS || m->order[i] < m->order[best]))
+			best = i;
+	}
+	if (best == CHUNKS)
+		return false;
+	m->state[best] = WIPING;
+	m->generation[best]++;
+	m->wiping = best + 1;
+	m->wiped = 0;
+	return true;
+}
+
+/* One word of it; signals are blocked meanwhile. */
+static void step_wipe(struct model *m)
+{
+	uint8_t i = m->wiping - 1;
+
+	if (m->wiped < m->used[i]) {
+		m->overwritten++;
+		m->writer[i][m->wiped] = 0;
+		m->event[i][m->wiped++] = 0;
+		return;
+	}
+	m->wiping = m->wiped = m->used[i] = 0;
+	own(m, i);
+}
+
 /* The slow path, with signals blocked: publish, take another. False: none is free. */
 static bool take_chunk(struct model *m)
 {
@@ -82,18 +151,11 @@ static bool take_chunk(struct model *m)
 	for (uint8_t i = 0; i < CHUNKS; i++) {
 		if (m->state[i] != FREE)
 			continue;
-		m->state[i] = OWNED;
 		m->generation[i]++;
-		m->order[i] = m->next_order++;
-		m->chunk = i;
-		m->offset = 0;
-		m->reserve_generation = m->generation[i];
-		m->has_chunk = 1;
-		for (int j = 0; j < ROOM; j++)
-			assert_int_equal(m->event[i][j], 0); /* B4 */
+		own(m, i);
 		return true;
 	}
-	return false;
+	return mode == OVERWRITE && take_published(m);
 }
 
 static void end_hit(struct model *m)
@@ -109,10 +171,15 @@ static void step_thread(struct model *m)
 	switch (l->step) {
 	case LOAD: /* the reserve word, then the clock (B3) */
 		if (!m->has_chunk || m->offset == ROOM) {
-			if (!take_chunk(m)) {
-				m->lost++;
-				end_hit(m);
+			if (take_chunk(m))
+				return;
+			if (mode == BLOCK && !m->expired) {
+				assert_int_equal(m->expired, 0); /* nobody begins to wait then */
+				l->step = WAIT;
+				return;
 			}
+			m->lost++;
+			end_hit(m);
 			return;
 		}
 		*l = (struct level){ SWAP, m->chunk, m->offset, m->reserve_generation, ++m->clock };
@@ -131,6 +198,7 @@ static void step_thread(struct model *m)
 		assert_int_equal(m->generation[l->chunk], l->generation);
 		assert_int_equal(m->event[l->chunk][l->offset], 0);
 		m->event[l->chunk][l->offset] = l->clock;
+		m->writer[l->chunk][l->offset] = l->generation;
 		end_hit(m);
 	}
 }
@@ -153,6 +221,8 @@ static bool step_reader(struct model *m)
 		if (m->state[i] != PUBLISHED || m->done[i] < end)
 			return false; /* being written, or a hit in it isn't over */
 		memset(m->event[i], 0, ROOM);
+		memset(m->writer[i], 0, ROOM);
+		m->expired = 0; /* B8 */
 		m->state[i] = FREE;
 		m->used[i] = m->done[i] = m->order[i] = 0;
 		m->reading++;
@@ -161,53 +231,190 @@ static bool step_reader(struct model *m)
 	return false;
 }
 
+/* What stands in a chunk's word: its generation and state. */
+static uint8_t word(const struct model *m, uint8_t i)
+{
+	return (uint8_t)(m->generation[i] << 2 | m->state[i]);
+}
+
+/* A copy that is believed holds events of one owner, in order, and up to a hole all of them. */
+static void check_copy(const struct model *m)
+{
+	for (int j = 0; j < ROOM; j++) {
+		if (!m->copy[j])
+			continue;
+		assert_int_equal(m->copy_writer[j], m->copied_word >> 2);
+		assert_true(!j || m->copy[j] > m->copy[j - 1]);
+	}
+	copies++;
+}
+
+/* (B9) One event of the chunk that is being copied, or what there is to do before and behind. */
+static void step_snapshot(struct model *m, uint8_t chunk)
+{
+	if (!m->copying) {
+		m->copying = chunk + 1;
+		m->copied_word = word(m, chunk);
+		return;
+	}
+	uint8_t i = m->copying - 1;
+	if (m->copied < ROOM) {
+		m->copy[m->copied] = m->event[i][m->copied];
+		m->copy_writer[m->copied] = m->writer[i][m->copied];
+		m->copied++;
+		return;
+	}
+	/* a chunk may be published meanwhile: the generation counts, and that it isn't being wiped */
+	if (word(m, i) >> 2 == m->copied_word >> 2 && (m->copied_word & 3) != WIPING && m->state[i] != WIPING)
+		check_copy(m);
+	else
+		refused_copies++;
+	m->copying = m->copied = m->copied_word = 0;
+	memset(m->copy, 0, sizeof(m->copy));
+	memset(m->copy_writer, 0, sizeof(m->copy_writer));
+}
+
 /* ---- all of them -------------------------------------------------------------------------- */
+
+static void explore(struct model m);
+
+static bool is_waiting(const struct model *m)
+{
+	if (!m->depth || m->level[m->depth - 1].step != WAIT || m->expired)
+		return false;
+	for (int i = 0; i < CHUNKS; i++) {
+		if (m->state[i] == FREE)
+			return false;
+	}
+	return true;
+}
+
+/* The thread, or who interrupts it. */
+static bool explore_thread(const struct model *m)
+{
+	struct model next = *m;
+	bool any = false;
+
+	if (m->wiping) {
+		step_wipe(&next);
+		explore(next);
+		return true;
+	}
+	if (m->depth && !is_waiting(m)) {
+		if (next.level[m->depth - 1].step == WAIT)
+			next.level[m->depth - 1].step = LOAD;
+		step_thread(&next);
+		explore(next);
+		any = true;
+	}
+	if (m->made < HITS && m->depth < levels) { /* another hit: of the thread, or of a handler right here */
+		next = *m;
+		next.depth++;
+		next.made++;
+		explore(next);
+		any = true;
+	}
+	return any;
+}
+
+static bool explore_reader(const struct model *m)
+{
+	struct model next = *m;
+
+	if (mode != OVERWRITE) {
+		if (!step_reader(&next))
+			return false;
+		explore(next);
+		return true;
+	}
+	for (uint8_t i = 0; i < CHUNKS; i++) {
+		if (m->copying ? i : m->state[i] == FREE)
+			continue;
+		next = *m;
+		step_snapshot(&next, i);
+		explore(next);
+	}
+	return m->copying;
+}
+
+/* Nobody can do anything more. */
+static void check_end(const struct model *m)
+{
+	unsigned left = 0;
+
+	ends++;
+	assert_int_equal(m->depth, 0);
+	for (int i = 0; i < CHUNKS && mode == OVERWRITE; i++)
+		for (int j = 0; j < ROOM; j++)
+			left += m->event[i][j] ? 1 : 0;
+	assert_int_equal(m->read + m->lost + m->overwritten + left, HITS); /* B7 */
+	if (mode == BLOCK && levels == 1)
+		assert_int_equal(m->lost, 0); /* B8 */
+}
 
 static void explore(struct model m)
 {
 	if (!is_new(&m))
 		return;
-	struct model next = m;
-	bool over = true;
+	bool any = explore_thread(&m);
 
-	if (m.depth) {
-		step_thread(&next);
-		explore(next);
-		over = false;
+	any |= explore_reader(&m);
+	if (any)
+		return;
+	if (is_waiting(&m)) { /* B8: its time is over */
+		assert_int_equal(m.expired, 0); /* nobody waits any more then */
+		expiries++;
+		m.expired = 1;
+		m.level[m.depth - 1].step = LOAD;
+		explore(m);
+		return;
 	}
-	if (m.made < HITS && m.depth < LEVELS) { /* another hit: of the thread, or of a handler right here */
-		next = m;
-		next.depth++;
-		next.made++;
-		explore(next);
-		over = false;
-	}
-	next = m;
-	if (step_reader(&next)) {
-		explore(next);
-		over = false;
-	}
-	if (over) {
-		ends++;
-		assert_int_equal(m.read + m.lost, HITS); /* B7 */
-	}
+	check_end(&m);
 }
 
-static void test_every_interleaving(void **unused)
+static void explore_all(int chosen, int depth)
 {
+	mode = chosen;
+	levels = depth;
+	seen_count = ends = copies = refused_copies = expiries = 0;
 	table = calloc(TABLE, sizeof(*table));
 	explore((struct model){ 0 });
-	assert_true(seen_count > 1000 && ends > 10);
-	print_message("%zu states, %zu ends\n", seen_count, ends);
+	print_message("%zu states, %zu ends, %zu expiries, %zu copies, %zu refused\n", seen_count, ends, expiries, copies,
+		      refused_copies);
 	free(table);
-	free(seen);
+	assert_true(seen_count > 100 && ends > 0);
+}
+
+static void test_discard(void **unused)
+{
+	explore_all(DISCARD, LEVELS);
+	assert_true(ends > 10);
+}
+
+static void test_block(void **unused)
+{
+	explore_all(BLOCK, 1);
+	assert_int_equal(expiries, 0);
+	explore_all(BLOCK, LEVELS);
+	assert_true(expiries > 0); /* a hit that waits in a handler of one that isn't complete: the time limit is what ends it */
+}
+
+static void test_overwrite(void **unused)
+{
+	explore_all(OVERWRITE, 1);
+	assert_true(copies > 100 && refused_copies > 100);
+	explore_all(OVERWRITE, 2);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_interleaving),
+		cmocka_unit_test(test_discard),
+		cmocka_unit_test(test_block),
+		cmocka_unit_test(test_overwrite),
 	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	free(seen);
+	return failed;
 }
