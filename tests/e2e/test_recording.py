@@ -399,6 +399,25 @@ def test_saved_only_where_it_belongs(dyntrace, program):
 
 # ---- enemies --------------------------------------------------------------------------------------------
 
+def test_writes_nowhere_else(dyntrace, program_path):
+    """Whatever a target does to the shared memory: all that dyntrace makes or changes is in the output directory."""
+    output, log = dyntrace.new_output(), os.path.join(dyntrace.scratch, "strace")
+    subprocess.run(["strace", "-y", "-qq", "-o", log, "-e", "trace=file", dyntrace.path, "trace", "-q", "-o", output,
+                    "--follow-exec", "--probe", "foo", "--", program_path("fates"), *map(str, fate("scribbling"))],
+                   timeout=50, stderr=subprocess.DEVNULL)
+    changed = []
+    with open(log) as file:
+        for line in file:
+            call = line.split("(")[0]
+            writes = call in ("mkdir", "mkdirat", "rename", "renameat", "renameat2", "unlink", "unlinkat", "link", "linkat",
+                              "symlink", "symlinkat", "creat", "truncate") or "O_WRONLY" in line or "O_RDWR" in line
+            if writes and not re.search(r'"/proc/\d+(/task/\d+)?/mem"|"/dev/', line):
+                changed.append(line.strip())
+    assert changed
+    assert not [line for line in changed if f"<{output}>" not in line and f'"{output}"' not in line], changed
+    Trace(output)
+
+
 @pytest.mark.parametrize("mode", ["discard", "overwrite"])
 def test_target_scribbles_over_the_pool(dyntrace, program_path, mode):
     """It can spoil its own events, and nothing else; code and switches it can't write at all."""

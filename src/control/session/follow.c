@@ -14,6 +14,7 @@
 #include "internal.h"
 
 #define LOOK_NS 500000000ULL /* how often images are looked for that are over ... */
+#define LATE_MAX 3 /* so often nothing is begun by who said so: nobody is believed any more */
 #define LOOK_MAX 8 /* ... and how many at a time: each means a look at all processes */
 
 bool follow_can(const struct session *session)
@@ -241,27 +242,34 @@ static void follow_call(struct call *call, struct proc *proc, pid_t tid)
 		follow_image(call->root, proc->pid);
 	else if (!error && result == EXEC_GAINS)
 		tell(call->root, "process %d begins a program with other rights (setuid): it isn't traced", proc->pid);
-	else if (error || result == EXEC_LATE)
+	call->root->follow.late += !error && result == EXEC_LATE;
+	if (error || result == EXEC_LATE)
 		tell(call->root, "process %d begins a program that isn't traced: %s", proc->pid,
 		     error ? error_text(error) : "it took too long");
 }
 
-/* Pairs with exec_ask in the agent. */
-static void follow_look(struct session *root, struct dt_exec *exec)
+static void release(struct dt_exec *exec)
+{
+	__atomic_store_n(&exec->state, DT_EXEC_FREE, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &exec->state, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Pairs with exec_ask in the agent. True: somebody had asked. */
+static bool follow_look(struct session *root, struct dt_exec *exec)
 {
 	struct call call = { root, exec };
 	struct proc *proc = NULL;
 
 	if (__atomic_load_n(&exec->state, __ATOMIC_ACQUIRE) != DT_EXEC_ASKED)
-		return;
+		return false;
 	pid_t pid = (pid_t)__atomic_load_n(&exec->pid, __ATOMIC_RELAXED);
 	pid_t tid = (pid_t)__atomic_load_n(&exec->tid, __ATOMIC_RELAXED);
 	_cleanup_error_ struct error *error = pid > 1 && tid > 1 ? proc_open_plain(pid, &proc) : NULL;
-	if (proc && is_ours(root, proc, tid))
+	if (root->follow.late < LATE_MAX && proc && is_ours(root, proc, tid))
 		follow_call(&call, proc, tid);
 	proc_close(proc);
-	__atomic_store_n(&exec->state, DT_EXEC_FREE, __ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &exec->state, FUTEX_WAKE, 1, NULL, NULL, 0);
+	release(exec);
+	return true;
 }
 
 /* ---- images that are over --------------------------------------------------------------------------- */
@@ -330,8 +338,11 @@ void follow_step(struct session *root, uint64_t now_ns)
 		tell(root, "%s (%d): its execve can't be watched: programs that it begins aren't traced",
 		     root->proc->comm, root->proc->pid);
 	follow->blind = !root->sees_exec;
-	for (uint32_t i = 0; i < DT_EXECS_MAX; i++)
-		follow_look(root, &root->agent->pool->execs[i]);
+	/* One at a time: whoever drives the session wants to hear of signals, too. */
+	for (uint32_t i = 0; i < DT_EXECS_MAX; i++, follow->next_exec++) {
+		if (follow_look(root, &root->agent->pool->execs[follow->next_exec % DT_EXECS_MAX]))
+			break;
+	}
 	for (size_t i = 0; i < follow->images.count; i++) {
 		exits_grow(follow->images.items[i].session, now_ns);
 		exits_watch(follow->images.items[i].session, now_ns);
@@ -358,7 +369,7 @@ void follow_end(struct session *root, struct session_summary *summary)
 	if (!root->options.follow_exec || !root->agent)
 		return;
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++)
-		follow_look(root, &root->agent->pool->execs[i]);
+		release(&root->agent->pool->execs[i]);
 	while (root->follow.images.count) {
 		error_free(place_undo(root->follow.images.items[root->follow.images.count - 1].session, summary));
 		drop_image(root, root->follow.images.count - 1);

@@ -48,7 +48,8 @@ struct follow {
 	VEC(struct follow_block) blocks;
 	VEC(struct follow_request) requests;
 	uint64_t next_look; /* ns: for images that are over */
-	uint64_t missed; /* told */
+	uint32_t next_exec; /* of dt_pool.execs, to be looked at */
+	unsigned late; /* who asked and then began nothing */
 	bool blind; /* the target's own execve can't be seen, and that was told */
 	size_t first_type; /* of an image: its own event ids begin there */
 };
