@@ -10,6 +10,7 @@
 
 #include "../control/base/cleanup.h"
 #include "commands.h"
+#include "complete.h"
 #include "help.h"
 #include "man.h"
 #include "suggest.h"
@@ -170,6 +171,10 @@ static int run_help(int argc, char **argv)
 {
 	if (argc >= 1 && !strcmp(argv[0], "--man"))
 		return run_man(argc - 1, argv + 1);
+	if (argc >= 1 && !strcmp(argv[0], "--complete")) {
+		complete_print(commands, argc - 1, argv + 1);
+		return EXIT_SUCCESS;
+	}
 	if (argc == 0 || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
 		help_overview(stdout, commands);
 		return EXIT_SUCCESS;

@@ -253,3 +253,22 @@ void man_command(const struct command *command, const struct command *const *com
 	}
 	put_see_also(command, commands);
 }
+
+void man_program(const char *program, const struct command *command, FILE *prose)
+{
+	fputs(".\\\" Made when dyntrace was built.\n.TH ", stdout);
+	for (const char *at = program; *at; at++)
+		putchar(toupper((unsigned char)*at));
+	printf(" 8 \"\" \"dyntrace " DYNTRACE_VERSION "\" \"System administration\"\n.SH NAME\n%s \\- ", program);
+	put_string(command->summary);
+	printf("\n.SH SYNOPSIS\n\\fB%s\\fR ", program);
+	put_string(command->usage);
+	puts("\n.SH DESCRIPTION");
+	put_details(command->details);
+	put_prose(prose, false);
+	put_options(command->options);
+	put_prose(prose, true);
+	puts(".SH EXAMPLES\n.nf");
+	put_string(command->example);
+	puts("\n.fi\n.SH SEE ALSO\n.BR dyntrace (1)");
+}

@@ -17,4 +17,7 @@ void man_overview(const struct command *const *commands, FILE *prose);
 /* dyntrace-COMMAND(1). */
 void man_command(const struct command *command, const struct command *const *commands, FILE *prose);
 
+/* A daemon's page, in section 8. */
+void man_program(const char *program, const struct command *command, FILE *prose);
+
 #endif

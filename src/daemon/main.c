@@ -9,6 +9,7 @@
 
 #include "../client/client.h"
 #include "../cli/help.h"
+#include "../cli/man.h"
 #include "../control/base/cleanup.h"
 #include "../control/session/session.h"
 #include "keeper.h"
@@ -153,9 +154,24 @@ static struct error *run_supervisor(void)
 	return supervisor_run(&chosen);
 }
 
-/* What the supervisor starts; not for people. */
+/* For the build: the man page. */
+static int run_man(const char *path)
+{
+	_cleanup_fclose_ FILE *prose = fopen(path, "re");
+
+	if (!prose) {
+		fprintf(stderr, "dyntraced: cannot read %s: %s\n", path, strerror(errno));
+		return EXIT_FAILURE;
+	}
+	man_program(dyntraced.name, &dyntraced, prose);
+	return EXIT_SUCCESS;
+}
+
+/* What the supervisor and the build start; not for people. -1: none of it. */
 static int run_helper(int argc, char **argv)
 {
+	if (argc == 3 && !strcmp(argv[1], "--man"))
+		return run_man(argv[2]);
 	if (argc == 3 && !strcmp(argv[1], "--worker"))
 		return worker_main(atoi(argv[2]));
 	if (argc == 4 && !strcmp(argv[1], "--keeper"))

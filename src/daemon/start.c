@@ -37,10 +37,9 @@ struct error *start_background(void)
 
 void start_done(void)
 {
-	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-
 	if (waiting_parent < 0)
 		return;
+	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (chdir("/"))
 		log_line("cannot go to /");
 	dup2(nothing, STDIN_FILENO);

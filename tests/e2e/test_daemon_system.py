@@ -1,0 +1,163 @@
+"""The daemon as part of a system: systemd, installed files, completions, limits, and that it sleeps when nobody wants anything."""
+import os
+import re
+import socket
+import struct
+import subprocess
+import time
+
+from daemon_harness import CALLS, KINDS, connect, message
+from harness import until
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+# ---- systemd ----------------------------------------------------------------------------------------
+
+def test_it_tells_systemd_when_it_is_ready_and_when_it_stops(build, scratch, processes):
+    path = os.path.join(scratch, "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(20)
+        one = processes.start([os.path.join(build, "dyntraced"), "--socket", scratch + "/s", "--output", scratch + "/traces"],
+                              env={**os.environ, "NOTIFY_SOCKET": path}, stderr=subprocess.DEVNULL)
+        assert manager.recv(100) == b"READY=1"
+        connect(scratch + "/s").close()
+        one.terminate()
+        assert manager.recv(100) == b"STOPPING=1"
+        assert one.wait() == 0
+
+
+def test_it_takes_the_socket_that_systemd_made(build, scratch, processes):
+    path = os.path.join(scratch, "s")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        client = connect(path)  # before there is a daemon: it is for this that there are such sockets
+        client.sendall(message("WIRE_STATUS"))
+        inode = os.stat(path).st_ino
+        script = f'export LISTEN_PID=$$ LISTEN_FDS=1; exec {build}/dyntraced --socket {path} --output {scratch}/traces 3<&{listener.fileno()}'
+        one = processes.start(["bash", "-c", script], pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL)
+        assert struct.unpack("<H", client.recv(65536)[6:8])[0] == KINDS["WIRE_ITEM"]
+        one.terminate()
+        assert one.wait() == 0
+        assert os.stat(path).st_ino == inode  # it is systemd's to remove
+
+
+def test_installed_files(build, scratch):
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"], check=True, capture_output=True,
+                   env={**os.environ, "DESTDIR": scratch})
+    found = {os.path.relpath(os.path.join(folder, name), scratch)
+             for folder, _, names in os.walk(scratch) for name in names}
+
+    def has(pattern):
+        return [path for path in found if re.fullmatch(pattern, path)]
+    for pattern in (r".*/bin/dyntraced", r".*/bin/dyntrace", r".*/man8/dyntraced\.8", r".*/man1/dyntrace-add\.1",
+                    r".*/man1/dyntrace-watch\.1", r".*/lib/systemd/system/dyntraced\.service",
+                    r".*/lib/systemd/system/dyntraced\.socket", r".*/bash-completion/completions/dyntrace",
+                    r".*/zsh/site-functions/_dyntrace", r".*/dyntrace/libdyntrace-agent\.so"):
+        assert len(has(pattern)) == 1, pattern
+    with open(os.path.join(scratch, has(r".*/dyntraced\.service")[0])) as file:
+        unit = file.read()
+    program = re.search(r"^ExecStart=(\S+)$", unit, re.M)[1]
+    assert os.path.exists(scratch + program) and "Type=notify" in unit and "KillMode=process" in unit
+
+
+def test_the_daemons_man_page_is_good_roff(build):
+    path = os.path.join(build, "docs", "man", "dyntraced.8")
+    result = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", path], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    with open(path) as file:
+        page = file.read().replace("\\-", "-")
+    text = subprocess.run([os.path.join(build, "dyntraced"), "--help"], capture_output=True, text=True).stdout
+    for option in re.findall(r"--[a-z-]+", text):
+        assert option in page, option
+
+
+# ---- completion ---------------------------------------------------------------------------------------
+
+def complete(dyntrace, *words, **options):
+    return dyntrace("help", "--complete", *words, **options).stdout.splitlines()
+
+
+def test_completion_offers_commands_options_processes_functions_and_tracepoints(dyntrace, daemon, spin, own_name):
+    env = {**os.environ, "DYNTRACE_SOCKET": daemon.socket}
+    assert complete(dyntrace, "list-t") == ["list-tracepoints"]
+    assert complete(dyntrace, "help", "snap") == ["snapshot"]
+    assert complete(dyntrace, "add", "--wa") == ["--wait"]
+    assert complete(dyntrace, "trace", "--mode", "b") == ["block"]
+    one = spin(name=own_name)
+    assert complete(dyntrace, "attach", own_name[:-1]) == [own_name]
+    assert complete(dyntrace, "attach", str(one.pid)) == [str(one.pid)]
+    assert complete(dyntrace, "add", own_name) == [own_name + ":"]
+    assert complete(dyntrace, "add", f"{one.pid}:foo_m") == [f"{one.pid}:foo_many"]
+    daemon.add(f"{one.pid}:foo", "-n", "mine")
+    assert complete(dyntrace, "rm", f"{one.pid}:m", env=env) == [f"{one.pid}:mine"]
+    assert complete(dyntrace, "no-such-command", "") == []
+
+
+def test_completion_in_bash(build, spin):
+    one = spin()
+    script = f"""
+        PATH={build}:$PATH
+        source {ROOT}/share/dyntrace.bash
+        try() {{ COMP_LINE=$1 COMP_POINT=${{#1}} COMP_WORDBREAKS=$' \\t\\n:'; _dyntrace 2>/dev/null; echo "${{COMPREPLY[*]}}"; }}
+        try 'dyntrace list-pr'
+        try 'dyntrace add {one.pid}:foo_m'
+        try 'dyntrace view --js'
+    """
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=20)
+    assert result.stdout.splitlines() == ["list-processes", "foo_many", "--json"], result.stderr
+
+
+# ---- limits ----------------------------------------------------------------------------------------------
+
+def test_a_thousand_clients_in_a_burst(daemon):
+    clients = [connect(daemon.socket) for _ in range(1000)]
+    for one in clients:
+        one.sendall(message("WIRE_STATUS"))
+    for one in clients:
+        kinds, bytes_ = [], b""
+        while KINDS["WIRE_REPLY"] not in kinds:
+            bytes_ += one.recv(65536)
+            while len(bytes_) >= 16 and len(bytes_) >= 16 + struct.unpack("<I", bytes_[12:16])[0]:
+                kinds.append(struct.unpack("<H", bytes_[6:8])[0])
+                bytes_ = bytes_[16 + struct.unpack("<I", bytes_[12:16])[0]:]
+        assert kinds == [KINDS["WIRE_ITEM"], KINDS["WIRE_REPLY"]]
+    assert daemon.json("status")["clients"] == 1001
+    for one in clients:
+        one.close()
+    until(lambda: daemon.json("status")["clients"] == 1, "the clients to be gone")
+
+
+def switches(pid):
+    """How often each of its threads has slept and woken."""
+    total = 0
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/status") as file:
+            total += sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
+    return total
+
+
+def asleep_for(seconds, *pids):
+    """Until none of them has woken up in that time. What is due after the last command (time limits, the clock) comes first."""
+    deadline = time.monotonic() + 40
+    while True:
+        before = [switches(pid) for pid in pids]
+        time.sleep(seconds)  # the measurement itself
+        if before == [switches(pid) for pid in pids]:
+            return
+        assert time.monotonic() < deadline, f"woken up: {before} to {[switches(pid) for pid in pids]}"
+
+
+def test_nobody_wakes_while_nothing_happens(daemon, spin):
+    one = spin()
+    daemon.attach(one.pid)
+    worker = daemon.workers(one.pid)[0]
+    asleep_for(2, daemon.process.pid, worker)
+    daemon.add(f"{one.pid}:foo")
+    one.round()
+    asleep_for(2, daemon.process.pid)  # the worker looks for events now and then
+    daemon("disable", f"{one.pid}:foo")
+    asleep_for(2, daemon.process.pid, worker)
+    assert daemon.hits(one.pid) == {"foo": CALLS}
