@@ -19,7 +19,7 @@ int keeper_main(const char *folder, const char *name, bool exact);
 
 /* In the worker: takes the socket. The path is known when the directory was made. */
 struct error *keeper_dir(int fd, struct trace_dir **ret_dir);
-/* Another directory beside it, as NAME.suffix: for a snapshot. */
+/* Another directory beside it, as NAME and the suffix: for a snapshot. */
 struct error *keeper_beside(struct trace_dir *dir, const char *suffix, struct trace_dir **ret_dir);
 bool keeper_has_made(const struct trace_dir *dir);
 

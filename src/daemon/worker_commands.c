@@ -3,6 +3,7 @@
  *
  * Every answer has the number of tracepoints and, once it exists, the trace's directory, so that the supervisor needn't ask.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,19 +265,51 @@ static struct error *do_flush(struct worker *worker, const struct wire_message *
 	return error ? error : session_flush(worker->session);
 }
 
+static void tell_snapshot(struct worker *worker, const struct reply *reply, const char *path)
+{
+	struct wire_out out = { 0 };
+
+	wire_begin(&out, WIRE_ITEM, reply->sequence);
+	wire_text(&out, WIRE_OUTPUT, path);
+	wire_end(&out);
+	channel_send(&worker->channel, &out);
+	wire_free(&out);
+}
+
+/* Beside the trace, by the same keeper. */
+static struct error *take_snapshot(struct worker *worker, const struct reply *reply)
+{
+	struct reader_totals totals = { 0 };
+	struct trace_dir *directory = NULL;
+	char suffix[32];
+
+	snprintf(suffix, sizeof(suffix), ".snapshot-%u", worker->snapshots + 1);
+	struct error *error = keeper_beside(worker->directory, suffix, &directory);
+	if (error)
+		return error;
+	worker->snapshots++;
+	error = session_snapshot(worker->session, directory, NULL, &totals);
+	if (!error)
+		tell_snapshot(worker, reply, directory->path);
+	trace_dir_free(directory);
+	return error;
+}
+
 static struct error *do_snapshot(struct worker *worker, const struct wire_message *message, struct reply *reply)
 {
 	struct error *error = not_attached(worker);
 
 	(void)message;
-	(void)reply;
 	if (error)
 		return error;
 	if (worker->mode != SESSION_OVERWRITE)
 		return error_new(ERROR_FAILED,
 				 "process %d is recorded as it runs; snapshots are for a daemon started with --mode overwrite",
 				 worker->pid);
-	return error_new(ERROR_FAILED, "snapshots aren't there yet");
+	if (!worker->directory || !keeper_has_made(worker->directory))
+		return error_new(ERROR_FAILED, "process %d has no tracepoint yet: there is nothing to take a snapshot of",
+				 worker->pid);
+	return take_snapshot(worker, reply);
 }
 
 static struct error *do_load(struct worker *worker, const struct wire_message *message, struct reply *reply)

@@ -96,3 +96,27 @@ def test_an_empty_session_is_no_trace_and_stop_means_stop(daemon, redis):
     path = daemon.trace_of(redis.pid)
     daemon("detach", redis.pid)
     assert event_names(path) == {"getCommand_entry": 300, "getCommand_exit": 300}
+
+
+def test_snapshots_beside_the_trace(new_daemon, redis):
+    daemon = new_daemon("--mode", "overwrite", "--buffer-size", "4M").start()
+    daemon.attach(redis.pid)
+    assert daemon.fails("snapshot", redis.pid) == \
+        f"process {redis.pid} has no tracepoint yet: there is nothing to take a snapshot of"
+    daemon.add(f"{redis.pid}:getCommand")
+    redis.benchmark(requests=500, tests="get")
+    assert daemon.hits(redis.pid) == {"getCommand": 500}
+    first = daemon("snapshot", redis.pid).stdout.rstrip("\n")
+    redis.benchmark(requests=300, tests="get")
+    second = daemon("snapshot").stdout.rstrip("\n")
+    path = daemon.trace_of(redis.pid)
+    assert (first, second) == (f"{path}.snapshot-1", f"{path}.snapshot-2")
+    daemon("detach", redis.pid)
+    assert [event_names(one) for one in (first, second, path)] == \
+        [{"getCommand": 500}, {"getCommand": 800}, {"getCommand": 800}]
+
+
+def test_snapshots_are_for_overwrite_mode(daemon, redis):
+    daemon.add(f"{redis.pid}:getCommand")
+    assert daemon.fails("snapshot", redis.pid) == \
+        f"process {redis.pid} is recorded as it runs; snapshots are for a daemon started with --mode overwrite"

@@ -29,12 +29,12 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ha
 	return tally;
 }
 
-/* *sum += now - before */
+/* *sum += now - before; in overwrite mode there may be fewer than there were. */
 static void add_tally(struct tally *sum, const struct tally *now, const struct tally *before)
 {
-	sum->hits += now->hits - before->hits;
+	sum->hits += now->hits > before->hits ? now->hits - before->hits : 0;
 	sum->lost += now->lost - before->lost;
-	sum->exits += now->exits - before->exits;
+	sum->exits += now->exits > before->exits ? now->exits - before->exits : 0;
 	sum->exits_lost += now->exits_lost - before->exits_lost;
 	sum->missed += now->missed - before->missed;
 	sum->unwound += now->unwound - before->unwound;

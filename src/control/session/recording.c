@@ -69,19 +69,6 @@ static struct error *tell_types(struct session *session)
 	return error;
 }
 
-struct error *session_flush(struct session *session)
-{
-	size_t chunks = 0;
-	struct error *error = NULL;
-
-	if (!session->reader || session->options.mode == SESSION_OVERWRITE)
-		return NULL;
-	error = tell_types(session);
-	if (!error)
-		error = reader_drain(session->reader, &chunks);
-	return error ? error : reader_flush(session->reader);
-}
-
 /* Events that lie in a buffer which isn't full yet are looked for every now and then. While there are none that is done more
  * and more seldom, if nobody would come here anyway. */
 static void set_pause(struct session *session, uint64_t least)
@@ -245,6 +232,38 @@ static struct error *copy_types(const struct session *session, struct event_type
 	memcpy(items, session->types->items, count * sizeof(*items));
 	*ret_types = (struct event_types){ .items = items, .count = count, .room = count };
 	return NULL;
+}
+
+/* Hits, as far as they haven't been overwritten: nothing is read in that mode before the end. */
+static struct error *count_buffers(struct session *session)
+{
+	struct event_types types = { 0 };
+	struct reader_totals totals;
+	struct error *error = copy_types(session, &types);
+
+	if (!error)
+		error = reader_snapshot(session->reader, NULL, &types, &totals);
+	for (size_t i = 0; i < types.count && !error; i++) {
+		session->types->items[i].hits = types.items[i].hits;
+		session->types->items[i].lost = types.items[i].lost;
+	}
+	free(types.items);
+	return error;
+}
+
+struct error *session_flush(struct session *session)
+{
+	size_t chunks = 0;
+	struct error *error = NULL;
+
+	if (!session->reader)
+		return NULL;
+	if (session->options.mode == SESSION_OVERWRITE)
+		return count_buffers(session);
+	error = tell_types(session);
+	if (!error)
+		error = reader_drain(session->reader, &chunks);
+	return error ? error : reader_flush(session->reader);
 }
 
 struct error *session_snapshot(struct session *session, struct trace_dir *directory, const char *output,

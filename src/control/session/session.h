@@ -201,7 +201,7 @@ struct error *session_add_context(struct session *session, const char *pattern, 
 /* Recording as a whole; nothing is recorded while it is off. No thread is stopped. */
 struct error *session_recording(struct session *session, bool on);
 bool session_is_recording(const struct session *session);
-/* Reads all that is complete in the buffers, and writes it. */
+/* Reads all that is complete in the buffers, and writes it. In overwrite mode only counts what is there. */
 struct error *session_flush(struct session *session);
 /* Where the trace goes, while there is no tracepoint yet. Borrowed until the session is destroyed. */
 void session_set_directory(struct session *session, struct trace_dir *directory);
