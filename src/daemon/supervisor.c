@@ -132,6 +132,7 @@ static void close_all(struct supervisor *supervisor)
 	if (supervisor->signals.fd >= 0)
 		close(supervisor->signals.fd);
 	loop_close(&supervisor->loop);
+	exec_events_free(supervisor);
 	free(supervisor->run_dir);
 }
 

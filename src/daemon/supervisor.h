@@ -55,6 +55,8 @@ struct supervisor {
 	VEC(struct peer *) peers;
 	VEC(struct target *) targets;
 	VEC(struct waiting *) waiting;
+	uint64_t last_waiting; /* number of the last that was kept */
+	struct exec_events *execs;
 	bool recording;
 	uint64_t end_at;
 	bool ending; /* told to: no new requests; over when the last target is let go */
@@ -159,6 +161,7 @@ struct target {
 	size_t replay; /* the next entry to ask for again; SIZE_MAX: none */
 	uint64_t first_death;
 	unsigned deaths; /* of workers, lately */
+	VEC(uint64_t) waited; /* numbers of the waiting tracepoints that it was asked for */
 };
 
 struct target *target_find(struct supervisor *supervisor, pid_t pid);
@@ -213,6 +216,7 @@ void events_forward(struct target *target, const struct wire_message *event);
 /* ---- waiting.c: tracepoints of programs that don't run -------------------------------------------------------------- */
 
 struct waiting {
+	uint64_t number;
 	char *program;
 	char *name; /* of the tracepoint, if it was given one */
 	char *bytes; /* the request */
@@ -230,6 +234,12 @@ size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
 		      const char *pattern);
 void waiting_read(struct supervisor *supervisor);
 void waiting_free(struct supervisor *supervisor);
+
+/* ---- exec_events.c: programs that are begun ----------------------------------------------------------------------- */
+
+/* Something waits, or nothing does any more. */
+void exec_events_update(struct supervisor *supervisor);
+void exec_events_free(struct supervisor *supervisor);
 
 /* ---- supervisor.c ------------------------------------------------------------------------------------------------- */
 

@@ -90,6 +90,7 @@ void target_free(struct target *target)
 	}
 	journal_free(target);
 	vec_free(&target->calls);
+	vec_free(&target->waited);
 	free(target);
 	supervisor_end_if_idle(supervisor);
 }

@@ -66,12 +66,14 @@ static struct error *keep(struct supervisor *supervisor, const char *bytes, size
 	waiting->name = name || location ? strdup(name ? name : location) : NULL;
 	waiting->bytes = malloc(length);
 	waiting->length = length;
+	waiting->number = ++supervisor->last_waiting;
 	identity_read(message, &waiting->who);
 	if (!waiting->program || !waiting->name || !waiting->bytes || !vec_push(&supervisor->waiting, waiting)) {
 		waiting_free_one(waiting);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
 	memcpy(waiting->bytes, bytes, length);
+	exec_events_update(supervisor);
 	return NULL;
 }
 
@@ -109,6 +111,15 @@ struct error *waiting_add(struct supervisor *supervisor, const struct request *r
 
 /* ---- a process appears ------------------------------------------------------------------------------- */
 
+static bool was_asked(const struct target *target, const struct waiting *waiting)
+{
+	for (size_t i = 0; target && i < target->waited.count; i++) {
+		if (target->waited.items[i] == waiting->number)
+			return true;
+	}
+	return false;
+}
+
 static void place_one(struct supervisor *supervisor, const struct waiting *waiting, pid_t pid,
 		      const struct process *process, struct request *parent)
 {
@@ -128,6 +139,8 @@ static void place_one(struct supervisor *supervisor, const struct waiting *waiti
 	error = request_may(request, pid, process);
 	if (!error)
 		error = target_start(supervisor, pid, process, &target);
+	if (!error && !vec_push(&target->waited, waiting->number))
+		error = error_new(ERROR_FAILED, "out of memory");
 	if (error)
 		request_note(request, take_ptr(&error));
 	else
@@ -139,6 +152,7 @@ static void place_one(struct supervisor *supervisor, const struct waiting *waiti
 void waiting_process(struct supervisor *supervisor, pid_t pid, struct request *request)
 {
 	struct process process;
+	bool asked = false;
 
 	if (!supervisor->waiting.count || supervisor->ending)
 		return;
@@ -148,9 +162,17 @@ void waiting_process(struct supervisor *supervisor, pid_t pid, struct request *r
 	for (size_t i = 0; i < supervisor->waiting.count; i++) {
 		const struct waiting *waiting = supervisor->waiting.items[i];
 
-		if (process_is_called(&process, waiting->program))
+		if (!process_is_called(&process, waiting->program))
+			continue;
+		if (was_asked(target_find(supervisor, pid), waiting))
+			asked = true;
+		else
 			place_one(supervisor, waiting, pid, &process, request);
 	}
+	/* It was seen when it began, and now it says so itself: the worker answers behind what was asked before. */
+	struct target *target = asked && request ? target_find(supervisor, pid) : NULL;
+	if (target && target->has_worker)
+		target_call(target, request);
 }
 
 /* ---- the user's view ---------------------------------------------------------------------------------- */
@@ -209,6 +231,7 @@ size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
 	supervisor->waiting.count = kept;
 	if (removed)
 		write_all(supervisor);
+	exec_events_update(supervisor);
 	return removed;
 }
 

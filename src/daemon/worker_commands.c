@@ -328,7 +328,16 @@ static struct error *do_list(struct worker *worker, const struct wire_message *m
 
 /* ---- the table ---------------------------------------------------------------------------------------------------- */
 
+/* Answers come in order: all that was asked before is done. */
+static struct error *do_register(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	(void)message;
+	(void)reply;
+	return not_attached(worker);
+}
+
 static const command_fn commands[WIRE_KIND_COUNT] = {
+	[WIRE_REGISTER] = do_register,
 	[WIRE_CONFIGURE] = do_configure,
 	[WIRE_ATTACH] = do_attach,
 	[WIRE_DETACH] = do_detach,

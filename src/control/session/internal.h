@@ -232,7 +232,10 @@ void notice_end(struct session *session);
 /* A probe that records nothing; its event is for the caller to fill in. */
 struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
 			struct probe **ret_probe);
+/* Those of modules that have none yet; place_list places them. */
 struct error *watch_create(struct session *session);
+bool watch_has(const struct session *session, const struct module *module, const struct symbol *symbol);
+bool watch_is_missing(const struct session *session); /* one isn't placed yet */
 void watch_free(struct session *session);
 bool watch_is_site(const struct site *site); /* nothing but watches */
 bool watch_is_last(const struct site *site); /* one that an unwinder needs while calls are inside */

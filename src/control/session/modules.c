@@ -326,6 +326,15 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 	return NULL;
 }
 
+/* A libc that has come is watched as one that was there (H26). */
+static struct error *add_watches(struct session *session)
+{
+	static const struct tracepoint_list none;
+	struct error *error = session->agent ? watch_create(session) : NULL;
+
+	return error || !session->agent || !watch_is_missing(session) ? error : place_list(session, &none, NULL);
+}
+
 struct error *session_modules_changed(struct session *session)
 {
 	_cleanup_(modules_free) struct modules gone = { 0 };
@@ -342,5 +351,7 @@ struct error *session_modules_changed(struct session *session)
 		error = forget(session, &gone);
 	if (!error && (is_new || gone.count))
 		exits_modules_changed(session);
+	if (!error && is_new)
+		error = add_watches(session);
 	return error || !is_new ? error : place_waiting(session);
 }

@@ -47,6 +47,8 @@ struct error *notice_create(struct session *session)
 
 		if (!symbol || symbol->kind != SYMBOL_FUNCTION)
 			continue;
+		if (watch_has(session, module, symbol))
+			return NULL;
 		struct error *error = watch_add(session, module, symbol, &probe);
 		if (!error) {
 			probe->event.asks = DT_ASK_MODULES;

@@ -39,6 +39,17 @@ static bool may_have_libc(const struct module *module)
 	       !strncmp(module->name, "libc-", 5) || !strncmp(module->name, "ld-musl", 7);
 }
 
+bool watch_has(const struct session *session, const struct module *module, const struct symbol *symbol)
+{
+	for (size_t i = 0; i < session->watches.count; i++) {
+		const struct place *place = &session->watches.items[i]->place;
+
+		if (place->module == module && place->symbol == symbol)
+			return true;
+	}
+	return false;
+}
+
 struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
 			struct probe **ret_probe)
 {
@@ -88,11 +99,20 @@ struct error *watch_create(struct session *session)
 
 			if (watched[j].exec && !follow_can(session))
 				continue;
-			if (symbol && symbol->kind == SYMBOL_FUNCTION)
+			if (symbol && symbol->kind == SYMBOL_FUNCTION && !watch_has(session, module, symbol))
 				error = watch_function(session, module, symbol, j);
 		}
 	}
 	return error ? error : notice_create(session);
+}
+
+bool watch_is_missing(const struct session *session)
+{
+	for (size_t i = 0; i < session->watches.count; i++) {
+		if (!session->watches.items[i]->site && !session->watches.items[i]->refusal)
+			return true;
+	}
+	return false;
 }
 
 bool watch_is_site(const struct site *site)

@@ -1,0 +1,183 @@
+"""Tracepoints that wait for programs: linked with the agent, preloaded, and seen only when they are begun."""
+import os
+import shutil
+import subprocess
+
+import pytest
+from daemon_harness import Daemon
+from harness import Program, Trace, until
+
+CALLS = 500
+
+
+@pytest.fixture
+def copy_of(program_path, scratch):
+    """A copy of a program under a name that no other process has."""
+    def make(name):
+        path = os.path.join(scratch, f"{name}{os.getpid()}")
+        if not os.path.exists(path):
+            shutil.copy(program_path(name), path)
+        return path
+    return make
+
+
+@pytest.fixture
+def start(processes, daemon, build):
+    """Starts a program under the daemon's eyes: start(path, "--calls", 5)."""
+    started = []
+
+    def run(path, *arguments, preload=None, user=None):
+        environment = {**os.environ, "DYNTRACE_SOCKET": daemon.socket, "LD_LIBRARY_PATH": build}
+        if preload:
+            environment["LD_PRELOAD"] = preload
+
+        class Started:
+            @staticmethod
+            def start(command, **more):
+                return processes.start(Daemon.for_user([str(word) for word in command], user), env=environment, **more)
+        started.append(Program(Started, path, arguments))
+        return started[-1]
+    yield run
+    for one in started:
+        one.close()
+
+
+def processes_of(daemon, name):
+    return {one["pid"]: one for one in daemon.json("list-processes") if one["name"] == name}
+
+
+@pytest.mark.parametrize("preloaded", [False, True])
+def test_appears_by_itself(daemon, start, copy_of, build, preloaded):
+    """In list-processes, with how it was loaded, until it ends."""
+    path = copy_of("hello" if preloaded else "linked")
+    one = start(path, preload=os.path.join(build, "libdyntrace-agent.so") if preloaded else None).wait_ready()
+    row = processes_of(daemon, os.path.basename(path))[one.pid]
+    assert row["loaded"] == ("preloaded" if preloaded else "linked")
+    assert row["tracepoints"] == 0
+    one.finish()
+    until(lambda: not processes_of(daemon, os.path.basename(path)), "the process to go from the list")
+
+
+def test_placed_before_main_and_after_every_restart(daemon, start, copy_of):
+    """The program calls foo before anything else; each run's trace has every call."""
+    path = copy_of("linked")
+    name = os.path.basename(path)
+    assert daemon.add(f"{name}:foo", "--wait") == "foo"
+    assert daemon.json("status")["waiting"] == 1
+    for run in range(4):
+        one = start(path, "--calls", CALLS + run).wait_ready()
+        assert daemon.hits(one.pid) == {"foo": CALLS + run}
+        trace_path = daemon.trace_of(one.pid)
+        one.finish()
+        until(lambda: not processes_of(daemon, name), "the end to be seen")
+        trace = Trace(trace_path)
+        assert trace.names() == {"foo": CALLS + run} and trace.lost == 0
+        assert {event.pid for event in trace.events} == {one.pid}
+    daemon("rm", f"{name}:foo")
+    assert daemon.json("status")["waiting"] == 0
+    one = start(path).wait_ready()
+    assert processes_of(daemon, name)[one.pid]["tracepoints"] == 0
+    one.finish()
+
+
+def test_two_at_once(daemon, start, copy_of):
+    path = copy_of("linked")
+    daemon.add(f"{os.path.basename(path)}:foo", "--wait")
+    twins = [start(path, "--calls", CALLS), start(path, "--calls", 2 * CALLS)]
+    for twin, calls in zip(twins, (CALLS, 2 * CALLS)):
+        twin.wait_ready()
+        assert daemon.hits(twin.pid) == {"foo": calls}
+    for twin in twins:
+        twin.finish()
+
+
+def test_library_function_before_main(daemon, start, copy_of):
+    """Of a library that the program is linked with: there when the agent is called."""
+    path = copy_of("linked")
+    daemon.add(f"{os.path.basename(path)}:getpid@libc.so.6", "--wait")
+    one = start(path).wait_ready()
+    assert daemon.hits(one.pid) == {"getpid": 1}
+    one.finish()
+
+
+def test_a_program_without_the_agent(daemon, start, copy_of):
+    """Seen when it is begun: as soon as it can be, from a program that waits for it."""
+    path = copy_of("spin")
+    name = os.path.basename(path)
+    daemon.add(f"{name}:foo", "--wait")
+    for _ in range(3):
+        one = start(path, "--calls", CALLS, "--rounds", 2).wait_ready()
+        until(lambda: one.pid in processes_of(daemon, name) and daemon.hits(one.pid) == {"foo": 0}, "the tracepoint")
+        one.go().wait_ready()
+        assert daemon.hits(one.pid) == {"foo": CALLS}
+        trace_path = daemon.trace_of(one.pid)
+        one.finish()
+        until(lambda: not processes_of(daemon, name), "the end to be seen")
+        assert Trace(trace_path).names() == {"foo": 2 * CALLS}
+
+
+def test_by_looking_where_nobody_tells(new_daemon, processes, copy_of, scratch):
+    """A user's daemon isn't told by the kernel: it looks."""
+    user = (65534, 65534, [])
+    path = copy_of("spin")
+    home = os.path.join(scratch, "home")
+    os.mkdir(home)
+    os.chown(home, user[0], user[1])
+    os.chmod(scratch, 0o755)
+    daemon = new_daemon(folder=home, as_user=user).start()
+    name = os.path.basename(path)
+    os.chmod(path, 0o755)
+    daemon("add", f"{name}:foo", "--wait", user=user)
+
+    class Started:
+        @staticmethod
+        def start(command, **more):
+            return processes.start(Daemon.for_user([str(word) for word in command], user), **more)
+    one = Program(Started, path, ["--calls", CALLS, "--rounds", 1]).wait_ready()
+    pid = one.process.pid
+    until(lambda: [row for row in daemon.json("list-processes", user=user) if row["pid"] == pid and row["tracepoints"]],
+          "the tracepoint")
+    one.go().wait_ready()
+    assert [row["hits"] for row in daemon.json("list-tracepoints", pid, user=user)] == [CALLS]
+    one.finish()
+    one.close()
+
+
+def test_a_begun_program_is_not_asked_twice(daemon, start, copy_of):
+    """The kernel tells of it, and it tells itself: one tracepoint, not two."""
+    path = copy_of("linked")
+    name = os.path.basename(path)
+    daemon.add(f"{name}:foo", "--wait")
+    for _ in range(5):
+        one = start(path, "--calls", CALLS).wait_ready()
+        assert [row["name"] for row in daemon.json("list-tracepoints", one.pid)] == ["foo"]
+        one.finish()
+
+
+def test_waits_for_a_library_of_a_program_that_waits(daemon, start, copy_of, program_path):
+    """Both: the program is begun later, and loads the library later still. Its constructor's calls are there."""
+    path = copy_of("plugins")
+    name = os.path.basename(path)
+    daemon.add(f"{name}:plugin_step@plugin.so", "-f", "--wait")
+    one = start(path, "--rounds", 10, "--calls", 5, "--move", 1, program_path("plugin.so")).wait_ready()
+    until(lambda: one.pid in processes_of(daemon, name) and processes_of(daemon, name)[one.pid]["tracepoints"],
+          "the tracepoint to wait")
+    one.go().wait_ready()
+    assert daemon.hits(one.pid) == {"plugin_step": 10 * 9}
+    trace_path = daemon.trace_of(one.pid)
+    one.finish()
+    until(lambda: not processes_of(daemon, name), "the end to be seen")
+    assert [event.fields["n"] for event in Trace(trace_path).events] == [100, 101, 102, 0, 1, 2, 3, 4, 900] * 10
+
+
+def test_idle_again_when_nothing_waits(daemon, copy_of):
+    """What was opened to be told is closed."""
+    name = os.path.basename(copy_of("spin"))
+
+    def sockets():
+        with open(f"/proc/{daemon.process.pid}/net/netlink") as file:
+            return sum(line.split()[1] == "11" and line.split()[2] == str(daemon.process.pid) for line in file)
+    daemon("add", f"{name}:foo", "--wait")
+    assert sockets() == 1
+    daemon("rm", f"{name}:foo")
+    assert sockets() == 0
