@@ -83,7 +83,7 @@ static void add_key(struct strbuf *text, const char *key)
 {
 	if (text->length && text->text[text->length - 1] != '{')
 		text_add(text, ",");
-	text_quote_json(text, key, strlen(key));
+	quote_json(text, key, strlen(key));
 	text_add(text, ":");
 }
 
@@ -92,7 +92,7 @@ void ask_json_text(struct strbuf *text, const char *key, const char *value)
 	if (!value)
 		return;
 	add_key(text, key);
-	text_quote_json(text, value, strlen(value));
+	quote_json(text, value, strlen(value));
 }
 
 void ask_json_number(struct strbuf *text, const char *key, uint64_t value)
@@ -112,7 +112,7 @@ void ask_json_texts(struct strbuf *text, const char *key, const struct wire_mess
 		if (value.tag != tag)
 			continue;
 		text_add(text, first ? "" : ",");
-		text_quote_json(text, value.text, strlen(value.text));
+		quote_json(text, value.text, strlen(value.text));
 		first = false;
 	}
 	text_add(text, "]");

@@ -24,6 +24,7 @@
 
 #define STEP_MS 50
 #define PRINT_MS 50
+#define LOG_STEP_MS 10
 #define CONTEXTS_MAX 32
 #define STOP_TIMEOUT_MS 2000
 
@@ -96,7 +97,8 @@ static const struct option_spec trace_options[] = {
 	OPTION_GROUP("How"),
 	{ 'o', "output", "DIR", "where the trace goes (default: ./NAME-DATE.dyntrace)",
 	  .string = &args.output },
-	{ 0, "tracer", "TRACER", "what a hit leads to: ctf (events, the default); count (only counted, in the target: hits, and with\n"
+	{ 0, "tracer", "TRACER", "what a hit leads to: ctf (events, the default); log[:FILE] (a line of\n"
+	  "text, to the program's own standard output or appended to FILE); count (only counted, in the target: hits, and with\n"
 	  "-e how long calls took); lttng (events of LTTng-UST: dyntrace_lttng:tracepoint_hit, function_entry and\n"
 	  "function_exit, or with -n NAME dyntrace:NAME, NAME_entry and NAME_exit with all values)", .string = &args.tracer_text },
 	{ 'n', "name", "NAME", "of the tracepoint (default: made from LOC)", .string = &args.name },
@@ -155,7 +157,7 @@ static void catch_signals(void)
 			sigaction(numbers[i], &action, NULL);
 	}
 	sigaction(SIGUSR1, &snapshot, NULL); /* in every mode: a dyntrace that dies of it leaves its probes behind */
-	if (args.print)
+	if (args.print || args.tracer->kind == TRACER_LOG)
 		signal(SIGPIPE, SIG_IGN);
 }
 
@@ -533,7 +535,7 @@ static struct error *record(struct run *run)
 	struct error *error = NULL;
 
 	while (!error && !run->ended && !told_to_stop(run) && (!end || seconds_now() < end)) {
-		error = session_step(run->session, STEP_MS);
+		error = session_step(run->session, args.tracer->kind == TRACER_LOG ? LOG_STEP_MS : STEP_MS);
 		if (!error)
 			error = take_snapshots(run);
 		if (run->printer)
@@ -607,6 +609,9 @@ static struct error *trace_target(struct run *run)
 	if (run->printer && printer_left_out(run->printer))
 		cli_note("%llu lines were not printed, because nobody took them in time; the trace has them all",
 			 (unsigned long long)printer_left_out(run->printer));
+	if (summary.lines_left_out)
+		cli_note("%llu lines were not written, because nobody took them in time",
+			 (unsigned long long)summary.lines_left_out);
 	if (!args.quiet)
 		summary_print(run->session, &summary, run->output);
 	if (error)

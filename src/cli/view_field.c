@@ -11,7 +11,7 @@
 
 static void quote(struct viewer *viewer, const char *bytes, size_t length)
 {
-	(viewer->json ? text_quote_json : text_quote_c)(&viewer->text, bytes, length);
+	(viewer->json ? quote_json : quote_c)(&viewer->text, bytes, length);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */

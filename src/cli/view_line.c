@@ -155,7 +155,7 @@ static void add_who(struct viewer *viewer, const bt_event *event)
 
 	if (process && viewer->json) {
 		text_add(&viewer->text, "\"process\":");
-		text_quote_json(&viewer->text, process, strlen(process));
+		quote_json(&viewer->text, process, strlen(process));
 		text_add(&viewer->text, ",");
 	} else if (process) {
 		text_add(&viewer->text, process);
@@ -235,7 +235,7 @@ static void add_event_json(struct viewer *viewer, const bt_message *message, con
 	}
 	add_who(viewer, event);
 	text_add(&viewer->text, "\"name\":");
-	text_quote_json(&viewer->text, name, strlen(name));
+	quote_json(&viewer->text, name, strlen(name));
 	add_fields(viewer, event, ",\"fields\":{", "}");
 	text_add(&viewer->text, "}\n");
 }

@@ -86,9 +86,9 @@ static void test_quotes(void **state)
 		char *bytes = test_malloc(cases[i].length ? cases[i].length : 1);
 
 		memcpy(bytes, cases[i].bytes, cases[i].length);
-		text_quote_c(&buf, bytes, cases[i].length);
+		quote_c(&buf, bytes, cases[i].length);
 		assert_text(cases[i].c);
-		text_quote_json(&buf, bytes, cases[i].length);
+		quote_json(&buf, bytes, cases[i].length);
 		assert_text(cases[i].json);
 		test_free(bytes);
 	}

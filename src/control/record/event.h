@@ -46,6 +46,7 @@ struct event_type {
 	struct event_field *fields;
 	size_t field_count;
 	uint64_t address; /* of the probe, for the metadata's comment */
+	uint16_t log; /* the session's: which of its logs has a line of each; 0: none */
 	/* Kept by the reader: */
 	uint64_t hits; /* events read */
 	uint64_t lost;

@@ -70,6 +70,7 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 		return error_new(ERROR_FAILED, "out of memory");
 	reader->options = *options;
 	reader->sink.writer = options->writer;
+	reader->unfinished = UINT64_MAX;
 	reader->sink.totals = &reader->totals;
 	if (!pool_view(options->pool, options->pool_size, options->small_count, options->big_count,
 		       &reader->pool)) {
@@ -107,6 +108,14 @@ void reader_wait(struct reader *reader, unsigned timeout_ms)
 uint32_t reader_seen(const struct reader *reader)
 {
 	return reader->wake_seen;
+}
+
+uint64_t reader_unfinished(struct reader *reader)
+{
+	uint64_t clock = reader->unfinished;
+
+	reader->unfinished = UINT64_MAX;
+	return clock;
 }
 
 uint64_t reader_events(const struct reader *reader)

@@ -91,6 +91,9 @@ uint32_t reader_seen(const struct reader *reader);
 /* Events written so far. */
 uint64_t reader_events(const struct reader *reader);
 
+/* Since it was asked last: events that were being written are not before this clock, whatever came behind them. */
+uint64_t reader_unfinished(struct reader *reader);
+
 /* Writes all published chunks and frees them. *ret_chunks: how many. */
 struct error *reader_drain(struct reader *reader, size_t *ret_chunks);
 

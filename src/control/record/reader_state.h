@@ -36,6 +36,7 @@ struct reader {
 	struct reader_options options;
 	struct pool pool;
 	struct stream_sink sink;
+	uint64_t unfinished; /* reader_unfinished */
 	struct reader_totals totals;
 	struct reader_progress *progress; /* by chunk */
 	struct stream *streams; /* by thread record; 0: chunks that name no record */

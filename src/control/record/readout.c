@@ -228,6 +228,8 @@ struct error *readout_chunk(struct reader *reader, const struct reader_entry *en
 	uint32_t end = progress->done + (uint32_t)walk.words * 8;
 	for (;;) {
 		walk_events(&walk);
+		if (walk.stop == WALK_PENDING && walk.clock < reader->unfinished)
+			reader->unfinished = walk.clock;
 		struct error *error = readout_write(reader, stream, &walk);
 		if (error)
 			return error;

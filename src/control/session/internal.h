@@ -101,6 +101,7 @@ struct session {
 	uint64_t pause; /* until the buffers are looked at again when nothing was in them */
 	uint64_t events_seen; /* when they were last */
 	uint64_t clock_pause;
+	uint64_t last_flush; /* clock when the buffers were looked at before */
 	struct error *failed; /* why the trace can't be written any more */
 	bool placed; /* the target's text holds our jumps */
 	struct patch_site *found; /* takeover.c: another controller's sites, instead of a planner's */

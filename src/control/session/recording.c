@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <x86intrin.h>
 #include <unistd.h>
 
 #include "../base/cleanup.h"
@@ -37,6 +38,7 @@ static void observe_events(void *context, const struct reader_batch *batch)
 
 	if (session->exits.returns.v || session->follow.rows.count)
 		latency_events(&session->latency, batch->stream, batch->events, batch->words);
+	tracing_observe(session, batch);
 	if (session->options.observe)
 		session->options.observe(session->options.observe_context, batch);
 }
@@ -82,11 +84,22 @@ static void set_pause(struct session *session, uint64_t least)
 	session->events_seen = events;
 }
 
+/* All chunks have been looked at since `begin`. What was recorded before the time before has been read, even if its chunk was
+ * published in between; but for events that are still being written. */
+static void write_lines(struct session *session, uint64_t begin)
+{
+	uint64_t unfinished = reader_unfinished(session->reader);
+
+	tracing_flush_logs(session, session->last_flush < unfinished ? session->last_flush : unfinished, false);
+	session->last_flush = begin;
+}
+
 /* What was published, and now and then the rest. */
 static struct error *read_events(struct session *session)
 {
 	size_t chunks = 0;
 	uint64_t now = now_ns(), flush = session->options.flush_ms * NS_PER_MS;
+	uint64_t begin = __rdtsc();
 	struct error *error = tell_types(session);
 
 	if (!error)
@@ -99,6 +112,7 @@ static struct error *read_events(struct session *session)
 	}
 	if (!error && now >= session->next_flush) {
 		error = reader_flush(session->reader);
+		write_lines(session, begin);
 		set_pause(session, flush ? flush : FLUSH_NS);
 		session->next_flush = now + session->pause;
 	}
@@ -208,6 +222,8 @@ struct error *recording_finish(struct session *session, struct session_summary *
 		error = tell_types(session);
 	if (!error)
 		error = reader_finish(session->reader, &summary->totals);
+	tracing_flush_logs(session, 0, true);
+	summary->lines_left_out = tracing_left_out(session);
 	if (!session->writer)
 		return error;
 	clock_refine(&session->clock);

@@ -53,6 +53,9 @@ struct session_options {
 	void *observe_context;
 	struct trace_dir *directory; /* NULL: `output`, made here; else who makes the trace's files; borrowed */
 	bool stopped; /* recording begins with session_recording */
+	/* NULL, or who opens the file of a log (NULL: the target's standard output) with the right user's rights; -1: opened here. */
+	int (*open_log)(void *context, const char *file);
+	void *open_context;
 	session_notify_fn notify; /* NULL, or told of what happens to modules and tracepoints */
 	void *notify_context;
 	void (*tell)(void *context, const char *line); /* follow_exec: NULL, or told of programs that aren't traced */
@@ -126,6 +129,7 @@ struct tracepoint_info {
 };
 
 struct session_summary {
+	uint64_t lines_left_out; /* of logs that nobody read in time */
 	struct reader_totals totals;
 	bool left; /* something had to stay in the target: `why` */
 	char why[256];

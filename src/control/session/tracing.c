@@ -1,11 +1,14 @@
 #include "tracing.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "../base/cleanup.h"
 #include "../expr/expr.h"
 #include "../plan/foreign_code.h"
 #include "internal.h"
+
+#define LOG_FLUSH_MS 10
 
 struct error *tracing_check(const struct tracepoint_spec *spec, const struct tracer *tracer)
 {
@@ -189,6 +192,71 @@ bool tracing_is_inside(const struct session *session, struct proc *proc)
 	return !error && inside > 0;
 }
 
+/* ---- lines of text ------------------------------------------------------------------------------ */
+
+static bool same_file(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+struct error *tracing_open_log(struct session *session, const struct tracepoint *tracepoint, uint16_t *ret_log)
+{
+	struct tracing *tracing = &session->tracing;
+	const char *file = tracepoint->request->spec.tracer_argument;
+	struct logfile *log;
+
+	if (tracepoint->tracer->kind != TRACER_LOG)
+		return NULL;
+	for (size_t i = 0; i < tracing->logs.count; i++) {
+		if (same_file(tracing->logs.items[i]->file, file)) {
+			*ret_log = (uint16_t)(i + 1);
+			return NULL;
+		}
+	}
+	int fd = session->options.open_log ? session->options.open_log(session->options.open_context, file) : -1;
+	struct error *error = logfile_open(session->proc, file, fd, &log);
+	if (error)
+		return error_wrap(error, "tracer 'log'");
+	if (tracing->logs.count >= UINT16_MAX || !vec_push(&tracing->logs, log)) {
+		logfile_free(log);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	*ret_log = (uint16_t)tracing->logs.count;
+	if (!session->options.flush_ms)
+		session->options.flush_ms = LOG_FLUSH_MS;
+	return NULL;
+}
+
+static void add_line(void *context, const struct line_event *event)
+{
+	struct session *session = context;
+	uint16_t log = event->type->log;
+
+	if (log && log <= session->tracing.logs.count)
+		logfile_add(session->tracing.logs.items[log - 1], &session->clock, event);
+}
+
+void tracing_observe(struct session *session, const struct reader_batch *batch)
+{
+	if (session->tracing.logs.count)
+		line_each(batch, session->types, add_line, session);
+}
+
+void tracing_flush_logs(struct session *session, uint64_t until, bool all)
+{
+	for (size_t i = 0; i < session->tracing.logs.count; i++)
+		logfile_flush(session->tracing.logs.items[i], until, all);
+}
+
+uint64_t tracing_left_out(const struct session *session)
+{
+	uint64_t left_out = 0;
+
+	for (size_t i = 0; i < session->tracing.logs.count; i++)
+		left_out += session->tracing.logs.items[i]->left_out;
+	return left_out;
+}
+
 /* ---- what they tell ---------------------------------------------------------------------------- */
 
 bool tracing_counts(const struct session *session, const struct tracepoint *tracepoint, struct counts_sum *ret_sum)
@@ -248,4 +316,7 @@ void tracing_ended(struct session *session)
 void tracing_free(struct session *session)
 {
 	counts_free(&session->tracing.counts);
+	for (size_t i = 0; i < session->tracing.logs.count; i++)
+		logfile_free(session->tracing.logs.items[i]);
+	vec_free(&session->tracing.logs);
 }

@@ -7,6 +7,7 @@
 
 #include "../inject/stop.h"
 #include "../tracer/counts.h"
+#include "../tracer/logfile.h"
 #include "../tracer/lttng.h"
 #include "../tracer/tracer.h"
 #include "session.h"
@@ -22,6 +23,7 @@ struct tracing {
 	taddr gate; /* by which functions of others are called, all registers saved */
 	struct lttng lttng;
 	struct dt_bridge_result plain[TRACING_PLAIN];
+	VEC(struct logfile *) logs; /* by event_type.log - 1 */
 	uint64_t ended_ns; /* of CLOCK_MONOTONIC; 0: it goes on */
 };
 
@@ -52,6 +54,14 @@ void tracing_leave(struct session *session);
 bool tracing_is_inside(const struct session *session, struct proc *proc);
 /* Did tracers bring threads of their own, which a stop that was made before doesn't hold? */
 bool tracing_has_threads(const struct session *session);
+
+/* Where its lines go: for event_type.log. */
+struct error *tracing_open_log(struct session *session, const struct tracepoint *tracepoint, uint16_t *ret_log);
+/* Lines of those that want some; then, when all that was there at that clock has been read, to their files. */
+void tracing_observe(struct session *session, const struct reader_batch *batch);
+void tracing_flush_logs(struct session *session, uint64_t until, bool all);
+/* Lines that nobody took. */
+uint64_t tracing_left_out(const struct session *session);
 
 /* tracing_lttng.c */
 bool tracing_uses_lttng(const struct tracepoint_list *list);

@@ -68,7 +68,7 @@ static bool same_field(const struct event_field *a, const struct event_field *b)
 
 static bool same_type(const struct event_type *a, const struct event_type *b)
 {
-	if (a->size != b->size || a->is_variable != b->is_variable || a->address != b->address ||
+	if (a->size != b->size || a->log != b->log || a->is_variable != b->is_variable || a->address != b->address ||
 	    a->field_count != b->field_count || strcmp(a->name, b->name) != 0)
 		return false;
 	for (size_t i = 0; i < a->field_count; i++) {
@@ -125,10 +125,14 @@ static struct error *assign(struct session *session, struct tracepoint *tracepoi
 {
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct event_type type, exit;
-	struct error *error = describe_event(tracepoint, &type);
+	uint16_t log = 0;
+	struct error *error = tracing_open_log(session, tracepoint, &log);
 
+	if (!error)
+		error = describe_event(tracepoint, &type);
 	if (error)
 		return error;
+	type.log = log;
 	if (!event->exit && find_unused(session, &type, &event->id)) {
 		free_type(&type);
 		tracepoint->has_type = true;
@@ -140,8 +144,10 @@ static struct error *assign(struct session *session, struct tracepoint *tracepoi
 	}
 	if (!error && event->exit)
 		error = describe_exit(tracepoint, &exit);
-	if (!error && event->exit)
+	if (!error && event->exit) {
+		exit.log = log;
 		error = add_type(session, &exit);
+	}
 	values_set_ids(tracepoint);
 	return error;
 }

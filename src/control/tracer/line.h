@@ -1,0 +1,35 @@
+/*
+ * line.h - events as lines of text.
+ */
+#ifndef DYNTRACE_TRACER_LINE_H
+#define DYNTRACE_TRACER_LINE_H
+
+#include <time.h>
+
+#include "../base/strbuf.h"
+#include "../ctf/clock.h"
+#include "../record/reader.h"
+
+struct line_event {
+	const struct event_type *type;
+	const uint64_t *words; /* as the trace has it */
+	size_t count;
+	uint64_t clock; /* all 64 bits */
+	uint32_t tid;
+};
+
+/* Zeroed but for the process. */
+struct line_style {
+	const char *process; /* its name; borrowed */
+	time_t second; /* the one that `clock` is the text of */
+	char clock[16];
+};
+
+/* The event, with its newline. */
+void line_add(struct strbuf *text, struct line_style *style, const struct clock_estimate *estimate, const struct line_event *event);
+
+/* Each event of a batch, in order. */
+void line_each(const struct reader_batch *batch, const struct event_types *types,
+	       void (*found)(void *context, const struct line_event *event), void *context);
+
+#endif

@@ -1,0 +1,148 @@
+"""--tracer log: a line of text for each hit, to the target's own standard output or to a file."""
+import collections
+import os
+import re
+import subprocess
+
+import pytest
+
+from harness import Snapshot, until
+
+SOURCE = r"""
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+volatile int sink;
+__attribute__((noinline)) int foo(int a, const char *s) { sink = a; return a * 2; }
+static void on_signal(int n) { foo(n, "from a signal handler"); }
+static void *run(void *name) { for (int i = 0; i < 2000; i++) foo(i, name); return NULL; }
+int main(int argc, char **argv)
+{
+	pthread_t t[3];
+	char line[32];
+	signal(SIGUSR1, on_signal);
+	if (argc > 2) close(1);
+	if (argc > 1) { puts(argv[1]); fflush(stdout); while (fgets(line, sizeof(line), stdin)) { foo(atoi(line), "asked"); } }
+	pthread_create(&t[0], NULL, run, "one"); pthread_create(&t[1], NULL, run, "two"); pthread_create(&t[2], NULL, run, "three");
+	for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
+	for (int i = 0; i < 20; i++) raise(SIGUSR1);
+	return 5;
+}
+"""
+LINE = re.compile(r'(\d\d:\d\d:\d\d\.\d{9}) (\S+) tid (\d+) (\S+?)(?: \{ (.*) \})?$')
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("log")
+    (folder / "logged.c").write_text(SOURCE)
+    subprocess.run(["gcc", "-O2", "-g", "-pthread", "-o", folder / "logged", folder / "logged.c"], check=True)
+    return folder / "logged"
+
+
+def trace(build, scratch, *words, **options):
+    return subprocess.run([os.path.join(build, "dyntrace"), "trace", "--tracer", *map(str, words)], cwd=scratch,
+                          capture_output=True, text=True, timeout=60, **options)
+
+
+def check(lines, exits=False):
+    """Each is whole and says what was hit; all are in order."""
+    found = [LINE.match(line) for line in lines]
+    assert all(found), [line for line, match in zip(lines, found) if not match][:3]
+    assert [m[1] for m in found] == sorted(m[1] for m in found)
+    entries = collections.Counter(m[5] for m in found if m[4] == "foo_entry")
+    expected = collections.Counter(f'a = {i}, s = "{name}"' for name in ("one", "two", "three") for i in range(2000))
+    expected['a = 10, s = "from a signal handler"'] = 20
+    assert entries == expected
+    assert len(found) == 6020 * (1 + exits)
+    by_tid = collections.defaultdict(list)
+    for m in found:
+        if m[4] == "foo_entry":
+            by_tid[m[3]].append(m[5])
+    assert len(by_tid) == 4
+    for values in by_tid.values():
+        numbers = [int(re.search(r"a = (\d+)", value)[1]) for value in values]
+        assert numbers == sorted(numbers)
+    return found
+
+
+@pytest.mark.parametrize("exits", [False, True])
+def test_to_its_own_output(build, scratch, program, exits):
+    result = trace(build, scratch, "log", "--function", "foo", *(["-e"] if exits else []), "--", program)
+    assert result.returncode == 5
+    found = check(result.stdout.splitlines(), exits)
+    if exits:
+        assert any(re.fullmatch(r"ret = 3998, duration = \d+", m[5]) for m in found if m[4] == "foo_exit")
+    assert os.listdir(scratch) == []  # no trace
+    assert re.search(r"^foo +6020 +0", result.stderr, re.MULTILINE)
+
+
+def test_to_a_file(build, scratch, program):
+    """Appended to; contexts are in the line."""
+    path = os.path.join(scratch, "lines")
+    with open(path, "w") as file:
+        file.write("what was there\n")
+    result = trace(build, scratch, f"log:{path}", "--function", "foo", "--", program)
+    assert result.stdout == "" and result.returncode == 5
+    lines = open(path).read().splitlines()
+    assert lines[0] == "what was there"
+    check(lines[1:])
+    trace(build, scratch, f"log:{path}", "--probe", "foo", "-t", "reg:rdi", "--filter", "$rdi == 1234", "--", program)
+    more = open(path).read().splitlines()[len(lines):]
+    assert [LINE.match(line)[4] for line in more] == ["foo"] * 3
+    assert all("0x4d2" in line for line in more)
+
+
+def test_at_once(build, scratch, program, processes):
+    """A line is there while the program waits for what comes next, which is as it was afterwards."""
+    target = processes.start([program, "ready"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    before = Snapshot(target.pid)
+    tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", target.pid, "--tracer", "log", "--function", "foo"],
+                             cwd=scratch, stderr=subprocess.PIPE, text=True)
+    assert "Ctrl-C ends it" in tracer.stderr.readline()
+    for number in (7, 8, 9):
+        target.stdin.write(f"{number}\n")
+        target.stdin.flush()
+        assert f'foo_entry {{ a = {number}, s = "asked" }}' in target.stdout.readline()
+    tracer.send_signal(2)
+    assert re.search(r"^foo +3 +0", tracer.communicate(timeout=20)[1], re.MULTILINE)
+    before.assert_unchanged()
+
+
+def test_nobody_reads(build, scratch, program, processes):
+    """The reader of the pipe goes away: the program goes on, and so do we."""
+    target = processes.start([program, "ready"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", target.pid, "--tracer", "log", "--function", "foo"],
+                             cwd=scratch, stderr=subprocess.PIPE, text=True)
+    assert "Ctrl-C ends it" in tracer.stderr.readline()
+    target.stdout.close()
+    target.stdout = None
+    target.stdin.close()
+    target.stdin = None
+    assert target.wait(timeout=20) == 5
+    errors = tracer.communicate(timeout=20)[1]
+    assert re.search(r"^foo +6020 +0", errors, re.MULTILINE)
+    assert "6020 lines were not written" in errors
+
+
+@pytest.mark.parametrize("tracer, said", [
+    ("log:/no/such/folder/file", "cannot write to /no/such/folder/file: No such file or directory"),
+    ("log:", "FILE is empty"),
+])
+def test_refusals(build, scratch, program, tracer, said):
+    result = trace(build, scratch, tracer, "--function", "foo", "--", program)
+    assert said in result.stderr
+    assert result.returncode in (2, 125)
+
+
+def test_closed_output(build, scratch, program, processes):
+    target = processes.start([program, "ready", "close"], stdin=subprocess.PIPE, text=True)
+    until(lambda: "1" not in os.listdir(f"/proc/{target.pid}/fd"), "it to close its output")
+    result = trace(build, scratch, "log", "-p", target.pid, "--function", "foo")
+    assert "has no standard output (its descriptor 1 is closed)" in result.stderr
+    assert result.returncode == 125
