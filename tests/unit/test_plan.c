@@ -42,6 +42,16 @@ __asm__(".text\n"
 			      ".globl plan_tabled_inside\nplan_tabled_inside:\n"
 			      "mov $1, %eax\n ret\n")
 	FUNCTION(plan_jumper, "lea plan_table(%rip), %rdx\n movslq (%rdx,%rdi,4), %rax\n add %rdx, %rax\n jmp *%rax\n")
+	/* A computed goto: distances from a label, in a table that the function takes. */
+	FUNCTION(plan_goto, "lea plan_goto_base(%rip), %rdx\n lea plan_labels(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n"
+			    "add %rdx, %rax\n jmp *%rax\n"
+			    ".globl plan_goto_base\nplan_goto_base: xor %eax, %eax\n inc %eax\n"
+			    ".fill 7777, 1, 0x90\n dec %ecx\n dec %edx\n" /* no number near the table is so large */
+			    ".globl plan_goto_inside\nplan_goto_inside: inc %eax\n inc %ecx\n ret\n")
+	/* The same with a jump that nothing is known of: all of it may be reached. */
+	FUNCTION(plan_anywhere, "lea plan_anywhere_base(%rip), %rdx\n shl $2, %rdi\n add %rdi, %rdx\n jmp *%rdx\n"
+				"plan_anywhere_base: xor %eax, %eax\n"
+				".globl plan_anywhere_inside\nplan_anywhere_inside: inc %eax\n ret\n")
 	/* Two bytes, then padding. */
 	FUNCTION(plan_short, "nop\n ret\n")
 	".balign 16\n"
@@ -64,10 +74,11 @@ __asm__(".text\n"
 	".section .data\n .balign 8\nplan_pointer: .quad plan_pointed_inside\n"
 	".section .rodata\n .balign 4\nplan_table: .long plan_tabled_inside - plan_table\n"
 	".long plan_jumper - plan_table\n .long 0x70000000\n"
+	"plan_labels: .long plan_goto_base - plan_goto_base, plan_goto_inside - plan_goto_base\n"
 	".text\n");
 
 extern const char plan_loop_inside[], plan_first[], plan_taken_inside[], plan_pointed_inside[], plan_tabled_inside[],
-	plan_plain[];
+	plan_plain[], plan_goto_inside[], plan_anywhere_inside[];
 
 struct fixture {
 	struct proc *proc;
@@ -104,7 +115,7 @@ static void test_inbound(void **state)
 	struct symtab *symtab;
 	struct inbound *inbound;
 	const char *const reached[] = { plan_loop_inside, plan_first, plan_taken_inside, plan_pointed_inside,
-					plan_tabled_inside };
+					plan_tabled_inside, plan_goto_inside, plan_anywhere_inside };
 
 	assert_null(module_symtab(fixture->proc, module, &symtab));
 	assert_null(inbound_scan(symtab, &inbound));
@@ -114,6 +125,8 @@ static void test_inbound(void **state)
 	volatile uint64_t plain = (uint64_t)plan_plain;
 	assert_false(inbound_at(inbound, plain + 1 - module->bias.v));
 	assert_false(inbound_at(inbound, plain + 4 - module->bias.v));
+	volatile uint64_t inside = (uint64_t)plan_goto_inside;
+	assert_false(inbound_at(inbound, inside - 2 - module->bias.v));
 	assert_true(inbound_at(inbound, 1)); /* outside the text: nothing is known */
 	inbound_free(inbound);
 }
@@ -239,6 +252,153 @@ static void test_every_instruction(void **state)
 		places_free(&places[i]);
 }
 
+/* ---- later: probes among those that are placed ------------------------------------------------------ */
+
+#define ROOM (64 * 1024)
+
+/* What emitting needs, as if the target had mapped it. */
+struct later {
+	struct fixture *fixture;
+	struct planner *planner;
+	struct near_pool *pool;
+	uint8_t *code;
+	struct places places[4];
+	struct probe probes[4];
+	size_t count;
+};
+
+static void later_begin(struct later *later, struct fixture *fixture)
+{
+	struct module *module = fixture->modules.items[0];
+
+	*later = (struct later){ .fixture = fixture, .pool = near_pool_create(), .code = calloc(1, ROOM) };
+	assert_null(planner_create(fixture->proc, &later->planner));
+	assert_true(near_pool_add(later->pool, taddr_of((module->high.v + 0x100000) & ~0xfffULL), 0, ROOM));
+}
+
+static void later_end(struct later *later)
+{
+	for (size_t i = 0; i < later->count; i++) {
+		error_free(later->probes[i].refusal);
+		places_free(&later->places[i]);
+	}
+	planner_destroy(later->planner);
+	near_pool_destroy(later->pool);
+	free(later->code);
+}
+
+static struct probe *later_add(struct later *later, const char *text)
+{
+	struct probe *probe = &later->probes[later->count], *list[] = { probe };
+	struct tramp_env env = { .control = taddr_of(0x10000), .slots = taddr_of(0x20000), .pool = taddr_of(0x30000) };
+	struct location location;
+
+	assert_null(location_parse(text, &location));
+	assert_null(locate(later->fixture->proc, &later->fixture->modules, &location, false,
+			   &later->places[later->count]));
+	location_clear(&location);
+	probe->place = later->places[later->count++].items[0];
+	probe->event.size = 8;
+	assert_null(planner_decide(later->planner, list, 1));
+	assert_null(planner_emit(later->planner, &env, later->pool, later->code));
+	return probe;
+}
+
+/* What patch_place would do. */
+static void later_place(struct later *later, enum patch_state state)
+{
+	for (size_t i = 0; i < planner_site_count(later->planner); i++) {
+		struct patch_site *patch = &planner_site(later->planner, i)->patch;
+
+		if (patch->state != PATCH_PLANNED)
+			continue;
+		patch->state = state;
+		patch->error = state == PATCH_FAILED ? error_new(ERROR_REFUSED, "it is in use") : NULL;
+	}
+}
+
+static void later_settle(struct later *later, size_t expected)
+{
+	struct site_list gone = { 0 };
+
+	assert_true(planner_settle(later->planner, &gone));
+	assert_int_equal(gone.count, expected);
+	assert_int_equal(planner_superseded(later->planner)->count, 0);
+	for (size_t i = 0; i < gone.count; i++)
+		planner_free_site(gone.items[i], later->pool);
+	vec_free(&gone);
+}
+
+/* A new site takes over the probes of the old one. */
+static void test_added_later(void **state)
+{
+	struct later later;
+
+	later_begin(&later, *state);
+	struct probe *first = later_add(&later, "plan_plain");
+	later_place(&later, PATCH_PLACED);
+	struct site *old = first->site;
+	struct probe *second = later_add(&later, "plan_plain+4"); /* inside */
+	assert_null(second->refusal);
+	assert_ptr_equal(first->site, second->site);
+	assert_ptr_not_equal(first->site, old);
+	assert_int_equal(planner_superseded(later.planner)->count, 1);
+	assert_ptr_equal(planner_superseded(later.planner)->items[0], old);
+	assert_int_not_equal(old->patch.group, 0);
+	assert_int_equal(old->patch.group, first->site->patch.group);
+	assert_int_equal(planner_site_count(later.planner), 1);
+	later_place(&later, PATCH_PLACED);
+	later_settle(&later, 1);
+	assert_int_equal(first->site->patch.group, 0);
+	struct probe *third = later_add(&later, "plan_plain"); /* the same place again */
+	assert_ptr_equal(third->site, first->site);
+	assert_int_equal(third->site->probes.count, 3);
+	later_place(&later, PATCH_PLACED);
+	later_settle(&later, 1);
+	later_end(&later);
+}
+
+/* If it couldn't be placed, all is as before, and the new one alone is refused. */
+static void test_added_later_in_vain(void **state)
+{
+	struct later later;
+
+	later_begin(&later, *state);
+	struct probe *first = later_add(&later, "plan_plain");
+	later_place(&later, PATCH_PLACED);
+	struct site *old = first->site;
+	uint32_t offset = first->event.switch_offset;
+	taddr on = first->event.on;
+	struct probe *second = later_add(&later, "plan_plain+4");
+	assert_true(first->site != old);
+	later_place(&later, PATCH_FAILED);
+	later_settle(&later, 1);
+	assert_ptr_equal(first->site, old);
+	assert_int_equal(old->patch.state, PATCH_PLACED);
+	assert_int_equal(old->patch.group, 0);
+	assert_int_equal(first->event.switch_offset, offset);
+	assert_int_equal(first->event.on.v, on.v);
+	assert_null(first->refusal);
+	assert_null(second->site);
+	assert_string_equal(error_text(second->refusal), "it is in use");
+	later_end(&later);
+}
+
+/* What is no instruction is none in a site that is placed either. */
+static void test_added_later_inside_an_instruction(void **state)
+{
+	struct later later;
+
+	later_begin(&later, *state);
+	later_add(&later, "plan_plain");
+	later_place(&later, PATCH_PLACED);
+	struct probe *second = later_add(&later, "plan_plain+2");
+	assert_string_equal(error_text(second->refusal),
+			    "not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)");
+	later_settle(&later, 0);
+	later_end(&later);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +406,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refuses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_every_instruction, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_added_later, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_added_later_in_vain, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_added_later_inside_an_instruction, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,9 @@
  *
  * Hand-written code computes addresses of its own: lea of a label in the text, some arithmetic, jmp. Where a
  * function holds both, a register it jumps through and the address of code that is no function, anything in
- * it can be reached.
+ * it can be reached. The exception are tables of distances from such a label, as compilers make them of computed
+ * gotos (vfprintf): movslq (table, index, 4), add, jmp. Then each word around each address of data that the function takes
+ * is read as a distance from each of its labels: one that leads into the function may be an entry.
  */
 #include "inbound.h"
 
@@ -23,6 +25,8 @@
 
 #define PAGE 4096
 #define COMPUTED_SPAN 512 /* bytes around, where no function's bounds are known */
+#define LABELS_BEFORE 4096 /* bytes of data around an address that is taken, where a table of labels may be */
+#define LABELS_BEHIND 8192
 
 struct text_bits {
 	uint64_t address, size;
@@ -128,16 +132,31 @@ struct stretch {
 	uint64_t from, to;
 	bool is_function;
 	uint64_t taker, taken; /* the last instruction that took an address in it, and that; 0: none */
+	enum { JUMPS_NONE, JUMPS_BY_TABLE, JUMPS_COMPUTED } jumps; /* through registers */
+	size_t first_data; /* of inbound.taken */
+	VEC(uint64_t) labels; /* that it takes of its own code */
 };
+
+/* The two instructions before a jump, as far as tables of labels have them. */
+struct lead_in {
+	bool loads; /* movslq (x, y, 4), z */
+	bool adds; /* directly behind that: add x, z, or lea (x, y), z */
+};
+
+static void follow(struct lead_in *lead, const struct insn *insn)
+{
+	const ZydisDecodedInstruction *z = &insn->zydis;
+
+	lead->adds = lead->loads && ((z->mnemonic == ZYDIS_MNEMONIC_ADD && z->raw.modrm.mod == 3) ||
+				     z->mnemonic == ZYDIS_MNEMONIC_LEA);
+	lead->loads = z->mnemonic == ZYDIS_MNEMONIC_MOVSXD && z->raw.modrm.mod != 3 && z->raw.modrm.rm == 4 &&
+		      z->raw.sib.scale == 2;
+}
 
 /* A jump through a register that may hold what was taken. */
 static void mark_computed(struct inbound *inbound, const struct stretch *stretch, uint64_t at)
 {
-	if (!stretch->taker)
-		return;
-	if (stretch->is_function) {
-		mark_all(inbound, stretch->from, stretch->to);
-	} else if (at - stretch->taker < COMPUTED_SPAN) {
+	if (stretch->taker && at - stretch->taker < COMPUTED_SPAN) {
 		mark_all(inbound, stretch->taker - COMPUTED_SPAN, at + COMPUTED_SPAN);
 		mark_all(inbound, stretch->taken - COMPUTED_SPAN, stretch->taken + COMPUTED_SPAN);
 	}
@@ -150,9 +169,51 @@ static void note_read(struct inbound *inbound, uint64_t address)
 		inbound->failed = true;
 }
 
+/* Distances from one of the function's labels in the data around an address. */
+static void mark_labels(struct inbound *inbound, const struct stretch *stretch, uint64_t label, uint64_t data)
+{
+	uint64_t at = (data > LABELS_BEFORE ? data - LABELS_BEFORE : 0) & ~3ULL;
+	int32_t entry;
+
+	for (; at < data + LABELS_BEHIND; at += sizeof(entry)) {
+		if (symtab_data(inbound->symtab, at, &entry, sizeof(entry)) != sizeof(entry))
+			continue;
+		if (label + (uint64_t)(int64_t)entry - stretch->from < stretch->to - stretch->from)
+			mark(inbound, label + (uint64_t)(int64_t)entry);
+	}
+}
+
+/* All of the function is known: where do its jumps through registers lead? */
+static void mark_jumps(struct inbound *inbound, const struct stretch *stretch)
+{
+	if (!stretch->is_function || !stretch->labels.count || stretch->jumps == JUMPS_NONE)
+		return;
+	if (stretch->jumps == JUMPS_COMPUTED) {
+		mark_all(inbound, stretch->from, stretch->to);
+		return;
+	}
+	for (size_t i = 0; i < stretch->labels.count; i++) {
+		for (size_t j = stretch->first_data; j < inbound->taken.count; j++)
+			mark_labels(inbound, stretch, stretch->labels.items[i], inbound->taken.items[j]);
+	}
+}
+
+static void note_jump(struct inbound *inbound, struct stretch *stretch, const struct lead_in *lead, uint64_t at)
+{
+	if (!stretch->is_function)
+		mark_computed(inbound, stretch, at);
+	else if (!lead->adds)
+		stretch->jumps = JUMPS_COMPUTED;
+	else if (stretch->jumps == JUMPS_NONE)
+		stretch->jumps = JUMPS_BY_TABLE;
+}
+
 static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch stretch)
 {
+	struct lead_in lead = { 0 };
 	struct insn insn;
+
+	stretch.first_data = inbound->taken.count;
 
 	for (uint64_t at = stretch.from; at < stretch.to; at += insn.length) {
 		if (!decode_quick(bytes + (at - stretch.from), stretch.to - at, taddr_of(at), &insn)) {
@@ -168,10 +229,14 @@ static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch 
 		if (insn.rip_relative && insn.rip_target.v > stretch.from && insn.rip_target.v < stretch.to) {
 			stretch.taker = at;
 			stretch.taken = insn.rip_target.v;
+			inbound->failed |= !vec_push(&stretch.labels, insn.rip_target.v);
 		}
 		if (jumps_by_register(&insn))
-			mark_computed(inbound, &stretch, at);
+			note_jump(inbound, &stretch, &lead, at);
+		follow(&lead, &insn);
 	}
+	mark_jumps(inbound, &stretch);
+	vec_free(&stretch.labels);
 }
 
 static void note_start(void *context, uint64_t address)
