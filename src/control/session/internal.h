@@ -243,5 +243,7 @@ bool watch_is_last(const struct site *site); /* one that an unwinder needs while
 
 /* alive.c */
 bool alive_thread(void *context, uint32_t pid, uint32_t tid);
+/* What they are called here; 0: it ended before that could be looked up. */
+void alive_outer(void *context, uint32_t *pid, uint32_t *tid);
 
 #endif

@@ -54,6 +54,8 @@ struct error *recording_open(struct session *session)
 		.writer = session->writer,
 		.alive = alive_thread,
 		.alive_context = session,
+		.outer = alive_outer,
+		.outer_context = session,
 		.pauses = &session->pauses,
 		.observe = observe_events,
 		.observe_context = session,

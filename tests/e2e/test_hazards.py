@@ -1,0 +1,96 @@
+"""What happens to a target that is somebody else's, or somewhere else: rights and pid namespaces."""
+import os
+import signal
+import subprocess
+
+import pytest
+
+from harness import Program, Snapshot, Trace, count_events, counts, text, threads, until
+
+AS_NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
+
+
+def wrapped(processes, scratch, words, path, *arguments):
+    """A program of tests/programs that is started by other words."""
+    script = os.path.join(scratch, "start")
+    with open(script, "w") as file:
+        file.write("#!/bin/sh\nexec " + " ".join([*words, path]) + ' "$@"\n')
+    os.chmod(script, 0o755)
+    return Program(processes, script, arguments)
+
+
+@pytest.fixture
+def another_user(scratch):
+    if os.getuid() != 0:
+        pytest.skip("needs root to become somebody else")
+    scope = "/proc/sys/kernel/yama/ptrace_scope"
+    if os.path.exists(scope) and open(scope).read().strip() != "0":
+        pytest.skip("this kernel lets users trace only what they have started")
+    os.chmod(scratch, 0o777)
+
+
+def test_takeover_without_root(dyntrace, program_path, processes, scratch, another_user):
+    """A user's own process, a dyntrace of the same user's that was killed, and another: all is saved, all is left clean."""
+    target = wrapped(processes, scratch, AS_NOBODY, program_path("spin"), "--threads", 3, "--calls", 4000, "--rounds", 2)
+    target.wait_ready()
+    before, output = Snapshot(target.pid), os.path.join(scratch, "trace")
+    tracing = processes.start([*AS_NOBODY, dyntrace.path, "trace", "-p", target.pid, "-o", output, "--probe", "foo"],
+                              stderr=subprocess.PIPE, text=True)
+    assert "tracing spin" in tracing.stderr.readline()
+    target.go().wait_ready()
+    tracing.kill()
+    tracing.wait()
+    target.go().wait_ready()
+    assert text(target.pid) != before.text
+    result = subprocess.run([*AS_NOBODY, dyntrace.path, "detach", str(target.pid)], capture_output=True, text=True)
+    assert result.returncode == 0 and "1 probe of a dyntrace that was killed: cleaned up" in result.stderr, result.stderr
+    before.assert_unchanged()
+    assert count_events(output) == (2 * 3 * 4000, 0)
+    target.finish()
+    target.close()
+
+
+def test_takeover_of_another_users(dyntrace, program_path, processes, scratch, another_user):
+    """Nobody can be made to write into somebody else's trace: the target is cleaned, and the events are named as lost."""
+    target = wrapped(processes, scratch, AS_NOBODY, program_path("spin"), "--calls", 100, "--rounds", 1).wait_ready()
+    before, output = Snapshot(target.pid), os.path.join(scratch, "trace")
+    tracing = processes.start([*AS_NOBODY, dyntrace.path, "trace", "-p", target.pid, "-o", output, "--probe", "foo"],
+                              stderr=subprocess.PIPE, text=True)
+    assert "tracing spin" in tracing.stderr.readline()
+    tracing.kill()
+    tracing.wait()
+    target.go().wait_ready()
+    stamp = {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(output)}
+    result = dyntrace("detach", target.pid)
+    assert "could not be saved" in result.stderr
+    assert {entry.name: entry.stat().st_mtime_ns for entry in os.scandir(output)} == stamp
+    before.assert_unchanged()
+    target.finish()
+    target.close()
+
+
+def test_pid_namespace(dyntrace, program_path, processes, scratch):
+    """Traced from outside: events have the ids of both sides."""
+    words = ["unshare", "--pid", "--fork", "--kill-child"]
+    if os.getuid() != 0 or subprocess.run([*words, "true"], capture_output=True).returncode:
+        pytest.skip("no pid namespaces here")
+    target = wrapped(processes, scratch, words, program_path("spin"), "--threads", 2, "--calls", 50, "--rounds", 2)
+    target.wait_ready()
+    pid = int(open(f"/proc/{target.pid}/task/{target.pid}/children").read())
+    tids = threads(pid)
+    output = dyntrace.new_output()
+    tracing = processes.start([dyntrace.path, "trace", "-p", pid, "-o", output, "--probe", "foo"], stderr=subprocess.PIPE,
+                              text=True)
+    assert "tracing spin" in tracing.stderr.readline()
+    target.go().wait_ready()
+    tracing.send_signal(signal.SIGINT)
+    tracing.communicate(timeout=30)
+    trace = Trace(output)
+    assert (sum(trace.per_tid("foo").values()), trace.lost) == (100, 0)
+    assert trace.per_tid("foo") == {tid: 50 for tid in tids}
+    lines = subprocess.run(["babeltrace2", output], capture_output=True, text=True).stdout
+    inner = dict(counts(target.finish()))
+    for tid, calls in inner.items():
+        assert lines.count(f"vtid = {tid},") == calls // 2
+    assert all(tid < 100 for tid in inner)
+    target.close()
