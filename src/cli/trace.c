@@ -25,7 +25,7 @@
 #define STEP_MS 50
 #define PRINT_MS 50
 #define LOG_STEP_MS 10
-#define CONTEXTS_MAX 32
+#define CONTEXTS_MAX 64
 #define STOP_TIMEOUT_MS 2000
 
 static struct {

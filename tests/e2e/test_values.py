@@ -191,6 +191,36 @@ def test_all_registers(dyntrace, program_path):
     assert fields["rflags"] & 2 and fields["rsp"] % 16 == 8
 
 
+GENERAL = ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"]
+
+
+@pytest.mark.parametrize("words", [["-t", "regs"], [word for name in GENERAL + ["rip", "rflags"] for word in ("-t", "reg:" + name)],
+                                   [word for name in GENERAL for word in ("-t", "reg:" + name)]])
+def test_each_register(dyntrace, scratch, words):
+    """General ones, by the agent and by the trampoline; segment bases, vectors, the flags."""
+    path = compile_program(scratch, "registers.c", "-O1", "-no-pie", "-fno-pie")
+    vectors = [word for i in range(16) for word in ("-t", f"reg:xmm{i}")]
+    result, trace = dyntrace.trace("--probe", "spot", *words, *vectors, "-t", "reg:fs_base", "-t", "reg:gs_base", "--", path)
+    rsp, fs, gs = (int(word, 16) for word in result.stdout.split())
+    fields, = [event.fields for event in trace.events]
+    for i, name in enumerate(GENERAL):
+        assert fields[name] == (rsp if name == "rsp" else 0x100 + i), name
+    assert [fields[f"xmm{i}"] for i in range(16)] == [[0x200 + i, 0x300 + i] for i in range(16)]
+    assert (fields["fs_base"], fields["gs_base"]) == (fs, gs)
+    if "rip" in fields:
+        symbols = dyntrace("list-symbols", path, "spot").stdout.split()
+        assert fields["rip"] == int(symbols[0], 16)
+        assert fields["rflags"] & 0x8d5 == 0x845  # carry, parity, zero, overflow; neither adjust nor sign
+
+
+def test_each_register_by_the_trampoline(dyntrace, scratch):
+    path = compile_program(scratch, "registers.c", "-O1")
+    words = [word for name in GENERAL + [f"xmm{i}" for i in range(16)] for word in ("-t", "reg:" + name)]
+    _, trace = dyntrace.trace("--probe", "spot", *words, "--", path)
+    assert [trace.events[0].fields[name] for name in GENERAL if name != "rsp"] == [0x100 + i for i in range(16) if i != 4]
+    assert [trace.events[0].fields[f"xmm{i}"][1] for i in range(16)] == [0x300 + i for i in range(16)]
+
+
 @pytest.mark.parametrize("context, part", [
     ("reg:eax", "no such register"), ("nonsense", "no such context"), ("int:x", "VARTYPE:NAME:ADDR"),
     ("int:x:nowhere", "no symbol 'nowhere'"), ("var:nothing", "no variable 'nothing'"), ("var:text->x", "has no member"),
