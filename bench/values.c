@@ -1,19 +1,21 @@
 /*
  * values NAME CALLS: calls a function that often, and says how many ns a call took: the best of several rounds.
- * "rdtsc" reads the clock instead; "backtrace:N" and "unwind:N" have libc and libgcc find the callers of N calls in each other.
+ * "rdtsc" reads the clock instead; "backtrace:N" and "libunwind:N" have libc and libunwind find the callers of N calls in each
+ * other. Without such a library it says so, and ends with 77.
  */
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unwind.h>
 #include <x86intrin.h>
 
 #define KEEP __attribute__((noipa))
 #define ROUNDS 15
 
 static volatile long sink;
+static int (*find_callers)(void **frames, int most); /* NULL: nobody */
 
 KEEP void ints(int a, int b, int c)
 {
@@ -34,8 +36,8 @@ KEEP void leaf(int how)
 {
 	void *frames[128];
 
-	if (how == 1)
-		sink += backtrace(frames, 128);
+	if (how)
+		sink += find_callers(frames, 128);
 	__asm__ volatile("nop; nop; nop; nop; nop");
 }
 
@@ -73,14 +75,33 @@ static void run(const char *name, long calls)
 	else if (!strcmp(name, "text"))
 		for (long i = 0; i < calls; i++)
 			text("twenty bytes of text");
-	else
-		deep(depth, !strncmp(name, "backtrace", 9), calls);
+	else if (!strcmp(name, "heap")) {
+		char *copy = strdup("twenty bytes of text");
+
+		for (long i = 0; i < calls; i++)
+			text(copy);
+		free(copy);
+	} else {
+		deep(depth, find_callers != NULL, calls);
+	}
 }
 
 int main(int argc, char **argv)
 {
 	long calls = argc > 2 ? atol(argv[2]) : 100000;
 	double best = 1e18;
+
+	if (argc > 1 && !strncmp(argv[1], "backtrace", 9))
+		find_callers = backtrace;
+	if (argc > 1 && !strncmp(argv[1], "libunwind", 9)) {
+		void *library = dlopen("libunwind.so.8", RTLD_NOW);
+
+		*(void **)&find_callers = library ? dlsym(library, "unw_backtrace") : NULL;
+		if (!find_callers) {
+			fprintf(stderr, "values: there is no libunwind.so.8\n");
+			return 77;
+		}
+	}
 
 	for (int i = 0; argc > 1 && i < ROUNDS; i++) {
 		double start = now();
