@@ -102,7 +102,7 @@ static struct error *run(const struct words *words, int *ret_status)
 		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
 
-	struct error *error = subject_each(words->items[0], false, list_module, &list);
+	struct error *error = subject_each(words->items[0], SUBJECT_PLAIN, list_module, &list);
 	strbuf_free(&list.text);
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);

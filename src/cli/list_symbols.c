@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../control/base/cleanup.h"
@@ -175,9 +174,7 @@ static struct error *run(const struct words *words, int *ret_status)
 		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
 
-	/* Debug files have names too; but they aren't fetched from elsewhere for a plain list. */
-	bool want_debug = args.all || !getenv("DEBUGINFOD_URLS");
-	struct error *error = subject_each(words->items[0], want_debug, list_module, &list);
+	struct error *error = subject_each(words->items[0], args.all ? SUBJECT_TYPES : SUBJECT_NAMES, list_module, &list);
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);
 	if (!error && !list.count)

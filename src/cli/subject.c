@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +16,14 @@ static void symtab_closep(struct symtab **symtab)
 		symtab_close(*symtab);
 }
 
-static struct error *each_of_file(const char *path, bool want_debug, subject_fn *each, void *context)
+/* A debug file isn't fetched from elsewhere for its names. */
+static bool is_wanted(const struct symtab *symtab, enum subject_debug debug)
+{
+	return debug == SUBJECT_TYPES ||
+	       (debug == SUBJECT_NAMES && symtab_is_stripped(symtab) && !getenv("DEBUGINFOD_URLS"));
+}
+
+static struct error *each_of_file(const char *path, enum subject_debug debug, subject_fn *each, void *context)
 {
 	_cleanup_(symtab_closep) struct symtab *symtab = NULL;
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -30,7 +38,7 @@ static struct error *each_of_file(const char *path, bool want_debug, subject_fn 
 	struct error *error = symtab_open(fd, path, &symtab);
 	if (error)
 		return error;
-	if (want_debug)
+	if (is_wanted(symtab, debug))
 		error_free(debug_open(fd, path, &module.debug));
 	module.symtab = symtab;
 	error = each(context, &module);
@@ -45,7 +53,7 @@ static void proc_closep(struct proc **proc)
 }
 
 /* A library that can't be read (gone, or of another container) doesn't hide the others. */
-static struct error *each_of_modules(struct proc *proc, struct modules *modules, bool want_debug,
+static struct error *each_of_modules(struct proc *proc, struct modules *modules, enum subject_debug debug,
 				     subject_fn *each, void *context)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -61,7 +69,7 @@ static struct error *each_of_modules(struct proc *proc, struct modules *modules,
 			continue;
 		}
 		one.symtab = symtab;
-		if (want_debug) /* owned by the module */
+		if (is_wanted(symtab, debug)) /* owned by the module */
 			error_free(module_debug(proc, module, &one.debug));
 		struct error *error = each(context, &one);
 		if (error)
@@ -70,7 +78,7 @@ static struct error *each_of_modules(struct proc *proc, struct modules *modules,
 	return NULL;
 }
 
-static struct error *each_of_process(pid_t pid, bool want_debug, subject_fn *each, void *context)
+static struct error *each_of_process(pid_t pid, enum subject_debug debug, subject_fn *each, void *context)
 {
 	_cleanup_(proc_closep) struct proc *proc = NULL;
 	_cleanup_(maps_free) struct maps maps = { 0 };
@@ -81,23 +89,23 @@ static struct error *each_of_process(pid_t pid, bool want_debug, subject_fn *eac
 		error = maps_read(proc, &maps);
 	if (!error)
 		error = modules_read(proc, &maps, &modules);
-	return error ? error : each_of_modules(proc, &modules, want_debug, each, context);
+	return error ? error : each_of_modules(proc, &modules, debug, each, context);
 }
 
-struct error *subject_each(const char *target, bool want_debug, subject_fn *each, void *context)
+struct error *subject_each(const char *target, enum subject_debug debug, subject_fn *each, void *context)
 {
 	struct error *error;
 	pid_t pid;
 
 	if (strchr(target, '/'))
-		return each_of_file(target, want_debug, each, context);
+		return each_of_file(target, debug, each, context);
 	error = proc_find(target, &pid);
 	if (!error)
-		return each_of_process(pid, want_debug, each, context);
+		return each_of_process(pid, debug, each, context);
 	if (error_kind(error) != ERROR_GONE)
 		return error;
 	error_free(error);
 	if (faccessat(AT_FDCWD, target, F_OK, 0))
 		return error_new(ERROR_FAILED, "there is no process and no file '%s'", target);
-	return each_of_file(target, want_debug, each, context);
+	return each_of_file(target, debug, each, context);
 }

@@ -16,9 +16,12 @@ struct subject_module {
 	uint64_t bias; /* added to the file's addresses */
 };
 
+/* When debug information is opened: never; for the names of a stripped file; always. */
+enum subject_debug { SUBJECT_PLAIN, SUBJECT_NAMES, SUBJECT_TYPES };
+
 typedef struct error *subject_fn(void *context, const struct subject_module *module);
 
 /* Calls back for each module, the program first. One that can't be read is left out, and that is noted on stderr. */
-struct error *subject_each(const char *target, bool want_debug, subject_fn *each, void *context);
+struct error *subject_each(const char *target, enum subject_debug debug, subject_fn *each, void *context);
 
 #endif

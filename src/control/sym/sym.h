@@ -88,6 +88,7 @@ uint64_t symtab_low(const struct symtab *symtab); /* lowest and highest vaddr of
 uint64_t symtab_high(const struct symtab *symtab);
 uint64_t symtab_entry(const struct symtab *symtab);
 bool symtab_has_text_relocations(const struct symtab *symtab);
+bool symtab_is_stripped(const struct symtab *symtab); /* no .symtab */
 /* Up to `max` function names near the misspelt one, best first. Returns how many. */
 size_t symtab_near(const struct symtab *symtab, const char *name, const char **names, size_t max);
 

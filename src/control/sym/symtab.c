@@ -256,3 +256,12 @@ bool symtab_has_text_relocations(const struct symtab *symtab)
 {
 	return symtab->image.dynamic.textrel || (symtab->image.dynamic.flags & DF_TEXTREL);
 }
+
+bool symtab_is_stripped(const struct symtab *symtab)
+{
+	for (size_t i = 0; i < symtab->symbols.count; i++) {
+		if (symtab->symbols.items[i].source == SOURCE_SYMTAB)
+			return false;
+	}
+	return true;
+}
