@@ -35,20 +35,38 @@ static struct error *split_path(const char *path, char **ret_folder, const char 
 	const char *slash = strrchr(path, '/');
 
 	if (path[0] != '/' || !slash[1] || !strcmp(slash, "/.") || !strcmp(slash, "/.."))
-		return error_new(ERROR_USAGE, "'%s' can't be a trace's directory: give one that doesn't exist yet", path);
+		return error_new(ERROR_USAGE, "'%s' can't be a trace or a log: name a directory that doesn't exist yet, or a file", path);
 	*ret_folder = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 	*ret_name = slash + 1;
 	return *ret_folder ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
+static bool is_for(const struct request *request, const char *tracer)
+{
+	const char *named = wire_get_text(&request->message, WIRE_TRACER);
+
+	return !strcmp(named ? named : "ctf", tracer);
+}
+
 /* The directory that the request names; NULL: it names none. */
 static const char *named_output(const struct request *request)
 {
-	const char *tracer = wire_get_text(&request->message, WIRE_TRACER);
+	return is_for(request, "ctf") ? wire_get_text(&request->message, WIRE_ARGUMENT) : NULL;
+}
 
-	if (tracer && strcmp(tracer, "ctf") != 0)
-		return NULL;
-	return wire_get_text(&request->message, WIRE_ARGUMENT);
+/* Who opens the file of a log: with every request, for it is another client's next time. */
+static struct error *make_log_keeper(struct target *target, const struct request *request, int *ret_fd)
+{
+	const char *path = wire_get_text(&request->message, WIRE_ARGUMENT), *name = NULL;
+	_cleanup_free_ char *folder = NULL;
+	struct error *error = split_path(path, &folder, &name);
+
+	return error ? error : spawn_keeper(target->supervisor, &request->who, folder, name, true, ret_fd);
+}
+
+static bool has_log_file(const struct request *request)
+{
+	return is_for(request, "log") && wire_get_text(&request->message, WIRE_ARGUMENT);
 }
 
 /* Who makes the files of the trace that this tracepoint is the first of. */
@@ -90,7 +108,9 @@ static struct error *send_request(struct target *target, struct request *request
 				  target->tracepoints);
 	if (!error && request->kind == WIRE_ADD)
 		error = check_output(target, request);
-	if (!error && request->kind == WIRE_ADD && !target->trace)
+	if (!error && request->kind == WIRE_ADD && has_log_file(request))
+		error = make_log_keeper(target, request, &keeper);
+	else if (!error && request->kind == WIRE_ADD && is_for(request, "ctf") && !target->trace)
 		error = make_keeper(target, request, &keeper);
 	if (!error && !target_push_call(target, request, request->kind, entry))
 		error = error_new(ERROR_FAILED, "out of memory");

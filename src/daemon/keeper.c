@@ -82,6 +82,19 @@ static int remove_directory(struct keeper *keeper, uint32_t number)
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
 
+/* A log may be anything that the client can write to, but not through a link that somebody else has put there. */
+static int append(struct keeper *keeper, struct keeper_answer *answer, int *ret_fd)
+{
+	snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder, keeper->name);
+	if (keeper->parent < 0)
+		keeper->parent = open(keeper->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (keeper->parent < 0)
+		return -errno;
+	*ret_fd = openat(keeper->parent, keeper->name,
+			 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK, 0600);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
 static int do_request(struct keeper *keeper, const struct keeper_request *request, struct keeper_answer *answer,
 		      int *ret_fd)
 {
@@ -89,6 +102,8 @@ static int do_request(struct keeper *keeper, const struct keeper_request *reques
 		return -EINVAL;
 	if (request->what == KEEPER_MAKE)
 		return make(keeper, request, answer);
+	if (request->what == KEEPER_APPEND)
+		return append(keeper, answer, ret_fd);
 	int dir = keeper->dirs[request->directory].fd;
 	if (dir < 0)
 		return -EBADF;

@@ -21,6 +21,8 @@ int keeper_main(const char *folder, const char *name, bool exact);
 struct error *keeper_dir(int fd, struct trace_dir **ret_dir);
 /* Another directory beside it, as NAME and the suffix: for a snapshot. */
 struct error *keeper_beside(struct trace_dir *dir, const char *suffix, struct trace_dir **ret_dir);
+/* A file that is named in the keeper's words, to write behind its end. Takes the socket. */
+struct error *keeper_append(int socket, int *ret_fd);
 bool keeper_has_made(const struct trace_dir *dir);
 
 #endif

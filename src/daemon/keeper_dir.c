@@ -189,3 +189,20 @@ bool keeper_has_made(const struct trace_dir *dir)
 {
 	return of_dir(dir)->made;
 }
+
+struct error *keeper_append(int socket, int *ret_fd)
+{
+	struct trace_dir *dir = NULL;
+	struct keeper_answer answer = { 0 };
+	int fd = -1;
+	struct error *error = keeper_dir(socket, &dir);
+
+	if (error)
+		return error;
+	int result = ask(of_dir(dir), KEEPER_APPEND, "", "", &answer, &fd);
+	trace_dir_free(dir);
+	if (result < 0)
+		return error_errno(-result, "cannot write %s", answer.path[0] ? answer.path : "the file");
+	*ret_fd = fd;
+	return NULL;
+}

@@ -15,6 +15,7 @@ enum keeper_what {
 	KEEPER_CREATE,
 	KEEPER_RENAME, /* first to second */
 	KEEPER_REMOVE, /* "": the directory itself */
+	KEEPER_APPEND, /* no directory: the file of that name itself, to write behind its end; made if it isn't there */
 };
 
 struct keeper_request {

@@ -123,7 +123,7 @@ static void run(struct worker *worker)
 
 int worker_main(pid_t pid)
 {
-	struct worker worker = { .pid = pid, .listener = LISTENER_FD };
+	struct worker worker = { .pid = pid, .listener = LISTENER_FD, .log = -1 };
 
 	prctl(PR_SET_NAME, "dyntraced-work", 0, 0, 0);
 	worker.channel = (struct channel){ .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } };

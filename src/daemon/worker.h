@@ -20,6 +20,7 @@ struct worker {
 	struct proc *proc;
 	struct session *session; /* NULL: not attached */
 	struct trace_dir *directory; /* NULL: no keeper yet */
+	int log; /* opened for the tracepoint that is being added; -1: none */
 	enum session_mode mode;
 	bool over;
 	struct wire_out unsent; /* events, while nobody is there */

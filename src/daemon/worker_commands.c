@@ -43,6 +43,14 @@ static struct error *not_attached(const struct worker *worker)
 
 /* ---- in and out ------------------------------------------------------------------------------------------- */
 
+/* session_options.open_log: what the client's keeper has opened. The target's own output is its user's, as we are. */
+static int open_log(void *context, const char *file)
+{
+	struct worker *worker = context;
+
+	return file ? take_fd(&worker->log) : -1;
+}
+
 /* What a worker that was killed has left. */
 static struct error *clean_leftovers(struct worker *worker)
 {
@@ -58,6 +66,8 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 					   .follow_fork = true,
 					   .mode = (enum session_mode)wire_get_number(message, WIRE_MODE, SESSION_DISCARD),
 					   .stopped = !wire_get_number(message, WIRE_RECORDING, 1),
+					   .open_log = open_log,
+					   .open_context = worker,
 					   .notify = worker_notice,
 					   .notify_context = worker };
 	struct error *error = proc_open(worker->pid, &worker->proc);
@@ -136,14 +146,17 @@ static void name_items(struct worker *worker, const struct reply *reply)
 	}
 }
 
-/* Files that don't exist yet can be made by whoever has the first tracepoint. */
-static struct error *use_keeper(struct worker *worker)
+/* Files that don't exist yet can be made by whoever has the first tracepoint; a log is opened by each who names it. */
+static struct error *use_keeper(struct worker *worker, const struct tracepoint_spec *spec)
 {
 	int fd = channel_take_fd(&worker->channel);
 	struct trace_dir *directory = NULL;
+	bool is_log = spec->tracer && !strcmp(spec->tracer, "log") && spec->tracer_argument;
 
 	if (fd < 0)
-		return NULL;
+		return is_log ? error_new(ERROR_FAILED, "nobody opens %s", spec->tracer_argument) : NULL;
+	if (is_log)
+		return keeper_append(fd, &worker->log);
 	if (worker->directory && keeper_has_made(worker->directory)) {
 		close(fd);
 		return NULL;
@@ -191,7 +204,7 @@ static struct error *do_add(struct worker *worker, const struct wire_message *me
 	struct error *error = not_attached(worker);
 
 	if (!error)
-		error = use_keeper(worker);
+		error = use_keeper(worker, &spec);
 	if (!error && (!spec.location || shape > WIRE_FUNCTION))
 		error = error_new(ERROR_USAGE, "no LOC");
 	if (error)
@@ -199,6 +212,8 @@ static struct error *do_add(struct worker *worker, const struct wire_message *me
 	spec.kind = kinds[shape];
 	spec.context_count = collect(message, WIRE_CONTEXT_TYPE, contexts, CONTEXTS_MAX);
 	error = session_add(worker->session, &spec, &reply->names);
+	if (worker->log >= 0)
+		close(take_fd(&worker->log)); /* that file has a log already */
 	if (!error)
 		name_items(worker, reply);
 	return error;

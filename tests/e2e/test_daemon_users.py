@@ -257,6 +257,29 @@ def test_links_planted_in_a_trace_are_not_followed(daemon, spin, place):
         assert file.read() == "precious"
 
 
+def test_a_log_is_opened_with_the_clients_rights(daemon, spin, spin_of, place):
+    home = folder_of(place, MEMBER)
+    one = spin_of(STRANGER)
+    daemon.targets.add(str(one.pid))
+    theirs = os.path.join(place, "theirs")  # the target's user could write it, the client can't
+    with open(theirs, "w") as file:
+        file.write("precious")
+    os.chown(theirs, *STRANGER[:2])
+    os.chmod(theirs, 0o600)
+    link = os.path.join(home, "link")
+    os.symlink(theirs, link)
+    for path in (theirs, link):
+        error = daemon.fails("add", f"{one.pid}:foo", "log", path, user=MEMBER)
+        assert error.startswith(f"cannot write {path}: ")
+    daemon("add", f"{one.pid}:foo", "log", os.path.join(home, "log"), user=MEMBER)
+    one.round()
+    daemon("detach", one.pid)
+    found = os.lstat(os.path.join(home, "log"))
+    assert found.st_uid == MEMBER[0] and stat.S_IMODE(found.st_mode) == 0o600
+    assert len(open(os.path.join(home, "log")).read().splitlines()) == CALLS
+    assert open(theirs).read() == "precious"
+
+
 def test_every_command_has_a_line_in_the_log(daemon, spin):
     one = spin()
     daemon.targets.add(str(one.pid))
