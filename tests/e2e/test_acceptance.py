@@ -981,7 +981,7 @@ def test_E34_log_writes_at_once(daemon, start, place):
     one = start()
     daemon.add(f"{one.pid}:foo", "log", path)
     one.round()
-    assert len(open(path).read().splitlines()) == FOO
+    until(lambda: len(open(path).read().splitlines()) == FOO, "the lines, while it is traced", seconds=5)
     daemon("detach", one.pid)
 
 
