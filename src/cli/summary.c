@@ -53,9 +53,9 @@ static bool is_counted(const struct tracepoint_info *rows, size_t count)
 	return count > 0;
 }
 
-static void print_rows(const struct tracepoint_info *rows, size_t count)
+static void print_rows(const struct tracepoint_info *rows, size_t count, bool all)
 {
-	size_t shown = count <= ROWS_MAX ? count : ROWS_MAX;
+	size_t shown = all || count <= ROWS_MAX ? count : ROWS_MAX;
 	int width = name_width(rows, shown);
 
 	bool counted = is_counted(rows, count);
@@ -131,7 +131,7 @@ static void print_totals(const struct session_summary *summary, const char *dire
 }
 
 void summary_print(const struct session *session, const struct session_summary *summary,
-		   const char *directory)
+		   const char *directory, bool all_rows)
 {
 	size_t count = session_tracepoint_count(session), placed = 0;
 	_cleanup_free_ struct tracepoint_info *rows = calloc(count + 1, sizeof(*rows));
@@ -145,7 +145,7 @@ void summary_print(const struct session *session, const struct session_summary *
 	fflush(stdout);
 	if (rows) {
 		qsort(rows, placed, sizeof(*rows), by_hits);
-		print_rows(rows, placed);
+		print_rows(rows, placed, all_rows);
 	}
 	print_refusals(session);
 	summary_exits_rest(session);

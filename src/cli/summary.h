@@ -6,9 +6,9 @@
 
 #include "../control/session/session.h"
 
-/* Tracepoints that were hit, most hits first (all of them when they are few), then the totals and
+/* Tracepoints that were hit, most hits first (those with most hits, unless all are wanted), then the totals and
  * where the trace is. */
 void summary_print(const struct session *session, const struct session_summary *summary,
-		   const char *directory);
+		   const char *directory, bool all_rows);
 
 #endif

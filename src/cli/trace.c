@@ -48,7 +48,7 @@ static struct {
 	bool follow_exec;
 	bool exit;
 	bool wait;
-	bool quiet;
+	bool all_rows, quiet;
 	const char *tracer_text;
 	char *tracer_name;
 	const char *tracer_argument;
@@ -109,6 +109,8 @@ static const struct option_spec trace_options[] = {
 	{ 0, "mode", "MODE", "when that is full: discard new events and count them, overwrite the oldest (the last\n"
 	  "events are written at the end, and at each SIGUSR1 to DIR.snapshot-N), or block the target\n"
 	  "until there is room, for up to 10 s (default: discard)", .choice = &args.mode, .choices = modes },
+	{ 0, "all-rows", NULL, "every tracepoint in the table at the end, not just the 40 with most hits",
+	  .flag = &args.all_rows },
 	{ 'q', "quiet", NULL, "no summary at the end", .flag = &args.quiet },
 	{ 0 },
 };
@@ -613,7 +615,7 @@ static struct error *trace_target(struct run *run)
 		cli_note("%llu lines were not written, because nobody took them in time",
 			 (unsigned long long)summary.lines_left_out);
 	if (!args.quiet)
-		summary_print(run->session, &summary, run->output);
+		summary_print(run->session, &summary, run->output, args.all_rows);
 	if (error)
 		error_free(ending);
 	return error ? error : ending;

@@ -15,6 +15,7 @@ BUILDS = {
     "clang-O0": ["clang++", "-O0"],
     "gcc-O3-static-libgcc": ["g++", "-O3", "-fno-omit-frame-pointer", "-static-libgcc", "-static-libstdc++"],
     "gcc-static": ["g++", "-O2", "-static"],
+    "llvm-unwinder": ["clang++", "-O2", "-DNO_CANCEL", "-Wl,--no-as-needed", "-l:libunwind.so.1"],
 }
 
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from harness import Trace
-from test_exits import check_fates
+from test_exits import Fate, check_fates, fates
 
 SQL = """
 create table t(a integer primary key, b text);
@@ -60,13 +60,19 @@ def functions_with_exits(output):
 
 
 def check_sum(stderr, output, trace):
-    """Entries = exits + unwound + inside + missed, over all functions."""
+    """Entries = exits + unwound + inside + missed, for each function; in each thread no exit without its entry."""
     names, functions = trace.names(), functions_with_exits(output)
+    rows = fates(stderr)
+    without = collections.Counter()
+    for name in functions:
+        entries, exits = names.get(name + "_entry", 0), names.get(name + "_exit", 0)
+        fate = rows.get(name) or Fate(0, 0, 0, 0, 0)
+        assert entries == fate.hits, name
+        assert entries == exits + fate.unwound + fate.inside + fate.missed, (name, fate, exits)
+        without.update(unwound=fate.unwound, inside=fate.inside, missed=fate.missed)
     found = re.search(r"calls without an exit: (\d+) unwound, (\d+) inside, (\d+) missed", stderr)
-    without = sum(map(int, found.groups())) if found else 0
-    entries = sum(names.get(name + "_entry", 0) for name in functions)
-    exits = sum(names.get(name + "_exit", 0) for name in functions)
-    assert len(functions) > 10 and entries == exits + without
+    assert [without["unwound"], without["inside"], without["missed"]] == list(map(int, found.groups() if found else "000"))
+    assert len(functions) > 10
     check_nesting(trace, functions)
     return {name: names.get(name + "_entry", 0) for name in functions}
 
@@ -77,7 +83,7 @@ def compare(dyntrace, command, *functions, input=None, status=0, cwd=None):
     assert expected.returncode == status
     words = [word for function in functions for word in ("--function", function)]
     output = dyntrace.new_output()
-    result = subprocess.run([dyntrace.path, "trace", "-o", output, "-e", "--buffer-size", "256M", *words, "--", *command],
+    result = subprocess.run([dyntrace.path, "trace", "-o", output, "-e", "--all-rows", "--buffer-size", "256M", *words, "--", *command],
                             **options)
     assert result.returncode == status, result.stderr[-2000:]
     assert result.stdout == expected.stdout
@@ -98,6 +104,7 @@ def test_python(dyntrace):
     assert "calls without an exit" not in stderr
 
 
+@pytest.mark.limit(150)
 def test_cmake(dyntrace, scratch):
     source = os.path.join(scratch, "source")
     os.mkdir(source)
@@ -126,7 +133,8 @@ def check_nesting(trace, functions):
 @pytest.mark.limit(120)
 def test_redis(dyntrace, redis):
     """All functions of a server that works, forks, longjmps (lua), while we come and go."""
-    tracing = dyntrace.start_trace(redis.pid, "-e", "--function", "*", "--buffer-size", "512M")
+    tracing = dyntrace.start_trace(redis.pid, "-e", "--function", "*", "--all-rows", "--buffer-size",
+                                   "512M")
     redis.benchmark(requests=10, clients=1, tests="set,get,lpush")
     assert redis.cli("eval", "return redis.call('set', 'a', 'b')", 0) == "OK"
     redis.cli("eval", "return nosuch.x", 0)

@@ -3,7 +3,7 @@ under bigger workloads."""
 import itertools
 
 import pytest
-from test_exits_cpp import FAULTS, check_exceptions
+from test_exits_cpp import BUILDS, FAULTS, check_exceptions
 from test_exits_real import PYTHON, SQL, compare
 
 COMPILERS = {"gcc": ["g++", *FAULTS], "clang": ["clang++"]}
@@ -15,6 +15,11 @@ LIBGCC = {"shared": [], "libgcc": ["-static-libgcc", "-static-libstdc++"], "stat
 @pytest.mark.parametrize("compiler,level,pointer,libgcc", itertools.product(COMPILERS, LEVELS, POINTERS, LIBGCC))
 def test_exceptions(dyntrace, scratch, compiler, level, pointer, libgcc):
     check_exceptions(dyntrace, scratch, [*COMPILERS[compiler], level, pointer, *LIBGCC[libgcc]])
+
+
+@pytest.mark.parametrize("level,pointer", itertools.product(LEVELS, POINTERS))
+def test_llvm_unwinder(dyntrace, scratch, level, pointer):
+    check_exceptions(dyntrace, scratch, [*BUILDS["llvm-unwinder"], level, pointer])
 
 
 def test_python(dyntrace):

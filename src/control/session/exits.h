@@ -15,6 +15,7 @@
 struct session;
 struct tracepoint_list;
 struct module;
+struct symtab;
 
 /* An unwinder of the target that knows of the stubs. */
 struct exits_unwinder {
@@ -56,6 +57,8 @@ void exits_allow(struct session *session);
 /* Tells every unwinder in the target of the stubs (H7), before the first of them is used. `held`
  * as in safepoint_call. */
 struct error *exits_register(struct session *session, struct stop *held);
+/* Is the unwinder in that module LLVM's libunwind? */
+bool exits_is_llvm(const struct symtab *symtab);
 /* Does the unwinder in that module know, by a call or by a hook? */
 bool exits_is_told(struct session *session, struct module *module);
 /* exits_hook.c: puts a probe of ours into each unwinder that can take one and doesn't know yet, now. */

@@ -43,7 +43,8 @@ static struct error *add_hook(struct session *session, struct module *module, bo
 	const struct symbol *raise = unreadable ? NULL : symtab_find(symtab, "_Unwind_RaiseException");
 	const struct symbol *find = raise ? symtab_find(symtab, "_Unwind_Find_FDE") : NULL;
 
-	if (!find || find->kind != SYMBOL_FUNCTION || was_tried(session, module))
+	/* LLVM's has the function, but doesn't ask it. */
+	if (!find || find->kind != SYMBOL_FUNCTION || exits_is_llvm(symtab) || was_tried(session, module))
 		return NULL;
 	struct error *error = watch_add(session, module, find, &probe);
 	if (!error)

@@ -22,12 +22,13 @@
 #define REGISTER_QUICK_MS 200 /* before a hook is tried */
 #define WATCH_NS 50000000ULL
 
+/* LLVM's has all of libgcc's names too; most of them do nothing. */
 static const struct {
 	const char *tell, *forget;
-	bool takes_object;
+	bool takes_object, is_llvm;
 } interfaces[] = {
-	{ "__register_frame_info", "__deregister_frame_info", true },
-	{ "__register_frame", "__deregister_frame", false },
+	{ "__register_frame_info", "__deregister_frame_info", true, false },
+	{ "__register_frame", "__deregister_frame", false, true },
 };
 
 static taddr find_function(const struct module *module, const struct symtab *symtab,
@@ -38,6 +39,11 @@ static taddr find_function(const struct module *module, const struct symtab *sym
 	return symbol && symbol->kind == SYMBOL_FUNCTION
 		       ? taddr_add(module->bias, (int64_t)symbol->address)
 		       : taddr_of(0);
+}
+
+bool exits_is_llvm(const struct symtab *symtab)
+{
+	return symtab_find(symtab, "__unw_add_dynamic_fde") || symtab_find(symtab, "__unw_getcontext");
 }
 
 static bool is_told(const struct exits *exits, taddr forget)
@@ -85,7 +91,7 @@ static struct error *tell_module(struct session *session, struct stop *held,
 								 interfaces[i].forget),
 						   taddr_add(exits->window, (int64_t)table) };
 
-		if (!function.v || !unwinder.forget.v)
+		if (!function.v || !unwinder.forget.v || interfaces[i].is_llvm != exits_is_llvm(symtab))
 			continue;
 		if (is_told(exits, unwinder.forget))
 			return NULL;
