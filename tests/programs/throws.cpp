@@ -71,6 +71,34 @@ NOINLINE int quiet(int n) noexcept
 	return catcher(n) + 1;
 }
 
+/* Each ends by jumping to the next, where the compiler makes tail calls. */
+NOINLINE int tail_last(int n)
+{
+	if (n % 3 == 0)
+		throw n;
+	return n;
+}
+
+NOINLINE int tail_middle(int n)
+{
+	return tail_last(n + 1);
+}
+
+NOINLINE int tail_first(int n)
+{
+	return tail_middle(n + 1);
+}
+
+NOINLINE int tail_calls(int n)
+{
+	Guard guard;
+	try {
+		return tail_first(n);
+	} catch (int value) {
+		return -value;
+	}
+}
+
 /* An exception out of a signal handler: where the compiler has -fnon-call-exceptions. */
 #ifdef FAULTS
 static void on_fault(int number)
@@ -151,6 +179,8 @@ int main(int argc, char **argv)
 	long total = 0;
 	for (int i = 0; i < count; i++)
 		total += quiet(i);
+	for (int i = 0; i < count; i++)
+		total += tail_calls(i);
 	printf("total %ld alive %d destroyed %d\n", total, alive, destroyed);
 #ifdef FAULTS
 	signal(SIGFPE, on_fault);

@@ -9,9 +9,10 @@
  *			slots + ((pc - stubs) >> 5 << 6) + ra
  *	rsp		as it is: the function's CFA, for its return took nothing but the landing
  *			off the stack
- *	CFA		rsp - 8: any value will do that isn't the function's own CFA, for libgcc
- *			tells frames apart by it, and would take the stub for the frame that
- *			handles the exception
+ *	CFA		rsp - 8; rsp - 24 where it returns to another stub (a tail call). libgcc tells
+ *			frames apart by it: the value that the frame which handles an exception gets by
+ *			it must be no other frame's on the way, neither the function's own nor a
+ *			stub's, or it stops there and aborts
  *	the others	as they are
  *
  * Addresses are absolute: the table is generated for one target.
@@ -27,16 +28,24 @@
 enum {
 	CFA_NOP = 0x00,
 	CFA_EXPRESSION = 0x10,
-	CFA_DEF_CFA_SF = 0x12,
+	CFA_DEF_CFA_EXPRESSION = 0x0f,
 	CFA_VAL_EXPRESSION = 0x16,
+	OP_DEREF = 0x06,
 	OP_CONST1U = 0x08,
 	OP_CONST8U = 0x0e,
 	OP_MINUS = 0x1c,
 	OP_PLUS = 0x22,
 	OP_SHL = 0x24,
 	OP_SHR = 0x25,
+	OP_EQ = 0x29,
+	OP_LIT0 = 0x30,
 	OP_BREG0 = 0x70,
 };
+
+#define STUBS_SHIFT 22
+#define TAIL_SHIFT 4 /* 1 << this lies between the two kinds of CFA */
+
+_Static_assert((uint64_t)DT_STUBS_MAX * DT_STUB_SIZE == 1ULL << STUBS_SHIFT, "all stubs");
 
 static void put8(struct emitter *e, unsigned value)
 {
@@ -58,14 +67,22 @@ static void end_record(struct emitter *e, size_t start)
 		memcpy(e->bytes + start, &length, sizeof(length));
 }
 
-static void put_return_address(struct emitter *e, const struct tramp_env *env)
+/* An expression's length comes before it. */
+static size_t begin_expression(struct emitter *e)
 {
-	size_t length_at;
-
-	put8(e, CFA_EXPRESSION);
-	put8(e, REG_RA);
-	length_at = e->size;
 	put8(e, 0);
+	return e->size;
+}
+
+static void end_expression(struct emitter *e, size_t start)
+{
+	if (!emit_failed(e))
+		e->bytes[start - 1] = (uint8_t)(e->size - start);
+}
+
+/* &slot i .ra */
+static void put_slot(struct emitter *e, const struct tramp_env *env)
+{
 	put8(e, OP_BREG0 + REG_RA);
 	put8(e, 0);
 	put8(e, OP_CONST8U);
@@ -81,8 +98,39 @@ static void put_return_address(struct emitter *e, const struct tramp_env *env)
 	emit_u64(e, env->returns.v + offsetof(struct dt_returns, slots) +
 			    offsetof(struct dt_return_slot, ra));
 	put8(e, OP_PLUS);
-	if (!emit_failed(e))
-		e->bytes[length_at] = (uint8_t)(e->size - length_at - 1);
+}
+
+static void put_return_address(struct emitter *e, const struct tramp_env *env)
+{
+	put8(e, CFA_EXPRESSION);
+	put8(e, REG_RA);
+	size_t start = begin_expression(e);
+	put_slot(e, env);
+	end_expression(e, start);
+}
+
+/* rsp - 8 - (is the return address a stub's? << TAIL_SHIFT) */
+static void put_cfa(struct emitter *e, const struct tramp_env *env)
+{
+	put8(e, CFA_DEF_CFA_EXPRESSION);
+	size_t start = begin_expression(e);
+	put8(e, OP_BREG0 + REG_RSP);
+	put8(e, 0x78); /* -8 */
+	put_slot(e, env);
+	put8(e, OP_DEREF);
+	put8(e, OP_CONST8U);
+	emit_u64(e, env->stubs.v);
+	put8(e, OP_MINUS);
+	put8(e, OP_CONST1U);
+	put8(e, STUBS_SHIFT);
+	put8(e, OP_SHR);
+	put8(e, OP_LIT0);
+	put8(e, OP_EQ);
+	put8(e, OP_CONST1U);
+	put8(e, TAIL_SHIFT);
+	put8(e, OP_SHL);
+	put8(e, OP_MINUS);
+	end_expression(e, start);
 }
 
 static void put_cie(struct emitter *e, const struct tramp_env *env)
@@ -98,9 +146,7 @@ static void put_cie(struct emitter *e, const struct tramp_env *env)
 	put8(e, REG_RA);
 	put8(e, 1); /* bytes of augmentation */
 	put8(e, 0); /* addresses are absolute, 8 bytes */
-	put8(e, CFA_DEF_CFA_SF);
-	put8(e, REG_RSP);
-	put8(e, 1); /* times the data alignment */
+	put_cfa(e, env);
 	put8(e, CFA_VAL_EXPRESSION);
 	put8(e, REG_RSP);
 	put8(e, 2);
