@@ -1,6 +1,7 @@
 """dyntrace trace -e on C++: exceptions, cancellation and backtraces through traced frames, whoever compiled them."""
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -103,6 +104,16 @@ def test_come_and_go(dyntrace, processes, scratch):
     assert target.wait() == 0
 
 
+def let_run(pid, seconds):
+    """Until the process has had that much of a CPU."""
+    def used():
+        with open(f"/proc/{pid}/stat") as file:
+            return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    end = used() + seconds
+    while used() < end:
+        time.sleep(0.01)
+
+
 def test_threads_that_wait_for_work(dyntrace, processes, scratch):
     """The unwinder is told by a worker that waits for a condition: the busy thread is never at rest. Later also by one
     whose wait was interrupted before."""
@@ -114,6 +125,7 @@ def test_threads_that_wait_for_work(dyntrace, processes, scratch):
     for _ in range(3):
         tracing = dyntrace.start_trace(target.pid, "-e", "--function", "compute", "--function", "attempt",
                                        "--first", "1000")
+        let_run(target.pid, 0.3)
         trace = tracing.stop()
         tracing.before.assert_unchanged(busy=True)
         assert trace.names()["attempt_entry"] == 1000
@@ -147,6 +159,7 @@ def test_no_rest(dyntrace, processes, late):
     assert target.stdout.readline() == "caught 50\n"
     for _ in range(3):
         tracing = dyntrace.start_trace(target.pid, "-e", "--function", "pass_on")
+        let_run(target.pid, 0.1)
         trace = tracing.stop()
         tracing.before.assert_unchanged(busy=True)
         assert set(trace.names()) == {"pass_on_entry"}
