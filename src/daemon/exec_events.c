@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <linux/cn_proc.h>
 #include <linux/connector.h>
+#include <linux/filter.h>
 #include <linux/netlink.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,12 +54,15 @@ struct exec_events {
 
 static void begun(struct exec_events *execs, pid_t pid)
 {
+	struct target *target = target_find(execs->supervisor, pid);
 	struct retry retry = { pid, RETRIES_MAX };
 
-	if (!target_find(execs->supervisor, pid)) {
+	if (!target || !target->has_worker) {
 		waiting_process(execs->supervisor, pid, NULL);
 		return;
 	}
+	/* It may be its first program, which was noticed sooner in another way; or another, and its worker has nothing any more. */
+	target_look(target);
 	if (vec_push(&execs->retries, retry) && !execs->timer.at)
 		execs->timer.at = loop_now() + POLL_NS;
 }
@@ -69,8 +73,9 @@ static void try_again(struct exec_events *execs)
 
 	for (size_t i = 0; i < execs->retries.count; i++) {
 		struct retry retry = execs->retries.items[i];
+		const struct target *target = target_find(execs->supervisor, retry.pid);
 
-		if (!target_find(execs->supervisor, retry.pid))
+		if (!target || !target->has_worker)
 			waiting_process(execs->supervisor, retry.pid, NULL);
 		else if (--retry.left)
 			execs->retries.items[kept++] = retry;
@@ -202,6 +207,22 @@ static void netlink_ready(struct loop_source *source, uint32_t events)
 	}
 }
 
+/* Of all that happens to processes only this is for us, and the kernel's first word: the daemon sleeps through the rest. */
+static void hear_only_execs(int fd)
+{
+	const uint32_t at = NLMSG_HDRLEN + sizeof(struct cn_msg) + offsetof(struct proc_event, what);
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __builtin_bswap32(PROC_EVENT_NONE), 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __builtin_bswap32(PROC_EVENT_EXEC), 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+
+	setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
 static bool subscribe(int fd)
 {
 	struct {
@@ -216,6 +237,7 @@ static bool subscribe(int fd)
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = CN_IDX_PROC };
 	int size = RECEIVE_BUFFER;
 
+	hear_only_execs(fd);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
 	return !bind(fd, (struct sockaddr *)&address, sizeof(address)) &&
 	       send(fd, &message, sizeof(message), MSG_NOSIGNAL) == sizeof(message);

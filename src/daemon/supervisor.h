@@ -174,6 +174,8 @@ void target_set_events(struct target *target);
 
 /* calls.c: hands the request to the target's worker. */
 void target_call(struct target *target, struct request *request);
+/* Has it begun another program? Then its worker is told to end. */
+void target_look(struct target *target);
 /* A process says that it has the agent. */
 struct error *target_register(struct supervisor *supervisor, pid_t pid, const struct process *process,
 			      const char *loaded, struct target **ret_target);

@@ -68,6 +68,7 @@ static void forget_worker(struct target *target)
 	target->has_worker = target->attached = target->leaving = target->gone = false;
 	target->worker = 0;
 	target->tracepoints = 0;
+	target->waited.count = 0;
 	free(take_ptr(&target->trace));
 	if (path)
 		unlink(path);
@@ -195,6 +196,19 @@ bool target_push_call(struct target *target, struct request *request, enum wire_
 	return true;
 }
 
+void target_look(struct target *target)
+{
+	struct wire_out out = { 0 };
+
+	wire_begin(&out, WIRE_REGISTER, target->sequence + 1);
+	wire_end(&out);
+	if (!target->leaving && target_push_call(target, NULL, WIRE_REGISTER, SIZE_MAX)) {
+		channel_send(&target->channel, &out);
+		target_set_events(target);
+	}
+	wire_free(&out);
+}
+
 static void configure(struct target *target)
 {
 	struct supervisor *supervisor = target->supervisor;
@@ -289,6 +303,8 @@ static void own_call_done(struct target *target, const struct call *call, const 
 	struct error *error = wire_reply_error(reply);
 
 	target->gone = call->kind == WIRE_DETACH;
+	if (call->kind == WIRE_REGISTER && error && error_kind(error) == ERROR_GONE)
+		target_leave(target);
 	if (call->kind != WIRE_CONFIGURE) {
 		error_free(error);
 		return;

@@ -343,12 +343,14 @@ static struct error *do_list(struct worker *worker, const struct wire_message *m
 
 /* ---- the table ---------------------------------------------------------------------------------------------------- */
 
-/* Answers come in order: all that was asked before is done. */
+/* Answers come in order: all that was asked before is done. Fails if the process has begun another program. */
 static struct error *do_register(struct worker *worker, const struct wire_message *message, struct reply *reply)
 {
+	struct error *error = not_attached(worker);
+
 	(void)message;
 	(void)reply;
-	return not_attached(worker);
+	return error ? error : session_modules_changed(worker->session);
 }
 
 static const command_fn commands[WIRE_KIND_COUNT] = {

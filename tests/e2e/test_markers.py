@@ -303,3 +303,30 @@ def test_attach_to_python(dyntrace, processes, scratch):
         until(lambda: [e.fields["arg0"] for e in Trace(tracing.output).events] == [2, 1, 0], "three collections")
         tracing.stop(signal.SIGINT)
         assert semaphore() == 0
+
+
+# ---- by the daemon --------------------------------------------------------------------------------------------
+
+def test_added_to_a_running_process(daemon, program, program_path):
+    """add TARGET:PROVIDER:NAME: listed with its fields; its semaphore is raised and lowered with it."""
+    target = program("markers", "--rounds", 3, "--calls", 20).wait_ready()
+    semaphore = semaphore_reader(target, program_path)
+    assert daemon.add(f"{target.pid}:demo:guarded") == "demo:guarded"
+    assert daemon("add", f"{target.pid}:demo:t*").stdout.splitlines() == ["demo:text", "demo:twice", "demo:twice-2"]
+    assert semaphore() == 1
+    target.go().wait_ready()
+    assert daemon.hits(target.pid) == {"demo:guarded": 20, "demo:text": 20, "demo:twice": 10, "demo:twice-2": 10}
+    daemon("rm", f"{target.pid}:demo:guarded")
+    assert semaphore() == 0
+    target.go().wait_ready()
+    daemon("add", f"{target.pid}:demo:guarded", "-n", "mine", "--filter", "arg0 > 30")
+    assert semaphore() == 1
+    target.go().wait_ready()
+    assert daemon.hits(target.pid)["mine"] == 9
+    path = daemon.trace_of(target.pid)
+    daemon("detach", target.pid)
+    assert semaphore() == 0
+    trace = Trace(path)
+    assert trace.names() == {"demo:guarded": 20, "demo:text": 60, "demo:twice": 30, "demo:twice-2": 30, "mine": 9}
+    assert [event.fields["arg0"] for event in trace.named("demo:guarded")] == list(range(0, 60, 3))
+    target.finish()

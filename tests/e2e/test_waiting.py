@@ -181,3 +181,96 @@ def test_idle_again_when_nothing_waits(daemon, copy_of):
     assert sockets() == 1
     daemon("rm", f"{name}:foo")
     assert sockets() == 0
+
+
+# ---- other users' programs ---------------------------------------------------------------------------------
+
+NOBODY = (65534, 65534, [])
+
+
+@pytest.fixture
+def public(scratch, build, copy_of):
+    """A place that other users can read, with the program and the agent."""
+    os.chmod(scratch, 0o755)
+    path = copy_of("linked")
+    os.chmod(path, 0o755)
+    shutil.copy(os.path.join(build, "libdyntrace-agent.so"), scratch)
+    return path
+
+
+def test_program_of_a_user_who_may_not_trace(daemon, processes, public, scratch):
+    """It may say that it is there, by a socket that is for nothing else; root's tracepoint is in place before its main."""
+    daemon.add(f"{os.path.basename(public)}:foo", "--wait")
+    environment = {**os.environ, "DYNTRACE_SOCKET": daemon.socket, "LD_LIBRARY_PATH": scratch}
+
+    class Started:
+        @staticmethod
+        def start(command, **more):
+            return processes.start(Daemon.for_user([str(word) for word in command], NOBODY), env=environment, **more)
+    one = Program(Started, public, ["--calls", CALLS]).wait_ready()
+    row = processes_of(daemon, os.path.basename(public))[one.pid]
+    assert (row["loaded"], row["user"]) == ("linked", "nobody")
+    assert daemon.hits(one.pid) == {"foo": CALLS}
+    one.finish()
+    one.close()
+
+
+def test_the_agents_socket_is_for_agents(daemon, dyntrace):
+    """Open to everybody; every command but one is refused there."""
+    agents = daemon.socket + ".agents"
+    assert os.stat(agents).st_mode & 0o777 == 0o666
+    for words in (["status"], ["list-processes"], ["attach", os.getpid()], ["add", f"{os.getpid()}:foo"]):
+        assert dyntrace.fails(*words, "--socket", agents) == "only agents are heard here"
+    assert daemon.json("status")["targets"] == 0
+    daemon.stop()
+    assert not os.path.exists(agents)
+
+
+AGAIN = r"""
+#include "foo.h"
+#include "handshake.h"
+int main(int argc, char **argv)
+{
+	char left[16];
+	long rounds = handshake_option(argc, argv, "rounds", 1);
+
+	handshake(argc, argv);
+	foo_many(handshake_option(argc, argv, "calls", 1));
+	handshake(argc, argv);
+	snprintf(left, sizeof(left), "%ld", rounds - 1);
+	for (int i = 1; i < argc; i++)
+		if (!strcmp(argv[i], "--rounds"))
+			argv[i + 1] = left;
+	if (rounds > 1)
+		execv("/proc/self/exe", argv);
+	return rounds > 1;
+}
+"""
+
+
+def test_a_process_that_begins_its_program_again(daemon, start, scratch):
+    """The same pid, another program of the same name: its tracepoints are there again."""
+    programs = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "programs")
+    path = os.path.join(scratch, f"again{os.getpid()}")
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-O2", "-w", f"-I{programs}", "-o", path, "-x", "c", "-",
+                    os.path.join(programs, "foo.c")], input=AGAIN, text=True, check=True)
+    daemon.add(f"{os.path.basename(path)}:foo", "--wait")
+    one = start(path, "--rounds", 3, "--calls", CALLS).wait_ready()
+    traces = []
+
+    def row_of():
+        return next((row for row in daemon.json("list-processes") if row["pid"] == one.pid), None)
+
+    def is_placed():
+        row = row_of()
+        return row and row["tracepoints"] == 1 and row["trace"] not in traces and row["trace"]
+    for left in (3, 2, 1):
+        traces.append(until(is_placed, f"the tracepoint, {left} rounds before the end"))
+        one.go().wait_ready()
+        assert daemon.hits(one.pid) == {"foo": CALLS}
+        one.go()
+        if left > 1:
+            one.wait_ready()
+    assert one.process.wait(20) == 0
+    until(lambda: not row_of(), "the end to be seen")
+    assert [Trace(path).names() for path in traces] == [{"foo": CALLS}] * 3
