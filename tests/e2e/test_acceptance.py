@@ -17,6 +17,7 @@ import daemon_harness
 import harness
 import pytest
 from harness import Program, Snapshot, Trace, until
+from lttng import Lttng
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOO, STUFF, INTERESTING, SCALE, OUTER, INNER = 10, 5, 4, 3, 8, 8  # calls a round
@@ -986,28 +987,58 @@ def test_E34_log_writes_at_once(daemon, start, place):
 
 
 @pytest.fixture(scope="module")
-def with_lttng(daemon, start):
-    one = start()
+def lttng_events(build, daemon, group, tool):
+    """What a session of the real lttng has of tracepoints of both kinds, without a name and with one."""
+    if os.geteuid() != 0 or not shutil.which("lttng-sessiond"):
+        pytest.skip("needs root and lttng-tools")
+    session = Lttng(group)
+    session.create("dyntrace_lttng:*", "dyntrace:*")
+    path = os.path.join(build, "tests", "programs", "acceptance")
+    ready, ready_end = os.pipe()
+    go_end, go = os.pipe()
+    one = group.start(session.inside(path, "--rounds", "2", "--ready-fd", ready_end, "--go-fd", go_end), env=session.env,
+                      stdout=subprocess.PIPE, pass_fds=[ready_end, go_end])
+    assert os.read(ready, 1) == b"r"
     daemon.add(f"{one.pid}:foo", "lttng")
+    daemon.add(f"{one.pid}:interestingFunction", "-e", "lttng")
+    daemon("enable-event", "named", "-u", "--pid", one.pid, "--function", "interestingFunction", "--tracer", "lttng")
+    os.write(go, b"g")
+    assert os.read(ready, 1) == b"r"
+    address = {name: symbol(tool, one.pid, name) for name in ("foo", "interestingFunction")}
     daemon("detach", one.pid)
-    return one
+    events = session.stop()
+    one.kill()
+    for fd in (ready, ready_end, go, go_end):
+        os.close(fd)
+    session.daemon.terminate()
+    return types.SimpleNamespace(events=events, address=address)
 
 
-def test_E35_tracer_lttng(with_lttng):
-    assert with_lttng
+def of(lttng_events, name):
+    return [fields for each, fields in lttng_events.events if each == name]
 
 
-def test_E36_provider_dyntrace_lttng(with_lttng):
-    assert with_lttng
+def test_E35_tracer_lttng(lttng_events):
+    assert len(of(lttng_events, "dyntrace:named_entry")) == INTERESTING
+    assert of(lttng_events, "dyntrace:named_entry")[0]["a"] == "7"
 
 
-def test_E37_event_tracepoint_hit(with_lttng):
-    assert with_lttng
+def test_E36_provider_dyntrace_lttng(lttng_events):
+    assert {name.split(":")[0] for name, _ in lttng_events.events} == {"dyntrace_lttng", "dyntrace"}
 
 
-def test_E38_events_function_entry_and_exit(with_lttng):
-    assert with_lttng
+def test_E37_event_tracepoint_hit(lttng_events):
+    assert len(of(lttng_events, "dyntrace_lttng:tracepoint_hit")) == FOO
 
 
-def test_E39_field_address(with_lttng):
-    assert with_lttng
+def test_E38_events_function_entry_and_exit(lttng_events):
+    assert len(of(lttng_events, "dyntrace_lttng:function_entry")) == INTERESTING
+    assert len(of(lttng_events, "dyntrace_lttng:function_exit")) == INTERESTING
+
+
+def test_E39_field_address(lttng_events):
+    assert {int(fields["address"], 0) for fields in of(lttng_events, "dyntrace_lttng:tracepoint_hit")} == \
+        {lttng_events.address["foo"]}
+    for name in ("function_entry", "function_exit"):
+        assert {int(fields["address"], 0) for fields in of(lttng_events, "dyntrace_lttng:" + name)} == \
+            {lttng_events.address["interestingFunction"]}
