@@ -244,10 +244,15 @@ static struct error *find_pointer(struct describe *d, const char *text, struct v
 {
 	struct error *error;
 	uint64_t address = 0;
+	struct value_place place;
 	struct type type;
 
-	if (markers_find(d, text, &type, ret_place))
+	if (markers_find(d, text, &type, &place)) {
+		*ret_place = (struct value_place){ .kind = PLACE_VALUE };
+		if (!place_push(&place, (uint32_t)type.size, false, &ret_place->ops))
+			ret_place->kind = PLACE_GONE;
 		return NULL;
+	}
 	error = find_address(d, text, &address);
 	if (error)
 		return error;
