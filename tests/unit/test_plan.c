@@ -52,6 +52,8 @@ __asm__(".text\n"
 	FUNCTION(plan_anywhere, "lea plan_anywhere_base(%rip), %rdx\n shl $2, %rdi\n add %rdi, %rdx\n jmp *%rdx\n"
 				"plan_anywhere_base: xor %eax, %eax\n"
 				".globl plan_anywhere_inside\nplan_anywhere_inside: inc %eax\n ret\n")
+	/* A jump past a lock prefix, as a libc has it where there is one thread only. */
+	FUNCTION(plan_lock, "test %edi, %edi\n je 1f\n lock\n 1: incl (%rsi)\n mov $1, %eax\n ret\n")
 	/* Two bytes, then padding. */
 	FUNCTION(plan_short, "nop\n ret\n")
 	".balign 16\n"
@@ -203,6 +205,7 @@ static void test_refuses(void **state)
 	} refused[] = {
 		{ "plan_plain+2", "not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)" },
 		{ "plan_rseq+3", "restartable sequence" },
+		{ "plan_lock+4", "its instruction can't be moved" }, /* half of it is another one */
 	};
 	const char *tactic;
 	size_t length;

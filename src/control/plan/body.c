@@ -52,6 +52,7 @@ static bool add(struct body *body, const struct inbound *inbound, const struct i
 				  .flow = insn->flow,
 				  .way = find_way(inbound, before, insn),
 				  .fixed = is_fixed(insn) ||
+					   inbound_inside(inbound, insn->pc.v, insn->pc.v + insn->length) ||
 					   inbound_is_read(inbound, insn->pc.v, insn->pc.v + insn->length) };
 
 	item.dead = item.way == WAY_NONE && (before->dead || ends_flow(before->flow));

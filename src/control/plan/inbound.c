@@ -31,6 +31,7 @@
 struct text_bits {
 	uint64_t address, size;
 	uint8_t *bits;
+	uint8_t *exact; /* of those, what leads to this very address, not only somewhere here */
 };
 
 /* A restartable sequence, or the signature before its abort address. */
@@ -60,13 +61,25 @@ static struct text_bits *find_range(const struct inbound *inbound, uint64_t addr
 	return NULL;
 }
 
-static void mark(struct inbound *inbound, uint64_t address)
+/* Something may lead there. */
+static void mark_doubt(struct inbound *inbound, uint64_t address)
 {
 	struct text_bits *range = find_range(inbound, address);
 	uint64_t at = range ? address - range->address : 0;
 
 	if (range)
 		range->bits[at / 8] |= (uint8_t)(1u << (at % 8));
+}
+
+/* Something does. */
+static void mark(struct inbound *inbound, uint64_t address)
+{
+	struct text_bits *range = find_range(inbound, address);
+	uint64_t at = range ? address - range->address : 0;
+
+	mark_doubt(inbound, address);
+	if (range)
+		range->exact[at / 8] |= (uint8_t)(1u << (at % 8));
 }
 
 static void mark_pointer(void *context, uint64_t address)
@@ -119,7 +132,7 @@ static void mark_taken(struct inbound *inbound, uint64_t address)
 static void mark_all(struct inbound *inbound, uint64_t from, uint64_t to)
 {
 	for (; from < to; from++)
-		mark(inbound, from);
+		mark_doubt(inbound, from);
 }
 
 static bool jumps_by_register(const struct insn *insn)
@@ -179,7 +192,7 @@ static void mark_labels(struct inbound *inbound, const struct stretch *stretch, 
 		if (symtab_data(inbound->symtab, at, &entry, sizeof(entry)) != sizeof(entry))
 			continue;
 		if (label + (uint64_t)(int64_t)entry - stretch->from < stretch->to - stretch->from)
-			mark(inbound, label + (uint64_t)(int64_t)entry);
+			mark_doubt(inbound, label + (uint64_t)(int64_t)entry);
 	}
 }
 
@@ -288,9 +301,9 @@ static struct error *add_ranges(struct inbound *inbound)
 			at += PAGE;
 			continue;
 		}
-		uint8_t *bits = calloc(1, text->size / 8 + 1);
-		if (!bits || !vec_push(&inbound->ranges,
-				       (struct text_bits){ text->address, text->size, bits })) {
+		uint8_t *bits = calloc(2, text->size / 8 + 1);
+		if (!bits || !vec_push(&inbound->ranges, (struct text_bits){ text->address, text->size, bits,
+									     bits + text->size / 8 + 1 })) {
 			free(bits);
 			return error_new(ERROR_FAILED, "out of memory");
 		}
@@ -402,6 +415,19 @@ bool inbound_is_read(const struct inbound *inbound, uint64_t start, uint64_t end
 			high = middle;
 	}
 	return low < inbound->reads.count && inbound->reads.items[low] < end;
+}
+
+bool inbound_inside(const struct inbound *inbound, uint64_t start, uint64_t end)
+{
+	const struct text_bits *range = find_range(inbound, start);
+
+	for (uint64_t i = start + 1; i < end && range; i++) {
+		uint64_t at = i - range->address;
+
+		if (at < range->size && (range->exact[at / 8] >> (at % 8) & 1))
+			return true;
+	}
+	return false;
 }
 
 bool inbound_is_sequence(const struct inbound *inbound, uint64_t start, uint64_t end)

@@ -25,6 +25,9 @@ bool inbound_at(const struct inbound *inbound, uint64_t address);
 /* Does an instruction read data that begins in [start, end)? What it reads mustn't change. */
 bool inbound_is_read(const struct inbound *inbound, uint64_t start, uint64_t end);
 
+/* Does something lead to the middle of the instruction [start, end)? Then it isn't one, or not the only one there. */
+bool inbound_inside(const struct inbound *inbound, uint64_t start, uint64_t end);
+
 /* Does a restartable sequence (H11) overlap [start, end)? */
 bool inbound_is_sequence(const struct inbound *inbound, uint64_t start, uint64_t end);
 
