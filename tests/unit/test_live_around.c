@@ -1,0 +1,337 @@
+/*
+ * A session that changes, and what is around it: who sleeps until there is something to do, libraries that come and go, forked
+ * children, files that somebody else makes.
+ */
+#include <dlfcn.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "live.h"
+
+/* ---- sleeping ------------------------------------------------------------------------------------------- */
+
+/* The descriptor tells of events and of the target's end; and nothing happens when nothing does. */
+static void test_sleep(void **state)
+{
+	struct fixture f = { 0 };
+	struct pollfd wait = { .events = POLLIN };
+	unsigned idle = 0;
+
+	begin(&f, (struct session_options){ 0 });
+	check(session_fd(f.session, &wait.fd), &f);
+	check(session_step(f.session, 0), &f);
+	assert_int_equal(session_timeout_ms(f.session), -1); /* there is nothing to wait for */
+	add(&f, 9, TRACEPOINT_ENTRY);
+	check(session_step(f.session, 0), &f);
+	assert_true(session_timeout_ms(f.session) >= 0);
+
+	uint64_t from = done(9);
+	go();
+	for (bool woken = false; !woken;) { /* a whole chunk */
+		woken = poll(&wait, 1, session_timeout_ms(f.session)) > 0;
+		check(session_step(f.session, 0), &f);
+	}
+	stand(&f);
+	assert_int_equal(info(&f, "work_9").hits, done(9) - from);
+
+	double until = now() + 4;
+	for (; now() < until; idle++) {
+		poll(&wait, 1, session_timeout_ms(f.session));
+		check(session_step(f.session, 0), &f);
+	}
+	assert_true(idle < 12);
+	check(session_switch(f.session, "*", false, NULL), &f);
+	assert_int_equal(session_timeout_ms(f.session), -1);
+	check(session_switch(f.session, "*", true, NULL), &f);
+
+	kill(f.pid, SIGKILL);
+	assert_int_equal(poll(&wait, 1, 10000), 1);
+	struct session_summary summary = { 0 };
+	assert_null(session_end(f.session, &summary));
+	assert_int_equal(judge(&f, "work_9_entry", ""), done(9) - from);
+	session_destroy(f.session);
+	proc_close(f.proc);
+	waitpid(f.pid, NULL, 0);
+	char command[96];
+	snprintf(command, sizeof(command), "rm -rf %s", f.output);
+	assert_int_equal(system(command), 0);
+	munmap(shared, sizeof(*shared));
+}
+
+/* ---- a target that does as it is told ------------------------------------------------------------------- */
+
+/* The session works until the answer is there. */
+static void await_answer(const struct fixture *f, int socket, char word)
+{
+	struct pollfd answer = { .fd = socket, .events = POLLIN };
+	char answered = 0;
+
+	while (poll(&answer, 1, 0) == 0)
+		check(session_step(f->session, 1), f);
+	assert_int_equal(read(socket, &answered, 1), 1);
+	assert_int_equal(answered, word);
+}
+
+static void ask(const struct fixture *f, int socket, char word)
+{
+	assert_int_equal(write(socket, &word, 1), 1);
+	await_answer(f, socket, word);
+}
+
+/* ---- a forked child --------------------------------------------------------------------------------------- */
+
+#define CHILD_CALLS 40
+
+/* Forks a child that calls a function so many times whenever it is told to; each answers. */
+static void obey_forking(int socket, int child_socket)
+{
+	char word;
+
+	while (read(socket, &word, 1) == 1) {
+		if (word == 'f' && fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			socket = child_socket;
+		}
+		for (int i = 0; word == 'c' && i < CHILD_CALLS; i++)
+			work_11((uint64_t)i, "text");
+		if (write(socket, &word, 1) != 1)
+			_exit(5);
+	}
+	_exit(0);
+}
+
+/* What was forked before a change goes on as it was, however often the memory of what was changed is used again; what is
+ * switched off or removed is so there, too. */
+static void test_forked_child(void **state)
+{
+	struct session_options options = { .buffer_size = 4 << 20, .follow_fork = true };
+	struct fixture f = { 0 };
+	int parent[2], child[2];
+	char name[16];
+
+	snprintf(f.output, sizeof(f.output), "/dev/shm/dyntrace-live-%d-forked", getpid());
+	options.output = f.output;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, parent), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, child), 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	f.pid = fork();
+	if (f.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		obey_forking(parent[1], child[1]);
+	}
+	check(proc_open(f.pid, &f.proc), &f);
+	check(session_create(f.proc, &options, &f.session), &f);
+	check(session_begin(f.session, NULL), &f);
+	add(&f, 11, TRACEPOINT_FUNCTION);
+	ask(&f, parent[0], 'f');
+	await_answer(&f, child[0], 'f');
+	check(session_add_context(f.session, "work_11", "reg:rsp", NULL), &f);
+	for (size_t i = 0; i < 600; i++) { /* memory is used again */
+		add(&f, i % 11, TRACEPOINT_FUNCTION);
+		check(session_remove(f.session, work_name(i % 11, name), NULL), &f);
+		if (i % 50 == 0)
+			ask(&f, child[0], 'c');
+	}
+	ask(&f, parent[0], 'c');
+	ask(&f, child[0], 'c');
+	assert_int_equal(info(&f, "work_11").hits, 14 * CHILD_CALLS);
+	check(session_switch(f.session, "work_11", false, NULL), &f);
+	ask(&f, parent[0], 'c');
+	check(session_remove(f.session, "work_11", NULL), &f);
+	ask(&f, child[0], 'c');
+	ask(&f, parent[0], 'c');
+	leave(&f);
+	ask(&f, child[0], 'c');
+	assert_int_equal(judge(&f, "work_11_entry", ""), 14 * CHILD_CALLS);
+	assert_int_equal(judge(&f, "work_11_exit", ""), 14 * CHILD_CALLS);
+	assert_int_equal(judge(&f, "work_11_entry", "rsp = "), CHILD_CALLS);
+	for (int i = 0; i < 2; i++) {
+		close(parent[i]);
+		close(child[i]);
+	}
+	end(&f);
+}
+
+/* ---- libraries that come and go ---------------------------------------------------------------------------- */
+
+#define LIBRARY "libm.so.6"
+#define CALLS 25
+
+/* 'o' loads the library, 'c' calls it, 'x' unloads it and puts something else in its place; each is answered. */
+static void obey(int socket)
+{
+	double (*cbrt)(double) = NULL;
+	void *library = NULL;
+	char word;
+
+	while (read(socket, &word, 1) == 1) {
+		if (word == 'o') {
+			library = dlopen(LIBRARY, RTLD_NOW);
+			*(void **)&cbrt = library ? dlsym(library, "cbrt") : NULL;
+		}
+		for (int i = 0; word == 'c' && i < CALLS; i++) {
+			if (!cbrt || cbrt(64.0) < 3.99)
+				_exit(3);
+		}
+		if (word == 'x') {
+			uintptr_t page = (uintptr_t)*(void **)&cbrt & ~4095UL;
+
+			dlclose(library);
+			if (mmap((void *)page, 4096, PROT_READ | PROT_EXEC,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != (void *)page)
+				_exit(4);
+		}
+		if (write(socket, &word, 1) != 1)
+			_exit(5);
+	}
+	_exit(0);
+}
+
+struct told {
+	unsigned loaded, unloaded, placed, gone;
+};
+
+static void count_notices(void *context, enum session_notice notice, const char *text)
+{
+	struct told *told = context;
+	unsigned *counts[] = { [SESSION_PLACED] = &told->placed,
+			       [SESSION_GONE] = &told->gone,
+			       [SESSION_MODULE_LOADED] = &told->loaded,
+			       [SESSION_MODULE_UNLOADED] = &told->unloaded };
+
+	if (strstr(text, LIBRARY) || strstr(text, "cbrt"))
+		(*counts[notice])++;
+}
+
+static void test_libraries(void **state)
+{
+	static const char *const contexts[] = { "reg:rbx" };
+	struct tracepoint_spec spec = { .location = "cbrt@" LIBRARY, .kind = TRACEPOINT_ENTRY, .contexts = contexts,
+					.context_count = 1 };
+	struct session_options options = { .buffer_size = 4 << 20, .notify = count_notices };
+	struct fixture f = { 0 };
+	struct told told = { 0 };
+	int sockets[2];
+
+	snprintf(f.output, sizeof(f.output), "/dev/shm/dyntrace-live-%d-libraries", getpid());
+	options.output = f.output;
+	options.notify_context = &told;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	f.pid = fork();
+	if (f.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		obey(sockets[1]);
+	}
+	check(proc_open(f.pid, &f.proc), &f);
+	check(session_create(f.proc, &options, &f.session), &f);
+	check(session_begin(f.session, NULL), &f);
+
+	_cleanup_error_ struct error *missing = session_add(f.session, &spec, NULL);
+	assert_non_null(missing);
+	spec.wait = true;
+	check(session_add(f.session, &spec, NULL), &f);
+	assert_string_equal(info(&f, "cbrt").how, "waiting");
+	for (unsigned round = 0; round < 4; round++) {
+		ask(&f, sockets[0], 'o');
+		ask(&f, sockets[0], 'c');
+		assert_int_equal(info(&f, "cbrt").hits, CALLS * (round + 1));
+		assert_non_null(strstr(info(&f, "cbrt").module, LIBRARY));
+		if (round == 1)
+			check(session_add_context(f.session, "cbrt", "reg:rsp", NULL), &f);
+		if (round == 2)
+			check(session_switch(f.session, "cbrt", false, NULL), &f);
+		ask(&f, sockets[0], 'x');
+		check(session_flush(f.session), &f);
+		assert_string_equal(info(&f, "cbrt").how, "waiting");
+		assert_null(info(&f, "cbrt").module);
+		assert_int_equal(told.unloaded, round + 1);
+		assert_int_equal(told.gone, round + 1);
+		if (round == 2)
+			check(session_switch(f.session, "cbrt", true, NULL), &f);
+	}
+	assert_int_equal(told.loaded, 4);
+	assert_int_equal(told.placed, 4);
+	assert_int_equal(info(&f, "cbrt").context_count, 2);
+	leave(&f);
+	assert_int_equal(judge(&f, "cbrt_entry", "rbx = "), 4 * CALLS);
+	assert_int_equal(judge(&f, "cbrt_entry", "rsp = "), 2 * CALLS);
+	close(sockets[0]);
+	close(sockets[1]);
+	end(&f);
+}
+
+/* ---- files made by somebody else -------------------------------------------------------------------------- */
+
+struct counted_dir {
+	struct trace_dir dir;
+	struct trace_dir *real;
+	unsigned made, opened, renamed;
+};
+
+static int counted_make(struct trace_dir *dir)
+{
+	struct counted_dir *counted = (struct counted_dir *)dir;
+
+	counted->made++;
+	return counted->real->make(counted->real);
+}
+
+static int counted_open(struct trace_dir *dir, const char *name, bool create)
+{
+	struct counted_dir *counted = (struct counted_dir *)dir;
+
+	counted->opened++;
+	return counted->real->open(counted->real, name, create);
+}
+
+static int counted_rename(struct trace_dir *dir, const char *from, const char *to)
+{
+	struct counted_dir *counted = (struct counted_dir *)dir;
+
+	counted->renamed++;
+	return counted->real->rename(counted->real, from, to);
+}
+
+static int counted_remove(struct trace_dir *dir, const char *name)
+{
+	struct counted_dir *counted = (struct counted_dir *)dir;
+
+	return counted->real->remove(counted->real, name);
+}
+
+static void test_directory_of_another(void **state)
+{
+	struct counted_dir counted = { .dir = { .make = counted_make, .open = counted_open,
+						.rename = counted_rename, .remove = counted_remove } };
+	struct fixture f = { 0 };
+
+	begin(&f, (struct session_options){ .directory = &counted.dir });
+	counted.dir.path = f.output;
+	check(trace_dir_direct(f.output, &counted.real), &f);
+	assert_int_equal(counted.made, 0);
+	uint64_t from = done(2);
+	add(&f, 2, TRACEPOINT_ENTRY);
+	assert_int_equal(counted.made, 1);
+	work(&f, 100);
+	leave(&f);
+	assert_true(counted.opened >= 3 && counted.renamed >= 3); /* metadata, notes, a stream */
+	assert_int_equal(judge(&f, "work_2_entry", ""), done(2) - from);
+	trace_dir_free(counted.real);
+	end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sleep),
+		cmocka_unit_test(test_forked_child),
+		cmocka_unit_test(test_libraries),
+		cmocka_unit_test(test_directory_of_another),
+	};
+
+	find_agent();
+	if (getenv("LIVE_ONLY"))
+		cmocka_set_test_filter(getenv("LIVE_ONLY"));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
