@@ -83,8 +83,8 @@ const struct command command_watch = {
 	.name = "watch",
 	.summary = "tell what happens to processes with the agent, a line each",
 	.usage = "[OPTIONS] [TARGET]",
-	.details = "Until Ctrl-C, or the daemon's end: attached, detached, exited (and how), buffer-full, lost, module-loaded,\n"
-		   "module-unloaded, tracepoint-placed, tracepoint-gone.",
+	.details = "Until Ctrl-C, or the daemon's end: attached, detached, exited (and how), failed (recording ended, and why), buffer-full,\n"
+		   "lost, module-loaded, module-unloaded, tracepoint-placed, tracepoint-gone.",
 	.example = "dyntrace watch redis-server\n"
 		   "dyntrace watch --json",
 	.options = options,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "log.h"
 #include "supervisor.h"
 
 static uint64_t wall_ns(void)
@@ -67,8 +68,15 @@ void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, 
 void events_forward(struct target *target, const struct wire_message *event)
 {
 	static const enum wire_tag ours[] = { WIRE_PID, WIRE_PROGRAM, WIRE_NO_TAG };
+	const char *name = wire_get_text(event, WIRE_EVENT_NAME), *detail = wire_get_text(event, WIRE_DETAIL);
 	struct wire_out out = { 0 };
 
+	/* It can't go on, and lets the process go: another worker could do no better. */
+	if (name && !strcmp(name, "failed")) {
+		log_line("process %d (%s): recording has ended: %.200s", target->pid, target->process.name,
+			 detail ? detail : "");
+		target->leaving = true;
+	}
 	wire_begin(&out, WIRE_EVENT, 0);
 	wire_number(&out, WIRE_PID, (uint64_t)target->pid);
 	wire_text(&out, WIRE_PROGRAM, target->process.name);

@@ -171,3 +171,25 @@ def test_a_client_that_dies_in_the_middle_leaves_nothing_half_done(daemon, spin)
     assert daemon.json("status")["clients"] == 1
     daemon("detach", one.pid)
     one.finish()
+
+
+def test_a_full_disk_ends_the_recording_and_nothing_else(daemon, program, scratch):
+    small = os.path.join(scratch, "small")
+    os.mkdir(small)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=True)
+    try:
+        one = program("spin", "--calls", 300000, "--rounds", 3).wait_ready()
+        before = Snapshot(one.pid)
+        watch = daemon.watch()
+        daemon.add(f"{one.pid}:foo", "ctf", os.path.join(small, "trace"))
+        one.go().wait_ready()
+        failed = watch.until("failed")[-1]
+        assert "No space left on device" in failed["detail"]
+        until(lambda: daemon.json("list-processes") == [], "the process to be let go")
+        before.assert_unchanged()
+        assert "recording has ended: " in daemon.log_text() and "starting another" not in daemon.log_text()
+        names = Trace(os.path.join(small, "trace")).names()
+        assert 0 < names["foo"] < 300000
+        one.finish()
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
