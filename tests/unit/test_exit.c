@@ -86,6 +86,8 @@ static int setup(void **state)
 	rig_control->stubs = (uint64_t)stub_window + STUBS_OFFSET;
 	rig_control->slow = (uint64_t)rig_slow;
 	rig_control->gather = (uint64_t)rig_gather;
+	rig_control->callers[0] = (struct dt_callers){ 0, ~0ULL }; /* (R6) */
+	rig_control->caller_count = 1;
 	env = (struct tramp_env){ .control = taddr_of((uint64_t)rig_control),
 				  .slots = taddr_of((uint64_t)rig_slots),
 				  .pool = taddr_of((uint64_t)rig_pool),
