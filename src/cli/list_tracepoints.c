@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ask.h"
+#include "summary_exits.h"
 
 static struct {
 	bool all;
@@ -26,6 +27,15 @@ struct listing {
 };
 
 static const char *const shapes[] = { [WIRE_BARE] = "bare", [WIRE_ENTRY] = "entry", [WIRE_FUNCTION] = "entry and exit" };
+
+/* Durations, in ns; the first is how many there are. */
+static const struct {
+	const char *name, *json;
+	enum wire_tag tag;
+} times[] = {
+	{ "calls", "calls", WIRE_CALLS },   { "total", "total_ns", WIRE_TOTAL }, { "p50", "p50_ns", WIRE_P50 },
+	{ "p90", "p90_ns", WIRE_P90 }, { "p99", "p99_ns", WIRE_P99 },	   { "max", "max_ns", WIRE_LONGEST },
+};
 
 static const char *shape_of(const struct wire_message *item)
 {
@@ -79,6 +89,9 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 	ask_json_texts(text, "contexts", item, WIRE_CONTEXT_TYPE);
 	ask_json_texts(text, "fields", item, WIRE_FIELD);
 	ask_json_number(text, "bytes", number_of(item, WIRE_BYTES));
+	ask_json_number(text, "hits_per_second", number_of(item, WIRE_HIT_RATE));
+	for (size_t i = 0; number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]); i++)
+		ask_json_number(text, times[i].json, number_of(item, times[i].tag));
 	text_add(text, "}");
 }
 
@@ -107,11 +120,28 @@ static void add_all_of(struct strbuf *text, const char *head, const struct wire_
 		text_add(text, "\n");
 }
 
+/* Of calls that returned. */
+static void add_times(struct strbuf *text, const struct wire_message *item)
+{
+	if (!number_of(item, WIRE_CALLS))
+		return;
+	strbuf_printf(text, "    %-10s%llu:", "calls", number_of(item, WIRE_CALLS));
+	for (size_t i = 1; i < sizeof(times) / sizeof(times[0]); i++) {
+		char time[16];
+
+		summary_exits_time(number_of(item, times[i].tag), time);
+		strbuf_printf(text, "%s %s %s", i > 1 ? "," : "", times[i].name, time);
+	}
+	text_add(text, "\n");
+}
+
 static void add_details(struct strbuf *text, const struct wire_message *item)
 {
 	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address", number_of(item, WIRE_ADDRESS),
 		      text_of(item, WIRE_MODULE), shape_of(item));
-	strbuf_printf(text, "    %-10s%llu, lost %llu\n", "hits", number_of(item, WIRE_HITS), number_of(item, WIRE_LOST));
+	strbuf_printf(text, "    %-10s%llu (%llu a second), lost %llu\n", "hits", number_of(item, WIRE_HITS),
+		      number_of(item, WIRE_HIT_RATE), number_of(item, WIRE_LOST));
+	add_times(text, item);
 	if (wire_get_text(item, WIRE_HOW))
 		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed", text_of(item, WIRE_HOW),
 			      number_of(item, WIRE_BYTES));

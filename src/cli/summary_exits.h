@@ -14,7 +14,7 @@ void summary_exits_row(const struct tracepoint_info *row);
  * exit. */
 void summary_exits_rest(const struct session *session);
 
-/* 0 ns to 999 ns, 1.00 us to 999 us, ... at least 16 bytes of text. */
+/* 0 ns to 999 ns, 1.00 us to 999 us, ...; text has room for 16 bytes. */
 void summary_exits_time(uint64_t ns, char *text);
 
 #endif

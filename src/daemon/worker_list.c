@@ -45,6 +45,18 @@ static void add_fields(struct wire_out *out, const struct tracepoint_info *info)
 	}
 }
 
+static void add_times(struct wire_out *out, const struct tracepoint_times *times)
+{
+	if (!times->calls)
+		return;
+	wire_number(out, WIRE_CALLS, times->calls);
+	wire_number(out, WIRE_TOTAL, times->total);
+	wire_number(out, WIRE_P50, times->p50);
+	wire_number(out, WIRE_P90, times->p90);
+	wire_number(out, WIRE_P99, times->p99);
+	wire_number(out, WIRE_LONGEST, times->max);
+}
+
 static uint64_t shape_of(enum tracepoint_kind kind)
 {
 	return kind == TRACEPOINT_BARE ? WIRE_BARE : kind == TRACEPOINT_ENTRY ? WIRE_ENTRY : WIRE_FUNCTION;
@@ -69,6 +81,8 @@ static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 	wire_number(&out, WIRE_HITS, info.hits);
 	wire_number(&out, WIRE_LOST, info.lost);
 	wire_number(&out, WIRE_BYTES, info.code_bytes);
+	wire_number(&out, WIRE_HIT_RATE, (uint64_t)(info.rate + 0.5));
+	add_times(&out, &info.times);
 	wire_text(&out, WIRE_FILTER, info.filter);
 	for (size_t i = 0; i < info.context_count; i++)
 		wire_text(&out, WIRE_CONTEXT_TYPE, info.contexts[i]);

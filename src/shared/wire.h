@@ -131,7 +131,14 @@ enum wire_type {
 	X(WIRE_PROGRAM_VERSION, WIRE_TEXT)                                            \
 	X(WIRE_SOCKET_PATH, WIRE_TEXT)                                                \
 	X(WIRE_BUFFER_SIZE, WIRE_NUMBER)                                              \
-	X(WIRE_MODE, WIRE_NUMBER) /* enum session_mode */
+	X(WIRE_MODE, WIRE_NUMBER) /* enum session_mode */                             \
+	X(WIRE_HIT_RATE, WIRE_NUMBER) /* a second */                                  \
+	X(WIRE_CALLS, WIRE_NUMBER) /* that returned; their durations in ns: */        \
+	X(WIRE_TOTAL, WIRE_NUMBER)                                                    \
+	X(WIRE_P50, WIRE_NUMBER)                                                      \
+	X(WIRE_P90, WIRE_NUMBER)                                                      \
+	X(WIRE_P99, WIRE_NUMBER)                                                      \
+	X(WIRE_LONGEST, WIRE_NUMBER)
 
 enum wire_tag {
 	WIRE_NO_TAG,

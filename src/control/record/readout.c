@@ -21,6 +21,10 @@ static struct error *readout_measure_type(struct reader *reader, size_t id)
 	if (type->size % 8 || type->size > DT_EVENT_SIZE_MAX)
 		return error_new(ERROR_FAILED, "event '%s' has a size of %u bytes",
 				 type->name ? type->name : "", type->size);
+	if (!type->size) { /* never in a chunk: its hits go elsewhere */
+		reader->sizes[id] = 0;
+		return NULL;
+	}
 	if (type->is_variable) {
 		reader->sizes[id] = WALK_VARIABLE;
 		return NULL;

@@ -14,6 +14,8 @@ struct error *tracing_check(const struct tracepoint_spec *spec, const struct tra
 {
 	struct error *error = tracer_check(tracer, spec->tracer_argument);
 
+	if (!error && tracer->kind == TRACER_CALL)
+		error = error_new(ERROR_REFUSED, "tracer 'call' isn't there yet: use ctf, log, lttng or count");
 	if (!error && !tracer->has_values && spec->context_count)
 		error = error_new(ERROR_USAGE, "tracer '%s' records no events: contexts (-t) mean nothing for it",
 				  tracer->name);
