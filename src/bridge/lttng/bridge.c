@@ -2,6 +2,7 @@
  * bridge.c - the library's thread, and what trampolines call (src/shared/bridge.h).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -130,6 +131,7 @@ static void define(const struct dt_bridge_request *request)
 	struct dt_bridge_result *results = calloc(request->count + 1, sizeof(*results));
 	const char *why = ust_load();
 
+	prctl(PR_SET_NAME, "dyntrace-lttng");
 	if (why || !results || request->count > DT_BRIDGE_EVENTS_MAX) {
 		fail(why ? why : "out of memory");
 		return;
@@ -190,6 +192,21 @@ static void serve(const struct dt_bridge_request *request)
 
 /* ---- the thread ------------------------------------------------------------------------------- */
 
+/* liblttng-ust tells the session daemon the name of the thread that loads it: the program's, not that of the thread which was
+ * borrowed to start this one. */
+static void take_name(void)
+{
+	char name[17] = "";
+	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0) {
+		name[strcspn(name, "\n")] = '\0';
+		prctl(PR_SET_NAME, name);
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
 /* (G1) */
 static void *run(void *argument)
 {
@@ -197,7 +214,7 @@ static void *run(void *argument)
 	uint32_t *word = (uint32_t *)shared->wake;
 	bool over = false;
 
-	prctl(PR_SET_NAME, "dyntrace-lttng");
+	take_name();
 	leave(); /* what a controller that was killed has left */
 	while (!over) {
 		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
