@@ -256,6 +256,8 @@ static struct error *check_usage(const struct words *words)
 		return error_new(ERROR_USAGE, "-t: at most %d contexts", CONTEXTS_MAX);
 	if (args.string_max > DT_STRING_MAX || (args.string_max && args.string_max < 8))
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
+	if (args.follow_exec && !args.tracer->has_trace)
+		return error_new(ERROR_USAGE, "--follow-exec: not with tracer '%s', only with ctf", args.tracer->name);
 	if (args.output && !args.tracer->has_trace)
 		return error_new(ERROR_USAGE, "tracer '%s' writes no trace: leave out -o", args.tracer->name);
 	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)

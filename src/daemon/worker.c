@@ -131,6 +131,7 @@ int worker_main(pid_t pid)
 	fcntl(LISTENER_FD, F_SETFL, fcntl(LISTENER_FD, F_GETFL) | O_NONBLOCK);
 	run(&worker);
 	say_goodbye(&worker);
+	free(worker.cleaned);
 	session_destroy(worker.session);
 	trace_dir_free(worker.directory);
 	proc_close(worker.proc);

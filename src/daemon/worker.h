@@ -14,6 +14,7 @@
 #include "../control/wire/channel.h"
 
 struct worker {
+	char *cleaned; /* what a dyntrace that was killed had left, until it is told; NULL: nothing */
 	pid_t pid;
 	int listener;
 	struct channel channel; /* fd -1: nobody is there */

@@ -51,12 +51,20 @@ static int open_log(void *context, const char *file)
 	return file ? take_fd(&worker->log) : -1;
 }
 
-/* What a worker that was killed has left. */
+/* What a worker, or a dyntrace without a daemon, that was killed has left: it is told, too. */
 static struct error *clean_leftovers(struct worker *worker)
 {
 	struct takeover takeover = { 0 };
+	char text[TAKEOVER_TEXT];
+	struct error *error = takeover_clean(worker->proc, &takeover);
 
-	return takeover_clean(worker->proc, &takeover);
+	if (!error && takeover.found) {
+		takeover_describe(worker->proc, &takeover, text);
+		free(worker->cleaned);
+		worker->cleaned = strdup(text);
+		worker_tell(worker, "cleaned", text);
+	}
+	return error;
 }
 
 static struct error *attach(struct worker *worker, const struct wire_message *message)
@@ -102,9 +110,15 @@ static struct error *do_configure(struct worker *worker, const struct wire_messa
 
 static struct error *do_attach(struct worker *worker, const struct wire_message *message, struct reply *reply)
 {
+	struct error *error = not_attached(worker);
+
 	(void)message;
-	(void)reply;
-	return not_attached(worker);
+	if (!error && worker->cleaned) { /* to the first who asks */
+		note(worker, reply, worker->cleaned);
+		free(worker->cleaned);
+		worker->cleaned = NULL;
+	}
+	return error;
 }
 
 struct error *worker_leave(struct worker *worker, struct session_summary *ret_summary)

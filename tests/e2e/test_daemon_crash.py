@@ -193,3 +193,20 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(daemon, program, scratc
         one.finish()
     finally:
         subprocess.run(["umount", "-l", small], check=True)
+
+
+def test_attach_cleans_up_after_a_dyntrace_that_was_killed(daemon, spin, dyntrace):
+    """One that ran without a daemon: what it had recorded is saved, and that is said."""
+    one = spin()
+    tracing = dyntrace.start_trace(one.pid, "--probe", "foo")
+    one.round()
+    tracing.process.kill()
+    tracing.process.communicate()
+    result = daemon("attach", one.pid, status=None)
+    assert result.returncode == 0
+    assert "1 probe of a dyntrace that was killed: cleaned up" in result.stderr
+    assert f"saved in {tracing.output}" in result.stderr
+    assert Trace(tracing.output).names() == {"foo": CALLS}
+    daemon("detach", one.pid)
+    tracing.before.assert_unchanged()
+    one.finish()

@@ -194,6 +194,12 @@ def test_setuid_program_keeps_its_rights(dyntrace, program_path):
         os.unlink(whoami)
 
 
+@pytest.mark.parametrize("tracer", ["count", "log"])
+def test_other_tracers_are_refused(dyntrace, tracer):
+    assert "only with ctf" in dyntrace.fails("trace", "--follow-exec", "--tracer", tracer, "--function", "main", "--", "true",
+                                             status=2)
+
+
 def test_backtraces_are_refused(dyntrace):
     assert "--follow-exec" in dyntrace.fails("trace", "--follow-exec", "-t", "backtrace", "--function", "main", "--",
                                              "true", status=2)

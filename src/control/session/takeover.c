@@ -437,3 +437,18 @@ struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 		*ret_takeover = takeover;
 	return error;
 }
+
+void takeover_describe(const struct proc *proc, const struct takeover *takeover, char text[TAKEOVER_TEXT])
+{
+	int length = snprintf(text, TAKEOVER_TEXT, "process %d (%s) had %zu probe%s of a dyntrace that was killed: cleaned up",
+			      proc->pid, proc->comm, takeover->sites, takeover->sites == 1 ? "" : "s");
+
+	if (takeover->half || length < 0 || length >= TAKEOVER_TEXT)
+		return;
+	if (takeover->trace[0])
+		snprintf(text + length, TAKEOVER_TEXT - (size_t)length, "; %llu events that it had not written yet are saved in %s",
+			 (unsigned long long)takeover->events, takeover->trace);
+	else
+		snprintf(text + length, TAKEOVER_TEXT - (size_t)length,
+			 "; events that it had not written yet could not be saved: %s", takeover->unsaved);
+}

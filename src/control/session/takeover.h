@@ -24,6 +24,10 @@ struct takeover {
 	char why[256];
 };
 
+#define TAKEOVER_TEXT 5120
+/* What was found and done, in one line. */
+void takeover_describe(const struct proc *proc, const struct takeover *takeover, char text[TAKEOVER_TEXT]);
+
 /* Cleans up. A process whose controller is alive is refused, with its pid. */
 struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover);
 
