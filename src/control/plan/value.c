@@ -13,6 +13,7 @@
 #define DEPTH_MAX 4 /* structs in structs */
 #define STORES_MAX 64
 #define LABELS_MAX 4096
+#define STEPS_MAX 1024
 #define ELEMENTS_MAX 64 /* of an array */
 
 void shape_init(struct shape *shape, struct debug *debug, uint32_t string_max)
@@ -427,7 +428,7 @@ static void add_members(struct shape *shape, const struct type *type,
 	while (type_next_member(type, &walk, &member) && !shape->failed) {
 		struct value_place part;
 
-		if (shape->stores.count >= STORES_MAX) {
+		if (shape->stores.count >= STORES_MAX || ++shape->steps > STEPS_MAX) {
 			add_note(shape, "more", "<not recorded>");
 			return;
 		}

@@ -98,6 +98,7 @@ struct shape {
 	struct value_texts texts; /* that the condition matches with */
 	struct debug *debug; /* to complete types that are only declared; may be NULL */
 	uint32_t string_max;
+	size_t steps; /* members looked at: a struct that holds itself has no end */
 	bool is_gathered;
 	bool failed; /* out of memory, or a program too long */
 	bool is_too_long; /* shape_finish: with shorter strings it might have fitted */

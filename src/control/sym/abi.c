@@ -22,6 +22,10 @@
 static const uint8_t int_regs[ARGUMENT_INTS] = { 7, 6, 2, 1, 8, 9 }; /* rdi rsi rdx rcx r8 r9 */
 static const uint8_t result_regs[2] = { 0, 2 }; /* rax rdx */
 
+/* Structs that hold themselves, many times each, would be looked at for ever: so many steps for one value. */
+#define STEPS_MAX 20000
+static unsigned steps;
+
 enum class { CLASS_NONE, CLASS_SSE, CLASS_SSE_UP, CLASS_INT, CLASS_X87, CLASS_MEMORY };
 
 static enum class merge(enum class a, enum class b)
@@ -95,7 +99,7 @@ static void put_array(const struct type *type, uint64_t offset, enum class class
 
 static void classify(const struct type *type, uint64_t offset, enum class classes[2], unsigned depth)
 {
-	if (depth > DEPTH_MAX || offset + type->size > 16) {
+	if (depth > DEPTH_MAX || ++steps > STEPS_MAX || offset + type->size > 16) {
 		classes[0] = classes[1] = CLASS_MEMORY;
 		return;
 	}
@@ -132,7 +136,7 @@ static unsigned alignment(const struct type *type, unsigned depth)
 	struct type element;
 	Dwarf_Word align;
 
-	if (depth > DEPTH_MAX || type->kind == TYPE_VOID)
+	if (depth > DEPTH_MAX || ++steps > STEPS_MAX || type->kind == TYPE_VOID)
 		return 8;
 	if (dwarf_attr_integrate(&die, DW_AT_alignment, &attribute) &&
 	    dwarf_formudata(&attribute, &align) == 0 && align >= 8 && align <= 4096)
@@ -208,7 +212,7 @@ static bool is_by_address(const struct type *type, unsigned depth)
 	struct member member;
 	uint64_t value;
 
-	if ((type->kind != TYPE_STRUCT && type->kind != TYPE_UNION) || depth > DEPTH_MAX)
+	if ((type->kind != TYPE_STRUCT && type->kind != TYPE_UNION) || depth > DEPTH_MAX || ++steps > STEPS_MAX)
 		return false;
 	if (attr_is(&die, DW_AT_calling_convention, &value))
 		return value == PASS_BY_REFERENCE;
@@ -314,6 +318,8 @@ static bool find_scalars(const struct type *type, uint64_t offset, struct scalar
 	struct member_walk walk = { .started = false };
 	struct member member;
 
+	if (++steps > STEPS_MAX)
+		return false;
 	if (type->kind != TYPE_STRUCT) {
 		bool fits = type->kind >= TYPE_INT && type->kind <= TYPE_REFERENCE &&
 			    type->kind != TYPE_COMPLEX && type->size <= 8;
@@ -408,6 +414,7 @@ void abi_next(struct abi_state *state, const struct type *type, struct abi_value
 	enum class classes[2] = { CLASS_NONE, CLASS_NONE };
 	struct abi_value value = { .is_known = true };
 
+	steps = 0;
 	*ret_value = (struct abi_value){ .is_known = false };
 	if (type->kind == TYPE_VOID || (type->size == 0 && !is_aggregate(type)))
 		return;
@@ -447,6 +454,7 @@ void abi_start(const struct debug_function *function, struct abi_state *ret_stat
 	Dwarf_Die die = function->die;
 	struct type result;
 
+	steps = 0;
 	type_of(&die, &result);
 	if (result.kind != TYPE_VOID && !(result.kind == TYPE_VECTOR && result.size > 16)) {
 		classify(&result, 0, classes, 0);
@@ -468,6 +476,7 @@ void abi_result(const struct debug_function *function, const struct type *type,
 	unsigned ints = 0, sses = 0;
 	struct scalar scalars[2];
 
+	steps = 0;
 	*ret_value = (struct abi_value){ .is_known = false };
 	if (type->kind == TYPE_VOID || (type->kind == TYPE_VECTOR && type->size > 16) ||
 	    (type->kind == TYPE_COMPLEX && type->size == 32))

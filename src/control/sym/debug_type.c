@@ -66,7 +66,14 @@ static void set_base(struct type *type)
 	}
 }
 
-static void set_enum(struct type *type)
+/* Types in types that have no end but the file's word: arrays of arrays, enumerations of what they are themselves. */
+#define NESTED_MAX 8
+#define MEMBER_STEPS_MAX 256u
+
+static void resolve(Dwarf_Die *die, struct type *ret_type, unsigned nested);
+static uint64_t count_elements(const struct type *type, struct type *ret_element, unsigned nested);
+
+static void set_enum(struct type *type, unsigned nested)
 {
 	struct member_walk walk = { .started = false };
 	Dwarf_Die base;
@@ -78,7 +85,7 @@ static void set_enum(struct type *type)
 	if (attr_die(&type->die, DW_AT_type, &base)) {
 		struct type underlying;
 
-		type_of(&type->die, &underlying);
+		resolve(&type->die, &underlying, nested + 1);
 		type->is_signed = underlying.is_signed;
 		type->size = type->size ? type->size : underlying.size;
 		return;
@@ -91,25 +98,25 @@ static void set_enum(struct type *type)
 		type->is_signed |= value < 0;
 }
 
-static void set_array(struct type *type)
+static void set_array(struct type *type, unsigned nested)
 {
 	struct type element;
 	uint64_t count;
 
 	type->kind = attr_flag(&type->die, DW_AT_GNU_vector) ? TYPE_VECTOR : TYPE_ARRAY;
-	count = type_count(type, &element);
+	count = count_elements(type, &element, nested + 1);
 	if (!type->size && element.size && count < UINT32_MAX && element.size < UINT32_MAX)
 		type->size = element.size * count;
 }
 
-static void set_kind(struct type *type)
+static void set_kind(struct type *type, unsigned nested)
 {
 	switch (dwarf_tag(&type->die)) {
 	case DW_TAG_base_type:
 		set_base(type);
 		break;
 	case DW_TAG_enumeration_type:
-		set_enum(type);
+		set_enum(type, nested);
 		break;
 	case DW_TAG_pointer_type:
 	case DW_TAG_unspecified_type: /* nullptr_t */
@@ -132,13 +139,13 @@ static void set_kind(struct type *type)
 	case DW_TAG_ptr_to_member_type: {
 		struct type target;
 
-		type_of(&type->die, &target);
+		resolve(&type->die, &target, nested + 1);
 		type->kind = TYPE_INT;
 		type->size = target.kind == TYPE_FUNCTION ? 16 : 8;
 		break;
 	}
 	case DW_TAG_array_type:
-		set_array(type);
+		set_array(type, nested);
 		break;
 	case DW_TAG_subroutine_type:
 		type->kind = TYPE_FUNCTION;
@@ -161,14 +168,14 @@ static bool is_wrapper(int tag)
 	return false;
 }
 
-void type_of(Dwarf_Die *die, struct type *ret_type)
+static void resolve(Dwarf_Die *die, struct type *ret_type, unsigned nested)
 {
 	struct type type = { .kind = TYPE_VOID };
 	Dwarf_Die at = *die;
 	uint64_t size;
 
 	*ret_type = type;
-	for (unsigned depth = 0; depth < DEBUG_DEPTH_MAX; depth++) {
+	for (unsigned depth = 0; depth < DEBUG_DEPTH_MAX && nested < NESTED_MAX; depth++) {
 		if (!attr_die(&at, DW_AT_type, &at))
 			return;
 		if (!type.name)
@@ -178,10 +185,15 @@ void type_of(Dwarf_Die *die, struct type *ret_type)
 		type.die = at;
 		if (attr_number(&at, DW_AT_byte_size, &size))
 			type.size = size;
-		set_kind(&type);
+		set_kind(&type, nested);
 		*ret_type = type;
 		return;
 	}
+}
+
+void type_of(Dwarf_Die *die, struct type *ret_type)
+{
+	resolve(die, ret_type, 0);
 }
 
 void type_target(const struct type *type, struct type *ret_type)
@@ -204,13 +216,13 @@ static uint64_t dimension(Dwarf_Die *die)
 	return value - low + 1;
 }
 
-uint64_t type_count(const struct type *type, struct type *ret_element)
+static uint64_t count_elements(const struct type *type, struct type *ret_element, unsigned nested)
 {
 	Dwarf_Die die = type->die, child;
 	uint64_t count = 1;
 	bool any = false;
 
-	type_of(&die, ret_element);
+	resolve(&die, ret_element, nested);
 	if (dwarf_child(&die, &child) == 0) {
 		do {
 			uint64_t n;
@@ -225,8 +237,13 @@ uint64_t type_count(const struct type *type, struct type *ret_element)
 	if (!any || ret_element->kind != TYPE_ARRAY)
 		return any ? count : 0;
 	struct type inner = *ret_element;
-	uint64_t n = type_count(&inner, ret_element);
+	uint64_t n = nested < NESTED_MAX ? count_elements(&inner, ret_element, nested + 1) : 0;
 	return n && count <= UINT32_MAX / n ? count * n : 0;
+}
+
+uint64_t type_count(const struct type *type, struct type *ret_element)
+{
+	return count_elements(type, ret_element, 0);
 }
 
 /* ---- members ----------------------------------------------------------------------------------- */
@@ -290,14 +307,16 @@ bool type_next_member(const struct type *type, struct member_walk *walk, struct 
 	}
 }
 
-static bool find_member(const struct type *type, const char *name, unsigned depth,
+/* `steps`: how many structs may still be looked at: one that holds itself, unnamed, has no end. */
+static bool find_member(const struct type *type, const char *name, unsigned *steps,
 			struct member *ret_member)
 {
 	struct member_walk walk = { .started = false };
 	struct member member, inner;
 
-	if (depth > 16 || (type->kind != TYPE_STRUCT && type->kind != TYPE_UNION))
+	if (*steps == 0 || (type->kind != TYPE_STRUCT && type->kind != TYPE_UNION))
 		return false;
+	--*steps;
 	while (type_next_member(type, &walk, &member)) {
 		if (!member.is_base && member.name && strcmp(member.name, name) == 0) {
 			*ret_member = member;
@@ -307,7 +326,7 @@ static bool find_member(const struct type *type, const char *name, unsigned dept
 	walk = (struct member_walk){ .started = false };
 	while (type_next_member(type, &walk, &member)) {
 		if ((member.is_base || !member.name) &&
-		    find_member(&member.type, name, depth + 1, &inner)) {
+		    find_member(&member.type, name, steps, &inner)) {
 			inner.offset += member.offset;
 			*ret_member = inner;
 			return true;
@@ -318,7 +337,9 @@ static bool find_member(const struct type *type, const char *name, unsigned dept
 
 bool type_find_member(const struct type *type, const char *name, struct member *ret_member)
 {
-	return find_member(type, name, 0, ret_member);
+	unsigned steps = MEMBER_STEPS_MAX;
+
+	return find_member(type, name, &steps, ret_member);
 }
 
 bool type_next_label(const struct type *type, struct member_walk *walk, const char **ret_name,

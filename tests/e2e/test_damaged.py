@@ -1,0 +1,246 @@
+"""Damaged and hostile debug information: an error or less to show, never a crash, never without end, never all memory."""
+import os
+import random
+import resource
+import subprocess
+
+import pytest
+
+from test_values import compile_program
+
+MEMORY = 1 << 30
+CYCLES = """
+	.section .debug_abbrev,"",@progbits
+	.uleb128 1, 0x11
+	.byte 1
+	.uleb128 0x25, 0x8, 0x13, 0xb, 0x3, 0x8, 0x11, 0x1, 0x12, 0x7, 0, 0
+	.uleb128 2, 0x2e
+	.byte 1
+	.uleb128 0x3, 0x8, 0x3f, 0x19, 0x11, 0x1, 0x12, 0x7, 0x49, 0x13, 0, 0
+	.uleb128 3, 0x5
+	.byte 0
+	.uleb128 0x3, 0x8, 0x49, 0x13, 0, 0
+	.uleb128 4, 0x16
+	.byte 0
+	.uleb128 0x3, 0x8, 0x49, 0x13, 0, 0
+	.uleb128 5, 0x13
+	.byte 1
+	.uleb128 0x3, 0x8, 0xb, 0xb, 0, 0
+	.uleb128 6, 0xd
+	.byte 0
+	.uleb128 0x3, 0x8, 0x49, 0x13, 0x38, 0xb, 0, 0
+	.uleb128 7, 0x1
+	.byte 1
+	.uleb128 0x49, 0x13, 0, 0
+	.uleb128 8, 0x21
+	.byte 0
+	.uleb128 0x37, 0xb, 0, 0
+	.uleb128 9, 0x10
+	.byte 0
+	.uleb128 0x49, 0x13, 0xb, 0xb, 0, 0
+	.uleb128 10, 0xd
+	.byte 0
+	.uleb128 0x49, 0x13, 0x38, 0xb, 0, 0
+	.byte 0
+	.section .debug_info,"",@progbits
+.Lstart:
+	.long .Lend - .Lbegin
+.Lbegin:
+	.value 4
+	.long 0
+	.byte 8
+	.uleb128 1
+	.string "hand"
+	.byte 12
+	.string "cycle.c"
+	.quad cycle
+	.quad .Lcycle_end - cycle
+	.uleb128 2
+	.string "cycle"
+	.quad cycle
+	.quad .Lcycle_end - cycle
+	.long .Lname - .Lstart
+	.uleb128 3
+	.string "name"
+	.long .Lname - .Lstart
+	.uleb128 3
+	.string "self"
+	.long .Lself - .Lstart
+	.uleb128 3
+	.string "array"
+	.long .Larray - .Lstart
+	.uleb128 3
+	.string "reference"
+	.long .Lreference - .Lstart
+	.uleb128 3
+	.string "empty"
+	.long .Lempty - .Lstart
+	.uleb128 3
+	.string "nowhere"
+	.long 0x7fffffff
+	.byte 0
+.Lname:
+	.uleb128 4
+	.string "one"
+	.long .Lother - .Lstart
+.Lother:
+	.uleb128 4
+	.string "other"
+	.long .Lname - .Lstart
+.Lself:
+	.uleb128 5
+	.string "self"
+	.byte 8
+	.uleb128 6
+	.string "inside"
+	.long .Lself - .Lstart
+	.byte 0
+	.uleb128 6
+	.string "inside2"
+	.long .Lself - .Lstart
+	.byte 0
+	.rept 60
+	.uleb128 10
+	.long .Lself - .Lstart
+	.byte 0
+	.endr
+	.byte 0
+.Lempty:
+	.uleb128 5
+	.string "empty"
+	.byte 8
+	.rept 60
+	.uleb128 10
+	.long .Lempty - .Lstart
+	.byte 0
+	.endr
+	.byte 0
+.Larray:
+	.uleb128 7
+	.long .Larray - .Lstart
+	.uleb128 8
+	.byte 4
+	.byte 0
+.Lreference:
+	.uleb128 9
+	.long .Lreference - .Lstart
+	.byte 8
+	.byte 0
+.Lend:
+	.text
+	.globl cycle
+	.type cycle, @function
+cycle:
+	.cfi_startproc
+	nop
+	nop
+	nop
+	nop
+	nop
+	ret
+	.cfi_endproc
+.Lcycle_end:
+	.size cycle, .-cycle
+	.globl main
+	.type main, @function
+main:
+	.cfi_startproc
+	call cycle
+	xor %eax, %eax
+	ret
+	.cfi_endproc
+	.size main, .-main
+	.section .note.GNU-stack,"",@progbits
+"""
+
+
+def limited(dyntrace, *words, seconds=20):
+    """Its exit status, with little memory; a signal or no end fails."""
+    done = subprocess.run([dyntrace.path, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, cwd=dyntrace.scratch,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
+    assert done.returncode in (0, 1), (done.returncode, words, done.stderr[-500:])
+    return done
+
+
+@pytest.fixture(name="whole", params=[[], ["-gz=zlib"], ["-gdwarf-4", "-fdebug-types-section"], ["-gsplit-dwarf"]],
+                ids=["plain", "compressed", "type-units", "split"])
+def whole_program(request, scratch):
+    return compile_program(scratch, "types.c", "-O1", *request.param, name="whole")
+
+
+def test_whole(dyntrace, whole):
+    """What isn't damaged is read, in these forms too."""
+    text = dyntrace("list-symbols", "-a", whole, "wide").stdout
+    assert text.rstrip().endswith(("wide", "wide  void wide(__int128 w, int after)"))
+
+
+def test_random_damage(dyntrace, scratch, whole):
+    with open(whole, "rb") as file:
+        original = file.read()
+    rng = random.Random(len(original))
+    path = os.path.join(scratch, "damaged")
+    sections = subprocess.run(["readelf", "-SW", whole], check=True, capture_output=True, text=True).stdout
+    places = [(int(words[4], 16), int(words[5], 16)) for words in
+              (line.replace("[ ", "[").split() for line in sections.splitlines()) if len(words) > 6 and words[1].startswith(".debug")]
+    for _ in range(12):
+        data = bytearray(original)
+        for _ in range(rng.choice([1, 4, 30])):
+            offset, size = rng.choice(places)
+            data[offset + rng.randrange(size)] = rng.randrange(256)
+        with open(path, "wb") as file:
+            file.write(data)
+        limited(dyntrace, "list-symbols", "-a", path)
+    for cut in range(1, 6):
+        with open(path, "wb") as file:
+            file.write(original[:len(original) * cut // 6])
+        limited(dyntrace, "list-symbols", "-a", path)
+
+
+def test_types_that_are_made_of_themselves(dyntrace, scratch):
+    path = os.path.join(scratch, "cycle")
+    subprocess.run(["gcc", "-x", "assembler", "-", "-o", path], check=True, input=CYCLES, text=True)
+    assert "cycle" in limited(dyntrace, "list-symbols", "-a", path, "cycle").stdout.decode()
+    result, trace = dyntrace.trace("-e", "--function", "cycle", "--", path, seconds=20)
+    assert trace.names() == {"cycle_entry": 1, "cycle_exit": 1}
+    for expression in ("self.inside.inside2.inside", "self.missing", "empty", "array[1][2][3]", "reference", "name"):
+        dyntrace("trace", "-o", dyntrace.new_output(), "--function", "cycle", "-t", "var:" + expression, "--", path, status=None)
+
+
+def test_compressed_symbols_that_fill_the_memory(dyntrace, scratch):
+    """A gigabyte of nothing, packed."""
+    path = compile_program(scratch, "types.c", "-O1", "-g0")
+    subprocess.run(["strip", path], check=True)
+    bomb = os.path.join(scratch, "bomb.xz")
+    subprocess.run(f"head -c 1G /dev/zero | xz -0 > {bomb}", shell=True, check=True)
+    subprocess.run(["objcopy", f"--add-section=.gnu_debugdata={bomb}", path], check=True)
+    assert "fn_" in limited(dyntrace, "list-symbols", path).stdout.decode()
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"/nowhere\0" + bytes(20), b"/proc/self/exe\0", b"/dev/zero\0" + bytes(20),
+                                     b"x" * 5000])
+def test_wrong_alternative_files(dyntrace, scratch, content):
+    """.gnu_debugaltlink: to nothing, to what has no end, to itself, without an end."""
+    path = compile_program(scratch, "types.c", "-O1")
+    link = os.path.join(scratch, "link")
+    with open(link, "wb") as file:
+        file.write(content)
+    subprocess.run(["objcopy", f"--add-section=.gnu_debugaltlink={link}", path], check=True)
+    limited(dyntrace, "list-symbols", "-a", path)
+    _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
+    assert len(trace.events) == 1
+
+
+@pytest.mark.parametrize("link", ["program", "loop", "fifo"])
+def test_debug_links_that_lead_nowhere(dyntrace, scratch, link):
+    """To the file itself, to a link that leads to itself, to a pipe that nobody writes to."""
+    path = compile_program(scratch, "types.c", "-O1", "-Wl,--build-id=none", name="program")
+    subprocess.run(["strip", "-g", path], check=True)
+    with open(os.path.join(scratch, link) if link != "program" else path, "ab"):
+        pass
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={link}", path], check=True, cwd=scratch)
+    if link != "program":
+        os.unlink(os.path.join(scratch, link))
+        (os.symlink if link == "loop" else lambda _, name: os.mkfifo(name))(link, os.path.join(scratch, link))
+    limited(dyntrace, "list-symbols", "-a", path)
+    _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
+    assert list(trace.events[0].fields) == [f"arg{i}" for i in range(6)]
