@@ -358,6 +358,14 @@ def test_every_class_of_result(dyntrace, scratch, compiler, flags):
     assert trace.lost == 0
 
 
+def test_structs_as_lines(dyntrace, scratch):
+    path = compile_program(scratch, "results.c", "-O1")
+    result = dyntrace("trace", "-e", "--print", "-q", "-o", dyntrace.new_output(), "--function", "both", "--function", "large_struct",
+                      "--", path)
+    assert "both_exit { ret = { l = 101, d = 2.5 }, duration = " in result.stdout
+    assert 'ret = { numbers = [ 1, 2, 3, 4 ], name = "a large one" }' in result.stdout
+
+
 def test_results_are_typed(dyntrace, scratch):
     path = compile_program(scratch, "results.c", "-O1")
     output = dyntrace.new_output()

@@ -327,10 +327,10 @@ static void add_float(struct shape *shape, const char *name, const struct type *
 		add_long_double(shape, name, place);
 }
 
-static void begin_struct(struct shape *shape, size_t *ret_index)
+static void begin_struct(struct shape *shape, const char *name, size_t *ret_index)
 {
 	*ret_index = shape->field_count;
-	add_field(shape, "", FIELD_STRUCT, 1);
+	add_field(shape, name, FIELD_STRUCT, 1);
 }
 
 /* The struct's alignment is that of its strictest member, as readers of the trace have it. */
@@ -360,7 +360,7 @@ static void add_complex(struct shape *shape, const char *name, const struct type
 		add_gone(shape, name);
 		return;
 	}
-	begin_struct(shape, &index);
+	begin_struct(shape, name, &index);
 	place_member(place, part.size, &imaginary);
 	add_float(shape, "real", &part, place, depth);
 	add_float(shape, "imag", &part, &imaginary, depth);
@@ -461,7 +461,7 @@ static void add_struct(struct shape *shape, const char *name, const struct type 
 		add_note(shape, name, "<not recorded>");
 		return;
 	}
-	begin_struct(shape, &index);
+	begin_struct(shape, name, &index);
 	add_members(shape, &complete, place, depth);
 	if (!shape->failed && shape->field_count == index + 1)
 		add_note(shape, "nothing", "<empty>");
