@@ -153,6 +153,23 @@ static bool is_sane(const struct dt_bridge_event *from)
 	return true;
 }
 
+/* The image begins with the address; are all other fields numbers, each right behind the one before? */
+static uint32_t measure_packed(const struct event *event)
+{
+	uint32_t end = 0;
+
+	for (uint32_t i = 0; i < event->part_count; i++) {
+		const struct part *part = &event->parts[i];
+		bool is_number = part->type != DT_BRIDGE_STRING && part->type != DT_BRIDGE_SEQUENCE;
+		uint32_t at = part->type == DT_BRIDGE_ADDRESS ? 0 : part->offset;
+
+		if (!is_number || at != end || (i > 0 && !at))
+			return 0;
+		end += (uint32_t)part->size * part->count;
+	}
+	return end;
+}
+
 static bool describe_fields(struct event *event, const struct dt_bridge_event *from)
 {
 	const struct lttng_ust_event_field **fields =
@@ -173,6 +190,7 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 						 .align = field->align };
 	}
 	event->part_count = from->field_count;
+	event->packed = measure_packed(event);
 	event->class.fields = fields;
 	event->class.nr_fields = count;
 	return true;
@@ -242,7 +260,12 @@ static const uint8_t *put(struct payload *to, const void *from, size_t length)
 
 	if (length > sizeof(to->bytes) - to->length)
 		length = sizeof(to->bytes) - to->length;
-	memcpy(at, from, length);
+	if (length == 8) /* a call would cost more than the copy */
+		memcpy(at, from, 8);
+	else if (length == 4)
+		memcpy(at, from, 4);
+	else
+		memcpy(at, from, length);
 	to->length += length;
 	return at;
 }
@@ -317,16 +340,16 @@ static void lay_out(const struct event *event, const uint8_t *image, struct payl
 	}
 }
 
-static void write_event(struct lttng_ust_event_recorder *recorder, const struct payload *payload,
+static void write_event(struct lttng_ust_event_recorder *recorder, const uint8_t *bytes, size_t length,
 			struct lttng_ust_probe_ctx *probe)
 {
 	struct lttng_ust_channel_buffer *channel = recorder->chan;
 	struct lttng_ust_ring_buffer_ctx context;
 
-	lttng_ust_ring_buffer_ctx_init(&context, recorder, payload->length, 1, probe);
+	lttng_ust_ring_buffer_ctx_init(&context, recorder, length, 1, probe);
 	if (channel->ops->event_reserve(&context) < 0)
 		return; /* counted there */
-	channel->ops->event_write(&context, payload->bytes, payload->length, 1);
+	channel->ops->event_write(&context, bytes, length, 1);
 	channel->ops->event_commit(&context);
 }
 
@@ -352,26 +375,37 @@ static bool is_active(const struct lttng_ust_event_common *common)
 	       __atomic_load_n(&recorder->chan->parent->enabled, __ATOMIC_RELAXED) && common->enabled;
 }
 
+/* The long way: for filters, notifications, strings, and fields that have gaps between them. */
+static __attribute__((noinline)) void record_laid_out(struct lttng_ust_event_common *common, const struct event *event,
+						      const uint8_t *image, struct lttng_ust_probe_ctx *probe)
+{
+	struct payload payload;
+
+	lay_out(event, image, &payload);
+	if (__atomic_load_n(&common->eval_filter, __ATOMIC_RELAXED) &&
+	    common->run_filter(common, (const char *)payload.stack, probe, NULL) != LTTNG_UST_EVENT_FILTER_ACCEPT)
+		return;
+	if (common->type == LTTNG_UST_EVENT_TYPE_RECORDER)
+		write_event(common->child, payload.bytes, payload.length, probe);
+	else
+		notify(common->child, &payload, probe);
+}
+
 void event_record(void *data, const struct event *event, const uint8_t *image)
 {
 	struct lttng_ust_event_common *common = data;
-	struct lttng_ust_probe_ctx probe = { .struct_size = sizeof(probe), };
+	struct lttng_ust_probe_ctx probe = { .struct_size = sizeof(probe) };
 	uint64_t address;
-	struct payload payload;
 
 	if (!is_active(common))
 		return;
 	memcpy(&address, image, sizeof(address));
 	probe.ip = (void *)address;
-	lay_out(event, image, &payload);
-	if (__atomic_load_n(&common->eval_filter, __ATOMIC_RELAXED) &&
-	    common->run_filter(common, (const char *)payload.stack, &probe, NULL) !=
-		    LTTNG_UST_EVENT_FILTER_ACCEPT)
-		return;
-	if (common->type == LTTNG_UST_EVENT_TYPE_RECORDER)
-		write_event(common->child, &payload, &probe);
+	if (event->packed && common->type == LTTNG_UST_EVENT_TYPE_RECORDER &&
+	    !__atomic_load_n(&common->eval_filter, __ATOMIC_RELAXED))
+		write_event(common->child, image, event->packed, &probe);
 	else
-		notify(common->child, &payload, &probe);
+		record_laid_out(common, event, image, &probe);
 }
 
 void event_fire(const struct event *event, const uint8_t *image)

@@ -51,6 +51,7 @@ struct event {
 	struct lttng_ust_tracepoint tracepoint;
 	uint32_t start;
 	uint32_t part_count;
+	uint32_t packed; /* bytes of the image that are the payload as they stand; 0: it must be laid out */
 	bool is_registered;
 	struct part parts[DT_BRIDGE_FIELDS_MAX];
 	/* What liblttng-ust is told. */
