@@ -82,6 +82,12 @@ static void mark(struct inbound *inbound, uint64_t address)
 		range->exact[at / 8] |= (uint8_t)(1u << (at % 8));
 }
 
+/* Or a number. */
+static void mark_word(void *context, uint64_t address)
+{
+	mark_doubt(context, address);
+}
+
 static void mark_pointer(void *context, uint64_t address)
 {
 	mark(context, address);
@@ -96,7 +102,7 @@ static void mark_table(struct inbound *inbound, uint64_t table, uint64_t end)
 			return;
 		if (!find_range(inbound, table + (uint64_t)(int64_t)entry))
 			return;
-		mark(inbound, table + (uint64_t)(int64_t)entry);
+		mark_doubt(inbound, table + (uint64_t)(int64_t)entry); /* it may be no table at all */
 	}
 }
 
@@ -370,7 +376,7 @@ struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inb
 	if (inbound->reads.count)
 		qsort(inbound->reads.items, inbound->reads.count, sizeof(uint64_t), by_value);
 	mark_tables(inbound);
-	symtab_each_pointer(symtab, mark_pointer, inbound);
+	symtab_each_pointer(symtab, mark_word, inbound);
 	mark_undescribed(inbound);
 	error = symtab_each_landing_pad(symtab, mark_pointer, inbound);
 	if (error)
