@@ -303,6 +303,18 @@ static bool is_in_the_way(const struct session *session, const struct patch_site
 	return false;
 }
 
+/* Stubs that were bound to code which another has taken the place of lead into it, past the switches of the new: they are redirected now,
+ * not when there is enough garbage. */
+void change_redirect_stubs(struct session *session)
+{
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		if (session->garbage.items[i]->replaced && session->garbage.items[i]->has_exit) {
+			collect(session);
+			return;
+		}
+	}
+}
+
 /* A group is placed as a whole, or not at all (P7). */
 static void fail_with_group(struct session *session, struct patch_site *site, const char *reason)
 {

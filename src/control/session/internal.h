@@ -197,6 +197,8 @@ struct error *change_restore(struct session *session, struct proc *proc, bool al
 void change_clear_way(struct session *session);
 /* After planner_decide, in any case: ends an exchange of sites (plan.h). */
 struct error *change_settle(struct session *session);
+/* After an exchange: calls of functions with exits go through the new code, too. */
+void change_redirect_stubs(struct session *session);
 struct error *change_release(struct session *session, const struct tracepoint_list *list);
 void change_free(struct session *session);
 

@@ -110,8 +110,10 @@ struct error *live_place(struct session *session, struct tracepoint_list *list)
 				      place_list(session, list, NULL) :
 				      error_new(ERROR_FAILED, "out of memory");
 
-	if (!error)
+	if (!error) {
+		change_redirect_stubs(session);
 		return NULL;
+	}
 	_cleanup_error_ struct error *ignored = change_release(session, list);
 	if (session->writer && !had_trace)
 		close_unused(session);
