@@ -2,6 +2,7 @@
 what it does without. (The long version is tests/torture/test_differential.py.)"""
 import os
 import re
+import socket
 import subprocess
 
 import pytest
@@ -28,6 +29,8 @@ def test_every_function(dyntrace, name, module):
 
 
 def test_every_function_of_libcrypto(dyntrace):
+    if not os.access("/usr/bin/openssl", os.X_OK):
+        pytest.skip("openssl isn't installed")
     compare(dyntrace, ["/usr/bin/openssl", *WORK["openssl"]], "*@libcrypto.so.3")
 
 
@@ -80,8 +83,11 @@ def test_nginx_under_load(dyntrace, processes, scratch):
     until(lambda: os.path.exists(f"{scratch}/sock"), "nginx")
 
     def fetch():
-        return subprocess.run(["curl", "-s", "--unix-socket", f"{scratch}/sock", "http://x/page"], capture_output=True,
-                              text=True, check=True).stdout
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(f"{scratch}/sock")
+            connection.sendall(b"GET /page HTTP/1.0\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        return answer.split(b"\r\n\r\n", 1)[1].decode()
 
     assert fetch() == "page " * 1000
     tracing = dyntrace.start_trace(server.pid, "--function", "ngx_*")
