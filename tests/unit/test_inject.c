@@ -121,7 +121,7 @@ static void test_what_is_mapped(void **state)
 	struct agent *agent = put_in(proc);
 	struct maps maps = { 0 };
 	const struct mapping *m;
-	struct dt_control control;
+	static struct dt_control control; /* larger than a stack */
 	uint32_t pid = 0;
 	uint8_t text[16];
 
@@ -331,7 +331,7 @@ static void lock_memory(struct proc *proc)
 static void test_locked_memory(void **state)
 {
 	struct target target = target_start("spin", NULL);
-	struct rlimit locked = { 1 << 20, 8 << 20 }, now;
+	struct rlimit locked = { 1 << 20, 64 << 20 }, now;
 
 	target_ready(&target);
 	struct proc *proc = open_target(&target);
