@@ -319,7 +319,10 @@ static void put_back(struct fixture *f, size_t index)
 {
 	struct error *error = session_put_back(f->session, index);
 
-	if (error && error_kind(error) == ERROR_REFUSED && strstr(error_text(error), "is too near: remove that first")) {
+	/* Or it was a jump whose only way leads to a page that something else has taken since. */
+	if (error && error_kind(error) == ERROR_REFUSED &&
+	    (strstr(error_text(error), "is too near: remove that first") ||
+	     strstr(error_text(error), "can lead to is in use"))) {
 		error_free(error);
 		error = NULL;
 		f->refused++;
