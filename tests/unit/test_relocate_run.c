@@ -1,13 +1,8 @@
 /*
  * Runs each instruction where it is and where it was moved, from the same registers, flags,
- * vectors, memory and stack, and compares all of them afterwards, and by which way it was left.
- *
- *   CODE    int3 everywhere, but: the instruction; the ways out (below); a lone `ret`
- *   DATA    bytes to read and write; POINTERS: addresses of a way out
- *   STACK   full of addresses of a way out
- *
- * A way out notes its number, saves the state and goes back to run_code's caller. Each case runs in
- * a child of its own: a wrong jump ends in an int3, and fails that case alone.
+ * vectors, memory and stack, and compares all of them afterwards, and by which way it was left
+ * (relocate_machine.h). Each case runs in a child of its own: a wrong jump ends in an int3, and fails
+ * that case alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,19 +16,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/code/relocate.h"
-
-#define CODE 0x10000000ULL
-#define CODE_SIZE 0x2000ULL
-#define INSN (CODE + 0x1000) /* where the instruction is */
-#define DATA (CODE + 0x10000)
-#define DATA_SIZE 0x4000ULL
-#define POINTERS (CODE + 0x20000)
-#define STACK (CODE + 0x30000)
-#define STACK_SIZE 0x4000ULL
-#define STACK_TOP (STACK + 0x2000)
-#define NEAR_ABOVE 0x50000000ULL
-#define NEAR_BELOW 0x04000000ULL
-#define FAR 0x200000000000ULL
+#include "relocate_machine.h"
 
 /* ---- the cases ------------------------------------------------------------------------------ */
 
@@ -206,171 +189,7 @@ CASE_FOR_CC("no") CASE_FOR_CC("b") CASE_FOR_CC("ae") CASE_FOR_CC("e") CASE_FOR_C
 
 extern const uint8_t cases_begin[], cases_end[];
 
-/* ---- the harness ---------------------------------------------------------------------------- */
-
-struct machine {
-	uint64_t gpr[16]; /* as enum reg */
-	uint64_t flags;
-	uint8_t ymm[16][32];
-	uint64_t way_out;
-};
-
-struct machine machine_in, machine_out;
-uint64_t host_rsp, code_entry;
-void run_code(void); /* from machine_in, at code_entry, to machine_out */
-void way_out_0(void), way_out_1(void), way_out_2(void), way_out_3(void);
-
-/* Offsets: gpr 0, flags 128, ymm 136, way_out 648. mov changes no flags. */
-__asm__(".intel_syntax noprefix\n"
-	".macro ALL_YMM op_load=0, at\n"
-	".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n"
-	".if \\op_load\n vmovdqu ymm\\n, [rip+\\at+136+32*\\n]\n"
-	".else\n vmovdqu [rip+\\at+136+32*\\n], ymm\\n\n.endif\n"
-	".endr\n.endm\n"
-	".macro GPR_IN reg, n\n mov \\reg, [rip+machine_in+8*\\n]\n.endm\n"
-	".macro GPR_OUT reg, n\n mov [rip+machine_out+8*\\n], \\reg\n.endm\n"
-	".macro ALL_GPR what\n"
-	"\\what rax, 0\n \\what rcx, 1\n \\what rdx, 2\n \\what rbx, 3\n \\what rsp, 4\n"
-	"\\what rbp, 5\n \\what rsi, 6\n \\what rdi, 7\n \\what r8, 8\n \\what r9, 9\n"
-	"\\what r10, 10\n \\what r11, 11\n \\what r12, 12\n \\what r13, 13\n \\what r14, 14\n"
-	"\\what r15, 15\n.endm\n"
-	".text\n"
-	"run_code:\n"
-	"push rbx\n push rbp\n push r12\n push r13\n push r14\n push r15\n"
-	"mov [rip+host_rsp], rsp\n"
-	"ALL_YMM 1, machine_in\n"
-	"push [rip+machine_in+128]\n popfq\n"
-	"ALL_GPR GPR_IN\n"
-	"jmp [rip+code_entry]\n"
-	".macro WAY_OUT n\n"
-	".globl way_out_\\n\n"
-	"way_out_\\n:\n mov qword ptr [rip+machine_out+648], \\n\n jmp left\n"
-	".endm\n"
-	"WAY_OUT 0\n WAY_OUT 1\n WAY_OUT 2\n WAY_OUT 3\n"
-	"left:\n"
-	"ALL_GPR GPR_OUT\n"
-	"mov rsp, [rip+host_rsp]\n"
-	"pushfq\n pop [rip+machine_out+128]\n"
-	"ALL_YMM 0, machine_out\n"
-	"cld\n"
-	"pop r15\n pop r14\n pop r13\n pop r12\n pop rbp\n pop rbx\n"
-	"vzeroupper\n"
-	"ret\n"
-	".att_syntax\n");
-
-_Static_assert(offsetof(struct machine, flags) == 128, "flags");
-_Static_assert(offsetof(struct machine, ymm) == 136, "ymm");
-_Static_assert(offsetof(struct machine, way_out) == 648, "way_out");
-
-static void *map_at(uint64_t at, uint64_t size)
-{
-	void *got = mmap((void *)at, size, PROT_READ | PROT_WRITE | PROT_EXEC,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-	assert_ptr_equal(got, (void *)at);
-	return got;
-}
-
-/* jmp [rip+0]; .quad to */
-static void put_way_out(uint64_t at, void (*to)(void))
-{
-	memcpy((void *)at, "\xff\x25\x00\x00\x00\x00", 6);
-	memcpy((void *)(at + 6), &to, 8);
-}
-
-static void put_memory(const struct insn *insn)
-{
-	uint64_t out = INSN + 0x400;
-
-	memset((void *)CODE, 0xcc, CODE_SIZE);
-	memcpy((void *)INSN, insn->bytes, insn->length);
-	put_way_out(INSN + insn->length, way_out_0);
-	put_way_out(INSN + 0x40, way_out_1);
-	put_way_out(INSN - 0x40, way_out_2);
-	put_way_out(out, way_out_3);
-	memset((void *)(INSN + 0x800), 0xc3, 1);
-	for (uint64_t i = 0; i < DATA_SIZE; i++)
-		((uint8_t *)DATA)[i] = (uint8_t)(i * 37 + 11);
-	for (uint64_t i = 0; i < DATA_SIZE; i += 8)
-		memcpy((void *)(POINTERS + i), &out, 8);
-	for (uint64_t i = 0; i < STACK_SIZE; i += 8)
-		memcpy((void *)(STACK + i), &out, 8);
-	if (insn->rip_relative && insn->flow != FLOW_NEXT)
-		memcpy((void *)insn->rip_target.v, &out, 8);
-	/* call [rsp+0x7f] reads across two words */
-	if (insn->flow == FLOW_CALL_INDIRECT && insn->zydis.raw.disp.value % 8)
-		memcpy((void *)(STACK_TOP + (uint64_t)insn->zydis.raw.disp.value), &out, 8);
-}
-
-static void put_machine(const struct insn *insn, uint64_t rcx, uint64_t flags)
-{
-	const ZydisDecodedOperand *o = &insn->operands[0];
-	bool indirect = insn->flow == FLOW_CALL_INDIRECT || insn->flow == FLOW_JUMP_INDIRECT;
-
-	memset(&machine_in, 0, sizeof(machine_in));
-	for (size_t i = 0; i < 16; i++)
-		machine_in.gpr[i] = (indirect ? POINTERS : DATA) + 0x1000 + i * 0x40;
-	machine_in.gpr[RDX] = machine_in.gpr[R9] = 8;
-	machine_in.gpr[RSP] = STACK_TOP;
-	machine_in.gpr[RBP] = indirect ? POINTERS : STACK_TOP + 0x100;
-	machine_in.gpr[RCX] = rcx;
-	if (indirect && o->type == ZYDIS_OPERAND_TYPE_REGISTER)
-		machine_in.gpr[o->reg.value - ZYDIS_REGISTER_RAX] = INSN + 0x400;
-	machine_in.flags = 0x202 | flags;
-	for (size_t i = 0; i < sizeof(machine_in.ymm); i++)
-		((uint8_t *)machine_in.ymm)[i] = (uint8_t)(i * 29 + 3);
-}
-
-struct result {
-	struct machine machine;
-	uint8_t data[DATA_SIZE], pointers[DATA_SIZE], stack[STACK_SIZE];
-};
-
-static void run_at(uint64_t at, const struct insn *insn, uint64_t rcx, uint64_t flags,
-		   struct result *r)
-{
-	put_memory(insn);
-	put_machine(insn, rcx, flags);
-	machine_out = (struct machine){ .way_out = 99 };
-	code_entry = at;
-	run_code();
-	r->machine = machine_out;
-	memcpy(r->data, (void *)DATA, DATA_SIZE);
-	memcpy(r->pointers, (void *)POINTERS, DATA_SIZE);
-	memcpy(r->stack, (void *)STACK, STACK_SIZE);
-}
-
-/* In the child: which differs, or NULL. */
-static const char *differs(const struct result *a, const struct result *b)
-{
-	if (a->machine.way_out != b->machine.way_out)
-		return "way out";
-	if (memcmp(a->machine.gpr, b->machine.gpr, sizeof(a->machine.gpr)) != 0)
-		return "registers";
-	if (a->machine.flags != b->machine.flags)
-		return "flags";
-	if (memcmp(a->machine.ymm, b->machine.ymm, sizeof(a->machine.ymm)) != 0)
-		return "vectors";
-	if (memcmp(a->stack, b->stack, sizeof(a->stack)) != 0)
-		return "stack";
-	if (memcmp(a->data, b->data, sizeof(a->data)) != 0 ||
-	    memcmp(a->pointers, b->pointers, sizeof(a->pointers)) != 0)
-		return "memory";
-	return NULL;
-}
-
-/* Writes the copy and the jump back behind it, as a trampoline does. */
-static void put_copy(const struct insn *insn, uint64_t to)
-{
-	struct emitter e;
-	uint64_t back = INSN + insn->length;
-
-	emit_init(&e, (uint8_t *)to, 0x100, taddr_of(to));
-	assert_null(relocate(insn, &e));
-	assert_false(emit_failed(&e));
-	memcpy((void *)(to + e.size), "\xff\x25\x00\x00\x00\x00", 6);
-	memcpy((void *)(to + e.size + 6), &back, 8);
-}
+/* ---- the runs ------------------------------------------------------------------------------- */
 
 static const uint64_t rcx_values[] = { 0, 1, 2, 0x100000000, 0x100000001 };
 /* CF PF ZF SF OF in every combination that a condition tells apart, and DF */
@@ -467,8 +286,7 @@ static void test_syscall(void **state)
 		put_memory(&insn);
 		put_machine(&insn, 0, 0);
 		machine_in.gpr[RAX] = 39; /* getpid */
-		code_entry = moved ? NEAR_ABOVE : INSN;
-		run_code();
+		machine_run(moved ? NEAR_ABOVE : INSN);
 		(moved ? &b : &a)->machine = machine_out;
 	}
 	assert_int_equal(a.machine.gpr[RAX], getpid());
@@ -480,13 +298,7 @@ static void test_syscall(void **state)
 
 static int setup(void **state)
 {
-	map_at(CODE, CODE_SIZE);
-	map_at(DATA, DATA_SIZE);
-	map_at(POINTERS, DATA_SIZE);
-	map_at(STACK, STACK_SIZE);
-	map_at(NEAR_ABOVE, 0x1000);
-	map_at(NEAR_BELOW, 0x1000);
-	map_at(FAR, 0x1000);
+	machine_map();
 	return 0;
 }
 
