@@ -180,14 +180,6 @@ static bool loads_code(const struct request *request)
 	return request->kind == WIRE_LOAD || (tracer && !strcmp(tracer, "call"));
 }
 
-/* Its worker opens the file, with the rights of the process's user. */
-static bool names_log(const struct request *request)
-{
-	const char *tracer = wire_get_text(&request->message, WIRE_TRACER);
-
-	return tracer && !strcmp(tracer, "log") && wire_get_text(&request->message, WIRE_ARGUMENT);
-}
-
 struct error *request_may(const struct request *request, pid_t pid, const struct process *process)
 {
 	const struct supervisor *supervisor = request->supervisor;
@@ -201,11 +193,6 @@ struct error *request_may(const struct request *request, pid_t pid, const struct
 		return error_new(ERROR_NOT_PERMITTED,
 				 "process %d (%s) isn't yours: code is loaded only into one's own processes, or by root", pid,
 				 process->name);
-	if (names_log(request) && !own)
-		return error_new(ERROR_NOT_PERMITTED,
-				 "process %d (%s) isn't yours: a log's file is written only for one's own processes (use ctf, or log "
-				 "without FILE)",
-				 pid, process->name);
 	if (supervisor->options.own_only && !own)
 		return error_new(ERROR_NOT_PERMITTED,
 				 "process %d (%s) isn't yours: this daemon lets each user trace his own processes only "

@@ -87,7 +87,7 @@ static void spoil(uint64_t *words, size_t at, enum fault fault)
 		words[at] = at ? words[at - 1] : words[at];
 		break;
 	default:
-		words[at] += (uint64_t)(steps[fault] << 24);
+		words[at] += (uint64_t)steps[fault] << 24;
 	}
 }
 

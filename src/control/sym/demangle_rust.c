@@ -83,14 +83,12 @@ static uint64_t take_base62(struct reader *r)
 
 	if (accept(r, '_'))
 		return 0;
-	while (!r->failed && *r->at != '_') {
+	while (!r->failed && isalnum((unsigned char)*r->at)) { /* hashes take all 64 bits */
 		char c = *r->at++;
 		unsigned digit = isdigit((unsigned char)c) ? (unsigned)(c - '0') :
 				 islower((unsigned char)c) ? (unsigned)(c - 'a') + 10 :
 							     (unsigned)(c - 'A') + 36;
 
-		if (!isalnum((unsigned char)c)) /* hashes take all 64 bits */
-			r->failed = true;
 		value = value * 62 + digit;
 	}
 	r->failed |= !accept(r, '_');
