@@ -55,25 +55,6 @@ struct error *add_parse_rate(const char *text, uint64_t *ret_rate)
 
 /* ---- the request ---------------------------------------------------------------------------------- */
 
-/* Files are the client's: named from where he is. */
-static struct error *write_arguments(struct wire_out *out, const struct add_request *request)
-{
-	bool is_file = !request->tracer || !strcmp(request->tracer, "ctf") || !strcmp(request->tracer, "log");
-
-	if (is_file && request->argument_count > 1)
-		return error_new(ERROR_USAGE, "the tracer '%s' takes one argument, not '%s'",
-				 request->tracer ? request->tracer : "ctf", request->arguments[1]);
-	for (size_t i = 0; i < request->argument_count; i++) {
-		_cleanup_free_ char *absolute = NULL;
-		struct error *error = is_file ? ask_absolute(request->arguments[i], &absolute) : NULL;
-
-		if (error)
-			return error;
-		wire_text(out, WIRE_ARGUMENT, absolute ? absolute : request->arguments[i]);
-	}
-	return NULL;
-}
-
 static void write_number(struct wire_out *out, enum wire_tag tag, uint64_t value)
 {
 	if (value)
@@ -97,7 +78,7 @@ static struct error *write_request(struct client *client, const struct add_reque
 	write_number(out, WIRE_STRING_MAX, request->string_max);
 	write_number(out, WIRE_WAIT, request->wait);
 	write_number(out, WIRE_DISABLED, request->disabled);
-	return write_arguments(out, request);
+	return client_write_arguments(out, request->tracer, request->arguments, request->argument_count);
 }
 
 struct printing {

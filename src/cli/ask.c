@@ -1,6 +1,5 @@
 #include "ask.h"
 
-#include <errno.h>
 #include <pwd.h>
 #include <string.h>
 
@@ -59,22 +58,6 @@ struct error *ask_split(const char *word, const char *what, char **ret_target, c
 	*ret_target = strndup(word, (size_t)(colon - word));
 	*ret_rest = colon + 1;
 	return *ret_target ? NULL : error_new(ERROR_FAILED, "out of memory");
-}
-
-struct error *ask_absolute(const char *path, char **ret_path)
-{
-	_cleanup_free_ char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
-	size_t length = strlen(path);
-
-	if (path[0] != '/' && !here)
-		return error_errno(errno, "getcwd");
-	while (length > 1 && path[length - 1] == '/')
-		length--;
-	if (asprintf(ret_path, "%s%s%.*s", here ? here : "", here ? "/" : "", (int)length, path) < 0) {
-		*ret_path = NULL;
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	return NULL;
 }
 
 /* ---- lists ---------------------------------------------------------------------------------------- */

@@ -32,8 +32,6 @@ struct error *ask_finish(struct client *client, ask_item_fn item, void *context)
 
 /* "redis-server:foo" to "redis-server" (the caller frees) and "foo". what: what is behind the colon. */
 struct error *ask_split(const char *word, const char *what, char **ret_target, const char **ret_rest);
-/* A file or directory as the daemon, which is elsewhere, must call it. Caller frees. */
-struct error *ask_absolute(const char *path, char **ret_path);
 
 /* ,"key":"value" ; without the comma if it is the first in its object. NULL values are left out. */
 void ask_json_text(struct strbuf *text, const char *key, const char *value);

@@ -56,18 +56,6 @@ static unsigned long long number_of(const struct wire_message *item, enum wire_t
 	return wire_get_number(item, tag, 0);
 }
 
-/* What keeps it from recording: it waits, or was refused; else whether it is switched on. */
-static const char *state_of(const struct wire_message *item)
-{
-	const char *how = wire_get_text(item, WIRE_HOW), *state = wire_get_text(item, WIRE_STATE);
-
-	if (!how && state)
-		return strncmp(state, "waiting", strlen("waiting")) ? "refused" : "waiting";
-	if (how && !strcmp(how, "waiting"))
-		return "waiting";
-	return number_of(item, WIRE_DISABLED) ? "disabled" : "enabled";
-}
-
 static void add_json(struct strbuf *text, const struct wire_message *item)
 {
 	text_add(text, "{");
@@ -78,7 +66,7 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 	ask_json_text(text, "kind", shape_of(item));
 	ask_json_text(text, "tracer", wire_get_text(item, WIRE_TRACER));
 	ask_json_text(text, "tracer_argument", wire_get_text(item, WIRE_ARGUMENT));
-	ask_json_text(text, "state", state_of(item));
+	ask_json_text(text, "state", client_tracepoint_state(item));
 	ask_json_text(text, "why", wire_get_text(item, WIRE_STATE));
 	ask_json_number(text, "address", number_of(item, WIRE_ADDRESS));
 	ask_json_text(text, "module", wire_get_text(item, WIRE_MODULE));
@@ -100,7 +88,7 @@ static void add_line(struct listing *list, const struct wire_message *item)
 	if (!list->count)
 		strbuf_printf(&list->text, "%-24s %-24s %-7s %-9s %s\n", "NAME", "LOCATION", "TRACER", "STATE", "HITS");
 	strbuf_printf(&list->text, "%-24s %-24s %-7s %-9s %llu\n", text_of(item, WIRE_NAME), text_of(item, WIRE_LOCATION),
-		      text_of(item, WIRE_TRACER), state_of(item), number_of(item, WIRE_HITS));
+		      text_of(item, WIRE_TRACER), client_tracepoint_state(item), number_of(item, WIRE_HITS));
 }
 
 static void add_all_of(struct strbuf *text, const char *head, const struct wire_message *item, enum wire_tag tag)

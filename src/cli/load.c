@@ -21,7 +21,7 @@ static struct error *run(const struct words *words, int *ret_status)
 	(void)ret_status;
 	if (words->count != 2)
 		return error_new(ERROR_USAGE, "give a TARGET and a LIBRARY");
-	struct error *error = ask_absolute(words->items[1], &library);
+	struct error *error = client_absolute(words->items[1], &library);
 	if (!error)
 		error = ask_connect(&client);
 	if (error)

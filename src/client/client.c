@@ -136,9 +136,15 @@ struct wire_out *client_out(struct client *client)
 	return &client->out;
 }
 
+int client_fd(const struct client *client)
+{
+	return client->channel.fd;
+}
+
 /* ---- asking -------------------------------------------------------------------------------------- */
 
-static struct error *wait_for(struct client *client)
+/* False in *ret_ready: the time is over, or a signal came. */
+static struct error *wait_for(struct client *client, int timeout_ms, bool *ret_ready)
 {
 	struct channel *channel = &client->channel;
 	struct pollfd ready = { .fd = channel->fd, .events = POLLIN };
@@ -149,10 +155,14 @@ static struct error *wait_for(struct client *client)
 		return error_new(ERROR_FAILED, "the daemon at %s closed the connection", client->path);
 	if (!channel_is_idle(channel))
 		ready.events |= POLLOUT;
-	if (poll(&ready, 1, -1) < 0)
-		return errno == EINTR ? error_new(ERROR_FAILED, "interrupted") : error_errno(errno, "poll");
-	channel_flush(channel);
-	channel_fill(channel);
+	int count = poll(&ready, 1, timeout_ms);
+	if (count < 0 && errno != EINTR)
+		return error_errno(errno, "poll");
+	*ret_ready = count > 0;
+	if (count > 0) {
+		channel_flush(channel);
+		channel_fill(channel);
+	}
 	return NULL;
 }
 
@@ -161,6 +171,7 @@ struct error *client_call(struct client *client, client_answer_fn answer, void *
 	struct wire_message message;
 	struct wire_header header;
 	struct error *error = NULL;
+	bool ready;
 
 	if (client->out.bytes.failed)
 		return error_new(ERROR_FAILED, "out of memory");
@@ -170,10 +181,12 @@ struct error *client_call(struct client *client, client_answer_fn answer, void *
 	channel_send(&client->channel, &client->out);
 	while (!error) {
 		if (!channel_next(&client->channel, &message)) {
-			error = wait_for(client);
+			error = wait_for(client, -1, &ready);
 			continue;
 		}
 		bool ours = message.kind != WIRE_EVENT && message.sequence == client->sequence;
+		if (!ours && message.kind != WIRE_EVENT)
+			continue; /* the rest of an answer that nobody waits for any more */
 		if (ours && message.kind == WIRE_REPLY)
 			error = wire_reply_error(&message);
 		if (!error && answer)
@@ -184,16 +197,30 @@ struct error *client_call(struct client *client, client_answer_fn answer, void *
 	return error;
 }
 
+struct error *client_next(struct client *client, int timeout_ms, struct wire_message *ret_message, bool *ret_some)
+{
+	bool ready = true, some;
+
+	while (!(some = channel_next(&client->channel, ret_message)) && ready) {
+		struct error *error = wait_for(client, timeout_ms, &ready);
+
+		if (error)
+			return error;
+	}
+	*ret_some = some;
+	return NULL;
+}
+
 struct error *client_listen(struct client *client, client_answer_fn answer, void *context)
 {
 	struct wire_message message;
 	struct error *error = NULL;
+	bool some;
 
 	while (!error) {
-		if (channel_next(&client->channel, &message))
+		error = client_next(client, -1, &message, &some);
+		if (!error && some)
 			error = answer(context, &message);
-		else
-			error = wait_for(client);
 	}
 	return error;
 }

@@ -22,6 +22,9 @@ struct error *client_connect(const char *given, struct client **ret_client);
 void client_close(struct client *client);
 const char *client_path(const struct client *client);
 
+/* Readable when there is something to take. What has come before lies in the client: take until there is none. */
+int client_fd(const struct client *client);
+
 /* Where the request is made. */
 struct wire_out *client_out(struct client *client);
 
@@ -30,7 +33,21 @@ typedef struct error *(*client_answer_fn)(void *context, const struct wire_messa
 
 /* Sends the request and waits for the reply. The daemon's error is this call's. */
 struct error *client_call(struct client *client, client_answer_fn answer, void *context);
+/*
+ * The next message that comes on its own account. timeout_ms as poll's: 0 looks, -1 waits. False in *ret_some: there was none in
+ * that time, or a signal came. A message is valid until the next call of the client.
+ */
+struct error *client_next(struct client *client, int timeout_ms, struct wire_message *ret_message, bool *ret_some);
 /* Waits for events, and tells them until the connection ends or `answer` fails. */
 struct error *client_listen(struct client *client, client_answer_fn answer, void *context);
+
+/* ---- what every client says and reads alike ------------------------------------------------------- */
+
+/* A file or directory as the daemon, which is elsewhere, must call it. Caller frees. */
+struct error *client_absolute(const char *path, char **ret_path);
+/* A tracer's arguments, into a WIRE_ADD; files are named from where the client is. */
+struct error *client_write_arguments(struct wire_out *out, const char *tracer, char *const *arguments, size_t count);
+/* Of an item of WIRE_TRACEPOINTS: enabled, disabled, waiting or refused. */
+const char *client_tracepoint_state(const struct wire_message *item);
 
 #endif

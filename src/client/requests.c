@@ -1,0 +1,54 @@
+#include "client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../control/base/cleanup.h"
+
+struct error *client_absolute(const char *path, char **ret_path)
+{
+	_cleanup_free_ char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
+	size_t length = strlen(path);
+
+	if (path[0] != '/' && !here)
+		return error_errno(errno, "getcwd");
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	if (asprintf(ret_path, "%s%s%.*s", here ? here : "", here ? "/" : "", (int)length, path) < 0) {
+		*ret_path = NULL;
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	return NULL;
+}
+
+/* Files are the client's: named from where he is. */
+struct error *client_write_arguments(struct wire_out *out, const char *tracer, char *const *arguments, size_t count)
+{
+	bool is_file = !tracer || !strcmp(tracer, "ctf") || !strcmp(tracer, "log");
+
+	if (is_file && count > 1)
+		return error_new(ERROR_USAGE, "the tracer '%s' takes one argument, not '%s'",
+				 tracer ? tracer : "ctf", arguments[1]);
+	for (size_t i = 0; i < count; i++) {
+		_cleanup_free_ char *absolute = NULL;
+		struct error *error = is_file ? client_absolute(arguments[i], &absolute) : NULL;
+
+		if (error)
+			return error;
+		wire_text(out, WIRE_ARGUMENT, absolute ? absolute : arguments[i]);
+	}
+	return NULL;
+}
+
+/* What keeps it from recording: it waits, or was refused; else whether it is switched on. */
+const char *client_tracepoint_state(const struct wire_message *item)
+{
+	const char *how = wire_get_text(item, WIRE_HOW), *state = wire_get_text(item, WIRE_STATE);
+
+	if (!how && state)
+		return strncmp(state, "waiting", strlen("waiting")) ? "refused" : "waiting";
+	if (how && !strcmp(how, "waiting"))
+		return "waiting";
+	return wire_get_number(item, WIRE_DISABLED, 0) ? "disabled" : "enabled";
+}
