@@ -1,0 +1,46 @@
+/*
+ * api.h - what the files of libdyntrace.so share. The contract with users is dyntrace/dyntrace.h.
+ */
+#ifndef DYNTRACE_API_API_H
+#define DYNTRACE_API_API_H
+
+#include <dyntrace/dyntrace.h>
+
+#include "../client/client.h"
+#include "../control/base/cleanup.h"
+#include "../control/base/vec.h"
+
+struct dyntrace {
+	struct client *client;
+	struct strbuf notes;
+};
+
+/* A struct error under its public name. */
+static inline struct dyntrace_error *api_error(struct error *error)
+{
+	return (struct dyntrace_error *)error;
+}
+
+/* An error if the argument is NULL or empty. */
+struct error *api_need(const char *argument, const char *what);
+/* Begins a request; what an earlier one left half made is dropped. */
+struct wire_out *api_begin(struct dyntrace *dyntrace, enum wire_kind kind, const char *target, unsigned int flags);
+/* Sends it and waits. Items go to the list, if there is one. */
+struct error *api_finish(struct dyntrace *dyntrace, struct dyntrace_list *list);
+/* The same; the list is made here, and handed over in case of success. ret_list may be NULL. */
+struct error *api_finish_list(struct dyntrace *dyntrace, enum wire_kind kind, struct dyntrace_list **ret_list);
+
+/* ---- list.c ------------------------------------------------------------------------------------------ */
+
+/* For the items that answer such a request. NULL: out of memory. */
+struct dyntrace_list *list_create(enum wire_kind kind);
+struct error *list_add(struct dyntrace_list *list, const struct wire_message *item);
+
+/* A copy of all attributes of a message, in which its texts go on living. */
+struct record {
+	char *bytes;
+	struct wire_message message;
+};
+bool record_copy(const struct wire_message *message, struct record *ret_record);
+
+#endif
