@@ -180,14 +180,25 @@ static void fill_patch(struct site *site, const struct tramp *tramp, const uint8
 	patch->state = PATCH_PLANNED;
 }
 
+/* Before any trampoline is allocated: the pages of hops are as good as others to those, a hop has only its own place. */
+static void reserve_hops(struct planner *planner, struct near_pool *pool)
+{
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (site->way == DIVERT_PUN && !site->emitted && !site->hop_piece.size)
+			near_pool_alloc_at(pool, site->hop, HOP_LENGTH, &site->hop_piece);
+	}
+}
+
 /* A hop is written before anything leads to it. */
-static struct error *emit_hop(struct site *site, struct near_pool *pool, uint8_t *code)
+static struct error *emit_hop(struct site *site, uint8_t *code)
 {
 	struct emitter e;
 
 	if (site->way != DIVERT_PUN)
 		return NULL;
-	if (!near_pool_alloc_at(pool, site->hop, HOP_LENGTH, &site->hop_piece))
+	if (!site->hop_piece.size)
 		return error_new(ERROR_REFUSED, "the only memory that a jump there can lead to is in use");
 	emit_init(&e, code + site->hop_piece.offset + (site->hop.v - site->hop_piece.at.v), HOP_LENGTH, site->hop);
 	emit_jmp_to(&e, site->piece.at);
@@ -204,8 +215,10 @@ static struct error *emit_site(struct planner *planner, struct site *site, const
 	struct tramp_env own = *env;
 	struct error *error = decode_site(planner, site, insns, original);
 
-	if (error)
+	if (error) {
+		give_back(site, pool);
 		return error;
+	}
 	tramp.insns = insns;
 	for (size_t i = 0; i < tramp.event_count; i++)
 		site->has_exit |= events[i]->exit;
@@ -214,14 +227,15 @@ static struct error *emit_site(struct planner *planner, struct site *site, const
 
 		if (!site->probes.count)
 			own.notes = NULL; /* nobody asked about a host */
-		if (!alloc_piece(site, pool, room))
-			return error_new(ERROR_REFUSED, "no memory is left within reach of it");
-		error = trampoline_emit(&tramp, &own, code + site->piece.offset, room, site->piece.at);
+		if (alloc_piece(site, pool, room))
+			error = trampoline_emit(&tramp, &own, code + site->piece.offset, room, site->piece.at);
+		else
+			error = error_new(ERROR_REFUSED, "no memory is left within reach of it");
 		if (!error)
 			near_pool_trim(pool, &site->piece, (uint32_t)tramp.size);
 	}
 	if (!error)
-		error = emit_hop(site, pool, code);
+		error = emit_hop(site, code);
 	if (error) {
 		give_back(site, pool);
 		return error;
@@ -337,6 +351,7 @@ static void drop_refused(struct planner *planner, struct near_pool *pool)
 struct error *planner_emit(struct planner *planner, const struct tramp_env *env, struct near_pool *pool,
 			   uint8_t *code)
 {
+	reserve_hops(planner, pool);
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
