@@ -4,7 +4,8 @@
  *	cc hits.c $(pkg-config --cflags --libs dyntrace) -o hits
  *	./hits redis-server processCommand 'lookupKey*'
  *
- * Counts until Enter (or the end of its input), prints a line for each function, and leaves the program as it was.
+ * Counts until Enter (or the end of its input), prints a line for each function, and leaves the
+ * program as it was: without any tracepoints, also those that others have added.
  */
 #include <dyntrace/dyntrace.h>
 #include <inttypes.h>
@@ -22,7 +23,8 @@ static int failed(struct dyntrace_error *error)
 
 static int count_functions(struct dyntrace *dyntrace, const char *target, char **functions)
 {
-	struct dyntrace_probe probe = { .size = sizeof(probe), .shape = DYNTRACE_ENTRY_EXIT, .tracer = "count" };
+	struct dyntrace_probe probe = {
+		.size = sizeof(probe), .shape = DYNTRACE_ENTRY_EXIT, .tracer = "count" };
 
 	for (; *functions; functions++) {
 		probe.location = *functions;
@@ -42,8 +44,8 @@ static int print_hits(struct dyntrace *dyntrace, const char *target)
 	for (size_t i = 0; i < dyntrace_list_count(list); i++) {
 		const struct dyntrace_tracepoint *one = dyntrace_list_tracepoint(list, i);
 
-		printf("%s: %" PRIu64 " hits, %" PRIu64 " returned, median %" PRIu64 " ns\n", one->name, one->hits,
-		       one->calls, one->p50_ns);
+		printf("%s: %" PRIu64 " hits, %" PRIu64 " returned, median %" PRIu64 " ns\n",
+		       one->name, one->hits, one->calls, one->p50_ns);
 	}
 	dyntrace_list_free(list);
 	return 0;

@@ -4,9 +4,10 @@
  *	cc recorder.c $(pkg-config --cflags --libs dyntrace) -o recorder
  *	./recorder redis-server processCommand tid
  *
- * The words behind the function are contexts, recorded with each call. Waits in one poll for notifications and for its
- * input, where "off" and "on" disable and enable the tracepoint; the end of the input detaches from the program. Ends,
- * too, when the program does. Prints the trace's directory first.
+ * The words behind the function are contexts, recorded with each call. Waits in one poll for
+ * notifications and for its input, where "off" and "on" disable and enable the tracepoint; the
+ * end of the input detaches from the program. Ends, too, when the program does. Prints the
+ * trace's directory first.
  */
 #include <dyntrace/dyntrace.h>
 #include <poll.h>
@@ -28,19 +29,16 @@ static int failed(struct dyntrace_error *error)
 	return 1;
 }
 
-static int begin(const char *function, char **contexts)
+/* Switches it on when it has its contexts. */
+static int complete(int pid, char **contexts)
 {
-	struct dyntrace_probe probe = { .size = sizeof(probe), .location = function, .shape = DYNTRACE_ENTRY_EXIT, .name = NAME };
 	struct dyntrace_list *list;
 
-	if (failed(dyntrace_add(dyntrace, target, &probe, DYNTRACE_DISABLED, &list)))
-		return 1;
-	int pid = dyntrace_list_tracepoint(list, 0)->pid;
-	dyntrace_list_free(list);
 	for (; *contexts; contexts++)
 		if (failed(dyntrace_add_context(dyntrace, target, NAME, *contexts, 0)))
 			return 1;
-	if (failed(dyntrace_enable(dyntrace, target, NAME, 0)) || failed(dyntrace_list_processes(dyntrace, &list)))
+	if (failed(dyntrace_enable(dyntrace, target, NAME, 0)) ||
+	    failed(dyntrace_list_processes(dyntrace, &list)))
 		return 1;
 	for (size_t i = 0; i < dyntrace_list_count(list); i++)
 		if (dyntrace_list_process(list, i)->pid == pid)
@@ -48,6 +46,24 @@ static int begin(const char *function, char **contexts)
 	dyntrace_list_free(list);
 	fflush(stdout);
 	return 0;
+}
+
+static int begin(const char *function, char **contexts)
+{
+	struct dyntrace_probe probe = { .size = sizeof(probe),
+				       .location = function,
+				       .shape = DYNTRACE_ENTRY_EXIT,
+				       .name = NAME };
+	struct dyntrace_list *list;
+
+	if (failed(dyntrace_add(dyntrace, target, &probe, DYNTRACE_DISABLED, &list)))
+		return 1;
+	const struct dyntrace_tracepoint *added = dyntrace_list_tracepoint(list, 0);
+	int status = complete(added ? added->pid : 0, contexts);
+	dyntrace_list_free(list);
+	if (status)
+		failed(dyntrace_remove(dyntrace, target, NAME, 0));
+	return status;
 }
 
 /* All that there are. *ret_over: the program isn't traced any more. */
@@ -60,8 +76,8 @@ static int print_events(struct dyntrace_watch *watch, int *ret_over)
 			return 1;
 		if (!event)
 			return 0;
-		printf("%s (%d): %s%s%s\n", event->program, event->pid, event->name, event->detail ? ": " : "",
-		       event->detail ? event->detail : "");
+		printf("%s (%d): %s%s%s\n", event->program, event->pid, event->name,
+		       event->detail ? ": " : "", event->detail ? event->detail : "");
 		fflush(stdout);
 		if (!strcmp(event->name, "exited") || !strcmp(event->name, "detached"))
 			*ret_over = 1;
@@ -90,7 +106,7 @@ static int obey(int *ret_eof)
 static int wait_for_end(struct dyntrace_watch *watch)
 {
 	struct pollfd wait[] = { { .fd = dyntrace_watch_fd(watch), .events = POLLIN },
-				 { .fd = STDIN_FILENO, .events = POLLIN } };
+				{ .fd = STDIN_FILENO, .events = POLLIN } };
 	int over = 0, eof = 0;
 
 	while (!print_events(watch, &over)) {

@@ -1,5 +1,6 @@
 /*
- * dyntrace.h - trace other programs from your own: what the command line does through the daemon, for C and C++.
+ * dyntrace.h - trace other programs from your own: what the command line does through the
+ * daemon, for C and C++.
  *
  *	struct dyntrace *dyntrace;
  *	struct dyntrace_error *error = dyntrace_connect(NULL, &dyntrace);
@@ -10,20 +11,26 @@
  *		dyntrace_error_free(error);
  *	}
  *
- * Compile with `pkg-config --cflags --libs dyntrace`. dyntraced must be running; who may do what is its business.
+ * Compile with `pkg-config --cflags --libs dyntrace`. dyntraced must be running; who may do what
+ * is its business.
  *
- * Errors: a call gives NULL, or an error that the caller frees. Its text is a sentence for people, in one line. What a
- * call returns through a ret_ argument isn't touched when it fails. A text that is missing (NULL or empty) is such an error, too.
+ * Errors: a call gives NULL, or an error that the caller frees. Its text is a sentence for
+ * people, in one line. What a call returns through a ret_ argument isn't touched when it fails.
+ * A text that is missing (NULL or empty) is such an error, too.
  *
- * Ownership: texts that are given are copied. Texts that come out belong to the list, event or handle that they came from.
+ * Ownership: texts that are given are copied. Texts that come out belong to the list, event or
+ * handle that they came from.
  *
- * Threads: a handle (struct dyntrace, struct dyntrace_watch) and a list are used by one thread at a time; different ones by
- * different threads at once. A watch has a connection of its own: one thread may wait in it while another makes calls.
- * dyntrace_connect reads the environment. Calls wait for the daemon's answer; signals don't end them, except where said. After
- * fork only the parent goes on using its handles. The library starts no threads, handles no signals, prints nothing.
+ * Threads: a handle (struct dyntrace, struct dyntrace_watch) and a list are used by one thread
+ * at a time; different ones by different threads at once. A watch has a connection of its own:
+ * one thread may wait in it while another makes calls. dyntrace_connect reads the environment.
+ * Calls wait for the daemon's answer; signals don't end them, except where said. After fork only
+ * the parent goes on using its handles. The library starts no threads, handles no signals,
+ * prints nothing.
  *
- * Versions: what is in this header stays as it is in libdyntrace.so.0; DYNTRACE_API_VERSION goes up when something is added. Structures
- * that you fill have their size in them, and those that you get may grow at their ends, so programs needn't be built again.
+ * Versions: what is in this header stays as it is in libdyntrace.so.0; DYNTRACE_API_VERSION goes
+ * up when something is added. Structures that you fill have their size in them, and those that
+ * you get may grow at their ends, so programs needn't be built again.
  */
 #ifndef DYNTRACE_DYNTRACE_H
 #define DYNTRACE_DYNTRACE_H
@@ -40,7 +47,7 @@ extern "C" {
 /* DYNTRACE_API_VERSION of the library that the program runs with. */
 unsigned int dyntrace_api_version(void);
 
-/* ---- errors ---------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 struct dyntrace_error;
 
@@ -57,22 +64,23 @@ const char *dyntrace_error_text(const struct dyntrace_error *error);
 enum dyntrace_error_kind dyntrace_error_kind(const struct dyntrace_error *error);
 void dyntrace_error_free(struct dyntrace_error *error); /* NULL is fine */
 
-/* ---- the daemon ------------------------------------------------------------------------------------ */
+/* ---- the daemon ------------------------------------------------------------------------------ */
 
 struct dyntrace;
 
 /*
- * socket: the daemon's; NULL: $DYNTRACE_SOCKET, else root's /run/dyntrace/dyntraced.sock or the user's
- * $XDG_RUNTIME_DIR/dyntrace.sock. If the daemon ends later, calls fail, and go on failing: connect again.
+ * socket: the daemon's; NULL: $DYNTRACE_SOCKET, else root's /run/dyntrace/dyntraced.sock or the
+ * user's $XDG_RUNTIME_DIR/dyntrace.sock. If the daemon ends later, calls fail, and go on
+ * failing: connect again.
  */
 struct dyntrace_error *dyntrace_connect(const char *socket, struct dyntrace **ret_dyntrace);
 /* What was attached and added stays. NULL is fine. */
 void dyntrace_close(struct dyntrace *dyntrace);
 
-/* What the daemon had to say about the last call that isn't an error, a line each; "" if nothing. */
+/* What the daemon said about the last call that isn't an error, a line each; "" if nothing. */
 const char *dyntrace_notes(const struct dyntrace *dyntrace);
 
-/* ---- lists ----------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 struct dyntrace_list;
 
@@ -105,26 +113,31 @@ struct dyntrace_tracepoint {
 
 size_t dyntrace_list_count(const struct dyntrace_list *list);
 /* NULL: not that many, or a list of something else. */
-const struct dyntrace_process *dyntrace_list_process(const struct dyntrace_list *list, size_t index);
-const struct dyntrace_tracepoint *dyntrace_list_tracepoint(const struct dyntrace_list *list, size_t index);
+const struct dyntrace_process *dyntrace_list_process(const struct dyntrace_list *list,
+						     size_t index);
+const struct dyntrace_tracepoint *dyntrace_list_tracepoint(const struct dyntrace_list *list,
+							   size_t index);
 const char *dyntrace_list_text(const struct dyntrace_list *list, size_t index);
 void dyntrace_list_free(struct dyntrace_list *list); /* NULL is fine */
 
-/* ---- processes ------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
-/* target: a pid in digits, or a name. Several processes of that name are an error, unless flags has */
+/* target: a pid in digits, or a name. Several processes of that name are an error without this: */
 #define DYNTRACE_ALL 1u /* every process of that name */
 
-struct dyntrace_error *dyntrace_attach(struct dyntrace *dyntrace, const char *target, unsigned int flags);
+struct dyntrace_error *dyntrace_attach(struct dyntrace *dyntrace, const char *target,
+				       unsigned int flags);
 /* Removes its tracepoints and the agent; the process is as it was. */
-struct dyntrace_error *dyntrace_detach(struct dyntrace *dyntrace, const char *target, unsigned int flags);
+struct dyntrace_error *dyntrace_detach(struct dyntrace *dyntrace, const char *target,
+				       unsigned int flags);
 /* Every process with the agent: dyntrace_list_process. */
-struct dyntrace_error *dyntrace_list_processes(struct dyntrace *dyntrace, struct dyntrace_list **ret_list);
+struct dyntrace_error *dyntrace_list_processes(struct dyntrace *dyntrace,
+					       struct dyntrace_list **ret_list);
 /* Loads a library of probe functions into it; a relative path is seen from here. */
-struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *target, const char *library,
-				     unsigned int flags);
+struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *target,
+				     const char *library, unsigned int flags);
 
-/* ---- tracepoints ----------------------------------------------------------------------------------- */
+/* ---- tracepoints ----------------------------------------------------------------------------- */
 
 enum dyntrace_shape {
 	DYNTRACE_BARE, /* that the instruction was reached */
@@ -141,47 +154,57 @@ enum dyntrace_shape {
  */
 struct dyntrace_probe {
 	size_t size; /* of this structure, as you know it */
-	const char *location; /* SYMBOL[+OFFSET], ADDRESS or FILE:LINE, and @MODULE behind it; a glob of functions */
+	const char *location; /* SYMBOL[+OFFSET], ADDRESS or FILE:LINE, with @MODULE; or a glob */
 	enum dyntrace_shape shape;
 	const char *name; /* NULL: made from the location */
 	const char *filter; /* "size > 4096"; NULL: every hit */
 	const char *tracer; /* ctf, log, lttng, count or call; NULL: ctf */
-	const char *argument; /* of the tracer: a directory, a file, or LIBRARY:FUNCTION; NULL: none. Relative paths: seen from here */
-	const char *const *contexts; /* what else is recorded, "tid", "backtrace", "var:req->path"; ends with NULL; NULL: nothing */
+	/* Of the tracer: directory or file, seen from here, or LIBRARY:FUNCTION; NULL: none */
+	const char *argument;
+	/* Recorded, too: "tid", "backtrace", "var:req->path". Ends with NULL; NULL: nothing */
+	const char *const *contexts;
 	uint64_t every, first, rate; /* record every Nth hit; the first N; N a second; 0: all */
 	uint64_t string_max; /* bytes of a string that are recorded; 0: 256 */
 };
 
-/* Attaches if need be. ret_added (NULL: not wanted): pid and name of each that was made, by dyntrace_list_tracepoint. */
-struct dyntrace_error *dyntrace_add(struct dyntrace *dyntrace, const char *target, const struct dyntrace_probe *probe,
-				    unsigned int flags, struct dyntrace_list **ret_added);
+/*
+ * Attaches if need be. ret_added (NULL: not wanted): pid and name of each that was made, by
+ * dyntrace_list_tracepoint.
+ */
+struct dyntrace_error *dyntrace_add(struct dyntrace *dyntrace, const char *target,
+				    const struct dyntrace_probe *probe, unsigned int flags,
+				    struct dyntrace_list **ret_added);
 
 /* name: of a tracepoint of that target, or a glob. */
-struct dyntrace_error *dyntrace_remove(struct dyntrace *dyntrace, const char *target, const char *name,
-				       unsigned int flags);
-struct dyntrace_error *dyntrace_enable(struct dyntrace *dyntrace, const char *target, const char *name,
-				       unsigned int flags);
-struct dyntrace_error *dyntrace_disable(struct dyntrace *dyntrace, const char *target, const char *name,
-					unsigned int flags);
+struct dyntrace_error *dyntrace_remove(struct dyntrace *dyntrace, const char *target,
+				       const char *name, unsigned int flags);
+struct dyntrace_error *dyntrace_enable(struct dyntrace *dyntrace, const char *target,
+				       const char *name, unsigned int flags);
+struct dyntrace_error *dyntrace_disable(struct dyntrace *dyntrace, const char *target,
+					const char *name, unsigned int flags);
 /* Record this too from now on; type as in dyntrace_probe's contexts. */
-struct dyntrace_error *dyntrace_add_context(struct dyntrace *dyntrace, const char *target, const char *name,
-					    const char *type, unsigned int flags);
+struct dyntrace_error *dyntrace_add_context(struct dyntrace *dyntrace, const char *target,
+					    const char *name, const char *type, unsigned int flags);
 /* With the hits of this moment: dyntrace_list_tracepoint. */
-struct dyntrace_error *dyntrace_list_tracepoints(struct dyntrace *dyntrace, const char *target, unsigned int flags,
+struct dyntrace_error *dyntrace_list_tracepoints(struct dyntrace *dyntrace, const char *target,
+						 unsigned int flags,
 						 struct dyntrace_list **ret_list);
 
-/* ---- recording ------------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
-/* target NULL: every process that the user may trace. Nothing is recorded between stop and start. */
-struct dyntrace_error *dyntrace_start(struct dyntrace *dyntrace, const char *target, unsigned int flags);
-struct dyntrace_error *dyntrace_stop(struct dyntrace *dyntrace, const char *target, unsigned int flags);
+/* target NULL: every process that the user may trace. Nothing is recorded from stop to start. */
+struct dyntrace_error *dyntrace_start(struct dyntrace *dyntrace, const char *target,
+				      unsigned int flags);
+struct dyntrace_error *dyntrace_stop(struct dyntrace *dyntrace, const char *target,
+				     unsigned int flags);
 /* When it returns, all that was recorded before the call is in the traces' files. */
-struct dyntrace_error *dyntrace_flush(struct dyntrace *dyntrace, const char *target, unsigned int flags);
+struct dyntrace_error *dyntrace_flush(struct dyntrace *dyntrace, const char *target,
+				      unsigned int flags);
 /* For a daemon with --mode overwrite. The directories that were made: dyntrace_list_text. */
-struct dyntrace_error *dyntrace_snapshot(struct dyntrace *dyntrace, const char *target, unsigned int flags,
-					 struct dyntrace_list **ret_list);
+struct dyntrace_error *dyntrace_snapshot(struct dyntrace *dyntrace, const char *target,
+					 unsigned int flags, struct dyntrace_list **ret_list);
 
-/* ---- notifications --------------------------------------------------------------------------------- */
+/* ---- notifications --------------------------------------------------------------------------- */
 
 struct dyntrace_watch;
 
@@ -189,23 +212,31 @@ struct dyntrace_event {
 	uint64_t time_ns; /* since 1970 */
 	int pid;
 	const char *program;
-	const char *name; /* attached, detached, exited, failed, buffer-full, lost, module-loaded, module-unloaded,
-			     tracepoint-placed, tracepoint-gone; more may come */
+	/*
+	 * attached, detached, exited, failed, buffer-full, lost, module-loaded, module-unloaded,
+	 * tracepoint-placed, tracepoint-gone; more may come
+	 */
+	const char *name;
 	const char *detail; /* NULL: none */
 };
 
-/* What happens to target (NULL: to all) from now on, to the same daemon; it may be closed before or after the handle. */
+/*
+ * What happens to target (NULL: to all) from now on. A second connection to the same daemon, which
+ * doesn't need the first any more.
+ */
 struct dyntrace_error *dyntrace_watch_open(struct dyntrace *dyntrace, const char *target,
 					   struct dyntrace_watch **ret_watch);
 void dyntrace_watch_close(struct dyntrace_watch *watch); /* NULL is fine */
 /*
- * Readable when there may be something new; yours to poll, not to read or close. Several events may come at once: before you
- * poll, the first time too, call dyntrace_watch_next with timeout 0 until it gives none.
+ * Readable when there may be something new; yours to poll, not to read or close. Several events
+ * may come at once: before you poll, the first time too, call dyntrace_watch_next with timeout 0
+ * until it gives none.
  */
 int dyntrace_watch_fd(const struct dyntrace_watch *watch);
 /*
- * The next one, valid until the next call; *ret_event is NULL if there was none within timeout_ms (0: don't wait, -1: forever) or a
- * signal came. Fails when the daemon has ended, or has dropped us because we didn't read: an event is never just missing.
+ * The next one, valid until the next call; *ret_event is NULL if there was none within
+ * timeout_ms (0: don't wait, -1: forever) or a signal came. Fails when the daemon has ended, or
+ * has dropped us because we didn't read: an event is never just missing.
  */
 struct dyntrace_error *dyntrace_watch_next(struct dyntrace_watch *watch, int timeout_ms,
 					   const struct dyntrace_event **ret_event);

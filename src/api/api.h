@@ -1,5 +1,6 @@
 /*
- * api.h - what the files of libdyntrace.so share. The contract with users is dyntrace/dyntrace.h.
+ * api.h - what the files of libdyntrace.so share. The contract with users is
+ * dyntrace/dyntrace.h.
  */
 #ifndef DYNTRACE_API_API_H
 #define DYNTRACE_API_API_H
@@ -24,13 +25,15 @@ static inline struct dyntrace_error *api_error(struct error *error)
 /* An error if the argument is NULL or empty. */
 struct error *api_need(const char *argument, const char *what);
 /* Begins a request; what an earlier one left half made is dropped. */
-struct wire_out *api_begin(struct dyntrace *dyntrace, enum wire_kind kind, const char *target, unsigned int flags);
+struct wire_out *api_begin(struct dyntrace *dyntrace, enum wire_kind kind, const char *target,
+			   unsigned int flags);
 /* Sends it and waits. Items go to the list, if there is one. */
 struct error *api_finish(struct dyntrace *dyntrace, struct dyntrace_list *list);
 /* The same; the list is made here, and handed over in case of success. ret_list may be NULL. */
-struct error *api_finish_list(struct dyntrace *dyntrace, enum wire_kind kind, struct dyntrace_list **ret_list);
+struct error *api_finish_list(struct dyntrace *dyntrace, enum wire_kind kind,
+			      struct dyntrace_list **ret_list);
 
-/* ---- list.c ------------------------------------------------------------------------------------------ */
+/* ---- list.c ---------------------------------------------------------------------------------- */
 
 /* For the items that answer such a request. NULL: out of memory. */
 struct dyntrace_list *list_create(enum wire_kind kind);

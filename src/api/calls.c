@@ -6,37 +6,41 @@
 
 #include "api.h"
 
-/* ---- processes ------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 /* For what is said of a target, which may be missing where all are meant. */
-static struct error *tell(struct dyntrace *dyntrace, enum wire_kind kind, const char *target, unsigned int flags)
+static struct error *tell(struct dyntrace *dyntrace, enum wire_kind kind, const char *target,
+			  unsigned int flags)
 {
 	api_begin(dyntrace, kind, target, flags);
 	return api_finish(dyntrace, NULL);
 }
 
-struct dyntrace_error *dyntrace_attach(struct dyntrace *dyntrace, const char *target, unsigned int flags)
+struct dyntrace_error *dyntrace_attach(struct dyntrace *dyntrace, const char *target,
+				       unsigned int flags)
 {
 	struct error *error = api_need(target, "target");
 
 	return api_error(error ? error : tell(dyntrace, WIRE_ATTACH, target, flags));
 }
 
-struct dyntrace_error *dyntrace_detach(struct dyntrace *dyntrace, const char *target, unsigned int flags)
+struct dyntrace_error *dyntrace_detach(struct dyntrace *dyntrace, const char *target,
+				       unsigned int flags)
 {
 	struct error *error = api_need(target, "target");
 
 	return api_error(error ? error : tell(dyntrace, WIRE_DETACH, target, flags));
 }
 
-struct dyntrace_error *dyntrace_list_processes(struct dyntrace *dyntrace, struct dyntrace_list **ret_list)
+struct dyntrace_error *dyntrace_list_processes(struct dyntrace *dyntrace,
+					       struct dyntrace_list **ret_list)
 {
 	api_begin(dyntrace, WIRE_PROCESSES, NULL, 0);
 	return api_error(api_finish_list(dyntrace, WIRE_PROCESSES, ret_list));
 }
 
-struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *target, const char *library,
-				     unsigned int flags)
+struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *target,
+				     const char *library, unsigned int flags)
 {
 	_cleanup_free_ char *absolute = NULL;
 	struct error *error = api_need(target, "target");
@@ -51,39 +55,51 @@ struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *targ
 	return api_error(api_finish(dyntrace, NULL));
 }
 
-/* ---- tracepoints ----------------------------------------------------------------------------------- */
+/* ---- tracepoints ----------------------------------------------------------------------------- */
 
-/* What a program that was built with an older header doesn't know is zero; what we don't know must be. */
-static struct error *take_probe(const struct dyntrace_probe *given, struct dyntrace_probe *ret_probe)
+/*
+ * What a program that was built with an older header doesn't know is zero; what we don't know
+ * must be.
+ */
+static struct error *take_probe(const struct dyntrace_probe *given,
+				struct dyntrace_probe *ret_probe)
 {
 	struct dyntrace_probe probe = { 0 };
 
 	if (!given)
 		return error_new(ERROR_USAGE, "the probe is missing");
 	if (given->size < offsetof(struct dyntrace_probe, shape))
-		return error_new(ERROR_USAGE, "the probe's size isn't set: probe.size = sizeof(probe)");
+		return error_new(ERROR_USAGE,
+				 "the probe's size isn't set: probe.size = sizeof(probe)");
 	for (size_t i = sizeof(probe); i < given->size; i++)
 		if (((const char *)given)[i])
-			return error_new(ERROR_USAGE, "the probe has something that this version of libdyntrace (%u) doesn't know",
+			return error_new(ERROR_USAGE,
+					 "the probe has something that this version of libdyntrace "
+					 "(%u) doesn't know",
 					 DYNTRACE_API_VERSION);
 	memcpy(&probe, given, given->size < sizeof(probe) ? given->size : sizeof(probe));
 	if ((unsigned int)probe.shape > DYNTRACE_ENTRY_EXIT)
-		return error_new(ERROR_USAGE, "the probe's shape is none: %u", (unsigned int)probe.shape);
+		return error_new(ERROR_USAGE, "the probe's shape is none: %u",
+				 (unsigned int)probe.shape);
 	struct error *error = api_need(probe.location, "probe's location");
 	if (!error)
 		*ret_probe = probe;
 	return error;
 }
 
-static void write_numbers(struct wire_out *out, const struct dyntrace_probe *probe, unsigned int flags)
+static void write_numbers(struct wire_out *out, const struct dyntrace_probe *probe,
+			  unsigned int flags)
 {
 	const struct {
 		enum wire_tag tag;
 		uint64_t value;
 	} numbers[] = {
-		{ WIRE_EVERY, probe->every },	      { WIRE_FIRST, probe->first },
-		{ WIRE_RATE, probe->rate },	      { WIRE_STRING_MAX, probe->string_max },
-		{ WIRE_WAIT, !!(flags & DYNTRACE_WAIT) }, { WIRE_DISABLED, !!(flags & DYNTRACE_DISABLED) },
+		{ WIRE_EVERY, probe->every },
+		{ WIRE_FIRST, probe->first },
+		{ WIRE_RATE, probe->rate },
+		{ WIRE_STRING_MAX, probe->string_max },
+		{ WIRE_WAIT, !!(flags & DYNTRACE_WAIT) },
+		{ WIRE_DISABLED, !!(flags & DYNTRACE_DISABLED) },
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -93,10 +109,13 @@ static void write_numbers(struct wire_out *out, const struct dyntrace_probe *pro
 
 static enum wire_shape shape_of(enum dyntrace_shape shape)
 {
-	return shape == DYNTRACE_BARE ? WIRE_BARE : shape == DYNTRACE_ENTRY ? WIRE_ENTRY : WIRE_FUNCTION;
+	return shape == DYNTRACE_BARE	 ? WIRE_BARE
+	       : shape == DYNTRACE_ENTRY ? WIRE_ENTRY
+					 : WIRE_FUNCTION;
 }
 
-static struct error *write_probe(struct wire_out *out, const struct dyntrace_probe *probe, unsigned int flags)
+static struct error *write_probe(struct wire_out *out, const struct dyntrace_probe *probe,
+				 unsigned int flags)
 {
 	char *argument = (char *)probe->argument;
 
@@ -111,8 +130,9 @@ static struct error *write_probe(struct wire_out *out, const struct dyntrace_pro
 	return client_write_arguments(out, probe->tracer, &argument, argument != NULL);
 }
 
-struct dyntrace_error *dyntrace_add(struct dyntrace *dyntrace, const char *target, const struct dyntrace_probe *given,
-				    unsigned int flags, struct dyntrace_list **ret_added)
+struct dyntrace_error *dyntrace_add(struct dyntrace *dyntrace, const char *target,
+				    const struct dyntrace_probe *given, unsigned int flags,
+				    struct dyntrace_list **ret_added)
 {
 	struct dyntrace_probe probe = { 0 };
 	struct error *error = api_need(target, "target");
@@ -125,8 +145,9 @@ struct dyntrace_error *dyntrace_add(struct dyntrace *dyntrace, const char *targe
 }
 
 /* type: of a context; NULL: none. */
-static struct dyntrace_error *change(struct dyntrace *dyntrace, enum wire_kind kind, const char *target, const char *name,
-				     const char *type, unsigned int flags)
+static struct dyntrace_error *change(struct dyntrace *dyntrace, enum wire_kind kind,
+				     const char *target, const char *name, const char *type,
+				     unsigned int flags)
 {
 	struct error *error = api_need(target, "target");
 
@@ -140,33 +161,34 @@ static struct dyntrace_error *change(struct dyntrace *dyntrace, enum wire_kind k
 	return api_error(api_finish(dyntrace, NULL));
 }
 
-struct dyntrace_error *dyntrace_remove(struct dyntrace *dyntrace, const char *target, const char *name,
-				       unsigned int flags)
+struct dyntrace_error *dyntrace_remove(struct dyntrace *dyntrace, const char *target,
+				       const char *name, unsigned int flags)
 {
 	return change(dyntrace, WIRE_REMOVE, target, name, NULL, flags);
 }
 
-struct dyntrace_error *dyntrace_enable(struct dyntrace *dyntrace, const char *target, const char *name,
-				       unsigned int flags)
+struct dyntrace_error *dyntrace_enable(struct dyntrace *dyntrace, const char *target,
+				       const char *name, unsigned int flags)
 {
 	return change(dyntrace, WIRE_ENABLE, target, name, NULL, flags);
 }
 
-struct dyntrace_error *dyntrace_disable(struct dyntrace *dyntrace, const char *target, const char *name,
-					unsigned int flags)
+struct dyntrace_error *dyntrace_disable(struct dyntrace *dyntrace, const char *target,
+					const char *name, unsigned int flags)
 {
 	return change(dyntrace, WIRE_DISABLE, target, name, NULL, flags);
 }
 
-struct dyntrace_error *dyntrace_add_context(struct dyntrace *dyntrace, const char *target, const char *name,
-					    const char *type, unsigned int flags)
+struct dyntrace_error *dyntrace_add_context(struct dyntrace *dyntrace, const char *target,
+					    const char *name, const char *type, unsigned int flags)
 {
 	struct error *error = api_need(type, "context's type");
 
 	return error ? api_error(error) : change(dyntrace, WIRE_CONTEXT, target, name, type, flags);
 }
 
-struct dyntrace_error *dyntrace_list_tracepoints(struct dyntrace *dyntrace, const char *target, unsigned int flags,
+struct dyntrace_error *dyntrace_list_tracepoints(struct dyntrace *dyntrace, const char *target,
+						 unsigned int flags,
 						 struct dyntrace_list **ret_list)
 {
 	struct error *error = api_need(target, "target");
@@ -177,25 +199,28 @@ struct dyntrace_error *dyntrace_list_tracepoints(struct dyntrace *dyntrace, cons
 	return api_error(api_finish_list(dyntrace, WIRE_TRACEPOINTS, ret_list));
 }
 
-/* ---- recording ------------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
-struct dyntrace_error *dyntrace_start(struct dyntrace *dyntrace, const char *target, unsigned int flags)
+struct dyntrace_error *dyntrace_start(struct dyntrace *dyntrace, const char *target,
+				      unsigned int flags)
 {
 	return api_error(tell(dyntrace, WIRE_START, target, flags));
 }
 
-struct dyntrace_error *dyntrace_stop(struct dyntrace *dyntrace, const char *target, unsigned int flags)
+struct dyntrace_error *dyntrace_stop(struct dyntrace *dyntrace, const char *target,
+				     unsigned int flags)
 {
 	return api_error(tell(dyntrace, WIRE_STOP, target, flags));
 }
 
-struct dyntrace_error *dyntrace_flush(struct dyntrace *dyntrace, const char *target, unsigned int flags)
+struct dyntrace_error *dyntrace_flush(struct dyntrace *dyntrace, const char *target,
+				      unsigned int flags)
 {
 	return api_error(tell(dyntrace, WIRE_FLUSH, target, flags));
 }
 
-struct dyntrace_error *dyntrace_snapshot(struct dyntrace *dyntrace, const char *target, unsigned int flags,
-					 struct dyntrace_list **ret_list)
+struct dyntrace_error *dyntrace_snapshot(struct dyntrace *dyntrace, const char *target,
+					 unsigned int flags, struct dyntrace_list **ret_list)
 {
 	api_begin(dyntrace, WIRE_SNAPSHOT, target, flags);
 	return api_error(api_finish_list(dyntrace, WIRE_SNAPSHOT, ret_list));

@@ -6,7 +6,8 @@
 
 #include "api.h"
 
-_Static_assert((int)DYNTRACE_FAILED == (int)ERROR_FAILED && (int)DYNTRACE_REFUSED == (int)ERROR_REFUSED,
+_Static_assert((int)DYNTRACE_FAILED == (int)ERROR_FAILED &&
+		       (int)DYNTRACE_REFUSED == (int)ERROR_REFUSED,
 	       "kinds of errors go out as they are");
 
 unsigned int dyntrace_api_version(void)
@@ -21,7 +22,8 @@ const char *dyntrace_error_text(const struct dyntrace_error *error)
 
 enum dyntrace_error_kind dyntrace_error_kind(const struct dyntrace_error *error)
 {
-	return error ? (enum dyntrace_error_kind)error_kind((const struct error *)error) : DYNTRACE_FAILED;
+	return error ? (enum dyntrace_error_kind)error_kind((const struct error *)error)
+		     : DYNTRACE_FAILED;
 }
 
 void dyntrace_error_free(struct dyntrace_error *error)
@@ -60,14 +62,15 @@ const char *dyntrace_notes(const struct dyntrace *dyntrace)
 	return dyntrace->notes.text ? dyntrace->notes.text : "";
 }
 
-/* ---- asking ---------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 struct error *api_need(const char *argument, const char *what)
 {
 	return argument && *argument ? NULL : error_new(ERROR_USAGE, "the %s is missing", what);
 }
 
-struct wire_out *api_begin(struct dyntrace *dyntrace, enum wire_kind kind, const char *target, unsigned int flags)
+struct wire_out *api_begin(struct dyntrace *dyntrace, enum wire_kind kind, const char *target,
+			   unsigned int flags)
 {
 	struct wire_out *out = client_out(dyntrace->client);
 
@@ -105,7 +108,8 @@ struct error *api_finish(struct dyntrace *dyntrace, struct dyntrace_list *list)
 	return client_call(dyntrace->client, take_answer, &answer);
 }
 
-struct error *api_finish_list(struct dyntrace *dyntrace, enum wire_kind kind, struct dyntrace_list **ret_list)
+struct error *api_finish_list(struct dyntrace *dyntrace, enum wire_kind kind,
+			      struct dyntrace_list **ret_list)
 {
 	struct dyntrace_list *list = ret_list ? list_create(kind) : NULL;
 

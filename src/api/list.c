@@ -1,5 +1,6 @@
 /*
- * list.c - what the daemon lists, kept: each item is a copy of its message, with a structure whose texts lie in that copy.
+ * list.c - what the daemon lists, kept: each item is a copy of its message, with a structure
+ * whose texts lie in that copy.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -107,9 +108,11 @@ struct error *list_add(struct dyntrace_list *list, const struct wire_message *me
 	return NULL;
 }
 
-static const struct item *item_at(const struct dyntrace_list *list, enum wire_kind kind, size_t index)
+static const struct item *item_at(const struct dyntrace_list *list, enum wire_kind kind,
+				  size_t index)
 {
-	return list && list->kind == kind && index < list->items.count ? list->items.items[index] : NULL;
+	return list && list->kind == kind && index < list->items.count ? list->items.items[index]
+								       : NULL;
 }
 
 size_t dyntrace_list_count(const struct dyntrace_list *list)
@@ -124,7 +127,8 @@ const struct dyntrace_process *dyntrace_list_process(const struct dyntrace_list 
 	return item ? &item->process : NULL;
 }
 
-const struct dyntrace_tracepoint *dyntrace_list_tracepoint(const struct dyntrace_list *list, size_t index)
+const struct dyntrace_tracepoint *dyntrace_list_tracepoint(const struct dyntrace_list *list,
+							   size_t index)
 {
 	const struct item *item = item_at(list, WIRE_TRACEPOINTS, index);
 

@@ -75,7 +75,8 @@ int dyntrace_watch_fd(const struct dyntrace_watch *watch)
 
 static void fill_event(struct dyntrace_event *event, const struct wire_message *from)
 {
-	const char *program = wire_get_text(from, WIRE_PROGRAM), *name = wire_get_text(from, WIRE_EVENT_NAME);
+	const char *program = wire_get_text(from, WIRE_PROGRAM),
+		   *name = wire_get_text(from, WIRE_EVENT_NAME);
 
 	*event = (struct dyntrace_event){
 		.time_ns = wire_get_number(from, WIRE_TIME, 0),

@@ -15,7 +15,8 @@ struct error *client_absolute(const char *path, char **ret_path)
 		return error_errno(errno, "getcwd");
 	while (length > 1 && path[length - 1] == '/')
 		length--;
-	if (asprintf(ret_path, "%s%s%.*s", here ? here : "", here ? "/" : "", (int)length, path) < 0) {
+	if (asprintf(ret_path, "%s%s%.*s", here ? here : "", here ? "/" : "", (int)length, path) <
+	    0) {
 		*ret_path = NULL;
 		return error_new(ERROR_FAILED, "out of memory");
 	}
@@ -23,7 +24,8 @@ struct error *client_absolute(const char *path, char **ret_path)
 }
 
 /* Files are the client's: named from where he is. */
-struct error *client_write_arguments(struct wire_out *out, const char *tracer, char *const *arguments, size_t count)
+struct error *client_write_arguments(struct wire_out *out, const char *tracer,
+				     char *const *arguments, size_t count)
 {
 	bool is_file = !tracer || !strcmp(tracer, "ctf") || !strcmp(tracer, "log");
 

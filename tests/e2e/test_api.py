@@ -3,7 +3,9 @@ import ctypes
 import os
 import re
 import select
+import signal
 import subprocess
+import threading
 import types
 
 import pytest
@@ -183,6 +185,10 @@ def test_examples_say_what_is_wrong(example, spin, daemon):
     assert (hits.returncode, out) == (1, "") and err.count("\n") == 1
     assert err.startswith("hits: ") and "no_such_function" in err
     assert daemon.json("list-processes") == []
+    recorder = example("recorder", one.pid, "foo", "tid", "no_such_context")
+    out, err = recorder.communicate(timeout=50)
+    assert recorder.returncode == 1 and err.count("\n") == 1 and "no_such_context" in err
+    assert daemon.hits(one.pid) == {}
 
 
 # ---- every call ------------------------------------------------------------------------------------
@@ -292,8 +298,8 @@ def test_tracepoints_change_while_the_program_runs(new_api, daemon, spin):
     assert api.add(target, location=b"foo", name=b"first") == [(one.pid, "first")]
     assert api.add(target, DISABLED, location=b"foo", name=b"second", shape=1) == [(one.pid, "second")]
     one.round()
-    assert [(tp.name, tp.state, tp.hits, tp.location, tp.tracer) for tp in api.tracepoints(target)] == \
-        [(b"first", b"enabled", CALLS, b"foo", b"ctf"), (b"second", b"disabled", 0, b"foo", b"ctf")]
+    assert [(tp.pid, tp.name, tp.state, tp.hits, tp.location, tp.tracer) for tp in api.tracepoints(target)] == \
+        [(one.pid, b"first", b"enabled", CALLS, b"foo", b"ctf"), (one.pid, b"second", b"disabled", 0, b"foo", b"ctf")]
     api.disable(target, b"first", 0)
     api.enable(target, b"sec*", 0)
     one.round()
@@ -369,6 +375,55 @@ def test_notifications_by_descriptor_and_by_waiting(new_api, daemon, spin):
     library.dyntrace_watch_close(watch)
     with pytest.raises(Failure, match="closed the connection"):
         api.start(None, 0)
+
+
+@pytest.fixture
+def signals():
+    """One after the other to this thread, each with a handler, until the test is over."""
+    before, me, over = signal.signal(signal.SIGUSR1, lambda *_: None), threading.get_ident(), threading.Event()
+
+    def send():
+        while not over.wait(0.001):
+            signal.pthread_kill(me, signal.SIGUSR1)
+    thread = threading.Thread(target=send)
+    yield thread.start
+    over.set()
+    thread.join()
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_signals_end_the_wait_for_a_notification_and_no_call(new_api, daemon, spin, signals):
+    api, one = new_api(daemon), spin()
+    target = str(one.pid).encode()
+    daemon.targets.add(str(one.pid))
+    watch, event = ctypes.c_void_p(), ctypes.POINTER(Event)()
+    api.check(api.library.dyntrace_watch_open(api.handle, b"1", ctypes.byref(watch)))
+    signals()
+    api.check(api.library.dyntrace_watch_next(watch, -1, ctypes.byref(event)))  # would wait forever
+    assert not event
+    for turn in range(10):
+        assert api.add(target, location=b"foo") == [(one.pid, "foo")]
+        one.round()
+        assert [(tp.name, tp.hits) for tp in api.tracepoints(target)] == [(b"foo", CALLS)]
+        api.remove(target, b"foo", 0)
+    api.detach(target, 0)
+    api.library.dyntrace_watch_close(watch)
+
+
+def test_all_processes_of_a_name_and_those_to_come(new_api, daemon, spin, own_name):
+    api, name = new_api(daemon), own_name.encode()
+    with pytest.raises(Failure, match=own_name):
+        api.add(name, location=b"foo")
+    assert api.add(name, WAIT, location=b"foo", name=b"later") == [(0, "later")]
+    assert [(tp.pid, tp.state) for tp in api.tracepoints(name)] == [(0, b"waiting")]
+    api.remove(name, b"later", 0)
+    both = [spin(name=own_name) for _ in range(2)]
+    daemon.targets.update(str(one.pid) for one in both)
+    with pytest.raises(Failure, match=str(both[0].pid)):
+        api.add(name, location=b"foo")
+    assert sorted(api.add(name, ALL, location=b"foo")) == sorted((one.pid, "foo") for one in both)
+    api.detach(name, ALL)
+    assert daemon.json("list-processes") == []
 
 
 def test_errors_are_sentences_and_the_handle_goes_on(new_api, daemon, spin, build, scratch):

@@ -1,0 +1,43 @@
+"""`make install` from nothing: where each file goes, for two prefixes, and that what is installed says so itself."""
+import os
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FILES = {"bin/dyntrace", "bin/dyntraced", "include/dyntrace/dyntrace.h", "lib/dyntrace/libdyntrace-agent.so",
+         "lib/dyntrace/libdyntrace-lttng.so", "lib/libdyntrace.so", "lib/libdyntrace.so.0", "lib/libdyntrace.so.0.1.0",
+         "lib/pkgconfig/dyntrace.pc", "lib/systemd/system/dyntraced.service", "lib/systemd/system/dyntraced.socket",
+         "share/bash-completion/completions/dyntrace", "share/zsh/site-functions/_dyntrace",
+         "share/doc/dyntrace/examples/hits.c", "share/doc/dyntrace/examples/recorder.c",
+         "share/dyntrace/dyntrace-gdb.py", "share/man/man3/libdyntrace.3", "share/man/man8/dyntraced.8"}
+
+
+def installed(scratch, prefix):
+    """The files below the prefix, pages of commands apart; none is anywhere else."""
+    root = os.path.join(scratch, "root" + prefix.replace("/", "-"))
+    done = subprocess.run(["make", "-C", ROOT, "install", f"BUILD={scratch}/build", f"PREFIX={prefix}", f"DESTDIR={root}"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = root + prefix
+    found = {os.path.relpath(os.path.join(where, name), folder) for where, _, names in os.walk(root) for name in names}
+    return folder, {name for name in found if not name.startswith("share/man/man1/dyntrace")}
+
+
+def text(path):
+    with open(path) as file:
+        return file.read()
+
+
+@pytest.mark.limit(1800)
+def test_every_file_is_where_it_belongs(scratch):
+    for prefix in ("/usr", "/opt/dyntrace"):
+        folder, found = installed(scratch, prefix)
+        headers = {name for name in found if name.startswith("include/dyntrace/")}
+        assert found - headers == FILES - headers and "include/dyntrace/dyntrace.h" in headers
+        assert f"ExecStart={prefix}/bin/dyntraced" in text(f"{folder}/lib/systemd/system/dyntraced.service")
+        assert text(f"{folder}/lib/pkgconfig/dyntrace.pc").startswith(f"prefix={prefix}\n")
+        assert os.readlink(f"{folder}/lib/libdyntrace.so") == "libdyntrace.so.0"
+        for name in ("dyntrace", "dyntraced"):
+            assert subprocess.run([f"{folder}/bin/{name}", "--version"], capture_output=True, text=True,
+                                  check=True).stdout == f"{name} 0.1.0\n"
