@@ -161,10 +161,10 @@ struct dyntrace_probe {
 	const char *tracer; /* ctf, log, lttng, count or call; NULL: ctf */
 	/* Of the tracer: directory or file, seen from here, or LIBRARY:FUNCTION; NULL: none */
 	const char *argument;
-	/* Recorded, too: "tid", "backtrace", "var:req->path". Ends with NULL; NULL: nothing */
+	/* Recorded, too, up to 32: "tid", "backtrace", "var:req->path". Ends with NULL; NULL: none */
 	const char *const *contexts;
 	uint64_t every, first, rate; /* record every Nth hit; the first N; N a second; 0: all */
-	uint64_t string_max; /* bytes of a string that are recorded; 0: 256 */
+	uint64_t string_max; /* bytes of a string that are recorded, 8 to 1024; 0: 256 */
 };
 
 /*

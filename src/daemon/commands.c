@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../control/base/cleanup.h"
+#include "../shared/program.h"
 #include "log.h"
 
 #define LISTED_MAX 20
@@ -176,15 +177,34 @@ static bool runs_already(const char *name)
 	return found;
 }
 
+/* What the commands wouldn't send, but other clients may; workers rely on it. */
+static struct error *check_add(const struct wire_message *message)
+{
+	uint64_t longest = wire_get_number(message, WIRE_STRING_MAX, 0);
+	struct wire_value value;
+	size_t contexts = 0;
+
+	for (size_t at = 0; wire_next(message, &at, &value);)
+		contexts += value.tag == WIRE_CONTEXT_TYPE;
+	if (!wire_get_text(message, WIRE_LOCATION))
+		return error_new(ERROR_USAGE, "no LOC");
+	if (longest && (longest < 8 || longest > DT_STRING_MAX))
+		return error_new(ERROR_USAGE, "the bytes of a string that are recorded: from 8 to %u", DT_STRING_MAX);
+	if (contexts > WIRE_CONTEXTS_MAX)
+		return error_new(ERROR_USAGE, "%zu contexts are too many: at most %d at once", contexts, WIRE_CONTEXTS_MAX);
+	return NULL;
+}
+
 static void run_add(struct request *request)
 {
 	const char *name = wire_get_text(&request->message, WIRE_TARGET);
+	struct error *error = check_add(&request->message);
 
-	if (!wire_get_text(&request->message, WIRE_LOCATION))
-		return request_note(request, error_new(ERROR_USAGE, "no LOC"));
+	if (error)
+		return request_note(request, error);
 	if (!name || is_pid(name) || !wire_get_number(&request->message, WIRE_WAIT, 0))
 		return ask_targets(request);
-	struct error *error = waiting_add(request->supervisor, request, name);
+	error = waiting_add(request->supervisor, request, name);
 	if (error)
 		return request_note(request, error);
 	if (runs_already(name))

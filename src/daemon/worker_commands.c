@@ -12,7 +12,6 @@
 #include "keeper.h"
 #include "worker.h"
 
-#define CONTEXTS_MAX 32
 #define NAMES_IN_REPLY 1000 /* more are told as items only */
 
 struct reply {
@@ -201,7 +200,7 @@ static struct error *do_add(struct worker *worker, const struct wire_message *me
 	static const enum tracepoint_kind kinds[] = { [WIRE_BARE] = TRACEPOINT_BARE,
 						      [WIRE_ENTRY] = TRACEPOINT_ENTRY,
 						      [WIRE_FUNCTION] = TRACEPOINT_FUNCTION };
-	const char *contexts[CONTEXTS_MAX];
+	const char *contexts[WIRE_CONTEXTS_MAX];
 	uint64_t shape = wire_get_number(message, WIRE_SHAPE, WIRE_BARE);
 	struct tracepoint_spec spec = { .location = wire_get_text(message, WIRE_LOCATION),
 					.name = wire_get_text(message, WIRE_NAME),
@@ -224,7 +223,7 @@ static struct error *do_add(struct worker *worker, const struct wire_message *me
 	if (error)
 		return error;
 	spec.kind = kinds[shape];
-	spec.context_count = collect(message, WIRE_CONTEXT_TYPE, contexts, CONTEXTS_MAX);
+	spec.context_count = collect(message, WIRE_CONTEXT_TYPE, contexts, WIRE_CONTEXTS_MAX);
 	error = session_add(worker->session, &spec, &reply->names);
 	if (worker->log >= 0)
 		close(take_fd(&worker->log)); /* that file has a log already */

@@ -22,6 +22,8 @@
 /* The largest message that a client may send, and the largest that anybody may. */
 #define WIRE_REQUEST_MAX (64u << 10)
 #define WIRE_MESSAGE_MAX (1u << 20)
+/* Of one WIRE_ADD. */
+#define WIRE_CONTEXTS_MAX 32
 
 /* The socket, if nobody names another: $DYNTRACE_SOCKET; root: WIRE_SOCKET_ROOT; others: in $XDG_RUNTIME_DIR. */
 #define WIRE_SOCKET_ENV "DYNTRACE_SOCKET"

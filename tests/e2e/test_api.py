@@ -468,3 +468,41 @@ def test_an_older_programs_shorter_probe_is_understood(new_api, daemon, spin):
     one.round()
     assert [(tp.name, tp.hits) for tp in api.tracepoints(target)] == [(b"foo", CALLS)]
     api.detach(target, 0)
+
+
+def test_files_are_named_from_where_the_caller_is(new_api, daemon, spin, scratch, monkeypatch):
+    api, one = new_api(daemon), spin()
+    target = str(one.pid).encode()
+    daemon.targets.add(str(one.pid))
+    monkeypatch.chdir(scratch)
+    api.add(target, location=b"foo", tracer=b"log", argument=b"lines")
+    one.round()
+    api.detach(target, 0)
+    with open(os.path.join(scratch, "lines")) as file:
+        assert len(file.readlines()) == CALLS
+    api.add(target, location=b"foo", argument=b"mine")
+    one.round()
+    api.detach(target, 0)
+    assert Trace(os.path.join(scratch, "mine")).names() == {"foo": CALLS}
+
+
+@pytest.mark.parametrize("size", [1, 7, 2 ** 20, 2 ** 32 + 64, 2 ** 63])
+def test_a_string_max_out_of_range_is_refused(new_api, daemon, spin, size):
+    api, one = new_api(daemon), spin()
+    daemon.targets.add(str(one.pid))
+    with pytest.raises(Failure, match="^the bytes of a string that are recorded: from 8 to 1024$"):
+        api.add(str(one.pid).encode(), location=b"foo", string_max=size)
+    assert daemon.json("list-processes") == []
+
+
+def test_more_contexts_than_fit_are_refused_and_not_left_out(new_api, daemon, spin):
+    api, one = new_api(daemon), spin()
+    daemon.targets.add(str(one.pid))
+    words = [f"uint8_t:byte{i}:foo+{i}".encode() for i in range(33)]
+    with pytest.raises(Failure, match="^33 contexts are too many: at most 32 at once$"):
+        api.add(str(one.pid).encode(), location=b"foo", contexts=(ctypes.c_char_p * 34)(*words, None))
+    api.add(str(one.pid).encode(), location=b"foo", contexts=(ctypes.c_char_p * 33)(*words[:32], None))
+    one.round()
+    seen = daemon.finish(one.pid)
+    assert seen.names() == {"foo": CALLS}
+    assert {name for name in seen.events[0].fields if name.startswith("byte")} == {f"byte{i}" for i in range(32)}
