@@ -118,7 +118,8 @@ static void mark_tables(struct inbound *inbound)
 	uint64_t *taken = inbound->taken.items;
 	size_t count = inbound->taken.count, next;
 
-	qsort(taken, count, sizeof(*taken), by_value);
+	if (count)
+		qsort(taken, count, sizeof(*taken), by_value);
 	for (size_t i = 0; i < count; i = next) {
 		for (next = i + 1; next < count && taken[next] == taken[i]; next++)
 			;

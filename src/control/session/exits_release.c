@@ -63,7 +63,8 @@ static bool list_codes(struct release *release, const struct session *session)
 				return false;
 		}
 	}
-	qsort(release->codes.items, release->codes.count, sizeof(struct code), by_id);
+	if (release->codes.count)
+		qsort(release->codes.items, release->codes.count, sizeof(struct code), by_id);
 	return true;
 }
 
@@ -76,7 +77,8 @@ static bool list_sites(struct release *release, const struct session *session)
 		if (site->has_exit && !site->in_child && !vec_push(&release->sites, site))
 			return false;
 	}
-	qsort(release->sites.items, release->sites.count, sizeof(struct site *), by_piece);
+	if (release->sites.count)
+		qsort(release->sites.items, release->sites.count, sizeof(struct site *), by_piece);
 	return true;
 }
 
