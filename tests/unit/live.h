@@ -1,6 +1,6 @@
 /*
  * live.h - a target whose threads call functions all the time and count their own calls, a session that is changed meanwhile, and
- * what babeltrace2 reads of it. The target is a forked child of the test.
+ * what babeltrace2 reads of it. The target is tests/programs/worker: a program without sanitizers, whatever the test has.
  *
  * Header only.
  */
@@ -11,7 +11,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,80 +28,42 @@
 #include "control/ctf/trace_dir.h"
 #include "control/session/session.h"
 
-#define THREADS 4
-#define FUNCTIONS 24
-#define CALLS_AT_ONCE 32
+#include "../programs/worker.h"
+#include "target.h"
 
-/* ---- what the target runs --------------------------------------------------------------------- */
+/* ---- the target --------------------------------------------------------------------------------- */
 
-#define WORK(n)                                                                     \
-	uint64_t work_##n(uint64_t, const char *);                                  \
-	__attribute__((noinline, used)) uint64_t work_##n(uint64_t x, const char *s) \
-	{                                                                           \
-		__asm__ volatile("" : "+r"(x));                                     \
-		return x * (2 * n + 1) + (uint64_t)s[0];                            \
-	}
-#define EACH(w) w(0) w(1) w(2) w(3) w(4) w(5) w(6) w(7) w(8) w(9) w(10) w(11) w(12) w(13) w(14) w(15) w(16) w(17) w(18) w(19) \
-		w(20) w(21) w(22) w(23)
-EACH(WORK)
-#define NAME(n) work_##n,
-static uint64_t (*const functions[FUNCTIONS])(uint64_t, const char *) = { EACH(NAME) };
+static struct shared *shared;
 
-/* Shared with the target. */
-static struct shared {
-	uint32_t paused; /* wanted */
-	uint32_t standing; /* threads that do */
-	struct {
-		uint64_t begun, done;
-	} calls[THREADS][FUNCTIONS];
-} *shared;
-
-void stand_still(void);
-__attribute__((noinline, used)) void stand_still(void)
+/* It dies with the test. */
+static inline pid_t start_worker(const char *mode, const int *fds, size_t count)
 {
-	__asm__ volatile("");
-	__atomic_fetch_add(&shared->standing, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&shared->paused, __ATOMIC_SEQ_CST))
-		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
-	__atomic_fetch_sub(&shared->standing, 1, __ATOMIC_SEQ_CST);
-}
+	char numbers[2][16], path[PATH_MAX];
 
-static inline void *run_functions(void *number)
-{
-	uintptr_t thread = (uintptr_t)number;
-	uint64_t random = thread * 2654435761u + 1;
-
-	for (unsigned calls = 0;; calls++) {
-		if (__atomic_load_n(&shared->paused, __ATOMIC_SEQ_CST))
-			stand_still();
-		if (calls % CALLS_AT_ONCE == 0) /* or the trace is gigabytes */
-			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-		random = random * 6364136223846793005u + 1442695040888963407u;
-		size_t f = (random >> 33) % FUNCTIONS;
-
-		__atomic_fetch_add(&shared->calls[thread][f].begun, 1, __ATOMIC_SEQ_CST);
-		if (functions[f](calls, "text") != calls * (2 * f + 1) + 't')
-			abort();
-		__atomic_fetch_add(&shared->calls[thread][f].done, 1, __ATOMIC_SEQ_CST);
+	assert_true(count <= 2);
+	target_path("worker", path);
+	for (size_t i = 0; i < 2; i++)
+		snprintf(numbers[i], sizeof(numbers[i]), "%d", i < count ? fds[i] : -1);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execl(path, path, mode, numbers[0], numbers[1], NULL);
+		_exit(127);
 	}
-	return NULL;
+	return pid;
 }
 
 static inline pid_t start_target(void)
 {
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int fd = memfd_create("shared", 0);
+
+	assert_true(fd >= 0 && !ftruncate(fd, sizeof(*shared)));
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_true(shared != MAP_FAILED);
 	shared->paused = 1;
-	pid_t pid = fork();
-	if (pid == 0) {
-		pthread_t thread;
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (uintptr_t i = 0; i < THREADS; i++)
-			pthread_create(&thread, NULL, run_functions, (void *)i);
-		for (;;)
-			pause();
-	}
+	pid_t pid = start_worker("threads", &fd, 1);
+	close(fd);
 	return pid;
 }
 
@@ -206,7 +167,9 @@ static inline void end(struct fixture *f)
 	proc_close(f->proc);
 	snprintf(command, sizeof(command), "rm -rf %s", f->output);
 	assert_int_equal(system(command), 0);
-	munmap(shared, sizeof(*shared));
+	if (shared)
+		munmap(shared, sizeof(*shared));
+	shared = NULL;
 }
 
 static inline char *work_name(size_t function, char name[16])

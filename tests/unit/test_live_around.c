@@ -2,7 +2,6 @@
  * A session that changes, and what is around it: who sleeps until there is something to do, libraries that come and go, forked
  * children, files that somebody else makes.
  */
-#include <dlfcn.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -56,6 +55,7 @@ static void test_sleep(void **state)
 	snprintf(command, sizeof(command), "rm -rf %s", f.output);
 	assert_int_equal(system(command), 0);
 	munmap(shared, sizeof(*shared));
+	shared = NULL;
 }
 
 /* ---- a target that does as it is told ------------------------------------------------------------------- */
@@ -72,6 +72,15 @@ static void await_answer(const struct fixture *f, int socket, char word)
 	assert_int_equal(answered, word);
 }
 
+/* Its first word: it runs. */
+static void await_ready(int socket)
+{
+	char word = 0;
+
+	assert_int_equal(read(socket, &word, 1), 1);
+	assert_int_equal(word, 'r');
+}
+
 static void ask(const struct fixture *f, int socket, char word)
 {
 	assert_int_equal(write(socket, &word, 1), 1);
@@ -79,26 +88,6 @@ static void ask(const struct fixture *f, int socket, char word)
 }
 
 /* ---- a forked child --------------------------------------------------------------------------------------- */
-
-#define CHILD_CALLS 40
-
-/* Forks a child that calls a function so many times whenever it is told to; each answers. */
-static void obey_forking(int socket, int child_socket)
-{
-	char word;
-
-	while (read(socket, &word, 1) == 1) {
-		if (word == 'f' && fork() == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			socket = child_socket;
-		}
-		for (int i = 0; word == 'c' && i < CHILD_CALLS; i++)
-			work_11((uint64_t)i, "text");
-		if (write(socket, &word, 1) != 1)
-			_exit(5);
-	}
-	_exit(0);
-}
 
 /* What was forked before a change goes on as it was, however often the memory of what was changed is used again; what is
  * switched off or removed is so there, too. */
@@ -113,12 +102,8 @@ static void test_forked_child(void **state)
 	options.output = f.output;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, parent), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, child), 0);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	f.pid = fork();
-	if (f.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		obey_forking(parent[1], child[1]);
-	}
+	f.pid = start_worker("fork", (int[]){ parent[1], child[1] }, 2);
+	await_ready(parent[0]);
 	check(proc_open(f.pid, &f.proc), &f);
 	check(session_create(f.proc, &options, &f.session), &f);
 	check(session_begin(f.session, NULL), &f);
@@ -154,39 +139,6 @@ static void test_forked_child(void **state)
 
 /* ---- libraries that come and go ---------------------------------------------------------------------------- */
 
-#define LIBRARY "libm.so.6"
-#define CALLS 25
-
-/* 'o' loads the library, 'c' calls it, 'x' unloads it and puts something else in its place; each is answered. */
-static void obey(int socket)
-{
-	double (*cbrt)(double) = NULL;
-	void *library = NULL;
-	char word;
-
-	while (read(socket, &word, 1) == 1) {
-		if (word == 'o') {
-			library = dlopen(LIBRARY, RTLD_NOW);
-			*(void **)&cbrt = library ? dlsym(library, "cbrt") : NULL;
-		}
-		for (int i = 0; word == 'c' && i < CALLS; i++) {
-			if (!cbrt || cbrt(64.0) < 3.99)
-				_exit(3);
-		}
-		if (word == 'x') {
-			uintptr_t page = (uintptr_t)*(void **)&cbrt & ~4095UL;
-
-			dlclose(library);
-			if (mmap((void *)page, 4096, PROT_READ | PROT_EXEC,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != (void *)page)
-				_exit(4);
-		}
-		if (write(socket, &word, 1) != 1)
-			_exit(5);
-	}
-	_exit(0);
-}
-
 struct told {
 	unsigned loaded, unloaded, placed, gone;
 };
@@ -217,12 +169,8 @@ static void test_libraries(void **state)
 	options.output = f.output;
 	options.notify_context = &told;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	f.pid = fork();
-	if (f.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		obey(sockets[1]);
-	}
+	f.pid = start_worker("library", &sockets[1], 1);
+	await_ready(sockets[0]);
 	check(proc_open(f.pid, &f.proc), &f);
 	check(session_create(f.proc, &options, &f.session), &f);
 	check(session_begin(f.session, NULL), &f);
@@ -235,7 +183,7 @@ static void test_libraries(void **state)
 	for (unsigned round = 0; round < 4; round++) {
 		ask(&f, sockets[0], 'o');
 		ask(&f, sockets[0], 'c');
-		assert_int_equal(info(&f, "cbrt").hits, CALLS * (round + 1));
+		assert_int_equal(info(&f, "cbrt").hits, LIBRARY_CALLS * (round + 1));
 		assert_non_null(strstr(info(&f, "cbrt").module, LIBRARY));
 		if (round == 1)
 			check(session_add_context(f.session, "cbrt", "reg:rsp", NULL), &f);
@@ -254,8 +202,8 @@ static void test_libraries(void **state)
 	assert_int_equal(told.placed, 4);
 	assert_int_equal(info(&f, "cbrt").context_count, 2);
 	leave(&f);
-	assert_int_equal(judge(&f, "cbrt_entry", "rbx = "), 4 * CALLS);
-	assert_int_equal(judge(&f, "cbrt_entry", "rsp = "), 2 * CALLS);
+	assert_int_equal(judge(&f, "cbrt_entry", "rbx = "), 4 * LIBRARY_CALLS);
+	assert_int_equal(judge(&f, "cbrt_entry", "rsp = "), 2 * LIBRARY_CALLS);
 	close(sockets[0]);
 	close(sockets[1]);
 	end(&f);

@@ -1,0 +1,144 @@
+/*
+ * Calls functions and counts the calls, as a test wants it that changes tracepoints meanwhile. The first word is the mode, the
+ * others are descriptors:
+ *
+ *	threads MEMORY		threads call functions all the time (struct shared)
+ *	fork SOCKET CHILD	does what it is told on SOCKET; so does its forked child, on CHILD
+ *	library SOCKET		loads, calls and unloads a library when it is told to
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "worker.h"
+
+#define CALLS_AT_ONCE 32
+
+static struct shared *shared;
+
+#define WORK(n)                                                                     \
+	uint64_t work_##n(uint64_t, const char *);                                  \
+	__attribute__((noinline, used)) uint64_t work_##n(uint64_t x, const char *s) \
+	{                                                                           \
+		__asm__ volatile("" : "+r"(x));                                     \
+		return x * (2 * n + 1) + (uint64_t)s[0];                            \
+	}
+#define EACH(w) w(0) w(1) w(2) w(3) w(4) w(5) w(6) w(7) w(8) w(9) w(10) w(11) w(12) w(13) w(14) w(15) w(16) w(17) w(18) w(19) \
+		w(20) w(21) w(22) w(23)
+EACH(WORK)
+#define NAME(n) work_##n,
+static uint64_t (*const functions[FUNCTIONS])(uint64_t, const char *) = { EACH(NAME) };
+
+void stand_still(void);
+__attribute__((noinline, used)) void stand_still(void)
+{
+	__asm__ volatile("");
+	__atomic_fetch_add(&shared->standing, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&shared->paused, __ATOMIC_SEQ_CST))
+		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+	__atomic_fetch_sub(&shared->standing, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *run_functions(void *number)
+{
+	uintptr_t thread = (uintptr_t)number;
+	uint64_t random = thread * 2654435761u + 1;
+
+	for (unsigned calls = 0;; calls++) {
+		if (__atomic_load_n(&shared->paused, __ATOMIC_SEQ_CST))
+			stand_still();
+		if (calls % CALLS_AT_ONCE == 0) /* or the trace is gigabytes */
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		size_t f = (random >> 33) % FUNCTIONS;
+
+		__atomic_fetch_add(&shared->calls[thread][f].begun, 1, __ATOMIC_SEQ_CST);
+		if (functions[f](calls, "text") != calls * (2 * f + 1) + 't')
+			abort();
+		__atomic_fetch_add(&shared->calls[thread][f].done, 1, __ATOMIC_SEQ_CST);
+	}
+	return NULL;
+}
+
+static void call_for_ever(int memory)
+{
+	pthread_t thread;
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	if (shared == MAP_FAILED)
+		_exit(2);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		pthread_create(&thread, NULL, run_functions, (void *)i);
+	for (;;)
+		pause();
+}
+
+/* Forks a child that calls a function so many times whenever it is told to; each answers. */
+static void obey_forking(int socket, int child_socket)
+{
+	char word;
+
+	while (read(socket, &word, 1) == 1) {
+		if (word == 'f' && fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			socket = child_socket;
+		}
+		for (int i = 0; word == 'c' && i < CHILD_CALLS; i++)
+			work_11((uint64_t)i, "text");
+		if (write(socket, &word, 1) != 1)
+			_exit(5);
+	}
+	_exit(0);
+}
+
+/* 'o' loads the library, 'c' calls it, 'x' unloads it and puts something else in its place; each is answered. */
+static void obey(int socket)
+{
+	double (*cbrt)(double) = NULL;
+	void *library = NULL;
+	char word;
+
+	while (read(socket, &word, 1) == 1) {
+		if (word == 'o') {
+			library = dlopen(LIBRARY, RTLD_NOW);
+			*(void **)&cbrt = library ? dlsym(library, "cbrt") : NULL;
+		}
+		for (int i = 0; word == 'c' && i < LIBRARY_CALLS; i++) {
+			if (!cbrt || cbrt(64.0) < 3.99)
+				_exit(3);
+		}
+		if (word == 'x') {
+			uintptr_t page = (uintptr_t)*(void **)&cbrt & ~4095UL;
+
+			dlclose(library);
+			if (mmap((void *)page, 4096, PROT_READ | PROT_EXEC,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != (void *)page)
+				_exit(4);
+		}
+		if (write(socket, &word, 1) != 1)
+			_exit(5);
+	}
+	_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	int fd = argc > 2 ? atoi(argv[2]) : -1;
+
+	if (argc < 4)
+		return 2;
+	if (!strcmp(argv[1], "threads"))
+		call_for_ever(fd);
+	if (write(fd, "r", 1) != 1)
+		return 5;
+	if (!strcmp(argv[1], "fork"))
+		obey_forking(fd, atoi(argv[3]));
+	obey(fd);
+}

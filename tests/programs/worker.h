@@ -1,0 +1,24 @@
+/*
+ * worker.h - what worker.c and the tests that trace it share.
+ */
+#ifndef DYNTRACE_TESTS_WORKER_H
+#define DYNTRACE_TESTS_WORKER_H
+
+#include <stdint.h>
+
+#define THREADS 4
+#define FUNCTIONS 24
+#define CHILD_CALLS 40
+#define LIBRARY "libm.so.6"
+#define LIBRARY_CALLS 25
+
+/* Memory that both have. */
+struct shared {
+	uint32_t paused; /* wanted */
+	uint32_t standing; /* threads that do */
+	struct {
+		uint64_t begun, done;
+	} calls[THREADS][FUNCTIONS];
+};
+
+#endif
