@@ -1,0 +1,106 @@
+"""Placing and removing in processes that are unlike others, as users meet them, by the rules' names. The parts alone are in
+tests/unit/test_patch.c (H9: words on stacks, signal frames), test_stop.c (H11, H13, H16) and test_inject.c (H17)."""
+import os
+import resource
+import subprocess
+
+import pytest
+from harness import Snapshot, Trace, text
+
+
+def test_h11_restartable_sequences(dyntrace, program):
+    """Probes on all functions come and go while a thread is in a restartable sequence most of the time: what was aborted never
+    commits."""
+    target = program("rseq")
+    target.wait_ready()
+    before = Snapshot(target.pid)
+    for _ in range(10):
+        dyntrace.start_trace(target.pid, "--probe", "*@rseq").stop()
+    before.assert_unchanged()
+    assert target.finish().splitlines()[1] == "ok"
+
+
+def test_h11_refused_inside(dyntrace, program_path):
+    """The instructions of the sequence itself are refused, with the reason."""
+    path = program_path("rseq")
+    listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+    spin = next(line for line in listing.splitlines() if "$0xbb8,%ecx" in line)
+    address = "0x" + spin.split(":")[0].strip()
+    result = dyntrace.fails("trace", "--probe", f"{address}@rseq", "--", path, status=125)
+    assert "restartable" in result
+
+
+def test_h13_process_that_shares_the_memory(dyntrace, program):
+    """Made with CLONE_VM, no thread of it, and runs in the text that is patched."""
+    target = program("sharer").wait_ready()
+    before = Snapshot(target.pid)
+    for _ in range(10):
+        dyntrace.start_trace(target.pid, "--probe", "*@sharer").stop()
+    before.assert_unchanged()
+    target.finish()
+
+
+def test_h13_vfork(dyntrace, program):
+    """A thread in vfork can't be stopped: said in time, and nothing is left; afterwards it works."""
+    target = program("sharer", "--vfork", 1).wait_ready()
+    before = Snapshot(target.pid)
+    result = dyntrace("trace", "-p", target.pid, "-o", dyntrace.new_output(), "--probe", "main", status=None)
+    assert result.returncode == 125 and "uninterruptible" in result.stderr, result.stderr
+    assert text(target.pid) == before.text
+    target.go().wait_ready()
+    dyntrace.start_trace(target.pid, "--probe", "main").stop()
+    target.finish()
+
+
+def test_h16_zombie_leader(dyntrace, program, processes):
+    """The first thread has ended; the other is traced."""
+    target = program("headless").wait_ready()
+    output = dyntrace.new_output()
+    tracing = processes.start([dyntrace.path, "trace", "-p", target.pid, "-o", output, "--probe", "exit@libc.so.6"],
+                              stderr=subprocess.PIPE, text=True)
+    assert "tracing headless" in tracing.stderr.readline()
+    target.finish(status=7)
+    tracing.communicate(timeout=20)
+    assert Trace(output).names() == {"exit": 1}
+
+
+def test_h16_text_relocations(dyntrace, scratch):
+    """Refused before the loader has relocated it, and nothing else is harmed."""
+    source, library, program = (os.path.join(scratch, name) for name in ("t.s", "libtext.so", "uses"))
+    with open(source, "w") as file:
+        file.write(".globl f\n.type f, @function\nf: movabs $f, %rax\n ret\n.size f, . - f\n.section .note.GNU-stack,\"\"\n")
+    subprocess.run(["gcc", "-shared", "-nostdlib", "-Wl,-z,notext", source, "-o", library], check=True, capture_output=True)
+    with open(os.path.join(scratch, "u.c"), "w") as file:
+        file.write("#include <stdio.h>\nvoid *f(void);\nint main(void)\n{\n\tputs(f() == (void *)f ? \"same\" : \"other\");\n}\n")
+    subprocess.run(["gcc", os.path.join(scratch, "u.c"), library, "-o", program, "-Wl,-z,notext"], check=True, capture_output=True)
+    result = dyntrace("trace", "-o", dyntrace.new_output(), "--probe", "f@libtext.so", "--", program, status=None)
+    assert result.returncode == 125 and "relocat" in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("limit, value", [(resource.RLIMIT_NOFILE, 8), (resource.RLIMIT_MEMLOCK, 65536),
+                                          (resource.RLIMIT_AS, 1 << 30)])
+def test_h17_small_limits(dyntrace, program, limit, value):
+    """Counted exactly, and the limits are as they were."""
+    target = program("spin", "--threads", 2, "--calls", 1000, "--rounds", 2).wait_ready()
+    hard = resource.prlimit(target.pid, limit)[1]
+    resource.prlimit(target.pid, limit, (value, hard))
+    before = Snapshot(target.pid)
+    tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
+    target.go().wait_ready()
+    trace = tracing.stop()
+    assert (trace.names(), trace.lost) == ({"foo": 2000}, 0)
+    assert resource.prlimit(target.pid, limit) == (value, hard)
+    before.assert_unchanged()
+    target.finish()
+
+
+def test_h17_no_address_space_left(dyntrace, program):
+    """A sentence that names the limit, and nothing left behind."""
+    target = program("spin", "--calls", 10, "--rounds", 1).wait_ready()
+    before = Snapshot(target.pid)
+    resource.prlimit(target.pid, resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
+    result = dyntrace("trace", "-p", target.pid, "-o", dyntrace.new_output(), "--probe", "foo", status=None)
+    assert result.returncode == 125 and "RLIMIT_AS" in result.stderr, result.stderr
+    before.assert_unchanged()
+    resource.prlimit(target.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    target.finish()
