@@ -1,0 +1,136 @@
+"""A Go program: goroutines that grow their stacks, allocate and are preempted at any instruction, while its functions are
+traced. Entries can be; exits are refused, since its stacks move."""
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not shutil.which("go"), reason="no go")
+
+GOROUTINES, ROUNDS, DEPTH = 100, 20, 100
+
+SOURCE = """package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"sync"
+)
+
+//go:noinline
+func Work(n int) int {
+	sum := 0
+	for i := 0; i < 50; i++ {
+		sum += n ^ i
+	}
+	return sum
+}
+
+//go:noinline
+func Deep(n int) int {
+	if n == 0 {
+		return 0
+	}
+	var keep [32]int
+	keep[n%32] = Work(n)
+	return keep[n%32]%7 + Deep(n-1)
+}
+
+//go:nosplit
+//go:noinline
+func Leaf(n int) int {
+	return n + 1
+}
+
+func run() int {
+	var all sync.WaitGroup
+	sums := make(chan int, GOROUTINES)
+	for g := 0; g < GOROUTINES; g++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			total := 0
+			for i := 0; i < ROUNDS; i++ {
+				total += Deep(DEPTH) + len(make([]byte, 4096)) + Leaf(i)
+			}
+			sums <- total
+		}()
+	}
+	all.Wait()
+	close(sums)
+	total := 0
+	for s := range sums {
+		total += s
+	}
+	return total
+}
+
+func main() {
+	fmt.Println(run())
+	if len(os.Args) == 1 {
+		return
+	}
+	done := make(chan bool)
+	go func() { // "busy": until a line comes
+		bufio.NewReader(os.Stdin).ReadString('\\n')
+		close(done)
+	}()
+	want := run()
+	for {
+		if got := run(); got != want {
+			fmt.Println("wrong", got, want)
+			os.Exit(1)
+		}
+		select {
+		case <-done:
+			fmt.Println("right")
+			return
+		default:
+		}
+	}
+}
+"""
+
+
+@pytest.fixture
+def busy(scratch):
+    source, path = os.path.join(scratch, "busy.go"), os.path.join(scratch, "busy")
+    with open(source, "w") as file:
+        file.write(SOURCE.replace("GOROUTINES", str(GOROUTINES)).replace("ROUNDS", str(ROUNDS)).replace("DEPTH", str(DEPTH)))
+    subprocess.run(["go", "build", "-o", path, source], check=True,
+                   env={**os.environ, "GOCACHE": os.path.join(scratch, "cache"), "GO111MODULE": "off"})
+    return path
+
+
+@pytest.mark.limit(120)
+def test_entries(dyntrace, busy):
+    """A function without a stack check: one with begins anew, and counts again, each time that its stack had to grow."""
+    plain = subprocess.run([busy], capture_output=True, text=True, check=True).stdout
+    result, trace = dyntrace.trace("--probe", "main.Leaf", "--", busy)
+    assert result.stdout == plain
+    assert (trace.names(), trace.lost) == ({"main.Leaf": GOROUTINES * ROUNDS}, 0)
+
+
+@pytest.mark.limit(120)
+def test_exits_are_refused(dyntrace, busy):
+    message = dyntrace.fails("trace", "-e", "--function", "main.Deep", "--", busy, status=125)
+    assert message.startswith("cannot record the exit of 'main.Deep'") and "its entry can be: leave out -e" in message
+
+
+@pytest.mark.limit(300)
+def test_everything_under_load(dyntrace, processes, busy):
+    """All functions that can be, the runtime's too, on and off while goroutines run on all processors."""
+    target = processes.start([busy, "busy"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    first = target.stdout.readline()
+    for _ in range(5):
+        for what in ("main.*", "*"):
+            tracing = dyntrace.start_trace(target.pid, "--probe", what, "--mode", "overwrite", "--buffer-size", "16M")
+            tracing.process.send_signal(signal.SIGINT)
+            tracing.process.communicate(timeout=60)
+            assert tracing.process.returncode == 0
+            assert target.poll() is None
+    assert target.communicate("\n", timeout=60)[0] == "right\n" and int(first) > 0
+    assert target.returncode == 0
