@@ -34,7 +34,7 @@ def test_h13_process_that_shares_the_memory(dyntrace, program):
     """Made with CLONE_VM, no thread of it, and runs in the text that is patched."""
     target = program("sharer").wait_ready()
     before = Snapshot(target.pid)
-    for _ in range(10):
+    for _ in range(5):
         dyntrace.start_trace(target.pid, "--probe", "*@sharer").stop()
     before.assert_unchanged()
     target.finish()
