@@ -9,6 +9,7 @@ import ctypes
 import difflib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -304,6 +305,17 @@ class Dyntrace:
         result = self(*words, status=status, **options)
         assert result.stderr.startswith("dyntrace: ") and result.stderr.count("\n") == 1, result.stderr
         return result.stderr[len("dyntrace: "):-1]
+
+    def for_others(self, *programs):
+        """Copies of dyntrace, its agent and programs where any user can read them: the build may be in root's home. Their
+        paths, dyntrace's first."""
+        place = os.path.join(self.scratch, "for-others")
+        os.makedirs(place, exist_ok=True)
+        os.chmod(self.scratch, 0o777)
+        os.chmod(place, 0o755)
+        agent = os.path.join(os.path.dirname(self.path), "libdyntrace-agent.so")
+        paths = [shutil.copy(path, place) for path in (self.path, agent, *programs)]
+        return [paths[0], *paths[2:]] if programs else paths[0]
 
     def new_output(self):
         return os.path.join(self.scratch, f"trace-{next(self.numbers)}")

@@ -130,7 +130,7 @@ def test_left_clean(dyntrace, program_path, processes):
     tracing.send_signal(signal.SIGTERM)
     tracing.wait(timeout=30)
     before = Snapshot(pid)
-    assert not [line for line in before.maps if "dyntrace" in line]
+    assert not [line for line in before.maps if "memfd:dyntrace" in line]
     fresh = processes.start(["sleep", "1000"])
     until(lambda: os.readlink(f"/proc/{fresh.pid}/exe").endswith("sleep"), "another sleep")
     until(lambda: status(fresh.pid, "State").startswith("S"), "it to sleep")
@@ -184,7 +184,7 @@ def test_setuid_program_keeps_its_rights(dyntrace, program_path):
     os.chmod(dyntrace.scratch, 0o777)
     try:
         output = dyntrace.new_output()
-        result = subprocess.run(["setpriv", "--reuid", "nobody", "--clear-groups", dyntrace.path, "trace", "--follow-exec",
+        result = subprocess.run(["setpriv", "--reuid", "nobody", "--clear-groups", dyntrace.for_others(), "trace", "--follow-exec",
                                  "-o", output, "--function", "main", "--", "sh", "-c", f"{whoami} -u; true"],
                                 capture_output=True, text=True, cwd=dyntrace.scratch)
         assert result.stdout == "0\n", result.stderr

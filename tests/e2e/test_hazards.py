@@ -31,10 +31,11 @@ def another_user(scratch):
 
 def test_takeover_without_root(dyntrace, program_path, processes, scratch, another_user):
     """A user's own process, a dyntrace of the same user's that was killed, and another: all is saved, all is left clean."""
-    target = wrapped(processes, scratch, AS_NOBODY, program_path("spin"), "--threads", 3, "--calls", 4000, "--rounds", 2)
+    command, spin = dyntrace.for_others(program_path("spin"))
+    target = wrapped(processes, scratch, AS_NOBODY, spin, "--threads", 3, "--calls", 4000, "--rounds", 2)
     target.wait_ready()
     before, output = Snapshot(target.pid), os.path.join(scratch, "trace")
-    tracing = processes.start([*AS_NOBODY, dyntrace.path, "trace", "-p", target.pid, "-o", output, "--probe", "foo"],
+    tracing = processes.start([*AS_NOBODY, command, "trace", "-p", target.pid, "-o", output, "--probe", "foo"],
                               stderr=subprocess.PIPE, text=True)
     assert "tracing spin" in tracing.stderr.readline()
     target.go().wait_ready()
@@ -42,7 +43,7 @@ def test_takeover_without_root(dyntrace, program_path, processes, scratch, anoth
     tracing.wait()
     target.go().wait_ready()
     assert text(target.pid) != before.text
-    result = subprocess.run([*AS_NOBODY, dyntrace.path, "detach", str(target.pid)], capture_output=True, text=True)
+    result = subprocess.run([*AS_NOBODY, command, "detach", str(target.pid)], capture_output=True, text=True)
     assert result.returncode == 0 and "1 probe of a dyntrace that was killed: cleaned up" in result.stderr, result.stderr
     before.assert_unchanged()
     assert count_events(output) == (2 * 3 * 4000, 0)
@@ -52,9 +53,10 @@ def test_takeover_without_root(dyntrace, program_path, processes, scratch, anoth
 
 def test_takeover_of_another_users(dyntrace, program_path, processes, scratch, another_user):
     """Nobody can be made to write into somebody else's trace: the target is cleaned, and the events are named as lost."""
-    target = wrapped(processes, scratch, AS_NOBODY, program_path("spin"), "--calls", 100, "--rounds", 1).wait_ready()
+    command, spin = dyntrace.for_others(program_path("spin"))
+    target = wrapped(processes, scratch, AS_NOBODY, spin, "--calls", 100, "--rounds", 1).wait_ready()
     before, output = Snapshot(target.pid), os.path.join(scratch, "trace")
-    tracing = processes.start([*AS_NOBODY, dyntrace.path, "trace", "-p", target.pid, "-o", output, "--probe", "foo"],
+    tracing = processes.start([*AS_NOBODY, command, "trace", "-p", target.pid, "-o", output, "--probe", "foo"],
                               stderr=subprocess.PIPE, text=True)
     assert "tracing spin" in tracing.stderr.readline()
     tracing.kill()

@@ -177,7 +177,7 @@ def test_forked_children_are_cleaned_up(dyntrace, redis):
     trace = tracing.stop()
     assert [event.pid for event in trace.named("PyOS_AfterFork_Child_entry")] == [child]
     for pid in (parent.pid, child):
-        assert "dyntrace" not in open(f"/proc/{pid}/maps").read()
+        assert "memfd:dyntrace" not in open(f"/proc/{pid}/maps").read()
     tracing.before.assert_unchanged()
     mine, its = Snapshot(parent.pid).text, Snapshot(child).text
     assert mine == its

@@ -89,7 +89,7 @@ def test_several_at_one_place(daemon, target, scratch):
     do(target, 5)
     assert set(listed(daemon, target.pid)) == {"printed", "recorded"}
     daemon.run("detach", target.pid)
-    assert "dyntrace" not in open(f"/proc/{target.pid}/maps").read()
+    assert "memfd:dyntrace" not in open(f"/proc/{target.pid}/maps").read()
     do(target, 1)
     assert len(open(lines).read().splitlines()) == 755
 
