@@ -105,6 +105,15 @@ static bool still_good(struct proc *proc, const struct maps *maps)
 		still_there(proc, maps, proc->gadget_restorer, restorer_short, sizeof(restorer_short)));
 }
 
+/* One that was just killed: it isn't dead yet, but there is nothing to read any more. */
+static bool has_no_memory(struct proc *proc)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_error_ struct error *error = maps_read(proc, &maps);
+
+	return error || maps.count == 0;
+}
+
 struct error *gadget_find(struct proc *proc, const struct maps *maps, struct gadgets *ret_gadgets)
 {
 	struct search search = { 0 };
@@ -114,6 +123,8 @@ struct error *gadget_find(struct proc *proc, const struct maps *maps, struct gad
 
 		if (err)
 			return err;
+		if (!search.bare && has_no_memory(proc))
+			return error_new(ERROR_GONE, "process %d has ended", proc->pid);
 		if (!search.bare)
 			return error_new(ERROR_FAILED,
 					 "process %d has no 'syscall' instruction that could be borrowed",
