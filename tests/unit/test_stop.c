@@ -487,7 +487,8 @@ static void test_killed_while_held(void **state)
 	kill(target.pid, SIGKILL);
 	struct error *err = stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result);
 	assert_non_null(err);
-	assert_int_equal(error_kind(err), ERROR_GONE);
+	if (error_kind(err) != ERROR_GONE)
+		fail_msg("%s", error_text(err));
 	error_free(err);
 	stop_release(stop, NULL);
 	assert_false(proc_is_alive(proc));

@@ -106,12 +106,17 @@ static bool still_good(struct proc *proc, const struct maps *maps)
 }
 
 /* One that was just killed: it isn't dead yet, but there is nothing to read any more. */
-static bool has_no_memory(struct proc *proc)
+static bool has_no_memory(struct proc *proc, const struct maps *maps)
 {
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	_cleanup_error_ struct error *error = maps_read(proc, &maps);
+	uint8_t byte;
 
-	return error || maps.count == 0;
+	for (size_t i = 0; i < maps->count; i++) {
+		_cleanup_error_ struct error *error = mem_read(proc, maps->items[i].start, &byte, sizeof(byte));
+
+		if (!error)
+			return false;
+	}
+	return true;
 }
 
 struct error *gadget_find(struct proc *proc, const struct maps *maps, struct gadgets *ret_gadgets)
@@ -123,7 +128,7 @@ struct error *gadget_find(struct proc *proc, const struct maps *maps, struct gad
 
 		if (err)
 			return err;
-		if (!search.bare && has_no_memory(proc))
+		if (!search.bare && has_no_memory(proc, maps))
 			return error_new(ERROR_GONE, "process %d has ended", proc->pid);
 		if (!search.bare)
 			return error_new(ERROR_FAILED,
