@@ -144,9 +144,9 @@ def test_stopped_process_stays_stopped(dyntrace, program):
     os.kill(spin.pid, signal.SIGSTOP)
     until(lambda: status(spin.pid, "State").startswith("T"), "the stop")
     tracing = dyntrace.start_trace(spin.pid, "--function", "foo")
-    assert status(spin.pid, "State").startswith("T")
+    until(lambda: status(spin.pid, "State").startswith("T"), "it to be stopped again")  # on its way there it counts as running
     trace = tracing.stop()
-    assert status(spin.pid, "State").startswith("T")
+    until(lambda: status(spin.pid, "State").startswith("T"), "it to be stopped again")
     tracing.before.assert_unchanged()
     assert trace.names() == {}
     os.kill(spin.pid, signal.SIGCONT)
