@@ -45,7 +45,13 @@ class Spin:
 def code_memory(controller):
     """KiB of code memory in use: agent, site table and trampolines. Seen from the controller, which has it open."""
     folder = f"/proc/{controller}/fd"
-    sizes = [os.stat(f"{folder}/{fd}") for fd in os.listdir(folder) if "memfd:" in os.readlink(f"{folder}/{fd}")]
+    sizes = []
+    for fd in os.listdir(folder):
+        try:  # descriptors come and go meanwhile
+            if "memfd:" in os.readlink(f"{folder}/{fd}"):
+                sizes.append(os.stat(f"{folder}/{fd}"))
+        except FileNotFoundError:
+            pass
     code = [size for size in sizes if size.st_size == CODE_SIZE]
     return sum(size.st_blocks for size in code) // 2
 
