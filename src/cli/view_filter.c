@@ -11,6 +11,7 @@
 #include "../control/base/cleanup.h"
 #include "../control/base/vec.h"
 #include "../control/expr/expr.h"
+#include "../shared/arithmetic.h"
 
 #define NAMES_MAX 64
 #define STACK_MAX 32
@@ -310,49 +311,6 @@ static uint64_t pop(struct machine *m)
 	return 0;
 }
 
-static uint64_t divide(struct machine *m, uint8_t code, uint64_t x, uint64_t y)
-{
-	bool is_signed = code == DT_OP_DIV || code == DT_OP_MOD, is_div = code == DT_OP_DIV || code == DT_OP_DIVU;
-
-	if (y == 0) {
-		m->failed = true;
-		return 0;
-	}
-	if (!is_signed)
-		return is_div ? x / y : x % y;
-	if (y == UINT64_MAX)
-		return is_div ? 0 - x : 0;
-	return (uint64_t)(is_div ? (int64_t)x / (int64_t)y : (int64_t)x % (int64_t)y);
-}
-
-static uint64_t combine(struct machine *m, uint8_t code, uint64_t x, uint64_t y)
-{
-	int64_t a = (int64_t)x, b = (int64_t)y;
-
-	switch (code) {
-	case DT_OP_ADD: return x + y;
-	case DT_OP_SUB: return x - y;
-	case DT_OP_MUL: return x * y;
-	case DT_OP_AND: return x & y;
-	case DT_OP_OR: return x | y;
-	case DT_OP_XOR: return x ^ y;
-	case DT_OP_SHL: return y < 64 ? x << y : 0;
-	case DT_OP_SHR: return y < 64 ? x >> y : 0;
-	case DT_OP_SAR: return (uint64_t)(a >> (y < 64 ? y : 63));
-	case DT_OP_EQ: return x == y;
-	case DT_OP_NE: return x != y;
-	case DT_OP_LT: return a < b;
-	case DT_OP_LE: return a <= b;
-	case DT_OP_GT: return a > b;
-	case DT_OP_GE: return a >= b;
-	case DT_OP_LTU: return x < y;
-	case DT_OP_LEU: return x <= y;
-	case DT_OP_GTU: return x > y;
-	case DT_OP_GEU: return x >= y;
-	default: return divide(m, code, x, y);
-	}
-}
-
 /* The number of a field, or, of a text, which field it is. */
 static uint64_t load(struct machine *m, uint8_t index)
 {
@@ -376,14 +334,6 @@ static bool match(struct machine *m, const struct dt_op *op)
 	return op->b ? fnmatch(pattern, text, 0) == 0 : strcmp(pattern, text) == 0;
 }
 
-static uint64_t cut(uint64_t value, const struct dt_op *op)
-{
-	unsigned spare = op->b && op->b < 64 ? 64u - op->b : 0;
-
-	value = value >> op->a << spare;
-	return op->c ? (uint64_t)((int64_t)value >> spare) : value >> spare;
-}
-
 /* Returns how many operations to skip. */
 static size_t step(struct machine *m, const struct dt_op *op)
 {
@@ -396,7 +346,7 @@ static size_t step(struct machine *m, const struct dt_op *op)
 		return 1;
 	case DT_OP_KEPT: push(m, load(m, op->a)); return 0;
 	case DT_OP_OFFSET: push(m, pop(m) + (uint64_t)(int32_t)op->c); return 0;
-	case DT_OP_BITS: push(m, cut(pop(m), op)); return 0;
+	case DT_OP_BITS: push(m, dt_bits(pop(m), op->a, op->b, op->c)); return 0;
 	case DT_OP_MATCH: push(m, match(m, op)); return 0;
 	case DT_OP_NEG: push(m, 0 - pop(m)); return 0;
 	case DT_OP_NOT: push(m, ~pop(m)); return 0;
@@ -409,7 +359,7 @@ static size_t step(struct machine *m, const struct dt_op *op)
 			return 0;
 		}
 		y = pop(m), x = pop(m);
-		push(m, combine(m, op->code, x, y));
+		push(m, dt_combine(op->code, x, y, &m->failed));
 		return 0;
 	}
 }

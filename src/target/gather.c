@@ -10,8 +10,9 @@
  */
 #include "gather.h"
 
+#include "../shared/arithmetic.h"
+
 #define HEAD 16u
-#define BITS 64u
 #define RSP 4
 #define RSI 6
 
@@ -80,16 +81,6 @@ static uint64_t pop(struct gather *g)
 	return 0;
 }
 
-static uint64_t bits_of(uint64_t value, uint32_t shift, uint32_t count, bool is_signed)
-{
-	uint32_t spare = BITS - (count ? count : BITS);
-
-	if (shift >= BITS || spare >= BITS)
-		return 0;
-	value = value >> shift << spare;
-	return is_signed ? (uint64_t)((int64_t)value >> spare) : value >> spare;
-}
-
 static uint64_t load(struct gather *g, uint64_t address, uint32_t size, bool is_signed)
 {
 	uint64_t value = 0;
@@ -98,62 +89,7 @@ static uint64_t load(struct gather *g, uint64_t address, uint32_t size, bool is_
 		g->failed = true;
 		return 0;
 	}
-	return bits_of(value, 0, size * 8, is_signed);
-}
-
-static uint64_t divide(struct gather *g, uint8_t code, uint64_t x, uint64_t y)
-{
-	if (y == 0) {
-		g->failed = true;
-		return 0;
-	}
-	switch (code) {
-	case DT_OP_DIVU:
-		return x / y;
-	case DT_OP_MODU:
-		return x % y;
-	case DT_OP_DIV:
-		return y == ~0ULL ? 0 - x : (uint64_t)((int64_t)x / (int64_t)y);
-	default:
-		return y == ~0ULL ? 0 : (uint64_t)((int64_t)x % (int64_t)y);
-	}
-}
-
-static uint64_t shift(uint8_t code, uint64_t x, uint64_t y)
-{
-	if (code == DT_OP_SAR)
-		return (uint64_t)((int64_t)x >> (y < BITS ? y : BITS - 1));
-	if (y >= BITS)
-		return 0;
-	return code == DT_OP_SHL ? x << y : x >> y;
-}
-
-static uint64_t combine(struct gather *g, uint8_t code, uint64_t x, uint64_t y)
-{
-	int64_t a = (int64_t)x, b = (int64_t)y;
-
-	switch (code) {
-	case DT_OP_ADD: return x + y;
-	case DT_OP_SUB: return x - y;
-	case DT_OP_MUL: return x * y;
-	case DT_OP_AND: return x & y;
-	case DT_OP_OR: return x | y;
-	case DT_OP_XOR: return x ^ y;
-	case DT_OP_EQ: return x == y;
-	case DT_OP_NE: return x != y;
-	case DT_OP_LT: return a < b;
-	case DT_OP_LE: return a <= b;
-	case DT_OP_GT: return a > b;
-	case DT_OP_GE: return a >= b;
-	case DT_OP_LTU: return x < y;
-	case DT_OP_LEU: return x <= y;
-	case DT_OP_GTU: return x > y;
-	case DT_OP_GEU: return x >= y;
-	case DT_OP_SHL:
-	case DT_OP_SHR:
-	case DT_OP_SAR: return shift(code, x, y);
-	default: return divide(g, code, x, y);
-	}
+	return dt_bits(value, 0, size * 8, is_signed);
 }
 
 static uint64_t change(uint8_t code, uint64_t x)
@@ -367,7 +303,7 @@ static bool run_value(struct gather *g, const struct dt_op *op)
 	case DT_OP_KEPT: push(g, kept_value(g, op->a)); break;
 	case DT_OP_LOAD: push(g, load(g, pop(g), op->a, op->b)); break;
 	case DT_OP_OFFSET: push(g, pop(g) + (uint64_t)(int32_t)op->c); break;
-	case DT_OP_BITS: push(g, bits_of(pop(g), op->a, op->b, op->c)); break;
+	case DT_OP_BITS: push(g, dt_bits(pop(g), op->a, op->b, op->c)); break;
 	case DT_OP_PICK: push(g, op->a < g->top ? g->stack[g->top - 1 - op->a] : 0); break;
 	case DT_OP_DROP: pop(g); break;
 	case DT_OP_SWAP:
@@ -393,7 +329,7 @@ static bool run_value(struct gather *g, const struct dt_op *op)
 		if (op->code < DT_OP_ADD || op->code > DT_OP_GEU)
 			return false;
 		y = pop(g), x = pop(g);
-		push(g, combine(g, op->code, x, y));
+		push(g, dt_combine(op->code, x, y, &g->failed));
 	}
 	return true;
 }
