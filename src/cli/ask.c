@@ -48,6 +48,31 @@ struct error *ask_finish(struct client *client, ask_item_fn item, void *context)
 	return client_call(client, take_answer, &items);
 }
 
+static struct error *check_words(const struct words *words, enum ask_words wanted)
+{
+	if (wanted == ASK_NO_TARGET && words->count)
+		return error_new(ERROR_USAGE, "unexpected word '%s'", words->items[0]);
+	if (wanted == ASK_ONE_TARGET && words->count != 1)
+		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name");
+	if (wanted == ASK_ANY_TARGET && words->count > 1)
+		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name; none means all");
+	return NULL;
+}
+
+struct error *ask_target(const struct words *words, enum ask_words wanted, enum wire_kind kind, bool all,
+			 ask_item_fn item, void *context)
+{
+	_cleanup_client_ struct client *client = NULL;
+	struct error *error = check_words(words, wanted);
+
+	if (!error)
+		error = ask_connect(&client);
+	if (error)
+		return error;
+	ask_begin(client, kind, words->count ? words->items[0] : NULL, all);
+	return ask_finish(client, item, context);
+}
+
 struct error *ask_split(const char *word, const char *what, char **ret_target, const char **ret_rest)
 {
 	const char *colon = strchr(word, ':');
@@ -61,6 +86,42 @@ struct error *ask_split(const char *word, const char *what, char **ret_target, c
 }
 
 /* ---- lists ---------------------------------------------------------------------------------------- */
+
+static struct error *add_item(void *context, const struct wire_message *item)
+{
+	struct ask_list *list = context;
+
+	if (list->json)
+		text_add(&list->text, list->count ? ",\n" : "[\n");
+	list->add(list, item);
+	list->count++;
+	return NULL;
+}
+
+struct error *ask_list(const struct words *words, enum ask_words wanted, enum wire_kind kind, bool all,
+		       struct ask_list *list)
+{
+	struct error *error = ask_target(words, wanted, kind, all, add_item, list);
+
+	if (!error && list->json)
+		text_add(&list->text, list->count ? "\n]\n" : "[]\n");
+	if (!error)
+		text_flush(&list->text);
+	strbuf_free(&list->text);
+	return error;
+}
+
+const char *ask_text_of(const struct wire_message *item, enum wire_tag tag)
+{
+	const char *text = wire_get_text(item, tag);
+
+	return text ? text : "";
+}
+
+unsigned long long ask_number_of(const struct wire_message *item, enum wire_tag tag)
+{
+	return wire_get_number(item, tag, 0);
+}
 
 static void add_key(struct strbuf *text, const char *key)
 {

@@ -30,6 +30,29 @@ struct wire_out *ask_begin(struct client *client, enum wire_kind kind, const cha
 typedef struct error *(*ask_item_fn)(void *context, const struct wire_message *item);
 struct error *ask_finish(struct client *client, ask_item_fn item, void *context);
 
+/* The whole of a command whose only word is a TARGET. */
+enum ask_words {
+	ASK_NO_TARGET, /* it takes none */
+	ASK_ONE_TARGET,
+	ASK_ANY_TARGET, /* one, or none: all */
+};
+struct error *ask_target(const struct words *words, enum ask_words wanted, enum wire_kind kind, bool all,
+			 ask_item_fn item, void *context);
+
+/* A list of the daemon's, as text or as JSON: `add` adds an item to the text. */
+struct ask_list {
+	struct strbuf text;
+	size_t count; /* of items so far */
+	bool json;
+	void (*add)(struct ask_list *list, const struct wire_message *item);
+};
+struct error *ask_list(const struct words *words, enum ask_words wanted, enum wire_kind kind, bool all,
+		       struct ask_list *list);
+
+/* Attributes that may be missing: "" and 0. */
+const char *ask_text_of(const struct wire_message *item, enum wire_tag tag);
+unsigned long long ask_number_of(const struct wire_message *item, enum wire_tag tag);
+
 /* "redis-server:foo" to "redis-server" (the caller frees) and "foo". what: what is behind the colon. */
 struct error *ask_split(const char *word, const char *what, char **ret_target, const char **ret_rest);
 

@@ -15,16 +15,8 @@ static const struct option_spec options[] = {
 
 static struct error *run(const struct words *words, int *ret_status)
 {
-	_cleanup_client_ struct client *client = NULL;
-
 	(void)ret_status;
-	if (words->count != 1)
-		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name");
-	struct error *error = ask_connect(&client);
-	if (error)
-		return error;
-	ask_begin(client, WIRE_ATTACH, words->items[0], args.all);
-	return ask_finish(client, NULL, NULL);
+	return ask_target(words, ASK_ONE_TARGET, WIRE_ATTACH, args.all, NULL, NULL);
 }
 
 const struct command command_attach = {

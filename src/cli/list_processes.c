@@ -13,11 +13,6 @@ static const struct option_spec options[] = {
 	{ 0 },
 };
 
-struct listing {
-	struct strbuf text;
-	size_t count;
-};
-
 static void add_json(struct strbuf *text, const struct wire_message *item, const char *user)
 {
 	text_add(text, "{");
@@ -30,46 +25,28 @@ static void add_json(struct strbuf *text, const struct wire_message *item, const
 	text_add(text, "}");
 }
 
-static struct error *add_process(void *context, const struct wire_message *item)
+static void add_process(struct ask_list *list, const struct wire_message *item)
 {
-	struct listing *list = context;
-	const char *program = wire_get_text(item, WIRE_PROGRAM), *loaded = wire_get_text(item, WIRE_LOADED);
 	char user[64];
 
 	ask_user_name(wire_get_number(item, WIRE_UID, 0), user, sizeof(user));
-	if (args.json) {
-		text_add(&list->text, list->count ? ",\n" : "[\n");
+	if (list->json) {
 		add_json(&list->text, item, user);
-	} else {
-		if (!list->count)
-			strbuf_printf(&list->text, "%7s  %-20s %-12s %-10s %s\n", "PID", "NAME", "USER", "LOADED", "TRACEPOINTS");
-		strbuf_printf(&list->text, "%7llu  %-20s %-12s %-10s %llu\n",
-			      (unsigned long long)wire_get_number(item, WIRE_PID, 0), program ? program : "", user,
-			      loaded ? loaded : "", (unsigned long long)wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
+		return;
 	}
-	list->count++;
-	return NULL;
+	if (!list->count)
+		strbuf_printf(&list->text, "%7s  %-20s %-12s %-10s %s\n", "PID", "NAME", "USER", "LOADED", "TRACEPOINTS");
+	strbuf_printf(&list->text, "%7llu  %-20s %-12s %-10s %llu\n", ask_number_of(item, WIRE_PID),
+		      ask_text_of(item, WIRE_PROGRAM), user, ask_text_of(item, WIRE_LOADED),
+		      ask_number_of(item, WIRE_TRACEPOINT_COUNT));
 }
 
 static struct error *run(const struct words *words, int *ret_status)
 {
-	_cleanup_client_ struct client *client = NULL;
-	struct listing list = { 0 };
+	struct ask_list list = { .json = args.json, .add = add_process };
 
 	(void)ret_status;
-	if (words->count)
-		return error_new(ERROR_USAGE, "unexpected word '%s'", words->items[0]);
-	struct error *error = ask_connect(&client);
-	if (error)
-		return error;
-	ask_begin(client, WIRE_PROCESSES, NULL, false);
-	error = ask_finish(client, add_process, &list);
-	if (!error && args.json)
-		text_add(&list.text, list.count ? "\n]\n" : "[]\n");
-	if (!error)
-		text_flush(&list.text);
-	strbuf_free(&list.text);
-	return error;
+	return ask_list(words, ASK_NO_TARGET, WIRE_PROCESSES, false, &list);
 }
 
 const struct command command_list_processes = {

@@ -21,11 +21,6 @@ static const struct option_spec options[] = {
 	{ 0 },
 };
 
-struct listing {
-	struct strbuf text;
-	size_t count;
-};
-
 static const char *const shapes[] = { [WIRE_BARE] = "bare", [WIRE_ENTRY] = "entry", [WIRE_FUNCTION] = "entry and exit" };
 
 /* Durations, in ns; the first is how many there are. */
@@ -44,23 +39,11 @@ static const char *shape_of(const struct wire_message *item)
 	return shape <= WIRE_FUNCTION ? shapes[shape] : "";
 }
 
-static const char *text_of(const struct wire_message *item, enum wire_tag tag)
-{
-	const char *text = wire_get_text(item, tag);
-
-	return text ? text : "";
-}
-
-static unsigned long long number_of(const struct wire_message *item, enum wire_tag tag)
-{
-	return wire_get_number(item, tag, 0);
-}
-
 static void add_json(struct strbuf *text, const struct wire_message *item)
 {
 	text_add(text, "{");
-	if (number_of(item, WIRE_PID))
-		ask_json_number(text, "pid", number_of(item, WIRE_PID));
+	if (ask_number_of(item, WIRE_PID))
+		ask_json_number(text, "pid", ask_number_of(item, WIRE_PID));
 	ask_json_text(text, "name", wire_get_text(item, WIRE_NAME));
 	ask_json_text(text, "location", wire_get_text(item, WIRE_LOCATION));
 	ask_json_text(text, "kind", shape_of(item));
@@ -68,27 +51,27 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 	ask_json_text(text, "tracer_argument", wire_get_text(item, WIRE_ARGUMENT));
 	ask_json_text(text, "state", client_tracepoint_state(item));
 	ask_json_text(text, "why", wire_get_text(item, WIRE_STATE));
-	ask_json_number(text, "address", number_of(item, WIRE_ADDRESS));
+	ask_json_number(text, "address", ask_number_of(item, WIRE_ADDRESS));
 	ask_json_text(text, "module", wire_get_text(item, WIRE_MODULE));
-	ask_json_number(text, "hits", number_of(item, WIRE_HITS));
-	ask_json_number(text, "lost", number_of(item, WIRE_LOST));
+	ask_json_number(text, "hits", ask_number_of(item, WIRE_HITS));
+	ask_json_number(text, "lost", ask_number_of(item, WIRE_LOST));
 	ask_json_text(text, "placed", wire_get_text(item, WIRE_HOW));
 	ask_json_text(text, "filter", wire_get_text(item, WIRE_FILTER));
 	ask_json_texts(text, "contexts", item, WIRE_CONTEXT_TYPE);
 	ask_json_texts(text, "fields", item, WIRE_FIELD);
-	ask_json_number(text, "bytes", number_of(item, WIRE_BYTES));
-	ask_json_number(text, "hits_per_second", number_of(item, WIRE_HIT_RATE));
-	for (size_t i = 0; number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]); i++)
-		ask_json_number(text, times[i].json, number_of(item, times[i].tag));
+	ask_json_number(text, "bytes", ask_number_of(item, WIRE_BYTES));
+	ask_json_number(text, "hits_per_second", ask_number_of(item, WIRE_HIT_RATE));
+	for (size_t i = 0; ask_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]); i++)
+		ask_json_number(text, times[i].json, ask_number_of(item, times[i].tag));
 	text_add(text, "}");
 }
 
-static void add_line(struct listing *list, const struct wire_message *item)
+static void add_line(struct ask_list *list, const struct wire_message *item)
 {
 	if (!list->count)
 		strbuf_printf(&list->text, "%-24s %-24s %-7s %-9s %s\n", "NAME", "LOCATION", "TRACER", "STATE", "HITS");
-	strbuf_printf(&list->text, "%-24s %-24s %-7s %-9s %llu\n", text_of(item, WIRE_NAME), text_of(item, WIRE_LOCATION),
-		      text_of(item, WIRE_TRACER), client_tracepoint_state(item), number_of(item, WIRE_HITS));
+	strbuf_printf(&list->text, "%-24s %-24s %-7s %-9s %llu\n", ask_text_of(item, WIRE_NAME), ask_text_of(item, WIRE_LOCATION),
+		      ask_text_of(item, WIRE_TRACER), client_tracepoint_state(item), ask_number_of(item, WIRE_HITS));
 }
 
 static void add_all_of(struct strbuf *text, const char *head, const struct wire_message *item, enum wire_tag tag)
@@ -111,13 +94,13 @@ static void add_all_of(struct strbuf *text, const char *head, const struct wire_
 /* Of calls that returned. */
 static void add_times(struct strbuf *text, const struct wire_message *item)
 {
-	if (!number_of(item, WIRE_CALLS))
+	if (!ask_number_of(item, WIRE_CALLS))
 		return;
-	strbuf_printf(text, "    %-10s%llu:", "calls", number_of(item, WIRE_CALLS));
+	strbuf_printf(text, "    %-10s%llu:", "calls", ask_number_of(item, WIRE_CALLS));
 	for (size_t i = 1; i < sizeof(times) / sizeof(times[0]); i++) {
 		char time[16];
 
-		summary_exits_time(number_of(item, times[i].tag), time);
+		summary_exits_time(ask_number_of(item, times[i].tag), time);
 		strbuf_printf(text, "%s %s %s", i > 1 ? "," : "", times[i].name, time);
 	}
 	text_add(text, "\n");
@@ -125,57 +108,39 @@ static void add_times(struct strbuf *text, const struct wire_message *item)
 
 static void add_details(struct strbuf *text, const struct wire_message *item)
 {
-	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address", number_of(item, WIRE_ADDRESS),
-		      text_of(item, WIRE_MODULE), shape_of(item));
-	strbuf_printf(text, "    %-10s%llu (%llu a second), lost %llu\n", "hits", number_of(item, WIRE_HITS),
-		      number_of(item, WIRE_HIT_RATE), number_of(item, WIRE_LOST));
+	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address", ask_number_of(item, WIRE_ADDRESS),
+		      ask_text_of(item, WIRE_MODULE), shape_of(item));
+	strbuf_printf(text, "    %-10s%llu (%llu a second), lost %llu\n", "hits", ask_number_of(item, WIRE_HITS),
+		      ask_number_of(item, WIRE_HIT_RATE), ask_number_of(item, WIRE_LOST));
 	add_times(text, item);
 	if (wire_get_text(item, WIRE_HOW))
-		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed", text_of(item, WIRE_HOW),
-			      number_of(item, WIRE_BYTES));
+		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed", ask_text_of(item, WIRE_HOW),
+			      ask_number_of(item, WIRE_BYTES));
 	if (wire_get_text(item, WIRE_STATE))
-		strbuf_printf(text, "    %-10s%s\n", "why", text_of(item, WIRE_STATE));
+		strbuf_printf(text, "    %-10s%s\n", "why", ask_text_of(item, WIRE_STATE));
 	add_all_of(text, "argument", item, WIRE_ARGUMENT);
 	add_all_of(text, "fields", item, WIRE_FIELD);
 	add_all_of(text, "contexts", item, WIRE_CONTEXT_TYPE);
 	add_all_of(text, "filter", item, WIRE_FILTER);
 }
 
-static struct error *add_tracepoint(void *context, const struct wire_message *item)
+static void add_tracepoint(struct ask_list *list, const struct wire_message *item)
 {
-	struct listing *list = context;
-
-	if (args.json) {
-		text_add(&list->text, list->count ? ",\n" : "[\n");
+	if (list->json) {
 		add_json(&list->text, item);
-	} else {
-		add_line(list, item);
-		if (args.details)
-			add_details(&list->text, item);
+		return;
 	}
-	list->count++;
-	return NULL;
+	add_line(list, item);
+	if (args.details)
+		add_details(&list->text, item);
 }
 
 static struct error *run(const struct words *words, int *ret_status)
 {
-	_cleanup_client_ struct client *client = NULL;
-	struct listing list = { 0 };
+	struct ask_list list = { .json = args.json, .add = add_tracepoint };
 
 	(void)ret_status;
-	if (words->count != 1)
-		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name");
-	struct error *error = ask_connect(&client);
-	if (error)
-		return error;
-	ask_begin(client, WIRE_TRACEPOINTS, words->items[0], args.all);
-	error = ask_finish(client, add_tracepoint, &list);
-	if (!error && args.json)
-		text_add(&list.text, list.count ? "\n]\n" : "[]\n");
-	if (!error)
-		text_flush(&list.text);
-	strbuf_free(&list.text);
-	return error;
+	return ask_list(words, ASK_ONE_TARGET, WIRE_TRACEPOINTS, args.all, &list);
 }
 
 const struct command command_list_tracepoints = {

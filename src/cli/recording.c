@@ -28,15 +28,7 @@ static struct error *print_output(void *context, const struct wire_message *item
 
 static struct error *ask(const struct words *words, enum wire_kind kind)
 {
-	_cleanup_client_ struct client *client = NULL;
-
-	if (words->count > 1)
-		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name; none means all");
-	struct error *error = ask_connect(&client);
-	if (error)
-		return error;
-	ask_begin(client, kind, words->count ? words->items[0] : NULL, args.all);
-	return ask_finish(client, print_output, NULL);
+	return ask_target(words, ASK_ANY_TARGET, kind, args.all, print_output, NULL);
 }
 
 static struct error *run_start(const struct words *words, int *ret_status)

@@ -34,18 +34,6 @@ static void print_json(const struct wire_message *item, const char *user)
 	strbuf_free(&text);
 }
 
-static const char *text_of(const struct wire_message *item, enum wire_tag tag)
-{
-	const char *text = wire_get_text(item, tag);
-
-	return text ? text : "";
-}
-
-static unsigned long long number_of(const struct wire_message *item, enum wire_tag tag)
-{
-	return wire_get_number(item, tag, 0);
-}
-
 static struct error *print_status(void *context, const struct wire_message *item)
 {
 	char user[64];
@@ -56,30 +44,22 @@ static struct error *print_status(void *context, const struct wire_message *item
 		print_json(item, user);
 		return NULL;
 	}
-	printf("daemon:      dyntraced %s, pid %llu, user %s\n", text_of(item, WIRE_PROGRAM_VERSION),
-	       number_of(item, WIRE_PID), user);
-	printf("socket:      %s\n", text_of(item, WIRE_SOCKET_PATH));
-	printf("traces:      %s\n", text_of(item, WIRE_OUTPUT));
-	printf("recording:   %s\n", number_of(item, WIRE_RECORDING) ? "on" : "off ('dyntrace start' begins)");
-	printf("targets:     %llu\n", number_of(item, WIRE_TARGET_COUNT));
-	printf("tracepoints: %llu, and %llu that wait for a program\n", number_of(item, WIRE_TRACEPOINT_COUNT),
-	       number_of(item, WIRE_WAITING_COUNT));
-	printf("clients:     %llu\n", number_of(item, WIRE_CLIENT_COUNT));
+	printf("daemon:      dyntraced %s, pid %llu, user %s\n", ask_text_of(item, WIRE_PROGRAM_VERSION),
+	       ask_number_of(item, WIRE_PID), user);
+	printf("socket:      %s\n", ask_text_of(item, WIRE_SOCKET_PATH));
+	printf("traces:      %s\n", ask_text_of(item, WIRE_OUTPUT));
+	printf("recording:   %s\n", ask_number_of(item, WIRE_RECORDING) ? "on" : "off ('dyntrace start' begins)");
+	printf("targets:     %llu\n", ask_number_of(item, WIRE_TARGET_COUNT));
+	printf("tracepoints: %llu, and %llu that wait for a program\n", ask_number_of(item, WIRE_TRACEPOINT_COUNT),
+	       ask_number_of(item, WIRE_WAITING_COUNT));
+	printf("clients:     %llu\n", ask_number_of(item, WIRE_CLIENT_COUNT));
 	return NULL;
 }
 
 static struct error *run(const struct words *words, int *ret_status)
 {
-	_cleanup_client_ struct client *client = NULL;
-
 	(void)ret_status;
-	if (words->count)
-		return error_new(ERROR_USAGE, "unexpected word '%s'", words->items[0]);
-	struct error *error = ask_connect(&client);
-	if (error)
-		return error;
-	ask_begin(client, WIRE_STATUS, NULL, false);
-	return ask_finish(client, print_status, NULL);
+	return ask_target(words, ASK_NO_TARGET, WIRE_STATUS, false, print_status, NULL);
 }
 
 const struct command command_status = {
