@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "binary_text.h"
-#include "control/code/decode.h"
+#include "control/code/glance.h"
 
 #define PC 0x401000ULL
 #define NONE 0
@@ -160,6 +160,37 @@ static void check_operands(const struct insn *insn)
 	assert_int_equal(rip_relative, insn->rip_relative);
 }
 
+/* A glance says what Zydis does. */
+static void check_glance(const uint8_t *bytes, size_t size, taddr pc)
+{
+	struct insn insn;
+	struct glance g;
+	bool ok = decode_quick(bytes, size, pc, &insn);
+
+	if (glance(bytes, size, pc, &g) != ok || !ok) {
+		assert_int_equal(glance(bytes, size, pc, &g), ok);
+		return;
+	}
+	const ZydisDecodedInstruction *z = &insn.zydis;
+	bool has_modrm = z->attributes & ZYDIS_ATTRIB_HAS_MODRM, has_sib = z->attributes & ZYDIS_ATTRIB_HAS_SIB;
+	bool is_padding = z->mnemonic == ZYDIS_MNEMONIC_NOP || z->mnemonic == ZYDIS_MNEMONIC_INT3;
+	bool same = g.pc.v == pc.v && g.length == insn.length && g.flow == insn.flow &&
+		    g.has_target == insn.has_target && g.target.v == insn.target.v &&
+		    g.rip_relative == insn.rip_relative && g.rip_target.v == insn.rip_target.v &&
+		    g.modrm == (has_modrm ? bytes[z->raw.modrm.offset] : 0) &&
+		    g.sib == (has_sib ? bytes[z->raw.sib.offset] : 0) && (g.kind == GLANCE_PADDING) == is_padding &&
+		    (g.kind == GLANCE_LEA) == (z->mnemonic == ZYDIS_MNEMONIC_LEA) &&
+		    (g.kind == GLANCE_ADD) == (z->mnemonic == ZYDIS_MNEMONIC_ADD) &&
+		    (g.kind == GLANCE_MOVSXD) == (z->mnemonic == ZYDIS_MNEMONIC_MOVSXD);
+	char text[128];
+
+	if (same)
+		return;
+	decode_format(&insn, text, sizeof(text));
+	fail_msg("%02x %02x %02x %02x, %s: %d bytes, not %d", bytes[0], bytes[1], bytes[2], bytes[3], text, insn.length,
+		 g.length);
+}
+
 static size_t sweep(const struct binary_text *text)
 {
 	struct insn full, quick;
@@ -170,6 +201,7 @@ static size_t sweep(const struct binary_text *text)
 		bool ok = decode(text->bytes + at, text->size - at, pc, &full);
 
 		assert_int_equal(ok, decode_quick(text->bytes + at, text->size - at, pc, &quick));
+		check_glance(text->bytes + at, text->size - at, pc);
 		if (!ok) {
 			at++;
 			continue;
@@ -201,12 +233,51 @@ static void test_real_programs(void **state)
 	assert_true(count > 300000); /* libc alone has that many */
 }
 
+/* Every opcode of the first two maps and every ModRM, under all prefixes that matter, whole and cut short. */
+static void test_glance_forms(void **state)
+{
+	static const char *const prefixes[] = { "", "\x66", "\xf3", "\xf2", "\x2e", "\x66\x3e\x66", "\xf3\x66", "\xf2\xf3", "\xf0", "\x67" };
+	static const uint8_t rexes[] = { 0, 0x40, 0x41, 0x48, 0x4d };
+	uint32_t mix = 1;
+
+	for (size_t p = 0; p < sizeof(prefixes) / sizeof(*prefixes); p++) {
+		for (uint32_t n = 0; n < sizeof(rexes) << 17; n++) {
+			uint8_t bytes[24] = { 0 };
+			size_t at = strlen(prefixes[p]);
+
+			memcpy(bytes, prefixes[p], at);
+			if (rexes[n >> 17])
+				bytes[at++] = rexes[n >> 17];
+			if (n >> 16 & 1)
+				bytes[at++] = 0x0f;
+			bytes[at++] = (uint8_t)(n >> 8);
+			bytes[at++] = (uint8_t)n;
+			for (; at < sizeof(bytes); at++)
+				bytes[at] = (uint8_t)((mix = mix * 1664525 + 1013904223) >> 24);
+			check_glance(bytes, sizeof(bytes), taddr_of(PC));
+			check_glance(bytes, mix >> 28, taddr_of(PC));
+		}
+	}
+}
+
+/* Not only where instructions begin: whoever scans may be out of step. */
+static void test_glance_every_byte(void **state)
+{
+	struct binary_text text = binary_text_map(binary_paths[0]);
+
+	for (size_t at = 0; at < text.size; at++)
+		check_glance(text.bytes + at, text.size - at, taddr_of(text.address + at));
+	binary_text_unmap(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_not_instructions),
 		cmocka_unit_test(test_real_programs),
+		cmocka_unit_test(test_glance_forms),
+		cmocka_unit_test(test_glance_every_byte),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,8 +42,8 @@ static enum insn_flow flow_of(const ZydisDecodedInstruction *zydis)
 /* In 64-bit mode mod 0 with rm 5 and no SIB byte is always [rip + disp32]. */
 static bool is_rip_relative(const ZydisDecodedInstruction *zydis)
 {
-	return (zydis->attributes & ZYDIS_ATTRIB_HAS_MODRM) && zydis->raw.modrm.mod == 0 &&
-	       zydis->raw.modrm.rm == 5 && zydis->raw.disp.size == 32;
+	return (zydis->attributes & ZYDIS_ATTRIB_HAS_MODRM) && zydis->raw.modrm.mod == 0 && zydis->raw.modrm.rm == 5 &&
+	       zydis->raw.disp.size == 32;
 }
 
 /* Everything but the operands. */
@@ -65,20 +65,17 @@ static void describe(const uint8_t *bytes, taddr pc, struct insn *insn)
 	memcpy(insn->bytes, bytes, zydis->length);
 }
 
-static ZydisDecoder make_decoder(void)
-{
-	ZydisDecoder decoder;
+/* Only read once it is made, which is before any thread. */
+static ZydisDecoder decoder;
 
+__attribute__((constructor)) static void make_decoder(void)
+{
 	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	return decoder;
 }
 
 bool decode(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn)
 {
-	ZydisDecoder decoder = make_decoder();
-
-	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, size, &ret_insn->zydis,
-						 ret_insn->operands)))
+	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, size, &ret_insn->zydis, ret_insn->operands)))
 		return false;
 	describe(bytes, pc, ret_insn);
 	return true;
@@ -86,10 +83,7 @@ bool decode(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn)
 
 bool decode_quick(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn)
 {
-	ZydisDecoder decoder = make_decoder();
-
-	if (!ZYAN_SUCCESS(
-		    ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, size, &ret_insn->zydis)))
+	if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, size, &ret_insn->zydis)))
 		return false;
 	describe(bytes, pc, ret_insn);
 	return true;
@@ -107,7 +101,7 @@ void decode_format(const struct insn *insn, char *text, size_t room)
 		return;
 	ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_INTEL);
 	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&formatter, &full.zydis, full.operands,
-							  full.zydis.operand_count_visible, text,
-							  room, full.pc.v, NULL)))
+							  full.zydis.operand_count_visible, text, room, full.pc.v,
+							  NULL)))
 		text[0] = '\0';
 }

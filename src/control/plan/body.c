@@ -1,6 +1,7 @@
 #include "body.h"
 
 #include "../base/cleanup.h"
+#include "../code/glance.h"
 #include "../code/relocate.h"
 
 #define PADDING_MAX 64 /* bytes behind the function that are looked at */
@@ -16,44 +17,23 @@ static bool is_call(enum insn_flow flow)
 	return flow == FLOW_CALL || flow == FLOW_CALL_INDIRECT;
 }
 
-static bool is_padding(const struct insn *insn)
+static enum body_way find_way(const struct inbound *inbound, const struct body_insn *before, const struct glance *insn)
 {
-	return insn->zydis.mnemonic == ZYDIS_MNEMONIC_NOP || insn->zydis.mnemonic == ZYDIS_MNEMONIC_INT3;
-}
-
-/* Only what looks at RIP can refuse to be moved. */
-static bool is_fixed(const struct insn *insn)
-{
-	uint8_t scratch[SCRATCH_SIZE];
-	struct emitter e;
-
-	if (insn->flow == FLOW_NEXT && !insn->rip_relative)
-		return false;
-	emit_init(&e, scratch, sizeof(scratch), insn->pc);
-	_cleanup_error_ struct error *error = relocate(insn, &e);
-	return error != NULL;
-}
-
-static enum body_way find_way(const struct inbound *inbound, const struct body_insn *before,
-			      const struct insn *insn)
-{
-	if (!before || inbound_at(inbound, insn->pc.v))
+	if (!before || (inbound && inbound_at(inbound, insn->pc.v)))
 		return WAY_INBOUND;
 	if (is_call(before->flow))
 		return WAY_RETURN;
-	return (ends_flow(before->flow) || before->dead) && !is_padding(insn) ? WAY_UNKNOWN : WAY_NONE;
+	return (ends_flow(before->flow) || before->dead) && insn->kind != GLANCE_PADDING ? WAY_UNKNOWN : WAY_NONE;
 }
 
-static bool add(struct body *body, const struct inbound *inbound, const struct insn *insn)
+static bool add(struct body *body, const struct glance *insn)
 {
 	const struct body_insn *before = body->insns.count ? vec_last(&body->insns) : NULL;
 	struct body_insn item = { .at = insn->pc.v,
 				  .length = insn->length,
 				  .flow = insn->flow,
-				  .way = find_way(inbound, before, insn),
-				  .fixed = is_fixed(insn) ||
-					   inbound_inside(inbound, insn->pc.v, insn->pc.v + insn->length) ||
-					   inbound_is_read(inbound, insn->pc.v, insn->pc.v + insn->length) };
+				  .way = find_way(body->inbound, before, insn),
+				  .sees_rip = insn->flow != FLOW_NEXT || insn->rip_relative };
 
 	item.dead = item.way == WAY_NONE && (before->dead || ends_flow(before->flow));
 	return vec_push(&body->insns, item);
@@ -63,25 +43,51 @@ bool body_read(struct body *body, const struct symtab *symtab, const struct inbo
 	       uint64_t end)
 {
 	const struct text_range *text = symtab_text(symtab, start);
-	struct insn insn;
+	struct glance insn;
 
+	body->inbound = inbound;
 	body->start = start;
 	body->end = end;
 	body->text = text;
 	body->insns.count = 0;
 	for (uint64_t at = start; text && at < end + PADDING_MAX && at < text->address + text->size;
 	     at += insn.length) {
-		if (!decode_quick(text->bytes + (at - text->address), text->address + text->size - at,
-				  taddr_of(at), &insn))
+		if (!glance(text->bytes + (at - text->address), text->address + text->size - at, taddr_of(at), &insn))
 			break;
-		if (at >= end && (!is_padding(&insn) || inbound_at(inbound, at)))
+		if (at >= end && (insn.kind != GLANCE_PADDING || !inbound || inbound_at(inbound, at)))
 			break;
-		if (!add(body, inbound, &insn))
+		if (!add(body, &insn))
 			return false;
 		if (at >= end && !vec_last(&body->insns)->dead)
 			break;
 	}
 	return true;
+}
+
+/* Only what looks at RIP can refuse to be moved. */
+static bool refuses_to_move(const struct body *body, const struct body_insn *item)
+{
+	uint8_t scratch[SCRATCH_SIZE];
+	struct emitter e;
+	struct insn insn;
+
+	if (!item->sees_rip)
+		return false;
+	if (!decode_quick(body->text->bytes + (item->at - body->text->address), item->length, taddr_of(item->at),
+			  &insn))
+		return true;
+	emit_init(&e, scratch, sizeof(scratch), insn.pc);
+	_cleanup_error_ struct error *error = relocate(&insn, &e);
+	return error != NULL;
+}
+
+bool body_is_fixed(const struct body *body, size_t index)
+{
+	const struct body_insn *item = &body->insns.items[index];
+	uint64_t end = item->at + item->length;
+
+	return refuses_to_move(body, item) || inbound_inside(body->inbound, item->at, end) ||
+	       inbound_is_read(body->inbound, item->at, end);
 }
 
 void body_free(struct body *body)

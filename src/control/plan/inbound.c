@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #include "../base/cleanup.h"
-#include "../code/decode.h"
+#include "../code/glance.h"
 
 #define PAGE 4096
 #define COMPUTED_SPAN 512 /* bytes around, where no function's bounds are known */
@@ -142,9 +142,9 @@ static void mark_all(struct inbound *inbound, uint64_t from, uint64_t to)
 		mark_doubt(inbound, from);
 }
 
-static bool jumps_by_register(const struct insn *insn)
+static bool jumps_by_register(const struct glance *insn)
 {
-	return insn->flow == FLOW_JUMP_INDIRECT && insn->zydis.raw.modrm.mod == 3;
+	return insn->flow == FLOW_JUMP_INDIRECT && GLANCE_MOD(insn) == 3;
 }
 
 /* Code that is swept in one go: a function, or what lies between two known ones. */
@@ -163,14 +163,11 @@ struct lead_in {
 	bool adds; /* directly behind that: add x, z, or lea (x, y), z */
 };
 
-static void follow(struct lead_in *lead, const struct insn *insn)
+static void follow(struct lead_in *lead, const struct glance *insn)
 {
-	const ZydisDecodedInstruction *z = &insn->zydis;
-
-	lead->adds = lead->loads && ((z->mnemonic == ZYDIS_MNEMONIC_ADD && z->raw.modrm.mod == 3) ||
-				     z->mnemonic == ZYDIS_MNEMONIC_LEA);
-	lead->loads = z->mnemonic == ZYDIS_MNEMONIC_MOVSXD && z->raw.modrm.mod != 3 && z->raw.modrm.rm == 4 &&
-		      z->raw.sib.scale == 2;
+	lead->adds = lead->loads && ((insn->kind == GLANCE_ADD && GLANCE_MOD(insn) == 3) || insn->kind == GLANCE_LEA);
+	lead->loads =
+		insn->kind == GLANCE_MOVSXD && GLANCE_MOD(insn) != 3 && GLANCE_RM(insn) == 4 && GLANCE_SCALE(insn) == 2;
 }
 
 /* A jump through a register that may hold what was taken. */
@@ -231,12 +228,12 @@ static void note_jump(struct inbound *inbound, struct stretch *stretch, const st
 static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch stretch)
 {
 	struct lead_in lead = { 0 };
-	struct insn insn;
+	struct glance insn;
 
 	stretch.first_data = inbound->taken.count;
 
 	for (uint64_t at = stretch.from; at < stretch.to; at += insn.length) {
-		if (!decode_quick(bytes + (at - stretch.from), stretch.to - at, taddr_of(at), &insn)) {
+		if (!glance(bytes + (at - stretch.from), stretch.to - at, taddr_of(at), &insn)) {
 			insn.length = 1;
 			continue;
 		}
@@ -244,7 +241,7 @@ static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch 
 			mark(inbound, insn.target.v);
 		if (insn.rip_relative)
 			mark_taken(inbound, insn.rip_target.v);
-		if (insn.rip_relative && insn.zydis.mnemonic != ZYDIS_MNEMONIC_LEA)
+		if (insn.rip_relative && insn.kind != GLANCE_LEA)
 			note_read(inbound, insn.rip_target.v);
 		if (insn.rip_relative && insn.rip_target.v > stretch.from && insn.rip_target.v < stretch.to) {
 			stretch.taker = at;

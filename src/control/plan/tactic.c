@@ -40,9 +40,10 @@ static struct error *check_insn(const struct tactic_view *view, size_t first, si
 
 	if (index > first && insn->way != WAY_NONE)
 		return refuse_way(insn->way, distance);
-	if (insn->fixed && !distance)
+	bool is_fixed = body_is_fixed(view->body, index);
+	if (is_fixed && !distance)
 		return error_new(ERROR_REFUSED, "its instruction can't be moved, or is data for another one");
-	if (insn->fixed)
+	if (is_fixed)
 		return error_new(ERROR_REFUSED, "the instruction %llu bytes behind it can't be moved",
 				 (unsigned long long)distance);
 	if (siteset_overlapping(view->planner, at, taddr_add(at, insn->length)))
