@@ -12,10 +12,12 @@
 #define SYS_epoll_pwait2 441
 #endif
 
+static const uint8_t syscall_code[] = { 0x0f, 0x05 };
+
 /* They have a signal mask or an action among their arguments. rt_sigreturn has one too, but that is an earlier one. */
 static const uint64_t harmful_calls[] = {
-	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigsuspend, SYS_pselect6, SYS_ppoll, SYS_epoll_pwait, SYS_epoll_pwait2,
-	SYS_io_pgetevents, SYS_io_uring_enter,
+	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigsuspend, SYS_pselect6,	     SYS_ppoll,
+	SYS_epoll_pwait,  SYS_epoll_pwait2,   SYS_io_pgetevents, SYS_io_uring_enter,
 };
 
 static bool is_harmful(uint64_t number)
@@ -108,8 +110,7 @@ static struct error *judge(struct search *search, uint64_t at)
 	uint64_t number, start, end;
 
 	if (!function_bounds(search->view, NULL, at, &start, &end))
-		return says_harmless(search, at) ? NULL :
-						   error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
+		return says_harmless(search, at) ? NULL : error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
 	if ((body->start != start || body->end != end) &&
 	    !body_read(body, search->view->symtab, search->view->inbound, start, end))
 		return error_new(ERROR_FAILED, "out of memory");
@@ -124,11 +125,10 @@ static struct error *judge(struct search *search, uint64_t at)
 
 static struct error *search_range(struct search *search, const struct text_range *text)
 {
-	static const uint8_t code[] = { 0x0f, 0x05 };
 	const uint8_t *at = text->bytes, *end = text->bytes + text->size;
 	struct error *error = NULL;
 
-	while (!error && (at = memmem(at, (size_t)(end - at), code, sizeof(code))) != NULL)
+	while (!error && (at = memmem(at, (size_t)(end - at), syscall_code, sizeof(syscall_code))) != NULL)
 		error = judge(search, text->address + (uint64_t)(at++ - text->bytes));
 	return error;
 }
@@ -180,26 +180,52 @@ struct error *guards_module(const struct module *module)
 	return NULL;
 }
 
-static struct error *find_in_module(struct planner *planner, struct module *module, struct guard_list *list)
+/* Of others than the libc it is enough to know whether there are any. */
+static struct error *check_module(struct planner *planner, struct module *module)
 {
-	bool is_guarded = is_libc(module) || is_libpthread(module);
-	struct module_view *view;
+	struct module_view view = { .module = module };
+	struct search search = { .view = &view };
+	bool found;
+	struct error *error =
+		module_has_code(planner->proc, module, &planner->maps, syscall_code, sizeof(syscall_code), &found);
 
-	if (module->is_vdso || (is_loader(module) && !is_guarded)) /* nothing of the program's runs while it blocks signals */
-		return NULL;
-	struct error *error = function_view(planner, module, &view);
-	if (error)
+	if (error || !found)
 		return error;
-	struct search search = { .view = view, .harmful = is_guarded };
-	error = search_module(&search);
-	if (!error && search.list.count && !is_guarded)
+	error = module_symtab(planner->proc, module, &view.symtab);
+	if (!error)
+		error = search_module(&search);
+	if (!error && search.list.count)
 		error = error_new(ERROR_REFUSED, "it makes system calls of its own, which might block SIGTRAP");
+	vec_free(&search.list);
+	return error;
+}
+
+static struct error *list_module(struct planner *planner, struct module *module, struct guard_list *list)
+{
+	struct search search = { .harmful = true };
+	struct module_view *view;
+	struct error *error = function_view(planner, module, &view);
+
+	search.view = view;
+	if (!error)
+		error = search_module(&search);
 	for (size_t i = 0; i < search.list.count && !error; i++) {
 		if (!vec_push(list, ((struct guard){ module, search.list.items[i] })))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	vec_free(&search.list);
-	return error ? error_wrap(error, "%s", module->name) : NULL;
+	return error;
+}
+
+static bool is_guarded(const struct module *module)
+{
+	return is_libc(module) || is_libpthread(module);
+}
+
+/* In the loader nothing of the program's runs while it blocks signals. */
+static bool is_harmless(const struct module *module)
+{
+	return module->is_vdso || (is_loader(module) && !is_guarded(module));
 }
 
 struct error *guards_find(struct planner *planner, const struct modules *modules, struct guard_list *ret_list)
@@ -212,8 +238,17 @@ struct error *guards_find(struct planner *planner, const struct modules *modules
 		found |= is_libc(modules->items[i]);
 	if (!found)
 		return error_new(ERROR_REFUSED, "there is no libc whose signal masks could be watched");
-	for (size_t i = 0; i < modules->count && !error; i++)
-		error = find_in_module(planner, modules->items[i], &list);
+	for (int listing = 0; listing < 2; listing++) { /* the cheap look first: it refuses most */
+		for (size_t i = 0; i < modules->count && !error; i++) {
+			struct module *module = modules->items[i];
+
+			if (is_harmless(module) || is_guarded(module) != (listing == 1))
+				continue;
+			error = listing ? list_module(planner, module, &list) : check_module(planner, module);
+			if (error)
+				error = error_wrap(error, "%s", module->name);
+		}
+	}
 	if (error) {
 		vec_free(&list);
 		return error;

@@ -33,6 +33,7 @@
 #define NOTE_MAX 256
 #define VDSO_MAX (1u << 20)
 #define PAGE 4096ULL
+#define CHUNK (64u << 10)
 
 int module_open_thread(struct proc *proc, pid_t tid, const char *name, int flags)
 {
@@ -254,4 +255,38 @@ struct error *module_open(struct proc *proc, const struct module *module, int *r
 				 "only root can still open it",
 				 module->path, (int)proc->pid);
 	return error_errno(why, "cannot read %s", module->path);
+}
+
+/* Nothing of it is kept: most libraries have none. */
+static bool range_has_bytes(int fd, const struct mapping *mapping, const void *bytes, size_t n)
+{
+	uint8_t chunk[CHUNK];
+	uint64_t size = mapping->end.v - mapping->start.v;
+
+	for (uint64_t at = 0; at < size; at += sizeof(chunk) - (n - 1)) { /* they may lie across two */
+		ssize_t got = pread(fd, chunk, sizeof(chunk), (off_t)(mapping->offset + at));
+
+		if (got < 0 || (got > 0 && memmem(chunk, (size_t)got, bytes, n)))
+			return true;
+	}
+	return false;
+}
+
+struct error *module_has_code(struct proc *proc, const struct module *module, const struct maps *maps,
+			      const void *bytes, size_t n, bool *ret_found)
+{
+	_cleanup_close_ int fd = -1;
+	struct error *error = module_open(proc, module, &fd);
+	bool found = false;
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < maps->count && !found; i++) {
+		const struct mapping *mapping = &maps->items[i];
+
+		found = (mapping->prot & PROT_EXEC) && mapping->inode == module->inode &&
+			mapping->device == module->device && range_has_bytes(fd, mapping, bytes, n);
+	}
+	*ret_found = found;
+	return NULL;
 }

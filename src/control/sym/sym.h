@@ -126,6 +126,9 @@ struct error *modules_read(struct proc *proc, const struct maps *maps, struct mo
  * containerised files work; it must be the one in memory (inode, program headers, build id), else
  * this fails and says so. */
 struct error *module_symtab(struct proc *proc, struct module *module, struct symtab **ret_symtab);
+/* Are these bytes anywhere in what is mapped of its file to be run? Also if that can't be read. */
+struct error *module_has_code(struct proc *proc, const struct module *module, const struct maps *maps, const void *bytes,
+			      size_t n, bool *ret_found);
 /* Its debug information (debug.h), found on first use; NULL: there is none. Owned by the module. */
 struct debug;
 struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug);
