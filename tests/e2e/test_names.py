@@ -39,6 +39,16 @@ def test_overloads_are_listed(dyntrace, scratch):
     assert both.names() == {"ns::f(int)_entry": 1, "ns::f(double)_entry": 1}
 
 
+def test_globs_take_both_forms_of_a_name(dyntrace, scratch):
+    """A glob is for names as they are written: parameters only where they are needed. A mangled one is for mangled names."""
+    path = compile_program(scratch, "classes.cc", "-O1", "-std=c++17", compiler="g++")
+    names = dyntrace.trace("--function", "*", "--", path)[1].names()
+    assert {"ns::f(int)_entry", "ns::f(double)_entry", "ns::strings_entry", "ns::tmpl<int>_entry", "main_entry"} <= set(names)
+    assert not [name for name in names if name.startswith("_Z")]
+    assert set(dyntrace.trace("--function", "*n[s]*", "--", path)[1].names()) >= {"ns::sret_entry", "ns::strings_entry"}
+    assert set(dyntrace.trace("--function", "_ZN2ns1f*", "--", path)[1].names()) == {"_ZN2ns1fEi_entry", "_ZN2ns1fEd_entry"}
+
+
 @pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
 @pytest.mark.parametrize("flags", [[], ["-Csymbol-mangling-version=v0"], ["-O"], ["-O", "-Csymbol-mangling-version=v0"]])
 def test_rust(dyntrace, scratch, flags):

@@ -91,12 +91,40 @@ static void test_what_was_typed(void **state)
 	assert_false(demangle_fits("ns::f(int)", "ns::f(double)", false));
 }
 
+static void test_short_names(void **state)
+{
+	static const char *const names[][2] = {
+		{ "ns::f(int)", "ns::f" },
+		{ "ns::s::g(void (*)(int)) const", "ns::s::g" },
+		{ "int ns::tmpl<int>(int, int)", "ns::tmpl<int>" },
+		{ "ns::s::operator()(int)", "ns::s::operator()" },
+		{ "operator<<(std::ostream&, ns::s const&)", "operator<<" },
+		{ "(anonymous namespace)::f(int)", "(anonymous namespace)::f" },
+		{ "f()::{lambda(int)#1}::operator()(int) const", NULL }, /* isn't f */
+		{ "f(int) [clone .cold]", NULL },
+		{ "plain", NULL },
+		{ "guard variable for f()::x", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char *text = demangle_short(names[i][0]);
+
+		if (names[i][1])
+			assert_string_equal(text, names[i][1]);
+		else
+			assert_null(text);
+		free(text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rust_names),
 		cmocka_unit_test(test_damaged_rust_names),
 		cmocka_unit_test(test_what_was_typed),
+		cmocka_unit_test(test_short_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,6 +133,30 @@ static size_t name_start(const char *text, size_t length)
 	return start;
 }
 
+/* What is behind the parameters; NULL: there are none. */
+static const char *behind_parameters(const char *parameters)
+{
+	int depth = 0;
+
+	for (const char *at = parameters; *at; at++) {
+		depth += *at == '(';
+		depth -= *at == ')';
+		if (depth == 0)
+			return at + 1;
+	}
+	return NULL;
+}
+
+char *demangle_short(const char *readable)
+{
+	size_t length = name_length(readable), start = name_start(readable, length);
+	const char *rest = behind_parameters(readable + length);
+
+	if (!rest || (*rest && strcmp(rest, " const") != 0))
+		return NULL;
+	return strndup(readable + start, length - start);
+}
+
 /* Without spaces; and without template arguments at its end, if asked. */
 static char *squeeze(const char *text, size_t length, bool cut_template)
 {

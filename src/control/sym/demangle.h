@@ -17,6 +17,9 @@ char *demangle_rust(const char *name);
 /* Does a readable name fit what the user typed: all of it, or without its parameters, template arguments, result
  * type? `pattern` may be a glob. */
 bool demangle_fits(const char *readable, const char *wanted, bool is_glob);
+/* Without its parameters and result type; the caller frees. NULL: it has no parameters, or what it names is inside a function
+ * or a clone of one, which the parameters are needed to tell from the function itself. */
+char *demangle_short(const char *readable);
 /* Could the mangled name stand for what was typed? False only when it can't: much faster than demangling. */
 bool demangle_may_fit(const char *mangled, const char *wanted);
 

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "../base/cleanup.h"
-#include "spell.h"
+#include "demangle.h"
 #include "locate.h"
+#include "spell.h"
 #include "symtab.h"
 
 #define CANDIDATES_MAX 5
@@ -315,20 +316,74 @@ static struct error *locate_name(struct search *search, struct module *only)
 
 /* ---- globs ----------------------------------------------------------------------------------- */
 
-/* Takes all symbols that match at the address of symbol *at on, and of those the best name. */
-static const struct symbol *best_match(const struct symtab *symtab, const char *pattern, size_t *at)
+/* The name by which the glob fits the symbol, as a programmer writes it, unless the glob itself is a mangled one;
+ * NULL: it doesn't fit. */
+static char *name_that_fits(const struct symbol *symbol, const char *pattern)
+{
+	char *readable = demangle_is_mangled(pattern) ? NULL : demangle(symbol->name);
+	bool fits = fnmatch(pattern, symbol->name, 0) == 0;
+
+	if (readable && (fits || demangle_fits(readable, pattern, true)))
+		return readable;
+	free(readable);
+	return fits ? strdup(symbol->name) : NULL;
+}
+
+/* Takes all symbols at the address of symbol *at on, and of those that match the best name. */
+static const struct symbol *best_match(const struct symtab *symtab, const char *pattern, size_t *at, char **ret_name)
 {
 	uint64_t address = symtab_get(symtab, *at)->address;
 	const struct symbol *best = NULL;
 
+	*ret_name = NULL;
 	for (; *at < symtab_count(symtab) && symtab_get(symtab, *at)->address == address; ++*at) {
 		const struct symbol *symbol = symtab_get(symtab, *at);
+		char *name;
 
-		if (symbol->kind == SYMBOL_FUNCTION && fnmatch(pattern, symbol->name, 0) == 0 &&
-		    (!best || symbol_is_better(symbol, best)))
-			best = symbol;
+		if (symbol->kind != SYMBOL_FUNCTION || (best && !symbol_is_better(symbol, best)))
+			continue;
+		name = name_that_fits(symbol, pattern);
+		if (!name)
+			continue;
+		free(*ret_name);
+		*ret_name = name;
+		best = symbol;
 	}
 	return best;
+}
+
+struct short_name {
+	char *text; /* owned */
+	size_t place;
+};
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(((const struct short_name *)a)->text, ((const struct short_name *)b)->text);
+}
+
+/* Parameters only tell overloaded functions apart: where the name alone does, it is enough. */
+static void shorten_names(struct places *places)
+{
+	VEC(struct short_name) shorts = { 0 };
+
+	for (size_t i = 0; i < places->count; i++) {
+		struct short_name one = { demangle_short(places->items[i].name), i };
+
+		if (one.text && !vec_push(&shorts, one))
+			free(one.text);
+	}
+	if (shorts.count)
+		qsort(shorts.items, shorts.count, sizeof(*shorts.items), by_text);
+	for (size_t i = 0, next; i < shorts.count; i = next) {
+		for (next = i + 1; next < shorts.count && strcmp(shorts.items[i].text, shorts.items[next].text) == 0;)
+			free(shorts.items[next++].text);
+		char **name = &places->items[shorts.items[i].place].name;
+		free(next == i + 1 ? *name : shorts.items[i].text);
+		if (next == i + 1)
+			*name = shorts.items[i].text;
+	}
+	vec_free(&shorts);
 }
 
 static struct error *locate_glob(struct search *search, struct module *module)
@@ -344,18 +399,18 @@ static struct error *locate_glob(struct search *search, struct module *module)
 	if (exact && exact->kind == SYMBOL_FUNCTION)
 		return locate_symbol(search, module, symtab, exact);
 	for (size_t i = 0; i < symtab_count(symtab);) {
-		const struct symbol *symbol = best_match(symtab, pattern, &i);
+		char *name;
+		const struct symbol *symbol = best_match(symtab, pattern, &i, &name);
 
 		if (!symbol)
 			continue;
-		error = locate_add(search, module, symbol, symbol->address, strdup(symbol->name));
+		error = locate_add(search, module, symbol, symbol->address, name);
 		if (error)
 			return error;
 	}
+	shorten_names(&search->places);
 	if (!error)
 		error = locate_hidden_glob(search, module);
-	if (!error && !search->places.count)
-		error = locate_readable_glob(search, module);
 	if (error || search->places.count)
 		return error;
 	return error_new(ERROR_FAILED, "no function of %s matches '%s'",

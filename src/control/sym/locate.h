@@ -22,8 +22,6 @@ const char *locate_module_name(const struct search *search, const struct module 
 
 /* locate_readable.c: C++ and Rust names as they are written. Finds nothing: no place, no error. */
 struct error *locate_readable(struct search *search, struct module *only);
-/* locate_readable.c: every function whose readable name fits the glob. */
-struct error *locate_readable_glob(struct search *search, struct module *module);
 
 /* locate_source.c: FILE:LINE. */
 struct error *locate_line(struct search *search, struct module *only);

@@ -26,19 +26,18 @@ static void candidates_free(struct candidates *candidates)
 }
 
 /* Symbols of one address (constructors have two names) count once. */
-static bool collect(const struct symtab *symtab, const char *wanted, bool is_glob,
-		    struct candidates *candidates)
+static bool collect(const struct symtab *symtab, const char *wanted, struct candidates *candidates)
 {
 	for (size_t i = 0; i < symtab_count(symtab); i++) {
 		const struct symbol *symbol = symtab_get(symtab, i);
 		_cleanup_free_ char *readable = NULL;
 
 		if (symbol->kind != SYMBOL_FUNCTION || !demangle_is_mangled(symbol->name) ||
-		    (!is_glob && !demangle_may_fit(symbol->name, wanted)) ||
+		    !demangle_may_fit(symbol->name, wanted) ||
 		    (candidates->count && vec_last(candidates)->symbol->address == symbol->address))
 			continue;
 		readable = demangle(symbol->name);
-		if (!readable || !demangle_fits(readable, wanted, is_glob))
+		if (!readable || !demangle_fits(readable, wanted, false))
 			continue;
 		if (!vec_push(candidates, (struct candidate){ symbol, readable }))
 			return false;
@@ -97,27 +96,10 @@ struct error *locate_readable(struct search *search, struct module *only)
 
 		if (unreadable || (only && module != only))
 			continue;
-		if (!collect(symtab, search->location->symbol, false, &candidates))
+		if (!collect(symtab, search->location->symbol, &candidates))
 			return error_new(ERROR_FAILED, "out of memory");
 		if (candidates.count)
 			return take(search, module, &candidates);
 	}
 	return NULL;
-}
-
-struct error *locate_readable_glob(struct search *search, struct module *module)
-{
-	_cleanup_(candidates_free) struct candidates candidates = { 0 };
-	struct symtab *symtab;
-	struct error *error = module_symtab(search->proc, module, &symtab);
-
-	if (error)
-		return error;
-	if (!collect(symtab, search->location->symbol, true, &candidates))
-		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < candidates.count && !error; i++)
-		error = locate_add(search, module, candidates.items[i].symbol,
-				   candidates.items[i].symbol->address,
-				   take_ptr(&candidates.items[i].readable));
-	return error;
 }
