@@ -18,7 +18,7 @@ def fates(stderr):
     """The summary's rows, by function."""
     rows = {}
     for line in stderr.splitlines():
-        found = re.match(r"(\S+) +(\d+) +(\d+)(?: .* {2,}(\d+) +(\d+) +(\d+))?$", line)
+        found = re.match(r"(\S.*?) {2,}(\d+) +(\d+)(?: .* {2,}(\d+) +(\d+) +(\d+))?$", line)
         if found and found[4]:
             rows[found[1]] = Fate(*map(int, (found[2], found[3], found[4], found[5], found[6])))
     return rows
