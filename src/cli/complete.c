@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "../control/proc/status.h"
+#include "../control/sym/demangle.h"
 #include "../control/sym/sym.h"
 #include "ask.h"
 
@@ -61,14 +62,28 @@ static void closep(struct proc **proc)
 		proc_close(*proc);
 }
 
+/* As a programmer writes it, up to its parameters: what LOC takes. NULL: it isn't mangled. */
+static char *readable_name(const struct symbol *symbol)
+{
+	char *readable = demangle_is_mangled(symbol->name) ? demangle(symbol->name) : NULL;
+
+	if (readable && strchr(readable, '('))
+		*strchr(readable, '(') = '\0';
+	return readable;
+}
+
 static void offer_symbols_of(const struct symtab *symtab, const char *target, const char *typed, size_t *count)
 {
 	for (size_t i = 0; i < symtab_count(symtab) && *count < SYMBOLS_MAX; i++) {
 		const struct symbol *symbol = symtab_get(symtab, i);
 
-		if (symbol->kind == SYMBOL_OBJECT || strncmp(symbol->name, typed, strlen(typed)) != 0)
+		if (symbol->kind == SYMBOL_OBJECT)
 			continue;
-		printf("%s:%s\n", target, symbol->name);
+		_cleanup_free_ char *readable = *typed ? readable_name(symbol) : NULL;
+		const char *name = readable && !strncmp(readable, typed, strlen(typed)) ? readable : symbol->name;
+		if (strncmp(name, typed, strlen(typed)) != 0)
+			continue;
+		printf("%s:%s\n", target, name);
 		++*count;
 	}
 }

@@ -118,6 +118,19 @@ static void note_near(struct listing *list, const struct symtab *symtab)
 	}
 }
 
+/* By its name, or by what a programmer calls it. */
+static bool is_wanted(const struct symbol *symbol, const char *glob)
+{
+	if (symbol->kind == SYMBOL_OBJECT)
+		return false;
+	if (!glob || !fnmatch(glob, symbol->name, 0))
+		return true;
+	if (!demangle_is_mangled(symbol->name))
+		return false;
+	_cleanup_free_ char *readable = demangle(symbol->name);
+	return readable && demangle_fits(readable, glob, strpbrk(glob, "*?["));
+}
+
 /* Every function of one module that the glob matches. */
 static struct error *list_module(void *context, const struct subject_module *module)
 {
@@ -140,8 +153,7 @@ static struct error *list_module(void *context, const struct subject_module *mod
 			fits = !list->glob || hidden_fits(symbol, list->glob);
 		} else {
 			i++;
-			fits = symbol->kind != SYMBOL_OBJECT &&
-			       (!list->glob || fnmatch(list->glob, symbol->name, 0) == 0);
+			fits = is_wanted(symbol, list->glob);
 		}
 		if (!fits)
 			continue;
@@ -190,7 +202,7 @@ const struct command command_list_symbols = {
 	.details = "TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
 		   "program or a library: a word with a slash in it, or one that is no pid and no\n"
 		   "process's name. The addresses are those in the process's memory, or those in\n"
-		   "the file. GLOB (quote it) picks names: * ? [a-z].",
+		   "the file. GLOB (quote it) picks names: * ? [a-z]; of C++ and Rust in either form.",
 	.example = "dyntrace list-symbols redis-server 'process*'\n"
 		   "dyntrace list-symbols /usr/bin/ls main",
 	.options = options,

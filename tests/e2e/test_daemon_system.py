@@ -1,11 +1,14 @@
 """The daemon as part of a system: systemd, installed files, completions, limits, and that it sleeps when nobody wants anything."""
 import os
+import pty
 import re
+import select
 import socket
 import struct
 import subprocess
 import time
 
+import pytest
 from daemon_harness import CALLS, KINDS, connect, message
 from harness import until
 
@@ -108,6 +111,82 @@ def test_completion_in_bash(build, spin):
     """
     result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=20)
     assert result.stdout.splitlines() == ["list-processes", "foo_many", "--json"], result.stderr
+
+
+class Zsh:
+    """An interactive zsh with the completion; what is typed and a TAB become what stands on its line then."""
+
+    def __init__(self, build, scratch, processes, daemon_socket):
+        self.lines = os.path.join(scratch, "lines")
+        self.terminal, end = pty.openpty()
+        self.process = processes.start(["zsh", "-f", "-i"], stdin=end, stdout=end, stderr=end,
+                                       env={**os.environ, "TERM": "dumb", "PATH": build + ":" + os.environ["PATH"],
+                                            "DYNTRACE_SOCKET": daemon_socket})
+        os.close(end)
+        self.type(f"""fpath=({ROOT}/share $fpath); autoload -Uz compinit; compinit -u -D
+            keep() {{ print -r -- "$BUFFER|" >> {self.lines}; BUFFER= }}; zle -N keep; bindkey '^X' keep\n""")
+
+    def type(self, text):
+        os.write(self.terminal, text.encode())
+
+    def seen(self):
+        while select.select([self.terminal], [], [], 0)[0]:  # nobody else reads what it shows
+            os.read(self.terminal, 65536)
+        if not os.path.exists(self.lines):
+            return []
+        with open(self.lines) as file:
+            return file.read().splitlines()
+
+    def complete(self, line):
+        before = len(self.seen())
+        self.type(line + "\t\x18")
+        return until(lambda: self.seen()[before:], f"the completion of {line}")[0]
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.terminal)
+
+
+@pytest.fixture
+def shop(scratch, processes):
+    """A program in C++ that sleeps; its name is its own."""
+    with open(os.path.join(scratch, "shop.cpp"), "w") as file:
+        file.write("""#include <unistd.h>
+            namespace shop { __attribute__((noinline)) int sell(int a, char b) { return a + b; } }
+            int main() { write(1, "r", 1); pause(); return shop::sell(1, 'c'); }""")
+    subprocess.run(["g++", "-o", scratch + "/shop", scratch + "/shop.cpp"], check=True, capture_output=True)
+    process = processes.start([scratch + "/shop"], stdout=subprocess.PIPE)
+    assert process.stdout.read(1) == b"r"
+    return process
+
+
+def test_names_of_cpp_in_either_form(dyntrace, shop):
+    assert complete(dyntrace, "add", f"{shop.pid}:shop::s") == [f"{shop.pid}:shop::sell"]
+    assert complete(dyntrace, "add", f"{shop.pid}:_ZN4shop") == [f"{shop.pid}:_ZN4shop4sellEic"]
+    for form in ("shop::sell", "shop::*", "*::sell*", "_ZN4shop*"):
+        assert dyntrace("list-symbols", shop.pid, form).stdout.split()[3:] == ["_ZN4shop4sellEic"], form
+
+
+def test_completion_in_zsh(build, scratch, processes, daemon, spin, shop, own_name):
+    one = spin(name=own_name)
+    daemon.add(f"{one.pid}:foo", "-n", "mine")
+    zsh = Zsh(build, scratch, processes, daemon.socket)
+    try:
+        assert zsh.complete("dyntrace list-pr") == "dyntrace list-processes |"
+        assert zsh.complete("dyntrace list-") == "dyntrace list-|"  # there are several
+        assert zsh.complete("dyntrace view --js") == "dyntrace view --json |"
+        assert zsh.complete(f"dyntrace attach {own_name[:-1]}") == f"dyntrace attach {own_name} |"
+        assert zsh.complete(f"dyntrace attach {one.pid}") == f"dyntrace attach {one.pid} |"
+        assert zsh.complete(f"dyntrace add {own_name[:-1]}") == f"dyntrace add {own_name}:|"
+        assert zsh.complete(f"dyntrace add {one.pid}:foo_m") == f"dyntrace add {one.pid}:foo_many |"
+        assert zsh.complete(f"dyntrace add {shop.pid}:shop::s") == f"dyntrace add {shop.pid}:shop::sell |"
+        assert zsh.complete(f"dyntrace rm {one.pid}:m") == f"dyntrace rm {one.pid}:mine |"
+        assert zsh.complete(f"dyntrace view {scratch}/tra") == f"dyntrace view {scratch}/traces/|"
+    finally:
+        zsh.close()
+    daemon("detach", one.pid)
+    one.finish()
 
 
 # ---- limits ----------------------------------------------------------------------------------------------
