@@ -1,0 +1,109 @@
+"""What runs in the machine that test_systemd.py boots: does what an administrator and a user would, and writes down what came of it,
+as JSON: /result/facts."""
+import json
+import os
+import subprocess
+import sys
+import traceback
+
+sys.path.insert(0, "/source/tests/e2e")
+from harness import Processes, Program, Snapshot, Trace, until  # noqa: E402
+
+USER, UID = "dyntracer", 1500
+RUNTIME = f"/run/user/{UID}"
+BIN = "/usr/local/bin/"
+
+
+def run(*words, **options):
+    result = subprocess.run(list(map(str, words)), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=50,
+                            **options)
+    return result.stdout if result.returncode == 0 else f"exit status {result.returncode}: {result.stdout}{result.stderr}"
+
+
+def dyntrace(*words, prefix=()):
+    return run(*prefix, BIN + "dyntrace", *words)
+
+
+def listed(prefix=()):
+    return json.loads(dyntrace("list-processes", "--json", prefix=prefix))
+
+
+def unit(*words, manager=()):
+    """The properties of dyntraced.service that are asked for, as a list."""
+    return run(*manager, "systemctl", *(["--user"] if manager else []), "show", "--value", *[f"-p{word}" for word in words],
+               "dyntraced.service").splitlines()
+
+
+def as_user():
+    return ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--init-groups", "env", f"XDG_RUNTIME_DIR={RUNTIME}",
+            f"HOME=/home/{USER}"]
+
+
+def count(program, facts, name):
+    """Another round, and the hits that the daemon tells of."""
+    program.go().wait_ready()
+    hits = json.loads(dyntrace("list-tracepoints", program.pid, "--json"))
+    facts[name] = {one["name"]: one["hits"] for one in hits}
+
+
+def system_daemon(facts, processes):
+    facts["group"] = run("getent", "group", "dyntrace").split(":")[0]
+    facts["verify"] = run("systemd-analyze", "verify", "dyntraced.service", "dyntraced.socket")
+    facts["socket started"] = run("systemctl", "start", "dyntraced.socket")
+    facts["before"] = unit("ActiveState")
+    facts["socket"] = run("stat", "-c", "%U:%G %a", "/run/dyntrace/dyntraced.sock").strip()
+    facts["status"] = dyntrace("status", "--json")
+    facts["after"] = unit("ActiveState", "SubState")
+    one = Program(processes, "/build/tests/programs/spin", ["--rounds", 20]).wait_ready()
+    facts["pid"] = one.pid
+    before = Snapshot(one.pid)
+    facts["added"] = dyntrace("add", f"{one.pid}:foo", "-e")
+    count(one, facts, "first")
+    main = unit("MainPID")
+    facts["killed"] = run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "dyntraced.service")
+    until(lambda: unit("MainPID") not in (main, ["0"]) and unit("ActiveState") == ["active"], "another daemon")
+    facts["found again"] = [each["pid"] for each in listed()]
+    count(one, facts, "second")
+    trace = listed()[0]["trace"]
+    facts["restarts"] = unit("NRestarts")
+    facts["stopped"] = run("systemctl", "stop", "dyntraced.socket", "dyntraced.service")
+    facts["result"] = unit("Result", "ActiveState")
+    before.assert_unchanged()
+    facts["trace"] = Trace(trace).names()
+    facts["denied"] = run("journalctl", "--no-pager", "-u", "dyntraced.service", "-g", "Operation not permitted", "-o", "cat")
+    one.finish()
+
+
+def user_daemon(facts, processes):
+    run("useradd", "-m", "-u", UID, USER)
+    os.makedirs(RUNTIME, mode=0o700, exist_ok=True)
+    os.chown(RUNTIME, UID, UID)
+    facts["user manager"] = run("systemd-run", "--quiet", f"--uid={USER}", "-pDelegate=yes", "-pType=notify", "--unit=manager",
+                                f"--setenv=XDG_RUNTIME_DIR={RUNTIME}", f"--setenv=HOME=/home/{USER}",
+                                "/lib/systemd/systemd", "--user")
+    until(lambda: os.path.exists(RUNTIME + "/systemd/private"), "the user's manager")
+    facts["user socket started"] = run(*as_user(), "systemctl", "--user", "start", "dyntraced.socket")
+    facts["user socket"] = run("stat", "-c", "%U %a", RUNTIME + "/dyntrace.sock").strip()
+    process = processes.start([*as_user(), "sleep", "1000"])
+    until(lambda: open(f"/proc/{process.pid}/comm").read() == "sleep\n", "sleep to begin")
+    facts["user added"] = dyntrace("add", f"{process.pid}:nanosleep", prefix=as_user())
+    facts["user service"] = unit("ActiveState", "SubState", manager=as_user())
+    facts["user list"] = [each["pid"] == process.pid for each in listed(as_user())]
+    facts["user trace"] = listed(as_user())[0]["trace"]
+    facts["user detached"] = dyntrace("detach", process.pid, prefix=as_user())
+    run("systemctl", "stop", "manager.service")
+
+
+def main():
+    facts, processes = {}, Processes()
+    try:
+        system_daemon(facts, processes)
+        user_daemon(facts, processes)
+    except Exception:  # whatever it is, the test shows it
+        facts["failed"] = traceback.format_exc() + run("journalctl", "--no-pager", "-u", "dyntraced.service", "-o", "cat")
+    processes.close()
+    with open("/result/facts", "w") as file:
+        json.dump(facts, file)
+
+
+main()
