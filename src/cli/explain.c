@@ -262,7 +262,7 @@ struct error *explain_location(struct proc *proc, const char *location)
 	if (error)
 		return error;
 	printf("%s at 0x%llx, in %s\n", x.probe.place.name, (unsigned long long)x.probe.place.address.v,
-	       x.probe.place.module->name);
+	       module_called(proc, x.probe.place.module));
 	if (x.probe.refusal) {
 		print_refusal(&x);
 		return NULL;

@@ -230,6 +230,17 @@ def test_wrong_contexts(dyntrace, program_path, context, part):
     assert part in result.stderr and "hello" not in result.stdout
 
 
+def test_globals_of_a_module(dyntrace, scratch):
+    """By its file's name, the name the program was started by, a library's name and its start."""
+    path = compile_program(scratch, "variables.c", "-O1")
+    link = os.path.join(scratch, "started-as")
+    os.symlink(path, link)
+    words = ["var:visible@started-as", f"var:table[1]@{os.path.basename(path)}", "var:hidden@started-as", "var:__progname@libc.so.6"]
+    _, trace = dyntrace.trace("--function", "serve", *[w for word in words for w in ("-t", word)], "--", link)
+    values = [[value for name, value in event.fields.items() if name not in ("req", "number", "unreadable")] for event in trace.events]
+    assert values == [[-5, 20, 7, "started-as"], [-5, 20, 8, "started-as"]]
+
+
 # ---- filters ----------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("expression, expected", [

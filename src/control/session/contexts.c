@@ -136,17 +136,15 @@ static struct error *add_backtrace(struct describe *d, const char *rest)
 static struct error *in_module(struct describe *d, const char *text, const char *module_name,
 			       struct describe *ret)
 {
-	for (size_t i = 0; i < d->session->modules.count; i++) {
-		struct module *module = d->session->modules.items[i];
+	struct module *module = modules_named(d->session->proc, &d->session->modules, module_name);
 
-		if (strcmp(module->name, module_name) != 0)
-			continue;
-		*ret = *d;
-		ret->has_function = false;
-		ret->address = 0;
-		return module_debug(d->session->proc, module, &ret->debug);
-	}
-	return error_new(ERROR_USAGE, "-t var:%s: no module '%s' in the process", text, module_name);
+	if (!module)
+		return error_new(ERROR_USAGE, "%s: no module '%s' in the process", text, module_name);
+	*ret = *d;
+	ret->module = module;
+	ret->has_function = false;
+	ret->address = 0;
+	return module_debug(d->session->proc, module, &ret->debug);
 }
 
 static struct error *add_variable(struct describe *d, const char *text)

@@ -30,11 +30,10 @@ static bool is_local(const struct describe *d)
 
 static struct location_context location_context(struct describe *d)
 {
-	struct module *module = d->tracepoint->probe.place.module;
 	struct location_context context = { .function = &d->function,
 					    .pc = d->address,
-					    .bias = module->bias.v };
-	_cleanup_error_ struct error *error = module_cfi(d->session->proc, module, &context.rows);
+					    .bias = d->module->bias.v };
+	_cleanup_error_ struct error *error = module_cfi(d->session->proc, d->module, &context.rows);
 
 	return context;
 }

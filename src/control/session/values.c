@@ -233,6 +233,7 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 	const struct place *place = &tracepoint->probe.place;
 	struct describe d = { .session = session,
 			      .tracepoint = tracepoint,
+			      .module = place->module,
 			      .address = place->address.v - place->module->bias.v };
 	uint32_t string_max = tracepoint->request->spec.string_max;
 	struct error *error = module_debug(session->proc, place->module, &d.debug);

@@ -29,7 +29,8 @@ struct values {
 struct describe {
 	struct session *session;
 	struct tracepoint *tracepoint;
-	struct debug *debug; /* NULL: the module has no debug information */
+	struct module *module; /* where names are looked for: its own, or another */
+	struct debug *debug; /* of that; NULL: it has no debug information */
 	bool has_function;
 	struct debug_function function; /* that contains the address */
 	bool inlined; /* the tracepoint is at one inlined copy: */

@@ -18,46 +18,14 @@ static struct error *out_of_memory(const struct search *search)
 	return error_errno(ENOMEM, "'%s'", search->location->text);
 }
 
-/* What the user calls the program: its file, or the name it was started by (a link to the file). */
 static const char *program_name(const struct search *search)
 {
-	const char *file = search->modules->items[0]->name, *comm = search->proc->comm;
-
-	return strncmp(file, comm, strlen(comm)) == 0 ? file : comm;
+	return module_called(search->proc, search->modules->items[0]);
 }
 
 const char *locate_module_name(const struct search *search, const struct module *module)
 {
-	return module->is_executable ? program_name(search) : module->name;
-}
-
-/* ---- modules --------------------------------------------------------------------------------- */
-
-static bool module_is_called(const struct search *search, const struct module *module,
-			     const char *name)
-{
-	return strcmp(module->name, name) == 0 || strcmp(module->path, name) == 0 ||
-	       strcmp(locate_module_name(search, module), name) == 0 ||
-	       (module->is_vdso &&
-		(strcmp(name, "vdso") == 0 || strcmp(name, "linux-vdso.so.1") == 0));
-}
-
-/* libc for libc.so.6, when nothing else starts like that. */
-static struct module *module_by_start(const struct modules *modules, const char *name)
-{
-	struct module *found = NULL;
-	size_t length = strlen(name);
-
-	for (size_t i = 0; i < modules->count; i++) {
-		struct module *m = modules->items[i];
-
-		if (strncmp(m->name, name, length) != 0 || m->name[length] != '.')
-			continue;
-		if (found)
-			return NULL;
-		found = m;
-	}
-	return found;
+	return module_called(search->proc, module);
 }
 
 static struct error *find_module(const struct search *search, struct module **ret_module)
@@ -66,13 +34,7 @@ static struct error *find_module(const struct search *search, struct module **re
 	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
 	struct spell_near near = { .count = 0 };
 
-	for (size_t i = 0; i < search->modules->count; i++) {
-		if (module_is_called(search, search->modules->items[i], name)) {
-			*ret_module = search->modules->items[i];
-			return NULL;
-		}
-	}
-	*ret_module = module_by_start(search->modules, name);
+	*ret_module = modules_named(search->proc, search->modules, name);
 	if (*ret_module)
 		return NULL;
 	for (size_t i = 0; i < search->modules->count; i++)

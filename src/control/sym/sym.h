@@ -121,6 +121,10 @@ struct modules {
 
 /* From maps: each ELF file mapped with execute permission, and the vdso. */
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules);
+/* module_name.c: what the user calls it: its file, but the program by the name it was started by (which may be a link to the file). */
+const char *module_called(const struct proc *proc, const struct module *module);
+/* module_name.c: by that name, the file's, its path, or its start (libc for libc.so.6) if that is the only one; NULL: there is none. */
+struct module *modules_named(const struct proc *proc, const struct modules *modules, const char *name);
 /* The module's symbols, read on first use; owned by the module. The file is opened through
  * /proc/PID/exe, /proc/PID/map_files or /proc/PID/root + path, so that deleted, replaced and
  * containerised files work; it must be the one in memory (inode, program headers, build id), else
