@@ -30,12 +30,14 @@ struct held {
 	struct user_regs_struct regs;
 };
 
+struct remote;
+
 struct stop {
 	struct proc *proc;
 	VEC(struct held) threads; /* HELD_GONE ones are dropped before the caller sees it */
 	int task_fd; /* /proc/PID/task; -1: one thread only */
 	bool executed; /* the process began another program meanwhile */
-	bool remote; /* a remote call is going on */
+	struct remote *remote; /* the thread that is borrowed just now; NULL: none */
 	uint64_t since_us;
 };
 

@@ -27,6 +27,7 @@
 
 #include "../base/cleanup.h"
 #include "image.h"
+#include "gadget.h"
 #include "hand_over.h"
 #include "limits.h"
 #include "pool_layout.h"
@@ -45,7 +46,7 @@ struct injection {
 	struct proc *proc;
 	struct remote *remote;
 	struct agent *agent;
-	struct image image;
+	const struct image *image;
 	uint32_t small, big;
 	int code_there, pool_there; /* the target's descriptors, -1: closed */
 };
@@ -232,13 +233,13 @@ static struct error *map_base(struct injection *in)
 	if (err)
 		return err;
 	in->agent->agent_at = taddr_add(in->agent->control_at, DT_AGENT_OFFSET);
-	in->agent->slow_at = taddr_add(in->agent->agent_at, (int64_t)in->image.slow);
-	in->agent->gather_at = taddr_add(in->agent->agent_at, (int64_t)in->image.gather);
-	in->agent->trap_at = taddr_add(in->agent->agent_at, (int64_t)in->image.trap);
-	in->agent->trap_return_at = taddr_add(in->agent->agent_at, (int64_t)in->image.trap_return);
+	in->agent->slow_at = taddr_add(in->agent->agent_at, (int64_t)in->image->slow);
+	in->agent->gather_at = taddr_add(in->agent->agent_at, (int64_t)in->image->gather);
+	in->agent->trap_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap);
+	in->agent->trap_return_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap_return);
 	in->agent->window_next = INJECT_BASE_SIZE;
-	if ((err = map_text(in, DT_AGENT_OFFSET + in->image.text_start,
-			    in->image.text_end - in->image.text_start)))
+	if ((err = map_text(in, DT_AGENT_OFFSET + in->image->text_start,
+			    in->image->text_end - in->image->text_start)))
 		return err;
 	return map_text(in, DT_WINDOWS_OFFSET, DT_PAGE);
 }
@@ -298,7 +299,7 @@ static void fill_in(struct injection *in, uint32_t flags)
 	struct agent *agent = in->agent;
 	struct dt_control *control = agent->control;
 
-	image_place(&in->image, agent->agent_at.v, (uint8_t *)control + DT_AGENT_OFFSET);
+	image_place(in->image, agent->agent_at.v, (uint8_t *)control + DT_AGENT_OFFSET);
 	if (!agent->pool_shared)
 		fill_in_pool(in);
 	control->version = DT_LAYOUT_VERSION;
@@ -311,7 +312,7 @@ static void fill_in(struct injection *in, uint32_t flags)
 	control->pool_size = agent->pool_size;
 	control->slow = agent->slow_at.v;
 	control->gather = agent->gather_at.v;
-	control->guard = agent->agent_at.v + in->image.guard;
+	control->guard = agent->agent_at.v + in->image->guard;
 	control->trap = agent->trap_at.v;
 	control->small_count = in->small;
 	control->big_count = in->big;
@@ -347,13 +348,35 @@ static struct error *set_up(struct injection *in, const struct inject_options *o
 		in->big = options->share->control->big_count;
 	}
 	in->agent->pool_size = pool_layout_size(in->small, in->big);
-	if ((err = image_load(options->agent_path, DT_AGENT_SIZE, &in->image)) ||
-	    (err = remote_begin(in->stop, &in->remote)) || (err = make_code(in)) ||
+	if ((err = remote_begin(in->stop, &in->remote)) || (err = make_code(in)) ||
 	    (err = options->share ? share_pool(in, options->share) : make_pool(in)) ||
 	    (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
 		return err;
 	fill_in(in, options->flags);
 	return close_there(in);
+}
+
+struct error *inject_prepare(struct proc *proc, const char *agent_path, struct image **ret_image)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_free_ struct image *image = calloc(1, sizeof(*image));
+	struct gadgets gadgets;
+	struct error *err = image ? maps_read(proc, &maps) : error_new(ERROR_FAILED, "out of memory");
+
+	if (!err)
+		err = gadget_find(proc, &maps, &gadgets); /* remembered: inside a stop they are only looked at again */
+	if (!err)
+		err = image_load(agent_path, DT_AGENT_SIZE, image);
+	if (!err)
+		*ret_image = take_ptr(&image);
+	return err;
+}
+
+void inject_prepare_end(struct image *image)
+{
+	if (image)
+		image_free(image);
+	free(image);
 }
 
 struct error *inject_agent(struct stop *stop, struct proc *proc, const struct inject_options *options,
@@ -366,7 +389,11 @@ struct error *inject_agent(struct stop *stop, struct proc *proc, const struct in
 		return error_new(ERROR_FAILED, "out of memory");
 	in.agent->proc = proc;
 	in.agent->code_fd = in.agent->pool_fd = -1;
-	struct error *err = set_up(&in, options);
+	struct image *own = NULL;
+	struct error *err = options->image ? NULL : inject_prepare(proc, options->agent_path, &own);
+	in.image = own ? own : options->image;
+	if (!err)
+		err = set_up(&in, options);
 	if (err)
 		undo(&in);
 	struct error *end = remote_end(in.remote);
@@ -374,7 +401,7 @@ struct error *inject_agent(struct stop *stop, struct proc *proc, const struct in
 		error_free(end);
 	else
 		err = end;
-	image_free(&in.image);
+	inject_prepare_end(own);
 	if (err) {
 		agent_free(in.agent);
 		return error_wrap(err, "cannot put the agent into process %d", proc->pid);

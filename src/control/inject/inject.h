@@ -19,6 +19,7 @@ struct inject_options {
 	uint64_t pool_size; /* memory for events, DT_POOL_MIN..DT_POOL_MAX; the tables come on top of it */
 	uint32_t flags; /* DT_FOLLOW_FORK, DT_NO_SYSCALLS */
 	const char *agent_path; /* libdyntrace-agent.so */
+	const struct image *image; /* of inject_prepare; NULL: it is read while the thread is held */
 	const struct agent *share; /* NULL, or whose pool this one gets too: it must live longer; pool_size is ignored */
 };
 
@@ -42,6 +43,11 @@ struct agent {
 	taddr trap_at, trap_return_at; /* dt_trap, dt_trap_return */
 	uint64_t window_next; /* first byte of the code memfd not given to a window yet */
 };
+
+/* What can be done before anything is held: reads the agent's file, and looks for what remote calls need. */
+struct image;
+struct error *inject_prepare(struct proc *proc, const char *agent_path, struct image **ret_image);
+void inject_prepare_end(struct image *image);
 
 /* Maps everything, using one held thread (stop_one or stop_adopt); nothing else is touched. On failure
  * nothing stays behind. Fills in dt_control and dt_pool. */

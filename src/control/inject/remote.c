@@ -44,6 +44,7 @@
 
 struct remote {
 	struct stop *stop;
+	unsigned borrowers;
 	size_t index;
 	struct gadgets gadgets;
 	uint64_t mask;
@@ -230,13 +231,22 @@ static struct error *blame_end(const struct stop *stop, struct error *err)
 	return err;
 }
 
+/* Of one that lasts: the next call finds it as it is. */
+static struct error *join(struct remote *remote, struct remote **ret_remote)
+{
+	remote->borrowers++;
+	*ret_remote = remote;
+	return NULL;
+}
+
 struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
 {
+	if (stop->remote)
+		return join(stop->remote, ret_remote);
 	_cleanup_free_ struct remote *remote = calloc(1, sizeof(*remote));
 	struct error *err;
 	uint64_t top = 0;
 
-	assert(!stop->remote); /* S2 */
 	if (!remote)
 		return error_new(ERROR_FAILED, "out of memory");
 	remote->stop = stop;
@@ -244,9 +254,8 @@ struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
 	    (err = mem_write(stop->proc, taddr_of(remote->frame.low), remote->frame.bytes,
 			     remote->frame.size)))
 		return blame_end(stop, err);
-	stop->remote = true;
-	*ret_remote = take_ptr(&remote);
-	return NULL;
+	stop->remote = remote;
+	return join(take_ptr(&remote), ret_remote);
 }
 
 struct error *remote_put(struct remote *remote, const void *data, size_t n, taddr *ret_at)
@@ -357,6 +366,7 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 {
 	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
 
+	assert(remote->borrowers == 1); /* who doesn't come back is given up */
 	if (!remote->gadgets.restorer.v || remote->frame.rsp % 16 != 8)
 		return error_new(ERROR_FAILED, "process %d has nothing to return to from a call",
 				 remote->stop->proc->pid);
@@ -411,7 +421,7 @@ static struct error *set_adrift(struct remote *remote)
 	if (!err && ptrace(PTRACE_DETACH, held->tid, 0, 0))
 		err = ptrace_failed(remote, "let go");
 	held->state = HELD_GONE;
-	remote->stop->remote = false;
+	remote->stop->remote = NULL;
 	free(remote);
 	return err;
 }
@@ -420,7 +430,7 @@ struct error *remote_end(struct remote *remote)
 {
 	struct error *err = NULL;
 
-	if (!remote)
+	if (!remote || --remote->borrowers)
 		return NULL;
 	if (remote->adrift)
 		return set_adrift(remote);
@@ -429,7 +439,7 @@ struct error *remote_end(struct remote *remote)
 	if (!err)
 		err = mem_write(remote->stop->proc, taddr_of(remote->frame.low), remote->stack,
 				remote->frame.size);
-	remote->stop->remote = false;
+	remote->stop->remote = NULL;
 	free(remote);
 	return err;
 }

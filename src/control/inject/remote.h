@@ -5,6 +5,8 @@
  *	remote_call	any number of times
  *	remote_end	gives it back: registers, signal mask and stack are as they were (S2)
  *
+ * May be nested: then the outermost pair borrows and gives back, and what lies between them costs only its calls.
+ *
  * The thread runs on a frame that ends in rt_sigreturn (frame.h), so that our death at any moment costs it
  * nothing; only where the target has no `syscall; ret` and restorer (a tiny static program) it runs without.
  */

@@ -555,6 +555,18 @@ struct error *stop_thread_set_rip(struct stop *stop, size_t index, taddr rip)
 	return held_set_regs(stop, index, &regs);
 }
 
+struct error *stop_borrow(struct stop *stop)
+{
+	struct remote *remote;
+
+	return remote_begin(stop, &remote);
+}
+
+struct error *stop_give_back(struct stop *stop)
+{
+	return remote_end(stop->remote);
+}
+
 struct error *stop_syscall(struct stop *stop, long number, const uint64_t args[6], int64_t *ret_result)
 {
 	struct remote *remote = NULL;

@@ -159,23 +159,25 @@ static uint32_t agent_flags(const struct session *session)
 	return (session->options.follow_fork ? DT_FOLLOW_FORK : 0) | modes[session->options.mode];
 }
 
-static struct error *map_agent(struct session *session, struct stop *stop)
+static struct error *map_agent(struct session *session, struct stop *stop, const struct image *image)
+{
+	const struct inject_options options = { .pool_size = session->options.buffer_size,
+						.flags = agent_flags(session),
+						.image = image,
+						.share = session->parent ? session->parent->agent : NULL };
+
+	session->code = near_pool_create();
+	return session->code ? inject_agent(stop, session->proc, &options, &session->agent) :
+			       error_new(ERROR_FAILED, "out of memory");
+}
+
+/* What needs nobody to stand still. */
+static struct error *prepare_agent(struct session *session, struct image **ret_image)
 {
 	_cleanup_free_ char *agent_path = NULL;
-	struct inject_options options = { .pool_size = session->options.buffer_size,
-					  .flags = agent_flags(session) };
 	struct error *error = agent_find(&agent_path);
 
-	if (error)
-		return error;
-	options.agent_path = agent_path;
-	options.share = session->parent ? session->parent->agent : NULL;
-	session->code = near_pool_create();
-	error = session->code ? inject_agent(stop, session->proc, &options, &session->agent) :
-				error_new(ERROR_FAILED, "out of memory");
-	if (!error)
-		lasting_note(session);
-	return error;
+	return error ? error : inject_prepare(session->proc, agent_path, ret_image);
 }
 
 static bool has_room(struct session *session, const struct plan_need *need)
@@ -207,13 +209,18 @@ static struct error *find_needs(struct session *session, struct plan_needs *ret_
 struct wants {
 	struct plan_needs needs;
 	bool agent, exits, unwind, tracers;
+	struct image *image; /* of the agent */
 	const struct tracepoint_list *list;
 };
 
 static struct error *map_memory(struct session *session, struct stop *stop, const struct wants *wants)
 {
-	struct error *error = wants->agent ? map_agent(session, stop) : NULL;
+	struct error *error = stop_borrow(stop);
 
+	if (error)
+		return error;
+	if (wants->agent)
+		error = map_agent(session, stop, wants->image);
 	for (size_t i = 0; i < wants->needs.count && !error; i++)
 		error = add_window(session, stop, &wants->needs.items[i]);
 	if (!error && wants->exits)
@@ -222,7 +229,10 @@ static struct error *map_memory(struct session *session, struct stop *stop, cons
 		error = unwinding_map(session, stop);
 	if (!error && wants->tracers)
 		error = tracing_map(session, wants->list, stop);
-	return error;
+	struct error *end = stop_give_back(stop);
+	if (error)
+		error_free(end);
+	return error ? error : end;
 }
 
 static void note_stop(struct session *session, uint64_t us)
@@ -256,10 +266,15 @@ static struct error *map_all(struct session *session, struct wants *wants, struc
 {
 	struct error *error = find_needs(session, &wants->needs);
 
+	if (!error && wants->agent)
+		error = prepare_agent(session, &wants->image);
 	if (!error)
 		error = map_with_stop(session, wants, held);
 	if (!error && wants->agent)
 		error = inject_fill_pool(session->agent);
+	if (!error && wants->agent)
+		lasting_note(session);
+	inject_prepare_end(wants->image);
 	vec_free(&wants->needs);
 	return error;
 }
