@@ -25,6 +25,12 @@ static void candidates_free(struct candidates *candidates)
 	vec_free(candidates);
 }
 
+/* What virtual calls go through on their way to the function. It is called as that is, but nobody means it. */
+static bool is_thunk(const char *mangled)
+{
+	return strncmp(mangled, "_ZT", 3) == 0 && mangled[3] && strchr("hvc", mangled[3]);
+}
+
 /* Symbols of one address (constructors have two names) count once. */
 static bool collect(const struct symtab *symtab, const char *wanted, struct candidates *candidates)
 {
@@ -34,6 +40,7 @@ static bool collect(const struct symtab *symtab, const char *wanted, struct cand
 
 		if (symbol->kind != SYMBOL_FUNCTION || !demangle_is_mangled(symbol->name) ||
 		    !demangle_may_fit(symbol->name, wanted) ||
+		    (is_thunk(symbol->name) && !strstr(wanted, "thunk")) ||
 		    (candidates->count && vec_last(candidates)->symbol->address == symbol->address))
 			continue;
 		readable = demangle(symbol->name);
