@@ -67,6 +67,7 @@ void names_start(struct describe *d, struct parameter_walk *ret_walk)
 	ret_walk->may_drop = d->has_function && (debug_function_is_changed(&d->function) ||
 						 (is_local(d) && debug_function_is_llvm(&d->function) &&
 						  was_optimised(&d->function)));
+	ret_walk->is_promoted = ret_walk->by_abi && !ret_walk->may_drop && debug_function_is_unprototyped(&d->function);
 	abi_start(&d->function, &ret_walk->abi);
 }
 
@@ -78,6 +79,8 @@ bool names_next(struct describe *d, struct parameter_walk *walk, struct paramete
 
 	if (!debug_next_parameter(&die, &walk->members, ret_parameter))
 		return false;
+	if (walk->is_promoted && ret_parameter->type.kind == TYPE_FLOAT && ret_parameter->type.size == sizeof(float))
+		ret_parameter->type.size = sizeof(double);
 	abi_next(&walk->abi, &ret_parameter->type, &abi);
 	if (!walk->by_abi || walk->may_drop)
 		location_place(&walk->context, &ret_parameter->die, ret_place);

@@ -51,6 +51,7 @@ struct parameter_walk {
 	struct location_context context;
 	bool by_abi; /* the ABI says where they are */
 	bool may_drop; /* the compiler may have dropped some */
+	bool is_promoted; /* floats are passed as doubles */
 };
 void names_start(struct describe *d, struct parameter_walk *ret_walk);
 bool names_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,

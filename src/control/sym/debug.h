@@ -52,7 +52,11 @@ bool debug_function_is_assembly(const struct debug_function *function);
 bool debug_function_is_llvm(const struct debug_function *function);
 /* Does the compiler say that it has changed its parameters or result (DW_CC_nocall)? */
 bool debug_function_is_changed(const struct debug_function *function);
+/* Was it written before there were prototypes? A float is passed to it as a double. */
+bool debug_function_is_unprototyped(const struct debug_function *function);
 const char *debug_name(Dwarf_Die *die); /* NULL: none */
+/* The number in DW_AT_const_value. Compilers write negative ones as such: what has a fixed size is positive. */
+bool debug_constant(Dwarf_Attribute *attribute, int64_t *ret_value);
 
 /* ---- variables (debug_variable.c) ------------------------------------------------------------- */
 

@@ -221,8 +221,29 @@ bool debug_function_is_changed(const struct debug_function *function)
 	       dwarf_formudata(&attribute, &convention) == 0 && convention == DW_CC_nocall;
 }
 
-bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
-			  struct parameter *ret_parameter)
+bool debug_function_is_unprototyped(const struct debug_function *function)
+{
+	static const int languages[] = { DW_LANG_C89, DW_LANG_C, DW_LANG_C99, DW_LANG_C11 };
+	Dwarf_Die die = function->die, unit = function->unit;
+	int language = dwarf_srclang(&unit);
+
+	for (size_t i = 0; i < sizeof(languages) / sizeof(languages[0]); i++) {
+		if (language == languages[i])
+			return !dwarf_hasattr_integrate(&die, DW_AT_prototyped);
+	}
+	return false;
+}
+
+/* ---- parameters --------------------------------------------------------------------------------- */
+
+static bool find_origin(Dwarf_Die *die, Dwarf_Die *ret_origin)
+{
+	Dwarf_Attribute attribute;
+
+	return dwarf_attr(die, DW_AT_abstract_origin, &attribute) && dwarf_formref_die(&attribute, ret_origin);
+}
+
+static bool next_formal(Dwarf_Die *function, struct member_walk *walk)
 {
 	for (;;) {
 		int status = walk->started ? dwarf_siblingof(&walk->die, &walk->die)
@@ -231,14 +252,59 @@ bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
 		walk->started = true;
 		if (status != 0)
 			return false;
-		if (dwarf_tag(&walk->die) != DW_TAG_formal_parameter)
-			continue;
-		ret_parameter->die = walk->die;
-		ret_parameter->name = debug_name(&walk->die);
-		/* What constructors of classes with virtual bases are told; no real one is passed it. */
-		if (ret_parameter->name && strcmp(ret_parameter->name, "__in_chrg") == 0)
-			continue;
-		type_of(&walk->die, &ret_parameter->type);
-		return true;
+		if (dwarf_tag(&walk->die) == DW_TAG_formal_parameter)
+			return true;
 	}
+}
+
+/*
+ * Code that was made of an abstract function has parameters that refer to those of the abstract one. gcc lists
+ * them in any order, some of them twice and some not at all: the abstract ones are as they were written. False: it isn't made
+ * of one, or has parameters of its own.
+ */
+static bool find_abstract(Dwarf_Die *function, Dwarf_Die *ret_abstract)
+{
+	struct member_walk own = { .started = false }, theirs = { .started = false };
+	Dwarf_Die origin;
+
+	if (!find_origin(function, ret_abstract) || !next_formal(ret_abstract, &theirs))
+		return false;
+	while (next_formal(function, &own)) {
+		if (!find_origin(&own.die, &origin))
+			return false;
+	}
+	return true;
+}
+
+/* The concrete parameter that was made of this one; itself if there is none. */
+static void make_concrete(Dwarf_Die *function, Dwarf_Die *parameter)
+{
+	struct member_walk walk = { .started = false };
+	Dwarf_Die origin;
+
+	while (next_formal(function, &walk)) {
+		if (find_origin(&walk.die, &origin) && origin.addr == parameter->addr) {
+			*parameter = walk.die;
+			return;
+		}
+	}
+}
+
+bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
+			  struct parameter *ret_parameter)
+{
+	Dwarf_Die listed = *function;
+	bool is_made = find_abstract(function, &listed);
+
+	do {
+		if (!next_formal(is_made ? &listed : function, walk))
+			return false;
+		ret_parameter->die = walk->die;
+		if (is_made)
+			make_concrete(function, &ret_parameter->die);
+		ret_parameter->name = debug_name(&ret_parameter->die);
+		/* What constructors of classes with virtual bases are told; no real one is passed it. */
+	} while (ret_parameter->name && strcmp(ret_parameter->name, "__in_chrg") == 0);
+	type_of(&ret_parameter->die, &ret_parameter->type);
+	return true;
 }

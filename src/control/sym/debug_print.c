@@ -85,6 +85,21 @@ static void print_function_pointer(Dwarf_Die *function, struct strbuf *buf, unsi
 	strbuf_printf(buf, "%s)", any ? "" : "void");
 }
 
+/* "int (*)[3]": what a pointer to an array is. Of one whose length only the program knows, "int (*)[]". */
+static void print_array_pointer(Dwarf_Die *die, struct strbuf *buf, unsigned depth)
+{
+	struct type array = { .die = *die }, element;
+	uint64_t count = type_count(&array, &element);
+	Dwarf_Die target;
+
+	if (target_of(die, &target))
+		print_type(&target, buf, depth + 1);
+	strbuf_printf(buf, " (*)[");
+	if (count)
+		strbuf_printf(buf, "%llu", (unsigned long long)count);
+	strbuf_printf(buf, "]");
+}
+
 static void print_pointer(Dwarf_Die *die, const char *sign, struct strbuf *buf, unsigned depth)
 {
 	Dwarf_Die target;
@@ -95,6 +110,10 @@ static void print_pointer(Dwarf_Die *die, const char *sign, struct strbuf *buf, 
 	}
 	if (dwarf_tag(&target) == DW_TAG_subroutine_type) {
 		print_function_pointer(&target, buf, depth);
+		return;
+	}
+	if (dwarf_tag(&target) == DW_TAG_array_type && *sign == '*') {
+		print_array_pointer(&target, buf, depth);
 		return;
 	}
 	print_type(&target, buf, depth + 1);

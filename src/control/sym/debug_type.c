@@ -17,6 +17,24 @@ static bool attr_number(Dwarf_Die *die, unsigned name, uint64_t *ret_value)
 	return true;
 }
 
+bool debug_constant(Dwarf_Attribute *attribute, int64_t *ret_value)
+{
+	unsigned form = dwarf_whatform(attribute);
+	Dwarf_Sword number;
+	Dwarf_Word word;
+
+	if (form == DW_FORM_data1 || form == DW_FORM_data2 || form == DW_FORM_data4) {
+		if (dwarf_formudata(attribute, &word) != 0)
+			return false;
+		*ret_value = (int64_t)word;
+		return true;
+	}
+	if (dwarf_formsdata(attribute, &number) != 0)
+		return false;
+	*ret_value = number;
+	return true;
+}
+
 static bool attr_flag(Dwarf_Die *die, unsigned name)
 {
 	Dwarf_Attribute attribute;
@@ -52,6 +70,9 @@ static void set_base(struct type *type)
 		break;
 	case DW_ATE_complex_float:
 		type->kind = TYPE_COMPLEX;
+		break;
+	case DW_ATE_UTF: /* char8_t */
+		type->kind = type->size == 1 ? TYPE_CHAR : TYPE_INT;
 		break;
 	case DW_ATE_signed_char:
 	case DW_ATE_unsigned_char: {
@@ -347,7 +368,7 @@ bool type_next_label(const struct type *type, struct member_walk *walk, const ch
 {
 	Dwarf_Die parent = type->die;
 	Dwarf_Attribute attribute;
-	Dwarf_Sword value;
+	int64_t value;
 
 	for (;;) {
 		int status = walk->started ? dwarf_siblingof(&walk->die, &walk->die) :
@@ -358,7 +379,7 @@ bool type_next_label(const struct type *type, struct member_walk *walk, const ch
 			return false;
 		if (dwarf_tag(&walk->die) != DW_TAG_enumerator ||
 		    !dwarf_attr_integrate(&walk->die, DW_AT_const_value, &attribute) ||
-		    dwarf_formsdata(&attribute, &value) != 0)
+		    !debug_constant(&attribute, &value))
 			continue;
 		*ret_name = debug_name(&walk->die);
 		*ret_value = value;

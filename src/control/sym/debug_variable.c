@@ -43,17 +43,18 @@ static bool has_place(Dwarf_Die *die)
 	       dwarf_hasattr_integrate(die, DW_AT_const_value);
 }
 
-/* At the top level of a unit, or in its namespaces. */
-static bool find_global(Dwarf_Die *parent, const char *name, unsigned depth, Dwarf_Die *ret_die)
+/* At the top level of a unit, or in its namespaces. `placed`: one that is somewhere; else one that was optimised out will do. */
+static bool find_global(Dwarf_Die *parent, const char *name, bool placed, unsigned depth, Dwarf_Die *ret_die)
 {
 	Dwarf_Die die;
 
 	if (depth > 8 || dwarf_child(parent, &die) != 0)
 		return false;
 	do {
-		if (dwarf_tag(&die) == DW_TAG_namespace && find_global(&die, name, depth + 1, ret_die))
+		if (dwarf_tag(&die) == DW_TAG_namespace && find_global(&die, name, placed, depth + 1, ret_die))
 			return true;
-		if (is_variable(&die, name) && has_place(&die)) {
+		if (is_variable(&die, name) &&
+		    (placed ? has_place(&die) : !dwarf_hasattr(&die, DW_AT_declaration))) {
 			*ret_die = die;
 			return true;
 		}
@@ -67,16 +68,19 @@ bool debug_find_variable(struct debug *debug, const struct debug_function *funct
 	if (function) {
 		Dwarf_Die die = function->die, unit = function->unit;
 
-		if (find_local(&die, pc, name, 0, ret_die) || find_global(&unit, name, 0, ret_die))
+		if (find_local(&die, pc, name, 0, ret_die) || find_global(&unit, name, true, 0, ret_die))
 			return true;
 	}
 	if (!debug_index(debug))
 		return false;
 	for (size_t i = 0; i < debug->units.count; i++) {
-		if (find_global(&debug->units.items[i].die, name, 0, ret_die))
+		if (find_global(&debug->units.items[i].die, name, true, 0, ret_die))
 			return true;
 	}
-	return false;
+	if (!function)
+		return false;
+	Dwarf_Die unit = function->unit;
+	return find_global(&unit, name, false, 0, ret_die);
 }
 
 static bool find_label(Dwarf_Die *parent, const char *name, unsigned depth, int64_t *ret_value)
