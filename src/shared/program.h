@@ -77,7 +77,7 @@ enum dt_op_code {
 	DT_OP_ALIGN, /* a: to that many bytes */
 	DT_OP_STORE, /* a: size, naturally aligned; c: field [value --] */
 	DT_OP_COPY, /* a: alignment, b: bytes, c: field [address --] */
-	DT_OP_STRING, /* b: most bytes; c: how it ends [address (length) --] */
+	DT_OP_STRING, /* a: bytes of a character, 1, 2 or 4; b: most bytes; c: how it ends [address (length) --] */
 	DT_OP_MATCH, /* b: 1 glob; c: text of the program [address -- 1 or 0] */
 	DT_OP_X87, /* c: field [address of a long double -- ], stored as a double */
 	DT_OP_BACKTRACE, /* b: most frames; a sequence: u32 count, then u64s */
@@ -93,6 +93,7 @@ enum dt_op_code {
 #define DT_REG_GS_BASE 19
 #define DT_REG_DURATION 20 /* at an exit: ns since the entry */
 #define DT_REG_ST0 21 /* at an exit: where st(0) is, as DT_OP_X87 takes it */
+#define DT_REG_ST1 22 /* likewise st(1) */
 
 /* How a string ends: at a NUL; behind so many bytes; at whichever comes first. */
 enum dt_string { DT_STRING_NUL, DT_STRING_COUNTED, DT_STRING_BOUNDED };
@@ -120,13 +121,13 @@ struct dt_regs {
 	uint64_t general[16]; /* by hardware number; at an exit rsi is the stub's slot, and its own the word below rsp */
 	uint64_t flags;
 	uint64_t duration; /* at an exit */
-	uint64_t st0[2]; /* 10 bytes; only if the program uses it */
+	uint64_t st0[2], st1[2]; /* 10 bytes; only if the program uses them */
 	uint64_t image; /* where the event is to be written, dt_program.size_max bytes; 0: in the pool */
 	uint64_t pad;
 };
 
 _Static_assert(sizeof(struct dt_op) == 8, "dt_op");
-_Static_assert(sizeof(struct dt_regs) == 432, "dt_regs");
+_Static_assert(sizeof(struct dt_regs) == 448, "dt_regs");
 
 /*
  * dt_gather in the agent, called by trampolines through dt_control.gather:

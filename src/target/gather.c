@@ -181,6 +181,8 @@ static uint64_t register_value(const struct gather *g, uint32_t number)
 		return g->regs->duration;
 	case DT_REG_ST0:
 		return (uint64_t)g->regs->st0;
+	case DT_REG_ST1:
+		return (uint64_t)g->regs->st1;
 	case DT_REG_FS_BASE:
 		return sys_fs_base();
 	default:
@@ -348,7 +350,12 @@ static void run_string(struct gather *g, const struct dt_op *op)
 	uint64_t length = op->c != DT_STRING_NUL ? pop(g) : ~0ULL;
 	uint64_t address = pop(g);
 
-	text_store(g, g->failed ? ~0ULL : address, length, op->c == DT_STRING_COUNTED, op->b);
+	if (g->failed)
+		address = ~0ULL;
+	if (op->a == 2 || op->a == 4)
+		text_store_wide(g, address, op->a, op->b);
+	else
+		text_store(g, address, length, op->c == DT_STRING_COUNTED, op->b);
 	g->failed = false;
 }
 

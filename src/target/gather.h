@@ -40,6 +40,8 @@ uint64_t safe_read(const struct dt_control *control, uint64_t from, void *to, ui
 /* text.c: a string field from memory, with its NUL. It ends behind `length` bytes and, unless it is counted, at
  * the first NUL. */
 void text_store(struct gather *g, uint64_t address, uint64_t length, bool counted, uint32_t most);
+/* text.c: one of characters of 2 or 4 bytes, up to a NUL. */
+void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t most);
 /* text.c: the name of the thread; the names of the fields that couldn't be read. */
 void text_store_comm(struct gather *g);
 void text_store_unreadable(struct gather *g);

@@ -144,6 +144,95 @@ void text_store(struct gather *g, uint64_t address, uint64_t length, bool counte
 	put_byte(g, 0);
 }
 
+/* ---- wide characters ------------------------------------------------------------------------------ */
+
+#define SURROGATES 0xd800u
+#define LOW_SURROGATES 0xdc00u
+#define BEHIND_SURROGATES 0xe000u
+#define WIDE_ROOM 10u /* of what one becomes, at most */
+
+static bool is_surrogate(uint32_t code)
+{
+	return code >= SURROGATES && code < BEHIND_SURROGATES;
+}
+
+/* As UTF-8; what is no character by its number. */
+static void put_code(struct gather *g, uint32_t code)
+{
+	uint32_t more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+
+	if (is_surrogate(code) || code > 0x10ffff) {
+		put_text(g, "\\x");
+		put_digits(g, code, code > 0xffff ? 8 : 4);
+		return;
+	}
+	if (more == 0) {
+		put_byte(g, (char)code);
+		return;
+	}
+	put_byte(g, (char)(0xff00 >> (more + 1) | code >> 6 * more));
+	while (more-- > 0)
+		put_byte(g, (char)(0x80 | (code >> 6 * more & 0x3f)));
+}
+
+/* Pairs of surrogates are one character; *high: the first of a pair, while the second is awaited. */
+static void put_unit(struct gather *g, uint32_t code, uint32_t size, uint32_t *high)
+{
+	uint32_t first = *high;
+
+	*high = 0;
+	if (first && code >= LOW_SURROGATES && code < BEHIND_SURROGATES) {
+		put_code(g, 0x10000 + ((first - SURROGATES) << 10) + (code - LOW_SURROGATES));
+		return;
+	}
+	if (first)
+		put_code(g, first);
+	if (size == 2 && is_surrogate(code) && code < LOW_SURROGATES)
+		*high = code;
+	else
+		put_code(g, code);
+}
+
+/* What it has to say behind the text: NULL: nothing. */
+static const char *put_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t limit)
+{
+	uint32_t piece[PIECE / sizeof(uint32_t)], high = 0;
+
+	for (;;) {
+		uint32_t got = (uint32_t)safe_read(g->control, address, piece, PIECE) / size;
+
+		if (got == 0)
+			return "(unreadable)";
+		for (uint32_t i = 0; i < got; i++) {
+			uint32_t code = size == 2 ? ((const uint16_t *)piece)[i] : piece[i];
+
+			if (!code && high)
+				put_code(g, high);
+			if (!code)
+				return NULL;
+			if (g->at + 2 * WIDE_ROOM > limit)
+				return "...";
+			put_unit(g, code, size, &high);
+		}
+		address += (uint64_t)got * size;
+	}
+}
+
+void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t most)
+{
+	uint32_t start = g->at;
+	const char *mark;
+
+	if (!g->event || g->over || most + MARK_ROOM > g->program->size_max - g->at)
+		return;
+	mark = address ? put_wide(g, address, size, g->at + most) : "(null)";
+	if (mark && address && g->at == start)
+		put_unreadable(g, address);
+	else if (mark)
+		put_text(g, mark);
+	put_byte(g, 0);
+}
+
 void text_store_comm(struct gather *g)
 {
 	char name[16];

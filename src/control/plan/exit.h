@@ -22,7 +22,7 @@
  *	SOURCE_XMM	any; xmm0 and xmm1 are results
  *	SOURCE_STACK	from rsp as at the entry: 8 is the first argument there, if the function left it alone
  *	SOURCE_DURATION	ns
- *	programs	likewise; DT_REG_DURATION; with tramp_event.st0 also DT_REG_ST0, for long double
+ *	programs	likewise; DT_REG_DURATION; with tramp_event.st0 and st1 also DT_REG_ST0 and _ST1, for long double
  *
  * Its filter decides at the exit, and `kept` are words that its entry keeps for it (DT_OP_KEPT).
  * A gathered exit has its duration as its first field: the summary looks for it there.

@@ -79,10 +79,14 @@ void gather_emit_call(struct emitter *e, const struct tramp_env *env, const stru
 		if (event->xmms >> i & 1)
 			emit_store_xmm(e, mem_at(RSP, 16 * (int32_t)i), i, 16);
 	}
-	if (event->st0) {
+	if (event->st0 || event->st1)
 		emit_fstp80(e, mem_at(RSP, xmm + REGS(st0)));
-		emit_fld80(e, mem_at(RSP, xmm + REGS(st0)));
+	if (event->st1) {
+		emit_fstp80(e, mem_at(RSP, xmm + REGS(st1)));
+		emit_fld80(e, mem_at(RSP, xmm + REGS(st1)));
 	}
+	if (event->st0 || event->st1)
+		emit_fld80(e, mem_at(RSP, xmm + REGS(st0)));
 	emit_lea(e, RDI, mem_at(RSP, xmm - XMM_SIZE));	/* struct dt_regs      */
 	emit_lea(e, RSI, mem_rip(taddr_add(emit_pc(e), 7)));
 	*ret_field = e->size;

@@ -106,7 +106,7 @@ struct tramp_event {
 	uint32_t asks; /* likewise: DT_ASK_*, what the agent tells; 0: nothing */
 	bool finds; /* likewise: tells an unwinder of return stubs (find_code.h) */
 	bool guard; /* at a `syscall`, records nothing: asks the agent first (H10) */
-	bool st0; /* gathered: so does it st(0) */
+	bool st0, st1; /* gathered: so does it st(0), and st(1) */
 	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
 	/* What the exit records: fields or a program, as an entry has them; borrowed (exit.h). NULL: rax, duration. */
 	const struct tramp_event *at_exit;

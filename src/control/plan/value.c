@@ -10,7 +10,7 @@
 
 #include "../../shared/layout.h"
 
-#define DEPTH_MAX 4 /* structs in structs */
+#define DEPTH_MAX 8 /* structs in structs */
 #define STORES_MAX 64
 #define LABELS_MAX 4096
 #define STEPS_MAX 1024
@@ -166,10 +166,26 @@ static void add_text(struct shape *shape, const char *name, const struct value_p
 	if (!store)
 		return;
 	store->count = (uint16_t)shape->string_max;
+	store->load = 1;
 	store->mode = (uint8_t)mode;
 	if (mode)
 		store->length = *length;
 	shape->is_gathered = true;
+}
+
+/* Characters of two bytes or four. */
+static bool is_wide(const struct type *type)
+{
+	return type->name && type->kind == TYPE_INT && (type->size == 2 || type->size == 4) &&
+	       (strcmp(type->name, "wchar_t") == 0 || strcmp(type->name, "char16_t") == 0 ||
+		strcmp(type->name, "char32_t") == 0);
+}
+
+static void add_wide_text(struct shape *shape, const char *name, const struct value_place *pointer, uint8_t unit)
+{
+	add_text(shape, name, pointer, NULL, DT_STRING_NUL);
+	if (!shape->failed && vec_last(&shape->stores)->code == DT_OP_STRING)
+		vec_last(&shape->stores)->load = unit;
 }
 
 void shape_add_string(struct shape *shape, const char *name, const struct value_place *pointer)
@@ -375,6 +391,8 @@ static void add_pointer(struct shape *shape, const char *name, const struct type
 	type_target(type, &target);
 	if (target.kind == TYPE_CHAR)
 		shape_add_string(shape, name, place);
+	else if (is_wide(&target))
+		add_wide_text(shape, name, place, (uint8_t)target.size);
 	else
 		add_number(shape, name, FIELD_HEX, 8, false, place);
 }
@@ -443,6 +461,14 @@ static void add_members(struct shape *shape, const struct type *type,
 	}
 }
 
+static bool is_empty(const struct type *type)
+{
+	struct member_walk walk = { .started = false };
+	struct member member;
+
+	return type->size <= 1 && !type_next_member(type, &walk, &member);
+}
+
 static void add_struct(struct shape *shape, const char *name, const struct type *type,
 		       const struct value_place *place, unsigned depth)
 {
@@ -451,6 +477,10 @@ static void add_struct(struct shape *shape, const char *name, const struct type 
 
 	if (shape->debug)
 		type_complete(shape->debug, &complete);
+	if (is_empty(&complete)) {
+		add_note(shape, name, "<empty>");
+		return;
+	}
 	if (place->kind == PLACE_GONE) {
 		add_gone(shape, name);
 		return;
@@ -468,6 +498,32 @@ static void add_struct(struct shape *shape, const char *name, const struct type 
 	end_struct(shape, name, index);
 }
 
+/* Structs: one of their numbers, by number. */
+static void add_structs(struct shape *shape, const char *name, const struct type *element, uint64_t count,
+			const struct value_place *place, unsigned depth)
+{
+	size_t index;
+
+	if (depth >= DEPTH_MAX || !element->size) {
+		add_note(shape, name, "<not recorded>");
+		return;
+	}
+	begin_struct(shape, name, &index);
+	for (uint64_t i = 0; i < count && !shape->failed; i++) {
+		struct value_place part;
+		char number[24];
+
+		if (shape->stores.count >= STORES_MAX || ++shape->steps > STEPS_MAX) {
+			add_note(shape, "more", "<not recorded>");
+			break;
+		}
+		snprintf(number, sizeof(number), "%u", (unsigned)i);
+		place_member(place, i * element->size, &part);
+		add_value(shape, number, element, &part, depth + 1);
+	}
+	end_struct(shape, name, index);
+}
+
 /* Numbers, element by element from registers, as one copy from memory. */
 static void add_elements(struct shape *shape, const char *name, const struct type *element,
 			 uint64_t count, const struct value_place *place)
@@ -477,7 +533,10 @@ static void add_elements(struct shape *shape, const char *name, const struct typ
 	bool in_memory = place_push_address(place, &ops);
 	struct value_store *store;
 
-	add_value(shape, name, element, place, DEPTH_MAX);
+	if (element->kind == TYPE_POINTER) /* its number, not what it points to */
+		add_number(shape, name, FIELD_HEX, 8, false, place);
+	else
+		add_value(shape, name, element, place, DEPTH_MAX);
 	if (shape->failed || shape->field_count != before + 1 ||
 	    shape->fields[before].type >= FIELD_STRING)
 		return;
@@ -513,14 +572,15 @@ static void add_array(struct shape *shape, const char *name, const struct type *
 	if (element.kind == TYPE_CHAR && place_push_address(place, &address.ops)) {
 		ops_const(&length.ops, count);
 		add_text(shape, name, &address, &length, DT_STRING_BOUNDED);
-	} else if (element.kind < TYPE_INT || element.kind == TYPE_COMPLEX ||
-		   element.kind > TYPE_POINTER || !is_number_size(element.size)) {
+	} else if (element.kind == TYPE_STRUCT || element.kind == TYPE_UNION || element.kind == TYPE_COMPLEX) {
+		add_structs(shape, name, &element, count, place, depth);
+	} else if (element.kind < TYPE_INT || element.kind > TYPE_POINTER || !is_number_size(element.size)) {
 		add_note(shape, name, "<not recorded>");
 	} else {
 		struct type number = element;
 
-		if (number.kind == TYPE_POINTER || number.kind == TYPE_CHAR)
-			number.kind = TYPE_INT; /* its number, not what it points to */
+		if (number.kind == TYPE_CHAR)
+			number.kind = TYPE_INT;
 		add_elements(shape, name, &number, count < ELEMENTS_MAX ? count : ELEMENTS_MAX, place);
 	}
 }

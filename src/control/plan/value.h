@@ -73,7 +73,7 @@ struct value_store {
 	struct value_place place;
 	uint8_t code; /* DT_OP_STORE or another that stores */
 	uint8_t size; /* of the field, and its alignment */
-	uint8_t load; /* bytes to load: those that hold a bit field */
+	uint8_t load; /* bytes to load: those that hold a bit field; DT_OP_STRING: of a character */
 	uint16_t count; /* DT_OP_COPY: bytes; DT_OP_STRING: most; DT_OP_BACKTRACE: frames */
 	uint8_t bit_offset, bit_size; /* of a bit field */
 	bool is_signed;

@@ -108,7 +108,7 @@ static void build_string(struct builder *b, const struct value_store *store)
 		ops_const(&ops, 0);
 	if (store->mode && !place_push(&store->length, 8, false, &ops))
 		ops_const(&ops, 0);
-	ops_add(&ops, DT_OP_STRING, 1, store->count, store->mode);
+	ops_add(&ops, DT_OP_STRING, store->load, store->count, store->mode);
 	build(b, &ops);
 	b->size += store->count + MARK_ROOM + 1;
 }

@@ -8,6 +8,7 @@
 #include "value_location.h"
 
 #include <dwarf.h>
+#include <string.h>
 
 #define OPS_IN_MAX 256
 #define HW_RSP 4
@@ -242,7 +243,27 @@ static bool piece_of(const Dwarf_Op *op, struct abi_piece *ret_piece)
 	return true;
 }
 
-/* Registers and stack slots next to each other (DW_OP_piece). What is missing stays missing. */
+/* A constant, or a slot of the frame that rsp tells; false: neither. */
+static bool piece_of_ops(const struct compiler *c, const Dwarf_Op *ops, size_t count, uint64_t size, struct abi_piece *ret_piece)
+{
+	struct compiler part = { .context = c->context };
+	const struct dt_op *items = part.ops.items;
+
+	compile(&part, ops, count);
+	*ret_piece = (struct abi_piece){ .size = (uint32_t)size };
+	if (part.failed || part.ops.count != 2 || size > 16)
+		return false;
+	if (part.is_value && items[0].code == DT_OP_CONST && size <= 8) {
+		ret_piece->where = ABI_CONSTANT;
+		memcpy(&ret_piece->value, &items[1], sizeof(ret_piece->value));
+		return true;
+	}
+	ret_piece->where = ABI_STACK;
+	ret_piece->disp = (int32_t)items[1].c;
+	return !part.is_value && items[0].code == DT_OP_REG && items[0].a == HW_RSP && items[1].code == DT_OP_OFFSET;
+}
+
+/* Registers, constants and stack slots next to each other (DW_OP_piece). What is missing stays missing. */
 static void compile_pieces(struct compiler *c, const Dwarf_Op *ops, size_t count,
 			   struct value_place *ret_place)
 {
@@ -251,14 +272,17 @@ static void compile_pieces(struct compiler *c, const Dwarf_Op *ops, size_t count
 
 	for (size_t i = 0; i < count && place.count < 4; i++) {
 		struct abi_piece piece;
-		bool found = piece_of(&ops[i], &piece);
 		size_t end = i;
+		bool found;
 
 		while (end < count && ops[end].atom != DW_OP_piece)
 			end++;
 		if (end == count)
 			break;
-		if (found && end == i + 1) {
+		found = end == i + 1 && piece_of(&ops[i], &piece);
+		if (!found && end > i)
+			found = piece_of_ops(c, ops + i, end - i, ops[end].number, &piece);
+		if (found) {
 			piece.offset = (uint32_t)offset;
 			if (ops[end].number < piece.size)
 				piece.size = (uint32_t)ops[end].number;
@@ -301,10 +325,10 @@ static bool constant_place(Dwarf_Attribute *attribute, struct value_place *ret_p
 {
 	struct value_place place = { .kind = PLACE_VALUE };
 	Dwarf_Block block;
-	Dwarf_Sword number;
 	uint64_t value = 0;
+	int64_t number;
 
-	if (dwarf_formsdata(attribute, &number) == 0) {
+	if (debug_constant(attribute, &number)) {
 		value = (uint64_t)number;
 	} else if (dwarf_formblock(attribute, &block) == 0 && block.length <= 8) {
 		for (size_t i = 0; i < block.length; i++)

@@ -105,11 +105,32 @@ static const struct abi_piece *whole_piece(const struct value_place *place, uint
 	return NULL;
 }
 
+/* The piece that holds byte `at`; NULL: it isn't anywhere. */
+static const struct abi_piece *piece_at(const struct value_place *place, uint32_t at)
+{
+	for (size_t i = 0; i < place->count; i++) {
+		const struct abi_piece *piece = &place->pieces[i];
+
+		if (piece->where != ABI_X87 && at >= piece->offset && at - piece->offset < piece->size)
+			return piece;
+	}
+	return NULL;
+}
+
 bool place_has(const struct value_place *place, uint32_t size)
 {
-	if (place->kind == PLACE_PIECES)
-		return whole_piece(place, size) != NULL;
-	return place->kind != PLACE_GONE;
+	const struct abi_piece *piece;
+
+	if (place->kind != PLACE_PIECES)
+		return place->kind != PLACE_GONE;
+	if (whole_piece(place, size))
+		return true;
+	for (uint32_t at = 0; at < size && size <= 8; at = piece->offset + piece->size) {
+		piece = piece_at(place, at);
+		if (!piece)
+			return false;
+	}
+	return size <= 8;
 }
 
 static bool push_piece(const struct abi_piece *piece, uint32_t size, bool is_signed,
@@ -129,6 +150,9 @@ static bool push_piece(const struct abi_piece *piece, uint32_t size, bool is_sig
 		ops_add(ops, DT_OP_KEPT, (uint8_t)(piece->reg + skip / 8), 0, 0);
 		skip %= 8;
 		break;
+	case ABI_CONSTANT:
+		ops_const(ops, piece->value);
+		break;
 	case ABI_STACK:
 		ops_add(ops, DT_OP_REG, HW_RSP, 0, 0);
 		ops_add(ops, DT_OP_OFFSET, 0, 0, (uint32_t)piece->disp);
@@ -142,6 +166,30 @@ static bool push_piece(const struct abi_piece *piece, uint32_t size, bool is_sig
 	return true;
 }
 
+/* What begins in one piece and ends in another: members of packed structs. */
+static bool push_parts(const struct value_place *place, uint32_t size, bool is_signed, struct value_ops *ops)
+{
+	if (!place_has(place, size))
+		return false;
+	for (uint32_t at = 0, count; at < size; at += count) {
+		struct abi_piece piece = *piece_at(place, at);
+		uint32_t skip = at - piece.offset;
+
+		count = piece.size - skip < size - at ? piece.size - skip : size - at;
+		piece.disp += (int32_t)skip;
+		if (!push_piece(&piece, count, false, ops))
+			return false;
+		if (!at)
+			continue;
+		ops_const(ops, at * 8ULL);
+		ops_add(ops, DT_OP_SHL, 0, 0, 0);
+		ops_add(ops, DT_OP_OR, 0, 0, 0);
+	}
+	if (size < 8)
+		ops_add(ops, DT_OP_BITS, 0, (uint16_t)(size * 8), is_signed);
+	return true;
+}
+
 bool place_push(const struct value_place *place, uint32_t size, bool is_signed, struct value_ops *ops)
 {
 	const struct abi_piece *piece;
@@ -151,7 +199,7 @@ bool place_push(const struct value_place *place, uint32_t size, bool is_signed, 
 	switch (place->kind) {
 	case PLACE_PIECES:
 		piece = whole_piece(place, size);
-		return piece && push_piece(piece, size, is_signed, ops);
+		return piece ? push_piece(piece, size, is_signed, ops) : push_parts(place, size, is_signed, ops);
 	case PLACE_MEMORY:
 		ops_append(ops, &place->ops);
 		ops_add(ops, DT_OP_LOAD, (uint8_t)size, is_signed, 0);
@@ -177,8 +225,8 @@ bool place_push_address(const struct value_place *place, struct value_ops *ops)
 		ops_add(ops, DT_OP_OFFSET, 0, 0, (uint32_t)place->pieces[0].disp);
 		return true;
 	}
-	if (place->kind == PLACE_PIECES && place->count == 1 && place->pieces[0].where == ABI_X87) {
-		ops_add(ops, DT_OP_REG, DT_REG_ST0, 0, 0);
+	if (place->kind == PLACE_PIECES && place->pieces[0].where == ABI_X87 && place->pieces[0].offset == 0) {
+		ops_add(ops, DT_OP_REG, (uint8_t)(DT_REG_ST0 + place->pieces[0].reg), 0, 0);
 		return true;
 	}
 	return false;

@@ -83,6 +83,8 @@ static bool keep_piece(struct describe *d, struct abi_piece *piece)
 		kept = keep_stack(d, piece->disp, (piece->size + 7) / 8, &piece->reg);
 		piece->disp = 0;
 		break;
+	case ABI_CONSTANT:
+		return true;
 	default:
 		kept = false;
 	}
@@ -181,10 +183,10 @@ static bool uses(const struct value_ops *ops, enum dt_op_code code, uint8_t a)
 	return false;
 }
 
-static bool program_uses_st0(const struct dt_program *program)
+static bool program_uses(const struct dt_program *program, uint8_t reg)
 {
 	for (uint32_t i = 0; i < program->op_count; i++) {
-		if (program->ops[i].code == DT_OP_REG && program->ops[i].a == DT_REG_ST0)
+		if (program->ops[i].code == DT_OP_REG && program->ops[i].a == reg)
 			return true;
 		if (program->ops[i].code == DT_OP_CONST)
 			i++;
@@ -234,7 +236,8 @@ static struct error *finish(struct describe *d)
 	if (exit->program) {
 		exit->program_size = (uint32_t)size;
 		exit->xmms = values_xmms(exit->program);
-		exit->st0 = program_uses_st0(exit->program);
+		exit->st0 = program_uses(exit->program, DT_REG_ST0);
+		exit->st1 = program_uses(exit->program, DT_REG_ST1);
 	}
 	move_rsi(exit);
 	if (is_common(d)) {

@@ -478,9 +478,14 @@ void abi_result(const struct debug_function *function, const struct type *type,
 
 	steps = 0;
 	*ret_value = (struct abi_value){ .is_known = false };
-	if (type->kind == TYPE_VOID || (type->kind == TYPE_VECTOR && type->size > 16) ||
-	    (type->kind == TYPE_COMPLEX && type->size == 32))
+	if (type->kind == TYPE_VOID || (type->kind == TYPE_VECTOR && type->size > 16))
 		return;
+	if (type->kind == TYPE_COMPLEX && type->size == 32) {
+		put_piece(&value, ABI_X87, 0, 0, 16);
+		put_piece(&value, ABI_X87, 1, 16, 16);
+		*ret_value = value;
+		return;
+	}
 	if (debug_function_is_rust(function) && is_aggregate(type) && type->size <= 16 &&
 	    !is_wrapped_scalar(type)) {
 		if (is_pair(type, scalars)) {

@@ -13,7 +13,8 @@ enum abi_where {
 	ABI_INT, /* a general register, by its hardware number */
 	ABI_SSE, /* an xmm register */
 	ABI_STACK, /* at rsp + disp, rsp as it is at the first instruction */
-	ABI_X87, /* st0: results only */
+	ABI_X87, /* reg: 0 for st0, 1 for st1; results only */
+	ABI_CONSTANT, /* nowhere: `value` is what it always is */
 	ABI_KEPT, /* reg: the first of the words that the entry kept for the exit (layout.h) */
 };
 
@@ -23,6 +24,7 @@ struct abi_piece {
 	uint8_t reg;
 	int32_t disp;
 	uint32_t offset, size;
+	uint64_t value; /* ABI_CONSTANT */
 };
 
 struct abi_value {
