@@ -57,6 +57,9 @@ bool debug_function_is_unprototyped(const struct debug_function *function);
 const char *debug_name(Dwarf_Die *die); /* NULL: none */
 /* The number in DW_AT_const_value. Compilers write negative ones as such: what has a fixed size is positive. */
 bool debug_constant(Dwarf_Attribute *attribute, int64_t *ret_value);
+/* debug_scope.c: does the user mean it by that? Its name, with as many of the classes and namespaces around it as were
+ * typed (total, S::total, ns::S::total), with or without template arguments. */
+bool debug_is_called(Dwarf_Die *die, const char *typed);
 
 /* ---- variables (debug_variable.c) ------------------------------------------------------------- */
 

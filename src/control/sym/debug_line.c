@@ -119,13 +119,9 @@ static void walk_copies(Dwarf_Die *parent, const char *name, unsigned depth,
 		return;
 	do {
 		int tag = dwarf_tag(&die);
-		const char *found;
 
-		if (tag == DW_TAG_inlined_subroutine) {
-			found = debug_name(&die);
-			if (found && strcmp(found, name) == 0)
-				add_copy(&die, to, failed);
-		}
+		if (tag == DW_TAG_inlined_subroutine && debug_is_called(&die, name))
+			add_copy(&die, to, failed);
 		if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block ||
 		    tag == DW_TAG_subprogram || tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
 		    tag == DW_TAG_structure_type)

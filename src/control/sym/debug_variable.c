@@ -6,12 +6,8 @@
 static bool is_variable(Dwarf_Die *die, const char *name)
 {
 	int tag = dwarf_tag(die);
-	const char *found;
 
-	if (tag != DW_TAG_variable && tag != DW_TAG_formal_parameter)
-		return false;
-	found = debug_name(die);
-	return found && strcmp(found, name) == 0;
+	return (tag == DW_TAG_variable || tag == DW_TAG_formal_parameter) && debug_is_called(die, name);
 }
 
 /* In the innermost block around pc that has it. */
