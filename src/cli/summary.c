@@ -91,7 +91,8 @@ static void print_refusals(const struct session *session)
 		struct tracepoint_info info = session_tracepoint(session, i);
 
 		if (has_waited(&info) && refused++ < REFUSALS_MAX)
-			fprintf(stderr, "not placed: %s: no library that has it was loaded\n", info.name);
+			fprintf(stderr, "not placed: %s: %s\n", info.name,
+				info.refusal ? info.refusal : "no library that has it was loaded");
 		else if (info.refusal && !info.how && refused++ < REFUSALS_MAX)
 			fprintf(stderr, "not placed: %s: %s\n", info.name, info.refusal);
 	}

@@ -241,6 +241,46 @@ def test_globals_of_a_module(dyntrace, scratch):
     assert values == [[-5, 20, 7, "started-as"], [-5, 20, 8, "started-as"]]
 
 
+def test_thread_local_variables(dyntrace, scratch):
+    """Each thread's own: of the program, of libc, of a library loaded later, where a thread has none before its first use."""
+    path = compile_program(scratch, "locals.c", "-O1")
+    library = compile_program(scratch, "locals_library.c", "-O1", "-fPIC", "-shared", name="liblocals.so")
+    name = os.path.basename(library)
+    words = [w for word in (f"var:number@{os.path.basename(path)}", "var:errno@libc.so.6") for w in ("-t", word)]
+    _, trace = dyntrace.trace("--function", "work", "-t", "var:text", *words, "--", path, library)
+    values = [(event.fields["n"], event.fields["number"], event.fields["text"], event.fields["errno"]) for event in trace.events]
+    assert values == [(n, 10 + i * n, chr(ord("a") + i) + "b", 20 + i) for n in (1, 100) for i in range(3)]
+    words = [w for word in ("var:own", "var:exported", "var:many[3]") for w in ("-t", word)]
+    _, trace = dyntrace.trace("--function", f"library@{name}", "--wait", *words, "--", path, library)
+    values = [(event.fields["x"], event.fields["own"], event.fields["exported"], event.fields["many_3_"],
+               event.fields["unreadable"]) for event in trace.events]
+    assert values == [(x, 77 + i, 5 + i * x, x, "") if i else (x, 0, 0, 0, "own, exported, many[3]")
+                      for x in (1, 100) for i in range(3)]
+
+
+def test_why_it_waited(dyntrace, scratch):
+    path = compile_program(scratch, "locals.c", "-O1")
+    library = compile_program(scratch, "locals_library.c", "-O1", "-fPIC", "-shared", name="liblocals.so")
+    name = os.path.basename(library)
+    for words, why in ((["--function", f"library@{name}", "-t", "var:nothing"], "there is no variable 'nothing' here"),
+                       (["--function", f"librarx@{name}"], f"no function 'librarx' in {name}; did you mean library?"),
+                       (["--function", "library@other.so"], "no library that has it was loaded")):
+        result = dyntrace("trace", *words, "--wait", "--", path, library)
+        assert "not placed: libra" in result.stderr and why in result.stderr
+
+
+def test_variables_with_their_scopes(dyntrace, scratch):
+    path = compile_program(scratch, "classes.cc", "-O1", "-std=c++17", compiler="g++")
+    words = [w for word in ("var:counter", "var:ns::counter", "var:ns::holder::total", "var:holder::total") for w in ("-t", word)]
+    _, trace = dyntrace.trace("--function", "ns::f(int)", *words, "--", path)
+    assert list(trace.events[0].fields.values()) == [3, 41, 41, 7, 7, ""]
+    wrong = dyntrace("trace", "--function", "ns::f(int)", "-t", "var:other::counter", "--", path, status=2)
+    assert "no variable 'other::counter'" in wrong.stderr
+    for name in ("boxed", "ns::box<int>::boxed", "box::boxed"):
+        assert dyntrace.trace("--function", name, "--", path)[1].names() == {name + "_entry": 1}
+    assert "no function 'box<long>::boxed'" in dyntrace.fails("trace", "--function", "box<long>::boxed", "--", path, status=125)
+
+
 # ---- filters ----------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("expression, expected", [

@@ -13,6 +13,8 @@
 #define OPS_IN_MAX 256
 #define HW_RSP 4
 #define HW_RBP 5
+#define TLS_DTV_AT 8 /* from the FS base, in glibc */
+#define TLS_DTV_ENTRY 16
 
 struct compiler {
 	const struct location_context *context;
@@ -99,6 +101,37 @@ static void push_address(struct compiler *c, const Dwarf_Op *op, Dwarf_Attribute
 		return;
 	}
 	ops_const(&c->ops, address + c->context->bias);
+}
+
+/* The offset in the module's block is on the stack. A thread that has no such block yet has no address there either. */
+static void push_thread_local(struct compiler *c)
+{
+	const struct location_context *context = c->context;
+	struct tls tls = { .kind = TLS_UNKNOWN };
+
+	if (context->find_tls)
+		tls = context->find_tls(context->tls_context);
+	c->failed |= tls.kind == TLS_UNKNOWN;
+	ops_add(&c->ops, DT_OP_REG, DT_REG_FS_BASE, 0, 0);
+	if (tls.kind == TLS_NUMBERED) {
+		ops_add(&c->ops, DT_OP_OFFSET, 0, 0, TLS_DTV_AT);
+		ops_add(&c->ops, DT_OP_LOAD, 8, 0, 0);
+	}
+	if (tls.kind != TLS_FIXED) {
+		ops_const(&c->ops, tls.word.v);
+		ops_add(&c->ops, DT_OP_LOAD, 8, 0, 0);
+	}
+	if (tls.kind == TLS_NUMBERED) {
+		ops_const(&c->ops, TLS_DTV_ENTRY);
+		ops_add(&c->ops, DT_OP_MUL, 0, 0, 0);
+	}
+	if (tls.kind != TLS_FIXED)
+		ops_add(&c->ops, DT_OP_ADD, 0, 0, 0);
+	if (tls.kind == TLS_NUMBERED)
+		ops_add(&c->ops, DT_OP_LOAD, 8, 0, 0);
+	else
+		ops_add(&c->ops, DT_OP_OFFSET, 0, 0, (uint32_t)tls.offset);
+	ops_add(&c->ops, DT_OP_ADD, 0, 0, 0);
 }
 
 /* What a register held when the function was entered: known only there. */
@@ -204,6 +237,10 @@ static void compile_op(struct compiler *c, const Dwarf_Op *op)
 	case DW_OP_convert:
 	case DW_OP_GNU_convert:
 		convert(c, op, c->context->location);
+		break;
+	case DW_OP_form_tls_address:
+	case DW_OP_GNU_push_tls_address:
+		push_thread_local(c);
 		break;
 	case DW_OP_stack_value:
 		c->is_value = true;

@@ -7,6 +7,7 @@
 #define DYNTRACE_PLAN_VALUE_LOCATION_H
 
 #include "../sym/cfi.h"
+#include "../sym/tls.h"
 #include "value.h"
 
 struct location_context {
@@ -14,6 +15,8 @@ struct location_context {
 	const struct cfi_rows *rows; /* of its file; may be NULL: then nothing in a frame is found */
 	uint64_t pc; /* the file's */
 	uint64_t bias; /* from the file's addresses to the process's */
+	struct tls (*find_tls)(void *tls_context); /* of the file's module, if a thread-local variable is met; may be NULL */
+	void *tls_context;
 	Dwarf_Attribute *location; /* of the expression at work */
 };
 

@@ -250,9 +250,13 @@ static struct error *place_request(struct session *session, struct request *requ
 	return error;
 }
 
-/* Why they still do. */
+/* Why they still do, although their module is there. */
 static void note_why(struct session *session, const struct request *request, const struct error *why)
 {
+	const char *module = request->location.module;
+
+	if (module && !modules_named(session->proc, &session->modules, module))
+		return;
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 

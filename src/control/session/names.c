@@ -28,11 +28,26 @@ static bool is_local(const struct describe *d)
 	return symbol ? !symbol->global : !dwarf_hasattr_integrate(&die, DW_AT_external);
 }
 
+/* musl's table of a thread's blocks is another one. */
+static struct tls find_tls(void *context)
+{
+	struct describe *d = context;
+	struct tls tls = module_tls(d->session->proc, d->module);
+
+	for (size_t i = 0; tls.kind == TLS_NUMBERED && i < d->session->modules.count; i++) {
+		if (strncmp(d->session->modules.items[i]->name, "ld-musl", strlen("ld-musl")) == 0)
+			tls.kind = TLS_UNKNOWN;
+	}
+	return tls;
+}
+
 static struct location_context location_context(struct describe *d)
 {
 	struct location_context context = { .function = &d->function,
 					    .pc = d->address,
-					    .bias = d->module->bias.v };
+					    .bias = d->module->bias.v,
+					    .find_tls = find_tls,
+					    .tls_context = d };
 	_cleanup_error_ struct error *error = module_cfi(d->session->proc, d->module, &context.rows);
 
 	return context;

@@ -31,6 +31,18 @@ static bool take_relocation(struct bytes *table, Elf64_Rela *ret_rela)
 	return true;
 }
 
+void relocs_each(const struct symtab *symtab, void (*found)(void *context, const Elf64_Rela *rela), void *context)
+{
+	const struct dynamic *d = &symtab->image.dynamic;
+	struct bytes tables[] = { find_table(symtab, d->rela, d->relasz), find_table(symtab, d->jmprel, d->pltrelsz) };
+	Elf64_Rela rela;
+
+	for (size_t i = 0; i < 2; i++) {
+		while (take_relocation(&tables[i], &rela))
+			found(context, &rela);
+	}
+}
+
 const struct relocations *relocs_get(const struct symtab *symtab)
 {
 	struct relocations *relocations = &symtab_lazy(symtab)->relocations;
@@ -146,8 +158,9 @@ static void offer(const struct finder *finder, uint64_t address)
 		finder->found(finder->context, address);
 }
 
-static void offer_relocation(const struct finder *finder, const Elf64_Rela *rela)
+static void offer_relocation(void *context, const Elf64_Rela *rela)
 {
+	const struct finder *finder = context;
 	uint64_t at = ELF64_R_SYM(rela->r_info) * sizeof(Elf64_Sym);
 	Elf64_Sym symbol;
 
@@ -166,14 +179,6 @@ static void offer_relocation(const struct finder *finder, const Elf64_Rela *rela
 			offer(finder, symbol.st_value + (uint64_t)rela->r_addend);
 		break;
 	}
-}
-
-static void offer_table(const struct finder *finder, struct bytes table)
-{
-	Elf64_Rela rela;
-
-	while (take_relocation(&table, &rela))
-		offer_relocation(finder, &rela);
 }
 
 /* Code segments too: old linkers put read-only data into them. */
@@ -197,7 +202,6 @@ void symtab_each_pointer(const struct symtab *symtab,
 {
 	struct finder finder = { symtab, found, context, UINT64_MAX, 0, { 0 } };
 	const struct image *image = &symtab->image;
-	const struct dynamic *d = &image->dynamic;
 
 	for (size_t i = 0; i < image->segment_count; i++) {
 		const struct segment *s = &image->segments[i];
@@ -212,7 +216,6 @@ void symtab_each_pointer(const struct symtab *symtab,
 	/* Words first: then the tables are in memory already. */
 	for (size_t i = 0; i < image->segment_count; i++)
 		offer_words(&finder, &image->segments[i]);
-	finder.symbols = image_bytes(image, d->symtab, UINT64_MAX);
-	offer_table(&finder, find_table(symtab, d->rela, d->relasz));
-	offer_table(&finder, find_table(symtab, d->jmprel, d->pltrelsz));
+	finder.symbols = image_bytes(image, image->dynamic.symtab, UINT64_MAX);
+	relocs_each(symtab, offer_relocation, &finder);
 }
