@@ -78,7 +78,7 @@ enum dt_op_code {
 	DT_OP_STORE, /* a: size, naturally aligned; c: field [value --] */
 	DT_OP_COPY, /* a: alignment, b: bytes, c: field [address --] */
 	DT_OP_STRING, /* a: bytes of a character, 1, 2 or 4; b: most bytes; c: how it ends [address (length) --] */
-	DT_OP_MATCH, /* b: 1 glob; c: text of the program [address -- 1 or 0] */
+	DT_OP_MATCH, /* a: 1 with a length; b: 1 glob; c: text of the program [address (length) -- 1 or 0] */
 	DT_OP_X87, /* c: field [address of a long double -- ], stored as a double */
 	DT_OP_BACKTRACE, /* b: most frames; a sequence: u32 count, then u64s */
 	DT_OP_COMM, /* the thread's name, a string */

@@ -339,7 +339,8 @@ static bool run_value(struct gather *g, const struct dt_op *op)
 static void run_match(struct gather *g, const struct dt_op *op)
 {
 	bool failed = false;
-	bool matches = text_match(g, pop(g), text_of(g->program, op->c), op->b, &failed);
+	uint64_t length = op->a ? pop(g) : UINT64_MAX;
+	bool matches = text_match(g, pop(g), length, text_of(g->program, op->c), op->b, &failed);
 
 	g->failed |= failed;
 	push(g, matches);

@@ -45,8 +45,8 @@ void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t
 /* text.c: the name of the thread; the names of the fields that couldn't be read. */
 void text_store_comm(struct gather *g);
 void text_store_unreadable(struct gather *g);
-/* text.c: does the string there match? false, and *ret_failed, when it can't be read. */
-bool text_match(const struct gather *g, uint64_t address, const char *pattern, bool glob,
+/* text.c: does the string there match, of up to `length` bytes? false, and *ret_failed, when it can't be read. */
+bool text_match(const struct gather *g, uint64_t address, uint64_t length, const char *pattern, bool glob,
 		bool *ret_failed);
 
 /* unwind.c: return addresses, the probe's own first; how many. */

@@ -333,13 +333,14 @@ static bool match_exact(const char *pattern, const char *text)
 	return *pattern == *text;
 }
 
-bool text_match(const struct gather *g, uint64_t address, const char *pattern, bool glob,
+bool text_match(const struct gather *g, uint64_t address, uint64_t length, const char *pattern, bool glob,
 		bool *ret_failed)
 {
 	char text[MATCH_MAX];
-	uint64_t got = address ? safe_read(g->control, address, text, sizeof(text) - 1) : 0;
+	uint64_t most = length < sizeof(text) ? length : sizeof(text) - 1;
+	uint64_t got = address && most ? safe_read(g->control, address, text, most) : 0;
 
-	*ret_failed = got == 0;
+	*ret_failed = got == 0 && most;
 	text[got] = 0;
-	return got && (glob ? match_glob : match_exact)(pattern, text);
+	return !*ret_failed && (glob ? match_glob : match_exact)(pattern, text);
 }

@@ -269,6 +269,18 @@ def test_why_it_waited(dyntrace, scratch):
         assert "not placed: libra" in result.stderr and why in result.stderr
 
 
+@pytest.mark.parametrize("function, expression, hits", [
+    ("ns::strings", 's == "short"', 1), ("ns::strings", 's == "shor"', 0), ("ns::strings", 's == "sh*t"', 1),
+    ("ns::strings", 's != "short"', 0), ("ns::strings", 'r == "yyyy*" && v == "view" && m == "mov[e]d"', 1),
+    ("ns::strings", 's == ""', 0), ("ns::en", "c == Green", 1), ("ns::en", "c == Color::Green", 1),
+    ("ns::en", "c == ns::Color::Green && b", 1), ("ns::en", "c == Color::Red", 0)])
+def test_filters_on_classes(dyntrace, scratch, function, expression, hits):
+    """std::string and std::string_view by their text, also by reference; enumerators with their scopes."""
+    path = compile_program(scratch, "classes.cc", "-O1", "-std=c++17", compiler="g++")
+    _, trace = dyntrace.trace("--function", function, "--filter", expression, "--", path)
+    assert len(trace.events) == hits
+
+
 def test_variables_with_their_scopes(dyntrace, scratch):
     path = compile_program(scratch, "classes.cc", "-O1", "-std=c++17", compiler="g++")
     words = [w for word in ("var:counter", "var:ns::counter", "var:ns::holder::total", "var:holder::total") for w in ("-t", word)]

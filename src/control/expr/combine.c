@@ -52,40 +52,65 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[") != NULL;
 }
 
+/* A string's address, and its length if it has one, on the program's stack. */
+struct pushed_text {
+	struct value_ops ops;
+	bool is_text; /* can be compared with one */
+	bool is_counted;
+	bool is_there;
+};
+
+static struct pushed_text push_text(const struct operand *place)
+{
+	struct pushed_text text = { .is_text = true };
+	struct type target = { .kind = TYPE_VOID };
+	struct value_place address, length;
+
+	if (place->kind != OPERAND_PLACE)
+		return (struct pushed_text){ .is_text = false };
+	if (place->type.kind != TYPE_TEXT)
+		type_target(&place->type, &target);
+	if (place->type.kind == TYPE_TEXT || (place->type.kind == TYPE_POINTER && target.kind == TYPE_CHAR)) {
+		text.is_there = place_push(&place->place, 8, false, &text.ops);
+	} else if (place->type.kind == TYPE_ARRAY && target.kind == TYPE_CHAR) {
+		text.is_there = place_push_address(&place->place, &text.ops);
+	} else if (place->type.kind == TYPE_STRUCT && value_text(&place->type, &place->place, &address, &length)) {
+		text.is_counted = true;
+		text.is_there = place_push(&address, 8, false, &text.ops) && place_push(&length, 8, false, &text.ops);
+	} else {
+		text.is_text = false;
+	}
+	return text;
+}
+
 /* string == "text" */
 static void compare_text(struct parser *p, const struct binary *binary, struct operand *place,
 			 const char *text, const char *at)
 {
 	struct operand number = { .kind = OPERAND_NUMBER };
-	struct type target = { .kind = TYPE_VOID };
 	size_t length = strlen(text) + 1;
+	struct pushed_text pushed;
 	uint32_t offset;
-	bool found;
 
 	operand_follow_reference(place);
-	if (place->kind == OPERAND_PLACE && place->type.kind != TYPE_TEXT)
-		type_target(&place->type, &target);
 	if ((binary->code != DT_OP_EQ && binary->code != DT_OP_NE) || !p->texts) {
 		parser_fail(p, at, "a string can only be compared with == and !=");
 		return;
 	}
-	if (place->kind != OPERAND_PLACE ||
-	    (place->type.kind != TYPE_TEXT &&
-	     (target.kind != TYPE_CHAR ||
-	      (place->type.kind != TYPE_POINTER && place->type.kind != TYPE_ARRAY)))) {
-		parser_fail(p, at, "only a char * or an array of char can be compared with a string");
+	pushed = push_text(place);
+	if (!pushed.is_text) {
+		parser_fail(p, at, "only a char *, an array of char or a string class can be compared with a string");
 		return;
 	}
-	found = place->type.kind == TYPE_POINTER || place->type.kind == TYPE_TEXT ? place_push(&place->place, 8, false, &number.ops) :
-						   place_push_address(&place->place, &number.ops);
-	if (!found)
+	if (!pushed.is_there)
 		parser_fail(p, at, "it isn't anywhere at this place (optimised out)");
+	number.ops = pushed.ops;
 	offset = (uint32_t)p->texts->count;
 	for (size_t i = 0; i < length; i++) {
 		if (!vec_push(p->texts, text[i]))
 			parser_fail(p, at, "out of memory");
 	}
-	ops_add(&number.ops, DT_OP_MATCH, 0, is_glob(text), offset);
+	ops_add(&number.ops, DT_OP_MATCH, pushed.is_counted, is_glob(text), offset);
 	if (binary->code == DT_OP_NE)
 		ops_add(&number.ops, DT_OP_LNOT, 0, 0, 0);
 	*place = number;

@@ -243,26 +243,35 @@ static bool find_path(const struct type *type, const char *path, uint64_t *ret_o
 	return true;
 }
 
-static bool add_text_type(struct shape *shape, const char *name, const struct type *type,
-			  const struct value_place *place)
+bool value_text(const struct type *type, const struct value_place *place, struct value_place *ret_address,
+		struct value_place *ret_length)
 {
 	Dwarf_Die die = type->die;
 	const char *called = debug_name(&die);
 
 	for (size_t i = 0; called && i < sizeof(text_types) / sizeof(text_types[0]); i++) {
-		struct value_place at, count;
 		uint64_t address, length;
 
 		if (strncmp(called, text_types[i].type, strlen(text_types[i].type)) != 0 ||
 		    !find_path(type, text_types[i].address, &address) ||
 		    !find_path(type, text_types[i].length, &length))
 			continue;
-		place_member(place, address, &at);
-		place_member(place, length, &count);
-		add_text(shape, name, &at, &count, DT_STRING_COUNTED);
+		place_member(place, address, ret_address);
+		place_member(place, length, ret_length);
 		return true;
 	}
 	return false;
+}
+
+static bool add_text_type(struct shape *shape, const char *name, const struct type *type,
+			  const struct value_place *place)
+{
+	struct value_place address, length;
+
+	if (!value_text(type, place, &address, &length))
+		return false;
+	add_text(shape, name, &address, &length, DT_STRING_COUNTED);
+	return true;
 }
 
 /* ---- kinds of types ---------------------------------------------------------------------------------- */

@@ -69,6 +69,10 @@ bool place_native(const struct value_place *place, uint32_t size, struct tramp_f
 /* Are its first bytes anywhere? Parts of a value may be optimised out. */
 bool place_has(const struct value_place *place, uint32_t size);
 
+/* Where the characters of a std::string, a &str or the like are, and how many. False: the type is no such one. */
+bool value_text(const struct type *type, const struct value_place *place, struct value_place *ret_address,
+		struct value_place *ret_length);
+
 struct value_store {
 	struct value_place place;
 	uint8_t code; /* DT_OP_STORE or another that stores */

@@ -79,6 +79,24 @@ bool debug_find_variable(struct debug *debug, const struct debug_function *funct
 	return find_global(&unit, name, false, 0, ret_die);
 }
 
+/* label, or enumeration::label */
+static bool is_label(Dwarf_Die *enumeration, const char *label, const char *typed)
+{
+	size_t length = strlen(typed), own = strlen(label);
+	char scope[256];
+
+	if (length < own || strcmp(typed + length - own, label) != 0)
+		return false;
+	if (length == own)
+		return true;
+	length -= own;
+	if (length < 3 || length - 2 >= sizeof(scope) || typed[length - 1] != ':' || typed[length - 2] != ':')
+		return false;
+	memcpy(scope, typed, length - 2);
+	scope[length - 2] = '\0';
+	return debug_is_called(enumeration, scope);
+}
+
 static bool find_label(Dwarf_Die *parent, const char *name, unsigned depth, int64_t *ret_value)
 {
 	Dwarf_Die die;
@@ -95,7 +113,7 @@ static bool find_label(Dwarf_Die *parent, const char *name, unsigned depth, int6
 		    find_label(&die, name, depth + 1, ret_value))
 			return true;
 		while (tag == DW_TAG_enumeration_type && type_next_label(&type, &walk, &label, ret_value)) {
-			if (strcmp(label, name) == 0)
+			if (is_label(&die, label, name))
 				return true;
 		}
 	} while (dwarf_siblingof(&die, &die) == 0);
