@@ -39,6 +39,8 @@ struct stop {
 	bool executed; /* the process began another program meanwhile */
 	struct remote *remote; /* the thread that is borrowed just now; NULL: none */
 	uint64_t since_us;
+	long alone_number; /* sharers.c */
+	size_t alone_threads;
 };
 
 uint64_t held_now_us(void);

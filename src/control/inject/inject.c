@@ -33,6 +33,7 @@
 #include "pool_layout.h"
 #include "remote.h"
 #include "tmap.h"
+#include "window.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -237,7 +238,6 @@ static struct error *map_base(struct injection *in)
 	in->agent->gather_at = taddr_add(in->agent->agent_at, (int64_t)in->image->gather);
 	in->agent->trap_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap);
 	in->agent->trap_return_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap_return);
-	in->agent->window_next = INJECT_BASE_SIZE;
 	if ((err = map_text(in, DT_AGENT_OFFSET + in->image->text_start,
 			    in->image->text_end - in->image->text_start)))
 		return err;
@@ -328,6 +328,9 @@ static void undo(struct injection *in)
 	if (!in->remote)
 		return;
 	error_free(close_there(in));
+	for (uint32_t i = 0; agent->control && i < agent->control->window_count; i++)
+		error_free(tmap_unmap(in->remote, taddr_of(agent->control->windows[i].address),
+				      agent->control->windows[i].pages * DT_PAGE));
 	if (agent->control_at.v)
 		error_free(tmap_unmap(in->remote, agent->control_at, INJECT_WHOLE_SIZE));
 	if (agent->pool_at.v)
@@ -350,7 +353,7 @@ static struct error *set_up(struct injection *in, const struct inject_options *o
 	in->agent->pool_size = pool_layout_size(in->small, in->big);
 	if ((err = remote_begin(in->stop, &in->remote)) || (err = make_code(in)) ||
 	    (err = options->share ? share_pool(in, options->share) : make_pool(in)) ||
-	    (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
+	    (err = window_map_first(in->remote, in->agent, in->code_there, options)) || (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
 		return err;
 	fill_in(in, options->flags);
 	return close_there(in);
@@ -389,6 +392,7 @@ struct error *inject_agent(struct stop *stop, struct proc *proc, const struct in
 		return error_new(ERROR_FAILED, "out of memory");
 	in.agent->proc = proc;
 	in.agent->code_fd = in.agent->pool_fd = -1;
+	in.agent->window_next = INJECT_BASE_SIZE;
 	struct image *own = NULL;
 	struct error *err = options->image ? NULL : inject_prepare(proc, options->agent_path, &own);
 	in.image = own ? own : options->image;
@@ -500,124 +504,4 @@ void agent_free(struct agent *agent)
 	cleanup_close(&agent->code_fd);
 	cleanup_close(&agent->pool_fd);
 	free(agent);
-}
-
-/* ---- windows ---------------------------------------------------------------------------------- */
-
-/* In the target: the last page of the code memfd that is mapped there and adjoins the next window. */
-static taddr last_page(const struct agent *agent)
-{
-	const struct dt_control *control = agent->control;
-
-	if (!control->window_count)
-		return taddr_add(agent->control_at, DT_WINDOWS_OFFSET);
-	const struct dt_window *last = &control->windows[control->window_count - 1];
-	return taddr_of(last->address + (last->pages - 1) * DT_PAGE);
-}
-
-struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
-			    uint32_t *ret_offset)
-{
-	struct dt_control *control = agent->control;
-	uint64_t offset = agent->window_next, size = pages * DT_PAGE;
-	struct remote *remote = NULL;
-	struct error *err;
-
-	if (!pages || at.v % DT_PAGE)
-		return error_new(ERROR_FAILED, "code memory comes in whole pages");
-	if (control->window_count >= DT_WINDOWS_MAX || size > DT_CODE_SIZE - offset)
-		return error_new(ERROR_FAILED, "no code memory is left for process %d", agent->proc->pid);
-	struct dt_window *window = &control->windows[control->window_count];
-	*window = (struct dt_window){ at.v, (uint32_t)(offset / DT_PAGE), pages }; /* for who finds it half made */
-	if ((err = remote_begin(stop, &remote)))
-		return err;
-	err = tmap_extend(remote, stop->proc, last_page(agent), at, size);
-	struct error *end = remote_end(remote);
-	if (err || end) {
-		window->address = 0;
-		if (err)
-			error_free(end);
-		return err ? err : end;
-	}
-	__atomic_store_n(&control->window_count, control->window_count + 1, __ATOMIC_RELEASE);
-	agent->window_next += size;
-	*ret_offset = (uint32_t)offset;
-	return NULL;
-}
-
-/* ---- out again -------------------------------------------------------------------------------- */
-
-struct piece {
-	taddr at;
-	uint64_t size;
-	uint64_t device, inode; /* inode 0: anonymous */
-};
-
-/* Only what is still ours: the process may have put other things there since. */
-static struct error *unmap_piece(struct remote *remote, const struct maps *maps, const struct piece *piece)
-{
-	uint64_t end = piece->at.v + piece->size;
-	struct error *err = NULL;
-
-	for (size_t i = 0; i < maps->count && !err; i++) {
-		const struct mapping *m = &maps->items[i];
-		uint64_t from = m->start.v > piece->at.v ? m->start.v : piece->at.v;
-		uint64_t to = m->end.v < end ? m->end.v : end;
-
-		if (from < to && m->inode == piece->inode &&
-		    (!piece->inode || m->device == piece->device))
-			err = tmap_unmap(remote, taddr_of(from), to - from);
-	}
-	return err;
-}
-
-/* A process that began another program since has none of it. */
-static bool has_agent(const struct agent *agent, const struct maps *maps)
-{
-	const struct mapping *m = maps_find(maps, agent->control_at);
-
-	return m && m->inode == agent->code_inode && m->device == agent->code_device;
-}
-
-static struct error *unmap_all(struct remote *remote, const struct agent *agent, const struct maps *maps)
-{
-	const struct dt_control *control = agent->control;
-	struct error *err = NULL;
-
-	for (uint32_t i = 0; i < control->window_count && !err; i++) {
-		const struct dt_window *window = &control->windows[i];
-		struct piece piece = { taddr_of(window->address), window->pages * DT_PAGE,
-				       agent->code_device, agent->code_inode };
-
-		err = unmap_piece(remote, maps, &piece);
-	}
-	for (uint32_t i = 0; i < control->share_count && i < DT_SHARES_MAX && !err; i++) {
-		const struct dt_share *share = &control->shares[i];
-		struct piece piece = { taddr_of(share->address), share->size, share->device, share->inode };
-
-		if (piece.inode) /* else it isn't known what it was */
-			err = unmap_piece(remote, maps, &piece);
-	}
-	struct piece pool = { agent->pool_at, agent->pool_size, agent->pool_device, agent->pool_inode };
-	if (!err)
-		err = unmap_piece(remote, maps, &pool);
-	/* last: by this one the agent is known to be there. Nobody else can have got a part of it. */
-	return err ? err : tmap_unmap(remote, agent->control_at, INJECT_WHOLE_SIZE);
-}
-
-struct error *inject_remove(struct stop *stop, struct agent *agent)
-{
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	struct remote *remote = NULL;
-	struct error *err = maps_read(stop->proc, &maps);
-
-	if (err || !has_agent(agent, &maps))
-		return err;
-	if ((err = remote_begin(stop, &remote)))
-		return err;
-	err = unmap_all(remote, agent, &maps);
-	struct error *end = remote_end(remote);
-	if (err)
-		error_free(end);
-	return err ? err : end;
 }

@@ -15,10 +15,19 @@
 #define INJECT_STATE_SIZE DT_ROUND_UP(sizeof(struct dt_state), DT_PAGE)
 #define INJECT_WHOLE_SIZE (INJECT_BASE_SIZE + INJECT_STATE_SIZE)
 
+/* A window that is wanted, and where in the code memfd it is: 0: it isn't mapped, its place wasn't free. */
+struct inject_window {
+	taddr at;
+	uint32_t pages;
+	uint32_t offset;
+};
+
 struct inject_options {
 	uint64_t pool_size; /* memory for events, DT_POOL_MIN..DT_POOL_MAX; the tables come on top of it */
 	uint32_t flags; /* DT_FOLLOW_FORK, DT_NO_SYSCALLS */
 	const char *agent_path; /* libdyntrace-agent.so */
+	struct inject_window *windows; /* to be mapped with it; each tells whether it is */
+	size_t window_count;
 	const struct image *image; /* of inject_prepare; NULL: it is read while the thread is held */
 	const struct agent *share; /* NULL, or whose pool this one gets too: it must live longer; pool_size is ignored */
 };

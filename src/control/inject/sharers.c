@@ -1,9 +1,12 @@
 #include "sharers.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "../base/cleanup.h"
@@ -37,23 +40,80 @@ static struct error *take_process(struct stop *stop, pid_t pid, bool *ret_found)
 	return err;
 }
 
-static struct error *take_children(struct stop *stop, pid_t tid, bool *ret_found)
+/* ---- children of threads -------------------------------------------------------------------------- */
+
+typedef struct error *child_fn(struct stop *stop, pid_t child, bool *ret_found);
+
+/* Those of one thread that share its memory. */
+static struct error *each_sharer(struct stop *stop, pid_t tid, child_fn *take, bool *ret_found)
 {
 	char path[64], text[4096];
+	size_t kept = 0;
 	struct error *err = NULL;
 	_cleanup_close_ int fd = -1;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", tid, tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = '\0';
-	char *at = text;
-	for (long child; !err && (child = strtol(at, &at, 10)) > 0;) {
-		if (!is_known(stop, (pid_t)child) &&
-		    !syscall(SYS_kcmp, tid, child, SHARERS_KCMP_VM, 0, 0))
-			err = take_process(stop, (pid_t)child, ret_found);
+	for (ssize_t n; !err && fd >= 0 && (n = read(fd, text + kept, sizeof(text) - 1 - kept)) > 0;) {
+		char *at = text, *end;
+
+		text[kept + (size_t)n] = '\0';
+		for (; !err && (end = strchr(at, ' ')); at = end + 1) {
+			pid_t child = (pid_t)strtol(at, NULL, 10);
+
+			if (!is_known(stop, child) && !syscall(SYS_kcmp, tid, child, SHARERS_KCMP_VM, 0, 0))
+				err = take(stop, child, ret_found);
+		}
+		kept = strlen(at); /* a number may lie across two reads */
+		memmove(text, at, kept);
 	}
 	return err;
+}
+
+/* ---- has anything been made since? ---------------------------------------------------------------- */
+
+/* The last number that was given to a thread or process, anywhere; 0: unknown. Each gets the next one (but for those that ask for
+ * a number of their own, which is for who restores checkpoints). */
+static long last_number(void)
+{
+	char text[128] = "";
+	struct statfs filesystem;
+	_cleanup_close_ int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+	/* in containers it may be made up by a program, and old */
+	if (n <= 0 || fstatfs(fd, &filesystem) || filesystem.f_type != PROC_SUPER_MAGIC)
+		return 0;
+	const char *last = strrchr(text, ' ');
+	return last ? strtol(last, NULL, 10) : 0;
+}
+
+static struct error *note_one(struct stop *stop, pid_t child, bool *ret_found)
+{
+	(void)stop;
+	(void)child;
+	*ret_found = true;
+	return NULL;
+}
+
+void sharers_look(struct stop *stop)
+{
+	struct tids tids = { 0 };
+	long number = last_number();
+	_cleanup_error_ struct error *gone = threads_list(stop->proc, &tids);
+	bool found = false;
+
+	for (size_t i = 0; !gone && i < tids.count && !found; i++)
+		error_free(each_sharer(stop, tids.items[i], note_one, &found));
+	stop->alone_number = found || gone ? 0 : number;
+	stop->alone_threads = tids.count;
+	vec_free(&tids);
+}
+
+/* As many threads as there were, and none made since: they are the same ones, and their children too. */
+static bool is_still_alone(const struct stop *stop)
+{
+	return stop->alone_number && stop->threads.count == stop->alone_threads && last_number() == stop->alone_number;
 }
 
 struct error *sharers_take(struct stop *stop, bool *ret_found)
@@ -61,7 +121,9 @@ struct error *sharers_take(struct stop *stop, bool *ret_found)
 	struct error *err = NULL;
 
 	*ret_found = false;
+	if (is_still_alone(stop))
+		return NULL;
 	for (size_t i = 0; !err && i < stop->threads.count; i++)
-		err = take_children(stop, stop->threads.items[i].tid, ret_found);
+		err = each_sharer(stop, stop->threads.items[i].tid, take_process, ret_found);
 	return err;
 }

@@ -298,6 +298,7 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
 	if (err)
 		return err;
 	for (;;) {
+		sharers_look(stop);
 		stop->since_us = held_now_us();
 		err = hold_all(stop, deadline, &stuck);
 		if (err || !stuck)

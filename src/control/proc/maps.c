@@ -92,6 +92,22 @@ const struct mapping *maps_find(const struct maps *maps, taddr address)
 	return NULL;
 }
 
+bool maps_claim(struct maps *maps, taddr at, uint64_t size)
+{
+	const struct mapping mapping = { .start = at, .end = taddr_add(at, (int64_t)size), .path = strdup("") };
+	size_t index = maps->count;
+
+	if (!mapping.path || !vec_reserve(maps, 1)) {
+		free(mapping.path);
+		return false;
+	}
+	for (; index > 0 && maps->items[index - 1].start.v > at.v; index--)
+		maps->items[index] = maps->items[index - 1];
+	maps->items[index] = mapping;
+	maps->count++;
+	return true;
+}
+
 void maps_free(struct maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)

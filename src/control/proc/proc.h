@@ -85,6 +85,8 @@ struct maps {
 
 struct error *maps_read(const struct proc *proc, struct maps *ret_maps);
 const struct mapping *maps_find(const struct maps *maps, taddr address); /* NULL: nothing there */
+/* As if something were mapped there, where nothing is. false: out of memory. */
+bool maps_claim(struct maps *maps, taddr at, uint64_t size);
 void maps_free(struct maps *maps);
 
 /* ---- threads (threads.c) ---------------------------------------------------------------------- */

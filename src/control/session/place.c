@@ -13,11 +13,11 @@
 
 #include "../base/cleanup.h"
 #include "internal.h"
+#include "mapping.h"
 #include "markers.h"
 
 #define STOP_TIMEOUT_MS 2000
 #define HWCAP2_FSGSBASE 2u
-#define WINDOW_PAGES_MIN 16
 
 /* A tracepoint the user named must have a site; one that a glob found may be refused, if not all are. */
 static struct error *check_refusals(const struct tracepoint_list *list)
@@ -124,161 +124,6 @@ static struct error *open_trace(struct session *session, const struct tracepoint
 	return error;
 }
 
-/* ---- memory in the target ------------------------------------------------------------------- */
-
-/* Maps memory for trampolines; a fixed need that can't be met is left out. */
-static struct error *add_window(struct session *session, struct stop *stop, const struct plan_need *need)
-{
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	uint64_t pages = (need->bytes + DT_PAGE - 1) / DT_PAGE;
-	uint32_t offset;
-	taddr at = need->low;
-
-	if (pages < WINDOW_PAGES_MIN && !need->fixed)
-		pages = WINDOW_PAGES_MIN;
-	struct error *error = maps_read(session->proc, &maps);
-	if (!error && !need->fixed)
-		error = near_find_gap(&maps, need->low, need->high, pages * DT_PAGE, &at);
-	if (!error)
-		error = inject_window(stop, session->agent, at, (uint32_t)pages, &offset);
-	if (error && need->fixed && error_kind(error) != ERROR_GONE) {
-		error_free(error); /* the planner refuses what needs it */
-		return NULL;
-	}
-	if (error)
-		return error;
-	return near_pool_add(session->code, at, offset, pages * DT_PAGE) ?
-		       NULL :
-		       error_new(ERROR_FAILED, "out of memory");
-}
-
-static uint32_t agent_flags(const struct session *session)
-{
-	static const uint32_t modes[] = { [SESSION_OVERWRITE] = DT_OVERWRITE, [SESSION_BLOCK] = DT_BLOCK };
-
-	return (session->options.follow_fork ? DT_FOLLOW_FORK : 0) | modes[session->options.mode];
-}
-
-static struct error *map_agent(struct session *session, struct stop *stop, const struct image *image)
-{
-	const struct inject_options options = { .pool_size = session->options.buffer_size,
-						.flags = agent_flags(session),
-						.image = image,
-						.share = session->parent ? session->parent->agent : NULL };
-
-	session->code = near_pool_create();
-	return session->code ? inject_agent(stop, session->proc, &options, &session->agent) :
-			       error_new(ERROR_FAILED, "out of memory");
-}
-
-/* What needs nobody to stand still. */
-static struct error *prepare_agent(struct session *session, struct image **ret_image)
-{
-	_cleanup_free_ char *agent_path = NULL;
-	struct error *error = agent_find(&agent_path);
-
-	return error ? error : inject_prepare(session->proc, agent_path, ret_image);
-}
-
-static bool has_room(struct session *session, const struct plan_need *need)
-{
-	struct near_piece piece;
-	bool found = need->fixed ? near_pool_has(session->code, need->low) :
-				   near_pool_alloc(session->code, need->low, need->high, (uint32_t)need->bytes, &piece);
-
-	if (found && !need->fixed)
-		near_pool_free(session->code, piece);
-	return found;
-}
-
-/* Of the planner's needs, those for which there is no room yet. */
-static struct error *find_needs(struct session *session, struct plan_needs *ret_needs)
-{
-	struct error *error = planner_needs(session->planner, ret_needs);
-	size_t kept = 0;
-
-	for (size_t i = 0; !error && i < ret_needs->count; i++) {
-		if (!session->code || !has_room(session, &ret_needs->items[i]))
-			ret_needs->items[kept++] = ret_needs->items[i];
-	}
-	ret_needs->count = kept;
-	return error;
-}
-
-/* What has to be mapped, by way of one held thread. */
-struct wants {
-	struct plan_needs needs;
-	bool agent, exits, unwind, tracers;
-	struct image *image; /* of the agent */
-	const struct tracepoint_list *list;
-};
-
-static struct error *map_memory(struct session *session, struct stop *stop, const struct wants *wants)
-{
-	struct error *error = stop_borrow(stop);
-
-	if (error)
-		return error;
-	if (wants->agent)
-		error = map_agent(session, stop, wants->image);
-	for (size_t i = 0; i < wants->needs.count && !error; i++)
-		error = add_window(session, stop, &wants->needs.items[i]);
-	if (!error && wants->exits)
-		error = exits_map(session, stop);
-	if (!error && wants->unwind)
-		error = unwinding_map(session, stop);
-	if (!error && wants->tracers)
-		error = tracing_map(session, wants->list, stop);
-	struct error *end = stop_give_back(stop);
-	if (error)
-		error_free(end);
-	return error ? error : end;
-}
-
-static void note_stop(struct session *session, uint64_t us)
-{
-	if (us > session->stopped_us)
-		session->stopped_us = us;
-}
-
-static struct error *map_with_stop(struct session *session, const struct wants *wants, struct stop *held)
-{
-	struct stop *stop = NULL;
-	struct error *error;
-	uint64_t us = 0;
-
-	if (!wants->agent && !wants->exits && !wants->unwind && !wants->tracers && !wants->needs.count)
-		return NULL;
-	if (held)
-		return map_memory(session, held, wants);
-	/* One thread would do, but in a process that keeps every CPU busy it would wait for one at each step. */
-	error = wants->agent ? stop_all(session->proc, STOP_TIMEOUT_MS, &stop) :
-			       stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
-	if (!error)
-		error = map_memory(session, stop, wants);
-	stop_release(stop, &us);
-	if (wants->agent)
-		note_stop(session, us);
-	return error;
-}
-
-static struct error *map_all(struct session *session, struct wants *wants, struct stop *held)
-{
-	struct error *error = find_needs(session, &wants->needs);
-
-	if (!error && wants->agent)
-		error = prepare_agent(session, &wants->image);
-	if (!error)
-		error = map_with_stop(session, wants, held);
-	if (!error && wants->agent)
-		error = inject_fill_pool(session->agent);
-	if (!error && wants->agent)
-		lasting_note(session);
-	inject_prepare_end(wants->image);
-	vec_free(&wants->needs);
-	return error;
-}
-
 /* ---- code ----------------------------------------------------------------------------------- */
 
 void place_note_sizes(const struct session *session)
@@ -323,7 +168,7 @@ static void prepare_env(struct session *session)
 
 /* Those that are off are so before anything leads to them. */
 static struct error *write_trampolines(struct session *session, const struct tracepoint_list *list,
-				       const struct wants *wants)
+				       const struct mapping_wants *wants)
 {
 	if (wants->agent)
 		prepare_env(session);
@@ -441,7 +286,7 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	if (count)
 		error = patch_place(session->proc, tracing_has_threads(session) ? NULL : held, patches, count,
 				    &stats);
-	note_stop(session, stats.stopped_us);
+	mapping_note_stop(session, stats.stopped_us);
 	if (!error)
 		error = change_settle(session);
 	if (!error)
@@ -504,14 +349,14 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 struct error *place_list(struct session *session, const struct tracepoint_list *list, struct stop *held)
 {
 	struct error *error = prepare(session, list);
-	struct wants wants = { .agent = !session->agent,
+	struct mapping_wants wants = { .agent = !session->agent,
 			       .exits = !session->exits.returns.v && exits_wanted(list),
 			       .unwind = session->wants_unwind && !session->unwind_mapped,
 			       .tracers = tracing_wants(list),
 			       .list = list };
 
 	if (!error)
-		error = map_all(session, &wants, held);
+		error = mapping_make(session, &wants, held);
 	if (!error)
 		error = tracing_prepare(session, list, held);
 	if (!error)

@@ -1,0 +1,214 @@
+/*
+ * mapping.c
+ *
+ * Where windows go is decided before the stop, from a list of mappings that may be old by then: a window is only ever
+ * mapped where nothing is, and one that finds its place taken is looked for again, with the threads held.
+ */
+#include "mapping.h"
+
+#include <stdlib.h>
+
+#include "../base/cleanup.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define WINDOW_PAGES_MIN 16
+
+struct making {
+	struct session *session;
+	const struct mapping_wants *wants;
+	struct plan_needs needs;
+	struct inject_window *windows; /* for each of the needs; at 0: no place is known */
+	struct image *image; /* of the agent */
+};
+
+static bool has_room(struct session *session, const struct plan_need *need)
+{
+	struct near_piece piece;
+	bool found = need->fixed ? near_pool_has(session->code, need->low)
+				 : near_pool_alloc(session->code, need->low, need->high, (uint32_t)need->bytes, &piece);
+
+	if (found && !need->fixed)
+		near_pool_free(session->code, piece);
+	return found;
+}
+
+/* Of the planner's needs, those for which there is no room yet. */
+static struct error *find_needs(struct session *session, struct plan_needs *ret_needs)
+{
+	struct error *error = planner_needs(session->planner, ret_needs);
+	size_t kept = 0;
+
+	for (size_t i = 0; !error && i < ret_needs->count; i++) {
+		if (!session->code || !has_room(session, &ret_needs->items[i]))
+			ret_needs->items[kept++] = ret_needs->items[i];
+	}
+	ret_needs->count = kept;
+	return error;
+}
+
+static uint32_t pages_of(const struct plan_need *need)
+{
+	uint32_t pages = (uint32_t)((need->bytes + DT_PAGE - 1) / DT_PAGE);
+
+	return pages < WINDOW_PAGES_MIN && !need->fixed ? WINDOW_PAGES_MIN : pages;
+}
+
+static struct error *find_places(struct making *making)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *error = maps_read(making->session->proc, &maps);
+
+	making->windows = calloc(making->needs.count + 1, sizeof(*making->windows));
+	if (!error && !making->windows)
+		error = error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < making->needs.count && !error; i++) {
+		const struct plan_need *need = &making->needs.items[i];
+		struct inject_window *window = &making->windows[i];
+
+		window->at = need->low;
+		window->pages = pages_of(need);
+		if (!need->fixed)
+			error = near_find_gap(&maps, need->low, need->high, window->pages * DT_PAGE, &window->at);
+		if (!error && !maps_claim(&maps, window->at, window->pages * DT_PAGE)) /* the next one goes elsewhere */
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	return error;
+}
+
+static struct error *find_agent(struct making *making)
+{
+	_cleanup_free_ char *agent_path = NULL;
+	struct error *error = agent_find(&agent_path);
+
+	return error ? error : inject_prepare(making->session->proc, agent_path, &making->image);
+}
+
+/* ---- with a thread held --------------------------------------------------------------------------- */
+
+static uint32_t agent_flags(const struct session *session)
+{
+	static const uint32_t modes[] = { [SESSION_OVERWRITE] = DT_OVERWRITE, [SESSION_BLOCK] = DT_BLOCK };
+
+	return (session->options.follow_fork ? DT_FOLLOW_FORK : 0) | modes[session->options.mode];
+}
+
+static struct error *map_agent(struct making *making, struct stop *stop)
+{
+	struct session *session = making->session;
+	const struct inject_options options = { .pool_size = session->options.buffer_size,
+						.flags = agent_flags(session),
+						.image = making->image,
+						.windows = making->windows,
+						.window_count = making->needs.count,
+						.share = session->parent ? session->parent->agent : NULL };
+
+	session->code = near_pool_create();
+	return session->code ? inject_agent(stop, session->proc, &options, &session->agent)
+			     : error_new(ERROR_FAILED, "out of memory");
+}
+
+/* Where it was to be, or else where there is room now. */
+static struct error *map_window(struct session *session, struct stop *stop, const struct plan_need *need,
+				struct inject_window *window)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *error = inject_window(stop, session->agent, window->at, window->pages, &window->offset);
+
+	if (!error || need->fixed || error_kind(error) == ERROR_GONE)
+		return error;
+	error_free(error);
+	error = maps_read(session->proc, &maps);
+	if (!error)
+		error = near_find_gap(&maps, need->low, need->high, window->pages * DT_PAGE, &window->at);
+	return error ? error : inject_window(stop, session->agent, window->at, window->pages, &window->offset);
+}
+
+/* A fixed need that can't be met is left out: the planner refuses what needs it. */
+static struct error *add_window(struct session *session, struct stop *stop, const struct plan_need *need,
+				struct inject_window *window)
+{
+	struct error *error = window->offset ? NULL : map_window(session, stop, need, window);
+
+	if (error && need->fixed && error_kind(error) != ERROR_GONE) {
+		error_free(error);
+		return NULL;
+	}
+	if (error)
+		return error;
+	return near_pool_add(session->code, window->at, window->offset, window->pages * DT_PAGE)
+		       ? NULL
+		       : error_new(ERROR_FAILED, "out of memory");
+}
+
+static struct error *map_memory(struct making *making, struct stop *stop)
+{
+	const struct mapping_wants *wants = making->wants;
+	struct session *session = making->session;
+	struct error *error = stop_borrow(stop);
+
+	if (error)
+		return error;
+	if (wants->agent)
+		error = map_agent(making, stop);
+	for (size_t i = 0; i < making->needs.count && !error; i++)
+		error = add_window(session, stop, &making->needs.items[i], &making->windows[i]);
+	if (!error && wants->exits)
+		error = exits_map(session, stop);
+	if (!error && wants->unwind)
+		error = unwinding_map(session, stop);
+	if (!error && wants->tracers)
+		error = tracing_map(session, wants->list, stop);
+	struct error *end = stop_give_back(stop);
+	if (error)
+		error_free(end);
+	return error ? error : end;
+}
+
+void mapping_note_stop(struct session *session, uint64_t us)
+{
+	if (us > session->stopped_us)
+		session->stopped_us = us;
+}
+
+static struct error *map_with_stop(struct making *making, struct stop *held)
+{
+	const struct mapping_wants *wants = making->wants;
+	struct proc *proc = making->session->proc;
+	struct stop *stop = NULL;
+	struct error *error;
+	uint64_t us = 0;
+
+	if (!wants->agent && !wants->exits && !wants->unwind && !wants->tracers && !making->needs.count)
+		return NULL;
+	if (held)
+		return map_memory(making, held);
+	/* One thread would do, but in a process that keeps every CPU busy it would wait for one at each step. */
+	error = wants->agent ? stop_all(proc, STOP_TIMEOUT_MS, &stop) : stop_one(proc, STOP_TIMEOUT_MS, &stop);
+	if (!error)
+		error = map_memory(making, stop);
+	stop_release(stop, &us);
+	if (wants->agent)
+		mapping_note_stop(making->session, us);
+	return error;
+}
+
+struct error *mapping_make(struct session *session, const struct mapping_wants *wants, struct stop *held)
+{
+	struct making making = { .session = session, .wants = wants };
+	struct error *error = find_needs(session, &making.needs);
+
+	if (!error)
+		error = find_places(&making);
+	if (!error && wants->agent)
+		error = find_agent(&making);
+	if (!error)
+		error = map_with_stop(&making, held);
+	if (!error && wants->agent)
+		error = inject_fill_pool(session->agent);
+	if (!error && wants->agent)
+		lasting_note(session);
+	inject_prepare_end(making.image);
+	free(making.windows);
+	vec_free(&making.needs);
+	return error;
+}
