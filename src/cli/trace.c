@@ -11,6 +11,7 @@
 #include <time.h>
 #include <wordexp.h>
 
+#include "../client/client.h"
 #include "../control/base/cleanup.h"
 #include "../control/inject/launch.h"
 #include "../control/session/session.h"
@@ -52,6 +53,7 @@ static struct {
 	const char *tracer_text;
 	char *tracer_name;
 	const char *tracer_argument;
+	char *function; /* of the tracer call */
 	const struct tracer *tracer;
 	const char *name;
 	const char *explain;
@@ -100,7 +102,8 @@ static const struct option_spec trace_options[] = {
 	{ 0, "tracer", "TRACER", "what a hit leads to: ctf (events, the default); log[:FILE] (a line of\n"
 	  "text, to the program's own standard output or appended to FILE); count (only counted, in the target: hits, and with\n"
 	  "-e how long calls took); lttng (events of LTTng-UST: dyntrace_lttng:tracepoint_hit, function_entry and\n"
-	  "function_exit, or with -n NAME dyntrace:NAME, NAME_entry and NAME_exit with all values)", .string = &args.tracer_text },
+	  "function_exit, or with -n NAME dyntrace:NAME, NAME_entry and NAME_exit with all values);\n"
+	  "call:LIBRARY:FUNCTION (a function of yours, in the target)", .string = &args.tracer_text },
 	{ 'n', "name", "NAME", "of the tracepoint (default: made from LOC)", .string = &args.name },
 	{ 0, "for", "SECONDS", "stop after that time", .seconds = &args.seconds },
 	{ 0, "print", NULL, "every event as a line of text, as it comes", .flag = &args.print },
@@ -230,6 +233,10 @@ static struct error *parse_tracer(void)
 		error = tracer_find(args.tracer_name, &args.tracer);
 	if (!error)
 		error = tracer_check(args.tracer, args.tracer_argument);
+	if (!error && args.tracer->kind == TRACER_CALL)
+		error = client_absolute_function(args.tracer_argument, &args.function);
+	if (args.function)
+		args.tracer_argument = args.function;
 	return error_wrap(error, "--tracer");
 }
 
@@ -256,7 +263,7 @@ static struct error *check_usage(const struct words *words)
 		return error_new(ERROR_USAGE, "-t: at most %d contexts", CONTEXTS_MAX);
 	if (args.string_max > DT_STRING_MAX || (args.string_max && args.string_max < 8))
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
-	if (args.follow_exec && !args.tracer->has_trace)
+	if (args.follow_exec && args.tracer->kind != TRACER_CTF)
 		return error_new(ERROR_USAGE, "--follow-exec: not with tracer '%s', only with ctf", args.tracer->name);
 	if (args.output && !args.tracer->has_trace)
 		return error_new(ERROR_USAGE, "tracer '%s' writes no trace: leave out -o", args.tracer->name);

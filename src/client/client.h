@@ -45,6 +45,9 @@ struct error *client_listen(struct client *client, client_answer_fn answer, void
 
 /* A file or directory as the daemon, which is elsewhere, must call it. Caller frees. */
 struct error *client_absolute(const char *path, char **ret_path);
+/* The same for a LIBRARY, and for LIBRARY:FUNCTION; a mere name that is no file here stays as it is: one that is loaded. */
+struct error *client_absolute_library(const char *name, char **ret_path);
+struct error *client_absolute_function(const char *argument, char **ret_argument);
 /* A tracer's arguments, into a WIRE_ADD; files are named from where the client is. */
 struct error *client_write_arguments(struct wire_out *out, const char *tracer, char *const *arguments, size_t count);
 /* Of an item of WIRE_TRACEPOINTS: enabled, disabled, waiting or refused. */

@@ -23,18 +23,44 @@ struct error *client_absolute(const char *path, char **ret_path)
 	return NULL;
 }
 
+struct error *client_absolute_library(const char *name, char **ret_path)
+{
+	if (strchr(name, '/') || !access(name, F_OK))
+		return client_absolute(name, ret_path);
+	*ret_path = strdup(name);
+	return *ret_path ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+struct error *client_absolute_function(const char *argument, char **ret_argument)
+{
+	const char *colon = strrchr(argument, ':');
+	_cleanup_free_ char *library = colon ? strndup(argument, (size_t)(colon - argument)) : NULL, *path = NULL;
+
+	if (!library)
+		return error_new(ERROR_USAGE, "'%s' isn't LIBRARY:FUNCTION", argument);
+	struct error *error = client_absolute_library(library, &path);
+	if (!error && asprintf(ret_argument, "%s%s", path, colon) < 0) {
+		*ret_argument = NULL;
+		error = error_new(ERROR_FAILED, "out of memory");
+	}
+	return error;
+}
+
 /* Files are the client's: named from where he is. */
 struct error *client_write_arguments(struct wire_out *out, const char *tracer,
 				     char *const *arguments, size_t count)
 {
 	bool is_file = !tracer || !strcmp(tracer, "ctf") || !strcmp(tracer, "log");
+	bool is_call = tracer && !strcmp(tracer, "call");
 
-	if (is_file && count > 1)
+	if ((is_file || is_call) && count > 1)
 		return error_new(ERROR_USAGE, "the tracer '%s' takes one argument, not '%s'",
 				 tracer ? tracer : "ctf", arguments[1]);
 	for (size_t i = 0; i < count; i++) {
 		_cleanup_free_ char *absolute = NULL;
-		struct error *error = is_file ? client_absolute(arguments[i], &absolute) : NULL;
+		struct error *error = is_file ? client_absolute(arguments[i], &absolute) :
+				      is_call ? client_absolute_function(arguments[i], &absolute) :
+						NULL;
 
 		if (error)
 			return error;

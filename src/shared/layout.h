@@ -203,6 +203,7 @@ struct dt_control {
 	uint32_t caller_count;
 	uint32_t pad2;
 	struct dt_callers callers[DT_CALLERS_MAX];
+	uint64_t calls; /* where struct dt_calls is mapped; 0: faults are the target's own affair */
 };
 
 _Static_assert(sizeof(struct dt_site) == 96, "dt_site");
@@ -227,6 +228,43 @@ struct dt_traps {
 	uint32_t pid; /* whose it is */
 	uint32_t mask_count;
 	uint64_t masks[DT_MASKS_MAX][3]; /* or what a system call has a pointer to in the place of a mask */
+};
+
+/* ---- functions of the user's: private anonymous memory that fork copies (call.h) -------------------- */
+
+#define DT_CALLS_MAX 4096u
+#define DT_LOAD_WHY 240u
+
+/* What the loader of the target said. */
+struct dt_load {
+	uint64_t handle; /* 0: it failed */
+	char why[DT_LOAD_WHY];
+};
+
+/* Signals that end such a function, and not the process. */
+#define DT_FAULTS 5u
+static const uint8_t dt_fault_signals[DT_FAULTS] = { 4 /* ILL */, 6 /* ABRT */, 7 /* BUS */, 8 /* FPE */, 11 /* SEGV */ };
+
+/* Written by the agent, and by the controller before it is used. */
+struct dt_calls {
+	struct dt_sigaction actions[DT_FAULTS]; /* the target's own */
+	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
+	uint32_t pid; /* whose it is */
+	uint32_t pad;
+	uint64_t restorer; /* where signal handlers of the target's return to; 0: not known */
+	struct dt_load load;
+	uint64_t user[DT_CALLS_MAX]; /* a word for each tracepoint's function */
+};
+
+/* One for each tracepoint, in memory that it, its children and the controller share (dt_control.shares). */
+struct dt_call_shared {
+	uint32_t enabled; /* 0: its function isn't called */
+	uint32_t signal; /* that ended it; 0: none did */
+	uint64_t rip; /* there */
+	uint64_t address; /* SIGSEGV, SIGBUS: of the memory */
+	uint64_t nested; /* hits in the function of a tracepoint: not called */
+	uint64_t lost; /* hits of threads for which there was no slot */
+	uint64_t pad[3];
 };
 
 /* ---- pool memfd --------------------------------------------------------------------------- */
@@ -404,6 +442,7 @@ struct dt_cell {
 #define DT_EVENT_SIZE_MAX 3072u /* so that any event fits an empty small chunk */
 #define DT_ASK_MODULES 0xfffffffeu /* no event's id */
 #define DT_ASK_EXEC 0xfffffffdu /* likewise */
+#define DT_ASK_CALL 0xfffffffcu /* likewise */
 #define DT_CLOCK_GAP_SHIFT 39 /* (B6) */
 
 /* ---- state: private to each process ------------------------------------------------------- */
@@ -457,7 +496,12 @@ struct dt_state {
 	uint64_t pad[5];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
+	uint64_t calls[DT_SLOTS]; /* by thread slot: call.h (C1) */
 };
+
+/* Trampolines find a slot's word in calls: its address / 8 + this. */
+#define DT_CALLS_DISTANCE(state) \
+	((state) + offsetof(struct dt_state, calls) - ((state) + offsetof(struct dt_state, slots)) / 8)
 
 /* ---- returns: private to each process, copied by fork -------------------------------------- */
 
@@ -583,7 +627,8 @@ struct dt_return_site {
  *   kept: every register but rax, rcx, rdx, rbx and the arithmetic flags; the direction flag
  *
  * With a size of 0 nothing is to be reserved: rcx = the thread's slot, or 0, and then nothing is counted.
- * The id DT_ASK_MODULES tells of libraries instead (N1), DT_ASK_EXEC of an execve (struct dt_exec); both give 0.
+ * The id DT_ASK_MODULES tells of libraries instead (N1), DT_ASK_EXEC of an execve (struct dt_exec); both give 0. DT_ASK_CALL gives the
+ * thread's slot if the function that dt_state.calls says it is in was left by a jump (call.h, C2), else 0.
  *
  * The same for a return stub, when the hint doesn't lead to one:
  *

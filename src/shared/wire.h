@@ -69,7 +69,8 @@ struct wire_attribute {
 	X(WIRE_ITEM, "item")                \
 	X(WIRE_NOTE, "note")                \
 	X(WIRE_EVENT, "event")              \
-	X(WIRE_CONFIGURE, "configure")
+	X(WIRE_CONFIGURE, "configure")      \
+	X(WIRE_UNLOAD, "unload")
 
 enum wire_kind {
 	WIRE_NOTHING,
@@ -140,7 +141,9 @@ enum wire_type {
 	X(WIRE_P50, WIRE_NUMBER)                                                      \
 	X(WIRE_P90, WIRE_NUMBER)                                                      \
 	X(WIRE_P99, WIRE_NUMBER)                                                      \
-	X(WIRE_LONGEST, WIRE_NUMBER)
+	X(WIRE_LONGEST, WIRE_NUMBER)                                                  \
+	X(WIRE_NESTED, WIRE_NUMBER) /* hits in functions of the tracer call */        \
+	X(WIRE_FAULT, WIRE_TEXT) /* what its function has got */
 
 enum wire_tag {
 	WIRE_NO_TAG,

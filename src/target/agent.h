@@ -58,6 +58,11 @@ uint64_t retslot_miss(const struct dt_control *control, uint64_t site);
 /* retslot.c: the first hit in a forked child. */
 void retslot_forked(const struct dt_control *control, uint32_t pid);
 
+/* call.c: the slot's word in dt_state.calls. */
+uint64_t *call_word(const struct dt_control *control, const struct dt_slot *slot);
+/* call.c: the calling thread's slot, if it left the function that its word tells of (C2); else 0. */
+uint64_t call_is_left(const struct dt_control *control);
+
 /* exec.c: tells the controller that this thread is about to begin a program, and waits until it is there. Gives 0. */
 uint64_t exec_ask(const struct dt_control *control);
 /* exec.c: it can't be told. Gives 0. */
@@ -100,6 +105,12 @@ static inline struct dt_state *agent_state(const struct dt_control *control)
 static inline struct dt_pool *agent_pool(const struct dt_control *control)
 {
 	return (struct dt_pool *)control->pool;
+}
+
+/* May no system call be made (H26)? */
+static inline bool agent_is_filtered(const struct dt_control *control)
+{
+	return control->flags & DT_NO_SYSCALLS || agent_state(control)->filtered || agent_pool(control)->filtered;
 }
 
 /* Does the thread block still say what it said when the slot was claimed? */

@@ -74,6 +74,8 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 		return notice_is_due(control) ? SLOW_AGAIN : 0;
 	if (id == DT_ASK_EXEC)
 		return SLOW_NEEDED;
+	if (id == DT_ASK_CALL)
+		return call_is_left(control);
 	struct dt_slot *slot = slow_find_ours(control);
 	if (!slot)
 		return SLOW_NEEDED;

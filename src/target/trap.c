@@ -13,6 +13,7 @@
  * ours. Calls that wait aren't made here, where nobody could be left alone: they get a pointer to a mask that stays where it is.
  */
 #include "agent.h"
+#include "fault.h"
 #include "gather.h"
 
 #define SYS_RT_SIGACTION 13
@@ -60,19 +61,12 @@ static struct dt_traps *traps_of(const struct dt_control *control)
 
 /* ---- the target's memory ------------------------------------------------------------------------ */
 
-static bool is_filtered(const struct dt_control *control)
-{
-	const struct dt_state *state = agent_state(control);
-
-	return control->flags & DT_NO_SYSCALLS || state->filtered || agent_pool(control)->filtered;
-}
-
 /* Words that the target gave the address of. Where no call can be made, it is believed. */
 static bool read_words(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count)
 {
 	if (!from)
 		return false;
-	if (!is_filtered(control))
+	if (!agent_is_filtered(control))
 		return sys_read_self(from, words, count * 8u) == (int64_t)(count * 8u);
 	for (uint32_t i = 0; i < count; i++)
 		words[i] = ((const uint64_t *)from)[i];
@@ -84,7 +78,7 @@ static bool write_words(const struct dt_control *control, uint64_t to, const uin
 	struct sys_iovec local = { (uint64_t)words, count * 8u };
 	struct sys_iovec remote = { to, count * 8u };
 
-	if (!is_filtered(control))
+	if (!agent_is_filtered(control))
 		return sys_call6(SYS_PROCESS_VM_WRITEV, sys_getpid(), (uint64_t)&local, 1, (uint64_t)&remote, 1,
 				 0) == (int64_t)(count * 8u);
 	for (uint32_t i = 0; i < count; i++)
@@ -211,6 +205,8 @@ static void guard_wait(const struct dt_control *control, struct trap_call *call)
 
 uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 {
+	if (control->calls && call->number == SYS_RT_SIGACTION && fault_guard_action(control, call->args, &call->number))
+		return 1;
 	if (!control->traps)
 		return 0; /* none yet, or none any more */
 	if (call->number == SYS_RT_SIGPROCMASK)

@@ -50,6 +50,7 @@ struct agent {
 	taddr gather_at; /* dt_gather */
 	void *shares[DT_SHARES_MAX]; /* what dt_control.shares are here; NULL: not mapped */
 	taddr trap_at, trap_return_at; /* dt_trap, dt_trap_return */
+	taddr call_op_at, fault_at; /* dt_call_op, dt_fault */
 	uint64_t window_next; /* first byte of the code memfd not given to a window yet */
 };
 

@@ -13,6 +13,7 @@
 
 #include "../../shared/layout.h"
 #include "../../shared/program.h"
+#include "call_code.h"
 #include "exit_code.h"
 #include "gather_code.h"
 #include "record_code.h"
@@ -38,6 +39,12 @@ struct gate {
 	const uint8_t *start, *end;
 };
 
+#define ROW(name) { foreign_gate_##name, foreign_gate_##name##_end }
+static const struct gate gates[] = {
+	[FOREIGN_SAVES_NONE] = ROW(none), [FOREIGN_SAVES_XMM] = ROW(xmm),	[FOREIGN_SAVES_YMM] = ROW(ymm),
+	[FOREIGN_SAVES_ZMM] = ROW(zmm),	  [FOREIGN_SAVES_ZMM_BW] = ROW(zmm_bw),
+};
+
 /* What the kernel saves of a thread is what a program can use. */
 static uint32_t enabled_state(void)
 {
@@ -49,26 +56,24 @@ static uint32_t enabled_state(void)
 	return low;
 }
 
-static struct gate choose_gate(enum foreign_state state)
+enum foreign_saves foreign_choose(enum foreign_state state)
 {
 	uint32_t enabled = enabled_state();
 	unsigned a, b = 0, c, d;
 
 	if (state == FOREIGN_NOTHING)
-		return (struct gate){ foreign_gate_none, foreign_gate_none_end };
+		return FOREIGN_SAVES_NONE;
 	if (!(enabled & XCR0_AVX))
-		return (struct gate){ foreign_gate_xmm, foreign_gate_xmm_end };
+		return FOREIGN_SAVES_XMM;
 	if ((enabled & XCR0_AVX512) != XCR0_AVX512)
-		return (struct gate){ foreign_gate_ymm, foreign_gate_ymm_end };
+		return FOREIGN_SAVES_YMM;
 	__get_cpuid_count(7, 0, &a, &b, &c, &d);
-	if (b & AVX512BW_BIT)
-		return (struct gate){ foreign_gate_zmm_bw, foreign_gate_zmm_bw_end };
-	return (struct gate){ foreign_gate_zmm, foreign_gate_zmm_end };
+	return b & AVX512BW_BIT ? FOREIGN_SAVES_ZMM_BW : FOREIGN_SAVES_ZMM;
 }
 
 size_t foreign_write_gate(enum foreign_state state, taddr inside, uint8_t *bytes, size_t room)
 {
-	struct gate gate = choose_gate(state);
+	struct gate gate = gates[foreign_choose(state)];
 	size_t size = (size_t)(gate.end - gate.start);
 
 	if (size > room)
@@ -84,7 +89,7 @@ size_t foreign_room(const struct tramp_event *event)
 {
 	if (!event->foreign.function.v)
 		return 0;
-	return CALL_ROOM + event->field_count * FIELD_ROOM +
+	return CALL_ROOM + call_room(event) + event->field_count * FIELD_ROOM +
 	       (event->exit ? EXIT_ROOM + (event->at_exit ? event->at_exit->field_count * FIELD_ROOM : 0) : 0);
 }
 
@@ -143,8 +148,18 @@ void foreign_emit_hit(struct emitter *e, const struct tramp_env *env, const stru
 		for (size_t i = 0; i < event->field_count; i++)
 			record_emit_field(e, image, saved + image, &event->fields[i]);
 	}
-	emit_call(e, event, &l->site_field);
+	if (event->foreign.call)
+		call_emit(e, env, event->foreign.address, image, &l->call, &l->site_field);
+	else
+		emit_call(e, event, &l->site_field);
 	emit_lea(e, RSP, mem_at(RSP, image));
+}
+
+void foreign_emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		       struct foreign_labels *l, struct label *out)
+{
+	if (event->foreign.call)
+		call_emit_slow(e, env, event, image_size(event), &l->call, out);
 }
 
 /* { function, argument }, as the gate wants it. */
@@ -160,9 +175,14 @@ static void emit_site(struct emitter *e, taddr function, taddr argument, size_t 
 	emit_u64(e, argument.v);
 }
 
-void foreign_emit_data(struct emitter *e, const struct tramp_event *event, const struct foreign_labels *l)
+void foreign_emit_data(struct emitter *e, const struct tramp_event *event, int32_t saved, const struct foreign_labels *l)
 {
-	emit_site(e, event->foreign.function, event->foreign.argument, l->site_field);
+	const struct tramp_foreign *foreign = &event->foreign;
+
+	if (foreign->call)
+		call_emit_site(e, foreign->call, foreign->call_size, (uint32_t)saved, l->site_field);
+	else
+		emit_site(e, foreign->function, foreign->argument, l->site_field);
 	if (event->program)
 		gather_emit_program(e, event, l->program_field);
 }
@@ -196,8 +216,8 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 	const struct tramp_event *exit = event->at_exit ? event->at_exit : exit_plain_event();
 	struct tramp_event own = { .foreign = event->foreign };
 	struct label unrecorded = { 0 }, back = { 0 };
+	struct foreign_labels l = { 0 };
 	int32_t image = image_size(exit);
-	size_t site_field, program_field;
 
 	own.foreign.argument = event->foreign.exit_argument;
 	emit_note(e, "the function returns: by which stub?");
@@ -207,8 +227,11 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 	exit_emit_fresh(e, env, event->id, &unrecorded, &back);
 	emit_enabled(e, event->foreign.exit_enabled, &back);
 	emit_lea(e, RSP, mem_at(RSP, -image));
-	emit_exit_image(e, env, exit, image, &program_field);
-	emit_call(e, &own, &site_field);
+	emit_exit_image(e, env, exit, image, &l.program_field);
+	if (own.foreign.call)
+		call_emit(e, env, own.foreign.address, image, &l.call, &l.site_field);
+	else
+		emit_call(e, &own, &l.site_field);
 	emit_lea(e, RSP, mem_at(RSP, image));
 	emit_bind(e, &back);
 	exit_emit_give_back(e, env);
@@ -218,7 +241,12 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 	emit_bind(e, &unrecorded);
 	exit_emit_unrecorded(e, env);
 	emit_jmp(e, &back);
-	emit_site(e, own.foreign.function, own.foreign.argument, site_field);
+	if (own.foreign.call) {
+		call_emit_slow(e, env, event, image, &l.call, &back);
+		call_emit_site(e, own.foreign.exit_call, own.foreign.exit_call_size, EXIT_RA + sizeof(uint64_t), l.site_field);
+	} else {
+		emit_site(e, own.foreign.function, own.foreign.argument, l.site_field);
+	}
 	if (exit->program)
-		gather_emit_program(e, exit, program_field);
+		gather_emit_program(e, exit, l.program_field);
 }

@@ -12,6 +12,10 @@
 /* Which registers the gate saves beside the general ones. */
 enum foreign_state { FOREIGN_NOTHING, FOREIGN_VECTORS };
 
+/* The same on this machine. */
+enum foreign_saves { FOREIGN_SAVES_NONE, FOREIGN_SAVES_XMM, FOREIGN_SAVES_YMM, FOREIGN_SAVES_ZMM, FOREIGN_SAVES_ZMM_BW };
+enum foreign_saves foreign_choose(enum foreign_state state);
+
 /* The most bytes that a gate takes. */
 #define FOREIGN_GATE_ROOM 2048u
 
@@ -24,17 +28,17 @@ size_t foreign_write_gate(enum foreign_state state, taddr inside, uint8_t *bytes
 /* The most bytes that these add to a trampoline. */
 size_t foreign_room(const struct tramp_event *event);
 
-/* Where the distances to data go. Zero it first. */
-struct foreign_labels {
-	size_t program_field, site_field;
-};
+struct foreign_labels;
 
 /* Behind record_emit_save, of which rsp at the site is `saved` bytes away: to `out` if nobody wants it, else the call.
  * rax, rcx, rdx, rbx are lost. */
 void foreign_emit_hit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		      int32_t saved, struct foreign_labels *l, struct label *out);
-/* Data. */
-void foreign_emit_data(struct emitter *e, const struct tramp_event *event, const struct foreign_labels *l);
+/* Out of line. */
+void foreign_emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		       struct foreign_labels *l, struct label *out);
+/* Data. `saved` as above. */
+void foreign_emit_data(struct emitter *e, const struct tramp_event *event, int32_t saved, const struct foreign_labels *l);
 /* The code that the tracepoint's return stubs go on to. */
 void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event);
 

@@ -83,6 +83,7 @@ static bool find_number(const struct body *body, size_t index, uint64_t *ret_num
 struct search {
 	const struct module_view *view;
 	bool harmful;
+	uint64_t only; /* that call, where it is certain; 0: all that isn't known to be harmless */
 	struct body body; /* of the function that was looked at last */
 	VEC(uint64_t) list;
 };
@@ -110,15 +111,19 @@ static struct error *judge(struct search *search, uint64_t at)
 	uint64_t number, start, end;
 
 	if (!function_bounds(search->view, NULL, at, &start, &end))
-		return says_harmless(search, at) ? NULL : error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
+		return search->only || says_harmless(search, at) ?
+			       NULL :
+			       error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
 	if ((body->start != start || body->end != end) &&
 	    !body_read(body, search->view->symtab, search->view->inbound, start, end))
 		return error_new(ERROR_FAILED, "out of memory");
 	if (!body_find(body, at, &index))
-		return error_new(ERROR_REFUSED, "the code at 0x%lx can't be decoded", at);
+		return search->only ? NULL : error_new(ERROR_REFUSED, "the code at 0x%lx can't be decoded", at);
 	if (body->insns.items[index].at != at)
 		return NULL;
-	if (search->harmful && find_number(body, index, &number) && !is_harmful(number))
+	if (search->only && (!find_number(body, index, &number) || number != search->only))
+		return NULL;
+	if (search->harmful && !search->only && find_number(body, index, &number) && !is_harmful(number))
 		return NULL;
 	return vec_push(&search->list, at) ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
@@ -200,9 +205,9 @@ static struct error *check_module(struct planner *planner, struct module *module
 	return error;
 }
 
-static struct error *list_module(struct planner *planner, struct module *module, struct guard_list *list)
+static struct error *list_module(struct planner *planner, struct module *module, uint64_t only, struct guard_list *list)
 {
-	struct search search = { .harmful = true };
+	struct search search = { .harmful = true, .only = only };
 	struct module_view *view;
 	struct error *error = function_view(planner, module, &view);
 
@@ -244,7 +249,7 @@ struct error *guards_find(struct planner *planner, const struct modules *modules
 
 			if (is_harmless(module) || is_guarded(module) != (listing == 1))
 				continue;
-			error = listing ? list_module(planner, module, &list) : check_module(planner, module);
+			error = listing ? list_module(planner, module, 0, &list) : check_module(planner, module);
 			if (error)
 				error = error_wrap(error, "%s", module->name);
 		}
@@ -255,4 +260,16 @@ struct error *guards_find(struct planner *planner, const struct modules *modules
 	}
 	*ret_list = list;
 	return NULL;
+}
+
+struct error *guards_find_call(struct planner *planner, const struct modules *modules, uint64_t number,
+			       struct guard_list *list)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < modules->count && !error; i++) {
+		if (is_guarded(modules->items[i]))
+			error = list_module(planner, modules->items[i], number, list);
+	}
+	return error;
 }

@@ -35,6 +35,7 @@
 
 #include "../../shared/layout.h"
 #include "../../shared/program.h"
+#include "call_code.h"
 #include "count_code.h"
 #include "exit.h"
 #include "filter_code.h"
@@ -446,6 +447,8 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 		emit_bind(e, &lost);
 		emit_jmp(e, &l->record.out);
 	}
+	if (event->foreign.function.v)
+		foreign_emit_slow(e, env, event, &l->foreign, &l->record.out);
 	emit_note(e, "no return stub is free: the agent finds one");
 	if (event->exit)
 		exit_emit_miss(e, env, &l->exit);
@@ -470,7 +473,7 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 		if (event->exit)
 			exit_emit_site(e, env, event, &labels[i].exit);
 		if (event->foreign.function.v)
-			foreign_emit_data(e, event, &labels[i].foreign);
+			foreign_emit_data(e, event, saved_size(event), &labels[i].foreign);
 		else if (event->program)
 			gather_emit_program(e, event, labels[i].program_field);
 	}

@@ -81,7 +81,8 @@ uint64_t session_code_used(const struct session *session)
 static struct patch_range *list_ranges(const struct session *session, size_t *ret_count)
 {
 	const struct agent *agent = session->agent;
-	struct patch_range *ranges = calloc(3 * session->garbage.count + 2, sizeof(*ranges));
+	const struct load_paper *paper = &session->tracing.paper;
+	struct patch_range *ranges = calloc(3 * session->garbage.count + 3, sizeof(*ranges));
 	size_t count = 0;
 
 	if (!ranges)
@@ -89,6 +90,8 @@ static struct patch_range *list_ranges(const struct session *session, size_t *re
 	ranges[count++] = (struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
 	ranges[count++] = (struct patch_range){ agent->state_at,
 						taddr_add(agent->state_at, sizeof(struct dt_state)) };
+	if (paper->here) /* a gate, which returns to a trampoline */
+		ranges[count++] = (struct patch_range){ paper->there, taddr_add(paper->there, LOAD_PAPER_SIZE) };
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		const struct site *site = session->garbage.items[i];
 
@@ -252,7 +255,7 @@ static void free_retired(struct session *session)
 	session->retired.count = 0;
 }
 
-static void collect(struct session *session)
+void change_collect(struct session *session)
 {
 	bool clear = false, in_child = false;
 	size_t kept = 0;
@@ -309,7 +312,7 @@ void change_redirect_stubs(struct session *session)
 {
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		if (session->garbage.items[i]->replaced && session->garbage.items[i]->has_exit) {
-			collect(session);
+			change_collect(session);
 			return;
 		}
 	}
@@ -340,7 +343,7 @@ void change_clear_way(struct session *session)
 		if (new->state != PATCH_PLANNED || !is_in_the_way(session, new))
 			continue;
 		if (!collected)
-			collect(session);
+			change_collect(session);
 		collected = true;
 		if (!is_in_the_way(session, new))
 			continue;
@@ -450,7 +453,7 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 		drop(session, &gone);
 	vec_free(&gone);
 	if (!error && (session->garbage.count > session->garbage_kept + GARBAGE_MAX || session->retired.count > session->retired_kept + GARBAGE_MAX))
-		collect(session);
+		change_collect(session);
 	return error;
 }
 

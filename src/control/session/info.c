@@ -170,6 +170,11 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	info.hits = tally.hits;
 	info.lost = tally.lost;
 	info.rate = tracing_rate(session, tracepoint, info.hits);
+	uint64_t unplaced = 0;
+	info.nested = tracing_nested(session, tracepoint, &unplaced);
+	info.lost += unplaced;
+	if (tracepoint->fault)
+		info.fault = error_text(tracepoint->fault);
 	if (tracepoint->has_type) {
 		const struct event_type *type = &session->types->items[probe->event.id];
 

@@ -12,6 +12,7 @@
 #include "request.h"
 #include "session.h"
 #include "tracing.h"
+#include "tracing_call.h"
 #include "traps.h"
 #include "values.h"
 
@@ -41,6 +42,11 @@ struct tracepoint {
 	uint64_t bridge_events[2]; /* its own events of LTTng, entry and exit; 0: none */
 	bool has_cell;
 	struct counts_cell cell; /* where its hits are counted */
+	bool has_call;
+	uint32_t call_index; /* of what its function shares, and of its word */
+	struct dt_call_site *call_sites[2]; /* entry and exit; owned */
+	const struct library *call_library; /* that has its function */
+	struct error *fault; /* what its function has got; NULL: nothing */
 	struct tally before; /* subtracted: by others, under its id */
 	struct tally past; /* added: its own, under other ids */
 	bool has_former; /* its id was another one before, whose events may not all have been read: */
@@ -191,6 +197,8 @@ void change_write_switch(struct session *session, struct tracepoint *tracepoint)
 void change_write_former(struct session *session, const struct tracepoint *tracepoint, bool on);
 /* Takes out of the process's text what is garbage: a forked child still has it. `all`: also what the child goes on recording
  * with, of a tracepoint that is otherwise now. */
+/* Frees what is garbage, if nobody can be in it any more. */
+void change_collect(struct session *session);
 struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
 /* Their sites, as far as nobody else needs them, out of the target's code. */
 /* Before sites are placed: nobody may come out of what was removed where they are. Those where it isn't certain fail. */

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
+#include "faults.h"
 #include "internal.h"
 #include "markers.h"
 
@@ -119,6 +120,8 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 		error = exits_unmap(session, stop);
 	if (!error && !found)
 		error = traps_uninstall(session, proc, stop);
+	if (!error && !found)
+		error = faults_uninstall(session, proc, stop);
 	if (!error && !found)
 		error = inject_remove(stop, session->agent);
 	*ret_done = !error && !found;
@@ -270,7 +273,7 @@ struct error *place_undo(struct session *session, struct session_summary *summar
 		;
 	if (session->quiet)
 		error = session->quiet(session);
-	tracing_leave(session);
+	tracing_leave(session, summary);
 	for (size_t i = 0; i < holders.count; i++) {
 		struct holder *holder = &holders.items[i];
 

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
+#include "faults.h"
 #include "internal.h"
 #include "mapping.h"
 #include "markers.h"
@@ -55,6 +56,10 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 {
 	struct error *error = session->planner ? NULL : prepare_planner(session);
 
+	for (size_t i = 0; i < list->count && !error; i++) {
+		if (list->items[i]->tracer->kind == TRACER_CALL)
+			error = faults_watch(session);
+	}
 	if (error)
 		return error;
 	size_t count = 0;
@@ -369,6 +374,8 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		notice_update(session, list);
 		error = patch_new(session, list, held);
 	}
+	if (!error)
+		error = tracing_enable_call(session, list, held);
 	tracing_placed(list);
 	for (size_t i = 0; i < list->count && !error; i++)
 		error = semaphores_raise(session, list->items[i]);

@@ -135,6 +135,7 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 	exits_watch(session, now_ns());
 	if (!error)
 		error = recording_step(session);
+	session_look(session);
 	follow_step(session, now_ns()); /* behind it: who comes later has raised `wake` */
 	return error ? error : wake_arm(session);
 }
@@ -149,6 +150,7 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 	struct session_summary summary = { 0 };
 
 	tracing_ended(session);
+	session_look(session);
 	follow_end(session, &summary);
 	struct error *error = place_undo(session, &summary);
 	struct error *writing = recording_finish(session, &summary);

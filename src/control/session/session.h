@@ -39,6 +39,7 @@ enum session_notice {
 	SESSION_GONE, /* a tracepoint: removed, or its module is */
 	SESSION_MODULE_LOADED,
 	SESSION_MODULE_UNLOADED,
+	SESSION_FAULT, /* a tracepoint's function has got a signal, and isn't called any more */
 };
 typedef void (*session_notify_fn)(void *context, enum session_notice notice, const char *text);
 
@@ -59,7 +60,8 @@ struct session_options {
 	void *open_context;
 	session_notify_fn notify; /* NULL, or told of what happens to modules and tracepoints */
 	void *notify_context;
-	void (*tell)(void *context, const char *line); /* follow_exec: NULL, or told of programs that aren't traced */
+	/* NULL, or told of programs that aren't traced (follow_exec), and of functions that got a signal. */
+	void (*tell)(void *context, const char *line);
 	void *tell_context;
 };
 
@@ -153,6 +155,13 @@ struct error *session_modules_changed(struct session *session);
 struct error *session_fd(struct session *session, int *ret_fd);
 /* How long poll may sleep; -1: as long as it likes. */
 int session_timeout_ms(const struct session *session);
+
+/* A library of probe functions, by its absolute path: loaded by the target's own loader. Fails where it is loaded already. */
+struct error *session_load(struct session *session, const char *path);
+/* Notices what has happened to tracepoints' functions, as session_step does. */
+void session_look(struct session *session);
+/* Fails while a tracepoint uses it. */
+struct error *session_unload(struct session *session, const char *path);
 
 /* Takes one tracepoint out of the target's code, and puts it back; it stays in the list. */
 struct error *session_take_out(struct session *session, size_t index);

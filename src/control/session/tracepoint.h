@@ -66,6 +66,8 @@ struct tracepoint_info {
 	size_t context_count;
 	const struct event_field *fields; /* of its (entry) event */
 	size_t field_count;
+	uint64_t nested; /* tracer call: hits in a function of some tracepoint, which aren't called */
+	const char *fault; /* tracer call: what its function has got; NULL: nothing */
 	uint32_t code_bytes; /* of its site's trampoline */
 	/* With exits: */
 	bool has_exit;

@@ -108,6 +108,9 @@ void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint
 	error_free(tracepoint->exit_refusal);
 	error_free(tracepoint->still_waits);
 	values_free(&tracepoint->values);
+	if (tracepoint->has_call && !tracepoint->probe.event.exit) /* return stubs lead to the code of others for life */
+		vec_push(&session->tracing.free_calls, tracepoint->call_index);
+	tracing_free_sites(tracepoint);
 	request_drop(tracepoint->request);
 	free(tracepoint->probe.place.name);
 	free(tracepoint->name);

@@ -9,13 +9,13 @@
 #include "internal.h"
 
 #define LOG_FLUSH_MS 10
+#define LEAVE_MS 2000
+#define LEAVE_STEP_MS 10
 
 struct error *tracing_check(const struct tracepoint_spec *spec, const struct tracer *tracer)
 {
 	struct error *error = tracer_check(tracer, spec->tracer_argument);
 
-	if (!error && tracer->kind == TRACER_CALL)
-		error = error_new(ERROR_REFUSED, "tracer 'call' isn't there yet: use ctf, log, lttng or count");
 	if (!error && !tracer->has_values && spec->context_count)
 		error = error_new(ERROR_USAGE, "tracer '%s' records no events: contexts (-t) mean nothing for it",
 				  tracer->name);
@@ -104,7 +104,7 @@ static struct error *map_gate(struct session *session, struct stop *stop)
 {
 	struct tracing *tracing = &session->tracing;
 	taddr inside = taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign));
-	uint32_t at = LOAD_PAPER_SIZE - FOREIGN_GATE_ROOM;
+	uint32_t at = LOAD_PART_AT(LOAD_GATE_LTTNG);
 	struct error *error = tracing->gate.v ? NULL : load_map_paper(&tracing->paper, stop, session->agent);
 
 	if (tracing->gate.v || error)
@@ -123,6 +123,8 @@ struct error *tracing_map(struct session *session, const struct tracepoint_list 
 	struct error *error = counts_map(&session->tracing.counts, stop, session->agent, plain, timed);
 	if (!error && tracing_uses_lttng(list))
 		error = map_gate(session, stop);
+	if (!error && tracing_uses_call(list))
+		error = error_wrap(tracing_map_call(session, stop), "tracer 'call'");
 	return error;
 }
 
@@ -148,7 +150,9 @@ struct error *tracing_prepare(struct session *session, const struct tracepoint_l
 		if (tracer && !tracer->uses_pool)
 			error = prepare_count(session, list->items[i]);
 	}
-	return error ? error : tracing_prepare_lttng(session, list, held);
+	if (!error)
+		error = tracing_prepare_lttng(session, list, held);
+	return error ? error : tracing_prepare_call(session, list, held);
 }
 
 struct error *session_tracers_from(struct session *session, taddr *ret_from)
@@ -171,12 +175,31 @@ struct error *session_tracers_from(struct session *session, taddr *ret_from)
 	return error_wrap(error, "tracer '%s'", session->requests.items[0]->tracer->name);
 }
 
-void tracing_leave(struct session *session)
+/* Threads come out of functions by themselves, as long as somebody waits for it. */
+static bool is_left(struct session *session)
+{
+	for (unsigned waited = 0; tracing_is_inside(session, session->proc); waited += LEAVE_STEP_MS) {
+		if (waited >= LEAVE_MS)
+			return false;
+		nanosleep(&(struct timespec){ .tv_nsec = LEAVE_STEP_MS * 1000000L }, NULL);
+	}
+	return true;
+}
+
+void tracing_leave(struct session *session, struct session_summary *summary)
 {
 	struct tracing *tracing = &session->tracing;
+	char why[sizeof(summary->why)] = "";
 
 	if (proc_is_alive(session->proc))
 		error_free(lttng_leave(&tracing->lttng, session->agent, &tracing->paper));
+	if (!tracing->libraries.count || !is_left(session))
+		return;
+	tracing_unload(session, why, sizeof(why));
+	if (why[0] && !summary->left) {
+		summary->left = true;
+		memcpy(summary->why, why, sizeof(why));
+	}
 }
 
 bool tracing_has_threads(const struct session *session)
@@ -191,7 +214,7 @@ bool tracing_is_inside(const struct session *session, struct proc *proc)
 		mem_read(proc, taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign)), &inside,
 			 sizeof(inside));
 
-	return !error && inside > 0;
+	return (!error && inside > 0) || tracing_is_calling(session, proc);
 }
 
 /* ---- lines of text ------------------------------------------------------------------------------ */
@@ -318,6 +341,7 @@ void tracing_ended(struct session *session)
 void tracing_free(struct session *session)
 {
 	counts_free(&session->tracing.counts);
+	tracing_free_call(session);
 	for (size_t i = 0; i < session->tracing.logs.count; i++)
 		logfile_free(session->tracing.logs.items[i]);
 	vec_free(&session->tracing.logs);

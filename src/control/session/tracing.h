@@ -6,8 +6,10 @@
 #define DYNTRACE_SESSION_TRACING_H
 
 #include "../inject/stop.h"
+#include "../plan/call_code.h"
 #include "../tracer/counts.h"
 #include "../tracer/logfile.h"
+#include "../tracer/library.h"
 #include "../tracer/lttng.h"
 #include "../tracer/tracer.h"
 #include "session.h"
@@ -16,6 +18,7 @@ struct tracepoint;
 struct tracepoint_list;
 
 /* What tracers have in the target. */
+#define TRACING_GATES 2
 #define TRACING_PLAIN 3 /* events of LTTng for tracepoints without a name */
 struct tracing {
 	struct counts counts;
@@ -24,6 +27,15 @@ struct tracing {
 	struct lttng lttng;
 	struct dt_bridge_result plain[TRACING_PLAIN];
 	VEC(struct logfile *) logs; /* by event_type.log - 1 */
+	/* Functions of the user's: */
+	struct dt_call_shared *calls; /* NULL: nothing of it is mapped */
+	taddr shared_at, calls_at; /* those there; struct dt_calls */
+	struct call_gate gates[TRACING_GATES]; /* with vector registers, and without */
+	taddr gates_at[TRACING_GATES];
+	uint32_t calls_used, programs_used;
+	VEC(uint32_t) free_calls;
+	VEC(struct library *) libraries;
+	bool watches_actions;
 	uint64_t ended_ns; /* of CLOCK_MONOTONIC; 0: it goes on */
 };
 
@@ -48,8 +60,8 @@ struct error *tracing_prepare(struct session *session, const struct tracepoint_l
 
 /* Its events of LTTng are forgotten; nothing of it is in the target's code any more. */
 void tracing_forget(struct session *session, const struct tracepoint_list *list);
-/* All that can be undone is; the process is quiet. */
-void tracing_leave(struct session *session);
+/* All that can be undone is; the process is quiet. What can't be goes to the summary. */
+void tracing_leave(struct session *session, struct session_summary *summary);
 /* Is a thread of the process in a function that a trampoline called? Then its return address is on some stack. */
 bool tracing_is_inside(const struct session *session, struct proc *proc);
 /* Did tracers bring threads of their own, which a stop that was made before doesn't hold? */

@@ -176,6 +176,8 @@ void tracing_forget(struct session *session, const struct tracepoint_list *list)
 	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
 
+		if (tracepoint->has_call)
+			__atomic_store_n(&tracing->calls[tracepoint->call_index].enabled, 0, __ATOMIC_RELEASE);
 		for (size_t j = 0; j < 2; j++) {
 			if (tracepoint->bridge_events[j] && tracing->lttng.started)
 				error_free(lttng_forget(&tracing->lttng, session->agent, &tracing->paper,

@@ -2,20 +2,16 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "../base/cleanup.h"
 #include "../plan/guards.h"
+#include "action.h"
 #include "internal.h"
 
 #define STOP_TIMEOUT_MS 2000
 #define TRIES 8
 #define PAUSE_MS 5
-#define SA_SIGINFO_BIT 4u
-#define SA_ONSTACK_BIT 0x08000000u
-#define SA_RESTORER_BIT 0x04000000u
 #define TRAPS_SIZE DT_ROUND_UP(sizeof(struct dt_traps), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_traps, field))
 
@@ -94,33 +90,15 @@ void traps_free(struct session *session)
 
 /* ---- the handler -------------------------------------------------------------------------------- */
 
-static struct error *call(struct stop *stop, long number, const uint64_t args[6], const char *what)
-{
-	int64_t result = 0;
-	struct error *error = stop_syscall(stop, number, args, &result);
-
-	if (!error && result < 0)
-		error = error_errno((int)-result, "cannot %s", what);
-	return error;
-}
-
 static struct error *get_action(struct proc *proc, struct stop *stop, taddr traps, unsigned signal,
 				struct dt_sigaction *ret_action)
 {
-	taddr at = FIELD(traps, scratch);
-	const uint64_t args[6] = { signal, 0, at.v, sizeof(uint64_t) };
-	struct error *error = call(stop, SYS_rt_sigaction, args, "read what signals do");
-
-	return error ? error : mem_read(proc, at, ret_action, sizeof(*ret_action));
+	return action_get(proc, stop, FIELD(traps, scratch), signal, ret_action);
 }
 
 static struct error *set_action(struct proc *proc, struct stop *stop, taddr traps, const struct dt_sigaction *action)
 {
-	taddr at = FIELD(traps, scratch);
-	const uint64_t args[6] = { DT_SIGTRAP, at.v, 0, sizeof(uint64_t) };
-	struct error *error = mem_write(proc, at, action, sizeof(*action));
-
-	return error ? error : call(stop, SYS_rt_sigaction, args, "change what SIGTRAP does");
+	return action_set(proc, stop, FIELD(traps, scratch), DT_SIGTRAP, action);
 }
 
 /* A handler that runs with SIGTRAP blocked may run into a trap. */
@@ -144,19 +122,13 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 static struct error *install(struct session *session, struct stop *stop)
 {
 	const struct agent *agent = session->agent;
-	const uint64_t args[6] = { 0, TRAPS_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1 };
-	struct dt_sigaction own = { 0 }, ours = { .handler = agent->trap_at.v,
-						  .flags = SA_SIGINFO_BIT | SA_ONSTACK_BIT | SA_RESTORER_BIT,
-						  .restorer = agent->trap_return_at.v };
+	struct dt_sigaction own = { 0 }, ours = action_ours(agent->trap_at, agent->trap_return_at);
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
-	int64_t at = 0, ignored;
-	struct error *error = stop_syscall(stop, SYS_mmap, args, &at);
+	taddr traps;
+	struct error *error = action_map(stop, TRAPS_SIZE, &traps);
 
-	if (!error && at < 0 && at > -4096)
-		error = error_errno((int)-at, "cannot map memory for traps");
 	if (error)
 		return error;
-	taddr traps = taddr_of((uint64_t)at);
 	error = check_handlers(session, stop, traps, &own);
 	if (!error)
 		error = mem_write(session->proc, FIELD(traps, action), &own, sizeof(own));
@@ -171,7 +143,7 @@ static struct error *install(struct session *session, struct stop *stop)
 		return NULL;
 	}
 	agent->control->traps = 0;
-	error_free(stop_syscall(stop, SYS_munmap, (const uint64_t[6]){ traps.v, TRAPS_SIZE }, &ignored));
+	error_free(action_unmap(stop, traps, TRAPS_SIZE));
 	return error;
 }
 
@@ -185,7 +157,7 @@ struct error *traps_uninstall(const struct session *session, struct proc *proc, 
 	struct error *error = mem_read(proc, FIELD(traps, action), &own, sizeof(own));
 	if (!error)
 		error = set_action(proc, stop, traps, &own);
-	return error ? error : call(stop, SYS_munmap, (const uint64_t[6]){ traps.v, TRAPS_SIZE }, "unmap memory");
+	return error ? error : action_unmap(stop, traps, TRAPS_SIZE);
 }
 
 bool traps_find_threads(const struct session *session, const struct stop *stop)

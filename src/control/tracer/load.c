@@ -68,8 +68,8 @@ static struct error *find_in(struct proc *proc, struct module *module, const cha
 	return error;
 }
 
-/* glibc has it in libc itself since 2.34. */
-static struct error *find_dlopen(struct proc *proc, const struct modules *modules, taddr *ret_address)
+/* glibc has them in libc itself since 2.34. 0: there is none. */
+static struct error *find_in_libc(struct proc *proc, const struct modules *modules, const char *name, taddr *ret_address)
 {
 	static const char *const names[] = { "libc.so.6", "libdl.so.2" };
 
@@ -80,27 +80,34 @@ static struct error *find_dlopen(struct proc *proc, const struct modules *module
 		for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++) {
 			if (strcmp(module->name, names[j]) != 0 || ret_address->v)
 				continue;
-			struct error *error = find_in(proc, module, "dlopen", ret_address);
+			struct error *error = find_in(proc, module, name, ret_address);
 			if (error)
 				return error;
 		}
 	}
-	if (ret_address->v)
-		return NULL;
-	return error_new(ERROR_REFUSED, "process %d can't load libraries: it has no glibc as a shared library (a static program, "
-			 "or another libc)", proc->pid);
+	return NULL;
+}
+
+static struct error *find_dl(struct proc *proc, const struct modules *modules, const char *name, taddr *ret_address)
+{
+	struct error *error = find_in_libc(proc, modules, name, ret_address);
+
+	if (!error && !ret_address->v)
+		error = error_new(ERROR_REFUSED, "process %d can't load libraries: it has no glibc as a shared library (a static "
+				  "program, or another libc)", proc->pid);
+	return error;
 }
 
 struct error *load_check(struct proc *proc, const struct modules *modules)
 {
 	taddr ignored;
 
-	return find_dlopen(proc, modules, &ignored);
+	return find_dl(proc, modules, "dlopen", &ignored);
 }
 
 /* ---- libraries ----------------------------------------------------------------------------------- */
 
-static struct error *read_modules(struct proc *proc, struct modules *ret_modules)
+struct error *load_modules(struct proc *proc, struct modules *ret_modules)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *error = maps_read(proc, &maps);
@@ -108,7 +115,7 @@ static struct error *read_modules(struct proc *proc, struct modules *ret_modules
 	return error ? error : modules_read(proc, &maps, ret_modules);
 }
 
-static struct module *find_module(const struct modules *modules, const struct stat *file)
+struct module *load_find_module(const struct modules *modules, const struct stat *file)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		if (modules->items[i]->inode == file->st_ino && modules->items[i]->device == file->st_dev)
@@ -117,8 +124,7 @@ static struct module *find_module(const struct modules *modules, const struct st
 	return NULL;
 }
 
-/* The file as the target sees it under that name. */
-static struct error *look_there(const struct proc *proc, const char *path, struct stat *ret_file)
+struct error *load_look(const struct proc *proc, const char *path, struct stat *ret_file)
 {
 	_cleanup_free_ char *there = NULL;
 
@@ -146,7 +152,7 @@ static struct error *call_dlopen(struct proc *proc, struct stop *held, const str
 				 struct load_paper *paper, const char *path)
 {
 	taddr function;
-	struct error *error = find_dlopen(proc, modules, &function);
+	struct error *error = find_dl(proc, modules, "dlopen", &function);
 
 	if (!error && strlen(path) >= LOAD_NAME_MAX)
 		error = error_new(ERROR_USAGE, "the name '%s' is too long", path);
@@ -162,17 +168,17 @@ struct error *load_library(struct proc *proc, struct stop *held, struct load_pap
 {
 	struct modules modules = { 0 };
 	struct stat file;
-	struct error *error = look_there(proc, path, &file);
+	struct error *error = load_look(proc, path, &file);
 
 	if (!error)
-		error = read_modules(proc, &modules);
-	if (!error && !find_module(&modules, &file)) {
+		error = load_modules(proc, &modules);
+	if (!error && !load_find_module(&modules, &file)) {
 		error = call_dlopen(proc, held, &modules, paper, path);
 		modules_free(&modules);
 		if (!error)
-			error = read_modules(proc, &modules);
+			error = load_modules(proc, &modules);
 	}
-	struct module *module = error ? NULL : find_module(&modules, &file);
+	struct module *module = error ? NULL : load_find_module(&modules, &file);
 	if (!error && !module)
 		error = error_new(ERROR_REFUSED, "process %d could not load %s: its user must be able to read it, and what it needs "
 				  "must be there", proc->pid, path);
@@ -180,4 +186,96 @@ struct error *load_library(struct proc *proc, struct stop *held, struct load_pap
 		error = find_symbols(proc, module, names, ret_addresses, count);
 	modules_free(&modules);
 	return error;
+}
+
+/* ---- libraries of the user's ------------------------------------------------------------------------ */
+
+extern const uint8_t load_stub[], load_stub_end[];
+
+/* For the stub. */
+struct load_request {
+	uint64_t open, close, error;
+	uint64_t path, flags, handle;
+};
+
+#define REQUEST_AT (LOAD_PART_AT(LOAD_STUB) + LOAD_GATE_ROOM / 2)
+_Static_assert(sizeof(((struct dt_load *)NULL)->why) == 240, "load_stub.S");
+
+static struct error *run_stub(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer,
+			      struct load_request request, struct dt_load *ret_load)
+{
+	struct modules modules = { 0 };
+	taddr opens, closes, tells;
+	struct error *error = load_modules(proc, &modules);
+
+	if (!error)
+		error = find_dl(proc, &modules, "dlopen", &opens);
+	if (!error)
+		error = find_dl(proc, &modules, "dlclose", &closes);
+	if (!error)
+		error = find_dl(proc, &modules, "dlerror", &tells);
+	modules_free(&modules);
+	if (error)
+		return error;
+	request.open = opens.v;
+	request.close = closes.v;
+	request.error = tells.v;
+	memcpy(paper->here + LOAD_PART_AT(LOAD_STUB), load_stub, (size_t)(load_stub_end - load_stub));
+	memcpy(paper->here + REQUEST_AT, &request, sizeof(request));
+	const uint64_t args[3] = { taddr_add(paper->there, REQUEST_AT).v, answer.v };
+	error = safepoint_call(proc, held, taddr_add(paper->there, LOAD_PART_AT(LOAD_STUB)), args, LOAD_TIMEOUT_MS);
+	if (!error)
+		error = mem_read(proc, answer, ret_load, sizeof(*ret_load));
+	ret_load->why[sizeof(ret_load->why) - 1] = '\0';
+	return error;
+}
+
+struct error *load_open(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer, const char *path,
+			uint64_t *ret_handle)
+{
+	struct dt_load load = { 0 };
+
+	if (strlen(path) >= LOAD_NAME_MAX)
+		return error_new(ERROR_USAGE, "the name '%s' is too long", path);
+	strcpy((char *)paper->here, path);
+	struct error *error = run_stub(proc, held, paper, answer,
+				       (struct load_request){ .path = paper->there.v, .flags = RTLD_NOW }, &load);
+	if (!error && !load.handle)
+		error = error_new(ERROR_REFUSED, "process %d could not load it: %s", proc->pid,
+				  load.why[0] ? load.why : "its loader doesn't say why");
+	if (!error)
+		*ret_handle = load.handle;
+	return error;
+}
+
+struct error *load_close(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer, uint64_t handle)
+{
+	struct dt_load load = { 0 };
+	struct error *error =
+		run_stub(proc, held, paper, answer, (struct load_request){ .handle = handle }, &load);
+
+	if (!error && !load.handle)
+		error = error_new(ERROR_REFUSED, "process %d could not unload it: %s", proc->pid, load.why);
+	return error;
+}
+
+/* mov offset(%rip), %rax; add %fs:0, %rax; ret */
+struct error *load_find_errno(struct proc *proc, const struct modules *modules, int64_t *ret_offset)
+{
+	static const uint8_t mark[] = { 0xf3, 0x0f, 0x1e, 0xfa }, load[] = { 0x48, 0x8b, 0x05 },
+			     add[] = { 0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0, 0xc3 };
+	uint8_t code[32];
+	int32_t distance;
+	taddr at;
+	struct error *error = find_in_libc(proc, modules, "__errno_location", &at);
+
+	if (!error && at.v)
+		error = mem_read(proc, at, code, sizeof(code));
+	if (error)
+		return error;
+	size_t start = at.v && !memcmp(code, mark, sizeof(mark)) ? sizeof(mark) : 0;
+	if (!at.v || memcmp(code + start, load, sizeof(load)) || memcmp(code + start + 7, add, sizeof(add)))
+		return error_new(ERROR_REFUSED, "process %d has a libc that doesn't tell where errno is", proc->pid);
+	memcpy(&distance, code + start + sizeof(load), sizeof(distance));
+	return mem_read(proc, taddr_add(at, (int64_t)start + 7 + distance), ret_offset, sizeof(*ret_offset));
 }

@@ -7,11 +7,27 @@
 #ifndef DYNTRACE_TRACER_LOAD_H
 #define DYNTRACE_TRACER_LOAD_H
 
+#include <sys/stat.h>
+
 #include "../inject/inject.h"
 #include "../sym/sym.h"
 
 #define LOAD_PAPER_SIZE (1u << 20)
 #define LOAD_NAME_MAX 4096u
+
+/* The paper, from its end: what is written once. Before that it is whoever's asks. */
+#define LOAD_GATE_ROOM 2048u
+enum load_part {
+	LOAD_GATE_LTTNG, /* plan/foreign_code.h */
+	LOAD_GATE_CALL, /* plan/call_code.h, with all vector registers ... */
+	LOAD_GATE_BARE, /* ... and with none */
+	LOAD_STUB, /* load.c */
+	LOAD_PARTS,
+};
+#define LOAD_PART_AT(part) (LOAD_PAPER_SIZE - ((uint32_t)(part) + 1) * LOAD_GATE_ROOM)
+#define LOAD_PROGRAMS_SIZE (256u << 10) /* of events that libraries declare */
+#define LOAD_PROGRAMS_AT (LOAD_PART_AT(LOAD_PARTS) - LOAD_PROGRAMS_SIZE)
+#define LOAD_PAPER_END LOAD_PROGRAMS_AT
 
 struct load_paper {
 	uint8_t *here; /* NULL: not mapped yet */
@@ -26,6 +42,21 @@ struct error *load_find(const char *name, char **ret_path);
 
 /* Can the target load libraries at all? Nothing is touched. */
 struct error *load_check(struct proc *proc, const struct modules *modules);
+
+/* A library of the user's: opened, also if it is there already. `answer`: struct dt_load in memory that the target can write.
+ * *ret_handle is for load_close. Fails with what the target's loader says. */
+struct error *load_open(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer, const char *path,
+			uint64_t *ret_handle);
+/* It stays as long as somebody else has it open. */
+struct error *load_close(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer, uint64_t handle);
+
+/* The file as the target sees it under that name. */
+struct error *load_look(const struct proc *proc, const char *path, struct stat *ret_file);
+/* The modules that the target has now; and the one that is that file, or NULL. */
+struct error *load_modules(struct proc *proc, struct modules *ret_modules);
+struct module *load_find_module(const struct modules *modules, const struct stat *file);
+/* Where errno is, from the FS base. */
+struct error *load_find_errno(struct proc *proc, const struct modules *modules, int64_t *ret_offset);
 
 /* Loads it, unless it is there, and finds the addresses of `count` symbols that it must have. `held` as in
  * safepoint_call. The paper's first LOAD_NAME_MAX bytes are used. */

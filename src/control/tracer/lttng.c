@@ -15,6 +15,7 @@
 
 #include "../base/cleanup.h"
 #include "../inject/safepoint.h"
+#include "image_fields.h"
 
 #define LIBRARY "libdyntrace-lttng.so"
 #define REQUEST_AT LOAD_NAME_MAX
@@ -106,89 +107,11 @@ static void clean_name(char *to, size_t room, const char *from)
 	to[i] = '\0';
 }
 
-static void clean_field_name(char *to, size_t room, const char *from)
-{
-	clean_name(to, room, from);
-	for (; *to; to++) {
-		bool fine = (*to >= '0' && *to <= '9') || (*to >= 'A' && *to <= 'Z') || (*to >= 'a' && *to <= 'z');
-
-		if (!fine)
-			*to = '_';
-	}
-}
-
-static const uint8_t bridge_types[] = {
-	[FIELD_UINT] = DT_BRIDGE_UINT,	   [FIELD_INT] = DT_BRIDGE_INT,	  [FIELD_HEX] = DT_BRIDGE_HEX,
-	[FIELD_FLOAT] = DT_BRIDGE_FLOAT,   [FIELD_ENUM] = DT_BRIDGE_UINT, [FIELD_STRING] = DT_BRIDGE_STRING,
-	[FIELD_FRAMES] = DT_BRIDGE_SEQUENCE,
-};
-
-/* Members of structs become fields of their own: outer_inner. */
-struct flat {
-	char prefix[2 * DT_BRIDGE_FIELD_NAME];
-	size_t lengths[8]; /* of the prefix, outside of each struct */
-	unsigned depth;
-	uint8_t align; /* of the struct that begins here */
-};
-
-static void enter_struct(struct flat *flat, const struct event_field *field)
-{
-	size_t length = strlen(flat->prefix);
-
-	if (flat->depth < sizeof(flat->lengths) / sizeof(flat->lengths[0]))
-		flat->lengths[flat->depth] = length;
-	flat->depth++;
-	snprintf(flat->prefix + length, sizeof(flat->prefix) - length, "%s_", field->name);
-	if (field->size > flat->align)
-		flat->align = field->size;
-}
-
-static void leave_struct(struct flat *flat)
-{
-	if (flat->depth)
-		flat->depth--;
-	if (flat->depth < sizeof(flat->lengths) / sizeof(flat->lengths[0]))
-		flat->prefix[flat->lengths[flat->depth]] = '\0';
-}
-
-static void describe_field(const struct event_field *field, struct flat *flat, struct dt_bridge_field *to)
-{
-	char name[4 * DT_BRIDGE_FIELD_NAME];
-
-	snprintf(name, sizeof(name), "%s%s", flat->prefix, field->name);
-	clean_field_name(to->name, sizeof(to->name), name);
-	to->type = bridge_types[field->type];
-	if (field->type == FIELD_ENUM && field->is_signed)
-		to->type = DT_BRIDGE_INT;
-	to->size = field->size ? field->size : 1;
-	to->count = field->count;
-	to->offset = field->offset;
-	to->align = field->type == FIELD_FRAMES ? 4 : field->type == FIELD_STRING ? 1 : to->size;
-	if (flat->align > to->align)
-		to->align = flat->align;
-	flat->align = 0;
-}
-
-/* Two fields of one name make the trace unreadable as well. */
-static void make_unique(struct dt_bridge_event *event, struct dt_bridge_field *last)
-{
-	for (unsigned n = 2; n < 100; n++) {
-		bool taken = false;
-
-		for (struct dt_bridge_field *other = event->fields; other < last; other++)
-			taken |= !strcmp(other->name, last->name);
-		if (!taken)
-			return;
-		snprintf(last->name + (strlen(last->name) < 60 ? strlen(last->name) : 60), 4, "_%u", n);
-	}
-}
-
 /* False: there is no room for it now. */
 static bool describe(struct lttng *lttng, const struct lttng_event *from, struct writer *writer)
 {
 	struct dt_bridge_event *event = (struct dt_bridge_event *)writer->at;
 	size_t most = from->type ? from->type->field_count : 0;
-	struct flat flat = { .prefix = "" };
 
 	if (most > DT_BRIDGE_FIELDS_MAX - 1)
 		most = DT_BRIDGE_FIELDS_MAX - 1;
@@ -199,24 +122,10 @@ static bool describe(struct lttng *lttng, const struct lttng_event *from, struct
 	clean_name(event->name, sizeof(event->name), from->name);
 	event->address = from->address;
 	event->generation = ++lttng->generation;
-	event->start = 16;
-	event->fields[event->field_count++] = (struct dt_bridge_field){ .name = "address", .type = DT_BRIDGE_ADDRESS,
-									.size = 8, .align = 1 };
-	for (size_t i = 0; from->type && i < from->type->field_count && event->field_count <= most; i++) {
-		const struct event_field *field = &from->type->fields[i];
-
-		if (field->type == FIELD_STRUCT) {
-			enter_struct(&flat, field);
-		} else if (field->type == FIELD_END) {
-			leave_struct(&flat);
-		} else {
-			struct dt_bridge_field *to = &event->fields[event->field_count];
-
-			describe_field(field, &flat, to);
-			make_unique(event, to);
-			event->field_count++;
-		}
-	}
+	event->start = IMAGE_START;
+	event->fields[event->field_count++] = image_fields_address();
+	if (from->type)
+		event->field_count += image_fields_add(from->type, event->fields, event->field_count, (uint32_t)most + 1);
 	writer->at = (uint8_t *)&event->fields[event->field_count];
 	return true;
 }
@@ -241,7 +150,7 @@ struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load
 	struct error *error = NULL;
 
 	for (size_t done = 0, now; done < count && !error; done += now) {
-		struct writer writer = { paper->here + EVENTS_AT, paper->here + LOAD_PAPER_SIZE };
+		struct writer writer = { paper->here + EVENTS_AT, paper->here + LOAD_PAPER_END };
 		struct dt_bridge_answer answer;
 
 		for (now = 0; done + now < count && describe(lttng, &events[done + now], &writer); now++)

@@ -10,7 +10,8 @@ static const struct tracer tracers[] = {
 	{ "log", TRACER_LOG, "FILE", .has_values = true, .uses_pool = true },
 	{ "count", TRACER_COUNT, .has_values = false },
 	{ "lttng", TRACER_LTTNG, .has_values = true, .loads = true },
-	{ "call", TRACER_CALL, "LIBRARY:FUNCTION", .needs_argument = true, .has_values = true, .loads = true },
+	{ "call", TRACER_CALL, "LIBRARY:FUNCTION", .needs_argument = true, .has_values = true, .has_trace = true,
+	  .loads = true },
 };
 #define TRACERS (sizeof(tracers) / sizeof(tracers[0]))
 
