@@ -136,6 +136,9 @@ struct dyntrace_error *dyntrace_list_processes(struct dyntrace *dyntrace,
 /* Loads a library of probe functions into it; a relative path is seen from here. */
 struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *target,
 				     const char *library, unsigned int flags);
+/* Unloads it again; an error while tracepoints use it. */
+struct dyntrace_error *dyntrace_unload(struct dyntrace *dyntrace, const char *target,
+				       const char *library, unsigned int flags);
 
 /* ---- tracepoints ----------------------------------------------------------------------------- */
 
@@ -214,7 +217,7 @@ struct dyntrace_event {
 	const char *program;
 	/*
 	 * attached, detached, exited, failed, buffer-full, lost, module-loaded, module-unloaded,
-	 * tracepoint-placed, tracepoint-gone; more may come
+	 * tracepoint-placed, tracepoint-gone, tracepoint-failed; more may come
 	 */
 	const char *name;
 	const char *detail; /* NULL: none */

@@ -39,8 +39,8 @@ struct dyntrace_error *dyntrace_list_processes(struct dyntrace *dyntrace,
 	return api_error(api_finish_list(dyntrace, WIRE_PROCESSES, ret_list));
 }
 
-struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *target,
-				     const char *library, unsigned int flags)
+static struct dyntrace_error *tell_library(struct dyntrace *dyntrace, enum wire_kind kind, const char *target,
+					   const char *library, unsigned int flags)
 {
 	_cleanup_free_ char *absolute = NULL;
 	struct error *error = api_need(target, "target");
@@ -48,11 +48,23 @@ struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *targ
 	if (!error)
 		error = api_need(library, "library");
 	if (!error)
-		error = client_absolute(library, &absolute);
+		error = client_absolute_library(library, &absolute);
 	if (error)
 		return api_error(error);
-	wire_text(api_begin(dyntrace, WIRE_LOAD, target, flags), WIRE_LIBRARY, absolute);
+	wire_text(api_begin(dyntrace, kind, target, flags), WIRE_LIBRARY, absolute);
 	return api_error(api_finish(dyntrace, NULL));
+}
+
+struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *target,
+				     const char *library, unsigned int flags)
+{
+	return tell_library(dyntrace, WIRE_LOAD, target, library, flags);
+}
+
+struct dyntrace_error *dyntrace_unload(struct dyntrace *dyntrace, const char *target,
+				       const char *library, unsigned int flags)
+{
+	return tell_library(dyntrace, WIRE_UNLOAD, target, library, flags);
 }
 
 /* ---- tracepoints ----------------------------------------------------------------------------- */

@@ -49,6 +49,7 @@ extern const struct command command_list_processes;
 extern const struct command command_list_symbols;
 extern const struct command command_list_tracepoints;
 extern const struct command command_load;
+extern const struct command command_unload;
 extern const struct command command_lttng;
 extern const struct command command_rm;
 extern const struct command command_snapshot;

@@ -55,6 +55,8 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 	ask_json_text(text, "module", wire_get_text(item, WIRE_MODULE));
 	ask_json_number(text, "hits", ask_number_of(item, WIRE_HITS));
 	ask_json_number(text, "lost", ask_number_of(item, WIRE_LOST));
+	ask_json_number(text, "nested", ask_number_of(item, WIRE_NESTED));
+	ask_json_text(text, "fault", wire_get_text(item, WIRE_FAULT));
 	ask_json_text(text, "placed", wire_get_text(item, WIRE_HOW));
 	ask_json_text(text, "filter", wire_get_text(item, WIRE_FILTER));
 	ask_json_texts(text, "contexts", item, WIRE_CONTEXT_TYPE);
@@ -112,12 +114,16 @@ static void add_details(struct strbuf *text, const struct wire_message *item)
 		      ask_text_of(item, WIRE_MODULE), shape_of(item));
 	strbuf_printf(text, "    %-10s%llu (%llu a second), lost %llu\n", "hits", ask_number_of(item, WIRE_HITS),
 		      ask_number_of(item, WIRE_HIT_RATE), ask_number_of(item, WIRE_LOST));
+	if (ask_number_of(item, WIRE_NESTED))
+		strbuf_printf(text, "    %-10s%llu, not called: hits in functions of the tracer call\n", "nested",
+			      ask_number_of(item, WIRE_NESTED));
 	add_times(text, item);
 	if (wire_get_text(item, WIRE_HOW))
 		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed", ask_text_of(item, WIRE_HOW),
 			      ask_number_of(item, WIRE_BYTES));
 	if (wire_get_text(item, WIRE_STATE))
 		strbuf_printf(text, "    %-10s%s\n", "why", ask_text_of(item, WIRE_STATE));
+	add_all_of(text, "failed", item, WIRE_FAULT);
 	add_all_of(text, "argument", item, WIRE_ARGUMENT);
 	add_all_of(text, "fields", item, WIRE_FIELD);
 	add_all_of(text, "contexts", item, WIRE_CONTEXT_TYPE);

@@ -1,5 +1,5 @@
 /*
- * load.c - dyntrace load TARGET LIBRARY
+ * load.c - dyntrace load TARGET LIBRARY, dyntrace unload TARGET LIBRARY
  */
 #include "ask.h"
 
@@ -13,30 +13,54 @@ static const struct option_spec options[] = {
 	{ 0 },
 };
 
-static struct error *run(const struct words *words, int *ret_status)
+static struct error *ask_library(const struct words *words, enum wire_kind kind)
 {
 	_cleanup_client_ struct client *client = NULL;
 	_cleanup_free_ char *library = NULL;
 
-	(void)ret_status;
 	if (words->count != 2)
 		return error_new(ERROR_USAGE, "give a TARGET and a LIBRARY");
-	struct error *error = client_absolute(words->items[1], &library);
+	struct error *error = client_absolute_library(words->items[1], &library);
 	if (!error)
 		error = ask_connect(&client);
 	if (error)
 		return error;
-	wire_text(ask_begin(client, WIRE_LOAD, words->items[0], args.all), WIRE_LIBRARY, library);
+	wire_text(ask_begin(client, kind, words->items[0], args.all), WIRE_LIBRARY, library);
 	return ask_finish(client, NULL, NULL);
+}
+
+static struct error *run_load(const struct words *words, int *ret_status)
+{
+	(void)ret_status;
+	return ask_library(words, WIRE_LOAD);
+}
+
+static struct error *run_unload(const struct words *words, int *ret_status)
+{
+	(void)ret_status;
+	return ask_library(words, WIRE_UNLOAD);
 }
 
 const struct command command_load = {
 	.name = "load",
 	.summary = "load a library of probe functions into a process",
 	.usage = "[OPTIONS] TARGET LIBRARY",
-	.details = "Only into your own processes, unless you are root. The functions are called by tracepoints with the tracer\n"
-		   "'call LIBRARY:FUNCTION'.",
-	.example = "dyntrace load redis-server ./libprobes.so",
+	.details = "The process's own loader opens it, so its user must be able to read the file; constructors run. Only into your\n"
+		   "own processes, unless you are root. Tracepoints with the tracer 'call LIBRARY:FUNCTION' call its functions; they\n"
+		   "load it by themselves, too, if it isn't there. How to write one: <dyntrace/probe.h>.",
+	.example = "dyntrace load redis-server ./libprobes.so\n"
+		   "dyntrace add redis-server:processCommand call libprobes.so:on_command",
 	.options = options,
-	.run = run,
+	.run = run_load,
+};
+
+const struct command command_unload = {
+	.name = "unload",
+	.summary = "unload a library of probe functions from a process",
+	.usage = "[OPTIONS] TARGET LIBRARY",
+	.details = "By its path or its file name. Not while tracepoints use it: remove them first. 'detach' unloads all that dyntrace\n"
+		   "has loaded.",
+	.example = "dyntrace unload redis-server libprobes.so",
+	.options = options,
+	.run = run_unload,
 };

@@ -32,6 +32,7 @@ static const struct command *const commands[] = {
 	&command_flush,
 	&command_snapshot,
 	&command_load,
+	&command_unload,
 	&command_watch,
 	&command_status,
 	&command_enable_event,

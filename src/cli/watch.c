@@ -84,7 +84,8 @@ const struct command command_watch = {
 	.summary = "tell what happens to processes with the agent, a line each",
 	.usage = "[OPTIONS] [TARGET]",
 	.details = "Until Ctrl-C, or the daemon's end: attached, detached, exited (and how), failed (recording ended, and why), buffer-full,\n"
-		   "lost, module-loaded, module-unloaded, tracepoint-placed, tracepoint-gone.",
+		   "lost, module-loaded, module-unloaded, tracepoint-placed, tracepoint-gone, tracepoint-failed (a function of\n"
+		   "the tracer call got a signal).",
 	.example = "dyntrace watch redis-server\n"
 		   "dyntrace watch --json",
 	.options = options,

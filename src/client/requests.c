@@ -9,10 +9,13 @@
 struct error *client_absolute(const char *path, char **ret_path)
 {
 	_cleanup_free_ char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
-	size_t length = strlen(path);
+	size_t length;
 
 	if (path[0] != '/' && !here)
 		return error_errno(errno, "getcwd");
+	while (path[0] == '.' && path[1] == '/')
+		path += 1 + strspn(path + 1, "/");
+	length = strlen(path);
 	while (length > 1 && path[length - 1] == '/')
 		length--;
 	if (asprintf(ret_path, "%s%s%.*s", here ? here : "", here ? "/" : "", (int)length, path) <

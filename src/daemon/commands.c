@@ -348,6 +348,7 @@ static const struct command table[WIRE_KIND_COUNT] = {
 	[WIRE_FLUSH] = { run_flush },
 	[WIRE_SNAPSHOT] = { run_flush },
 	[WIRE_LOAD] = { ask_targets, .starts = true },
+	[WIRE_UNLOAD] = { ask_targets },
 	[WIRE_WATCH] = { run_watch },
 	[WIRE_REGISTER] = { run_register },
 };

@@ -164,7 +164,8 @@ static bool forget_names(struct target *target, const char *pattern)
 static bool is_noted(enum wire_kind kind)
 {
 	static const enum wire_kind noted[] = { WIRE_ADD,     WIRE_REMOVE, WIRE_ENABLE, WIRE_DISABLE,
-						WIRE_CONTEXT, WIRE_START,  WIRE_STOP,	WIRE_LOAD };
+						WIRE_CONTEXT, WIRE_START,  WIRE_STOP,	WIRE_LOAD,
+						WIRE_UNLOAD };
 
 	for (size_t i = 0; i < sizeof(noted) / sizeof(noted[0]); i++) {
 		if (noted[i] == kind)

@@ -177,7 +177,7 @@ static bool loads_code(const struct request *request)
 {
 	const char *tracer = wire_get_text(&request->message, WIRE_TRACER);
 
-	return request->kind == WIRE_LOAD || (tracer && !strcmp(tracer, "call"));
+	return request->kind == WIRE_LOAD || request->kind == WIRE_UNLOAD || (tracer && !strcmp(tracer, "call"));
 }
 
 struct error *request_may(const struct request *request, pid_t pid, const struct process *process)

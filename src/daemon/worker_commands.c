@@ -342,10 +342,16 @@ static struct error *do_snapshot(struct worker *worker, const struct wire_messag
 
 static struct error *do_load(struct worker *worker, const struct wire_message *message, struct reply *reply)
 {
-	(void)worker;
-	(void)message;
+	const char *library = wire_get_text(message, WIRE_LIBRARY);
+	struct error *error = not_attached(worker);
+
 	(void)reply;
-	return error_new(ERROR_FAILED, "libraries of probe functions can't be loaded yet");
+	if (!error && !library)
+		error = error_new(ERROR_USAGE, "no LIBRARY");
+	if (error)
+		return error;
+	return message->kind == WIRE_LOAD ? session_load(worker->session, library) :
+					    session_unload(worker->session, library);
 }
 
 static struct error *do_list(struct worker *worker, const struct wire_message *message, struct reply *reply)
@@ -382,6 +388,7 @@ static const command_fn commands[WIRE_KIND_COUNT] = {
 	[WIRE_FLUSH] = do_flush,
 	[WIRE_SNAPSHOT] = do_snapshot,
 	[WIRE_LOAD] = do_load,
+	[WIRE_UNLOAD] = do_load,
 };
 
 static void send_reply(struct worker *worker, const struct reply *reply, const struct error *error)

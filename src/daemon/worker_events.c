@@ -52,6 +52,7 @@ void worker_notice(void *context, enum session_notice notice, const char *text)
 		[SESSION_GONE] = "tracepoint-gone",
 		[SESSION_MODULE_LOADED] = "module-loaded",
 		[SESSION_MODULE_UNLOADED] = "module-unloaded",
+		[SESSION_FAULT] = "tracepoint-failed",
 	};
 
 	worker_tell(context, names[notice], text);

@@ -80,6 +80,8 @@ static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 	wire_text(&out, WIRE_HOW, info.how);
 	wire_number(&out, WIRE_HITS, info.hits);
 	wire_number(&out, WIRE_LOST, info.lost);
+	wire_number(&out, WIRE_NESTED, info.nested);
+	wire_text(&out, WIRE_FAULT, info.fault);
 	wire_number(&out, WIRE_BYTES, info.code_bytes);
 	wire_number(&out, WIRE_HIT_RATE, (uint64_t)(info.rate + 0.5));
 	add_times(&out, &info.times);
@@ -99,6 +101,7 @@ struct error *worker_list(struct worker *worker, const struct wire_message *mess
 	if (!worker->session)
 		return error_new(ERROR_FAILED, "process %d isn't attached", worker->pid);
 	error = session_flush(worker->session); /* counts are of now */
+	session_look(worker->session);
 	if (error)
 		return error;
 	for (size_t i = 0; i < session_tracepoint_count(worker->session); i++)

@@ -316,7 +316,6 @@ def test_B09_list_markers_and_tracepoints(tool, world, marked):
     assert {one["name"] for one in world.listed} >= {"by_hex", "function", "outer"}
 
 
-@pytest.mark.xfail(reason="libraries of probe functions", strict=True)
 def test_B10_load_a_library_of_probes(daemon, start):
     one = start()
     daemon("load", one.pid, "libm.so.6")
