@@ -151,3 +151,32 @@ def test_how_it_is_shown(dyntrace, program_path):
     text = dyntrace("trace", "--explain", "lone", "-c", program_path("traps")).stdout
     assert "\ntactic: trap (" in text
     assert re.search(r"after:\n +[0-9a-f]+  cc +int3\n", text)
+
+
+TINY = """
+#include <stdio.h>
+#define TINY(name, code) __attribute__((naked)) int name(int x) { asm(code); }
+TINY(one, "ret") TINY(two, "rep ret") TINY(three, "mov %edi, %eax; ret") TINY(four, "lea 1(%rdi), %eax; ret")
+TINY(five, "lea 2(%rdi), %eax; ret") TINY(six, "mov %edi, %eax; ret") TINY(seven, "ret") TINY(eight, "lea 3(%rdi), %eax; ret")
+TINY(nine, "mov $9, %eax; ret") TINY(ten, "xor %eax, %eax; ret")
+int main(void) {
+	int sum = 0;
+	for (int i = 0; i < 7; i++) { one(i); two(i); seven(i); sum += three(i) + four(i) + five(i) + six(i) + eight(i) + nine(i) + ten(i); }
+	printf("%d\\n", sum);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("words", [["--function", "*"], ["-e", "--function", "*"]], ids=["entries", "exits"])
+def test_tiny_neighbours_all_have_their_place(dyntrace, scratch, words):
+    """Functions of one to four bytes in a row, without padding: none takes the bytes that another one needs."""
+    source, path = os.path.join(scratch, "tiny.c"), os.path.join(scratch, "tiny")
+    with open(source, "w") as file:
+        file.write(TINY)
+    subprocess.run(["gcc", "-O1", "-fno-align-functions", "-o", path, source], check=True)
+    expected = subprocess.run([path], capture_output=True, text=True, check=True).stdout
+    result, trace = dyntrace.trace(*words, "--", path)
+    names = trace.names()
+    assert result.stdout == expected and "not placed" not in result.stderr
+    assert [names[name + "_entry"] for name in "one two three four five six seven eight nine ten".split()] == [7] * 10

@@ -40,6 +40,10 @@ struct planner {
 	planner_may_trap_fn may_trap;
 	void *may_trap_context;
 	bool traps_ready;
+	struct {
+		struct probe *const *items; /* by address; those that have no site yet are waiting for one */
+		size_t count;
+	} wanted; /* whose bytes nobody may rely on just now */
 };
 
 /* siteset.c - the planner's sites, by address */

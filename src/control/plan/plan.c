@@ -263,6 +263,27 @@ struct error *plan_probe(struct planner *planner, struct probe *probe, bool late
 	return site ? join_site(site, probe) : open_site(planner, probe, late);
 }
 
+/*
+ * First what needs no bytes but its own; then the late tactics; in the last round they may rely on bytes that are wanted by others, who have
+ * found no place in the round before.
+ */
+#define ROUNDS 3
+
+static struct error *decide_round(struct planner *planner, struct probe **probes, size_t count, int round)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct probe *probe = probes[i];
+
+		if (round && !probe->refusal)
+			continue;
+		error_free(probe->refusal);
+		probe->refusal = plan_probe(planner, probe, round > 0);
+		if (probe->refusal && error_kind(probe->refusal) != ERROR_REFUSED)
+			return take_ptr(&probe->refusal);
+	}
+	return NULL;
+}
+
 struct error *planner_decide(struct planner *planner, struct probe **probes, size_t count)
 {
 	struct error *error = read_maps(planner);
@@ -270,19 +291,13 @@ struct error *planner_decide(struct planner *planner, struct probe **probes, siz
 	if (error)
 		return error;
 	qsort(probes, count, sizeof(*probes), by_address);
-	for (int late = 0; late < 2; late++) {
-		for (size_t i = 0; i < count; i++) {
-			struct probe *probe = probes[i];
-
-			if (late && !probe->refusal)
-				continue;
-			error_free(probe->refusal);
-			probe->refusal = plan_probe(planner, probe, late);
-			if (probe->refusal && error_kind(probe->refusal) != ERROR_REFUSED)
-				return take_ptr(&probe->refusal);
-		}
+	for (int round = 0; round < ROUNDS && !error; round++) {
+		planner->wanted.items = probes;
+		planner->wanted.count = round < ROUNDS - 1 ? count : 0;
+		error = decide_round(planner, probes, count, round);
 	}
-	return regroup_decide(planner, probes, count);
+	planner->wanted.count = 0;
+	return error ? error : regroup_decide(planner, probes, count);
 }
 
 void planner_use_maps(struct planner *planner, struct maps maps)

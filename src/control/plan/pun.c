@@ -78,6 +78,22 @@ static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k
 			 "the bytes behind it must stay, and the only jump that they allow leads to memory in use");
 }
 
+/* Bytes that a jump relies on can hold no other site: one that is wanted there goes first, by a trap. */
+static bool is_wanted(const struct planner *planner, taddr start, taddr end)
+{
+	size_t low = 0, high = planner->wanted.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (planner->wanted.items[middle]->place.address.v < start.v)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < planner->wanted.count && planner->wanted.items[low]->place.address.v < end.v;
+}
+
 struct error *pun_try(const struct tactic_view *view, struct site **ret_site)
 {
 	const struct text_range *text = view->body->text;
@@ -92,6 +108,8 @@ struct error *pun_try(const struct tactic_view *view, struct site **ret_site)
 		return error_new(ERROR_REFUSED, "the code ends there");
 	if (siteset_overlapping(view->planner, address, taddr_add(address, JUMP_LENGTH)))
 		return error_new(ERROR_REFUSED, "another tracepoint changes the bytes behind it");
+	if (is_wanted(view->planner, taddr_add(address, (int64_t)run.length), taddr_add(address, JUMP_LENGTH)))
+		return error_new(ERROR_REFUSED, "another tracepoint is wanted at the bytes behind it");
 	taddr hop = { 0 };
 	error = find_hop(view, address, run.length, &hop);
 	if (!error)
