@@ -155,14 +155,18 @@ def test_how_it_is_shown(dyntrace, program_path):
 
 TINY = """
 #include <stdio.h>
-#define TINY(name, code) __attribute__((naked)) int name(int x) { asm(code); }
-TINY(one, "ret") TINY(two, "rep ret") TINY(three, "mov %edi, %eax; ret") TINY(four, "lea 1(%rdi), %eax; ret")
-TINY(five, "lea 2(%rdi), %eax; ret") TINY(six, "mov %edi, %eax; ret") TINY(seven, "ret") TINY(eight, "lea 3(%rdi), %eax; ret")
-TINY(nine, "mov $9, %eax; ret") TINY(ten, "xor %eax, %eax; ret")
+#define TINY __attribute__((noipa))
+TINY long one(long x) { return x; }
+TINY long two(long x) { return x; }
+TINY int three(int x) { return x; }
+TINY void four(int x) { }
+TINY int five(int x) { return x + 34; }
+TINY int six(int x) { return x + 92; }
+TINY int seven(int x) { return 4; }
 int main(void) {
-	int sum = 0;
-	for (int i = 0; i < 7; i++) { one(i); two(i); seven(i); sum += three(i) + four(i) + five(i) + six(i) + eight(i) + nine(i) + ten(i); }
-	printf("%d\\n", sum);
+	long sum = 0;
+	for (int i = 0; i < 7; i++) { four(i); sum += one(i) + two(i) + three(i) + five(i) + six(i) + seven(i); }
+	printf("%ld\\n", sum);
 	return 0;
 }
 """
@@ -179,4 +183,4 @@ def test_tiny_neighbours_all_have_their_place(dyntrace, scratch, words):
     result, trace = dyntrace.trace(*words, "--", path)
     names = trace.names()
     assert result.stdout == expected and "not placed" not in result.stderr
-    assert [names[name + "_entry"] for name in "one two three four five six seven eight nine ten".split()] == [7] * 10
+    assert [names[name + "_entry"] for name in "one two three four five six seven".split()] == [7] * 7
