@@ -116,6 +116,15 @@ def test_refused_where_masks_cannot_be_watched(dyntrace, program_path, scratch, 
     assert reason.endswith(expected[name])
 
 
+def test_constants_among_the_code_are_no_system_calls(dyntrace, scratch):
+    """libcrypto keeps tables in its code, some bytes of which look like the instruction."""
+    path = os.path.join(scratch, "traps")
+    subprocess.run(["gcc", "-O1", "-D_GNU_SOURCE", "-pthread", "-o", path, os.path.join(os.path.dirname(__file__), "../programs/traps.c"),
+                    "-Wl,--no-as-needed", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3"], check=True)
+    result, trace = dyntrace.trace("--probe", "lone", "--", path, "--calls", CALLS, "plain")
+    assert result.stdout == "plain ok\n" and trace.names() == {"lone": CALLS}
+
+
 def test_after_a_kill(dyntrace, program):
     """The next controller gives SIGTRAP back."""
     target = program("traps", "--calls", CALLS, "plain", "masked", "handler").wait_ready()

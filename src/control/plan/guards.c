@@ -7,6 +7,8 @@
 #include "internal.h"
 
 #define LOOK_BACK 16 /* instructions */
+#define STRAIGHT_MAX 4096 /* bytes of code without a jump */
+#define INSN_MAX 15
 #define CALLS_MAX 1023 /* larger numbers are no system calls */
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
@@ -85,6 +87,7 @@ struct search {
 	bool harmful;
 	uint64_t only; /* that call, where it is certain; 0: all that isn't known to be harmless */
 	struct body body; /* of the function that was looked at last */
+	struct inbound *inbound; /* made when it is needed */
 	VEC(uint64_t) list;
 };
 
@@ -103,6 +106,55 @@ static bool says_harmless(const struct search *search, uint64_t at)
 	       !is_harmful(number);
 }
 
+/* Does what begins at `from` come to `at` without a jump, a return, or bytes that are no code? */
+static bool leads_to(const struct text_range *text, uint64_t from, uint64_t at)
+{
+	struct insn insn;
+
+	while (from < at) {
+		if (!decode_quick(text->bytes + (from - text->address), text->address + text->size - from, taddr_of(from), &insn) ||
+		    (insn.flow != FLOW_NEXT && insn.flow != FLOW_BRANCH && insn.flow != FLOW_CALL))
+			return false;
+		from += insn.length;
+	}
+	return from == at;
+}
+
+/*
+ * Where no function is known there may be code without tables, or data (libcrypto's tables of constants). It is code that runs only if something
+ * leads to it: to the bytes themselves, or to some before them from where it falls through.
+ */
+static bool may_run(const struct search *search, uint64_t at)
+{
+	const struct text_range *text = symtab_text(search->view->symtab, at);
+	uint64_t start, end, from = at;
+
+	for (; from > text->address && at - from < STRAIGHT_MAX; from--) {
+		if (function_bounds(search->view, NULL, from, &start, &end))
+			break;
+		if (inbound_at(search->inbound, from) && leads_to(text, from, at))
+			return true;
+	}
+	for (size_t i = 0; i < INSN_MAX && from + i <= at; i++) { /* out of the function before it, or from far away */
+		if (leads_to(text, from + i, at))
+			return true;
+	}
+	return false;
+}
+
+static struct error *judge_unknown(struct search *search, uint64_t at)
+{
+	struct error *error = NULL;
+
+	if (says_harmless(search, at))
+		return NULL;
+	if (!search->inbound)
+		error = inbound_scan(search->view->symtab, &search->inbound);
+	if (!error && may_run(search, at))
+		error = error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
+	return error;
+}
+
 /* The bytes of one are at that address: are they one? */
 static struct error *judge(struct search *search, uint64_t at)
 {
@@ -111,9 +163,7 @@ static struct error *judge(struct search *search, uint64_t at)
 	uint64_t number, start, end;
 
 	if (!function_bounds(search->view, NULL, at, &start, &end))
-		return search->only || says_harmless(search, at) ?
-			       NULL :
-			       error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
+		return search->only ? NULL : judge_unknown(search, at);
 	if ((body->start != start || body->end != end) &&
 	    !body_read(body, search->view->symtab, search->view->inbound, start, end))
 		return error_new(ERROR_FAILED, "out of memory");
@@ -152,6 +202,7 @@ static struct error *search_module(struct search *search)
 			error = search_range(search, text);
 	}
 	body_free(&search->body);
+	inbound_free(search->inbound);
 	return error;
 }
 
