@@ -43,7 +43,7 @@ static void check_event(const struct tramp_event *event)
 
 static void describe(struct debug *debug, struct debug_function *function, uint64_t pc, bool by_abi)
 {
-	struct location_context context = { .function = function, .pc = pc };
+	struct location_context context = { .debug = debug, .function = function, .pc = pc };
 	struct member_walk walk = { .started = false };
 	struct tramp_event event = { 0 };
 	struct dt_program *program = NULL;
@@ -95,7 +95,9 @@ static void ask(struct debug *debug, uint64_t address)
 	describe(debug, &function, address, false);
 	debug_find_variable(debug, &function, address, "counter", &die);
 	debug_find_label(&function, "GREEN", &value);
-	debug_find_inlined(debug, "twice", address, &found);
+	debug_find_inlined(debug, NULL, "twice", &found);
+	vec_free(&found);
+	debug_find_inlined(debug, &function, "twice", &found);
 	vec_free(&found);
 }
 

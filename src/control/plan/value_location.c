@@ -387,6 +387,7 @@ void location_place(struct location_context *context, Dwarf_Die *variable,
 	size_t count;
 
 	*ret_place = (struct value_place){ .kind = PLACE_GONE };
+	debug_need_locations(context->debug);
 	if (dwarf_attr_integrate(variable, DW_AT_const_value, &attribute)) {
 		constant_place(&attribute, ret_place);
 		return;

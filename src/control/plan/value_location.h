@@ -11,6 +11,7 @@
 #include "value.h"
 
 struct location_context {
+	struct debug *debug;
 	const struct debug_function *function; /* that contains pc */
 	const struct cfi_rows *rows; /* of its file; may be NULL: then nothing in a frame is found */
 	uint64_t pc; /* the file's */

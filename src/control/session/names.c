@@ -43,7 +43,8 @@ static struct tls find_tls(void *context)
 
 static struct location_context location_context(struct describe *d)
 {
-	struct location_context context = { .function = &d->function,
+	struct location_context context = { .debug = d->debug,
+					    .function = &d->function,
 					    .pc = d->address,
 					    .bias = d->module->bias.v,
 					    .find_tls = find_tls,
@@ -106,7 +107,7 @@ bool names_next(struct describe *d, struct parameter_walk *walk, struct paramete
 	return true;
 }
 
-/* A parameter of the function that the tracepoint is at the entry of. */
+/* A parameter of the function, or of the inlined copy, that the tracepoint is at the entry of. */
 static bool find_argument(struct describe *d, const char *name, struct type *ret_type,
 			  struct value_place *ret_place)
 {
@@ -114,7 +115,7 @@ static bool find_argument(struct describe *d, const char *name, struct type *ret
 	struct parameter parameter;
 
 	names_start(d, &walk);
-	if (!walk.by_abi)
+	if (!walk.by_abi && !d->inlined)
 		return false;
 	while (names_next(d, &walk, &parameter, ret_place)) {
 		if (parameter.name && strcmp(parameter.name, name) == 0) {

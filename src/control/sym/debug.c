@@ -53,10 +53,29 @@ static Elf *open_elf(int fd)
 	return elf;
 }
 
+static void cleanup_sections(struct sections **sections)
+{
+	sections_close(*sections);
+}
+
+/* What several files have in common (dwz): libdw would map it, and look for it beside a file that is only in memory. */
+static void open_alternative(struct debug *debug)
+{
+	_cleanup_close_ int fd = debug_find_alternative(debug->dwarf, debug->path);
+	_cleanup_(cleanup_elf) Elf *elf = fd >= 0 ? open_elf(fd) : NULL;
+	Dwarf *dwarf = elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
+
+	if (!dwarf)
+		return;
+	debug->alternative = (struct debug_alternative){ take_fd(&fd), take_ptr(&elf), dwarf };
+	dwarf_setalt(debug->dwarf, dwarf);
+}
+
 /* Takes what it needs out of fd, path and elf when it succeeds. */
 static struct error *make_debug(int *fd, char **path, Elf **elf, struct debug **ret_debug)
 {
-	Dwarf *dwarf = dwarf_begin_elf(*elf, DWARF_C_READ, NULL);
+	_cleanup_(cleanup_sections) struct sections *sections = sections_open(*elf, *fd);
+	Dwarf *dwarf = dwarf_begin_elf(sections ? sections_elf(sections) : *elf, DWARF_C_READ, NULL);
 	struct debug *debug;
 
 	if (!dwarf)
@@ -70,7 +89,9 @@ static struct error *make_debug(int *fd, char **path, Elf **elf, struct debug **
 	debug->fd = take_fd(fd);
 	debug->path = take_ptr(path);
 	debug->elf = take_ptr(elf);
+	debug->sections = take_ptr(&sections);
 	debug->dwarf = dwarf;
+	open_alternative(debug);
 	*ret_debug = debug;
 	return NULL;
 }
@@ -117,6 +138,12 @@ void debug_close(struct debug *debug)
 	vec_free(&debug->units);
 	vec_free(&debug->ranges);
 	dwarf_end(debug->dwarf);
+	if (debug->alternative.dwarf) {
+		dwarf_end(debug->alternative.dwarf);
+		elf_end(debug->alternative.elf);
+		close(debug->alternative.fd);
+	}
+	sections_close(debug->sections);
 	elf_end(debug->elf);
 	close(debug->fd);
 	free(debug->path);

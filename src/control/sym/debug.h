@@ -61,6 +61,9 @@ bool debug_constant(Dwarf_Attribute *attribute, int64_t *ret_value);
  * typed (total, S::total, ns::S::total), with or without template arguments. */
 bool debug_is_called(Dwarf_Die *die, const char *typed);
 
+/* Before libdw is asked for a location (plan/value_location.c). */
+void debug_need_locations(struct debug *debug);
+
 /* ---- variables (debug_variable.c) ------------------------------------------------------------- */
 
 /* A parameter or local around pc, else a variable of its file, else one of any file. `function` may be NULL. */
@@ -89,8 +92,9 @@ bool debug_find_line(struct debug *debug, const char *file, int line,
 		     struct debug_addresses *ret_addresses, int *ret_line);
 /* The line at an address. */
 bool debug_line_at(struct debug *debug, uint64_t address, const char **ret_file, int *ret_line);
-/* Where the inlined copies of a function begin; `near`: only in the unit that has this address, 0: in all. */
-void debug_find_inlined(struct debug *debug, const char *name, uint64_t near,
+/* Where the inlined copies of a function begin: of one that has code of its own, else of all that are called so, C++ names as they
+ * are written. Caller frees with vec_free. */
+void debug_find_inlined(struct debug *debug, const struct debug_function *function, const char *name,
 			struct debug_addresses *ret_addresses);
 bool debug_inlined_die(struct debug *debug, uint64_t offset, Dwarf_Die *ret_die);
 

@@ -6,6 +6,7 @@
  *   a debuginfod server	where $DEBUGINFOD_URLS is set and libdebuginfod is installed
  */
 #include <dlfcn.h>
+#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -192,6 +193,42 @@ static int open_by_link(Elf *elf, const char *path, char **ret_path)
 			free(take_ptr(ret_path));
 		}
 	}
+	return -1;
+}
+
+/* ---- what several files have in common ------------------------------------------------------------- */
+
+static bool has_build_id(int fd, const uint8_t *id, size_t size)
+{
+	uint8_t found[BUILD_ID_MAX];
+	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	bool same = elf && debug_build_id(elf, found, sizeof(found)) == size && memcmp(found, id, size) == 0;
+
+	if (elf)
+		elf_end(elf);
+	return same;
+}
+
+int debug_find_alternative(Dwarf *dwarf, const char *path)
+{
+	const char *name, *slash = strrchr(path, '/');
+	_cleanup_free_ char *found = NULL;
+	const void *id;
+	ssize_t size = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &id);
+	char *tried = NULL;
+	int fd;
+
+	if (size <= 0 || size > BUILD_ID_MAX)
+		return -1;
+	fd = open_by_build_id(id, (size_t)size, &found);
+	if (fd < 0 && name[0] == '/')
+		fd = open_path(strdup(name), &found);
+	else if (fd < 0 && slash && asprintf(&tried, "%.*s/%s", (int)(slash - path), path, name) >= 0)
+		fd = open_path(tried, &found);
+	if (fd >= 0 && has_build_id(fd, id, (size_t)size))
+		return fd;
+	if (fd >= 0)
+		close(fd);
 	return -1;
 }
 

@@ -41,12 +41,17 @@ static int compare_ranges(const void *a, const void *b)
 static bool read_units(struct debug *debug)
 {
 	Dwarf_CU *cu = NULL;
+	Dwarf_Off at = 0, next, abbreviations = 0;
 	Dwarf_Die die, split;
 	uint8_t type;
 
 	while (dwarf_get_units(debug->dwarf, cu, &cu, NULL, &type, &die, &split) == 0) {
 		struct debug_unit unit = { .lines = die, .die = die };
 
+		if (dwarf_next_unit(debug->dwarf, at, &next, NULL, NULL, &abbreviations, NULL, NULL, NULL, NULL) == 0)
+			at = next;
+		unit.abbreviations = abbreviations;
+		debug->has_parts |= type == DW_UT_partial || dwarf_tag(&die) == DW_TAG_partial_unit;
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
 		if (type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit)
@@ -147,11 +152,33 @@ static int compare_functions(const void *a, const void *b)
 	return (x->low > y->low) - (x->low < y->low);
 }
 
-void debug_read_functions(struct debug_unit *unit)
+Dwarf_Die *debug_unit_die(struct debug *debug, size_t index)
+{
+	struct debug_unit *unit = &debug->units.items[index];
+
+	if (debug->sections)
+		sections_need_unit(debug->sections, dwarf_dieoffset(&unit->die));
+	return &unit->die;
+}
+
+void debug_need_lines(struct debug *debug)
+{
+	if (debug->sections)
+		sections_need(debug->sections, SECTIONS_LINES);
+}
+
+void debug_need_locations(struct debug *debug)
+{
+	if (debug->sections)
+		sections_need(debug->sections, SECTIONS_LOCATIONS);
+}
+
+void debug_read_functions(struct debug *debug, struct debug_unit *unit)
 {
 	if (unit->functions_read)
 		return;
 	unit->functions_read = true;
+	debug_unit_die(debug, (size_t)(unit - debug->units.items));
 	walk_functions(unit, &unit->die, 0);
 	if (unit->functions.count)
 		qsort(unit->functions.items, unit->functions.count, sizeof(*unit->functions.items),
@@ -165,7 +192,7 @@ bool debug_function_at(struct debug *debug, uint64_t address, struct debug_funct
 
 	if (!unit)
 		return false;
-	debug_read_functions(unit);
+	debug_read_functions(debug, unit);
 	high = unit->functions.count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;

@@ -1,5 +1,5 @@
 /*
- * debug_line.c - source lines and inlined copies: from a line to addresses, and back.
+ * debug_line.c - source lines: from a line to addresses, and back.
  */
 #include <dwarf.h>
 #include <string.h>
@@ -73,6 +73,7 @@ bool debug_find_line(struct debug *debug, const char *file, int line,
 	*ret_addresses = (struct debug_addresses){ 0 };
 	if (!debug_index(debug))
 		return false;
+	debug_need_lines(debug);
 	for (size_t i = 0; i < debug->units.count; i++) {
 		Dwarf_Lines *rows;
 		size_t count;
@@ -89,65 +90,12 @@ bool debug_find_line(struct debug *debug, const char *file, int line,
 bool debug_line_at(struct debug *debug, uint64_t address, const char **ret_file, int *ret_line)
 {
 	struct debug_unit *unit = debug_unit_at(debug, address);
-	Dwarf_Line *row = unit ? dwarf_getsrc_die(&unit->lines, address) : NULL;
+	Dwarf_Line *row;
 
+	debug_need_lines(debug);
+	row = unit ? dwarf_getsrc_die(&unit->lines, address) : NULL;
 	if (!row || dwarf_lineno(row, ret_line) != 0)
 		return false;
 	*ret_file = dwarf_linesrc(row, NULL, NULL);
 	return *ret_file != NULL;
-}
-
-/* ---- inlined copies --------------------------------------------------------------------------------- */
-
-static void add_copy(Dwarf_Die *die, struct debug_addresses *to, bool *failed)
-{
-	Dwarf_Addr address, base, end;
-
-	if (dwarf_entrypc(die, &address) != 0 && dwarf_ranges(die, 0, &base, &address, &end) <= 0)
-		return;
-	if (address && !vec_push(to, (struct debug_address){ .address = address,
-							     .inlined = dwarf_dieoffset(die) }))
-		*failed = true;
-}
-
-static void walk_copies(Dwarf_Die *parent, const char *name, unsigned depth,
-			struct debug_addresses *to, bool *failed)
-{
-	Dwarf_Die die;
-
-	if (depth > DEBUG_DEPTH_MAX || dwarf_child(parent, &die) != 0)
-		return;
-	do {
-		int tag = dwarf_tag(&die);
-
-		if (tag == DW_TAG_inlined_subroutine && debug_is_called(&die, name))
-			add_copy(&die, to, failed);
-		if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block ||
-		    tag == DW_TAG_subprogram || tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
-		    tag == DW_TAG_structure_type)
-			walk_copies(&die, name, depth + 1, to, failed);
-	} while (dwarf_siblingof(&die, &die) == 0);
-}
-
-void debug_find_inlined(struct debug *debug, const char *name, uint64_t near,
-			struct debug_addresses *ret_addresses)
-{
-	struct debug_unit *only = near ? debug_unit_at(debug, near) : NULL;
-	bool failed = false;
-
-	*ret_addresses = (struct debug_addresses){ 0 };
-	if (!debug_index(debug))
-		return;
-	for (size_t i = 0; i < debug->units.count; i++) {
-		struct debug_unit *unit = &debug->units.items[i];
-
-		if (!near || unit == only)
-			walk_copies(&unit->die, name, 0, ret_addresses, &failed);
-	}
-}
-
-bool debug_inlined_die(struct debug *debug, uint64_t offset, Dwarf_Die *ret_die)
-{
-	return dwarf_offdie(debug->dwarf, offset, ret_die) &&
-	       dwarf_tag(ret_die) == DW_TAG_inlined_subroutine;
 }

@@ -1,6 +1,7 @@
 #include <dwarf.h>
 #include <string.h>
 
+#include "../base/cleanup.h"
 #include "debug_internal.h"
 
 /* ---- attributes ------------------------------------------------------------------------------- */
@@ -417,17 +418,19 @@ static bool find_complete(Dwarf_Die *parent, const char *name, int tag, unsigned
 
 void type_complete(struct debug *debug, struct type *type)
 {
+	_cleanup_free_ bool *marks = NULL;
 	const char *name;
 
 	if ((type->kind != TYPE_STRUCT && type->kind != TYPE_UNION) ||
 	    !attr_flag(&type->die, DW_AT_declaration) || !debug_index(debug))
 		return;
 	name = debug_name(&type->die);
-	for (size_t i = 0; name && i < debug->units.count; i++) {
+	marks = name ? debug_mention(debug, name) : NULL;
+	for (size_t i = 0; marks && i < debug->units.count; i++) {
 		Dwarf_Die die;
 		uint64_t size;
 
-		if (!find_complete(&debug->units.items[i].die, name, dwarf_tag(&type->die), 0, &die))
+		if (!marks[i] || !find_complete(debug_unit_die(debug, i), name, dwarf_tag(&type->die), 0, &die))
 			continue;
 		type->die = die;
 		if (attr_number(&die, DW_AT_byte_size, &size))

@@ -1,6 +1,7 @@
 #include <dwarf.h>
 #include <string.h>
 
+#include "../base/cleanup.h"
 #include "debug_internal.h"
 
 static bool is_variable(Dwarf_Die *die, const char *name)
@@ -61,6 +62,8 @@ static bool find_global(Dwarf_Die *parent, const char *name, bool placed, unsign
 bool debug_find_variable(struct debug *debug, const struct debug_function *function, uint64_t pc,
 			 const char *name, Dwarf_Die *ret_die)
 {
+	_cleanup_free_ bool *marks = NULL;
+
 	if (function) {
 		Dwarf_Die die = function->die, unit = function->unit;
 
@@ -69,8 +72,9 @@ bool debug_find_variable(struct debug *debug, const struct debug_function *funct
 	}
 	if (!debug_index(debug))
 		return false;
-	for (size_t i = 0; i < debug->units.count; i++) {
-		if (find_global(&debug->units.items[i].die, name, true, 0, ret_die))
+	marks = debug_mention(debug, name);
+	for (size_t i = 0; marks && i < debug->units.count; i++) {
+		if (marks[i] && find_global(debug_unit_die(debug, i), name, true, 0, ret_die))
 			return true;
 	}
 	if (!function)

@@ -237,6 +237,16 @@ static struct error *not_found(const struct search *search, const struct module 
 			 only ? "" : " or its libraries", hint.length ? hint.text : "");
 }
 
+/* Beside what was found. Several places of one name are a constructor's bodies, made of one function. */
+static struct error *add_copies(struct search *search)
+{
+	const struct place *place = &search->places.items[0];
+
+	if (!search->want_function || search->location->number || !place->symbol)
+		return NULL;
+	return locate_inlined(search, place->module, place->symbol);
+}
+
 /* In one module, or in all of them: a function wins over data of that name. */
 static struct error *locate_name(struct search *search, struct module *only)
 {
@@ -267,8 +277,8 @@ static struct error *locate_name(struct search *search, struct module *only)
 	struct error *error = locate_readable(search, only);
 	if (!error && !search->places.count)
 		error = locate_hidden(search, only);
-	if (!error && !search->places.count)
-		error = locate_inlined(search, only, NULL);
+	if (!error)
+		error = search->places.count ? add_copies(search) : locate_inlined(search, only, NULL);
 	if (error || search->places.count)
 		return error;
 	if (data)

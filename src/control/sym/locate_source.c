@@ -94,7 +94,6 @@ struct error *locate_inlined(struct search *search, struct module *only, const s
 		return NULL;
 	for (size_t i = 0; i < search->modules->count; i++) {
 		struct module *module = search->modules->items[i];
-		const char *name = search->location->symbol;
 		struct debug_addresses copies = { 0 };
 		struct debug_function function;
 		struct debug *debug = NULL;
@@ -105,13 +104,9 @@ struct error *locate_inlined(struct search *search, struct module *only, const s
 		/* Without a symbol only the program itself is searched: that takes a while. */
 		if (!debug || search->location->number || (!only && !module->is_executable))
 			continue;
-		if (symbol) {
-			if (!debug_function_at(debug, symbol->address, &function))
-				return NULL;
-			name = debug_name(&function.die);
-		}
-		if (name)
-			debug_find_inlined(debug, name, symbol ? symbol->address : 0, &copies);
+		if (symbol && !debug_function_at(debug, symbol->address, &function))
+			return NULL;
+		debug_find_inlined(debug, symbol ? &function : NULL, search->location->symbol, &copies);
 		if (copies.count)
 			error = add_copies(search, module, &copies);
 		vec_free(&copies);

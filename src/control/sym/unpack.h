@@ -1,0 +1,15 @@
+/*
+ * unpack.h - compressed sections of ELF files (ELFCOMPRESS_*). Pure.
+ */
+#ifndef DYNTRACE_SYM_UNPACK_H
+#define DYNTRACE_SYM_UNPACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+bool unpack_knows(uint32_t type);
+/* False: it is damaged, or not exactly as long as `to_size`; what is in `to` may be anything then. */
+bool unpack(uint32_t type, const void *from, size_t from_size, void *to, size_t to_size);
+
+#endif
