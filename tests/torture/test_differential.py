@@ -122,14 +122,61 @@ def test_every_function_of_a_library(dyntrace, name, library):
     traced(dyntrace, work, [f"*@{library}"])
 
 
-@pytest.mark.parametrize("name", WORK)
-def test_every_instruction(dyntrace, name):
-    work = Work(name)
+def every_instruction(dyntrace, work):
     functions = instructions(dyntrace, work.path)
     print(f"DIFFERENTIAL_SEED={SEED}")
     chosen = random.Random(SEED).sample(sorted(functions), min(FUNCTIONS, len(functions)))
     what = [f"{address}@{work.module}" for function in chosen for address in functions[function]]
     traced(dyntrace, work, what[:30000], leave_out=40)
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_every_instruction(dyntrace, name):
+    every_instruction(dyntrace, Work(name))
+
+
+QUERIES = """select count(*), sum(oid::bigint % 97) from pg_proc where proname like '%in%'
+create temp table t(a int, b text)
+insert into t select i, md5(i::text) from generate_series(1, 3000) i
+create index on t(b)
+select b, a from t where b like 'a%' order by b limit 20
+select a % 7, count(*), avg(a)::numeric(10,3), string_agg(b, ',' order by b) from t where a < 60 group by 1 order by 1
+with recursive f(n, a, b) as (values (1, 0::numeric, 1::numeric) union all select n + 1, b, a + b from f where n < 90) select max(a) from f
+select regexp_replace('the quick brown fox', '(\\w+) (\\w+)', '\\2 \\1', 'g'), to_char(date '2020-02-29' + 366, 'YYYY-MM-DD day')
+select x.a + y.a from t x join t y on x.b = y.b where x.a % 100 = 0 order by 1
+select jsonb_pretty(jsonb_agg(jsonb_build_object('k', a, 'v', b))) from t where a < 6
+"""
+POSTGRES = "/usr/lib/postgresql"
+
+
+class Postgres(Work):
+    """A server for a single user that reads commands, with files of its own; it doesn't run as root."""
+
+    def __init__(self, scratch):
+        versions = os.listdir(POSTGRES) if os.path.isdir(POSTGRES) else []
+        if not versions or os.getuid() != 0 or not any(line.startswith("postgres:") for line in open("/etc/passwd")):
+            pytest.skip("postgres isn't installed, or can't be run as its own user")
+        folder = os.path.join(POSTGRES, max(versions), "bin")
+        self.path, self.module = os.path.join(folder, "postgres"), "postgres"
+        shutil.chown(scratch, "postgres")
+        files = os.path.join(scratch, "files")
+        subprocess.run([*self.USER, os.path.join(folder, "initdb"), "-D", files, "--no-sync", "--locale=C"], check=True,
+                       stdout=subprocess.DEVNULL)
+        self.arguments, self.text = ["--single", "-D", files, "template1"], QUERIES
+
+    USER = ["runuser", "-u", "postgres", "--"]
+
+    def run(self, before=()):
+        return super().run([*self.USER, *before])
+
+
+def test_every_function_of_postgres(dyntrace, scratch):
+    report = traced(dyntrace, Postgres(scratch), ["*@postgres"])
+    assert int(re.search(r"(\d+) events", report)[1]) > 0
+
+
+def test_every_instruction_of_postgres(dyntrace, scratch):
+    every_instruction(dyntrace, Postgres(scratch))
 
 
 MOUNT = "mount -t tracefs tracefs /sys/kernel/tracing && echo mounted && read nothing"  # where only it sees that
