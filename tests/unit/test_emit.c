@@ -424,17 +424,18 @@ static void test_jumps_to(void **state)
 static void test_labels(void **state)
 {
 	static const uint8_t expected[] = {
-		0xe9, 0x18, 0x00, 0x00, 0x00, /* 00: jmp   1d */
-		0xeb, 0x16, /* 05: jmp   1d */
-		0x0f, 0x85, 0x10, 0x00, 0x00, 0x00, /* 07: jne   1d */
-		0x74, 0x0e, /* 0d: je    1d */
-		0xe3, 0x0c, /* 0f: jrcxz 1d */
-		0xe9, 0xea, 0xff, 0xff, 0xff, /* 11: jmp   00 */
-		0xeb, 0xe8, /* 16: jmp   00 */
-		0xe3, 0xe6, /* 18: jrcxz 00 */
-		0x7f, 0xe4, /* 1a: jg    00 */
-		0xcc, /* 1c */
-		0xc3, /* 1d */
+		0xe9, 0x17, 0x00, 0x00, 0x00, /* 00: jmp   1c */
+		0xeb, 0x15, /* 05: jmp   1c */
+		0x0f, 0x85, 0x0f, 0x00, 0x00, 0x00, /* 07: jne   1c */
+		0x74, 0x0d, /* 0d: je    1c */
+		0xe3, 0x0b, /* 0f: jrcxz 1c */
+		0xeb, 0xed, /* 11: jmp   00 */
+		0xeb, 0xeb, /* 13: jmp   00 */
+		0xe3, 0xe9, /* 15: jrcxz 00 */
+		0x7f, 0xe7, /* 17: jg    00 */
+		0x75, 0xe5, /* 19: jne   00 */
+		0xcc, /* 1b */
+		0xc3, /* 1c */
 	};
 	struct label ahead = { 0 }, back = { 0 };
 	struct emitter e;
@@ -451,6 +452,7 @@ static void test_labels(void **state)
 	emit_jmp_short(&e, &back);
 	emit_jrcxz(&e, &back);
 	emit_jcc_short(&e, CC_G, &back);
+	emit_jcc(&e, CC_NE, &back);
 	emit_int3(&e);
 	emit_bind(&e, &ahead);
 	emit_ret(&e);
@@ -458,6 +460,47 @@ static void test_labels(void **state)
 	assert_int_equal(e.size, sizeof(expected));
 	assert_memory_equal(bytes, expected, sizeof(expected));
 	assert_int_equal(emit_pc(&e).v, PC + sizeof(expected));
+}
+
+/* A jump over `distance` bytes, back or forward; gives its first byte. */
+static uint8_t jump_over(size_t distance, bool back, bool tight, bool *ret_failed)
+{
+	struct label label = { 0 };
+	uint8_t bytes[256];
+	struct emitter e;
+
+	emit_init(&e, bytes, sizeof(bytes), taddr_of(PC));
+	e.tight = tight;
+	if (back)
+		emit_bind(&e, &label);
+	else
+		emit_jmp(&e, &label);
+	for (size_t i = 0; i < distance; i++)
+		emit_int3(&e);
+	size_t at = back ? e.size : 0;
+	if (back)
+		emit_jmp(&e, &label);
+	else
+		emit_bind(&e, &label);
+	*ret_failed = emit_failed(&e);
+	return bytes[at];
+}
+
+/* The shortest jump that is certain to reach; a tight one that doesn't fails. */
+static void test_short_jumps(void **state)
+{
+	bool failed;
+
+	assert_int_equal(jump_over(126, true, false, &failed), 0xeb);
+	assert_false(failed);
+	assert_int_equal(jump_over(127, true, true, &failed), 0xe9);
+	assert_false(failed);
+	assert_int_equal(jump_over(1, false, false, &failed), 0xe9);
+	assert_false(failed);
+	assert_int_equal(jump_over(127, false, true, &failed), 0xeb);
+	assert_false(failed);
+	jump_over(128, false, true, &failed);
+	assert_true(failed);
 }
 
 static void test_align(void **state)
@@ -631,6 +674,7 @@ int main(void)
 		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_jumps_to),
 		cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_short_jumps),
 		cmocka_unit_test(test_align),
 		cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_reach),

@@ -3,8 +3,9 @@
  *
  * Bytes are written to a buffer here; `pc` is the address where they will run there. Overflow and
  * out-of-range operands are sticky: check emit_failed() once at the end. Labels are resolved when
- * they are bound or when the jump is emitted, whichever is later; all jumps to labels are rel32
- * unless the _short form is used.
+ * they are bound or when the jump is emitted, whichever is later. Jumps back to labels are as short as they can be; those
+ * forward are rel32, unless the _short form is used or the emitter is tight: then they are rel8, and it fails if one doesn't
+ * reach, to be asked once more.
  */
 #ifndef DYNTRACE_CODE_EMIT_H
 #define DYNTRACE_CODE_EMIT_H
@@ -65,6 +66,7 @@ struct emitter {
 	size_t room;
 	taddr pc; /* where bytes[0] will run */
 	bool failed;
+	bool tight; /* set behind emit_init */
 };
 
 void emit_init(struct emitter *e, uint8_t *bytes, size_t room, taddr pc);
@@ -154,6 +156,7 @@ void emit_call_to(struct emitter *e, taddr to);
 void emit_jcc_to(struct emitter *e, enum cond cc, taddr to);
 void emit_jmp(struct emitter *e, struct label *to);
 void emit_jmp_short(struct emitter *e, struct label *to);
+bool emit_is_near(const struct emitter *e, const struct label *to); /* it is bound, and a jump of two bytes reaches it */
 void emit_jcc(struct emitter *e, enum cond cc, struct label *to);
 void emit_jcc_short(struct emitter *e, enum cond cc, struct label *to);
 void emit_jrcxz(struct emitter *e, struct label *to); /* rel8 */

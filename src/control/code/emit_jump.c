@@ -6,6 +6,8 @@
 
 #include "encode.h"
 
+#define SHORT_SIZE 2
+
 /* Fills in the field at `field`, the last of its instruction. */
 static void put_distance(struct emitter *e, size_t field, bool is_short, size_t to)
 {
@@ -70,8 +72,22 @@ void emit_jcc_to(struct emitter *e, enum cond cc, taddr to)
 	put_rel32(e, to);
 }
 
+bool emit_is_near(const struct emitter *e, const struct label *to)
+{
+	return to->bound && encode_fits8((int64_t)to->at - (int64_t)(e->size + SHORT_SIZE));
+}
+
+static bool is_short(const struct emitter *e, const struct label *to)
+{
+	return to->bound ? emit_is_near(e, to) : e->tight;
+}
+
 void emit_jmp(struct emitter *e, struct label *to)
 {
+	if (is_short(e, to)) {
+		emit_jmp_short(e, to);
+		return;
+	}
 	encode_opcode(e, 0xe9, 0);
 	put_label(e, to, false);
 }
@@ -84,6 +100,10 @@ void emit_jmp_short(struct emitter *e, struct label *to)
 
 void emit_jcc(struct emitter *e, enum cond cc, struct label *to)
 {
+	if (is_short(e, to)) {
+		emit_jcc_short(e, cc, to);
+		return;
+	}
 	encode_opcode(e, OP_0F | 0x80 | cc, 0);
 	put_label(e, to, false);
 }

@@ -431,21 +431,32 @@ void record_emit_slow_call(struct emitter *e, const struct tramp_env *env, uint3
 	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
 }
 
-static void emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		      struct event_labels *l)
+/* rcx = 0: out; else on. */
+static void emit_lost(struct emitter *e, struct record_labels *l)
 {
 	struct label lost = { 0 };
 
+	if (emit_is_near(e, &l->out)) {
+		emit_jrcxz(e, &l->out);
+		emit_jmp(e, &l->reserve);
+		return;
+	}
+	emit_jrcxz(e, &lost);
+	emit_jmp(e, &l->reserve);
+	emit_bind(e, &lost);
+	emit_jmp(e, &l->out);
+}
+
+static void emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		      struct event_labels *l)
+{
 	if (!event->program && tramp_is_recorded(event)) {
 		emit_bind(e, &l->record.slow);
 		emit_note(e, "id of the event");
 		emit_mov_imm(e, RAX, event->id);
 		record_emit_slow_call(e, env, event->size);
 		emit_note(e, "rcx = the slot, or 0: counted as lost");
-		emit_jrcxz(e, &lost);
-		emit_jmp(e, &l->record.reserve);
-		emit_bind(e, &lost);
-		emit_jmp(e, &l->record.out);
+		emit_lost(e, &l->record);
 	}
 	if (event->foreign.function.v)
 		foreign_emit_slow(e, env, event, &l->foreign, &l->record.out);
@@ -533,25 +544,39 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 	return NULL;
 }
 
-struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes, size_t room,
-			      taddr pc)
+static struct error *emit_all(struct emitter *e, struct tramp *tramp, const struct tramp_env *env)
 {
 	struct event_labels labels[TRAMP_INSNS_MAX];
-	struct emitter e;
 
-	assert(tramp->insn_count >= 1 && tramp->insn_count <= TRAMP_INSNS_MAX);
-	if (tramp->event_count > TRAMP_INSNS_MAX)
-		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place", TRAMP_INSNS_MAX);
 	memset(labels, 0, sizeof(labels));
-	emit_init(&e, bytes, room, pc);
-	e.notes = env->notes;
-	struct error *error = emit_body(&e, tramp, env, labels);
+	struct error *error = emit_body(e, tramp, env, labels);
 	if (error)
 		return error;
 	for (size_t i = 0; i < tramp->event_count; i++)
 		if (!tramp_event_is_own(tramp->events[i]))
-			emit_slow(&e, env, tramp->events[i], &labels[i]);
-	emit_data(&e, tramp, env, labels);
+			emit_slow(e, env, tramp->events[i], &labels[i]);
+	emit_data(e, tramp, env, labels);
+	return NULL;
+}
+
+struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes, size_t room,
+			      taddr pc)
+{
+	struct emitter e = { .failed = true };
+
+	assert(tramp->insn_count >= 1 && tramp->insn_count <= TRAMP_INSNS_MAX);
+	if (tramp->event_count > TRAMP_INSNS_MAX)
+		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place", TRAMP_INSNS_MAX);
+	for (int wide = 0; wide < 2 && emit_failed(&e); wide++) { /* most are short enough for short jumps */
+		emit_init(&e, bytes, room, pc);
+		e.tight = !wide;
+		e.notes = env->notes;
+		if (e.notes)
+			e.notes->count = 0;
+		struct error *error = emit_all(&e, tramp, env);
+		if (error)
+			return error;
+	}
 	if (emit_failed(&e))
 		return error_new(ERROR_REFUSED, "its trampoline is out of reach or too long");
 	tramp->size = e.size;
