@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 17
+#define DT_LAYOUT_VERSION 18
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -100,16 +100,23 @@ struct dt_window {
 };
 
 #define DT_SITE_LAST 2u
-/* A patched place: what the next controller needs to put it back. */
+/* A patched place: what the next controller needs to put it back. What was there before is in the program's file, which alone is
+ * believed (H24). */
 struct dt_site {
 	uint64_t address;
-	uint32_t tramp_offset; /* in the memfd, bytes */
+	uint32_t check; /* dt_site_check of the bytes that were put there */
 	uint8_t length; /* 0: unused */
-	uint8_t original[DT_SITE_BYTES];
-	uint8_t patched[DT_SITE_BYTES];
 	uint8_t own; /* nothing of the user's is recorded there (H26); DT_SITE_LAST: see patch_site.is_last */
-	uint8_t pad[18];
+	uint8_t pad[2];
 };
+static inline uint32_t dt_site_check(const uint8_t *bytes, uint8_t length)
+{
+	uint32_t check = 2166136261u;
+
+	for (uint8_t i = 0; i < length; i++)
+		check = (check ^ bytes[i]) * 16777619u;
+	return check;
+}
 
 /* A one-byte trap, and where a thread that ran into it goes on. Found by hash: anywhere among DT_TRAP_REACH entries. */
 struct dt_trap {
@@ -206,7 +213,7 @@ struct dt_control {
 	uint64_t calls; /* where struct dt_calls is mapped; 0: faults are the target's own affair */
 };
 
-_Static_assert(sizeof(struct dt_site) == 96, "dt_site");
+_Static_assert(sizeof(struct dt_site) == 16, "dt_site");
 _Static_assert(sizeof(struct dt_control) <= DT_CONTROL_SIZE, "dt_control");
 
 /* ---- traps: private anonymous memory that fork copies, there only while there are traps ------------ */

@@ -199,11 +199,9 @@ struct error *place_note(struct session *session, struct site *site)
 		return error_new(ERROR_FAILED, "more than %d places at once: name fewer", DT_SITES_MAX);
 	struct dt_site *noted = &control->sites[index];
 	noted->address = site->patch.address.v;
-	noted->tramp_offset = (uint32_t)site->piece.offset;
 	site->patch.is_last = watch_is_last(site);
 	noted->own = site->patch.is_last ? DT_SITE_LAST : watch_is_site(site);
-	memcpy(noted->original, site->patch.original, sizeof(noted->original));
-	memcpy(noted->patched, site->patch.patched, sizeof(noted->patched));
+	noted->check = dt_site_check(site->patch.patched, site->patch.length);
 	__atomic_store_n(&noted->length, site->patch.length, __ATOMIC_RELEASE);
 	if (index >= control->site_count)
 		control->site_count = index + 1;

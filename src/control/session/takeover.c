@@ -92,15 +92,14 @@ static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 	       pool_view(NULL, control->pool_size, control->small_count, control->big_count, &view);
 }
 
-/* The process may have unloaded a library since: then there is nothing to be put back. */
-static bool holds_patch(struct proc *proc, const struct dt_site *site)
+/* The bytes that are there, if they are the ones that were put there: the process may have unloaded a library since, and then
+ * there is nothing to be put back. */
+static bool holds_patch(struct proc *proc, const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
 {
-	uint8_t bytes[DT_SITE_BYTES];
-
 	if (!site->length || site->length > DT_SITE_BYTES)
 		return false;
 	_cleanup_error_ struct error *error = mem_read(proc, taddr_of(site->address), bytes, site->length);
-	return !error && !memcmp(bytes, site->patched, site->length);
+	return !error && dt_site_check(bytes, site->length) == site->check;
 }
 
 /* A controller that was killed while it exchanged two sites may have left a note of each. */
@@ -119,9 +118,10 @@ static bool is_found(const struct session *session, const struct dt_site *site)
 static bool any_site_is_there(const struct agent *agent)
 {
 	const struct dt_control *control = agent->control;
+	uint8_t bytes[DT_SITE_BYTES];
 
 	for (uint32_t i = 0; i < control->site_count && i < DT_SITES_MAX; i++) {
-		if (holds_patch(agent->proc, &control->sites[i]))
+		if (holds_patch(agent->proc, &control->sites[i], bytes))
 			return true;
 	}
 	return false;
@@ -203,19 +203,17 @@ static int open_mapped(const struct proc *proc, const struct mapping *mapping)
 	return take_fd(&fd);
 }
 
-/* (H24) Does the file hold what we are told to put back? */
-static bool file_confirms(const struct proc *proc, const struct maps *maps, const struct dt_site *site)
+/* (H24) What the file holds there is what is to be put back. */
+static bool read_original(const struct proc *proc, const struct maps *maps, const struct dt_site *site,
+			  uint8_t bytes[DT_SITE_BYTES])
 {
 	const struct mapping *mapping = maps_find(maps, taddr_of(site->address));
-	uint8_t bytes[DT_SITE_BYTES];
 
-	if (!site->length || site->length > DT_SITE_BYTES || !mapping || mapping->shared || !mapping->inode ||
-	    site->address + site->length > mapping->end.v)
+	if (!mapping || mapping->shared || !mapping->inode || site->address + site->length > mapping->end.v)
 		return false;
 	_cleanup_close_ int fd = open_mapped(proc, mapping);
 	off_t at = (off_t)(mapping->offset + site->address - mapping->start.v);
-	return fd >= 0 && pread(fd, bytes, site->length, at) == site->length &&
-	       !memcmp(bytes, site->original, site->length);
+	return fd >= 0 && pread(fd, bytes, site->length, at) == site->length;
 }
 
 static struct error *find_sites(struct session *session, const struct maps *maps)
@@ -229,12 +227,13 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 	for (uint32_t i = 0; i < control->site_count; i++) {
 		const struct dt_site *site = &control->sites[i];
 		struct patch_site *found = &session->found[session->found_count];
+		uint8_t original[DT_SITE_BYTES] = { 0 }, patched[DT_SITE_BYTES] = { 0 };
 
-		if (!holds_patch(session->proc, site) || is_found(session, site))
+		if (!holds_patch(session->proc, site, patched) || is_found(session, site))
 			continue;
-		if (!file_confirms(session->proc, maps, site))
+		if (!read_original(session->proc, maps, site, original))
 			return error_new(ERROR_REFUSED,
-					 "the file of process %d doesn't confirm what was at 0x%llx: nothing was touched",
+					 "the file of process %d can't be asked what was at 0x%llx: nothing was touched",
 					 session->proc->pid, (unsigned long long)site->address);
 		*found = (struct patch_site){ .address = taddr_of(site->address),
 					      .length = site->length,
@@ -242,8 +241,8 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 					      .tramp_start = nowhere, /* windows are looked at as a whole */
 					      .tramp_end = nowhere,
 					      .state = PATCH_PLACED };
-		memcpy(found->original, site->original, sizeof(found->original));
-		memcpy(found->patched, site->patched, sizeof(found->patched));
+		memcpy(found->original, original, sizeof(found->original));
+		memcpy(found->patched, patched, sizeof(found->patched));
 		session->found_count++;
 		session->found_own += site->own != 0;
 	}
