@@ -61,7 +61,7 @@ static struct error *make_log_keeper(struct target *target, const struct request
 	_cleanup_free_ char *folder = NULL;
 	struct error *error = split_path(path, &folder, &name);
 
-	return error ? error : spawn_keeper(target->supervisor, &request->who, folder, name, true, ret_fd);
+	return error ? error : spawn_keeper(target->supervisor, &request->who, folder, name, KEEPER_EXACT, ret_fd);
 }
 
 static bool has_log_file(const struct request *request)
@@ -79,10 +79,23 @@ static struct error *make_keeper(struct target *target, const struct request *re
 
 	if (!path) {
 		default_folder(target, made, sizeof(made));
-		return spawn_keeper(target->supervisor, &request->who, options->output, made, false, ret_fd);
+		return spawn_keeper(target->supervisor, &request->who, options->output, made, KEEPER_NUMBERED, ret_fd);
 	}
 	struct error *error = split_path(path, &folder, &name);
-	return error ? error : spawn_keeper(target->supervisor, &request->who, folder, name, true, ret_fd);
+	return error ? error : spawn_keeper(target->supervisor, &request->who, folder, name, KEEPER_EXACT, ret_fd);
+}
+
+int target_old_keeper(struct target *target)
+{
+	_cleanup_free_ char *folder = NULL;
+	const char *name = NULL;
+	int fd = -1;
+	_cleanup_error_ struct error *error =
+		target->old_trace ? split_path(target->old_trace, &folder, &name) : NULL;
+
+	if (!error && name)
+		error = spawn_keeper(target->supervisor, &target->owner, folder, name, KEEPER_AGAIN, &fd);
+	return fd;
 }
 
 static struct error *check_output(const struct target *target, const struct request *request)
@@ -161,11 +174,28 @@ void target_leave(struct target *target)
 
 /* ---- doing it again ------------------------------------------------------------------------------- */
 
+/* The worker may let go of what the one before it left. */
+static void settle(struct target *target)
+{
+	struct wire_out out = { 0 };
+
+	if (target->leaving || !target_push_call(target, NULL, WIRE_SETTLE, SIZE_MAX))
+		return;
+	wire_begin(&out, WIRE_SETTLE, target->sequence);
+	wire_end(&out);
+	channel_send(&target->channel, &out);
+	wire_free(&out);
+	target_set_events(target);
+}
+
 void target_replay(struct target *target)
 {
 	while (target->replay < target->entries.count) {
 		struct entry *entry = &target->entries.items[target->replay++];
 		struct request *request = NULL;
+
+		if (entry->kind == WIRE_START || entry->kind == WIRE_STOP)
+			continue; /* the worker was told how it ended */
 		struct error *error =
 			request_again(target->supervisor, entry->bytes, entry->length, &request);
 
@@ -181,4 +211,5 @@ void target_replay(struct target *target)
 		}
 	}
 	target->replay = SIZE_MAX;
+	settle(target);
 }

@@ -70,6 +70,10 @@ static void write_head(const struct target *target, struct wire_out *out)
 	wire_number(out, WIRE_PID, (uint64_t)target->pid);
 	wire_number(out, WIRE_START_TIME, target->process.start_time);
 	wire_text(out, WIRE_LOADED, target->loaded);
+	if (target->trace || target->old_trace) {
+		wire_text(out, WIRE_OUTPUT, target->trace ? target->trace : target->old_trace);
+		identity_write(&target->owner, out);
+	}
 	wire_end(out);
 }
 
@@ -215,11 +219,15 @@ static char *slurp(const char *path, size_t *ret_length)
 static bool read_head(struct target *target, const struct wire_message *head)
 {
 	static const char *const ways[] = { "injected", "linked", "preloaded" };
-	const char *loaded = wire_get_text(head, WIRE_LOADED);
+	const char *loaded = wire_get_text(head, WIRE_LOADED), *trace = wire_get_text(head, WIRE_OUTPUT);
 
 	for (size_t i = 0; loaded && i < sizeof(ways) / sizeof(ways[0]); i++) {
 		if (!strcmp(loaded, ways[i]))
 			target->loaded = ways[i];
+	}
+	if (trace) {
+		identity_read(head, &target->owner);
+		target->old_trace = strdup(trace);
 	}
 	return head->kind == WIRE_CONFIGURE &&
 	       wire_get_number(head, WIRE_START_TIME, 0) == target->process.start_time;

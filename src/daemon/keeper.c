@@ -17,7 +17,7 @@
 
 struct keeper {
 	const char *folder, *name;
-	bool exact;
+	enum keeper_way way;
 	int parent; /* opened when first needed */
 	struct {
 		int fd; /* -1: none */
@@ -34,6 +34,14 @@ static bool is_name(const char *name, size_t size)
 
 /* ---- the directory ------------------------------------------------------------------------------------ */
 
+/* This user's, and nobody else can write there. */
+static bool is_own(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 022);
+}
+
 static int try_make(struct keeper *keeper, uint32_t number, const char *suffix, int count)
 {
 	char *name = keeper->dirs[number].name;
@@ -42,11 +50,15 @@ static int try_make(struct keeper *keeper, uint32_t number, const char *suffix, 
 
 	if (length > NAME_MAX)
 		return -ENAMETOOLONG;
-	if (mkdirat(keeper->parent, name, 0700))
+	if (keeper->way != KEEPER_AGAIN && mkdirat(keeper->parent, name, 0700))
 		return -errno;
 	int fd = openat(keeper->parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
+	if (keeper->way == KEEPER_AGAIN && !is_own(fd)) {
+		close(fd);
+		return -EPERM;
+	}
 	keeper->dirs[number].fd = fd;
 	return 0;
 }
@@ -64,7 +76,7 @@ static int make(struct keeper *keeper, const struct keeper_request *request, str
 		keeper->parent = open(keeper->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (keeper->parent < 0)
 		return -errno;
-	for (int count = 1; result == -EEXIST && count <= (keeper->exact ? 1 : TRIES); count++)
+	for (int count = 1; result == -EEXIST && count <= (keeper->way == KEEPER_NUMBERED ? TRIES : 1); count++)
 		result = try_make(keeper, number, request->first, count);
 	if (!result)
 		snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder, keeper->dirs[number].name);
@@ -148,7 +160,7 @@ static bool send_answer(const struct keeper_answer *answer, int fd)
 	return sendmsg(SOCKET_FD, &header, MSG_NOSIGNAL) == (ssize_t)sizeof(*answer);
 }
 
-int keeper_main(const char *folder, const char *name, bool exact)
+int keeper_main(const char *folder, const char *name, enum keeper_way way)
 {
 	static struct keeper keeper;
 	static struct keeper_request request;
@@ -157,7 +169,7 @@ int keeper_main(const char *folder, const char *name, bool exact)
 
 	prctl(PR_SET_NAME, "dyntraced-keep", 0, 0, 0);
 	umask(0077);
-	keeper = (struct keeper){ .folder = folder, .name = name, .exact = exact, .parent = -1 };
+	keeper = (struct keeper){ .folder = folder, .name = name, .way = way, .parent = -1 };
 	for (size_t i = 0; i < KEEPER_DIRS; i++)
 		keeper.dirs[i].fd = -1;
 	while (goes_on && recv(SOCKET_FD, &request, sizeof(request), 0) == (ssize_t)sizeof(request)) {

@@ -185,6 +185,13 @@ struct error *keeper_beside(struct trace_dir *dir, const char *suffix, struct tr
 	return open_dir(line, suffix, ret_dir);
 }
 
+struct error *keeper_open_again(struct trace_dir *dir)
+{
+	int result = dir->make(dir);
+
+	return result ? error_errno(-result, "cannot open '%s'", dir->path) : NULL;
+}
+
 bool keeper_has_made(const struct trace_dir *dir)
 {
 	return of_dir(dir)->made;

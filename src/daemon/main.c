@@ -175,9 +175,11 @@ static int run_helper(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "--worker"))
 		return worker_main(atoi(argv[2]));
 	if (argc == 4 && !strcmp(argv[1], "--keeper"))
-		return keeper_main(argv[2], argv[3], false);
+		return keeper_main(argv[2], argv[3], KEEPER_NUMBERED);
 	if (argc == 4 && !strcmp(argv[1], "--keeper-exact"))
-		return keeper_main(argv[2], argv[3], true);
+		return keeper_main(argv[2], argv[3], KEEPER_EXACT);
+	if (argc == 4 && !strcmp(argv[1], "--keeper-again"))
+		return keeper_main(argv[2], argv[3], KEEPER_AGAIN);
 	return -1;
 }
 

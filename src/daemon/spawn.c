@@ -202,10 +202,12 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 }
 
 struct error *spawn_keeper(struct supervisor *supervisor, const struct identity *who, const char *folder,
-			   const char *name, bool exact, int *ret_fd)
+			   const char *name, enum keeper_way way, int *ret_fd)
 {
-	char *words[] = { (char *)"dyntraced", (char *)(exact ? "--keeper-exact" : "--keeper"), (char *)folder,
-			  (char *)name, NULL };
+	static const char *const ways[] = { [KEEPER_NUMBERED] = "--keeper",
+					    [KEEPER_EXACT] = "--keeper-exact",
+					    [KEEPER_AGAIN] = "--keeper-again" };
+	char *words[] = { (char *)"dyntraced", (char *)ways[way], (char *)folder, (char *)name, NULL };
 	struct start start = { .who = who, .memory = KEEPER_MEMORY, .words = words };
 	int ends[2];
 	pid_t pid;

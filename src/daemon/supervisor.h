@@ -15,6 +15,7 @@
 #include "../control/base/vec.h"
 #include "../control/wire/channel.h"
 #include "identity.h"
+#include "keeper.h"
 #include "loop.h"
 
 #define PEERS_MAX 4096
@@ -156,6 +157,8 @@ struct target {
 	VEC(struct call) calls;
 	size_t tracepoints;
 	char *trace; /* its directory; NULL: none yet */
+	char *old_trace; /* that of a worker that died, for the next; NULL: none */
+	struct identity owner; /* whose the trace is */
 	bool stopped; /* not recording */
 	VEC(struct entry) entries;
 	size_t replay; /* the next entry to ask for again; SIZE_MAX: none */
@@ -182,6 +185,8 @@ struct error *target_register(struct supervisor *supervisor, pid_t pid, const st
 void target_free(struct target *target);
 /* Told to end: lets the process go. */
 void target_leave(struct target *target);
+/* The keeper of the trace that a dead worker left, for the next; -1: there is none. */
+int target_old_keeper(struct target *target);
 /* Asks for the next entry of the journal again. */
 void target_replay(struct target *target);
 /* Workers that an earlier supervisor left, and those that died with it. */
@@ -194,7 +199,7 @@ void targets_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 struct error *spawn_worker(struct supervisor *supervisor, struct target *target, int *ret_fd);
 /* A keeper with that user's rights; the worker's end of its socket. */
 struct error *spawn_keeper(struct supervisor *supervisor, const struct identity *who, const char *folder,
-			   const char *name, bool exact, int *ret_fd);
+			   const char *name, enum keeper_way way, int *ret_fd);
 char *spawn_socket_path(const struct supervisor *supervisor, pid_t pid);
 
 /* ---- journal.c: what has to be done again after a crash ----------------------------------------------------- */

@@ -69,7 +69,10 @@ static void forget_worker(struct target *target)
 	target->worker = 0;
 	target->tracepoints = 0;
 	target->waited.count = 0;
-	free(take_ptr(&target->trace));
+	if (target->trace) {
+		free(target->old_trace);
+		target->old_trace = take_ptr(&target->trace);
+	}
 	if (path)
 		unlink(path);
 }
@@ -92,6 +95,7 @@ void target_free(struct target *target)
 	journal_free(target);
 	vec_free(&target->calls);
 	vec_free(&target->waited);
+	free(target->old_trace);
 	free(target);
 	supervisor_end_if_idle(supervisor);
 }
@@ -209,7 +213,22 @@ void target_look(struct target *target)
 	wire_free(&out);
 }
 
-static void configure(struct target *target)
+/* As it was told last. */
+static bool is_recording(const struct target *target)
+{
+	bool recording = target->supervisor->recording;
+
+	for (size_t i = 0; i < target->entries.count; i++) {
+		enum wire_kind kind = target->entries.items[i].kind;
+
+		if (kind == WIRE_START || kind == WIRE_STOP)
+			recording = kind == WIRE_START;
+	}
+	return recording;
+}
+
+/* `keeper`: -1, or of the trace that the worker before it was writing. */
+static void configure(struct target *target, int keeper)
 {
 	struct supervisor *supervisor = target->supervisor;
 	struct wire_out out = { 0 };
@@ -217,18 +236,25 @@ static void configure(struct target *target)
 	wire_begin(&out, WIRE_CONFIGURE, target->sequence + 1);
 	wire_number(&out, WIRE_PID, (uint64_t)target->pid);
 	wire_number(&out, WIRE_START_TIME, target->process.start_time);
-	wire_number(&out, WIRE_RECORDING, supervisor->recording);
+	wire_number(&out, WIRE_RECORDING, is_recording(target));
 	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
 	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
 	if (!target->entries.count && !strcmp(target->loaded, "injected"))
 		wire_text(&out, WIRE_LOADED, target->loaded); /* else it was told */
+	if (keeper >= 0)
+		wire_text(&out, WIRE_OUTPUT, target->old_trace); /* a descriptor comes with it */
 	wire_end(&out);
-	if (target_push_call(target, NULL, WIRE_CONFIGURE, SIZE_MAX))
+	bool pushed = target_push_call(target, NULL, WIRE_CONFIGURE, SIZE_MAX);
+	if (pushed && keeper >= 0)
+		channel_send_fd(&target->channel, &out, keeper);
+	else if (pushed)
 		channel_send(&target->channel, &out);
+	else if (keeper >= 0)
+		close(keeper);
 	wire_free(&out);
 }
 
-static struct error *use_worker(struct target *target, int fd)
+static struct error *use_worker(struct target *target, int fd, int keeper)
 {
 	if (target->source.fd >= 0) { /* the pidfd of a registered process */
 		loop_remove(&target->supervisor->loop, &target->source);
@@ -239,7 +265,9 @@ static struct error *use_worker(struct target *target, int fd)
 	target->has_worker = true;
 	struct error *error = loop_add(&target->supervisor->loop, &target->source, EPOLLIN | EPOLLRDHUP);
 	if (!error)
-		configure(target);
+		configure(target, keeper);
+	else if (keeper >= 0)
+		close(keeper);
 	if (!error)
 		target_set_events(target);
 	return error;
@@ -250,7 +278,7 @@ static struct error *start_worker(struct target *target)
 	int fd = -1;
 	struct error *error = spawn_worker(target->supervisor, target, &fd);
 
-	return error ? error : use_worker(target, fd);
+	return error ? error : use_worker(target, fd, target_old_keeper(target));
 }
 
 struct error *target_start(struct supervisor *supervisor, pid_t pid, const struct process *process,
@@ -290,7 +318,7 @@ static void attach_done(struct target *target, const struct wire_message *reply)
 
 	target->attached = true;
 	log_line("process %d (%s): %s", target->pid, target->process.name, again ? "found again" : "attached");
-	if (!again && target->entries.count) {
+	if (!again) {
 		target->replay = 0;
 		target_replay(target);
 	}
@@ -303,6 +331,9 @@ static void own_call_done(struct target *target, const struct call *call, const 
 	struct error *error = wire_reply_error(reply);
 
 	target->gone = call->kind == WIRE_DETACH;
+	if (call->kind == WIRE_SETTLE)
+		log_line("process %d (%s): settled%s%s", target->pid, target->process.name, error ? ": " : "",
+			 error ? error_text(error) : "");
 	if (call->kind == WIRE_REGISTER && error && error_kind(error) == ERROR_GONE)
 		target_leave(target);
 	if (call->kind != WIRE_CONFIGURE) {
@@ -333,6 +364,16 @@ static void request_done(struct target *target, const struct call *call, const s
 		target_replay(target);
 }
 
+/* Its first tracepoint has a trace now, or it goes on with that of the worker before. */
+static void note_trace(struct target *target, const char *trace, const struct request *request)
+{
+	target->trace = strndup(trace, 4096);
+	free(take_ptr(&target->old_trace));
+	if (request)
+		target->owner = request->who;
+	journal_note(target, NULL, NULL);
+}
+
 static void handle_reply(struct target *target, const struct wire_message *reply)
 {
 	const char *trace = wire_get_text(reply, WIRE_OUTPUT);
@@ -345,7 +386,7 @@ static void handle_reply(struct target *target, const struct wire_message *reply
 	memmove(target->calls.items, target->calls.items + 1, --target->calls.count * sizeof(call));
 	target->tracepoints = (size_t)wire_get_number(reply, WIRE_TRACEPOINT_COUNT, target->tracepoints);
 	if (trace && !target->trace)
-		target->trace = strndup(trace, 4096);
+		note_trace(target, trace, call.request);
 	if (call.request)
 		request_done(target, &call, reply);
 	else
@@ -387,7 +428,8 @@ static bool may_start_again(struct target *target)
 
 static void worker_ended(struct target *target)
 {
-	bool alive = is_same_process(target), expected = target->leaving || target->gone || !target->attached;
+	bool alive = is_same_process(target);
+	bool expected = target->leaving || target->gone || (!target->attached && !target->entries.count);
 	_cleanup_error_ struct error *error =
 		alive ? error_new(ERROR_FAILED, "the worker of process %d (%s) ended", target->pid, target->process.name) :
 			error_new(ERROR_GONE, "process %d (%s) has ended", target->pid, target->process.name);
@@ -487,7 +529,7 @@ static struct error *find_again(struct supervisor *supervisor, pid_t pid)
 	} else {
 		int fd = connect_worker(supervisor, pid);
 
-		error = fd >= 0 ? use_worker(target, fd) : start_worker(target);
+		error = fd >= 0 ? use_worker(target, fd, -1) : start_worker(target);
 		target->attached = fd >= 0; /* it says so in a moment */
 	}
 	if (error) {

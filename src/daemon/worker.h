@@ -24,6 +24,7 @@ struct worker {
 	int log; /* opened for the tracepoint that is being added; -1: none */
 	enum session_mode mode;
 	bool over;
+	bool settled; /* all that the journal has was asked for */
 	struct wire_out unsent; /* events, while nobody is there */
 	uint64_t lost; /* as last told */
 	uint64_t next_look; /* ns of CLOCK_MONOTONIC: when losses are looked at again */

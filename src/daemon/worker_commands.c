@@ -50,19 +50,92 @@ static int open_log(void *context, const char *file)
 	return file ? take_fd(&worker->log) : -1;
 }
 
-/* What a worker, or a dyntrace without a daemon, that was killed has left: it is told, too. */
-static struct error *clean_leftovers(struct worker *worker)
+static void tell_cleaned(struct worker *worker, const struct takeover *takeover)
+{
+	char text[TAKEOVER_TEXT];
+
+	if (!takeover->found)
+		return;
+	takeover_describe(worker->proc, takeover, text);
+	free(worker->cleaned);
+	worker->cleaned = strdup(text);
+	worker_tell(worker, "cleaned", text);
+}
+
+/* The directory of the trace that a worker that was killed was writing, if the supervisor knows it. */
+static void open_old_trace(struct worker *worker, const struct wire_message *message)
+{
+	int fd = wire_get_text(message, WIRE_OUTPUT) ? channel_take_fd(&worker->channel) : -1;
+	struct trace_dir *directory = NULL;
+
+	if (fd < 0)
+		return;
+	_cleanup_error_ struct error *error = keeper_dir(fd, &directory);
+	if (!error)
+		error = keeper_open_again(directory);
+	if (error) {
+		error = error_wrap(take_ptr(&error), "the trace can't be gone on with: another will be begun");
+		worker_tell(worker, "lost", error_text(error));
+		trace_dir_free(directory);
+		return;
+	}
+	worker->directory = directory;
+}
+
+/* What a worker, or a dyntrace without a daemon, that was killed has left: it is gone on with, or cleaned up, and told. */
+static struct error *use_leftovers(struct worker *worker, const struct wire_message *message)
 {
 	struct takeover takeover = { 0 };
-	char text[TAKEOVER_TEXT];
-	struct error *error = takeover_clean(worker->proc, &takeover);
+	bool waits = false;
 
-	if (!error && takeover.found) {
-		takeover_describe(worker->proc, &takeover, text);
-		free(worker->cleaned);
-		worker->cleaned = strdup(text);
-		worker_tell(worker, "cleaned", text);
-	}
+	open_old_trace(worker, message);
+	struct error *error = takeover_inherit(worker->session, worker->directory, &takeover, &waits);
+	if (error)
+		return error;
+	tell_cleaned(worker, &takeover);
+	if (session_goes_on(worker->session))
+		session_set_directory(worker->session, worker->directory);
+	else
+		trace_dir_free(take_ptr(&worker->directory));
+	return NULL;
+}
+
+/* What was placed again is there: the rest of the old goes. */
+static struct error *do_settle(struct worker *worker, const struct wire_message *message, struct reply *reply)
+{
+	struct takeover takeover = { 0 };
+
+	(void)message;
+	(void)reply;
+	struct error *error = worker->session ? takeover_settle(worker->session, &takeover) : NULL;
+	tell_cleaned(worker, &takeover);
+	worker->settled = true;
+	return error;
+}
+
+/* Tries once more without what a dead controller left, if that may have been in the way. */
+static bool is_in_the_way(struct worker *worker, struct error **error)
+{
+	struct takeover takeover = { 0 };
+
+	if (!*error || error_kind(*error) == ERROR_GONE || !worker->session || !takeover_waits(worker->session))
+		return false;
+	error_free(take_ptr(error));
+	error_free(takeover_settle(worker->session, &takeover));
+	tell_cleaned(worker, &takeover);
+	return true;
+}
+
+static struct error *begin(struct worker *worker, const struct wire_message *message)
+{
+	struct error *error = use_leftovers(worker, message);
+
+	if (!error)
+		error = session_resolve(worker->session);
+	if (!error)
+		error = session_begin(worker->session, NULL);
+	if (is_in_the_way(worker, &error))
+		error = session_begin(worker->session, NULL);
 	return error;
 }
 
@@ -81,17 +154,14 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 
 	if (!error && worker->proc->start_time != wire_get_number(message, WIRE_START_TIME, 0))
 		error = error_new(ERROR_GONE, "process %d has ended", worker->pid);
-	if (!error)
-		error = clean_leftovers(worker);
 	worker->mode = options.mode;
 	if (!error)
 		error = session_create(worker->proc, &options, &worker->session);
 	if (!error)
-		error = session_resolve(worker->session);
-	if (!error)
-		error = session_begin(worker->session, NULL);
+		error = begin(worker, message);
 	if (error) {
 		session_destroy(take_ptr(&worker->session));
+		trace_dir_free(take_ptr(&worker->directory));
 		worker->over = true;
 	} else if (wire_get_text(message, WIRE_LOADED)) {
 		worker_tell(worker, "attached", wire_get_text(message, WIRE_LOADED));
@@ -103,7 +173,8 @@ static struct error *do_configure(struct worker *worker, const struct wire_messa
 {
 	if (!worker->session)
 		return attach(worker, message);
-	reply->state = "again";
+	if (worker->settled) /* else the supervisor died before all was asked for again */
+		reply->state = "again";
 	return NULL;
 }
 
@@ -225,6 +296,8 @@ static struct error *do_add(struct worker *worker, const struct wire_message *me
 	spec.kind = kinds[shape];
 	spec.context_count = collect(message, WIRE_CONTEXT_TYPE, contexts, WIRE_CONTEXTS_MAX);
 	error = session_add(worker->session, &spec, &reply->names);
+	if (is_in_the_way(worker, &error))
+		error = session_add(worker->session, &spec, &reply->names);
 	if (worker->log >= 0)
 		close(take_fd(&worker->log)); /* that file has a log already */
 	if (!error)
@@ -375,6 +448,7 @@ static struct error *do_register(struct worker *worker, const struct wire_messag
 static const command_fn commands[WIRE_KIND_COUNT] = {
 	[WIRE_REGISTER] = do_register,
 	[WIRE_CONFIGURE] = do_configure,
+	[WIRE_SETTLE] = do_settle,
 	[WIRE_ATTACH] = do_attach,
 	[WIRE_DETACH] = do_detach,
 	[WIRE_TRACEPOINTS] = do_list,

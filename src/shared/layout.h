@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 18
+#define DT_LAYOUT_VERSION 19
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -208,7 +208,7 @@ struct dt_control {
 	struct dt_trap trap_table[DT_TRAPS_MAX];
 	char output[DT_OUTPUT_MAX]; /* where it is: an absolute path, for who takes over */
 	uint32_t caller_count;
-	uint32_t pad2;
+	uint32_t part; /* which of the trace's controllers this is: ctf/writer.h */
 	struct dt_callers callers[DT_CALLERS_MAX];
 	uint64_t calls; /* where struct dt_calls is mapped; 0: faults are the target's own affair */
 };

@@ -70,7 +70,8 @@ struct wire_attribute {
 	X(WIRE_NOTE, "note")                \
 	X(WIRE_EVENT, "event")              \
 	X(WIRE_CONFIGURE, "configure")      \
-	X(WIRE_UNLOAD, "unload")
+	X(WIRE_UNLOAD, "unload")            \
+	X(WIRE_SETTLE, "settle")
 
 enum wire_kind {
 	WIRE_NOTHING,

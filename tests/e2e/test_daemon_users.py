@@ -1,6 +1,7 @@
 """Who may do what: the daemon's socket, other users' processes, other users' files. As bare ids, which need no accounts."""
 import os
 import shutil
+import signal
 import stat
 import subprocess
 
@@ -350,3 +351,37 @@ def test_what_waits_for_a_preloaded_program_is_there_before_main(daemon, place, 
     assert daemon.json("list-tracepoints", name)[0]["state"] == "waiting"
     daemon("rm", f"{name}:foo")
     assert daemon.json("status")["waiting"] == 0
+
+
+def test_a_killed_worker_s_events_are_saved_with_the_rights_of_whose_trace_it_is(daemon, place, spin_of):
+    """The next worker has the target's user's rights, the trace is another's: a keeper opens it."""
+    one, home = spin_of(OTHER_MEMBER), folder_of(place, MEMBER)
+    daemon.targets.add(str(one.pid))
+    path = os.path.join(home, "trace")
+    daemon("add", f"{one.pid}:foo", "ctf", path, user=MEMBER)
+    one.round()
+    for number in range(2):
+        os.kill(helpers("worker", one.pid)[0], signal.SIGKILL)
+        one.round()
+        until(lambda: daemon.log_text().count(": settled") > number + 1, "the next worker")
+        one.round()
+    daemon("detach", one.pid, user=MEMBER)
+    assert Trace(path).names() == {"foo": 5 * CALLS}
+    assert {os.stat(os.path.join(path, name)).st_uid for name in [".", *os.listdir(path)]} == {MEMBER[0]}
+    one.finish()
+
+
+def test_a_trace_that_became_somebody_else_s_is_not_gone_on_with(daemon, place, spin_of):
+    one, home = spin_of(OTHER_MEMBER), folder_of(place, MEMBER)
+    daemon.targets.add(str(one.pid))
+    path = os.path.join(home, "trace")
+    daemon("add", f"{one.pid}:foo", "ctf", path, user=MEMBER)
+    one.round()
+    daemon("flush", user=MEMBER)
+    os.chmod(path, 0o777)
+    size = sum(os.stat(os.path.join(path, name)).st_mtime_ns for name in os.listdir(path))
+    os.kill(helpers("worker", one.pid)[0], signal.SIGKILL)
+    until(lambda: daemon.log_text().count(": settled") == 2, "the next worker")
+    assert size == sum(os.stat(os.path.join(path, name)).st_mtime_ns for name in os.listdir(path))
+    daemon("detach", one.pid, user=MEMBER)
+    one.finish()

@@ -473,12 +473,12 @@ static void test_killed_at_any_moment(void **unused)
 
 	for (unsigned i = 0; i < 150; i++) {
 		struct rig_trace trace;
-		uint8_t uuid[16];
+		struct writer_part part;
 		char directory[4096];
 		uint64_t last = 0;
 
 		make_simple(&trace);
-		writer_identify(trace.writer, uuid, directory, sizeof(directory));
+		writer_identify(trace.writer, &part, directory, sizeof(directory));
 		*counter = 0;
 		pid_t child = fork();
 		if (!child)
@@ -494,7 +494,7 @@ static void test_killed_at_any_moment(void **unused)
 
 		struct event_types types = { 0 };
 		struct trace_writer *writer = NULL;
-		RIG_OK(writer_reopen(directory, uuid, &types, count_seen, &last, &writer));
+		RIG_OK(writer_reopen(directory, &part, &types, count_seen, &last, &writer));
 		assert_int_equal(types.count, trace.types.count);
 		struct packet packet = bare_packet(last + 1, 1, 3, 0);
 		RIG_OK(writer_packet(writer, 1, &packet));
@@ -509,28 +509,65 @@ static void test_killed_at_any_moment(void **unused)
 	munmap((void *)counter, 4096);
 }
 
+/* A part behind another one: what the metadata said of earlier events stays, each has files of its own, and readers see one trace. */
+static void test_parts(void **unused)
+{
+	struct event_types seen = { 0 };
+	struct trace_writer *before = NULL, *after = NULL;
+	struct trace_info info = { .process = "next" };
+	struct clock_estimate clock = { .frequency = 1000000000 };
+	struct rig_trace trace;
+	struct writer_part part, next;
+	char directory[4096];
+	uint64_t last = 0;
+
+	make_simple(&trace);
+	writer_identify(trace.writer, &part, directory, sizeof(directory));
+	struct packet packet = bare_packet(1000, 1, 5, 0);
+	RIG_OK(writer_packet(trace.writer, 1, &packet));
+	RIG_OK(writer_suspend(trace.writer));
+	RIG_OK(writer_reopen(directory, &part, &seen, count_seen, &last, &before));
+	assert_int_equal(seen.count, trace.types.count);
+	assert_int_equal(last, packet.end);
+	RIG_OK(writer_create_after(before, &info, &seen, &clock, &after));
+	writer_identify(after, &next, directory, sizeof(directory));
+	assert_int_equal(next.number, part.number + 1);
+	assert_memory_equal(next.uuid, part.uuid, sizeof(part.uuid));
+	packet = bare_packet(1500, 1, 7, 0); /* both go on */
+	RIG_OK(writer_packet(after, 1, &packet));
+	packet = bare_packet(2000, 1, 11, 0);
+	RIG_OK(writer_packet(before, 1, &packet));
+	RIG_OK(writer_complete(before));
+	RIG_OK(writer_suspend(before));
+	RIG_OK(writer_close(after));
+	assert_int_equal(count_in_files(&trace), 5 + 11); /* the first part's */
+	assert_int_equal(rig_judge(&trace, NULL).events, 5 + 7 + 11);
+	event_types_free(&seen);
+	rig_remove(&trace);
+}
+
 /* Whoever names a directory isn't believed: another trace's, one that isn't there, somebody else's. */
 static void test_reopen_refuses(void **unused)
 {
 	struct event_types types = { 0 };
 	struct trace_writer *writer = NULL;
 	struct rig_trace trace;
-	uint8_t uuid[16];
+	struct writer_part part;
 	char directory[4096], expected[4200];
 
 	make_simple(&trace);
-	writer_identify(trace.writer, uuid, directory, sizeof(directory));
-	uuid[3] ^= 1;
+	writer_identify(trace.writer, &part, directory, sizeof(directory));
+	part.uuid[3] ^= 1;
 	snprintf(expected, sizeof(expected), "'%s' is another trace", directory);
-	expect_error(writer_reopen(directory, uuid, &types, count_seen, NULL, &writer), expected);
-	uuid[3] ^= 1;
+	expect_error(writer_reopen(directory, &part, &types, count_seen, NULL, &writer), expected);
+	part.uuid[3] ^= 1;
 	assert_int_equal(chmod(directory, 0777), 0);
 	snprintf(expected, sizeof(expected), "'%s' isn't yours alone", directory);
-	expect_error(writer_reopen(directory, uuid, &types, count_seen, NULL, &writer), expected);
+	expect_error(writer_reopen(directory, &part, &types, count_seen, NULL, &writer), expected);
 	RIG_OK(writer_close(trace.writer));
 	rig_remove(&trace);
 	snprintf(expected, sizeof(expected), "cannot open '%s': No such file or directory", directory);
-	expect_error(writer_reopen(directory, uuid, &types, count_seen, NULL, &writer), expected);
+	expect_error(writer_reopen(directory, &part, &types, count_seen, NULL, &writer), expected);
 }
 
 int main(void)
@@ -549,6 +586,7 @@ int main(void)
 		cmocka_unit_test(test_disk_full),
 		cmocka_unit_test(test_disk_full_at_once),
 		cmocka_unit_test(test_killed_at_any_moment),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_reopen_refuses),
 	};
 

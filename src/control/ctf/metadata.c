@@ -251,7 +251,7 @@ static void metadata_field(struct strbuf *buf, const struct event_type *type, si
 	strbuf_add(buf, ";\n", 2);
 }
 
-static void metadata_event(struct strbuf *buf, const struct event_type *type)
+void metadata_event(struct strbuf *buf, const struct event_type *type)
 {
 	uint32_t at = sizeof(uint64_t);
 	unsigned gaps = 0;
@@ -279,7 +279,7 @@ void metadata_write(struct strbuf *buf, const struct trace_info *info,
 	metadata_clock(buf, clock, uuid);
 	metadata_stream(buf);
 	for (size_t i = 0; i < types->count; i++) {
-		if (types->items[i].size)
+		if (types->items[i].size && types->items[i].name)
 			metadata_event(buf, &types->items[i]);
 	}
 }

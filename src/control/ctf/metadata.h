@@ -27,6 +27,8 @@ struct metadata_packet {
 
 _Static_assert(sizeof(struct metadata_packet) == 88, "no padding, and events stay aligned to 8");
 
+/* Appends what it says of one kind of event. */
+void metadata_event(struct strbuf *buf, const struct event_type *type);
 /* Appends the whole text. Failure is buf->failed. */
 void metadata_write(struct strbuf *buf, const struct trace_info *info,
 		    const struct event_types *types, const struct clock_estimate *clock,

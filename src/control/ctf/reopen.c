@@ -1,12 +1,16 @@
 /*
  * reopen.c - go on with a trace whose controller was killed.
  *
- * All that is needed is in the trace itself: where each lane ends and what its last packet said. Only what events look
- * like isn't in a form that is easily read; so it is noted in a file beside the metadata, whose name begins
- * with a dot (readers of traces don't look at those), and which goes away when the trace is closed:
+ * All that is needed is in the trace itself: where each lane ends and what its last packet said.
+ * Only what events look like isn't in a form that is easily read, and the metadata may not have the
+ * latest ones yet. So each is noted, before anything can record it, in a file beside the metadata,
+ * whose name begins with a dot (readers of traces don't look at those), and which goes away when
+ * the trace is closed. More is appended; half a note at its end is of no event that was ever
+ * recorded:
  *
- *	event ID SIZE VARIABLE FIELDS		and for each of its fields:
- *	TYPE SIZE OFFSET COUNT
+ *	event ID SIZE VARIABLE FIELDS LENGTH	and for each of its fields:
+ *	TYPE SIZE OFFSET COUNT			and then, LENGTH bytes:
+ *	what the metadata says of it
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,36 +28,53 @@
 #define TYPES_FILE ".events"
 #define LANES_MAX 65536
 #define FIELDS_MAX 4096
+#define METADATA_MAX (1 << 30)
+#define DECLARATION_MAX (1u << 24)
+#define METADATA_FIRST_EVENT "\n\nevent {\n"
 
 /* ---- what events look like ------------------------------------------------------------------ */
 
-static void print_type(FILE *file, const struct event_type *type)
+static void print_type(struct strbuf *buf, const struct event_type *type)
 {
-	fprintf(file, "event %u %u %d %zu\n", type->id, type->size, type->is_variable, type->field_count);
+	_cleanup_(strbuf_free) struct strbuf declaration = { 0 };
+
+	if (type->size && type->name)
+		metadata_event(&declaration, type);
+	strbuf_printf(buf, "event %u %u %d %zu %zu\n", type->id, type->size, type->is_variable, type->field_count,
+		      declaration.length);
 	for (size_t i = 0; i < type->field_count; i++) {
 		const struct event_field *field = &type->fields[i];
 
-		fprintf(file, "%d %u %u %u\n", (int)field->type, field->size, field->offset, field->count);
+		strbuf_printf(buf, "%d %u %u %u\n", (int)field->type, field->size, field->offset, field->count);
 	}
+	if (declaration.length)
+		strbuf_add(buf, declaration.text, declaration.length);
+	strbuf_add(buf, "\n", 1);
+	buf->failed |= declaration.failed;
 }
 
-struct error *reopen_note_types(const struct trace_writer *writer)
+struct error *reopen_note_types(struct trace_writer *writer)
 {
-	struct trace_dir *dir = writer->dir;
-	int fd = dir->open(dir, TYPES_FILE ".new", true);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+	size_t count = writer->types->count;
 
-	if (!file)
-		return error_errno(fd < 0 ? -fd : errno, "cannot write '%s'", TYPES_FILE);
-	for (size_t i = 0; i < writer->types->count; i++)
-		print_type(file, &writer->types->items[i]);
-	bool failed = ferror(file);
-	failed |= fclose(file) != 0;
-	int number = failed ? errno : -dir->rename(dir, TYPES_FILE ".new", TYPES_FILE);
-	if (!number)
+	if (writer->noted == count && writer->notes >= 0)
 		return NULL;
-	dir->remove(dir, TYPES_FILE ".new");
-	return error_errno(number, "cannot write '%s'", TYPES_FILE);
+	if (writer->notes < 0)
+		writer->notes = writer->dir->open(writer->dir, TYPES_FILE, !writer->noted);
+	if (writer->notes < 0)
+		return error_errno(-writer->notes, "cannot write '%s'", TYPES_FILE);
+	for (size_t i = writer->noted; i < count; i++)
+		print_type(&text, &writer->types->items[i]);
+	if (text.failed)
+		return error_new(ERROR_FAILED, "out of memory");
+	off_t end = lseek(writer->notes, 0, SEEK_END);
+	struct error *error = text.length ? writer_write_all(writer->notes, text.text, text.length) : NULL;
+	if (error && end >= 0 && ftruncate(writer->notes, end))
+		return error_wrap(error, "cannot write '%s', and half of it stays", TYPES_FILE);
+	if (!error)
+		writer->noted = count;
+	return error_wrap(error, "cannot write '%s'", TYPES_FILE);
 }
 
 void reopen_forget_types(const struct trace_writer *writer)
@@ -77,35 +98,53 @@ static bool scan_fields(FILE *file, struct event_type *type)
 	return true;
 }
 
-static bool scan_type(FILE *file, struct event_types *types)
+static bool scan_declaration(FILE *file, size_t length, struct strbuf *declarations)
+{
+	_cleanup_free_ char *text = length < DECLARATION_MAX ? malloc(length + 2) : NULL;
+
+	/* with the end of the last line before it, and of its own */
+	if (!text || fgetc(file) != '\n' || fread(text, 1, length + 1, file) != length + 1 || text[length] != '\n')
+		return false;
+	strbuf_add(declarations, text, length);
+	return !declarations->failed;
+}
+
+static bool scan_type(FILE *file, struct event_types *types, struct strbuf *declarations)
 {
 	struct event_type type = { 0 };
+	size_t length;
 	int variable;
 
-	if (fscanf(file, " event %u %u %d %zu", &type.id, &type.size, &variable, &type.field_count) != 4 ||
+	if (fscanf(file, " event %u %u %d %zu %zu", &type.id, &type.size, &variable, &type.field_count, &length) != 5 ||
 	    type.id != types->count || type.id >= DT_EVENTS_MAX || type.field_count > FIELDS_MAX)
 		return false;
 	type.is_variable = variable;
 	type.fields = calloc(type.field_count + 1, sizeof(*type.fields));
-	if (!type.fields || !scan_fields(file, &type) || !vec_push(types, type)) {
+	if (!type.fields || !scan_fields(file, &type) || !scan_declaration(file, length, declarations) ||
+	    !vec_push(types, type)) {
 		free(type.fields);
 		return false;
 	}
 	return true;
 }
 
-static struct error *read_types(const struct trace_writer *writer, struct event_types *types)
+/* As far as they are whole; the rest is cut off. */
+static struct error *read_types(struct trace_writer *writer, struct event_types *types)
 {
+	_cleanup_(strbuf_free) struct strbuf declarations = { 0 };
 	int fd = writer->dir->open(writer->dir, TYPES_FILE, false);
 	_cleanup_fclose_ FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	long end = 0;
 
 	if (!file)
 		return error_errno(fd < 0 ? -fd : errno, "nothing in '%s' says what its events look like", writer->directory);
-	while (scan_type(file, types))
-		;
-	if (!feof(file))
-		return error_new(ERROR_FAILED, "'%s/%s' is damaged", writer->directory, TYPES_FILE);
-	return NULL;
+	while (scan_type(file, types, &declarations))
+		end = ftell(file);
+	if (end < 0 || ftruncate(fileno(file), end))
+		return error_errno(errno, "cannot read '%s/%s'", writer->directory, TYPES_FILE);
+	writer->noted = types->count;
+	writer->inherited = declarations.text ? strdup(declarations.text) : strdup("");
+	return writer->inherited ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
@@ -113,7 +152,7 @@ static struct error *read_types(const struct trace_writer *writer, struct event_
 /* Is a whole packet of this trace there? */
 static bool is_packet(const struct trace_writer *writer, const struct metadata_packet *head, uint64_t left)
 {
-	return head->magic == METADATA_MAGIC && !memcmp(head->uuid, writer->uuid, sizeof(head->uuid)) &&
+	return head->magic == METADATA_MAGIC && !memcmp(head->uuid, writer->part.uuid, sizeof(head->uuid)) &&
 	       head->packet_size % 64 == 0 && head->content_size <= head->packet_size &&
 	       head->content_size / 8 >= sizeof(*head) && head->packet_size / 8 <= left &&
 	       head->timestamp_begin <= head->timestamp_end;
@@ -167,9 +206,9 @@ static struct error *read_lanes(struct trace_writer *writer, writer_seen_fn seen
 {
 	for (size_t i = 0; i < LANES_MAX; i++) {
 		struct writer_lane lane = { .fd = -1 };
-		char name[32];
+		char name[WRITER_NAME_SIZE];
 
-		snprintf(name, sizeof(name), "stream_%zu", i);
+		writer_lane_name(writer, i, name);
 		_cleanup_close_ int fd = writer->dir->open(writer->dir, name, false);
 		if (fd < 0)
 			return fd == -ENOENT ? NULL : error_errno(-fd, "cannot open '%s'", name);
@@ -190,43 +229,74 @@ static void print_uuid(const uint8_t uuid[16], char text[40])
 		text += sprintf(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
-/* Ours alone, and that trace. */
-static struct error *check_directory(const struct trace_writer *writer, int directory)
+/* Ours alone. */
+static struct error *check_owner(const struct trace_writer *writer, int directory)
 {
-	char uuid[40], text[4096] = "";
 	struct stat st;
 
 	if (fstat(directory, &st))
 		return error_errno(errno, "cannot look at '%s'", writer->directory);
 	if (st.st_uid != geteuid() || (st.st_mode & 022))
 		return error_new(ERROR_FAILED, "'%s' isn't yours alone", writer->directory);
-	_cleanup_close_ int fd = openat(directory, "metadata", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-		return error_errno(errno, "cannot read the metadata in '%s'", writer->directory);
-	print_uuid(writer->uuid, uuid);
-	if (!strstr(text, uuid))
-		return error_new(ERROR_FAILED, "'%s' is another trace", writer->directory);
 	return NULL;
 }
 
-struct error *writer_reopen(const char *directory, const uint8_t uuid[16], struct event_types *types,
-			    writer_seen_fn seen, void *seen_context, struct trace_writer **ret_writer)
+/* The whole file; the caller frees. */
+static struct error *read_metadata(const struct trace_writer *writer, char **ret_text)
 {
-	struct trace_writer *writer = calloc(1, sizeof(*writer));
-	int fd;
+	_cleanup_close_ int fd = writer->dir->open(writer->dir, "metadata", false);
+	struct stat st;
 
-	if (!writer)
+	if (fd < 0)
+		return error_errno(-fd, "cannot read the metadata in '%s'", writer->directory);
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > METADATA_MAX)
+		return error_new(ERROR_FAILED, "'%s' is no trace", writer->directory);
+	_cleanup_free_ char *text = calloc(1, (size_t)st.st_size + 1);
+	if (!text)
 		return error_new(ERROR_FAILED, "out of memory");
-	memcpy(writer->uuid, uuid, sizeof(writer->uuid));
-	writer->directory = directory;
-	struct error *error = trace_dir_existing(directory, &fd, &writer->dir);
-	writer->own_dir = !error;
-	if (!error) {
-		writer->directory = writer->dir->path;
-		error = check_directory(writer, fd);
-	}
+	if (pread(fd, text, (size_t)st.st_size, 0) != st.st_size)
+		return error_errno(errno, "cannot read the metadata in '%s'", writer->directory);
+	*ret_text = take_ptr(&text);
+	return NULL;
+}
+
+/* Is it that trace? */
+static struct error *check_metadata(const struct trace_writer *writer, const char *text)
+{
+	char uuid[40];
+
+	print_uuid(writer->part.uuid, uuid);
+	return strstr(text, uuid) ? NULL : error_new(ERROR_FAILED, "'%s' is another trace", writer->directory);
+}
+
+/* It has all events that were noted; `text` is what it says now. */
+static struct error *complete_metadata(const struct trace_writer *writer, const char *text)
+{
+	_cleanup_(strbuf_free) struct strbuf whole = { 0 };
+	const char *events = strstr(text, METADATA_FIRST_EVENT);
+	size_t head = events ? (size_t)(events - text) + 2 : strlen(text);
+
+	if (strlen(text + head) == strlen(writer->inherited))
+		return NULL;
+	strbuf_add(&whole, text, head);
+	strbuf_add(&whole, writer->inherited, strlen(writer->inherited));
+	return whole.failed ? error_new(ERROR_FAILED, "out of memory") : writer_replace_metadata(writer, &whole);
+}
+
+/* Frees the writer if it fails. */
+static struct error *reopen(struct trace_writer *writer, struct event_types *types, writer_seen_fn seen,
+			    void *seen_context, struct trace_writer **ret_writer)
+{
+	_cleanup_free_ char *text = NULL;
+
+	writer->directory = writer->dir->path;
+	struct error *error = read_metadata(writer, &text);
+	if (!error)
+		error = check_metadata(writer, text);
 	if (!error)
 		error = read_types(writer, types);
+	if (!error)
+		error = complete_metadata(writer, text);
 	if (!error)
 		error = read_lanes(writer, seen, seen_context);
 	if (error) {
@@ -235,4 +305,39 @@ struct error *writer_reopen(const char *directory, const uint8_t uuid[16], struc
 	}
 	*ret_writer = writer;
 	return NULL;
+}
+
+struct error *writer_reopen_in(struct trace_dir *dir, const struct writer_part *part, struct event_types *types,
+			       writer_seen_fn seen, void *seen_context, struct trace_writer **ret_writer)
+{
+	struct trace_writer *writer = calloc(1, sizeof(*writer));
+
+	if (!writer)
+		return error_new(ERROR_FAILED, "out of memory");
+	writer->notes = -1;
+	writer->part = *part;
+	writer->dir = dir;
+	return reopen(writer, types, seen, seen_context, ret_writer);
+}
+
+struct error *writer_reopen(const char *directory, const struct writer_part *part, struct event_types *types,
+			    writer_seen_fn seen, void *seen_context, struct trace_writer **ret_writer)
+{
+	struct trace_writer *writer = calloc(1, sizeof(*writer));
+	int fd;
+
+	if (!writer)
+		return error_new(ERROR_FAILED, "out of memory");
+	writer->notes = -1;
+	writer->part = *part;
+	writer->directory = directory;
+	struct error *error = trace_dir_existing(directory, &fd, &writer->dir);
+	writer->own_dir = !error;
+	if (!error)
+		error = check_owner(writer, fd);
+	if (error) {
+		writer_free(writer);
+		return error;
+	}
+	return reopen(writer, types, seen, seen_context, ret_writer);
 }

@@ -69,7 +69,7 @@ static struct error *writer_make_directory(struct trace_dir *dir)
 	}
 }
 
-static struct error *writer_write_all(int fd, const char *text, size_t length)
+struct error *writer_write_all(int fd, const char *text, size_t length)
 {
 	while (length) {
 		ssize_t n = write(fd, text, length);
@@ -84,26 +84,38 @@ static struct error *writer_write_all(int fd, const char *text, size_t length)
 	return NULL;
 }
 
-static struct error *writer_write_metadata(struct trace_writer *writer)
+struct error *writer_replace_metadata(const struct trace_writer *writer, const struct strbuf *text)
 {
-	struct strbuf text _cleanup_(strbuf_free) = { 0 };
 	static const char temporary[] = ".metadata.new";
-
-	metadata_write(&text, &writer->info, writer->types, &writer->clock, writer->uuid);
-	if (text.failed)
-		return error_new(ERROR_FAILED, "out of memory");
 	_cleanup_close_ int fd = writer->dir->open(writer->dir, temporary, true);
+
 	if (fd < 0)
 		return error_errno(-fd, "cannot write the trace's metadata in '%s'", writer->directory);
-	struct error *error = writer_write_all(fd, text.text, text.length);
+	struct error *error = writer_write_all(fd, text->text, text->length);
 	int renamed = error ? 0 : writer->dir->rename(writer->dir, temporary, "metadata");
 	if (renamed)
 		error = error_errno(-renamed, "rename");
 	if (error)
 		writer->dir->remove(writer->dir, temporary);
-	if (!error)
-		error = reopen_note_types(writer);
 	return error_wrap(error, "cannot write the trace's metadata in '%s'", writer->directory);
+}
+
+struct error *writer_note_types(struct trace_writer *writer)
+{
+	return error_wrap(reopen_note_types(writer), "cannot write the trace's metadata in '%s'", writer->directory);
+}
+
+static struct error *writer_write_metadata(struct trace_writer *writer)
+{
+	struct strbuf text _cleanup_(strbuf_free) = { 0 };
+
+	metadata_write(&text, &writer->info, writer->types, &writer->clock, writer->part.uuid);
+	if (writer->inherited)
+		strbuf_add(&text, writer->inherited, strlen(writer->inherited));
+	if (text.failed)
+		return error_new(ERROR_FAILED, "out of memory");
+	struct error *error = writer_replace_metadata(writer, &text);
+	return error ? error : writer_note_types(writer);
 }
 
 void writer_free(struct trace_writer *writer)
@@ -114,6 +126,9 @@ void writer_free(struct trace_writer *writer)
 	}
 	vec_free(&writer->lanes);
 	vec_free(&writer->streams);
+	free(writer->inherited);
+	if (writer->notes >= 0)
+		close(writer->notes);
 	if (writer->own_dir)
 		trace_dir_free(writer->dir);
 	free(writer);
@@ -121,10 +136,10 @@ void writer_free(struct trace_writer *writer)
 
 static struct error *writer_begin(struct trace_writer *writer)
 {
-	if (getrandom(writer->uuid, sizeof(writer->uuid), 0) != sizeof(writer->uuid))
+	if (getrandom(writer->part.uuid, sizeof(writer->part.uuid), 0) != sizeof(writer->part.uuid))
 		return error_errno(errno, "cannot get random bytes for the trace's UUID");
-	writer->uuid[6] = (writer->uuid[6] & 0x0f) | 0x40; /* version 4, RFC 4122 */
-	writer->uuid[8] = (writer->uuid[8] & 0x3f) | 0x80;
+	writer->part.uuid[6] = (writer->part.uuid[6] & 0x0f) | 0x40; /* version 4, RFC 4122 */
+	writer->part.uuid[8] = (writer->part.uuid[8] & 0x3f) | 0x80;
 	return writer_write_metadata(writer);
 }
 
@@ -135,6 +150,7 @@ struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *i
 
 	if (!writer)
 		return error_new(ERROR_FAILED, "out of memory");
+	writer->notes = -1;
 	writer->dir = dir;
 	writer->directory = dir->path;
 	writer->info = *info;
@@ -180,6 +196,50 @@ struct error *writer_create(const char *directory, const struct trace_info *info
 	return NULL;
 }
 
+/* A number that no file has. */
+static struct error *writer_number(struct trace_writer *writer)
+{
+	char name[WRITER_NAME_SIZE];
+	int fd;
+
+	do {
+		writer->part.number++;
+		writer_lane_name(writer, 0, name);
+		fd = writer->dir->open(writer->dir, name, false);
+		if (fd >= 0)
+			close(fd);
+	} while (fd >= 0 && writer->part.number < WRITER_PARTS_MAX);
+	return fd == -ENOENT ? NULL : error_errno(fd < 0 ? -fd : EEXIST, "cannot go on with the trace in '%s'", writer->directory);
+}
+
+struct error *writer_create_after(const struct trace_writer *before, const struct trace_info *info,
+				  struct event_types *types, const struct clock_estimate *clock,
+				  struct trace_writer **ret_writer)
+{
+	struct trace_writer *writer = calloc(1, sizeof(*writer));
+
+	if (!writer || (before->inherited && !(writer->inherited = strdup(before->inherited)))) {
+		free(writer);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	writer->notes = -1;
+	writer->noted = before->noted;
+	writer->dir = before->dir;
+	writer->directory = before->directory;
+	writer->part = before->part;
+	writer->info = *info;
+	writer->types = types;
+	writer->clock = *clock;
+	struct error *error = writer_number(writer);
+	if (!error)
+		error = writer_write_metadata(writer);
+	if (error)
+		writer_free(writer);
+	else
+		*ret_writer = writer;
+	return error;
+}
+
 struct error *writer_update(struct trace_writer *writer, const struct clock_estimate *clock)
 {
 	writer->clock = *clock;
@@ -187,6 +247,14 @@ struct error *writer_update(struct trace_writer *writer, const struct clock_esti
 }
 
 /* ---- streams and lanes -------------------------------------------------------------------- */
+
+void writer_lane_name(const struct trace_writer *writer, size_t index, char name[WRITER_NAME_SIZE])
+{
+	if (writer->part.number)
+		snprintf(name, WRITER_NAME_SIZE, "stream_%u_%zu", writer->part.number, index);
+	else
+		snprintf(name, WRITER_NAME_SIZE, "stream_%zu", index);
+}
 
 /* Where that stream is, or would have to be. */
 static size_t writer_stream_index(const struct trace_writer *writer, uint64_t number)
@@ -284,7 +352,7 @@ static struct metadata_packet writer_filler(const struct trace_writer *writer, u
 		.packet_seq_num = sequence,
 	};
 
-	memcpy(head.uuid, writer->uuid, sizeof(head.uuid));
+	memcpy(head.uuid, writer->part.uuid, sizeof(head.uuid));
 	return head;
 }
 
@@ -366,7 +434,7 @@ static struct error *writer_close_one(struct trace_writer *writer)
 static struct error *writer_open_lane(struct trace_writer *writer, size_t index)
 {
 	struct writer_lane *lane = &writer->lanes.items[index];
-	char name[32];
+	char name[WRITER_NAME_SIZE];
 
 	if (lane->fd >= 0)
 		return NULL;
@@ -376,7 +444,7 @@ static struct error *writer_open_lane(struct trace_writer *writer, size_t index)
 		if (error)
 			return error;
 	}
-	snprintf(name, sizeof(name), "stream_%zu", index);
+	writer_lane_name(writer, index, name);
 	int fd = writer->dir->open(writer->dir, name, false);
 	if (fd < 0)
 		return error_errno(-fd, "cannot open '%s/%s'", writer->directory, name);
@@ -388,12 +456,12 @@ static struct error *writer_open_lane(struct trace_writer *writer, size_t index)
 static struct error *writer_add_lane(struct trace_writer *writer, uint64_t begin, uint64_t need, size_t *ret_lane)
 {
 	struct writer_lane lane = { .fd = -1, .filler = writer_lane_size(writer, need), .end = begin };
-	char name[32];
+	char name[WRITER_NAME_SIZE];
 
 	if (!vec_reserve(&writer->lanes, 1))
 		return error_new(ERROR_FAILED, "out of memory");
 	struct error *error = writer->open_count >= WRITER_OPEN_MAX ? writer_close_one(writer) : NULL;
-	snprintf(name, sizeof(name), "stream_%zu", writer->lanes.count);
+	writer_lane_name(writer, writer->lanes.count, name);
 	if (!error)
 		error = writer_make_file(writer, &lane, name, begin);
 	if (error)
@@ -486,7 +554,7 @@ static struct error *writer_emit(struct trace_writer *writer, struct writer_lane
 	};
 
 	assert(lane->end <= packet->begin); /* W2 */
-	memcpy(head.uuid, writer->uuid, sizeof(head.uuid));
+	memcpy(head.uuid, writer->part.uuid, sizeof(head.uuid));
 	struct error *error = writer_append(writer, lane, &head, packet);
 	if (error)
 		return error;
@@ -540,12 +608,12 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	return error;
 }
 
-void writer_identify(const struct trace_writer *writer, uint8_t ret_uuid[16], char *ret_path, size_t size)
+void writer_identify(const struct trace_writer *writer, struct writer_part *ret_part, char *ret_path, size_t size)
 {
 	/* somebody else's path may be none that this process can look at */
 	_cleanup_free_ char *path = writer->own_dir ? realpath(writer->directory, NULL) : strdup(writer->directory);
 
-	memcpy(ret_uuid, writer->uuid, sizeof(writer->uuid));
+	*ret_part = writer->part;
 	if (!path || snprintf(ret_path, size, "%s", path) >= (int)size)
 		ret_path[0] = '\0';
 }
@@ -567,14 +635,36 @@ static struct error *writer_trim(struct trace_writer *writer, size_t index)
 	return error;
 }
 
-struct error *writer_close(struct trace_writer *writer)
+static struct error *writer_close_all(struct trace_writer *writer)
+{
+	struct error *error = NULL;
+
+	while (writer->open_count && !error)
+		error = writer_close_one(writer);
+	return error;
+}
+
+struct error *writer_suspend(struct trace_writer *writer)
+{
+	struct error *error = writer_close_all(writer);
+
+	writer_free(writer);
+	return error;
+}
+
+struct error *writer_complete(struct trace_writer *writer)
 {
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < writer->lanes.count && !error; i++)
 		error = writer_trim(writer, i);
-	while (writer->open_count && !error)
-		error = writer_close_one(writer);
+	return error ? error : writer_close_all(writer);
+}
+
+struct error *writer_close(struct trace_writer *writer)
+{
+	struct error *error = writer_complete(writer);
+
 	reopen_forget_types(writer);
 	writer_free(writer);
 	return error;

@@ -6,11 +6,13 @@
 
 #include <stdbool.h>
 
+#include "../base/strbuf.h"
 #include "../base/vec.h"
 #include "writer.h"
 
 #define WRITER_LANES_FEW 256
 #define WRITER_OPEN_MAX 128
+#define WRITER_PARTS_MAX 65536
 #define WRITER_NO_LANE SIZE_MAX
 #define WRITER_PAGE 4096u
 #define WRITER_LANE_MIN (256u << 10)
@@ -40,7 +42,10 @@ struct trace_writer {
 	struct trace_info info;
 	struct event_types *types;
 	struct clock_estimate clock;
-	uint8_t uuid[16];
+	struct writer_part part;
+	int notes; /* reopen.c; -1: not open */
+	size_t noted; /* of the types */
+	char *inherited; /* the declarations of the events of earlier parts; NULL: none */
 	VEC(struct writer_lane) lanes;
 	VEC(struct writer_stream) streams; /* by number */
 	size_t open_count;
@@ -49,10 +54,15 @@ struct trace_writer {
 };
 
 /* writer.c */
+struct error *writer_write_all(int fd, const char *text, size_t length);
+struct error *writer_replace_metadata(const struct trace_writer *writer, const struct strbuf *text);
+#define WRITER_NAME_SIZE 48
+/* Of a lane's file. */
+void writer_lane_name(const struct trace_writer *writer, size_t index, char name[WRITER_NAME_SIZE]);
 void writer_free(struct trace_writer *writer);
 
 /* reopen.c: notes what events look like, for who goes on with the trace when this controller is killed. */
-struct error *reopen_note_types(const struct trace_writer *writer);
+struct error *reopen_note_types(struct trace_writer *writer);
 void reopen_forget_types(const struct trace_writer *writer);
 
 #endif

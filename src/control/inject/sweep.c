@@ -87,6 +87,17 @@ static struct error *unmap_named(struct remote *remote, const struct maps *maps,
 
 /* ---- the whole --------------------------------------------------------------------------------------- */
 
+struct error *sweep_look_descriptors(const struct proc *proc, bool *ret_any)
+{
+	struct tids numbers = { 0 };
+	struct error *err = find_descriptors(proc, &numbers);
+
+	if (!err)
+		*ret_any = numbers.count;
+	vec_free(&numbers);
+	return err;
+}
+
 struct error *sweep_look(struct proc *proc, bool *ret_any)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };

@@ -11,6 +11,8 @@
 
 /* Is there anything? Nothing is stopped for this. */
 struct error *sweep_look(struct proc *proc, bool *ret_any);
+/* Descriptors alone. */
+struct error *sweep_look_descriptors(const struct proc *proc, bool *ret_any);
 /* Unmaps and closes it. `reserved`: NULL, or a window that may not have been made yet. */
 struct error *sweep_clean(struct stop *stop, const struct dt_window *reserved);
 

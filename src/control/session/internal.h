@@ -8,6 +8,7 @@
 #include "../plan/plan.h"
 #include "exits.h"
 #include "follow.h"
+#include "heritage.h"
 #include "latency.h"
 #include "request.h"
 #include "session.h"
@@ -88,6 +89,8 @@ struct session {
 	struct agent *agent;
 	struct clock_estimate clock;
 	struct trace_writer *writer;
+	struct trace_writer *reopened; /* a dead controller's trace: `writer`'s is a part behind it */
+	struct heritage *heritage; /* NULL: nothing of a dead controller's is there */
 	struct reader *reader;
 	char *command_line;
 	struct exits exits;

@@ -60,6 +60,8 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 	for (size_t i = 0; i < count; i++) {
 		copies[i] = *patches[i];
 		copies[i].error = NULL;
+		if (session->found && proc != session->proc) /* exchanged in the target alone (heritage.c) */
+			copies[i].state = PATCH_PLACED;
 		patches[i] = &copies[i];
 	}
 	struct error *error = patch_remove(proc, patches, count, IDLE_STEP_MS, ret_idle, &stats);

@@ -98,7 +98,9 @@ static struct error *give_names(const struct tracepoint_list *list, struct name_
 static void close_unused(struct session *session)
 {
 	reader_destroy(take_ptr(&session->reader));
-	if (session->writer)
+	if (session->reopened) /* it has what was recorded before */
+		error_free(writer_suspend(take_ptr(&session->writer)));
+	else if (session->writer)
 		writer_discard(take_ptr(&session->writer));
 	session->agent->control->output[0] = '\0';
 }

@@ -95,6 +95,8 @@ struct error *place_open_writer(struct session *session, struct trace_dir *direc
 	info.command_line = session->command_line;
 	info.modules = session->loaded.items;
 	info.module_count = session->loaded.count;
+	if (session->reopened && types == session->types)
+		return writer_create_after(session->reopened, &info, types, &session->clock, ret_writer);
 	return directory ? writer_create_in(directory, &info, types, &session->clock, ret_writer) :
 			   writer_create(output, &info, types, &session->clock, ret_writer);
 }
@@ -154,8 +156,13 @@ static void note_recording(struct session *session)
 	control->block_ms = options->block_ms ? options->block_ms : SESSION_BLOCK_MS;
 	if (session->proc->inner_pid != session->proc->pid)
 		control->controller = 0; /* it has another number there, or none */
-	if (session->writer && !control->output[0])
-		writer_identify(session->writer, control->uuid, control->output, sizeof(control->output));
+	if (session->writer && !control->output[0]) {
+		struct writer_part part;
+
+		writer_identify(session->writer, &part, control->output, sizeof(control->output));
+		memcpy(control->uuid, part.uuid, sizeof(control->uuid));
+		control->part = part.number;
+	}
 }
 
 static void prepare_env(struct session *session)
@@ -251,9 +258,10 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 		free(patches);
 		return error;
 	}
+	error = heritage_join(session, &patches, &count);
 	*ret_patches = patches;
 	*ret_count = count;
-	return NULL;
+	return error;
 }
 
 /* What couldn't be placed after all becomes its probes' refusal. Nobody is ever in its code. */
@@ -368,6 +376,9 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = recording_open(session);
 	if (!error && wants.exits)
 		error = exits_register(session, held);
+	struct trace_writer *writer = session->parent ? session->parent->writer : session->writer;
+	if (!error && writer)
+		error = writer_note_types(writer);
 	if (!error) {
 		notice_update(session, list);
 		error = patch_new(session, list, held);

@@ -218,6 +218,8 @@ struct error *recording_finish(struct session *session, struct session_summary *
 {
 	struct error *error = take_ptr(&session->failed);
 
+	if (session->reopened && !session->writer) /* nothing came behind it */
+		error_free(writer_close(take_ptr(&session->reopened)));
 	if (!session->reader) /* there was no tracepoint */
 		return error;
 	if (!error)

@@ -7,6 +7,7 @@
 
 #include "../base/cleanup.h"
 #include "internal.h"
+#include "takeover.h"
 
 static uint64_t now_ns(void)
 {
@@ -46,6 +47,7 @@ void session_destroy(struct session *session)
 		return;
 	wake_free(session->wake);
 	follow_free(session);
+	heritage_free(session);
 	reader_destroy(session->reader);
 	agent_free(session->agent);
 	change_free(session);
@@ -122,7 +124,7 @@ struct error *session_begin(struct session *session, struct stop *held)
 		return NULL;
 	if (!held)
 		error_free(place_undo(session, &ignored));
-	if (session->writer && !session->parent)
+	if (session->writer && !session->parent && !session->reopened)
 		writer_discard(take_ptr(&session->writer));
 	return error;
 }
@@ -148,7 +150,9 @@ bool session_ended(const struct session *session)
 struct error *session_end(struct session *session, struct session_summary *ret_summary)
 {
 	struct session_summary summary = { 0 };
+	struct takeover takeover;
 
+	error_free(takeover_settle(session, &takeover));
 	tracing_ended(session);
 	session_look(session);
 	follow_end(session, &summary);
@@ -183,6 +187,11 @@ bool session_names_loader(const struct session *session)
 		}
 	}
 	return false;
+}
+
+bool session_goes_on(const struct session *session)
+{
+	return session->reopened;
 }
 
 void session_set_directory(struct session *session, struct trace_dir *directory)

@@ -147,6 +147,9 @@ struct error *session_flush(struct session *session);
 /* Where the trace goes, while there is no tracepoint yet. Borrowed until the session is destroyed. */
 void session_set_directory(struct session *session, struct trace_dir *directory);
 
+/* Does it, or will it, write to the trace of a controller that was killed (takeover.h)? */
+bool session_goes_on(const struct session *session);
+
 /* Libraries were loaded or unloaded: what waits for one is placed, what was in one that is gone waits for it again. Quick;
  * nothing is called in the target. */
 struct error *session_modules_changed(struct session *session);

@@ -1,284 +1,12 @@
-#include "takeover.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "../base/cleanup.h"
 #include "../inject/sweep.h"
-#include "../record/pool.h"
-#include "internal.h"
+#include "takeover_state.h"
 
-#define CODE_NAME "/memfd:dyntrace-code"
 #define STOP_TIMEOUT_MS 2000
-#define POOL_NAME "/memfd:dyntrace-pool"
-
-/* ---- what is there -------------------------------------------------------------------------- */
-
-static const struct mapping *find_named(const struct maps *maps, const char *name, uint64_t offset)
-{
-	for (size_t i = 0; i < maps->count; i++) {
-		const struct mapping *mapping = &maps->items[i];
-
-		if (mapping->shared && mapping->offset == offset && !strncmp(mapping->path, name, strlen(name)))
-			return mapping;
-	}
-	return NULL;
-}
-
-/* A mapping of the code that can be written is a controller's: nobody else can have one (H25). */
-static struct error *check_controller(const struct agent *agent, pid_t pid)
-{
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	struct proc *proc = NULL;
-	_cleanup_error_ struct error *error = proc_open_plain(pid, &proc);
-	struct error *refusal = NULL;
-
-	if (!error)
-		error = maps_read(proc, &maps);
-	for (size_t i = 0; !error && !refusal && i < maps.count; i++) {
-		const struct mapping *mapping = &maps.items[i];
-
-		if (mapping->inode == agent->code_inode && mapping->device == agent->code_device &&
-		    (mapping->prot & PROT_WRITE))
-			refusal = error_new(ERROR_REFUSED,
-					    "process %d is being traced already, by %s (%d): end that first",
-					    agent->proc->pid, proc->comm, pid);
-	}
-	proc_close(proc);
-	return refusal;
-}
-
-static struct error *check_controllers(const struct agent *agent)
-{
-	struct tids pids = { 0 };
-	struct error *error = inject_find_children(agent, &pids);
-
-	for (size_t i = 0; i < pids.count && !error; i++)
-		error = check_controller(agent, pids.items[i]);
-	vec_free(&pids);
-	return error;
-}
-
-/* ---- a copy of the control page ------------------------------------------------------------- */
-
-static void *reserve(uint64_t size)
-{
-	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			    -1, 0);
-
-	return memory == MAP_FAILED ? NULL : memory;
-}
-
-/* Are its numbers within bounds, and does the kernel agree on where the pool is? */
-static bool control_is_sound(const struct agent *agent, const struct maps *maps)
-{
-	const struct dt_control *control = agent->control;
-	const struct mapping *pool = find_named(maps, POOL_NAME, 0);
-	struct pool view;
-
-	return control->agent == agent->control_at.v + DT_AGENT_OFFSET &&
-	       control->window_count <= DT_WINDOWS_MAX && control->site_count <= DT_SITES_MAX &&
-	       control->unwinder_count <= DT_UNWINDERS_MAX && control->event_count <= DT_EVENTS_MAX &&
-	       control->semaphore_count <= DT_SEMAPHORES_MAX && pool &&
-	       pool->start.v == control->pool && pool->end.v - pool->start.v == control->pool_size &&
-	       control->state % DT_PAGE == 0 && control->stub_count <= DT_STUBS_MAX &&
-	       memchr(control->output, 0, sizeof(control->output)) &&
-	       pool_view(NULL, control->pool_size, control->small_count, control->big_count, &view);
-}
-
-/* The bytes that are there, if they are the ones that were put there: the process may have unloaded a library since, and then
- * there is nothing to be put back. */
-static bool holds_patch(struct proc *proc, const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
-{
-	if (!site->length || site->length > DT_SITE_BYTES)
-		return false;
-	_cleanup_error_ struct error *error = mem_read(proc, taddr_of(site->address), bytes, site->length);
-	return !error && dt_site_check(bytes, site->length) == site->check;
-}
-
-/* A controller that was killed while it exchanged two sites may have left a note of each. */
-static bool is_found(const struct session *session, const struct dt_site *site)
-{
-	for (size_t i = 0; i < session->found_count; i++) {
-		const struct patch_site *found = &session->found[i];
-
-		if (found->address.v < site->address + site->length &&
-		    site->address < found->address.v + found->length)
-			return true;
-	}
-	return false;
-}
-
-static bool any_site_is_there(const struct agent *agent)
-{
-	const struct dt_control *control = agent->control;
-	uint8_t bytes[DT_SITE_BYTES];
-
-	for (uint32_t i = 0; i < control->site_count && i < DT_SITES_MAX; i++) {
-		if (holds_patch(agent->proc, &control->sites[i], bytes))
-			return true;
-	}
-	return false;
-}
-
-static struct error *read_control(struct agent *agent, const struct maps *maps)
-{
-	struct dt_control *control = agent->control;
-	struct error *error = mem_read(agent->proc, agent->control_at, control, sizeof(*control));
-
-	if (error)
-		return error;
-	if (!control->magic)
-		return NULL; /* half made */
-	if (control->magic != DT_MAGIC || control->version != DT_LAYOUT_VERSION)
-		return error_new(ERROR_REFUSED,
-				 "process %d has the agent of another version of dyntrace: use that one", agent->proc->pid);
-	if (!find_named(maps, POOL_NAME, 0) && !any_site_is_there(agent)) {
-		control->magic = 0; /* half removed: the probes go first */
-		return NULL;
-	}
-	if (!control_is_sound(agent, maps))
-		return error_new(ERROR_REFUSED, "process %d has something that looks like an agent, but isn't one",
-				 agent->proc->pid);
-	const struct mapping *pool = find_named(maps, POOL_NAME, 0);
-	agent->agent_at = taddr_of(control->agent);
-	agent->state_at = taddr_of(control->state);
-	agent->slow_at = taddr_of(control->slow);
-	agent->pool_at = taddr_of(control->pool);
-	agent->pool_device = pool->device;
-	agent->pool_inode = pool->inode;
-	agent->pool = reserve(control->pool_size);
-	agent->pool_size = control->pool_size;
-	return agent->pool ? NULL : error_new(ERROR_FAILED, "out of memory");
-}
-
-static struct error *make_agent(struct proc *proc, const struct maps *maps, const struct mapping *code,
-				struct agent **ret_agent)
-{
-	struct agent *agent = calloc(1, sizeof(*agent));
-
-	if (!agent)
-		return error_new(ERROR_FAILED, "out of memory");
-	agent->proc = proc;
-	agent->code_fd = agent->pool_fd = -1;
-	agent->code_device = code->device;
-	agent->code_inode = code->inode;
-	agent->control_at = code->start;
-	agent->control = reserve(DT_CODE_SIZE);
-	struct error *error = agent->control ? check_controllers(agent) :
-					       error_new(ERROR_FAILED, "out of memory");
-	if (!error)
-		error = read_control(agent, maps);
-	if (error) {
-		agent_free(agent);
-		return error;
-	}
-	*ret_agent = agent;
-	return NULL;
-}
-
-/* ---- sites ---------------------------------------------------------------------------------- */
-
-/* The file that is mapped there, and no other. -1: it can't be had. */
-static int open_mapped(const struct proc *proc, const struct mapping *mapping)
-{
-	char path[4200];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", proc->pid,
-		 (unsigned long long)mapping->start.v, (unsigned long long)mapping->end.v);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0) {
-		snprintf(path, sizeof(path), "/proc/%d/root%s", proc->pid, mapping->path);
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	}
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_ino != mapping->inode)
-		return -1;
-	return take_fd(&fd);
-}
-
-/* (H24) What the file holds there is what is to be put back. */
-static bool read_original(const struct proc *proc, const struct maps *maps, const struct dt_site *site,
-			  uint8_t bytes[DT_SITE_BYTES])
-{
-	const struct mapping *mapping = maps_find(maps, taddr_of(site->address));
-
-	if (!mapping || mapping->shared || !mapping->inode || site->address + site->length > mapping->end.v)
-		return false;
-	_cleanup_close_ int fd = open_mapped(proc, mapping);
-	off_t at = (off_t)(mapping->offset + site->address - mapping->start.v);
-	return fd >= 0 && pread(fd, bytes, site->length, at) == site->length;
-}
-
-static struct error *find_sites(struct session *session, const struct maps *maps)
-{
-	const struct dt_control *control = session->agent->control;
-	taddr nowhere = session->agent->agent_at;
-
-	session->found = calloc(control->site_count + 1, sizeof(*session->found));
-	if (!session->found)
-		return error_new(ERROR_FAILED, "out of memory");
-	for (uint32_t i = 0; i < control->site_count; i++) {
-		const struct dt_site *site = &control->sites[i];
-		struct patch_site *found = &session->found[session->found_count];
-		uint8_t original[DT_SITE_BYTES] = { 0 }, patched[DT_SITE_BYTES] = { 0 };
-
-		if (!holds_patch(session->proc, site, patched) || is_found(session, site))
-			continue;
-		if (!read_original(session->proc, maps, site, original))
-			return error_new(ERROR_REFUSED,
-					 "the file of process %d can't be asked what was at 0x%llx: nothing was touched",
-					 session->proc->pid, (unsigned long long)site->address);
-		*found = (struct patch_site){ .address = taddr_of(site->address),
-					      .length = site->length,
-					      .is_last = site->own == DT_SITE_LAST,
-					      .tramp_start = nowhere, /* windows are looked at as a whole */
-					      .tramp_end = nowhere,
-					      .state = PATCH_PLACED };
-		memcpy(found->original, original, sizeof(found->original));
-		memcpy(found->patched, patched, sizeof(found->patched));
-		session->found_count++;
-		session->found_own += site->own != 0;
-	}
-	patch_link(session->found, session->found_count);
-	session->placed = true;
-	return NULL;
-}
-
-/* It may not have been made yet, or have been removed: then other memory of the program's may be there. */
-static bool returns_are_there(const struct dt_control *control, const struct maps *maps)
-{
-	const struct mapping *m = maps_find(maps, taddr_of(control->returns));
-
-	return m && m->start.v == control->returns && m->end.v - m->start.v == DT_ROUND_UP(sizeof(struct dt_returns), DT_PAGE) &&
-	       !m->shared && !m->inode && m->prot == (PROT_READ | PROT_WRITE);
-}
-
-static struct error *find_exits(struct session *session, const struct maps *maps)
-{
-	const struct dt_control *control = session->agent->control;
-	struct exits *exits = &session->exits;
-
-	if (!control->returns || !returns_are_there(control, maps))
-		return NULL;
-	exits->returns = taddr_of(control->returns);
-	exits->window = taddr_of(control->stubs ? control->stubs - DT_PAGE : 0);
-	exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
-	exits->inside = calloc(DT_EVENTS_MAX, sizeof(*exits->inside));
-	if (!exits->unwound || !exits->inside)
-		return error_new(ERROR_FAILED, "out of memory");
-	for (uint32_t i = 0; i < control->unwinder_count; i++)
-		exits->unwinders[exits->unwinder_count++] =
-			(struct exits_unwinder){ taddr_of(control->unwinders[i].forget),
-						 taddr_of(control->unwinders[i].table) };
-	return NULL;
-}
 
 /* ---- events --------------------------------------------------------------------------------- */
 
@@ -304,8 +32,8 @@ static void see_packet(void *context, const struct packet_seen *packet)
 		const struct dt_thread *record = &seen->pool->threads[i];
 
 		/* a record that was claimed later is another thread's, of the same number */
-		if (record->claim != 2 || record->tid != packet->inner_tid ||
-		    record->pid != packet->inner_pid || record->start > packet->end)
+		if (record->claim != 2 || record->tid != packet->inner_tid || record->pid != packet->inner_pid ||
+		    record->start > packet->end)
 			continue;
 		if (seen->resume[i].end < packet->end)
 			seen->resume[i].end = packet->end;
@@ -313,50 +41,81 @@ static void see_packet(void *context, const struct packet_seen *packet)
 	}
 }
 
-static struct error *read_pool(struct session *session, struct takeover *takeover,
-			       const struct reader_resume *resume)
+struct writer_part takeover_part(const struct session *dead)
 {
-	const struct dt_control *control = session->agent->control;
+	struct writer_part part = { .number = dead->agent->control->part };
+
+	memcpy(part.uuid, dead->agent->control->uuid, sizeof(part.uuid));
+	return part;
+}
+
+struct error *takeover_reopen(struct session *dead, struct trace_dir *dir, struct event_types *types,
+			      struct reader_resume *resume, struct trace_writer **ret_writer)
+{
+	const struct dt_control *control = dead->agent->control;
+	struct seen seen = { dead->agent->pool, resume };
+	struct writer_part part = takeover_part(dead);
+
+	if (!dir && !control->output[0])
+		return error_new(ERROR_FAILED, "nobody knows where its trace is");
+	return dir ? writer_reopen_in(dir, &part, types, see_packet, &seen, ret_writer)
+		   : writer_reopen(control->output, &part, types, see_packet, &seen, ret_writer);
+}
+
+struct error *takeover_read(struct session *dead, struct trace_writer *writer, const struct reader_resume *resume,
+			    struct takeover *takeover)
+{
+	const struct dt_control *control = dead->agent->control;
 	struct reader_options options = {
-		.pool = session->agent->pool,
-		.pool_size = session->agent->pool_size,
+		.pool = dead->agent->pool,
+		.pool_size = dead->agent->pool_size,
 		.small_count = control->small_count,
 		.big_count = control->big_count,
-		.types = session->types,
-		.writer = session->writer,
+		.types = dead->types,
+		.writer = writer,
+		.outer = alive_outer,
+		.outer_context = dead,
 		.resume = resume,
 	};
 	struct reader_totals totals = { 0 };
-	struct error *error = reader_create(&options, &session->reader);
+	struct error *error = reader_create(&options, &dead->reader);
 
 	if (!error)
-		error = reader_finish(session->reader, &totals);
-	takeover->events = totals.events;
+		error = reader_finish(dead->reader, &totals);
+	takeover->events += totals.events;
 	return error;
 }
 
-static struct error *save_events(struct session *session, struct takeover *takeover)
+/* There is more to come, in another part. */
+static struct error *complete(struct trace_writer *writer)
 {
-	const struct dt_control *control = session->agent->control;
+	struct error *error = writer_complete(writer), *closing = writer_suspend(writer);
+
+	if (error)
+		error_free(closing);
+	return error ? error : closing;
+}
+
+/* To the trace that it was writing; `dir` NULL: by the path that it noted. */
+static struct error *save_events(struct session *dead, struct trace_dir *dir, bool goes_on, struct takeover *takeover)
+{
+	const struct dt_control *control = dead->agent->control;
 	_cleanup_free_ struct reader_resume *resume = calloc(DT_THREADS_MAX, sizeof(*resume));
-	struct seen seen = { session->agent->pool, resume };
+	struct trace_writer *writer = NULL;
 
 	if (!resume)
 		return error_new(ERROR_FAILED, "out of memory");
-	if (!control->output[0])
-		return error_new(ERROR_FAILED, "nobody knows where its trace is");
-	struct error *error = writer_reopen(control->output, control->uuid, session->types, see_packet,
-					    &seen, &session->writer);
+	struct error *error = takeover_reopen(dead, dir, dead->types, resume, &writer);
 	if (error)
 		return error;
-	error = read_pool(session, takeover, resume);
-	struct error *closing = writer_close(take_ptr(&session->writer));
+	error = takeover_read(dead, writer, resume, takeover);
+	struct error *closing = goes_on ? complete(writer) : writer_close(writer);
 	if (error)
 		error_free(closing);
 	else
 		error = closing;
 	if (!error)
-		snprintf(takeover->trace, sizeof(takeover->trace), "%s", control->output);
+		snprintf(takeover->trace, sizeof(takeover->trace), "%s", dir ? dir->path : control->output);
 	return error;
 }
 
@@ -366,9 +125,8 @@ static struct error *sweep(struct proc *proc, const struct agent *agent)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 	const struct dt_control *control = agent ? agent->control : NULL;
-	const struct dt_window *next = control && control->window_count < DT_WINDOWS_MAX ?
-					       &control->windows[control->window_count] :
-					       NULL;
+	const struct dt_window *next =
+		control && control->window_count < DT_WINDOWS_MAX ? &control->windows[control->window_count] : NULL;
 	bool any = next && next->address;
 	struct error *error = any ? NULL : sweep_look(proc, &any);
 
@@ -379,45 +137,67 @@ static struct error *sweep(struct proc *proc, const struct agent *agent)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static struct error *clean(struct session *session, const struct maps *maps, const struct mapping *code,
-			   struct takeover *takeover)
+bool takeover_is_half(const struct session *dead)
+{
+	return !dead->agent->control->magic;
+}
+
+struct error *takeover_undo(struct session *dead, struct takeover *takeover)
 {
 	struct session_summary summary = { 0 };
-	struct error *error = make_agent(session->proc, maps, code, &session->agent);
 
-	if (!error && !session->agent->control->magic) {
-		takeover->half = true;
-		return sweep(session->proc, session->agent);
-	}
-	if (!error)
-		error = find_sites(session, maps);
-	if (!error)
-		error = find_exits(session, maps);
-	if (error)
-		return error;
-	session->quiet = copy_pool;
-	error = place_undo(session, &summary);
-	if (!error && !summary.left && proc_is_alive(session->proc))
-		error = sweep(session->proc, session->agent); /* what was being added when it was killed */
-	takeover->sites = session->found_count - session->found_own;
-	takeover->left = summary.left;
+	dead->quiet = copy_pool;
+	struct error *error = place_undo(dead, &summary);
+	takeover->sites += dead->found_count - dead->found_own;
+	takeover->left |= summary.left;
 	snprintf(takeover->why, sizeof(takeover->why), "%s", summary.why);
+	return error;
+}
+
+/* `alone`: nothing else of ours is in the process, so that whatever has our names is a leftover. */
+static struct error *clean(struct session *dead, struct trace_dir *dir, bool goes_on, bool alone,
+			   struct takeover *takeover)
+{
+	if (takeover_is_half(dead)) {
+		takeover->half |= !takeover->sites;
+		return alone ? sweep(dead->proc, dead->agent) : NULL;
+	}
+	const struct dt_control *control = dead->agent->control;
+	struct error *error = takeover_undo(dead, takeover);
+	if (control->output[0])
+		takeover->part = takeover_part(dead);
+	takeover->has_trace |= control->output[0] != '\0';
+	if (!error && !takeover->left && alone && proc_is_alive(dead->proc))
+		error = sweep(dead->proc, dead->agent); /* what was being added when it was killed */
 	if (!error)
-		error = save_events(session, takeover);
+		error = save_events(dead, dir, goes_on, takeover);
 	if (error)
 		snprintf(takeover->unsaved, sizeof(takeover->unsaved), "%s", error_text(error));
 	error_free(error);
 	return NULL;
 }
 
-struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
+static struct error *clean_agent(struct proc *proc, const struct maps *maps, const struct mapping *code,
+				 struct trace_dir *dir, bool goes_on, struct takeover *takeover)
+{
+	struct session_options options = { 0 };
+	struct session *dead = NULL;
+	struct error *error = session_create(proc, &options, &dead);
+
+	if (!error)
+		error = takeover_find(dead, maps, code);
+	if (!error)
+		error = clean(dead, dir, goes_on, !takeover_next(maps, code) && !takeover->left, takeover);
+	session_destroy(dead);
+	return error;
+}
+
+struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on, struct takeover *ret_takeover)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct takeover takeover = { 0 };
-	struct session_options options = { 0 };
-	struct session *session = NULL;
 	struct error *error = maps_read(proc, &maps);
-	const struct mapping *code = error ? NULL : find_named(&maps, CODE_NAME, 0);
+	const struct mapping *code = error ? NULL : takeover_next(&maps, NULL);
 
 	if (!error && !code) {
 		error = sweep_look(proc, &takeover.found);
@@ -425,27 +205,32 @@ struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 		if (!error && takeover.found)
 			error = sweep(proc, NULL);
 	}
-	if (!error && code) {
+	/* One that was killed while it took over from another one that was has left two. */
+	for (; !error && code; code = takeover_next(&maps, code)) {
 		takeover.found = true;
-		error = session_create(proc, &options, &session);
+		error = clean_agent(proc, &maps, code, dir, goes_on || takeover_next(&maps, code), &takeover);
 	}
-	if (session)
-		error = clean(session, &maps, code, &takeover);
-	session_destroy(session);
 	if (!error)
 		*ret_takeover = takeover;
 	return error;
 }
 
+struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
+{
+	return takeover_clean_to(proc, NULL, false, ret_takeover);
+}
+
 void takeover_describe(const struct proc *proc, const struct takeover *takeover, char text[TAKEOVER_TEXT])
 {
-	int length = snprintf(text, TAKEOVER_TEXT, "process %d (%s) had %zu probe%s of a dyntrace that was killed: cleaned up",
-			      proc->pid, proc->comm, takeover->sites, takeover->sites == 1 ? "" : "s");
+	int length = snprintf(text, TAKEOVER_TEXT,
+			      "process %d (%s) had %zu probe%s of a dyntrace that was killed: cleaned up", proc->pid,
+			      proc->comm, takeover->sites, takeover->sites == 1 ? "" : "s");
 
-	if (takeover->half || length < 0 || length >= TAKEOVER_TEXT)
+	if (takeover->half || !takeover->has_trace || length < 0 || length >= TAKEOVER_TEXT)
 		return;
 	if (takeover->trace[0])
-		snprintf(text + length, TAKEOVER_TEXT - (size_t)length, "; %llu events that it had not written yet are saved in %s",
+		snprintf(text + length, TAKEOVER_TEXT - (size_t)length,
+			 "; %llu events that it had not written yet are saved in %s",
 			 (unsigned long long)takeover->events, takeover->trace);
 	else
 		snprintf(text + length, TAKEOVER_TEXT - (size_t)length,

@@ -1,17 +1,22 @@
 /*
  * takeover.h - what a controller that was killed has left in a process.
  *
- * The process runs on with its probes and the agent; events fill its buffers. Nobody but the dead controller could
- * write the code memory (H25), so it isn't used again: the bytes of the sites are put back, what the buffers hold
- * goes to the dead controller's trace, and everything is unmapped. Who wants to trace the process begins afresh.
+ * The process runs on with its probes and the agent; events fill its buffers. Nobody but the dead
+ * controller could write the code memory (H25), so it isn't used again: the bytes of the sites are
+ * put back, what the buffers hold goes to the dead controller's trace, and everything is unmapped.
+ * Who wants to trace the process begins afresh.
  *
- * Nothing that is found there is believed (H24): sites are restored only to what the file on disk holds,
- * memory is unmapped only where the kernel says that it is ours, and a trace is only written if it is the caller's own.
+ * Nothing that is found there is believed (H24): sites are restored only to what the file on disk
+ * holds, memory is unmapped only where the kernel says that it is ours, and a trace is only written
+ * if it is the caller's own.
  */
 #ifndef DYNTRACE_SESSION_TAKEOVER_H
 #define DYNTRACE_SESSION_TAKEOVER_H
 
+#include "../ctf/writer.h"
 #include "../proc/proc.h"
+
+struct session;
 
 struct takeover {
 	bool found; /* there was something; false: nothing was done */
@@ -20,6 +25,8 @@ struct takeover {
 	uint64_t events; /* saved */
 	char trace[4096]; /* where; "" if none could be */
 	char unsaved[512]; /* why not */
+	bool has_trace; /* there was one: of tracers without events nothing can be saved, and nothing is lost */
+	struct writer_part part; /* the last of that trace */
 	bool left; /* something had to stay: `why` */
 	char why[256];
 };
@@ -30,5 +37,19 @@ void takeover_describe(const struct proc *proc, const struct takeover *takeover,
 
 /* Cleans up. A process whose controller is alive is refused, with its pid. */
 struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover);
+
+/*
+ * heritage.c: the session, which hasn't begun, goes on where the dead controller's ended, with the
+ * same trace: `dir`, which is that trace's directory, borrowed until the session is destroyed;
+ * NULL: it isn't known, and a new trace is begun. Where it can be done, the old probes stay until
+ * new ones take their place, each in the stop in which that happens, so that every hit is recorded
+ * once, by the old or by the new one; *ret_waits is true then, and takeover_settle ends it, when
+ * all that was to be placed again has been. Else they are taken out now, and what is hit until the
+ * new ones are in isn't recorded.
+ */
+struct error *takeover_inherit(struct session *session, struct trace_dir *dir, struct takeover *ret_takeover,
+			       bool *ret_waits);
+struct error *takeover_settle(struct session *session, struct takeover *ret_takeover);
+bool takeover_waits(const struct session *session);
 
 #endif

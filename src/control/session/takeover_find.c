@@ -1,0 +1,325 @@
+/*
+ * takeover_find.c - what a controller that was killed has left: its agent, its sites, its return
+ * stubs, as a session that has found them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "../record/pool.h"
+#include "takeover_state.h"
+
+#define CODE_NAME "/memfd:dyntrace-code"
+#define POOL_NAME "/memfd:dyntrace-pool"
+
+/* ---- what is there -------------------------------------------------------------------------- */
+
+static bool is_named(const struct mapping *mapping, const char *name)
+{
+	return mapping->shared && !mapping->offset && !strncmp(mapping->path, name, strlen(name));
+}
+
+const struct mapping *takeover_next(const struct maps *maps, const struct mapping *before)
+{
+	for (size_t i = before ? (size_t)(before - maps->items) + 1 : 0; i < maps->count; i++) {
+		if (is_named(&maps->items[i], CODE_NAME))
+			return &maps->items[i];
+	}
+	return NULL;
+}
+
+/* The pool of this agent: one that died while it took over from another has left two. */
+static const struct mapping *find_pool(const struct maps *maps, const struct dt_control *control)
+{
+	const struct mapping *mapping = maps_find(maps, taddr_of(control->pool));
+
+	return mapping && is_named(mapping, POOL_NAME) ? mapping : NULL;
+}
+
+/* A mapping of the code that can be written is a controller's: nobody else can have one (H25). */
+static struct error *check_controller(const struct agent *agent, pid_t pid)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct proc *proc = NULL;
+	_cleanup_error_ struct error *error = proc_open_plain(pid, &proc);
+	struct error *refusal = NULL;
+
+	if (!error)
+		error = maps_read(proc, &maps);
+	for (size_t i = 0; !error && !refusal && i < maps.count; i++) {
+		const struct mapping *mapping = &maps.items[i];
+
+		if (mapping->inode == agent->code_inode && mapping->device == agent->code_device &&
+		    (mapping->prot & PROT_WRITE))
+			refusal = error_new(ERROR_REFUSED,
+					    "process %d is being traced already, by %s (%d): end that first",
+					    agent->proc->pid, proc->comm, pid);
+	}
+	proc_close(proc);
+	return refusal;
+}
+
+static struct error *check_controllers(const struct agent *agent)
+{
+	struct tids pids = { 0 };
+	struct error *error = inject_find_children(agent, &pids);
+
+	for (size_t i = 0; i < pids.count && !error; i++)
+		error = check_controller(agent, pids.items[i]);
+	vec_free(&pids);
+	return error;
+}
+
+/* ---- a copy of the control page ------------------------------------------------------------- */
+
+static void *reserve(uint64_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Are its numbers within bounds, and does the kernel agree on where the pool is? */
+static bool control_is_sound(const struct agent *agent, const struct maps *maps)
+{
+	const struct dt_control *control = agent->control;
+	const struct mapping *pool = find_pool(maps, control);
+	struct pool view;
+
+	return control->agent == agent->control_at.v + DT_AGENT_OFFSET && control->window_count <= DT_WINDOWS_MAX &&
+	       control->site_count <= DT_SITES_MAX && control->unwinder_count <= DT_UNWINDERS_MAX &&
+	       control->event_count <= DT_EVENTS_MAX && control->semaphore_count <= DT_SEMAPHORES_MAX && pool &&
+	       pool->start.v == control->pool && pool->end.v - pool->start.v == control->pool_size &&
+	       control->state % DT_PAGE == 0 && control->stub_count <= DT_STUBS_MAX &&
+	       memchr(control->output, 0, sizeof(control->output)) &&
+	       pool_view(NULL, control->pool_size, control->small_count, control->big_count, &view);
+}
+
+/* The bytes that are there, if they are the ones that were put there: the process may have unloaded a library since, and then
+ * there is nothing to be put back. */
+static bool holds_patch(struct proc *proc, const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
+{
+	if (!site->length || site->length > DT_SITE_BYTES)
+		return false;
+	_cleanup_error_ struct error *error = mem_read(proc, taddr_of(site->address), bytes, site->length);
+	return !error && dt_site_check(bytes, site->length) == site->check;
+}
+
+/* A controller that was killed while it exchanged two sites may have left a note of each. */
+static bool is_found(const struct session *session, const struct dt_site *site)
+{
+	for (size_t i = 0; i < session->found_count; i++) {
+		const struct patch_site *found = &session->found[i];
+
+		if (found->address.v < site->address + site->length && site->address < found->address.v + found->length)
+			return true;
+	}
+	return false;
+}
+
+static bool any_site_is_there(const struct agent *agent)
+{
+	const struct dt_control *control = agent->control;
+	uint8_t bytes[DT_SITE_BYTES];
+
+	for (uint32_t i = 0; i < control->site_count && i < DT_SITES_MAX; i++) {
+		if (holds_patch(agent->proc, &control->sites[i], bytes))
+			return true;
+	}
+	return false;
+}
+
+static struct error *read_control(struct agent *agent, const struct maps *maps)
+{
+	struct dt_control *control = agent->control;
+	struct error *error = mem_read(agent->proc, agent->control_at, control, sizeof(*control));
+
+	if (error)
+		return error;
+	if (!control->magic)
+		return NULL; /* half made */
+	if (control->magic != DT_MAGIC || control->version != DT_LAYOUT_VERSION)
+		return error_new(ERROR_REFUSED, "process %d has the agent of another version of dyntrace: use that one",
+				 agent->proc->pid);
+	if (!find_pool(maps, control) && !any_site_is_there(agent)) {
+		control->magic = 0; /* half removed: the probes go first */
+		return NULL;
+	}
+	if (!control_is_sound(agent, maps))
+		return error_new(ERROR_REFUSED, "process %d has something that looks like an agent, but isn't one",
+				 agent->proc->pid);
+	const struct mapping *pool = find_pool(maps, control);
+	agent->agent_at = taddr_of(control->agent);
+	agent->state_at = taddr_of(control->state);
+	agent->slow_at = taddr_of(control->slow);
+	agent->pool_at = taddr_of(control->pool);
+	agent->pool_device = pool->device;
+	agent->pool_inode = pool->inode;
+	agent->pool = reserve(control->pool_size);
+	agent->pool_size = control->pool_size;
+	return agent->pool ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+static struct error *make_agent(struct proc *proc, const struct maps *maps, const struct mapping *code,
+				struct agent **ret_agent)
+{
+	struct agent *agent = calloc(1, sizeof(*agent));
+
+	if (!agent)
+		return error_new(ERROR_FAILED, "out of memory");
+	agent->proc = proc;
+	agent->code_fd = agent->pool_fd = -1;
+	agent->code_device = code->device;
+	agent->code_inode = code->inode;
+	agent->control_at = code->start;
+	agent->control = reserve(DT_CODE_SIZE);
+	struct error *error = agent->control ? check_controllers(agent) : error_new(ERROR_FAILED, "out of memory");
+	if (!error)
+		error = read_control(agent, maps);
+	if (error) {
+		agent_free(agent);
+		return error;
+	}
+	*ret_agent = agent;
+	return NULL;
+}
+
+/* ---- sites ---------------------------------------------------------------------------------- */
+
+/* The file that is mapped there, and no other. -1: it can't be had. */
+static int open_mapped(const struct proc *proc, const struct mapping *mapping)
+{
+	char path[4200];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", proc->pid, (unsigned long long)mapping->start.v,
+		 (unsigned long long)mapping->end.v);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		snprintf(path, sizeof(path), "/proc/%d/root%s", proc->pid, mapping->path);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	}
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_ino != mapping->inode)
+		return -1;
+	return take_fd(&fd);
+}
+
+/* (H24) What the file holds there is what is to be put back. */
+static bool read_original(const struct proc *proc, const struct maps *maps, const struct dt_site *site,
+			  uint8_t bytes[DT_SITE_BYTES])
+{
+	const struct mapping *mapping = maps_find(maps, taddr_of(site->address));
+
+	if (!mapping || mapping->shared || !mapping->inode || site->address + site->length > mapping->end.v)
+		return false;
+	_cleanup_close_ int fd = open_mapped(proc, mapping);
+	off_t at = (off_t)(mapping->offset + site->address - mapping->start.v);
+	return fd >= 0 && pread(fd, bytes, site->length, at) == site->length;
+}
+
+/* Who stands in a slot of another site is on the way to the trampoline: where the jump there
+ * leads. */
+static void follow_slot(struct patch_site *site)
+{
+	uint64_t at = site->via.v - (site->after ? site->after->address.v : 0);
+	int32_t distance;
+
+	if (!site->after || at + 5 > site->after->length || site->after->patched[at] != 0xe9)
+		return;
+	memcpy(&distance, &site->after->patched[at + 1], sizeof(distance));
+	site->moves[0] = (struct patch_move){ .offset = 0, .copy = taddr_add(site->via, 5 + (int64_t)distance) };
+	site->move_count = 1;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	uint64_t x = ((const struct patch_site *)a)->address.v, y = ((const struct patch_site *)b)->address.v;
+
+	return (x > y) - (x < y);
+}
+
+static struct error *find_sites(struct session *session, const struct maps *maps)
+{
+	const struct dt_control *control = session->agent->control;
+	taddr nowhere = session->agent->agent_at;
+
+	session->found = calloc(control->site_count + 1, sizeof(*session->found));
+	if (!session->found)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (uint32_t i = 0; i < control->site_count; i++) {
+		const struct dt_site *site = &control->sites[i];
+		struct patch_site *found = &session->found[session->found_count];
+		uint8_t original[DT_SITE_BYTES] = { 0 }, patched[DT_SITE_BYTES] = { 0 };
+
+		if (!holds_patch(session->proc, site, patched) || is_found(session, site))
+			continue;
+		if (!read_original(session->proc, maps, site, original))
+			return error_new(
+				ERROR_REFUSED,
+				"the file of process %d can't be asked what was at 0x%llx: nothing was touched",
+				session->proc->pid, (unsigned long long)site->address);
+		*found = (struct patch_site){ .address = taddr_of(site->address),
+					      .length = site->length,
+					      .is_last = site->own == DT_SITE_LAST,
+					      .tramp_start = nowhere, /* windows are looked at as a whole */
+					      .tramp_end = nowhere,
+					      .state = PATCH_PLACED };
+		memcpy(found->original, original, sizeof(found->original));
+		memcpy(found->patched, patched, sizeof(found->patched));
+		session->found_count++;
+		session->found_own += site->own != 0;
+	}
+	qsort(session->found, session->found_count, sizeof(*session->found), by_address);
+	patch_link(session->found, session->found_count);
+	for (size_t i = 0; i < session->found_count; i++)
+		follow_slot(&session->found[i]);
+	session->placed = true;
+	return NULL;
+}
+
+/* It may not have been made yet, or have been removed: then other memory of the program's may be
+ * there. */
+static bool returns_are_there(const struct dt_control *control, const struct maps *maps)
+{
+	const struct mapping *m = maps_find(maps, taddr_of(control->returns));
+
+	return m && m->start.v == control->returns &&
+	       m->end.v - m->start.v == DT_ROUND_UP(sizeof(struct dt_returns), DT_PAGE) && !m->shared && !m->inode &&
+	       m->prot == (PROT_READ | PROT_WRITE);
+}
+
+static struct error *find_exits(struct session *session, const struct maps *maps)
+{
+	const struct dt_control *control = session->agent->control;
+	struct exits *exits = &session->exits;
+
+	if (!control->returns || !returns_are_there(control, maps))
+		return NULL;
+	exits->returns = taddr_of(control->returns);
+	exits->window = taddr_of(control->stubs ? control->stubs - DT_PAGE : 0);
+	exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
+	exits->inside = calloc(DT_EVENTS_MAX, sizeof(*exits->inside));
+	if (!exits->unwound || !exits->inside)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (uint32_t i = 0; i < control->unwinder_count; i++)
+		exits->unwinders[exits->unwinder_count++] =
+			(struct exits_unwinder){ taddr_of(control->unwinders[i].forget),
+						 taddr_of(control->unwinders[i].table) };
+	return NULL;
+}
+
+struct error *takeover_find(struct session *dead, const struct maps *maps, const struct mapping *code)
+{
+	struct error *error = make_agent(dead->proc, maps, code, &dead->agent);
+
+	if (error || !dead->agent->control->magic)
+		return error;
+	error = find_sites(dead, maps);
+	return error ? error : find_exits(dead, maps);
+}
