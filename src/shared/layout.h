@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 19
+#define DT_LAYOUT_VERSION 20
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -458,7 +458,7 @@ struct dt_cell {
 #define DT_SLOT_SHIFT 6
 #define DT_SLOT_PROBES 64u /* how far a slot may lie from its hash */
 #define DT_STACKS 64u
-#define DT_STACK_SIZE 4096u
+#define DT_STACK_SIZE 8192u
 
 /*
  * What a thread needs to record; found by hashing the FS base. Offsets are baked into trampolines.

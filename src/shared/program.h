@@ -20,6 +20,7 @@
 #define DT_PROGRAM_FIELDS_MAX 64u /* that can be unreadable */
 #define DT_STRING_MAX 1024u /* of one string, its end included */
 #define DT_FRAMES_MAX 128u
+#define DT_PREFETCH_MAX 4u
 
 /* dt_op.code; a, b, c are its operands; [x y -- z] what it does to the stack. */
 enum dt_op_code {
@@ -78,6 +79,7 @@ enum dt_op_code {
 	DT_OP_STORE, /* a: size, naturally aligned; c: field [value --] */
 	DT_OP_COPY, /* a: alignment, b: bytes, c: field [address --] */
 	DT_OP_STRING, /* a: bytes of a character, 1, 2 or 4; b: most bytes; c: how it ends [address (length) --] */
+	DT_OP_PREFETCH, /* a: how many addresses that will be read from: none is an error [addresses --] */
 	DT_OP_MATCH, /* a: 1 with a length; b: 1 glob; c: text of the program [address (length) -- 1 or 0] */
 	DT_OP_X87, /* c: field [address of a long double -- ], stored as a double */
 	DT_OP_BACKTRACE, /* b: most frames; a sequence: u32 count, then u64s */

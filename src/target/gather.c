@@ -12,6 +12,8 @@
 
 #include "../shared/arithmetic.h"
 
+#pragma GCC diagnostic ignored "-Wframe-larger-than=" /* the windows: a fifth of the stack that this runs on */
+
 #define HEAD 16u
 #define RSP 4
 #define RSI 6
@@ -85,7 +87,7 @@ static uint64_t load(struct gather *g, uint64_t address, uint32_t size, bool is_
 {
 	uint64_t value = 0;
 
-	if (size > 8 || safe_read(g->control, address, &value, size) != size) {
+	if (size > 8 || window_read_all(g, address, &value, size) != size) {
 		g->failed = true;
 		return 0;
 	}
@@ -227,7 +229,7 @@ static void copy(struct gather *g, uint64_t address, const struct dt_op *op)
 {
 	if (!align(g, op->a, op->b))
 		return;
-	if (!g->failed && safe_read(g->control, address, g->event + g->at, op->b) != op->b)
+	if (!g->failed && window_read_all(g, address, g->event + g->at, op->b) != op->b)
 		g->failed = true;
 	if (g->failed) {
 		for (uint32_t i = 0; i < op->b; i++)
@@ -265,7 +267,7 @@ static void store_x87(struct gather *g, uint64_t address, uint32_t field)
 {
 	uint64_t words[2] = { 0, 0 };
 
-	if (!g->failed && safe_read(g->control, address, words, 10) != 10)
+	if (!g->failed && window_read_all(g, address, words, 10) != 10)
 		g->failed = true;
 	store(g, double_of(words[0], (uint16_t)words[1]), 8, field);
 }
@@ -346,6 +348,18 @@ static void run_match(struct gather *g, const struct dt_op *op)
 	push(g, matches);
 }
 
+static void run_prefetch(struct gather *g, uint32_t count)
+{
+	uint64_t addresses[WINDOWS];
+
+	if (count > WINDOWS)
+		count = WINDOWS;
+	for (uint32_t i = 0; i < count; i++)
+		addresses[i] = pop(g);
+	window_prefetch(g, addresses, count);
+	g->failed = false;
+}
+
 static void run_string(struct gather *g, const struct dt_op *op)
 {
 	uint64_t length = op->c != DT_STRING_NUL ? pop(g) : ~0ULL;
@@ -394,6 +408,9 @@ static uint32_t run_op(struct gather *g, const struct dt_op *op)
 	case DT_OP_MATCH:
 		run_match(g, op);
 		return 0;
+	case DT_OP_PREFETCH:
+		run_prefetch(g, op->a);
+		return 0;
 	default:
 		if (!run_value(g, op) && !run_limit(g, op))
 			run_field(g, op);
@@ -414,6 +431,9 @@ uint64_t gather_event(const struct dt_control *control, const struct dt_program 
 	g.at = g.top = 0;
 	g.failed = g.over = false;
 	g.unreadable = 0;
+	g.next_window = 0;
+	for (uint32_t i = 0; i < WINDOWS; i++)
+		g.windows[i].size = 0;
 	for (uint32_t i = 0; i < program->op_count && !g.over; i++) {
 		if (program->ops[i].code == DT_OP_END)
 			break;

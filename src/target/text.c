@@ -12,7 +12,7 @@
 #include "gather.h"
 
 #define PIECE 256u
-#define MATCH_MAX 1024u
+#define MATCH_MAX 992u
 #define MARK_ROOM 32u
 
 static void put_byte(struct gather *g, char byte)
@@ -65,6 +65,8 @@ static uint32_t character(const uint8_t *at, uint32_t left)
 	return size;
 }
 
+#define CHARACTER_MOST 4u /* bytes of UTF-8 */
+
 /* Copies characters up to `end` or a NUL; how many bytes were used, and whether it is over. */
 static uint32_t put_characters(struct gather *g, const uint8_t *bytes, uint32_t count, bool counted,
 			       bool last, uint32_t limit, bool *ret_over)
@@ -108,23 +110,21 @@ static void put_string(struct gather *g, uint64_t address, uint64_t length, bool
 	while (done < length) {
 		uint64_t left = length - done;
 		uint32_t want = left < PIECE ? (uint32_t)left : PIECE;
-		uint32_t got = (uint32_t)safe_read(g->control, address + done, piece, want);
+		uint32_t got = window_read(g, address + done, piece, want);
 		uint32_t used;
 
-		if (got == 0 && done == 0) {
+		if (got == 0 && done == 0)
 			put_unreadable(g, address);
+		else if (got == 0)
+			put_text(g, "(unreadable)");
+		if (got == 0)
 			return;
-		}
-		used = put_characters(g, piece, got, counted, got < PIECE || left <= PIECE, limit, &over);
+		used = put_characters(g, piece, got, counted, got == left || got < WINDOW_LEAST, limit, &over);
 		done += used;
 		if (over || done >= length)
 			return;
-		if (used < got || g->at >= limit) {
+		if (used == 0 || got - used >= CHARACTER_MOST) { /* fewer may be the beginning of a character */
 			put_text(g, "...");
-			return;
-		}
-		if (got < want) {
-			put_text(g, "(unreadable)");
 			return;
 		}
 	}
@@ -199,7 +199,7 @@ static const char *put_wide(struct gather *g, uint64_t address, uint32_t size, u
 	uint32_t piece[PIECE / sizeof(uint32_t)], high = 0;
 
 	for (;;) {
-		uint32_t got = (uint32_t)safe_read(g->control, address, piece, PIECE) / size;
+		uint32_t got = window_read(g, address, piece, PIECE) / size;
 
 		if (got == 0)
 			return "(unreadable)";
@@ -333,12 +333,29 @@ static bool match_exact(const char *pattern, const char *text)
 	return *pattern == *text;
 }
 
-bool text_match(const struct gather *g, uint64_t address, uint64_t length, const char *pattern, bool glob,
+static bool has_end(const char *text, uint64_t length)
+{
+	for (uint64_t i = 0; i < length; i++) {
+		if (!text[i])
+			return true;
+	}
+	return false;
+}
+
+bool text_match(struct gather *g, uint64_t address, uint64_t length, const char *pattern, bool glob,
 		bool *ret_failed)
 {
 	char text[MATCH_MAX];
 	uint64_t most = length < sizeof(text) ? length : sizeof(text) - 1;
-	uint64_t got = address && most ? safe_read(g->control, address, text, most) : 0;
+	uint64_t got = 0;
+
+	while (address && got < most && !has_end(text, got)) {
+		uint32_t more = window_read(g, address + got, text + got, (uint32_t)(most - got));
+
+		if (!more)
+			break;
+		got += more;
+	}
 
 	*ret_failed = got == 0 && most;
 	text[got] = 0;

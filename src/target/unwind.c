@@ -8,7 +8,7 @@
 
 #include "../shared/unwind.h"
 
-/* Half of the stack that this runs on (DT_STACK_SIZE); what is below it needs little. */
+/* A quarter of the stack that this runs on (DT_STACK_SIZE). */
 #define WINDOW 2048u
 #pragma GCC diagnostic ignored "-Wframe-larger-than="
 #define TABLES_MAX 64u

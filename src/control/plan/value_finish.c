@@ -9,6 +9,7 @@
 #include "value.h"
 
 #define HEAD 8u
+#define HW_RSP 4
 #define MARK_ROOM 32u /* what a string may say about itself */
 
 static uint32_t align_up(uint32_t at, uint32_t to)
@@ -196,6 +197,54 @@ static void build_limits(struct builder *b, const struct tramp_limits *limits)
 	build(b, &ops);
 }
 
+/* Is it an address that registers tell: a register, and a distance? */
+static bool is_plain_address(const struct value_ops *ops)
+{
+	return ops->count && ops->count <= 2 && !ops->failed && ops->items[0].code == DT_OP_REG &&
+	       (ops->count == 1 || ops->items[1].code == DT_OP_OFFSET);
+}
+
+/* Where the first thing is that has to be read for a field. False: nothing, or nobody knows yet. */
+static bool first_address(const struct value_store *store, struct value_ops *ret_ops)
+{
+	struct value_ops ops = { .count = 0 };
+
+	if (store->place.kind == PLACE_MEMORY)
+		ops = store->place.ops;
+	else if (store->code != DT_OP_STRING || store->place.kind != PLACE_PIECES || !place_push(&store->place, 8, false, &ops))
+		return false;
+	*ret_ops = ops;
+	return is_plain_address(&ops);
+}
+
+static bool is_listed(const struct value_ops *list, size_t count, const struct value_ops *ops)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (list[i].items[0].a == ops->items[0].a) /* of one register: likely near each other */
+			return true;
+	}
+	return false;
+}
+
+/* What several fields will have to read is read by one system call. */
+static void build_prefetch(const struct shape *shape, struct builder *b)
+{
+	struct value_ops list[DT_PREFETCH_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < shape->stores.count && count < DT_PREFETCH_MAX; i++) {
+		struct value_ops ops;
+
+		if (first_address(&shape->stores.items[i], &ops) && ops.items[0].a != HW_RSP && !is_listed(list, count, &ops))
+			list[count++] = ops;
+	}
+	if (count < 2)
+		return;
+	for (size_t i = 0; i < count; i++)
+		build(b, &list[i]);
+	build_op(b, DT_OP_PREFETCH, (uint8_t)count, 0, 0);
+}
+
 static void build_all(struct shape *shape, struct builder *b)
 {
 	size_t next = 0;
@@ -205,6 +254,7 @@ static void build_all(struct shape *shape, struct builder *b)
 		build_op(b, DT_OP_REQUIRE, 0, 0, 0);
 		build_limits(b, &shape->limits);
 	}
+	build_prefetch(shape, b);
 	for (size_t i = 0; i < shape->field_count; i++) {
 		struct event_field *field = &shape->fields[i];
 
