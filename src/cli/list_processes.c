@@ -22,6 +22,8 @@ static void add_json(struct strbuf *text, const struct wire_message *item, const
 	ask_json_text(text, "loaded", wire_get_text(item, WIRE_LOADED));
 	ask_json_number(text, "tracepoints", wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
 	ask_json_text(text, "trace", wire_get_text(item, WIRE_OUTPUT));
+	if (wire_get_text(item, WIRE_STATE))
+		ask_json_text(text, "state", wire_get_text(item, WIRE_STATE));
 	text_add(text, "}");
 }
 
@@ -36,9 +38,10 @@ static void add_process(struct ask_list *list, const struct wire_message *item)
 	}
 	if (!list->count)
 		strbuf_printf(&list->text, "%7s  %-20s %-12s %-10s %s\n", "PID", "NAME", "USER", "LOADED", "TRACEPOINTS");
-	strbuf_printf(&list->text, "%7llu  %-20s %-12s %-10s %llu\n", ask_number_of(item, WIRE_PID),
+	strbuf_printf(&list->text, "%7llu  %-20s %-12s %-10s %llu%s%s\n", ask_number_of(item, WIRE_PID),
 		      ask_text_of(item, WIRE_PROGRAM), user, ask_text_of(item, WIRE_LOADED),
-		      ask_number_of(item, WIRE_TRACEPOINT_COUNT));
+		      ask_number_of(item, WIRE_TRACEPOINT_COUNT), wire_get_text(item, WIRE_STATE) ? "  " : "",
+		      ask_text_of(item, WIRE_STATE));
 }
 
 static struct error *run(const struct words *words, int *ret_status)

@@ -275,6 +275,8 @@ static void tell_process(struct request *request, const struct target *target)
 	wire_text(&out, WIRE_LOADED, target->loaded);
 	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->tracepoints);
 	wire_text(&out, WIRE_OUTPUT, target->trace);
+	if (target_is_stopped(target))
+		wire_text(&out, WIRE_STATE, "its worker is stopped");
 	reply_item(request, &out);
 }
 

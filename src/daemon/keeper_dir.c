@@ -1,7 +1,8 @@
 /*
  * keeper_dir.c - a trace's directory, made by a keeper: the worker's end.
  *
- * A keeper may hang (a dead file server): the worker waits a bounded time for it, and then for nothing more of it.
+ * A keeper may hang (a dead file server, SIGSTOP): the worker waits a bounded time for an answer. Those that come later are thrown away,
+ * and until they have come nothing more is asked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,7 @@ struct line {
 	int fd;
 	unsigned users;
 	uint32_t next; /* number of the next directory */
+	unsigned owed; /* answers that came too late, or will */
 	bool dead;
 };
 
@@ -39,7 +41,7 @@ static struct kept_dir *of_dir(const struct trace_dir *dir)
 	return (struct kept_dir *)((char *)dir - offsetof(struct kept_dir, dir));
 }
 
-static int receive(struct line *line, struct keeper_answer *answer, int *ret_fd)
+static int receive(struct line *line, int timeout, struct keeper_answer *answer, int *ret_fd)
 {
 	char control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec part = { answer, sizeof(*answer) };
@@ -48,7 +50,7 @@ static int receive(struct line *line, struct keeper_answer *answer, int *ret_fd)
 	};
 	struct pollfd ready = { .fd = line->fd, .events = POLLIN };
 
-	if (poll(&ready, 1, KEEPER_MS) != 1)
+	if (poll(&ready, 1, timeout) != 1)
 		return -ETIMEDOUT;
 	if (recvmsg(line->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)sizeof(*answer))
 		return -EPIPE;
@@ -57,6 +59,22 @@ static int receive(struct line *line, struct keeper_answer *answer, int *ret_fd)
 		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
 	answer->path[sizeof(answer->path) - 1] = '\0';
 	return 0;
+}
+
+/* Is nothing owed any more? Else it still hangs. */
+static int take_late(struct line *line, struct keeper_answer *answer)
+{
+	int failed = 0;
+
+	while (line->owed && !failed) {
+		int fd = -1;
+
+		failed = receive(line, 0, answer, &fd);
+		if (fd >= 0)
+			close(fd);
+		line->owed -= !failed;
+	}
+	return failed;
 }
 
 /* Gives the answer's result, or a failure of the line itself. */
@@ -70,12 +88,17 @@ static int ask(struct kept_dir *kept, enum keeper_what what, const char *first, 
 		return -ENAMETOOLONG;
 	if (line->dead)
 		return -EPIPE;
+	int failed = take_late(line, answer);
+	if (failed)
+		return failed;
 	strcpy(request.first, first);
 	strcpy(request.second, second);
-	int failed = send(line->fd, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+	if (send(line->fd, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		failed = -errno;
 	if (!failed)
-		failed = receive(line, answer, ret_fd);
-	line->dead = failed != 0;
+		failed = receive(line, KEEPER_MS, answer, ret_fd);
+	line->owed += failed == -ETIMEDOUT;
+	line->dead = failed && failed != -ETIMEDOUT;
 	return failed ? failed : answer->result;
 }
 
@@ -86,7 +109,7 @@ static int kept_make(struct trace_dir *dir)
 	int fd = -1;
 	int result = ask(kept, KEEPER_MAKE, kept->suffix, "", &answer, &fd);
 
-	if (!kept->line->dead)
+	if (!kept->line->dead && !kept->line->owed)
 		snprintf(dir->path, PATH_MAX, "%s", answer.path);
 	kept->made = result == 0;
 	return result;

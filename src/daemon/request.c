@@ -128,32 +128,47 @@ static void log_request(const struct request *request)
 		log_line("uid=%u pid=%d %s%s: ok", who->uid, who->pid, wire_kind_name(request->kind), summary);
 }
 
-void request_settle(struct request *request)
+/* The answer to who asked; he may be gone afterwards. */
+static void answer(struct request *request, const struct error *error)
 {
 	struct wire_out out = { 0 };
 	struct peer *peer = request->peer;
 
+	request->peer = NULL;
+	if (!peer)
+		return;
+	peer->request = NULL;
+	wire_begin_reply(&out, request->sequence, error);
+	wire_end(&out);
+	peer->again = true;
+	peer_send(peer, &out);
+	wire_free(&out);
+}
+
+void request_settle(struct request *request)
+{
 	if (request->calls)
 		return;
 	log_request(request);
-	if (peer) {
-		peer->request = NULL;
-		_cleanup_error_ struct error *error =
-			request->failed ? error_new(request->error_kind, "%s",
-						    request->errors.text ? request->errors.text : "out of memory") :
-					  NULL;
-		wire_begin_reply(&out, request->sequence, error);
-		wire_end(&out);
-		peer->again = true;
-		peer_send(peer, &out);
-	}
-	wire_free(&out);
+	_cleanup_error_ struct error *error =
+		request->failed ? error_new(request->error_kind, "%s",
+					    request->errors.text ? request->errors.text : "out of memory") :
+				  NULL;
+	answer(request, error);
 	struct request *parent = request->parent;
 	request_free(request);
 	if (parent) {
 		parent->calls--;
 		request_settle(parent);
 	}
+}
+
+void request_leave(struct request *request, struct error *error)
+{
+	log_line("uid=%u pid=%d %s%s: waits: %s", request->who.uid, request->who.pid, wire_kind_name(request->kind),
+		 request->summary.text ? request->summary.text : "", error_text(error));
+	answer(request, error);
+	error_free(error);
 }
 
 void request_forward(struct request *request, const struct wire_message *answer, pid_t pid)

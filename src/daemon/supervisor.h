@@ -29,6 +29,7 @@
 #define TRACEPOINTS_MAX 65536 /* of one target */
 #define WAITING_MAX 1024
 #define CALL_SECONDS 120 /* a worker that takes longer is stuck */
+#define QUICK_SECONDS 15 /* clients don't wait longer than this for what should be quick */
 #define HALF_MESSAGE_SECONDS 30 /* how long a peer may take for one */
 
 struct supervisor_options {
@@ -120,6 +121,8 @@ struct error *request_again(struct supervisor *supervisor, const char *bytes, si
 void request_note(struct request *request, struct error *error);
 /* Ends it if nothing is open. */
 void request_settle(struct request *request);
+/* Who asked is told, and waits no longer; consumes the error. The request goes on. */
+void request_leave(struct request *request, struct error *error);
 /* WIRE_ITEM and WIRE_NOTE to who asked, with the pid of the target that says it. */
 void request_forward(struct request *request, const struct wire_message *answer, pid_t pid);
 struct error *request_may(const struct request *request, pid_t pid, const struct process *process);
@@ -130,7 +133,7 @@ struct call {
 	struct request *request; /* NULL: the supervisor's own */
 	enum wire_kind kind;
 	uint32_t sequence;
-	uint64_t deadline;
+	uint64_t since;
 	size_t entry; /* of the journal, when it is read again; SIZE_MAX: none */
 };
 
@@ -151,6 +154,7 @@ struct target {
 	bool has_worker;
 	pid_t worker; /* 0: of an earlier supervisor's */
 	bool leaving; /* its worker was told to end */
+	bool leaves_again; /* ... and was killed instead: the next one is told, too */
 	bool gone; /* its worker has said that it is done */
 	bool attached; /* the worker has said so */
 	uint32_t sequence;
@@ -191,6 +195,11 @@ int target_old_keeper(struct target *target);
 void target_replay(struct target *target);
 /* Workers that an earlier supervisor left, and those that died with it. */
 void targets_find_again(struct supervisor *supervisor);
+/* Its worker's socket has ended. The target may be gone afterwards. */
+void target_worker_ended(struct target *target);
+
+/* stuck.c */
+bool target_is_stopped(const struct target *target); /* its worker is */
 void targets_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again);
 
 /* ---- spawn.c: processes with other rights ---------------------------------------------------------------- */

@@ -189,7 +189,7 @@ bool target_push_call(struct target *target, struct request *request, enum wire_
 	struct call call = { .request = request,
 			     .kind = kind,
 			     .sequence = ++target->sequence,
-			     .deadline = loop_now() + CALL_SECONDS * 1000000000ULL,
+			     .since = loop_now(),
 			     .entry = entry };
 
 	if (!vec_push(&target->calls, call))
@@ -317,6 +317,10 @@ static void attach_done(struct target *target, const struct wire_message *reply)
 	bool again = state && !strcmp(state, "again");
 
 	target->attached = true;
+	if (target->leaves_again) {
+		target->leaves_again = false;
+		return target_leave(target);
+	}
 	log_line("process %d (%s): %s", target->pid, target->process.name, again ? "found again" : "attached");
 	if (!again) {
 		target->replay = 0;
@@ -426,7 +430,7 @@ static bool may_start_again(struct target *target)
 	return ++target->deaths <= DEATHS_MAX;
 }
 
-static void worker_ended(struct target *target)
+void target_worker_ended(struct target *target)
 {
 	bool alive = is_same_process(target);
 	bool expected = target->leaving || target->gone || (!target->attached && !target->entries.count);
@@ -473,27 +477,9 @@ static void worker_ready(struct loop_source *source, uint32_t events)
 			kill(target->worker, SIGKILL);
 	}
 	if (target->channel.broken || target->channel.ended || target->gone)
-		worker_ended(target);
+		target_worker_ended(target);
 	else
 		target_set_events(target);
-}
-
-void targets_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
-{
-	for (size_t i = supervisor->targets.count; i-- > 0;) {
-		struct target *target = supervisor->targets.items[i];
-
-		if (!target->calls.count)
-			continue;
-		*ret_again = true;
-		if (target->calls.items[0].deadline > now)
-			continue;
-		log_line("process %d: its worker has not answered '%s' for %d s: killed", target->pid,
-			 wire_kind_name(target->calls.items[0].kind), CALL_SECONDS);
-		if (target->worker)
-			kill(target->worker, SIGKILL);
-		worker_ended(target);
-	}
 }
 
 /* ---- after a crash ------------------------------------------------------------------------------------ */
