@@ -38,6 +38,7 @@ struct viewer {
 	struct who_index who;
 	const bt_trace *trace; /* that `frames` is of */
 	struct frames *frames;
+	uint64_t cycles; /* the clock of the event at hand */
 	struct view_filter *filter; /* NULL: every event is printed */
 };
 

@@ -257,7 +257,7 @@ static void print_backtrace(struct viewer *viewer, const bt_field *field)
 		if (i)
 			text_add(&viewer->text, viewer->json ? "," : ", ");
 		frame.length = 0;
-		frames_print(viewer->frames, bt_field_integer_unsigned_get_value(element), i > 0, &frame);
+		frames_print(viewer->frames, bt_field_integer_unsigned_get_value(element), viewer->cycles, i > 0, &frame);
 		if (viewer->json)
 			quote(viewer, frame.text ? frame.text : "", frame.length);
 		else

@@ -13,9 +13,9 @@
 #include "../control/sym/sym.h"
 #include "../shared/unwind.h"
 
-/* "START END BIAS BUILD-ID PATH", numbers in base 16, - for no build id. */
+/* "START END BIAS @SINCE BUILD-ID PATH", numbers in base 16, - for no build id. SINCE, a clock, may be missing. */
 struct loaded {
-	uint64_t start, end, bias;
+	uint64_t start, end, bias, since;
 	char build_id[132];
 	char *path;
 	bool opened;
@@ -29,12 +29,16 @@ struct frames {
 
 static bool parse_module(const char *text, struct loaded *ret)
 {
-	int used = 0;
+	int used = 0, more = 0;
 
 	*ret = (struct loaded){ 0 };
-	if (sscanf(text, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %131s %n", &ret->start, &ret->end, &ret->bias,
-		   ret->build_id, &used) != 4 ||
-	    used == 0)
+	if (sscanf(text, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %n", &ret->start, &ret->end, &ret->bias, &used) != 3 || used == 0)
+		return false;
+	text += used;
+	if (sscanf(text, "@%" SCNx64 " %n", &ret->since, &more) == 1)
+		text += more;
+	used = 0;
+	if (sscanf(text, "%131s %n", ret->build_id, &used) != 1 || used == 0)
 		return false;
 	ret->path = strdup(text + used);
 	return ret->path != NULL;
@@ -89,24 +93,15 @@ static void open_file(struct loaded *file)
 	error_free(debug_open(fd, file->path, &file->debug));
 }
 
-static bool is_same(const struct loaded *a, const struct loaded *b)
-{
-	return a->bias == b->bias && strcmp(a->path, b->path) == 0 && strcmp(a->build_id, b->build_id) == 0;
-}
-
-/* NULL: none, or several libraries were there one after the other, and it can't be told which. */
-static struct loaded *find_file(struct frames *frames, uint64_t address)
+/* The last that had been loaded there by then. NULL: none. */
+static struct loaded *find_file(struct frames *frames, uint64_t address, uint64_t clock)
 {
 	struct loaded *found = NULL;
 
 	for (size_t i = 0; i < frames->files.count; i++) {
 		struct loaded *file = &frames->files.items[i];
 
-		if (address < file->start || address >= file->end)
-			continue;
-		if (found && !is_same(found, file))
-			return NULL;
-		if (!found)
+		if (address >= file->start && address < file->end && file->since <= clock && (!found || file->since >= found->since))
 			found = file;
 	}
 	if (found && !found->opened)
@@ -125,9 +120,9 @@ static void print_name(const char *name, struct strbuf *text)
 		strbuf_printf(text, "%s", readable ? readable : name);
 }
 
-void frames_print(struct frames *frames, uint64_t address, bool is_return, struct strbuf *text)
+void frames_print(struct frames *frames, uint64_t address, uint64_t clock, bool is_return, struct strbuf *text)
 {
-	struct loaded *file = frames ? find_file(frames, address) : NULL;
+	struct loaded *file = frames ? find_file(frames, address, clock) : NULL;
 	struct debug_function function;
 	const struct symbol *symbol;
 	const char *source;

@@ -17,7 +17,7 @@ struct frames;
 struct frames *frames_create(const bt_trace *trace);
 void frames_free(struct frames *frames);
 
-/* Appends the text of an address; `is_return`: of the instruction before it. */
-void frames_print(struct frames *frames, uint64_t address, bool is_return, struct strbuf *text);
+/* Appends the text of an address, by what was loaded there at that clock; `is_return`: of the instruction before it. */
+void frames_print(struct frames *frames, uint64_t address, uint64_t clock, bool is_return, struct strbuf *text);
 
 #endif

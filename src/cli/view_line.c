@@ -81,6 +81,15 @@ static bool event_ns(const bt_message *message, const bt_event *event, int64_t *
 	return view_line_ns(bt_message_event_borrow_default_clock_snapshot_const(message), ret_ns);
 }
 
+static uint64_t event_cycles(const bt_message *message, const bt_event *event)
+{
+	const bt_stream_class *class = bt_stream_borrow_class_const(bt_event_borrow_stream_const(event));
+
+	if (!bt_stream_class_borrow_default_clock_class_const(class))
+		return UINT64_MAX;
+	return bt_clock_snapshot_get_value(bt_message_event_borrow_default_clock_snapshot_const(message));
+}
+
 /* ---- who ----------------------------------------------------------------------------------- */
 
 static int member_index(const bt_field_class *structure, const char *name)
@@ -252,6 +261,7 @@ static void print_event(struct viewer *viewer, const bt_message *message)
 		viewer->frames = frames_create(trace);
 		viewer->trace = trace;
 	}
+	viewer->cycles = event_cycles(message, event);
 	(viewer->json ? add_event_json : add_event_text)(viewer, message, event);
 }
 

@@ -161,6 +161,23 @@ def test_backtrace_through_libraries_loaded_later(dyntrace, scratch):
     assert [(line.count("deep+0x"), line.count("inner+0x")) for line in lines] == [(6, 1), (6, 1)]
 
 
+def test_libraries_at_one_address_one_after_the_other(dyntrace, scratch):
+    """view names the functions of the one that was there when the event was recorded."""
+    names, libraries = ["first", "second", "third"], []
+    for i, name in enumerate(names):
+        libraries.append(os.path.join(scratch, f"lib{i}.so"))
+        subprocess.run(["gcc", "-O1", "-g", "-fomit-frame-pointer", "-shared", "-fPIC", "-DSIZE=100", f"-Dinner={name}", "-DFILL=fill", "-x", "c",
+                        "-", "-o", libraries[-1]], check=True, input=LATER["library"], text=True)
+    path = os.path.join(scratch, "later")
+    subprocess.run(["gcc", "-O1", "-g", "-fomit-frame-pointer", "-x", "c", "-", "-o", path], check=True, input=LATER["program"], text=True)
+    output = dyntrace.new_output()
+    order = [0, 1, 2, 1, 0]
+    result, trace = dyntrace.trace("--function", "leaf", "-t", "backtrace:60", "--", path, *[libraries[i] for i in order], output=output)
+    assert len({event.fields["backtrace"][3] for event in trace.events}) == 1, "they were to be at one address"
+    lines = dyntrace("view", output).stdout.splitlines()
+    assert [[name for name in names if f"{name}+0x" in line] for line in lines] == [[names[i]] for i in order]
+
+
 def test_backtrace_depth(dyntrace, scratch):
     path = compile_program(scratch, "callers.c", "-O2")
     _, trace = dyntrace.trace("--function", "leaf", "-t", "backtrace:3", "--", path)

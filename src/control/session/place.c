@@ -105,7 +105,7 @@ struct error *place_open_writer(struct session *session, struct trace_dir *direc
 static void describe_modules(struct session *session)
 {
 	for (size_t i = 0; i < session->modules.count; i++) {
-		char *text = module_describe(session->proc, session->modules.items[i]);
+		char *text = module_describe(session->proc, session->modules.items[i], 0);
 
 		if (!text || !vec_push(&session->loaded, text))
 			free(text);

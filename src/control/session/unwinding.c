@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <x86intrin.h>
 
 #include "../base/cleanup.h"
 #include "../sym/cfi.h"
@@ -132,6 +133,8 @@ struct error *unwinding_map(struct session *session, struct stop *stop)
 /* For who reads the trace: what was loaded where. */
 static void describe_new(struct session *session, size_t tables_before)
 {
+	uint64_t since = __rdtsc(); /* the thread that loads it waits, and has run nothing of it */
+
 	for (size_t i = 0; i < session->modules.count; i++) {
 		struct module *module = session->modules.items[i];
 		const struct dt_unwind_module *entry = find_entry(session, module);
@@ -141,7 +144,7 @@ static void describe_new(struct session *session, size_t tables_before)
 		    (const uint8_t *)entry >= (const uint8_t *)table_at(session, tables_before) +
 						       table_at(session, tables_before)->rows_offset)
 			continue;
-		text = module_describe(session->proc, module);
+		text = module_describe(session->proc, module, since);
 		if (!text || !vec_push(&session->loaded, text))
 			free(text);
 	}

@@ -30,7 +30,7 @@ struct error *module_debug(struct proc *proc, struct module *module, struct debu
 	return NULL;
 }
 
-char *module_describe(struct proc *proc, struct module *module)
+char *module_describe(struct proc *proc, struct module *module, uint64_t since)
 {
 	_cleanup_close_ int fd = -1;
 	_cleanup_error_ struct error *error = module_open(proc, module, &fd);
@@ -38,8 +38,8 @@ char *module_describe(struct proc *proc, struct module *module)
 
 	if (fd >= 0)
 		debug_file_build_id(fd, build_id, sizeof(build_id));
-	if (asprintf(&text, "%" PRIx64 " %" PRIx64 " %" PRIx64 " %s %s", module->low.v, module->high.v,
-		     module->bias.v, build_id, module->path) < 0)
+	if (asprintf(&text, "%" PRIx64 " %" PRIx64 " %" PRIx64 " @%" PRIx64 " %s %s", module->low.v, module->high.v,
+		     module->bias.v, since, build_id, module->path) < 0)
 		return NULL;
 	return text;
 }

@@ -137,7 +137,7 @@ struct error *module_has_code(struct proc *proc, const struct module *module, co
 struct debug;
 struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug);
 /* "START END BIAS BUILD-ID PATH", for the trace; NULL: out of memory. Caller frees. */
-char *module_describe(struct proc *proc, struct module *module);
+char *module_describe(struct proc *proc, struct module *module, uint64_t since);
 /* Its unwind table (cfi.h), likewise. */
 struct cfi_rows;
 struct error *module_cfi(struct proc *proc, struct module *module, const struct cfi_rows **ret_rows);
