@@ -53,6 +53,7 @@ GOALS = [
     ("entry + exit, x rdtsc", lambda c: c.ratio("dyntrace-exit", 1), 2.2, "at most"),
     ("bare hit, only counted, x rdtsc", lambda c: c.ratio("dyntrace-count", 1), 1.3, "at most"),
     ("entry + exit, only counted, x rdtsc", lambda c: c.ratio("dyntrace-count-exit", 1), 2.6, "at most"),
+    ("call of an empty function, x rdtsc", lambda c: c.ratio("dyntrace-call", 1), 1.5, "at most"),
     ("LTTng event from a probe against a static one", lambda c: quotient(c, "dyntrace-lttng", "lttng-args"), 1, "at most"),
     ("uftrace against entry + exit", lambda c: quotient(c, "uftrace", "dyntrace-exit"), 1, "at least"),
     ("uprobe + uretprobe against entry + exit",

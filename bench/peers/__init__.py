@@ -1,6 +1,7 @@
 """The tracers, in the order of the table. One file a tracer, each with its CASES."""
 
-from . import bpftrace, count, dyntrace, exits, lttng, lttng_dynamic, tracefs, uftrace
+from . import bpftrace, call, count, dyntrace, exits, lttng, lttng_dynamic, tracefs, uftrace
 
-CASES = [*dyntrace.CASES, *count.CASES, *lttng.CASES, *lttng_dynamic.CASES, *uftrace.CASES, *bpftrace.CASES, *tracefs.CASES,
+CASES = [*dyntrace.CASES, *count.CASES, *call.CASES, *lttng.CASES, *lttng_dynamic.CASES, *uftrace.CASES,
+         *bpftrace.CASES, *tracefs.CASES,
          *exits.CASES]

@@ -42,8 +42,8 @@ extern "C" {
 #define DYNTRACE_PROBE_VERSION 1u
 
 #ifndef DYNTRACE_PROBE_NO_VERSION
-extern const uint32_t dyntrace_probe_version;
-__attribute__((weak, used, visibility("default"))) const uint32_t dyntrace_probe_version = DYNTRACE_PROBE_VERSION;
+extern const uint32_t dyntrace_probe_version __attribute__((weak, visibility("default")));
+const uint32_t dyntrace_probe_version __attribute__((used)) = DYNTRACE_PROBE_VERSION;
 #endif
 
 /* ---- the hit ------------------------------------------------------------------------------------- */

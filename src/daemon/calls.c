@@ -123,7 +123,8 @@ static struct error *send_request(struct target *target, struct request *request
 		error = check_output(target, request);
 	if (!error && request->kind == WIRE_ADD && has_log_file(request))
 		error = make_log_keeper(target, request, &keeper);
-	else if (!error && request->kind == WIRE_ADD && is_for(request, "ctf") && !target->trace)
+	else if (!error && request->kind == WIRE_ADD && (is_for(request, "ctf") || is_for(request, "call")) &&
+		 !target->trace)
 		error = make_keeper(target, request, &keeper);
 	if (!error && !target_push_call(target, request, request->kind, entry))
 		error = error_new(ERROR_FAILED, "out of memory");

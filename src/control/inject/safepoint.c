@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -106,8 +107,11 @@ static bool is_stream(void *context, int fd)
 	const struct proc *proc = context;
 	static const char *const streams[] = { "pipe:", "socket:", "/dev/pts/", "/dev/tty" };
 	char path[64], target[PATH_MAX];
+	struct stat file;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", proc->pid, fd);
+	if (!stat(path, &file) && S_ISFIFO(file.st_mode)) /* also one that has a name */
+		return true;
 	ssize_t length = readlink(path, target, sizeof(target) - 1);
 	target[length > 0 ? length : 0] = '\0';
 	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {

@@ -241,6 +241,9 @@ bool notice_is_pending(const struct session *session);
 struct error *notice_step(struct session *session);
 /* Nobody waits any more: the target is being left. */
 void notice_end(struct session *session);
+/* While we have a library loaded ourselves nobody waits for our answer, which wouldn't come. Gives what notice_go_on wants. */
+bool notice_hold(struct session *session);
+void notice_go_on(struct session *session, bool waited);
 
 /* watch.c */
 /* A probe that records nothing; its event is for the caller to fill in. */

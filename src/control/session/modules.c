@@ -311,6 +311,8 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 
 	if (error)
 		return error;
+	if (!now.count) /* it is just ending: that is no news of its modules */
+		return error_new(ERROR_GONE, "process %d has ended", session->proc->pid);
 	if (!keep_known(session, &now, &session->modules, &copies)) {
 		modules_free(&now);
 		return error_new(ERROR_FAILED, "out of memory");

@@ -114,6 +114,17 @@ struct error *notice_step(struct session *session)
 	return error;
 }
 
+bool notice_hold(struct session *session)
+{
+	return __atomic_fetch_and(&session->agent->control->flags, ~DT_WAIT_MODULES, __ATOMIC_RELAXED) & DT_WAIT_MODULES;
+}
+
+void notice_go_on(struct session *session, bool waited)
+{
+	if (waited)
+		__atomic_or_fetch(&session->agent->control->flags, DT_WAIT_MODULES, __ATOMIC_RELAXED);
+}
+
 void notice_end(struct session *session)
 {
 	if (!session->agent || session->found) /* another controller's: nothing of it can be written */

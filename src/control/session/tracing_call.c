@@ -112,7 +112,10 @@ static struct error *open_library(struct session *session, const char *path, str
 	if (!library && !vec_reserve(&tracing->libraries, 1))
 		return error_new(ERROR_FAILED, "out of memory");
 	if (!library) {
+		bool waits = notice_hold(session);
+
 		error = library_open(&place, path, &library);
+		notice_go_on(session, waits);
 		if (!error) {
 			tracing->libraries.items[tracing->libraries.count++] = library;
 			session->types_told = false;
@@ -148,7 +151,7 @@ struct error *session_load(struct session *session, const char *path)
 	struct error *error = map_now(session);
 
 	if (!error && find_library(session, path))
-		error = error_new(ERROR_USAGE, "%s is loaded already", path);
+		error = error_new(ERROR_FAILED, "%s is loaded already", path);
 	return error ? error : open_library(session, path, NULL, &library);
 }
 
@@ -159,13 +162,15 @@ struct error *session_unload(struct session *session, const char *path)
 	struct library_place place = place_of(session, NULL);
 
 	if (!library)
-		return error_new(ERROR_USAGE, "%s isn't loaded by dyntrace", path);
+		return error_new(ERROR_FAILED, "%s isn't loaded by dyntrace", path);
 	if (uses_library(&session->tracepoints, library))
 		return error_new(ERROR_REFUSED, "%s is used by tracepoints: remove them first", path);
 	change_collect(session);
 	if (uses_library(&session->retired, library))
 		return error_new(ERROR_REFUSED, "a thread may still be in %s: try again", path);
+	bool waits = notice_hold(session);
 	struct error *error = library_close(&place, library);
+	notice_go_on(session, waits);
 	for (size_t i = 0; i < tracing->libraries.count && !error; i++) {
 		if (tracing->libraries.items[i] == library)
 			tracing->libraries.items[i] = tracing->libraries.items[--tracing->libraries.count];

@@ -156,10 +156,12 @@ struct error *tracing_prepare_lttng(struct session *session, const struct tracep
 		if (is_lttng(list->items[i]))
 			error = tracing_check_place(list->items[i]);
 	}
+	bool waits = notice_hold(session);
 	if (!error)
 		error = lttng_start(&tracing->lttng, session->agent, held, &tracing->paper);
 	if (!error)
-		error = define_plain(session);
+		error = define_plain(session); /* loads liblttng-ust */
+	notice_go_on(session, waits);
 	if (!error)
 		error = define_named(session, list);
 	for (size_t i = 0; i < list->count && !error; i++) {

@@ -1,0 +1,49 @@
+"""dyntrace --tracer call: a function of the user's in the target, which does nothing; and --tracer log."""
+
+import re
+
+from .dyntrace import Dyntrace
+
+
+class Call(Dyntrace):
+    name = "dyntrace-call"
+    title = "dyntrace: call of an empty function"
+    function = "on_hit_nothing"
+
+    @property
+    def what(self):
+        return "--probe", "foo", "--tracer", f"call:{self.bench.program('probe_functions.so')}:{self.function}"
+
+    def verify(self, hits):
+        found = re.search(r"^foo +(\d+) +0$", self.summary, re.MULTILINE)
+        called = int(found[1]) if found else None
+        return None if called == hits else f"{called} calls of {hits} hits"
+
+
+class CallUnknown(Call):
+    name = "dyntrace-call-unknown"
+    title = "dyntrace: call of one that calls another"
+    function = "on_hit_unknown"
+    calls = 250_000
+
+
+class Log(Dyntrace):
+    name = "dyntrace-log"
+    title = "dyntrace: a line of text"
+    calls = 20_000
+    remark = "for information; lines are written by dyntrace"
+
+    @property
+    def what(self):
+        return "--probe", "foo", "--tracer", f"log:{self.bench.path('log')}"
+
+    def output(self):
+        return []
+
+    def verify(self, hits):
+        with open(self.bench.path("log")) as log:
+            lines = sum(1 for line in log)
+        return None if lines == hits else f"{lines} lines of {hits} hits"
+
+
+CASES = [Call, CallUnknown, Log]
