@@ -303,6 +303,11 @@ static struct error *place_waiting(struct session *session)
 
 /* ---- both ----------------------------------------------------------------------------------- */
 
+static bool has_program(const struct modules *modules)
+{
+	return modules->count && modules->items[0]->is_executable;
+}
+
 /* The list is read again. *ret_gone: what isn't there any more; *ret_new: is there something that wasn't? */
 static struct error *follow(struct session *session, struct modules *ret_gone, bool *ret_new)
 {
@@ -311,8 +316,10 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 
 	if (error)
 		return error;
-	if (!now.count) /* it is just ending: that is no news of its modules */
+	if (!has_program(&now) && has_program(&session->modules)) { /* it is just ending: that is no news of its modules */
+		modules_free(&now);
 		return error_new(ERROR_GONE, "process %d has ended", session->proc->pid);
+	}
 	if (!keep_known(session, &now, &session->modules, &copies)) {
 		modules_free(&now);
 		return error_new(ERROR_FAILED, "out of memory");
