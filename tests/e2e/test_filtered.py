@@ -1,4 +1,7 @@
 """Programs that filter their system calls while they are traced: none of ours may be their death (H26)."""
+import os
+import subprocess
+
 import pytest
 
 from harness import counts  # noqa: F401  (the harness sets up babeltrace2)
@@ -41,3 +44,17 @@ def test_other_prctl_changes_nothing(dyntrace, program_path):
                                    "--calls", "10")
     assert result.stdout == "done\n"
     assert trace.names()["prctl_entry"] == 2
+
+
+def test_a_clock_that_is_forbidden_is_noticed_at_attach(dyntrace, processes, scratch):
+    """Each hit would be a SIGSEGV."""
+    path = os.path.join(scratch, "clockless")
+    subprocess.run(["gcc", "-x", "c", "-o", path, "-"], check=True, text=True, input="""
+        #include <stdio.h>
+        #include <sys/prctl.h>
+        int main(void) { prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0); puts("ready"); fflush(stdout); getchar(); puts("alive"); }""")
+    target = processes.start([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    error = dyntrace.fails("trace", "-p", target.pid, "--function", "read", "--for", 5, status=125)
+    assert "forbids itself to read the processor's clock (PR_SET_TSC)" in error
+    assert target.communicate("\n", timeout=30)[0] == "alive\n" and target.returncode == 0

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -339,6 +340,24 @@ static void undo(struct injection *in)
 		error_free(tmap_unmap(in->remote, agent->pool_at, agent->pool_size));
 }
 
+/* Every hit reads it, and would be a SIGSEGV (H26). */
+static struct error *check_clock(struct injection *in)
+{
+	int state = 0;
+	int64_t result = 0;
+	taddr at;
+	struct error *err = remote_put(in->remote, &state, sizeof(state), &at);
+
+	if (!err)
+		err = remote_do(in->remote, &result, SYS_prctl, PR_GET_TSC, at.v);
+	if (!err && !result)
+		err = mem_read(in->proc, at, &state, sizeof(state));
+	if (!err && state == PR_TSC_SIGSEGV)
+		err = error_new(ERROR_REFUSED, "process %d (%s) forbids itself to read the processor's clock (PR_SET_TSC), as every hit does",
+				in->proc->pid, in->proc->comm);
+	return err;
+}
+
 static struct error *set_up(struct injection *in, const struct inject_options *options)
 {
 	uint64_t size = options->pool_size ? options->pool_size : DT_POOL_DEFAULT;
@@ -353,9 +372,10 @@ static struct error *set_up(struct injection *in, const struct inject_options *o
 		in->big = options->share->control->big_count;
 	}
 	in->agent->pool_size = pool_layout_size(in->small, in->big);
-	if ((err = remote_begin(in->stop, &in->remote)) || (err = make_code(in)) ||
+	if ((err = remote_begin(in->stop, &in->remote)) || (err = check_clock(in)) || (err = make_code(in)) ||
 	    (err = options->share ? share_pool(in, options->share) : make_pool(in)) ||
-	    (err = window_map_first(in->remote, in->agent, in->code_there, options)) || (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
+	    (err = window_map_first(in->remote, in->agent, in->code_there, options)) ||
+	    (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
 		return err;
 	fill_in(in, options->flags);
 	return close_there(in);
