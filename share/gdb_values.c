@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../src/shared/frame.h"
 #include "../src/shared/layout.h"
 
 static const struct {
@@ -17,6 +18,10 @@ static const struct {
 	{ "@SLOTS@", offsetof(struct dt_returns, slots) },
 	{ "@SLOT_SIZE@", sizeof(struct dt_return_slot) },
 	{ "@STUB_SIZE@", DT_STUB_SIZE },
+	{ "@STUB_LANDING@", DT_STUB_LANDING },
+	{ "@FRAME_CHECK@", DT_FRAME_CHECK },
+	{ "@FRAME_RETURNS@", DT_FRAME_RETURNS },
+	{ "@FRAME_KEPT@", DT_FRAME_KEPT },
 };
 
 /* The text up to the next name goes out as it is; gives what is behind the name, NULL: there is

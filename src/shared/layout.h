@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 20
+#define DT_LAYOUT_VERSION 21
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -84,6 +84,7 @@
 #define DT_UNWINDERS_MAX 4u
 #define DT_SEMAPHORES_MAX 4096u
 #define DT_CALLERS_MAX 4096u
+#define DT_FRAMES_SIZE 16384u
 
 /* dt_control.flags */
 #define DT_FOLLOW_FORK 1u
@@ -211,6 +212,12 @@ struct dt_control {
 	uint32_t part; /* which of the trace's controllers this is: ctf/writer.h */
 	struct dt_callers callers[DT_CALLERS_MAX];
 	uint64_t calls; /* where struct dt_calls is mapped; 0: faults are the target's own affair */
+	/* How to unwind from code of ours (frame.h). What unwinders are told of trampolines; of jumps that lead to one from elsewhere; of return
+	 * stubs (0: there are none); and the function that a hook in an unwinder asks, dt_find. */
+	uint64_t frame_fde, hop_fde, stub_fde;
+	uint64_t find;
+	uint32_t frames_used, pad3;
+	uint8_t frames[DT_FRAMES_SIZE] __attribute__((aligned(8)));
 };
 
 _Static_assert(sizeof(struct dt_site) == 16, "dt_site");

@@ -25,11 +25,16 @@ every_signal:
 	.type dt_gather, @function
 	.balign 64
 dt_gather:
+	.cfi_startproc
 	pushfq
-	pushq	%r12
-	pushq	%r13
-	pushq	%r14
-	pushq	$0
+	.cfi_def_cfa_offset 16
+	.irp what, %r12, %r13, %r14, $0
+	pushq	\what
+	.cfi_adjust_cfa_offset 8
+	.endr
+	.cfi_offset %r12, -24
+	.cfi_offset %r13, -32
+	.cfi_offset %r14, -40
 	cld
 	movq	%rdi, %r12			/* registers */
 	movq	%rsi, %r13			/* program */
@@ -37,8 +42,10 @@ dt_gather:
 	testl	$FLAG_AC, 32(%rsp)
 	jz	.Laligned
 	pushfq
+	.cfi_adjust_cfa_offset 8
 	andq	$~FLAG_AC, (%rsp)
 	popfq
+	.cfi_adjust_cfa_offset -8
 .Laligned:
 	unless_filtered	%r8, .Llose
 	movl	$SYS_RT_SIGPROCMASK, %eax
@@ -80,12 +87,18 @@ dt_gather:
 	syscall
 .Ldone:
 	movq	%r12, %rax
+	.cfi_remember_state
 	addq	$8, %rsp
-	popq	%r14
-	popq	%r13
-	popq	%r12
+	.cfi_adjust_cfa_offset -8
+	.irp reg, %r14, %r13, %r12
+	popq	\reg
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore \reg
+	.endr
 	popfq
+	.cfi_adjust_cfa_offset -8
 	ret
+	.cfi_restore_state
 
 .Lall_busy:
 	decl	%r9d
@@ -108,6 +121,7 @@ dt_gather:
 	call	slow_give_up
 	movq	%rax, %r12
 	jmp	.Ldone
+	.cfi_endproc
 	.size dt_gather, . - dt_gather
 
 	.section .note.GNU-stack, "", @progbits

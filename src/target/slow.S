@@ -15,7 +15,8 @@
  *
  * slow_find runs right here. When it doesn't suffice, all signals are blocked first and only then a
  * stack is claimed: so nothing of this thread can run, or jump away, while the stack is held, and a
- * signal that comes before or after finds the slot in one piece. A forked child finds no
+ * signal that comes before or after finds the slot in one piece. Its handler can unwind: the CFI is true wherever
+ * signals aren't blocked. A forked child finds no
  * stack held, since the state is wiped.
  */
 #include "agent.h"
@@ -41,18 +42,14 @@ every_signal:
 	.type dt_slow, @function
 	.balign 64
 dt_slow:
+	.cfi_startproc
 	pushfq
-	pushq	%rsi
-	pushq	%rdi
-	pushq	%r8
-	pushq	%r9
-	pushq	%r10
-	pushq	%r11
-	pushq	%rbp
-	pushq	%rax
-	pushq	%rdx
-	pushq	$0
-	pushq	$0
+	.cfi_def_cfa_offset 16
+	.irp what, %rsi, %rdi, %r8, %r9, %r10, %r11, %rbp, %rax, %rdx, $0, $0
+	pushq	\what
+	.cfi_adjust_cfa_offset 8
+	.endr
+	.cfi_offset %rbp, -72
 	cld
 	testl	$FLAG_AC, FRAME_FLAGS(%rsp)
 	jnz	.Lclear_alignment_check
@@ -67,33 +64,38 @@ dt_slow:
 	cmpq	$SLOW_AGAIN, %rax
 	je	.Lagain
 	movq	%rax, %rcx
+	.cfi_remember_state
 	addq	$16, %rsp
-	popq	%rdx
-	popq	%rax
-	popq	%rbp
-	popq	%r11
-	popq	%r10
-	popq	%r9
-	popq	%r8
-	popq	%rdi
-	popq	%rsi
+	.cfi_adjust_cfa_offset -16
+	.irp reg, %rdx, %rax, %rbp, %r11, %r10, %r9, %r8, %rdi, %rsi
+	popq	\reg
+	.cfi_adjust_cfa_offset -8
+	.endr
+	.cfi_restore %rbp
 	testl	$(FLAG_DF | FLAG_AC), (%rsp)
 	jnz	.Lrestore_flags
 	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
 	ret
 .Lrestore_flags:
+	.cfi_adjust_cfa_offset 8
 	popfq
+	.cfi_adjust_cfa_offset -8
 	ret
+	.cfi_restore_state
 
 .Lclear_alignment_check:
 	pushfq
+	.cfi_adjust_cfa_offset 8
 	andq	$~FLAG_AC, (%rsp)
 	popfq
+	.cfi_adjust_cfa_offset -8
 	jmp	.Lclear
 
 .Llong_way:
 	unless_filtered	%r8, .Lgive_up
 	pushq	$0				/* the old mask goes here */
+	.cfi_adjust_cfa_offset 8
 	movl	$SYS_RT_SIGPROCMASK, %eax
 	xorl	%edi, %edi			/* SIG_BLOCK */
 	leaq	every_signal(%rip), %rsi
@@ -133,6 +135,7 @@ dt_slow:
 	movl	$8, %r10d
 	syscall
 	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
 	movq	FRAME_RESULT(%rsp), %rax
 	jmp	.Ldone
 
@@ -146,6 +149,7 @@ dt_slow:
 	jmp	.Ldone
 
 .Lall_busy:
+	.cfi_adjust_cfa_offset 8
 	decl	%r9d
 	jz	.Lno_stack
 	movl	$SYS_SCHED_YIELD, %eax
@@ -160,12 +164,14 @@ dt_slow:
 
 .Lnot_blocked:
 	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
 .Lgive_up:
 	movq	%rbx, %rdi
 	movq	FRAME_ID(%rsp), %rsi
 	movq	FRAME_SIZE(%rsp), %rdx
 	call	slow_give_up
 	jmp	.Ldone
+	.cfi_endproc
 	.size dt_slow, . - dt_slow
 
 	.section .note.GNU-stack, "", @progbits

@@ -14,30 +14,26 @@
 	.type dt_guard, @function
 	.balign 64
 dt_guard:
+	.cfi_startproc
 	pushfq
-	pushq	%r11
-	pushq	%r9
-	pushq	%r8
-	pushq	%r10
-	pushq	%rdx
-	pushq	%rsi
-	pushq	%rdi
-	pushq	%rax				/* struct trap_call */
+	.cfi_def_cfa_offset 16
+	.irp reg, %r11, %r9, %r8, %r10, %rdx, %rsi, %rdi, %rax
+	pushq	\reg				/* from rax on: struct trap_call */
+	.cfi_adjust_cfa_offset 8
+	.endr
 	cld
 	movq	%rcx, %rdi
 	movq	%rsp, %rsi
 	call	trap_guard
 	movq	%rax, %rcx
-	popq	%rax
-	popq	%rdi
-	popq	%rsi
-	popq	%rdx
-	popq	%r10
-	popq	%r8
-	popq	%r9
-	popq	%r11
+	.irp reg, %rax, %rdi, %rsi, %rdx, %r10, %r8, %r9, %r11
+	popq	\reg
+	.cfi_adjust_cfa_offset -8
+	.endr
 	popfq
+	.cfi_adjust_cfa_offset -8
 	ret
+	.cfi_endproc
 	.size dt_guard, . - dt_guard
 
 /* The handler. If the target has one of its own, that goes on as if the kernel had called it. */
@@ -45,19 +41,23 @@ dt_guard:
 	.type dt_trap, @function
 	.balign 16
 dt_trap:
-	pushq	%rdi
-	pushq	%rsi
-	pushq	%rdx
+	.cfi_startproc
+	.irp reg, %rdi, %rsi, %rdx
+	pushq	\reg
+	.cfi_adjust_cfa_offset 8
+	.endr
 	leaq	__ehdr_start(%rip), %rdi	/* where the agent is mapped */
 	call	trap_handle
-	popq	%rdx
-	popq	%rsi
-	popq	%rdi
+	.irp reg, %rdx, %rsi, %rdi
+	popq	\reg
+	.cfi_adjust_cfa_offset -8
+	.endr
 	testq	%rax, %rax
 	jz	.Lback
 	jmp	*%rax
 .Lback:
 	ret
+	.cfi_endproc
 	.size dt_trap, . - dt_trap
 
 /* Unwinders know a signal frame by these very bytes. */

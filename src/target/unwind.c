@@ -6,7 +6,9 @@
  */
 #include "gather.h"
 
+#include "../shared/frame.h"
 #include "../shared/unwind.h"
+#include "find.h"
 
 /* A quarter of the stack that this runs on (DT_STACK_SIZE). */
 #define WINDOW 2048u
@@ -121,6 +123,29 @@ static uint64_t behind_stub(const struct dt_control *control, uint64_t pc)
 	return returns->slots[index].ra;
 }
 
+/* A signal found its thread in a trampoline: on with the instruction that this stands for. */
+static void step_trampoline(struct unwind *u)
+{
+	struct find_frame frame;
+
+	if (!u->exact || !find_frame(u->control, u->pc, &frame))
+		return;
+	uint64_t site = (uint64_t)frame.end + (uint64_t)(int64_t)frame.end->site;
+	uint32_t origin = frame.row >> DT_FRAME_ORIGIN_SHIFT & DT_FRAME_ORIGIN_MASK;
+	if (frame.is_hop) {
+		u->pc = site;
+		return;
+	}
+	u->sp += 8ULL * (frame.row >> DT_FRAME_WORDS_SHIFT) - 8;
+	u->pc = site + origin;
+	if (origin == DT_FRAME_RETURNS) {
+		uint64_t word = word_at(u, u->sp - 8);
+
+		u->pc = word < DT_STUBS_MAX ? u->control->stubs + (word << DT_STUB_SHIFT) : word;
+		u->exact = false;
+	}
+}
+
 static void step_table(struct unwind *u, const struct dt_unwind_row *row)
 {
 	uint64_t cfa = find_cfa(u, row);
@@ -179,6 +204,7 @@ uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
 			step_table(&u, row);
 		else
 			step_frame_pointer(&u);
+		step_trampoline(&u);
 		u.pc = behind_stub(g->control, u.pc);
 		if (u.broken) {
 			if (count < most)

@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-EXPORTED = {"dt_slow", "dt_gather", "dt_guard", "dt_trap", "dt_trap_return", "dt_call_op", "dt_fault"}  # what trampolines and the kernel call
+EXPORTED = {"dt_slow", "dt_gather", "dt_guard", "dt_trap", "dt_trap_return", "dt_call_op", "dt_fault",
+            "dt_find"}  # what trampolines and the kernel call
 STACK_SIZE = 8192  # DT_STACK_SIZE
 AGENT = pathlib.Path(os.environ.get("DYNTRACE_BUILD", ROOT / "build")) / "libdyntrace-agent.so"
 

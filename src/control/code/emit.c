@@ -28,27 +28,37 @@ struct mem mem_rip(taddr absolute)
 	};
 }
 
+/* rsp has gone down by so much. */
+static void sink(struct emitter *e, int32_t by)
+{
+	emit_row(e, e->row.depth + by, e->row.origin, e->row.kept);
+}
+
 /* ---- moves ---------------------------------------------------------------------------------- */
 
 void emit_push(struct emitter *e, enum reg reg)
 {
 	encode_short(e, 0x50, reg);
+	sink(e, 8);
 }
 
 void emit_pop(struct emitter *e, enum reg reg)
 {
 	encode_short(e, 0x58, reg);
+	sink(e, -8);
 }
 
 void emit_push_mem(struct emitter *e, struct mem from)
 {
 	encode_mem(e, 0xff, 6, from, 0);
+	sink(e, 8);
 }
 
 void emit_push_imm32(struct emitter *e, int32_t value)
 {
 	encode_byte(e, 0x68);
 	encode_word(e, value);
+	sink(e, 8);
 }
 
 void emit_mov(struct emitter *e, enum reg to, enum reg from)
@@ -148,6 +158,8 @@ void emit_store_imm(struct emitter *e, struct mem to, int32_t value)
 void emit_lea(struct emitter *e, enum reg to, struct mem of)
 {
 	encode_mem(e, OP_W | 0x8d, to, of, 0);
+	if (to == RSP && of.base == RSP)
+		sink(e, -of.disp);
 }
 
 /* ---- arithmetic ----------------------------------------------------------------------------- */

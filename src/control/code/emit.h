@@ -59,7 +59,22 @@ struct emit_notes {
 	size_t count, room;
 };
 
+/* From there on: how many bytes rsp is below where it was when the code was entered; the rest is the caller's own. */
+struct emit_row {
+	size_t at; /* in the buffer */
+	int32_t depth;
+	uint8_t origin;
+	uint8_t kept;
+};
+
+struct emit_rows {
+	struct emit_row *items;
+	size_t count, room;
+};
+
 struct emitter {
+	struct emit_rows *rows; /* NULL: not wanted. Set behind emit_init; borrowed */
+	struct emit_row row; /* the last of them */
 	struct emit_notes *notes; /* NULL: not wanted. Set behind emit_init; borrowed */
 	uint8_t *bytes;
 	size_t size;
@@ -72,6 +87,9 @@ struct emitter {
 void emit_init(struct emitter *e, uint8_t *bytes, size_t room, taddr pc);
 /* Says it of the next instruction, and of those behind it up to the next note. */
 void emit_note(struct emitter *e, const char *text);
+/* What holds from here on, where nothing falls through to or the code stands for something else. Pushes and pops, and additions
+ * to rsp by lea, are seen by themselves. */
+void emit_row(struct emitter *e, int32_t depth, uint8_t origin, uint8_t kept);
 bool emit_failed(const struct emitter *e);
 taddr emit_pc(const struct emitter *e); /* of the next instruction */
 /* Whether an instruction that ends at `end` reaches `to` with a 32-bit distance. */

@@ -32,6 +32,17 @@ void emit_note(struct emitter *e, const char *text)
 		e->failed = true;
 }
 
+void emit_row(struct emitter *e, int32_t depth, uint8_t origin, uint8_t kept)
+{
+	struct emit_rows *rows = e->rows;
+
+	e->row = (struct emit_row){ e->size, depth, origin, kept };
+	if (rows && rows->count && vec_last(rows)->at == e->size)
+		rows->count--;
+	if (rows && !vec_push(rows, e->row))
+		e->failed = true;
+}
+
 bool emit_failed(const struct emitter *e)
 {
 	return e->failed;

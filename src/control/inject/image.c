@@ -190,7 +190,7 @@ static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, s
 		uint64_t *to;
 	} entries[] = { { "dt_slow", &image->slow }, { "dt_gather", &image->gather }, { "dt_guard", &image->guard },
 		      { "dt_trap", &image->trap }, { "dt_trap_return", &image->trap_return },
-		      { "dt_call_op", &image->call_op }, { "dt_fault", &image->fault } };
+		      { "dt_call_op", &image->call_op }, { "dt_fault", &image->fault }, { "dt_find", &image->find } };
 
 	if (symbol->st_shndx == SHN_UNDEF || symbol->st_value < image->text_start ||
 	    symbol->st_value >= image->text_end)

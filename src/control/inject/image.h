@@ -17,7 +17,7 @@ struct image {
 	uint8_t *bytes; /* as it lies in memory from its address 0 on, whole pages */
 	size_t size;
 	size_t text_start, text_end; /* page aligned: what is executable */
-	uint64_t slow, gather, guard, trap, trap_return, call_op, fault; /* dt_slow and so on, from the image's start */
+	uint64_t slow, gather, guard, trap, trap_return, call_op, fault, find; /* dt_slow and so on, from the image's start */
 	struct image_relative {
 		uint64_t offset;
 		uint64_t addend;

@@ -316,6 +316,7 @@ static void fill_in(struct injection *in, uint32_t flags)
 	control->slow = agent->slow_at.v;
 	control->gather = agent->gather_at.v;
 	control->guard = agent->agent_at.v + in->image->guard;
+	control->find = agent->agent_at.v + in->image->find;
 	control->trap = agent->trap_at.v;
 	control->small_count = in->small;
 	control->big_count = in->big;

@@ -102,6 +102,7 @@ void call_emit_slow(struct emitter *e, const struct tramp_env *env, const struct
 {
 	struct label none = { 0 }, inside = { 0 }, inside_far = { 0 }, over = { 0 };
 
+	emit_row(e, e->row.depth + image, e->row.origin, e->row.kept);
 	emit_bind(e, &l->no_slot);
 	emit_mov_imm(e, RAX, event->id);
 	record_emit_slow_call(e, env, 0);

@@ -125,6 +125,7 @@ void count_emit_exit(struct emitter *e, const struct tramp_env *env, const struc
 	struct label unrecorded = { 0 }, raise = { 0 }, raised = { 0 }, back = { 0 }, out = { 0 };
 
 	emit_note(e, "the function returns: by which stub?");
+	exit_emit_row(e, 0);
 	emit_push(e, RSI);
 	record_emit_save(e, false);
 	emit_note(e, "the clock, before all that it can be read beside");
@@ -142,6 +143,7 @@ void count_emit_exit(struct emitter *e, const struct tramp_env *env, const struc
 	record_emit_restore(e, false);
 	emit_pop(e, RSI);
 	emit_ret(e);
+	exit_emit_row(e, EXIT_RA);
 	emit_raise(e, &raise, &raised);
 	emit_bind(e, &unrecorded);
 	exit_emit_unrecorded(e, env);

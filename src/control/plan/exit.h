@@ -62,7 +62,7 @@ void exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp
 
 /* ---- once a target --------------------------------------------------------------------------- */
 
-#define EXIT_CODE_ROOM 512u
+#define EXIT_CODE_ROOM 640u
 
 /* The code that stubs go on to: records NAME_exit, gives the stub back, returns. */
 void exit_emit_records(struct emitter *e, const struct tramp_env *env,

@@ -14,11 +14,14 @@
 
 #include <string.h>
 
+#include "../../shared/frame.h"
 #include "../../shared/layout.h"
+#include "../base/cleanup.h"
 #include "exit_code.h"
 #include "filter_code.h"
 #include "gather_code.h"
 #include "record_code.h"
+#include "tramp_frame.h"
 
 #define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
 #define RETURNS(field) ((int32_t)offsetof(struct dt_returns, field))
@@ -41,6 +44,12 @@ struct exit_code_labels {
 const struct tramp_event *exit_plain_event(void)
 {
 	return &plain_exit;
+}
+
+void exit_emit_row(struct emitter *e, int32_t depth)
+{
+	depth += 8; /* the return address goes, too */
+	emit_row(e, depth, DT_FRAME_RETURNS, tramp_frame_kept(depth));
 }
 
 void exit_emit_judge(struct emitter *e, struct label *unrecorded)
@@ -235,6 +244,7 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 {
 	struct exit_code_labels l = { 0 };
 
+	exit_emit_row(e, 0);
 	emit_push(e, RSI);
 	record_emit_save(e, false);
 	exit_emit_identify(e, env, &l.unrecorded);
@@ -249,6 +259,7 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 	record_emit_restore(e, false);
 	emit_pop(e, RSI);
 	emit_ret(e);
+	exit_emit_row(e, EXIT_RA);
 	emit_exit_slow(e, env, event->program ? sizeof(uint64_t) : event->size, &l);
 	if (event->program)
 		gather_emit_program(e, event, l.program_field);
@@ -257,10 +268,13 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 bool exit_emit_code(const struct tramp_env *env, uint8_t *bytes, size_t room, taddr pc,
 		    size_t *ret_size)
 {
+	_cleanup_(tramp_frame_free) struct emit_rows rows = { 0 };
 	struct emitter e;
 
 	emit_init(&e, bytes, room, pc);
+	e.rows = &rows;
 	exit_emit_records(&e, env, &plain_exit);
+	tramp_frame_end(&e, pc);
 	*ret_size = e.size;
 	return !emit_failed(&e);
 }

@@ -10,6 +10,8 @@
 /* From rsp: the stub's index, in the place of the return address. */
 #define EXIT_RA 48
 
+/* For who unwinds: the function has returned, with so many bytes on the stack since. */
+void exit_emit_row(struct emitter *e, int32_t depth);
 /* NAME_exit of most functions: rax and the duration. */
 const struct tramp_event *exit_plain_event(void);
 /* rsi = the stub's slot: is it in use, and by this process (R2)? If not, to `unrecorded`. rax is lost. */

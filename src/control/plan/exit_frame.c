@@ -8,7 +8,7 @@
  *	return address	at &slot i .ra, with i out of the pc:
  *			slots + ((pc - stubs) >> 5 << 6) + ra
  *	rsp		as it is: the function's CFA, for its return took nothing but the landing
- *			off the stack
+ *			off the stack; 8 more where a signal finds it behind its push
  *	CFA		rsp - 8; rsp - 24 where it returns to another stub (a tail call). libgcc tells
  *			frames apart by it: the value that the frame which handles an exception gets by
  *			it must be no other frame's on the way, neither the function's own nor a
@@ -17,143 +17,46 @@
  *
  * Addresses are absolute: the table is generated for one target.
  */
-#include <string.h>
-
 #include "../../shared/layout.h"
+#include "cfi_write.h"
 #include "exit.h"
-
-#define REG_RSP 7
-#define REG_RA 16
-
-enum {
-	CFA_NOP = 0x00,
-	CFA_EXPRESSION = 0x10,
-	CFA_DEF_CFA_EXPRESSION = 0x0f,
-	CFA_VAL_EXPRESSION = 0x16,
-	OP_DEREF = 0x06,
-	OP_CONST1U = 0x08,
-	OP_CONST8U = 0x0e,
-	OP_MINUS = 0x1c,
-	OP_PLUS = 0x22,
-	OP_SHL = 0x24,
-	OP_SHR = 0x25,
-	OP_EQ = 0x29,
-	OP_LIT0 = 0x30,
-	OP_BREG0 = 0x70,
-};
 
 #define STUBS_SHIFT 22
 #define TAIL_SHIFT 4 /* 1 << this lies between the two kinds of CFA */
 
 _Static_assert((uint64_t)DT_STUBS_MAX * DT_STUB_SIZE == 1ULL << STUBS_SHIFT, "all stubs");
 
-static void put8(struct emitter *e, unsigned value)
-{
-	emit_bytes(e, &(uint8_t){ (uint8_t)value }, 1);
-}
-
-static void put32(struct emitter *e, uint32_t value)
-{
-	emit_bytes(e, &value, sizeof(value));
-}
-
-/* A record's length, once it is complete: padded to 8 bytes, its own four not counted. */
-static void end_record(struct emitter *e, size_t start)
-{
-	while (!emit_failed(e) && (e->size - start) % 8 != 0)
-		put8(e, CFA_NOP);
-	uint32_t length = (uint32_t)(e->size - start - sizeof(length));
-	if (!emit_failed(e))
-		memcpy(e->bytes + start, &length, sizeof(length));
-}
-
-/* An expression's length comes before it. */
-static size_t begin_expression(struct emitter *e)
-{
-	put8(e, 0);
-	return e->size;
-}
-
-static void end_expression(struct emitter *e, size_t start)
-{
-	if (!emit_failed(e))
-		e->bytes[start - 1] = (uint8_t)(e->size - start);
-}
-
 /* &slot i .ra */
 static void put_slot(struct emitter *e, const struct tramp_env *env)
 {
-	put8(e, OP_BREG0 + REG_RA);
-	put8(e, 0);
-	put8(e, OP_CONST8U);
-	emit_u64(e, env->stubs.v);
-	put8(e, OP_MINUS);
-	put8(e, OP_CONST1U);
-	put8(e, DT_STUB_SHIFT);
-	put8(e, OP_SHR);
-	put8(e, OP_CONST1U);
-	put8(e, DT_RETURN_SHIFT);
-	put8(e, OP_SHL);
-	put8(e, OP_CONST8U);
-	emit_u64(e, env->returns.v + offsetof(struct dt_returns, slots) +
-			    offsetof(struct dt_return_slot, ra));
-	put8(e, OP_PLUS);
-}
-
-static void put_return_address(struct emitter *e, const struct tramp_env *env)
-{
-	put8(e, CFA_EXPRESSION);
-	put8(e, REG_RA);
-	size_t start = begin_expression(e);
-	put_slot(e, env);
-	end_expression(e, start);
+	cfi_ops(e, OP_BREG0 + CFI_RA, 0);
+	cfi_const64(e, env->stubs.v);
+	cfi_ops(e, OP_MINUS, OP_CONST1U, DT_STUB_SHIFT, OP_SHR, OP_CONST1U, DT_RETURN_SHIFT, OP_SHL);
+	cfi_const64(e, env->returns.v + offsetof(struct dt_returns, slots) + offsetof(struct dt_return_slot, ra));
+	cfi_ops(e, OP_PLUS);
 }
 
 /* rsp - 8 - (is the return address a stub's? << TAIL_SHIFT) */
 static void put_cfa(struct emitter *e, const struct tramp_env *env)
 {
-	put8(e, CFA_DEF_CFA_EXPRESSION);
-	size_t start = begin_expression(e);
-	put8(e, OP_BREG0 + REG_RSP);
-	put8(e, 0x78); /* -8 */
+	size_t rule = cfi_begin_rule(e, CFI_DEF_CFA_EXPRESSION, 0);
+
+	cfi_ops(e, OP_BREG0 + CFI_RSP, 0x78); /* -8 */
 	put_slot(e, env);
-	put8(e, OP_DEREF);
-	put8(e, OP_CONST8U);
-	emit_u64(e, env->stubs.v);
-	put8(e, OP_MINUS);
-	put8(e, OP_CONST1U);
-	put8(e, STUBS_SHIFT);
-	put8(e, OP_SHR);
-	put8(e, OP_LIT0);
-	put8(e, OP_EQ);
-	put8(e, OP_CONST1U);
-	put8(e, TAIL_SHIFT);
-	put8(e, OP_SHL);
-	put8(e, OP_MINUS);
-	end_expression(e, start);
+	cfi_ops(e, OP_DEREF);
+	cfi_const64(e, env->stubs.v);
+	cfi_ops(e, OP_MINUS, OP_CONST1U, STUBS_SHIFT, OP_SHR, OP_LIT0, OP_EQ, OP_CONST1U, TAIL_SHIFT, OP_SHL, OP_MINUS);
+	cfi_end_rule(e, rule);
 }
 
-static void put_cie(struct emitter *e, const struct tramp_env *env)
+/* rsp + ((pc % DT_STUB_SIZE > DT_STUB_LANDING) << 3): stubs are aligned. */
+static void put_rsp(struct emitter *e)
 {
-	size_t start = e->size;
+	size_t rule = cfi_begin_rule(e, CFI_VAL_EXPRESSION, CFI_RSP);
 
-	put32(e, 0);
-	put32(e, 0); /* it is a CIE */
-	put8(e, 1); /* version */
-	emit_bytes(e, "zR", 3);
-	put8(e, 1); /* code alignment */
-	put8(e, 0x78); /* data alignment: -8 */
-	put8(e, REG_RA);
-	put8(e, 1); /* bytes of augmentation */
-	put8(e, 0); /* addresses are absolute, 8 bytes */
-	put_cfa(e, env);
-	put8(e, CFA_VAL_EXPRESSION);
-	put8(e, REG_RSP);
-	put8(e, 2);
-	put8(e, OP_BREG0 + REG_RSP);
-	put8(e, 0);
-	put_return_address(e, env);
-	end_record(e, start);
+	cfi_ops(e, OP_BREG0 + CFI_RSP, 0, OP_BREG0 + CFI_RA, 0, OP_CONST1U, DT_STUB_SIZE - 1, OP_AND, OP_LIT0 + DT_STUB_LANDING,
+		OP_GT, OP_LIT0 + 3, OP_SHL, OP_PLUS);
+	cfi_end_rule(e, rule);
 }
 
 bool exit_frame_table(const struct tramp_env *env, uint8_t *bytes, size_t room, size_t *ret_size,
@@ -162,17 +65,17 @@ bool exit_frame_table(const struct tramp_env *env, uint8_t *bytes, size_t room, 
 	struct emitter e;
 
 	emit_init(&e, bytes, room, taddr_of(0));
-	put_cie(&e, env);
-	size_t start = e.size;
-	put32(&e, 0);
-	put32(&e,
-	      (uint32_t)(start + sizeof(uint32_t))); /* how far back its CIE is, which is at 0 */
-	emit_u64(&e, env->stubs.v);
-	emit_u64(&e, (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE);
-	put8(&e, 0); /* bytes of augmentation */
-	end_record(&e, start);
-	put32(&e, 0);
+	size_t cie = cfi_begin_cie(&e);
+	put_cfa(&e, env);
+	put_rsp(&e);
+	size_t rule = cfi_begin_rule(&e, CFI_EXPRESSION, CFI_RA);
+	put_slot(&e, env);
+	cfi_end_rule(&e, rule);
+	cfi_end_record(&e, cie);
+	size_t fde = cfi_begin_fde(&e, cie, env->stubs, (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE);
+	cfi_end_record(&e, fde);
+	cfi_put32(&e, 0);
 	*ret_size = e.size;
-	*ret_fde = start;
+	*ret_fde = fde;
 	return !emit_failed(&e);
 }

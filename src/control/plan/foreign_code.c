@@ -140,9 +140,11 @@ void foreign_emit_hit(struct emitter *e, const struct tramp_env *env, const stru
 		gather_emit_call(e, env, event, image, saved + image, &l->program_field);
 		emit_or(e, RAX, RAX);
 		emit_jcc(e, CC_NE, &kept);
+		struct emit_row with_image = e->row;
 		emit_lea(e, RSP, mem_at(RSP, image));
 		emit_jmp(e, out);
 		emit_bind(e, &kept);
+		emit_row(e, with_image.depth, with_image.origin, with_image.kept);
 	} else {
 		emit_mov(e, RBX, RSP);
 		for (size_t i = 0; i < event->field_count; i++)
@@ -221,6 +223,7 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 
 	own.foreign.argument = event->foreign.exit_argument;
 	emit_note(e, "the function returns: by which stub?");
+	exit_emit_row(e, 0);
 	emit_push(e, RSI);
 	record_emit_save(e, false);
 	exit_emit_identify(e, env, &unrecorded);
@@ -239,6 +242,7 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 	emit_pop(e, RSI);
 	emit_ret(e);
 	emit_bind(e, &unrecorded);
+	exit_emit_row(e, EXIT_RA);
 	exit_emit_unrecorded(e, env);
 	emit_jmp(e, &back);
 	if (own.foreign.call) {

@@ -35,6 +35,7 @@
 
 #include "../../shared/layout.h"
 #include "../../shared/program.h"
+#include "../base/cleanup.h"
 #include "call_code.h"
 #include "count_code.h"
 #include "exit.h"
@@ -43,6 +44,7 @@
 #include "foreign_code.h"
 #include "gather_code.h"
 #include "record_code.h"
+#include "tramp_frame.h"
 
 #define RED_ZONE 128
 #define SLOT(field) ((int32_t)offsetof(struct dt_slot, field))
@@ -69,10 +71,10 @@ struct event_labels {
 
 size_t trampoline_room(const struct tramp *tramp)
 {
-	size_t room = END_ROOM + tramp->insn_count * INSN_ROOM;
+	size_t room = END_ROOM + TRAMP_FRAME_ROOM + tramp->insn_count * (INSN_ROOM + TRAMP_FRAME_INSN_ROOM);
 
 	for (size_t i = 0; i < tramp->event_count; i++)
-		room += EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM +
+		room += EVENT_ROOM + TRAMP_FRAME_EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM +
 			exit_room(tramp->events[i]) + count_room(tramp->events[i]) + foreign_room(tramp->events[i]) +
 			gather_room(tramp->events[i]) + filter_room(tramp->events[i]);
 	return room;
@@ -92,6 +94,7 @@ void record_emit_save(struct emitter *e, bool keep_red_zone)
 	emit_setcc8(e, CC_O, RAX);			/* seto al             */
 	emit_lahf(e);
 	emit_push(e, RAX);
+	emit_row(e, e->row.depth, e->row.origin, tramp_frame_kept(e->row.depth));
 }
 
 void record_emit_restore(struct emitter *e, bool keep_red_zone)
@@ -102,6 +105,7 @@ void record_emit_restore(struct emitter *e, bool keep_red_zone)
 	emit_sahf(e);
 	emit_note(e, "restore what was used");
 	emit_pop(e, RBX);
+	emit_row(e, e->row.depth, e->row.origin, 0);
 	emit_pop(e, RDX);
 	emit_pop(e, RCX);
 	emit_pop(e, RAX);
@@ -170,6 +174,12 @@ void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels 
 static int32_t saved_size(const struct tramp_event *event)
 {
 	return 40 + (event->keep_red_zone ? RED_ZONE : 0) + (event->exit ? 16 : 0);
+}
+
+/* From here on it records, or is about to restore: where nothing falls through to. */
+static void emit_recording_row(struct emitter *e, const struct tramp_event *event)
+{
+	emit_row(e, saved_size(event), event->origin, tramp_frame_kept(saved_size(event)));
 }
 
 /* rax holds 64 bits of which the field is a part. */
@@ -416,6 +426,7 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	else if (!tramp_event_is_own(event))
 		emit_fast(e, env, event, l);
 	emit_bind(e, &l->record.out);
+	emit_recording_row(e, event);
 	record_emit_restore(e, event->keep_red_zone);
 	if (event->exit)
 		exit_emit_restore(e);
@@ -450,6 +461,7 @@ static void emit_lost(struct emitter *e, struct record_labels *l)
 static void emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		      struct event_labels *l)
 {
+	emit_recording_row(e, event);
 	if (!event->program && tramp_is_recorded(event)) {
 		emit_bind(e, &l->record.slow);
 		emit_note(e, "id of the event");
@@ -522,9 +534,12 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 		tramp->copies[i] = emit_pc(e);
 		struct label made = { 0 };
 		bool guarded = false;
+		uint8_t origin = (uint8_t)taddr_diff(tramp->insns[i].pc, tramp->insns[0].pc);
 
+		emit_row(e, 0, origin, 0);
 		for (; next < tramp->event_count && tramp->events[next]->insn == i; next++) {
 			guarded |= tramp->events[next]->guard;
+			tramp->events[next]->origin = origin;
 			if (!tramp->events[next]->guard)
 				emit_event(e, env, tramp->events[next], &labels[next]);
 		}
@@ -538,6 +553,7 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 			emit_bind(e, &made);
 	}
 	tramp->copies[tramp->insn_count] = emit_pc(e);
+	emit_row(e, 0, (uint8_t)(taddr_diff(last->pc, tramp->insns[0].pc) + last->length), 0);
 	emit_note(e, "back to the code behind it");
 	if (falls_through(last))
 		emit_jmp_to(e, taddr_add(last->pc, last->length));
@@ -556,12 +572,14 @@ static struct error *emit_all(struct emitter *e, struct tramp *tramp, const stru
 		if (!tramp_event_is_own(tramp->events[i]))
 			emit_slow(e, env, tramp->events[i], &labels[i]);
 	emit_data(e, tramp, env, labels);
+	tramp_frame_end(e, tramp->insns[0].pc);
 	return NULL;
 }
 
 struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes, size_t room,
 			      taddr pc)
 {
+	_cleanup_(tramp_frame_free) struct emit_rows rows = { 0 };
 	struct emitter e = { .failed = true };
 
 	assert(tramp->insn_count >= 1 && tramp->insn_count <= TRAMP_INSNS_MAX);
@@ -573,6 +591,8 @@ struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, 
 		e.notes = env->notes;
 		if (e.notes)
 			e.notes->count = 0;
+		e.rows = &rows;
+		rows.count = 0;
 		struct error *error = emit_all(&e, tramp, env);
 		if (error)
 			return error;

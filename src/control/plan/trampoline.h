@@ -22,7 +22,6 @@ struct tramp_env {
 	struct emit_notes *notes; /* wanted by who explains the code; NULL: not */
 	taddr returns, stubs, exit; /* with exits only: struct dt_returns, stub 0, the code that records */
 	uint64_t ns_multiplier; /* likewise: ns = cycles * this >> 32 */
-	taddr fde; /* likewise: what unwinders are told */
 };
 
 /* What a field is loaded from. */
@@ -120,6 +119,7 @@ struct tramp_event {
 	size_t kept_count;
 	bool filters_duration;
 	bool is_off; /* the switch's first value */
+	uint8_t origin; /* filled in: where its instruction is, from the site's start */
 	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
 	uint32_t switch_offset;
 	taddr on, off;

@@ -138,7 +138,7 @@ struct error *exits_write(struct session *session, struct tramp_env *env)
 	    !exit_frame_table(env, window + exits->table_at, EXIT_FRAME_ROOM, &size,
 			      &exits->fde_at))
 		return error_new(ERROR_FAILED, "the code for function exits is too long");
-	env->fde = taddr_add(exits->window, (int64_t)(exits->table_at + exits->fde_at));
+	control->stub_fde = exits->window.v + exits->table_at + exits->fde_at;
 	control->returns = env->returns.v;
 	control->stubs = env->stubs.v;
 	return write_stubs(session, env, DT_STUBS_FIRST);

@@ -61,8 +61,9 @@ struct error *exits_register(struct session *session, struct stop *held);
 bool exits_is_llvm(const struct symtab *symtab);
 /* Does the unwinder in that module know, by a call or by a hook? */
 bool exits_is_told(struct session *session, struct module *module);
-/* exits_hook.c: puts a probe of ours into each unwinder that can take one and doesn't know yet, now. */
-struct error *exits_hook_all(struct session *session);
+/* exits_hook.c: a probe of ours for each unwinder that can take one and doesn't know yet; to be placed with the list's. */
+struct error *exits_hook_add(struct session *session, const struct tracepoint_list *list);
+/* Is one there, or will be with the next that are placed? */
 bool exits_hook_is_there(const struct session *session, const struct module *module);
 /* Libraries were loaded or unloaded: nothing of the new ones has run yet. */
 void exits_modules_changed(struct session *session);

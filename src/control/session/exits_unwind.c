@@ -1,16 +1,13 @@
 /*
  * exits_unwind.c - tell the unwinders in the target of the return stubs.
  *
- * libgcc keeps a list of tables that were registered with it, and looks there first:
- * __register_frame_info(table, object), where the object is memory for its own notes. LLVM's
- * libunwind takes one FDE: __register_frame(fde). Either is called at a safe point, before the
- * first stub is used.
+ * An unwinder is a module that defines _Unwind_RaiseException. libgcc gets a hook (exits_hook.c). What can't have one is told by a call
+ * at a safe point, before the first stub is used: LLVM's libunwind takes one FDE, __register_frame(fde), and libgcc a
+ * table, __register_frame_info(table, object), where the object is memory for its own notes.
  *
- * An unwinder is a module that defines _Unwind_RaiseException. One that can't be told, since it is
- * stripped and static, means that no exits are recorded: a throw would end the program. One that
- * is loaded later (glibc loads libgcc_s for the first backtrace() or pthread_exit()), and one in a program that never
- * rests, gets a hook instead (exits_hook.c). Where that can't be, it is told at the next safe point: until then it sees
- * no frame beyond the first stub.
+ * One that can't be told, since it is stripped and static, means that no exits are recorded: a throw would end the
+ * program. One that is loaded later and can't have a hook is told at the next safe point: until then it sees no frame beyond
+ * the first stub.
  */
 #include <string.h>
 
@@ -19,7 +16,6 @@
 #include "internal.h"
 
 #define REGISTER_TIMEOUT_MS 2000
-#define REGISTER_QUICK_MS 200 /* before a hook is tried */
 #define WATCH_NS 50000000ULL
 
 /* LLVM's has all of libgcc's names too; most of them do nothing. */
@@ -165,24 +161,14 @@ void exits_modules_changed(struct session *session)
 		return;
 	drop_unloaded(session);
 	exits_allow(session);
-	session->exits.all_told = false;
-	error_free(exits_hook_all(session)); /* without it exits_watch tells them */
+	session->exits.all_told = false; /* those that get no hook are told by exits_watch */
 }
 
 struct error *exits_register(struct session *session, struct stop *held)
 {
 	exits_allow(session);
-	struct error *error = tell_all(session, held, REGISTER_QUICK_MS);
+	struct error *error = tell_all(session, held, REGISTER_TIMEOUT_MS);
 
-	/* No thread comes to rest. */
-	if (error && !held && error_kind(error) == ERROR_REFUSED) {
-		struct error *hooking = exits_hook_all(session);
-
-		if (!hooking)
-			hooking = tell_all(session, NULL, REGISTER_TIMEOUT_MS); /* those that have no place for one */
-		error_free(error);
-		error = hooking;
-	}
 	return error ? error_wrap(error, "function exits can't be recorded") : NULL;
 }
 

@@ -35,6 +35,15 @@ static struct patch_site **list_patches(const struct session *session, bool last
 	return patches;
 }
 
+static bool has_last(const struct session *session)
+{
+	size_t all, others;
+
+	free(list_patches(session, true, &all));
+	free(list_patches(session, false, &others));
+	return all > others;
+}
+
 /* Does the process still have our code where we put it? Not after execve. */
 bool place_has_code(const struct session *session, struct proc *proc)
 {
@@ -171,7 +180,7 @@ static struct error *quiet_process(struct session *session, struct proc *proc)
 		error = restore_text(session, proc, false, &idle);
 	if (!error && idle)
 		error = exits_settle(session, proc, &clean);
-	if (!error && session->placed && idle && session->exits.returns.v) /* no unwinder needs us any more */
+	if (!error && session->placed && idle && has_last(session)) /* no unwinder needs us any more */
 		error = restore_text(session, proc, true, &idle);
 	if (!error && !idle)
 		error = error_new(ERROR_FAILED, "a thread stays inside a probe");

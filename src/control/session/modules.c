@@ -339,12 +339,14 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 	return NULL;
 }
 
-/* A libc that has come is watched as one that was there (H26). */
+/* A libc that has come is watched as one that was there (H26), and an unwinder learns of us. */
 static struct error *add_watches(struct session *session)
 {
 	static const struct tracepoint_list none;
 	struct error *error = session->agent ? watch_create(session) : NULL;
 
+	if (!error && session->agent)
+		error = exits_hook_add(session, &none);
 	return error || !session->agent || !watch_is_missing(session) ? error : place_list(session, &none, NULL);
 }
 

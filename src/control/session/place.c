@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
+#include "../plan/tramp_frame.h"
 #include "faults.h"
 #include "internal.h"
 #include "mapping.h"
@@ -60,6 +61,8 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 		if (list->items[i]->tracer->kind == TRACER_CALL)
 			error = faults_watch(session);
 	}
+	if (!error)
+		error = exits_hook_add(session, list);
 	if (error)
 		return error;
 	size_t count = 0;
@@ -165,7 +168,7 @@ static void note_recording(struct session *session)
 	}
 }
 
-static void prepare_env(struct session *session)
+static struct error *prepare_env(struct session *session)
 {
 	struct agent *agent = session->agent;
 
@@ -176,16 +179,20 @@ static void prepare_env(struct session *session)
 	};
 	agent->control->slow = agent->slow_at.v;
 	planner_own_file(session->planner, agent->code_device, agent->code_inode);
+	return tramp_frame_table(agent->control, agent->control_at) ?
+		       NULL :
+		       error_new(ERROR_FAILED, "the table for unwinders is too long");
 }
 
 /* Those that are off are so before anything leads to them. */
 static struct error *write_trampolines(struct session *session, const struct tracepoint_list *list,
 				       const struct mapping_wants *wants)
 {
-	if (wants->agent)
-		prepare_env(session);
+	struct error *error = wants->agent ? prepare_env(session) : NULL;
+
 	note_recording(session);
-	struct error *error = wants->exits ? exits_write(session, &session->env) : NULL;
+	if (!error && wants->exits)
+		error = exits_write(session, &session->env);
 	if (!error)
 		error = planner_emit(session->planner, &session->env, session->code,
 				     (uint8_t *)session->agent->control);

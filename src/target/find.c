@@ -1,0 +1,153 @@
+/*
+ * find.c - which unwind table holds for an address in code of ours.
+ *
+ * Asked by the hook in an unwinder, and by unwind.c. Everything it reads is in sealed memory that stays while anybody is in it,
+ * so nothing can fault, lock or change.
+ */
+#include "find.h"
+
+#include "../shared/frame.h"
+
+/* struct dwarf_eh_bases of libgcc: two bases that our tables have no need of, and where the code begins. */
+struct find_bases {
+	uint64_t text, data, function;
+};
+
+#define FIND_JUMP 0xe9
+#define FIND_JUMP_LENGTH 5
+
+/* The end of the window of code memory that holds the address; 0: none does. */
+static uint64_t find_window_end(const struct dt_control *control, uint64_t pc)
+{
+	uint32_t count = __atomic_load_n(&control->window_count, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < count && i < DT_WINDOWS_MAX; i++) {
+		uint64_t size = control->windows[i].pages * DT_PAGE;
+
+		if (control->windows[i].address && pc - control->windows[i].address < size)
+			return control->windows[i].address + size;
+	}
+	return 0;
+}
+
+/* May five bytes be read there? Unwinders also ask about what is no address at all. */
+static bool find_is_readable(const struct dt_control *control, uint64_t pc)
+{
+	for (uint32_t i = 0; i < DT_LASTING_MAX && control->lasting[i].end; i++) {
+		if (pc >= control->lasting[i].start && pc < control->lasting[i].end - FIND_JUMP_LENGTH)
+			return true;
+	}
+	return find_window_end(control, pc) >= pc + FIND_JUMP_LENGTH;
+}
+
+/* The trampoline that a jump at pc, in a slot or a hop, leads to the start of; NULL: there is none. */
+static const struct dt_frame_end *find_behind_jump(const struct dt_control *control, uint64_t pc)
+{
+	const uint8_t *code = (const uint8_t *)pc;
+	int32_t distance;
+
+	if (!find_is_readable(control, pc) || code[0] != FIND_JUMP)
+		return 0;
+	__builtin_memcpy(&distance, code + 1, sizeof(distance));
+	uint64_t to = pc + FIND_JUMP_LENGTH + (uint64_t)(int64_t)distance;
+	uint64_t limit = find_window_end(control, to);
+	const struct dt_frame_end *end = limit ? dt_frame_find(to, limit) : 0;
+	/* the program's own table is right for the site itself */
+	return end && (uint64_t)end - end->start == to && (uint64_t)end + (uint64_t)(int64_t)end->site != pc ? end : 0;
+}
+
+bool find_frame(const struct dt_control *control, uint64_t pc, struct find_frame *ret_frame)
+{
+	uint64_t limit = find_window_end(control, pc);
+	const struct dt_frame_end *end = limit ? dt_frame_find(pc, limit) : 0;
+	uint32_t row = end ? dt_frame_row_at(end, pc) : 0;
+
+	ret_frame->is_hop = !end;
+	if (!end)
+		end = find_behind_jump(control, pc);
+	else if (!(row >> DT_FRAME_WORDS_SHIFT))
+		return false;
+	if (!end)
+		return false;
+	ret_frame->end = end;
+	ret_frame->row = row;
+	return true;
+}
+
+/* ---- the agent's own functions ------------------------------------------------------------------- */
+
+extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
+
+#define FIND_PT_EH_FRAME 0x6474e550u
+#define FIND_HEADER_VERSION 1u
+#define FIND_ENCODINGS 0x3b031bu /* of the header's fields, as linkers make it: 32 bits, its rows sorted and relative to it */
+
+struct find_program_header {
+	uint32_t type, flags;
+	uint64_t offset, address, physical, file_size, memory_size, align;
+};
+
+/* A row of the sorted table: from the header to the function, and to its FDE. */
+struct find_row {
+	int32_t function, fde;
+};
+
+static const uint8_t *find_header(void)
+{
+	uint16_t count;
+	uint64_t offset;
+
+	__builtin_memcpy(&offset, __ehdr_start + 32, sizeof(offset));
+	__builtin_memcpy(&count, __ehdr_start + 56, sizeof(count));
+	const struct find_program_header *headers = (const struct find_program_header *)(__ehdr_start + offset);
+	for (uint16_t i = 0; i < count; i++) {
+		if (headers[i].type == FIND_PT_EH_FRAME)
+			return __ehdr_start + headers[i].address;
+	}
+	return 0;
+}
+
+static uint64_t find_own(uint64_t pc, uint64_t *ret_function)
+{
+	const uint8_t *header = find_header();
+	uint32_t low = 0, high;
+
+	if (!header || header[0] != FIND_HEADER_VERSION ||
+	    (header[1] | (uint32_t)header[2] << 8 | (uint32_t)header[3] << 16) != FIND_ENCODINGS)
+		return 0;
+	const struct find_row *rows = (const struct find_row *)(header + 12);
+	__builtin_memcpy(&high, header + 8, sizeof(high));
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if ((uint64_t)header + (uint64_t)(int64_t)rows[middle].function <= pc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return 0;
+	*ret_function = (uint64_t)header + (uint64_t)(int64_t)rows[low - 1].function;
+	return (uint64_t)header + (uint64_t)(int64_t)rows[low - 1].fde;
+}
+
+/* ---- what the hook asks -------------------------------------------------------------------------- */
+
+uint64_t find_table(const struct dt_control *control, uint64_t pc, struct find_bases *bases)
+{
+	uint64_t function = 0, fde = 0;
+	struct find_frame frame;
+
+	if (control->stub_fde && (pc - control->stubs) >> DT_STUB_SHIFT < DT_STUBS_MAX) {
+		function = control->stubs;
+		fde = control->stub_fde;
+	} else if (pc - control->agent < DT_AGENT_SIZE) {
+		fde = find_own(pc, &function);
+	} else if (find_frame(control, pc, &frame)) {
+		function = frame.is_hop ? pc : (uint64_t)frame.end - frame.end->start;
+		fde = frame.is_hop ? control->hop_fde : control->frame_fde;
+	}
+	if (fde)
+		*bases = (struct find_bases){ .function = function };
+	return fde;
+}

@@ -1,0 +1,128 @@
+"""Unwinding out of code of ours: whatever instruction a signal finds a thread at, a handler that throws, backtrace(),
+asynchronous cancellation and gdb see the frames that they would see untraced."""
+import os
+import re
+import subprocess
+
+import pytest
+
+from fixtures import ROOT
+from harness import until
+
+SOURCE = os.path.join(ROOT, "tests", "programs", "faults.cpp")
+BUILDS = {
+    "gcc-O2": ["g++", "-O2"],
+    "gcc-O0": ["g++", "-O0"],
+    "clang-O2": ["clang++", "-O2"],
+    "gcc-O3-frame-pointers-static": ["g++", "-O3", "-fno-omit-frame-pointer", "-static"],
+    "gcc-static-libgcc": ["g++", "-O2", "-static-libgcc", "-static-libstdc++"],
+}
+FAULTY = ["load_first", "load_middle", "load_caught", "divide", "call_through", "attempt"]
+BUSY = ["work", "branch", "leaf", "compute"]
+FEW = ["--mode", "overwrite", "--buffer-size", "1M"]  # of events on disk
+
+
+@pytest.fixture
+def compiled(scratch):
+    def build(kind):
+        path = os.path.join(scratch, "faults-" + kind)
+        if not os.path.exists(path):
+            subprocess.run([*BUILDS[kind], "-fnon-call-exceptions", "-g", SOURCE, "-o", path, "-lpthread"], check=True)
+        return path
+    return build
+
+
+def instructions(path, functions):
+    """SYMBOL+OFFSET of each instruction of theirs."""
+    found, name = [], None
+    for line in subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True,
+                               check=True).stdout.splitlines():
+        if match := re.match(r"([0-9a-f]+) <([^>]+)>:", line):
+            start, name = int(match[1], 16), match[2]
+        elif (match := re.match(r"\s+([0-9a-f]+):\t(?!nop|xchg +%ax,%ax|data16|cs nop)", line)) and name in functions:
+            found.append(f"{name}+{int(match[1], 16) - start}")
+    return found
+
+
+def what(how, path, functions):
+    """Words for dyntrace: entries, entries and exits, or a bare probe on every single instruction."""
+    if how == "every-instruction":
+        return [word for place in instructions(path, functions) for word in ("--probe", place)]
+    return [*(["-e"] if how == "exits" else []), *(word for name in functions for word in ("--function", name))]
+
+
+def run_both(dyntrace, path, words, *arguments):
+    """Traced as untraced: the same output and exit status."""
+    expected = subprocess.run([path, *arguments], capture_output=True, text=True)
+    where = [] if "count" in words else ["-o", dyntrace.new_output()]
+    result = dyntrace("trace", *where, *words, "--", path, *arguments, status=expected.returncode)
+    assert result.stdout == expected.stdout != ""
+    return result
+
+
+@pytest.mark.parametrize("how", ["entries", "exits", "every-instruction"])
+@pytest.mark.parametrize("kind", BUILDS)
+def test_handler_throws(dyntrace, compiled, kind, how):
+    """A fault in a moved instruction, at a function's start and in its middle, becomes an exception: caught there or in a caller,
+    with each destructor run once."""
+    path = compiled(kind)
+    result = run_both(dyntrace, path, what(how, path, FAULTY), "throw", "60")
+    if "gcc" in kind:  # clang has no -fnon-call-exceptions of its own
+        assert "alive 0 destroyed 720" in result.stdout
+
+
+@pytest.mark.parametrize("how", ["entries", "exits", "every-instruction"])
+@pytest.mark.parametrize("kind", ["gcc-O2", "gcc-static-libgcc"])
+def test_samples(dyntrace, compiled, kind, how):
+    """A profiler's handler calls backtrace() wherever its timer finds the program: all of it leads up to main."""
+    path = compiled(kind)
+    result = run_both(dyntrace, path, [*what(how, path, BUSY), *FEW], "sample", "120")
+    assert result.stdout == "broken 0\n"
+
+
+@pytest.mark.parametrize("words", [["--tracer", "count", "-e"], ["-e", "-t", "regs"], ["--filter", "n > 3"]])
+def test_samples_of_other_code(dyntrace, compiled, words):
+    """The same where hits are counted, gathered by the agent, and filtered."""
+    path = compiled("gcc-O2")
+    few = [] if "count" in words else FEW
+    assert run_both(dyntrace, path, [*words, *few, "--function", "leaf"], "sample", "80").stdout == "broken 0\n"
+
+
+@pytest.mark.parametrize("how", ["entries", "exits", "every-instruction"])
+def test_cancelled_anywhere(dyntrace, compiled, how):
+    """Threads that are cancelled asynchronously while they compute: their objects are destroyed."""
+    path = compiled("gcc-O2")
+    result = run_both(dyntrace, path, [*what(how, path, BUSY), *FEW], "cancel", "40")
+    assert result.stdout == "cancelled 40 alive 0\n"
+
+
+def test_own_backtraces(daemon, processes, compiled):
+    """A probe in the handler: the backtrace that the agent takes goes through the interrupted trampoline to main."""
+    target = processes.start([compiled("gcc-O2"), "sample", "1000000000"])
+    for function in BUSY:
+        daemon.add(f"{target.pid}:{function}", "-e", "count")
+    handler = daemon.add(f"{target.pid}:_ZL9on_samplei", "-n", "handler")
+    daemon("add-context", "-u", "-e", handler, "--pid", target.pid, "-t", "backtrace:40")
+    until(lambda: daemon.hits(target.pid)[handler] >= 100, "samples")
+    samples = daemon.finish(target.pid).named("handler")
+    traces = [event.fields["backtrace"] for event in samples if "backtrace" in event.fields]
+    assert len(traces) >= 50
+    tails = {tuple(frames[-3:]) for frames in traces}
+    assert len(tails) == 1, tails
+
+
+def test_gdb_in_a_trampoline(dyntrace, processes, build, compiled):
+    """bt at each instruction of a trampoline: the function first, main last."""
+    target = processes.start([compiled("gcc-O2"), "sample", "1000000000"])
+    tracing = dyntrace.start_trace(target.pid, "--function", "branch", "--every", "1000000")
+    script = os.path.join(build, "share", "dyntrace-gdb.py")
+    steps = [word for _ in range(30) for word in ("-ex", "stepi", "-ex", "bt")]
+    result = subprocess.run(["gdb", "-nx", "-batch", "-p", str(target.pid), "-ex", f"source {script}", "-ex",
+                             "handle SIGPROF nostop noprint nopass", "-ex", "tbreak *branch", "-ex", "continue", *steps],
+                            capture_output=True, text=True)
+    bts = re.split(r"^0x.*\n|^\d+\t.*\n", result.stdout, flags=re.M)
+    seen = [re.findall(r"^#\d+ .*?(\w+) \(", bt, re.M) for bt in bts if bt.startswith("#0")]
+    assert len(seen) >= 30, result.stdout
+    assert all(functions[-1] == "main" and "work" in functions for functions in seen), result.stdout
+    tracing.stop()
+    target.kill()
