@@ -96,9 +96,16 @@ def test_cancelled_anywhere(dyntrace, compiled, how):
     assert result.stdout == "cancelled 40 alive 0\n"
 
 
+def start_sampling(processes, path):
+    """For ever; its unwinder is loaded."""
+    target = processes.start([path, "sample", "1000000000"], stderr=subprocess.PIPE, text=True)
+    assert target.stderr.readline() == "ready\n"
+    return target
+
+
 def test_own_backtraces(daemon, processes, compiled):
     """A probe in the handler: the backtrace that the agent takes goes through the interrupted trampoline to main."""
-    target = processes.start([compiled("gcc-O2"), "sample", "1000000000"])
+    target = start_sampling(processes, compiled("gcc-O2"))
     for function in BUSY:
         daemon.add(f"{target.pid}:{function}", "-e", "count")
     handler = daemon.add(f"{target.pid}:_ZL9on_samplei", "-n", "handler")
@@ -113,7 +120,7 @@ def test_own_backtraces(daemon, processes, compiled):
 
 def test_gdb_in_a_trampoline(dyntrace, processes, build, compiled):
     """bt at each instruction of a trampoline: the function first, main last."""
-    target = processes.start([compiled("gcc-O2"), "sample", "1000000000"])
+    target = start_sampling(processes, compiled("gcc-O2"))
     tracing = dyntrace.start_trace(target.pid, "--function", "branch", "--every", "1000000")
     script = os.path.join(build, "share", "dyntrace-gdb.py")
     steps = [word for _ in range(30) for word in ("-ex", "stepi", "-ex", "bt")]

@@ -152,6 +152,7 @@ static int sample(long count)
 {
 	struct itimerval timer = { { 0, 250 }, { 0, 250 } };
 
+	fputs("ready\n", stderr);
 	signal(SIGPROF, on_sample);
 	setitimer(ITIMER_PROF, &timer, nullptr);
 	while (samples < count) {
