@@ -77,6 +77,8 @@ void events_forward(struct target *target, const struct wire_message *event)
 			 detail ? detail : "");
 		target->leaving = true;
 	}
+	if (name && !strcmp(name, "exited"))
+		target->gone = true; /* its trace is complete: who was told finds it listed no more */
 	wire_begin(&out, WIRE_EVENT, 0);
 	wire_number(&out, WIRE_PID, (uint64_t)target->pid);
 	wire_text(&out, WIRE_PROGRAM, target->process.name);

@@ -1,4 +1,5 @@
 """Who may do what: the daemon's socket, other users' processes, other users' files. As bare ids, which need no accounts."""
+import errno
 import os
 import shutil
 import signal
@@ -384,4 +385,47 @@ def test_a_trace_that_became_somebody_else_s_is_not_gone_on_with(daemon, place, 
     until(lambda: daemon.log_text().count(": settled") == 2, "the next worker")
     assert size == sum(os.stat(os.path.join(path, name)).st_mtime_ns for name in os.listdir(path))
     daemon("detach", one.pid, user=MEMBER)
+    one.finish()
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+CAPABILITIES = {"CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_KILL": 5, "CAP_SYS_PTRACE": 19, "CAP_SYS_NICE": 23,
+                "CAP_SYS_RESOURCE": 24, "CAP_CHECKPOINT_RESTORE": 40}
+
+
+def attempts(worker):
+    """What gdb, in the place of a parser that went astray, can make the worker do: errno of each, 0 if it can."""
+    calls = {"execve": 'execve("/bin/true", 0, 0)', "socket": "socket(1, 1, 0)", "connect": "connect(3, 0, 0)",
+             "create": 'open("/tmp/dyntrace-confined", 0102, 0600)', "unlink": 'unlink("/etc/hostname")',
+             "chmod": 'chmod("/etc/hostname", 0666)', "setuid": "setuid(0)", "mount": "mount(0, 0, 0, 0, 0)",
+             "read": 'open("/etc/hostname", 0)'}
+    words = []
+    for call in calls.values():
+        name = call.split("(")[0]
+        words += ["-ex", "set $kept = ((int(*)())" + name + ")" + call[len(name):],
+                  "-ex", "printf \"made %d\\n\", $kept < 0 ? *((int *(*)())__errno_location)() : 0"]
+    text = subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(worker), *words], capture_output=True, text=True, timeout=50)
+    return dict(zip(calls, [int(line.split()[1]) for line in text.stdout.splitlines() if line.startswith("made ")])), text
+
+
+@pytest.mark.parametrize("user", [(0, 0, []), MEMBER], ids=["root", "member"])
+def test_workers_are_confined(daemon, spin_of, user):
+    one = spin_of(user)
+    daemon.attach(one.pid)
+    worker = daemon.workers(one.pid)[0]
+    status = status_of(worker)
+    names = CAPABILITIES if user[0] == 0 else ["CAP_SYS_NICE"]
+    ours = int(status_of("self")["CapPrm"], 16)  # root in a container may have fewer itself
+    assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == ours & sum(1 << CAPABILITIES[name] for name in names)
+    assert (status["Seccomp"], status["NoNewPrivs"]) == ("2", "1")
+    made, text = attempts(worker)
+    refused = dict.fromkeys(("execve", "socket", "connect", "create", "unlink", "chmod", "setuid", "mount"), errno.EPERM)
+    assert made == {**refused, "read": 0}, text
+    daemon.add(f"{one.pid}:foo", "-e", "-t", "backtrace")
+    one.round()
+    assert daemon.finish(one.pid).names() == {"foo_entry": CALLS, "foo_exit": CALLS}
     one.finish()
