@@ -48,6 +48,7 @@ class Signature:
     def __init__(self, rng, number):
         self.name = f"f{number}"
         self.structs, self.types, self.values, self.expected = [], [], [], {}
+        self.large = set()
         for i in range(rng.randint(0, 10)):
             if rng.random() < 0.3:
                 self.add_struct(rng, i)
@@ -68,14 +69,43 @@ class Signature:
     def make_struct(self, rng, i):
         """(type, C expression, what the trace must say)"""
         tag = f"struct s_{self.name}_{i}"
-        members = [random_scalar(rng, in_struct=True) for _ in range(rng.randint(1, 4))]
-        if rng.random() < 0.2:
+        members = [self.random_member(rng, f"{i}_{k}") for k in range(rng.randint(1, 4))]
+        body = "".join(f" {kind} m{k}{suffix};" for k, (kind, suffix, _, _) in enumerate(members))
+        # Debug information doesn't say that a struct is packed. With numbers of 16 bytes in it it may look as if it weren't.
+        large = any(kind in ("long double", "unsigned __int128") or kind in self.large for kind, _, _, _ in members)
+        if large:
+            self.large.add(tag)
+        packed = " __attribute__((packed))" if rng.random() < 0.15 and not large else ""
+        self.structs.append(f"struct{packed} s_{self.name}_{i} {{{body} }};")
+        return (tag, f"({tag}){{ " + ", ".join(text for _, _, text, _ in members) + " }",
+                {f"m{k}": value for k, (_, _, _, value) in enumerate(members)})
+
+    def random_member(self, rng, i):
+        """(type, what follows the name, C expression, what the trace must say)"""
+        kind = rng.random()
+        if kind < 0.08:
             values = [rng.randint(0, 99) for _ in range(rng.randint(1, 4))]
-            members.append(("int", "{" + ", ".join(map(str, values)) + "}", values))
-        body = "".join(f" {t} m{k}{f'[{len(v)}]' if isinstance(v, list) else ''};" for k, (t, _, v) in enumerate(members))
-        self.structs.append(f"{tag} {{{body} }};")
-        return (tag, f"({tag}){{ " + ", ".join(text for _, text, _ in members) + " }",
-                {f"m{k}": v for k, (_, _, v) in enumerate(members)})
+            return "int", f"[{len(values)}]", "{" + ", ".join(map(str, values)) + "}", values
+        if kind < 0.2:
+            width = rng.randint(1, 40)
+            value = rng.getrandbits(width)
+            signed = rng.random() < 0.5
+            shown = value - (1 << width) if signed and value >> width - 1 else value
+            return ("signed long" if signed else "unsigned long"), f" : {width}", f"{shown}l", shown
+        if kind < 0.26:
+            low, high = rng.getrandbits(64), rng.getrandbits(63)
+            return "unsigned __int128", "", f"((unsigned __int128){high}ul << 64 | {low}ul)", [low, high]
+        if kind < 0.3:
+            value = rng.uniform(-1e6, 1e6)
+            return "long double", "", f"{value!r}L", value
+        if kind < 0.38 and i.count("_") < 2:
+            tag, text, value = self.make_struct(rng, i)
+            return tag, "", text, value
+        if kind < 0.44 and i.count("_") < 2:
+            tag, text, value = self.make_struct(rng, i)
+            return tag, "[2]", f"{{ {text}, {text} }}", {"0": value, "1": value}
+        type_name, text, value = random_scalar(rng, in_struct=True)
+        return type_name, "", text, value
 
     def add_struct(self, rng, i):
         self.add(f"p{i}", *self.make_struct(rng, i))

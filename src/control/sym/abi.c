@@ -25,6 +25,7 @@ static const uint8_t result_regs[2] = { 0, 2 }; /* rax rdx */
 /* Structs that hold themselves, many times each, would be looked at for ever: so many steps for one value. */
 #define STEPS_MAX 20000
 static unsigned steps;
+static bool is_llvm; /* made the code that is looked at */
 
 enum class { CLASS_NONE, CLASS_SSE, CLASS_SSE_UP, CLASS_INT, CLASS_X87, CLASS_MEMORY };
 
@@ -65,6 +66,35 @@ static void put_scalar(enum class class, uint64_t size, uint64_t offset, enum cl
 		classes[1] = merge(classes[1], class == CLASS_SSE ? CLASS_SSE_UP : class);
 }
 
+/* What a struct's bit fields want it to be aligned by; 1 if it is packed. */
+static uint64_t bit_alignment(const struct type *type, unsigned depth)
+{
+	struct member_walk walk = { .started = false };
+	struct member member;
+	struct type element = *type;
+	uint64_t align = 1;
+
+	if (type->kind == TYPE_ARRAY)
+		type_count(type, &element);
+	if ((element.kind != TYPE_STRUCT && element.kind != TYPE_UNION) || depth > DEPTH_MAX || ++steps > STEPS_MAX)
+		return 1;
+	while (type_next_member(&element, &walk, &member)) {
+		uint64_t wanted = member.bit_size ? member.type.size : bit_alignment(&member.type, depth + 1);
+
+		align = wanted > align && wanted <= 8 ? wanted : align;
+	}
+	return element.size % align ? 1 : align;
+}
+
+/*
+ * clang looks whether a struct in a struct is where its type may be, gcc only at the numbers in it. That makes a difference if only
+ * a bit field asks for more: packed { int; struct { float; long : 26; }; }.
+ */
+static bool is_misplaced(const struct type *type, uint64_t offset)
+{
+	return is_llvm && offset % bit_alignment(type, 0) != 0;
+}
+
 static void put_members(const struct type *type, uint64_t offset, enum class classes[2],
 			unsigned depth)
 {
@@ -74,6 +104,10 @@ static void put_members(const struct type *type, uint64_t offset, enum class cla
 	while (type_next_member(type, &walk, &member)) {
 		uint64_t at = offset + member.offset;
 
+		if (!member.bit_size && is_misplaced(&member.type, at)) {
+			classes[0] = classes[1] = CLASS_MEMORY;
+			return;
+		}
 		if (!member.bit_size) {
 			classify(&member.type, at, classes, depth + 1);
 			continue;
@@ -144,7 +178,7 @@ static unsigned alignment(const struct type *type, unsigned depth)
 	switch (type->kind) {
 	case TYPE_STRUCT:
 	case TYPE_UNION:
-		while (type_next_member(type, &walk, &member)) {
+		while (type->size % 16 == 0 && type_next_member(type, &walk, &member)) { /* else it is packed */
 			if (alignment(&member.type, depth + 1) == 16 && member.offset % 16 == 0)
 				return 16;
 		}
@@ -415,6 +449,7 @@ void abi_next(struct abi_state *state, const struct type *type, struct abi_value
 	struct abi_value value = { .is_known = true };
 
 	steps = 0;
+	is_llvm = state->is_llvm;
 	*ret_value = (struct abi_value){ .is_known = false };
 	if (type->kind == TYPE_VOID || (type->size == 0 && !is_aggregate(type)))
 		return;
@@ -449,12 +484,14 @@ void abi_next(struct abi_state *state, const struct type *type, struct abi_value
 
 void abi_start(const struct debug_function *function, struct abi_state *ret_state)
 {
-	struct abi_state state = { .is_rust = debug_function_is_rust(function) };
+	struct abi_state state = { .is_rust = debug_function_is_rust(function),
+				   .is_llvm = debug_function_is_llvm(function) };
 	enum class classes[2] = { CLASS_NONE, CLASS_NONE };
 	Dwarf_Die die = function->die;
 	struct type result;
 
 	steps = 0;
+	is_llvm = state.is_llvm;
 	type_of(&die, &result);
 	if (result.kind != TYPE_VOID && !(result.kind == TYPE_VECTOR && result.size > 16)) {
 		classify(&result, 0, classes, 0);
@@ -477,6 +514,7 @@ void abi_result(const struct debug_function *function, const struct type *type,
 	struct scalar scalars[2];
 
 	steps = 0;
+	is_llvm = debug_function_is_llvm(function);
 	*ret_value = (struct abi_value){ .is_known = false };
 	if (type->kind == TYPE_VOID || (type->kind == TYPE_VECTOR && type->size > 16))
 		return;

@@ -37,7 +37,7 @@ struct abi_value {
 struct abi_state {
 	unsigned ints, sses;
 	int32_t stack; /* bytes of arguments on the stack so far */
-	bool is_rust;
+	bool is_rust, is_llvm;
 	bool is_lost; /* nothing is known of the arguments that follow */
 };
 
