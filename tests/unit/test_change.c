@@ -29,6 +29,10 @@
 #include "target.h"
 
 #define LEFT_OUT_MAX 8
+#define CYCLES_FIRST 600 /* all has been used once by then */
+#define CODE_WAITING_MAX (260 * 1024)
+#define TARGET_SLACK_KIB 256
+#define HERE_SLACK_KIB 2048
 #define CODE_MAX 200 /* bytes of a shape that are looked at */
 
 /* ---- the target --------------------------------------------------------------------------------- */
@@ -312,13 +316,54 @@ static void test_in_turn(void **state)
 	end(&f);
 }
 
+/* KiB, by the kernel's word for it. */
+static long memory_of(pid_t pid, const char *field)
+{
+	char path[64], line[256];
+	long kib = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (!strncmp(line, field, strlen(field)) && line[strlen(field)] == ':')
+			kib = atol(line + strlen(field) + 1);
+	}
+	fclose(file);
+	assert_true(kib >= 0);
+	return kib;
+}
+
+/* What adding and removing may make larger: the code in use, the target's address space and its own memory, and ours. */
+struct sizes {
+	uint64_t code;
+	long space, target, here;
+};
+
+static struct sizes measure(const struct fixture *f)
+{
+	return (struct sizes){ session_code_used(f->session), memory_of(f->pid, "VmSize"), memory_of(f->pid, "RssAnon"),
+			       memory_of(getpid(), "RssAnon") };
+}
+
+/* Nothing of it does, beyond what waits to be used again. */
+static void check_sizes(const struct fixture *f, const struct sizes *before)
+{
+	struct sizes now = measure(f);
+
+	assert_true(now.code <= before->code + CODE_WAITING_MAX);
+	assert_true(now.space <= before->space + CODE_WAITING_MAX / 1024);
+	assert_true(now.target <= before->target + TARGET_SLACK_KIB);
+	assert_true(now.here <= before->here + HERE_SLACK_KIB);
+}
+
 /* The memory of what was removed is used again. */
 static void cycle(enum what what)
 {
 	const char *wanted = getenv("CHANGE_CYCLES");
 	long cycles = wanted ? atol(wanted) : 1500;
 	struct fixture f = { 0 };
-	uint64_t most = 0;
+	struct sizes before = { 0 };
 
 	begin(&f, what);
 	for (long i = 0; i < cycles; i++) {
@@ -326,13 +371,17 @@ static void cycle(enum what what)
 
 		check(session_take_out(f.session, index), &f);
 		check(session_put_back(f.session, index), &f);
-		if (i == 600)
-			most = session_code_used(f.session);
-		if (i > 600)
-			assert_true(session_code_used(f.session) <= most + (260 * 1024));
+		if (i == CYCLES_FIRST)
+			before = measure(&f);
+		if (i > CYCLES_FIRST && i % 100 == 0)
+			check_sizes(&f, &before);
 		if (i % 64 == 0)
 			check(session_step(f.session, 0), &f);
 	}
+	struct sizes now = measure(&f);
+	print_message("%ld cycles: code %lu -> %lu bytes, target's space %ld -> %ld, its own memory %ld -> %ld, ours %ld -> %ld KiB\n",
+		      cycles, (unsigned long)before.code, (unsigned long)now.code, before.space, now.space, before.target,
+		      now.target, before.here, now.here);
 	end(&f);
 }
 
