@@ -32,13 +32,20 @@ struct explanation {
 	struct probe probe;
 };
 
+static void drop_memory(struct explanation *x)
+{
+	if (x->pool)
+		near_pool_destroy(x->pool);
+	x->pool = NULL;
+	free(take_ptr(&x->code));
+	x->code_size = 0;
+}
+
 static void explanation_free(struct explanation *x)
 {
 	error_free(x->probe.refusal);
 	planner_destroy(x->planner);
-	if (x->pool)
-		near_pool_destroy(x->pool);
-	free(x->code);
+	drop_memory(x);
 	vec_free(&x->notes);
 	places_free(&x->places);
 	location_clear(&x->location);
@@ -153,13 +160,24 @@ static struct error *take_memory(struct explanation *x)
 	return error;
 }
 
-static struct error *plan(struct explanation *x)
+/* Decides, and writes the code, unless it is refused; what a tactic promised and couldn't keep is tried with the others. */
+static struct error *decide_and_write(struct explanation *x)
 {
 	struct probe *probes[] = { &x->probe };
-	struct tramp_env env = { .control = taddr_of(EXAMPLE_BASE),
+	const struct tramp_env env = { .control = taddr_of(EXAMPLE_BASE),
 				 .slots = taddr_of(EXAMPLE_BASE + (16 << 20)),
 				 .pool = taddr_of(EXAMPLE_BASE + (32 << 20)),
 				 .notes = &x->notes };
+	struct error *error = planner_decide(x->planner, probes, 1);
+
+	if (error || x->probe.refusal)
+		return error;
+	error = take_memory(x);
+	return error ? error : planner_emit(x->planner, &env, x->pool, x->code);
+}
+
+static struct error *plan(struct explanation *x)
+{
 	struct error *error = planner_create(x->proc, &x->planner);
 
 	x->probe.place = x->places.items[0];
@@ -167,11 +185,12 @@ static struct error *plan(struct explanation *x)
 	if (!error)
 		planner_allow_traps(x->planner, may_trap, x);
 	if (!error)
-		error = planner_decide(x->planner, probes, 1);
-	if (error || x->probe.refusal)
-		return error;
-	error = take_memory(x);
-	return error ? error : planner_emit(x->planner, &env, x->pool, x->code);
+		error = decide_and_write(x);
+	while (!error && x->probe.again) {
+		drop_memory(x);
+		error = decide_and_write(x);
+	}
+	return error;
 }
 
 /* ---- what is printed ------------------------------------------------------------------------------ */
@@ -183,7 +202,8 @@ static void print_refusal(struct explanation *x)
 
 	printf("refused:\n");
 	for (size_t i = 0; i < list.count; i++)
-		printf("  %-6s %s\n", list.items[i].tactic, list.items[i].reason);
+		printf("  %-6s %s\n", list.items[i].tactic,
+		       x->probe.spent >> i & 1 ? x->probe.spent_why : list.items[i].reason);
 	if (error)
 		printf("  %s\n", error_text(error));
 	error_free(error);

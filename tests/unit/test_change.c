@@ -258,8 +258,12 @@ static void change_randomly(enum what what, double seconds_wanted)
 	double until = now() + (seconds ? atof(seconds) : seconds_wanted);
 	uint64_t changes = 0;
 
+	const char *given = getenv("CHANGE_SEED");
+	unsigned seed = given ? (unsigned)atoi(given) : (unsigned)time(NULL);
+
+	print_message("CHANGE_SEED=%u\n", seed);
 	begin(&f, what);
-	srandom((unsigned)time(NULL));
+	srandom(seed);
 	while (now() < until) {
 		size_t index = (size_t)random() % session_tracepoint_count(f.session);
 

@@ -276,7 +276,7 @@ static void later_begin(struct later *later, struct fixture *fixture)
 
 	*later = (struct later){ .fixture = fixture, .pool = near_pool_create(), .code = calloc(1, ROOM) };
 	assert_null(planner_create(fixture->proc, &later->planner));
-	assert_true(near_pool_add(later->pool, taddr_of((module->high.v + 0x100000) & ~0xfffULL), 0, ROOM));
+	assert_true(near_pool_add(later->pool, taddr_of((module->high.v + 0x100000) & ~0xfffULL), 0, ROOM / 2));
 }
 
 static void later_end(struct later *later)
@@ -402,6 +402,61 @@ static void test_added_later_inside_an_instruction(void **state)
 	later_end(&later);
 }
 
+static struct error *allow(void *context, const struct module *module)
+{
+	return NULL;
+}
+
+/* The page that a pun needs isn't there after all: the next tactic is asked, and what the pun's reason was is known. */
+static void test_code_that_cannot_be_written(void **state)
+{
+	struct later later;
+
+	later_begin(&later, *state);
+	struct probe *probe = later_add(&later, "plan_lone"), *list[] = { probe };
+	assert_true(probe->again);
+	assert_null(probe->site);
+	assert_string_equal(error_text(probe->refusal), "the only memory that a jump there can lead to is in use");
+	assert_null(planner_decide(later.planner, list, 1));
+	assert_false(probe->again);
+	assert_non_null(strstr(error_text(probe->refusal), "pun: the only memory that a jump there can lead to is in use"));
+	planner_allow_traps(later.planner, allow, NULL);
+	assert_null(planner_decide(later.planner, list, 1));
+	assert_null(probe->refusal);
+	assert_string_equal(site_tactic(probe->site), "trap");
+	later_end(&later);
+}
+
+/* A second one where there is one way only, and threads are on it. */
+static void test_added_later_to_a_pun(void **state)
+{
+	static const char *const reason = "a tracepoint is there already, by a jump that can lead to one place only: remove it "
+					  "first, or add both in one command";
+	struct plan_needs needs = { 0 };
+	struct later later;
+
+	later_begin(&later, *state);
+	struct probe *first = later_add(&later, "plan_lone"), *list[] = { first };
+	first->spent = 0;
+	assert_null(planner_decide(later.planner, list, 1));
+	assert_null(planner_needs(later.planner, &needs));
+	for (size_t i = 0; i < needs.count; i++) {
+		if (needs.items[i].fixed)
+			assert_true(near_pool_add(later.pool, needs.items[i].low, ROOM / 2, DT_PAGE));
+	}
+	vec_free(&needs);
+	struct tramp_env env = { .control = taddr_of(0x10000), .slots = taddr_of(0x20000), .pool = taddr_of(0x30000) };
+	assert_null(planner_emit(later.planner, &env, later.pool, later.code));
+	assert_string_equal(site_tactic(first->site), "pun");
+	later_place(&later, PATCH_PLACED);
+	struct probe *second = later_add(&later, "plan_lone");
+	assert_non_null(second->refusal);
+	assert_non_null(strstr(error_text(second->refusal), reason));
+	assert_non_null(first->site);
+	later_settle(&later, 0);
+	later_end(&later);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +467,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_added_later, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_in_vain, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_inside_an_instruction, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_code_that_cannot_be_written, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_added_later_to_a_pun, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

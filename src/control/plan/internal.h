@@ -58,7 +58,10 @@ size_t site_slots_free(const struct site *site);
 taddr site_slot(const struct site *site, size_t index);
 
 /* plan.c */
-struct error *plan_probe(struct planner *planner, struct probe *probe, bool late);
+/* Is one of the probes that are being decided in [start, end)? Not told in the last round: then what is left may be used. */
+bool plan_is_wanted(const struct planner *planner, taddr start, taddr end);
+/* Each of them that has no site gets one, or a refusal; sorts them by address. Sites that are emitted stay as they are. */
+struct error *plan_all(struct planner *planner, struct probe **probes, size_t count);
 
 /* regroup.c - new probes among sites that are placed */
 /* Tries again with what was refused, at the expense of sites in the way. */

@@ -122,6 +122,11 @@ static struct error *view_place(struct planner *planner, const struct place *pla
 	return NULL;
 }
 
+static bool is_spent(const struct tactic_view *view, size_t tactic)
+{
+	return view->probe && (view->probe->spent >> tactic & 1);
+}
+
 /* The first tactic that says yes; else why each said no. */
 static struct error *try_tactics(const struct tactic_view *view, bool late, struct site **ret_site)
 {
@@ -130,7 +135,8 @@ static struct error *try_tactics(const struct tactic_view *view, bool late, stru
 	for (size_t i = 0; i < tactic_count; i++) {
 		if (tactics[i].is_late && !late)
 			continue;
-		struct error *error = tactics[i].try(view, ret_site);
+		struct error *error = is_spent(view, i) ? error_new(ERROR_REFUSED, "%s", view->probe->spent_why) :
+							  tactics[i].try(view, ret_site);
 		if (!error || error_kind(error) != ERROR_REFUSED) {
 			error_free(reasons);
 			return error;
@@ -195,6 +201,7 @@ static struct error *open_site(struct planner *planner, struct probe *probe, boo
 	struct site *site;
 	struct error *error = view_place(planner, &probe->place, &view);
 
+	view.probe = probe;
 	if (!error)
 		error = try_tactics(&view, late, &site);
 	return error ? error : join_site(site, probe);
@@ -255,10 +262,11 @@ static struct error *read_maps(struct planner *planner)
 	return NULL;
 }
 
-struct error *plan_probe(struct planner *planner, struct probe *probe, bool late)
+static struct error *plan_probe(struct planner *planner, struct probe *probe, bool late)
 {
 	struct site *site = site_around(planner, probe->place.address);
 
+	probe->again = false;
 	probe->event.keep_red_zone = !is_function_start(planner, probe);
 	return site ? join_site(site, probe) : open_site(planner, probe, late);
 }
@@ -274,7 +282,7 @@ static struct error *decide_round(struct planner *planner, struct probe **probes
 	for (size_t i = 0; i < count; i++) {
 		struct probe *probe = probes[i];
 
-		if (round && !probe->refusal)
+		if (probe->site)
 			continue;
 		error_free(probe->refusal);
 		probe->refusal = plan_probe(planner, probe, round > 0);
@@ -284,12 +292,25 @@ static struct error *decide_round(struct planner *planner, struct probe **probes
 	return NULL;
 }
 
-struct error *planner_decide(struct planner *planner, struct probe **probes, size_t count)
+bool plan_is_wanted(const struct planner *planner, taddr start, taddr end)
 {
-	struct error *error = read_maps(planner);
+	size_t low = 0, high = planner->wanted.count;
 
-	if (error)
-		return error;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (planner->wanted.items[middle]->place.address.v < start.v)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < planner->wanted.count && planner->wanted.items[low]->place.address.v < end.v;
+}
+
+struct error *plan_all(struct planner *planner, struct probe **probes, size_t count)
+{
+	struct error *error = NULL;
+
 	qsort(probes, count, sizeof(*probes), by_address);
 	for (int round = 0; round < ROUNDS && !error; round++) {
 		planner->wanted.items = probes;
@@ -297,6 +318,15 @@ struct error *planner_decide(struct planner *planner, struct probe **probes, siz
 		error = decide_round(planner, probes, count, round);
 	}
 	planner->wanted.count = 0;
+	return error;
+}
+
+struct error *planner_decide(struct planner *planner, struct probe **probes, size_t count)
+{
+	struct error *error = read_maps(planner);
+
+	if (!error)
+		error = plan_all(planner, probes, count);
 	return error ? error : regroup_decide(planner, probes, count);
 }
 

@@ -21,6 +21,8 @@
 
 struct site;
 
+#define PLAN_WHY_MAX 120
+
 /* A tracepoint to place: where, and what is recorded there. */
 struct probe {
 	struct place place; /* its name is the place's; borrowed from the caller's places */
@@ -28,6 +30,9 @@ struct probe {
 	/* Filled in: exactly one of the two. */
 	struct site *site;
 	struct error *refusal; /* owned by the probe's owner */
+	unsigned spent; /* tactics that said yes, and whose code couldn't be written then: a bit each. They aren't asked again. */
+	bool again; /* ... as happened just now: planner_decide may find another way */
+	char spent_why[PLAN_WHY_MAX]; /* of the last one */
 };
 
 struct tactic;

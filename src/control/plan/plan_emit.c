@@ -2,6 +2,7 @@
  * plan_emit.c - from decided sites to code and patches.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../base/cleanup.h"
@@ -264,12 +265,17 @@ static void fill_slot(struct site *site)
 
 /* ---- all of them ------------------------------------------------------------------------------ */
 
-/* All probes of the site get the reason. */
+/* All probes of the site get the reason, and may try another tactic. */
 static void refuse_site(struct site *site, const struct error *reason)
 {
 	for (size_t i = 0; i < site->probes.count; i++) {
-		site->probes.items[i]->site = NULL;
-		site->probes.items[i]->refusal = error_new(error_kind(reason), "%s", error_text(reason));
+		struct probe *probe = site->probes.items[i];
+
+		probe->site = NULL;
+		probe->spent |= 1u << (site->tactic - tactics);
+		probe->again = true;
+		snprintf(probe->spent_why, sizeof(probe->spent_why), "%s", error_text(reason));
+		probe->refusal = error_new(error_kind(reason), "%s", error_text(reason));
 	}
 	site->probes.count = 0;
 }
@@ -312,7 +318,7 @@ void planner_refuse_traps(struct planner *planner, const char *reason)
 		struct site *site = planner->sites.items[i];
 
 		if (site->way == DIVERT_TRAP && !site->emitted) {
-			refuse_site(site, error);
+			refuse_site(site, error); /* the last tactic: there is no other */
 			site_free(site);
 		} else {
 			planner->sites.items[kept++] = site;

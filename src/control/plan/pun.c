@@ -58,6 +58,7 @@ static bool is_hop_free(const struct planner *planner, taddr at, const struct si
 
 static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k, taddr *ret_hop)
 {
+	const struct site *before = NULL;
 	uint64_t low, high;
 
 	find_range(view, at, k, &low, &high);
@@ -72,26 +73,16 @@ static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k
 			*ret_hop = hop;
 			return NULL;
 		}
+		if (taddr_equal(other->address, at))
+			before = other;
 		low = other->hop.v + HOP_LENGTH;
 	}
+	if (before) /* threads are on their way through it */
+		return error_new(ERROR_REFUSED,
+				 "a tracepoint is there already, by a jump that can lead to one place only: remove it first, or "
+				 "add both in one command");
 	return error_new(ERROR_REFUSED,
 			 "the bytes behind it must stay, and the only jump that they allow leads to memory in use");
-}
-
-/* Bytes that a jump relies on can hold no other site: one that is wanted there goes first, by a trap. */
-static bool is_wanted(const struct planner *planner, taddr start, taddr end)
-{
-	size_t low = 0, high = planner->wanted.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (planner->wanted.items[middle]->place.address.v < start.v)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < planner->wanted.count && planner->wanted.items[low]->place.address.v < end.v;
 }
 
 struct error *pun_try(const struct tactic_view *view, struct site **ret_site)
@@ -108,7 +99,8 @@ struct error *pun_try(const struct tactic_view *view, struct site **ret_site)
 		return error_new(ERROR_REFUSED, "the code ends there");
 	if (siteset_overlapping(view->planner, address, taddr_add(address, JUMP_LENGTH)))
 		return error_new(ERROR_REFUSED, "another tracepoint changes the bytes behind it");
-	if (is_wanted(view->planner, taddr_add(address, (int64_t)run.length), taddr_add(address, JUMP_LENGTH)))
+	/* bytes that a jump relies on can hold no other site: one that is wanted there goes first, by a trap */
+	if (plan_is_wanted(view->planner, taddr_add(address, (int64_t)run.length), taddr_add(address, JUMP_LENGTH)))
 		return error_new(ERROR_REFUSED, "another tracepoint is wanted at the bytes behind it");
 	taddr hop = { 0 };
 	error = find_hop(view, address, run.length, &hop);

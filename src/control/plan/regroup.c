@@ -161,14 +161,6 @@ struct probe_list {
 	size_t count, room;
 };
 
-static int by_address(const void *a, const void *b)
-{
-	uint64_t x = (*(struct probe *const *)a)->place.address.v;
-	uint64_t y = (*(struct probe *const *)b)->place.address.v;
-
-	return (x > y) - (x < y);
-}
-
 /* Supersedes what is in the way of these probes; the list becomes all that have to be decided. */
 static bool gather(struct planner *planner, const struct effort *effort, struct probe_list *list)
 {
@@ -191,7 +183,6 @@ static bool gather(struct planner *planner, const struct effort *effort, struct 
 				return false;
 		}
 	}
-	qsort(list->items, list->count, sizeof(*list->items), by_address);
 	return true;
 }
 
@@ -269,25 +260,6 @@ static bool leads_inside(const struct planner *planner, unsigned group)
 	return false;
 }
 
-static struct error *decide_all(struct planner *planner, const struct probe_list *list)
-{
-	struct error *error = NULL;
-
-	for (int late = 0; late < 2; late++) {
-		for (size_t i = 0; i < list->count && !error; i++) {
-			struct probe *probe = list->items[i];
-
-			if (probe->site)
-				continue;
-			error_free(probe->refusal);
-			probe->refusal = plan_probe(planner, probe, late);
-			if (probe->refusal && error_kind(probe->refusal) != ERROR_REFUSED)
-				error = take_ptr(&probe->refusal);
-		}
-	}
-	return error;
-}
-
 static const char *why_not(const struct planner *planner, const struct probe_list *list, unsigned group)
 {
 	for (size_t i = 0; i < list->count; i++) {
@@ -319,7 +291,7 @@ static struct error *try_group(struct planner *planner, struct probe *const *pro
 		enough = vec_push(&list, probes[i]);
 	enough = enough && gather(planner, effort, &list) && (!effort->alike || make_all_alike(planner));
 	if (enough)
-		error = decide_all(planner, &list);
+		error = plan_all(planner, list.items, list.count);
 	drop_useless(planner);
 	const char *why = enough && !error ? why_not(planner, &list, planner->group) : "out of memory";
 	if (why) {

@@ -21,6 +21,7 @@ struct tactic_view {
 	const struct module_view *module;
 	const struct body *body;
 	size_t index; /* the instruction in it */
+	const struct probe *probe; /* NULL: asked without one */
 };
 
 struct tactic {

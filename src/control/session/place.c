@@ -71,7 +71,7 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 	if (!probes)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < list->count; i++) {
-		if (!list->items[i]->waits)
+		if (!list->items[i]->waits && !list->items[i]->probe.site)
 			probes[count++] = &list->items[i]->probe;
 	}
 	for (size_t i = 0; i < session->watches.count; i++) {
@@ -347,6 +347,8 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 {
 	struct error *error = session->agent ? NULL : check_machine();
 
+	for (size_t i = 0; i < list->count; i++)
+		list->items[i]->probe.spent = 0; /* what couldn't be had then may be there now */
 	if (!error && !session->command_line)
 		error = proc_cmdline(session->proc, &session->command_line);
 	if (!error)
@@ -364,6 +366,31 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 	return error ? error : open_trace(session, list);
 }
 
+static bool may_try_again(const struct tracepoint_list *list)
+{
+	bool again = false;
+
+	for (size_t i = 0; i < list->count; i++)
+		again |= list->items[i]->probe.again;
+	return again;
+}
+
+/* What a tactic promised and couldn't keep, because of the memory it needs, is tried with those that are left. */
+static struct error *write_again(struct session *session, const struct tracepoint_list *list, struct stop *held)
+{
+	const struct mapping_wants wants = { .list = list };
+	struct error *error = NULL;
+
+	while (!error && may_try_again(list)) { /* ends: each time there is one tactic less */
+		error = decide(session, list);
+		if (!error)
+			error = mapping_make(session, &wants, held);
+		if (!error)
+			error = write_trampolines(session, list, &wants);
+	}
+	return error;
+}
+
 struct error *place_list(struct session *session, const struct tracepoint_list *list, struct stop *held)
 {
 	struct error *error = prepare(session, list);
@@ -379,6 +406,8 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = tracing_prepare(session, list, held);
 	if (!error)
 		error = write_trampolines(session, list, &wants);
+	if (!error)
+		error = write_again(session, list, held);
 	if (!error && !session->reader && (session->writer || tracing_uses_pool(list)) && !session->parent)
 		error = recording_open(session);
 	if (!error && wants.exits)
