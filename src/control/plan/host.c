@@ -46,7 +46,8 @@ static bool is_dead_byte(const struct tactic_view *view, size_t index)
 	const struct body_insn *insn = &view->body->insns.items[index];
 	taddr at = taddr_add(view->module->module->bias, (int64_t)insn->at);
 
-	return insn->dead && !siteset_overlapping(view->planner, at, taddr_add(at, insn->length));
+	return insn->dead && !siteset_overlapping(view->planner, at, taddr_add(at, insn->length)) &&
+	       !plan_is_wanted(view->planner, at, taddr_add(at, insn->length));
 }
 
 /* The instructions that are worth looking at. */
