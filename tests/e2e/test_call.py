@@ -148,6 +148,13 @@ def test_filter_and_contexts(dyntrace, built):
     assert [e.fields["number"] for e in trace.named("seen")] == [17, 18, 19]
 
 
+def test_filter_at_the_exit(dyntrace, built):
+    _, _, trace = trace_program(dyntrace, built, "on_names", ["work 8"], "-e", "--filter", "entry:number >= 6",
+                                what=("--function", "work"))
+    assert [e.fields["number"] for e in trace.named("seen")] == list(range(8))
+    assert [e.fields["ret"] for e in trace.named("result")] == [125.0, 125.5]
+
+
 # ---- the program is left alone ---------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("function", ["on_mess", "on_libc_segv", "on_nothing"])

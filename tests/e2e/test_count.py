@@ -116,6 +116,24 @@ def test_filter(build, scratch, counted, condition):
     assert int(rows(result.stderr)["foo"][0]) == odd  # SIGUSR1 is 10
 
 
+@pytest.mark.parametrize("condition, exits", [
+    ("$ret & 1", 4 * 75000 + CHILDREN // 2 + 500), ("$ret % 2 == 0", 4 * 75000 + CHILDREN // 2), ("entry:a == 10 && $ret == 11", 11 + 500)])
+def test_filter_at_the_exit(build, scratch, counted, condition, exits):
+    """By the trampoline, and by the agent: entries are all counted, exits those that are wanted."""
+    result = run(build, scratch, "count", "-e", "--function", "foo", "--filter", condition, "--", counted)
+    found = rows(result.stderr)
+    assert int(found["foo"][0]) == OWN + CHILDREN
+    total, mean, *_ = times(result.stderr, "foo")
+    assert total / mean == pytest.approx(exits, rel=0.05)  # as exact as they are printed
+
+
+def test_filter_by_duration(build, scratch, counted):
+    result = run(build, scratch, "count", "-e", "--function", "nap", "--filter", "$duration >= 2000000", "--", counted)
+    assert int(rows(result.stderr)["nap"][0]) == 1000
+    total, mean, p50, *_ = times(result.stderr, "nap")
+    assert p50 >= 1980e3 and total / mean >= 99
+
+
 def test_live_and_as_it_was(dyntrace, build, scratch, program):
     """On a running process, which is as it was afterwards."""
     target = program("spin", "--threads", "3", "--calls", "20000", "--rounds", "2").wait_ready()
@@ -141,7 +159,7 @@ def test_live_and_as_it_was(dyntrace, build, scratch, program):
     (["cuont", "--function", "foo"], "unknown tracer 'cuont'"),
     (["count", "-t", "tid", "--function", "foo"], "records no events"),
     (["count", "-o", "x", "--function", "foo"], "writes no trace"),
-    (["count", "-e", "--filter", "$ret > 1", "--function", "foo"], "known at the exit only"),
+    (["count", "--filter", "$ret > 1", "--function", "foo"], "is known at a function's exit only: add -e"),
 ])
 def test_refusals(build, scratch, counted, words, said):
     result = run(build, scratch, *words, "--", counted)

@@ -145,6 +145,19 @@ def test_named_typed_values(lttng, processes, build, scratch, target):
     assert {int(f["address"], 16) for f in entries + exits} == {target.address}
 
 
+@pytest.mark.parametrize("condition, numbers", [
+    ("$ret > 90", [46, 46, 47, 47, 48, 48, 49, 49, 1000]), ('entry:a == 7 && $ret == 14', [7, 7])])
+def test_filter_at_the_exit(lttng, processes, build, scratch, target, condition, numbers):
+    """Entries are all there, exits those that are wanted."""
+    lttng.create("dyntrace:*")
+    tracer = Tracer(processes, build, scratch, target.pid, "-n", "call", "--function", "foo", "-e", "--filter", condition)
+    target.do(50)
+    tracer.end()
+    events = lttng.stop()
+    assert names(events)["dyntrace:call_entry"] == 101
+    assert sorted(int(f["ret"]) for name, f in events if name == "dyntrace:call_exit") == [2 * n for n in numbers]
+
+
 def test_shapes_and_contexts(lttng, processes, build, scratch, target):
     """Enumerations are numbers, small integers signed, and contexts are fields like others."""
     lttng.create("dyntrace:*")

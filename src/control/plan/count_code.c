@@ -10,10 +10,13 @@
 
 #include "../../shared/layout.h"
 #include "exit_code.h"
+#include "filter_code.h"
+#include "gather_code.h"
 #include "record_code.h"
 
 #define CELL(field) ((int32_t)offsetof(struct dt_cell, field))
 #define EXIT_ROOM 512
+#define STUB_START ((int32_t)offsetof(struct dt_return_slot, start))
 #define LEAF_FEATURES 7
 #define RDPID_BIT (1u << 22) /* in ecx */
 
@@ -74,7 +77,7 @@ static void emit_duration(struct emitter *e)
 	struct label forward = { 0 };
 
 	emit_mov(e, RCX, RDX);
-	emit_sub_mem(e, RCX, mem_at(RSI, (int32_t)offsetof(struct dt_return_slot, start)));
+	emit_sub_mem(e, RCX, mem_at(RSI, STUB_START));
 	emit_jcc_short(e, CC_AE, &forward);
 	emit_mov_imm(e, RCX, 0); /* another CPU's clock */
 	emit_bind(e, &forward);
@@ -120,9 +123,33 @@ static void emit_raise(struct emitter *e, struct label *raise, struct label *rai
 	emit_jmp(e, raised);
 }
 
+/* To `back` if the exit isn't wanted. Its cycles take the place of the clock at its entry, which nobody needs any more. All four
+ * registers are lost. */
+static void emit_exit_condition(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+				struct label *back, size_t *ret_field)
+{
+	emit_duration(e);
+	exit_emit_duration(e, env);
+	emit_store(e, mem_at(RSI, (int32_t)DT_KEPT_AT(DT_KEPT_DURATION)), RAX);
+	emit_store(e, mem_at(RSI, STUB_START), RCX);
+	if (event->program) {
+		int32_t image = (int32_t)DT_ROUND_UP(event->program->size_max, 16);
+
+		emit_mov(e, RDX, RAX);
+		emit_lea(e, RSP, mem_at(RSP, -image));
+		gather_emit_call(e, env, event, image, EXIT_RA + image, ret_field);
+		emit_lea(e, RSP, mem_at(RSP, image));
+		emit_or(e, RAX, RAX);
+		emit_jcc(e, CC_E, back);
+	}
+	if (event->filter)
+		filter_emit(e, event->filter, EXIT_RA, true, back);
+}
+
 void count_emit_exit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
 {
 	struct label unrecorded = { 0 }, raise = { 0 }, raised = { 0 }, back = { 0 }, out = { 0 };
+	size_t program_field = 0;
 
 	emit_note(e, "the function returns: by which stub?");
 	exit_emit_row(e, 0);
@@ -133,8 +160,13 @@ void count_emit_exit(struct emitter *e, const struct tramp_env *env, const struc
 	exit_emit_identify(e, env, &unrecorded);
 	exit_emit_fresh(e, env, event->id, &unrecorded, &back);
 	emit_note(e, "how long did it take?");
+	if (event->at_exit)
+		emit_exit_condition(e, env, event->at_exit, &back, &program_field);
 	emit_find_cell(e, &event->count);
-	emit_duration(e);
+	if (event->at_exit)
+		emit_load(e, RCX, mem_at(RSI, STUB_START));
+	else
+		emit_duration(e);
 	emit_note(e, "the stub is free again");
 	exit_emit_give_back(e, env);
 	emit_note(e, "of the one before: total, longest, and one more in its bucket");
@@ -150,4 +182,6 @@ void count_emit_exit(struct emitter *e, const struct tramp_env *env, const struc
 	emit_bind(e, &back);
 	exit_emit_give_back(e, env);
 	emit_jmp(e, &out);
+	if (event->at_exit && event->at_exit->program)
+		gather_emit_program(e, event->at_exit, program_field);
 }

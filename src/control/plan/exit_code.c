@@ -200,9 +200,7 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 	emit_jmp(e, &l->record.out);
 }
 
-/* What the filter doesn't want returns as any. */
-static void emit_exit_filter(struct emitter *e, const struct tramp_env *env,
-			     const struct tramp_event *event, struct exit_code_labels *l)
+void exit_emit_filter(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event, struct label *unwanted)
 {
 	if (event->filters_duration) {
 		emit_rdtsc(e);
@@ -211,7 +209,7 @@ static void emit_exit_filter(struct emitter *e, const struct tramp_env *env,
 		exit_emit_duration(e, env);
 		emit_store(e, mem_at(RSI, (int32_t)DT_KEPT_AT(DT_KEPT_DURATION)), RAX);
 	}
-	filter_emit(e, event->filter, EXIT_RA, true, &l->unwanted);
+	filter_emit(e, event->filter, EXIT_RA, true, unwanted);
 }
 
 /* The agent writes the event; rcx = the slot tells that this process and thread may. */
@@ -249,7 +247,7 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 	record_emit_save(e, false);
 	exit_emit_identify(e, env, &l.unrecorded);
 	if (event->filter)
-		emit_exit_filter(e, env, event, &l);
+		exit_emit_filter(e, env, event, &l.unwanted); /* what it doesn't want returns as any */
 	emit_same_thread(e, env, &l);
 	if (event->program)
 		emit_gathered_exit(e, env, event, &l);

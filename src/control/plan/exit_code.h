@@ -25,6 +25,8 @@ void exit_emit_give_back(struct emitter *e, const struct tramp_env *env);
 
 /* rax = ns since the entry, of rdx = clock, which is lost. */
 void exit_emit_duration(struct emitter *e, const struct tramp_env *env);
+/* rsi = the stub's slot: to `unwanted` if the exit's filter says no. rax, rcx, rdx, rbx are lost. */
+void exit_emit_filter(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event, struct label *unwanted);
 /* For exits that need no slot of the thread: in a forked child that has hit nothing yet, whose stubs are its parent's, the
  * agent says so first. To `unrecorded`, or to `back` if it can't. rdx is the clock, before and after; rax, rcx, rbx are lost. */
 void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id, struct label *unrecorded,

@@ -191,9 +191,9 @@ void foreign_emit_data(struct emitter *e, const struct tramp_event *event, int32
 
 /* ---- exits --------------------------------------------------------------------------------------- */
 
-/* rsi = the stub's slot: the image, at rsp. rax, rdx, rbx are lost. */
-static void emit_exit_image(struct emitter *e, const struct tramp_env *env,
-			    const struct tramp_event *event, int32_t image, size_t *ret_field)
+/* rsi = the stub's slot: the image, at rsp; to `back`, without it, if its condition says no. rax, rdx, rbx are lost. */
+static void emit_exit_image(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event, int32_t image,
+			    struct label *back, size_t *ret_field)
 {
 	emit_rdtsc(e);
 	emit_shl_imm(e, RDX, 32);
@@ -201,7 +201,14 @@ static void emit_exit_image(struct emitter *e, const struct tramp_env *env,
 	exit_emit_duration(e, env);
 	emit_mov(e, RDX, RAX);
 	if (event->program) {
+		struct label wanted = { 0 };
+
 		gather_emit_call(e, env, event, image, EXIT_RA + image, ret_field);
+		emit_or(e, RAX, RAX);
+		emit_jcc(e, CC_NE, &wanted);
+		emit_lea(e, RSP, mem_at(RSP, image));
+		emit_jmp(e, back);
+		emit_bind(e, &wanted);
 		return;
 	}
 	emit_mov(e, RBX, RSP);
@@ -229,8 +236,10 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 	exit_emit_identify(e, env, &unrecorded);
 	exit_emit_fresh(e, env, event->id, &unrecorded, &back);
 	emit_enabled(e, event->foreign.exit_enabled, &back);
+	if (exit->filter)
+		exit_emit_filter(e, env, exit, &back);
 	emit_lea(e, RSP, mem_at(RSP, -image));
-	emit_exit_image(e, env, exit, image, &l.program_field);
+	emit_exit_image(e, env, exit, image, &back, &l.program_field);
 	if (own.foreign.call)
 		call_emit(e, env, own.foreign.address, image, &l.call, &l.site_field);
 	else

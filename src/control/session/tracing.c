@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
-#include "../expr/expr.h"
 #include "../plan/foreign_code.h"
 #include "internal.h"
 
@@ -22,9 +21,6 @@ struct error *tracing_check(const struct tracepoint_spec *spec, const struct tra
 	if (!error && tracer->kind == TRACER_LTTNG && spec->context_count && !spec->name)
 		error = error_new(ERROR_USAGE, "tracer 'lttng': events without a name have their address only: for contexts (-t) give "
 				  "one (-n NAME)");
-	if (!error && !tracer->uses_pool && spec->filter && expr_is_at_exit(spec->filter))
-		error = error_new(ERROR_USAGE, "tracer '%s': a filter can't ask for what is known at the exit only",
-				  tracer->name);
 	return error;
 }
 

@@ -248,7 +248,9 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 	error = check_exits(&d);
 	if (!error)
 		error = describe_short(&d, describe_all, string_max);
-	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION && tracing_has_values(tracepoint))
+	const char *filter = tracepoint->request->spec.filter;
+	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION &&
+	    (tracing_has_values(tracepoint) || (filter && expr_is_at_exit(filter))))
 		error = describe_short(&d, values_describe_exit, string_max);
 	return error_wrap(error, "cannot record the values at '%s'", place->name);
 }
