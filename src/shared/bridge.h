@@ -19,10 +19,12 @@
 
 #include <stdint.h>
 
-#define DT_BRIDGE_VERSION 1u
+#define DT_BRIDGE_VERSION 2u
 #define DT_BRIDGE_NAME 128u
 #define DT_BRIDGE_FIELD_NAME 64u
 #define DT_BRIDGE_FIELDS_MAX 96u
+#define DT_BRIDGE_LABEL_NAME 56u
+#define DT_BRIDGE_LABELS_MAX 512u /* of one event */
 #define DT_BRIDGE_EVENTS_MAX 16384u
 
 enum dt_bridge_kind {
@@ -49,6 +51,14 @@ struct dt_bridge_field {
 	uint16_t offset; /* in the image; 0: behind the field before it, aligned */
 	uint8_t align; /* then: to this many bytes */
 	uint8_t pad;
+	uint16_t label_first, label_count; /* an integer that is an enumeration: its labels, of the event's */
+	uint32_t pad2;
+};
+
+/* A name of an enumeration's value. */
+struct dt_bridge_label {
+	int64_t value;
+	char name[DT_BRIDGE_LABEL_NAME];
 };
 
 struct dt_bridge_event {
@@ -58,8 +68,8 @@ struct dt_bridge_event {
 	uint32_t generation; /* differs for every event that was ever defined in this process */
 	uint32_t start; /* where the first field is in the image */
 	uint32_t field_count;
-	uint32_t pad;
-	struct dt_bridge_field fields[]; /* then the next event */
+	uint32_t label_count;
+	struct dt_bridge_field fields[]; /* then the labels, then the next event */
 };
 
 struct dt_bridge_request {

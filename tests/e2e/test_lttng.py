@@ -159,7 +159,7 @@ def test_filter_at_the_exit(lttng, processes, build, scratch, target, condition,
 
 
 def test_shapes_and_contexts(lttng, processes, build, scratch, target):
-    """Enumerations are numbers, small integers signed, and contexts are fields like others."""
+    """Enumerations have their names, small integers are signed, and contexts are fields like others."""
     lttng.create("dyntrace:*")
     tracer = Tracer(processes, build, scratch, target.pid, "-n", "shapes", "--function", "shapes", "-e", "-t", "reg:rdi",
                     "-t", "tid", "-t", "var:p->value", "-t", "var:p->tag", "-t", "backtrace:4")
@@ -167,12 +167,23 @@ def test_shapes_and_contexts(lttng, processes, build, scratch, target):
     tracer.end()
     (name, entry), (_, exit_) = lttng.stop()
     assert name == "dyntrace:shapes_entry"
-    assert (entry["c"], entry["f"], entry["n"]) == ("5", "1.25", "-3")
+    assert (entry["c"], entry["f"], entry["n"]) == ('( "GREEN" : container = 5 )', "1.25", "-3")
     assert exit_["ret"] == "-7"
     assert "123456789012" in entry.values()
     assert int(entry["reg_rdi"] if "reg_rdi" in entry else entry["rdi"], 0) == 5
     assert str(target.pid) in (entry.get("tid"), entry.get("_tid"))
     assert len(re.findall(r"0x[0-9A-Fa-f]+", entry["backtrace"])) == 4
+
+
+def test_filter_on_an_enumeration(lttng, processes, build, scratch, target):
+    """Of two sessions each gets what its filter says; the container is what LTTng compares."""
+    lttng.create(["dyntrace:shapes_entry", "--filter", "c == 5"], session="green")
+    lttng.create(["dyntrace:shapes_entry", "--filter", "c == 0"], session="red")
+    tracer = Tracer(processes, build, scratch, target.pid, "-n", "shapes", "--function", "shapes")
+    target.do(1)
+    tracer.end()
+    assert [fields["c"] for _, fields in lttng.stop(session="green")] == ['( "GREEN" : container = 5 )']
+    assert lttng.stop(session="red") == []
 
 
 def test_what_lttng_has(lttng, processes, build, scratch, target):

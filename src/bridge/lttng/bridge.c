@@ -83,6 +83,8 @@ static struct batch *read_batch(const uint8_t *at, uint32_t most, const uint8_t 
 		if (!event)
 			return NULL;
 		event->desc.probe_desc = event->class.probe_desc = &batch->probe;
+		for (uint32_t i = 0; i < event->enum_count; i++)
+			event->enums[i]->probe_desc = &batch->probe;
 		batch->descs[batch->count] = &event->desc;
 		batch->sites[batch->count] = event->site;
 		batch->events[batch->count++] = event;

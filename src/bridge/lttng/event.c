@@ -94,6 +94,41 @@ static const struct lttng_ust_type_common *number_type(const struct dt_bridge_fi
 			    from->type == DT_BRIDGE_HEX || from->type == DT_BRIDGE_ADDRESS ? 16 : 10);
 }
 
+static const struct lttng_ust_enum_entry **make_entries(const struct dt_bridge_field *from, const struct dt_bridge_label *labels)
+{
+	const struct lttng_ust_enum_entry **entries = calloc(from->label_count, sizeof(*entries));
+	struct lttng_ust_enum_entry *memory = calloc(from->label_count, sizeof(*memory));
+
+	for (uint32_t i = 0; entries && memory && i < from->label_count; i++) {
+		struct lttng_ust_enum_value value = { (unsigned long long)labels[i].value, from->type == DT_BRIDGE_INT };
+
+		memory[i] = (struct lttng_ust_enum_entry){ .struct_size = sizeof(memory[i]), .start = value, .end = value,
+							   .string = strdup(labels[i].name) };
+		entries[i] = &memory[i];
+	}
+	return memory ? entries : NULL;
+}
+
+/* *ret_desc: the probe that it belongs to is to be filled in. */
+static const struct lttng_ust_type_common *enum_type(const struct dt_bridge_field *from, const struct dt_bridge_label *labels,
+						     struct lttng_ust_enum_desc **ret_desc)
+{
+	struct lttng_ust_type_enum *type = calloc(1, sizeof(*type));
+	struct lttng_ust_enum_desc *desc = calloc(1, sizeof(*desc));
+	const struct lttng_ust_enum_entry **entries = make_entries(from, labels);
+
+	if (!type || !desc || !entries)
+		return NULL;
+	*desc = (struct lttng_ust_enum_desc){ .struct_size = sizeof(*desc), .name = strdup(from->name), .entries = entries,
+					      .nr_entries = from->label_count };
+	type->parent.type = lttng_ust_type_enum;
+	type->struct_size = sizeof(*type);
+	type->desc = desc;
+	type->container_type = number_type(from);
+	*ret_desc = desc;
+	return type->container_type ? &type->parent : NULL;
+}
+
 static const struct lttng_ust_type_common *field_type(const struct dt_bridge_field *from)
 {
 	if (from->type == DT_BRIDGE_STRING)
@@ -119,9 +154,10 @@ static const struct lttng_ust_event_field *make_field(const char *name, bool hid
 }
 
 /* A sequence is two fields: how many there are comes first. */
-static bool add_field(const struct lttng_ust_event_field **fields, size_t *count,
-		      const struct dt_bridge_field *from)
+static bool add_field(const struct lttng_ust_event_field **fields, size_t *count, struct event *event,
+		      const struct dt_bridge_field *from, const struct dt_bridge_label *labels)
 {
+	struct lttng_ust_enum_desc *desc = NULL;
 	char length[DT_BRIDGE_FIELD_NAME + 16];
 	const struct lttng_ust_event_field *field;
 
@@ -132,9 +168,11 @@ static bool add_field(const struct lttng_ust_event_field **fields, size_t *count
 			return false;
 		fields[(*count)++] = field;
 	}
-	field = make_field(from->name, false, field_type(from));
+	field = make_field(from->name, false, from->label_count ? enum_type(from, labels + from->label_first, &desc) : field_type(from));
 	if (!field)
 		return false;
+	if (desc)
+		event->enums[event->enum_count++] = desc;
 	fields[(*count)++] = field;
 	return true;
 }
@@ -147,10 +185,11 @@ static bool is_sane(const struct dt_bridge_event *from)
 	for (uint32_t i = 0; i < from->field_count; i++) {
 		const struct dt_bridge_field *field = &from->fields[i];
 
-		if (!memchr(field->name, 0, sizeof(field->name)) || !field->size || field->size > 8 || !field->align)
+		if (!memchr(field->name, 0, sizeof(field->name)) || !field->size || field->size > 8 || !field->align ||
+		    field->label_first + field->label_count > from->label_count)
 			return false;
 	}
-	return true;
+	return from->label_count <= DT_BRIDGE_LABELS_MAX;
 }
 
 /* The image begins with the address; are all other fields numbers, each right behind the one before? */
@@ -174,6 +213,7 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 {
 	const struct lttng_ust_event_field **fields =
 		calloc(2 * from->field_count + 1, sizeof(*fields));
+	const struct dt_bridge_label *labels = (const struct dt_bridge_label *)&from->fields[from->field_count];
 	size_t count = 0;
 
 	if (!fields)
@@ -181,7 +221,7 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 	for (uint32_t i = 0; i < from->field_count; i++) {
 		const struct dt_bridge_field *field = &from->fields[i];
 
-		if (!add_field(fields, &count, field))
+		if (!add_field(fields, &count, event, field, labels))
 			return false;
 		event->parts[i] = (struct part){ .type = field->type,
 						 .size = field->size,
@@ -222,7 +262,8 @@ struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 						     .event_name = event->name,
 						     .tp_class = &event->class,
 						     .model_emf_uri = &event->uri_at };
-	*ret_size = sizeof(*from) + from->field_count * sizeof(from->fields[0]);
+	*ret_size = sizeof(*from) + from->field_count * sizeof(from->fields[0]) +
+		    from->label_count * sizeof(struct dt_bridge_label);
 	return event;
 }
 

@@ -57,6 +57,8 @@ struct event {
 	/* What liblttng-ust is told. */
 	char provider[DT_BRIDGE_NAME], name[DT_BRIDGE_NAME], signature[40], uri[40];
 	const char *uri_at;
+	struct lttng_ust_enum_desc *enums[DT_BRIDGE_FIELDS_MAX];
+	uint32_t enum_count;
 	struct lttng_ust_tracepoint *site;
 	struct lttng_ust_tracepoint_class class;
 	struct lttng_ust_event_desc desc;

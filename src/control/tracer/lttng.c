@@ -107,6 +107,41 @@ static void clean_name(char *to, size_t room, const char *from)
 	to[i] = '\0';
 }
 
+/* Of enumerations: babeltrace2 shows the name then. Fields of the image are those of the type, but for what begins and ends structs. */
+static void describe_labels(const struct event_type *type, struct dt_bridge_event *event)
+{
+	struct dt_bridge_label *labels = (struct dt_bridge_label *)&event->fields[event->field_count];
+	uint32_t index = 1;
+
+	for (size_t i = 0; i < type->field_count && index < event->field_count; i++) {
+		const struct event_field *field = &type->fields[i];
+		struct dt_bridge_field *to = &event->fields[index];
+
+		if (field->type == FIELD_STRUCT || field->type == FIELD_END)
+			continue;
+		index++;
+		if (field->type != FIELD_ENUM || field->count || event->label_count + field->label_count > DT_BRIDGE_LABELS_MAX)
+			continue;
+		to->label_first = (uint16_t)event->label_count;
+		to->label_count = (uint16_t)field->label_count;
+		for (size_t j = 0; j < field->label_count; j++) {
+			struct dt_bridge_label *label = &labels[event->label_count++];
+
+			label->value = field->labels[j].value;
+			clean_name(label->name, sizeof(label->name), field->labels[j].name);
+		}
+	}
+}
+
+static size_t count_labels(const struct event_type *type)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; type && i < type->field_count; i++)
+		count += type->fields[i].label_count;
+	return count < DT_BRIDGE_LABELS_MAX ? count : DT_BRIDGE_LABELS_MAX;
+}
+
 /* False: there is no room for it now. */
 static bool describe(struct lttng *lttng, const struct lttng_event *from, struct writer *writer)
 {
@@ -115,9 +150,11 @@ static bool describe(struct lttng *lttng, const struct lttng_event *from, struct
 
 	if (most > DT_BRIDGE_FIELDS_MAX - 1)
 		most = DT_BRIDGE_FIELDS_MAX - 1;
-	if (sizeof(*event) + (most + 1) * sizeof(event->fields[0]) > (size_t)(writer->end - writer->at))
+	size_t room = sizeof(*event) + (most + 1) * sizeof(event->fields[0]) +
+		      count_labels(from->type) * sizeof(struct dt_bridge_label);
+	if (room > (size_t)(writer->end - writer->at))
 		return false;
-	memset(event, 0, sizeof(*event) + (most + 1) * sizeof(event->fields[0]));
+	memset(event, 0, room);
 	clean_name(event->provider, sizeof(event->provider), from->provider);
 	clean_name(event->name, sizeof(event->name), from->name);
 	event->address = from->address;
@@ -126,7 +163,9 @@ static bool describe(struct lttng *lttng, const struct lttng_event *from, struct
 	event->fields[event->field_count++] = image_fields_address();
 	if (from->type)
 		event->field_count += image_fields_add(from->type, event->fields, event->field_count, (uint32_t)most + 1);
-	writer->at = (uint8_t *)&event->fields[event->field_count];
+	if (from->type)
+		describe_labels(from->type, event);
+	writer->at = (uint8_t *)&event->fields[event->field_count] + event->label_count * sizeof(struct dt_bridge_label);
 	return true;
 }
 
