@@ -53,7 +53,7 @@ bool call_write_gate(enum foreign_state state, int64_t error_number, uint8_t *by
 
 size_t call_room(const struct tramp_event *event)
 {
-	if (!event->foreign.call)
+	if (!event->foreign.call_size)
 		return 0;
 	return ROOM + event->foreign.call_size + (event->exit ? ROOM + event->foreign.exit_call_size : 0);
 }

@@ -87,7 +87,7 @@ size_t foreign_write_gate(enum foreign_state state, taddr inside, uint8_t *bytes
 
 size_t foreign_room(const struct tramp_event *event)
 {
-	if (!event->foreign.function.v)
+	if (!event->foreign.function.v && !event->foreign.is_wanted)
 		return 0;
 	return CALL_ROOM + call_room(event) + event->field_count * FIELD_ROOM +
 	       (event->exit ? EXIT_ROOM + (event->at_exit ? event->at_exit->field_count * FIELD_ROOM : 0) : 0);

@@ -79,6 +79,7 @@ struct tramp_foreign {
 	taddr enabled, exit_enabled; /* 32-bit words: not called while they are 0; 0: always */
 	taddr address; /* of the probe, the image's first word */
 	bool own_only; /* not in forked children */
+	bool is_wanted; /* before the function is known: there will be one, so that room is needed */
 	/* NULL, or the function is the user's: its sites, without what depends on where they are (call_code.h); borrowed. */
 	const struct dt_call_site *call, *exit_call;
 	uint32_t call_size, exit_call_size; /* name included */

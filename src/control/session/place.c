@@ -401,6 +401,8 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 			       .list = list };
 
 	if (!error)
+		tracing_reckon(session, list);
+	if (!error)
 		error = mapping_make(session, &wants, held);
 	if (!error)
 		error = tracing_prepare(session, list, held);

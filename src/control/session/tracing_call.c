@@ -198,13 +198,35 @@ void tracing_unload(struct session *session, char *why, size_t room)
 
 /* ---- sites ---------------------------------------------------------------------------------------- */
 
+static uint32_t site_size(const struct tracepoint *tracepoint, const struct event_type *type)
+{
+	return (uint32_t)(sizeof(struct dt_call_site) + (type->field_count + 1) * sizeof(struct dt_bridge_field) +
+			  strlen(tracepoint->name) + 1);
+}
+
+void tracing_reckon(struct session *session, const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct tracepoint *tracepoint = list->items[i];
+		struct tramp_event *event = &tracepoint->probe.event;
+		const struct event_type *type = &session->types->items[event->id];
+
+		if (!tracepoint->probe.site || !tracepoint->has_type || !tracepoint->tracer->loads || event->foreign.function.v)
+			continue;
+		event->foreign.is_wanted = true;
+		if (tracepoint->tracer->kind != TRACER_CALL)
+			continue;
+		event->foreign.call_size = site_size(tracepoint, type);
+		event->foreign.exit_call_size = event->exit ? site_size(tracepoint, type + 1) : 0;
+	}
+}
+
 /* What a hit tells of its tracepoint; behind it the fields of its values, and its name. */
 static struct error *make_site(struct session *session, const struct tracepoint *tracepoint, const struct event_type *type,
 			       bool is_exit, struct dt_call_site **ret_site, uint32_t *ret_size)
 {
 	size_t most = type->field_count + 1;
-	size_t room = sizeof(struct dt_call_site) + most * sizeof(struct dt_bridge_field) + strlen(tracepoint->name) + 1;
-	struct dt_call_site *site = calloc(1, room);
+	struct dt_call_site *site = calloc(1, site_size(tracepoint, type));
 	struct tracing *tracing = &session->tracing;
 	uint32_t index = tracepoint->call_index;
 
