@@ -221,6 +221,38 @@ static void test_contexts(void **state)
 	end(&f);
 }
 
+/*
+ * A tracepoint inside the site of a function whose exits are recorded, while threads call it all the time: calls that begin behind
+ * the adding go through the new code, also those that return through stubs which knew the old one.
+ */
+static void test_inside_a_function_with_exits(void **state)
+{
+	struct fixture f = { 0 };
+
+	begin(&f, (struct session_options){ 0 });
+	uint64_t from = done(1);
+	add(&f, 1, TRACEPOINT_FUNCTION);
+	work(&f, 100);
+	for (int round = 0; round < 12; round++) {
+		const struct tracepoint_spec inside = { .location = "work_1+4", .name = "inside", .kind = TRACEPOINT_BARE };
+		uint64_t before = done(1);
+
+		go();
+		check(session_add(f.session, &inside, NULL), &f);
+		uint64_t behind = begun(1);
+		while (done(1) < behind + 200)
+			check(session_step(f.session, 1), &f);
+		stand(&f);
+		assert_in_range(info(&f, "inside").hits, done(1) - behind, done(1) - before);
+		check(session_remove(f.session, "inside", NULL), &f);
+	}
+	work(&f, 100);
+	assert_int_equal(info(&f, "work_1").hits, done(1) - from);
+	assert_int_equal(info(&f, "work_1").exits, done(1) - from);
+	leave(&f);
+	end(&f);
+}
+
 /* ---- under load ----------------------------------------------------------------------------------- */
 
 /* What is known of a function's tracepoint: hits lie between `least` and `most`. */
@@ -385,6 +417,7 @@ int main(void)
 		cmocka_unit_test(test_switches),
 		cmocka_unit_test(test_stopped_inside),
 		cmocka_unit_test(test_contexts),
+		cmocka_unit_test(test_inside_a_function_with_exits),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_cycles_do_not_grow),
 	};
