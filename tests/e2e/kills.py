@@ -1,18 +1,33 @@
-"""kill -9 of dyntrace at a chosen step: strace delivers it at its nth ptrace call."""
+"""kill -9 of a controller at a chosen step: strace delivers it at its nth call of a kind."""
 import os
 import subprocess
 
 from harness import Snapshot
 
+STEPS = ("ptrace", "pwrite64")  # what the target sees of it
 
-def kill_at(dyntrace, program, call, words):
-    """kill -9 of the controller at its nth ptrace call; the target goes on, and the next controller leaves it as it was."""
+
+def watched(call, words, extra, **options):
+    """Runs a controller under strace."""
+    return subprocess.run(["strace", "-f", "-qq", "-e", f"trace={call}", *extra, *map(str, words)], stderr=subprocess.DEVNULL,
+                          **options)
+
+
+def trace_words(dyntrace, pid, words):
+    return [dyntrace.path, "trace", "-p", pid, "--for", "0.05", "-q", "-o", dyntrace.new_output(), *words]
+
+
+def change_words(dyntrace, pid, second):
+    """A controller that exchanges sites while it records."""
+    folder = os.path.dirname(dyntrace.path)
+    return ["env", f"DYNTRACE_AGENT={folder}/libdyntrace-agent.so", f"{folder}/tests/unit/changer", pid, dyntrace.new_output(), "foo", second]
+
+
+def kill_at(dyntrace, program, number, make, call="ptrace"):
+    """kill -9 of the controller at its nth call; the target goes on, and the next controller leaves it as it was."""
     target = program("spin", "--threads", 3, "--calls", 10, "--rounds", 3).wait_ready()
     before = Snapshot(target.pid)
-    output = dyntrace.new_output()
-    inject = f"inject=ptrace:signal=SIGKILL:when={call}"
-    subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=ptrace", "-e", inject, dyntrace.path, "trace", "-p",
-                    str(target.pid), "--for", "0.05", "-q", "-o", output, *words], stderr=subprocess.DEVNULL)
+    watched(call, make(target.pid), ["-o", "/dev/null", "-e", f"inject={call}:signal=SIGKILL:when={number}"])
     target.go().wait_ready()
     result = dyntrace("detach", target.pid, status=None)
     assert result.returncode == 0 or "has nothing of dyntrace's" in result.stderr, result.stderr
@@ -21,12 +36,18 @@ def kill_at(dyntrace, program, call, words):
     target.finish()
 
 
-def ptrace_calls(dyntrace, program, words):
-    """How many ptrace calls a run makes, from beginning to end."""
+def count_calls(dyntrace, program, make, call="ptrace"):
+    """How many of these calls a run makes, from beginning to end."""
     target = program("spin", "--threads", 3, "--calls", 10, "--rounds", 1).wait_ready()
-    log = os.path.join(dyntrace.scratch, "ptrace")
-    subprocess.run(["strace", "-f", "-qq", "-o", log, "-e", "trace=ptrace", dyntrace.path, "trace", "-p", str(target.pid),
-                    "--for", "0.05", "-q", "-o", dyntrace.new_output(), *words], check=True)
+    log = os.path.join(dyntrace.scratch, call)
+    watched(call, make(target.pid), ["-o", log], check=True)
     target.finish()
     with open(log) as file:
-        return sum("ptrace(" in line for line in file)
+        return sum(f"{call}(" in line for line in file)
+
+
+def second_instruction(dyntrace, path, function):
+    """Where in the function its second instruction begins, as a location."""
+    listed = subprocess.run([dyntrace.path, "coverage", "--list", path], capture_output=True, text=True, check=True).stdout
+    places = [int(line.split()[0], 16) for line in listed.splitlines() if line.split()[2] == function]
+    return f"{function}+{places[1] - places[0]}"

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kills import kill_at, ptrace_calls
+from kills import STEPS, change_words, count_calls, kill_at, second_instruction, trace_words
 from harness import Snapshot, Trace, counts, count_events, status, text, until
 
 FATES = {"return": 0, "exit": 1, "_exit": 2, "exit_group by a thread": 3, "abort": 4, "fault": 5, "kill": 6, "vfork": 7,
@@ -340,11 +340,27 @@ def test_both_killed(dyntrace, program):
 @pytest.mark.parametrize("part", range(2))
 def test_killed_at_any_step(dyntrace, program, part):
     """From the first look at the target to the last: some of all steps (the long tests take all), others in each part."""
-    words = ["--function", "foo", "-e"]
-    calls = ptrace_calls(dyntrace, program, words)
-    assert calls > 150
-    for call in range(7 + 29 * part, calls, 53):
-        kill_at(dyntrace, program, call, words)
+    def make(pid):
+        return trace_words(dyntrace, pid, ["--function", "foo", "-e"])
+
+    calls = count_calls(dyntrace, program, make)
+    assert calls > 130
+    for number in range(7 + 29 * part, calls, 53):
+        kill_at(dyntrace, program, number, make)
+
+
+@pytest.mark.parametrize("call", STEPS)
+def test_killed_in_an_exchange(dyntrace, program, program_path, call):
+    """A tracepoint was added in the middle of another one's site: some of all steps, as above."""
+    second = second_instruction(dyntrace, program_path("spin"), "foo")
+
+    def make(pid):
+        return change_words(dyntrace, pid, second)
+
+    calls = count_calls(dyntrace, program, make, call)
+    assert calls > 20
+    for number in range(3, calls, max(calls // 6, 1)):
+        kill_at(dyntrace, program, number, make, call)
 
 
 def test_two_at_once_are_refused(dyntrace, program):

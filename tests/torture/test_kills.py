@@ -2,13 +2,26 @@
 import os
 
 import pytest
-from kills import kill_at, ptrace_calls
+from kills import STEPS, change_words, count_calls, kill_at, second_instruction, trace_words
 
 FACTOR = float(os.environ.get("DYNTRACE_TORTURE", "1"))
 
 
 @pytest.mark.parametrize("words", [["--function", "foo"], ["--function", "foo", "-e"]])
 def test_killed_at_every_step(dyntrace, program, words):
-    calls = ptrace_calls(dyntrace, program, words)
-    for call in range(1, calls + 1, max(round(1 / FACTOR), 1)):
-        kill_at(dyntrace, program, call, words)
+    def make(pid):
+        return trace_words(dyntrace, pid, words)
+
+    for number in range(1, count_calls(dyntrace, program, make) + 1, max(round(1 / FACTOR), 1)):
+        kill_at(dyntrace, program, number, make)
+
+
+@pytest.mark.parametrize("call", STEPS)
+def test_killed_in_an_exchange(dyntrace, program, program_path, call):
+    second = second_instruction(dyntrace, program_path("spin"), "foo")
+
+    def make(pid):
+        return change_words(dyntrace, pid, second)
+
+    for number in range(1, count_calls(dyntrace, program, make, call) + 1, max(round(1 / FACTOR), 1)):
+        kill_at(dyntrace, program, number, make, call)
