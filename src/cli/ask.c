@@ -1,5 +1,6 @@
 #include "ask.h"
 
+#include <errno.h>
 #include <pwd.h>
 #include <string.h>
 
@@ -105,8 +106,10 @@ struct error *ask_list(const struct words *words, enum ask_words wanted, enum wi
 
 	if (!error && list->json)
 		text_add(&list->text, list->count ? "\n]\n" : "[]\n");
-	if (!error)
-		text_flush(&list->text);
+	if (!error && !list->json)
+		text_align(&list->text);
+	if (!error && !text_flush(&list->text))
+		error = error_errno(errno, "cannot write the list");
 	strbuf_free(&list->text);
 	return error;
 }

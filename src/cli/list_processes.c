@@ -37,11 +37,15 @@ static void add_process(struct ask_list *list, const struct wire_message *item)
 		return;
 	}
 	if (!list->count)
-		strbuf_printf(&list->text, "%7s  %-20s %-12s %-10s %s\n", "PID", "NAME", "USER", "LOADED", "TRACEPOINTS");
-	strbuf_printf(&list->text, "%7llu  %-20s %-12s %-10s %llu%s%s\n", ask_number_of(item, WIRE_PID),
-		      ask_text_of(item, WIRE_PROGRAM), user, ask_text_of(item, WIRE_LOADED),
-		      ask_number_of(item, WIRE_TRACEPOINT_COUNT), wire_get_text(item, WIRE_STATE) ? "  " : "",
-		      ask_text_of(item, WIRE_STATE));
+		text_add(&list->text, "PID\tNAME\tUSER\tLOADED\tTRACEPOINTS\n");
+	text_cell_number(&list->text, ask_number_of(item, WIRE_PID));
+	text_cell(&list->text, ask_text_of(item, WIRE_PROGRAM));
+	text_cell(&list->text, user);
+	text_cell(&list->text, ask_text_of(item, WIRE_LOADED));
+	text_cell_number(&list->text, ask_number_of(item, WIRE_TRACEPOINT_COUNT));
+	if (wire_get_text(item, WIRE_STATE))
+		text_cell(&list->text, ask_text_of(item, WIRE_STATE));
+	text_end_row(&list->text);
 }
 
 static struct error *run(const struct words *words, int *ret_status)

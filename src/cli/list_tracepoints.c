@@ -71,9 +71,13 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 static void add_line(struct ask_list *list, const struct wire_message *item)
 {
 	if (!list->count)
-		strbuf_printf(&list->text, "%-24s %-24s %-7s %-9s %s\n", "NAME", "LOCATION", "TRACER", "STATE", "HITS");
-	strbuf_printf(&list->text, "%-24s %-24s %-7s %-9s %llu\n", ask_text_of(item, WIRE_NAME), ask_text_of(item, WIRE_LOCATION),
-		      ask_text_of(item, WIRE_TRACER), client_tracepoint_state(item), ask_number_of(item, WIRE_HITS));
+		text_add(&list->text, "NAME\tLOCATION\tTRACER\tSTATE\tHITS\n");
+	text_cell(&list->text, ask_text_of(item, WIRE_NAME));
+	text_cell(&list->text, ask_text_of(item, WIRE_LOCATION));
+	text_cell(&list->text, ask_text_of(item, WIRE_TRACER));
+	text_cell(&list->text, client_tracepoint_state(item));
+	text_cell_number(&list->text, ask_number_of(item, WIRE_HITS));
+	text_end_row(&list->text);
 }
 
 static void add_all_of(struct strbuf *text, const char *head, const struct wire_message *item, enum wire_tag tag)

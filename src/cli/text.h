@@ -22,6 +22,13 @@ void text_based(struct strbuf *buf, uint64_t value, unsigned int base);
 /* Writes it to stdout and empties it. false: it couldn't be written, errno says why. */
 bool text_flush(struct strbuf *buf);
 
+/* A cell of a table, and its end. Others' control characters don't get to the terminal. */
+void text_cell(struct strbuf *buf, const char *text);
+void text_cell_number(struct strbuf *buf, uint64_t value);
+void text_end_row(struct strbuf *buf);
+/* Gives the table's columns their widths. Lines that have no cells stay as they are. */
+void text_align(struct strbuf *buf);
+
 /* "key":"value", both quoted. */
 void text_add_json(struct strbuf *text, const char *key, const char *value);
 

@@ -280,11 +280,29 @@ static void tell_process(struct request *request, const struct target *target)
 	reply_item(request, &out);
 }
 
+/* A process that said it has the agent, and has begun a program without it since. Of those with a worker that knows. */
+static void forget_begun(struct supervisor *supervisor)
+{
+	for (size_t i = supervisor->targets.count; i-- > 0;) {
+		struct target *target = supervisor->targets.items[i];
+		struct process now;
+
+		if (target->has_worker)
+			continue;
+		_cleanup_error_ struct error *gone = process_read(target->pid, &now);
+		if (!gone && !strcmp(now.executable, target->process.executable))
+			continue;
+		events_tell(supervisor, target->pid, target->process.name, "exited", "began another program");
+		target_free(target);
+	}
+}
+
 /* In the order of their pids; the user's own only, where that is the rule. */
 static void run_processes(struct request *request)
 {
 	struct supervisor *supervisor = request->supervisor;
 
+	forget_begun(supervisor);
 	for (pid_t last = 0;;) {
 		const struct target *next = NULL;
 

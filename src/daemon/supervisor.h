@@ -157,6 +157,7 @@ struct target {
 	bool leaves_again; /* ... and was killed instead: the next one is told, too */
 	bool gone; /* its worker has said that it is done */
 	bool attached; /* the worker has said so */
+	bool told; /* who watches was told */
 	uint32_t sequence;
 	VEC(struct call) calls;
 	size_t tracepoints;

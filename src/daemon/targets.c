@@ -164,6 +164,8 @@ struct error *target_register(struct supervisor *supervisor, pid_t pid, const st
 			target_free(target);
 		if (!error)
 			events_tell(supervisor, pid, process->name, "attached", loaded);
+		if (!error)
+			target->told = true;
 	}
 	if (error)
 		return error;
@@ -239,8 +241,6 @@ static void configure(struct target *target, int keeper)
 	wire_number(&out, WIRE_RECORDING, is_recording(target));
 	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
 	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
-	if (!target->entries.count && !strcmp(target->loaded, "injected"))
-		wire_text(&out, WIRE_LOADED, target->loaded); /* else it was told */
 	if (keeper >= 0)
 		wire_text(&out, WIRE_OUTPUT, target->old_trace); /* a descriptor comes with it */
 	wire_end(&out);
@@ -317,6 +317,9 @@ static void attach_done(struct target *target, const struct wire_message *reply)
 	bool again = state && !strcmp(state, "again");
 
 	target->attached = true;
+	if (!again && !target->told && !target->entries.count)
+		events_tell(target->supervisor, target->pid, target->process.name, "attached", target->loaded);
+	target->told = true;
 	if (target->leaves_again) {
 		target->leaves_again = false;
 		return target_leave(target);

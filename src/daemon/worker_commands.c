@@ -163,8 +163,6 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 		session_destroy(take_ptr(&worker->session));
 		trace_dir_free(take_ptr(&worker->directory));
 		worker->over = true;
-	} else if (wire_get_text(message, WIRE_LOADED)) {
-		worker_tell(worker, "attached", wire_get_text(message, WIRE_LOADED));
 	}
 	return error;
 }

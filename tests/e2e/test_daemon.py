@@ -402,3 +402,21 @@ def test_a_trace_is_complete_when_its_program_has_ended(daemon, spin):
     one.finish()
     watch.until("exited")
     assert Trace(path).names() == {"foo": 3 * CALLS}
+
+
+def test_lists_have_columns_whatever_is_in_them(daemon, spin, scratch):
+    """Long names, other alphabets; and a process's name can't play with the terminal."""
+    name = "evil\x1b[31m\t\u00fc"
+    one = spin(name=name)
+    daemon.add(f"{one.pid}:foo", "-n", "a-name-that-is-much-longer-than-any-column-was")
+    daemon.add(f"{one.pid}:foo", "-n", "\u00fcmlaut")
+    lines = daemon("list-tracepoints", one.pid).stdout.splitlines()
+    assert len(lines) == 3
+    at = [line.index(word) for line, word in zip(lines, ("LOCATION", "foo", "foo"))]
+    assert at == [len("a-name-that-is-much-longer-than-any-column-was") + 2] * 3
+    assert [line.split()[2:] for line in lines[1:]] == [["ctf", "enabled", "0"]] * 2
+    listed = daemon("list-processes").stdout
+    assert "evil?[31m?\u00fc" in listed and "\x1b" not in listed
+    assert [each["name"] for each in daemon.json("list-processes")] == [name]
+    daemon("detach", one.pid)
+    one.finish()

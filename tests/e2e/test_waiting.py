@@ -80,6 +80,31 @@ def test_placed_before_main_and_after_every_restart(daemon, start, copy_of):
     one.finish()
 
 
+@pytest.mark.parametrize("preloaded", [False, True])
+def test_who_watches_is_told_how_it_was_loaded(daemon, start, copy_of, build, preloaded):
+    """Also if the kernel told of the program before its agent did."""
+    path = copy_of("hello" if preloaded else "linked")
+    daemon.add(f"{os.path.basename(path)}:main", "--wait")
+    watch = daemon.watch()
+    for _ in range(3):
+        one = start(path, preload=os.path.join(build, "libdyntrace-agent.so") if preloaded else None).wait_ready()
+        one.finish()
+        seen = [(event["event"], event.get("detail")) for event in watch.until("exited") if event["event"] != "module-loaded"]
+        assert seen[:2] == [("attached", "preloaded" if preloaded else "linked"), ("tracepoint-placed", "main")], seen
+
+
+def test_who_begins_a_program_without_the_agent_is_listed_no_more(daemon, processes, build):
+    """bash has the agent preloaded, and its exec doesn't."""
+    process = processes.start(["bash", "-c", "read line; LD_PRELOAD= exec sleep 100"], stdin=subprocess.PIPE,
+                              env={**os.environ, "DYNTRACE_SOCKET": daemon.socket,
+                                   "LD_PRELOAD": os.path.join(build, "libdyntrace-agent.so")})
+    until(lambda: process.pid in processes_of(daemon, "bash"), "bash to be listed")
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    until(lambda: open(f"/proc/{process.pid}/comm").read() == "sleep\n", "sleep to begin")
+    assert process.pid not in [one["pid"] for one in daemon.json("list-processes")]
+
+
 def test_two_at_once(daemon, start, copy_of):
     path = copy_of("linked")
     daemon.add(f"{os.path.basename(path)}:foo", "--wait")
