@@ -5,9 +5,11 @@
 #define DYNTRACE_CTF_WRITER_STATE_H
 
 #include <stdbool.h>
+#include <sys/uio.h>
 
 #include "../base/strbuf.h"
 #include "../base/vec.h"
+#include "metadata.h"
 #include "writer.h"
 
 #define WRITER_LANES_FEW 256
@@ -56,10 +58,24 @@ struct trace_writer {
 /* writer.c */
 struct error *writer_write_all(int fd, const char *text, size_t length);
 struct error *writer_replace_metadata(const struct trace_writer *writer, const struct strbuf *text);
+void writer_free(struct trace_writer *writer);
+
+/* writer_lane.c */
 #define WRITER_NAME_SIZE 48
 /* Of a lane's file. */
 void writer_lane_name(const struct trace_writer *writer, size_t index, char name[WRITER_NAME_SIZE]);
-void writer_free(struct trace_writer *writer);
+/* Writes all, or says why not. */
+struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count, uint64_t at);
+struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes, size_t size, uint64_t at);
+/* An empty packet behind `end`. */
+struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end, uint64_t discarded,
+				     uint64_t sequence, uint64_t size);
+/* An open lane with room for `need` bytes from the time `begin` on: the stream's own, another's, a new one. */
+struct error *writer_choose_lane(struct trace_writer *writer, const struct writer_stream *stream, uint64_t begin,
+				 uint64_t need, size_t *ret_lane);
+struct error *writer_open_lane(struct trace_writer *writer, size_t index);
+/* A process has few descriptors, and there may be many lanes: the one used longest ago is closed. */
+struct error *writer_close_one(struct trace_writer *writer);
 
 /* reopen.c: notes what events look like, for who goes on with the trace when this controller is killed. */
 struct error *reopen_note_types(struct trace_writer *writer);

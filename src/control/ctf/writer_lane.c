@@ -1,0 +1,196 @@
+/*
+ * writer_lane.c - the files of a trace: how they come to be, which are open, and which one a packet goes to. What they are made of is in
+ * writer.c.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../base/cleanup.h"
+#include "writer_state.h"
+
+void writer_lane_name(const struct trace_writer *writer, size_t index, char name[WRITER_NAME_SIZE])
+{
+	if (writer->part.number)
+		snprintf(name, WRITER_NAME_SIZE, "stream_%u_%zu", writer->part.number, index);
+	else
+		snprintf(name, WRITER_NAME_SIZE, "stream_%zu", index);
+}
+
+struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count, uint64_t at)
+{
+	ssize_t n = 0;
+
+	for (;;) {
+		for (; count && (size_t)n >= parts->iov_len; parts++, count--) /* empty ones, too */
+			n -= (ssize_t)parts->iov_len;
+		if (!count)
+			return NULL;
+		parts->iov_base = (char *)parts->iov_base + n;
+		parts->iov_len -= (size_t)n;
+		n = pwritev(fd, parts, count, (off_t)at);
+		if (n < 0 && errno != EINTR)
+			return error_errno(errno, "cannot write the trace in '%s'", writer->directory);
+		if (!n)
+			return error_errno(ENOSPC, "cannot write the trace in '%s'", writer->directory);
+		n = n < 0 ? 0 : n;
+		at += (uint64_t)n;
+	}
+}
+
+struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes, size_t size, uint64_t at)
+{
+	struct iovec part = { (void *)bytes, size };
+
+	return writer_put(writer, fd, &part, 1, at);
+}
+
+struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end, uint64_t discarded,
+				     uint64_t sequence, uint64_t size)
+{
+	struct metadata_packet head = {
+		.magic = METADATA_MAGIC,
+		.timestamp_begin = end,
+		.timestamp_end = end,
+		.content_size = sizeof(head) * 8,
+		.packet_size = size * 8,
+		.events_discarded = discarded,
+		.packet_seq_num = sequence,
+	};
+
+	memcpy(head.uuid, writer->part.uuid, sizeof(head.uuid));
+	return head;
+}
+
+/* A file that appears whole: a header, and nothing behind it takes space on the disk. */
+static struct error *writer_make_file(struct trace_writer *writer, struct writer_lane *lane, const char *name,
+				      uint64_t begin)
+{
+	static const char temporary[] = ".stream.new";
+	struct metadata_packet head = writer_filler(writer, begin, 0, 0, lane->filler);
+	_cleanup_close_ int fd = writer->dir->open(writer->dir, temporary, true);
+
+	if (fd < 0)
+		return error_errno(-fd, "cannot open '%s/%s'", writer->directory, name);
+	struct error *error = NULL;
+	if (ftruncate(fd, (off_t)lane->filler))
+		error = error_errno(errno, "cannot write the trace in '%s'", writer->directory);
+	if (!error)
+		error = writer_put_bytes(writer, fd, &head, sizeof(head), 0);
+	int renamed = error ? 0 : writer->dir->rename(writer->dir, temporary, name);
+	if (renamed)
+		error = error_errno(-renamed, "cannot write the trace in '%s'", writer->directory);
+	if (error)
+		writer->dir->remove(writer->dir, temporary);
+	else
+		lane->fd = take_fd(&fd);
+	return error;
+}
+
+/* The longer the trace, the longer a file: so there are never many. */
+static uint64_t writer_lane_size(const struct trace_writer *writer, uint64_t need)
+{
+	uint64_t size = writer->bytes / 4;
+
+	if (size < WRITER_LANE_MIN)
+		size = WRITER_LANE_MIN;
+	if (size > WRITER_LANE_MAX)
+		size = WRITER_LANE_MAX;
+	if (size < need)
+		size = need;
+	return (size + WRITER_PAGE - 1) / WRITER_PAGE * WRITER_PAGE;
+}
+
+/* The lane that ends latest before `begin`: the least time is wasted. */
+static size_t writer_best_lane(const struct trace_writer *writer, uint64_t begin, uint64_t need, bool also_taken)
+{
+	size_t best = WRITER_NO_LANE;
+
+	for (size_t i = 0; i < writer->lanes.count; i++) {
+		const struct writer_lane *lane = &writer->lanes.items[i];
+
+		if ((lane->taken && !also_taken) || lane->end > begin || lane->filler < need)
+			continue;
+		if (best == WRITER_NO_LANE || lane->end > writer->lanes.items[best].end)
+			best = i;
+	}
+	return best;
+}
+
+struct error *writer_close_one(struct trace_writer *writer)
+{
+	struct writer_lane *oldest = NULL;
+
+	for (size_t i = 0; i < writer->lanes.count; i++) {
+		struct writer_lane *lane = &writer->lanes.items[i];
+
+		if (lane->fd >= 0 && (!oldest || lane->used < oldest->used))
+			oldest = lane;
+	}
+	if (!oldest)
+		return NULL;
+	int result = close(oldest->fd);
+	oldest->fd = -1;
+	writer->open_count--;
+	return result ? error_errno(errno, "cannot write the trace in '%s'", writer->directory) :
+			NULL;
+}
+
+struct error *writer_open_lane(struct trace_writer *writer, size_t index)
+{
+	struct writer_lane *lane = &writer->lanes.items[index];
+	char name[WRITER_NAME_SIZE];
+
+	if (lane->fd >= 0)
+		return NULL;
+	if (writer->open_count >= WRITER_OPEN_MAX) {
+		struct error *error = writer_close_one(writer);
+
+		if (error)
+			return error;
+	}
+	writer_lane_name(writer, index, name);
+	int fd = writer->dir->open(writer->dir, name, false);
+	if (fd < 0)
+		return error_errno(-fd, "cannot open '%s/%s'", writer->directory, name);
+	lane->fd = fd;
+	writer->open_count++;
+	return NULL;
+}
+
+static struct error *writer_add_lane(struct trace_writer *writer, uint64_t begin, uint64_t need, size_t *ret_lane)
+{
+	struct writer_lane lane = { .fd = -1, .filler = writer_lane_size(writer, need), .end = begin };
+	char name[WRITER_NAME_SIZE];
+
+	if (!vec_reserve(&writer->lanes, 1))
+		return error_new(ERROR_FAILED, "out of memory");
+	struct error *error = writer->open_count >= WRITER_OPEN_MAX ? writer_close_one(writer) : NULL;
+	writer_lane_name(writer, writer->lanes.count, name);
+	if (!error)
+		error = writer_make_file(writer, &lane, name, begin);
+	if (error)
+		return error;
+	writer->open_count++;
+	*ret_lane = writer->lanes.count;
+	writer->lanes.items[writer->lanes.count++] = lane;
+	return NULL;
+}
+
+struct error *writer_choose_lane(struct trace_writer *writer, const struct writer_stream *stream, uint64_t begin,
+				 uint64_t need, size_t *ret_lane)
+{
+	size_t lane = stream->lane;
+
+	if (lane == WRITER_NO_LANE || writer->lanes.items[lane].end > begin ||
+	    writer->lanes.items[lane].filler < need)
+		lane = writer_best_lane(writer, begin, need, false);
+	if (lane == WRITER_NO_LANE && writer->lanes.count >= WRITER_LANES_FEW)
+		lane = writer_best_lane(writer, begin, need, true);
+	if (lane == WRITER_NO_LANE)
+		return writer_add_lane(writer, begin, need, ret_lane);
+	*ret_lane = lane;
+	return writer_open_lane(writer, lane);
+}
