@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 21
+#define DT_LAYOUT_VERSION 22
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -379,7 +379,9 @@ struct dt_pool {
 	uint32_t modules_expired;
 	uint32_t bridge_wake; /* futex: a request for libdyntrace-lttng.so (bridge.h) */
 	uint64_t foreign; /* of the calls in missed[]: those not from dt_control.callers */
-	uint64_t pad[2];
+	uint32_t filter_asked; /* the target is about to filter its system calls; the controller is told as in (N1) */
+	uint32_t pad3;
+	uint64_t pad;
 	uint64_t lost[DT_EVENTS_MAX]; /* the same losses by event id, for the summary */
 	/* By the id of the entry event; entries = exits + unwound + missed + calls that go on. */
 	uint32_t unwound[DT_EVENTS_MAX]; /* calls that ended without returning: longjmp, an exception... */

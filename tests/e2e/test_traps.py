@@ -151,6 +151,57 @@ def test_goes_on_after_a_kill(dyntrace, program):
     assert target.finish() == "".join(f"{mode} ok\n" for mode in MODES)
 
 
+BLOCKER = """.globl block_all
+.type block_all, @function
+block_all: .cfi_startproc
+push $-1
+mov $14, %eax
+xor %edi, %edi
+mov %rsp, %rsi
+xor %edx, %edx
+mov $8, %r10d
+syscall
+pop %rax
+ret
+.cfi_endproc
+.size block_all, . - block_all
+.section .note.GNU-stack
+"""
+
+
+@pytest.mark.parametrize("mode, why", [
+    ("plugged", "blocker.so: it makes system calls of its own, which might block SIGTRAP"),
+    ("sandboxed", "it filters its system calls, and a trap needs one")])
+def test_taken_out_in_time(dyntrace, program_path, scratch, mode, why):
+    """A library that is loaded later blocks SIGTRAP by itself; a filter kills who returns from a handler."""
+    library = os.path.join(scratch, "blocker.so")
+    subprocess.run(["cc", "-shared", "-x", "assembler", "-o", library, "-"], input=BLOCKER, text=True, check=True)
+    result, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "--calls", CALLS, "plain", mode,
+                                   env={**os.environ, "TRAPS_LIBRARY": library})
+    assert result.stdout == f"plain ok\n{mode} ok\n"
+    assert trace.names() == {"lone": CALLS} and trace.lost == 0
+    assert f"not placed: lone: its trap was taken out: {why}\n" in result.stderr
+
+
+def test_a_jump_that_shares_bytes(dyntrace, program_path):
+    result, trace = dyntrace.trace("--probe", "hop", "--", program_path("traps"), "--calls", CALLS, "hops")
+    assert result.stdout == "hops ok\n" and trace.names() == {"hop": CALLS}
+    assert "tactic: pun (" in dyntrace("trace", "--explain", "hop", "-c", program_path("traps")).stdout
+
+
+def test_a_jump_that_shares_bytes_after_a_kill(dyntrace, program):
+    """The page that it leads to is found and goes, too."""
+    target = program("traps", "--calls", CALLS, "hops", "plain").wait_ready()
+    before = Snapshot(target.pid)
+    tracing = dyntrace.start_trace(target.pid, "--probe", "hop")
+    tracing.process.kill()
+    tracing.process.wait()
+    assert text(target.pid) != before.text
+    dyntrace("detach", target.pid)
+    before.assert_unchanged()
+    assert target.finish() == "hops ok\nplain ok\n"
+
+
 def test_never_in_libc(dyntrace):
     text = dyntrace("coverage", "--json", "/lib/x86_64-linux-gnu/libc.so.6").stdout
     assert re.search(r'"trap": ?0\b', text), text

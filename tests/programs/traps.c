@@ -3,12 +3,17 @@
  *	traps [--calls N] [--handler 1] [--user-handler 1] MODE...
  * For each MODE, after the handshake, does what it says and calls lone() N times there. Prints "MODE ok".
  */
+#include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,6 +30,12 @@ __asm__(".text\n .balign 64\n .globl behind_caller\n .type behind_caller, @funct
 	".globl lone\n .type lone, @function\n lone: .cfi_startproc\n ret\n .cfi_endproc\n .size lone, . - lone\n"
 	".globl behind\n .type behind, @function\n behind: .cfi_startproc\n .byte 5, 0, 0, 0, 0\n" /* add $0, %eax */
 	"ret\n .cfi_endproc\n .size behind, . - behind\n .fill 200, 1, 0xf4\n");
+
+/* The same with bytes that make a jump to where nothing is. */
+void hop(void);
+__asm__(".globl hop\n .type hop, @function\n hop: .cfi_startproc\n ret\n .cfi_endproc\n .size hop, . - hop\n"
+	".globl behind_hop\n .type behind_hop, @function\n behind_hop: .cfi_startproc\n mov $0x40, %al\n .byte 0x48, 0xb9\n"
+	".quad 0x4948474645444342\n jmp behind_hop\n .cfi_endproc\n .size behind_hop, . - behind_hop\n .fill 200, 1, 0xf4\n");
 
 static long calls;
 static volatile sig_atomic_t own, handled;
@@ -201,6 +212,43 @@ static int vforked(void)
 	return system("true");
 }
 
+/* A library that is loaded now, and blocks all signals by a system call of its own: --library's, in the environment. */
+static int plugged(void)
+{
+	void *library = dlopen(getenv("TRAPS_LIBRARY"), RTLD_NOW);
+	void (*block)(void) = library ? (void (*)(void))dlsym(library, "block_all") : NULL;
+
+	if (!block)
+		return 30;
+	block();
+	work();
+	return 0;
+}
+
+/* Whoever returns from a signal handler is killed. */
+static int sandboxed(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return 31;
+	work();
+	return 0;
+}
+
+static int hops(void)
+{
+	for (long i = 0; i < calls; i++)
+		hop();
+	return 0;
+}
+
 static int dies(void)
 {
 	raise(SIGTRAP);
@@ -231,7 +279,8 @@ static const struct {
 	{ "handler", handler, 0 },     { "ignored", ignored, 0 },
 	{ "suspended", suspended, 0 }, { "threads", threads, 0 },
 	{ "forked", forked, 0 },       { "vforked", vforked, 0 },
-	{ "dies", dies, 0 },	       { "int3", dies_of_int3, 0 },
+	{ "plugged", plugged, 0 },     { "sandboxed", sandboxed, 0 },
+	{ "hops", hops, 0 },	       { "dies", dies, 0 },	       { "int3", dies_of_int3, 0 },
 	{ "blocked", blocked_all_the_time, 1 },
 };
 

@@ -237,23 +237,28 @@ struct error *guards_module(const struct module *module)
 }
 
 /* Of others than the libc it is enough to know whether there are any. */
-static struct error *check_module(struct planner *planner, struct module *module)
+static struct error *check_code(struct planner *planner, struct module *module)
 {
 	struct module_view view = { .module = module };
 	struct search search = { .view = &view };
-	bool found;
-	struct error *error =
-		module_has_code(planner->proc, module, &planner->maps, syscall_code, sizeof(syscall_code), &found);
+	struct error *error = module_symtab(planner->proc, module, &view.symtab);
 
-	if (error || !found)
-		return error;
-	error = module_symtab(planner->proc, module, &view.symtab);
 	if (!error)
 		error = search_module(&search);
 	if (!error && search.list.count)
 		error = error_new(ERROR_REFUSED, "it makes system calls of its own, which might block SIGTRAP");
 	vec_free(&search.list);
 	return error;
+}
+
+/* Most have not even the bytes. */
+static struct error *check_module(struct planner *planner, struct module *module)
+{
+	bool found;
+	struct error *error =
+		module_has_code(planner->proc, module, &planner->maps, syscall_code, sizeof(syscall_code), &found);
+
+	return error || !found ? error : check_code(planner, module);
 }
 
 static struct error *list_module(struct planner *planner, struct module *module, uint64_t only, struct guard_list *list)
@@ -282,6 +287,15 @@ static bool is_guarded(const struct module *module)
 static bool is_harmless(const struct module *module)
 {
 	return module->is_vdso || (is_loader(module) && !is_guarded(module));
+}
+
+struct error *guards_check_later(struct planner *planner, struct module *module)
+{
+	if (is_harmless(module))
+		return NULL;
+	struct error *error = is_guarded(module) ? error_new(ERROR_REFUSED, "another libc, which isn't watched") :
+						   check_code(planner, module);
+	return error ? error_wrap(error, "%s", module->name) : NULL;
 }
 
 struct error *guards_find(struct planner *planner, const struct modules *modules, struct guard_list *ret_list)

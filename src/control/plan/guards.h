@@ -27,6 +27,9 @@ struct error *guards_module(const struct module *module);
  */
 struct error *guards_find(struct planner *planner, const struct modules *modules, struct guard_list *ret_list);
 
+/* Why there can be no traps any more, now that this one is loaded too; NULL: it doesn't matter. */
+struct error *guards_check_later(struct planner *planner, struct module *module);
+
 /* The instructions of the libc that certainly make that system call, behind those in the list, which is the caller's to free. */
 struct error *guards_find_call(struct planner *planner, const struct modules *modules, uint64_t number,
 			       struct guard_list *list);

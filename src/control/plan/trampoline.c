@@ -366,6 +366,13 @@ void record_emit_own_only(struct emitter *e, const struct tramp_env *env, struct
 	emit_jcc(e, CC_NE, out);
 }
 
+static void emit_ask(struct emitter *e, const struct tramp_env *env, uint32_t asks)
+{
+	emit_note(e, "the agent tells the controller, and waits for it");
+	emit_mov_imm(e, RAX, asks);
+	record_emit_slow_call(e, env, 0);
+}
+
 /* One word each of this process's state and of the pool. */
 static void emit_watch(struct emitter *e, const struct tramp_env *env, const struct tramp_watch *watch)
 {
@@ -380,19 +387,16 @@ static void emit_watch(struct emitter *e, const struct tramp_env *env, const str
 		emit_xor_imm(e, RAX, (int32_t)watch->second);
 		emit_jcc(e, CC_NE, &no);
 	}
-	emit_note(e, "then the agent makes none");
+	emit_note(e, "then the controller is told");
+	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filter_asked));
+	emit_store_imm32(e, mem_at(RAX, 0), 1);
+	emit_ask(e, env, DT_ASK_MODULES);
+	emit_note(e, "and the agent makes none any more");
 	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, filtered)).v);
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
 	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filtered));
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
 	emit_bind(e, &no);
-}
-
-static void emit_ask(struct emitter *e, const struct tramp_env *env, uint32_t asks)
-{
-	emit_note(e, "the agent tells the controller, and waits for it");
-	emit_mov_imm(e, RAX, asks);
-	record_emit_slow_call(e, env, 0);
 }
 
 static void emit_event(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,

@@ -20,6 +20,7 @@
 #define GARBAGE_MAX 256 /* sites */
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
+#define WAY_TRIES 4 /* of so long */
 
 static void write_word(struct session *session, const struct site *site, const struct tramp_event *event, bool on)
 {
@@ -335,17 +336,15 @@ static void fail_with_group(struct session *session, struct patch_site *site, co
 
 void change_clear_way(struct session *session)
 {
-	bool collected = false;
+	int collected = 0;
 
 	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
 		struct patch_site *new = &planner_site(session->planner, i)->patch;
 
-		if (new->state != PATCH_PLANNED || !is_in_the_way(session, new))
-			continue;
-		if (!collected)
+		/* A thread that has been interrupted there may wait long for a CPU. */
+		while (new->state == PATCH_PLANNED && is_in_the_way(session, new) && collected++ < WAY_TRIES)
 			change_collect(session);
-		collected = true;
-		if (!is_in_the_way(session, new))
+		if (new->state != PATCH_PLANNED || !is_in_the_way(session, new))
 			continue;
 		fail_with_group(session, new,
 				"a thread may still be in the code of a tracepoint that was removed there: try again");

@@ -332,8 +332,10 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 
 		for (size_t j = 0; j < copies.count; j++)
 			known |= is_same(now.items[i], copies.items[j]);
-		if (!known)
-			live_notify(session, SESSION_MODULE_LOADED, now.items[i]->path);
+		if (known)
+			continue;
+		live_notify(session, SESSION_MODULE_LOADED, now.items[i]->path);
+		traps_look_at(session, now.items[i]);
 	}
 	modules_free(&copies);
 	return NULL;
@@ -360,6 +362,8 @@ struct error *session_modules_changed(struct session *session)
 	if (session->agent && proc_is_alive(session->proc) && !place_has_code(session, session->proc))
 		return error_new(ERROR_GONE, "process %d has begun another program", session->proc->pid);
 	error = follow(session, &gone, &is_new);
+	if (!error && session->agent && session->planner)
+		error = traps_review(session);
 	if (!error)
 		error = unwinding_follow(session, &gone, is_new);
 	if (!error && session->planner)

@@ -69,7 +69,7 @@ static bool is_wanted(const struct session *session, const struct tracepoint_lis
 		if (tracepoint->waits || (module && !module->is_executable) || tracepoint->request->spec.wait)
 			return true;
 	}
-	return session->wants_unwind || session->exits.returns.v;
+	return session->wants_unwind || session->exits.returns.v || traps_any(session);
 }
 
 void notice_update(struct session *session, const struct tracepoint_list *list)

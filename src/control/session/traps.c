@@ -88,6 +88,59 @@ void traps_free(struct session *session)
 	error_free(session->traps.refusal);
 }
 
+/* ---- not any more ------------------------------------------------------------------------------- */
+
+bool traps_any(const struct session *session)
+{
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		if (planner_site(session->planner, i)->way == DIVERT_TRAP)
+			return true;
+	}
+	return false;
+}
+
+/* Out of the target's text with them. They may not come back. */
+static struct error *take_out(struct session *session)
+{
+	const char *why = error_text(session->traps.refusal);
+	struct tracepoint_list list = { 0 };
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < session->tracepoints.count && !error; i++) {
+		const struct probe *probe = &session->tracepoints.items[i]->probe;
+
+		if (probe->site && probe->site->way == DIVERT_TRAP && !vec_push(&list, session->tracepoints.items[i]))
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	if (!error)
+		error = change_release(session, &list);
+	for (size_t i = 0; i < list.count && !error; i++) {
+		list.items[i]->probe.refusal = error_new(ERROR_REFUSED, "its trap was taken out: %s", why);
+		live_notify(session, SESSION_GONE, list.items[i]->name);
+	}
+	vec_free(&list);
+	return error;
+}
+
+void traps_look_at(struct session *session, struct module *module)
+{
+	struct traps *traps = &session->traps;
+
+	if (traps->judged && !traps->refusal)
+		traps->refusal = guards_check_later(session->planner, module);
+}
+
+struct error *traps_review(struct session *session)
+{
+	struct traps *traps = &session->traps;
+
+	if (!traps->refusal && __atomic_load_n(&session->agent->pool->filter_asked, __ATOMIC_ACQUIRE)) {
+		traps->refusal = error_new(ERROR_REFUSED, "it filters its system calls, and a trap needs one");
+		traps->judged = true;
+	}
+	return traps->refusal && traps_any(session) ? take_out(session) : NULL;
+}
+
 /* ---- the handler -------------------------------------------------------------------------------- */
 
 static struct error *get_action(struct proc *proc, struct stop *stop, taddr traps, unsigned signal,

@@ -35,6 +35,13 @@ void traps_forget(struct session *session, const struct site *site);
 bool traps_find_threads(const struct session *session, const struct stop *stop);
 /* All traps are out of the process that is held: SIGTRAP is its own again. */
 struct error *traps_uninstall(const struct session *session, struct proc *proc, struct stop *stop);
+/* Are there any, or will there be? */
+bool traps_any(const struct session *session);
+/* A library has come: might SIGTRAP be lost by it? */
+void traps_look_at(struct session *session, struct module *module);
+/* If it might, or if the target begins to filter its system calls, the traps are taken out, and their tracepoints are refused from now
+ * on. The thread that told of it waits until that is done (N1). */
+struct error *traps_review(struct session *session);
 void traps_free(struct session *session);
 
 #endif
