@@ -85,7 +85,7 @@ def test_refused_where_it_is_blocked(dyntrace, program):
     target = program("traps", "blocked", "plain").wait_ready()
     before = Snapshot(target.pid)
     reason = dyntrace.fails("trace", "-p", target.pid, "--probe", "lone", status=125)
-    assert reason == f"cannot probe 'lone': thread {target.pid} has SIGTRAP blocked: a trap there would kill the process"
+    assert reason.endswith(f"; trap: thread {target.pid} has SIGTRAP blocked: a trap there would kill the process")
     before.assert_unchanged()
     assert not catches_trap(target.pid)
     assert target.finish() == "blocked ok\nplain ok\n"

@@ -6,12 +6,15 @@
 
 #include "../base/cleanup.h"
 #include "../plan/guards.h"
+#include "../proc/status.h"
 #include "action.h"
 #include "internal.h"
 
 #define STOP_TIMEOUT_MS 2000
 #define TRIES 8
 #define PAUSE_MS 5
+#define LOOKS 4
+#define BELIEVED_NS 200000000u
 #define TRAPS_SIZE DT_ROUND_UP(sizeof(struct dt_traps), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_traps, field))
 
@@ -44,11 +47,57 @@ static struct error *judge(struct session *session)
 	return error;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* A thread that has it blocked; 0: none. */
+static pid_t find_blocked(const struct session *session)
+{
+	struct tids tids = { 0 };
+	_cleanup_error_ struct error *gone = threads_list(session->proc, &tids);
+	pid_t found = 0;
+
+	for (size_t i = 0; i < tids.count && !gone && !found; i++) {
+		struct thread_status status;
+		_cleanup_error_ struct error *ended = status_read(session->proc->pid, tids.items[i], &status);
+
+		if (!ended && (status.blocked & DT_SIGTRAP_BIT))
+			found = tids.items[i];
+	}
+	vec_free(&tids);
+	return found;
+}
+
+/* Before all code is searched: what a look at the threads tells. Whoever is in a piece of libc that blocks all signals soon isn't. */
+static struct error *check_blocked(struct session *session)
+{
+	struct traps *traps = &session->traps;
+
+	if (session->agent && session->agent->control->traps)
+		return NULL;
+	if (now_ns() >= traps->blocked_until) {
+		for (int i = 0; i < LOOKS && (traps->blocked = find_blocked(session)); i++)
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		traps->blocked_until = now_ns() + BELIEVED_NS;
+	}
+	return traps->blocked ? error_new(ERROR_REFUSED,
+					  "thread %d has SIGTRAP blocked: a trap there would kill the process",
+					  traps->blocked) :
+				NULL;
+}
+
 struct error *traps_allow(void *context, const struct module *module)
 {
 	struct session *session = context;
 	struct traps *traps = &session->traps;
 	struct error *error = guards_module(module);
+	if (!error)
+		error = check_blocked(session);
 	if (error)
 		return error;
 	if (!traps->judged)

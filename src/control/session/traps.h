@@ -17,6 +17,8 @@ struct traps {
 	struct error *refusal; /* why there are none in this process; NULL: there may be */
 	VEC(struct probe *) guards;
 	bool guarded; /* they have sites */
+	pid_t blocked; /* a thread that had SIGTRAP blocked; 0: none */
+	uint64_t blocked_until; /* ns of CLOCK_MONOTONIC: until then that is believed */
 };
 
 /* planner_may_trap_fn; the context is the session. */
