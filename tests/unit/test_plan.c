@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include "control/base/cleanup.h"
@@ -402,6 +404,45 @@ static void test_added_later_inside_an_instruction(void **state)
 	later_end(&later);
 }
 
+static struct inbound *get_inbound(const char *path, struct symtab **symtab)
+{
+	struct inbound *inbound = NULL;
+	int fd = open(path, O_RDONLY);
+
+	assert_true(fd >= 0);
+	assert_null(symtab_open(fd, path, symtab));
+	close(fd);
+	assert_null(inbound_get(*symtab, &inbound));
+	return inbound;
+}
+
+/* A file is scanned once, also when its first user is gone; but again when it has changed. */
+static void test_files_are_remembered(void **state)
+{
+	char path[] = "/dev/shm/dyntrace-plan-XXXXXX", command[128];
+	struct symtab *first, *second, *third;
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	snprintf(command, sizeof(command), "cp /bin/true %s", path);
+	assert_int_equal(system(command), 0);
+	struct inbound *inbound = get_inbound(path, &first);
+	symtab_close(first);
+	assert_ptr_equal(get_inbound(path, &second), inbound);
+	inbound_put(inbound);
+	assert_true(inbound_at(inbound, 0)); /* there is still one user */
+	const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	struct inbound *other = get_inbound(path, &third);
+	assert_ptr_not_equal(other, inbound);
+	inbound_put(inbound);
+	inbound_put(other);
+	symtab_close(second);
+	symtab_close(third);
+	unlink(path);
+}
+
 static struct error *allow(void *context, const struct module *module)
 {
 	return NULL;
@@ -467,6 +508,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_added_later, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_in_vain, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_inside_an_instruction, setup, teardown),
+		cmocka_unit_test(test_files_are_remembered),
 		cmocka_unit_test_setup_teardown(test_code_that_cannot_be_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_to_a_pun, setup, teardown),
 	};

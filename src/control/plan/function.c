@@ -25,7 +25,7 @@ struct error *function_view(struct planner *planner, struct module *module, stru
 	if (!view->symtab)
 		error = module_symtab(planner->proc, module, &view->symtab);
 	if (!error)
-		error = inbound_scan(view->symtab, &view->inbound);
+		error = inbound_get(view->symtab, &view->inbound);
 	if (error)
 		return error;
 	planner->views.items[planner->views.count++] = view;
@@ -41,7 +41,7 @@ void planner_forget_module(struct planner *planner, const struct module *module)
 		if (view->module != module)
 			continue;
 		planner->body_view = NULL;
-		inbound_free(view->inbound);
+		inbound_put(view->inbound);
 		free(view);
 		planner->views.items[i] = planner->views.items[--planner->views.count];
 		return;

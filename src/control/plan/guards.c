@@ -149,7 +149,7 @@ static struct error *judge_unknown(struct search *search, uint64_t at)
 	if (says_harmless(search, at))
 		return NULL;
 	if (!search->inbound)
-		error = inbound_scan(search->view->symtab, &search->inbound);
+		error = inbound_get(search->view->symtab, &search->inbound);
 	if (!error && may_run(search, at))
 		error = error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
 	return error;
@@ -202,7 +202,7 @@ static struct error *search_module(struct search *search)
 			error = search_range(search, text);
 	}
 	body_free(&search->body);
-	inbound_free(search->inbound);
+	inbound_put(search->inbound);
 	return error;
 }
 

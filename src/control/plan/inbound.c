@@ -380,6 +380,7 @@ struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inb
 	if (error)
 		return error;
 	inbound->everything = symtab_is_go(symtab);
+	inbound->symtab = NULL; /* it needn't live as long */
 	*ret_inbound = take_ptr(&inbound);
 	return NULL;
 }

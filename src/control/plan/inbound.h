@@ -19,6 +19,10 @@ struct inbound;
 struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inbound);
 void inbound_free(struct inbound *inbound);
 
+/* The same, of a file that was scanned before at once; it may outlive the symtab. Given back by inbound_put. One thread at a time. */
+struct error *inbound_get(const struct symtab *symtab, struct inbound **ret_inbound);
+void inbound_put(struct inbound *inbound);
+
 /* Does anything lead to this address of the file? True as well for what lies outside its text. */
 bool inbound_at(const struct inbound *inbound, uint64_t address);
 

@@ -34,7 +34,7 @@ void planner_destroy(struct planner *planner)
 	if (!planner)
 		return;
 	for (size_t i = 0; i < planner->views.count; i++) {
-		inbound_free(planner->views.items[i]->inbound);
+		inbound_put(planner->views.items[i]->inbound);
 		free(planner->views.items[i]);
 	}
 	planner_clear(planner);

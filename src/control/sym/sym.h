@@ -82,6 +82,9 @@ void symtab_each_rseq(const struct symtab *symtab,
 		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort), void *context);
 /* Written in Go: goroutines are parked at any instruction, and no stack tells where. */
 bool symtab_is_go(const struct symtab *symtab);
+/* What the kernel says of its file. */
+struct stat;
+bool symtab_file(const struct symtab *symtab, struct stat *ret_stat);
 /* Does it name a dynamic loader? A static program doesn't. */
 bool symtab_has_loader(const struct symtab *symtab);
 uint64_t symtab_low(const struct symtab *symtab); /* lowest and highest vaddr of all PT_LOADs */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "../base/cleanup.h"
 
@@ -264,4 +265,9 @@ bool symtab_is_stripped(const struct symtab *symtab)
 			return false;
 	}
 	return true;
+}
+
+bool symtab_file(const struct symtab *symtab, struct stat *ret_stat)
+{
+	return !fstat(symtab->image.fd, ret_stat);
 }
