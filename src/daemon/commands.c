@@ -60,8 +60,15 @@ static void find_targets(const struct supervisor *supervisor, const char *name, 
 	}
 }
 
-static struct error *no_agent(pid_t pid, const char *name)
+/* If it had, and its recording couldn't go on, whoever asks wasn't told yet perhaps. */
+static struct error *no_agent(const struct supervisor *supervisor, pid_t pid, const char *name)
 {
+	const struct failure *failure = events_failure(supervisor, pid);
+
+	if (failure)
+		return error_new(ERROR_NOT_FOUND,
+				 "process %d (%s) doesn't have the agent any more, for its recording ended: %s; 'dyntrace attach %d' puts it in",
+				 pid, name, failure->text, pid);
 	return error_new(ERROR_NOT_FOUND, "process %d (%s) doesn't have the agent: 'dyntrace attach %d' puts it in", pid, name,
 			 pid);
 }
@@ -104,7 +111,7 @@ static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 	if (!error)
 		error = request_may(request, pid, &process);
 	if (!error && !starts && !(target && target->has_worker))
-		error = target && request->kind == WIRE_TRACEPOINTS ? NULL : no_agent(pid, process.name);
+		error = target && request->kind == WIRE_TRACEPOINTS ? NULL : no_agent(request->supervisor, pid, process.name);
 	if (!error && starts)
 		error = target_start(request->supervisor, pid, &process, &target);
 	if (!error && target && target->has_worker)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../control/base/cleanup.h"
 #include "log.h"
 #include "supervisor.h"
 
@@ -64,6 +65,32 @@ void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, 
 	wire_free(&out);
 }
 
+static void note_failure(const struct target *target, const char *detail)
+{
+	struct supervisor *supervisor = target->supervisor;
+	struct failure *failure = &supervisor->failures[supervisor->failure_count++ % FAILURES_KEPT];
+
+	failure->pid = target->pid;
+	failure->start_time = target->process.start_time;
+	snprintf(failure->text, sizeof(failure->text), "%s", detail);
+}
+
+const struct failure *events_failure(const struct supervisor *supervisor, pid_t pid)
+{
+	const struct failure *found = NULL;
+	struct process process;
+	_cleanup_error_ struct error *gone = process_read(pid, &process);
+
+	for (size_t i = 0; !gone && i < supervisor->failure_count && i < FAILURES_KEPT; i++) {
+		const struct failure *failure =
+			&supervisor->failures[(supervisor->failure_count - 1 - i) % FAILURES_KEPT];
+
+		if (failure->pid == pid && failure->start_time == process.start_time && !found)
+			found = failure;
+	}
+	return found;
+}
+
 /* A worker's, to which only the target is added: whose it is isn't believed. */
 void events_forward(struct target *target, const struct wire_message *event)
 {
@@ -75,6 +102,7 @@ void events_forward(struct target *target, const struct wire_message *event)
 	if (name && !strcmp(name, "failed")) {
 		log_line("process %d (%s): recording has ended: %.200s", target->pid, target->process.name,
 			 detail ? detail : "");
+		note_failure(target, detail ? detail : "");
 		target->leaving = true;
 	}
 	if (name && !strcmp(name, "exited"))

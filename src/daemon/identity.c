@@ -166,7 +166,7 @@ bool process_is_own(const struct process *process, const struct identity *who)
 
 bool process_is_called(const struct process *process, const char *name)
 {
-	return !strcmp(process->comm, name) || !strcmp(process->executable, name);
+	return *name && (!strcmp(process->comm, name) || !strcmp(process->executable, name));
 }
 
 /* The cheap look first. */

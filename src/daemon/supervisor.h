@@ -45,6 +45,14 @@ struct supervisor_options {
 	const char *log; /* NULL: stderr, or beside the socket if daemonized */
 };
 
+/* A recording that couldn't go on, for who asks later. */
+#define FAILURES_KEPT 64
+struct failure {
+	pid_t pid; /* 0: none */
+	uint64_t start_time; /* of the process */
+	char text[256];
+};
+
 struct supervisor {
 	struct supervisor_options options;
 	char *run_dir;
@@ -59,6 +67,8 @@ struct supervisor {
 	VEC(struct waiting *) waiting;
 	uint64_t last_waiting; /* number of the last that was kept */
 	struct exec_events *execs;
+	struct failure failures[FAILURES_KEPT];
+	size_t failure_count; /* that there ever were */
 	bool recording;
 	uint64_t end_at;
 	bool ending; /* told to: no new requests; over when the last target is let go */
@@ -229,6 +239,8 @@ void journal_pids(const struct supervisor *supervisor, struct pids *ret_pids);
 void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, const char *event,
 		 const char *detail);
 void events_forward(struct target *target, const struct wire_message *event);
+/* The last failure of that process's recording; NULL: none. */
+const struct failure *events_failure(const struct supervisor *supervisor, pid_t pid);
 
 /* ---- waiting.c: tracepoints of programs that don't run -------------------------------------------------------------- */
 

@@ -404,6 +404,11 @@ def test_a_trace_is_complete_when_its_program_has_ended(daemon, spin):
     assert Trace(path).names() == {"foo": 3 * CALLS}
 
 
+def test_an_empty_name_is_nobody_s(daemon):
+    for words in (["attach", ""], ["detach", ""], ["list-tracepoints", ""]):
+        assert daemon.fails(*words).startswith("no process is called ''")
+
+
 def test_lists_have_columns_whatever_is_in_them(daemon, spin, scratch):
     """Long names, other alphabets; and a process's name can't play with the terminal."""
     name = "evil\x1b[31m\t\u00fc"

@@ -286,6 +286,8 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(daemon, program, scratc
         assert "No space left on device" in failed["detail"]
         until(lambda: daemon.json("list-processes") == [], "the process to be let go")
         before.assert_unchanged()
+        why = daemon.fails("list-tracepoints", one.pid)
+        assert "doesn't have the agent any more, for its recording ended: " in why and "No space left on device" in why
         assert "recording has ended: " in daemon.log_text() and "starting another" not in daemon.log_text()
         names = Trace(os.path.join(small, "trace")).names()
         assert 0 < names["foo"] < 300000
