@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../../shared/layout.h"
+#include "value_fields.h"
 
 #define DEPTH_MAX 8 /* structs in structs */
 #define STORES_MAX 64
@@ -25,13 +26,14 @@ void shape_free(struct shape *shape)
 {
 	event_fields_free(shape->fields, shape->field_count);
 	vec_free(&shape->stores);
+	vec_free(&shape->guards);
 	vec_free(&shape->texts);
 	*shape = (struct shape){ 0 };
 }
 
 /* ---- fields ------------------------------------------------------------------------------------- */
 
-static struct event_field *add_field(struct shape *shape, const char *name, enum field_type type,
+struct event_field *shape_field(struct shape *shape, const char *name, enum field_type type,
 				     uint8_t size)
 {
 	struct event_field field = { .type = type, .size = size };
@@ -46,11 +48,11 @@ static struct event_field *add_field(struct shape *shape, const char *name, enum
 	return &shape->fields[shape->field_count++];
 }
 
-static struct value_store *add_store(struct shape *shape, enum dt_op_code code, uint8_t size,
+struct value_store *shape_store(struct shape *shape, enum dt_op_code code, uint8_t size,
 				     const struct value_place *place)
 {
 	struct value_store store = { .place = *place, .code = (uint8_t)code, .size = size,
-				     .load = size, .field = (uint16_t)(shape->field_count - 1) };
+				     .load = size, .field = (uint16_t)(shape->field_count - 1), .guard = shape->guard };
 
 	if (!vec_push(&shape->stores, store)) {
 		shape->failed = true;
@@ -59,7 +61,7 @@ static struct value_store *add_store(struct shape *shape, enum dt_op_code code, 
 	return vec_last(&shape->stores);
 }
 
-static void add_label(struct shape *shape, struct event_field *field, const char *name, int64_t value)
+void shape_label(struct shape *shape, struct event_field *field, const char *name, int64_t value)
 {
 	struct field_label *labels = realloc(field->labels, (field->label_count + 1) * sizeof(*labels));
 
@@ -75,19 +77,19 @@ static void add_label(struct shape *shape, struct event_field *field, const char
 }
 
 /* A byte that is always 0, with a name that says why. */
-static void add_note(struct shape *shape, const char *name, const char *note)
+void shape_note(struct shape *shape, const char *name, const char *note)
 {
 	static const struct value_place nothing = { .kind = PLACE_GONE };
-	struct event_field *field = add_field(shape, name, FIELD_ENUM, 1);
+	struct event_field *field = shape_field(shape, name, FIELD_ENUM, 1);
 
 	if (field)
-		add_label(shape, field, note, 0);
-	add_store(shape, DT_OP_STORE, 1, &nothing);
+		shape_label(shape, field, note, 0);
+	shape_store(shape, DT_OP_STORE, 1, &nothing);
 }
 
-static void add_gone(struct shape *shape, const char *name)
+void shape_gone(struct shape *shape, const char *name)
 {
-	add_note(shape, name, "<optimised out>");
+	shape_note(shape, name, "<optimised out>");
 }
 
 /* A number; `size` is 1, 2, 4 or 8; `load`: the bytes that hold it. */
@@ -99,11 +101,11 @@ static struct event_field *add_bits(struct shape *shape, const char *name, enum 
 	struct value_store *store;
 
 	if (!place_has(place, load)) {
-		add_gone(shape, name);
+		shape_gone(shape, name);
 		return NULL;
 	}
-	field = add_field(shape, name, type, size);
-	store = add_store(shape, DT_OP_STORE, size, place);
+	field = shape_field(shape, name, type, size);
+	store = shape_store(shape, DT_OP_STORE, size, place);
 	if (!field || !store)
 		return NULL;
 	field->is_signed = store->is_signed = is_signed;
@@ -111,7 +113,7 @@ static struct event_field *add_bits(struct shape *shape, const char *name, enum 
 	return field;
 }
 
-static struct event_field *add_number(struct shape *shape, const char *name, enum field_type type,
+struct event_field *shape_number(struct shape *shape, const char *name, enum field_type type,
 				      uint8_t size, bool is_signed, const struct value_place *place)
 {
 	return add_bits(shape, name, type, size, size, is_signed, place);
@@ -120,10 +122,10 @@ static struct event_field *add_number(struct shape *shape, const char *name, enu
 void shape_add_number(struct shape *shape, const char *name, enum field_type type, uint8_t size,
 		      const struct value_place *place)
 {
-	add_number(shape, name, type, size, type == FIELD_INT, place);
+	shape_number(shape, name, type, size, type == FIELD_INT, place);
 }
 
-static bool is_number_size(uint64_t size)
+bool value_is_number_size(uint64_t size)
 {
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
@@ -136,154 +138,27 @@ static void add_words(struct shape *shape, const char *name, uint64_t size,
 	size_t words = (size_t)(size / 8);
 
 	if (!place_has(place, 8) || words == 0 || words > ELEMENTS_MAX) {
-		add_gone(shape, name);
+		shape_gone(shape, name);
 		return;
 	}
-	field = add_field(shape, name, FIELD_HEX, 8);
+	field = shape_field(shape, name, FIELD_HEX, 8);
 	if (field)
 		field->count = (uint16_t)words;
 	for (size_t i = 0; i < words; i++) {
 		struct value_place part;
 
 		place_member(place, i * 8, &part);
-		add_store(shape, DT_OP_STORE, 8, &part);
+		shape_store(shape, DT_OP_STORE, 8, &part);
 	}
-}
-
-/* ---- strings -------------------------------------------------------------------------------------- */
-
-static void add_text(struct shape *shape, const char *name, const struct value_place *address,
-		     const struct value_place *length, enum dt_string mode)
-{
-	struct value_store *store;
-
-	if (!place_has(address, 8) || (mode && !place_has(length, 8))) {
-		add_gone(shape, name);
-		return;
-	}
-	add_field(shape, name, FIELD_STRING, 0);
-	store = add_store(shape, DT_OP_STRING, 1, address);
-	if (!store)
-		return;
-	store->count = (uint16_t)shape->string_max;
-	store->load = 1;
-	store->mode = (uint8_t)mode;
-	if (mode)
-		store->length = *length;
-	shape->is_gathered = true;
-}
-
-/* Characters of two bytes or four. */
-static bool is_wide(const struct type *type)
-{
-	return type->name && type->kind == TYPE_INT && (type->size == 2 || type->size == 4) &&
-	       (strcmp(type->name, "wchar_t") == 0 || strcmp(type->name, "char16_t") == 0 ||
-		strcmp(type->name, "char32_t") == 0);
-}
-
-static void add_wide_text(struct shape *shape, const char *name, const struct value_place *pointer, uint8_t unit)
-{
-	add_text(shape, name, pointer, NULL, DT_STRING_NUL);
-	if (!shape->failed && vec_last(&shape->stores)->code == DT_OP_STRING)
-		vec_last(&shape->stores)->load = unit;
-}
-
-void shape_add_string(struct shape *shape, const char *name, const struct value_place *pointer)
-{
-	add_text(shape, name, pointer, NULL, DT_STRING_NUL);
-}
-
-void shape_add_special(struct shape *shape, const char *name, enum dt_op_code code, uint16_t count)
-{
-	static const struct value_place nothing = { .kind = PLACE_GONE };
-	struct value_store *store;
-
-	add_field(shape, name, code == DT_OP_BACKTRACE ? FIELD_FRAMES : FIELD_STRING, 0);
-	store = add_store(shape, code, 1, &nothing);
-	if (store)
-		store->count = count;
-	shape->is_gathered = true;
-}
-
-/* Classes and structs that are text: the members that hold the address and the length. */
-static const struct {
-	const char *type; /* its name begins so */
-	const char *address, *length; /* members, and members of these */
-} text_types[] = {
-	/* libstdc++; clang leaves out what is in _M_dataplus: the pointer, at its beginning */
-	{ "basic_string<char", "_M_dataplus", "_M_string_length" },
-	{ "basic_string_view<char", "_M_str", "_M_len" },
-	{ "&str", "data_ptr", "length" }, /* Rust */
-	{ "&mut str", "data_ptr", "length" },
-	{ "&[u8]", "data_ptr", "length" },
-	{ "&mut [u8]", "data_ptr", "length" },
-	{ "String", "vec.buf.inner.ptr.pointer.pointer", "vec.len" },
-	{ "String", "vec.buf.ptr.pointer.pointer", "vec.len" }, /* before 1.83 */
-};
-
-/* a.b.c: where it is in the type. */
-static bool find_path(const struct type *type, const char *path, uint64_t *ret_offset)
-{
-	struct type here = *type;
-	uint64_t offset = 0;
-
-	while (*path) {
-		size_t length = strcspn(path, ".");
-		struct member member;
-		char name[32];
-
-		snprintf(name, sizeof(name), "%.*s", (int)length, path);
-		if (!type_find_member(&here, name, &member))
-			return false;
-		offset += member.offset;
-		here = member.type;
-		path += length + (path[length] == '.');
-	}
-	*ret_offset = offset;
-	return true;
-}
-
-bool value_text(const struct type *type, const struct value_place *place, struct value_place *ret_address,
-		struct value_place *ret_length)
-{
-	Dwarf_Die die = type->die;
-	const char *called = debug_name(&die);
-
-	for (size_t i = 0; called && i < sizeof(text_types) / sizeof(text_types[0]); i++) {
-		uint64_t address, length;
-
-		if (strncmp(called, text_types[i].type, strlen(text_types[i].type)) != 0 ||
-		    !find_path(type, text_types[i].address, &address) ||
-		    !find_path(type, text_types[i].length, &length))
-			continue;
-		place_member(place, address, ret_address);
-		place_member(place, length, ret_length);
-		return true;
-	}
-	return false;
-}
-
-static bool add_text_type(struct shape *shape, const char *name, const struct type *type,
-			  const struct value_place *place)
-{
-	struct value_place address, length;
-
-	if (!value_text(type, place, &address, &length))
-		return false;
-	add_text(shape, name, &address, &length, DT_STRING_COUNTED);
-	return true;
 }
 
 /* ---- kinds of types ---------------------------------------------------------------------------------- */
 
-static void add_value(struct shape *shape, const char *name, const struct type *type,
-		      const struct value_place *place, unsigned depth);
-
 static void add_int(struct shape *shape, const char *name, const struct type *type,
 		    const struct value_place *place, unsigned depth)
 {
-	if (is_number_size(type->size))
-		add_number(shape, name, type->is_signed ? FIELD_INT : FIELD_UINT, (uint8_t)type->size,
+	if (value_is_number_size(type->size))
+		shape_number(shape, name, type->is_signed ? FIELD_INT : FIELD_UINT, (uint8_t)type->size,
 			   type->is_signed, place);
 	else
 		add_words(shape, name, type->size, place);
@@ -293,13 +168,13 @@ static void add_bool(struct shape *shape, const char *name, const struct type *t
 		     const struct value_place *place, unsigned depth)
 {
 	struct event_field *field =
-		is_number_size(type->size) ?
-			add_number(shape, name, FIELD_ENUM, (uint8_t)type->size, false, place) :
+		value_is_number_size(type->size) ?
+			shape_number(shape, name, FIELD_ENUM, (uint8_t)type->size, false, place) :
 			NULL;
 
 	if (field) {
-		add_label(shape, field, "false", 0);
-		add_label(shape, field, "true", 1);
+		shape_label(shape, field, "false", 0);
+		shape_label(shape, field, "true", 1);
 	}
 }
 
@@ -311,16 +186,16 @@ static void add_enum(struct shape *shape, const char *name, const struct type *t
 	const char *label;
 	int64_t value;
 
-	if (!is_number_size(type->size)) {
-		add_gone(shape, name);
+	if (!value_is_number_size(type->size)) {
+		shape_gone(shape, name);
 		return;
 	}
-	field = add_number(shape, name, FIELD_ENUM, (uint8_t)type->size, type->is_signed, place);
+	field = shape_number(shape, name, FIELD_ENUM, (uint8_t)type->size, type->is_signed, place);
 	while (field && field->label_count < LABELS_MAX &&
 	       type_next_label(type, &walk, &label, &value)) {
 		if (!type->is_signed && type->size < 8)
 			value &= (int64_t)((1ULL << 8 * type->size) - 1);
-		add_label(shape, field, label, value);
+		shape_label(shape, field, label, value);
 	}
 	if (field && !field->label_count)
 		field->type = type->is_signed ? FIELD_INT : FIELD_UINT;
@@ -331,11 +206,11 @@ static void add_long_double(struct shape *shape, const char *name, const struct 
 	struct value_ops ops = { .count = 0 };
 
 	if (!place_push_address(place, &ops)) {
-		add_gone(shape, name);
+		shape_gone(shape, name);
 		return;
 	}
-	add_field(shape, name, FIELD_FLOAT, 8);
-	add_store(shape, DT_OP_X87, 8, place);
+	shape_field(shape, name, FIELD_FLOAT, 8);
+	shape_store(shape, DT_OP_X87, 8, place);
 	shape->is_gathered = true;
 }
 
@@ -343,9 +218,9 @@ static void add_float(struct shape *shape, const char *name, const struct type *
 		      const struct value_place *place, unsigned depth)
 {
 	if (type->size == 4 || type->size == 8)
-		add_number(shape, name, FIELD_FLOAT, (uint8_t)type->size, false, place);
+		shape_number(shape, name, FIELD_FLOAT, (uint8_t)type->size, false, place);
 	else if (type->size == 2)
-		add_number(shape, name, FIELD_HEX, 2, false, place);
+		shape_number(shape, name, FIELD_HEX, 2, false, place);
 	else if (type->size == 16 && type->name && strstr(type->name, "128"))
 		add_words(shape, name, type->size, place);
 	else
@@ -355,7 +230,7 @@ static void add_float(struct shape *shape, const char *name, const struct type *
 static void begin_struct(struct shape *shape, const char *name, size_t *ret_index)
 {
 	*ret_index = shape->field_count;
-	add_field(shape, name, FIELD_STRUCT, 1);
+	shape_field(shape, name, FIELD_STRUCT, 1);
 }
 
 /* The struct's alignment is that of its strictest member, as readers of the trace have it. */
@@ -371,7 +246,7 @@ static void end_struct(struct shape *shape, const char *name, size_t index)
 	}
 	if (!shape->failed)
 		shape->fields[index].size = align;
-	add_field(shape, name, FIELD_END, 0);
+	shape_field(shape, name, FIELD_END, 0);
 }
 
 static void add_complex(struct shape *shape, const char *name, const struct type *type,
@@ -382,7 +257,7 @@ static void add_complex(struct shape *shape, const char *name, const struct type
 	size_t index;
 
 	if (place->kind == PLACE_GONE) {
-		add_gone(shape, name);
+		shape_gone(shape, name);
 		return;
 	}
 	begin_struct(shape, name, &index);
@@ -392,18 +267,23 @@ static void add_complex(struct shape *shape, const char *name, const struct type
 	end_struct(shape, name, index);
 }
 
+static void add_reference(struct shape *shape, const char *name, const struct type *type,
+			  const struct value_place *place, unsigned depth);
+
 static void add_pointer(struct shape *shape, const char *name, const struct type *type,
 			const struct value_place *place, unsigned depth)
 {
 	struct type target;
 
 	type_target(type, &target);
-	if (target.kind == TYPE_CHAR)
+	if (type->name && type->name[0] == '&') /* Rust's references */
+		add_reference(shape, name, type, place, depth);
+	else if (target.kind == TYPE_CHAR)
 		shape_add_string(shape, name, place);
-	else if (is_wide(&target))
-		add_wide_text(shape, name, place, (uint8_t)target.size);
+	else if (value_is_wide(&target))
+		shape_wide_text(shape, name, place, (uint8_t)target.size);
 	else
-		add_number(shape, name, FIELD_HEX, 8, false, place);
+		shape_number(shape, name, FIELD_HEX, 8, false, place);
 }
 
 /* What a reference refers to, where that is a number or a string; else where it is. */
@@ -416,13 +296,13 @@ static void add_reference(struct shape *shape, const char *name, const struct ty
 	type_target(type, &target);
 	type_complete(shape->debug, &target);
 	place_behind(place, &behind);
-	if (target.kind == TYPE_STRUCT && add_text_type(shape, name, &target, &behind)) {
+	if (target.kind == TYPE_STRUCT && shape_text_type(shape, name, &target, &behind)) {
 		shape->is_gathered = true;
 	} else if (target.kind >= TYPE_INT && target.kind <= TYPE_POINTER && depth < DEPTH_MAX) {
-		add_value(shape, name, &target, &behind, depth + 1);
+		shape_value(shape, name, &target, &behind, depth + 1);
 		shape->is_gathered = true;
 	} else {
-		add_number(shape, name, FIELD_HEX, 8, false, place);
+		shape_number(shape, name, FIELD_HEX, 8, false, place);
 	}
 }
 
@@ -435,7 +315,7 @@ static void add_bit_field(struct shape *shape, const char *name, const struct me
 	struct event_field *field;
 
 	if (bytes > 8 || place->kind == PLACE_GONE) {
-		add_gone(shape, name);
+		shape_gone(shape, name);
 		return;
 	}
 	field = add_bits(shape, name, is_signed ? FIELD_INT : FIELD_UINT, size, (uint8_t)bytes, is_signed,
@@ -456,7 +336,7 @@ static void add_members(struct shape *shape, const struct type *type,
 		struct value_place part;
 
 		if (shape->stores.count >= STORES_MAX || ++shape->steps > STEPS_MAX) {
-			add_note(shape, "more", "<not recorded>");
+			shape_note(shape, "more", "<not recorded>");
 			return;
 		}
 		place_member(place, member.offset, &part);
@@ -465,7 +345,7 @@ static void add_members(struct shape *shape, const struct type *type,
 		else if ((member.is_base || !member.name) && member.type.kind >= TYPE_STRUCT)
 			add_members(shape, &member.type, &part, depth + 1);
 		else
-			add_value(shape, member.name ? member.name : "member", &member.type, &part,
+			shape_value(shape, member.name ? member.name : "member", &member.type, &part,
 				  depth + 1);
 	}
 }
@@ -475,35 +355,39 @@ static bool is_empty(const struct type *type)
 	struct member_walk walk = { .started = false };
 	struct member member;
 
-	return type->size <= 1 && !type_next_member(type, &walk, &member);
+	return type->size <= 1 && !type_next_member(type, &walk, &member) && !type_find_tag(type, &member);
 }
 
 static void add_struct(struct shape *shape, const char *name, const struct type *type,
 		       const struct value_place *place, unsigned depth)
 {
 	struct type complete = *type;
+	struct member tag;
 	size_t index;
 
 	if (shape->debug)
 		type_complete(shape->debug, &complete);
 	if (is_empty(&complete)) {
-		add_note(shape, name, "<empty>");
+		shape_note(shape, name, "<empty>");
 		return;
 	}
 	if (place->kind == PLACE_GONE) {
-		add_gone(shape, name);
+		shape_gone(shape, name);
 		return;
 	}
-	if (add_text_type(shape, name, &complete, place))
+	if (shape_text_type(shape, name, &complete, place))
 		return;
 	if (depth >= DEPTH_MAX) {
-		add_note(shape, name, "<not recorded>");
+		shape_note(shape, name, "<not recorded>");
 		return;
 	}
 	begin_struct(shape, name, &index);
-	add_members(shape, &complete, place, depth);
+	if (type_find_tag(&complete, &tag))
+		shape_variants(shape, &complete, &tag, place, depth);
+	else
+		add_members(shape, &complete, place, depth);
 	if (!shape->failed && shape->field_count == index + 1)
-		add_note(shape, "nothing", "<empty>");
+		shape_note(shape, "nothing", "<empty>");
 	end_struct(shape, name, index);
 }
 
@@ -514,7 +398,7 @@ static void add_structs(struct shape *shape, const char *name, const struct type
 	size_t index;
 
 	if (depth >= DEPTH_MAX || !element->size) {
-		add_note(shape, name, "<not recorded>");
+		shape_note(shape, name, "<not recorded>");
 		return;
 	}
 	begin_struct(shape, name, &index);
@@ -523,12 +407,12 @@ static void add_structs(struct shape *shape, const char *name, const struct type
 		char number[24];
 
 		if (shape->stores.count >= STORES_MAX || ++shape->steps > STEPS_MAX) {
-			add_note(shape, "more", "<not recorded>");
+			shape_note(shape, "more", "<not recorded>");
 			break;
 		}
 		snprintf(number, sizeof(number), "%u", (unsigned)i);
 		place_member(place, i * element->size, &part);
-		add_value(shape, number, element, &part, depth + 1);
+		shape_value(shape, number, element, &part, depth + 1);
 	}
 	end_struct(shape, name, index);
 }
@@ -543,9 +427,9 @@ static void add_elements(struct shape *shape, const char *name, const struct typ
 	struct value_store *store;
 
 	if (element->kind == TYPE_POINTER) /* its number, not what it points to */
-		add_number(shape, name, FIELD_HEX, 8, false, place);
+		shape_number(shape, name, FIELD_HEX, 8, false, place);
 	else
-		add_value(shape, name, element, place, DEPTH_MAX);
+		shape_value(shape, name, element, place, DEPTH_MAX);
 	if (shape->failed || shape->field_count != before + 1 ||
 	    shape->fields[before].type >= FIELD_STRING)
 		return;
@@ -561,7 +445,7 @@ static void add_elements(struct shape *shape, const char *name, const struct typ
 		struct value_place part;
 
 		place_member(place, i * element->size, &part);
-		store = add_store(shape, DT_OP_STORE, (uint8_t)element->size, &part);
+		store = shape_store(shape, DT_OP_STORE, (uint8_t)element->size, &part);
 		if (store)
 			store->is_signed = element->is_signed;
 	}
@@ -575,16 +459,16 @@ static void add_array(struct shape *shape, const char *name, const struct type *
 	uint64_t count = type_count(type, &element);
 
 	if (place->kind == PLACE_GONE || count == 0) {
-		add_gone(shape, name);
+		shape_gone(shape, name);
 		return;
 	}
 	if (element.kind == TYPE_CHAR && place_push_address(place, &address.ops)) {
 		ops_const(&length.ops, count);
-		add_text(shape, name, &address, &length, DT_STRING_BOUNDED);
+		shape_text(shape, name, &address, &length, DT_STRING_BOUNDED);
 	} else if (element.kind == TYPE_STRUCT || element.kind == TYPE_UNION || element.kind == TYPE_COMPLEX) {
 		add_structs(shape, name, &element, count, place, depth);
-	} else if (element.kind < TYPE_INT || element.kind > TYPE_POINTER || !is_number_size(element.size)) {
-		add_note(shape, name, "<not recorded>");
+	} else if (element.kind < TYPE_INT || element.kind > TYPE_POINTER || !value_is_number_size(element.size)) {
+		shape_note(shape, name, "<not recorded>");
 	} else {
 		struct type number = element;
 
@@ -603,7 +487,7 @@ static void add_vector(struct shape *shape, const char *name, const struct type 
 static void add_nothing(struct shape *shape, const char *name, const struct type *type,
 			const struct value_place *place, unsigned depth)
 {
-	add_note(shape, name, "<unknown type>");
+	shape_note(shape, name, "<unknown type>");
 }
 
 static void (*const adders[])(struct shape *shape, const char *name, const struct type *type,
@@ -616,7 +500,7 @@ static void (*const adders[])(struct shape *shape, const char *name, const struc
 	[TYPE_TEXT] = add_nothing,
 };
 
-static void add_value(struct shape *shape, const char *name, const struct type *type,
+void shape_value(struct shape *shape, const char *name, const struct type *type,
 		      const struct value_place *place, unsigned depth)
 {
 	if (shape->failed || shape->stores.count >= STORES_MAX)
@@ -627,5 +511,5 @@ static void add_value(struct shape *shape, const char *name, const struct type *
 void shape_add(struct shape *shape, const char *name, const struct type *type,
 	       const struct value_place *place)
 {
-	add_value(shape, name, type, place, 0);
+	shape_value(shape, name, type, place, 0);
 }

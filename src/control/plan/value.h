@@ -85,6 +85,7 @@ struct value_store {
 	uint16_t offset; /* in a plain event */
 	struct value_place length; /* DT_OP_STRING with a length of its own */
 	uint8_t mode; /* enum dt_string */
+	uint16_t guard; /* one of the shape's, from 1 on: where that is 0, so is this; 0: none */
 };
 
 struct value_texts {
@@ -97,6 +98,8 @@ struct shape {
 	struct event_field *fields; /* owned, with their labels, until shape_take_fields */
 	size_t field_count, field_room;
 	VEC(struct value_store) stores;
+	VEC(struct value_ops) guards;
+	uint16_t guard; /* of the stores that are added now */
 	struct value_ops condition; /* of a gathered event: none if it is 0 */
 	struct tramp_limits limits; /* of a gathered event with a condition: they come behind it */
 	struct value_texts texts; /* that the condition matches with */

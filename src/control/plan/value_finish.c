@@ -19,7 +19,7 @@ static uint32_t align_up(uint32_t at, uint32_t to)
 
 static bool store_is_native(const struct value_store *store, struct tramp_field *ret_field)
 {
-	if (store->code != DT_OP_STORE)
+	if (store->code != DT_OP_STORE || store->guard)
 		return false;
 	if (store->place.kind == PLACE_GONE) {
 		*ret_field = (struct tramp_field){ .source = SOURCE_NOTHING };
@@ -69,6 +69,7 @@ static bool layout_plain(struct shape *shape, struct tramp_event *event)
 
 struct builder {
 	VEC(struct dt_op) ops;
+	const struct shape *shape;
 	uint32_t size; /* the most that the event may take */
 	bool failed;
 };
@@ -88,12 +89,27 @@ static void build_op(struct builder *b, enum dt_op_code code, uint8_t a, uint16_
 	build(b, &one);
 }
 
+/* The value, or 0 if its guard says so. */
+static void push_guarded(const struct builder *b, const struct value_store *store, const struct value_ops *value, struct value_ops *ops)
+{
+	if (!store->guard) {
+		ops_append(ops, value);
+		return;
+	}
+	ops_append(ops, &b->shape->guards.items[store->guard - 1]);
+	ops_add(ops, DT_OP_SKIP_ZERO, 0, 0, (uint32_t)value->count + 1);
+	ops_append(ops, value);
+	ops_add(ops, DT_OP_SKIP, 0, 0, 2);
+	ops_const(ops, 0);
+}
+
 static void build_number(struct builder *b, const struct value_store *store)
 {
-	struct value_ops ops = { .count = 0 };
+	struct value_ops value = { .count = 0 }, ops = { .count = 0 };
 
-	if (!place_push(&store->place, store->load, store->is_signed && !store->bit_size, &ops))
-		ops_const(&ops, 0);
+	if (!place_push(&store->place, store->load, store->is_signed && !store->bit_size, &value))
+		ops_const(&value, 0);
+	push_guarded(b, store, &value, &ops);
 	if (store->bit_size)
 		ops_add(&ops, DT_OP_BITS, store->bit_offset, store->bit_size, store->is_signed);
 	ops_add(&ops, DT_OP_STORE, store->size, 0, store->field);
@@ -103,10 +119,11 @@ static void build_number(struct builder *b, const struct value_store *store)
 
 static void build_string(struct builder *b, const struct value_store *store)
 {
-	struct value_ops ops = { .count = 0 };
+	struct value_ops value = { .count = 0 }, ops = { .count = 0 };
 
-	if (!place_push(&store->place, 8, false, &ops))
-		ops_const(&ops, 0);
+	if (!place_push(&store->place, 8, false, &value))
+		ops_const(&value, 0);
+	push_guarded(b, store, &value, &ops);
 	if (store->mode && !place_push(&store->length, 8, false, &ops))
 		ops_const(&ops, 0);
 	ops_add(&ops, DT_OP_STRING, store->load, store->count, store->mode);
@@ -116,10 +133,11 @@ static void build_string(struct builder *b, const struct value_store *store)
 
 static void build_memory(struct builder *b, const struct value_store *store)
 {
-	struct value_ops ops = { .count = 0 };
+	struct value_ops value = { .count = 0 }, ops = { .count = 0 };
 
-	if (!place_push_address(&store->place, &ops))
-		ops_const(&ops, 0);
+	if (!place_push_address(&store->place, &value))
+		ops_const(&value, 0);
+	push_guarded(b, store, &value, &ops);
 	ops_add(&ops, (enum dt_op_code)store->code, store->size, store->count, store->field);
 	build(b, &ops);
 	b->size = align_up(b->size, store->size) +
@@ -325,7 +343,7 @@ bool shape_is_plain(struct shape *shape, struct tramp_event *scratch)
 struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 			   struct dt_program **ret_program, size_t *ret_program_size)
 {
-	struct builder b = { .size = HEAD };
+	struct builder b = { .shape = shape, .size = HEAD };
 	struct dt_program *program;
 
 	if (shape_is_plain(shape, event)) {

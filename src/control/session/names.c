@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../base/cleanup.h"
+#include "../plan/result_check.h"
 #include "internal.h"
 #include "markers.h"
 
@@ -54,20 +55,36 @@ static struct location_context location_context(struct describe *d)
 	return context;
 }
 
-/* Without optimisation each parameter has one place, in the frame, for all of the function. */
+/* Without optimisation each parameter has one place, in the frame, for all of the function; but for those that are passed by their
+ * address, which is in a register first. */
 static bool was_optimised(const struct debug_function *function)
 {
 	struct member_walk walk = { .started = false };
 	Dwarf_Die die = function->die;
 	struct parameter parameter;
-	Dwarf_Attribute attribute;
+	struct abi_state state;
+	bool any = false;
 
+	abi_start(function, &state);
 	while (debug_next_parameter(&die, &walk, &parameter)) {
-		if (!dwarf_attr_integrate(&parameter.die, DW_AT_location, &attribute) ||
-		    dwarf_whatform(&attribute) != DW_FORM_exprloc)
+		Dwarf_Attribute attribute;
+		struct abi_value abi;
+
+		abi_next(&state, &parameter.type, &abi);
+		if (!dwarf_attr_integrate(&parameter.die, DW_AT_location, &attribute))
+			return parameter.type.size != 0;
+		if (dwarf_whatform(&attribute) == DW_FORM_exprloc)
+			any = true;
+		else if (!abi.is_known || !abi.is_behind)
 			return true;
 	}
-	return false;
+	return !any;
+}
+
+/* Has LLVM changed how it is called, as it does with functions that nobody else can see? */
+static bool is_llvms_own(const struct describe *d)
+{
+	return is_local(d) && debug_function_is_llvm(&d->function) && was_optimised(&d->function);
 }
 
 /*
@@ -80,11 +97,17 @@ void names_start(struct describe *d, struct parameter_walk *ret_walk)
 
 	*ret_walk = (struct parameter_walk){ .context = location_context(d) };
 	ret_walk->by_abi = at_entry && !is_clone(&d->tracepoint->probe.place);
-	ret_walk->may_drop = d->has_function && (debug_function_is_changed(&d->function) ||
-						 (is_local(d) && debug_function_is_llvm(&d->function) &&
-						  was_optimised(&d->function)));
+	ret_walk->may_drop = d->has_function && (debug_function_is_changed(&d->function) || is_llvms_own(d));
 	ret_walk->is_promoted = ret_walk->by_abi && !ret_walk->may_drop && debug_function_is_unprototyped(&d->function);
 	abi_start(&d->function, &ret_walk->abi);
+}
+
+static bool is_in_frame(const struct value_place *place)
+{
+	const struct dt_op *first = &place->ops.items[0];
+
+	return place->kind == PLACE_MEMORY &&
+	       (!place->ops.count || first->code != DT_OP_REG || first->a == RSP || first->a == RBP);
 }
 
 bool names_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
@@ -102,7 +125,7 @@ bool names_next(struct describe *d, struct parameter_walk *walk, struct paramete
 		location_place(&walk->context, &ret_parameter->die, ret_place);
 	if (walk->by_abi && !walk->may_drop)
 		place_from_abi(&abi, ret_place);
-	else if (walk->by_abi && ret_place->kind == PLACE_MEMORY)
+	else if (walk->by_abi && is_in_frame(ret_place))
 		ret_place->kind = PLACE_GONE; /* where it will be, but isn't yet */
 	return true;
 }
@@ -126,6 +149,24 @@ static bool find_argument(struct describe *d, const char *name, struct type *ret
 	return false;
 }
 
+/*
+ * LLVM may drop a local function's result; newer versions say that something was changed, but not what. The address of a result in
+ * memory need not come back in rax then, but was the first argument.
+ */
+static void doubt_result(struct describe *d, const struct abi_value *abi, struct value_place *place)
+{
+	struct value_place first = { .kind = PLACE_PIECES, .count = 1, .pieces = { { .where = ABI_INT, .reg = RDI, .size = 8 } } };
+	struct value_place kept = { .kind = PLACE_GONE };
+	struct symtab *symtab;
+	_cleanup_error_ struct error *error = module_symtab(d->session->proc, d->module, &symtab);
+
+	if (abi->is_known && abi->is_behind && values_keep(d, &first, &kept))
+		place_behind(&kept, place);
+	else if (debug_function_is_changed(&d->function) || (abi->is_known && abi->is_behind) || error ||
+		 !result_is_set(symtab, d->function.low, d->function.high, &abi->pieces[0]))
+		place->kind = PLACE_GONE;
+}
+
 void names_result(struct describe *d, struct type *ret_type, struct value_place *ret_place)
 {
 	Dwarf_Die die = d->function.die;
@@ -141,6 +182,8 @@ void names_result(struct describe *d, struct type *ret_type, struct value_place 
 	type_of(&die, ret_type);
 	abi_result(&d->function, ret_type, &abi);
 	place_from_abi(&abi, ret_place);
+	if (is_llvms_own(d) || debug_function_is_changed(&d->function))
+		doubt_result(d, &abi, ret_place);
 }
 
 /* At an exit: the result, parameters as they were at entry, and what is at one place for ever. */

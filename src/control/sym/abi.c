@@ -9,6 +9,8 @@
  */
 #include "abi.h"
 
+#include "abi_rust.h"
+
 #include <dwarf.h>
 #include <string.h>
 
@@ -340,107 +342,64 @@ static bool is_aggregate(const struct type *type)
 
 /* ---- Rust ---------------------------------------------------------------------------------------- */
 
-struct scalar {
-	uint64_t offset, size;
-	bool is_float;
-};
-
-/* The numbers that a struct is made of, up to two; false: something else is in it, or more. */
-static bool find_scalars(const struct type *type, uint64_t offset, struct scalar scalars[2],
-			 size_t *count, unsigned depth)
+static void put_number(struct abi_state *state, const struct rust_number *number, struct abi_value *value)
 {
-	struct member_walk walk = { .started = false };
-	struct member member;
+	bool is_float = number->kind == TYPE_FLOAT;
 
-	if (++steps > STEPS_MAX)
-		return false;
-	if (type->kind != TYPE_STRUCT) {
-		bool fits = type->kind >= TYPE_INT && type->kind <= TYPE_REFERENCE &&
-			    type->kind != TYPE_COMPLEX && type->size <= 8;
-
-		if (!fits || *count == 2)
-			return false;
-		scalars[(*count)++] = (struct scalar){ offset, type->size, type->kind == TYPE_FLOAT };
-		return true;
-	}
-	while (depth < DEPTH_MAX && type_next_member(type, &walk, &member)) {
-		if (member.type.size && (member.bit_size || !find_scalars(&member.type, offset + member.offset,
-									   scalars, count, depth + 1)))
-			return false;
-	}
-	return depth < DEPTH_MAX;
-}
-
-/* Two numbers, as a slice or &str is: in Rust each is an argument of its own, in the order they have in memory. */
-static bool is_pair(const struct type *type, struct scalar scalars[2])
-{
-	uint64_t end, align;
-	size_t count = 0;
-
-	if (type->kind != TYPE_STRUCT || type->size > 16 || !find_scalars(type, 0, scalars, &count, 0) || count != 2)
-		return false;
-	if (scalars[0].offset > scalars[1].offset) {
-		struct scalar first = scalars[1];
-
-		scalars[1] = scalars[0];
-		scalars[0] = first;
-	}
-	/* Nothing else may hide in it: enumerations have parts that aren't members. */
-	align = scalars[0].size > scalars[1].size ? scalars[0].size : scalars[1].size;
-	end = (scalars[1].offset + scalars[1].size + align - 1) / align * align;
-	return scalars[0].offset == 0 && end == type->size &&
-	       scalars[1].offset == (scalars[0].size + scalars[1].size - 1) / scalars[1].size * scalars[1].size;
-}
-
-static void put_scalar_argument(struct abi_state *state, const struct scalar *scalar, struct abi_value *value)
-{
-	if (scalar->is_float && state->sses < ARGUMENT_SSES) {
-		put_piece(value, ABI_SSE, (uint8_t)state->sses++, scalar->offset, scalar->size);
-	} else if (!scalar->is_float && state->ints < ARGUMENT_INTS) {
-		put_piece(value, ABI_INT, int_regs[state->ints++], scalar->offset, scalar->size);
+	if (is_float && state->sses < ARGUMENT_SSES) {
+		put_piece(value, ABI_SSE, (uint8_t)state->sses++, number->offset, number->size);
+	} else if (!is_float && state->ints < ARGUMENT_INTS) {
+		put_piece(value, ABI_INT, int_regs[state->ints++], number->offset, number->size);
 	} else {
-		put_piece(value, ABI_STACK, 0, scalar->offset, scalar->size);
+		put_piece(value, ABI_STACK, 0, number->offset, number->size);
 		value->pieces[value->count - 1].disp = 8 + state->stack;
 		state->stack += 8;
 	}
 }
 
-/* struct Wrapper(u32): as the one number in it. */
-static bool is_wrapped_scalar(const struct type *type)
+static bool is_by_rust_address(const struct type *type, enum rust_layout layout)
 {
-	struct member_walk walk = { .started = false };
-	struct member first, other;
-
-	if (type->kind != TYPE_STRUCT || !type_next_member(type, &walk, &first) ||
-	    first.type.size != type->size)
-		return false;
-	while (type_next_member(type, &walk, &other)) {
-		if (other.type.size)
-			return false;
-	}
-	return first.type.kind == TYPE_STRUCT ? is_wrapped_scalar(&first.type) :
-						first.type.kind != TYPE_UNION && first.type.size <= 8;
+	return type->size > 16 || (layout == RUST_OTHER && type->size > 8);
 }
 
-/* True: it was told where it is, or that nobody knows. */
-static bool next_rust(struct abi_state *state, const struct type *type, struct abi_value *value)
+static void next_rust(struct abi_state *state, const struct type *type, struct abi_value *value)
 {
-	struct scalar scalars[2];
+	struct rust_number numbers[2], word = { 0, type->size, TYPE_INT };
+	enum rust_layout layout = rust_layout(type, numbers);
 
+	state->is_lost |= layout == RUST_UNKNOWN && type->size <= 16;
 	if (state->is_lost) {
 		value->is_known = false;
-	} else if (is_pair(type, scalars)) {
-		put_scalar_argument(state, &scalars[0], value);
-		put_scalar_argument(state, &scalars[1], value);
-	} else if (type->size > 16) {
+	} else if (is_by_rust_address(type, layout)) {
 		put_address(state, value);
-	} else if (is_wrapped_scalar(type)) {
-		return false;
+	} else if (layout == RUST_OTHER) {
+		put_number(state, &word, value);
 	} else {
-		value->is_known = false;
-		state->is_lost = true;
+		put_number(state, &numbers[0], value);
+		if (layout == RUST_PAIR)
+			put_number(state, &numbers[1], value);
 	}
-	return true;
+}
+
+static void rust_result(const struct type *type, struct abi_value *ret_value)
+{
+	struct rust_number numbers[2], word = { 0, type->size, TYPE_INT };
+	enum rust_layout layout = rust_layout(type, numbers);
+	struct abi_value value = { .is_known = layout != RUST_UNKNOWN || type->size > 16 };
+	unsigned ints = 0, sses = 0;
+
+	if (is_by_rust_address(type, layout)) {
+		value.is_behind = true;
+		put_piece(&value, ABI_INT, result_regs[0], 0, 8);
+	} else if (value.is_known) {
+		if (layout == RUST_OTHER)
+			numbers[0] = word;
+		for (unsigned i = 0; i < (layout == RUST_PAIR ? 2 : 1); i++)
+			put_piece(&value, numbers[i].kind == TYPE_FLOAT ? ABI_SSE : ABI_INT,
+				  numbers[i].kind == TYPE_FLOAT ? (uint8_t)sses++ : result_regs[ints++],
+				  numbers[i].offset, numbers[i].size);
+	}
+	*ret_value = value;
 }
 
 void abi_next(struct abi_state *state, const struct type *type, struct abi_value *ret_value)
@@ -457,8 +416,10 @@ void abi_next(struct abi_state *state, const struct type *type, struct abi_value
 		*ret_value = value; /* nothing to pass */
 		return;
 	}
-	if (state->is_rust && (is_aggregate(type) || state->is_lost) &&
-	    next_rust(state, type, &value)) {
+	if (state->is_lost)
+		return;
+	if (state->is_rust && is_aggregate(type)) {
+		next_rust(state, type, &value);
 		*ret_value = value;
 		return;
 	}
@@ -493,7 +454,13 @@ void abi_start(const struct debug_function *function, struct abi_state *ret_stat
 	steps = 0;
 	is_llvm = state.is_llvm;
 	type_of(&die, &result);
-	if (result.kind != TYPE_VOID && !(result.kind == TYPE_VECTOR && result.size > 16)) {
+	if (state.is_rust && is_aggregate(&result)) {
+		struct rust_number numbers[2];
+		enum rust_layout layout = rust_layout(&result, numbers);
+
+		state.ints = is_by_rust_address(&result, layout);
+		state.is_lost = layout == RUST_UNKNOWN && result.size && result.size <= 16;
+	} else if (result.kind != TYPE_VOID && !(result.kind == TYPE_VECTOR && result.size > 16)) {
 		classify(&result, 0, classes, 0);
 		if (is_by_address(&result, 0) || classes[0] == CLASS_MEMORY ||
 		    (classes[1] == CLASS_MEMORY))
@@ -511,7 +478,6 @@ void abi_result(const struct debug_function *function, const struct type *type,
 	enum class classes[2] = { CLASS_NONE, CLASS_NONE };
 	struct abi_value value = { .is_known = true };
 	unsigned ints = 0, sses = 0;
-	struct scalar scalars[2];
 
 	steps = 0;
 	is_llvm = debug_function_is_llvm(function);
@@ -524,15 +490,8 @@ void abi_result(const struct debug_function *function, const struct type *type,
 		*ret_value = value;
 		return;
 	}
-	if (debug_function_is_rust(function) && is_aggregate(type) && type->size <= 16 &&
-	    !is_wrapped_scalar(type)) {
-		if (is_pair(type, scalars)) {
-			for (unsigned i = 0; i < 2; i++)
-				put_piece(&value, scalars[i].is_float ? ABI_SSE : ABI_INT,
-					  scalars[i].is_float ? (uint8_t)sses++ : result_regs[ints++],
-					  scalars[i].offset, scalars[i].size);
-			*ret_value = value;
-		}
+	if (debug_function_is_rust(function) && is_aggregate(type)) {
+		rust_result(type, ret_value);
 		return;
 	}
 	classify(type, 0, classes, 0);

@@ -152,6 +152,16 @@ bool type_next_member(const struct type *type, struct member_walk *walk, struct 
 /* The member of that name, also one of an anonymous member or of a base class. */
 bool type_find_member(const struct type *type, const char *name, struct member *ret_member);
 
+/* Of an enumeration with values in it (Rust): what tells which variant it is. False: it isn't one. */
+bool type_find_tag(const struct type *type, struct member *ret_tag);
+struct variant {
+	struct member member; /* its name and what is in it */
+	bool has_value; /* of the tag; false: any that no other variant has */
+	int64_t value;
+};
+/* Walks its variants. */
+bool type_next_variant(const struct type *type, struct member_walk *walk, struct variant *ret_variant);
+
 /* Walks the names of an enumeration, likewise. */
 bool type_next_label(const struct type *type, struct member_walk *walk, const char **ret_name,
 		     int64_t *ret_value);

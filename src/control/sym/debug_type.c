@@ -335,6 +335,7 @@ static bool find_member(const struct type *type, const char *name, unsigned *ste
 {
 	struct member_walk walk = { .started = false };
 	struct member member, inner;
+	struct variant variant;
 
 	if (*steps == 0 || (type->kind != TYPE_STRUCT && type->kind != TYPE_UNION))
 		return false;
@@ -342,6 +343,13 @@ static bool find_member(const struct type *type, const char *name, unsigned *ste
 	while (type_next_member(type, &walk, &member)) {
 		if (!member.is_base && member.name && strcmp(member.name, name) == 0) {
 			*ret_member = member;
+			return true;
+		}
+	}
+	walk = (struct member_walk){ .started = false };
+	while (type_next_variant(type, &walk, &variant)) {
+		if (variant.member.name && strcmp(variant.member.name, name) == 0) {
+			*ret_member = variant.member;
 			return true;
 		}
 	}

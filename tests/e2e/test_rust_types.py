@@ -1,0 +1,80 @@
+"""Rust: structs, enumerations with values in them and text, by value and as results, though its ABI is written nowhere."""
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from test_names import right_or_gone
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+THREE = {"a": 2, "b": 3, "c": 4}
+# name: [(arguments, result)]; None: not looked at
+EXPECTED = {
+    "three": [({"z": 1, "t": THREE, "y": 5}, 9)],
+    "threef": [({"z": 1, "t": {"a": 2.5, "b": 3.5, "c": 4.5}, "y": 5}, 10.5)],
+    "fourb": [({"z": 1, "t": {"a": 2, "b": 3, "c": 4, "d": 6}, "y": 5}, 11)],
+    "mixed": [({"z": 1, "t": {"a": 2, "b": 3, "c": 4.5}, "y": 5}, 9)],
+    "big": [({"z": 1, "t": THREE, "y": 5}, {"a": 3, "b": 3, "c": 4})],
+    "shape": [({"s": {"variant": 0, "Circle": {"__0": 1.5}, "Rect": {"w": 0, "h": 0}}, "y": 1}, 1.5),
+              ({"s": {"variant": 1, "Circle": {"__0": 0}, "Rect": {"w": 2, "h": 3}}, "y": 2}, 6),
+              ({"s": {"variant": 2, "Circle": {"__0": 0}, "Rect": {"w": 0, "h": 0}}, "y": 3}, 0)],
+    "color": [({"c": 0, "y": 1}, 0), ({"c": 200, "y": 2}, 200), ({"c": 201, "y": 3}, 201)],
+    "opts": [({"a": "opt", "b": {"variant": 1, "Some": {"__0": 7}}, "y": 1}, {"variant": 1, "Some": {"__0": 19}}),
+             ({"a": "(null)", "b": {"variant": 0, "Some": {"__0": 0}}, "c": {"variant": 1, "Some": {"__0": 0}}, "y": 2},
+              {"variant": 0, "Some": {"__0": 0}})],
+    "vecs": [({"a": "AB", "d": "C", "e": "\x01\x02", "y": 1}, "AB\x08")],
+    "strs": [({"a": "owned", "b": "byref", "c": "mutable", "d": "slice", "y": 1}, "ownedbyrefmutablesliceboxed")],
+    "prims": [({"a": [3, 5], "b": 228, "c": 1, "d": 1.5, "e": -3, "f": 99, "g": [1, 2, 3, 4], "h": {"__0": 11, "__1": 12}, "y": 1},
+               {"__0": 239, "__1": 114})],
+    "refs": [({"y": 1}, {"variant": 1, "Ok": {"__0": 34}, "Err": {"__0": None}}),
+             ({"y": 0}, {"variant": 0, "Ok": {"__0": 0}, "Err": {"__0": "ann"}})],
+    "unit": [({"y": 1}, {"variant": 1, "Err": {"__0": 1}}), ({"y": 9}, {"variant": 0, "Err": {"__0": 0}})],
+    "rthree": [({"z": 5}, {"a": 5, "b": 6, "c": 7})],
+    "rarray": [({"z": 6}, [6] * 12)],
+    "rsmall": [({"z": 7}, [7] * 5)],
+}
+
+
+def fits(found, expected, may_be_gone):
+    if expected is None:
+        return True
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return all(fits(found[key], value, may_be_gone) for key, value in expected.items())
+    return right_or_gone(found, expected) if may_be_gone else found == expected
+
+
+@pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
+@pytest.mark.parametrize("flags", [[], ["-O"]])
+def test_types(dyntrace, scratch, flags):
+    """What is optimised away says so: no number is made up."""
+    path = os.path.join(scratch, "rust_types")
+    subprocess.run(["rustc", "-g", *flags, "-A", "warnings", "-o", path, os.path.join(ROOT, "tests", "programs", "rust_types.rs")],
+                   check=True, capture_output=True)
+    _, trace = dyntrace.trace("-e", *[word for name in EXPECTED for word in ("--function", "rust_types::" + name)], "--", path)
+    for name, calls in EXPECTED.items():
+        entries = [event.fields for event in trace.named(f"rust_types::{name}_entry")]
+        exits = [event.fields for event in trace.named(f"rust_types::{name}_exit")]
+        assert len(entries) == len(exits) == len(calls), name
+        for entry, leave, (arguments, result) in zip(entries, exits, calls):
+            assert fits(entry, arguments, bool(flags)), (name, entry)
+            assert fits(leave["ret"], result, bool(flags)), (name, leave)
+
+
+DROPPED = """
+volatile int sink;
+static __attribute__((noinline)) int f(int a, int b) { sink += a; return b + 7; }
+static __attribute__((noinline)) int g(int a) { sink += a; return a + 7; }
+int main(void) { f(sink, 2); f(sink + 1, 2); g(sink) == 3 && sink++; return 0; }
+"""
+
+
+def test_a_result_that_clang_drops(dyntrace, scratch):
+    path = os.path.join(scratch, "dropped")
+    subprocess.run(["clang", "-O2", "-g", "-x", "c", "-", "-o", path], check=True, input=DROPPED, text=True)
+    output = dyntrace.new_output()
+    _, trace = dyntrace.trace("-e", "--function", "f", "--function", "g", "--", path, output=output)
+    assert [event.fields["ret"] for event in trace.named("g_exit")] == [event.fields["a"] + 7 for event in trace.named("g_entry")] == [8]
+    text = subprocess.run(["babeltrace2", output], check=True, capture_output=True, text=True).stdout
+    assert text.count('ret = ( "<optimised out>" : container = 0 )') == 2
