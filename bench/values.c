@@ -32,6 +32,11 @@ KEEP void text(const char *s)
 	__asm__ volatile("nop; nop; nop; nop; nop");
 }
 
+KEEP void texts(const char *a, const char *b, const char *c)
+{
+	__asm__ volatile("nop; nop; nop; nop; nop");
+}
+
 KEEP void leaf(int how)
 {
 	void *frames[128];
@@ -81,6 +86,17 @@ static void run(const char *name, long calls)
 		for (long i = 0; i < calls; i++)
 			text(copy);
 		free(copy);
+	} else if (!strcmp(name, "heap3")) {
+		char *copies[3];
+
+		for (int i = 0; i < 3; i++) {
+			copies[i] = malloc(4000);
+			strcpy(copies[i], "twenty bytes of text");
+		}
+		for (long i = 0; i < calls; i++)
+			texts(copies[0], copies[1], copies[2]);
+		for (int i = 0; i < 3; i++)
+			free(copies[i]);
 	} else {
 		deep(depth, find_callers != NULL, calls);
 	}

@@ -23,6 +23,7 @@ CASES = [
     ("one double", "real", 200000, ["--function", "real"], None),
     ("one string of 20 bytes, a literal", "text", 20000, ["--function", "text"], None),
     ("one string of 20 bytes, in the heap", "heap", 20000, ["--function", "text"], None),
+    ("three strings of 20 bytes, in the heap", "heap3", 20000, ["--function", "texts"], None),
     ("filter on memory says no, a literal", "text", 20000, ["--function", "text", "--filter", "s[0] == 'x'"], None),
     ("filter on memory says no, in the heap", "heap", 20000, ["--function", "text", "--filter", "s[0] == 'x'"], None),
     ("backtrace, 4 frames of its own", "deep:4", 5000, ["--probe", "leaf", "-t", "backtrace"], None),
