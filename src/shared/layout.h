@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 22
+#define DT_LAYOUT_VERSION 23
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -78,7 +78,8 @@
 #define DT_WINDOWS_MAX 256
 #define DT_SITES_MAX 131072
 #define DT_SITE_BYTES 32
-#define DT_EVENTS_MAX 65536u
+#define DT_EVENTS_MAX 262144u
+#define DT_EVENTS_FIRST 65536u /* those whose tallies have memory from the start */
 #define DT_SIZE_VARIES 0xffffu
 #define DT_OUTPUT_MAX 4096u
 #define DT_UNWINDERS_MAX 4u
@@ -356,6 +357,13 @@ struct dt_exec {
 	uint32_t pad;
 };
 
+/* By event id, for the summary. Of an entry: entries = exits + unwound + missed + calls that go on. */
+struct dt_tally {
+	uint64_t lost; /* the same losses as elsewhere */
+	uint32_t unwound; /* calls that ended without returning: longjmp, an exception... */
+	uint32_t missed; /* calls for which there was no return stub */
+};
+
 struct dt_pool {
 	uint64_t magic;
 	uint32_t version;
@@ -378,14 +386,11 @@ struct dt_pool {
 	uint32_t modules_answered; /* futex */
 	uint32_t modules_expired;
 	uint32_t bridge_wake; /* futex: a request for libdyntrace-lttng.so (bridge.h) */
-	uint64_t foreign; /* of the calls in missed[]: those not from dt_control.callers */
+	uint64_t foreign; /* of the calls that are missed: those not from dt_control.callers */
 	uint32_t filter_asked; /* the target is about to filter its system calls; the controller is told as in (N1) */
 	uint32_t pad3;
 	uint64_t pad;
-	uint64_t lost[DT_EVENTS_MAX]; /* the same losses by event id, for the summary */
-	/* By the id of the entry event; entries = exits + unwound + missed + calls that go on. */
-	uint32_t unwound[DT_EVENTS_MAX]; /* calls that ended without returning: longjmp, an exception... */
-	uint32_t missed[DT_EVENTS_MAX]; /* calls for which there was no return stub */
+	struct dt_tally tallies[DT_EVENTS_MAX];
 	struct dt_counter counters[DT_COUNTERS_MAX];
 	struct dt_exec execs[DT_EXECS_MAX];
 	uint64_t execs_missed; /* programs that began without the controller */
@@ -552,14 +557,14 @@ struct dt_state {
 #define DT_STUB_SHIFT 5
 #define DT_STUB_LANDING 6u /* where the call returns to */
 #define DT_STUBS_MAX 131072u
-#define DT_STUBS_FIRST 16384u /* written at the start; more when half of them are in use */
+#define DT_STUBS_FIRST 16384u /* at least, written at the start; more when half of them are in use */
 #define DT_RETURN_SHIFT 6
 #define DT_RETURN_BUSY 1ULL
 #define DT_RETURN_INHERITED (1ULL << 63)
 #define DT_RETURN_MARKS (DT_RETURN_BUSY | DT_RETURN_INHERITED)
 #define DT_KEPT_MAX 8u
 #define DT_KEPT_DURATION 7u /* of those, what an exit computes: ns */
-#define DT_RETURN_ID_NONE 0xffffu /* in slot.id: its tracepoint is gone, nobody takes it again */
+#define DT_RETURN_ID_NONE 0xffffffffu /* in slot.id: its tracepoint is gone, nobody takes it again */
 #define DT_RETURN_VANISHED (1u << 31) /* in slot.length: a frame of it was gone without returning */
 
 struct dt_return_slot {
@@ -569,10 +574,10 @@ struct dt_return_slot {
 	uint64_t start; /* clock at entry */
 	uint64_t sp; /* (R2) */
 	uint32_t hint; /* bound: its table's hint, as an offset in struct dt_returns; an exit sets it to this stub */
-	uint32_t thread; /* bound: slot of the thread that takes it, as an offset in dt_state.slots */
-	uint32_t next; /* in the chain; 0: the last */
-	uint16_t id; /* bound: of the entry event; the exit's is the next one */
+	uint16_t thread; /* bound: slot of the thread that takes it, as an offset in dt_state.slots, in words of 8 bytes */
 	int16_t use; /* (R3) */
+	uint32_t next; /* in the chain; 0: the last */
+	uint32_t id; /* bound: of the entry event; the exit's is the next one */
 	uint32_t tail; /* of the chain's first stub: its last */
 	uint32_t length; /* of the chain's first stub: how many there are; DT_RETURN_VANISHED */
 };
@@ -580,7 +585,8 @@ struct dt_return_slot {
 _Static_assert(sizeof(struct dt_return_slot) == (1u << DT_RETURN_SHIFT), "dt_return_slot");
 _Static_assert(DT_STUB_SIZE == (1u << DT_STUB_SHIFT), "DT_STUB_SIZE");
 _Static_assert(DT_KEPT_MAX * 8 == 1u << DT_RETURN_SHIFT, "kept");
-_Static_assert(DT_EVENTS_MAX <= 1u << 16, "dt_return_slot.id");
+_Static_assert(DT_SLOTS * sizeof(struct dt_slot) / 8 <= 1u << 16, "dt_return_slot.thread");
+_Static_assert(DT_EVENTS_MAX < DT_EVENT_PENDING, "ids");
 
 /* One a thread. hints[], by dt_return_index, then heads[]: open addressing, the first stub of each chain. */
 struct dt_return_table {
@@ -594,7 +600,7 @@ struct dt_return_table {
 #define DT_RETURN_TABLE_ALIGN 64u
 
 #define DT_RETURN_TABLE_FIRST 7u /* bits */
-#define DT_RETURN_TABLE_MAX 16u
+#define DT_RETURN_TABLE_MAX 18u
 #define DT_RETURN_HEAP_SIZE (24u << 20) /* for tables */
 
 /* Which of 1 << bits hints is a key's; trampolines do the same. */

@@ -248,7 +248,7 @@ static struct dt_return_slot *retslot_reclaim(const struct retslot_call *call, u
 						 __ATOMIC_RELAXED))
 			continue;
 		if (!(sp & DT_RETURN_INHERITED))
-			__atomic_fetch_add(&pool->unwound[stub->id], 1, __ATOMIC_RELAXED);
+			__atomic_fetch_add(&pool->tallies[stub->id].unwound, 1, __ATOMIC_RELAXED);
 		stub->length |= DT_RETURN_VANISHED;
 		__asm__ volatile("decw %0" : "+m"(stub->use) : : "cc", "memory");
 		found = true;
@@ -284,9 +284,9 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
 	stub->ra = call->ra;
 	stub->body = call->site->body;
 	stub->exit = call->site->exit;
-	stub->id = (uint16_t)id;
+	stub->id = id;
 	stub->use = 0;
-	stub->thread = (uint32_t)((uint64_t)slot - (uint64_t)agent_state(call->control)->slots);
+	stub->thread = (uint16_t)(((uint64_t)slot - (uint64_t)agent_state(call->control)->slots) / 8);
 	stub->next = 0;
 	stub->hint = retslot_offset(call->returns,
 				    &table->hints[dt_return_index(call->ra, id, table->bits)]);
@@ -326,7 +326,7 @@ uint64_t retslot_miss(const struct dt_control *control, uint64_t site)
 {
 	uint32_t id = ((const struct dt_return_site *)site)->id;
 
-	__atomic_fetch_add(&agent_pool(control)->missed[id], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&agent_pool(control)->tallies[id].missed, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 

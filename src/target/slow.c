@@ -33,7 +33,7 @@ static inline uint64_t slow_lose(const struct dt_control *control, const struct 
 		counter = &pool->threads[slot->thread].lost;
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 	if (id < DT_EVENTS_MAX)
-		__atomic_fetch_add(&pool->lost[id], 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&pool->tallies[id].lost, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 

@@ -119,7 +119,7 @@ static struct dt_pool *pool_memory(void)
 		memory += DT_PAGE;
 		REQUIRE(!mprotect(memory, pool_bytes(), PROT_READ | PROT_WRITE));
 	}
-	memset(memory, 0, offsetof(struct dt_pool, lost) + TYPES * 8);
+	memset(memory, 0, offsetof(struct dt_pool, tallies) + TYPES * sizeof(struct dt_tally));
 	memset(((struct dt_pool *)memory)->threads, 0, THREADS * sizeof(struct dt_thread));
 	memset(memory + dt_words_offset(), 0, pool_bytes() - dt_words_offset());
 	return (struct dt_pool *)memory;
@@ -148,7 +148,7 @@ static struct dt_pool *make_pool(struct input *input)
 	take(input, memory + dt_words_offset(), CHUNKS * sizeof(uint64_t));
 	take(input, memory + dt_descs_offset(CHUNKS), CHUNKS * sizeof(struct dt_chunk));
 	take(input, pool->threads, THREADS * sizeof(struct dt_thread));
-	take(input, memory, offsetof(struct dt_pool, lost) + TYPES * 8);
+	take(input, memory, offsetof(struct dt_pool, tallies) + TYPES * sizeof(struct dt_tally));
 	place_pieces(input, pool);
 	return pool;
 }

@@ -593,7 +593,7 @@ static void test_no_thread_record(void **unused)
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(rig_hit(RIG_BARE, 0), 0);
 	assert_int_equal(rig_pool->lost_homeless, 5);
-	assert_int_equal(rig_pool->lost[RIG_BARE], 5);
+	assert_int_equal(rig_pool->tallies[RIG_BARE].lost, 5);
 	rig_pool->threads[77].claim = 0;
 	rig_pool->thread_hint = 77;
 	assert_int_equal(rig_hit(RIG_BARE, 0), 1);
@@ -607,7 +607,7 @@ static void test_no_system_calls(void **unused)
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(rig_hit(RIG_BARE, 0), 0);
 	assert_int_equal(rig_pool->lost_homeless, 5);
-	assert_int_equal(rig_pool->lost[RIG_BARE], 5);
+	assert_int_equal(rig_pool->tallies[RIG_BARE].lost, 5);
 	rig_down();
 }
 

@@ -379,8 +379,6 @@ static void test_plain(void **state)
 	same(&l, "imul eax, dword ptr [rsp+0x38], 0x2C1B3C6D");
 	emit_cmp_mem32_imm(&l.e, mem_at(RCX, 52), 0x1234),
 		same(&l, "cmp dword ptr [rcx+0x34], 0x1234");
-	emit_cmp_mem16_imm(&l.e, mem_at(RCX, 52), 0x1234),
-		same(&l, "cmp word ptr [rcx+0x34], 0x1234");
 	emit_store_imm(&l.e, mem_at(RSI, 32), 0), same(&l, "mov qword ptr [rsi+0x20], 0x0");
 	emit_shl_cl(&l.e, RAX), same(&l, "shl rax, cl");
 	emit_shl_cl(&l.e, R9), same(&l, "shl r9, cl");

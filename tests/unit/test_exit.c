@@ -370,7 +370,7 @@ static void test_recursion(void **state)
 	assert_int_equal(stubs_in_use(), 0);
 	assert_in_range(returns->used, 10002, 10003);
 	finish(30003, 30003);
-	assert_int_equal(rig_pool->missed[ENTRY], 0);
+	assert_int_equal(rig_pool->tallies[ENTRY].missed, 0);
 }
 
 /* No stubs are left: entries are recorded, the calls without an exit are counted. */
@@ -379,11 +379,11 @@ static void test_runs_out(void **state)
 	rig_control->stub_count = 101; /* 100 stubs */
 	traced_sum = (function2)traced(sum);
 	assert_int_equal(traced_sum(200, 1), 200 * 201 / 2);
-	assert_int_equal(rig_pool->missed[ENTRY], 101);
+	assert_int_equal(rig_pool->tallies[ENTRY].missed, 101);
 	assert_int_equal(traced_sum(50, 1), 50 * 51 / 2);
 	assert_int_equal(stubs_in_use(), 0);
 	finish(201 + 51, 100 + 50);
-	assert_int_equal(rig_pool->missed[ENTRY],
+	assert_int_equal(rig_pool->tallies[ENTRY].missed,
 			 102); /* the second outer call came from elsewhere */
 }
 
@@ -411,8 +411,8 @@ static void test_longjmp(void **state)
 	uint32_t inside = stubs_in_use();
 	assert_in_range(returns->used, 3, 33); /* they come back */
 	finish(334 * 1 + 333 * 2 + 333 * 3, 0);
-	assert_int_equal(rig_pool->unwound[ENTRY] + inside, 334 * 1 + 333 * 2 + 333 * 3);
-	assert_int_equal(rig_pool->missed[ENTRY], 0);
+	assert_int_equal(rig_pool->tallies[ENTRY].unwound + inside, 334 * 1 + 333 * 2 + 333 * 3);
+	assert_int_equal(rig_pool->tallies[ENTRY].missed, 0);
 }
 
 /* ---- tail calls ------------------------------------------------------------------------------ */
@@ -445,7 +445,7 @@ static void test_tail_calls(void **state)
 	assert_int_equal(stubs_in_use(), 0);
 	assert_int_equal(returns->used, 42);
 	finish(20 * 41, 20 * 41);
-	assert_int_equal(rig_pool->unwound[ENTRY], 0);
+	assert_int_equal(rig_pool->tallies[ENTRY].unwound, 0);
 }
 
 /* ---- unwinding ------------------------------------------------------------------------------- */
@@ -566,7 +566,7 @@ static void test_signals(void **state)
 	setitimer(ITIMER_REAL, &off, NULL);
 	sigaction(SIGALRM, &old, NULL);
 	assert_int_equal(stubs_in_use(), 0);
-	assert_int_equal(rig_pool->unwound[ENTRY] + rig_pool->missed[ENTRY], 0);
+	assert_int_equal(rig_pool->tallies[ENTRY].unwound + rig_pool->tallies[ENTRY].missed, 0);
 	rig_finish(&trace);
 	uint64_t hits = calls * 21 + handler_calls * 4, lost = trace.totals.lost;
 	assert_true(trace.types.items[ENTRY].hits + trace.types.items[EXIT].hits + lost <=

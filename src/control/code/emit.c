@@ -380,12 +380,6 @@ void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value)
 	encode_byte(e, (uint8_t)value);
 }
 
-void emit_cmp_mem16_imm(struct emitter *e, struct mem what, uint16_t value)
-{
-	encode_mem(e, OP_66 | 0x81, ALU_CMP, what, 2);
-	emit_bytes(e, &value, sizeof(value));
-}
-
 void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value)
 {
 	encode_mem(e, 0x81, ALU_CMP, what, 4);

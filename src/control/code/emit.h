@@ -156,7 +156,6 @@ void emit_dec_mem16(struct emitter *e, struct mem what);
 void emit_cmp_mem(struct emitter *e, enum reg reg, struct mem with); /* cmp reg, [mem] */
 void emit_cmp_mem32(struct emitter *e, enum reg reg, struct mem with);
 void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value); /* cmp byte [mem], imm8 */
-void emit_cmp_mem16_imm(struct emitter *e, struct mem what, uint16_t value); /* cmp word [mem], imm */
 void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value); /* cmp dword [mem], imm */
 void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with); /* no lock prefix */
 void emit_rdtsc(struct emitter *e);

@@ -437,12 +437,12 @@ struct error *inject_agent(struct stop *stop, struct proc *proc, const struct in
 	return NULL;
 }
 
-struct error *inject_fill_pool(struct agent *agent)
+static struct error *fill_range(struct agent *agent, uint64_t from, uint64_t to)
 {
 	int number = 0;
 
-	for (uint64_t at = 0; at < agent->pool_size && !agent->pool_shared && !number; at += INJECT_FILL_STEP) {
-		uint64_t left = agent->pool_size - at;
+	for (uint64_t at = from; at < to && !agent->pool_shared && !number; at += INJECT_FILL_STEP) {
+		uint64_t left = to - at;
 
 		/* A signal ends it and undoes what it has done. */
 		do
@@ -454,6 +454,26 @@ struct error *inject_fill_pool(struct agent *agent)
 		return NULL;
 	return error_errno(number, "cannot get %llu MiB of memory for event buffers",
 			   (unsigned long long)agent->pool_size >> 20);
+}
+
+/* Of the tallies that few traces need. */
+#define TALLIES_FROM DT_ROUND_UP(offsetof(struct dt_pool, tallies[DT_EVENTS_FIRST]), DT_PAGE)
+#define TALLIES_TO (offsetof(struct dt_pool, tallies[DT_EVENTS_MAX]) & ~(DT_PAGE - 1))
+
+struct error *inject_fill_pool(struct agent *agent)
+{
+	struct error *error = fill_range(agent, 0, TALLIES_FROM);
+
+	return error ? error : fill_range(agent, TALLIES_TO, agent->pool_size);
+}
+
+struct error *inject_fill_tallies(struct agent *agent, uint32_t count)
+{
+	if (count <= DT_EVENTS_FIRST || agent->tallies_filled)
+		return NULL;
+	struct error *error = fill_range(agent, TALLIES_FROM, TALLIES_TO);
+	agent->tallies_filled = !error;
+	return error;
 }
 
 /* ---- other shared memory ---------------------------------------------------------------------- */

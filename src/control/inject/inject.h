@@ -42,6 +42,7 @@ struct agent {
 	struct dt_pool *pool; /* the pool memfd, mapped rw here */
 	uint64_t pool_size; /* of the whole mapping */
 	bool pool_shared; /* it belongs to another agent */
+	bool tallies_filled; /* inject_fill_tallies */
 	taddr control_at; /* where the target has them */
 	taddr agent_at;
 	taddr pool_at;
@@ -67,6 +68,8 @@ struct error *inject_agent(struct stop *stop, struct proc *proc, const struct in
 /* Gives the pool its memory, from here, so that it counts as ours (H17) and a fault in the target can't fail. Takes
  * milliseconds: not while a thread is held. */
 struct error *inject_fill_pool(struct agent *agent);
+/* Likewise for what more than DT_EVENTS_FIRST kinds of events need. */
+struct error *inject_fill_tallies(struct agent *agent, uint32_t count);
 
 /* Maps `pages` more pages of the code memfd, r-x, at exactly `at` in the target (MAP_FIXED_NOREPLACE), and notes
  * the window in dt_control. *ret_offset: where that is in the code memfd. */

@@ -86,7 +86,7 @@ static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t 
 	emit_load(e, RAX, mem_at(RSP, ENTRY_RA));
 	emit_cmp_mem(e, RAX, mem_at(RCX, STUB(ra)));
 	emit_jcc(e, CC_NE, &l->miss);
-	emit_cmp_mem16_imm(e, mem_at(RCX, STUB(id)), (uint16_t)id);
+	emit_cmp_mem32_imm(e, mem_at(RCX, STUB(id)), (int32_t)id);
 	emit_jcc(e, CC_NE, &l->miss);
 	emit_inc_mem16(e, mem_at(RCX, STUB(use)));
 	emit_jcc(e, CC_NE, &l->busy);

@@ -76,9 +76,9 @@ void exit_emit_identify(struct emitter *e, const struct tramp_env *env, struct l
 static void emit_same_thread(struct emitter *e, const struct tramp_env *env,
 			     struct exit_code_labels *l)
 {
-	emit_load32(e, RCX, mem_at(RSI, STUB(thread)));
-	emit_mov_imm(e, RAX, env->slots.v);
-	emit_add(e, RCX, RAX);
+	emit_load_size(e, RAX, mem_at(RSI, STUB(thread)), 2);
+	emit_mov_imm(e, RCX, env->slots.v);
+	emit_lea(e, RCX, mem_index(RCX, RAX, 8, 0));
 	emit_rdfsbase(e, RAX);
 	emit_not(e, RAX);
 	emit_cmp_mem(e, RAX, mem_at(RCX, offsetof(struct dt_slot, key)));
@@ -115,7 +115,7 @@ static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 	emit_add(e, RBX, RAX);
 	emit_mov(e, RCX, RDX);
 	emit_shl_imm(e, RCX, DT_EVENT_ID_BITS);
-	emit_load_size(e, RAX, mem_at(RSI, STUB(id)), 2);
+	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
 	emit_lea(e, RCX, mem_index(RCX, RAX, 1, (int32_t)DT_EVENT_PENDING + 1));
 	emit_store(e, mem_at(RBX, 0), RCX); /* B4                  */
 	for (size_t i = 0; i < event->field_count; i++) {
@@ -186,7 +186,7 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 	record_emit_find_slot(e, env, &l->record.slow);
 	emit_jmp(e, &l->record.reserve);
 	emit_bind(e, &l->record.slow);
-	emit_load_size(e, RAX, mem_at(RSI, STUB(id)), 2);
+	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
 	emit_add_imm32(e, RAX, 1);
 	record_emit_slow_call(e, env, size);
 	emit_jrcxz(e, &l->lost);

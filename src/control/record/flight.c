@@ -169,7 +169,7 @@ static struct error *flight_read_copy(struct reader *copy, struct reader_totals 
 
 	if (error)
 		return error;
-	flight_copy(copy->pool.base->lost, from->base->lost, sizeof(from->base->lost));
+	flight_copy(copy->pool.base->tallies, from->base->tallies, copy->options.types->count * sizeof(struct dt_tally));
 	flight_copy(copy->pool.base->threads, from->base->threads, sizeof(from->base->threads));
 	copy->pool.base->lost_homeless = from->base->lost_homeless;
 	for (uint32_t index = 0; index < from->chunk_count; index++)

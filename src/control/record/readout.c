@@ -64,7 +64,7 @@ void readout_tell_types(struct reader *reader)
 {
 	for (size_t id = 0; id < reader->type_count; id++) {
 		struct event_type *type = &reader->options.types->items[id];
-		uint64_t lost = __atomic_load_n(&reader->pool.base->lost[id], __ATOMIC_RELAXED);
+		uint64_t lost = __atomic_load_n(&reader->pool.base->tallies[id].lost, __ATOMIC_RELAXED);
 
 		type->hits = reader->hits[id];
 		if (type->lost < lost)

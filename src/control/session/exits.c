@@ -125,6 +125,16 @@ static void fill_env(const struct session *session, struct tramp_env *env)
 		(uint64_t)(1e9 * 4294967296.0 / (double)session->clock.frequency + 0.5);
 }
 
+/* So many that each kind of event could have one: they are taken faster than more can be written. */
+static uint32_t first_count(const struct session *session)
+{
+	uint32_t count = DT_STUBS_FIRST;
+
+	while (count < session->types->count && count < DT_STUBS_MAX)
+		count *= 2;
+	return count;
+}
+
 struct error *exits_write(struct session *session, struct tramp_env *env)
 {
 	struct dt_control *control = session->agent->control;
@@ -141,7 +151,7 @@ struct error *exits_write(struct session *session, struct tramp_env *env)
 	control->stub_fde = exits->window.v + exits->table_at + exits->fde_at;
 	control->returns = env->returns.v;
 	control->stubs = env->stubs.v;
-	return write_stubs(session, env, DT_STUBS_FIRST);
+	return write_stubs(session, env, first_count(session));
 }
 
 void exits_grow(struct session *session, uint64_t now_ns)
@@ -158,7 +168,7 @@ void exits_grow(struct session *session, uint64_t now_ns)
 		session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
 		&used, sizeof(used));
 	for (size_t i = 0; i < session->types->count; i++)
-		missed += pool->missed[i]; /* in a forked child, perhaps */
+		missed += pool->tallies[i].missed; /* in a forked child, perhaps */
 	missed -= pool->foreign;
 	if ((reading || used < count / 2) && missed == session->exits.missed)
 		return;

@@ -63,7 +63,7 @@ static struct error *wait_for_calls(struct exits_slots *slots)
 /* An inherited call is its parent's, and counted there. */
 static void end_call(struct dt_return_slot *slot, uint32_t *counters)
 {
-	if (!(slot->sp & DT_RETURN_INHERITED))
+	if (!(slot->sp & DT_RETURN_INHERITED) && slot->id < DT_EVENTS_MAX)
 		counters[slot->id]++;
 	slot->sp = 0;
 }
@@ -224,7 +224,7 @@ static bool ever_vanished(const struct session *session)
 	const struct dt_pool *pool = session->agent->pool;
 
 	for (size_t i = 0; i < session->types->count; i++) {
-		if (pool->unwound[i])
+		if (pool->tallies[i].unwound)
 			return true;
 	}
 	return false;

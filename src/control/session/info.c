@@ -24,8 +24,8 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ha
 		return tally;
 	tally.exits = session->types->items[id + 1].hits;
 	tally.exits_lost = session->types->items[id + 1].lost;
-	tally.missed = session->agent->pool->missed[id];
-	tally.unwound = (uint64_t)session->agent->pool->unwound[id] + session->exits.unwound[id];
+	tally.missed = session->agent->pool->tallies[id].missed;
+	tally.unwound = (uint64_t)session->agent->pool->tallies[id].unwound + session->exits.unwound[id];
 	return tally;
 }
 

@@ -188,8 +188,11 @@ static struct error *prepare_env(struct session *session)
 static struct error *write_trampolines(struct session *session, const struct tracepoint_list *list,
 				       const struct mapping_wants *wants)
 {
+	struct agent *owner = session->parent ? session->parent->agent : session->agent;
 	struct error *error = wants->agent ? prepare_env(session) : NULL;
 
+	if (!error)
+		error = inject_fill_tallies(owner, (uint32_t)session->types->count);
 	note_recording(session);
 	if (!error && wants->exits)
 		error = exits_write(session, &session->env);
