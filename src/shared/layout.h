@@ -548,7 +548,8 @@ struct dt_state {
  * (R4) dt_return_table.hints are hints: what they name is looked at before it is believed. So a signal handler, a
  *      coroutine on another thread or a longjmp can leave them wrong at any moment.
  * (R5) Chains (stubs of one key and table) only grow, and tables are never freed. When a tracepoint is removed, its
- *      stubs' id becomes DT_RETURN_ID_NONE, with all threads stopped.
+ *      stubs lose their body and can't be taken, with all threads stopped, and their chains' lengths say DT_RETURN_RETIRED. When it is
+ *      back, under the same id, those who want one give them a body again.
  * (R6) A return address in code that some compiler made at run time, or that has its own way to walk over frames, stays
  *      as it is: a garbage collector looks its frames up by it (seen: a JVM aborts). Only addresses in
  *      dt_control.callers, and stubs (a tail call), get a stub.
@@ -564,12 +565,12 @@ struct dt_state {
 #define DT_RETURN_MARKS (DT_RETURN_BUSY | DT_RETURN_INHERITED)
 #define DT_KEPT_MAX 8u
 #define DT_KEPT_DURATION 7u /* of those, what an exit computes: ns */
-#define DT_RETURN_ID_NONE 0xffffffffu /* in slot.id: its tracepoint is gone, nobody takes it again */
 #define DT_RETURN_VANISHED (1u << 31) /* in slot.length: a frame of it was gone without returning */
+#define DT_RETURN_RETIRED (1u << 30) /* likewise: some of the chain may be (R5) */
 
 struct dt_return_slot {
 	uint64_t ra; /* bound: where it returns to; 0: not bound yet */
-	uint64_t body; /* bound: the function, behind its entry's recording */
+	uint64_t body; /* bound: the function, behind its entry's recording; 0: retired (R5) */
 	uint64_t exit; /* bound: what records the exit */
 	uint64_t start; /* clock at entry */
 	uint64_t sp; /* (R2) */
@@ -579,7 +580,7 @@ struct dt_return_slot {
 	uint32_t next; /* in the chain; 0: the last */
 	uint32_t id; /* bound: of the entry event; the exit's is the next one */
 	uint32_t tail; /* of the chain's first stub: its last */
-	uint32_t length; /* of the chain's first stub: how many there are; DT_RETURN_VANISHED */
+	uint32_t length; /* of the chain's first stub: how many there are; DT_RETURN_VANISHED, DT_RETURN_RETIRED */
 };
 
 _Static_assert(sizeof(struct dt_return_slot) == (1u << DT_RETURN_SHIFT), "dt_return_slot");

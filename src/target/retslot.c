@@ -15,6 +15,9 @@
  * use". That can be wrong (coroutines, longjmp): whenever a chain's length reaches a power of two
  * it is searched from the start, and frames that are gone are let go. So a chain is at most twice
  * as long as calls were ever inside at once.
+ *
+ * Tracepoints that come and go use the same stubs again: a stub stays bound to its return address and tracepoint (R1), and
+ * a tracepoint that is back has its old id.
  */
 #include "agent.h"
 
@@ -83,7 +86,7 @@ static uint32_t *retslot_heads(struct dt_return_table *table)
 
 static uint32_t retslot_length(const struct dt_return_slot *first)
 {
-	return first->length & ~DT_RETURN_VANISHED;
+	return first->length & ~(DT_RETURN_VANISHED | DT_RETURN_RETIRED);
 }
 
 static bool retslot_has_key(const struct dt_return_slot *stub, uint64_t ra, uint32_t id)
@@ -256,6 +259,26 @@ static struct dt_return_slot *retslot_reclaim(const struct retslot_call *call, u
 	return found ? retslot_walk(call, first) : 0;
 }
 
+/* (R5) One of the chain whose tracepoint was gone, and is back. */
+static struct dt_return_slot *retslot_revive(const struct retslot_call *call, uint32_t index)
+{
+	struct dt_return_slot *first = &call->returns->slots[index];
+
+	for (; index && first->length & DT_RETURN_RETIRED; index = call->returns->slots[index].next) {
+		struct dt_return_slot *stub = &call->returns->slots[index];
+
+		if (stub->body)
+			continue;
+		stub->exit = call->site->exit;
+		stub->body = call->site->body;
+		stub->sp = call->place | DT_RETURN_BUSY; /* it counts as taken already */
+		*retslot_hint(call->returns, stub) = stub->next;
+		return stub;
+	}
+	first->length &= ~DT_RETURN_RETIRED;
+	return 0;
+}
+
 /* A stub that was never used. 0: there are no more. */
 static uint32_t retslot_fresh(const struct retslot_call *call)
 {
@@ -381,6 +404,8 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 			stub = retslot_walk(&call, *head);
 		if (!stub && search && length >= RETSLOT_SEARCH_FROM)
 			stub = retslot_reclaim(&call, *head);
+		if (!stub)
+			stub = retslot_revive(&call, *head);
 	}
 	if (!stub)
 		stub = retslot_bind(&call, slot, table, head);

@@ -14,6 +14,8 @@
 
 #include "control/base/cleanup.h"
 #include "control/inject/safepoint.h"
+#include "control/base/vec.h"
+#include "control/plan/exit_body.h"
 #include "control/plan/exit_check.h"
 #include "control/session/exits.h"
 #include "control/session/latency.h"
@@ -27,6 +29,9 @@ void rule_reads_return(void);
 void rule_pops_return(void);
 void rule_without_table(void);
 void rule_part(void);
+void rule_reads_later(void);
+void rule_reads_by_rbp(void);
+void rule_reads_others(void);
 __asm__(".text\n"
 	".globl rule_plain\n.type rule_plain, @function\n"
 	"rule_plain: .cfi_startproc\n push %rbx\n .cfi_adjust_cfa_offset 8\n mov (%rsp), %rax\n "
@@ -43,6 +48,21 @@ __asm__(".text\n"
 	"rule_part: .cfi_startproc\n .cfi_def_cfa_offset 32\n add $24, %rsp\n .cfi_def_cfa_offset "
 	"8\n ret\n"
 	" .cfi_endproc\n.size rule_part, . - rule_part\n"
+	".globl rule_reads_later\n.type rule_reads_later, @function\n"
+	"rule_reads_later: .cfi_startproc\n push %rbx\n .cfi_adjust_cfa_offset 8\n sub $0x100, %rsp\n"
+	" .cfi_adjust_cfa_offset 0x100\n mov %rdi, (%rsp)\n mov 0x108(%rsp), %rax\n add $0x100, %rsp\n"
+	" .cfi_adjust_cfa_offset -0x100\n pop %rbx\n .cfi_adjust_cfa_offset -8\n ret\n .cfi_endproc\n"
+	".size rule_reads_later, . - rule_reads_later\n"
+	".globl rule_reads_by_rbp\n.type rule_reads_by_rbp, @function\n"
+	"rule_reads_by_rbp: .cfi_startproc\n push %rbp\n .cfi_adjust_cfa_offset 8\n .cfi_offset rbp, -16\n mov %rsp, %rbp\n"
+	" .cfi_def_cfa_register rbp\n sub $16, %rsp\n mov 8(%rbp), %rax\n leave\n .cfi_def_cfa rsp, 8\n ret\n .cfi_endproc\n"
+	".size rule_reads_by_rbp, . - rule_reads_by_rbp\n"
+	/* an argument on the stack, a saved register, the address behind an array, and rbp as any register */
+	".globl rule_reads_others\n.type rule_reads_others, @function\n"
+	"rule_reads_others: .cfi_startproc\n push %rbp\n .cfi_adjust_cfa_offset 8\n sub $0x18, %rsp\n .cfi_adjust_cfa_offset 0x18\n"
+	" mov 0x28(%rsp), %rax\n mov 0x18(%rsp), %rcx\n lea 0x20(%rsp), %rdx\n mov 8(%rbp), %rsi\n add $0x18, %rsp\n"
+	" .cfi_adjust_cfa_offset -0x18\n pop %rbp\n .cfi_adjust_cfa_offset -8\n ret\n .cfi_endproc\n"
+	".size rule_reads_others, . - rule_reads_others\n"
 	".globl rule_without_table\n.type rule_without_table, @function\n"
 	"rule_without_table: nop\n ret\n.size rule_without_table, . - rule_without_table\n");
 
@@ -212,10 +232,36 @@ static void test_self_time(void **state)
 	latency_free(&latency);
 }
 
+/* In the middle of a function, at any depth. */
+static void test_bodies(void **state)
+{
+	static const struct {
+		const char *symbol;
+		bool touches;
+	} cases[] = { { "rule_plain", false },	     { "main", false },		     { "rule_reads_return", true },
+		      { "rule_reads_later", true },  { "rule_reads_by_rbp", true },  { "rule_reads_others", false } };
+	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY);
+	struct cfi_rows rows = { 0 };
+	struct symtab *symtab;
+
+	assert_null(symtab_open(fd, "test", &symtab));
+	assert_null(cfi_compile(symtab, &rows));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct symbol *symbol = symtab_find(symtab, cases[i].symbol);
+
+		assert_non_null(symbol);
+		if (exit_body_touches_return(symtab, &rows, symbol->address, symbol->size) != cases[i].touches)
+			fail_msg("%s", cases[i].symbol);
+	}
+	vec_free(&rows);
+	symtab_close(symtab);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_functions),   cmocka_unit_test(test_shadow_stack),
+		cmocka_unit_test(test_bodies),
 		cmocka_unit_test(test_safe_points), cmocka_unit_test(test_buckets),
 		cmocka_unit_test(test_self_time),
 	};

@@ -7,6 +7,8 @@
  */
 #include "live.h"
 
+#include "control/session/internal.h"
+
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED 1
 #else
@@ -408,6 +410,52 @@ static void test_cycles_do_not_grow(void **state)
 	end(&f);
 }
 
+/* Stubs that were ever bound in the target. */
+static uint32_t stubs_used(const struct fixture *f)
+{
+	const struct session *session = f->session;
+	uint32_t used = 0;
+
+	assert_null(mem_read(session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)), &used,
+			     sizeof(used)));
+	return used;
+}
+
+/* With exits: the same return stubs and ids serve tracepoints that come back, and no call goes without. */
+static void test_cycles_with_exits_do_not_grow(void **state)
+{
+	const char *wanted = getenv("LIVE_CYCLES");
+	long cycles = wanted ? atol(wanted) : 1200, settled = cycles / 2;
+	struct fixture f = { 0 };
+	uint32_t stubs = 0;
+	size_t types = 0;
+	char name[16];
+
+	begin(&f, (struct session_options){ .buffer_size = 4 << 20 });
+	go();
+	for (long i = 0; i < cycles; i++) {
+		size_t function = (size_t)i % FUNCTIONS;
+
+		add(&f, function, TRACEPOINT_FUNCTION);
+		check(session_step(f.session, 0), &f);
+		check(session_remove(f.session, work_name(function, name), NULL), &f);
+		if (i == settled) {
+			stubs = stubs_used(&f);
+			types = session_types(f.session)->count;
+		}
+	}
+	stand(&f);
+	print_message("%ld cycles, %zu kinds of events, %u return stubs; half way %zu, %u\n", cycles,
+		      session_types(f.session)->count, stubs_used(&f), types, stubs);
+	assert_true(session_types(f.session)->count <= types + 2 * FUNCTIONS);
+	assert_true(stubs_used(&f) <= 4 * session_types(f.session)->count); /* by function and thread, not by cycle */
+	for (size_t id = 0; id < session_types(f.session)->count; id++)
+		assert_int_equal(f.session->agent->pool->tallies[id].missed, 0);
+	leave(&f);
+	judge(&f, "work", "");
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -420,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_inside_a_function_with_exits),
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_cycles_do_not_grow),
+		cmocka_unit_test(test_cycles_with_exits_do_not_grow),
 	};
 
 	find_agent();

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../base/cleanup.h"
+#include "../plan/exit_body.h"
 #include "../plan/exit_check.h"
 #include "../proc/status.h"
 #include "internal.h"
@@ -106,6 +107,17 @@ static struct error *check_process(const struct session *session)
 
 /* ---- the functions --------------------------------------------------------------------------- */
 
+static struct error *check_body(struct check *check, const struct rules *rules, const struct place *place, uint64_t address)
+{
+	const struct cfi_rows *rows;
+	struct error *error = module_cfi(check->session->proc, place->module, &rows);
+
+	if (!error && place->symbol &&
+	    exit_body_touches_return(rules->symtab, rows, address, place->symbol->size))
+		error = error_new(ERROR_REFUSED, "it reads or changes its own return address");
+	return error;
+}
+
 static struct error *check_function(struct check *check, const struct probe *probe)
 {
 	const struct place *place = &probe->place;
@@ -120,8 +132,10 @@ static struct error *check_function(struct check *check, const struct probe *pro
 		return error_new(ERROR_REFUSED, "the unwind table has no function that starts there");
 	if (frame_is_go(rules.symtab))
 		return error_new(ERROR_REFUSED, "it is Go, whose stacks move");
-	return exit_check(rules.symtab, rules.frames, place->address.v - place->module->bias.v,
-			  place->symbol ? place->symbol->name : NULL);
+	uint64_t address = place->address.v - place->module->bias.v;
+
+	error = exit_check(rules.symtab, rules.frames, address, place->symbol ? place->symbol->name : NULL);
+	return error ? error : check_body(check, &rules, place, address);
 }
 
 /* Entries only, with the reason; an error where the user named the function. */

@@ -139,8 +139,8 @@ static struct error *redirect(struct release *release, const struct session *ses
 		slot->body = code ? code->body.v : 0;
 		slot->exit = code ? code->exit.v : session->exits.window.v;
 		if (!code) {
-			slot->id = DT_RETURN_ID_NONE;
-			slot->use = 0; /* for ever */
+			slot->use = 0; /* until its tracepoint is back */
+			slot->length |= DT_RETURN_RETIRED;
 		}
 		error = exits_slots_write(slots, i);
 	}

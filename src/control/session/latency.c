@@ -56,6 +56,8 @@ bool latency_add(struct latency *latency, uint32_t entry_id)
 {
 	if (!grow(latency))
 		return false;
+	free(latency->functions[entry_id].buckets); /* of one that was there before, under its id */
+	latency->functions[entry_id] = (struct latency_function){ 0 };
 	latency->durations[entry_id + 1] = duration_word(&latency->types->items[entry_id + 1]);
 	latency->roles[entry_id] = ROLE_ENTRY;
 	latency->roles[entry_id + 1] = ROLE_EXIT;

@@ -78,13 +78,17 @@ static bool same_type(const struct event_type *a, const struct event_type *b)
 	return true;
 }
 
-/* An id that nobody uses and that means the same. */
-static bool find_unused(struct session *session, const struct event_type *type, uint32_t *ret_id)
+/* An id that nobody uses and that means the same; `exit`: with the one behind it; NULL: there is none. */
+static bool find_unused(struct session *session, const struct event_type *type, const struct event_type *exit,
+			uint32_t *ret_id)
 {
+	const struct event_types *types = session->types;
+
 	for (size_t i = 0; i < session->unused_ids.count; i++) {
 		uint32_t id = session->unused_ids.items[i];
 
-		if (!same_type(&session->types->items[id], type))
+		if (!same_type(&types->items[id], type) ||
+		    (exit && (id + 1 >= types->count || !same_type(&types->items[id + 1], exit))))
 			continue;
 		session->unused_ids.count--;
 		memmove(session->unused_ids.items + i, session->unused_ids.items + i + 1,
@@ -97,7 +101,7 @@ static bool find_unused(struct session *session, const struct event_type *type, 
 
 void types_give_back(struct session *session, const struct tracepoint *tracepoint)
 {
-	if (tracepoint->has_type && !tracepoint->probe.event.exit && session->types == &session->own_types)
+	if (tracepoint->has_type && session->types == &session->own_types)
 		vec_push(&session->unused_ids, tracepoint->probe.event.id); /* else it isn't used again */
 }
 
@@ -120,11 +124,23 @@ static struct error *add_type(struct session *session, struct event_type *type)
 	return error;
 }
 
-/* The exit's id is the one behind the entry's. */
+/* New ids for it. The exit's is the one behind the entry's. */
+static struct error *add_types(struct session *session, struct tracepoint *tracepoint, struct event_type *type,
+			       struct event_type *exit)
+{
+	tracepoint->probe.event.id = (uint32_t)session->types->count;
+	struct error *error = add_type(session, type);
+
+	tracepoint->has_type = !error;
+	if (exit && error)
+		free_type(exit);
+	return error || !exit ? error : add_type(session, exit);
+}
+
 static struct error *assign(struct session *session, struct tracepoint *tracepoint)
 {
 	struct tramp_event *event = &tracepoint->probe.event;
-	struct event_type type, exit;
+	struct event_type type, exit_type, *exit = event->exit ? &exit_type : NULL;
 	uint16_t log = 0;
 	struct error *error = tracing_open_log(session, tracepoint, &log);
 
@@ -132,21 +148,21 @@ static struct error *assign(struct session *session, struct tracepoint *tracepoi
 		error = describe_event(tracepoint, &type);
 	if (error)
 		return error;
-	type.log = log;
-	if (!event->exit && find_unused(session, &type, &event->id)) {
+	if (exit && (error = describe_exit(tracepoint, exit))) {
 		free_type(&type);
+		return error;
+	}
+	type.log = log;
+	if (exit)
+		exit->log = log;
+	if (find_unused(session, &type, exit, &event->id)) {
+		free_type(&type);
+		if (exit)
+			free_type(exit);
 		tracepoint->has_type = true;
 		info_start(session, tracepoint);
 	} else {
-		event->id = (uint32_t)session->types->count;
-		error = add_type(session, &type);
-		tracepoint->has_type = !error;
-	}
-	if (!error && event->exit)
-		error = describe_exit(tracepoint, &exit);
-	if (!error && event->exit) {
-		exit.log = log;
-		error = add_type(session, &exit);
+		error = add_types(session, tracepoint, &type, exit);
 	}
 	values_set_ids(tracepoint);
 	return error;
