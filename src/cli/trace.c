@@ -434,8 +434,8 @@ static struct error *trace_target(struct run *run)
 		cli_note("%llu lines were not printed, because nobody took them in time; the trace has them all",
 			 (unsigned long long)printer_left_out(run->printer));
 	if (summary.lines_left_out)
-		cli_note("%llu lines were not written, because nobody took them in time",
-			 (unsigned long long)summary.lines_left_out);
+		cli_note("%llu lines were not written: %s", (unsigned long long)summary.lines_left_out,
+			 summary.lines_failed ? strerror(summary.lines_failed) : "nobody took them in time");
 	if (!trace_args.quiet)
 		summary_print(run->session, &summary, run->output, trace_args.all_rows);
 	if (error)

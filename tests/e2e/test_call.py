@@ -311,6 +311,28 @@ def test_programs_that_load_nothing(dyntrace, built, program_path, program):
     assert "can't load libraries: it has no glibc as a shared library" in error
 
 
+def test_a_thousand_places(dyntrace, built):
+    """Room for all their trampolines is there, which are long: names, arguments."""
+    result, _ = dyntrace.trace("--function", "Py*", "--tracer", f"call:{built / 'libprobes.so'}:on_nothing", "--", "/usr/bin/python3",
+                               "-c", "print(len(str(10 ** 1000)))")
+    assert result.stdout == "1001\n" and "not placed" not in result.stderr
+    assert int(re.search(r"\(and (\d+) more\)", result.stderr)[1]) > 1000
+
+
+def test_after_a_killed_dyntrace(dyntrace, built, called):
+    """Functions are called until somebody cleans up; then the signals are the program's own again, and all events are there."""
+    tracing = dyntrace.start_trace(called.pid, "--probe", "work", "--tracer", f"call:{built / 'libprobes.so'}:on_work")
+    assert "Ctrl-C ends it" in tracing.process.stderr.readline()
+    called.do("work", 3)
+    tracing.process.kill()
+    tracing.process.wait()
+    assert called.do("work", 4) == total(4)
+    dyntrace("detach", called.pid)
+    assert int(status_of(called.pid, "SigCgt"), 16) == 0 and "memfd" not in open(f"/proc/{called.pid}/maps").read()
+    assert [e.fields["number"] for e in Trace(tracing.output).named("seen")] == [0, 1, 2, 0, 1, 2, 3]
+    assert called.do("work", 5) == total(5) and called.end() == 3
+
+
 # ---- with the daemon ----------------------------------------------------------------------------------------------------
 
 def test_load_add_unload(daemon, built, called):

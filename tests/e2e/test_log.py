@@ -127,7 +127,14 @@ def test_nobody_reads(build, scratch, program, processes):
     assert target.wait(timeout=20) == 5
     errors = tracer.communicate(timeout=20)[1]
     assert re.search(r"^foo +6020 +0", errors, re.MULTILINE)
-    assert "6020 lines were not written" in errors
+    assert "6020 lines were not written: nobody took them in time" in errors
+
+
+def test_a_full_disk(build, scratch, program):
+    """The program goes on, and the reason is told."""
+    result = trace(build, scratch, "log:/dev/full", "--function", "foo", "--", program)
+    assert result.returncode == 5
+    assert "6020 lines were not written: No space left on device" in result.stderr
 
 
 @pytest.mark.parametrize("tracer, said", [

@@ -227,7 +227,7 @@ struct error *recording_finish(struct session *session, struct session_summary *
 	if (!error)
 		error = reader_finish(session->reader, &summary->totals);
 	tracing_flush_logs(session, 0, true);
-	summary->lines_left_out = tracing_left_out(session);
+	summary->lines_left_out = tracing_left_out(session, &summary->lines_failed);
 	if (!session->writer)
 		return error;
 	clock_refine(&session->clock);

@@ -66,7 +66,8 @@ struct session_options {
 };
 
 struct session_summary {
-	uint64_t lines_left_out; /* of logs that nobody read in time */
+	uint64_t lines_left_out; /* of logs that nobody read in time, or that can't be written: */
+	int lines_failed; /* errno */
 	struct reader_totals totals;
 	bool left; /* something had to stay in the target: `why` */
 	char why[256];

@@ -269,12 +269,16 @@ void tracing_flush_logs(struct session *session, uint64_t until, bool all)
 		logfile_flush(session->tracing.logs.items[i], until, all);
 }
 
-uint64_t tracing_left_out(const struct session *session)
+uint64_t tracing_left_out(const struct session *session, int *ret_failed)
 {
 	uint64_t left_out = 0;
 
-	for (size_t i = 0; i < session->tracing.logs.count; i++)
+	*ret_failed = 0;
+	for (size_t i = 0; i < session->tracing.logs.count; i++) {
 		left_out += session->tracing.logs.items[i]->left_out;
+		if (session->tracing.logs.items[i]->failed)
+			*ret_failed = session->tracing.logs.items[i]->failed;
+	}
 	return left_out;
 }
 

@@ -72,8 +72,8 @@ struct error *tracing_open_log(struct session *session, const struct tracepoint 
 /* Lines of those that want some; then, when all that was there at that clock has been read, to their files. */
 void tracing_observe(struct session *session, const struct reader_batch *batch);
 void tracing_flush_logs(struct session *session, uint64_t until, bool all);
-/* Lines that nobody took. */
-uint64_t tracing_left_out(const struct session *session);
+/* Lines that nobody took. *ret_failed: errno of a file that can't be written; 0: none. */
+uint64_t tracing_left_out(const struct session *session, int *ret_failed);
 
 /* tracing_lttng.c */
 bool tracing_uses_lttng(const struct tracepoint_list *list);

@@ -96,8 +96,10 @@ static bool write_line(struct logfile *log, const struct logfile_line *line, int
 		ssize_t n = write(log->fd, log->text.text + line->at + log->partly, line->length - log->partly);
 		if (n > 0)
 			log->partly += (size_t)n;
-		else if (errno != EINTR && errno != EAGAIN)
+		else if (errno != EINTR && errno != EAGAIN) {
+			log->failed = errno == EPIPE ? 0 : errno;
 			log->closed = true;
+		}
 	}
 	log->left_out += log->closed;
 	log->partly = 0;

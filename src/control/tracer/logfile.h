@@ -23,7 +23,8 @@ struct logfile_line {
 struct logfile {
 	char *file; /* NULL: the target's standard output */
 	int fd;
-	bool closed; /* nobody reads it any more */
+	bool closed; /* nobody reads it any more, or it can't be written any more: */
+	int failed; /* errno; 0: it hasn't failed, or nobody reads it */
 	struct line_style style;
 	struct strbuf text;
 	VEC(struct logfile_line) lines; /* not written yet */
