@@ -63,7 +63,7 @@ enum foreign_saves foreign_choose(enum foreign_state state)
 
 	if (state == FOREIGN_NOTHING)
 		return FOREIGN_SAVES_NONE;
-	if (!(enabled & XCR0_AVX))
+	if (state == FOREIGN_LOW || !(enabled & XCR0_AVX))
 		return FOREIGN_SAVES_XMM;
 	if ((enabled & XCR0_AVX512) != XCR0_AVX512)
 		return FOREIGN_SAVES_YMM;

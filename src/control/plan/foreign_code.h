@@ -10,7 +10,11 @@
 #include "trampoline.h"
 
 /* Which registers the gate saves beside the general ones. */
-enum foreign_state { FOREIGN_NOTHING, FOREIGN_VECTORS };
+enum foreign_state {
+	FOREIGN_NOTHING,
+	FOREIGN_LOW, /* xmm0 to xmm15: the site's module knows of no others */
+	FOREIGN_VECTORS, /* all there are */
+};
 
 /* The same on this machine. */
 enum foreign_saves { FOREIGN_SAVES_NONE, FOREIGN_SAVES_XMM, FOREIGN_SAVES_YMM, FOREIGN_SAVES_ZMM, FOREIGN_SAVES_ZMM_BW };

@@ -5,6 +5,7 @@
 
 #include "../base/cleanup.h"
 #include "../plan/foreign_code.h"
+#include "../tracer/wide.h"
 #include "internal.h"
 
 #define LOG_FLUSH_MS 10
@@ -95,20 +96,42 @@ bool tracing_wants(const struct tracepoint_list *list)
 	return plain + timed > 0;
 }
 
-/* The gate is at the paper's end, which is code memory like any other. */
-static struct error *map_gate(struct session *session, struct stop *stop)
+/* The gates are at the paper's end, which is code memory like any other. */
+static struct error *map_gates(struct session *session, struct stop *stop)
 {
+	static const struct {
+		enum foreign_state state;
+		enum load_part part;
+	} kinds[TRACING_GATES - 1] = { { FOREIGN_VECTORS, LOAD_GATE_LTTNG }, { FOREIGN_LOW, LOAD_GATE_LTTNG_LOW } };
 	struct tracing *tracing = &session->tracing;
 	taddr inside = taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign));
-	uint32_t at = LOAD_PART_AT(LOAD_GATE_LTTNG);
-	struct error *error = tracing->gate.v ? NULL : load_map_paper(&tracing->paper, stop, session->agent);
+	struct error *error = tracing->gates_lttng[0].v ? NULL : load_map_paper(&tracing->paper, stop, session->agent);
 
-	if (tracing->gate.v || error)
-		return error;
-	if (!foreign_write_gate(FOREIGN_VECTORS, inside, tracing->paper.here + at, FOREIGN_GATE_ROOM))
-		return error_new(ERROR_FAILED, "the code that saves registers is too long");
-	tracing->gate = taddr_add(tracing->paper.there, at + FOREIGN_GATE_ENTRY);
-	return NULL;
+	for (size_t i = 0; i < TRACING_GATES - 1 && !error && !tracing->gates_lttng[i].v; i++) {
+		uint32_t at = LOAD_PART_AT(kinds[i].part);
+
+		if (!foreign_write_gate(kinds[i].state, inside, tracing->paper.here + at, FOREIGN_GATE_ROOM))
+			return error_new(ERROR_FAILED, "the code that saves registers is too long");
+		tracing->gates_lttng[i] = taddr_add(tracing->paper.there, at + FOREIGN_GATE_ENTRY);
+	}
+	return error;
+}
+
+size_t tracing_gate(struct session *session, const struct tracepoint *tracepoint)
+{
+	struct module *module = tracepoint->probe.place.module;
+	struct tracing_module found = { module->device, module->inode, true };
+
+	for (size_t i = 0; i < session->tracing.looked_at.count; i++) {
+		const struct tracing_module *known = &session->tracing.looked_at.items[i];
+
+		if (known->device == found.device && known->inode == found.inode)
+			return known->is_wide ? 0 : 1;
+	}
+	if (!module->is_vdso)
+		error_free(wide_look(session->proc, module, &found.is_wide)); /* what can't be read is */
+	vec_push(&session->tracing.looked_at, found);
+	return found.is_wide ? 0 : 1;
 }
 
 struct error *tracing_map(struct session *session, const struct tracepoint_list *list, struct stop *stop)
@@ -118,7 +141,7 @@ struct error *tracing_map(struct session *session, const struct tracepoint_list 
 	count_cells(list, &plain, &timed);
 	struct error *error = counts_map(&session->tracing.counts, stop, session->agent, plain, timed);
 	if (!error && tracing_uses_lttng(list))
-		error = map_gate(session, stop);
+		error = map_gates(session, stop);
 	if (!error && tracing_uses_call(list))
 		error = error_wrap(tracing_map_call(session, stop), "tracer 'call'");
 	return error;
@@ -342,6 +365,7 @@ void tracing_free(struct session *session)
 {
 	counts_free(&session->tracing.counts);
 	tracing_free_call(session);
+	vec_free(&session->tracing.looked_at);
 	for (size_t i = 0; i < session->tracing.logs.count; i++)
 		logfile_free(session->tracing.logs.items[i]);
 	vec_free(&session->tracing.logs);

@@ -17,25 +17,32 @@
 struct tracepoint;
 struct tracepoint_list;
 
+/* A module that was looked at: does it use all of the vector registers (tracer/wide.h)? */
+struct tracing_module {
+	uint64_t device, inode;
+	bool is_wide;
+};
+
 /* What tracers have in the target. */
-#define TRACING_GATES 2
+#define TRACING_GATES 3 /* all vector registers, their lower halves, none */
 #define TRACING_PLAIN 3 /* events of LTTng for tracepoints without a name */
 struct tracing {
 	struct counts counts;
 	struct load_paper paper;
-	taddr gate; /* by which functions of others are called, all registers saved */
+	taddr gates_lttng[TRACING_GATES - 1]; /* by which functions of others are called, registers saved */
 	struct lttng lttng;
 	struct dt_bridge_result plain[TRACING_PLAIN];
 	VEC(struct logfile *) logs; /* by event_type.log - 1 */
 	/* Functions of the user's: */
 	struct dt_call_shared *calls; /* NULL: nothing of it is mapped */
 	taddr shared_at, calls_at; /* those there; struct dt_calls */
-	struct call_gate gates[TRACING_GATES]; /* with vector registers, and without */
+	struct call_gate gates[TRACING_GATES];
 	taddr gates_at[TRACING_GATES];
 	uint32_t calls_used, programs_used;
 	VEC(uint32_t) free_calls;
 	VEC(struct library *) libraries;
 	bool watches_actions;
+	VEC(struct tracing_module) looked_at;
 	uint64_t ended_ns; /* of CLOCK_MONOTONIC; 0: it goes on */
 };
 
@@ -74,6 +81,9 @@ void tracing_observe(struct session *session, const struct reader_batch *batch);
 void tracing_flush_logs(struct session *session, uint64_t until, bool all);
 /* Lines that nobody took. *ret_failed: errno of a file that can't be written; 0: none. */
 uint64_t tracing_left_out(const struct session *session, int *ret_failed);
+
+/* Which gate is enough in the tracepoint's module: 0 or 1, as TRACING_GATES has them. */
+size_t tracing_gate(struct session *session, const struct tracepoint *tracepoint);
 
 /* tracing_lttng.c */
 bool tracing_uses_lttng(const struct tracepoint_list *list);

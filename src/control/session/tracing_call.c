@@ -42,7 +42,9 @@ static struct error *write_gates(struct session *session)
 	static const struct {
 		enum foreign_state state;
 		enum load_part part;
-	} kinds[TRACING_GATES] = { { FOREIGN_VECTORS, LOAD_GATE_CALL }, { FOREIGN_NOTHING, LOAD_GATE_BARE } };
+	} kinds[TRACING_GATES] = { { FOREIGN_VECTORS, LOAD_GATE_CALL },
+				   { FOREIGN_LOW, LOAD_GATE_CALL_LOW },
+				   { FOREIGN_NOTHING, LOAD_GATE_CALL_BARE } };
 
 	for (size_t i = 0; i < TRACING_GATES && !error; i++) {
 		uint32_t at = LOAD_PART_AT(kinds[i].part);
@@ -250,13 +252,13 @@ static struct error *make_site(struct session *session, const struct tracepoint 
 	return NULL;
 }
 
-static void set_function(const struct tracing *tracing, struct dt_call_site *site, taddr function, bool is_bare)
+static void set_function(const struct tracing *tracing, struct dt_call_site *site, taddr function, size_t which)
 {
-	const struct call_gate *gate = &tracing->gates[is_bare];
+	const struct call_gate *gate = &tracing->gates[which];
 
 	site->function = function.v;
-	site->gate = tracing->gates_at[is_bare].v + gate->entry;
-	site->resume = tracing->gates_at[is_bare].v + gate->resume;
+	site->gate = tracing->gates_at[which].v + gate->entry;
+	site->resume = tracing->gates_at[which].v + gate->resume;
 	site->stride = gate->stride;
 }
 
@@ -292,9 +294,10 @@ static struct error *describe_sites(struct session *session, struct tracepoint *
 	if (!error && event->exit)
 		error = make_site(session, tracepoint, &types[event->id + 1], true, &tracepoint->call_sites[1],
 				  &foreign->exit_call_size);
+	size_t which = is_bare ? TRACING_GATES - 1 : tracing_gate(session, tracepoint);
 	for (size_t i = 0; i < 2 && !error; i++) {
 		if (tracepoint->call_sites[i])
-			set_function(&session->tracing, tracepoint->call_sites[i], function, is_bare);
+			set_function(&session->tracing, tracepoint->call_sites[i], function, which);
 	}
 	if (error)
 		return error;

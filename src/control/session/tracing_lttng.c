@@ -88,7 +88,7 @@ static void set_foreign(struct session *session, struct tracepoint *tracepoint, 
 	struct tramp_foreign *foreign = &tracepoint->probe.event.foreign;
 
 	foreign->function = session->tracing.lttng.hit;
-	foreign->gate = session->tracing.gate;
+	foreign->gate = session->tracing.gates_lttng[tracing_gate(session, tracepoint)];
 	foreign->argument = taddr_of(entry->event);
 	foreign->enabled = taddr_of(entry->enabled);
 	foreign->address = tracepoint->probe.place.address;
