@@ -142,7 +142,15 @@ static void test_registers(void **state)
 		emit_xor_imm(&l.e, a, -0x12345), same(&l, "xor %s, -0x12345", name64[a]);
 		emit_and_imm32(&l.e, a, 0x7ffc0), same(&l, "and %s, 0x7FFC0", name32[a]);
 		emit_and_imm32(&l.e, a, 0x40), same(&l, "and %s, 0x40", name32[a]);
+		emit_shr_cl(&l.e, a), same(&l, "shr %s, cl", name64[a]);
+		emit_rdpid(&l.e, a), same(&l, "rdpid %s", name64[a]);
+		emit_call_reg(&l.e, a), same(&l, "call %s", name64[a]);
+		emit_div(&l.e, a), same(&l, "div %s", name64[a]);
 		for (int b = RAX; b <= R15; b++) {
+			emit_bsr(&l.e, a, b), same(&l, "bsr %s, %s", name64[a], name64[b]);
+			emit_imul(&l.e, a, b), same(&l, "imul %s, %s", name64[a], name64[b]);
+			emit_alu(&l.e, ALU_CMP, a, b), same(&l, "cmp %s, %s", name64[a], name64[b]);
+			emit_alu(&l.e, ALU_SUB, a, b), same(&l, "sub %s, %s", name64[a], name64[b]);
 			emit_mov(&l.e, a, b), same(&l, "mov %s, %s", name64[a], name64[b]);
 			emit_mov32(&l.e, a, b), same(&l, "mov %s, %s", name32[a], name32[b]);
 			emit_add(&l.e, a, b), same(&l, "add %s, %s", name64[a], name64[b]);
@@ -227,8 +235,14 @@ static void mem_cases(struct listing *l, struct mem m, int r, const char *at)
 	emit_cmpxchg(&l->e, m, r), same(l, "cmpxchg qword ptr %s, %s", at, name64[r]);
 	emit_call_mem(&l->e, m), same(l, "call qword ptr %s", at);
 	emit_jmp_mem(&l->e, m), same(l, "jmp qword ptr %s", at);
-	if (m.segment == SEG_NONE)
-		emit_lea(&l->e, r, m), same(l, "lea %s, %s", name64[r], at);
+	if (m.segment != SEG_NONE)
+		return; /* of two prefixes GNU as puts the other one first */
+	emit_lea(&l->e, r, m), same(l, "lea %s, %s", name64[r], at);
+	emit_lock_inc_mem(&l->e, m), same(l, "lock inc qword ptr %s", at);
+	emit_lock_add_mem(&l->e, m, r), same(l, "lock add qword ptr %s, %s", at, name64[r]);
+	emit_lock_xadd(&l->e, m, r), same(l, "lock xadd qword ptr %s, %s", at, name64[r]);
+	emit_lock_cmpxchg(&l->e, m, r), same(l, "lock cmpxchg qword ptr %s, %s", at, name64[r]);
+	emit_xchg(&l->e, m, r), same(l, "xchg qword ptr %s, %s", at, name64[r]);
 }
 
 static const char *const name16[] = { "ax", "cx", "dx", "bx" };
