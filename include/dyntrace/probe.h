@@ -55,7 +55,7 @@ struct dyntrace_registers {
 	uint64_t rip, rflags;
 };
 
-struct dyntrace_tracepoint {
+struct dyntrace_hit_point {
 	uint32_t version; /* DYNTRACE_PROBE_VERSION */
 	uint32_t is_exit; /* a function's exit, not its entry */
 	uint64_t address; /* of the instruction */
@@ -64,7 +64,7 @@ struct dyntrace_tracepoint {
 };
 
 struct dyntrace_hit {
-	const struct dyntrace_tracepoint *tracepoint;
+	const struct dyntrace_hit_point *tracepoint;
 	/* For the functions below, which are how to use it. Less than 0: it couldn't be done. */
 	long (*op)(const struct dyntrace_hit *hit, unsigned what, const void *from, void *to, uint64_t size);
 	struct dyntrace_registers registers;
@@ -221,7 +221,7 @@ struct dyntrace_event_field {
 	uint32_t size; /* of a number */
 };
 
-struct dyntrace_event {
+struct dyntrace_event_type {
 	uint32_t version;
 	uint32_t field_count;
 	const char *name;
@@ -251,8 +251,8 @@ struct dyntrace_word {
 
 #define DYNTRACE_EVENT(event, ...)                                                                           \
 	static const struct dyntrace_event_field dyntrace_fields_##event[] = { __VA_ARGS__ };                \
-	DYNTRACE_EVENT_LINKAGE_ __attribute__((visibility("default"))) struct dyntrace_event dyntrace_event_##event; \
-	__attribute__((used)) struct dyntrace_event dyntrace_event_##event = {                               \
+	DYNTRACE_EVENT_LINKAGE_ __attribute__((visibility("default"))) struct dyntrace_event_type dyntrace_event_##event; \
+	__attribute__((used)) struct dyntrace_event_type dyntrace_event_##event = {                               \
 		DYNTRACE_PROBE_VERSION, sizeof(dyntrace_fields_##event) / sizeof(dyntrace_fields_##event[0]), \
 		#event, dyntrace_fields_##event, 0                                                           \
 	}
@@ -317,7 +317,7 @@ static inline uint64_t dyntrace_convert(const struct dyntrace_event_field *field
 	return bits;
 }
 
-static inline int dyntrace_emit(const struct dyntrace_hit *hit, const struct dyntrace_event *event,
+static inline int dyntrace_emit(const struct dyntrace_hit *hit, const struct dyntrace_event_type *event,
 				const struct dyntrace_word *words, unsigned count)
 {
 	uint64_t given[DYNTRACE_EVENT_FIELDS_MAX][2];
@@ -355,7 +355,7 @@ template <class T> static inline dyntrace_word dyntrace_word_of(T *pointer)
 }
 static inline dyntrace_word dyntrace_word_of(char *text) { return dyntrace_word_string(text); }
 
-template <class... T> static inline int dyntrace_emit_all(const dyntrace_hit *hit, const dyntrace_event *event, T... values)
+template <class... T> static inline int dyntrace_emit_all(const dyntrace_hit *hit, const dyntrace_event_type *event, T... values)
 {
 	const dyntrace_word words[] = { dyntrace_word_of(values)... };
 

@@ -35,7 +35,7 @@ struct dt_call_site {
 	uint64_t op; /* dt_call_op */
 	uint32_t saved; /* bytes from what record_emit_save pushed to rsp at the site */
 	uint32_t stride; /* of vector registers, where the gate saves them; 0: it saves none */
-	struct dyntrace_tracepoint tracepoint;
+	struct dyntrace_hit_point tracepoint;
 	uint64_t control; /* struct dt_control */
 	uint64_t shared; /* struct dt_call_shared */
 	uint32_t start; /* where the first field is in the image */

@@ -100,7 +100,7 @@ static long find_value(const struct dyntrace_hit *hit, const char *name, struct 
 /* ---- events ------------------------------------------------------------------------------------------ */
 
 /* Words of the values are where a program looks for xmm registers: two for each. */
-static long emit(const struct dt_control *control, const struct dyntrace_event *event, const uint64_t (*words)[2],
+static long emit(const struct dt_control *control, const struct dyntrace_event_type *event, const uint64_t (*words)[2],
 		 uint64_t count)
 {
 	const struct dt_program *program = (const struct dt_program *)event->program;

@@ -253,6 +253,21 @@ def status_of(pid, key):
         return next(line.split()[1] for line in file if line.startswith(key + ":"))
 
 
+@pytest.mark.parametrize("compiler, words", [("gcc", ["-std=c99"]), ("gcc", ["-std=gnu11", "-pedantic"]), ("clang", []),
+                                             ("g++", ["-std=c++11"]), ("clang++", ["-std=c++17"])])
+def test_the_header_is_for_all(scratch, compiler, words):
+    """Beside the other public header, by both compilers, in the oldest languages."""
+    is_cpp = "++" in compiler
+    path = os.path.join(scratch, "both." + ("cpp" if is_cpp else "c"))
+    with open(path, "w") as file:
+        file.write("#include <dyntrace/dyntrace.h>\n#include <dyntrace/probe.h>\n"
+                   "DYNTRACE_EVENT(one, DYNTRACE_INT(a));\nDYNTRACE_PROBE(on_one) { DYNTRACE_EMIT(hit, one, 1); }\n")
+    subprocess.run([compiler, *words, "-Wall", "-Wextra", "-Werror", INCLUDE, "-shared", "-fPIC", "-o", path + ".so", path], check=True)
+    symbols = subprocess.run(["nm", "-D", path + ".so"], check=True, capture_output=True, text=True).stdout
+    assert {"on_one", "dyntrace_event_one", "dyntrace_probe_version"} <= {line.split()[-1] for line in symbols.splitlines()}
+    assert not re.search(r" U (?!_|mem)", symbols)  # nothing to link with
+
+
 # ---- libraries ------------------------------------------------------------------------------------------------------
 
 def test_a_process_is_left_as_it_was(dyntrace, built, called):

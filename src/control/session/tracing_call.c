@@ -237,7 +237,7 @@ static struct error *make_site(struct session *session, const struct tracepoint 
 	site->op = session->agent->call_op_at.v;
 	site->control = session->agent->control_at.v;
 	site->shared = taddr_add(tracing->shared_at, (int64_t)(index * sizeof(struct dt_call_shared))).v;
-	site->tracepoint = (struct dyntrace_tracepoint){
+	site->tracepoint = (struct dyntrace_hit_point){
 		.version = DYNTRACE_PROBE_VERSION,
 		.is_exit = is_exit,
 		.address = tracepoint->probe.place.address.v,

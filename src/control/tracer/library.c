@@ -59,7 +59,7 @@ static struct error *describe_field(struct proc *proc, uint64_t at, struct event
 	return NULL;
 }
 
-static struct error *describe_event(struct proc *proc, const struct dyntrace_event *from, struct event_type *type)
+static struct error *describe_event(struct proc *proc, const struct dyntrace_event_type *from, struct event_type *type)
 {
 	char name[128];
 	struct error *error = NULL;
@@ -136,13 +136,13 @@ static struct error *connect_event(const struct library_place *place, struct lib
 	library->events.items[library->events.count++] = at;
 	*type = (struct event_type){ 0 };
 	*place->programs_used += (uint32_t)(sizeof(*written) + written->op_count * sizeof(struct dt_op));
-	return mem_write(place->agent->proc, taddr_add(at, offsetof(struct dyntrace_event, program)), &program,
+	return mem_write(place->agent->proc, taddr_add(at, offsetof(struct dyntrace_event_type, program)), &program,
 			 sizeof(program));
 }
 
 static struct error *add_event(const struct library_place *place, struct library *library, taddr at)
 {
-	struct dyntrace_event from;
+	struct dyntrace_event_type from;
 	struct event_type type = { 0 };
 	struct error *error = mem_read(place->agent->proc, at, &from, sizeof(from));
 
@@ -181,7 +181,7 @@ static struct error *add_events(const struct library_place *place, struct librar
 		const struct symbol *symbol = symtab_get(symtab, i);
 
 		if (symbol->kind != SYMBOL_OBJECT || strncmp(symbol->name, EVENT_PREFIX, strlen(EVENT_PREFIX)) != 0 ||
-		    symbol->size != sizeof(struct dyntrace_event))
+		    symbol->size != sizeof(struct dyntrace_event_type))
 			continue;
 		error = error_wrap(add_event(place, library, taddr_add(module->bias, (int64_t)symbol->address)),
 				   "its event '%s'", symbol->name + strlen(EVENT_PREFIX));
@@ -196,7 +196,7 @@ static void disconnect_events(const struct library_place *place, const struct li
 
 	for (size_t i = 0; i < library->events.count; i++)
 		error_free(mem_write(place->agent->proc,
-				     taddr_add(library->events.items[i], offsetof(struct dyntrace_event, program)), &none,
+				     taddr_add(library->events.items[i], offsetof(struct dyntrace_event_type, program)), &none,
 				     sizeof(none)));
 }
 

@@ -15,7 +15,7 @@ struct library {
 	char *path;
 	uint64_t device, inode;
 	uint64_t handle; /* of dlopen there */
-	VEC(taddr) events; /* its struct dyntrace_event that lead to a program */
+	VEC(taddr) events; /* its struct dyntrace_event_type that lead to a program */
 };
 
 /* Where all of it is done. */
