@@ -157,6 +157,16 @@ static struct error *check_output(void)
 	return NULL;
 }
 
+/* Its file's name, unless it was started by another one (redis-server is a link to redis-check-rdb). */
+static const char *program_name(const struct proc *proc)
+{
+	const char *slash = strrchr(proc->exe, '/'), *comm = proc->comm;
+
+	if (!slash || !slash[1])
+		return comm;
+	return strncmp(slash + 1, comm, strlen(comm)) == 0 || !*comm || strpbrk(comm, "/ \t\n") ? slash + 1 : comm;
+}
+
 static struct error *choose_output(struct run *run)
 {
 	char date[32];
@@ -170,8 +180,7 @@ static struct error *choose_output(struct run *run)
 		return run->output ? NULL : error_new(ERROR_FAILED, "out of memory");
 	}
 	strftime(date, sizeof(date), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
-	const char *slash = strrchr(run->proc->exe, '/');
-	const char *name = slash && slash[1] ? slash + 1 : run->proc->comm;
+	const char *name = program_name(run->proc);
 	if (asprintf(&run->output, "./%s-%s.dyntrace", name, date) < 0) {
 		run->output = NULL;
 		return error_new(ERROR_FAILED, "out of memory");
