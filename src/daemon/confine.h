@@ -1,5 +1,5 @@
 /*
- * confine.h - what a worker gives up before it looks at anything of its target's.
+ * confine.h - what a worker gives up before it looks at any file of its target's.
  */
 #ifndef DYNTRACE_DAEMON_CONFINE_H
 #define DYNTRACE_DAEMON_CONFINE_H

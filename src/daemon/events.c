@@ -48,13 +48,13 @@ static void send_all(struct supervisor *supervisor, pid_t pid, const char *progr
 	}
 }
 
-void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, const char *event,
-		 const char *detail)
+void events_tell_at(struct supervisor *supervisor, uint64_t ns, pid_t pid, const char *program, const char *event,
+		    const char *detail)
 {
 	struct wire_out out = { 0 };
 
 	wire_begin(&out, WIRE_EVENT, 0);
-	wire_number(&out, WIRE_TIME, wall_ns());
+	wire_number(&out, WIRE_TIME, ns ? ns : wall_ns());
 	wire_number(&out, WIRE_PID, (uint64_t)pid);
 	wire_text(&out, WIRE_PROGRAM, program);
 	wire_text(&out, WIRE_EVENT_NAME, event);
@@ -63,6 +63,12 @@ void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, 
 	if (!out.bytes.failed)
 		send_all(supervisor, pid, program, &out);
 	wire_free(&out);
+}
+
+void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, const char *event,
+		 const char *detail)
+{
+	events_tell_at(supervisor, 0, pid, program, event, detail);
 }
 
 static void note_failure(const struct target *target, const char *detail)

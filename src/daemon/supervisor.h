@@ -238,6 +238,9 @@ void journal_pids(const struct supervisor *supervisor, struct pids *ret_pids);
 
 void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, const char *event,
 		 const char *detail);
+/* The same of what happened before, at that time; 0: now. */
+void events_tell_at(struct supervisor *supervisor, uint64_t ns, pid_t pid, const char *program, const char *event,
+		    const char *detail);
 void events_forward(struct target *target, const struct wire_message *event);
 /* The last failure of that process's recording; NULL: none. */
 const struct failure *events_failure(const struct supervisor *supervisor, pid_t pid);

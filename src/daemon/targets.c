@@ -318,7 +318,8 @@ static void attach_done(struct target *target, const struct wire_message *reply)
 
 	target->attached = true;
 	if (!again && !target->told && !target->entries.count)
-		events_tell(target->supervisor, target->pid, target->process.name, "attached", target->loaded);
+		events_tell_at(target->supervisor, wire_get_number(reply, WIRE_TIME, 0), target->pid, target->process.name,
+			       "attached", target->loaded);
 	target->told = true;
 	if (target->leaves_again) {
 		target->leaves_again = false;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 #include "../control/base/cleanup.h"
-#include "confine.h"
 
 #define LISTENER_FD 3
 #define REQUEST_MAX (256u << 10) /* a client's, and who it was */
@@ -128,11 +126,6 @@ int worker_main(pid_t pid)
 	struct worker worker = { .pid = pid, .listener = LISTENER_FD, .log = -1 };
 
 	prctl(PR_SET_NAME, "dyntraced-work", 0, 0, 0);
-	_cleanup_error_ struct error *error = confine_worker();
-	if (error) { /* into the daemon's log */
-		fprintf(stderr, "dyntraced: %s\n", error_text(error));
-		return EXIT_FAILURE;
-	}
 	worker.channel = (struct channel){ .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } };
 	fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC);
 	fcntl(LISTENER_FD, F_SETFL, fcntl(LISTENER_FD, F_GETFL) | O_NONBLOCK);

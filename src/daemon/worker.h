@@ -42,6 +42,7 @@ struct error *worker_leave(struct worker *worker, struct session_summary *ret_su
 struct error *worker_list(struct worker *worker, const struct wire_message *message);
 
 /* worker_events.c: notifications */
+uint64_t worker_wall_ns(void);
 void worker_tell(struct worker *worker, const char *event, const char *detail);
 void worker_notice(void *context, enum session_notice notice, const char *text);
 /* Tells what was lost since the last time; at most once a second. */

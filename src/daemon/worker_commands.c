@@ -9,6 +9,7 @@
 
 #include "../control/base/cleanup.h"
 #include "../control/session/takeover.h"
+#include "confine.h"
 #include "keeper.h"
 #include "worker.h"
 
@@ -18,6 +19,7 @@ struct reply {
 	uint32_t sequence;
 	struct name_list names; /* that were made */
 	const char *state;
+	uint64_t time; /* when it was done, if that is told later; 0: it isn't */
 };
 
 typedef struct error *(*command_fn)(struct worker *worker, const struct wire_message *message, struct reply *reply);
@@ -131,6 +133,8 @@ static struct error *begin(struct worker *worker, const struct wire_message *mes
 	struct error *error = use_leftovers(worker, message);
 
 	if (!error)
+		error = confine_worker(); /* a trace that somebody else was writing may have needed new files */
+	if (!error)
 		error = session_resolve(worker->session);
 	if (!error)
 		error = session_begin(worker->session, NULL);
@@ -169,8 +173,12 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 
 static struct error *do_configure(struct worker *worker, const struct wire_message *message, struct reply *reply)
 {
-	if (!worker->session)
-		return attach(worker, message);
+	if (!worker->session) {
+		struct error *error = attach(worker, message);
+
+		reply->time = worker_wall_ns();
+		return error;
+	}
 	if (worker->settled) /* else the supervisor died before all was asked for again */
 		reply->state = "again";
 	return NULL;
@@ -471,6 +479,8 @@ static void send_reply(struct worker *worker, const struct reply *reply, const s
 	for (size_t i = 0; i < reply->names.count && reply->names.count <= NAMES_IN_REPLY; i++)
 		wire_text(&out, WIRE_NAME, reply->names.items[i]);
 	wire_text(&out, WIRE_STATE, reply->state);
+	if (reply->time)
+		wire_number(&out, WIRE_TIME, reply->time);
 	if (worker->session)
 		wire_number(&out, WIRE_TRACEPOINT_COUNT, session_tracepoint_count(worker->session));
 	if (worker->directory && keeper_has_made(worker->directory))

@@ -27,6 +27,11 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
+uint64_t worker_wall_ns(void)
+{
+	return clock_ns(CLOCK_REALTIME);
+}
+
 /* With no supervisor there, they are kept for the next one, as long as there is room. */
 void worker_tell(struct worker *worker, const char *event, const char *detail)
 {

@@ -12,6 +12,8 @@ from harness import Snapshot, Trace, until
 
 
 def worker_of(daemon, pid):
+    """One that has said that all is in place."""
+    until(lambda: f"process {pid} (spin): settled" in daemon.log_text() or "(spin)" not in daemon.log_text(), "it to be settled")
     return until(lambda: daemon.workers(pid), "a worker")[0]
 
 

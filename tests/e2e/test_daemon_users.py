@@ -361,6 +361,7 @@ def test_a_killed_worker_s_events_are_saved_with_the_rights_of_whose_trace_it_is
     path = os.path.join(home, "trace")
     daemon("add", f"{one.pid}:foo", "ctf", path, user=MEMBER)
     one.round()
+    until(lambda: ": settled" in daemon.log_text(), "the first worker")
     for number in range(2):
         os.kill(helpers("worker", one.pid)[0], signal.SIGKILL)
         one.round()
@@ -379,6 +380,7 @@ def test_a_trace_that_became_somebody_else_s_is_not_gone_on_with(daemon, place, 
     daemon("add", f"{one.pid}:foo", "ctf", path, user=MEMBER)
     one.round()
     daemon("flush", user=MEMBER)
+    until(lambda: ": settled" in daemon.log_text(), "the first worker")
     os.chmod(path, 0o777)
     size = sum(os.stat(os.path.join(path, name)).st_mtime_ns for name in os.listdir(path))
     os.kill(helpers("worker", one.pid)[0], signal.SIGKILL)
