@@ -72,8 +72,8 @@ uint32_t window_read(struct gather *g, uint64_t from, void *to, uint32_t most)
 
 uint64_t window_read_all(struct gather *g, uint64_t from, void *to, uint32_t length)
 {
-	return length <= WINDOW_SIZE - LINE ? read_window(g, from, to, length, length) :
-					      safe_read(g->control, from, to, length);
+	return length <= WINDOW_SIZE - LINE ? read_window(g, from, to, length, length)
+					    : safe_read(g->control, from, to, length);
 }
 
 /* How many pieces of a window are in the other process's (our own) list: two if it goes over a page's end. */

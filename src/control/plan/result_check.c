@@ -7,7 +7,8 @@ static bool writes(const struct insn *insn, ZydisRegister wanted)
 	for (size_t i = 0; i < insn->zydis.operand_count; i++) {
 		const ZydisDecodedOperand *operand = &insn->operands[i];
 
-		if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER && (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+		if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		    (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
 		    ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value) == wanted)
 			return true;
 	}
@@ -31,8 +32,8 @@ bool result_is_set(const struct symtab *symtab, uint64_t start, uint64_t end, co
 	if (!text || end > text->address + text->size || piece->where > ABI_SSE || piece->reg != 0)
 		return true;
 	for (uint64_t at = start; at < end; at += insn.length) {
-		if (!decode(text->bytes + (at - text->address), end - at, taddr_of(at), &insn) || writes(&insn, wanted) ||
-		    leaves(&insn, start, end))
+		if (!decode(text->bytes + (at - text->address), end - at, taddr_of(at), &insn) ||
+		    writes(&insn, wanted) || leaves(&insn, start, end))
 			return true;
 	}
 	return start == end;

@@ -7,7 +7,7 @@
 #include "value_fields.h"
 
 void shape_text(struct shape *shape, const char *name, const struct value_place *address,
-		     const struct value_place *length, enum dt_string mode)
+		const struct value_place *length, enum dt_string mode)
 {
 	struct value_store *store;
 
@@ -121,8 +121,7 @@ bool value_text(const struct type *type, const struct value_place *place, struct
 	return false;
 }
 
-bool shape_text_type(struct shape *shape, const char *name, const struct type *type,
-			  const struct value_place *place)
+bool shape_text_type(struct shape *shape, const char *name, const struct type *type, const struct value_place *place)
 {
 	struct value_place address, length;
 

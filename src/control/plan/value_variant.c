@@ -24,7 +24,8 @@ static void count_variants(const struct type *type, size_t *ret_numbered, int64_
 }
 
 /* Is the tag this value? */
-static bool push_is(const struct member *tag, const struct value_place *place, int64_t value, bool is_equal, struct value_ops *ops)
+static bool push_is(const struct member *tag, const struct value_place *place, int64_t value, bool is_equal,
+		    struct value_ops *ops)
 {
 	uint64_t mask = tag->type.size < 8 ? (1ULL << 8 * tag->type.size) - 1 : ~0ULL;
 
@@ -36,7 +37,8 @@ static bool push_is(const struct member *tag, const struct value_place *place, i
 }
 
 /* The variant's name: by the tag, or, where there are two and the tag is part of one, by whether it is the other. */
-static void add_variant_name(struct shape *shape, const struct type *type, const struct member *tag, const struct value_place *at)
+static void add_variant_name(struct shape *shape, const struct type *type, const struct member *tag,
+			     const struct value_place *at)
 {
 	struct value_place is_other = { .kind = PLACE_VALUE };
 	struct member_walk walk = { .started = false };
@@ -48,8 +50,8 @@ static void add_variant_name(struct shape *shape, const struct type *type, const
 
 	count_variants(type, &numbered, &last, &others);
 	by_tag = numbered != 1 || others != 1 || !push_is(tag, at, last, true, &is_other.ops);
-	field = by_tag ? shape_number(shape, "variant", FIELD_ENUM, (uint8_t)tag->type.size, false, at) :
-			 shape_number(shape, "variant", FIELD_ENUM, 1, false, &is_other);
+	field = by_tag ? shape_number(shape, "variant", FIELD_ENUM, (uint8_t)tag->type.size, false, at)
+		       : shape_number(shape, "variant", FIELD_ENUM, 1, false, &is_other);
 	while (field && type_next_variant(type, &walk, &variant)) {
 		if (variant.member.name && (variant.has_value || !by_tag))
 			shape_label(shape, field, variant.member.name, by_tag ? variant.value : variant.has_value);
@@ -57,8 +59,9 @@ static void add_variant_name(struct shape *shape, const struct type *type, const
 }
 
 /* What is in the variants that it isn't is shown as 0. */
-static void add_variant(struct shape *shape, const struct type *type, const struct variant *variant, const struct member *tag,
-			const struct value_place *at, const struct value_place *place, unsigned depth)
+static void add_variant(struct shape *shape, const struct type *type, const struct variant *variant,
+			const struct member *tag, const struct value_place *at, const struct value_place *place,
+			unsigned depth)
 {
 	struct value_ops guard = { .count = 0 };
 	uint16_t outer = shape->guard;
@@ -79,7 +82,8 @@ static void add_variant(struct shape *shape, const struct type *type, const stru
 	}
 	shape->guard = (uint16_t)shape->guards.count;
 	shape->is_gathered = true;
-	shape_value(shape, variant->member.name ? variant->member.name : "value", &variant->member.type, place, depth + 1);
+	shape_value(shape, variant->member.name ? variant->member.name : "value", &variant->member.type, place,
+		    depth + 1);
 	shape->guard = outer;
 }
 
@@ -95,8 +99,8 @@ static bool has_members(const struct type *type)
 	return false;
 }
 
-void shape_variants(struct shape *shape, const struct type *type, const struct member *tag, const struct value_place *place,
-			 unsigned depth)
+void shape_variants(struct shape *shape, const struct type *type, const struct member *tag,
+		    const struct value_place *place, unsigned depth)
 {
 	struct member_walk walk = { .started = false };
 	struct variant variant;

@@ -21,9 +21,10 @@ static void add_number(struct numbers *numbers, const struct type *type, uint64_
 	if (type->kind < TYPE_INT || type->kind > TYPE_REFERENCE || type->kind == TYPE_COMPLEX || type->size > 8)
 		numbers->is_unknown = true;
 	else if (numbers->count < NUMBERS_MAX)
-		numbers->items[numbers->count++] = (struct rust_number){
-			offset, type->size, type->kind == TYPE_FLOAT ? TYPE_FLOAT : is_pointer ? TYPE_POINTER : TYPE_INT
-		};
+		numbers->items[numbers->count++] = (struct rust_number){ offset, type->size,
+									 type->kind == TYPE_FLOAT ? TYPE_FLOAT
+									 : is_pointer		  ? TYPE_POINTER
+												  : TYPE_INT };
 }
 
 /* ---- enumerations with values in them --------------------------------------------------------------- */

@@ -86,8 +86,8 @@ static void add_copy(struct wanted *wanted, Dwarf_Die *die)
 
 	if (dwarf_entrypc(die, &address) != 0 && dwarf_ranges(die, 0, &base, &address, &end) <= 0)
 		return;
-	if (address && !vec_push(wanted->to, (struct debug_address){ .address = address,
-								     .inlined = dwarf_dieoffset(die) }))
+	if (address &&
+	    !vec_push(wanted->to, (struct debug_address){ .address = address, .inlined = dwarf_dieoffset(die) }))
 		wanted->failed = true;
 }
 
@@ -192,6 +192,5 @@ bool debug_inlined_die(struct debug *debug, uint64_t offset, Dwarf_Die *ret_die)
 {
 	if (debug->sections)
 		sections_need_unit(debug->sections, offset);
-	return dwarf_offdie(debug->dwarf, offset, ret_die) &&
-	       dwarf_tag(ret_die) == DW_TAG_inlined_subroutine;
+	return dwarf_offdie(debug->dwarf, offset, ret_die) && dwarf_tag(ret_die) == DW_TAG_inlined_subroutine;
 }

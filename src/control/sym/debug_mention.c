@@ -67,7 +67,8 @@ static size_t rarest(const uint8_t *bytes, size_t size, const uint8_t *needle, s
 }
 
 static void each_occurrence(struct mention *m, const uint8_t *bytes, size_t size, const void *what, size_t length,
-			    void (*found)(struct mention *m, const uint8_t *bytes, size_t size, size_t at, uint64_t offset),
+			    void (*found)(struct mention *m, const uint8_t *bytes, size_t size, size_t at,
+					  uint64_t offset),
 			    uint64_t offset)
 {
 	const uint8_t *needle = what, *at, *end = bytes + size;
@@ -229,8 +230,8 @@ bool *debug_mention(struct debug *debug, const char *name)
 	m.marks = marks;
 	m.name = plain_name(name, &m.length);
 	/* An operator's name goes on with other signs. What isn't in the units themselves isn't found by their bytes. */
-	m.failed = !debug->sections || debug->has_parts || debug->alternative.dwarf || !m.length || m.length > SECTIONS_OVERLAP / 2 ||
-		   strncmp(m.name, "operator", 8) == 0;
+	m.failed = !debug->sections || debug->has_parts || debug->alternative.dwarf || !m.length ||
+		   m.length > SECTIONS_OVERLAP / 2 || strncmp(m.name, "operator", 8) == 0;
 	if (!m.failed)
 		mark_name(&m);
 	if (m.failed)

@@ -85,7 +85,8 @@ static bool note_section(struct sections *sections, size_t index, const Elf64_Sh
 	struct section *section = &sections->items[index];
 	Elf64_Chdr packed;
 
-	if (header->sh_type == SHT_NOBITS || header->sh_offset > file_size || header->sh_size > file_size - header->sh_offset)
+	if (header->sh_type == SHT_NOBITS || header->sh_offset > file_size ||
+	    header->sh_size > file_size - header->sh_offset)
 		return true;
 	section->file_offset = header->sh_offset;
 	section->file_size = section->size = header->sh_size;
@@ -156,19 +157,28 @@ static void write_headers(struct sections *sections)
 	Elf64_Shdr *headers = (Elf64_Shdr *)(sections->memory + at);
 	uint64_t name = names + 1;
 
-	*elf = (Elf64_Ehdr){ .e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT, .e_shoff = at,
-			     .e_ehsize = sizeof(*elf), .e_shentsize = sizeof(*headers), .e_shnum = KNOWN + 2, .e_shstrndx = KNOWN + 1 };
+	*elf = (Elf64_Ehdr){ .e_type = ET_DYN,
+			     .e_machine = EM_X86_64,
+			     .e_version = EV_CURRENT,
+			     .e_shoff = at,
+			     .e_ehsize = sizeof(*elf),
+			     .e_shentsize = sizeof(*headers),
+			     .e_shnum = KNOWN + 2,
+			     .e_shstrndx = KNOWN + 1 };
 	memcpy(elf->e_ident, (uint8_t[]){ ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT }, 7);
 	for (size_t i = 0; i < KNOWN; i++) {
 		const struct section *section = &sections->items[i];
 
-		headers[i + 1] = (Elf64_Shdr){ .sh_name = (Elf64_Word)(name - names), .sh_offset = section->at,
-					       .sh_size = section->size, .sh_addralign = 1,
+		headers[i + 1] = (Elf64_Shdr){ .sh_name = (Elf64_Word)(name - names),
+					       .sh_offset = section->at,
+					       .sh_size = section->size,
+					       .sh_addralign = 1,
 					       .sh_type = section->file_size ? SHT_PROGBITS : SHT_NOBITS };
 		memcpy(sections->memory + name, known[i].name, strlen(known[i].name));
 		name += strlen(known[i].name) + 1;
 	}
-	headers[KNOWN + 1] = (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = names, .sh_size = name - names, .sh_addralign = 1 };
+	headers[KNOWN + 1] =
+		(Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = names, .sh_size = name - names, .sh_addralign = 1 };
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -432,7 +442,8 @@ const uint8_t *sections_bytes(const struct sections *sections, const char *name,
 }
 
 /* Pieces overlap, so that what lies across two of them is in one. */
-static void scan_file(const struct sections *sections, const struct section *section, sections_piece *piece, void *context)
+static void scan_file(const struct sections *sections, const struct section *section, sections_piece *piece,
+		      void *context)
 {
 	_cleanup_free_ uint8_t *bytes = malloc(PIECE);
 	uint64_t at = 0;
