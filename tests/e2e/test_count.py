@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import Snapshot, until
+from harness import Snapshot, die_with_parent, until
 
 SOURCE = r"""
 #include <pthread.h>
@@ -139,7 +139,8 @@ def test_live_and_as_it_was(dyntrace, build, scratch, program):
     target = program("spin", "--threads", "3", "--calls", "20000", "--rounds", "2").wait_ready()
     before = Snapshot(target.pid)
     tracer = subprocess.Popen([os.path.join(build, "dyntrace"), "trace", "-p", str(target.pid), "--tracer", "count",
-                               "--function", "foo", "-e"], cwd=scratch, stderr=subprocess.PIPE, text=True)
+                               "--function", "foo", "-e"], cwd=scratch, stderr=subprocess.PIPE, text=True,
+                              preexec_fn=die_with_parent)
     try:
         until(lambda: "dyntrace-counts" in open(f"/proc/{target.pid}/maps").read(), "the counts to be mapped")
         assert "Ctrl-C ends it" in tracer.stderr.readline()
