@@ -35,7 +35,8 @@ def until(condition, what, seconds=20):
 
 def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # also where the tests themselves were started in the background
+    for number in (signal.SIGINT, signal.SIGHUP):  # also where the tests themselves were started in the background
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Processes:

@@ -107,8 +107,16 @@ struct error *trace_dir_existing(const char *path, int *ret_fd, struct trace_dir
 	return NULL;
 }
 
+struct trace_dir *trace_dir_share(struct trace_dir *dir)
+{
+	dir->sharers++;
+	return dir;
+}
+
 void trace_dir_free(struct trace_dir *dir)
 {
-	if (dir)
+	if (dir && dir->sharers)
+		dir->sharers--;
+	else if (dir)
 		dir->free(dir);
 }

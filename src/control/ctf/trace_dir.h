@@ -24,12 +24,15 @@ struct trace_dir {
 	/* A file; NULL: the directory, which is empty. */
 	int (*remove)(struct trace_dir *dir, const char *name);
 	void (*free)(struct trace_dir *dir);
+	unsigned sharers; /* beside the first */
 };
 
 /* By path, with this process's rights. */
 struct error *trace_dir_direct(const char *path, struct trace_dir **ret_dir);
 /* One that is there already: opens it. *ret_fd: its descriptor, borrowed. */
 struct error *trace_dir_existing(const char *path, int *ret_fd, struct trace_dir **ret_dir);
+/* One more who frees it. */
+struct trace_dir *trace_dir_share(struct trace_dir *dir);
 void trace_dir_free(struct trace_dir *dir);
 
 #endif

@@ -224,8 +224,9 @@ struct error *writer_create_after(const struct trace_writer *before, const struc
 	}
 	writer->notes = -1;
 	writer->noted = before->noted;
-	writer->dir = before->dir;
-	writer->directory = before->directory;
+	writer->dir = before->own_dir ? trace_dir_share(before->dir) : before->dir;
+	writer->own_dir = before->own_dir;
+	writer->directory = writer->dir->path;
 	writer->part = before->part;
 	writer->info = *info;
 	writer->types = types;
