@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 23
+#define DT_LAYOUT_VERSION 24
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -624,12 +624,15 @@ struct dt_returns {
 	uint64_t stray; /* returns through stubs that were not in use */
 	uint64_t objects[DT_UNWINDERS_MAX][8]; /* for unwinders of the target, which keep their own notes there */
 	uint32_t tables[DT_SLOTS]; /* by thread slot; 0: `none` */
-	struct dt_return_slot slots[DT_STUBS_MAX];
+	/* A cache line each: those of two threads are next to each other. */
+	struct dt_return_slot slots[DT_STUBS_MAX] __attribute__((aligned(64)));
 	/* By stub, where an exit asks for it: what arguments were at entry. As large as a slot, so that one distance
 	 * leads from each slot to its words. */
 	uint64_t kept[DT_STUBS_MAX][DT_KEPT_MAX];
 	uint8_t heap[DT_RETURN_HEAP_SIZE] __attribute__((aligned(DT_RETURN_TABLE_ALIGN)));
 };
+
+_Static_assert(offsetof(struct dt_returns, slots) % 64 == 0 && offsetof(struct dt_returns, kept) % 64 == 0, "lines");
 
 /* From a slot to a word that was kept for it. */
 #define DT_KEPT_AT(i) (offsetof(struct dt_returns, kept) - offsetof(struct dt_returns, slots) + 8u * (i))
