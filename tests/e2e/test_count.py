@@ -124,7 +124,7 @@ def test_filter_at_the_exit(build, scratch, counted, condition, exits):
     found = rows(result.stderr)
     assert int(found["foo"][0]) == OWN + CHILDREN
     total, mean, *_ = times(result.stderr, "foo")
-    assert total / mean == pytest.approx(exits, rel=0.05)  # as exact as they are printed
+    assert total / mean == pytest.approx(exits, rel=0.25)  # a mean of a few ns is printed without its fraction
 
 
 def test_filter_by_duration(build, scratch, counted):
