@@ -33,7 +33,6 @@
 #define CODE_WAITING_MAX (260 * 1024)
 #define TARGET_SLACK_KIB 256
 #define HERE_SLACK_KIB 2048
-#define STUBS_KIB (16 * 1024) /* all that there can be */
 #define CODE_MAX 200 /* bytes of a shape that are looked at */
 
 /* ---- the target --------------------------------------------------------------------------------- */
@@ -357,14 +356,13 @@ static struct sizes measure(const struct fixture *f)
 }
 
 /* Nothing of it does, beyond what waits to be used again. */
-static void check_sizes(const struct fixture *f, const struct sizes *before, enum what what)
+static void check_sizes(const struct fixture *f, const struct sizes *before)
 {
 	struct sizes now = measure(f);
 
 	assert_true(now.code <= before->code + CODE_WAITING_MAX);
 	assert_true(now.space <= before->space + CODE_WAITING_MAX / 1024);
-	/* stubs of what was removed aren't used again: docs/limits.md */
-	assert_true(now.target <= before->target + (what == EXITS ? STUBS_KIB : TARGET_SLACK_KIB));
+	assert_true(now.target <= before->target + TARGET_SLACK_KIB);
 #ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed */
 	assert_true(now.here <= before->here + HERE_SLACK_KIB);
 #endif
@@ -387,7 +385,7 @@ static void cycle(enum what what)
 		if (i == CYCLES_FIRST)
 			before = measure(&f);
 		if (i > CYCLES_FIRST && i % 100 == 0)
-			check_sizes(&f, &before, what);
+			check_sizes(&f, &before);
 		if (i % 64 == 0)
 			check(session_step(f.session, 0), &f);
 	}
