@@ -7,6 +7,7 @@
 #include "find.h"
 
 #include "../shared/frame.h"
+#include "../shared/sorted.h"
 
 /* struct dwarf_eh_bases of libgcc: two bases that our tables have no need of, and where the code begins. */
 struct find_bases {
@@ -110,25 +111,18 @@ static const uint8_t *find_header(void)
 static uint64_t find_own(uint64_t pc, uint64_t *ret_function)
 {
 	const uint8_t *header = find_header();
-	uint32_t low = 0, high;
+	uint32_t count;
 
 	if (!header || header[0] != FIND_HEADER_VERSION ||
 	    (header[1] | (uint32_t)header[2] << 8 | (uint32_t)header[3] << 16) != FIND_ENCODINGS)
 		return 0;
 	const struct find_row *rows = (const struct find_row *)(header + 12);
-	__builtin_memcpy(&high, header + 8, sizeof(high));
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if ((uint64_t)header + (uint64_t)(int64_t)rows[middle].function <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
+	__builtin_memcpy(&count, header + 8, sizeof(count));
+	size_t n = sorted_count(count, i, (uint64_t)header + (uint64_t)(int64_t)rows[i].function <= pc);
+	if (!n)
 		return 0;
-	*ret_function = (uint64_t)header + (uint64_t)(int64_t)rows[low - 1].function;
-	return (uint64_t)header + (uint64_t)(int64_t)rows[low - 1].fde;
+	*ret_function = (uint64_t)header + (uint64_t)(int64_t)rows[n - 1].function;
+	return (uint64_t)header + (uint64_t)(int64_t)rows[n - 1].fde;
 }
 
 /* ---- what the hook asks -------------------------------------------------------------------------- */

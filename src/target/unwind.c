@@ -7,6 +7,7 @@
 #include "gather.h"
 
 #include "../shared/frame.h"
+#include "../shared/sorted.h"
 #include "../shared/unwind.h"
 #include "find.h"
 
@@ -44,17 +45,9 @@ static uint64_t word_at(struct unwind *u, uint64_t address)
 
 static const struct dt_unwind_module *find_module(const struct dt_unwind *table, uint64_t pc)
 {
-	uint32_t low = 0, high = table->module_count;
+	size_t n = sorted_count(table->module_count, i, table->modules[i].start <= pc);
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (table->modules[middle].start <= pc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && pc < table->modules[low - 1].end ? &table->modules[low - 1] : NULL;
+	return n && pc < table->modules[n - 1].end ? &table->modules[n - 1] : NULL;
 }
 
 /* The row that holds at pc; NULL: none. */
@@ -62,24 +55,17 @@ static const struct dt_unwind_row *find_row(const struct dt_unwind *table, uint6
 {
 	const struct dt_unwind_module *module = NULL;
 	const struct dt_unwind_row *rows;
-	uint32_t low = 0, high, key;
+	uint32_t key;
+	size_t n;
 
 	for (uint32_t i = 0; table && i < TABLES_MAX && !(module = find_module(table, pc)); i++)
 		table = (const struct dt_unwind *)table->next;
 	if (!module || !table)
 		return NULL;
 	rows = (const struct dt_unwind_row *)((const uint8_t *)table + table->rows_offset) + module->first;
-	high = module->count;
 	key = (uint32_t)(pc - module->base);
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (rows[middle].pc <= key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && rows[low - 1].cfa_rule != DT_CFA_NONE ? &rows[low - 1] : NULL;
+	n = sorted_count(module->count, i, rows[i].pc <= key);
+	return n && rows[n - 1].cfa_rule != DT_CFA_NONE ? &rows[n - 1] : NULL;
 }
 
 /* What a signal handler returns to: registers that the kernel saved above it. */

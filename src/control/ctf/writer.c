@@ -35,6 +35,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "../base/vec.h"
 #include "metadata.h"
@@ -252,17 +253,7 @@ struct error *writer_update(struct trace_writer *writer, const struct clock_esti
 /* Where that stream is, or would have to be. */
 static size_t writer_stream_index(const struct trace_writer *writer, uint64_t number)
 {
-	size_t low = 0, high = writer->streams.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (writer->streams.items[middle].number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count(writer->streams.count, i, writer->streams.items[i].number < number);
 }
 
 static struct writer_stream *writer_find_stream(struct trace_writer *writer, uint64_t number)

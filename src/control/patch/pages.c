@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
+
 static uint64_t page_of(taddr at)
 {
 	return at.v & ~(DT_PAGE - 1);
@@ -96,18 +98,10 @@ struct error *pages_read(struct pages *pages, struct proc *proc)
 
 static size_t index_of(const struct pages *pages, uint64_t at)
 {
-	size_t low = 0, high = pages->count;
+	size_t n = sorted_count(pages->count, i, pages->items[i].at.v < at);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (pages->items[middle].at.v < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	assert(low < pages->count && pages->items[low].at.v == at);
-	return low;
+	assert(n < pages->count && pages->items[n].at.v == at);
+	return n;
 }
 
 uint8_t *pages_of_site(const struct pages *pages, const struct patch_site *site)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 
 #define RED_ZONE 128u
@@ -54,18 +55,10 @@ void scan_end(struct scan *scan)
 
 struct scan_range *scan_find(const struct scan *scan, uint64_t address)
 {
-	size_t low = 0, high = scan->count;
+	size_t n = sorted_count(scan->count, i, scan->ranges[i].end <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (scan->ranges[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < scan->count && scan->ranges[low].start <= address)
-		return &scan->ranges[low];
+	if (n < scan->count && scan->ranges[n].start <= address)
+		return &scan->ranges[n];
 	return NULL;
 }
 

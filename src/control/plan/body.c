@@ -1,5 +1,6 @@
 #include "body.h"
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "../code/glance.h"
 #include "../code/relocate.h"
@@ -97,18 +98,10 @@ void body_free(struct body *body)
 
 bool body_find(const struct body *body, uint64_t address, size_t *ret_index)
 {
-	size_t low = 0, high = body->insns.count;
+	size_t n = sorted_count(body->insns.count, i, body->insns.items[i].at + body->insns.items[i].length <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (body->insns.items[middle].at + body->insns.items[middle].length <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == body->insns.count || body->insns.items[low].at > address)
+	if (n == body->insns.count || body->insns.items[n].at > address)
 		return false;
-	*ret_index = low;
+	*ret_index = n;
 	return true;
 }

@@ -20,6 +20,7 @@
 
 #include <stdlib.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "../code/glance.h"
 
@@ -409,17 +410,9 @@ bool inbound_at(const struct inbound *inbound, uint64_t address)
 
 bool inbound_is_read(const struct inbound *inbound, uint64_t start, uint64_t end)
 {
-	size_t low = 0, high = inbound->reads.count;
+	size_t n = sorted_count(inbound->reads.count, i, inbound->reads.items[i] < start);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (inbound->reads.items[middle] < start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < inbound->reads.count && inbound->reads.items[low] < end;
+	return n < inbound->reads.count && inbound->reads.items[n] < end;
 }
 
 bool inbound_inside(const struct inbound *inbound, uint64_t start, uint64_t end)

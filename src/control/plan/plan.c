@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "tactic.h"
 
@@ -294,17 +295,9 @@ static struct error *decide_round(struct planner *planner, struct probe **probes
 
 bool plan_is_wanted(const struct planner *planner, taddr start, taddr end)
 {
-	size_t low = 0, high = planner->wanted.count;
+	size_t n = sorted_count(planner->wanted.count, i, planner->wanted.items[i]->place.address.v < start.v);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (planner->wanted.items[middle]->place.address.v < start.v)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < planner->wanted.count && planner->wanted.items[low]->place.address.v < end.v;
+	return n < planner->wanted.count && planner->wanted.items[n]->place.address.v < end.v;
 }
 
 struct error *plan_all(struct planner *planner, struct probe **probes, size_t count)

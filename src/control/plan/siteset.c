@@ -1,3 +1,4 @@
+#include "../../shared/sorted.h"
 #include "internal.h"
 
 #include <assert.h>
@@ -6,17 +7,7 @@
 /* The index of the first site behind the address. */
 static size_t index_behind(const struct planner *planner, taddr address)
 {
-	size_t low = 0, high = planner->sites.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (planner->sites.items[middle]->address.v <= address.v)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count(planner->sites.count, i, planner->sites.items[i]->address.v <= address.v);
 }
 
 uint64_t site_claim(const struct site *site)

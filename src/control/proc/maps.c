@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "proc.h"
 #include "status.h"
@@ -77,18 +78,10 @@ struct error *maps_read(const struct proc *proc, struct maps *ret_maps)
 
 const struct mapping *maps_find(const struct maps *maps, taddr address)
 {
-	size_t low = 0, high = maps->count;
+	size_t n = sorted_count(maps->count, i, maps->items[i].end.v <= address.v);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (maps->items[middle].end.v <= address.v)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < maps->count && maps->items[low].start.v <= address.v)
-		return &maps->items[low];
+	if (n < maps->count && maps->items[n].start.v <= address.v)
+		return &maps->items[n];
 	return NULL;
 }
 

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "../inject/sweep.h"
 #include "heritage.h"
@@ -218,18 +219,9 @@ struct error *heritage_yield(struct session *session)
  * sorted. */
 static struct patch_site *first_overlapping(const struct session *dead, uint64_t from)
 {
-	size_t low = 0, high = dead->found_count;
+	size_t n = sorted_count(dead->found_count, i, dead->found[i].address.v + dead->found[i].length <= from);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct patch_site *site = &dead->found[middle];
-
-		if (site->address.v + site->length <= from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < dead->found_count ? &dead->found[low] : NULL;
+	return n < dead->found_count ? &dead->found[n] : NULL;
 }
 
 struct groups {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
 #include "../../shared/layout.h"
 #include "../plan/exit.h"
 #include "session.h"
@@ -142,22 +143,14 @@ void latency_times(const struct latency *latency, uint32_t entry_id,
 
 static struct latency_stream *find_stream(struct latency *latency, uint64_t number)
 {
-	size_t low = 0, high = latency->streams.count;
+	size_t n = sorted_count(latency->streams.count, i, latency->streams.items[i].number < number);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (latency->streams.items[middle].number < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < latency->streams.count && latency->streams.items[low].number == number)
-		return &latency->streams.items[low];
+	if (n < latency->streams.count && latency->streams.items[n].number == number)
+		return &latency->streams.items[n];
 	if (!vec_push(&latency->streams, (struct latency_stream){ 0 }))
 		return NULL;
-	struct latency_stream *at = &latency->streams.items[low];
-	memmove(at + 1, at, (latency->streams.count - 1 - low) * sizeof(*at));
+	struct latency_stream *at = &latency->streams.items[n];
+	memmove(at + 1, at, (latency->streams.count - 1 - n) * sizeof(*at));
 	*at = (struct latency_stream){ .number = number };
 	return at;
 }

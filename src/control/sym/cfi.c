@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "../base/vec.h"
 #include "symtab.h"
@@ -443,17 +444,9 @@ static void read_cie(struct cie *cie, struct cursor c)
 
 static const struct cie *find_cie(const struct compiler *compiler, uint64_t offset)
 {
-	size_t low = 0, high = compiler->cies.count;
+	size_t n = sorted_count(compiler->cies.count, i, compiler->cies.items[i].offset <= offset);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (compiler->cies.items[middle].offset <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && compiler->cies.items[low - 1].offset == offset ? &compiler->cies.items[low - 1] : NULL;
+	return n && compiler->cies.items[n - 1].offset == offset ? &compiler->cies.items[n - 1] : NULL;
 }
 
 static void read_fde(struct compiler *compiler, const struct cie *cie, struct cursor c)
@@ -563,15 +556,7 @@ struct error *cfi_compile(const struct symtab *symtab, struct cfi_rows *ret_rows
 
 const struct dt_unwind_row *cfi_find(const struct cfi_rows *rows, uint64_t address)
 {
-	size_t low = 0, high = rows->count;
+	size_t n = sorted_count(rows->count, i, rows->items[i].pc <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (rows->items[middle].pc <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && rows->items[low - 1].cfa_rule != DT_CFA_NONE ? &rows->items[low - 1] : NULL;
+	return n && rows->items[n - 1].cfa_rule != DT_CFA_NONE ? &rows->items[n - 1] : NULL;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
 #include "debug_internal.h"
 
 const char *debug_name(Dwarf_Die *die)
@@ -76,22 +77,14 @@ bool debug_index(struct debug *debug)
 
 struct debug_unit *debug_unit_at(struct debug *debug, uint64_t address)
 {
-	size_t low = 0, high;
+	size_t n;
 
 	if (!debug_index(debug))
 		return NULL;
-	high = debug->ranges.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (debug->ranges.items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || address >= debug->ranges.items[low - 1].end)
+	n = sorted_count(debug->ranges.count, i, debug->ranges.items[i].start <= address);
+	if (n == 0 || address >= debug->ranges.items[n - 1].end)
 		return NULL;
-	return &debug->units.items[debug->ranges.items[low - 1].unit];
+	return &debug->units.items[debug->ranges.items[n - 1].unit];
 }
 
 /* ---- functions of a unit ------------------------------------------------------------------------ */
@@ -188,21 +181,13 @@ void debug_read_functions(struct debug *debug, struct debug_unit *unit)
 bool debug_function_at(struct debug *debug, uint64_t address, struct debug_function *ret_function)
 {
 	struct debug_unit *unit = debug_unit_at(debug, address);
-	size_t low = 0, high;
+	size_t n;
 
 	if (!unit)
 		return false;
 	debug_read_functions(debug, unit);
-	high = unit->functions.count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (unit->functions.items[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = low; i-- > 0 && low - i < DEBUG_DEPTH_MAX;) {
+	n = sorted_count(unit->functions.count, i, unit->functions.items[i].low <= address);
+	for (size_t i = n; i-- > 0 && n - i < DEBUG_DEPTH_MAX;) {
 		const struct debug_function *function = &unit->functions.items[i];
 
 		if (address == function->low || address < function->high) {

@@ -9,6 +9,7 @@
 #include <dwarf.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "debug_internal.h"
 
@@ -33,18 +34,10 @@ static void mark_all(struct debug *debug, bool *marks)
 /* The unit that has this byte of .debug_info. */
 static void mark_at(struct debug *debug, bool *marks, uint64_t offset)
 {
-	size_t low = 0, high = debug->units.count;
+	size_t n = sorted_count(debug->units.count, i, dwarf_dieoffset(&debug->units.items[i].die) <= offset);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (dwarf_dieoffset(&debug->units.items[middle].die) <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low)
-		marks[low - 1] = true;
+	if (n)
+		marks[n - 1] = true;
 }
 
 /* ---- finding bytes ------------------------------------------------------------------------------------- */

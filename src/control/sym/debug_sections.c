@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "../base/vec.h"
 #include "cursor.h"
@@ -270,18 +271,10 @@ static bool note_units(struct sections *sections)
 
 void sections_need_unit(struct sections *sections, uint64_t offset)
 {
-	size_t low = 0, high = sections->units.count;
+	size_t n = sorted_count(sections->units.count, i, sections->units.items[i].start <= offset);
 	struct unit *unit;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (sections->units.items[middle].start <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	unit = low ? &sections->units.items[low - 1] : NULL;
+	unit = n ? &sections->units.items[n - 1] : NULL;
 	if (!unit || unit->is_read || sections->items[INFO].is_read)
 		return;
 	read_bytes(sections, unit->start, unit->end);
@@ -356,19 +349,11 @@ static enum finding read_abbreviations(struct sections *sections)
 
 bool sections_may_inline(const struct sections *sections, uint64_t abbreviations)
 {
-	size_t low = 0, high = sections->abbreviations.count;
+	size_t n = sorted_count(sections->abbreviations.count, i, sections->abbreviations.items[i].offset <= abbreviations);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (sections->abbreviations.items[middle].offset <= abbreviations)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || sections->abbreviations.items[low - 1].offset != abbreviations)
+	if (!n || sections->abbreviations.items[n - 1].offset != abbreviations)
 		return true; /* a table within another */
-	return sections->abbreviations.items[low - 1].has_inlined;
+	return sections->abbreviations.items[n - 1].has_inlined;
 }
 
 /* ---- opening -------------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "debug_internal.h"
 #include "module.h"
@@ -166,20 +167,13 @@ static bool add_debugdata(const struct symtab *symtab, struct hidden *hidden)
 /* Is there a name for the function that starts there, or is it part of a named one? */
 static bool is_named(const struct symtab *symtab, const struct hidden *hidden, size_t named, uint64_t address)
 {
-	size_t low = 0, high = named;
+	size_t n;
 
 	if (symtab_at(symtab, address))
 		return true;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (hidden->items[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && address - hidden->items[low - 1].address <
-			      (hidden->items[low - 1].size ? hidden->items[low - 1].size : 1);
+	n = sorted_count(named, i, hidden->items[i].address <= address);
+	return n && address - hidden->items[n - 1].address <
+			      (hidden->items[n - 1].size ? hidden->items[n - 1].size : 1);
 }
 
 /* The linkage table has an entry in .eh_frame, but isn't a function. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "hidden.h"
 #include "locate.h"
@@ -41,17 +42,9 @@ struct error *locate_hidden(struct search *search, struct module *only)
 
 static bool is_taken(const struct places *places, uint64_t address)
 {
-	size_t low = 0, high = places->count;
+	size_t n = sorted_count(places->count, i, places->items[i].address.v < address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (places->items[middle].address.v < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < places->count && places->items[low].address.v == address;
+	return n < places->count && places->items[n].address.v == address;
 }
 
 static int compare_places(const void *a, const void *b)

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "../../shared/sorted.h"
+
 static int compare(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
@@ -19,17 +21,9 @@ void ranges_sort(struct ranges *ranges)
 
 const struct range *ranges_find(const struct ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->count;
+	size_t n = sorted_count(ranges->count, i, ranges->items[i].start <= address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || ranges->items[low - 1].end <= address)
+	if (n == 0 || ranges->items[n - 1].end <= address)
 		return NULL;
-	return &ranges->items[low - 1];
+	return &ranges->items[n - 1];
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/sorted.h"
 #include "symtab.h"
 
 static int compare_relocations(const void *a, const void *b)
@@ -74,17 +75,7 @@ const struct relocations *relocs_get(const struct symtab *symtab)
 /* The first relocation at or behind the address. */
 static size_t first_from(const struct relocations *relocations, uint64_t address)
 {
-	size_t low = 0, high = relocations->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (relocations->items[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count(relocations->count, i, relocations->items[i].address < address);
 }
 
 /* Puts the relocated words into bytes that were read at an address. */

@@ -1,3 +1,4 @@
+#include "../../shared/sorted.h"
 #include "symtab.h"
 #include "eh_frame.h"
 
@@ -146,17 +147,7 @@ const struct symbol *symtab_find(const struct symtab *symtab, const char *name)
 /* How many symbols start at or below the address. */
 static size_t count_up_to(const struct symtab *symtab, uint64_t address)
 {
-	size_t low = 0, high = symtab->symbols.count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (symtab->symbols.items[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return sorted_count(symtab->symbols.count, i, symtab->symbols.items[i].address <= address);
 }
 
 bool symbol_is_better(const struct symbol *symbol, const struct symbol *than)
