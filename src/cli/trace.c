@@ -11,6 +11,7 @@
 #include <time.h>
 #include <wordexp.h>
 
+#include "../control/base/now.h"
 #include "../control/base/cleanup.h"
 #include "../control/inject/launch.h"
 #include "../control/session/session.h"
@@ -317,10 +318,7 @@ static struct error *begin(struct run *run)
 
 static double seconds_now(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+	return (double)now_ns() / 1e9;
 }
 
 /* A command that was started here gets Ctrl-C itself, and we end with it; a second one ends us. */

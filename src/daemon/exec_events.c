@@ -64,7 +64,7 @@ static void begun(struct exec_events *execs, pid_t pid)
 	/* It may be its first program, which was noticed sooner in another way; or another, and its worker has nothing any more. */
 	target_look(target);
 	if (vec_push(&execs->retries, retry) && !execs->timer.at)
-		execs->timer.at = loop_now() + POLL_NS;
+		execs->timer.at = now_ns() + POLL_NS;
 }
 
 static void try_again(struct exec_events *execs)
@@ -147,7 +147,7 @@ static void poll_expired(struct loop_timer *timer)
 	if (!execs->is_told)
 		look(execs, true);
 	if (!execs->is_told || execs->retries.count)
-		timer->at = loop_now() + POLL_NS;
+		timer->at = now_ns() + POLL_NS;
 }
 
 /* ---- by being told ------------------------------------------------------------------------------------ */
@@ -178,7 +178,7 @@ static void overrun(struct exec_events *execs)
 {
 	log_line("more programs were begun than could be noted: looking for them");
 	execs->is_told = false;
-	execs->timer.at = loop_now();
+	execs->timer.at = now_ns();
 }
 
 static void netlink_ready(struct loop_source *source, uint32_t events)
@@ -296,7 +296,7 @@ void exec_events_update(struct supervisor *supervisor)
 	if (execs->netlink.fd < 0)
 		listen_to_kernel(execs);
 	look(execs, false);
-	execs->timer.at = loop_now() + POLL_NS;
+	execs->timer.at = now_ns() + POLL_NS;
 }
 
 void exec_events_free(struct supervisor *supervisor)

@@ -1,18 +1,9 @@
 #include "loop.h"
 
 #include <errno.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NS_PER_MS 1000000u
-
-uint64_t loop_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
-}
 
 struct error *loop_open(struct loop *loop)
 {
@@ -61,7 +52,7 @@ void loop_add_timer(struct loop *loop, struct loop_timer *timer)
 
 static int sleep_ms(const struct loop *loop)
 {
-	uint64_t now = loop_now(), first = UINT64_MAX;
+	uint64_t now = now_ns(), first = UINT64_MAX;
 
 	for (const struct loop_timer *timer = loop->timers; timer; timer = timer->next) {
 		if (timer->at && timer->at < first)
@@ -74,7 +65,7 @@ static int sleep_ms(const struct loop *loop)
 
 static void run_timers(struct loop *loop)
 {
-	uint64_t now = loop_now();
+	uint64_t now = now_ns();
 
 	for (struct loop_timer *timer = loop->timers; timer; timer = timer->next) {
 		if (!timer->at || timer->at > now)

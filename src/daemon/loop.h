@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 
 #include "../control/base/error.h"
+#include "../control/base/now.h"
 
 struct loop_source {
 	int fd; /* -1: not in the loop; the owner closes it */
@@ -42,6 +43,5 @@ void loop_remove(struct loop *loop, struct loop_source *source);
 
 /* Once, before its first use; timers live as long as the loop. */
 void loop_add_timer(struct loop *loop, struct loop_timer *timer);
-uint64_t loop_now(void);
 
 #endif

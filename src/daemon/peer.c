@@ -92,7 +92,7 @@ static void take_request(struct peer *peer)
 	if (!has_half_message(peer))
 		peer->half_since = 0;
 	else if (!peer->half_since)
-		peer->half_since = loop_now();
+		peer->half_since = now_ns();
 	if (peer->half_since)
 		supervisor_sweep_soon(peer->supervisor);
 	set_events(peer);

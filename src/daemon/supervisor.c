@@ -25,14 +25,14 @@ static struct supervisor *of_sweep(struct loop_timer *timer)
 void supervisor_sweep_soon(struct supervisor *supervisor)
 {
 	if (!supervisor->sweep.at)
-		supervisor->sweep.at = loop_now() + SWEEP_NS;
+		supervisor->sweep.at = now_ns() + SWEEP_NS;
 }
 
 /* Time limits; set only while there is one, so that an idle daemon sleeps. */
 static void sweep(struct loop_timer *timer)
 {
 	struct supervisor *supervisor = of_sweep(timer);
-	uint64_t now = loop_now();
+	uint64_t now = now_ns();
 	bool again = false;
 
 	peer_sweep(supervisor, now, &again);
@@ -66,7 +66,7 @@ static void signalled(struct loop_source *source, uint32_t events)
 		 supervisor->targets.count == 1 ? "" : "es");
 	notify_manager("STOPPING=1");
 	supervisor->ending = true;
-	supervisor->end_at = loop_now() + ENDING_SECONDS * 1000000000ULL;
+	supervisor->end_at = now_ns() + ENDING_SECONDS * 1000000000ULL;
 	for (size_t i = supervisor->targets.count; i-- > 0;)
 		target_leave(supervisor->targets.items[i]);
 	supervisor_sweep_soon(supervisor);

@@ -191,7 +191,7 @@ bool target_push_call(struct target *target, struct request *request, enum wire_
 	struct call call = { .request = request,
 			     .kind = kind,
 			     .sequence = ++target->sequence,
-			     .since = loop_now(),
+			     .since = now_ns(),
 			     .entry = entry };
 
 	if (!vec_push(&target->calls, call))
@@ -425,7 +425,7 @@ static bool is_same_process(const struct target *target)
 
 static bool may_start_again(struct target *target)
 {
-	uint64_t now = loop_now();
+	uint64_t now = now_ns();
 
 	if (now - target->first_death > DEATHS_NS) {
 		target->first_death = now;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "../base/cleanup.h"
+#include "../base/now.h"
 #include "../proc/leftover.h"
 
 #define CATCH_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
@@ -36,14 +37,6 @@ struct catch {
 	unsigned calls;
 	bool entered; /* the execve */
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- reports ---------------------------------------------------------------------------------- */
 

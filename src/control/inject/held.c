@@ -11,6 +11,7 @@
  *   exec                   all that the caller knows of the process is void: an error
  *   end                    forgotten
  */
+#include "../base/now.h"
 #include "held.h"
 
 #include <assert.h>
@@ -35,10 +36,7 @@
 
 uint64_t held_now_us(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	return now_ns() / 1000;
 }
 
 void held_block(pid_t tid, unsigned round)

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
+#include "../base/now.h"
 #include "drop.h"
 #include "pages.h"
 #include "scan.h"
@@ -332,14 +333,6 @@ static struct error *remove_try(struct removal *r, bool *ret_idle, struct patch_
 	if (us > stats->stopped_us)
 		stats->stopped_us = us;
 	return err;
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,

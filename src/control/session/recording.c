@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../base/cleanup.h"
+#include "../base/now.h"
 #include "internal.h"
 
 #define NS_PER_MS 1000000ULL
@@ -23,14 +24,6 @@
 /* How often the clock is looked at: each time twice as long, up to a minute. */
 #define CLOCK_FIRST_NS (1000 * NS_PER_MS)
 #define CLOCK_LAST_NS (60 * 1000 * NS_PER_MS)
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
-}
 
 static void observe_events(void *context, const struct reader_batch *batch)
 {

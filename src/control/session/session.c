@@ -2,20 +2,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../base/cleanup.h"
+#include "../base/now.h"
 #include "internal.h"
 #include "takeover.h"
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
-}
 
 struct error *session_create(struct proc *proc, const struct session_options *options,
 			     struct session **ret_session)

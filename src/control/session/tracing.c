@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
+#include "../base/now.h"
 #include "../plan/foreign_code.h"
 #include "../tracer/wide.h"
 #include "internal.h"
@@ -329,14 +330,6 @@ void tracing_times(const struct session *session, const struct counts_sum *sum, 
 						.p50 = to_ns(session, sum->p50),
 						.p90 = to_ns(session, sum->p90),
 						.p99 = to_ns(session, sum->p99) };
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
 double tracing_rate(const struct session *session, const struct tracepoint *tracepoint, uint64_t hits)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
+#include "../base/now.h"
 #include "../plan/guards.h"
 #include "../proc/status.h"
 #include "action.h"
@@ -45,14 +46,6 @@ static struct error *judge(struct session *session)
 		error = add_guard(session, list.items[i].module, list.items[i].address);
 	vec_free(&list);
 	return error;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 /* A thread that has it blocked; 0: none. */
