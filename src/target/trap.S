@@ -1,5 +1,5 @@
 /*
- * trap.S - what the kernel and the guards call (trap.c).
+ * trap.S - what the guards call (trap.c).
  *
  * dt_guard, at a `syscall` instruction of the target's libc, where rcx and r11 are free:
  *
@@ -35,39 +35,5 @@ dt_guard:
 	ret
 	.cfi_endproc
 	.size dt_guard, . - dt_guard
-
-/* The handler. If the target has one of its own, that goes on as if the kernel had called it. */
-	.globl dt_trap
-	.type dt_trap, @function
-	.balign 16
-dt_trap:
-	.cfi_startproc
-	.irp reg, %rdi, %rsi, %rdx
-	pushq	\reg
-	.cfi_adjust_cfa_offset 8
-	.endr
-	leaq	__ehdr_start(%rip), %rdi	/* where the agent is mapped */
-	call	trap_handle
-	.irp reg, %rdx, %rsi, %rdi
-	popq	\reg
-	.cfi_adjust_cfa_offset -8
-	.endr
-	testq	%rax, %rax
-	jz	.Lback
-	jmp	*%rax
-.Lback:
-	ret
-	.cfi_endproc
-	.size dt_trap, . - dt_trap
-
-/* Unwinders know a signal frame by these very bytes. */
-	.globl dt_trap_return
-	.type dt_trap_return, @function
-	.balign 16
-	nop
-dt_trap_return:
-	.byte	0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0	/* movq $15, %rax: rt_sigreturn */
-	syscall
-	.size dt_trap_return, . - dt_trap_return
 
 	.section .note.GNU-stack, "", @progbits

@@ -14,26 +14,17 @@
  */
 #include "agent.h"
 #include "fault.h"
-#include "gather.h"
+#include "handler.h"
 
-#define SYS_RT_SIGACTION 13
 #define SYS_RT_SIGSUSPEND 130
 #define SYS_PSELECT6 270
 #define SYS_PPOLL 271
 #define SYS_EPOLL_PWAIT 281
-#define SYS_TGKILL 234
-#define SYS_PROCESS_VM_WRITEV 311
 #define SYS_IO_PGETEVENTS 333
 #define SYS_IO_URING_ENTER 426
 #define SYS_EPOLL_PWAIT2 441
 
-#define SIG_BLOCK 0
 #define SIG_UNBLOCK 1
-#define SIG_DFL 0
-#define SIG_IGN 1
-#define SA_RESETHAND 0x80000000u
-#define SI_KERNEL 0x80
-#define EFAULT 14
 #define URING_EXT_ARG 8u
 
 /* The registers of a system call, as dt_guard pushes them. */
@@ -42,68 +33,14 @@ struct trap_call {
 	uint64_t args[6]; /* rdi rsi rdx r10 r8 r9 */
 };
 
-/* The parts of siginfo_t and ucontext_t that matter. */
-struct trap_info {
-	int32_t signal, error, code;
-};
-struct trap_context {
-	uint64_t before[21]; /* flags, link, stack (3), r8 to r15, rdi rsi rbp rbx rdx rax rcx rsp */
-	uint64_t rip;
-};
-
 uint64_t trap_guard(const struct dt_control *control, struct trap_call *call);
-uint64_t trap_handle(uint64_t agent, const struct trap_info *info, struct trap_context *context);
 
 static struct dt_traps *traps_of(const struct dt_control *control)
 {
 	return (struct dt_traps *)control->traps;
 }
 
-/* ---- the target's memory ------------------------------------------------------------------------ */
-
-/* Words that the target gave the address of. Where no call can be made, it is believed. */
-static bool read_words(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count)
-{
-	if (!from)
-		return false;
-	if (!agent_is_filtered(control))
-		return sys_read_self(from, words, count * 8u) == (int64_t)(count * 8u);
-	for (uint32_t i = 0; i < count; i++)
-		words[i] = ((const uint64_t *)from)[i];
-	return true;
-}
-
-static bool write_words(const struct dt_control *control, uint64_t to, const uint64_t *words, uint32_t count)
-{
-	struct sys_iovec local = { (uint64_t)words, count * 8u };
-	struct sys_iovec remote = { to, count * 8u };
-
-	if (!agent_is_filtered(control))
-		return sys_call6(SYS_PROCESS_VM_WRITEV, sys_getpid(), (uint64_t)&local, 1, (uint64_t)&remote, 1,
-				 0) == (int64_t)(count * 8u);
-	for (uint32_t i = 0; i < count; i++)
-		((uint64_t *)to)[i] = words[i];
-	return true;
-}
-
 /* ---- guards ------------------------------------------------------------------------------------- */
-
-static uint64_t guard_action_of_trap(const struct dt_control *control, struct trap_call *call)
-{
-	struct dt_traps *traps = traps_of(control);
-	struct dt_sigaction old = traps->action, new;
-
-	if (call->args[1]) {
-		if (!read_words(control, call->args[1], (uint64_t *)&new, 4))
-			return 0; /* EFAULT */
-		if (sys_getpid() == traps->pid || !agent_state(control)->pid)
-			traps->action = new; /* not by a child of vfork, which has actions of its own */
-	}
-	call->number = 0;
-	if (call->args[2] && !write_words(control, call->args[2], (const uint64_t *)&old, 4))
-		call->number = (uint64_t)-EFAULT;
-	return 1;
-}
 
 static uint64_t guard_action(const struct dt_control *control, struct trap_call *call)
 {
@@ -112,8 +49,9 @@ static uint64_t guard_action(const struct dt_control *control, struct trap_call 
 	if (call->args[3] != 8)
 		return 0; /* EINVAL */
 	if (call->args[0] == DT_SIGTRAP)
-		return guard_action_of_trap(control, call);
-	if (!read_words(control, call->args[1], (uint64_t *)&new, 4) || !(new.mask & DT_SIGTRAP_BIT))
+		return handler_exchange(control, &traps_of(control)->action, traps_of(control)->pid, call->args,
+					&call->number);
+	if (!handler_read(control, call->args[1], (uint64_t *)&new, 4) || !(new.mask & DT_SIGTRAP_BIT))
 		return 0;
 	new.mask &= ~DT_SIGTRAP_BIT;
 	call->number = (uint64_t)sys_call6(SYS_RT_SIGACTION, call->args[0], (uint64_t)&new, call->args[2], 8, 0, 0);
@@ -125,7 +63,7 @@ static uint64_t guard_mask(const struct dt_control *control, struct trap_call *c
 	uint64_t mask;
 
 	if ((int32_t)call->args[0] == SIG_UNBLOCK || call->args[3] != 8 ||
-	    !read_words(control, call->args[1], &mask, 1) || !(mask & DT_SIGTRAP_BIT))
+	    !handler_read(control, call->args[1], &mask, 1) || !(mask & DT_SIGTRAP_BIT))
 		return 0;
 	mask &= ~DT_SIGTRAP_BIT;
 	call->number =
@@ -159,7 +97,7 @@ static uint64_t keep_mask(const struct dt_control *control, uint64_t at)
 {
 	uint64_t words[3] = { 0, 0, 0 };
 
-	if (!read_words(control, at, words, 1) || !(words[0] & DT_SIGTRAP_BIT))
+	if (!handler_read(control, at, words, 1) || !(words[0] & DT_SIGTRAP_BIT))
 		return at;
 	words[0] &= ~DT_SIGTRAP_BIT;
 	return keep_words(traps_of(control), words, at);
@@ -170,7 +108,7 @@ static uint64_t keep_struct(const struct dt_control *control, uint64_t at, uint3
 {
 	uint64_t words[3] = { 0, 0, 0 };
 
-	if (!read_words(control, at, words, count))
+	if (!handler_read(control, at, words, count))
 		return at;
 	uint64_t mask = keep_mask(control, words[0]);
 	if (mask == words[0])
@@ -231,40 +169,14 @@ static uint64_t find_trap(const struct dt_control *control, uint64_t address)
 	return 0;
 }
 
-/* As if there were no handler: the same again, without ours. */
-static void die(const struct trap_info *info, struct trap_context *context)
-{
-	struct dt_sigaction none = { SIG_DFL, 0, 0, 0 };
-
-	sys_call6(SYS_RT_SIGACTION, DT_SIGTRAP, (uint64_t)&none, 0, 8, 0, 0);
-	if (info->code == SI_KERNEL && *(const uint8_t *)(context->rip - 1) == 0xcc)
-		context->rip--; /* its own int3 */
-	else
-		sys_call3(SYS_TGKILL, sys_getpid(), sys_gettid(), DT_SIGTRAP);
-}
-
-uint64_t trap_handle(uint64_t agent, const struct trap_info *info, struct trap_context *context)
+uint64_t trap_handle(uint64_t agent, uint32_t signal, const struct handler_info *info,
+		     struct handler_context *context)
 {
 	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
-	uint64_t to = info->code == SI_KERNEL ? find_trap(control, context->rip - 1) : 0;
-	struct dt_traps *traps = traps_of(control);
-	uint64_t trap = DT_SIGTRAP_BIT;
+	uint64_t to = info->code == HANDLER_BY_KERNEL ? find_trap(control, context->rip - 1) : 0;
 
-	if (to) {
-		context->rip = to;
-		return 0;
-	}
-	struct dt_sigaction action = traps->action;
-	if (action.handler == SIG_IGN && info->code <= 0)
-		return 0;
-	if (action.handler == SIG_DFL || action.handler == SIG_IGN) {
-		die(info, context);
-		return 0;
-	}
-	if (action.flags & SA_RESETHAND)
-		traps->action.handler = SIG_DFL;
-	action.mask &= ~trap;
-	sys_call6(SYS_RT_SIGPROCMASK, SIG_BLOCK, (uint64_t)&action.mask, 0, 8, 0, 0);
-	sys_call6(SYS_RT_SIGPROCMASK, SIG_UNBLOCK, (uint64_t)&trap, 0, 8, 0, 0); /* it may run into one of ours */
-	return action.handler;
+	if (!to)
+		return handler_chain(&traps_of(control)->action, signal, info, context);
+	context->rip = to;
+	return 0;
 }

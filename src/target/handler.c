@@ -1,0 +1,100 @@
+#include "handler.h"
+
+#define SYS_TGKILL 234
+#define SYS_PROCESS_VM_WRITEV 311
+#define SIG_BLOCK 0
+#define SIG_UNBLOCK 1
+#define SIG_DFL 0
+#define SIG_IGN 1
+#define SA_RESETHAND 0x80000000u
+#define SA_NODEFER 0x40000000u
+#define EFAULT 14
+
+/* ---- the target's own action ----------------------------------------------------------------------- */
+
+/* Will the thread get the same signal again as soon as it goes on? */
+static bool comes_again(uint32_t signal, const struct handler_info *info, struct handler_context *context)
+{
+	if (signal != DT_SIGTRAP)
+		return info->code > 0;
+	if (info->code != HANDLER_BY_KERNEL || *(const uint8_t *)(context->rip - 1) != 0xcc)
+		return false;
+	context->rip--; /* its own int3 */
+	return true;
+}
+
+/* As if there were no handler: the same again, without ours. */
+static void die(uint32_t signal, const struct handler_info *info, struct handler_context *context)
+{
+	struct dt_sigaction none = { SIG_DFL, 0, 0, 0 };
+
+	sys_call6(SYS_RT_SIGACTION, signal, (uint64_t)&none, 0, 8, 0, 0);
+	if (!comes_again(signal, info, context))
+		sys_call3(SYS_TGKILL, sys_getpid(), sys_gettid(), signal);
+}
+
+uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct handler_info *info,
+		       struct handler_context *context)
+{
+	struct dt_sigaction action = *own;
+	uint64_t open = 0, bit = 1ULL << (signal - 1);
+
+	if (action.handler == SIG_IGN && info->code <= 0)
+		return 0;
+	if (action.handler == SIG_DFL || action.handler == SIG_IGN) {
+		die(signal, info, context);
+		return 0;
+	}
+	if (action.flags & SA_RESETHAND)
+		own->handler = SIG_DFL;
+	if (signal == DT_SIGTRAP)
+		open = bit; /* it may run into a trap of ours */
+	else if (action.flags & SA_NODEFER)
+		open = bit & ~action.mask;
+	action.mask &= ~open;
+	sys_call6(SYS_RT_SIGPROCMASK, SIG_BLOCK, (uint64_t)&action.mask, 0, 8, 0, 0);
+	if (open)
+		sys_call6(SYS_RT_SIGPROCMASK, SIG_UNBLOCK, (uint64_t)&open, 0, 8, 0, 0);
+	return action.handler;
+}
+
+/* ---- its rt_sigaction ------------------------------------------------------------------------------ */
+
+bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count)
+{
+	if (!from)
+		return false;
+	if (!agent_is_filtered(control))
+		return sys_read_self(from, words, count * 8u) == (int64_t)(count * 8u);
+	for (uint32_t i = 0; i < count; i++)
+		words[i] = ((const uint64_t *)from)[i];
+	return true;
+}
+
+static bool write_words(const struct dt_control *control, uint64_t to, const uint64_t *words, uint32_t count)
+{
+	struct sys_iovec local = { (uint64_t)words, count * 8u };
+	struct sys_iovec remote = { to, count * 8u };
+
+	if (!agent_is_filtered(control))
+		return sys_call6(SYS_PROCESS_VM_WRITEV, sys_getpid(), (uint64_t)&local, 1, (uint64_t)&remote, 1,
+				 0) == (int64_t)(count * 8u);
+	for (uint32_t i = 0; i < count; i++)
+		((uint64_t *)to)[i] = words[i];
+	return true;
+}
+
+bool handler_exchange(const struct dt_control *control, struct dt_sigaction *own, uint32_t pid,
+		      const uint64_t args[4], uint64_t *ret_result)
+{
+	struct dt_sigaction old = *own, new;
+
+	if (args[1] && !handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8))
+		return false;
+	if (args[1] && ((uint32_t)sys_getpid() == pid || !agent_state(control)->pid))
+		*own = new; /* not by a child of vfork, which has actions of its own */
+	*ret_result = 0;
+	if (args[2] && !write_words(control, args[2], (const uint64_t *)&old, sizeof(old) / 8))
+		*ret_result = (uint64_t)-EFAULT;
+	return true;
+}
