@@ -92,7 +92,6 @@ static void offer_symbols_of(const struct symtab *symtab, const char *target, co
 static void offer_symbols(const char *target, const char *typed)
 {
 	_cleanup_(closep) struct proc *proc = NULL;
-	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_(modules_free) struct modules modules = { 0 };
 	size_t count = 0;
 	pid_t pid;
@@ -101,9 +100,7 @@ static void offer_symbols(const char *target, const char *typed)
 	if (!error)
 		error = proc_open_plain(pid, &proc);
 	if (!error)
-		error = maps_read(proc, &maps);
-	if (!error)
-		error = modules_read(proc, &maps, &modules);
+		error = modules_of(proc, &modules);
 	for (int own = 1; own >= 0; own--) {
 		for (size_t i = 0; i < modules.count && !error; i++) {
 			struct symtab *symtab = NULL;

@@ -81,14 +81,11 @@ static struct error *each_of_modules(struct proc *proc, struct modules *modules,
 static struct error *each_of_process(pid_t pid, enum subject_debug debug, subject_fn *each, void *context)
 {
 	_cleanup_(proc_closep) struct proc *proc = NULL;
-	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_(modules_free) struct modules modules = { 0 };
 	struct error *error = proc_open_plain(pid, &proc);
 
 	if (!error)
-		error = maps_read(proc, &maps);
-	if (!error)
-		error = modules_read(proc, &maps, &modules);
+		error = modules_of(proc, &modules);
 	return error ? error : each_of_modules(proc, &modules, debug, each, context);
 }
 

@@ -1,6 +1,5 @@
 #include "faults.h"
 
-#include <stdlib.h>
 #include <sys/syscall.h>
 
 #include "../base/cleanup.h"
@@ -12,22 +11,6 @@
 #define CALLS_SIZE DT_ROUND_UP(sizeof(struct dt_calls), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_calls, field))
 
-static struct error *add_guard(struct session *session, const struct guard *guard)
-{
-	struct probe *probe = calloc(1, sizeof(*probe));
-
-	if (!probe || !vec_push(&session->watches, probe)) {
-		free(probe);
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	probe->place.module = guard->module;
-	probe->place.address = taddr_add(guard->module->bias, (int64_t)guard->address);
-	probe->place.name = "rt_sigaction";
-	probe->event.size = sizeof(uint64_t);
-	probe->event.guard = true;
-	return NULL;
-}
-
 struct error *faults_watch(struct session *session)
 {
 	struct guard_list list = { 0 };
@@ -36,7 +19,8 @@ struct error *faults_watch(struct session *session)
 		return NULL;
 	struct error *error = guards_find_call(session->planner, &session->modules, SYS_rt_sigaction, &list);
 	for (size_t i = 0; i < list.count && !error; i++)
-		error = add_guard(session, &list.items[i]);
+		error = own_probes_add_guard(&session->watches, list.items[i].module, list.items[i].address,
+					     "rt_sigaction");
 	vec_free(&list);
 	session->tracing.watches_actions = !error;
 	return error;

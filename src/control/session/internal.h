@@ -73,7 +73,7 @@ struct session {
 	bool stopped; /* recording as a whole is off */
 	struct reader_pauses pauses; /* while it was */
 	bool types_told; /* the metadata has all types */
-	VEC(struct probe *) watches; /* of our own, which record nothing */
+	struct own_probes watches;
 	bool sees_exec; /* one of them is told of execve */
 	struct event_types *types; /* of the tracepoints that are placed: `own_types`, or another session's with the same trace */
 	struct event_types own_types;
@@ -244,18 +244,6 @@ void notice_end(struct session *session);
 /* While we have a library loaded ourselves nobody waits for our answer, which wouldn't come. Gives what notice_go_on wants. */
 bool notice_hold(struct session *session);
 void notice_go_on(struct session *session, bool waited);
-
-/* watch.c */
-/* A probe that records nothing; its event is for the caller to fill in. */
-struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
-			struct probe **ret_probe);
-/* Those of modules that have none yet; place_list places them. */
-struct error *watch_create(struct session *session);
-bool watch_has(const struct session *session, const struct module *module, const struct symbol *symbol);
-bool watch_is_missing(const struct session *session); /* one isn't placed yet */
-void watch_free(struct session *session);
-bool watch_is_site(const struct site *site); /* nothing but watches */
-bool watch_is_last(const struct site *site); /* one that an unwinder needs while calls are inside */
 
 /* alive.c */
 bool alive_thread(void *context, uint32_t pid, uint32_t tid);

@@ -56,21 +56,10 @@ static bool keep_known(const struct session *session, struct modules *now, struc
 	return true;
 }
 
-static struct error *read_modules(struct session *session, struct modules *ret_modules)
-{
-	struct maps maps = { 0 };
-	struct error *error = maps_read(session->proc, &maps);
-
-	if (!error)
-		error = modules_read(session->proc, &maps, ret_modules);
-	maps_free(&maps);
-	return error;
-}
-
 struct error *modules_start(struct session *session)
 {
 	modules_free(&session->modules);
-	return read_modules(session, &session->modules);
+	return modules_of(session->proc, &session->modules);
 }
 
 static bool contains(const struct modules *modules, const struct module *module)
@@ -312,7 +301,7 @@ static bool has_program(const struct modules *modules)
 static struct error *follow(struct session *session, struct modules *ret_gone, bool *ret_new)
 {
 	struct modules now = { 0 }, copies = { 0 };
-	struct error *error = read_modules(session, &now);
+	struct error *error = modules_of(session->proc, &now);
 
 	if (error)
 		return error;

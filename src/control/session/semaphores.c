@@ -119,14 +119,11 @@ static bool file_confirms(struct proc *proc, struct modules *modules, uint64_t a
 void semaphores_lower_all(struct session *session, struct proc *proc)
 {
 	struct dt_control *control = session->agent->control;
-	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_(modules_free) struct modules modules = { 0 };
 
 	if (!control->semaphore_count || control->semaphore_count > DT_SEMAPHORES_MAX)
 		return;
-	_cleanup_error_ struct error *error = maps_read(proc, &maps);
-	if (!error)
-		error = modules_read(proc, &maps, &modules);
+	_cleanup_error_ struct error *error = modules_of(proc, &modules);
 	for (uint32_t i = 0; i < control->semaphore_count && !error; i++) {
 		const struct dt_semaphore *entry = &control->semaphores[i];
 		uint32_t by = proc == session->proc ? entry->raised : entry->peak;

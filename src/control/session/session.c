@@ -46,7 +46,7 @@ void session_destroy(struct session *session)
 	if (session->code)
 		near_pool_destroy(session->code);
 	tracepoints_free(session);
-	watch_free(session);
+	own_probes_free(&session->watches);
 	traps_free(session);
 	exits_free(session);
 	latency_free(&session->latency);

@@ -67,6 +67,22 @@ bool tracing_uses_pool(const struct tracepoint_list *list)
 	return false;
 }
 
+bool tracing_is(const struct tracepoint *tracepoint, enum tracer_kind kind)
+{
+	const struct tracer *tracer = placed_tracer(tracepoint);
+
+	return tracer && tracer->kind == kind;
+}
+
+bool tracing_uses(const struct tracepoint_list *list, enum tracer_kind kind)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (tracing_is(list->items[i], kind))
+			return true;
+	}
+	return false;
+}
+
 /* Who calls others only counts its hits. */
 static bool has_times(const struct tracepoint *tracepoint)
 {
@@ -141,9 +157,9 @@ struct error *tracing_map(struct session *session, const struct tracepoint_list 
 
 	count_cells(list, &plain, &timed);
 	struct error *error = counts_map(&session->tracing.counts, stop, session->agent, plain, timed);
-	if (!error && tracing_uses_lttng(list))
+	if (!error && tracing_uses(list, TRACER_LTTNG))
 		error = map_gates(session, stop);
-	if (!error && tracing_uses_call(list))
+	if (!error && tracing_uses(list, TRACER_CALL))
 		error = error_wrap(tracing_map_call(session, stop), "tracer 'call'");
 	return error;
 }

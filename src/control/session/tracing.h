@@ -58,6 +58,9 @@ bool tracing_knows_exits(const struct tracepoint *tracepoint);
 /* Does the list have events for the trace, or at least for the pool? */
 bool tracing_has_trace(const struct tracepoint_list *list);
 bool tracing_uses_pool(const struct tracepoint_list *list);
+/* Is it placed, with that tracer? Is any of them? */
+bool tracing_is(const struct tracepoint *tracepoint, enum tracer_kind kind);
+bool tracing_uses(const struct tracepoint_list *list, enum tracer_kind kind);
 
 /* Must something be mapped for them? Then by way of a held thread. */
 bool tracing_wants(const struct tracepoint_list *list);
@@ -86,7 +89,6 @@ uint64_t tracing_left_out(const struct session *session, int *ret_failed);
 size_t tracing_gate(struct session *session, const struct tracepoint *tracepoint);
 
 /* tracing_lttng.c */
-bool tracing_uses_lttng(const struct tracepoint_list *list);
 struct error *tracing_check_place(const struct tracepoint *tracepoint);
 struct error *tracing_prepare_lttng(struct session *session, const struct tracepoint_list *list, struct stop *held);
 

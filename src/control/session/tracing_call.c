@@ -18,20 +18,6 @@
 
 _Static_assert(FOREIGN_GATE_ROOM == LOAD_GATE_ROOM, "gates");
 
-static bool is_call(const struct tracepoint *tracepoint)
-{
-	return tracepoint->probe.site && tracepoint->tracer->kind == TRACER_CALL;
-}
-
-bool tracing_uses_call(const struct tracepoint_list *list)
-{
-	for (size_t i = 0; i < list->count; i++) {
-		if (is_call(list->items[i]))
-			return true;
-	}
-	return false;
-}
-
 /* ---- in the target ------------------------------------------------------------------------------- */
 
 static struct error *write_gates(struct session *session)
@@ -341,7 +327,7 @@ struct error *tracing_prepare_call(struct session *session, const struct tracepo
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < list->count && !error; i++) {
-		if (is_call(list->items[i]) && !list->items[i]->has_call)
+		if (tracing_is(list->items[i], TRACER_CALL) && !list->items[i]->has_call)
 			error = prepare_one(session, list->items[i], held);
 	}
 	return error_wrap(error, "tracer 'call'");
@@ -349,7 +335,7 @@ struct error *tracing_prepare_call(struct session *session, const struct tracepo
 
 struct error *tracing_enable_call(struct session *session, const struct tracepoint_list *list, struct stop *held)
 {
-	struct error *error = tracing_uses_call(list) ? faults_install(session, held) : NULL;
+	struct error *error = tracing_uses(list, TRACER_CALL) ? faults_install(session, held) : NULL;
 
 	for (size_t i = 0; i < list->count && !error; i++) {
 		if (list->items[i]->has_call)

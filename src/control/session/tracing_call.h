@@ -12,7 +12,6 @@ struct session;
 struct tracepoint;
 struct tracepoint_list;
 
-bool tracing_uses_call(const struct tracepoint_list *list);
 /* Types are assigned: what trampolines of tracers that load something will need, before that is known itself. */
 void tracing_reckon(struct session *session, const struct tracepoint_list *list);
 /* Gates, memory for all functions: by way of a held thread. */

@@ -12,20 +12,6 @@
 
 static const char *const plain_names[TRACING_PLAIN] = { "tracepoint_hit", "function_entry", "function_exit" };
 
-static bool is_lttng(const struct tracepoint *tracepoint)
-{
-	return tracepoint->probe.site && tracepoint->tracer->kind == TRACER_LTTNG;
-}
-
-bool tracing_uses_lttng(const struct tracepoint_list *list)
-{
-	for (size_t i = 0; i < list->count; i++) {
-		if (is_lttng(list->items[i]))
-			return true;
-	}
-	return false;
-}
-
 /* What may be called with the loader's or the allocator's locks held can't call what takes them. */
 struct error *tracing_check_place(const struct tracepoint *tracepoint)
 {
@@ -115,7 +101,7 @@ static void use_plain(struct session *session, struct tracepoint *tracepoint)
 
 static bool is_new(const struct tracepoint *tracepoint)
 {
-	return is_lttng(tracepoint) && !tracepoint->probe.event.foreign.function.v;
+	return tracing_is(tracepoint, TRACER_LTTNG) && !tracepoint->probe.event.foreign.function.v;
 }
 
 static struct error *define_named(struct session *session, const struct tracepoint_list *list)
@@ -150,10 +136,10 @@ struct error *tracing_prepare_lttng(struct session *session, const struct tracep
 	struct tracing *tracing = &session->tracing;
 	struct error *error = NULL;
 
-	if (!tracing_uses_lttng(list))
+	if (!tracing_uses(list, TRACER_LTTNG))
 		return NULL;
 	for (size_t i = 0; i < list->count && !error; i++) {
-		if (is_lttng(list->items[i]))
+		if (tracing_is(list->items[i], TRACER_LTTNG))
 			error = tracing_check_place(list->items[i]);
 	}
 	bool waits = notice_hold(session);

@@ -21,29 +21,14 @@
 
 /* ---- whether ------------------------------------------------------------------------------------ */
 
-static struct error *add_guard(struct session *session, struct module *module, uint64_t address)
-{
-	struct probe *probe = calloc(1, sizeof(*probe));
-
-	if (!probe || !vec_push(&session->traps.guards, probe)) {
-		free(probe);
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	probe->place.module = module;
-	probe->place.address = taddr_add(module->bias, (int64_t)address);
-	probe->place.name = "syscall";
-	probe->event.size = sizeof(uint64_t);
-	probe->event.guard = true;
-	return NULL;
-}
-
 static struct error *judge(struct session *session)
 {
 	struct guard_list list = { 0 };
 	struct error *error = guards_find(session->planner, &session->modules, &list);
 
 	for (size_t i = 0; i < list.count && !error; i++)
-		error = add_guard(session, list.items[i].module, list.items[i].address);
+		error = own_probes_add_guard(&session->traps.guards, list.items[i].module,
+					     list.items[i].address, "syscall");
 	vec_free(&list);
 	return error;
 }
@@ -122,11 +107,7 @@ struct error *traps_guard(struct session *session)
 
 void traps_free(struct session *session)
 {
-	for (size_t i = 0; i < session->traps.guards.count; i++) {
-		error_free(session->traps.guards.items[i]->refusal);
-		free(session->traps.guards.items[i]);
-	}
-	vec_free(&session->traps.guards);
+	own_probes_free(&session->traps.guards);
 	error_free(session->traps.refusal);
 }
 

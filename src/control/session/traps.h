@@ -8,14 +8,12 @@
 #ifndef DYNTRACE_SESSION_TRAPS_H
 #define DYNTRACE_SESSION_TRAPS_H
 
-#include "../plan/plan.h"
-
-struct session;
+#include "watch.h"
 
 struct traps {
 	bool judged;
 	struct error *refusal; /* why there are none in this process; NULL: there may be */
-	VEC(struct probe *) guards;
+	struct own_probes guards;
 	bool guarded; /* they have sites */
 	pid_t blocked; /* a thread that had SIGTRAP blocked; 0: none */
 	uint64_t blocked_until; /* ns of CLOCK_MONOTONIC: until then that is believed */

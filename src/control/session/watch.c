@@ -32,6 +32,46 @@ static const struct {
 	{ .function = "fexecve", .exec = true },
 };
 
+/* ---- lists of them ------------------------------------------------------------------------------ */
+
+struct error *own_probes_add(struct own_probes *list, struct module *module, uint64_t address, const char *name,
+			     struct probe **ret_probe)
+{
+	struct probe *probe = calloc(1, sizeof(*probe));
+
+	if (!probe || !vec_push(list, probe)) {
+		free(probe);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	probe->place.module = module;
+	probe->place.address = taddr_add(module->bias, (int64_t)address);
+	probe->place.name = (char *)name;
+	probe->event.size = sizeof(uint64_t);
+	*ret_probe = probe;
+	return NULL;
+}
+
+struct error *own_probes_add_guard(struct own_probes *list, struct module *module, uint64_t address, const char *name)
+{
+	struct probe *probe;
+	struct error *error = own_probes_add(list, module, address, name, &probe);
+
+	if (!error)
+		probe->event.guard = true;
+	return error;
+}
+
+void own_probes_free(struct own_probes *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		error_free(list->items[i]->refusal);
+		free(list->items[i]);
+	}
+	vec_free(list);
+}
+
+/* ---- the session's ------------------------------------------------------------------------------ */
+
 /* A libc, or a program that may have one in it. */
 static bool may_have_libc(const struct module *module)
 {
@@ -53,19 +93,11 @@ bool watch_has(const struct session *session, const struct module *module, const
 struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
 			struct probe **ret_probe)
 {
-	struct probe *probe = calloc(1, sizeof(*probe));
+	struct error *error = own_probes_add(&session->watches, module, symbol->address, symbol->name, ret_probe);
 
-	if (!probe || !vec_push(&session->watches, probe)) {
-		free(probe);
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	probe->place.module = module;
-	probe->place.symbol = symbol;
-	probe->place.address = taddr_add(module->bias, (int64_t)symbol->address);
-	probe->place.name = (char *)symbol->name;
-	probe->event.size = sizeof(uint64_t);
-	*ret_probe = probe;
-	return NULL;
+	if (!error)
+		(*ret_probe)->place.symbol = symbol;
+	return error;
 }
 
 static struct error *watch_function(struct session *session, struct module *module,
@@ -133,13 +165,4 @@ bool watch_is_last(const struct site *site)
 			return true;
 	}
 	return false;
-}
-
-void watch_free(struct session *session)
-{
-	for (size_t i = 0; i < session->watches.count; i++) {
-		error_free(session->watches.items[i]->refusal);
-		free(session->watches.items[i]);
-	}
-	vec_free(&session->watches);
 }

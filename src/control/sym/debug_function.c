@@ -248,7 +248,7 @@ bool debug_function_is_unprototyped(const struct debug_function *function)
 
 /* ---- parameters --------------------------------------------------------------------------------- */
 
-static bool find_origin(Dwarf_Die *die, Dwarf_Die *ret_origin)
+bool debug_origin(Dwarf_Die *die, Dwarf_Die *ret_origin)
 {
 	Dwarf_Attribute attribute;
 
@@ -279,10 +279,10 @@ static bool find_abstract(Dwarf_Die *function, Dwarf_Die *ret_abstract)
 	struct member_walk own = { .started = false }, theirs = { .started = false };
 	Dwarf_Die origin;
 
-	if (!find_origin(function, ret_abstract) || !next_formal(ret_abstract, &theirs))
+	if (!debug_origin(function, ret_abstract) || !next_formal(ret_abstract, &theirs))
 		return false;
 	while (next_formal(function, &own)) {
-		if (!find_origin(&own.die, &origin))
+		if (!debug_origin(&own.die, &origin))
 			return false;
 	}
 	return true;
@@ -295,7 +295,7 @@ static void make_concrete(Dwarf_Die *function, Dwarf_Die *parameter)
 	Dwarf_Die origin;
 
 	while (next_formal(function, &walk)) {
-		if (find_origin(&walk.die, &origin) && origin.addr == parameter->addr) {
+		if (debug_origin(&walk.die, &origin) && origin.addr == parameter->addr) {
 			*parameter = walk.die;
 			return;
 		}

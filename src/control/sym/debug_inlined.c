@@ -22,13 +22,6 @@ struct wanted {
 	bool failed;
 };
 
-static bool find_origin(Dwarf_Die *die, Dwarf_Die *ret_origin)
-{
-	Dwarf_Attribute attribute;
-
-	return dwarf_attr(die, DW_AT_abstract_origin, &attribute) && dwarf_formref_die(&attribute, ret_origin);
-}
-
 static const char *linkage_name(Dwarf_Die *die)
 {
 	static const unsigned names[] = { DW_AT_linkage_name, DW_AT_MIPS_linkage_name };
@@ -106,7 +99,7 @@ static void walk_copies(struct wanted *wanted, Dwarf_Die *parent, unsigned depth
 	do {
 		int tag = dwarf_tag(&die);
 
-		if (tag == DW_TAG_inlined_subroutine && find_origin(&die, &origin) && is_wanted(wanted, &origin))
+		if (tag == DW_TAG_inlined_subroutine && debug_origin(&die, &origin) && is_wanted(wanted, &origin))
 			add_copy(wanted, &die);
 		if (may_hold_code(tag))
 			walk_copies(wanted, &die, depth + 1);
@@ -173,7 +166,7 @@ void debug_find_inlined(struct debug *debug, const struct debug_function *functi
 		Dwarf_Die die = function->die;
 
 		wanted.name = debug_name(&die);
-		if (!find_origin(&die, &wanted.abstract))
+		if (!debug_origin(&die, &wanted.abstract))
 			wanted.abstract = die;
 		wanted.has_abstract = true;
 	}

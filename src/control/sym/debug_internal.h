@@ -53,6 +53,8 @@ struct debug_unit *debug_unit_at(struct debug *debug, uint64_t address);
 void debug_read_functions(struct debug *debug, struct debug_unit *unit);
 /* A unit whose DIEs are to be looked at: they are there when it returns. */
 Dwarf_Die *debug_unit_die(struct debug *debug, size_t index);
+/* What a DIE says that it is a copy of. */
+bool debug_origin(Dwarf_Die *die, Dwarf_Die *ret_origin);
 /* Before lines or locations are asked for. */
 void debug_need_lines(struct debug *debug);
 

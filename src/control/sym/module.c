@@ -246,6 +246,14 @@ struct error *modules_read(struct proc *proc, const struct maps *maps, struct mo
 	return NULL;
 }
 
+struct error *modules_of(struct proc *proc, struct modules *ret_modules)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *error = maps_read(proc, &maps);
+
+	return error ? error : modules_read(proc, &maps, ret_modules);
+}
+
 struct error *module_symtab(struct proc *proc, struct module *module, struct symtab **ret_symtab)
 {
 	if (!module->symtab && !module->symtab_error) {

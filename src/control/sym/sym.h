@@ -124,6 +124,8 @@ struct modules {
 
 /* From maps: each ELF file mapped with execute permission, and the vdso. */
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules);
+/* From the maps as they are now. */
+struct error *modules_of(struct proc *proc, struct modules *ret_modules);
 /* module_name.c: what the user calls it: its file, but the program by the name it was started by (which may be a link to the file). */
 const char *module_called(const struct proc *proc, const struct module *module);
 /* module_name.c: by that name, the file's, its path, or its start (libc for libc.so.6) if that is the only one; NULL: there is none. */

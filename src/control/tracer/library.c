@@ -234,7 +234,7 @@ static struct module *find_module(const struct library *library, const struct mo
 static struct error *look_inside(const struct library_place *place, struct library *library)
 {
 	struct modules modules = { 0 };
-	struct error *error = load_modules(place->agent->proc, &modules);
+	struct error *error = modules_of(place->agent->proc, &modules);
 	struct module *module = error ? NULL : find_module(library, &modules);
 
 	if (!error && !module)
@@ -380,7 +380,7 @@ struct error *library_find(const struct library_place *place, const struct libra
 			   taddr *ret_function, bool *ret_is_bare)
 {
 	struct modules modules = { 0 };
-	struct error *error = load_modules(place->agent->proc, &modules);
+	struct error *error = modules_of(place->agent->proc, &modules);
 	struct module *module = error ? NULL : find_module(library, &modules);
 
 	if (!error && !module)

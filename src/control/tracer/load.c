@@ -107,14 +107,6 @@ struct error *load_check(struct proc *proc, const struct modules *modules)
 
 /* ---- libraries ----------------------------------------------------------------------------------- */
 
-struct error *load_modules(struct proc *proc, struct modules *ret_modules)
-{
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	struct error *error = maps_read(proc, &maps);
-
-	return error ? error : modules_read(proc, &maps, ret_modules);
-}
-
 struct module *load_find_module(const struct modules *modules, const struct stat *file)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -171,12 +163,12 @@ struct error *load_library(struct proc *proc, struct stop *held, struct load_pap
 	struct error *error = load_look(proc, path, &file);
 
 	if (!error)
-		error = load_modules(proc, &modules);
+		error = modules_of(proc, &modules);
 	if (!error && !load_find_module(&modules, &file)) {
 		error = call_dlopen(proc, held, &modules, paper, path);
 		modules_free(&modules);
 		if (!error)
-			error = load_modules(proc, &modules);
+			error = modules_of(proc, &modules);
 	}
 	struct module *module = error ? NULL : load_find_module(&modules, &file);
 	if (!error && !module)
@@ -206,7 +198,7 @@ static struct error *run_stub(struct proc *proc, struct stop *held, struct load_
 {
 	struct modules modules = { 0 };
 	taddr opens, closes, tells;
-	struct error *error = load_modules(proc, &modules);
+	struct error *error = modules_of(proc, &modules);
 
 	if (!error)
 		error = find_dl(proc, &modules, "dlopen", &opens);

@@ -54,8 +54,7 @@ struct error *load_close(struct proc *proc, struct stop *held, struct load_paper
 
 /* The file as the target sees it under that name. */
 struct error *load_look(const struct proc *proc, const char *path, struct stat *ret_file);
-/* The modules that the target has now; and the one that is that file, or NULL. */
-struct error *load_modules(struct proc *proc, struct modules *ret_modules);
+/* The one that is that file; NULL: none. */
 struct module *load_find_module(const struct modules *modules, const struct stat *file);
 /* Where errno is, from the FS base. */
 struct error *load_find_errno(struct proc *proc, const struct modules *modules, int64_t *ret_offset);
