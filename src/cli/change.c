@@ -13,7 +13,7 @@ static const struct option_spec options[] = {
 	{ 0 },
 };
 
-static struct error *change(const struct words *words, enum wire_kind kind)
+static struct error *change(const struct words *words, unsigned kind)
 {
 	_cleanup_client_ struct client *client = NULL;
 	_cleanup_free_ char *target = NULL;
@@ -30,24 +30,6 @@ static struct error *change(const struct words *words, enum wire_kind kind)
 	return ask_finish(client, NULL, NULL);
 }
 
-static struct error *run_rm(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return change(words, WIRE_REMOVE);
-}
-
-static struct error *run_enable(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return change(words, WIRE_ENABLE);
-}
-
-static struct error *run_disable(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return change(words, WIRE_DISABLE);
-}
-
 #define NAME_TEXT "NAME is that of a tracepoint, or a glob (quote it): * ? [a-z]."
 
 const struct command command_rm = {
@@ -58,7 +40,8 @@ const struct command command_rm = {
 	.example = "dyntrace rm redis-server:processCommand\n"
 		   "dyntrace rm 'redis-server:*'",
 	.options = options,
-	.run = run_rm,
+	.ask = change,
+	.asks_for = WIRE_REMOVE,
 };
 
 const struct command command_enable = {
@@ -68,7 +51,8 @@ const struct command command_enable = {
 	.details = "The process isn't stopped for it. " NAME_TEXT,
 	.example = "dyntrace enable redis-server:processCommand",
 	.options = options,
-	.run = run_enable,
+	.ask = change,
+	.asks_for = WIRE_ENABLE,
 };
 
 const struct command command_disable = {
@@ -78,5 +62,6 @@ const struct command command_disable = {
 	.details = "The process isn't stopped for it. A tracepoint that is off costs next to nothing. " NAME_TEXT,
 	.example = "dyntrace disable 'redis-server:*'",
 	.options = options,
-	.run = run_disable,
+	.ask = change,
+	.asks_for = WIRE_DISABLE,
 };

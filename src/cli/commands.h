@@ -32,6 +32,9 @@ struct command {
 	bool raw;
 	/* *ret_status is 0 before the call. */
 	struct error *(*run)(const struct words *words, int *ret_status);
+	/* In its place, for commands that differ only in what they ask the daemon for: an enum wire_kind. */
+	struct error *(*ask)(const struct words *words, unsigned kind);
+	unsigned asks_for;
 };
 
 extern const struct command command_add;

@@ -13,7 +13,7 @@ static const struct option_spec options[] = {
 	{ 0 },
 };
 
-static struct error *ask_library(const struct words *words, enum wire_kind kind)
+static struct error *ask_library(const struct words *words, unsigned kind)
 {
 	_cleanup_client_ struct client *client = NULL;
 	_cleanup_free_ char *library = NULL;
@@ -29,18 +29,6 @@ static struct error *ask_library(const struct words *words, enum wire_kind kind)
 	return ask_finish(client, NULL, NULL);
 }
 
-static struct error *run_load(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return ask_library(words, WIRE_LOAD);
-}
-
-static struct error *run_unload(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return ask_library(words, WIRE_UNLOAD);
-}
-
 const struct command command_load = {
 	.name = "load",
 	.summary = "load a library of probe functions into a process",
@@ -51,7 +39,8 @@ const struct command command_load = {
 	.example = "dyntrace load redis-server ./libprobes.so\n"
 		   "dyntrace add redis-server:processCommand call libprobes.so:on_command",
 	.options = options,
-	.run = run_load,
+	.ask = ask_library,
+	.asks_for = WIRE_LOAD,
 };
 
 const struct command command_unload = {
@@ -62,5 +51,6 @@ const struct command command_unload = {
 		   "has loaded.",
 	.example = "dyntrace unload redis-server libprobes.so",
 	.options = options,
-	.run = run_unload,
+	.ask = ask_library,
+	.asks_for = WIRE_UNLOAD,
 };

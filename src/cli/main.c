@@ -132,7 +132,7 @@ int cli_run(const struct command *command, int argc, char **argv)
 		help_command(command);
 		return EXIT_SUCCESS;
 	}
-	error = command->run(&words, &status);
+	error = command->ask ? command->ask(&words, command->asks_for) : command->run(&words, &status);
 	if (error)
 		return report(command, error);
 	return status;

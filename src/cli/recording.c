@@ -26,33 +26,9 @@ static struct error *print_output(void *context, const struct wire_message *item
 	return NULL;
 }
 
-static struct error *ask(const struct words *words, enum wire_kind kind)
+static struct error *ask(const struct words *words, unsigned kind)
 {
 	return ask_target(words, ASK_ANY_TARGET, kind, args.all, print_output, NULL);
-}
-
-static struct error *run_start(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return ask(words, WIRE_START);
-}
-
-static struct error *run_stop(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return ask(words, WIRE_STOP);
-}
-
-static struct error *run_flush(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return ask(words, WIRE_FLUSH);
-}
-
-static struct error *run_snapshot(const struct words *words, int *ret_status)
-{
-	(void)ret_status;
-	return ask(words, WIRE_SNAPSHOT);
 }
 
 #define ALL_TEXT "Without TARGET this is for every process that you may trace."
@@ -65,7 +41,8 @@ const struct command command_start = {
 	.example = "dyntrace start\n"
 		   "dyntrace start redis-server",
 	.options = options,
-	.run = run_start,
+	.ask = ask,
+	.asks_for = WIRE_START,
 };
 
 const struct command command_stop = {
@@ -75,7 +52,8 @@ const struct command command_stop = {
 	.details = ALL_TEXT " If root, or who runs the daemon, says it, it counts for processes that come later as well.",
 	.example = "dyntrace stop",
 	.options = options,
-	.run = run_stop,
+	.ask = ask,
+	.asks_for = WIRE_STOP,
 };
 
 const struct command command_flush = {
@@ -86,7 +64,8 @@ const struct command command_flush = {
 		   "event. " ALL_TEXT,
 	.example = "dyntrace flush redis-server",
 	.options = options,
-	.run = run_flush,
+	.ask = ask,
+	.asks_for = WIRE_FLUSH,
 };
 
 const struct command command_snapshot = {
@@ -96,5 +75,6 @@ const struct command command_snapshot = {
 	.details = "For a daemon that was started with --mode overwrite. Prints the new trace's directory. Recording goes on.\n" ALL_TEXT,
 	.example = "dyntrace snapshot redis-server",
 	.options = options,
-	.run = run_snapshot,
+	.ask = ask,
+	.asks_for = WIRE_SNAPSHOT,
 };
