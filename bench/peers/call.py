@@ -1,8 +1,6 @@
 """dyntrace --tracer call: a function of the user's in the target, which does nothing; and --tracer log."""
 
-import re
-
-from .dyntrace import Dyntrace
+from .dyntrace import Dyntrace, read_hits
 
 
 class Call(Dyntrace):
@@ -15,9 +13,8 @@ class Call(Dyntrace):
         return "--probe", "foo", "--tracer", f"call:{self.bench.program('probe_functions.so')}:{self.function}"
 
     def verify(self, hits):
-        found = re.search(r"^foo +(\d+) +0$", self.summary, re.MULTILINE)
-        called = int(found[1]) if found else None
-        return None if called == hits else f"{called} calls of {hits} hits"
+        called, lost = read_hits(self.summary, "foo")
+        return None if (called, lost) == (hits, 0) else f"{called} calls of {hits} hits, {lost} lost"
 
 
 class CallUnknown(Call):

@@ -1,8 +1,6 @@
 """dyntrace's counting tracer: hits, and how long calls take, counted in the target."""
 
-import re
-
-from .dyntrace import Dyntrace
+from .dyntrace import Dyntrace, read_hits
 
 
 class Count(Dyntrace):
@@ -14,8 +12,7 @@ class Count(Dyntrace):
         return []  # it writes no trace
 
     def verify(self, hits):
-        found = re.search(r"^foo\w*\s+(\d+)\s", self.summary, re.MULTILINE)
-        counted = int(found[1]) if found else 0
+        counted, _ = read_hits(self.summary, "foo")
         return None if counted == hits else f"{counted} counted of {hits} hits"
 
 

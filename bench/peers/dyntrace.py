@@ -16,6 +16,14 @@ def read_summary(text):
     return int(found[1]), int(found[2])
 
 
+def read_hits(text, name):
+    """(hits, lost) of one tracepoint, from its line in the summary."""
+    found = re.search(rf"^{name}\S* +(\d+) +(\d+)\b", text, re.MULTILINE)
+    if not found:
+        raise RuntimeError(f"dyntrace's summary has no line of {name}: {text.strip() or 'nothing'}")
+    return int(found[1]), int(found[2])
+
+
 class Dyntrace(Case):
     what = ()
     buffer_size = "64M"  # the default: room for what one measurement records
