@@ -11,8 +11,8 @@
  *		dyntrace_error_free(error);
  *	}
  *
- * Compile with `pkg-config --cflags --libs dyntrace`. dyntraced must be running; who may do what
- * is its business.
+ * Compile with `pkg-config --cflags --libs dyntrace`. dyntraced must be running, but for
+ * lists of symbols and markers; who may do what is its business.
  *
  * Errors: a call gives NULL, or an error that the caller frees. Its text is a sentence for
  * people, in one line. What a call returns through a ret_ argument isn't touched when it fails.
@@ -26,7 +26,8 @@
  * one thread may wait in it while another makes calls. dyntrace_connect reads the environment.
  * Calls wait for the daemon's answer; signals don't end them, except where said. After fork only
  * the parent goes on using its handles. The library starts no threads, handles no signals,
- * prints nothing.
+ * prints nothing. dyntrace_list_symbols and dyntrace_list_markers run a program for a moment, which
+ * neither SIGCHLD nor wait tell of.
  *
  * Versions: what is in this header stays as it is in libdyntrace.so.0; DYNTRACE_API_VERSION goes
  * up when something is added. Structures that you fill have their size in them, and those that
@@ -42,7 +43,7 @@
 extern "C" {
 #endif
 
-#define DYNTRACE_API_VERSION 1
+#define DYNTRACE_API_VERSION 2
 
 /* DYNTRACE_API_VERSION of the library that the program runs with. */
 unsigned int dyntrace_api_version(void);
@@ -77,6 +78,24 @@ struct dyntrace_error *dyntrace_connect(const char *socket, struct dyntrace **re
 /* What was attached and added stays. NULL is fine. */
 void dyntrace_close(struct dyntrace *dyntrace);
 
+/* How the daemon is. It may grow at its end. */
+struct dyntrace_status {
+	const char *version;
+	const char *socket;
+	const char *output; /* the folder where traces go by default */
+	int pid;
+	unsigned int uid;
+	int recording; /* 0: stopped as a whole, for processes to come too */
+	uint64_t processes; /* that have the agent */
+	uint64_t tracepoints;
+	uint64_t waiting; /* tracepoints that wait for a program */
+	uint64_t clients;
+};
+
+/* Since version 2. Valid until the next dyntrace_status of this handle. */
+struct dyntrace_error *dyntrace_status(struct dyntrace *dyntrace,
+				       const struct dyntrace_status **ret_status);
+
 /* What the daemon said about the last call that isn't an error, a line each; "" if nothing. */
 const char *dyntrace_notes(const struct dyntrace *dyntrace);
 
@@ -91,6 +110,12 @@ struct dyntrace_process {
 	const char *loaded; /* injected, linked or preloaded */
 	uint64_t tracepoints;
 	const char *trace; /* the directory of its trace; NULL: none yet */
+};
+
+enum dyntrace_shape {
+	DYNTRACE_BARE, /* that the instruction was reached */
+	DYNTRACE_ENTRY, /* a function's entry, with its arguments */
+	DYNTRACE_ENTRY_EXIT, /* and its exit: return value and duration */
 };
 
 /* Times are in nanoseconds, of calls that returned. */
@@ -109,6 +134,34 @@ struct dyntrace_tracepoint {
 	uint64_t lost;
 	uint64_t calls;
 	uint64_t total_ns, p50_ns, p90_ns, p99_ns, max_ns;
+	/* Since version 2: */
+	enum dyntrace_shape shape;
+	const char *argument; /* of the tracer; NULL: none */
+	const char *const *fields; /* of its events; ends with NULL */
+	const char *const *contexts; /* likewise */
+	uint64_t hits_per_second;
+	uint64_t bytes; /* of code that was made for it */
+	uint64_t nested; /* hits in probe functions, which the tracer call doesn't call for */
+	const char *fault; /* what its probe function failed with; NULL: nothing */
+};
+
+struct dyntrace_symbol {
+	uint64_t address; /* in the process, or in the file */
+	uint64_t size;
+	const char *module; /* name of the file it is in */
+	const char *name;
+	const char *kind; /* function or ifunc */
+	const char *source; /* where its name was found: .symtab, .dynsym, ... */
+	const char *prototype; /* with DYNTRACE_PROTOTYPES; else NULL */
+};
+
+struct dyntrace_marker {
+	const char *provider;
+	const char *name;
+	const char *arguments; /* in the assembler's words, "-4@%edi 8@-8(%rbp)"; may be "" */
+	const char *module;
+	uint64_t address;
+	uint64_t semaphore; /* its address; 0: none */
 };
 
 size_t dyntrace_list_count(const struct dyntrace_list *list);
@@ -117,6 +170,8 @@ const struct dyntrace_process *dyntrace_list_process(const struct dyntrace_list 
 						     size_t index);
 const struct dyntrace_tracepoint *dyntrace_list_tracepoint(const struct dyntrace_list *list,
 							   size_t index);
+const struct dyntrace_symbol *dyntrace_list_symbol(const struct dyntrace_list *list, size_t index);
+const struct dyntrace_marker *dyntrace_list_marker(const struct dyntrace_list *list, size_t index);
 const char *dyntrace_list_text(const struct dyntrace_list *list, size_t index);
 void dyntrace_list_free(struct dyntrace_list *list); /* NULL is fine */
 
@@ -140,13 +195,26 @@ struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *targ
 struct dyntrace_error *dyntrace_unload(struct dyntrace *dyntrace, const char *target,
 				       const char *library, unsigned int flags);
 
-/* ---- tracepoints ----------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-enum dyntrace_shape {
-	DYNTRACE_BARE, /* that the instruction was reached */
-	DYNTRACE_ENTRY, /* a function's entry, with its arguments */
-	DYNTRACE_ENTRY_EXIT, /* and its exit: return value and duration */
-};
+#define DYNTRACE_PROTOTYPES 8u /* types from debug information, too: takes longer */
+
+/*
+ * Since version 2. The functions, or the static markers (SDT), of a process and its libraries, or of
+ * a file: target is a pid, a process's name, or a file, as for `dyntrace list-symbols`. glob picks
+ * names, or PROVIDER:NAME; NULL: all. That no function fits is an error, no marker an empty list.
+ *
+ * No daemon is asked, and dyntrace may be NULL; if it isn't, dyntrace_notes tells of libraries
+ * that were left out. The command `dyntrace` does the reading, with the rights of the caller: it is
+ * looked for where the library is ($DYNTRACE_COMMAND names another).
+ */
+struct dyntrace_error *dyntrace_list_symbols(struct dyntrace *dyntrace, const char *target,
+					     const char *glob, unsigned int flags,
+					     struct dyntrace_list **ret_list);
+struct dyntrace_error *dyntrace_list_markers(struct dyntrace *dyntrace, const char *target,
+					     const char *glob, struct dyntrace_list **ret_list);
+
+/* ---- tracepoints ----------------------------------------------------------------------------- */
 
 #define DYNTRACE_WAIT 2u /* if there is no such program, or its library isn't loaded: wait for it */
 #define DYNTRACE_DISABLED 4u /* place it, but switch it off */

@@ -11,9 +11,17 @@
 #include "../control/base/cleanup.h"
 #include "../control/base/vec.h"
 
+/* A copy of all attributes of a message, in which its texts go on living. */
+struct record {
+	char *bytes;
+	struct wire_message message;
+};
+
 struct dyntrace {
 	struct client *client;
 	struct strbuf notes;
+	struct record said; /* what `status` points into */
+	struct dyntrace_status status;
 };
 
 /* A struct error under its public name. */
@@ -29,6 +37,9 @@ struct wire_out *api_begin(struct dyntrace *dyntrace, enum wire_kind kind, const
 			   unsigned int flags);
 /* Sends it and waits. Items go to the list, if there is one. */
 struct error *api_finish(struct dyntrace *dyntrace, struct dyntrace_list *list);
+/* One message of an answer: items go to the list, notes to the handle; both may be NULL. */
+struct error *api_take(struct dyntrace *dyntrace, struct dyntrace_list *list,
+		       const struct wire_message *message);
 /* The same; the list is made here, and handed over in case of success. ret_list may be NULL. */
 struct error *api_finish_list(struct dyntrace *dyntrace, enum wire_kind kind,
 			      struct dyntrace_list **ret_list);
@@ -39,11 +50,15 @@ struct error *api_finish_list(struct dyntrace *dyntrace, enum wire_kind kind,
 struct dyntrace_list *list_create(enum wire_kind kind);
 struct error *list_add(struct dyntrace_list *list, const struct wire_message *item);
 
-/* A copy of all attributes of a message, in which its texts go on living. */
-struct record {
-	char *bytes;
-	struct wire_message message;
-};
 bool record_copy(const struct wire_message *message, struct record *ret_record);
+
+/* ---- command.c ------------------------------------------------------------------------------- */
+
+/*
+ * Runs `dyntrace --answer WORDS` (which end with NULL) and takes its answer into the list. The command's error is this
+ * call's.
+ */
+struct error *command_ask(struct dyntrace *dyntrace, const char *const *words,
+			  struct dyntrace_list *list);
 
 #endif

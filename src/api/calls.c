@@ -67,6 +67,47 @@ struct dyntrace_error *dyntrace_unload(struct dyntrace *dyntrace, const char *ta
 	return tell_library(dyntrace, WIRE_UNLOAD, target, library, flags);
 }
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static struct error *list_names(struct dyntrace *dyntrace, enum wire_kind kind, bool all, const char *target,
+				const char *glob, struct dyntrace_list **ret_list)
+{
+	const char *words[6] = { wire_kind_name(kind) };
+	struct error *error = api_need(target, "target");
+	size_t count = 1;
+
+	if (error)
+		return error;
+	struct dyntrace_list *list = list_create(kind);
+	if (!list)
+		return error_new(ERROR_FAILED, "out of memory");
+	if (dyntrace)
+		strbuf_free(&dyntrace->notes);
+	if (all)
+		words[count++] = "-a";
+	words[count++] = "--";
+	words[count++] = target;
+	words[count++] = glob;
+	error = command_ask(dyntrace, words, list);
+	if (error)
+		dyntrace_list_free(list);
+	else
+		*ret_list = list;
+	return error;
+}
+
+struct dyntrace_error *dyntrace_list_symbols(struct dyntrace *dyntrace, const char *target, const char *glob,
+					     unsigned int flags, struct dyntrace_list **ret_list)
+{
+	return api_error(list_names(dyntrace, WIRE_SYMBOLS, flags & DYNTRACE_PROTOTYPES, target, glob, ret_list));
+}
+
+struct dyntrace_error *dyntrace_list_markers(struct dyntrace *dyntrace, const char *target, const char *glob,
+					     struct dyntrace_list **ret_list)
+{
+	return api_error(list_names(dyntrace, WIRE_MARKERS, false, target, glob, ret_list));
+}
+
 /* ---- tracepoints ----------------------------------------------------------------------------- */
 
 /*

@@ -54,6 +54,7 @@ void dyntrace_close(struct dyntrace *dyntrace)
 		return;
 	client_close(dyntrace->client);
 	strbuf_free(&dyntrace->notes);
+	free(dyntrace->said.bytes);
 	free(dyntrace);
 }
 
@@ -88,16 +89,23 @@ struct answer {
 	struct dyntrace_list *list;
 };
 
+struct error *api_take(struct dyntrace *dyntrace, struct dyntrace_list *list,
+		       const struct wire_message *message)
+{
+	const char *note = wire_get_text(message, WIRE_NOTE_TEXT);
+
+	if (message->kind == WIRE_NOTE && note && dyntrace)
+		strbuf_printf(&dyntrace->notes, "%s\n", note);
+	if (message->kind == WIRE_ITEM && list)
+		return list_add(list, message);
+	return NULL;
+}
+
 static struct error *take_answer(void *context, const struct wire_message *message)
 {
 	struct answer *answer = context;
-	const char *note = wire_get_text(message, WIRE_NOTE_TEXT);
 
-	if (message->kind == WIRE_NOTE && note)
-		strbuf_printf(&answer->dyntrace->notes, "%s\n", note);
-	if (message->kind == WIRE_ITEM && answer->list)
-		return list_add(answer->list, message);
-	return NULL;
+	return api_take(answer->dyntrace, answer->list, message);
 }
 
 struct error *api_finish(struct dyntrace *dyntrace, struct dyntrace_list *list)
@@ -121,4 +129,43 @@ struct error *api_finish_list(struct dyntrace *dyntrace, enum wire_kind kind,
 	else if (ret_list)
 		*ret_list = list;
 	return error;
+}
+
+/* ---- the daemon itself ----------------------------------------------------------------------- */
+
+static struct error *take_status(void *context, const struct wire_message *message)
+{
+	struct dyntrace *dyntrace = context;
+	struct record said;
+
+	if (message->kind != WIRE_ITEM)
+		return NULL;
+	if (!record_copy(message, &said))
+		return error_new(ERROR_FAILED, "out of memory");
+	free(dyntrace->said.bytes);
+	dyntrace->said = said;
+	dyntrace->status = (struct dyntrace_status){
+		.version = wire_get_text(&said.message, WIRE_PROGRAM_VERSION),
+		.socket = wire_get_text(&said.message, WIRE_SOCKET_PATH),
+		.output = wire_get_text(&said.message, WIRE_OUTPUT),
+		.pid = (int)wire_get_number(&said.message, WIRE_PID, 0),
+		.uid = (unsigned int)wire_get_number(&said.message, WIRE_UID, 0),
+		.recording = wire_get_number(&said.message, WIRE_RECORDING, 0) != 0,
+		.processes = wire_get_number(&said.message, WIRE_TARGET_COUNT, 0),
+		.tracepoints = wire_get_number(&said.message, WIRE_TRACEPOINT_COUNT, 0),
+		.waiting = wire_get_number(&said.message, WIRE_WAITING_COUNT, 0),
+		.clients = wire_get_number(&said.message, WIRE_CLIENT_COUNT, 0),
+	};
+	return NULL;
+}
+
+struct dyntrace_error *dyntrace_status(struct dyntrace *dyntrace,
+				       const struct dyntrace_status **ret_status)
+{
+	wire_end(api_begin(dyntrace, WIRE_STATUS, NULL, 0));
+	struct error *error = client_call(dyntrace->client, take_status, dyntrace);
+
+	if (!error)
+		*ret_status = &dyntrace->status;
+	return api_error(error);
 }

@@ -9,6 +9,7 @@
 
 #include "../control/base/cleanup.h"
 #include "../control/sym/sdt.h"
+#include "answer.h"
 #include "commands.h"
 #include "subject.h"
 #include "text.h"
@@ -27,6 +28,7 @@ struct listing {
 	struct strbuf text;
 	size_t count; /* places listed */
 	size_t markers; /* that there are */
+	void (*add)(struct listing *list, const struct subject_module *module, const struct marker *marker);
 };
 
 static void list_json(struct listing *list, const struct subject_module *module, const struct marker *marker)
@@ -63,6 +65,20 @@ static void list_line(struct listing *list, const struct subject_module *module,
 	}
 }
 
+static void list_item(struct listing *list, const struct subject_module *module, const struct marker *marker)
+{
+	struct wire_out *out = answer_begin_item();
+
+	(void)list;
+	wire_text(out, WIRE_PROVIDER, marker->provider);
+	wire_text(out, WIRE_NAME, marker->name);
+	wire_text(out, WIRE_ARGUMENT, marker->arguments);
+	wire_text(out, WIRE_MODULE, module->name);
+	wire_number(out, WIRE_ADDRESS, marker->address + module->bias);
+	wire_number(out, WIRE_SEMAPHORE, marker->semaphore ? marker->semaphore + module->bias : 0);
+	answer_end_item();
+}
+
 /* The glob is for PROVIDER:NAME as a whole. */
 static bool matches(const struct listing *list, const struct marker *marker)
 {
@@ -85,7 +101,7 @@ static struct error *list_module(void *context, const struct subject_module *mod
 	for (size_t i = 0; i < markers.count; i++) {
 		if (!matches(list, &markers.items[i]))
 			continue;
-		(args.json ? list_json : list_line)(list, module, &markers.items[i]);
+		list->add(list, module, &markers.items[i]);
 		list->count++;
 	}
 	markers_free(&markers);
@@ -101,6 +117,7 @@ static struct error *run(const struct words *words, int *ret_status)
 	if (words->count < 1 || words->count > 2)
 		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
+	list.add = answer_is_on() ? list_item : args.json ? list_json : list_line;
 
 	struct error *error = subject_each(words->items[0], SUBJECT_PLAIN, list_module, &list);
 	strbuf_free(&list.text);
@@ -109,7 +126,7 @@ static struct error *run(const struct words *words, int *ret_status)
 	if (!error && !list.count && list.markers)
 		return error_new(ERROR_FAILED, "none of the %zu markers of '%s' matches '%s'", list.markers,
 				 words->items[0], list.glob);
-	if (!error && !list.count && !args.json)
+	if (!error && !list.count && !args.json && !answer_is_on())
 		cli_note("'%s' has no static markers", words->items[0]);
 	return error;
 }

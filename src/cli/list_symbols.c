@@ -9,6 +9,7 @@
 #include "../control/base/cleanup.h"
 #include "../control/sym/demangle.h"
 #include "../control/sym/hidden.h"
+#include "answer.h"
 #include "commands.h"
 #include "subject.h"
 #include "text.h"
@@ -32,6 +33,7 @@ struct listing {
 	struct strbuf text;
 	size_t count; /* functions listed */
 	struct debug *debug; /* of the module at work; NULL: none */
+	void (*add)(struct listing *list, const char *module, const struct symbol *symbol, uint64_t address);
 	char near[256]; /* names near the glob, where nothing matched it */
 };
 
@@ -105,6 +107,23 @@ static void list_line(struct listing *list, const char *module, const struct sym
 	text_add(&list->text, "\n");
 }
 
+static void list_item(struct listing *list, const char *module, const struct symbol *symbol, uint64_t address)
+{
+	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
+	struct wire_out *out = answer_begin_item();
+
+	wire_number(out, WIRE_ADDRESS, address);
+	wire_number(out, WIRE_BYTES, symbol->size);
+	wire_text(out, WIRE_MODULE, module);
+	wire_text(out, WIRE_NAME, symbol->name);
+	wire_text(out, WIRE_SYMBOL_KIND, kind_names[symbol->kind]);
+	wire_text(out, WIRE_SOURCE, source_names[symbol->source]);
+	if (args.all)
+		add_prototype(list, symbol, &prototype);
+	wire_text(out, WIRE_PROTOTYPE, prototype.text);
+	answer_end_item();
+}
+
 static void note_near(struct listing *list, const struct symtab *symtab)
 {
 	const char *names[NEAR_NAMES];
@@ -157,7 +176,7 @@ static struct error *list_module(void *context, const struct subject_module *mod
 		}
 		if (!fits)
 			continue;
-		(args.json ? list_json : list_line)(list, module->name, symbol, symbol->address + module->bias);
+		list->add(list, module->name, symbol, symbol->address + module->bias);
 		list->count++;
 	}
 	if (list->count == before && list->glob && !list->near[0])
@@ -185,6 +204,7 @@ static struct error *run(const struct words *words, int *ret_status)
 	if (words->count < 1 || words->count > 2)
 		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
+	list.add = answer_is_on() ? list_item : args.json ? list_json : list_line;
 
 	struct error *error = subject_each(words->items[0], args.all ? SUBJECT_TYPES : SUBJECT_NAMES, list_module, &list);
 	if (args.json && (list.count || !error))

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../control/base/cleanup.h"
+#include "answer.h"
 #include "commands.h"
 #include "complete.h"
 #include "help.h"
@@ -60,6 +61,10 @@ void cli_note(const char *format, ...)
 	if (vasprintf(&text, format, args) < 0)
 		text = NULL;
 	va_end(args);
+	if (answer_is_on()) {
+		answer_note(text ? text : "out of memory");
+		return;
+	}
 	fflush(stdout); /* in order, where both go to one place */
 	fprintf(stderr, "dyntrace: %s\n", text ? text : "out of memory");
 }
@@ -109,7 +114,9 @@ static int status_of_error(const struct command *command, const struct error *er
 /* Usage errors name the command, whose --help has the answer; others stand for themselves. */
 static int report(const struct command *command, const struct error *error)
 {
-	if (error_kind(error) == ERROR_USAGE)
+	if (answer_is_on())
+		answer_reply(error);
+	else if (error_kind(error) == ERROR_USAGE)
 		cli_note("%s: %s", command->name, error_text(error));
 	else
 		cli_note("%s", error_text(error));
@@ -135,6 +142,8 @@ int cli_run(const struct command *command, int argc, char **argv)
 	error = command->ask ? command->ask(&words, command->asks_for) : command->run(&words, &status);
 	if (error)
 		return report(command, error);
+	if (answer_is_on())
+		answer_reply(NULL);
 	return status;
 }
 
@@ -188,6 +197,17 @@ static int run_help(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
+/* dyntrace --answer COMMAND WORDS..., for libdyntrace.so. See answer.h. */
+static int run_answer(int argc, char **argv)
+{
+	const struct command *command = argc >= 1 ? find_command(argv[0]) : NULL;
+
+	if (command != &command_list_symbols && command != &command_list_markers)
+		return unknown_command(argc >= 1 ? argv[0] : "");
+	answer_begin();
+	return cli_run(command, argc - 1, argv + 1);
+}
+
 static int run(int argc, char **argv)
 {
 	if (argc < 2) {
@@ -205,6 +225,8 @@ static int run(int argc, char **argv)
 		puts("dyntrace " DYNTRACE_VERSION);
 		return EXIT_SUCCESS;
 	}
+	if (!strcmp(name, "--answer"))
+		return run_answer(argc - 2, argv + 2);
 	if (name[0] == '-') {
 		cli_note("unknown option '%s' ('dyntrace --help' lists the commands)", name);
 		return EXIT_USAGE;

@@ -71,7 +71,9 @@ struct wire_attribute {
 	X(WIRE_EVENT, "event")              \
 	X(WIRE_CONFIGURE, "configure")      \
 	X(WIRE_UNLOAD, "unload")            \
-	X(WIRE_SETTLE, "settle")
+	X(WIRE_SETTLE, "settle")            \
+	X(WIRE_SYMBOLS, "list-symbols")     \
+	X(WIRE_MARKERS, "list-markers")
 
 enum wire_kind {
 	WIRE_NOTHING,
@@ -144,7 +146,12 @@ enum wire_type {
 	X(WIRE_P99, WIRE_NUMBER)                                                      \
 	X(WIRE_LONGEST, WIRE_NUMBER)                                                  \
 	X(WIRE_NESTED, WIRE_NUMBER) /* hits in functions of the tracer call */        \
-	X(WIRE_FAULT, WIRE_TEXT) /* what its function has got */
+	X(WIRE_FAULT, WIRE_TEXT) /* what its function has got */                      \
+	X(WIRE_SYMBOL_KIND, WIRE_TEXT) /* function, ifunc */                          \
+	X(WIRE_SOURCE, WIRE_TEXT) /* where its name was found */                      \
+	X(WIRE_PROTOTYPE, WIRE_TEXT)                                                  \
+	X(WIRE_PROVIDER, WIRE_TEXT) /* of a marker */                                 \
+	X(WIRE_SEMAPHORE, WIRE_NUMBER) /* its address; 0: none */
 
 enum wire_tag {
 	WIRE_NO_TAG,

@@ -85,6 +85,11 @@ def test_installed_daemon_and_command_find_the_agent(installed, new_daemon, spin
 
 # ---- the library itself ----------------------------------------------------------------------------
 
+# Programs that use them say by the symbol's version that they need such a library.
+SINCE_2 = {"dyntrace_status", "dyntrace_list_symbols", "dyntrace_list_symbol", "dyntrace_list_markers",
+           "dyntrace_list_marker"}
+
+
 def declared():
     with open(HEADER) as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
@@ -95,7 +100,8 @@ def test_it_exports_what_the_header_declares_and_needs_nothing_but_libc(installe
     symbols = subprocess.run(["nm", "-D", "--defined-only", installed.library], check=True, capture_output=True,
                              text=True).stdout
     exported = {line.split()[2] for line in symbols.splitlines() if line.split()[1] != "A"}
-    assert exported == {f"{name}@@DYNTRACE_0" for name in declared()}
+    version = {name: "DYNTRACE_1" for name in SINCE_2}
+    assert exported == {f"{name}@@{version.get(name, 'DYNTRACE_0')}" for name in declared()}
     dynamic = subprocess.run(["readelf", "-d", installed.library], check=True, capture_output=True, text=True).stdout
     assert re.findall(r"SONAME.*\[(.*)\]", dynamic) == ["libdyntrace.so.0"]
     assert re.findall(r"NEEDED.*\[(.*)\]", dynamic) == ["libc.so.6"]
@@ -448,7 +454,7 @@ def test_errors_are_sentences_and_the_handle_goes_on(new_api, daemon, spin, buil
     newer = (ctypes.c_char * (ctypes.sizeof(Probe) + 8))()
     ctypes.memmove(newer, ctypes.byref(Probe(size=len(newer), location=b"foo")), ctypes.sizeof(Probe))
     newer[len(newer) - 1] = 1
-    fails("the probe has something that this version of libdyntrace (1) doesn't know",
+    fails("the probe has something that this version of libdyntrace (2) doesn't know",
           lambda: api.check(api.library.dyntrace_add(api.handle, target, newer, 0, None)))
     said = daemon.fails("list-tracepoints", one.pid)
     fails(said, lambda: api.tracepoints(target), kind=NOT_FOUND)
