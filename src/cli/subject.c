@@ -103,6 +103,6 @@ struct error *subject_each(const char *target, enum subject_debug debug, subject
 		return error;
 	error_free(error);
 	if (faccessat(AT_FDCWD, target, F_OK, 0))
-		return error_new(ERROR_FAILED, "there is no process and no file '%s'", target);
+		return error_new(ERROR_FAILED, "there is no process and no file '%s': give a pid, the name of a program that runs, or a path", target);
 	return each_of_file(target, debug, each, context);
 }

@@ -133,7 +133,8 @@ def test_nothing_found(dyntrace):
 
 
 def test_what_is_no_target(dyntrace, scratch):
-    assert dyntrace.fails("list-symbols", "no-such-thing") == "there is no process and no file 'no-such-thing'"
+    assert dyntrace.fails("list-symbols", "no-such-thing") == "there is no process and no file 'no-such-thing': " \
+        "give a pid, the name of a program that runs, or a path"
     assert dyntrace.fails("list-symbols", "/no/file") == "cannot open '/no/file': No such file or directory"
     assert dyntrace.fails("list-symbols", "/etc/passwd") == "/etc/passwd isn't an ELF file"
     assert dyntrace.fails("list-symbols", scratch) == f"cannot list '{scratch}': not a regular file"
