@@ -154,6 +154,7 @@ static bool forget_names(struct target *target, const char *pattern)
 				free(entry->names.items[j]);
 		}
 		entry->names.count = left;
+		whole = whole && (before || entry->kind != WIRE_ADD); /* it isn't known what it made: very many, or another daemon */
 		if (before && !left) {
 			entry_free(entry);
 			continue;

@@ -241,6 +241,7 @@ static void configure(struct target *target, int keeper)
 	wire_number(&out, WIRE_RECORDING, is_recording(target));
 	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
 	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
+	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->entries.count); /* that much will be asked for again */
 	if (keeper >= 0)
 		wire_text(&out, WIRE_OUTPUT, target->old_trace); /* a descriptor comes with it */
 	wire_end(&out);

@@ -87,11 +87,11 @@ static void open_old_trace(struct worker *worker, const struct wire_message *mes
 /* What a worker, or a dyntrace without a daemon, that was killed has left: it is gone on with, or cleaned up, and told. */
 static struct error *use_leftovers(struct worker *worker, const struct wire_message *message)
 {
+	bool comes_back = wire_get_number(message, WIRE_TRACEPOINT_COUNT, 0) > 0, waits = false;
 	struct takeover takeover = { 0 };
-	bool waits = false;
 
 	open_old_trace(worker, message);
-	struct error *error = takeover_inherit(worker->session, worker->directory, &takeover, &waits);
+	struct error *error = takeover_inherit(worker->session, worker->directory, comes_back, &takeover, &waits);
 	if (error)
 		return error;
 	tell_cleaned(worker, &takeover);
@@ -111,6 +111,8 @@ static struct error *do_settle(struct worker *worker, const struct wire_message 
 	(void)reply;
 	struct error *error = worker->session ? takeover_settle(worker->session, &takeover) : NULL;
 	tell_cleaned(worker, &takeover);
+	if (worker->session)
+		takeover_give_counts(worker->session);
 	worker->settled = true;
 	return error;
 }

@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 24
+#define DT_LAYOUT_VERSION 25
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -93,6 +93,7 @@
 #define DT_BLOCK 4u /* no room: wait for some (B8) */
 #define DT_WAIT_MODULES 16u /* (N1) */
 #define DT_OVERWRITE 8u /* no room: take the oldest published chunk (B9) */
+#define DT_BRIDGED 32u /* libdyntrace-lttng.so is in the target: for who takes over */
 
 /* A part of the code memfd that is mapped near a module. */
 struct dt_window {
@@ -144,6 +145,25 @@ struct dt_share {
 	uint64_t address, size; /* in the target */
 	uint64_t device, inode; /* of its memfd */
 };
+
+/* Where the hits of a tracepoint that only counts are, for who takes over: rows of struct dt_cell. */
+#define DT_COUNTED_MAX 65536u
+struct dt_counted {
+	uint64_t name; /* dt_name_hash of its name; 0: unused */
+	uint64_t cell; /* in the target, of the first row */
+	uint8_t row_shift;
+	uint8_t has_times;
+	uint16_t row_mask;
+	uint32_t id; /* of its event */
+};
+static inline uint64_t dt_name_hash(const char *name)
+{
+	uint64_t hash = 14695981039346656037ULL;
+
+	for (; *name; name++)
+		hash = (hash ^ (uint8_t)*name) * 1099511628211ULL;
+	return hash ? hash : 1;
+}
 
 /* A counter of static markers that we have raised. */
 struct dt_semaphore {
@@ -217,7 +237,9 @@ struct dt_control {
 	 * stubs (0: there are none); and the function that a hook in an unwinder asks, dt_find. */
 	uint64_t frame_fde, hop_fde, stub_fde;
 	uint64_t find;
-	uint32_t frames_used, pad3;
+	uint32_t frames_used;
+	uint32_t counted_count; /* entries in use, holes included */
+	struct dt_counted counted[DT_COUNTED_MAX];
 	uint8_t frames[DT_FRAMES_SIZE] __attribute__((aligned(8)));
 };
 

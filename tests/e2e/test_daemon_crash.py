@@ -144,6 +144,7 @@ def test_a_trace_that_is_gone_is_begun_anew_and_that_is_said(daemon, spin):
     watch = daemon.watch()
     daemon.add(f"{one.pid}:foo")
     one.round()
+    daemon("flush")  # its files are open: nothing but the worker's death ends the recording
     shutil.rmtree(daemon.trace_of(one.pid))
     os.kill(worker_of(daemon, one.pid), signal.SIGKILL)
     assert "No such file or directory" in watch.until("lost")[-1]["detail"]
@@ -153,18 +154,62 @@ def test_a_trace_that_is_gone_is_begun_anew_and_that_is_said(daemon, spin):
     one.finish()
 
 
-def test_tracers_without_events_lose_none_when_a_worker_is_killed(daemon, spin):
-    """...and nobody says so: their counts begin anew."""
+def test_counts_go_on_when_a_worker_is_killed(daemon, spin):
+    """What was counted before, while nobody was there, and after it; and durations with them. What is added later under the name of
+    one that was removed counts from 0."""
     one = spin()
+    before = Snapshot(one.pid)
     watch = daemon.watch()
     daemon.add(f"{one.pid}:foo", "count")
+    daemon.add(f"{one.pid}:foo_many", "-e", "-n", "timed", "count")
+    daemon.add(f"{one.pid}:foo", "-n", "other", "count")
     one.round()
+    daemon("rm", f"{one.pid}:other")
+    daemon.add(f"{one.pid}:foo", "-n", "other", "count")
     os.kill(worker_of(daemon, one.pid), signal.SIGKILL)
+    one.round()
     assert watch.until("cleaned")[-1]["detail"] == \
-        f"process {one.pid} (spin) had 1 probe of a dyntrace that was killed: cleaned up"
+        f"process {one.pid} (spin) had 2 probes of a dyntrace that was killed: cleaned up"
     settled(daemon, one, 2)
     one.round()
-    assert daemon.hits(one.pid) == {"foo": CALLS}
+    assert daemon.hits(one.pid) == {"foo": 3 * CALLS, "timed": 3, "other": 2 * CALLS}
+    timed = daemon.json("list-tracepoints", one.pid)[1]
+    assert timed["calls"] == 3 and 0 < timed["p50_ns"] <= timed["max_ns"] <= timed["total_ns"], timed
+    daemon("detach", one.pid)
+    before.assert_unchanged()
+    one.finish()
+
+
+def test_no_hit_is_left_out_of_counts_when_workers_are_killed_under_load(daemon, program):
+    calls = 50
+    one = program("spin", "--calls", calls, "--threads", 2, "--rounds", 1000000).wait_ready()
+    daemon.add(f"{one.pid}:foo", "-e", "count")
+    daemon.add(f"{one.pid}:foo_many", "count")
+    load = Load(one)
+    try:
+        for number in range(3):
+            os.kill(worker_of(daemon, one.pid), signal.SIGKILL)
+            until(lambda: daemon.log_text().count(f"process {one.pid} (spin): settled") > number + 1, "it to go on")
+    finally:
+        rounds = load.stop()
+    assert daemon.hits(one.pid) == {"foo": 2 * rounds * calls, "foo_many": 2 * rounds}
+    assert daemon.json("list-tracepoints", one.pid)[0]["calls"] == 2 * rounds * calls
+    daemon("detach", one.pid)
+
+
+def test_what_was_removed_of_a_glob_stays_so_for_the_next_daemon_and_worker(daemon, spin):
+    """The second daemon doesn't know which names a glob has made."""
+    one = spin()
+    daemon.targets.add(str(one.pid))
+    assert len(daemon("add", f"{one.pid}:foo*", "count").stdout.split()) > 1
+    worker_of(daemon, one.pid)
+    daemon.kill()
+    daemon.start()
+    daemon("rm", f"{one.pid}:foo_many")
+    left = list(daemon.hits(one.pid))
+    os.kill(worker_of(daemon, one.pid), signal.SIGKILL)
+    until(lambda: f"process {one.pid} (spin): settled" in daemon.log_text().partition("its worker died")[2], "it to go on")
+    assert list(daemon.hits(one.pid)) == left and "foo_many" not in left and "foo" in left
     daemon("detach", one.pid)
     one.finish()
 

@@ -49,7 +49,7 @@ static bool is_plain(const struct session *dead)
 
 	for (size_t i = 0; i < dead->found_count; i++)
 		half |= dead->found[i].is_last;
-	return !error && !descriptors && !half && !control->traps && !control->calls && !control->share_count;
+	return !error && !descriptors && !half && !control->traps && !control->calls && !(control->flags & DT_BRIDGED);
 }
 
 bool takeover_waits(const struct session *session)
@@ -101,6 +101,8 @@ static struct error *open_trace(struct session *session, struct trace_dir *dir, 
 	struct agent *agent = dead->agent;
 	struct error *error = mem_read(session->proc, agent->pool_at, agent->pool, sizeof(*agent->pool));
 
+	if (!error && !dir)
+		return agent->control->output[0] ? error_new(ERROR_FAILED, "nobody knows where its trace is") : NULL;
 	if (!error)
 		error = takeover_reopen(dead, dir, dead->types, heritage->resume, &session->reopened);
 	if (!error && !copy_types(dead->types, session->types))
@@ -146,14 +148,14 @@ static void see_nothing(void *context, const struct packet_seen *packet)
 	(void)packet;
 }
 
-struct error *takeover_inherit(struct session *session, struct trace_dir *dir, struct takeover *ret_takeover,
-			       bool *ret_waits)
+struct error *takeover_inherit(struct session *session, struct trace_dir *dir, bool comes_back,
+			       struct takeover *ret_takeover, bool *ret_waits)
 {
 	struct takeover takeover = { 0 };
-	struct error *error = dir ? find_plain(session, dir, &session->heritage) : NULL;
+	struct error *error = comes_back ? find_plain(session, dir, &session->heritage) : NULL;
 
 	if (!error && !session->heritage)
-		error = takeover_clean_to(session->proc, dir, dir != NULL, &takeover);
+		error = takeover_clean_to(session->proc, dir, dir != NULL, &session->legacy, &takeover);
 	if (error)
 		return error;
 	if (!session->heritage && takeover.has_trace && dir) {
@@ -176,11 +178,13 @@ static struct error *finish(struct session *session, struct takeover *takeover)
 	struct heritage *heritage = session->heritage;
 	struct session *dead = heritage->dead;
 
-	takeover->found = takeover->has_trace = true;
+	takeover->found = true;
+	takeover->has_trace = session->reopened;
 	struct error *error = takeover_undo(dead, takeover);
-	if (!error)
+	legacy_move(&dead->legacy, &session->legacy);
+	if (!error && session->reopened)
 		error = takeover_read(dead, session->reopened, heritage->resume, takeover);
-	if (!error)
+	if (!error && session->reopened)
 		error = writer_complete(session->reopened);
 	if (error)
 		snprintf(takeover->unsaved, sizeof(takeover->unsaved), "%s", error_text(error));
@@ -203,6 +207,11 @@ struct error *takeover_settle(struct session *session, struct takeover *ret_take
 		error = finish(session, ret_takeover);
 	heritage_drop(take_ptr(&session->heritage));
 	return error;
+}
+
+void takeover_give_counts(struct session *session)
+{
+	legacy_give(session);
 }
 
 struct error *heritage_yield(struct session *session)

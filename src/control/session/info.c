@@ -71,7 +71,13 @@ static struct tally count(const struct session *session, const struct tracepoint
 
 void info_inherit(struct session *session, struct tracepoint *old, struct tracepoint *heir)
 {
+	struct counts_sum counted;
+
 	heir->past = count_past(session, old);
+	if (old->tracer->kind != TRACER_COUNT && tracing_counts(session, old, &counted)) {
+		heir->past.hits += counted.hits;
+		heir->past.exits += counted.exits;
+	}
 	heir->has_former = old->has_type;
 	heir->former_id = old->probe.event.id;
 	heir->former_before = old->before;

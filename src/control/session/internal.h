@@ -10,6 +10,7 @@
 #include "follow.h"
 #include "heritage.h"
 #include "latency.h"
+#include "legacy.h"
 #include "request.h"
 #include "session.h"
 #include "tracing.h"
@@ -43,6 +44,7 @@ struct tracepoint {
 	uint64_t bridge_events[2]; /* its own events of LTTng, entry and exit; 0: none */
 	bool has_cell;
 	struct counts_cell cell; /* where its hits are counted */
+	uint32_t counted; /* index + 1 of dt_control.counted; 0: none */
 	bool has_call;
 	uint32_t call_index; /* of what its function shares, and of its word */
 	struct dt_call_site *call_sites[2]; /* entry and exit; owned */
@@ -83,6 +85,7 @@ struct session {
 	struct traps traps;
 	struct tramp_env env; /* what trampolines are written with */
 	uint32_t free_note; /* no free entry of dt_control.sites lies before this */
+	uint32_t free_counted; /* ... of dt_control.counted */
 	size_t retired_kept; /* of those that are retired, likewise */
 	size_t garbage_kept; /* of those, what had calls inside when it was looked at last */
 	struct site_list garbage; /* out of the target's code, their memory not yet to be used again */
@@ -91,6 +94,7 @@ struct session {
 	struct trace_writer *writer;
 	struct trace_writer *reopened; /* a dead controller's trace: `writer`'s is a part behind it */
 	struct heritage *heritage; /* NULL: nothing of a dead controller's is there */
+	struct legacy legacy; /* what it had counted, until legacy_give */
 	struct reader *reader;
 	char *command_line;
 	struct exits exits;

@@ -122,6 +122,13 @@ struct error *live_place(struct session *session, struct tracepoint_list *list)
 	return error;
 }
 
+/* Whoever takes over needn't know of them. */
+static void forget_counts(struct session *session, const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		legacy_unnote(session, list->items[i]);
+}
+
 static struct error *add_request(struct session *session, struct request *request, struct name_list *ret_names)
 {
 	struct tracepoint_list list = { 0 };
@@ -133,6 +140,7 @@ static struct error *add_request(struct session *session, struct request *reques
 	if (!error && ret_names)
 		error = give_names(&list, &names);
 	if (error) {
+		forget_counts(session, &list);
 		live_retire(session, &list);
 		vec_free(&list);
 		return error;
@@ -203,6 +211,7 @@ struct error *session_remove(struct session *session, const char *pattern, size_
 		live_notify(session, SESSION_GONE, list.items[i]->name);
 	}
 	tracing_forget(session, &list);
+	forget_counts(session, &list);
 	live_retire(session, &list);
 	if (ret_count)
 		*ret_count = list.count;

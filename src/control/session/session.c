@@ -40,6 +40,7 @@ void session_destroy(struct session *session)
 	wake_free(session->wake);
 	follow_free(session);
 	heritage_free(session);
+	legacy_free(&session->legacy);
 	reader_destroy(session->reader);
 	agent_free(session->agent);
 	change_free(session);
@@ -145,6 +146,7 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 	struct takeover takeover;
 
 	error_free(takeover_settle(session, &takeover));
+	takeover_give_counts(session);
 	tracing_ended(session);
 	session_look(session);
 	follow_end(session, &summary);

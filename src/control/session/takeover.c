@@ -10,12 +10,15 @@
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-/* Through its memory: that works with no right but ptrace's (H24). */
-static struct error *copy_pool(struct session *session)
+/* Through its memory: that works with no right but ptrace's (H24). What was only counted is lost if it can't be read. */
+static struct error *copy_pool(struct session *dead)
 {
-	struct agent *agent = session->agent;
+	struct agent *agent = dead->agent;
+	struct error *error = mem_read(dead->proc, agent->pool_at, agent->pool, agent->pool_size);
 
-	return mem_read(session->proc, agent->pool_at, agent->pool, agent->pool_size);
+	if (!error)
+		error_free(legacy_read(dead, &dead->legacy));
+	return error;
 }
 
 /* What the trace has of each thread record. */
@@ -178,7 +181,7 @@ static struct error *clean(struct session *dead, struct trace_dir *dir, bool goe
 }
 
 static struct error *clean_agent(struct proc *proc, const struct maps *maps, const struct mapping *code,
-				 struct trace_dir *dir, bool goes_on, struct takeover *takeover)
+				 struct trace_dir *dir, bool goes_on, struct legacy *legacy, struct takeover *takeover)
 {
 	struct session_options options = { 0 };
 	struct session *dead = NULL;
@@ -188,11 +191,14 @@ static struct error *clean_agent(struct proc *proc, const struct maps *maps, con
 		error = takeover_find(dead, maps, code);
 	if (!error)
 		error = clean(dead, dir, goes_on, !takeover_next(maps, code) && !takeover->left, takeover);
+	if (!error)
+		legacy_move(&dead->legacy, legacy);
 	session_destroy(dead);
 	return error;
 }
 
-struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on, struct takeover *ret_takeover)
+struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on, struct legacy *legacy,
+				struct takeover *ret_takeover)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct takeover takeover = { 0 };
@@ -208,7 +214,7 @@ struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool g
 	/* One that was killed while it took over from another one that was has left two. */
 	for (; !error && code; code = takeover_next(&maps, code)) {
 		takeover.found = true;
-		error = clean_agent(proc, &maps, code, dir, goes_on || takeover_next(&maps, code), &takeover);
+		error = clean_agent(proc, &maps, code, dir, goes_on || takeover_next(&maps, code), legacy, &takeover);
 	}
 	if (!error)
 		*ret_takeover = takeover;
@@ -217,7 +223,11 @@ struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool g
 
 struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 {
-	return takeover_clean_to(proc, NULL, false, ret_takeover);
+	struct legacy unused = { 0 };
+	struct error *error = takeover_clean_to(proc, NULL, false, &unused, ret_takeover);
+
+	legacy_free(&unused);
+	return error;
 }
 
 void takeover_describe(const struct proc *proc, const struct takeover *takeover, char text[TAKEOVER_TEXT])

@@ -41,15 +41,17 @@ struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover);
 /*
  * heritage.c: the session, which hasn't begun, goes on where the dead controller's ended, with the
  * same trace: `dir`, which is that trace's directory, borrowed until the session is destroyed;
- * NULL: it isn't known, and a new trace is begun. Where it can be done, the old probes stay until
+ * NULL: it isn't known, and a new trace is begun. Where it can be done, and what was there `comes_back`, the old probes stay until
  * new ones take their place, each in the stop in which that happens, so that every hit is recorded
  * once, by the old or by the new one; *ret_waits is true then, and takeover_settle ends it, when
  * all that was to be placed again has been. Else they are taken out now, and what is hit until the
  * new ones are in isn't recorded.
  */
-struct error *takeover_inherit(struct session *session, struct trace_dir *dir, struct takeover *ret_takeover,
-			       bool *ret_waits);
+struct error *takeover_inherit(struct session *session, struct trace_dir *dir, bool comes_back,
+			       struct takeover *ret_takeover, bool *ret_waits);
 struct error *takeover_settle(struct session *session, struct takeover *ret_takeover);
+/* Everything was placed again: counts in the target go on from where the old ones ended. */
+void takeover_give_counts(struct session *session);
 bool takeover_waits(const struct session *session);
 
 #endif

@@ -16,8 +16,9 @@ struct error *takeover_find(struct session *dead, const struct maps *maps, const
 /* It was half made, or half removed: there are no probes. */
 bool takeover_is_half(const struct session *dead);
 
-/* takeover.c: all agents that are there, away. `goes_on`: the trace will be reopened. */
-struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on, struct takeover *ret_takeover);
+/* takeover.c: all agents that are there, away. `goes_on`: the trace will be reopened; `legacy`: gets what they had counted. */
+struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on, struct legacy *legacy,
+				struct takeover *ret_takeover);
 /* Takes the probes out and unmaps everything; a copy of the pool is left. */
 struct error *takeover_undo(struct session *dead, struct takeover *takeover);
 struct writer_part takeover_part(const struct session *dead);

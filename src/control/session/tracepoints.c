@@ -228,6 +228,11 @@ struct error *tracepoints_copy(struct session *session, const struct tracepoint 
 	}
 	twin->waits = !place;
 	twin->is_off = tracepoint->is_off;
+	if (tracepoint->tracer->kind == TRACER_COUNT) { /* it goes on there */
+		twin->has_cell = tracepoint->has_cell;
+		twin->cell = tracepoint->cell;
+		twin->counted = tracepoint->counted;
+	}
 	*ret_copy = twin;
 	return NULL;
 }

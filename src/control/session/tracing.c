@@ -168,11 +168,13 @@ static struct error *prepare_count(struct session *session, struct tracepoint *t
 {
 	struct tramp_event *event = &tracepoint->probe.event;
 
-	if (!tracepoint->has_cell &&
-	    !counts_take(&session->tracing.counts, has_times(tracepoint), &tracepoint->cell, &event->count))
+	if (tracepoint->has_cell)
+		event->count = counts_way(&session->tracing.counts, &tracepoint->cell);
+	else if (!counts_take(&session->tracing.counts, has_times(tracepoint), &tracepoint->cell, &event->count))
 		return error_new(ERROR_FAILED, "no memory is left to count in");
 	tracepoint->has_cell = true;
 	event->count.own_only = !session->options.follow_fork;
+	legacy_note(session, tracepoint);
 	return NULL;
 }
 

@@ -143,6 +143,7 @@ struct error *tracing_prepare_lttng(struct session *session, const struct tracep
 			error = tracing_check_place(list->items[i]);
 	}
 	bool waits = notice_hold(session);
+	session->agent->control->flags |= DT_BRIDGED;
 	if (!error)
 		error = lttng_start(&tracing->lttng, session->agent, held, &tracing->paper);
 	if (!error)

@@ -75,10 +75,17 @@ bool counts_take(struct counts *counts, bool has_times, struct counts_cell *ret_
 		return false;
 	area->used = at + size;
 	*ret_cell = (struct counts_cell){ counts->areas.count - 1, at, has_times };
-	*ret_count = (struct tramp_count){ .cell = taddr_add(area->there, (int64_t)at),
-					   .row_shift = (uint8_t)__builtin_ctzll(area->row_size),
-					   .row_mask = (uint16_t)(area->rows - 1) };
+	*ret_count = counts_way(counts, ret_cell);
 	return true;
+}
+
+struct tramp_count counts_way(const struct counts *counts, const struct counts_cell *cell)
+{
+	const struct counts_area *area = &counts->areas.items[cell->area];
+
+	return (struct tramp_count){ .cell = taddr_add(area->there, (int64_t)cell->offset),
+				     .row_shift = (uint8_t)__builtin_ctzll(area->row_size),
+				     .row_mask = (uint16_t)(area->rows - 1) };
 }
 
 /* One row's part; the target writes there meanwhile. */
@@ -123,6 +130,74 @@ void counts_read(const struct counts *counts, const struct counts_cell *cell, st
 	sum.p90 = histogram_quantile(&histogram, 0.90);
 	sum.p99 = histogram_quantile(&histogram, 0.99);
 	*ret_sum = sum;
+}
+
+/* ---- another controller's ---------------------------------------------------------------------- */
+
+/* The histogram of a row that nobody used has no memory, and needn't get any by being read. */
+static struct error *collect_times(struct proc *proc, taddr at, const struct dt_cell *head, struct dt_cell *words)
+{
+	const size_t buckets_at = offsetof(struct dt_cell, buckets);
+	struct dt_cell row;
+	struct error *error;
+
+	if (!head->hits && !head->total && !head->pending)
+		return NULL;
+	error = mem_read(proc, taddr_add(at, (int64_t)buckets_at), row.buckets, sizeof(row.buckets));
+	if (error)
+		return error;
+	for (uint32_t i = 0; i < DT_BUCKETS; i++)
+		words->buckets[i] += row.buckets[i];
+	words->total += head->total;
+	words->max = head->max > words->max ? head->max : words->max;
+	if (!head->pending || head->pending > DURATION_MAX)
+		return NULL;
+	words->buckets[histogram_bucket(head->pending - 1, DT_BUCKET_BITS)]++;
+	words->total += head->pending - 1;
+	words->max = head->pending - 1 > words->max ? head->pending - 1 : words->max;
+	return NULL;
+}
+
+struct error *counts_collect(struct proc *proc, const struct dt_counted *from, struct dt_cell *words)
+{
+	const size_t head_size = from->has_times ? offsetof(struct dt_cell, buckets) : PLAIN_SIZE;
+	struct error *error = NULL;
+
+	memset(words, 0, from->has_times ? sizeof(*words) : PLAIN_SIZE);
+	for (uint64_t row = 0; row <= from->row_mask && row < ROWS_MAX && !error; row++) {
+		taddr at = taddr_of(from->cell + (row << (from->row_shift & 63)));
+		struct dt_cell head;
+
+		error = mem_read(proc, at, &head, head_size);
+		if (!error)
+			words->hits += head.hits;
+		if (!error && from->has_times)
+			error = collect_times(proc, at, &head, words);
+	}
+	return error;
+}
+
+static void add_word(uint64_t *word, uint64_t n)
+{
+	if (n)
+		__atomic_fetch_add(word, n, __ATOMIC_RELAXED);
+}
+
+void counts_add(struct counts *counts, const struct counts_cell *cell, const struct dt_cell *words)
+{
+	struct dt_cell *first = (void *)(counts->areas.items[cell->area].here + cell->offset);
+	uint64_t max;
+
+	add_word(&first->hits, words->hits);
+	if (!cell->has_times)
+		return;
+	add_word(&first->total, words->total);
+	for (uint32_t i = 0; i < DT_BUCKETS; i++)
+		add_word(&first->buckets[i], words->buckets[i]);
+	max = __atomic_load_n(&first->max, __ATOMIC_RELAXED);
+	while (max < words->max &&
+	       !__atomic_compare_exchange_n(&first->max, &max, words->max, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 }
 
 void counts_free(struct counts *counts)

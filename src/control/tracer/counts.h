@@ -45,7 +45,14 @@ struct error *counts_map(struct counts *counts, struct stop *stop, struct agent 
 /* A cell for a tracepoint, and how its trampoline finds it. false: counts_map was asked for fewer. */
 bool counts_take(struct counts *counts, bool has_times, struct counts_cell *ret_cell,
 		 struct tramp_count *ret_count);
+/* How the trampoline finds a cell that was taken before. */
+struct tramp_count counts_way(const struct counts *counts, const struct counts_cell *cell);
 void counts_read(const struct counts *counts, const struct counts_cell *cell, struct counts_sum *ret_sum);
+
+/* What a cell that another controller has made adds up to: words[0].hits alone, unless it has times. */
+struct error *counts_collect(struct proc *proc, const struct dt_counted *from, struct dt_cell *words);
+/* The same, added to a cell of ours; the target may be adding to it as well. */
+void counts_add(struct counts *counts, const struct counts_cell *cell, const struct dt_cell *words);
 /* The memory itself is the agent's. */
 void counts_free(struct counts *counts);
 
