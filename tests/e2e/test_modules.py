@@ -42,6 +42,14 @@ def test_a_library_that_comes_and_goes(dyntrace, program_path, plugin, move):
         [["plugin_step", "2400", "0"]]
 
 
+def test_what_is_counted_goes_on(dyntrace, program_path, plugin):
+    """Also its durations: a library that is back counts where it did before."""
+    result = dyntrace("trace", "--tracer", "count", "--function", "plugin_step@plugin.so", "-e", "--wait", "--",
+                      program_path("plugins"), "--rounds", 10, "--calls", 20, "--move", 1, plugin)
+    rows = [line.split() for line in result.stderr.splitlines() if line.startswith("plugin_step")]
+    assert [row[:2] for row in rows] == [["plugin_step", "240"]], result.stderr
+
+
 def test_exits_too(dyntrace, program_path, plugin):
     output = dyntrace.new_output()
     result = dyntrace("trace", "-o", output, "--function", "plugin_step@plugin.so", "-e", "--wait", "--",
