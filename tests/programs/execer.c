@@ -1,15 +1,31 @@
 /*
  * execer - a process with threads that begins another program (itself) again and again, from any of its threads.
- *	execer [--rounds R]
- * Ends with status 0 after R rounds, "ready" before the first.
+ *	execer [--rounds R] [--lockstep 1] [--headless 1]
+ * Ends with status 0 after R rounds, "ready" before the first; in lockstep before each, in the thread that is about to
+ * begin the next. Headless: the first thread has ended by then.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
 
 #include "handshake.h"
 
+static int argument_count;
 static char **arguments;
 static char left[16];
+static long lockstep, headless;
+
+static int leader_has_ended(void)
+{
+	char text[256] = "";
+	int fd = open("/proc/self/stat", O_RDONLY);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	char *paren = n > 0 ? strrchr(text, ')') : NULL;
+
+	close(fd);
+	return paren && paren[2] == 'Z';
+}
 
 static void *spin(void *data)
 {
@@ -20,11 +36,15 @@ static void *spin(void *data)
 
 static void *exec_again(void *data)
 {
+	while (headless && !leader_has_ended())
+		sched_yield();
+	if (lockstep)
+		handshake(argument_count, arguments);
 	/* the same words, but for the number of rounds */
 	for (int i = 1; arguments[i]; i++)
 		if (!strcmp(arguments[i], "--rounds"))
 			arguments[i + 1] = left;
-	execv("/proc/self/exe", arguments);
+	execv("/proc/thread-self/exe", arguments);
 	_exit(1);
 }
 
@@ -33,18 +53,24 @@ int main(int argc, char **argv)
 	long rounds = handshake_option(argc, argv, "rounds", 100);
 	pthread_t threads[6];
 
-	if (getenv("EXECER_AGAIN") == NULL) {
+	argument_count = argc;
+	arguments = argv;
+	lockstep = handshake_option(argc, argv, "lockstep", 0);
+	headless = handshake_option(argc, argv, "headless", 0);
+	if (!lockstep && getenv("EXECER_AGAIN") == NULL) {
 		setenv("EXECER_AGAIN", "1", 1);
 		handshake(argc, argv);
 	}
 	if (rounds == 0)
 		return 0;
 	snprintf(left, sizeof(left), "%ld", rounds - 1);
-	arguments = argv;
+	long from = rounds % (headless ? 6 : 7); /* 6: the first thread */
 	for (int i = 0; i < 6; i++)
-		pthread_create(&threads[i], NULL, i == rounds % 7 ? exec_again : spin, NULL);
-	if (rounds % 7 == 6)
+		pthread_create(&threads[i], NULL, i == from ? exec_again : spin, NULL);
+	if (from == 6)
 		exec_again(NULL);
+	if (headless)
+		syscall(SYS_exit, 0); /* this thread only */
 	for (;;)
 		sched_yield();
 }

@@ -1,15 +1,18 @@
 /* Holding threads still and letting them go, on real programs. */
 #include "target.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "control/base/cleanup.h"
 #include "control/inject/remote.h"
 #include "control/inject/rseq.h"
 #include "control/inject/stop.h"
 
 #define TIMEOUT_MS 2000
+#define FROZEN_MS 60000 /* after that it never goes on */
 
 static int64_t remote(struct stop *stop, long number, uint64_t a, uint64_t b)
 {
@@ -451,14 +454,12 @@ static void test_odd_stacks(void **state)
 static void test_exec(void **state)
 {
 	struct target target = target_start("execer", "--rounds", "100", NULL);
-	siginfo_t info = { 0 };
 	unsigned held = 0;
 
 	target_ready(&target);
 	target_go(&target);
 	struct proc *proc = open_target(&target);
-	while (!waitid(P_PID, (id_t)target.pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid &&
-	       !proc->reaped) {
+	while (proc_is_alive(proc)) {
 		struct stop *stop = NULL;
 		struct error *err = stop_all(proc, TIMEOUT_MS, &stop);
 
@@ -472,6 +473,56 @@ static void test_exec(void **state)
 	int status = proc->reaped ? proc->reaped_status : target_finish(&target, NULL, 0);
 	assert_int_equal(status, 0);
 	proc_close(proc);
+}
+
+/* Stops it again and again until it begins the next program; false: it did so unseen. */
+static bool meet_exec(const struct target *target, struct proc *proc)
+{
+	struct pollfd ready = { .fd = target->ready, .events = POLLIN };
+
+	while (!poll(&ready, 1, 0)) {
+		struct stop *stop = NULL;
+		_cleanup_error_ struct error *err = stop_all(proc, TIMEOUT_MS, &stop);
+
+		stop_release(stop, NULL);
+		if (err && error_kind(err) != ERROR_GONE)
+			fail_msg("%s", error_text(err));
+		if (err)
+			return true;
+	}
+	return false;
+}
+
+/* A process that began another program while it was being stopped runs on, without another look at it. */
+static void expect_let_go(const char *headless)
+{
+	struct target target = target_start("execer", "--rounds", "40", "--lockstep", "1", "--headless", headless, NULL);
+	struct pollfd ready = { .fd = target.ready, .events = POLLIN };
+	unsigned met = 0;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	for (int round = 0; round < 39; round++) {
+		target_go(&target);
+		met += meet_exec(&target, proc);
+		if (poll(&ready, 1, FROZEN_MS) != 1)
+			fail_msg("it doesn't go on after exec %d (it is in state %c)", round, target_state(target.pid));
+		target_ready(&target);
+	}
+	assert_true(met > 0);
+	target_go(&target);
+	assert_int_equal(target_finish(&target, NULL, 0), 0);
+	proc_close(proc);
+}
+
+static void test_exec_lets_go(void **state)
+{
+	expect_let_go("0");
+}
+
+static void test_exec_without_leader(void **state)
+{
+	expect_let_go("1");
 }
 
 /* Killed while held: an error of the right kind, and its parent sees its end. */
@@ -521,6 +572,8 @@ int main(void)
 		cmocka_unit_test(test_restartable_sequence),
 		cmocka_unit_test(test_odd_stacks),
 		cmocka_unit_test(test_exec),
+		cmocka_unit_test(test_exec_lets_go),
+		cmocka_unit_test(test_exec_without_leader),
 		cmocka_unit_test(test_killed_while_held),
 	};
 

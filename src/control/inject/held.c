@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../base/cleanup.h"
 #include "../proc/leftover.h"
 #include "../proc/status.h"
 #include "restart.h"
@@ -75,6 +76,7 @@ static struct held *find(struct stop *stop, pid_t tid)
 
 static struct error *note(struct stop *stop, struct held held)
 {
+	leftover_take(held.tid);
 	if (find(stop, held.tid) || vec_push(&stop->threads, held))
 		return NULL;
 	leftover_add(held.tid, false);
@@ -101,6 +103,7 @@ static void see_ends(void *data)
 {
 	struct stop *stop = data;
 
+	leftover_settle();
 	for (size_t i = 0; i < stop->threads.count; i++) {
 		struct held *held = &stop->threads.items[i];
 		siginfo_t info = { 0 };
@@ -274,7 +277,7 @@ static struct error *on_stop(struct stop *stop, size_t index, int status)
 	case PTRACE_EVENT_STOP:
 		return stopped(stop, index);
 	case PTRACE_EVENT_EXEC:
-		stop->executed = true;
+		stop->executed |= !stop->threads.items[index].sharer;
 		ptrace(PTRACE_DETACH, tid, 0, 0);
 		stop->threads.items[index].state = HELD_GONE;
 		return NULL;
@@ -290,6 +293,42 @@ static struct error *on_stop(struct stop *stop, size_t index, int status)
 	return err;
 }
 
+/*
+ * An execve ends all other threads, and its thread goes on under the leader's id. If it was ours, it still is and
+ * reports the exec under that id. If it wasn't, the leader that we had is gone without a word.
+ */
+static struct error *on_takeover(struct stop *stop, size_t index)
+{
+	const struct held *held = &stop->threads.items[index];
+	pid_t leader = stop->proc->pid;
+	bool renamed = !held->sharer && held->tid != leader && !find(stop, leader);
+
+	stop->executed |= held->tid == leader && proc_is_alive(stop->proc);
+	stop->threads.items[index].state = HELD_GONE;
+	if (renamed && stop->task_fd >= 0)
+		return note(stop, (struct held){ .tid = leader });
+	if (renamed)
+		leftover_add(leader, stop->proc->own_child);
+	return NULL;
+}
+
+static bool is_foreign(pid_t tid)
+{
+	struct thread_status status;
+	_cleanup_error_ struct error *gone = status_read(tid, tid, &status);
+
+	return !gone && status.tracer != gettid();
+}
+
+void held_check_replaced(struct stop *stop, struct held *held)
+{
+	/* twice: the first look may be at what is just being replaced, by one of ours */
+	if (held->adopted || held->state != HELD_SEIZED || !is_foreign(held->tid) || !is_foreign(held->tid))
+		return;
+	stop->executed |= held->tid == stop->proc->pid;
+	held->state = HELD_GONE;
+}
+
 struct error *held_look(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
@@ -299,11 +338,10 @@ struct error *held_look(struct stop *stop, size_t index)
 	if (got == 0 || (got < 0 && errno == EINTR))
 		return NULL;
 	if (got < 0)
-		held->state = HELD_GONE; /* taken over by an exec of another thread */
-	else if (!WIFSTOPPED(status))
-		note_end(stop, held, status);
-	else
+		return on_takeover(stop, index);
+	if (WIFSTOPPED(status))
 		return on_stop(stop, index, status);
+	note_end(stop, held, status);
 	return NULL;
 }
 
@@ -312,8 +350,12 @@ struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us)
 	for (unsigned round = 0;; round++) {
 		struct error *err = held_look(stop, index);
 
-		if (err || stop->threads.items[index].state != HELD_SEIZED || held_now_us() > deadline_us)
+		if (err || stop->threads.items[index].state != HELD_SEIZED)
 			return err;
+		if (held_now_us() > deadline_us) {
+			held_check_replaced(stop, &stop->threads.items[index]);
+			return NULL;
+		}
 		held_block(stop->threads.items[index].tid, round);
 	}
 }

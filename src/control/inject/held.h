@@ -26,6 +26,7 @@ struct held {
 	bool sharer; /* of another process that shares the memory (H13) */
 	bool adopted; /* was in our ptrace stop before, and stays in it */
 	bool stray; /* a forked child that ptrace gave us: let go at once */
+	bool ended; /* a leader, with others still alive: it won't stop */
 	bool rewound; /* regs lead back to a system call that had come back with EINTR */
 	struct user_regs_struct regs;
 };
@@ -58,6 +59,9 @@ struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ou
 struct error *held_look(struct stop *stop, size_t index);
 /* Waits until it is stopped, or gone, or the time (held_now_us) is over: then it stays HELD_SEIZED. */
 struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us);
+/* Of one that doesn't report: is it still ours? An own child's end of that kind shows in no other way (waitpid goes on
+ * giving nothing of it). If not, it is HELD_GONE, and the process has begun another program. */
+void held_check_replaced(struct stop *stop, struct held *held);
 /* Lets go of it, with what makes the stop invisible; notes it as HELD_GONE. */
 void held_release(struct stop *stop, size_t index);
 /* Forgets the HELD_GONE ones. */

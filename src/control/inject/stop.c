@@ -180,19 +180,16 @@ static struct error *take_threads(struct stop *stop, bool *ret_found)
 	return err;
 }
 
-/* Why doesn't it stop? An ended leader never will, and isn't waited for. True: it is in uninterruptible sleep. */
+/* Why doesn't it stop? An ended leader never will while others live. True: it is in uninterruptible sleep. */
 static bool is_stuck(struct stop *stop, struct held *held)
 {
 	struct thread_stat stat;
-	struct error *gone = status_read_stat(held->tid, held->tid, &stat);
+	_cleanup_error_ struct error *gone = status_read_stat(held->tid, held->tid, &stat);
 
-	error_free(gone);
 	if (gone)
 		return false;
-	if (stat.state == 'Z') {
-		leftover_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
-		held->state = HELD_GONE;
-	}
+	held->ended = stat.state == 'Z' && (held->sharer || held->tid == stop->proc->pid);
+	held_check_replaced(stop, held);
 	return stat.state == 'D';
 }
 
@@ -200,6 +197,9 @@ static bool is_stuck(struct stop *stop, struct held *held)
  * been killed, and whoever did that may wait for us to see it), and at what keeps the others. */
 static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_running, pid_t *ret_stuck)
 {
+	pid_t ended = 0;
+	bool others = false;
+
 	*ret_running = 0;
 	*ret_stuck = 0;
 	for (size_t i = 0; i < stop->threads.count; i++) {
@@ -213,10 +213,30 @@ static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_run
 		struct held *held = &stop->threads.items[i];
 		if (closely && held->state == HELD_SEIZED && is_stuck(stop, held))
 			*ret_stuck = held->tid;
+		others |= held->state == HELD_STOPPED;
 		if (held->state == HELD_SEIZED)
-			*ret_running = held->tid;
+			*(held->ended ? &ended : ret_running) = held->tid;
 	}
+	if (!*ret_running && !others) /* the end of all, or an exec: both are reported; or one that isn't known yet */
+		*ret_running = *ret_stuck = ended;
 	return NULL;
+}
+
+/* An ended leader of others that live on isn't waited for: its end shows when they are gone. */
+static void leave_ended(struct stop *stop)
+{
+	bool others = false;
+
+	for (size_t i = 0; i < stop->threads.count; i++)
+		others |= stop->threads.items[i].state != HELD_GONE && !stop->threads.items[i].ended;
+	for (size_t i = 0; others && i < stop->threads.count; i++) {
+		struct held *held = &stop->threads.items[i];
+
+		if (held->state != HELD_SEIZED || !held->ended)
+			continue;
+		leftover_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
+		held->state = HELD_GONE;
+	}
 }
 
 /* Until all stand still. *ret_late: one that doesn't (its tid), 0: all do. */
@@ -275,6 +295,7 @@ static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 		if ((err = take_threads(stop, &found)) ||
 		    (err = wait_all(stop, deadline_us, ret_stuck)))
 			return err;
+		leave_ended(stop);
 		held_compact(stop);
 		if (stop->executed || !stop->threads.count)
 			return held_gone(stop);
