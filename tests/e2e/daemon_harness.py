@@ -7,7 +7,7 @@ import socket
 import struct
 import subprocess
 
-from harness import Trace, until
+from harness import PATIENCE, Trace, until
 
 CALLS = 1000  # of foo, by a round of the program spin
 
@@ -204,6 +204,6 @@ def message(kind, version=VERSION, magic=MAGIC, sequence=1, **attributes):
 
 def connect(path):
     one = socket.socket(socket.AF_UNIX)
-    one.settimeout(20)
+    one.settimeout(20 * PATIENCE)
     one.connect(path)
     return one

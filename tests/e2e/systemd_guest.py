@@ -48,7 +48,7 @@ def count(program, facts, name):
 
 def system_daemon(facts, processes):
     facts["group"] = run("getent", "group", "dyntrace").split(":")[0]
-    facts["verify"] = run("systemd-analyze", "verify", "dyntraced.service", "dyntraced.socket")
+    facts["verify"] = run("systemd-analyze", "verify", "--man=no", "dyntraced.service", "dyntraced.socket")
     facts["socket started"] = run("systemctl", "start", "dyntraced.socket")
     facts["before"] = unit("ActiveState")
     facts["socket"] = run("stat", "-c", "%U:%G %a", "/run/dyntrace/dyntraced.sock").strip()

@@ -72,7 +72,7 @@ def test_two_daemons_at_two_sockets_know_nothing_of_each_other(new_daemon, scrat
         f"process {one.pid} is being traced already, by dyntraced-work ({worker}): end that first"
 
 
-def test_help_and_version_and_wrong_words(build):
+def test_help_and_version_and_wrong_words(build, scratch):
     program = os.path.join(build, "dyntraced")
 
     def run(*words):
@@ -83,7 +83,7 @@ def test_help_and_version_and_wrong_words(build):
     assert (run("--nonsense").returncode, run("--nonsense").stderr) == \
         (2, "dyntraced: unknown option '--nonsense' (--help lists them)\n")
     assert run("word").returncode == 2
-    wrong = run("--group", "no-such-group", "--socket", "/dev/shm/dyntrace-none/s", "--output", "/dev/shm/dyntrace-none/o")
+    wrong = run("--group", "no-such-group", "--socket", scratch + "/s", "--output", scratch + "/o")
     assert wrong.returncode == 1 and wrong.stderr == "dyntraced: there is no group 'no-such-group'\n"
 
 

@@ -3,6 +3,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import socket
 import struct
 import subprocess
@@ -10,7 +11,7 @@ import time
 
 import pytest
 from daemon_harness import CALLS, KINDS, connect, message
-from harness import until
+from harness import PATIENCE, until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -21,7 +22,7 @@ def test_it_tells_systemd_when_it_is_ready_and_when_it_stops(build, scratch, pro
     path = os.path.join(scratch, "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
-        manager.settimeout(20)
+        manager.settimeout(20 * PATIENCE)
         one = processes.start([os.path.join(build, "dyntraced"), "--socket", scratch + "/s", "--output", scratch + "/traces"],
                               env={**os.environ, "NOTIFY_SOCKET": path}, stderr=subprocess.DEVNULL)
         assert manager.recv(100) == b"READY=1"
@@ -102,8 +103,8 @@ def test_completion_offers_commands_options_processes_functions_and_tracepoints(
 def test_completion_in_bash(build, spin):
     one = spin()
     script = f"""
-        PATH={build}:$PATH
-        source {ROOT}/share/dyntrace.bash
+        PATH={shlex.quote(build)}:$PATH
+        source {shlex.quote(ROOT)}/share/dyntrace.bash
         try() {{ COMP_LINE=$1 COMP_POINT=${{#1}} COMP_WORDBREAKS=$' \\t\\n:'; _dyntrace 2>/dev/null; echo "${{COMPREPLY[*]}}"; }}
         try 'dyntrace list-pr'
         try 'dyntrace add {one.pid}:foo_m'
@@ -123,7 +124,7 @@ class Zsh:
                                        env={**os.environ, "TERM": "dumb", "PATH": build + ":" + os.environ["PATH"],
                                             "DYNTRACE_SOCKET": daemon_socket})
         os.close(end)
-        self.type(f"""fpath=({ROOT}/share $fpath); autoload -Uz compinit; compinit -u -D
+        self.type(f"""fpath=({shlex.quote(ROOT)}/share $fpath); autoload -Uz compinit; compinit -u -D
             keep() {{ print -r -- "$BUFFER|" >> {self.lines}; BUFFER= }}; zle -N keep; bindkey '^X' keep\n""")
 
     def type(self, text):
@@ -220,7 +221,7 @@ def switches(pid):
 
 def asleep_for(seconds, *pids):
     """Until none of them has woken up in that time. What is due after the last command (time limits, the clock) comes first."""
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 40 * PATIENCE
     while True:
         before = [switches(pid) for pid in pids]
         time.sleep(seconds)  # the measurement itself

@@ -308,7 +308,7 @@ os.setgroups([{GROUP}]); os.setresgid(61901, 61901, 61901); os.setresuid(61901, 
 import socket, struct
 one = socket.socket(socket.AF_UNIX); one.connect({daemon.socket!r})
 one.sendall({message("WIRE_ATTACH", WIRE_TARGET=str(one.pid), WIRE_UID=0, WIRE_GID=0)!r})
-one.settimeout(10)
+one.settimeout(100)
 print(one.recv(65536))
 """
     result = subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True, text=True, timeout=20)

@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from harness import Program, descriptors, maps, until
+from harness import PATIENCE, Program, descriptors, maps, until
 
 MAGIC, VERSION, REGISTER, REPLY, LOADED = 0x74795964, 1, 17, 18, 10
 NOBODY = 65534
@@ -29,11 +29,11 @@ class Daemon:
         self.listener.bind(path)
         os.chmod(path, 0o666)
         self.listener.listen(8)
-        self.listener.settimeout(20)
+        self.listener.settimeout(20 * PATIENCE)
 
     def accept(self):
         peer, _ = self.listener.accept()
-        peer.settimeout(20)
+        peer.settimeout(20 * PATIENCE)
         pid, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         return peer, pid, uid
 

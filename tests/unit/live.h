@@ -29,6 +29,7 @@
 #include "control/session/session.h"
 
 #include "../programs/worker.h"
+#include "place.h"
 #include "target.h"
 
 /* ---- the target --------------------------------------------------------------------------------- */
@@ -134,7 +135,7 @@ static inline void work(const struct fixture *f, uint64_t more)
 
 static inline void begin(struct fixture *f, struct session_options options)
 {
-	snprintf(f->output, sizeof(f->output), "/dev/shm/dyntrace-live-%d-%ld", getpid(), random());
+	snprintf(f->output, sizeof(f->output), "%s/dyntrace-live-%d-%ld", place_memory(), getpid(), random());
 	if (!options.directory)
 		options.output = f->output;
 	if (!options.buffer_size)

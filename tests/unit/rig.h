@@ -31,6 +31,7 @@
 #include "../../src/control/ctf/writer.h"
 #include "../../src/control/record/reader.h"
 #include "../../src/shared/layout.h"
+#include "place.h"
 
 /* Events of the rig: id 1 is bare, 2 has two fields, 3 has six, 4 has a 32-bit one. Id 0 is not used. */
 enum { RIG_BARE = 1, RIG_TWO, RIG_SIX, RIG_WORD, RIG_TYPES };
@@ -271,7 +272,7 @@ static inline void rig_open_trace(struct rig_trace *trace)
 	if (!clock.frequency)
 		clock_start(&clock);
 	memset(trace, 0, sizeof(*trace));
-	snprintf(trace->top, sizeof(trace->top), "/tmp/dyntrace-rig-XXXXXX");
+	snprintf(trace->top, sizeof(trace->top), "%s/dyntrace-rig-XXXXXX", place_disk());
 	assert_non_null(mkdtemp(trace->top));
 	snprintf(trace->directory, sizeof(trace->directory), "%s/trace", trace->top);
 	rig_make_types(&trace->types);

@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "place.h"
+
 #define SCRATCH_READY                                                                              \
 	"#include <unistd.h>\nstatic void ready(void) { char c = 0; "                              \
 	"if (write(3, &c, 1) == 1) while (read(4, &c, 1) > 0) ; }\n"
@@ -27,7 +29,7 @@ static char scratch_directory[64];
 static inline int scratch_setup(void **state)
 {
 	(void)state;
-	strcpy(scratch_directory, "/tmp/dyntrace-test-XXXXXX");
+	snprintf(scratch_directory, sizeof(scratch_directory), "%s/dyntrace-test-XXXXXX", place_disk());
 	return mkdtemp(scratch_directory) && chmod(scratch_directory, 0755) == 0 ? 0 : -1;
 }
 

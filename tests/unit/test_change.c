@@ -26,6 +26,7 @@
 #include "control/session/session.h"
 
 #include "../programs/mill.h"
+#include "place.h"
 #include "target.h"
 
 #define LEFT_OUT_MAX 8
@@ -142,7 +143,7 @@ static void begin(struct fixture *f, enum what what)
 {
 	struct error *error;
 
-	snprintf(f->output, sizeof(f->output), "/dev/shm/dyntrace-change-%d-%ld", getpid(), random());
+	snprintf(f->output, sizeof(f->output), "%s/dyntrace-change-%d-%ld", place_memory(), getpid(), random());
 	f->pid = start_target();
 	assert_null(proc_open(f->pid, &f->proc));
 	while ((error = try_begin(f, what))) {

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "../../src/control/ctf/clock.h"
+#include "place.h"
 
 static uint64_t wall_ns(void)
 {
@@ -195,7 +197,9 @@ static void test_negative_offset(void **unused)
 
 static bool trusted(const char *sources)
 {
-	char path[] = "/tmp/dyntrace-clock-XXXXXX";
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/dyntrace-clock-XXXXXX", place_disk());
 	int fd = mkstemp(path);
 
 	assert_true(fd >= 0 && write(fd, sources, strlen(sources)) == (ssize_t)strlen(sources));

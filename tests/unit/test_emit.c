@@ -12,6 +12,7 @@
 #include "control/base/cleanup.h"
 #include "control/code/decode.h"
 #include "control/code/emit.h"
+#include "place.h"
 
 #define PC 0x400000ULL
 
@@ -37,7 +38,7 @@ static void listing_begin(struct listing *l)
 {
 	emit_init(&l->e, l->bytes, sizeof(l->bytes), taddr_of(PC));
 	l->start = l->cases = 0;
-	strcpy(l->path, "/tmp/test_emit.XXXXXX");
+	snprintf(l->path, sizeof(l->path), "%s/test_emit.XXXXXX", place_disk());
 	assert_non_null(mkdtemp(l->path));
 
 	char name[96];

@@ -9,6 +9,7 @@
 #include "control/inject/inject.h"
 #include "control/inject/pool_layout.h"
 #include "control/inject/remote.h"
+#include "place.h"
 
 #define TIMEOUT_MS 2000
 #define POOL (2ULL << 20)
@@ -494,7 +495,7 @@ static void test_redis_under_load(void **state)
 
 	if (access("/usr/bin/redis-server", X_OK) || access("/usr/bin/redis-benchmark", X_OK))
 		skip();
-	snprintf(socket, sizeof(socket), "/tmp/dyntrace-redis-%d.sock", getpid());
+	snprintf(socket, sizeof(socket), "%s/dyntrace-redis-%d.sock", place_disk(), getpid());
 	pid_t server = spawn((char *[]){ "/usr/bin/redis-server", "--port", "0", "--unixsocket", socket, "--save",
 					 "", "--appendonly", "no", NULL });
 	while (access(socket, F_OK))

@@ -7,6 +7,7 @@
 
 #include "control/inject/inject.h"
 #include "control/inject/launch.h"
+#include "place.h"
 
 static struct launch *start(char *first, ...)
 {
@@ -84,8 +85,9 @@ static void test_status_is_passed_on(void **state)
 
 static void test_not_started(void **state)
 {
-	char script[] = "/tmp/dyntrace-launch-XXXXXX";
-	char text[128];
+	char script[64], text[160];
+
+	snprintf(script, sizeof(script), "%s/dyntrace-launch-XXXXXX", place_disk());
 	int fd = mkstemp(script);
 
 	expect_failure("no-such-command-here", ERROR_NOT_FOUND,
@@ -99,7 +101,9 @@ static void test_not_started(void **state)
 
 static int run_script(const char *content)
 {
-	char script[] = "/tmp/dyntrace-launch-XXXXXX";
+	char script[64];
+
+	snprintf(script, sizeof(script), "%s/dyntrace-launch-XXXXXX", place_disk());
 	int fd = mkstemp(script);
 
 	assert_int_equal(write(fd, content, strlen(content)), strlen(content));

@@ -98,7 +98,7 @@ static void test_forked_child(void **state)
 	int parent[2], child[2];
 	char name[16];
 
-	snprintf(f.output, sizeof(f.output), "/dev/shm/dyntrace-live-%d-forked", getpid());
+	snprintf(f.output, sizeof(f.output), "%s/dyntrace-live-%d-forked", place_memory(), getpid());
 	options.output = f.output;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, parent), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, child), 0);
@@ -165,7 +165,7 @@ static void test_libraries(void **state)
 	struct told told = { 0 };
 	int sockets[2];
 
-	snprintf(f.output, sizeof(f.output), "/dev/shm/dyntrace-live-%d-libraries", getpid());
+	snprintf(f.output, sizeof(f.output), "%s/dyntrace-live-%d-libraries", place_memory(), getpid());
 	options.output = f.output;
 	options.notify_context = &told;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);

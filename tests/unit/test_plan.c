@@ -17,6 +17,7 @@
 #include "control/base/cleanup.h"
 #include "control/plan/inbound.h"
 #include "control/plan/plan.h"
+#include "place.h"
 
 /* Labels are global so that their addresses are known here; function sizes are what matters to the planner. */
 #define FUNCTION(name, body)                                                                                        \
@@ -419,8 +420,10 @@ static struct inbound *get_inbound(const char *path, struct symtab **symtab)
 /* A file is scanned once, also when its first user is gone; but again when it has changed. */
 static void test_files_are_remembered(void **state)
 {
-	char path[] = "/dev/shm/dyntrace-plan-XXXXXX", command[128];
+	char path[64], command[128];
 	struct symtab *first, *second, *third;
+
+	snprintf(path, sizeof(path), "%s/dyntrace-plan-XXXXXX", place_memory());
 	int fd = mkstemp(path);
 
 	assert_true(fd >= 0);

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "control/proc/proc.h"
+#include "place.h"
 
 /* A child that does something and waits for its end. */
 static pid_t start(void (*prepare)(void))
@@ -232,8 +233,8 @@ static void test_find(void **state)
 	pid_t pid = 0;
 
 	/* a name that nobody else has, whatever else runs */
-	snprintf(path, sizeof(path), "/tmp/dtf%d", getpid());
-	const char *name = path + strlen("/tmp/");
+	snprintf(path, sizeof(path), "%s/dtf%d", place_disk(), getpid());
+	const char *name = strrchr(path, '/') + 1;
 	target_path("spin", program);
 	assert_int_equal(symlink(program, path), 0);
 	struct target one = target_start(path, NULL), two = { 0 };

@@ -17,7 +17,7 @@ static void make(struct rig_trace *trace, const struct trace_info *info, struct 
 		 const struct clock_estimate *clock)
 {
 	memset(trace, 0, sizeof(*trace));
-	snprintf(trace->top, sizeof(trace->top), "/tmp/dyntrace-rig-XXXXXX");
+	snprintf(trace->top, sizeof(trace->top), "%s/dyntrace-rig-XXXXXX", place_disk());
 	assert_non_null(mkdtemp(trace->top));
 	snprintf(trace->directory, sizeof(trace->directory), "%s/trace", trace->top);
 	trace->types = *types;
