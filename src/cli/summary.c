@@ -100,12 +100,16 @@ static void print_refusals(const struct session *session)
 		fprintf(stderr, "not placed: %zu more\n", refused - REFUSALS_MAX);
 }
 
-static void print_nested(const struct session *session)
+static void print_uncalled(const struct session *session)
 {
-	uint64_t nested = 0;
+	uint64_t nested = 0, cramped = 0;
 
-	for (size_t i = 0; i < session_tracepoint_count(session); i++)
+	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
 		nested += session_tracepoint(session, i).nested;
+		cramped += session_tracepoint(session, i).cramped;
+	}
+	if (cramped)
+		fprintf(stderr, "not called: %llu hits with less than 8 KiB of the stack left\n", (unsigned long long)cramped);
 	if (nested)
 		fprintf(stderr, "not called: %llu hits inside of functions of the tracer call\n", (unsigned long long)nested);
 }
@@ -159,7 +163,7 @@ void summary_print(const struct session *session, const struct session_summary *
 		print_rows(rows, placed, all_rows);
 	}
 	print_refusals(session);
-	print_nested(session);
+	print_uncalled(session);
 	summary_exits_rest(session);
 	if (directory)
 		print_totals(summary, directory);

@@ -7,6 +7,10 @@
  * (C2) A thread that left the function by a jump leaves the word behind. It is known by that: the stack is shorter now than the
  *      frame, and it isn't the alternate stack of a signal handler.
  * (C3) A fault in the function goes on at the site's `resume` with rbp = the frame and rsp = frame.sp: as if it had returned.
+ * (C4) The function is called only with DT_CALL_ROOM bytes left on the stack. dt_state.rooms[slot] is a piece of memory, whole pages that
+ *      could all be read when they were looked at: its start, and in the lower 12 bits how many pages there are above the room. Another
+ *      piece is looked at when the stack isn't in it. The first thread's stack grows, so there dt_control.stack counts. Functions of a
+ *      few words that call nothing need no look.
  */
 #ifndef DYNTRACE_SHARED_CALL_H
 #define DYNTRACE_SHARED_CALL_H
@@ -42,6 +46,9 @@ struct dt_call_site {
 	uint32_t field_count;
 	struct dt_bridge_field fields[]; /* then the tracepoint's name */
 };
+
+#define DT_CALL_ROOM 8192 /* two pages */
+#define DT_ROOMS_OFFSET (offsetof(struct dt_state, rooms) - offsetof(struct dt_state, calls))
 
 #define DT_CALL_GATE offsetof(struct dt_call_site, gate)
 

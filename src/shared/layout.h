@@ -233,6 +233,7 @@ struct dt_control {
 	uint32_t part; /* which of the trace's controllers this is: ctf/writer.h */
 	struct dt_callers callers[DT_CALLERS_MAX];
 	uint64_t calls; /* where struct dt_calls is mapped; 0: faults are the target's own affair */
+	struct dt_range stack; /* of the first thread, down to where it may grow */
 	/* How to unwind from code of ours (frame.h). What unwinders are told of trampolines; of jumps that lead to one from elsewhere; of return
 	 * stubs (0: there are none); and the function that a hook in an unwinder asks, dt_find. */
 	uint64_t frame_fde, hop_fde, stub_fde;
@@ -301,7 +302,8 @@ struct dt_call_shared {
 	uint64_t address; /* SIGSEGV, SIGBUS: of the memory */
 	uint64_t nested; /* hits in the function of a tracepoint: not called */
 	uint64_t lost; /* hits of threads for which there was no slot */
-	uint64_t pad[3];
+	uint64_t cramped; /* hits with no room on the stack (C4) */
+	uint64_t pad[2];
 };
 
 /* ---- pool memfd --------------------------------------------------------------------------- */
@@ -486,6 +488,7 @@ struct dt_cell {
 #define DT_ASK_MODULES 0xfffffffeu /* no event's id */
 #define DT_ASK_EXEC 0xfffffffdu /* likewise */
 #define DT_ASK_CALL 0xfffffffcu /* likewise */
+#define DT_ASK_ROOM 0xfffffffbu /* likewise */
 #define DT_CLOCK_GAP_SHIFT 39 /* (B6) */
 
 /* ---- state: private to each process ------------------------------------------------------- */
@@ -540,6 +543,7 @@ struct dt_state {
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
 	uint64_t calls[DT_SLOTS]; /* by thread slot: call.h (C1) */
+	uint64_t rooms[DT_SLOTS]; /* likewise (C4) */
 };
 
 /* Trampolines find a slot's word in calls: its address / 8 + this. */
@@ -676,7 +680,8 @@ struct dt_return_site {
  *
  * With a size of 0 nothing is to be reserved: rcx = the thread's slot, or 0, and then nothing is counted.
  * The id DT_ASK_MODULES tells of libraries instead (N1), DT_ASK_EXEC of an execve (struct dt_exec); both give 0. DT_ASK_CALL gives the
- * thread's slot if the function that dt_state.calls says it is in was left by a jump (call.h, C2), else 0.
+ * thread's slot if the function that dt_state.calls says it is in was left by a jump (call.h, C2), else 0; DT_ASK_ROOM if there is room
+ * for one on its stack (C4), else 0.
  *
  * The same for a return stub, when the hint doesn't lead to one:
  *

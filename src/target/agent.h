@@ -63,6 +63,9 @@ uint64_t *call_word(const struct dt_control *control, const struct dt_slot *slot
 /* call.c: the calling thread's slot, if it left the function that its word tells of (C2); else 0. */
 uint64_t call_is_left(const struct dt_control *control);
 
+/* call.c: the calling thread's slot, if its stack has room for a function (C4); else 0. */
+uint64_t call_has_room(const struct dt_control *control);
+
 /* exec.c: tells the controller that this thread is about to begin a program, and waits until it is there. Gives 0. */
 uint64_t exec_ask(const struct dt_control *control);
 /* exec.c: it can't be told. Gives 0. */

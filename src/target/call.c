@@ -174,3 +174,50 @@ uint64_t call_is_left(const struct dt_control *control)
 		return 0; /* a signal handler, on a stack of its own */
 	return (uint64_t)slot;
 }
+
+/* ---- room on the stack --------------------------------------------------------------------------------- */
+
+#define ROOM_PAGES (DT_CALL_ROOM / DT_PAGE)
+#define PIECE_MOST (64 * DT_PAGE)
+
+static bool can_read(const struct dt_control *control, uint64_t page)
+{
+	uint8_t bytes[ROOM_PAGES + 1];
+	struct sys_iovec remote[ROOM_PAGES + 1], local = { (uint64_t)bytes, sizeof(bytes) };
+
+	for (uint32_t i = 0; i < sizeof(bytes); i++)
+		remote[i] = (struct sys_iovec){ page - i * DT_PAGE, 1 };
+	return !agent_is_filtered(control) &&
+	       safe_read_list(control, &local, 1, remote, sizeof(bytes)) == sizeof(bytes);
+}
+
+/* The pieces as one, if they touch and it isn't long. */
+static struct dt_range join(uint64_t word, struct dt_range piece)
+{
+	struct dt_range old = { word & ~(DT_PAGE - 1ULL), 0 }, both = piece;
+
+	old.end = old.start + ((word & (DT_PAGE - 1)) + ROOM_PAGES) * DT_PAGE;
+	if (word && old.start <= piece.end && piece.start <= old.end) {
+		both.start = old.start < piece.start ? old.start : piece.start;
+		both.end = old.end > piece.end ? old.end : piece.end;
+	}
+	return both.end - both.start > PIECE_MOST ? piece : both;
+}
+
+/* (C4) One word is written: a hit in a signal handler may write it meanwhile. */
+uint64_t call_has_room(const struct dt_control *control)
+{
+	struct dt_slot *slot = slow_find_ours(control);
+	uint64_t page = (uint64_t)&slot & ~(DT_PAGE - 1ULL);
+	struct dt_range piece = { page - ROOM_PAGES * DT_PAGE, page + DT_PAGE };
+	const struct dt_range *first = &control->stack;
+	bool grows = page >= first->start && page < first->end;
+
+	if (!slot || (grows ? piece.start < first->start : !can_read(control, page)))
+		return 0;
+	struct dt_state *state = agent_state(control);
+	uint64_t *word = &state->rooms[slot - state->slots];
+	piece = join(__atomic_load_n(word, __ATOMIC_RELAXED), piece);
+	__atomic_store_n(word, piece.start | ((piece.end - piece.start) / DT_PAGE - ROOM_PAGES), __ATOMIC_RELAXED);
+	return (uint64_t)slot;
+}

@@ -76,6 +76,8 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 		return SLOW_NEEDED;
 	if (id == DT_ASK_CALL)
 		return call_is_left(control);
+	if (id == DT_ASK_ROOM)
+		return call_has_room(control);
 	struct dt_slot *slot = slow_find_ours(control);
 	if (!slot)
 		return SLOW_NEEDED;

@@ -24,9 +24,9 @@ def compile_library(path, source, *words, compiler="gcc"):
 def built(tmp_path_factory):
     """The program and its libraries of probe functions."""
     folder = tmp_path_factory.mktemp("call")
-    subprocess.run(["gcc", "-O2", "-g", *WARNINGS, "-march=native", "-pthread", "-rdynamic", "-o", folder / "called",
+    subprocess.run(["gcc", "-O2", "-g", *WARNINGS, "-D_GNU_SOURCE", "-march=native", "-pthread", "-rdynamic", "-o", folder / "called",
                     os.path.join(PROGRAMS, "called.c")], check=True)
-    subprocess.run(["gcc", "-O2", "-g", *WARNINGS, "-pthread", "-rdynamic", "-o", folder / "plain", os.path.join(PROGRAMS, "called.c")],
+    subprocess.run(["gcc", "-O2", "-g", *WARNINGS, "-D_GNU_SOURCE", "-pthread", "-rdynamic", "-o", folder / "plain", os.path.join(PROGRAMS, "called.c")],
                    check=True)
     compile_library(folder / "libprobes.so", os.path.join(PROGRAMS, "call_probes.c"), "-march=native")
     compile_library(folder / "libcpp.so", os.path.join(PROGRAMS, "call_probes_cpp.cpp"), "-Wno-terminate", compiler="g++")
@@ -58,10 +58,10 @@ def called(processes, built):
 
 
 def trace_program(dyntrace, built, function, words, *options, library="libprobes.so", what=("--probe", "work"), output=None,
-                  status=3, program="called"):
+                  status=3, program="called", stack=8 << 20):
     """`dyntrace trace -- called` with the words on its standard input; gives (result, its lines, Trace)."""
     output = output or dyntrace.new_output()
-    result = subprocess.run([dyntrace.path, "trace", "-o", output, *what, "--tracer", f"call:{built / library}:{function}",
+    result = subprocess.run(["prlimit", f"--stack={stack}", dyntrace.path, "trace", "-o", output, *what, "--tracer", f"call:{built / library}:{function}",
                              *options, "--", str(built / program)], input="".join(f"{word}\n" for word in words),
                             capture_output=True, text=True, timeout=50)
     assert result.returncode == status, result.stderr
@@ -182,6 +182,25 @@ def test_forked_children(dyntrace, built):
     assert len({e.pid for e in trace.events}) == 2
     result, lines, trace = trace_program(dyntrace, built, "on_work", ["work 1", "fork 5"], "--no-follow-fork")
     assert lines == [total(1), "7"] and hits(result) == 1 and len(trace.events) == 1
+
+
+@pytest.mark.parametrize("word", ["coroutine", "thread", "stack"])
+@pytest.mark.parametrize("function", ["on_deep", "on_deep_leaf"])
+def test_a_stack_that_is_nearly_full(dyntrace, built, word, function):
+    """Calls at every KiB of the stack, down to where the function would run into what is behind it; the stacks have 64 and 256 KiB."""
+    result, lines, trace = trace_program(dyntrace, built, function, [f"{word} 2500"], stack=256 << 10)
+    made, = map(int, lines)
+    left = int(re.search(r"^not called: (\d+) hits with less than 8 KiB of the stack left$", result.stderr, re.M)[1])
+    assert 4 <= left <= 7 and hits(result) == made - left, result.stderr
+    assert len(trace.events) == (hits(result) if function == "on_deep" else 0)
+
+
+@pytest.mark.parametrize("word", ["thread", "stack"])
+def test_deep_stacks_that_have_room(dyntrace, built, word):
+    """Also where the first thread's stack wasn't used yet."""
+    result, lines, trace = trace_program(dyntrace, built, "on_deep", [f"{word} 20000", f"{word} 20000"])
+    made = sum(map(int, lines))
+    assert made > 800 and hits(result) == len(trace.events) == made and "not called" not in result.stderr
 
 
 # ---- inside of each other ----------------------------------------------------------------------------------------

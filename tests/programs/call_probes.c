@@ -182,6 +182,26 @@ DYNTRACE_PROBE(on_jump)
 		siglongjmp(jump_out, 1);
 }
 
+/* With the registers that are saved it needs more than half of the room that there is at least. */
+DYNTRACE_PROBE(on_deep)
+{
+	volatile char room[4500];
+
+	for (size_t i = 0; i < sizeof(room); i += 64)
+		room[i] = 1;
+	DYNTRACE_EMIT(hit, sum, room[64] + getpagesize());
+}
+
+/* A leaf, which would be called without a look at the stack if it needed less of it. */
+DYNTRACE_PROBE(on_deep_leaf)
+{
+	volatile char room[4500];
+
+	(void)hit;
+	for (size_t i = 0; i < sizeof(room); i += 64)
+		room[i] = 1;
+}
+
 DYNTRACE_PROBE(on_slow)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = 300000 }, NULL);

@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 struct point {
@@ -188,6 +190,83 @@ static void do_fork(int count)
 	printf("%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
 }
 
+/* ---- stacks ---------------------------------------------------------------------------------------- */
+
+static char *stack_end; /* its lowest byte that can be used */
+static int stack_calls;
+
+/* Calls work at every depth of `step` bytes, until so many bytes are left. */
+__attribute__((noinline)) static void descend(long left, long step)
+{
+	char here[64];
+	char *volatile at = here;
+
+	work(1, 1, "a", (struct point){ 1, 1 }, GREEN);
+	stack_calls++;
+	if (at - stack_end > left + step) {
+		char *volatile room = __builtin_alloca((size_t)step);
+
+		room[0] = 1;
+		descend(left, step);
+	}
+	__asm__ volatile("" ::: "memory");
+}
+
+static ucontext_t main_context, small_context;
+
+static void small_main(int left)
+{
+	descend(left, 1024);
+}
+
+/* A coroutine of 64 KiB, with a page that can't be touched below it. */
+static void do_coroutine(int left)
+{
+	char *memory = mmap(NULL, (64 << 10) + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	mprotect(memory, 4096, PROT_NONE);
+	stack_end = memory + 4096;
+	stack_calls = 0;
+	getcontext(&small_context);
+	small_context.uc_stack.ss_sp = stack_end;
+	small_context.uc_stack.ss_size = 64 << 10;
+	small_context.uc_link = &main_context;
+	makecontext(&small_context, (void (*)(void))small_main, 1, left);
+	swapcontext(&main_context, &small_context);
+	munmap(memory, (64 << 10) + 4096);
+	printf("%d\n", stack_calls);
+}
+
+static void *thread_main(void *left)
+{
+	pthread_attr_t attributes;
+	void *start;
+	size_t size;
+
+	pthread_getattr_np(pthread_self(), &attributes);
+	pthread_attr_getstack(&attributes, &start, &size);
+	pthread_attr_destroy(&attributes);
+	stack_end = start;
+	stack_calls = 0;
+	descend((long)(intptr_t)left, size > 1 << 20 ? 20000 : 1000);
+	printf("%d\n", stack_calls);
+	return NULL;
+}
+
+static void do_thread(int left)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, thread_main, (void *)(intptr_t)left);
+	pthread_join(thread, NULL);
+}
+
+/* The first thread's stack grows as it is used. */
+static void do_stack(int left)
+{
+	thread_main((void *)(intptr_t)left);
+}
+
 /* ---- registers ----------------------------------------------------------------------------------- */
 
 #ifdef __AVX__
@@ -238,6 +317,7 @@ static const struct {
 	{ "work", do_work },	   { "many", do_many },	      { "fault", do_fault }, { "handle", do_handle },
 	{ "default", do_default }, { "signals", do_signals }, { "threads", do_threads }, { "loop", do_loop },
 	{ "fork", do_fork },	   { "registers", do_registers }, { "jump", do_jump },
+	{ "coroutine", do_coroutine }, { "thread", do_thread },	  { "stack", do_stack },
 };
 
 int main(void)

@@ -4,7 +4,8 @@
 
 #include "record_code.h"
 
-#define ROOM 320
+#define ROOM 420
+#define PAGE_SHIFT 12
 #define SHARED(field) ((int64_t)offsetof(struct dt_call_shared, field))
 
 _Static_assert(offsetof(struct dt_call_frame, hit.registers.rip) == 144, "call_gate.S");
@@ -69,6 +70,20 @@ static void emit_word(struct emitter *e, const struct tramp_env *env)
 	emit_add(e, RAX, RDX);
 }
 
+/* (C4) Out of line if the stack isn't in the piece that was looked at, with room below it. rax stays; rcx, rdx are lost. */
+static void emit_room(struct emitter *e, struct call_labels *l)
+{
+	emit_note(e, "room on the stack: C4");
+	emit_load(e, RDX, mem_at(RAX, (int32_t)DT_ROOMS_OFFSET));
+	emit_lea(e, RCX, mem_at(RSP, -DT_CALL_ROOM));
+	emit_alu(e, ALU_SUB, RCX, RDX);
+	emit_and_imm32(e, RDX, DT_PAGE - 1);
+	emit_shl_imm(e, RDX, PAGE_SHIFT);
+	emit_alu(e, ALU_CMP, RCX, RDX);
+	emit_jcc(e, CC_AE, &l->cramped);
+	emit_bind(e, &l->roomy);
+}
+
 void call_emit(struct emitter *e, const struct tramp_env *env, taddr address, int32_t image, struct call_labels *l,
 	       size_t *ret_field)
 {
@@ -80,6 +95,8 @@ void call_emit(struct emitter *e, const struct tramp_env *env, taddr address, in
 	emit_or(e, RDX, RDX);
 	emit_jcc(e, CC_NE, &l->nested);
 	emit_bind(e, &l->go);
+	if (l->looks)
+		emit_room(e, l);
 	emit_note(e, "the function, by the gate");
 	emit_mov_imm(e, RCX, address.v);
 	emit_store(e, mem_at(RSP, 0), RCX);
@@ -100,7 +117,7 @@ static void emit_count(struct emitter *e, const struct tramp_event *event, int64
 void call_emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event, int32_t image,
 		    struct call_labels *l, struct label *out)
 {
-	struct label none = { 0 }, inside = { 0 }, inside_far = { 0 }, over = { 0 };
+	struct label none = { 0 }, tight = { 0 }, inside = { 0 }, inside_far = { 0 }, over = { 0 };
 
 	emit_row(e, e->row.depth + image, e->row.origin, e->row.kept);
 	emit_bind(e, &l->no_slot);
@@ -111,6 +128,17 @@ void call_emit_slow(struct emitter *e, const struct tramp_env *env, const struct
 	emit_bind(e, &none);
 	emit_count(e, event, SHARED(lost));
 	emit_jmp(e, &over);
+	if (l->looks) {
+		emit_bind(e, &tight);
+		emit_count(e, event, SHARED(cramped));
+		emit_jmp(e, &over);
+		emit_bind(e, &l->cramped);
+		emit_mov_imm(e, RAX, DT_ASK_ROOM);
+		record_emit_slow_call(e, env, 0);
+		emit_jrcxz(e, &tight);
+		emit_word(e, env);
+		emit_jmp(e, &l->roomy);
+	}
 	emit_bind(e, &l->nested);
 	emit_note(e, "unless it was left by a jump: C2");
 	emit_cmp_mem(e, RSP, mem_at(RAX, 0));

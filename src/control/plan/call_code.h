@@ -20,7 +20,8 @@ struct call_gate {
 bool call_write_gate(enum foreign_state state, int64_t error_number, uint8_t *bytes, size_t room, struct call_gate *ret_gate);
 
 struct call_labels {
-	struct label no_slot, have_slot, nested, go;
+	struct label no_slot, have_slot, nested, go, cramped, roomy;
+	bool looks; /* for room on the stack (C4) */
 };
 
 /* Of foreign_code.h: where the distances to data go. Zero it first. */

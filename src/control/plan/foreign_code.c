@@ -150,6 +150,7 @@ void foreign_emit_hit(struct emitter *e, const struct tramp_env *env, const stru
 		for (size_t i = 0; i < event->field_count; i++)
 			record_emit_field(e, image, saved + image, &event->fields[i]);
 	}
+	l->call.looks = event->foreign.call && event->foreign.call->stride;
 	if (event->foreign.call)
 		call_emit(e, env, event->foreign.address, image, &l->call, &l->site_field);
 	else
@@ -240,6 +241,7 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 		exit_emit_filter(e, env, exit, &back);
 	emit_lea(e, RSP, mem_at(RSP, -image));
 	emit_exit_image(e, env, exit, image, &back, &l.program_field);
+	l.call.looks = own.foreign.call && own.foreign.call->stride;
 	if (own.foreign.call)
 		call_emit(e, env, own.foreign.address, image, &l.call, &l.site_field);
 	else

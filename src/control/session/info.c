@@ -176,9 +176,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	info.hits = tally.hits;
 	info.lost = tally.lost;
 	info.rate = tracing_rate(session, tracepoint, info.hits);
-	uint64_t unplaced = 0;
-	info.nested = tracing_nested(session, tracepoint, &unplaced);
-	info.lost += unplaced;
+	tracing_add_uncalled(session, tracepoint, &info);
 	if (tracepoint->fault)
 		info.fault = error_text(tracepoint->fault);
 	if (tracepoint->has_type) {

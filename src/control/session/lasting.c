@@ -6,13 +6,18 @@
  * memory behind them; and the stack of the first thread, which only grows. There a plain load is as safe, and a hundred times
  * faster. Literals, globals and most backtraces are in it; the heap and other threads' stacks are not.
  *
+ * How far that stack may grow is noted too, for what runs on it (call.h, C4).
+ *
  * A program without a loader may unmap parts of itself (packers do): nothing of it counts.
  */
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "../base/cleanup.h"
 #include "internal.h"
+
+#define STACK_GAP (1ULL << 20) /* the kernel's stack_guard_gap */
 
 static bool is_libc(const struct module *module)
 {
@@ -66,6 +71,25 @@ static bool has_loader(const struct session *session)
 	return false;
 }
 
+/* The first thread's stack as far as the kernel lets it grow: to its limit, and not near what is mapped below it. */
+static struct dt_range stack_of(const struct session *session, const struct maps *maps)
+{
+	struct rlimit limit;
+	size_t i = 0;
+
+	while (i < maps->count && strcmp(maps->items[i].path, "[stack]") != 0)
+		i++;
+	if (i == maps->count)
+		return (struct dt_range){ 0 };
+	uint64_t start = maps->items[i].start.v, end = maps->items[i].end.v,
+		 below = i ? maps->items[i - 1].end.v + STACK_GAP : 0;
+	if (prlimit(session->proc->pid, RLIMIT_STACK, NULL, &limit))
+		return (struct dt_range){ start, end };
+	uint64_t lowest = limit.rlim_cur < end ? DT_ROUND_UP(end - limit.rlim_cur, DT_PAGE) : 0;
+	lowest = lowest > below ? lowest : below;
+	return (struct dt_range){ lowest < start ? lowest : start, end };
+}
+
 void lasting_note(struct session *session)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
@@ -77,6 +101,7 @@ void lasting_note(struct session *session)
 
 	if (error || !has_loader(session))
 		return;
+	session->agent->control->stack = stack_of(session, &maps);
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct mapping *mapping = &maps.items[i];
 		uint64_t end = lasts_until(session, mapping, last_end, &owner);

@@ -67,6 +67,7 @@ struct tracepoint_info {
 	const struct event_field *fields; /* of its (entry) event */
 	size_t field_count;
 	uint64_t nested; /* tracer call: hits in a function of some tracepoint, which aren't called */
+	uint64_t cramped; /* tracer call: of the lost, those with no room on the stack */
 	const char *fault; /* tracer call: what its function has got; NULL: nothing */
 	uint32_t code_bytes; /* of its site's trampoline */
 	/* With exits: */

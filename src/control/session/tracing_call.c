@@ -377,13 +377,16 @@ bool tracing_is_calling(const struct session *session, struct proc *proc)
 	return false;
 }
 
-uint64_t tracing_nested(const struct session *session, const struct tracepoint *tracepoint, uint64_t *ret_lost)
+void tracing_add_uncalled(const struct session *session, const struct tracepoint *tracepoint, struct tracepoint_info *info)
 {
 	const struct dt_call_shared *shared =
 		tracepoint->has_call ? &session->tracing.calls[tracepoint->call_index] : NULL;
 
-	*ret_lost = shared ? __atomic_load_n(&shared->lost, __ATOMIC_RELAXED) : 0;
-	return shared ? __atomic_load_n(&shared->nested, __ATOMIC_RELAXED) : 0;
+	if (!shared)
+		return;
+	info->nested = __atomic_load_n(&shared->nested, __ATOMIC_RELAXED);
+	info->cramped = __atomic_load_n(&shared->cramped, __ATOMIC_RELAXED);
+	info->lost += __atomic_load_n(&shared->lost, __ATOMIC_RELAXED) + info->cramped;
 }
 
 /* Pairs with the agent's store of `signal`, its last. */

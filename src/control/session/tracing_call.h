@@ -24,8 +24,8 @@ struct error *tracing_enable_call(struct session *session, const struct tracepoi
 bool tracing_is_calling(const struct session *session, struct proc *proc);
 /* Nobody is in a function any more: what was loaded is unloaded. What can't be is told in *why, if it isn't NULL. */
 void tracing_unload(struct session *session, char *why, size_t room);
-/* Hits that weren't called because the thread was in a function already; hits for which there was no slot. */
-uint64_t tracing_nested(const struct session *session, const struct tracepoint *tracepoint, uint64_t *ret_lost);
+/* Hits whose function wasn't called: because the thread was in one already, had no slot, or no room on its stack. */
+void tracing_add_uncalled(const struct session *session, const struct tracepoint *tracepoint, struct tracepoint_info *info);
 void tracing_free_call(struct session *session);
 void tracing_free_sites(struct tracepoint *tracepoint);
 

@@ -13,6 +13,7 @@
 #define EVENT_PREFIX "dyntrace_event_"
 #define VERSION_NAME "dyntrace_probe_version"
 #define FUNCTION_MAX 4096u /* bytes of one that is looked through */
+#define FRAME_MAX 512 /* bytes of the stack, of a function for which no look is taken (C4) */
 #define STRING_MOST 256u
 #define MARK_ROOM 33u /* what a string may say about itself */
 #define EVENT_HEAD 16u
@@ -308,12 +309,25 @@ static bool is_plain_operand(const ZydisDecodedOperand *operand)
 	}
 }
 
+/* Does it make the stack longer by more than that, or by nobody knows how much? Pushes are bounded by the function's size. */
+static bool is_deep(const struct insn *insn)
+{
+	const ZydisDecodedOperand *to = &insn->operands[0], *by = &insn->operands[1];
+
+	if (insn->zydis.operand_count < 2 || to->type != ZYDIS_OPERAND_TYPE_REGISTER || to->reg.value != ZYDIS_REGISTER_RSP ||
+	    !(to->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) || to->visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT)
+		return false;
+	if (by->type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
+		return true;
+	return by->imm.value.s < -FRAME_MAX || by->imm.value.s > FRAME_MAX;
+}
+
 /* Nothing that a caller's registers and errno could be changed by, and nowhere else to go. A store through FS could be errno. */
 static bool is_plain(const struct insn *insn, taddr start, uint64_t size)
 {
 	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT || insn->flow == FLOW_JUMP_INDIRECT)
 		return false;
-	if (insn->has_target && insn->target.v - start.v >= size)
+	if ((insn->has_target && insn->target.v - start.v >= size) || is_deep(insn))
 		return false;
 	for (size_t i = 0; i < insn->zydis.operand_count; i++) {
 		const ZydisDecodedOperand *operand = &insn->operands[i];
