@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 25
+#define DT_LAYOUT_VERSION 26
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
@@ -533,6 +533,10 @@ static inline uint32_t dt_hash(uint64_t fs_base)
 	return (uint32_t)((fs_base * DT_HASH_MULTIPLIER) >> DT_HASH_SHIFT) & DT_HASH_MASK;
 }
 
+/* Which thread was last seen on a part of a stack: a guess, by rsp. 512 stacks of 8 MiB in a row have parts of their own. */
+#define DT_NEAR_SHIFT 16
+#define DT_NEAR_COUNT 65536u
+
 struct dt_state {
 	uint64_t stacks_busy; /* a bit a stack */
 	uint32_t pid; /* whose it is: written when it is mapped; 0 in a forked child until its first hit */
@@ -544,6 +548,7 @@ struct dt_state {
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
 	uint64_t calls[DT_SLOTS]; /* by thread slot: call.h (C1) */
 	uint64_t rooms[DT_SLOTS]; /* likewise (C4) */
+	uint32_t near[DT_NEAR_COUNT]; /* slots, as offsets in bytes */
 };
 
 /* Trampolines find a slot's word in calls: its address / 8 + this. */

@@ -600,6 +600,34 @@ static void test_threads(void **state)
 	finish(40 * 200 * 21, 40 * 200 * 21);
 }
 
+/* Whatever the guesses say, nobody records in a slot that isn't his: neither one with another key, nor one with another tid. */
+static void test_wrong_guesses(void **state)
+{
+	function2 f = (function2)traced(add);
+	struct dt_slot *mine = NULL, before;
+
+	assert_int_equal(f(1, 2), 3);
+	for (uint32_t i = 0; i < DT_SLOTS; i++)
+		mine = rig_slots[i].key ? &rig_slots[i] : mine;
+	struct dt_slot *decoy = mine == rig_slots ? mine + 1 : rig_slots;
+	for (unsigned i = 0; i < 2; i++) {
+		*decoy = *mine;
+		*(i ? &decoy->tid : (uint32_t *)&decoy->key) ^= 1;
+		before = *decoy;
+		for (uint32_t n = 0; n < DT_NEAR_COUNT; n++)
+			rig_state->near[n] = (uint32_t)((uint64_t)decoy - (uint64_t)rig_slots);
+		for (unsigned n = 0; n < 100; n++)
+			assert_int_equal(f(n, 2), n + 2);
+		assert_memory_equal(decoy, &before, sizeof(before));
+		uint32_t corrected = 0;
+		for (uint32_t n = 0; n < DT_NEAR_COUNT; n++)
+			corrected += rig_state->near[n] == (uint64_t)mine - (uint64_t)rig_slots;
+		assert_int_equal(corrected, 1);
+	}
+	memset(decoy, 0, sizeof(*decoy));
+	finish(201, 201);
+}
+
 static volatile pid_t child;
 
 __attribute__((noinline)) static uint64_t forks(uint64_t a, uint64_t b)
@@ -636,7 +664,7 @@ int main(void)
 		CASE(test_runs_out),  CASE(test_longjmp),	 CASE(test_tail_calls),
 		CASE(test_backtrace), CASE(test_llvm_backtrace), CASE(test_signals),
 		CASE(test_threads),   CASE(test_fork),	 CASE(test_own_fields),
-		CASE(test_own_program),
+		CASE(test_own_program), CASE(test_wrong_guesses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

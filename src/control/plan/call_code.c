@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "record_code.h"
+#include "slot_code.h"
 
 #define ROOM 420
 #define PAGE_SHIFT 12
@@ -87,7 +88,7 @@ static void emit_room(struct emitter *e, struct call_labels *l)
 void call_emit(struct emitter *e, const struct tramp_env *env, taddr address, int32_t image, struct call_labels *l,
 	       size_t *ret_field)
 {
-	record_emit_find_slot(e, env, &l->no_slot);
+	slot_emit_find(e, env, &l->no_slot);
 	emit_bind(e, &l->have_slot);
 	emit_note(e, "is the thread in such a function already?");
 	emit_word(e, env);

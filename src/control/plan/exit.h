@@ -31,7 +31,7 @@
 /* ---- in an entry trampoline (trampoline.c) --------------------------------------------------- */
 
 /* Upper bounds for what these add to a trampoline. */
-#define EXIT_ENTRY_ROOM 320
+#define EXIT_ENTRY_ROOM 432
 #define EXIT_FIELD_ROOM 40
 size_t exit_room(const struct tramp_event *event);
 

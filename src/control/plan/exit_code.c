@@ -21,6 +21,7 @@
 #include "filter_code.h"
 #include "gather_code.h"
 #include "record_code.h"
+#include "slot_code.h"
 #include "tramp_frame.h"
 
 #define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
@@ -103,16 +104,14 @@ void exit_emit_duration(struct emitter *e, const struct tramp_env *env)
 	emit_shrd_imm(e, RAX, RDX, 32);
 }
 
-/* The event, at pool + eax; rdx = clock. Its header is stored by the caller, with rcx, once
+/* The event, which ends at pool + ebx; rdx = clock. Its header is stored by the caller, with rcx, once
  * more. */
 static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 			    const struct tramp_event *event)
 {
 	bool timed = false;
 
-	emit_mov32(e, RBX, RAX);
-	emit_mov_imm(e, RAX, env->pool.v);
-	emit_add(e, RBX, RAX);
+	record_emit_place(e, env, event->size);
 	emit_mov(e, RCX, RDX);
 	emit_shl_imm(e, RCX, DT_EVENT_ID_BITS);
 	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
@@ -183,7 +182,7 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 			   struct exit_code_labels *l)
 {
 	emit_bind(e, &l->elsewhere);
-	record_emit_find_slot(e, env, &l->record.slow);
+	slot_emit_find(e, env, &l->record.slow);
 	emit_jmp(e, &l->record.reserve);
 	emit_bind(e, &l->record.slow);
 	emit_load32(e, RAX, mem_at(RSI, STUB(id)));

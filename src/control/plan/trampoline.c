@@ -44,6 +44,7 @@
 #include "foreign_code.h"
 #include "gather_code.h"
 #include "record_code.h"
+#include "slot_code.h"
 #include "tramp_frame.h"
 
 #define RED_ZONE 128
@@ -66,6 +67,7 @@ struct event_labels {
 	struct record_labels record;
 	struct exit_labels exit;
 	struct foreign_labels foreign;
+	struct slot_labels near;
 	size_t program_field;
 };
 
@@ -114,32 +116,6 @@ void record_emit_restore(struct emitter *e, bool keep_red_zone)
 		emit_lea(e, RSP, mem_at(RSP, RED_ZONE)); /* lea  rsp, [rsp+128] */
 }
 
-void record_emit_find_slot(struct emitter *e, const struct tramp_env *env, struct label *slow)
-{
-	emit_note(e, "which thread? its FS base");
-	emit_rdfsbase(e, RCX);
-	emit_note(e, "hashed, leads to its slot");
-	emit_imul_imm(e, RDX, RCX, DT_HASH_MULTIPLIER);
-	emit_shr_imm(e, RDX, DT_HASH_SHIFT);
-	emit_and_imm32(e, RDX, DT_HASH_MASK);
-	emit_note(e, "in the table of slots");
-	emit_mov_imm(e, RAX, env->slots.v);
-	emit_add(e, RDX, RAX);
-	emit_note(e, "the slot's key must be its complement");
-	emit_not(e, RCX);
-	emit_cmp_mem(e, RCX, mem_at(RDX, SLOT(key)));
-	emit_note(e, "if not: the agent finds the slot");
-	emit_jcc(e, CC_NE, slow);
-	emit_note(e, "rcx = the slot");
-	emit_mov(e, RCX, RDX);
-	emit_note(e, "the thread block's tid must be the slot's");
-	emit_load(e, RBX, mem_at(RCX, SLOT(tid_offset)));
-	emit_load32(e, RBX, mem_fs(RBX, 0));		/* the thread block's own tid */
-	emit_cmp_mem32(e, RBX, mem_at(RCX, SLOT(tid)));
-	emit_note(e, "if not: another thread has its block now");
-	emit_jcc(e, CC_NE, slow);
-}
-
 void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels *l)
 {
 	emit_note(e, "where the next event goes: read before the clock");
@@ -168,6 +144,14 @@ void record_emit_reserve(struct emitter *e, uint32_t size, struct record_labels 
 	emit_store(e, mem_at(RCX, SLOT(last)), RDX);
 	emit_note(e, "events of this thread");
 	emit_inc_mem32(e, mem_at(RCX, SLOT(events)));
+}
+
+void record_emit_place(struct emitter *e, const struct tramp_env *env, uint32_t size)
+{
+	emit_note(e, "rbx = where in the pool");
+	emit_mov32(e, RBX, RBX);
+	emit_mov_imm(e, RAX, env->pool.v - size);
+	emit_add(e, RBX, RAX);
 }
 
 /* Bytes between rsp while it records and rsp at the site. */
@@ -254,15 +238,12 @@ static void emit_entry_field(struct emitter *e, const struct tramp_event *event,
 	record_emit_field(e, 0, saved_size(event), &field);
 }
 
-/* The event itself, at pool + eax (B4). */
+/* The event itself, which ends at pool + ebx (B4). */
 static void emit_write(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
 {
 	bool payload = event->field_count > 0;
 
-	emit_note(e, "rbx = where in the pool");
-	emit_mov32(e, RBX, RAX);
-	emit_mov_imm(e, RAX, env->pool.v);
-	emit_add(e, RBX, RAX);
+	record_emit_place(e, env, event->size);
 	emit_note(e, "header: clock and id");
 	emit_shl_imm(e, RDX, DT_EVENT_ID_BITS);
 	emit_or_imm(e, RDX, (int32_t)(event->id | (payload ? DT_EVENT_PENDING : 0)));
@@ -277,11 +258,19 @@ static void emit_write(struct emitter *e, const struct tramp_env *env, const str
 	emit_store(e, mem_at(RBX, 0), RDX);
 }
 
+static bool has_fast_path(const struct tramp_event *event)
+{
+	return !event->program && tramp_is_recorded(event);
+}
+
 /* The trampoline writes the event itself. */
 static void emit_fast(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		      struct event_labels *l)
 {
-	record_emit_find_slot(e, env, &l->record.slow);
+	if (event->exit)
+		slot_emit_near(e, env, &l->near);
+	else
+		slot_emit_find(e, env, &l->record.slow);
 	emit_bind(e, &l->record.reserve);
 	if (event->exit)
 		exit_emit_table(e);
@@ -303,7 +292,7 @@ static void emit_stub(struct emitter *e, const struct tramp_env *env, const stru
 	emit_shl_imm(e, RDX, 32);
 	emit_or(e, RDX, RAX);
 	exit_emit_clock(e);
-	record_emit_find_slot(e, env, &l->exit.miss); /* the slow path finds it, or counts the call */
+	slot_emit_near(e, env, &l->near);
 	exit_emit_table(e);
 	emit_note(e, "a return stub for this call");
 	exit_emit_take(e, env, event, &l->exit);
@@ -466,7 +455,7 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 		      struct event_labels *l)
 {
 	emit_recording_row(e, event);
-	if (!event->program && tramp_is_recorded(event)) {
+	if (has_fast_path(event)) {
 		emit_bind(e, &l->record.slow);
 		emit_note(e, "id of the event");
 		emit_mov_imm(e, RAX, event->id);
@@ -476,9 +465,12 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 	}
 	if (event->foreign.function.v)
 		foreign_emit_slow(e, env, event, &l->foreign, &l->record.out);
+	if (!event->exit)
+		return;
+	/* With no slot the slow path finds one: for the event, or for the stub, if it doesn't count the call. */
+	slot_emit_far(e, env, &l->near, has_fast_path(event) ? &l->record.slow : &l->exit.miss);
 	emit_note(e, "no return stub is free: the agent finds one");
-	if (event->exit)
-		exit_emit_miss(e, env, &l->exit);
+	exit_emit_miss(e, env, &l->exit);
 }
 
 /* The words that `jmp [switch]` reads, and the distances to them. Then what exits need. */
