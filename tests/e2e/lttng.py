@@ -5,9 +5,10 @@ import subprocess
 
 from harness import until
 
-# Everything the daemons need, on RAM disks that vanish with the mount namespace.
-ENTER = ("mount -t tmpfs tmpfs /run && mkdir /run/lttng /run/home && mount -t tmpfs tmpfs /dev/shm && "
-         "exec lttng-sessiond --no-kernel --quiet")
+# Everything the daemons need, on RAM disks that vanish with the mount namespace, and ports that nobody else has.
+SPACE = "ip link set lo up && mount -t tmpfs tmpfs /run && mkdir /run/lttng /run/home && mount -t tmpfs tmpfs /dev/shm"
+DAEMON = ["lttng-sessiond", "--no-kernel", "--quiet"]
+QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 class Lttng:
@@ -16,13 +17,24 @@ class Lttng:
     def __init__(self, processes):
         self.processes = processes
         self.env = {**os.environ, "LTTNG_HOME": "/run/home", "LTTNG_UST_REGISTER_TIMEOUT": "-1"}
-        self.daemon = processes.start(["unshare", "--mount", "sh", "-c", ENTER], env=self.env,
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.space = processes.start(["unshare", "--mount", "--net", "sh", "-c",
+                                      f"{SPACE} && echo ready && exec sleep infinity"], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, text=True)
+        assert self.space.stdout.readline() == "ready\n"
+        self.start_daemon()
+
+    def start_daemon(self):
+        self.daemon = self.processes.start(self.inside(*DAEMON), env=self.env, **QUIET)
         until(lambda: self.run("lttng", "--no-sessiond", "list", check=False).returncode == 0, "lttng-sessiond to start")
+
+    def end_daemon(self, number):
+        self.daemon.send_signal(number)
+        self.daemon.wait(30)
 
     def inside(self, *words):
         """A command that runs where the daemon is."""
-        return ["nsenter", f"--mount=/proc/{self.daemon.pid}/ns/mnt", *map(str, words)]
+        space = f"/proc/{self.space.pid}/ns"
+        return ["nsenter", f"--mount={space}/mnt", f"--net={space}/net", *map(str, words)]
 
     def run(self, *words, check=True):
         return subprocess.run(self.inside(*words), check=check, env=self.env, text=True, stdin=subprocess.DEVNULL,

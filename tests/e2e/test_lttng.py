@@ -2,6 +2,7 @@
 import collections
 import os
 import re
+import select
 import shutil
 import subprocess
 
@@ -270,14 +271,14 @@ def test_live_over_relayd(lttng, processes, build, scratch, target):
                                           f"net://127.0.0.1:{ports[2]}/host/{host}/test"), env=lttng.env,
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     seen = []
-    target.do(40)
-    while len(seen) < 2 * 81:  # what came before it attached may be missing; this comes behind
+    while not select.select([reader.stdout], [], [], 0.1)[0]:  # what comes before it has attached is missing
+        target.do(1)
+    target.do(40)  # this comes behind
+    while len(seen) < 2 * 81:
         line = reader.stdout.readline()
         assert line
         if "dyntrace:call" in line:
             seen.append(line)
-        if len(seen) == 1:
-            target.do(40)
     events = parse("".join(seen))
     assert {name for name, _ in events} == {"dyntrace:call_entry", "dyntrace:call_exit"}
     tracer.end()

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from harness import until
-from lttng import ENTER, Lttng
+from lttng import DAEMON, SPACE, Lttng
 from test_lttng import SOURCE, Target, needs_lttng
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "two-hosts.sh"
@@ -20,11 +20,11 @@ pytestmark = [needs_lttng, pytest.mark.skipif(not shutil.which("ip"), reason="ne
 class Host(Lttng):
     """A host name and a network of its own, beside its session daemon."""
 
-    def __init__(self, processes, name, command=ENTER):
+    def __init__(self, processes, name, command=f"{SPACE} && exec {' '.join(DAEMON)}"):
         self.processes, self.name = processes, name
         self.env = {**os.environ, "LTTNG_HOME": "/run/home", "LTTNG_UST_REGISTER_TIMEOUT": "-1"}
         self.daemon = processes.start(["unshare", "--mount", "--uts", "--net", "sh", "-c",
-                                       f"hostname {name} && ip link set lo up && {command}"], env=self.env,
+                                       f"hostname {name} && {command}"], env=self.env,
                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def inside(self, *words):
@@ -40,8 +40,7 @@ class Host(Lttng):
 @pytest.fixture
 def relay(processes):
     """A host with a relay daemon."""
-    host = Host(processes, "relay", "mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs /run && mkdir /run/home && "
-                "exec lttng-relayd -o /dev/shm/relay")
+    host = Host(processes, "relay", f"{SPACE} && exec lttng-relayd -o /dev/shm/relay")
     until(lambda: host.run("hostname", check=False).stdout == "relay\n", "the relay's name")
     until(lambda: ":5342" in host.run("ss", "-ltn", check=False).stdout, "lttng-relayd to listen")
     return host
