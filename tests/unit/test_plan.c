@@ -471,33 +471,78 @@ static void test_code_that_cannot_be_written(void **state)
 	later_end(&later);
 }
 
-/* A second one where there is one way only, and threads are on it. */
-static void test_added_later_to_a_pun(void **state)
+static void add_fixed(struct later *later)
 {
-	static const char *const reason = "a tracepoint is there already, by a jump that can lead to one place only: remove it "
-					  "first, or add both in one command";
 	struct plan_needs needs = { 0 };
-	struct later later;
 
-	later_begin(&later, *state);
-	struct probe *first = later_add(&later, "plan_lone"), *list[] = { first };
-	first->spent = 0;
-	assert_null(planner_decide(later.planner, list, 1));
-	assert_null(planner_needs(later.planner, &needs));
+	assert_null(planner_needs(later->planner, &needs));
 	for (size_t i = 0; i < needs.count; i++) {
 		if (needs.items[i].fixed)
-			assert_true(near_pool_add(later.pool, needs.items[i].low, ROOM / 2, DT_PAGE));
+			assert_true(near_pool_add_fixed(later->pool, needs.items[i].low, ROOM / 2, DT_PAGE));
 	}
 	vec_free(&needs);
+}
+
+/* The first by a jump that can lead to one place only. */
+static struct probe *begin_pun(struct later *later, struct fixture *fixture)
+{
 	struct tramp_env env = { .control = taddr_of(0x10000), .slots = taddr_of(0x20000), .pool = taddr_of(0x30000) };
-	assert_null(planner_emit(later.planner, &env, later.pool, later.code));
+
+	later_begin(later, fixture);
+	struct probe *first = later_add(later, "plan_lone"), *list[] = { first };
+	first->spent = 0;
+	assert_null(planner_decide(later->planner, list, 1));
+	add_fixed(later);
+	assert_false(planner_hop_is_taken(later->planner, later->pool));
+	assert_null(planner_emit(later->planner, &env, later->pool, later->code));
 	assert_string_equal(site_tactic(first->site), "pun");
-	later_place(&later, PATCH_PLACED);
-	struct probe *second = later_add(&later, "plan_lone");
-	assert_non_null(second->refusal);
-	assert_non_null(strstr(error_text(second->refusal), reason));
-	assert_non_null(first->site);
-	later_settle(&later, 0);
+	later_place(later, PATCH_PLACED);
+	return first;
+}
+
+/* A second one where there is one way only, and threads are on it: the way leads to the new code when that takes the old one's place. */
+static void test_added_later_to_a_pun(void **state)
+{
+	struct later later;
+	struct probe *first = begin_pun(&later, *state);
+	struct site *old = first->site;
+	taddr hop = old->hop;
+
+	for (int fails = 1; fails >= 0; fails--) {
+		struct probe *second = later_add(&later, "plan_lone");
+
+		assert_null(second->refusal);
+		assert_ptr_equal(second->site, first->site);
+		assert_ptr_not_equal(first->site, old);
+		assert_true(taddr_equal(first->site->hop, hop));
+		assert_true(planner_leads_on(later.planner, 0));
+		assert_memory_equal(first->site->patch.patched, old->patch.patched, old->patch.length);
+		assert_true(taddr_equal(first->site->patch.hop.end, taddr_add(hop, HOP_LENGTH)));
+		assert_int_equal(first->site->patch.hop.distance[-1], 0xe9);
+		old->patch.state = fails ? PATCH_PLACED : PATCH_REMOVED;
+		later_place(&later, fails ? PATCH_FAILED : PATCH_PLACED);
+		later_settle(&later, 1);
+		assert_true(fails == (first->site == old));
+		assert_int_equal(first->site->hop_piece.size, 16);
+		assert_false(planner_leads_on(later.planner, 0));
+	}
+	later_end(&later);
+}
+
+/* Removed, but somebody may be in it still: its place isn't free, and then it is. */
+static void test_hop_that_is_taken(void **state)
+{
+	struct later later;
+	struct site_list gone = { 0 };
+	struct probe *probe = begin_pun(&later, *state), *list[] = { probe };
+
+	assert_true(planner_release(later.planner, probe, &gone));
+	assert_int_equal(gone.count, 1);
+	assert_null(planner_decide(later.planner, list, 1));
+	assert_true(planner_hop_is_taken(later.planner, later.pool));
+	planner_free_site(gone.items[0], later.pool);
+	assert_false(planner_hop_is_taken(later.planner, later.pool));
+	vec_free(&gone);
 	later_end(&later);
 }
 
@@ -514,6 +559,7 @@ int main(void)
 		cmocka_unit_test(test_files_are_remembered),
 		cmocka_unit_test_setup_teardown(test_code_that_cannot_be_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_to_a_pun, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hop_that_is_taken, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -413,6 +413,11 @@ void emit_lahf(struct emitter *e)
 	encode_byte(e, 0x9f);
 }
 
+void emit_nop(struct emitter *e)
+{
+	encode_byte(e, 0x90);
+}
+
 void emit_sahf(struct emitter *e)
 {
 	encode_byte(e, 0x9e);

@@ -162,6 +162,7 @@ void emit_rdtsc(struct emitter *e);
 void emit_rdfsbase(struct emitter *e, enum reg to);
 void emit_rdpid(struct emitter *e, enum reg to); /* node << 12 | CPU; not every processor has it */
 void emit_lahf(struct emitter *e);
+void emit_nop(struct emitter *e);
 void emit_sahf(struct emitter *e);
 void emit_setcc8(struct emitter *e, enum cond cc, enum reg to); /* low byte of rax..rbx only */
 void emit_add_al_imm8(struct emitter *e, int8_t value);

@@ -177,6 +177,7 @@ struct window {
 	size_t bits;
 	uint64_t *map; /* a set bit: 16 bytes in use */
 	size_t first; /* (N1) */
+	bool fixed; /* it is where it is for what can be nowhere else */
 	size_t full_for; /* so many bits in a row aren't free in it; SIZE_MAX: unknown */
 };
 
@@ -205,10 +206,10 @@ uint64_t near_pool_used(const struct near_pool *pool)
 	return pool->used;
 }
 
-bool near_pool_add(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size)
+static bool add_window(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size, bool fixed)
 {
 	struct window window = {
-		.at = at, .offset = offset, .bits = size / GRAIN, .full_for = SIZE_MAX };
+		.at = at, .offset = offset, .bits = size / GRAIN, .fixed = fixed, .full_for = SIZE_MAX };
 
 	assert(at.v % GRAIN == 0 && offset % GRAIN == 0);
 	window.map = calloc(window.bits / 64 + 1, sizeof(*window.map));
@@ -216,6 +217,16 @@ bool near_pool_add(struct near_pool *pool, taddr at, uint64_t offset, uint64_t s
 		return true;
 	free(window.map);
 	return false;
+}
+
+bool near_pool_add(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size)
+{
+	return add_window(pool, at, offset, size, false);
+}
+
+bool near_pool_add_fixed(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size)
+{
+	return add_window(pool, at, offset, size, true);
 }
 
 /* The first bit of [from, to) that is set (or clear, with flip = ~0); `to` when there is none. */
@@ -320,8 +331,8 @@ static bool alloc_in(struct near_pool *pool, struct window *w, struct range reac
 	return true;
 }
 
-bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size,
-		     struct near_piece *ret_piece)
+static bool alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size, bool fixed,
+		  struct near_piece *ret_piece)
 {
 	size_t n = ((size_t)size + GRAIN - 1) / GRAIN;
 	struct range reach;
@@ -329,10 +340,23 @@ bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t siz
 	if (n == 0 || n * GRAIN > UINT32_MAX || !reach_of(low, high, &reach))
 		return false;
 	for (size_t i = 0; i < pool->windows.count; i++) {
-		if (alloc_in(pool, &pool->windows.items[i], reach, n, ret_piece))
+		if (pool->windows.items[i].fixed == fixed &&
+		    alloc_in(pool, &pool->windows.items[i], reach, n, ret_piece))
 			return true;
 	}
 	return false;
+}
+
+bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size,
+		     struct near_piece *ret_piece)
+{
+	return alloc(pool, low, high, size, false, ret_piece);
+}
+
+bool near_pool_alloc_anywhere(struct near_pool *pool, taddr low, taddr high, uint32_t size,
+			      struct near_piece *ret_piece)
+{
+	return alloc(pool, low, high, size, false, ret_piece) || alloc(pool, low, high, size, true, ret_piece);
 }
 
 bool near_pool_has(const struct near_pool *pool, taddr at)

@@ -30,9 +30,14 @@ struct near_pool *near_pool_create(void); /* NULL: out of memory */
 void near_pool_destroy(struct near_pool *pool);
 /* A window: pages of the code memfd mapped at `at`. */
 bool near_pool_add(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size);
+/* Likewise, for near_pool_alloc_at alone: what else is there might be where something must be later. */
+bool near_pool_add_fixed(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size);
 /* A piece that [low, high) reaches; 16-byte aligned. false: none left, add a window. */
 bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size,
 		     struct near_piece *ret_piece);
+/* Also from fixed windows, if there is no other. */
+bool near_pool_alloc_anywhere(struct near_pool *pool, taddr low, taddr high, uint32_t size,
+			      struct near_piece *ret_piece);
 /* Exactly the bytes at `at`. false: not in a window, or in use. */
 bool near_pool_alloc_at(struct near_pool *pool, taddr at, uint32_t size, struct near_piece *ret_piece);
 /* Gives the unused tail of a piece back (size smaller than it was). */

@@ -147,9 +147,16 @@ static bool is_going(const struct exchange *x, unsigned group)
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 
+bool exchange_is_quiet_trap(const struct patch_site *old)
+{
+	return old->patched[0] == TRAP && old->move_count > 1 && old->moves[1].offset > 1;
+}
+
 /* Has a thread run into it, with its signal still to come? What that does depends on where it is. */
 static bool is_in_trap(const struct patch_site *old, struct stop *stop)
 {
+	if (exchange_is_quiet_trap(old))
+		return false;
 	for (size_t i = 0; i < stop_thread_count(stop) && old->patched[0] == TRAP; i++) {
 		if (stop_thread_rip(stop, i).v == old->address.v + 1)
 			return true;

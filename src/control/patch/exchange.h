@@ -31,6 +31,13 @@ struct patch_site **exchange_list(const struct exchange *x, size_t *ret_count);
 /* What the new site's bytes are once the old ones of its group are gone; `bytes` has what is there now. */
 void exchange_overlay(const struct exchange *x, const struct patch_site *site, uint8_t *bytes);
 
+/*
+ * A trap on an instruction of several bytes: a thread that stands behind the first of them, now or in a signal frame, has run into
+ * it, and nobody else does. The handler finds its trampoline, as long as the site isn't freed, whatever the text holds by
+ * then; so such a thread is left as it is.
+ */
+bool exchange_is_quiet_trap(const struct patch_site *old);
+
 /* In the stop, when pages were read: new sites fail if old ones of theirs have changed (P2). */
 void exchange_check(struct exchange *x);
 /* New sites have to wait while a signal handler will return to where an old one leads first. */

@@ -16,6 +16,8 @@
  *      stop in which memory goes.)
  * (P6) A site that leads through bytes of another one (`after`) is there only while that one is.
  * (P7) Of a group, the new sites are there, or the old ones, never some of both.
+ * (P8) A trampoline whose site is gone leads to the code behind that site, or, while another site changes what is there,
+ *      to the same instruction in the other one's copy. So nobody comes out inside of what was changed.
  */
 #ifndef DYNTRACE_PATCH_PATCH_H
 #define DYNTRACE_PATCH_PATCH_H
@@ -37,6 +39,20 @@ struct patch_move {
 	taddr copy;
 };
 
+/* A jump in code of ours that can be led elsewhere while others run it: by one store to its distance, in one cache line. */
+struct patch_jump {
+	uint8_t *distance; /* in our mapping; NULL: there is no such jump */
+	taddr end; /* of the jump, in the target */
+};
+
+#define PATCH_CACHE_LINE 64
+
+/* Does the distance of a jump there lie in one cache line? */
+static inline bool patch_jump_is_whole(taddr jump)
+{
+	return (jump.v + 1) % PATCH_CACHE_LINE + sizeof(int32_t) <= PATCH_CACHE_LINE;
+}
+
 enum patch_state {
 	PATCH_PLANNED,
 	PATCH_PLACED,
@@ -56,6 +72,10 @@ struct patch_site {
 	/* It leads through bytes of that site: placed only once that one is, taken back before it. NULL: none. */
 	const struct patch_site *after;
 	taddr via; /* on the way to the trampoline a thread stands there once (a slot, a hop); 0: it doesn't */
+	bool leads_on; /* from its trampoline to the code behind the site, */
+	struct patch_jump back; /* by this jump */
+	const struct patch_site *out_to; /* the site whose copy it leads to instead (P8); NULL: it doesn't */
+	struct patch_jump hop; /* on the way from the site, of one that it takes the place of: leads to tramp_start when it is placed */
 	unsigned group; /* those that are PATCH_PLACED go when those that are PATCH_PLANNED come (P7); 0: none */
 	enum patch_state state;
 	struct error *error; /* owned */
@@ -76,6 +96,9 @@ struct patch_stats {
  * Sites that are PATCH_PLACED and have a group are taken out in the same stop, and are PATCH_REMOVED then, if
  * the new ones of their group are placed; they may overlap those, and have no threads waited for. The new sites of a
  * group fail together.
+ *
+ * Sites that are PATCH_REMOVED, and those that are taken out now, are led on where a new one changes what is behind them (P8): for
+ * a process that runs their code alone. Their memory is freed no sooner than that of who leads to it (out_to).
  */
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
 			  size_t count, struct patch_stats *ret_stats);

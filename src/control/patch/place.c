@@ -22,6 +22,7 @@
 
 #include "../base/cleanup.h"
 #include "exchange.h"
+#include "outs.h"
 #include "pages.h"
 #include "scan.h"
 #include "sites.h"
@@ -35,9 +36,11 @@ struct batch {
 	struct proc *proc;
 	struct sites sites;
 	struct exchange exchange;
+	struct outs outs;
 	struct pages pages;
 	struct scan scan;
-	struct scan_range *ranges; /* the inside of sites.items[owner], in the same order */
+	struct scan_range *ranges; /* the inside of sites.items[owner], but for where threads are that ran into an old trap */
+	size_t range_count;
 	const char **busy; /* why this site has to wait; NULL: it needn't */
 	bool second; /* the turn of those that lead through bytes of others */
 };
@@ -45,6 +48,7 @@ struct batch {
 static void batch_free(struct batch *batch)
 {
 	exchange_end(&batch->exchange);
+	outs_end(&batch->outs);
 	sites_free(&batch->sites);
 	pages_free(&batch->pages);
 	scan_end(&batch->scan);
@@ -87,6 +91,29 @@ static struct error *create_pages(struct batch *batch)
 	return list ? pages_create(list, count, &batch->pages) : error_new(ERROR_FAILED, "out of memory");
 }
 
+/* Up to the end of what it changes, around the traps that it takes the place of. */
+static void add_ranges(struct batch *batch, size_t index)
+{
+	const struct patch_site *site = batch->sites.items[index];
+	size_t changed = sites_changed(site);
+	struct scan_range range = { .start = site->address.v + 1,
+				    .end = site->address.v + (changed ? changed : 1),
+				    .owner = index };
+
+	for (size_t i = 0; i < batch->exchange.old.count; i++) { /* by address */
+		const struct patch_site *old = batch->exchange.old.items[i];
+		uint64_t behind = old->address.v + 1;
+
+		if (!exchange_is_quiet_trap(old) || !site->group || old->group != site->group || behind < range.start ||
+		    behind >= range.end)
+			continue;
+		batch->ranges[batch->range_count++] =
+			(struct scan_range){ .start = range.start, .end = behind, .owner = index };
+		range.start = behind + 1;
+	}
+	batch->ranges[batch->range_count++] = range;
+}
+
 static struct error *batch_begin(struct proc *proc, struct patch_site *const *all, size_t count,
 				 struct batch *batch)
 {
@@ -94,29 +121,24 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 	size_t n = batch->sites.count;
 
 	batch->proc = proc;
-	batch->ranges = calloc(n + 1, sizeof(*batch->ranges));
+	if (!err)
+		err = exchange_begin(&batch->exchange, proc, all, count);
+	if (!err)
+		err = outs_begin(&batch->outs, all, count);
+	batch->ranges = calloc(n + batch->exchange.old.count + 1, sizeof(*batch->ranges));
 	batch->busy = calloc(n + 1, sizeof(*batch->busy));
 	if (!err && (!batch->ranges || !batch->busy))
 		err = error_new(ERROR_FAILED, "out of memory");
 	if (err)
 		return err;
-	for (size_t i = 0; i < n; i++) {
-		const struct patch_site *site = batch->sites.items[i];
-		size_t changed = sites_changed(site);
-
-		batch->ranges[i] =
-			(struct scan_range){ .start = site->address.v + 1,
-					    .end = site->address.v + (changed ? changed : 1),
-					    .owner = i };
-	}
-	err = exchange_begin(&batch->exchange, proc, all, count);
+	for (size_t i = 0; i < n; i++)
+		add_ranges(batch, i);
 	batch->exchange.new = batch->sites;
 	batch->exchange.busy = batch->busy;
 	batch->exchange.pages = &batch->pages;
+	err = create_pages(batch);
 	if (!err)
-		err = create_pages(batch);
-	if (!err)
-		err = scan_begin(&batch->scan, proc, batch->ranges, n);
+		err = scan_begin(&batch->scan, proc, batch->ranges, batch->range_count);
 	for (size_t i = 0; !err && i < n; i++)
 		check_mapping(batch, batch->sites.items[i]);
 	return err;
@@ -188,6 +210,18 @@ static const struct scan_range *site_of_thread(const struct batch *batch, const 
 	return range;
 }
 
+/* (P8) */
+static void check_outs(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		struct patch_site *site = batch->sites.items[i];
+		const char *refusal = site->state == PATCH_PLANNED ? outs_refusal(&batch->outs, site) : NULL;
+
+		if (refusal)
+			sites_fail(site, PATCH_FAILED, error_new(ERROR_REFUSED, "%s", refusal));
+	}
+}
+
 /* (P4), and threads at what is no instruction of ours */
 static struct error *find_busy(struct batch *batch, struct stop *stop)
 {
@@ -195,9 +229,9 @@ static struct error *find_busy(struct batch *batch, struct stop *stop)
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < batch->sites.count; i++) {
+	for (size_t i = 0; i < batch->range_count; i++) {
 		if (batch->ranges[i].hit)
-			batch->busy[i] = "a stack holds an address inside it";
+			batch->busy[batch->ranges[i].owner] = "a stack holds an address inside it";
 	}
 	for (size_t i = 0; i < stop_thread_count(stop); i++) {
 		uint64_t offset;
@@ -286,6 +320,10 @@ static struct error *place_turn(struct batch *batch, struct stop *stop)
 
 	if (err)
 		return err;
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		if (is_ready(batch, i))
+			outs_lead(&batch->outs, batch->sites.items[i]);
+	}
 	failure = write_sites(batch);
 	err = pages_read(&batch->pages, batch->proc);
 	for (size_t i = 0; !err && i < batch->sites.count; i++) {
@@ -313,6 +351,7 @@ static struct error *place_held(struct batch *batch, struct stop *stop)
 		return err;
 	exchange_check(&batch->exchange);
 	check_bytes(batch);
+	check_outs(batch);
 	err = find_busy(batch, stop);
 	if (!err)
 		err = place_turn(batch, stop);
@@ -321,7 +360,10 @@ static struct error *place_held(struct batch *batch, struct stop *stop)
 		batch->second = true;
 		err = place_turn(batch, stop);
 	}
-	return err ? err : exchange_settle(&batch->exchange);
+	if (!err)
+		err = exchange_settle(&batch->exchange);
+	outs_undo(&batch->outs);
+	return err;
 }
 
 /* ---- tries ---------------------------------------------------------------------------------- */

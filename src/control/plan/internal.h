@@ -52,6 +52,8 @@ struct site *siteset_overlapping(const struct planner *planner, taddr start, tad
 bool siteset_insert(struct planner *planner, struct site *site);
 void siteset_remove(struct planner *planner, struct site *site);
 void site_free(struct site *site);
+/* The hop, if the other one has it, is this one's. */
+void site_take_hop(struct site *site, struct site *from);
 uint64_t site_claim(const struct site *site);
 /* How many more slots fit behind its jump. */
 size_t site_slots_free(const struct site *site);

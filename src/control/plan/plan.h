@@ -65,12 +65,14 @@ struct site {
 	size_t slot_count; /* slots that were given to others */
 	uint32_t noted; /* the owner's: where it is written down for the next controller */
 	taddr hop; /* DIVERT_PUN */
+	struct site *hop_of; /* ... which is that of the site whose place it takes; NULL: it is its own */
 	size_t fixed_length; /* bytes that nobody else may change, if more than `length` */
 	bool emitted; /* its trampoline is written */
 	bool refused; /* it couldn't be, and will go */
 	bool replaced; /* the owner's: another one has taken its place, */
 	bool in_child; /* but not in a forked child, which goes on with it */
 	bool has_exit; /* its trampoline records exits: return stubs lead there (H5) */
+	bool led_to; /* the owner's: others that are kept lead to it (P8) */
 	bool calls_inside; /* ... of calls that haven't returned yet, although it is out of the target's text */
 	unsigned group; /* it is exchanged with others (L4); 0: it isn't */
 	VEC(struct site_kept) kept; /* superseded: its probes, as they were */
@@ -147,6 +149,15 @@ struct error *planner_needs(const struct planner *planner, struct plan_needs *re
 /* `code` is the whole code memfd, mapped here. A site whose trampoline can't be written refuses its probes. */
 struct error *planner_emit(struct planner *planner, const struct tramp_env *env, struct near_pool *pool,
 			   uint8_t *code);
+
+/*
+ * Does an exchange that has been decided need that no other process runs the code of the old sites: because that is led on to
+ * the new one's (P8), or the hop is the same? `group`: that one; 0: any.
+ */
+bool planner_leads_on(const struct planner *planner, unsigned group);
+
+/* Can a hop that was decided not be had just now, because what was removed has its place still? */
+bool planner_hop_is_taken(const struct planner *planner, struct near_pool *pool);
 
 /* Sites that are to be taken out in the stop in which new ones take their place. */
 const struct site_list *planner_superseded(const struct planner *planner);

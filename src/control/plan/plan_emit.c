@@ -39,7 +39,7 @@ static bool need_hops(const struct planner *planner, struct plan_needs *needs)
 		taddr low = taddr_of(site->hop.v & ~(DT_PAGE - 1));
 		taddr high = taddr_of(DT_ROUND_UP(site->hop.v + HOP_LENGTH, DT_PAGE));
 
-		if (site->way == DIVERT_PUN && !site->emitted &&
+		if (site->way == DIVERT_PUN && !site->emitted && !site->hop_of &&
 		    !vec_push(needs, (struct plan_need){ low, high, high.v - low.v, true }))
 			return false;
 	}
@@ -129,13 +129,15 @@ static bool alloc_piece(struct site *site, struct near_pool *pool, size_t room)
 			near_pool_free(pool, site->piece);
 		}
 	}
-	return near_pool_alloc(pool, low, high, (uint32_t)room, &site->piece);
+	return near_pool_alloc_anywhere(pool, low, high, (uint32_t)room, &site->piece);
 }
 
 static void give_back(struct site *site, struct near_pool *pool)
 {
 	if (site->piece.size)
 		near_pool_free(pool, site->piece);
+	if (site->hop_of)
+		site_take_hop(site->hop_of, site);
 	if (site->hop_piece.size)
 		near_pool_free(pool, site->hop_piece);
 	site->piece.size = 0;
@@ -154,8 +156,13 @@ static void fill_jump(struct site *site, taddr to)
 	memcpy(site->patch.patched, jump, site->length < sizeof(jump) ? site->length : sizeof(jump));
 }
 
+static struct patch_jump jump_at(const struct near_piece *piece, taddr at, uint8_t *code)
+{
+	return (struct patch_jump){ code + piece->offset + (at.v - piece->at.v) + 1, taddr_add(at, JUMP_LENGTH) };
+}
+
 /* What the site's bytes become: the jump, then what was there. Slots are added when all trampolines are known. */
-static void fill_patch(struct site *site, const struct tramp *tramp, const uint8_t *original)
+static void fill_patch(struct site *site, const struct tramp *tramp, uint8_t *code, const uint8_t *original)
 {
 	struct patch_site *patch = &site->patch;
 	size_t at = 0;
@@ -178,18 +185,40 @@ static void fill_patch(struct site *site, const struct tramp *tramp, const uint8
 	patch->tramp_end = taddr_add(site->piece.at, site->piece.size);
 	if (site->way == DIVERT_PUN)
 		patch->via = site->hop;
+	if (site->hop_of)
+		patch->hop = jump_at(&site->hop_piece, site->hop, code);
+	patch->leads_on = tramp->back.v != 0;
+	if (patch->leads_on)
+		patch->back = jump_at(&site->piece, tramp->back, code);
 	patch->state = PATCH_PLANNED;
 }
 
-/* Before any trampoline is allocated: the pages of hops are as good as others to those, a hop has only its own place. */
+/* Before any trampoline is allocated: a hop has only its own place. */
 static void reserve_hops(struct planner *planner, struct near_pool *pool)
 {
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
-		if (site->way == DIVERT_PUN && !site->emitted && !site->hop_piece.size)
+		if (site->hop_of)
+			site_take_hop(site, site->hop_of);
+		else if (site->way == DIVERT_PUN && !site->emitted && !site->hop_piece.size)
 			near_pool_alloc_at(pool, site->hop, HOP_LENGTH, &site->hop_piece);
 	}
+}
+
+bool planner_hop_is_taken(const struct planner *planner, struct near_pool *pool)
+{
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		const struct site *site = planner->sites.items[i];
+		struct near_piece piece;
+
+		if (site->way != DIVERT_PUN || site->emitted || site->hop_of || !near_pool_has(pool, site->hop))
+			continue;
+		if (!near_pool_alloc_at(pool, site->hop, HOP_LENGTH, &piece))
+			return true;
+		near_pool_free(pool, piece);
+	}
+	return false;
 }
 
 /* A hop is written before anything leads to it. */
@@ -197,7 +226,7 @@ static struct error *emit_hop(struct site *site, uint8_t *code)
 {
 	struct emitter e;
 
-	if (site->way != DIVERT_PUN)
+	if (site->way != DIVERT_PUN || site->hop_of) /* that one is led elsewhere when the site is placed */
 		return NULL;
 	if (!site->hop_piece.size)
 		return error_new(ERROR_REFUSED, "the only memory that a jump there can lead to is in use");
@@ -241,7 +270,7 @@ static struct error *emit_site(struct planner *planner, struct site *site, const
 		give_back(site, pool);
 		return error;
 	}
-	fill_patch(site, &tramp, original);
+	fill_patch(site, &tramp, code, original);
 	return NULL;
 }
 
@@ -465,8 +494,11 @@ static bool settle_group(struct planner *planner, unsigned group, struct site_li
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
-		if (site->group == group)
-			site->group = site->patch.group = 0;
+		if (site->group != group)
+			continue;
+		site->group = site->patch.group = 0;
+		site->hop_of = NULL;
+		site->patch.hop.distance = NULL;
 	}
 	return true;
 }

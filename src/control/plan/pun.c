@@ -37,10 +37,10 @@ static void find_range(const struct tactic_view *view, taddr at, size_t k, uint6
 	*ret_high = *ret_low + (1ULL << 8 * (k - 1));
 }
 
-static const struct site *hop_at(struct site *const *sites, size_t count, taddr at)
+static struct site *hop_at(struct site *const *sites, size_t count, taddr at)
 {
 	for (size_t i = 0; i < count; i++) {
-		const struct site *other = sites[i];
+		struct site *other = sites[i];
 
 		if (other->way == DIVERT_PUN && other->hop.v + HOP_LENGTH > at.v && at.v + HOP_LENGTH > other->hop.v)
 			return other;
@@ -48,7 +48,7 @@ static const struct site *hop_at(struct site *const *sites, size_t count, taddr 
 	return NULL;
 }
 
-static bool is_hop_free(const struct planner *planner, taddr at, const struct site **ret_other)
+static bool is_hop_free(const struct planner *planner, taddr at, struct site **ret_other)
 {
 	*ret_other = hop_at(planner->sites.items, planner->sites.count, at);
 	if (!*ret_other)
@@ -56,14 +56,22 @@ static bool is_hop_free(const struct planner *planner, taddr at, const struct si
 	return !*ret_other;
 }
 
-static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k, taddr *ret_hop)
+/* May a new site use the other's hop, when it takes its place? Then the hop is led elsewhere (P8). */
+static bool can_share(const struct planner *planner, const struct site *other, taddr at, size_t k)
 {
-	const struct site *before = NULL;
+	return taddr_equal(other->address, at) && other->length == k && other->group && other->group == planner->group &&
+	       other->hop_piece.size && patch_jump_is_whole(other->hop);
+}
+
+/* One of its own, else that of the site whose place is taken: *ret_of. */
+static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k, taddr *ret_hop, struct site **ret_of)
+{
+	struct site *before = NULL;
 	uint64_t low, high;
 
 	find_range(view, at, k, &low, &high);
 	while (low < high) {
-		const struct site *other;
+		struct site *other;
 		taddr hop;
 
 		if (!near_find_in(&view->planner->maps, taddr_of(low), taddr_of(high + HOP_LENGTH - 1), HOP_LENGTH,
@@ -73,16 +81,16 @@ static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k
 			*ret_hop = hop;
 			return NULL;
 		}
-		if (taddr_equal(other->address, at))
+		if (can_share(view->planner, other, at, k))
 			before = other;
 		low = other->hop.v + HOP_LENGTH;
 	}
-	if (before) /* threads are on their way through it */
+	if (!before)
 		return error_new(ERROR_REFUSED,
-				 "a tracepoint is there already, by a jump that can lead to one place only: remove it first, or "
-				 "add both in one command");
-	return error_new(ERROR_REFUSED,
-			 "the bytes behind it must stay, and the only jump that they allow leads to memory in use");
+				 "the bytes behind it must stay, and the only jump that they allow leads to memory in use");
+	*ret_hop = before->hop;
+	*ret_of = before;
+	return NULL;
 }
 
 struct error *pun_try(const struct tactic_view *view, struct site **ret_site)
@@ -103,13 +111,15 @@ struct error *pun_try(const struct tactic_view *view, struct site **ret_site)
 	if (plan_is_wanted(view->planner, taddr_add(address, (int64_t)run.length), taddr_add(address, JUMP_LENGTH)))
 		return error_new(ERROR_REFUSED, "another tracepoint is wanted at the bytes behind it");
 	taddr hop = { 0 };
-	error = find_hop(view, address, run.length, &hop);
+	struct site *hop_of = NULL;
+	error = find_hop(view, address, run.length, &hop, &hop_of);
 	if (!error)
 		error = run_make_site(view, &run, "pun", ret_site);
 	if (error)
 		return error;
 	(*ret_site)->way = DIVERT_PUN;
 	(*ret_site)->hop = hop;
+	(*ret_site)->hop_of = hop_of;
 	(*ret_site)->fixed_length = JUMP_LENGTH;
 	return NULL;
 }

@@ -9,8 +9,9 @@
  *
  * First all new probes that need it are tried together; if that fails, each for itself.
  *
- * A thread that is in an old trampoline leaves it for the instruction behind the old site. So that must not lie inside what
- * a new site changes.
+ * A thread that is in an old trampoline leaves it for the instruction behind the old site. If that lies inside what a new site
+ * changes, it is led on to the new one's copy of it (P8). That can be done only if no forked child runs the old code: so
+ * what works without is tried first.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +24,18 @@
 struct effort {
 	int64_t distance; /* of sites from the probe */
 	bool alike; /* there are sites where they were, at first */
+	bool leads_on; /* who is in an old trampoline may be led on to the new one's code */
 };
 
 static const struct effort efforts[] = {
-	{ JUMP_LENGTH, true },
-	{ JUMP_LENGTH, false },
-	{ 128, true }, /* what a short jump reaches: they might have a slot */
-	{ 128, false },
+	{ JUMP_LENGTH, true, false },
+	{ JUMP_LENGTH, false, false },
+	{ 128, true, false }, /* what a short jump reaches: they might have a slot */
+	{ 128, false, false },
+	{ JUMP_LENGTH, true, true },
+	{ JUMP_LENGTH, false, true },
+	{ 128, true, true },
+	{ 128, false, true },
 };
 
 /* ---- what is in the way ------------------------------------------------------------------------- */
@@ -115,6 +121,8 @@ static bool drop_new(struct planner *planner, unsigned group, const char *reason
 		for (size_t j = 0; j < site->probes.count; j++)
 			refuse(site->probes.items[j], reason);
 		site->probes.count = 0;
+		if (site->hop_of)
+			site_take_hop(take_ptr(&site->hop_of), site);
 		gone->items[gone->count++] = site;
 	}
 	planner->sites.count = kept;
@@ -253,20 +261,42 @@ static bool leads_inside(const struct planner *planner, unsigned group)
 		taddr end = taddr_add(site->address, (int64_t)site->length);
 		const struct site *other = siteset_before(planner, taddr_add(end, -1));
 
-		if (site->group == group && site->insn_count && other && other->group == group &&
+		if (site->group == group && site->patch.leads_on && other && other->group == group &&
 		    end.v < other->address.v + changed_bytes(other))
 			return true;
 	}
 	return false;
 }
 
-static const char *why_not(const struct planner *planner, const struct probe_list *list, unsigned group)
+static bool shares_hop(const struct planner *planner, unsigned group)
+{
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		if (planner->sites.items[i]->group == group && planner->sites.items[i]->hop_of)
+			return true;
+	}
+	return false;
+}
+
+bool planner_leads_on(const struct planner *planner, unsigned group)
+{
+	for (size_t i = 0; i < planner->superseded.count; i++) {
+		unsigned other = planner->superseded.items[i]->group;
+
+		if ((!group || other == group) && (leads_inside(planner, other) || shares_hop(planner, other)))
+			return true;
+	}
+	return false;
+}
+
+static const char *why_not(const struct planner *planner, const struct probe_list *list, const struct effort *effort)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		if (!list->items[i]->site)
 			return error_text(list->items[i]->refusal);
 	}
-	return leads_inside(planner, group) ? "a tracepoint that is placed already is too near: remove that first" : NULL;
+	return !effort->leads_on && leads_inside(planner, planner->group) ?
+		       "a tracepoint that is placed already is too near: remove that first" :
+		       NULL;
 }
 
 static void free_sites(struct site_list *list)
@@ -293,7 +323,7 @@ static struct error *try_group(struct planner *planner, struct probe *const *pro
 	if (enough)
 		error = plan_all(planner, list.items, list.count);
 	drop_useless(planner);
-	const char *why = enough && !error ? why_not(planner, &list, planner->group) : "out of memory";
+	const char *why = enough && !error ? why_not(planner, &list, effort) : "out of memory";
 	if (why) {
 		snprintf(reason, sizeof(reason), "%s", why);
 		enough &= regroup_undo(planner, planner->group, reason, &gone);

@@ -69,6 +69,14 @@ void site_free(struct site *site)
 	free(site);
 }
 
+void site_take_hop(struct site *site, struct site *from)
+{
+	if (!from->hop_piece.size)
+		return;
+	site->hop_piece = from->hop_piece;
+	from->hop_piece.size = 0;
+}
+
 /* Where slots begin: behind the site's own jump, if it has one. */
 static size_t slots_start(const struct site *site)
 {

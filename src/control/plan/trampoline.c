@@ -36,6 +36,7 @@
 #include "../../shared/layout.h"
 #include "../../shared/program.h"
 #include "../base/cleanup.h"
+#include "../patch/patch.h"
 #include "call_code.h"
 #include "count_code.h"
 #include "exit.h"
@@ -519,6 +520,20 @@ static void emit_guard(struct emitter *e, const struct tramp_env *env, struct la
 	emit_bind(e, &make);
 }
 
+/* Its distance lies in one cache line (P8). */
+static void emit_back(struct emitter *e, struct tramp *tramp, const struct insn *last)
+{
+	tramp->back = taddr_of(0);
+	if (!falls_through(last))
+		return;
+	emit_note(e, "so that the jump can be changed at once");
+	while (!emit_failed(e) && !patch_jump_is_whole(emit_pc(e)))
+		emit_nop(e);
+	emit_note(e, "back to the code behind it");
+	tramp->back = emit_pc(e);
+	emit_jmp_to(e, taddr_add(last->pc, last->length));
+}
+
 /* Everything that runs on the fast path: recording sequences and moved instructions in turn. */
 static struct error *emit_body(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
 			       struct event_labels *labels)
@@ -550,9 +565,7 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 	}
 	tramp->copies[tramp->insn_count] = emit_pc(e);
 	emit_row(e, 0, (uint8_t)(taddr_diff(last->pc, tramp->insns[0].pc) + last->length), 0);
-	emit_note(e, "back to the code behind it");
-	if (falls_through(last))
-		emit_jmp_to(e, taddr_add(last->pc, last->length));
+	emit_back(e, tramp, last);
 	return NULL;
 }
 

@@ -148,6 +148,7 @@ struct tramp {
 	size_t event_count;
 	/* Filled in: where each instruction (with what is recorded before it) begins, and the jump back. */
 	taddr copies[TRAMP_INSNS_MAX + 1];
+	taddr back; /* filled in: that jump, whose distance can be changed by one store; 0: nothing falls through to there */
 	size_t size;
 };
 

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "../base/cleanup.h"
+#include "../base/now.h"
 #include "internal.h"
 #include "markers.h"
 
@@ -20,7 +21,7 @@
 #define GARBAGE_MAX 256 /* sites */
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
-#define WAY_TRIES 4 /* of so long */
+#define WAY_MS 2000
 
 static void write_word(struct session *session, const struct site *site, const struct tramp_event *event, bool on)
 {
@@ -256,6 +257,20 @@ static void free_retired(struct session *session)
 	session->retired.count = 0;
 }
 
+/* Stubs and children have what they keep led on to others (P8). */
+static void keep_led_to(struct session *session)
+{
+	for (size_t i = 0; i < session->garbage.count; i++)
+		session->garbage.items[i]->led_to = false;
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		const struct site *site = session->garbage.items[i];
+		const struct patch_site *next = site->calls_inside || site->in_child ? site->patch.out_to : NULL;
+
+		for (; next; next = next->out_to)
+			((struct site *)((uintptr_t)next - offsetof(struct site, patch)))->led_to = true;
+	}
+}
+
 void change_collect(struct session *session)
 {
 	bool clear = false, in_child = false;
@@ -266,6 +281,7 @@ void change_collect(struct session *session)
 		if (!clear)
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	}
+	keep_led_to(session);
 	for (size_t i = 0; i < session->garbage.count && clear; i++) {
 		struct site *site = session->garbage.items[i];
 
@@ -275,7 +291,7 @@ void change_collect(struct session *session)
 			site->patch.via = taddr_of(0);
 			traps_forget(session, site);
 		}
-		if (site->calls_inside || site->in_child)
+		if (site->calls_inside || site->in_child || site->led_to)
 			session->garbage.items[kept++] = site;
 		else
 			planner_free_site(site, session->code);
@@ -288,8 +304,9 @@ void change_collect(struct session *session)
 	session->retired_kept = session->retired.count;
 }
 
-/* Would somebody who is still in what was removed come out inside of what the new site changes? */
-static bool is_in_the_way(const struct session *session, const struct patch_site *new)
+/* Would somebody who is still in what was removed come out inside of what the new site changes? `alone`: who leaves a
+ * trampoline is led on (P8), and only a trap whose signal is still to come counts. */
+static bool is_in_the_way(const struct session *session, const struct patch_site *new, bool alone)
 {
 	uint64_t end = new->address.v + new->length;
 
@@ -297,11 +314,14 @@ static bool is_in_the_way(const struct session *session, const struct patch_site
 		end--;
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		const struct site *old = session->garbage.items[i];
-		uint64_t out = old->address.v + old->length;
+		uint64_t out = old->address.v + old->length, trap = old->address.v + 1;
+		bool is_led = !old->patch.leads_on || old->patch.out_to ||
+			      (alone && old->patch.state == PATCH_REMOVED);
 
-		if (old->patch.state != PATCH_FAILED &&
-		    ((out > new->address.v && out < end) ||
-		     (old->way == DIVERT_TRAP && old->address.v + 1 > new->address.v && old->address.v + 1 < end)))
+		if (old->patch.state == PATCH_FAILED)
+			continue;
+		if ((!is_led && out > new->address.v && out < end) ||
+		    (old->way == DIVERT_TRAP && trap > new->address.v && trap < end))
 			return true;
 	}
 	return false;
@@ -334,21 +354,68 @@ static void fail_with_group(struct session *session, struct patch_site *site, co
 	}
 }
 
-void change_clear_way(struct session *session)
+/* Is code of ours in no other process? Those that are forked from now on have all of it that there is. */
+static bool is_alone(const struct session *session)
 {
-	int collected = 0;
+	struct tids pids = { 0 };
+	_cleanup_error_ struct error *error = inject_find_children(session->agent, &pids);
+	bool alone = !error && !pids.count;
 
+	vec_free(&pids);
+	return alone;
+}
+
+static bool is_way_clear(const struct session *session)
+{
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		const struct patch_site *new = &planner_site(session->planner, i)->patch;
+
+		if (new->state == PATCH_PLANNED && is_in_the_way(session, new, false))
+			return false;
+	}
+	return true;
+}
+
+/* The exchanges that need it. */
+static void fail_groups(struct session *session)
+{
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		struct patch_site *site = &planner_site(session->planner, i)->patch;
+
+		if (site->state == PATCH_PLANNED && site->group && planner_leads_on(session->planner, site->group))
+			fail_with_group(session, site,
+					"a process that was forked still runs the code of a tracepoint that is too near: remove that first");
+	}
+}
+
+void change_clear_way(struct session *session, bool *ret_alone)
+{
+	uint64_t until = now_ms() + WAY_MS;
+	bool leads_on = planner_leads_on(session->planner, 0);
+	bool alone = (leads_on || !is_way_clear(session)) && is_alone(session);
+
+	if (leads_on && !alone)
+		fail_groups(session);
 	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
 		struct patch_site *new = &planner_site(session->planner, i)->patch;
 
 		/* A thread that has been interrupted there may wait long for a CPU. */
-		while (new->state == PATCH_PLANNED && is_in_the_way(session, new) && collected++ < WAY_TRIES)
+		while (new->state == PATCH_PLANNED && is_in_the_way(session, new, alone) && now_ms() < until)
 			change_collect(session);
-		if (new->state != PATCH_PLANNED || !is_in_the_way(session, new))
+		if (new->state != PATCH_PLANNED || !is_in_the_way(session, new, alone))
 			continue;
 		fail_with_group(session, new,
 				"a thread may still be in the code of a tracepoint that was removed there: try again");
 	}
+	*ret_alone = alone;
+}
+
+void change_clear_hops(struct session *session)
+{
+	uint64_t until = now_ms() + WAY_MS;
+
+	while (session->garbage.count && planner_hop_is_taken(session->planner, session->code) && now_ms() < until)
+		change_collect(session);
 }
 
 void change_free(struct session *session)

@@ -209,7 +209,10 @@ void change_collect(struct session *session);
 struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
 /* Their sites, as far as nobody else needs them, out of the target's code. */
 /* Before sites are placed: nobody may come out of what was removed where they are. Those where it isn't certain fail. */
-void change_clear_way(struct session *session);
+/* *ret_alone: what is garbage may be given to patch_place, too (P8). */
+void change_clear_way(struct session *session, bool *ret_alone);
+/* Before trampolines are written: what was removed may have the only place that a hop can be at. */
+void change_clear_hops(struct session *session);
 /* After planner_decide, in any case: ends an exchange of sites (plan.h). */
 struct error *change_settle(struct session *session);
 /* After an exchange: calls of functions with exits go through the new code, too. */

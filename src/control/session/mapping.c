@@ -135,9 +135,9 @@ static struct error *add_window(struct session *session, struct stop *stop, cons
 	}
 	if (error)
 		return error;
-	return near_pool_add(session->code, window->at, window->offset, window->pages * DT_PAGE)
-		       ? NULL
-		       : error_new(ERROR_FAILED, "out of memory");
+	bool added = (need->fixed ? near_pool_add_fixed : near_pool_add)(session->code, window->at, window->offset,
+									 window->pages * DT_PAGE);
+	return added ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
 static struct error *map_memory(struct making *making, struct stop *stop)

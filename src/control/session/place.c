@@ -197,6 +197,8 @@ static struct error *write_trampolines(struct session *session, const struct tra
 	if (!error && wants->exits)
 		error = exits_write(session, &session->env);
 	if (!error)
+		change_clear_hops(session);
+	if (!error)
 		error = planner_emit(session->planner, &session->env, session->code,
 				     (uint8_t *)session->agent->control);
 	for (size_t i = 0; i < list->count && !error; i++)
@@ -274,6 +276,21 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 	return error;
 }
 
+/* Whoever is in what was removed is led on by what is placed there now (P8). */
+static struct error *join_garbage(struct session *session, struct patch_site ***patches, size_t *count)
+{
+	struct patch_site **all = reallocarray(*patches, *count + session->garbage.count + 1, sizeof(*all));
+
+	if (!all)
+		return error_new(ERROR_FAILED, "out of memory");
+	*patches = all;
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		if (session->garbage.items[i]->patch.state == PATCH_REMOVED)
+			all[(*count)++] = &session->garbage.items[i]->patch;
+	}
+	return NULL;
+}
+
 /* What couldn't be placed after all becomes its probes' refusal. Nobody is ever in its code. */
 static void hand_on_failures(struct session *session, const struct tracepoint_list *list, struct stop *held)
 {
@@ -298,13 +315,16 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	struct patch_stats stats = { 0 };
 	_cleanup_free_ struct patch_site **patches = NULL;
 	size_t count = 0;
+	bool alone;
 	struct error *error = list_new(session, &patches, &count);
 
 	if (error)
 		return error;
 	session->placed = true;
-	change_clear_way(session);
-	if (count)
+	change_clear_way(session, &alone);
+	if (alone)
+		error = join_garbage(session, &patches, &count);
+	if (!error && count)
 		error = patch_place(session->proc, tracing_has_threads(session) ? NULL : held, patches, count,
 				    &stats);
 	mapping_note_stop(session, stats.stopped_us);
