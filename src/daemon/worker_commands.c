@@ -274,6 +274,20 @@ static size_t collect(const struct wire_message *message, enum wire_tag tag, con
 	return count;
 }
 
+/* Those that were forked before and don't have it. */
+static void note_children(struct worker *worker, const struct reply *reply)
+{
+	const char *why;
+	size_t count = session_children_left(worker->session, &why);
+	char text[384];
+
+	if (!count)
+		return;
+	snprintf(text, sizeof(text), "%zu process%s forked from %d before %s without it (%s)", count, count == 1 ? "" : "es",
+		 worker->pid, count == 1 ? "stays" : "stay", why);
+	note(worker, reply, text);
+}
+
 static struct error *do_add(struct worker *worker, const struct wire_message *message, struct reply *reply)
 {
 	static const enum tracepoint_kind kinds[] = { [WIRE_BARE] = TRACEPOINT_BARE,
@@ -308,8 +322,10 @@ static struct error *do_add(struct worker *worker, const struct wire_message *me
 		error = session_add(worker->session, &spec, &reply->names);
 	if (worker->log >= 0)
 		close(take_fd(&worker->log)); /* that file has a log already */
-	if (!error)
+	if (!error) {
 		name_items(worker, reply);
+		note_children(worker, reply);
+	}
 	return error;
 }
 

@@ -478,7 +478,7 @@ struct error *inject_fill_tallies(struct agent *agent, uint32_t count)
 
 /* ---- other shared memory ---------------------------------------------------------------------- */
 
-static struct error *share(struct injection *in, const char *name, uint64_t size, void **ret_here,
+static struct error *share(struct injection *in, const char *name, uint64_t size, void **ret_here, int *ret_fd,
 			   struct dt_share *ret_share)
 {
 	struct tmap_request request = { .size = size, .prot = PROT_READ | PROT_WRITE,
@@ -501,6 +501,7 @@ static struct error *share(struct injection *in, const char *name, uint64_t size
 	}
 	*ret_share = (struct dt_share){ at.v, size, stat.st_dev, stat.st_ino };
 	*ret_here = memory;
+	*ret_fd = take_fd(&fd) + 1;
 	return NULL;
 }
 
@@ -518,7 +519,7 @@ struct error *inject_share(struct stop *stop, struct agent *agent, const char *n
 				 agent->proc->pid);
 	if ((err = remote_begin(stop, &in.remote)))
 		return err;
-	err = share(&in, name, size, &agent->shares[index], &control->shares[index]);
+	err = share(&in, name, size, &agent->shares[index], &agent->share_fds[index], &control->shares[index]);
 	error_free(close_there(&in));
 	struct error *end = remote_end(in.remote);
 	if (err || end) {
@@ -539,6 +540,8 @@ void agent_free(struct agent *agent)
 	for (uint32_t i = 0; i < DT_SHARES_MAX; i++) {
 		if (agent->shares[i])
 			munmap(agent->shares[i], agent->control->shares[i].size);
+		if (agent->share_fds[i])
+			close(agent->share_fds[i] - 1);
 	}
 	if (agent->control)
 		munmap(agent->control, DT_CODE_SIZE);

@@ -50,6 +50,7 @@ struct agent {
 	taddr slow_at; /* dt_slow */
 	taddr gather_at; /* dt_gather */
 	void *shares[DT_SHARES_MAX]; /* what dt_control.shares are here; NULL: not mapped */
+	int share_fds[DT_SHARES_MAX]; /* ... and their descriptors, + 1; 0: none */
 	taddr trap_at, trap_return_at; /* dt_trap, dt_trap_return */
 	taddr call_op_at, fault_at; /* dt_call_op, dt_fault */
 	uint64_t window_next; /* first byte of the code memfd not given to a window yet */
@@ -79,6 +80,9 @@ struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, ui
 /* Memory that the target and its forked children can write, and we. It goes with the agent. */
 struct error *inject_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
 			   void **ret_here, taddr *ret_there);
+
+/* Maps into a forked child, which `stop` holds, what the target has got since: windows and shared memory. */
+struct error *inject_complete(struct stop *stop, const struct agent *agent);
 
 /* Unmaps all that inject_* mapped in the process that `stop` holds, which is the target or a forked child of
  * it. All sites must have been restored there before, and no thread may be in a trampoline. */

@@ -10,6 +10,7 @@
  */
 #include "exits.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -47,37 +48,58 @@ static struct error *choose_returns(const struct session *session, taddr *ret_at
 	return error;
 }
 
-static struct error *map_returns(struct session *session, struct stop *stop)
+/* In the process that is held; nothing else may be there. */
+static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr at)
 {
-	struct dt_control *control = session->agent->control;
-	taddr chosen = taddr_of(0);
-	struct error *error = choose_returns(session, &chosen);
-	const uint64_t args[6] = { chosen.v,
+	const uint64_t args[6] = { at.v,
 				   sizeof(struct dt_returns),
 				   PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
 				   (uint64_t)-1,
 				   0 };
-	uint32_t first[] = { 1, 0, 0, (uint32_t)session->proc->inner_pid };
-	int64_t at;
+	uint32_t first[] = { 1, 0, 0, (uint32_t)proc->inner_pid };
+	int64_t result;
+	struct error *error = stop_syscall(stop, SYS_mmap, args, &result);
 
-	if (error)
-		return error;
-	control->returns = chosen.v; /* before it is there: for who finds it */
-	error = stop_syscall(stop, SYS_mmap, args, &at);
-	if (error || (uint64_t)at != chosen.v)
-		control->returns = 0;
 	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12,
 		       "first");
 	if (error)
 		return error;
-	if (at < 0 && at > -4096)
-		return error_errno((int)-at, "cannot map %zu KiB for function exits in the target",
+	if ((uint64_t)result != at.v)
+		return error_errno(result < 0 ? (int)-result : EEXIST,
+				   "cannot map %zu KiB for function exits in the target",
 				   sizeof(struct dt_returns) / 1024);
-	session->exits.returns = taddr_of((uint64_t)at);
-	return mem_write(session->proc,
-			 taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
-			 first, sizeof(first));
+	return mem_write(proc, taddr_add(at, offsetof(struct dt_returns, used)), first, sizeof(first));
+}
+
+static struct error *map_returns(struct session *session, struct stop *stop)
+{
+	struct dt_control *control = session->agent->control;
+	taddr chosen = taddr_of(0);
+	struct error *error = choose_returns(session, &chosen);
+
+	if (error)
+		return error;
+	control->returns = chosen.v; /* before it is there: for who finds it */
+	error = map_returns_at(stop, session->proc, chosen);
+	if (error)
+		control->returns = 0;
+	else
+		session->exits.returns = chosen;
+	return error;
+}
+
+struct error *exits_map_child(struct session *session, struct proc *child, struct stop *stop)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	taddr at = session->exits.returns;
+	struct error *error = at.v ? maps_read(child, &maps) : NULL;
+
+	if (error || !at.v || maps_find(&maps, at)) /* mapped at the fork, and copied by it */
+		return error;
+	if (session->exits.unwinder_count) /* of which that in the child knows nothing */
+		return error_new(ERROR_REFUSED, "its unwinder can't be told of return stubs");
+	return map_returns_at(stop, child, at);
 }
 
 struct error *exits_map(struct session *session, struct stop *stop)

@@ -49,6 +49,8 @@ bool exits_has_shadow_stack(const char *status);
 
 /* Maps stubs and slots by way of a held thread, and fills in `env`. */
 struct error *exits_map(struct session *session, struct stop *stop);
+/* Into a forked child that was there before. */
+struct error *exits_map_child(struct session *session, struct proc *child, struct stop *stop);
 struct error *exits_write(struct session *session, struct tramp_env *env);
 
 /* Writes down whose calls may return through stubs (R6), of the modules that are there now. */

@@ -6,6 +6,7 @@
 
 #include "../ctf/writer.h"
 #include "../plan/plan.h"
+#include "children.h"
 #include "exits.h"
 #include "follow.h"
 #include "heritage.h"
@@ -121,6 +122,8 @@ struct session {
 	size_t found_count, found_own; /* of those, what the user didn't ask for */
 	struct error *(*quiet)(struct session *session); /* NULL, or called when all probes are gone and the pool is still there */
 	uint64_t stopped_us; /* how long the target stood still for that */
+	size_t children_left; /* session_children_left */
+	char children_why[256];
 	size_t left_out; /* session_left_out */
 	char left_out_why[160];
 };

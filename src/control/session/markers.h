@@ -19,6 +19,8 @@ bool markers_find(struct describe *d, const char *name, struct type *ret_type, s
  * for any tracepoint, at any time: they do what is missing.
  */
 struct error *semaphores_raise(struct session *session, struct tracepoint *tracepoint);
+/* Also in a forked child. */
+void semaphores_raise_child(struct proc *child, const struct tracepoint *tracepoint);
 void semaphores_lower(struct session *session, struct tracepoint *tracepoint);
 /* All that is raised in the target; in a forked child: all that may have been when it was forked. */
 void semaphores_lower_all(struct session *session, struct proc *proc);

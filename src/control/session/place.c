@@ -328,6 +328,8 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 		error = patch_place(session->proc, tracing_has_threads(session) ? NULL : held, patches, count,
 				    &stats);
 	mapping_note_stop(session, stats.stopped_us);
+	if (!error && session->begun)
+		children_place(session, list, patches, count);
 	if (!error)
 		error = change_settle(session);
 	if (!error)

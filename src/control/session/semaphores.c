@@ -75,6 +75,14 @@ struct error *semaphores_raise(struct session *session, struct tracepoint *trace
 	return error_wrap(error, "cannot raise the semaphore of marker '%s'", tracepoint->name);
 }
 
+void semaphores_raise_child(struct proc *child, const struct tracepoint *tracepoint)
+{
+	uint64_t address = semaphore_of(tracepoint);
+
+	if (address)
+		error_free(change_counter(child, address, 1)); /* it is lowered as (M2) says */
+}
+
 void semaphores_lower(struct session *session, struct tracepoint *tracepoint)
 {
 	uint64_t address = semaphore_of(tracepoint);

@@ -148,6 +148,8 @@ struct error *session_flush(struct session *session);
 /* Where the trace goes, while there is no tracepoint yet. Borrowed until the session is destroyed. */
 void session_set_directory(struct session *session, struct trace_dir *directory);
 
+/* How many processes that were forked from the target before did not get what was added last; *ret_why: one of them, and why. */
+size_t session_children_left(const struct session *session, const char **ret_why);
 /* Does it, or will it, write to the trace of a controller that was killed (takeover.h)? */
 bool session_goes_on(const struct session *session);
 

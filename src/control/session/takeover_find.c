@@ -42,6 +42,22 @@ static const struct mapping *find_pool(const struct maps *maps, const struct dt_
 	return mapping && is_named(mapping, POOL_NAME) ? mapping : NULL;
 }
 
+/* It traces this process, or the one that this was forked from. */
+static struct error *refuse(const struct agent *agent, const struct proc *controller)
+{
+	const struct proc *proc = agent->proc;
+	uint32_t first = 0;
+	_cleanup_error_ struct error *unknown =
+		mem_read(agent->proc, taddr_add(agent->control_at, offsetof(struct dt_control, pid)), &first, sizeof(first));
+
+	if (!unknown && first && first != (uint32_t)proc->inner_pid && proc->inner_pid == proc->pid)
+		return error_new(ERROR_REFUSED,
+				 "process %d was forked from %u, which is traced already, by %s (%d), with its children: name %u",
+				 proc->pid, first, controller->comm, controller->pid, first);
+	return error_new(ERROR_REFUSED, "process %d is being traced already, by %s (%d): end that first", proc->pid,
+			 controller->comm, controller->pid);
+}
+
 /* A mapping of the code that can be written is a controller's: nobody else can have one (H25). */
 static struct error *check_controller(const struct agent *agent, pid_t pid)
 {
@@ -57,9 +73,7 @@ static struct error *check_controller(const struct agent *agent, pid_t pid)
 
 		if (mapping->inode == agent->code_inode && mapping->device == agent->code_device &&
 		    (mapping->prot & PROT_WRITE))
-			refusal = error_new(ERROR_REFUSED,
-					    "process %d is being traced already, by %s (%d): end that first",
-					    agent->proc->pid, proc->comm, pid);
+			refusal = refuse(agent, proc);
 	}
 	proc_close(proc);
 	return refusal;
