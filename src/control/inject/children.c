@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../base/cleanup.h"
@@ -22,7 +23,24 @@ static bool maps_code(pid_t pid, const char *needle)
 	return text && strstr(text, needle);
 }
 
-struct error *inject_find_children(const struct agent *agent, struct tids *ret_pids)
+uint64_t inject_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+static bool is_older(pid_t pid, uint64_t since)
+{
+	struct thread_stat stat;
+	_cleanup_error_ struct error *error = since ? status_read_stat(pid, pid, &stat) : NULL;
+
+	return since && (error || stat.start_time < since);
+}
+
+/* `since` 0: all. */
+static struct error *find(const struct agent *agent, uint64_t since, struct tids *ret_pids)
 {
 	struct tids pids = { 0 };
 	char needle[64];
@@ -37,7 +55,7 @@ struct error *inject_find_children(const struct agent *agent, struct tids *ret_p
 		pid_t pid = atoi(entry->d_name);
 
 		/* our own view of it doesn't count */
-		if (pid > 0 && pid != getpid() && pid != agent->proc->pid && maps_code(pid, needle))
+		if (pid > 0 && pid != getpid() && pid != agent->proc->pid && !is_older(pid, since) && maps_code(pid, needle))
 			full = vec_push(&pids, pid);
 	}
 	closedir(dir);
@@ -47,4 +65,14 @@ struct error *inject_find_children(const struct agent *agent, struct tids *ret_p
 	}
 	*ret_pids = pids;
 	return NULL;
+}
+
+struct error *inject_find_children(const struct agent *agent, struct tids *ret_pids)
+{
+	return find(agent, 0, ret_pids);
+}
+
+struct error *inject_find_forked(const struct agent *agent, struct tids *ret_pids)
+{
+	return find(agent, agent->since, ret_pids);
 }

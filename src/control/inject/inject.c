@@ -416,6 +416,7 @@ struct error *inject_agent(struct stop *stop, struct proc *proc, const struct in
 	in.agent->proc = proc;
 	in.agent->code_fd = in.agent->pool_fd = -1;
 	in.agent->window_next = INJECT_BASE_SIZE;
+	in.agent->since = inject_now();
 	struct image *own = NULL;
 	struct error *err = options->image ? NULL : inject_prepare(proc, options->agent_path, &own);
 	in.image = own ? own : options->image;

@@ -53,6 +53,7 @@ struct agent {
 	int share_fds[DT_SHARES_MAX]; /* ... and their descriptors, + 1; 0: none */
 	taddr trap_at, trap_return_at; /* dt_trap, dt_trap_return */
 	taddr call_op_at, fault_at; /* dt_call_op, dt_fault */
+	uint64_t since; /* when it was made, as start times of processes are told: not later than its children's */
 	uint64_t window_next; /* first byte of the code memfd not given to a window yet */
 };
 
@@ -91,6 +92,11 @@ struct error *inject_remove(struct stop *stop, struct agent *agent);
 /* Other processes that map this agent's code memfd (forked children), by device and inode in
  * /proc/N/maps (H12). */
 struct error *inject_find_children(const struct agent *agent, struct tids *ret_pids);
+
+/* The time, as agent.since has it. */
+uint64_t inject_now(void);
+/* Of those only who was begun since: without who shares the target's memory. Much cheaper where there are many processes. */
+struct error *inject_find_forked(const struct agent *agent, struct tids *ret_pids);
 
 /* Closes what the controller holds. The target is not touched. */
 void agent_free(struct agent *agent);

@@ -13,16 +13,21 @@
  */
 #include "children.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../base/cleanup.h"
+#include "../base/now.h"
 #include "internal.h"
 #include "markers.h"
 
 #define STOP_TIMEOUT_MS 2000
 #define ROUNDS 4 /* whoever is forked from a child meanwhile */
+#define THREADS_LOOKED_AT 16
+#define LOOK_NS 1000000000ULL
 
 /* ---- what can't be ---------------------------------------------------------------------------- */
 
@@ -172,7 +177,7 @@ static bool place_more(struct session *session, const struct tracepoint_list *li
 		       size_t count, struct tids *seen)
 {
 	struct tids pids = { 0 };
-	_cleanup_error_ struct error *unknown = inject_find_children(session->agent, &pids);
+	_cleanup_error_ struct error *unknown = inject_find_forked(session->agent, &pids);
 	bool any = false;
 
 	for (size_t i = 0; i < pids.count && !unknown; i++) {
@@ -192,16 +197,45 @@ static bool place_more(struct session *session, const struct tracepoint_list *li
 	return any;
 }
 
+/* By the kernel's lists, one a thread. False: there may be some, or that is too much to look at. */
+static bool is_childless(const struct session *session)
+{
+	struct tids threads = { 0 };
+	_cleanup_error_ struct error *error = threads_list(session->proc, &threads);
+	bool none = !error && threads.count <= THREADS_LOOKED_AT;
+
+	for (size_t i = 0; i < threads.count && none; i++) {
+		char path[64], byte;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", session->proc->pid, threads.items[i]);
+		_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+		none = fd >= 0 && read(fd, &byte, 1) == 0;
+	}
+	vec_free(&threads);
+	return none;
+}
+
+/* Who lost its parent isn't in those lists: now and then all processes are looked at, which takes milliseconds. */
+static bool is_to_look(struct session *session)
+{
+	uint64_t now = now_ns();
+
+	if (now < session->next_children && is_childless(session))
+		return false;
+	session->next_children = now + LOOK_NS;
+	return true;
+}
+
 void children_place(struct session *session, const struct tracepoint_list *list, struct patch_site *const *patches,
 		    size_t count)
 {
 	struct tids seen = { 0 };
 
 	session->children_left = 0;
-	if (!count || !session->options.follow_fork)
+	if (!count || !session->options.follow_fork || !is_to_look(session))
 		return;
 	for (int i = 0; i < ROUNDS && place_more(session, list, patches, count, &seen); i++)
-		;
+		session->next_children = 0; /* looked for again each time */
 	vec_free(&seen);
 }
 

@@ -122,6 +122,7 @@ struct session {
 	size_t found_count, found_own; /* of those, what the user didn't ask for */
 	struct error *(*quiet)(struct session *session); /* NULL, or called when all probes are gone and the pool is still there */
 	uint64_t stopped_us; /* how long the target stood still for that */
+	uint64_t next_children; /* ns of CLOCK_MONOTONIC: until then it has none but those that the kernel lists */
 	size_t children_left; /* session_children_left */
 	char children_why[256];
 	size_t left_out; /* session_left_out */
