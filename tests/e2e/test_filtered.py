@@ -46,6 +46,36 @@ def test_other_prctl_changes_nothing(dyntrace, program_path):
     assert trace.names()["prctl_entry"] == 2
 
 
+def test_who_asks_for_filters_has_none(dyntrace, scratch):
+    """As browsers and libseccomp do: a filter at NULL is refused by the kernel, but only if there are filters."""
+    path = os.path.join(scratch, "asker")
+    subprocess.run(["gcc", "-pthread", "-x", "c", "-o", path, "-"], check=True, text=True, input="""
+        #include <errno.h>
+        #include <linux/seccomp.h>
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <sys/prctl.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        __attribute__((noinline)) void foo(void) { __asm__ volatile(""); }
+        static void *work(void *data) { for (int i = 0; i < 20000; i++) foo(); return data; }
+        static void ask(long result) { if (result != -1 || errno != EFAULT) printf("%ld %d\\n", result, errno); }
+        int main(void) {
+            unsigned action = SECCOMP_RET_LOG;
+            pthread_t thread;
+            ask(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL));
+            ask(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL));
+            ask(syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL));
+            if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action)) perror("action");
+            pthread_create(&thread, NULL, work, NULL);
+            pthread_join(thread, NULL);
+            puts("done");
+        }""")
+    result, trace = dyntrace.trace("--function", "foo", "--", path)
+    assert result.stdout == "done\n"
+    assert trace.names() == {"foo_entry": 20000} and trace.lost == 0
+
+
 def test_a_clock_that_is_forbidden_is_noticed_at_attach(dyntrace, processes, scratch):
     """Each hit would be a SIGSEGV."""
     path = os.path.join(scratch, "clockless")

@@ -56,12 +56,13 @@ struct tramp_limits {
 	uint32_t counter; /* of dt_pool.counters, for these */
 };
 
-/* Not recorded: tells the agent when the first two arguments are these (H26). */
+/* Not recorded: tells the agent when the first arguments are these (H26). */
 struct tramp_watch {
-	uint32_t first, second;
-	bool any_second;
+	uint32_t args[3]; /* 32 bits of each */
+	uint8_t count; /* of them */
+	uint8_t pointer; /* an enum reg: that one isn't NULL. 0: whatever it is */
 };
-#define TRAMP_WATCHES_MAX 2
+#define TRAMP_WATCHES_MAX 4
 
 /* Hits are counted in the target, and not recorded (struct dt_cell). */
 struct tramp_count {

@@ -4,11 +4,12 @@
  *
  * From then on a system call of the agent's could be the target's death, so it makes none: what would need one
  * is counted as lost. C programs filter by calling prctl or syscall of their libc, whatever library
- * does it for them: those two get a probe of ours that records nothing. Go's own system calls
- * aren't seen.
+ * does it for them: those two get a probe of ours that records nothing. A filter at NULL is a question
+ * whether there are filters, as many programs ask it. Go's own system calls aren't seen.
  *
  * With --follow-exec, also when it is about to begin another program (follow.c).
  */
+#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -23,10 +24,16 @@ static const struct {
 	size_t count;
 	bool exec; /* any call of it begins a program: with --follow-exec */
 } watched[] = {
-	{ .function = "prctl", .watches = { { .first = PR_SET_SECCOMP, .any_second = true } }, .count = 1 },
-	{ .function = "syscall",
-	  .watches = { { .first = SYS_seccomp, .any_second = true }, { .first = SYS_prctl, .second = PR_SET_SECCOMP } },
+	{ .function = "prctl",
+	  .watches = { { .args = { PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, .count = 2 },
+		       { .args = { PR_SET_SECCOMP, SECCOMP_MODE_FILTER }, .count = 2, .pointer = RDX } },
 	  .count = 2 },
+	{ .function = "syscall",
+	  .watches = { { .args = { SYS_seccomp, SECCOMP_SET_MODE_STRICT }, .count = 2 },
+		       { .args = { SYS_seccomp, SECCOMP_SET_MODE_FILTER }, .count = 2, .pointer = RCX },
+		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, .count = 3 },
+		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER }, .count = 3, .pointer = RCX } },
+	  .count = 4 },
 	{ .function = "execve", .exec = true },
 	{ .function = "execveat", .exec = true },
 	{ .function = "fexecve", .exec = true },
