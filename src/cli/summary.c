@@ -167,6 +167,9 @@ void summary_print(const struct session *session, const struct session_summary *
 	summary_exits_rest(session);
 	if (directory)
 		print_totals(summary, directory);
+	if (summary->late_libraries)
+		cli_note("the process loaded a library and didn't wait for its tracepoints, since that took more than 2 s: "
+			 "calls before they were placed are missing");
 	if (summary->left)
 		cli_note("%s", summary->why);
 }

@@ -207,6 +207,7 @@ def end(tracing):
     tracing.process.send_signal(signal.SIGINT)
     errors = tracing.process.communicate(timeout=30)[1]
     assert tracing.process.returncode == 0, errors
+    return errors
 
 
 def test_killed_dyntrace_holds_nobody_up(dyntrace, program, plugin):
@@ -227,7 +228,7 @@ def test_stopped_dyntrace_costs_one_wait(dyntrace, program, plugin):
     tracing.process.send_signal(signal.SIGSTOP)
     target.go().wait_ready()
     tracing.process.send_signal(signal.SIGCONT)
-    end(tracing)
+    assert "didn't wait for its tracepoints" in end(tracing)
     assert len(target.finish().splitlines()) == 300
 
 

@@ -111,6 +111,7 @@ struct session {
 	struct wake *wake; /* session_fd; NULL: nobody asked for it */
 	taddr r_debug; /* the loader's; 0: unknown */
 	uint32_t modules_seen; /* dt_pool.modules_asked, as far as it was looked at */
+	uint32_t late_notices; /* which weren't waited for to the end (N1) */
 	uint64_t next_flush, next_reap, next_clock; /* ns of CLOCK_MONOTONIC */
 	uint64_t pause; /* until the buffers are looked at again when nothing was in them */
 	uint64_t events_seen; /* when they were last */

@@ -88,7 +88,8 @@ static void answer(struct session *session, uint32_t ticket)
 {
 	struct dt_pool *pool = session->agent->pool;
 
-	__atomic_store_n(&pool->modules_expired, 0, __ATOMIC_RELAXED);
+	if (__atomic_exchange_n(&pool->modules_expired, 0, __ATOMIC_RELAXED))
+		session->late_notices++;
 	/* pairs with notice_tell in the agent: it looks at the word, then sleeps on it */
 	__atomic_store_n(&pool->modules_answered, ticket, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &pool->modules_answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

@@ -153,6 +153,7 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 	struct error *error = place_undo(session, &summary);
 	struct error *writing = recording_finish(session, &summary);
 
+	summary.late_libraries = session->late_notices;
 	*ret_summary = summary;
 	if (error)
 		error_free(writing);

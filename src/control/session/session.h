@@ -68,6 +68,7 @@ struct session_options {
 struct session_summary {
 	uint64_t lines_left_out; /* of logs that nobody read in time, or that can't be written: */
 	int lines_failed; /* errno */
+	uint32_t late_libraries; /* times when the process didn't wait until tracepoints were in a library that it loaded */
 	struct reader_totals totals;
 	bool left; /* something had to stay in the target: `why` */
 	char why[256];
