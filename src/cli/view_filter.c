@@ -348,13 +348,14 @@ static size_t step(struct machine *m, const struct dt_op *op)
 	case DT_OP_OFFSET: push(m, pop(m) + (uint64_t)(int32_t)op->c); return 0;
 	case DT_OP_BITS: push(m, dt_bits(pop(m), op->a, op->b, op->c)); return 0;
 	case DT_OP_MATCH: push(m, match(m, op)); return 0;
-	case DT_OP_NEG: push(m, 0 - pop(m)); return 0;
-	case DT_OP_NOT: push(m, ~pop(m)); return 0;
-	case DT_OP_LNOT: push(m, !pop(m)); return 0;
 	case DT_OP_SKIP: return op->c;
 	case DT_OP_SKIP_ZERO: return pop(m) ? 0 : op->c;
 	default:
-		if (op->code < DT_OP_ADD || op->code > DT_OP_GEU) {
+		if (dt_is_changing(op->code)) {
+			push(m, dt_change(op, pop(m)));
+			return 0;
+		}
+		if (!dt_is_combining(op->code)) {
 			m->failed = true;
 			return 0;
 		}

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "program.h"
+#include "real.h"
 
 #define DT_WORD_BITS 64u
 
@@ -51,7 +52,28 @@ static inline uint64_t dt_shift(uint8_t code, uint64_t x, uint64_t y)
 	return code == DT_OP_SHL ? x << y : x >> y;
 }
 
-/* The operations with two operands, DT_OP_ADD to DT_OP_GEU. *failed: set by a division by 0. */
+static inline uint64_t dt_combine_real(uint8_t code, uint64_t x, uint64_t y)
+{
+	switch (code) {
+	case DT_OP_REAL_ADD: return dt_real_add(x, y);
+	case DT_OP_REAL_SUB: return dt_real_add(x, y ^ DT_REAL_SIGN);
+	case DT_OP_REAL_MUL: return dt_real_mul(x, y);
+	case DT_OP_REAL_DIV: return dt_real_div(x, y);
+	case DT_OP_REAL_EQ: return dt_real_equal(x, y);
+	case DT_OP_REAL_NE: return !dt_real_equal(x, y);
+	case DT_OP_REAL_LT: return dt_real_less(x, y);
+	case DT_OP_REAL_LE: return dt_real_less(x, y) || dt_real_equal(x, y);
+	case DT_OP_REAL_GT: return dt_real_less(y, x);
+	default: return dt_real_less(y, x) || dt_real_equal(x, y);
+	}
+}
+
+static inline bool dt_is_combining(uint8_t code)
+{
+	return code >= DT_OP_ADD && code <= DT_OP_REAL_GE;
+}
+
+/* The operations with two operands. *failed: set by a division by 0. */
 static inline uint64_t dt_combine(uint8_t code, uint64_t x, uint64_t y, bool *failed)
 {
 	int64_t a = (int64_t)x, b = (int64_t)y;
@@ -76,7 +98,31 @@ static inline uint64_t dt_combine(uint8_t code, uint64_t x, uint64_t y, bool *fa
 	case DT_OP_SHL:
 	case DT_OP_SHR:
 	case DT_OP_SAR: return dt_shift(code, x, y);
-	default: return dt_divide(code, x, y, failed);
+	case DT_OP_DIV:
+	case DT_OP_DIVU:
+	case DT_OP_MOD:
+	case DT_OP_MODU: return dt_divide(code, x, y, failed);
+	default: return dt_combine_real(code, x, y);
+	}
+}
+
+static inline bool dt_is_changing(uint8_t code)
+{
+	return code >= DT_OP_NEG && code <= DT_OP_REAL_TO;
+}
+
+/* The operations with one. */
+static inline uint64_t dt_change(const struct dt_op *op, uint64_t x)
+{
+	switch (op->code) {
+	case DT_OP_NEG: return 0 - x;
+	case DT_OP_NOT: return ~x;
+	case DT_OP_LNOT: return !x;
+	case DT_OP_REAL_WIDEN: return dt_real_widen(x, op->a);
+	case DT_OP_REAL_NARROW: return dt_real_narrow(x);
+	case DT_OP_REAL_FROM: return op->b ? dt_real_from_int_single(x, op->a) : dt_real_from_int(x, op->a);
+	case DT_OP_REAL_TO: return dt_real_to_int(x, op->a);
+	default: return (int64_t)x < 0 ? 0 - x : x;
 	}
 }
 

@@ -65,7 +65,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 26
+#define DT_LAYOUT_VERSION 27
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 

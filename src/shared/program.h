@@ -59,11 +59,26 @@ enum dt_op_code {
 	DT_OP_LTU,
 	DT_OP_LEU,
 	DT_OP_GTU,
-	DT_OP_GEU, /* ... to here */
-	DT_OP_NEG,
+	DT_OP_GEU,
+	DT_OP_REAL_ADD, /* likewise of real numbers, each the 64 bits of a double (real.h) */
+	DT_OP_REAL_SUB,
+	DT_OP_REAL_MUL,
+	DT_OP_REAL_DIV,
+	DT_OP_REAL_EQ,
+	DT_OP_REAL_NE,
+	DT_OP_REAL_LT,
+	DT_OP_REAL_LE,
+	DT_OP_REAL_GT,
+	DT_OP_REAL_GE, /* ... to here */
+	DT_OP_NEG, /* one to one, from here ... */
 	DT_OP_NOT,
 	DT_OP_LNOT,
 	DT_OP_ABS,
+	DT_OP_REAL_WIDEN, /* a: 2 half, 3 the upper half of a single, 4 single; to a double */
+	DT_OP_REAL_NARROW, /* to the 32 bits of a single */
+	DT_OP_REAL_FROM, /* a: 1 unsigned, b: 1 rounded as a single is; a number to a real one */
+	DT_OP_REAL_TO, /* a: 1 unsigned ... to here */
+	DT_OP_REAL_LOAD, /* [address of a long double -- double] */
 	DT_OP_SKIP, /* c: operations */
 	DT_OP_SKIP_ZERO, /* c: operations, if 0 [x --] */
 	DT_OP_TID, /* [-- value] ... */
@@ -81,7 +96,6 @@ enum dt_op_code {
 	DT_OP_STRING, /* a: bytes of a character, 1, 2 or 4; b: most bytes; c: how it ends [address (length) --] */
 	DT_OP_PREFETCH, /* a: how many addresses that will be read from: none is an error [addresses --] */
 	DT_OP_MATCH, /* a: 1 with a length; b: 1 glob; c: text of the program [address (length) -- 1 or 0] */
-	DT_OP_X87, /* c: field [address of a long double -- ], stored as a double */
 	DT_OP_BACKTRACE, /* b: most frames; a sequence: u32 count, then u64s */
 	DT_OP_COMM, /* the thread's name, a string */
 	DT_OP_UNREADABLE, /* the names of the fields that couldn't be read, a string */
@@ -94,7 +108,7 @@ enum dt_op_code {
 #define DT_REG_FS_BASE 18
 #define DT_REG_GS_BASE 19
 #define DT_REG_DURATION 20 /* at an exit: ns since the entry */
-#define DT_REG_ST0 21 /* at an exit: where st(0) is, as DT_OP_X87 takes it */
+#define DT_REG_ST0 21 /* at an exit: where st(0) is, as DT_OP_REAL_LOAD takes it */
 #define DT_REG_ST1 22 /* likewise st(1) */
 
 /* How a string ends: at a NUL; behind so many bytes; at whichever comes first. */

@@ -94,14 +94,14 @@ static uint64_t load(struct gather *g, uint64_t address, uint32_t size, bool is_
 	return dt_bits(value, 0, size * 8, is_signed);
 }
 
-static uint64_t change(uint8_t code, uint64_t x)
+/* A long double, as a double. */
+static uint64_t load_x87(struct gather *g, uint64_t address)
 {
-	switch (code) {
-	case DT_OP_NEG: return 0 - x;
-	case DT_OP_NOT: return ~x;
-	case DT_OP_LNOT: return !x;
-	default: return (int64_t)x < 0 ? 0 - x : x;
-	}
+	uint64_t words[2] = { 0, 0 };
+
+	if (window_read_all(g, address, words, 10) != 10)
+		g->failed = true;
+	return dt_real_from_x87(words[0], (uint16_t)words[1]);
 }
 
 static uint64_t cpu_number(void)
@@ -239,39 +239,6 @@ static void copy(struct gather *g, uint64_t address, const struct dt_op *op)
 	close_field(g, op->c);
 }
 
-/*
- * From 64 bits of mantissa to 53, rounded to even: integer arithmetic, for the agent has no other. What is too
- * large becomes infinite, what is too small for a normal number 0.
- */
-static uint64_t double_of(uint64_t mantissa, uint16_t head)
-{
-	uint64_t sign = (uint64_t)(head >> 15) << 63;
-	int32_t exponent = (head & 0x7fff) - 16383 + 1023;
-	uint64_t fraction = mantissa >> 11 & ((1ULL << 52) - 1);
-
-	if ((head & 0x7fff) == 0x7fff)
-		return sign | 0x7ffULL << 52 | (mantissa << 1 ? 1ULL << 51 : 0);
-	if (mantissa == 0 || exponent <= 0)
-		return sign;
-	uint64_t rest = mantissa & 0x7ff;
-	if (rest > 0x400 || (rest == 0x400 && (fraction & 1)))
-		fraction++;
-	if (fraction >> 52) {
-		fraction = 0;
-		exponent++;
-	}
-	return exponent >= 0x7ff ? sign | 0x7ffULL << 52 : sign | (uint64_t)exponent << 52 | fraction;
-}
-
-static void store_x87(struct gather *g, uint64_t address, uint32_t field)
-{
-	uint64_t words[2] = { 0, 0 };
-
-	if (!g->failed && window_read_all(g, address, words, 10) != 10)
-		g->failed = true;
-	store(g, double_of(words[0], (uint16_t)words[1]), 8, field);
-}
-
 static void store_backtrace(struct gather *g, uint32_t most)
 {
 	uint32_t at, count;
@@ -321,16 +288,17 @@ static bool run_value(struct gather *g, const struct dt_op *op)
 		push(g, z), push(g, x), push(g, y);
 		break;
 	}
-	case DT_OP_NEG:
-	case DT_OP_NOT:
-	case DT_OP_LNOT:
-	case DT_OP_ABS: push(g, change(op->code, pop(g))); break;
+	case DT_OP_REAL_LOAD: push(g, load_x87(g, pop(g))); break;
 	case DT_OP_TID: push(g, sys_gettid()); break;
 	case DT_OP_PID: push(g, sys_getpid()); break;
 	case DT_OP_CPU: push(g, cpu_number()); break;
 	case DT_OP_HITS: push(g, count_hits(g, op)); break;
 	default:
-		if (op->code < DT_OP_ADD || op->code > DT_OP_GEU)
+		if (dt_is_changing(op->code)) {
+			push(g, dt_change(op, pop(g)));
+			return true;
+		}
+		if (!dt_is_combining(op->code))
 			return false;
 		y = pop(g), x = pop(g);
 		push(g, dt_combine(op->code, x, y, &g->failed));
@@ -383,7 +351,6 @@ static void run_field(struct gather *g, const struct dt_op *op)
 	case DT_OP_STORE: store(g, pop(g), op->a, op->c); break;
 	case DT_OP_COPY: copy(g, pop(g), op); break;
 	case DT_OP_STRING: run_string(g, op); break;
-	case DT_OP_X87: store_x87(g, pop(g), op->c); break;
 	case DT_OP_BACKTRACE: store_backtrace(g, op->b); break;
 	case DT_OP_COMM: text_store_comm(g); break;
 	case DT_OP_UNREADABLE: text_store_unreadable(g); break;

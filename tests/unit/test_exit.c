@@ -319,12 +319,13 @@ static void test_own_program(void **state)
 {
 	static struct {
 		struct dt_program head;
-		struct dt_op ops[6];
-	} program = { { .id = EXIT, .size_max = 40, .op_count = 6 },
+		struct dt_op ops[7];
+	} program = { { .id = EXIT, .size_max = 40, .op_count = 7 },
 		      { { DT_OP_REG, DT_REG_DURATION, 0, 0 },
 			{ DT_OP_STORE, 8, 0, 0 },
 			{ DT_OP_REG, DT_REG_ST0, 0, 0 },
-			{ DT_OP_X87, 0, 0, 1 },
+			{ DT_OP_REAL_LOAD, 0, 0, 0 },
+			{ DT_OP_STORE, 8, 0, 1 },
 			{ DT_OP_REG, RAX, 0, 0 },
 			{ DT_OP_STORE, 8, 0, 0 } } };
 	const struct tramp_event own = { .size = 40,

@@ -6,17 +6,28 @@
 
 #include "operand.h"
 
+#define NO_REAL DT_OP_END
+
 static const struct binary binaries[] = {
 	/* longer signs first: the first that fits counts */
-	{ "||", 1, DT_OP_SKIP, DT_OP_SKIP },	{ "&&", 2, DT_OP_SKIP_ZERO, DT_OP_SKIP_ZERO },
-	{ "==", 6, DT_OP_EQ, DT_OP_EQ },	{ "!=", 6, DT_OP_NE, DT_OP_NE },
-	{ "<<", 8, DT_OP_SHL, DT_OP_SHL },	{ ">>", 8, DT_OP_SAR, DT_OP_SHR },
-	{ "<=", 7, DT_OP_LE, DT_OP_LEU },	{ ">=", 7, DT_OP_GE, DT_OP_GEU },
-	{ "<", 7, DT_OP_LT, DT_OP_LTU },	{ ">", 7, DT_OP_GT, DT_OP_GTU },
-	{ "|", 3, DT_OP_OR, DT_OP_OR },		{ "^", 4, DT_OP_XOR, DT_OP_XOR },
-	{ "&", 5, DT_OP_AND, DT_OP_AND },	{ "+", 9, DT_OP_ADD, DT_OP_ADD },
-	{ "-", 9, DT_OP_SUB, DT_OP_SUB },	{ "*", 10, DT_OP_MUL, DT_OP_MUL },
-	{ "/", 10, DT_OP_DIV, DT_OP_DIVU },	{ "%", 10, DT_OP_MOD, DT_OP_MODU },
+	{ "||", 1, DT_OP_SKIP, DT_OP_SKIP, NO_REAL },
+	{ "&&", 2, DT_OP_SKIP_ZERO, DT_OP_SKIP_ZERO, NO_REAL },
+	{ "==", LEVEL_EQUAL, DT_OP_EQ, DT_OP_EQ, DT_OP_REAL_EQ },
+	{ "!=", LEVEL_EQUAL, DT_OP_NE, DT_OP_NE, DT_OP_REAL_NE },
+	{ "<<", LEVEL_SHIFT, DT_OP_SHL, DT_OP_SHL, NO_REAL },
+	{ ">>", LEVEL_SHIFT, DT_OP_SAR, DT_OP_SHR, NO_REAL },
+	{ "<=", LEVEL_ORDER, DT_OP_LE, DT_OP_LEU, DT_OP_REAL_LE },
+	{ ">=", LEVEL_ORDER, DT_OP_GE, DT_OP_GEU, DT_OP_REAL_GE },
+	{ "<", LEVEL_ORDER, DT_OP_LT, DT_OP_LTU, DT_OP_REAL_LT },
+	{ ">", LEVEL_ORDER, DT_OP_GT, DT_OP_GTU, DT_OP_REAL_GT },
+	{ "|", 3, DT_OP_OR, DT_OP_OR, NO_REAL },
+	{ "^", 4, DT_OP_XOR, DT_OP_XOR, NO_REAL },
+	{ "&", 5, DT_OP_AND, DT_OP_AND, NO_REAL },
+	{ "+", 9, DT_OP_ADD, DT_OP_ADD, DT_OP_REAL_ADD },
+	{ "-", 9, DT_OP_SUB, DT_OP_SUB, DT_OP_REAL_SUB },
+	{ "*", 10, DT_OP_MUL, DT_OP_MUL, DT_OP_REAL_MUL },
+	{ "/", 10, DT_OP_DIV, DT_OP_DIVU, DT_OP_REAL_DIV },
+	{ "%", 10, DT_OP_MOD, DT_OP_MODU, NO_REAL },
 };
 
 const struct binary *binary_at(const char *text, unsigned level)
@@ -44,6 +55,7 @@ static void combine_logic(const struct binary *binary, struct operand *left, con
 	ops_add(&ops, DT_OP_SKIP, 0, 0, 2);
 	ops_const(&ops, !is_and);
 	left->ops = ops;
+	left->size = 4;
 	left->is_unsigned = left->is_literal = false;
 }
 
@@ -84,10 +96,10 @@ static struct pushed_text push_text(const struct operand *place)
 }
 
 /* string == "text" */
-static void compare_text(struct parser *p, const struct binary *binary, struct operand *place,
-			 const char *text, const char *at)
+static void compare_text(struct parser *p, const struct binary *binary, struct operand *place, const char *text,
+			 const char *at)
 {
-	struct operand number = { .kind = OPERAND_NUMBER };
+	struct operand number = { .kind = OPERAND_NUMBER, .size = 4 };
 	size_t length = strlen(text) + 1;
 	struct pushed_text pushed;
 	uint32_t offset;
@@ -99,7 +111,9 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 	}
 	pushed = push_text(place);
 	if (!pushed.is_text) {
-		parser_fail(p, at, "only a char *, an array of char or a string class can be compared with a string");
+		parser_fail(
+			p, at,
+			"only a char *, an array of char or a string class can be compared with a string: cast it, (char *)x");
 		return;
 	}
 	if (!pushed.is_there)
@@ -116,115 +130,156 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 	*place = number;
 }
 
-static bool is_float(struct operand *operand)
+/* ---- pointers ----------------------------------------------------------------------------------------------- */
+
+static bool is_pointer(struct operand *operand)
 {
 	operand_follow_reference(operand);
-	return operand->kind == OPERAND_PLACE && operand->type.kind == TYPE_FLOAT &&
-	       (operand->type.size == 4 || operand->type.size == 8);
+	return operand->kind == OPERAND_PLACE &&
+	       (operand->type.kind == TYPE_POINTER || operand->type.kind == TYPE_ARRAY);
 }
 
-/*
- * A number that is ordered as the floating-point value is: its bits, the magnitude negated where the sign is set (so
- * that -0 is 0).
- */
-static int64_t order_of(double value, bool is_single)
+/* Bytes that a pointer goes on by 1. */
+static uint64_t step_of(struct parser *p, const struct type *pointer, struct type *ret_target)
 {
-	float single = (float)value;
-	int32_t narrow;
-	int64_t bits;
-
-	memcpy(&narrow, &single, sizeof(narrow));
-	memcpy(&bits, &value, sizeof(bits));
-	if (is_single)
-		bits = narrow;
-	return bits < 0 ? -(bits & (is_single ? INT32_MAX : INT64_MAX)) : bits;
+	type_target(pointer, ret_target);
+	if (p->names->debug)
+		type_complete(p->names->debug, ret_target);
+	return ret_target->size ? ret_target->size : 1; /* of void: a byte, as compilers have it */
 }
 
-/* (x ^ (sign & magnitude)) - sign, where sign is x >> 63: 0 or -1. */
-static bool push_order(const struct operand *operand, struct value_ops *ops)
+/* pointer + number, pointer - number */
+static void move_pointer(struct parser *p, enum dt_op_code code, struct operand *pointer, struct operand *number,
+			 const char *at)
 {
-	uint32_t size = (uint32_t)operand->type.size;
-	bool found = place_push(&operand->place, size, true, ops) && place_push(&operand->place, size, true, ops);
+	struct operand moved = { .kind = OPERAND_PLACE, .place = { .kind = PLACE_VALUE } };
+	struct type target;
+	uint64_t step = step_of(p, &pointer->type, &target);
 
-	ops_const(ops, 63);
-	ops_add(ops, DT_OP_SAR, 0, 0, 0);
-	ops_const(ops, size == 4 ? INT32_MAX : INT64_MAX);
-	ops_add(ops, DT_OP_AND, 0, 0, 0);
-	ops_add(ops, DT_OP_XOR, 0, 0, 0);
-	found = found && place_push(&operand->place, size, true, ops);
-	ops_const(ops, 63);
-	ops_add(ops, DT_OP_SAR, 0, 0, 0);
-	ops_add(ops, DT_OP_SUB, 0, 0, 0);
-	return found;
+	moved.type = pointer->type;
+	if (pointer->type.kind == TYPE_ARRAY) {
+		moved.type = (struct type){ .kind = TYPE_POINTER, .size = 8 };
+		if (target.die.addr || target.base)
+			type_add_pointer(&target, &moved.type);
+	}
+	operand_make_value(p, pointer, at);
+	operand_make_number(p, number, at);
+	moved.place.ops = pointer->ops;
+	ops_append(&moved.place.ops, &number->ops);
+	if (step != 1) {
+		ops_const(&moved.place.ops, step);
+		ops_add(&moved.place.ops, DT_OP_MUL, 0, 0, 0);
+	}
+	ops_add(&moved.place.ops, code, 0, 0, 0);
+	*pointer = moved;
 }
 
-/* What isn't a number at all is larger than infinity in this order, and fits nothing but !=. */
-static void compare_float(struct parser *p, const struct binary *binary, struct operand *left,
-			  const struct operand *right, bool swapped, const char *at)
+/* How many elements are between them. */
+static void subtract_pointers(struct parser *p, struct operand *left, struct operand *right, const char *at)
 {
-	struct operand number = { .kind = OPERAND_NUMBER };
-	bool is_single = left->type.size == 4;
-	enum dt_op_code code = binary->code;
+	struct type target;
+	uint64_t step = step_of(p, &left->type, &target);
 
-	if (!right->is_literal || binary->level < 6 || binary->level > 7) {
-		parser_fail(p, at, "a floating-point value can only be compared with a number that is written out");
-		return;
+	operand_make_value(p, left, at);
+	operand_make_value(p, right, at);
+	ops_append(&left->ops, &right->ops);
+	ops_add(&left->ops, DT_OP_SUB, 0, 0, 0);
+	if (step != 1) {
+		ops_const(&left->ops, step);
+		ops_add(&left->ops, DT_OP_DIV, 0, 0, 0);
 	}
-	if (swapped) /* 1 < x is x > 1 */
-		code = code == DT_OP_LT ? DT_OP_GT : code == DT_OP_GT ? DT_OP_LT :
-		       code == DT_OP_LE ? DT_OP_GE : code == DT_OP_GE ? DT_OP_LE : code;
-	if (!push_order(left, &number.ops))
-		parser_fail(p, at, "it isn't anywhere at this place (optimised out)");
-	ops_const(&number.ops, (uint64_t)order_of(right->real, is_single));
-	ops_add(&number.ops, code, 0, 0, 0);
-	for (int sign = -1; sign <= 1 && code != DT_OP_NE; sign += 2) {
-		push_order(left, &number.ops);
-		ops_const(&number.ops, (uint64_t)order_of(sign * __builtin_inf(), is_single));
-		ops_add(&number.ops, sign < 0 ? DT_OP_GE : DT_OP_LE, 0, 0, 0);
-		ops_add(&number.ops, DT_OP_AND, 0, 0, 0);
-	}
-	*left = number;
+	left->is_unsigned = false;
 }
 
-void binary_combine(struct parser *p, const struct binary *binary, struct operand *left,
-		    struct operand *right, const char *at)
+/* False: no pointer is moved. */
+static bool combine_pointers(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
+			     const char *at)
 {
-	bool is_unsigned;
+	bool left_points = is_pointer(left), right_points = is_pointer(right);
 
-	if (is_float(left)) {
-		compare_float(p, binary, left, right, false, at);
-		return;
+	if ((binary->code != DT_OP_ADD && binary->code != DT_OP_SUB) || (!left_points && !right_points))
+		return false;
+	if (left_points && right_points && binary->code == DT_OP_SUB) {
+		subtract_pointers(p, left, right, at);
+	} else if (left_points && !right_points) {
+		move_pointer(p, binary->code, left, right, at);
+	} else if (right_points && !left_points && binary->code == DT_OP_ADD) {
+		move_pointer(p, binary->code, right, left, at);
+		*left = *right;
+	} else {
+		parser_fail(p, at, "pointers can't be put together so");
 	}
-	if (is_float(right)) {
-		struct operand value = *right;
+	return true;
+}
 
-		compare_float(p, binary, &value, left, true, at);
-		*left = value;
-		return;
+/* ---- numbers ------------------------------------------------------------------------------------------------ */
+
+/* C's usual arithmetic conversions: the larger type, or of two of one size the unsigned one. */
+static void balance(struct operand *left, struct operand *right)
+{
+	uint8_t size = left->size > right->size ? left->size : right->size;
+	bool is_unsigned = (left->size == size && left->is_unsigned) || (right->size == size && right->is_unsigned);
+
+	operand_convert(left, size, is_unsigned);
+	operand_convert(right, size, is_unsigned);
+}
+
+/* Can its result have more bits than its operands have? */
+static bool overflows(const struct binary *binary)
+{
+	return binary->code == DT_OP_ADD || binary->code == DT_OP_SUB || binary->code == DT_OP_MUL ||
+	       binary->code == DT_OP_DIV || binary->code == DT_OP_SHL;
+}
+
+static void combine_numbers(const struct binary *binary, struct operand *left, struct operand *right)
+{
+	if (binary->level != LEVEL_SHIFT)
+		balance(left, right);
+	ops_append(&left->ops, &right->ops);
+	ops_add(&left->ops, left->is_unsigned ? binary->unsigned_code : binary->code, 0, 0, 0);
+	left->is_literal = false;
+	if (binary->level == LEVEL_EQUAL || binary->level == LEVEL_ORDER) {
+		left->size = 4;
+		left->is_unsigned = false;
+	} else if (overflows(binary)) {
+		operand_cut(left);
 	}
+}
 
+/* "text" == p, too. False: neither is a text. */
+static bool combine_texts(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
+			  const char *at)
+{
 	if (left->kind == OPERAND_TEXT && right->kind == OPERAND_PLACE) {
-		struct operand swapped = *right;
+		compare_text(p, binary, right, left->text, at);
+		*left = *right;
+		return true;
+	}
+	if (right->kind != OPERAND_TEXT)
+		return false;
+	compare_text(p, binary, left, right->text, at);
+	return true;
+}
 
-		compare_text(p, binary, &swapped, left->text, at);
-		*left = swapped;
-		return;
-	}
-	if (right->kind == OPERAND_TEXT) {
-		compare_text(p, binary, left, right->text, at);
-		return;
-	}
-	operand_make_number(p, left, at);
-	operand_make_number(p, right, at);
-	if (p->error)
+void binary_combine(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
+		    const char *at)
+{
+	if (combine_texts(p, binary, left, right, at) || combine_written(p, binary, left, right, at) ||
+	    combine_pointers(p, binary, left, right, at))
 		return;
 	if (binary->level <= 2) {
-		combine_logic(binary, left, right);
+		operand_make_truth(p, left, at);
+		operand_make_truth(p, right, at);
+		if (!p->error)
+			combine_logic(binary, left, right);
 		return;
 	}
-	is_unsigned = left->is_unsigned || right->is_unsigned;
-	ops_append(&left->ops, &right->ops);
-	ops_add(&left->ops, is_unsigned ? binary->unsigned_code : binary->code, 0, 0, 0);
-	left->is_unsigned = is_unsigned && binary->level != 6 && binary->level != 7;
-	left->is_literal = false;
+	operand_make_value(p, left, at);
+	operand_make_value(p, right, at);
+	if (p->error)
+		return;
+	if (left->kind == OPERAND_REAL || right->kind == OPERAND_REAL)
+		combine_reals(p, binary, left, right, at);
+	else
+		combine_numbers(binary, left, right);
 }

@@ -11,78 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../shared/arithmetic.h"
 #include "../base/cleanup.h"
 #include "operand.h"
-
-/* ---- words ------------------------------------------------------------------------------------------ */
-
-static void skip_space(struct parser *p)
-{
-	while (isspace((unsigned char)*p->at))
-		p->at++;
-}
-
-static bool accept(struct parser *p, const char *sign)
-{
-	size_t length = strlen(sign);
-
-	skip_space(p);
-	if (strncmp(p->at, sign, length) != 0)
-		return false;
-	p->at += length;
-	return true;
-}
-
-static bool is_name_char(char c)
-{
-	return isalnum((unsigned char)c) || c == '_' || c == '$';
-}
-
-/* A name, or nothing. C++ names go on behind ::. */
-static bool take_name(struct parser *p, char *name)
-{
-	size_t length = 0;
-
-	skip_space(p);
-	if (!is_name_char(*p->at) || isdigit((unsigned char)*p->at))
-		return false;
-	while (is_name_char(*p->at) || (p->at[0] == ':' && p->at[1] == ':')) {
-		size_t step = *p->at == ':' ? 2 : 1;
-
-		if (length + step >= NAME_MAX_LENGTH)
-			return false;
-		memcpy(name + length, p->at, step);
-		length += step;
-		p->at += step;
-	}
-	name[length] = '\0';
-	return true;
-}
-
-/* What belongs to the name: .member and [number]. */
-static void take_path(struct parser *p, char *name)
-{
-	size_t length = strlen(name);
-
-	for (;;) {
-		size_t step = 0;
-
-		if (p->at[0] == '.' && is_name_char(p->at[1]) && !isdigit((unsigned char)p->at[1])) {
-			step = 1;
-			while (is_name_char(p->at[step]))
-				step++;
-		} else if (p->at[0] == '[') {
-			step = strspn(p->at + 1, "0123456789") + 1;
-			step = step > 1 && p->at[step] == ']' ? step + 1 : 0;
-		}
-		if (!step || length + step >= NAME_MAX_LENGTH)
-			return;
-		memcpy(name + length, p->at, step);
-		length += step;
-		name[length] = '\0';
-		p->at += step;
-	}
-}
 
 /* ---- primaries ------------------------------------------------------------------------------------------- */
 
@@ -115,8 +46,8 @@ bool expr_is_at_exit(const char *text)
 		for (size_t i = 0; !quoted && i < sizeof(words) / sizeof(words[0]); i++) {
 			size_t length = strlen(words[i]);
 
-			if (strncmp(at, words[i], length) == 0 && (at == text || !is_name_char(at[-1])) &&
-			    (words[i][0] != '$' || !is_name_char(at[length])))
+			if (strncmp(at, words[i], length) == 0 && (at == text || !parser_is_name(at[-1])) &&
+			    (words[i][0] != '$' || !parser_is_name(at[length])))
 				return true;
 		}
 	}
@@ -136,13 +67,13 @@ static bool parse_exit(struct parser *p, const char *name, const char *at, struc
 		return true;
 	}
 	if (strcmp(name, "$duration") == 0) {
-		*ret = (struct operand){ .kind = OPERAND_NUMBER };
+		*ret = (struct operand){ .kind = OPERAND_NUMBER, .size = 8 };
 		ops_add(&ret->ops, DT_OP_REG, DT_REG_DURATION, 0, 0);
 		return true;
 	}
 	*ret = (struct operand){ .kind = OPERAND_PLACE };
 	p->at += is_entry;
-	if (is_entry && !take_name(p, argument))
+	if (is_entry && !parser_take_name(p, argument))
 		parser_fail(p, p->at, "the name of an argument is expected here");
 	else if (!p->names->find(p->names->context, is_entry ? argument : name, &ret->type, &ret->place))
 		parser_fail(p, at, is_entry ? "there is no argument of that name" : "the function has no result");
@@ -155,7 +86,7 @@ static void parse_special(struct parser *p, const char *name, const char *at, st
 		const char *name;
 		enum dt_op_code code;
 	} specials[] = { { "tid", DT_OP_TID }, { "pid", DT_OP_PID }, { "cpu", DT_OP_CPU } };
-	struct operand operand = { .kind = OPERAND_NUMBER };
+	struct operand operand = { .kind = OPERAND_NUMBER, .size = 8 };
 	uint8_t number;
 
 	if (expr_register(name, &number)) {
@@ -194,9 +125,9 @@ static void parse_name(struct parser *p, struct operand *ret)
 	const char *at;
 	int64_t label;
 
-	skip_space(p);
+	parser_skip_space(p);
 	at = p->at;
-	if (!take_name(p, name)) {
+	if (!parser_take_name(p, name)) {
 		parser_fail(p, at, *at ? "a value is expected here" : "the expression isn't complete");
 		return;
 	}
@@ -208,17 +139,17 @@ static void parse_name(struct parser *p, struct operand *ret)
 	}
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcmp(words[i].name, name) == 0) {
-			operand_set_number(ret, words[i].value, false);
+			operand_set_number(ret, words[i].value, 4, false);
 			return;
 		}
 	}
 	*ret = (struct operand){ .kind = OPERAND_PLACE };
 	if (p->names->has_paths)
-		take_path(p, name);
+		parser_take_path(p, name);
 	if (p->names->find(p->names->context, name, &ret->type, &ret->place))
 		return;
 	if (p->names->find_label && p->names->find_label(p->names->context, name, &label)) {
-		operand_set_number(ret, (uint64_t)label, false);
+		operand_set_number(ret, (uint64_t)label, label == (int32_t)label ? 4 : 8, false);
 		return;
 	}
 	if (p->names->has_paths)
@@ -229,96 +160,21 @@ static void parse_name(struct parser *p, struct operand *ret)
 		parser_fail(p, at, "there is no variable '%s' here", name);
 }
 
-static void parse_number(struct parser *p, struct operand *ret)
-{
-	const char *at = p->at;
-	char *end;
-	uint64_t value;
-
-	errno = 0;
-	value = strtoull(p->at, &end, 0);
-	if (errno)
-		parser_fail(p, at, "the number is too large");
-	p->at = end;
-	while (*p->at && strchr("uUlL", *p->at))
-		p->at++;
-	if (*p->at == '.' || *p->at == 'e' || *p->at == 'E') {
-		*ret = (struct operand){ .kind = OPERAND_REAL, .is_literal = true };
-		ret->real = strtod(at, &end);
-		p->at = end;
-	} else {
-		operand_set_number(ret, value, value > INT64_MAX);
-		ret->is_literal = true;
-		ret->real = (double)value;
-	}
-	if (is_name_char(*p->at) || *p->at == '.')
-		parser_fail(p, p->at, "this isn't part of a number");
-}
-
-/* One character of a literal, escapes included; -1: its end. */
-static int take_char(struct parser *p, char quote)
-{
-	static const char escapes[] = "n\nt\tr\r0\0\\\\'\'\"\"";
-	char c = *p->at;
-
-	if (c == '\0' || c == quote)
-		return -1;
-	p->at++;
-	if (c != '\\')
-		return (unsigned char)c;
-	for (size_t i = 0; i + 1 < sizeof(escapes); i += 2) {
-		if (*p->at == escapes[i]) {
-			p->at++;
-			return (unsigned char)escapes[i + 1];
-		}
-	}
-	return '\\'; /* a glob's own escape */
-}
-
-static void parse_char(struct parser *p, struct operand *ret)
-{
-	const char *at = p->at++;
-	int c = take_char(p, '\'');
-
-	if (c < 0 || *p->at != '\'')
-		parser_fail(p, at, "a character has its end missing");
-	else
-		p->at++;
-	operand_set_number(ret, (uint64_t)(int64_t)(signed char)c, false);
-}
-
-static void parse_text(struct parser *p, struct operand *ret)
-{
-	const char *at = p->at++;
-	size_t length = 0;
-	int c;
-
-	*ret = (struct operand){ .kind = OPERAND_TEXT };
-	while ((c = take_char(p, '"')) >= 0 && length + 1 < sizeof(p->scratch))
-		p->scratch[length++] = (char)c;
-	p->scratch[length] = '\0';
-	if (*p->at != '"')
-		parser_fail(p, at, c < 0 ? "the string has no end" : "the string is too long");
-	else
-		p->at++;
-	ret->text = p->scratch;
-}
-
 static void parse_expression(struct parser *p, unsigned level, struct operand *ret);
 
 static void parse_primary(struct parser *p, struct operand *ret)
 {
-	skip_space(p);
-	if (accept(p, "(")) {
+	parser_skip_space(p);
+	if (parser_accept(p, "(")) {
 		parse_expression(p, 0, ret);
-		if (!p->error && !accept(p, ")"))
+		if (!p->error && !parser_accept(p, ")"))
 			parser_fail(p, p->at, "a ')' is missing");
-	} else if (isdigit((unsigned char)*p->at)) {
-		parse_number(p, ret);
+	} else if (isdigit((unsigned char)p->at[*p->at == '.'])) {
+		literal_number(p, ret);
 	} else if (*p->at == '\'') {
-		parse_char(p, ret);
+		literal_char(p, ret);
 	} else if (*p->at == '"') {
-		parse_text(p, ret);
+		literal_text(p, ret);
 	} else {
 		parse_name(p, ret);
 	}
@@ -331,9 +187,9 @@ static void select_member(struct parser *p, struct operand *operand)
 	char name[NAME_MAX_LENGTH];
 	const char *at;
 
-	skip_space(p);
+	parser_skip_space(p);
 	at = p->at;
-	if (p->error || !take_name(p, name))
+	if (p->error || !parser_take_name(p, name))
 		parser_fail(p, at, "the name of a member is expected here");
 	else
 		operand_select_member(p, operand, name, at);
@@ -344,8 +200,7 @@ static void select_element(struct parser *p, struct operand *operand, const char
 	struct operand index = { 0 };
 
 	parse_expression(p, 0, &index);
-	operand_make_number(p, &index, at);
-	if (!p->error && !accept(p, "]"))
+	if (!p->error && !parser_accept(p, "]"))
 		parser_fail(p, p->at, "a ']' is missing");
 	operand_select_element(p, operand, &index, at);
 }
@@ -356,14 +211,14 @@ static void parse_postfix(struct parser *p, struct operand *ret)
 	while (!p->error) {
 		const char *at;
 
-		skip_space(p);
+		parser_skip_space(p);
 		at = p->at;
-		if (accept(p, "->")) {
+		if (parser_accept(p, "->")) {
 			operand_dereference(p, ret, at);
 			select_member(p, ret);
-		} else if (accept(p, ".")) {
+		} else if (parser_accept(p, ".")) {
 			select_member(p, ret);
-		} else if (accept(p, "[")) {
+		} else if (parser_accept(p, "[")) {
 			select_element(p, ret, at);
 		} else {
 			return;
@@ -373,38 +228,119 @@ static void parse_postfix(struct parser *p, struct operand *ret)
 
 /* ---- operators -------------------------------------------------------------------------------------------------- */
 
-static void parse_unary(struct parser *p, struct operand *ret)
+static void parse_unary(struct parser *p, struct operand *ret);
+
+static void negate(struct parser *p, struct operand *operand, const char *at)
+{
+	operand_make_value(p, operand, at);
+	if (operand->is_literal) {
+		literal_negate(operand);
+	} else if (operand->kind == OPERAND_REAL) {
+		ops_const(&operand->ops, DT_REAL_SIGN);
+		ops_add(&operand->ops, DT_OP_XOR, 0, 0, 0);
+	} else {
+		ops_add(&operand->ops, DT_OP_NEG, 0, 0, 0);
+		operand_cut(operand);
+	}
+}
+
+static void complement(struct parser *p, struct operand *operand, const char *at)
+{
+	operand_make_number(p, operand, at);
+	ops_add(&operand->ops, DT_OP_NOT, 0, 0, 0);
+	operand_cut(operand);
+	operand->is_literal = false;
+}
+
+static void deny(struct parser *p, struct operand *operand, const char *at)
+{
+	operand_make_truth(p, operand, at);
+	ops_add(&operand->ops, DT_OP_LNOT, 0, 0, 0);
+	operand->size = 4;
+	operand->is_unsigned = operand->is_literal = false;
+}
+
+static void keep(struct parser *p, struct operand *operand, const char *at)
+{
+	operand_make_value(p, operand, at);
+}
+
+/* Of a type, or of an expression's. */
+static void parse_sizeof(struct parser *p, struct operand *ret, const char *at)
+{
+	const char *start = p->at;
+	struct type type;
+	uint64_t size;
+
+	if (!parser_accept(p, "(") || !cast_take_type(p, &type)) {
+		p->at = start;
+		parse_unary(p, ret);
+		operand_follow_reference(ret);
+		type = ret->type;
+	} else {
+		ret->kind = OPERAND_PLACE;
+	}
+	if (ret->kind == OPERAND_PLACE && p->names->debug)
+		type_complete(p->names->debug, &type);
+	size = ret->kind == OPERAND_PLACE ? type.size : ret->size;
+	if (!size)
+		parser_fail(p, at, "its size isn't known");
+	operand_set_number(ret, size, 8, true);
+}
+
+/* (type)x; false: it is something else. */
+static bool parse_cast(struct parser *p, struct operand *ret, const char *at)
+{
+	struct type type;
+
+	if (!parser_accept(p, "("))
+		return false;
+	if (!cast_take_type(p, &type)) {
+		p->at = at;
+		return p->error != NULL;
+	}
+	parse_unary(p, ret);
+	cast_apply(p, ret, &type, at);
+	return true;
+}
+
+/* A sign and its operand; false: there is none. */
+static bool parse_sign(struct parser *p, struct operand *ret, const char *at)
 {
 	static const struct {
-		const char *sign;
-		enum dt_op_code code;
-	} signs[] = { { "!", DT_OP_LNOT }, { "~", DT_OP_NOT }, { "-", DT_OP_NEG } };
+		char sign;
+		void (*apply)(struct parser *p, struct operand *operand, const char *at);
+	} signs[] = { { '!', deny }, { '~', complement },	   { '-', negate },
+		      { '+', keep }, { '*', operand_dereference }, { '&', operand_take_address } };
+
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
+		if (at[0] != signs[i].sign)
+			continue;
+		p->at++;
+		parse_unary(p, ret);
+		if (!p->error)
+			signs[i].apply(p, ret, at);
+		return true;
+	}
+	return false;
+}
+
+static void parse_unary(struct parser *p, struct operand *ret)
+{
 	const char *at;
 
-	skip_space(p);
+	parser_skip_space(p);
 	at = p->at;
 	if (p->depth++ > DEPTH_MAX)
 		parser_fail(p, at, "the expression is nested too deep");
-	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]) && !p->error; i++) {
-		if (at[0] == signs[i].sign[0] && !(at[0] == '!' && at[1] == '=')) {
-			p->at++;
-			parse_unary(p, ret);
-			ret->real = -ret->real;
-			ret->is_literal &= signs[i].code == DT_OP_NEG;
-			if (ret->kind != OPERAND_REAL || !ret->is_literal) {
-				operand_make_number(p, ret, at);
-				ops_add(&ret->ops, signs[i].code, 0, 0, 0);
-			}
-			p->depth--;
-			return;
-		}
+	if (p->error || parse_sign(p, ret, at) || parse_cast(p, ret, at)) {
+		p->depth--;
+		return;
 	}
-	if (!p->error && accept(p, "*")) {
-		parse_unary(p, ret);
-		operand_dereference(p, ret, at);
-	} else if (!p->error && accept(p, "+")) {
-		parse_unary(p, ret);
-	} else if (!p->error) {
+	if (strncmp(at, "sizeof", 6) == 0 && !parser_is_name(at[6])) {
+		p->at += 6;
+		parse_sizeof(p, ret, at);
+	} else {
 		parse_postfix(p, ret);
 	}
 	p->depth--;
@@ -412,7 +348,7 @@ static void parse_unary(struct parser *p, struct operand *ret)
 
 static const struct binary *next_binary(struct parser *p, unsigned level)
 {
-	skip_space(p);
+	parser_skip_space(p);
 	return binary_at(p->at, level);
 }
 
@@ -441,10 +377,46 @@ static void parse_expression(struct parser *p, unsigned level, struct operand *r
 static struct error *parse_all(struct parser *p, struct operand *ret)
 {
 	parse_expression(p, 0, ret);
-	skip_space(p);
+	parser_skip_space(p);
 	if (!p->error && *p->at)
 		parser_fail(p, p->at, "this can't be understood here");
 	return p->error;
+}
+
+/* The most numbers that are on the stack at once. Both ways of a jump leave as many. */
+static bool is_too_deep(const struct value_ops *ops)
+{
+	int depth = 0;
+
+	for (size_t i = 0; i < ops->count; i++) {
+		uint8_t code = ops->items[i].code;
+
+		if (code == DT_OP_CONST) {
+			depth++;
+			i++;
+		} else if (dt_is_combining(code) || code == DT_OP_SKIP || code == DT_OP_SKIP_ZERO ||
+			   code == DT_OP_DROP) {
+			depth--;
+		} else if (code == DT_OP_MATCH) {
+			depth -= ops->items[i].a;
+		} else if (code == DT_OP_REG || code == DT_OP_XMM || code == DT_OP_KEPT || code == DT_OP_PICK ||
+			   (code >= DT_OP_TID && code <= DT_OP_HITS)) {
+			depth++;
+		}
+		if (depth > (int)DT_PROGRAM_STACK)
+			return true;
+	}
+	return false;
+}
+
+static struct error *check(const struct value_ops *ops)
+{
+	if (ops->failed)
+		return error_new(ERROR_USAGE, "the expression is too long");
+	if (is_too_deep(ops))
+		return error_new(ERROR_USAGE, "the expression is too long: it needs more than %u numbers at once",
+				 DT_PROGRAM_STACK);
+	return NULL;
 }
 
 struct error *expr_variable(const char *text, const struct expr_names *names, struct type *ret_type,
@@ -453,21 +425,26 @@ struct error *expr_variable(const char *text, const struct expr_names *names, st
 	struct parser parser = { .text = text, .at = text, .names = names };
 	struct operand operand = { 0 };
 	struct error *error = parse_all(&parser, &operand);
+	bool is_computed = operand.kind == OPERAND_NUMBER || operand.kind == OPERAND_REAL;
 
+	if (!error && operand.kind == OPERAND_TEXT)
+		parser_fail(&parser, text, "this is no variable");
+	error = parser.error ? parser.error : check(is_computed ? &operand.ops : &operand.place.ops);
 	if (error)
 		return error;
-	if (operand.kind == OPERAND_NUMBER) {
-		*ret_type = (struct type){ .kind = TYPE_INT, .size = 8, .is_signed = !operand.is_unsigned };
-		*ret_place = (struct value_place){ .kind = PLACE_VALUE, .ops = operand.ops };
-		return NULL;
+	if (is_computed) {
+		operand.type = (struct type){ .kind = operand.kind == OPERAND_REAL ? TYPE_FLOAT : TYPE_INT,
+					      .size = operand.kind == OPERAND_REAL ? 8 : operand.size,
+					      .is_signed = !operand.is_unsigned };
+		operand.place = (struct value_place){ .kind = PLACE_VALUE, .ops = operand.ops };
 	}
 	*ret_type = operand.type;
 	*ret_place = operand.place;
 	return NULL;
 }
 
-struct error *expr_condition(const char *text, const struct expr_names *names,
-			     struct value_ops *ret_ops, struct value_texts *texts)
+struct error *expr_condition(const char *text, const struct expr_names *names, struct value_ops *ret_ops,
+			     struct value_texts *texts)
 {
 	struct parser parser = { .text = text, .at = text, .names = names, .texts = texts };
 	struct operand operand = { 0 };
@@ -475,11 +452,10 @@ struct error *expr_condition(const char *text, const struct expr_names *names,
 
 	if (error)
 		return error;
-	operand_make_number(&parser, &operand, text);
-	if (parser.error)
-		return parser.error;
-	if (operand.ops.failed)
-		return error_new(ERROR_USAGE, "the expression is too long");
+	operand_make_truth(&parser, &operand, text);
+	error = parser.error ? parser.error : check(&operand.ops);
+	if (error)
+		return error;
 	*ret_ops = operand.ops;
 	return NULL;
 }

@@ -201,17 +201,18 @@ static void add_enum(struct shape *shape, const char *name, const struct type *t
 		field->type = type->is_signed ? FIELD_INT : FIELD_UINT;
 }
 
-static void add_long_double(struct shape *shape, const char *name, const struct value_place *place)
+/* What CTF has no type for is a double, or exactly a single. */
+static void add_converted(struct shape *shape, const char *name, const struct type *type, const struct value_place *place)
 {
-	struct value_ops ops = { .count = 0 };
+	struct value_place real = { .kind = PLACE_VALUE };
 
-	if (!place_push_address(place, &ops)) {
+	if (!value_real(type, place, &real.ops)) {
 		shape_gone(shape, name);
 		return;
 	}
-	shape_field(shape, name, FIELD_FLOAT, 8);
-	shape_store(shape, DT_OP_X87, 8, place);
-	shape->is_gathered = true;
+	if (type->size == 2)
+		ops_add(&real.ops, DT_OP_REAL_NARROW, 0, 0, 0);
+	shape_number(shape, name, FIELD_FLOAT, type->size == 2 ? 4 : 8, false, &real);
 }
 
 static void add_float(struct shape *shape, const char *name, const struct type *type,
@@ -219,12 +220,10 @@ static void add_float(struct shape *shape, const char *name, const struct type *
 {
 	if (type->size == 4 || type->size == 8)
 		shape_number(shape, name, FIELD_FLOAT, (uint8_t)type->size, false, place);
-	else if (type->size == 2)
-		shape_number(shape, name, FIELD_HEX, 2, false, place);
-	else if (type->size == 16 && type->name && strstr(type->name, "128"))
+	else if (value_is_quadruple(type))
 		add_words(shape, name, type->size, place);
 	else
-		add_long_double(shape, name, place);
+		add_converted(shape, name, type, place);
 }
 
 static void begin_struct(struct shape *shape, const char *name, size_t *ret_index)
@@ -465,7 +464,8 @@ static void add_array(struct shape *shape, const char *name, const struct type *
 	if (element.kind == TYPE_CHAR && place_push_address(place, &address.ops)) {
 		ops_const(&length.ops, count);
 		shape_text(shape, name, &address, &length, DT_STRING_BOUNDED);
-	} else if (element.kind == TYPE_STRUCT || element.kind == TYPE_UNION || element.kind == TYPE_COMPLEX) {
+	} else if (element.kind == TYPE_STRUCT || element.kind == TYPE_UNION || element.kind == TYPE_COMPLEX ||
+		   (element.kind == TYPE_FLOAT && element.size != 4 && element.size != 8)) {
 		add_structs(shape, name, &element, count, place, depth);
 	} else if (element.kind < TYPE_INT || element.kind > TYPE_POINTER || !value_is_number_size(element.size)) {
 		shape_note(shape, name, "<not recorded>");

@@ -73,6 +73,10 @@ bool place_has(const struct value_place *place, uint32_t size);
 bool value_text(const struct type *type, const struct value_place *place, struct value_place *ret_address,
 		struct value_place *ret_length);
 
+/* A floating-point value as a double on the program's stack. False: it isn't anywhere, or has too many bits. */
+bool value_real(const struct type *type, const struct value_place *place, struct value_ops *ops);
+bool value_is_quadruple(const struct type *type);
+
 struct value_store {
 	struct value_place place;
 	uint8_t code; /* DT_OP_STORE or another that stores */

@@ -140,8 +140,7 @@ static void build_memory(struct builder *b, const struct value_store *store)
 	push_guarded(b, store, &value, &ops);
 	ops_add(&ops, (enum dt_op_code)store->code, store->size, store->count, store->field);
 	build(b, &ops);
-	b->size = align_up(b->size, store->size) +
-		  (store->code == DT_OP_COPY ? store->count : store->size);
+	b->size = align_up(b->size, store->size) + store->count;
 }
 
 static void build_store(struct builder *b, const struct value_store *store)
@@ -154,7 +153,6 @@ static void build_store(struct builder *b, const struct value_store *store)
 		build_string(b, store);
 		break;
 	case DT_OP_COPY:
-	case DT_OP_X87:
 		build_memory(b, store);
 		break;
 	case DT_OP_BACKTRACE:
@@ -167,6 +165,15 @@ static void build_store(struct builder *b, const struct value_store *store)
 	}
 }
 
+/* A long double of the frame or of a register: that is always there. */
+static bool is_near_load(const struct value_ops *ops, size_t at)
+{
+	const struct dt_op *first = &ops->items[0];
+
+	return first->code == DT_OP_REG && (first->a == HW_RSP || first->a == DT_REG_ST0 || first->a == DT_REG_ST1) &&
+	       (at == 1 || (at == 2 && ops->items[1].code == DT_OP_OFFSET));
+}
+
 static bool place_can_fail(const struct value_place *place)
 {
 	const struct value_ops *ops = &place->ops;
@@ -175,6 +182,7 @@ static bool place_can_fail(const struct value_place *place)
 		return place->kind == PLACE_MEMORY;
 	for (size_t i = 0; i < ops->count; i++) {
 		if (ops->items[i].code == DT_OP_LOAD ||
+		    (ops->items[i].code == DT_OP_REAL_LOAD && !is_near_load(ops, i)) ||
 		    (ops->items[i].code >= DT_OP_DIV && ops->items[i].code <= DT_OP_MODU))
 			return true;
 		if (ops->items[i].code == DT_OP_CONST)

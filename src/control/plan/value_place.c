@@ -281,3 +281,30 @@ bool place_native(const struct value_place *place, uint32_t size, struct tramp_f
 	*ret_field = field;
 	return true;
 }
+
+/* 128 bits that count, where a long double has 80. */
+bool value_is_quadruple(const struct type *type)
+{
+	return type->size == 16 && type->name && strstr(type->name, "128");
+}
+
+bool value_real(const struct type *type, const struct value_place *place, struct value_ops *ops)
+{
+	bool is_brain = type->name && strstr(type->name, "bf"); /* __bf16, std::bfloat16_t */
+
+	switch (type->size) {
+	case 2:
+	case 4:
+		if (!place_push(place, (uint32_t)type->size, false, ops))
+			return false;
+		ops_add(ops, DT_OP_REAL_WIDEN, is_brain ? 3 : (uint8_t)type->size, 0, 0);
+		return true;
+	case 8:
+		return place_push(place, 8, false, ops);
+	default:
+		if (value_is_quadruple(type) || !place_push_address(place, ops))
+			return false;
+		ops_add(ops, DT_OP_REAL_LOAD, 0, 0, 0);
+		return true;
+	}
+}

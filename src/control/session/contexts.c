@@ -151,7 +151,7 @@ static struct error *add_variable(struct describe *d, const char *text)
 {
 	_cleanup_free_ char *name = strdup(text);
 	struct describe there = *d;
-	struct expr_names names = { .context = &there, .find = names_find, .find_label = names_find_label,
+	struct expr_names names = { .context = &there, .find = names_find, .find_label = names_find_label, .find_type = names_find_type,
 				    .debug = d->debug, .at_exit = d->exit != NULL };
 	char *at = name ? strrchr(name, '@') : NULL;
 	struct value_place place;
@@ -176,7 +176,7 @@ static struct error *add_variable(struct describe *d, const char *text)
 /* An argument as it was at entry, at the exit. */
 static struct error *add_entry(struct describe *d, const char *text)
 {
-	struct expr_names names = { .context = d, .find = names_find, .find_label = names_find_label,
+	struct expr_names names = { .context = d, .find = names_find, .find_label = names_find_label, .find_type = names_find_type,
 				    .debug = d->debug, .at_exit = true };
 	struct value_place place;
 	struct type type;

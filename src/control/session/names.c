@@ -240,3 +240,10 @@ bool names_find_label(void *context, const char *name, int64_t *ret_value)
 
 	return d->has_function && debug_find_label(&d->function, name, ret_value);
 }
+
+bool names_find_type(void *context, const char *name, enum type_kind kind, struct type *ret_type)
+{
+	struct describe *d = context;
+
+	return d->debug && debug_find_type(d->debug, d->has_function ? &d->function : NULL, name, kind, ret_type);
+}

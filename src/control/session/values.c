@@ -120,7 +120,7 @@ static uint32_t values_counter(void *context)
 
 struct error *values_set_filter(struct describe *d, const char *filter, struct value_ops **ret_native)
 {
-	struct expr_names names = { .context = d, .find = names_find, .find_label = names_find_label,
+	struct expr_names names = { .context = d, .find = names_find, .find_label = names_find_label, .find_type = names_find_type,
 				    .counter = values_counter, .debug = d->debug,
 				    .at_exit = d->exit != NULL };
 	struct value_ops ops, *native;

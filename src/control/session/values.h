@@ -44,6 +44,7 @@ struct describe {
  * debug information. False: there is none of that name. */
 bool names_find(void *describe, const char *name, struct type *ret_type, struct value_place *ret_place);
 bool names_find_label(void *describe, const char *name, int64_t *ret_value);
+bool names_find_type(void *describe, const char *name, enum type_kind kind, struct type *ret_type);
 /* names.c: walks the parameters of the function at the tracepoint, each with its place. */
 struct parameter_walk {
 	struct member_walk members;

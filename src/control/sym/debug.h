@@ -125,6 +125,8 @@ struct type {
 	uint64_t size; /* bytes; 0: unknown */
 	const char *name; /* the outermost; NULL: none */
 	Dwarf_Die die;
+	uint8_t pointers; /* that a cast has put before it: `die`, or else `base`, is what the last of them leads to */
+	const struct type *base; /* one of C's own, that no debug information has; static */
 };
 
 /* The type that a parameter, variable, member, pointer or function (its result) has. */
@@ -161,6 +163,13 @@ struct variant {
 };
 /* Walks its variants. */
 bool type_next_variant(const struct type *type, struct member_walk *walk, struct variant *ret_variant);
+
+/* debug_typename.c: a type by its name, as the user writes it. TYPE_STRUCT (also a class), TYPE_UNION, TYPE_ENUM: one of these; TYPE_VOID: any. Those
+ * that the function knows come first. */
+bool debug_find_type(struct debug *debug, const struct debug_function *function, const char *name, enum type_kind kind,
+		     struct type *ret_type);
+/* debug_typename.c: a pointer to a type. One that has neither `die` nor `base` must live on. */
+void type_add_pointer(const struct type *base, struct type *ret_type);
 
 /* Walks the names of an enumeration, likewise. */
 bool type_next_label(const struct type *type, struct member_walk *walk, const char **ret_name,

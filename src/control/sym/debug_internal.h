@@ -64,6 +64,10 @@ bool *debug_mention(struct debug *debug, const char *name);
 /* debug_mention.c: also those that may refer to a DIE of another unit. */
 void debug_mention_references(struct debug *debug, uint64_t offset, bool *marks);
 
+/* debug_type.c: the type that a DIE is. */
+void type_from_die(Dwarf_Die *die, struct type *ret_type);
+bool debug_has_flag(Dwarf_Die *die, unsigned name);
+
 /* debug_find.c: opens a file of debug information that belongs to this one; -1: none. */
 int debug_find_separate(Elf *elf, const char *path, char **ret_path);
 /* debug_find.c: opens the file that this one says it shares information with; -1: none. */

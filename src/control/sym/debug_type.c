@@ -36,7 +36,7 @@ bool debug_constant(Dwarf_Attribute *attribute, int64_t *ret_value)
 	return true;
 }
 
-static bool attr_flag(Dwarf_Die *die, unsigned name)
+bool debug_has_flag(Dwarf_Die *die, unsigned name)
 {
 	Dwarf_Attribute attribute;
 	bool value = false;
@@ -125,7 +125,7 @@ static void set_array(struct type *type, unsigned nested)
 	struct type element;
 	uint64_t count;
 
-	type->kind = attr_flag(&type->die, DW_AT_GNU_vector) ? TYPE_VECTOR : TYPE_ARRAY;
+	type->kind = debug_has_flag(&type->die, DW_AT_GNU_vector) ? TYPE_VECTOR : TYPE_ARRAY;
 	count = count_elements(type, &element, nested + 1);
 	if (!type->size && element.size && count < UINT32_MAX && element.size < UINT32_MAX)
 		type->size = element.size * count;
@@ -190,7 +190,8 @@ static bool is_wrapper(int tag)
 	return false;
 }
 
-static void resolve(Dwarf_Die *die, struct type *ret_type, unsigned nested)
+/* The type that a DIE is, with its names and qualifiers taken off. */
+static void strip(Dwarf_Die *die, struct type *ret_type, unsigned nested)
 {
 	struct type type = { .kind = TYPE_VOID };
 	Dwarf_Die at = *die;
@@ -198,12 +199,13 @@ static void resolve(Dwarf_Die *die, struct type *ret_type, unsigned nested)
 
 	*ret_type = type;
 	for (unsigned depth = 0; depth < DEBUG_DEPTH_MAX && nested < NESTED_MAX; depth++) {
-		if (!attr_die(&at, DW_AT_type, &at))
-			return;
 		if (!type.name)
 			type.name = debug_name(&at);
-		if (is_wrapper(dwarf_tag(&at)))
+		if (is_wrapper(dwarf_tag(&at))) {
+			if (!attr_die(&at, DW_AT_type, &at))
+				return;
 			continue;
+		}
 		type.die = at;
 		if (attr_number(&at, DW_AT_byte_size, &size))
 			type.size = size;
@@ -213,16 +215,42 @@ static void resolve(Dwarf_Die *die, struct type *ret_type, unsigned nested)
 	}
 }
 
+static void resolve(Dwarf_Die *die, struct type *ret_type, unsigned nested)
+{
+	Dwarf_Die type;
+
+	*ret_type = (struct type){ .kind = TYPE_VOID };
+	if (attr_die(die, DW_AT_type, &type))
+		strip(&type, ret_type, nested);
+}
+
 void type_of(Dwarf_Die *die, struct type *ret_type)
 {
 	resolve(die, ret_type, 0);
+}
+
+void type_from_die(Dwarf_Die *die, struct type *ret_type)
+{
+	strip(die, ret_type, 0);
 }
 
 void type_target(const struct type *type, struct type *ret_type)
 {
 	Dwarf_Die die = type->die;
 
-	type_of(&die, ret_type);
+	if (type->pointers > 1) {
+		*ret_type = *type;
+		ret_type->pointers--;
+	} else if (type->pointers && type->base) {
+		*ret_type = *type->base;
+		ret_type->base = type->base;
+	} else if (type->pointers) {
+		type_from_die(&die, ret_type);
+	} else if (die.addr) {
+		type_of(&die, ret_type);
+	} else {
+		*ret_type = (struct type){ .kind = TYPE_VOID };
+	}
 }
 
 /* One dimension. */
@@ -317,7 +345,7 @@ bool type_next_member(const struct type *type, struct member_walk *walk, struct 
 			return false;
 		tag = dwarf_tag(&walk->die);
 		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) ||
-		    attr_flag(&walk->die, DW_AT_declaration) || attr_flag(&walk->die, DW_AT_external))
+		    debug_has_flag(&walk->die, DW_AT_declaration) || debug_has_flag(&walk->die, DW_AT_external))
 			continue;
 		member.is_base = tag == DW_TAG_inheritance;
 		member.name = debug_name(&walk->die);
@@ -413,7 +441,7 @@ static bool find_complete(Dwarf_Die *parent, const char *name, int tag, unsigned
 		if (dwarf_tag(&die) == DW_TAG_namespace &&
 		    find_complete(&die, name, tag, depth + 1, ret_die))
 			return true;
-		if (dwarf_tag(&die) != tag || attr_flag(&die, DW_AT_declaration))
+		if (dwarf_tag(&die) != tag || debug_has_flag(&die, DW_AT_declaration))
 			continue;
 		found = debug_name(&die);
 		if (found && strcmp(found, name) == 0) {
@@ -430,7 +458,7 @@ void type_complete(struct debug *debug, struct type *type)
 	const char *name;
 
 	if ((type->kind != TYPE_STRUCT && type->kind != TYPE_UNION) ||
-	    !attr_flag(&type->die, DW_AT_declaration) || !debug_index(debug))
+	    !debug_has_flag(&type->die, DW_AT_declaration) || !debug_index(debug))
 		return;
 	name = debug_name(&type->die);
 	marks = name ? debug_mention(debug, name) : NULL;

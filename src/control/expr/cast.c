@@ -1,0 +1,315 @@
+/*
+ * cast.c - types by name: (unsigned char)x, ((struct foo *)p)->member, sizeof(T).
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "operand.h"
+
+#define POINTERS_MAX 8
+
+/* ---- C's own types -------------------------------------------------------------------------------------- */
+
+/* One table: what an expression may point to without debug information must live on. */
+static const struct type type_void = { .kind = TYPE_VOID, .name = "void" };
+static const struct type type_char = { .kind = TYPE_CHAR, .size = 1, .is_signed = true, .name = "char" };
+static const struct type type_bool = { .kind = TYPE_BOOL, .size = 1, .name = "bool" };
+static const struct type type_float = { .kind = TYPE_FLOAT, .size = 4, .name = "float" };
+static const struct type type_double = { .kind = TYPE_FLOAT, .size = 8, .name = "double" };
+static const struct type type_long_double = { .kind = TYPE_FLOAT, .size = 16, .name = "long double" };
+static const struct type type_ints[2][4] = {
+	{ { .kind = TYPE_INT, .size = 1, .name = "unsigned char" },
+	  { .kind = TYPE_INT, .size = 2, .name = "unsigned short" },
+	  { .kind = TYPE_INT, .size = 4, .name = "unsigned int" },
+	  { .kind = TYPE_INT, .size = 8, .name = "unsigned long" } },
+	{ { .kind = TYPE_INT, .size = 1, .is_signed = true, .name = "signed char" },
+	  { .kind = TYPE_INT, .size = 2, .is_signed = true, .name = "short" },
+	  { .kind = TYPE_INT, .size = 4, .is_signed = true, .name = "int" },
+	  { .kind = TYPE_INT, .size = 8, .is_signed = true, .name = "long" } },
+};
+
+/* Names of the libraries' own, for where no debug information has them. */
+static const struct {
+	const char *name;
+	const struct type *type;
+} known[] = {
+	{ "bool", &type_bool },
+	{ "_Bool", &type_bool },
+	{ "float", &type_float },
+	{ "void", &type_void },
+	{ "size_t", &type_ints[0][3] },
+	{ "ssize_t", &type_ints[1][3] },
+	{ "int8_t", &type_ints[1][0] },
+	{ "uint8_t", &type_ints[0][0] },
+	{ "int16_t", &type_ints[1][1] },
+	{ "uint16_t", &type_ints[0][1] },
+	{ "int32_t", &type_ints[1][2] },
+	{ "uint32_t", &type_ints[0][2] },
+	{ "int64_t", &type_ints[1][3] },
+	{ "uint64_t", &type_ints[0][3] },
+	{ "intptr_t", &type_ints[1][3] },
+	{ "uintptr_t", &type_ints[0][3] },
+	{ "ptrdiff_t", &type_ints[1][3] },
+	{ "off_t", &type_ints[1][3] },
+};
+
+static const struct type *find_known(const char *name)
+{
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strcmp(known[i].name, name) == 0)
+			return known[i].type;
+	}
+	return NULL;
+}
+
+/* The words of which C makes types, counted. */
+enum word { WORD_SIGNED, WORD_UNSIGNED, WORD_SHORT, WORD_LONG, WORD_INT, WORD_CHAR, WORD_DOUBLE, WORDS };
+static const char *const words[WORDS] = { "signed", "unsigned", "short", "long", "int", "char", "double" };
+
+static const struct type *type_of_words(const unsigned counts[WORDS])
+{
+	bool is_signed = !counts[WORD_UNSIGNED];
+
+	if (counts[WORD_DOUBLE])
+		return counts[WORD_LONG] ? &type_long_double : &type_double;
+	if (counts[WORD_CHAR])
+		return counts[WORD_SIGNED] || counts[WORD_UNSIGNED] ? &type_ints[is_signed][0] : &type_char;
+	return &type_ints[is_signed][counts[WORD_SHORT] ? 1 : counts[WORD_LONG] ? 3 : 2];
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------- */
+
+/* The next word, if it is this one. */
+static bool accept_word(struct parser *p, const char *word)
+{
+	size_t length = strlen(word);
+
+	parser_skip_space(p);
+	if (strncmp(p->at, word, length) != 0 || parser_is_name(p->at[length]))
+		return false;
+	p->at += length;
+	return true;
+}
+
+static void skip_qualifiers(struct parser *p)
+{
+	while (accept_word(p, "const") || accept_word(p, "volatile") || accept_word(p, "restrict"))
+		;
+}
+
+static bool take_word(struct parser *p, unsigned counts[WORDS])
+{
+	for (size_t i = 0; i < WORDS; i++) {
+		if (accept_word(p, words[i])) {
+			counts[i]++;
+			skip_qualifiers(p);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* In any order: long unsigned int. */
+static bool take_words(struct parser *p, const struct type **ret_type)
+{
+	unsigned counts[WORDS] = { 0 };
+
+	if (!take_word(p, counts))
+		return false;
+	while (take_word(p, counts))
+		;
+	*ret_type = type_of_words(counts);
+	return true;
+}
+
+static bool find_type(struct parser *p, const char *name, enum type_kind kind, struct type *ret_type)
+{
+	return p->names->find_type && p->names->find_type(p->names->context, name, kind, ret_type);
+}
+
+/* What goes on with template arguments: ns::box<int>::inner */
+static void take_templates(struct parser *p, char *name)
+{
+	size_t length = strlen(name);
+	int depth = 0;
+
+	if (*p->at != '<')
+		return;
+	for (; length + 1 < NAME_MAX_LENGTH && (depth || *p->at == '<' || *p->at == ':' || parser_is_name(*p->at));
+	     p->at++) {
+		if (!*p->at)
+			break;
+		depth += *p->at == '<';
+		depth -= *p->at == '>';
+		name[length++] = *p->at;
+	}
+	name[length] = '\0';
+}
+
+/* Does "(name *)" or "(name)" and something to cast stand there? It can't be anything but a cast then. */
+static bool must_be_type(const char *at)
+{
+	size_t stars;
+
+	at += strspn(at, " ");
+	stars = strspn(at, "* ");
+	at += stars;
+	if (*at != ')')
+		return false;
+	at += 1 + strspn(at + 1, " ");
+	return stars ? *at != '\0' : parser_is_name(*at) || *at == '(' || *at == '"';
+}
+
+/* A name of the program's own. */
+static bool take_named(struct parser *p, struct type *ret_type)
+{
+	const char *start = p->at;
+	char name[NAME_MAX_LENGTH];
+	struct value_place place;
+	struct type type;
+
+	if (!parser_take_name(p, name) || name[0] == '$')
+		return false;
+	if (find_type(p, name, TYPE_VOID, ret_type)) {
+		if (must_be_type(p->at) || !p->names->find(p->names->context, name, &type, &place))
+			return true;
+	} else if (find_known(name)) {
+		*ret_type = *find_known(name);
+		if (!ret_type->die.addr)
+			ret_type->base = find_known(name);
+		return true;
+	} else if (*p->at == '<') {
+		take_templates(p, name);
+		if (find_type(p, name, TYPE_VOID, ret_type))
+			return true;
+	} else if (must_be_type(p->at)) {
+		parser_fail(p, start, "there is no type '%s'", name);
+	}
+	return false;
+}
+
+/* struct NAME and the like; false: none of these words, or an error. */
+static bool take_tagged(struct parser *p, struct type *ret_type)
+{
+	static const struct {
+		const char *word;
+		enum type_kind kind;
+	} tags[] = {
+		{ "struct", TYPE_STRUCT }, { "class", TYPE_STRUCT }, { "union", TYPE_UNION }, { "enum", TYPE_ENUM }
+	};
+	char name[NAME_MAX_LENGTH];
+
+	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+		const char *at;
+
+		if (!accept_word(p, tags[i].word))
+			continue;
+		parser_skip_space(p);
+		at = p->at;
+		if (!parser_take_name(p, name)) {
+			parser_fail(p, at, "the name of a type is expected here");
+			return false;
+		}
+		take_templates(p, name);
+		if (find_type(p, name, tags[i].kind, ret_type))
+			return true;
+		parser_fail(p, at, "there is no %s '%s'", tags[i].word, name);
+		return false;
+	}
+	return false;
+}
+
+static bool take_base(struct parser *p, struct type *ret_type)
+{
+	const struct type *builtin;
+
+	skip_qualifiers(p);
+	if (take_words(p, &builtin)) {
+		*ret_type = *builtin;
+		ret_type->base = builtin;
+		return true;
+	}
+	return take_tagged(p, ret_type) || (!p->error && take_named(p, ret_type));
+}
+
+bool cast_take_type(struct parser *p, struct type *ret_type)
+{
+	const char *start = p->at;
+	unsigned pointers = 0;
+	struct type type;
+
+	if (!take_base(p, &type)) {
+		p->at = start;
+		return false;
+	}
+	for (skip_qualifiers(p); parser_accept(p, "*"); skip_qualifiers(p)) {
+		struct type pointer;
+
+		if (++pointers > POINTERS_MAX) {
+			parser_fail(p, p->at, "that are too many pointers");
+			return false;
+		}
+		type_add_pointer(&type, &pointer);
+		type = pointer;
+	}
+	if (!parser_accept(p, ")")) {
+		/* a variable that is called as a type is, in an expression; else a type that goes on */
+		if (!*p->at || isalpha((unsigned char)*p->at) || *p->at == '_' || *p->at == '[' || *p->at == '(')
+			parser_fail(p, p->at, "a type is a name and stars here: a ')' is missing");
+		p->at = start;
+		return false;
+	}
+	*ret_type = type;
+	return true;
+}
+
+/* ---- casting -------------------------------------------------------------------------------------------- */
+
+static void cast_to_real(struct operand *operand, const struct type *type)
+{
+	operand_make_real(operand, type->size == sizeof(float) ? sizeof(float) : sizeof(double));
+	if (type->size == sizeof(float))
+		ops_add(&operand->ops, DT_OP_REAL_NARROW, 0, 0, 0);
+}
+
+static void cast_to_number(struct parser *p, struct operand *operand, const struct type *type, const char *at)
+{
+	if (type->kind == TYPE_BOOL) {
+		operand_make_truth(p, operand, at);
+		ops_add(&operand->ops, DT_OP_LNOT, 0, 0, 0);
+		ops_add(&operand->ops, DT_OP_LNOT, 0, 0, 0);
+	} else if (operand->kind == OPERAND_REAL) {
+		ops_add(&operand->ops, DT_OP_REAL_TO, !type->is_signed && type->size == 8, 0, 0);
+	}
+}
+
+/* The value stays where it is computed: a place of the new type, of which as many bytes are taken as it has. */
+void cast_apply(struct parser *p, struct operand *operand, const struct type *type, const char *at)
+{
+	struct operand cast = { .kind = OPERAND_PLACE, .type = *type };
+	bool is_real = type->kind == TYPE_FLOAT;
+
+	if (p->error)
+		return;
+	if (type->kind != TYPE_INT && type->kind != TYPE_CHAR && type->kind != TYPE_BOOL && type->kind != TYPE_ENUM &&
+	    type->kind != TYPE_POINTER && !is_real) {
+		parser_fail(p, at, "a value can't become a %s: cast an address, *(T *)p",
+			    type->name ? type->name : "struct");
+		return;
+	}
+	if (is_real ? type->size < 4 || value_is_quadruple(type) : type->size == 0 || type->size > 8) {
+		parser_fail(p, at, "numbers of this size can't be computed with");
+		return;
+	}
+	operand_make_value(p, operand, at);
+	if (p->error)
+		return;
+	if (is_real)
+		cast_to_real(operand, type);
+	else
+		cast_to_number(p, operand, type, at);
+	if (is_real && type->size > 8)
+		cast.type = type_double;
+	cast.place = (struct value_place){ .kind = PLACE_VALUE, .ops = operand->ops };
+	*operand = cast;
+}
