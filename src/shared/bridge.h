@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define DT_BRIDGE_VERSION 2u
+#define DT_BRIDGE_VERSION 3u
 #define DT_BRIDGE_NAME 128u
 #define DT_BRIDGE_FIELD_NAME 64u
 #define DT_BRIDGE_FIELDS_MAX 96u
@@ -65,10 +65,10 @@ struct dt_bridge_event {
 	char provider[DT_BRIDGE_NAME];
 	char name[DT_BRIDGE_NAME]; /* no '"' and no control character */
 	uint64_t address; /* of the probe, for who looks */
-	uint32_t generation; /* differs for every event that was ever defined in this process */
 	uint32_t start; /* where the first field is in the image */
 	uint32_t field_count;
 	uint32_t label_count;
+	uint32_t pad;
 	struct dt_bridge_field fields[]; /* then the labels, then the next event */
 };
 

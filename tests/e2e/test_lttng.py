@@ -222,6 +222,22 @@ def test_silent_without_a_session(lttng, processes, build, scratch, target):
     assert re.search(r"^call +15 ", tracer.end(), re.MULTILINE)  # handed on
 
 
+@pytest.mark.parametrize("buffers", ["--buffers-pid", "--buffers-uid"])
+@pytest.mark.parametrize("words", [["-n", "call"], []])
+def test_again_in_a_session_that_goes_on(lttng, processes, build, scratch, target, buffers, words):
+    """An event that was there before, of a dyntrace that has left: the session records it again."""
+    lttng("create", "test", "--output=/dev/shm/test")
+    lttng("enable-channel", "--userspace", "-s", "test", buffers, "c")
+    lttng("enable-event", "--userspace", "-s", "test", "-c", "c", "dyntrace*")
+    lttng("start", "test")
+    for count in (1, 2, 3):
+        tracer = Tracer(processes, build, scratch, target.pid, *words, "--function", "foo")
+        target.do(count)
+        assert re.search(rf"^\w+ +{2 * count + 1} ", tracer.end(), re.MULTILINE)
+    name = "dyntrace:call_entry" if words else "dyntrace_lttng:function_entry"
+    assert names(lttng.stop()) == {name: 3 + 5 + 7}
+
+
 def test_started_command(lttng, processes, build, scratch, program):
     """From its first own instruction on; its exit status is ours."""
     lttng.create("dyntrace:*")

@@ -236,6 +236,9 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 	return true;
 }
 
+/* Counts on when dyntrace comes again: the library stays. */
+static uint32_t created;
+
 /* What isn't freed where it fails is small, and memory is gone anyway. */
 struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 {
@@ -247,8 +250,9 @@ struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 	strcpy(event->provider, from->provider);
 	strcpy(event->name, from->name);
 	/* An event like one that was there before is refused by the session daemon, unless something differs. */
-	snprintf(event->uri, sizeof(event->uri), "dyntrace:%u", from->generation);
-	snprintf(event->signature, sizeof(event->signature), "dyntrace %u", from->generation);
+	created++;
+	snprintf(event->uri, sizeof(event->uri), "dyntrace:%u", created);
+	snprintf(event->signature, sizeof(event->signature), "dyntrace %u", created);
 	event->uri_at = event->uri;
 	event->tracepoint = (struct lttng_ust_tracepoint){ .struct_size = sizeof(event->tracepoint),
 							   .provider_name = event->provider,

@@ -158,7 +158,6 @@ static bool describe(struct lttng *lttng, const struct lttng_event *from, struct
 	clean_name(event->provider, sizeof(event->provider), from->provider);
 	clean_name(event->name, sizeof(event->name), from->name);
 	event->address = from->address;
-	event->generation = ++lttng->generation;
 	event->start = IMAGE_START;
 	event->fields[event->field_count++] = image_fields_address();
 	if (from->type)

@@ -16,7 +16,6 @@ struct lttng {
 	taddr hit; /* what trampolines call */
 	taddr answer; /* struct dt_bridge_answer */
 	uint32_t number; /* of requests */
-	uint32_t generation; /* of events */
 };
 
 /* An event to be defined; `result` is filled in. */
