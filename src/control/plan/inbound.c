@@ -15,16 +15,21 @@
  * it can be reached. The exception are tables of distances from such a label, as compilers make them of computed
  * gotos (vfprintf): movslq (table, index, 4), add, jmp. Then each word around each address of data that the function takes
  * is read as a distance from each of its labels: one that leads into the function may be an entry.
+ *
+ * Programs that are linked for one address (not PIE) have addresses as plain numbers, too: immediates and displacements. There every four
+ * bytes inside an instruction that make an address of code are taken for one.
  */
 #include "inbound.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "../../shared/sorted.h"
 #include "../base/cleanup.h"
 #include "../code/glance.h"
 
 #define PAGE 4096
+#define LOWEST_FIXED (64u << 10) /* the kernel maps nothing below it */
 #define COMPUTED_SPAN 512 /* bytes around, where no function's bounds are known */
 #define LABELS_BEFORE 4096 /* bytes of data around an address that is taken, where a table of labels may be */
 #define LABELS_BEHIND 8192
@@ -48,6 +53,7 @@ struct inbound {
 	VEC(uint64_t) reads; /* text that is data to some instruction, sorted */
 	VEC(struct sequence) sequences;
 	bool everything; /* all of it can be reached */
+	bool is_fixed; /* addresses are numbers */
 	bool failed; /* out of memory */
 };
 
@@ -226,6 +232,29 @@ static void note_jump(struct inbound *inbound, struct stretch *stretch, const st
 		stretch->jumps = JUMPS_BY_TABLE;
 }
 
+static void note_label(struct inbound *inbound, struct stretch *stretch, uint64_t at, uint64_t label)
+{
+	if (label <= stretch->from || label >= stretch->to)
+		return;
+	stretch->taker = at;
+	stretch->taken = label;
+	inbound->failed |= !vec_push(&stretch->labels, label);
+}
+
+/* Behind the opcode's first byte, wherever an immediate or a displacement may be. */
+static void mark_numbers(struct inbound *inbound, struct stretch *stretch, uint64_t at, const uint8_t *bytes, size_t length)
+{
+	uint32_t number;
+
+	for (size_t i = 1; i + sizeof(number) <= length; i++) {
+		memcpy(&number, bytes + i, sizeof(number));
+		if (!find_range(inbound, number))
+			continue;
+		mark_doubt(inbound, number);
+		note_label(inbound, stretch, at, number);
+	}
+}
+
 static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch stretch)
 {
 	struct lead_in lead = { 0 };
@@ -244,11 +273,10 @@ static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch 
 			mark_taken(inbound, insn.rip_target.v);
 		if (insn.rip_relative && insn.kind != GLANCE_LEA)
 			note_read(inbound, insn.rip_target.v);
-		if (insn.rip_relative && insn.rip_target.v > stretch.from && insn.rip_target.v < stretch.to) {
-			stretch.taker = at;
-			stretch.taken = insn.rip_target.v;
-			inbound->failed |= !vec_push(&stretch.labels, insn.rip_target.v);
-		}
+		if (insn.rip_relative)
+			note_label(inbound, &stretch, at, insn.rip_target.v);
+		if (inbound->is_fixed && !insn.has_target)
+			mark_numbers(inbound, &stretch, at, bytes + (at - stretch.from), insn.length);
 		if (jumps_by_register(&insn))
 			note_jump(inbound, &stretch, &lead, at);
 		follow(&lead, &insn);
@@ -361,6 +389,7 @@ struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inb
 	if (!inbound)
 		return error_new(ERROR_FAILED, "out of memory");
 	inbound->symtab = symtab;
+	inbound->is_fixed = symtab_low(symtab) >= LOWEST_FIXED;
 	struct error *error = add_ranges(inbound);
 	if (error)
 		return error;
