@@ -137,6 +137,25 @@ def test_a_full_disk(build, scratch, program):
     assert "6020 lines were not written: No space left on device" in result.stderr
 
 
+def test_a_named_pipe(build, scratch, program):
+    """Without a reader it is refused at once; one that stops reading holds up nobody, and lines that it doesn't take are counted."""
+    path = os.path.join(scratch, "pipe")
+    os.mkfifo(path)
+    result = trace(build, scratch, f"log:{path}", "--function", "foo", "--", program)
+    assert result.returncode == 125
+    assert result.stderr == f"dyntrace: tracer 'log': cannot write to {path}: nobody reads it (start its reader first)\n"
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        result = trace(build, scratch, f"log:{path}", "--function", "foo", "--", program)
+        taken = os.read(reader, 1 << 20).decode()
+    finally:
+        os.close(reader)
+    lines = taken.splitlines()
+    assert result.returncode == 5 and lines and all(LINE.match(line) for line in lines)
+    left, = re.findall(r"(\d+) lines were not written: nobody took them in time", result.stderr)
+    assert len(lines) + int(left) == 6020
+
+
 @pytest.mark.parametrize("tracer, said", [
     ("log:/no/such/folder/file", "cannot write to /no/such/folder/file: No such file or directory"),
     ("log:", "FILE is empty"),

@@ -27,10 +27,15 @@ static struct error *open_output(struct proc *proc, int *ret_fd)
 	return NULL;
 }
 
+/* Not to wait for the reader of a named pipe, here or later. */
 static struct error *open_file(const char *file, int *ret_fd)
 {
-	*ret_fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
-	return *ret_fd < 0 ? error_errno(errno, "cannot write to %s", file) : NULL;
+	*ret_fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+	if (*ret_fd >= 0)
+		return NULL;
+	if (errno == ENXIO)
+		return error_new(ERROR_FAILED, "cannot write to %s: nobody reads it (start its reader first)", file);
+	return error_errno(errno, "cannot write to %s", file);
 }
 
 struct error *logfile_open(struct proc *proc, const char *file, int fd, struct logfile **ret_log)

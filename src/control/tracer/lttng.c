@@ -143,7 +143,7 @@ static size_t count_labels(const struct event_type *type)
 }
 
 /* False: there is no room for it now. */
-static bool describe(struct lttng *lttng, const struct lttng_event *from, struct writer *writer)
+static bool describe(const struct lttng_event *from, struct writer *writer)
 {
 	struct dt_bridge_event *event = (struct dt_bridge_event *)writer->at;
 	size_t most = from->type ? from->type->field_count : 0;
@@ -191,7 +191,7 @@ struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load
 		struct writer writer = { paper->here + EVENTS_AT, paper->here + LOAD_PAPER_END };
 		struct dt_bridge_answer answer;
 
-		for (now = 0; done + now < count && describe(lttng, &events[done + now], &writer); now++)
+		for (now = 0; done + now < count && describe(&events[done + now], &writer); now++)
 			;
 		struct dt_bridge_request request = { .kind = DT_BRIDGE_DEFINE, .count = (uint32_t)now,
 						     .argument = taddr_add(paper->there, EVENTS_AT).v };
