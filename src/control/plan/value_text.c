@@ -63,20 +63,23 @@ void shape_add_special(struct shape *shape, const char *name, enum dt_op_code co
 static const struct {
 	const char *type; /* its name begins so */
 	const char *address, *length; /* members, and members of these */
+	uint64_t size; /* then its name is no longer; 0: of any */
 } text_types[] = {
 	/* libstdc++; clang leaves out what is in _M_dataplus: the pointer, at its beginning */
-	{ "basic_string<char", "_M_dataplus", "_M_string_length" },
-	{ "basic_string_view<char", "_M_str", "_M_len" },
-	{ "&str", "data_ptr", "length" }, /* Rust */
-	{ "&mut str", "data_ptr", "length" },
-	{ "&[u8]", "data_ptr", "length" },
-	{ "&mut [u8]", "data_ptr", "length" },
-	{ "String", "vec.buf.inner.ptr.pointer.pointer", "vec.len" },
-	{ "String", "vec.buf.ptr.pointer.pointer", "vec.len" }, /* before 1.83 */
-	{ "Vec<u8", "buf.inner.ptr.pointer.pointer", "len" },
-	{ "Vec<u8", "buf.ptr.pointer.pointer", "len" },
-	{ "Box<str", "data_ptr", "length" },
-	{ "Option<&str>", "Some.__0.data_ptr", "Some.__0.length" },
+	{ "basic_string<char", "_M_dataplus", "_M_string_length", 0 },
+	{ "basic_string_view<char", "_M_str", "_M_len", 0 },
+	{ "&str", "data_ptr", "length", 0 }, /* Rust */
+	{ "&mut str", "data_ptr", "length", 0 },
+	{ "&[u8]", "data_ptr", "length", 0 },
+	{ "&mut [u8]", "data_ptr", "length", 0 },
+	{ "String", "vec.buf.inner.ptr.pointer.pointer", "vec.len", 0 },
+	{ "String", "vec.buf.ptr.pointer.pointer", "vec.len", 0 }, /* before 1.83 */
+	{ "Vec<u8", "buf.inner.ptr.pointer.pointer", "len", 0 },
+	{ "Vec<u8", "buf.ptr.pointer.pointer", "len", 0 },
+	{ "Box<str", "data_ptr", "length", 0 },
+	{ "Option<&str>", "Some.__0.data_ptr", "Some.__0.length", 0 },
+	{ "string", "str", "len", 16 }, /* Go */
+	{ "[]uint8", "array", "len", 24 },
 };
 
 /* a.b.c: where it is in the type. */
@@ -111,6 +114,8 @@ bool value_text(const struct type *type, const struct value_place *place, struct
 		uint64_t address, length;
 
 		if (strncmp(called, text_types[i].type, strlen(text_types[i].type)) != 0 ||
+		    (text_types[i].size &&
+		     (type->size != text_types[i].size || strcmp(called, text_types[i].type) != 0)) ||
 		    !find_path(type, text_types[i].address, &address) ||
 		    !find_path(type, text_types[i].length, &length))
 			continue;

@@ -89,7 +89,8 @@ static bool is_llvms_own(const struct describe *d)
 
 /*
  * LLVM drops arguments that a local function doesn't use, and moves up those behind them, without a word but
- * in the location lists. So in optimised code these count: a register that they name, or nothing.
+ * in the location lists. So in optimised code these count: a register that they name, or nothing. Likewise in languages that
+ * pass arguments as they like.
  */
 void names_start(struct describe *d, struct parameter_walk *ret_walk)
 {
@@ -97,7 +98,8 @@ void names_start(struct describe *d, struct parameter_walk *ret_walk)
 
 	*ret_walk = (struct parameter_walk){ .context = location_context(d) };
 	ret_walk->by_abi = at_entry && !is_clone(&d->tracepoint->probe.place);
-	ret_walk->may_drop = d->has_function && (debug_function_is_changed(&d->function) || is_llvms_own(d));
+	ret_walk->may_drop = d->has_function && (debug_function_is_changed(&d->function) || is_llvms_own(d) ||
+						 !debug_function_has_abi(&d->function));
 	ret_walk->is_promoted = ret_walk->by_abi && !ret_walk->may_drop && debug_function_is_unprototyped(&d->function);
 	abi_start(&d->function, &ret_walk->abi);
 }

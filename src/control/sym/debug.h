@@ -47,6 +47,8 @@ struct debug_function {
 bool debug_function_at(struct debug *debug, uint64_t address, struct debug_function *ret_function);
 /* Is its code made of a source language that has an ABI of its own? */
 bool debug_function_is_rust(const struct debug_function *function);
+/* Does it pass arguments as C does, or in a way that abi.h knows? Not in Fortran (by address), Go and D (in registers of their own). */
+bool debug_function_has_abi(const struct debug_function *function);
 bool debug_function_is_assembly(const struct debug_function *function);
 /* Was it compiled by LLVM? */
 bool debug_function_is_llvm(const struct debug_function *function);

@@ -205,6 +205,26 @@ bool debug_function_is_rust(const struct debug_function *function)
 	return dwarf_srclang(&unit) == DW_LANG_Rust;
 }
 
+bool debug_function_has_abi(const struct debug_function *function)
+{
+	static const int languages[] = {
+		0, /* not told */
+		DW_LANG_C89, DW_LANG_C, DW_LANG_C99, DW_LANG_C11, DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_03,
+		DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_ObjC, DW_LANG_ObjC_plus_plus, DW_LANG_Ada83,
+		DW_LANG_Ada95, DW_LANG_Rust, DW_LANG_Mips_Assembler, DW_LANG_UPC, DW_LANG_OpenCL,
+		0x2a, 0x2b, 0x2c, /* DWARF 6: C++17, C++20, C17 */
+		0x2e, 0x2f, 0x3a, 0x3e, /* Ada 2005 and 2012, C++23, C23 */
+	};
+	Dwarf_Die unit = function->unit;
+	int language = dwarf_srclang(&unit);
+
+	for (size_t i = 0; i < sizeof(languages) / sizeof(languages[0]); i++) {
+		if (language == languages[i] || language < 0)
+			return true;
+	}
+	return false;
+}
+
 bool debug_function_is_assembly(const struct debug_function *function)
 {
 	Dwarf_Die unit = function->unit;
@@ -302,6 +322,15 @@ static void make_concrete(Dwarf_Die *function, Dwarf_Die *parameter)
 	}
 }
 
+/* Go lists results among the parameters. */
+static bool is_result(Dwarf_Die *die)
+{
+	Dwarf_Die unit;
+
+	return debug_has_flag(die, DW_AT_variable_parameter) && dwarf_diecu(die, &unit, NULL, NULL) &&
+	       dwarf_srclang(&unit) == DW_LANG_Go;
+}
+
 bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
 			  struct parameter *ret_parameter)
 {
@@ -316,7 +345,7 @@ bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
 			make_concrete(function, &ret_parameter->die);
 		ret_parameter->name = debug_name(&ret_parameter->die);
 		/* What constructors of classes with virtual bases are told; no real one is passed it. */
-	} while (ret_parameter->name && strcmp(ret_parameter->name, "__in_chrg") == 0);
+	} while ((ret_parameter->name && strcmp(ret_parameter->name, "__in_chrg") == 0) || is_result(&ret_parameter->die));
 	type_of(&ret_parameter->die, &ret_parameter->type);
 	return true;
 }
