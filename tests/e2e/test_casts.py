@@ -1,4 +1,7 @@
 """Casts, C's own arithmetic, and numbers that CTF has no type for."""
+import os
+import subprocess
+
 import pytest
 
 from test_values import compile_program
@@ -65,3 +68,15 @@ def test_half_and_long_doubles(dyntrace, scratch):
     assert leave.fields["ret"] == 65504.0
     _, trace = dyntrace.trace("--function", "take", "--", path)
     assert [event.fields["ld"] for event in trace.events] == [1e30, 0.5, 5e-324]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_information_that_files_share(dyntrace, scratch, version, is_absolute):
+    """dwz puts what two programs have in common into a third file, which is never loaded and has no program headers. Distributions do so."""
+    paths = [compile_program(scratch, "casts.c", "-O1", f"-gdwarf-{version}", name=name) for name in ("one", "two")]
+    common = os.path.join(scratch, "common.dwz")
+    subprocess.run(["dwz", "-m", common, "-M", common if is_absolute else "common.dwz", *paths], check=True)
+    _, trace = dyntrace.trace("--function", "take", "-t", "var:((struct node *)p)->name", "--filter", "((struct node *)p)->id == 2", "--",
+                              paths[0])
+    assert list(trace.events[0].fields.values())[1:] == [0x1ff, 0xffffffff, -1, 0.0, 0.0, 5e-324, 0, "second"]

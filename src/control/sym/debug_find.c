@@ -39,6 +39,22 @@ static size_t note_build_id(Elf_Data *data, uint8_t *bytes, size_t room)
 	return 0;
 }
 
+/* Files that are never loaded (dwz) have sections only. */
+static size_t section_build_id(Elf *elf, uint8_t *bytes, size_t room)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	size_t size = 0;
+
+	while (!size && (section = elf_nextscn(elf, section))) {
+		Elf_Data *data = gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE ? elf_getdata(section, NULL) : NULL;
+
+		if (data)
+			size = note_build_id(data, bytes, room);
+	}
+	return size;
+}
+
 size_t debug_build_id(Elf *elf, uint8_t *bytes, size_t room)
 {
 	size_t count, size = 0;
@@ -46,6 +62,8 @@ size_t debug_build_id(Elf *elf, uint8_t *bytes, size_t room)
 
 	if (elf_getphdrnum(elf, &count) < 0)
 		return 0;
+	if (count == 0)
+		return section_build_id(elf, bytes, room);
 	for (size_t i = 0; i < count && !size; i++) {
 		Elf_Data *data;
 
