@@ -185,7 +185,7 @@ static inline char target_state(pid_t tid)
 /* Waits (it is about to happen) until a thread is in that state. */
 static inline void target_await_state(pid_t tid, char state)
 {
-	for (int i = 0; i < 50000 && target_state(tid) != state; i++)
+	for (int i = 0; i < 600000 && target_state(tid) != state; i++)
 		usleep(100);
 	assert_int_equal(target_state(tid), state);
 }

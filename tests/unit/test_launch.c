@@ -30,7 +30,7 @@ static int await_end(struct launch *launch)
 	bool ended = false;
 	int status = -1;
 
-	for (int i = 0; i < 100000 && !ended; i++) {
+	for (int i = 0; i < 1000000 && !ended; i++) {
 		no_error(launch_poll(launch, &ended, &status));
 		if (!ended)
 			usleep(100);

@@ -44,7 +44,7 @@ static void test_sleep(void **state)
 	check(session_switch(f.session, "*", true, NULL), &f);
 
 	kill(f.pid, SIGKILL);
-	assert_int_equal(poll(&wait, 1, 10000), 1);
+	assert_int_equal(poll(&wait, 1, 100000), 1);
 	struct session_summary summary = { 0 };
 	assert_null(session_end(f.session, &summary));
 	assert_int_equal(judge(&f, "work_9_entry", ""), done(9) - from);

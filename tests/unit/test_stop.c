@@ -11,7 +11,7 @@
 #include "control/inject/rseq.h"
 #include "control/inject/stop.h"
 
-#define TIMEOUT_MS 2000
+#define TIMEOUT_MS 20000 /* only what hangs takes as long */
 #define FROZEN_MS 60000 /* after that it never goes on */
 
 static int64_t remote(struct stop *stop, long number, uint64_t a, uint64_t b)
