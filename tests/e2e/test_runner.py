@@ -2,9 +2,12 @@
 import importlib.machinery
 import importlib.util
 import os
+import signal
+import subprocess
 import sys
 
 import pytest
+from harness import until
 
 PATH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "run")
 
@@ -120,3 +123,30 @@ def test_fails_twice(runner, capsys):
     job, first = result_of(runner, "echo '[  ERROR   ] broken'; exit 1")
     assert runner.run_again(job, first, False).failed == 1
     assert "UNSTEADY" not in capsys.readouterr().out
+
+
+INTERRUPTED = """
+import importlib.machinery, importlib.util, signal, sys
+loader = importlib.machinery.SourceFileLoader("runner", sys.argv[1])
+runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("runner", loader))
+sys.dont_write_bytecode = True
+loader.exec_module(runner)
+signal.signal(signal.SIGTERM, runner.stop_all)
+runner.run_jobs([runner.Job(str(at), ["/bin/sh", "-c", sys.argv[2]], {}, 1000, runner.judge_program)
+                 for at in range(5)], 2)
+"""
+
+
+def test_interrupted_nothing_stays_behind(tmp_path, processes):
+    """Not even what has a session and an end of its own; and no other job is begun."""
+    told = tmp_path / "told"
+    script = f'setsid sleep 1000 & : >"$TMPDIR/file"; echo "$! $TMPDIR $DYNTRACE_TEST_MEMORY" >>{told}; wait'
+    run = processes.start(["/usr/bin/python3", "-c", INTERRUPTED, PATH, script], stdout=subprocess.DEVNULL)
+    until(lambda: told.exists() and len(told.read_text().splitlines()) == 2, "two jobs")
+    run.terminate()
+    assert run.wait(timeout=20) == 128 + signal.SIGTERM
+    lines = told.read_text().splitlines()
+    assert len(lines) == 2
+    for sleeper, disk, memory in map(str.split, lines):
+        assert not os.path.exists(disk) and not os.path.exists(memory)
+        until(lambda: not os.path.exists(f"/proc/{sleeper}"), "the end of what it started")
