@@ -143,6 +143,7 @@ static struct error *take_lock(struct supervisor *supervisor)
 			 supervisor->options.socket);
 }
 
+/* Nobody can connect yet: `hear` comes when its mode is what it is to be. */
 static struct error *bind_socket(const char *path, int *ret_fd)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -157,10 +158,15 @@ static struct error *bind_socket(const char *path, int *ret_fd)
 	mode_t mask = umask(0177);
 	int failed = bind(fd, (struct sockaddr *)&address, sizeof(address)) ? errno : 0;
 	umask(mask);
-	if (failed || listen(fd, BACKLOG))
-		return error_errno(failed ? failed : errno, "cannot make the socket %s", path);
+	if (failed)
+		return error_errno(failed, "cannot make the socket %s", path);
 	*ret_fd = take_fd(&fd);
 	return NULL;
+}
+
+static struct error *hear(int fd, const char *path)
+{
+	return listen(fd, BACKLOG) ? error_errno(errno, "cannot make the socket %s", path) : NULL;
 }
 
 static struct error *make_socket(struct supervisor *supervisor)
@@ -172,7 +178,7 @@ static struct error *make_socket(struct supervisor *supervisor)
 		return error;
 	if (supervisor->has_group && (chown(path, (uid_t)-1, supervisor->group) || chmod(path, 0660)))
 		return error_errno(errno, "cannot open %s to the daemon's group", path);
-	return NULL;
+	return hear(supervisor->listener.fd, path);
 }
 
 static char *agents_path(const struct supervisor *supervisor)
@@ -194,7 +200,7 @@ static struct error *make_agents_socket(struct supervisor *supervisor)
 				     error_new(ERROR_FAILED, "out of memory");
 	if (!error && chmod(path, 0666))
 		error = error_errno(errno, "cannot open %s to all", path);
-	return error;
+	return error ? error : hear(supervisor->agents.fd, path);
 }
 
 /* The log is beside the socket, unless it is named or there is somebody to read stderr. */
@@ -225,12 +231,12 @@ struct error *listen_open(struct supervisor *supervisor)
 		error = make_run_dir(supervisor);
 	if (!error)
 		error = make_output(supervisor);
+	if (!error)
+		error = make_agents_socket(supervisor); /* first: whoever finds the daemon finds all of it */
 	if (!error && inherited >= 0)
 		supervisor->listener.fd = inherited;
 	else if (!error)
 		error = make_socket(supervisor);
-	if (!error)
-		error = make_agents_socket(supervisor);
 	return error;
 }
 

@@ -46,8 +46,8 @@ static const struct option_spec options[] = {
 	{ 0, "group", "NAME", "the members of this group may connect (default: dyntrace, if root starts the daemon)",
 	  .string = &args.group },
 	{ 0, "own-only", NULL, "each user may trace only what he could trace himself", .flag = &args.own_only },
-	{ 0, "all-targets", NULL, "trace processes that have changed their user or have special rights, too; what reads such a\n"
-	  "program's files then runs as root", .flag = &args.all_targets },
+	{ 0, "all-targets", NULL, "trace processes that have changed their user or have special rights, too, and other users' where\n"
+	  "kernel.yama.ptrace_scope is 1; what reads such a program's files then runs as root", .flag = &args.all_targets },
 
 	OPTION_GROUP("Recording"),
 	{ 0, "output", "DIR", "where traces go (default: root: /var/lib/dyntrace/traces; others: $XDG_STATE_HOME/dyntrace)",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../control/base/cleanup.h"
+#include "../control/proc/proc.h"
 #include "commands.h"
 #include "log.h"
 #include "supervisor.h"
@@ -195,6 +196,33 @@ static bool loads_code(const struct request *request)
 	return request->kind == WIRE_LOAD || request->kind == WIRE_UNLOAD || (tracer && !strcmp(tracer, "call"));
 }
 
+/* Who has registered has allowed us to trace it (register.c), where the kernel would let users trace what they have started only. */
+bool target_needs_root(const struct target *target, const struct process *process)
+{
+	bool registered = target && strcmp(target->loaded, "injected") != 0;
+	char scope = process->user.uid ? proc_ptrace_scope() : '0';
+
+	return !process_is_plain(process) || scope > '1' || (scope == '1' && !registered);
+}
+
+static struct error *check_rights(const struct request *request, pid_t pid, const struct process *process)
+{
+	struct supervisor *supervisor = request->supervisor;
+
+	if (supervisor->self.uid != 0 || supervisor->options.all_targets ||
+	    !target_needs_root(target_find(supervisor, pid), process))
+		return NULL;
+	if (!process_is_plain(process))
+		return error_new(ERROR_NOT_PERMITTED,
+				 "process %d (%s) has changed its user or has special rights: its user's rights aren't enough to "
+				 "trace it; start dyntraced with --all-targets",
+				 pid, process->name);
+	return error_new(ERROR_NOT_PERMITTED,
+			 "process %d (%s): kernel.yama.ptrace_scope is %c, so its user's rights aren't enough to trace it; start "
+			 "dyntraced with --all-targets, or the program with the agent preloaded",
+			 pid, process->name, proc_ptrace_scope());
+}
+
 struct error *request_may(const struct request *request, pid_t pid, const struct process *process)
 {
 	const struct supervisor *supervisor = request->supervisor;
@@ -213,10 +241,5 @@ struct error *request_may(const struct request *request, pid_t pid, const struct
 				 "process %d (%s) isn't yours: this daemon lets each user trace his own processes only "
 				 "(--own-only)",
 				 pid, process->name);
-	if (supervisor->self.uid == 0 && !supervisor->options.all_targets && !process_is_plain(process))
-		return error_new(ERROR_NOT_PERMITTED,
-				 "process %d (%s) has changed its user or has special rights: its user's rights aren't enough to "
-				 "trace it; start dyntraced with --all-targets",
-				 pid, process->name);
-	return NULL;
+	return check_rights(request, pid, process);
 }

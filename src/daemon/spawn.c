@@ -187,7 +187,7 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 	if (!path)
 		return error_new(ERROR_FAILED, "out of memory");
 	snprintf(pid, sizeof(pid), "%d", target->pid);
-	struct start start = { .who = process_is_plain(&target->process) ? &target->process.user : &nobody_else,
+	struct start start = { .who = target_needs_root(target, &target->process) ? &nobody_else : &target->process.user,
 			       .capabilities = 1ULL << CAP_SYS_NICE,
 			       .memory = WORKER_MEMORY,
 			       .words = words };

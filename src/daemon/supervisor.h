@@ -136,6 +136,8 @@ void request_leave(struct request *request, struct error *error);
 /* WIRE_ITEM and WIRE_NOTE to who asked, with the pid of the target that says it. */
 void request_forward(struct request *request, const struct wire_message *answer, pid_t pid);
 struct error *request_may(const struct request *request, pid_t pid, const struct process *process);
+/* Its user's rights aren't enough to trace it. `target` NULL: it doesn't have the agent. */
+bool target_needs_root(const struct target *target, const struct process *process);
 
 /* ---- targets.c: processes with the agent ------------------------------------------------------------- */
 

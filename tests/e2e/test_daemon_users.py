@@ -7,7 +7,7 @@ import stat
 import subprocess
 
 import pytest
-from daemon_harness import CALLS, helpers, message
+from daemon_harness import CALLS, Daemon, helpers, message
 from harness import Program, Trace, until
 
 GROUP = 61900
@@ -431,3 +431,38 @@ def test_workers_are_confined(daemon, spin_of, user):
     one.round()
     assert daemon.finish(one.pid).names() == {"foo_entry": CALLS, "foo_exit": CALLS}
     one.finish()
+
+
+class UnderYama(Daemon):
+    """A daemon for which kernel.yama.ptrace_scope is as it says, whatever the kernel itself thinks of it."""
+    scope = "1"
+
+    def for_user(self, command, user):
+        if "dyntraced" not in os.path.basename(command[0]):
+            return Daemon.for_user(command, user)
+        folder = "/proc/sys/kernel"
+        script = f'mount -t tmpfs none {folder} && mkdir {folder}/yama && echo {self.scope} > {folder}/yama/ptrace_scope && exec "$@"'
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *command]
+
+
+@pytest.mark.parametrize("words, refused", [([], True), (["--all-targets"], False)], ids=["plain", "all-targets"])
+def test_where_users_may_trace_only_what_they_have_started(build, processes, scratch, spin, spin_of, words, refused):
+    """A worker with the target's user's rights couldn't: that is said, with what to do; root's processes aren't concerned."""
+    daemon = UnderYama(build, processes, scratch, words)
+    os.chmod(scratch, 0o755)
+    try:
+        daemon.start()
+        his, roots = spin_of(MEMBER), spin()
+        if refused:
+            why = daemon.fails("attach", his.pid)
+            assert why == f"process {his.pid} (spin): kernel.yama.ptrace_scope is 1, so its user's rights aren't enough to trace " \
+                "it; start dyntraced with --all-targets, or the program with the agent preloaded"
+        for one in [roots] if refused else [his, roots]:
+            daemon.add(f"{one.pid}:foo", "count")
+            assert status_of(daemon.workers(one.pid)[0])["Uid"].split() == ["0"] * 4
+            one.round()
+            assert daemon.hits(one.pid) == {"foo": CALLS}
+            daemon("detach", one.pid)
+            one.finish()
+    finally:
+        daemon.close()

@@ -112,15 +112,24 @@ bool proc_is_alive(const struct proc *proc)
 
 /* ---- refusals ------------------------------------------------------------------------------- */
 
+char proc_ptrace_scope(void)
+{
+	char scope = '0';
+	_cleanup_close_ int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && read(fd, &scope, 1) == 1 ? scope : '0';
+}
+
 static struct error *refuse_not_permitted(const struct proc *proc)
 {
 	struct thread_status status;
 	_cleanup_error_ struct error *err = status_read(proc->pid, proc->pid, &status);
-	char scope = '0';
-	_cleanup_close_ int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
+	char scope = proc_ptrace_scope();
 
-	if (fd >= 0 && read(fd, &scope, 1) != 1)
-		scope = '0';
+	if (scope == '3')
+		return error_new(ERROR_NOT_PERMITTED,
+				 "not permitted to trace process %d (%s), kernel.yama.ptrace_scope is 3: nobody may, until the "
+				 "next boot with another value", proc->pid, proc->comm);
 	if (!err && status.uid != geteuid()) {
 		const struct passwd *user = getpwuid(status.uid);
 		char number[16];
@@ -140,8 +149,8 @@ static struct error *refuse_not_permitted(const struct proc *proc)
 				 "not permitted to trace process %d (%s), kernel.yama.ptrace_scope is %c: "
 				 "run as root", proc->pid, proc->comm, scope);
 	return error_new(ERROR_NOT_PERMITTED,
-			 "not permitted to trace process %d (%s), it has rights that you don't have: "
-			 "run as root", proc->pid, proc->comm);
+			 "not permitted to trace process %d (%s), it has rights that you don't have: %s", proc->pid,
+			 proc->comm, geteuid() ? "run as root" : "run with all capabilities, outside of this container");
 }
 
 /* Opening its memory asks the kernel exactly what ptrace would ask. */

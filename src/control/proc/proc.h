@@ -44,6 +44,9 @@ struct error *proc_open(pid_t pid, struct proc **ret_proc);
 struct error *proc_open_plain(pid_t pid, struct proc **ret_proc);
 void proc_close(struct proc *proc);
 
+/* kernel.yama.ptrace_scope, '0' to '3'; '0' where there is none. From '1' on its user's rights aren't enough to trace a process. */
+char proc_ptrace_scope(void);
+
 /* True while it runs; false when it is a zombie without threads or gone. */
 bool proc_is_alive(const struct proc *proc);
 
