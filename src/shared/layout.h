@@ -584,6 +584,8 @@ struct dt_state {
  * (R6) A return address in code that some compiler made at run time, or that has its own way to walk over frames, stays
  *      as it is: a garbage collector looks its frames up by it (seen: a JVM aborts). Only addresses in
  *      dt_control.callers, and stubs (a tail call), get a stub.
+ * (R7) Who moves stacks away and back (greenlet) has calls whose frames only seem to be gone. Such a call returns through a stub
+ *      that is free: from then on (dt_returns.stray) no stub of that process is taken from a call that has not returned.
  */
 #define DT_STUB_SIZE 32u
 #define DT_STUB_SHIFT 5

@@ -241,6 +241,8 @@ static struct dt_return_slot *retslot_reclaim(const struct retslot_call *call, u
 	bool found = false;
 	uint32_t first = index;
 
+	if (__atomic_load_n(&call->returns->stray, __ATOMIC_RELAXED))
+		return 0; /* (R7) */
 	for (; index; index = call->returns->slots[index].next) {
 		struct dt_return_slot *stub = &call->returns->slots[index];
 		uint64_t sp = __atomic_load_n(&stub->sp, __ATOMIC_ACQUIRE);

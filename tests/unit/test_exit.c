@@ -416,6 +416,20 @@ static void test_longjmp(void **state)
 	assert_int_equal(rig_pool->tallies[ENTRY].missed, 0);
 }
 
+/* (R7) Something has returned through a free stub: frames that seem to be gone may come back, and keep their stubs. */
+static void test_stacks_that_move(void **state)
+{
+	returns->stray = 1;
+	traced_leap = (void (*)(uint64_t))traced(leap);
+	for (volatile unsigned i = 0; i < 1000; i++) {
+		if (!setjmp(jump_back))
+			traced_leap(0);
+	}
+	assert_int_equal(stubs_in_use(), 1000);
+	finish(1000, 0);
+	assert_int_equal(rig_pool->tallies[ENTRY].unwound + rig_pool->tallies[ENTRY].missed, 0);
+}
+
 /* ---- tail calls ------------------------------------------------------------------------------ */
 
 static function2 traced_even, traced_odd;
@@ -666,6 +680,7 @@ int main(void)
 		CASE(test_backtrace), CASE(test_llvm_backtrace), CASE(test_signals),
 		CASE(test_threads),   CASE(test_fork),	 CASE(test_own_fields),
 		CASE(test_own_program), CASE(test_wrong_guesses),
+		CASE(test_stacks_that_move),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
