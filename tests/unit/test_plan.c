@@ -88,6 +88,7 @@ extern const char plan_loop_inside[], plan_first[], plan_taken_inside[], plan_po
 struct fixture {
 	struct proc *proc;
 	struct modules modules;
+	bool shadow_stack;
 };
 
 static int setup(void **state)
@@ -150,6 +151,8 @@ static const char *plan_one(struct fixture *fixture, const char *text, const cha
 	assert_int_equal(places.count, 1);
 	probe.place = places.items[0];
 	assert_null(planner_create(fixture->proc, &planner));
+	if (fixture->shadow_stack)
+		planner_keep_calls(planner);
 	assert_null(planner_decide(planner, probes, 1));
 	reason[0] = '\0';
 	if (probe.refusal)
@@ -219,6 +222,25 @@ static void test_refuses(void **state)
 		if (!reason || !strstr(reason, refused[i].part))
 			fail_msg("%s: %s", refused[i].location, reason ? reason : "placed");
 	}
+}
+
+/* In a process with a shadow stack no call moves, by whatever tactic; everything else is placed as ever. */
+static void test_shadow_stack(void **state)
+{
+	struct fixture *fixture = *state;
+	const char *tactic, *reason;
+	size_t length;
+
+	fixture->shadow_stack = true;
+	reason = plan_one(fixture, "plan_call", &tactic, &length);
+	assert_non_null(reason);
+	assert_non_null(strstr(reason, "would have to move, and the process has a shadow stack (CET)"));
+	assert_null(plan_one(fixture, "plan_call+5", &tactic, &length)); /* what is behind it */
+	assert_string_equal(tactic, "jump");
+	assert_null(plan_one(fixture, "plan_plain", &tactic, &length));
+	assert_string_equal(tactic, "jump");
+	fixture->shadow_stack = false;
+	assert_null(plan_one(fixture, "plan_call", &tactic, &length));
 }
 
 /* All instructions of a function at once: each has its place in the order of the code. */
@@ -552,6 +574,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_inbound, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refuses, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_shadow_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_every_instruction, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_in_vain, setup, teardown),

@@ -16,8 +16,8 @@
  *
  * Copied although they see RIP: syscall, which leaves the address behind itself in rcx (nobody
  * reads it: the ABI gives rcx up), and x87 state saves, which hold the address of the last x87
- * instruction. A shadow stack (CET) would not stand the pushed return addresses; what dyntrace runs
- * on has none.
+ * instruction. A shadow stack (CET) would not stand the pushed return addresses: there the
+ * planner moves no call.
  */
 #include "relocate.h"
 

@@ -40,6 +40,7 @@ struct planner {
 	planner_may_trap_fn may_trap;
 	void *may_trap_context;
 	bool traps_ready;
+	bool keeps_calls;
 	struct {
 		struct probe *const *items; /* by address; those that have no site yet are waiting for one */
 		size_t count;

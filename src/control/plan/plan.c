@@ -20,6 +20,11 @@ struct error *planner_create(struct proc *proc, struct planner **ret_planner)
 	return NULL;
 }
 
+void planner_keep_calls(struct planner *planner)
+{
+	planner->keeps_calls = true;
+}
+
 void planner_clear(struct planner *planner)
 {
 	for (size_t i = 0; i < planner->sites.count; i++)

@@ -103,6 +103,9 @@ void planner_destroy(struct planner *planner);
 /* Without a process: the address space that a file is planned for. The planner takes it over. */
 void planner_use_maps(struct planner *planner, struct maps maps);
 
+/* Calls stay where they are: the process has a shadow stack (CET), and a moved call pushes an address that isn't there. */
+void planner_keep_calls(struct planner *planner);
+
 /*
  * Asked before a trap is planned in that module; an error is the reason why it can't be. Without it there are no traps. Whoever
  * allows them sees to it that SIGTRAP isn't lost (H10), and places the sites that are DIVERT_TRAP after all others.

@@ -46,6 +46,9 @@ static struct error *check_insn(const struct tactic_view *view, size_t first, si
 	if (is_fixed)
 		return error_new(ERROR_REFUSED, "the instruction %llu bytes behind it can't be moved",
 				 (unsigned long long)distance);
+	if (view->planner->keeps_calls && (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT))
+		return error_new(ERROR_REFUSED, "the call %llu bytes behind it would have to move, and the process has a shadow "
+				 "stack (CET), which forbids that", (unsigned long long)distance);
 	if (siteset_overlapping(view->planner, at, taddr_add(at, insn->length)))
 		return error_new(ERROR_REFUSED, "another tracepoint needs the bytes %llu behind it",
 				 (unsigned long long)distance);

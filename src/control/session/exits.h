@@ -46,6 +46,7 @@ struct error *exits_check(struct session *session, const struct tracepoint_list 
 
 /* Does /proc/PID/status say that the kernel keeps a shadow stack for it (CET)? */
 bool exits_has_shadow_stack(const char *status);
+bool exits_shadow_stack_of(pid_t pid);
 
 /* Maps stubs and slots by way of a held thread, and fills in `env`. */
 struct error *exits_map(struct session *session, struct stop *stop);

@@ -64,12 +64,17 @@ bool exits_has_shadow_stack(const char *status)
 	return word && (!end || word < end);
 }
 
-static struct error *check_shadow_stack(const struct session *session)
+bool exits_shadow_stack_of(pid_t pid)
 {
-	_cleanup_close_ int fd = status_open(session->proc->pid, "status", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = status_open(pid, "status", O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *status = fd < 0 ? NULL : status_slurp(fd, NULL);
 
-	if (!status || !exits_has_shadow_stack(status))
+	return status && exits_has_shadow_stack(status);
+}
+
+static struct error *check_shadow_stack(const struct session *session)
+{
+	if (!exits_shadow_stack_of(session->proc->pid))
 		return NULL;
 	return error_new(
 		ERROR_REFUSED,

@@ -50,6 +50,8 @@ static struct error *prepare_planner(struct session *session)
 		error = planner_create(session->proc, &session->planner);
 	if (!error)
 		planner_allow_traps(session->planner, traps_allow, session);
+	if (!error && exits_shadow_stack_of(session->proc->pid))
+		planner_keep_calls(session->planner);
 	return error;
 }
 
