@@ -16,6 +16,8 @@ BUILDS = {
     "clang-O0": ["clang++", "-O0"],
     "gcc-O3-static-libgcc": ["g++", "-O3", "-fno-omit-frame-pointer", "-static-libgcc", "-static-libstdc++"],
     "gcc-static": ["g++", "-O2", "-static"],
+    "gcc-asan": ["g++", "-O1", "-fsanitize=address"],  # its runtime looks on at throws: in a library, in the program
+    "clang-asan": ["clang++", "-O1", "-fsanitize=address"],
     "llvm-unwinder": ["clang++", "-O2", "-DNO_CANCEL", "-Wl,--no-as-needed", "-l:libunwind.so.1"],
 }
 

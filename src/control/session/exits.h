@@ -60,6 +60,8 @@ void exits_allow(struct session *session);
 /* Tells every unwinder in the target of the stubs (H7), before the first of them is used. `held`
  * as in safepoint_call. */
 struct error *exits_register(struct session *session, struct stop *held);
+/* Does that module unwind frames by itself? */
+bool exits_is_unwinder(const struct symtab *symtab);
 /* Is the unwinder in that module LLVM's libunwind? */
 bool exits_is_llvm(const struct symtab *symtab);
 /* Does the unwinder in that module know, by a call or by a hook? */

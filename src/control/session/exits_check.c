@@ -93,7 +93,7 @@ static struct error *check_unwinder(const struct session *session)
 
 		if (error)
 			continue;
-		found |= symtab_find(symtab, "_Unwind_RaiseException") != NULL;
+		found |= exits_is_unwinder(symtab);
 		handlers |= module->is_executable && frame_has_handlers(symtab) &&
 			    frame_is_stripped(symtab);
 	}

@@ -1,7 +1,8 @@
 /*
  * exits_unwind.c - tell the unwinders in the target of the return stubs.
  *
- * An unwinder is a module that defines _Unwind_RaiseException. libgcc gets a hook (exits_hook.c). What can't have one is told by a call
+ * An unwinder is a module that defines _Unwind_RaiseException, and _Unwind_SetGR, which handlers need: the sanitizers' runtimes define
+ * the first only, to look on, and call the true one. libgcc gets a hook (exits_hook.c). What can't have one is told by a call
  * at a safe point, before the first stub is used: LLVM's libunwind takes one FDE, __register_frame(fde), and libgcc a
  * table, __register_frame_info(table, object), where the object is memory for its own notes.
  *
@@ -42,6 +43,11 @@ bool exits_is_llvm(const struct symtab *symtab)
 	return symtab_find(symtab, "__unw_add_dynamic_fde") || symtab_find(symtab, "__unw_getcontext");
 }
 
+bool exits_is_unwinder(const struct symtab *symtab)
+{
+	return symtab_find(symtab, "_Unwind_RaiseException") && symtab_find(symtab, "_Unwind_SetGR");
+}
+
 static bool is_told(const struct exits *exits, taddr forget)
 {
 	for (size_t i = 0; i < exits->unwinder_count; i++) {
@@ -78,7 +84,7 @@ static struct error *tell_module(struct session *session, struct stop *held,
 {
 	struct exits *exits = &session->exits;
 
-	if (!find_function(module, symtab, "_Unwind_RaiseException").v)
+	if (!exits_is_unwinder(symtab))
 		return NULL;
 	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
 		taddr function = find_function(module, symtab, interfaces[i].tell);
@@ -207,7 +213,7 @@ taddr session_exits_from(struct session *session)
 	_cleanup_error_ struct error *error =
 		program ? module_symtab(session->proc, program, &symtab) : NULL;
 
-	if (!program || error || !find_function(program, symtab, "_Unwind_RaiseException").v)
+	if (!program || error || !exits_is_unwinder(symtab))
 		return taddr_of(0);
 	return find_function(program, symtab, "main");
 }
