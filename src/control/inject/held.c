@@ -15,9 +15,11 @@
 #include "held.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -94,6 +96,39 @@ static void note_end(struct stop *stop, struct held *held, int status)
 	stop->proc->reaped_status = status;
 }
 
+/* Stops are reported as well, asked for or not: they are left for the main line. */
+static bool see_end(pid_t tid, int *ret_status)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) ||
+	    (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED && info.si_code != CLD_DUMPED))
+		return false;
+	return waitpid(tid, ret_status, WNOHANG | __WALL) == tid;
+}
+
+/* A thread is ours from birth, and unknown to us when the one that made it was killed before it could say so. */
+static void see_unknown_ends(const struct stop *stop)
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	int fd = stop->task_fd < 0 ? -1 : openat(stop->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ssize_t n;
+
+	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
+		for (ssize_t at = 0; at < n;) {
+			const struct dirent64 *entry = (const void *)(buffer + at);
+			pid_t tid = (pid_t)atoi(entry->d_name);
+			int status;
+
+			if (tid > 0 && tid != stop->proc->pid)
+				(void)see_end(tid, &status);
+			at += entry->d_reclen;
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
 /*
  * The kernel lets nobody be seized in a process whose one thread is in execve, and that waits until all others are
  * gone: those that are ours are gone only when we have seen their end. Without this, both would wait for ever.
@@ -106,18 +141,12 @@ static void see_ends(void *data)
 	leftover_settle();
 	for (size_t i = 0; i < stop->threads.count; i++) {
 		struct held *held = &stop->threads.items[i];
-		siginfo_t info = { 0 };
 		int status = 0;
 
-		/* stops are reported as well, asked for or not: they are left for the main line */
-		if (held->adopted || held->state == HELD_GONE ||
-		    waitid(P_PID, (id_t)held->tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) ||
-		    (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
-		     info.si_code != CLD_DUMPED))
-			continue;
-		if (waitpid(held->tid, &status, WNOHANG | __WALL) == held->tid)
+		if (!held->adopted && held->state != HELD_GONE && see_end(held->tid, &status))
 			note_end(stop, held, status);
 	}
+	see_unknown_ends(stop);
 }
 
 static long seize(struct stop *stop, pid_t tid)
