@@ -68,7 +68,7 @@ struct site {
 	struct site *hop_of; /* ... which is that of the site whose place it takes; NULL: it is its own */
 	size_t fixed_length; /* bytes that nobody else may change, if more than `length` */
 	bool emitted; /* its trampoline is written */
-	bool refused; /* it couldn't be, and will go */
+	struct error *refusal; /* why it couldn't be: it will go; NULL: it could */
 	bool replaced; /* the owner's: another one has taken its place, */
 	bool in_child; /* but not in a forked child, which goes on with it */
 	bool has_exit; /* its trampoline records exits: return stubs lead there (H5) */

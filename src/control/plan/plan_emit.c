@@ -318,9 +318,9 @@ static bool undo_refused(struct planner *planner, struct near_pool *pool)
 	for (size_t i = 0; i < planner->sites.count && enough; i++) {
 		const struct site *site = planner->sites.items[i];
 
-		if (!site->group || !site->refused)
+		if (!site->group || !site->refusal)
 			continue;
-		enough = regroup_undo(planner, site->group, "the memory that it needs can't be had", &gone);
+		enough = regroup_undo(planner, site->group, error_text(site->refusal), &gone);
 		i = (size_t)-1; /* the list is another one now */
 	}
 	for (size_t i = 0; i < gone.count; i++)
@@ -366,16 +366,16 @@ static void drop_refused(struct planner *planner, struct near_pool *pool)
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
-		if (!site->refused && site->host && site->host->refused) {
+		if (!site->refusal && site->host && site->host->refusal) {
 			refuse_site(site, reason);
 			give_back(site, pool);
-			site->refused = true;
+			site->refusal = error_new(ERROR_REFUSED, "%s", error_text(reason));
 		}
 	}
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
-		if (site->refused)
+		if (site->refusal)
 			site_free(site);
 		else
 			planner->sites.items[kept++] = site;
@@ -392,10 +392,10 @@ struct error *planner_emit(struct planner *planner, const struct tramp_env *env,
 
 		if (site->emitted)
 			continue;
-		_cleanup_error_ struct error *reason = emit_site(planner, site, env, pool, code);
-		if (reason)
-			refuse_site(site, reason);
-		site->refused = reason != NULL;
+		error_free(site->refusal);
+		site->refusal = emit_site(planner, site, env, pool, code);
+		if (site->refusal)
+			refuse_site(site, site->refusal);
 	}
 	if (!undo_refused(planner, pool))
 		return error_new(ERROR_FAILED, "out of memory");

@@ -66,6 +66,7 @@ void site_free(struct site *site)
 	vec_free(&site->probes);
 	vec_free(&site->kept);
 	error_free(site->patch.error);
+	error_free(site->refusal);
 	free(site);
 }
 
