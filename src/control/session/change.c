@@ -21,7 +21,8 @@
 #define GARBAGE_MAX 256 /* sites */
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
-#define WAY_MS 2000
+#define WAY_MS 10000 /* threads may wait that long for a CPU */
+#define PAUSE_MAX_MS 64
 
 static void write_word(struct session *session, const struct site *site, const struct tramp_event *event, bool on)
 {
@@ -388,9 +389,19 @@ static void fail_groups(struct session *session)
 	}
 }
 
+/* A thread that has been interrupted in what was removed may wait long for a CPU, and doesn't get on while it is held to be looked at. */
+static void collect_patiently(struct session *session, unsigned *pause_ms)
+{
+	change_collect(session);
+	nanosleep(&(struct timespec){ .tv_nsec = *pause_ms * 1000000L }, NULL);
+	if (*pause_ms < PAUSE_MAX_MS)
+		*pause_ms *= 2;
+}
+
 void change_clear_way(struct session *session, bool *ret_alone)
 {
 	uint64_t until = now_ms() + WAY_MS;
+	unsigned pause_ms = 1;
 	bool leads_on = planner_leads_on(session->planner, 0);
 	bool alone = (leads_on || !is_way_clear(session)) && is_alone(session);
 
@@ -399,9 +410,8 @@ void change_clear_way(struct session *session, bool *ret_alone)
 	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
 		struct patch_site *new = &planner_site(session->planner, i)->patch;
 
-		/* A thread that has been interrupted there may wait long for a CPU. */
 		while (new->state == PATCH_PLANNED && is_in_the_way(session, new, alone) && now_ms() < until)
-			change_collect(session);
+			collect_patiently(session, &pause_ms);
 		if (new->state != PATCH_PLANNED || !is_in_the_way(session, new, alone))
 			continue;
 		fail_with_group(session, new,
@@ -413,9 +423,10 @@ void change_clear_way(struct session *session, bool *ret_alone)
 void change_clear_hops(struct session *session)
 {
 	uint64_t until = now_ms() + WAY_MS;
+	unsigned pause_ms = 1;
 
 	while (session->garbage.count && planner_hop_is_taken(session->planner, session->code) && now_ms() < until)
-		change_collect(session);
+		collect_patiently(session, &pause_ms);
 }
 
 void change_free(struct session *session)
