@@ -55,8 +55,8 @@ bool record_copy(const struct wire_message *message, struct record *ret_record);
 /* ---- command.c ------------------------------------------------------------------------------- */
 
 /*
- * Runs `dyntrace --answer WORDS` (which end with NULL) and takes its answer into the list. The command's error is this
- * call's.
+ * Runs `dyntrace --answer WORDS` (which end with NULL) and takes its answer into the list. The
+ * command's error is this call's.
  */
 struct error *command_ask(struct dyntrace *dyntrace, const char *const *words,
 			  struct dyntrace_list *list);

@@ -39,8 +39,9 @@ struct dyntrace_error *dyntrace_list_processes(struct dyntrace *dyntrace,
 	return api_error(api_finish_list(dyntrace, WIRE_PROCESSES, ret_list));
 }
 
-static struct dyntrace_error *tell_library(struct dyntrace *dyntrace, enum wire_kind kind, const char *target,
-					   const char *library, unsigned int flags)
+static struct dyntrace_error *tell_library(struct dyntrace *dyntrace, enum wire_kind kind,
+					   const char *target, const char *library,
+					   unsigned int flags)
 {
 	_cleanup_free_ char *absolute = NULL;
 	struct error *error = api_need(target, "target");
@@ -69,8 +70,9 @@ struct dyntrace_error *dyntrace_unload(struct dyntrace *dyntrace, const char *ta
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static struct error *list_names(struct dyntrace *dyntrace, enum wire_kind kind, bool all, const char *target,
-				const char *glob, struct dyntrace_list **ret_list)
+static struct error *list_names(struct dyntrace *dyntrace, enum wire_kind kind, bool all,
+				const char *target, const char *glob,
+				struct dyntrace_list **ret_list)
 {
 	const char *words[6] = { wire_kind_name(kind) };
 	struct error *error = api_need(target, "target");
@@ -96,14 +98,16 @@ static struct error *list_names(struct dyntrace *dyntrace, enum wire_kind kind, 
 	return error;
 }
 
-struct dyntrace_error *dyntrace_list_symbols(struct dyntrace *dyntrace, const char *target, const char *glob,
-					     unsigned int flags, struct dyntrace_list **ret_list)
+struct dyntrace_error *dyntrace_list_symbols(struct dyntrace *dyntrace, const char *target,
+					     const char *glob, unsigned int flags,
+					     struct dyntrace_list **ret_list)
 {
-	return api_error(list_names(dyntrace, WIRE_SYMBOLS, flags & DYNTRACE_PROTOTYPES, target, glob, ret_list));
+	return api_error(list_names(dyntrace, WIRE_SYMBOLS, flags & DYNTRACE_PROTOTYPES, target,
+				    glob, ret_list));
 }
 
-struct dyntrace_error *dyntrace_list_markers(struct dyntrace *dyntrace, const char *target, const char *glob,
-					     struct dyntrace_list **ret_list)
+struct dyntrace_error *dyntrace_list_markers(struct dyntrace *dyntrace, const char *target,
+					     const char *glob, struct dyntrace_list **ret_list)
 {
 	return api_error(list_names(dyntrace, WIRE_MARKERS, false, target, glob, ret_list));
 }

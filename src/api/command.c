@@ -1,10 +1,11 @@
 /*
  * command.c - what the command does by itself, for a program that uses the library.
  *
- * Files and processes of others are read by a process of their own (`dyntrace --answer`), which may fall over them; it answers
- * as the daemon would. That process is none of the program's business: a child without exit signal starts it and waits for it, so
- * there is no SIGCHLD, and a wait for any child finds neither. (Only waitpid with __WALL or __WCLONE sees such children; execve
- * would make one an ordinary child.)
+ * Files and processes of others are read by a process of their own (`dyntrace --answer`), which may
+ * fall over them; it answers as the daemon would. That process is none of the program's business: a
+ * child without exit signal starts it and waits for it, so there is no SIGCHLD, and a wait for any
+ * child finds neither. (Only waitpid with __WALL or __WCLONE sees such children; execve would make
+ * one an ordinary child.)
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +26,7 @@
 
 #define WORDS_MAX 8
 
-/* ---- which program ------------------------------------------------------------------------------ */
+/* ---- which program --------------------------------------------------------------------------- */
 
 static bool is_program(const char *path)
 {
@@ -63,12 +64,13 @@ static struct error *find_program(char **ret_path)
 			return NULL;
 		}
 	}
-	return error_new(ERROR_FAILED,
-			 "the command dyntrace isn't where libdyntrace.so is, nor in a folder bin beside it "
-			 "(DYNTRACE_COMMAND=FILE names it)");
+	return error_new(
+		ERROR_FAILED,
+		"the command dyntrace isn't where libdyntrace.so is, nor in a folder bin beside it "
+		"(DYNTRACE_COMMAND=FILE names it)");
 }
 
-/* ---- starting it -------------------------------------------------------------------------------- */
+/* ---- starting it ----------------------------------------------------------------------------- */
 
 struct start {
 	const char *path;
@@ -144,7 +146,8 @@ static struct error *lift(int *fd)
 	return NULL;
 }
 
-static struct error *start_program(const char *path, const char *const *words, pid_t *ret_pid, int *ret_fd)
+static struct error *start_program(const char *path, const char *const *words, pid_t *ret_pid,
+				   int *ret_fd)
 {
 	_cleanup_close_ int ours = -1, answer = -1, nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct start start = { .path = path, .argv = { "dyntrace", "--answer" } };
@@ -170,9 +173,10 @@ static struct error *start_program(const char *path, const char *const *words, p
 	return error;
 }
 
-/* ---- what it answers ------------------------------------------------------------------------------ */
+/* ---- what it answers ------------------------------------------------------------------------- */
 
-static struct error *read_answer(struct dyntrace *dyntrace, struct channel *channel, struct dyntrace_list *list)
+static struct error *read_answer(struct dyntrace *dyntrace, struct channel *channel,
+				 struct dyntrace_list *list)
 {
 	struct pollfd ready = { .fd = channel->fd, .events = POLLIN };
 	struct error *error = NULL;
@@ -196,7 +200,8 @@ static struct error *read_answer(struct dyntrace *dyntrace, struct channel *chan
 	return error;
 }
 
-struct error *command_ask(struct dyntrace *dyntrace, const char *const *words, struct dyntrace_list *list)
+struct error *command_ask(struct dyntrace *dyntrace, const char *const *words,
+			  struct dyntrace_list *list)
 {
 	_cleanup_free_ char *path = NULL;
 	struct channel channel;

@@ -20,20 +20,29 @@ static struct {
 
 static const struct option_spec options[] = {
 	OPTION_GROUP("What to record"),
-	{ 'f', "function", NULL, "a function's entry, with its arguments (without -f and -e: that it was reached)",
+	{ 'f', "function", NULL,
+	  "a function's entry, with its arguments (without -f and -e: that it was reached)",
 	  .flag = &args.function },
-	{ 'e', "exit", NULL, "a function's entry and exit, with arguments, return value and duration", .flag = &args.exit },
-	{ 'n', "name", "NAME", "what the tracepoint is called (default: as its location)", .string = &args.name },
-	{ 't', "context", "TYPE", "record this too (repeatable), as in add-context", .list = &args.contexts },
-	{ 0, "filter", "EXPR", "record only when this is true: 'size > 4096 && path != NULL'", .string = &args.filter },
+	{ 'e', "exit", NULL,
+	  "a function's entry and exit, with arguments, return value and duration",
+	  .flag = &args.exit },
+	{ 'n', "name", "NAME", "what the tracepoint is called (default: as its location)",
+	  .string = &args.name },
+	{ 't', "context", "TYPE", "record this too (repeatable), as in add-context",
+	  .list = &args.contexts },
+	{ 0, "filter", "EXPR", "record only when this is true: 'size > 4096 && path != NULL'",
+	  .string = &args.filter },
 	{ 0, "every", "N", "record the first hit, and then every Nth", .size = &args.every },
 	{ 0, "first", "N", "record the first N hits", .size = &args.first },
 	{ 0, "rate", "N/s", "record at most N hits a second", .string = &args.rate },
-	{ 0, "string-max", "SIZE", "bytes of a string that are recorded (default: 256)", .size = &args.string_max },
+	{ 0, "string-max", "SIZE", "bytes of a string that are recorded (default: 256)",
+	  .size = &args.string_max },
 
 	OPTION_GROUP("Where and when"),
-	{ 0, "wait", NULL, "if no program of that name runs, or its library isn't loaded: wait for it. For every later\n"
-	  "process of that name, too", .flag = &args.wait },
+	{ 0, "wait", NULL,
+	  "if no program of that name runs, or its library isn't loaded: wait for it. For every later\n"
+	  "process of that name, too",
+	  .flag = &args.wait },
 	{ 0, "disabled", NULL, "place it, but switch it off", .flag = &args.disabled },
 	ASK_ALL_OPTION(&args.all),
 	ASK_SOCKET_OPTION,
@@ -49,11 +58,12 @@ struct error *add_parse_rate(const char *text, uint64_t *ret_rate)
 	errno = 0;
 	*ret_rate = strtoull(text, &end, 10);
 	if (errno || end == text || (strcmp(end, "/s") != 0 && *end) || *ret_rate == 0)
-		return error_new(ERROR_USAGE, "--rate: '%s' isn't a number a second, such as 100/s", text);
+		return error_new(ERROR_USAGE, "--rate: '%s' isn't a number a second, such as 100/s",
+				 text);
 	return NULL;
 }
 
-/* ---- the request ---------------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 static void write_number(struct wire_out *out, enum wire_tag tag, uint64_t value)
 {
@@ -78,7 +88,8 @@ static struct error *write_request(struct client *client, const struct add_reque
 	write_number(out, WIRE_STRING_MAX, request->string_max);
 	write_number(out, WIRE_WAIT, request->wait);
 	write_number(out, WIRE_DISABLED, request->disabled);
-	return client_write_arguments(out, request->tracer, request->arguments, request->argument_count);
+	return client_write_arguments(out, request->tracer, request->arguments,
+				      request->argument_count);
 }
 
 struct printing {
@@ -127,7 +138,8 @@ static struct error *run(const struct words *words, int *ret_status)
 
 	(void)ret_status;
 	if (!words->count)
-		return error_new(ERROR_USAGE, "give TARGET:LOC, and then the tracer (default: ctf)");
+		return error_new(ERROR_USAGE,
+				 "give TARGET:LOC, and then the tracer (default: ctf)");
 	struct error *error = add_parse_rate(args.rate, &request.rate);
 	if (!error)
 		error = ask_split(words->items[0], "LOC", &target, &request.location);
@@ -147,12 +159,13 @@ const struct command command_add = {
 	.name = "add",
 	.summary = "add a tracepoint to a running process; prints its name",
 	.usage = "[OPTIONS] TARGET:LOC [TRACER [ARGS...]]",
-	.details = "The agent is put in where it isn't. TRACER is what becomes of a hit:\n"
-		   "  ctf [DIR]              an event in a CTF trace (the default); all of a process's go to one trace\n"
-		   "  log [FILE]             a line of text in FILE, or on the process's own stdout\n"
-		   "  lttng                  an LTTng-UST event\n"
-		   "  count                  nothing but hits, and with -e a histogram of durations\n"
-		   "  call LIBRARY:FUNCTION  a call of a function of yours",
+	.details =
+		"The agent is put in where it isn't. TRACER is what becomes of a hit:\n"
+		"  ctf [DIR]              an event in a CTF trace (the default); all of a process's go to one trace\n"
+		"  log [FILE]             a line of text in FILE, or on the process's own stdout\n"
+		"  lttng                  an LTTng-UST event\n"
+		"  count                  nothing but hits, and with -e a histogram of durations\n"
+		"  call LIBRARY:FUNCTION  a call of a function of yours",
 	.example = "dyntrace add redis-server:processCommand ctf\n"
 		   "dyntrace add -e -n write 1234:write@libc.so.6 --filter 'nbytes > 4096'\n"
 		   "dyntrace add --wait nginx:ngx_http_process_request -f",

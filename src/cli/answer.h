@@ -1,8 +1,10 @@
 /*
- * answer.h - a list as messages of the daemon's protocol, on stdout: `dyntrace --answer COMMAND WORDS`.
+ * answer.h - a list as messages of the daemon's protocol, on stdout: `dyntrace --answer COMMAND
+ * WORDS`.
  *
- * How libdyntrace.so lists symbols and markers: foreign files are read by a process of the caller's rights, not by the caller.
- * Items, notes instead of lines on stderr, and one WIRE_REPLY with the error at the end.
+ * How libdyntrace.so lists symbols and markers: foreign files are read by a process of the caller's
+ * rights, not by the caller. Items, notes instead of lines on stderr, and one WIRE_REPLY with the
+ * error at the end.
  */
 #ifndef DYNTRACE_CLI_ANSWER_H
 #define DYNTRACE_CLI_ANSWER_H

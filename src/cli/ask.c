@@ -60,8 +60,8 @@ static struct error *check_words(const struct words *words, enum ask_words wante
 	return NULL;
 }
 
-struct error *ask_target(const struct words *words, enum ask_words wanted, enum wire_kind kind, bool all,
-			 ask_item_fn item, void *context)
+struct error *ask_target(const struct words *words, enum ask_words wanted, enum wire_kind kind,
+			 bool all, ask_item_fn item, void *context)
 {
 	_cleanup_client_ struct client *client = NULL;
 	struct error *error = check_words(words, wanted);
@@ -74,19 +74,21 @@ struct error *ask_target(const struct words *words, enum ask_words wanted, enum 
 	return ask_finish(client, item, context);
 }
 
-struct error *ask_split(const char *word, const char *what, char **ret_target, const char **ret_rest)
+struct error *ask_split(const char *word, const char *what, char **ret_target,
+			const char **ret_rest)
 {
 	const char *colon = strchr(word, ':');
 
 	if (!colon || colon == word || !colon[1])
-		return error_new(ERROR_USAGE, "'%s' isn't TARGET:%s (a pid or a name, a colon, and the %s)", word, what,
-				 strcmp(what, "LOC") ? "name of a tracepoint" : "location");
+		return error_new(
+			ERROR_USAGE, "'%s' isn't TARGET:%s (a pid or a name, a colon, and the %s)",
+			word, what, strcmp(what, "LOC") ? "name of a tracepoint" : "location");
 	*ret_target = strndup(word, (size_t)(colon - word));
 	*ret_rest = colon + 1;
 	return *ret_target ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
-/* ---- lists ---------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static struct error *add_item(void *context, const struct wire_message *item)
 {
@@ -99,8 +101,8 @@ static struct error *add_item(void *context, const struct wire_message *item)
 	return NULL;
 }
 
-struct error *ask_list(const struct words *words, enum ask_words wanted, enum wire_kind kind, bool all,
-		       struct ask_list *list)
+struct error *ask_list(const struct words *words, enum ask_words wanted, enum wire_kind kind,
+		       bool all, struct ask_list *list)
 {
 	struct error *error = ask_target(words, wanted, kind, all, add_item, list);
 
@@ -148,7 +150,8 @@ void ask_json_number(struct strbuf *text, const char *key, uint64_t value)
 	text_unsigned(text, value);
 }
 
-void ask_json_texts(struct strbuf *text, const char *key, const struct wire_message *item, enum wire_tag tag)
+void ask_json_texts(struct strbuf *text, const char *key, const struct wire_message *item,
+		    enum wire_tag tag)
 {
 	struct wire_value value;
 	bool first = true;

@@ -23,9 +23,10 @@ const struct command command_attach = {
 	.name = "attach",
 	.summary = "put the agent into a process",
 	.usage = "[OPTIONS] TARGET",
-	.details = "The process is held for a moment, and then goes on with the agent in it, which does nothing until there are\n"
-		   "tracepoints. 'dyntrace add' does this by itself where it is needed; a program that is linked with the agent, or\n"
-		   "started with it preloaded, needs none of it. Attaching to a process that has the agent is no error.",
+	.details =
+		"The process is held for a moment, and then goes on with the agent in it, which does nothing until there are\n"
+		"tracepoints. 'dyntrace add' does this by itself where it is needed; a program that is linked with the agent, or\n"
+		"started with it preloaded, needs none of it. Attaching to a process that has the agent is no error.",
 	.example = "dyntrace attach redis-server",
 	.options = options,
 	.run = run,

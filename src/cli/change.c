@@ -36,7 +36,8 @@ const struct command command_rm = {
 	.name = "rm",
 	.summary = "remove tracepoints of a process",
 	.usage = "[OPTIONS] TARGET:NAME",
-	.details = "The code is as it was before, and the name is free again. What was recorded stays in the trace. " NAME_TEXT,
+	.details =
+		"The code is as it was before, and the name is free again. What was recorded stays in the trace. " NAME_TEXT,
 	.example = "dyntrace rm redis-server:processCommand\n"
 		   "dyntrace rm 'redis-server:*'",
 	.options = options,
@@ -59,7 +60,8 @@ const struct command command_disable = {
 	.name = "disable",
 	.summary = "switch tracepoints off, and leave them in place",
 	.usage = "[OPTIONS] TARGET:NAME",
-	.details = "The process isn't stopped for it. A tracepoint that is off costs next to nothing. " NAME_TEXT,
+	.details =
+		"The process isn't stopped for it. A tracepoint that is off costs next to nothing. " NAME_TEXT,
 	.example = "dyntrace disable 'redis-server:*'",
 	.options = options,
 	.ask = change,

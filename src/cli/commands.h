@@ -16,8 +16,9 @@ struct command {
 	const char *summary; /* one line, no full stop */
 	const char *usage; /* what follows "dyntrace NAME "; several forms are separated by \n */
 	/*
-	 * Between usage and options; NULL: nothing. Wrapped where it is shown: \n counts as a space, an
-	 * empty line ends a paragraph, and a line that begins with a space is kept as it is.
+	 * Between usage and options; NULL: nothing. Wrapped where it is shown: \n counts as a
+	 * space, an empty line ends a paragraph, and a line that begins with a space is kept as it
+	 * is.
 	 */
 	const char *details;
 	const char *example; /* whole lines */
@@ -28,11 +29,13 @@ struct command {
 	 * For the others any error is 1. Wrong usage is 2 for all.
 	 */
 	bool runs_command;
-	/* Nothing is parsed: all words are in words->rest. The one before the first is the command's name. */
+	/* Nothing is parsed: all words are in words->rest. The one before the first is the
+	 * command's name. */
 	bool raw;
 	/* *ret_status is 0 before the call. */
 	struct error *(*run)(const struct words *words, int *ret_status);
-	/* In its place, for commands that differ only in what they ask the daemon for: an enum wire_kind. */
+	/* In its place, for commands that differ only in what they ask the daemon for: an enum
+	 * wire_kind. */
 	struct error *(*ask)(const struct words *words, unsigned kind);
 	unsigned asks_for;
 };

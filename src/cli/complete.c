@@ -18,7 +18,7 @@ static void offer(const char *candidate, const char *typed)
 		puts(candidate);
 }
 
-/* ---- processes ------------------------------------------------------------------------------------ */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 static bool may_trace(const char *pid)
 {
@@ -54,7 +54,7 @@ static void offer_targets(const char *typed, const char *suffix)
 		closedir(dir);
 }
 
-/* ---- functions ------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static void closep(struct proc **proc)
 {
@@ -72,7 +72,8 @@ static char *readable_name(const struct symbol *symbol)
 	return readable;
 }
 
-static void offer_symbols_of(const struct symtab *symtab, const char *target, const char *typed, size_t *count)
+static void offer_symbols_of(const struct symtab *symtab, const char *target, const char *typed,
+			     size_t *count)
 {
 	for (size_t i = 0; i < symtab_count(symtab) && *count < SYMBOLS_MAX; i++) {
 		const struct symbol *symbol = symtab_get(symtab, i);
@@ -80,7 +81,9 @@ static void offer_symbols_of(const struct symtab *symtab, const char *target, co
 		if (symbol->kind == SYMBOL_OBJECT)
 			continue;
 		_cleanup_free_ char *readable = *typed ? readable_name(symbol) : NULL;
-		const char *name = readable && !strncmp(readable, typed, strlen(typed)) ? readable : symbol->name;
+		const char *name = readable && !strncmp(readable, typed, strlen(typed)) ?
+					   readable :
+					   symbol->name;
 		if (strncmp(name, typed, strlen(typed)) != 0)
 			continue;
 		printf("%s:%s\n", target, name);
@@ -107,14 +110,15 @@ static void offer_symbols(const char *target, const char *typed)
 
 			if (modules.items[i]->is_executable != own)
 				continue;
-			_cleanup_error_ struct error *unreadable = module_symtab(proc, modules.items[i], &symtab);
+			_cleanup_error_ struct error *unreadable =
+				module_symtab(proc, modules.items[i], &symtab);
 			if (!unreadable)
 				offer_symbols_of(symtab, target, typed, &count);
 		}
 	}
 }
 
-/* ---- tracepoints ------------------------------------------------------------------------------------- */
+/* ---- tracepoints ----------------------------------------------------------------------------- */
 
 struct offering {
 	const char *target, *typed;
@@ -142,11 +146,12 @@ static void offer_tracepoints(const char *target, const char *typed)
 	error = ask_finish(client, offer_tracepoint, &offering);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void offer_options(const struct command *command, const char *typed)
 {
-	for (const struct option_spec *option = command->options; !option_ends_table(option); option++) {
+	for (const struct option_spec *option = command->options; !option_ends_table(option);
+	     option++) {
 		char text[64];
 
 		if (!option->name)
@@ -159,7 +164,8 @@ static void offer_options(const struct command *command, const char *typed)
 
 static const struct option_spec *find_option(const struct command *command, const char *word)
 {
-	for (const struct option_spec *option = command->options; !option_ends_table(option); option++) {
+	for (const struct option_spec *option = command->options; !option_ends_table(option);
+	     option++) {
 		if (option->name && !strncmp(word, "--", 2) && !strcmp(option->name, word + 2))
 			return option;
 		if (option->letter && word[0] == '-' && word[1] == option->letter && !word[2])
@@ -182,7 +188,8 @@ static bool offer_argument(const struct option_spec *option, const char *typed)
 
 static void offer_word(const struct command *command, char *typed)
 {
-	bool loc = strstr(command->usage, "TARGET:LOC"), name = strstr(command->usage, "TARGET:NAME");
+	bool loc = strstr(command->usage, "TARGET:LOC"),
+	     name = strstr(command->usage, "TARGET:NAME");
 	char *colon = strchr(typed, ':');
 
 	if ((loc || name) && !colon)

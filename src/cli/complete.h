@@ -8,7 +8,8 @@
 
 #include "commands.h"
 
-/* The words behind "dyntrace"; the last is the one at work, maybe "". Prints what it may become, a line each. */
+/* The words behind "dyntrace"; the last is the one at work, maybe "". Prints what it may become, a
+ * line each. */
 void complete_print(const struct command *const *commands, int count, char **words);
 
 #endif

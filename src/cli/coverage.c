@@ -21,11 +21,13 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	{ 'i', "instructions", NULL, "also every instruction: each alone, and all of a function at once",
+	{ 'i', "instructions", NULL,
+	  "also every instruction: each alone, and all of a function at once",
 	  .flag = &args.instructions },
 	{ 'r', "reasons", NULL, "why the rest can't be placed, with an address for each reason",
 	  .flag = &args.reasons },
-	{ 'l', "list", NULL, "instead: every instruction's address, how it is placed, its function", .flag = &args.list },
+	{ 'l', "list", NULL, "instead: every instruction's address, how it is placed, its function",
+	  .flag = &args.list },
 	{ 0, "json", NULL, "an object for each line of the table", .flag = &args.json },
 	{ 0 },
 };
@@ -49,12 +51,15 @@ static void print_header(void)
 
 static double percent(const struct coverage_count *count)
 {
-	return count->total ? 100.0 * (double)(count->total - count->refused) / (double)count->total : 100.0;
+	return count->total ?
+		       100.0 * (double)(count->total - count->refused) / (double)count->total :
+		       100.0;
 }
 
 static void print_json(const char *file, const char *what, const struct coverage_count *count)
 {
-	printf("{\"file\":\"%s\",\"what\":\"%s\",\"all\":%llu", file, what, (unsigned long long)count->total);
+	printf("{\"file\":\"%s\",\"what\":\"%s\",\"all\":%llu", file, what,
+	       (unsigned long long)count->total);
 	for (size_t i = 0; coverage_tactic(i); i++)
 		printf(",\"%s\":%llu", coverage_tactic(i), (unsigned long long)count->placed[i]);
 	printf(",\"refused\":%llu}\n", (unsigned long long)count->refused);
@@ -99,7 +104,8 @@ static struct error *cover(const char *file, struct module *module, const struct
 		error = coverage_instructions(module, maps, at_once, &count);
 		if (error)
 			return error;
-		print_count(file, at_once ? "instructions, at once" : "instructions, each alone", &count);
+		print_count(file, at_once ? "instructions, at once" : "instructions, each alone",
+			    &count);
 		coverage_free(&count);
 	}
 	return NULL;
@@ -117,7 +123,8 @@ static struct error *cover_file(const char *path)
 		return error_errno(errno, "cannot open '%s'", path);
 	struct error *error = symtab_open(fd, path, &symtab);
 	if (!error)
-		error = coverage_load(symtab, slash ? slash + 1 : path, strstr(path, ".so") != NULL, &module, &maps);
+		error = coverage_load(symtab, slash ? slash + 1 : path, strstr(path, ".so") != NULL,
+				      &module, &maps);
 	return error ? error : cover(slash ? slash + 1 : path, &module, &maps);
 }
 
@@ -138,9 +145,10 @@ const struct command command_coverage = {
 	.name = "coverage",
 	.summary = "how much of a program can be probed, and how",
 	.usage = "[OPTIONS] FILE...",
-	.details = "Plans a probe at every function of the file (and at every instruction, with -i) and counts the\n"
-		   "ways in which they would be placed. Nothing is started or touched; the result is for\n"
-		   "the file alone in its address space.",
+	.details =
+		"Plans a probe at every function of the file (and at every instruction, with -i) and counts the\n"
+		"ways in which they would be placed. Nothing is started or touched; the result is for\n"
+		"the file alone in its address space.",
 	.example = "dyntrace coverage --instructions /usr/bin/redis-server",
 	.options = options,
 	.run = run,

@@ -19,7 +19,8 @@ static const struct option_spec detach_options[] = {
 	{ 0 },
 };
 
-/* True: the daemon has done it, or has refused (*ret_error). False: there is no daemon, or it knows nothing of this process. */
+/* True: the daemon has done it, or has refused (*ret_error). False: there is no daemon, or it knows
+ * nothing of this process. */
 static bool ask_daemon(const char *target, struct error **ret_error)
 {
 	_cleanup_client_ struct client *client = NULL;
@@ -68,9 +69,10 @@ const struct command command_detach = {
 	.name = "detach",
 	.summary = "remove every tracepoint and the agent from a process",
 	.usage = "[OPTIONS] TARGET",
-	.details = "The process is as it was, and its trace is complete. Without a daemon, or where it knows nothing of the process, this\n"
-		   "cleans up what a dyntrace that was killed has left there: the code is put back, and events that nobody has written\n"
-		   "yet are saved in the trace they belong to.",
+	.details =
+		"The process is as it was, and its trace is complete. Without a daemon, or where it knows nothing of the process, this\n"
+		"cleans up what a dyntrace that was killed has left there: the code is put back, and events that nobody has written\n"
+		"yet are saved in the trace they belong to.",
 	.example = "dyntrace detach redis-server",
 	.options = detach_options,
 	.run = run_detach,

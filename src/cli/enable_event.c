@@ -1,5 +1,6 @@
 /*
- * enable_event.c - dyntrace enable-event, disable-event, add-context: the words of the LTTng kernel probe interface.
+ * enable_event.c - dyntrace enable-event, disable-event, add-context: the words of the LTTng kernel
+ * probe interface.
  */
 #include <string.h>
 
@@ -14,28 +15,35 @@ static struct {
 } args;
 
 static const struct option_spec enable_options[] = {
-	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces", .flag = &args.user_space },
+	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces",
+	  .flag = &args.user_space },
 	{ 0, "pid", "PID", "the process (a pid, or a name)", .string = &args.pid },
-	{ 0, "probe", "LOC", "a bare probe at that instruction", .list = &args.what, .tag = WIRE_BARE },
-	{ 0, "function", "LOC", "a function's entry, with its arguments", .list = &args.what, .tag = WIRE_ENTRY },
+	{ 0, "probe", "LOC", "a bare probe at that instruction", .list = &args.what,
+	  .tag = WIRE_BARE },
+	{ 0, "function", "LOC", "a function's entry, with its arguments", .list = &args.what,
+	  .tag = WIRE_ENTRY },
 	{ 'e', "exit", NULL, "with --function: its exit too", .flag = &args.exit },
 	{ 0, "filter", "EXPR", "record only when this is true", .string = &args.filter },
-	{ 't', "type", "TYPE", "record this too (repeatable), as in add-context", .list = &args.contexts },
-	{ 0, "tracer", "T", "what becomes of a hit: ctf (the default), log, lttng, count, call:LIBRARY:FUNCTION",
+	{ 't', "type", "TYPE", "record this too (repeatable), as in add-context",
+	  .list = &args.contexts },
+	{ 0, "tracer", "T",
+	  "what becomes of a hit: ctf (the default), log, lttng, count, call:LIBRARY:FUNCTION",
 	  .string = &args.tracer },
 	ASK_SOCKET_OPTION,
 	{ 0 },
 };
 
 static const struct option_spec disable_options[] = {
-	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces", .flag = &args.user_space },
+	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces",
+	  .flag = &args.user_space },
 	{ 0, "pid", "PID", "the process (a pid, or a name)", .string = &args.pid },
 	ASK_SOCKET_OPTION,
 	{ 0 },
 };
 
 static const struct option_spec context_options[] = {
-	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces", .flag = &args.user_space },
+	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces",
+	  .flag = &args.user_space },
 	{ 'e', "event", "NAME", "the event", .string = &args.event },
 	{ 0, "pid", "PID", "the process (a pid, or a name)", .string = &args.pid },
 	{ 't', "type", "TYPE", "what to record (repeatable)", .list = &args.contexts },
@@ -94,10 +102,12 @@ static struct error *run_enable(const struct words *words, int *ret_status)
 		return error_new(ERROR_USAGE, "where? Give one of --probe LOC and --function LOC");
 	const struct option_value *what = &args.what.items[0];
 	if (args.exit && what->option->tag != WIRE_ENTRY)
-		return error_new(ERROR_USAGE, "-e: give the function whose exit is meant, with --function LOC");
+		return error_new(ERROR_USAGE,
+				 "-e: give the function whose exit is meant, with --function LOC");
 	struct add_request request = { .target = args.pid,
 				       .location = what->text,
-				       .shape = args.exit ? WIRE_FUNCTION : (enum wire_shape)what->option->tag,
+				       .shape = args.exit ? WIRE_FUNCTION :
+							    (enum wire_shape)what->option->tag,
 				       .name = words->items[0],
 				       .filter = args.filter,
 				       .contexts = &args.contexts };
@@ -147,8 +157,9 @@ const struct command command_enable_event = {
 	.summary = "add a tracepoint, in the words of lttng; or switch one on again",
 	.usage = "NAME -u --pid PID (--probe LOC | --function LOC) [OPTIONS]\n"
 		 "NAME -u --pid PID",
-	.details = "The second form is for an event that there is already. Numbers in LOC may be octal (017), decimal or\n"
-		   "hexadecimal (0xf).",
+	.details =
+		"The second form is for an event that there is already. Numbers in LOC may be octal (017), decimal or\n"
+		"hexadecimal (0xf).",
 	.example = "dyntrace enable-event hit -u --pid 1234 --probe main+0x10\n"
 		   "dyntrace enable-event work -u --pid 1234 --function foo -e",
 	.options = enable_options,
@@ -168,12 +179,13 @@ const struct command command_add_context = {
 	.name = "add-context",
 	.summary = "record more with an event, from now on",
 	.usage = "-u -e NAME --pid PID -t TYPE",
-	.details = "TYPE is one of\n"
-		   "  regs, reg:rax            all registers, or one\n"
-		   "  VARTYPE:NAME:ADDR        memory: int, uint64_t, double, string, ...; a number or SYMBOL[+OFFSET]\n"
-		   "  var:NAME                 a variable or argument of the source, with members: var:req->path\n"
-		   "  backtrace                who called it\n"
-		   "  tid, pid, cpu, comm",
+	.details =
+		"TYPE is one of\n"
+		"  regs, reg:rax            all registers, or one\n"
+		"  VARTYPE:NAME:ADDR        memory: int, uint64_t, double, string, ...; a number or SYMBOL[+OFFSET]\n"
+		"  var:NAME                 a variable or argument of the source, with members: var:req->path\n"
+		"  backtrace                who called it\n"
+		"  tid, pid, cpu, comm",
 	.example = "dyntrace add-context -u -e hit --pid 1234 -t backtrace",
 	.options = context_options,
 	.run = run_context,

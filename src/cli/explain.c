@@ -1,8 +1,9 @@
 /*
  * explain.c - the code of one probe, as it would be written, taken apart again.
  *
- * The trampoline is made as for a real trace, for memory that is free in the target now, but it stays here; what it
- * would find there (control page, slots, pool) has addresses that only look right.
+ * The trampoline is made as for a real trace, for memory that is free in the target now, but it
+ * stays here; what it would find there (control page, slots, pool) has addresses that only look
+ * right.
  */
 #include "explain.h"
 
@@ -53,9 +54,10 @@ static void explanation_free(struct explanation *x)
 	maps_free(&x->maps);
 }
 
-/* ---- lines -------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
-static void print_line(taddr at, const uint8_t *bytes, size_t length, const char *text, const char *comment)
+static void print_line(taddr at, const uint8_t *bytes, size_t length, const char *text,
+		       const char *comment)
 {
 	printf("  %12llx  ", (unsigned long long)at.v);
 	for (size_t i = 0; i < length; i++)
@@ -88,12 +90,14 @@ static void print_code(taddr at, const uint8_t *bytes, size_t size, const struct
 		if (!comment) { /* words that the code reads */
 			size_t length = size - offset < 8 ? size - offset : 8;
 
-			print_line(taddr_add(at, (int64_t)offset), bytes + offset, length, "(data)", NULL);
+			print_line(taddr_add(at, (int64_t)offset), bytes + offset, length, "(data)",
+				   NULL);
 			offset += length;
 			continue;
 		}
 		if (!decode(bytes + offset, size - offset, taddr_add(at, (int64_t)offset), &insn)) {
-			print_line(taddr_add(at, (int64_t)offset), bytes + offset, 1, "(not an instruction)", NULL);
+			print_line(taddr_add(at, (int64_t)offset), bytes + offset, 1,
+				   "(not an instruction)", NULL);
 			offset++;
 			continue;
 		}
@@ -103,7 +107,7 @@ static void print_code(taddr at, const uint8_t *bytes, size_t size, const struct
 	}
 }
 
-/* ---- what is known ------------------------------------------------------------------------------ */
+/* ---- what is known --------------------------------------------------------------------------- */
 
 static struct error *find_place(struct explanation *x, const char *location)
 {
@@ -116,8 +120,8 @@ static struct error *find_place(struct explanation *x, const char *location)
 	if (!error)
 		error = locate(x->proc, &x->modules, &x->location, false, &x->places);
 	if (!error && x->places.count != 1)
-		error = error_new(ERROR_USAGE, "--explain takes one place, '%s' means %zu", location,
-				  x->places.count);
+		error = error_new(ERROR_USAGE, "--explain takes one place, '%s' means %zu",
+				  location, x->places.count);
 	return error;
 }
 
@@ -151,7 +155,8 @@ static struct error *take_memory(struct explanation *x)
 		taddr at = needs.items[i].low;
 
 		if (!needs.items[i].fixed)
-			error = near_find_gap(&x->maps, needs.items[i].low, needs.items[i].high, size, &at);
+			error = near_find_gap(&x->maps, needs.items[i].low, needs.items[i].high,
+					      size, &at);
 		if (!error && !near_pool_add(x->pool, at, used, size))
 			error = error_new(ERROR_FAILED, "out of memory");
 		used += size;
@@ -160,7 +165,8 @@ static struct error *take_memory(struct explanation *x)
 	return error;
 }
 
-/* Decides, and writes the code, unless it is refused; what a tactic promised and couldn't keep is tried with the others. */
+/* Decides, and writes the code, unless it is refused; what a tactic promised and couldn't keep is
+ * tried with the others. */
 static struct error *decide_and_write(struct explanation *x)
 {
 	struct probe *probes[] = { &x->probe };
@@ -193,7 +199,7 @@ static struct error *plan(struct explanation *x)
 	return error;
 }
 
-/* ---- what is printed ------------------------------------------------------------------------------ */
+/* ---- what is printed ------------------------------------------------------------------------- */
 
 static void print_refusal(struct explanation *x)
 {
@@ -214,8 +220,10 @@ static const char *describe_way(const struct site *site)
 {
 	static const char *const ways[] = {
 		[DIVERT_JUMP] = "a jump of five bytes to the trampoline",
-		[DIVERT_SHORT] = "a short jump to five bytes nearby that nobody runs, and from there to the trampoline",
-		[DIVERT_PUN] = "a jump that shares its last bytes with the code behind it, to a page that is put where it leads",
+		[DIVERT_SHORT] =
+			"a short jump to five bytes nearby that nobody runs, and from there to the trampoline",
+		[DIVERT_PUN] =
+			"a jump that shares its last bytes with the code behind it, to a page that is put where it leads",
 		[DIVERT_NONE] = "padding that holds jumps of others",
 		[DIVERT_TRAP] = "one byte, int3: a signal at every hit, where nothing else fits",
 	};
@@ -232,19 +240,24 @@ static void print_rest(taddr at, const uint8_t *bytes, size_t size)
 /* The jump, the slots, and what is left of the code that moved away. */
 static void print_after(const struct site *site)
 {
-	static const size_t lengths[] = { [DIVERT_JUMP] = 5, [DIVERT_SHORT] = 2, [DIVERT_PUN] = 0, [DIVERT_NONE] = 0,
-					[DIVERT_TRAP] = 1 };
+	static const size_t lengths[] = { [DIVERT_JUMP] = 5,
+					  [DIVERT_SHORT] = 2,
+					  [DIVERT_PUN] = 0,
+					  [DIVERT_NONE] = 0,
+					  [DIVERT_TRAP] = 1 };
 	const struct patch_site *patch = &site->patch;
 	size_t code = lengths[site->way] + site->slot_count * 5;
 	char text[64];
 
 	if (site->way == DIVERT_PUN) {
 		snprintf(text, sizeof(text), "jmp 0x%llX", (unsigned long long)site->hop.v);
-		print_line(patch->address, patch->patched, patch->length, text, "the rest of it stays as it is");
+		print_line(patch->address, patch->patched, patch->length, text,
+			   "the rest of it stays as it is");
 		return;
 	}
 	print_code(patch->address, patch->patched, code, NULL);
-	print_rest(taddr_add(patch->address, (int64_t)code), patch->patched + code, patch->length - code);
+	print_rest(taddr_add(patch->address, (int64_t)code), patch->patched + code,
+		   patch->length - code);
 }
 
 static void print_sites(const struct explanation *x)
@@ -281,7 +294,8 @@ struct error *explain_location(struct proc *proc, const char *location)
 		error = plan(&x);
 	if (error)
 		return error;
-	printf("%s at 0x%llx, in %s\n", x.probe.place.name, (unsigned long long)x.probe.place.address.v,
+	printf("%s at 0x%llx, in %s\n", x.probe.place.name,
+	       (unsigned long long)x.probe.place.address.v,
 	       module_called(proc, x.probe.place.module));
 	if (x.probe.refusal) {
 		print_refusal(&x);

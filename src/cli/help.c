@@ -124,9 +124,9 @@ static void print_option(const struct option_spec *option)
 
 	if (option->letter)
 		snprintf(short_form, sizeof(short_form), "-%c", option->letter);
-	snprintf(head, sizeof(head), "  %-2s%s %s%s%s%s", short_form, option->letter && name ? "," : " ",
-		 name ? "--" : "", name ? name : "", argument && name ? " " : "",
-		 argument ? argument : "");
+	snprintf(head, sizeof(head), "  %-2s%s %s%s%s%s", short_form,
+		 option->letter && name ? "," : " ", name ? "--" : "", name ? name : "",
+		 argument && name ? " " : "", argument ? argument : "");
 	print_entry(stdout, head, COLUMN, option->help ? option->help : "");
 }
 

@@ -19,7 +19,8 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	{ 0, "json", NULL, "a JSON array with an object for each place of a marker", .flag = &args.json },
+	{ 0, "json", NULL, "a JSON array with an object for each place of a marker",
+	  .flag = &args.json },
 	{ 0 },
 };
 
@@ -28,10 +29,12 @@ struct listing {
 	struct strbuf text;
 	size_t count; /* places listed */
 	size_t markers; /* that there are */
-	void (*add)(struct listing *list, const struct subject_module *module, const struct marker *marker);
+	void (*add)(struct listing *list, const struct subject_module *module,
+		    const struct marker *marker);
 };
 
-static void list_json(struct listing *list, const struct subject_module *module, const struct marker *marker)
+static void list_json(struct listing *list, const struct subject_module *module,
+		      const struct marker *marker)
 {
 	struct strbuf *text = &list->text;
 
@@ -43,21 +46,25 @@ static void list_json(struct listing *list, const struct subject_module *module,
 	text_add_json(text, "arguments", marker->arguments);
 	text_add(text, ",");
 	text_add_json(text, "module", module->name);
-	strbuf_printf(text, ",\"address\":%llu,\"semaphore\":", (unsigned long long)(marker->address + module->bias));
+	strbuf_printf(text, ",\"address\":%llu,\"semaphore\":",
+		      (unsigned long long)(marker->address + module->bias));
 	if (marker->semaphore)
-		strbuf_printf(text, "%llu}", (unsigned long long)(marker->semaphore + module->bias));
+		strbuf_printf(text, "%llu}",
+			      (unsigned long long)(marker->semaphore + module->bias));
 	else
 		text_add(text, "null}");
 }
 
-static void list_line(struct listing *list, const struct subject_module *module, const struct marker *marker)
+static void list_line(struct listing *list, const struct subject_module *module,
+		      const struct marker *marker)
 {
 	_cleanup_(strbuf_free) struct strbuf name = { 0 };
 
 	strbuf_printf(&name, "%s:%s", marker->provider, marker->name);
 	strbuf_printf(&list->text, "0x%012llx  %-20s %-10s %-40s %s\n",
 		      (unsigned long long)(marker->address + module->bias), module->name,
-		      marker->semaphore ? "semaphore" : "-", name.text ? name.text : "", marker->arguments);
+		      marker->semaphore ? "semaphore" : "-", name.text ? name.text : "",
+		      marker->arguments);
 	/* no blanks at the end of a line */
 	while (list->text.length > 1 && list->text.text[list->text.length - 2] == ' ') {
 		list->text.text[list->text.length - 2] = '\n';
@@ -65,7 +72,8 @@ static void list_line(struct listing *list, const struct subject_module *module,
 	}
 }
 
-static void list_item(struct listing *list, const struct subject_module *module, const struct marker *marker)
+static void list_item(struct listing *list, const struct subject_module *module,
+		      const struct marker *marker)
 {
 	struct wire_out *out = answer_begin_item();
 
@@ -124,8 +132,8 @@ static struct error *run(const struct words *words, int *ret_status)
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);
 	if (!error && !list.count && list.markers)
-		return error_new(ERROR_FAILED, "none of the %zu markers of '%s' matches '%s'", list.markers,
-				 words->items[0], list.glob);
+		return error_new(ERROR_FAILED, "none of the %zu markers of '%s' matches '%s'",
+				 list.markers, words->items[0], list.glob);
 	if (!error && !list.count && !args.json && !answer_is_on())
 		cli_note("'%s' has no static markers", words->items[0]);
 	return error;
@@ -135,13 +143,14 @@ const struct command command_list_markers = {
 	.name = "list-markers",
 	.summary = "list the static markers (SDT) of a process or a file, and their arguments",
 	.usage = "[OPTIONS] TARGET|FILE [GLOB]",
-	.details = "TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
-		   "program or a library: a word with a slash in it, or one that is no pid and no\n"
-		   "process's name. GLOB (quote it) picks markers by PROVIDER:NAME.\n"
-		   "\n"
-		   "A marker may be at several places, with arguments of its own at each: a line each. Arguments are\n"
-		   "SIZE@PLACE, in the assembler's words; a negative size is a signed number. 'semaphore' tells that the\n"
-		   "program passes the marker only while somebody traces it.",
+	.details =
+		"TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
+		"program or a library: a word with a slash in it, or one that is no pid and no\n"
+		"process's name. GLOB (quote it) picks markers by PROVIDER:NAME.\n"
+		"\n"
+		"A marker may be at several places, with arguments of its own at each: a line each. Arguments are\n"
+		"SIZE@PLACE, in the assembler's words; a negative size is a signed number. 'semaphore' tells that the\n"
+		"program passes the marker only while somebody traces it.",
 	.example = "dyntrace list-markers postgres 'postgresql:query*'\n"
 		   "dyntrace list-markers /usr/bin/python3\n"
 		   "dyntrace trace -p postgres --marker 'postgresql:query__*'",

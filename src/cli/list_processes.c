@@ -60,7 +60,8 @@ const struct command command_list_processes = {
 	.name = "list-processes",
 	.summary = "list the processes that have the agent",
 	.usage = "[OPTIONS]",
-	.details = "LOADED is how the agent came there: injected (by attach or add), linked or preloaded.",
+	.details =
+		"LOADED is how the agent came there: injected (by attach or add), linked or preloaded.",
 	.example = "dyntrace list-processes",
 	.options = options,
 	.run = run,

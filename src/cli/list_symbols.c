@@ -22,7 +22,8 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	{ 'a', "all", NULL, "also its prototype, what kind of symbol it is and where its name was found",
+	{ 'a', "all", NULL,
+	  "also its prototype, what kind of symbol it is and where its name was found",
 	  .flag = &args.all },
 	{ 0, "json", NULL, "a JSON array with an object for each function", .flag = &args.json },
 	{ 0 },
@@ -33,7 +34,8 @@ struct listing {
 	struct strbuf text;
 	size_t count; /* functions listed */
 	struct debug *debug; /* of the module at work; NULL: none */
-	void (*add)(struct listing *list, const char *module, const struct symbol *symbol, uint64_t address);
+	void (*add)(struct listing *list, const char *module, const struct symbol *symbol,
+		    uint64_t address);
 	char near[256]; /* names near the glob, where nothing matched it */
 };
 
@@ -59,7 +61,8 @@ static void add_prototype(struct listing *list, const struct symbol *symbol, str
 	_cleanup_free_ char *readable = demangle(symbol->name);
 	struct debug_function function;
 
-	if (!readable && list->debug && debug_function_at(list->debug, symbol->address, &function) &&
+	if (!readable && list->debug &&
+	    debug_function_at(list->debug, symbol->address, &function) &&
 	    function.low == symbol->address && !debug_function_is_assembly(&function))
 		debug_print_prototype(&function, text);
 	else
@@ -107,7 +110,8 @@ static void list_line(struct listing *list, const char *module, const struct sym
 	text_add(&list->text, "\n");
 }
 
-static void list_item(struct listing *list, const char *module, const struct symbol *symbol, uint64_t address)
+static void list_item(struct listing *list, const char *module, const struct symbol *symbol,
+		      uint64_t address)
 {
 	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
 	struct wire_out *out = answer_begin_item();
@@ -164,7 +168,8 @@ static struct error *list_module(void *context, const struct subject_module *mod
 	if (error)
 		return error;
 	for (size_t i = 0, j = 0; i < symtab_count(symtab) || j < hidden.count;) {
-		const struct symbol *symbol = i < symtab_count(symtab) ? symtab_get(symtab, i) : NULL;
+		const struct symbol *symbol =
+			i < symtab_count(symtab) ? symtab_get(symtab, i) : NULL;
 		bool fits;
 
 		if (j < hidden.count && (!symbol || hidden.items[j].address < symbol->address)) {
@@ -206,7 +211,8 @@ static struct error *run(const struct words *words, int *ret_status)
 	list.glob = words->count > 1 ? words->items[1] : NULL;
 	list.add = answer_is_on() ? list_item : args.json ? list_json : list_line;
 
-	struct error *error = subject_each(words->items[0], args.all ? SUBJECT_TYPES : SUBJECT_NAMES, list_module, &list);
+	struct error *error = subject_each(
+		words->items[0], args.all ? SUBJECT_TYPES : SUBJECT_NAMES, list_module, &list);
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);
 	if (!error && !list.count)
@@ -219,10 +225,11 @@ const struct command command_list_symbols = {
 	.name = "list-symbols",
 	.summary = "list the functions of a process or a file: address, size, module, name",
 	.usage = "[OPTIONS] TARGET|FILE [GLOB]",
-	.details = "TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
-		   "program or a library: a word with a slash in it, or one that is no pid and no\n"
-		   "process's name. The addresses are those in the process's memory, or those in\n"
-		   "the file. GLOB (quote it) picks names: * ? [a-z]; of C++ and Rust in either form.",
+	.details =
+		"TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
+		"program or a library: a word with a slash in it, or one that is no pid and no\n"
+		"process's name. The addresses are those in the process's memory, or those in\n"
+		"the file. GLOB (quote it) picks names: * ? [a-z]; of C++ and Rust in either form.",
 	.example = "dyntrace list-symbols redis-server 'process*'\n"
 		   "dyntrace list-symbols /usr/bin/ls main",
 	.options = options,

@@ -13,23 +13,28 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	{ 'a', "details", NULL, "also address, hits, lost, how it was placed, fields, contexts, filter, bytes of code",
+	{ 'a', "details", NULL,
+	  "also address, hits, lost, how it was placed, fields, contexts, filter, bytes of code",
 	  .flag = &args.details },
-	ASK_JSON_OPTION(&args.json, "a JSON array with an object for each tracepoint, with everything"),
+	ASK_JSON_OPTION(&args.json,
+			"a JSON array with an object for each tracepoint, with everything"),
 	ASK_ALL_OPTION(&args.all),
 	ASK_SOCKET_OPTION,
 	{ 0 },
 };
 
-static const char *const shapes[] = { [WIRE_BARE] = "bare", [WIRE_ENTRY] = "entry", [WIRE_FUNCTION] = "entry and exit" };
+static const char *const shapes[] = {
+	[WIRE_BARE] = "bare", [WIRE_ENTRY] = "entry", [WIRE_FUNCTION] = "entry and exit"
+};
 
 /* Durations, in ns; the first is how many there are. */
 static const struct {
 	const char *name, *json;
 	enum wire_tag tag;
 } times[] = {
-	{ "calls", "calls", WIRE_CALLS },   { "total", "total_ns", WIRE_TOTAL }, { "p50", "p50_ns", WIRE_P50 },
-	{ "p90", "p90_ns", WIRE_P90 }, { "p99", "p99_ns", WIRE_P99 },	   { "max", "max_ns", WIRE_LONGEST },
+	{ "calls", "calls", WIRE_CALLS }, { "total", "total_ns", WIRE_TOTAL },
+	{ "p50", "p50_ns", WIRE_P50 },	  { "p90", "p90_ns", WIRE_P90 },
+	{ "p99", "p99_ns", WIRE_P99 },	  { "max", "max_ns", WIRE_LONGEST },
 };
 
 static const char *shape_of(const struct wire_message *item)
@@ -63,7 +68,8 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 	ask_json_texts(text, "fields", item, WIRE_FIELD);
 	ask_json_number(text, "bytes", ask_number_of(item, WIRE_BYTES));
 	ask_json_number(text, "hits_per_second", ask_number_of(item, WIRE_HIT_RATE));
-	for (size_t i = 0; ask_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]); i++)
+	for (size_t i = 0; ask_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]);
+	     i++)
 		ask_json_number(text, times[i].json, ask_number_of(item, times[i].tag));
 	text_add(text, "}");
 }
@@ -80,7 +86,8 @@ static void add_line(struct ask_list *list, const struct wire_message *item)
 	text_end_row(&list->text);
 }
 
-static void add_all_of(struct strbuf *text, const char *head, const struct wire_message *item, enum wire_tag tag)
+static void add_all_of(struct strbuf *text, const char *head, const struct wire_message *item,
+		       enum wire_tag tag)
 {
 	struct wire_value value;
 	bool first = true;
@@ -114,17 +121,20 @@ static void add_times(struct strbuf *text, const struct wire_message *item)
 
 static void add_details(struct strbuf *text, const struct wire_message *item)
 {
-	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address", ask_number_of(item, WIRE_ADDRESS),
-		      ask_text_of(item, WIRE_MODULE), shape_of(item));
-	strbuf_printf(text, "    %-10s%llu (%llu a second), lost %llu\n", "hits", ask_number_of(item, WIRE_HITS),
-		      ask_number_of(item, WIRE_HIT_RATE), ask_number_of(item, WIRE_LOST));
+	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address",
+		      ask_number_of(item, WIRE_ADDRESS), ask_text_of(item, WIRE_MODULE),
+		      shape_of(item));
+	strbuf_printf(text, "    %-10s%llu (%llu a second), lost %llu\n", "hits",
+		      ask_number_of(item, WIRE_HITS), ask_number_of(item, WIRE_HIT_RATE),
+		      ask_number_of(item, WIRE_LOST));
 	if (ask_number_of(item, WIRE_NESTED))
-		strbuf_printf(text, "    %-10s%llu, not called: hits in functions of the tracer call\n", "nested",
-			      ask_number_of(item, WIRE_NESTED));
+		strbuf_printf(text,
+			      "    %-10s%llu, not called: hits in functions of the tracer call\n",
+			      "nested", ask_number_of(item, WIRE_NESTED));
 	add_times(text, item);
 	if (wire_get_text(item, WIRE_HOW))
-		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed", ask_text_of(item, WIRE_HOW),
-			      ask_number_of(item, WIRE_BYTES));
+		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed",
+			      ask_text_of(item, WIRE_HOW), ask_number_of(item, WIRE_BYTES));
 	if (wire_get_text(item, WIRE_STATE))
 		strbuf_printf(text, "    %-10s%s\n", "why", ask_text_of(item, WIRE_STATE));
 	add_all_of(text, "failed", item, WIRE_FAULT);
@@ -157,8 +167,9 @@ const struct command command_list_tracepoints = {
 	.name = "list-tracepoints",
 	.summary = "list the tracepoints of a process, with their hits",
 	.usage = "[OPTIONS] TARGET",
-	.details = "The hits are those of this moment. A tracepoint that waits is placed when its library is loaded, or a program of\n"
-		   "that name begins.",
+	.details =
+		"The hits are those of this moment. A tracepoint that waits is placed when its library is loaded, or a program of\n"
+		"that name begins.",
 	.example = "dyntrace list-tracepoints redis-server\n"
 		   "dyntrace list-tracepoints -a redis-server",
 	.options = options,

@@ -33,9 +33,10 @@ const struct command command_load = {
 	.name = "load",
 	.summary = "load a library of probe functions into a process",
 	.usage = "[OPTIONS] TARGET LIBRARY",
-	.details = "The process's own loader opens it, so its user must be able to read the file; constructors run. Only into your\n"
-		   "own processes, unless you are root. Tracepoints with the tracer 'call LIBRARY:FUNCTION' call its functions; they\n"
-		   "load it by themselves, too, if it isn't there. How to write one: <dyntrace/probe.h>.",
+	.details =
+		"The process's own loader opens it, so its user must be able to read the file; constructors run. Only into your\n"
+		"own processes, unless you are root. Tracepoints with the tracer 'call LIBRARY:FUNCTION' call its functions; they\n"
+		"load it by themselves, too, if it isn't there. How to write one: <dyntrace/probe.h>.",
 	.example = "dyntrace load redis-server ./libprobes.so\n"
 		   "dyntrace add redis-server:processCommand call libprobes.so:on_command",
 	.options = options,
@@ -47,8 +48,9 @@ const struct command command_unload = {
 	.name = "unload",
 	.summary = "unload a library of probe functions from a process",
 	.usage = "[OPTIONS] TARGET LIBRARY",
-	.details = "By its path or its file name. Not while tracepoints use it: remove them first. 'detach' unloads all that dyntrace\n"
-		   "has loaded.",
+	.details =
+		"By its path or its file name. Not while tracepoints use it: remove them first. 'detach' unloads all that dyntrace\n"
+		"has loaded.",
 	.example = "dyntrace unload redis-server libprobes.so",
 	.options = options,
 	.ask = ask_library,

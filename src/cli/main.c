@@ -139,7 +139,8 @@ int cli_run(const struct command *command, int argc, char **argv)
 		help_command(command);
 		return EXIT_SUCCESS;
 	}
-	error = command->ask ? command->ask(&words, command->asks_for) : command->run(&words, &status);
+	error = command->ask ? command->ask(&words, command->asks_for) :
+			       command->run(&words, &status);
 	if (error)
 		return report(command, error);
 	if (answer_is_on())

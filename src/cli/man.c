@@ -259,7 +259,9 @@ void man_program(const char *program, const struct command *command, FILE *prose
 	fputs(".\\\" Made when dyntrace was built.\n.TH ", stdout);
 	for (const char *at = program; *at; at++)
 		putchar(toupper((unsigned char)*at));
-	printf(" 8 \"\" \"dyntrace " DYNTRACE_VERSION "\" \"System administration\"\n.SH NAME\n%s \\- ", program);
+	printf(" 8 \"\" \"dyntrace " DYNTRACE_VERSION
+	       "\" \"System administration\"\n.SH NAME\n%s \\- ",
+	       program);
 	put_string(command->summary);
 	printf("\n.SH SYNOPSIS\n\\fB%s\\fR ", program);
 	put_string(command->usage);

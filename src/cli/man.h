@@ -1,9 +1,9 @@
 /*
  * man.h - the man pages, made from the same tables as --help.
  *
- * What the tables don't say is in docs/man/PAGE.roff, the "prose": what is before its first .SH goes
- * on with the page's DESCRIPTION, its sections stand behind the options. It may be NULL. Prints on
- * stdout.
+ * What the tables don't say is in docs/man/PAGE.roff, the "prose": what is before its first .SH
+ * goes on with the page's DESCRIPTION, its sections stand behind the options. It may be NULL.
+ * Prints on stdout.
  */
 #ifndef DYNTRACE_CLI_MAN_H
 #define DYNTRACE_CLI_MAN_H

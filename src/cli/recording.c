@@ -37,7 +37,8 @@ const struct command command_start = {
 	.name = "start",
 	.summary = "record; needed after 'stop', or if the daemon was started with --stopped",
 	.usage = "[OPTIONS] [TARGET]",
-	.details = ALL_TEXT " If root, or who runs the daemon, says it, it counts for processes that come later as well.",
+	.details = ALL_TEXT
+	" If root, or who runs the daemon, says it, it counts for processes that come later as well.",
 	.example = "dyntrace start\n"
 		   "dyntrace start redis-server",
 	.options = options,
@@ -49,7 +50,8 @@ const struct command command_stop = {
 	.name = "stop",
 	.summary = "record nothing until 'start'; tracepoints stay in place",
 	.usage = "[OPTIONS] [TARGET]",
-	.details = ALL_TEXT " If root, or who runs the daemon, says it, it counts for processes that come later as well.",
+	.details = ALL_TEXT
+	" If root, or who runs the daemon, says it, it counts for processes that come later as well.",
 	.example = "dyntrace stop",
 	.options = options,
 	.ask = ask,
@@ -60,8 +62,9 @@ const struct command command_flush = {
 	.name = "flush",
 	.summary = "write what was recorded so far to the traces, now",
 	.usage = "[OPTIONS] [TARGET]",
-	.details = "When it returns, every event up to its call is in the trace. It happens by itself, too, a moment after each\n"
-		   "event. " ALL_TEXT,
+	.details =
+		"When it returns, every event up to its call is in the trace. It happens by itself, too, a moment after each\n"
+		"event. " ALL_TEXT,
 	.example = "dyntrace flush redis-server",
 	.options = options,
 	.ask = ask,
@@ -72,7 +75,8 @@ const struct command command_snapshot = {
 	.name = "snapshot",
 	.summary = "write what the buffers of a flight recorder hold to a trace of its own",
 	.usage = "[OPTIONS] [TARGET]",
-	.details = "For a daemon that was started with --mode overwrite. Prints the new trace's directory. Recording goes on.\n" ALL_TEXT,
+	.details =
+		"For a daemon that was started with --mode overwrite. Prints the new trace's directory. Recording goes on.\n" ALL_TEXT,
 	.example = "dyntrace snapshot redis-server",
 	.options = options,
 	.ask = ask,

@@ -44,14 +44,15 @@ static struct error *print_status(void *context, const struct wire_message *item
 		print_json(item, user);
 		return NULL;
 	}
-	printf("daemon:      dyntraced %s, pid %llu, user %s\n", ask_text_of(item, WIRE_PROGRAM_VERSION),
-	       ask_number_of(item, WIRE_PID), user);
+	printf("daemon:      dyntraced %s, pid %llu, user %s\n",
+	       ask_text_of(item, WIRE_PROGRAM_VERSION), ask_number_of(item, WIRE_PID), user);
 	printf("socket:      %s\n", ask_text_of(item, WIRE_SOCKET_PATH));
 	printf("traces:      %s\n", ask_text_of(item, WIRE_OUTPUT));
-	printf("recording:   %s\n", ask_number_of(item, WIRE_RECORDING) ? "on" : "off ('dyntrace start' begins)");
+	printf("recording:   %s\n",
+	       ask_number_of(item, WIRE_RECORDING) ? "on" : "off ('dyntrace start' begins)");
 	printf("targets:     %llu\n", ask_number_of(item, WIRE_TARGET_COUNT));
-	printf("tracepoints: %llu, and %llu that wait for a program\n", ask_number_of(item, WIRE_TRACEPOINT_COUNT),
-	       ask_number_of(item, WIRE_WAITING_COUNT));
+	printf("tracepoints: %llu, and %llu that wait for a program\n",
+	       ask_number_of(item, WIRE_TRACEPOINT_COUNT), ask_number_of(item, WIRE_WAITING_COUNT));
 	printf("clients:     %llu\n", ask_number_of(item, WIRE_CLIENT_COUNT));
 	return NULL;
 }

@@ -23,11 +23,13 @@ static bool is_wanted(const struct symtab *symtab, enum subject_debug debug)
 	       (debug == SUBJECT_NAMES && symtab_is_stripped(symtab) && !getenv("DEBUGINFOD_URLS"));
 }
 
-static struct error *each_of_file(const char *path, enum subject_debug debug, subject_fn *each, void *context)
+static struct error *each_of_file(const char *path, enum subject_debug debug, subject_fn *each,
+				  void *context)
 {
 	_cleanup_(symtab_closep) struct symtab *symtab = NULL;
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct subject_module module = { .name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path };
+	struct subject_module module = { .name = strrchr(path, '/') ? strrchr(path, '/') + 1 :
+								      path };
 	struct stat stat;
 
 	if (fd < 0 || fstat(fd, &stat))
@@ -53,8 +55,8 @@ static void proc_closep(struct proc **proc)
 }
 
 /* A library that can't be read (gone, or of another container) doesn't hide the others. */
-static struct error *each_of_modules(struct proc *proc, struct modules *modules, enum subject_debug debug,
-				     subject_fn *each, void *context)
+static struct error *each_of_modules(struct proc *proc, struct modules *modules,
+				     enum subject_debug debug, subject_fn *each, void *context)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		struct module *module = modules->items[i];
@@ -78,7 +80,8 @@ static struct error *each_of_modules(struct proc *proc, struct modules *modules,
 	return NULL;
 }
 
-static struct error *each_of_process(pid_t pid, enum subject_debug debug, subject_fn *each, void *context)
+static struct error *each_of_process(pid_t pid, enum subject_debug debug, subject_fn *each,
+				     void *context)
 {
 	_cleanup_(proc_closep) struct proc *proc = NULL;
 	_cleanup_(modules_free) struct modules modules = { 0 };
@@ -89,7 +92,8 @@ static struct error *each_of_process(pid_t pid, enum subject_debug debug, subjec
 	return error ? error : each_of_modules(proc, &modules, debug, each, context);
 }
 
-struct error *subject_each(const char *target, enum subject_debug debug, subject_fn *each, void *context)
+struct error *subject_each(const char *target, enum subject_debug debug, subject_fn *each,
+			   void *context)
 {
 	struct error *error;
 	pid_t pid;
@@ -103,6 +107,9 @@ struct error *subject_each(const char *target, enum subject_debug debug, subject
 		return error;
 	error_free(error);
 	if (faccessat(AT_FDCWD, target, F_OK, 0))
-		return error_new(ERROR_FAILED, "there is no process and no file '%s': give a pid, the name of a program that runs, or a path", target);
+		return error_new(
+			ERROR_FAILED,
+			"there is no process and no file '%s': give a pid, the name of a program that runs, or a path",
+			target);
 	return each_of_file(target, debug, each, context);
 }

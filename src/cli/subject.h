@@ -21,7 +21,9 @@ enum subject_debug { SUBJECT_PLAIN, SUBJECT_NAMES, SUBJECT_TYPES };
 
 typedef struct error *subject_fn(void *context, const struct subject_module *module);
 
-/* Calls back for each module, the program first. One that can't be read is left out, and that is noted on stderr. */
-struct error *subject_each(const char *target, enum subject_debug debug, subject_fn *each, void *context);
+/* Calls back for each module, the program first. One that can't be read is left out, and that is
+ * noted on stderr. */
+struct error *subject_each(const char *target, enum subject_debug debug, subject_fn *each,
+			   void *context);
 
 #endif

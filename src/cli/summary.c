@@ -60,12 +60,14 @@ static void print_rows(const struct tracepoint_info *rows, size_t count, bool al
 
 	bool counted = is_counted(rows, count);
 
-	fprintf(stderr, "%-*s  %12s  %12s", width, "tracepoint", "hits", counted ? "hits/s" : "lost");
+	fprintf(stderr, "%-*s  %12s  %12s", width, "tracepoint", "hits",
+		counted ? "hits/s" : "lost");
 	if (has_exits(rows, count))
 		summary_exits_head();
 	fprintf(stderr, "\n");
 	for (size_t i = 0; i < shown; i++) {
-		fprintf(stderr, "%-*s  %12llu", width, rows[i].name, (unsigned long long)rows[i].hits);
+		fprintf(stderr, "%-*s  %12llu", width, rows[i].name,
+			(unsigned long long)rows[i].hits);
 		if (counted)
 			fprintf(stderr, "  %12.0f", rows[i].rate);
 		else
@@ -109,9 +111,11 @@ static void print_uncalled(const struct session *session)
 		cramped += session_tracepoint(session, i).cramped;
 	}
 	if (cramped)
-		fprintf(stderr, "not called: %llu hits with less than 8 KiB of the stack left\n", (unsigned long long)cramped);
+		fprintf(stderr, "not called: %llu hits with less than 8 KiB of the stack left\n",
+			(unsigned long long)cramped);
 	if (nested)
-		fprintf(stderr, "not called: %llu hits inside of functions of the tracer call\n", (unsigned long long)nested);
+		fprintf(stderr, "not called: %llu hits inside of functions of the tracer call\n",
+			(unsigned long long)nested);
 }
 
 static void print_size(uint64_t bytes)
@@ -134,7 +138,8 @@ static void print_totals(const struct session_summary *summary, const char *dire
 	fprintf(stderr, "%llu event%s, %llu lost", (unsigned long long)totals->events,
 		totals->events == 1 ? "" : "s", (unsigned long long)(totals->lost + totals->holes));
 	if (totals->holes)
-		fprintf(stderr, " (%llu of them cut off by a signal)", (unsigned long long)totals->holes);
+		fprintf(stderr, " (%llu of them cut off by a signal)",
+			(unsigned long long)totals->holes);
 	if (totals->overwritten)
 		fprintf(stderr, ", %llu overwritten", (unsigned long long)totals->overwritten);
 	fprintf(stderr, ", ");
@@ -168,8 +173,9 @@ void summary_print(const struct session *session, const struct session_summary *
 	if (directory)
 		print_totals(summary, directory);
 	if (summary->late_libraries)
-		cli_note("the process loaded a library and didn't wait for its tracepoints, since that took more than 2 s: "
-			 "calls before they were placed are missing");
+		cli_note(
+			"the process loaded a library and didn't wait for its tracepoints, since that took more than 2 s: "
+			"calls before they were placed are missing");
 	if (summary->left)
 		cli_note("%s", summary->why);
 }

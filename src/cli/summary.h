@@ -6,8 +6,8 @@
 
 #include "../control/session/session.h"
 
-/* Tracepoints that were hit, most hits first (those with most hits, unless all are wanted), then the totals and
- * where the trace is. */
+/* Tracepoints that were hit, most hits first (those with most hits, unless all are wanted), then
+ * the totals and where the trace is. */
 void summary_print(const struct session *session, const struct session_summary *summary,
 		   const char *directory, bool all_rows);
 

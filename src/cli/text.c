@@ -61,7 +61,7 @@ void text_add_json(struct strbuf *text, const char *key, const char *value)
 	quote_json(text, value, strlen(value));
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 #define CELL_END '\t'
 #define COLUMNS_MAX 16
@@ -145,7 +145,8 @@ void text_align(struct strbuf *buf)
 
 	for (int pass = 0; pass < 2 && !buf->failed; pass++) {
 		for (size_t at = 0, size; at < buf->length; at += size + 1) {
-			const char *row = buf->text + at, *end = memchr(row, '\n', buf->length - at);
+			const char *row = buf->text + at,
+				   *end = memchr(row, '\n', buf->length - at);
 
 			size = end ? (size_t)(end - row) : buf->length - at;
 			if (!memchr(row, CELL_END, size)) {
@@ -153,7 +154,8 @@ void text_align(struct strbuf *buf)
 					strbuf_add(&out, row, size + (end != NULL));
 				continue;
 			}
-			each_cell(row, size, pass ? align_cell : measure, pass ? (void *)&aligning : widths);
+			each_cell(row, size, pass ? align_cell : measure,
+				  pass ? (void *)&aligning : widths);
 			if (pass)
 				strbuf_add(&out, "\n", 1);
 		}

@@ -70,7 +70,8 @@ static void catch_signals(void)
 		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
 	}
-	sigaction(SIGUSR1, &snapshot, NULL); /* in every mode: a dyntrace that dies of it leaves its probes behind */
+	/* in every mode: a dyntrace that dies of it leaves its probes behind */
+	sigaction(SIGUSR1, &snapshot, NULL);
 	if (trace_args.print || trace_args.tracer->kind == TRACER_LOG)
 		signal(SIGPIPE, SIG_IGN);
 }
@@ -100,8 +101,9 @@ static struct error *launch_line(const char *line, struct launch **ret_launch)
 	case WRDE_SYNTAX:
 		return error_new(ERROR_USAGE, "-c: unbalanced quotes in '%s'", line);
 	default:
-		return error_new(ERROR_USAGE,
-				 "-c takes one command; for '|', ';', '>', '$(' and the like: -- sh -c '...'");
+		return error_new(
+			ERROR_USAGE,
+			"-c takes one command; for '|', ';', '>', '$(' and the like: -- sh -c '...'");
 	}
 	if (words.we_wordc)
 		error = launch_start(words.we_wordv, ret_launch);
@@ -153,19 +155,23 @@ static struct error *check_output(void)
 	struct stat st;
 
 	if (trace_args.output && !lstat(trace_args.output, &st))
-		return error_new(ERROR_FAILED, "%s exists already: name another directory, or remove it",
+		return error_new(ERROR_FAILED,
+				 "%s exists already: name another directory, or remove it",
 				 trace_args.output);
 	return NULL;
 }
 
-/* Its file's name, unless it was started by another one (redis-server is a link to redis-check-rdb). */
+/* Its file's name, unless it was started by another one (redis-server is a link to
+ * redis-check-rdb). */
 static const char *program_name(const struct proc *proc)
 {
 	const char *slash = strrchr(proc->exe, '/'), *comm = proc->comm;
 
 	if (!slash || !slash[1])
 		return comm;
-	return strncmp(slash + 1, comm, strlen(comm)) == 0 || !*comm || strpbrk(comm, "/ \t\n") ? slash + 1 : comm;
+	return strncmp(slash + 1, comm, strlen(comm)) == 0 || !*comm || strpbrk(comm, "/ \t\n") ?
+		       slash + 1 :
+		       comm;
 }
 
 static struct error *choose_output(struct run *run)
@@ -271,10 +277,12 @@ static struct error *resolve_launched(struct run *run)
 	bool loaded = false;
 
 	/*
-	 * No code of the program or of its libraries has run when those are loaded: they are needed for exits (the
-	 * unwinder must be told) and for the watch over libc. Only the loader itself is traced from before.
+	 * No code of the program or of its libraries has run when those are loaded: they are needed
+	 * for exits (the unwinder must be told) and for the watch over libc. Only the loader itself
+	 * is traced from before.
 	 */
-	if (!error && !trace_args.exit && !trace_args.tracer->loads && !trace_args_need_libraries() && session_names_loader(run->session))
+	if (!error && !trace_args.exit && !trace_args.tracer->loads &&
+	    !trace_args_need_libraries() && session_names_loader(run->session))
 		return NULL;
 	running = launch_run_to_loaded(run->launch, &loaded);
 	if (!running && !loaded && !error)
@@ -337,7 +345,8 @@ static struct error *poll_end(struct run *run)
 	return NULL;
 }
 
-/* One for all that asked meanwhile. Beside the trace itself, so that whoever reads that doesn't find them too. */
+/* One for all that asked meanwhile. Beside the trace itself, so that whoever reads that doesn't
+ * find them too. */
 static struct error *take_snapshots(struct run *run)
 {
 	_cleanup_free_ char *path = NULL;
@@ -347,7 +356,9 @@ static struct error *take_snapshots(struct run *run)
 		return NULL;
 	run->snapshots_asked = snapshots_wanted;
 	if (trace_args.mode != SESSION_OVERWRITE) {
-		cli_note("SIGUSR1 means a snapshot, which is for --mode overwrite: all events are in %s", run->output);
+		cli_note(
+			"SIGUSR1 means a snapshot, which is for --mode overwrite: all events are in %s",
+			run->output);
 		return NULL;
 	}
 	if (asprintf(&path, "%s.snapshot-%u", run->output, ++run->snapshots) < 0)
@@ -366,7 +377,8 @@ static struct error *record(struct run *run)
 	struct error *error = NULL;
 
 	while (!error && !run->ended && !told_to_stop(run) && (!end || seconds_now() < end)) {
-		error = session_step(run->session, trace_args.tracer->kind == TRACER_LOG ? LOG_STEP_MS : STEP_MS);
+		error = session_step(run->session,
+				     trace_args.tracer->kind == TRACER_LOG ? LOG_STEP_MS : STEP_MS);
 		if (!error)
 			error = take_snapshots(run);
 		if (run->printer)
@@ -407,9 +419,10 @@ static void say_begun(const struct run *run)
 
 	for (size_t i = 0; i < count; i++)
 		placed += !session_tracepoint(run->session, i).refusal;
-	cli_note("tracing %s (%d): %zu tracepoint%s placed, target stopped for %.1f ms; Ctrl-C ends it",
-		 run->proc->comm, run->proc->pid, placed, placed == 1 ? "" : "s",
-		 (double)session_stopped_us(run->session) / 1000);
+	cli_note(
+		"tracing %s (%d): %zu tracepoint%s placed, target stopped for %.1f ms; Ctrl-C ends it",
+		run->proc->comm, run->proc->pid, placed, placed == 1 ? "" : "s",
+		(double)session_stopped_us(run->session) / 1000);
 }
 
 /* What a filter or context means nothing for. */
@@ -438,11 +451,14 @@ static struct error *trace_target(struct run *run)
 	if (run->printer)
 		printer_flush(run->printer, true);
 	if (run->printer && printer_left_out(run->printer))
-		cli_note("%llu lines were not printed, because nobody took them in time; the trace has them all",
-			 (unsigned long long)printer_left_out(run->printer));
+		cli_note(
+			"%llu lines were not printed, because nobody took them in time; the trace has them all",
+			(unsigned long long)printer_left_out(run->printer));
 	if (summary.lines_left_out)
-		cli_note("%llu lines were not written: %s", (unsigned long long)summary.lines_left_out,
-			 summary.lines_failed ? strerror(summary.lines_failed) : "nobody took them in time");
+		cli_note("%llu lines were not written: %s",
+			 (unsigned long long)summary.lines_left_out,
+			 summary.lines_failed ? strerror(summary.lines_failed) :
+						"nobody took them in time");
 	if (!trace_args.quiet)
 		summary_print(run->session, &summary, run->output, trace_args.all_rows);
 	if (error)
@@ -492,21 +508,23 @@ const struct command command_trace = {
 	.usage = "-c \"COMMAND ARGS\" WHAT... [OPTIONS]\n"
 		 "WHAT... [OPTIONS] -- COMMAND ARGS...\n"
 		 "-p TARGET WHAT... [OPTIONS]",
-	.details = "Records every hit of the places named by WHAT (--function, --probe) into a CTF trace, until\n"
-		   "the target ends, Ctrl-C, or --for. The target is then as it was found.\n"
-		   "\n"
-		   "LOC is SYMBOL, SYMBOL+OFFSET, ADDRESS or FILE:LINE, each optionally with @MODULE (the file name\n"
-		   "of the program or of a library). SYMBOL may be a glob, of the program's functions if there is no\n"
-		   "@MODULE. Numbers are C-like: 31, 037, 0x1f.\n"
-		   "\n"
-		   "The exit status is the command's own; 125: an error of dyntrace's, 126: not permitted,\n"
-		   "127: no such command.",
-	.example = "dyntrace trace -c \"ls -l\" --function main -e --print\n"
-		   "dyntrace trace -p redis-server --function processCommand --for 2\n"
-		   "dyntrace trace -p redis-server --function 'zmalloc*' --filter '$rdi > 4096' -t backtrace\n"
-		   "dyntrace trace -p redis-server --function '*Command' -e --mode overwrite --buffer-size 16M\n"
-		   "dyntrace trace --function malloc@libc.so.6 --rate 100/s -o /tmp/malloc -- sort /etc/passwd\n"
-		   "dyntrace trace --explain main -- ls",
+	.details =
+		"Records every hit of the places named by WHAT (--function, --probe) into a CTF trace, until\n"
+		"the target ends, Ctrl-C, or --for. The target is then as it was found.\n"
+		"\n"
+		"LOC is SYMBOL, SYMBOL+OFFSET, ADDRESS or FILE:LINE, each optionally with @MODULE (the file name\n"
+		"of the program or of a library). SYMBOL may be a glob, of the program's functions if there is no\n"
+		"@MODULE. Numbers are C-like: 31, 037, 0x1f.\n"
+		"\n"
+		"The exit status is the command's own; 125: an error of dyntrace's, 126: not permitted,\n"
+		"127: no such command.",
+	.example =
+		"dyntrace trace -c \"ls -l\" --function main -e --print\n"
+		"dyntrace trace -p redis-server --function processCommand --for 2\n"
+		"dyntrace trace -p redis-server --function 'zmalloc*' --filter '$rdi > 4096' -t backtrace\n"
+		"dyntrace trace -p redis-server --function '*Command' -e --mode overwrite --buffer-size 16M\n"
+		"dyntrace trace --function malloc@libc.so.6 --rate 100/s -o /tmp/malloc -- sort /etc/passwd\n"
+		"dyntrace trace --explain main -- ls",
 	.options = trace_options,
 	.runs_command = true,
 	.run = run_trace,

@@ -59,11 +59,12 @@ const struct command command_view = {
 	.name = "view",
 	.summary = "print a trace, one event a line",
 	.usage = "[OPTIONS] TRACE",
-	.details = "A line has the local time, the time since the event before, process and\n"
-		   "thread, the event's name and its fields. Events that were lost are a line\n"
-		   "too, where they are missing. EXPR is as in trace, over fields, $name, $tid and $pid;\n"
-		   "events that have no such field are left out. TRACE is a directory with a CTF trace in it, or with\n"
-		   "several below it.",
+	.details =
+		"A line has the local time, the time since the event before, process and\n"
+		"thread, the event's name and its fields. Events that were lost are a line\n"
+		"too, where they are missing. EXPR is as in trace, over fields, $name, $tid and $pid;\n"
+		"events that have no such field are left out. TRACE is a directory with a CTF trace in it, or with\n"
+		"several below it.",
 	.example = "dyntrace view TRACE --filter 'duration > 1000000 && $name == \"read*\"'\n"
 		   "dyntrace view ls-20260102-091233.dyntrace | less\n"
 		   "dyntrace view --json TRACE | jq 'select(.name == \"main_entry\")'",

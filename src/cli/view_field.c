@@ -230,7 +230,8 @@ static bool ends_with(const char *text, const char *end)
 	return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* What says nothing: an empty list of what couldn't be read, the length of a list that follows, gaps. */
+/* What says nothing: an empty list of what couldn't be read, the length of a list that follows,
+ * gaps. */
 static bool is_silent(const char *name, const bt_field *field)
 {
 	if (bt_field_class_type_is(bt_field_get_class_type(field), BT_FIELD_CLASS_TYPE_STRING))
@@ -252,12 +253,14 @@ static void print_backtrace(struct viewer *viewer, const bt_field *field)
 
 	text_add(&viewer->text, viewer->json ? "[" : "[ ");
 	for (uint64_t i = 0; i < length; i++) {
-		const bt_field *element = bt_field_array_borrow_element_field_by_index_const(field, i);
+		const bt_field *element =
+			bt_field_array_borrow_element_field_by_index_const(field, i);
 
 		if (i)
 			text_add(&viewer->text, viewer->json ? "," : ", ");
 		frame.length = 0;
-		frames_print(viewer->frames, bt_field_integer_unsigned_get_value(element), viewer->cycles, i > 0, &frame);
+		frames_print(viewer->frames, bt_field_integer_unsigned_get_value(element),
+			     viewer->cycles, i > 0, &frame);
 		if (viewer->json)
 			quote(viewer, frame.text ? frame.text : "", frame.length);
 		else

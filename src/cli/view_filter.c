@@ -1,6 +1,7 @@
 /*
- * view_filter.c - the expression is compiled once for each kind of event, with its first event to tell the fields' types,
- * and run for each. Fields are numbered by the order in which the expression names them (DT_OP_KEPT).
+ * view_filter.c - the expression is compiled once for each kind of event, with its first event to
+ * tell the fields' types, and run for each. Fields are numbered by the order in which the
+ * expression names them (DT_OP_KEPT).
  */
 #include "view_filter.h"
 
@@ -31,7 +32,8 @@ struct view_filter {
 	const char *text;
 	VEC(struct kind *) kinds;
 	struct kind *last; /* that an event was of */
-	struct error *error; /* of the kind that it went furthest with, of those that aren't known */
+	/* of the kind that it went furthest with, of those that aren't known */
+	struct error *error;
 };
 
 /* While a kind is compiled. */
@@ -68,7 +70,7 @@ void view_filter_destroy(struct view_filter *filter)
 	free(filter);
 }
 
-/* ---- fields ----------------------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 static const bt_field *member_of(const bt_field *structure, const char *name)
 {
@@ -79,7 +81,8 @@ static const bt_field *member_of(const bt_field *structure, const char *name)
 
 static const bt_field *element_of(const bt_field *array, uint64_t index)
 {
-	if (!array || !bt_field_class_type_is(bt_field_get_class_type(array), BT_FIELD_CLASS_TYPE_ARRAY) ||
+	if (!array ||
+	    !bt_field_class_type_is(bt_field_get_class_type(array), BT_FIELD_CLASS_TYPE_ARRAY) ||
 	    index >= bt_field_array_get_length(array))
 		return NULL;
 	return bt_field_array_borrow_element_field_by_index_const(array, index);
@@ -96,7 +99,8 @@ static const bt_field *first_field(const bt_event *event, const char *name)
 	};
 
 	if (name[0] == '$')
-		return packet ? member_of(bt_packet_borrow_context_field_const(packet), name + 1) : NULL;
+		return packet ? member_of(bt_packet_borrow_context_field_const(packet), name + 1) :
+				NULL;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		const bt_field *field = member_of(parts[i], name);
 
@@ -152,8 +156,10 @@ static bool type_of_field(const bt_field *field, struct type *ret_type)
 	else if (type == BT_FIELD_CLASS_TYPE_STRING)
 		ret_type->kind = TYPE_TEXT;
 	else if (bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_REAL))
-		*ret_type = (struct type){ .kind = TYPE_FLOAT,
-					   .size = type == BT_FIELD_CLASS_TYPE_SINGLE_PRECISION_REAL ? 4 : 8 };
+		*ret_type = (struct type){
+			.kind = TYPE_FLOAT,
+			.size = type == BT_FIELD_CLASS_TYPE_SINGLE_PRECISION_REAL ? 4 : 8
+		};
 	else
 		return bt_field_class_type_is(type, BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER) ||
 		       type == BT_FIELD_CLASS_TYPE_BOOL;
@@ -183,9 +189,10 @@ static uint64_t number_of_field(const bt_field *field)
 	return bits;
 }
 
-/* ---- compiling ----------------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
-static bool find_name(void *context, const char *name, struct type *ret_type, struct value_place *ret_place)
+static bool find_name(void *context, const char *name, struct type *ret_type,
+		      struct value_place *ret_place)
 {
 	struct compiling *c = context;
 	struct kind *kind = c->kind;
@@ -212,29 +219,36 @@ static bool find_label(void *context, const char *name, int64_t *ret_value)
 	uint64_t count = class ? bt_field_class_structure_get_member_count(class) : 0;
 
 	for (uint64_t i = 0; i < count; i++) {
-		const bt_field_class *member = bt_field_class_structure_member_borrow_field_class_const(
-			bt_field_class_structure_borrow_member_by_index_const(class, i));
+		const bt_field_class *member =
+			bt_field_class_structure_member_borrow_field_class_const(
+				bt_field_class_structure_borrow_member_by_index_const(class, i));
 
 		if (bt_field_class_get_type(member) == BT_FIELD_CLASS_TYPE_UNSIGNED_ENUMERATION) {
 			const bt_field_class_enumeration_unsigned_mapping *found =
-				bt_field_class_enumeration_unsigned_borrow_mapping_by_label_const(member, name);
+				bt_field_class_enumeration_unsigned_borrow_mapping_by_label_const(
+					member, name);
 
 			if (!found)
 				continue;
 			*ret_value = (int64_t)bt_integer_range_unsigned_get_lower(
 				bt_integer_range_set_unsigned_borrow_range_by_index_const(
-					bt_field_class_enumeration_unsigned_mapping_borrow_ranges_const(found), 0));
+					bt_field_class_enumeration_unsigned_mapping_borrow_ranges_const(
+						found),
+					0));
 			return true;
 		}
 		if (bt_field_class_get_type(member) == BT_FIELD_CLASS_TYPE_SIGNED_ENUMERATION) {
 			const bt_field_class_enumeration_signed_mapping *found =
-				bt_field_class_enumeration_signed_borrow_mapping_by_label_const(member, name);
+				bt_field_class_enumeration_signed_borrow_mapping_by_label_const(
+					member, name);
 
 			if (!found)
 				continue;
 			*ret_value = bt_integer_range_signed_get_lower(
 				bt_integer_range_set_signed_borrow_range_by_index_const(
-					bt_field_class_enumeration_signed_mapping_borrow_ranges_const(found), 0));
+					bt_field_class_enumeration_signed_mapping_borrow_ranges_const(
+						found),
+					0));
 			return true;
 		}
 	}
@@ -253,7 +267,9 @@ static struct kind *compile(struct view_filter *filter, const bt_event *event)
 {
 	struct kind *kind = calloc(1, sizeof(*kind));
 	struct compiling compiling = { kind, event };
-	struct expr_names names = { .context = &compiling, .find = find_name, .find_label = find_label,
+	struct expr_names names = { .context = &compiling,
+				    .find = find_name,
+				    .find_label = find_label,
 				    .has_paths = true };
 	struct error *error;
 
@@ -285,7 +301,7 @@ static struct kind *find_kind(struct view_filter *filter, const bt_event *event)
 	return compile(filter, event);
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 struct machine {
 	const struct kind *kind;
@@ -327,7 +343,8 @@ static uint64_t load(struct machine *m, uint8_t index)
 static bool match(struct machine *m, const struct dt_op *op)
 {
 	const char *name = m->kind->names[pop(m) % NAMES_MAX];
-	const bt_field *field = name && strcmp(name, "$name") != 0 ? find_field(m->event, name) : NULL;
+	const bt_field *field =
+		name && strcmp(name, "$name") != 0 ? find_field(m->event, name) : NULL;
 	const char *text = field ? bt_field_string_get_value(field) : event_name(m->event);
 	const char *pattern = m->kind->texts.items + op->c;
 

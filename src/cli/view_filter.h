@@ -1,8 +1,9 @@
 /*
- * view_filter.h - which events dyntrace view prints: an expression over their fields, in the language of --filter.
+ * view_filter.h - which events dyntrace view prints: an expression over their fields, in the
+ * language of --filter.
  *
- * Names are fields (with members and indices: req.path, numbers[2]), $name, $tid and $pid. An event that hasn't all the
- * fields isn't printed; that no event has them is an error.
+ * Names are fields (with members and indices: req.path, numbers[2]), $name, $tid and $pid. An event
+ * that hasn't all the fields isn't printed; that no event has them is an error.
  */
 #ifndef DYNTRACE_CLI_VIEW_FILTER_H
 #define DYNTRACE_CLI_VIEW_FILTER_H

@@ -13,7 +13,8 @@
 #include "../control/sym/sym.h"
 #include "../shared/unwind.h"
 
-/* "START END BIAS @SINCE BUILD-ID PATH", numbers in base 16, - for no build id. SINCE, a clock, may be missing. */
+/* "START END BIAS @SINCE BUILD-ID PATH", numbers in base 16, - for no build id. SINCE, a clock, may
+ * be missing. */
 struct loaded {
 	uint64_t start, end, bias, since;
 	char build_id[132];
@@ -32,7 +33,9 @@ static bool parse_module(const char *text, struct loaded *ret)
 	int used = 0, more = 0;
 
 	*ret = (struct loaded){ 0 };
-	if (sscanf(text, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %n", &ret->start, &ret->end, &ret->bias, &used) != 3 || used == 0)
+	if (sscanf(text, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %n", &ret->start, &ret->end,
+		   &ret->bias, &used) != 3 ||
+	    used == 0)
 		return false;
 	text += used;
 	if (sscanf(text, "@%" SCNx64 " %n", &ret->since, &more) == 1)
@@ -57,7 +60,8 @@ struct frames *frames_create(const bt_trace *trace)
 		value = bt_trace_borrow_environment_entry_value_by_name_const(trace, name);
 		if (!value || !bt_value_is_string(value))
 			break;
-		if (parse_module(bt_value_string_get(value), &loaded) && !vec_push(&frames->files, loaded))
+		if (parse_module(bt_value_string_get(value), &loaded) &&
+		    !vec_push(&frames->files, loaded))
 			free(loaded.path);
 	}
 	return frames;
@@ -101,7 +105,8 @@ static struct loaded *find_file(struct frames *frames, uint64_t address, uint64_
 	for (size_t i = 0; i < frames->files.count; i++) {
 		struct loaded *file = &frames->files.items[i];
 
-		if (address >= file->start && address < file->end && file->since <= clock && (!found || file->since >= found->since))
+		if (address >= file->start && address < file->end && file->since <= clock &&
+		    (!found || file->since >= found->since))
 			found = file;
 	}
 	if (found && !found->opened)
@@ -120,7 +125,8 @@ static void print_name(const char *name, struct strbuf *text)
 		strbuf_printf(text, "%s", readable ? readable : name);
 }
 
-void frames_print(struct frames *frames, uint64_t address, uint64_t clock, bool is_return, struct strbuf *text)
+void frames_print(struct frames *frames, uint64_t address, uint64_t clock, bool is_return,
+		  struct strbuf *text)
 {
 	struct loaded *file = frames ? find_file(frames, address, clock) : NULL;
 	struct debug_function function;

@@ -83,11 +83,13 @@ static bool event_ns(const bt_message *message, const bt_event *event, int64_t *
 
 static uint64_t event_cycles(const bt_message *message, const bt_event *event)
 {
-	const bt_stream_class *class = bt_stream_borrow_class_const(bt_event_borrow_stream_const(event));
+	const bt_stream_class *class =
+		bt_stream_borrow_class_const(bt_event_borrow_stream_const(event));
 
 	if (!bt_stream_class_borrow_default_clock_class_const(class))
 		return UINT64_MAX;
-	return bt_clock_snapshot_get_value(bt_message_event_borrow_default_clock_snapshot_const(message));
+	return bt_clock_snapshot_get_value(
+		bt_message_event_borrow_default_clock_snapshot_const(message));
 }
 
 /* ---- who ----------------------------------------------------------------------------------- */

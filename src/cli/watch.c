@@ -44,9 +44,11 @@ static void add_line(struct strbuf *text, const struct wire_message *event)
 	struct tm tm;
 
 	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&seconds, &tm));
-	strbuf_printf(text, "%s.%06llu %llu %s %s%s%s\n", clock, (unsigned long long)(ns % 1000000000 / 1000),
-		      (unsigned long long)wire_get_number(event, WIRE_PID, 0), text_of(event, WIRE_PROGRAM),
-		      text_of(event, WIRE_EVENT_NAME), detail ? ": " : "", detail ? detail : "");
+	strbuf_printf(text, "%s.%06llu %llu %s %s%s%s\n", clock,
+		      (unsigned long long)(ns % 1000000000 / 1000),
+		      (unsigned long long)wire_get_number(event, WIRE_PID, 0),
+		      text_of(event, WIRE_PROGRAM), text_of(event, WIRE_EVENT_NAME),
+		      detail ? ": " : "", detail ? detail : "");
 }
 
 /* At once: whoever reads it through a pipe waits for it. */
@@ -83,9 +85,10 @@ const struct command command_watch = {
 	.name = "watch",
 	.summary = "tell what happens to processes with the agent, a line each",
 	.usage = "[OPTIONS] [TARGET]",
-	.details = "Until Ctrl-C, or the daemon's end: attached, detached, exited (and how), failed (recording ended, and why), buffer-full,\n"
-		   "lost, module-loaded, module-unloaded, tracepoint-placed, tracepoint-gone, tracepoint-failed (a function of\n"
-		   "the tracer call got a signal).",
+	.details =
+		"Until Ctrl-C, or the daemon's end: attached, detached, exited (and how), failed (recording ended, and why), buffer-full,\n"
+		"lost, module-loaded, module-unloaded, tracepoint-placed, tracepoint-gone, tracepoint-failed (a function of\n"
+		"the tracer call got a signal).",
 	.example = "dyntrace watch redis-server\n"
 		   "dyntrace watch --json",
 	.options = options,

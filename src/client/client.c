@@ -18,7 +18,7 @@ struct client {
 	uint32_t sequence;
 };
 
-/* ---- which socket -------------------------------------------------------------------------------- */
+/* ---- which socket ---------------------------------------------------------------------------- */
 
 static char *user_path(void)
 {
@@ -44,18 +44,23 @@ struct error *client_socket_path(const char *given, char **ret_path)
 	if (!path && named)
 		return error_new(ERROR_FAILED, "out of memory");
 	if (!path)
-		return error_new(ERROR_FAILED, "where is the daemon's socket? Set XDG_RUNTIME_DIR, or name it with --socket PATH");
+		return error_new(
+			ERROR_FAILED,
+			"where is the daemon's socket? Set XDG_RUNTIME_DIR, or name it with --socket PATH");
 	*ret_path = path;
 	return NULL;
 }
 
-/* ---- connecting ---------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static struct error *no_daemon(const char *path)
 {
-	return error_new(ERROR_FAILED,
-			 "no daemon answers at %s: start one with 'dyntraced --daemonize'%s, or use 'dyntrace trace', which needs none",
-			 path, geteuid() == 0 ? "" : " (as root: for all users; as yourself: for your own processes)");
+	return error_new(
+		ERROR_FAILED,
+		"no daemon answers at %s: start one with 'dyntraced --daemonize'%s, or use 'dyntrace trace', which needs none",
+		path,
+		geteuid() == 0 ? "" :
+				 " (as root: for all users; as yourself: for your own processes)");
 }
 
 static struct error *connect_to(const char *path, int *ret_fd)
@@ -66,7 +71,8 @@ static struct error *connect_to(const char *path, int *ret_fd)
 	if (fd < 0)
 		return error_errno(errno, "socket");
 	if (strlen(path) >= sizeof(address.sun_path))
-		return error_new(ERROR_FAILED, "the socket's name is too long (at most %zu bytes): %s",
+		return error_new(ERROR_FAILED,
+				 "the socket's name is too long (at most %zu bytes): %s",
 				 sizeof(address.sun_path) - 1, path);
 	strcpy(address.sun_path, path);
 	if (!connect(fd, (struct sockaddr *)&address, sizeof(address))) {
@@ -76,8 +82,10 @@ static struct error *connect_to(const char *path, int *ret_fd)
 	if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR)
 		return no_daemon(path);
 	if (errno == EACCES)
-		return error_new(ERROR_NOT_PERMITTED,
-				 "not permitted to use the daemon at %s: only root and the members of its group (dyntrace) are", path);
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"not permitted to use the daemon at %s: only root and the members of its group (dyntrace) are",
+			path);
 	return error_errno(errno, "cannot reach the daemon at %s", path);
 }
 
@@ -141,7 +149,7 @@ int client_fd(const struct client *client)
 	return client->channel.fd;
 }
 
-/* ---- asking -------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 /* False in *ret_ready: the time is over, or a signal came. */
 static struct error *wait_for(struct client *client, int timeout_ms, bool *ret_ready)
@@ -152,7 +160,8 @@ static struct error *wait_for(struct client *client, int timeout_ms, bool *ret_r
 	if (channel->broken)
 		return error_new(ERROR_FAILED, "%s", error_text(channel->broken));
 	if (channel->ended)
-		return error_new(ERROR_FAILED, "the daemon at %s closed the connection", client->path);
+		return error_new(ERROR_FAILED, "the daemon at %s closed the connection",
+				 client->path);
 	if (!channel_is_idle(channel))
 		ready.events |= POLLOUT;
 	int count = poll(&ready, 1, timeout_ms);
@@ -197,7 +206,8 @@ struct error *client_call(struct client *client, client_answer_fn answer, void *
 	return error;
 }
 
-struct error *client_next(struct client *client, int timeout_ms, struct wire_message *ret_message, bool *ret_some)
+struct error *client_next(struct client *client, int timeout_ms, struct wire_message *ret_message,
+			  bool *ret_some)
 {
 	bool ready = true, some;
 

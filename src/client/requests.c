@@ -37,7 +37,8 @@ struct error *client_absolute_library(const char *name, char **ret_path)
 struct error *client_absolute_function(const char *argument, char **ret_argument)
 {
 	const char *colon = strrchr(argument, ':');
-	_cleanup_free_ char *library = colon ? strndup(argument, (size_t)(colon - argument)) : NULL, *path = NULL;
+	_cleanup_free_ char *library = colon ? strndup(argument, (size_t)(colon - argument)) : NULL,
+			    *path = NULL;
 
 	if (!library)
 		return error_new(ERROR_USAGE, "'%s' isn't LIBRARY:FUNCTION", argument);

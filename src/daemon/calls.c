@@ -1,8 +1,9 @@
 /*
  * calls.c - requests on their way to a target's worker.
  *
- * The first tracepoint that is recorded needs a trace, and so a keeper with the rights of who asks; its socket goes to the worker with
- * the request. If that fails for another reason, the keeper ends unused, and the next request brings another.
+ * The first tracepoint that is recorded needs a trace, and so a keeper with the rights of who asks;
+ * its socket goes to the worker with the request. If that fails for another reason, the keeper ends
+ * unused, and the next request brings another.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "../control/base/cleanup.h"
 #include "supervisor.h"
 
-/* ---- asking ---------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static void default_folder(const struct target *target, char *ret_name, size_t size)
 {
@@ -35,7 +36,10 @@ static struct error *split_path(const char *path, char **ret_folder, const char 
 	const char *slash = strrchr(path, '/');
 
 	if (path[0] != '/' || !slash[1] || !strcmp(slash, "/.") || !strcmp(slash, "/.."))
-		return error_new(ERROR_USAGE, "'%s' can't be a trace or a log: name a directory that doesn't exist yet, or a file", path);
+		return error_new(
+			ERROR_USAGE,
+			"'%s' can't be a trace or a log: name a directory that doesn't exist yet, or a file",
+			path);
 	*ret_folder = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 	*ret_name = slash + 1;
 	return *ret_folder ? NULL : error_new(ERROR_FAILED, "out of memory");
@@ -55,13 +59,16 @@ static const char *named_output(const struct request *request)
 }
 
 /* Who opens the file of a log: with every request, for it is another client's next time. */
-static struct error *make_log_keeper(struct target *target, const struct request *request, int *ret_fd)
+static struct error *make_log_keeper(struct target *target, const struct request *request,
+				     int *ret_fd)
 {
 	const char *path = wire_get_text(&request->message, WIRE_ARGUMENT), *name = NULL;
 	_cleanup_free_ char *folder = NULL;
 	struct error *error = split_path(path, &folder, &name);
 
-	return error ? error : spawn_keeper(target->supervisor, &request->who, folder, name, KEEPER_EXACT, ret_fd);
+	return error ? error :
+		       spawn_keeper(target->supervisor, &request->who, folder, name, KEEPER_EXACT,
+				    ret_fd);
 }
 
 static bool has_log_file(const struct request *request)
@@ -79,10 +86,13 @@ static struct error *make_keeper(struct target *target, const struct request *re
 
 	if (!path) {
 		default_folder(target, made, sizeof(made));
-		return spawn_keeper(target->supervisor, &request->who, options->output, made, KEEPER_NUMBERED, ret_fd);
+		return spawn_keeper(target->supervisor, &request->who, options->output, made,
+				    KEEPER_NUMBERED, ret_fd);
 	}
 	struct error *error = split_path(path, &folder, &name);
-	return error ? error : spawn_keeper(target->supervisor, &request->who, folder, name, KEEPER_EXACT, ret_fd);
+	return error ? error :
+		       spawn_keeper(target->supervisor, &request->who, folder, name, KEEPER_EXACT,
+				    ret_fd);
 }
 
 int target_old_keeper(struct target *target)
@@ -94,7 +104,8 @@ int target_old_keeper(struct target *target)
 		target->old_trace ? split_path(target->old_trace, &folder, &name) : NULL;
 
 	if (!error && name)
-		error = spawn_keeper(target->supervisor, &target->owner, folder, name, KEEPER_AGAIN, &fd);
+		error = spawn_keeper(target->supervisor, &target->owner, folder, name, KEEPER_AGAIN,
+				     &fd);
 	return fd;
 }
 
@@ -103,9 +114,10 @@ static struct error *check_output(const struct target *target, const struct requ
 	const char *path = named_output(request);
 
 	if (path && target->trace && strcmp(path, target->trace) != 0)
-		return error_new(ERROR_FAILED,
-				 "process %d is recorded to %s already: all its tracepoints go there (detach it to begin another trace)",
-				 target->pid, target->trace);
+		return error_new(
+			ERROR_FAILED,
+			"process %d is recorded to %s already: all its tracepoints go there (detach it to begin another trace)",
+			target->pid, target->trace);
 	return NULL;
 }
 
@@ -117,14 +129,14 @@ static struct error *send_request(struct target *target, struct request *request
 	struct error *error = NULL;
 
 	if (request->kind == WIRE_ADD && target->tracepoints >= TRACEPOINTS_MAX)
-		error = error_new(ERROR_FAILED, "process %d has %zu tracepoints: no more than that", target->pid,
-				  target->tracepoints);
+		error = error_new(ERROR_FAILED, "process %d has %zu tracepoints: no more than that",
+				  target->pid, target->tracepoints);
 	if (!error && request->kind == WIRE_ADD)
 		error = check_output(target, request);
 	if (!error && request->kind == WIRE_ADD && has_log_file(request))
 		error = make_log_keeper(target, request, &keeper);
-	else if (!error && request->kind == WIRE_ADD && (is_for(request, "ctf") || is_for(request, "call")) &&
-		 !target->trace)
+	else if (!error && request->kind == WIRE_ADD &&
+		 (is_for(request, "ctf") || is_for(request, "call")) && !target->trace)
 		error = make_keeper(target, request, &keeper);
 	if (!error && !target_push_call(target, request, request->kind, entry))
 		error = error_new(ERROR_FAILED, "out of memory");
@@ -173,7 +185,7 @@ void target_leave(struct target *target)
 	target_set_events(target);
 }
 
-/* ---- doing it again ------------------------------------------------------------------------------- */
+/* ---- doing it again -------------------------------------------------------------------------- */
 
 /* The worker may let go of what the one before it left. */
 static void settle(struct target *target)

@@ -24,7 +24,7 @@ static void reply_item(struct request *request, struct wire_out *out)
 	wire_free(out);
 }
 
-/* ---- which processes --------------------------------------------------------------------------- */
+/* ---- which processes ------------------------------------------------------------------------- */
 
 static bool is_pid(const char *text)
 {
@@ -39,12 +39,14 @@ static struct error *several(const char *name, const struct pids *pids)
 		struct process process = { 0 };
 		_cleanup_error_ struct error *gone = process_read(pids->items[i], &process);
 
-		strbuf_printf(&list, "%s%d (%s)", i ? ", " : "", pids->items[i], gone ? name : process.name);
+		strbuf_printf(&list, "%s%d (%s)", i ? ", " : "", pids->items[i],
+			      gone ? name : process.name);
 	}
 	if (pids->count > LISTED_MAX)
 		strbuf_printf(&list, " and %zu more", pids->count - LISTED_MAX);
-	struct error *error = error_new(ERROR_FAILED, "%zu processes are called '%s': use the pid of one, or --all: %s",
-					pids->count, name, list.failed ? "" : list.text);
+	struct error *error = error_new(
+		ERROR_FAILED, "%zu processes are called '%s': use the pid of one, or --all: %s",
+		pids->count, name, list.failed ? "" : list.text);
 	strbuf_free(&list);
 	return error;
 }
@@ -66,14 +68,17 @@ static struct error *no_agent(const struct supervisor *supervisor, pid_t pid, co
 	const struct failure *failure = events_failure(supervisor, pid);
 
 	if (failure)
-		return error_new(ERROR_NOT_FOUND,
-				 "process %d (%s) doesn't have the agent any more, for its recording ended: %s; 'dyntrace attach %d' puts it in",
-				 pid, name, failure->text, pid);
-	return error_new(ERROR_NOT_FOUND, "process %d (%s) doesn't have the agent: 'dyntrace attach %d' puts it in", pid, name,
-			 pid);
+		return error_new(
+			ERROR_NOT_FOUND,
+			"process %d (%s) doesn't have the agent any more, for its recording ended: %s; 'dyntrace attach %d' puts it in",
+			pid, name, failure->text, pid);
+	return error_new(ERROR_NOT_FOUND,
+			 "process %d (%s) doesn't have the agent: 'dyntrace attach %d' puts it in",
+			 pid, name, pid);
 }
 
-static struct error *find_by_name(const struct request *request, const char *name, bool starts, struct pids *pids)
+static struct error *find_by_name(const struct request *request, const char *name, bool starts,
+				  struct pids *pids)
 {
 	struct error *error = NULL;
 
@@ -83,14 +88,16 @@ static struct error *find_by_name(const struct request *request, const char *nam
 		error = process_find_all(name, pids);
 	if (!error && !pids->count)
 		error = error_new(ERROR_GONE, "no process is called '%s'%s", name,
-				  request->kind == WIRE_ADD ? ": give its pid, or --wait for it" :
-							      ": give its pid or its program's name");
+				  request->kind == WIRE_ADD ?
+					  ": give its pid, or --wait for it" :
+					  ": give its pid or its program's name");
 	else if (!error && pids->count > 1 && !wire_get_number(&request->message, WIRE_ALL, 0))
 		error = several(name, pids);
 	return error;
 }
 
-static struct error *find_pids(const struct request *request, const char *name, bool starts, struct pids *ret_pids)
+static struct error *find_pids(const struct request *request, const char *name, bool starts,
+			       struct pids *ret_pids)
 {
 	if (!is_pid(name))
 		return find_by_name(request, name, starts, ret_pids);
@@ -100,7 +107,7 @@ static struct error *find_pids(const struct request *request, const char *name, 
 	return vec_push(ret_pids, (pid_t)pid) ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
-/* ---- requests to targets ----------------------------------------------------------------------- */
+/* ---- requests to targets --------------------------------------------------------------------- */
 
 static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 {
@@ -111,7 +118,9 @@ static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 	if (!error)
 		error = request_may(request, pid, &process);
 	if (!error && !starts && !(target && target->has_worker))
-		error = target && request->kind == WIRE_TRACEPOINTS ? NULL : no_agent(request->supervisor, pid, process.name);
+		error = target && request->kind == WIRE_TRACEPOINTS ?
+				NULL :
+				no_agent(request->supervisor, pid, process.name);
 	if (!error && starts)
 		error = target_start(request->supervisor, pid, &process, &target);
 	if (!error && target && target->has_worker)
@@ -148,7 +157,8 @@ static void ask_all(struct request *request)
 
 	for (size_t i = supervisor->targets.count; i-- > 0;) {
 		struct target *target = supervisor->targets.items[i];
-		_cleanup_error_ struct error *no = request_may(request, target->pid, &target->process);
+		_cleanup_error_ struct error *no =
+			request_may(request, target->pid, &target->process);
 
 		if (!no && target->has_worker)
 			target_call(target, request);
@@ -172,7 +182,7 @@ static void run_flush(struct request *request)
 		ask_all(request);
 }
 
-/* ---- tracepoints that may wait ------------------------------------------------------------------ */
+/* ---- tracepoints that may wait --------------------------------------------------------------- */
 
 static bool runs_already(const char *name)
 {
@@ -196,9 +206,12 @@ static struct error *check_add(const struct wire_message *message)
 	if (!wire_get_text(message, WIRE_LOCATION))
 		return error_new(ERROR_USAGE, "no LOC");
 	if (longest && (longest < 8 || longest > DT_STRING_MAX))
-		return error_new(ERROR_USAGE, "the bytes of a string that are recorded: from 8 to %u", DT_STRING_MAX);
+		return error_new(ERROR_USAGE,
+				 "the bytes of a string that are recorded: from 8 to %u",
+				 DT_STRING_MAX);
 	if (contexts > WIRE_CONTEXTS_MAX)
-		return error_new(ERROR_USAGE, "%zu contexts are too many: at most %d at once", contexts, WIRE_CONTEXTS_MAX);
+		return error_new(ERROR_USAGE, "%zu contexts are too many: at most %d at once",
+				 contexts, WIRE_CONTEXTS_MAX);
 	return NULL;
 }
 
@@ -221,7 +234,8 @@ static void run_add(struct request *request)
 static void run_tracepoints(struct request *request)
 {
 	const char *name = wire_get_text(&request->message, WIRE_TARGET);
-	size_t waiting = name && !is_pid(name) ? waiting_list(request->supervisor, request, name) : 0;
+	size_t waiting =
+		name && !is_pid(name) ? waiting_list(request->supervisor, request, name) : 0;
 	struct pids pids = { 0 };
 
 	if (waiting)
@@ -247,7 +261,7 @@ static void run_remove(struct request *request)
 	vec_free(&pids);
 }
 
-/* ---- what the supervisor knows itself ------------------------------------------------------------ */
+/* ---- what the supervisor knows itself -------------------------------------------------------- */
 
 static void run_status(struct request *request)
 {
@@ -287,7 +301,8 @@ static void tell_process(struct request *request, const struct target *target)
 	reply_item(request, &out);
 }
 
-/* A process that said it has the agent, and has begun a program without it since. Of those with a worker that knows. */
+/* A process that said it has the agent, and has begun a program without it since. Of those with a
+ * worker that knows. */
 static void forget_begun(struct supervisor *supervisor)
 {
 	for (size_t i = supervisor->targets.count; i-- > 0;) {
@@ -299,7 +314,8 @@ static void forget_begun(struct supervisor *supervisor)
 		_cleanup_error_ struct error *gone = process_read(target->pid, &now);
 		if (!gone && !strcmp(now.executable, target->process.executable))
 			continue;
-		events_tell(supervisor, target->pid, target->process.name, "exited", "began another program");
+		events_tell(supervisor, target->pid, target->process.name, "exited",
+			    "began another program");
 		target_free(target);
 	}
 }
@@ -323,7 +339,8 @@ static void run_processes(struct request *request)
 			return;
 		last = next->pid;
 		if ((next->attached || !next->has_worker) &&
-		    (!supervisor->options.own_only || process_is_own(&next->process, &request->who)))
+		    (!supervisor->options.own_only ||
+		     process_is_own(&next->process, &request->who)))
 			tell_process(request, next);
 	}
 }
@@ -352,8 +369,9 @@ static void run_register(struct request *request)
 	if (!error)
 		error = request_may(request, pid, &process);
 	if (!error)
-		error = target_register(request->supervisor, pid, &process,
-					loaded && !strcmp(loaded, "preloaded") ? "preloaded" : "linked", &target);
+		error = target_register(
+			request->supervisor, pid, &process,
+			loaded && !strcmp(loaded, "preloaded") ? "preloaded" : "linked", &target);
 	if (error)
 		return request_note(request, error);
 	waiting_process(request->supervisor, pid, request);

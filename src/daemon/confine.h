@@ -6,8 +6,9 @@
 
 #include "../control/base/error.h"
 
-/* For good. Of root's capabilities those stay that tracing needs; no program can be started, no socket
- * made, no file made, removed or changed by its name. Failure: nothing of the target's may be touched. */
+/* For good. Of root's capabilities those stay that tracing needs; no program can be started, no
+ * socket made, no file made, removed or changed by its name. Failure: nothing of the target's may
+ * be touched. */
 struct error *confine_worker(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * events.c - notifications to those who watch.
  *
- * Each goes to every watcher at once, in the order in which things happened; who doesn't read is dropped (D1), and so never
- * sees a sequence with a hole.
+ * Each goes to every watcher at once, in the order in which things happened; who doesn't read is
+ * dropped (D1), and so never sees a sequence with a hole.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static bool watches(const struct peer *peer, pid_t pid, const char *program)
 
 	if (!peer->watches)
 		return false;
-	if (peer->supervisor->options.own_only && !(target && process_is_own(&target->process, &peer->who)))
+	if (peer->supervisor->options.own_only &&
+	    !(target && process_is_own(&target->process, &peer->who)))
 		return false;
 	if (peer->watched)
 		return peer->watched == pid;
@@ -34,7 +35,8 @@ static bool watches(const struct peer *peer, pid_t pid, const char *program)
 	       (target && process_is_called(&target->process, peer->watched_name));
 }
 
-static void send_all(struct supervisor *supervisor, pid_t pid, const char *program, const struct wire_out *made)
+static void send_all(struct supervisor *supervisor, pid_t pid, const char *program,
+		     const struct wire_out *made)
 {
 	for (size_t i = supervisor->peers.count; i-- > 0;) {
 		struct peer *peer = supervisor->peers.items[i];
@@ -48,8 +50,8 @@ static void send_all(struct supervisor *supervisor, pid_t pid, const char *progr
 	}
 }
 
-void events_tell_at(struct supervisor *supervisor, uint64_t ns, pid_t pid, const char *program, const char *event,
-		    const char *detail)
+void events_tell_at(struct supervisor *supervisor, uint64_t ns, pid_t pid, const char *program,
+		    const char *event, const char *detail)
 {
 	struct wire_out out = { 0 };
 
@@ -74,7 +76,8 @@ void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, 
 static void note_failure(const struct target *target, const char *detail)
 {
 	struct supervisor *supervisor = target->supervisor;
-	struct failure *failure = &supervisor->failures[supervisor->failure_count++ % FAILURES_KEPT];
+	struct failure *failure =
+		&supervisor->failures[supervisor->failure_count++ % FAILURES_KEPT];
 
 	failure->pid = target->pid;
 	failure->start_time = target->process.start_time;
@@ -101,18 +104,20 @@ const struct failure *events_failure(const struct supervisor *supervisor, pid_t 
 void events_forward(struct target *target, const struct wire_message *event)
 {
 	static const enum wire_tag ours[] = { WIRE_PID, WIRE_PROGRAM, WIRE_NO_TAG };
-	const char *name = wire_get_text(event, WIRE_EVENT_NAME), *detail = wire_get_text(event, WIRE_DETAIL);
+	const char *name = wire_get_text(event, WIRE_EVENT_NAME),
+		   *detail = wire_get_text(event, WIRE_DETAIL);
 	struct wire_out out = { 0 };
 
 	/* It can't go on, and lets the process go: another worker could do no better. */
 	if (name && !strcmp(name, "failed")) {
-		log_line("process %d (%s): recording has ended: %.200s", target->pid, target->process.name,
-			 detail ? detail : "");
+		log_line("process %d (%s): recording has ended: %.200s", target->pid,
+			 target->process.name, detail ? detail : "");
 		note_failure(target, detail ? detail : "");
 		target->leaving = true;
 	}
 	if (name && !strcmp(name, "exited"))
-		target->gone = true; /* its trace is complete: who was told finds it listed no more */
+		/* its trace is complete: who was told finds it listed no more */
+		target->gone = true;
 	wire_begin(&out, WIRE_EVENT, 0);
 	wire_number(&out, WIRE_PID, (uint64_t)target->pid);
 	wire_text(&out, WIRE_PROGRAM, target->process.name);

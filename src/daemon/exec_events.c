@@ -1,12 +1,13 @@
 /*
  * exec_events.c - learn which programs are begun, while tracepoints wait for some.
  *
- * The kernel tells root by its process connector (netlink): at once, and at no cost while nothing is begun. It tells nobody in
- * a container or another pid namespace, without a word about that; and it tells only root. So until it has said anything at all, and
- * for everybody else, /proc is read every POLL_NS. When nothing waits none of this is open.
+ * The kernel tells root by its process connector (netlink): at once, and at no cost while nothing
+ * is begun. It tells nobody in a container or another pid namespace, without a word about that; and
+ * it tells only root. So until it has said anything at all, and for everybody else, /proc is read
+ * every POLL_NS. When nothing waits none of this is open.
  *
- * What a poll sees: a process that wasn't there, or that has another name than it had. A program that begins and ends between two
- * polls isn't seen.
+ * What a poll sees: a process that wasn't there, or that has another name than it had. A program
+ * that begins and ends between two polls isn't seen.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -26,7 +27,8 @@
 
 #define POLL_NS 100000000ULL
 #define RECEIVE_BUFFER (4 << 20)
-#define RETRIES_MAX 50 /* polls that a process that was traced under its old program is looked at again */
+/* polls that a process that was traced under its old program is looked at again */
+#define RETRIES_MAX 50
 
 /* A process as the last poll saw it. */
 struct seen {
@@ -50,7 +52,7 @@ struct exec_events {
 	VEC(struct retry) retries;
 };
 
-/* ---- a program was begun ------------------------------------------------------------------------ */
+/* ---- a program was begun --------------------------------------------------------------------- */
 
 static void begun(struct exec_events *execs, pid_t pid)
 {
@@ -61,7 +63,8 @@ static void begun(struct exec_events *execs, pid_t pid)
 		waiting_process(execs->supervisor, pid, NULL);
 		return;
 	}
-	/* It may be its first program, which was noticed sooner in another way; or another, and its worker has nothing any more. */
+	/* It may be its first program, which was noticed sooner in another way; or another, and its
+	 * worker has nothing any more. */
 	target_look(target);
 	if (vec_push(&execs->retries, retry) && !execs->timer.at)
 		execs->timer.at = now_ns() + POLL_NS;
@@ -83,7 +86,7 @@ static void try_again(struct exec_events *execs)
 	execs->retries.count = kept;
 }
 
-/* ---- by looking ------------------------------------------------------------------------------------ */
+/* ---- by looking ------------------------------------------------------------------------------ */
 
 static int by_pid(const void *a, const void *b)
 {
@@ -95,9 +98,12 @@ static int by_pid(const void *a, const void *b)
 static bool is_new(const struct exec_events *execs, const struct seen *one)
 {
 	const struct seen *before =
-		execs->seen.count ? bsearch(one, execs->seen.items, execs->seen.count, sizeof(*one), by_pid) : NULL;
+		execs->seen.count ?
+			bsearch(one, execs->seen.items, execs->seen.count, sizeof(*one), by_pid) :
+			NULL;
 
-	return !before || before->start_time != one->start_time || strcmp(before->comm, one->comm) != 0;
+	return !before || before->start_time != one->start_time ||
+	       strcmp(before->comm, one->comm) != 0;
 }
 
 /* What is there now becomes what was seen. `tell`: of what is new. */
@@ -139,7 +145,8 @@ static void look(struct exec_events *execs, bool tell)
 
 static void poll_expired(struct loop_timer *timer)
 {
-	struct exec_events *execs = (struct exec_events *)((char *)timer - offsetof(struct exec_events, timer));
+	struct exec_events *execs =
+		(struct exec_events *)((char *)timer - offsetof(struct exec_events, timer));
 
 	if (!execs->supervisor->waiting.count)
 		return;
@@ -150,7 +157,7 @@ static void poll_expired(struct loop_timer *timer)
 		timer->at = now_ns() + POLL_NS;
 }
 
-/* ---- by being told ------------------------------------------------------------------------------------ */
+/* ---- by being told --------------------------------------------------------------------------- */
 
 static void stop_listening(struct exec_events *execs)
 {
@@ -173,7 +180,8 @@ static void handle_event(struct exec_events *execs, const struct proc_event *eve
 		begun(execs, event->event_data.exec.process_tgid);
 }
 
-/* Events were dropped: what they told is looked for once, and both ways are at work again until the next word. */
+/* Events were dropped: what they told is looked for once, and both ways are at work again until the
+ * next word. */
 static void overrun(struct exec_events *execs)
 {
 	log_line("more programs were begun than could be noted: looking for them");
@@ -183,11 +191,13 @@ static void overrun(struct exec_events *execs)
 
 static void netlink_ready(struct loop_source *source, uint32_t events)
 {
-	struct exec_events *execs = (struct exec_events *)((char *)source - offsetof(struct exec_events, netlink));
+	struct exec_events *execs =
+		(struct exec_events *)((char *)source - offsetof(struct exec_events, netlink));
 	_Alignas(struct nlmsghdr) char bytes[4096];
 	struct sockaddr_nl from = { 0 };
 	socklen_t size = sizeof(from);
-	ssize_t got = recvfrom(source->fd, bytes, sizeof(bytes), MSG_DONTWAIT, (struct sockaddr *)&from, &size);
+	ssize_t got = recvfrom(source->fd, bytes, sizeof(bytes), MSG_DONTWAIT,
+			       (struct sockaddr *)&from, &size);
 
 	(void)events;
 	if (got < 0 && errno == ENOBUFS)
@@ -198,19 +208,23 @@ static void netlink_ready(struct loop_source *source, uint32_t events)
 	     message = NLMSG_NEXT(message, got)) {
 		const struct cn_msg *connector = NLMSG_DATA(message);
 		struct proc_event event = { .what = PROC_EVENT_NONE };
-		size_t least = offsetof(struct proc_event, event_data) + sizeof(event.event_data.exec);
+		size_t least =
+			offsetof(struct proc_event, event_data) + sizeof(event.event_data.exec);
 
-		if (message->nlmsg_len < NLMSG_LENGTH(sizeof(*connector) + least) || connector->id.idx != CN_IDX_PROC)
+		if (message->nlmsg_len < NLMSG_LENGTH(sizeof(*connector) + least) ||
+		    connector->id.idx != CN_IDX_PROC)
 			continue;
 		memcpy(&event, connector->data, least);
 		handle_event(execs, &event);
 	}
 }
 
-/* Of all that happens to processes only this is for us, and the kernel's first word: the daemon sleeps through the rest. */
+/* Of all that happens to processes only this is for us, and the kernel's first word: the daemon
+ * sleeps through the rest. */
 static void hear_only_execs(int fd)
 {
-	const uint32_t at = NLMSG_HDRLEN + sizeof(struct cn_msg) + offsetof(struct proc_event, what);
+	const uint32_t at =
+		NLMSG_HDRLEN + sizeof(struct cn_msg) + offsetof(struct proc_event, what);
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __builtin_bswap32(PROC_EVENT_NONE), 1, 0),
@@ -230,8 +244,11 @@ static bool subscribe(int fd)
 		struct cn_msg connector;
 		enum proc_cn_mcast_op operation;
 	} __attribute__((packed)) message = {
-		.header = { .nlmsg_len = sizeof(message), .nlmsg_type = NLMSG_DONE, .nlmsg_pid = (uint32_t)getpid() },
-		.connector = { .id = { CN_IDX_PROC, CN_VAL_PROC }, .len = sizeof(message.operation) },
+		.header = { .nlmsg_len = sizeof(message),
+			    .nlmsg_type = NLMSG_DONE,
+			    .nlmsg_pid = (uint32_t)getpid() },
+		.connector = { .id = { CN_IDX_PROC, CN_VAL_PROC },
+			       .len = sizeof(message.operation) },
 		.operation = PROC_CN_MCAST_LISTEN,
 	};
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = CN_IDX_PROC };
@@ -254,12 +271,13 @@ static void listen_to_kernel(struct exec_events *execs)
 		return;
 	}
 	execs->netlink = (struct loop_source){ .fd = fd, .ready = netlink_ready };
-	_cleanup_error_ struct error *error = loop_add(&execs->supervisor->loop, &execs->netlink, EPOLLIN);
+	_cleanup_error_ struct error *error =
+		loop_add(&execs->supervisor->loop, &execs->netlink, EPOLLIN);
 	if (error)
 		close(take_fd(&execs->netlink.fd));
 }
 
-/* ---- both ---------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 static struct exec_events *open_events(struct supervisor *supervisor)
 {

@@ -55,7 +55,8 @@ void identity_write(const struct identity *identity, struct wire_out *out)
 void identity_read(const struct wire_message *message, struct identity *ret_identity)
 {
 	struct identity identity = { .uid = (uid_t)wire_get_number(message, WIRE_UID, (uint64_t)-1),
-				     .gid = (gid_t)wire_get_number(message, WIRE_GID, (uint64_t)-1) };
+				     .gid = (gid_t)wire_get_number(message, WIRE_GID,
+								   (uint64_t)-1) };
 	struct wire_value value;
 
 	for (size_t at = 0; wire_next(message, &at, &value);) {
@@ -68,7 +69,8 @@ void identity_read(const struct wire_message *message, struct identity *ret_iden
 /* ---- targets --------------------------------------------------------------------------------- */
 
 /* The numbers behind "KEY:" in /proc/PID/status. */
-static size_t read_numbers(const char *status, const char *key, int base, uint64_t *ret_numbers, size_t room)
+static size_t read_numbers(const char *status, const char *key, int base, uint64_t *ret_numbers,
+			   size_t room)
 {
 	const char *line = strstr(status, key);
 	size_t count = 0;
@@ -101,14 +103,16 @@ static void read_user(const char *status, struct process *process)
 	read_numbers(status, "\nCapPrm:", 16, &capabilities, 1);
 	process->user.uid = (uid_t)uids[1];
 	process->user.gid = (gid_t)gids[1];
-	process->user.group_count = read_numbers(status, "\nGroups:", 10, groups, IDENTITY_GROUPS_MAX);
+	process->user.group_count =
+		read_numbers(status, "\nGroups:", 10, groups, IDENTITY_GROUPS_MAX);
 	for (size_t i = 0; i < process->user.group_count; i++)
 		process->user.groups[i] = (gid_t)groups[i];
 	process->mixed = !all_equal(uids) || !all_equal(gids);
 	process->capable = capabilities != 0 && process->user.uid != 0;
 }
 
-/* The program's name as people know it: what the process calls itself, in full where the kernel has cut it. */
+/* The program's name as people know it: what the process calls itself, in full where the kernel has
+ * cut it. */
 static void read_name(pid_t pid, struct process *process)
 {
 	char path[64], link[PATH_MAX];
@@ -134,8 +138,10 @@ struct error *process_read(pid_t pid, struct process *ret_process)
 	struct error *error = status_read_stat(pid, pid, &stat_of);
 
 	if (error)
-		return error_kind(error) != ERROR_GONE ? error :
-			       (error_free(error), error_new(ERROR_GONE, "there is no process %d", pid));
+		return error_kind(error) != ERROR_GONE ?
+			       error :
+			       (error_free(error),
+				error_new(ERROR_GONE, "there is no process %d", pid));
 	_cleanup_close_ int fd = status_open(pid, "status", O_RDONLY);
 	_cleanup_free_ char *status = fd < 0 ? NULL : status_slurp(fd, NULL);
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
@@ -154,7 +160,8 @@ struct error *process_read(pid_t pid, struct process *ret_process)
 
 bool process_is_plain(const struct process *process)
 {
-	return process->user.uid == 0 || (!process->mixed && !process->capable && process->dumpable);
+	return process->user.uid == 0 ||
+	       (!process->mixed && !process->capable && process->dumpable);
 }
 
 bool process_is_own(const struct process *process, const struct identity *who)

@@ -1,8 +1,8 @@
 /*
  * identity.h - who a client or a target is, by the kernel's word.
  *
- * A target's is read from /proc/PID/{stat,status} and the link exe only: reading those doesn't touch the process's memory, and so
- * can't be held up by it.
+ * A target's is read from /proc/PID/{stat,status} and the link exe only: reading those doesn't
+ * touch the process's memory, and so can't be held up by it.
  */
 #ifndef DYNTRACE_DAEMON_IDENTITY_H
 #define DYNTRACE_DAEMON_IDENTITY_H

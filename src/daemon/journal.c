@@ -1,10 +1,11 @@
 /*
  * journal.c - what was asked of each target, so that it can be done again.
  *
- * RUNDIR/targets/PID holds messages as they went to the worker: first WIRE_CONFIGURE with the process's start time, then
- * each request that changed something and succeeded, with the names that it made and the rights of who asked. More is
- * appended; when tracepoints are removed, the file is written anew without what made them. Half a message at its end (a
- * crash, a full disk) is left out when it is read.
+ * RUNDIR/targets/PID holds messages as they went to the worker: first WIRE_CONFIGURE with the
+ * process's start time, then each request that changed something and succeeded, with the names that
+ * it made and the rights of who asked. More is appended; when tracepoints are removed, the file is
+ * written anew without what made them. Half a message at its end (a crash, a full disk) is left out
+ * when it is read.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +26,8 @@ static char *make_path(const struct supervisor *supervisor, pid_t pid, const cha
 {
 	char *path = NULL;
 
-	return asprintf(&path, "%s/targets/%d%s", supervisor->run_dir, pid, suffix) < 0 ? NULL : path;
+	return asprintf(&path, "%s/targets/%d%s", supervisor->run_dir, pid, suffix) < 0 ? NULL :
+											  path;
 }
 
 static char *journal_path(const struct target *target, const char *suffix)
@@ -62,7 +64,7 @@ void journal_drop(struct target *target)
 	journal_free(target);
 }
 
-/* ---- writing --------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void write_head(const struct target *target, struct wire_out *out)
 {
@@ -79,22 +81,27 @@ static void write_head(const struct target *target, struct wire_out *out)
 
 static bool write_file(const char *path, int flags, const char *bytes, size_t length)
 {
-	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	_cleanup_close_ int fd =
+		open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 
 	return fd >= 0 && write(fd, bytes, length) == (ssize_t)length;
 }
 
 static void write_all(struct target *target)
 {
-	_cleanup_free_ char *path = journal_path(target, ""), *new_path = journal_path(target, ".new");
+	_cleanup_free_ char *path = journal_path(target, ""),
+			    *new_path = journal_path(target, ".new");
 	struct wire_out out = { 0 };
 
 	write_head(target, &out);
 	for (size_t i = 0; i < target->entries.count; i++)
-		strbuf_add(&out.bytes, target->entries.items[i].bytes, target->entries.items[i].length);
+		strbuf_add(&out.bytes, target->entries.items[i].bytes,
+			   target->entries.items[i].length);
 	if (!path || !new_path || out.bytes.failed ||
-	    !write_file(new_path, O_TRUNC, out.bytes.text, out.bytes.length) || rename(new_path, path))
-		log_line("process %d: the journal can't be written: %s", target->pid, strerror(errno));
+	    !write_file(new_path, O_TRUNC, out.bytes.text, out.bytes.length) ||
+	    rename(new_path, path))
+		log_line("process %d: the journal can't be written: %s", target->pid,
+			 strerror(errno));
 	wire_free(&out);
 }
 
@@ -103,13 +110,16 @@ static void append(struct target *target, const struct entry *entry)
 	_cleanup_free_ char *path = journal_path(target, "");
 
 	if (!path || !write_file(path, O_APPEND, entry->bytes, entry->length))
-		log_line("process %d: the journal can't be written: %s", target->pid, strerror(errno));
+		log_line("process %d: the journal can't be written: %s", target->pid,
+			 strerror(errno));
 }
 
-/* ---- what is worth noting ---------------------------------------------------------------------------- */
+/* ---- what is worth noting -------------------------------------------------------------------- */
 
-/* The message as it is to be asked again: with the name that it got, and without --wait's second meaning. */
-static bool make_entry(const struct request *request, const struct wire_message *reply, struct entry *ret_entry)
+/* The message as it is to be asked again: with the name that it got, and without --wait's second
+ * meaning. */
+static bool make_entry(const struct request *request, const struct wire_message *reply,
+		       struct entry *ret_entry)
 {
 	static const enum wire_tag name[] = { WIRE_NAME, WIRE_NO_TAG }, none[] = { WIRE_NO_TAG };
 	struct entry entry = { .kind = request->kind };
@@ -154,7 +164,8 @@ static bool forget_names(struct target *target, const char *pattern)
 				free(entry->names.items[j]);
 		}
 		entry->names.count = left;
-		whole = whole && (before || entry->kind != WIRE_ADD); /* it isn't known what it made: very many, or another daemon */
+		/* it isn't known what it made: very many, or another daemon */
+		whole = whole && (before || entry->kind != WIRE_ADD);
 		if (before && !left) {
 			entry_free(entry);
 			continue;
@@ -168,9 +179,9 @@ static bool forget_names(struct target *target, const char *pattern)
 
 static bool is_noted(enum wire_kind kind)
 {
-	static const enum wire_kind noted[] = { WIRE_ADD,     WIRE_REMOVE, WIRE_ENABLE, WIRE_DISABLE,
-						WIRE_CONTEXT, WIRE_START,  WIRE_STOP,	WIRE_LOAD,
-						WIRE_UNLOAD };
+	static const enum wire_kind noted[] = { WIRE_ADD,     WIRE_REMOVE,  WIRE_ENABLE,
+						WIRE_DISABLE, WIRE_CONTEXT, WIRE_START,
+						WIRE_STOP,    WIRE_LOAD,    WIRE_UNLOAD };
 
 	for (size_t i = 0; i < sizeof(noted) / sizeof(noted[0]); i++) {
 		if (noted[i] == kind)
@@ -179,7 +190,8 @@ static bool is_noted(enum wire_kind kind)
 	return false;
 }
 
-void journal_note(struct target *target, const struct request *request, const struct wire_message *reply)
+void journal_note(struct target *target, const struct request *request,
+		  const struct wire_message *reply)
 {
 	struct entry entry;
 
@@ -191,13 +203,14 @@ void journal_note(struct target *target, const struct request *request, const st
 	if (request->kind == WIRE_REMOVE && pattern && forget_names(target, pattern))
 		return write_all(target);
 	if (!make_entry(request, reply, &entry))
-		return log_line("process %d: the journal can't be written: out of memory", target->pid);
+		return log_line("process %d: the journal can't be written: out of memory",
+				target->pid);
 	if (!vec_push(&target->entries, entry))
 		return entry_free(&entry);
 	append(target, vec_last(&target->entries));
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static char *slurp(const char *path, size_t *ret_length)
 {
@@ -220,7 +233,8 @@ static char *slurp(const char *path, size_t *ret_length)
 static bool read_head(struct target *target, const struct wire_message *head)
 {
 	static const char *const ways[] = { "injected", "linked", "preloaded" };
-	const char *loaded = wire_get_text(head, WIRE_LOADED), *trace = wire_get_text(head, WIRE_OUTPUT);
+	const char *loaded = wire_get_text(head, WIRE_LOADED),
+		   *trace = wire_get_text(head, WIRE_OUTPUT);
 
 	for (size_t i = 0; loaded && i < sizeof(ways) / sizeof(ways[0]); i++) {
 		if (!strcmp(loaded, ways[i]))
@@ -234,7 +248,8 @@ static bool read_head(struct target *target, const struct wire_message *head)
 	       wire_get_number(head, WIRE_START_TIME, 0) == target->process.start_time;
 }
 
-static bool read_entry(struct target *target, const struct wire_message *message, const char *bytes, size_t length)
+static bool read_entry(struct target *target, const struct wire_message *message, const char *bytes,
+		       size_t length)
 {
 	const char *name = wire_get_text(message, WIRE_NAME);
 	struct entry entry = { .kind = message->kind, .bytes = malloc(length), .length = length };
@@ -263,7 +278,8 @@ bool journal_read(struct target *target)
 
 		if (error || !used)
 			return at > 0;
-		if (at == 0 ? !read_head(target, &message) : !read_entry(target, &message, bytes + at, used))
+		if (at == 0 ? !read_head(target, &message) :
+			      !read_entry(target, &message, bytes + at, used))
 			return false;
 	}
 	return bytes && length;

@@ -28,11 +28,11 @@ struct keeper {
 /* Of a file in the directory, and of nothing else. */
 static bool is_name(const char *name, size_t size)
 {
-	return memchr(name, '\0', size) && name[0] && !strchr(name, '/') && strcmp(name, ".") != 0 &&
-	       strcmp(name, "..") != 0;
+	return memchr(name, '\0', size) && name[0] && !strchr(name, '/') &&
+	       strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* ---- the directory ------------------------------------------------------------------------------------ */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 /* This user's, and nobody else can write there. */
 static bool is_own(int fd)
@@ -45,8 +45,9 @@ static bool is_own(int fd)
 static int try_make(struct keeper *keeper, uint32_t number, const char *suffix, int count)
 {
 	char *name = keeper->dirs[number].name;
-	int length = count > 1 ? snprintf(name, NAME_MAX + 1, "%s%s-%d", keeper->name, suffix, count) :
-				 snprintf(name, NAME_MAX + 1, "%s%s", keeper->name, suffix);
+	int length = count > 1 ?
+			     snprintf(name, NAME_MAX + 1, "%s%s-%d", keeper->name, suffix, count) :
+			     snprintf(name, NAME_MAX + 1, "%s%s", keeper->name, suffix);
 
 	if (length > NAME_MAX)
 		return -ENAMETOOLONG;
@@ -63,7 +64,8 @@ static int try_make(struct keeper *keeper, uint32_t number, const char *suffix, 
 	return 0;
 }
 
-static int make(struct keeper *keeper, const struct keeper_request *request, struct keeper_answer *answer)
+static int make(struct keeper *keeper, const struct keeper_request *request,
+		struct keeper_answer *answer)
 {
 	uint32_t number = request->directory;
 	int result = -EEXIST;
@@ -76,10 +78,12 @@ static int make(struct keeper *keeper, const struct keeper_request *request, str
 		keeper->parent = open(keeper->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (keeper->parent < 0)
 		return -errno;
-	for (int count = 1; result == -EEXIST && count <= (keeper->way == KEEPER_NUMBERED ? TRIES : 1); count++)
+	for (int count = 1;
+	     result == -EEXIST && count <= (keeper->way == KEEPER_NUMBERED ? TRIES : 1); count++)
 		result = try_make(keeper, number, request->first, count);
 	if (!result)
-		snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder, keeper->dirs[number].name);
+		snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder,
+			 keeper->dirs[number].name);
 	return result;
 }
 
@@ -92,9 +96,10 @@ static int remove_directory(struct keeper *keeper, uint32_t number)
 	return failed;
 }
 
-/* ---- files ---------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
-/* A log may be anything that the client can write to, but not through a link that somebody else has put there. */
+/* A log may be anything that the client can write to, but not through a link that somebody else has
+ * put there. */
 static int append(struct keeper *keeper, struct keeper_answer *answer, int *ret_fd)
 {
 	snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder, keeper->name);
@@ -103,12 +108,14 @@ static int append(struct keeper *keeper, struct keeper_answer *answer, int *ret_
 	if (keeper->parent < 0)
 		return -errno;
 	*ret_fd = openat(keeper->parent, keeper->name,
-			 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK, 0600);
+			 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY |
+				 O_NONBLOCK,
+			 0600);
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-static int do_request(struct keeper *keeper, const struct keeper_request *request, struct keeper_answer *answer,
-		      int *ret_fd)
+static int do_request(struct keeper *keeper, const struct keeper_request *request,
+		      struct keeper_answer *answer, int *ret_fd)
 {
 	if (request->directory >= KEEPER_DIRS)
 		return -EINVAL;
@@ -172,7 +179,8 @@ int keeper_main(const char *folder, const char *name, enum keeper_way way)
 	keeper = (struct keeper){ .folder = folder, .name = name, .way = way, .parent = -1 };
 	for (size_t i = 0; i < KEEPER_DIRS; i++)
 		keeper.dirs[i].fd = -1;
-	while (goes_on && recv(SOCKET_FD, &request, sizeof(request), 0) == (ssize_t)sizeof(request)) {
+	while (goes_on &&
+	       recv(SOCKET_FD, &request, sizeof(request), 0) == (ssize_t)sizeof(request)) {
 		int fd = -1;
 
 		memset(&answer, 0, sizeof(answer));

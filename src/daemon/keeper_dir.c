@@ -1,8 +1,8 @@
 /*
  * keeper_dir.c - a trace's directory, made by a keeper: the worker's end.
  *
- * A keeper may hang (a dead file server, SIGSTOP): the worker waits a bounded time for an answer. Those that come later are thrown away,
- * and until they have come nothing more is asked.
+ * A keeper may hang (a dead file server, SIGSTOP): the worker waits a bounded time for an answer.
+ * Those that come later are thrown away, and until they have come nothing more is asked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,9 +45,10 @@ static int receive(struct line *line, int timeout, struct keeper_answer *answer,
 {
 	char control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec part = { answer, sizeof(*answer) };
-	struct msghdr header = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-	};
+	struct msghdr header = { .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = control,
+				 .msg_controllen = sizeof(control) };
 	struct pollfd ready = { .fd = line->fd, .events = POLLIN };
 
 	if (poll(&ready, 1, timeout) != 1)
@@ -55,7 +56,8 @@ static int receive(struct line *line, int timeout, struct keeper_answer *answer,
 	if (recvmsg(line->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)sizeof(*answer))
 		return -EPIPE;
 	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
 	answer->path[sizeof(answer->path) - 1] = '\0';
 	return 0;
@@ -204,7 +206,8 @@ struct error *keeper_beside(struct trace_dir *dir, const char *suffix, struct tr
 	struct line *line = of_dir(dir)->line;
 
 	if (line->next >= KEEPER_DIRS)
-		return error_new(ERROR_FAILED, "%d snapshots of one trace: no more than that", KEEPER_DIRS - 1);
+		return error_new(ERROR_FAILED, "%d snapshots of one trace: no more than that",
+				 KEEPER_DIRS - 1);
 	return open_dir(line, suffix, ret_dir);
 }
 
@@ -232,7 +235,8 @@ struct error *keeper_append(int socket, int *ret_fd)
 	int result = ask(of_dir(dir), KEEPER_APPEND, "", "", &answer, &fd);
 	trace_dir_free(dir);
 	if (result < 0)
-		return error_errno(-result, "cannot write %s", answer.path[0] ? answer.path : "the file");
+		return error_errno(-result, "cannot write %s",
+				   answer.path[0] ? answer.path : "the file");
 	*ret_fd = fd;
 	return NULL;
 }

@@ -15,7 +15,9 @@ enum keeper_what {
 	KEEPER_CREATE,
 	KEEPER_RENAME, /* first to second */
 	KEEPER_REMOVE, /* "": the directory itself */
-	KEEPER_APPEND, /* no directory: the file of that name itself, to write behind its end; made if it isn't there */
+	/* no directory: the file of that name itself, to write behind its end; made if it isn't
+	 * there */
+	KEEPER_APPEND,
 };
 
 struct keeper_request {

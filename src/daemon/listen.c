@@ -1,8 +1,8 @@
 /*
  * listen.c - the daemon's socket, and that there is one daemon for it.
  *
- * PATH.lock is held by flock as long as the daemon lives, however it ends; whoever has it replaces a socket that a dead one left.
- * PATH.d is the supervisor's own folder.
+ * PATH.lock is held by flock as long as the daemon lives, however it ends; whoever has it replaces
+ * a socket that a dead one left. PATH.d is the supervisor's own folder.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,8 @@ static struct error *find_group(struct supervisor *supervisor)
 	if (!group && !is_number && supervisor->options.group)
 		return error_new(ERROR_FAILED, "there is no group '%s'", name);
 	if (!group && !is_number) {
-		log_line("there is no group '%s': only root may connect ('groupadd %s' makes one)", name, name);
+		log_line("there is no group '%s': only root may connect ('groupadd %s' makes one)",
+			 name, name);
 		return NULL;
 	}
 	supervisor->has_group = true;
@@ -43,7 +44,7 @@ static struct error *find_group(struct supervisor *supervisor)
 	return NULL;
 }
 
-/* ---- folders --------------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static struct error *make_folder(const char *path, mode_t mode)
 {
@@ -66,7 +67,8 @@ static struct error *make_own_folder(const char *path)
 		return error;
 	if (lstat(path, &stat_of) || !S_ISDIR(stat_of.st_mode) || stat_of.st_uid != geteuid() ||
 	    (stat_of.st_mode & 077))
-		return error_new(ERROR_FAILED, "%s must be a directory of the daemon's own, with mode 700", path);
+		return error_new(ERROR_FAILED,
+				 "%s must be a directory of the daemon's own, with mode 700", path);
 	return NULL;
 }
 
@@ -106,8 +108,9 @@ static struct error *make_path(const char *path, mode_t mode)
 }
 
 /*
- * Where traces go by default: each is made by its client's keeper, so those who may connect must be able to make
- * directories there, but not to touch each other's. One that is there already stays as it is.
+ * Where traces go by default: each is made by its client's keeper, so those who may connect must be
+ * able to make directories there, but not to touch each other's. One that is there already stays as
+ * it is.
  */
 static struct error *make_output(struct supervisor *supervisor)
 {
@@ -123,7 +126,7 @@ static struct error *make_output(struct supervisor *supervisor)
 	return NULL;
 }
 
-/* ---- the socket ------------------------------------------------------------------------------------- */
+/* ---- the socket ------------------------------------------------------------------------------ */
 
 static struct error *take_lock(struct supervisor *supervisor)
 {
@@ -139,7 +142,8 @@ static struct error *take_lock(struct supervisor *supervisor)
 		return NULL;
 	if (errno != EWOULDBLOCK)
 		return error_errno(errno, "cannot lock %s", path);
-	return error_new(ERROR_FAILED, "a daemon is running already at %s ('dyntrace status' asks it)",
+	return error_new(ERROR_FAILED,
+			 "a daemon is running already at %s ('dyntrace status' asks it)",
 			 supervisor->options.socket);
 }
 
@@ -176,7 +180,8 @@ static struct error *make_socket(struct supervisor *supervisor)
 
 	if (error)
 		return error;
-	if (supervisor->has_group && (chown(path, (uid_t)-1, supervisor->group) || chmod(path, 0660)))
+	if (supervisor->has_group &&
+	    (chown(path, (uid_t)-1, supervisor->group) || chmod(path, 0660)))
 		return error_errno(errno, "cannot open %s to the daemon's group", path);
 	return hear(supervisor->listener.fd, path);
 }
@@ -185,11 +190,12 @@ static char *agents_path(const struct supervisor *supervisor)
 {
 	char *path = NULL;
 
-	return asprintf(&path, "%s" WIRE_SOCKET_AGENTS, supervisor->options.socket) < 0 ? NULL : path;
+	return asprintf(&path, "%s" WIRE_SOCKET_AGENTS, supervisor->options.socket) < 0 ? NULL :
+											  path;
 }
 
-/* Where linked agents of everybody's programs say that they are there; nothing else is heard. A user's own daemon has one
- * user, and needs none. */
+/* Where linked agents of everybody's programs say that they are there; nothing else is heard. A
+ * user's own daemon has one user, and needs none. */
 static struct error *make_agents_socket(struct supervisor *supervisor)
 {
 	_cleanup_free_ char *path = agents_path(supervisor);
@@ -220,7 +226,8 @@ struct error *listen_open(struct supervisor *supervisor)
 	_cleanup_free_ char *copy = strdup(supervisor->options.socket);
 	int inherited = notify_inherited_socket();
 
-	struct error *error = copy ? make_path(dirname(copy), 0755) : error_new(ERROR_FAILED, "out of memory");
+	struct error *error =
+		copy ? make_path(dirname(copy), 0755) : error_new(ERROR_FAILED, "out of memory");
 	if (!error)
 		error = take_lock(supervisor);
 	if (!error)
@@ -232,7 +239,8 @@ struct error *listen_open(struct supervisor *supervisor)
 	if (!error)
 		error = make_output(supervisor);
 	if (!error)
-		error = make_agents_socket(supervisor); /* first: whoever finds the daemon finds all of it */
+		/* first: whoever finds the daemon finds all of it */
+		error = make_agents_socket(supervisor);
 	if (!error && inherited >= 0)
 		supervisor->listener.fd = inherited;
 	else if (!error)
@@ -240,7 +248,8 @@ struct error *listen_open(struct supervisor *supervisor)
 	return error;
 }
 
-/* The socket goes; of the lock only the file stays: removing it would let two daemons have one each. */
+/* The socket goes; of the lock only the file stays: removing it would let two daemons have one
+ * each. */
 void listen_close(struct supervisor *supervisor)
 {
 	_cleanup_free_ char *waiting = NULL, *agents = agents_path(supervisor);

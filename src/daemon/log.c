@@ -38,10 +38,11 @@ static size_t begin_line(char *line, size_t size)
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
 	size_t length = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &tm);
-	length += (size_t)snprintf(line + length, size - length, ".%03ldZ dyntraced[%d]: ", now.tv_nsec / 1000000,
-				   getpid());
+	length += (size_t)snprintf(line + length, size - length,
+				   ".%03ldZ dyntraced[%d]: ", now.tv_nsec / 1000000, getpid());
 	if (left_out)
-		length += (size_t)snprintf(line + length, size - length, "(%lu lines left out) ", left_out);
+		length += (size_t)snprintf(line + length, size - length, "(%lu lines left out) ",
+					   left_out);
 	return length;
 }
 
@@ -62,7 +63,8 @@ void log_line(const char *format, ...)
 			line[i] = '?';
 	}
 	line[length++] = '\n';
-	if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) && write(fd, line, length) == (ssize_t)length)
+	if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) &&
+	    write(fd, line, length) == (ssize_t)length)
 		left_out = 0;
 	else
 		left_out++;

@@ -1,8 +1,8 @@
 /*
  * log.h - the daemon's log: a line each, on stderr or in a file.
  *
- * Never waits: a line that can't be written at once is left out, and the next that can says how many were.
- * Bytes that could act on a terminal are written as '?'.
+ * Never waits: a line that can't be written at once is left out, and the next that can says how
+ * many were. Bytes that could act on a terminal are written as '?'.
  */
 #ifndef DYNTRACE_DAEMON_LOG_H
 #define DYNTRACE_DAEMON_LOG_H

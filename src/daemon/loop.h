@@ -1,8 +1,9 @@
 /*
  * loop.h - one thread that waits for many things.
  *
- * A source is a descriptor and what is called when it is ready. One at a time is asked for, so that a handler may remove and
- * free any source, also its own. Timers are few; with none set and nothing ready the loop sleeps and costs nothing.
+ * A source is a descriptor and what is called when it is ready. One at a time is asked for, so that
+ * a handler may remove and free any source, also its own. Timers are few; with none set and nothing
+ * ready the loop sleeps and costs nothing.
  */
 #ifndef DYNTRACE_DAEMON_LOOP_H
 #define DYNTRACE_DAEMON_LOOP_H

@@ -31,32 +31,47 @@ static struct {
 	bool daemonize, own_only, all_targets, stopped, version;
 } args = { .buffer_size = DT_POOL_DEFAULT };
 
-static const char *const modes[] = { [SESSION_DISCARD] = "discard", [SESSION_OVERWRITE] = "overwrite",
-				     [SESSION_BLOCK] = "block", NULL };
+static const char *const modes[] = { [SESSION_DISCARD] = "discard",
+				     [SESSION_OVERWRITE] = "overwrite",
+				     [SESSION_BLOCK] = "block",
+				     NULL };
 
 static const struct option_spec options[] = {
 	OPTION_GROUP("How it runs"),
-	{ 0, "daemonize", NULL, "go to the background; returns when the daemon answers", .flag = &args.daemonize },
-	{ 0, "socket", "PATH", "the socket (default: $DYNTRACE_SOCKET; root: /run/dyntrace/dyntraced.sock; others:\n"
-	  "$XDG_RUNTIME_DIR/dyntrace.sock)", .string = &args.socket },
-	{ 0, "log", "FILE", "where messages and the line for each command go (default: stderr; with --daemonize PATH.log, beside\n"
-	  "the socket)", .string = &args.log },
+	{ 0, "daemonize", NULL, "go to the background; returns when the daemon answers",
+	  .flag = &args.daemonize },
+	{ 0, "socket", "PATH",
+	  "the socket (default: $DYNTRACE_SOCKET; root: /run/dyntrace/dyntraced.sock; others:\n"
+	  "$XDG_RUNTIME_DIR/dyntrace.sock)",
+	  .string = &args.socket },
+	{ 0, "log", "FILE",
+	  "where messages and the line for each command go (default: stderr; with --daemonize PATH.log, beside\n"
+	  "the socket)",
+	  .string = &args.log },
 
 	OPTION_GROUP("Who may use it, and for what"),
-	{ 0, "group", "NAME", "the members of this group may connect (default: dyntrace, if root starts the daemon)",
+	{ 0, "group", "NAME",
+	  "the members of this group may connect (default: dyntrace, if root starts the daemon)",
 	  .string = &args.group },
-	{ 0, "own-only", NULL, "each user may trace only what he could trace himself", .flag = &args.own_only },
-	{ 0, "all-targets", NULL, "trace processes that have changed their user or have special rights, too, and other users' where\n"
-	  "kernel.yama.ptrace_scope is 1; what reads such a program's files then runs as root", .flag = &args.all_targets },
+	{ 0, "own-only", NULL, "each user may trace only what he could trace himself",
+	  .flag = &args.own_only },
+	{ 0, "all-targets", NULL,
+	  "trace processes that have changed their user or have special rights, too, and other users' where\n"
+	  "kernel.yama.ptrace_scope is 1; what reads such a program's files then runs as root",
+	  .flag = &args.all_targets },
 
 	OPTION_GROUP("Recording"),
-	{ 0, "output", "DIR", "where traces go (default: root: /var/lib/dyntrace/traces; others: $XDG_STATE_HOME/dyntrace)",
+	{ 0, "output", "DIR",
+	  "where traces go (default: root: /var/lib/dyntrace/traces; others: $XDG_STATE_HOME/dyntrace)",
 	  .string = &args.output },
 	{ 0, "stopped", NULL, "record nothing before 'dyntrace start'", .flag = &args.stopped },
-	{ 0, "buffer-size", "SIZE", "memory for events not written yet, of each target (default: 64M)",
+	{ 0, "buffer-size", "SIZE",
+	  "memory for events not written yet, of each target (default: 64M)",
 	  .size = &args.buffer_size },
-	{ 0, "mode", "MODE", "when that is full: discard new events and count them, overwrite the oldest (for snapshots), or\n"
-	  "block the target until there is room (default: discard)", .choice = &args.mode, .choices = modes },
+	{ 0, "mode", "MODE",
+	  "when that is full: discard new events and count them, overwrite the oldest (for snapshots), or\n"
+	  "block the target until there is room (default: discard)",
+	  .choice = &args.mode, .choices = modes },
 	{ 'V', "version", NULL, "show the version", .flag = &args.version },
 	{ 0 },
 };
@@ -65,10 +80,11 @@ static const struct command dyntraced = {
 	.name = "dyntraced",
 	.summary = "hosts tracing for many users and programs, for dyntrace's commands",
 	.usage = "[OPTIONS]",
-	.details = "Runs until it is told to end (SIGTERM, Ctrl-C); then every process is let go, as it was found, and its trace is\n"
-		   "complete. Started by root it serves root and the members of a group, for all processes; started by another\n"
-		   "user, that user, for his own. One daemon a socket. If it is killed, what it traces goes on, and the next one\n"
-		   "finds it again.",
+	.details =
+		"Runs until it is told to end (SIGTERM, Ctrl-C); then every process is let go, as it was found, and its trace is\n"
+		"complete. Started by root it serves root and the members of a group, for all processes; started by another\n"
+		"user, that user, for his own. One daemon a socket. If it is killed, what it traces goes on, and the next one\n"
+		"finds it again.",
 	.example = "dyntraced --daemonize\n"
 		   "dyntrace add redis-server:processCommand ctf",
 	.options = options,
@@ -111,7 +127,8 @@ static struct error *choose_output(char **ret_path)
 	else if (home && home[0] == '/')
 		made = asprintf(ret_path, "%s/.local/state/dyntrace", home);
 	else
-		return error_new(ERROR_FAILED, "where should traces go? Set HOME, or give --output DIR");
+		return error_new(ERROR_FAILED,
+				 "where should traces go? Set HOME, or give --output DIR");
 	if (made < 0) {
 		*ret_path = NULL;
 		return error_new(ERROR_FAILED, "out of memory");
@@ -122,7 +139,8 @@ static struct error *choose_output(char **ret_path)
 static struct error *check_usage(const struct words *words)
 {
 	if (words->count)
-		return error_new(ERROR_USAGE, "unexpected word '%s' (--help lists the options)", words->items[0]);
+		return error_new(ERROR_USAGE, "unexpected word '%s' (--help lists the options)",
+				 words->items[0]);
 	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
 	return NULL;
@@ -190,7 +208,8 @@ int main(int argc, char **argv)
 
 	if (helped >= 0)
 		return helped;
-	_cleanup_error_ struct error *error = options_parse(options, false, argc - 1, argv + 1, &words);
+	_cleanup_error_ struct error *error =
+		options_parse(options, false, argc - 1, argv + 1, &words);
 	if (!error && words.help) {
 		help_program(dyntraced.name, &dyntraced);
 		return EXIT_SUCCESS;

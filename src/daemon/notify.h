@@ -1,8 +1,8 @@
 /*
  * notify.h - the two things systemd and the daemon have to say to each other.
  *
- * A datagram to $NOTIFY_SOCKET and a few variables: not worth a dependency on libsystemd, which would be in the daemon's
- * address space for it. Without systemd all of this does nothing.
+ * A datagram to $NOTIFY_SOCKET and a few variables: not worth a dependency on libsystemd, which
+ * would be in the daemon's address space for it. Without systemd all of this does nothing.
  */
 #ifndef DYNTRACE_DAEMON_NOTIFY_H
 #define DYNTRACE_DAEMON_NOTIFY_H

@@ -15,7 +15,8 @@ static void forget_peer(struct supervisor *supervisor, const struct peer *peer)
 {
 	for (size_t i = 0; i < supervisor->peers.count; i++) {
 		if (supervisor->peers.items[i] == peer) {
-			supervisor->peers.items[i] = supervisor->peers.items[--supervisor->peers.count];
+			supervisor->peers.items[i] =
+				supervisor->peers.items[--supervisor->peers.count];
 			return;
 		}
 	}
@@ -52,7 +53,8 @@ void peer_send(struct peer *peer, struct wire_out *out)
 {
 	channel_send(&peer->channel, out);
 	if (peer->channel.broken || peer->channel.ended)
-		return peer_drop(peer, peer->channel.broken ? error_text(peer->channel.broken) : NULL);
+		return peer_drop(peer,
+				 peer->channel.broken ? error_text(peer->channel.broken) : NULL);
 	set_events(peer);
 }
 
@@ -64,7 +66,8 @@ static void drop_broken(struct peer *peer)
 	wire_begin_reply(&out, 0, peer->channel.broken);
 	wire_end(&out);
 	if (!out.bytes.failed)
-		send(peer->channel.fd, out.bytes.text, out.bytes.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+		send(peer->channel.fd, out.bytes.text, out.bytes.length,
+		     MSG_NOSIGNAL | MSG_DONTWAIT);
 	wire_free(&out);
 	peer_drop(peer, error_text(peer->channel.broken));
 }
@@ -74,7 +77,8 @@ static bool has_half_message(const struct peer *peer)
 	return peer->channel.in.length > peer->channel.taken;
 }
 
-/* Takes the next request, if one is there, none is at work, and the last answer was taken (D2). The peer may be gone afterwards. */
+/* Takes the next request, if one is there, none is at work, and the last answer was taken (D2). The
+ * peer may be gone afterwards. */
 static void take_request(struct peer *peer)
 {
 	struct wire_message message;
@@ -119,34 +123,38 @@ static void peer_ready(struct loop_source *source, uint32_t events)
 	take_request(peer);
 }
 
-/* Root, whoever the daemon runs as, and the members of the group. The socket's mode says the same; this is for who was
- * handed a connection, or when somebody has changed the mode. */
+/* Root, whoever the daemon runs as, and the members of the group. The socket's mode says the same;
+ * this is for who was handed a connection, or when somebody has changed the mode. */
 static bool may_connect(const struct supervisor *supervisor, const struct identity *who)
 {
 	return who->uid == 0 || who->uid == supervisor->self.uid ||
 	       (supervisor->has_group && identity_in_group(who, supervisor->group));
 }
 
-static const char *too_many(const struct supervisor *supervisor, const struct identity *who, bool is_agent)
+static const char *too_many(const struct supervisor *supervisor, const struct identity *who,
+			    bool is_agent)
 {
 	size_t same = 0, most = is_agent ? AGENTS_OF_USER_MAX : PEERS_OF_USER_MAX;
 
 	if (supervisor->peers.count >= PEERS_MAX)
 		return "too many connections";
 	for (size_t i = 0; i < supervisor->peers.count; i++)
-		same += supervisor->peers.items[i]->who.uid == who->uid && supervisor->peers.items[i]->is_agent == is_agent;
+		same += supervisor->peers.items[i]->who.uid == who->uid &&
+			supervisor->peers.items[i]->is_agent == is_agent;
 	return who->uid != 0 && same >= most ? "too many connections of one user" : NULL;
 }
 
-static struct error *admit(struct supervisor *supervisor, int fd, bool is_agent, struct identity *ret_who)
+static struct error *admit(struct supervisor *supervisor, int fd, bool is_agent,
+			   struct identity *ret_who)
 {
 	struct error *error = identity_of_peer(fd, ret_who);
 
 	if (error)
 		return error;
 	if (!is_agent && !may_connect(supervisor, ret_who))
-		return error_new(ERROR_NOT_PERMITTED,
-				 "not permitted: only root and the members of the daemon's group may use it");
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"not permitted: only root and the members of the daemon's group may use it");
 	const char *why = too_many(supervisor, ret_who, is_agent);
 	return why ? error_new(ERROR_FAILED, "%s", why) : NULL;
 }
@@ -164,7 +172,8 @@ static void refuse(int fd, const struct identity *who, const struct error *error
 	close(fd);
 }
 
-/* A daemon that has no descriptor left accepts again when a peer has gone: until then the loop must not spin. */
+/* A daemon that has no descriptor left accepts again when a peer has gone: until then the loop must
+ * not spin. */
 static void pause_accepting(struct supervisor *supervisor, struct loop_source *source)
 {
 	log_line("no descriptor left for another connection");
@@ -203,13 +212,15 @@ static void accept_peer(struct supervisor *supervisor, struct loop_source *sourc
 void peer_accept(struct loop_source *source, uint32_t events)
 {
 	(void)events;
-	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, listener)), source, false);
+	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, listener)),
+		    source, false);
 }
 
 void peer_accept_agent(struct loop_source *source, uint32_t events)
 {
 	(void)events;
-	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, agents)), source, true);
+	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, agents)),
+		    source, true);
 }
 
 void peer_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)

@@ -36,17 +36,20 @@ static bool fill(struct request *request, const struct wire_message *message, bo
 	wire_end(&request->bytes);
 	if (request->bytes.bytes.failed)
 		return false;
-	_cleanup_error_ struct error *error = wire_take(request->bytes.bytes.text, request->bytes.bytes.length,
-							WIRE_MESSAGE_MAX, &request->message, &used);
+	_cleanup_error_ struct error *error =
+		wire_take(request->bytes.bytes.text, request->bytes.bytes.length, WIRE_MESSAGE_MAX,
+			  &request->message, &used);
 	return !error && used;
 }
 
 /* What the log says of it: the texts of the user's own. */
 static void summarise(struct request *request)
 {
-	static const enum wire_tag logged[] = { WIRE_TARGET,  WIRE_LOCATION, WIRE_NAME,	 WIRE_CONTEXT_TYPE,
-						WIRE_LIBRARY, WIRE_TRACER,   WIRE_ARGUMENT };
-	static const char *const names[] = { "target", "location", "name", "context", "library", "tracer", "argument" };
+	static const enum wire_tag logged[] = { WIRE_TARGET,	   WIRE_LOCATION, WIRE_NAME,
+						WIRE_CONTEXT_TYPE, WIRE_LIBRARY,  WIRE_TRACER,
+						WIRE_ARGUMENT };
+	static const char *const names[] = { "target",	"location", "name",    "context",
+					     "library", "tracer",   "argument" };
 
 	for (size_t i = 0; i < sizeof(logged) / sizeof(logged[0]); i++) {
 		const char *text = wire_get_text(&request->message, logged[i]);
@@ -112,7 +115,8 @@ void request_note(struct request *request, struct error *error)
 	if (!request->failed)
 		request->error_kind = error_kind(error);
 	if (request->errors.length < WIRE_REQUEST_MAX)
-		strbuf_printf(&request->errors, "%s%s", request->failed ? "; " : "", error_text(error));
+		strbuf_printf(&request->errors, "%s%s", request->failed ? "; " : "",
+			      error_text(error));
 	request->failed++;
 	error_free(error);
 }
@@ -123,10 +127,12 @@ static void log_request(const struct request *request)
 	const struct identity *who = &request->who;
 
 	if (request->failed)
-		log_line("uid=%u pid=%d %s%s: failed: %.*s", who->uid, who->pid, wire_kind_name(request->kind), summary,
-			 LOGGED_MAX, request->errors.text ? request->errors.text : "out of memory");
+		log_line("uid=%u pid=%d %s%s: failed: %.*s", who->uid, who->pid,
+			 wire_kind_name(request->kind), summary, LOGGED_MAX,
+			 request->errors.text ? request->errors.text : "out of memory");
 	else
-		log_line("uid=%u pid=%d %s%s: ok", who->uid, who->pid, wire_kind_name(request->kind), summary);
+		log_line("uid=%u pid=%d %s%s: ok", who->uid, who->pid,
+			 wire_kind_name(request->kind), summary);
 }
 
 /* The answer to who asked; he may be gone afterwards. */
@@ -152,9 +158,10 @@ void request_settle(struct request *request)
 		return;
 	log_request(request);
 	_cleanup_error_ struct error *error =
-		request->failed ? error_new(request->error_kind, "%s",
-					    request->errors.text ? request->errors.text : "out of memory") :
-				  NULL;
+		request->failed ?
+			error_new(request->error_kind, "%s",
+				  request->errors.text ? request->errors.text : "out of memory") :
+			NULL;
 	answer(request, error);
 	struct request *parent = request->parent;
 	request_free(request);
@@ -166,15 +173,17 @@ void request_settle(struct request *request)
 
 void request_leave(struct request *request, struct error *error)
 {
-	log_line("uid=%u pid=%d %s%s: waits: %s", request->who.uid, request->who.pid, wire_kind_name(request->kind),
-		 request->summary.text ? request->summary.text : "", error_text(error));
+	log_line("uid=%u pid=%d %s%s: waits: %s", request->who.uid, request->who.pid,
+		 wire_kind_name(request->kind), request->summary.text ? request->summary.text : "",
+		 error_text(error));
 	answer(request, error);
 	error_free(error);
 }
 
 void request_forward(struct request *request, const struct wire_message *answer, pid_t pid)
 {
-	static const enum wire_tag ours[] = { WIRE_PID, WIRE_UID, WIRE_GID, WIRE_GROUP, WIRE_NO_TAG };
+	static const enum wire_tag ours[] = { WIRE_PID, WIRE_UID, WIRE_GID, WIRE_GROUP,
+					      WIRE_NO_TAG };
 	struct wire_out out = { 0 };
 
 	if (!request || !request->peer)
@@ -187,16 +196,18 @@ void request_forward(struct request *request, const struct wire_message *answer,
 	wire_free(&out);
 }
 
-/* ---- who may ----------------------------------------------------------------------------------- */
+/* ---- who may --------------------------------------------------------------------------------- */
 
 static bool loads_code(const struct request *request)
 {
 	const char *tracer = wire_get_text(&request->message, WIRE_TRACER);
 
-	return request->kind == WIRE_LOAD || request->kind == WIRE_UNLOAD || (tracer && !strcmp(tracer, "call"));
+	return request->kind == WIRE_LOAD || request->kind == WIRE_UNLOAD ||
+	       (tracer && !strcmp(tracer, "call"));
 }
 
-/* Who has registered has allowed us to trace it (register.c), where the kernel would let users trace what they have started only. */
+/* Who has registered has allowed us to trace it (register.c), where the kernel would let users
+ * trace what they have started only. */
 bool target_needs_root(const struct target *target, const struct process *process)
 {
 	bool registered = target && strcmp(target->loaded, "injected") != 0;
@@ -205,7 +216,8 @@ bool target_needs_root(const struct target *target, const struct process *proces
 	return !process_is_plain(process) || scope > '1' || (scope == '1' && !registered);
 }
 
-static struct error *check_rights(const struct request *request, pid_t pid, const struct process *process)
+static struct error *check_rights(const struct request *request, pid_t pid,
+				  const struct process *process)
 {
 	struct supervisor *supervisor = request->supervisor;
 
@@ -213,14 +225,16 @@ static struct error *check_rights(const struct request *request, pid_t pid, cons
 	    !target_needs_root(target_find(supervisor, pid), process))
 		return NULL;
 	if (!process_is_plain(process))
-		return error_new(ERROR_NOT_PERMITTED,
-				 "process %d (%s) has changed its user or has special rights: its user's rights aren't enough to "
-				 "trace it; start dyntraced with --all-targets",
-				 pid, process->name);
-	return error_new(ERROR_NOT_PERMITTED,
-			 "process %d (%s): kernel.yama.ptrace_scope is %c, so its user's rights aren't enough to trace it; start "
-			 "dyntraced with --all-targets, or the program with the agent preloaded",
-			 pid, process->name, proc_ptrace_scope());
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"process %d (%s) has changed its user or has special rights: its user's rights aren't enough to "
+			"trace it; start dyntraced with --all-targets",
+			pid, process->name);
+	return error_new(
+		ERROR_NOT_PERMITTED,
+		"process %d (%s): kernel.yama.ptrace_scope is %c, so its user's rights aren't enough to trace it; start "
+		"dyntraced with --all-targets, or the program with the agent preloaded",
+		pid, process->name, proc_ptrace_scope());
 }
 
 struct error *request_may(const struct request *request, pid_t pid, const struct process *process)
@@ -229,17 +243,20 @@ struct error *request_may(const struct request *request, pid_t pid, const struct
 	bool own = process_is_own(process, &request->who);
 
 	if (supervisor->self.uid != 0 && process->user.uid != supervisor->self.uid)
-		return error_new(ERROR_NOT_PERMITTED,
-				 "process %d (%s) belongs to another user: only a daemon that runs as root can trace it", pid,
-				 process->name);
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"process %d (%s) belongs to another user: only a daemon that runs as root can trace it",
+			pid, process->name);
 	if (loads_code(request) && !own)
-		return error_new(ERROR_NOT_PERMITTED,
-				 "process %d (%s) isn't yours: code is loaded only into one's own processes, or by root", pid,
-				 process->name);
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"process %d (%s) isn't yours: code is loaded only into one's own processes, or by root",
+			pid, process->name);
 	if (supervisor->options.own_only && !own)
-		return error_new(ERROR_NOT_PERMITTED,
-				 "process %d (%s) isn't yours: this daemon lets each user trace his own processes only "
-				 "(--own-only)",
-				 pid, process->name);
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"process %d (%s) isn't yours: this daemon lets each user trace his own processes only "
+			"(--own-only)",
+			pid, process->name);
 	return check_rights(request, pid, process);
 }

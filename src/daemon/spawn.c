@@ -1,13 +1,15 @@
 /*
  * spawn.c - this program again, with other rights.
  *
- * A worker gets the rights of the target's user (a process that isn't the supervisor's own is looked into with no more than
- * what its own user may) and CAP_SYS_NICE, to keep stops short; with --all-targets that of a process which its user's rights aren't
- * enough for stays root. A keeper gets the rights of the client's user and nothing else. Both lose the way back (no_new_privs). Between fork and exec only system calls are
- * made that can't wait.
+ * A worker gets the rights of the target's user (a process that isn't the supervisor's own is
+ * looked into with no more than what its own user may) and CAP_SYS_NICE, to keep stops short; with
+ * --all-targets that of a process which its user's rights aren't enough for stays root. A keeper
+ * gets the rights of the client's user and nothing else. Both lose the way back (no_new_privs).
+ * Between fork and exec only system calls are made that can't wait.
  *
- * What they get: descriptor 3 is their socket; a worker's 4 is the agent's file, which its user might not be able to
- * reach by name. The program itself is run through a descriptor for the same reason.
+ * What they get: descriptor 3 is their socket; a worker's 4 is the agent's file, which its user
+ * might not be able to reach by name. The program itself is run through a descriptor for the same
+ * reason.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +50,7 @@ char *spawn_socket_path(const struct supervisor *supervisor, pid_t pid)
 	return asprintf(&path, "%s/workers/%d.sock", supervisor->run_dir, pid) < 0 ? NULL : path;
 }
 
-/* ---- in the child ------------------------------------------------------------------------------- */
+/* ---- in the child ---------------------------------------------------------------------------- */
 
 static bool set_capabilities(uint64_t wanted)
 {
@@ -89,7 +91,8 @@ static bool arrange_fds(const struct start *start)
 
 	/* First out of each other's way. */
 	for (int i = 0; i < FIRST_FREE_FD; i++)
-		kept[i] = start->fds[i] < 0 ? -1 : fcntl(start->fds[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+		kept[i] = start->fds[i] < 0 ? -1 :
+					      fcntl(start->fds[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD);
 	for (int i = 0; i < FIRST_FREE_FD; i++) {
 		if (kept[i] < 0)
 			close(i);
@@ -104,7 +107,8 @@ __attribute__((noreturn)) static void run_child(const struct start *start)
 {
 	struct rlimit memory = { start->memory, start->memory }, core = { 0, 0 };
 	sigset_t none;
-	char *environment[] = { (char *)"DYNTRACE_AGENT=/proc/self/fd/4", (char *)"PATH=/usr/bin:/bin", NULL };
+	char *environment[] = { (char *)"DYNTRACE_AGENT=/proc/self/fd/4",
+				(char *)"PATH=/usr/bin:/bin", NULL };
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -117,7 +121,7 @@ __attribute__((noreturn)) static void run_child(const struct start *start)
 	_exit(FAILED_TO_START);
 }
 
-/* ---- in the parent ------------------------------------------------------------------------------ */
+/* ---- in the parent --------------------------------------------------------------------------- */
 
 static struct error *spawn(struct start *start, pid_t *ret_pid)
 {
@@ -187,7 +191,9 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 	if (!path)
 		return error_new(ERROR_FAILED, "out of memory");
 	snprintf(pid, sizeof(pid), "%d", target->pid);
-	struct start start = { .who = target_needs_root(target, &target->process) ? &nobody_else : &target->process.user,
+	struct start start = { .who = target_needs_root(target, &target->process) ?
+					      &nobody_else :
+					      &target->process.user,
 			       .capabilities = 1ULL << CAP_SYS_NICE,
 			       .memory = WORKER_MEMORY,
 			       .words = words };
@@ -201,13 +207,14 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 	return error ? error : connect_to(path, ret_fd);
 }
 
-struct error *spawn_keeper(struct supervisor *supervisor, const struct identity *who, const char *folder,
-			   const char *name, enum keeper_way way, int *ret_fd)
+struct error *spawn_keeper(struct supervisor *supervisor, const struct identity *who,
+			   const char *folder, const char *name, enum keeper_way way, int *ret_fd)
 {
 	static const char *const ways[] = { [KEEPER_NUMBERED] = "--keeper",
 					    [KEEPER_EXACT] = "--keeper-exact",
 					    [KEEPER_AGAIN] = "--keeper-again" };
-	char *words[] = { (char *)"dyntraced", (char *)ways[way], (char *)folder, (char *)name, NULL };
+	char *words[] = { (char *)"dyntraced", (char *)ways[way], (char *)folder, (char *)name,
+			  NULL };
 	struct start start = { .who = who, .memory = KEEPER_MEMORY, .words = words };
 	int ends[2];
 	pid_t pid;

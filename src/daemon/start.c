@@ -27,7 +27,8 @@ struct error *start_background(void)
 		if (read(ends[0], &byte, 1) == 1)
 			_exit(EXIT_SUCCESS);
 		waitpid(pid, &status, 0); /* it has said why */
-		_exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_FAILURE);
+		_exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) :
+								 EXIT_FAILURE);
 	}
 	close(ends[0]);
 	waiting_parent = ends[1];

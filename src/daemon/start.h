@@ -1,8 +1,9 @@
 /*
  * start.h - the way into the background.
  *
- * start_background forks; the process that the user started returns only when the daemon answers at its socket (start_done), or
- * has failed (start_failed), so that the next command of a script finds it.
+ * start_background forks; the process that the user started returns only when the daemon answers at
+ * its socket (start_done), or has failed (start_failed), so that the next command of a script finds
+ * it.
  */
 #ifndef DYNTRACE_DAEMON_START_H
 #define DYNTRACE_DAEMON_START_H

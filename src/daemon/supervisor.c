@@ -52,7 +52,8 @@ void supervisor_end_if_idle(struct supervisor *supervisor)
 /* Every target is let go, as it was found; their traces are complete. */
 static void signalled(struct loop_source *source, uint32_t events)
 {
-	struct supervisor *supervisor = (struct supervisor *)((char *)source - offsetof(struct supervisor, signals));
+	struct supervisor *supervisor =
+		(struct supervisor *)((char *)source - offsetof(struct supervisor, signals));
 	struct signalfd_siginfo info;
 
 	(void)events;
@@ -62,8 +63,8 @@ static void signalled(struct loop_source *source, uint32_t events)
 		supervisor->loop.over = true;
 		return;
 	}
-	log_line("told to end by signal %u: letting go of %zu process%s", info.ssi_signo, supervisor->targets.count,
-		 supervisor->targets.count == 1 ? "" : "es");
+	log_line("told to end by signal %u: letting go of %zu process%s", info.ssi_signo,
+		 supervisor->targets.count, supervisor->targets.count == 1 ? "" : "es");
 	notify_manager("STOPPING=1");
 	supervisor->ending = true;
 	supervisor->end_at = now_ns() + ENDING_SECONDS * 1000000000ULL;
@@ -153,7 +154,8 @@ struct error *supervisor_run(const struct supervisor_options *options)
 	if (error)
 		return error;
 	loop_add_timer(&supervisor.loop, &supervisor.sweep);
-	log_line("dyntraced " DYNTRACE_VERSION " at %s, traces in %s", options->socket, options->output);
+	log_line("dyntraced " DYNTRACE_VERSION " at %s, traces in %s", options->socket,
+		 options->output);
 	waiting_read(&supervisor);
 	targets_find_again(&supervisor);
 	start_done();

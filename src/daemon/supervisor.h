@@ -1,8 +1,9 @@
 /*
  * supervisor.h - what the files of the supervisor share.
  *
- * One process, one thread, one loop (loop.h). It answers what it knows itself, and hands the rest on to the worker of the
- * target (struct target), whose answers go back to who asked. It never waits for anybody:
+ * One process, one thread, one loop (loop.h). It answers what it knows itself, and hands the rest
+ * on to the worker of the target (struct target), whose answers go back to who asked. It never
+ * waits for anybody:
  *
  *	(D1) every socket is non-blocking, with a bounded queue; who doesn't read is dropped.
  *	(D2) of one peer at most one request is at work; the next isn't read before its answer was taken.
@@ -60,7 +61,8 @@ struct supervisor {
 	bool has_group;
 	gid_t group;
 	struct loop loop;
-	struct loop_source listener, agents, signals; /* agents: any user's, for WIRE_REGISTER alone */
+	/* agents: any user's, for WIRE_REGISTER alone */
+	struct loop_source listener, agents, signals;
 	struct loop_timer sweep;
 	VEC(struct peer *) peers;
 	VEC(struct target *) targets;
@@ -75,12 +77,12 @@ struct supervisor {
 	int lock_fd;
 };
 
-/* ---- listen.c: the socket, its lock ---------------------------------------------------------------- */
+/* ---- listen.c: the socket, its lock ---------------------------------------------------------- */
 
 struct error *listen_open(struct supervisor *supervisor);
 void listen_close(struct supervisor *supervisor);
 
-/* ---- peer.c: who is connected ---------------------------------------------------------------------- */
+/* ---- peer.c: who is connected ---------------------------------------------------------------- */
 
 struct peer {
 	struct supervisor *supervisor;
@@ -105,7 +107,7 @@ void peer_drop(struct peer *peer, const char *why);
 void peer_go_on(struct peer *peer);
 void peer_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again);
 
-/* ---- request.c: what is asked ------------------------------------------------------------------------- */
+/* ---- request.c: what is asked ---------------------------------------------------------------- */
 
 struct request {
 	struct supervisor *supervisor;
@@ -114,7 +116,8 @@ struct request {
 	uint32_t sequence; /* the peer's */
 	enum wire_kind kind;
 	struct identity who;
-	struct wire_out bytes; /* the message as it was asked, with `who` in it: for workers and the journal */
+	/* the message as it was asked, with `who` in it: for workers and the journal */
+	struct wire_out bytes;
 	struct wire_message message;
 	unsigned calls; /* unanswered */
 	unsigned done, failed;
@@ -139,7 +142,7 @@ struct error *request_may(const struct request *request, pid_t pid, const struct
 /* Its user's rights aren't enough to trace it. `target` NULL: it doesn't have the agent. */
 bool target_needs_root(const struct target *target, const struct process *process);
 
-/* ---- targets.c: processes with the agent ------------------------------------------------------------- */
+/* ---- targets.c: processes with the agent ----------------------------------------------------- */
 
 struct call {
 	struct request *request; /* NULL: the supervisor's own */
@@ -185,11 +188,13 @@ struct target {
 };
 
 struct target *target_find(struct supervisor *supervisor, pid_t pid);
-/* The process's target, with a worker; started if there is none. `who`: NULL, or its worker and keeper are for. */
+/* The process's target, with a worker; started if there is none. `who`: NULL, or its worker and
+ * keeper are for. */
 struct error *target_start(struct supervisor *supervisor, pid_t pid, const struct process *process,
 			   struct target **ret_target);
 /* Note that the worker owes an answer; what is queued for it is to be sent. */
-bool target_push_call(struct target *target, struct request *request, enum wire_kind kind, size_t entry);
+bool target_push_call(struct target *target, struct request *request, enum wire_kind kind,
+		      size_t entry);
 void target_set_events(struct target *target);
 
 /* calls.c: hands the request to the target's worker. */
@@ -197,8 +202,9 @@ void target_call(struct target *target, struct request *request);
 /* Has it begun another program? Then its worker is told to end. */
 void target_look(struct target *target);
 /* A process says that it has the agent. */
-struct error *target_register(struct supervisor *supervisor, pid_t pid, const struct process *process,
-			      const char *loaded, struct target **ret_target);
+struct error *target_register(struct supervisor *supervisor, pid_t pid,
+			      const struct process *process, const char *loaded,
+			      struct target **ret_target);
 void target_free(struct target *target);
 /* Told to end: lets the process go. */
 void target_leave(struct target *target);
@@ -215,39 +221,41 @@ void target_worker_ended(struct target *target);
 bool target_is_stopped(const struct target *target); /* its worker is */
 void targets_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again);
 
-/* ---- spawn.c: processes with other rights ---------------------------------------------------------------- */
+/* ---- spawn.c: processes with other rights ---------------------------------------------------- */
 
 /* A worker; its socket is connected. */
 struct error *spawn_worker(struct supervisor *supervisor, struct target *target, int *ret_fd);
 /* A keeper with that user's rights; the worker's end of its socket. */
-struct error *spawn_keeper(struct supervisor *supervisor, const struct identity *who, const char *folder,
-			   const char *name, enum keeper_way way, int *ret_fd);
+struct error *spawn_keeper(struct supervisor *supervisor, const struct identity *who,
+			   const char *folder, const char *name, enum keeper_way way, int *ret_fd);
 char *spawn_socket_path(const struct supervisor *supervisor, pid_t pid);
 
-/* ---- journal.c: what has to be done again after a crash ----------------------------------------------------- */
+/* ---- journal.c: what has to be done again after a crash -------------------------------------- */
 
 /* A request succeeded; the names that it made are the reply's. */
-void journal_note(struct target *target, const struct request *request, const struct wire_message *reply);
+void journal_note(struct target *target, const struct request *request,
+		  const struct wire_message *reply);
 void journal_drop(struct target *target); /* nothing is to be done again */
-void journal_forget(const struct supervisor *supervisor, pid_t pid); /* the file of one that has gone */
+/* the file of one that has gone */
+void journal_forget(const struct supervisor *supervisor, pid_t pid);
 void journal_free(struct target *target);
 /* Reads it; false: there is none for this process. */
 bool journal_read(struct target *target);
 /* The pids that there are journals of. */
 void journal_pids(const struct supervisor *supervisor, struct pids *ret_pids);
 
-/* ---- events.c: notifications ----------------------------------------------------------------------------------- */
+/* ---- events.c: notifications ----------------------------------------------------------------- */
 
 void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, const char *event,
 		 const char *detail);
 /* The same of what happened before, at that time; 0: now. */
-void events_tell_at(struct supervisor *supervisor, uint64_t ns, pid_t pid, const char *program, const char *event,
-		    const char *detail);
+void events_tell_at(struct supervisor *supervisor, uint64_t ns, pid_t pid, const char *program,
+		    const char *event, const char *detail);
 void events_forward(struct target *target, const struct wire_message *event);
 /* The last failure of that process's recording; NULL: none. */
 const struct failure *events_failure(const struct supervisor *supervisor, pid_t pid);
 
-/* ---- waiting.c: tracepoints of programs that don't run -------------------------------------------------------------- */
+/* ---- waiting.c: tracepoints of programs that don't run --------------------------------------- */
 
 struct waiting {
 	uint64_t number;
@@ -259,23 +267,25 @@ struct waiting {
 };
 
 /* Keeps the request for every process of that name that comes. */
-struct error *waiting_add(struct supervisor *supervisor, const struct request *request, const char *program);
-/* A process has begun: is anything waiting for it? `request`: NULL, or isn't over before that is done. */
+struct error *waiting_add(struct supervisor *supervisor, const struct request *request,
+			  const char *program);
+/* A process has begun: is anything waiting for it? `request`: NULL, or isn't over before that is
+ * done. */
 void waiting_process(struct supervisor *supervisor, pid_t pid, struct request *request);
 /* Those of a name and pattern (NULL: all) as items; gives how many there were. */
 size_t waiting_list(struct supervisor *supervisor, struct request *request, const char *program);
-size_t waiting_remove(struct supervisor *supervisor, const struct identity *who, const char *program,
-		      const char *pattern);
+size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
+		      const char *program, const char *pattern);
 void waiting_read(struct supervisor *supervisor);
 void waiting_free(struct supervisor *supervisor);
 
-/* ---- exec_events.c: programs that are begun ----------------------------------------------------------------------- */
+/* ---- exec_events.c: programs that are begun -------------------------------------------------- */
 
 /* Something waits, or nothing does any more. */
 void exec_events_update(struct supervisor *supervisor);
 void exec_events_free(struct supervisor *supervisor);
 
-/* ---- supervisor.c ------------------------------------------------------------------------------------------------- */
+/* ---- supervisor.c ---------------------------------------------------------------------------- */
 
 struct error *supervisor_run(const struct supervisor_options *options);
 /* Something has a time limit now. */

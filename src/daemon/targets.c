@@ -1,9 +1,10 @@
 /*
  * targets.c - processes with the agent, and their workers.
  *
- * A worker gets requests one after the other and answers in that order. The first, WIRE_CONFIGURE, makes it attach; if
- * that fails, so does all that was asked behind it, and the target is forgotten. A worker that ends by itself while
- * its process lives is replaced, and what the journal has is asked for again; three times in a minute, then no more.
+ * A worker gets requests one after the other and answers in that order. The first, WIRE_CONFIGURE,
+ * makes it attach; if that fails, so does all that was asked behind it, and the target is
+ * forgotten. A worker that ends by itself while its process lives is replaced, and what the journal
+ * has is asked for again; three times in a minute, then no more.
  */
 #include <errno.h>
 #include <signal.h>
@@ -33,25 +34,28 @@ struct target *target_find(struct supervisor *supervisor, pid_t pid)
 	return NULL;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
-static struct error *target_create(struct supervisor *supervisor, pid_t pid, const struct process *process,
-				   struct target **ret_target)
+static struct error *target_create(struct supervisor *supervisor, pid_t pid,
+				   const struct process *process, struct target **ret_target)
 {
 	if (supervisor->targets.count >= TARGETS_MAX)
-		return error_new(ERROR_FAILED, "%d processes have the agent: no more than that at once", TARGETS_MAX);
+		return error_new(ERROR_FAILED,
+				 "%d processes have the agent: no more than that at once",
+				 TARGETS_MAX);
 	struct target *target = calloc(1, sizeof(*target));
 	if (!target || !vec_push(&supervisor->targets, target)) {
 		free(target);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
-	*target = (struct target){ .supervisor = supervisor,
-				   .pid = pid,
-				   .process = *process,
-				   .loaded = "injected",
-				   .source = { .fd = -1 },
-				   .channel = { .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } },
-				   .replay = SIZE_MAX };
+	*target =
+		(struct target){ .supervisor = supervisor,
+				 .pid = pid,
+				 .process = *process,
+				 .loaded = "injected",
+				 .source = { .fd = -1 },
+				 .channel = { .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } },
+				 .replay = SIZE_MAX };
 	*ret_target = target;
 	return NULL;
 }
@@ -88,7 +92,8 @@ void target_free(struct target *target)
 	}
 	for (size_t i = 0; i < supervisor->targets.count; i++) {
 		if (supervisor->targets.items[i] == target) {
-			supervisor->targets.items[i] = supervisor->targets.items[--supervisor->targets.count];
+			supervisor->targets.items[i] =
+				supervisor->targets.items[--supervisor->targets.count];
 			break;
 		}
 	}
@@ -114,7 +119,7 @@ static void fail_calls(struct target *target, const struct error *error)
 	}
 }
 
-/* ---- registered, without a worker ------------------------------------------------------------------ */
+/* ---- registered, without a worker ------------------------------------------------------------ */
 
 static void process_ended(struct loop_source *source, uint32_t events)
 {
@@ -149,8 +154,9 @@ static size_t registered_of(const struct supervisor *supervisor, uid_t uid)
 	return count;
 }
 
-struct error *target_register(struct supervisor *supervisor, pid_t pid, const struct process *process,
-			      const char *loaded, struct target **ret_target)
+struct error *target_register(struct supervisor *supervisor, pid_t pid,
+			      const struct process *process, const char *loaded,
+			      struct target **ret_target)
 {
 	struct target *target = target_find(supervisor, pid);
 	struct error *error = NULL;
@@ -175,7 +181,7 @@ struct error *target_register(struct supervisor *supervisor, pid_t pid, const st
 	return NULL;
 }
 
-/* ---- workers -------------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 void target_set_events(struct target *target)
 {
@@ -186,7 +192,8 @@ void target_set_events(struct target *target)
 	loop_change(&target->supervisor->loop, &target->source, events);
 }
 
-bool target_push_call(struct target *target, struct request *request, enum wire_kind kind, size_t entry)
+bool target_push_call(struct target *target, struct request *request, enum wire_kind kind,
+		      size_t entry)
 {
 	struct call call = { .request = request,
 			     .kind = kind,
@@ -241,7 +248,8 @@ static void configure(struct target *target, int keeper)
 	wire_number(&out, WIRE_RECORDING, is_recording(target));
 	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
 	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
-	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->entries.count); /* that much will be asked for again */
+	/* that much will be asked for again */
+	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->entries.count);
 	if (keeper >= 0)
 		wire_text(&out, WIRE_OUTPUT, target->old_trace); /* a descriptor comes with it */
 	wire_end(&out);
@@ -264,7 +272,8 @@ static struct error *use_worker(struct target *target, int fd, int keeper)
 	target->source = (struct loop_source){ .fd = fd, .ready = worker_ready };
 	channel_open(&target->channel, fd, WIRE_MESSAGE_MAX, WORKER_QUEUE_MAX);
 	target->has_worker = true;
-	struct error *error = loop_add(&target->supervisor->loop, &target->source, EPOLLIN | EPOLLRDHUP);
+	struct error *error =
+		loop_add(&target->supervisor->loop, &target->source, EPOLLIN | EPOLLRDHUP);
 	if (!error)
 		configure(target, keeper);
 	else if (keeper >= 0)
@@ -293,10 +302,13 @@ struct error *target_start(struct supervisor *supervisor, pid_t pid, const struc
 		return NULL;
 	}
 	if (target && target->leaving)
-		return error_new(ERROR_FAILED, "process %d is being let go: try again in a moment", pid);
+		return error_new(ERROR_FAILED, "process %d is being let go: try again in a moment",
+				 pid);
 	if (!process->alive)
-		return error_new(ERROR_GONE, "process %d (%s) has ended: its parent hasn't taken note of it yet", pid,
-				 process->name);
+		return error_new(
+			ERROR_GONE,
+			"process %d (%s) has ended: its parent hasn't taken note of it yet", pid,
+			process->name);
 	if (!target)
 		error = target_create(supervisor, pid, process, &target);
 	if (error)
@@ -310,7 +322,7 @@ struct error *target_start(struct supervisor *supervisor, pid_t pid, const struc
 	return error;
 }
 
-/* ---- what the worker says ---------------------------------------------------------------------------- */
+/* ---- what the worker says -------------------------------------------------------------------- */
 
 static void attach_done(struct target *target, const struct wire_message *reply)
 {
@@ -319,14 +331,15 @@ static void attach_done(struct target *target, const struct wire_message *reply)
 
 	target->attached = true;
 	if (!again && !target->told && !target->entries.count)
-		events_tell_at(target->supervisor, wire_get_number(reply, WIRE_TIME, 0), target->pid, target->process.name,
-			       "attached", target->loaded);
+		events_tell_at(target->supervisor, wire_get_number(reply, WIRE_TIME, 0),
+			       target->pid, target->process.name, "attached", target->loaded);
 	target->told = true;
 	if (target->leaves_again) {
 		target->leaves_again = false;
 		return target_leave(target);
 	}
-	log_line("process %d (%s): %s", target->pid, target->process.name, again ? "found again" : "attached");
+	log_line("process %d (%s): %s", target->pid, target->process.name,
+		 again ? "found again" : "attached");
 	if (!again) {
 		target->replay = 0;
 		target_replay(target);
@@ -335,14 +348,15 @@ static void attach_done(struct target *target, const struct wire_message *reply)
 }
 
 /* What its own calls brought. */
-static void own_call_done(struct target *target, const struct call *call, const struct wire_message *reply)
+static void own_call_done(struct target *target, const struct call *call,
+			  const struct wire_message *reply)
 {
 	struct error *error = wire_reply_error(reply);
 
 	target->gone = call->kind == WIRE_DETACH;
 	if (call->kind == WIRE_SETTLE)
-		log_line("process %d (%s): settled%s%s", target->pid, target->process.name, error ? ": " : "",
-			 error ? error_text(error) : "");
+		log_line("process %d (%s): settled%s%s", target->pid, target->process.name,
+			 error ? ": " : "", error ? error_text(error) : "");
 	if (call->kind == WIRE_REGISTER && error && error_kind(error) == ERROR_GONE)
 		target_leave(target);
 	if (call->kind != WIRE_CONFIGURE) {
@@ -351,13 +365,15 @@ static void own_call_done(struct target *target, const struct call *call, const 
 	}
 	if (!error)
 		return attach_done(target, reply);
-	log_line("process %d (%s): not attached: %s", target->pid, target->process.name, error_text(error));
+	log_line("process %d (%s): not attached: %s", target->pid, target->process.name,
+		 error_text(error));
 	target->gone = true;
 	fail_calls(target, error);
 	error_free(error);
 }
 
-static void request_done(struct target *target, const struct call *call, const struct wire_message *reply)
+static void request_done(struct target *target, const struct call *call,
+			 const struct wire_message *reply)
 {
 	struct request *request = call->request;
 	struct error *error = wire_reply_error(reply);
@@ -393,7 +409,8 @@ static void handle_reply(struct target *target, const struct wire_message *reply
 	}
 	struct call call = target->calls.items[0];
 	memmove(target->calls.items, target->calls.items + 1, --target->calls.count * sizeof(call));
-	target->tracepoints = (size_t)wire_get_number(reply, WIRE_TRACEPOINT_COUNT, target->tracepoints);
+	target->tracepoints =
+		(size_t)wire_get_number(reply, WIRE_TRACEPOINT_COUNT, target->tracepoints);
 	if (trace && !target->trace)
 		note_trace(target, trace, call.request);
 	if (call.request)
@@ -414,7 +431,7 @@ static void handle_message(struct target *target, const struct wire_message *mes
 		request_forward(request, message, target->pid);
 }
 
-/* ---- its end --------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------- */
 
 static bool is_same_process(const struct target *target)
 {
@@ -438,25 +455,29 @@ static bool may_start_again(struct target *target)
 void target_worker_ended(struct target *target)
 {
 	bool alive = is_same_process(target);
-	bool expected = target->leaving || target->gone || (!target->attached && !target->entries.count);
+	bool expected =
+		target->leaving || target->gone || (!target->attached && !target->entries.count);
 	_cleanup_error_ struct error *error =
-		alive ? error_new(ERROR_FAILED, "the worker of process %d (%s) ended", target->pid, target->process.name) :
-			error_new(ERROR_GONE, "process %d (%s) has ended", target->pid, target->process.name);
+		alive ? error_new(ERROR_FAILED, "the worker of process %d (%s) ended", target->pid,
+				  target->process.name) :
+			error_new(ERROR_GONE, "process %d (%s) has ended", target->pid,
+				  target->process.name);
 	bool again = alive && !expected && may_start_again(target);
 	bool registered = strcmp(target->loaded, "injected") != 0;
 
 	forget_worker(target);
 	fail_calls(target, error);
 	if (again) {
-		log_line("process %d (%s): its worker died; starting another", target->pid, target->process.name);
+		log_line("process %d (%s): its worker died; starting another", target->pid,
+			 target->process.name);
 		_cleanup_error_ struct error *failed = start_worker(target);
 		if (!failed)
 			return;
 		log_line("process %d: %s", target->pid, error_text(failed));
 	}
 	if (alive && !expected)
-		log_line("process %d (%s): given up; 'dyntrace detach %d' cleans up", target->pid, target->process.name,
-			 target->pid);
+		log_line("process %d (%s): given up; 'dyntrace detach %d' cleans up", target->pid,
+			 target->process.name, target->pid);
 	journal_drop(target);
 	if (alive && registered && !target->supervisor->ending) {
 		_cleanup_error_ struct error *gone = watch_process(target);
@@ -477,7 +498,8 @@ static void worker_ready(struct loop_source *source, uint32_t events)
 	while (target->has_worker && channel_next(&target->channel, &message))
 		handle_message(target, &message);
 	if (target->channel.broken) {
-		log_line("process %d: its worker: %s", target->pid, error_text(target->channel.broken));
+		log_line("process %d: its worker: %s", target->pid,
+			 error_text(target->channel.broken));
 		if (target->worker)
 			kill(target->worker, SIGKILL);
 	}
@@ -487,7 +509,7 @@ static void worker_ready(struct loop_source *source, uint32_t events)
 		target_set_events(target);
 }
 
-/* ---- after a crash ------------------------------------------------------------------------------------ */
+/* ---- after a crash --------------------------------------------------------------------------- */
 
 static int connect_worker(const struct supervisor *supervisor, pid_t pid)
 {
@@ -539,7 +561,8 @@ void targets_find_again(struct supervisor *supervisor)
 		_cleanup_error_ struct error *error = find_again(supervisor, pids.items[i]);
 
 		if (error)
-			log_line("process %d was not found again: %s", pids.items[i], error_text(error));
+			log_line("process %d was not found again: %s", pids.items[i],
+				 error_text(error));
 	}
 	vec_free(&pids);
 }

@@ -1,8 +1,8 @@
 /*
  * waiting.c - tracepoints of programs that don't run yet.
  *
- * Kept as they were asked, for every process of that name that comes, until they are removed. RUNDIR/waiting has them
- * for the next supervisor.
+ * Kept as they were asked, for every process of that name that comes, until they are removed.
+ * RUNDIR/waiting has them for the next supervisor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,15 +40,19 @@ static char *waiting_path(const struct supervisor *supervisor, const char *suffi
 
 static void write_all(struct supervisor *supervisor)
 {
-	_cleanup_free_ char *path = waiting_path(supervisor, ""), *new_path = waiting_path(supervisor, ".new");
+	_cleanup_free_ char *path = waiting_path(supervisor, ""),
+			    *new_path = waiting_path(supervisor, ".new");
 	struct strbuf bytes = { 0 };
 
 	for (size_t i = 0; i < supervisor->waiting.count; i++)
-		strbuf_add(&bytes, supervisor->waiting.items[i]->bytes, supervisor->waiting.items[i]->length);
+		strbuf_add(&bytes, supervisor->waiting.items[i]->bytes,
+			   supervisor->waiting.items[i]->length);
 	_cleanup_close_ int fd =
-		new_path ? open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
-	if (fd < 0 || bytes.failed || write(fd, bytes.text, bytes.length) != (ssize_t)bytes.length ||
-	    rename(new_path, path))
+		new_path ? open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+				0600) :
+			   -1;
+	if (fd < 0 || bytes.failed ||
+	    write(fd, bytes.text, bytes.length) != (ssize_t)bytes.length || rename(new_path, path))
 		log_line("what waits for programs can't be written: %s", strerror(errno));
 	strbuf_free(&bytes);
 }
@@ -57,7 +61,8 @@ static struct error *keep(struct supervisor *supervisor, const char *bytes, size
 			  const struct wire_message *message)
 {
 	const char *program = wire_get_text(message, WIRE_TARGET);
-	const char *name = wire_get_text(message, WIRE_NAME), *location = wire_get_text(message, WIRE_LOCATION);
+	const char *name = wire_get_text(message, WIRE_NAME),
+		   *location = wire_get_text(message, WIRE_LOCATION);
 	struct waiting *waiting = calloc(1, sizeof(*waiting));
 
 	if (!waiting)
@@ -68,7 +73,8 @@ static struct error *keep(struct supervisor *supervisor, const char *bytes, size
 	waiting->length = length;
 	waiting->number = ++supervisor->last_waiting;
 	identity_read(message, &waiting->who);
-	if (!waiting->program || !waiting->name || !waiting->bytes || !vec_push(&supervisor->waiting, waiting)) {
+	if (!waiting->program || !waiting->name || !waiting->bytes ||
+	    !vec_push(&supervisor->waiting, waiting)) {
 		waiting_free_one(waiting);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
@@ -77,22 +83,27 @@ static struct error *keep(struct supervisor *supervisor, const char *bytes, size
 	return NULL;
 }
 
-struct error *waiting_add(struct supervisor *supervisor, const struct request *request, const char *program)
+struct error *waiting_add(struct supervisor *supervisor, const struct request *request,
+			  const char *program)
 {
 	const char *name = wire_get_text(&request->message, WIRE_NAME);
 
 	if (supervisor->waiting.count >= WAITING_MAX)
-		return error_new(ERROR_FAILED, "%d tracepoints wait for programs: no more than that", WAITING_MAX);
+		return error_new(ERROR_FAILED,
+				 "%d tracepoints wait for programs: no more than that",
+				 WAITING_MAX);
 	if (!name)
 		name = wire_get_text(&request->message, WIRE_LOCATION);
 	for (size_t i = 0; i < supervisor->waiting.count; i++) {
 		if (!strcmp(supervisor->waiting.items[i]->program, program) &&
 		    !strcmp(supervisor->waiting.items[i]->name, name))
-			return error_new(ERROR_FAILED, "a tracepoint '%s' waits for '%s' already: name another with -n", name,
-					 program);
+			return error_new(
+				ERROR_FAILED,
+				"a tracepoint '%s' waits for '%s' already: name another with -n",
+				name, program);
 	}
-	struct error *error =
-		keep(supervisor, request->bytes.bytes.text, request->bytes.bytes.length, &request->message);
+	struct error *error = keep(supervisor, request->bytes.bytes.text,
+				   request->bytes.bytes.length, &request->message);
 	if (error)
 		return error;
 	write_all(supervisor);
@@ -109,7 +120,7 @@ struct error *waiting_add(struct supervisor *supervisor, const struct request *r
 	return NULL;
 }
 
-/* ---- a process appears ------------------------------------------------------------------------------- */
+/* ---- a process appears ----------------------------------------------------------------------- */
 
 static bool was_asked(const struct target *target, const struct waiting *waiting)
 {
@@ -169,15 +180,17 @@ void waiting_process(struct supervisor *supervisor, pid_t pid, struct request *r
 		else
 			place_one(supervisor, waiting, pid, &process, request);
 	}
-	/* It was seen when it began, and now it says so itself: the worker answers behind what was asked before. */
+	/* It was seen when it began, and now it says so itself: the worker answers behind what was
+	 * asked before. */
 	struct target *target = asked && request ? target_find(supervisor, pid) : NULL;
 	if (target && target->has_worker)
 		target_call(target, request);
 }
 
-/* ---- the user's view ---------------------------------------------------------------------------------- */
+/* ---- the user's view ------------------------------------------------------------------------- */
 
-static bool may_see(const struct supervisor *supervisor, const struct identity *who, const struct waiting *waiting)
+static bool may_see(const struct supervisor *supervisor, const struct identity *who,
+		    const struct waiting *waiting)
 {
 	return who->uid == 0 || !supervisor->options.own_only || who->uid == waiting->who.uid;
 }
@@ -192,10 +205,11 @@ size_t waiting_list(struct supervisor *supervisor, struct request *request, cons
 		struct wire_out out = { 0 };
 		size_t used = 0;
 
-		if (strcmp(waiting->program, program) != 0 || !may_see(supervisor, &request->who, waiting))
+		if (strcmp(waiting->program, program) != 0 ||
+		    !may_see(supervisor, &request->who, waiting))
 			continue;
-		_cleanup_error_ struct error *error =
-			wire_take(waiting->bytes, waiting->length, WIRE_MESSAGE_MAX, &message, &used);
+		_cleanup_error_ struct error *error = wire_take(waiting->bytes, waiting->length,
+								WIRE_MESSAGE_MAX, &message, &used);
 		if (error)
 			continue;
 		const char *tracer = wire_get_text(&message, WIRE_TRACER);
@@ -212,8 +226,8 @@ size_t waiting_list(struct supervisor *supervisor, struct request *request, cons
 	return count;
 }
 
-size_t waiting_remove(struct supervisor *supervisor, const struct identity *who, const char *program,
-		      const char *pattern)
+size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
+		      const char *program, const char *pattern)
 {
 	size_t kept = 0, removed = 0;
 
@@ -248,8 +262,8 @@ void waiting_read(struct supervisor *supervisor)
 	ssize_t length = bytes ? read(fd, bytes, (size_t)stat.st_size) : 0;
 	for (ssize_t at = 0; at < length; at += (ssize_t)used) {
 		struct wire_message message;
-		_cleanup_error_ struct error *error =
-			wire_take(bytes + at, (size_t)(length - at), WIRE_MESSAGE_MAX, &message, &used);
+		_cleanup_error_ struct error *error = wire_take(bytes + at, (size_t)(length - at),
+								WIRE_MESSAGE_MAX, &message, &used);
 
 		if (error || !used)
 			return;

@@ -15,7 +15,7 @@
 #define REQUEST_MAX (256u << 10) /* a client's, and who it was */
 #define QUEUE_MAX (64u << 20) /* a list of very many tracepoints */
 
-/* ---- the supervisor --------------------------------------------------------------------------------- */
+/* ---- the supervisor -------------------------------------------------------------------------- */
 
 static void accept_supervisor(struct worker *worker)
 {
@@ -51,14 +51,15 @@ static void say_goodbye(struct worker *worker)
 {
 	struct pollfd ready = { .fd = worker->channel.fd, .events = POLLOUT };
 
-	while (worker->channel.fd >= 0 && !channel_flush(&worker->channel) && !worker->channel.ended) {
+	while (worker->channel.fd >= 0 && !channel_flush(&worker->channel) &&
+	       !worker->channel.ended) {
 		if (poll(&ready, 1, 1000) != 1)
 			break;
 	}
 	channel_close(&worker->channel);
 }
 
-/* ---- the session ------------------------------------------------------------------------------------- */
+/* ---- the session ----------------------------------------------------------------------------- */
 
 static void end_with_target(struct worker *worker)
 {

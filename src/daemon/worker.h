@@ -1,10 +1,11 @@
 /*
  * worker.h - hosts the session of one target, for the supervisor.
  *
- * Its own process, with the rights of the target's user: what a hostile program could gain by its ELF file, its debug information or
- * its memory is what its user has anyway. It listens at descriptor 3; whoever connects there (the socket is in a folder of the
- * supervisor's own) is the supervisor, and a second one replaces the first, which is dead. Without one it goes
- * on recording. It sleeps when there is nothing to do, and ends with its target or when it is told to let it go.
+ * Its own process, with the rights of the target's user: what a hostile program could gain by its
+ * ELF file, its debug information or its memory is what its user has anyway. It listens at
+ * descriptor 3; whoever connects there (the socket is in a folder of the supervisor's own) is the
+ * supervisor, and a second one replaces the first, which is dead. Without one it goes on recording.
+ * It sleeps when there is nothing to do, and ends with its target or when it is told to let it go.
  */
 #ifndef DYNTRACE_DAEMON_WORKER_H
 #define DYNTRACE_DAEMON_WORKER_H
@@ -14,7 +15,8 @@
 #include "../control/wire/channel.h"
 
 struct worker {
-	char *cleaned; /* what a dyntrace that was killed had left, until it is told; NULL: nothing */
+	/* what a dyntrace that was killed had left, until it is told; NULL: nothing */
+	char *cleaned;
 	pid_t pid;
 	int listener;
 	struct channel channel; /* fd -1: nobody is there */

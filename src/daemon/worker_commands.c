@@ -1,7 +1,8 @@
 /*
  * worker_commands.c - what a worker does with each message: one table.
  *
- * Every answer has the number of tracepoints and, once it exists, the trace's directory, so that the supervisor needn't ask.
+ * Every answer has the number of tracepoints and, once it exists, the trace's directory, so that
+ * the supervisor needn't ask.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +23,10 @@ struct reply {
 	uint64_t time; /* when it was done, if that is told later; 0: it isn't */
 };
 
-typedef struct error *(*command_fn)(struct worker *worker, const struct wire_message *message, struct reply *reply);
+typedef struct error *(*command_fn)(struct worker *worker, const struct wire_message *message,
+				    struct reply *reply);
 
-/* ---- small things to say -------------------------------------------------------------------------------- */
+/* ---- small things to say --------------------------------------------------------------------- */
 
 static void note(struct worker *worker, const struct reply *reply, const char *text)
 {
@@ -39,12 +41,14 @@ static void note(struct worker *worker, const struct reply *reply, const char *t
 
 static struct error *not_attached(const struct worker *worker)
 {
-	return worker->session ? NULL : error_new(ERROR_FAILED, "process %d isn't attached", worker->pid);
+	return worker->session ? NULL :
+				 error_new(ERROR_FAILED, "process %d isn't attached", worker->pid);
 }
 
-/* ---- in and out ------------------------------------------------------------------------------------------- */
+/* ---- in and out ------------------------------------------------------------------------------ */
 
-/* session_options.open_log: what the client's keeper has opened. The target's own output is its user's, as we are. */
+/* session_options.open_log: what the client's keeper has opened. The target's own output is its
+ * user's, as we are. */
 static int open_log(void *context, const char *file)
 {
 	struct worker *worker = context;
@@ -76,7 +80,8 @@ static void open_old_trace(struct worker *worker, const struct wire_message *mes
 	if (!error)
 		error = keeper_open_again(directory);
 	if (error) {
-		error = error_wrap(take_ptr(&error), "the trace can't be gone on with: another will be begun");
+		error = error_wrap(take_ptr(&error),
+				   "the trace can't be gone on with: another will be begun");
 		worker_tell(worker, "lost", error_text(error));
 		trace_dir_free(directory);
 		return;
@@ -84,14 +89,16 @@ static void open_old_trace(struct worker *worker, const struct wire_message *mes
 	worker->directory = directory;
 }
 
-/* What a worker, or a dyntrace without a daemon, that was killed has left: it is gone on with, or cleaned up, and told. */
+/* What a worker, or a dyntrace without a daemon, that was killed has left: it is gone on with, or
+ * cleaned up, and told. */
 static struct error *use_leftovers(struct worker *worker, const struct wire_message *message)
 {
 	bool comes_back = wire_get_number(message, WIRE_TRACEPOINT_COUNT, 0) > 0, waits = false;
 	struct takeover takeover = { 0 };
 
 	open_old_trace(worker, message);
-	struct error *error = takeover_inherit(worker->session, worker->directory, comes_back, &takeover, &waits);
+	struct error *error =
+		takeover_inherit(worker->session, worker->directory, comes_back, &takeover, &waits);
 	if (error)
 		return error;
 	tell_cleaned(worker, &takeover);
@@ -103,7 +110,8 @@ static struct error *use_leftovers(struct worker *worker, const struct wire_mess
 }
 
 /* What was placed again is there: the rest of the old goes. */
-static struct error *do_settle(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_settle(struct worker *worker, const struct wire_message *message,
+			       struct reply *reply)
 {
 	struct takeover takeover = { 0 };
 
@@ -122,7 +130,8 @@ static bool is_in_the_way(struct worker *worker, struct error **error)
 {
 	struct takeover takeover = { 0 };
 
-	if (!*error || error_kind(*error) == ERROR_GONE || !worker->session || !takeover_waits(worker->session))
+	if (!*error || error_kind(*error) == ERROR_GONE || !worker->session ||
+	    !takeover_waits(worker->session))
 		return false;
 	error_free(take_ptr(error));
 	error_free(takeover_settle(worker->session, &takeover));
@@ -135,7 +144,8 @@ static struct error *begin(struct worker *worker, const struct wire_message *mes
 	struct error *error = use_leftovers(worker, message);
 
 	if (!error)
-		error = confine_worker(); /* a trace that somebody else was writing may have needed new files */
+		/* a trace that somebody else was writing may have needed new files */
+		error = confine_worker();
 	if (!error)
 		error = session_resolve(worker->session);
 	if (!error)
@@ -147,15 +157,17 @@ static struct error *begin(struct worker *worker, const struct wire_message *mes
 
 static struct error *attach(struct worker *worker, const struct wire_message *message)
 {
-	struct session_options options = { .output = "",
-					   .buffer_size = wire_get_number(message, WIRE_BUFFER_SIZE, DT_POOL_DEFAULT),
-					   .follow_fork = true,
-					   .mode = (enum session_mode)wire_get_number(message, WIRE_MODE, SESSION_DISCARD),
-					   .stopped = !wire_get_number(message, WIRE_RECORDING, 1),
-					   .open_log = open_log,
-					   .open_context = worker,
-					   .notify = worker_notice,
-					   .notify_context = worker };
+	struct session_options options = {
+		.output = "",
+		.buffer_size = wire_get_number(message, WIRE_BUFFER_SIZE, DT_POOL_DEFAULT),
+		.follow_fork = true,
+		.mode = (enum session_mode)wire_get_number(message, WIRE_MODE, SESSION_DISCARD),
+		.stopped = !wire_get_number(message, WIRE_RECORDING, 1),
+		.open_log = open_log,
+		.open_context = worker,
+		.notify = worker_notice,
+		.notify_context = worker
+	};
 	struct error *error = proc_open(worker->pid, &worker->proc);
 
 	if (!error && worker->proc->start_time != wire_get_number(message, WIRE_START_TIME, 0))
@@ -173,7 +185,8 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 	return error;
 }
 
-static struct error *do_configure(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_configure(struct worker *worker, const struct wire_message *message,
+				  struct reply *reply)
 {
 	if (!worker->session) {
 		struct error *error = attach(worker, message);
@@ -186,7 +199,8 @@ static struct error *do_configure(struct worker *worker, const struct wire_messa
 	return NULL;
 }
 
-static struct error *do_attach(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_attach(struct worker *worker, const struct wire_message *message,
+			       struct reply *reply)
 {
 	struct error *error = not_attached(worker);
 
@@ -208,7 +222,8 @@ struct error *worker_leave(struct worker *worker, struct session_summary *ret_su
 	return error;
 }
 
-static struct error *do_detach(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_detach(struct worker *worker, const struct wire_message *message,
+			       struct reply *reply)
 {
 	struct session_summary summary = { 0 };
 	struct error *error = not_attached(worker);
@@ -223,7 +238,7 @@ static struct error *do_detach(struct worker *worker, const struct wire_message 
 	return error;
 }
 
-/* ---- tracepoints ---------------------------------------------------------------------------------------------- */
+/* ---- tracepoints ----------------------------------------------------------------------------- */
 
 static void name_items(struct worker *worker, const struct reply *reply)
 {
@@ -238,7 +253,8 @@ static void name_items(struct worker *worker, const struct reply *reply)
 	}
 }
 
-/* Files that don't exist yet can be made by whoever has the first tracepoint; a log is opened by each who names it. */
+/* Files that don't exist yet can be made by whoever has the first tracepoint; a log is opened by
+ * each who names it. */
 static struct error *use_keeper(struct worker *worker, const struct tracepoint_spec *spec)
 {
 	int fd = channel_take_fd(&worker->channel);
@@ -246,7 +262,8 @@ static struct error *use_keeper(struct worker *worker, const struct tracepoint_s
 	bool is_log = spec->tracer && !strcmp(spec->tracer, "log") && spec->tracer_argument;
 
 	if (fd < 0)
-		return is_log ? error_new(ERROR_FAILED, "nobody opens %s", spec->tracer_argument) : NULL;
+		return is_log ? error_new(ERROR_FAILED, "nobody opens %s", spec->tracer_argument) :
+				NULL;
 	if (is_log)
 		return keeper_append(fd, &worker->log);
 	if (worker->directory && keeper_has_made(worker->directory)) {
@@ -262,7 +279,8 @@ static struct error *use_keeper(struct worker *worker, const struct tracepoint_s
 	return NULL;
 }
 
-static size_t collect(const struct wire_message *message, enum wire_tag tag, const char **ret_texts, size_t room)
+static size_t collect(const struct wire_message *message, enum wire_tag tag, const char **ret_texts,
+		      size_t room)
 {
 	struct wire_value value;
 	size_t count = 0;
@@ -283,12 +301,13 @@ static void note_children(struct worker *worker, const struct reply *reply)
 
 	if (!count)
 		return;
-	snprintf(text, sizeof(text), "%zu process%s forked from %d before %s without it (%s)", count, count == 1 ? "" : "es",
-		 worker->pid, count == 1 ? "stays" : "stay", why);
+	snprintf(text, sizeof(text), "%zu process%s forked from %d before %s without it (%s)",
+		 count, count == 1 ? "" : "es", worker->pid, count == 1 ? "stays" : "stay", why);
 	note(worker, reply, text);
 }
 
-static struct error *do_add(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_add(struct worker *worker, const struct wire_message *message,
+			    struct reply *reply)
 {
 	static const enum tracepoint_kind kinds[] = { [WIRE_BARE] = TRACEPOINT_BARE,
 						      [WIRE_ENTRY] = TRACEPOINT_ENTRY,
@@ -302,7 +321,8 @@ static struct error *do_add(struct worker *worker, const struct wire_message *me
 					.every = wire_get_number(message, WIRE_EVERY, 0),
 					.first = wire_get_number(message, WIRE_FIRST, 0),
 					.rate = wire_get_number(message, WIRE_RATE, 0),
-					.string_max = (uint32_t)wire_get_number(message, WIRE_STRING_MAX, 0),
+					.string_max = (uint32_t)wire_get_number(message,
+										WIRE_STRING_MAX, 0),
 					.tracer = wire_get_text(message, WIRE_TRACER),
 					.tracer_argument = wire_get_text(message, WIRE_ARGUMENT),
 					.disabled = wire_get_number(message, WIRE_DISABLED, 0),
@@ -338,16 +358,19 @@ static struct error *need_name(const struct worker *worker, const struct wire_me
 	return error;
 }
 
-static struct error *do_remove(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_remove(struct worker *worker, const struct wire_message *message,
+			       struct reply *reply)
 {
 	struct error *error = need_name(worker, message);
 	size_t count;
 
 	(void)reply;
-	return error ? error : session_remove(worker->session, wire_get_text(message, WIRE_NAME), &count);
+	return error ? error :
+		       session_remove(worker->session, wire_get_text(message, WIRE_NAME), &count);
 }
 
-static struct error *do_switch(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_switch(struct worker *worker, const struct wire_message *message,
+			       struct reply *reply)
 {
 	struct error *error = need_name(worker, message);
 	size_t count;
@@ -358,7 +381,8 @@ static struct error *do_switch(struct worker *worker, const struct wire_message 
 				      message->kind == WIRE_ENABLE, &count);
 }
 
-static struct error *do_context(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_context(struct worker *worker, const struct wire_message *message,
+				struct reply *reply)
 {
 	struct error *error = need_name(worker, message);
 	const char *type = wire_get_text(message, WIRE_CONTEXT_TYPE);
@@ -368,12 +392,14 @@ static struct error *do_context(struct worker *worker, const struct wire_message
 	if (!error && !type)
 		error = error_new(ERROR_USAGE, "no TYPE");
 	return error ? error :
-		       session_add_context(worker->session, wire_get_text(message, WIRE_NAME), type, &count);
+		       session_add_context(worker->session, wire_get_text(message, WIRE_NAME), type,
+					   &count);
 }
 
-/* ---- recording -------------------------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
-static struct error *do_recording(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_recording(struct worker *worker, const struct wire_message *message,
+				  struct reply *reply)
 {
 	struct error *error = not_attached(worker);
 
@@ -381,7 +407,8 @@ static struct error *do_recording(struct worker *worker, const struct wire_messa
 	return error ? error : session_recording(worker->session, message->kind == WIRE_START);
 }
 
-static struct error *do_flush(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_flush(struct worker *worker, const struct wire_message *message,
+			      struct reply *reply)
 {
 	struct error *error = not_attached(worker);
 
@@ -420,7 +447,8 @@ static struct error *take_snapshot(struct worker *worker, const struct reply *re
 	return error;
 }
 
-static struct error *do_snapshot(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_snapshot(struct worker *worker, const struct wire_message *message,
+				 struct reply *reply)
 {
 	struct error *error = not_attached(worker);
 
@@ -428,16 +456,20 @@ static struct error *do_snapshot(struct worker *worker, const struct wire_messag
 	if (error)
 		return error;
 	if (worker->mode != SESSION_OVERWRITE)
-		return error_new(ERROR_FAILED,
-				 "process %d is recorded as it runs; snapshots are for a daemon started with --mode overwrite",
-				 worker->pid);
+		return error_new(
+			ERROR_FAILED,
+			"process %d is recorded as it runs; snapshots are for a daemon started with --mode overwrite",
+			worker->pid);
 	if (!worker->directory || !keeper_has_made(worker->directory))
-		return error_new(ERROR_FAILED, "process %d has no tracepoint yet: there is nothing to take a snapshot of",
-				 worker->pid);
+		return error_new(
+			ERROR_FAILED,
+			"process %d has no tracepoint yet: there is nothing to take a snapshot of",
+			worker->pid);
 	return take_snapshot(worker, reply);
 }
 
-static struct error *do_load(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_load(struct worker *worker, const struct wire_message *message,
+			     struct reply *reply)
 {
 	const char *library = wire_get_text(message, WIRE_LIBRARY);
 	struct error *error = not_attached(worker);
@@ -451,16 +483,19 @@ static struct error *do_load(struct worker *worker, const struct wire_message *m
 					    session_unload(worker->session, library);
 }
 
-static struct error *do_list(struct worker *worker, const struct wire_message *message, struct reply *reply)
+static struct error *do_list(struct worker *worker, const struct wire_message *message,
+			     struct reply *reply)
 {
 	(void)reply;
 	return worker_list(worker, message);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
-/* Answers come in order: all that was asked before is done. Fails if the process has begun another program. */
-static struct error *do_register(struct worker *worker, const struct wire_message *message, struct reply *reply)
+/* Answers come in order: all that was asked before is done. Fails if the process has begun another
+ * program. */
+static struct error *do_register(struct worker *worker, const struct wire_message *message,
+				 struct reply *reply)
 {
 	struct error *error = not_attached(worker);
 
@@ -516,7 +551,8 @@ void worker_do(struct worker *worker, const struct wire_message *message)
 	if (commands[message->kind])
 		error = commands[message->kind](worker, message, &reply);
 	else
-		error = error_new(ERROR_USAGE, "a worker can't do '%s'", wire_kind_name(message->kind));
+		error = error_new(ERROR_USAGE, "a worker can't do '%s'",
+				  wire_kind_name(message->kind));
 	send_reply(worker, &reply, error);
 	name_list_free(&reply.names);
 }

@@ -90,7 +90,7 @@ void worker_tell_losses(struct worker *worker)
 	worker->lost = lost;
 }
 
-/* ---- how a process ended ------------------------------------------------------------------------------ */
+/* ---- how a process ended --------------------------------------------------------------------- */
 
 /* Linux 6.15 and later tell the status to who holds a pidfd, also when the parent has taken it. */
 struct pidfd_end {
@@ -121,7 +121,8 @@ static bool ask_zombie(const struct worker *worker, int *ret_status)
 	snprintf(path, sizeof(path), "/proc/%d/stat", worker->pid);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *text = fd < 0 ? NULL : status_slurp(fd, NULL);
-	const char *state = text ? strrchr(text, ')') : NULL, *last = text ? strrchr(text, ' ') : NULL;
+	const char *state = text ? strrchr(text, ')') : NULL,
+		   *last = text ? strrchr(text, ' ') : NULL;
 
 	if (!state || !last || state[1] != ' ' || !strchr("ZX", state[2]))
 		return false;

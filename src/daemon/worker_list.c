@@ -22,7 +22,8 @@ static void describe_field(const struct event_field *field, char *ret_text, size
 	else if (field->type == FIELD_ENUM)
 		snprintf(type, sizeof(type), "enum");
 	else
-		snprintf(type, sizeof(type), "%sint%d_t", field->type == FIELD_INT ? "" : "u", field->size * 8);
+		snprintf(type, sizeof(type), "%sint%d_t", field->type == FIELD_INT ? "" : "u",
+			 field->size * 8);
 	if (field->count)
 		snprintf(count, sizeof(count), "[%u]", field->count);
 	snprintf(ret_text, size, "%s %s%s", type, field->name, count);
@@ -59,7 +60,9 @@ static void add_times(struct wire_out *out, const struct tracepoint_times *times
 
 static uint64_t shape_of(enum tracepoint_kind kind)
 {
-	return kind == TRACEPOINT_BARE ? WIRE_BARE : kind == TRACEPOINT_ENTRY ? WIRE_ENTRY : WIRE_FUNCTION;
+	return kind == TRACEPOINT_BARE	? WIRE_BARE :
+	       kind == TRACEPOINT_ENTRY ? WIRE_ENTRY :
+					  WIRE_FUNCTION;
 }
 
 static void list_one(struct worker *worker, uint32_t sequence, size_t index)

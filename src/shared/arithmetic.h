@@ -1,6 +1,6 @@
 /*
- * arithmetic.h - what the operations of program.h that need nothing but numbers compute: the same in the target, where filters
- * run at a hit, and in a reader of traces.
+ * arithmetic.h - what the operations of program.h that need nothing but numbers compute: the same
+ * in the target, where filters run at a hit, and in a reader of traces.
  *
  * Freestanding, no state, can't fault.
  */
@@ -120,7 +120,8 @@ static inline uint64_t dt_change(const struct dt_op *op, uint64_t x)
 	case DT_OP_LNOT: return !x;
 	case DT_OP_REAL_WIDEN: return dt_real_widen(x, op->a);
 	case DT_OP_REAL_NARROW: return dt_real_narrow(x);
-	case DT_OP_REAL_FROM: return op->b ? dt_real_from_int_single(x, op->a) : dt_real_from_int(x, op->a);
+	case DT_OP_REAL_FROM:
+		return op->b ? dt_real_from_int_single(x, op->a) : dt_real_from_int(x, op->a);
 	case DT_OP_REAL_TO: return dt_real_to_int(x, op->a);
 	default: return (int64_t)x < 0 ? 0 - x : x;
 	}

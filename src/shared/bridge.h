@@ -1,18 +1,20 @@
 /*
  * bridge.h - how the controller talks to libdyntrace-lttng.so in the target.
  *
- * The library has one thread of its own there, which does everything that may lock or wait: it loads liblttng-ust,
- * defines and forgets events. Requests lie in the code memfd, which only the controller can write (H25); the thread sleeps on
- * a word of the pool, where anybody who wakes it for nothing does no harm; answers are in its own memory,
- * from where the controller reads them.
+ * The library has one thread of its own there, which does everything that may lock or wait: it
+ * loads liblttng-ust, defines and forgets events. Requests lie in the code memfd, which only the
+ * controller can write (H25); the thread sleeps on a word of the pool, where anybody who wakes it
+ * for nothing does no harm; answers are in its own memory, from where the controller reads them.
  *
- * (G1) One request at a time: the controller writes it, then its number to `number` and the word; the thread answers
- *      by writing that number to dt_bridge_answer.number, last.
- * (G2) What an answer leads to (struct dt_bridge_result) stays valid as long as the process lives: code that was generated with
- *      it may still run after its event was forgotten, and then does nothing.
+ * (G1) One request at a time: the controller writes it, then its number to `number` and the word;
+ *      the thread answers by writing that number to dt_bridge_answer.number, last.
+ * (G2) What an answer leads to (struct dt_bridge_result) stays valid as long as the process lives:
+ *      code that was generated with it may still run after its event was forgotten, and then does
+ *      nothing.
  *
- * At a hit, trampolines call dyntrace_lttng_hit(result.event, image) through dt_foreign (layout.h), where
- * image is the event as the pool would have it, with the probe's address in the place of the header.
+ * At a hit, trampolines call dyntrace_lttng_hit(result.event, image) through dt_foreign (layout.h),
+ * where image is the event as the pool would have it, with the probe's address in the place of the
+ * header.
  */
 #ifndef DYNTRACE_SHARED_BRIDGE_H
 #define DYNTRACE_SHARED_BRIDGE_H
@@ -51,7 +53,8 @@ struct dt_bridge_field {
 	uint16_t offset; /* in the image; 0: behind the field before it, aligned */
 	uint8_t align; /* then: to this many bytes */
 	uint8_t pad;
-	uint16_t label_first, label_count; /* an integer that is an enumeration: its labels, of the event's */
+	/* an integer that is an enumeration: its labels, of the event's */
+	uint16_t label_first, label_count;
 	uint32_t pad2;
 };
 

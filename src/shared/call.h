@@ -1,16 +1,20 @@
 /*
- * call.h - tracepoints that call a function of the user's (include/dyntrace/probe.h): what generated code, the gate
- * (src/control/plan/call_gate.S), the agent (src/target/call.c) and the controller share.
+ * call.h - tracepoints that call a function of the user's (include/dyntrace/probe.h): what
+ * generated code, the gate (src/control/plan/call_gate.S), the agent (src/target/call.c) and the
+ * controller share.
  *
- * (C1) dt_state.calls[slot] is 0, or the address of the struct dt_call_frame on the thread's stack, from just before the function is
- *      called until just after it has returned. While it isn't 0 no other function is called on that thread.
- * (C2) A thread that left the function by a jump leaves the word behind. It is known by that: the stack is shorter now than the
- *      frame, and it isn't the alternate stack of a signal handler.
- * (C3) A fault in the function goes on at the site's `resume` with rbp = the frame and rsp = frame.sp: as if it had returned.
- * (C4) The function is called only with DT_CALL_ROOM bytes left on the stack. dt_state.rooms[slot] is a piece of memory, whole pages that
- *      could all be read when they were looked at: its start, and in the lower 12 bits how many pages there are above the room. Another
- *      piece is looked at when the stack isn't in it. The first thread's stack grows, so there dt_control.stack counts. Functions of a
- *      few words that call nothing need no look.
+ * (C1) dt_state.calls[slot] is 0, or the address of the struct dt_call_frame on the thread's stack,
+ *      from just before the function is called until just after it has returned. While it isn't 0
+ *      no other function is called on that thread.
+ * (C2) A thread that left the function by a jump leaves the word behind. It is known by that: the
+ *      stack is shorter now than the frame, and it isn't the alternate stack of a signal handler.
+ * (C3) A fault in the function goes on at the site's `resume` with rbp = the frame and rsp =
+ *      frame.sp: as if it had returned.
+ * (C4) The function is called only with DT_CALL_ROOM bytes left on the stack. dt_state.rooms[slot]
+ *      is a piece of memory, whole pages that could all be read when they were looked at: its
+ *      start, and in the lower 12 bits how many pages there are above the room. Another piece is
+ *      looked at when the stack isn't in it. The first thread's stack grows, so there
+ *      dt_control.stack counts. Functions of a few words that call nothing need no look.
  */
 #ifndef DYNTRACE_SHARED_CALL_H
 #define DYNTRACE_SHARED_CALL_H

@@ -1,17 +1,19 @@
 /*
- * frame.h - how to unwind from any instruction of a trampoline: the place in the program that it stands for, and what it has
- * on the stack meanwhile.
+ * frame.h - how to unwind from any instruction of a trampoline: the place in the program that it
+ * stands for, and what it has on the stack meanwhile.
  *
  * Behind its code and data each trampoline has rows, and behind those, at a multiple of 16, an end:
  *
  *	rows[n-1] ... rows[1] rows[0] | struct dt_frame_end
  *
- * A row holds up to its `end`, which is an offset from the trampoline's start; rows[0] is the first. So from a pc in a
- * trampoline the next struct dt_frame_end further up is its own: a word that no code has by chance says which
- * one is. It lives and dies with the trampoline: nobody has to be told of either.
+ * A row holds up to its `end`, which is an offset from the trampoline's start; rows[0] is the
+ * first. So from a pc in a trampoline the next struct dt_frame_end further up is its own: a word
+ * that no code has by chance says which one is. It lives and dies with the trampoline: nobody has
+ * to be told of either.
  *
- * To an unwinder the trampoline is a frame of its own, called by the instruction that it stands for; that is what the
- * tables say which plan/tramp_frame.c makes, as expressions that do what is done here.
+ * To an unwinder the trampoline is a frame of its own, called by the instruction that it stands
+ * for; that is what the tables say which plan/tramp_frame.c makes, as expressions that do what is
+ * done here.
  */
 #ifndef DYNTRACE_SHARED_FRAME_H
 #define DYNTRACE_SHARED_FRAME_H
@@ -36,18 +38,21 @@ _Static_assert(sizeof(struct dt_frame_end) == DT_FRAME_ALIGN, "dt_frame_end");
 #define DT_FRAME_END_MAX 0xffffu
 #define DT_FRAME_ORIGIN_SHIFT 16
 #define DT_FRAME_ORIGIN_MASK 63u /* from the site's start: the instruction that comes next */
-#define DT_FRAME_RETURNS 63u /* none: the function has returned, and its stub's index or its return address is the next word */
+/* none: the function has returned, and its stub's index or its return address is the next word */
+#define DT_FRAME_RETURNS 63u
 #define DT_FRAME_KEPT_SHIFT 22
 #define DT_FRAME_KEPT_MASK 3u
 #define DT_FRAME_WORDS_SHIFT 24 /* on the stack, and 1: 0 is "unknown" */
 #define DT_FRAME_WORDS_MAX 254
 
-/* By `kept`: how far below the program's stack pointer rbx is; 0: it is in its register. A byte each. */
+/* By `kept`: how far below the program's stack pointer rbx is; 0: it is in its register. A byte
+ * each. */
 #define DT_FRAME_KEPT 0xa0302000u
 
 static inline uint32_t dt_frame_row(uint32_t end, uint32_t origin, uint32_t kept, uint32_t words)
 {
-	return end | origin << DT_FRAME_ORIGIN_SHIFT | kept << DT_FRAME_KEPT_SHIFT | words << DT_FRAME_WORDS_SHIFT;
+	return end | origin << DT_FRAME_ORIGIN_SHIFT | kept << DT_FRAME_KEPT_SHIFT |
+	       words << DT_FRAME_WORDS_SHIFT;
 }
 
 static inline uint32_t dt_frame_kept(uint32_t row)

@@ -19,17 +19,17 @@
  *   state    private anonymous memory, MADV_WIPEONFORK: struct dt_state, the table
  *            of thread slots, the stacks of the slow paths. A forked child finds it
  *            zeroed, and so starts with no slot and no chunk.
- *   returns  private anonymous memory that fork copies (struct dt_returns), there only when function
- *            exits are recorded: which call each return stub stands for. Its stubs are a window of the
- *            code memfd within reach of it.
+ *   returns  private anonymous memory that fork copies (struct dt_returns), there only when
+ *            function exits are recorded: which call each return stub stands for. Its stubs are a
+ *            window of the code memfd within reach of it.
  *
  * The buffer's protocol (cited as B1.. in asserts and comments):
  *
  * (B1) A chunk has one owner at a time. It changes hands only by compare-and-swap of
  *      its chunk word: FREE -> OWNED by a thread, OWNED -> PUBLISHED by its owner, OWNED ->
  *      CLOSING -> PUBLISHED by the thread that inherits a dead one's slot, OWNED -> TAKEN by the
- *      controller once the owner is dead, PUBLISHED or TAKEN -> FREE by the controller (or see B9). Every step
- *      out of FREE, and to WIPING, raises the generation.
+ *      controller once the owner is dead, PUBLISHED or TAKEN -> FREE by the controller (or see B9).
+ *      Every step out of FREE, and to WIPING, raises the generation.
  * (B2) Space is reserved by an unlocked cmpxchg of slot.reserve, which nobody but the slot's own
  *      thread writes. The word holds the chunk's generation, so a nested signal handler
  *      that switched chunks makes the interrupted cmpxchg fail.
@@ -44,19 +44,24 @@
  *      two: the reader starts a new stream then.
  * (B6) Two neighbouring events of a chunk, and begin and the first event, are less than 2^39 cycles
  *      apart: 40 bits of clock in the header are enough.
- * (B7) Each hit adds exactly one to one of: events in a chunk, dt_thread.lost, dt_pool.lost_homeless; and each
- *      event of a chunk that is taken again by (B9) one to dt_pool.overwritten.
- * (B8) With DT_BLOCK a thread that finds no room waits, on its own stack and with its signals as they are, for at most
- *      dt_control.block_ms. When that is over, or the controller is dead, dt_pool.expired is set: nobody waits any
- *      more, until the controller frees a chunk and clears it. So a controller that is stopped costs the target
- *      one wait, not one a hit.
- * (B9) With DT_OVERWRITE the controller frees nothing; a thread that wants a chunk takes the next one in the ring that
- *      is FREE, or PUBLISHED and complete: PUBLISHED -> WIPING, which raises the generation, and zeroes it, -> OWNED. A chunk with a hole is passed over: the hit that left it may still write there. Who
- *      reads a chunk meanwhile copies it, and looks at the word before and behind.
+ * (B7) Each hit adds exactly one to one of: events in a chunk, dt_thread.lost,
+ *      dt_pool.lost_homeless; and each event of a chunk that is taken again by (B9) one to
+ *      dt_pool.overwritten.
+ * (B8) With DT_BLOCK a thread that finds no room waits, on its own stack and with its signals as
+ *      they are, for at most dt_control.block_ms. When that is over, or the controller is dead,
+ *      dt_pool.expired is set: nobody waits any more, until the controller frees a chunk and clears
+ *      it. So a controller that is stopped costs the target one wait, not one a hit.
+ * (B9) With DT_OVERWRITE the controller frees nothing; a thread that wants a chunk takes the next
+ *      one in the ring that is FREE, or PUBLISHED and complete: PUBLISHED -> WIPING, which raises
+ *      the generation, and zeroes it, -> OWNED. A chunk with a hole is passed over: the hit that
+ *      left it may still write there. Who reads a chunk meanwhile copies it, and looks at the word
+ *      before and behind.
  *
- * (N1) A thread that comes by where the loader tells debuggers of a new list of libraries raises dt_pool.modules_asked: its ticket.
- *      With DT_WAIT_MODULES it waits until modules_answered has reached that, for at most dt_control.modules_ms. When that is over, or
- *      the controller is dead, modules_expired is set: nobody waits any more, until the controller answers and clears it.
+ * (N1) A thread that comes by where the loader tells debuggers of a new list of libraries raises
+ *      dt_pool.modules_asked: its ticket. With DT_WAIT_MODULES it waits until modules_answered has
+ *      reached that, for at most dt_control.modules_ms. When that is over, or the controller is
+ *      dead, modules_expired is set: nobody waits any more, until the controller answers and clears
+ *      it.
  */
 #ifndef DYNTRACE_SHARED_LAYOUT_H
 #define DYNTRACE_SHARED_LAYOUT_H
@@ -103,13 +108,14 @@ struct dt_window {
 };
 
 #define DT_SITE_LAST 2u
-/* A patched place: what the next controller needs to put it back. What was there before is in the program's file, which alone is
- * believed (H24). */
+/* A patched place: what the next controller needs to put it back. What was there before is in the
+ * program's file, which alone is believed (H24). */
 struct dt_site {
 	uint64_t address;
 	uint32_t check; /* dt_site_check of the bytes that were put there */
 	uint8_t length; /* 0: unused */
-	uint8_t own; /* nothing of the user's is recorded there (H26); DT_SITE_LAST: see patch_site.is_last */
+	/* nothing of the user's is recorded there (H26); DT_SITE_LAST: see patch_site.is_last */
+	uint8_t own;
 	uint8_t pad[2];
 };
 static inline uint32_t dt_site_check(const uint8_t *bytes, uint8_t length)
@@ -121,7 +127,8 @@ static inline uint32_t dt_site_check(const uint8_t *bytes, uint8_t length)
 	return check;
 }
 
-/* A one-byte trap, and where a thread that ran into it goes on. Found by hash: anywhere among DT_TRAP_REACH entries. */
+/* A one-byte trap, and where a thread that ran into it goes on. Found by hash: anywhere among
+ * DT_TRAP_REACH entries. */
 struct dt_trap {
 	uint64_t address; /* 0: unused */
 	uint64_t to;
@@ -208,8 +215,9 @@ struct dt_control {
 	uint32_t stub_count; /* how many have been written: indices are below this */
 	uint32_t block_ms; /* (B8) */
 	uint64_t r_debug; /* the loader's struct r_debug; 0: unknown */
-	/* What nothing unmaps while the process lives, so that it can be read without asking the kernel: the program's own
-	 * segments, its libc's, and the stack of its first thread as large as it was. */
+	/* What nothing unmaps while the process lives, so that it can be read without asking the
+	 * kernel: the program's own segments, its libc's, and the stack of its first thread as
+	 * large as it was. */
 	struct dt_range lasting[DT_LASTING_MAX];
 	uint32_t modules_ms; /* (N1) */
 	uint32_t pad1;
@@ -234,8 +242,9 @@ struct dt_control {
 	struct dt_callers callers[DT_CALLERS_MAX];
 	uint64_t calls; /* where struct dt_calls is mapped; 0: faults are the target's own affair */
 	struct dt_range stack; /* of the first thread, down to where it may grow */
-	/* How to unwind from code of ours (frame.h). What unwinders are told of trampolines; of jumps that lead to one from elsewhere; of return
-	 * stubs (0: there are none); and the function that a hook in an unwinder asks, dt_find. */
+	/* How to unwind from code of ours (frame.h). What unwinders are told of trampolines; of
+	 * jumps that lead to one from elsewhere; of return stubs (0: there are none); and the
+	 * function that a hook in an unwinder asks, dt_find. */
 	uint64_t frame_fde, hop_fde, stub_fde;
 	uint64_t find;
 	uint32_t frames_used;
@@ -247,7 +256,7 @@ struct dt_control {
 _Static_assert(sizeof(struct dt_site) == 16, "dt_site");
 _Static_assert(sizeof(struct dt_control) <= DT_CONTROL_SIZE, "dt_control");
 
-/* ---- traps: private anonymous memory that fork copies, there only while there are traps ------------ */
+/* ---- traps: private anonymous memory that fork copies, there only while there are traps ------ */
 
 /* As the kernel has it. */
 struct dt_sigaction {
@@ -259,16 +268,18 @@ struct dt_sigaction {
 #define DT_SIGNALS 64u
 #define DT_MASKS_MAX 1024u
 
-/* Written by the agent. What the target believes of SIGTRAP, and masks without it for calls that wait. */
+/* Written by the agent. What the target believes of SIGTRAP, and masks without it for calls that
+ * wait. */
 struct dt_traps {
 	struct dt_sigaction action; /* the target's own */
 	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
 	uint32_t pid; /* whose it is */
 	uint32_t mask_count;
-	uint64_t masks[DT_MASKS_MAX][3]; /* or what a system call has a pointer to in the place of a mask */
+	/* or what a system call has a pointer to in the place of a mask */
+	uint64_t masks[DT_MASKS_MAX][3];
 };
 
-/* ---- functions of the user's: private anonymous memory that fork copies (call.h) -------------------- */
+/* ---- functions of the user's: private anonymous memory that fork copies (call.h) ------------- */
 
 #define DT_CALLS_MAX 4096u
 #define DT_LOAD_WHY 240u
@@ -281,7 +292,8 @@ struct dt_load {
 
 /* Signals that end such a function, and not the process. */
 #define DT_FAULTS 5u
-static const uint8_t dt_fault_signals[DT_FAULTS] = { 4 /* ILL */, 6 /* ABRT */, 7 /* BUS */, 8 /* FPE */, 11 /* SEGV */ };
+static const uint8_t dt_fault_signals[DT_FAULTS] = { 4 /* ILL */, 6 /* ABRT */, 7 /* BUS */,
+						     8 /* FPE */, 11 /* SEGV */ };
 
 /* Written by the agent, and by the controller before it is used. */
 struct dt_calls {
@@ -294,7 +306,8 @@ struct dt_calls {
 	uint64_t user[DT_CALLS_MAX]; /* a word for each tracepoint's function */
 };
 
-/* One for each tracepoint, in memory that it, its children and the controller share (dt_control.shares). */
+/* One for each tracepoint, in memory that it, its children and the controller share
+ * (dt_control.shares). */
 struct dt_call_shared {
 	uint32_t enabled; /* 0: its function isn't called */
 	uint32_t signal; /* that ended it; 0: none did */
@@ -317,8 +330,8 @@ struct dt_call_shared {
 
 /*
  * A thread record: who wrote a chunk, and what it lost. Claimed by compare-and-swap of
- * `claim` (0 -> 1) by the thread, freed by the controller when the thread is dead and its last chunk
- * has been read. Record 0 is never given out.
+ * `claim` (0 -> 1) by the thread, freed by the controller when the thread is dead and its last
+ * chunk has been read. Record 0 is never given out.
  */
 struct dt_thread {
 	uint32_t claim; /* 0 free, 1 being filled in, 2 valid */
@@ -343,7 +356,8 @@ struct dt_thread {
 #define DT_CHUNK_WORD(generation, thread, state) \
 	(((uint64_t)(generation) << 32) | ((uint64_t)(thread) << 8) | (state))
 
-/* Written by the owner: begin, lost and sequence when it takes the chunk, the rest when it publishes it. */
+/* Written by the owner: begin, lost and sequence when it takes the chunk, the rest when it
+ * publishes it. */
 struct dt_chunk {
 	uint64_t begin; /* clock when it was taken: not after the first event */
 	uint64_t end; /* clock when it was published: not before the last event */
@@ -365,9 +379,10 @@ struct dt_counter {
 };
 
 /*
- * A thread that is about to begin a program (execve), with --follow-exec. It claims an entry, says who it is, and waits
- * until the controller has it in hand: ASKED -> SEIZED. From there on the entry is the controller's, which frees it when the
- * program has begun or didn't. A thread that has waited for too long takes ASKED back to FREE and goes on alone.
+ * A thread that is about to begin a program (execve), with --follow-exec. It claims an entry, says
+ * who it is, and waits until the controller has it in hand: ASKED -> SEIZED. From there on the
+ * entry is the controller's, which frees it when the program has begun or didn't. A thread that has
+ * waited for too long takes ASKED back to FREE and goes on alone.
  */
 #define DT_EXECS_MAX 64u
 #define DT_EXEC_FREE 0u
@@ -405,13 +420,15 @@ struct dt_pool {
 	uint32_t room; /* futex: one more with every chunk freed */
 	uint32_t room_wanted; /* somebody sleeps on it */
 	uint32_t expired; /* (B8) */
-	uint32_t filtered; /* some process of the target's has: one that was just forked may be its child */
+	/* some process of the target's has: one that was just forked may be its child */
+	uint32_t filtered;
 	uint32_t modules_asked; /* futex; (N1) */
 	uint32_t modules_answered; /* futex */
 	uint32_t modules_expired;
 	uint32_t bridge_wake; /* futex: a request for libdyntrace-lttng.so (bridge.h) */
 	uint64_t foreign; /* of the calls that are missed: those not from dt_control.callers */
-	uint32_t filter_asked; /* the target is about to filter its system calls; the controller is told as in (N1) */
+	/* the target is about to filter its system calls; the controller is told as in (N1) */
+	uint32_t filter_asked;
 	uint32_t pad3;
 	uint64_t pad;
 	struct dt_tally tallies[DT_EVENTS_MAX];
@@ -462,12 +479,14 @@ static inline uint32_t dt_chunk_size(uint32_t small_count, uint32_t index)
 /* ---- counts: a share (dt_control.shares) ---------------------------------------------------- */
 
 /*
- * Hits that are only counted, in rows, each with the same cells: a CPU adds to its own row, so that CPUs don't wait for
- * each other; each addition is locked, so that it is exact whatever row it is in, also when a thread moves to another CPU
- * in between, in signal handlers, in forked children and in two processes that share their memory. A sum over all rows is
- * the count. Times are in cycles of the clock.
+ * Hits that are only counted, in rows, each with the same cells: a CPU adds to its own row, so that
+ * CPUs don't wait for each other; each addition is locked, so that it is exact whatever row it is
+ * in, also when a thread moves to another CPU in between, in signal handlers, in forked children
+ * and in two processes that share their memory. A sum over all rows is the count. Times are in
+ * cycles of the clock.
  */
-#define DT_BUCKET_BITS 6 /* 64 steps between a power of two and the next: within 0.8% when taken in the middle */
+/* 64 steps between a power of two and the next: within 0.8% when taken in the middle */
+#define DT_BUCKET_BITS 6
 #define DT_BUCKETS ((64u - DT_BUCKET_BITS + 1u) << DT_BUCKET_BITS)
 
 struct dt_cell {
@@ -475,7 +494,8 @@ struct dt_cell {
 	uint64_t total; /* of all durations */
 	uint64_t max;
 	uint64_t pending; /* the last duration + 1, not counted above and below yet; 0: none */
-	uint64_t buckets[DT_BUCKETS]; /* how many durations; trampolines compute the index by themselves */
+	/* how many durations; trampolines compute the index by themselves */
+	uint64_t buckets[DT_BUCKETS];
 };
 
 /* ---- events ------------------------------------------------------------------------------- */
@@ -533,16 +553,20 @@ static inline uint32_t dt_hash(uint64_t fs_base)
 	return (uint32_t)((fs_base * DT_HASH_MULTIPLIER) >> DT_HASH_SHIFT) & DT_HASH_MASK;
 }
 
-/* Which thread was last seen on a part of a stack: a guess, by rsp. 512 stacks of 8 MiB in a row have parts of their own. */
+/* Which thread was last seen on a part of a stack: a guess, by rsp. 512 stacks of 8 MiB in a row
+ * have parts of their own. */
 #define DT_NEAR_SHIFT 16
 #define DT_NEAR_COUNT 65536u
 
 struct dt_state {
 	uint64_t stacks_busy; /* a bit a stack */
-	uint32_t pid; /* whose it is: written when it is mapped; 0 in a forked child until its first hit */
-	uint32_t muted; /* this process isn't to be traced (a forked child without DT_FOLLOW_FORK) */
+	/* whose it is: written when it is mapped; 0 in a forked child until its first hit */
+	uint32_t pid;
+	/* this process isn't to be traced (a forked child without DT_FOLLOW_FORK) */
+	uint32_t muted;
 	uint32_t filtered; /* it has begun to filter its system calls: we make none (H26) */
-	uint32_t foreign; /* threads that are in functions of somebody else's, called by trampolines */
+	/* threads that are in functions of somebody else's, called by trampolines */
+	uint32_t foreign;
 	uint64_t pad[5];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
@@ -552,46 +576,54 @@ struct dt_state {
 };
 
 /* Trampolines find a slot's word in calls: its address / 8 + this. */
-#define DT_CALLS_DISTANCE(state) \
-	((state) + offsetof(struct dt_state, calls) - ((state) + offsetof(struct dt_state, slots)) / 8)
+#define DT_CALLS_DISTANCE(state)                                                                   \
+	((state) + offsetof(struct dt_state, calls) -                                              \
+	 ((state) + offsetof(struct dt_state, slots)) / 8)
 
 /* ---- returns: private to each process, copied by fork -------------------------------------- */
 
 /*
- * A call whose exit is to be recorded returns through a stub of its own. Stub i is DT_STUB_SIZE bytes of
- * code at dt_control.stubs, the same for all but for i:
+ * A call whose exit is to be recorded returns through a stub of its own. Stub i is DT_STUB_SIZE
+ * bytes of code at dt_control.stubs, the same for all but for i:
  *
  *	stub:	call [slot i .body]	the entry trampoline jumps here, with the return address popped
  *	landing: push i
  *		jmp  [slot i .exit]	records, and returns to slot i .ra
  *
- * (R1) A stub is bound, when it is first used, to a return address and a tracepoint, and keeps both for
- *      life (H5). Whatever the program does with the word on its stack, it comes back to the right place.
- * (R2) slot.sp: 0, no call is known; an address, in use, and the word there is the stub, its landing or its index, or
- *      that of another stub in use at the same address that returns to it (a tail call): else the frame is
- *      gone; an address | DT_RETURN_BUSY, just taken by the slow path, and not to be judged; an address |
- *      DT_RETURN_INHERITED, in a forked child: its parent's call, to return as any but not to be recorded.
- * (R3) slot.use is -1 while the stub is free. Only the thread that owns the table takes a stub of it: by one instruction
- *      that adds 1, without a lock; who doesn't get 0 has not got it, and subtracts 1 again. Anybody who returns
- *      through it gives it back by subtracting 1. A signal handler in between finds it taken, or leaves it as it
- *      was; two threads that get in each other's way (a coroutine returns on another one) can at worst make a free
- *      stub look taken for ever. sp is stored behind the taking, and cleared before the giving back.
- * (R4) dt_return_table.hints are hints: what they name is looked at before it is believed. So a signal handler, a
- *      coroutine on another thread or a longjmp can leave them wrong at any moment.
- * (R5) Chains (stubs of one key and table) only grow, and tables are never freed. When a tracepoint is removed, its
- *      stubs lose their body and can't be taken, with all threads stopped, and their chains' lengths say DT_RETURN_RETIRED. When it is
- *      back, under the same id, those who want one give them a body again.
- * (R6) A return address in code that some compiler made at run time, or that has its own way to walk over frames, stays
- *      as it is: a garbage collector looks its frames up by it (seen: a JVM aborts). Only addresses in
- *      dt_control.callers, and stubs (a tail call), get a stub.
- * (R7) Who moves stacks away and back (greenlet) has calls whose frames only seem to be gone. Such a call returns through a stub
- *      that is free: from then on (dt_returns.stray) no stub of that process is taken from a call that has not returned.
+ * (R1) A stub is bound, when it is first used, to a return address and a tracepoint, and keeps both
+ *      for life (H5). Whatever the program does with the word on its stack, it comes back to the
+ *      right place.
+ * (R2) slot.sp: 0, no call is known; an address, in use, and the word there is the stub, its
+ *      landing or its index, or that of another stub in use at the same address that returns to it
+ *      (a tail call): else the frame is gone; an address | DT_RETURN_BUSY, just taken by the slow
+ *      path, and not to be judged; an address | DT_RETURN_INHERITED, in a forked child: its
+ *      parent's call, to return as any but not to be recorded.
+ * (R3) slot.use is -1 while the stub is free. Only the thread that owns the table takes a stub of
+ *      it: by one instruction that adds 1, without a lock; who doesn't get 0 has not got it, and
+ *      subtracts 1 again. Anybody who returns through it gives it back by subtracting 1. A signal
+ *      handler in between finds it taken, or leaves it as it was; two threads that get in each
+ *      other's way (a coroutine returns on another one) can at worst make a free stub look taken
+ *      for ever. sp is stored behind the taking, and cleared before the giving back.
+ * (R4) dt_return_table.hints are hints: what they name is looked at before it is believed. So a
+ *      signal handler, a coroutine on another thread or a longjmp can leave them wrong at any
+ *      moment.
+ * (R5) Chains (stubs of one key and table) only grow, and tables are never freed. When a tracepoint
+ *      is removed, its stubs lose their body and can't be taken, with all threads stopped, and
+ *      their chains' lengths say DT_RETURN_RETIRED. When it is back, under the same id, those who
+ *      want one give them a body again.
+ * (R6) A return address in code that some compiler made at run time, or that has its own way to
+ *      walk over frames, stays as it is: a garbage collector looks its frames up by it (seen: a JVM
+ *      aborts). Only addresses in dt_control.callers, and stubs (a tail call), get a stub.
+ * (R7) Who moves stacks away and back (greenlet) has calls whose frames only seem to be gone. Such
+ *      a call returns through a stub that is free: from then on (dt_returns.stray) no stub of that
+ *      process is taken from a call that has not returned.
  */
 #define DT_STUB_SIZE 32u
 #define DT_STUB_SHIFT 5
 #define DT_STUB_LANDING 6u /* where the call returns to */
 #define DT_STUBS_MAX 131072u
-#define DT_STUBS_FIRST 16384u /* at least, written at the start; more when half of them are in use */
+/* at least, written at the start; more when half of them are in use */
+#define DT_STUBS_FIRST 16384u
 #define DT_RETURN_SHIFT 6
 #define DT_RETURN_BUSY 1ULL
 #define DT_RETURN_INHERITED (1ULL << 63)
@@ -607,13 +639,17 @@ struct dt_return_slot {
 	uint64_t exit; /* bound: what records the exit */
 	uint64_t start; /* clock at entry */
 	uint64_t sp; /* (R2) */
-	uint32_t hint; /* bound: its table's hint, as an offset in struct dt_returns; an exit sets it to this stub */
-	uint16_t thread; /* bound: slot of the thread that takes it, as an offset in dt_state.slots, in words of 8 bytes */
+	/* bound: its table's hint, as an offset in struct dt_returns; an exit sets it to this stub */
+	uint32_t hint;
+	/* bound: slot of the thread that takes it, as an offset in dt_state.slots, in words of 8
+	 * bytes */
+	uint16_t thread;
 	int16_t use; /* (R3) */
 	uint32_t next; /* in the chain; 0: the last */
 	uint32_t id; /* bound: of the entry event; the exit's is the next one */
 	uint32_t tail; /* of the chain's first stub: its last */
-	uint32_t length; /* of the chain's first stub: how many there are; DT_RETURN_VANISHED, DT_RETURN_RETIRED */
+	/* of the chain's first stub: how many there are; DT_RETURN_VANISHED, DT_RETURN_RETIRED */
+	uint32_t length;
 };
 
 _Static_assert(sizeof(struct dt_return_slot) == (1u << DT_RETURN_SHIFT), "dt_return_slot");
@@ -622,7 +658,8 @@ _Static_assert(DT_KEPT_MAX * 8 == 1u << DT_RETURN_SHIFT, "kept");
 _Static_assert(DT_SLOTS * sizeof(struct dt_slot) / 8 <= 1u << 16, "dt_return_slot.thread");
 _Static_assert(DT_EVENTS_MAX < DT_EVENT_PENDING, "ids");
 
-/* One a thread. hints[], by dt_return_index, then heads[]: open addressing, the first stub of each chain. */
+/* One a thread. hints[], by dt_return_index, then heads[]: open addressing, the first stub of each
+ * chain. */
 struct dt_return_table {
 	uint32_t bits; /* both arrays have 1 << bits entries */
 	uint32_t keys; /* in heads */
@@ -630,7 +667,8 @@ struct dt_return_table {
 	uint32_t hints[];
 };
 
-/* Where a table is, and its bits, in one word: the offset from the start of struct dt_returns | bits. */
+/* Where a table is, and its bits, in one word: the offset from the start of struct dt_returns |
+ * bits. */
 #define DT_RETURN_TABLE_ALIGN 64u
 
 #define DT_RETURN_TABLE_FIRST 7u /* bits */
@@ -648,27 +686,33 @@ static inline uint32_t dt_return_index(uint64_t ra, uint32_t id, uint32_t bits)
 }
 
 struct dt_returns {
-	struct dt_return_table none; /* zeroes: of a thread that has no table yet. It has one hint: */
+	/* zeroes: of a thread that has no table yet. It has one hint: */
+	struct dt_return_table none;
 	uint64_t no_hints;
 	uint32_t used; /* stubs that were ever bound, and stub 0, which never is */
 	uint32_t heap_used;
 	uint32_t rebuilding; /* a forked child is letting go of what other threads held */
-	uint32_t pid; /* whose the stubs in use are; differs in a forked child until its first hit */
+	/* whose the stubs in use are; differs in a forked child until its first hit */
+	uint32_t pid;
 	uint64_t stray; /* returns through stubs that were not in use */
-	uint64_t objects[DT_UNWINDERS_MAX][8]; /* for unwinders of the target, which keep their own notes there */
+	/* for unwinders of the target, which keep their own notes there */
+	uint64_t objects[DT_UNWINDERS_MAX][8];
 	uint32_t tables[DT_SLOTS]; /* by thread slot; 0: `none` */
 	/* A cache line each: those of two threads are next to each other. */
 	struct dt_return_slot slots[DT_STUBS_MAX] __attribute__((aligned(64)));
-	/* By stub, where an exit asks for it: what arguments were at entry. As large as a slot, so that one distance
-	 * leads from each slot to its words. */
+	/* By stub, where an exit asks for it: what arguments were at entry. As large as a slot, so
+	 * that one distance leads from each slot to its words. */
 	uint64_t kept[DT_STUBS_MAX][DT_KEPT_MAX];
 	uint8_t heap[DT_RETURN_HEAP_SIZE] __attribute__((aligned(DT_RETURN_TABLE_ALIGN)));
 };
 
-_Static_assert(offsetof(struct dt_returns, slots) % 64 == 0 && offsetof(struct dt_returns, kept) % 64 == 0, "lines");
+_Static_assert(offsetof(struct dt_returns, slots) % 64 == 0 &&
+		       offsetof(struct dt_returns, kept) % 64 == 0,
+	       "lines");
 
 /* From a slot to a word that was kept for it. */
-#define DT_KEPT_AT(i) (offsetof(struct dt_returns, kept) - offsetof(struct dt_returns, slots) + 8u * (i))
+#define DT_KEPT_AT(i)                                                                              \
+	(offsetof(struct dt_returns, kept) - offsetof(struct dt_returns, slots) + 8u * (i))
 
 /* What a trampoline tells of its tracepoint. */
 struct dt_return_site {
@@ -682,19 +726,22 @@ struct dt_return_site {
  * The slow path, dt_slow in the agent, called by a trampoline whose fast path can't go on:
  *
  *   in:   eax = event id, edx = event size in bytes, rbx = address of struct dt_control
- *   out:  rcx = the slot, ready to reserve that many bytes in; 0: the hit was counted as lost, skip it
+ *   out:  rcx = the slot, ready to reserve that many bytes in; 0: the hit was counted as lost, skip
+ *         it
  *   kept: every register but rax, rcx, rdx, rbx and the arithmetic flags; the direction flag
  *
- * With a size of 0 nothing is to be reserved: rcx = the thread's slot, or 0, and then nothing is counted.
- * The id DT_ASK_MODULES tells of libraries instead (N1), DT_ASK_EXEC of an execve (struct dt_exec); both give 0. DT_ASK_CALL gives the
- * thread's slot if the function that dt_state.calls says it is in was left by a jump (call.h, C2), else 0; DT_ASK_ROOM if there is room
- * for one on its stack (C4), else 0.
+ * With a size of 0 nothing is to be reserved: rcx = the thread's slot, or 0, and then nothing is
+ * counted. The id DT_ASK_MODULES tells of libraries instead (N1), DT_ASK_EXEC of an execve (struct
+ * dt_exec); both give 0. DT_ASK_CALL gives the thread's slot if the function that dt_state.calls
+ * says it is in was left by a jump (call.h, C2), else 0; DT_ASK_ROOM if there is room for one on
+ * its stack (C4), else 0.
  *
  * The same for a return stub, when the hint doesn't lead to one:
  *
- *   in:   rax = where the return address is on the stack, rdx = address of struct dt_return_site (which
- *         is no event's size), rbx = address of struct dt_control
- *   out:  rcx = the stub's struct dt_return_slot, with sp = rax | DT_RETURN_BUSY; 0: the call was counted as missed
+ *   in:   rax = where the return address is on the stack, rdx = address of struct dt_return_site
+ *         (which is no event's size), rbx = address of struct dt_control
+ *   out:  rcx = the stub's struct dt_return_slot, with sp = rax | DT_RETURN_BUSY; 0: the call was
+ *         counted as missed
  */
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * program.h - what the agent does for an event that needs more than registers: follow pointers, copy
- * strings, walk the stack.
+ * program.h - what the agent does for an event that needs more than registers: follow pointers,
+ * copy strings, walk the stack.
  *
- * The controller writes a program for each such tracepoint into sealed memory beside its trampoline; the agent runs
- * it at each hit (src/target/gather.c). A program is a row of operations on a small stack of 64-bit
- * numbers; jumps go forward only, so every program ends. The controller writes no program that
- * breaks a limit given here; the agent checks them again, since a broken one must not break the target.
+ * The controller writes a program for each such tracepoint into sealed memory beside its
+ * trampoline; the agent runs it at each hit (src/target/gather.c). A program is a row of operations
+ * on a small stack of 64-bit numbers; jumps go forward only, so every program ends. The controller
+ * writes no program that breaks a limit given here; the agent checks them again, since a broken one
+ * must not break the target.
  *
  * Memory is read by a system call that can't fault. A number that depends on what couldn't be
  * read is stored as 0, and its field's name is listed in the event's `unreadable`.
@@ -93,9 +94,12 @@ enum dt_op_code {
 	DT_OP_ALIGN, /* a: to that many bytes */
 	DT_OP_STORE, /* a: size, naturally aligned; c: field [value --] */
 	DT_OP_COPY, /* a: alignment, b: bytes, c: field [address --] */
-	DT_OP_STRING, /* a: bytes of a character, 1, 2 or 4; b: most bytes; c: how it ends [address (length) --] */
-	DT_OP_PREFETCH, /* a: how many addresses that will be read from: none is an error [addresses --] */
-	DT_OP_MATCH, /* a: 1 with a length; b: 1 glob; c: text of the program [address (length) -- 1 or 0] */
+	/* a: bytes of a character, 1, 2 or 4; b: most bytes; c: how it ends [address (length) --] */
+	DT_OP_STRING,
+	/* a: how many addresses that will be read from: none is an error [addresses --] */
+	DT_OP_PREFETCH,
+	/* a: 1 with a length; b: 1 glob; c: text of the program [address (length) -- 1 or 0] */
+	DT_OP_MATCH,
 	DT_OP_BACKTRACE, /* b: most frames; a sequence: u32 count, then u64s */
 	DT_OP_COMM, /* the thread's name, a string */
 	DT_OP_UNREADABLE, /* the names of the fields that couldn't be read, a string */
@@ -134,11 +138,13 @@ struct dt_program {
 /* What the trampoline gives the agent: registers as they were at the probe. */
 struct dt_regs {
 	uint64_t xmm[16][2]; /* only those that the program uses are filled in */
-	uint64_t general[16]; /* by hardware number; at an exit rsi is the stub's slot, and its own the word below rsp */
+	/* by hardware number; at an exit rsi is the stub's slot, and its own the word below rsp */
+	uint64_t general[16];
 	uint64_t flags;
 	uint64_t duration; /* at an exit */
 	uint64_t st0[2], st1[2]; /* 10 bytes; only if the program uses them */
-	uint64_t image; /* where the event is to be written, dt_program.size_max bytes; 0: in the pool */
+	/* where the event is to be written, dt_program.size_max bytes; 0: in the pool */
+	uint64_t image;
 	uint64_t pad;
 };
 
@@ -149,7 +155,8 @@ _Static_assert(sizeof(struct dt_regs) == 448, "dt_regs");
  * dt_gather in the agent, called by trampolines through dt_control.gather:
  *
  *   in:   rdi = struct dt_regs, rsi = struct dt_program, rbx = address of struct dt_control
- *   out:  rax = 1: the event was written; 0: it wasn't, and is counted as lost if it should have been
+ *   out:  rax = 1: the event was written; 0: it wasn't, and is counted as lost if it should have
+ *         been
  *   kept: rsp, rbp, r12 to r15 and the direction flag; the trampoline has saved everything else
  */
 
@@ -158,8 +165,9 @@ _Static_assert(sizeof(struct dt_regs) == 448, "dt_regs");
  */
 
 /*
- * An event of variable size has its size (bytes, header and this word included, up to its last field) in the word behind its header; the
- * reader takes that word out again. While the event is pending it may be 0: nothing follows it then.
+ * An event of variable size has its size (bytes, header and this word included, up to its last
+ * field) in the word behind its header; the reader takes that word out again. While the event is
+ * pending it may be 0: nothing follows it then.
  */
 
 #endif

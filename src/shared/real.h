@@ -1,8 +1,10 @@
 /*
- * real.h - floating-point arithmetic by integers: the agent must not touch a vector register, and filters compare doubles.
+ * real.h - floating-point arithmetic by integers: the agent must not touch a vector register, and
+ * filters compare doubles.
  *
- * A number of the program's stack that is real is the 64 bits of a double. Results are those of the processor, rounded to
- * nearest, ties to even, subnormal numbers included; what isn't a number is one quiet NaN.
+ * A number of the program's stack that is real is the 64 bits of a double. Results are those of the
+ * processor, rounded to nearest, ties to even, subnormal numbers included; what isn't a number is
+ * one quiet NaN.
  *
  * Freestanding, no state, can't fault.
  */
@@ -78,7 +80,8 @@ static inline uint64_t dt_real_give(struct dt_real x, struct dt_real_format f)
 	rest = shift < 64 ? x.mantissa & ((1ULL << shift) - 1) : x.mantissa;
 	half = 1ULL << (shift - 1);
 	bits += rest > half || (rest == half && (bits & 1));
-	/* The hidden bit, where it is set, makes the exponent one more; so does a carry out of the mantissa. */
+	/* The hidden bit, where it is set, makes the exponent one more; so does a carry out of the
+	 * mantissa. */
 	return sign | (((uint64_t)(exponent - 1) << kept) + bits);
 }
 
@@ -95,7 +98,9 @@ static inline uint64_t dt_real_bits(struct dt_real x)
 /* From another format, by its size in bytes; 3: the 16 bits that are the upper half of a single. */
 static inline uint64_t dt_real_widen(uint64_t bits, uint8_t from)
 {
-	return dt_real_bits(dt_real_take(bits, from == 2 ? DT_REAL_HALF : from == 3 ? DT_REAL_BRAIN : DT_REAL_SINGLE));
+	return dt_real_bits(dt_real_take(bits, from == 2 ? DT_REAL_HALF :
+					       from == 3 ? DT_REAL_BRAIN :
+							   DT_REAL_SINGLE));
 }
 
 static inline uint64_t dt_real_narrow(uint64_t bits)
@@ -103,7 +108,8 @@ static inline uint64_t dt_real_narrow(uint64_t bits)
 	return dt_real_give(dt_real_of(bits), DT_REAL_SINGLE);
 }
 
-/* The 80 bits of an x87 register. One whose highest bit doesn't fit its exponent is taken as the processor's own loads do. */
+/* The 80 bits of an x87 register. One whose highest bit doesn't fit its exponent is taken as the
+ * processor's own loads do. */
 static inline uint64_t dt_real_from_x87(uint64_t mantissa, uint16_t head)
 {
 	uint16_t exponent = head & 0x7fff;
@@ -150,14 +156,15 @@ static inline uint64_t dt_real_to_int(uint64_t bits, bool is_unsigned)
 	return x.is_negative ? 0 - value : value;
 }
 
-/* ---- two numbers ------------------------------------------------------------------------------------------ */
+/* ---- two numbers ----------------------------------------------------------------------------- */
 
 static inline uint64_t dt_real_add(uint64_t left, uint64_t right)
 {
 	struct dt_real x = dt_real_of(left), y = dt_real_of(right), swap;
 	uint32_t apart;
 
-	if (x.is_nan || y.is_nan || (x.is_infinite && y.is_infinite && x.is_negative != y.is_negative))
+	if (x.is_nan || y.is_nan ||
+	    (x.is_infinite && y.is_infinite && x.is_negative != y.is_negative))
 		return DT_REAL_NAN & ~DT_REAL_SIGN;
 	if (x.is_infinite || !y.mantissa)
 		return x.mantissa || x.is_infinite ? left : left & right; /* -0 only if both are */
@@ -173,8 +180,11 @@ static inline uint64_t dt_real_add(uint64_t left, uint64_t right)
 	x.exponent++;
 	y.mantissa >>= 1;
 	if (apart)
-		y.mantissa = apart < 63 ? y.mantissa >> apart | ((y.mantissa & ((1ULL << apart) - 1)) != 0) : 1;
-	x.mantissa = x.is_negative == y.is_negative ? x.mantissa + y.mantissa : x.mantissa - y.mantissa;
+		y.mantissa = apart < 63 ? y.mantissa >> apart |
+						  ((y.mantissa & ((1ULL << apart) - 1)) != 0) :
+					  1;
+	x.mantissa =
+		x.is_negative == y.is_negative ? x.mantissa + y.mantissa : x.mantissa - y.mantissa;
 	x.is_negative &= x.mantissa != 0;
 	return dt_real_bits(dt_real_normal(x));
 }
@@ -217,7 +227,7 @@ static inline uint64_t dt_real_div(uint64_t left, uint64_t right)
 	return dt_real_bits(dt_real_normal(x));
 }
 
-/* ---- comparing: what isn't a number fits nothing ------------------------------------------------------------ */
+/* ---- comparing: what isn't a number fits nothing --------------------------------------------- */
 
 static inline bool dt_real_is_nan(uint64_t bits)
 {

@@ -40,8 +40,9 @@ struct dt_unwind_module {
 };
 
 /*
- * rows_offset bytes from here on: the rows. Modules that are loaded later have a table of their own, which comes before
- * those that were there: the newest says what is at an address. One that is gone ends where it starts.
+ * rows_offset bytes from here on: the rows. Modules that are loaded later have a table of their
+ * own, which comes before those that were there: the newest says what is at an address. One that is
+ * gone ends where it starts.
  */
 struct dt_unwind {
 	uint64_t next; /* address of the table before; 0: none */
@@ -50,7 +51,8 @@ struct dt_unwind {
 	struct dt_unwind_module modules[];
 };
 
-/* Where the kernel puts registers when it calls a signal handler, from the handler's return address's end on. */
+/* Where the kernel puts registers when it calls a signal handler, from the handler's return
+ * address's end on. */
 #define DT_SIGNAL_RBP 120
 #define DT_SIGNAL_RSP 160
 #define DT_SIGNAL_RIP 168

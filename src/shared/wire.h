@@ -1,13 +1,15 @@
 /*
  * wire.h - what dyntraced, its clients, its workers and linked agents say to each other.
  *
- * On a stream socket: messages, each a header and `length` bytes of attributes behind it, each of those a
- * struct wire_attribute and `length` bytes. Numbers are 8 bytes, texts end with their only NUL; all in the byte order of the
- * machine, which both ends share. Tags may be repeated, and unknown ones are skipped; a message of
- * another version is answered with a WIRE_REPLY that says so, in the sender's version.
+ * On a stream socket: messages, each a header and `length` bytes of attributes behind it, each of
+ * those a struct wire_attribute and `length` bytes. Numbers are 8 bytes, texts end with their only
+ * NUL; all in the byte order of the machine, which both ends share. Tags may be repeated, and
+ * unknown ones are skipped; a message of another version is answered with a WIRE_REPLY that says
+ * so, in the sender's version.
  *
- * A request has any sequence number; what answers it has the same: any number of WIRE_ITEM and WIRE_NOTE, then one
- * WIRE_REPLY, which has WIRE_ERROR_TEXT if it failed. WIRE_EVENT comes on its own account.
+ * A request has any sequence number; what answers it has the same: any number of WIRE_ITEM and
+ * WIRE_NOTE, then one WIRE_REPLY, which has WIRE_ERROR_TEXT if it failed. WIRE_EVENT comes on its
+ * own account.
  *
  * Freestanding: the agent says WIRE_REGISTER. src/control/wire has the code for everybody else.
  */
@@ -25,11 +27,13 @@
 /* Of one WIRE_ADD. */
 #define WIRE_CONTEXTS_MAX 32
 
-/* The socket, if nobody names another: $DYNTRACE_SOCKET; root: WIRE_SOCKET_ROOT; others: in $XDG_RUNTIME_DIR. */
+/* The socket, if nobody names another: $DYNTRACE_SOCKET; root: WIRE_SOCKET_ROOT; others: in
+ * $XDG_RUNTIME_DIR. */
 #define WIRE_SOCKET_ENV "DYNTRACE_SOCKET"
 #define WIRE_SOCKET_ROOT "/run/dyntrace/dyntraced.sock"
 #define WIRE_SOCKET_USER "dyntrace.sock"
-/* Behind its name: the one that every user's agents may connect to, to say WIRE_REGISTER and nothing else. */
+/* Behind its name: the one that every user's agents may connect to, to say WIRE_REGISTER and
+ * nothing else. */
 #define WIRE_SOCKET_AGENTS ".agents"
 
 struct wire_header {

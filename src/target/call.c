@@ -1,5 +1,6 @@
 /*
- * call.c - what functions of the user's ask of us (include/dyntrace/probe.h), and whether a thread is still in one (C2).
+ * call.c - what functions of the user's ask of us (include/dyntrace/probe.h), and whether a thread
+ * is still in one (C2).
  *
  * dt_call_op is called as any function is, on the thread's own stack, with its signals as they are.
  */
@@ -10,8 +11,8 @@
 #define SYS_SIGALTSTACK 131
 #define SS_DISABLE 2u
 
-long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from, void *to, uint64_t size)
-	__attribute__((visibility("default")));
+long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from, void *to,
+		uint64_t size) __attribute__((visibility("default")));
 
 static const struct dt_call_frame *frame_of(const struct dyntrace_hit *hit)
 {
@@ -23,7 +24,7 @@ static const struct dt_call_site *site_of(const struct dyntrace_hit *hit)
 	return (const struct dt_call_site *)frame_of(hit)->site;
 }
 
-/* ---- values by name ---------------------------------------------------------------------------------- */
+/* ---- values by name -------------------------------------------------------------------------- */
 
 static bool same_text(const char *a, const char *b)
 {
@@ -52,9 +53,12 @@ static uint64_t take_field(const struct dt_bridge_field *field, const uint8_t *i
 			   struct dyntrace_value *value)
 {
 	static const uint8_t types[] = {
-		[DT_BRIDGE_INT] = DYNTRACE_TYPE_INT,	   [DT_BRIDGE_UINT] = DYNTRACE_TYPE_UINT,
-		[DT_BRIDGE_HEX] = DYNTRACE_TYPE_HEX,	   [DT_BRIDGE_FLOAT] = DYNTRACE_TYPE_FLOAT,
-		[DT_BRIDGE_STRING] = DYNTRACE_TYPE_STRING, [DT_BRIDGE_SEQUENCE] = DYNTRACE_TYPE_SEQUENCE,
+		[DT_BRIDGE_INT] = DYNTRACE_TYPE_INT,
+		[DT_BRIDGE_UINT] = DYNTRACE_TYPE_UINT,
+		[DT_BRIDGE_HEX] = DYNTRACE_TYPE_HEX,
+		[DT_BRIDGE_FLOAT] = DYNTRACE_TYPE_FLOAT,
+		[DT_BRIDGE_STRING] = DYNTRACE_TYPE_STRING,
+		[DT_BRIDGE_SEQUENCE] = DYNTRACE_TYPE_SEQUENCE,
 		[DT_BRIDGE_ADDRESS] = DYNTRACE_TYPE_HEX,
 	};
 
@@ -75,7 +79,8 @@ static uint64_t take_field(const struct dt_bridge_field *field, const uint8_t *i
 	return at + value->count * value->size;
 }
 
-static long find_value(const struct dyntrace_hit *hit, const char *name, struct dyntrace_value *ret_value)
+static long find_value(const struct dyntrace_hit *hit, const char *name,
+		       struct dyntrace_value *ret_value)
 {
 	const struct dt_call_site *site = site_of(hit);
 	const uint8_t *image = (const uint8_t *)frame_of(hit)->image;
@@ -97,18 +102,19 @@ static long find_value(const struct dyntrace_hit *hit, const char *name, struct 
 	return -1;
 }
 
-/* ---- events ------------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Words of the values are where a program looks for xmm registers: two for each. */
-static long emit(const struct dt_control *control, const struct dyntrace_event_type *event, const uint64_t (*words)[2],
-		 uint64_t count)
+static long emit(const struct dt_control *control, const struct dyntrace_event_type *event,
+		 const uint64_t (*words)[2], uint64_t count)
 {
 	const struct dt_program *program = (const struct dt_program *)event->program;
 	struct dt_regs regs;
 	uint64_t written;
 	const void *given = &regs;
 
-	if (!program || count > DYNTRACE_EVENT_FIELDS_MAX || event->version != DYNTRACE_PROBE_VERSION)
+	if (!program || count > DYNTRACE_EVENT_FIELDS_MAX ||
+	    event->version != DYNTRACE_PROBE_VERSION)
 		return -1;
 	for (uint64_t i = 0; i < count; i++) {
 		regs.xmm[i][0] = words[i][0];
@@ -133,13 +139,17 @@ static long read_vector(const struct dyntrace_hit *hit, uint64_t *to, uint64_t n
 	return 0;
 }
 
-long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from, void *to, uint64_t size)
+long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from, void *to,
+		uint64_t size)
 {
 	const struct dt_control *control = (const struct dt_control *)site_of(hit)->control;
 
 	switch (what) {
 	case DYNTRACE_OP_FIND: return find_value(hit, from, to);
-	case DYNTRACE_OP_READ: return agent_is_filtered(control) ? 0 : (long)safe_read(control, (uint64_t)from, to, size);
+	case DYNTRACE_OP_READ:
+		return agent_is_filtered(control) ?
+			       0 :
+			       (long)safe_read(control, (uint64_t)from, to, size);
 	case DYNTRACE_OP_EMIT: return emit(control, from, to, size);
 	case DYNTRACE_OP_VECTOR: return read_vector(hit, to, size);
 	case DYNTRACE_OP_TID: return (long)sys_gettid();
@@ -147,7 +157,7 @@ long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from,
 	}
 }
 
-/* ---- left by a jump ------------------------------------------------------------------------------------ */
+/* ---- left by a jump -------------------------------------------------------------------------- */
 
 uint64_t *call_word(const struct dt_control *control, const struct dt_slot *slot)
 {
@@ -170,12 +180,13 @@ uint64_t call_is_left(const struct dt_control *control)
 	if (!frame || here <= frame || agent_is_filtered(control) ||
 	    sys_call3(SYS_SIGALTSTACK, 0, (uint64_t)&stack, 0))
 		return 0;
-	if (!(stack.flags & SS_DISABLE) && here - stack.start < stack.size && frame - stack.start >= stack.size)
+	if (!(stack.flags & SS_DISABLE) && here - stack.start < stack.size &&
+	    frame - stack.start >= stack.size)
 		return 0; /* a signal handler, on a stack of its own */
 	return (uint64_t)slot;
 }
 
-/* ---- room on the stack --------------------------------------------------------------------------------- */
+/* ---- room on the stack ----------------------------------------------------------------------- */
 
 #define ROOM_PAGES (DT_CALL_ROOM / DT_PAGE)
 #define PIECE_MOST (64 * DT_PAGE)
@@ -218,6 +229,7 @@ uint64_t call_has_room(const struct dt_control *control)
 	struct dt_state *state = agent_state(control);
 	uint64_t *word = &state->rooms[slot - state->slots];
 	piece = join(__atomic_load_n(word, __ATOMIC_RELAXED), piece);
-	__atomic_store_n(word, piece.start | ((piece.end - piece.start) / DT_PAGE - ROOM_PAGES), __ATOMIC_RELAXED);
+	__atomic_store_n(word, piece.start | ((piece.end - piece.start) / DT_PAGE - ROOM_PAGES),
+			 __ATOMIC_RELAXED);
 	return (uint64_t)slot;
 }

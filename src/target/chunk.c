@@ -1,8 +1,8 @@
 /*
  * chunk.c - the thread's chunk: take one, publish it. Signals are blocked (see agent.h).
  *
- * Whatever is read from the pool is only ever used as a number that is compared, swapped or passed on:
- * which chunk is ours and where it lies comes from the slot and from dt_control.
+ * Whatever is read from the pool is only ever used as a number that is compared, swapped or passed
+ * on: which chunk is ours and where it lies comes from the slot and from dt_control.
  */
 #include "agent.h"
 
@@ -72,8 +72,9 @@ static void chunk_describe(const struct dt_control *control, const struct dt_slo
 }
 
 /*
- * A living owner fills in the descriptor and publishes in one step, since nobody takes a chunk from a
- * living thread. For a dead owner's chunk the controller is a rival: it is claimed by CLOSING first.
+ * A living owner fills in the descriptor and publishes in one step, since nobody takes a chunk from
+ * a living thread. For a dead owner's chunk the controller is a rival: it is claimed by CLOSING
+ * first.
  */
 void chunk_publish(const struct dt_control *control, struct dt_slot *slot, bool dead)
 {
@@ -104,7 +105,8 @@ void chunk_publish(const struct dt_control *control, struct dt_slot *slot, bool 
 /* ---- chunks to be had --------------------------------------------------------------------- */
 
 /* Bytes of the event at `words`, of which `room` are there; 0: it isn't complete. */
-static uint32_t chunk_event_size(const struct dt_control *control, const uint64_t *words, uint32_t room)
+static uint32_t chunk_event_size(const struct dt_control *control, const uint64_t *words,
+				 uint32_t room)
 {
 	uint64_t header = __atomic_load_n(words, __ATOMIC_ACQUIRE);
 	uint32_t id = header & (DT_EVENT_PENDING | DT_EVENT_ID_MASK);
@@ -155,13 +157,14 @@ static void chunk_wipe(const struct dt_control *control, uint32_t index)
 		words[i] = 0; /* B4 */
 }
 
-/* Many threads that hit once and end leave many chunks, which only the controller can take: it is told before they run
- * out. */
+/* Many threads that hit once and end leave many chunks, which only the controller can take: it is
+ * told before they run out. */
 static void chunk_count_out(const struct dt_control *control, uint32_t index)
 {
 	bool small = index < control->small_count;
 	struct dt_pool *pool = agent_pool(control);
-	int32_t left = __atomic_sub_fetch(small ? &pool->small_free : &pool->big_free, 1, __ATOMIC_RELAXED);
+	int32_t left = __atomic_sub_fetch(small ? &pool->small_free : &pool->big_free, 1,
+					  __ATOMIC_RELAXED);
 
 	if (small && left < (int32_t)control->small_count / 2 && !(left & CHUNK_TELL_MASK))
 		chunk_wake(control);
@@ -178,7 +181,8 @@ static bool chunk_try_claim(const struct dt_control *control, uint32_t index, ui
 	uint64_t next = fresh ? owned : DT_CHUNK_WORD(generation, thread, DT_CHUNK_WIPING);
 
 	if (!chunk_may_claim(control, index, old) ||
-	    !__atomic_compare_exchange_n(word, &old, next, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	    !__atomic_compare_exchange_n(word, &old, next, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
 		return false;
 	if (!fresh) {
 		chunk_wipe(control, index);
@@ -200,7 +204,8 @@ static bool chunk_claim(const struct dt_control *control, uint32_t thread, bool 
 	uint32_t *hint = big ? &pool->big_hint : &pool->small_hint;
 	const int32_t *spare = big ? &pool->big_free : &pool->small_free;
 
-	if (!count || (!(control->flags & DT_OVERWRITE) && __atomic_load_n(spare, __ATOMIC_RELAXED) <= 0))
+	if (!count ||
+	    (!(control->flags & DT_OVERWRITE) && __atomic_load_n(spare, __ATOMIC_RELAXED) <= 0))
 		return false;
 	uint32_t at = __atomic_load_n(hint, __ATOMIC_RELAXED) % count;
 	for (uint32_t tries = 0; tries < count; tries++, at = at + 1 < count ? at + 1 : 0) {

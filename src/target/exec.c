@@ -1,9 +1,9 @@
 /*
- * exec.c - the process is about to begin another program: the controller is told, and waits for it there. Signals are
- * blocked (see agent.h).
+ * exec.c - the process is about to begin another program: the controller is told, and waits for it
+ * there. Signals are blocked (see agent.h).
  *
- * The ids are the kernel's own answers: a vfork child has its parent's slots, but is another process. Should the
- * controller not come in time, or be dead, the program begins untraced.
+ * The ids are the kernel's own answers: a vfork child has its parent's slots, but is another
+ * process. Should the controller not come in time, or be dead, the program begins untraced.
  */
 #include "agent.h"
 
@@ -14,8 +14,8 @@ static struct dt_exec *exec_claim(struct dt_pool *pool)
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++) {
 		uint32_t empty = DT_EXEC_FREE;
 
-		if (__atomic_compare_exchange_n(&pool->execs[i].state, &empty, DT_EXEC_FILLING, false,
-						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&pool->execs[i].state, &empty, DT_EXEC_FILLING,
+						false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			return &pool->execs[i];
 	}
 	return NULL;
@@ -41,12 +41,13 @@ uint64_t exec_ask(const struct dt_control *control)
 	__atomic_store_n(&exec->state, DT_EXEC_ASKED, __ATOMIC_RELEASE);
 	chunk_wake(control);
 	while (__atomic_load_n(&exec->state, __ATOMIC_ACQUIRE) == DT_EXEC_ASKED) {
-		if (sys_now_ns() < deadline && !(control->controller && sys_process_is_dead(control->controller))) {
+		if (sys_now_ns() < deadline &&
+		    !(control->controller && sys_process_is_dead(control->controller))) {
 			sys_futex_wait(&exec->state, DT_EXEC_ASKED, EXEC_WAIT_NS);
 			continue;
 		}
-		if (__atomic_compare_exchange_n(&exec->state, &asked, DT_EXEC_FREE, false, __ATOMIC_ACQ_REL,
-						__ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&exec->state, &asked, DT_EXEC_FREE, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			return exec_miss(control);
 	}
 	return 0;

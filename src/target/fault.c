@@ -1,10 +1,11 @@
 /*
- * fault.c - signals in functions of the user's that tracepoints call: the function ends, and not the process.
+ * fault.c - signals in functions of the user's that tracepoints call: the function ends, and not
+ * the process.
  *
- * The controller has made us the handler of five signals (layout.h). One that a thread got in such a function sends it back
- * to where the function would have returned to (C3), and the tracepoint is off from then on. Every other one is the target's own
- * affair: its own action, which we keep for it, is done as the kernel would do it. A guard on the libc's rt_sigaction
- * keeps it that way.
+ * The controller has made us the handler of five signals (layout.h). One that a thread got in such
+ * a function sends it back to where the function would have returned to (C3), and the tracepoint is
+ * off from then on. Every other one is the target's own affair: its own action, which we keep for
+ * it, is done as the kernel would do it. A guard on the libc's rt_sigaction keeps it that way.
  */
 #include "../shared/call.h"
 #include "agent.h"
@@ -30,9 +31,10 @@ static uint32_t find_signal(uint64_t signal)
 	return i;
 }
 
-/* ---- in a function of the user's ------------------------------------------------------------------------ */
+/* ---- in a function of the user's ------------------------------------------------------------- */
 
-/* Is there a signal frame in that piece of stack? Then what runs is a handler of the target's, which interrupted the function. */
+/* Is there a signal frame in that piece of stack? Then what runs is a handler of the target's,
+ * which interrupted the function. */
 static bool has_signal_frame(const struct dt_control *control, uint64_t from, uint64_t to)
 {
 	uint64_t words[32], restorer = calls_of(control)->restorer;
@@ -52,20 +54,23 @@ static bool has_signal_frame(const struct dt_control *control, uint64_t from, ui
 }
 
 /* The frame of the function that the thread is in; NULL: it is in none. */
-static struct dt_call_frame *find_frame(const struct dt_control *control, const struct handler_context *context)
+static struct dt_call_frame *find_frame(const struct dt_control *control,
+					const struct handler_context *context)
 {
 	struct dt_slot *slot = slow_find_ours(control);
 	uint64_t *word = slot ? call_word(control, slot) : NULL;
 	struct dt_call_frame *frame = word ? (struct dt_call_frame *)*word : NULL;
 
-	if (!frame || context->rsp >= (uint64_t)frame || (uint64_t)frame - context->rsp > STACK_MOST ||
-	    frame->guard != (uint64_t)word || has_signal_frame(control, context->rsp, frame->sp))
+	if (!frame || context->rsp >= (uint64_t)frame ||
+	    (uint64_t)frame - context->rsp > STACK_MOST || frame->guard != (uint64_t)word ||
+	    has_signal_frame(control, context->rsp, frame->sp))
 		return NULL;
 	return frame;
 }
 
-static void end_function(const struct dt_control *control, const struct dt_call_frame *frame, uint32_t signal,
-			 const struct handler_info *info, struct handler_context *context)
+static void end_function(const struct dt_control *control, const struct dt_call_frame *frame,
+			 uint32_t signal, const struct handler_info *info,
+			 struct handler_context *context)
 {
 	const struct dt_call_site *site = (const struct dt_call_site *)frame->site;
 	struct dt_call_shared *shared = (struct dt_call_shared *)site->shared;
@@ -73,7 +78,8 @@ static void end_function(const struct dt_control *control, const struct dt_call_
 	shared->rip = context->rip;
 	shared->address = info->address;
 	__atomic_store_n(&shared->enabled, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&shared->signal, signal, __ATOMIC_RELEASE); /* pairs with the controller's look at it */
+	/* pairs with the controller's look at it */
+	__atomic_store_n(&shared->signal, signal, __ATOMIC_RELEASE);
 	chunk_wake(control);
 	context->rip = site->resume;
 	context->rsp = frame->sp;
@@ -84,7 +90,7 @@ static void end_function(const struct dt_control *control, const struct dt_call_
 	context->r15 = frame->hit.registers.r15;
 }
 
-/* ---- the handler ----------------------------------------------------------------------------------------- */
+/* ---- the handler ----------------------------------------------------------------------------- */
 
 uint64_t fault_handle(uint64_t agent, uint32_t signal, const struct handler_info *info,
 		      struct handler_context *context)
@@ -102,9 +108,10 @@ uint64_t fault_handle(uint64_t agent, uint32_t signal, const struct handler_info
 	return 0;
 }
 
-/* ---- guard -------------------------------------------------------------------------------------------------- */
+/* ---- guard ----------------------------------------------------------------------------------- */
 
-bool fault_guard_action(const struct dt_control *control, const uint64_t args[4], uint64_t *ret_result)
+bool fault_guard_action(const struct dt_control *control, const uint64_t args[4],
+			uint64_t *ret_result)
 {
 	struct dt_calls *calls = calls_of(control);
 	uint32_t index = find_signal(args[0]);
@@ -114,5 +121,6 @@ bool fault_guard_action(const struct dt_control *control, const uint64_t args[4]
 		return false;
 	if (!calls->restorer && handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8))
 		calls->restorer = new.restorer;
-	return index < DT_FAULTS && handler_exchange(control, &calls->actions[index], calls->pid, args, ret_result);
+	return index < DT_FAULTS &&
+	       handler_exchange(control, &calls->actions[index], calls->pid, args, ret_result);
 }

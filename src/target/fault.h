@@ -7,6 +7,7 @@
 #include "agent.h"
 
 /* rt_sigaction, with those arguments: true if it was about one of ours, and is done. */
-bool fault_guard_action(const struct dt_control *control, const uint64_t args[4], uint64_t *ret_result);
+bool fault_guard_action(const struct dt_control *control, const uint64_t args[4],
+			uint64_t *ret_result);
 
 #endif

@@ -5,8 +5,8 @@
 #define DYNTRACE_TARGET_FILTERED_H
 
 /*
- * Jumps to \no if the process filters its system calls, or was forked a moment ago (no pid yet) and may be the
- * child of one that does (H26). rbx = dt_control; scratch is lost, and so are the flags.
+ * Jumps to \no if the process filters its system calls, or was forked a moment ago (no pid yet) and
+ * may be the child of one that does (H26). rbx = dt_control; scratch is lost, and so are the flags.
  */
 .macro unless_filtered scratch, no
 	testl	$CONTROL_NO_SYSCALLS, CONTROL_FLAGS(%rbx)

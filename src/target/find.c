@@ -1,15 +1,16 @@
 /*
  * find.c - which unwind table holds for an address in code of ours.
  *
- * Asked by the hook in an unwinder, and by unwind.c. Everything it reads is in sealed memory that stays while anybody is in it,
- * so nothing can fault, lock or change.
+ * Asked by the hook in an unwinder, and by unwind.c. Everything it reads is in sealed memory that
+ * stays while anybody is in it, so nothing can fault, lock or change.
  */
 #include "find.h"
 
 #include "../shared/frame.h"
 #include "../shared/sorted.h"
 
-/* struct dwarf_eh_bases of libgcc: two bases that our tables have no need of, and where the code begins. */
+/* struct dwarf_eh_bases of libgcc: two bases that our tables have no need of, and where the code
+ * begins. */
 struct find_bases {
 	uint64_t text, data, function;
 };
@@ -35,7 +36,8 @@ static uint64_t find_window_end(const struct dt_control *control, uint64_t pc)
 static bool find_is_readable(const struct dt_control *control, uint64_t pc)
 {
 	for (uint32_t i = 0; i < DT_LASTING_MAX && control->lasting[i].end; i++) {
-		if (pc >= control->lasting[i].start && pc < control->lasting[i].end - FIND_JUMP_LENGTH)
+		if (pc >= control->lasting[i].start &&
+		    pc < control->lasting[i].end - FIND_JUMP_LENGTH)
 			return true;
 	}
 	return find_window_end(control, pc) >= pc + FIND_JUMP_LENGTH;
@@ -54,7 +56,10 @@ static const struct dt_frame_end *find_behind_jump(const struct dt_control *cont
 	uint64_t limit = find_window_end(control, to);
 	const struct dt_frame_end *end = limit ? dt_frame_find(to, limit) : 0;
 	/* the program's own table is right for the site itself */
-	return end && (uint64_t)end - end->start == to && (uint64_t)end + (uint64_t)(int64_t)end->site != pc ? end : 0;
+	return end && (uint64_t)end - end->start == to &&
+			       (uint64_t)end + (uint64_t)(int64_t)end->site != pc ?
+		       end :
+		       0;
 }
 
 bool find_frame(const struct dt_control *control, uint64_t pc, struct find_frame *ret_frame)
@@ -75,13 +80,14 @@ bool find_frame(const struct dt_control *control, uint64_t pc, struct find_frame
 	return true;
 }
 
-/* ---- the agent's own functions ------------------------------------------------------------------- */
+/* ---- the agent's own functions --------------------------------------------------------------- */
 
 extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
 
 #define FIND_PT_EH_FRAME 0x6474e550u
 #define FIND_HEADER_VERSION 1u
-#define FIND_ENCODINGS 0x3b031bu /* of the header's fields, as linkers make it: 32 bits, its rows sorted and relative to it */
+/* of the header's fields, as linkers make it: 32 bits, its rows sorted and relative to it */
+#define FIND_ENCODINGS 0x3b031bu
 
 struct find_program_header {
 	uint32_t type, flags;
@@ -100,7 +106,8 @@ static const uint8_t *find_header(void)
 
 	__builtin_memcpy(&offset, __ehdr_start + 32, sizeof(offset));
 	__builtin_memcpy(&count, __ehdr_start + 56, sizeof(count));
-	const struct find_program_header *headers = (const struct find_program_header *)(__ehdr_start + offset);
+	const struct find_program_header *headers =
+		(const struct find_program_header *)(__ehdr_start + offset);
 	for (uint16_t i = 0; i < count; i++) {
 		if (headers[i].type == FIND_PT_EH_FRAME)
 			return __ehdr_start + headers[i].address;
@@ -118,14 +125,15 @@ static uint64_t find_own(uint64_t pc, uint64_t *ret_function)
 		return 0;
 	const struct find_row *rows = (const struct find_row *)(header + 12);
 	__builtin_memcpy(&count, header + 8, sizeof(count));
-	size_t n = sorted_count(count, i, (uint64_t)header + (uint64_t)(int64_t)rows[i].function <= pc);
+	size_t n = sorted_count(count, i,
+				(uint64_t)header + (uint64_t)(int64_t)rows[i].function <= pc);
 	if (!n)
 		return 0;
 	*ret_function = (uint64_t)header + (uint64_t)(int64_t)rows[n - 1].function;
 	return (uint64_t)header + (uint64_t)(int64_t)rows[n - 1].fde;
 }
 
-/* ---- what the hook asks -------------------------------------------------------------------------- */
+/* ---- what the hook asks ---------------------------------------------------------------------- */
 
 uint64_t find_table(const struct dt_control *control, uint64_t pc, struct find_bases *bases)
 {

@@ -20,7 +20,8 @@ struct find_frame {
 bool find_frame(const struct dt_control *control, uint64_t pc, struct find_frame *ret_frame);
 
 struct find_bases;
-/* Of an address that an unwinder asks about: the FDE, and what it wants to know besides. 0: it isn't ours. */
+/* Of an address that an unwinder asks about: the FDE, and what it wants to know besides. 0: it
+ * isn't ours. */
 uint64_t find_table(const struct dt_control *control, uint64_t pc, struct find_bases *bases);
 
 #endif

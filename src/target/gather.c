@@ -1,8 +1,8 @@
 /*
  * gather.c - runs the program of an event (src/shared/program.h).
  *
- * The event is begun at the first operation that stores, so that one that a condition turns away costs no room and
- * no clock. It is written where it will stay, and counts from gather_finish on:
+ * The event is begun at the first operation that stores, so that one that a condition turns away
+ * costs no room and no clock. It is written where it will stay, and counts from gather_finish on:
  *
  *	+0	header, pending until it is complete (B4)
  *	+8	its size up to its last field; 0 while it is pending: nothing follows it, since signals are blocked
@@ -12,7 +12,8 @@
 
 #include "../shared/arithmetic.h"
 
-#pragma GCC diagnostic ignored "-Wframe-larger-than=" /* the windows: a fifth of the stack that this runs on */
+/* the windows: a fifth of the stack that this runs on */
+#pragma GCC diagnostic ignored "-Wframe-larger-than="
 
 #define HEAD 16u
 #define RSP 4
@@ -48,7 +49,8 @@ static void gather_begin(struct gather *g)
 	g->event = (uint8_t *)g->control->pool + (uint32_t)slot->reserve;
 	g->at = HEAD;
 	__atomic_store_n((uint64_t *)g->event,
-			 g->clock << DT_EVENT_ID_BITS | DT_EVENT_PENDING | program->id, __ATOMIC_RELEASE);
+			 g->clock << DT_EVENT_ID_BITS | DT_EVENT_PENDING | program->id,
+			 __ATOMIC_RELEASE);
 }
 
 static void gather_finish(struct gather *g)
@@ -65,7 +67,7 @@ static void gather_finish(struct gather *g)
 			 __ATOMIC_RELEASE);
 }
 
-/* ---- the stack of numbers ----------------------------------------------------------------------- */
+/* ---- the stack of numbers -------------------------------------------------------------------- */
 
 static void push(struct gather *g, uint64_t value)
 {
@@ -192,7 +194,7 @@ static uint64_t register_value(const struct gather *g, uint32_t number)
 	}
 }
 
-/* ---- fields ----------------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 /* False: no room, or no event. */
 static bool align(struct gather *g, uint32_t to, uint32_t room)
@@ -261,7 +263,7 @@ static const char *text_of(const struct dt_program *program, uint32_t offset)
 	return offset < program->text_size ? texts + offset : "";
 }
 
-/* ---- operations -------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* What pushes a number or changes the stack. */
 static bool run_value(struct gather *g, const struct dt_op *op)

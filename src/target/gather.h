@@ -1,5 +1,6 @@
 /*
- * gather.h - events that need more than registers: what gather.c, text.c, safe_read.c and unwind.c share.
+ * gather.h - events that need more than registers: what gather.c, text.c, safe_read.c and unwind.c
+ * share.
  *
  * All of it runs on a stack of the agent's own, with every signal blocked (gather.S), so the
  * thread's slot is nobody else's meanwhile: the event is written in place, and only when it is
@@ -13,7 +14,8 @@
 
 #define WINDOWS DT_PREFETCH_MAX
 #define WINDOW_SIZE 320u
-#define WINDOW_LEAST 8u /* that a caller gets, if they can be read: enough for a number and for any character */
+/* that a caller gets, if they can be read: enough for a number and for any character */
+#define WINDOW_LEAST 8u
 
 /* Bytes of the target's memory. */
 struct window {
@@ -51,28 +53,30 @@ uint32_t gather_room(const struct gather *g, uint32_t wanted);
 uint64_t safe_read(const struct dt_control *control, uint64_t from, void *to, uint64_t length);
 
 /* safe_read.c: the same, from several places; what follows one that can't be read isn't. */
-uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec *local, uint32_t locals,
-			const struct sys_iovec *remote, uint32_t remotes);
+uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec *local,
+			uint32_t locals, const struct sys_iovec *remote, uint32_t remotes);
 /* safe_read.c: memory that nobody unmaps; the second copies it, and is false for other memory. */
 bool safe_is_lasting(const struct dt_control *control, uint64_t from);
 bool safe_read_lasting(const struct dt_control *control, uint64_t from, void *to, uint64_t length);
 
-/* window.c: copies up to `most` bytes, what is at hand of them: some, unless nothing there can be read. */
+/* window.c: copies up to `most` bytes, what is at hand of them: some, unless nothing there can be
+ * read. */
 uint32_t window_read(struct gather *g, uint64_t from, void *to, uint32_t most);
 /* window.c: copies them all, or as many as can be read. */
 uint64_t window_read_all(struct gather *g, uint64_t from, void *to, uint32_t length);
 /* window.c: memory that will be wanted. */
 void window_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count);
 
-/* text.c: a string field from memory, with its NUL. It ends behind `length` bytes and, unless it is counted, at
- * the first NUL. */
+/* text.c: a string field from memory, with its NUL. It ends behind `length` bytes and, unless it is
+ * counted, at the first NUL. */
 void text_store(struct gather *g, uint64_t address, uint64_t length, bool counted, uint32_t most);
 /* text.c: one of characters of 2 or 4 bytes, up to a NUL. */
 void text_store_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t most);
 /* text.c: the name of the thread; the names of the fields that couldn't be read. */
 void text_store_comm(struct gather *g);
 void text_store_unreadable(struct gather *g);
-/* text.c: does the string there match, of up to `length` bytes? false, and *ret_failed, when it can't be read. */
+/* text.c: does the string there match, of up to `length` bytes? false, and *ret_failed, when it
+ * can't be read. */
 bool text_match(struct gather *g, uint64_t address, uint64_t length, const char *pattern, bool glob,
 		bool *ret_failed);
 

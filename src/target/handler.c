@@ -10,10 +10,11 @@
 #define SA_NODEFER 0x40000000u
 #define EFAULT 14
 
-/* ---- the target's own action ----------------------------------------------------------------------- */
+/* ---- the target's own action ----------------------------------------------------------------- */
 
 /* Will the thread get the same signal again as soon as it goes on? */
-static bool comes_again(uint32_t signal, const struct handler_info *info, struct handler_context *context)
+static bool comes_again(uint32_t signal, const struct handler_info *info,
+			struct handler_context *context)
 {
 	if (signal != DT_SIGTRAP)
 		return info->code > 0;
@@ -58,7 +59,7 @@ uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct h
 	return action.handler;
 }
 
-/* ---- its rt_sigaction ------------------------------------------------------------------------------ */
+/* ---- its rt_sigaction ------------------------------------------------------------------------ */
 
 bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count)
 {
@@ -71,14 +72,15 @@ bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *wor
 	return true;
 }
 
-static bool write_words(const struct dt_control *control, uint64_t to, const uint64_t *words, uint32_t count)
+static bool write_words(const struct dt_control *control, uint64_t to, const uint64_t *words,
+			uint32_t count)
 {
 	struct sys_iovec local = { (uint64_t)words, count * 8u };
 	struct sys_iovec remote = { to, count * 8u };
 
 	if (!agent_is_filtered(control))
-		return sys_call6(SYS_PROCESS_VM_WRITEV, sys_getpid(), (uint64_t)&local, 1, (uint64_t)&remote, 1,
-				 0) == (int64_t)(count * 8u);
+		return sys_call6(SYS_PROCESS_VM_WRITEV, sys_getpid(), (uint64_t)&local, 1,
+				 (uint64_t)&remote, 1, 0) == (int64_t)(count * 8u);
 	for (uint32_t i = 0; i < count; i++)
 		((uint64_t *)to)[i] = words[i];
 	return true;

@@ -1,9 +1,10 @@
 /*
- * notice.c - the loader has changed its list of libraries: tell the controller, and give it time to look (N1).
+ * notice.c - the loader has changed its list of libraries: tell the controller, and give it time to
+ * look (N1).
  *
- * Called by way of dt_slow from a probe of ours where the loader tells debuggers. The thread holds the loader's lock: what
- * it waits for, others that load libraries wait for too. It holds nothing of ours, so a signal handler may
- * run meanwhile, or jump away.
+ * Called by way of dt_slow from a probe of ours where the loader tells debuggers. The thread holds
+ * the loader's lock: what it waits for, others that load libraries wait for too. It holds nothing
+ * of ours, so a signal handler may run meanwhile, or jump away.
  */
 #include "agent.h"
 
@@ -17,7 +18,8 @@ bool notice_is_due(const struct dt_control *control)
 
 	if ((control->flags & DT_NO_SYSCALLS) || state->filtered || state->pid != control->pid)
 		return false;
-	return !control->r_debug || *(const volatile uint32_t *)(control->r_debug + R_DEBUG_STATE) == 0;
+	return !control->r_debug ||
+	       *(const volatile uint32_t *)(control->r_debug + R_DEBUG_STATE) == 0;
 }
 
 static bool notice_is_answered(const struct dt_pool *pool, uint32_t ticket)
@@ -42,7 +44,8 @@ void notice_tell(const struct dt_control *control)
 	while (notice_may_wait(control) && !notice_is_answered(pool, ticket)) {
 		uint32_t answered = __atomic_load_n(&pool->modules_answered, __ATOMIC_SEQ_CST);
 
-		if (sys_now_ns() >= end || (control->controller && sys_process_is_dead(control->controller))) {
+		if (sys_now_ns() >= end ||
+		    (control->controller && sys_process_is_dead(control->controller))) {
 			__atomic_store_n(&pool->modules_expired, 1, __ATOMIC_RELAXED);
 			return;
 		}

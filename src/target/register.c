@@ -1,14 +1,16 @@
 /*
  * register.c - the agent as a library of the program's: linked with -ldyntrace-agent, or preloaded.
  *
- * ld.so calls register_program before the program's main, when libraries are loaded. It looks for the daemon's
- * socket, says that it is there, and waits a short time for "go on", so that tracepoints that wait for this program are in place
- * before its first instruction. Nothing else: tracing is done with a copy of the agent that the controller maps.
+ * ld.so calls register_program before the program's main, when libraries are loaded. It looks for
+ * the daemon's socket, says that it is there, and waits a short time for "go on", so that
+ * tracepoints that wait for this program are in place before its first instruction. Nothing else:
+ * tracing is done with a copy of the agent that the controller maps.
  *
- * A program must not notice. So: nothing under AT_SECURE, nothing in a process that filters its system calls (a filter
- * may kill for what the loader itself hasn't done; what comes before that look are calls that the loader makes,
- * too), no wait without a daemon, no word to a daemon that is neither root's nor this user's. Everything on its own stack, in
- * a few hundred bytes; no descriptor stays. Failure is silence.
+ * A program must not notice. So: nothing under AT_SECURE, nothing in a process that filters its
+ * system calls (a filter may kill for what the loader itself hasn't done; what comes before that
+ * look are calls that the loader makes, too), no wait without a daemon, no word to a daemon that is
+ * neither root's nor this user's. Everything on its own stack, in a few hundred bytes; no
+ * descriptor stays. Failure is silence.
  */
 #include "../shared/wire.h"
 #include "agent.h"
@@ -42,7 +44,7 @@ struct register_environment {
 	char runtime[PATH_SIZE];
 };
 
-/* ---- files, through a small window --------------------------------------------------------------- */
+/* ---- files, through a small window ----------------------------------------------------------- */
 
 struct register_reader {
 	int64_t fd;
@@ -66,7 +68,8 @@ static void register_close(const struct register_reader *reader)
 static int register_byte(struct register_reader *reader)
 {
 	if (reader->at == reader->end) {
-		int64_t got = sys_call3(SYS_READ, (uint64_t)reader->fd, (uint64_t)reader->bytes, sizeof(reader->bytes));
+		int64_t got = sys_call3(SYS_READ, (uint64_t)reader->fd, (uint64_t)reader->bytes,
+					sizeof(reader->bytes));
 
 		if (got <= 0)
 			return -1;
@@ -105,7 +108,7 @@ static bool register_text(struct register_reader *reader, char end, char *text, 
 	return true;
 }
 
-/* ---- texts ------------------------------------------------------------------------------------------ */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* What stands behind the beginning; NULL: it begins otherwise. */
 static const char *register_behind(const char *text, const char *beginning)
@@ -142,7 +145,7 @@ static bool register_append(char *to, uint32_t room, const char *text)
 	return true;
 }
 
-/* ---- what the kernel has told the program ------------------------------------------------------------------ */
+/* ---- what the kernel has told the program ---------------------------------------------------- */
 
 static void register_note(struct register_environment *environment, const char *text)
 {
@@ -164,14 +167,15 @@ static void register_note_pair(struct register_environment *environment, const u
 		environment->trusted = pair[1] == 0;
 }
 
-/* glibc gives us what main gets. If that is as the kernel has laid it out, the auxiliary vector is behind it. */
-static void register_read_stack(struct register_environment *environment, uint64_t argc, const uint64_t *argv,
-				const uint64_t *envp)
+/* glibc gives us what main gets. If that is as the kernel has laid it out, the auxiliary vector is
+ * behind it. */
+static void register_read_stack(struct register_environment *environment, uint64_t argc,
+				const uint64_t *argv, const uint64_t *envp)
 {
 	uint64_t here = (uint64_t)__builtin_frame_address(0);
 
-	if (argc > ARGUMENTS_MAX || (uint64_t)argv % 8 || (uint64_t)argv < here || (uint64_t)argv - here > STACK_MAX ||
-	    envp != argv + argc + 1)
+	if (argc > ARGUMENTS_MAX || (uint64_t)argv % 8 || (uint64_t)argv < here ||
+	    (uint64_t)argv - here > STACK_MAX || envp != argv + argc + 1)
 		return;
 	for (; *envp; envp++)
 		register_note(environment, (const char *)*envp);
@@ -198,7 +202,7 @@ static void register_read_files(struct register_environment *environment)
 	register_close(&reader);
 }
 
-/* ---- may we? -------------------------------------------------------------------------------------------- */
+/* ---- may we? --------------------------------------------------------------------------------- */
 
 static bool register_is_filtered(void)
 {
@@ -218,20 +222,23 @@ static bool register_is_filtered(void)
 	return filtered;
 }
 
-/* ---- where is the daemon? --------------------------------------------------------------------------------- */
+/* ---- where is the daemon? -------------------------------------------------------------------- */
 
 static bool register_exists(const char *path)
 {
 	return sys_call3(SYS_ACCESS, (uint64_t)path, 0, 0) == 0;
 }
 
-/* One daemon's socket: that for agents, which everybody may connect to, else the one for everything. */
+/* One daemon's socket: that for agents, which everybody may connect to, else the one for
+ * everything. */
 static bool register_try(const char *folder, const char *name, char *path)
 {
 	for (int plain = 0; plain < 2; plain++) {
 		path[0] = '\0';
-		if (register_append(path, PATH_SIZE, folder) && register_append(path, PATH_SIZE, name) &&
-		    (plain || register_append(path, PATH_SIZE, AGENTS_SUFFIX)) && register_exists(path))
+		if (register_append(path, PATH_SIZE, folder) &&
+		    register_append(path, PATH_SIZE, name) &&
+		    (plain || register_append(path, PATH_SIZE, AGENTS_SUFFIX)) &&
+		    register_exists(path))
 			return true;
 	}
 	return false;
@@ -241,21 +248,23 @@ static bool register_find(const struct register_environment *environment, char *
 {
 	if (environment->socket[0])
 		return register_try(environment->socket, "", path);
-	if (environment->runtime[0] && register_try(environment->runtime, "/" WIRE_SOCKET_USER, path))
+	if (environment->runtime[0] &&
+	    register_try(environment->runtime, "/" WIRE_SOCKET_USER, path))
 		return true;
 	return register_try(WIRE_SOCKET_ROOT, "", path);
 }
 
-/* ---- talk -------------------------------------------------------------------------------------------------- */
+/* ---- talk ------------------------------------------------------------------------------------ */
 
-/* Root's, or this user's; it may then trace us, also where only parents may. init stands for whoever it started: not
- * meant. */
+/* Root's, or this user's; it may then trace us, also where only parents may. init stands for
+ * whoever it started: not meant. */
 static bool register_trusts(int64_t fd)
 {
 	uint32_t peer[3] = { 0, ~0u, ~0u }; /* pid, uid, gid */
 	uint32_t size = sizeof(peer);
 
-	if (sys_call6(SYS_GETSOCKOPT, (uint64_t)fd, SOL_SOCKET, SO_PEERCRED, (uint64_t)peer, (uint64_t)&size, 0) != 0)
+	if (sys_call6(SYS_GETSOCKOPT, (uint64_t)fd, SOL_SOCKET, SO_PEERCRED, (uint64_t)peer,
+		      (uint64_t)&size, 0) != 0)
 		return false;
 	if (peer[1] != 0 && peer[1] != (uint32_t)sys_call3(SYS_GETEUID, 0, 0, 0))
 		return false;
@@ -274,15 +283,16 @@ static bool register_receive(int64_t fd, uint64_t end, char *to, uint64_t count)
 	char unwanted[64];
 
 	while (count) {
-		uint64_t now = sys_now_ns(), want = to || count < sizeof(unwanted) ? count : sizeof(unwanted);
+		uint64_t now = sys_now_ns(),
+			 want = to || count < sizeof(unwanted) ? count : sizeof(unwanted);
 
 		if (now >= end)
 			return false;
 		int64_t ready = sys_call3(SYS_POLL, (uint64_t)&wait, 1, (end - now) / 1000000 + 1);
 		if (ready == -EINTR)
 			continue;
-		int64_t got = ready > 0 ? sys_call6(SYS_RECVFROM, (uint64_t)fd, (uint64_t)(to ? to : unwanted), want, 0,
-						    0, 0) :
+		int64_t got = ready > 0 ? sys_call6(SYS_RECVFROM, (uint64_t)fd,
+						    (uint64_t)(to ? to : unwanted), want, 0, 0, 0) :
 					  0;
 		if (got <= 0)
 			return false;
@@ -298,8 +308,8 @@ static void register_await(int64_t fd)
 	struct wire_header header;
 
 	do {
-		if (!register_receive(fd, end, (char *)&header, sizeof(header)) || header.magic != WIRE_MAGIC ||
-		    header.length > WIRE_MESSAGE_MAX)
+		if (!register_receive(fd, end, (char *)&header, sizeof(header)) ||
+		    header.magic != WIRE_MAGIC || header.length > WIRE_MESSAGE_MAX)
 			return;
 	} while (register_receive(fd, end, 0, header.length) && header.kind != WIRE_REPLY);
 }
@@ -310,7 +320,10 @@ static bool register_say(int64_t fd, bool preloaded)
 		struct wire_header header;
 		struct wire_attribute attribute;
 		char text[12];
-	} message = { .header = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .kind = WIRE_REGISTER, .sequence = 1 },
+	} message = { .header = { .magic = WIRE_MAGIC,
+				  .version = WIRE_VERSION,
+				  .kind = WIRE_REGISTER,
+				  .sequence = 1 },
 		      .attribute = { .tag = WIRE_LOADED } };
 	const char *text = preloaded ? "preloaded" : "linked";
 	uint32_t length = 0;
@@ -321,7 +334,8 @@ static bool register_say(int64_t fd, bool preloaded)
 	message.attribute.length = length;
 	message.header.length = (uint32_t)sizeof(message.attribute) + length;
 	uint64_t size = sizeof(message.header) + message.header.length;
-	return sys_call6(SYS_SENDTO, (uint64_t)fd, (uint64_t)&message, size, MSG_NOSIGNAL, 0, 0) == (int64_t)size;
+	return sys_call6(SYS_SENDTO, (uint64_t)fd, (uint64_t)&message, size, MSG_NOSIGNAL, 0, 0) ==
+	       (int64_t)size;
 }
 
 static void register_at(const char *path, bool preloaded)
@@ -332,8 +346,8 @@ static void register_at(const char *path, bool preloaded)
 	if (fd < 0)
 		return;
 	register_append(address.path, PATH_SIZE, path);
-	if (sys_call3(SYS_CONNECT, (uint64_t)fd, (uint64_t)&address, sizeof(address)) == 0 && register_trusts(fd) &&
-	    register_say(fd, preloaded))
+	if (sys_call3(SYS_CONNECT, (uint64_t)fd, (uint64_t)&address, sizeof(address)) == 0 &&
+	    register_trusts(fd) && register_say(fd, preloaded))
 		register_await(fd);
 	sys_call3(SYS_CLOSE, (uint64_t)fd, 0, 0);
 }

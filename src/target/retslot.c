@@ -16,8 +16,8 @@
  * it is searched from the start, and frames that are gone are let go. So a chain is at most twice
  * as long as calls were ever inside at once.
  *
- * Tracepoints that come and go use the same stubs again: a stub stays bound to its return address and tracepoint (R1), and
- * a tracepoint that is back has its old id.
+ * Tracepoints that come and go use the same stubs again: a stub stays bound to its return address
+ * and tracepoint (R1), and a tracepoint that is back has its old id.
  */
 #include "agent.h"
 
@@ -266,7 +266,8 @@ static struct dt_return_slot *retslot_revive(const struct retslot_call *call, ui
 {
 	struct dt_return_slot *first = &call->returns->slots[index];
 
-	for (; index && first->length & DT_RETURN_RETIRED; index = call->returns->slots[index].next) {
+	for (; index && first->length & DT_RETURN_RETIRED;
+	     index = call->returns->slots[index].next) {
 		struct dt_return_slot *stub = &call->returns->slots[index];
 
 		if (stub->body)
@@ -311,7 +312,8 @@ static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
 	stub->exit = call->site->exit;
 	stub->id = id;
 	stub->use = 0;
-	stub->thread = (uint16_t)(((uint64_t)slot - (uint64_t)agent_state(call->control)->slots) / 8);
+	stub->thread =
+		(uint16_t)(((uint64_t)slot - (uint64_t)agent_state(call->control)->slots) / 8);
 	stub->next = 0;
 	stub->hint = retslot_offset(call->returns,
 				    &table->hints[dt_return_index(call->ra, id, table->bits)]);
@@ -339,7 +341,8 @@ static bool retslot_may_have(const struct retslot_call *call)
 	if (retslot_of_word(control, call->ra))
 		return true;
 	for (uint32_t i = 0; i < count && i < DT_CALLERS_MAX; i++) {
-		if (call->ra - control->callers[i].start < control->callers[i].end - control->callers[i].start)
+		if (call->ra - control->callers[i].start <
+		    control->callers[i].end - control->callers[i].start)
 			return true;
 	}
 	return false;

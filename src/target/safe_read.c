@@ -23,12 +23,12 @@ bool safe_read_lasting(const struct dt_control *control, uint64_t from, void *to
 	return true;
 }
 
-uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec *local, uint32_t locals,
-			const struct sys_iovec *remote, uint32_t remotes)
+uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec *local,
+			uint32_t locals, const struct sys_iovec *remote, uint32_t remotes)
 {
 	uint32_t pid = agent_state(control)->pid;
-	int64_t done = sys_call6(SYS_PROCESS_VM_READV, pid ? pid : sys_getpid(), (uint64_t)local, locals,
-				 (uint64_t)remote, remotes, 0);
+	int64_t done = sys_call6(SYS_PROCESS_VM_READV, pid ? pid : sys_getpid(), (uint64_t)local,
+				 locals, (uint64_t)remote, remotes, 0);
 
 	return done < 0 ? 0 : (uint64_t)done;
 }

@@ -15,8 +15,8 @@
  *
  * slow_find runs right here. When it doesn't suffice, all signals are blocked first and only then a
  * stack is claimed: so nothing of this thread can run, or jump away, while the stack is held, and a
- * signal that comes before or after finds the slot in one piece. Its handler can unwind: the CFI is true wherever
- * signals aren't blocked. A forked child finds no
+ * signal that comes before or after finds the slot in one piece. Its handler can unwind: the CFI is
+ * true wherever signals aren't blocked. A forked child finds no
  * stack held, since the state is wiped.
  */
 #include "agent.h"

@@ -100,8 +100,8 @@ uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t si
 }
 
 /*
- * A state that says no pid was wiped by a fork (or nobody wrote the pid, and it is the target's own).
- * A vfork child shares its parent's state, and so counts as its parent.
+ * A state that says no pid was wiped by a fork (or nobody wrote the pid, and it is the target's
+ * own). A vfork child shares its parent's state, and so counts as its parent.
  */
 static bool slow_process_is_traced(const struct dt_control *control)
 {
@@ -135,8 +135,8 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
 }
 
 /*
- * Holds nothing, so a signal handler may run meanwhile, hit, wait too, or jump away. Short sleeps, so that a
- * controller that was killed is noticed.
+ * Holds nothing, so a signal handler may run meanwhile, hit, wait too, or jump away. Short sleeps,
+ * so that a controller that was killed is noticed.
  */
 uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_t id)
 {

@@ -1,8 +1,8 @@
 /*
  * text.c - strings of the target as text of an event.
  *
- * A trace is UTF-8. What isn't becomes \xNN, byte by byte; what can't be read or has no end says so in
- * the text itself:
+ * A trace is UTF-8. What isn't becomes \xNN, byte by byte; what can't be read or has no end says so
+ * in the text itself:
  *
  *	(null)			no string
  *	(unreadable 0x1f)	nothing there
@@ -119,11 +119,13 @@ static void put_string(struct gather *g, uint64_t address, uint64_t length, bool
 			put_text(g, "(unreadable)");
 		if (got == 0)
 			return;
-		used = put_characters(g, piece, got, counted, got == left || got < WINDOW_LEAST, limit, &over);
+		used = put_characters(g, piece, got, counted, got == left || got < WINDOW_LEAST,
+				      limit, &over);
 		done += used;
 		if (over || done >= length)
 			return;
-		if (used == 0 || got - used >= CHARACTER_MOST) { /* fewer may be the beginning of a character */
+		/* fewer may be the beginning of a character */
+		if (used == 0 || got - used >= CHARACTER_MOST) {
 			put_text(g, "...");
 			return;
 		}
@@ -144,7 +146,7 @@ void text_store(struct gather *g, uint64_t address, uint64_t length, bool counte
 	put_byte(g, 0);
 }
 
-/* ---- wide characters ------------------------------------------------------------------------------ */
+/* ---- wide characters ------------------------------------------------------------------------- */
 
 #define SURROGATES 0xd800u
 #define LOW_SURROGATES 0xdc00u
@@ -264,7 +266,7 @@ void text_store_unreadable(struct gather *g)
 	put_byte(g, 0);
 }
 
-/* ---- matching ---------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 /* [abc], [a-z], [!a]; *ret_end: behind it. Without its end it is a plain character. */
 static bool match_set(const char *pattern, char c, const char **ret_end)

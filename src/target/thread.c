@@ -7,23 +7,25 @@
  *
  *  - glibc and musl have it at a known offset in a block that points to itself: believed when the
  *    kernel's tid is found there;
- *  - elsewhere (Go, hand-made threads) any aligned 32-bit word on the page of the FS base (another page
- *    could be gone by the time the trampoline reads it) will do if it is the only one with that value. A small tid, as in a container, is easily found twice: then
- *    none is believed. A word that matched by chance and then changes costs a look; one that matched by
- *    chance, never changes and survives its thread would give the next thread's events the
- *    wrong tid: that takes a thread library nobody has heard of and bad luck.
+ *  - elsewhere (Go, hand-made threads) any aligned 32-bit word on the page of the FS base (another
+ *    page could be gone by the time the trampoline reads it) will do if it is the only one with
+ *    that value. A small tid, as in a container, is easily found twice: then none is believed. A
+ *    word that matched by chance and then changes costs a look; one that matched by chance, never
+ *    changes and survives its thread would give the next thread's events the wrong tid: that takes
+ *    a thread library nobody has heard of and bad luck.
  *
- * A thread with no such word (FS base 0 before the first instruction of libc, a child of a bare fork system
- * call whose block still names its parent) gets a key made from its tid and always comes
- * the slow way.
+ * A thread with no such word (FS base 0 before the first instruction of libc, a child of a bare
+ * fork system call whose block still names its parent) gets a key made from its tid and always
+ * comes the slow way.
  *
  * Who may write a slot (T1): its own thread, with signals blocked. A slot changes hands by
- * compare-and-swap: an empty one of its key (0 -> key), a dead thread's of its real_tid (-> 0). While
- * real_tid is 0 nobody else touches it; it is stored last. A key never becomes 0 again, so a search may
- * stop at the first 0.
+ * compare-and-swap: an empty one of its key (0 -> key), a dead thread's of its real_tid (-> 0).
+ * While real_tid is 0 nobody else touches it; it is stored last. A key never becomes 0 again, so a
+ * search may stop at the first 0.
  *
- * (T2) The controller frees the chunk and the record of a thread that it finds dead. A slot whose thread
- * is alive again, because its tid came around, is checked against both when it comes this way.
+ * (T2) The controller frees the chunk and the record of a thread that it finds dead. A slot whose
+ * thread is alive again, because its tid came around, is checked against both when it comes this
+ * way.
  */
 #include "agent.h"
 
@@ -57,7 +59,8 @@ static bool thread_look_known(uint64_t base, uint32_t tid, uint64_t *ret_offset)
 	int64_t length = sys_read_self(base, block, sizeof(block));
 	if (length < MUSL_OLD_TID + 4 || block[0] != base)
 		return false;
-	if (length >= GLIBC_TID + 4 && block[GLIBC_SELF / 8] == base && words[GLIBC_TID / 4] == tid) {
+	if (length >= GLIBC_TID + 4 && block[GLIBC_SELF / 8] == base &&
+	    words[GLIBC_TID / 4] == tid) {
 		found++;
 		*ret_offset = GLIBC_TID;
 	}
@@ -92,8 +95,9 @@ static void thread_look(struct thread_who *who, bool thorough)
 {
 	bool usable = who->base && !(who->base & 3) && !(who->base >> 47);
 
-	if (usable && (thread_look_known(who->base, who->tid, &who->tid_offset) ||
-		       (thorough && thread_look_everywhere(who->base, who->tid, &who->tid_offset)))) {
+	if (usable &&
+	    (thread_look_known(who->base, who->tid, &who->tid_offset) ||
+	     (thorough && thread_look_everywhere(who->base, who->tid, &who->tid_offset)))) {
 		who->key = ~who->base;
 		who->block_tid = who->tid;
 		return;
@@ -117,7 +121,8 @@ static struct dt_slot *thread_probe(struct dt_state *state, uint64_t hash_input,
 	return &state->slots[(home + step) & (DT_SLOTS - 1)];
 }
 
-/* On the trampoline's own hash, so that step 0 is where it looks. Runs with signals as they are, too. */
+/* On the trampoline's own hash, so that step 0 is where it looks. Runs with signals as they are,
+ * too. */
 struct dt_slot *thread_find(struct dt_state *state, uint64_t hash_input, uint64_t key)
 {
 	for (uint32_t step = 0; step < DT_SLOT_PROBES; step++) {
@@ -158,8 +163,8 @@ static bool thread_seize_empty(struct dt_slot *slot, uint64_t key)
 }
 
 /*
- * A slot for a key that is in no slot: the home position even if it takes a dead thread's place, then
- * the first empty one, then any dead thread's.
+ * A slot for a key that is in no slot: the home position even if it takes a dead thread's place,
+ * then the first empty one, then any dead thread's.
  */
 static struct dt_slot *thread_claim(const struct dt_control *control, const struct thread_who *who)
 {
@@ -215,8 +220,8 @@ static uint32_t thread_claim_record(const struct dt_control *control, uint32_t t
 }
 
 /*
- * The thread had a slot under its tid, and its block can be read now (or the other way round): it goes on
- * with the same record, and the old slot is anybody's.
+ * The thread had a slot under its tid, and its block can be read now (or the other way round): it
+ * goes on with the same record, and the old slot is anybody's.
  */
 static uint32_t thread_move_record(const struct dt_control *control, struct dt_slot *from)
 {

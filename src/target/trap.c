@@ -1,16 +1,19 @@
 /*
  * trap.c - one-byte traps, the last way to place a probe (H10).
  *
- * The handler sends a thread that ran into one of our traps to its trampoline. Every other SIGTRAP is the target's
- * own affair: its own action, which we keep for it, is done as the kernel would do it.
+ * The handler sends a thread that ran into one of our traps to its trampoline. Every other SIGTRAP
+ * is the target's own affair: its own action, which we keep for it, is done as the kernel would do
+ * it.
  *
- * A trap that is run into while SIGTRAP is blocked, or has no handler, kills the process. So while there are traps neither may
- * happen. Each `syscall` instruction of the target's libc that might do it has a guard, which comes here first: SIGTRAP is taken out
- * of every mask, and its action is only noted. The target notices nothing, unless it waits for a SIGTRAP that somebody
- * sends it: that one is never blocked.
+ * A trap that is run into while SIGTRAP is blocked, or has no handler, kills the process. So while
+ * there are traps neither may happen. Each `syscall` instruction of the target's libc that might do
+ * it has a guard, which comes here first: SIGTRAP is taken out of every mask, and its action is
+ * only noted. The target notices nothing, unless it waits for a SIGTRAP that somebody sends it:
+ * that one is never blocked.
  *
- * Runs on the target's own stack with its signals as they are, except that a guard's system call is made from here with a mask of
- * ours. Calls that wait aren't made here, where nobody could be left alone: they get a pointer to a mask that stays where it is.
+ * Runs on the target's own stack with its signals as they are, except that a guard's system call is
+ * made from here with a mask of ours. Calls that wait aren't made here, where nobody could be left
+ * alone: they get a pointer to a mask that stays where it is.
  */
 #include "agent.h"
 #include "fault.h"
@@ -40,7 +43,7 @@ static struct dt_traps *traps_of(const struct dt_control *control)
 	return (struct dt_traps *)control->traps;
 }
 
-/* ---- guards ------------------------------------------------------------------------------------- */
+/* ---- guards ---------------------------------------------------------------------------------- */
 
 static uint64_t guard_action(const struct dt_control *control, struct trap_call *call)
 {
@@ -49,12 +52,14 @@ static uint64_t guard_action(const struct dt_control *control, struct trap_call 
 	if (call->args[3] != 8)
 		return 0; /* EINVAL */
 	if (call->args[0] == DT_SIGTRAP)
-		return handler_exchange(control, &traps_of(control)->action, traps_of(control)->pid, call->args,
-					&call->number);
-	if (!handler_read(control, call->args[1], (uint64_t *)&new, 4) || !(new.mask & DT_SIGTRAP_BIT))
+		return handler_exchange(control, &traps_of(control)->action, traps_of(control)->pid,
+					call->args, &call->number);
+	if (!handler_read(control, call->args[1], (uint64_t *)&new, 4) ||
+	    !(new.mask &DT_SIGTRAP_BIT))
 		return 0;
 	new.mask &= ~DT_SIGTRAP_BIT;
-	call->number = (uint64_t)sys_call6(SYS_RT_SIGACTION, call->args[0], (uint64_t)&new, call->args[2], 8, 0, 0);
+	call->number = (uint64_t)sys_call6(SYS_RT_SIGACTION, call->args[0], (uint64_t) & new,
+					   call->args[2], 8, 0, 0);
 	return 1;
 }
 
@@ -66,8 +71,8 @@ static uint64_t guard_mask(const struct dt_control *control, struct trap_call *c
 	    !handler_read(control, call->args[1], &mask, 1) || !(mask & DT_SIGTRAP_BIT))
 		return 0;
 	mask &= ~DT_SIGTRAP_BIT;
-	call->number =
-		(uint64_t)sys_call6(SYS_RT_SIGPROCMASK, call->args[0], (uint64_t)&mask, call->args[2], 8, 0, 0);
+	call->number = (uint64_t)sys_call6(SYS_RT_SIGPROCMASK, call->args[0], (uint64_t)&mask,
+					   call->args[2], 8, 0, 0);
 	return 1;
 }
 
@@ -137,13 +142,15 @@ static void guard_wait(const struct dt_control *control, struct trap_call *call)
 						keep_mask(control, *arg);
 	}
 	if (call->number == SYS_IO_URING_ENTER)
-		call->args[4] = call->args[3] & URING_EXT_ARG ? keep_struct(control, call->args[4], 3) :
-								keep_mask(control, call->args[4]);
+		call->args[4] = call->args[3] & URING_EXT_ARG ?
+					keep_struct(control, call->args[4], 3) :
+					keep_mask(control, call->args[4]);
 }
 
 uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 {
-	if (control->calls && call->number == SYS_RT_SIGACTION && fault_guard_action(control, call->args, &call->number))
+	if (control->calls && call->number == SYS_RT_SIGACTION &&
+	    fault_guard_action(control, call->args, &call->number))
 		return 1;
 	if (!control->traps)
 		return 0; /* none yet, or none any more */
@@ -155,7 +162,7 @@ uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 	return 0;
 }
 
-/* ---- the handler -------------------------------------------------------------------------------- */
+/* ---- the handler ----------------------------------------------------------------------------- */
 
 static uint64_t find_trap(const struct dt_control *control, uint64_t address)
 {

@@ -1,8 +1,9 @@
 /*
- * unwind.c - the callers of the probe, from the tables that the controller compiled (src/shared/unwind.h).
+ * unwind.c - the callers of the probe, from the tables that the controller compiled
+ * (src/shared/unwind.h).
  *
- * The stack is copied piece by piece, without faults, and walked in the copy: one system call serves
- * many frames. Code without a table is walked by its frame pointer, if that looks like one.
+ * The stack is copied piece by piece, without faults, and walked in the copy: one system call
+ * serves many frames. Code without a table is walked by its frame pointer, if that looks like one.
  */
 #include "gather.h"
 
@@ -62,7 +63,8 @@ static const struct dt_unwind_row *find_row(const struct dt_unwind *table, uint6
 		table = (const struct dt_unwind *)table->next;
 	if (!module || !table)
 		return NULL;
-	rows = (const struct dt_unwind_row *)((const uint8_t *)table + table->rows_offset) + module->first;
+	rows = (const struct dt_unwind_row *)((const uint8_t *)table + table->rows_offset) +
+	       module->first;
 	key = (uint32_t)(pc - module->base);
 	n = sorted_count(module->count, i, rows[i].pc <= key);
 	return n && rows[n - 1].cfa_rule != DT_CFA_NONE ? &rows[n - 1] : NULL;

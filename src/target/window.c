@@ -1,10 +1,11 @@
 /*
  * window.c - what the event at hand has read of the target's memory.
  *
- * A system call that can't fault reads the target's memory, and takes about a microsecond whether it reads 8 bytes or 500, in one
- * place or in four. So more is read than was asked for: what lies around it, and the program's other strings with
- * the first (DT_OP_PREFETCH). An event that shows a std::string, or ten members of a struct, needs one call. What is read
- * once is shown as it was then: all of an event is of one moment.
+ * A system call that can't fault reads the target's memory, and takes about a microsecond whether
+ * it reads 8 bytes or 500, in one place or in four. So more is read than was asked for: what lies
+ * around it, and the program's other strings with the first (DT_OP_PREFETCH). An event that shows a
+ * std::string, or ten members of a struct, needs one call. What is read once is shown as it was
+ * then: all of an event is of one moment.
  */
 #include "gather.h"
 
@@ -38,7 +39,8 @@ static uint32_t look(struct gather *g, uint64_t from, uint32_t least, const uint
 
 	if (!window) {
 		window = take(g, from);
-		window->size = (uint32_t)safe_read(g->control, window->start, window->bytes, WINDOW_SIZE);
+		window->size =
+			(uint32_t)safe_read(g->control, window->start, window->bytes, WINDOW_SIZE);
 		if (window->size <= from - window->start)
 			return 0;
 	}
@@ -51,7 +53,8 @@ static void copy(void *to, const uint8_t *from, uint64_t count)
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
 }
 
-static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t least, uint32_t most)
+static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t least,
+			    uint32_t most)
 {
 	const uint8_t *bytes = NULL;
 	uint32_t got;
@@ -76,7 +79,8 @@ uint64_t window_read_all(struct gather *g, uint64_t from, void *to, uint32_t len
 					    : safe_read(g->control, from, to, length);
 }
 
-/* How many pieces of a window are in the other process's (our own) list: two if it goes over a page's end. */
+/* How many pieces of a window are in the other process's (our own) list: two if it goes over a
+ * page's end. */
 static uint32_t list_window(const struct window *window, struct sys_iovec *remote)
 {
 	uint64_t first = DT_PAGE - (window->start & (DT_PAGE - 1));
@@ -94,7 +98,8 @@ void window_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count
 	uint64_t got;
 
 	for (uint32_t i = 0; i < count && windows < WINDOWS; i++) {
-		if (!addresses[i] || safe_is_lasting(g->control, addresses[i]) || find(g, addresses[i], 1))
+		if (!addresses[i] || safe_is_lasting(g->control, addresses[i]) ||
+		    find(g, addresses[i], 1))
 			continue;
 		taken[windows] = take(g, addresses[i]);
 		local[windows] = (struct sys_iovec){ (uint64_t)taken[windows]->bytes, WINDOW_SIZE };

@@ -1,6 +1,7 @@
 /*
- * Expressions: any text, as a condition and as a variable, with a few names that exist. Every error has the text
- * and a caret in it; every program is one that the agent can run, and the native code of a filter fits its room.
+ * Expressions: any text, as a condition and as a variable, with a few names that exist. Every error
+ * has the text and a caret in it; every program is one that the agent can run, and the native code
+ * of a filter fits its room.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static void require(bool holds)
 }
 
 /* i: a signed int in rdi; u: 64 bits, unsigned, on the stack; m: a long somewhere in memory. */
-static bool find(void *context, const char *name, struct type *ret_type, struct value_place *ret_place)
+static bool find(void *context, const char *name, struct type *ret_type,
+		 struct value_place *ret_place)
 {
 	(void)context;
 	*ret_type = (struct type){ .kind = TYPE_INT, .size = name[0] == 'i' ? 4 : 8, .is_signed = name[0] != 'u' };
@@ -27,7 +29,8 @@ static bool find(void *context, const char *name, struct type *ret_type, struct 
 	if (strcmp(name, "i") == 0)
 		ret_place->pieces[0] = (struct abi_piece){ .where = ABI_INT, .reg = 7, .size = 8 };
 	else if (strcmp(name, "u") == 0)
-		ret_place->pieces[0] = (struct abi_piece){ .where = ABI_STACK, .disp = 8, .size = 8 };
+		ret_place->pieces[0] =
+			(struct abi_piece){ .where = ABI_STACK, .disp = 8, .size = 8 };
 	else if (strcmp(name, "m") == 0)
 		*ret_place = (struct value_place){ .kind = PLACE_MEMORY };
 	else

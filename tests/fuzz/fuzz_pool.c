@@ -1,11 +1,12 @@
 /*
  * fuzz_pool.c - any bytes as the pool's memory, and the reader over them.
  *
- * The memory lies between two pages that can't be touched. The trace is a judge instead of a file: each packet
- * must be one that a CTF reader accepts (known events, complete, in order of time), and the counts must agree.
+ * The memory lies between two pages that can't be touched. The trace is a judge instead of a file:
+ * each packet must be one that a CTF reader accepts (known events, complete, in order of time), and
+ * the counts must agree.
  *
- * The input: flags, chunk words, descriptors, thread records, the pool's own fields, then pieces of chunks: which one,
- * how far in (words), how many words, those words.
+ * The input: flags, chunk words, descriptors, thread records, the pool's own fields, then pieces of
+ * chunks: which one, how far in (words), how many words, those words.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,8 @@ static size_t measure(const uint64_t *event, size_t words)
 
 /* ---- the judge, in the place of ctf/writer.c ---------------------------------------------- */
 
-struct error *writer_packet(struct trace_writer *writer, uint64_t stream, const struct packet *packet)
+struct error *writer_packet(struct trace_writer *writer, uint64_t stream,
+			    const struct packet *packet)
 {
 	const uint64_t *at = packet->events;
 	size_t words = packet->size / 8;
@@ -134,7 +136,8 @@ static void place_pieces(struct input *input, struct dt_pool *pool)
 		uint32_t room = dt_chunk_size(SMALL, index) / 8;
 		uint32_t at = (piece[1] | (uint32_t)piece[2] << 8) % room;
 		uint32_t count = piece[3] % 64;
-		char *chunk = (char *)pool + dt_chunk_offset(dt_chunks_offset(CHUNKS), SMALL, index);
+		char *chunk =
+			(char *)pool + dt_chunk_offset(dt_chunks_offset(CHUNKS), SMALL, index);
 
 		take(input, chunk + at * 8, (count < room - at ? count : room - at) * 8);
 	}
@@ -188,9 +191,13 @@ static void read_it(struct dt_pool *pool, uint8_t flags)
 	size_t chunks;
 
 	make_types();
-	struct reader_options options = { .pool = pool, .pool_size = pool_bytes(), .small_count = SMALL,
-					  .big_count = BIG, .types = &all,
-					  .writer = (struct trace_writer *)&judge, .alive = alive,
+	struct reader_options options = { .pool = pool,
+					  .pool_size = pool_bytes(),
+					  .small_count = SMALL,
+					  .big_count = BIG,
+					  .types = &all,
+					  .writer = (struct trace_writer *)&judge,
+					  .alive = alive,
 					  .alive_context = &flags };
 	REQUIRE(!reader_create(&options, &reader));
 	if (flags & 2)

@@ -1,5 +1,6 @@
 /*
- * Arguments of static markers: any text. What is understood is within the bounds of its type, and the walk ends.
+ * Arguments of static markers: any text. What is understood is within the bounds of its type, and
+ * the walk ends.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -45,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	require(text != NULL);
 	memcpy(text, bytes, size);
 	text[size] = '\0';
-	for (size_t length = strlen(rest); sdt_next_argument(&rest, &symbols, &argument); length = strlen(rest)) {
+	for (size_t length = strlen(rest); sdt_next_argument(&rest, &symbols, &argument);
+	     length = strlen(rest)) {
 		check(&argument);
 		require(strlen(rest) < length);
 	}

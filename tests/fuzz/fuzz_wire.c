@@ -1,6 +1,7 @@
 /*
- * The protocol of the daemon: any bytes, in pieces of any length, as one side sees them. What is taken for a message is
- * one from end to end, and the same when it is made again. The first byte says how the rest is cut.
+ * The protocol of the daemon: any bytes, in pieces of any length, as one side sees them. What is
+ * taken for a message is one from end to end, and the same when it is made again. The first byte
+ * says how the rest is cut.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -41,7 +42,8 @@ static void make_again(const struct wire_message *message)
 	wire_copy(&out, message, nothing);
 	wire_end(&out);
 	require(!wire_take(out.bytes.text, out.bytes.length, WIRE_MESSAGE_MAX, &again, &used));
-	require(used == out.bytes.length && again.kind == message->kind && again.sequence == message->sequence);
+	require(used == out.bytes.length && again.kind == message->kind &&
+		again.sequence == message->sequence);
 	require(walk(&again) == walk(message));
 	wire_free(&out);
 }
@@ -79,7 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 		free(piece);
 		taken += used;
 		if (!used)
-			have = have == size - 1 ? size : have + step < size ? have + step : size - 1;
+			have = have == size - 1	  ? size :
+			       have + step < size ? have + step :
+						    size - 1;
 	}
 	return 0;
 }

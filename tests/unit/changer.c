@@ -1,6 +1,7 @@
 /*
- * changer PID OUTPUT FIRST SECOND: a controller for tests that kill it. It places FIRST, a function with its exits, then SECOND in
- * the middle of it, so that sites are exchanged, takes SECOND out again, and leaves.
+ * changer PID OUTPUT FIRST SECOND: a controller for tests that kill it. It places FIRST, a function
+ * with its exits, then SECOND in the middle of it, so that sites are exchanged, takes SECOND out
+ * again, and leaves.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 
 static struct error *add(struct session *session, const char *location, enum tracepoint_kind kind)
 {
-	return session_add(session, &(struct tracepoint_spec){ .location = location, .kind = kind }, NULL);
+	return session_add(session, &(struct tracepoint_spec){ .location = location, .kind = kind },
+			   NULL);
 }
 
 static struct error *change(struct session *session, const char *first, const char *second)
@@ -31,7 +33,8 @@ static struct error *change(struct session *session, const char *first, const ch
 
 int main(int argc, char **argv)
 {
-	const struct session_options options = { .output = argc == 5 ? argv[2] : NULL, .buffer_size = 1 << 20,
+	const struct session_options options = { .output = argc == 5 ? argv[2] : NULL,
+						 .buffer_size = 1 << 20,
 						 .follow_fork = true };
 	struct session *session = NULL;
 	struct proc *proc = NULL;

@@ -1,6 +1,7 @@
 /*
- * live.h - a target whose threads call functions all the time and count their own calls, a session that is changed meanwhile, and
- * what babeltrace2 reads of it. The target is tests/programs/worker: a program without sanitizers, whatever the test has.
+ * live.h - a target whose threads call functions all the time and count their own calls, a session
+ * that is changed meanwhile, and what babeltrace2 reads of it. The target is tests/programs/worker:
+ * a program without sanitizers, whatever the test has.
  *
  * Header only.
  */
@@ -32,7 +33,7 @@
 #include "place.h"
 #include "target.h"
 
-/* ---- the target --------------------------------------------------------------------------------- */
+/* ---- the target ------------------------------------------------------------------------------ */
 
 static struct shared *shared;
 
@@ -86,7 +87,7 @@ static inline uint64_t done(size_t function)
 	return sum;
 }
 
-/* ---- the session -------------------------------------------------------------------------------- */
+/* ---- the session ----------------------------------------------------------------------------- */
 
 struct fixture {
 	pid_t pid;
@@ -135,7 +136,8 @@ static inline void work(const struct fixture *f, uint64_t more)
 
 static inline void begin(struct fixture *f, struct session_options options)
 {
-	snprintf(f->output, sizeof(f->output), "%s/dyntrace-live-%d-%ld", place_memory(), getpid(), random());
+	snprintf(f->output, sizeof(f->output), "%s/dyntrace-live-%d-%ld", place_memory(), getpid(),
+		 random());
 	if (!options.directory)
 		options.output = f->output;
 	if (!options.buffer_size)
@@ -162,7 +164,8 @@ static inline void end(struct fixture *f)
 	int status;
 
 	session_destroy(f->session);
-	assert_int_equal(waitpid(f->pid, &status, WNOHANG), 0); /* it lives: nothing was computed wrong */
+	/* it lives: nothing was computed wrong */
+	assert_int_equal(waitpid(f->pid, &status, WNOHANG), 0);
 	kill(f->pid, SIGKILL);
 	waitpid(f->pid, &status, 0);
 	proc_close(f->proc);
@@ -180,9 +183,11 @@ static inline char *work_name(size_t function, char name[16])
 }
 
 /* By its location alone. */
-static inline struct error *try_add(const struct fixture *f, const char *location, enum tracepoint_kind kind)
+static inline struct error *try_add(const struct fixture *f, const char *location,
+				    enum tracepoint_kind kind)
 {
-	return session_add(f->session, &(struct tracepoint_spec){ .location = location, .kind = kind }, NULL);
+	return session_add(f->session,
+			   &(struct tracepoint_spec){ .location = location, .kind = kind }, NULL);
 }
 
 static inline void add(const struct fixture *f, size_t function, enum tracepoint_kind kind)
@@ -245,7 +250,8 @@ static inline void judge_all(const struct fixture *f, uint64_t counts[FUNCTIONS]
 	memset(counts, 0, FUNCTIONS * sizeof(*counts));
 	while (next_event(pipe, line)) {
 		const char *name = strstr(line, " work_");
-		unsigned long function = name ? strtoul(name + strlen(" work_"), NULL, 10) : FUNCTIONS;
+		unsigned long function =
+			name ? strtoul(name + strlen(" work_"), NULL, 10) : FUNCTIONS;
 
 		assert_true(function < FUNCTIONS);
 		counts[function] += !strstr(name, "_exit:");

@@ -1,13 +1,13 @@
 /*
- * relocate_machine.h - runs one instruction where it is or where it was moved, from a state made for
- * it, and keeps everything that it can change.
+ * relocate_machine.h - runs one instruction where it is or where it was moved, from a state made
+ * for it, and keeps everything that it can change.
  *
  *   CODE    int3 everywhere, but: the instruction; the ways out (below); a lone `ret`
  *   DATA    bytes to read and write; POINTERS: addresses of a way out
  *   STACK   full of addresses of a way out
  *
- * A way out notes its number, saves the state and goes back to run_code's caller. The vector, mask and
- * x87 registers are those of XSAVE, as far as this processor has them. Header only; one user a
+ * A way out notes its number, saves the state and goes back to run_code's caller. The vector, mask
+ * and x87 registers are those of XSAVE, as far as this processor has them. Header only; one user a
  * program. For tests on one thread.
  */
 #ifndef DYNTRACE_TESTS_RELOCATE_MACHINE_H
@@ -225,8 +225,8 @@ struct result {
 	uint8_t data[DATA_SIZE], pointers[DATA_SIZE], stack[STACK_SIZE];
 };
 
-/* What depends on where the code is, or on the processor's mood: the last x87 instruction's address,
- * which parts are in their initial state. */
+/* What depends on where the code is, or on the processor's mood: the last x87 instruction's
+ * address, which parts are in their initial state. */
 static void machine_run(uint64_t at)
 {
 	memset(&machine_out, 0, sizeof(machine_out));

@@ -1,6 +1,6 @@
 /*
- * rig.h - a control page, a pool, a state and the built agent in one test process, and rig_hit, which does what a
- * trampoline does. With a reader and a trace to read it all back.
+ * rig.h - a control page, a pool, a state and the built agent in one test process, and rig_hit,
+ * which does what a trampoline does. With a reader and a trace to read it all back.
  */
 #ifndef DYNTRACE_TESTS_RIG_H
 #define DYNTRACE_TESTS_RIG_H
@@ -33,7 +33,8 @@
 #include "../../src/shared/layout.h"
 #include "place.h"
 
-/* Events of the rig: id 1 is bare, 2 has two fields, 3 has six, 4 has a 32-bit one. Id 0 is not used. */
+/* Events of the rig: id 1 is bare, 2 has two fields, 3 has six, 4 has a 32-bit one. Id 0 is not
+ * used. */
 enum { RIG_BARE = 1, RIG_TWO, RIG_SIX, RIG_WORD, RIG_TYPES };
 static const uint32_t rig_sizes[RIG_TYPES] = { 0, 8, 24, 56, 16 };
 
@@ -277,7 +278,8 @@ static inline void rig_open_trace(struct rig_trace *trace)
 	snprintf(trace->directory, sizeof(trace->directory), "%s/trace", trace->top);
 	rig_make_types(&trace->types);
 	trace->clock = clock;
-	RIG_OK(writer_create(trace->directory, &info, &trace->types, &trace->clock, &trace->writer));
+	RIG_OK(writer_create(trace->directory, &info, &trace->types, &trace->clock,
+			     &trace->writer));
 }
 
 static inline void rig_open(struct rig_trace *trace)
@@ -329,8 +331,9 @@ static inline char *rig_babeltrace(const struct rig_trace *trace, const char *op
 	char *text = NULL;
 	size_t length = 0;
 
-	snprintf(command, sizeof(command), "babeltrace2 %s '%s' 2>'%s/stderr'; s=$?; cat '%s/stderr'; exit $s",
-		 options, trace->directory, trace->top, trace->top);
+	snprintf(command, sizeof(command),
+		 "babeltrace2 %s '%s' 2>'%s/stderr'; s=$?; cat '%s/stderr'; exit $s", options,
+		 trace->directory, trace->top, trace->top);
 	FILE *memory = open_memstream(&text, &length);
 	FILE *pipe = popen(command, "r");
 	char block[65536];
@@ -349,7 +352,8 @@ struct rig_verdict {
 	uint64_t discarded;
 };
 
-/* Events that babeltrace2 reads and those that it reports as lost. `only`: text that an event's line must have. */
+/* Events that babeltrace2 reads and those that it reports as lost. `only`: text that an event's
+ * line must have. */
 static inline struct rig_verdict rig_judge(const struct rig_trace *trace, const char *only)
 {
 	_cleanup_free_ char *text = rig_babeltrace(trace, "--fields=all --clock-cycles");

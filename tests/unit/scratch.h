@@ -29,7 +29,8 @@ static char scratch_directory[64];
 static inline int scratch_setup(void **state)
 {
 	(void)state;
-	snprintf(scratch_directory, sizeof(scratch_directory), "%s/dyntrace-test-XXXXXX", place_disk());
+	snprintf(scratch_directory, sizeof(scratch_directory), "%s/dyntrace-test-XXXXXX",
+		 place_disk());
 	return mkdtemp(scratch_directory) && chmod(scratch_directory, 0755) == 0 ? 0 : -1;
 }
 

@@ -1,8 +1,9 @@
 /*
- * target.h - a program from tests/programs (or any other), running, for a test that holds and releases it.
+ * target.h - a program from tests/programs (or any other), running, for a test that holds and
+ * releases it.
  *
- * Header only. Keeps step through handshake.h. Every target is killed by its pid in target_end, and dies with the
- * test in any case.
+ * Header only. Keeps step through handshake.h. Every target is killed by its pid in target_end, and
+ * dies with the test in any case.
  */
 #ifndef DYNTRACE_TESTS_TARGET_H
 #define DYNTRACE_TESTS_TARGET_H
@@ -50,13 +51,14 @@ static inline void target_path(const char *name, char path[PATH_MAX])
 	snprintf(path, PATH_MAX, "%s/../programs/%s", self, name);
 }
 
-/* Starts a program of tests/programs with "--NAME NUMBER" words; the list ends with NULL. Its descriptors 3 and 4
- * are ready and go; it doesn't wait for readiness. */
+/* Starts a program of tests/programs with "--NAME NUMBER" words; the list ends with NULL. Its
+ * descriptors 3 and 4 are ready and go; it doesn't wait for readiness. */
 static inline struct target target_start(const char *name, ...)
 {
 	int ready[2], go[2], out[2];
 	char path[PATH_MAX];
-	char *argv[32] = { path, (char *)"--ready-fd", (char *)"3", (char *)"--go-fd", (char *)"4" };
+	char *argv[32] = { path, (char *)"--ready-fd", (char *)"3", (char *)"--go-fd",
+			   (char *)"4" };
 	size_t argc = 5;
 	va_list words;
 
@@ -112,7 +114,8 @@ static inline int target_finish(struct target *target, char *text, size_t room)
 	ssize_t n;
 
 	while (text && length + 1 < room &&
-	       ((n = read(target->out, text + length, room - length - 1)) > 0 || (n < 0 && errno == EINTR)))
+	       ((n = read(target->out, text + length, room - length - 1)) > 0 ||
+		(n < 0 && errno == EINTR)))
 		length += n > 0 ? (size_t)n : 0;
 	if (text)
 		text[length] = '\0';
@@ -161,8 +164,8 @@ static inline char *target_descriptors(pid_t pid)
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, i);
 		ssize_t n = readlink(path, link, sizeof(link) - 1);
 		if (n > 0)
-			length += (size_t)snprintf(text + length, (1 << 16) - length, "%d -> %.*s\n", i,
-						   (int)n, link);
+			length += (size_t)snprintf(text + length, (1 << 16) - length,
+						   "%d -> %.*s\n", i, (int)n, link);
 	}
 	return text;
 }

@@ -1,6 +1,6 @@
 /*
- * The built agent, in this process, hit by a trampoline written by hand: every hit is in the trace or
- * counted as lost, whatever happens meanwhile.
+ * The built agent, in this process, hit by a trampoline written by hand: every hit is in the trace
+ * or counted as lost, whatever happens meanwhile.
  */
 #include <pthread.h>
 #include <sys/ptrace.h>
@@ -293,9 +293,9 @@ static void test_nested_signals(void **unused)
 /* ---- a signal at every instruction -------------------------------------------------------- */
 
 /*
- * A child makes one hit; its parent lets it run `steps` instructions, then sends a signal whose handler
- * hits often enough to change chunks, and lets it go on. Every instruction of the fast and of the slow path is
- * interrupted once.
+ * A child makes one hit; its parent lets it run `steps` instructions, then sends a signal whose
+ * handler hits often enough to change chunks, and lets it go on. Every instruction of the fast and
+ * of the slow path is interrupted once.
  */
 struct stepping {
 	volatile uint32_t recorded, skipped; /* by the hit that is interrupted */
@@ -400,7 +400,8 @@ static unsigned interrupt_at(unsigned warm_up, uint32_t small, uint32_t big, uns
 	return stepped;
 }
 
-/* At every instruction before signals are blocked and after they are allowed again, at some between. */
+/* At every instruction before signals are blocked and after they are allowed again, at some
+ * between. */
 static unsigned interrupt_everywhere(unsigned warm_up, uint32_t small, uint32_t big)
 {
 	unsigned total = interrupt_at(warm_up, small, big, UINT_MAX);
@@ -709,7 +710,8 @@ static void test_registers_kept(void **unused)
 		rig_up(8, 8, 0);
 		/* The long way, the cheap way, and when there is nothing to be had. */
 		for (int way = 0; way < 3; way++) {
-			struct kept kept = { 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, flags[i], 1 };
+			struct kept kept = { 101, 102, 103, 104, 105,	   106, 107,
+					     108, 109, 110, 111, flags[i], 1 };
 
 			if (way == 2) {
 				rig_my_slot()->limit = 0;

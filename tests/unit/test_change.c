@@ -1,9 +1,10 @@
 /*
- * Tracepoints switched, removed and put back at random, one by one, in a process whose threads run through them all
- * the time: what its functions compute stays right, and memory is used again.
+ * Tracepoints switched, removed and put back at random, one by one, in a process whose threads run
+ * through them all the time: what its functions compute stays right, and memory is used again.
  *
- * The target is tests/programs/mill: a program without sanitizers, whatever this has. CHANGE_SECONDS=N makes the random part
- * longer (make torture), CHANGE_ONLY=NAME runs one test (a glob).
+ * The target is tests/programs/mill: a program without sanitizers, whatever this has.
+ * CHANGE_SECONDS=N makes the random part longer (make torture), CHANGE_ONLY=NAME runs one test (a
+ * glob).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,7 @@
 #define HERE_SLACK_KIB 2048
 #define CODE_MAX 200 /* bytes of a shape that are looked at */
 
-/* ---- the target --------------------------------------------------------------------------------- */
+/* ---- the target ------------------------------------------------------------------------------ */
 
 /* A call that stays inside until it is told to return: it says so, and waits for a byte. */
 static int inside[2], outside[2];
@@ -66,7 +67,7 @@ static pid_t start_target(void)
 	return pid;
 }
 
-/* ---- the session -------------------------------------------------------------------------------- */
+/* ---- the session ----------------------------------------------------------------------------- */
 
 struct fixture {
 	pid_t pid;
@@ -94,7 +95,8 @@ static size_t read_code(pid_t pid, uint64_t at, uint8_t *code, size_t size)
 	return (size_t)n;
 }
 
-/* Every instruction of every shape, but for those that were refused; of the one that is too short for all, the first. */
+/* Every instruction of every shape, but for those that were refused; of the one that is too short
+ * for all, the first. */
 static void add_instructions(struct fixture *f)
 {
 	for (size_t i = 0; i < MILL_SHAPES; i++) {
@@ -108,7 +110,8 @@ static void add_instructions(struct fixture *f)
 			char location[32];
 			bool left_out = false;
 
-			assert_true(n < length && decode_quick(code + n, length - n, taddr_of(at + n), &insn));
+			assert_true(n < length &&
+				    decode_quick(code + n, length - n, taddr_of(at + n), &insn));
 			snprintf(location, sizeof(location), "0x%lx", (unsigned long)(at + n));
 			for (size_t j = 0; j < f->left_out_count; j++)
 				left_out |= !strcmp(f->left_out[j], location);
@@ -126,8 +129,12 @@ static struct error *try_begin(struct fixture *f, enum what what)
 {
 	/* for hours every hit would be on a disk in memory */
 	bool is_long = getenv("CHANGE_SECONDS") || getenv("CHANGE_CYCLES");
-	struct session_options options = { .output = f->output, .buffer_size = 4 << 20, .follow_fork = true,
-					   .mode = is_long && f->counts_nothing ? SESSION_OVERWRITE : SESSION_DISCARD };
+	struct session_options options = { .output = f->output,
+					   .buffer_size = 4 << 20,
+					   .follow_fork = true,
+					   .mode = is_long && f->counts_nothing ?
+							   SESSION_OVERWRITE :
+							   SESSION_DISCARD };
 
 	assert_null(session_create(f->proc, &options, &f->session));
 	if (what != INSTRUCTIONS)
@@ -142,12 +149,14 @@ static void begin(struct fixture *f, enum what what)
 {
 	struct error *error;
 
-	snprintf(f->output, sizeof(f->output), "%s/dyntrace-change-%d-%ld", place_memory(), getpid(), random());
+	snprintf(f->output, sizeof(f->output), "%s/dyntrace-change-%d-%ld", place_memory(),
+		 getpid(), random());
 	f->pid = start_target();
 	assert_null(proc_open(f->pid, &f->proc));
 	while ((error = try_begin(f, what))) {
 		if (f->left_out_count == LEFT_OUT_MAX ||
-		    sscanf(error_text(error), "cannot probe '%31[^']'", f->left_out[f->left_out_count]) != 1)
+		    sscanf(error_text(error), "cannot probe '%31[^']'",
+			   f->left_out[f->left_out_count]) != 1)
 			fail_msg("%s", error_text(error));
 		f->left_out_count++;
 		error_free(error);
@@ -164,7 +173,8 @@ static void end(struct fixture *f)
 	assert_null(session_end(f->session, &summary));
 	assert_false(summary.left);
 	session_destroy(f->session);
-	assert_int_equal(waitpid(f->pid, &status, WNOHANG), 0); /* it lives: nothing was computed wrong */
+	/* it lives: nothing was computed wrong */
+	assert_int_equal(waitpid(f->pid, &status, WNOHANG), 0);
 	kill(f->pid, SIGKILL);
 	waitpid(f->pid, &status, 0);
 	for (int i = 0; i < 2; i++)
@@ -192,7 +202,8 @@ static uint64_t hits(struct fixture *f, size_t index)
 		nanosleep(&nap, NULL);
 		check(session_step(f->session, 0), f);
 	}
-	return session_tracepoint(f->session, index).hits + session_tracepoint(f->session, index).lost;
+	return session_tracepoint(f->session, index).hits +
+	       session_tracepoint(f->session, index).lost;
 }
 
 static void turn(struct fixture *f, size_t index, bool on)
@@ -224,7 +235,8 @@ static void test_one_by_one(void **state)
 				turn(&f, i, true);
 			for (int tries = 0; hits(&f, i) == before; tries++)
 				if (tries > 2000)
-					fail_msg("%s, %s: no more hits", session_tracepoint(f.session, i).name,
+					fail_msg("%s, %s: no more hits",
+						 session_tracepoint(f.session, i).name,
 						 remove ? "put back" : "switched on");
 		}
 	}
@@ -271,7 +283,8 @@ static void change_randomly(enum what what, double seconds_wanted)
 		changes++;
 		check(session_step(f.session, 0), &f);
 	}
-	print_message("%lu changes of %zu tracepoints\n", (unsigned long)changes, session_tracepoint_count(f.session));
+	print_message("%lu changes of %zu tracepoints\n", (unsigned long)changes,
+		      session_tracepoint_count(f.session));
 	end(&f);
 }
 
@@ -291,7 +304,8 @@ static void test_random_mixed(void **state)
 	change_randomly(MIXED, 4);
 }
 
-/* Out all of them, and back one by one among those that are there already: upwards, downwards, every third. */
+/* Out all of them, and back one by one among those that are there already: upwards, downwards,
+ * every third. */
 static void test_in_turn(void **state)
 {
 	struct fixture f = { 0 };
@@ -306,7 +320,8 @@ static void test_in_turn(void **state)
 			check(session_take_out(f.session, i), &f);
 		for (size_t first = 0; first < step; first++)
 			for (size_t i = first; i < count; i += step)
-				check(session_put_back(f.session, steps[order] ? i : count - 1 - i), &f);
+				check(session_put_back(f.session, steps[order] ? i : count - 1 - i),
+				      &f);
 	}
 	end(&f);
 }
@@ -329,7 +344,8 @@ static long memory_of(pid_t pid, const char *field)
 	return kib;
 }
 
-/* What adding and removing may make larger: the code in use, the target's address space and its own memory, and ours. */
+/* What adding and removing may make larger: the code in use, the target's address space and its own
+ * memory, and ours. */
 struct sizes {
 	uint64_t code;
 	long space, target, here;
@@ -337,8 +353,8 @@ struct sizes {
 
 static struct sizes measure(const struct fixture *f)
 {
-	return (struct sizes){ session_code_used(f->session), memory_of(f->pid, "VmSize"), memory_of(f->pid, "RssAnon"),
-			       memory_of(getpid(), "RssAnon") };
+	return (struct sizes){ session_code_used(f->session), memory_of(f->pid, "VmSize"),
+			       memory_of(f->pid, "RssAnon"), memory_of(getpid(), "RssAnon") };
 }
 
 /* Nothing of it does, beyond what waits to be used again. */
@@ -376,9 +392,10 @@ static void cycle(enum what what)
 			check(session_step(f.session, 0), &f);
 	}
 	struct sizes now = measure(&f);
-	print_message("%ld cycles: code %lu -> %lu bytes, target's space %ld -> %ld, its own memory %ld -> %ld, ours %ld -> %ld KiB\n",
-		      cycles, (unsigned long)before.code, (unsigned long)now.code, before.space, now.space, before.target,
-		      now.target, before.here, now.here);
+	print_message(
+		"%ld cycles: code %lu -> %lu bytes, target's space %ld -> %ld, its own memory %ld -> %ld, ours %ld -> %ld KiB\n",
+		cycles, (unsigned long)before.code, (unsigned long)now.code, before.space,
+		now.space, before.target, now.target, before.here, now.here);
 	end(&f);
 }
 
@@ -428,7 +445,8 @@ static void make_garbage(struct fixture *f, size_t but_for)
 	}
 }
 
-/* Events are written within a moment; then they are exactly so many, those included for which the buffer was full. */
+/* Events are written within a moment; then they are exactly so many, those included for which the
+ * buffer was full. */
 static void expect_calls(struct fixture *f, size_t index, uint64_t entries, uint64_t exits)
 {
 	struct tracepoint_info info;
@@ -437,14 +455,15 @@ static void expect_calls(struct fixture *f, size_t index, uint64_t entries, uint
 	do {
 		hits(f, index);
 		info = session_tracepoint(f->session, index);
-	} while (++tries < 2000 && (info.hits + info.lost < entries || info.exits + info.exits_lost < exits));
+	} while (++tries < 2000 &&
+		 (info.hits + info.lost < entries || info.exits + info.exits_lost < exits));
 	assert_int_equal(info.hits + info.lost, entries);
 	assert_int_equal(info.exits + info.exits_lost, exits);
 	assert_int_equal(info.missed, 0);
 }
 
-/* Removed with a call inside: it returns to where it should, into code that is kept for it, and only then is that freed.
- * Put back with a call inside that began before: that call has no exit. */
+/* Removed with a call inside: it returns to where it should, into code that is kept for it, and
+ * only then is that freed. Put back with a call inside that began before: that call has no exit. */
 static void test_removed_with_a_call_inside(void **state)
 {
 	struct fixture f = { 0 };

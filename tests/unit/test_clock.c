@@ -44,8 +44,8 @@ static void test_first_reading_is_exact(void **unused)
 	assert_in_range(first, clock.first.wall_ns - 1, clock.first.wall_ns + 1);
 }
 
-/* A TSC value between two looks at the wall clock lies between them: 20 ppm of the little time since, and what an
- * interruption of the calibration costs. */
+/* A TSC value between two looks at the wall clock lies between them: 20 ppm of the little time
+ * since, and what an interruption of the calibration costs. */
 static void test_now_is_now(void **unused)
 {
 	struct clock_estimate clock;
@@ -58,7 +58,7 @@ static void test_now_is_now(void **unused)
 	assert_in_range(ns_of(&clock, tsc), before - 100000, after + 100000);
 }
 
-/* ---- an hour in no time ------------------------------------------------------------------------- */
+/* ---- an hour in no time ---------------------------------------------------------------------- */
 
 #define NS_PER_S 1000000000LL
 #define HOUR 3600
@@ -94,7 +94,8 @@ static struct clock_reading look(struct machine *machine)
 		.tsc = tsc_zero + (uint64_t)(machine->seconds * REAL_HZ),
 		.raw_tsc = tsc_zero + (uint64_t)(machine->seconds * REAL_HZ),
 		.wall_ns = epoch + (uint64_t)(machine->wall + noise(machine) + 1e6),
-		.raw_ns = (uint64_t)(machine->seconds * 1e9 * (1 + machine->crystal / 1e6) + noise(machine) + 1e6),
+		.raw_ns = (uint64_t)(machine->seconds * 1e9 * (1 + machine->crystal / 1e6) +
+				     noise(machine) + 1e6),
 	};
 }
 
@@ -107,8 +108,10 @@ static void begin(struct machine *machine, struct clock_estimate *clock)
 	clock_begin(clock, &first, &second);
 }
 
-/* The pauses of recording.c: one second, two, four, up to a minute. At each the time of now is right. */
-static void record(struct machine *machine, struct clock_estimate *clock, double until, double off_ns)
+/* The pauses of recording.c: one second, two, four, up to a minute. At each the time of now is
+ * right. */
+static void record(struct machine *machine, struct clock_estimate *clock, double until,
+		   double off_ns)
 {
 	double pause = 1;
 
@@ -126,8 +129,9 @@ static void record(struct machine *machine, struct clock_estimate *clock, double
 /* A crystal that is 40 ppm off, and NTP that follows it, slews to and fro, or does nothing. */
 static void test_drift(void **unused)
 {
-	static const double slews[][4] = { { 0, 0, 0, 0 }, { 40, 40, 40, 40 }, { 500, 500, 500, 500 },
-					   { -500, -500, -500, -500 }, { 500, -500, 500, -500 }, { 0, 0, 0, 500 } };
+	static const double slews[][4] = { { 0, 0, 0, 0 },	     { 40, 40, 40, 40 },
+					   { 500, 500, 500, 500 },   { -500, -500, -500, -500 },
+					   { 500, -500, 500, -500 }, { 0, 0, 0, 500 } };
 
 	for (size_t i = 0; i < sizeof(slews) / sizeof(slews[0]); i++) {
 		struct machine machine = { .crystal = 40, .noise_ns = 20000, .random = i };
@@ -143,14 +147,17 @@ static void test_drift(void **unused)
 	}
 }
 
-/* Steps, small and large, early and late: the trace stays on the time it began with, to a millisecond, and its frequency right. */
+/* Steps, small and large, early and late: the trace stays on the time it began with, to a
+ * millisecond, and its frequency right. */
 static void test_steps(void **unused)
 {
 	static const double steps[] = { 0.2, -0.2, 1, -1, 3600, -3600, 86400.0 * 365, 0.128 };
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		for (double when = 1; when < HOUR; when *= 7) {
-			struct machine machine = { .crystal = -30, .slew = 20, .noise_ns = 20000, .random = i };
+			struct machine machine = {
+				.crystal = -30, .slew = 20, .noise_ns = 20000, .random = i
+			};
 			struct clock_estimate clock;
 
 			begin(&machine, &clock);
@@ -181,8 +188,12 @@ static void test_tsc_reset(void **unused)
 static void test_negative_offset(void **unused)
 {
 	/* A machine whose wall clock starts at 0 and whose TSC is older than that. */
-	struct clock_reading first = { .tsc = 90000000000000ULL, .wall_ns = NS_PER_S, .raw_tsc = 100, .raw_ns = 5 };
-	struct clock_reading second = { .tsc = first.tsc + 2000000000, .wall_ns = 2 * NS_PER_S, .raw_tsc = 2000000100,
+	struct clock_reading first = {
+		.tsc = 90000000000000ULL, .wall_ns = NS_PER_S, .raw_tsc = 100, .raw_ns = 5
+	};
+	struct clock_reading second = { .tsc = first.tsc + 2000000000,
+					.wall_ns = 2 * NS_PER_S,
+					.raw_tsc = 2000000100,
 					.raw_ns = NS_PER_S + 5 };
 	struct clock_estimate clock;
 
@@ -193,7 +204,7 @@ static void test_negative_offset(void **unused)
 	assert_in_range(ns_of(&clock, first.tsc), first.wall_ns - 1, first.wall_ns + 1);
 }
 
-/* ---- which clock ------------------------------------------------------------------------------------- */
+/* ---- which clock ----------------------------------------------------------------------------- */
 
 static bool trusted(const char *sources)
 {

@@ -172,13 +172,15 @@ static void check_glance(const uint8_t *bytes, size_t size, taddr pc)
 		return;
 	}
 	const ZydisDecodedInstruction *z = &insn.zydis;
-	bool has_modrm = z->attributes & ZYDIS_ATTRIB_HAS_MODRM, has_sib = z->attributes & ZYDIS_ATTRIB_HAS_SIB;
+	bool has_modrm = z->attributes & ZYDIS_ATTRIB_HAS_MODRM,
+	     has_sib = z->attributes & ZYDIS_ATTRIB_HAS_SIB;
 	bool is_padding = z->mnemonic == ZYDIS_MNEMONIC_NOP || z->mnemonic == ZYDIS_MNEMONIC_INT3;
 	bool same = g.pc.v == pc.v && g.length == insn.length && g.flow == insn.flow &&
 		    g.has_target == insn.has_target && g.target.v == insn.target.v &&
 		    g.rip_relative == insn.rip_relative && g.rip_target.v == insn.rip_target.v &&
 		    g.modrm == (has_modrm ? bytes[z->raw.modrm.offset] : 0) &&
-		    g.sib == (has_sib ? bytes[z->raw.sib.offset] : 0) && (g.kind == GLANCE_PADDING) == is_padding &&
+		    g.sib == (has_sib ? bytes[z->raw.sib.offset] : 0) &&
+		    (g.kind == GLANCE_PADDING) == is_padding &&
 		    (g.kind == GLANCE_LEA) == (z->mnemonic == ZYDIS_MNEMONIC_LEA) &&
 		    (g.kind == GLANCE_ADD) == (z->mnemonic == ZYDIS_MNEMONIC_ADD) &&
 		    (g.kind == GLANCE_MOVSXD) == (z->mnemonic == ZYDIS_MNEMONIC_MOVSXD);
@@ -187,8 +189,8 @@ static void check_glance(const uint8_t *bytes, size_t size, taddr pc)
 	if (same)
 		return;
 	decode_format(&insn, text, sizeof(text));
-	fail_msg("%02x %02x %02x %02x, %s: %d bytes, not %d", bytes[0], bytes[1], bytes[2], bytes[3], text, insn.length,
-		 g.length);
+	fail_msg("%02x %02x %02x %02x, %s: %d bytes, not %d", bytes[0], bytes[1], bytes[2],
+		 bytes[3], text, insn.length, g.length);
 }
 
 static size_t sweep(const struct binary_text *text)
@@ -233,10 +235,13 @@ static void test_real_programs(void **state)
 	assert_true(count > 300000); /* libc alone has that many */
 }
 
-/* Every opcode of the first two maps and every ModRM, under all prefixes that matter, whole and cut short. */
+/* Every opcode of the first two maps and every ModRM, under all prefixes that matter, whole and cut
+ * short. */
 static void test_glance_forms(void **state)
 {
-	static const char *const prefixes[] = { "", "\x66", "\xf3", "\xf2", "\x2e", "\x66\x3e\x66", "\xf3\x66", "\xf2\xf3", "\xf0", "\x67" };
+	static const char *const prefixes[] = { "",	"\x66",		"\xf3",	    "\xf2",
+						"\x2e", "\x66\x3e\x66", "\xf3\x66", "\xf2\xf3",
+						"\xf0", "\x67" };
 	static const uint8_t rexes[] = { 0, 0x40, 0x41, 0x48, 0x4d };
 	uint32_t mix = 1;
 

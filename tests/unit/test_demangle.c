@@ -1,4 +1,5 @@
-/* Names as programmers write them: Rust's own mangling against what its reference says; what was typed against them. */
+/* Names as programmers write them: Rust's own mangling against what its reference says; what was
+ * typed against them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,8 @@ static const struct {
 } rust_names[] = {
 	{ "_RNvC6_123foo3bar", "123foo::bar" },
 	{ "_RINvCshhNdl82Kjmm_1g4showlKj3_EB2_", "g::show::<i32, 3>" },
-	{ "_RNCNvNtNtCsjrHSEGnQ3l9_3std3sys9backtrace10__print_fmt0B7_", "std::sys::backtrace::_print_fmt::{closure#0}" },
+	{ "_RNCNvNtNtCsjrHSEGnQ3l9_3std3sys9backtrace10__print_fmt0B7_",
+	  "std::sys::backtrace::_print_fmt::{closure#0}" },
 	{ "_RNvMNtCsgEmfK2I1SDS_4core3stre3lenCshhNdl82Kjmm_1g", "<str>::len" },
 	{ "_RNvXs1i_NtCsgEmfK2I1SDS_4core3fmtReNtB6_7Display3fmtCsgY6Mt91CT9J_14rustc_demangle",
 	  "<&str as core::fmt::Display>::fmt" },
@@ -25,7 +27,8 @@ static const struct {
 	{ "_RINvC1a1fFG_RL0_hEuE", "a::f::<for<'a> fn(&'a u8)>" },
 	{ "_RINvC1a1fDINtC1b5TraithEp4ItemaEL_E", "a::f::<dyn b::Trait<u8, Item = i8>>" },
 	{ "_RINvC1a1fTlETENPcE", NULL },
-	{ "_RINvC1a1fTlETEAhj5_SeQmPcOdE", "a::f::<(i32,), (), [u8; 5], [str], &mut u32, *const char, *mut f64>" },
+	{ "_RINvC1a1fTlETEAhj5_SeQmPcOdE",
+	  "a::f::<(i32,), (), [u8; 5], [str], &mut u32, *const char, *mut f64>" },
 	{ "_RINvC1a1fKan2a_Kb1_Kc41_KpE", "a::f::<-42, true, 0x41, _>" },
 	{ "_RNvC1au8gdel_5qa", "a::punycode{gdel_5qa}" },
 	{ "_RNvC1a1f.llvm.1234", "a::f" },
@@ -85,7 +88,8 @@ static void test_what_was_typed(void **state)
 	assert_true(demangle_fits("g::show::<i32, 3>", "g::show::<i32,3>", false));
 	assert_true(demangle_fits("g::show::<i32, 3>", "g::s*", true));
 	assert_false(demangle_fits("g::show::<i32, 3>", "g::sho", false));
-	assert_true(demangle_fits("<g::Circle as g::Shape>::area", "<g::Circle as g::Shape>::area", false));
+	assert_true(demangle_fits("<g::Circle as g::Shape>::area", "<g::Circle as g::Shape>::area",
+				  false));
 	assert_true(demangle_fits("ns::f(int)", "ns::f", false));
 	assert_true(demangle_fits("ns::tmpl<int>(int)", "ns::tmpl", false));
 	assert_false(demangle_fits("ns::f(int)", "ns::f(double)", false));

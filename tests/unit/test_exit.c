@@ -416,7 +416,8 @@ static void test_longjmp(void **state)
 	assert_int_equal(rig_pool->tallies[ENTRY].missed, 0);
 }
 
-/* (R7) Something has returned through a free stub: frames that seem to be gone may come back, and keep their stubs. */
+/* (R7) Something has returned through a free stub: frames that seem to be gone may come back, and
+ * keep their stubs. */
 static void test_stacks_that_move(void **state)
 {
 	returns->stray = 1;
@@ -615,7 +616,8 @@ static void test_threads(void **state)
 	finish(40 * 200 * 21, 40 * 200 * 21);
 }
 
-/* Whatever the guesses say, nobody records in a slot that isn't his: neither one with another key, nor one with another tid. */
+/* Whatever the guesses say, nobody records in a slot that isn't his: neither one with another key,
+ * nor one with another tid. */
 static void test_wrong_guesses(void **state)
 {
 	function2 f = (function2)traced(add);

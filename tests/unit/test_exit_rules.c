@@ -57,7 +57,8 @@ __asm__(".text\n"
 	"rule_reads_by_rbp: .cfi_startproc\n push %rbp\n .cfi_adjust_cfa_offset 8\n .cfi_offset rbp, -16\n mov %rsp, %rbp\n"
 	" .cfi_def_cfa_register rbp\n sub $16, %rsp\n mov 8(%rbp), %rax\n leave\n .cfi_def_cfa rsp, 8\n ret\n .cfi_endproc\n"
 	".size rule_reads_by_rbp, . - rule_reads_by_rbp\n"
-	/* an argument on the stack, a saved register, the address behind an array, and rbp as any register */
+	/* an argument on the stack, a saved register, the address behind an array, and rbp as any
+	 * register */
 	".globl rule_reads_others\n.type rule_reads_others, @function\n"
 	"rule_reads_others: .cfi_startproc\n push %rbp\n .cfi_adjust_cfa_offset 8\n sub $0x18, %rsp\n .cfi_adjust_cfa_offset 0x18\n"
 	" mov 0x28(%rsp), %rax\n mov 0x18(%rsp), %rcx\n lea 0x20(%rsp), %rdx\n mov 8(%rbp), %rsi\n add $0x18, %rsp\n"
@@ -132,13 +133,18 @@ static void test_safe_points(void **state)
 		const char *line;
 		enum safepoint_rest is;
 	} cases[] = {
-		{ "232 0x5 0x7f6e 0x2790 0x64 0x2 0x0 0x7ffc 0x7f6e\n", REST_CERTAIN }, /* epoll_wait */
+		{ "232 0x5 0x7f6e 0x2790 0x64 0x2 0x0 0x7ffc 0x7f6e\n",
+		  REST_CERTAIN }, /* epoll_wait */
 		{ "7 0x7ffc 0x1 0xffffffff 0x0 0x0 0x0 0x7ffc 0x7f6e\n", REST_CERTAIN }, /* poll */
-		{ "230 0x0 0x0 0x7ffc 0x0 0x0 0x0 0x7ffc 0x7f6e\n", REST_CERTAIN }, /* clock_nanosleep */
+		{ "230 0x0 0x0 0x7ffc 0x0 0x0 0x0 0x7ffc 0x7f6e\n",
+		  REST_CERTAIN }, /* clock_nanosleep */
 		{ "61 0xffffffff 0x0 0x0 0x0 0x0 0x0 0x7ffc 0x7f6e\n", REST_CERTAIN }, /* wait4 */
-		{ "202 0x5640 0x189 0x0 0x0 0x0 0xffffffff 0x7f6e 0x7f6e\n", REST_BY_STACK }, /* futex */
-		{ "219 0x5640 0x189 0x0 0x0 0x0 0x0 0x7f6e 0x7f6e\n", REST_BY_STACK }, /* restart_syscall */
-		{ "0 0x4 0x7ffc 0x1 0x0 0x0 0x0 0x7ffc 0x7f6e\n", REST_CERTAIN }, /* read of a pipe */
+		{ "202 0x5640 0x189 0x0 0x0 0x0 0xffffffff 0x7f6e 0x7f6e\n",
+		  REST_BY_STACK }, /* futex */
+		{ "219 0x5640 0x189 0x0 0x0 0x0 0x0 0x7f6e 0x7f6e\n",
+		  REST_BY_STACK }, /* restart_syscall */
+		{ "0 0x4 0x7ffc 0x1 0x0 0x0 0x0 0x7ffc 0x7f6e\n",
+		  REST_CERTAIN }, /* read of a pipe */
 		{ "0 0x3 0x7ffc 0x1 0x0 0x0 0x0 0x7ffc 0x7f6e\n", REST_NOT }, /* read of a file */
 		{ "257 0x3 0x7ffc 0x1 0x0 0x0 0x0 0x7ffc 0x7f6e\n", REST_NOT }, /* openat */
 		{ "-1 0x7ffc 0x7f6e\n", REST_NOT },
@@ -238,8 +244,9 @@ static void test_bodies(void **state)
 	static const struct {
 		const char *symbol;
 		bool touches;
-	} cases[] = { { "rule_plain", false },	     { "main", false },		     { "rule_reads_return", true },
-		      { "rule_reads_later", true },  { "rule_reads_by_rbp", true },  { "rule_reads_others", false } };
+	} cases[] = { { "rule_plain", false },	     { "main", false },
+		      { "rule_reads_return", true }, { "rule_reads_later", true },
+		      { "rule_reads_by_rbp", true }, { "rule_reads_others", false } };
 	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY);
 	struct cfi_rows rows = { 0 };
 	struct symtab *symtab;
@@ -250,7 +257,8 @@ static void test_bodies(void **state)
 		const struct symbol *symbol = symtab_find(symtab, cases[i].symbol);
 
 		assert_non_null(symbol);
-		if (exit_body_touches_return(symtab, &rows, symbol->address, symbol->size) != cases[i].touches)
+		if (exit_body_touches_return(symtab, &rows, symbol->address, symbol->size) !=
+		    cases[i].touches)
 			fail_msg("%s", cases[i].symbol);
 	}
 	vec_free(&rows);

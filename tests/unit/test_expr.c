@@ -1,7 +1,7 @@
 /*
- * Expressions against C: some thousand random ones (expressions.py) over variables of all types, each compiled by the compiler
- * and by expr/, run with the agent's arithmetic, and compared for random values. The arithmetic of real numbers by itself
- * against the processor's.
+ * Expressions against C: some thousand random ones (expressions.py) over variables of all types,
+ * each compiled by the compiler and by expr/, run with the agent's arithmetic, and compared for
+ * random values. The arithmetic of real numbers by itself against the processor's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "control/expr/expr.h"
 #include "shared/arithmetic.h"
 
-/* ---- what the expressions are about ------------------------------------------------------------------------- */
+/* ---- what the expressions are about ---------------------------------------------------------- */
 
 enum colour { RED, GREEN = 5, BLUE };
 static signed char sc;
@@ -37,15 +37,19 @@ static double d, small_d;
 static long double ld;
 
 #define FITS(count, value) ((count) >= 0 && (uint64_t)(count) < 8 * sizeof(value))
-#define DIVIDE(x, y)                                                                                           \
-	({                                                                                                     \
-		__typeof__((x) + (y)) _x = (x), _y = (y);                                                      \
-		_y == 0 ? (failed = true, 0) : _y == (__typeof__(_y))-1 && (__typeof__(_y))-1 < 0 ? 0 - _x : _x / _y; \
+#define DIVIDE(x, y)                                                                               \
+	({                                                                                         \
+		__typeof__((x) + (y)) _x = (x), _y = (y);                                          \
+		_y == 0						   ? (failed = true, 0) :          \
+		_y == (__typeof__(_y))-1 && (__typeof__(_y))-1 < 0 ? 0 - _x :                      \
+								     _x / _y;                      \
 	})
-#define REST(x, y)                                                                                             \
-	({                                                                                                     \
-		__typeof__((x) + (y)) _x = (x), _y = (y);                                                      \
-		_y == 0 ? (failed = true, 0) : _y == (__typeof__(_y))-1 && (__typeof__(_y))-1 < 0 ? 0 : _x % _y; \
+#define REST(x, y)                                                                                 \
+	({                                                                                         \
+		__typeof__((x) + (y)) _x = (x), _y = (y);                                          \
+		_y == 0						   ? (failed = true, 0) :          \
+		_y == (__typeof__(_y))-1 && (__typeof__(_y))-1 < 0 ? 0 :                           \
+								     _x % _y;                      \
 	})
 #define LEFT(x, y)                                          \
 	({                                                  \
@@ -62,11 +66,14 @@ static long double ld;
 
 #include "expressions.h"
 
-/* ---- names ------------------------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-static const struct type int_type = { .kind = TYPE_INT, .size = 4, .is_signed = true, .base = &int_type };
+static const struct type int_type = {
+	.kind = TYPE_INT, .size = 4, .is_signed = true, .base = &int_type
+};
 
-static bool find(void *context, const char *name, struct type *ret_type, struct value_place *ret_place)
+static bool find(void *context, const char *name, struct type *ret_type,
+		 struct value_place *ret_place)
 {
 	static const struct {
 		const char *name;
@@ -117,9 +124,11 @@ static bool find_type(void *context, const char *name, enum type_kind kind, stru
 	return kind == TYPE_ENUM && strcmp(name, "colour") == 0;
 }
 
-static const struct expr_names names = { .find = find, .find_label = find_label, .find_type = find_type };
+static const struct expr_names names = { .find = find,
+					 .find_label = find_label,
+					 .find_type = find_type };
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static uint64_t memory(uint64_t address, size_t size, bool is_signed)
 {
@@ -143,7 +152,8 @@ static bool run(const struct value_ops *ops)
 		else if (op->code == DT_OP_LOAD)
 			top[-1] = memory(top[-1], op->a, op->b);
 		else if (op->code == DT_OP_REAL_LOAD)
-			top[-1] = dt_real_from_x87(memory(top[-1], 8, false), (uint16_t)memory(top[-1] + 8, 2, false));
+			top[-1] = dt_real_from_x87(memory(top[-1], 8, false),
+						   (uint16_t)memory(top[-1] + 8, 2, false));
 		else if (op->code == DT_OP_BITS)
 			top[-1] = dt_bits(top[-1], op->a, op->b, op->c);
 		else if (op->code == DT_OP_OFFSET)
@@ -163,15 +173,29 @@ static bool run(const struct value_ops *ops)
 	return !broken && *stack != 0;
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static uint64_t random_bits(void)
 {
-	static const uint64_t edges[] = { 0, 1, 2, 7, 0x7f, 0x80, 0xff, 0x8000, 0x7fffffff, 0x80000000, 0xffffffff,
-					  0x7fffffffffffffff, 0x8000000000000000, ~0ULL, ~1ULL };
+	static const uint64_t edges[] = { 0,
+					  1,
+					  2,
+					  7,
+					  0x7f,
+					  0x80,
+					  0xff,
+					  0x8000,
+					  0x7fffffff,
+					  0x80000000,
+					  0xffffffff,
+					  0x7fffffffffffffff,
+					  0x8000000000000000,
+					  ~0ULL,
+					  ~1ULL };
 	uint64_t bits = (uint64_t)rand() << 42 ^ (uint64_t)rand() << 21 ^ (uint64_t)rand();
 
-	return rand() % 2 ? edges[(size_t)rand() % (sizeof(edges) / sizeof(edges[0]))] : bits >> rand() % 64;
+	return rand() % 2 ? edges[(size_t)rand() % (sizeof(edges) / sizeof(edges[0]))] :
+			    bits >> rand() % 64;
 }
 
 /* Of all kinds: with an exponent like that of others, with a tiny one, infinite, none at all. */
@@ -186,7 +210,9 @@ static double random_double(void)
 	case 2: return rand() % 2 ? INFINITY : -INFINITY;
 	case 3: return NAN;
 	case 4: bits = (bits & 0x800fffffffffffff) | (uint64_t)(rand() % 60) << 52; break;
-	case 5: bits = (bits & 0x800fffffffffffff) | (uint64_t)(1023 - 30 + rand() % 60) << 52; break;
+	case 5:
+		bits = (bits & 0x800fffffffffffff) | (uint64_t)(1023 - 30 + rand() % 60) << 52;
+		break;
 	case 6: return rand() % 100 / 4.0;
 	default: break;
 	}
@@ -240,15 +266,17 @@ static void test_against_c(void **state)
 			failed = false;
 			expected = expressions[n].function() && !failed;
 			if (run(&ops) != expected)
-				fail_msg("%s is %d (sc %d uc %d s %d us %d i %d u %u l %ld ul %lu b %d e %d f %a d %a ld %La)",
-					 expressions[n].text, !expected, sc, uc, s, us, i, u, l, ul, b, e, f, d, ld);
+				fail_msg(
+					"%s is %d (sc %d uc %d s %d us %d i %d u %u l %ld ul %lu b %d e %d f %a d %a ld %La)",
+					expressions[n].text, !expected, sc, uc, s, us, i, u, l, ul,
+					b, e, f, d, ld);
 		}
 		vec_free(&texts);
 	}
 	assert_true(long_ones * 100 < count);
 }
 
-/* ---- real numbers --------------------------------------------------------------------------------------------------- */
+/* ---- real numbers ---------------------------------------------------------------------------- */
 
 static uint64_t bits_of(double value)
 {
@@ -261,7 +289,8 @@ static uint64_t bits_of(double value)
 static void same(const char *what, uint64_t x, uint64_t y, uint64_t ours, double theirs)
 {
 	if (ours != bits_of(theirs) && !(dt_real_is_nan(ours) && isnan(theirs)))
-		fail_msg("%s of %" PRIx64 " and %" PRIx64 " is %" PRIx64 ", not %a", what, x, y, ours, theirs);
+		fail_msg("%s of %" PRIx64 " and %" PRIx64 " is %" PRIx64 ", not %a", what, x, y,
+			 ours, theirs);
 }
 
 static void compare_reals(double x, double y)

@@ -1,4 +1,5 @@
-/* Log-linear histograms: buckets without gaps, values within their bound, quantiles as counted by hand. */
+/* Log-linear histograms: buckets without gaps, values within their bound, quantiles as counted by
+ * hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,9 @@ static void test_buckets_follow_each_other(void **state)
 		last = bucket;
 	}
 	for (unsigned shift = 1; shift < 64; shift++)
-		assert_true(histogram_bucket(1ULL << shift, BITS) > histogram_bucket((1ULL << shift) - 1, BITS) || shift <= 0);
+		assert_true(histogram_bucket(1ULL << shift, BITS) >
+				    histogram_bucket((1ULL << shift) - 1, BITS) ||
+			    shift <= 0);
 	assert_int_equal(histogram_bucket(UINT64_MAX, BITS), DT_BUCKETS - 1);
 }
 
@@ -68,7 +71,8 @@ static void test_quantiles(void **state)
 	struct histogram histogram = { BITS, counts, DT_BUCKETS, 10001, values[10000] };
 	for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
 		size_t rank = (size_t)(10001 * shares[i]);
-		uint64_t exact = values[rank < 10001 ? rank : 10000], found = histogram_quantile(&histogram, shares[i]);
+		uint64_t exact = values[rank < 10001 ? rank : 10000],
+			 found = histogram_quantile(&histogram, shares[i]);
 
 		assert_true(found <= exact + exact / 100 && found + exact / 100 >= exact);
 	}
@@ -84,7 +88,8 @@ static void test_few(void **state)
 	counts[histogram_bucket(1000000, BITS)] = 1;
 	histogram.total = 1;
 	histogram.max = 1000000;
-	assert_true(histogram_quantile(&histogram, 0.01) <= 1000000 && histogram_quantile(&histogram, 0.01) > 990000);
+	assert_true(histogram_quantile(&histogram, 0.01) <= 1000000 &&
+		    histogram_quantile(&histogram, 0.01) > 990000);
 	assert_int_equal(histogram_quantile(&histogram, 0.5), histogram_quantile(&histogram, 0.99));
 }
 

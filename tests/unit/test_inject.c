@@ -148,12 +148,15 @@ static void test_what_is_mapped(void **state)
 	assert_int_equal(control.controller, getpid());
 	assert_true(control.slow == agent->slow_at.v && control.agent == agent->agent_at.v);
 	assert_true(control.pool == agent->pool_at.v && control.state == agent->state_at.v);
-	assert_int_equal(control.chunks_offset, dt_chunks_offset(control.small_count + control.big_count));
+	assert_int_equal(control.chunks_offset,
+			 dt_chunks_offset(control.small_count + control.big_count));
 	assert_int_equal(agent->pool->small_free, control.small_count);
-	no_error(mem_read(proc, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid, 4));
+	no_error(mem_read(proc, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid,
+			  4));
 	assert_int_equal(pid, target.pid);
 	no_error(mem_read(proc, agent->slow_at, text, sizeof(text)));
-	assert_memory_equal(text, (uint8_t *)agent->control + (agent->slow_at.v - agent->control_at.v), 16);
+	assert_memory_equal(
+		text, (uint8_t *)agent->control + (agent->slow_at.v - agent->control_at.v), 16);
 	no_error(inject_fill_pool(agent));
 	take_out(proc, agent);
 	agent_free(agent);
@@ -174,9 +177,9 @@ static void test_code_is_sealed(void **state)
 	int64_t result = 0;
 
 	no_error(stop_one(proc, TIMEOUT_MS, &stop));
-	no_error(stop_syscall(stop, SYS_mprotect,
-			      (const uint64_t[6]){ agent->control_at.v, 4096, PROT_READ | PROT_WRITE },
-			      &result));
+	no_error(stop_syscall(
+		stop, SYS_mprotect,
+		(const uint64_t[6]){ agent->control_at.v, 4096, PROT_READ | PROT_WRITE }, &result));
 	assert_int_equal(result, -EACCES);
 	stop_release(stop, NULL);
 	assert_int_equal(ftruncate(agent->pool_fd, 4096), -1);
@@ -233,7 +236,8 @@ static void test_windows(void **state)
 	target_end(&target);
 }
 
-static void expect_failure(struct proc *proc, const struct inject_options *options, const char *part)
+static void expect_failure(struct proc *proc, const struct inject_options *options,
+			   const char *part)
 {
 	struct stop *stop = NULL;
 	struct agent *agent = NULL;
@@ -318,8 +322,8 @@ static void lock_memory(struct proc *proc)
 	no_error(remote_do(remote, &result, SYS_mlockall, MCL_FUTURE));
 	assert_int_equal(result, 0);
 	/* something locked, as any such program has */
-	no_error(remote_do(remote, &result, SYS_mmap, 0, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
-			   (uint64_t)-1, 0));
+	no_error(remote_do(remote, &result, SYS_mmap, 0, 65536, PROT_READ,
+			   MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0));
 	assert_true(result > 0);
 	no_error(remote_put(remote, &capset, sizeof(capset), &at));
 	no_error(remote_do(remote, &result, SYS_capset, at.v, at.v + sizeof(capset.header)));
@@ -328,7 +332,8 @@ static void lock_memory(struct proc *proc)
 	stop_release(stop, NULL);
 }
 
-/* A hard limit that is too small for the agent, and that we may not raise: refused, and nothing is left. */
+/* A hard limit that is too small for the agent, and that we may not raise: refused, and nothing is
+ * left. */
 static void expect_no_room(struct proc *proc)
 {
 	struct inject_options options = { .pool_size = POOL, .agent_path = agent_path() };
@@ -357,7 +362,8 @@ static void test_locked_memory(void **state)
 	target_ready(&target);
 	struct proc *proc = open_target(&target);
 	lock_memory(proc);
-	if (prlimit(target.pid, RLIMIT_MEMLOCK, &locked, NULL)) { /* not allowed to: nor is it to raise the limit */
+	/* not allowed to: nor is it to raise the limit */
+	if (prlimit(target.pid, RLIMIT_MEMLOCK, &locked, NULL)) {
 		expect_no_room(proc);
 		proc_close(proc);
 		target_end(&target);
@@ -446,9 +452,11 @@ static void test_forked_child(void **state)
 	assert_int_equal(pids.items[0], family.child);
 	vec_free(&pids);
 	no_error(proc_open(family.child, &child));
-	no_error(mem_read(child, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid, 4));
+	no_error(mem_read(child, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid,
+			  4));
 	assert_int_equal(pid, 0);
-	no_error(mem_read(parent, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid, 4));
+	no_error(mem_read(parent, taddr_add(agent->state_at, offsetof(struct dt_state, pid)), &pid,
+			  4));
 	assert_int_equal(pid, family.parent);
 	take_out(child, agent);
 	char *child_maps = target_slurp(family.child, "maps");
@@ -496,12 +504,12 @@ static void test_redis_under_load(void **state)
 	if (access("/usr/bin/redis-server", X_OK) || access("/usr/bin/redis-benchmark", X_OK))
 		skip();
 	snprintf(socket, sizeof(socket), "%s/dyntrace-redis-%d.sock", place_disk(), getpid());
-	pid_t server = spawn((char *[]){ "/usr/bin/redis-server", "--port", "0", "--unixsocket", socket, "--save",
-					 "", "--appendonly", "no", NULL });
+	pid_t server = spawn((char *[]){ "/usr/bin/redis-server", "--port", "0", "--unixsocket",
+					 socket, "--save", "", "--appendonly", "no", NULL });
 	while (access(socket, F_OK))
 		assert_int_equal(waitpid(server, &status, WNOHANG), 0);
-	pid_t load = spawn((char *[]){ "/usr/bin/redis-benchmark", "-s", socket, "-t", "set", "-n", "60000", "-c",
-				       "10", NULL });
+	pid_t load = spawn((char *[]){ "/usr/bin/redis-benchmark", "-s", socket, "-t", "set", "-n",
+				       "60000", "-c", "10", NULL });
 	no_error(proc_open(server, &proc));
 	for (; waitpid(load, &status, WNOHANG) == 0; rounds++) {
 		struct agent *agent = put_in(proc);
@@ -514,7 +522,8 @@ static void test_redis_under_load(void **state)
 	char *maps = target_slurp(server, "maps");
 	assert_null(strstr(maps, "memfd:dyntrace"));
 	free(maps);
-	snprintf(command, sizeof(command), "redis-cli -s %s info commandstats | grep cmdstat_set:", socket);
+	snprintf(command, sizeof(command),
+		 "redis-cli -s %s info commandstats | grep cmdstat_set:", socket);
 	FILE *answer = popen(command, "r");
 	assert_non_null(fgets(line, sizeof(line), answer));
 	pclose(answer);

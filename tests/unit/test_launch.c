@@ -93,7 +93,8 @@ static void test_not_started(void **state)
 	expect_failure("no-such-command-here", ERROR_NOT_FOUND,
 		       "no-such-command-here: no such command: check its spelling and PATH");
 	expect_failure("/no/such/file", ERROR_NOT_FOUND, "/no/such/file: no such command");
-	snprintf(text, sizeof(text), "%s: may not be executed (is it a program, with execute permission?)", script);
+	snprintf(text, sizeof(text),
+		 "%s: may not be executed (is it a program, with execute permission?)", script);
 	expect_failure(script, ERROR_NOT_PERMITTED, text);
 	close(fd);
 	unlink(script);
@@ -150,7 +151,8 @@ static void test_first_instruction(void **state)
 	launch_free(launch);
 }
 
-/* In every kind of executable; dynamic ones have their libraries then, and nothing else has happened. */
+/* In every kind of executable; dynamic ones have their libraries then, and nothing else has
+ * happened. */
 static void run_hello(const char *name, bool dynamic)
 {
 	char path[PATH_MAX], agent_path[PATH_MAX];

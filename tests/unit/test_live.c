@@ -1,7 +1,8 @@
 /*
- * Tracepoints that come, go, are switched and get contexts while the session records. What the trace has is compared with
- * the calls that the target counts itself (live.h): exactly where a tracepoint was there while the threads stood still before and
- * after, within the calls that were going on where they didn't.
+ * Tracepoints that come, go, are switched and get contexts while the session records. What the
+ * trace has is compared with the calls that the target counts itself (live.h): exactly where a
+ * tracepoint was there while the threads stood still before and after, within the calls that were
+ * going on where they didn't.
  *
  * LIVE_SECONDS and LIVE_CYCLES make it longer (make torture); LIVE_ONLY is a test's name.
  */
@@ -15,7 +16,7 @@
 #define SANITIZED 0
 #endif
 
-/* ---- one after the other ------------------------------------------------------------------------ */
+/* ---- one after the other --------------------------------------------------------------------- */
 
 /* No tracepoint, no trace; what is added later has exactly the calls from then on. */
 static void test_add_and_remove(void **state)
@@ -79,7 +80,8 @@ static void test_names(void **state)
 	name_list_free(&names);
 	_cleanup_error_ struct error *taken = session_add(f.session, &spec, NULL);
 	assert_non_null(taken);
-	assert_string_equal(error_text(taken), "there is a tracepoint 'mine' already: give another name");
+	assert_string_equal(error_text(taken),
+			    "there is a tracepoint 'mine' already: give another name");
 	add(&f, 1, TRACEPOINT_ENTRY);
 	assert_string_equal(info(&f, "work_1-2").location, "work_1");
 
@@ -106,7 +108,9 @@ static void test_all_or_nothing(void **state)
 
 	begin(&f, (struct session_options){ 0 });
 	uint64_t used = session_code_used(f.session);
-	struct tracepoint_spec spec = { .location = "work_2", .contexts = contexts, .context_count = 1 };
+	struct tracepoint_spec spec = { .location = "work_2",
+					.contexts = contexts,
+					.context_count = 1 };
 	_cleanup_error_ struct error *context = session_add(f.session, &spec, NULL);
 	assert_non_null(context);
 	_cleanup_error_ struct error *place = try_add(&f, "work_2+1", TRACEPOINT_BARE);
@@ -156,8 +160,8 @@ static void test_switches(void **state)
 	end(&f);
 }
 
-/* A call that began before recording was stopped and returns later records no exit; one that returns after it was
- * started again does. */
+/* A call that began before recording was stopped and returns later records no exit; one that
+ * returns after it was started again does. */
 static void test_stopped_inside(void **state)
 {
 	struct fixture f = { 0 };
@@ -165,7 +169,8 @@ static void test_stopped_inside(void **state)
 	begin(&f, (struct session_options){ 0 });
 	uint64_t from = done(0);
 	check(try_add(&f, "work_*", TRACEPOINT_FUNCTION), &f);
-	check(try_add(&f, "stand_still", TRACEPOINT_FUNCTION), &f); /* each thread is inside when it stands */
+	/* each thread is inside when it stands */
+	check(try_add(&f, "stand_still", TRACEPOINT_FUNCTION), &f);
 	work(&f, 10);
 	assert_int_equal(info(&f, "stand_still").hits, THREADS);
 	assert_int_equal(info(&f, "stand_still").exits, 0);
@@ -187,7 +192,8 @@ static void test_stopped_inside(void **state)
 	end(&f);
 }
 
-/* From one event to the next they have one field more; none is lost in between, although the threads never stop. */
+/* From one event to the next they have one field more; none is lost in between, although the
+ * threads never stop. */
 static void test_contexts(void **state)
 {
 	struct fixture f = { 0 };
@@ -224,8 +230,9 @@ static void test_contexts(void **state)
 }
 
 /*
- * A tracepoint inside the site of a function whose exits are recorded, while threads call it all the time: calls that begin behind
- * the adding go through the new code, also those that return through stubs which knew the old one.
+ * A tracepoint inside the site of a function whose exits are recorded, while threads call it all
+ * the time: calls that begin behind the adding go through the new code, also those that return
+ * through stubs which knew the old one.
  */
 static void test_inside_a_function_with_exits(void **state)
 {
@@ -236,7 +243,9 @@ static void test_inside_a_function_with_exits(void **state)
 	add(&f, 1, TRACEPOINT_FUNCTION);
 	work(&f, 100);
 	for (int round = 0; round < 12; round++) {
-		const struct tracepoint_spec inside = { .location = "work_1+4", .name = "inside", .kind = TRACEPOINT_BARE };
+		const struct tracepoint_spec inside = { .location = "work_1+4",
+							.name = "inside",
+							.kind = TRACEPOINT_BARE };
 		uint64_t before = done(1);
 
 		go();
@@ -255,7 +264,7 @@ static void test_inside_a_function_with_exits(void **state)
 	end(&f);
 }
 
-/* ---- under load ----------------------------------------------------------------------------------- */
+/* ---- under load ------------------------------------------------------------------------------ */
 
 /* What is known of a function's tracepoint: hits lie between `least` and `most`. */
 struct known {
@@ -311,7 +320,9 @@ static void change_one(struct fixture *f, struct known *known, size_t function)
 		break;
 	default:
 		if (known->contexts < 4)
-			check(session_add_context(f->session, name, contexts[known->contexts++], NULL), f);
+			check(session_add_context(f->session, name, contexts[known->contexts++],
+						  NULL),
+			      f);
 	}
 }
 
@@ -346,13 +357,14 @@ static void test_random(void **state)
 	assert_int_equal(judge(&f, "work_0_exit", ""), done(0) - steady);
 	for (size_t i = 1; i < FUNCTIONS; i++) {
 		if (counts[i] < known[i].least || counts[i] > known[i].most)
-			fail_msg("work_%zu: %lu events, not from %lu to %lu", i, (unsigned long)counts[i],
-				 (unsigned long)known[i].least, (unsigned long)known[i].most);
+			fail_msg("work_%zu: %lu events, not from %lu to %lu", i,
+				 (unsigned long)counts[i], (unsigned long)known[i].least,
+				 (unsigned long)known[i].most);
 	}
 	end(&f);
 }
 
-/* ---- for ever ------------------------------------------------------------------------------------------ */
+/* ---- for ever -------------------------------------------------------------------------------- */
 
 static long resident_kib(pid_t pid)
 {
@@ -416,12 +428,14 @@ static uint32_t stubs_used(const struct fixture *f)
 	const struct session *session = f->session;
 	uint32_t used = 0;
 
-	assert_null(mem_read(session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)), &used,
-			     sizeof(used)));
+	assert_null(mem_read(session->proc,
+			     taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
+			     &used, sizeof(used)));
 	return used;
 }
 
-/* With exits: the same return stubs and ids serve tracepoints that come back, and no call goes without. */
+/* With exits: the same return stubs and ids serve tracepoints that come back, and no call goes
+ * without. */
 static void test_cycles_with_exits_do_not_grow(void **state)
 {
 	const char *wanted = getenv("LIVE_CYCLES");
@@ -445,10 +459,11 @@ static void test_cycles_with_exits_do_not_grow(void **state)
 		}
 	}
 	stand(&f);
-	print_message("%ld cycles, %zu kinds of events, %u return stubs; half way %zu, %u\n", cycles,
-		      session_types(f.session)->count, stubs_used(&f), types, stubs);
+	print_message("%ld cycles, %zu kinds of events, %u return stubs; half way %zu, %u\n",
+		      cycles, session_types(f.session)->count, stubs_used(&f), types, stubs);
 	assert_true(session_types(f.session)->count <= types + 2 * FUNCTIONS);
-	assert_true(stubs_used(&f) <= 4 * session_types(f.session)->count); /* by function and thread, not by cycle */
+	/* by function and thread, not by cycle */
+	assert_true(stubs_used(&f) <= 4 * session_types(f.session)->count);
 	for (size_t id = 0; id < session_types(f.session)->count; id++)
 		assert_int_equal(f.session->agent->pool->tallies[id].missed, 0);
 	leave(&f);

@@ -1,13 +1,13 @@
 /*
- * A session that changes, and what is around it: who sleeps until there is something to do, libraries that come and go, forked
- * children, files that somebody else makes.
+ * A session that changes, and what is around it: who sleeps until there is something to do,
+ * libraries that come and go, forked children, files that somebody else makes.
  */
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "live.h"
 
-/* ---- sleeping ------------------------------------------------------------------------------------------- */
+/* ---- sleeping -------------------------------------------------------------------------------- */
 
 /* The descriptor tells of events and of the target's end; and nothing happens when nothing does. */
 static void test_sleep(void **state)
@@ -58,7 +58,7 @@ static void test_sleep(void **state)
 	shared = NULL;
 }
 
-/* ---- a target that does as it is told ------------------------------------------------------------------- */
+/* ---- a target that does as it is told -------------------------------------------------------- */
 
 /* The session works until the answer is there. */
 static void await_answer(const struct fixture *f, int socket, char word)
@@ -87,10 +87,10 @@ static void ask(const struct fixture *f, int socket, char word)
 	await_answer(f, socket, word);
 }
 
-/* ---- a forked child --------------------------------------------------------------------------------------- */
+/* ---- a forked child -------------------------------------------------------------------------- */
 
-/* What was forked before a change goes on as it was, however often the memory of what was changed is used again; what is
- * switched off or removed is so there, too. */
+/* What was forked before a change goes on as it was, however often the memory of what was changed
+ * is used again; what is switched off or removed is so there, too. */
 static void test_forked_child(void **state)
 {
 	struct session_options options = { .buffer_size = 4 << 20, .follow_fork = true };
@@ -98,7 +98,8 @@ static void test_forked_child(void **state)
 	int parent[2], child[2];
 	char name[16];
 
-	snprintf(f.output, sizeof(f.output), "%s/dyntrace-live-%d-forked", place_memory(), getpid());
+	snprintf(f.output, sizeof(f.output), "%s/dyntrace-live-%d-forked", place_memory(),
+		 getpid());
 	options.output = f.output;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, parent), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, child), 0);
@@ -137,7 +138,7 @@ static void test_forked_child(void **state)
 	end(&f);
 }
 
-/* ---- libraries that come and go ---------------------------------------------------------------------------- */
+/* ---- libraries that come and go -------------------------------------------------------------- */
 
 struct told {
 	unsigned loaded, unloaded, placed, gone;
@@ -158,14 +159,17 @@ static void count_notices(void *context, enum session_notice notice, const char 
 static void test_libraries(void **state)
 {
 	static const char *const contexts[] = { "reg:rbx" };
-	struct tracepoint_spec spec = { .location = "cbrt@" LIBRARY, .kind = TRACEPOINT_ENTRY, .contexts = contexts,
+	struct tracepoint_spec spec = { .location = "cbrt@" LIBRARY,
+					.kind = TRACEPOINT_ENTRY,
+					.contexts = contexts,
 					.context_count = 1 };
 	struct session_options options = { .buffer_size = 4 << 20, .notify = count_notices };
 	struct fixture f = { 0 };
 	struct told told = { 0 };
 	int sockets[2];
 
-	snprintf(f.output, sizeof(f.output), "%s/dyntrace-live-%d-libraries", place_memory(), getpid());
+	snprintf(f.output, sizeof(f.output), "%s/dyntrace-live-%d-libraries", place_memory(),
+		 getpid());
 	options.output = f.output;
 	options.notify_context = &told;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
@@ -209,7 +213,7 @@ static void test_libraries(void **state)
 	end(&f);
 }
 
-/* ---- files made by somebody else -------------------------------------------------------------------------- */
+/* ---- files made by somebody else ------------------------------------------------------------- */
 
 struct counted_dir {
 	struct trace_dir dir;
@@ -250,8 +254,10 @@ static int counted_remove(struct trace_dir *dir, const char *name)
 
 static void test_directory_of_another(void **state)
 {
-	struct counted_dir counted = { .dir = { .make = counted_make, .open = counted_open,
-						.rename = counted_rename, .remove = counted_remove } };
+	struct counted_dir counted = { .dir = { .make = counted_make,
+						.open = counted_open,
+						.rename = counted_rename,
+						.remove = counted_remove } };
 	struct fixture f = { 0 };
 
 	begin(&f, (struct session_options){ .directory = &counted.dir });

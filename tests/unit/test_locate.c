@@ -464,9 +464,12 @@ static void test_errors(void **state)
 		     "'library_data' is data of libthing.so, not a function");
 	assert_fails("library_data+4", false,
 		     "'library_data' is data of libthing.so, not a function");
-	assert_fails("main@libthink.so", false,
-		     "no module 'libthink.so' in program (pid %d): --wait waits until it is loaded; did you mean libthing.so?", pid);
-	assert_fails("0x10@xyzzy", false, "no module 'xyzzy' in program (pid %d): --wait waits until it is loaded", pid);
+	assert_fails(
+		"main@libthink.so", false,
+		"no module 'libthink.so' in program (pid %d): --wait waits until it is loaded; did you mean libthing.so?",
+		pid);
+	assert_fails("0x10@xyzzy", false,
+		     "no module 'xyzzy' in program (pid %d): --wait waits until it is loaded", pid);
 }
 
 /* What the process uses, by the words that its loader filled in. */

@@ -1,5 +1,6 @@
 /*
- * What leads where, and which sites come of it: on functions of this very program, whose labels the test knows.
+ * What leads where, and which sites come of it: on functions of this very program, whose labels the
+ * test knows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,10 +20,11 @@
 #include "control/plan/plan.h"
 #include "place.h"
 
-/* Labels are global so that their addresses are known here; function sizes are what matters to the planner. */
-#define FUNCTION(name, body)                                                                                        \
-	".globl " #name "\n.type " #name ", @function\n.balign 16\n" #name ":\n.cfi_startproc\n" body           \
-	".cfi_endproc\n.size " #name ", . - " #name "\n"
+/* Labels are global so that their addresses are known here; function sizes are what matters to the
+ * planner. */
+#define FUNCTION(name, body)                                                                       \
+	".globl " #name "\n.type " #name ", @function\n.balign 16\n" #name                         \
+	":\n.cfi_startproc\n" body ".cfi_endproc\n.size " #name ", . - " #name "\n"
 
 __asm__(".text\n"
 	/* 3 + 2 bytes, and a loop back to the second instruction. */
@@ -35,7 +37,7 @@ __asm__(".text\n"
 	FUNCTION(plan_taken, "xor %eax, %eax\n"
 			     ".globl plan_taken_inside\nplan_taken_inside:\n"
 			     "mov $1, %eax\n ret\n")
-	FUNCTION(plan_taker, "lea plan_taken_inside(%rip), %rax\n ret\n")
+		FUNCTION(plan_taker, "lea plan_taken_inside(%rip), %rax\n ret\n")
 	/* A pointer in data leads inside. */
 	FUNCTION(plan_pointed, "xor %eax, %eax\n"
 			       ".globl plan_pointed_inside\nplan_pointed_inside:\n"
@@ -44,46 +46,55 @@ __asm__(".text\n"
 	FUNCTION(plan_tabled, "xor %eax, %eax\n"
 			      ".globl plan_tabled_inside\nplan_tabled_inside:\n"
 			      "mov $1, %eax\n ret\n")
-	FUNCTION(plan_jumper, "lea plan_table(%rip), %rdx\n movslq (%rdx,%rdi,4), %rax\n add %rdx, %rax\n jmp *%rax\n")
+		FUNCTION(
+			plan_jumper,
+			"lea plan_table(%rip), %rdx\n movslq (%rdx,%rdi,4), %rax\n add %rdx, %rax\n jmp *%rax\n")
 	/* A computed goto: distances from a label, in a table that the function takes. */
-	FUNCTION(plan_goto, "lea plan_goto_base(%rip), %rdx\n lea plan_labels(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n"
-			    "add %rdx, %rax\n jmp *%rax\n"
-			    ".globl plan_goto_base\nplan_goto_base: xor %eax, %eax\n inc %eax\n"
-			    ".fill 7777, 1, 0x90\n dec %ecx\n dec %edx\n" /* no number near the table is so large */
-			    ".globl plan_goto_inside\nplan_goto_inside: inc %eax\n inc %ecx\n ret\n")
+	FUNCTION(
+		plan_goto,
+		"lea plan_goto_base(%rip), %rdx\n lea plan_labels(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n"
+		"add %rdx, %rax\n jmp *%rax\n"
+		".globl plan_goto_base\nplan_goto_base: xor %eax, %eax\n inc %eax\n"
+		".fill 7777, 1, 0x90\n dec %ecx\n dec %edx\n" /* no number near the table is so large */
+		".globl plan_goto_inside\nplan_goto_inside: inc %eax\n inc %ecx\n ret\n")
 	/* The same with a jump that nothing is known of: all of it may be reached. */
-	FUNCTION(plan_anywhere, "lea plan_anywhere_base(%rip), %rdx\n shl $2, %rdi\n add %rdi, %rdx\n jmp *%rdx\n"
-				"plan_anywhere_base: xor %eax, %eax\n"
-				".globl plan_anywhere_inside\nplan_anywhere_inside: inc %eax\n ret\n")
+	FUNCTION(plan_anywhere,
+		 "lea plan_anywhere_base(%rip), %rdx\n shl $2, %rdi\n add %rdi, %rdx\n jmp *%rdx\n"
+		 "plan_anywhere_base: xor %eax, %eax\n"
+		 ".globl plan_anywhere_inside\nplan_anywhere_inside: inc %eax\n ret\n")
 	/* A jump past a lock prefix, as a libc has it where there is one thread only. */
-	FUNCTION(plan_lock, "test %edi, %edi\n je 1f\n lock\n 1: incl (%rsi)\n mov $1, %eax\n ret\n")
+	FUNCTION(plan_lock,
+		 "test %edi, %edi\n je 1f\n lock\n 1: incl (%rsi)\n mov $1, %eax\n ret\n")
 	/* Two bytes, then padding. */
-	FUNCTION(plan_short, "nop\n ret\n")
-	".balign 16\n"
+	FUNCTION(plan_short, "nop\n ret\n") ".balign 16\n"
 	/* Two bytes, then the next function at once. */
-	FUNCTION(plan_tight, "nop\n ret\n")
-	".globl plan_next\n.type plan_next, @function\nplan_next: .cfi_startproc\n mov $7, %eax\n ret\n .cfi_endproc\n"
-	".size plan_next, . - plan_next\n"
+	FUNCTION(
+		plan_tight,
+		"nop\n ret\n") ".globl plan_next\n.type plan_next, @function\nplan_next: .cfi_startproc\n mov $7, %eax\n ret\n .cfi_endproc\n"
+			       ".size plan_next, . - plan_next\n"
 	/* A call that isn't the last of what would move. */
 	FUNCTION(plan_call, "call *%rax\n nop\n nop\n nop\n ret\n")
 	/* A plain prologue. */
 	FUNCTION(plan_plain, "push %rbx\n mov %rdi, %rbx\n mov $5, %eax\n pop %rbx\n ret\n")
 	/* One byte, and then something that is jumped to; its bytes are the only distance there is. */
-	FUNCTION(plan_lone, "ret\n.globl plan_lone_inside\nplan_lone_inside:\n mov $0x40, %al\n.byte 0x48, 0xb9\n"
-			    ".quad 0x4948474645444342\n jmp plan_lone_inside\n")
+	FUNCTION(
+		plan_lone,
+		"ret\n.globl plan_lone_inside\nplan_lone_inside:\n mov $0x40, %al\n.byte 0x48, 0xb9\n"
+		".quad 0x4948474645444342\n jmp plan_lone_inside\n")
 	/* A restartable sequence. */
-	FUNCTION(plan_rseq, "mov %rdi, %rax\n plan_rseq_start: mov %rsi, %rdx\n mov %rdx, (%rax)\n plan_rseq_end:\n"
-			    "ret\n .long 0x53053053\n plan_rseq_abort: mov $1, %eax\n ret\n")
-	".section __rseq_cs, \"aw\"\n .balign 32\n .long 0, 0\n .quad plan_rseq_start\n"
-	".quad plan_rseq_end - plan_rseq_start, plan_rseq_abort\n"
-	".section .data\n .balign 8\nplan_pointer: .quad plan_pointed_inside\n"
-	".section .rodata\n .balign 4\nplan_table: .long plan_tabled_inside - plan_table\n"
-	".long plan_jumper - plan_table\n .long 0x70000000\n"
-	"plan_labels: .long plan_goto_base - plan_goto_base, plan_goto_inside - plan_goto_base\n"
-	".text\n");
+	FUNCTION(
+		plan_rseq,
+		"mov %rdi, %rax\n plan_rseq_start: mov %rsi, %rdx\n mov %rdx, (%rax)\n plan_rseq_end:\n"
+		"ret\n .long 0x53053053\n plan_rseq_abort: mov $1, %eax\n ret\n") ".section __rseq_cs, \"aw\"\n .balign 32\n .long 0, 0\n .quad plan_rseq_start\n"
+										  ".quad plan_rseq_end - plan_rseq_start, plan_rseq_abort\n"
+										  ".section .data\n .balign 8\nplan_pointer: .quad plan_pointed_inside\n"
+										  ".section .rodata\n .balign 4\nplan_table: .long plan_tabled_inside - plan_table\n"
+										  ".long plan_jumper - plan_table\n .long 0x70000000\n"
+										  "plan_labels: .long plan_goto_base - plan_goto_base, plan_goto_inside - plan_goto_base\n"
+										  ".text\n");
 
-extern const char plan_loop_inside[], plan_first[], plan_taken_inside[], plan_pointed_inside[], plan_tabled_inside[],
-	plan_plain[], plan_goto_inside[], plan_anywhere_inside[];
+extern const char plan_loop_inside[], plan_first[], plan_taken_inside[], plan_pointed_inside[],
+	plan_tabled_inside[], plan_plain[], plan_goto_inside[], plan_anywhere_inside[];
 
 struct fixture {
 	struct proc *proc;
@@ -120,8 +131,9 @@ static void test_inbound(void **state)
 	struct module *module = fixture->modules.items[0];
 	struct symtab *symtab;
 	struct inbound *inbound;
-	const char *const reached[] = { plan_loop_inside, plan_first, plan_taken_inside, plan_pointed_inside,
-					plan_tabled_inside, plan_goto_inside, plan_anywhere_inside };
+	const char *const reached[] = { plan_loop_inside,    plan_first,	 plan_taken_inside,
+					plan_pointed_inside, plan_tabled_inside, plan_goto_inside,
+					plan_anywhere_inside };
 
 	assert_null(module_symtab(fixture->proc, module, &symtab));
 	assert_null(inbound_scan(symtab, &inbound));
@@ -138,7 +150,8 @@ static void test_inbound(void **state)
 }
 
 /* Plans one location; gives the refusal's text, or NULL, the tactic and the site's length. */
-static const char *plan_one(struct fixture *fixture, const char *text, const char **ret_tactic, size_t *ret_length)
+static const char *plan_one(struct fixture *fixture, const char *text, const char **ret_tactic,
+			    size_t *ret_length)
 {
 	static char reason[256];
 	struct location location;
@@ -209,7 +222,8 @@ static void test_refuses(void **state)
 	static const struct {
 		const char *location, *part;
 	} refused[] = {
-		{ "plan_plain+2", "not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)" },
+		{ "plan_plain+2",
+		  "not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)" },
 		{ "plan_rseq+3", "restartable sequence" },
 		{ "plan_lock+4", "its instruction can't be moved" }, /* half of it is another one */
 	};
@@ -224,7 +238,8 @@ static void test_refuses(void **state)
 	}
 }
 
-/* In a process with a shadow stack no call moves, by whatever tactic; everything else is placed as ever. */
+/* In a process with a shadow stack no call moves, by whatever tactic; everything else is placed as
+ * ever. */
 static void test_shadow_stack(void **state)
 {
 	struct fixture *fixture = *state;
@@ -234,7 +249,8 @@ static void test_shadow_stack(void **state)
 	fixture->shadow_stack = true;
 	reason = plan_one(fixture, "plan_call", &tactic, &length);
 	assert_non_null(reason);
-	assert_non_null(strstr(reason, "would have to move, and the process has a shadow stack (CET)"));
+	assert_non_null(
+		strstr(reason, "would have to move, and the process has a shadow stack (CET)"));
 	assert_null(plan_one(fixture, "plan_call+5", &tactic, &length)); /* what is behind it */
 	assert_string_equal(tactic, "jump");
 	assert_null(plan_one(fixture, "plan_plain", &tactic, &length));
@@ -247,8 +263,8 @@ static void test_shadow_stack(void **state)
 static void test_every_instruction(void **state)
 {
 	struct fixture *fixture = *state;
-	static const char *const locations[] = { "plan_plain", "plan_plain+1", "plan_plain+4", "plan_plain+9",
-						 "plan_plain+10" };
+	static const char *const locations[] = { "plan_plain", "plan_plain+1", "plan_plain+4",
+						 "plan_plain+9", "plan_plain+10" };
 	struct places places[5] = { 0 };
 	struct probe probes[10] = { 0 }, *list[10];
 	struct planner *planner;
@@ -259,7 +275,8 @@ static void test_every_instruction(void **state)
 
 		if (i < 5) {
 			assert_null(location_parse(locations[i], &location));
-			assert_null(locate(fixture->proc, &fixture->modules, &location, false, &places[i]));
+			assert_null(locate(fixture->proc, &fixture->modules, &location, false,
+					   &places[i]));
 			location_clear(&location);
 		}
 		probes[i].place = places[i % 5].items[0];
@@ -280,7 +297,7 @@ static void test_every_instruction(void **state)
 		places_free(&places[i]);
 }
 
-/* ---- later: probes among those that are placed ------------------------------------------------------ */
+/* ---- later: probes among those that are placed ----------------------------------------------- */
 
 #define ROOM (64 * 1024)
 
@@ -301,7 +318,8 @@ static void later_begin(struct later *later, struct fixture *fixture)
 
 	*later = (struct later){ .fixture = fixture, .pool = near_pool_create(), .code = calloc(1, ROOM) };
 	assert_null(planner_create(fixture->proc, &later->planner));
-	assert_true(near_pool_add(later->pool, taddr_of((module->high.v + 0x100000) & ~0xfffULL), 0, ROOM / 2));
+	assert_true(near_pool_add(later->pool, taddr_of((module->high.v + 0x100000) & ~0xfffULL), 0,
+				  ROOM / 2));
 }
 
 static void later_end(struct later *later)
@@ -318,7 +336,9 @@ static void later_end(struct later *later)
 static struct probe *later_add(struct later *later, const char *text)
 {
 	struct probe *probe = &later->probes[later->count], *list[] = { probe };
-	struct tramp_env env = { .control = taddr_of(0x10000), .slots = taddr_of(0x20000), .pool = taddr_of(0x30000) };
+	struct tramp_env env = { .control = taddr_of(0x10000),
+				 .slots = taddr_of(0x20000),
+				 .pool = taddr_of(0x30000) };
 	struct location location;
 
 	assert_null(location_parse(text, &location));
@@ -341,7 +361,8 @@ static void later_place(struct later *later, enum patch_state state)
 		if (patch->state != PATCH_PLANNED)
 			continue;
 		patch->state = state;
-		patch->error = state == PATCH_FAILED ? error_new(ERROR_REFUSED, "it is in use") : NULL;
+		patch->error =
+			state == PATCH_FAILED ? error_new(ERROR_REFUSED, "it is in use") : NULL;
 	}
 }
 
@@ -421,8 +442,9 @@ static void test_added_later_inside_an_instruction(void **state)
 	later_add(&later, "plan_plain");
 	later_place(&later, PATCH_PLACED);
 	struct probe *second = later_add(&later, "plan_plain+2");
-	assert_string_equal(error_text(second->refusal),
-			    "not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)");
+	assert_string_equal(
+		error_text(second->refusal),
+		"not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)");
 	later_settle(&later, 0);
 	later_end(&later);
 }
@@ -473,7 +495,8 @@ static struct error *allow(void *context, const struct module *module)
 	return NULL;
 }
 
-/* The page that a pun needs isn't there after all: the next tactic is asked, and what the pun's reason was is known. */
+/* The page that a pun needs isn't there after all: the next tactic is asked, and what the pun's
+ * reason was is known. */
 static void test_code_that_cannot_be_written(void **state)
 {
 	struct later later;
@@ -482,10 +505,12 @@ static void test_code_that_cannot_be_written(void **state)
 	struct probe *probe = later_add(&later, "plan_lone"), *list[] = { probe };
 	assert_true(probe->again);
 	assert_null(probe->site);
-	assert_string_equal(error_text(probe->refusal), "the only memory that a jump there can lead to is in use");
+	assert_string_equal(error_text(probe->refusal),
+			    "the only memory that a jump there can lead to is in use");
 	assert_null(planner_decide(later.planner, list, 1));
 	assert_false(probe->again);
-	assert_non_null(strstr(error_text(probe->refusal), "pun: the only memory that a jump there can lead to is in use"));
+	assert_non_null(strstr(error_text(probe->refusal),
+			       "pun: the only memory that a jump there can lead to is in use"));
 	planner_allow_traps(later.planner, allow, NULL);
 	assert_null(planner_decide(later.planner, list, 1));
 	assert_null(probe->refusal);
@@ -500,7 +525,8 @@ static void add_fixed(struct later *later)
 	assert_null(planner_needs(later->planner, &needs));
 	for (size_t i = 0; i < needs.count; i++) {
 		if (needs.items[i].fixed)
-			assert_true(near_pool_add_fixed(later->pool, needs.items[i].low, ROOM / 2, DT_PAGE));
+			assert_true(near_pool_add_fixed(later->pool, needs.items[i].low, ROOM / 2,
+							DT_PAGE));
 	}
 	vec_free(&needs);
 }
@@ -508,7 +534,9 @@ static void add_fixed(struct later *later)
 /* The first by a jump that can lead to one place only. */
 static struct probe *begin_pun(struct later *later, struct fixture *fixture)
 {
-	struct tramp_env env = { .control = taddr_of(0x10000), .slots = taddr_of(0x20000), .pool = taddr_of(0x30000) };
+	struct tramp_env env = { .control = taddr_of(0x10000),
+				 .slots = taddr_of(0x20000),
+				 .pool = taddr_of(0x30000) };
 
 	later_begin(later, fixture);
 	struct probe *first = later_add(later, "plan_lone"), *list[] = { first };
@@ -522,7 +550,8 @@ static struct probe *begin_pun(struct later *later, struct fixture *fixture)
 	return first;
 }
 
-/* A second one where there is one way only, and threads are on it: the way leads to the new code when that takes the old one's place. */
+/* A second one where there is one way only, and threads are on it: the way leads to the new code
+ * when that takes the old one's place. */
 static void test_added_later_to_a_pun(void **state)
 {
 	struct later later;
@@ -538,7 +567,8 @@ static void test_added_later_to_a_pun(void **state)
 		assert_ptr_not_equal(first->site, old);
 		assert_true(taddr_equal(first->site->hop, hop));
 		assert_true(planner_leads_on(later.planner, 0));
-		assert_memory_equal(first->site->patch.patched, old->patch.patched, old->patch.length);
+		assert_memory_equal(first->site->patch.patched, old->patch.patched,
+				    old->patch.length);
 		assert_true(taddr_equal(first->site->patch.hop.end, taddr_add(hop, HOP_LENGTH)));
 		assert_int_equal(first->site->patch.hop.distance[-1], 0xe9);
 		old->patch.state = fails ? PATCH_PLACED : PATCH_REMOVED;
@@ -578,7 +608,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_every_instruction, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_in_vain, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_added_later_inside_an_instruction, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_added_later_inside_an_instruction, setup,
+						teardown),
 		cmocka_unit_test(test_files_are_remembered),
 		cmocka_unit_test_setup_teardown(test_code_that_cannot_be_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_added_later_to_a_pun, setup, teardown),

@@ -136,8 +136,8 @@ static void test_thread_is_no_process(void **state)
 	no_error(threads_list(proc, &tids));
 	assert_int_equal(tids.count, 2);
 	assert_int_equal(tids.items[0], target.pid);
-	snprintf(text, sizeof(text), "%d is a thread of process %d: use %d", tids.items[1], target.pid,
-		 target.pid);
+	snprintf(text, sizeof(text), "%d is a thread of process %d: use %d", tids.items[1],
+		 target.pid, target.pid);
 	expect_refusal(tids.items[1], ERROR_FAILED, text);
 	vec_free(&tids);
 	proc_close(proc);
@@ -163,7 +163,8 @@ static void test_not_permitted(void **state)
 		snprintf(text, sizeof(text),
 			 "not permitted to trace process %d (test_proc) of user root: run as root",
 			 pid);
-		_exit(!err || error_kind(err) != ERROR_NOT_PERMITTED || strcmp(error_text(err), text));
+		_exit(!err || error_kind(err) != ERROR_NOT_PERMITTED ||
+		      strcmp(error_text(err), text));
 	}
 	waitpid(other, &status, 0);
 	assert_int_equal(status, 0);

@@ -1,14 +1,17 @@
 /*
- * The buffer's protocol, all of it: every interleaving of a thread that hits, signal handlers that interrupt it at any
- * step and hit too, and a reader that reads, parks and frees. A small model of what src/shared/layout.h
- * states; steps are what is one instruction or happens with signals blocked.
+ * The buffer's protocol, all of it: every interleaving of a thread that hits, signal handlers that
+ * interrupt it at any step and hit too, and a reader that reads, parks and frees. A small model of
+ * what src/shared/layout.h states; steps are what is one instruction or happens with signals
+ * blocked.
  *
- * Two chunks with room for two events. Checked in every state: nobody writes into a chunk that isn't his (B1, B4); an event
- * is read once, and in the order of its clock (B3); at the end each hit is an event or counted as lost (B7).
+ * Two chunks with room for two events. Checked in every state: nobody writes into a chunk that
+ * isn't his (B1, B4); an event is read once, and in the order of its clock (B3); at the end each
+ * hit is an event or counted as lost (B7).
  *
- * In the three modes: with `block` (B8) a hit without room waits, and gives up only where nobody else can do anything any more,
- * which is when a time limit matters; nothing is lost then unless a hit was interrupted by one that waits. With `overwrite` (B9)
- * the thread takes complete chunks itself, and the reader is a snapshot that copies event by event, and believes the copy only if
+ * In the three modes: with `block` (B8) a hit without room waits, and gives up only where nobody
+ * else can do anything any more, which is when a time limit matters; nothing is lost then unless a
+ * hit was interrupted by one that waits. With `overwrite` (B9) the thread takes complete chunks
+ * itself, and the reader is a snapshot that copies event by event, and believes the copy only if
  * the chunk's word is the same before and behind.
  */
 #include <setjmp.h>
@@ -54,7 +57,8 @@ struct model {
 	uint8_t overwritten; /* (B9) */
 	uint8_t writer[CHUNKS][ROOM]; /* generation of the hit that stored the event */
 	uint8_t wiping, wiped; /* the chunk, counted from 1, and how far */
-	uint8_t copying, copied, copied_word; /* the snapshot's chunk, likewise, and its word before */
+	/* the snapshot's chunk, likewise, and its word before */
+	uint8_t copying, copied, copied_word;
 	uint8_t copy[ROOM], copy_writer[ROOM];
 };
 
@@ -113,7 +117,8 @@ static bool take_published(struct model *m)
 	uint8_t best = CHUNKS;
 
 	for (uint8_t i = 0; i < CHUNKS; i++) {
-		if (m->state[i] == PUBLISHED && is_complete(m, i) && (best == CHUNKS || m->order[i] < m->order[best]))
+		if (m->state[i] == PUBLISHED && is_complete(m, i) &&
+		    (best == CHUNKS || m->order[i] < m->order[best]))
 			best = i;
 	}
 	if (best == CHUNKS)
@@ -265,7 +270,8 @@ static void step_snapshot(struct model *m, uint8_t chunk)
 		return;
 	}
 	/* a chunk may be published meanwhile: the generation counts, and that it isn't being wiped */
-	if (word(m, i) >> 2 == m->copied_word >> 2 && (m->copied_word & 3) != WIPING && m->state[i] != WIPING)
+	if (word(m, i) >> 2 == m->copied_word >> 2 && (m->copied_word & 3) != WIPING &&
+	    m->state[i] != WIPING)
 		check_copy(m);
 	else
 		refused_copies++;
@@ -307,7 +313,8 @@ static bool explore_thread(const struct model *m)
 		explore(next);
 		any = true;
 	}
-	if (m->made < HITS && m->depth < levels) { /* another hit: of the thread, or of a handler right here */
+	/* another hit: of the thread, or of a handler right here */
+	if (m->made < HITS && m->depth < levels) {
 		next = *m;
 		next.depth++;
 		next.made++;
@@ -379,8 +386,8 @@ static void explore_all(int chosen, int depth)
 	seen_count = ends = copies = refused_copies = expiries = 0;
 	table = calloc(TABLE, sizeof(*table));
 	explore((struct model){ 0 });
-	print_message("%zu states, %zu ends, %zu expiries, %zu copies, %zu refused\n", seen_count, ends, expiries, copies,
-		      refused_copies);
+	print_message("%zu states, %zu ends, %zu expiries, %zu copies, %zu refused\n", seen_count,
+		      ends, expiries, copies, refused_copies);
 	free(table);
 	assert_true(seen_count > 100 && ends > 0);
 }
@@ -396,7 +403,8 @@ static void test_block(void **unused)
 	explore_all(BLOCK, 1);
 	assert_int_equal(expiries, 0);
 	explore_all(BLOCK, LEVELS);
-	assert_true(expiries > 0); /* a hit that waits in a handler of one that isn't complete: the time limit is what ends it */
+	/* a hit that waits in a handler of one that isn't complete: the time limit is what ends it */
+	assert_true(expiries > 0);
 }
 
 static void test_overwrite(void **unused)

@@ -68,7 +68,8 @@ static uint64_t header(uint64_t clock, uint64_t id)
 	return clock << 24 | id;
 }
 
-/* A chunk of thread record `thread` with `count` events of two fields, a cycle each; the clock goes on. */
+/* A chunk of thread record `thread` with `count` events of two fields, a cycle each; the clock goes
+ * on. */
 static void fill(uint32_t index, uint32_t thread, uint32_t sequence, uint32_t state, uint32_t count)
 {
 	uint64_t *at = chunk_at(index);
@@ -148,7 +149,8 @@ static void test_order_is_by_sequence(void **unused)
 	rig_finish(&trace);
 	assert_int_equal(trace.totals.packets, 4); /* a chunk, a packet */
 	expect_order(&trace, "0012223");
-	assert_int_equal(rig_judge(&trace, "{ tid = 1071, pid = 1070, vtid = 71, vpid = 70 }").events, 7);
+	assert_int_equal(
+		rig_judge(&trace, "{ tid = 1071, pid = 1070, vtid = 71, vpid = 70 }").events, 7);
 	tear_down(&trace);
 }
 
@@ -194,7 +196,8 @@ static void test_pending_event_holds_chunks_back(void **unused)
 	tear_down(&trace);
 }
 
-/* A hit that never goes on, on a thread that does: read around it, and don't give the chunk away yet. */
+/* A hit that never goes on, on a thread that does: read around it, and don't give the chunk away
+ * yet. */
 static void test_patience_ends(void **unused)
 {
 	struct rig_trace trace;
@@ -212,7 +215,8 @@ static void test_patience_ends(void **unused)
 	assert_true(is_free(5) && is_free(8));
 	drain(&trace);
 	assert_false(is_free(4));
-	chunk_at(4)[6] &= ~(uint64_t)DT_EVENT_PENDING; /* after all: too late for the trace, not for the chunk */
+	/* after all: too late for the trace, not for the chunk */
+	chunk_at(4)[6] &= ~(uint64_t)DT_EVENT_PENDING;
 	drain(&trace);
 	assert_true(is_free(4));
 	rig_finish(&trace);
@@ -300,7 +304,8 @@ static void test_holes_are_counted(void **unused)
 	tear_down(&trace);
 }
 
-/* A thread dies between taking a chunk and describing it: what the descriptor says is of another time. */
+/* A thread dies between taking a chunk and describing it: what the descriptor says is of another
+ * time. */
 static void test_dead_thread_with_blank_chunk(void **unused)
 {
 	struct rig_trace trace;
@@ -536,9 +541,11 @@ static void test_flush_while_written(void **unused)
 	for (char *line; (line = strsep(&rest, "\n")) && *line == '['; count++) {
 		uint64_t a[6];
 
-		assert_int_equal(sscanf(strstr(line, "arg0"),
-					"arg0 = %lu, arg1 = %lu, arg2 = %lu, arg3 = %lu, arg4 = %lu, arg5 = %lu",
-					a, a + 1, a + 2, a + 3, a + 4, a + 5), 6);
+		assert_int_equal(
+			sscanf(strstr(line, "arg0"),
+			       "arg0 = %lu, arg1 = %lu, arg2 = %lu, arg3 = %lu, arg4 = %lu, arg5 = %lu",
+			       a, a + 1, a + 2, a + 3, a + 4, a + 5),
+			6);
 		for (uint64_t i = 1; i < 6; i++)
 			assert_int_equal(a[i], a[0] + i);
 		assert_true(!count || a[0] > last);
@@ -566,7 +573,8 @@ static void *be_an_enemy(void *unused)
 		uint64_t *chunk = chunk_at(index);
 		switch (random % 8) {
 		case 0:
-			words[index] = DT_CHUNK_WORD(random >> 60, (random >> 20) % 3, (random >> 30) % 5);
+			words[index] =
+				DT_CHUNK_WORD(random >> 60, (random >> 20) % 3, (random >> 30) % 5);
 			break;
 		case 1:
 			descs[index].used = (uint32_t)(random >> 40) % 70000;
@@ -580,7 +588,8 @@ static void *be_an_enemy(void *unused)
 			break;
 		default:
 			for (uint64_t i = 0; i < 8; i++)
-				chunk[i] = header(now + (random >> 24) % 4096, (random >> 58) % 16 ? RIG_BARE : random);
+				chunk[i] = header(now + (random >> 24) % 4096,
+						  (random >> 58) % 16 ? RIG_BARE : random);
 		}
 	}
 	return NULL;
@@ -596,7 +605,8 @@ static void test_enemy(void **unused)
 	enemy_stops = false;
 	enemy_turns = 0;
 	pthread_create(&thread, NULL, be_an_enemy, NULL);
-	for (int i = 0; i < 3000 || __atomic_load_n(&enemy_turns, __ATOMIC_RELAXED) < 3000000; i++) {
+	for (int i = 0; i < 3000 || __atomic_load_n(&enemy_turns, __ATOMIC_RELAXED) < 3000000;
+	     i++) {
 		thread_is_alive = i % 7;
 		drain(&trace);
 		RIG_OK(reader_flush(trace.reader));

@@ -1,8 +1,8 @@
 /*
  * Runs each instruction where it is and where it was moved, from the same registers, flags,
  * vectors, memory and stack, and compares all of them afterwards, and by which way it was left
- * (relocate_machine.h). Each case runs in a child of its own: a wrong jump ends in an int3, and fails
- * that case alone.
+ * (relocate_machine.h). Each case runs in a child of its own: a wrong jump ends in an int3, and
+ * fails that case alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
 /*
- * Every shape of instruction that real programs and libraries hold: read back after being moved, and
- * run in both places.
+ * Every shape of instruction that real programs and libraries hold: read back after being moved,
+ * and run in both places.
  *
- * A shape is what the decoder and the relocator look at: prefixes, opcode map and opcode, modrm.mod,
- * modrm.reg where it is part of the opcode, kinds and sizes of the operands, and whether base, index
- * and rm are the registers with an encoding of their own. One instruction a shape, the first met, is
- * judged:
+ * A shape is what the decoder and the relocator look at: prefixes, opcode map and opcode,
+ * modrm.mod, modrm.reg where it is part of the opcode, kinds and sizes of the operands, and whether
+ * base, index and rm are the registers with an encoding of their own. One instruction a shape, the
+ * first met, is judged:
  *   - with its own bytes, by relocate_check: the moved bytes decode to the same thing, and every
  *     address in them is the original one;
  *   - with its displacement and target made to fit relocate_machine.h's memory, by running it. What
@@ -101,7 +101,8 @@ static uint64_t shape_key(const struct insn *insn)
 				      (uint64_t)z->opcode_map << 24 | (uint64_t)z->opcode << 32);
 
 	key = mix(key, z->length | (uint64_t)z->raw.modrm.mod << 8 |
-			       (uint64_t)z->raw.disp.size << 16 | (uint64_t)z->raw.imm[0].size << 24 |
+			       (uint64_t)z->raw.disp.size << 16 |
+			       (uint64_t)z->raw.imm[0].size << 24 |
 			       (uint64_t)z->operand_width << 32 | (uint64_t)z->address_width << 48);
 	for (size_t i = 0; i < z->raw.prefix_count; i++) {
 		uint8_t prefix = z->raw.prefixes[i].value;
@@ -110,7 +111,8 @@ static uint64_t shape_key(const struct insn *insn)
 		key = mix(key, (prefix & 0xf0) == 0x40 ? prefix & 0xf8u : prefix);
 	}
 	key = mix(key, z->avx.vector_length | (uint64_t)z->avx.broadcast.mode << 16 |
-			       (uint64_t)z->avx.mask.mode << 24 | (uint64_t)z->avx.rounding.mode << 32);
+			       (uint64_t)z->avx.mask.mode << 24 |
+			       (uint64_t)z->avx.rounding.mode << 32);
 	for (size_t i = 0; i < z->operand_count_visible; i++)
 		key = operand_key(key, &insn->operands[i]);
 	return key ? key : 1;
@@ -202,7 +204,8 @@ static void test_read_back(void **state)
 		refused += !read_back(&shapes[i], shapes[i].pc + (1ULL << 30) + i % 16);
 		read_back(&shapes[i], shapes[i].pc + (1ULL << 40) + i % 16);
 	}
-	print_message("%zu instructions, %zu shapes, %zu of them refused\n", seen, shape_count, refused);
+	print_message("%zu instructions, %zu shapes, %zu of them refused\n", seen, shape_count,
+		      refused);
 	assert_true(shape_count > 5000);
 	assert_true(refused * 50 < shape_count); /* oddities of data in the text */
 }
@@ -254,7 +257,8 @@ static bool fit(const struct shape *shape, struct insn *insn)
 	assert_true(decode(shape->bytes, shape->length, taddr_of(shape->pc), insn));
 	memcpy(bytes, shape->bytes, sizeof(bytes));
 
-	uint8_t *disp = bytes + insn->zydis.raw.disp.offset, *imm = bytes + insn->zydis.raw.imm[0].offset;
+	uint8_t *disp = bytes + insn->zydis.raw.disp.offset,
+		*imm = bytes + insn->zydis.raw.imm[0].offset;
 	uint8_t size = insn->zydis.raw.disp.size;
 	uint64_t area = (insn->flow == FLOW_NEXT ? DATA : POINTERS) + 0x1000;
 	bool based = false;
@@ -368,8 +372,8 @@ static void run_shape(const struct shape *shape, uint64_t to, struct tally *tall
 	tally->evex += insn.zydis.encoding == ZYDIS_INSTRUCTION_ENCODING_EVEX;
 	tally->vex += insn.zydis.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX;
 	tally->locked += (insn.zydis.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0;
-	tally->repeated += (insn.zydis.attributes &
-			    (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE)) != 0;
+	tally->repeated += (insn.zydis.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE |
+						     ZYDIS_ATTRIB_HAS_REPNE)) != 0;
 }
 
 static void test_run(void **state)
@@ -383,7 +387,8 @@ static void test_run(void **state)
 		if (shapes[i].key)
 			run_shape(&shapes[i], i % 2 ? NEAR_ABOVE + 3 : NEAR_BELOW + 8, &tally);
 	print_message("%zu shapes ran in both places (%zu VEX, %zu EVEX, %zu lock, %zu rep), %zu "
-		      "faulted alike\n", tally.run, tally.vex, tally.evex, tally.locked, tally.repeated,
+		      "faulted alike\n",
+		      tally.run, tally.vex, tally.evex, tally.locked, tally.repeated,
 		      tally.faulted);
 	assert_true(tally.run * 10 > shape_count * 7);
 	assert_true(tally.vex > 300 && tally.locked > 50 && tally.repeated > 5);

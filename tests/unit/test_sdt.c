@@ -35,10 +35,12 @@ static void test_registers(void **state)
 		uint8_t size, reg, shift;
 		bool is_signed;
 	} cases[] = {
-		{ "8@%rax", 8, RAX, 0, false },	  { "-4@%edi", 4, RDI, 0, true },  { "2@%si", 2, RSI, 0, false },
-		{ "-1@%bpl", 1, RBP, 0, true },	  { "1@%bh", 1, RBX, 1, false },   { "4@%r15d", 4, R15, 0, false },
-		{ "-2@%r8w", 2, R8, 0, true },	  { "1@%r8b", 1, R8, 0, false },   { "8@%eax", 8, RAX, 0, false },
-		{ "%rdx", 8, RDX, 0, false },	  { "-8@%r15", 8, R15, 0, true },  { "4@%spl", 4, RSP, 0, false },
+		{ "8@%rax", 8, RAX, 0, false }, { "-4@%edi", 4, RDI, 0, true },
+		{ "2@%si", 2, RSI, 0, false },	{ "-1@%bpl", 1, RBP, 0, true },
+		{ "1@%bh", 1, RBX, 1, false },	{ "4@%r15d", 4, R15, 0, false },
+		{ "-2@%r8w", 2, R8, 0, true },	{ "1@%r8b", 1, R8, 0, false },
+		{ "8@%eax", 8, RAX, 0, false }, { "%rdx", 8, RDX, 0, false },
+		{ "-8@%r15", 8, R15, 0, true }, { "4@%spl", 4, RSP, 0, false },
 	};
 
 	(void)state;
@@ -109,11 +111,39 @@ static void test_constants(void **state)
 static void test_unknown(void **state)
 {
 	static const char *const texts[] = {
-		"8@", "@%rax", "3@%rax", "0@%rax", "16@%rax", "8@%rxx", "8@%st(0)", "8@%ymm0", "8@%xmm16",
-		"2@%xmm0", "2@%ah", "8@other(%rip)", "8@(%rip)", "8@8(%rip)", "8@table(%rip,%rax,2)", "8@(%eax)",
-		"8@(%rax,%rip)", "8@(%rax,%rbx,3)", "8@(%rax,%rbx,", "8@(%rax", "8@table+table(%rip)",
-		"8@4-table(%rip)", "8@-table(%rip)", "8@$", "8@$99999999999999999999", "8@%cs:8", "8@%fs:table",
-		"2f@%ax", "8@%rax)", "8@1+", "--8@%rax", "8f", "8@table@GOTPCREL(%rip)",
+		"8@",
+		"@%rax",
+		"3@%rax",
+		"0@%rax",
+		"16@%rax",
+		"8@%rxx",
+		"8@%st(0)",
+		"8@%ymm0",
+		"8@%xmm16",
+		"2@%xmm0",
+		"2@%ah",
+		"8@other(%rip)",
+		"8@(%rip)",
+		"8@8(%rip)",
+		"8@table(%rip,%rax,2)",
+		"8@(%eax)",
+		"8@(%rax,%rip)",
+		"8@(%rax,%rbx,3)",
+		"8@(%rax,%rbx,",
+		"8@(%rax",
+		"8@table+table(%rip)",
+		"8@4-table(%rip)",
+		"8@-table(%rip)",
+		"8@$",
+		"8@$99999999999999999999",
+		"8@%cs:8",
+		"8@%fs:table",
+		"2f@%ax",
+		"8@%rax)",
+		"8@1+",
+		"--8@%rax",
+		"8f",
+		"8@table@GOTPCREL(%rip)",
 	};
 
 	(void)state;
@@ -141,8 +171,9 @@ static void test_walk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_registers), cmocka_unit_test(test_memory), cmocka_unit_test(test_constants),
-		cmocka_unit_test(test_unknown),	  cmocka_unit_test(test_walk),
+		cmocka_unit_test(test_registers), cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_constants), cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_walk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

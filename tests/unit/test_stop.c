@@ -41,7 +41,8 @@ static void expect_all_ok(char *text, size_t lines)
 	assert_int_equal(count, lines);
 }
 
-/* Every blocking call goes on as if nothing had been, after stops of all threads and remote calls on each. */
+/* Every blocking call goes on as if nothing had been, after stops of all threads and remote calls
+ * on each. */
 static void test_calls_go_on(void **state)
 {
 	struct target target = target_start("sleeper", "--ms", "1500", NULL);
@@ -209,15 +210,16 @@ static void inject_for_ever(pid_t pid)
 		if (i % 2 ? stop_all(proc, TIMEOUT_MS, &stop) : stop_one(proc, TIMEOUT_MS, &stop))
 			_exit(2);
 		for (int j = 0; j < 3; j++) {
-			if (stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result) || result != pid)
+			if (stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result) ||
+			    result != pid)
 				_exit(3);
 		}
 		stop_release(stop, NULL);
 	}
 }
 
-/* (Between the request to stop and the first look at the thread an epoll_wait can come back with EINTR, as after
- * any SIGSTOP: nobody is left to rewind it.) */
+/* (Between the request to stop and the first look at the thread an epoll_wait can come back with
+ * EINTR, as after any SIGSTOP: nobody is left to rewind it.) */
 static void test_killed_controllers(void **state)
 {
 	struct target target = target_start("steady", "--threads", "2", "--eintr", "1", NULL);
@@ -242,7 +244,8 @@ static void test_killed_controllers(void **state)
 	end_steady(&target);
 }
 
-/* Threads and children that come and go, signals that must arrive once: all while it is held again and again. */
+/* Threads and children that come and go, signals that must arrive once: all while it is held again
+ * and again. */
 static void test_storm(void **state)
 {
 	struct target target = target_start("storm", NULL);
@@ -269,7 +272,8 @@ static void test_storm(void **state)
 
 static void test_many_threads(void **state)
 {
-	struct target target = target_start("spin", "--threads", "64", "--calls", "2000000000", NULL);
+	struct target target =
+		target_start("spin", "--threads", "64", "--calls", "2000000000", NULL);
 	struct stop *stop = NULL;
 
 	target_ready(&target);
@@ -376,7 +380,8 @@ static void test_zombie_leader(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
-/* A thread inside a restartable sequence runs no remote call and is moved to its abort address only (H11). */
+/* A thread inside a restartable sequence runs no remote call and is moved to its abort address only
+ * (H11). */
 static void test_restartable_sequence(void **state)
 {
 	struct target target = target_start("rseq", NULL);
@@ -432,7 +437,8 @@ static void use_repeatedly(struct proc *proc)
 	}
 }
 
-/* At the lower end of its stack a frame still finds room; below a stack of unknown size none is written. */
+/* At the lower end of its stack a frame still finds room; below a stack of unknown size none is
+ * written. */
 static void test_odd_stacks(void **state)
 {
 	struct target target = target_start("deep", NULL);
@@ -493,10 +499,12 @@ static bool meet_exec(const struct target *target, struct proc *proc)
 	return false;
 }
 
-/* A process that began another program while it was being stopped runs on, without another look at it. */
+/* A process that began another program while it was being stopped runs on, without another look at
+ * it. */
 static void expect_let_go(const char *headless)
 {
-	struct target target = target_start("execer", "--rounds", "40", "--lockstep", "1", "--headless", headless, NULL);
+	struct target target = target_start("execer", "--rounds", "40", "--lockstep", "1",
+					    "--headless", headless, NULL);
 	struct pollfd ready = { .fd = target.ready, .events = POLLIN };
 	unsigned met = 0;
 
@@ -506,7 +514,8 @@ static void expect_let_go(const char *headless)
 		target_go(&target);
 		met += meet_exec(&target, proc);
 		if (poll(&ready, 1, FROZEN_MS) != 1)
-			fail_msg("it doesn't go on after exec %d (it is in state %c)", round, target_state(target.pid));
+			fail_msg("it doesn't go on after exec %d (it is in state %c)", round,
+				 target_state(target.pid));
 		target_ready(&target);
 	}
 	assert_true(met > 0);

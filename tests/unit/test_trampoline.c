@@ -1,6 +1,6 @@
 /*
- * Trampolines, run for real in this process: registers and flags before and after, the event's bytes, the slow
- * path's two answers, the switch; and every byte decoded again.
+ * Trampolines, run for real in this process: registers and flags before and after, the event's
+ * bytes, the slow path's two answers, the switch; and every byte decoded again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,8 +23,8 @@ struct regs {
 };
 
 /*
- * Loads every register from `in`, fills 128 bytes below the stack pointer, jumps to `code` (which jumps to
- * harness_back), stores every register to `out`.
+ * Loads every register from `in`, fills 128 bytes below the stack pointer, jumps to `code` (which
+ * jumps to harness_back), stores every register to `out`.
  */
 void harness_run(const struct regs *in, struct regs *out, uint64_t code);
 extern const char harness_site[], harness_site_end[];
@@ -179,10 +179,14 @@ static int setup(void **state)
 	world.insn_count = 0;
 	for (size_t at = 0; at < length; at += world.insns[world.insn_count++].length)
 		assert_true(decode((const uint8_t *)harness_site + at, length - at,
-				   taddr_of((uint64_t)harness_site + at), &world.insns[world.insn_count]));
+				   taddr_of((uint64_t)harness_site + at),
+				   &world.insns[world.insn_count]));
 	world.slot = (struct dt_slot *)((uint8_t *)world.state->slots + dt_hash(fs_base()));
-	*world.slot = (struct dt_slot){ .key = ~fs_base(), .reserve = (7ULL << 32) | 256, .limit = 4096,
-					.tid = block_tid, .tid_offset = (uint64_t)&block_tid - fs_base(),
+	*world.slot = (struct dt_slot){ .key = ~fs_base(),
+					.reserve = (7ULL << 32) | 256,
+					.limit = 4096,
+					.tid = block_tid,
+					.tid_offset = (uint64_t)&block_tid - fs_base(),
 					.last = __builtin_ia32_rdtsc() };
 	world.control->slow = (uint64_t)slow_lost;
 	slow_calls = 0;
@@ -208,14 +212,17 @@ static struct tramp_event make_event(uint32_t id, size_t fields)
 	struct tramp_event event = { .id = id, .size = 8, .keep_red_zone = true };
 
 	for (size_t i = 0; i < fields; i++) {
-		event.fields[i] = (struct tramp_field){ .source = SOURCE_REGISTER, .reg = regs[i], .offset = (uint16_t)event.size };
+		event.fields[i] = (struct tramp_field){ .source = SOURCE_REGISTER,
+							.reg = regs[i],
+							.offset = (uint16_t)event.size };
 		event.size += 8;
 	}
 	event.field_count = fields;
 	return event;
 }
 
-static void emit(struct world *world, struct tramp_event **events, size_t count, struct tramp *tramp)
+static void emit(struct world *world, struct tramp_event **events, size_t count,
+		 struct tramp *tramp)
 {
 	*tramp = (struct tramp){ .insns = world->insns, .insn_count = world->insn_count, .events = events,
 				 .event_count = count };
@@ -372,7 +379,8 @@ static void test_switch(void **state)
 	assert_int_equal(world->slot->events, 1);
 }
 
-/* From the first byte to the switches all bytes are instructions, and no jump leads to the middle of one. */
+/* From the first byte to the switches all bytes are instructions, and no jump leads to the middle
+ * of one. */
 static void test_decodes_again(void **state)
 {
 	struct world *world = *state;
@@ -383,9 +391,11 @@ static void test_decodes_again(void **state)
 	struct insn insn;
 
 	emit(world, both, 2, &tramp);
-	size_t end = bare.switch_offset < full.switch_offset ? bare.switch_offset : full.switch_offset;
+	size_t end =
+		bare.switch_offset < full.switch_offset ? bare.switch_offset : full.switch_offset;
 	for (size_t at = 0; at < end; at += insn.length) {
-		assert_true(decode(world->code + at, end - at, taddr_of((uint64_t)world->code + at), &insn));
+		assert_true(decode(world->code + at, end - at, taddr_of((uint64_t)world->code + at),
+				   &insn));
 		starts[at] = true;
 	}
 	for (size_t at = 0; at < end; at += insn.length) {

@@ -1,6 +1,6 @@
 /*
- * Rows of the unwind table against libdw, on whole libraries; filters as machine code against an interpreter of
- * their operations, on random expressions.
+ * Rows of the unwind table against libdw, on whole libraries; filters as machine code against an
+ * interpreter of their operations, on random expressions.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 #include "control/plan/filter_code.h"
 #include "control/sym/cfi.h"
 
-/* ---- unwind rows ----------------------------------------------------------------------------------- */
+/* ---- unwind rows ----------------------------------------------------------------------------- */
 
 /* What libdw says of the CFA: register and offset; false: an expression, or nothing. */
 static bool libdw_cfa(Dwarf_CFI *cfi, uint64_t pc, unsigned *ret_reg, int64_t *ret_offset)
@@ -92,19 +92,21 @@ static void test_rows(void **state)
 {
 	static const char *const paths[] = { "/lib/x86_64-linux-gnu/libc.so.6",
 					     "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
-					     "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/bin/redis-server" };
+					     "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+					     "/usr/bin/redis-server" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		compare_rows(paths[i]);
 }
 
-/* ---- filters ------------------------------------------------------------------------------------------ */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 /* The six argument registers, by hardware number. */
 static const uint8_t argument_regs[6] = { 7, 6, 2, 1, 8, 9 };
 
-static bool find(void *context, const char *name, struct type *ret_type, struct value_place *ret_place)
+static bool find(void *context, const char *name, struct type *ret_type,
+		 struct value_place *ret_place)
 {
 	static const struct {
 		const char *name;
@@ -120,8 +122,9 @@ static bool find(void *context, const char *name, struct type *ret_type, struct 
 		*ret_type = (struct type){ .kind = TYPE_INT, .size = variables[i].size,
 					   .is_signed = variables[i].is_signed };
 		*ret_place = (struct value_place){ .kind = PLACE_PIECES, .count = 1 };
-		ret_place->pieces[0] = (struct abi_piece){ .where = ABI_INT, .size = 8,
-							   .reg = argument_regs[variables[i].argument] };
+		ret_place->pieces[0] = (struct abi_piece){
+			.where = ABI_INT, .size = 8, .reg = argument_regs[variables[i].argument]
+		};
 		return true;
 	}
 	return false;
@@ -197,8 +200,11 @@ static uint64_t interpret(const struct value_ops *ops, const uint64_t *arguments
 /* An expression with few enough numbers at once, most of the time. */
 static void random_text(char *text, size_t room, int depth)
 {
-	static const char *const leaves[] = { "i", "l", "u", "c", "h", "w", "0", "1", "7", "255", "0x7fffffffffffffff" };
-	static const char *const signs[] = { "+", "-", "*", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=", "&&", "||" };
+	static const char *const leaves[] = {
+		"i", "l", "u", "c", "h", "w", "0", "1", "7", "255", "0x7fffffffffffffff"
+	};
+	static const char *const signs[] = { "+",  "-", "*",  "&", "|",	 "^",  "==",
+					     "!=", "<", "<=", ">", ">=", "&&", "||" };
 	static const char *const before[] = { "", "", "!", "~", "-" };
 	char left[512], right[512];
 
@@ -242,10 +248,22 @@ static filter_fn assemble(const struct value_ops *ops, uint8_t *code, size_t roo
 
 static void test_filters(void **state)
 {
-	static const uint64_t values[] = { 0, 1, 7, 255, 256, 0x80, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff,
-					   0x7fffffffffffffff, 0x8000000000000000, ~0ULL };
+	static const uint64_t values[] = { 0,
+					   1,
+					   7,
+					   255,
+					   256,
+					   0x80,
+					   0xffff,
+					   0x7fffffff,
+					   0x80000000,
+					   0xffffffff,
+					   0x7fffffffffffffff,
+					   0x8000000000000000,
+					   ~0ULL };
 	size_t room = 1 << 16, native = 0;
-	uint8_t *code = mmap(NULL, room, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *code = mmap(NULL, room, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct expr_names names = { .find = find };
 	char text[2048];
 

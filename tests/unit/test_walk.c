@@ -14,7 +14,17 @@
 #define WORDS 61
 #define MASK40 ((1ULL << 40) - 1)
 
-enum fault { FAULT_NONE, FAULT_ZERO, FAULT_OTHER_ID, FAULT_UNKNOWN_ID, FAULT_PENDING, FAULT_BACK, FAULT_FAR, FAULT_SAME, FAULTS };
+enum fault {
+	FAULT_NONE,
+	FAULT_ZERO,
+	FAULT_OTHER_ID,
+	FAULT_UNKNOWN_ID,
+	FAULT_PENDING,
+	FAULT_BACK,
+	FAULT_FAR,
+	FAULT_SAME,
+	FAULTS
+};
 
 static const uint32_t sizes[] = { 8, 8, 24 };
 
@@ -33,7 +43,9 @@ static void expect(const uint64_t *from, uint64_t clock, struct result *result)
 		uint64_t id = from[i] & 0xffffff, ahead = ((from[i] >> 24) - clock) & MASK40;
 
 		if (!from[i] || id > 1) {
-			result->stop = !from[i] ? WALK_EMPTY : (from[i] & DT_EVENT_PENDING) ? WALK_PENDING : WALK_BROKEN;
+			result->stop = !from[i]			    ? WALK_EMPTY :
+				       (from[i] & DT_EVENT_PENDING) ? WALK_PENDING :
+								      WALK_BROKEN;
 			break;
 		}
 		result->back += ahead >> 39;
@@ -49,8 +61,13 @@ static void expect(const uint64_t *from, uint64_t clock, struct result *result)
 static void check(const uint64_t *from, uint64_t clock)
 {
 	struct result expected, got = { .left = 0 };
-	struct walk walk = { .sizes = sizes, .hits = got.hits, .id_count = 3, .from = from, .to = got.to,
-			     .words = WORDS, .clock = clock };
+	struct walk walk = { .sizes = sizes,
+			     .hits = got.hits,
+			     .id_count = 3,
+			     .from = from,
+			     .to = got.to,
+			     .words = WORDS,
+			     .clock = clock };
 
 	expect(from, clock, &expected);
 	walk_events(&walk);

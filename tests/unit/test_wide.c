@@ -12,9 +12,10 @@
 #include "control/tracer/wide.h"
 #include "scratch.h"
 
-static const char source[] = "#include <unistd.h>\n"
-			     "int main(void) { char c; double a[64]; for (int i = 0; i < 64; i++) a[i] = i * 0.5;\n"
-			     "write(3, \"r\", 1); return read(4, &c, 1) + (int)a[c & 63]; }\n";
+static const char source[] =
+	"#include <unistd.h>\n"
+	"int main(void) { char c; double a[64]; for (int i = 0; i < 64; i++) a[i] = i * 0.5;\n"
+	"write(3, \"r\", 1); return read(4, &c, 1) + (int)a[c & 63]; }\n";
 
 /* The program, built with those options. */
 static bool is_wide(const char *options, const char *module)

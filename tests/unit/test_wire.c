@@ -1,6 +1,7 @@
 /*
- * Messages and channels: what is sent arrives, whole and in order, in whatever pieces; what isn't a message breaks
- * the channel; neither side grows without bound; descriptors only come where they are wanted.
+ * Messages and channels: what is sent arrives, whole and in order, in whatever pieces; what isn't a
+ * message breaks the channel; neither side grows without bound; descriptors only come where they
+ * are wanted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -116,7 +117,8 @@ static void garbage_breaks_the_channel(void **state)
 	assert_int_equal(write(pair->left.fd, "GET / HTTP/1.1\r\n\r\n", 18), 18);
 	channel_fill(&pair->right);
 	assert_false(channel_next(&pair->right, &message));
-	assert_string_equal(error_text(pair->right.broken), "the other end doesn't speak dyntrace's protocol");
+	assert_string_equal(error_text(pair->right.broken),
+			    "the other end doesn't speak dyntrace's protocol");
 }
 
 static void another_version_is_named(void **state)

@@ -1,5 +1,6 @@
 /*
- * Traces as babeltrace2 reads them: names, values, clocks, losses, and what happens when things go wrong.
+ * Traces as babeltrace2 reads them: names, values, clocks, losses, and what happens when things go
+ * wrong.
  */
 #include <sys/resource.h>
 
@@ -57,8 +58,8 @@ static struct packet bare_packet(uint64_t begin, uint64_t apart, size_t count, u
 				.size = count * 8 };
 }
 
-static void put(struct rig_trace *trace, uint64_t stream, uint64_t begin, uint64_t apart, size_t count,
-		uint64_t lost)
+static void put(struct rig_trace *trace, uint64_t stream, uint64_t begin, uint64_t apart,
+		size_t count, uint64_t lost)
 {
 	struct packet packet = bare_packet(begin, apart, count, lost);
 
@@ -82,10 +83,20 @@ static void test_values_and_clock(void **unused)
 {
 	struct rig_trace trace;
 	uint64_t clock = (7ULL << 40) + 123; /* more than the header's 40 bits */
-	uint64_t events[] = { header(clock, RIG_TWO),	   1, UINT64_MAX, header(clock + 40, RIG_WORD),
-			      0xffffffff00000007,	   header(clock + 41, RIG_BARE) };
-	struct packet packet = { .begin = clock, .end = clock + 41, .tid = 11, .pid = 10, .inner_tid = 2,
-				 .inner_pid = 1, .events = events, .size = sizeof(events) };
+	uint64_t events[] = { header(clock, RIG_TWO),
+			      1,
+			      UINT64_MAX,
+			      header(clock + 40, RIG_WORD),
+			      0xffffffff00000007,
+			      header(clock + 41, RIG_BARE) };
+	struct packet packet = { .begin = clock,
+				 .end = clock + 41,
+				 .tid = 11,
+				 .pid = 10,
+				 .inner_tid = 2,
+				 .inner_pid = 1,
+				 .events = events,
+				 .size = sizeof(events) };
 
 	make_simple(&trace);
 	RIG_OK(writer_packet(trace.writer, 5, &packet));
@@ -93,7 +104,8 @@ static void test_values_and_clock(void **unused)
 	RIG_OK(writer_close(trace.writer));
 	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-seconds --no-delta");
 	/* 1700000000 s + (5 + 7 * 2^40 + 123) ns */
-	assert_string_equal(text,
+	assert_string_equal(
+		text,
 		"[1700007696.581394560] h:p:(9) two: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, "
 		"{ arg0 = 1, arg1 = 18446744073709551615 }\n"
 		"[1700007696.581394600] h:p:(9) word: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, { arg0 = 7 }\n"
@@ -114,7 +126,8 @@ static struct event_type *add_type(struct event_types *types, const char *name, 
 	return type;
 }
 
-/* Names that would end a string, a line or the metadata; fields that are reserved words, twice there, or no words. */
+/* Names that would end a string, a line or the metadata; fields that are reserved words, twice
+ * there, or no words. */
 static void test_hostile_names(void **unused)
 {
 	static const struct trace_info info = {
@@ -166,14 +179,16 @@ static void test_hostile_names(void **unused)
 		"[2] = 17, [3] = 17, [4] = 17, [5] = 17, [6] = 17, [7] = 17 ], a_b_c = 200, _lead = 77, "
 		"a_b_c__6 = -16, 9lives = 3, align = 4 }";
 	char expected[2048];
-	snprintf(expected, sizeof(expected),
-		 "[00000000000000000001] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\name: \xc3\xa9 {};: %s\n"
-		 "[00000000000000000002] ho\"st:a\\b\nc\t\x01z:(3) <unknown>: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n"
-		 "[00000001099511627776] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\name: \xc3\xa9 {};: %s\n",
-		 payload, payload);
+	snprintf(
+		expected, sizeof(expected),
+		"[00000000000000000001] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\name: \xc3\xa9 {};: %s\n"
+		"[00000000000000000002] ho\"st:a\\b\nc\t\x01z:(3) <unknown>: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n"
+		"[00000001099511627776] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\name: \xc3\xa9 {};: %s\n",
+		payload, payload);
 	assert_string_equal(text, expected);
 	_cleanup_free_ char *details = rig_babeltrace(&trace, "--component sink.text.details");
-	assert_non_null(strstr(details, "command_line: x \"; env { hostname = \"evil\"; }; /* \xc3\xa9 \xff\n"));
+	assert_non_null(strstr(
+		details, "command_line: x \"; env { hostname = \"evil\"; }; /* \xc3\xa9 \xff\n"));
 	assert_non_null(strstr(details, "procname: a\\b\nc\t\x01z\n"));
 	assert_non_null(strstr(details, "executable: /a b/\"c\"\n"));
 	assert_non_null(strstr(details, "tracer_name: dyntrace\n"));
@@ -199,9 +214,10 @@ static void test_update_adds_types(void **unused)
 	RIG_OK(writer_packet(trace.writer, 2, &packet));
 	RIG_OK(writer_close(trace.writer));
 	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-seconds --no-delta");
-	assert_string_equal(text, 
-			    "[-2.999998995] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, { }\n"
-			    "[-2.999997995] h:p:(9) later: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n");
+	assert_string_equal(
+		text,
+		"[-2.999998995] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, { }\n"
+		"[-2.999997995] h:p:(9) later: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n");
 	rig_remove(&trace);
 }
 
@@ -246,7 +262,8 @@ static void test_many_streams_at_once(void **unused)
 	make_simple(&trace);
 	for (int turn = 0; turn < 2; turn++) {
 		for (uint64_t stream = 0; stream < 2000; stream++)
-			put(&trace, stream, (stream + (uint64_t)turn * 2000) * 100, 1, 3, (uint64_t)turn);
+			put(&trace, stream, (stream + (uint64_t)turn * 2000) * 100, 1, 3,
+			    (uint64_t)turn);
 	}
 	assert_in_range(count_files(&trace), 2, 256);
 	RIG_OK(writer_close(trace.writer));
@@ -272,7 +289,8 @@ static void test_more_lanes_than_descriptors(void **unused)
 	rig_remove(&trace);
 }
 
-/* What is lost is told once: in a stream's first packet, between packets, in a packet of its own, in a shared lane. */
+/* What is lost is told once: in a stream's first packet, between packets, in a packet of its own,
+ * in a shared lane. */
 static void test_losses(void **unused)
 {
 	struct rig_trace trace;
@@ -296,7 +314,8 @@ static void test_losses(void **unused)
 	rig_remove(&trace);
 }
 
-/* H19: packets that overlap, gaps of more than 2^40 cycles, time that goes back: babeltrace2 opens the trace. */
+/* H19: packets that overlap, gaps of more than 2^40 cycles, time that goes back: babeltrace2 opens
+ * the trace. */
 static void test_time_goes_back(void **unused)
 {
 	struct rig_trace trace;
@@ -340,24 +359,30 @@ static void test_directory_errors(void **unused)
 
 	make_simple(&trace);
 	snprintf(expected, sizeof(expected),
-		 "output directory '%s' exists already: remove it or choose another with -o", trace.directory);
+		 "output directory '%s' exists already: remove it or choose another with -o",
+		 trace.directory);
 	expect_error(create_at(trace.directory), expected);
 	snprintf(path, sizeof(path), "%s/no/trace", trace.top);
-	snprintf(expected, sizeof(expected),
-		 "cannot create output directory '%s': the directory above it does not exist: create that "
-		 "first or choose another with -o", path);
+	snprintf(
+		expected, sizeof(expected),
+		"cannot create output directory '%s': the directory above it does not exist: create that "
+		"first or choose another with -o",
+		path);
 	expect_error(create_at(path), expected);
-	expect_error(create_at("/proc/trace"),
-		     "cannot create output directory '/proc/trace': the directory above it does not exist: "
-		     "create that first or choose another with -o");
+	expect_error(
+		create_at("/proc/trace"),
+		"cannot create output directory '/proc/trace': the directory above it does not exist: "
+		"create that first or choose another with -o");
 	snprintf(path, sizeof(path), "%s/metadata/trace", trace.directory);
-	snprintf(expected, sizeof(expected), "cannot create output directory '%s': Not a directory", path);
+	snprintf(expected, sizeof(expected), "cannot create output directory '%s': Not a directory",
+		 path);
 	expect_error(create_at(path), expected);
 	RIG_OK(writer_close(trace.writer));
 	rig_remove(&trace);
 }
 
-/* As a disk that is full: a write beyond the limit is cut short or refused. The trace ends with a whole packet. */
+/* As a disk that is full: a write beyond the limit is cut short or refused. The trace ends with a
+ * whole packet. */
 static void test_disk_full(void **unused)
 {
 	struct rig_trace trace;
@@ -374,7 +399,8 @@ static void test_disk_full(void **unused)
 	limit.rlim_cur = 10000;
 	setrlimit(RLIMIT_FSIZE, &limit);
 	struct packet packet = bare_packet(5000, 1, 500, 0);
-	snprintf(expected, sizeof(expected), "cannot write the trace in '%s': File too large", trace.directory);
+	snprintf(expected, sizeof(expected), "cannot write the trace in '%s': File too large",
+		 trace.directory);
 	expect_error(writer_packet(trace.writer, 1, &packet), expected);
 	struct stat stat_of;
 	char path[128];
@@ -430,7 +456,8 @@ static uint64_t count_in_file(const char *path)
 	while (at < (uint64_t)st.st_size) {
 		assert_int_equal(pread(fileno(file), &head, sizeof(head), (off_t)at), sizeof(head));
 		assert_int_equal(head.magic, METADATA_MAGIC);
-		assert_true(head.packet_size >= head.content_size && head.content_size >= sizeof(head) * 8);
+		assert_true(head.packet_size >= head.content_size &&
+			    head.content_size >= sizeof(head) * 8);
 		assert_true(head.timestamp_begin <= head.timestamp_end);
 		events += head.content_size / 64 - sizeof(head) / 8;
 		at += head.packet_size / 8;
@@ -465,11 +492,12 @@ static void count_seen(void *context, const struct packet_seen *packet)
 	*(uint64_t *)context = packet->end;
 }
 
-/* kill -9 at any moment: what is there is whole packets, all that were written and at most one more, and the trace
- * can be gone on with. */
+/* kill -9 at any moment: what is there is whole packets, all that were written and at most one
+ * more, and the trace can be gone on with. */
 static void test_killed_at_any_moment(void **unused)
 {
-	volatile uint64_t *counter = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	volatile uint64_t *counter =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	for (unsigned i = 0; i < 150; i++) {
 		struct rig_trace trace;
@@ -509,7 +537,8 @@ static void test_killed_at_any_moment(void **unused)
 	munmap((void *)counter, 4096);
 }
 
-/* A part behind another one: what the metadata said of earlier events stays, each has files of its own, and readers see one trace. */
+/* A part behind another one: what the metadata said of earlier events stays, each has files of its
+ * own, and readers see one trace. */
 static void test_parts(void **unused)
 {
 	struct event_types seen = { 0 };
@@ -566,7 +595,8 @@ static void test_reopen_refuses(void **unused)
 	expect_error(writer_reopen(directory, &part, &types, count_seen, NULL, &writer), expected);
 	RIG_OK(writer_close(trace.writer));
 	rig_remove(&trace);
-	snprintf(expected, sizeof(expected), "cannot open '%s': No such file or directory", directory);
+	snprintf(expected, sizeof(expected), "cannot open '%s': No such file or directory",
+		 directory);
 	expect_error(writer_reopen(directory, &part, &types, count_seen, NULL, &writer), expected);
 }
 

@@ -24,8 +24,9 @@ EXPORT void dyntrace_lttng_hit(const struct event *event, const uint8_t *image);
 struct dt_bridge_answer dyntrace_lttng_answer;
 
 /*
- * A hit inside of a hit: liblttng-ust calls what may be probed too (memcpy, malloc for a thread's first event), and a
- * signal handler may come between. Static TLS, because the other kinds call malloc at a thread's first use.
+ * A hit inside of a hit: liblttng-ust calls what may be probed too (memcpy, malloc for a thread's
+ * first event), and a signal handler may come between. Static TLS, because the other kinds call
+ * malloc at a thread's first use.
  */
 static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
 
@@ -44,7 +45,7 @@ void dyntrace_lttng_hit(const struct event *event, const uint8_t *image)
 	errno = number;
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static struct batch *batches;
 
@@ -139,7 +140,8 @@ static void define(const struct dt_bridge_request *request)
 		return;
 	}
 	for (uint32_t done = 0; done < request->count;) {
-		/* Few events are told one by one, so that each can be forgotten; of many that takes quadratic time. */
+		/* Few events are told one by one, so that each can be forgotten; of many that takes
+		 * quadratic time. */
 		uint32_t most = request->count > SINGLE_MAX ? request->count - done : 1;
 		struct batch *batch = read_batch(at, most, &at);
 
@@ -149,7 +151,8 @@ static void define(const struct dt_bridge_request *request)
 		}
 		for (uint32_t i = 0; i < batch->count; i++, done++)
 			results[done] = (struct dt_bridge_result){
-				(uint64_t)batch->events[i], (uint64_t)&batch->events[i]->tracepoint.state
+				(uint64_t)batch->events[i],
+				(uint64_t)&batch->events[i]->tracepoint.state
 			};
 	}
 	dyntrace_lttng_answer.results = (uint64_t)results;
@@ -192,10 +195,10 @@ static void serve(const struct dt_bridge_request *request)
 		leave();
 }
 
-/* ---- the thread ------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
-/* liblttng-ust tells the session daemon the name of the thread that loads it: the program's, not that of the thread which was
- * borrowed to start this one. */
+/* liblttng-ust tells the session daemon the name of the thread that loads it: the program's, not
+ * that of the thread which was borrowed to start this one. */
 static void take_name(void)
 {
 	char name[17] = "";
@@ -223,7 +226,8 @@ static void *run(void *argument)
 		uint32_t number = __atomic_load_n(&shared->number, __ATOMIC_ACQUIRE);
 
 		if (number == dyntrace_lttng_answer.number) {
-			if (syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0) < 0 && errno == EFAULT)
+			if (syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0) < 0 &&
+			    errno == EFAULT)
 				return NULL; /* the agent is gone */
 			continue;
 		}

@@ -1,8 +1,10 @@
 /*
- * event.c - events that are described at run time: what liblttng-ust is told of them, and how a hit is recorded.
+ * event.c - events that are described at run time: what liblttng-ust is told of them, and how a hit
+ * is recorded.
  *
- * On x86 LTTng's events are packed. The payload is laid out on the stack and written by one call, which is
- * cheaper than a call for each field; and a string can't change between its measuring and its copying.
+ * On x86 LTTng's events are packed. The payload is laid out on the stack and written by one call,
+ * which is cheaper than a call for each field; and a string can't change between its measuring and
+ * its copying.
  */
 #include "ust.h"
 
@@ -17,9 +19,10 @@
 #define STACK_MAX (2 * DT_BRIDGE_FIELDS_MAX * sizeof(uint64_t))
 #define LENGTH_NAME "_%s_length"
 
-/* ---- description ------------------------------------------------------------------------------ */
+/* ---- description ----------------------------------------------------------------------------- */
 
-static const struct lttng_ust_type_common *integer_type(unsigned bytes, bool is_signed, unsigned base)
+static const struct lttng_ust_type_common *integer_type(unsigned bytes, bool is_signed,
+							unsigned base)
 {
 	struct lttng_ust_type_integer *type = calloc(1, sizeof(*type));
 
@@ -74,7 +77,8 @@ static const struct lttng_ust_type_common *array_type(const struct lttng_ust_typ
 	return &type->parent;
 }
 
-static const struct lttng_ust_type_common *sequence_type(const struct lttng_ust_type_common *element)
+static const struct lttng_ust_type_common *
+sequence_type(const struct lttng_ust_type_common *element)
 {
 	struct lttng_ust_type_sequence *type = calloc(1, sizeof(*type));
 
@@ -91,18 +95,23 @@ static const struct lttng_ust_type_common *number_type(const struct dt_bridge_fi
 	if (from->type == DT_BRIDGE_FLOAT)
 		return float_type(from->size);
 	return integer_type(from->size, from->type == DT_BRIDGE_INT,
-			    from->type == DT_BRIDGE_HEX || from->type == DT_BRIDGE_ADDRESS ? 16 : 10);
+			    from->type == DT_BRIDGE_HEX || from->type == DT_BRIDGE_ADDRESS ? 16 :
+											     10);
 }
 
-static const struct lttng_ust_enum_entry **make_entries(const struct dt_bridge_field *from, const struct dt_bridge_label *labels)
+static const struct lttng_ust_enum_entry **make_entries(const struct dt_bridge_field *from,
+							const struct dt_bridge_label *labels)
 {
 	const struct lttng_ust_enum_entry **entries = calloc(from->label_count, sizeof(*entries));
 	struct lttng_ust_enum_entry *memory = calloc(from->label_count, sizeof(*memory));
 
 	for (uint32_t i = 0; entries && memory && i < from->label_count; i++) {
-		struct lttng_ust_enum_value value = { (unsigned long long)labels[i].value, from->type == DT_BRIDGE_INT };
+		struct lttng_ust_enum_value value = { (unsigned long long)labels[i].value,
+						      from->type == DT_BRIDGE_INT };
 
-		memory[i] = (struct lttng_ust_enum_entry){ .struct_size = sizeof(memory[i]), .start = value, .end = value,
+		memory[i] = (struct lttng_ust_enum_entry){ .struct_size = sizeof(memory[i]),
+							   .start = value,
+							   .end = value,
 							   .string = strdup(labels[i].name) };
 		entries[i] = &memory[i];
 	}
@@ -110,7 +119,8 @@ static const struct lttng_ust_enum_entry **make_entries(const struct dt_bridge_f
 }
 
 /* *ret_desc: the probe that it belongs to is to be filled in. */
-static const struct lttng_ust_type_common *enum_type(const struct dt_bridge_field *from, const struct dt_bridge_label *labels,
+static const struct lttng_ust_type_common *enum_type(const struct dt_bridge_field *from,
+						     const struct dt_bridge_label *labels,
 						     struct lttng_ust_enum_desc **ret_desc)
 {
 	struct lttng_ust_type_enum *type = calloc(1, sizeof(*type));
@@ -154,8 +164,9 @@ static const struct lttng_ust_event_field *make_field(const char *name, bool hid
 }
 
 /* A sequence is two fields: how many there are comes first. */
-static bool add_field(const struct lttng_ust_event_field **fields, size_t *count, struct event *event,
-		      const struct dt_bridge_field *from, const struct dt_bridge_label *labels)
+static bool add_field(const struct lttng_ust_event_field **fields, size_t *count,
+		      struct event *event, const struct dt_bridge_field *from,
+		      const struct dt_bridge_label *labels)
 {
 	struct lttng_ust_enum_desc *desc = NULL;
 	char length[DT_BRIDGE_FIELD_NAME + 16];
@@ -168,7 +179,9 @@ static bool add_field(const struct lttng_ust_event_field **fields, size_t *count
 			return false;
 		fields[(*count)++] = field;
 	}
-	field = make_field(from->name, false, from->label_count ? enum_type(from, labels + from->label_first, &desc) : field_type(from));
+	field = make_field(from->name, false,
+			   from->label_count ? enum_type(from, labels + from->label_first, &desc) :
+					       field_type(from));
 	if (!field)
 		return false;
 	if (desc)
@@ -179,20 +192,23 @@ static bool add_field(const struct lttng_ust_event_field **fields, size_t *count
 
 static bool is_sane(const struct dt_bridge_event *from)
 {
-	if (from->field_count > DT_BRIDGE_FIELDS_MAX || !memchr(from->name, 0, sizeof(from->name)) ||
+	if (from->field_count > DT_BRIDGE_FIELDS_MAX ||
+	    !memchr(from->name, 0, sizeof(from->name)) ||
 	    !memchr(from->provider, 0, sizeof(from->provider)))
 		return false;
 	for (uint32_t i = 0; i < from->field_count; i++) {
 		const struct dt_bridge_field *field = &from->fields[i];
 
-		if (!memchr(field->name, 0, sizeof(field->name)) || !field->size || field->size > 8 || !field->align ||
+		if (!memchr(field->name, 0, sizeof(field->name)) || !field->size ||
+		    field->size > 8 || !field->align ||
 		    field->label_first + field->label_count > from->label_count)
 			return false;
 	}
 	return from->label_count <= DT_BRIDGE_LABELS_MAX;
 }
 
-/* The image begins with the address; are all other fields numbers, each right behind the one before? */
+/* The image begins with the address; are all other fields numbers, each right behind the one
+ * before? */
 static uint32_t measure_packed(const struct event *event)
 {
 	uint32_t end = 0;
@@ -213,7 +229,8 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 {
 	const struct lttng_ust_event_field **fields =
 		calloc(2 * from->field_count + 1, sizeof(*fields));
-	const struct dt_bridge_label *labels = (const struct dt_bridge_label *)&from->fields[from->field_count];
+	const struct dt_bridge_label *labels =
+		(const struct dt_bridge_label *)&from->fields[from->field_count];
 	size_t count = 0;
 
 	if (!fields)
@@ -249,7 +266,8 @@ struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 	event->start = from->start;
 	strcpy(event->provider, from->provider);
 	strcpy(event->name, from->name);
-	/* An event like one that was there before is refused by the session daemon, unless something differs. */
+	/* An event like one that was there before is refused by the session daemon, unless
+	 * something differs. */
 	created++;
 	snprintf(event->uri, sizeof(event->uri), "dyntrace:%u", created);
 	snprintf(event->signature, sizeof(event->signature), "dyntrace %u", created);
@@ -271,7 +289,7 @@ struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 	return event;
 }
 
-/* ---- a hit ------------------------------------------------------------------------------------ */
+/* ---- a hit ----------------------------------------------------------------------------------- */
 
 struct payload {
 	size_t length;
@@ -360,7 +378,8 @@ static const uint8_t *find(const uint8_t *image, const uint8_t *at, const struct
 {
 	size_t offset = (size_t)(at - image);
 
-	return part->offset ? image + part->offset : image + (offset + part->align - 1) / part->align * part->align;
+	return part->offset ? image + part->offset :
+			      image + (offset + part->align - 1) / part->align * part->align;
 }
 
 static void lay_out(const struct event *event, const uint8_t *image, struct payload *to)
@@ -385,8 +404,8 @@ static void lay_out(const struct event *event, const uint8_t *image, struct payl
 	}
 }
 
-static void write_event(struct lttng_ust_event_recorder *recorder, const uint8_t *bytes, size_t length,
-			struct lttng_ust_probe_ctx *probe)
+static void write_event(struct lttng_ust_event_recorder *recorder, const uint8_t *bytes,
+			size_t length, struct lttng_ust_probe_ctx *probe)
 {
 	struct lttng_ust_channel_buffer *channel = recorder->chan;
 	struct lttng_ust_ring_buffer_ctx context;
@@ -417,18 +436,22 @@ static bool is_active(const struct lttng_ust_event_common *common)
 		return false; /* of a later version */
 	recorder = common->child;
 	return __atomic_load_n(&recorder->chan->parent->session->active, __ATOMIC_RELAXED) &&
-	       __atomic_load_n(&recorder->chan->parent->enabled, __ATOMIC_RELAXED) && common->enabled;
+	       __atomic_load_n(&recorder->chan->parent->enabled, __ATOMIC_RELAXED) &&
+	       common->enabled;
 }
 
 /* The long way: for filters, notifications, strings, and fields that have gaps between them. */
-static __attribute__((noinline)) void record_laid_out(struct lttng_ust_event_common *common, const struct event *event,
-						      const uint8_t *image, struct lttng_ust_probe_ctx *probe)
+static __attribute__((noinline)) void record_laid_out(struct lttng_ust_event_common *common,
+						      const struct event *event,
+						      const uint8_t *image,
+						      struct lttng_ust_probe_ctx *probe)
 {
 	struct payload payload;
 
 	lay_out(event, image, &payload);
 	if (__atomic_load_n(&common->eval_filter, __ATOMIC_RELAXED) &&
-	    common->run_filter(common, (const char *)payload.stack, probe, NULL) != LTTNG_UST_EVENT_FILTER_ACCEPT)
+	    common->run_filter(common, (const char *)payload.stack, probe, NULL) !=
+		    LTTNG_UST_EVENT_FILTER_ACCEPT)
 		return;
 	if (common->type == LTTNG_UST_EVENT_TYPE_RECORDER)
 		write_event(common->child, payload.bytes, payload.length, probe);

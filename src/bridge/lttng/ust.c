@@ -1,10 +1,11 @@
 /*
  * ust.c
  *
- * The library's constructor waits for the session daemon, for three seconds where that one hangs, and holds the
- * loader's lock meanwhile. How long is told by the environment alone, and only then. Changing the environment
- * of a program whose threads may read it is what setenv can't do safely; so for the time of dlopen `environ` leads to
- * a copy with one entry more, which stays in memory for ever: whoever reads it meanwhile finds what was there before.
+ * The library's constructor waits for the session daemon, for three seconds where that one hangs,
+ * and holds the loader's lock meanwhile. How long is told by the environment alone, and only then.
+ * Changing the environment of a program whose threads may read it is what setenv can't do safely;
+ * so for the time of dlopen `environ` leads to a copy with one entry more, which stays in memory
+ * for ever: whoever reads it meanwhile finds what was there before.
  */
 #include "ust.h"
 
@@ -68,7 +69,8 @@ static void *open_library(void)
 	handle = dlopen(LIBRARY, RTLD_NOW);
 	/* Somebody may have called setenv meanwhile: then it is his. */
 	if (copy)
-		__atomic_compare_exchange_n(&environ, &copy, before, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+		__atomic_compare_exchange_n(&environ, &copy, before, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_RELAXED);
 	return handle;
 }
 
@@ -109,7 +111,8 @@ const char *ust_load(void)
 		return NULL;
 	handle = open_library();
 	if (!handle)
-		return LIBRARY " can't be loaded: install it (liblttng-ust1), version 2.13 or later";
+		return LIBRARY
+			" can't be loaded: install it (liblttng-ust1), version 2.13 or later";
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		void *found = dlsym(handle, symbols[i].name);
 

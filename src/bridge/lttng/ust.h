@@ -1,8 +1,8 @@
 /*
  * ust.h - liblttng-ust in the target, found at run time; events that are defined at run time.
  *
- * All of it runs on the bridge's own thread but for event_fire, which runs at a hit. The library's headers give types only;
- * lttng/tracepoint.h isn't used, for it brings constructors.
+ * All of it runs on the bridge's own thread but for event_fire, which runs at a hit. The library's
+ * headers give types only; lttng/tracepoint.h isn't used, for it brings constructors.
  */
 #ifndef DYNTRACE_BRIDGE_LTTNG_UST_H
 #define DYNTRACE_BRIDGE_LTTNG_UST_H
@@ -51,7 +51,8 @@ struct event {
 	struct lttng_ust_tracepoint tracepoint;
 	uint32_t start;
 	uint32_t part_count;
-	uint32_t packed; /* bytes of the image that are the payload as they stand; 0: it must be laid out */
+	/* bytes of the image that are the payload as they stand; 0: it must be laid out */
+	uint32_t packed;
 	bool is_registered;
 	struct part parts[DT_BRIDGE_FIELDS_MAX];
 	/* What liblttng-ust is told. */
@@ -76,7 +77,8 @@ struct batch {
 	struct batch *next;
 };
 
-/* From its description, whose size is *ret_size; NULL: out of memory, or a description that nobody wrote. */
+/* From its description, whose size is *ret_size; NULL: out of memory, or a description that nobody
+ * wrote. */
 struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size);
 /* The function that liblttng-ust puts on an event's list: called by event_fire. */
 void event_record(void *data, const struct event *event, const uint8_t *image);

@@ -26,7 +26,8 @@ struct error;
 __attribute__((format(printf, 2, 3), warn_unused_result))
 struct error *error_new(enum error_kind kind, const char *format, ...);
 
-/* The same with ": strerror(number)" behind it. EPERM and EACCES become ERROR_NOT_PERMITTED, ESRCH ERROR_GONE. */
+/* The same with ": strerror(number)" behind it. EPERM and EACCES become ERROR_NOT_PERMITTED, ESRCH
+ * ERROR_GONE. */
 __attribute__((format(printf, 2, 3), warn_unused_result))
 struct error *error_errno(int number, const char *format, ...);
 

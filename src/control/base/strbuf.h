@@ -17,7 +17,8 @@ struct strbuf {
 	bool failed;
 };
 
-__attribute__((format(printf, 2, 3))) void strbuf_printf(struct strbuf *buf, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void strbuf_printf(struct strbuf *buf, const char *format,
+							 ...);
 void strbuf_add(struct strbuf *buf, const char *bytes, size_t length);
 void strbuf_free(struct strbuf *buf);
 

@@ -42,8 +42,8 @@ static enum insn_flow flow_of(const ZydisDecodedInstruction *zydis)
 /* In 64-bit mode mod 0 with rm 5 and no SIB byte is always [rip + disp32]. */
 static bool is_rip_relative(const ZydisDecodedInstruction *zydis)
 {
-	return (zydis->attributes & ZYDIS_ATTRIB_HAS_MODRM) && zydis->raw.modrm.mod == 0 && zydis->raw.modrm.rm == 5 &&
-	       zydis->raw.disp.size == 32;
+	return (zydis->attributes & ZYDIS_ATTRIB_HAS_MODRM) && zydis->raw.modrm.mod == 0 &&
+	       zydis->raw.modrm.rm == 5 && zydis->raw.disp.size == 32;
 }
 
 /* Everything but the operands. */
@@ -75,7 +75,8 @@ __attribute__((constructor)) static void make_decoder(void)
 
 bool decode(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn)
 {
-	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, size, &ret_insn->zydis, ret_insn->operands)))
+	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, size, &ret_insn->zydis,
+						 ret_insn->operands)))
 		return false;
 	describe(bytes, pc, ret_insn);
 	return true;
@@ -83,7 +84,8 @@ bool decode(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn)
 
 bool decode_quick(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn)
 {
-	if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, size, &ret_insn->zydis)))
+	if (!ZYAN_SUCCESS(
+		    ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, size, &ret_insn->zydis)))
 		return false;
 	describe(bytes, pc, ret_insn);
 	return true;
@@ -101,7 +103,7 @@ void decode_format(const struct insn *insn, char *text, size_t room)
 		return;
 	ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_INTEL);
 	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&formatter, &full.zydis, full.operands,
-							  full.zydis.operand_count_visible, text, room, full.pc.v,
-							  NULL)))
+							  full.zydis.operand_count_visible, text,
+							  room, full.pc.v, NULL)))
 		text[0] = '\0';
 }

@@ -97,7 +97,9 @@ void emit_load32(struct emitter *e, enum reg to, struct mem from)
 
 void emit_load_size(struct emitter *e, enum reg to, struct mem from, unsigned size)
 {
-	unsigned op = size == 8 ? OP_W | 0x8b : size == 4 ? 0x8b : OP_0F | (size == 2 ? 0xb7 : 0xb6);
+	unsigned op = size == 8 ? OP_W | 0x8b :
+		      size == 4 ? 0x8b :
+				  OP_0F | (size == 2 ? 0xb7 : 0xb6);
 
 	encode_mem(e, op, to, from, 0);
 }
@@ -116,7 +118,12 @@ void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned s
 {
 	if (size == 1 && from > RBX)
 		e->failed = true; /* without a REX prefix that would be ah..bh */
-	encode_mem(e, size == 8 ? OP_W | 0x89 : size == 4 ? 0x89 : size == 2 ? OP_66 | 0x89 : 0x88, from, to, 0);
+	encode_mem(e,
+		   size == 8 ? OP_W | 0x89 :
+		   size == 4 ? 0x89 :
+		   size == 2 ? OP_66 | 0x89 :
+			       0x88,
+		   from, to, 0);
 }
 
 void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned size)

@@ -3,9 +3,9 @@
  *
  * Bytes are written to a buffer here; `pc` is the address where they will run there. Overflow and
  * out-of-range operands are sticky: check emit_failed() once at the end. Labels are resolved when
- * they are bound or when the jump is emitted, whichever is later. Jumps back to labels are as short as they can be; those
- * forward are rel32, unless the _short form is used or the emitter is tight: then they are rel8, and it fails if one doesn't
- * reach, to be asked once more.
+ * they are bound or when the jump is emitted, whichever is later. Jumps back to labels are as short
+ * as they can be; those forward are rel32, unless the _short form is used or the emitter is tight:
+ * then they are rel8, and it fails if one doesn't reach, to be asked once more.
  */
 #ifndef DYNTRACE_CODE_EMIT_H
 #define DYNTRACE_CODE_EMIT_H
@@ -16,9 +16,44 @@
 
 #include "../../shared/taddr.h"
 
-enum reg { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15, REG_NONE = -1 };
+enum reg {
+	RAX,
+	RCX,
+	RDX,
+	RBX,
+	RSP,
+	RBP,
+	RSI,
+	RDI,
+	R8,
+	R9,
+	R10,
+	R11,
+	R12,
+	R13,
+	R14,
+	R15,
+	REG_NONE = -1
+};
 enum segment { SEG_NONE, SEG_FS, SEG_GS };
-enum cond { CC_O, CC_NO, CC_B, CC_AE, CC_E, CC_NE, CC_BE, CC_A, CC_S, CC_NS, CC_P, CC_NP, CC_L, CC_GE, CC_LE, CC_G };
+enum cond {
+	CC_O,
+	CC_NO,
+	CC_B,
+	CC_AE,
+	CC_E,
+	CC_NE,
+	CC_BE,
+	CC_A,
+	CC_S,
+	CC_NS,
+	CC_P,
+	CC_NP,
+	CC_L,
+	CC_GE,
+	CC_LE,
+	CC_G
+};
 
 /* By the number that their opcodes have in common. */
 enum alu { ALU_ADD = 0, ALU_OR = 1, ALU_AND = 4, ALU_SUB = 5, ALU_XOR = 6, ALU_CMP = 7 };
@@ -59,7 +94,8 @@ struct emit_notes {
 	size_t count, room;
 };
 
-/* From there on: how many bytes rsp is below where it was when the code was entered; the rest is the caller's own. */
+/* From there on: how many bytes rsp is below where it was when the code was entered; the rest is
+ * the caller's own. */
 struct emit_row {
 	size_t at; /* in the buffer */
 	int32_t depth;
@@ -87,8 +123,8 @@ struct emitter {
 void emit_init(struct emitter *e, uint8_t *bytes, size_t room, taddr pc);
 /* Says it of the next instruction, and of those behind it up to the next note. */
 void emit_note(struct emitter *e, const char *text);
-/* What holds from here on, where nothing falls through to or the code stands for something else. Pushes and pops, and additions
- * to rsp by lea, are seen by themselves. */
+/* What holds from here on, where nothing falls through to or the code stands for something else.
+ * Pushes and pops, and additions to rsp by lea, are seen by themselves. */
 void emit_row(struct emitter *e, int32_t depth, uint8_t origin, uint8_t kept);
 bool emit_failed(const struct emitter *e);
 taddr emit_pc(const struct emitter *e); /* of the next instruction */
@@ -109,14 +145,17 @@ void emit_mov32(struct emitter *e, enum reg to, enum reg from);
 void emit_mov_imm(struct emitter *e, enum reg to, uint64_t value); /* shortest form */
 void emit_load(struct emitter *e, enum reg to, struct mem from);
 void emit_load32(struct emitter *e, enum reg to, struct mem from);
-void emit_load_size(struct emitter *e, enum reg to, struct mem from, unsigned size); /* zero-extended */
+/* zero-extended */
+void emit_load_size(struct emitter *e, enum reg to, struct mem from, unsigned size);
 void emit_store(struct emitter *e, struct mem to, enum reg from);
 void emit_store32(struct emitter *e, struct mem to, enum reg from);
-void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned size); /* 1: rax..rbx only */
+/* 1: rax..rbx only */
+void emit_store_size(struct emitter *e, struct mem to, enum reg from, unsigned size);
 void emit_store_xmm(struct emitter *e, struct mem to, unsigned xmm, unsigned size); /* 4, 8, 16 */
 void emit_mov_from_xmm(struct emitter *e, enum reg to, unsigned xmm); /* the lower half */
 void emit_store_imm32(struct emitter *e, struct mem to, int32_t value); /* 32-bit store */
-void emit_store_imm(struct emitter *e, struct mem to, int32_t value); /* 64-bit store, sign-extended */
+/* 64-bit store, sign-extended */
+void emit_store_imm(struct emitter *e, struct mem to, int32_t value);
 void emit_fstp80(struct emitter *e, struct mem to); /* st(0), 10 bytes, popped */
 void emit_fld80(struct emitter *e, struct mem from);
 void emit_lea(struct emitter *e, enum reg to, struct mem of);
@@ -144,7 +183,8 @@ void emit_shr_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_sar_imm(struct emitter *e, enum reg reg, uint8_t count);
 void emit_shr_cl(struct emitter *e, enum reg reg); /* by cl */
 void emit_shl_cl(struct emitter *e, enum reg reg);
-void emit_bsr(struct emitter *e, enum reg to, enum reg from); /* number of the highest bit that is set */
+/* number of the highest bit that is set */
+void emit_bsr(struct emitter *e, enum reg to, enum reg from);
 void emit_imul_imm(struct emitter *e, enum reg to, enum reg from, int32_t value);
 void emit_imul_mem32_imm(struct emitter *e, enum reg to, struct mem from, int32_t value);
 void emit_mul(struct emitter *e, enum reg by); /* rdx:rax = rax * by */
@@ -156,7 +196,8 @@ void emit_dec_mem16(struct emitter *e, struct mem what);
 void emit_cmp_mem(struct emitter *e, enum reg reg, struct mem with); /* cmp reg, [mem] */
 void emit_cmp_mem32(struct emitter *e, enum reg reg, struct mem with);
 void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value); /* cmp byte [mem], imm8 */
-void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value); /* cmp dword [mem], imm */
+/* cmp dword [mem], imm */
+void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value);
 void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with); /* no lock prefix */
 void emit_rdtsc(struct emitter *e);
 void emit_rdfsbase(struct emitter *e, enum reg to);
@@ -174,7 +215,8 @@ void emit_call_to(struct emitter *e, taddr to);
 void emit_jcc_to(struct emitter *e, enum cond cc, taddr to);
 void emit_jmp(struct emitter *e, struct label *to);
 void emit_jmp_short(struct emitter *e, struct label *to);
-bool emit_is_near(const struct emitter *e, const struct label *to); /* it is bound, and a jump of two bytes reaches it */
+/* it is bound, and a jump of two bytes reaches it */
+bool emit_is_near(const struct emitter *e, const struct label *to);
 void emit_jcc(struct emitter *e, enum cond cc, struct label *to);
 void emit_jcc_short(struct emitter *e, enum cond cc, struct label *to);
 void emit_jrcxz(struct emitter *e, struct label *to); /* rel8 */

@@ -1,8 +1,9 @@
 /*
  * encode.h - how an instruction is laid out. Private to the emit*.c.
  *
- * An instruction is an opcode word, a register field and an operand that is memory or a register; the opcode word is the opcode
- * byte with OP_* flags above it. What can't be encoded makes the emitter fail, as everywhere.
+ * An instruction is an opcode word, a register field and an operand that is memory or a register;
+ * the opcode word is the opcode byte with OP_* flags above it. What can't be encoded makes the
+ * emitter fail, as everywhere.
  */
 #ifndef DYNTRACE_CODE_ENCODE_H
 #define DYNTRACE_CODE_ENCODE_H

@@ -1,9 +1,10 @@
 /*
  * glance.c
  *
- * A row for each opcode of the two maps that nearly all code is made of. A row says how long the rest is, and under which
- * prefixes that is so; an opcode without a row, a prefix that changes more than an operand's size or a segment, and whatever
- * has further conditions (lock, VEX, x87, far calls) is left to Zydis. So a row that is missing costs time, never truth.
+ * A row for each opcode of the two maps that nearly all code is made of. A row says how long the
+ * rest is, and under which prefixes that is so; an opcode without a row, a prefix that changes more
+ * than an operand's size or a segment, and whatever has further conditions (lock, VEX, x87, far
+ * calls) is left to Zydis. So a row that is missing costs time, never truth.
  */
 #include "glance.h"
 
@@ -61,9 +62,9 @@ struct row {
 };
 
 /* add, or, adc, sbb, and, sub, xor, cmp: six opcodes each */
-#define ARITHMETIC(at)                                                                                                 \
-	[(at)] = { M }, [(at) + 1] = { M }, [(at) + 2] = { M }, [(at) + 3] = { M }, [(at) + 4] = { IMM8 | USUAL },     \
-	[(at) + 5] = { IMMZ | USUAL }
+#define ARITHMETIC(at)                                                                             \
+	[(at)] = { M }, [(at) + 1] = { M }, [(at) + 2] = { M }, [(at) + 3] = { M },                \
+	[(at) + 4] = { IMM8 | USUAL }, [(at) + 5] = { IMMZ | USUAL }
 
 static const struct row one_byte[256] = {
 	[0x00] = { M, DOES_ADD },
@@ -184,7 +185,8 @@ static bool read_prefixes(struct look *look)
 			look->prefix = prefix;
 		else if (prefix)
 			return false;
-		else if (byte != 0x2e && byte != 0x36 && byte != 0x3e && byte != 0x26 && byte != 0x64 && byte != 0x65)
+		else if (byte != 0x2e && byte != 0x36 && byte != 0x3e && byte != 0x26 &&
+			 byte != 0x64 && byte != 0x65)
 			break;
 	}
 	if (look->at < look->size && (look->bytes[look->at] & 0xf0) == 0x40)
@@ -257,8 +259,9 @@ static bool describe(const struct row *row, const struct look *look, struct glan
 		[DOES_RETURN] = FLOW_RETURN, [DOES_TRAP] = FLOW_STOP,	  [DOES_NOP_90] = FLOW_NEXT
 	};
 	static const uint8_t kinds[] = {
-		[DOES_PAD] = GLANCE_PADDING, [DOES_TRAP] = GLANCE_PADDING,  [DOES_LEA] = GLANCE_LEA,
-		[DOES_ADD] = GLANCE_ADD,     [DOES_MOVSXD] = GLANCE_MOVSXD, [DOES_NOP_90] = GLANCE_OTHER
+		[DOES_PAD] = GLANCE_PADDING,   [DOES_TRAP] = GLANCE_PADDING,
+		[DOES_LEA] = GLANCE_LEA,       [DOES_ADD] = GLANCE_ADD,
+		[DOES_MOVSXD] = GLANCE_MOVSXD, [DOES_NOP_90] = GLANCE_OTHER
 	};
 	unsigned reg = g->modrm >> 3 & 7;
 
@@ -296,7 +299,8 @@ static bool look_up(const uint8_t *bytes, size_t size, taddr pc, struct glance *
 		return false;
 	const struct row *row = read_opcode(&look);
 	if (!row || !(row->form & look.prefix) ||
-	    ((row->form & MODRM) && !read_modrm(&look, row->form, g, &displacement)) || !describe(row, &look, g))
+	    ((row->form & MODRM) && !read_modrm(&look, row->form, g, &displacement)) ||
+	    !describe(row, &look, g))
 		return false;
 	size_t immediate = immediate_size(&look, row->form, g->modrm >> 3 & 7);
 	size_t length = look.at + displacement + immediate;
@@ -307,7 +311,8 @@ static bool look_up(const uint8_t *bytes, size_t size, taddr pc, struct glance *
 	if (g->has_target)
 		g->target = taddr_add(pc, (int64_t)length + signed_at(bytes + look.at, immediate));
 	if (g->rip_relative)
-		g->rip_target = taddr_add(pc, (int64_t)length + signed_at(bytes + look.at, displacement));
+		g->rip_target =
+			taddr_add(pc, (int64_t)length + signed_at(bytes + look.at, displacement));
 	return true;
 }
 

@@ -1,9 +1,10 @@
 /*
  * glance.h - length, flow and targets of an instruction, from tables.
  *
- * For whole modules, where Zydis would take most of the time: common instructions are read by a table of our own, an eighth of
- * the time; whatever isn't certain to be as the table says goes to Zydis. Tests compare the two on real programs, at
- * every byte, and on random bytes. Pure. false, with nothing useful in *ret_glance: as decode.
+ * For whole modules, where Zydis would take most of the time: common instructions are read by a
+ * table of our own, an eighth of the time; whatever isn't certain to be as the table says goes to
+ * Zydis. Tests compare the two on real programs, at every byte, and on random bytes. Pure. false,
+ * with nothing useful in *ret_glance: as decode.
  */
 #ifndef DYNTRACE_CODE_GLANCE_H
 #define DYNTRACE_CODE_GLANCE_H

@@ -208,8 +208,11 @@ uint64_t near_pool_used(const struct near_pool *pool)
 
 static bool add_window(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size, bool fixed)
 {
-	struct window window = {
-		.at = at, .offset = offset, .bits = size / GRAIN, .fixed = fixed, .full_for = SIZE_MAX };
+	struct window window = { .at = at,
+				 .offset = offset,
+				 .bits = size / GRAIN,
+				 .fixed = fixed,
+				 .full_for = SIZE_MAX };
 
 	assert(at.v % GRAIN == 0 && offset % GRAIN == 0);
 	window.map = calloc(window.bits / 64 + 1, sizeof(*window.map));
@@ -356,7 +359,8 @@ bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t siz
 bool near_pool_alloc_anywhere(struct near_pool *pool, taddr low, taddr high, uint32_t size,
 			      struct near_piece *ret_piece)
 {
-	return alloc(pool, low, high, size, false, ret_piece) || alloc(pool, low, high, size, true, ret_piece);
+	return alloc(pool, low, high, size, false, ret_piece) ||
+	       alloc(pool, low, high, size, true, ret_piece);
 }
 
 bool near_pool_has(const struct near_pool *pool, taddr at)
@@ -382,7 +386,8 @@ static struct window *window_of(struct near_pool *pool, struct near_piece piece)
 	return NULL;
 }
 
-bool near_pool_alloc_at(struct near_pool *pool, taddr at, uint32_t size, struct near_piece *ret_piece)
+bool near_pool_alloc_at(struct near_pool *pool, taddr at, uint32_t size,
+			struct near_piece *ret_piece)
 {
 	uint64_t start = at.v & ~(GRAIN - 1), end = DT_ROUND_UP(at.v + size, GRAIN);
 

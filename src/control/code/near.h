@@ -30,7 +30,8 @@ struct near_pool *near_pool_create(void); /* NULL: out of memory */
 void near_pool_destroy(struct near_pool *pool);
 /* A window: pages of the code memfd mapped at `at`. */
 bool near_pool_add(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size);
-/* Likewise, for near_pool_alloc_at alone: what else is there might be where something must be later. */
+/* Likewise, for near_pool_alloc_at alone: what else is there might be where something must be
+ * later. */
 bool near_pool_add_fixed(struct near_pool *pool, taddr at, uint64_t offset, uint64_t size);
 /* A piece that [low, high) reaches; 16-byte aligned. false: none left, add a window. */
 bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t size,
@@ -39,7 +40,8 @@ bool near_pool_alloc(struct near_pool *pool, taddr low, taddr high, uint32_t siz
 bool near_pool_alloc_anywhere(struct near_pool *pool, taddr low, taddr high, uint32_t size,
 			      struct near_piece *ret_piece);
 /* Exactly the bytes at `at`. false: not in a window, or in use. */
-bool near_pool_alloc_at(struct near_pool *pool, taddr at, uint32_t size, struct near_piece *ret_piece);
+bool near_pool_alloc_at(struct near_pool *pool, taddr at, uint32_t size,
+			struct near_piece *ret_piece);
 /* Gives the unused tail of a piece back (size smaller than it was). */
 void near_pool_trim(struct near_pool *pool, struct near_piece *piece, uint32_t size);
 void near_pool_free(struct near_pool *pool, struct near_piece piece);

@@ -42,12 +42,14 @@ static uint64_t clock_frequency(uint64_t cycles, uint64_t ns)
 }
 
 /*
- * By how much the wall clock went astray since the last reading, beyond what NTP does. By the TSC, whose frequency is known
- * well enough from the first reading on: other than CLOCK_MONOTONIC_RAW it may go on while the machine sleeps.
+ * By how much the wall clock went astray since the last reading, beyond what NTP does. By the TSC,
+ * whose frequency is known well enough from the first reading on: other than CLOCK_MONOTONIC_RAW it
+ * may go on while the machine sleeps.
  */
 static int64_t clock_find_set(const struct clock_estimate *clock, const struct clock_reading *now)
 {
-	int64_t expected = (int64_t)((unsigned __int128)(now->tsc - clock->last.tsc) * NS_PER_S / clock->frequency);
+	int64_t expected = (int64_t)((unsigned __int128)(now->tsc - clock->last.tsc) * NS_PER_S /
+				     clock->frequency);
 	int64_t apart = (int64_t)(now->wall_ns - clock->last.wall_ns) - expected;
 	int64_t slewed = expected / 1000000 * CLOCK_SLEW_PER_MILLION + CLOCK_NOISE_NS;
 
@@ -74,7 +76,8 @@ void clock_note(struct clock_estimate *clock, const struct clock_reading *readin
 	clock->set_ns += clock_find_set(clock, reading);
 	clock->last = *reading;
 	int64_t span = (int64_t)(reading->wall_ns - clock->first.wall_ns) - clock->set_ns;
-	uint64_t frequency = span > 0 ? clock_frequency(reading->tsc - clock->first.tsc, (uint64_t)span) : 0;
+	uint64_t frequency =
+		span > 0 ? clock_frequency(reading->tsc - clock->first.tsc, (uint64_t)span) : 0;
 	if (!frequency)
 		return;
 	clock->frequency = frequency;
@@ -82,11 +85,13 @@ void clock_note(struct clock_estimate *clock, const struct clock_reading *readin
 }
 
 /* A first frequency by the clock that nobody sets. */
-void clock_begin(struct clock_estimate *clock, const struct clock_reading *first, const struct clock_reading *second)
+void clock_begin(struct clock_estimate *clock, const struct clock_reading *first,
+		 const struct clock_reading *second)
 {
 	*clock = (struct clock_estimate){ .frequency = NS_PER_S, .first = *first, .last = *first };
 	uint64_t frequency = second->raw_tsc > first->raw_tsc && second->raw_ns > first->raw_ns ?
-				     clock_frequency(second->raw_tsc - first->raw_tsc, second->raw_ns - first->raw_ns) :
+				     clock_frequency(second->raw_tsc - first->raw_tsc,
+						     second->raw_ns - first->raw_ns) :
 				     0;
 	if (frequency)
 		clock->frequency = frequency;

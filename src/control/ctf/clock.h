@@ -1,12 +1,13 @@
 /*
  * clock.h - the TSC and wall-clock time.
  *
- * clock_start takes a first reading; each clock_refine takes another and estimates the frequency over the
- * whole span. Wall-clock time of a TSC value = offset_s + (offset + value) / frequency, as CTF has it.
- * So the first and the last reading are right, and what lies between is as far off as the wall clock was slewed unevenly.
+ * clock_start takes a first reading; each clock_refine takes another and estimates the frequency
+ * over the whole span. Wall-clock time of a TSC value = offset_s + (offset + value) / frequency, as
+ * CTF has it. So the first and the last reading are right, and what lies between is as far off as
+ * the wall clock was slewed unevenly.
  *
- * A wall clock that was set meanwhile, not just slewed, is not followed: the trace stays on the time it
- * began with. Never fails.
+ * A wall clock that was set meanwhile, not just slewed, is not followed: the trace stays on the
+ * time it began with. Never fails.
  */
 #ifndef DYNTRACE_CTF_CLOCK_H
 #define DYNTRACE_CTF_CLOCK_H
@@ -31,12 +32,15 @@ struct clock_estimate {
 void clock_start(struct clock_estimate *clock); /* takes 20 ms for the first estimate */
 void clock_refine(struct clock_estimate *clock);
 
-/* The same with readings of the caller's. Between two of them a second or more has passed, and a minute at most: a clock that was
- * set is told from one that was slewed by how much it went astray since the last. */
-void clock_begin(struct clock_estimate *clock, const struct clock_reading *first, const struct clock_reading *second);
+/* The same with readings of the caller's. Between two of them a second or more has passed, and a
+ * minute at most: a clock that was set is told from one that was slewed by how much it went astray
+ * since the last. */
+void clock_begin(struct clock_estimate *clock, const struct clock_reading *first,
+		 const struct clock_reading *second);
 void clock_note(struct clock_estimate *clock, const struct clock_reading *reading);
 
-/* Does the kernel itself trust the TSC? `path`: the list of clocks it could use; NULL: the kernel's own. */
+/* Does the kernel itself trust the TSC? `path`: the list of clocks it could use; NULL: the kernel's
+ * own. */
 bool clock_tsc_trusted(const char *path);
 
 #endif

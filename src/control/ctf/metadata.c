@@ -23,7 +23,8 @@ static void metadata_uuid(struct strbuf *buf, const uint8_t uuid[16])
 {
 	strbuf_printf(buf, "\"");
 	for (int i = 0; i < 16; i++)
-		strbuf_printf(buf, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+		strbuf_printf(buf, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			      uuid[i]);
 	strbuf_printf(buf, "\"");
 }
 
@@ -39,17 +40,19 @@ static void metadata_trace(struct strbuf *buf, const uint8_t uuid[16])
 		unsigned bits = integers[i].bits;
 		const char *name = integers[i].name;
 
-		strbuf_printf(buf,
-			      "typealias integer { size = %u; align = %u; signed = false; } := u%s;\n"
-			      "typealias integer { size = %u; align = %u; signed = true; } := s%s;\n"
-			      "typealias integer { size = %u; align = %u; signed = false; base = 16; } := x%s;\n",
-			      bits, bits, name, bits, bits, name, bits, bits, name);
+		strbuf_printf(
+			buf,
+			"typealias integer { size = %u; align = %u; signed = false; } := u%s;\n"
+			"typealias integer { size = %u; align = %u; signed = true; } := s%s;\n"
+			"typealias integer { size = %u; align = %u; signed = false; base = 16; } := x%s;\n",
+			bits, bits, name, bits, bits, name, bits, bits, name);
 	}
 	for (unsigned bits = 32; bits <= 64; bits += 32)
-		strbuf_printf(buf,
-			      "typealias floating_point { exp_dig = %u; mant_dig = %u; align = %u; } := "
-			      "float%u;\n",
-			      bits == 32 ? 8 : 11, bits == 32 ? 24 : 53, bits, bits);
+		strbuf_printf(
+			buf,
+			"typealias floating_point { exp_dig = %u; mant_dig = %u; align = %u; } := "
+			"float%u;\n",
+			bits == 32 ? 8 : 11, bits == 32 ? 24 : 53, bits, bits);
 	strbuf_printf(buf, "\ntrace {\n\tmajor = 1;\n\tminor = 8;\n\tuuid = ");
 	metadata_uuid(buf, uuid);
 	strbuf_printf(buf, ";\n\tbyte_order = le;\n"
@@ -77,7 +80,8 @@ static void metadata_environment(struct strbuf *buf, const struct trace_info *in
 	metadata_string(buf, "tracer_name", "dyntrace");
 	if (info->version)
 		sscanf(info->version, "%u.%u.%u", &version[0], &version[1], &version[2]);
-	strbuf_printf(buf, "\ttracer_major = %u;\n\ttracer_minor = %u;\n\ttracer_patchlevel = %u;\n",
+	strbuf_printf(buf,
+		      "\ttracer_major = %u;\n\ttracer_minor = %u;\n\ttracer_patchlevel = %u;\n",
 		      version[0], version[1], version[2]);
 	metadata_string(buf, "procname", info->process);
 	strbuf_printf(buf, "\tpid = %" PRId64 ";\n\tvpid = %" PRId64 ";\n", info->pid,
@@ -98,15 +102,16 @@ static void metadata_clock(struct strbuf *buf, const struct clock_estimate *cloc
 {
 	strbuf_printf(buf, "clock {\n\tname = \"tsc\";\n\tuuid = ");
 	metadata_uuid(buf, uuid);
-	strbuf_printf(buf,
-		      ";\n\tdescription = \"CPU time stamp counter, placed on the wall clock\";\n"
-		      "\tfreq = %" PRIu64 ";\n\toffset_s = %" PRId64 ";\n\toffset = %" PRIu64 ";\n"
-		      "\tabsolute = TRUE;\n};\n\n"
-		      "typealias integer { size = 40; align = 1; signed = false; map = clock.tsc.value; } "
-		      ":= clock40;\n"
-		      "typealias integer { size = 64; align = 64; signed = false; map = clock.tsc.value; } "
-		      ":= clock64;\n\n",
-		      clock->frequency, clock->offset_s, clock->offset);
+	strbuf_printf(
+		buf,
+		";\n\tdescription = \"CPU time stamp counter, placed on the wall clock\";\n"
+		"\tfreq = %" PRIu64 ";\n\toffset_s = %" PRId64 ";\n\toffset = %" PRIu64 ";\n"
+		"\tabsolute = TRUE;\n};\n\n"
+		"typealias integer { size = 40; align = 1; signed = false; map = clock.tsc.value; } "
+		":= clock40;\n"
+		"typealias integer { size = 64; align = 64; signed = false; map = clock.tsc.value; } "
+		":= clock64;\n\n",
+		clock->frequency, clock->offset_s, clock->offset);
 }
 
 /* The event header is one 64-bit word: id below, clock above (src/shared/layout.h). */
@@ -149,7 +154,8 @@ static bool metadata_same_name(const struct event_field *a, const struct event_f
 /* Whether a field before this one, in the same struct, has its name. */
 static bool metadata_is_taken(const struct event_type *type, size_t index)
 {
-	size_t depth = type->fields[index].type == FIELD_END; /* the struct that ends here is passed over */
+	/* the struct that ends here is passed over */
+	size_t depth = type->fields[index].type == FIELD_END;
 
 	for (size_t i = index; i-- > 0;) {
 		const struct event_field *other = &type->fields[i];
@@ -167,7 +173,8 @@ static bool metadata_is_taken(const struct event_type *type, size_t index)
 
 /*
  * A field's name, behind an underscore: readers take one off, and so no name is a reserved word.
- * What no identifier may hold becomes an underscore, and a name that is there already gets a number.
+ * What no identifier may hold becomes an underscore, and a name that is there already gets a
+ * number.
  */
 static void metadata_field_name(struct strbuf *buf, const struct event_type *type, size_t index)
 {

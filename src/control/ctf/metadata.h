@@ -1,5 +1,6 @@
 /*
- * metadata.h - the text that says how to read a trace (CTF 1.8, TSDL), and the packet header that it describes.
+ * metadata.h - the text that says how to read a trace (CTF 1.8, TSDL), and the packet header that
+ * it describes.
  *
  * Pure. Names and strings from outside are quoted or cleaned here, and nowhere else.
  */

@@ -40,12 +40,13 @@ static void print_type(struct strbuf *buf, const struct event_type *type)
 
 	if (type->size && type->name)
 		metadata_event(&declaration, type);
-	strbuf_printf(buf, "event %u %u %d %zu %zu\n", type->id, type->size, type->is_variable, type->field_count,
-		      declaration.length);
+	strbuf_printf(buf, "event %u %u %d %zu %zu\n", type->id, type->size, type->is_variable,
+		      type->field_count, declaration.length);
 	for (size_t i = 0; i < type->field_count; i++) {
 		const struct event_field *field = &type->fields[i];
 
-		strbuf_printf(buf, "%d %u %u %u\n", (int)field->type, field->size, field->offset, field->count);
+		strbuf_printf(buf, "%d %u %u %u\n", (int)field->type, field->size, field->offset,
+			      field->count);
 	}
 	if (declaration.length)
 		strbuf_add(buf, declaration.text, declaration.length);
@@ -69,7 +70,8 @@ struct error *reopen_note_types(struct trace_writer *writer)
 	if (text.failed)
 		return error_new(ERROR_FAILED, "out of memory");
 	off_t end = lseek(writer->notes, 0, SEEK_END);
-	struct error *error = text.length ? writer_write_all(writer->notes, text.text, text.length) : NULL;
+	struct error *error =
+		text.length ? writer_write_all(writer->notes, text.text, text.length) : NULL;
 	if (error && end >= 0 && ftruncate(writer->notes, end))
 		return error_wrap(error, "cannot write '%s', and half of it stays", TYPES_FILE);
 	if (!error)
@@ -87,8 +89,9 @@ static bool scan_fields(FILE *file, struct event_type *type)
 	for (size_t i = 0; i < type->field_count; i++) {
 		unsigned kind, size, offset, count;
 
-		if (fscanf(file, "%u %u %u %u", &kind, &size, &offset, &count) != 4 || kind > FIELD_END ||
-		    size > 8 || offset > DT_EVENT_SIZE_MAX || count > DT_EVENT_SIZE_MAX)
+		if (fscanf(file, "%u %u %u %u", &kind, &size, &offset, &count) != 4 ||
+		    kind > FIELD_END || size > 8 || offset > DT_EVENT_SIZE_MAX ||
+		    count > DT_EVENT_SIZE_MAX)
 			return false;
 		type->fields[i].type = (enum field_type)kind;
 		type->fields[i].size = (uint8_t)size;
@@ -103,7 +106,8 @@ static bool scan_declaration(FILE *file, size_t length, struct strbuf *declarati
 	_cleanup_free_ char *text = length < DECLARATION_MAX ? malloc(length + 2) : NULL;
 
 	/* with the end of the last line before it, and of its own */
-	if (!text || fgetc(file) != '\n' || fread(text, 1, length + 1, file) != length + 1 || text[length] != '\n')
+	if (!text || fgetc(file) != '\n' || fread(text, 1, length + 1, file) != length + 1 ||
+	    text[length] != '\n')
 		return false;
 	strbuf_add(declarations, text, length);
 	return !declarations->failed;
@@ -115,13 +119,14 @@ static bool scan_type(FILE *file, struct event_types *types, struct strbuf *decl
 	size_t length;
 	int variable;
 
-	if (fscanf(file, " event %u %u %d %zu %zu", &type.id, &type.size, &variable, &type.field_count, &length) != 5 ||
+	if (fscanf(file, " event %u %u %d %zu %zu", &type.id, &type.size, &variable,
+		   &type.field_count, &length) != 5 ||
 	    type.id != types->count || type.id >= DT_EVENTS_MAX || type.field_count > FIELDS_MAX)
 		return false;
 	type.is_variable = variable;
 	type.fields = calloc(type.field_count + 1, sizeof(*type.fields));
-	if (!type.fields || !scan_fields(file, &type) || !scan_declaration(file, length, declarations) ||
-	    !vec_push(types, type)) {
+	if (!type.fields || !scan_fields(file, &type) ||
+	    !scan_declaration(file, length, declarations) || !vec_push(types, type)) {
 		free(type.fields);
 		return false;
 	}
@@ -137,7 +142,9 @@ static struct error *read_types(struct trace_writer *writer, struct event_types 
 	long end = 0;
 
 	if (!file)
-		return error_errno(fd < 0 ? -fd : errno, "nothing in '%s' says what its events look like", writer->directory);
+		return error_errno(fd < 0 ? -fd : errno,
+				   "nothing in '%s' says what its events look like",
+				   writer->directory);
 	while (scan_type(file, types, &declarations))
 		end = ftell(file);
 	if (end < 0 || ftruncate(fileno(file), end))
@@ -150,9 +157,11 @@ static struct error *read_types(struct trace_writer *writer, struct event_types 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
 /* Is a whole packet of this trace there? */
-static bool is_packet(const struct trace_writer *writer, const struct metadata_packet *head, uint64_t left)
+static bool is_packet(const struct trace_writer *writer, const struct metadata_packet *head,
+		      uint64_t left)
 {
-	return head->magic == METADATA_MAGIC && !memcmp(head->uuid, writer->part.uuid, sizeof(head->uuid)) &&
+	return head->magic == METADATA_MAGIC &&
+	       !memcmp(head->uuid, writer->part.uuid, sizeof(head->uuid)) &&
 	       head->packet_size % 64 == 0 && head->content_size <= head->packet_size &&
 	       head->content_size / 8 >= sizeof(*head) && head->packet_size / 8 <= left &&
 	       head->timestamp_begin <= head->timestamp_end;
@@ -170,7 +179,8 @@ static void read_packet(struct writer_lane *lane, const struct metadata_packet *
 
 	/* an empty packet at the end that tells nothing is the filler */
 	lane->filler = 0;
-	if (is_last && head->content_size == sizeof(*head) * 8 && head->events_discarded == lane->discarded) {
+	if (is_last && head->content_size == sizeof(*head) * 8 &&
+	    head->events_discarded == lane->discarded) {
 		lane->filler = head->packet_size / 8;
 		return;
 	}
@@ -198,7 +208,8 @@ static struct error *read_lane(const struct trace_writer *writer, int fd, writer
 	       is_packet(writer, &head, size - lane->size))
 		read_packet(lane, &head, lane->size + head.packet_size / 8 == size, seen, context);
 	if (lane->size + lane->filler < size && ftruncate(fd, (off_t)lane->size))
-		return error_errno(errno, "cannot take half a packet away in '%s'", writer->directory);
+		return error_errno(errno, "cannot take half a packet away in '%s'",
+				   writer->directory);
 	return NULL;
 }
 
@@ -226,7 +237,8 @@ static struct error *read_lanes(struct trace_writer *writer, writer_seen_fn seen
 static void print_uuid(const uint8_t uuid[16], char text[40])
 {
 	for (int i = 0; i < 16; i++)
-		text += sprintf(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+		text += sprintf(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+				uuid[i]);
 }
 
 /* Ours alone. */
@@ -266,7 +278,9 @@ static struct error *check_metadata(const struct trace_writer *writer, const cha
 	char uuid[40];
 
 	print_uuid(writer->part.uuid, uuid);
-	return strstr(text, uuid) ? NULL : error_new(ERROR_FAILED, "'%s' is another trace", writer->directory);
+	return strstr(text, uuid) ?
+		       NULL :
+		       error_new(ERROR_FAILED, "'%s' is another trace", writer->directory);
 }
 
 /* It has all events that were noted; `text` is what it says now. */
@@ -280,12 +294,14 @@ static struct error *complete_metadata(const struct trace_writer *writer, const 
 		return NULL;
 	strbuf_add(&whole, text, head);
 	strbuf_add(&whole, writer->inherited, strlen(writer->inherited));
-	return whole.failed ? error_new(ERROR_FAILED, "out of memory") : writer_replace_metadata(writer, &whole);
+	return whole.failed ? error_new(ERROR_FAILED, "out of memory") :
+			      writer_replace_metadata(writer, &whole);
 }
 
 /* Frees the writer if it fails. */
-static struct error *reopen(struct trace_writer *writer, struct event_types *types, writer_seen_fn seen,
-			    void *seen_context, struct trace_writer **ret_writer)
+static struct error *reopen(struct trace_writer *writer, struct event_types *types,
+			    writer_seen_fn seen, void *seen_context,
+			    struct trace_writer **ret_writer)
 {
 	_cleanup_free_ char *text = NULL;
 
@@ -307,8 +323,9 @@ static struct error *reopen(struct trace_writer *writer, struct event_types *typ
 	return NULL;
 }
 
-struct error *writer_reopen_in(struct trace_dir *dir, const struct writer_part *part, struct event_types *types,
-			       writer_seen_fn seen, void *seen_context, struct trace_writer **ret_writer)
+struct error *writer_reopen_in(struct trace_dir *dir, const struct writer_part *part,
+			       struct event_types *types, writer_seen_fn seen, void *seen_context,
+			       struct trace_writer **ret_writer)
 {
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
 
@@ -320,8 +337,9 @@ struct error *writer_reopen_in(struct trace_dir *dir, const struct writer_part *
 	return reopen(writer, types, seen, seen_context, ret_writer);
 }
 
-struct error *writer_reopen(const char *directory, const struct writer_part *part, struct event_types *types,
-			    writer_seen_fn seen, void *seen_context, struct trace_writer **ret_writer)
+struct error *writer_reopen(const char *directory, const struct writer_part *part,
+			    struct event_types *types, writer_seen_fn seen, void *seen_context,
+			    struct trace_writer **ret_writer)
 {
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
 	int fd;

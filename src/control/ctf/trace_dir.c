@@ -39,7 +39,8 @@ static int direct_open(struct trace_dir *dir, const char *name, bool create)
 {
 	int flags = create ? O_CREAT | O_TRUNC : 0;
 
-	return result(openat(((struct direct *)dir)->fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600));
+	return result(openat(((struct direct *)dir)->fd, name,
+			     O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600));
 }
 
 static int direct_rename(struct trace_dir *dir, const char *from, const char *to)

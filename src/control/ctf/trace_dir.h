@@ -1,8 +1,10 @@
 /*
- * trace_dir.h - where a trace's files are made: the few operations that a writer needs, as functions.
+ * trace_dir.h - where a trace's files are made: the few operations that a writer needs, as
+ * functions.
  *
- * dyntrace makes them itself, by trace_dir_direct. A daemon that writes for somebody else doesn't open that somebody's
- * files: its implementation asks a process with the right user for descriptors.
+ * dyntrace makes them itself, by trace_dir_direct. A daemon that writes for somebody else doesn't
+ * open that somebody's files: its implementation asks a process with the right user for
+ * descriptors.
  *
  * Results below 0 are -errno. Names have no slash in them.
  */
@@ -17,7 +19,8 @@ struct trace_dir {
 	char *path; /* for messages; absolute, if whoever takes over is to find it */
 	/* The directory, which must not exist; its parent must. */
 	int (*make)(struct trace_dir *dir);
-	/* A descriptor of a file there, read+write. `create`: it is made, or emptied if it is there. */
+	/* A descriptor of a file there, read+write. `create`: it is made, or emptied if it is
+	 * there. */
 	int (*open)(struct trace_dir *dir, const char *name, bool create);
 	/* In place of what has that name. */
 	int (*rename)(struct trace_dir *dir, const char *from, const char *to);

@@ -3,16 +3,20 @@
  *
  * What babeltrace2 makes of a trace, as tried with 2.0.4:
  *  - It opens every file at once, so there are to be few of them (H22). Streams share a lane one
- *    after the other; from WRITER_LANES_FEW lanes on also side by side, as long as their packets don't overlap.
- *  - events_discarded counts per file. What is reported as lost is the difference of two neighbouring packets; so
- *    the lane has its own running count, and a lane that would begin with a loss begins with an empty packet.
+ *    after the other; from WRITER_LANES_FEW lanes on also side by side, as long as their packets
+ *    don't overlap.
+ *  - events_discarded counts per file. What is reported as lost is the difference of two
+ *    neighbouring packets; so the lane has its own running count, and a lane that would begin with
+ *    a loss begins with an empty packet.
  *  - One packet that is cut short spoils everything.
  *
- *  - It looks for all packets first, and reads them later: none may change its place or become longer meanwhile.
+ *  - It looks for all packets first, and reads them later: none may change its place or become
+ *  longer meanwhile.
  *
- * So a file is made with its full length, of which nothing takes space yet, and appears by rename. It is whole packets
- * at every moment, whoever reads it and whenever we are killed (the kernel may stop a write after any
- * page): it ends with an empty packet, the filler, whose room the next packets take, one after the other:
+ * So a file is made with its full length, of which nothing takes space yet, and appears by rename.
+ * It is whole packets at every moment, whoever reads it and whenever we are killed (the kernel may
+ * stop a write after any page): it ends with an empty packet, the filler, whose room the next
+ * packets take, one after the other:
  *
  *	| packets ...  | filler: a header, then nothing             |	lane.size, lane.filler
  *	| packets ...  | filler: a header, events | filler's header |	inside it nobody looks
@@ -52,13 +56,16 @@ static struct error *writer_make_directory(struct trace_dir *dir)
 	case 0:
 		return NULL;
 	case EEXIST:
-		return error_new(ERROR_FAILED,
-				 "output directory '%s' exists already: remove it or choose another with -o",
-				 directory);
+		return error_new(
+			ERROR_FAILED,
+			"output directory '%s' exists already: remove it or choose another with -o",
+			directory);
 	case ENOENT:
-		return error_new(ERROR_FAILED,
-				 "cannot create output directory '%s': the directory above it does not exist: "
-				 "create that first or choose another with -o", directory);
+		return error_new(
+			ERROR_FAILED,
+			"cannot create output directory '%s': the directory above it does not exist: "
+			"create that first or choose another with -o",
+			directory);
 	case EACCES:
 	case EPERM:
 	case EROFS:
@@ -91,7 +98,8 @@ struct error *writer_replace_metadata(const struct trace_writer *writer, const s
 	_cleanup_close_ int fd = writer->dir->open(writer->dir, temporary, true);
 
 	if (fd < 0)
-		return error_errno(-fd, "cannot write the trace's metadata in '%s'", writer->directory);
+		return error_errno(-fd, "cannot write the trace's metadata in '%s'",
+				   writer->directory);
 	struct error *error = writer_write_all(fd, text->text, text->length);
 	int renamed = error ? 0 : writer->dir->rename(writer->dir, temporary, "metadata");
 	if (renamed)
@@ -103,7 +111,8 @@ struct error *writer_replace_metadata(const struct trace_writer *writer, const s
 
 struct error *writer_note_types(struct trace_writer *writer)
 {
-	return error_wrap(reopen_note_types(writer), "cannot write the trace's metadata in '%s'", writer->directory);
+	return error_wrap(reopen_note_types(writer), "cannot write the trace's metadata in '%s'",
+			  writer->directory);
 }
 
 static struct error *writer_write_metadata(struct trace_writer *writer)
@@ -144,8 +153,9 @@ static struct error *writer_begin(struct trace_writer *writer)
 	return writer_write_metadata(writer);
 }
 
-struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *info, struct event_types *types,
-			       const struct clock_estimate *clock, struct trace_writer **ret_writer)
+struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *info,
+			       struct event_types *types, const struct clock_estimate *clock,
+			       struct trace_writer **ret_writer)
 {
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
 
@@ -178,8 +188,9 @@ void writer_set_modules(struct trace_writer *writer, char *const *modules, size_
 	writer->info.module_count = count;
 }
 
-struct error *writer_create(const char *directory, const struct trace_info *info, struct event_types *types,
-			    const struct clock_estimate *clock, struct trace_writer **ret_writer)
+struct error *writer_create(const char *directory, const struct trace_info *info,
+			    struct event_types *types, const struct clock_estimate *clock,
+			    struct trace_writer **ret_writer)
 {
 	struct trace_writer *writer;
 	struct trace_dir *dir;
@@ -210,7 +221,10 @@ static struct error *writer_number(struct trace_writer *writer)
 		if (fd >= 0)
 			close(fd);
 	} while (fd >= 0 && writer->part.number < WRITER_PARTS_MAX);
-	return fd == -ENOENT ? NULL : error_errno(fd < 0 ? -fd : EEXIST, "cannot go on with the trace in '%s'", writer->directory);
+	return fd == -ENOENT ?
+		       NULL :
+		       error_errno(fd < 0 ? -fd : EEXIST, "cannot go on with the trace in '%s'",
+				   writer->directory);
 }
 
 struct error *writer_create_after(const struct trace_writer *before, const struct trace_info *info,
@@ -293,19 +307,23 @@ void writer_end_stream(struct trace_writer *writer, uint64_t number)
 
 /* ---- packets ------------------------------------------------------------------------------ */
 
-/* The one write that makes the filler a packet; where its header lies across two pages, field by field, such that
- * each state in between is a packet, too. */
+/* The one write that makes the filler a packet; where its header lies across two pages, field by
+ * field, such that each state in between is a packet, too. */
 static struct error *writer_flip(const struct trace_writer *writer, const struct writer_lane *lane,
 				 const struct metadata_packet *head)
 {
 	static const struct {
 		size_t from, to;
 	} order[] = {
-		{ offsetof(struct metadata_packet, timestamp_end), offsetof(struct metadata_packet, content_size) },
+		{ offsetof(struct metadata_packet, timestamp_end),
+		  offsetof(struct metadata_packet, content_size) },
 		{ 0, offsetof(struct metadata_packet, timestamp_end) },
-		{ offsetof(struct metadata_packet, events_discarded), sizeof(struct metadata_packet) },
-		{ offsetof(struct metadata_packet, packet_size), offsetof(struct metadata_packet, events_discarded) },
-		{ offsetof(struct metadata_packet, content_size), offsetof(struct metadata_packet, packet_size) },
+		{ offsetof(struct metadata_packet, events_discarded),
+		  sizeof(struct metadata_packet) },
+		{ offsetof(struct metadata_packet, packet_size),
+		  offsetof(struct metadata_packet, events_discarded) },
+		{ offsetof(struct metadata_packet, content_size),
+		  offsetof(struct metadata_packet, packet_size) },
 	};
 	struct error *error = NULL;
 
@@ -327,9 +345,11 @@ static struct error *writer_append(struct trace_writer *writer, struct writer_la
 		need = lane->filler; /* no room for another header: it goes with this packet */
 	struct metadata_packet rest = writer_filler(writer, packet->end, head->events_discarded,
 						    lane->sequence + 1, lane->filler - need);
-	struct iovec parts[2] = { { (void *)packet->events, packet->size }, { &rest, sizeof(rest) } };
+	struct iovec parts[2] = { { (void *)packet->events, packet->size },
+				  { &rest, sizeof(rest) } };
 	head->packet_size = need * 8;
-	struct error *error = writer_put(writer, lane->fd, parts, need < lane->filler ? 2 : 1, lane->size + sizeof(*head));
+	struct error *error = writer_put(writer, lane->fd, parts, need < lane->filler ? 2 : 1,
+					 lane->size + sizeof(*head));
 	if (!error)
 		error = writer_flip(writer, lane, head);
 	if (error)
@@ -390,7 +410,8 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	if (!stream && !(stream = writer_add_stream(writer, number)))
 		return error_new(ERROR_FAILED, "out of memory");
 	size_t index = 0;
-	uint64_t need = sizeof(struct metadata_packet) * 2 + packet->size; /* perhaps with one before it */
+	/* perhaps with one before it */
+	uint64_t need = sizeof(struct metadata_packet) * 2 + packet->size;
 	struct error *error = writer_choose_lane(writer, stream, packet->begin, need, &index);
 	if (error)
 		return error;
@@ -411,10 +432,12 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	return error;
 }
 
-void writer_identify(const struct trace_writer *writer, struct writer_part *ret_part, char *ret_path, size_t size)
+void writer_identify(const struct trace_writer *writer, struct writer_part *ret_part,
+		     char *ret_path, size_t size)
 {
 	/* somebody else's path may be none that this process can look at */
-	_cleanup_free_ char *path = writer->own_dir ? realpath(writer->directory, NULL) : strdup(writer->directory);
+	_cleanup_free_ char *path =
+		writer->own_dir ? realpath(writer->directory, NULL) : strdup(writer->directory);
 
 	*ret_part = writer->part;
 	if (!path || snprintf(ret_path, size, "%s", path) >= (int)size)

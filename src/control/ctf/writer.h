@@ -44,11 +44,13 @@ struct trace_writer;
 void writer_set_modules(struct trace_writer *writer, char *const *modules, size_t count);
 
 /* Makes the directory (it must not exist; its parent must), with metadata in it. */
-struct error *writer_create(const char *directory, const struct trace_info *info, struct event_types *types,
-			    const struct clock_estimate *clock, struct trace_writer **ret_writer);
+struct error *writer_create(const char *directory, const struct trace_info *info,
+			    struct event_types *types, const struct clock_estimate *clock,
+			    struct trace_writer **ret_writer);
 /* The same by somebody's means; `dir` is borrowed. */
-struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *info, struct event_types *types,
-			       const struct clock_estimate *clock, struct trace_writer **ret_writer);
+struct error *writer_create_in(struct trace_dir *dir, const struct trace_info *info,
+			       struct event_types *types, const struct clock_estimate *clock,
+			       struct trace_writer **ret_writer);
 
 /* Which trace, and which of its controllers' packets: each of several has files of its own, so
  * that it can be told which were whose. */
@@ -72,11 +74,13 @@ typedef void (*writer_seen_fn)(void *context, const struct packet_seen *packet);
  * names). The directory must be ours alone and have that UUID: whoever named it isn't believed. Its
  * metadata stays as it is.
  */
-struct error *writer_reopen(const char *directory, const struct writer_part *part, struct event_types *types,
-			    writer_seen_fn seen, void *seen_context, struct trace_writer **ret_writer);
+struct error *writer_reopen(const char *directory, const struct writer_part *part,
+			    struct event_types *types, writer_seen_fn seen, void *seen_context,
+			    struct trace_writer **ret_writer);
 /* The same in a directory that is there; whoever opened it knows whose it is. `dir` is borrowed. */
-struct error *writer_reopen_in(struct trace_dir *dir, const struct writer_part *part, struct event_types *types,
-			       writer_seen_fn seen, void *seen_context, struct trace_writer **ret_writer);
+struct error *writer_reopen_in(struct trace_dir *dir, const struct writer_part *part,
+			       struct event_types *types, writer_seen_fn seen, void *seen_context,
+			       struct trace_writer **ret_writer);
 /*
  * A part behind the one that was reopened. `types` begins with those that writer_reopen has read,
  * which have no names: what the metadata says of them is kept as it is. Both can be written to; the
@@ -104,11 +108,13 @@ struct error *writer_update(struct trace_writer *writer, const struct clock_esti
  * reported once by readers of the trace. On failure (disk full) the file ends with the last whole
  * packet.
  */
-struct error *writer_packet(struct trace_writer *writer, uint64_t stream, const struct packet *packet);
+struct error *writer_packet(struct trace_writer *writer, uint64_t stream,
+			    const struct packet *packet);
 void writer_end_stream(struct trace_writer *writer, uint64_t stream);
 
 /* What it is, and its directory's absolute path; "" if that is too long. */
-void writer_identify(const struct trace_writer *writer, struct writer_part *ret_part, char *ret_path, size_t size);
+void writer_identify(const struct trace_writer *writer, struct writer_part *ret_part,
+		     char *ret_path, size_t size);
 
 uint64_t writer_bytes(const struct trace_writer *writer);
 /* Closes the files; flushes nothing to disk by force. */

@@ -1,6 +1,6 @@
 /*
- * writer_lane.c - the files of a trace: how they come to be, which are open, and which one a packet goes to. What they are made of is in
- * writer.c.
+ * writer_lane.c - the files of a trace: how they come to be, which are open, and which one a packet
+ * goes to. What they are made of is in writer.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@ void writer_lane_name(const struct trace_writer *writer, size_t index, char name
 		snprintf(name, WRITER_NAME_SIZE, "stream_%zu", index);
 }
 
-struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count, uint64_t at)
+struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,
+			 uint64_t at)
 {
 	ssize_t n = 0;
 
@@ -32,23 +33,26 @@ struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec
 		parts->iov_len -= (size_t)n;
 		n = pwritev(fd, parts, count, (off_t)at);
 		if (n < 0 && errno != EINTR)
-			return error_errno(errno, "cannot write the trace in '%s'", writer->directory);
+			return error_errno(errno, "cannot write the trace in '%s'",
+					   writer->directory);
 		if (!n)
-			return error_errno(ENOSPC, "cannot write the trace in '%s'", writer->directory);
+			return error_errno(ENOSPC, "cannot write the trace in '%s'",
+					   writer->directory);
 		n = n < 0 ? 0 : n;
 		at += (uint64_t)n;
 	}
 }
 
-struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes, size_t size, uint64_t at)
+struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes,
+			       size_t size, uint64_t at)
 {
 	struct iovec part = { (void *)bytes, size };
 
 	return writer_put(writer, fd, &part, 1, at);
 }
 
-struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end, uint64_t discarded,
-				     uint64_t sequence, uint64_t size)
+struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,
+				     uint64_t discarded, uint64_t sequence, uint64_t size)
 {
 	struct metadata_packet head = {
 		.magic = METADATA_MAGIC,
@@ -65,8 +69,8 @@ struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t
 }
 
 /* A file that appears whole: a header, and nothing behind it takes space on the disk. */
-static struct error *writer_make_file(struct trace_writer *writer, struct writer_lane *lane, const char *name,
-				      uint64_t begin)
+static struct error *writer_make_file(struct trace_writer *writer, struct writer_lane *lane,
+				      const char *name, uint64_t begin)
 {
 	static const char temporary[] = ".stream.new";
 	struct metadata_packet head = writer_filler(writer, begin, 0, 0, lane->filler);
@@ -104,7 +108,8 @@ static uint64_t writer_lane_size(const struct trace_writer *writer, uint64_t nee
 }
 
 /* The lane that ends latest before `begin`: the least time is wasted. */
-static size_t writer_best_lane(const struct trace_writer *writer, uint64_t begin, uint64_t need, bool also_taken)
+static size_t writer_best_lane(const struct trace_writer *writer, uint64_t begin, uint64_t need,
+			       bool also_taken)
 {
 	size_t best = WRITER_NO_LANE;
 
@@ -160,14 +165,18 @@ struct error *writer_open_lane(struct trace_writer *writer, size_t index)
 	return NULL;
 }
 
-static struct error *writer_add_lane(struct trace_writer *writer, uint64_t begin, uint64_t need, size_t *ret_lane)
+static struct error *writer_add_lane(struct trace_writer *writer, uint64_t begin, uint64_t need,
+				     size_t *ret_lane)
 {
-	struct writer_lane lane = { .fd = -1, .filler = writer_lane_size(writer, need), .end = begin };
+	struct writer_lane lane = { .fd = -1,
+				    .filler = writer_lane_size(writer, need),
+				    .end = begin };
 	char name[WRITER_NAME_SIZE];
 
 	if (!vec_reserve(&writer->lanes, 1))
 		return error_new(ERROR_FAILED, "out of memory");
-	struct error *error = writer->open_count >= WRITER_OPEN_MAX ? writer_close_one(writer) : NULL;
+	struct error *error =
+		writer->open_count >= WRITER_OPEN_MAX ? writer_close_one(writer) : NULL;
 	writer_lane_name(writer, writer->lanes.count, name);
 	if (!error)
 		error = writer_make_file(writer, &lane, name, begin);
@@ -179,8 +188,8 @@ static struct error *writer_add_lane(struct trace_writer *writer, uint64_t begin
 	return NULL;
 }
 
-struct error *writer_choose_lane(struct trace_writer *writer, const struct writer_stream *stream, uint64_t begin,
-				 uint64_t need, size_t *ret_lane)
+struct error *writer_choose_lane(struct trace_writer *writer, const struct writer_stream *stream,
+				 uint64_t begin, uint64_t need, size_t *ret_lane)
 {
 	size_t lane = stream->lane;
 

@@ -65,19 +65,23 @@ void writer_free(struct trace_writer *writer);
 /* Of a lane's file. */
 void writer_lane_name(const struct trace_writer *writer, size_t index, char name[WRITER_NAME_SIZE]);
 /* Writes all, or says why not. */
-struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count, uint64_t at);
-struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes, size_t size, uint64_t at);
+struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec *parts, int count,
+			 uint64_t at);
+struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const void *bytes,
+			       size_t size, uint64_t at);
 /* An empty packet behind `end`. */
-struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end, uint64_t discarded,
-				     uint64_t sequence, uint64_t size);
-/* An open lane with room for `need` bytes from the time `begin` on: the stream's own, another's, a new one. */
-struct error *writer_choose_lane(struct trace_writer *writer, const struct writer_stream *stream, uint64_t begin,
-				 uint64_t need, size_t *ret_lane);
+struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,
+				     uint64_t discarded, uint64_t sequence, uint64_t size);
+/* An open lane with room for `need` bytes from the time `begin` on: the stream's own, another's, a
+ * new one. */
+struct error *writer_choose_lane(struct trace_writer *writer, const struct writer_stream *stream,
+				 uint64_t begin, uint64_t need, size_t *ret_lane);
 struct error *writer_open_lane(struct trace_writer *writer, size_t index);
 /* A process has few descriptors, and there may be many lanes: the one used longest ago is closed. */
 struct error *writer_close_one(struct trace_writer *writer);
 
-/* reopen.c: notes what events look like, for who goes on with the trace when this controller is killed. */
+/* reopen.c: notes what events look like, for who goes on with the trace when this controller is
+ * killed. */
 struct error *reopen_note_types(struct trace_writer *writer);
 void reopen_forget_types(const struct trace_writer *writer);
 

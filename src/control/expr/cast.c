@@ -8,15 +8,19 @@
 
 #define POINTERS_MAX 8
 
-/* ---- C's own types -------------------------------------------------------------------------------------- */
+/* ---- C's own types --------------------------------------------------------------------------- */
 
 /* One table: what an expression may point to without debug information must live on. */
 static const struct type type_void = { .kind = TYPE_VOID, .name = "void" };
-static const struct type type_char = { .kind = TYPE_CHAR, .size = 1, .is_signed = true, .name = "char" };
+static const struct type type_char = {
+	.kind = TYPE_CHAR, .size = 1, .is_signed = true, .name = "char"
+};
 static const struct type type_bool = { .kind = TYPE_BOOL, .size = 1, .name = "bool" };
 static const struct type type_float = { .kind = TYPE_FLOAT, .size = 4, .name = "float" };
 static const struct type type_double = { .kind = TYPE_FLOAT, .size = 8, .name = "double" };
-static const struct type type_long_double = { .kind = TYPE_FLOAT, .size = 16, .name = "long double" };
+static const struct type type_long_double = { .kind = TYPE_FLOAT,
+					      .size = 16,
+					      .name = "long double" };
 static const struct type type_ints[2][4] = {
 	{ { .kind = TYPE_INT, .size = 1, .name = "unsigned char" },
 	  { .kind = TYPE_INT, .size = 2, .name = "unsigned short" },
@@ -63,8 +67,18 @@ static const struct type *find_known(const char *name)
 }
 
 /* The words of which C makes types, counted. */
-enum word { WORD_SIGNED, WORD_UNSIGNED, WORD_SHORT, WORD_LONG, WORD_INT, WORD_CHAR, WORD_DOUBLE, WORDS };
-static const char *const words[WORDS] = { "signed", "unsigned", "short", "long", "int", "char", "double" };
+enum word {
+	WORD_SIGNED,
+	WORD_UNSIGNED,
+	WORD_SHORT,
+	WORD_LONG,
+	WORD_INT,
+	WORD_CHAR,
+	WORD_DOUBLE,
+	WORDS
+};
+static const char *const words[WORDS] = { "signed", "unsigned", "short", "long",
+					  "int",    "char",	"double" };
 
 static const struct type *type_of_words(const unsigned counts[WORDS])
 {
@@ -73,11 +87,12 @@ static const struct type *type_of_words(const unsigned counts[WORDS])
 	if (counts[WORD_DOUBLE])
 		return counts[WORD_LONG] ? &type_long_double : &type_double;
 	if (counts[WORD_CHAR])
-		return counts[WORD_SIGNED] || counts[WORD_UNSIGNED] ? &type_ints[is_signed][0] : &type_char;
+		return counts[WORD_SIGNED] || counts[WORD_UNSIGNED] ? &type_ints[is_signed][0] :
+								      &type_char;
 	return &type_ints[is_signed][counts[WORD_SHORT] ? 1 : counts[WORD_LONG] ? 3 : 2];
 }
 
-/* ---- reading -------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The next word, if it is this one. */
 static bool accept_word(struct parser *p, const char *word)
@@ -122,7 +137,8 @@ static bool take_words(struct parser *p, const struct type **ret_type)
 	return true;
 }
 
-static bool find_type(struct parser *p, const char *name, enum type_kind kind, struct type *ret_type)
+static bool find_type(struct parser *p, const char *name, enum type_kind kind,
+		      struct type *ret_type)
 {
 	return p->names->find_type && p->names->find_type(p->names->context, name, kind, ret_type);
 }
@@ -135,7 +151,8 @@ static void take_templates(struct parser *p, char *name)
 
 	if (*p->at != '<')
 		return;
-	for (; length + 1 < NAME_MAX_LENGTH && (depth || *p->at == '<' || *p->at == ':' || parser_is_name(*p->at));
+	for (; length + 1 < NAME_MAX_LENGTH &&
+	       (depth || *p->at == '<' || *p->at == ':' || parser_is_name(*p->at));
 	     p->at++) {
 		if (!*p->at)
 			break;
@@ -146,7 +163,8 @@ static void take_templates(struct parser *p, char *name)
 	name[length] = '\0';
 }
 
-/* Does "(name *)" or "(name)" and something to cast stand there? It can't be anything but a cast then. */
+/* Does "(name *)" or "(name)" and something to cast stand there? It can't be anything but a cast
+ * then. */
 static bool must_be_type(const char *at)
 {
 	size_t stars;
@@ -194,9 +212,10 @@ static bool take_tagged(struct parser *p, struct type *ret_type)
 	static const struct {
 		const char *word;
 		enum type_kind kind;
-	} tags[] = {
-		{ "struct", TYPE_STRUCT }, { "class", TYPE_STRUCT }, { "union", TYPE_UNION }, { "enum", TYPE_ENUM }
-	};
+	} tags[] = { { "struct", TYPE_STRUCT },
+		     { "class", TYPE_STRUCT },
+		     { "union", TYPE_UNION },
+		     { "enum", TYPE_ENUM } };
 	char name[NAME_MAX_LENGTH];
 
 	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
@@ -253,8 +272,10 @@ bool cast_take_type(struct parser *p, struct type *ret_type)
 		type = pointer;
 	}
 	if (!parser_accept(p, ")")) {
-		/* a variable that is called as a type is, in an expression; else a type that goes on */
-		if (!*p->at || isalpha((unsigned char)*p->at) || *p->at == '_' || *p->at == '[' || *p->at == '(')
+		/* a variable that is called as a type is, in an expression; else a type that goes
+		 * on */
+		if (!*p->at || isalpha((unsigned char)*p->at) || *p->at == '_' || *p->at == '[' ||
+		    *p->at == '(')
 			parser_fail(p, p->at, "a type is a name and stars here: a ')' is missing");
 		p->at = start;
 		return false;
@@ -263,7 +284,7 @@ bool cast_take_type(struct parser *p, struct type *ret_type)
 	return true;
 }
 
-/* ---- casting -------------------------------------------------------------------------------------------- */
+/* ---- casting --------------------------------------------------------------------------------- */
 
 static void cast_to_real(struct operand *operand, const struct type *type)
 {
@@ -272,7 +293,8 @@ static void cast_to_real(struct operand *operand, const struct type *type)
 		ops_add(&operand->ops, DT_OP_REAL_NARROW, 0, 0, 0);
 }
 
-static void cast_to_number(struct parser *p, struct operand *operand, const struct type *type, const char *at)
+static void cast_to_number(struct parser *p, struct operand *operand, const struct type *type,
+			   const char *at)
 {
 	if (type->kind == TYPE_BOOL) {
 		operand_make_truth(p, operand, at);
@@ -283,7 +305,8 @@ static void cast_to_number(struct parser *p, struct operand *operand, const stru
 	}
 }
 
-/* The value stays where it is computed: a place of the new type, of which as many bytes are taken as it has. */
+/* The value stays where it is computed: a place of the new type, of which as many bytes are taken
+ * as it has. */
 void cast_apply(struct parser *p, struct operand *operand, const struct type *type, const char *at)
 {
 	struct operand cast = { .kind = OPERAND_PLACE, .type = *type };
@@ -291,13 +314,14 @@ void cast_apply(struct parser *p, struct operand *operand, const struct type *ty
 
 	if (p->error)
 		return;
-	if (type->kind != TYPE_INT && type->kind != TYPE_CHAR && type->kind != TYPE_BOOL && type->kind != TYPE_ENUM &&
-	    type->kind != TYPE_POINTER && !is_real) {
+	if (type->kind != TYPE_INT && type->kind != TYPE_CHAR && type->kind != TYPE_BOOL &&
+	    type->kind != TYPE_ENUM && type->kind != TYPE_POINTER && !is_real) {
 		parser_fail(p, at, "a value can't become a %s: cast an address, *(T *)p",
 			    type->name ? type->name : "struct");
 		return;
 	}
-	if (is_real ? type->size < 4 || value_is_quadruple(type) : type->size == 0 || type->size > 8) {
+	if (is_real ? type->size < 4 || value_is_quadruple(type) :
+		      type->size == 0 || type->size > 8) {
 		parser_fail(p, at, "numbers of this size can't be computed with");
 		return;
 	}

@@ -40,7 +40,8 @@ const struct binary *binary_at(const char *text, unsigned level)
 }
 
 /* a && b: 0 unless both. a || b: 1 if one. The second is looked at only if it decides. */
-static void combine_logic(const struct binary *binary, struct operand *left, const struct operand *right)
+static void combine_logic(const struct binary *binary, struct operand *left,
+			  const struct operand *right)
 {
 	struct value_ops ops = left->ops;
 	bool is_and = binary->code == DT_OP_SKIP_ZERO;
@@ -82,13 +83,16 @@ static struct pushed_text push_text(const struct operand *place)
 		return (struct pushed_text){ .is_text = false };
 	if (place->type.kind != TYPE_TEXT)
 		type_target(&place->type, &target);
-	if (place->type.kind == TYPE_TEXT || (place->type.kind == TYPE_POINTER && target.kind == TYPE_CHAR)) {
+	if (place->type.kind == TYPE_TEXT ||
+	    (place->type.kind == TYPE_POINTER && target.kind == TYPE_CHAR)) {
 		text.is_there = place_push(&place->place, 8, false, &text.ops);
 	} else if (place->type.kind == TYPE_ARRAY && target.kind == TYPE_CHAR) {
 		text.is_there = place_push_address(&place->place, &text.ops);
-	} else if (place->type.kind == TYPE_STRUCT && value_text(&place->type, &place->place, &address, &length)) {
+	} else if (place->type.kind == TYPE_STRUCT &&
+		   value_text(&place->type, &place->place, &address, &length)) {
 		text.is_counted = true;
-		text.is_there = place_push(&address, 8, false, &text.ops) && place_push(&length, 8, false, &text.ops);
+		text.is_there = place_push(&address, 8, false, &text.ops) &&
+				place_push(&length, 8, false, &text.ops);
 	} else {
 		text.is_text = false;
 	}
@@ -96,8 +100,8 @@ static struct pushed_text push_text(const struct operand *place)
 }
 
 /* string == "text" */
-static void compare_text(struct parser *p, const struct binary *binary, struct operand *place, const char *text,
-			 const char *at)
+static void compare_text(struct parser *p, const struct binary *binary, struct operand *place,
+			 const char *text, const char *at)
 {
 	struct operand number = { .kind = OPERAND_NUMBER, .size = 4 };
 	size_t length = strlen(text) + 1;
@@ -130,7 +134,7 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 	*place = number;
 }
 
-/* ---- pointers ----------------------------------------------------------------------------------------------- */
+/* ---- pointers -------------------------------------------------------------------------------- */
 
 static bool is_pointer(struct operand *operand)
 {
@@ -149,8 +153,8 @@ static uint64_t step_of(struct parser *p, const struct type *pointer, struct typ
 }
 
 /* pointer + number, pointer - number */
-static void move_pointer(struct parser *p, enum dt_op_code code, struct operand *pointer, struct operand *number,
-			 const char *at)
+static void move_pointer(struct parser *p, enum dt_op_code code, struct operand *pointer,
+			 struct operand *number, const char *at)
 {
 	struct operand moved = { .kind = OPERAND_PLACE, .place = { .kind = PLACE_VALUE } };
 	struct type target;
@@ -175,7 +179,8 @@ static void move_pointer(struct parser *p, enum dt_op_code code, struct operand 
 }
 
 /* How many elements are between them. */
-static void subtract_pointers(struct parser *p, struct operand *left, struct operand *right, const char *at)
+static void subtract_pointers(struct parser *p, struct operand *left, struct operand *right,
+			      const char *at)
 {
 	struct type target;
 	uint64_t step = step_of(p, &left->type, &target);
@@ -192,12 +197,13 @@ static void subtract_pointers(struct parser *p, struct operand *left, struct ope
 }
 
 /* False: no pointer is moved. */
-static bool combine_pointers(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
-			     const char *at)
+static bool combine_pointers(struct parser *p, const struct binary *binary, struct operand *left,
+			     struct operand *right, const char *at)
 {
 	bool left_points = is_pointer(left), right_points = is_pointer(right);
 
-	if ((binary->code != DT_OP_ADD && binary->code != DT_OP_SUB) || (!left_points && !right_points))
+	if ((binary->code != DT_OP_ADD && binary->code != DT_OP_SUB) ||
+	    (!left_points && !right_points))
 		return false;
 	if (left_points && right_points && binary->code == DT_OP_SUB) {
 		subtract_pointers(p, left, right, at);
@@ -212,13 +218,14 @@ static bool combine_pointers(struct parser *p, const struct binary *binary, stru
 	return true;
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------ */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* C's usual arithmetic conversions: the larger type, or of two of one size the unsigned one. */
 static void balance(struct operand *left, struct operand *right)
 {
 	uint8_t size = left->size > right->size ? left->size : right->size;
-	bool is_unsigned = (left->size == size && left->is_unsigned) || (right->size == size && right->is_unsigned);
+	bool is_unsigned = (left->size == size && left->is_unsigned) ||
+			   (right->size == size && right->is_unsigned);
 
 	operand_convert(left, size, is_unsigned);
 	operand_convert(right, size, is_unsigned);
@@ -227,11 +234,12 @@ static void balance(struct operand *left, struct operand *right)
 /* Can its result have more bits than its operands have? */
 static bool overflows(const struct binary *binary)
 {
-	return binary->code == DT_OP_ADD || binary->code == DT_OP_SUB || binary->code == DT_OP_MUL ||
-	       binary->code == DT_OP_DIV || binary->code == DT_OP_SHL;
+	return binary->code == DT_OP_ADD || binary->code == DT_OP_SUB ||
+	       binary->code == DT_OP_MUL || binary->code == DT_OP_DIV || binary->code == DT_OP_SHL;
 }
 
-static void combine_numbers(const struct binary *binary, struct operand *left, struct operand *right)
+static void combine_numbers(const struct binary *binary, struct operand *left,
+			    struct operand *right)
 {
 	if (binary->level != LEVEL_SHIFT)
 		balance(left, right);
@@ -247,8 +255,8 @@ static void combine_numbers(const struct binary *binary, struct operand *left, s
 }
 
 /* "text" == p, too. False: neither is a text. */
-static bool combine_texts(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
-			  const char *at)
+static bool combine_texts(struct parser *p, const struct binary *binary, struct operand *left,
+			  struct operand *right, const char *at)
 {
 	if (left->kind == OPERAND_TEXT && right->kind == OPERAND_PLACE) {
 		compare_text(p, binary, right, left->text, at);
@@ -261,10 +269,11 @@ static bool combine_texts(struct parser *p, const struct binary *binary, struct 
 	return true;
 }
 
-void binary_combine(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
-		    const char *at)
+void binary_combine(struct parser *p, const struct binary *binary, struct operand *left,
+		    struct operand *right, const char *at)
 {
-	if (combine_texts(p, binary, left, right, at) || combine_written(p, binary, left, right, at) ||
+	if (combine_texts(p, binary, left, right, at) ||
+	    combine_written(p, binary, left, right, at) ||
 	    combine_pointers(p, binary, left, right, at))
 		return;
 	if (binary->level <= 2) {

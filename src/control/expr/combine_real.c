@@ -5,7 +5,7 @@
 
 #include "operand.h"
 
-/* ---- with a number that was written out: machine code is enough ---------------------------------------------- */
+/* ---- with a number that was written out: machine code is enough ------------------------------ */
 
 static bool is_float(struct operand *operand)
 {
@@ -15,8 +15,8 @@ static bool is_float(struct operand *operand)
 }
 
 /*
- * A number that is ordered as the floating-point value is: its bits, the magnitude negated where the sign is set (so
- * that -0 is 0).
+ * A number that is ordered as the floating-point value is: its bits, the magnitude negated where
+ * the sign is set (so that -0 is 0).
  */
 static int64_t order_of(double value, bool is_single)
 {
@@ -35,7 +35,8 @@ static int64_t order_of(double value, bool is_single)
 static bool push_order(const struct operand *operand, struct value_ops *ops)
 {
 	uint32_t size = (uint32_t)operand->type.size;
-	bool found = place_push(&operand->place, size, true, ops) && place_push(&operand->place, size, true, ops);
+	bool found = place_push(&operand->place, size, true, ops) &&
+		     place_push(&operand->place, size, true, ops);
 
 	ops_const(ops, 63);
 	ops_add(ops, DT_OP_SAR, 0, 0, 0);
@@ -50,7 +51,8 @@ static bool push_order(const struct operand *operand, struct value_ops *ops)
 }
 
 /* What isn't a number at all is larger than infinity in this order, and fits nothing but !=. */
-static void compare_order(struct parser *p, enum dt_op_code code, struct operand *left, double written, const char *at)
+static void compare_order(struct parser *p, enum dt_op_code code, struct operand *left,
+			  double written, const char *at)
 {
 	struct operand number = { .kind = OPERAND_NUMBER, .size = 4 };
 	bool is_single = left->type.size == 4;
@@ -82,11 +84,12 @@ static enum dt_op_code turned(enum dt_op_code code)
 static bool is_comparable(struct operand *operand, const struct operand *written)
 {
 	return is_float(operand) && written->is_literal &&
-	       (operand->type.size == 8 || !__builtin_isinf((float)written->real) || __builtin_isinf(written->real));
+	       (operand->type.size == 8 || !__builtin_isinf((float)written->real) ||
+		__builtin_isinf(written->real));
 }
 
-bool combine_written(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
-		     const char *at)
+bool combine_written(struct parser *p, const struct binary *binary, struct operand *left,
+		     struct operand *right, const char *at)
 {
 	if (binary->level != LEVEL_EQUAL && binary->level != LEVEL_ORDER)
 		return false;
@@ -101,21 +104,24 @@ bool combine_written(struct parser *p, const struct binary *binary, struct opera
 	return true;
 }
 
-/* ---- with any other -------------------------------------------------------------------------------------------- */
+/* ---- with any other -------------------------------------------------------------------------- */
 
-/* Singles with singles are computed as doubles and rounded, which is the same as if they had been singles all the time. */
-void combine_reals(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
-		   const char *at)
+/* Singles with singles are computed as doubles and rounded, which is the same as if they had been
+ * singles all the time. */
+void combine_reals(struct parser *p, const struct binary *binary, struct operand *left,
+		   struct operand *right, const char *at)
 {
-	uint8_t size =
-		(left->kind == OPERAND_REAL && left->size == 8) || (right->kind == OPERAND_REAL && right->size == 8)
-			? 8
-			: 4;
+	uint8_t size = (left->kind == OPERAND_REAL && left->size == 8) ||
+				       (right->kind == OPERAND_REAL && right->size == 8) ?
+			       8 :
+			       4;
 	bool is_comparison = binary->level == LEVEL_EQUAL || binary->level == LEVEL_ORDER;
 
 	if (binary->real_code == DT_OP_END) {
-		parser_fail(p, at, "only integers can stand beside %s, no floating-point numbers: cast it, (long)x",
-			    binary->sign);
+		parser_fail(
+			p, at,
+			"only integers can stand beside %s, no floating-point numbers: cast it, (long)x",
+			binary->sign);
 		return;
 	}
 	operand_make_real(left, size);

@@ -1,7 +1,7 @@
 /*
- * expr.c - parse, type and lower in one pass: each function of the grammar returns an operand, which is still
- * a place as long as something can be done with it (a member, an index), and becomes a number when an operator
- * wants one.
+ * expr.c - parse, type and lower in one pass: each function of the grammar returns an operand,
+ * which is still a place as long as something can be done with it (a member, an index), and becomes
+ * a number when an operator wants one.
  */
 #include "expr.h"
 
@@ -15,10 +15,11 @@
 #include "../base/cleanup.h"
 #include "operand.h"
 
-/* ---- primaries ------------------------------------------------------------------------------------------- */
+/* ---- primaries ------------------------------------------------------------------------------- */
 
-static const char *const register_names[] = { "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
-					      "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags" };
+static const char *const register_names[] = { "rax", "rcx", "rdx", "rbx", "rsp", "rbp",
+					      "rsi", "rdi", "r8",  "r9",  "r10", "r11",
+					      "r12", "r13", "r14", "r15", "rip", "rflags" };
 
 bool expr_register(const char *name, uint8_t *ret_number)
 {
@@ -38,7 +39,8 @@ bool expr_is_at_exit(const char *text)
 
 	for (const char *at = text; *at; at++) {
 		if (!quoted && *at == '\'' && at[1])
-			at += at[1] == '\\' && at[2] ? 2 : 1; /* a character, which may be a quote */
+			/* a character, which may be a quote */
+			at += at[1] == '\\' && at[2] ? 2 : 1;
 		else if (*at == '\\' && at[1])
 			at++;
 		else if (*at == '"')
@@ -46,7 +48,8 @@ bool expr_is_at_exit(const char *text)
 		for (size_t i = 0; !quoted && i < sizeof(words) / sizeof(words[0]); i++) {
 			size_t length = strlen(words[i]);
 
-			if (strncmp(at, words[i], length) == 0 && (at == text || !parser_is_name(at[-1])) &&
+			if (strncmp(at, words[i], length) == 0 &&
+			    (at == text || !parser_is_name(at[-1])) &&
 			    (words[i][0] != '$' || !parser_is_name(at[length])))
 				return true;
 		}
@@ -75,8 +78,11 @@ static bool parse_exit(struct parser *p, const char *name, const char *at, struc
 	p->at += is_entry;
 	if (is_entry && !parser_take_name(p, argument))
 		parser_fail(p, p->at, "the name of an argument is expected here");
-	else if (!p->names->find(p->names->context, is_entry ? argument : name, &ret->type, &ret->place))
-		parser_fail(p, at, is_entry ? "there is no argument of that name" : "the function has no result");
+	else if (!p->names->find(p->names->context, is_entry ? argument : name, &ret->type,
+				 &ret->place))
+		parser_fail(p, at,
+			    is_entry ? "there is no argument of that name" :
+				       "the function has no result");
 	return true;
 }
 
@@ -112,7 +118,10 @@ static void parse_special(struct parser *p, const char *name, const char *at, st
 			return;
 		}
 	}
-	parser_fail(p, at, "there is no $%s: registers are $rax..., and there are $tid, $pid, $cpu and $hits", name);
+	parser_fail(
+		p, at,
+		"there is no $%s: registers are $rax..., and there are $tid, $pid, $cpu and $hits",
+		name);
 }
 
 static void parse_name(struct parser *p, struct operand *ret)
@@ -128,7 +137,8 @@ static void parse_name(struct parser *p, struct operand *ret)
 	parser_skip_space(p);
 	at = p->at;
 	if (!parser_take_name(p, name)) {
-		parser_fail(p, at, *at ? "a value is expected here" : "the expression isn't complete");
+		parser_fail(p, at,
+			    *at ? "a value is expected here" : "the expression isn't complete");
 		return;
 	}
 	if (!p->names->has_paths && parse_exit(p, name, at, ret))
@@ -155,7 +165,10 @@ static void parse_name(struct parser *p, struct operand *ret)
 	if (p->names->has_paths)
 		parser_fail(p, at, "there is no '%s'", name);
 	else if (!p->names->debug)
-		parser_fail(p, at, "'%s' is unknown: there is no debug information here, only registers ($rdi)", name);
+		parser_fail(
+			p, at,
+			"'%s' is unknown: there is no debug information here, only registers ($rdi)",
+			name);
 	else
 		parser_fail(p, at, "there is no variable '%s' here", name);
 }
@@ -180,7 +193,7 @@ static void parse_primary(struct parser *p, struct operand *ret)
 	}
 }
 
-/* ---- members, indices ---------------------------------------------------------------------------------------- */
+/* ---- members, indices ------------------------------------------------------------------------ */
 
 static void select_member(struct parser *p, struct operand *operand)
 {
@@ -226,7 +239,7 @@ static void parse_postfix(struct parser *p, struct operand *ret)
 	}
 }
 
-/* ---- operators -------------------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 static void parse_unary(struct parser *p, struct operand *ret);
 
@@ -372,7 +385,7 @@ static void parse_expression(struct parser *p, unsigned level, struct operand *r
 	}
 }
 
-/* ---- what is wanted --------------------------------------------------------------------------------------------- */
+/* ---- what is wanted -------------------------------------------------------------------------- */
 
 static struct error *parse_all(struct parser *p, struct operand *ret)
 {
@@ -399,8 +412,8 @@ static bool is_too_deep(const struct value_ops *ops)
 			depth--;
 		} else if (code == DT_OP_MATCH) {
 			depth -= ops->items[i].a;
-		} else if (code == DT_OP_REG || code == DT_OP_XMM || code == DT_OP_KEPT || code == DT_OP_PICK ||
-			   (code >= DT_OP_TID && code <= DT_OP_HITS)) {
+		} else if (code == DT_OP_REG || code == DT_OP_XMM || code == DT_OP_KEPT ||
+			   code == DT_OP_PICK || (code >= DT_OP_TID && code <= DT_OP_HITS)) {
 			depth++;
 		}
 		if (depth > (int)DT_PROGRAM_STACK)
@@ -414,8 +427,10 @@ static struct error *check(const struct value_ops *ops)
 	if (ops->failed)
 		return error_new(ERROR_USAGE, "the expression is too long");
 	if (is_too_deep(ops))
-		return error_new(ERROR_USAGE, "the expression is too long: it needs more than %u numbers at once",
-				 DT_PROGRAM_STACK);
+		return error_new(
+			ERROR_USAGE,
+			"the expression is too long: it needs more than %u numbers at once",
+			DT_PROGRAM_STACK);
 	return NULL;
 }
 
@@ -429,13 +444,15 @@ struct error *expr_variable(const char *text, const struct expr_names *names, st
 
 	if (!error && operand.kind == OPERAND_TEXT)
 		parser_fail(&parser, text, "this is no variable");
-	error = parser.error ? parser.error : check(is_computed ? &operand.ops : &operand.place.ops);
+	error = parser.error ? parser.error :
+			       check(is_computed ? &operand.ops : &operand.place.ops);
 	if (error)
 		return error;
 	if (is_computed) {
-		operand.type = (struct type){ .kind = operand.kind == OPERAND_REAL ? TYPE_FLOAT : TYPE_INT,
-					      .size = operand.kind == OPERAND_REAL ? 8 : operand.size,
-					      .is_signed = !operand.is_unsigned };
+		operand.type =
+			(struct type){ .kind = operand.kind == OPERAND_REAL ? TYPE_FLOAT : TYPE_INT,
+				       .size = operand.kind == OPERAND_REAL ? 8 : operand.size,
+				       .is_signed = !operand.is_unsigned };
 		operand.place = (struct value_place){ .kind = PLACE_VALUE, .ops = operand.ops };
 	}
 	*ret_type = operand.type;
@@ -443,8 +460,8 @@ struct error *expr_variable(const char *text, const struct expr_names *names, st
 	return NULL;
 }
 
-struct error *expr_condition(const char *text, const struct expr_names *names, struct value_ops *ret_ops,
-			     struct value_texts *texts)
+struct error *expr_condition(const char *text, const struct expr_names *names,
+			     struct value_ops *ret_ops, struct value_texts *texts)
 {
 	struct parser parser = { .text = text, .at = text, .names = names, .texts = texts };
 	struct operand operand = { 0 };

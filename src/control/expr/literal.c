@@ -47,7 +47,8 @@ static void take_real(struct parser *p, struct operand *ret)
 	p->at = end + (is_single || *end == 'l' || *end == 'L');
 }
 
-/* The first of int, unsigned, long and unsigned long that it fits; decimal ones are unsigned only if they must. */
+/* The first of int, unsigned, long and unsigned long that it fits; decimal ones are unsigned only
+ * if they must. */
 static void take_integer(struct parser *p, struct operand *ret)
 {
 	bool is_decimal = *p->at != '0', is_unsigned, is_long;
@@ -60,8 +61,10 @@ static void take_integer(struct parser *p, struct operand *ret)
 	if (errno)
 		parser_fail(p, at, "the number is too large");
 	p->at = end + strspn(end, "uUlL");
-	is_unsigned = memchr(end, 'u', (size_t)(p->at - end)) || memchr(end, 'U', (size_t)(p->at - end));
-	is_long = memchr(end, 'l', (size_t)(p->at - end)) || memchr(end, 'L', (size_t)(p->at - end));
+	is_unsigned =
+		memchr(end, 'u', (size_t)(p->at - end)) || memchr(end, 'U', (size_t)(p->at - end));
+	is_long =
+		memchr(end, 'l', (size_t)(p->at - end)) || memchr(end, 'L', (size_t)(p->at - end));
 	if (!is_long && value <= INT32_MAX)
 		set_written(ret, value, 4, is_unsigned);
 	else if (!is_long && value <= UINT32_MAX && (is_unsigned || !is_decimal))

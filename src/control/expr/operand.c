@@ -6,7 +6,7 @@
 
 #include "../base/cleanup.h"
 
-/* ---- errors --------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 void parser_fail(struct parser *p, const char *at, const char *format, ...)
 {
@@ -19,10 +19,11 @@ void parser_fail(struct parser *p, const char *at, const char *format, ...)
 	if (vasprintf(&what, format, arguments) < 0)
 		what = NULL;
 	va_end(arguments);
-	p->error = error_new(ERROR_USAGE, "%s\n  %s\n  %*s^", what ? what : "wrong", p->text, (int)(at - p->text), "");
+	p->error = error_new(ERROR_USAGE, "%s\n  %s\n  %*s^", what ? what : "wrong", p->text,
+			     (int)(at - p->text), "");
 }
 
-/* ---- operands ------------------------------------------------------------------------------------------ */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 void operand_set_number(struct operand *operand, uint64_t value, uint8_t size, bool is_unsigned)
 {
@@ -76,8 +77,9 @@ void operand_make_value(struct parser *p, struct operand *operand, const char *a
 	else if (type->kind != TYPE_INT && type->kind != TYPE_BOOL && type->kind != TYPE_CHAR &&
 		 type->kind != TYPE_ENUM && type->kind != TYPE_POINTER)
 		parser_fail(p, at,
-			    type->kind == TYPE_FLOAT ? "it has more bits than a double"
-						     : "this isn't a number: name one of its members");
+			    type->kind == TYPE_FLOAT ?
+				    "it has more bits than a double" :
+				    "this isn't a number: name one of its members");
 	else if (type->size > 8)
 		parser_fail(p, at, "it has more than 64 bits");
 	else
@@ -91,7 +93,9 @@ void operand_make_number(struct parser *p, struct operand *operand, const char *
 {
 	operand_make_value(p, operand, at);
 	if (operand->kind == OPERAND_REAL)
-		parser_fail(p, at, "only integers can stand here, no floating-point numbers: cast it, (long)x");
+		parser_fail(
+			p, at,
+			"only integers can stand here, no floating-point numbers: cast it, (long)x");
 }
 
 void operand_make_truth(struct parser *p, struct operand *operand, const char *at)
@@ -126,7 +130,8 @@ void operand_convert(struct operand *operand, uint8_t size, bool is_unsigned)
 	if (operand->is_literal) {
 		uint32_t low = (uint32_t)operand->value;
 
-		operand_set_number(operand, is_unsigned ? low : (uint64_t)(int64_t)(int32_t)low, size, is_unsigned);
+		operand_set_number(operand, is_unsigned ? low : (uint64_t)(int64_t)(int32_t)low,
+				   size, is_unsigned);
 		return;
 	}
 	operand_cut(operand);
@@ -141,7 +146,7 @@ void operand_make_real(struct operand *operand, uint8_t size)
 	operand->is_literal = false;
 }
 
-/* ---- members, indices ---------------------------------------------------------------------------------------- */
+/* ---- members, indices ------------------------------------------------------------------------ */
 
 void operand_dereference(struct parser *p, struct operand *operand, const char *at)
 {
@@ -164,7 +169,8 @@ void operand_dereference(struct parser *p, struct operand *operand, const char *
 	operand->type = target;
 }
 
-void operand_select_member(struct parser *p, struct operand *operand, const char *name, const char *at)
+void operand_select_member(struct parser *p, struct operand *operand, const char *name,
+			   const char *at)
 {
 	struct value_place part;
 	struct member member;
@@ -174,7 +180,8 @@ void operand_select_member(struct parser *p, struct operand *operand, const char
 		type_complete(p->names->debug, &operand->type);
 	if (operand->kind != OPERAND_PLACE || !type_find_member(&operand->type, name, &member)) {
 		parser_fail(p, at, "%s has no member '%s'",
-			    operand->type.name ? operand->type.name : "what stands before this", name);
+			    operand->type.name ? operand->type.name : "what stands before this",
+			    name);
 		return;
 	}
 	place_member(&operand->place, member.offset, &part);
@@ -184,8 +191,8 @@ void operand_select_member(struct parser *p, struct operand *operand, const char
 
 		if (!place_push(&part, bytes, false, &number.ops))
 			parser_fail(p, at, "it isn't anywhere at this place (optimised out)");
-		ops_add(&number.ops, DT_OP_BITS, (uint8_t)member.bit_offset, (uint16_t)member.bit_size,
-			member.type.is_signed);
+		ops_add(&number.ops, DT_OP_BITS, (uint8_t)member.bit_offset,
+			(uint16_t)member.bit_size, member.type.is_signed);
 		number.size = member.bit_size > 32 ? 8 : 4;
 		number.is_unsigned = !member.type.is_signed && member.bit_size >= 32;
 		*operand = number;
@@ -195,7 +202,8 @@ void operand_select_member(struct parser *p, struct operand *operand, const char
 	operand->type = member.type;
 }
 
-void operand_select_element(struct parser *p, struct operand *operand, struct operand *index, const char *at)
+void operand_select_element(struct parser *p, struct operand *operand, struct operand *index,
+			    const char *at)
 {
 	struct value_place place = { .kind = PLACE_MEMORY };
 

@@ -1,8 +1,9 @@
 /*
  * operand.h - what stands between two operators while an expression is read; private to expr/.
  *
- * An operand is a place as long as something can be done with it (a member, an index, a cast), and becomes a number when an
- * operator wants one. The first error stays in the parser; after it nothing has an effect.
+ * An operand is a place as long as something can be done with it (a member, an index, a cast), and
+ * becomes a number when an operator wants one. The first error stays in the parser; after it
+ * nothing has an effect.
  */
 #ifndef DYNTRACE_EXPR_OPERAND_H
 #define DYNTRACE_EXPR_OPERAND_H
@@ -19,8 +20,8 @@ enum operand_kind {
 	OPERAND_TEXT,
 };
 
-/* (E1) The number that `ops` leave is one of its type: an int or unsigned is extended by its sign to 64 bits; a real one is a double,
- * and if `size` is 4 a single could hold it. */
+/* (E1) The number that `ops` leave is one of its type: an int or unsigned is extended by its sign
+ * to 64 bits; a real one is a double, and if `size` is 4 a single could hold it. */
 struct operand {
 	enum operand_kind kind;
 	struct type type; /* of a place */
@@ -45,9 +46,10 @@ struct parser {
 };
 
 /* "what" at a place of the text, with a caret under it. Only the first counts. */
-__attribute__((format(printf, 3, 4))) void parser_fail(struct parser *p, const char *at, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void parser_fail(struct parser *p, const char *at,
+						       const char *format, ...);
 
-/* ---- words.c ------------------------------------------------------------------------------------------ */
+/* ---- words.c --------------------------------------------------------------------------------- */
 
 void parser_skip_space(struct parser *p);
 bool parser_accept(struct parser *p, const char *sign);
@@ -57,7 +59,7 @@ bool parser_take_name(struct parser *p, char *name);
 /* What belongs to the name: .member and [number]. */
 void parser_take_path(struct parser *p, char *name);
 
-/* ---- operand.c ---------------------------------------------------------------------------------------- */
+/* ---- operand.c ------------------------------------------------------------------------------- */
 
 void operand_set_number(struct operand *operand, uint64_t value, uint8_t size, bool is_unsigned);
 /* References are what they refer to. */
@@ -77,10 +79,12 @@ void operand_make_real(struct operand *operand, uint8_t size);
 /* What a pointer points to, or an array's first element. */
 void operand_dereference(struct parser *p, struct operand *operand, const char *at);
 void operand_take_address(struct parser *p, struct operand *operand, const char *at);
-void operand_select_member(struct parser *p, struct operand *operand, const char *name, const char *at);
-void operand_select_element(struct parser *p, struct operand *operand, struct operand *index, const char *at);
+void operand_select_member(struct parser *p, struct operand *operand, const char *name,
+			   const char *at);
+void operand_select_element(struct parser *p, struct operand *operand, struct operand *index,
+			    const char *at);
 
-/* ---- literal.c ---------------------------------------------------------------------------------------- */
+/* ---- literal.c ------------------------------------------------------------------------------- */
 
 void literal_number(struct parser *p, struct operand *ret);
 void literal_char(struct parser *p, struct operand *ret);
@@ -88,13 +92,13 @@ void literal_text(struct parser *p, struct operand *ret);
 /* -1 */
 void literal_negate(struct operand *operand);
 
-/* ---- cast.c ------------------------------------------------------------------------------------------- */
+/* ---- cast.c ---------------------------------------------------------------------------------- */
 
 /* Behind a "(": a type and its ")". False: it is no type, and nothing was taken; or an error. */
 bool cast_take_type(struct parser *p, struct type *ret_type);
 void cast_apply(struct parser *p, struct operand *operand, const struct type *type, const char *at);
 
-/* ---- combine.c: operators with two sides ---------------------------------------------------------------- */
+/* ---- combine.c: operators with two sides ----------------------------------------------------- */
 
 struct binary {
 	const char *sign;
@@ -108,14 +112,14 @@ struct binary {
 
 /* The one that the text goes on with, if it binds more closely than `level`; NULL: none. */
 const struct binary *binary_at(const char *text, unsigned level);
-void binary_combine(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
-		    const char *at);
+void binary_combine(struct parser *p, const struct binary *binary, struct operand *left,
+		    struct operand *right, const char *at);
 
-/* combine_real.c: a floating-point value that is in a register, with a number that was written out: no program is needed for
- * that. False: it is something else. */
-bool combine_written(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
-		     const char *at);
-void combine_reals(struct parser *p, const struct binary *binary, struct operand *left, struct operand *right,
-		   const char *at);
+/* combine_real.c: a floating-point value that is in a register, with a number that was written out:
+ * no program is needed for that. False: it is something else. */
+bool combine_written(struct parser *p, const struct binary *binary, struct operand *left,
+		     struct operand *right, const char *at);
+void combine_reals(struct parser *p, const struct binary *binary, struct operand *left,
+		   struct operand *right, const char *at);
 
 #endif

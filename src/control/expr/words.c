@@ -52,7 +52,8 @@ void parser_take_path(struct parser *p, char *name)
 	for (;;) {
 		size_t step = 0;
 
-		if (p->at[0] == '.' && parser_is_name(p->at[1]) && !isdigit((unsigned char)p->at[1])) {
+		if (p->at[0] == '.' && parser_is_name(p->at[1]) &&
+		    !isdigit((unsigned char)p->at[1])) {
 			step = 1;
 			while (parser_is_name(p->at[step]))
 				step++;

@@ -55,7 +55,8 @@ static struct error *find(const struct agent *agent, uint64_t since, struct tids
 		pid_t pid = atoi(entry->d_name);
 
 		/* our own view of it doesn't count */
-		if (pid > 0 && pid != getpid() && pid != agent->proc->pid && !is_older(pid, since) && maps_code(pid, needle))
+		if (pid > 0 && pid != getpid() && pid != agent->proc->pid &&
+		    !is_older(pid, since) && maps_code(pid, needle))
 			full = vec_push(&pids, pid);
 	}
 	closedir(dir);

@@ -1,8 +1,9 @@
 /*
- * complete.c - what was mapped into the target after a child was forked comes to the child, at the same addresses.
+ * complete.c - what was mapped into the target after a child was forked comes to the child, at the
+ * same addresses.
  *
- * Windows are doubled from what the child has, as in the target, one behind the other as they lie in the memfd; other shared memory needs
- * its descriptor.
+ * Windows are doubled from what the child has, as in the target, one behind the other as they lie
+ * in the memfd; other shared memory needs its descriptor.
  */
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -14,16 +15,19 @@
 #include "tmap.h"
 
 /* Is it there? An error: something else is. */
-static struct error *look(const struct maps *maps, taddr at, uint64_t device, uint64_t inode, bool *ret_there)
+static struct error *look(const struct maps *maps, taddr at, uint64_t device, uint64_t inode,
+			  bool *ret_there)
 {
 	const struct mapping *mapping = maps_find(maps, at);
 
 	*ret_there = mapping && mapping->device == device && mapping->inode == inode;
-	return mapping && !*ret_there ? error_new(ERROR_REFUSED, "its memory at 0x%lx is in use", at.v) : NULL;
+	return mapping && !*ret_there ?
+		       error_new(ERROR_REFUSED, "its memory at 0x%lx is in use", at.v) :
+		       NULL;
 }
 
-static struct error *complete_windows(struct remote *remote, struct proc *child, const struct agent *agent,
-				      const struct maps *maps)
+static struct error *complete_windows(struct remote *remote, struct proc *child,
+				      const struct agent *agent, const struct maps *maps)
 {
 	const struct dt_control *control = agent->control;
 	taddr before = taddr_add(agent->control_at, DT_WINDOWS_OFFSET);
@@ -42,7 +46,8 @@ static struct error *complete_windows(struct remote *remote, struct proc *child,
 	return err;
 }
 
-static struct error *map_share(struct remote *remote, struct proc *child, const struct dt_share *share, int fd)
+static struct error *map_share(struct remote *remote, struct proc *child,
+			       const struct dt_share *share, int fd)
 {
 	struct tmap_request request = { .at = taddr_of(share->address),
 					.size = share->size,
@@ -62,8 +67,8 @@ static struct error *map_share(struct remote *remote, struct proc *child, const 
 	return err ? err : closing;
 }
 
-static struct error *complete_shares(struct remote *remote, struct proc *child, const struct agent *agent,
-				     const struct maps *maps)
+static struct error *complete_shares(struct remote *remote, struct proc *child,
+				     const struct agent *agent, const struct maps *maps)
 {
 	const struct dt_control *control = agent->control;
 	struct error *err = NULL;

@@ -1,7 +1,8 @@
 /*
- * From system call to system call, until the execve: its entry shows which file is meant, and then either the kernel
- * reports the exec or the call comes back. execve of a process with several threads ends all others, and the thread goes on
- * under the process's id: so both ids are waited for.
+ * From system call to system call, until the execve: its entry shows which file is meant, and then
+ * either the kernel reports the exec or the call comes back. execve of a process with several
+ * threads ends all others, and the thread goes on under the process's id: so both ids are waited
+ * for.
  */
 #include "exec_catch.h"
 
@@ -38,7 +39,7 @@ struct catch {
 	bool entered; /* the execve */
 };
 
-/* ---- reports ---------------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 /* One look at each id it may have. False: nothing yet. */
 static bool look(struct catch *catch, int *ret_status)
@@ -106,7 +107,7 @@ static enum exec_result give_up(struct catch *catch)
 	return status >> 16 == PTRACE_EVENT_EXEC ? EXEC_BEGUN : leave(catch, EXEC_LATE);
 }
 
-/* ---- which file --------------------------------------------------------------------------------- */
+/* ---- which file ------------------------------------------------------------------------------ */
 
 static bool read_text(struct proc *proc, uint64_t from, char *to, size_t size)
 {
@@ -122,7 +123,8 @@ static bool read_text(struct proc *proc, uint64_t from, char *to, size_t size)
 }
 
 /* As we can open it: in the process's own root, and from its own directory. */
-static bool find_file(struct proc *proc, const struct user_regs_struct *regs, char *path, size_t size)
+static bool find_file(struct proc *proc, const struct user_regs_struct *regs, char *path,
+		      size_t size)
 {
 	bool at = regs->orig_rax == SYS_execveat;
 	int directory = at ? (int)regs->rdi : AT_FDCWD, written;
@@ -135,11 +137,13 @@ static bool find_file(struct proc *proc, const struct user_regs_struct *regs, ch
 	else if (directory == AT_FDCWD)
 		written = snprintf(path, size, "/proc/%d/cwd/%s", proc->pid, name);
 	else
-		written = snprintf(path, size, "/proc/%d/fd/%d%s%s", proc->pid, directory, name[0] ? "/" : "", name);
+		written = snprintf(path, size, "/proc/%d/fd/%d%s%s", proc->pid, directory,
+				   name[0] ? "/" : "", name);
 	return written > 0 && (size_t)written < size;
 }
 
-/* Would the program get rights that the kernel doesn't give to one that is watched by the likes of us? */
+/* Would the program get rights that the kernel doesn't give to one that is watched by the likes of
+ * us? */
 static bool gains_rights(struct proc *proc, const struct user_regs_struct *regs)
 {
 	char path[4200];
@@ -151,7 +155,7 @@ static bool gains_rights(struct proc *proc, const struct user_regs_struct *regs)
 	       getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------ */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* A stop at a system call. True: it is decided. */
 static bool judge_call(struct catch *catch, enum exec_result *ret_result)
@@ -198,9 +202,12 @@ static enum exec_result follow(struct catch *catch)
 	return give_up(catch);
 }
 
-struct error *exec_catch(struct proc *proc, pid_t tid, const struct exec_watch *watch, enum exec_result *ret_result)
+struct error *exec_catch(struct proc *proc, pid_t tid, const struct exec_watch *watch,
+			 enum exec_result *ret_result)
 {
-	struct catch catch = { .proc = proc, .tid = tid, .watch = watch, .deadline_ms = now_ms() + CATCH_TIMEOUT_MS };
+	struct catch catch = {
+		.proc = proc, .tid = tid, .watch = watch, .deadline_ms = now_ms() + CATCH_TIMEOUT_MS
+	};
 
 	if (ptrace(PTRACE_SEIZE, tid, 0, CATCH_OPTIONS)) {
 		if (errno == ESRCH) {

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #define FRAME_UC_FLAGS 7u /* extended state present, SS saved, SS restored strictly */
-#define FRAME_KEEP_ALTSTACK 0x100 /* no mode that sigaltstack knows: rt_sigreturn leaves the setting alone */
+/* no mode that sigaltstack knows: rt_sigreturn leaves the setting alone */
+#define FRAME_KEEP_ALTSTACK 0x100
 #define FRAME_XSTATE_MAGIC1 0x46505853u
 #define FRAME_XSTATE_MAGIC2 0x46505845u
 #define FRAME_SW_OFFSET 464u /* of the software-reserved bytes in the xsave area */
@@ -46,8 +47,8 @@ uint64_t frame_room(size_t xstate_size)
 }
 
 /*
- * How many bytes of the area are this thread's own. The kernel takes a bigger area than the thread has for
- * damaged and restores only SSE: so AMX's tile data count only where they are in use.
+ * How many bytes of the area are this thread's own. The kernel takes a bigger area than the thread
+ * has for damaged and restores only SSE: so AMX's tile data count only where they are in use.
  */
 static size_t xstate_used(const uint8_t *xstate, size_t size, uint64_t *ret_features)
 {
@@ -71,7 +72,8 @@ static size_t xstate_used(const uint8_t *xstate, size_t size, uint64_t *ret_feat
 	return used < size ? used : size;
 }
 
-/* With the marks by which rt_sigreturn knows an extended area. Returns its size without the end mark. */
+/* With the marks by which rt_sigreturn knows an extended area. Returns its size without the end
+ * mark. */
 static size_t put_xstate(const struct frame_input *input, uint8_t *to)
 {
 	uint64_t features = 0;

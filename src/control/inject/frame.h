@@ -1,8 +1,9 @@
 /*
- * frame.h - the frame on which a remote call runs, so that it ends well whatever becomes of us (H14).
+ * frame.h - the frame on which a remote call runs, so that it ends well whatever becomes of us
+ * (H14).
  *
- * Pure: builds bytes. It is what the kernel would have written to deliver a signal, placed below the
- * thread's red zone:
+ * Pure: builds bytes. It is what the kernel would have written to deliver a signal, placed below
+ * the thread's red zone:
  *
  *	rsp of the thread ->
  *	                      red zone, 128 bytes
@@ -11,8 +12,8 @@
  *	                      scratch: what a call's arguments point to
  *	low
  *
- * `syscall; ret` runs with rsp at the restorer's address. Nobody there to catch the thread behind the system call?
- * Then `ret` takes it to the restorer, and rt_sigreturn back to where it was.
+ * `syscall; ret` runs with rsp at the restorer's address. Nobody there to catch the thread behind
+ * the system call? Then `ret` takes it to the restorer, and rt_sigreturn back to where it was.
  */
 #ifndef DYNTRACE_INJECT_FRAME_H
 #define DYNTRACE_INJECT_FRAME_H

@@ -19,8 +19,8 @@ struct search {
 	uint64_t restorer;
 };
 
-static void search_one(const uint8_t *block, size_t n, uint64_t at, const uint8_t *bytes, size_t length,
-		       uint64_t *found)
+static void search_one(const uint8_t *block, size_t n, uint64_t at, const uint8_t *bytes,
+		       size_t length, uint64_t *found)
 {
 	const uint8_t *hit = *found ? NULL : memmem(block, n, bytes, length);
 
@@ -41,7 +41,8 @@ static bool search_block(struct search *search, const uint8_t *block, size_t n, 
 static bool search_mapping(struct proc *proc, const struct mapping *mapping, struct search *search,
 			   uint8_t *block)
 {
-	for (uint64_t at = mapping->start.v; at < mapping->end.v; at += GADGET_BLOCK - GADGET_OVERLAP) {
+	for (uint64_t at = mapping->start.v; at < mapping->end.v;
+	     at += GADGET_BLOCK - GADGET_OVERLAP) {
 		uint64_t left = mapping->end.v - at;
 		size_t n = left < GADGET_BLOCK ? left : GADGET_BLOCK;
 		struct error *err = mem_read(proc, taddr_of(at), block, n);
@@ -83,8 +84,8 @@ static struct error *search_all(struct proc *proc, const struct maps *maps, stru
 	return NULL;
 }
 
-static bool still_there(struct proc *proc, const struct maps *maps, uint64_t at, const uint8_t *bytes,
-			size_t n)
+static bool still_there(struct proc *proc, const struct maps *maps, uint64_t at,
+			const uint8_t *bytes, size_t n)
 {
 	const struct mapping *mapping = maps_find(maps, taddr_of(at));
 	uint8_t now[16];
@@ -101,8 +102,10 @@ static bool still_good(struct proc *proc, const struct maps *maps)
 	if (!proc->gadget_call || !proc->gadget_restorer)
 		return false;
 	return still_there(proc, maps, proc->gadget_call, call_bytes, sizeof(call_bytes)) &&
-	       (still_there(proc, maps, proc->gadget_restorer, restorer_long, sizeof(restorer_long)) ||
-		still_there(proc, maps, proc->gadget_restorer, restorer_short, sizeof(restorer_short)));
+	       (still_there(proc, maps, proc->gadget_restorer, restorer_long,
+			    sizeof(restorer_long)) ||
+		still_there(proc, maps, proc->gadget_restorer, restorer_short,
+			    sizeof(restorer_short)));
 }
 
 /* One that was just killed: it isn't dead yet, but there is nothing to read any more. */
@@ -111,7 +114,8 @@ static bool has_no_memory(struct proc *proc, const struct maps *maps)
 	uint8_t byte;
 
 	for (size_t i = 0; i < maps->count; i++) {
-		_cleanup_error_ struct error *error = mem_read(proc, maps->items[i].start, &byte, sizeof(byte));
+		_cleanup_error_ struct error *error =
+			mem_read(proc, maps->items[i].start, &byte, sizeof(byte));
 
 		if (!error)
 			return false;
@@ -131,9 +135,10 @@ struct error *gadget_find(struct proc *proc, const struct maps *maps, struct gad
 		if (!search.bare && has_no_memory(proc, maps))
 			return error_new(ERROR_GONE, "process %d has ended", proc->pid);
 		if (!search.bare)
-			return error_new(ERROR_FAILED,
-					 "process %d has no 'syscall' instruction that could be borrowed",
-					 proc->pid);
+			return error_new(
+				ERROR_FAILED,
+				"process %d has no 'syscall' instruction that could be borrowed",
+				proc->pid);
 		bool both = search.call && search.restorer;
 		proc->gadget_call = both ? search.call : search.bare;
 		proc->gadget_restorer = both ? search.restorer : 0;

@@ -25,10 +25,11 @@ struct parcel {
 static void parcel_fill(struct parcel *parcel, uint64_t at)
 {
 	parcel->vector = (struct iovec){ (void *)(at + offsetof(struct parcel, byte)), 1 };
-	parcel->head = (struct msghdr){ .msg_iov = (struct iovec *)(at + offsetof(struct parcel, vector)),
-					.msg_iovlen = 1,
-					.msg_control = (void *)(at + offsetof(struct parcel, control)),
-					.msg_controllen = sizeof(parcel->control) };
+	parcel->head =
+		(struct msghdr){ .msg_iov = (struct iovec *)(at + offsetof(struct parcel, vector)),
+				 .msg_iovlen = 1,
+				 .msg_control = (void *)(at + offsetof(struct parcel, control)),
+				 .msg_controllen = sizeof(parcel->control) };
 }
 
 static struct error *send_it(int socket, int fd)
@@ -44,7 +45,8 @@ static struct error *send_it(int socket, int fd)
 	return NULL;
 }
 
-static struct error *receive_there(struct remote *remote, struct proc *proc, int socket, int *ret_there)
+static struct error *receive_there(struct remote *remote, struct proc *proc, int socket,
+				   int *ret_there)
 {
 	struct parcel parcel = { 0 };
 	int64_t result;
@@ -59,10 +61,11 @@ static struct error *receive_there(struct remote *remote, struct proc *proc, int
 		return error_new(ERROR_FAILED, "the place for arguments has moved");
 	if (!err)
 		err = remote_do(remote, &result, SYS_recvmsg, (uint64_t)socket,
-				at.v + offsetof(struct parcel, head), MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+				at.v + offsetof(struct parcel, head),
+				MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (!err && result != 1)
-		err = error_errno(result < 0 ? (int)-result : EPROTO, "process %d did not get the shared memory",
-				  proc->pid);
+		err = error_errno(result < 0 ? (int)-result : EPROTO,
+				  "process %d did not get the shared memory", proc->pid);
 	if (!err)
 		err = mem_read(proc, at, &parcel, sizeof(parcel));
 	if (!err && (parcel.control.align.cmsg_type != SCM_RIGHTS ||
@@ -81,7 +84,8 @@ struct error *hand_over(struct remote *remote, struct proc *proc, int fd, int *r
 	struct error *err = remote_put(remote, there, sizeof(there), &at);
 
 	if (!err)
-		err = remote_do(remote, &result, SYS_socketpair, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, at.v);
+		err = remote_do(remote, &result, SYS_socketpair, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC,
+				0, at.v);
 	if (!err && result < 0)
 		err = error_errno((int)-result, "cannot share memory with process %d", proc->pid);
 	if (!err)
@@ -89,7 +93,8 @@ struct error *hand_over(struct remote *remote, struct proc *proc, int fd, int *r
 	if (err)
 		return err;
 	_cleanup_close_ int socket = (int)syscall(SYS_pidfd_getfd, proc->pidfd, there[0], 0);
-	err = socket < 0 ? error_errno(errno, "cannot share memory with process %d", proc->pid) : send_it(socket, fd);
+	err = socket < 0 ? error_errno(errno, "cannot share memory with process %d", proc->pid) :
+			   send_it(socket, fd);
 	if (!err)
 		err = receive_there(remote, proc, there[1], ret_there);
 	for (size_t i = 0; i < 2; i++) {

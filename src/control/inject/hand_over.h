@@ -1,7 +1,8 @@
 /*
  * hand_over.h - give the target a descriptor of ours. Private to inject/.
  *
- * By a socket pair of its own: that needs no rights but ptrace's, and neither /proc nor a common root.
+ * By a socket pair of its own: that needs no rights but ptrace's, and neither /proc nor a common
+ * root.
  */
 #ifndef DYNTRACE_INJECT_HAND_OVER_H
 #define DYNTRACE_INJECT_HAND_OVER_H

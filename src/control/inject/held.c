@@ -2,12 +2,15 @@
  * One thread in our hand: from PTRACE_SEIZE to PTRACE_DETACH.
  *
  * PTRACE_INTERRUPT asks for a PTRACE_EVENT_STOP. Until the thread gets there it can report other
- * things first. Each is let through, and the request repeated, because the kernel forgets it with any stop:
+ * things first. Each is let through, and the request repeated, because the kernel forgets it with
+ * any stop:
  *
- *   signal-delivery-stop   the signal is delivered there and then: its handler's frame is set up (or its
- *                          default happens), and the thread stops at the handler's first instruction
+ *   signal-delivery-stop   the signal is delivered there and then: its handler's frame is set up
+ *                          (or its default happens), and the thread stops at the handler's first
+ *                          instruction
  *   group-stop             is an event stop as well; detaching leaves the process stopped
- *   clone, fork            the kernel has attached us to the child: noted, so that none slips through
+ *   clone, fork            the kernel has attached us to the child: noted, so that none slips
+ *                          through
  *   exec                   all that the caller knows of the process is void: an error
  *   end                    forgotten
  */
@@ -63,7 +66,8 @@ void held_nap(unsigned round)
 struct error *held_gone(const struct stop *stop)
 {
 	if (stop->executed)
-		return error_new(ERROR_GONE, "process %d has begun another program", stop->proc->pid);
+		return error_new(ERROR_GONE, "process %d has begun another program",
+				 stop->proc->pid);
 	return error_new(ERROR_GONE, "process %d has ended", stop->proc->pid);
 }
 
@@ -85,7 +89,7 @@ static struct error *note(struct stop *stop, struct held held)
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
-/* ---- taking ----------------------------------------------------------------------------------- */
+/* ---- taking ---------------------------------------------------------------------------------- */
 
 static void note_end(struct stop *stop, struct held *held, int status)
 {
@@ -102,16 +106,19 @@ static bool see_end(pid_t tid, int *ret_status)
 	siginfo_t info = { 0 };
 
 	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) ||
-	    (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED && info.si_code != CLD_DUMPED))
+	    (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
+	     info.si_code != CLD_DUMPED))
 		return false;
 	return waitpid(tid, ret_status, WNOHANG | __WALL) == tid;
 }
 
-/* A thread is ours from birth, and unknown to us when the one that made it was killed before it could say so. */
+/* A thread is ours from birth, and unknown to us when the one that made it was killed before it
+ * could say so. */
 static void see_unknown_ends(const struct stop *stop)
 {
 	char buffer[4096] __attribute__((aligned(8)));
-	int fd = stop->task_fd < 0 ? -1 : openat(stop->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = stop->task_fd < 0 ? -1 :
+				     openat(stop->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	ssize_t n;
 
 	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
@@ -130,9 +137,9 @@ static void see_unknown_ends(const struct stop *stop)
 }
 
 /*
- * The kernel lets nobody be seized in a process whose one thread is in execve, and that waits until all others are
- * gone: those that are ours are gone only when we have seen their end. Without this, both would wait for ever.
- * Runs in a signal handler, while the main line is in PTRACE_SEIZE.
+ * The kernel lets nobody be seized in a process whose one thread is in execve, and that waits until
+ * all others are gone: those that are ours are gone only when we have seen their end. Without this,
+ * both would wait for ever. Runs in a signal handler, while the main line is in PTRACE_SEIZE.
  */
 static void see_ends(void *data)
 {
@@ -177,7 +184,8 @@ static bool is_taken(pid_t tid)
 	return err || status.tracer || stat.state == 'Z' || stat.state == 'X';
 }
 
-static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int number, bool *ret_ours)
+static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int number,
+				  bool *ret_ours)
 {
 	struct thread_status status;
 	struct thread_stat stat;
@@ -187,7 +195,8 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 	if (number == ESRCH)
 		return NULL;
 	if (number != EPERM)
-		return error_errno(number, "cannot stop thread %d of process %d", tid, stop->proc->pid);
+		return error_errno(number, "cannot stop thread %d of process %d", tid,
+				   stop->proc->pid);
 	if ((err = status_read_stat(tid, tid, &stat)) || (err = status_read(tid, tid, &status))) {
 		error_free(err); /* it has ended */
 		return NULL;
@@ -200,10 +209,11 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 		return note(stop, (struct held){ .tid = tid, .sharer = sharer });
 	}
 	if (status.tracer)
-		return error_new(ERROR_FAILED, "process %d is already traced by pid %d", stop->proc->pid,
-				 status.tracer);
-	return error_new(ERROR_NOT_PERMITTED, "not permitted to stop thread %d of process %d: run as root",
-			 tid, stop->proc->pid);
+		return error_new(ERROR_FAILED, "process %d is already traced by pid %d",
+				 stop->proc->pid, status.tracer);
+	return error_new(ERROR_NOT_PERMITTED,
+			 "not permitted to stop thread %d of process %d: run as root", tid,
+			 stop->proc->pid);
 }
 
 struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours)
@@ -211,7 +221,8 @@ struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ou
 	long failed = seize(stop, tid);
 
 	/* a leader that an exec is about to replace can't be seized, but its successor can */
-	for (unsigned round = 0; failed && errno == EPERM && round < HELD_TRIES && !is_taken(tid); round++) {
+	for (unsigned round = 0; failed && errno == EPERM && round < HELD_TRIES && !is_taken(tid);
+	     round++) {
 		held_nap(round);
 		failed = seize(stop, tid);
 	}
@@ -237,7 +248,7 @@ static struct error *note_child(struct stop *stop, pid_t parent)
 					 .stray = !thread && !sharer });
 }
 
-/* ---- getting it to stand still ---------------------------------------------------------------- */
+/* ---- getting it to stand still --------------------------------------------------------------- */
 
 struct error *held_set_regs(struct stop *stop, size_t index, const struct user_regs_struct *regs)
 {
@@ -323,8 +334,9 @@ static struct error *on_stop(struct stop *stop, size_t index, int status)
 }
 
 /*
- * An execve ends all other threads, and its thread goes on under the leader's id. If it was ours, it still is and
- * reports the exec under that id. If it wasn't, the leader that we had is gone without a word.
+ * An execve ends all other threads, and its thread goes on under the leader's id. If it was ours,
+ * it still is and reports the exec under that id. If it wasn't, the leader that we had is gone
+ * without a word.
  */
 static struct error *on_takeover(struct stop *stop, size_t index)
 {
@@ -352,7 +364,8 @@ static bool is_foreign(pid_t tid)
 void held_check_replaced(struct stop *stop, struct held *held)
 {
 	/* twice: the first look may be at what is just being replaced, by one of ours */
-	if (held->adopted || held->state != HELD_SEIZED || !is_foreign(held->tid) || !is_foreign(held->tid))
+	if (held->adopted || held->state != HELD_SEIZED || !is_foreign(held->tid) ||
+	    !is_foreign(held->tid))
 		return;
 	stop->executed |= held->tid == stop->proc->pid;
 	held->state = HELD_GONE;
@@ -389,7 +402,7 @@ struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us)
 	}
 }
 
-/* ---- letting go ------------------------------------------------------------------------------- */
+/* ---- letting go ------------------------------------------------------------------------------ */
 
 /* A signal with a handler came while it was held: then the call does end with EINTR. */
 static void unwind_call(struct stop *stop, size_t index)
@@ -399,7 +412,8 @@ static void unwind_call(struct stop *stop, size_t index)
 	struct thread_status status;
 	struct error *err = status_read(held->tid, held->tid, &status);
 
-	if (err || !(status.pending & ~status.blocked & status.caught) || !is_syscall_at(stop, regs.rip)) {
+	if (err || !(status.pending & ~status.blocked & status.caught) ||
+	    !is_syscall_at(stop, regs.rip)) {
 		error_free(err);
 		return;
 	}
@@ -408,8 +422,8 @@ static void unwind_call(struct stop *stop, size_t index)
 	error_free(held_set_regs(stop, index, &regs));
 }
 
-/* It isn't where we left it: killed, and then its end must be seen by us before anybody else can see it; or an exec
- * made it another thread, which runs and is still ours. */
+/* It isn't where we left it: killed, and then its end must be seen by us before anybody else can
+ * see it; or an exec made it another thread, which runs and is still ours. */
 static void reap(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
@@ -425,7 +439,8 @@ static void reap(struct stop *stop, size_t index)
 			held->state = HELD_GONE;
 		else if (got > 0 && !WIFSTOPPED(status))
 			note_end(stop, held, status);
-		else if (got > 0 && !ptrace(PTRACE_DETACH, held->tid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
+		else if (got > 0 &&
+			 !ptrace(PTRACE_DETACH, held->tid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
 			held->state = HELD_GONE;
 		else if (held_now_us() > deadline)
 			break;

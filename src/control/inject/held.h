@@ -2,9 +2,10 @@
  * held.h - threads in our hand. Private to inject/.
  *
  * (S1) A thread in state HELD_STOPPED is in a PTRACE_EVENT_STOP (by PTRACE_INTERRUPT, or a
- *      group-stop): registers set there are honoured and interrupted system calls are restarted (H15).
- * (S2) Between calls of the public functions no thread is in the middle of a remote call: its registers, signal
- *      mask and stack are its own.
+ *      group-stop): registers set there are honoured and interrupted system calls are restarted
+ *      (H15).
+ * (S2) Between calls of the public functions no thread is in the middle of a remote call: its
+ *      registers, signal mask and stack are its own.
  * (S3) `regs` is what the kernel holds for the thread, whenever it is HELD_STOPPED and S2 holds.
  */
 #ifndef DYNTRACE_INJECT_HELD_H
@@ -59,8 +60,9 @@ struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ou
 struct error *held_look(struct stop *stop, size_t index);
 /* Waits until it is stopped, or gone, or the time (held_now_us) is over: then it stays HELD_SEIZED. */
 struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us);
-/* Of one that doesn't report: is it still ours? An own child's end of that kind shows in no other way (waitpid goes on
- * giving nothing of it). If not, it is HELD_GONE, and the process has begun another program. */
+/* Of one that doesn't report: is it still ours? An own child's end of that kind shows in no other
+ * way (waitpid goes on giving nothing of it). If not, it is HELD_GONE, and the process has begun
+ * another program. */
 void held_check_replaced(struct stop *stop, struct held *held);
 /* Lets go of it, with what makes the stop invisible; notes it as HELD_GONE. */
 void held_release(struct stop *stop, size_t index);

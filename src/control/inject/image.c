@@ -107,7 +107,7 @@ static struct error *load_one(const struct file *file, const Elf64_Phdr *load, s
 	return NULL;
 }
 
-/* ---- what the dynamic section says ---------------------------------------------------------------- */
+/* ---- what the dynamic section says ----------------------------------------------------------- */
 
 struct dynamic {
 	uint64_t symtab, strtab, strsz, hash, rela, relasz;
@@ -122,7 +122,8 @@ static struct error *read_dynamic(const struct file *file, const struct image *i
 		if (file->headers[i].p_type == PT_DYNAMIC)
 			header = &file->headers[i];
 	}
-	if (!header || header->p_vaddr > image->size || header->p_memsz > image->size - header->p_vaddr)
+	if (!header || header->p_vaddr > image->size ||
+	    header->p_memsz > image->size - header->p_vaddr)
 		return bad(file, "it has no dynamic section");
 	for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= header->p_memsz; at += sizeof(Elf64_Dyn)) {
 		Elf64_Dyn entry;
@@ -188,9 +189,14 @@ static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, s
 	const struct {
 		const char *name;
 		uint64_t *to;
-	} entries[] = { { "dt_slow", &image->slow }, { "dt_gather", &image->gather }, { "dt_guard", &image->guard },
-		      { "dt_trap", &image->trap }, { "dt_trap_return", &image->trap_return },
-		      { "dt_call_op", &image->call_op }, { "dt_fault", &image->fault }, { "dt_find", &image->find } };
+	} entries[] = { { "dt_slow", &image->slow },
+			{ "dt_gather", &image->gather },
+			{ "dt_guard", &image->guard },
+			{ "dt_trap", &image->trap },
+			{ "dt_trap_return", &image->trap_return },
+			{ "dt_call_op", &image->call_op },
+			{ "dt_fault", &image->fault },
+			{ "dt_find", &image->find } };
 
 	if (symbol->st_shndx == SHN_UNDEF || symbol->st_value < image->text_start ||
 	    symbol->st_value >= image->text_end)
@@ -199,7 +205,8 @@ static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, s
 		size_t size = strlen(entries[i].name) + 1;
 
 		if (symbol->st_name <= dynamic->strsz && dynamic->strsz - symbol->st_name >= size &&
-		    !memcmp(image->bytes + dynamic->strtab + symbol->st_name, entries[i].name, size))
+		    !memcmp(image->bytes + dynamic->strtab + symbol->st_name, entries[i].name,
+			    size))
 			*entries[i].to = symbol->st_value;
 	}
 }
@@ -219,7 +226,8 @@ static struct error *find_entries(const struct file *file, const struct dynamic 
 		note_entry(dynamic, &symbol, image);
 	}
 	if (!image->slow || !image->gather)
-		return bad(file, image->slow ? "it doesn't define dt_gather" : "it doesn't define dt_slow");
+		return bad(file, image->slow ? "it doesn't define dt_gather" :
+					       "it doesn't define dt_slow");
 	return NULL;
 }
 

@@ -1,9 +1,9 @@
 /*
  * image.h - the agent's ELF file, made ready to be mapped by hand.
  *
- * The file is read whole and checked at every step; it must keep the agent's law (src/target/README.md): no writable
- * data beside what the loader alone would write, no imports, relative relocations only. The caller owns what
- * image_load gives and ends it with image_free.
+ * The file is read whole and checked at every step; it must keep the agent's law
+ * (src/target/README.md): no writable data beside what the loader alone would write, no imports,
+ * relative relocations only. The caller owns what image_load gives and ends it with image_free.
  */
 #ifndef DYNTRACE_INJECT_IMAGE_H
 #define DYNTRACE_INJECT_IMAGE_H
@@ -17,7 +17,8 @@ struct image {
 	uint8_t *bytes; /* as it lies in memory from its address 0 on, whole pages */
 	size_t size;
 	size_t text_start, text_end; /* page aligned: what is executable */
-	uint64_t slow, gather, guard, trap, trap_return, call_op, fault, find; /* dt_slow and so on, from the image's start */
+	/* dt_slow and so on, from the image's start */
+	uint64_t slow, gather, guard, trap, trap_return, call_op, fault, find;
 	struct image_relative {
 		uint64_t offset;
 		uint64_t addend;

@@ -1,16 +1,18 @@
 /*
  * Getting in and out.
  *
- * The memfds are born in the target, because only a descriptor of its own can be mapped by it; ours are fetched from
- * there, and its own are closed before the thread is let go. Sealing comes between our
- * mapping (writable, made first) and its (H25). Later windows need no descriptor: they are doubled from what
- * is mapped already (tmap_extend), which is why one page behind the agent is mapped as a seed.
+ * The memfds are born in the target, because only a descriptor of its own can be mapped by it; ours
+ * are fetched from there, and its own are closed before the thread is let go. Sealing comes between
+ * our mapping (writable, made first) and its (H25). Later windows need no descriptor: they are
+ * doubled from what is mapped already (tmap_extend), which is why one page behind the agent is
+ * mapped as a seed.
  *
  *	control_at  dt_control r--  |  agent r-- r-x r--  |  seed r-x  |  state rw-, private, wiped in a forked child
  *	pool_at     pool rw-
  *
- * The first line is reserved by one call, as a mapping of the code, and removed by one call. So whenever we are killed, the
- * next controller knows what is ours (sweep.c): what has the memfds' names, and the state beside it.
+ * The first line is reserved by one call, as a mapping of the code, and removed by one call. So
+ * whenever we are killed, the next controller knows what is ours (sweep.c): what has the memfds'
+ * names, and the state beside it.
  */
 #include "inject.h"
 
@@ -53,7 +55,7 @@ struct injection {
 	int code_there, pool_there; /* the target's descriptors, -1: closed */
 };
 
-/* ---- memfds ----------------------------------------------------------------------------------- */
+/* ---- memfds ---------------------------------------------------------------------------------- */
 
 static struct error *create_once(struct injection *in, taddr name, int64_t *ret_result)
 {
@@ -83,9 +85,10 @@ static struct error *create_there(struct injection *in, const char *name, int *r
 	if (err)
 		return err;
 	if (result == -EMFILE)
-		return error_new(ERROR_FAILED,
-				 "process %d has no free file descriptor: raise its limit (prlimit -n)",
-				 in->proc->pid);
+		return error_new(
+			ERROR_FAILED,
+			"process %d has no free file descriptor: raise its limit (prlimit -n)",
+			in->proc->pid);
 	if (result < 0)
 		return error_errno((int)-result, "cannot make memory to share with process %d",
 				   in->proc->pid);
@@ -104,7 +107,8 @@ static struct error *fetch(struct injection *in, int there, int *ret_fd)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", in->proc->pid, tid, there);
 	if (stat(path, &theirs))
 		return error_errno(errno, "cannot share memory with process %d", in->proc->pid);
-	if (fd >= 0 && (fstat(fd, &mine) || mine.st_ino != theirs.st_ino || mine.st_dev != theirs.st_dev)) {
+	if (fd >= 0 &&
+	    (fstat(fd, &mine) || mine.st_ino != theirs.st_ino || mine.st_dev != theirs.st_dev)) {
 		close(fd);
 		fd = -1;
 	}
@@ -145,7 +149,8 @@ static struct error *make_code(struct injection *in)
 	if ((err = create_there(in, "dyntrace-code", &in->code_there)) ||
 	    (err = fetch(in, in->code_there, &agent->code_fd)) ||
 	    (err = prepare_memfd(agent->code_fd, DT_CODE_SIZE,
-				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL, &memory)))
+				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL,
+				 &memory)))
 		return err;
 	agent->control = memory;
 	if (fstat(agent->code_fd, &stat))
@@ -202,7 +207,7 @@ static struct error *close_there(struct injection *in)
 	return err;
 }
 
-/* ---- mappings --------------------------------------------------------------------------------- */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
 /* Makes a part of the base executable. */
 static struct error *map_text(struct injection *in, uint64_t offset, uint64_t size)
@@ -278,12 +283,13 @@ static struct error *map_state(struct injection *in)
 				    INJECT_STATE_SIZE, INJECT_WIPEONFORK)))
 		return err;
 	if (result)
-		return error_errno((int)-result, "cannot keep the agent's memory apart in forked children");
-	return mem_write(in->proc, taddr_add(in->agent->state_at, offsetof(struct dt_state, pid)), &pid,
-			 sizeof(pid));
+		return error_errno((int)-result,
+				   "cannot keep the agent's memory apart in forked children");
+	return mem_write(in->proc, taddr_add(in->agent->state_at, offsetof(struct dt_state, pid)),
+			 &pid, sizeof(pid));
 }
 
-/* ---- contents --------------------------------------------------------------------------------- */
+/* ---- contents -------------------------------------------------------------------------------- */
 
 static void fill_in_pool(struct injection *in)
 {
@@ -354,8 +360,10 @@ static struct error *check_clock(struct injection *in)
 	if (!err && !result)
 		err = mem_read(in->proc, at, &state, sizeof(state));
 	if (!err && state == PR_TSC_SIGSEGV)
-		err = error_new(ERROR_REFUSED, "process %d (%s) forbids itself to read the processor's clock (PR_SET_TSC), as every hit does",
-				in->proc->pid, in->proc->comm);
+		err = error_new(
+			ERROR_REFUSED,
+			"process %d (%s) forbids itself to read the processor's clock (PR_SET_TSC), as every hit does",
+			in->proc->pid, in->proc->comm);
 	return err;
 }
 
@@ -373,7 +381,8 @@ static struct error *set_up(struct injection *in, const struct inject_options *o
 		in->big = options->share->control->big_count;
 	}
 	in->agent->pool_size = pool_layout_size(in->small, in->big);
-	if ((err = remote_begin(in->stop, &in->remote)) || (err = check_clock(in)) || (err = make_code(in)) ||
+	if ((err = remote_begin(in->stop, &in->remote)) || (err = check_clock(in)) ||
+	    (err = make_code(in)) ||
 	    (err = options->share ? share_pool(in, options->share) : make_pool(in)) ||
 	    (err = window_map_first(in->remote, in->agent, in->code_there, options)) ||
 	    (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
@@ -387,10 +396,12 @@ struct error *inject_prepare(struct proc *proc, const char *agent_path, struct i
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_free_ struct image *image = calloc(1, sizeof(*image));
 	struct gadgets gadgets;
-	struct error *err = image ? maps_read(proc, &maps) : error_new(ERROR_FAILED, "out of memory");
+	struct error *err =
+		image ? maps_read(proc, &maps) : error_new(ERROR_FAILED, "out of memory");
 
 	if (!err)
-		err = gadget_find(proc, &maps, &gadgets); /* remembered: inside a stop they are only looked at again */
+		/* remembered: inside a stop they are only looked at again */
+		err = gadget_find(proc, &maps, &gadgets);
 	if (!err)
 		err = image_load(agent_path, DT_AGENT_SIZE, image);
 	if (!err)
@@ -405,8 +416,8 @@ void inject_prepare_end(struct image *image)
 	free(image);
 }
 
-struct error *inject_agent(struct stop *stop, struct proc *proc, const struct inject_options *options,
-			   struct agent **ret_agent)
+struct error *inject_agent(struct stop *stop, struct proc *proc,
+			   const struct inject_options *options, struct agent **ret_agent)
 {
 	struct injection in = { .stop = stop, .proc = proc, .code_there = -1, .pool_there = -1 };
 
@@ -442,13 +453,15 @@ static struct error *fill_range(struct agent *agent, uint64_t from, uint64_t to)
 {
 	int number = 0;
 
-	for (uint64_t at = from; at < to && !agent->pool_shared && !number; at += INJECT_FILL_STEP) {
+	for (uint64_t at = from; at < to && !agent->pool_shared && !number;
+	     at += INJECT_FILL_STEP) {
 		uint64_t left = to - at;
 
 		/* A signal ends it and undoes what it has done. */
 		do
-			number = posix_fallocate(agent->pool_fd, (off_t)at,
-						 (off_t)(left < INJECT_FILL_STEP ? left : INJECT_FILL_STEP));
+			number = posix_fallocate(
+				agent->pool_fd, (off_t)at,
+				(off_t)(left < INJECT_FILL_STEP ? left : INJECT_FILL_STEP));
 		while (number == EINTR);
 	}
 	if (!number)
@@ -477,10 +490,10 @@ struct error *inject_fill_tallies(struct agent *agent, uint32_t count)
 	return error;
 }
 
-/* ---- other shared memory ---------------------------------------------------------------------- */
+/* ---- other shared memory --------------------------------------------------------------------- */
 
-static struct error *share(struct injection *in, const char *name, uint64_t size, void **ret_here, int *ret_fd,
-			   struct dt_share *ret_share)
+static struct error *share(struct injection *in, const char *name, uint64_t size, void **ret_here,
+			   int *ret_fd, struct dt_share *ret_share)
 {
 	struct tmap_request request = { .size = size, .prot = PROT_READ | PROT_WRITE,
 					.flags = MAP_SHARED | MAP_NORESERVE, .what = name };
@@ -490,7 +503,8 @@ static struct error *share(struct injection *in, const char *name, uint64_t size
 	taddr at;
 	struct error *err;
 
-	if ((err = create_there(in, name, &in->pool_there)) || (err = fetch(in, in->pool_there, &fd)) ||
+	if ((err = create_there(in, name, &in->pool_there)) ||
+	    (err = fetch(in, in->pool_there, &fd)) ||
 	    (err = prepare_memfd(fd, size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, &memory)))
 		return err;
 	request.fd = in->pool_there;
@@ -516,11 +530,14 @@ struct error *inject_share(struct stop *stop, struct agent *agent, const char *n
 	struct error *err;
 
 	if (index >= DT_SHARES_MAX)
-		return error_new(ERROR_FAILED, "no more memory can be shared with process %d: detach from it first",
-				 agent->proc->pid);
+		return error_new(
+			ERROR_FAILED,
+			"no more memory can be shared with process %d: detach from it first",
+			agent->proc->pid);
 	if ((err = remote_begin(stop, &in.remote)))
 		return err;
-	err = share(&in, name, size, &agent->shares[index], &agent->share_fds[index], &control->shares[index]);
+	err = share(&in, name, size, &agent->shares[index], &agent->share_fds[index],
+		    &control->shares[index]);
 	error_free(close_there(&in));
 	struct error *end = remote_end(in.remote);
 	if (err || end) {

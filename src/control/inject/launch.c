@@ -1,10 +1,10 @@
 /*
  * Starting a command.
  *
- * The child waits until we have seized it, then tries one name after the other. The kernel reports the exec
- * that succeeds (PTRACE_EVENT_EXEC, also for the interpreter of a script), and from there the thread is taken
- * to an event stop (S1) before its first instruction. PTRACE_O_EXITKILL holds until it is let
- * go: a command that was never let run isn't left behind half started.
+ * The child waits until we have seized it, then tries one name after the other. The kernel reports
+ * the exec that succeeds (PTRACE_EVENT_EXEC, also for the interpreter of a script), and from there
+ * the thread is taken to an event stop (S1) before its first instruction. PTRACE_O_EXITKILL holds
+ * until it is let go: a command that was never let run isn't left behind half started.
  */
 #include "launch.h"
 
@@ -38,7 +38,7 @@ struct launch {
 	int status;
 };
 
-/* ---- signals as they were when we were started --------------------------------------------------- */
+/* ---- signals as they were when we were started ----------------------------------------------- */
 
 static struct {
 	bool known;
@@ -63,14 +63,15 @@ static void restore_signals(void)
 	if (!inherited.known)
 		return;
 	for (int signal = 1; signal < _NSIG; signal++) {
-		struct sigaction action = { .sa_handler = inherited.ignored[signal] ? SIG_IGN : SIG_DFL };
+		struct sigaction action = { .sa_handler =
+						    inherited.ignored[signal] ? SIG_IGN : SIG_DFL };
 
 		sigaction(signal, &action, NULL);
 	}
 	sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
 }
 
-/* ---- which file ------------------------------------------------------------------------------- */
+/* ---- which file ------------------------------------------------------------------------------ */
 
 struct names {
 	char **items;
@@ -93,7 +94,8 @@ static struct error *list_names(const char *command, struct names *names)
 
 	if (strchr(command, '/') || !*command) {
 		name = strdup(command);
-		return name && vec_push(names, name) ? NULL : error_new(ERROR_FAILED, "out of memory");
+		return name && vec_push(names, name) ? NULL :
+						       error_new(ERROR_FAILED, "out of memory");
 	}
 	if (!path)
 		path = LAUNCH_DEFAULT_PATH;
@@ -109,7 +111,7 @@ static struct error *list_names(const char *command, struct names *names)
 	}
 }
 
-/* ---- the child -------------------------------------------------------------------------------- */
+/* ---- the child ------------------------------------------------------------------------------- */
 
 struct start {
 	char *const *argv;
@@ -137,8 +139,8 @@ static int try_names(const struct start *start)
 			return run_script(start, start->names.items[i]);
 		if (errno == EACCES)
 			worst = EACCES;
-		else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE && errno != ENODEV &&
-			 errno != ETIMEDOUT)
+		else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE &&
+			 errno != ENODEV && errno != ETIMEDOUT)
 			return errno;
 	}
 	return worst;
@@ -160,17 +162,20 @@ __attribute__((noreturn)) static void run_child(const struct start *start)
 	_exit(127);
 }
 
-/* ---- the parent ------------------------------------------------------------------------------- */
+/* ---- the parent ------------------------------------------------------------------------------ */
 
 static struct error *exec_failed(const char *name, int number)
 {
 	if (number == ENOENT && !strchr(name, '/'))
-		return error_new(ERROR_NOT_FOUND, "%s: no such command: check its spelling and PATH", name);
+		return error_new(ERROR_NOT_FOUND,
+				 "%s: no such command: check its spelling and PATH", name);
 	if (number == ENOENT || number == ENOTDIR)
 		return error_new(ERROR_NOT_FOUND, "%s: no such command", name);
 	if (number == EACCES || number == EPERM)
-		return error_new(ERROR_NOT_PERMITTED,
-				 "%s: may not be executed (is it a program, with execute permission?)", name);
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"%s: may not be executed (is it a program, with execute permission?)",
+			name);
 	return error_new(ERROR_NOT_PERMITTED, "cannot start %s: %s", name, strerror(number));
 }
 
@@ -271,7 +276,8 @@ static struct error *check_word_size(const struct launch *launch, const char *na
 	snprintf(path, sizeof(path), "/proc/%d/auxv", launch->pid);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && read(fd, &type, sizeof(type)) == sizeof(type) && type >> 32)
-		return error_new(ERROR_FAILED, "%s is a 32-bit program: only x86-64 programs can be traced",
+		return error_new(ERROR_FAILED,
+				 "%s is a 32-bit program: only x86-64 programs can be traced",
 				 name);
 	return NULL;
 }
@@ -359,7 +365,7 @@ struct proc *launch_proc(struct launch *launch)
 	return launch->proc;
 }
 
-/* ---- to where its libraries are loaded ------------------------------------------------------------ */
+/* ---- to where its libraries are loaded ------------------------------------------------------- */
 
 static struct error *command_ended(const struct launch *launch)
 {
@@ -367,7 +373,8 @@ static struct error *command_ended(const struct launch *launch)
 }
 
 /* Runs until the breakpoint at `at`, which is in place. Other reports are passed on. */
-static struct error *run_to_break(struct launch *launch, taddr at, struct user_regs_struct *ret_regs)
+static struct error *run_to_break(struct launch *launch, taddr at,
+				  struct user_regs_struct *ret_regs)
 {
 	int status = PTRACE_EVENT_STOP << 16 | SIGTRAP << 8 | 0x7f;
 
@@ -406,8 +413,10 @@ static struct error *run_to(struct launch *launch, taddr at)
 	uint8_t byte;
 	struct error *err;
 
-	if ((err = mem_read(launch->proc, at, &byte, 1)) || (err = mem_write(launch->proc, at, &trap, 1)) ||
-	    (err = run_to_break(launch, at, &regs)) || (err = mem_write(launch->proc, at, &byte, 1)))
+	if ((err = mem_read(launch->proc, at, &byte, 1)) ||
+	    (err = mem_write(launch->proc, at, &trap, 1)) ||
+	    (err = run_to_break(launch, at, &regs)) ||
+	    (err = mem_write(launch->proc, at, &byte, 1)))
 		return err;
 	regs.rip = at.v;
 	if (ptrace(PTRACE_SETREGS, launch->pid, 0, &regs))
@@ -452,7 +461,7 @@ struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded)
 	return err;
 }
 
-/* ---- and on ----------------------------------------------------------------------------------- */
+/* ---- and on ---------------------------------------------------------------------------------- */
 
 struct error *launch_go(struct launch *launch)
 {

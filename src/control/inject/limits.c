@@ -34,6 +34,7 @@ bool limits_raise(pid_t pid, int resource, rlim_t by, struct limits *ret_limits)
 void limits_restore(struct limits *limits)
 {
 	if (limits->raised)
-		prlimit(limits->pid, (enum __rlimit_resource)limits->resource, &limits->saved, NULL);
+		prlimit(limits->pid, (enum __rlimit_resource)limits->resource, &limits->saved,
+			NULL);
 	limits->raised = false;
 }

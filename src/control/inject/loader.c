@@ -30,7 +30,8 @@ static uint64_t loader_base(const struct proc *proc)
 	_cleanup_close_ int fd = status_open(proc->pid, "auxv", O_RDONLY);
 	Elf64_auxv_t entry;
 
-	while (fd >= 0 && read(fd, &entry, sizeof(entry)) == sizeof(entry) && entry.a_type != AT_NULL) {
+	while (fd >= 0 && read(fd, &entry, sizeof(entry)) == sizeof(entry) &&
+	       entry.a_type != AT_NULL) {
 		if (entry.a_type == AT_BASE)
 			return entry.a_un.a_val;
 	}
@@ -151,7 +152,8 @@ struct error *loader_find(struct proc *proc, struct loader *ret_loader, bool *re
 
 		if (!read_at(proc, tables.symtab + i * sizeof(symbol), &symbol, sizeof(symbol)))
 			break;
-		if (symbol.st_shndx == SHN_UNDEF || symbol.st_name + sizeof(name) > tables.strsz + 64)
+		if (symbol.st_shndx == SHN_UNDEF ||
+		    symbol.st_name + sizeof(name) > tables.strsz + 64)
 			continue;
 		size_t room = tables.strsz - symbol.st_name;
 		if (room > sizeof(name) - 1)

@@ -1,7 +1,8 @@
 /*
  * loader.h - the dynamic loader of a process that is at its first instruction. Private to inject/.
  *
- * Reads the loader's own symbols from the process's memory: whatever file it came from, this is what runs.
+ * Reads the loader's own symbols from the process's memory: whatever file it came from, this is
+ * what runs.
  */
 #ifndef DYNTRACE_INJECT_LOADER_H
 #define DYNTRACE_INJECT_LOADER_H
@@ -9,7 +10,8 @@
 #include "../proc/proc.h"
 
 struct loader {
-	taddr notify; /* _dl_debug_state: called when the list of libraries is about to change, and when it has */
+	/* _dl_debug_state: called when the list of libraries is about to change, and when it has */
+	taddr notify;
 	taddr debug; /* struct r_debug; 0: see debug_pointer */
 	taddr debug_pointer; /* where its address will stand (musl) */
 };

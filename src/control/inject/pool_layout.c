@@ -4,8 +4,9 @@
 
 uint64_t pool_layout_size(uint32_t small, uint32_t big)
 {
-	return DT_ROUND_UP(dt_chunk_offset(dt_chunks_offset((uint64_t)small + big), small, small + big),
-			   DT_PAGE);
+	return DT_ROUND_UP(
+		dt_chunk_offset(dt_chunks_offset((uint64_t)small + big), small, small + big),
+		DT_PAGE);
 }
 
 void pool_layout(uint64_t size, uint32_t *ret_small, uint32_t *ret_big)

@@ -1,6 +1,6 @@
 /*
- * Remote calls. In what order things are done decides what a `kill -9` of the controller leaves behind (H14); at each
- * line the thread, let go by the kernel, must end up where it was:
+ * Remote calls. In what order things are done decides what a `kill -9` of the controller leaves
+ * behind (H14); at each line the thread, let go by the kernel, must end up where it was:
  *
  *	begin	frame written below the red zone	dead memory
  *		registers: `syscall` on that frame	runs the call, returns through the frame
@@ -12,9 +12,10 @@
  *		stack bytes put back			dead memory
  *
  * The frame lies below the thread's own stack pointer where that is known to be a big stack: the
- * process's main one, or one that a thread library made (guard page below, thread block above). Elsewhere
- * (a coroutine's, a goroutine's) what lies below may be somebody's data: then, on the main thread only, the never
- * used lowest end of the main stack is taken, or, where that was used once, what the kernel lets it grow by.
+ * process's main one, or one that a thread library made (guard page below, thread block above).
+ * Elsewhere (a coroutine's, a goroutine's) what lies below may be somebody's data: then, on the
+ * main thread only, the never used lowest end of the main stack is taken, or, where that was used
+ * once, what the kernel lets it grow by.
  */
 #include "remote.h"
 
@@ -68,7 +69,7 @@ static struct error *ptrace_failed(const struct remote *remote, const char *what
 	return error_errno(errno, "cannot %s of thread %d", what, remote_thread(remote));
 }
 
-/* ---- which thread, and where its frame goes ----------------------------------------------------- */
+/* ---- which thread, and where its frame goes -------------------------------------------------- */
 
 static bool is_zero(struct proc *proc, uint64_t from, uint64_t to)
 {
@@ -89,7 +90,8 @@ static const struct mapping *main_stack(const struct maps *maps)
 	return NULL;
 }
 
-/* A stack made by a thread library: private, a guard directly below it, the thread block above in the same piece. */
+/* A stack made by a thread library: private, a guard directly below it, the thread block above in
+ * the same piece. */
 static bool is_thread_stack(const struct maps *maps, const struct mapping *mapping,
 			    const struct user_regs_struct *regs)
 {
@@ -166,11 +168,12 @@ static struct error *choose(struct remote *remote, uint64_t *ret_top)
 		remote->index = i;
 		return NULL;
 	}
-	return error_new(ERROR_FAILED, "no held thread of process %d can be borrowed for a system call",
+	return error_new(ERROR_FAILED,
+			 "no held thread of process %d can be borrowed for a system call",
 			 stop->proc->pid);
 }
 
-/* ---- begin ------------------------------------------------------------------------------------ */
+/* ---- begin ----------------------------------------------------------------------------------- */
 
 /* Is a signal on its way whose handler will run before the thread goes on? */
 static bool handler_pending(pid_t tid)
@@ -191,8 +194,8 @@ static struct user_regs_struct way_back(struct remote *remote)
 
 	if (regs.rip == held->regs.rip || regs.rax != SYS_restart_syscall)
 		return regs;
-	struct error *err = mem_read(remote->stop->proc, taddr_of(regs.rip - sizeof(before)), before,
-				     sizeof(before));
+	struct error *err = mem_read(remote->stop->proc, taddr_of(regs.rip - sizeof(before)),
+				     before, sizeof(before));
 	if (!err && restart_number(before) >= 0)
 		regs.rax = (unsigned long long)restart_number(before);
 	error_free(err);
@@ -218,10 +221,12 @@ static struct error *build_frame(struct remote *remote, uint64_t top)
 			remote->frame.size);
 }
 
-/* A process that was just killed has no memory any more, and is there for another moment: what failed, failed for that. */
+/* A process that was just killed has no memory any more, and is there for another moment: what
+ * failed, failed for that. */
 static struct error *blame_end(const struct stop *stop, struct error *err)
 {
-	for (unsigned round = 0; err && error_kind(err) != ERROR_GONE && round < REMOTE_END_LOOKS; round++) {
+	for (unsigned round = 0; err && error_kind(err) != ERROR_GONE && round < REMOTE_END_LOOKS;
+	     round++) {
 		if (!proc_is_alive(stop->proc)) {
 			error_free(err);
 			return held_gone(stop);
@@ -268,7 +273,7 @@ struct error *remote_put(struct remote *remote, const void *data, size_t n, tadd
 	return err;
 }
 
-/* ---- call ------------------------------------------------------------------------------------- */
+/* ---- call ------------------------------------------------------------------------------------ */
 
 static struct error *note_end(struct remote *remote, int status)
 {
@@ -282,9 +287,10 @@ static struct error *note_end(struct remote *remote, int status)
 	return held_gone(remote->stop);
 }
 
-/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8), or any event stop: that
- * one is asked for each time, as the kernel forgets it with any other stop. SIGSTOP, which no mask holds back, is
- * let through: the group-stop that follows doesn't keep us from going on. */
+/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8), or any
+ * event stop: that one is asked for each time, as the kernel forgets it with any other stop.
+ * SIGSTOP, which no mask holds back, is let through: the group-stop that follows doesn't keep us
+ * from going on. */
 static struct error *run_until(struct remote *remote, int request, int wanted, bool event)
 {
 	uint64_t deadline = held_now_us() + REMOTE_CALL_US;
@@ -303,7 +309,8 @@ static struct error *run_until(struct remote *remote, int request, int wanted, b
 			if (got < 0 && errno != EINTR)
 				return held_gone(remote->stop);
 			if (held_now_us() > deadline)
-				return error_new(ERROR_FAILED, "a system call of thread %d doesn't end", tid);
+				return error_new(ERROR_FAILED,
+						 "a system call of thread %d doesn't end", tid);
 			held_block(tid, round);
 		}
 		if (!WIFSTOPPED(status))
@@ -328,7 +335,8 @@ static struct error *enter(struct remote *remote, const struct user_regs_struct 
 	return NULL;
 }
 
-struct error *remote_call(struct remote *remote, long number, const uint64_t args[6], int64_t *ret_result)
+struct error *remote_call(struct remote *remote, long number, const uint64_t args[6],
+			  int64_t *ret_result)
 {
 	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
 	struct error *err;
@@ -396,7 +404,7 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 	return err;
 }
 
-/* ---- end -------------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 static struct error *give_back(struct remote *remote)
 {

@@ -13,7 +13,8 @@ struct piece {
 };
 
 /* Only what is still ours: the process may have put other things there since. */
-static struct error *unmap_piece(struct remote *remote, const struct maps *maps, const struct piece *piece)
+static struct error *unmap_piece(struct remote *remote, const struct maps *maps,
+				 const struct piece *piece)
 {
 	uint64_t end = piece->at.v + piece->size;
 	struct error *err = NULL;
@@ -23,7 +24,8 @@ static struct error *unmap_piece(struct remote *remote, const struct maps *maps,
 		uint64_t from = m->start.v > piece->at.v ? m->start.v : piece->at.v;
 		uint64_t to = m->end.v < end ? m->end.v : end;
 
-		if (from < to && m->inode == piece->inode && (!piece->inode || m->device == piece->device))
+		if (from < to && m->inode == piece->inode &&
+		    (!piece->inode || m->device == piece->device))
 			err = tmap_unmap(remote, taddr_of(from), to - from);
 	}
 	return err;
@@ -37,26 +39,29 @@ static bool has_agent(const struct agent *agent, const struct maps *maps)
 	return m && m->inode == agent->code_inode && m->device == agent->code_device;
 }
 
-static struct error *unmap_all(struct remote *remote, const struct agent *agent, const struct maps *maps)
+static struct error *unmap_all(struct remote *remote, const struct agent *agent,
+			       const struct maps *maps)
 {
 	const struct dt_control *control = agent->control;
 	struct error *err = NULL;
 
 	for (uint32_t i = 0; i < control->window_count && !err; i++) {
 		const struct dt_window *window = &control->windows[i];
-		struct piece piece = { taddr_of(window->address), window->pages * DT_PAGE, agent->code_device,
-				       agent->code_inode };
+		struct piece piece = { taddr_of(window->address), window->pages * DT_PAGE,
+				       agent->code_device, agent->code_inode };
 
 		err = unmap_piece(remote, maps, &piece);
 	}
 	for (uint32_t i = 0; i < control->share_count && i < DT_SHARES_MAX && !err; i++) {
 		const struct dt_share *share = &control->shares[i];
-		struct piece piece = { taddr_of(share->address), share->size, share->device, share->inode };
+		struct piece piece = { taddr_of(share->address), share->size, share->device,
+				       share->inode };
 
 		if (piece.inode) /* else it isn't known what it was */
 			err = unmap_piece(remote, maps, &piece);
 	}
-	struct piece pool = { agent->pool_at, agent->pool_size, agent->pool_device, agent->pool_inode };
+	struct piece pool = { agent->pool_at, agent->pool_size, agent->pool_device,
+			      agent->pool_inode };
 	if (!err)
 		err = unmap_piece(remote, maps, &pool);
 	/* last: by this one the agent is known to be there. Nobody else can have got a part of it. */

@@ -15,11 +15,29 @@ enum {
 
 /* Calls that end with EINTR after a stop, and do nothing before they do. */
 static const long rewound[] = {
-	SYS_epoll_wait, SYS_epoll_pwait, 441 /* epoll_pwait2 */, SYS_semop, SYS_semtimedop,
-	SYS_rt_sigtimedwait, SYS_io_getevents, 333 /* io_pgetevents */, 426 /* io_uring_enter */,
+	SYS_epoll_wait,
+	SYS_epoll_pwait,
+	441 /* epoll_pwait2 */,
+	SYS_semop,
+	SYS_semtimedop,
+	SYS_rt_sigtimedwait,
+	SYS_io_getevents,
+	333 /* io_pgetevents */,
+	426 /* io_uring_enter */,
 	/* inotify, and sockets with SO_RCVTIMEO or SO_SNDTIMEO */
-	SYS_read, SYS_readv, SYS_write, SYS_writev, SYS_accept, SYS_accept4, SYS_connect, SYS_recvfrom,
-	SYS_recvmsg, SYS_recvmmsg, SYS_sendto, SYS_sendmsg, SYS_sendmmsg,
+	SYS_read,
+	SYS_readv,
+	SYS_write,
+	SYS_writev,
+	SYS_accept,
+	SYS_accept4,
+	SYS_connect,
+	SYS_recvfrom,
+	SYS_recvmsg,
+	SYS_recvmmsg,
+	SYS_sendto,
+	SYS_sendmsg,
+	SYS_sendmmsg,
 };
 
 static bool in_call(const struct user_regs_struct *regs)

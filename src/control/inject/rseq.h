@@ -1,9 +1,10 @@
 /*
  * rseq.h - is a held thread inside a restartable sequence (H11)?
  *
- * The kernel sends a thread that was interrupted inside one to the sequence's abort address when it goes on. If its RIP
- * is elsewhere at that moment, the abort is forgotten: what the sequence protects is corrupted. So
- * such a thread runs no remote call, and is moved to its abort address only.
+ * The kernel sends a thread that was interrupted inside one to the sequence's abort address when it
+ * goes on. If its RIP is elsewhere at that moment, the abort is forgotten: what the sequence
+ * protects is corrupted. So such a thread runs no remote call, and is moved to its abort address
+ * only.
  */
 #ifndef DYNTRACE_INJECT_RSEQ_H
 #define DYNTRACE_INJECT_RSEQ_H

@@ -5,9 +5,9 @@
  * recursive: a call made there succeeds and corrupts. Those are calls on files; a `read` that
  * sleeps on a pipe, a socket or a terminal is the program's own.
  *
- * futex is any lock, also the loader's: there the stack must show one of the functions by which a program
- * waits for its other threads (the workers of every thread pool rest there). Likewise restart_syscall, which goes on
- * with a call that somebody interrupted and doesn't say which.
+ * futex is any lock, also the loader's: there the stack must show one of the functions by which a
+ * program waits for its other threads (the workers of every thread pool rest there). Likewise
+ * restart_syscall, which goes on with a call that somebody interrupted and doesn't say which.
  */
 #include "safepoint.h"
 
@@ -192,7 +192,8 @@ static bool is_wait(Dwfl_Module *module, Dwarf_Addr pc)
 	GElf_Sym symbol;
 	const char *name = dwfl_module_addrinfo(module, pc, &offset, &symbol, NULL, NULL, NULL);
 
-	return name && offset < symbol.st_size && is_named(name, waits, sizeof(waits) / sizeof(waits[0]));
+	return name && offset < symbol.st_size &&
+	       is_named(name, waits, sizeof(waits) / sizeof(waits[0]));
 }
 
 /* A frame of the loader or the allocator, or one that a signal interrupted, says that the
@@ -277,7 +278,8 @@ static struct error *try_thread(struct proc *proc, pid_t tid, taddr function,
 		return NULL;
 	}
 	enum safepoint_rest rest = error ? REST_NOT : judge_held(stop);
-	if (rest == REST_NOT || !has_room(proc, stop_thread_rsp(stop, 0).v) || !is_clean(proc, tid, rest))
+	if (rest == REST_NOT || !has_room(proc, stop_thread_rsp(stop, 0).v) ||
+	    !is_clean(proc, tid, rest))
 		return error;
 	*ret_done = true;
 	return call_held(stop, function, args);
@@ -305,9 +307,10 @@ struct error *safepoint_call(struct proc *proc, struct stop *held, taddr functio
 			held_nap(round);
 	}
 	if (!error && !done)
-		error = error_new(ERROR_REFUSED,
-				  "no thread of process %d sleeps where a function of it can be "
-				  "called (in poll, nanosleep, accept, pthread_cond_wait and the like)",
-				  proc->pid);
+		error = error_new(
+			ERROR_REFUSED,
+			"no thread of process %d sleeps where a function of it can be "
+			"called (in poll, nanosleep, accept, pthread_cond_wait and the like)",
+			proc->pid);
 	return error;
 }

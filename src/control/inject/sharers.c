@@ -26,7 +26,8 @@ static bool is_known(const struct stop *stop, pid_t tid)
 static struct error *take_process(struct stop *stop, pid_t pid, bool *ret_found)
 {
 	struct tids tids = { 0 };
-	_cleanup_error_ struct error *gone = threads_list(&(struct proc){ .pid = pid, .pidfd = -1 }, &tids);
+	_cleanup_error_ struct error *gone =
+		threads_list(&(struct proc){ .pid = pid, .pidfd = -1 }, &tids);
 	struct error *err = NULL;
 
 	for (size_t i = 0; !gone && !err && i < tids.count; i++) {
@@ -40,7 +41,7 @@ static struct error *take_process(struct stop *stop, pid_t pid, bool *ret_found)
 	return err;
 }
 
-/* ---- children of threads -------------------------------------------------------------------------- */
+/* ---- children of threads --------------------------------------------------------------------- */
 
 typedef struct error *child_fn(struct stop *stop, pid_t child, bool *ret_found);
 
@@ -54,14 +55,16 @@ static struct error *each_sharer(struct stop *stop, pid_t tid, child_fn *take, b
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", tid, tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	for (ssize_t n; !err && fd >= 0 && (n = read(fd, text + kept, sizeof(text) - 1 - kept)) > 0;) {
+	for (ssize_t n;
+	     !err && fd >= 0 && (n = read(fd, text + kept, sizeof(text) - 1 - kept)) > 0;) {
 		char *at = text, *end;
 
 		text[kept + (size_t)n] = '\0';
 		for (; !err && (end = strchr(at, ' ')); at = end + 1) {
 			pid_t child = (pid_t)strtol(at, NULL, 10);
 
-			if (!is_known(stop, child) && !syscall(SYS_kcmp, tid, child, SHARERS_KCMP_VM, 0, 0))
+			if (!is_known(stop, child) &&
+			    !syscall(SYS_kcmp, tid, child, SHARERS_KCMP_VM, 0, 0))
 				err = take(stop, child, ret_found);
 		}
 		kept = strlen(at); /* a number may lie across two reads */
@@ -70,10 +73,10 @@ static struct error *each_sharer(struct stop *stop, pid_t tid, child_fn *take, b
 	return err;
 }
 
-/* ---- has anything been made since? ---------------------------------------------------------------- */
+/* ---- has anything been made since? ----------------------------------------------------------- */
 
-/* The last number that was given to a thread or process, anywhere; 0: unknown. Each gets the next one (but for those that ask for
- * a number of their own, which is for who restores checkpoints). */
+/* The last number that was given to a thread or process, anywhere; 0: unknown. Each gets the next
+ * one (but for those that ask for a number of their own, which is for who restores checkpoints). */
 static long last_number(void)
 {
 	char text[128] = "";
@@ -110,10 +113,12 @@ void sharers_look(struct stop *stop)
 	vec_free(&tids);
 }
 
-/* As many threads as there were, and none made since: they are the same ones, and their children too. */
+/* As many threads as there were, and none made since: they are the same ones, and their children
+ * too. */
 static bool is_still_alone(const struct stop *stop)
 {
-	return stop->alone_number && stop->threads.count == stop->alone_threads && last_number() == stop->alone_number;
+	return stop->alone_number && stop->threads.count == stop->alone_threads &&
+	       last_number() == stop->alone_number;
 }
 
 struct error *sharers_take(struct stop *stop, bool *ret_found)

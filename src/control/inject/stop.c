@@ -2,11 +2,12 @@
  * Holding a whole process.
  *
  * Threads are seized and interrupted in passes over /proc/PID/task. A pass that finds nothing
- * new, made while all threads known so far stand still, is the last one: whoever could have made a new
- * thread is known. Clones of seized threads are ours from birth (PTRACE_O_TRACECLONE).
+ * new, made while all threads known so far stand still, is the last one: whoever could have made a
+ * new thread is known. Clones of seized threads are ours from birth (PTRACE_O_TRACECLONE).
  *
- * A thread in uninterruptible sleep holds all of this up, and all other threads stand still meanwhile. So such
- * a pass is given up quickly, everything runs on, and it is tried again until the caller's time is over.
+ * A thread in uninterruptible sleep holds all of this up, and all other threads stand still
+ * meanwhile. So such a pass is given up quickly, everything runs on, and it is tried again until
+ * the caller's time is over.
  */
 #include "stop.h"
 
@@ -33,7 +34,8 @@
 #include "sharers.h"
 #include "tick.h"
 
-#define STOP_PATIENCE_US 20000 /* for a thread in uninterruptible sleep, while all others are held */
+/* for a thread in uninterruptible sleep, while all others are held */
+#define STOP_PATIENCE_US 20000
 #define STOP_CLOSELY_US 5000 /* after that the reason is looked for */
 #define STOP_PAUSE_US 5000 /* between two tries */
 #define STOP_ONE_US 100000 /* for one candidate */
@@ -116,7 +118,7 @@ static struct error *adopt(struct stop *stop, pid_t tid)
 	return NULL;
 }
 
-/* ---- all -------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 struct dirent_raw {
 	uint64_t inode;
@@ -180,7 +182,8 @@ static struct error *take_threads(struct stop *stop, bool *ret_found)
 	return err;
 }
 
-/* Why doesn't it stop? An ended leader never will while others live. True: it is in uninterruptible sleep. */
+/* Why doesn't it stop? An ended leader never will while others live. True: it is in uninterruptible
+ * sleep. */
 static bool is_stuck(struct stop *stop, struct held *held)
 {
 	struct thread_stat stat;
@@ -193,9 +196,11 @@ static bool is_stuck(struct stop *stop, struct held *held)
 	return stat.state == 'D';
 }
 
-/* Looks at each that still runs. The longer it lasts, the closer: at those that stand still as well (they may have
- * been killed, and whoever did that may wait for us to see it), and at what keeps the others. */
-static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_running, pid_t *ret_stuck)
+/* Looks at each that still runs. The longer it lasts, the closer: at those that stand still as well
+ * (they may have been killed, and whoever did that may wait for us to see it), and at what keeps
+ * the others. */
+static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_running,
+				 pid_t *ret_stuck)
 {
 	pid_t ended = 0;
 	bool others = false;
@@ -217,7 +222,8 @@ static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_run
 		if (held->state == HELD_SEIZED)
 			*(held->ended ? &ended : ret_running) = held->tid;
 	}
-	if (!*ret_running && !others) /* the end of all, or an exec: both are reported; or one that isn't known yet */
+	/* the end of all, or an exec: both are reported; or one that isn't known yet */
+	if (!*ret_running && !others)
 		*ret_running = *ret_stuck = ended;
 	return NULL;
 }
@@ -228,7 +234,8 @@ static void leave_ended(struct stop *stop)
 	bool others = false;
 
 	for (size_t i = 0; i < stop->threads.count; i++)
-		others |= stop->threads.items[i].state != HELD_GONE && !stop->threads.items[i].ended;
+		others |=
+			stop->threads.items[i].state != HELD_GONE && !stop->threads.items[i].ended;
 	for (size_t i = 0; others && i < stop->threads.count; i++) {
 		struct held *held = &stop->threads.items[i];
 
@@ -251,7 +258,8 @@ static struct error *wait_all(struct stop *stop, uint64_t deadline_us, pid_t *re
 		uint64_t now = held_now_us();
 
 		*ret_late = stuck ? stuck : running;
-		if (err || !running || now > deadline_us || (stuck && now > begin + STOP_PATIENCE_US))
+		if (err || !running || now > deadline_us ||
+		    (stuck && now > begin + STOP_PATIENCE_US))
 			return err;
 		held_block(running, round);
 	}
@@ -277,11 +285,12 @@ static struct error *stuck_error(const struct stop *stop, pid_t tid)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, where, sizeof(where) - 1);
 	where[n > 0 ? n : 0] = '\0';
-	return error_new(ERROR_FAILED,
-			 "process %d can't be stopped: its thread %d (%s) is %s (%s); try again later",
-			 stop->proc->pid, tid, stat.comm,
-			 stat.state == 'D' ? "in uninterruptible sleep" : "not reacting",
-			 n > 0 && strcmp(where, "0") ? where : "unknown place");
+	return error_new(
+		ERROR_FAILED,
+		"process %d can't be stopped: its thread %d (%s) is %s (%s); try again later",
+		stop->proc->pid, tid, stat.comm,
+		stat.state == 'D' ? "in uninterruptible sleep" : "not reacting",
+		n > 0 && strcmp(where, "0") ? where : "unknown place");
 }
 
 /* One try. *ret_stuck: the thread that prevented it; all that stand still are released then. */
@@ -339,7 +348,7 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
 	return NULL;
 }
 
-/* ---- one -------------------------------------------------------------------------------------- */
+/* ---- one ------------------------------------------------------------------------------------- */
 
 /* Asleep in a system call is best, then anything that can stop at all. */
 static unsigned rank(const struct proc *proc, pid_t tid)
@@ -398,10 +407,11 @@ static struct error *try_each(struct stop *stop, const struct tids *tids, uint64
 
 static struct error *none_fit(const struct proc *proc)
 {
-	return error_new(ERROR_FAILED,
-			 "no thread of process %d can be borrowed for a moment: all are in uninterruptible "
-			 "sleep or in the middle of something that can't be interrupted; try again later",
-			 proc->pid);
+	return error_new(
+		ERROR_FAILED,
+		"no thread of process %d can be borrowed for a moment: all are in uninterruptible "
+		"sleep or in the middle of something that can't be interrupted; try again later",
+		proc->pid);
 }
 
 /* Among these, or (NULL) among all that there are. */
@@ -448,7 +458,7 @@ struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms, str
 	return hold_one(proc, &(struct tids){ .items = &tid, .count = 1 }, timeout_ms, ret_stop);
 }
 
-/* ---- adopt ------------------------------------------------------------------------------------ */
+/* ---- adopt ----------------------------------------------------------------------------------- */
 
 /* From whatever ptrace stop it is in to an event stop (S1), without executing an instruction. */
 static struct error *to_event_stop(struct stop *stop, pid_t tid)
@@ -457,11 +467,13 @@ static struct error *to_event_stop(struct stop *stop, pid_t tid)
 	int signal = 0;
 
 	if (ptrace(PTRACE_GETSIGINFO, tid, 0, &info))
-		return errno == ESRCH ? held_gone(stop) : NULL; /* EINVAL: a group-stop, which is one */
+		/* EINVAL: a group-stop, which is one */
+		return errno == ESRCH ? held_gone(stop) : NULL;
 	if (info.si_code >> 8 == PTRACE_EVENT_STOP)
 		return NULL;
-	bool report = info.si_signo == SIGTRAP && (info.si_code >> 8 > 0 || info.si_code == SIGTRAP ||
-						   info.si_code == (SIGTRAP | 0x80));
+	bool report =
+		info.si_signo == SIGTRAP && (info.si_code >> 8 > 0 || info.si_code == SIGTRAP ||
+					     info.si_code == (SIGTRAP | 0x80));
 	if (!report)
 		signal = info.si_signo; /* a signal on its way */
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
@@ -502,7 +514,7 @@ void stop_disown(struct stop *stop)
 	stop_release(stop, NULL);
 }
 
-/* ---- what is held ----------------------------------------------------------------------------- */
+/* ---- what is held ---------------------------------------------------------------------------- */
 
 size_t stop_thread_count(const struct stop *stop)
 {
@@ -552,7 +564,8 @@ struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *
 bool stop_thread_trapped(const struct stop *stop, size_t index)
 {
 	struct thread_status status;
-	_cleanup_error_ struct error *error = status_read(stop->proc->pid, thread_at(stop, index)->tid, &status);
+	_cleanup_error_ struct error *error =
+		status_read(stop->proc->pid, thread_at(stop, index)->tid, &status);
 
 	return !error && (status.pending & 1ULL << (SIGTRAP - 1));
 }
@@ -589,7 +602,8 @@ struct error *stop_give_back(struct stop *stop)
 	return remote_end(stop->remote);
 }
 
-struct error *stop_syscall(struct stop *stop, long number, const uint64_t args[6], int64_t *ret_result)
+struct error *stop_syscall(struct stop *stop, long number, const uint64_t args[6],
+			   int64_t *ret_result)
 {
 	struct remote *remote = NULL;
 	int64_t result;

@@ -3,13 +3,13 @@
  *
  * ptrace is tied to the calling thread: one thread of the controller does all of this.
  * Between stop_* and stop_release the caller does as little as it can. While anything is held the
- * caller runs at SCHED_FIFO priority where it may, and goes back to what it had on release, whatever
- * happens in between. Release is invisible: interrupted system calls go on (those that signal(7) says
- * return EINTR after a stop are rewound by hand unless a signal is pending), a process that was
- * stopped by SIGSTOP stays stopped, signals that came meanwhile are delivered.
+ * caller runs at SCHED_FIFO priority where it may, and goes back to what it had on release,
+ * whatever happens in between. Release is invisible: interrupted system calls go on (those that
+ * signal(7) says return EINTR after a stop are rewound by hand unless a signal is pending), a
+ * process that was stopped by SIGSTOP stays stopped, signals that came meanwhile are delivered.
  *
- * If the controller is killed at any moment, every thread goes on where it was (H14): remote calls run
- * on a frame that ends in rt_sigreturn to the saved context.
+ * If the controller is killed at any moment, every thread goes on where it was (H14): remote calls
+ * run on a frame that ends in rt_sigreturn to the saved context.
  */
 #ifndef DYNTRACE_INJECT_STOP_H
 #define DYNTRACE_INJECT_STOP_H
@@ -21,9 +21,10 @@
 struct stop;
 
 /*
- * Holds every thread, including those that appear while it works and processes that share the memory
- * without being threads (H13). A thread in uninterruptible sleep is waited for at most timeout_ms;
- * then everything is let go again, and the error names the thread and what it waits in (wchan).
+ * Holds every thread, including those that appear while it works and processes that share the
+ * memory without being threads (H13). A thread in uninterruptible sleep is waited for at most
+ * timeout_ms; then everything is let go again, and the error names the thread and what it waits in
+ * (wchan).
  */
 struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
 
@@ -32,10 +33,11 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
 struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
 
 /* The same for that thread: an error if it isn't fit. */
-struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms, struct stop **ret_stop);
+struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms,
+			  struct stop **ret_stop);
 
-/* Takes over a thread that the caller already holds in a ptrace stop (a command just started), seized
- * with PTRACE_O_TRACESYSGOOD. */
+/* Takes over a thread that the caller already holds in a ptrace stop (a command just started),
+ * seized with PTRACE_O_TRACESYSGOOD. */
 struct error *stop_adopt(struct proc *proc, pid_t tid, struct stop **ret_stop);
 
 /* Lets all go and frees. Safe on NULL. Microseconds held are in *ret_us if not NULL. */
@@ -51,14 +53,16 @@ size_t stop_thread_count(const struct stop *stop);
 pid_t stop_thread_tid(const struct stop *stop, size_t index);
 taddr stop_thread_rip(const struct stop *stop, size_t index);
 taddr stop_thread_rsp(const struct stop *stop, size_t index);
-/* True: it was interrupted in a system call that the kernel will execute again: what runs next is the `syscall`
- * instruction that stands directly before rip (so an rip at the end of a site is inside it, and moves to the
- * end of the copy, where the same instruction stands before it). Calls that are rewound by hand have
- * an rip at their `syscall` instruction already. */
+/* True: it was interrupted in a system call that the kernel will execute again: what runs next is
+ * the `syscall` instruction that stands directly before rip (so an rip at the end of a site is
+ * inside it, and moves to the end of the copy, where the same instruction stands before it). Calls
+ * that are rewound by hand have an rip at their `syscall` instruction already. */
 bool stop_thread_restarts(const struct stop *stop, size_t index);
-/* Signals that are blocked in it, now or when the system call that it is in comes back (sigsuspend): bit n - 1 is signal n. */
+/* Signals that are blocked in it, now or when the system call that it is in comes back
+ * (sigsuspend): bit n - 1 is signal n. */
 struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *ret_mask);
-/* It has run into a trap, and the signal for that is still to come: that goes by where it stands, so it mustn't be moved. */
+/* It has run into a trap, and the signal for that is still to come: that goes by where it stands,
+ * so it mustn't be moved. */
 bool stop_thread_trapped(const struct stop *stop, size_t index);
 /* Is a process held that shares the memory without being a thread (H13)? */
 bool stop_has_sharers(const struct stop *stop);
@@ -66,14 +70,15 @@ bool stop_has_sharers(const struct stop *stop);
  * sequence goes to its abort address instead. */
 struct error *stop_thread_set_rip(struct stop *stop, size_t index, taddr rip);
 
-/* From here to stop_give_back the thread that runs system calls in the target is the same, and isn't given back after each: for
- * whoever makes many. Registers can't be set meanwhile. */
+/* From here to stop_give_back the thread that runs system calls in the target is the same, and
+ * isn't given back after each: for whoever makes many. Registers can't be set meanwhile. */
 struct error *stop_borrow(struct stop *stop);
 /* An error means that the thread has ended. */
 struct error *stop_give_back(struct stop *stop);
 
-/* Runs one system call in the target, on a held thread of the process itself. *ret_result is what the kernel returned
- * (-errno on failure: that is no error here). */
-struct error *stop_syscall(struct stop *stop, long number, const uint64_t args[6], int64_t *ret_result);
+/* Runs one system call in the target, on a held thread of the process itself. *ret_result is what
+ * the kernel returned (-errno on failure: that is no error here). */
+struct error *stop_syscall(struct stop *stop, long number, const uint64_t args[6],
+			   int64_t *ret_result);
 
 #endif

@@ -20,7 +20,7 @@ static bool is_named(const char *path)
 	return !strncmp(path, SWEEP_ANY, strlen(SWEEP_ANY));
 }
 
-/* ---- descriptors ---------------------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 static struct error *find_descriptors(const struct proc *proc, struct tids *ret_numbers)
 {
@@ -33,7 +33,8 @@ static struct error *find_descriptors(const struct proc *proc, struct tids *ret_
 	for (struct dirent *entry; (entry = readdir(directory));) {
 		char link[64] = "";
 
-		if (entry->d_name[0] == '.' || readlinkat(dirfd(directory), entry->d_name, link, sizeof(link) - 1) < 0 ||
+		if (entry->d_name[0] == '.' ||
+		    readlinkat(dirfd(directory), entry->d_name, link, sizeof(link) - 1) < 0 ||
 		    !is_named(link))
 			continue;
 		if (!vec_push(ret_numbers, atoi(entry->d_name))) {
@@ -45,9 +46,10 @@ static struct error *find_descriptors(const struct proc *proc, struct tids *ret_
 	return NULL;
 }
 
-/* ---- mappings --------------------------------------------------------------------------------------- */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
-/* The first piece, with the state behind it: made by one call, removed by one call. 0: it isn't there. */
+/* The first piece, with the state behind it: made by one call, removed by one call. 0: it isn't
+ * there. */
 static taddr find_base(const struct maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++) {
@@ -59,13 +61,17 @@ static taddr find_base(const struct maps *maps)
 	return taddr_of(0);
 }
 
-/* A place for a window which wasn't made. It was noted before it was reserved, and nobody else can have got it since. */
-static struct error *unmap_reserved(struct remote *remote, const struct maps *maps, const struct dt_window *window)
+/* A place for a window which wasn't made. It was noted before it was reserved, and nobody else can
+ * have got it since. */
+static struct error *unmap_reserved(struct remote *remote, const struct maps *maps,
+				    const struct dt_window *window)
 {
-	const struct mapping *m = window->address ? maps_find(maps, taddr_of(window->address)) : NULL;
+	const struct mapping *m =
+		window->address ? maps_find(maps, taddr_of(window->address)) : NULL;
 
-	if (!m || m->start.v != window->address || m->end.v - m->start.v != window->pages * DT_PAGE ||
-	    m->prot != PROT_NONE || m->shared || m->inode)
+	if (!m || m->start.v != window->address ||
+	    m->end.v - m->start.v != window->pages * DT_PAGE || m->prot != PROT_NONE || m->shared ||
+	    m->inode)
 		return NULL;
 	return tmap_unmap(remote, m->start, m->end.v - m->start.v);
 }
@@ -85,7 +91,7 @@ static struct error *unmap_named(struct remote *remote, const struct maps *maps,
 	return err || !base.v ? err : tmap_unmap(remote, base, INJECT_WHOLE_SIZE);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 struct error *sweep_look_descriptors(const struct proc *proc, bool *ret_any)
 {

@@ -1,8 +1,8 @@
 /*
  * sweep.h - take away what a controller that was killed left half made, or half removed.
  *
- * For a process in whose text no probe leads anywhere any more: then our memory is only memory. What is ours is told by the
- * names of the memfds, and by what stands beside them (inject.c).
+ * For a process in whose text no probe leads anywhere any more: then our memory is only memory.
+ * What is ours is told by the names of the memfds, and by what stands beside them (inject.c).
  */
 #ifndef DYNTRACE_INJECT_SWEEP_H
 #define DYNTRACE_INJECT_SWEEP_H

@@ -27,7 +27,8 @@ static bool locks_memory(const struct proc *proc)
 	return !err && status.locked;
 }
 
-static struct error *map_failed(const struct proc *proc, const struct tmap_request *request, int number)
+static struct error *map_failed(const struct proc *proc, const struct tmap_request *request,
+				int number)
 {
 	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
 
@@ -38,13 +39,17 @@ static struct error *map_failed(const struct proc *proc, const struct tmap_reque
 	    limit.rlim_cur != RLIM_INFINITY)
 		return error_new(ERROR_FAILED,
 				 "process %d may use no more than %" PRIu64 " MiB of address space "
-				 "(RLIMIT_AS), too little for %" PRIu64 " KiB of %s: raise its limit or use a "
-				 "smaller buffer", proc->pid, (uint64_t)limit.rlim_cur >> 20,
-				 request->size >> 10, request->what);
+				 "(RLIMIT_AS), too little for %" PRIu64
+				 " KiB of %s: raise its limit or use a "
+				 "smaller buffer",
+				 proc->pid, (uint64_t)limit.rlim_cur >> 20, request->size >> 10,
+				 request->what);
 	if (number == EAGAIN)
-		return error_new(ERROR_FAILED,
-				 "process %d locks its memory (mlockall) and RLIMIT_MEMLOCK leaves no room for "
-				 "%s: run as root, or raise its limit", proc->pid, request->what);
+		return error_new(
+			ERROR_FAILED,
+			"process %d locks its memory (mlockall) and RLIMIT_MEMLOCK leaves no room for "
+			"%s: run as root, or raise its limit",
+			proc->pid, request->what);
 	return error_errno(number, "cannot map %s into process %d", request->what, proc->pid);
 }
 
@@ -123,7 +128,8 @@ static struct error *move_view(struct remote *remote, taddr view, taddr to, uint
 	return err;
 }
 
-struct error *tmap_extend(struct remote *remote, struct proc *proc, taddr from, taddr to, uint64_t size)
+struct error *tmap_extend(struct remote *remote, struct proc *proc, taddr from, taddr to,
+			  uint64_t size)
 {
 	struct tmap_request reserve = {
 		.at = to,

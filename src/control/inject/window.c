@@ -31,7 +31,8 @@ static uint32_t confirm(struct agent *agent, const struct dt_window *window)
 	return window->offset * (uint32_t)DT_PAGE;
 }
 
-static struct error *map_one(struct remote *remote, struct agent *agent, int there, struct inject_window *wanted)
+static struct error *map_one(struct remote *remote, struct agent *agent, int there,
+			     struct inject_window *wanted)
 {
 	struct dt_window *window = note(agent, wanted->at, wanted->pages);
 	struct tmap_request request = { .at = wanted->at,
@@ -78,7 +79,8 @@ static taddr last_page(const struct agent *agent)
 	return taddr_of(last->address + (last->pages - 1) * DT_PAGE);
 }
 
-struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages, uint32_t *ret_offset)
+struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
+			    uint32_t *ret_offset)
 {
 	struct remote *remote = NULL;
 	struct error *err;
@@ -87,7 +89,8 @@ struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, ui
 		return error_new(ERROR_FAILED, "code memory comes in whole pages");
 	struct dt_window *window = note(agent, at, pages);
 	if (!window)
-		return error_new(ERROR_FAILED, "no code memory is left for process %d", agent->proc->pid);
+		return error_new(ERROR_FAILED, "no code memory is left for process %d",
+				 agent->proc->pid);
 	if ((err = remote_begin(stop, &remote)))
 		return err;
 	err = tmap_extend(remote, stop->proc, last_page(agent), at, pages * DT_PAGE);

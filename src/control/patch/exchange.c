@@ -7,7 +7,8 @@
 
 #define TRAP 0xcc
 
-/* Is something to come in the place of the group's old sites? In a second try it may be there already. */
+/* Is something to come in the place of the group's old sites? In a second try it may be there
+ * already. */
 static bool is_awaited(struct patch_site *const *all, size_t count, unsigned group)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -17,7 +18,8 @@ static bool is_awaited(struct patch_site *const *all, size_t count, unsigned gro
 	return false;
 }
 
-struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch_site *const *all, size_t count)
+struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch_site *const *all,
+			     size_t count)
 {
 	size_t kept = 0, vias = 0;
 	struct error *err = sites_collect(all, count, PATCH_PLACED, &x->old);
@@ -37,7 +39,8 @@ struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch
 		uint64_t via = x->old.items[i]->via.v;
 
 		if (via)
-			x->via_ranges[vias++] = (struct scan_range){ .start = via, .end = via + 1, .owner = i };
+			x->via_ranges[vias++] =
+				(struct scan_range){ .start = via, .end = via + 1, .owner = i };
 	}
 	if (!vias)
 		return NULL;
@@ -55,7 +58,8 @@ void exchange_end(struct exchange *x)
 
 static int by_address(const void *a, const void *b)
 {
-	const struct patch_site *s = *(struct patch_site *const *)a, *t = *(struct patch_site *const *)b;
+	const struct patch_site *s = *(struct patch_site *const *)a,
+				*t = *(struct patch_site *const *)b;
 
 	return (s->address.v > t->address.v) - (s->address.v < t->address.v);
 }
@@ -88,7 +92,7 @@ void exchange_overlay(const struct exchange *x, const struct patch_site *site, u
 	}
 }
 
-/* ---- groups ----------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static void fail_group(struct exchange *x, unsigned group, const char *reason)
 {
@@ -115,7 +119,9 @@ void exchange_check(struct exchange *x)
 		const uint8_t *now = pages_of_site(x->pages, old);
 
 		if (!now || memcmp(now, old->patched, old->length) != 0)
-			fail_group(x, old->group, "the code of a tracepoint next to it has been changed by somebody else");
+			fail_group(
+				x, old->group,
+				"the code of a tracepoint next to it has been changed by somebody else");
 	}
 }
 
@@ -145,7 +151,7 @@ static bool is_going(const struct exchange *x, unsigned group)
 	return true;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 bool exchange_is_quiet_trap(const struct patch_site *old)
 {
@@ -170,7 +176,8 @@ struct error *exchange_find_busy(struct exchange *x, struct stop *stop)
 
 	for (size_t i = 0; i < x->old.count; i++) {
 		if (is_in_trap(x->old.items[i], stop))
-			delay_group(x, x->old.items[i]->group, "a thread has run into the trap there");
+			delay_group(x, x->old.items[i]->group,
+				    "a thread has run into the trap there");
 	}
 	for (size_t i = 0; i < x->vias.count; i++)
 		x->vias.ranges[i].hit = false;
@@ -189,7 +196,8 @@ bool exchange_is_via(const struct exchange *x, uint64_t rip)
 	return x->vias.count && scan_find(&x->vias, rip);
 }
 
-struct error *exchange_move(struct exchange *x, struct stop *stop, size_t thread, bool *ret_is_there)
+struct error *exchange_move(struct exchange *x, struct stop *stop, size_t thread,
+			    bool *ret_is_there)
 {
 	const struct scan_range *range =
 		x->vias.count ? scan_find(&x->vias, stop_thread_rip(stop, thread).v) : NULL;
@@ -203,7 +211,7 @@ struct error *exchange_move(struct exchange *x, struct stop *stop, size_t thread
 	return stop_thread_set_rip(stop, thread, old->moves[0].copy);
 }
 
-/* ---- bytes ------------------------------------------------------------------------------------ */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 struct error *exchange_restore(struct exchange *x, bool dependents)
 {
@@ -212,11 +220,13 @@ struct error *exchange_restore(struct exchange *x, bool dependents)
 	for (size_t i = 0; !err && i < x->old.count; i++) {
 		const struct patch_site *old = x->old.items[i];
 
-		if (old->state != PATCH_PLACED || dependents != (old->after != NULL) || !is_going(x, old->group))
+		if (old->state != PATCH_PLACED || dependents != (old->after != NULL) ||
+		    !is_going(x, old->group))
 			continue;
 		if (pages_crosses(old))
 			err = mem_write(x->proc, old->address, old->original, old->length);
-		if (!err && pages_crosses(old)) /* our copy of those pages may be written for others */
+		/* our copy of those pages may be written for others */
+		if (!err && pages_crosses(old))
 			memcpy(pages_of_site(x->pages, old), old->original, old->length);
 		else
 			pages_put(x->pages, old, old->original);
@@ -224,7 +234,8 @@ struct error *exchange_restore(struct exchange *x, bool dependents)
 	return err;
 }
 
-/* Something couldn't be written: what was there before comes back, those that others lead through first (P6). */
+/* Something couldn't be written: what was there before comes back, those that others lead through
+ * first (P6). */
 static struct error *undo_group(struct exchange *x, unsigned group)
 {
 	struct error *err = NULL;
@@ -235,7 +246,8 @@ static struct error *undo_group(struct exchange *x, unsigned group)
 		if (site->group != group || site->state != PATCH_PLACED)
 			continue;
 		err = mem_write(x->proc, site->address, site->original, site->length);
-		sites_fail(site, PATCH_FAILED, error_new(ERROR_FAILED, "what stands next to it can't be written"));
+		sites_fail(site, PATCH_FAILED,
+			   error_new(ERROR_FAILED, "what stands next to it can't be written"));
 	}
 	for (int dependents = 0; dependents < 2; dependents++) {
 		for (size_t i = 0; !err && i < x->old.count; i++) {

@@ -24,7 +24,9 @@ struct error *outs_begin(struct outs *outs, struct patch_site *const *all, size_
 {
 	outs->all = all;
 	outs->count = count;
-	return vec_reserve(&outs->changes, 2 * count + 1) ? NULL : error_new(ERROR_FAILED, "out of memory");
+	return vec_reserve(&outs->changes, 2 * count + 1) ?
+		       NULL :
+		       error_new(ERROR_FAILED, "out of memory");
 }
 
 void outs_end(struct outs *outs)
@@ -32,10 +34,12 @@ void outs_end(struct outs *outs)
 	vec_free(&outs->changes);
 }
 
-/* Where in the new site's copy whoever leaves the old trampoline has to go on; NULL: he needn't go there. */
+/* Where in the new site's copy whoever leaves the old trampoline has to go on; NULL: he needn't go
+ * there. */
 static const struct patch_move *way_on(const struct patch_site *old, const struct patch_site *new)
 {
-	uint64_t out = old->address.v + old->length - new->address.v; /* from the new site's start */
+	/* from the new site's start */
+	uint64_t out = old->address.v + old->length - new->address.v;
 	bool is_gone = old->state == PATCH_REMOVED ||
 		       (old->state == PATCH_PLACED && old->group && old->group == new->group);
 

@@ -1,8 +1,9 @@
 /*
  * outs.h - where trampolines lead whose sites are gone (P8). Private to patch/.
  *
- * All of it happens while the threads are held. Processes that were forked meanwhile run the same code: so a jump is changed by one store
- * that they see as a whole, and leads to code that does the same.
+ * All of it happens while the threads are held. Processes that were forked meanwhile run the same
+ * code: so a jump is changed by one store that they see as a whole, and leads to code that does the
+ * same.
  */
 #ifndef DYNTRACE_PATCH_OUTS_H
 #define DYNTRACE_PATCH_OUTS_H

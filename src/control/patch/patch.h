@@ -16,8 +16,9 @@
  *      stop in which memory goes.)
  * (P6) A site that leads through bytes of another one (`after`) is there only while that one is.
  * (P7) Of a group, the new sites are there, or the old ones, never some of both.
- * (P8) A trampoline whose site is gone leads to the code behind that site, or, while another site changes what is there,
- *      to the same instruction in the other one's copy. So nobody comes out inside of what was changed.
+ * (P8) A trampoline whose site is gone leads to the code behind that site, or, while another site
+ *      changes what is there, to the same instruction in the other one's copy. So nobody comes out
+ *      inside of what was changed.
  */
 #ifndef DYNTRACE_PATCH_PATCH_H
 #define DYNTRACE_PATCH_PATCH_H
@@ -39,7 +40,8 @@ struct patch_move {
 	taddr copy;
 };
 
-/* A jump in code of ours that can be led elsewhere while others run it: by one store to its distance, in one cache line. */
+/* A jump in code of ours that can be led elsewhere while others run it: by one store to its
+ * distance, in one cache line. */
 struct patch_jump {
 	uint8_t *distance; /* in our mapping; NULL: there is no such jump */
 	taddr end; /* of the jump, in the target */
@@ -69,14 +71,20 @@ struct patch_site {
 	struct patch_move moves[PATCH_MOVES_MAX];
 	size_t move_count;
 	taddr tramp_start, tramp_end; /* what belongs to this site alone */
-	/* It leads through bytes of that site: placed only once that one is, taken back before it. NULL: none. */
+	/* It leads through bytes of that site: placed only once that one is, taken back before it.
+	 * NULL: none. */
 	const struct patch_site *after;
-	taddr via; /* on the way to the trampoline a thread stands there once (a slot, a hop); 0: it doesn't */
+	/* on the way to the trampoline a thread stands there once (a slot, a hop); 0: it doesn't */
+	taddr via;
 	bool leads_on; /* from its trampoline to the code behind the site, */
 	struct patch_jump back; /* by this jump */
-	const struct patch_site *out_to; /* the site whose copy it leads to instead (P8); NULL: it doesn't */
-	struct patch_jump hop; /* on the way from the site, of one that it takes the place of: leads to tramp_start when it is placed */
-	unsigned group; /* those that are PATCH_PLACED go when those that are PATCH_PLANNED come (P7); 0: none */
+	/* the site whose copy it leads to instead (P8); NULL: it doesn't */
+	const struct patch_site *out_to;
+	/* on the way from the site, of one that it takes the place of: leads to tramp_start when it
+	 * is placed */
+	struct patch_jump hop;
+	/* those that are PATCH_PLACED go when those that are PATCH_PLANNED come (P7); 0: none */
+	unsigned group;
 	enum patch_state state;
 	struct error *error; /* owned */
 };
@@ -93,12 +101,13 @@ struct patch_stats {
  * PATCH_FAILED with its error, the others are placed all the same. Sites don't overlap. The
  * returned error is for the batch as a whole (the target is gone...).
  *
- * Sites that are PATCH_PLACED and have a group are taken out in the same stop, and are PATCH_REMOVED then, if
- * the new ones of their group are placed; they may overlap those, and have no threads waited for. The new sites of a
- * group fail together.
+ * Sites that are PATCH_PLACED and have a group are taken out in the same stop, and are
+ * PATCH_REMOVED then, if the new ones of their group are placed; they may overlap those, and have
+ * no threads waited for. The new sites of a group fail together.
  *
- * Sites that are PATCH_REMOVED, and those that are taken out now, are led on where a new one changes what is behind them (P8): for
- * a process that runs their code alone. Their memory is freed no sooner than that of who leads to it (out_to).
+ * Sites that are PATCH_REMOVED, and those that are taken out now, are led on where a new one
+ * changes what is behind them (P8): for a process that runs their code alone. Their memory is freed
+ * no sooner than that of who leads to it (out_to).
  */
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
 			  size_t count, struct patch_stats *ret_stats);
@@ -113,7 +122,8 @@ struct error *patch_place(struct proc *proc, struct stop *held, struct patch_sit
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
 			   unsigned timeout_ms, bool *ret_idle, struct patch_stats *ret_stats);
 
-/* Finds out `after` and `via` of sites that another controller noted: a short jump leads through one of the others. */
+/* Finds out `after` and `via` of sites that another controller noted: a short jump leads through
+ * one of the others. */
 void patch_link(struct patch_site *sites, size_t count);
 
 struct patch_range {

@@ -39,7 +39,8 @@ struct batch {
 	struct outs outs;
 	struct pages pages;
 	struct scan scan;
-	struct scan_range *ranges; /* the inside of sites.items[owner], but for where threads are that ran into an old trap */
+	/* the inside of sites.items[owner], but for where threads are that ran into an old trap */
+	struct scan_range *ranges;
 	size_t range_count;
 	const char **busy; /* why this site has to wait; NULL: it needn't */
 	bool second; /* the turn of those that lead through bytes of others */
@@ -88,7 +89,8 @@ static struct error *create_pages(struct batch *batch)
 	size_t count;
 	_cleanup_free_ struct patch_site **list = exchange_list(&batch->exchange, &count);
 
-	return list ? pages_create(list, count, &batch->pages) : error_new(ERROR_FAILED, "out of memory");
+	return list ? pages_create(list, count, &batch->pages) :
+		      error_new(ERROR_FAILED, "out of memory");
 }
 
 /* Up to the end of what it changes, around the traps that it takes the place of. */
@@ -104,8 +106,8 @@ static void add_ranges(struct batch *batch, size_t index)
 		const struct patch_site *old = batch->exchange.old.items[i];
 		uint64_t behind = old->address.v + 1;
 
-		if (!exchange_is_quiet_trap(old) || !site->group || old->group != site->group || behind < range.start ||
-		    behind >= range.end)
+		if (!exchange_is_quiet_trap(old) || !site->group || old->group != site->group ||
+		    behind < range.start || behind >= range.end)
 			continue;
 		batch->ranges[batch->range_count++] =
 			(struct scan_range){ .start = range.start, .end = behind, .owner = index };
@@ -151,7 +153,8 @@ static bool is_ready(const struct batch *batch, size_t index)
 {
 	const struct patch_site *site = batch->sites.items[index];
 
-	return site->state == PATCH_PLANNED && !batch->busy[index] && batch->second == (site->after != NULL) &&
+	return site->state == PATCH_PLANNED && !batch->busy[index] &&
+	       batch->second == (site->after != NULL) &&
 	       (!site->after || site->after->state == PATCH_PLACED);
 }
 
@@ -161,14 +164,18 @@ static void judge_dependents(struct batch *batch)
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		struct patch_site *site = batch->sites.items[i];
 
-		if (site->state != PATCH_PLANNED || !site->after || site->after->state == PATCH_PLACED)
+		if (site->state != PATCH_PLANNED || !site->after ||
+		    site->after->state == PATCH_PLACED)
 			continue;
 		if (site->after->state == PATCH_PLANNED)
 			batch->busy[i] = "the code that its jump leads through is in use";
 		else
-			sites_fail(site, PATCH_FAILED,
-				   error_new(ERROR_REFUSED, "the code at 0x%lx, which its jump needs, can't be changed",
-					     site->after->address.v));
+			sites_fail(
+				site, PATCH_FAILED,
+				error_new(
+					ERROR_REFUSED,
+					"the code at 0x%lx, which its jump needs, can't be changed",
+					site->after->address.v));
 	}
 }
 
@@ -215,7 +222,8 @@ static void check_outs(struct batch *batch)
 {
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		struct patch_site *site = batch->sites.items[i];
-		const char *refusal = site->state == PATCH_PLANNED ? outs_refusal(&batch->outs, site) : NULL;
+		const char *refusal =
+			site->state == PATCH_PLANNED ? outs_refusal(&batch->outs, site) : NULL;
 
 		if (refusal)
 			sites_fail(site, PATCH_FAILED, error_new(ERROR_REFUSED, "%s", refusal));

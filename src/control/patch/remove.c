@@ -141,9 +141,11 @@ static void keep_hosts(struct removal *r)
 			if (!taddr_equal(r->sites.items[j]->address, site->after->address))
 				continue;
 			r->still_jumps = true;
-			sites_fail(r->sites.items[j], PATCH_REMOVED,
-				   error_new(ERROR_FAILED, "the changed code at 0x%lx leads through that at 0x%lx",
-					     site->address.v, site->after->address.v));
+			sites_fail(
+				r->sites.items[j], PATCH_REMOVED,
+				error_new(ERROR_FAILED,
+					  "the changed code at 0x%lx leads through that at 0x%lx",
+					  site->address.v, site->after->address.v));
 		}
 	}
 }
@@ -258,8 +260,8 @@ static struct error *look_for_threads(struct removal *r, struct stop *stop, bool
 	return err;
 }
 
-/* Is our jump still what stands at the place where the site leads first? Where the bytes are back already, whoever is there
- * runs the program's own code. */
+/* Is our jump still what stands at the place where the site leads first? Where the bytes are back
+ * already, whoever is there runs the program's own code. */
 static bool is_via_ours(const struct removal *r, const struct patch_site *site)
 {
 	uint8_t now[VIA_SIZE];
@@ -272,8 +274,8 @@ static bool is_via_ours(const struct removal *r, const struct patch_site *site)
 	return !err && memcmp(now, ours, sizeof(now)) == 0;
 }
 
-/* Before the bytes go back: those between site and trampoline go back to the site. *ret_clear: no signal handler
- * will return to one of these places. */
+/* Before the bytes go back: those between site and trampoline go back to the site. *ret_clear: no
+ * signal handler will return to one of these places. */
 static struct error *clear_vias(struct removal *r, struct stop *stop, bool *ret_clear)
 {
 	struct error *err = NULL;
@@ -354,7 +356,9 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
 	}
 	if (!err && r.sites.count && !r.begun)
-		err = error_new(ERROR_FAILED, "a signal handler stays on the way to a probe: it can't be removed now");
+		err = error_new(
+			ERROR_FAILED,
+			"a signal handler stays on the way to a probe: it can't be removed now");
 	if (err)
 		return err;
 	for (size_t i = 0; i < count; i++)

@@ -10,7 +10,8 @@
 
 static bool ends_flow(enum insn_flow flow)
 {
-	return flow == FLOW_JUMP || flow == FLOW_JUMP_INDIRECT || flow == FLOW_RETURN || flow == FLOW_STOP;
+	return flow == FLOW_JUMP || flow == FLOW_JUMP_INDIRECT || flow == FLOW_RETURN ||
+	       flow == FLOW_STOP;
 }
 
 static bool is_call(enum insn_flow flow)
@@ -18,13 +19,16 @@ static bool is_call(enum insn_flow flow)
 	return flow == FLOW_CALL || flow == FLOW_CALL_INDIRECT;
 }
 
-static enum body_way find_way(const struct inbound *inbound, const struct body_insn *before, const struct glance *insn)
+static enum body_way find_way(const struct inbound *inbound, const struct body_insn *before,
+			      const struct glance *insn)
 {
 	if (!before || (inbound && inbound_at(inbound, insn->pc.v)))
 		return WAY_INBOUND;
 	if (is_call(before->flow))
 		return WAY_RETURN;
-	return (ends_flow(before->flow) || before->dead) && insn->kind != GLANCE_PADDING ? WAY_UNKNOWN : WAY_NONE;
+	return (ends_flow(before->flow) || before->dead) && insn->kind != GLANCE_PADDING ?
+		       WAY_UNKNOWN :
+		       WAY_NONE;
 }
 
 static bool add(struct body *body, const struct glance *insn)
@@ -40,8 +44,8 @@ static bool add(struct body *body, const struct glance *insn)
 	return vec_push(&body->insns, item);
 }
 
-bool body_read(struct body *body, const struct symtab *symtab, const struct inbound *inbound, uint64_t start,
-	       uint64_t end)
+bool body_read(struct body *body, const struct symtab *symtab, const struct inbound *inbound,
+	       uint64_t start, uint64_t end)
 {
 	const struct text_range *text = symtab_text(symtab, start);
 	struct glance insn;
@@ -53,9 +57,11 @@ bool body_read(struct body *body, const struct symtab *symtab, const struct inbo
 	body->insns.count = 0;
 	for (uint64_t at = start; text && at < end + PADDING_MAX && at < text->address + text->size;
 	     at += insn.length) {
-		if (!glance(text->bytes + (at - text->address), text->address + text->size - at, taddr_of(at), &insn))
+		if (!glance(text->bytes + (at - text->address), text->address + text->size - at,
+			    taddr_of(at), &insn))
 			break;
-		if (at >= end && (insn.kind != GLANCE_PADDING || !inbound || inbound_at(inbound, at)))
+		if (at >= end &&
+		    (insn.kind != GLANCE_PADDING || !inbound || inbound_at(inbound, at)))
 			break;
 		if (!add(body, &insn))
 			return false;
@@ -74,8 +80,8 @@ static bool refuses_to_move(const struct body *body, const struct body_insn *ite
 
 	if (!item->sees_rip)
 		return false;
-	if (!decode_quick(body->text->bytes + (item->at - body->text->address), item->length, taddr_of(item->at),
-			  &insn))
+	if (!decode_quick(body->text->bytes + (item->at - body->text->address), item->length,
+			  taddr_of(item->at), &insn))
 		return true;
 	emit_init(&e, scratch, sizeof(scratch), insn.pc);
 	_cleanup_error_ struct error *error = relocate(&insn, &e);
@@ -98,7 +104,8 @@ void body_free(struct body *body)
 
 bool body_find(const struct body *body, uint64_t address, size_t *ret_index)
 {
-	size_t n = sorted_count(body->insns.count, i, body->insns.items[i].at + body->insns.items[i].length <= address);
+	size_t n = sorted_count(body->insns.count, i,
+				body->insns.items[i].at + body->insns.items[i].length <= address);
 
 	if (n == body->insns.count || body->insns.items[n].at > address)
 		return false;

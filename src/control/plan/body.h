@@ -1,8 +1,8 @@
 /*
  * body.h - a function's instructions, and how each can be reached.
  *
- * Addresses are the file's own. Behind the function's own instructions come those of the padding that
- * follows it, which nobody runs.
+ * Addresses are the file's own. Behind the function's own instructions come those of the padding
+ * that follows it, which nobody runs.
  */
 #ifndef DYNTRACE_PLAN_BODY_H
 #define DYNTRACE_PLAN_BODY_H
@@ -34,10 +34,10 @@ struct body {
 	VEC(struct body_insn) insns;
 };
 
-/* Takes the body's old memory over. What can't be decoded ends it. Without `inbound` only where instructions begin is told.
- * false: out of memory. */
-bool body_read(struct body *body, const struct symtab *symtab, const struct inbound *inbound, uint64_t start,
-	       uint64_t end);
+/* Takes the body's old memory over. What can't be decoded ends it. Without `inbound` only where
+ * instructions begin is told. false: out of memory. */
+bool body_read(struct body *body, const struct symtab *symtab, const struct inbound *inbound,
+	       uint64_t start, uint64_t end);
 void body_free(struct body *body);
 
 /* The index of the instruction that holds the address; false: the body ends before it. */

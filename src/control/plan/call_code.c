@@ -10,32 +10,43 @@
 #define SHARED(field) ((int64_t)offsetof(struct dt_call_shared, field))
 
 _Static_assert(offsetof(struct dt_call_frame, hit.registers.rip) == 144, "call_gate.S");
-_Static_assert(offsetof(struct dt_call_frame, image) == 160 && offsetof(struct dt_call_frame, flags) == 208, "call_gate.S");
+_Static_assert(offsetof(struct dt_call_frame, image) == 160 &&
+		       offsetof(struct dt_call_frame, flags) == 208,
+	       "call_gate.S");
 _Static_assert(sizeof(struct dt_call_frame) == 216, "call_gate.S");
-_Static_assert(offsetof(struct dt_call_site, op) == 24 && offsetof(struct dt_call_site, saved) == 32, "call_gate.S");
+_Static_assert(offsetof(struct dt_call_site, op) == 24 &&
+		       offsetof(struct dt_call_site, saved) == 32,
+	       "call_gate.S");
 _Static_assert(offsetof(struct dt_call_site, tracepoint.is_exit) == 44, "call_gate.S");
 _Static_assert(offsetof(struct dt_call_site, tracepoint.address) == 48, "call_gate.S");
 _Static_assert(offsetof(struct dt_return_slot, ra) == 0, "call_gate.S");
 
-/* ---- gates --------------------------------------------------------------------------------------- */
+/* ---- gates ----------------------------------------------------------------------------------- */
 
-#define GATE(name) extern const uint8_t call_gate_##name[], call_gate_##name##_resume[], call_gate_##name##_end[]
+#define GATE(name)                                                                                 \
+	extern const uint8_t call_gate_##name[], call_gate_##name##_resume[],                      \
+		call_gate_##name##_end[]
 GATE(none);
 GATE(xmm);
 GATE(ymm);
 GATE(zmm);
 GATE(zmm_bw);
 
-#define ROW(name, stride) { call_gate_##name, call_gate_##name##_resume, call_gate_##name##_end, stride }
+#define ROW(name, stride)                                                                          \
+	{                                                                                          \
+		call_gate_##name, call_gate_##name##_resume, call_gate_##name##_end, stride        \
+	}
 static const struct {
 	const uint8_t *start, *resume, *end;
 	uint32_t stride;
 } gates[] = {
-	[FOREIGN_SAVES_NONE] = ROW(none, 0), [FOREIGN_SAVES_XMM] = ROW(xmm, 16),       [FOREIGN_SAVES_YMM] = ROW(ymm, 32),
-	[FOREIGN_SAVES_ZMM] = ROW(zmm, 64),  [FOREIGN_SAVES_ZMM_BW] = ROW(zmm_bw, 64),
+	[FOREIGN_SAVES_NONE] = ROW(none, 0),	  [FOREIGN_SAVES_XMM] = ROW(xmm, 16),
+	[FOREIGN_SAVES_YMM] = ROW(ymm, 32),	  [FOREIGN_SAVES_ZMM] = ROW(zmm, 64),
+	[FOREIGN_SAVES_ZMM_BW] = ROW(zmm_bw, 64),
 };
 
-bool call_write_gate(enum foreign_state state, int64_t error_number, uint8_t *bytes, size_t room, struct call_gate *ret_gate)
+bool call_write_gate(enum foreign_state state, int64_t error_number, uint8_t *bytes, size_t room,
+		     struct call_gate *ret_gate)
 {
 	enum foreign_saves saves = foreign_choose(state);
 	struct call_gate gate = { .size = (uint32_t)(gates[saves].end - gates[saves].start),
@@ -51,13 +62,14 @@ bool call_write_gate(enum foreign_state state, int64_t error_number, uint8_t *by
 	return true;
 }
 
-/* ---- hits ---------------------------------------------------------------------------------------- */
+/* ---- hits ------------------------------------------------------------------------------------ */
 
 size_t call_room(const struct tramp_event *event)
 {
 	if (!event->foreign.call_size)
 		return 0;
-	return ROOM + event->foreign.call_size + (event->exit ? ROOM + event->foreign.exit_call_size : 0);
+	return ROOM + event->foreign.call_size +
+	       (event->exit ? ROOM + event->foreign.exit_call_size : 0);
 }
 
 /* rax = the word of the slot in rcx; rdx is lost. */
@@ -71,7 +83,8 @@ static void emit_word(struct emitter *e, const struct tramp_env *env)
 	emit_add(e, RAX, RDX);
 }
 
-/* (C4) Out of line if the stack isn't in the piece that was looked at, with room below it. rax stays; rcx, rdx are lost. */
+/* (C4) Out of line if the stack isn't in the piece that was looked at, with room below it. rax
+ * stays; rcx, rdx are lost. */
 static void emit_room(struct emitter *e, struct call_labels *l)
 {
 	emit_note(e, "room on the stack: C4");
@@ -85,8 +98,8 @@ static void emit_room(struct emitter *e, struct call_labels *l)
 	emit_bind(e, &l->roomy);
 }
 
-void call_emit(struct emitter *e, const struct tramp_env *env, taddr address, int32_t image, struct call_labels *l,
-	       size_t *ret_field)
+void call_emit(struct emitter *e, const struct tramp_env *env, taddr address, int32_t image,
+	       struct call_labels *l, size_t *ret_field)
 {
 	slot_emit_find(e, env, &l->no_slot);
 	emit_bind(e, &l->have_slot);
@@ -115,8 +128,8 @@ static void emit_count(struct emitter *e, const struct tramp_event *event, int64
 	emit_lock_inc_mem(e, mem_at(RAX, 0));
 }
 
-void call_emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event, int32_t image,
-		    struct call_labels *l, struct label *out)
+void call_emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		    int32_t image, struct call_labels *l, struct label *out)
 {
 	struct label none = { 0 }, tight = { 0 }, inside = { 0 }, inside_far = { 0 }, over = { 0 };
 
@@ -158,7 +171,8 @@ void call_emit_slow(struct emitter *e, const struct tramp_env *env, const struct
 	emit_jmp(e, out);
 }
 
-void call_emit_site(struct emitter *e, const struct dt_call_site *site, uint32_t size, uint32_t saved, size_t field)
+void call_emit_site(struct emitter *e, const struct dt_call_site *site, uint32_t size,
+		    uint32_t saved, size_t field)
 {
 	struct dt_call_site head = *site;
 	int32_t distance;
@@ -166,7 +180,8 @@ void call_emit_site(struct emitter *e, const struct dt_call_site *site, uint32_t
 	emit_align(e, 64);
 	distance = (int32_t)(e->size - field);
 	head.saved = saved;
-	head.tracepoint.name = (const char *)(emit_pc(e).v + sizeof(head) + site->field_count * sizeof(site->fields[0]));
+	head.tracepoint.name = (const char *)(emit_pc(e).v + sizeof(head) +
+					      site->field_count * sizeof(site->fields[0]));
 	if (!emit_failed(e))
 		memcpy(e->bytes + field - sizeof(distance), &distance, sizeof(distance));
 	emit_bytes(e, &head, sizeof(head));

@@ -1,8 +1,10 @@
 /*
- * call_gate.S - from generated code to a function of the user's (src/shared/call.h), and back with every register as it was.
+ * call_gate.S - from generated code to a function of the user's (src/shared/call.h), and back with
+ * every register as it was.
  *
- * This code doesn't run here: the controller copies a variant into the target's code memory (call_code.h). `none` is for functions
- * that are known to touch neither vector registers nor errno.
+ * This code doesn't run here: the controller copies a variant into the target's code memory
+ * (call_code.h). `none` is for functions that are known to touch neither vector registers nor
+ * errno.
  *
  *	in:	rbx = struct dt_call_site, rcx = the image, rdx = what record_emit_save pushed (flags rbx rdx rcx rax, and at
  *		an exit rsi), rax = the thread's word in dt_state.calls; at an exit rsi = struct dt_return_slot
@@ -11,8 +13,8 @@
  *	rbp	struct dt_call_frame, then the return address
  *	rsp	vector registers, from a multiple of 64 on; then mxcsr, twice
  *
- * The word at its start, which the controller fills in, is where errno is, from the FS base. The label `resume` is where a
- * function goes on that got a signal (C3).
+ * The word at its start, which the controller fills in, is where errno is, from the FS base. The
+ * label `resume` is where a function goes on that got a signal (C3).
  */
 #include "vectors.h"
 

@@ -1,5 +1,6 @@
 /*
- * cfi_write.h - pieces of .eh_frame, written with an emitter. Addresses are absolute. Private to plan/.
+ * cfi_write.h - pieces of .eh_frame, written with an emitter. Addresses are absolute. Private to
+ * plan/.
  */
 #ifndef DYNTRACE_PLAN_CFI_WRITE_H
 #define DYNTRACE_PLAN_CFI_WRITE_H
@@ -51,7 +52,8 @@ enum cfi_op {
 void cfi_put8(struct emitter *e, unsigned value);
 void cfi_put32(struct emitter *e, uint32_t value);
 /* Operations without operands, or whose operands are bytes. */
-#define cfi_ops(e, ...) emit_bytes(e, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
+#define cfi_ops(e, ...)                                                                            \
+	emit_bytes(e, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
 void cfi_const32(struct emitter *e, uint32_t value);
 void cfi_const64(struct emitter *e, uint64_t value);
 

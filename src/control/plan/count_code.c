@@ -1,8 +1,8 @@
 /*
  * count_code.c
  *
- * The row is the CPU's by its number, which rdpid reads in a cycle or two; where the processor doesn't have it, that
- * of the thread's FS base. Which row doesn't matter for the sum.
+ * The row is the CPU's by its number, which rdpid reads in a cycle or two; where the processor
+ * doesn't have it, that of the thread's FS base. Which row doesn't matter for the sum.
  */
 #include "count_code.h"
 
@@ -61,7 +61,7 @@ void count_emit_hit(struct emitter *e, const struct tramp_env *env, const struct
 	emit_lock_inc_mem(e, mem_at(RBX, CELL(hits)));
 }
 
-/* ---- exits --------------------------------------------------------------------------------------- */
+/* ---- exits ----------------------------------------------------------------------------------- */
 
 /* rdx = clock; rax is lost. */
 static void emit_clock(struct emitter *e)
@@ -84,10 +84,12 @@ static void emit_duration(struct emitter *e)
 }
 
 /*
- * The duration in rcx takes the place of the one before it, which is counted, in its bucket as histogram_bucket has it: a store
- * whose address hangs on a clock that was just read makes all that follows wait for the clock. rax, rcx are lost.
+ * The duration in rcx takes the place of the one before it, which is counted, in its bucket as
+ * histogram_bucket has it: a store whose address hangs on a clock that was just read makes all that
+ * follows wait for the clock. rax, rcx are lost.
  */
-static void emit_count_duration(struct emitter *e, struct label *out, struct label *raise, struct label *raised)
+static void emit_count_duration(struct emitter *e, struct label *out, struct label *raise,
+				struct label *raised)
 {
 	emit_lea(e, RAX, mem_at(RCX, 1));
 	emit_xchg(e, mem_at(RBX, CELL(pending)), RAX);
@@ -123,10 +125,11 @@ static void emit_raise(struct emitter *e, struct label *raise, struct label *rai
 	emit_jmp(e, raised);
 }
 
-/* To `back` if the exit isn't wanted. Its cycles take the place of the clock at its entry, which nobody needs any more. All four
- * registers are lost. */
-static void emit_exit_condition(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-				struct label *back, size_t *ret_field)
+/* To `back` if the exit isn't wanted. Its cycles take the place of the clock at its entry, which
+ * nobody needs any more. All four registers are lost. */
+static void emit_exit_condition(struct emitter *e, const struct tramp_env *env,
+				const struct tramp_event *event, struct label *back,
+				size_t *ret_field)
 {
 	emit_duration(e);
 	exit_emit_duration(e, env);
@@ -146,7 +149,8 @@ static void emit_exit_condition(struct emitter *e, const struct tramp_env *env, 
 		filter_emit(e, event->filter, EXIT_RA, true, back);
 }
 
-void count_emit_exit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
+void count_emit_exit(struct emitter *e, const struct tramp_env *env,
+		     const struct tramp_event *event)
 {
 	struct label unrecorded = { 0 }, raise = { 0 }, raised = { 0 }, back = { 0 }, out = { 0 };
 	size_t program_field = 0;

@@ -85,7 +85,7 @@ static int by_count(const void *a, const void *b)
 	return (x->count < y->count) - (x->count > y->count);
 }
 
-/* ---- planning ----------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 struct survey {
 	struct planner *planner;
@@ -122,15 +122,18 @@ static bool copy_maps(const struct maps *from, struct maps *to)
 
 static struct error *find_functions(struct survey *survey);
 
-/* In a process that allows it: of a file it is known whether it brings the libc that must be watched. */
+/* In a process that allows it: of a file it is known whether it brings the libc that must be
+ * watched. */
 static struct error *may_trap(void *context, const struct module *module)
 {
 	if (module->is_executable && !symtab_has_loader(module->symtab))
-		return error_new(ERROR_REFUSED, "there is no libc whose signal masks could be watched");
+		return error_new(ERROR_REFUSED,
+				 "there is no libc whose signal masks could be watched");
 	return guards_module(module);
 }
 
-static struct error *survey_begin(struct survey *survey, struct module *module, const struct maps *maps)
+static struct error *survey_begin(struct survey *survey, struct module *module,
+				  const struct maps *maps)
 {
 	struct maps copy = { 0 };
 	struct error *error = planner_create(NULL, &survey->planner);
@@ -151,7 +154,8 @@ static bool survey_add(struct survey *survey, uint64_t address)
 {
 	struct probe probe = { .place = { .module = survey->module,
 					  .symbol = symtab_at(survey->module->symtab, address),
-					  .address = taddr_add(survey->module->bias, (int64_t)address) },
+					  .address = taddr_add(survey->module->bias,
+							       (int64_t)address) },
 			       .event = { .size = 8 } };
 
 	return vec_push(&survey->probes, probe);
@@ -186,7 +190,7 @@ static struct coverage_count survey_end(struct survey *survey)
 	return count;
 }
 
-/* ---- functions ------------------------------------------------------------------------------------ */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static void note_start(void *context, uint64_t address)
 {
@@ -221,7 +225,8 @@ static struct error *find_functions(struct survey *survey)
 	return NULL;
 }
 
-struct error *coverage_functions(struct module *module, const struct maps *maps, struct coverage_count *ret_count)
+struct error *coverage_functions(struct module *module, const struct maps *maps,
+				 struct coverage_count *ret_count)
 {
 	_cleanup_(survey_free) struct survey survey = { 0 };
 	struct error *error = survey_begin(&survey, module, maps);
@@ -242,7 +247,8 @@ struct error *coverage_functions(struct module *module, const struct maps *maps,
 static struct error *survey_list(struct survey *survey, size_t index)
 {
 	uint64_t start = survey->starts.items[index];
-	uint64_t next = index + 1 < survey->starts.count ? survey->starts.items[index + 1] : UINT64_MAX;
+	uint64_t next =
+		index + 1 < survey->starts.count ? survey->starts.items[index + 1] : UINT64_MAX;
 	struct module_view *view;
 	const struct body *body;
 	struct error *error = function_view(survey->planner, survey->module, &view);
@@ -287,8 +293,8 @@ struct error *coverage_instructions(struct module *module, const struct maps *ma
 }
 
 static struct error *plan_each(struct survey *survey,
-			       void (*found)(void *context, const struct symbol *symbol, uint64_t address,
-					     const char *tactic),
+			       void (*found)(void *context, const struct symbol *symbol,
+					     uint64_t address, const char *tactic),
 			       void *context)
 {
 	struct error *error;
@@ -311,8 +317,8 @@ static struct error *plan_each(struct survey *survey,
 }
 
 struct error *coverage_each(struct module *module, const struct maps *maps,
-			    void (*found)(void *context, const struct symbol *symbol, uint64_t address,
-					  const char *tactic),
+			    void (*found)(void *context, const struct symbol *symbol,
+					  uint64_t address, const char *tactic),
 			    void *context)
 {
 	_cleanup_(survey_free) struct survey survey = { 0 };
@@ -326,12 +332,14 @@ struct error *coverage_each(struct module *module, const struct maps *maps,
 	return error;
 }
 
-/* ---- a file --------------------------------------------------------------------------------------- */
+/* ---- a file ---------------------------------------------------------------------------------- */
 
-struct error *coverage_load(struct symtab *symtab, const char *name, bool is_library, struct module *ret_module,
-			    struct maps *ret_maps)
+struct error *coverage_load(struct symtab *symtab, const char *name, bool is_library,
+			    struct module *ret_module, struct maps *ret_maps)
 {
-	struct module module = { .symtab = symtab, .name = name, .path = "", .is_executable = !is_library };
+	struct module module = {
+		.symtab = symtab, .name = name, .path = "", .is_executable = !is_library
+	};
 	struct maps maps = { 0 };
 	struct mapping mapping = { .prot = PROT_READ | PROT_EXEC, .inode = 1 };
 

@@ -25,20 +25,22 @@ struct coverage_count {
 const char *coverage_tactic(size_t index);
 
 /* The module's symtab must have been read. `maps`: the address space around it. */
-struct error *coverage_functions(struct module *module, const struct maps *maps, struct coverage_count *ret_count);
+struct error *coverage_functions(struct module *module, const struct maps *maps,
+				 struct coverage_count *ret_count);
 /* Every instruction of every function: each for itself, or all of a function at once. */
 struct error *coverage_instructions(struct module *module, const struct maps *maps, bool at_once,
 				    struct coverage_count *ret_count);
-/* Calls back with each of those instructions, and how it is placed together with its function's others; NULL: it isn't. */
+/* Calls back with each of those instructions, and how it is placed together with its function's
+ * others; NULL: it isn't. */
 struct error *coverage_each(struct module *module, const struct maps *maps,
-			    void (*found)(void *context, const struct symbol *symbol, uint64_t address,
-					  const char *tactic),
+			    void (*found)(void *context, const struct symbol *symbol,
+					  uint64_t address, const char *tactic),
 			    void *context);
 void coverage_free(struct coverage_count *count);
 
-/* A module that is only a file: where it might be loaded, and nothing else around it. Borrows the symtab
- * and the name. */
-struct error *coverage_load(struct symtab *symtab, const char *name, bool is_library, struct module *ret_module,
-			    struct maps *ret_maps);
+/* A module that is only a file: where it might be loaded, and nothing else around it. Borrows the
+ * symtab and the name. */
+struct error *coverage_load(struct symtab *symtab, const char *name, bool is_library,
+			    struct module *ret_module, struct maps *ret_maps);
 
 #endif

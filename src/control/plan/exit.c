@@ -76,7 +76,8 @@ static void emit_place(struct emitter *e, const struct tramp_env *env)
 		 mem_index(RBX, RAX, 1u << (DT_RETURN_SHIFT - DT_STUB_SHIFT), RETURNS(slots)));
 }
 
-/* Takes the stub that the hint names (R3). The word on the stack leads to it before sp says so (R2). */
+/* Takes the stub that the hint names (R3). The word on the stack leads to it before sp says so
+ * (R2). */
 static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t id,
 		       struct exit_labels *l)
 {
@@ -104,7 +105,8 @@ static void emit_keep(struct emitter *e, const struct tramp_event *at_exit)
 	for (size_t i = 0; i < at_exit->kept_count; i++) {
 		struct tramp_field field = at_exit->kept[i];
 
-		if (field.source == SOURCE_REGISTER && field.reg == RSI) { /* exit_emit_save has it */
+		/* exit_emit_save has it */
+		if (field.source == SOURCE_REGISTER && field.reg == RSI) {
 			field.source = SOURCE_STACK;
 			field.disp = ENTRY_RSI;
 		}

@@ -15,8 +15,9 @@
 #define EXIT_EVENT_DURATION 16u
 
 /*
- * A tracepoint whose exit records something else has an event of its own for it (tramp_event.at_exit), made as an
- * entry's is: plain fields, or a program for the agent (whose id is the exit's). What it can be made of:
+ * A tracepoint whose exit records something else has an event of its own for it
+ * (tramp_event.at_exit), made as an entry's is: plain fields, or a program for the agent (whose id
+ * is the exit's). What it can be made of:
  *
  *	SOURCE_REGISTER	any but rsi, which is the SOURCE_STACK at -8
  *	SOURCE_XMM	any; xmm0 and xmm1 are results
@@ -47,8 +48,8 @@ void exit_emit_save(struct emitter *e);
 void exit_emit_restore(struct emitter *e);
 /* rdx = clock, behind the reserve: noted for the stub. */
 void exit_emit_clock(struct emitter *e);
-/* rcx = the thread's slot: rsi = its table of stubs, for exit_emit_take. Before the reserve, for nothing may be read from
- * the slot behind it. */
+/* rcx = the thread's slot: rsi = its table of stubs, for exit_emit_take. Before the reserve, for
+ * nothing may be read from the slot behind it. */
 void exit_emit_table(struct emitter *e);
 /* The event is written: takes a stub, restores, and goes there.
  * Without one, to l->out. */

@@ -1,9 +1,9 @@
 /*
  * exit_body.c
  *
- * From row to row of the unwind table the return address is at one distance from rsp or rbp. Bytes that could be an operand with
- * just that distance are looked for first, for most functions have none; only where there are some the
- * instructions between the two rows are decoded.
+ * From row to row of the unwind table the return address is at one distance from rsp or rbp. Bytes
+ * that could be an operand with just that distance are looked for first, for most functions have
+ * none; only where there are some the instructions between the two rows are decoded.
  */
 #include "exit_body.h"
 
@@ -23,7 +23,8 @@ struct stretch {
 	int32_t disp;
 };
 
-/* Does a displacement of the operand whose ModRM byte is `modrm`, from `at` on, say where the return address is? */
+/* Does a displacement of the operand whose ModRM byte is `modrm`, from `at` on, say where the
+ * return address is? */
 static bool has_disp(const struct stretch *s, uint8_t modrm, uint64_t at)
 {
 	uint64_t left = s->size - at;
@@ -51,8 +52,9 @@ static bool may_touch(const struct stretch *s)
 	for (uint64_t i = 0; i + 1 < s->size; i++) {
 		uint8_t modrm = s->bytes[i];
 
-		if (by_rsp ? (modrm & MODRM_RM) == RM_SIB && s->bytes[i + 1] == SIB_RSP && has_disp(s, modrm, i + 2)
-			   : (modrm & MODRM_RM) == RM_RBP && has_disp(s, modrm, i + 1))
+		if (by_rsp ? (modrm & MODRM_RM) == RM_SIB && s->bytes[i + 1] == SIB_RSP &&
+				     has_disp(s, modrm, i + 2) :
+			     (modrm & MODRM_RM) == RM_RBP && has_disp(s, modrm, i + 1))
 			return true;
 	}
 	return false;
@@ -68,9 +70,12 @@ static bool touches(const struct stretch *s)
 		for (size_t i = 0; i < insn.zydis.operand_count_visible; i++) {
 			const ZydisDecodedOperand *operand = &insn.operands[i];
 
-			if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY && operand->mem.type == ZYDIS_MEMOP_TYPE_MEM &&
-			    operand->mem.base == s->base && operand->mem.index == ZYDIS_REGISTER_NONE &&
-			    operand->mem.segment == ZYDIS_REGISTER_SS && operand->mem.disp.value == s->disp)
+			if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			    operand->mem.type == ZYDIS_MEMOP_TYPE_MEM &&
+			    operand->mem.base == s->base &&
+			    operand->mem.index == ZYDIS_REGISTER_NONE &&
+			    operand->mem.segment == ZYDIS_REGISTER_SS &&
+			    operand->mem.disp.value == s->disp)
 				return true;
 		}
 	}
@@ -86,7 +91,8 @@ static bool begin_stretch(const struct dt_unwind_row *row, struct stretch *stret
 	return true;
 }
 
-bool exit_body_touches_return(const struct symtab *symtab, const struct cfi_rows *rows, uint64_t address, uint64_t size)
+bool exit_body_touches_return(const struct symtab *symtab, const struct cfi_rows *rows,
+			      uint64_t address, uint64_t size)
 {
 	const struct text_range *text = symtab_text(symtab, address);
 	const struct dt_unwind_row *row = cfi_find(rows, address), *end = rows->items + rows->count;
@@ -95,8 +101,11 @@ bool exit_body_touches_return(const struct symtab *symtab, const struct cfi_rows
 		return false;
 	for (; row < end && row->pc < address + size; row++) {
 		uint64_t from = row->pc > address ? row->pc : address;
-		uint64_t to = row + 1 < end && row[1].pc < address + size ? row[1].pc : address + size;
-		struct stretch stretch = { .bytes = text->bytes + (from - text->address), .address = from, .size = to - from };
+		uint64_t to =
+			row + 1 < end && row[1].pc < address + size ? row[1].pc : address + size;
+		struct stretch stretch = { .bytes = text->bytes + (from - text->address),
+					   .address = from,
+					   .size = to - from };
 
 		if (begin_stretch(row, &stretch) && may_touch(&stretch) && touches(&stretch))
 			return true;

@@ -8,7 +8,9 @@
 
 #include "../sym/cfi.h"
 
-/* The function of `size` bytes at that address of the file. Rows say where its return address is at each instruction. */
-bool exit_body_touches_return(const struct symtab *symtab, const struct cfi_rows *rows, uint64_t address, uint64_t size);
+/* The function of `size` bytes at that address of the file. Rows say where its return address is at
+ * each instruction. */
+bool exit_body_touches_return(const struct symtab *symtab, const struct cfi_rows *rows,
+			      uint64_t address, uint64_t size);
 
 #endif

@@ -54,7 +54,8 @@ static struct error *check_name(const char *name)
 	return NULL;
 }
 
-/* The unwinder's own functions can't be told from others where they have no names of their own (hidden.h). */
+/* The unwinder's own functions can't be told from others where they have no names of their own
+ * (hidden.h). */
 static struct error *check_unnamed(const struct symtab *symtab, uint64_t address, const char *name)
 {
 	char made_up[32];
@@ -62,7 +63,9 @@ static struct error *check_unnamed(const struct symtab *symtab, uint64_t address
 	snprintf(made_up, sizeof(made_up), "fn_%" PRIx64, address);
 	if ((name && strcmp(name, made_up) != 0) || !symtab_find(symtab, "_Unwind_RaiseException"))
 		return NULL;
-	return error_new(ERROR_REFUSED, "it has no name, and may be a part of the unwinder, which looks at its own frames");
+	return error_new(
+		ERROR_REFUSED,
+		"it has no name, and may be a part of the unwinder, which looks at its own frames");
 }
 
 static struct error *check_rule(struct frame_rules *rules, uint64_t address)

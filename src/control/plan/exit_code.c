@@ -104,8 +104,8 @@ void exit_emit_duration(struct emitter *e, const struct tramp_env *env)
 	emit_shrd_imm(e, RAX, RDX, 32);
 }
 
-/* The event, which ends at pool + ebx; rdx = clock. Its header is stored by the caller, with rcx, once
- * more. */
+/* The event, which ends at pool + ebx; rdx = clock. Its header is stored by the caller, with rcx,
+ * once more. */
 static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 			    const struct tramp_event *event)
 {
@@ -151,12 +151,13 @@ void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env)
 	emit_jcc(e, CC_NE, &inherited);
 	emit_mov_imm(e, RAX, env->returns.v);
 	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
-	emit_inc_mem16(e, mem_at(RSI, STUB(use))); /* it is free already, and given back once more */
+	/* it is free already, and given back once more */
+	emit_inc_mem16(e, mem_at(RSI, STUB(use)));
 	emit_bind(e, &inherited);
 }
 
-void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id, struct label *unrecorded,
-		     struct label *back)
+void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id,
+		     struct label *unrecorded, struct label *back)
 {
 	struct label known = { 0 }, none = { 0 };
 
@@ -189,7 +190,8 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 	emit_add_imm32(e, RAX, 1);
 	record_emit_slow_call(e, env, size);
 	emit_jrcxz(e, &l->lost);
-	exit_emit_judge(e, &l->unrecorded); /* the first hit in a forked child: it was its parent's call */
+	/* the first hit in a forked child: it was its parent's call */
+	exit_emit_judge(e, &l->unrecorded);
 	emit_jmp(e, &l->record.reserve);
 	emit_bind(e, &l->unrecorded);
 	exit_emit_unrecorded(e, env);
@@ -199,7 +201,8 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 	emit_jmp(e, &l->record.out);
 }
 
-void exit_emit_filter(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event, struct label *unwanted)
+void exit_emit_filter(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, struct label *unwanted)
 {
 	if (event->filters_duration) {
 		emit_rdtsc(e);
@@ -246,7 +249,8 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 	record_emit_save(e, false);
 	exit_emit_identify(e, env, &l.unrecorded);
 	if (event->filter)
-		exit_emit_filter(e, env, event, &l.unwanted); /* what it doesn't want returns as any */
+		/* what it doesn't want returns as any */
+		exit_emit_filter(e, env, event, &l.unwanted);
 	emit_same_thread(e, env, &l);
 	if (event->program)
 		emit_gathered_exit(e, env, event, &l);

@@ -31,8 +31,10 @@ static void put_slot(struct emitter *e, const struct tramp_env *env)
 {
 	cfi_ops(e, OP_BREG0 + CFI_RA, 0);
 	cfi_const64(e, env->stubs.v);
-	cfi_ops(e, OP_MINUS, OP_CONST1U, DT_STUB_SHIFT, OP_SHR, OP_CONST1U, DT_RETURN_SHIFT, OP_SHL);
-	cfi_const64(e, env->returns.v + offsetof(struct dt_returns, slots) + offsetof(struct dt_return_slot, ra));
+	cfi_ops(e, OP_MINUS, OP_CONST1U, DT_STUB_SHIFT, OP_SHR, OP_CONST1U, DT_RETURN_SHIFT,
+		OP_SHL);
+	cfi_const64(e, env->returns.v + offsetof(struct dt_returns, slots) +
+			       offsetof(struct dt_return_slot, ra));
 	cfi_ops(e, OP_PLUS);
 }
 
@@ -45,7 +47,8 @@ static void put_cfa(struct emitter *e, const struct tramp_env *env)
 	put_slot(e, env);
 	cfi_ops(e, OP_DEREF);
 	cfi_const64(e, env->stubs.v);
-	cfi_ops(e, OP_MINUS, OP_CONST1U, STUBS_SHIFT, OP_SHR, OP_LIT0, OP_EQ, OP_CONST1U, TAIL_SHIFT, OP_SHL, OP_MINUS);
+	cfi_ops(e, OP_MINUS, OP_CONST1U, STUBS_SHIFT, OP_SHR, OP_LIT0, OP_EQ, OP_CONST1U,
+		TAIL_SHIFT, OP_SHL, OP_MINUS);
 	cfi_end_rule(e, rule);
 }
 
@@ -54,8 +57,8 @@ static void put_rsp(struct emitter *e)
 {
 	size_t rule = cfi_begin_rule(e, CFI_VAL_EXPRESSION, CFI_RSP);
 
-	cfi_ops(e, OP_BREG0 + CFI_RSP, 0, OP_BREG0 + CFI_RA, 0, OP_CONST1U, DT_STUB_SIZE - 1, OP_AND, OP_LIT0 + DT_STUB_LANDING,
-		OP_GT, OP_LIT0 + 3, OP_SHL, OP_PLUS);
+	cfi_ops(e, OP_BREG0 + CFI_RSP, 0, OP_BREG0 + CFI_RA, 0, OP_CONST1U, DT_STUB_SIZE - 1,
+		OP_AND, OP_LIT0 + DT_STUB_LANDING, OP_GT, OP_LIT0 + 3, OP_SHL, OP_PLUS);
 	cfi_end_rule(e, rule);
 }
 

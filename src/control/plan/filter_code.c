@@ -1,8 +1,9 @@
 /*
  * filter_code.c
  *
- * The program's stack of numbers lies in the four registers that the trampoline has saved: the lowest number in
- * rax, then rcx, rdx, rbx. What the program had in them is on the machine's stack (trampoline.c draws it).
+ * The program's stack of numbers lies in the four registers that the trampoline has saved: the
+ * lowest number in rax, then rcx, rdx, rbx. What the program had in them is on the machine's stack
+ * (trampoline.c draws it).
  */
 #include "filter_code.h"
 
@@ -34,8 +35,9 @@ static const struct {
 	uint8_t code;
 	enum cond cc;
 } conditions[] = {
-	{ DT_OP_EQ, CC_E },  { DT_OP_NE, CC_NE },  { DT_OP_LT, CC_L },	 { DT_OP_LE, CC_LE }, { DT_OP_GT, CC_G },
-	{ DT_OP_GE, CC_GE }, { DT_OP_LTU, CC_B }, { DT_OP_LEU, CC_BE }, { DT_OP_GTU, CC_A }, { DT_OP_GEU, CC_AE },
+	{ DT_OP_EQ, CC_E },  { DT_OP_NE, CC_NE },  { DT_OP_LT, CC_L },	{ DT_OP_LE, CC_LE },
+	{ DT_OP_GT, CC_G },  { DT_OP_GE, CC_GE },  { DT_OP_LTU, CC_B }, { DT_OP_LEU, CC_BE },
+	{ DT_OP_GTU, CC_A }, { DT_OP_GEU, CC_AE },
 };
 
 struct walk {
@@ -306,7 +308,8 @@ bool filter_is_native(const struct value_ops *ops, bool at_exit)
 
 size_t filter_room(const struct tramp_event *event)
 {
-	size_t room = event->limits.every || event->limits.first || event->limits.rate ? LIMITS_ROOM : 0;
+	size_t room =
+		event->limits.every || event->limits.first || event->limits.rate ? LIMITS_ROOM : 0;
 
 	return room + (event->filter ? (event->filter->count + 2) * OP_ROOM : 0);
 }
@@ -325,7 +328,7 @@ void filter_emit(struct emitter *e, const struct value_ops *ops, int32_t saved, 
 	emit_jcc(e, CC_E, no);
 }
 
-/* ---- limits ---------------------------------------------------------------------------------------- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 /* rax = the counter's value before one was added to it. */
 static void emit_count(struct emitter *e, int32_t field)
@@ -346,7 +349,8 @@ static void emit_at_most(struct emitter *e, int32_t field, uint64_t most, struct
 	emit_jcc(e, CC_AE, no);
 }
 
-/* A new period begins with the first hit behind the old one; two threads may both think so, which costs a hit. */
+/* A new period begins with the first hit behind the old one; two threads may both think so, which
+ * costs a hit. */
 static void emit_period(struct emitter *e, uint64_t period)
 {
 	struct label same = { 0 };

@@ -1,5 +1,6 @@
 /*
- * filter_code.h - conditions as machine code: decided in the trampoline, before anything is recorded.
+ * filter_code.h - conditions as machine code: decided in the trampoline, before anything is
+ * recorded.
  *
  * What reads memory beyond the frame, compares strings or divides is left to the agent.
  *

@@ -1,6 +1,6 @@
 /*
- * find_code.h - the part of a trampoline at _Unwind_Find_FDE of libgcc that answers for code of ours: return stubs, trampolines,
- * the agent.
+ * find_code.h - the part of a trampoline at _Unwind_Find_FDE of libgcc that answers for code of
+ * ours: return stubs, trampolines, the agent.
  *
  * Pure: writes the emitter.
  */
@@ -9,7 +9,8 @@
 
 #include "trampoline.h"
 
-/* Behind record_emit_save, at the function's first instruction: rdi = an address, rsi = struct dwarf_eh_bases (target/find.S). */
+/* Behind record_emit_save, at the function's first instruction: rdi = an address, rsi = struct
+ * dwarf_eh_bases (target/find.S). */
 void find_emit(struct emitter *e, const struct tramp_env *env, bool keep_red_zone);
 
 #endif

@@ -26,7 +26,7 @@
 #define OSXSAVE_BIT (1u << 27)
 #define AVX512BW_BIT (1u << 30)
 
-/* ---- gates --------------------------------------------------------------------------------------- */
+/* ---- gates ----------------------------------------------------------------------------------- */
 
 #define GATE(name) extern const uint8_t foreign_gate_##name[], foreign_gate_##name##_end[]
 GATE(none);
@@ -41,8 +41,9 @@ struct gate {
 
 #define ROW(name) { foreign_gate_##name, foreign_gate_##name##_end }
 static const struct gate gates[] = {
-	[FOREIGN_SAVES_NONE] = ROW(none), [FOREIGN_SAVES_XMM] = ROW(xmm),	[FOREIGN_SAVES_YMM] = ROW(ymm),
-	[FOREIGN_SAVES_ZMM] = ROW(zmm),	  [FOREIGN_SAVES_ZMM_BW] = ROW(zmm_bw),
+	[FOREIGN_SAVES_NONE] = ROW(none),     [FOREIGN_SAVES_XMM] = ROW(xmm),
+	[FOREIGN_SAVES_YMM] = ROW(ymm),	      [FOREIGN_SAVES_ZMM] = ROW(zmm),
+	[FOREIGN_SAVES_ZMM_BW] = ROW(zmm_bw),
 };
 
 /* What the kernel saves of a thread is what a program can use. */
@@ -83,14 +84,17 @@ size_t foreign_write_gate(enum foreign_state state, taddr inside, uint8_t *bytes
 	return size;
 }
 
-/* ---- hits ---------------------------------------------------------------------------------------- */
+/* ---- hits ------------------------------------------------------------------------------------ */
 
 size_t foreign_room(const struct tramp_event *event)
 {
 	if (!event->foreign.function.v && !event->foreign.is_wanted)
 		return 0;
 	return CALL_ROOM + call_room(event) + event->field_count * FIELD_ROOM +
-	       (event->exit ? EXIT_ROOM + (event->at_exit ? event->at_exit->field_count * FIELD_ROOM : 0) : 0);
+	       (event->exit ?
+			EXIT_ROOM +
+				(event->at_exit ? event->at_exit->field_count * FIELD_ROOM : 0) :
+			0);
 }
 
 /* rsp stays a multiple of what it was. */
@@ -125,8 +129,9 @@ static void emit_call(struct emitter *e, const struct tramp_event *event, size_t
 	emit_call_reg(e, RAX);
 }
 
-void foreign_emit_hit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		      int32_t saved, struct foreign_labels *l, struct label *out)
+void foreign_emit_hit(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, int32_t saved, struct foreign_labels *l,
+		      struct label *out)
 {
 	int32_t image = image_size(event);
 
@@ -158,8 +163,8 @@ void foreign_emit_hit(struct emitter *e, const struct tramp_env *env, const stru
 	emit_lea(e, RSP, mem_at(RSP, image));
 }
 
-void foreign_emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		       struct foreign_labels *l, struct label *out)
+void foreign_emit_slow(struct emitter *e, const struct tramp_env *env,
+		       const struct tramp_event *event, struct foreign_labels *l, struct label *out)
 {
 	if (event->foreign.call)
 		call_emit_slow(e, env, event, image_size(event), &l->call, out);
@@ -178,23 +183,27 @@ static void emit_site(struct emitter *e, taddr function, taddr argument, size_t 
 	emit_u64(e, argument.v);
 }
 
-void foreign_emit_data(struct emitter *e, const struct tramp_event *event, int32_t saved, const struct foreign_labels *l)
+void foreign_emit_data(struct emitter *e, const struct tramp_event *event, int32_t saved,
+		       const struct foreign_labels *l)
 {
 	const struct tramp_foreign *foreign = &event->foreign;
 
 	if (foreign->call)
-		call_emit_site(e, foreign->call, foreign->call_size, (uint32_t)saved, l->site_field);
+		call_emit_site(e, foreign->call, foreign->call_size, (uint32_t)saved,
+			       l->site_field);
 	else
 		emit_site(e, foreign->function, foreign->argument, l->site_field);
 	if (event->program)
 		gather_emit_program(e, event, l->program_field);
 }
 
-/* ---- exits --------------------------------------------------------------------------------------- */
+/* ---- exits ----------------------------------------------------------------------------------- */
 
-/* rsi = the stub's slot: the image, at rsp; to `back`, without it, if its condition says no. rax, rdx, rbx are lost. */
-static void emit_exit_image(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event, int32_t image,
-			    struct label *back, size_t *ret_field)
+/* rsi = the stub's slot: the image, at rsp; to `back`, without it, if its condition says no. rax,
+ * rdx, rbx are lost. */
+static void emit_exit_image(struct emitter *e, const struct tramp_env *env,
+			    const struct tramp_event *event, int32_t image, struct label *back,
+			    size_t *ret_field)
 {
 	emit_rdtsc(e);
 	emit_shl_imm(e, RDX, 32);
@@ -221,7 +230,8 @@ static void emit_exit_image(struct emitter *e, const struct tramp_env *env, cons
 	}
 }
 
-void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
+void foreign_emit_exit(struct emitter *e, const struct tramp_env *env,
+		       const struct tramp_event *event)
 {
 	const struct tramp_event *exit = event->at_exit ? event->at_exit : exit_plain_event();
 	struct tramp_event own = { .foreign = event->foreign };
@@ -258,7 +268,8 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env, const str
 	emit_jmp(e, &back);
 	if (own.foreign.call) {
 		call_emit_slow(e, env, event, image, &l.call, &back);
-		call_emit_site(e, own.foreign.exit_call, own.foreign.exit_call_size, EXIT_RA + sizeof(uint64_t), l.site_field);
+		call_emit_site(e, own.foreign.exit_call, own.foreign.exit_call_size,
+			       EXIT_RA + sizeof(uint64_t), l.site_field);
 	} else {
 		emit_site(e, own.foreign.function, own.foreign.argument, l.site_field);
 	}

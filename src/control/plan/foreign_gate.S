@@ -1,9 +1,10 @@
 /*
- * foreign_gate.S - from generated code to a function in C that isn't ours, and back with every register as it was.
+ * foreign_gate.S - from generated code to a function in C that isn't ours, and back with every
+ * register as it was.
  *
- * This code doesn't run here: the controller copies one of the variants into the target's code memory, by what the
- * processor and the kernel have (foreign_code.h). The function may use any vector register (memcpy does), and at a probe
- * any of them may be live (H1).
+ * This code doesn't run here: the controller copies one of the variants into the target's code
+ * memory, by what the processor and the kernel have (foreign_code.h). The function may use any
+ * vector register (memcpy does), and at a probe any of them may be live (H1).
  *
  *	in:	rbx = { function, its first argument }, rcx = second, rdx = third argument
  *	lost:	rax, rcx, rdx, and the flags that lahf and seto know
@@ -14,8 +15,8 @@
  *	rbp-56	flags
  *	rsp	vector registers, from a multiple of 64 on; then mxcsr, twice
  *
- * The word at its start, which the controller fills in, leads to a count of the threads that are inside: their return
- * addresses lie on stacks where nobody looks for them.
+ * The word at its start, which the controller fills in, leads to a count of the threads that are
+ * inside: their return addresses lie on stacks where nobody looks for them.
  */
 #include "vectors.h"
 

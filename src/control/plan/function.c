@@ -7,7 +7,8 @@
 #include "inbound.h"
 #include "internal.h"
 
-struct error *function_view(struct planner *planner, struct module *module, struct module_view **ret_view)
+struct error *function_view(struct planner *planner, struct module *module,
+			    struct module_view **ret_view)
 {
 	for (size_t i = 0; i < planner->views.count; i++) {
 		if (planner->views.items[i]->module == module) {
@@ -53,7 +54,8 @@ bool function_bounds(const struct module_view *view, const struct symbol *symbol
 {
 	if (!symbol)
 		symbol = symtab_at(view->symtab, address);
-	if (symbol && symbol->kind != SYMBOL_OBJECT && symbol->size && address - symbol->address < symbol->size) {
+	if (symbol && symbol->kind != SYMBOL_OBJECT && symbol->size &&
+	    address - symbol->address < symbol->size) {
 		*ret_start = symbol->address;
 		*ret_end = symbol->address + symbol->size;
 		return true;
@@ -61,15 +63,17 @@ bool function_bounds(const struct module_view *view, const struct symbol *symbol
 	return symtab_fde(view->symtab, address, ret_start, ret_end);
 }
 
-struct error *function_body(struct planner *planner, const struct module_view *view, const struct symbol *symbol,
-			    uint64_t address, const struct body **ret_body)
+struct error *function_body(struct planner *planner, const struct module_view *view,
+			    const struct symbol *symbol, uint64_t address,
+			    const struct body **ret_body)
 {
 	struct body *body = &planner->body;
 	uint64_t start, end;
 
 	if (!function_bounds(view, symbol, address, &start, &end))
-		return error_new(ERROR_REFUSED,
-				 "no function is known there, so that instructions can't be told apart");
+		return error_new(
+			ERROR_REFUSED,
+			"no function is known there, so that instructions can't be told apart");
 	if (planner->body_view != view || body->start != start || body->end != end) {
 		planner->body_view = NULL;
 		if (!body_read(body, view->symtab, view->inbound, start, end))

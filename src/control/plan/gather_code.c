@@ -62,8 +62,9 @@ static void emit_registers(struct emitter *e, int32_t xmm, int32_t frame, int32_
 	emit_store(e, mem_at(RSP, xmm + REGS(duration)), RDX);
 }
 
-void gather_emit_call(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		      int32_t image, int32_t saved, size_t *ret_field)
+void gather_emit_call(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, int32_t image, int32_t saved,
+		      size_t *ret_field)
 {
 	int32_t xmm = event->xmms ? XMM_SIZE : 0;
 	int32_t frame = xmm + GENERAL_SIZE;

@@ -16,7 +16,8 @@
 
 static const uint8_t syscall_code[] = { 0x0f, 0x05 };
 
-/* They have a signal mask or an action among their arguments. rt_sigreturn has one too, but that is an earlier one. */
+/* They have a signal mask or an action among their arguments. rt_sigreturn has one too, but that is
+ * an earlier one. */
 static const uint64_t harmful_calls[] = {
 	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigsuspend, SYS_pselect6,	     SYS_ppoll,
 	SYS_epoll_pwait,  SYS_epoll_pwait2,   SYS_io_pgetevents, SYS_io_uring_enter,
@@ -34,7 +35,8 @@ static bool is_harmful(uint64_t number)
 static bool is_rax(const ZydisDecodedOperand *operand)
 {
 	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
-	       ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value) == ZYDIS_REGISTER_RAX;
+	       ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value) ==
+		       ZYDIS_REGISTER_RAX;
 }
 
 static bool writes_rax(const struct insn *insn)
@@ -51,22 +53,25 @@ static bool writes_rax(const struct insn *insn)
 /* mov $number, %eax; xor %eax, %eax */
 static bool sets_number(const struct insn *insn, uint64_t *ret_number)
 {
-	if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_XOR && insn->operands[0].size >= 32 && is_rax(&insn->operands[0]) &&
-	    is_rax(&insn->operands[1])) {
+	if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_XOR && insn->operands[0].size >= 32 &&
+	    is_rax(&insn->operands[0]) && is_rax(&insn->operands[1])) {
 		*ret_number = 0;
 		return true;
 	}
-	if (insn->zydis.mnemonic != ZYDIS_MNEMONIC_MOV || insn->operands[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
-	    !is_rax(&insn->operands[0]) || insn->operands[0].size < 32)
+	if (insn->zydis.mnemonic != ZYDIS_MNEMONIC_MOV ||
+	    insn->operands[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE || !is_rax(&insn->operands[0]) ||
+	    insn->operands[0].size < 32)
 		return false;
 	*ret_number = insn->operands[1].imm.value.u & 0xffffffff;
 	return true;
 }
 
-/* Which system call is it? Only where all that leads there comes straight from the instruction that says so. */
+/* Which system call is it? Only where all that leads there comes straight from the instruction that
+ * says so. */
 static bool find_number(const struct body *body, size_t index, uint64_t *ret_number)
 {
-	for (size_t i = index; i > 0 && index - i < LOOK_BACK && body->insns.items[i].way == WAY_NONE; i--) {
+	for (size_t i = index;
+	     i > 0 && index - i < LOOK_BACK && body->insns.items[i].way == WAY_NONE; i--) {
 		const struct body_insn *before = &body->insns.items[i - 1];
 		struct insn insn;
 
@@ -91,7 +96,8 @@ struct search {
 	VEC(uint64_t) list;
 };
 
-/* Where no function is known, clone and the end of signal handlers: does mov $number, %eax (or %rax) stand directly before it? */
+/* Where no function is known, clone and the end of signal handlers: does mov $number, %eax (or
+ * %rax) stand directly before it? */
 static bool says_harmless(const struct search *search, uint64_t at)
 {
 	static const uint8_t to_rax[] = { 0x48, 0xc7, 0xc0 };
@@ -102,8 +108,8 @@ static bool says_harmless(const struct search *search, uint64_t at)
 	if (at - text->address < sizeof(to_rax) + sizeof(number))
 		return false;
 	memcpy(&number, code - sizeof(number), sizeof(number));
-	return (code[-5] == 0xb8 || !memcmp(code - 7, to_rax, sizeof(to_rax))) && number <= CALLS_MAX &&
-	       !is_harmful(number);
+	return (code[-5] == 0xb8 || !memcmp(code - 7, to_rax, sizeof(to_rax))) &&
+	       number <= CALLS_MAX && !is_harmful(number);
 }
 
 /* Does what begins at `from` come to `at` without a jump, a return, or bytes that are no code? */
@@ -112,7 +118,8 @@ static bool leads_to(const struct text_range *text, uint64_t from, uint64_t at)
 	struct insn insn;
 
 	while (from < at) {
-		if (!decode_quick(text->bytes + (from - text->address), text->address + text->size - from, taddr_of(from), &insn) ||
+		if (!decode_quick(text->bytes + (from - text->address),
+				  text->address + text->size - from, taddr_of(from), &insn) ||
 		    (insn.flow != FLOW_NEXT && insn.flow != FLOW_BRANCH && insn.flow != FLOW_CALL))
 			return false;
 		from += insn.length;
@@ -121,8 +128,9 @@ static bool leads_to(const struct text_range *text, uint64_t from, uint64_t at)
 }
 
 /*
- * Where no function is known there may be code without tables, or data (libcrypto's tables of constants). It is code that runs only if something
- * leads to it: to the bytes themselves, or to some before them from where it falls through.
+ * Where no function is known there may be code without tables, or data (libcrypto's tables of
+ * constants). It is code that runs only if something leads to it: to the bytes themselves, or to
+ * some before them from where it falls through.
  */
 static bool may_run(const struct search *search, uint64_t at)
 {
@@ -135,7 +143,8 @@ static bool may_run(const struct search *search, uint64_t at)
 		if (inbound_at(search->inbound, from) && leads_to(text, from, at))
 			return true;
 	}
-	for (size_t i = 0; i < INSN_MAX && from + i <= at; i++) { /* out of the function before it, or from far away */
+	/* out of the function before it, or from far away */
+	for (size_t i = 0; i < INSN_MAX && from + i <= at; i++) {
 		if (leads_to(text, from + i, at))
 			return true;
 	}
@@ -168,12 +177,15 @@ static struct error *judge(struct search *search, uint64_t at)
 	    !body_read(body, search->view->symtab, search->view->inbound, start, end))
 		return error_new(ERROR_FAILED, "out of memory");
 	if (!body_find(body, at, &index))
-		return search->only ? NULL : error_new(ERROR_REFUSED, "the code at 0x%lx can't be decoded", at);
+		return search->only ?
+			       NULL :
+			       error_new(ERROR_REFUSED, "the code at 0x%lx can't be decoded", at);
 	if (body->insns.items[index].at != at)
 		return NULL;
 	if (search->only && (!find_number(body, index, &number) || number != search->only))
 		return NULL;
-	if (search->harmful && !search->only && find_number(body, index, &number) && !is_harmful(number))
+	if (search->harmful && !search->only && find_number(body, index, &number) &&
+	    !is_harmful(number))
 		return NULL;
 	return vec_push(&search->list, at) ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
@@ -183,7 +195,8 @@ static struct error *search_range(struct search *search, const struct text_range
 	const uint8_t *at = text->bytes, *end = text->bytes + text->size;
 	struct error *error = NULL;
 
-	while (!error && (at = memmem(at, (size_t)(end - at), syscall_code, sizeof(syscall_code))) != NULL)
+	while (!error &&
+	       (at = memmem(at, (size_t)(end - at), syscall_code, sizeof(syscall_code))) != NULL)
 		error = judge(search, text->address + (uint64_t)(at++ - text->bytes));
 	return error;
 }
@@ -194,7 +207,8 @@ static struct error *search_module(struct search *search)
 	struct error *error = NULL;
 	uint64_t next;
 
-	for (uint64_t at = symtab_low(symtab) / DT_PAGE * DT_PAGE; !error && at < symtab_high(symtab); at = next) {
+	for (uint64_t at = symtab_low(symtab) / DT_PAGE * DT_PAGE;
+	     !error && at < symtab_high(symtab); at = next) {
 		const struct text_range *text = symtab_text(symtab, at);
 
 		next = text ? DT_ROUND_UP(text->address + text->size, DT_PAGE) : at + DT_PAGE;
@@ -206,7 +220,7 @@ static struct error *search_module(struct search *search)
 	return error;
 }
 
-/* ---- modules ------------------------------------------------------------------------------------ */
+/* ---- modules --------------------------------------------------------------------------------- */
 
 static bool begins(const char *name, const char *with)
 {
@@ -215,7 +229,8 @@ static bool begins(const char *name, const char *with)
 
 static bool is_libc(const struct module *module)
 {
-	return begins(module->name, "libc.so") || begins(module->name, "libc-2") || begins(module->name, "ld-musl");
+	return begins(module->name, "libc.so") || begins(module->name, "libc-2") ||
+	       begins(module->name, "ld-musl");
 }
 
 /* Before glibc 2.34 a part of it. */
@@ -246,7 +261,8 @@ static struct error *check_code(struct planner *planner, struct module *module)
 	if (!error)
 		error = search_module(&search);
 	if (!error && search.list.count)
-		error = error_new(ERROR_REFUSED, "it makes system calls of its own, which might block SIGTRAP");
+		error = error_new(ERROR_REFUSED,
+				  "it makes system calls of its own, which might block SIGTRAP");
 	vec_free(&search.list);
 	return error;
 }
@@ -255,13 +271,14 @@ static struct error *check_code(struct planner *planner, struct module *module)
 static struct error *check_module(struct planner *planner, struct module *module)
 {
 	bool found;
-	struct error *error =
-		module_has_code(planner->proc, module, &planner->maps, syscall_code, sizeof(syscall_code), &found);
+	struct error *error = module_has_code(planner->proc, module, &planner->maps, syscall_code,
+					      sizeof(syscall_code), &found);
 
 	return error || !found ? error : check_code(planner, module);
 }
 
-static struct error *list_module(struct planner *planner, struct module *module, uint64_t only, struct guard_list *list)
+static struct error *list_module(struct planner *planner, struct module *module, uint64_t only,
+				 struct guard_list *list)
 {
 	struct search search = { .harmful = true, .only = only };
 	struct module_view *view;
@@ -293,12 +310,14 @@ struct error *guards_check_later(struct planner *planner, struct module *module)
 {
 	if (is_harmless(module))
 		return NULL;
-	struct error *error = is_guarded(module) ? error_new(ERROR_REFUSED, "another libc, which isn't watched") :
-						   check_code(planner, module);
+	struct error *error =
+		is_guarded(module) ? error_new(ERROR_REFUSED, "another libc, which isn't watched") :
+				     check_code(planner, module);
 	return error ? error_wrap(error, "%s", module->name) : NULL;
 }
 
-struct error *guards_find(struct planner *planner, const struct modules *modules, struct guard_list *ret_list)
+struct error *guards_find(struct planner *planner, const struct modules *modules,
+			  struct guard_list *ret_list)
 {
 	struct guard_list list = { 0 };
 	struct error *error = NULL;
@@ -307,14 +326,16 @@ struct error *guards_find(struct planner *planner, const struct modules *modules
 	for (size_t i = 0; i < modules->count; i++)
 		found |= is_libc(modules->items[i]);
 	if (!found)
-		return error_new(ERROR_REFUSED, "there is no libc whose signal masks could be watched");
+		return error_new(ERROR_REFUSED,
+				 "there is no libc whose signal masks could be watched");
 	for (int listing = 0; listing < 2; listing++) { /* the cheap look first: it refuses most */
 		for (size_t i = 0; i < modules->count && !error; i++) {
 			struct module *module = modules->items[i];
 
 			if (is_harmless(module) || is_guarded(module) != (listing == 1))
 				continue;
-			error = listing ? list_module(planner, module, 0, &list) : check_module(planner, module);
+			error = listing ? list_module(planner, module, 0, &list) :
+					  check_module(planner, module);
 			if (error)
 				error = error_wrap(error, "%s", module->name);
 		}
@@ -327,8 +348,8 @@ struct error *guards_find(struct planner *planner, const struct modules *modules
 	return NULL;
 }
 
-struct error *guards_find_call(struct planner *planner, const struct modules *modules, uint64_t number,
-			       struct guard_list *list)
+struct error *guards_find_call(struct planner *planner, const struct modules *modules,
+			       uint64_t number, struct guard_list *list)
 {
 	struct error *error = NULL;
 

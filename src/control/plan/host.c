@@ -1,8 +1,9 @@
 /*
  * host.c - five bytes for the long jump of a site that has room for a short one only.
  *
- * In this order: a slot that a site has to spare; padding that nobody runs; a new site, made for nothing else, of instructions that nothing leads into. The new site costs those who
- * pass there a jump and back: so few instructions are best, and then the nearest.
+ * In this order: a slot that a site has to spare; padding that nobody runs; a new site, made for
+ * nothing else, of instructions that nothing leads into. The new site costs those who pass there a
+ * jump and back: so few instructions are best, and then the nearest.
  */
 #include <stdlib.h>
 
@@ -39,7 +40,7 @@ static struct site *find_spare(const struct planner *planner, taddr from)
 	return NULL;
 }
 
-/* ---- in one function and the padding behind it -------------------------------------------------- */
+/* ---- in one function and the padding behind it ----------------------------------------------- */
 
 static bool is_dead_byte(const struct tactic_view *view, size_t index)
 {
@@ -51,7 +52,8 @@ static bool is_dead_byte(const struct tactic_view *view, size_t index)
 }
 
 /* The instructions that are worth looking at. */
-static void near_part(const struct tactic_view *view, taddr from, size_t *ret_first, size_t *ret_end)
+static void near_part(const struct tactic_view *view, taddr from, size_t *ret_first,
+		      size_t *ret_end)
 {
 	uint64_t at = from.v - view->module->module->bias.v, low = at > PART ? at - PART : 0;
 	size_t count = view->body->insns.count;
@@ -93,7 +95,8 @@ static bool make_padding(const struct tactic_view *view, taddr from, struct site
 /* Would a site that begins there leave code before it that no jump could cover any more? */
 static bool leaves_orphans(const struct tactic_view *view, size_t first)
 {
-	taddr at = taddr_add(view->module->module->bias, (int64_t)view->body->insns.items[first].at);
+	taddr at =
+		taddr_add(view->module->module->bias, (int64_t)view->body->insns.items[first].at);
 	const struct site *before = siteset_before(view->planner, taddr_add(at, -1));
 
 	return view->body->insns.items[first].way == WAY_NONE &&
@@ -141,10 +144,12 @@ static bool host_in(const struct tactic_view *view, taddr from, struct site **re
 	return !error;
 }
 
-/* ---- neighbours --------------------------------------------------------------------------------- */
+/* ---- neighbours ------------------------------------------------------------------------------ */
 
-/* The function around the address, or the nearest before or behind it, as far as a short jump leads. */
-static bool read_neighbour(const struct tactic_view *view, uint64_t from, int step, struct tactic_view *ret_view)
+/* The function around the address, or the nearest before or behind it, as far as a short jump
+ * leads. */
+static bool read_neighbour(const struct tactic_view *view, uint64_t from, int step,
+			   struct tactic_view *ret_view)
 {
 	struct body *near = &view->planner->near;
 	uint64_t start, end;
@@ -166,19 +171,23 @@ static bool host_near(const struct tactic_view *view, taddr from, struct site **
 	uint64_t at = from.v - view->module->module->bias.v;
 	struct tactic_view neighbour;
 
-	if (at - view->body->start < 128 && read_neighbour(view, view->body->start - 1, -1, &neighbour) &&
+	if (at - view->body->start < 128 &&
+	    read_neighbour(view, view->body->start - 1, -1, &neighbour) &&
 	    host_in(&neighbour, from, ret_host))
 		return true;
-	return view->body->end - at < SHORT_MAX && read_neighbour(view, view->body->end, 1, &neighbour) &&
+	return view->body->end - at < SHORT_MAX &&
+	       read_neighbour(view, view->body->end, 1, &neighbour) &&
 	       neighbour.body->start != view->body->start && host_in(&neighbour, from, ret_host);
 }
 
-struct error *host_find(const struct tactic_view *view, taddr from, struct site **ret_host, size_t *ret_slot)
+struct error *host_find(const struct tactic_view *view, taddr from, struct site **ret_host,
+			size_t *ret_slot)
 {
 	struct site *host = find_spare(view->planner, from);
 
 	if (!host && !host_in(view, from, &host) && !host_near(view, from, &host))
-		return error_new(ERROR_REFUSED, "no room for a longer jump is within reach of a short one");
+		return error_new(ERROR_REFUSED,
+				 "no room for a longer jump is within reach of a short one");
 	*ret_host = host;
 	*ret_slot = host->slot_count++;
 	return NULL;

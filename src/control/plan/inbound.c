@@ -6,18 +6,21 @@
  * was decoded out of step only adds bits.
  *
  * Jump tables, as compilers write them into read-only data: 32-bit distances from the table's own
- * start, which the code takes with lea. So each address of data that is taken is read as such a table,
- * for as long as its entries lead into the text, up to the next address that is taken (tables lie side by
- * side, and entries of the next one mean nothing here). What isn't a table ends at once or adds bits.
+ * start, which the code takes with lea. So each address of data that is taken is read as such a
+ * table, for as long as its entries lead into the text, up to the next address that is taken
+ * (tables lie side by side, and entries of the next one mean nothing here). What isn't a table ends
+ * at once or adds bits.
  *
- * Hand-written code computes addresses of its own: lea of a label in the text, some arithmetic, jmp. Where a
- * function holds both, a register it jumps through and the address of code that is no function, anything in
- * it can be reached. The exception are tables of distances from such a label, as compilers make them of computed
- * gotos (vfprintf): movslq (table, index, 4), add, jmp. Then each word around each address of data that the function takes
- * is read as a distance from each of its labels: one that leads into the function may be an entry.
+ * Hand-written code computes addresses of its own: lea of a label in the text, some arithmetic,
+ * jmp. Where a function holds both, a register it jumps through and the address of code that is no
+ * function, anything in it can be reached. The exception are tables of distances from such a label,
+ * as compilers make them of computed gotos (vfprintf): movslq (table, index, 4), add, jmp. Then
+ * each word around each address of data that the function takes is read as a distance from each of
+ * its labels: one that leads into the function may be an entry.
  *
- * Programs that are linked for one address (not PIE) have addresses as plain numbers, too: immediates and displacements. There every four
- * bytes inside an instruction that make an address of code are taken for one.
+ * Programs that are linked for one address (not PIE) have addresses as plain numbers, too:
+ * immediates and displacements. There every four bytes inside an instruction that make an address
+ * of code are taken for one.
  */
 #include "inbound.h"
 
@@ -31,7 +34,8 @@
 #define PAGE 4096
 #define LOWEST_FIXED (64u << 10) /* the kernel maps nothing below it */
 #define COMPUTED_SPAN 512 /* bytes around, where no function's bounds are known */
-#define LABELS_BEFORE 4096 /* bytes of data around an address that is taken, where a table of labels may be */
+/* bytes of data around an address that is taken, where a table of labels may be */
+#define LABELS_BEFORE 4096
 #define LABELS_BEHIND 8192
 
 struct text_bits {
@@ -109,7 +113,8 @@ static void mark_table(struct inbound *inbound, uint64_t table, uint64_t end)
 			return;
 		if (!find_range(inbound, table + (uint64_t)(int64_t)entry))
 			return;
-		mark_doubt(inbound, table + (uint64_t)(int64_t)entry); /* it may be no table at all */
+		/* it may be no table at all */
+		mark_doubt(inbound, table + (uint64_t)(int64_t)entry);
 	}
 }
 
@@ -130,7 +135,8 @@ static void mark_tables(struct inbound *inbound)
 	for (size_t i = 0; i < count; i = next) {
 		for (next = i + 1; next < count && taken[next] == taken[i]; next++)
 			;
-		mark_table(inbound, taken[i], next < count ? taken[next] : symtab_high(inbound->symtab));
+		mark_table(inbound, taken[i],
+			   next < count ? taken[next] : symtab_high(inbound->symtab));
 	}
 	vec_free(&inbound->taken);
 }
@@ -158,7 +164,8 @@ static bool jumps_by_register(const struct glance *insn)
 struct stretch {
 	uint64_t from, to;
 	bool is_function;
-	uint64_t taker, taken; /* the last instruction that took an address in it, and that; 0: none */
+	/* the last instruction that took an address in it, and that; 0: none */
+	uint64_t taker, taken;
 	enum { JUMPS_NONE, JUMPS_BY_TABLE, JUMPS_COMPUTED } jumps; /* through registers */
 	size_t first_data; /* of inbound.taken */
 	VEC(uint64_t) labels; /* that it takes of its own code */
@@ -172,9 +179,10 @@ struct lead_in {
 
 static void follow(struct lead_in *lead, const struct glance *insn)
 {
-	lead->adds = lead->loads && ((insn->kind == GLANCE_ADD && GLANCE_MOD(insn) == 3) || insn->kind == GLANCE_LEA);
-	lead->loads =
-		insn->kind == GLANCE_MOVSXD && GLANCE_MOD(insn) != 3 && GLANCE_RM(insn) == 4 && GLANCE_SCALE(insn) == 2;
+	lead->adds = lead->loads && ((insn->kind == GLANCE_ADD && GLANCE_MOD(insn) == 3) ||
+				     insn->kind == GLANCE_LEA);
+	lead->loads = insn->kind == GLANCE_MOVSXD && GLANCE_MOD(insn) != 3 &&
+		      GLANCE_RM(insn) == 4 && GLANCE_SCALE(insn) == 2;
 }
 
 /* A jump through a register that may hold what was taken. */
@@ -194,7 +202,8 @@ static void note_read(struct inbound *inbound, uint64_t address)
 }
 
 /* Distances from one of the function's labels in the data around an address. */
-static void mark_labels(struct inbound *inbound, const struct stretch *stretch, uint64_t label, uint64_t data)
+static void mark_labels(struct inbound *inbound, const struct stretch *stretch, uint64_t label,
+			uint64_t data)
 {
 	uint64_t at = (data > LABELS_BEFORE ? data - LABELS_BEFORE : 0) & ~3ULL;
 	int32_t entry;
@@ -218,11 +227,13 @@ static void mark_jumps(struct inbound *inbound, const struct stretch *stretch)
 	}
 	for (size_t i = 0; i < stretch->labels.count; i++) {
 		for (size_t j = stretch->first_data; j < inbound->taken.count; j++)
-			mark_labels(inbound, stretch, stretch->labels.items[i], inbound->taken.items[j]);
+			mark_labels(inbound, stretch, stretch->labels.items[i],
+				    inbound->taken.items[j]);
 	}
 }
 
-static void note_jump(struct inbound *inbound, struct stretch *stretch, const struct lead_in *lead, uint64_t at)
+static void note_jump(struct inbound *inbound, struct stretch *stretch, const struct lead_in *lead,
+		      uint64_t at)
 {
 	if (!stretch->is_function)
 		mark_computed(inbound, stretch, at);
@@ -232,7 +243,8 @@ static void note_jump(struct inbound *inbound, struct stretch *stretch, const st
 		stretch->jumps = JUMPS_BY_TABLE;
 }
 
-static void note_label(struct inbound *inbound, struct stretch *stretch, uint64_t at, uint64_t label)
+static void note_label(struct inbound *inbound, struct stretch *stretch, uint64_t at,
+		       uint64_t label)
 {
 	if (label <= stretch->from || label >= stretch->to)
 		return;
@@ -242,7 +254,8 @@ static void note_label(struct inbound *inbound, struct stretch *stretch, uint64_
 }
 
 /* Behind the opcode's first byte, wherever an immediate or a displacement may be. */
-static void mark_numbers(struct inbound *inbound, struct stretch *stretch, uint64_t at, const uint8_t *bytes, size_t length)
+static void mark_numbers(struct inbound *inbound, struct stretch *stretch, uint64_t at,
+			 const uint8_t *bytes, size_t length)
 {
 	uint32_t number;
 
@@ -276,7 +289,8 @@ static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch 
 		if (insn.rip_relative)
 			note_label(inbound, &stretch, at, insn.rip_target.v);
 		if (inbound->is_fixed && !insn.has_target)
-			mark_numbers(inbound, &stretch, at, bytes + (at - stretch.from), insn.length);
+			mark_numbers(inbound, &stretch, at, bytes + (at - stretch.from),
+				     insn.length);
 		if (jumps_by_register(&insn))
 			note_jump(inbound, &stretch, &lead, at);
 		follow(&lead, &insn);
@@ -316,7 +330,8 @@ static void sweep_range(struct inbound *inbound, const struct text_range *text)
 			continue;
 		stretch.to = start;
 		sweep(inbound, text->bytes + (stretch.from - text->address), stretch);
-		stretch = (struct stretch){ .from = start, .is_function = has_bounds(inbound->symtab, start) };
+		stretch = (struct stretch){ .from = start,
+					    .is_function = has_bounds(inbound->symtab, start) };
 	}
 	stretch.to = end;
 	sweep(inbound, text->bytes + (stretch.from - text->address), stretch);
@@ -335,8 +350,9 @@ static struct error *add_ranges(struct inbound *inbound)
 			continue;
 		}
 		uint8_t *bits = calloc(2, text->size / 8 + 1);
-		if (!bits || !vec_push(&inbound->ranges, (struct text_bits){ text->address, text->size, bits,
-									     bits + text->size / 8 + 1 })) {
+		if (!bits ||
+		    !vec_push(&inbound->ranges, (struct text_bits){ text->address, text->size, bits,
+								    bits + text->size / 8 + 1 })) {
 			free(bits);
 			return error_new(ERROR_FAILED, "out of memory");
 		}
@@ -360,7 +376,8 @@ static void note_sequence(void *context, uint64_t start, uint64_t end, uint64_t 
 		inbound->failed = true;
 }
 
-/* What is long and has no unwind table comes with a runtime of its own, which may enter it anywhere (described.c). */
+/* What is long and has no unwind table comes with a runtime of its own, which may enter it anywhere
+ * (described.c). */
 struct rest {
 	struct inbound *inbound;
 	uint64_t from;
@@ -460,7 +477,8 @@ bool inbound_inside(const struct inbound *inbound, uint64_t start, uint64_t end)
 bool inbound_is_sequence(const struct inbound *inbound, uint64_t start, uint64_t end)
 {
 	for (size_t i = 0; i < inbound->sequences.count; i++) {
-		if (start < inbound->sequences.items[i].end && end > inbound->sequences.items[i].start)
+		if (start < inbound->sequences.items[i].end &&
+		    end > inbound->sequences.items[i].start)
 			return true;
 	}
 	return false;

@@ -1,8 +1,9 @@
 /*
  * inbound_keep.c - what was found about a file, for the next process that has it.
  *
- * Programs that are begun one after the other (--follow-exec) have the same libc, and scanning that is most of the work. A file is
- * known by its inode and the times of its last changes. What nobody uses goes when others need the room.
+ * Programs that are begun one after the other (--follow-exec) have the same libc, and scanning that
+ * is most of the work. A file is known by its inode and the times of its last changes. What nobody
+ * uses goes when others need the room.
  */
 #include <string.h>
 #include <sys/stat.h>

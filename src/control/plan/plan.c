@@ -83,12 +83,15 @@ static struct error *not_a_start(const char *function, uint64_t before, uint64_t
 
 	name_offset(first, sizeof(first), function, before);
 	name_offset(second, sizeof(second), function, after);
-	return error_new(ERROR_REFUSED, "not the start of an instruction (the nearest are %s and %s)", first,
+	return error_new(ERROR_REFUSED,
+			 "not the start of an instruction (the nearest are %s and %s)", first,
 			 second);
 }
 
-/* NULL and the index if the address begins an instruction of the function; else an error that names the nearest that do. */
-static struct error *find_insn(const struct body *body, uint64_t address, const char *function, size_t *ret_index)
+/* NULL and the index if the address begins an instruction of the function; else an error that names
+ * the nearest that do. */
+static struct error *find_insn(const struct body *body, uint64_t address, const char *function,
+			       size_t *ret_index)
 {
 	size_t index;
 
@@ -98,13 +101,15 @@ static struct error *find_insn(const struct body *body, uint64_t address, const 
 		return error_new(ERROR_REFUSED, "the code before it can't be decoded");
 	const struct body_insn *insn = &body->insns.items[index];
 	if (insn->at != address)
-		return not_a_start(function, insn->at - body->start, insn->at + insn->length - body->start);
+		return not_a_start(function, insn->at - body->start,
+				   insn->at + insn->length - body->start);
 	*ret_index = index;
 	return NULL;
 }
 
 /* What the tactics need to know of a place; the error says why none can help. */
-static struct error *view_place(struct planner *planner, const struct place *place, struct tactic_view *ret_view)
+static struct error *view_place(struct planner *planner, const struct place *place,
+				struct tactic_view *ret_view)
 {
 	uint64_t address = place->address.v - place->module->bias.v;
 	struct tactic_view view = { .planner = planner };
@@ -115,11 +120,12 @@ static struct error *view_place(struct planner *planner, const struct place *pla
 		return error;
 	view.module = module;
 	if (symtab_has_text_relocations(module->symtab))
-		return error_new(ERROR_REFUSED, "its code is changed when it is loaded (text relocations)");
+		return error_new(ERROR_REFUSED,
+				 "its code is changed when it is loaded (text relocations)");
 	error = function_body(planner, module, place->symbol, address, &view.body);
 	if (!error)
-		error = find_insn(view.body, address, place->symbol ? place->symbol->name : "function",
-				  &view.index);
+		error = find_insn(view.body, address,
+				  place->symbol ? place->symbol->name : "function", &view.index);
 	if (error)
 		return error;
 	if (inbound_is_sequence(module->inbound, address, address + JUMP_LENGTH))
@@ -141,8 +147,9 @@ static struct error *try_tactics(const struct tactic_view *view, bool late, stru
 	for (size_t i = 0; i < tactic_count; i++) {
 		if (tactics[i].is_late && !late)
 			continue;
-		struct error *error = is_spent(view, i) ? error_new(ERROR_REFUSED, "%s", view->probe->spent_why) :
-							  tactics[i].try(view, ret_site);
+		struct error *error =
+			is_spent(view, i) ? error_new(ERROR_REFUSED, "%s", view->probe->spent_why) :
+					    tactics[i].try(view, ret_site);
 		if (!error || error_kind(error) != ERROR_REFUSED) {
 			error_free(reasons);
 			return error;
@@ -178,10 +185,12 @@ static struct error *join_site(struct site *site, struct probe *probe)
 	if (!find_in_site(site, probe->place.address, &probe->event.insn))
 		return error_new(ERROR_REFUSED, "not the start of an instruction");
 	if (site->probes.count >= SITE_PROBES_MAX)
-		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place", SITE_PROBES_MAX);
+		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place",
+				 SITE_PROBES_MAX);
 	if (!vec_push(&site->probes, probe))
 		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = site->probes.count - 1; i && site->probes.items[i - 1]->event.insn > probe->event.insn; i--) {
+	for (size_t i = site->probes.count - 1;
+	     i && site->probes.items[i - 1]->event.insn > probe->event.insn; i--) {
 		site->probes.items[i] = site->probes.items[i - 1];
 		site->probes.items[i - 1] = probe;
 	}
@@ -189,7 +198,8 @@ static struct error *join_site(struct site *site, struct probe *probe)
 	return NULL;
 }
 
-/* Only a call leads to the first instruction of a function, and that leaves nothing below the stack pointer. */
+/* Only a call leads to the first instruction of a function, and that leaves nothing below the stack
+ * pointer. */
 static bool is_function_start(struct planner *planner, const struct probe *probe)
 {
 	const struct place *place = &probe->place;
@@ -278,12 +288,13 @@ static struct error *plan_probe(struct planner *planner, struct probe *probe, bo
 }
 
 /*
- * First what needs no bytes but its own; then the late tactics; in the last round they may rely on bytes that are wanted by others, who have
- * found no place in the round before.
+ * First what needs no bytes but its own; then the late tactics; in the last round they may rely on
+ * bytes that are wanted by others, who have found no place in the round before.
  */
 #define ROUNDS 3
 
-static struct error *decide_round(struct planner *planner, struct probe **probes, size_t count, int round)
+static struct error *decide_round(struct planner *planner, struct probe **probes, size_t count,
+				  int round)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct probe *probe = probes[i];
@@ -300,7 +311,8 @@ static struct error *decide_round(struct planner *planner, struct probe **probes
 
 bool plan_is_wanted(const struct planner *planner, taddr start, taddr end)
 {
-	size_t n = sorted_count(planner->wanted.count, i, planner->wanted.items[i]->place.address.v < start.v);
+	size_t n = sorted_count(planner->wanted.count, i,
+				planner->wanted.items[i]->place.address.v < start.v);
 
 	return n < planner->wanted.count && planner->wanted.items[n]->place.address.v < end.v;
 }
@@ -335,9 +347,12 @@ void planner_use_maps(struct planner *planner, struct maps maps)
 }
 
 /* Tries one tactic on its own, and takes back what it did. */
-static struct error *try_alone(struct planner *planner, const struct place *place, const struct tactic *tactic)
+static struct error *try_alone(struct planner *planner, const struct place *place,
+			       const struct tactic *tactic)
 {
-	struct planner alone = { .proc = planner->proc, .maps = planner->maps, .may_trap = planner->may_trap,
+	struct planner alone = { .proc = planner->proc,
+				 .maps = planner->maps,
+				 .may_trap = planner->may_trap,
 				 .may_trap_context = planner->may_trap_context };
 	struct tactic_view view;
 	struct site *site;

@@ -11,7 +11,7 @@
 static const uint8_t short_jump = 0xeb;
 static const uint8_t trap_byte = 0xcc;
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static struct tramp describe(const struct site *site, struct tramp_event **events)
 {
@@ -71,7 +71,8 @@ static bool need_trampolines(const struct planner *planner, struct plan_needs *n
 			continue;
 		if (!needs->count || vec_last(needs)->fixed ||
 		    !taddr_equal(vec_last(needs)->low, site->module->low)) {
-			if (!vec_push(needs, (struct plan_need){ site->module->low, site->module->high, 0, false }))
+			if (!vec_push(needs, (struct plan_need){ site->module->low,
+								 site->module->high, 0, false }))
 				return false;
 		}
 		vec_last(needs)->bytes += trampoline_room(&tramp) + 16;
@@ -92,11 +93,11 @@ struct error *planner_needs(const struct planner *planner, struct plan_needs *re
 	return NULL;
 }
 
-/* ---- trampolines ------------------------------------------------------------------------------ */
+/* ---- trampolines ----------------------------------------------------------------------------- */
 
 /* The site's instructions, decoded anew from the file's bytes where they run. */
-static struct error *decode_site(struct planner *planner, const struct site *site, struct insn *insns,
-				 uint8_t *bytes)
+static struct error *decode_site(struct planner *planner, const struct site *site,
+				 struct insn *insns, uint8_t *bytes)
 {
 	struct module_view *view;
 	struct error *error = function_view(planner, site->module, &view);
@@ -108,7 +109,8 @@ static struct error *decode_site(struct planner *planner, const struct site *sit
 	assert(text && site->length <= DT_SITE_BYTES);
 	memcpy(bytes, text->bytes + (address - text->address), site->length);
 	for (size_t i = 0, at = 0; i < site->insn_count; at += site->lengths[i++]) {
-		if (!decode(bytes + at, site->lengths[i], taddr_add(site->address, (int64_t)at), &insns[i]))
+		if (!decode(bytes + at, site->lengths[i], taddr_add(site->address, (int64_t)at),
+			    &insns[i]))
 			return error_new(ERROR_REFUSED, "the bytes there are no instruction");
 	}
 	return NULL;
@@ -120,10 +122,12 @@ static bool alloc_piece(struct site *site, struct near_pool *pool, size_t room)
 	taddr low = site->module->low, high = site->module->high;
 
 	if (site->way == DIVERT_PUN) {
-		/* from the hop's own page at the latest; the moved instruction's operands are checked when it is emitted */
+		/* from the hop's own page at the latest; the moved instruction's operands are
+		 * checked when it is emitted */
 		low = site->address.v < site->hop.v ? site->address : site->hop;
 		high = site->address.v < site->hop.v ? site->hop : site->address;
-		if (near_pool_alloc(pool, site->module->low, site->module->high, (uint32_t)room, &site->piece)) {
+		if (near_pool_alloc(pool, site->module->low, site->module->high, (uint32_t)room,
+				    &site->piece)) {
 			if (emit_reaches(taddr_add(site->hop, HOP_LENGTH), site->piece.at))
 				return true;
 			near_pool_free(pool, site->piece);
@@ -153,16 +157,20 @@ static void fill_jump(struct site *site, taddr to)
 	emit_init(&e, jump, sizeof(jump), site->address);
 	emit_jmp_to(&e, to);
 	assert(!emit_failed(&e)); /* near_pool_alloc gave what the module reaches */
-	memcpy(site->patch.patched, jump, site->length < sizeof(jump) ? site->length : sizeof(jump));
+	memcpy(site->patch.patched, jump,
+	       site->length < sizeof(jump) ? site->length : sizeof(jump));
 }
 
 static struct patch_jump jump_at(const struct near_piece *piece, taddr at, uint8_t *code)
 {
-	return (struct patch_jump){ code + piece->offset + (at.v - piece->at.v) + 1, taddr_add(at, JUMP_LENGTH) };
+	return (struct patch_jump){ code + piece->offset + (at.v - piece->at.v) + 1,
+				    taddr_add(at, JUMP_LENGTH) };
 }
 
-/* What the site's bytes become: the jump, then what was there. Slots are added when all trampolines are known. */
-static void fill_patch(struct site *site, const struct tramp *tramp, uint8_t *code, const uint8_t *original)
+/* What the site's bytes become: the jump, then what was there. Slots are added when all trampolines
+ * are known. */
+static void fill_patch(struct site *site, const struct tramp *tramp, uint8_t *code,
+		       const uint8_t *original)
 {
 	struct patch_site *patch = &site->patch;
 	size_t at = 0;
@@ -178,7 +186,8 @@ static void fill_patch(struct site *site, const struct tramp *tramp, uint8_t *co
 	else if (site->way == DIVERT_TRAP)
 		patch->patched[0] = trap_byte;
 	for (size_t i = 0; i <= site->insn_count && site->way != DIVERT_NONE; i++) {
-		patch->moves[patch->move_count++] = (struct patch_move){ (uint8_t)at, tramp->copies[i] };
+		patch->moves[patch->move_count++] =
+			(struct patch_move){ (uint8_t)at, tramp->copies[i] };
 		at += i < site->insn_count ? site->lengths[i] : 0;
 	}
 	patch->tramp_start = site->piece.at;
@@ -212,7 +221,8 @@ bool planner_hop_is_taken(const struct planner *planner, struct near_pool *pool)
 		const struct site *site = planner->sites.items[i];
 		struct near_piece piece;
 
-		if (site->way != DIVERT_PUN || site->emitted || site->hop_of || !near_pool_has(pool, site->hop))
+		if (site->way != DIVERT_PUN || site->emitted || site->hop_of ||
+		    !near_pool_has(pool, site->hop))
 			continue;
 		if (!near_pool_alloc_at(pool, site->hop, HOP_LENGTH, &piece))
 			return true;
@@ -226,17 +236,21 @@ static struct error *emit_hop(struct site *site, uint8_t *code)
 {
 	struct emitter e;
 
-	if (site->way != DIVERT_PUN || site->hop_of) /* that one is led elsewhere when the site is placed */
+	/* that one is led elsewhere when the site is placed */
+	if (site->way != DIVERT_PUN || site->hop_of)
 		return NULL;
 	if (!site->hop_piece.size)
-		return error_new(ERROR_REFUSED, "the only memory that a jump there can lead to is in use");
-	emit_init(&e, code + site->hop_piece.offset + (site->hop.v - site->hop_piece.at.v), HOP_LENGTH, site->hop);
+		return error_new(ERROR_REFUSED,
+				 "the only memory that a jump there can lead to is in use");
+	emit_init(&e, code + site->hop_piece.offset + (site->hop.v - site->hop_piece.at.v),
+		  HOP_LENGTH, site->hop);
 	emit_jmp_to(&e, site->piece.at);
-	return emit_failed(&e) ? error_new(ERROR_REFUSED, "no memory is left within reach of it") : NULL;
+	return emit_failed(&e) ? error_new(ERROR_REFUSED, "no memory is left within reach of it") :
+				 NULL;
 }
 
-static struct error *emit_site(struct planner *planner, struct site *site, const struct tramp_env *env,
-			       struct near_pool *pool, uint8_t *code)
+static struct error *emit_site(struct planner *planner, struct site *site,
+			       const struct tramp_env *env, struct near_pool *pool, uint8_t *code)
 {
 	struct insn insns[TRAMP_INSNS_MAX];
 	struct tramp_event *events[SITE_PROBES_MAX];
@@ -258,7 +272,8 @@ static struct error *emit_site(struct planner *planner, struct site *site, const
 		if (!site->probes.count)
 			own.notes = NULL; /* nobody asked about a host */
 		if (alloc_piece(site, pool, room))
-			error = trampoline_emit(&tramp, &own, code + site->piece.offset, room, site->piece.at);
+			error = trampoline_emit(&tramp, &own, code + site->piece.offset, room,
+						site->piece.at);
 		else
 			error = error_new(ERROR_REFUSED, "no memory is left within reach of it");
 		if (!error)
@@ -274,7 +289,7 @@ static struct error *emit_site(struct planner *planner, struct site *site, const
 	return NULL;
 }
 
-/* ---- slots ------------------------------------------------------------------------------------ */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 /* The short jump, and the long one in the host's slot. */
 static void fill_slot(struct site *site)
@@ -292,7 +307,7 @@ static void fill_slot(struct site *site)
 	site->patch.via = slot;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 /* All probes of the site get the reason, and may try another tactic. */
 static void refuse_site(struct site *site, const struct error *reason)
@@ -332,7 +347,8 @@ static bool undo_refused(struct planner *planner, struct near_pool *pool)
 bool planner_has_new_traps(const struct planner *planner)
 {
 	for (size_t i = 0; i < planner->sites.count; i++) {
-		if (planner->sites.items[i]->way == DIVERT_TRAP && !planner->sites.items[i]->emitted)
+		if (planner->sites.items[i]->way == DIVERT_TRAP &&
+		    !planner->sites.items[i]->emitted)
 			return true;
 	}
 	return false;
@@ -383,8 +399,8 @@ static void drop_refused(struct planner *planner, struct near_pool *pool)
 	planner->sites.count = kept;
 }
 
-struct error *planner_emit(struct planner *planner, const struct tramp_env *env, struct near_pool *pool,
-			   uint8_t *code)
+struct error *planner_emit(struct planner *planner, const struct tramp_env *env,
+			   struct near_pool *pool, uint8_t *code)
 {
 	reserve_hops(planner, pool);
 	for (size_t i = 0; i < planner->sites.count; i++) {
@@ -410,7 +426,7 @@ struct error *planner_emit(struct planner *planner, const struct tramp_env *env,
 	return NULL;
 }
 
-/* ---- and away again ------------------------------------------------------------------------------ */
+/* ---- and away again -------------------------------------------------------------------------- */
 
 /* Of the site, which has no host, and those that it hosts. */
 static bool is_needed(const struct planner *planner, const struct site *root)
@@ -470,7 +486,8 @@ static const char *group_failure(const struct planner *planner, unsigned group)
 		const struct site *site = planner->sites.items[i];
 
 		if (site->group == group && site->patch.state != PATCH_PLACED)
-			return site->patch.error ? error_text(site->patch.error) : "it wasn't placed";
+			return site->patch.error ? error_text(site->patch.error) :
+						   "it wasn't placed";
 	}
 	return NULL;
 }
@@ -511,7 +528,8 @@ bool planner_settle(struct planner *planner, struct site_list *gone)
 		unsigned group = planner->superseded.items[0]->group;
 		const char *failure = group_failure(planner, group);
 		_cleanup_error_ struct error *reason =
-			failure ? error_new(ERROR_REFUSED, "%s", failure) : NULL; /* outlives the site it is of */
+			/* outlives the site it is of */
+			failure ? error_new(ERROR_REFUSED, "%s", failure) : NULL;
 
 		enough = failure ? regroup_undo(planner, group, error_text(reason), gone) :
 				   settle_group(planner, group, gone);

@@ -1,10 +1,10 @@
 /*
  * pun.c - a jump part of whose distance is what was there before.
  *
- * Of five bytes at the site only the first k may change, because something leads to what is behind them. So
- * the distance has 4 - (k - 1) bytes that are given, the upper ones, and the jump can only lead to a range of
- * 256^(k-1) bytes. If that range isn't in use by anybody, a page is mapped there, with a jump (the hop) to the
- * trampoline, which lies anywhere within reach of both.
+ * Of five bytes at the site only the first k may change, because something leads to what is behind
+ * them. So the distance has 4 - (k - 1) bytes that are given, the upper ones, and the jump can only
+ * lead to a range of 256^(k-1) bytes. If that range isn't in use by anybody, a page is mapped
+ * there, with a jump (the hop) to the trampoline, which lies anywhere within reach of both.
  */
 #include <string.h>
 
@@ -24,7 +24,8 @@ static struct error *longest_run(const struct tactic_view *view, struct run *ret
 }
 
 /* The addresses that the jump can lead to. */
-static void find_range(const struct tactic_view *view, taddr at, size_t k, uint64_t *ret_low, uint64_t *ret_high)
+static void find_range(const struct tactic_view *view, taddr at, size_t k, uint64_t *ret_low,
+		       uint64_t *ret_high)
 {
 	const struct text_range *text = view->body->text;
 	uint64_t offset = at.v - view->module->module->bias.v - text->address;
@@ -42,7 +43,8 @@ static struct site *hop_at(struct site *const *sites, size_t count, taddr at)
 	for (size_t i = 0; i < count; i++) {
 		struct site *other = sites[i];
 
-		if (other->way == DIVERT_PUN && other->hop.v + HOP_LENGTH > at.v && at.v + HOP_LENGTH > other->hop.v)
+		if (other->way == DIVERT_PUN && other->hop.v + HOP_LENGTH > at.v &&
+		    at.v + HOP_LENGTH > other->hop.v)
 			return other;
 	}
 	return NULL;
@@ -59,12 +61,14 @@ static bool is_hop_free(const struct planner *planner, taddr at, struct site **r
 /* May a new site use the other's hop, when it takes its place? Then the hop is led elsewhere (P8). */
 static bool can_share(const struct planner *planner, const struct site *other, taddr at, size_t k)
 {
-	return taddr_equal(other->address, at) && other->length == k && other->group && other->group == planner->group &&
-	       other->hop_piece.size && patch_jump_is_whole(other->hop);
+	return taddr_equal(other->address, at) && other->length == k && other->group &&
+	       other->group == planner->group && other->hop_piece.size &&
+	       patch_jump_is_whole(other->hop);
 }
 
 /* One of its own, else that of the site whose place is taken: *ret_of. */
-static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k, taddr *ret_hop, struct site **ret_of)
+static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k, taddr *ret_hop,
+			      struct site **ret_of)
 {
 	struct site *before = NULL;
 	uint64_t low, high;
@@ -74,8 +78,8 @@ static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k
 		struct site *other;
 		taddr hop;
 
-		if (!near_find_in(&view->planner->maps, taddr_of(low), taddr_of(high + HOP_LENGTH - 1), HOP_LENGTH,
-				  &hop))
+		if (!near_find_in(&view->planner->maps, taddr_of(low),
+				  taddr_of(high + HOP_LENGTH - 1), HOP_LENGTH, &hop))
 			break;
 		if (is_hop_free(view->planner, hop, &other)) {
 			*ret_hop = hop;
@@ -86,8 +90,9 @@ static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k
 		low = other->hop.v + HOP_LENGTH;
 	}
 	if (!before)
-		return error_new(ERROR_REFUSED,
-				 "the bytes behind it must stay, and the only jump that they allow leads to memory in use");
+		return error_new(
+			ERROR_REFUSED,
+			"the bytes behind it must stay, and the only jump that they allow leads to memory in use");
 	*ret_hop = before->hop;
 	*ret_of = before;
 	return NULL;
@@ -107,9 +112,12 @@ struct error *pun_try(const struct tactic_view *view, struct site **ret_site)
 		return error_new(ERROR_REFUSED, "the code ends there");
 	if (siteset_overlapping(view->planner, address, taddr_add(address, JUMP_LENGTH)))
 		return error_new(ERROR_REFUSED, "another tracepoint changes the bytes behind it");
-	/* bytes that a jump relies on can hold no other site: one that is wanted there goes first, by a trap */
-	if (plan_is_wanted(view->planner, taddr_add(address, (int64_t)run.length), taddr_add(address, JUMP_LENGTH)))
-		return error_new(ERROR_REFUSED, "another tracepoint is wanted at the bytes behind it");
+	/* bytes that a jump relies on can hold no other site: one that is wanted there goes first,
+	 * by a trap */
+	if (plan_is_wanted(view->planner, taddr_add(address, (int64_t)run.length),
+			   taddr_add(address, JUMP_LENGTH)))
+		return error_new(ERROR_REFUSED,
+				 "another tracepoint is wanted at the bytes behind it");
 	taddr hop = { 0 };
 	struct site *hop_of = NULL;
 	error = find_hop(view, address, run.length, &hop, &hop_of);

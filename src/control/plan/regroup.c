@@ -1,17 +1,18 @@
 /*
  * regroup.c - new probes among sites that are placed.
  *
- * A site that has been emitted can't be changed: threads are in its trampoline. So where a new probe needs its bytes, the
- * site is superseded by another one, with a trampoline of its own, which takes over its probes; and with it those whose
- * slots it has, or whose slot it uses: a group (L4). Everything of a group is decided anew: with sites where there are some
- * now, which can grow; if that won't do, as if nothing were there yet. If a probe that was placed before found no place
+ * A site that has been emitted can't be changed: threads are in its trampoline. So where a new
+ * probe needs its bytes, the site is superseded by another one, with a trampoline of its own, which
+ * takes over its probes; and with it those whose slots it has, or whose slot it uses: a group (L4).
+ * Everything of a group is decided anew: with sites where there are some now, which can grow; if
+ * that won't do, as if nothing were there yet. If a probe that was placed before found no place
  * then, all of it is undone.
  *
  * First all new probes that need it are tried together; if that fails, each for itself.
  *
- * A thread that is in an old trampoline leaves it for the instruction behind the old site. If that lies inside what a new site
- * changes, it is led on to the new one's copy of it (P8). That can be done only if no forked child runs the old code: so
- * what works without is tried first.
+ * A thread that is in an old trampoline leaves it for the instruction behind the old site. If that
+ * lies inside what a new site changes, it is led on to the new one's copy of it (P8). That can be
+ * done only if no forked child runs the old code: so what works without is tried first.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static const struct effort efforts[] = {
 	{ 128, false, true },
 };
 
-/* ---- what is in the way ------------------------------------------------------------------------- */
+/* ---- what is in the way ---------------------------------------------------------------------- */
 
 /* An emitted site that is no further away than that. */
 static struct site *site_in_the_way(const struct planner *planner, taddr at, int64_t distance)
@@ -96,7 +97,7 @@ static bool supersede(struct planner *planner, struct site *root)
 	return enough;
 }
 
-/* ---- back ----------------------------------------------------------------------------------------- */
+/* ---- back ------------------------------------------------------------------------------------ */
 
 static void refuse(struct probe *probe, const char *reason)
 {
@@ -105,7 +106,8 @@ static void refuse(struct probe *probe, const char *reason)
 	probe->refusal = error_new(ERROR_REFUSED, "%s", reason);
 }
 
-static bool drop_new(struct planner *planner, unsigned group, const char *reason, struct site_list *gone)
+static bool drop_new(struct planner *planner, unsigned group, const char *reason,
+		     struct site_list *gone)
 {
 	size_t kept = 0;
 
@@ -146,7 +148,8 @@ static bool reinstate(struct planner *planner, struct site *site)
 	return true;
 }
 
-bool regroup_undo(struct planner *planner, unsigned group, const char *reason, struct site_list *gone)
+bool regroup_undo(struct planner *planner, unsigned group, const char *reason,
+		  struct site_list *gone)
 {
 	size_t kept = 0;
 	bool enough = drop_new(planner, group, reason, gone);
@@ -162,7 +165,7 @@ bool regroup_undo(struct planner *planner, unsigned group, const char *reason, s
 	return enough;
 }
 
-/* ---- decide --------------------------------------------------------------------------------------- */
+/* ---- decide ---------------------------------------------------------------------------------- */
 
 struct probe_list {
 	struct probe **items;
@@ -247,8 +250,9 @@ static void drop_useless(struct planner *planner)
 /* How many bytes from its start on a site changes: its jump, and the slots behind it. */
 static uint64_t changed_bytes(const struct site *site)
 {
-	uint64_t end = site->way == DIVERT_SHORT ? SHORT_JUMP_LENGTH :
-						   site_slot(site, site->slot_count).v - site->address.v;
+	uint64_t end = site->way == DIVERT_SHORT ?
+			       SHORT_JUMP_LENGTH :
+			       site_slot(site, site->slot_count).v - site->address.v;
 
 	return end < site->length ? end : site->length;
 }
@@ -261,8 +265,8 @@ static bool leads_inside(const struct planner *planner, unsigned group)
 		taddr end = taddr_add(site->address, (int64_t)site->length);
 		const struct site *other = siteset_before(planner, taddr_add(end, -1));
 
-		if (site->group == group && site->patch.leads_on && other && other->group == group &&
-		    end.v < other->address.v + changed_bytes(other))
+		if (site->group == group && site->patch.leads_on && other &&
+		    other->group == group && end.v < other->address.v + changed_bytes(other))
 			return true;
 	}
 	return false;
@@ -282,13 +286,15 @@ bool planner_leads_on(const struct planner *planner, unsigned group)
 	for (size_t i = 0; i < planner->superseded.count; i++) {
 		unsigned other = planner->superseded.items[i]->group;
 
-		if ((!group || other == group) && (leads_inside(planner, other) || shares_hop(planner, other)))
+		if ((!group || other == group) &&
+		    (leads_inside(planner, other) || shares_hop(planner, other)))
 			return true;
 	}
 	return false;
 }
 
-static const char *why_not(const struct planner *planner, const struct probe_list *list, const struct effort *effort)
+static const char *why_not(const struct planner *planner, const struct probe_list *list,
+			   const struct effort *effort)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		if (!list->items[i]->site)
@@ -319,7 +325,8 @@ static struct error *try_group(struct planner *planner, struct probe *const *pro
 	planner->group = ++planner->last_group;
 	for (size_t i = 0; i < count && enough; i++)
 		enough = vec_push(&list, probes[i]);
-	enough = enough && gather(planner, effort, &list) && (!effort->alike || make_all_alike(planner));
+	enough = enough && gather(planner, effort, &list) &&
+		 (!effort->alike || make_all_alike(planner));
 	if (enough)
 		error = plan_all(planner, list.items, list.count);
 	drop_useless(planner);
@@ -337,7 +344,8 @@ static struct error *try_group(struct planner *planner, struct probe *const *pro
 	return error || enough ? error : error_new(ERROR_FAILED, "out of memory");
 }
 
-static struct error *try_together(struct planner *planner, struct probe *const *probes, size_t count, bool *ret_done)
+static struct error *try_together(struct planner *planner, struct probe *const *probes,
+				  size_t count, bool *ret_done)
 {
 	struct error *error = NULL;
 
@@ -354,7 +362,8 @@ struct error *regroup_decide(struct planner *planner, struct probe **probes, siz
 	bool done = true;
 
 	for (size_t i = 0; i < count && !error; i++) {
-		if (probes[i]->refusal && site_in_the_way(planner, probes[i]->place.address, efforts[2].distance) &&
+		if (probes[i]->refusal &&
+		    site_in_the_way(planner, probes[i]->place.address, efforts[2].distance) &&
 		    !vec_push(&list, probes[i]))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}

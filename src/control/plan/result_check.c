@@ -9,7 +9,8 @@ static bool writes(const struct insn *insn, ZydisRegister wanted)
 
 		if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
 		    (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
-		    ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value) == wanted)
+		    ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
+						     operand->reg.value) == wanted)
 			return true;
 	}
 	return false;
@@ -20,10 +21,12 @@ static bool leaves(const struct insn *insn, uint64_t start, uint64_t end)
 {
 	if (insn->flow == FLOW_JUMP || insn->flow == FLOW_BRANCH)
 		return insn->target.v < start || insn->target.v >= end;
-	return insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT || insn->flow == FLOW_JUMP_INDIRECT;
+	return insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT ||
+	       insn->flow == FLOW_JUMP_INDIRECT;
 }
 
-bool result_is_set(const struct symtab *symtab, uint64_t start, uint64_t end, const struct abi_piece *piece)
+bool result_is_set(const struct symtab *symtab, uint64_t start, uint64_t end,
+		   const struct abi_piece *piece)
 {
 	const struct text_range *text = symtab_text(symtab, start);
 	ZydisRegister wanted = piece->where == ABI_SSE ? ZYDIS_REGISTER_ZMM0 : ZYDIS_REGISTER_RAX;

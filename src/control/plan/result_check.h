@@ -1,8 +1,8 @@
 /*
  * result_check.h - does a function give its result at all?
  *
- * LLVM drops the result of a local function that none of its callers uses, without a word in the debug information. What is in
- * the register then is something else. Pure.
+ * LLVM drops the result of a local function that none of its callers uses, without a word in the
+ * debug information. What is in the register then is something else. Pure.
  */
 #ifndef DYNTRACE_PLAN_RESULT_CHECK_H
 #define DYNTRACE_PLAN_RESULT_CHECK_H
@@ -10,7 +10,9 @@
 #include "../sym/abi.h"
 #include "../sym/sym.h"
 
-/* False: nothing in its code, between these addresses of the file, changes the register that the result is in. */
-bool result_is_set(const struct symtab *symtab, uint64_t start, uint64_t end, const struct abi_piece *piece);
+/* False: nothing in its code, between these addresses of the file, changes the register that the
+ * result is in. */
+bool result_is_set(const struct symtab *symtab, uint64_t start, uint64_t end,
+		   const struct abi_piece *piece);
 
 #endif

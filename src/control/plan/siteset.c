@@ -7,7 +7,8 @@
 /* The index of the first site behind the address. */
 static size_t index_behind(const struct planner *planner, taddr address)
 {
-	return sorted_count(planner->sites.count, i, planner->sites.items[i]->address.v <= address.v);
+	return sorted_count(planner->sites.count, i,
+			    planner->sites.items[i]->address.v <= address.v);
 }
 
 uint64_t site_claim(const struct site *site)

@@ -1,10 +1,11 @@
 /*
  * slot_code.c
  *
- * By hash, the slot's address hangs on the FS base, whose reading takes long, and on it everything else that an entry with an
- * exit does: the event's place, the thread's table of stubs, the stub. All of that waits, and the processor
- * has no room for so much that waits beside two clock readings. So such an entry guesses by rsp which slot it is, goes on with that, and the
- * FS base is only compared. A wrong guess costs what the hash costs, and corrects the guess.
+ * By hash, the slot's address hangs on the FS base, whose reading takes long, and on it everything
+ * else that an entry with an exit does: the event's place, the thread's table of stubs, the stub.
+ * All of that waits, and the processor has no room for so much that waits beside two clock
+ * readings. So such an entry guesses by rsp which slot it is, goes on with that, and the FS base is
+ * only compared. A wrong guess costs what the hash costs, and corrects the guess.
  */
 #include "slot_code.h"
 
@@ -14,7 +15,8 @@
 /* From the slots to the guesses. */
 #define NEAR ((int32_t)(offsetof(struct dt_state, near) - offsetof(struct dt_state, slots)))
 
-/* rcx = a slot that has this thread's key: to `no` if another thread had its block then. rbx is lost. */
+/* rcx = a slot that has this thread's key: to `no` if another thread had its block then. rbx is
+ * lost. */
 static void emit_check_tid(struct emitter *e, struct label *no)
 {
 	emit_note(e, "the thread block's tid must be the slot's");
@@ -71,7 +73,8 @@ void slot_emit_near(struct emitter *e, const struct tramp_env *env, struct slot_
 	emit_bind(e, &l->found);
 }
 
-void slot_emit_far(struct emitter *e, const struct tramp_env *env, struct slot_labels *l, struct label *slow)
+void slot_emit_far(struct emitter *e, const struct tramp_env *env, struct slot_labels *l,
+		   struct label *slow)
 {
 	emit_bind(e, &l->far);
 	slot_emit_find(e, env, slow);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 
-/* ---- runs of instructions --------------------------------------------------------------------- */
+/* ---- runs of instructions -------------------------------------------------------------------- */
 
 static const struct body_insn *insn_of(const struct tactic_view *view, size_t index)
 {
@@ -42,20 +42,27 @@ static struct error *check_insn(const struct tactic_view *view, size_t first, si
 		return refuse_way(insn->way, distance);
 	bool is_fixed = body_is_fixed(view->body, index);
 	if (is_fixed && !distance)
-		return error_new(ERROR_REFUSED, "its instruction can't be moved, or is data for another one");
+		return error_new(ERROR_REFUSED,
+				 "its instruction can't be moved, or is data for another one");
 	if (is_fixed)
-		return error_new(ERROR_REFUSED, "the instruction %llu bytes behind it can't be moved",
+		return error_new(ERROR_REFUSED,
+				 "the instruction %llu bytes behind it can't be moved",
 				 (unsigned long long)distance);
-	if (view->planner->keeps_calls && (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT))
-		return error_new(ERROR_REFUSED, "the call %llu bytes behind it would have to move, and the process has a shadow "
-				 "stack (CET), which forbids that", (unsigned long long)distance);
+	if (view->planner->keeps_calls &&
+	    (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT))
+		return error_new(
+			ERROR_REFUSED,
+			"the call %llu bytes behind it would have to move, and the process has a shadow "
+			"stack (CET), which forbids that",
+			(unsigned long long)distance);
 	if (siteset_overlapping(view->planner, at, taddr_add(at, insn->length)))
 		return error_new(ERROR_REFUSED, "another tracepoint needs the bytes %llu behind it",
 				 (unsigned long long)distance);
 	return NULL;
 }
 
-struct error *run_gather(const struct tactic_view *view, size_t first, size_t need, struct run *ret_run)
+struct error *run_gather(const struct tactic_view *view, size_t first, size_t need,
+			 struct run *ret_run)
 {
 	struct run run = { .first = first };
 
@@ -63,7 +70,8 @@ struct error *run_gather(const struct tactic_view *view, size_t first, size_t ne
 		size_t index = first + run.count;
 
 		if (index >= view->body->insns.count)
-			return error_new(ERROR_REFUSED, "the function ends after %llu bytes, a jump needs %llu",
+			return error_new(ERROR_REFUSED,
+					 "the function ends after %llu bytes, a jump needs %llu",
 					 (unsigned long long)run.length, (unsigned long long)need);
 		struct error *error = check_insn(view, first, index);
 		if (error)
@@ -86,8 +94,8 @@ static const struct tactic *find_tactic(const char *name)
 	return NULL;
 }
 
-struct error *run_make_site(const struct tactic_view *view, const struct run *run, const char *tactic,
-			    struct site **ret_site)
+struct error *run_make_site(const struct tactic_view *view, const struct run *run,
+			    const char *tactic, struct site **ret_site)
 {
 	struct site *site = calloc(1, sizeof(*site));
 
@@ -109,7 +117,7 @@ struct error *run_make_site(const struct tactic_view *view, const struct run *ru
 	return NULL;
 }
 
-/* ---- jump ------------------------------------------------------------------------------------- */
+/* ---- jump ------------------------------------------------------------------------------------ */
 
 /* The site that ends right before instruction `first`, and may grow. */
 static struct site *growing_site(const struct tactic_view *view, size_t first)
@@ -118,18 +126,20 @@ static struct site *growing_site(const struct tactic_view *view, size_t first)
 	struct site *before = siteset_before(view->planner, at);
 
 	if (!before || before->emitted || before->group != view->planner->group || /* L2, L4 */
-	    before->way != DIVERT_JUMP || !before->insn_count || before->address.v + before->length != at.v)
+	    before->way != DIVERT_JUMP || !before->insn_count ||
+	    before->address.v + before->length != at.v)
 		return NULL;
 	return before;
 }
 
-/* The site before grows over the instruction: nothing but falling through leads from its end to here. */
+/* The site before grows over the instruction: nothing but falling through leads from its end to
+ * here. */
 static bool try_grow(const struct tactic_view *view, struct site **ret_site)
 {
 	for (size_t first = view->index; insn_of(view, first)->way == WAY_NONE; first--) {
 		struct site *site = growing_site(view, first);
-		size_t length = insn_of(view, view->index)->at + insn_of(view, view->index)->length -
-				insn_of(view, first)->at;
+		size_t length = insn_of(view, view->index)->at +
+				insn_of(view, view->index)->length - insn_of(view, first)->at;
 		size_t count = view->index - first + 1;
 		struct error *error;
 
@@ -141,7 +151,8 @@ static bool try_grow(const struct tactic_view *view, struct site **ret_site)
 		}
 		if (!site)
 			continue;
-		if (site->length + length > DT_SITE_BYTES || site->insn_count + count > SITE_INSNS_MAX)
+		if (site->length + length > DT_SITE_BYTES ||
+		    site->insn_count + count > SITE_INSNS_MAX)
 			return false;
 		for (size_t i = 0; i < count; i++)
 			site->lengths[site->insn_count++] = insn_of(view, first + i)->length;
@@ -159,11 +170,13 @@ static bool try_grow_back(const struct tactic_view *view, struct site **ret_site
 	taddr end = taddr_add(address_of(view, view->index), insn->length);
 	struct site *site = siteset_before(view->planner, end);
 
-	if (view->index + 1 >= view->body->insns.count || insn_of(view, view->index + 1)->way != WAY_NONE)
+	if (view->index + 1 >= view->body->insns.count ||
+	    insn_of(view, view->index + 1)->way != WAY_NONE)
 		return false;
-	if (!site || !taddr_equal(site->address, end) || site->emitted || site->group != view->planner->group ||
-	    site->way != DIVERT_JUMP || site->slot_count || !site->insn_count ||
-	    site->length + insn->length > DT_SITE_BYTES || site->insn_count >= SITE_INSNS_MAX)
+	if (!site || !taddr_equal(site->address, end) || site->emitted ||
+	    site->group != view->planner->group || site->way != DIVERT_JUMP || site->slot_count ||
+	    !site->insn_count || site->length + insn->length > DT_SITE_BYTES ||
+	    site->insn_count >= SITE_INSNS_MAX)
 		return false;
 	struct error *error = check_insn(view, view->index, view->index);
 	error_free(error);
@@ -183,11 +196,12 @@ static bool try_grow_back(const struct tactic_view *view, struct site **ret_site
 /* A site that begins before the instruction, as far as nothing leads to what is between. */
 static bool try_back(const struct tactic_view *view, struct run *ret_run)
 {
-	for (size_t first = view->index; insn_of(view, first)->way == WAY_NONE && first > 0; first--) {
-		size_t covered = insn_of(view, view->index)->at + insn_of(view, view->index)->length -
-				 insn_of(view, first - 1)->at;
-		struct error *error = run_gather(view, first - 1, covered > JUMP_LENGTH ? covered : JUMP_LENGTH,
-						 ret_run);
+	for (size_t first = view->index; insn_of(view, first)->way == WAY_NONE && first > 0;
+	     first--) {
+		size_t covered = insn_of(view, view->index)->at +
+				 insn_of(view, view->index)->length - insn_of(view, first - 1)->at;
+		struct error *error = run_gather(
+			view, first - 1, covered > JUMP_LENGTH ? covered : JUMP_LENGTH, ret_run);
 
 		error_free(error);
 		if (!error)
@@ -214,7 +228,7 @@ static struct error *try_jump(const struct tactic_view *view, struct site **ret_
 	return error ? error : run_make_site(view, &run, "jump", ret_site);
 }
 
-/* ---- evict ------------------------------------------------------------------------------------ */
+/* ---- evict ----------------------------------------------------------------------------------- */
 
 static struct error *try_evict(const struct tactic_view *view, struct site **ret_site)
 {
@@ -225,7 +239,8 @@ static struct error *try_evict(const struct tactic_view *view, struct site **ret
 
 	if (error)
 		return error;
-	error = run_make_site(view, &run, "evict", &site); /* its bytes are taken while a host is looked for */
+	/* its bytes are taken while a host is looked for */
+	error = run_make_site(view, &run, "evict", &site);
 	if (error)
 		return error;
 	site->way = DIVERT_SHORT;

@@ -1,6 +1,6 @@
 /*
- * tactic.h - the ways to divert an instruction. A table, tried in order; each can say no, with a reason, and leaves
- * nothing behind when it does.
+ * tactic.h - the ways to divert an instruction. A table, tried in order; each can say no, with a
+ * reason, and leaves nothing behind when it does.
  *
  *	jump	five bytes, whole instructions, nothing leads inside. If the instruction's own five bytes won't
  *		do, the site before it grows over it, or a site begins a little before it.
@@ -26,9 +26,11 @@ struct tactic_view {
 
 struct tactic {
 	const char *name;
-	/* Makes a site that covers the instruction, or makes one that does. It is in the planner's list then. */
+	/* Makes a site that covers the instruction, or makes one that does. It is in the planner's
+	 * list then. */
 	struct error *(*try)(const struct tactic_view *view, struct site **ret_site);
-	bool is_late; /* asked when all other sites are known: it relies on bytes that they might want */
+	/* asked when all other sites are known: it relies on bytes that they might want */
+	bool is_late;
 };
 
 extern const struct tactic tactics[];
@@ -40,14 +42,17 @@ struct run {
 	size_t length;
 };
 
-/* Whole instructions from `first` on, at least `need` bytes; nothing leads inside and nobody claims them. NULL or why not. */
-struct error *run_gather(const struct tactic_view *view, size_t first, size_t need, struct run *ret_run);
+/* Whole instructions from `first` on, at least `need` bytes; nothing leads inside and nobody claims
+ * them. NULL or why not. */
+struct error *run_gather(const struct tactic_view *view, size_t first, size_t need,
+			 struct run *ret_run);
 /* A site of those instructions, in the planner's list. */
-struct error *run_make_site(const struct tactic_view *view, const struct run *run, const char *tactic,
-			    struct site **ret_site);
+struct error *run_make_site(const struct tactic_view *view, const struct run *run,
+			    const char *tactic, struct site **ret_site);
 
 /* host.c: a free slot that a short jump at `from` reaches. */
-struct error *host_find(const struct tactic_view *view, taddr from, struct site **ret_host, size_t *ret_slot);
+struct error *host_find(const struct tactic_view *view, taddr from, struct site **ret_host,
+			size_t *ret_slot);
 
 /* trap.c */
 struct error *trap_try(const struct tactic_view *view, struct site **ret_site);

@@ -1,8 +1,9 @@
 /*
  * tramp_frame.c
  *
- * The table's rules are expressions that walk the rows of whatever trampoline the pc is in, so that one CIE serves all of them,
- * now and later. To the unwinder a trampoline is a frame that the program's instruction has called:
+ * The table's rules are expressions that walk the rows of whatever trampoline the pc is in, so that
+ * one CIE serves all of them, now and later. To the unwinder a trampoline is a frame that the
+ * program's instruction has called:
  *
  *	rsp		+ what the trampoline has on the stack
  *	rbx		from there, where it is saved
@@ -25,13 +26,14 @@
 uint8_t tramp_frame_kept(int32_t depth)
 {
 	for (uint8_t kept = 1; kept <= DT_FRAME_KEPT_MASK; kept++) {
-		if ((int32_t)(DT_FRAME_KEPT >> 8 * kept & 0xff) == depth - 8) /* one more word is below it */
+		/* one more word is below it */
+		if ((int32_t)(DT_FRAME_KEPT >> 8 * kept & 0xff) == depth - 8)
 			return kept;
 	}
 	return 0;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static uint32_t make_row(const struct emit_row *row, size_t end)
 {
@@ -51,7 +53,8 @@ static void join_rows(struct emit_rows *rows)
 		const struct emit_row *row = &rows->items[i];
 		const struct emit_row *last = kept ? &rows->items[kept - 1] : NULL;
 
-		if (!last || last->depth != row->depth || last->origin != row->origin || last->kept != row->kept)
+		if (!last || last->depth != row->depth || last->origin != row->origin ||
+		    last->kept != row->kept)
 			rows->items[kept++] = *row;
 	}
 	rows->count = kept;
@@ -69,7 +72,8 @@ void tramp_frame_end(struct emitter *e, taddr site)
 	while (!emit_failed(e) && (emit_pc(e).v + rows->count * sizeof(uint32_t)) % DT_FRAME_ALIGN)
 		cfi_put32(e, 0);
 	for (size_t i = rows->count; i > 0; i--)
-		cfi_put32(e, make_row(&rows->items[i - 1], i < rows->count ? rows->items[i].at : code));
+		cfi_put32(e, make_row(&rows->items[i - 1],
+				      i < rows->count ? rows->items[i].at : code));
 	struct dt_frame_end end = { .check = DT_FRAME_CHECK ^ (uint32_t)emit_pc(e).v,
 				    .site = (int32_t)taddr_diff(site, emit_pc(e)),
 				    .start = (uint32_t)e->size,
@@ -84,7 +88,7 @@ void tramp_frame_free(struct emit_rows *rows)
 	vec_free(rows);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* p: the next end from there on. */
 static void put_find_end(struct emitter *e)
@@ -109,8 +113,8 @@ static void put_find_row(struct emitter *e)
 	cfi_const64(e, ~(uint64_t)(DT_FRAME_ALIGN - 1));
 	cfi_ops(e, OP_AND);
 	put_find_end(e); /* pc end */
-	cfi_ops(e, OP_DUP, OP_PLUS_UCONST, offsetof(struct dt_frame_end, start), OP_DEREF_SIZE, 4, OP_OVER, OP_SWAP,
-		OP_MINUS); /* pc end start */
+	cfi_ops(e, OP_DUP, OP_PLUS_UCONST, offsetof(struct dt_frame_end, start), OP_DEREF_SIZE, 4,
+		OP_OVER, OP_SWAP, OP_MINUS); /* pc end start */
 	cfi_ops(e, OP_ROT, OP_ROT, OP_SWAP, OP_MINUS); /* end offset */
 	cfi_ops(e, OP_OVER);
 	size_t again = e->size;
@@ -146,14 +150,16 @@ static void put_rbx(struct emitter *e)
 	size_t rule = cfi_begin_rule(e, CFI_VAL_EXPRESSION, CFI_RBX);
 
 	put_find_row(e);
-	cfi_ops(e, OP_SWAP, OP_DROP, OP_CONST1U, DT_FRAME_KEPT_SHIFT, OP_SHR, OP_LIT0 + DT_FRAME_KEPT_MASK, OP_AND, OP_DUP);
+	cfi_ops(e, OP_SWAP, OP_DROP, OP_CONST1U, DT_FRAME_KEPT_SHIFT, OP_SHR,
+		OP_LIT0 + DT_FRAME_KEPT_MASK, OP_AND, OP_DUP);
 	size_t saved = cfi_jump(e, OP_BRA); /* cfa kept */
 	cfi_ops(e, OP_BREG0 + CFI_RBX, 0);
 	size_t done = cfi_jump(e, OP_SKIP);
 	cfi_land(e, saved);
 	cfi_ops(e, OP_LIT0 + 3, OP_SHL);
 	cfi_const32(e, DT_FRAME_KEPT);
-	cfi_ops(e, OP_SWAP, OP_SHR, OP_CONST1U, 0xff, OP_AND, OP_MINUS, OP_PLUS_UCONST, 8, OP_DEREF);
+	cfi_ops(e, OP_SWAP, OP_SHR, OP_CONST1U, 0xff, OP_AND, OP_MINUS, OP_PLUS_UCONST, 8,
+		OP_DEREF);
 	cfi_land(e, done);
 	cfi_end_rule(e, rule);
 }
@@ -190,8 +196,8 @@ static void put_return_address(struct emitter *e, taddr control)
 	size_t rule = cfi_begin_rule(e, CFI_VAL_EXPRESSION, CFI_RA);
 
 	put_find_row(e);
-	cfi_ops(e, OP_CONST1U, DT_FRAME_ORIGIN_SHIFT, OP_SHR, OP_CONST1U, DT_FRAME_ORIGIN_MASK, OP_AND, OP_DUP, OP_CONST1U,
-		DT_FRAME_RETURNS, OP_EQ);
+	cfi_ops(e, OP_CONST1U, DT_FRAME_ORIGIN_SHIFT, OP_SHR, OP_CONST1U, DT_FRAME_ORIGIN_MASK,
+		OP_AND, OP_DUP, OP_CONST1U, DT_FRAME_RETURNS, OP_EQ);
 	size_t returned = cfi_jump(e, OP_BRA); /* cfa end origin */
 	cfi_ops(e, OP_SWAP);
 	put_site(e);

@@ -74,11 +74,13 @@ struct event_labels {
 
 size_t trampoline_room(const struct tramp *tramp)
 {
-	size_t room = END_ROOM + TRAMP_FRAME_ROOM + tramp->insn_count * (INSN_ROOM + TRAMP_FRAME_INSN_ROOM);
+	size_t room = END_ROOM + TRAMP_FRAME_ROOM +
+		      tramp->insn_count * (INSN_ROOM + TRAMP_FRAME_INSN_ROOM);
 
 	for (size_t i = 0; i < tramp->event_count; i++)
-		room += EVENT_ROOM + TRAMP_FRAME_EVENT_ROOM + tramp->events[i]->field_count * FIELD_ROOM +
-			exit_room(tramp->events[i]) + count_room(tramp->events[i]) + foreign_room(tramp->events[i]) +
+		room += EVENT_ROOM + TRAMP_FRAME_EVENT_ROOM +
+			tramp->events[i]->field_count * FIELD_ROOM + exit_room(tramp->events[i]) +
+			count_room(tramp->events[i]) + foreign_room(tramp->events[i]) +
 			gather_room(tramp->events[i]) + filter_room(tramp->events[i]);
 	return room;
 }
@@ -196,7 +198,8 @@ static void emit_stack_field(struct emitter *e, int32_t saved, const struct tram
 	emit_store_size(e, mem_at(RBX, field->offset), RAX, size);
 }
 
-void record_emit_field(struct emitter *e, int32_t frame, int32_t saved, const struct tramp_field *field)
+void record_emit_field(struct emitter *e, int32_t frame, int32_t saved,
+		       const struct tramp_field *field)
 {
 	enum reg from = field->reg;
 	unsigned size = field->size ? field->size : 8;
@@ -229,7 +232,8 @@ void record_emit_field(struct emitter *e, int32_t frame, int32_t saved, const st
 }
 
 /* With an exit rsi holds something else by now: it is on the stack. */
-static void emit_entry_field(struct emitter *e, const struct tramp_event *event, struct tramp_field field)
+static void emit_entry_field(struct emitter *e, const struct tramp_event *event,
+			     struct tramp_field field)
 {
 	if (event->exit && field.source == SOURCE_REGISTER && field.reg == RSI) {
 		field.source = SOURCE_STACK;
@@ -240,7 +244,8 @@ static void emit_entry_field(struct emitter *e, const struct tramp_event *event,
 }
 
 /* The event itself, which ends at pool + ebx (B4). */
-static void emit_write(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
+static void emit_write(struct emitter *e, const struct tramp_env *env,
+		       const struct tramp_event *event)
 {
 	bool payload = event->field_count > 0;
 
@@ -265,8 +270,8 @@ static bool has_fast_path(const struct tramp_event *event)
 }
 
 /* The trampoline writes the event itself. */
-static void emit_fast(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		      struct event_labels *l)
+static void emit_fast(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, struct event_labels *l)
 {
 	if (event->exit)
 		slot_emit_near(e, env, &l->near);
@@ -285,8 +290,8 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env, const stru
 }
 
 /* A return stub, where the trampoline itself hasn't looked for the thread's slot. */
-static void emit_stub(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		      struct event_labels *l)
+static void emit_stub(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, struct event_labels *l)
 {
 	emit_note(e, "the clock, in rdx");
 	emit_rdtsc(e);
@@ -300,8 +305,8 @@ static void emit_stub(struct emitter *e, const struct tramp_env *env, const stru
 }
 
 /* What counts is a condition that the agent must look at; it writes an event that nobody reads. */
-static void emit_condition(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-			   struct event_labels *l)
+static void emit_condition(struct emitter *e, const struct tramp_env *env,
+			   const struct tramp_event *event, struct event_labels *l)
 {
 	int32_t image = (int32_t)DT_ROUND_UP(event->program->size_max, 16);
 
@@ -347,7 +352,8 @@ taddr record_state_word(const struct tramp_env *env, size_t offset)
 /* A forked child's state is wiped, or says that it is muted. */
 void record_emit_own_only(struct emitter *e, const struct tramp_env *env, struct label *out)
 {
-	_Static_assert(offsetof(struct dt_state, muted) == offsetof(struct dt_state, pid) + 4, "one word");
+	_Static_assert(offsetof(struct dt_state, muted) == offsetof(struct dt_state, pid) + 4,
+		       "one word");
 	emit_note(e, "not in forked children");
 	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, pid)).v);
 	emit_load(e, RAX, mem_at(RAX, 0));
@@ -384,7 +390,8 @@ static void emit_match(struct emitter *e, const struct tramp_watch *watch, struc
 }
 
 /* One word each of this process's state and of the pool. */
-static void emit_watches(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
+static void emit_watches(struct emitter *e, const struct tramp_env *env,
+			 const struct tramp_event *event)
 {
 	struct label yes = { 0 }, no = { 0 };
 
@@ -469,8 +476,8 @@ static void emit_lost(struct emitter *e, struct record_labels *l)
 	emit_jmp(e, &l->out);
 }
 
-static void emit_slow(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
-		      struct event_labels *l)
+static void emit_slow(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, struct event_labels *l)
 {
 	emit_recording_row(e, event);
 	if (has_fast_path(event)) {
@@ -485,7 +492,8 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env, const stru
 		foreign_emit_slow(e, env, event, &l->foreign, &l->record.out);
 	if (!event->exit)
 		return;
-	/* With no slot the slow path finds one: for the event, or for the stub, if it doesn't count the call. */
+	/* With no slot the slow path finds one: for the event, or for the stub, if it doesn't count
+	 * the call. */
 	slot_emit_far(e, env, &l->near, has_fast_path(event) ? &l->record.slow : &l->exit.miss);
 	emit_note(e, "no return stub is free: the agent finds one");
 	exit_emit_miss(e, env, &l->exit);
@@ -504,7 +512,8 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 			continue;
 		int32_t distance = (int32_t)(e->size - event->switch_offset);
 
-		memcpy(e->bytes + event->switch_offset - sizeof(distance), &distance, sizeof(distance));
+		memcpy(e->bytes + event->switch_offset - sizeof(distance), &distance,
+		       sizeof(distance));
 		event->switch_offset = (uint32_t)e->size;
 		emit_u64(e, event->is_off ? event->off.v : event->on.v);
 		if (event->exit)
@@ -518,11 +527,12 @@ static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp
 
 static bool falls_through(const struct insn *insn)
 {
-	return insn->flow != FLOW_JUMP && insn->flow != FLOW_JUMP_INDIRECT && insn->flow != FLOW_RETURN &&
-	       insn->flow != FLOW_STOP;
+	return insn->flow != FLOW_JUMP && insn->flow != FLOW_JUMP_INDIRECT &&
+	       insn->flow != FLOW_RETURN && insn->flow != FLOW_STOP;
 }
 
-/* A system call that might cost us SIGTRAP: the agent makes it, or changes its arguments. rcx and r11 are free at a `syscall`. */
+/* A system call that might cost us SIGTRAP: the agent makes it, or changes its arguments. rcx and
+ * r11 are free at a `syscall`. */
 static void emit_guard(struct emitter *e, const struct tramp_env *env, struct label *made)
 {
 	struct label make = { 0 };
@@ -602,16 +612,18 @@ static struct error *emit_all(struct emitter *e, struct tramp *tramp, const stru
 	return NULL;
 }
 
-struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes, size_t room,
-			      taddr pc)
+struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes,
+			      size_t room, taddr pc)
 {
 	_cleanup_(tramp_frame_free) struct emit_rows rows = { 0 };
 	struct emitter e = { .failed = true };
 
 	assert(tramp->insn_count >= 1 && tramp->insn_count <= TRAMP_INSNS_MAX);
 	if (tramp->event_count > TRAMP_INSNS_MAX)
-		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place", TRAMP_INSNS_MAX);
-	for (int wide = 0; wide < 2 && emit_failed(&e); wide++) { /* most are short enough for short jumps */
+		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place",
+				 TRAMP_INSNS_MAX);
+	/* most are short enough for short jumps */
+	for (int wide = 0; wide < 2 && emit_failed(&e); wide++) {
 		emit_init(&e, bytes, room, pc);
 		e.tight = !wide;
 		e.notes = env->notes;

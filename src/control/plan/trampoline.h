@@ -2,8 +2,8 @@
  * trampoline.h - the code that one site jumps to.
  *
  * Generated for that site and nothing else: for each tracepoint at each of its instructions a
- * recording sequence, then the moved instruction, at the end a jump back. What the code changes it puts
- * back: at any instruction every register and the flags may be live (H1).
+ * recording sequence, then the moved instruction, at the end a jump back. What the code changes it
+ * puts back: at any instruction every register and the flags may be live (H1).
  *
  * Pure: writes the buffer it is given.
  */
@@ -20,7 +20,8 @@ struct tramp_env {
 	taddr slots; /* dt_state.slots */
 	taddr pool;
 	struct emit_notes *notes; /* wanted by who explains the code; NULL: not */
-	taddr returns, stubs, exit; /* with exits only: struct dt_returns, stub 0, the code that records */
+	/* with exits only: struct dt_returns, stub 0, the code that records */
+	taddr returns, stubs, exit;
 	uint64_t ns_multiplier; /* likewise: ns = cycles * this >> 32 */
 };
 
@@ -80,8 +81,10 @@ struct tramp_foreign {
 	taddr enabled, exit_enabled; /* 32-bit words: not called while they are 0; 0: always */
 	taddr address; /* of the probe, the image's first word */
 	bool own_only; /* not in forked children */
-	bool is_wanted; /* before the function is known: there will be one, so that room is needed */
-	/* NULL, or the function is the user's: its sites, without what depends on where they are (call_code.h); borrowed. */
+	/* before the function is known: there will be one, so that room is needed */
+	bool is_wanted;
+	/* NULL, or the function is the user's: its sites, without what depends on where they are
+	 * (call_code.h); borrowed. */
 	const struct dt_call_site *call, *exit_call;
 	uint32_t call_size, exit_call_size; /* name included */
 };
@@ -100,10 +103,12 @@ struct tramp_event {
 	size_t field_count;
 	size_t insn; /* recorded before this one of the moved instructions */
 	bool keep_red_zone; /* the 128 bytes below rsp may be in use */
-	const struct dt_program *program; /* gathered: the agent writes the event (value.h); borrowed */
+	/* gathered: the agent writes the event (value.h); borrowed */
+	const struct dt_program *program;
 	uint32_t program_size;
 	uint16_t xmms; /* gathered: those that the program uses, a bit each */
-	const struct value_ops *filter; /* record only if this isn't 0; borrowed (filter_code.h); NULL: always */
+	/* record only if this isn't 0; borrowed (filter_code.h); NULL: always */
+	const struct value_ops *filter;
 	struct tramp_limits limits;
 	struct tramp_count count;
 	struct tramp_foreign foreign;
@@ -113,16 +118,20 @@ struct tramp_event {
 	bool finds; /* likewise: tells an unwinder of return stubs (find_code.h) */
 	bool guard; /* at a `syscall`, records nothing: asks the agent first (H10) */
 	bool st0, st1; /* gathered: so does it st(0), and st(1) */
-	bool exit; /* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
-	/* What the exit records: fields or a program, as an entry has them; borrowed (exit.h). NULL: rax, duration. */
+	/* the function's exit is recorded too, as event id + 1; then the red zone isn't kept */
+	bool exit;
+	/* What the exit records: fields or a program, as an entry has them; borrowed (exit.h).
+	 * NULL: rax, duration. */
 	const struct tramp_event *at_exit;
-	/* Of an exit: what its entry keeps for it, word by word; does its filter ask for the duration? */
+	/* Of an exit: what its entry keeps for it, word by word; does its filter ask for the
+	 * duration? */
 	struct tramp_field kept[DT_KEPT_DURATION];
 	size_t kept_count;
 	bool filters_duration;
 	bool is_off; /* the switch's first value */
 	uint8_t origin; /* filled in: where its instruction is, from the site's start */
-	/* Filled in: the word that switches it, relative to the trampoline's start, and its two values. */
+	/* Filled in: the word that switches it, relative to the trampoline's start, and its two
+	 * values. */
 	uint32_t switch_offset;
 	taddr on, off;
 	taddr exit_code; /* filled in, of one with an exit: what records that */
@@ -147,17 +156,21 @@ struct tramp {
 	size_t insn_count;
 	struct tramp_event **events; /* sorted by insn */
 	size_t event_count;
-	/* Filled in: where each instruction (with what is recorded before it) begins, and the jump back. */
+	/* Filled in: where each instruction (with what is recorded before it) begins, and the jump
+	 * back. */
 	taddr copies[TRAMP_INSNS_MAX + 1];
-	taddr back; /* filled in: that jump, whose distance can be changed by one store; 0: nothing falls through to there */
+	/* filled in: that jump, whose distance can be changed by one store; 0: nothing falls
+	 * through to there */
+	taddr back;
 	size_t size;
 };
 
 /* The most bytes that trampoline_emit needs for this one. */
 size_t trampoline_room(const struct tramp *tramp);
 
-/* Emits it to `bytes`, to run at `pc`. Fails with ERROR_REFUSED when an instruction can't be moved there. */
-struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes, size_t room,
-			      taddr pc);
+/* Emits it to `bytes`, to run at `pc`. Fails with ERROR_REFUSED when an instruction can't be moved
+ * there. */
+struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes,
+			      size_t room, taddr pc);
 
 #endif

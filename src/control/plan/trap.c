@@ -1,6 +1,6 @@
 /*
- * trap.c - one byte, int3, where nothing else fits. Dear at every hit (a signal), and deadly where SIGTRAP is lost: so
- * it is asked last, and only where somebody sees to that (planner_allow_traps).
+ * trap.c - one byte, int3, where nothing else fits. Dear at every hit (a signal), and deadly where
+ * SIGTRAP is lost: so it is asked last, and only where somebody sees to that (planner_allow_traps).
  */
 #include "tactic.h"
 

@@ -1,6 +1,6 @@
 /*
- * value.c - from a type to fields: each kind of type has a row in a table, and structs, arrays and references
- * lead to others.
+ * value.c - from a type to fields: each kind of type has a row in a table, and structs, arrays and
+ * references lead to others.
  */
 #include "value.h"
 
@@ -31,7 +31,7 @@ void shape_free(struct shape *shape)
 	*shape = (struct shape){ 0 };
 }
 
-/* ---- fields ------------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 struct event_field *shape_field(struct shape *shape, const char *name, enum field_type type,
 				     uint8_t size)
@@ -51,8 +51,12 @@ struct event_field *shape_field(struct shape *shape, const char *name, enum fiel
 struct value_store *shape_store(struct shape *shape, enum dt_op_code code, uint8_t size,
 				     const struct value_place *place)
 {
-	struct value_store store = { .place = *place, .code = (uint8_t)code, .size = size,
-				     .load = size, .field = (uint16_t)(shape->field_count - 1), .guard = shape->guard };
+	struct value_store store = { .place = *place,
+				     .code = (uint8_t)code,
+				     .size = size,
+				     .load = size,
+				     .field = (uint16_t)(shape->field_count - 1),
+				     .guard = shape->guard };
 
 	if (!vec_push(&shape->stores, store)) {
 		shape->failed = true;
@@ -63,7 +67,8 @@ struct value_store *shape_store(struct shape *shape, enum dt_op_code code, uint8
 
 void shape_label(struct shape *shape, struct event_field *field, const char *name, int64_t value)
 {
-	struct field_label *labels = realloc(field->labels, (field->label_count + 1) * sizeof(*labels));
+	struct field_label *labels =
+		realloc(field->labels, (field->label_count + 1) * sizeof(*labels));
 
 	if (!labels) {
 		shape->failed = true;
@@ -152,14 +157,14 @@ static void add_words(struct shape *shape, const char *name, uint64_t size,
 	}
 }
 
-/* ---- kinds of types ---------------------------------------------------------------------------------- */
+/* ---- kinds of types -------------------------------------------------------------------------- */
 
 static void add_int(struct shape *shape, const char *name, const struct type *type,
 		    const struct value_place *place, unsigned depth)
 {
 	if (value_is_number_size(type->size))
-		shape_number(shape, name, type->is_signed ? FIELD_INT : FIELD_UINT, (uint8_t)type->size,
-			   type->is_signed, place);
+		shape_number(shape, name, type->is_signed ? FIELD_INT : FIELD_UINT,
+			     (uint8_t)type->size, type->is_signed, place);
 	else
 		add_words(shape, name, type->size, place);
 }
@@ -202,7 +207,8 @@ static void add_enum(struct shape *shape, const char *name, const struct type *t
 }
 
 /* What CTF has no type for is a double, or exactly a single. */
-static void add_converted(struct shape *shape, const char *name, const struct type *type, const struct value_place *place)
+static void add_converted(struct shape *shape, const char *name, const struct type *type,
+			  const struct value_place *place)
 {
 	struct value_place real = { .kind = PLACE_VALUE };
 
@@ -317,8 +323,8 @@ static void add_bit_field(struct shape *shape, const char *name, const struct me
 		shape_gone(shape, name);
 		return;
 	}
-	field = add_bits(shape, name, is_signed ? FIELD_INT : FIELD_UINT, size, (uint8_t)bytes, is_signed,
-			 place);
+	field = add_bits(shape, name, is_signed ? FIELD_INT : FIELD_UINT, size, (uint8_t)bytes,
+			 is_signed, place);
 	if (!field || shape->failed)
 		return;
 	vec_last(&shape->stores)->bit_offset = (uint8_t)member->bit_offset;
@@ -344,8 +350,8 @@ static void add_members(struct shape *shape, const struct type *type,
 		else if ((member.is_base || !member.name) && member.type.kind >= TYPE_STRUCT)
 			add_members(shape, &member.type, &part, depth + 1);
 		else
-			shape_value(shape, member.name ? member.name : "member", &member.type, &part,
-				  depth + 1);
+			shape_value(shape, member.name ? member.name : "member", &member.type,
+				    &part, depth + 1);
 	}
 }
 
@@ -354,7 +360,8 @@ static bool is_empty(const struct type *type)
 	struct member_walk walk = { .started = false };
 	struct member member;
 
-	return type->size <= 1 && !type_next_member(type, &walk, &member) && !type_find_tag(type, &member);
+	return type->size <= 1 && !type_next_member(type, &walk, &member) &&
+	       !type_find_tag(type, &member);
 }
 
 static void add_struct(struct shape *shape, const char *name, const struct type *type,
@@ -391,8 +398,8 @@ static void add_struct(struct shape *shape, const char *name, const struct type 
 }
 
 /* Structs: one of their numbers, by number. */
-static void add_structs(struct shape *shape, const char *name, const struct type *element, uint64_t count,
-			const struct value_place *place, unsigned depth)
+static void add_structs(struct shape *shape, const char *name, const struct type *element,
+			uint64_t count, const struct value_place *place, unsigned depth)
 {
 	size_t index;
 
@@ -464,17 +471,20 @@ static void add_array(struct shape *shape, const char *name, const struct type *
 	if (element.kind == TYPE_CHAR && place_push_address(place, &address.ops)) {
 		ops_const(&length.ops, count);
 		shape_text(shape, name, &address, &length, DT_STRING_BOUNDED);
-	} else if (element.kind == TYPE_STRUCT || element.kind == TYPE_UNION || element.kind == TYPE_COMPLEX ||
+	} else if (element.kind == TYPE_STRUCT || element.kind == TYPE_UNION ||
+		   element.kind == TYPE_COMPLEX ||
 		   (element.kind == TYPE_FLOAT && element.size != 4 && element.size != 8)) {
 		add_structs(shape, name, &element, count, place, depth);
-	} else if (element.kind < TYPE_INT || element.kind > TYPE_POINTER || !value_is_number_size(element.size)) {
+	} else if (element.kind < TYPE_INT || element.kind > TYPE_POINTER ||
+		   !value_is_number_size(element.size)) {
 		shape_note(shape, name, "<not recorded>");
 	} else {
 		struct type number = element;
 
 		if (number.kind == TYPE_CHAR)
 			number.kind = TYPE_INT;
-		add_elements(shape, name, &number, count < ELEMENTS_MAX ? count : ELEMENTS_MAX, place);
+		add_elements(shape, name, &number, count < ELEMENTS_MAX ? count : ELEMENTS_MAX,
+			     place);
 	}
 }
 
@@ -492,12 +502,11 @@ static void add_nothing(struct shape *shape, const char *name, const struct type
 
 static void (*const adders[])(struct shape *shape, const char *name, const struct type *type,
 			      const struct value_place *place, unsigned depth) = {
-	[TYPE_VOID] = add_nothing,    [TYPE_INT] = add_int,	  [TYPE_BOOL] = add_bool,
-	[TYPE_CHAR] = add_int,	      [TYPE_FLOAT] = add_float,	  [TYPE_COMPLEX] = add_complex,
-	[TYPE_ENUM] = add_enum,	      [TYPE_POINTER] = add_pointer, [TYPE_REFERENCE] = add_reference,
-	[TYPE_STRUCT] = add_struct,   [TYPE_UNION] = add_struct,  [TYPE_ARRAY] = add_array,
-	[TYPE_VECTOR] = add_vector,   [TYPE_FUNCTION] = add_nothing,
-	[TYPE_TEXT] = add_nothing,
+	[TYPE_VOID] = add_nothing,  [TYPE_INT] = add_int,	   [TYPE_BOOL] = add_bool,
+	[TYPE_CHAR] = add_int,	    [TYPE_FLOAT] = add_float,	   [TYPE_COMPLEX] = add_complex,
+	[TYPE_ENUM] = add_enum,	    [TYPE_POINTER] = add_pointer,  [TYPE_REFERENCE] = add_reference,
+	[TYPE_STRUCT] = add_struct, [TYPE_UNION] = add_struct,	   [TYPE_ARRAY] = add_array,
+	[TYPE_VECTOR] = add_vector, [TYPE_FUNCTION] = add_nothing, [TYPE_TEXT] = add_nothing,
 };
 
 void shape_value(struct shape *shape, const char *name, const struct type *type,

@@ -1,15 +1,15 @@
 /*
- * value.h - what an event holds: from the types and places of values to the event's fields, and to what fills
- * them in at each hit.
+ * value.h - what an event holds: from the types and places of values to the event's fields, and to
+ * what fills them in at each hit.
  *
  *	shape_init
  *	shape_add ...		a value by its type and place: one field, or a struct of them
  *	shape_finish		the layout; then `event` and `fields` can be used
  *	shape_free
  *
- * An event is *plain* when each of its numbers is in a register or in the frame: the trampoline stores them
- * itself, at fixed places. As soon as one has to be looked up behind a pointer, the event is *gathered*: the
- * agent runs a program (src/shared/program.h), and its size varies.
+ * An event is *plain* when each of its numbers is in a register or in the frame: the trampoline
+ * stores them itself, at fixed places. As soon as one has to be looked up behind a pointer, the
+ * event is *gathered*: the agent runs a program (src/shared/program.h), and its size varies.
  *
  * Pure.
  */
@@ -59,7 +59,8 @@ void place_member(const struct value_place *place, uint64_t offset, struct value
 /* What the pointer at this place leads to. */
 void place_behind(const struct value_place *place, struct value_place *ret_place);
 /* The number at a place, of at most 8 bytes, on the program's stack. False: it isn't anywhere. */
-bool place_push(const struct value_place *place, uint32_t size, bool is_signed, struct value_ops *ops);
+bool place_push(const struct value_place *place, uint32_t size, bool is_signed,
+		struct value_ops *ops);
 
 /* Its address on the program's stack. False: it is in no memory. */
 bool place_push_address(const struct value_place *place, struct value_ops *ops);
@@ -69,11 +70,13 @@ bool place_native(const struct value_place *place, uint32_t size, struct tramp_f
 /* Are its first bytes anywhere? Parts of a value may be optimised out. */
 bool place_has(const struct value_place *place, uint32_t size);
 
-/* Where the characters of a std::string, a &str or the like are, and how many. False: the type is no such one. */
-bool value_text(const struct type *type, const struct value_place *place, struct value_place *ret_address,
-		struct value_place *ret_length);
+/* Where the characters of a std::string, a &str or the like are, and how many. False: the type is
+ * no such one. */
+bool value_text(const struct type *type, const struct value_place *place,
+		struct value_place *ret_address, struct value_place *ret_length);
 
-/* A floating-point value as a double on the program's stack. False: it isn't anywhere, or has too many bits. */
+/* A floating-point value as a double on the program's stack. False: it isn't anywhere, or has too
+ * many bits. */
 bool value_real(const struct type *type, const struct value_place *place, struct value_ops *ops);
 bool value_is_quadruple(const struct type *type);
 
@@ -133,8 +136,8 @@ void shape_add_special(struct shape *shape, const char *name, enum dt_op_code co
 bool shape_is_plain(struct shape *shape, struct tramp_event *scratch);
 
 /*
- * Lays out the event: its size, the trampoline's fields or the agent's program (*ret_program, owned by the
- * caller; NULL for a plain event). The program's id and rip are for the caller to fill in.
+ * Lays out the event: its size, the trampoline's fields or the agent's program (*ret_program, owned
+ * by the caller; NULL for a plain event). The program's id and rip are for the caller to fill in.
  */
 struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 			   struct dt_program **ret_program, size_t *ret_program_size);

@@ -1,6 +1,6 @@
 /*
- * value_finish.c - the layout of an event whose fields are known: stores at fixed places for the trampoline, or a
- * program for the agent.
+ * value_finish.c - the layout of an event whose fields are known: stores at fixed places for the
+ * trampoline, or a program for the agent.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static bool layout_plain(struct shape *shape, struct tramp_event *event)
 	return true;
 }
 
-/* ---- programs ----------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
 struct builder {
 	VEC(struct dt_op) ops;
@@ -90,7 +90,8 @@ static void build_op(struct builder *b, enum dt_op_code code, uint8_t a, uint16_
 }
 
 /* The value, or 0 if its guard says so. */
-static void push_guarded(const struct builder *b, const struct value_store *store, const struct value_ops *value, struct value_ops *ops)
+static void push_guarded(const struct builder *b, const struct value_store *store,
+			 const struct value_ops *value, struct value_ops *ops)
 {
 	if (!store->guard) {
 		ops_append(ops, value);
@@ -170,7 +171,8 @@ static bool is_near_load(const struct value_ops *ops, size_t at)
 {
 	const struct dt_op *first = &ops->items[0];
 
-	return first->code == DT_OP_REG && (first->a == HW_RSP || first->a == DT_REG_ST0 || first->a == DT_REG_ST1) &&
+	return first->code == DT_OP_REG &&
+	       (first->a == HW_RSP || first->a == DT_REG_ST0 || first->a == DT_REG_ST1) &&
 	       (at == 1 || (at == 2 && ops->items[1].code == DT_OP_OFFSET));
 }
 
@@ -237,7 +239,8 @@ static bool first_address(const struct value_store *store, struct value_ops *ret
 
 	if (store->place.kind == PLACE_MEMORY)
 		ops = store->place.ops;
-	else if (store->code != DT_OP_STRING || store->place.kind != PLACE_PIECES || !place_push(&store->place, 8, false, &ops))
+	else if (store->code != DT_OP_STRING || store->place.kind != PLACE_PIECES ||
+		 !place_push(&store->place, 8, false, &ops))
 		return false;
 	*ret_ops = ops;
 	return is_plain_address(&ops);
@@ -246,7 +249,8 @@ static bool first_address(const struct value_store *store, struct value_ops *ret
 static bool is_listed(const struct value_ops *list, size_t count, const struct value_ops *ops)
 {
 	for (size_t i = 0; i < count; i++) {
-		if (list[i].items[0].a == ops->items[0].a) /* of one register: likely near each other */
+		/* of one register: likely near each other */
+		if (list[i].items[0].a == ops->items[0].a)
 			return true;
 	}
 	return false;
@@ -261,7 +265,8 @@ static void build_prefetch(const struct shape *shape, struct builder *b)
 	for (size_t i = 0; i < shape->stores.count && count < DT_PREFETCH_MAX; i++) {
 		struct value_ops ops;
 
-		if (first_address(&shape->stores.items[i], &ops) && ops.items[0].a != HW_RSP && !is_listed(list, count, &ops))
+		if (first_address(&shape->stores.items[i], &ops) && ops.items[0].a != HW_RSP &&
+		    !is_listed(list, count, &ops))
 			list[count++] = ops;
 	}
 	if (count < 2)
@@ -371,9 +376,10 @@ struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 	if (program->size_max > DT_EVENT_SIZE_MAX || program->op_count > DT_PROGRAM_OPS_MAX) {
 		free(program);
 		shape->is_too_long = true;
-		return error_new(ERROR_FAILED,
-				 "its event could be %u bytes long, and %u is the most; lower --string-max",
-				 b.size, DT_EVENT_SIZE_MAX);
+		return error_new(
+			ERROR_FAILED,
+			"its event could be %u bytes long, and %u is the most; lower --string-max",
+			b.size, DT_EVENT_SIZE_MAX);
 	}
 	event->field_count = 0;
 	event->size = program->size_max;

@@ -1,9 +1,10 @@
 /*
  * value_location.c - DWARF location expressions as places and programs.
  *
- * The address of the probe is known, and with it which entry of a location list holds and how the CFA is
- * found: what is left is a row of stack operations, which the agent's programs have nearly one by one. What they
- * haven't, or what nobody can know at that address (the value a register had at entry), is gone.
+ * The address of the probe is known, and with it which entry of a location list holds and how the
+ * CFA is found: what is left is a row of stack operations, which the agent's programs have nearly
+ * one by one. What they haven't, or what nobody can know at that address (the value a register had
+ * at entry), is gone.
  */
 #include "value_location.h"
 
@@ -103,7 +104,8 @@ static void push_address(struct compiler *c, const Dwarf_Op *op, Dwarf_Attribute
 	ops_const(&c->ops, address + c->context->bias);
 }
 
-/* The offset in the module's block is on the stack. A thread that has no such block yet has no address there either. */
+/* The offset in the module's block is on the stack. A thread that has no such block yet has no
+ * address there either. */
 static void push_thread_local(struct compiler *c)
 {
 	const struct location_context *context = c->context;
@@ -221,7 +223,8 @@ static void compile_op(struct compiler *c, const Dwarf_Op *op)
 	case DW_OP_over:
 	case DW_OP_pick:
 		ops_add(&c->ops, DT_OP_PICK,
-			op->atom == DW_OP_pick ? (uint8_t)op->number : op->atom == DW_OP_over, 0, 0);
+			op->atom == DW_OP_pick ? (uint8_t)op->number : op->atom == DW_OP_over, 0,
+			0);
 		break;
 	case DW_OP_deref:
 		ops_add(&c->ops, DT_OP_LOAD, 8, 0, 0);
@@ -281,7 +284,8 @@ static bool piece_of(const Dwarf_Op *op, struct abi_piece *ret_piece)
 }
 
 /* A constant, or a slot of the frame that rsp tells; false: neither. */
-static bool piece_of_ops(const struct compiler *c, const Dwarf_Op *ops, size_t count, uint64_t size, struct abi_piece *ret_piece)
+static bool piece_of_ops(const struct compiler *c, const Dwarf_Op *ops, size_t count, uint64_t size,
+			 struct abi_piece *ret_piece)
 {
 	struct compiler part = { .context = c->context };
 	const struct dt_op *items = part.ops.items;
@@ -297,10 +301,12 @@ static bool piece_of_ops(const struct compiler *c, const Dwarf_Op *ops, size_t c
 	}
 	ret_piece->where = ABI_STACK;
 	ret_piece->disp = (int32_t)items[1].c;
-	return !part.is_value && items[0].code == DT_OP_REG && items[0].a == HW_RSP && items[1].code == DT_OP_OFFSET;
+	return !part.is_value && items[0].code == DT_OP_REG && items[0].a == HW_RSP &&
+	       items[1].code == DT_OP_OFFSET;
 }
 
-/* Registers, constants and stack slots next to each other (DW_OP_piece). What is missing stays missing. */
+/* Registers, constants and stack slots next to each other (DW_OP_piece). What is missing stays
+ * missing. */
 static void compile_pieces(struct compiler *c, const Dwarf_Op *ops, size_t count,
 			   struct value_place *ret_place)
 {
@@ -353,7 +359,8 @@ static void compile_place(struct compiler *c, Dwarf_Op *ops, size_t count,
 	compile(c, ops, count);
 	if (c->failed)
 		return;
-	place = (struct value_place){ .kind = c->is_value ? PLACE_VALUE : PLACE_MEMORY, .ops = c->ops };
+	place = (struct value_place){ .kind = c->is_value ? PLACE_VALUE : PLACE_MEMORY,
+				      .ops = c->ops };
 	*ret_place = place;
 }
 

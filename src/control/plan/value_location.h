@@ -13,10 +13,12 @@
 struct location_context {
 	struct debug *debug;
 	const struct debug_function *function; /* that contains pc */
-	const struct cfi_rows *rows; /* of its file; may be NULL: then nothing in a frame is found */
+	/* of its file; may be NULL: then nothing in a frame is found */
+	const struct cfi_rows *rows;
 	uint64_t pc; /* the file's */
 	uint64_t bias; /* from the file's addresses to the process's */
-	struct tls (*find_tls)(void *tls_context); /* of the file's module, if a thread-local variable is met; may be NULL */
+	/* of the file's module, if a thread-local variable is met; may be NULL */
+	struct tls (*find_tls)(void *tls_context);
 	void *tls_context;
 	Dwarf_Attribute *location; /* of the expression at work */
 };

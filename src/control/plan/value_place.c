@@ -26,8 +26,8 @@ void ops_append(struct value_ops *ops, const struct value_ops *more)
 {
 	ops->failed |= more->failed;
 	for (size_t i = 0; i < more->count; i++)
-		ops_add(ops, (enum dt_op_code)more->items[i].code, more->items[i].a, more->items[i].b,
-			more->items[i].c);
+		ops_add(ops, (enum dt_op_code)more->items[i].code, more->items[i].a,
+			more->items[i].b, more->items[i].c);
 }
 
 void place_from_abi(const struct abi_value *abi, struct value_place *ret_place)
@@ -111,7 +111,8 @@ static const struct abi_piece *piece_at(const struct value_place *place, uint32_
 	for (size_t i = 0; i < place->count; i++) {
 		const struct abi_piece *piece = &place->pieces[i];
 
-		if (piece->where != ABI_X87 && at >= piece->offset && at - piece->offset < piece->size)
+		if (piece->where != ABI_X87 && at >= piece->offset &&
+		    at - piece->offset < piece->size)
 			return piece;
 	}
 	return NULL;
@@ -167,7 +168,8 @@ static bool push_piece(const struct abi_piece *piece, uint32_t size, bool is_sig
 }
 
 /* What begins in one piece and ends in another: members of packed structs. */
-static bool push_parts(const struct value_place *place, uint32_t size, bool is_signed, struct value_ops *ops)
+static bool push_parts(const struct value_place *place, uint32_t size, bool is_signed,
+		       struct value_ops *ops)
 {
 	if (!place_has(place, size))
 		return false;
@@ -190,7 +192,8 @@ static bool push_parts(const struct value_place *place, uint32_t size, bool is_s
 	return true;
 }
 
-bool place_push(const struct value_place *place, uint32_t size, bool is_signed, struct value_ops *ops)
+bool place_push(const struct value_place *place, uint32_t size, bool is_signed,
+		struct value_ops *ops)
 {
 	const struct abi_piece *piece;
 
@@ -199,7 +202,8 @@ bool place_push(const struct value_place *place, uint32_t size, bool is_signed, 
 	switch (place->kind) {
 	case PLACE_PIECES:
 		piece = whole_piece(place, size);
-		return piece ? push_piece(piece, size, is_signed, ops) : push_parts(place, size, is_signed, ops);
+		return piece ? push_piece(piece, size, is_signed, ops) :
+			       push_parts(place, size, is_signed, ops);
 	case PLACE_MEMORY:
 		ops_append(ops, &place->ops);
 		ops_add(ops, DT_OP_LOAD, (uint8_t)size, is_signed, 0);
@@ -220,12 +224,14 @@ bool place_push_address(const struct value_place *place, struct value_ops *ops)
 		ops_append(ops, &place->ops);
 		return true;
 	}
-	if (place->kind == PLACE_PIECES && place->count == 1 && place->pieces[0].where == ABI_STACK) {
+	if (place->kind == PLACE_PIECES && place->count == 1 &&
+	    place->pieces[0].where == ABI_STACK) {
 		ops_add(ops, DT_OP_REG, HW_RSP, 0, 0);
 		ops_add(ops, DT_OP_OFFSET, 0, 0, (uint32_t)place->pieces[0].disp);
 		return true;
 	}
-	if (place->kind == PLACE_PIECES && place->pieces[0].where == ABI_X87 && place->pieces[0].offset == 0) {
+	if (place->kind == PLACE_PIECES && place->pieces[0].where == ABI_X87 &&
+	    place->pieces[0].offset == 0) {
 		ops_add(ops, DT_OP_REG, (uint8_t)(DT_REG_ST0 + place->pieces[0].reg), 0, 0);
 		return true;
 	}

@@ -35,7 +35,8 @@ bool value_is_wide(const struct type *type)
 		strcmp(type->name, "char32_t") == 0);
 }
 
-void shape_wide_text(struct shape *shape, const char *name, const struct value_place *pointer, uint8_t unit)
+void shape_wide_text(struct shape *shape, const char *name, const struct value_place *pointer,
+		     uint8_t unit)
 {
 	shape_text(shape, name, pointer, NULL, DT_STRING_NUL);
 	if (!shape->failed && vec_last(&shape->stores)->code == DT_OP_STRING)
@@ -104,8 +105,8 @@ static bool find_path(const struct type *type, const char *path, uint64_t *ret_o
 	return true;
 }
 
-bool value_text(const struct type *type, const struct value_place *place, struct value_place *ret_address,
-		struct value_place *ret_length)
+bool value_text(const struct type *type, const struct value_place *place,
+		struct value_place *ret_address, struct value_place *ret_length)
 {
 	Dwarf_Die die = type->die;
 	const char *called = debug_name(&die);
@@ -114,8 +115,8 @@ bool value_text(const struct type *type, const struct value_place *place, struct
 		uint64_t address, length;
 
 		if (strncmp(called, text_types[i].type, strlen(text_types[i].type)) != 0 ||
-		    (text_types[i].size &&
-		     (type->size != text_types[i].size || strcmp(called, text_types[i].type) != 0)) ||
+		    (text_types[i].size && (type->size != text_types[i].size ||
+					    strcmp(called, text_types[i].type) != 0)) ||
 		    !find_path(type, text_types[i].address, &address) ||
 		    !find_path(type, text_types[i].length, &length))
 			continue;
@@ -126,7 +127,8 @@ bool value_text(const struct type *type, const struct value_place *place, struct
 	return false;
 }
 
-bool shape_text_type(struct shape *shape, const char *name, const struct type *type, const struct value_place *place)
+bool shape_text_type(struct shape *shape, const char *name, const struct type *type,
+		     const struct value_place *place)
 {
 	struct value_place address, length;
 

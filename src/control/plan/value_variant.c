@@ -1,8 +1,9 @@
 /*
- * value_variant.c - enumerations with values in them (Rust): which variant it is, and what is in it.
+ * value_variant.c - enumerations with values in them (Rust): which variant it is, and what is in
+ * it.
  *
- * An event has the fields of all variants. Those of the variants that it isn't are 0: each is stored behind a guard, which compares
- * the tag.
+ * An event has the fields of all variants. Those of the variants that it isn't are 0: each is
+ * stored behind a guard, which compares the tag.
  */
 #include "value_fields.h"
 
@@ -10,7 +11,8 @@
 #define STEPS_MAX 1024
 
 /* How many variants have a value of the tag, and how many are what is left. */
-static void count_variants(const struct type *type, size_t *ret_numbered, int64_t *ret_last, size_t *ret_others)
+static void count_variants(const struct type *type, size_t *ret_numbered, int64_t *ret_last,
+			   size_t *ret_others)
 {
 	struct member_walk walk = { .started = false };
 	struct variant variant;
@@ -24,8 +26,8 @@ static void count_variants(const struct type *type, size_t *ret_numbered, int64_
 }
 
 /* Is the tag this value? */
-static bool push_is(const struct member *tag, const struct value_place *place, int64_t value, bool is_equal,
-		    struct value_ops *ops)
+static bool push_is(const struct member *tag, const struct value_place *place, int64_t value,
+		    bool is_equal, struct value_ops *ops)
 {
 	uint64_t mask = tag->type.size < 8 ? (1ULL << 8 * tag->type.size) - 1 : ~0ULL;
 
@@ -36,7 +38,8 @@ static bool push_is(const struct member *tag, const struct value_place *place, i
 	return !ops->failed;
 }
 
-/* The variant's name: by the tag, or, where there are two and the tag is part of one, by whether it is the other. */
+/* The variant's name: by the tag, or, where there are two and the tag is part of one, by whether it
+ * is the other. */
 static void add_variant_name(struct shape *shape, const struct type *type, const struct member *tag,
 			     const struct value_place *at)
 {
@@ -50,18 +53,20 @@ static void add_variant_name(struct shape *shape, const struct type *type, const
 
 	count_variants(type, &numbered, &last, &others);
 	by_tag = numbered != 1 || others != 1 || !push_is(tag, at, last, true, &is_other.ops);
-	field = by_tag ? shape_number(shape, "variant", FIELD_ENUM, (uint8_t)tag->type.size, false, at)
-		       : shape_number(shape, "variant", FIELD_ENUM, 1, false, &is_other);
+	field = by_tag ? shape_number(shape, "variant", FIELD_ENUM, (uint8_t)tag->type.size, false,
+				      at) :
+			 shape_number(shape, "variant", FIELD_ENUM, 1, false, &is_other);
 	while (field && type_next_variant(type, &walk, &variant)) {
 		if (variant.member.name && (variant.has_value || !by_tag))
-			shape_label(shape, field, variant.member.name, by_tag ? variant.value : variant.has_value);
+			shape_label(shape, field, variant.member.name,
+				    by_tag ? variant.value : variant.has_value);
 	}
 }
 
 /* What is in the variants that it isn't is shown as 0. */
 static void add_variant(struct shape *shape, const struct type *type, const struct variant *variant,
-			const struct member *tag, const struct value_place *at, const struct value_place *place,
-			unsigned depth)
+			const struct member *tag, const struct value_place *at,
+			const struct value_place *place, unsigned depth)
 {
 	struct value_ops guard = { .count = 0 };
 	uint16_t outer = shape->guard;
@@ -72,7 +77,8 @@ static void add_variant(struct shape *shape, const struct type *type, const stru
 	if (outer)
 		ops_append(&guard, &shape->guards.items[outer - 1]);
 	if ((!variant->has_value && (numbered != 1 || others != 1)) ||
-	    !push_is(tag, at, variant->has_value ? variant->value : last, variant->has_value, &guard))
+	    !push_is(tag, at, variant->has_value ? variant->value : last, variant->has_value,
+		     &guard))
 		return;
 	if (outer)
 		ops_add(&guard, DT_OP_AND, 0, 0, 0);
@@ -82,8 +88,8 @@ static void add_variant(struct shape *shape, const struct type *type, const stru
 	}
 	shape->guard = (uint16_t)shape->guards.count;
 	shape->is_gathered = true;
-	shape_value(shape, variant->member.name ? variant->member.name : "value", &variant->member.type, place,
-		    depth + 1);
+	shape_value(shape, variant->member.name ? variant->member.name : "value",
+		    &variant->member.type, place, depth + 1);
 	shape->guard = outer;
 }
 

@@ -1,6 +1,6 @@
 /*
- * vectors.h - macros for gates in assembly (foreign_gate.S, call_gate.S): save_KIND stores vector registers from rsp on,
- * load_KIND loads them again. zmm: 2112 bytes, the mask registers last.
+ * vectors.h - macros for gates in assembly (foreign_gate.S, call_gate.S): save_KIND stores vector
+ * registers from rsp on, load_KIND loads them again. zmm: 2112 bytes, the mask registers last.
  */
 #define MASKS 2048
 

@@ -102,8 +102,9 @@ static struct error *several(const char *target, const struct tids *pids)
 	}
 	if (pids->count > FIND_LISTED_MAX)
 		strbuf_printf(&list, " and %zu more", pids->count - FIND_LISTED_MAX);
-	struct error *err = error_new(ERROR_FAILED, "%zu processes are called '%s': use the pid of one: %s",
-				      pids->count, target, list.failed ? "" : list.text);
+	struct error *err =
+		error_new(ERROR_FAILED, "%zu processes are called '%s': use the pid of one: %s",
+			  pids->count, target, list.failed ? "" : list.text);
 	strbuf_free(&list);
 	return err;
 }
@@ -146,7 +147,8 @@ struct error *proc_find(const char *target, pid_t *ret_pid)
 		return find_by_pid(target, ret_pid);
 	struct error *err = find_by_name(target, &pids);
 	if (!err && pids.count == 0)
-		err = error_new(ERROR_GONE, "no process is called '%s': give its pid or its program's name",
+		err = error_new(ERROR_GONE,
+				"no process is called '%s': give its pid or its program's name",
 				target);
 	else if (!err && pids.count > 1)
 		err = several(target, &pids);

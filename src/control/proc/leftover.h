@@ -1,10 +1,10 @@
 /*
  * leftover.h - threads that ptrace couldn't let go of yet.
  *
- * The kernel detaches only from a thread that is in a ptrace stop. One that was seized and then stayed in
- * uninterruptible sleep past the time limit will stop some day, and must be let go then; an ended
- * leader must be waited for before its parent sees its end. They are kept here, per calling thread (ptrace
- * is tied to it), and settled whenever the controller looks at any process.
+ * The kernel detaches only from a thread that is in a ptrace stop. One that was seized and then
+ * stayed in uninterruptible sleep past the time limit will stop some day, and must be let go then;
+ * an ended leader must be waited for before its parent sees its end. They are kept here, per
+ * calling thread (ptrace is tied to it), and settled whenever the controller looks at any process.
  */
 #ifndef DYNTRACE_PROC_LEFTOVER_H
 #define DYNTRACE_PROC_LEFTOVER_H

@@ -13,7 +13,8 @@
 #include "proc.h"
 #include "status.h"
 
-/* "START-END PERM OFFSET MAJ:MIN INODE    PATH"; the line is cut at its newline. False: not understood. */
+/* "START-END PERM OFFSET MAJ:MIN INODE    PATH"; the line is cut at its newline. False: not
+ * understood. */
 static bool parse_line(const char *line, struct mapping *ret_mapping)
 {
 	struct mapping m = { 0 };
@@ -87,7 +88,9 @@ const struct mapping *maps_find(const struct maps *maps, taddr address)
 
 bool maps_claim(struct maps *maps, taddr at, uint64_t size)
 {
-	const struct mapping mapping = { .start = at, .end = taddr_add(at, (int64_t)size), .path = strdup("") };
+	const struct mapping mapping = { .start = at,
+					 .end = taddr_add(at, (int64_t)size),
+					 .path = strdup("") };
 	size_t index = maps->count;
 
 	if (!mapping.path || !vec_reserve(maps, 1)) {

@@ -43,8 +43,9 @@ static struct error *mem_fail(const struct proc *proc, int number, const char *v
 	if (!proc_is_alive(proc))
 		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
 	if (number == EIO || number == 0)
-		return error_new(ERROR_FAILED, "cannot %s memory of process %d at 0x%" PRIx64 ": %s",
-				 verb, proc->pid, at.v, "nothing is mapped there");
+		return error_new(ERROR_FAILED,
+				 "cannot %s memory of process %d at 0x%" PRIx64 ": %s", verb,
+				 proc->pid, at.v, "nothing is mapped there");
 	return error_errno(number, "cannot %s memory of process %d at 0x%" PRIx64, verb, proc->pid,
 			   at.v);
 }
@@ -55,7 +56,8 @@ struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n)
 	bool reopened = false;
 
 	for (size_t done = 0; !err && done < n;) {
-		ssize_t got = pread(proc->mem_fd, (char *)to + done, n - done, (off_t)(from.v + done));
+		ssize_t got =
+			pread(proc->mem_fd, (char *)to + done, n - done, (off_t)(from.v + done));
 
 		if (got > 0) {
 			done += (size_t)got;
@@ -63,7 +65,8 @@ struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n)
 			reopened = true;
 			err = mem_reopen(proc);
 		} else if (got == 0 || errno != EINTR) {
-			err = mem_fail(proc, got ? errno : 0, "read", taddr_add(from, (int64_t)done));
+			err = mem_fail(proc, got ? errno : 0, "read",
+				       taddr_add(from, (int64_t)done));
 		}
 	}
 	return err;

@@ -50,8 +50,8 @@ static struct error *open_pidfd(pid_t pid, struct proc *proc)
 	/* a thread's id has a directory below /proc, but is no process */
 	err = status_read(pid, pid, &status);
 	if (!err && status.tgid && status.tgid != pid)
-		return error_new(ERROR_FAILED, "%d is a thread of process %d: use %d", pid, status.tgid,
-				 status.tgid);
+		return error_new(ERROR_FAILED, "%d is a thread of process %d: use %d", pid,
+				 status.tgid, status.tgid);
 	error_free(err);
 	return error_errno(number, "cannot open process %d", pid);
 }
@@ -127,9 +127,11 @@ static struct error *refuse_not_permitted(const struct proc *proc)
 	char scope = proc_ptrace_scope();
 
 	if (scope == '3')
-		return error_new(ERROR_NOT_PERMITTED,
-				 "not permitted to trace process %d (%s), kernel.yama.ptrace_scope is 3: nobody may, until the "
-				 "next boot with another value", proc->pid, proc->comm);
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"not permitted to trace process %d (%s), kernel.yama.ptrace_scope is 3: nobody may, until the "
+			"next boot with another value",
+			proc->pid, proc->comm);
 	if (!err && status.uid != geteuid()) {
 		const struct passwd *user = getpwuid(status.uid);
 		char number[16];
@@ -137,20 +139,26 @@ static struct error *refuse_not_permitted(const struct proc *proc)
 		snprintf(number, sizeof(number), "%u", status.uid);
 		const char *name = user ? user->pw_name : number;
 		if (!status.uid)
-			return error_new(ERROR_NOT_PERMITTED,
-					 "not permitted to trace process %d (%s) of user %s: run as root",
-					 proc->pid, proc->comm, name);
-		return error_new(ERROR_NOT_PERMITTED,
-				 "not permitted to trace process %d (%s) of user %s: run as root or as %s",
-				 proc->pid, proc->comm, name, name);
+			return error_new(
+				ERROR_NOT_PERMITTED,
+				"not permitted to trace process %d (%s) of user %s: run as root",
+				proc->pid, proc->comm, name);
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"not permitted to trace process %d (%s) of user %s: run as root or as %s",
+			proc->pid, proc->comm, name, name);
 	}
 	if (scope != '0')
-		return error_new(ERROR_NOT_PERMITTED,
-				 "not permitted to trace process %d (%s), kernel.yama.ptrace_scope is %c: "
-				 "run as root", proc->pid, proc->comm, scope);
-	return error_new(ERROR_NOT_PERMITTED,
-			 "not permitted to trace process %d (%s), it has rights that you don't have: %s", proc->pid,
-			 proc->comm, geteuid() ? "run as root" : "run with all capabilities, outside of this container");
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"not permitted to trace process %d (%s), kernel.yama.ptrace_scope is %c: "
+			"run as root",
+			proc->pid, proc->comm, scope);
+	return error_new(
+		ERROR_NOT_PERMITTED,
+		"not permitted to trace process %d (%s), it has rights that you don't have: %s",
+		proc->pid, proc->comm,
+		geteuid() ? "run as root" : "run with all capabilities, outside of this container");
 }
 
 /* Opening its memory asks the kernel exactly what ptrace would ask. */
@@ -174,16 +182,19 @@ static struct error *check_kind(const struct proc *proc)
 	if (err)
 		return err;
 	if (stat.flags & STATUS_PF_KTHREAD)
-		return error_new(ERROR_FAILED, "process %d (%s) is a kernel thread: it has no program to trace",
+		return error_new(ERROR_FAILED,
+				 "process %d (%s) is a kernel thread: it has no program to trace",
 				 proc->pid, proc->comm);
 	if (!status_live_thread(proc->pid))
-		return error_new(ERROR_GONE,
-				 "process %d (%s) has ended (it is a zombie): nothing is left to trace",
-				 proc->pid, proc->comm);
+		return error_new(
+			ERROR_GONE,
+			"process %d (%s) has ended (it is a zombie): nothing is left to trace",
+			proc->pid, proc->comm);
 	return NULL;
 }
 
-/* The first word of the auxiliary vector is a type, a small number; a 32-bit one has two of them in it. */
+/* The first word of the auxiliary vector is a type, a small number; a 32-bit one has two of them in
+ * it. */
 static struct error *check_word_size(const struct proc *proc)
 {
 	_cleanup_close_ int fd = status_open(proc->pid, "auxv", O_RDONLY);
@@ -208,15 +219,17 @@ static struct error *check_thread(const struct proc *proc, pid_t tid)
 		_cleanup_error_ struct error *unknown =
 			status_read_stat(status.tracer, status.tracer, &tracer);
 
-		return error_new(ERROR_FAILED,
-				 "process %d (%s) is already traced by pid %d (%s): end that one first",
-				 proc->pid, proc->comm, status.tracer, tracer.comm);
+		return error_new(
+			ERROR_FAILED,
+			"process %d (%s) is already traced by pid %d (%s): end that one first",
+			proc->pid, proc->comm, status.tracer, tracer.comm);
 	}
 	if (status.seccomp == 1 || status.seccomp == 2)
-		return error_new(ERROR_FAILED,
-				 "process %d (%s) restricts its own system calls (seccomp %s), and what a "
-				 "probe needs could get it killed: run it without, to trace it",
-				 proc->pid, proc->comm, status.seccomp == 1 ? "strict mode" : "filter");
+		return error_new(
+			ERROR_FAILED,
+			"process %d (%s) restricts its own system calls (seccomp %s), and what a "
+			"probe needs could get it killed: run it without, to trace it",
+			proc->pid, proc->comm, status.seccomp == 1 ? "strict mode" : "filter");
 	return NULL;
 }
 

@@ -30,7 +30,8 @@ struct proc {
 	bool reaped; /* its end was seen by wait (while it was held): reaped_status is waitpid's */
 	int reaped_status;
 	pid_t held_tid; /* launch keeps this thread in a ptrace stop of ours; 0: none */
-	uint64_t gadget_call; /* where remote calls found `syscall; ret` last, 0: not looked for yet */
+	/* where remote calls found `syscall; ret` last, 0: not looked for yet */
+	uint64_t gadget_call;
 	uint64_t gadget_restorer; /* and `mov $15, %eax; syscall` */
 };
 
@@ -44,7 +45,8 @@ struct error *proc_open(pid_t pid, struct proc **ret_proc);
 struct error *proc_open_plain(pid_t pid, struct proc **ret_proc);
 void proc_close(struct proc *proc);
 
-/* kernel.yama.ptrace_scope, '0' to '3'; '0' where there is none. From '1' on its user's rights aren't enough to trace a process. */
+/* kernel.yama.ptrace_scope, '0' to '3'; '0' where there is none. From '1' on its user's rights
+ * aren't enough to trace a process. */
 char proc_ptrace_scope(void);
 
 /* True while it runs; false when it is a zombie without threads or gone. */
@@ -59,15 +61,15 @@ struct error *proc_cmdline(const struct proc *proc, char **ret_line);
 
 /* ---- memory (mem.c) ------------------------------------------------------------------------- */
 
-/* All n bytes or an error. Reading and writing don't need the process stopped; mem_write goes through
- * page protections (text). Falls back to PTRACE_POKETEXT on `tid` of a stopped thread where the kernel
- * forbids forced writes, when mem_set_stopped_thread was called. */
+/* All n bytes or an error. Reading and writing don't need the process stopped; mem_write goes
+ * through page protections (text). Falls back to PTRACE_POKETEXT on `tid` of a stopped thread where
+ * the kernel forbids forced writes, when mem_set_stopped_thread was called. */
 struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n);
 struct error *mem_write(struct proc *proc, taddr to, const void *from, size_t n);
 /* Which thread PTRACE_POKETEXT may use; stop_* and release set it. 0: none. */
 void mem_set_stopped_thread(struct proc *proc, pid_t tid);
 
-/* ---- mappings (maps.c) ------------------------------------------------------------------------ */
+/* ---- mappings (maps.c) ----------------------------------------------------------------------- */
 
 struct mapping {
 	taddr start;
@@ -92,7 +94,7 @@ const struct mapping *maps_find(const struct maps *maps, taddr address); /* NULL
 bool maps_claim(struct maps *maps, taddr at, uint64_t size);
 void maps_free(struct maps *maps);
 
-/* ---- threads (threads.c) ---------------------------------------------------------------------- */
+/* ---- threads (threads.c) --------------------------------------------------------------------- */
 
 struct tids {
 	pid_t *items;

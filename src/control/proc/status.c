@@ -122,7 +122,8 @@ struct error *status_read(pid_t pid, pid_t tid, struct thread_status *ret_status
 		.uid = (uid_t)field(text, "\nUid:", 10, false),
 		.seccomp = (int)field(text, "\nSeccomp:", 10, false),
 		.locked = field(text, "\nVmLck:", 10, false) != 0,
-		.pending = field(text, "\nSigPnd:", 16, false) | field(text, "\nShdPnd:", 16, false),
+		.pending =
+			field(text, "\nSigPnd:", 16, false) | field(text, "\nShdPnd:", 16, false),
 		.blocked = field(text, "\nSigBlk:", 16, false),
 		.caught = field(text, "\nSigCgt:", 16, false),
 	};

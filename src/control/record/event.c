@@ -39,7 +39,8 @@ static size_t measure_frames(const uint8_t *bytes, size_t at, size_t size)
 	if (start + 4 > size)
 		return 0;
 	memcpy(&count, bytes + start, sizeof(count));
-	return count <= size / 8 && first + (size_t)count * 8 <= size ? first + (size_t)count * 8 : 0;
+	return count <= size / 8 && first + (size_t)count * 8 <= size ? first + (size_t)count * 8 :
+									0;
 }
 
 size_t event_measure(const struct event_type *type, const void *event, size_t size)

@@ -31,7 +31,8 @@ struct event_field {
 	char name[64]; /* a CTF identifier */
 	enum field_type type;
 	uint8_t size;
-	uint16_t offset; /* in the event, from its header's first byte (so 8 or more); 0: it varies */
+	/* in the event, from its header's first byte (so 8 or more); 0: it varies */
+	uint16_t offset;
 	uint16_t count; /* of elements, if it is an array; else 0 */
 	bool is_signed; /* FIELD_ENUM */
 	struct field_label *labels; /* FIELD_ENUM; owned */
@@ -61,8 +62,8 @@ struct event_types {
 void event_types_free(struct event_types *types);
 /* Behind a field's last byte, in an event of fixed size. */
 size_t event_field_end(const struct event_field *field);
-/* Of an event of variable size: how many bytes its header and fields take; 0: more than `size`, or they aren't
- * what the type says. The bytes may be anything. */
+/* Of an event of variable size: how many bytes its header and fields take; 0: more than `size`, or
+ * they aren't what the type says. The bytes may be anything. */
 size_t event_measure(const struct event_type *type, const void *event, size_t size);
 /* The fields with what they own. */
 void event_fields_free(struct event_field *fields, size_t count);

@@ -1,10 +1,11 @@
 /*
- * flight.c - the flight recorder (B9): the pool is a ring that nobody empties, and a snapshot is a copy of it.
+ * flight.c - the flight recorder (B9): the pool is a ring that nobody empties, and a snapshot is a
+ * copy of it.
  *
- * A snapshot copies chunk by chunk into memory of its own, which then is read as any pool is at its end. A chunk's
- * word is looked at before and after it is copied: where the generation is another, somebody took the
- * chunk meanwhile, and it is left out. In a chunk that is being written what comes first counts, up to the first event
- * that isn't complete.
+ * A snapshot copies chunk by chunk into memory of its own, which then is read as any pool is at its
+ * end. A chunk's word is looked at before and after it is copied: where the generation is another,
+ * somebody took the chunk meanwhile, and it is left out. In a chunk that is being written what
+ * comes first counts, up to the first event that isn't complete.
  *
  * (F1) A chunk of a living thread is never written by the controller.
  */
@@ -19,9 +20,10 @@
 /* A hole that old in its thread's chunks is never filled any more. */
 #define FLIGHT_FORGET 64
 
-/* How far the chunk goes: bytes and events up to the first that isn't complete, and that one's clock. */
-static void flight_measure(struct reader *reader, const struct pool *pool, uint32_t index, uint32_t extent,
-			   struct dt_chunk *desc)
+/* How far the chunk goes: bytes and events up to the first that isn't complete, and that one's
+ * clock. */
+static void flight_measure(struct reader *reader, const struct pool *pool, uint32_t index,
+			   uint32_t extent, struct dt_chunk *desc)
 {
 	struct walk walk = {
 		.sizes = reader->sizes,
@@ -67,8 +69,8 @@ static void flight_publish(struct reader *reader, uint32_t index, uint64_t word)
 			 DT_CHUNK_WORD(generation, thread, DT_CHUNK_PUBLISHED), __ATOMIC_RELEASE);
 }
 
-/* A published chunk with a hole is passed over by who looks for room; one whose thread is dead or far
- * ahead is given back here. */
+/* A published chunk with a hole is passed over by who looks for room; one whose thread is dead or
+ * far ahead is given back here. */
 static void flight_close_hole(struct reader *reader, uint32_t index, uint64_t word)
 {
 	const struct stream *stream = &reader->streams[DT_CHUNK_THREAD(word)];
@@ -85,9 +87,10 @@ static void flight_close_hole(struct reader *reader, uint32_t index, uint64_t wo
 	flight_measure(reader, &reader->pool, index, extent, &found);
 	if (found.used == extent)
 		return;
-	uint64_t taken = DT_CHUNK_WORD(DT_CHUNK_GENERATION(word), DT_CHUNK_THREAD(word), DT_CHUNK_TAKEN);
-	if (!__atomic_compare_exchange_n(&reader->pool.words[index], &word, taken, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_RELAXED))
+	uint64_t taken =
+		DT_CHUNK_WORD(DT_CHUNK_GENERATION(word), DT_CHUNK_THREAD(word), DT_CHUNK_TAKEN);
+	if (!__atomic_compare_exchange_n(&reader->pool.words[index], &word, taken, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return;
 	__atomic_fetch_add(&reader->pool.base->overwritten, desc.count, __ATOMIC_RELAXED);
 	pool_free_chunk(&reader->pool, index, size);
@@ -107,7 +110,8 @@ static void flight_tidy_chunk(struct reader *reader, uint32_t index)
 		break;
 	case DT_CHUNK_WIPING: /* nothing of its new owner is in it yet */
 		if (reader->streams[thread].dead)
-			pool_free_chunk(&reader->pool, index, pool_chunk_size(&reader->pool, index));
+			pool_free_chunk(&reader->pool, index,
+					pool_chunk_size(&reader->pool, index));
 		break;
 	case DT_CHUNK_PUBLISHED:
 		flight_close_hole(reader, index, word);
@@ -136,7 +140,8 @@ static void flight_copy(void *to, const void *from, size_t bytes)
 }
 
 /* One chunk into the other pool, whole or not at all. */
-static void flight_copy_chunk(struct reader *reader, const struct pool *from, const struct pool *to, uint32_t index)
+static void flight_copy_chunk(struct reader *reader, const struct pool *from, const struct pool *to,
+			      uint32_t index)
 {
 	uint64_t before = pool_word(from, index);
 	uint32_t state = DT_CHUNK_STATE(before), size = pool_chunk_size(from, index);
@@ -147,7 +152,8 @@ static void flight_copy_chunk(struct reader *reader, const struct pool *from, co
 	if (!__atomic_load_n((const uint64_t *)pool_chunk(from, index), __ATOMIC_ACQUIRE))
 		return;
 	pool_desc(from, index, &to->descs[index]);
-	/* Headers first, payloads after: walked again below, an event whose header was copied is complete. */
+	/* Headers first, payloads after: walked again below, an event whose header was copied is
+	 * complete. */
 	flight_copy(pool_chunk(to, index), pool_chunk(from, index), size);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (DT_CHUNK_GENERATION(pool_word(from, index)) != DT_CHUNK_GENERATION(before))
@@ -169,7 +175,8 @@ static struct error *flight_read_copy(struct reader *copy, struct reader_totals 
 
 	if (error)
 		return error;
-	flight_copy(copy->pool.base->tallies, from->base->tallies, copy->options.types->count * sizeof(struct dt_tally));
+	flight_copy(copy->pool.base->tallies, from->base->tallies,
+		    copy->options.types->count * sizeof(struct dt_tally));
 	flight_copy(copy->pool.base->threads, from->base->threads, sizeof(from->base->threads));
 	copy->pool.base->lost_homeless = from->base->lost_homeless;
 	for (uint32_t index = 0; index < from->chunk_count; index++)

@@ -1,7 +1,8 @@
 /*
  * histogram.h - log-linear histograms: so many steps between each power of two and the next.
  *
- * `bits`: 2^bits steps; taken in its middle, a bucket is within 1 / 2^(bits + 1) of every value in it. Pure.
+ * `bits`: 2^bits steps; taken in its middle, a bucket is within 1 / 2^(bits + 1) of every value in
+ * it. Pure.
  */
 #ifndef DYNTRACE_RECORD_HISTOGRAM_H
 #define DYNTRACE_RECORD_HISTOGRAM_H

@@ -1,7 +1,8 @@
 /*
  * pause.c - leave out events of times at which nothing was to be recorded.
  *
- * Tracepoints are switched off then, but a call that began before still records its exit when it returns.
+ * Tracepoints are switched off then, but a call that began before still records its exit when it
+ * returns.
  */
 #include <string.h>
 
@@ -24,15 +25,16 @@ static bool is_touched(const struct reader_pauses *pauses, const struct walk *wa
 	size_t count = pauses->count < READER_PAUSES ? pauses->count : READER_PAUSES;
 
 	for (size_t i = 0; i < count; i++) {
-		if (walk->clock > pauses->items[i].begin && walk->first_clock <= pauses->items[i].end)
+		if (walk->clock > pauses->items[i].begin &&
+		    walk->first_clock <= pauses->items[i].end)
 			return true;
 	}
 	return false;
 }
 
 /* The event at `at` of `words` words goes to `to`. */
-static void keep(const struct reader *reader, struct walk *walk, uint64_t *to, const uint64_t *at, size_t words,
-		 uint64_t clock)
+static void keep(const struct reader *reader, struct walk *walk, uint64_t *to, const uint64_t *at,
+		 size_t words, uint64_t clock)
 {
 	uint64_t id = *at & DT_EVENT_ID_MASK;
 
@@ -42,7 +44,8 @@ static void keep(const struct reader *reader, struct walk *walk, uint64_t *to, c
 	walk->last_id = (uint32_t)id;
 	if (reader->sizes[id] & WALK_VARIABLE)
 		walk->last_padding =
-			(uint32_t)(words * 8 - event_measure(&reader->options.types->items[id], to, DT_EVENT_SIZE_MAX));
+			(uint32_t)(words * 8 - event_measure(&reader->options.types->items[id], to,
+							     DT_EVENT_SIZE_MAX));
 }
 
 void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk)

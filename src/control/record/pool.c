@@ -82,6 +82,7 @@ void pool_free_thread(const struct pool *pool, uint32_t index)
 	record->tid = 0;
 	record->chunks = 0;
 	__atomic_store_n(&record->lost, 0, __ATOMIC_RELAXED);
-	/* The hint stays where it is: behind it are those that were taken last, and a long row of them may follow. */
+	/* The hint stays where it is: behind it are those that were taken last, and a long row of
+	 * them may follow. */
 	__atomic_store_n(&record->claim, 0, __ATOMIC_RELEASE);
 }

@@ -1,5 +1,6 @@
 /*
- * pool.h - the pool as the controller sees it: where things are, by what the controller itself laid out.
+ * pool.h - the pool as the controller sees it: where things are, by what the controller itself laid
+ * out.
  *
  * Everything read from it may be a lie and may change at once. Functions that read give copies.
  */

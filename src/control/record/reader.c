@@ -1,21 +1,25 @@
 /*
  * reader.c - which chunks are read when, and what becomes of them.
  *
- * A scan looks at all chunk words and lists the chunks that can be read; they are handled by thread and in the
- * order of their sequence numbers. Three things can keep a thread's chunks waiting:
+ * A scan looks at all chunk words and lists the chunks that can be read; they are handled by thread
+ * and in the order of their sequence numbers. Three things can keep a thread's chunks waiting:
  *
- *  - A number is missing. The scan passed that chunk's word before it was published and saw the next
- *    one's afterwards: the next scan sees both. Missing twice, it isn't there, and the reader goes on.
- *  - An event isn't complete: its hit was interrupted by a signal handler that hit, too, and filled the chunk.
- *    The chunk is read up to there and then waits, and those behind it with it, until the hit goes
- *    on, its thread is dead, or READER_PATIENCE chunks are waiting. Then it is read around the hole; but
- *    as the hit may still go on and write there, the chunk is parked, and not given to anybody else before
- *    the hole is filled or READER_FORGET more chunks say that it never will be (siglongjmp).
- *  - Its owner still writes it. Only a flush reads it then, up to the first event that isn't complete.
+ *  - A number is missing. The scan passed that chunk's word before it was published and saw the
+ *    next one's afterwards: the next scan sees both. Missing twice, it isn't there, and the reader
+ *    goes on.
+ *  - An event isn't complete: its hit was interrupted by a signal handler that hit, too, and filled
+ *    the chunk. The chunk is read up to there and then waits, and those behind it with it, until
+ *    the hit goes on, its thread is dead, or READER_PATIENCE chunks are waiting. Then it is read
+ *    around the hole; but as the hit may still go on and write there, the chunk is parked, and not
+ *    given to anybody else before the hole is filled or READER_FORGET more chunks say that it never
+ *    will be (siglongjmp).
+ *  - Its owner still writes it. Only a flush reads it then, up to the first event that isn't
+ *  complete.
  *
  * How far a chunk has been read is kept here, by its generation.
  *
- * (R1) Nothing but the reader makes a chunk FREE, so a chunk keeps its generation from its first reading to its last.
+ * (R1) Nothing but the reader makes a chunk FREE, so a chunk keeps its generation from its first
+ *      reading to its last.
  */
 #include "reader.h"
 
@@ -409,13 +413,15 @@ struct error *reader_finish(struct reader *reader, struct reader_totals *ret_tot
 	for (uint32_t thread = 0; !error && thread < DT_THREADS_MAX; thread++) {
 		const struct dt_thread *record = &reader->pool.base->threads[thread];
 
-		if (reader->streams[thread].open || (thread && __atomic_load_n(&record->lost, __ATOMIC_RELAXED)))
+		if (reader->streams[thread].open ||
+		    (thread && __atomic_load_n(&record->lost, __ATOMIC_RELAXED)))
 			error = reader_end_thread(reader, thread);
 	}
 	if (!error)
 		error = reader_end_homeless(reader);
 	readout_tell_types(reader);
-	reader->totals.overwritten = __atomic_load_n(&reader->pool.base->overwritten, __ATOMIC_RELAXED);
+	reader->totals.overwritten =
+		__atomic_load_n(&reader->pool.base->overwritten, __ATOMIC_RELAXED);
 	if (!error)
 		*ret_totals = reader->totals;
 	return error;

@@ -1,8 +1,8 @@
 /*
  * reader.h - empties the chunk pool into a trace.
  *
- * Everything in the pool is hostile input: bounds are checked, words are copied before they are judged, a
- * target that scribbles over it can spoil its own events and nothing else.
+ * Everything in the pool is hostile input: bounds are checked, words are copied before they are
+ * judged, a target that scribbles over it can spoil its own events and nothing else.
  *
  * One thread uses a reader. reader_drain never blocks on the target.
  */
@@ -26,10 +26,12 @@ struct reader_totals {
 	uint64_t overwritten; /* recorded, and then overwritten by later events (B9) */
 	uint64_t bytes;
 	uint64_t packets;
-	uint64_t stepped_back; /* events whose clock was behind that of the one before: they got its clock */
+	/* events whose clock was behind that of the one before: they got its clock */
+	uint64_t stepped_back;
 };
 
-/* Is that thread of the target (or of a forked child) still there? In the target's own pid namespace. */
+/* Is that thread of the target (or of a forked child) still there? In the target's own pid
+ * namespace. */
 typedef bool (*reader_alive_fn)(void *context, uint32_t pid, uint32_t tid);
 
 /* What the controller's own pid namespace calls that thread. Leaves what it doesn't know. */
@@ -67,7 +69,8 @@ struct reader_options {
 	uint64_t pool_size; /* of the mapping: nothing beyond is touched, whatever the pool says */
 	uint32_t small_count, big_count; /* what the controller itself laid out */
 	struct event_types *types; /* borrowed; hits and lost are counted here */
-	struct trace_writer *writer; /* borrowed; NULL: nothing is written, who observes sees it all */
+	/* borrowed; NULL: nothing is written, who observes sees it all */
+	struct trace_writer *writer;
 	reader_alive_fn alive;
 	void *alive_context;
 	reader_outer_fn outer; /* NULL: there is only one pid namespace */
@@ -91,7 +94,8 @@ uint32_t reader_seen(const struct reader *reader);
 /* Events written so far. */
 uint64_t reader_events(const struct reader *reader);
 
-/* Since it was asked last: events that were being written are not before this clock, whatever came behind them. */
+/* Since it was asked last: events that were being written are not before this clock, whatever came
+ * behind them. */
 uint64_t reader_unfinished(struct reader *reader);
 
 /* Writes all published chunks and frees them. *ret_chunks: how many. */
@@ -106,18 +110,20 @@ bool reader_is_short(const struct reader *reader);
 /* Takes the chunks of threads that are dead. */
 struct error *reader_reap(struct reader *reader);
 
-/* In overwrite mode (B9), instead of the three above: chunks of dead threads can be taken again, their records too. */
+/* In overwrite mode (B9), instead of the three above: chunks of dead threads can be taken again,
+ * their records too. */
 struct error *reader_tidy(struct reader *reader);
 
 /*
- * Writes all that the pool holds to another trace, and leaves it there. Threads go on recording meanwhile: what they
- * overwrite while it is copied is left out as whole chunks. `types`: copies, whose hits are counted.
+ * Writes all that the pool holds to another trace, and leaves it there. Threads go on recording
+ * meanwhile: what they overwrite while it is copied is left out as whole chunks. `types`: copies,
+ * whose hits are counted.
  */
 struct error *reader_snapshot(const struct reader *reader, struct trace_writer *writer,
 			      struct event_types *types, struct reader_totals *ret_totals);
 
-/* The end: the probes are gone or the target is. Takes everything; what is not complete is counted as holes.
- * Losses that no packet could carry yet get packets of their own. */
+/* The end: the probes are gone or the target is. Takes everything; what is not complete is counted
+ * as holes. Losses that no packet could carry yet get packets of their own. */
 struct error *reader_finish(struct reader *reader, struct reader_totals *ret_totals);
 
 #endif

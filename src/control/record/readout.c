@@ -64,7 +64,8 @@ void readout_tell_types(struct reader *reader)
 {
 	for (size_t id = 0; id < reader->type_count; id++) {
 		struct event_type *type = &reader->options.types->items[id];
-		uint64_t lost = __atomic_load_n(&reader->pool.base->tallies[id].lost, __ATOMIC_RELAXED);
+		uint64_t lost =
+			__atomic_load_n(&reader->pool.base->tallies[id].lost, __ATOMIC_RELAXED);
 
 		type->hits = reader->hits[id];
 		if (type->lost < lost)
@@ -104,7 +105,9 @@ size_t readout_words(const struct reader *reader, const uint64_t *event)
 	uint64_t id = *event & DT_EVENT_ID_MASK;
 
 	if (reader->sizes[id] & WALK_VARIABLE)
-		return (event_measure(&reader->options.types->items[id], event, DT_EVENT_SIZE_MAX) + 7) / 8;
+		return (event_measure(&reader->options.types->items[id], event, DT_EVENT_SIZE_MAX) +
+			7) /
+		       8;
 	return reader->sizes[id] / 8;
 }
 
@@ -147,8 +150,9 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		walk->to = reader->buffer;
 		return NULL;
 	}
-	packet.padding = reader->sizes[walk->last_id] & WALK_VARIABLE ? walk->last_padding :
-									reader->padding[walk->last_id];
+	packet.padding = reader->sizes[walk->last_id] & WALK_VARIABLE ?
+				 walk->last_padding :
+				 reader->padding[walk->last_id];
 	struct error *error = stream_write(stream, &reader->sink, &packet);
 	if (error) {
 		walk_uncount(walk, reader->buffer, walk->count); /* R2 */
@@ -176,8 +180,8 @@ static uint32_t readout_extent(const struct reader *reader, uint32_t index, uint
 	return (desc->used < size ? desc->used : size) & ~7u;
 }
 
-/* Goes on behind what isn't complete, and counts it. Zeroes up to the end of a chunk that was never published are
- * no hole: they were never used. */
+/* Goes on behind what isn't complete, and counts it. Zeroes up to the end of a chunk that was never
+ * published are no hole: they were never used. */
 static void readout_pass_hole(struct reader *reader, struct stream *stream, struct walk *walk,
 			      struct reader_progress *progress, bool published)
 {
@@ -186,7 +190,8 @@ static void readout_pass_hole(struct reader *reader, struct stream *stream, stru
 	if (!walk_skip(walk) || (walk->stop == WALK_EMPTY && !walk->words && !published))
 		return;
 	if (!progress->holed) {
-		const uint64_t *start = pool_chunk(&reader->pool, (uint32_t)(progress - reader->progress));
+		const uint64_t *start =
+			pool_chunk(&reader->pool, (uint32_t)(progress - reader->progress));
 
 		progress->holed = true;
 		progress->hole = (uint32_t)(hole - start) * 8;
@@ -273,6 +278,7 @@ void readout_free(struct reader *reader, uint32_t index, uint64_t word)
 	struct dt_chunk desc;
 
 	pool_desc(&reader->pool, index, &desc);
-	reader->progress[index] = (struct reader_progress){ .generation = DT_CHUNK_GENERATION(word) };
+	reader->progress[index] =
+		(struct reader_progress){ .generation = DT_CHUNK_GENERATION(word) };
 	pool_free_chunk(&reader->pool, index, readout_extent(reader, index, word, &desc));
 }

@@ -34,7 +34,8 @@ uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t b
 	return begin;
 }
 
-/* What this number of the stream has to tell. The thread's own count is only believed as far as it makes sense. */
+/* What this number of the stream has to tell. The thread's own count is only believed as far as it
+ * makes sense. */
 static uint64_t stream_losses(const struct stream *stream)
 {
 	uint64_t lost = stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;
@@ -49,7 +50,8 @@ struct error *stream_write(struct stream *stream, struct stream_sink *sink, stru
 	packet->tid = stream->outer_tid;
 	packet->inner_pid = stream->pid;
 	packet->inner_tid = stream->tid;
-	struct error *error = sink->writer ? writer_packet(sink->writer, stream->number, packet) : NULL;
+	struct error *error =
+		sink->writer ? writer_packet(sink->writer, stream->number, packet) : NULL;
 	if (error)
 		return error;
 	stream->end = packet->end;

@@ -1,8 +1,8 @@
 /*
  * stream.h - one thread's way into the trace: its packets in order of time, its losses.
  *
- * There is one for each thread record. Its number in the trace is new whenever the record is given to another
- * thread, or time goes back.
+ * There is one for each thread record. Its number in the trace is new whenever the record is given
+ * to another thread, or time goes back.
  */
 #ifndef DYNTRACE_RECORD_STREAM_H
 #define DYNTRACE_RECORD_STREAM_H
@@ -10,7 +10,8 @@
 #include "../ctf/writer.h"
 #include "reader.h"
 
-/* A begin that lies before the last end by no more than this is another CPU's clock; beyond, a clock that was set. */
+/* A begin that lies before the last end by no more than this is another CPU's clock; beyond, a
+ * clock that was set. */
 #define STREAM_SKEW (1ULL << 23)
 
 struct stream {
@@ -42,8 +43,8 @@ struct stream_sink {
 void stream_open(struct stream *stream, struct stream_sink *sink, const struct dt_thread *record,
 		 const struct reader_options *options);
 
-/* A clock value from where the stream is to go on: `begin`, or the last end when that is only a little later. Far
- * later: the stream starts anew, under another number. */
+/* A clock value from where the stream is to go on: `begin`, or the last end when that is only a
+ * little later. Far later: the stream starts anew, under another number. */
 uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t begin);
 
 /* Writes a packet; `packet` has begin, end, events, size and padding. */

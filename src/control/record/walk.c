@@ -35,7 +35,8 @@ static enum walk_stop walk_judge(const struct walk *walk, uint64_t header)
 									      WALK_BROKEN;
 }
 
-/* Lanes of a header each, loaded once: the compiler isn't to go back to the memory, which may have changed. */
+/* Lanes of a header each, loaded once: the compiler isn't to go back to the memory, which may have
+ * changed. */
 __attribute__((target("avx2"))) static inline __m256i walk_load4(const uint64_t *from)
 {
 	__m256i lanes = _mm256_loadu_si256((const __m256i *)from);
@@ -45,36 +46,41 @@ __attribute__((target("avx2"))) static inline __m256i walk_load4(const uint64_t 
 }
 
 /*
- * Events that are a header and nothing else, all of one kind, eight at a time: as long as there is nothing to object to, what was
- * loaded is what the trace gets, since it has the same 40 bits of the clock. Of two headers with the same id the difference is that
- * of their clocks, and negative if the clock stepped back (H19). How many were copied.
+ * Events that are a header and nothing else, all of one kind, eight at a time: as long as there is
+ * nothing to object to, what was loaded is what the trace gets, since it has the same 40 bits of
+ * the clock. Of two headers with the same id the difference is that of their clocks, and negative
+ * if the clock stepped back (H19). How many were copied.
  */
-__attribute__((target("avx2"))) static size_t walk_bare(const uint64_t *from, uint64_t *to, size_t words, uint64_t id,
-							uint64_t *clock)
+__attribute__((target("avx2"))) static size_t walk_bare(const uint64_t *from, uint64_t *to,
+							size_t words, uint64_t id, uint64_t *clock)
 {
 	const __m256i ids = _mm256_set1_epi64x((int64_t)id), mask = _mm256_set1_epi64x(ID_MASK);
 	const __m256i sign = _mm256_set1_epi64x(INT64_MIN), none = _mm256_setzero_si256();
-	__m256i ahead = none, turned = _mm256_set1_epi64x((int64_t)(*clock << DT_EVENT_ID_BITS | id));
+	__m256i ahead = none,
+		turned = _mm256_set1_epi64x((int64_t)(*clock << DT_EVENT_ID_BITS | id));
 	uint64_t sums[4];
 	size_t at = 0;
 
 	for (; at + 8 <= words; at += 8) {
 		__m256i a = walk_load4(from + at), b = walk_load4(from + at + 4);
-		__m256i turned_a = _mm256_permute4x64_epi64(a, 0x93), turned_b = _mm256_permute4x64_epi64(b, 0x93);
+		__m256i turned_a = _mm256_permute4x64_epi64(a, 0x93),
+			turned_b = _mm256_permute4x64_epi64(b, 0x93);
 		__m256i step_a = _mm256_sub_epi64(a, _mm256_blend_epi32(turned_a, turned, 3));
 		__m256i step_b = _mm256_sub_epi64(b, _mm256_blend_epi32(turned_b, turned_a, 3));
 		__m256i other = _mm256_or_si256(_mm256_xor_si256(_mm256_and_si256(a, mask), ids),
 						_mm256_xor_si256(_mm256_and_si256(b, mask), ids));
 		__m256i back = _mm256_and_si256(_mm256_or_si256(step_a, step_b), sign);
-		__m256i empty = _mm256_or_si256(_mm256_cmpeq_epi64(a, none), _mm256_cmpeq_epi64(b, none));
+		__m256i empty =
+			_mm256_or_si256(_mm256_cmpeq_epi64(a, none), _mm256_cmpeq_epi64(b, none));
 		__m256i wrong = _mm256_or_si256(_mm256_or_si256(other, back), empty);
 
 		if (!_mm256_testz_si256(wrong, wrong))
 			break;
 		_mm256_storeu_si256((__m256i *)(to + at), a);
 		_mm256_storeu_si256((__m256i *)(to + at + 4), b);
-		ahead = _mm256_add_epi64(ahead, _mm256_add_epi64(_mm256_srli_epi64(step_a, DT_EVENT_ID_BITS),
-								 _mm256_srli_epi64(step_b, DT_EVENT_ID_BITS)));
+		ahead = _mm256_add_epi64(
+			ahead, _mm256_add_epi64(_mm256_srli_epi64(step_a, DT_EVENT_ID_BITS),
+						_mm256_srli_epi64(step_b, DT_EVENT_ID_BITS)));
 		turned = turned_b;
 	}
 	_mm256_storeu_si256((__m256i *)sums, ahead);
@@ -219,14 +225,17 @@ void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count)
 
 		walk->hits[id]--;
 		if (walk_is_variable(walk, id))
-			events += (event_measure(&walk->types->items[id], events, DT_EVENT_SIZE_MAX) + 7) / 8;
+			events +=
+				(event_measure(&walk->types->items[id], events, DT_EVENT_SIZE_MAX) +
+				 7) /
+				8;
 		else
 			events += walk_size(walk, id);
 	}
 }
 
-/* How many words are 0 from here on; 0: one of them was filled while we looked at those behind it, so
- * what looks like a header there may be part of that event. */
+/* How many words are 0 from here on; 0: one of them was filled while we looked at those behind it,
+ * so what looks like a header there may be part of that event. */
 static size_t walk_hole(const struct walk *walk)
 {
 	size_t words = 0;

@@ -1,10 +1,11 @@
 /*
- * walk.h - from shared memory to a packet's events: copies events one after the other into private memory and
- * stops at the first that isn't complete.
+ * walk.h - from shared memory to a packet's events: copies events one after the other into private
+ * memory and stops at the first that isn't complete.
  *
  * The memory may change while it is read, by its owner, who completes events, or by an enemy. Each
- * header is loaded once, and what was loaded is judged, believed and stored; the payload, which nobody
- * judges, is loaded after it (B4: a header without DT_EVENT_PENDING was stored after the payload).
+ * header is loaded once, and what was loaded is judged, believed and stored; the payload, which
+ * nobody judges, is loaded after it (B4: a header without DT_EVENT_PENDING was stored after the
+ * payload).
  */
 #ifndef DYNTRACE_RECORD_WALK_H
 #define DYNTRACE_RECORD_WALK_H
@@ -44,7 +45,8 @@ struct walk {
 	uint32_t last_id; /* of the last of them */
 	uint32_t last_padding; /* bytes behind its last field, if it is of variable size */
 	unsigned fills; /* how often walk_skip said false */
-	uint64_t stepped_back; /* events whose clock was put forward to that of the one before; adds up */
+	/* events whose clock was put forward to that of the one before; adds up */
+	uint64_t stepped_back;
 };
 
 /* Goes on until something stops it. */
@@ -54,9 +56,9 @@ void walk_events(struct walk *walk);
 void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count);
 
 /*
- * Past what stopped it: a pending event by its size, a hole up to the next word that isn't 0 (nothing of an
- * event is written before its header), something broken to the end. False: the hole was filled meanwhile,
- * nothing is skipped.
+ * Past what stopped it: a pending event by its size, a hole up to the next word that isn't 0
+ * (nothing of an event is written before its header), something broken to the end. False: the hole
+ * was filled meanwhile, nothing is skipped.
  */
 bool walk_skip(struct walk *walk);
 

@@ -21,7 +21,8 @@ static struct error *call(struct stop *stop, long number, const uint64_t args[6]
 
 struct error *action_map(struct stop *stop, uint64_t size, taddr *ret_at)
 {
-	const uint64_t args[6] = { 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1 };
+	const uint64_t args[6] = { 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				   (uint64_t)-1 };
 	int64_t at = 0;
 	struct error *error = stop_syscall(stop, SYS_mmap, args, &at);
 

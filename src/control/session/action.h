@@ -1,5 +1,6 @@
 /*
- * action.h - what signals do in the target, by way of a held thread; and private memory there for whoever handles some.
+ * action.h - what signals do in the target, by way of a held thread; and private memory there for
+ * whoever handles some.
  */
 #ifndef DYNTRACE_SESSION_ACTION_H
 #define DYNTRACE_SESSION_ACTION_H

@@ -35,6 +35,7 @@ struct error *agent_find(char **ret_path)
 			return NULL;
 		}
 	}
-	return error_new(ERROR_FAILED,
-			 AGENT " isn't beside the program, nor in ../lib/dyntrace (DYNTRACE_AGENT=FILE names it)");
+	return error_new(
+		ERROR_FAILED, AGENT
+		" isn't beside the program, nor in ../lib/dyntrace (DYNTRACE_AGENT=FILE names it)");
 }

@@ -1,10 +1,11 @@
 /*
  * alive.c - is a thread that wrote a chunk still there?
  *
- * Thread records hold ids as the target's own pid namespace counts them. Where that is ours too, the kernel has
- * the answer: by an empty signal for a thread, which is a hundred times cheaper than /proc; but a leader that has
- * ended takes signals as long as others are there. Elsewhere a thread counts as alive until its process ends: its last
- * chunk is written then, and by every flush before; and what it is called here is looked up by NSpid.
+ * Thread records hold ids as the target's own pid namespace counts them. Where that is ours too,
+ * the kernel has the answer: by an empty signal for a thread, which is a hundred times cheaper than
+ * /proc; but a leader that has ended takes signals as long as others are there. Elsewhere a thread
+ * counts as alive until its process ends: its last chunk is written then, and by every flush
+ * before; and what it is called here is looked up by NSpid.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -75,7 +76,8 @@ static bool same_namespace(pid_t a, pid_t b)
 	return !stat(path, &y) && x.st_ino == y.st_ino && x.st_dev == y.st_dev;
 }
 
-/* Which entry of that directory has the id, there; `like`: and is in the same namespace as that process, if not 0. */
+/* Which entry of that directory has the id, there; `like`: and is in the same namespace as that
+ * process, if not 0. */
 static uint32_t find_inner(const char *directory, uint32_t id, pid_t like)
 {
 	char path[320];

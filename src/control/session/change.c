@@ -1,12 +1,14 @@
 /*
  * change.c - the sites of tracepoints, while the target runs: switch, remove, put back.
  *
- * Switching is a store to a word that the trampoline jumps through. Removing puts the original bytes back in one stop; the
- * trampoline's memory is garbage then, and is used again only when it is certain that no thread is in it or in the
- * agent (from where it would return to it), in the target and in every process that was forked from it (whose text holds
- * the jump until now, H12). To look for those takes milliseconds: so it is done for many at once.
+ * Switching is a store to a word that the trampoline jumps through. Removing puts the original
+ * bytes back in one stop; the trampoline's memory is garbage then, and is used again only when it
+ * is certain that no thread is in it or in the agent (from where it would return to it), in the
+ * target and in every process that was forked from it (whose text holds the jump until now, H12).
+ * To look for those takes milliseconds: so it is done for many at once.
  *
- * Return stubs lead to the code of their tracepoint: what has calls inside stays until they are out (exits_release.c).
+ * Return stubs lead to the code of their tracepoint: what has calls inside stays until they are out
+ * (exits_release.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,8 @@
 #define WAY_MS 10000 /* threads may wait that long for a CPU */
 #define PAUSE_MAX_MS 64
 
-static void write_word(struct session *session, const struct site *site, const struct tramp_event *event, bool on)
+static void write_word(struct session *session, const struct site *site,
+		       const struct tramp_event *event, bool on)
 {
 	uint8_t *code = (uint8_t *)session->agent->control;
 	uint64_t *word = (uint64_t *)(code + site->piece.offset + event->switch_offset);
@@ -40,7 +43,8 @@ static void write_switch(struct session *session, struct probe *probe, bool on)
 		write_word(session, probe->site, &probe->event, on);
 }
 
-/* Is it the tracepoint's, as it once was? Its events have kept their name, what it counts its place. */
+/* Is it the tracepoint's, as it once was? Its events have kept their name, what it counts its
+ * place. */
 static bool is_former(const struct session *session, const struct tracepoint *tracepoint,
 		      const struct tramp_event *event)
 {
@@ -78,7 +82,7 @@ uint64_t session_code_used(const struct session *session)
 	return session->code ? near_pool_used(session->code) : 0;
 }
 
-/* ---- garbage ------------------------------------------------------------------------------------ */
+/* ---- garbage --------------------------------------------------------------------------------- */
 
 /* What no thread may be in: the agent, and the garbage's trampolines and hops. Caller frees. */
 static struct patch_range *list_ranges(const struct session *session, size_t *ret_count)
@@ -90,24 +94,29 @@ static struct patch_range *list_ranges(const struct session *session, size_t *re
 
 	if (!ranges)
 		return NULL;
-	ranges[count++] = (struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
-	ranges[count++] = (struct patch_range){ agent->state_at,
-						taddr_add(agent->state_at, sizeof(struct dt_state)) };
+	ranges[count++] =
+		(struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
+	ranges[count++] =
+		(struct patch_range){ agent->state_at,
+				      taddr_add(agent->state_at, sizeof(struct dt_state)) };
 	if (paper->here) /* a gate, which returns to a trampoline */
-		ranges[count++] = (struct patch_range){ paper->there, taddr_add(paper->there, LOAD_PAPER_SIZE) };
+		ranges[count++] = (struct patch_range){ paper->there,
+							taddr_add(paper->there, LOAD_PAPER_SIZE) };
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		const struct site *site = session->garbage.items[i];
 
 		if (site->in_child)
 			continue;
 		if (site->piece.size)
-			ranges[count++] = (struct patch_range){ site->piece.at,
-								taddr_add(site->piece.at, site->piece.size) };
+			ranges[count++] =
+				(struct patch_range){ site->piece.at,
+						      taddr_add(site->piece.at, site->piece.size) };
 		if (site->hop_piece.size)
-			ranges[count++] = (struct patch_range){
-				site->hop_piece.at, taddr_add(site->hop_piece.at, site->hop_piece.size)
-			};
-		if (site->way == DIVERT_TRAP) /* it has run into the trap, and its signal is still to come */
+			ranges[count++] = (struct patch_range){ site->hop_piece.at,
+								taddr_add(site->hop_piece.at,
+									  site->hop_piece.size) };
+		/* it has run into the trap, and its signal is still to come */
+		if (site->way == DIVERT_TRAP)
 			ranges[count++] = (struct patch_range){ taddr_add(site->address, 1),
 								taddr_add(site->address, 2) };
 	}
@@ -154,14 +163,17 @@ static bool serves_children(const struct session *session, const struct site *si
 	for (size_t i = 0; site->replaced && i < planner_site_count(session->planner); i++) {
 		const struct site *now = planner_site(session->planner, i);
 
-		if (now->address.v < site->address.v + site->length && site->address.v < now->address.v + now->length)
+		if (now->address.v < site->address.v + site->length &&
+		    site->address.v < now->address.v + now->length)
 			return true;
 	}
 	return false;
 }
 
-/* Copies of those that the process's text holds: one place may be garbage several times. `all`: those too that serve it. */
-static size_t list_held(const struct session *session, struct proc *proc, bool all, struct patch_site *copies)
+/* Copies of those that the process's text holds: one place may be garbage several times. `all`:
+ * those too that serve it. */
+static size_t list_held(const struct session *session, struct proc *proc, bool all,
+			struct patch_site *copies)
 {
 	size_t count = 0, kept = 0;
 
@@ -179,7 +191,8 @@ static size_t list_held(const struct session *session, struct proc *proc, bool a
 	}
 	qsort(copies, count, sizeof(*copies), by_address);
 	for (size_t i = 0; i < count; i++) {
-		if (!kept || copies[kept - 1].address.v + copies[kept - 1].length <= copies[i].address.v)
+		if (!kept ||
+		    copies[kept - 1].address.v + copies[kept - 1].length <= copies[i].address.v)
 			copies[kept++] = copies[i];
 	}
 	return kept;
@@ -187,7 +200,8 @@ static size_t list_held(const struct session *session, struct proc *proc, bool a
 
 struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle)
 {
-	_cleanup_free_ struct patch_site *copies = calloc(session->garbage.count + 1, sizeof(*copies));
+	_cleanup_free_ struct patch_site *copies =
+		calloc(session->garbage.count + 1, sizeof(*copies));
 	_cleanup_free_ struct patch_site **list = calloc(session->garbage.count + 1, sizeof(*list));
 	struct patch_stats stats;
 	struct error *error = NULL;
@@ -230,7 +244,8 @@ static bool try_collect(struct session *session)
 	struct error *error;
 
 	for (size_t i = 0; i < session->garbage.count; i++)
-		session->garbage.items[i]->calls_inside = session->garbage.items[i]->in_child = false;
+		session->garbage.items[i]->calls_inside = session->garbage.items[i]->in_child =
+			false;
 	error = is_clear(session, session->proc, &clear);
 	if (!error && clear)
 		error = inject_find_children(session->agent, &pids);
@@ -265,10 +280,12 @@ static void keep_led_to(struct session *session)
 		session->garbage.items[i]->led_to = false;
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		const struct site *site = session->garbage.items[i];
-		const struct patch_site *next = site->calls_inside || site->in_child ? site->patch.out_to : NULL;
+		const struct patch_site *next =
+			site->calls_inside || site->in_child ? site->patch.out_to : NULL;
 
 		for (; next; next = next->out_to)
-			((struct site *)((uintptr_t)next - offsetof(struct site, patch)))->led_to = true;
+			((struct site *)((uintptr_t)next - offsetof(struct site, patch)))->led_to =
+				true;
 	}
 }
 
@@ -305,13 +322,15 @@ void change_collect(struct session *session)
 	session->retired_kept = session->retired.count;
 }
 
-/* Would somebody who is still in what was removed come out inside of what the new site changes? `alone`: who leaves a
- * trampoline is led on (P8), and only a trap whose signal is still to come counts. */
+/* Would somebody who is still in what was removed come out inside of what the new site changes?
+ * `alone`: who leaves a trampoline is led on (P8), and only a trap whose signal is still to come
+ * counts. */
 static bool is_in_the_way(const struct session *session, const struct patch_site *new, bool alone)
 {
 	uint64_t end = new->address.v + new->length;
 
-	while (end > new->address.v && new->patched[end - new->address.v - 1] == new->original[end - new->address.v - 1])
+	while (end > new->address.v && new->patched[end - new->address.v - 1] ==
+	       new->original[end - new->address.v - 1])
 		end--;
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		const struct site *old = session->garbage.items[i];
@@ -328,8 +347,8 @@ static bool is_in_the_way(const struct session *session, const struct patch_site
 	return false;
 }
 
-/* Stubs that were bound to code which another has taken the place of lead into it, past the switches of the new: they are redirected now,
- * not when there is enough garbage. */
+/* Stubs that were bound to code which another has taken the place of lead into it, past the
+ * switches of the new: they are redirected now, not when there is enough garbage. */
 void change_redirect_stubs(struct session *session)
 {
 	for (size_t i = 0; i < session->garbage.count; i++) {
@@ -348,14 +367,16 @@ static void fail_with_group(struct session *session, struct patch_site *site, co
 	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
 		struct patch_site *other = &planner_site(session->planner, i)->patch;
 
-		if (other->state != PATCH_PLANNED || (other != site && (!group || other->group != group)))
+		if (other->state != PATCH_PLANNED ||
+		    (other != site && (!group || other->group != group)))
 			continue;
 		other->error = error_new(ERROR_REFUSED, "%s", reason);
 		other->state = PATCH_FAILED;
 	}
 }
 
-/* Is code of ours in no other process? Those that are forked from now on have all of it that there is. */
+/* Is code of ours in no other process? Those that are forked from now on have all of it that there
+ * is. */
 static bool is_alone(const struct session *session)
 {
 	struct tids pids = { 0 };
@@ -383,13 +404,16 @@ static void fail_groups(struct session *session)
 	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
 		struct patch_site *site = &planner_site(session->planner, i)->patch;
 
-		if (site->state == PATCH_PLANNED && site->group && planner_leads_on(session->planner, site->group))
-			fail_with_group(session, site,
-					"a process that was forked still runs the code of a tracepoint that is too near: remove that first");
+		if (site->state == PATCH_PLANNED && site->group &&
+		    planner_leads_on(session->planner, site->group))
+			fail_with_group(
+				session, site,
+				"a process that was forked still runs the code of a tracepoint that is too near: remove that first");
 	}
 }
 
-/* A thread that has been interrupted in what was removed may wait long for a CPU, and doesn't get on while it is held to be looked at. */
+/* A thread that has been interrupted in what was removed may wait long for a CPU, and doesn't get
+ * on while it is held to be looked at. */
 static void collect_patiently(struct session *session, unsigned *pause_ms)
 {
 	change_collect(session);
@@ -410,12 +434,14 @@ void change_clear_way(struct session *session, bool *ret_alone)
 	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
 		struct patch_site *new = &planner_site(session->planner, i)->patch;
 
-		while (new->state == PATCH_PLANNED && is_in_the_way(session, new, alone) && now_ms() < until)
+		while (new->state == PATCH_PLANNED && is_in_the_way(session, new, alone) &&
+		       now_ms() < until)
 			collect_patiently(session, &pause_ms);
 		if (new->state != PATCH_PLANNED || !is_in_the_way(session, new, alone))
 			continue;
-		fail_with_group(session, new,
-				"a thread may still be in the code of a tracepoint that was removed there: try again");
+		fail_with_group(
+			session, new,
+			"a thread may still be in the code of a tracepoint that was removed there: try again");
 	}
 	*ret_alone = alone;
 }
@@ -425,7 +451,8 @@ void change_clear_hops(struct session *session)
 	uint64_t until = now_ms() + WAY_MS;
 	unsigned pause_ms = 1;
 
-	while (session->garbage.count && planner_hop_is_taken(session->planner, session->code) && now_ms() < until)
+	while (session->garbage.count && planner_hop_is_taken(session->planner, session->code) &&
+	       now_ms() < until)
 		collect_patiently(session, &pause_ms);
 }
 
@@ -436,7 +463,7 @@ void change_free(struct session *session)
 	vec_free(&session->garbage);
 }
 
-/* ---- remove ------------------------------------------------------------------------------------- */
+/* ---- remove ---------------------------------------------------------------------------------- */
 
 static bool is_placed(const struct site_list *sites)
 {
@@ -472,7 +499,8 @@ static struct error *take_out(struct session *session, const struct site_list *g
 	}
 	struct error *error = patch_remove(session->proc, patches, gone->count, 0, &idle, &stats);
 	for (size_t i = 0; i < gone->count && !error; i++) {
-		if (patches[i]->state != PATCH_PLACED && !(patches[i]->state == PATCH_REMOVED && patches[i]->error))
+		if (patches[i]->state != PATCH_PLACED &&
+		    !(patches[i]->state == PATCH_REMOVED && patches[i]->error))
 			place_unnote(session, gone->items[i]);
 	}
 	return error;
@@ -497,8 +525,9 @@ struct error *change_discard(struct session *session, const struct site_list *si
 struct error *change_settle(struct session *session)
 {
 	struct site_list gone = { 0 };
-	struct error *error = planner_settle(session->planner, &gone) ? NULL :
-									  error_new(ERROR_FAILED, "out of memory");
+	struct error *error = planner_settle(session->planner, &gone) ?
+				      NULL :
+				      error_new(ERROR_FAILED, "out of memory");
 
 	for (size_t i = 0; i < gone.count; i++)
 		gone.items[i]->replaced = gone.items[i]->patch.state == PATCH_REMOVED;
@@ -529,12 +558,13 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 	else if (!error)
 		drop(session, &gone);
 	vec_free(&gone);
-	if (!error && (session->garbage.count > session->garbage_kept + GARBAGE_MAX || session->retired.count > session->retired_kept + GARBAGE_MAX))
+	if (!error && (session->garbage.count > session->garbage_kept + GARBAGE_MAX ||
+		       session->retired.count > session->retired_kept + GARBAGE_MAX))
 		change_collect(session);
 	return error;
 }
 
-/* ---- one by one ------------------------------------------------------------------------------------ */
+/* ---- one by one ------------------------------------------------------------------------------ */
 
 struct error *session_take_out(struct session *session, size_t index)
 {

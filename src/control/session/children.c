@@ -1,15 +1,19 @@
 /*
  * children.c
  *
- * A forked child has a text of its own, which was copied with the sites that were there then; and it has our memory at the same addresses. So
- * the trampolines that were written for the target serve it as well, once it has the windows that were mapped since then.
+ * A forked child has a text of its own, which was copied with the sites that were there then; and
+ * it has our memory at the same addresses. So the trampolines that were written for the target
+ * serve it as well, once it has the windows that were mapped since then.
  *
- * (K1) A site is placed in a child only if all that its trampoline uses is there: windows, shared memory, return slots.
- * (K2) What a child has or hasn't is seen by its bytes, never remembered: it may have been forked in the middle of everything, and
- *      whoever takes sites out (leave.c, change.c) looks for them in the same way.
+ * (K1) A site is placed in a child only if all that its trampoline uses is there: windows, shared
+ *      memory, return slots.
+ * (K2) What a child has or hasn't is seen by its bytes, never remembered: it may have been forked
+ *      in the middle of everything, and whoever takes sites out (leave.c, change.c) looks for them
+ *      in the same way.
  *
- * Left alone are children that can't be traced by themselves (they filter their system calls, a debugger has them), and tracepoints that
- * need something which the target alone was given: functions of others, which are loaded there, and the handler of SIGTRAP.
+ * Left alone are children that can't be traced by themselves (they filter their system calls, a
+ * debugger has them), and tracepoints that need something which the target alone was given:
+ * functions of others, which are loaded there, and the handler of SIGTRAP.
  */
 #include "children.h"
 
@@ -29,13 +33,14 @@
 #define THREADS_LOOKED_AT 16
 #define LOOK_NS 1000000000ULL
 
-/* ---- what can't be ---------------------------------------------------------------------------- */
+/* ---- what can't be --------------------------------------------------------------------------- */
 
 static struct error *check_list(const struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->items[i]->probe.site && list->items[i]->tracer->loads)
-			return error_new(ERROR_REFUSED, "tracer '%s' would have to be loaded there, too",
+			return error_new(ERROR_REFUSED,
+					 "tracer '%s' would have to be loaded there, too",
 					 list->items[i]->tracer->name);
 	}
 	return session->agent->control->traps ? error_new(ERROR_REFUSED, "there are traps") : NULL;
@@ -44,10 +49,11 @@ static struct error *check_list(const struct session *session, const struct trac
 static void note_left(struct session *session, pid_t pid, const struct error *why)
 {
 	session->children_left++;
-	snprintf(session->children_why, sizeof(session->children_why), "process %d: %s", pid, error_text(why));
+	snprintf(session->children_why, sizeof(session->children_why), "process %d: %s", pid,
+		 error_text(why));
 }
 
-/* ---- its sites -------------------------------------------------------------------------------- */
+/* ---- its sites ------------------------------------------------------------------------------- */
 
 struct copies {
 	struct patch_site *items;
@@ -63,9 +69,10 @@ static bool holds(struct proc *child, const struct patch_site *site)
 	return !error && memcmp(now, site->patched, site->length) == 0;
 }
 
-/* The site that leads on, as the child will have it: one that it has, or one of the copies. False: neither. */
-static bool find_host(struct proc *child, struct patch_site *const *patches, size_t count, const struct copies *copies,
-		      struct patch_site *site)
+/* The site that leads on, as the child will have it: one that it has, or one of the copies. False:
+ * neither. */
+static bool find_host(struct proc *child, struct patch_site *const *patches, size_t count,
+		      const struct copies *copies, struct patch_site *site)
 {
 	if (!site->after || holds(child, site->after))
 		return true;
@@ -84,7 +91,8 @@ static bool find_host(struct proc *child, struct patch_site *const *patches, siz
 }
 
 /* (K2) What is to be placed and taken out in this child. */
-static void list_sites(struct proc *child, struct patch_site *const *patches, size_t count, struct copies *copies)
+static void list_sites(struct proc *child, struct patch_site *const *patches, size_t count,
+		       struct copies *copies)
 {
 	size_t kept = 0;
 
@@ -100,7 +108,8 @@ static void list_sites(struct proc *child, struct patch_site *const *patches, si
 		copy->state = is_new ? PATCH_PLANNED : PATCH_PLACED;
 	}
 	for (size_t i = 0; i < copies->count; i++) {
-		if (copies->items[i].state == PATCH_PLACED || find_host(child, patches, count, copies, &copies->items[i]))
+		if (copies->items[i].state == PATCH_PLACED ||
+		    find_host(child, patches, count, copies, &copies->items[i]))
 			copies->list[kept++] = &copies->items[i];
 	}
 	copies->count = kept;
@@ -123,7 +132,7 @@ static struct error *place_sites(struct proc *child, const struct copies *copies
 	return error;
 }
 
-/* ---- the child -------------------------------------------------------------------------------- */
+/* ---- the child ------------------------------------------------------------------------------- */
 
 /* (K1) */
 static struct error *complete(struct session *session, struct proc *child)
@@ -136,7 +145,8 @@ static struct error *complete(struct session *session, struct proc *child)
 	return error ? error : exits_map_child(session, child, stop);
 }
 
-static struct error *place_child(struct session *session, struct proc *child, const struct tracepoint_list *list,
+static struct error *place_child(struct session *session, struct proc *child,
+				 const struct tracepoint_list *list,
 				 struct patch_site *const *patches, size_t count)
 {
 	_cleanup_free_ struct patch_site *items = calloc(count + 1, sizeof(*items));
@@ -173,8 +183,8 @@ static bool is_among(const struct tids *pids, pid_t pid)
 }
 
 /* Those that weren't seen yet; false: there were none. */
-static bool place_more(struct session *session, const struct tracepoint_list *list, struct patch_site *const *patches,
-		       size_t count, struct tids *seen)
+static bool place_more(struct session *session, const struct tracepoint_list *list,
+		       struct patch_site *const *patches, size_t count, struct tids *seen)
 {
 	struct tids pids = { 0 };
 	_cleanup_error_ struct error *unknown = inject_find_forked(session->agent, &pids);
@@ -207,7 +217,8 @@ static bool is_childless(const struct session *session)
 	for (size_t i = 0; i < threads.count && none; i++) {
 		char path[64], byte;
 
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", session->proc->pid, threads.items[i]);
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", session->proc->pid,
+			 threads.items[i]);
 		_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 		none = fd >= 0 && read(fd, &byte, 1) == 0;
 	}
@@ -215,7 +226,8 @@ static bool is_childless(const struct session *session)
 	return none;
 }
 
-/* Who lost its parent isn't in those lists: now and then all processes are looked at, which takes milliseconds. */
+/* Who lost its parent isn't in those lists: now and then all processes are looked at, which takes
+ * milliseconds. */
 static bool is_to_look(struct session *session)
 {
 	uint64_t now = now_ns();
@@ -226,8 +238,8 @@ static bool is_to_look(struct session *session)
 	return true;
 }
 
-void children_place(struct session *session, const struct tracepoint_list *list, struct patch_site *const *patches,
-		    size_t count)
+void children_place(struct session *session, const struct tracepoint_list *list,
+		    struct patch_site *const *patches, size_t count)
 {
 	struct tids seen = { 0 };
 

@@ -10,10 +10,11 @@ struct session;
 struct tracepoint_list;
 
 /*
- * The sites were just placed in the target, or taken out for those that took their place. Does the same in every process that has
- * the code of the target's tracepoints. What can't be done in one of them is left as it is there, and told by session_children_left.
+ * The sites were just placed in the target, or taken out for those that took their place. Does the
+ * same in every process that has the code of the target's tracepoints. What can't be done in one of
+ * them is left as it is there, and told by session_children_left.
  */
-void children_place(struct session *session, const struct tracepoint_list *list, struct patch_site *const *patches,
-		    size_t count);
+void children_place(struct session *session, const struct tracepoint_list *list,
+		    struct patch_site *const *patches, size_t count);
 
 #endif

@@ -11,10 +11,11 @@
 #include "internal.h"
 #include "markers.h"
 
-/* ---- registers ------------------------------------------------------------------------------------ */
+/* ---- registers ------------------------------------------------------------------------------- */
 
-static const char *const general_names[] = { "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
-					     "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags" };
+static const char *const general_names[] = { "rax", "rcx", "rdx", "rbx", "rsp", "rbp",
+					     "rsi", "rdi", "r8",  "r9",	 "r10", "r11",
+					     "r12", "r13", "r14", "r15", "rip", "rflags" };
 
 static void add_register(struct describe *d, const char *name, uint8_t number)
 {
@@ -50,7 +51,8 @@ static bool add_vector(struct describe *d, const char *name)
 	number = strtoul(name + 3, &end, 10);
 	if (*end || number > 15)
 		return false;
-	place.pieces[0] = (struct abi_piece){ .where = ABI_SSE, .reg = (uint8_t)number, .size = 16 };
+	place.pieces[0] =
+		(struct abi_piece){ .where = ABI_SSE, .reg = (uint8_t)number, .size = 16 };
 	shape_add(&d->shape, name, &pair, &place);
 	return true;
 }
@@ -72,14 +74,15 @@ static struct error *add_one_register(struct describe *d, const char *name)
 	if (expr_register(name, &number))
 		add_register(d, name, number);
 	else if (!add_vector(d, name))
-		return error_new(ERROR_USAGE,
-				 "-t reg:%s: no such register (rax to r15, rip, rflags, fs_base, gs_base, "
-				 "xmm0 to xmm15)",
-				 name);
+		return error_new(
+			ERROR_USAGE,
+			"-t reg:%s: no such register (rax to r15, rip, rflags, fs_base, gs_base, "
+			"xmm0 to xmm15)",
+			name);
 	return NULL;
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
 static void add_known(struct describe *d, const char *name, enum dt_op_code code)
 {
@@ -130,7 +133,7 @@ static struct error *add_backtrace(struct describe *d, const char *rest)
 	return NULL;
 }
 
-/* ---- variables --------------------------------------------------------------------------------------------- */
+/* ---- variables ------------------------------------------------------------------------------- */
 
 /* var:NAME@MODULE: a global of another module. */
 static struct error *in_module(struct describe *d, const char *text, const char *module_name,
@@ -139,7 +142,8 @@ static struct error *in_module(struct describe *d, const char *text, const char 
 	struct module *module = modules_named(d->session->proc, &d->session->modules, module_name);
 
 	if (!module)
-		return error_new(ERROR_USAGE, "%s: no module '%s' in the process", text, module_name);
+		return error_new(ERROR_USAGE, "%s: no module '%s' in the process", text,
+				 module_name);
 	*ret = *d;
 	ret->module = module;
 	ret->has_function = false;
@@ -151,8 +155,12 @@ static struct error *add_variable(struct describe *d, const char *text)
 {
 	_cleanup_free_ char *name = strdup(text);
 	struct describe there = *d;
-	struct expr_names names = { .context = &there, .find = names_find, .find_label = names_find_label, .find_type = names_find_type,
-				    .debug = d->debug, .at_exit = d->exit != NULL };
+	struct expr_names names = { .context = &there,
+				    .find = names_find,
+				    .find_label = names_find_label,
+				    .find_type = names_find_type,
+				    .debug = d->debug,
+				    .at_exit = d->exit != NULL };
 	char *at = name ? strrchr(name, '@') : NULL;
 	struct value_place place;
 	struct error *error = NULL;
@@ -176,8 +184,12 @@ static struct error *add_variable(struct describe *d, const char *text)
 /* An argument as it was at entry, at the exit. */
 static struct error *add_entry(struct describe *d, const char *text)
 {
-	struct expr_names names = { .context = d, .find = names_find, .find_label = names_find_label, .find_type = names_find_type,
-				    .debug = d->debug, .at_exit = true };
+	struct expr_names names = { .context = d,
+				    .find = names_find,
+				    .find_label = names_find_label,
+				    .find_type = names_find_type,
+				    .debug = d->debug,
+				    .at_exit = true };
 	struct value_place place;
 	struct type type;
 	struct error *error = expr_variable(text, &names, &type, &place);
@@ -188,7 +200,7 @@ static struct error *add_entry(struct describe *d, const char *text)
 	return NULL;
 }
 
-/* ---- memory by address ---------------------------------------------------------------------------------------- */
+/* ---- memory by address ----------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -226,7 +238,8 @@ static struct error *find_address(struct describe *d, const char *text, uint64_t
 	for (size_t i = 0; i < d->session->modules.count; i++) {
 		struct module *module = d->session->modules.items[i];
 		struct symtab *symtab;
-		_cleanup_error_ struct error *error = module_symtab(d->session->proc, module, &symtab);
+		_cleanup_error_ struct error *error =
+			module_symtab(d->session->proc, module, &symtab);
 		const struct symbol *symbol = error ? NULL : symtab_find(symtab, name);
 
 		if (symbol) {
@@ -237,8 +250,10 @@ static struct error *find_address(struct describe *d, const char *text, uint64_t
 	return error_new(ERROR_USAGE, "-t: there is no symbol '%s'", name);
 }
 
-/* The address that a VARTYPE is at: a number, a symbol, or an argument of the marker. `ret_place` is that of a pointer. */
-static struct error *find_pointer(struct describe *d, const char *text, struct value_place *ret_place)
+/* The address that a VARTYPE is at: a number, a symbol, or an argument of the marker. `ret_place`
+ * is that of a pointer. */
+static struct error *find_pointer(struct describe *d, const char *text,
+				  struct value_place *ret_place)
 {
 	struct error *error;
 	uint64_t address = 0;
@@ -282,8 +297,8 @@ static struct error *add_memory(struct describe *d, const char *text, bool *ret_
 		snprintf(name, sizeof(name), "%.*s", (int)(second - colon - 1), colon + 1);
 		if (memory_types[i].size) {
 			place_behind(&pointer, &place);
-			shape_add_number(&d->shape, name, memory_types[i].type, memory_types[i].size,
-					 &place);
+			shape_add_number(&d->shape, name, memory_types[i].type,
+					 memory_types[i].size, &place);
 			d->shape.is_gathered = true;
 		} else {
 			shape_add_string(&d->shape, name, &pointer);
@@ -293,7 +308,7 @@ static struct error *add_memory(struct describe *d, const char *text, bool *ret_
 	return NULL;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static const struct {
 	const char *word;
@@ -322,8 +337,9 @@ struct error *contexts_add(struct describe *d, const char *type)
 	error = add_memory(d, type, &known);
 	if (error || known)
 		return error;
-	return error_new(ERROR_USAGE,
-			 "-t %s: no such context (regs, reg:NAME, tid, pid, cpu, comm, backtrace[:N], "
-			 "var:NAME, entry:NAME, or VARTYPE:NAME:ADDR)",
-			 type);
+	return error_new(
+		ERROR_USAGE,
+		"-t %s: no such context (regs, reg:NAME, tid, pid, cpu, comm, backtrace[:N], "
+		"var:NAME, entry:NAME, or VARTYPE:NAME:ADDR)",
+		type);
 }

@@ -34,7 +34,8 @@ bool exits_wanted(const struct tracepoint_list *list)
 	return false;
 }
 
-/* With a free page on either side: the kernel joins it with nothing, and the next controller knows it by its bounds. */
+/* With a free page on either side: the kernel joins it with nothing, and the next controller knows
+ * it by its bounds. */
 static struct error *choose_returns(const struct session *session, taddr *ret_at)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
@@ -42,7 +43,8 @@ static struct error *choose_returns(const struct session *session, taddr *ret_at
 	struct error *error = maps_read(session->proc, &maps);
 
 	if (!error)
-		error = near_find_gap(&maps, near, near, sizeof(struct dt_returns) + 2 * DT_PAGE, &at);
+		error = near_find_gap(&maps, near, near, sizeof(struct dt_returns) + 2 * DT_PAGE,
+				      &at);
 	if (!error)
 		*ret_at = taddr_add(at, DT_PAGE);
 	return error;
@@ -54,7 +56,8 @@ static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr 
 	const uint64_t args[6] = { at.v,
 				   sizeof(struct dt_returns),
 				   PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+					   MAP_FIXED_NOREPLACE,
 				   (uint64_t)-1,
 				   0 };
 	uint32_t first[] = { 1, 0, 0, (uint32_t)proc->inner_pid };
@@ -69,7 +72,8 @@ static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr 
 		return error_errno(result < 0 ? (int)-result : EEXIST,
 				   "cannot map %zu KiB for function exits in the target",
 				   sizeof(struct dt_returns) / 1024);
-	return mem_write(proc, taddr_add(at, offsetof(struct dt_returns, used)), first, sizeof(first));
+	return mem_write(proc, taddr_add(at, offsetof(struct dt_returns, used)), first,
+			 sizeof(first));
 }
 
 static struct error *map_returns(struct session *session, struct stop *stop)

@@ -66,7 +66,8 @@ bool exits_is_unwinder(const struct symtab *symtab);
 bool exits_is_llvm(const struct symtab *symtab);
 /* Does the unwinder in that module know, by a call or by a hook? */
 bool exits_is_told(struct session *session, struct module *module);
-/* exits_hook.c: a probe of ours for each unwinder that can take one and doesn't know yet; to be placed with the list's. */
+/* exits_hook.c: a probe of ours for each unwinder that can take one and doesn't know yet; to be
+ * placed with the list's. */
 struct error *exits_hook_add(struct session *session, const struct tracepoint_list *list);
 /* Is one there, or will be with the next that are placed? */
 bool exits_hook_is_there(const struct session *session, const struct module *module);
@@ -84,8 +85,8 @@ void exits_grow(struct session *session, uint64_t now_ns);
  * return addresses of the others back on their stacks. *ret_clean false: a frame vanished, and
  * something that looks like its stub's address is still about: the stubs must stay. */
 struct error *exits_settle(struct session *session, struct proc *proc, bool *ret_clean);
-/* Stubs of the process that lead to garbage lead elsewhere from now on, or the site has calls_inside. All threads are
- * stopped, and none is in garbage. */
+/* Stubs of the process that lead to garbage lead elsewhere from now on, or the site has
+ * calls_inside. All threads are stopped, and none is in garbage. */
 struct error *exits_release(struct session *session, struct proc *proc);
 /* Is a held thread in a stub? */
 bool exits_find_threads(const struct session *session, const struct stop *stop);

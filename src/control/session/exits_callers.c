@@ -1,9 +1,11 @@
 /*
- * exits_callers.c - whose calls may return through stubs (R6): code of files that has unwind tables.
+ * exits_callers.c - whose calls may return through stubs (R6): code of files that has unwind
+ * tables.
  *
- * Seen: a JVM aborts in its garbage collection, because it knows the frames of the code it has compiled by their return addresses.
- * V8 does the same with its built-in functions, which are in the program's own text, without tables. Calls from there are
- * recorded at their entry, and counted as missed.
+ * Seen: a JVM aborts in its garbage collection, because it knows the frames of the code it has
+ * compiled by their return addresses. V8 does the same with its built-in functions, which are in
+ * the program's own text, without tables. Calls from there are recorded at their entry, and counted
+ * as missed.
  */
 #include "../base/cleanup.h"
 #include "internal.h"
@@ -22,8 +24,10 @@ static void allow(void *context, uint64_t start, uint64_t end)
 	if (index >= DT_CALLERS_MAX)
 		return;
 	/* An address behind the last call of a function may be the next one's. */
-	control->callers[index] = (struct dt_callers){ allowing->module->bias.v + start, allowing->module->bias.v + end + 1 };
-	__atomic_store_n(&control->caller_count, index + 1, __ATOMIC_RELEASE); /* pairs with retslot_may_have */
+	control->callers[index] = (struct dt_callers){ allowing->module->bias.v + start,
+						       allowing->module->bias.v + end + 1 };
+	/* pairs with retslot_may_have */
+	__atomic_store_n(&control->caller_count, index + 1, __ATOMIC_RELEASE);
 }
 
 static bool is_allowed(const struct dt_control *control, const struct module *module)
@@ -62,7 +66,8 @@ void exits_allow(struct session *session)
 		allowing.module = modules->items[i];
 		if (is_allowed(allowing.control, allowing.module))
 			continue;
-		_cleanup_error_ struct error *unreadable = module_symtab(session->proc, modules->items[i], &symtab);
+		_cleanup_error_ struct error *unreadable =
+			module_symtab(session->proc, modules->items[i], &symtab);
 		if (!unreadable)
 			symtab_each_described(symtab, SYM_UNDESCRIBED_MIN, allow, &allowing);
 	}

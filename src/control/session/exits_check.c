@@ -112,7 +112,8 @@ static struct error *check_process(const struct session *session)
 
 /* ---- the functions --------------------------------------------------------------------------- */
 
-static struct error *check_body(struct check *check, const struct rules *rules, const struct place *place, uint64_t address)
+static struct error *check_body(struct check *check, const struct rules *rules,
+				const struct place *place, uint64_t address)
 {
 	const struct cfi_rows *rows;
 	struct error *error = module_cfi(check->session->proc, place->module, &rows);
@@ -132,14 +133,17 @@ static struct error *check_function(struct check *check, const struct probe *pro
 	if (error)
 		return error;
 	if (place->symbol && place->symbol->source == SOURCE_PLT)
-		return error_new(ERROR_REFUSED, "it is an entry of the linkage table: name the function itself");
+		return error_new(ERROR_REFUSED,
+				 "it is an entry of the linkage table: name the function itself");
 	if (probe->event.keep_red_zone) /* the stack has no room for both */
-		return error_new(ERROR_REFUSED, "the unwind table has no function that starts there");
+		return error_new(ERROR_REFUSED,
+				 "the unwind table has no function that starts there");
 	if (frame_is_go(rules.symtab))
 		return error_new(ERROR_REFUSED, "it is Go, whose stacks move");
 	uint64_t address = place->address.v - place->module->bias.v;
 
-	error = exit_check(rules.symtab, rules.frames, address, place->symbol ? place->symbol->name : NULL);
+	error = exit_check(rules.symtab, rules.frames, address,
+			   place->symbol ? place->symbol->name : NULL);
 	return error ? error : check_body(check, &rules, place, address);
 }
 

@@ -1,12 +1,15 @@
 /*
  * exits_hook.c - unwinders learn of code of ours: return stubs, trampolines, the agent.
  *
- * libgcc asks one function of its own, _Unwind_Find_FDE(pc, bases), for the table of each frame. A probe of ours is put
- * there that answers for our code and lets all other questions pass (plan/find_code.c, target/find.c). Nothing in the target
- * is called for that, and no lock is needed: so it works in a library that was just mapped and isn't relocated
- * yet, before any of its code has run, and where no thread ever comes to rest. It is there with the first probes, in the same stop.
+ * libgcc asks one function of its own, _Unwind_Find_FDE(pc, bases), for the table of each frame. A
+ * probe of ours is put there that answers for our code and lets all other questions pass
+ * (plan/find_code.c, target/find.c). Nothing in the target is called for that, and no lock is
+ * needed: so it works in a library that was just mapped and isn't relocated yet, before any of its
+ * code has run, and where no thread ever comes to rest. It is there with the first probes, in the
+ * same stop.
  *
- * When the target is left these probes go last: as long as a call is inside, an exception may pass through its stub.
+ * When the target is left these probes go last: as long as a call is inside, an exception may pass
+ * through its stub.
  */
 #include <string.h>
 
@@ -29,7 +32,8 @@ bool exits_hook_is_there(const struct session *session, const struct module *mod
 	const struct probe *hook = find_hook(session, module);
 
 	return hook && hook->site &&
-	       (hook->site->patch.state == PATCH_PLACED || hook->site->patch.state == PATCH_PLANNED);
+	       (hook->site->patch.state == PATCH_PLACED ||
+		hook->site->patch.state == PATCH_PLANNED);
 }
 
 static struct error *add_hook(struct session *session, struct module *module)
@@ -37,7 +41,8 @@ static struct error *add_hook(struct session *session, struct module *module)
 	struct symtab *symtab;
 	struct probe *probe;
 	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
-	const struct symbol *raise = unreadable ? NULL : symtab_find(symtab, "_Unwind_RaiseException");
+	const struct symbol *raise =
+		unreadable ? NULL : symtab_find(symtab, "_Unwind_RaiseException");
 	const struct symbol *find = raise ? symtab_find(symtab, "_Unwind_Find_FDE") : NULL;
 
 	/* LLVM's has the function, but doesn't ask it. */

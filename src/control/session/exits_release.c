@@ -1,9 +1,9 @@
 /*
  * exits_release.c - return stubs that lead to code which is to be freed, while recording goes on.
  *
- * A stub is bound for life to a return address (R1), and to the code of its tracepoint: the function's body behind the
- * recording, and what records the exit. When that code is garbage, each process that has it is looked at, all its
- * threads stopped:
+ * A stub is bound for life to a return address (R1), and to the code of its tracepoint: the
+ * function's body behind the recording, and what records the exit. When that code is garbage, each
+ * process that has it is looked at, all its threads stopped:
  *
  *	the tracepoint has other code now	the stub leads there from now on
  *	it is gone, and the stub is free	nobody will take it again; should something return through it all the
@@ -73,7 +73,8 @@ static bool list_sites(struct release *release, const struct session *session)
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		struct site *site = session->garbage.items[i];
 
-		/* a child that goes on with it takes its stubs, too, and may not have the memory of the new code */
+		/* a child that goes on with it takes its stubs, too, and may not have the memory of
+		 * the new code */
 		if (site->has_exit && !site->in_child && !vec_push(&release->sites, site))
 			return false;
 	}
@@ -105,8 +106,9 @@ static const struct code *find_code(const struct release *release, uint32_t id)
 {
 	const struct code key = { .id = id };
 
-	return release->codes.count ? bsearch(&key, release->codes.items, release->codes.count, sizeof(key), by_id)
-				    : NULL;
+	return release->codes.count ? bsearch(&key, release->codes.items, release->codes.count,
+					      sizeof(key), by_id) :
+				      NULL;
 }
 
 /* Calls that vanished are over (R2); what is then in use keeps its code. */
@@ -149,7 +151,8 @@ static struct error *redirect(struct release *release, const struct session *ses
 
 struct error *exits_release(struct session *session, struct proc *proc)
 {
-	_cleanup_(release_free) struct release release = { .slots = { .session = session, .proc = proc } };
+	_cleanup_(release_free) struct release release = { .slots = { .session = session,
+								      .proc = proc } };
 
 	if (!session->exits.returns.v)
 		return NULL;

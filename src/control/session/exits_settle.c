@@ -74,7 +74,8 @@ static struct error *put_back(struct exits_slots *slots, uint64_t sp, uint64_t w
 {
 	uint32_t index;
 
-	while ((index = exits_slots_stub(slots, word)) && exits_slots_place(&slots->items[index]) == sp) {
+	while ((index = exits_slots_stub(slots, word)) &&
+	       exits_slots_place(&slots->items[index]) == sp) {
 		end_call(&slots->items[index], slots->session->exits.inside);
 		word = slots->items[index].ra;
 	}
@@ -91,8 +92,8 @@ static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
 
 		if (!slot->sp)
 			continue;
-		_cleanup_error_ struct error *reading =
-			mem_read(slots->proc, taddr_of(exits_slots_place(slot)), &word, sizeof(word));
+		_cleanup_error_ struct error *reading = mem_read(
+			slots->proc, taddr_of(exits_slots_place(slot)), &word, sizeof(word));
 		uint32_t top = reading ? 0 : exits_slots_stub(slots, word);
 		if (top && exits_slots_place(&slots->items[top]) == exits_slots_place(slot))
 			error = put_back(slots, exits_slots_place(slot), word);
@@ -112,8 +113,9 @@ static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
 static bool is_leaving(const struct exits_slots *slots, uint32_t index)
 {
 	uint64_t word = 0;
-	_cleanup_error_ struct error *error = mem_read(
-		slots->proc, taddr_of(exits_slots_place(&slots->items[index])), &word, sizeof(word));
+	_cleanup_error_ struct error *error =
+		mem_read(slots->proc, taddr_of(exits_slots_place(&slots->items[index])), &word,
+			 sizeof(word));
 
 	return !error && word == index;
 }
@@ -202,7 +204,8 @@ static void search_mapping(struct search *search, const struct mapping *mapping)
 	}
 }
 
-static struct error *search_all(const struct exits_slots *slots, const struct stop *stop, bool *ret_found)
+static struct error *search_all(const struct exits_slots *slots, const struct stop *stop,
+				bool *ret_found)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_free_ uint64_t *buffer = malloc(SEARCH_STEP);

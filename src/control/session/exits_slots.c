@@ -90,7 +90,8 @@ bool exits_slots_forget_vanished(struct exits_slots *slots, uint32_t index)
 	if (!slot->sp || slot->sp & DT_RETURN_BUSY || !is_gone(slots, index))
 		return false;
 	if (!(slot->sp & DT_RETURN_INHERITED) && slot->id < DT_EVENTS_MAX)
-		__atomic_fetch_add(&slots->session->agent->pool->tallies[slot->id].unwound, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&slots->session->agent->pool->tallies[slot->id].unwound, 1,
+				   __ATOMIC_RELAXED);
 	slot->sp = 0;
 	slot->use = -1;
 	slot->length |= DT_RETURN_VANISHED;

@@ -31,7 +31,8 @@ uint32_t exits_slots_stub(const struct exits_slots *slots, uint64_t word);
 /* The stack word of a call. */
 uint64_t exits_slots_place(const struct dt_return_slot *slot);
 
-/* A slot in use whose call vanished (R2) is free, and the call counted as unwound. False: the call is inside. */
+/* A slot in use whose call vanished (R2) is free, and the call counted as unwound. False: the call
+ * is inside. */
 bool exits_slots_forget_vanished(struct exits_slots *slots, uint32_t index);
 
 #endif

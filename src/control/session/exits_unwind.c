@@ -1,14 +1,15 @@
 /*
  * exits_unwind.c - tell the unwinders in the target of the return stubs.
  *
- * An unwinder is a module that defines _Unwind_RaiseException, and _Unwind_SetGR, which handlers need: the sanitizers' runtimes define
- * the first only, to look on, and call the true one. libgcc gets a hook (exits_hook.c). What can't have one is told by a call
- * at a safe point, before the first stub is used: LLVM's libunwind takes one FDE, __register_frame(fde), and libgcc a
- * table, __register_frame_info(table, object), where the object is memory for its own notes.
+ * An unwinder is a module that defines _Unwind_RaiseException, and _Unwind_SetGR, which handlers
+ * need: the sanitizers' runtimes define the first only, to look on, and call the true one. libgcc
+ * gets a hook (exits_hook.c). What can't have one is told by a call at a safe point, before the
+ * first stub is used: LLVM's libunwind takes one FDE, __register_frame(fde), and libgcc a table,
+ * __register_frame_info(table, object), where the object is memory for its own notes.
  *
- * One that can't be told, since it is stripped and static, means that no exits are recorded: a throw would end the
- * program. One that is loaded later and can't have a hook is told at the next safe point: until then it sees no frame beyond
- * the first stub.
+ * One that can't be told, since it is stripped and static, means that no exits are recorded: a
+ * throw would end the program. One that is loaded later and can't have a hook is told at the next
+ * safe point: until then it sees no frame beyond the first stub.
  */
 #include <string.h>
 
@@ -40,12 +41,14 @@ static taddr find_function(const struct module *module, const struct symtab *sym
 
 bool exits_is_llvm(const struct symtab *symtab)
 {
-	return symtab_find(symtab, "__unw_add_dynamic_fde") || symtab_find(symtab, "__unw_getcontext");
+	return symtab_find(symtab, "__unw_add_dynamic_fde") ||
+	       symtab_find(symtab, "__unw_getcontext");
 }
 
 bool exits_is_unwinder(const struct symtab *symtab)
 {
-	return symtab_find(symtab, "_Unwind_RaiseException") && symtab_find(symtab, "_Unwind_SetGR");
+	return symtab_find(symtab, "_Unwind_RaiseException") &&
+	       symtab_find(symtab, "_Unwind_SetGR");
 }
 
 static bool is_told(const struct exits *exits, taddr forget)
@@ -93,7 +96,8 @@ static struct error *tell_module(struct session *session, struct stop *held,
 								 interfaces[i].forget),
 						   taddr_add(exits->window, (int64_t)table) };
 
-		if (!function.v || !unwinder.forget.v || interfaces[i].is_llvm != exits_is_llvm(symtab))
+		if (!function.v || !unwinder.forget.v ||
+		    interfaces[i].is_llvm != exits_is_llvm(symtab))
 			continue;
 		if (is_told(exits, unwinder.forget))
 			return NULL;
@@ -113,7 +117,8 @@ bool exits_is_told(struct session *session, struct module *module)
 	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
 	bool told = exits_hook_is_there(session, module);
 
-	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]) && !unreadable && !told; i++) {
+	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]) && !unreadable && !told;
+	     i++) {
 		taddr forget = find_function(module, symtab, interfaces[i].forget);
 
 		told = forget.v && is_told(&session->exits, forget);
@@ -149,7 +154,8 @@ static void drop_unloaded(struct session *session)
 		for (size_t j = 0; j < session->modules.count; j++) {
 			const struct module *module = session->modules.items[j];
 
-			there |= taddr_within(exits->unwinders[i].forget, module->low, module->high);
+			there |=
+				taddr_within(exits->unwinders[i].forget, module->low, module->high);
 		}
 		if (there)
 			exits->unwinders[kept++] = exits->unwinders[i];
@@ -157,7 +163,8 @@ static void drop_unloaded(struct session *session)
 	exits->unwinder_count = kept;
 	for (size_t i = 0; i < kept; i++)
 		session->agent->control->unwinders[i] =
-			(struct dt_unwinder){ exits->unwinders[i].forget.v, exits->unwinders[i].table.v };
+			(struct dt_unwinder){ exits->unwinders[i].forget.v,
+					      exits->unwinders[i].table.v };
 	session->agent->control->unwinder_count = (uint32_t)kept;
 }
 

@@ -17,10 +17,11 @@ struct error *faults_watch(struct session *session)
 
 	if (session->tracing.watches_actions)
 		return NULL;
-	struct error *error = guards_find_call(session->planner, &session->modules, SYS_rt_sigaction, &list);
+	struct error *error =
+		guards_find_call(session->planner, &session->modules, SYS_rt_sigaction, &list);
 	for (size_t i = 0; i < list.count && !error; i++)
-		error = own_probes_add_guard(&session->watches, list.items[i].module, list.items[i].address,
-					     "rt_sigaction");
+		error = own_probes_add_guard(&session->watches, list.items[i].module,
+					     list.items[i].address, "rt_sigaction");
 	vec_free(&list);
 	session->tracing.watches_actions = !error;
 	return error;
@@ -30,7 +31,8 @@ struct error *faults_map(struct session *session, struct stop *stop)
 {
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr at;
-	struct error *error = session->tracing.calls_at.v ? NULL : action_map(stop, CALLS_SIZE, &at);
+	struct error *error =
+		session->tracing.calls_at.v ? NULL : action_map(stop, CALLS_SIZE, &at);
 
 	if (session->tracing.calls_at.v || error)
 		return error;
@@ -38,17 +40,19 @@ struct error *faults_map(struct session *session, struct stop *stop)
 	return mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
 }
 
-/* ---- the handlers -------------------------------------------------------------------------------- */
+/* ---- the handlers ---------------------------------------------------------------------------- */
 
 /* Where some handler of the target's returns to: a word that signal frames on its stacks have. */
-static struct error *find_restorer(struct session *session, struct stop *stop, uint64_t *ret_restorer)
+static struct error *find_restorer(struct session *session, struct stop *stop,
+				   uint64_t *ret_restorer)
 {
 	struct dt_sigaction action;
 	struct error *error = NULL;
 
 	*ret_restorer = 0;
 	for (unsigned signal = 1; signal <= DT_SIGNALS && !error && !*ret_restorer; signal++) {
-		error = action_get(session->proc, stop, FIELD(session->tracing.calls_at, scratch), signal, &action);
+		error = action_get(session->proc, stop, FIELD(session->tracing.calls_at, scratch),
+				   signal, &action);
 		if (!error && action.handler > 1)
 			*ret_restorer = action.restorer;
 	}
@@ -63,19 +67,22 @@ static struct error *read_actions(struct session *session, struct stop *stop)
 	struct error *error = find_restorer(session, stop, &restorer);
 
 	for (size_t i = 0; i < DT_FAULTS && !error; i++)
-		error = action_get(session->proc, stop, FIELD(at, scratch), dt_fault_signals[i], &actions[i]);
+		error = action_get(session->proc, stop, FIELD(at, scratch), dt_fault_signals[i],
+				   &actions[i]);
 	if (!error)
 		error = mem_write(session->proc, FIELD(at, restorer), &restorer, sizeof(restorer));
-	return error ? error : mem_write(session->proc, FIELD(at, actions), actions, sizeof(actions));
+	return error ? error :
+		       mem_write(session->proc, FIELD(at, actions), actions, sizeof(actions));
 }
 
-static struct error *set_actions(struct proc *proc, struct stop *stop, taddr at, const struct dt_sigaction *actions,
-				 size_t step)
+static struct error *set_actions(struct proc *proc, struct stop *stop, taddr at,
+				 const struct dt_sigaction *actions, size_t step)
 {
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < DT_FAULTS && !error; i++)
-		error = action_set(proc, stop, FIELD(at, scratch), dt_fault_signals[i], &actions[i * step]);
+		error = action_set(proc, stop, FIELD(at, scratch), dt_fault_signals[i],
+				   &actions[i * step]);
 	return error;
 }
 
@@ -87,7 +94,8 @@ static struct error *install(struct session *session, struct stop *stop)
 
 	if (error)
 		return error;
-	__atomic_store_n(&agent->control->calls, session->tracing.calls_at.v, __ATOMIC_RELEASE); /* the guards begin */
+	/* the guards begin */
+	__atomic_store_n(&agent->control->calls, session->tracing.calls_at.v, __ATOMIC_RELEASE);
 	return set_actions(session->proc, stop, session->tracing.calls_at, &ours, 0);
 }
 
@@ -103,7 +111,8 @@ struct error *faults_install(struct session *session, struct stop *held)
 	return error ? error : install(session, held ? held : stop);
 }
 
-/* A controller that was killed may have got no further than to map the memory: it is private, and is left. */
+/* A controller that was killed may have got no further than to map the memory: it is private, and
+ * is left. */
 struct error *faults_uninstall(const struct session *session, struct proc *proc, struct stop *stop)
 {
 	taddr at = taddr_of(session->agent->control->calls);

@@ -1,8 +1,9 @@
 /*
- * faults.h - signals in functions of the user's that tracepoints call (target/fault.c): we handle five of them, as long as there
- * are such tracepoints. Private to session/.
+ * faults.h - signals in functions of the user's that tracepoints call (target/fault.c): we handle
+ * five of them, as long as there are such tracepoints. Private to session/.
  *
- * First the guards of the libc's rt_sigaction are in place, then the handlers, and then the tracepoints are switched on.
+ * First the guards of the libc's rt_sigaction are in place, then the handlers, and then the
+ * tracepoints are switched on.
  */
 #ifndef DYNTRACE_SESSION_FAULTS_H
 #define DYNTRACE_SESSION_FAULTS_H

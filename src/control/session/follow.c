@@ -22,7 +22,8 @@ bool follow_can(const struct session *session)
 	return session->options.follow_exec && session->proc->inner_pid == session->proc->pid;
 }
 
-static void tell(const struct session *session, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void tell(const struct session *session, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 static void tell(const struct session *session, const char *format, ...)
 {
 	_cleanup_free_ char *line = NULL;
@@ -36,7 +37,7 @@ static void tell(const struct session *session, const char *format, ...)
 		session->options.tell(session->options.tell_context, line);
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 struct error *follow_note_missing(struct session *session, size_t index, struct error *error)
 {
@@ -59,12 +60,15 @@ struct error *follow_note_missing(struct session *session, size_t index, struct 
 
 struct error *follow_check(struct session *session)
 {
-	if (!session->options.follow_exec || session->parent || session->tracepoints.count || session->sees_exec)
+	if (!session->options.follow_exec || session->parent || session->tracepoints.count ||
+	    session->sees_exec)
 		return NULL;
-	return session->follow.requests.count ? take_ptr(&session->follow.requests.items[0].missing) : NULL;
+	return session->follow.requests.count ?
+		       take_ptr(&session->follow.requests.items[0].missing) :
+		       NULL;
 }
 
-/* ---- an image in --------------------------------------------------------------------------------- */
+/* ---- an image in ----------------------------------------------------------------------------- */
 
 static void image_free(struct follow_image *image)
 {
@@ -92,7 +96,8 @@ struct error *follow_join_trace(struct session *image)
 	return NULL;
 }
 
-/* A filter that it was started with is ours, too, and harmless so far; one of its own may kill (H26). */
+/* A filter that it was started with is ours, too, and harmless so far; one of its own may kill
+ * (H26). */
 static struct error *check_filter(const struct proc *proc)
 {
 	struct thread_status theirs, ours;
@@ -105,7 +110,8 @@ static struct error *check_filter(const struct proc *proc)
 	return error;
 }
 
-static struct error *create_image(struct session *root, struct proc *proc, struct session **ret_image)
+static struct error *create_image(struct session *root, struct proc *proc,
+				  struct session **ret_image)
 {
 	struct session *image = NULL;
 	struct error *error = session_create(proc, &root->options, &image);
@@ -170,7 +176,8 @@ static void follow_image(struct session *root, pid_t pid)
 	if (!error)
 		error = begin_image(&image);
 	if (!error && !image.session->sees_exec)
-		tell(root, "%s (%d): its execve can't be watched: programs that it begins aren't traced",
+		tell(root,
+		     "%s (%d): its execve can't be watched: programs that it begins aren't traced",
 		     launch_proc(image.launch)->comm, pid);
 	if (image.launch) {
 		struct error *going = launch_go(image.launch);
@@ -183,13 +190,14 @@ static void follow_image(struct session *root, pid_t pid)
 	if (!error && vec_push(&root->follow.images, image))
 		return;
 	if (error && error_kind(error) != ERROR_GONE)
-		tell(root, "%s (%d) isn't traced: %s", image.launch ? launch_proc(image.launch)->comm : "a program", pid,
+		tell(root, "%s (%d) isn't traced: %s",
+		     image.launch ? launch_proc(image.launch)->comm : "a program", pid,
 		     error_text(error));
 	error_free(error);
 	image_free(&image);
 }
 
-/* ---- who asks ------------------------------------------------------------------------------------- */
+/* ---- who asks -------------------------------------------------------------------------------- */
 
 struct call {
 	struct session *root;
@@ -241,7 +249,9 @@ static void follow_call(struct call *call, struct proc *proc, pid_t tid)
 	if (!error && result == EXEC_BEGUN)
 		follow_image(call->root, proc->pid);
 	else if (!error && result == EXEC_GAINS)
-		tell(call->root, "process %d begins a program with other rights (setuid): it isn't traced", proc->pid);
+		tell(call->root,
+		     "process %d begins a program with other rights (setuid): it isn't traced",
+		     proc->pid);
 	call->root->follow.late += !error && result == EXEC_LATE;
 	if (error || result == EXEC_LATE)
 		tell(call->root, "process %d begins a program that isn't traced: %s", proc->pid,
@@ -264,7 +274,8 @@ static bool follow_look(struct session *root, struct dt_exec *exec)
 		return false;
 	pid_t pid = (pid_t)__atomic_load_n(&exec->pid, __ATOMIC_RELAXED);
 	pid_t tid = (pid_t)__atomic_load_n(&exec->tid, __ATOMIC_RELAXED);
-	_cleanup_error_ struct error *error = pid > 1 && tid > 1 ? proc_open_plain(pid, &proc) : NULL;
+	_cleanup_error_ struct error *error =
+		pid > 1 && tid > 1 ? proc_open_plain(pid, &proc) : NULL;
 	if (root->follow.late < LATE_MAX && proc && is_ours(root, proc, tid))
 		follow_call(&call, proc, tid);
 	proc_close(proc);
@@ -272,7 +283,7 @@ static bool follow_look(struct session *root, struct dt_exec *exec)
 	return true;
 }
 
-/* ---- images that are over --------------------------------------------------------------------------- */
+/* ---- images that are over -------------------------------------------------------------------- */
 
 static bool is_over(const struct session *image)
 {
@@ -335,7 +346,8 @@ void follow_step(struct session *root, uint64_t now_ns)
 	if (!root->options.follow_exec || root->parent)
 		return;
 	if (!root->sees_exec && !follow->blind)
-		tell(root, "%s (%d): its execve can't be watched: programs that it begins aren't traced",
+		tell(root,
+		     "%s (%d): its execve can't be watched: programs that it begins aren't traced",
 		     root->proc->comm, root->proc->pid);
 	follow->blind = !root->sees_exec;
 	/* One at a time: whoever drives the session wants to hear of signals, too. */
@@ -371,12 +383,14 @@ void follow_end(struct session *root, struct session_summary *summary)
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++)
 		release(&root->agent->pool->execs[i]);
 	while (root->follow.images.count) {
-		error_free(place_undo(root->follow.images.items[root->follow.images.count - 1].session, summary));
+		error_free(place_undo(
+			root->follow.images.items[root->follow.images.count - 1].session, summary));
 		drop_image(root, root->follow.images.count - 1);
 	}
 	uint64_t missed = __atomic_load_n(&root->agent->pool->execs_missed, __ATOMIC_RELAXED);
 	if (missed)
-		tell(root, "%llu programs began untraced, because dyntrace was too slow or system calls are filtered",
+		tell(root,
+		     "%llu programs began untraced, because dyntrace was too slow or system calls are filtered",
 		     (unsigned long long)missed);
 	for (size_t i = 0; i < root->follow.requests.count; i++) {
 		const struct follow_request *request = &root->follow.requests.items[i];

@@ -1,10 +1,11 @@
 /*
  * follow.h - programs that the target and its children begin (--follow-exec).
  *
- * A probe of ours on execve makes the thread wait until we have it in hand (watch.c, struct dt_exec). At the first
- * instruction of the new program, or when its libraries are loaded, the same requests are resolved in it, and the agent and
- * the probes are put in: an *image*, which is a session of its own with its parent's buffers, reader, trace and kinds of
- * events. What a program doesn't have it isn't asked for.
+ * A probe of ours on execve makes the thread wait until we have it in hand (watch.c, struct
+ * dt_exec). At the first instruction of the new program, or when its libraries are loaded, the same
+ * requests are resolved in it, and the agent and the probes are put in: an *image*, which is a
+ * session of its own with its parent's buffers, reader, trace and kinds of events. What a program
+ * doesn't have it isn't asked for.
  *
  * (F1) An image's session borrows writer, pool and types from its parent, which ends last.
  * (F2) Images of the same program with the same tracepoints have the same event ids.

@@ -1,5 +1,6 @@
 /*
- * follow_rows.c - the kinds of events of programs that were begun, and what stays known of their tracepoints.
+ * follow_rows.c - the kinds of events of programs that were begun, and what stays known of their
+ * tracepoints.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,14 +8,15 @@
 
 #include "internal.h"
 
-/* ---- (F2) ----------------------------------------------------------------------------------------- */
+/* ---- (F2) ------------------------------------------------------------------------------------ */
 
 static bool same_labels(const struct event_field *a, const struct event_field *b)
 {
 	if (a->label_count != b->label_count)
 		return false;
 	for (size_t i = 0; i < a->label_count; i++) {
-		if (a->labels[i].value != b->labels[i].value || strcmp(a->labels[i].name, b->labels[i].name) != 0)
+		if (a->labels[i].value != b->labels[i].value ||
+		    strcmp(a->labels[i].name, b->labels[i].name) != 0)
 			return false;
 	}
 	return true;
@@ -22,14 +24,15 @@ static bool same_labels(const struct event_field *a, const struct event_field *b
 
 static bool same_field(const struct event_field *a, const struct event_field *b)
 {
-	return !strcmp(a->name, b->name) && a->type == b->type && a->size == b->size && a->offset == b->offset &&
-	       a->count == b->count && a->is_signed == b->is_signed && same_labels(a, b);
+	return !strcmp(a->name, b->name) && a->type == b->type && a->size == b->size &&
+	       a->offset == b->offset && a->count == b->count && a->is_signed == b->is_signed &&
+	       same_labels(a, b);
 }
 
 static bool same_type(const struct event_type *a, const struct event_type *b)
 {
-	if (strcmp(a->name, b->name) != 0 || a->size != b->size || a->is_variable != b->is_variable ||
-	    a->field_count != b->field_count)
+	if (strcmp(a->name, b->name) != 0 || a->size != b->size ||
+	    a->is_variable != b->is_variable || a->field_count != b->field_count)
 		return false;
 	for (size_t i = 0; i < a->field_count; i++) {
 		if (!same_field(&a->fields[i], &b->fields[i]))
@@ -38,7 +41,8 @@ static bool same_type(const struct event_type *a, const struct event_type *b)
 	return true;
 }
 
-static bool same_block(const struct event_types *types, const struct follow_block *block, size_t first)
+static bool same_block(const struct event_types *types, const struct follow_block *block,
+		       size_t first)
 {
 	if (block->count != types->count - first)
 		return false;
@@ -60,7 +64,9 @@ static const char *program_name(const struct session *image)
 /* Were the block's tracepoints of that program? */
 static bool is_of(const struct session *root, const struct follow_block *block, const char *program)
 {
-	const char *name = block->row < root->follow.rows.count ? root->follow.rows.items[block->row].name : "";
+	const char *name = block->row < root->follow.rows.count ?
+				   root->follow.rows.items[block->row].name :
+				   "";
 	const char *at = strrchr(name, '@');
 
 	return at && !strcmp(at + 1, program);
@@ -96,7 +102,8 @@ static void take_ids(struct session *image, size_t from, size_t to)
 	types->count = from;
 }
 
-static struct error *add_row(struct session *root, const struct tracepoint *tracepoint, const char *program)
+static struct error *add_row(struct session *root, const struct tracepoint *tracepoint,
+			     const char *program)
 {
 	struct follow_row row = { .address = tracepoint->probe.place.address,
 				  .how = site_tactic(tracepoint->probe.site),
@@ -132,7 +139,8 @@ struct error *follow_share_types(struct session *image, size_t first)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < image->tracepoints.count; i++) {
 		const struct tracepoint *tracepoint = image->tracepoints.items[i];
-		struct error *error = tracepoint->probe.site ? add_row(root, tracepoint, program) : NULL;
+		struct error *error =
+			tracepoint->probe.site ? add_row(root, tracepoint, program) : NULL;
 
 		if (error)
 			return error;

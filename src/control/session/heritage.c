@@ -44,12 +44,14 @@ static bool is_plain(const struct session *dead)
 {
 	const struct dt_control *control = dead->agent->control;
 	bool descriptors = true;
-	bool half = control->window_count < DT_WINDOWS_MAX && control->windows[control->window_count].address;
+	bool half = control->window_count < DT_WINDOWS_MAX &&
+		    control->windows[control->window_count].address;
 	_cleanup_error_ struct error *error = sweep_look_descriptors(dead->proc, &descriptors);
 
 	for (size_t i = 0; i < dead->found_count; i++)
 		half |= dead->found[i].is_last;
-	return !error && !descriptors && !half && !control->traps && !control->calls && !(control->flags & DT_BRIDGED);
+	return !error && !descriptors && !half && !control->traps && !control->calls &&
+	       !(control->flags & DT_BRIDGED);
 }
 
 bool takeover_waits(const struct session *session)
@@ -95,23 +97,29 @@ static bool copy_types(const struct event_types *from, struct event_types *to)
 	return true;
 }
 
-static struct error *open_trace(struct session *session, struct trace_dir *dir, struct heritage *heritage)
+static struct error *open_trace(struct session *session, struct trace_dir *dir,
+				struct heritage *heritage)
 {
 	struct session *dead = heritage->dead;
 	struct agent *agent = dead->agent;
-	struct error *error = mem_read(session->proc, agent->pool_at, agent->pool, sizeof(*agent->pool));
+	struct error *error =
+		mem_read(session->proc, agent->pool_at, agent->pool, sizeof(*agent->pool));
 
 	if (!error && !dir)
-		return agent->control->output[0] ? error_new(ERROR_FAILED, "nobody knows where its trace is") : NULL;
+		return agent->control->output[0] ?
+			       error_new(ERROR_FAILED, "nobody knows where its trace is") :
+			       NULL;
 	if (!error)
-		error = takeover_reopen(dead, dir, dead->types, heritage->resume, &session->reopened);
+		error = takeover_reopen(dead, dir, dead->types, heritage->resume,
+					&session->reopened);
 	if (!error && !copy_types(dead->types, session->types))
 		error = error_new(ERROR_FAILED, "out of memory");
 	return error;
 }
 
 /* *ret_heritage NULL: it can't be. */
-static struct error *find_plain(struct session *session, struct trace_dir *dir, struct heritage **ret_heritage)
+static struct error *find_plain(struct session *session, struct trace_dir *dir,
+				struct heritage **ret_heritage)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *error = maps_read(session->proc, &maps);
@@ -155,12 +163,13 @@ struct error *takeover_inherit(struct session *session, struct trace_dir *dir, b
 	struct error *error = comes_back ? find_plain(session, dir, &session->heritage) : NULL;
 
 	if (!error && !session->heritage)
-		error = takeover_clean_to(session->proc, dir, dir != NULL, &session->legacy, &takeover);
+		error = takeover_clean_to(session->proc, dir, dir != NULL, &session->legacy,
+					  &takeover);
 	if (error)
 		return error;
 	if (!session->heritage && takeover.has_trace && dir) {
-		_cleanup_error_ struct error *unknown =
-			writer_reopen_in(dir, &takeover.part, session->types, see_nothing, NULL, &session->reopened);
+		_cleanup_error_ struct error *unknown = writer_reopen_in(
+			dir, &takeover.part, session->types, see_nothing, NULL, &session->reopened);
 		if (unknown)
 			forget_trace(session);
 	}
@@ -189,7 +198,8 @@ static struct error *finish(struct session *session, struct takeover *takeover)
 	if (error)
 		snprintf(takeover->unsaved, sizeof(takeover->unsaved), "%s", error_text(error));
 	else
-		snprintf(takeover->trace, sizeof(takeover->trace), "%s", dead->agent->control->output);
+		snprintf(takeover->trace, sizeof(takeover->trace), "%s",
+			 dead->agent->control->output);
 	session_destroy(take_ptr(&heritage->dead));
 	return error;
 }
@@ -228,7 +238,8 @@ struct error *heritage_yield(struct session *session)
  * sorted. */
 static struct patch_site *first_overlapping(const struct session *dead, uint64_t from)
 {
-	size_t n = sorted_count(dead->found_count, i, dead->found[i].address.v + dead->found[i].length <= from);
+	size_t n = sorted_count(dead->found_count, i,
+				dead->found[i].address.v + dead->found[i].length <= from);
 
 	return n < dead->found_count ? &dead->found[n] : NULL;
 }
@@ -257,16 +268,19 @@ static bool comes_out_inside(const struct patch_site *old, const struct patch_si
 {
 	uint64_t end = old->address.v + old->length;
 
-	return end > new->address.v &&end < new->address.v + new->length;
+	return end > new->address.v && end < new->address.v + new->length;
 }
 
 /* False: (T2) doesn't hold. */
-static bool join_site(struct heritage *heritage, const struct groups *groups, struct patch_site *new)
+static bool join_site(struct heritage *heritage, const struct groups *groups,
+		      struct patch_site *new)
 {
 	const struct session *dead = heritage->dead;
 	struct patch_site *old = first_overlapping(dead, new->address.v);
 
-	for (; old && old < dead->found + dead->found_count && old->address.v < new->address.v + new->length; old++) {
+	for (; old && old < dead->found + dead->found_count &&
+	       old->address.v < new->address.v + new->length;
+	     old++) {
 		if (old->state != PATCH_PLACED)
 			continue;
 		if (comes_out_inside(old, new))
@@ -309,7 +323,8 @@ static bool join_all(struct heritage *heritage, const struct groups *groups)
 	for (size_t i = 0; i < heritage->dead->found_count; i++)
 		heritage->dead->found[i].group = 0;
 	for (size_t i = 0; i < groups->count; i++) {
-		if (groups->new[i]->state == PATCH_PLANNED && !join_site(heritage, groups, groups->new[i]))
+		if (groups->new[i]->state == PATCH_PLANNED &&
+		    !join_site(heritage, groups, groups->new[i]))
 			return false;
 	}
 	join_slots(groups);
@@ -325,12 +340,14 @@ struct error *heritage_join(struct session *session, struct patch_site ***patche
 	struct groups groups = { heritage->dead, *patches, *count };
 	if (!join_all(heritage, &groups))
 		return heritage_yield(session);
-	struct patch_site **all = reallocarray(*patches, *count + heritage->dead->found_count + 1, sizeof(*all));
+	struct patch_site **all =
+		reallocarray(*patches, *count + heritage->dead->found_count + 1, sizeof(*all));
 	if (!all)
 		return error_new(ERROR_FAILED, "out of memory");
 	*patches = all;
 	for (size_t i = 0; i < heritage->dead->found_count; i++) {
-		if (heritage->dead->found[i].group && heritage->dead->found[i].state == PATCH_PLACED)
+		if (heritage->dead->found[i].group &&
+		    heritage->dead->found[i].state == PATCH_PLACED)
 			all[(*count)++] = &heritage->dead->found[i];
 	}
 	return NULL;

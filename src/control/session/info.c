@@ -25,7 +25,8 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ha
 	tally.exits = session->types->items[id + 1].hits;
 	tally.exits_lost = session->types->items[id + 1].lost;
 	tally.missed = session->agent->pool->tallies[id].missed;
-	tally.unwound = (uint64_t)session->agent->pool->tallies[id].unwound + session->exits.unwound[id];
+	tally.unwound =
+		(uint64_t)session->agent->pool->tallies[id].unwound + session->exits.unwound[id];
 	return tally;
 }
 
@@ -45,7 +46,8 @@ static struct tally count_past(const struct session *session, const struct trace
 	struct tally sum = tracepoint->past;
 
 	if (tracepoint->has_former) {
-		struct tally former = count_id(session, tracepoint->former_id, tracepoint->probe.event.exit);
+		struct tally former =
+			count_id(session, tracepoint->former_id, tracepoint->probe.event.exit);
 
 		add_tally(&sum, &former, &tracepoint->former_before);
 	}
@@ -57,12 +59,14 @@ static struct tally count(const struct session *session, const struct tracepoint
 	struct tally sum = count_past(session, tracepoint);
 
 	if (tracepoint->has_type) {
-		struct tally now = count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
+		struct tally now =
+			count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
 
 		add_tally(&sum, &now, &tracepoint->before);
 	}
 	struct counts_sum counted;
-	if (tracing_counts(session, tracepoint, &counted)) { /* in the target: then no event has its id */
+	/* in the target: then no event has its id */
+	if (tracing_counts(session, tracepoint, &counted)) {
 		sum.hits += counted.hits;
 		sum.exits += counted.exits;
 	}
@@ -97,12 +101,13 @@ void info_fold(struct session *session)
 
 void info_start(struct session *session, struct tracepoint *tracepoint)
 {
-	tracepoint->before = count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
+	tracepoint->before =
+		count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
 }
 
 /* What the target counted while it ran, and what was found when it was left. */
-static void tell_exits(const struct session *session, uint32_t id, bool filters, const struct tally *tally,
-		       struct tracepoint_info *info)
+static void tell_exits(const struct session *session, uint32_t id, bool filters,
+		       const struct tally *tally, struct tracepoint_info *info)
 {
 	info->has_exit = true;
 	info->exits = tally->exits;
@@ -116,7 +121,7 @@ static void tell_exits(const struct session *session, uint32_t id, bool filters,
 	latency_times(&session->latency, id, &info->times);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void tell_request(const struct tracepoint *tracepoint, struct tracepoint_info *info)
 {
@@ -148,8 +153,12 @@ static struct tracepoint_info tell_row(const struct session *session, const stru
 {
 	struct tally tally = count_id(session, row->id, row->has_exit);
 
-	struct tracepoint_info info = { .name = row->name, .address = row->address, .how = row->how, .enabled = true,
-					.hits = tally.hits, .lost = tally.lost };
+	struct tracepoint_info info = { .name = row->name,
+					.address = row->address,
+					.how = row->how,
+					.enabled = true,
+					.hits = tally.hits,
+					.lost = tally.lost };
 	if (row->has_exit && session->exits.unwound)
 		tell_exits(session, row->id, row->filters_exits, &tally, &info);
 	return info;
@@ -158,7 +167,8 @@ static struct tracepoint_info tell_row(const struct session *session, const stru
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
 {
 	if (index >= session->tracepoints.count)
-		return tell_row(session, &session->follow.rows.items[index - session->tracepoints.count]);
+		return tell_row(session,
+				&session->follow.rows.items[index - session->tracepoints.count]);
 	const struct tracepoint *tracepoint = session->tracepoints.items[index];
 	const struct probe *probe = &tracepoint->probe;
 	struct tracepoint_info info = { .name = tracepoint->name, .address = probe->place.address };
@@ -187,8 +197,10 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	}
 	if (probe->site)
 		info.code_bytes = probe->site->piece.size;
-	if (probe->event.exit && session->agent && session->exits.unwound && tracing_knows_exits(tracepoint))
-		tell_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally, &info);
+	if (probe->event.exit && session->agent && session->exits.unwound &&
+	    tracing_knows_exits(tracepoint))
+		tell_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally,
+			   &info);
 	struct counts_sum counted;
 	if (info.has_exit && tracing_counts(session, tracepoint, &counted))
 		tracing_times(session, &counted, &info.times);

@@ -53,7 +53,8 @@ struct tracepoint {
 	struct error *fault; /* what its function has got; NULL: nothing */
 	struct tally before; /* subtracted: by others, under its id */
 	struct tally past; /* added: its own, under other ids */
-	bool has_former; /* its id was another one before, whose events may not all have been read: */
+	/* its id was another one before, whose events may not all have been read: */
+	bool has_former;
 	uint32_t former_id;
 	struct tally former_before;
 };
@@ -64,7 +65,8 @@ struct tracepoint_list {
 };
 
 struct session {
-	struct session *parent; /* NULL, or the session whose trace and buffers this one uses: follow.h */
+	/* NULL, or the session whose trace and buffers this one uses: follow.h */
+	struct session *parent;
 	struct follow follow;
 	struct proc *proc;
 	struct session_options options;
@@ -78,7 +80,8 @@ struct session {
 	bool types_told; /* the metadata has all types */
 	struct own_probes watches;
 	bool sees_exec; /* one of them is told of execve */
-	struct event_types *types; /* of the tracepoints that are placed: `own_types`, or another session's with the same trace */
+	/* of the tracepoints that are placed: `own_types`, or another session's with the same trace */
+	struct event_types *types;
 	struct event_types own_types;
 	struct modules modules;
 	struct planner *planner;
@@ -89,11 +92,13 @@ struct session {
 	uint32_t free_counted; /* ... of dt_control.counted */
 	size_t retired_kept; /* of those that are retired, likewise */
 	size_t garbage_kept; /* of those, what had calls inside when it was looked at last */
-	struct site_list garbage; /* out of the target's code, their memory not yet to be used again */
+	/* out of the target's code, their memory not yet to be used again */
+	struct site_list garbage;
 	struct agent *agent;
 	struct clock_estimate clock;
 	struct trace_writer *writer;
-	struct trace_writer *reopened; /* a dead controller's trace: `writer`'s is a part behind it */
+	/* a dead controller's trace: `writer`'s is a part behind it */
+	struct trace_writer *reopened;
 	struct heritage *heritage; /* NULL: nothing of a dead controller's is there */
 	struct legacy legacy; /* what it had counted, until legacy_give */
 	struct reader *reader;
@@ -119,11 +124,14 @@ struct session {
 	uint64_t last_flush; /* clock when the buffers were looked at before */
 	struct error *failed; /* why the trace can't be written any more */
 	bool placed; /* the target's text holds our jumps */
-	struct patch_site *found; /* takeover.c: another controller's sites, instead of a planner's */
+	/* takeover.c: another controller's sites, instead of a planner's */
+	struct patch_site *found;
 	size_t found_count, found_own; /* of those, what the user didn't ask for */
-	struct error *(*quiet)(struct session *session); /* NULL, or called when all probes are gone and the pool is still there */
+	/* NULL, or called when all probes are gone and the pool is still there */
+	struct error *(*quiet)(struct session *session);
 	uint64_t stopped_us; /* how long the target stood still for that */
-	uint64_t next_children; /* ns of CLOCK_MONOTONIC: until then it has none but those that the kernel lists */
+	/* ns of CLOCK_MONOTONIC: until then it has none but those that the kernel lists */
+	uint64_t next_children;
 	size_t children_left; /* session_children_left */
 	char children_why[256];
 	size_t left_out; /* session_left_out */
@@ -131,12 +139,16 @@ struct session {
 };
 
 /* tracepoints.c */
-/* A tracepoint for each of the request's places, behind those in the list; a placeholder if it has none. */
-struct error *tracepoints_make(struct session *session, struct request *request, struct tracepoint_list *list);
+/* A tracepoint for each of the request's places, behind those in the list; a placeholder if it has
+ * none. */
+struct error *tracepoints_make(struct session *session, struct request *request,
+			       struct tracepoint_list *list);
 /* One, at the place; NULL: it waits for one. */
-struct error *tracepoints_make_one(struct session *session, struct request *request, const struct place *place,
-				   const char *name, struct tracepoint_list *list);
-/* Another one of the same name and contexts, at the place (NULL: it waits), not in the tree of names and not described. */
+struct error *tracepoints_make_one(struct session *session, struct request *request,
+				   const struct place *place, const char *name,
+				   struct tracepoint_list *list);
+/* Another one of the same name and contexts, at the place (NULL: it waits), not in the tree of
+ * names and not described. */
 struct error *tracepoints_copy(struct session *session, const struct tracepoint *tracepoint,
 			       const struct place *place, struct tracepoint **ret_copy);
 void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint);
@@ -172,8 +184,8 @@ void live_replace(struct session *session, struct tracepoint *old, struct tracep
 void live_retire(struct session *session, const struct tracepoint_list *list);
 
 /* info.c */
-/* The heir's counts go on from the old one's, which may still grow, until the next info_fold or info_inherit: everything must
- * have been read that was recorded before the one before. */
+/* The heir's counts go on from the old one's, which may still grow, until the next info_fold or
+ * info_inherit: everything must have been read that was recorded before the one before. */
 void info_inherit(struct session *session, struct tracepoint *old, struct tracepoint *heir);
 /* Former ids will be others': all that was recorded under them is read now. */
 void info_fold(struct session *session);
@@ -182,13 +194,15 @@ void info_start(struct session *session, struct tracepoint *tracepoint);
 
 /* place.c */
 /* A trace of this session's target; `directory` NULL: made here, at `output`. */
-struct error *place_open_writer(struct session *session, struct trace_dir *directory, const char *output,
-				struct event_types *types, struct trace_writer **ret_writer);
+struct error *place_open_writer(struct session *session, struct trace_dir *directory,
+				const char *output, struct event_types *types,
+				struct trace_writer **ret_writer);
 /*
- * Puts the tracepoints into the target, and with the first of them the agent. `held` as in session_begin. On failure the
- * list's tracepoints may have sites: place_undo or change_forget.
+ * Puts the tracepoints into the target, and with the first of them the agent. `held` as in
+ * session_begin. On failure the list's tracepoints may have sites: place_undo or change_forget.
  */
-struct error *place_list(struct session *session, const struct tracepoint_list *list, struct stop *held);
+struct error *place_list(struct session *session, const struct tracepoint_list *list,
+			 struct stop *held);
 /* Notes for the slow path what is new among the kinds of events. */
 void place_note_sizes(const struct session *session);
 /* Writes a site down for the next controller, and away. */
@@ -207,13 +221,14 @@ struct error *change_discard(struct session *session, const struct site_list *si
 void change_write_switch(struct session *session, struct tracepoint *tracepoint);
 /* Likewise in code that another has taken the place of, and that only forked children run. */
 void change_write_former(struct session *session, const struct tracepoint *tracepoint, bool on);
-/* Takes out of the process's text what is garbage: a forked child still has it. `all`: also what the child goes on recording
- * with, of a tracepoint that is otherwise now. */
+/* Takes out of the process's text what is garbage: a forked child still has it. `all`: also what
+ * the child goes on recording with, of a tracepoint that is otherwise now. */
 /* Frees what is garbage, if nobody can be in it any more. */
 void change_collect(struct session *session);
 struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
 /* Their sites, as far as nobody else needs them, out of the target's code. */
-/* Before sites are placed: nobody may come out of what was removed where they are. Those where it isn't certain fail. */
+/* Before sites are placed: nobody may come out of what was removed where they are. Those where it
+ * isn't certain fail. */
 /* *ret_alone: what is garbage may be given to patch_place, too (P8). */
 void change_clear_way(struct session *session, bool *ret_alone);
 /* Before trampolines are written: what was removed may have the only place that a hop can be at. */
@@ -247,13 +262,15 @@ struct error *unwinding_follow(struct session *session, const struct modules *go
 struct error *notice_create(struct session *session);
 /* Threads at that place wait for us from now on, if anything of the list depends on it. */
 void notice_update(struct session *session, const struct tracepoint_list *list);
-/* Has a thread told? The word of wake_word was raised behind that: who sleeps on it looks here first. */
+/* Has a thread told? The word of wake_word was raised behind that: who sleeps on it looks here
+ * first. */
 bool notice_is_pending(const struct session *session);
 /* Looks, and lets it go on. */
 struct error *notice_step(struct session *session);
 /* Nobody waits any more: the target is being left. */
 void notice_end(struct session *session);
-/* While we have a library loaded ourselves nobody waits for our answer, which wouldn't come. Gives what notice_go_on wants. */
+/* While we have a library loaded ourselves nobody waits for our answer, which wouldn't come. Gives
+ * what notice_go_on wants. */
 bool notice_hold(struct session *session);
 void notice_go_on(struct session *session, bool waited);
 

@@ -1,10 +1,11 @@
 /*
  * lasting.c - which memory of the target stays as long as it lives.
  *
- * The agent reads what pointers lead to by a system call that can't fault, since another thread may unmap anything at any
- * moment. Some memory nobody unmaps: the segments of the program and of its libc, which the loader never unloads, with the zeroed
- * memory behind them; and the stack of the first thread, which only grows. There a plain load is as safe, and a hundred times
- * faster. Literals, globals and most backtraces are in it; the heap and other threads' stacks are not.
+ * The agent reads what pointers lead to by a system call that can't fault, since another thread may
+ * unmap anything at any moment. Some memory nobody unmaps: the segments of the program and of its
+ * libc, which the loader never unloads, with the zeroed memory behind them; and the stack of the
+ * first thread, which only grows. There a plain load is as safe, and a hundred times faster.
+ * Literals, globals and most backtraces are in it; the heap and other threads' stacks are not.
  *
  * How far that stack may grow is noted too, for what runs on it (call.h, C4).
  *
@@ -21,13 +22,15 @@
 
 static bool is_libc(const struct module *module)
 {
-	return strncmp(module->name, "libc.so", 7) == 0 || strncmp(module->name, "libc.musl", 9) == 0 ||
+	return strncmp(module->name, "libc.so", 7) == 0 ||
+	       strncmp(module->name, "libc.musl", 9) == 0 ||
 	       strncmp(module->name, "ld-musl", 7) == 0;
 }
 
 static bool belongs_to(const struct mapping *mapping, const struct module *module)
 {
-	return mapping->inode && mapping->inode == module->inode && mapping->device == module->device;
+	return mapping->inode && mapping->inode == module->inode &&
+	       mapping->device == module->device;
 }
 
 /* The module that it is part of, if that is never unloaded; NULL: none. */
@@ -43,11 +46,12 @@ static const struct module *find_owner(const struct session *session, const stru
 }
 
 /*
- * How far it lasts; 0: not at all. *owner: the module that the mapping before belongs to, then this one's. Zeroed memory behind a
- * module's data is part of it as far as the module goes: the kernel makes one mapping of it and of what happens to lie behind.
+ * How far it lasts; 0: not at all. *owner: the module that the mapping before belongs to, then this
+ * one's. Zeroed memory behind a module's data is part of it as far as the module goes: the kernel
+ * makes one mapping of it and of what happens to lie behind.
  */
-static uint64_t lasts_until(const struct session *session, const struct mapping *mapping, taddr last_end,
-			    const struct module **owner)
+static uint64_t lasts_until(const struct session *session, const struct mapping *mapping,
+			    taddr last_end, const struct module **owner)
 {
 	const struct module *before = *owner;
 
@@ -71,7 +75,8 @@ static bool has_loader(const struct session *session)
 	return false;
 }
 
-/* The first thread's stack as far as the kernel lets it grow: to its limit, and not near what is mapped below it. */
+/* The first thread's stack as far as the kernel lets it grow: to its limit, and not near what is
+ * mapped below it. */
 static struct dt_range stack_of(const struct session *session, const struct maps *maps)
 {
 	struct rlimit limit;

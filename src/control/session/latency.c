@@ -30,7 +30,8 @@ static bool widen(void *array, size_t count, size_t room, size_t item)
 /* As many as there are types. */
 static bool grow(struct latency *latency)
 {
-	size_t from = latency->count, count = latency->types->count, room = from * 2 > count ? from * 2 : count;
+	size_t from = latency->count, count = latency->types->count,
+	       room = from * 2 > count ? from * 2 : count;
 
 	if (from >= count)
 		return true;
@@ -143,7 +144,8 @@ void latency_times(const struct latency *latency, uint32_t entry_id,
 
 static struct latency_stream *find_stream(struct latency *latency, uint64_t number)
 {
-	size_t n = sorted_count(latency->streams.count, i, latency->streams.items[i].number < number);
+	size_t n =
+		sorted_count(latency->streams.count, i, latency->streams.items[i].number < number);
 
 	if (n < latency->streams.count && latency->streams.items[n].number == number)
 		return &latency->streams.items[n];

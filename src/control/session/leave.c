@@ -1,7 +1,8 @@
 /*
- * leave.c - take the agent and all probes out of the target and of every process that was forked from it and still
- * maps the code (H12): bytes back; wait until no thread is in a trampoline or in the agent; unmap. A process that has
- * called execve since then has none of our mappings, and isn't touched.
+ * leave.c - take the agent and all probes out of the target and of every process that was forked
+ * from it and still maps the code (H12): bytes back; wait until no thread is in a trampoline or in
+ * the agent; unmap. A process that has called execve since then has none of our mappings, and isn't
+ * touched.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +22,14 @@
 /* Pointers to the patches of all sites, with or without those that go last. Caller frees. */
 static struct patch_site **list_patches(const struct session *session, bool last, size_t *ret_count)
 {
-	size_t all = session->found ? session->found_count : planner_site_count(session->planner), count = 0;
+	size_t all = session->found ? session->found_count : planner_site_count(session->planner),
+	       count = 0;
 	struct patch_site **patches = calloc(all + 1, sizeof(*patches));
 
 	for (size_t i = 0; patches && i < all; i++) {
-		struct patch_site *patch =
-			session->found ? &session->found[i] : &planner_site(session->planner, i)->patch;
+		struct patch_site *patch = session->found ?
+						   &session->found[i] :
+						   &planner_site(session->planner, i)->patch;
 
 		if (last || !patch->is_last)
 			patches[count++] = patch;
@@ -56,7 +59,8 @@ bool place_has_code(const struct session *session, struct proc *proc)
 }
 
 /* One look: bytes back, and is anybody in a trampoline? */
-static struct error *try_restore(const struct session *session, struct proc *proc, bool last, bool *ret_idle)
+static struct error *try_restore(const struct session *session, struct proc *proc, bool last,
+				 bool *ret_idle)
 {
 	struct patch_stats stats;
 	size_t count;
@@ -69,7 +73,8 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 	for (size_t i = 0; i < count; i++) {
 		copies[i] = *patches[i];
 		copies[i].error = NULL;
-		if (session->found && proc != session->proc) /* exchanged in the target alone (heritage.c) */
+		/* exchanged in the target alone (heritage.c) */
+		if (session->found && proc != session->proc)
 			copies[i].state = PATCH_PLACED;
 		patches[i] = &copies[i];
 	}
@@ -80,12 +85,14 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 }
 
 /* Threads that wait for room in the buffers (B8) get some meanwhile. */
-static struct error *restore_text(struct session *session, struct proc *proc, bool last, bool *ret_idle)
+static struct error *restore_text(struct session *session, struct proc *proc, bool last,
+				  bool *ret_idle)
 {
 	struct error *error = NULL;
 
 	*ret_idle = false;
-	for (unsigned waited = 0; !error && !*ret_idle && waited < IDLE_TIMEOUT_MS; waited += IDLE_STEP_MS) {
+	for (unsigned waited = 0; !error && !*ret_idle && waited < IDLE_TIMEOUT_MS;
+	     waited += IDLE_STEP_MS) {
 		error = try_restore(session, proc, last, ret_idle);
 		recording_make_room(session);
 	}
@@ -98,9 +105,11 @@ static size_t list_ranges(const struct session *session, struct patch_range *ran
 	const struct agent *agent = session->agent;
 	size_t count = 0;
 
-	ranges[count++] = (struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
-	ranges[count++] = (struct patch_range){ agent->state_at,
-						taddr_add(agent->state_at, sizeof(struct dt_state)) };
+	ranges[count++] =
+		(struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
+	ranges[count++] =
+		(struct patch_range){ agent->state_at,
+				      taddr_add(agent->state_at, sizeof(struct dt_state)) };
 	for (uint32_t i = 0; i < agent->control->window_count; i++) {
 		const struct dt_window *window = &agent->control->windows[i];
 		taddr start = taddr_of(window->address);
@@ -180,14 +189,16 @@ static struct error *quiet_process(struct session *session, struct proc *proc)
 		error = restore_text(session, proc, false, &idle);
 	if (!error && idle)
 		error = exits_settle(session, proc, &clean);
-	if (!error && session->placed && idle && has_last(session)) /* no unwinder needs us any more */
+	/* no unwinder needs us any more */
+	if (!error && session->placed && idle && has_last(session))
 		error = restore_text(session, proc, true, &idle);
 	if (!error && !idle)
 		error = error_new(ERROR_FAILED, "a thread stays inside a probe");
 	if (!error && !clean)
-		error = error_new(ERROR_FAILED,
-				  "a call that never returned may still do so (longjmp, an exception, a "
-				  "copied stack): its return stub must stay");
+		error = error_new(
+			ERROR_FAILED,
+			"a call that never returned may still do so (longjmp, an exception, a "
+			"copied stack): its return stub must stay");
 	return error;
 }
 
@@ -248,7 +259,8 @@ static bool is_holder(const struct holders *holders, pid_t pid)
 }
 
 /* Forked children that aren't known yet. */
-static bool add_children(struct session *session, struct holders *holders, struct session_summary *summary)
+static bool add_children(struct session *session, struct holders *holders,
+			 struct session_summary *summary)
 {
 	struct tids pids = { 0 };
 	struct error *error = inject_find_children(session->agent, &pids);
@@ -270,7 +282,8 @@ static bool add_children(struct session *session, struct holders *holders, struc
 	return any;
 }
 
-/* First they all record nothing more, then what they recorded is looked at by who wants to, then it is unmapped. */
+/* First they all record nothing more, then what they recorded is looked at by who wants to, then it
+ * is unmapped. */
 struct error *place_undo(struct session *session, struct session_summary *summary)
 {
 	struct holders holders = { 0 };
@@ -280,7 +293,8 @@ struct error *place_undo(struct session *session, struct session_summary *summar
 		return NULL;
 	notice_end(session);
 	add_holder(session, &holders, session->proc, summary);
-	for (int round = 0; round < CHILDREN_ROUNDS && add_children(session, &holders, summary); round++)
+	for (int round = 0; round < CHILDREN_ROUNDS && add_children(session, &holders, summary);
+	     round++)
 		;
 	if (session->quiet)
 		error = session->quiet(session);
@@ -288,7 +302,8 @@ struct error *place_undo(struct session *session, struct session_summary *summar
 	for (size_t i = 0; i < holders.count; i++) {
 		struct holder *holder = &holders.items[i];
 
-		if (holder->quiet && proc_is_alive(holder->proc) && place_has_code(session, holder->proc))
+		if (holder->quiet && proc_is_alive(holder->proc) &&
+		    place_has_code(session, holder->proc))
 			note_left(summary, holder->proc->pid,
 				  unless_gone(unmap_process(session, holder->proc)));
 		if (holder->proc != session->proc)

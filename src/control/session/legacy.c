@@ -13,7 +13,8 @@ void legacy_note(struct session *session, struct tracepoint *tracepoint)
 	const struct tramp_count *count = &tracepoint->probe.event.count;
 	uint32_t index = tracepoint->counted ? tracepoint->counted - 1 : session->free_counted;
 
-	while (!tracepoint->counted && index < control->counted_count && control->counted[index].name)
+	while (!tracepoint->counted && index < control->counted_count &&
+	       control->counted[index].name)
 		index++;
 	if (index >= DT_COUNTED_MAX)
 		return; /* its count would begin anew: the daemon takes no more than these */
@@ -22,7 +23,8 @@ void legacy_note(struct session *session, struct tracepoint *tracepoint)
 						       .row_mask = count->row_mask,
 						       .has_times = tracepoint->cell.has_times,
 						       .id = tracepoint->probe.event.id };
-	__atomic_store_n(&control->counted[index].name, dt_name_hash(tracepoint->name), __ATOMIC_RELEASE);
+	__atomic_store_n(&control->counted[index].name, dt_name_hash(tracepoint->name),
+			 __ATOMIC_RELEASE);
 	if (index >= control->counted_count)
 		control->counted_count = index + 1;
 	if (!tracepoint->counted)
@@ -44,7 +46,8 @@ void legacy_unnote(struct session *session, struct tracepoint *tracepoint)
 
 /* ---- of who was before us -------------------------------------------------------------------- */
 
-static struct error *read_one(struct session *dead, const struct dt_counted *noted, struct legacy *legacy)
+static struct error *read_one(struct session *dead, const struct dt_counted *noted,
+			      struct legacy *legacy)
 {
 	struct legacy_item item = { .name = noted->name, .has_times = noted->has_times };
 	struct error *error;
@@ -55,7 +58,8 @@ static struct error *read_one(struct session *dead, const struct dt_counted *not
 	error = counts_collect(dead->proc, noted, item.words);
 	if (item.has_times && noted->id < DT_EVENTS_MAX && dead->exits.unwound) {
 		item.missed = dead->agent->pool->tallies[noted->id].missed;
-		item.unwound = (uint64_t)dead->agent->pool->tallies[noted->id].unwound + dead->exits.unwound[noted->id];
+		item.unwound = (uint64_t)dead->agent->pool->tallies[noted->id].unwound +
+			       dead->exits.unwound[noted->id];
 	}
 	if (!error && !vec_push(legacy, item))
 		error = error_new(ERROR_FAILED, "out of memory");
@@ -78,7 +82,8 @@ struct error *legacy_read(struct session *dead, struct legacy *legacy)
 
 static int by_name(const void *a, const void *b)
 {
-	uint64_t x = ((const struct legacy_item *)a)->name, y = ((const struct legacy_item *)b)->name;
+	uint64_t x = ((const struct legacy_item *)a)->name,
+		 y = ((const struct legacy_item *)b)->name;
 
 	return (x > y) - (x < y);
 }

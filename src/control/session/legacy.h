@@ -1,8 +1,8 @@
 /*
  * legacy.h - what tracepoints of a dead controller had counted in the target.
  *
- * Read when nothing counts there any more, and given to the tracepoints that are placed again, by name. The target can write all
- * of it: it is shown, and nothing else.
+ * Read when nothing counts there any more, and given to the tracepoints that are placed again, by
+ * name. The target can write all of it: it is shown, and nothing else.
  */
 #ifndef DYNTRACE_SESSION_LEGACY_H
 #define DYNTRACE_SESSION_LEGACY_H

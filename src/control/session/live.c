@@ -1,7 +1,9 @@
 /*
- * live.c - what the user changes while the session records: tracepoints come, go, are switched, get more contexts.
+ * live.c - what the user changes while the session records: tracepoints come, go, are switched, get
+ * more contexts.
  *
- * Whoever adds gets all of it or nothing; what fails leaves neither a name nor a byte in the target.
+ * Whoever adds gets all of it or nothing; what fails leaves neither a name nor a byte in the
+ * target.
  */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@ void live_notify(const struct session *session, enum session_notice notice, cons
 		session->options.notify(session->options.notify_context, notice, text);
 }
 
-/* ---- which ------------------------------------------------------------------------------------- */
+/* ---- which ----------------------------------------------------------------------------------- */
 
 struct error *session_find(const struct session *session, const char *name, size_t *ret_index)
 {
@@ -62,7 +64,7 @@ static struct error *find_matching(const struct session *session, const char *pa
 	return NULL;
 }
 
-/* ---- add ----------------------------------------------------------------------------------------- */
+/* ---- add ------------------------------------------------------------------------------------- */
 
 void live_retire(struct session *session, const struct tracepoint_list *list)
 {
@@ -129,7 +131,8 @@ static void forget_counts(struct session *session, const struct tracepoint_list 
 		legacy_unnote(session, list->items[i]);
 }
 
-static struct error *add_request(struct session *session, struct request *request, struct name_list *ret_names)
+static struct error *add_request(struct session *session, struct request *request,
+				 struct name_list *ret_names)
 {
 	struct tracepoint_list list = { 0 };
 	struct name_list names = { 0 };
@@ -156,7 +159,8 @@ static struct error *add_request(struct session *session, struct request *reques
 	return NULL;
 }
 
-struct error *session_add(struct session *session, const struct tracepoint_spec *spec, struct name_list *ret_names)
+struct error *session_add(struct session *session, const struct tracepoint_spec *spec,
+			  struct name_list *ret_names)
 {
 	struct request *request = NULL;
 	struct error *error = request_create(spec, &request);
@@ -182,7 +186,7 @@ struct error *session_add(struct session *session, const struct tracepoint_spec 
 	return error;
 }
 
-/* ---- remove ------------------------------------------------------------------------------------------ */
+/* ---- remove ---------------------------------------------------------------------------------- */
 
 struct error *session_remove(struct session *session, const char *pattern, size_t *ret_count)
 {
@@ -219,9 +223,10 @@ struct error *session_remove(struct session *session, const char *pattern, size_
 	return NULL;
 }
 
-/* ---- switch ------------------------------------------------------------------------------------------- */
+/* ---- switch ---------------------------------------------------------------------------------- */
 
-struct error *session_switch(struct session *session, const char *pattern, bool on, size_t *ret_count)
+struct error *session_switch(struct session *session, const char *pattern, bool on,
+			     size_t *ret_count)
 {
 	struct tracepoint_list list = { 0 };
 	struct error *error = find_matching(session, pattern, &list);
@@ -264,14 +269,15 @@ bool session_is_recording(const struct session *session)
 	return !session->stopped;
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------------ */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 /* The twin's events are of another kind, with the same name. */
-static struct error *make_twin(struct session *session, struct tracepoint *tracepoint, const char *type,
-			       struct tracepoint **ret_twin)
+static struct error *make_twin(struct session *session, struct tracepoint *tracepoint,
+			       const char *type, struct tracepoint **ret_twin)
 {
 	struct tracepoint *twin = NULL;
-	struct error *error = tracepoints_copy(session, tracepoint, &tracepoint->probe.place, &twin);
+	struct error *error =
+		tracepoints_copy(session, tracepoint, &tracepoint->probe.place, &twin);
 
 	if (error)
 		return error;
@@ -300,8 +306,8 @@ static struct error *check_contexts(const struct tracepoint_list *list, const ch
 					 error_text(tracepoint->probe.refusal));
 		for (size_t j = 0; j < tracepoint->contexts.count; j++) {
 			if (strcmp(tracepoint->contexts.items[j], type) == 0)
-				return error_new(ERROR_USAGE, "'%s' has the context %s already", tracepoint->name,
-						 type);
+				return error_new(ERROR_USAGE, "'%s' has the context %s already",
+						 tracepoint->name, type);
 		}
 	}
 	return NULL;
@@ -331,11 +337,13 @@ void live_replace(struct session *session, struct tracepoint *old, struct tracep
 	tracepoints_claim_name(session, heir);
 }
 
-/* The new code of their site, in which the old one is off and the new one on, takes the place of the other in one stop: no hit
- * is recorded twice or not at all. */
-static struct error *exchange(struct session *session, struct tracepoint *old, struct tracepoint *twin)
+/* The new code of their site, in which the old one is off and the new one on, takes the place of
+ * the other in one stop: no hit is recorded twice or not at all. */
+static struct error *exchange(struct session *session, struct tracepoint *old,
+			      struct tracepoint *twin)
 {
-	struct tracepoint_list in = { .items = &twin, .count = 1 }, out = { .items = &old, .count = 1 };
+	struct tracepoint_list in = { .items = &twin, .count = 1 },
+			       out = { .items = &old, .count = 1 };
 
 	old->probe.event.is_off = true;
 	struct error *error = live_place(session, &in);
@@ -349,7 +357,8 @@ static struct error *exchange(struct session *session, struct tracepoint *old, s
 	return error;
 }
 
-static struct error *add_context(struct session *session, struct tracepoint *tracepoint, const char *type)
+static struct error *add_context(struct session *session, struct tracepoint *tracepoint,
+				 const char *type)
 {
 	struct tracepoint *twin = NULL;
 	struct error *error;
@@ -360,7 +369,8 @@ static struct error *add_context(struct session *session, struct tracepoint *tra
 	return error ? error : exchange(session, tracepoint, twin);
 }
 
-struct error *session_add_context(struct session *session, const char *pattern, const char *type, size_t *ret_count)
+struct error *session_add_context(struct session *session, const char *pattern, const char *type,
+				  size_t *ret_count)
 {
 	struct tracepoint_list list = { 0 };
 	struct error *error = find_matching(session, pattern, &list);

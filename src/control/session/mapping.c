@@ -1,8 +1,9 @@
 /*
  * mapping.c
  *
- * Where windows go is decided before the stop, from a list of mappings that may be old by then: a window is only ever
- * mapped where nothing is, and one that finds its place taken is looked for again, with the threads held.
+ * Where windows go is decided before the stop, from a list of mappings that may be old by then: a
+ * window is only ever mapped where nothing is, and one that finds its place taken is looked for
+ * again, with the threads held.
  */
 #include "mapping.h"
 
@@ -24,8 +25,9 @@ struct making {
 static bool has_room(struct session *session, const struct plan_need *need)
 {
 	struct near_piece piece;
-	bool found = need->fixed ? near_pool_has(session->code, need->low)
-				 : near_pool_alloc(session->code, need->low, need->high, (uint32_t)need->bytes, &piece);
+	bool found = need->fixed ? near_pool_has(session->code, need->low) :
+				   near_pool_alloc(session->code, need->low, need->high,
+						   (uint32_t)need->bytes, &piece);
 
 	if (found && !need->fixed)
 		near_pool_free(session->code, piece);
@@ -68,8 +70,10 @@ static struct error *find_places(struct making *making)
 		window->at = need->low;
 		window->pages = pages_of(need);
 		if (!need->fixed)
-			error = near_find_gap(&maps, need->low, need->high, window->pages * DT_PAGE, &window->at);
-		if (!error && !maps_claim(&maps, window->at, window->pages * DT_PAGE)) /* the next one goes elsewhere */
+			error = near_find_gap(&maps, need->low, need->high, window->pages * DT_PAGE,
+					      &window->at);
+		/* the next one goes elsewhere */
+		if (!error && !maps_claim(&maps, window->at, window->pages * DT_PAGE))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	return error;
@@ -83,11 +87,13 @@ static struct error *find_agent(struct making *making)
 	return error ? error : inject_prepare(making->session->proc, agent_path, &making->image);
 }
 
-/* ---- with a thread held --------------------------------------------------------------------------- */
+/* ---- with a thread held ---------------------------------------------------------------------- */
 
 static uint32_t agent_flags(const struct session *session)
 {
-	static const uint32_t modes[] = { [SESSION_OVERWRITE] = DT_OVERWRITE, [SESSION_BLOCK] = DT_BLOCK };
+	static const uint32_t modes[] = {
+		[SESSION_OVERWRITE] = DT_OVERWRITE, [SESSION_BLOCK] = DT_BLOCK
+	};
 
 	return (session->options.follow_fork ? DT_FOLLOW_FORK : 0) | modes[session->options.mode];
 }
@@ -100,7 +106,8 @@ static struct error *map_agent(struct making *making, struct stop *stop)
 						.image = making->image,
 						.windows = making->windows,
 						.window_count = making->needs.count,
-						.share = session->parent ? session->parent->agent : NULL };
+						.share = session->parent ? session->parent->agent :
+									   NULL };
 
 	session->code = near_pool_create();
 	return session->code ? inject_agent(stop, session->proc, &options, &session->agent)
@@ -108,24 +115,28 @@ static struct error *map_agent(struct making *making, struct stop *stop)
 }
 
 /* Where it was to be, or else where there is room now. */
-static struct error *map_window(struct session *session, struct stop *stop, const struct plan_need *need,
-				struct inject_window *window)
+static struct error *map_window(struct session *session, struct stop *stop,
+				const struct plan_need *need, struct inject_window *window)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
-	struct error *error = inject_window(stop, session->agent, window->at, window->pages, &window->offset);
+	struct error *error =
+		inject_window(stop, session->agent, window->at, window->pages, &window->offset);
 
 	if (!error || need->fixed || error_kind(error) == ERROR_GONE)
 		return error;
 	error_free(error);
 	error = maps_read(session->proc, &maps);
 	if (!error)
-		error = near_find_gap(&maps, need->low, need->high, window->pages * DT_PAGE, &window->at);
-	return error ? error : inject_window(stop, session->agent, window->at, window->pages, &window->offset);
+		error = near_find_gap(&maps, need->low, need->high, window->pages * DT_PAGE,
+				      &window->at);
+	return error ? error :
+		       inject_window(stop, session->agent, window->at, window->pages,
+				     &window->offset);
 }
 
 /* A fixed need that can't be met is left out: the planner refuses what needs it. */
-static struct error *add_window(struct session *session, struct stop *stop, const struct plan_need *need,
-				struct inject_window *window)
+static struct error *add_window(struct session *session, struct stop *stop,
+				const struct plan_need *need, struct inject_window *window)
 {
 	struct error *error = window->offset ? NULL : map_window(session, stop, need, window);
 
@@ -135,8 +146,8 @@ static struct error *add_window(struct session *session, struct stop *stop, cons
 	}
 	if (error)
 		return error;
-	bool added = (need->fixed ? near_pool_add_fixed : near_pool_add)(session->code, window->at, window->offset,
-									 window->pages * DT_PAGE);
+	bool added = (need->fixed ? near_pool_add_fixed : near_pool_add)(
+		session->code, window->at, window->offset, window->pages * DT_PAGE);
 	return added ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
@@ -178,12 +189,15 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 	struct error *error;
 	uint64_t us = 0;
 
-	if (!wants->agent && !wants->exits && !wants->unwind && !wants->tracers && !making->needs.count)
+	if (!wants->agent && !wants->exits && !wants->unwind && !wants->tracers &&
+	    !making->needs.count)
 		return NULL;
 	if (held)
 		return map_memory(making, held);
-	/* One thread would do, but in a process that keeps every CPU busy it would wait for one at each step. */
-	error = wants->agent ? stop_all(proc, STOP_TIMEOUT_MS, &stop) : stop_one(proc, STOP_TIMEOUT_MS, &stop);
+	/* One thread would do, but in a process that keeps every CPU busy it would wait for one at
+	 * each step. */
+	error = wants->agent ? stop_all(proc, STOP_TIMEOUT_MS, &stop) :
+			       stop_one(proc, STOP_TIMEOUT_MS, &stop);
 	if (!error)
 		error = map_memory(making, stop);
 	stop_release(stop, &us);
@@ -192,7 +206,8 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 	return error;
 }
 
-struct error *mapping_make(struct session *session, const struct mapping_wants *wants, struct stop *held)
+struct error *mapping_make(struct session *session, const struct mapping_wants *wants,
+			   struct stop *held)
 {
 	struct making making = { .session = session, .wants = wants };
 	struct error *error = find_needs(session, &making.needs);

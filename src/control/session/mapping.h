@@ -1,7 +1,9 @@
 /*
- * mapping.h - memory in the target: the agent, windows for trampolines, what tracers and exits keep there.
+ * mapping.h - memory in the target: the agent, windows for trampolines, what tracers and exits keep
+ * there.
  *
- * Everything that needs no held thread is done before one is held (H17's limits are met where they are found).
+ * Everything that needs no held thread is done before one is held (H17's limits are met where they
+ * are found).
  */
 #ifndef DYNTRACE_SESSION_MAPPING_H
 #define DYNTRACE_SESSION_MAPPING_H
@@ -15,7 +17,8 @@ struct mapping_wants {
 };
 
 /* Maps it, and windows for all that the planner has decided. `held` as in session_begin. */
-struct error *mapping_make(struct session *session, const struct mapping_wants *wants, struct stop *held);
+struct error *mapping_make(struct session *session, const struct mapping_wants *wants,
+			   struct stop *held);
 
 /* The target stood still for so long. */
 void mapping_note_stop(struct session *session, uint64_t us);

@@ -12,7 +12,7 @@
 #define FRAME_HIGH 65536
 #define HW_RSP 4
 
-/* ---- places ------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 static bool find_symbol(void *context, const char *name, uint64_t *ret_address)
 {
@@ -38,11 +38,11 @@ static void memory_place(const struct sdt_argument *a, uint64_t bias, struct val
 
 	if (a->base == HW_RSP && a->index == SDT_NO_REGISTER && !a->segment && !a->is_relative &&
 	    a->disp >= FRAME_LOW && a->disp < FRAME_HIGH) {
-		*ret_place = (struct value_place){
-			.kind = PLACE_PIECES,
-			.count = 1,
-			.pieces = { { .where = ABI_STACK, .disp = (int32_t)a->disp, .size = a->size } }
-		};
+		*ret_place = (struct value_place){ .kind = PLACE_PIECES,
+						   .count = 1,
+						   .pieces = { { .where = ABI_STACK,
+								 .disp = (int32_t)a->disp,
+								 .size = a->size } } };
 		return;
 	}
 	ops_const(&place.ops, (uint64_t)a->disp + (a->is_relative ? bias : 0));
@@ -53,13 +53,15 @@ static void memory_place(const struct sdt_argument *a, uint64_t bias, struct val
 	if (a->index != SDT_NO_REGISTER)
 		push_scaled(a, &place.ops);
 	if (a->segment) {
-		ops_add(&place.ops, DT_OP_REG, a->segment == 'f' ? DT_REG_FS_BASE : DT_REG_GS_BASE, 0, 0);
+		ops_add(&place.ops, DT_OP_REG, a->segment == 'f' ? DT_REG_FS_BASE : DT_REG_GS_BASE,
+			0, 0);
 		ops_add(&place.ops, DT_OP_ADD, 0, 0, 0);
 	}
 	*ret_place = place;
 }
 
-static void argument_place(const struct sdt_argument *a, uint64_t bias, struct value_place *ret_place)
+static void argument_place(const struct sdt_argument *a, uint64_t bias,
+			   struct value_place *ret_place)
 {
 	struct value_place place = { .kind = PLACE_GONE };
 
@@ -68,10 +70,11 @@ static void argument_place(const struct sdt_argument *a, uint64_t bias, struct v
 	case SDT_XMM:
 		place.kind = PLACE_PIECES;
 		place.count = 1;
-		place.pieces[0] = (struct abi_piece){ .where = a->kind == SDT_XMM ? ABI_SSE : ABI_INT,
-						      .reg = a->reg,
-						      .disp = a->shift,
-						      .size = a->kind == SDT_XMM ? 16 : 8u - a->shift };
+		place.pieces[0] =
+			(struct abi_piece){ .where = a->kind == SDT_XMM ? ABI_SSE : ABI_INT,
+					    .reg = a->reg,
+					    .disp = a->shift,
+					    .size = a->kind == SDT_XMM ? 16 : 8u - a->shift };
 		break;
 	case SDT_CONSTANT:
 		place.kind = PLACE_VALUE;
@@ -86,7 +89,7 @@ static void argument_place(const struct sdt_argument *a, uint64_t bias, struct v
 	*ret_place = place;
 }
 
-/* ---- fields ------------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 /* Walks the arguments of the tracepoint's marker. */
 struct walk {
@@ -105,9 +108,11 @@ static struct walk walk_start(const struct describe *d)
 			      .bias = place->module->bias.v };
 }
 
-static bool walk_next(struct walk *walk, struct sdt_argument *ret_argument, struct value_place *ret_place)
+static bool walk_next(struct walk *walk, struct sdt_argument *ret_argument,
+		      struct value_place *ret_place)
 {
-	if (walk->index >= SDT_ARGUMENTS_MAX || !sdt_next_argument(&walk->text, &walk->symbols, ret_argument))
+	if (walk->index >= SDT_ARGUMENTS_MAX ||
+	    !sdt_next_argument(&walk->text, &walk->symbols, ret_argument))
 		return false;
 	argument_place(ret_argument, walk->bias, ret_place);
 	walk->index++;
@@ -136,11 +141,13 @@ void markers_add_fields(struct describe *d)
 		snprintf(name, sizeof(name), "arg%zu", walk.index - 1);
 		if (place.kind != PLACE_PIECES && place.kind != PLACE_GONE)
 			d->shape.is_gathered = true;
-		shape_add_number(&d->shape, name, field_type_of(&argument), argument.size ? argument.size : 8, &place);
+		shape_add_number(&d->shape, name, field_type_of(&argument),
+				 argument.size ? argument.size : 8, &place);
 	}
 }
 
-bool markers_find(struct describe *d, const char *name, struct type *ret_type, struct value_place *ret_place)
+bool markers_find(struct describe *d, const char *name, struct type *ret_type,
+		  struct value_place *ret_place)
 {
 	struct sdt_argument argument;
 	char *end;

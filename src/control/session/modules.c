@@ -1,12 +1,13 @@
 /*
  * modules.c - the target's libraries come and go, and with them the places of tracepoints.
  *
- * Tracepoints in a library that is gone wait for it, as those do whose library never was there: they stay in the list, with
- * their names, contexts and counts. Nothing is written where the library was: somebody else may be there now. When one that has
- * the place is loaded, they are placed again, wherever that is.
+ * Tracepoints in a library that is gone wait for it, as those do whose library never was there:
+ * they stay in the list, with their names, contexts and counts. Nothing is written where the
+ * library was: somebody else may be there now. When one that has the place is loaded, they are
+ * placed again, wherever that is.
  *
- * A struct module is what places, symbols and the planner's views point to: those that are still there stay the same
- * objects, however often the list is read.
+ * A struct module is what places, symbols and the planner's views point to: those that are still
+ * there stay the same objects, however often the list is read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,12 @@
 
 static bool is_same(const struct module *a, const struct module *b)
 {
-	return taddr_equal(a->bias, b->bias) && taddr_equal(a->low, b->low) && a->inode == b->inode &&
-	       a->device == b->device;
+	return taddr_equal(a->bias, b->bias) && taddr_equal(a->low, b->low) &&
+	       a->inode == b->inode && a->device == b->device;
 }
 
-/* Does its text hold what we have put there? If not it was unloaded meanwhile, and loaded again at the same place. */
+/* Does its text hold what we have put there? If not it was unloaded meanwhile, and loaded again at
+ * the same place. */
 static bool is_ours_still(const struct session *session, const struct module *module)
 {
 	for (size_t i = 0; session->planner && i < planner_site_count(session->planner); i++) {
@@ -30,14 +32,16 @@ static bool is_ours_still(const struct session *session, const struct module *mo
 
 		if (site->module != module || site->patch.state != PATCH_PLACED)
 			continue;
-		_cleanup_error_ struct error *error = mem_read(session->proc, site->patch.address, now, site->patch.length);
-		return error || memcmp(now, site->patch.patched, site->patch.length) == 0; /* who ends has no memory any more */
+		_cleanup_error_ struct error *error =
+			mem_read(session->proc, site->patch.address, now, site->patch.length);
+		/* who ends has no memory any more */
+		return error || memcmp(now, site->patch.patched, site->patch.length) == 0;
 	}
 	return true;
 }
 
-/* Exchanges what was read for the object that was known, of each that was: *ret_copies has what was read, and `before` those
- * that are gone. */
+/* Exchanges what was read for the object that was known, of each that was: *ret_copies has what was
+ * read, and `before` those that are gone. */
 static bool keep_known(const struct session *session, struct modules *now, struct modules *before,
 		       struct modules *ret_copies)
 {
@@ -45,7 +49,8 @@ static bool keep_known(const struct session *session, struct modules *now, struc
 		return false;
 	for (size_t i = 0; i < now->count; i++) {
 		for (size_t j = 0; j < before->count; j++) {
-			if (!is_same(now->items[i], before->items[j]) || !is_ours_still(session, before->items[j]))
+			if (!is_same(now->items[i], before->items[j]) ||
+			    !is_ours_still(session, before->items[j]))
 				continue;
 			ret_copies->items[ret_copies->count++] = now->items[i];
 			now->items[i] = before->items[j];
@@ -73,7 +78,8 @@ static bool contains(const struct modules *modules, const struct module *module)
 
 /* ---- gone ----------------------------------------------------------------------------------- */
 
-static struct error *let_wait(struct session *session, struct tracepoint *tracepoint, struct site_list *sites)
+static struct error *let_wait(struct session *session, struct tracepoint *tracepoint,
+			      struct site_list *sites)
 {
 	struct tracepoint *waiting = NULL;
 	struct error *error = tracepoints_copy(session, tracepoint, NULL, &waiting);
@@ -90,7 +96,8 @@ static struct error *let_wait(struct session *session, struct tracepoint *tracep
 }
 
 /* Our own watches: one in a library of another namespace may go. */
-static struct error *drop_watches(struct session *session, const struct modules *gone, struct site_list *sites)
+static struct error *drop_watches(struct session *session, const struct modules *gone,
+				  struct site_list *sites)
 {
 	for (size_t i = session->watches.count; i-- > 0;) {
 		struct probe *probe = session->watches.items[i];
@@ -136,7 +143,8 @@ static struct error *forget(struct session *session, struct modules *gone)
 
 /* Of the request, one that waits for this very place, or for any. */
 static struct tracepoint *find_waiting(const struct session *session, const struct request *request,
-				       const struct place *place, const struct tracepoint_list *taken)
+				       const struct place *place,
+				       const struct tracepoint_list *taken)
 {
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
@@ -152,7 +160,8 @@ static struct tracepoint *find_waiting(const struct session *session, const stru
 	return NULL;
 }
 
-static bool is_there(const struct session *session, const struct request *request, const struct place *place)
+static bool is_there(const struct session *session, const struct request *request,
+		     const struct place *place)
 {
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		const struct tracepoint *tracepoint = session->tracepoints.items[i];
@@ -169,10 +178,11 @@ struct arrivals {
 	struct tracepoint_list list, waited;
 };
 
-static struct error *arrive(struct session *session, struct request *request, const struct place *place,
-			    struct arrivals *arrivals)
+static struct error *arrive(struct session *session, struct request *request,
+			    const struct place *place, struct arrivals *arrivals)
 {
-	struct tracepoint *old = find_waiting(session, request, place, &arrivals->waited), *heir = NULL;
+	struct tracepoint *old = find_waiting(session, request, place, &arrivals->waited),
+			  *heir = NULL;
 	const char *name = request->spec.name ? request->spec.name : place->name;
 	struct error *error = NULL;
 
@@ -192,8 +202,10 @@ static struct error *arrive(struct session *session, struct request *request, co
 	return error;
 }
 
-/* The ones that waited are in the list no more; a glob's that waited for none in particular isn't either. */
-static void settle(struct session *session, const struct request *request, const struct arrivals *arrivals)
+/* The ones that waited are in the list no more; a glob's that waited for none in particular isn't
+ * either. */
+static void settle(struct session *session, const struct request *request,
+		   const struct arrivals *arrivals)
 {
 	for (size_t i = 0; i < arrivals->list.count; i++) {
 		struct tracepoint *tracepoint = arrivals->list.items[i];
@@ -209,7 +221,8 @@ static void settle(struct session *session, const struct request *request, const
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 		struct tracepoint_list one = { .items = &tracepoint, .count = 1 };
 
-		if (tracepoint->request != request || !tracepoint->waits || tracepoint->probe.place.name)
+		if (tracepoint->request != request || !tracepoint->waits ||
+		    tracepoint->probe.place.name)
 			continue;
 		session->tracepoints.count--;
 		memmove(session->tracepoints.items + i, session->tracepoints.items + i + 1,
@@ -240,7 +253,8 @@ static struct error *place_request(struct session *session, struct request *requ
 }
 
 /* Why they still do, although their module is there. */
-static void note_why(struct session *session, const struct request *request, const struct error *why)
+static void note_why(struct session *session, const struct request *request,
+		     const struct error *why)
 {
 	const char *module = request->location.module;
 
@@ -256,7 +270,8 @@ static void note_why(struct session *session, const struct request *request, con
 	}
 }
 
-/* The next request after that one of which a tracepoint waits: each once, in the order of their creation. */
+/* The next request after that one of which a tracepoint waits: each once, in the order of their
+ * creation. */
 static struct request *next_waiting(const struct session *session, uint64_t after)
 {
 	struct request *next = NULL;
@@ -297,7 +312,8 @@ static bool has_program(const struct modules *modules)
 	return modules->count && modules->items[0]->is_executable;
 }
 
-/* The list is read again. *ret_gone: what isn't there any more; *ret_new: is there something that wasn't? */
+/* The list is read again. *ret_gone: what isn't there any more; *ret_new: is there something that
+ * wasn't? */
 static struct error *follow(struct session *session, struct modules *ret_gone, bool *ret_new)
 {
 	struct modules now = { 0 }, copies = { 0 };
@@ -305,7 +321,8 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 
 	if (error)
 		return error;
-	if (!has_program(&now) && has_program(&session->modules)) { /* it is just ending: that is no news of its modules */
+	/* it is just ending: that is no news of its modules */
+	if (!has_program(&now) && has_program(&session->modules)) {
 		modules_free(&now);
 		return error_new(ERROR_GONE, "process %d has ended", session->proc->pid);
 	}
@@ -338,7 +355,9 @@ static struct error *add_watches(struct session *session)
 
 	if (!error && session->agent)
 		error = exits_hook_add(session, &none);
-	return error || !session->agent || !watch_is_missing(session) ? error : place_list(session, &none, NULL);
+	return error || !session->agent || !watch_is_missing(session) ?
+		       error :
+		       place_list(session, &none, NULL);
 }
 
 struct error *session_modules_changed(struct session *session)
@@ -348,8 +367,10 @@ struct error *session_modules_changed(struct session *session)
 	bool is_new = false;
 
 	/* What is there then isn't ours to change. */
-	if (session->agent && proc_is_alive(session->proc) && !place_has_code(session, session->proc))
-		return error_new(ERROR_GONE, "process %d has begun another program", session->proc->pid);
+	if (session->agent && proc_is_alive(session->proc) &&
+	    !place_has_code(session, session->proc))
+		return error_new(ERROR_GONE, "process %d has begun another program",
+				 session->proc->pid);
 	error = follow(session, &gone, &is_new);
 	if (!error && session->agent && session->planner)
 		error = traps_review(session);

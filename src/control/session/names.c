@@ -9,13 +9,15 @@
 #include "internal.h"
 #include "markers.h"
 
-/* Functions that the compiler made from others, with arguments left out or split: no ABI tells where they are. */
+/* Functions that the compiler made from others, with arguments left out or split: no ABI tells
+ * where they are. */
 static bool is_clone(const struct place *place)
 {
 	static const char *const marks[] = { ".constprop.", ".isra.", ".part." };
 
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
-		if (strstr(place->name, marks[i]) || (place->symbol && strstr(place->symbol->name, marks[i])))
+		if (strstr(place->name, marks[i]) ||
+		    (place->symbol && strstr(place->symbol->name, marks[i])))
 			return true;
 	}
 	return false;
@@ -50,13 +52,14 @@ static struct location_context location_context(struct describe *d)
 					    .bias = d->module->bias.v,
 					    .find_tls = find_tls,
 					    .tls_context = d };
-	_cleanup_error_ struct error *error = module_cfi(d->session->proc, d->module, &context.rows);
+	_cleanup_error_ struct error *error =
+		module_cfi(d->session->proc, d->module, &context.rows);
 
 	return context;
 }
 
-/* Without optimisation each parameter has one place, in the frame, for all of the function; but for those that are passed by their
- * address, which is in a register first. */
+/* Without optimisation each parameter has one place, in the frame, for all of the function; but for
+ * those that are passed by their address, which is in a register first. */
 static bool was_optimised(const struct debug_function *function)
 {
 	struct member_walk walk = { .started = false };
@@ -88,9 +91,9 @@ static bool is_llvms_own(const struct describe *d)
 }
 
 /*
- * LLVM drops arguments that a local function doesn't use, and moves up those behind them, without a word but
- * in the location lists. So in optimised code these count: a register that they name, or nothing. Likewise in languages that
- * pass arguments as they like.
+ * LLVM drops arguments that a local function doesn't use, and moves up those behind them, without a
+ * word but in the location lists. So in optimised code these count: a register that they name, or
+ * nothing. Likewise in languages that pass arguments as they like.
  */
 void names_start(struct describe *d, struct parameter_walk *ret_walk)
 {
@@ -98,9 +101,11 @@ void names_start(struct describe *d, struct parameter_walk *ret_walk)
 
 	*ret_walk = (struct parameter_walk){ .context = location_context(d) };
 	ret_walk->by_abi = at_entry && !is_clone(&d->tracepoint->probe.place);
-	ret_walk->may_drop = d->has_function && (debug_function_is_changed(&d->function) || is_llvms_own(d) ||
-						 !debug_function_has_abi(&d->function));
-	ret_walk->is_promoted = ret_walk->by_abi && !ret_walk->may_drop && debug_function_is_unprototyped(&d->function);
+	ret_walk->may_drop =
+		d->has_function && (debug_function_is_changed(&d->function) || is_llvms_own(d) ||
+				    !debug_function_has_abi(&d->function));
+	ret_walk->is_promoted = ret_walk->by_abi && !ret_walk->may_drop &&
+				debug_function_is_unprototyped(&d->function);
 	abi_start(&d->function, &ret_walk->abi);
 }
 
@@ -108,8 +113,8 @@ static bool is_in_frame(const struct value_place *place)
 {
 	const struct dt_op *first = &place->ops.items[0];
 
-	return place->kind == PLACE_MEMORY &&
-	       (!place->ops.count || first->code != DT_OP_REG || first->a == RSP || first->a == RBP);
+	return place->kind == PLACE_MEMORY && (!place->ops.count || first->code != DT_OP_REG ||
+					       first->a == RSP || first->a == RBP);
 }
 
 bool names_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
@@ -120,7 +125,8 @@ bool names_next(struct describe *d, struct parameter_walk *walk, struct paramete
 
 	if (!debug_next_parameter(&die, &walk->members, ret_parameter))
 		return false;
-	if (walk->is_promoted && ret_parameter->type.kind == TYPE_FLOAT && ret_parameter->type.size == sizeof(float))
+	if (walk->is_promoted && ret_parameter->type.kind == TYPE_FLOAT &&
+	    ret_parameter->type.size == sizeof(float))
 		ret_parameter->type.size = sizeof(double);
 	abi_next(&walk->abi, &ret_parameter->type, &abi);
 	if (!walk->by_abi || walk->may_drop)
@@ -152,19 +158,23 @@ static bool find_argument(struct describe *d, const char *name, struct type *ret
 }
 
 /*
- * LLVM may drop a local function's result; newer versions say that something was changed, but not what. The address of a result in
- * memory need not come back in rax then, but was the first argument.
+ * LLVM may drop a local function's result; newer versions say that something was changed, but not
+ * what. The address of a result in memory need not come back in rax then, but was the first
+ * argument.
  */
 static void doubt_result(struct describe *d, const struct abi_value *abi, struct value_place *place)
 {
-	struct value_place first = { .kind = PLACE_PIECES, .count = 1, .pieces = { { .where = ABI_INT, .reg = RDI, .size = 8 } } };
+	struct value_place first = { .kind = PLACE_PIECES,
+				     .count = 1,
+				     .pieces = { { .where = ABI_INT, .reg = RDI, .size = 8 } } };
 	struct value_place kept = { .kind = PLACE_GONE };
 	struct symtab *symtab;
 	_cleanup_error_ struct error *error = module_symtab(d->session->proc, d->module, &symtab);
 
 	if (abi->is_known && abi->is_behind && values_keep(d, &first, &kept))
 		place_behind(&kept, place);
-	else if (debug_function_is_changed(&d->function) || (abi->is_known && abi->is_behind) || error ||
+	else if (debug_function_is_changed(&d->function) || (abi->is_known && abi->is_behind) ||
+		 error ||
 		 !result_is_set(symtab, d->function.low, d->function.high, &abi->pieces[0]))
 		place->kind = PLACE_GONE;
 }
@@ -176,10 +186,12 @@ void names_result(struct describe *d, struct type *ret_type, struct value_place 
 
 	/* With no debug information it is 64 bits. */
 	*ret_type = (struct type){ .kind = TYPE_INT, .size = 8 };
-	*ret_place = (struct value_place){ .kind = PLACE_PIECES,
-					   .count = 1,
-					   .pieces = { { .where = ABI_INT, .reg = RAX, .size = 8 } } };
-	if (!d->has_function || d->function.low != d->address || debug_function_is_assembly(&d->function))
+	*ret_place =
+		(struct value_place){ .kind = PLACE_PIECES,
+				      .count = 1,
+				      .pieces = { { .where = ABI_INT, .reg = RAX, .size = 8 } } };
+	if (!d->has_function || d->function.low != d->address ||
+	    debug_function_is_assembly(&d->function))
 		return;
 	type_of(&die, ret_type);
 	abi_result(&d->function, ret_type, &abi);
@@ -206,7 +218,8 @@ static bool find_at_exit(struct describe *d, const char *name, struct type *ret_
 		values_keep(d, &place, ret_place);
 		return true;
 	}
-	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name, &die))
+	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name,
+				 &die))
 		return false;
 	location = location_context(d);
 	type_of(&die, ret_type);
@@ -214,7 +227,8 @@ static bool find_at_exit(struct describe *d, const char *name, struct type *ret_
 	return ret_place->kind == PLACE_MEMORY && ret_place->ops.items[0].code == DT_OP_CONST;
 }
 
-bool names_find(void *context, const char *name, struct type *ret_type, struct value_place *ret_place)
+bool names_find(void *context, const char *name, struct type *ret_type,
+		struct value_place *ret_place)
 {
 	struct describe *d = context;
 	struct location_context location;
@@ -228,7 +242,8 @@ bool names_find(void *context, const char *name, struct type *ret_type, struct v
 		return false;
 	if (d->has_function && find_argument(d, name, ret_type, ret_place))
 		return true;
-	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name, &die))
+	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name,
+				 &die))
 		return false;
 	location = location_context(d);
 	type_of(&die, ret_type);
@@ -247,5 +262,6 @@ bool names_find_type(void *context, const char *name, enum type_kind kind, struc
 {
 	struct describe *d = context;
 
-	return d->debug && debug_find_type(d->debug, d->has_function ? &d->function : NULL, name, kind, ret_type);
+	return d->debug && debug_find_type(d->debug, d->has_function ? &d->function : NULL, name,
+					   kind, ret_type);
 }

@@ -1,10 +1,11 @@
 /*
  * notice.c - learn at once when the target loads or unloads a library.
  *
- * A dynamic loader calls an empty function, for debuggers, before and after it changes its list (struct r_debug: r_brk):
- * _dl_debug_state, in glibc and in musl. A probe of ours is there. glibc calls it when a new library is mapped and not yet
- * relocated, musl when it is relocated; both before any of its code has run. The thread that comes by waits there, for a bounded
- * time, until what is wanted in the new library is in place (N1).
+ * A dynamic loader calls an empty function, for debuggers, before and after it changes its list
+ * (struct r_debug: r_brk): _dl_debug_state, in glibc and in musl. A probe of ours is there. glibc
+ * calls it when a new library is mapped and not yet relocated, musl when it is relocated; both
+ * before any of its code has run. The thread that comes by waits there, for a bounded time, until
+ * what is wanted in the new library is in place (N1).
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -18,7 +19,8 @@
 #define ANSWER_MS 2000u
 
 /* Where the loader's struct r_debug is: glibc names it, musl a pointer to it. */
-static taddr find_r_debug(struct session *session, const struct module *module, const struct symtab *symtab)
+static taddr find_r_debug(struct session *session, const struct module *module,
+			  const struct symtab *symtab)
 {
 	const struct symbol *symbol = symtab_find(symtab, "_r_debug");
 	uint64_t address = 0;
@@ -27,7 +29,8 @@ static taddr find_r_debug(struct session *session, const struct module *module, 
 		return taddr_add(module->bias, (int64_t)symbol->address);
 	symbol = symtab_find(symtab, "_dl_debug_addr");
 	if (symbol && symbol->kind == SYMBOL_OBJECT)
-		error_free(mem_read(session->proc, taddr_add(module->bias, (int64_t)symbol->address), &address,
+		error_free(mem_read(session->proc,
+				    taddr_add(module->bias, (int64_t)symbol->address), &address,
 				    sizeof(address)));
 	return taddr_of(address);
 }
@@ -38,11 +41,14 @@ struct error *notice_create(struct session *session)
 		struct module *module = session->modules.items[i];
 		struct symtab *symtab;
 
-		if (strncmp(module->name, "ld-", 3) != 0 && strncmp(module->name, "ld.so", 5) != 0 &&
+		if (strncmp(module->name, "ld-", 3) != 0 &&
+		    strncmp(module->name, "ld.so", 5) != 0 &&
 		    strncmp(module->name, "libc.", 5) != 0)
 			continue;
-		_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
-		const struct symbol *symbol = unreadable ? NULL : symtab_find(symtab, "_dl_debug_state");
+		_cleanup_error_ struct error *unreadable =
+			module_symtab(session->proc, module, &symtab);
+		const struct symbol *symbol =
+			unreadable ? NULL : symtab_find(symtab, "_dl_debug_state");
 		struct probe *probe;
 
 		if (!symbol || symbol->kind != SYMBOL_FUNCTION)
@@ -66,7 +72,8 @@ static bool is_wanted(const struct session *session, const struct tracepoint_lis
 		const struct tracepoint *tracepoint = list->items[i];
 		const struct module *module = tracepoint->probe.place.module;
 
-		if (tracepoint->waits || (module && !module->is_executable) || tracepoint->request->spec.wait)
+		if (tracepoint->waits || (module && !module->is_executable) ||
+		    tracepoint->request->spec.wait)
 			return true;
 	}
 	return session->wants_unwind || session->exits.returns.v || traps_any(session);
@@ -97,8 +104,8 @@ static void answer(struct session *session, uint32_t ticket)
 
 bool notice_is_pending(const struct session *session)
 {
-	return session->agent && __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_SEQ_CST) !=
-					 session->modules_seen;
+	return session->agent && __atomic_load_n(&session->agent->pool->modules_asked,
+						 __ATOMIC_SEQ_CST) != session->modules_seen;
 }
 
 struct error *notice_step(struct session *session)
@@ -117,18 +124,22 @@ struct error *notice_step(struct session *session)
 
 bool notice_hold(struct session *session)
 {
-	return __atomic_fetch_and(&session->agent->control->flags, ~DT_WAIT_MODULES, __ATOMIC_RELAXED) & DT_WAIT_MODULES;
+	return __atomic_fetch_and(&session->agent->control->flags, ~DT_WAIT_MODULES,
+				  __ATOMIC_RELAXED) &
+	       DT_WAIT_MODULES;
 }
 
 void notice_go_on(struct session *session, bool waited)
 {
 	if (waited)
-		__atomic_or_fetch(&session->agent->control->flags, DT_WAIT_MODULES, __ATOMIC_RELAXED);
+		__atomic_or_fetch(&session->agent->control->flags, DT_WAIT_MODULES,
+				  __ATOMIC_RELAXED);
 }
 
 void notice_end(struct session *session)
 {
-	if (!session->agent || session->found) /* another controller's: nothing of it can be written */
+	/* another controller's: nothing of it can be written */
+	if (!session->agent || session->found)
 		return;
 	__atomic_and_fetch(&session->agent->control->flags, ~DT_WAIT_MODULES, __ATOMIC_RELAXED);
 	answer(session, __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE));

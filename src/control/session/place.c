@@ -1,8 +1,9 @@
 /*
  * place.c - put probes into the target, and with the first of them the agent.
  *
- * Plan everything; hold one thread to map the agent, if it isn't there, and windows for trampolines; write the trampolines
- * from here; exchange the bytes of all sites in one stop. The same at the beginning and for what is added later.
+ * Plan everything; hold one thread to map the agent, if it isn't there, and windows for
+ * trampolines; write the trampolines from here; exchange the bytes of all sites in one stop. The
+ * same at the beginning and for what is added later.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@
 #define STOP_TIMEOUT_MS 2000
 #define HWCAP2_FSGSBASE 2u
 
-/* A tracepoint the user named must have a site; one that a glob found may be refused, if not all are. */
+/* A tracepoint the user named must have a site; one that a glob found may be refused, if not all
+ * are. */
 static struct error *check_refusals(const struct tracepoint_list *list)
 {
 	const struct tracepoint *refused = NULL;
@@ -36,8 +38,8 @@ static struct error *check_refusals(const struct tracepoint_list *list)
 			refused = tracepoint;
 	}
 	if (refused && (!placed || !refused->from_glob))
-		return error_new(error_kind(refused->probe.refusal), "cannot probe '%s': %s", refused->name,
-				 error_text(refused->probe.refusal));
+		return error_new(error_kind(refused->probe.refusal), "cannot probe '%s': %s",
+				 refused->name, error_text(refused->probe.refusal));
 	return NULL;
 }
 
@@ -90,8 +92,9 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 
 /* ---- the trace ------------------------------------------------------------------------------ */
 
-struct error *place_open_writer(struct session *session, struct trace_dir *directory, const char *output,
-				struct event_types *types, struct trace_writer **ret_writer)
+struct error *place_open_writer(struct session *session, struct trace_dir *directory,
+				const char *output, struct event_types *types,
+				struct trace_writer **ret_writer)
 {
 	struct trace_info info = { .pid = session->proc->pid, .executable = session->proc->exe };
 
@@ -101,7 +104,8 @@ struct error *place_open_writer(struct session *session, struct trace_dir *direc
 	info.modules = session->loaded.items;
 	info.module_count = session->loaded.count;
 	if (session->reopened && types == session->types)
-		return writer_create_after(session->reopened, &info, types, &session->clock, ret_writer);
+		return writer_create_after(session->reopened, &info, types, &session->clock,
+					   ret_writer);
 	return directory ? writer_create_in(directory, &info, types, &session->clock, ret_writer) :
 			   writer_create(output, &info, types, &session->clock, ret_writer);
 }
@@ -127,8 +131,9 @@ static struct error *open_trace(struct session *session, const struct tracepoint
 	if (!session->clock.frequency)
 		clock_start(&session->clock);
 	if (!session->writer && (tracing_has_trace(list) || session->options.follow_exec)) {
-		error = place_open_writer(session, session->options.directory, session->options.output,
-					  session->types, &session->writer);
+		error = place_open_writer(session, session->options.directory,
+					  session->options.output, session->types,
+					  &session->writer);
 		session->types_told = !error;
 		if (!error && session->reader)
 			reader_set_writer(session->reader, session->writer);
@@ -208,7 +213,8 @@ static struct error *write_trampolines(struct session *session, const struct tra
 	return error;
 }
 
-/* For the next controller, should this one be killed: written before the target's text is. The length comes last. */
+/* For the next controller, should this one be killed: written before the target's text is. The
+ * length comes last. */
 struct error *place_note(struct session *session, struct site *site)
 {
 	struct dt_control *control = session->agent->control;
@@ -217,7 +223,8 @@ struct error *place_note(struct session *session, struct site *site)
 	while (index < control->site_count && control->sites[index].length)
 		index++;
 	if (index >= DT_SITES_MAX)
-		return error_new(ERROR_FAILED, "more than %d places at once: name fewer", DT_SITES_MAX);
+		return error_new(ERROR_FAILED, "more than %d places at once: name fewer",
+				 DT_SITES_MAX);
 	struct dt_site *noted = &control->sites[index];
 	noted->address = site->patch.address.v;
 	site->patch.is_last = watch_is_last(site);
@@ -245,8 +252,10 @@ void place_unnote(struct session *session, struct site *site)
 
 /* ---- the target's text ---------------------------------------------------------------------- */
 
-/* The sites that aren't there yet, written down, and those that they take the place of, in one list. Caller frees. */
-static struct error *list_new(struct session *session, struct patch_site ***ret_patches, size_t *ret_count)
+/* The sites that aren't there yet, written down, and those that they take the place of, in one
+ * list. Caller frees. */
+static struct error *list_new(struct session *session, struct patch_site ***ret_patches,
+			      size_t *ret_count)
 {
 	const struct site_list *old = planner_superseded(session->planner);
 	struct patch_site **patches =
@@ -279,9 +288,11 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 }
 
 /* Whoever is in what was removed is led on by what is placed there now (P8). */
-static struct error *join_garbage(struct session *session, struct patch_site ***patches, size_t *count)
+static struct error *join_garbage(struct session *session, struct patch_site ***patches,
+				  size_t *count)
 {
-	struct patch_site **all = reallocarray(*patches, *count + session->garbage.count + 1, sizeof(*all));
+	struct patch_site **all =
+		reallocarray(*patches, *count + session->garbage.count + 1, sizeof(*all));
 
 	if (!all)
 		return error_new(ERROR_FAILED, "out of memory");
@@ -294,7 +305,8 @@ static struct error *join_garbage(struct session *session, struct patch_site ***
 }
 
 /* What couldn't be placed after all becomes its probes' refusal. Nobody is ever in its code. */
-static void hand_on_failures(struct session *session, const struct tracepoint_list *list, struct stop *held)
+static void hand_on_failures(struct session *session, const struct tracepoint_list *list,
+			     struct stop *held)
 {
 	struct tracepoint_list failed = { 0 };
 
@@ -312,7 +324,8 @@ static void hand_on_failures(struct session *session, const struct tracepoint_li
 	vec_free(&failed);
 }
 
-static struct error *patch_new(struct session *session, const struct tracepoint_list *list, struct stop *held)
+static struct error *patch_new(struct session *session, const struct tracepoint_list *list,
+			       struct stop *held)
 {
 	struct patch_stats stats = { 0 };
 	_cleanup_free_ struct patch_site **patches = NULL;
@@ -327,8 +340,8 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	if (alone)
 		error = join_garbage(session, &patches, &count);
 	if (!error && count)
-		error = patch_place(session->proc, tracing_has_threads(session) ? NULL : held, patches, count,
-				    &stats);
+		error = patch_place(session->proc, tracing_has_threads(session) ? NULL : held,
+				    patches, count, &stats);
 	mapping_note_stop(session, stats.stopped_us);
 	if (!error && session->begun)
 		children_place(session, list, patches, count);
@@ -346,11 +359,15 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 static struct error *check_machine(void)
 {
 	if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE))
-		return error_new(ERROR_FAILED, "this kernel or processor has no rdfsbase: Linux 5.9 and a processor "
-					       "of 2012 or later are needed");
+		return error_new(
+			ERROR_FAILED,
+			"this kernel or processor has no rdfsbase: Linux 5.9 and a processor "
+			"of 2012 or later are needed");
 	if (!clock_tsc_trusted(NULL) && !getenv("DYNTRACE_TRUST_TSC"))
-		return error_new(ERROR_FAILED, "this kernel has found the processors' clock (TSC) unstable: times would be "
-					       "wrong; set DYNTRACE_TRUST_TSC=1 to record all the same");
+		return error_new(
+			ERROR_FAILED,
+			"this kernel has found the processors' clock (TSC) unstable: times would be "
+			"wrong; set DYNTRACE_TRUST_TSC=1 to record all the same");
 	return NULL;
 }
 
@@ -402,8 +419,10 @@ static bool may_try_again(const struct tracepoint_list *list)
 	return again;
 }
 
-/* What a tactic promised and couldn't keep, because of the memory it needs, is tried with those that are left. */
-static struct error *write_again(struct session *session, const struct tracepoint_list *list, struct stop *held)
+/* What a tactic promised and couldn't keep, because of the memory it needs, is tried with those
+ * that are left. */
+static struct error *write_again(struct session *session, const struct tracepoint_list *list,
+				 struct stop *held)
 {
 	const struct mapping_wants wants = { .list = list };
 	struct error *error = NULL;
@@ -418,7 +437,8 @@ static struct error *write_again(struct session *session, const struct tracepoin
 	return error;
 }
 
-struct error *place_list(struct session *session, const struct tracepoint_list *list, struct stop *held)
+struct error *place_list(struct session *session, const struct tracepoint_list *list,
+			 struct stop *held)
 {
 	struct error *error = prepare(session, list);
 	struct mapping_wants wants = { .agent = !session->agent,
@@ -437,7 +457,8 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = write_trampolines(session, list, &wants);
 	if (!error)
 		error = write_again(session, list, held);
-	if (!error && !session->reader && (session->writer || tracing_uses_pool(list)) && !session->parent)
+	if (!error && !session->reader && (session->writer || tracing_uses_pool(list)) &&
+	    !session->parent)
 		error = recording_open(session);
 	if (!error && wants.exits)
 		error = exits_register(session, held);

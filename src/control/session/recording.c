@@ -19,7 +19,8 @@
 #define REAP_NS (100 * NS_PER_MS)
 #define REAP_SOON_NS (2 * NS_PER_MS)
 #define POLL_NS (20 * NS_PER_MS) /* in a target that can't wake us */
-#define IDLE_NS (1000 * NS_PER_MS) /* the longest pause, when nothing comes and somebody waits for session_fd */
+/* the longest pause, when nothing comes and somebody waits for session_fd */
+#define IDLE_NS (1000 * NS_PER_MS)
 #define FOLLOW_MS 2 /* a thread that begins a program may wait */
 /* How often the clock is looked at: each time twice as long, up to a minute. */
 #define CLOCK_FIRST_NS (1000 * NS_PER_MS)
@@ -60,14 +61,16 @@ struct error *recording_open(struct session *session)
 /* Before the first packet with them: the metadata says what they look like. */
 static struct error *tell_types(struct session *session)
 {
-	struct error *error = session->types_told || !session->writer ? NULL : writer_update(session->writer, &session->clock);
+	struct error *error = session->types_told || !session->writer ?
+				      NULL :
+				      writer_update(session->writer, &session->clock);
 
 	session->types_told |= !error;
 	return error;
 }
 
-/* Events that lie in a buffer which isn't full yet are looked for every now and then. While there are none that is done more
- * and more seldom, if nobody would come here anyway. */
+/* Events that lie in a buffer which isn't full yet are looked for every now and then. While there
+ * are none that is done more and more seldom, if nobody would come here anyway. */
 static void set_pause(struct session *session, uint64_t least)
 {
 	uint64_t events = reader_events(session->reader);
@@ -79,13 +82,15 @@ static void set_pause(struct session *session, uint64_t least)
 	session->events_seen = events;
 }
 
-/* All chunks have been looked at since `begin`. What was recorded before the time before has been read, even if its chunk was
- * published in between; but for events that are still being written. */
+/* All chunks have been looked at since `begin`. What was recorded before the time before has been
+ * read, even if its chunk was published in between; but for events that are still being written. */
 static void write_lines(struct session *session, uint64_t begin)
 {
 	uint64_t unfinished = reader_unfinished(session->reader);
 
-	tracing_flush_logs(session, session->last_flush < unfinished ? session->last_flush : unfinished, false);
+	tracing_flush_logs(session,
+			   session->last_flush < unfinished ? session->last_flush : unfinished,
+			   false);
 	session->last_flush = begin;
 }
 
@@ -100,10 +105,12 @@ static struct error *read_events(struct session *session)
 	if (!error)
 		error = reader_drain(session->reader, &chunks);
 
-	if (!error && (now >= session->next_reap ||
-		       (reader_is_short(session->reader) && now + REAP_NS >= session->next_reap + REAP_SOON_NS))) {
+	if (!error &&
+	    (now >= session->next_reap || (reader_is_short(session->reader) &&
+					   now + REAP_NS >= session->next_reap + REAP_SOON_NS))) {
 		error = reader_reap(session->reader);
-		session->next_reap = now_ns() + (session->pause > REAP_NS ? session->pause : REAP_NS);
+		session->next_reap =
+			now_ns() + (session->pause > REAP_NS ? session->pause : REAP_NS);
 	}
 	if (!error && now >= session->next_flush) {
 		error = reader_flush(session->reader);
@@ -133,12 +140,14 @@ int session_timeout_ms(const struct session *session)
 		return -1;
 	if (session->options.mode == SESSION_OVERWRITE)
 		next = session->next_reap;
-	if (__atomic_load_n(&session->agent->pool->filtered, __ATOMIC_RELAXED) && next > now + POLL_NS)
+	if (__atomic_load_n(&session->agent->pool->filtered, __ATOMIC_RELAXED) &&
+	    next > now + POLL_NS)
 		next = now + POLL_NS;
 	return next > now ? (int)((next - now) / NS_PER_MS) + 1 : 0;
 }
 
-/* The longer the clock has been watched the better its frequency is known: the metadata follows (H20). */
+/* The longer the clock has been watched the better its frequency is known: the metadata follows
+ * (H20). */
 static struct error *keep_time(struct session *session)
 {
 	uint64_t now = now_ns();
@@ -165,12 +174,14 @@ void recording_wait(struct session *session, unsigned timeout_ms)
 
 	if (notice_is_pending(session))
 		return;
-	if (session->options.follow_exec && session->options.mode == SESSION_OVERWRITE && timeout_ms > FOLLOW_MS)
+	if (session->options.follow_exec && session->options.mode == SESSION_OVERWRITE &&
+	    timeout_ms > FOLLOW_MS)
 		timeout_ms = FOLLOW_MS;
 	if (session->options.mode != SESSION_OVERWRITE && session->reader) {
 		reader_wait(session->reader, timeout_ms);
 	} else if (session->agent) {
-		struct timespec timeout = { .tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000 };
+		struct timespec timeout = { .tv_sec = timeout_ms / 1000,
+					    .tv_nsec = (long)(timeout_ms % 1000) * 1000000 };
 
 		word = wake_word(session, &seen);
 		syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, NULL, 0);
@@ -279,16 +290,17 @@ struct error *session_flush(struct session *session)
 	return error ? error : reader_flush(session->reader);
 }
 
-struct error *session_snapshot(struct session *session, struct trace_dir *directory, const char *output,
-			       struct reader_totals *ret_totals)
+struct error *session_snapshot(struct session *session, struct trace_dir *directory,
+			       const char *output, struct reader_totals *ret_totals)
 {
 	struct event_types types = { 0 };
 	struct trace_writer *writer = NULL;
 	struct error *error = NULL, *closing = NULL;
 
 	if (!session->reader || session->options.mode != SESSION_OVERWRITE)
-		return error_new(ERROR_USAGE, session->reader ? "snapshots are taken in overwrite mode only" :
-								"there is no tracepoint yet");
+		return error_new(ERROR_USAGE, session->reader ?
+						      "snapshots are taken in overwrite mode only" :
+						      "there is no tracepoint yet");
 	error = copy_types(session, &types);
 	clock_refine(&session->clock);
 	if (!error)

@@ -17,7 +17,8 @@ static bool copy_string(const char **string)
 static bool copy_spec(const struct tracepoint_spec *from, struct tracepoint_spec *to)
 {
 	const char **contexts = calloc(from->context_count + 1, sizeof(*contexts));
-	const char **strings[] = { &to->location, &to->name, &to->filter, &to->tracer, &to->tracer_argument };
+	const char **strings[] = { &to->location, &to->name, &to->filter, &to->tracer,
+				   &to->tracer_argument };
 	bool copied = contexts != NULL;
 
 	*to = *from;
@@ -86,5 +87,6 @@ void request_drop(struct request *request)
 struct error *request_resolve(struct request *request, struct proc *proc, struct modules *modules)
 {
 	places_free(&request->places);
-	return locate(proc, modules, &request->location, request->spec.kind != TRACEPOINT_BARE, &request->places);
+	return locate(proc, modules, &request->location, request->spec.kind != TRACEPOINT_BARE,
+		      &request->places);
 }

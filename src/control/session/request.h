@@ -1,5 +1,6 @@
 /*
- * request.h - what the user asked for: a tracepoint_spec of the session's own, and where it leads. Private to session/.
+ * request.h - what the user asked for: a tracepoint_spec of the session's own, and where it leads.
+ * Private to session/.
  */
 #ifndef DYNTRACE_SESSION_REQUEST_H
 #define DYNTRACE_SESSION_REQUEST_H

@@ -1,10 +1,11 @@
 /*
  * semaphores.c - the counters that markers are guarded by.
  *
- * (M1) dt_control.semaphores says of each counter by how much we have raised it: before it is raised, and until it
- *      has been lowered. So whoever takes over lowers it by that much; one that was never raised is 0 then, and stays.
- * (M2) A child that was forked while it was raised has it raised too: there it is lowered by the most that we ever had
- *      raised it.
+ * (M1) dt_control.semaphores says of each counter by how much we have raised it: before it is
+ *      raised, and until it has been lowered. So whoever takes over lowers it by that much; one
+ *      that was never raised is 0 then, and stays.
+ * (M2) A child that was forked while it was raised has it raised too: there it is lowered by the
+ *      most that we ever had raised it.
  */
 #include <assert.h>
 #include <string.h>
@@ -18,7 +19,9 @@ static uint64_t semaphore_of(const struct tracepoint *tracepoint)
 {
 	const struct place *place = &tracepoint->probe.place;
 
-	return place->marker && place->marker->semaphore ? place->marker->semaphore + place->module->bias.v : 0;
+	return place->marker && place->marker->semaphore ?
+		       place->marker->semaphore + place->module->bias.v :
+		       0;
 }
 
 /* The counter's entry; NULL: there is none, and no room for one. */
@@ -63,7 +66,8 @@ struct error *semaphores_raise(struct session *session, struct tracepoint *trace
 		return NULL;
 	struct dt_semaphore *entry = find_entry(session->agent->control, address, true);
 	if (!entry)
-		return error_new(ERROR_FAILED, "more than %u markers with semaphores: name fewer", DT_SEMAPHORES_MAX);
+		return error_new(ERROR_FAILED, "more than %u markers with semaphores: name fewer",
+				 DT_SEMAPHORES_MAX);
 	entry->raised++; /* M1 */
 	if (entry->peak < entry->raised)
 		entry->peak = entry->raised; /* M2 */
@@ -99,7 +103,9 @@ void semaphores_lower(struct session *session, struct tracepoint *tracepoint)
 void semaphores_forget(struct session *session, struct tracepoint *tracepoint)
 {
 	struct dt_semaphore *entry =
-		tracepoint->raised ? find_entry(session->agent->control, semaphore_of(tracepoint), false) : NULL;
+		tracepoint->raised ?
+			find_entry(session->agent->control, semaphore_of(tracepoint), false) :
+			NULL;
 
 	if (entry && --entry->raised == 0)
 		entry->address = 0;
@@ -117,7 +123,8 @@ static bool file_confirms(struct proc *proc, struct modules *modules, uint64_t a
 			continue;
 		_cleanup_error_ struct error *error = module_markers(proc, module, &markers);
 		for (size_t j = 0; !error && j < markers->count; j++) {
-			if (markers->items[j].semaphore && markers->items[j].semaphore + module->bias.v == address)
+			if (markers->items[j].semaphore &&
+			    markers->items[j].semaphore + module->bias.v == address)
 				return true;
 		}
 	}
@@ -136,7 +143,8 @@ void semaphores_lower_all(struct session *session, struct proc *proc)
 		const struct dt_semaphore *entry = &control->semaphores[i];
 		uint32_t by = proc == session->proc ? entry->raised : entry->peak;
 
-		if (entry->address && by && by <= UINT16_MAX && file_confirms(proc, &modules, entry->address))
+		if (entry->address && by && by <= UINT16_MAX &&
+		    file_confirms(proc, &modules, entry->address))
 			error_free(change_counter(proc, entry->address, -(int32_t)by));
 	}
 	for (size_t i = 0; proc == session->proc && i < session->tracepoints.count; i++)

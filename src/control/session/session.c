@@ -21,7 +21,8 @@ struct error *session_create(struct proc *proc, const struct session_options *op
 	session->types = &session->own_types;
 	session->stopped = options->stopped;
 	if (session->stopped)
-		session->pauses = (struct reader_pauses){ .items = { { 0, UINT64_MAX } }, .count = 1 };
+		session->pauses =
+			(struct reader_pauses){ .items = { { 0, UINT64_MAX } }, .count = 1 };
 	*ret_session = session;
 	return NULL;
 }

@@ -10,7 +10,8 @@
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-/* Through its memory: that works with no right but ptrace's (H24). What was only counted is lost if it can't be read. */
+/* Through its memory: that works with no right but ptrace's (H24). What was only counted is lost if
+ * it can't be read. */
 static struct error *copy_pool(struct session *dead)
 {
 	struct agent *agent = dead->agent;
@@ -35,8 +36,8 @@ static void see_packet(void *context, const struct packet_seen *packet)
 		const struct dt_thread *record = &seen->pool->threads[i];
 
 		/* a record that was claimed later is another thread's, of the same number */
-		if (record->claim != 2 || record->tid != packet->inner_tid || record->pid != packet->inner_pid ||
-		    record->start > packet->end)
+		if (record->claim != 2 || record->tid != packet->inner_tid ||
+		    record->pid != packet->inner_pid || record->start > packet->end)
 			continue;
 		if (seen->resume[i].end < packet->end)
 			seen->resume[i].end = packet->end;
@@ -52,8 +53,9 @@ struct writer_part takeover_part(const struct session *dead)
 	return part;
 }
 
-struct error *takeover_reopen(struct session *dead, struct trace_dir *dir, struct event_types *types,
-			      struct reader_resume *resume, struct trace_writer **ret_writer)
+struct error *takeover_reopen(struct session *dead, struct trace_dir *dir,
+			      struct event_types *types, struct reader_resume *resume,
+			      struct trace_writer **ret_writer)
 {
 	const struct dt_control *control = dead->agent->control;
 	struct seen seen = { dead->agent->pool, resume };
@@ -65,8 +67,8 @@ struct error *takeover_reopen(struct session *dead, struct trace_dir *dir, struc
 		   : writer_reopen(control->output, &part, types, see_packet, &seen, ret_writer);
 }
 
-struct error *takeover_read(struct session *dead, struct trace_writer *writer, const struct reader_resume *resume,
-			    struct takeover *takeover)
+struct error *takeover_read(struct session *dead, struct trace_writer *writer,
+			    const struct reader_resume *resume, struct takeover *takeover)
 {
 	const struct dt_control *control = dead->agent->control;
 	struct reader_options options = {
@@ -100,7 +102,8 @@ static struct error *complete(struct trace_writer *writer)
 }
 
 /* To the trace that it was writing; `dir` NULL: by the path that it noted. */
-static struct error *save_events(struct session *dead, struct trace_dir *dir, bool goes_on, struct takeover *takeover)
+static struct error *save_events(struct session *dead, struct trace_dir *dir, bool goes_on,
+				 struct takeover *takeover)
 {
 	const struct dt_control *control = dead->agent->control;
 	_cleanup_free_ struct reader_resume *resume = calloc(DT_THREADS_MAX, sizeof(*resume));
@@ -118,7 +121,8 @@ static struct error *save_events(struct session *dead, struct trace_dir *dir, bo
 	else
 		error = closing;
 	if (!error)
-		snprintf(takeover->trace, sizeof(takeover->trace), "%s", dir ? dir->path : control->output);
+		snprintf(takeover->trace, sizeof(takeover->trace), "%s",
+			 dir ? dir->path : control->output);
 	return error;
 }
 
@@ -128,8 +132,9 @@ static struct error *sweep(struct proc *proc, const struct agent *agent)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 	const struct dt_control *control = agent ? agent->control : NULL;
-	const struct dt_window *next =
-		control && control->window_count < DT_WINDOWS_MAX ? &control->windows[control->window_count] : NULL;
+	const struct dt_window *next = control && control->window_count < DT_WINDOWS_MAX ?
+					       &control->windows[control->window_count] :
+					       NULL;
 	bool any = next && next->address;
 	struct error *error = any ? NULL : sweep_look(proc, &any);
 
@@ -171,7 +176,8 @@ static struct error *clean(struct session *dead, struct trace_dir *dir, bool goe
 		takeover->part = takeover_part(dead);
 	takeover->has_trace |= control->output[0] != '\0';
 	if (!error && !takeover->left && alone && proc_is_alive(dead->proc))
-		error = sweep(dead->proc, dead->agent); /* what was being added when it was killed */
+		/* what was being added when it was killed */
+		error = sweep(dead->proc, dead->agent);
 	if (!error)
 		error = save_events(dead, dir, goes_on, takeover);
 	if (error)
@@ -180,8 +186,9 @@ static struct error *clean(struct session *dead, struct trace_dir *dir, bool goe
 	return NULL;
 }
 
-static struct error *clean_agent(struct proc *proc, const struct maps *maps, const struct mapping *code,
-				 struct trace_dir *dir, bool goes_on, struct legacy *legacy, struct takeover *takeover)
+static struct error *clean_agent(struct proc *proc, const struct maps *maps,
+				 const struct mapping *code, struct trace_dir *dir, bool goes_on,
+				 struct legacy *legacy, struct takeover *takeover)
 {
 	struct session_options options = { 0 };
 	struct session *dead = NULL;
@@ -190,15 +197,16 @@ static struct error *clean_agent(struct proc *proc, const struct maps *maps, con
 	if (!error)
 		error = takeover_find(dead, maps, code);
 	if (!error)
-		error = clean(dead, dir, goes_on, !takeover_next(maps, code) && !takeover->left, takeover);
+		error = clean(dead, dir, goes_on, !takeover_next(maps, code) && !takeover->left,
+			      takeover);
 	if (!error)
 		legacy_move(&dead->legacy, legacy);
 	session_destroy(dead);
 	return error;
 }
 
-struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on, struct legacy *legacy,
-				struct takeover *ret_takeover)
+struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on,
+				struct legacy *legacy, struct takeover *ret_takeover)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct takeover takeover = { 0 };
@@ -214,7 +222,8 @@ struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool g
 	/* One that was killed while it took over from another one that was has left two. */
 	for (; !error && code; code = takeover_next(&maps, code)) {
 		takeover.found = true;
-		error = clean_agent(proc, &maps, code, dir, goes_on || takeover_next(&maps, code), legacy, &takeover);
+		error = clean_agent(proc, &maps, code, dir, goes_on || takeover_next(&maps, code),
+				    legacy, &takeover);
 	}
 	if (!error)
 		*ret_takeover = takeover;
@@ -230,11 +239,13 @@ struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 	return error;
 }
 
-void takeover_describe(const struct proc *proc, const struct takeover *takeover, char text[TAKEOVER_TEXT])
+void takeover_describe(const struct proc *proc, const struct takeover *takeover,
+		       char text[TAKEOVER_TEXT])
 {
-	int length = snprintf(text, TAKEOVER_TEXT,
-			      "process %d (%s) had %zu probe%s of a dyntrace that was killed: cleaned up", proc->pid,
-			      proc->comm, takeover->sites, takeover->sites == 1 ? "" : "s");
+	int length = snprintf(
+		text, TAKEOVER_TEXT,
+		"process %d (%s) had %zu probe%s of a dyntrace that was killed: cleaned up",
+		proc->pid, proc->comm, takeover->sites, takeover->sites == 1 ? "" : "s");
 
 	if (takeover->half || !takeover->has_trace || length < 0 || length >= TAKEOVER_TEXT)
 		return;
@@ -244,5 +255,6 @@ void takeover_describe(const struct proc *proc, const struct takeover *takeover,
 			 (unsigned long long)takeover->events, takeover->trace);
 	else
 		snprintf(text + length, TAKEOVER_TEXT - (size_t)length,
-			 "; events that it had not written yet could not be saved: %s", takeover->unsaved);
+			 "; events that it had not written yet could not be saved: %s",
+			 takeover->unsaved);
 }

@@ -47,15 +47,18 @@ static struct error *refuse(const struct agent *agent, const struct proc *contro
 {
 	const struct proc *proc = agent->proc;
 	uint32_t first = 0;
-	_cleanup_error_ struct error *unknown =
-		mem_read(agent->proc, taddr_add(agent->control_at, offsetof(struct dt_control, pid)), &first, sizeof(first));
+	_cleanup_error_ struct error *unknown = mem_read(
+		agent->proc, taddr_add(agent->control_at, offsetof(struct dt_control, pid)), &first,
+		sizeof(first));
 
 	if (!unknown && first && first != (uint32_t)proc->inner_pid && proc->inner_pid == proc->pid)
-		return error_new(ERROR_REFUSED,
-				 "process %d was forked from %u, which is traced already, by %s (%d), with its children: name %u",
-				 proc->pid, first, controller->comm, controller->pid, first);
-	return error_new(ERROR_REFUSED, "process %d is being traced already, by %s (%d): end that first", proc->pid,
-			 controller->comm, controller->pid);
+		return error_new(
+			ERROR_REFUSED,
+			"process %d was forked from %u, which is traced already, by %s (%d), with its children: name %u",
+			proc->pid, first, controller->comm, controller->pid, first);
+	return error_new(ERROR_REFUSED,
+			 "process %d is being traced already, by %s (%d): end that first",
+			 proc->pid, controller->comm, controller->pid);
 }
 
 /* A mapping of the code that can be written is a controller's: nobody else can have one (H25). */
@@ -94,7 +97,8 @@ static struct error *check_controllers(const struct agent *agent)
 
 static void *reserve(uint64_t size)
 {
-	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return memory == MAP_FAILED ? NULL : memory;
 }
@@ -106,22 +110,26 @@ static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 	const struct mapping *pool = find_pool(maps, control);
 	struct pool view;
 
-	return control->agent == agent->control_at.v + DT_AGENT_OFFSET && control->window_count <= DT_WINDOWS_MAX &&
-	       control->site_count <= DT_SITES_MAX && control->unwinder_count <= DT_UNWINDERS_MAX &&
-	       control->event_count <= DT_EVENTS_MAX && control->semaphore_count <= DT_SEMAPHORES_MAX && pool &&
-	       pool->start.v == control->pool && pool->end.v - pool->start.v == control->pool_size &&
-	       control->state % DT_PAGE == 0 && control->stub_count <= DT_STUBS_MAX &&
+	return control->agent == agent->control_at.v + DT_AGENT_OFFSET &&
+	       control->window_count <= DT_WINDOWS_MAX && control->site_count <= DT_SITES_MAX &&
+	       control->unwinder_count <= DT_UNWINDERS_MAX &&
+	       control->event_count <= DT_EVENTS_MAX &&
+	       control->semaphore_count <= DT_SEMAPHORES_MAX && pool &&
+	       pool->start.v == control->pool &&
+	       pool->end.v - pool->start.v == control->pool_size && control->state % DT_PAGE == 0 &&
+	       control->stub_count <= DT_STUBS_MAX &&
 	       memchr(control->output, 0, sizeof(control->output)) &&
 	       pool_view(NULL, control->pool_size, control->small_count, control->big_count, &view);
 }
 
-/* The bytes that are there, if they are the ones that were put there: the process may have unloaded a library since, and then
- * there is nothing to be put back. */
+/* The bytes that are there, if they are the ones that were put there: the process may have unloaded
+ * a library since, and then there is nothing to be put back. */
 static bool holds_patch(struct proc *proc, const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
 {
 	if (!site->length || site->length > DT_SITE_BYTES)
 		return false;
-	_cleanup_error_ struct error *error = mem_read(proc, taddr_of(site->address), bytes, site->length);
+	_cleanup_error_ struct error *error =
+		mem_read(proc, taddr_of(site->address), bytes, site->length);
 	return !error && dt_site_check(bytes, site->length) == site->check;
 }
 
@@ -131,7 +139,8 @@ static bool is_found(const struct session *session, const struct dt_site *site)
 	for (size_t i = 0; i < session->found_count; i++) {
 		const struct patch_site *found = &session->found[i];
 
-		if (found->address.v < site->address + site->length && site->address < found->address.v + found->length)
+		if (found->address.v < site->address + site->length &&
+		    site->address < found->address.v + found->length)
 			return true;
 	}
 	return false;
@@ -159,14 +168,17 @@ static struct error *read_control(struct agent *agent, const struct maps *maps)
 	if (!control->magic)
 		return NULL; /* half made */
 	if (control->magic != DT_MAGIC || control->version != DT_LAYOUT_VERSION)
-		return error_new(ERROR_REFUSED, "process %d has the agent of another version of dyntrace: use that one",
-				 agent->proc->pid);
+		return error_new(
+			ERROR_REFUSED,
+			"process %d has the agent of another version of dyntrace: use that one",
+			agent->proc->pid);
 	if (!find_pool(maps, control) && !any_site_is_there(agent)) {
 		control->magic = 0; /* half removed: the probes go first */
 		return NULL;
 	}
 	if (!control_is_sound(agent, maps))
-		return error_new(ERROR_REFUSED, "process %d has something that looks like an agent, but isn't one",
+		return error_new(ERROR_REFUSED,
+				 "process %d has something that looks like an agent, but isn't one",
 				 agent->proc->pid);
 	const struct mapping *pool = find_pool(maps, control);
 	agent->agent_at = taddr_of(control->agent);
@@ -180,8 +192,8 @@ static struct error *read_control(struct agent *agent, const struct maps *maps)
 	return agent->pool ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
-static struct error *make_agent(struct proc *proc, const struct maps *maps, const struct mapping *code,
-				struct agent **ret_agent)
+static struct error *make_agent(struct proc *proc, const struct maps *maps,
+				const struct mapping *code, struct agent **ret_agent)
 {
 	struct agent *agent = calloc(1, sizeof(*agent));
 
@@ -193,7 +205,8 @@ static struct error *make_agent(struct proc *proc, const struct maps *maps, cons
 	agent->code_inode = code->inode;
 	agent->control_at = code->start;
 	agent->control = reserve(DT_CODE_SIZE);
-	struct error *error = agent->control ? check_controllers(agent) : error_new(ERROR_FAILED, "out of memory");
+	struct error *error = agent->control ? check_controllers(agent) :
+					       error_new(ERROR_FAILED, "out of memory");
 	if (!error)
 		error = read_control(agent, maps);
 	if (error) {
@@ -212,8 +225,8 @@ static int open_mapped(const struct proc *proc, const struct mapping *mapping)
 	char path[4200];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", proc->pid, (unsigned long long)mapping->start.v,
-		 (unsigned long long)mapping->end.v);
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", proc->pid,
+		 (unsigned long long)mapping->start.v, (unsigned long long)mapping->end.v);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0) {
 		snprintf(path, sizeof(path), "/proc/%d/root%s", proc->pid, mapping->path);
@@ -225,12 +238,13 @@ static int open_mapped(const struct proc *proc, const struct mapping *mapping)
 }
 
 /* (H24) What the file holds there is what is to be put back. */
-static bool read_original(const struct proc *proc, const struct maps *maps, const struct dt_site *site,
-			  uint8_t bytes[DT_SITE_BYTES])
+static bool read_original(const struct proc *proc, const struct maps *maps,
+			  const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
 {
 	const struct mapping *mapping = maps_find(maps, taddr_of(site->address));
 
-	if (!mapping || mapping->shared || !mapping->inode || site->address + site->length > mapping->end.v)
+	if (!mapping || mapping->shared || !mapping->inode ||
+	    site->address + site->length > mapping->end.v)
 		return false;
 	_cleanup_close_ int fd = open_mapped(proc, mapping);
 	off_t at = (off_t)(mapping->offset + site->address - mapping->start.v);
@@ -247,13 +261,15 @@ static void follow_slot(struct patch_site *site)
 	if (!site->after || at + 5 > site->after->length || site->after->patched[at] != 0xe9)
 		return;
 	memcpy(&distance, &site->after->patched[at + 1], sizeof(distance));
-	site->moves[0] = (struct patch_move){ .offset = 0, .copy = taddr_add(site->via, 5 + (int64_t)distance) };
+	site->moves[0] = (struct patch_move){ .offset = 0,
+					      .copy = taddr_add(site->via, 5 + (int64_t)distance) };
 	site->move_count = 1;
 }
 
 static int by_address(const void *a, const void *b)
 {
-	uint64_t x = ((const struct patch_site *)a)->address.v, y = ((const struct patch_site *)b)->address.v;
+	uint64_t x = ((const struct patch_site *)a)->address.v,
+		 y = ((const struct patch_site *)b)->address.v;
 
 	return (x > y) - (x < y);
 }
@@ -278,12 +294,14 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 				ERROR_REFUSED,
 				"the file of process %d can't be asked what was at 0x%llx: nothing was touched",
 				session->proc->pid, (unsigned long long)site->address);
-		*found = (struct patch_site){ .address = taddr_of(site->address),
-					      .length = site->length,
-					      .is_last = site->own == DT_SITE_LAST,
-					      .tramp_start = nowhere, /* windows are looked at as a whole */
-					      .tramp_end = nowhere,
-					      .state = PATCH_PLACED };
+		*found =
+			(struct patch_site){ .address = taddr_of(site->address),
+					     .length = site->length,
+					     .is_last = site->own == DT_SITE_LAST,
+					     .tramp_start =
+						     nowhere, /* windows are looked at as a whole */
+					     .tramp_end = nowhere,
+					     .state = PATCH_PLACED };
 		memcpy(found->original, original, sizeof(found->original));
 		memcpy(found->patched, patched, sizeof(found->patched));
 		session->found_count++;
@@ -304,8 +322,8 @@ static bool returns_are_there(const struct dt_control *control, const struct map
 	const struct mapping *m = maps_find(maps, taddr_of(control->returns));
 
 	return m && m->start.v == control->returns &&
-	       m->end.v - m->start.v == DT_ROUND_UP(sizeof(struct dt_returns), DT_PAGE) && !m->shared && !m->inode &&
-	       m->prot == (PROT_READ | PROT_WRITE);
+	       m->end.v - m->start.v == DT_ROUND_UP(sizeof(struct dt_returns), DT_PAGE) &&
+	       !m->shared && !m->inode && m->prot == (PROT_READ | PROT_WRITE);
 }
 
 static struct error *find_exits(struct session *session, const struct maps *maps)
@@ -328,7 +346,8 @@ static struct error *find_exits(struct session *session, const struct maps *maps
 	return NULL;
 }
 
-struct error *takeover_find(struct session *dead, const struct maps *maps, const struct mapping *code)
+struct error *takeover_find(struct session *dead, const struct maps *maps,
+			    const struct mapping *code)
 {
 	struct error *error = make_agent(dead->proc, maps, code, &dead->agent);
 

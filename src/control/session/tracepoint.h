@@ -55,7 +55,8 @@ struct tracepoint_info {
 	const char *how; /* "jump", "evict", "pun", "removed", "waiting"; NULL: refused */
 	const char *refusal; /* why, or why it still waits; NULL: placed */
 	double rate; /* hits a second, since it was placed */
-	uint64_t hits, lost; /* since it was added, as far as they were read: session_flush reads all there is */
+	/* since it was added, as far as they were read: session_flush reads all there is */
+	uint64_t hits, lost;
 	const char *location; /* as it was given */
 	const char *module; /* path; NULL: it waits */
 	enum tracepoint_kind kind;
@@ -66,7 +67,8 @@ struct tracepoint_info {
 	size_t context_count;
 	const struct event_field *fields; /* of its (entry) event */
 	size_t field_count;
-	uint64_t nested; /* tracer call: hits in a function of some tracepoint, which aren't called */
+	/* tracer call: hits in a function of some tracepoint, which aren't called */
+	uint64_t nested;
 	uint64_t cramped; /* tracer call: of the lost, those with no room on the stack */
 	const char *fault; /* tracer call: what its function has got; NULL: nothing */
 	uint32_t code_bytes; /* of its site's trampoline */

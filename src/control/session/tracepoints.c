@@ -35,7 +35,8 @@ static bool is_taken(const struct session *session, const char *name)
 }
 
 /* `wanted`, or wanted-2, wanted-3...: the first that isn't taken. */
-static struct error *find_name(struct session *session, const char *wanted, struct tracepoint *tracepoint)
+static struct error *find_name(struct session *session, const char *wanted,
+			       struct tracepoint *tracepoint)
 {
 	char *name = strdup(wanted);
 
@@ -45,12 +46,15 @@ static struct error *find_name(struct session *session, const char *wanted, stru
 			name = NULL;
 	}
 	tracepoint->name = name;
-	return name && tracepoints_claim_name(session, tracepoint) ? NULL : error_new(ERROR_FAILED, "out of memory");
+	return name && tracepoints_claim_name(session, tracepoint) ?
+		       NULL :
+		       error_new(ERROR_FAILED, "out of memory");
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static struct error *copy_contexts(const char *const *from, size_t count, struct tracepoint *tracepoint)
+static struct error *copy_contexts(const char *const *from, size_t count,
+				   struct tracepoint *tracepoint)
 {
 	for (size_t i = 0; i < count; i++) {
 		char *copy = strdup(from[i]);
@@ -63,8 +67,8 @@ static struct error *copy_contexts(const char *const *from, size_t count, struct
 	return NULL;
 }
 
-static struct error *new_tracepoint(struct request *request, const char *const *contexts, size_t context_count,
-				    struct tracepoint **ret_tracepoint)
+static struct error *new_tracepoint(struct request *request, const char *const *contexts,
+				    size_t context_count, struct tracepoint **ret_tracepoint)
 {
 	struct tracepoint *tracepoint = calloc(1, sizeof(*tracepoint));
 
@@ -88,7 +92,8 @@ static struct error *set_place(struct tracepoint *tracepoint, const struct place
 		tracepoint->kind = TRACEPOINT_BARE;
 	tracepoint->probe.event.exit = tracepoint->kind == TRACEPOINT_FUNCTION;
 	if (place->inlined || place->marker)
-		tracepoint->from_glob = true; /* of copies, and of a marker's places, some may be refused */
+		/* of copies, and of a marker's places, some may be refused */
+		tracepoint->from_glob = true;
 	return tracepoint->probe.place.name ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
@@ -108,7 +113,8 @@ void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint
 	error_free(tracepoint->exit_refusal);
 	error_free(tracepoint->still_waits);
 	values_free(&tracepoint->values);
-	if (tracepoint->has_call && !tracepoint->probe.event.exit) /* return stubs lead to the code of others for life */
+	/* return stubs lead to the code of others for life */
+	if (tracepoint->has_call && !tracepoint->probe.event.exit)
 		vec_push(&session->tracing.free_calls, tracepoint->call_index);
 	tracing_free_sites(tracepoint);
 	request_drop(tracepoint->request);
@@ -132,12 +138,14 @@ void tracepoints_free(struct session *session)
 
 /* ---- from places ---------------------------------------------------------------------------- */
 
-struct error *tracepoints_make_one(struct session *session, struct request *request, const struct place *place,
-				   const char *name, struct tracepoint_list *list)
+struct error *tracepoints_make_one(struct session *session, struct request *request,
+				   const struct place *place, const char *name,
+				   struct tracepoint_list *list)
 {
 	const struct tracepoint_spec *spec = &request->spec;
 	struct tracepoint *tracepoint = NULL;
-	struct error *error = new_tracepoint(request, spec->contexts, spec->context_count, &tracepoint);
+	struct error *error =
+		new_tracepoint(request, spec->contexts, spec->context_count, &tracepoint);
 
 	if (!error)
 		error = find_name(session, name, tracepoint);
@@ -156,7 +164,8 @@ struct error *tracepoints_make_one(struct session *session, struct request *requ
 }
 
 /* Called as the place will be, as far as that is known. */
-static struct error *make_waiting(struct session *session, struct request *request, struct tracepoint_list *list)
+static struct error *make_waiting(struct session *session, struct request *request,
+				  struct tracepoint_list *list)
 {
 	const struct tracepoint_spec *spec = &request->spec;
 	const char *at = request->location.module ? strrchr(spec->location, '@') : NULL;
@@ -175,16 +184,20 @@ static void note_left_out(struct session *session, size_t count, const char *tex
 
 	why = why ? why + 3 : text;
 	session->left_out += count;
-	snprintf(session->left_out_why, sizeof(session->left_out_why), "%.*s", (int)strcspn(why, "\n"), why);
+	snprintf(session->left_out_why, sizeof(session->left_out_why), "%.*s",
+		 (int)strcspn(why, "\n"), why);
 }
 
-struct error *tracepoints_make(struct session *session, struct request *request, struct tracepoint_list *list)
+struct error *tracepoints_make(struct session *session, struct request *request,
+			       struct tracepoint_list *list)
 {
 	const struct tracepoint_spec *spec = &request->spec;
 	struct error *error = NULL;
 
 	if (spec->name && !request->location.is_glob && is_taken(session, spec->name))
-		return error_new(ERROR_USAGE, "there is a tracepoint '%s' already: give another name", spec->name);
+		return error_new(ERROR_USAGE,
+				 "there is a tracepoint '%s' already: give another name",
+				 spec->name);
 	if (!request->places.count)
 		return make_waiting(session, request, list);
 	size_t left_out = 0, before = list->count;
@@ -192,7 +205,8 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 	for (size_t i = 0; i < request->places.count && !error; i++) {
 		const struct place *place = &request->places.items[i];
 
-		error = tracepoints_make_one(session, request, place, spec->name ? spec->name : place->name, list);
+		error = tracepoints_make_one(session, request, place,
+					     spec->name ? spec->name : place->name, list);
 		if (!error || error_kind(error) != ERROR_USAGE || request->places.count == 1)
 			continue;
 		left_out++; /* it has no such argument, say */
@@ -213,8 +227,9 @@ struct error *tracepoints_copy(struct session *session, const struct tracepoint 
 			       const struct place *place, struct tracepoint **ret_copy)
 {
 	struct tracepoint *twin = NULL;
-	struct error *error = new_tracepoint(tracepoint->request, (const char *const *)tracepoint->contexts.items,
-					     tracepoint->contexts.count, &twin);
+	struct error *error =
+		new_tracepoint(tracepoint->request, (const char *const *)tracepoint->contexts.items,
+			       tracepoint->contexts.count, &twin);
 
 	if (!error && !(twin->name = strdup(tracepoint->name)))
 		error = error_new(ERROR_FAILED, "out of memory");

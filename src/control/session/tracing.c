@@ -18,11 +18,15 @@ struct error *tracing_check(const struct tracepoint_spec *spec, const struct tra
 	struct error *error = tracer_check(tracer, spec->tracer_argument);
 
 	if (!error && !tracer->has_values && spec->context_count)
-		error = error_new(ERROR_USAGE, "tracer '%s' records no events: contexts (-t) mean nothing for it",
-				  tracer->name);
+		error = error_new(
+			ERROR_USAGE,
+			"tracer '%s' records no events: contexts (-t) mean nothing for it",
+			tracer->name);
 	if (!error && tracer->kind == TRACER_LTTNG && spec->context_count && !spec->name)
-		error = error_new(ERROR_USAGE, "tracer 'lttng': events without a name have their address only: for contexts (-t) give "
-				  "one (-n NAME)");
+		error = error_new(
+			ERROR_USAGE,
+			"tracer 'lttng': events without a name have their address only: for contexts (-t) give "
+			"one (-n NAME)");
 	return error;
 }
 
@@ -30,7 +34,8 @@ bool tracing_has_values(const struct tracepoint *tracepoint)
 {
 	const struct tracer *tracer = tracepoint->tracer;
 
-	return tracer->has_values && (tracer->kind != TRACER_LTTNG || tracepoint->request->spec.name);
+	return tracer->has_values &&
+	       (tracer->kind != TRACER_LTTNG || tracepoint->request->spec.name);
 }
 
 bool tracing_knows_exits(const struct tracepoint *tracepoint)
@@ -38,7 +43,7 @@ bool tracing_knows_exits(const struct tracepoint *tracepoint)
 	return tracepoint->tracer->uses_pool || tracepoint->tracer->kind == TRACER_COUNT;
 }
 
-/* ---- what there is in a list ------------------------------------------------------------------- */
+/* ---- what there is in a list ----------------------------------------------------------------- */
 
 static const struct tracer *placed_tracer(const struct tracepoint *tracepoint)
 {
@@ -103,7 +108,7 @@ static void count_cells(const struct tracepoint_list *list, size_t *ret_plain, s
 	}
 }
 
-/* ---- in the target ----------------------------------------------------------------------------- */
+/* ---- in the target --------------------------------------------------------------------------- */
 
 bool tracing_wants(const struct tracepoint_list *list)
 {
@@ -119,15 +124,19 @@ static struct error *map_gates(struct session *session, struct stop *stop)
 	static const struct {
 		enum foreign_state state;
 		enum load_part part;
-	} kinds[TRACING_GATES - 1] = { { FOREIGN_VECTORS, LOAD_GATE_LTTNG }, { FOREIGN_LOW, LOAD_GATE_LTTNG_LOW } };
+	} kinds[TRACING_GATES - 1] = { { FOREIGN_VECTORS, LOAD_GATE_LTTNG },
+				       { FOREIGN_LOW, LOAD_GATE_LTTNG_LOW } };
 	struct tracing *tracing = &session->tracing;
 	taddr inside = taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign));
-	struct error *error = tracing->gates_lttng[0].v ? NULL : load_map_paper(&tracing->paper, stop, session->agent);
+	struct error *error = tracing->gates_lttng[0].v ?
+				      NULL :
+				      load_map_paper(&tracing->paper, stop, session->agent);
 
 	for (size_t i = 0; i < TRACING_GATES - 1 && !error && !tracing->gates_lttng[i].v; i++) {
 		uint32_t at = LOAD_PART_AT(kinds[i].part);
 
-		if (!foreign_write_gate(kinds[i].state, inside, tracing->paper.here + at, FOREIGN_GATE_ROOM))
+		if (!foreign_write_gate(kinds[i].state, inside, tracing->paper.here + at,
+					FOREIGN_GATE_ROOM))
 			return error_new(ERROR_FAILED, "the code that saves registers is too long");
 		tracing->gates_lttng[i] = taddr_add(tracing->paper.there, at + FOREIGN_GATE_ENTRY);
 	}
@@ -146,17 +155,20 @@ size_t tracing_gate(struct session *session, const struct tracepoint *tracepoint
 			return known->is_wide ? 0 : 1;
 	}
 	if (!module->is_vdso)
-		error_free(wide_look(session->proc, module, &found.is_wide)); /* what can't be read is */
+		/* what can't be read is */
+		error_free(wide_look(session->proc, module, &found.is_wide));
 	vec_push(&session->tracing.looked_at, found);
 	return found.is_wide ? 0 : 1;
 }
 
-struct error *tracing_map(struct session *session, const struct tracepoint_list *list, struct stop *stop)
+struct error *tracing_map(struct session *session, const struct tracepoint_list *list,
+			  struct stop *stop)
 {
 	size_t plain, timed;
 
 	count_cells(list, &plain, &timed);
-	struct error *error = counts_map(&session->tracing.counts, stop, session->agent, plain, timed);
+	struct error *error =
+		counts_map(&session->tracing.counts, stop, session->agent, plain, timed);
 	if (!error && tracing_uses(list, TRACER_LTTNG))
 		error = map_gates(session, stop);
 	if (!error && tracing_uses(list, TRACER_CALL))
@@ -170,7 +182,8 @@ static struct error *prepare_count(struct session *session, struct tracepoint *t
 
 	if (tracepoint->has_cell)
 		event->count = counts_way(&session->tracing.counts, &tracepoint->cell);
-	else if (!counts_take(&session->tracing.counts, has_times(tracepoint), &tracepoint->cell, &event->count))
+	else if (!counts_take(&session->tracing.counts, has_times(tracepoint), &tracepoint->cell,
+			      &event->count))
 		return error_new(ERROR_FAILED, "no memory is left to count in");
 	tracepoint->has_cell = true;
 	event->count.own_only = !session->options.follow_fork;
@@ -178,7 +191,8 @@ static struct error *prepare_count(struct session *session, struct tracepoint *t
 	return NULL;
 }
 
-struct error *tracing_prepare(struct session *session, const struct tracepoint_list *list, struct stop *held)
+struct error *tracing_prepare(struct session *session, const struct tracepoint_list *list,
+			      struct stop *held)
 {
 	struct error *error = NULL;
 
@@ -216,7 +230,8 @@ struct error *session_tracers_from(struct session *session, taddr *ret_from)
 /* Threads come out of functions by themselves, as long as somebody waits for it. */
 static bool is_left(struct session *session)
 {
-	for (unsigned waited = 0; tracing_is_inside(session, session->proc); waited += LEAVE_STEP_MS) {
+	for (unsigned waited = 0; tracing_is_inside(session, session->proc);
+	     waited += LEAVE_STEP_MS) {
 		if (waited >= LEAVE_MS)
 			return false;
 		nanosleep(&(struct timespec){ .tv_nsec = LEAVE_STEP_MS * 1000000L }, NULL);
@@ -248,21 +263,22 @@ bool tracing_has_threads(const struct session *session)
 bool tracing_is_inside(const struct session *session, struct proc *proc)
 {
 	uint32_t inside = 0;
-	_cleanup_error_ struct error *error =
-		mem_read(proc, taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign)), &inside,
-			 sizeof(inside));
+	_cleanup_error_ struct error *error = mem_read(
+		proc, taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign)),
+		&inside, sizeof(inside));
 
 	return (!error && inside > 0) || tracing_is_calling(session, proc);
 }
 
-/* ---- lines of text ------------------------------------------------------------------------------ */
+/* ---- lines of text --------------------------------------------------------------------------- */
 
 static bool same_file(const char *a, const char *b)
 {
 	return a && b ? !strcmp(a, b) : a == b;
 }
 
-struct error *tracing_open_log(struct session *session, const struct tracepoint *tracepoint, uint16_t *ret_log)
+struct error *tracing_open_log(struct session *session, const struct tracepoint *tracepoint,
+			       uint16_t *ret_log)
 {
 	struct tracing *tracing = &session->tracing;
 	const char *file = tracepoint->request->spec.tracer_argument;
@@ -276,7 +292,9 @@ struct error *tracing_open_log(struct session *session, const struct tracepoint 
 			return NULL;
 		}
 	}
-	int fd = session->options.open_log ? session->options.open_log(session->options.open_context, file) : -1;
+	int fd = session->options.open_log ?
+			 session->options.open_log(session->options.open_context, file) :
+			 -1;
 	struct error *error = logfile_open(session->proc, file, fd, &log);
 	if (error)
 		return error_wrap(error, "tracer 'log'");
@@ -324,9 +342,10 @@ uint64_t tracing_left_out(const struct session *session, int *ret_failed)
 	return left_out;
 }
 
-/* ---- what they tell ---------------------------------------------------------------------------- */
+/* ---- what they tell -------------------------------------------------------------------------- */
 
-bool tracing_counts(const struct session *session, const struct tracepoint *tracepoint, struct counts_sum *ret_sum)
+bool tracing_counts(const struct session *session, const struct tracepoint *tracepoint,
+		    struct counts_sum *ret_sum)
 {
 	if (tracepoint->has_cell)
 		counts_read(&session->tracing.counts, &tracepoint->cell, ret_sum);
@@ -340,7 +359,8 @@ static uint64_t to_ns(const struct session *session, uint64_t cycles)
 	return frequency ? (uint64_t)((unsigned __int128)cycles * 1000000000u / frequency) : 0;
 }
 
-void tracing_times(const struct session *session, const struct counts_sum *sum, struct tracepoint_times *ret_times)
+void tracing_times(const struct session *session, const struct counts_sum *sum,
+		   struct tracepoint_times *ret_times)
 {
 	*ret_times = (struct tracepoint_times){ .calls = sum->exits,
 						.total = to_ns(session, sum->total),
@@ -350,7 +370,8 @@ void tracing_times(const struct session *session, const struct counts_sum *sum, 
 						.p99 = to_ns(session, sum->p99) };
 }
 
-double tracing_rate(const struct session *session, const struct tracepoint *tracepoint, uint64_t hits)
+double tracing_rate(const struct session *session, const struct tracepoint *tracepoint,
+		    uint64_t hits)
 {
 	uint64_t end = session->tracing.ended_ns ? session->tracing.ended_ns : now_ns();
 

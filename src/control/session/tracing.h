@@ -1,6 +1,6 @@
 /*
- * tracing.h - tracepoints whose hits don't become events of the trace: what each tracer needs in the target, and what
- * it tells. Private to session/.
+ * tracing.h - tracepoints whose hits don't become events of the trace: what each tracer needs in
+ * the target, and what it tells. Private to session/.
  */
 #ifndef DYNTRACE_SESSION_TRACING_H
 #define DYNTRACE_SESSION_TRACING_H
@@ -29,7 +29,8 @@ struct tracing_module {
 struct tracing {
 	struct counts counts;
 	struct load_paper paper;
-	taddr gates_lttng[TRACING_GATES - 1]; /* by which functions of others are called, registers saved */
+	/* by which functions of others are called, registers saved */
+	taddr gates_lttng[TRACING_GATES - 1];
 	struct lttng lttng;
 	struct dt_bridge_result plain[TRACING_PLAIN];
 	VEC(struct logfile *) logs; /* by event_type.log - 1 */
@@ -64,22 +65,27 @@ bool tracing_uses(const struct tracepoint_list *list, enum tracer_kind kind);
 
 /* Must something be mapped for them? Then by way of a held thread. */
 bool tracing_wants(const struct tracepoint_list *list);
-struct error *tracing_map(struct session *session, const struct tracepoint_list *list, struct stop *stop);
+struct error *tracing_map(struct session *session, const struct tracepoint_list *list,
+			  struct stop *stop);
 /* Everything is mapped: tells each trampoline what to do. `held` as in session_begin. */
-struct error *tracing_prepare(struct session *session, const struct tracepoint_list *list, struct stop *held);
+struct error *tracing_prepare(struct session *session, const struct tracepoint_list *list,
+			      struct stop *held);
 
 /* Its events of LTTng are forgotten; nothing of it is in the target's code any more. */
 void tracing_forget(struct session *session, const struct tracepoint_list *list);
 /* All that can be undone is; the process is quiet. What can't be goes to the summary. */
 void tracing_leave(struct session *session, struct session_summary *summary);
-/* Is a thread of the process in a function that a trampoline called? Then its return address is on some stack. */
+/* Is a thread of the process in a function that a trampoline called? Then its return address is on
+ * some stack. */
 bool tracing_is_inside(const struct session *session, struct proc *proc);
 /* Did tracers bring threads of their own, which a stop that was made before doesn't hold? */
 bool tracing_has_threads(const struct session *session);
 
 /* Where its lines go: for event_type.log. */
-struct error *tracing_open_log(struct session *session, const struct tracepoint *tracepoint, uint16_t *ret_log);
-/* Lines of those that want some; then, when all that was there at that clock has been read, to their files. */
+struct error *tracing_open_log(struct session *session, const struct tracepoint *tracepoint,
+			       uint16_t *ret_log);
+/* Lines of those that want some; then, when all that was there at that clock has been read, to
+ * their files. */
 void tracing_observe(struct session *session, const struct reader_batch *batch);
 void tracing_flush_logs(struct session *session, uint64_t until, bool all);
 /* Lines that nobody took. *ret_failed: errno of a file that can't be written; 0: none. */
@@ -90,14 +96,18 @@ size_t tracing_gate(struct session *session, const struct tracepoint *tracepoint
 
 /* tracing_lttng.c */
 struct error *tracing_check_place(const struct tracepoint *tracepoint);
-struct error *tracing_prepare_lttng(struct session *session, const struct tracepoint_list *list, struct stop *held);
+struct error *tracing_prepare_lttng(struct session *session, const struct tracepoint_list *list,
+				    struct stop *held);
 
 /* What was counted in the target. */
-bool tracing_counts(const struct session *session, const struct tracepoint *tracepoint, struct counts_sum *ret_sum);
-void tracing_times(const struct session *session, const struct counts_sum *sum, struct tracepoint_times *ret_times);
+bool tracing_counts(const struct session *session, const struct tracepoint *tracepoint,
+		    struct counts_sum *ret_sum);
+void tracing_times(const struct session *session, const struct counts_sum *sum,
+		   struct tracepoint_times *ret_times);
 
 /* Hits a second since it was placed, or until recording ended. */
-double tracing_rate(const struct session *session, const struct tracepoint *tracepoint, uint64_t hits);
+double tracing_rate(const struct session *session, const struct tracepoint *tracepoint,
+		    uint64_t hits);
 void tracing_placed(const struct tracepoint_list *list);
 void tracing_ended(struct session *session);
 

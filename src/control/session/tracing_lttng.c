@@ -1,7 +1,9 @@
 /*
- * tracing_lttng.c - tracepoints of the tracer lttng: their events in the target, and what their trampolines call.
+ * tracing_lttng.c - tracepoints of the tracer lttng: their events in the target, and what their
+ * trampolines call.
  *
- * Without a name of the user's a tracepoint shares three events with all others, of which each has the address that was hit.
+ * Without a name of the user's a tracepoint shares three events with all others, of which each has
+ * the address that was hit.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,8 @@
 #include "../plan/foreign_code.h"
 #include "internal.h"
 
-static const char *const plain_names[TRACING_PLAIN] = { "tracepoint_hit", "function_entry", "function_exit" };
+static const char *const plain_names[TRACING_PLAIN] = { "tracepoint_hit", "function_entry",
+							"function_exit" };
 
 /* What may be called with the loader's or the allocator's locks held can't call what takes them. */
 struct error *tracing_check_place(const struct tracepoint *tracepoint)
@@ -20,18 +23,26 @@ struct error *tracing_check_place(const struct tracepoint *tracepoint)
 	bool is_entry = place->symbol && place->symbol->global &&
 			place->address.v == place->module->bias.v + place->symbol->address;
 
-	if (!strncmp(name, "ld-linux", strlen("ld-linux")) || !strncmp(name, "ld-musl", strlen("ld-musl")))
-		return error_new(ERROR_REFUSED, "tracer '%s' can't be used in the loader: what it calls needs the loader's locks",
-				 tracepoint->tracer->name);
+	if (!strncmp(name, "ld-linux", strlen("ld-linux")) ||
+	    !strncmp(name, "ld-musl", strlen("ld-musl")))
+		return error_new(
+			ERROR_REFUSED,
+			"tracer '%s' can't be used in the loader: what it calls needs the loader's locks",
+			tracepoint->tracer->name);
 	if (!strcmp(name, "libc.so.6") && !is_entry)
-		return error_new(ERROR_REFUSED, "tracer '%s' can be used in libc only at the start of functions that it exports: "
-				 "elsewhere locks may be held that what it calls needs", tracepoint->tracer->name);
-	if (!strncmp(name, "liblttng-ust", strlen("liblttng-ust")) || !strncmp(name, "libdyntrace-", strlen("libdyntrace-")))
-		return error_new(ERROR_REFUSED, "tracer '%s' can't trace itself", tracepoint->tracer->name);
+		return error_new(
+			ERROR_REFUSED,
+			"tracer '%s' can be used in libc only at the start of functions that it exports: "
+			"elsewhere locks may be held that what it calls needs",
+			tracepoint->tracer->name);
+	if (!strncmp(name, "liblttng-ust", strlen("liblttng-ust")) ||
+	    !strncmp(name, "libdyntrace-", strlen("libdyntrace-")))
+		return error_new(ERROR_REFUSED, "tracer '%s' can't trace itself",
+				 tracepoint->tracer->name);
 	return NULL;
 }
 
-/* ---- events ---------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 struct wanted {
 	struct lttng_event *items;
@@ -39,7 +50,8 @@ struct wanted {
 };
 
 /* The entry's, then the exit's. */
-static bool add_named(struct session *session, const struct tracepoint *tracepoint, struct wanted *wanted)
+static bool add_named(struct session *session, const struct tracepoint *tracepoint,
+		      struct wanted *wanted)
 {
 	uint32_t id = tracepoint->probe.event.id;
 	bool added = true;
@@ -47,8 +59,10 @@ static bool add_named(struct session *session, const struct tracepoint *tracepoi
 	for (uint32_t i = 0; i <= tracepoint->probe.event.exit; i++) {
 		const struct event_type *type = &session->types->items[id + i];
 
-		added &= vec_push(wanted, (struct lttng_event){ .provider = LTTNG_PROVIDER, .name = type->name,
-								.address = type->address, .type = type });
+		added &= vec_push(wanted, (struct lttng_event){ .provider = LTTNG_PROVIDER,
+								.name = type->name,
+								.address = type->address,
+								.type = type });
 	}
 	return added;
 }
@@ -61,15 +75,17 @@ static struct error *define_plain(struct session *session)
 	if (tracing->plain[0].event)
 		return NULL;
 	for (size_t i = 0; i < TRACING_PLAIN; i++)
-		events[i] = (struct lttng_event){ .provider = LTTNG_PLAIN_PROVIDER, .name = plain_names[i] };
-	struct error *error = lttng_define(&tracing->lttng, session->agent, &tracing->paper, events, TRACING_PLAIN);
+		events[i] = (struct lttng_event){ .provider = LTTNG_PLAIN_PROVIDER,
+						  .name = plain_names[i] };
+	struct error *error = lttng_define(&tracing->lttng, session->agent, &tracing->paper, events,
+					   TRACING_PLAIN);
 	for (size_t i = 0; i < TRACING_PLAIN && !error; i++)
 		tracing->plain[i] = events[i].result;
 	return error;
 }
 
-static void set_foreign(struct session *session, struct tracepoint *tracepoint, const struct dt_bridge_result *entry,
-			const struct dt_bridge_result *exit)
+static void set_foreign(struct session *session, struct tracepoint *tracepoint,
+			const struct dt_bridge_result *entry, const struct dt_bridge_result *exit)
 {
 	struct tramp_foreign *foreign = &tracepoint->probe.event.foreign;
 
@@ -116,7 +132,8 @@ static struct error *define_named(struct session *session, const struct tracepoi
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	if (!error && wanted.count)
-		error = lttng_define(&tracing->lttng, session->agent, &tracing->paper, wanted.items, wanted.count);
+		error = lttng_define(&tracing->lttng, session->agent, &tracing->paper, wanted.items,
+				     wanted.count);
 	for (size_t i = 0, next = 0; i < list->count && !error; i++) {
 		struct tracepoint *tracepoint = list->items[i];
 		bool has_exit = tracepoint->probe.event.exit;
@@ -131,7 +148,8 @@ static struct error *define_named(struct session *session, const struct tracepoi
 	return error;
 }
 
-struct error *tracing_prepare_lttng(struct session *session, const struct tracepoint_list *list, struct stop *held)
+struct error *tracing_prepare_lttng(struct session *session, const struct tracepoint_list *list,
+				    struct stop *held)
 {
 	struct tracing *tracing = &session->tracing;
 	struct error *error = NULL;
@@ -166,10 +184,12 @@ void tracing_forget(struct session *session, const struct tracepoint_list *list)
 		struct tracepoint *tracepoint = list->items[i];
 
 		if (tracepoint->has_call)
-			__atomic_store_n(&tracing->calls[tracepoint->call_index].enabled, 0, __ATOMIC_RELEASE);
+			__atomic_store_n(&tracing->calls[tracepoint->call_index].enabled, 0,
+					 __ATOMIC_RELEASE);
 		for (size_t j = 0; j < 2; j++) {
 			if (tracepoint->bridge_events[j] && tracing->lttng.started)
-				error_free(lttng_forget(&tracing->lttng, session->agent, &tracing->paper,
+				error_free(lttng_forget(&tracing->lttng, session->agent,
+							&tracing->paper,
 							tracepoint->bridge_events[j]));
 			tracepoint->bridge_events[j] = 0;
 		}

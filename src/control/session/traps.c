@@ -19,7 +19,7 @@
 #define TRAPS_SIZE DT_ROUND_UP(sizeof(struct dt_traps), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_traps, field))
 
-/* ---- whether ------------------------------------------------------------------------------------ */
+/* ---- whether --------------------------------------------------------------------------------- */
 
 static struct error *judge(struct session *session)
 {
@@ -42,7 +42,8 @@ static pid_t find_blocked(const struct session *session)
 
 	for (size_t i = 0; i < tids.count && !gone && !found; i++) {
 		struct thread_status status;
-		_cleanup_error_ struct error *ended = status_read(session->proc->pid, tids.items[i], &status);
+		_cleanup_error_ struct error *ended =
+			status_read(session->proc->pid, tids.items[i], &status);
 
 		if (!ended && (status.blocked & DT_SIGTRAP_BIT))
 			found = tids.items[i];
@@ -51,7 +52,8 @@ static pid_t find_blocked(const struct session *session)
 	return found;
 }
 
-/* Before all code is searched: what a look at the threads tells. Whoever is in a piece of libc that blocks all signals soon isn't. */
+/* Before all code is searched: what a look at the threads tells. Whoever is in a piece of libc that
+ * blocks all signals soon isn't. */
 static struct error *check_blocked(struct session *session)
 {
 	struct traps *traps = &session->traps;
@@ -63,10 +65,12 @@ static struct error *check_blocked(struct session *session)
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		traps->blocked_until = now_ns() + BELIEVED_NS;
 	}
-	return traps->blocked ? error_new(ERROR_REFUSED,
-					  "thread %d has SIGTRAP blocked: a trap there would kill the process",
-					  traps->blocked) :
-				NULL;
+	return traps->blocked ?
+		       error_new(
+			       ERROR_REFUSED,
+			       "thread %d has SIGTRAP blocked: a trap there would kill the process",
+			       traps->blocked) :
+		       NULL;
 }
 
 struct error *traps_allow(void *context, const struct module *module)
@@ -90,14 +94,16 @@ struct error *traps_guard(struct session *session)
 
 	if (!planner_has_new_traps(session->planner) || traps->guarded)
 		return NULL;
-	struct error *error = planner_decide(session->planner, traps->guards.items, traps->guards.count);
+	struct error *error =
+		planner_decide(session->planner, traps->guards.items, traps->guards.count);
 	for (size_t i = 0; i < traps->guards.count && !error; i++) {
 		const struct probe *guard = traps->guards.items[i];
 
 		if (!guard->refusal)
 			continue;
-		traps->refusal = error_new(ERROR_REFUSED, "a system call of %s can't be watched, at 0x%lx",
-					   guard->place.module->name, guard->place.address.v);
+		traps->refusal =
+			error_new(ERROR_REFUSED, "a system call of %s can't be watched, at 0x%lx",
+				  guard->place.module->name, guard->place.address.v);
 		planner_refuse_traps(session->planner, error_text(traps->refusal));
 		return NULL;
 	}
@@ -111,7 +117,7 @@ void traps_free(struct session *session)
 	error_free(session->traps.refusal);
 }
 
-/* ---- not any more ------------------------------------------------------------------------------- */
+/* ---- not any more ---------------------------------------------------------------------------- */
 
 bool traps_any(const struct session *session)
 {
@@ -132,13 +138,15 @@ static struct error *take_out(struct session *session)
 	for (size_t i = 0; i < session->tracepoints.count && !error; i++) {
 		const struct probe *probe = &session->tracepoints.items[i]->probe;
 
-		if (probe->site && probe->site->way == DIVERT_TRAP && !vec_push(&list, session->tracepoints.items[i]))
+		if (probe->site && probe->site->way == DIVERT_TRAP &&
+		    !vec_push(&list, session->tracepoints.items[i]))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	if (!error)
 		error = change_release(session, &list);
 	for (size_t i = 0; i < list.count && !error; i++) {
-		list.items[i]->probe.refusal = error_new(ERROR_REFUSED, "its trap was taken out: %s", why);
+		list.items[i]->probe.refusal =
+			error_new(ERROR_REFUSED, "its trap was taken out: %s", why);
 		live_notify(session, SESSION_GONE, list.items[i]->name);
 	}
 	vec_free(&list);
@@ -157,14 +165,16 @@ struct error *traps_review(struct session *session)
 {
 	struct traps *traps = &session->traps;
 
-	if (!traps->refusal && __atomic_load_n(&session->agent->pool->filter_asked, __ATOMIC_ACQUIRE)) {
-		traps->refusal = error_new(ERROR_REFUSED, "it filters its system calls, and a trap needs one");
+	if (!traps->refusal &&
+	    __atomic_load_n(&session->agent->pool->filter_asked, __ATOMIC_ACQUIRE)) {
+		traps->refusal = error_new(ERROR_REFUSED,
+					   "it filters its system calls, and a trap needs one");
 		traps->judged = true;
 	}
 	return traps->refusal && traps_any(session) ? take_out(session) : NULL;
 }
 
-/* ---- the handler -------------------------------------------------------------------------------- */
+/* ---- the handler ----------------------------------------------------------------------------- */
 
 static struct error *get_action(struct proc *proc, struct stop *stop, taddr traps, unsigned signal,
 				struct dt_sigaction *ret_action)
@@ -172,7 +182,8 @@ static struct error *get_action(struct proc *proc, struct stop *stop, taddr trap
 	return action_get(proc, stop, FIELD(traps, scratch), signal, ret_action);
 }
 
-static struct error *set_action(struct proc *proc, struct stop *stop, taddr traps, const struct dt_sigaction *action)
+static struct error *set_action(struct proc *proc, struct stop *stop, taddr traps,
+				const struct dt_sigaction *action)
 {
 	return action_set(proc, stop, FIELD(traps, scratch), DT_SIGTRAP, action);
 }
@@ -190,7 +201,8 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 		if (!error && signal == DT_SIGTRAP)
 			*ret_own = action;
 		else if (!error && action.handler > 1 && (action.mask & DT_SIGTRAP_BIT))
-			error = error_new(ERROR_REFUSED, "its handler of signal %u blocks SIGTRAP", signal);
+			error = error_new(ERROR_REFUSED, "its handler of signal %u blocks SIGTRAP",
+					  signal);
 	}
 	return error;
 }
@@ -211,7 +223,8 @@ static struct error *install(struct session *session, struct stop *stop)
 	if (!error)
 		error = mem_write(session->proc, FIELD(traps, pid), &pid, sizeof(pid));
 	if (!error)
-		__atomic_store_n(&agent->control->traps, traps.v, __ATOMIC_RELEASE); /* the guards begin */
+		/* the guards begin */
+		__atomic_store_n(&agent->control->traps, traps.v, __ATOMIC_RELEASE);
 	if (!error)
 		error = set_action(session->proc, stop, traps, &ours);
 	if (!error) {
@@ -251,7 +264,7 @@ bool traps_find_threads(const struct session *session, const struct stop *stop)
 	return false;
 }
 
-/* ---- sites -------------------------------------------------------------------------------------- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 /* Its entry, or one that it can have; NULL: there is none. */
 static struct dt_trap *find_entry(struct dt_control *control, uint64_t address)
@@ -259,7 +272,8 @@ static struct dt_trap *find_entry(struct dt_control *control, uint64_t address)
 	struct dt_trap *unused = NULL;
 
 	for (uint32_t i = 0; i < DT_TRAP_REACH; i++) {
-		struct dt_trap *entry = &control->trap_table[(dt_trap_hash(address) + i) & (DT_TRAPS_MAX - 1)];
+		struct dt_trap *entry =
+			&control->trap_table[(dt_trap_hash(address) + i) & (DT_TRAPS_MAX - 1)];
 
 		if (entry->address == address)
 			return entry;
@@ -294,7 +308,8 @@ void traps_forget(struct session *session, const struct site *site)
 {
 	struct dt_trap *entry = find_entry(session->agent->control, site->address.v);
 
-	if (site->way == DIVERT_TRAP && entry && entry->address == site->address.v && entry->to == site->piece.at.v)
+	if (site->way == DIVERT_TRAP && entry && entry->address == site->address.v &&
+	    entry->to == site->piece.at.v)
 		__atomic_store_n(&entry->address, 0, __ATOMIC_RELEASE);
 }
 
@@ -331,7 +346,8 @@ static struct error *check_guards(const struct session *session)
 		const struct probe *guard = session->traps.guards.items[i];
 
 		if (!guard->site || guard->site->patch.state != PATCH_PLACED)
-			return error_new(ERROR_REFUSED, "a system call of %s can't be watched, at 0x%lx",
+			return error_new(ERROR_REFUSED,
+					 "a system call of %s can't be watched, at 0x%lx",
 					 guard->place.module->name, guard->place.address.v);
 	}
 	return NULL;
@@ -342,20 +358,23 @@ static struct error *check_threads(struct stop *stop)
 	struct error *error = NULL;
 
 	if (stop_has_sharers(stop))
-		return error_new(ERROR_REFUSED, "a process shares its memory, and may block SIGTRAP");
+		return error_new(ERROR_REFUSED,
+				 "a process shares its memory, and may block SIGTRAP");
 	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++) {
 		uint64_t mask = 0;
 
 		error = stop_thread_mask(stop, i, &mask);
 		if (!error && (mask & DT_SIGTRAP_BIT))
-			error = error_new(ERROR_REFUSED,
-					  "thread %d has SIGTRAP blocked: a trap there would kill the process",
-					  stop_thread_tid(stop, i));
+			error = error_new(
+				ERROR_REFUSED,
+				"thread %d has SIGTRAP blocked: a trap there would kill the process",
+				stop_thread_tid(stop, i));
 	}
 	return error;
 }
 
-static struct error *place_held(struct session *session, struct stop *stop, struct patch_site **list, size_t count)
+static struct error *place_held(struct session *session, struct stop *stop,
+				struct patch_site **list, size_t count)
 {
 	struct patch_stats stats;
 	struct error *error = NULL;
@@ -368,7 +387,8 @@ static struct error *place_held(struct session *session, struct stop *stop, stru
 }
 
 /* A thread may be in a short piece of libc that blocks all signals: that passes. */
-static struct error *place_tries(struct session *session, struct stop *held, struct patch_site **list, size_t count)
+static struct error *place_tries(struct session *session, struct stop *held,
+				 struct patch_site **list, size_t count)
 {
 	struct error *error = check_guards(session);
 

@@ -1,9 +1,10 @@
 /*
  * traps.h - one-byte traps in the target (H10): whether, what they need, and away again.
  *
- * A trap that is run into while SIGTRAP is blocked, or has no handler, is the process's death. So before the first one: all code
- * that makes system calls is known to be the libc's; every `syscall` there that might block SIGTRAP or change its action has
- * a guard (target/trap.c); no thread has it blocked, and no handler's mask does. What isn't certain is refused.
+ * A trap that is run into while SIGTRAP is blocked, or has no handler, is the process's death. So
+ * before the first one: all code that makes system calls is known to be the libc's; every `syscall`
+ * there that might block SIGTRAP or change its action has a guard (target/trap.c); no thread has it
+ * blocked, and no handler's mask does. What isn't certain is refused.
  */
 #ifndef DYNTRACE_SESSION_TRAPS_H
 #define DYNTRACE_SESSION_TRAPS_H
@@ -27,7 +28,8 @@ struct error *traps_guard(struct session *session);
 bool traps_note(struct session *session, const struct site *site);
 /* Those that are placed: an exchange that failed has noted others in their place. */
 void traps_note_again(struct session *session);
-/* Places the other sites that are traps, when all others are there. Sites that can't be placed are PATCH_FAILED. */
+/* Places the other sites that are traps, when all others are there. Sites that can't be placed are
+ * PATCH_FAILED. */
 struct error *traps_place(struct session *session, struct stop *held);
 /* The site is gone, and nobody can be on the way to its trampoline. */
 void traps_forget(struct session *session, const struct site *site);
@@ -39,8 +41,9 @@ struct error *traps_uninstall(const struct session *session, struct proc *proc, 
 bool traps_any(const struct session *session);
 /* A library has come: might SIGTRAP be lost by it? */
 void traps_look_at(struct session *session, struct module *module);
-/* If it might, or if the target begins to filter its system calls, the traps are taken out, and their tracepoints are refused from now
- * on. The thread that told of it waits until that is done (N1). */
+/* If it might, or if the target begins to filter its system calls, the traps are taken out, and
+ * their tracepoints are refused from now on. The thread that told of it waits until that is done
+ * (N1). */
 struct error *traps_review(struct session *session);
 void traps_free(struct session *session);
 

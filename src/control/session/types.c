@@ -1,10 +1,10 @@
 /*
  * types.c - the kinds of events of tracepoints, and their ids.
  *
- * In one trace an id means one thing for ever. But a tracepoint that was removed, and is added again as it was, has events that
- * look the same: it gets the id again, once nothing can record under it any more. So who adds and removes the same
- * thousands of times needs neither more ids nor longer metadata. Ids of exits are bound to return stubs for life
- * (H5), and aren't given again.
+ * In one trace an id means one thing for ever. But a tracepoint that was removed, and is added
+ * again as it was, has events that look the same: it gets the id again, once nothing can record
+ * under it any more. So who adds and removes the same thousands of times needs neither more ids nor
+ * longer metadata. Ids of exits are bound to return stubs for life (H5), and aren't given again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@ static struct error *describe_event(struct tracepoint *tracepoint, struct event_
 {
 	const struct tramp_event *event = &tracepoint->probe.event;
 	const char *suffix = tracepoint->kind == TRACEPOINT_BARE ? "" : "_entry";
-	struct event_type type = { .size = event->size, .address = tracepoint->probe.place.address.v };
+	struct event_type type = { .size = event->size,
+				   .address = tracepoint->probe.place.address.v };
 
 	if (asprintf(&type.name, "%s%s", tracepoint->name, suffix) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
@@ -54,7 +55,8 @@ static bool same_labels(const struct event_field *a, const struct event_field *b
 	if (a->label_count != b->label_count)
 		return false;
 	for (size_t i = 0; i < a->label_count; i++) {
-		if (a->labels[i].value != b->labels[i].value || strcmp(a->labels[i].name, b->labels[i].name) != 0)
+		if (a->labels[i].value != b->labels[i].value ||
+		    strcmp(a->labels[i].name, b->labels[i].name) != 0)
 			return false;
 	}
 	return true;
@@ -62,14 +64,16 @@ static bool same_labels(const struct event_field *a, const struct event_field *b
 
 static bool same_field(const struct event_field *a, const struct event_field *b)
 {
-	return a->type == b->type && a->size == b->size && a->offset == b->offset && a->count == b->count &&
-	       a->is_signed == b->is_signed && strcmp(a->name, b->name) == 0 && same_labels(a, b);
+	return a->type == b->type && a->size == b->size && a->offset == b->offset &&
+	       a->count == b->count && a->is_signed == b->is_signed &&
+	       strcmp(a->name, b->name) == 0 && same_labels(a, b);
 }
 
 static bool same_type(const struct event_type *a, const struct event_type *b)
 {
-	if (a->size != b->size || a->log != b->log || a->is_variable != b->is_variable || a->address != b->address ||
-	    a->field_count != b->field_count || strcmp(a->name, b->name) != 0)
+	if (a->size != b->size || a->log != b->log || a->is_variable != b->is_variable ||
+	    a->address != b->address || a->field_count != b->field_count ||
+	    strcmp(a->name, b->name) != 0)
 		return false;
 	for (size_t i = 0; i < a->field_count; i++) {
 		if (!same_field(&a->fields[i], &b->fields[i]))
@@ -78,9 +82,10 @@ static bool same_type(const struct event_type *a, const struct event_type *b)
 	return true;
 }
 
-/* An id that nobody uses and that means the same; `exit`: with the one behind it; NULL: there is none. */
-static bool find_unused(struct session *session, const struct event_type *type, const struct event_type *exit,
-			uint32_t *ret_id)
+/* An id that nobody uses and that means the same; `exit`: with the one behind it; NULL: there is
+ * none. */
+static bool find_unused(struct session *session, const struct event_type *type,
+			const struct event_type *exit, uint32_t *ret_id)
 {
 	const struct event_types *types = session->types;
 
@@ -102,7 +107,8 @@ static bool find_unused(struct session *session, const struct event_type *type, 
 void types_give_back(struct session *session, const struct tracepoint *tracepoint)
 {
 	if (tracepoint->has_type && session->types == &session->own_types)
-		vec_push(&session->unused_ids, tracepoint->probe.event.id); /* else it isn't used again */
+		/* else it isn't used again */
+		vec_push(&session->unused_ids, tracepoint->probe.event.id);
 }
 
 /* ---- new ones ------------------------------------------------------------------------------- */
@@ -112,7 +118,8 @@ static struct error *add_type(struct session *session, struct event_type *type)
 	struct error *error = NULL;
 
 	if (session->types->count >= DT_EVENTS_MAX)
-		error = error_new(ERROR_FAILED, "more than %u kinds of events in one trace: name fewer places",
+		error = error_new(ERROR_FAILED,
+				  "more than %u kinds of events in one trace: name fewer places",
 				  DT_EVENTS_MAX);
 	type->id = (uint32_t)session->types->count;
 	if (!error && !vec_push(session->types, *type))
@@ -125,8 +132,8 @@ static struct error *add_type(struct session *session, struct event_type *type)
 }
 
 /* New ids for it. The exit's is the one behind the entry's. */
-static struct error *add_types(struct session *session, struct tracepoint *tracepoint, struct event_type *type,
-			       struct event_type *exit)
+static struct error *add_types(struct session *session, struct tracepoint *tracepoint,
+			       struct event_type *type, struct event_type *exit)
 {
 	tracepoint->probe.event.id = (uint32_t)session->types->count;
 	struct error *error = add_type(session, type);
@@ -172,8 +179,9 @@ struct error *types_assign(struct session *session, const struct tracepoint_list
 {
 	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
-		struct error *error = tracepoint->probe.site && !tracepoint->has_type ? assign(session, tracepoint) :
-											 NULL;
+		struct error *error = tracepoint->probe.site && !tracepoint->has_type ?
+					      assign(session, tracepoint) :
+					      NULL;
 
 		if (error)
 			return error;

@@ -27,11 +27,13 @@ static int compare_modules(const void *a, const void *b)
 
 static struct dt_unwind *table_at(const struct session *session, size_t index)
 {
-	return (struct dt_unwind *)((uint8_t *)session->agent->control + session->unwind_tables.items[index]);
+	return (struct dt_unwind *)((uint8_t *)session->agent->control +
+				    session->unwind_tables.items[index]);
 }
 
 /* The module's entry in a table of the target's; NULL: it has none. */
-static struct dt_unwind_module *find_entry(const struct session *session, const struct module *module)
+static struct dt_unwind_module *find_entry(const struct session *session,
+					   const struct module *module)
 {
 	for (size_t i = 0; i < session->unwind_tables.count; i++) {
 		struct dt_unwind *table = table_at(session, i);
@@ -39,7 +41,8 @@ static struct dt_unwind_module *find_entry(const struct session *session, const 
 		for (uint32_t j = 0; j < table->module_count; j++) {
 			struct dt_unwind_module *entry = &table->modules[j];
 
-			if (entry->start == module->low.v && entry->base == module->bias.v && entry->end > entry->start)
+			if (entry->start == module->low.v && entry->base == module->bias.v &&
+			    entry->end > entry->start)
 				return entry;
 		}
 	}
@@ -76,7 +79,8 @@ static void write_table(const struct table *table, uint64_t next, uint8_t *to)
 	head->next = next;
 	head->module_count = (uint32_t)table->modules.count;
 	head->rows_offset = (uint32_t)at;
-	memcpy(head->modules, table->modules.items, table->modules.count * sizeof(struct dt_unwind_module));
+	memcpy(head->modules, table->modules.items,
+	       table->modules.count * sizeof(struct dt_unwind_module));
 	for (size_t i = 0; i < table->rows.count; i++) {
 		size_t size = table->rows.items[i]->count * sizeof(struct dt_unwind_row);
 
@@ -85,9 +89,11 @@ static void write_table(const struct table *table, uint64_t next, uint8_t *to)
 	}
 }
 
-static struct error *place_table(struct session *session, struct stop *stop, const struct table *table)
+static struct error *place_table(struct session *session, struct stop *stop,
+				 const struct table *table)
 {
-	uint64_t size = sizeof(struct dt_unwind) + table->modules.count * sizeof(struct dt_unwind_module) +
+	uint64_t size = sizeof(struct dt_unwind) +
+			table->modules.count * sizeof(struct dt_unwind_module) +
 			table->row_total * sizeof(struct dt_unwind_row);
 	uint64_t pages = (size + DT_PAGE - 1) / DT_PAGE;
 	const struct module *program = session->modules.items[0];
@@ -103,7 +109,8 @@ static struct error *place_table(struct session *session, struct stop *stop, con
 		error = inject_window(stop, session->agent, at, (uint32_t)pages, &offset);
 	if (error)
 		return error;
-	write_table(table, session->agent->control->unwind, (uint8_t *)session->agent->control + offset);
+	write_table(table, session->agent->control->unwind,
+		    (uint8_t *)session->agent->control + offset);
 	if (!vec_push(&session->unwind_tables, offset))
 		return error_new(ERROR_FAILED, "out of memory");
 	/* pairs with unwind_walk in the agent: the table is there before it is named */
@@ -140,9 +147,10 @@ static void describe_new(struct session *session, size_t tables_before)
 		const struct dt_unwind_module *entry = find_entry(session, module);
 		char *text;
 
-		if (!entry || (const uint8_t *)entry < (const uint8_t *)table_at(session, tables_before) ||
+		if (!entry ||
+		    (const uint8_t *)entry < (const uint8_t *)table_at(session, tables_before) ||
 		    (const uint8_t *)entry >= (const uint8_t *)table_at(session, tables_before) +
-						       table_at(session, tables_before)->rows_offset)
+						      table_at(session, tables_before)->rows_offset)
 			continue;
 		text = module_describe(session->proc, module, since);
 		if (!text || !vec_push(&session->loaded, text))

@@ -43,7 +43,8 @@ static void add_parameters(struct describe *d)
 		char unnamed[16];
 
 		snprintf(unnamed, sizeof(unnamed), "arg%zu", i);
-		shape_add(&d->shape, parameter.name ? parameter.name : unnamed, &parameter.type, &place);
+		shape_add(&d->shape, parameter.name ? parameter.name : unnamed, &parameter.type,
+			  &place);
 	}
 }
 
@@ -118,10 +119,15 @@ static uint32_t values_counter(void *context)
 	return tracepoint->has_counter ? tracepoint->counter : UINT32_MAX;
 }
 
-struct error *values_set_filter(struct describe *d, const char *filter, struct value_ops **ret_native)
+struct error *values_set_filter(struct describe *d, const char *filter,
+				struct value_ops **ret_native)
 {
-	struct expr_names names = { .context = d, .find = names_find, .find_label = names_find_label, .find_type = names_find_type,
-				    .counter = values_counter, .debug = d->debug,
+	struct expr_names names = { .context = d,
+				    .find = names_find,
+				    .find_label = names_find_label,
+				    .find_type = names_find_type,
+				    .counter = values_counter,
+				    .debug = d->debug,
 				    .at_exit = d->exit != NULL };
 	struct value_ops ops, *native;
 	struct error *error = expr_condition(filter, &names, &ops, &d->shape.texts);
@@ -154,7 +160,8 @@ static struct error *set_limits(struct describe *d)
 					 .rate = spec->rate,
 					 .counter = values_counter(d) };
 	if (limits->counter == UINT32_MAX)
-		return error_new(ERROR_FAILED, "--every, --first and --rate count at most %u places",
+		return error_new(ERROR_FAILED,
+				 "--every, --first and --rate count at most %u places",
 				 DT_COUNTERS_MAX);
 	if (spec->rate) {
 		if (!d->session->clock.frequency)

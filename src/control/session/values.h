@@ -40,9 +40,10 @@ struct describe {
 	struct tramp_event *exit; /* its exit is being described; NULL: its entry */
 };
 
-/* names.c: the place of a variable: by the ABI for a parameter at its function's first instruction, else by the
- * debug information. False: there is none of that name. */
-bool names_find(void *describe, const char *name, struct type *ret_type, struct value_place *ret_place);
+/* names.c: the place of a variable: by the ABI for a parameter at its function's first instruction,
+ * else by the debug information. False: there is none of that name. */
+bool names_find(void *describe, const char *name, struct type *ret_type,
+		struct value_place *ret_place);
 bool names_find_label(void *describe, const char *name, int64_t *ret_value);
 bool names_find_type(void *describe, const char *name, enum type_kind kind, struct type *ret_type);
 /* names.c: walks the parameters of the function at the tracepoint, each with its place. */
@@ -65,12 +66,15 @@ void names_result(struct describe *d, struct type *ret_type, struct value_place 
 struct error *contexts_add(struct describe *d, const char *type);
 
 /* values.c: for values_exit.c */
-struct error *values_set_filter(struct describe *d, const char *filter, struct value_ops **ret_native);
+struct error *values_set_filter(struct describe *d, const char *filter,
+				struct value_ops **ret_native);
 uint16_t values_xmms(const struct dt_program *program);
 /* values_exit.c: what the exit's event holds. */
 struct error *values_describe_exit(struct describe *d, uint32_t string_max);
-/* values_exit.c: a place as it was at entry. False: that isn't known any more, or too much would have to be kept. */
-bool values_keep(struct describe *d, const struct value_place *place, struct value_place *ret_place);
+/* values_exit.c: a place as it was at entry. False: that isn't known any more, or too much would
+ * have to be kept. */
+bool values_keep(struct describe *d, const struct value_place *place,
+		 struct value_place *ret_place);
 
 /* Finds arguments and their types, and lays out the tracepoint's event. */
 struct error *values_describe(struct session *session, struct tracepoint *tracepoint);

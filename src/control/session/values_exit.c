@@ -1,9 +1,9 @@
 /*
- * values_exit.c - what the event of a function's exit holds: its result, the duration, and the contexts that have a
- * meaning there.
+ * values_exit.c - what the event of a function's exit holds: its result, the duration, and the
+ * contexts that have a meaning there.
  *
- * Arguments are gone by then. What an expression at the exit wants of them, the entry keeps for it, word by
- * word, beside the return stub of the call (plan/exit.h).
+ * Arguments are gone by then. What an expression at the exit wants of them, the entry keeps for it,
+ * word by word, beside the return stub of the call (plan/exit.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +12,11 @@
 #include "../expr/expr.h"
 #include "internal.h"
 
-/* ---- arguments as they were ---------------------------------------------------------------------------- */
+/* ---- arguments as they were ------------------------------------------------------------------ */
 
 /* Words are next to each other if there are several. */
-static bool keep_words(struct describe *d, const struct tramp_field *first, size_t words, uint8_t *ret_index)
+static bool keep_words(struct describe *d, const struct tramp_field *first, size_t words,
+		       uint8_t *ret_index)
 {
 	struct tramp_event *exit = d->exit;
 
@@ -77,7 +78,8 @@ static bool keep_piece(struct describe *d, struct abi_piece *piece)
 		kept = keep_register(d, piece->reg, &piece->reg);
 		break;
 	case ABI_SSE: /* the lower half */
-		kept = piece->disp + (int32_t)piece->size <= 8 && keep_xmm(d, piece->reg, &piece->reg);
+		kept = piece->disp + (int32_t)piece->size <= 8 &&
+		       keep_xmm(d, piece->reg, &piece->reg);
 		break;
 	case ABI_STACK:
 		kept = keep_stack(d, piece->disp, (piece->size + 7) / 8, &piece->reg);
@@ -102,11 +104,13 @@ static bool keep_ops(struct describe *d, const struct value_ops *ops, struct val
 		const struct dt_op *op = &ops->items[i];
 		bool on_stack = op->code == DT_OP_REG && op->a == RSP;
 
-		if (on_stack && i + 2 < ops->count && op[1].code == DT_OP_OFFSET && op[2].code == DT_OP_LOAD &&
-		    op[2].a == 8 && keep_stack(d, (int32_t)op[1].c, 1, &index)) {
+		if (on_stack && i + 2 < ops->count && op[1].code == DT_OP_OFFSET &&
+		    op[2].code == DT_OP_LOAD && op[2].a == 8 &&
+		    keep_stack(d, (int32_t)op[1].c, 1, &index)) {
 			ops_add(&kept, DT_OP_KEPT, index, 0, 0);
 			i += 2;
-		} else if (on_stack || op->code == DT_OP_XMM || (op->code == DT_OP_REG && op->a > R15)) {
+		} else if (on_stack || op->code == DT_OP_XMM ||
+			   (op->code == DT_OP_REG && op->a > R15)) {
 			return false;
 		} else if (op->code == DT_OP_REG) {
 			if (!keep_register(d, op->a, &index))
@@ -115,7 +119,8 @@ static bool keep_ops(struct describe *d, const struct value_ops *ops, struct val
 		} else {
 			ops_add(&kept, (enum dt_op_code)op->code, op->a, op->b, op->c);
 			if (op->code == DT_OP_CONST && ++i < ops->count)
-				ops_add(&kept, (enum dt_op_code)op[1].code, op[1].a, op[1].b, op[1].c);
+				ops_add(&kept, (enum dt_op_code)op[1].code, op[1].a, op[1].b,
+					op[1].c);
 		}
 	}
 	*ret_ops = kept;
@@ -137,7 +142,7 @@ bool values_keep(struct describe *d, const struct value_place *place, struct val
 	return known;
 }
 
-/* ---- the event --------------------------------------------------------------------------------------------- */
+/* ---- the event ------------------------------------------------------------------------------- */
 
 static void add_duration(struct describe *d)
 {
@@ -204,9 +209,9 @@ static bool is_common(const struct describe *d)
 		return false;
 	if (d->shape.field_count == 1)
 		return true;
-	return d->shape.field_count == 2 && exit->field_count == 2 && ret->source == SOURCE_REGISTER &&
-	       ret->reg == RAX && !ret->shift && !ret->bits && ret->offset == EXIT_EVENT_RET &&
-	       exit->fields[1].offset == EXIT_EVENT_DURATION;
+	return d->shape.field_count == 2 && exit->field_count == 2 &&
+	       ret->source == SOURCE_REGISTER && ret->reg == RAX && !ret->shift && !ret->bits &&
+	       ret->offset == EXIT_EVENT_RET && exit->fields[1].offset == EXIT_EVENT_DURATION;
 }
 
 /* rsi is the stub's slot there. */
@@ -255,7 +260,8 @@ static struct error *finish(struct describe *d)
 	return NULL;
 }
 
-/* A gathered exit has its duration first (plan/exit.h): whether it is one is known only when it is there. */
+/* A gathered exit has its duration first (plan/exit.h): whether it is one is known only when it is
+ * there. */
 static struct error *describe_in_order(struct describe *d, uint32_t string_max, bool duration_first)
 {
 	const char *filter = d->tracepoint->request->spec.filter;

@@ -1,9 +1,10 @@
 /*
  * wake.c - one descriptor to sleep on: readable when a chunk was published or the target has ended.
  *
- * Threads of the target tell of a chunk by a futex, on which poll can't wait. So a thread of ours sleeps there and turns
- * each wake into an eventfd. It sleeps without a limit: nothing runs while nothing happens. It is armed by the session once
- * it has read all there is, and disarms itself when it has told.
+ * Threads of the target tell of a chunk by a futex, on which poll can't wait. So a thread of ours
+ * sleeps there and turns each wake into an eventfd. It sleeps without a limit: nothing runs while
+ * nothing happens. It is armed by the session once it has read all there is, and disarms itself
+ * when it has told.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -57,8 +58,8 @@ static void *listen(void *context)
 		if (__atomic_load_n(wake->word, __ATOMIC_SEQ_CST) == wake->seen)
 			futex_wait(wake->word, wake->seen);
 		__atomic_store_n(&pool->waiting, 0, __ATOMIC_RELAXED);
-		if (__atomic_compare_exchange_n(&wake->state, &armed, WAKE_IDLE, false, __ATOMIC_ACQ_REL,
-						__ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&wake->state, &armed, WAKE_IDLE, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			eventfd_write(wake->event_fd, 1);
 	}
 }
@@ -81,7 +82,8 @@ static struct error *watch(const struct wake *wake, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	return epoll_ctl(wake->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? error_errno(errno, "epoll") : NULL;
+	return epoll_ctl(wake->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? error_errno(errno, "epoll") :
+								      NULL;
 }
 
 static struct error *create(struct session *session, struct wake **ret_wake)
@@ -149,7 +151,8 @@ struct error *wake_arm(struct session *session)
 	uint32_t seen, *word = wake_word(session, &seen);
 	if (__atomic_load_n(&wake->state, __ATOMIC_ACQUIRE) == WAKE_ARMED) {
 		if (word != wake->word)
-			futex_wake(wake->word); /* for another word: it comes back, and is armed for this one */
+			/* for another word: it comes back, and is armed for this one */
+			futex_wake(wake->word);
 		return NULL;
 	}
 	eventfd_read(wake->event_fd, &told);
@@ -159,7 +162,8 @@ struct error *wake_arm(struct session *session)
 	}
 	wake->word = word;
 	wake->seen = seen;
-	if (__atomic_compare_exchange_n(&wake->state, &idle, WAKE_ARMED, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+	if (__atomic_compare_exchange_n(&wake->state, &idle, WAKE_ARMED, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_RELAXED))
 		futex_wake(&wake->state);
 	return NULL;
 }

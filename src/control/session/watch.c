@@ -1,11 +1,12 @@
 /*
- * watch.c - probes of our own: notice when the target begins to filter its system calls (H26), and when its loader
- * has changed its list of libraries (N1).
+ * watch.c - probes of our own: notice when the target begins to filter its system calls (H26), and
+ * when its loader has changed its list of libraries (N1).
  *
- * From then on a system call of the agent's could be the target's death, so it makes none: what would need one
- * is counted as lost. C programs filter by calling prctl or syscall of their libc, whatever library
- * does it for them: those two get a probe of ours that records nothing. A filter at NULL is a question
- * whether there are filters, as many programs ask it. Go's own system calls aren't seen.
+ * From then on a system call of the agent's could be the target's death, so it makes none: what
+ * would need one is counted as lost. C programs filter by calling prctl or syscall of their libc,
+ * whatever library does it for them: those two get a probe of ours that records nothing. A filter
+ * at NULL is a question whether there are filters, as many programs ask it. Go's own system calls
+ * aren't seen.
  *
  * With --follow-exec, also when it is about to begin another program (follow.c).
  */
@@ -26,23 +27,29 @@ static const struct {
 } watched[] = {
 	{ .function = "prctl",
 	  .watches = { { .args = { PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, .count = 2 },
-		       { .args = { PR_SET_SECCOMP, SECCOMP_MODE_FILTER }, .count = 2, .pointer = RDX } },
+		       { .args = { PR_SET_SECCOMP, SECCOMP_MODE_FILTER },
+			 .count = 2,
+			 .pointer = RDX } },
 	  .count = 2 },
 	{ .function = "syscall",
 	  .watches = { { .args = { SYS_seccomp, SECCOMP_SET_MODE_STRICT }, .count = 2 },
-		       { .args = { SYS_seccomp, SECCOMP_SET_MODE_FILTER }, .count = 2, .pointer = RCX },
+		       { .args = { SYS_seccomp, SECCOMP_SET_MODE_FILTER },
+			 .count = 2,
+			 .pointer = RCX },
 		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, .count = 3 },
-		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER }, .count = 3, .pointer = RCX } },
+		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER },
+			 .count = 3,
+			 .pointer = RCX } },
 	  .count = 4 },
 	{ .function = "execve", .exec = true },
 	{ .function = "execveat", .exec = true },
 	{ .function = "fexecve", .exec = true },
 };
 
-/* ---- lists of them ------------------------------------------------------------------------------ */
+/* ---- lists of them --------------------------------------------------------------------------- */
 
-struct error *own_probes_add(struct own_probes *list, struct module *module, uint64_t address, const char *name,
-			     struct probe **ret_probe)
+struct error *own_probes_add(struct own_probes *list, struct module *module, uint64_t address,
+			     const char *name, struct probe **ret_probe)
 {
 	struct probe *probe = calloc(1, sizeof(*probe));
 
@@ -58,7 +65,8 @@ struct error *own_probes_add(struct own_probes *list, struct module *module, uin
 	return NULL;
 }
 
-struct error *own_probes_add_guard(struct own_probes *list, struct module *module, uint64_t address, const char *name)
+struct error *own_probes_add_guard(struct own_probes *list, struct module *module, uint64_t address,
+				   const char *name)
 {
 	struct probe *probe;
 	struct error *error = own_probes_add(list, module, address, name, &probe);
@@ -77,7 +85,7 @@ void own_probes_free(struct own_probes *list)
 	vec_free(list);
 }
 
-/* ---- the session's ------------------------------------------------------------------------------ */
+/* ---- the session's --------------------------------------------------------------------------- */
 
 /* A libc, or a program that may have one in it. */
 static bool may_have_libc(const struct module *module)
@@ -86,7 +94,8 @@ static bool may_have_libc(const struct module *module)
 	       !strncmp(module->name, "libc-", 5) || !strncmp(module->name, "ld-musl", 7);
 }
 
-bool watch_has(const struct session *session, const struct module *module, const struct symbol *symbol)
+bool watch_has(const struct session *session, const struct module *module,
+	       const struct symbol *symbol)
 {
 	for (size_t i = 0; i < session->watches.count; i++) {
 		const struct place *place = &session->watches.items[i]->place;
@@ -100,7 +109,8 @@ bool watch_has(const struct session *session, const struct module *module, const
 struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
 			struct probe **ret_probe)
 {
-	struct error *error = own_probes_add(&session->watches, module, symbol->address, symbol->name, ret_probe);
+	struct error *error =
+		own_probes_add(&session->watches, module, symbol->address, symbol->name, ret_probe);
 
 	if (!error)
 		(*ret_probe)->place.symbol = symbol;
@@ -132,13 +142,16 @@ struct error *watch_create(struct session *session)
 
 		if (!may_have_libc(module))
 			continue;
-		_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
-		for (size_t j = 0; j < sizeof(watched) / sizeof(watched[0]) && !unreadable && !error; j++) {
+		_cleanup_error_ struct error *unreadable =
+			module_symtab(session->proc, module, &symtab);
+		for (size_t j = 0;
+		     j < sizeof(watched) / sizeof(watched[0]) && !unreadable && !error; j++) {
 			const struct symbol *symbol = symtab_find(symtab, watched[j].function);
 
 			if (watched[j].exec && !follow_can(session))
 				continue;
-			if (symbol && symbol->kind == SYMBOL_FUNCTION && !watch_has(session, module, symbol))
+			if (symbol && symbol->kind == SYMBOL_FUNCTION &&
+			    !watch_has(session, module, symbol))
 				error = watch_function(session, module, symbol, j);
 		}
 	}

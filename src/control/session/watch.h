@@ -14,11 +14,13 @@ struct own_probes {
 	size_t room;
 };
 
-/* One more, at that address of the module; its event is for the caller to fill in. The name stays the caller's. */
-struct error *own_probes_add(struct own_probes *list, struct module *module, uint64_t address, const char *name,
-			     struct probe **ret_probe);
+/* One more, at that address of the module; its event is for the caller to fill in. The name stays
+ * the caller's. */
+struct error *own_probes_add(struct own_probes *list, struct module *module, uint64_t address,
+			     const char *name, struct probe **ret_probe);
 /* One at a guard's place (plan/guards.h). */
-struct error *own_probes_add_guard(struct own_probes *list, struct module *module, uint64_t address, const char *name);
+struct error *own_probes_add_guard(struct own_probes *list, struct module *module, uint64_t address,
+				   const char *name);
 void own_probes_free(struct own_probes *list);
 
 /* One of the session's, at a function. */
@@ -26,7 +28,8 @@ struct error *watch_add(struct session *session, struct module *module, const st
 			struct probe **ret_probe);
 /* Those of modules that have none yet; place_list places them. */
 struct error *watch_create(struct session *session);
-bool watch_has(const struct session *session, const struct module *module, const struct symbol *symbol);
+bool watch_has(const struct session *session, const struct module *module,
+	       const struct symbol *symbol);
 bool watch_is_missing(const struct session *session); /* one isn't placed yet */
 bool watch_is_site(const struct site *site); /* nothing but watches */
 bool watch_is_last(const struct site *site); /* one that an unwinder needs while calls are inside */

@@ -1,11 +1,11 @@
 /*
  * abi.c
  *
- * Section 3.2.3 of the psABI. A value of up to two eightbytes is classed eightbyte by eightbyte: one
- * that holds nothing but floating point is SSE, any other INTEGER; what is larger, badly aligned, or
- * has an x87 number in it is in memory. C++ classes that can't be copied byte by byte are passed
- * by address, and so are large values in Rust, whose own ABI is unwritten: there only what
- * every compiler version does the same way is known.
+ * Section 3.2.3 of the psABI. A value of up to two eightbytes is classed eightbyte by eightbyte:
+ * one that holds nothing but floating point is SSE, any other INTEGER; what is larger, badly
+ * aligned, or has an x87 number in it is in memory. C++ classes that can't be copied byte by byte
+ * are passed by address, and so are large values in Rust, whose own ABI is unwritten: there only
+ * what every compiler version does the same way is known.
  */
 #include "abi.h"
 
@@ -24,7 +24,8 @@
 static const uint8_t int_regs[ARGUMENT_INTS] = { 7, 6, 2, 1, 8, 9 }; /* rdi rsi rdx rcx r8 r9 */
 static const uint8_t result_regs[2] = { 0, 2 }; /* rax rdx */
 
-/* Structs that hold themselves, many times each, would be looked at for ever: so many steps for one value. */
+/* Structs that hold themselves, many times each, would be looked at for ever: so many steps for one
+ * value. */
 #define STEPS_MAX 20000
 static unsigned steps;
 static bool is_llvm; /* made the code that is looked at */
@@ -52,7 +53,8 @@ static bool is_long_double(const struct type *type)
 	       (!type->name || !strstr(type->name, "128"));
 }
 
-static void classify(const struct type *type, uint64_t offset, enum class classes[2], unsigned depth);
+static void classify(const struct type *type, uint64_t offset, enum class classes[2],
+		     unsigned depth);
 
 /* A number of that class and size. One across the middle is what a packed struct has: memory. */
 static void put_scalar(enum class class, uint64_t size, uint64_t offset, enum class classes[2])
@@ -78,10 +80,12 @@ static uint64_t bit_alignment(const struct type *type, unsigned depth)
 
 	if (type->kind == TYPE_ARRAY)
 		type_count(type, &element);
-	if ((element.kind != TYPE_STRUCT && element.kind != TYPE_UNION) || depth > DEPTH_MAX || ++steps > STEPS_MAX)
+	if ((element.kind != TYPE_STRUCT && element.kind != TYPE_UNION) || depth > DEPTH_MAX ||
+	    ++steps > STEPS_MAX)
 		return 1;
 	while (type_next_member(&element, &walk, &member)) {
-		uint64_t wanted = member.bit_size ? member.type.size : bit_alignment(&member.type, depth + 1);
+		uint64_t wanted =
+			member.bit_size ? member.type.size : bit_alignment(&member.type, depth + 1);
 
 		align = wanted > align && wanted <= 8 ? wanted : align;
 	}
@@ -89,8 +93,9 @@ static uint64_t bit_alignment(const struct type *type, unsigned depth)
 }
 
 /*
- * clang looks whether a struct in a struct is where its type may be, gcc only at the numbers in it. That makes a difference if only
- * a bit field asks for more: packed { int; struct { float; long : 26; }; }.
+ * clang looks whether a struct in a struct is where its type may be, gcc only at the numbers in it.
+ * That makes a difference if only a bit field asks for more: packed { int; struct { float; long :
+ * 26; }; }.
  */
 static bool is_misplaced(const struct type *type, uint64_t offset)
 {
@@ -124,7 +129,8 @@ static void put_members(const struct type *type, uint64_t offset, enum class cla
 	}
 }
 
-static void put_array(const struct type *type, uint64_t offset, enum class classes[2], unsigned depth)
+static void put_array(const struct type *type, uint64_t offset, enum class classes[2],
+		      unsigned depth)
 {
 	struct type element;
 	uint64_t count = type_count(type, &element);
@@ -133,7 +139,8 @@ static void put_array(const struct type *type, uint64_t offset, enum class class
 		classify(&element, offset + i * element.size, classes, depth + 1);
 }
 
-static void classify(const struct type *type, uint64_t offset, enum class classes[2], unsigned depth)
+static void classify(const struct type *type, uint64_t offset, enum class classes[2],
+		     unsigned depth)
 {
 	if (depth > DEPTH_MAX || ++steps > STEPS_MAX || offset + type->size > 16) {
 		classes[0] = classes[1] = CLASS_MEMORY;
@@ -152,7 +159,8 @@ static void classify(const struct type *type, uint64_t offset, enum class classe
 		put_scalar(CLASS_SSE, type->size / 2, offset + type->size / 2, classes);
 		break;
 	case TYPE_FLOAT:
-		put_scalar(is_long_double(type) ? CLASS_X87 : CLASS_SSE, type->size, offset, classes);
+		put_scalar(is_long_double(type) ? CLASS_X87 : CLASS_SSE, type->size, offset,
+			   classes);
 		break;
 	case TYPE_VECTOR:
 		put_scalar(CLASS_SSE, type->size, offset, classes);
@@ -180,7 +188,8 @@ static unsigned alignment(const struct type *type, unsigned depth)
 	switch (type->kind) {
 	case TYPE_STRUCT:
 	case TYPE_UNION:
-		while (type->size % 16 == 0 && type_next_member(type, &walk, &member)) { /* else it is packed */
+		/* else it is packed */
+		while (type->size % 16 == 0 && type_next_member(type, &walk, &member)) {
 			if (alignment(&member.type, depth + 1) == 16 && member.offset % 16 == 0)
 				return 16;
 		}
@@ -197,7 +206,7 @@ static unsigned alignment(const struct type *type, unsigned depth)
 	}
 }
 
-/* ---- classes that can't be copied byte by byte --------------------------------------------------- */
+/* ---- classes that can't be copied byte by byte ----------------------------------------------- */
 
 static bool attr_is(Dwarf_Die *die, unsigned name, uint64_t *ret_value)
 {
@@ -248,7 +257,8 @@ static bool is_by_address(const struct type *type, unsigned depth)
 	struct member member;
 	uint64_t value;
 
-	if ((type->kind != TYPE_STRUCT && type->kind != TYPE_UNION) || depth > DEPTH_MAX || ++steps > STEPS_MAX)
+	if ((type->kind != TYPE_STRUCT && type->kind != TYPE_UNION) || depth > DEPTH_MAX ||
+	    ++steps > STEPS_MAX)
 		return false;
 	if (attr_is(&die, DW_AT_calling_convention, &value))
 		return value == PASS_BY_REFERENCE;
@@ -267,7 +277,7 @@ static bool is_by_address(const struct type *type, unsigned depth)
 	return false;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static void put_piece(struct abi_value *value, enum abi_where where, uint8_t reg, uint64_t offset,
 		      uint64_t size)
@@ -309,7 +319,8 @@ static void put_registers(struct abi_state *state, const struct type *type,
 		if (8 * i >= type->size)
 			break;
 		if (classes[i] == CLASS_INT)
-			put_piece(value, ABI_INT, int_regs[state->ints++], 8 * i, left < 8 ? left : 8);
+			put_piece(value, ABI_INT, int_regs[state->ints++], 8 * i,
+				  left < 8 ? left : 8);
 		else if (classes[i] == CLASS_SSE)
 			put_piece(value, ABI_SSE, (uint8_t)state->sses++, 8 * i,
 				  i == 0 && classes[1] == CLASS_SSE_UP ? left :
@@ -340,9 +351,10 @@ static bool is_aggregate(const struct type *type)
 	return type->kind == TYPE_STRUCT || type->kind == TYPE_UNION || type->kind == TYPE_ARRAY;
 }
 
-/* ---- Rust ---------------------------------------------------------------------------------------- */
+/* ---- Rust ------------------------------------------------------------------------------------ */
 
-static void put_number(struct abi_state *state, const struct rust_number *number, struct abi_value *value)
+static void put_number(struct abi_state *state, const struct rust_number *number,
+		       struct abi_value *value)
 {
 	bool is_float = number->kind == TYPE_FLOAT;
 
@@ -396,7 +408,8 @@ static void rust_result(const struct type *type, struct abi_value *ret_value)
 			numbers[0] = word;
 		for (unsigned i = 0; i < (layout == RUST_PAIR ? 2 : 1); i++)
 			put_piece(&value, numbers[i].kind == TYPE_FLOAT ? ABI_SSE : ABI_INT,
-				  numbers[i].kind == TYPE_FLOAT ? (uint8_t)sses++ : result_regs[ints++],
+				  numbers[i].kind == TYPE_FLOAT ? (uint8_t)sses++ :
+								  result_regs[ints++],
 				  numbers[i].offset, numbers[i].size);
 	}
 	*ret_value = value;

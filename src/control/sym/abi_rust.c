@@ -12,24 +12,28 @@ struct numbers {
 	unsigned steps;
 };
 
-static void collect(const struct type *type, uint64_t offset, unsigned depth, struct numbers *numbers);
+static void collect(const struct type *type, uint64_t offset, unsigned depth,
+		    struct numbers *numbers);
 
 static void add_number(struct numbers *numbers, const struct type *type, uint64_t offset)
 {
 	bool is_pointer = type->kind == TYPE_POINTER || type->kind == TYPE_REFERENCE;
 
-	if (type->kind < TYPE_INT || type->kind > TYPE_REFERENCE || type->kind == TYPE_COMPLEX || type->size > 8)
+	if (type->kind < TYPE_INT || type->kind > TYPE_REFERENCE || type->kind == TYPE_COMPLEX ||
+	    type->size > 8)
 		numbers->is_unknown = true;
 	else if (numbers->count < NUMBERS_MAX)
-		numbers->items[numbers->count++] = (struct rust_number){ offset, type->size,
-									 type->kind == TYPE_FLOAT ? TYPE_FLOAT
-									 : is_pointer		  ? TYPE_POINTER
-												  : TYPE_INT };
+		numbers->items[numbers->count++] =
+			(struct rust_number){ offset, type->size,
+					      type->kind == TYPE_FLOAT ? TYPE_FLOAT :
+					      is_pointer	       ? TYPE_POINTER :
+									 TYPE_INT };
 }
 
-/* ---- enumerations with values in them --------------------------------------------------------------- */
+/* ---- enumerations with values in them -------------------------------------------------------- */
 
-/* Where each variant with something in it has one number, of the same kind and at the same place, they are that number. */
+/* Where each variant with something in it has one number, of the same kind and at the same place,
+ * they are that number. */
 static void merge_variant(const struct numbers *variant, struct numbers *common)
 {
 	const struct rust_number *a = &common->items[0], *b = &variant->items[0];
@@ -41,15 +45,18 @@ static void merge_variant(const struct numbers *variant, struct numbers *common)
 		common->is_other = true;
 	} else if (common->count == 0) {
 		common->items[common->count++] = *b;
-	} else if (a->offset != b->offset || a->size != b->size || (a->kind == TYPE_FLOAT) != (b->kind == TYPE_FLOAT)) {
+	} else if (a->offset != b->offset || a->size != b->size ||
+		   (a->kind == TYPE_FLOAT) != (b->kind == TYPE_FLOAT)) {
 		common->is_other = true;
 	} else {
-		common->is_unknown |= a->kind != b->kind; /* a pointer and an integer: compilers differ */
+		/* a pointer and an integer: compilers differ */
+		common->is_unknown |= a->kind != b->kind;
 	}
 }
 
 /* With a tag of its own, or with one that is a value which the others can't have. */
-static void collect_variants(const struct type *type, uint64_t offset, unsigned depth, struct numbers *numbers)
+static void collect_variants(const struct type *type, uint64_t offset, unsigned depth,
+			     struct numbers *numbers)
 {
 	struct numbers common = { .steps = numbers->steps }, whole = { .count = 0 };
 	struct member_walk walk = { .started = false };
@@ -86,9 +93,10 @@ static void collect_variants(const struct type *type, uint64_t offset, unsigned 
 	}
 }
 
-/* ---- values ---------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
-static void collect(const struct type *type, uint64_t offset, unsigned depth, struct numbers *numbers)
+static void collect(const struct type *type, uint64_t offset, unsigned depth,
+		    struct numbers *numbers)
 {
 	struct member_walk walk = { .started = false };
 	struct member member;
@@ -119,7 +127,8 @@ static void collect(const struct type *type, uint64_t offset, unsigned depth, st
 }
 
 /* Is there nothing but the two, each where it must be? */
-static bool is_whole(const struct type *type, const struct rust_number *first, const struct rust_number *second)
+static bool is_whole(const struct type *type, const struct rust_number *first,
+		     const struct rust_number *second)
 {
 	uint64_t align = first->size > second->size ? first->size : second->size;
 	uint64_t end = (second->offset + second->size + align - 1) / align * align;
@@ -147,6 +156,8 @@ enum rust_layout rust_layout(const struct type *type, struct rust_number ret_num
 	ret_numbers[0] = items[0];
 	ret_numbers[1] = items[1];
 	if (numbers.count == 1)
-		return items[0].offset == 0 && items[0].size == type->size ? RUST_NUMBER : RUST_UNKNOWN;
-	return numbers.count == 2 && is_whole(type, &items[0], &items[1]) ? RUST_PAIR : RUST_UNKNOWN;
+		return items[0].offset == 0 && items[0].size == type->size ? RUST_NUMBER :
+									     RUST_UNKNOWN;
+	return numbers.count == 2 && is_whole(type, &items[0], &items[1]) ? RUST_PAIR :
+									    RUST_UNKNOWN;
 }

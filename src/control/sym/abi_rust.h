@@ -1,8 +1,9 @@
 /*
  * abi_rust.h - how Rust sees a value when it passes it. Private to sym/.
  *
- * Rust's own ABI is unwritten. What compilers have done since 2017: a value that is one number goes where a number goes, one of two
- * numbers as two arguments, and anything else in an integer register, or by address if it is larger than one. Pure.
+ * Rust's own ABI is unwritten. What compilers have done since 2017: a value that is one number goes
+ * where a number goes, one of two numbers as two arguments, and anything else in an integer
+ * register, or by address if it is larger than one. Pure.
  */
 #ifndef DYNTRACE_SYM_ABI_RUST_H
 #define DYNTRACE_SYM_ABI_RUST_H

@@ -2,10 +2,10 @@
  * cfi.c
  *
  * A CIE gives the rules that its FDEs begin with, an FDE the changes along its code. Of all
- * registers only the CFA, rbp and the return address are followed: no frame on x86-64 needs another to find its
- * caller, but for those that keep the CFA in a register of their own for a few instructions (DT_CFA_HARD).
- * Expressions are known by sight: the one for frames that are aligned anew, that of PLT entries, that of
- * signal frames.
+ * registers only the CFA, rbp and the return address are followed: no frame on x86-64 needs another
+ * to find its caller, but for those that keep the CFA in a register of their own for a few
+ * instructions (DT_CFA_HARD). Expressions are known by sight: the one for frames that are aligned
+ * anew, that of PLT entries, that of signal frames.
  */
 #include "cfi.h"
 
@@ -57,7 +57,7 @@ struct compiler {
 	bool failed; /* out of memory */
 };
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static uint64_t take(struct cursor *c, size_t n)
 {
@@ -106,7 +106,9 @@ static struct cursor take_block(struct cursor *c)
 
 static uint64_t take_encoded(struct cursor *c, uint8_t encoding, uint64_t here)
 {
-	static const int8_t sizes[16] = { [0] = 8, [2] = 2, [3] = 4, [4] = 8, [0xa] = -2, [0xb] = -4, [0xc] = 8 };
+	static const int8_t sizes[16] = {
+		[0] = 8, [2] = 2, [3] = 4, [4] = 8, [0xa] = -2, [0xb] = -4, [0xc] = 8
+	};
 	int8_t size = sizes[encoding & 15];
 	unsigned bits = 8 * (unsigned)(size < 0 ? -size : size);
 	uint64_t value = take(c, bits / 8);
@@ -118,7 +120,7 @@ static uint64_t take_encoded(struct cursor *c, uint8_t encoding, uint64_t here)
 	return (encoding & 0x70) == 0x10 ? value + here : value;
 }
 
-/* ---- rules --------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 static void set_rule(struct state *state, uint64_t reg, enum rule rule, int64_t offset)
 {
@@ -148,9 +150,9 @@ static void set_cfa(struct state *state, uint64_t reg, int64_t offset)
 /* "rsp + 8 + ((rip & 15) >= 11) * 8" */
 static bool is_plt(struct cursor c)
 {
-	static const uint8_t expected[] = { DW_OP_breg7, 8,	    DW_OP_breg16, 0,	      DW_OP_lit15,
-					    DW_OP_and,	 DW_OP_lit11, DW_OP_ge,	    DW_OP_lit3, DW_OP_shl,
-					    DW_OP_plus };
+	static const uint8_t expected[] = { DW_OP_breg7, 8,	    DW_OP_breg16, 0,
+					    DW_OP_lit15, DW_OP_and, DW_OP_lit11,  DW_OP_ge,
+					    DW_OP_lit3,	 DW_OP_shl, DW_OP_plus };
 
 	return (size_t)(c.end - c.at) == sizeof(expected) &&
 	       memcmp(c.at, expected, sizeof(expected)) == 0;
@@ -176,10 +178,11 @@ static void set_expression(struct state *state, uint64_t reg, struct cursor c)
 	bool simple = take(&c, 1) == DW_OP_breg6;
 
 	offset = (int64_t)take_leb(&c, true);
-	set_rule(state, reg, simple && c.at == c.end && !c.failed ? RULE_AT_RBP : RULE_HARD, offset);
+	set_rule(state, reg, simple && c.at == c.end && !c.failed ? RULE_AT_RBP : RULE_HARD,
+		 offset);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static bool fits(int64_t offset, int64_t low, int64_t high)
 {
@@ -234,7 +237,7 @@ static void add_row(struct compiler *compiler, struct dt_unwind_row row)
 		compiler->failed = true;
 }
 
-/* ---- instructions ------------------------------------------------------------------------------------ */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 struct run {
 	struct compiler *compiler; /* NULL: the CIE's, which makes no rows */
@@ -300,7 +303,8 @@ static void run_register(struct run *run, uint8_t op, struct cursor *c)
 	case DW_CFA_offset_extended:
 	case DW_CFA_offset_extended_sf:
 		set_rule(state, reg, RULE_OFFSET,
-			 (int64_t)take_leb(c, op == DW_CFA_offset_extended_sf) * run->cie->data_align);
+			 (int64_t)take_leb(c, op == DW_CFA_offset_extended_sf) *
+				 run->cie->data_align);
 		break;
 	case DW_CFA_restore_extended:
 		restore_rule(state, &run->cie->start, reg);
@@ -389,7 +393,7 @@ static bool run_all(struct run *run, struct cursor c)
 	return !c.failed && !run->failed;
 }
 
-/* ---- CIEs and FDEs -------------------------------------------------------------------------------------- */
+/* ---- CIEs and FDEs --------------------------------------------------------------------------- */
 
 /* Letters behind z, each with its data; false: one that isn't known. */
 static bool read_augmentation(struct cie *cie, const char *letters, struct cursor data)
@@ -446,7 +450,8 @@ static const struct cie *find_cie(const struct compiler *compiler, uint64_t offs
 {
 	size_t n = sorted_count(compiler->cies.count, i, compiler->cies.items[i].offset <= offset);
 
-	return n && compiler->cies.items[n - 1].offset == offset ? &compiler->cies.items[n - 1] : NULL;
+	return n && compiler->cies.items[n - 1].offset == offset ? &compiler->cies.items[n - 1] :
+								   NULL;
 }
 
 static void read_fde(struct compiler *compiler, const struct cie *cie, struct cursor c)
@@ -466,7 +471,8 @@ static void read_fde(struct compiler *compiler, const struct cie *cie, struct cu
 		run.state.cfa = DT_CFA_HARD, run.state.ra = RULE_HARD;
 	if (run.pc < run.end)
 		add_row(compiler, row_of(&run.state, cie->is_signal, run.pc));
-	add_row(compiler, (struct dt_unwind_row){ .pc = (uint32_t)run.end, .cfa_rule = DT_CFA_NONE });
+	add_row(compiler,
+		(struct dt_unwind_row){ .pc = (uint32_t)run.end, .cfa_rule = DT_CFA_NONE });
 }
 
 /* One record; false: the end, or damage from which there is no going on. */

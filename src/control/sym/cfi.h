@@ -1,8 +1,9 @@
 /*
- * cfi.h - how to find the caller from each instruction of a file: .eh_frame compiled to rows (src/shared/unwind.h).
+ * cfi.h - how to find the caller from each instruction of a file: .eh_frame compiled to rows
+ * (src/shared/unwind.h).
  *
- * Rows are sorted by pc, which counts from the file's address 0; code that no FDE describes has rows that
- * say so. Damage in the table ends where it is: what was read before stays.
+ * Rows are sorted by pc, which counts from the file's address 0; code that no FDE describes has
+ * rows that say so. Damage in the table ends where it is: what was read before stays.
  */
 #ifndef DYNTRACE_SYM_CFI_H
 #define DYNTRACE_SYM_CFI_H

@@ -84,7 +84,8 @@ static inline uint64_t take_encoded(struct cursor *c, uint8_t encoding)
 /* The same where ULEB128 may be used too. */
 static inline uint64_t take_number(struct cursor *c, uint8_t encoding)
 {
-	return (encoding & ENCODING_FORMAT) == ENCODING_ULEB ? take_uleb(c) : take_encoded(c, encoding);
+	return (encoding & ENCODING_FORMAT) == ENCODING_ULEB ? take_uleb(c) :
+							       take_encoded(c, encoding);
 }
 
 #endif

@@ -58,7 +58,8 @@ static void cleanup_sections(struct sections **sections)
 	sections_close(*sections);
 }
 
-/* What several files have in common (dwz): libdw would map it, and look for it beside a file that is only in memory. */
+/* What several files have in common (dwz): libdw would map it, and look for it beside a file that
+ * is only in memory. */
 static void open_alternative(struct debug *debug)
 {
 	_cleanup_close_ int fd = debug_find_alternative(debug->dwarf, debug->path);
@@ -75,7 +76,8 @@ static void open_alternative(struct debug *debug)
 static struct error *make_debug(int *fd, char **path, Elf **elf, struct debug **ret_debug)
 {
 	_cleanup_(cleanup_sections) struct sections *sections = sections_open(*elf, *fd);
-	Dwarf *dwarf = dwarf_begin_elf(sections ? sections_elf(sections) : *elf, DWARF_C_READ, NULL);
+	Dwarf *dwarf =
+		dwarf_begin_elf(sections ? sections_elf(sections) : *elf, DWARF_C_READ, NULL);
 	struct debug *debug;
 
 	if (!dwarf)

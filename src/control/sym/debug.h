@@ -47,7 +47,8 @@ struct debug_function {
 bool debug_function_at(struct debug *debug, uint64_t address, struct debug_function *ret_function);
 /* Is its code made of a source language that has an ABI of its own? */
 bool debug_function_is_rust(const struct debug_function *function);
-/* Does it pass arguments as C does, or in a way that abi.h knows? Not in Fortran (by address), Go and D (in registers of their own). */
+/* Does it pass arguments as C does, or in a way that abi.h knows? Not in Fortran (by address), Go
+ * and D (in registers of their own). */
 bool debug_function_has_abi(const struct debug_function *function);
 bool debug_function_is_assembly(const struct debug_function *function);
 /* Was it compiled by LLVM? */
@@ -57,24 +58,27 @@ bool debug_function_is_changed(const struct debug_function *function);
 /* Was it written before there were prototypes? A float is passed to it as a double. */
 bool debug_function_is_unprototyped(const struct debug_function *function);
 const char *debug_name(Dwarf_Die *die); /* NULL: none */
-/* The number in DW_AT_const_value. Compilers write negative ones as such: what has a fixed size is positive. */
+/* The number in DW_AT_const_value. Compilers write negative ones as such: what has a fixed size is
+ * positive. */
 bool debug_constant(Dwarf_Attribute *attribute, int64_t *ret_value);
-/* debug_scope.c: does the user mean it by that? Its name, with as many of the classes and namespaces around it as were
- * typed (total, S::total, ns::S::total), with or without template arguments. */
+/* debug_scope.c: does the user mean it by that? Its name, with as many of the classes and
+ * namespaces around it as were typed (total, S::total, ns::S::total), with or without template
+ * arguments. */
 bool debug_is_called(Dwarf_Die *die, const char *typed);
 
 /* Before libdw is asked for a location (plan/value_location.c). */
 void debug_need_locations(struct debug *debug);
 
-/* ---- variables (debug_variable.c) ------------------------------------------------------------- */
+/* ---- variables (debug_variable.c) ------------------------------------------------------------ */
 
-/* A parameter or local around pc, else a variable of its file, else one of any file. `function` may be NULL. */
+/* A parameter or local around pc, else a variable of its file, else one of any file. `function` may
+ * be NULL. */
 bool debug_find_variable(struct debug *debug, const struct debug_function *function, uint64_t pc,
 			 const char *name, Dwarf_Die *ret_die);
 /* The value of an enumerator that the function's file knows. */
 bool debug_find_label(const struct debug_function *function, const char *name, int64_t *ret_value);
 
-/* ---- lines and inlined copies (debug_line.c) ---------------------------------------------------- */
+/* ---- lines and inlined copies (debug_line.c) ------------------------------------------------- */
 
 struct debug_address {
 	uint64_t address;
@@ -88,19 +92,19 @@ struct debug_addresses {
 	size_t room;
 };
 
-/* Where a line's code begins, once in each function that has some; without any, the next line that has. False: no
- * such file. Caller frees with vec_free. */
+/* Where a line's code begins, once in each function that has some; without any, the next line that
+ * has. False: no such file. Caller frees with vec_free. */
 bool debug_find_line(struct debug *debug, const char *file, int line,
 		     struct debug_addresses *ret_addresses, int *ret_line);
 /* The line at an address. */
 bool debug_line_at(struct debug *debug, uint64_t address, const char **ret_file, int *ret_line);
-/* Where the inlined copies of a function begin: of one that has code of its own, else of all that are called so, C++ names as they
- * are written. Caller frees with vec_free. */
-void debug_find_inlined(struct debug *debug, const struct debug_function *function, const char *name,
-			struct debug_addresses *ret_addresses);
+/* Where the inlined copies of a function begin: of one that has code of its own, else of all that
+ * are called so, C++ names as they are written. Caller frees with vec_free. */
+void debug_find_inlined(struct debug *debug, const struct debug_function *function,
+			const char *name, struct debug_addresses *ret_addresses);
 bool debug_inlined_die(struct debug *debug, uint64_t offset, Dwarf_Die *ret_die);
 
-/* ---- types (debug_type.c) --------------------------------------------------------------------- */
+/* ---- types (debug_type.c) -------------------------------------------------------------------- */
 
 enum type_kind {
 	TYPE_VOID, /* also what can't be made out */
@@ -127,7 +131,8 @@ struct type {
 	uint64_t size; /* bytes; 0: unknown */
 	const char *name; /* the outermost; NULL: none */
 	Dwarf_Die die;
-	uint8_t pointers; /* that a cast has put before it: `die`, or else `base`, is what the last of them leads to */
+	/* that a cast has put before it: `die`, or else `base`, is what the last of them leads to */
+	uint8_t pointers;
 	const struct type *base; /* one of C's own, that no debug information has; static */
 };
 
@@ -164,12 +169,13 @@ struct variant {
 	int64_t value;
 };
 /* Walks its variants. */
-bool type_next_variant(const struct type *type, struct member_walk *walk, struct variant *ret_variant);
+bool type_next_variant(const struct type *type, struct member_walk *walk,
+		       struct variant *ret_variant);
 
-/* debug_typename.c: a type by its name, as the user writes it. TYPE_STRUCT (also a class), TYPE_UNION, TYPE_ENUM: one of these; TYPE_VOID: any. Those
- * that the function knows come first. */
-bool debug_find_type(struct debug *debug, const struct debug_function *function, const char *name, enum type_kind kind,
-		     struct type *ret_type);
+/* debug_typename.c: a type by its name, as the user writes it. TYPE_STRUCT (also a class),
+ * TYPE_UNION, TYPE_ENUM: one of these; TYPE_VOID: any. Those that the function knows come first. */
+bool debug_find_type(struct debug *debug, const struct debug_function *function, const char *name,
+		     enum type_kind kind, struct type *ret_type);
 /* debug_typename.c: a pointer to a type. One that has neither `die` nor `base` must live on. */
 void type_add_pointer(const struct type *base, struct type *ret_type);
 
@@ -186,7 +192,7 @@ void type_print(Dwarf_Die *die, struct strbuf *buf);
 /* "long foo(int number, const char *text)" */
 void debug_print_prototype(const struct debug_function *function, struct strbuf *buf);
 
-/* ---- parameters ------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 struct parameter {
 	const char *name; /* NULL: none */

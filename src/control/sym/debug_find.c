@@ -47,7 +47,9 @@ static size_t section_build_id(Elf *elf, uint8_t *bytes, size_t room)
 	size_t size = 0;
 
 	while (!size && (section = elf_nextscn(elf, section))) {
-		Elf_Data *data = gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE ? elf_getdata(section, NULL) : NULL;
+		Elf_Data *data = gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE ?
+					 elf_getdata(section, NULL) :
+					 NULL;
 
 		if (data)
 			size = note_build_id(data, bytes, room);
@@ -214,13 +216,14 @@ static int open_by_link(Elf *elf, const char *path, char **ret_path)
 	return -1;
 }
 
-/* ---- what several files have in common ------------------------------------------------------------- */
+/* ---- what several files have in common ------------------------------------------------------- */
 
 static bool has_build_id(int fd, const uint8_t *id, size_t size)
 {
 	uint8_t found[BUILD_ID_MAX];
 	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-	bool same = elf && debug_build_id(elf, found, sizeof(found)) == size && memcmp(found, id, size) == 0;
+	bool same = elf && debug_build_id(elf, found, sizeof(found)) == size &&
+		    memcmp(found, id, size) == 0;
 
 	if (elf)
 		elf_end(elf);
@@ -241,7 +244,8 @@ int debug_find_alternative(Dwarf *dwarf, const char *path)
 	fd = open_by_build_id(id, (size_t)size, &found);
 	if (fd < 0 && name[0] == '/')
 		fd = open_path(strdup(name), &found);
-	else if (fd < 0 && slash && asprintf(&tried, "%.*s/%s", (int)(slash - path), path, name) >= 0)
+	else if (fd < 0 && slash &&
+		 asprintf(&tried, "%.*s/%s", (int)(slash - path), path, name) >= 0)
 		fd = open_path(tried, &found);
 	if (fd >= 0 && has_build_id(fd, id, (size_t)size))
 		return fd;
@@ -250,7 +254,7 @@ int debug_find_alternative(Dwarf *dwarf, const char *path)
 	return -1;
 }
 
-/* ---- debuginfod ------------------------------------------------------------------------------- */
+/* ---- debuginfod ------------------------------------------------------------------------------ */
 
 /* The library is loaded only when it is wanted: it brings a web client with it. */
 static int open_by_server(const uint8_t *id, size_t size, char **ret_path)

@@ -1,7 +1,7 @@
 /*
- * debug_function.c - from an address to the function that is there, in two steps: the units' ranges, read once;
- * the functions of the one unit, read when it is first asked about. So the first answer costs little even
- * where there are hundreds of megabytes.
+ * debug_function.c - from an address to the function that is there, in two steps: the units'
+ * ranges, read once; the functions of the one unit, read when it is first asked about. So the first
+ * answer costs little even where there are hundreds of megabytes.
  */
 #include <dwarf.h>
 #include <stdlib.h>
@@ -49,7 +49,8 @@ static bool read_units(struct debug *debug)
 	while (dwarf_get_units(debug->dwarf, cu, &cu, NULL, &type, &die, &split) == 0) {
 		struct debug_unit unit = { .lines = die, .die = die };
 
-		if (dwarf_next_unit(debug->dwarf, at, &next, NULL, NULL, &abbreviations, NULL, NULL, NULL, NULL) == 0)
+		if (dwarf_next_unit(debug->dwarf, at, &next, NULL, NULL, &abbreviations, NULL, NULL,
+				    NULL, NULL) == 0)
 			at = next;
 		unit.abbreviations = abbreviations;
 		debug->has_parts |= type == DW_UT_partial || dwarf_tag(&die) == DW_TAG_partial_unit;
@@ -87,7 +88,7 @@ struct debug_unit *debug_unit_at(struct debug *debug, uint64_t address)
 	return &debug->units.items[debug->ranges.items[n - 1].unit];
 }
 
-/* ---- functions of a unit ------------------------------------------------------------------------ */
+/* ---- functions of a unit --------------------------------------------------------------------- */
 
 static void add_function(struct debug_unit *unit, Dwarf_Die *die)
 {
@@ -209,11 +210,29 @@ bool debug_function_has_abi(const struct debug_function *function)
 {
 	static const int languages[] = {
 		0, /* not told */
-		DW_LANG_C89, DW_LANG_C, DW_LANG_C99, DW_LANG_C11, DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_03,
-		DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14, DW_LANG_ObjC, DW_LANG_ObjC_plus_plus, DW_LANG_Ada83,
-		DW_LANG_Ada95, DW_LANG_Rust, DW_LANG_Mips_Assembler, DW_LANG_UPC, DW_LANG_OpenCL,
-		0x2a, 0x2b, 0x2c, /* DWARF 6: C++17, C++20, C17 */
-		0x2e, 0x2f, 0x3a, 0x3e, /* Ada 2005 and 2012, C++23, C23 */
+		DW_LANG_C89,
+		DW_LANG_C,
+		DW_LANG_C99,
+		DW_LANG_C11,
+		DW_LANG_C_plus_plus,
+		DW_LANG_C_plus_plus_03,
+		DW_LANG_C_plus_plus_11,
+		DW_LANG_C_plus_plus_14,
+		DW_LANG_ObjC,
+		DW_LANG_ObjC_plus_plus,
+		DW_LANG_Ada83,
+		DW_LANG_Ada95,
+		DW_LANG_Rust,
+		DW_LANG_Mips_Assembler,
+		DW_LANG_UPC,
+		DW_LANG_OpenCL,
+		0x2a,
+		0x2b,
+		0x2c, /* DWARF 6: C++17, C++20, C17 */
+		0x2e,
+		0x2f,
+		0x3a,
+		0x3e, /* Ada 2005 and 2012, C++23, C23 */
 	};
 	Dwarf_Die unit = function->unit;
 	int language = dwarf_srclang(&unit);
@@ -266,13 +285,14 @@ bool debug_function_is_unprototyped(const struct debug_function *function)
 	return false;
 }
 
-/* ---- parameters --------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 bool debug_origin(Dwarf_Die *die, Dwarf_Die *ret_origin)
 {
 	Dwarf_Attribute attribute;
 
-	return dwarf_attr(die, DW_AT_abstract_origin, &attribute) && dwarf_formref_die(&attribute, ret_origin);
+	return dwarf_attr(die, DW_AT_abstract_origin, &attribute) &&
+	       dwarf_formref_die(&attribute, ret_origin);
 }
 
 static bool next_formal(Dwarf_Die *function, struct member_walk *walk)
@@ -290,9 +310,9 @@ static bool next_formal(Dwarf_Die *function, struct member_walk *walk)
 }
 
 /*
- * Code that was made of an abstract function has parameters that refer to those of the abstract one. gcc lists
- * them in any order, some of them twice and some not at all: the abstract ones are as they were written. False: it isn't made
- * of one, or has parameters of its own.
+ * Code that was made of an abstract function has parameters that refer to those of the abstract
+ * one. gcc lists them in any order, some of them twice and some not at all: the abstract ones are
+ * as they were written. False: it isn't made of one, or has parameters of its own.
  */
 static bool find_abstract(Dwarf_Die *function, Dwarf_Die *ret_abstract)
 {
@@ -327,8 +347,8 @@ static bool is_result(Dwarf_Die *die)
 {
 	Dwarf_Die unit;
 
-	return debug_has_flag(die, DW_AT_variable_parameter) && dwarf_diecu(die, &unit, NULL, NULL) &&
-	       dwarf_srclang(&unit) == DW_LANG_Go;
+	return debug_has_flag(die, DW_AT_variable_parameter) &&
+	       dwarf_diecu(die, &unit, NULL, NULL) && dwarf_srclang(&unit) == DW_LANG_Go;
 }
 
 bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
@@ -344,8 +364,10 @@ bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
 		if (is_made)
 			make_concrete(function, &ret_parameter->die);
 		ret_parameter->name = debug_name(&ret_parameter->die);
-		/* What constructors of classes with virtual bases are told; no real one is passed it. */
-	} while ((ret_parameter->name && strcmp(ret_parameter->name, "__in_chrg") == 0) || is_result(&ret_parameter->die));
+		/* What constructors of classes with virtual bases are told; no real one is passed
+		 * it. */
+	} while ((ret_parameter->name && strcmp(ret_parameter->name, "__in_chrg") == 0) ||
+		 is_result(&ret_parameter->die));
 	type_of(&ret_parameter->die, &ret_parameter->type);
 	return true;
 }

@@ -1,9 +1,10 @@
 /*
  * debug_inlined.c - where the inlined copies of a function are.
  *
- * A copy refers to the abstract function that it was made of. Each unit that inlines a function of a header has one of its own,
- * so that several are the same function: by their linkage names, or where C has none, if they are known to the linker or come
- * from the same line of the same file. With link-time optimisation copies refer to a function of another unit.
+ * A copy refers to the abstract function that it was made of. Each unit that inlines a function of
+ * a header has one of its own, so that several are the same function: by their linkage names, or
+ * where C has none, if they are known to the linker or come from the same line of the same file.
+ * With link-time optimisation copies refer to a function of another unit.
  */
 #include <dwarf.h>
 #include <string.h>
@@ -40,7 +41,8 @@ static bool same_line(struct debug *debug, Dwarf_Die *a, Dwarf_Die *b)
 	const char *file, *other;
 	int line, other_line;
 
-	if (dwarf_decl_line(a, &line) != 0 || dwarf_decl_line(b, &other_line) != 0 || line != other_line)
+	if (dwarf_decl_line(a, &line) != 0 || dwarf_decl_line(b, &other_line) != 0 ||
+	    line != other_line)
 		return false;
 	debug_need_lines(debug);
 	file = dwarf_decl_file(a);
@@ -62,16 +64,18 @@ static bool is_same_function(const struct wanted *wanted, Dwarf_Die *die)
 	other = linkage_name(&abstract);
 	if (linkage || other)
 		return linkage && other && strcmp(linkage, other) == 0;
-	return (dwarf_hasattr_integrate(die, DW_AT_external) && dwarf_hasattr_integrate(&abstract, DW_AT_external)) ||
+	return (dwarf_hasattr_integrate(die, DW_AT_external) &&
+		dwarf_hasattr_integrate(&abstract, DW_AT_external)) ||
 	       same_line(wanted->debug, die, &abstract);
 }
 
 static bool is_wanted(const struct wanted *wanted, Dwarf_Die *die)
 {
-	return wanted->has_abstract ? is_same_function(wanted, die) : debug_is_called(die, wanted->name);
+	return wanted->has_abstract ? is_same_function(wanted, die) :
+				      debug_is_called(die, wanted->name);
 }
 
-/* ---- copies ---------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 static void add_copy(struct wanted *wanted, Dwarf_Die *die)
 {
@@ -80,14 +84,16 @@ static void add_copy(struct wanted *wanted, Dwarf_Die *die)
 	if (dwarf_entrypc(die, &address) != 0 && dwarf_ranges(die, 0, &base, &address, &end) <= 0)
 		return;
 	if (address &&
-	    !vec_push(wanted->to, (struct debug_address){ .address = address, .inlined = dwarf_dieoffset(die) }))
+	    !vec_push(wanted->to, (struct debug_address){ .address = address,
+							  .inlined = dwarf_dieoffset(die) }))
 		wanted->failed = true;
 }
 
 static bool may_hold_code(int tag)
 {
-	return tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block || tag == DW_TAG_subprogram ||
-	       tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type;
+	return tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block ||
+	       tag == DW_TAG_subprogram || tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
+	       tag == DW_TAG_structure_type;
 }
 
 static void walk_copies(struct wanted *wanted, Dwarf_Die *parent, unsigned depth)
@@ -99,7 +105,8 @@ static void walk_copies(struct wanted *wanted, Dwarf_Die *parent, unsigned depth
 	do {
 		int tag = dwarf_tag(&die);
 
-		if (tag == DW_TAG_inlined_subroutine && debug_origin(&die, &origin) && is_wanted(wanted, &origin))
+		if (tag == DW_TAG_inlined_subroutine && debug_origin(&die, &origin) &&
+		    is_wanted(wanted, &origin))
 			add_copy(wanted, &die);
 		if (may_hold_code(tag))
 			walk_copies(wanted, &die, depth + 1);
@@ -108,17 +115,19 @@ static void walk_copies(struct wanted *wanted, Dwarf_Die *parent, unsigned depth
 
 static bool may_inline(const struct debug *debug, size_t unit)
 {
-	return !debug->sections || sections_may_inline(debug->sections, debug->units.items[unit].abbreviations);
+	return !debug->sections ||
+	       sections_may_inline(debug->sections, debug->units.items[unit].abbreviations);
 }
 
-/* ---- abstract functions --------------------------------------------------------------------------------- */
+/* ---- abstract functions ---------------------------------------------------------------------- */
 
 struct abstracts {
 	uint64_t offsets[ABSTRACT_MAX];
 	size_t count; /* may be more */
 };
 
-static void walk_abstracts(const struct wanted *wanted, Dwarf_Die *parent, unsigned depth, struct abstracts *abstracts)
+static void walk_abstracts(const struct wanted *wanted, Dwarf_Die *parent, unsigned depth,
+			   struct abstracts *abstracts)
 {
 	Dwarf_Die die;
 
@@ -132,7 +141,8 @@ static void walk_abstracts(const struct wanted *wanted, Dwarf_Die *parent, unsig
 				abstracts->offsets[abstracts->count] = dwarf_dieoffset(&die);
 			abstracts->count++;
 		}
-		if (may_hold_code(tag) && tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block)
+		if (may_hold_code(tag) && tag != DW_TAG_inlined_subroutine &&
+		    tag != DW_TAG_lexical_block)
 			walk_abstracts(wanted, &die, depth + 1, abstracts);
 	} while (dwarf_siblingof(&die, &die) == 0);
 }
@@ -155,8 +165,8 @@ static void mark_references(const struct wanted *wanted, bool *marks)
 		debug_mention_references(debug, abstracts.offsets[i], marks);
 }
 
-void debug_find_inlined(struct debug *debug, const struct debug_function *function, const char *name,
-			struct debug_addresses *ret_addresses)
+void debug_find_inlined(struct debug *debug, const struct debug_function *function,
+			const char *name, struct debug_addresses *ret_addresses)
 {
 	struct wanted wanted = { .debug = debug, .name = name, .to = ret_addresses };
 	_cleanup_free_ bool *marks = NULL;
@@ -185,5 +195,6 @@ bool debug_inlined_die(struct debug *debug, uint64_t offset, Dwarf_Die *ret_die)
 {
 	if (debug->sections)
 		sections_need_unit(debug->sections, offset);
-	return dwarf_offdie(debug->dwarf, offset, ret_die) && dwarf_tag(ret_die) == DW_TAG_inlined_subroutine;
+	return dwarf_offdie(debug->dwarf, offset, ret_die) &&
+	       dwarf_tag(ret_die) == DW_TAG_inlined_subroutine;
 }

@@ -39,7 +39,8 @@ struct debug {
 		Elf *elf;
 		Dwarf *dwarf;
 	} alternative; /* what several files have in common; all 0: there is none */
-	bool has_parts; /* of units that others include: names may be where they aren't looked for */
+	/* of units that others include: names may be where they aren't looked for */
+	bool has_parts;
 	VEC(struct debug_unit) units;
 	VEC(struct debug_range) ranges;
 	bool indexed;
@@ -58,8 +59,8 @@ bool debug_origin(Dwarf_Die *die, Dwarf_Die *ret_origin);
 /* Before lines or locations are asked for. */
 void debug_need_lines(struct debug *debug);
 
-/* debug_mention.c: which units may have DIEs of that name; also those whose names go on with template arguments. As many as there
- * are units, the caller's; NULL: out of memory. */
+/* debug_mention.c: which units may have DIEs of that name; also those whose names go on with
+ * template arguments. As many as there are units, the caller's; NULL: out of memory. */
 bool *debug_mention(struct debug *debug, const char *name);
 /* debug_mention.c: also those that may refer to a DIE of another unit. */
 void debug_mention_references(struct debug *debug, uint64_t offset, bool *marks);

@@ -28,7 +28,8 @@ struct search {
 static void keep(struct search *search, uint64_t address)
 {
 	struct debug_function function = { .low = 0 };
-	uint64_t low = debug_function_at(search->debug, address, &function) ? function.low : address;
+	uint64_t low =
+		debug_function_at(search->debug, address, &function) ? function.low : address;
 
 	for (size_t i = 0; i < search->to->count; i++) {
 		struct debug_address *found = &search->to->items[i];

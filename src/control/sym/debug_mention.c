@@ -1,10 +1,11 @@
 /*
  * debug_mention.c - which units have something to do with a name, or with a DIE.
  *
- * To look for a name in every DIE takes seconds where there are hundreds of megabytes. But a DIE has its name in one of three
- * ways, each of which can be looked for as bytes: the offset of its text in .debug_str (the linker keeps each text once, and one
- * that ends another only as part of that), the text itself, or an index into .debug_str_offsets, where the offset stands.
- * Bytes that only look so mark a unit too many: nothing is missed.
+ * To look for a name in every DIE takes seconds where there are hundreds of megabytes. But a DIE
+ * has its name in one of three ways, each of which can be looked for as bytes: the offset of its
+ * text in .debug_str (the linker keeps each text once, and one that ends another only as part of
+ * that), the text itself, or an index into .debug_str_offsets, where the offset stands. Bytes that
+ * only look so mark a unit too many: nothing is missed.
  */
 #include <dwarf.h>
 #include <string.h>
@@ -34,17 +35,19 @@ static void mark_all(struct debug *debug, bool *marks)
 /* The unit that has this byte of .debug_info. */
 static void mark_at(struct debug *debug, bool *marks, uint64_t offset)
 {
-	size_t n = sorted_count(debug->units.count, i, dwarf_dieoffset(&debug->units.items[i].die) <= offset);
+	size_t n = sorted_count(debug->units.count, i,
+				dwarf_dieoffset(&debug->units.items[i].die) <= offset);
 
 	if (n)
 		marks[n - 1] = true;
 }
 
-/* ---- finding bytes ------------------------------------------------------------------------------------- */
+/* ---- finding bytes --------------------------------------------------------------------------- */
 
 #define SAMPLE (16u << 10)
 
-/* Which of the needle's bytes is the rarest here: memchr looks for it, a dozen times as fast as memmem looks for all. */
+/* Which of the needle's bytes is the rarest here: memchr looks for it, a dozen times as fast as
+ * memmem looks for all. */
 static size_t rarest(const uint8_t *bytes, size_t size, const uint8_t *needle, size_t length)
 {
 	uint32_t counts[256] = { 0 };
@@ -59,9 +62,10 @@ static size_t rarest(const uint8_t *bytes, size_t size, const uint8_t *needle, s
 	return best;
 }
 
-static void each_occurrence(struct mention *m, const uint8_t *bytes, size_t size, const void *what, size_t length,
-			    void (*found)(struct mention *m, const uint8_t *bytes, size_t size, size_t at,
-					  uint64_t offset),
+static void each_occurrence(struct mention *m, const uint8_t *bytes, size_t size, const void *what,
+			    size_t length,
+			    void (*found)(struct mention *m, const uint8_t *bytes, size_t size,
+					  size_t at, uint64_t offset),
 			    uint64_t offset)
 {
 	const uint8_t *needle = what, *at, *end = bytes + size;
@@ -77,7 +81,7 @@ static void each_occurrence(struct mention *m, const uint8_t *bytes, size_t size
 	}
 }
 
-/* ---- the name's own bytes ---------------------------------------------------------------------------- */
+/* ---- the name's own bytes -------------------------------------------------------------------- */
 
 /* Does the name end there, or go on with template arguments? */
 static bool ends_at(const uint8_t *at, const uint8_t *end)
@@ -85,7 +89,8 @@ static bool ends_at(const uint8_t *at, const uint8_t *end)
 	return at == end || *at == '\0' || *at == '<';
 }
 
-static void add_offset(struct mention *m, const uint8_t *bytes, size_t size, size_t at, uint64_t offset)
+static void add_offset(struct mention *m, const uint8_t *bytes, size_t size, size_t at,
+		       uint64_t offset)
 {
 	if (ends_at(bytes + at + m->length, bytes + size) && offset + at <= UINT32_MAX)
 		m->failed |= !vec_push(&m->offsets, (uint32_t)(offset + at));
@@ -98,13 +103,14 @@ static void find_offsets(void *context, const uint8_t *bytes, size_t size, uint6
 	each_occurrence(m, bytes, size, m->name, m->length, add_offset, offset);
 }
 
-static void mark_text(struct mention *m, const uint8_t *bytes, size_t size, size_t at, uint64_t offset)
+static void mark_text(struct mention *m, const uint8_t *bytes, size_t size, size_t at,
+		      uint64_t offset)
 {
 	if (ends_at(bytes + at + m->length, bytes + size))
 		mark_at(m->debug, m->marks, offset + at);
 }
 
-/* ---- offsets of the name -------------------------------------------------------------------------------- */
+/* ---- offsets of the name --------------------------------------------------------------------- */
 
 /* Names that many others end with have many offsets. */
 static void make_bits(struct mention *m)
@@ -119,10 +125,12 @@ static void make_bits(struct mention *m)
 }
 
 static void each_offset(struct mention *m, const uint8_t *bytes, size_t size, uint64_t offset,
-			void (*found)(struct mention *m, const uint8_t *bytes, size_t size, size_t at, uint64_t offset))
+			void (*found)(struct mention *m, const uint8_t *bytes, size_t size,
+				      size_t at, uint64_t offset))
 {
 	for (size_t i = 0; i < m->offsets.count && !m->bits; i++)
-		each_occurrence(m, bytes, size, &m->offsets.items[i], sizeof(m->offsets.items[i]), found, offset);
+		each_occurrence(m, bytes, size, &m->offsets.items[i], sizeof(m->offsets.items[i]),
+				found, offset);
 	for (size_t i = 0; m->bits && i + sizeof(uint32_t) <= size; i++) {
 		uint32_t value;
 
@@ -132,7 +140,8 @@ static void each_offset(struct mention *m, const uint8_t *bytes, size_t size, ui
 	}
 }
 
-static void mark_unit(struct mention *m, const uint8_t *bytes, size_t size, size_t at, uint64_t offset)
+static void mark_unit(struct mention *m, const uint8_t *bytes, size_t size, size_t at,
+		      uint64_t offset)
 {
 	mark_at(m->debug, m->marks, offset + at);
 }
@@ -147,7 +156,8 @@ static void find_in_info(void *context, const uint8_t *bytes, size_t size, uint6
 }
 
 /* The units whose table of indices begins at or before this one, and nearest to it. */
-static void mark_users(struct mention *m, const uint8_t *bytes, size_t size, size_t at, uint64_t offset)
+static void mark_users(struct mention *m, const uint8_t *bytes, size_t size, size_t at,
+		       uint64_t offset)
 {
 	uint64_t nearest = 0;
 	bool any = false;
@@ -176,7 +186,7 @@ static void find_in_indices(void *context, const uint8_t *bytes, size_t size, ui
 	each_offset(context, bytes, size, offset, mark_users);
 }
 
-/* ---- the questions ---------------------------------------------------------------------------------------- */
+/* ---- the questions --------------------------------------------------------------------------- */
 
 /* The last part of ns::S<a::b>::name<c>(d), without what follows it. */
 static const char *plain_name(const char *typed, size_t *ret_length)
@@ -222,7 +232,8 @@ bool *debug_mention(struct debug *debug, const char *name)
 		return NULL;
 	m.marks = marks;
 	m.name = plain_name(name, &m.length);
-	/* An operator's name goes on with other signs. What isn't in the units themselves isn't found by their bytes. */
+	/* An operator's name goes on with other signs. What isn't in the units themselves isn't
+	 * found by their bytes. */
 	m.failed = !debug->sections || debug->has_parts || debug->alternative.dwarf || !m.length ||
 		   m.length > SECTIONS_OVERLAP / 2 || strncmp(m.name, "operator", 8) == 0;
 	if (!m.failed)

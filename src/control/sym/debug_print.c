@@ -85,7 +85,8 @@ static void print_function_pointer(Dwarf_Die *function, struct strbuf *buf, unsi
 	strbuf_printf(buf, "%s)", any ? "" : "void");
 }
 
-/* "int (*)[3]": what a pointer to an array is. Of one whose length only the program knows, "int (*)[]". */
+/* "int (*)[3]": what a pointer to an array is. Of one whose length only the program knows, "int
+ * (*)[]". */
 static void print_array_pointer(Dwarf_Die *die, struct strbuf *buf, unsigned depth)
 {
 	struct type array = { .die = *die }, element;

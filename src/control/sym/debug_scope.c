@@ -33,7 +33,8 @@ static bool is_same(const char *name, const char *typed, const char *end)
 	}
 }
 
-/* The die that is inside its class or namespace: what this one was made of, or where it was declared. */
+/* The die that is inside its class or namespace: what this one was made of, or where it was
+ * declared. */
 static Dwarf_Die declared(Dwarf_Die *die)
 {
 	static const unsigned ways[] = { DW_AT_abstract_origin, DW_AT_specification };
@@ -49,7 +50,8 @@ static Dwarf_Die declared(Dwarf_Die *die)
 	return at;
 }
 
-/* Are the scopes around it, from the innermost, what was typed before its own name? Those without a name don't count. */
+/* Are the scopes around it, from the innermost, what was typed before its own name? Those without a
+ * name don't count. */
 static bool is_within(Dwarf_Die *die, const char *typed, const char *end)
 {
 	_cleanup_free_ Dwarf_Die *scopes = NULL;
@@ -72,7 +74,8 @@ static bool is_within(Dwarf_Die *die, const char *typed, const char *end)
 
 bool debug_is_called(Dwarf_Die *die, const char *typed)
 {
-	const char *name = debug_name(die), *end = typed + strlen(typed), *part = last_part(typed, end);
+	const char *name = debug_name(die), *end = typed + strlen(typed),
+		   *part = last_part(typed, end);
 
 	return name && is_same(name, part, end) && (part == typed || is_within(die, typed, part));
 }

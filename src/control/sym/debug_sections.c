@@ -6,9 +6,10 @@
  *	section headers
  *	their names
  *
- * (S1) Units are read one by one only if .debug_info isn't packed and no abbreviation has a form that leads to another
- *	unit: whoever has a DIE may follow every reference in it.
- * (S2) Of each unit the first UNIT_HEAD bytes are there: its header and its own DIE, which say what it is and which code it has.
+ * (S1) Units are read one by one only if .debug_info isn't packed and no abbreviation has a form
+ *	that leads to another unit: whoever has a DIE may follow every reference in it.
+ * (S2) Of each unit the first UNIT_HEAD bytes are there: its header and its own DIE, which say what
+ *      it is and which code it has.
  */
 #include "debug_sections.h"
 
@@ -78,10 +79,11 @@ struct sections {
 	Elf *elf;
 };
 
-/* ---- what the file has ------------------------------------------------------------------------------- */
+/* ---- what the file has ----------------------------------------------------------------------- */
 
 /* False: it can't be taken apart here. */
-static bool note_section(struct sections *sections, size_t index, const Elf64_Shdr *header, uint64_t file_size)
+static bool note_section(struct sections *sections, size_t index, const Elf64_Shdr *header,
+			 uint64_t file_size)
 {
 	struct section *section = &sections->items[index];
 	Elf64_Chdr packed;
@@ -94,7 +96,8 @@ static bool note_section(struct sections *sections, size_t index, const Elf64_Sh
 	if (!(header->sh_flags & SHF_COMPRESSED))
 		return true;
 	if (section->file_size < sizeof(packed) ||
-	    pread(sections->fd, &packed, sizeof(packed), (off_t)section->file_offset) != sizeof(packed))
+	    pread(sections->fd, &packed, sizeof(packed), (off_t)section->file_offset) !=
+		    sizeof(packed))
 		return false;
 	section->packing = packed.ch_type;
 	section->size = packed.ch_size;
@@ -124,7 +127,7 @@ static bool note_sections(struct sections *sections, Elf *elf)
 	return sections->items[INFO].file_size != 0;
 }
 
-/* ---- the file in memory ------------------------------------------------------------------------------- */
+/* ---- the file in memory ---------------------------------------------------------------------- */
 
 static uint64_t page_up(uint64_t at)
 {
@@ -166,30 +169,37 @@ static void write_headers(struct sections *sections)
 			     .e_shentsize = sizeof(*headers),
 			     .e_shnum = KNOWN + 2,
 			     .e_shstrndx = KNOWN + 1 };
-	memcpy(elf->e_ident, (uint8_t[]){ ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT }, 7);
+	memcpy(elf->e_ident,
+	       (uint8_t[]){ ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
+			    EV_CURRENT },
+	       7);
 	for (size_t i = 0; i < KNOWN; i++) {
 		const struct section *section = &sections->items[i];
 
-		headers[i + 1] = (Elf64_Shdr){ .sh_name = (Elf64_Word)(name - names),
-					       .sh_offset = section->at,
-					       .sh_size = section->size,
-					       .sh_addralign = 1,
-					       .sh_type = section->file_size ? SHT_PROGBITS : SHT_NOBITS };
+		headers[i + 1] =
+			(Elf64_Shdr){ .sh_name = (Elf64_Word)(name - names),
+				      .sh_offset = section->at,
+				      .sh_size = section->size,
+				      .sh_addralign = 1,
+				      .sh_type = section->file_size ? SHT_PROGBITS : SHT_NOBITS };
 		memcpy(sections->memory + name, known[i].name, strlen(known[i].name));
 		name += strlen(known[i].name) + 1;
 	}
-	headers[KNOWN + 1] =
-		(Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = names, .sh_size = name - names, .sh_addralign = 1 };
+	headers[KNOWN + 1] = (Elf64_Shdr){ .sh_type = SHT_STRTAB,
+					   .sh_offset = names,
+					   .sh_size = name - names,
+					   .sh_addralign = 1 };
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static uint64_t read_at(int fd, void *to, uint64_t size, uint64_t from)
 {
 	uint64_t done = 0;
 	ssize_t got;
 
-	while (done < size && (got = pread(fd, (uint8_t *)to + done, (size_t)(size - done), (off_t)(from + done))) > 0)
+	while (done < size && (got = pread(fd, (uint8_t *)to + done, (size_t)(size - done),
+					   (off_t)(from + done))) > 0)
 		done += (uint64_t)got;
 	return done;
 }
@@ -198,8 +208,10 @@ static void read_packed(struct sections *sections, const struct section *section
 {
 	_cleanup_free_ uint8_t *packed = malloc(section->file_size);
 
-	if (packed && read_at(sections->fd, packed, section->file_size, section->file_offset) == section->file_size)
-		unpack(section->packing, packed, section->file_size, sections->memory + section->at, section->size);
+	if (packed && read_at(sections->fd, packed, section->file_size, section->file_offset) ==
+			      section->file_size)
+		unpack(section->packing, packed, section->file_size, sections->memory + section->at,
+		       section->size);
 }
 
 static void read_section(struct sections *sections, struct section *section)
@@ -225,13 +237,14 @@ void sections_need(struct sections *sections, enum sections_use use)
 	}
 }
 
-/* ---- units --------------------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 static void read_bytes(struct sections *sections, uint64_t start, uint64_t end)
 {
 	const struct section *info = &sections->items[INFO];
 
-	read_at(sections->fd, sections->memory + info->at + start, end - start, info->file_offset + start);
+	read_at(sections->fd, sections->memory + info->at + start, end - start,
+		info->file_offset + start);
 }
 
 /* S2. False: what follows is no unit. */
@@ -252,7 +265,8 @@ static bool note_unit(struct sections *sections, uint64_t start, uint64_t *ret_e
 	if (length > left || length < sizeof(word) + sizeof(length))
 		return false;
 	*ret_end = start + length;
-	return vec_push(&sections->units, (struct unit){ start, start + length, length <= UNIT_HEAD });
+	return vec_push(&sections->units,
+			(struct unit){ start, start + length, length <= UNIT_HEAD });
 }
 
 /* False: they must be read whole. */
@@ -286,7 +300,7 @@ bool sections_are_tangled(const struct sections *sections)
 	return sections->is_tangled;
 }
 
-/* ---- abbreviations -------------------------------------------------------------------------------------- */
+/* ---- abbreviations --------------------------------------------------------------------------- */
 
 enum finding { ALONE, TANGLED, SPLIT };
 
@@ -294,7 +308,9 @@ static enum finding judge(uint64_t attribute, uint64_t form)
 {
 	if (attribute == DW_AT_dwo_name || attribute == DW_AT_GNU_dwo_name)
 		return SPLIT;
-	return form == DW_FORM_ref_addr || form == DW_FORM_ref_sig8 || form == DW_FORM_indirect ? TANGLED : ALONE;
+	return form == DW_FORM_ref_addr || form == DW_FORM_ref_sig8 || form == DW_FORM_indirect ?
+		       TANGLED :
+		       ALONE;
 }
 
 static enum finding read_attributes(struct cursor *cursor)
@@ -349,14 +365,15 @@ static enum finding read_abbreviations(struct sections *sections)
 
 bool sections_may_inline(const struct sections *sections, uint64_t abbreviations)
 {
-	size_t n = sorted_count(sections->abbreviations.count, i, sections->abbreviations.items[i].offset <= abbreviations);
+	size_t n = sorted_count(sections->abbreviations.count, i,
+				sections->abbreviations.items[i].offset <= abbreviations);
 
 	if (!n || sections->abbreviations.items[n - 1].offset != abbreviations)
 		return true; /* a table within another */
 	return sections->abbreviations.items[n - 1].has_inlined;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static struct sections *fill(struct sections *sections)
 {
@@ -407,7 +424,7 @@ Elf *sections_elf(const struct sections *sections)
 	return sections->elf;
 }
 
-/* ---- searching ------------------------------------------------------------------------------------------- */
+/* ---- searching ------------------------------------------------------------------------------- */
 
 static struct section *find_section(const struct sections *sections, const char *name)
 {
@@ -427,8 +444,8 @@ const uint8_t *sections_bytes(const struct sections *sections, const char *name,
 }
 
 /* Pieces overlap, so that what lies across two of them is in one. */
-static void scan_file(const struct sections *sections, const struct section *section, sections_piece *piece,
-		      void *context)
+static void scan_file(const struct sections *sections, const struct section *section,
+		      sections_piece *piece, void *context)
 {
 	_cleanup_free_ uint8_t *bytes = malloc(PIECE);
 	uint64_t at = 0;
@@ -444,7 +461,8 @@ static void scan_file(const struct sections *sections, const struct section *sec
 	}
 }
 
-void sections_scan(struct sections *sections, const char *name, sections_piece *piece, void *context)
+void sections_scan(struct sections *sections, const char *name, sections_piece *piece,
+		   void *context)
 {
 	struct section *section = find_section(sections, name);
 

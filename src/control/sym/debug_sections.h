@@ -1,9 +1,10 @@
 /*
  * debug_sections.h - the debug sections of a file in memory, read as far as they are needed.
  *
- * libdw takes sections whole, when it opens a file; large programs have hundreds of megabytes of them. So libdw is given
- * an ELF file of our own making: its debug sections stand in reserved memory, and only what somebody needs has been read,
- * and unpacked. What hasn't been read is zero, which libdw takes for nothing there: ask first.
+ * libdw takes sections whole, when it opens a file; large programs have hundreds of megabytes of
+ * them. So libdw is given an ELF file of our own making: its debug sections stand in reserved
+ * memory, and only what somebody needs has been read, and unpacked. What hasn't been read is zero,
+ * which libdw takes for nothing there: ask first.
  *
  * Read, never mapped. The file may be anything: what is damaged is missing.
  */
@@ -17,7 +18,8 @@
 
 struct sections;
 
-/* fd stays open, and the caller's, as long as they are used. NULL: this file is none that can be read so (split units, memory). */
+/* fd stays open, and the caller's, as long as they are used. NULL: this file is none that can be
+ * read so (split units, memory). */
 struct sections *sections_open(Elf *elf, int fd);
 void sections_close(struct sections *sections);
 
@@ -41,10 +43,12 @@ bool sections_may_inline(const struct sections *sections, uint64_t abbreviations
 /* Do units refer to each other? */
 bool sections_are_tangled(const struct sections *sections);
 
-/* All bytes of a section, in pieces that overlap by SECTIONS_OVERLAP. One that isn't in memory is read for this, and isn't afterwards. */
+/* All bytes of a section, in pieces that overlap by SECTIONS_OVERLAP. One that isn't in memory is
+ * read for this, and isn't afterwards. */
 #define SECTIONS_OVERLAP 1024u
 typedef void sections_piece(void *context, const uint8_t *bytes, size_t size, uint64_t offset);
-void sections_scan(struct sections *sections, const char *name, sections_piece *piece, void *context);
+void sections_scan(struct sections *sections, const char *name, sections_piece *piece,
+		   void *context);
 /* A section that has been read. Its byte behind the last is 0. */
 const uint8_t *sections_bytes(const struct sections *sections, const char *name, size_t *ret_size);
 

@@ -4,7 +4,7 @@
 #include "../base/cleanup.h"
 #include "debug_internal.h"
 
-/* ---- attributes ------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 static bool attr_number(Dwarf_Die *die, unsigned name, uint64_t *ret_value)
 {
@@ -53,7 +53,7 @@ static bool attr_die(Dwarf_Die *die, unsigned name, Dwarf_Die *ret_die)
 	       dwarf_formref_die(&attribute, ret_die);
 }
 
-/* ---- kinds ------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
 static void set_base(struct type *type)
 {
@@ -88,7 +88,8 @@ static void set_base(struct type *type)
 	}
 }
 
-/* Types in types that have no end but the file's word: arrays of arrays, enumerations of what they are themselves. */
+/* Types in types that have no end but the file's word: arrays of arrays, enumerations of what they
+ * are themselves. */
 #define NESTED_MAX 8
 #define MEMBER_STEPS_MAX 256u
 
@@ -179,8 +180,8 @@ static void set_kind(struct type *type, unsigned nested)
 
 static bool is_wrapper(int tag)
 {
-	static const int tags[] = { DW_TAG_typedef,	    DW_TAG_const_type,	DW_TAG_volatile_type,
-				    DW_TAG_restrict_type,   DW_TAG_atomic_type, DW_TAG_immutable_type,
+	static const int tags[] = { DW_TAG_typedef,	  DW_TAG_const_type,  DW_TAG_volatile_type,
+				    DW_TAG_restrict_type, DW_TAG_atomic_type, DW_TAG_immutable_type,
 				    DW_TAG_template_alias };
 
 	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
@@ -296,7 +297,7 @@ uint64_t type_count(const struct type *type, struct type *ret_element)
 	return count_elements(type, ret_element, 0);
 }
 
-/* ---- members ----------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 /* False: its place isn't a number (a virtual base class). */
 static bool member_place(Dwarf_Die *die, struct member *member)
@@ -345,7 +346,8 @@ bool type_next_member(const struct type *type, struct member_walk *walk, struct 
 			return false;
 		tag = dwarf_tag(&walk->die);
 		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) ||
-		    debug_has_flag(&walk->die, DW_AT_declaration) || debug_has_flag(&walk->die, DW_AT_external))
+		    debug_has_flag(&walk->die, DW_AT_declaration) ||
+		    debug_has_flag(&walk->die, DW_AT_external))
 			continue;
 		member.is_base = tag == DW_TAG_inheritance;
 		member.name = debug_name(&walk->die);
@@ -425,7 +427,7 @@ bool type_next_label(const struct type *type, struct member_walk *walk, const ch
 	}
 }
 
-/* ---- declarations --------------------------------------------------------------------------------- */
+/* ---- declarations ---------------------------------------------------------------------------- */
 
 /* Types of that name and tag at the top level of a unit, or in a namespace of it. */
 static bool find_complete(Dwarf_Die *parent, const char *name, int tag, unsigned depth,
@@ -466,7 +468,8 @@ void type_complete(struct debug *debug, struct type *type)
 		Dwarf_Die die;
 		uint64_t size;
 
-		if (!marks[i] || !find_complete(debug_unit_die(debug, i), name, dwarf_tag(&type->die), 0, &die))
+		if (!marks[i] ||
+		    !find_complete(debug_unit_die(debug, i), name, dwarf_tag(&type->die), 0, &die))
 			continue;
 		type->die = die;
 		if (attr_number(&die, DW_AT_byte_size, &size))

@@ -12,8 +12,9 @@ static const struct {
 	int tag;
 	enum type_kind kind;
 } tags[] = {
-	{ DW_TAG_structure_type, TYPE_STRUCT }, { DW_TAG_class_type, TYPE_STRUCT },   { DW_TAG_union_type, TYPE_UNION },
-	{ DW_TAG_enumeration_type, TYPE_ENUM }, { DW_TAG_typedef, TYPE_VOID },	      { DW_TAG_base_type, TYPE_VOID },
+	{ DW_TAG_structure_type, TYPE_STRUCT }, { DW_TAG_class_type, TYPE_STRUCT },
+	{ DW_TAG_union_type, TYPE_UNION },	{ DW_TAG_enumeration_type, TYPE_ENUM },
+	{ DW_TAG_typedef, TYPE_VOID },		{ DW_TAG_base_type, TYPE_VOID },
 	{ DW_TAG_unspecified_type, TYPE_VOID }, { DW_TAG_template_alias, TYPE_VOID },
 };
 
@@ -29,13 +30,14 @@ static bool is_kind(int tag, enum type_kind kind)
 
 static bool is_scope(int tag)
 {
-	return tag == DW_TAG_namespace || tag == DW_TAG_structure_type || tag == DW_TAG_class_type ||
-	       tag == DW_TAG_union_type || tag == DW_TAG_lexical_block;
+	return tag == DW_TAG_namespace || tag == DW_TAG_structure_type ||
+	       tag == DW_TAG_class_type || tag == DW_TAG_union_type || tag == DW_TAG_lexical_block;
 }
 
-/* In a unit, a function, or a scope in them. *ret_declared: one that is only declared was found, and a complete one wasn't. */
-static bool find_named(Dwarf_Die *parent, const char *name, enum type_kind kind, unsigned depth, Dwarf_Die *ret_die,
-		       bool *ret_declared)
+/* In a unit, a function, or a scope in them. *ret_declared: one that is only declared was found,
+ * and a complete one wasn't. */
+static bool find_named(Dwarf_Die *parent, const char *name, enum type_kind kind, unsigned depth,
+		       Dwarf_Die *ret_die, bool *ret_declared)
 {
 	Dwarf_Die die;
 
@@ -60,35 +62,37 @@ static bool find_named(Dwarf_Die *parent, const char *name, enum type_kind kind,
 }
 
 /* Where several files have what they share in one of its own (dwz), it is there. */
-static bool find_shared(struct debug *debug, const char *name, enum type_kind kind, Dwarf_Die *ret_die,
-			bool *ret_declared)
+static bool find_shared(struct debug *debug, const char *name, enum type_kind kind,
+			Dwarf_Die *ret_die, bool *ret_declared)
 {
 	Dwarf_CU *unit = NULL;
 	Dwarf_Die die;
 
 	if (!debug->alternative.dwarf)
 		return false;
-	while (dwarf_get_units(debug->alternative.dwarf, unit, &unit, NULL, NULL, &die, NULL) == 0) {
+	while (dwarf_get_units(debug->alternative.dwarf, unit, &unit, NULL, NULL, &die, NULL) ==
+	       0) {
 		if (find_named(&die, name, kind, 0, ret_die, ret_declared))
 			return true;
 	}
 	return false;
 }
 
-static bool find_anywhere(struct debug *debug, const char *name, enum type_kind kind, Dwarf_Die *ret_die,
-			  bool *ret_declared)
+static bool find_anywhere(struct debug *debug, const char *name, enum type_kind kind,
+			  Dwarf_Die *ret_die, bool *ret_declared)
 {
 	_cleanup_free_ bool *marks = debug_index(debug) ? debug_mention(debug, name) : NULL;
 
 	for (size_t i = 0; marks && i < debug->units.count; i++) {
-		if (marks[i] && find_named(debug_unit_die(debug, i), name, kind, 0, ret_die, ret_declared))
+		if (marks[i] &&
+		    find_named(debug_unit_die(debug, i), name, kind, 0, ret_die, ret_declared))
 			return true;
 	}
 	return find_shared(debug, name, kind, ret_die, ret_declared);
 }
 
-bool debug_find_type(struct debug *debug, const struct debug_function *function, const char *name, enum type_kind kind,
-		     struct type *ret_type)
+bool debug_find_type(struct debug *debug, const struct debug_function *function, const char *name,
+		     enum type_kind kind, struct type *ret_type)
 {
 	bool declared = false, found = false;
 	Dwarf_Die die;
@@ -107,7 +111,9 @@ bool debug_find_type(struct debug *debug, const struct debug_function *function,
 
 void type_add_pointer(const struct type *base, struct type *ret_type)
 {
-	struct type type = { .kind = TYPE_POINTER, .size = 8, .die = base->die, .base = base->base };
+	struct type type = {
+		.kind = TYPE_POINTER, .size = 8, .die = base->die, .base = base->base
+	};
 
 	if (!base->base && !base->die.addr)
 		type.base = base;

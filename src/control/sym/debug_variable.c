@@ -8,7 +8,8 @@ static bool is_variable(Dwarf_Die *die, const char *name)
 {
 	int tag = dwarf_tag(die);
 
-	return (tag == DW_TAG_variable || tag == DW_TAG_formal_parameter) && debug_is_called(die, name);
+	return (tag == DW_TAG_variable || tag == DW_TAG_formal_parameter) &&
+	       debug_is_called(die, name);
 }
 
 /* In the innermost block around pc that has it. */
@@ -40,15 +41,18 @@ static bool has_place(Dwarf_Die *die)
 	       dwarf_hasattr_integrate(die, DW_AT_const_value);
 }
 
-/* At the top level of a unit, or in its namespaces. `placed`: one that is somewhere; else one that was optimised out will do. */
-static bool find_global(Dwarf_Die *parent, const char *name, bool placed, unsigned depth, Dwarf_Die *ret_die)
+/* At the top level of a unit, or in its namespaces. `placed`: one that is somewhere; else one that
+ * was optimised out will do. */
+static bool find_global(Dwarf_Die *parent, const char *name, bool placed, unsigned depth,
+			Dwarf_Die *ret_die)
 {
 	Dwarf_Die die;
 
 	if (depth > 8 || dwarf_child(parent, &die) != 0)
 		return false;
 	do {
-		if (dwarf_tag(&die) == DW_TAG_namespace && find_global(&die, name, placed, depth + 1, ret_die))
+		if (dwarf_tag(&die) == DW_TAG_namespace &&
+		    find_global(&die, name, placed, depth + 1, ret_die))
 			return true;
 		if (is_variable(&die, name) &&
 		    (placed ? has_place(&die) : !dwarf_hasattr(&die, DW_AT_declaration))) {
@@ -67,7 +71,8 @@ bool debug_find_variable(struct debug *debug, const struct debug_function *funct
 	if (function) {
 		Dwarf_Die die = function->die, unit = function->unit;
 
-		if (find_local(&die, pc, name, 0, ret_die) || find_global(&unit, name, true, 0, ret_die))
+		if (find_local(&die, pc, name, 0, ret_die) ||
+		    find_global(&unit, name, true, 0, ret_die))
 			return true;
 	}
 	if (!debug_index(debug))
@@ -94,7 +99,8 @@ static bool is_label(Dwarf_Die *enumeration, const char *label, const char *type
 	if (length == own)
 		return true;
 	length -= own;
-	if (length < 3 || length - 2 >= sizeof(scope) || typed[length - 1] != ':' || typed[length - 2] != ':')
+	if (length < 3 || length - 2 >= sizeof(scope) || typed[length - 1] != ':' ||
+	    typed[length - 2] != ':')
 		return false;
 	memcpy(scope, typed, length - 2);
 	scope[length - 2] = '\0';
@@ -113,10 +119,12 @@ static bool find_label(Dwarf_Die *parent, const char *name, unsigned depth, int6
 		const char *label;
 		int tag = dwarf_tag(&die);
 
-		if ((tag == DW_TAG_namespace || tag == DW_TAG_structure_type || tag == DW_TAG_class_type) &&
+		if ((tag == DW_TAG_namespace || tag == DW_TAG_structure_type ||
+		     tag == DW_TAG_class_type) &&
 		    find_label(&die, name, depth + 1, ret_value))
 			return true;
-		while (tag == DW_TAG_enumeration_type && type_next_label(&type, &walk, &label, ret_value)) {
+		while (tag == DW_TAG_enumeration_type &&
+		       type_next_label(&type, &walk, &label, ret_value)) {
 			if (is_label(&die, label, name))
 				return true;
 		}

@@ -1,5 +1,6 @@
 /*
- * debug_variant.c - enumerations with values in them, as Rust has them: a struct with a variant part.
+ * debug_variant.c - enumerations with values in them, as Rust has them: a struct with a variant
+ * part.
  */
 #include <dwarf.h>
 
@@ -40,7 +41,8 @@ bool type_find_tag(const struct type *type, struct member *ret_tag)
 	return true;
 }
 
-bool type_next_variant(const struct type *type, struct member_walk *walk, struct variant *ret_variant)
+bool type_next_variant(const struct type *type, struct member_walk *walk,
+		       struct variant *ret_variant)
 {
 	Dwarf_Die die = type->die, part, member;
 
@@ -51,11 +53,13 @@ bool type_next_variant(const struct type *type, struct member_walk *walk, struct
 
 		if (!walk->started && !find_child(&die, DW_TAG_variant_part, &part))
 			return false;
-		status = walk->started ? dwarf_siblingof(&walk->die, &walk->die) : dwarf_child(&part, &walk->die);
+		status = walk->started ? dwarf_siblingof(&walk->die, &walk->die) :
+					 dwarf_child(&part, &walk->die);
 		walk->started = true;
 		if (status != 0)
 			return false;
-		if (dwarf_tag(&walk->die) != DW_TAG_variant || !find_child(&walk->die, DW_TAG_member, &member))
+		if (dwarf_tag(&walk->die) != DW_TAG_variant ||
+		    !find_child(&walk->die, DW_TAG_member, &member))
 			continue;
 		variant.has_value = dwarf_attr(&walk->die, DW_AT_discr_value, &attribute) &&
 				    debug_constant(&attribute, &variant.value);

@@ -34,7 +34,7 @@ static char *demangle_cxx(const char *name)
 	return demangler ? demangler(name, NULL, NULL, &status) : NULL;
 }
 
-/* ---- Rust ---------------------------------------------------------------------------------------- */
+/* ---- Rust ------------------------------------------------------------------------------------ */
 
 static bool ends_with_hash(const char *name, size_t length)
 {
@@ -87,7 +87,7 @@ char *demangle(const char *name)
 	return readable ? tidy_legacy(readable) : NULL;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------ */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 /* Where the parameters begin: the '(' that isn't in template arguments and isn't operator()'s. */
 static size_t name_length(const char *text)
@@ -167,7 +167,8 @@ static char *squeeze(const char *text, size_t length, bool cut_template)
 	if (!copy)
 		return NULL;
 	for (size_t i = 0; i < length; i++) {
-		if (strncmp(text + i, "[abi:", 5) == 0) { /* a tag of libstdc++'s, which nobody writes */
+		/* a tag of libstdc++'s, which nobody writes */
+		if (strncmp(text + i, "[abi:", 5) == 0) {
 			while (i < length && text[i] != ']')
 				i++;
 		} else if (text[i] != ' ') {
@@ -190,7 +191,8 @@ static char *squeeze(const char *text, size_t length, bool cut_template)
 	return copy;
 }
 
-static bool same(const char *text, size_t length, bool cut_template, const char *wanted, bool is_glob)
+static bool same(const char *text, size_t length, bool cut_template, const char *wanted,
+		 bool is_glob)
 {
 	_cleanup_free_ char *copy = squeeze(text, length, cut_template);
 

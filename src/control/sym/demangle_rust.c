@@ -1,6 +1,7 @@
 /*
- * demangle_rust.c - Rust's own mangling ("v0"), by its grammar: a path of crates, modules, types and functions, with
- * generic arguments, types and constants inside, and references back to what was written before.
+ * demangle_rust.c - Rust's own mangling ("v0"), by its grammar: a path of crates, modules, types
+ * and functions, with generic arguments, types and constants inside, and references back to what
+ * was written before.
  *
  * Names are hostile: depth, length and steps are bounded, references only lead back.
  */
@@ -158,7 +159,7 @@ static void take_back(struct reader *r, void (*take)(struct reader *))
 	r->at = behind;
 }
 
-/* ---- paths --------------------------------------------------------------------------------------------- */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 static void take_type_path(struct reader *r)
 {
@@ -287,7 +288,7 @@ static void take_path(struct reader *r, bool in_value)
 	leave(r);
 }
 
-/* ---- types ------------------------------------------------------------------------------------------------ */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static const char *const basic_types[26] = {
 	"i8", "bool", "char", "f64", "str", "f32", NULL, "u8", "isize", "usize", NULL, "i32", "u32",
@@ -483,7 +484,7 @@ static void take_type(struct reader *r)
 	leave(r);
 }
 
-/* ---- constants -------------------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 static void take_const(struct reader *r)
 {
@@ -513,7 +514,9 @@ static void take_const(struct reader *r)
 		return;
 	}
 	for (size_t i = 0; i < length && i < 16; i++)
-		value = value << 4 | (uint64_t)(isdigit((unsigned char)digits[i]) ? digits[i] - '0' : digits[i] - 'a' + 10);
+		value = value << 4 |
+			(uint64_t)(isdigit((unsigned char)digits[i]) ? digits[i] - '0' :
+								       digits[i] - 'a' + 10);
 	if (type == 'b') {
 		say(r, value ? "true" : "false");
 	} else if (length > 16 || type == 'c') {
@@ -529,7 +532,8 @@ char *demangle_rust(const char *name)
 	struct reader r = { .start = name + 2, .at = name + 2 };
 
 	take_path(&r, true);
-	if (!r.failed && *r.at && *r.at != '.' && *r.at != '$') { /* the crate that it was made in */
+	/* the crate that it was made in */
+	if (!r.failed && *r.at && *r.at != '.' && *r.at != '$') {
 		r.silent = true;
 		take_path(&r, false);
 	}

@@ -1,8 +1,9 @@
 /*
  * described.c - which text has unwind tables.
  *
- * Assembly and the C libraries of some systems have none, here and there. What is long and has none was put there by a
- * program: the built-in functions of a JavaScript engine, say, which it walks over in its own way.
+ * Assembly and the C libraries of some systems have none, here and there. What is long and has none
+ * was put there by a program: the built-in functions of a JavaScript engine, say, which it walks
+ * over in its own way.
  */
 #include "symtab.h"
 
@@ -40,7 +41,8 @@ static void each_in_segment(const struct ranges *fdes, struct stretch *stretch)
 }
 
 void symtab_each_described(const struct symtab *symtab, uint64_t gap,
-			   void (*found)(void *context, uint64_t start, uint64_t end), void *context)
+			   void (*found)(void *context, uint64_t start, uint64_t end),
+			   void *context)
 {
 	const struct ranges *fdes = symtab_fdes(symtab);
 

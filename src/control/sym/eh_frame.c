@@ -1,8 +1,8 @@
 /*
  * libdw walks .eh_frame (dwarf_next_cfi) but keeps to itself which code an FDE is about:
- * dwarf_frame_info tells the range of one row of it. So that is decoded here: an FDE starts with the
- * address of its code and its length, written as letter R of its CIE's augmentation says; if that
- * has letter L, the address of the LSDA follows, behind the length of all that is optional.
+ * dwarf_frame_info tells the range of one row of it. So that is decoded here: an FDE starts with
+ * the address of its code and its length, written as letter R of its CIE's augmentation says; if
+ * that has letter L, the address of the LSDA follows, behind the length of all that is optional.
  */
 #include "eh_frame.h"
 

@@ -62,11 +62,12 @@ static void sort(struct hidden *hidden)
 	hidden->count = kept + 1;
 }
 
-/* ---- symbol tables elsewhere ---------------------------------------------------------------------- */
+/* ---- symbol tables elsewhere ----------------------------------------------------------------- */
 
 static bool is_known(const struct symtab *symtab, const char *name, uint64_t address)
 {
-	for (const struct symbol *s = symtab_first_named(symtab, name); s; s = symtab_next_named(symtab, s)) {
+	for (const struct symbol *s = symtab_first_named(symtab, name); s;
+	     s = symtab_next_named(symtab, s)) {
 		if (s->address == address)
 			return true;
 	}
@@ -99,8 +100,9 @@ static bool add_table(const struct symtab *symtab, Elf *elf, enum symbol_source 
 		for (int i = 0; data && gelf_getsym(data, i, &symbol); i++) {
 			const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
 
-			if (GELF_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF || !name ||
-			    !*name || !is_printable(name) ||
+			if (GELF_ST_TYPE(symbol.st_info) != STT_FUNC ||
+			    symbol.st_shndx == SHN_UNDEF || !name || !*name ||
+			    !is_printable(name) ||
 			    !image_is_executable(&symtab->image, symbol.st_value) ||
 			    is_known(symtab, name, symbol.st_value))
 				continue;
@@ -122,9 +124,10 @@ static uint8_t *unpack(struct bytes packed, size_t *ret_size)
 	for (size_t room = packed.size * 8 + 4096; room <= UNPACKED_MAX; room *= 2) {
 		uint8_t *bytes = malloc(room);
 		size_t in = 0, out = 0;
-		lzma_ret status = bytes ? lzma_stream_buffer_decode(&memory, 0, NULL, packed.at, &in,
-								    packed.size, bytes, &out, room) :
-					  LZMA_MEM_ERROR;
+		lzma_ret status =
+			bytes ? lzma_stream_buffer_decode(&memory, 0, NULL, packed.at, &in,
+							  packed.size, bytes, &out, room) :
+				LZMA_MEM_ERROR;
 
 		if (status == LZMA_OK) {
 			*ret_size = out;
@@ -156,16 +159,18 @@ static bool add_debugdata(const struct symtab *symtab, struct hidden *hidden)
 		bytes = unpack(packed, &size);
 	elf = bytes ? elf_memory((char *)bytes, size) : NULL;
 	if (elf) {
-		done = elf_kind(elf) != ELF_K_ELF || add_table(symtab, elf, SOURCE_DEBUGDATA, hidden);
+		done = elf_kind(elf) != ELF_K_ELF ||
+		       add_table(symtab, elf, SOURCE_DEBUGDATA, hidden);
 		elf_end(elf);
 	}
 	return done;
 }
 
-/* ---- functions without a name ---------------------------------------------------------------------- */
+/* ---- functions without a name ---------------------------------------------------------------- */
 
 /* Is there a name for the function that starts there, or is it part of a named one? */
-static bool is_named(const struct symtab *symtab, const struct hidden *hidden, size_t named, uint64_t address)
+static bool is_named(const struct symtab *symtab, const struct hidden *hidden, size_t named,
+		     uint64_t address)
 {
 	size_t n;
 
@@ -201,18 +206,21 @@ static bool add_unnamed(const struct symtab *symtab, struct hidden *hidden)
 		const struct range *fde = &fdes->items[i];
 
 		if ((i && fde->start == fdes->items[i - 1].start) ||
-		    is_named(symtab, hidden, named, fde->start) || is_linkage(&symtab->image, fde->start))
+		    is_named(symtab, hidden, named, fde->start) ||
+		    is_linkage(&symtab->image, fde->start))
 			continue;
 		snprintf(name, sizeof(name), "fn_%" PRIx64, fde->start);
-		if (!hidden_add(hidden, name, fde->start, fde->end - fde->start, SOURCE_EH_FRAME, false))
+		if (!hidden_add(hidden, name, fde->start, fde->end - fde->start, SOURCE_EH_FRAME,
+				false))
 			return false;
 	}
 	return true;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
-struct error *hidden_read(const struct symtab *symtab, const struct debug *debug, struct hidden *ret_hidden)
+struct error *hidden_read(const struct symtab *symtab, const struct debug *debug,
+			  struct hidden *ret_hidden)
 {
 	_cleanup_(hidden_free) struct hidden hidden = { 0 };
 	struct error *error = NULL;
@@ -235,7 +243,8 @@ struct error *hidden_read(const struct symtab *symtab, const struct debug *debug
 	return NULL;
 }
 
-struct error *module_hidden(struct proc *proc, struct module *module, const struct hidden **ret_hidden)
+struct error *module_hidden(struct proc *proc, struct module *module,
+			    const struct hidden **ret_hidden)
 {
 	struct symtab *symtab;
 	struct debug *debug = NULL;

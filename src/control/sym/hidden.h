@@ -1,9 +1,10 @@
 /*
  * hidden.h - functions that the symbol tables of a file itself don't name.
  *
- * From its separate debug file and from the compressed table that some distributions leave in a stripped one
- * (.gnu_debugdata): their names. From .eh_frame: functions that nothing names, as fn_ADDRESS. And the entries of its procedure
- * linkage table, as NAME@plt. Read when they are asked for: most users never do.
+ * From its separate debug file and from the compressed table that some distributions leave in a
+ * stripped one (.gnu_debugdata): their names. From .eh_frame: functions that nothing names, as
+ * fn_ADDRESS. And the entries of its procedure linkage table, as NAME@plt. Read when they are asked
+ * for: most users never do.
  *
  * Files are hostile: what is damaged is left out.
  */
@@ -22,11 +23,13 @@ struct hidden {
 };
 
 /* `debug`: NULL, or the file's debug information. */
-struct error *hidden_read(const struct symtab *symtab, const struct debug *debug, struct hidden *ret_hidden);
+struct error *hidden_read(const struct symtab *symtab, const struct debug *debug,
+			  struct hidden *ret_hidden);
 void hidden_free(struct hidden *hidden);
 
 /* Those of a module, read once. */
-struct error *module_hidden(struct proc *proc, struct module *module, const struct hidden **ret_hidden);
+struct error *module_hidden(struct proc *proc, struct module *module,
+			    const struct hidden **ret_hidden);
 
 /* Does the glob mean this one? Entries of the linkage table only when it says @plt. */
 bool hidden_fits(const struct symbol *symbol, const char *pattern);

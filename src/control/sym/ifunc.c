@@ -1,8 +1,9 @@
 /*
  * ifunc.c - functions whose implementation is chosen at run time.
  *
- * The choice is in the process's memory, in each word that a relocation filled with it: IRELATIVE ones in the module
- * itself, by the resolver's address, and those of other modules by the symbol's name. Nothing is run.
+ * The choice is in the process's memory, in each word that a relocation filled with it: IRELATIVE
+ * ones in the module itself, by the resolver's address, and those of other modules by the symbol's
+ * name. Nothing is run.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -33,12 +34,13 @@ static bool is_named(const struct image *image, uint32_t index, const char *name
 	       memcmp(text, name, length) == 0;
 }
 
-static bool is_about_it(const struct look *look, const struct module *module, const struct image *image,
-			const Elf64_Rela *rela)
+static bool is_about_it(const struct look *look, const struct module *module,
+			const struct image *image, const Elf64_Rela *rela)
 {
 	switch (ELF64_R_TYPE(rela->r_info)) {
 	case R_X86_64_IRELATIVE:
-		return module == look->defined_in && (uint64_t)rela->r_addend == look->symbol->address;
+		return module == look->defined_in &&
+		       (uint64_t)rela->r_addend == look->symbol->address;
 	case R_X86_64_JUMP_SLOT:
 	case R_X86_64_GLOB_DAT:
 	case R_X86_64_64:
@@ -53,8 +55,8 @@ static void look_at(struct look *look, const struct module *module, const Elf64_
 {
 	struct module *in = look->defined_in;
 	uint64_t word, address;
-	_cleanup_error_ struct error *error =
-		mem_read(look->proc, taddr_of(module->bias.v + rela->r_offset), &word, sizeof(word));
+	_cleanup_error_ struct error *error = mem_read(
+		look->proc, taddr_of(module->bias.v + rela->r_offset), &word, sizeof(word));
 
 	if (error || !taddr_within(taddr_of(word), in->low, in->high))
 		return;
@@ -63,7 +65,8 @@ static void look_at(struct look *look, const struct module *module, const Elf64_
 		look->address = address;
 }
 
-static void look_through(struct look *look, const struct module *module, uint64_t table, uint64_t size)
+static void look_through(struct look *look, const struct module *module, uint64_t table,
+			 uint64_t size)
 {
 	const struct image *image = &module->symtab->image;
 	struct bytes bytes = image_bytes(image, table, size);
@@ -104,14 +107,15 @@ static struct error *not_chosen(const struct search *search, const struct symtab
 		if (s->kind == SYMBOL_FUNCTION && strncmp(s->name, start, strlen(start)) == 0)
 			example = s->name;
 	}
-	return error_new(ERROR_FAILED,
-			 "'%s' is chosen at run time (IFUNC), and the process hasn't chosen yet; name an "
-			 "implementation%s%s, or give its address",
-			 search->location->text, example ? ", such as " : "", example ? example : "");
+	return error_new(
+		ERROR_FAILED,
+		"'%s' is chosen at run time (IFUNC), and the process hasn't chosen yet; name an "
+		"implementation%s%s, or give its address",
+		search->location->text, example ? ", such as " : "", example ? example : "");
 }
 
-struct error *locate_ifunc(struct search *search, struct module *module, const struct symtab *symtab,
-			   const struct symbol *symbol)
+struct error *locate_ifunc(struct search *search, struct module *module,
+			   const struct symtab *symtab, const struct symbol *symbol)
 {
 	struct look look = { search->proc, module, symbol, 0 };
 
@@ -119,7 +123,8 @@ struct error *locate_ifunc(struct search *search, struct module *module, const s
 	for (size_t i = 0; i < search->modules->count && !look.address; i++) {
 		struct module *other = search->modules->items[i];
 		struct symtab *unused;
-		_cleanup_error_ struct error *unreadable = module_symtab(search->proc, other, &unused);
+		_cleanup_error_ struct error *unreadable =
+			module_symtab(search->proc, other, &unused);
 
 		if (!unreadable)
 			look_in(&look, other);
@@ -127,5 +132,6 @@ struct error *locate_ifunc(struct search *search, struct module *module, const s
 	if (!look.address)
 		return not_chosen(search, symtab, symbol);
 	return locate_add(search, module, symtab_at(symtab, look.address),
-			  look.address + search->location->number, strdup(search->location->symbol));
+			  look.address + search->location->number,
+			  strdup(search->location->symbol));
 }

@@ -1,15 +1,15 @@
 /*
  * landing.c - addresses that code is sent to by something else than its own branches.
  *
- * Landing pads: a function with clean-ups or handlers has a table of its calls (LSDA): for each range of
- * code, where the unwinder goes on when an exception comes out of it.
+ * Landing pads: a function with clean-ups or handlers has a table of its calls (LSDA): for each
+ * range of code, where the unwinder goes on when an exception comes out of it.
  *
  *	u8 encoding, then the base of landing pads (omitted: the function's start)
  *	u8 encoding, then uleb: the types, which we don't need
  *	u8 encoding, uleb length of the table; entries: start, length, landing pad (0: none), uleb action
  *
- * Restartable sequences: struct rseq_cs in section __rseq_cs says which code is restarted when it is
- * interrupted, and where it goes on then.
+ * Restartable sequences: struct rseq_cs in section __rseq_cs says which code is restarted when it
+ * is interrupted, and where it goes on then.
  */
 #include <string.h>
 
@@ -88,7 +88,8 @@ void symtab_each_function_start(const struct symtab *symtab,
 }
 
 void symtab_each_rseq(const struct symtab *symtab,
-		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort), void *context)
+		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort),
+		      void *context)
 {
 	const Elf64_Shdr *section = image_section(&symtab->image, "__rseq_cs");
 	uint64_t end = section ? section->sh_addr + section->sh_size : 0;
@@ -111,6 +112,7 @@ bool symtab_has_loader(const struct symtab *symtab)
 
 bool symtab_is_go(const struct symtab *symtab)
 {
-	return image_section(&symtab->image, ".gopclntab") || image_section(&symtab->image, ".note.go.buildid") ||
+	return image_section(&symtab->image, ".gopclntab") ||
+	       image_section(&symtab->image, ".note.go.buildid") ||
 	       symtab_find(symtab, "runtime.asyncPreempt");
 }

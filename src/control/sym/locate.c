@@ -40,9 +40,9 @@ static struct error *find_module(const struct search *search, struct module **re
 	for (size_t i = 0; i < search->modules->count; i++)
 		spell_offer(&near, name, locate_module_name(search, search->modules->items[i]));
 	spell_print(&near, &hint);
-	return error_new(ERROR_FAILED, "no module '%s' in %s (pid %d): --wait waits until it is loaded%s", name,
-			 program_name(search), (int)search->proc->pid,
-			 hint.length ? hint.text : "");
+	return error_new(
+		ERROR_FAILED, "no module '%s' in %s (pid %d): --wait waits until it is loaded%s",
+		name, program_name(search), (int)search->proc->pid, hint.length ? hint.text : "");
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -237,7 +237,8 @@ static struct error *not_found(const struct search *search, const struct module 
 			 only ? "" : " or its libraries", hint.length ? hint.text : "");
 }
 
-/* Beside what was found. Several places of one name are a constructor's bodies, made of one function. */
+/* Beside what was found. Several places of one name are a constructor's bodies, made of one
+ * function. */
 static struct error *add_copies(struct search *search)
 {
 	const struct place *place = &search->places.items[0];
@@ -278,7 +279,8 @@ static struct error *locate_name(struct search *search, struct module *only)
 	if (!error && !search->places.count)
 		error = locate_hidden(search, only);
 	if (!error)
-		error = search->places.count ? add_copies(search) : locate_inlined(search, only, NULL);
+		error = search->places.count ? add_copies(search) :
+					       locate_inlined(search, only, NULL);
 	if (error || search->places.count)
 		return error;
 	if (data)
@@ -288,8 +290,8 @@ static struct error *locate_name(struct search *search, struct module *only)
 
 /* ---- globs ----------------------------------------------------------------------------------- */
 
-/* The name by which the glob fits the symbol, as a programmer writes it, unless the glob itself is a mangled one;
- * NULL: it doesn't fit. */
+/* The name by which the glob fits the symbol, as a programmer writes it, unless the glob itself is
+ * a mangled one; NULL: it doesn't fit. */
 static char *name_that_fits(const struct symbol *symbol, const char *pattern)
 {
 	char *readable = demangle_is_mangled(pattern) ? NULL : demangle(symbol->name);
@@ -302,7 +304,8 @@ static char *name_that_fits(const struct symbol *symbol, const char *pattern)
 }
 
 /* Takes all symbols at the address of symbol *at on, and of those that match the best name. */
-static const struct symbol *best_match(const struct symtab *symtab, const char *pattern, size_t *at, char **ret_name)
+static const struct symbol *best_match(const struct symtab *symtab, const char *pattern, size_t *at,
+				       char **ret_name)
 {
 	uint64_t address = symtab_get(symtab, *at)->address;
 	const struct symbol *best = NULL;
@@ -348,7 +351,8 @@ static void shorten_names(struct places *places)
 	if (shorts.count)
 		qsort(shorts.items, shorts.count, sizeof(*shorts.items), by_text);
 	for (size_t i = 0, next; i < shorts.count; i = next) {
-		for (next = i + 1; next < shorts.count && strcmp(shorts.items[i].text, shorts.items[next].text) == 0;)
+		for (next = i + 1; next < shorts.count &&
+				   strcmp(shorts.items[i].text, shorts.items[next].text) == 0;)
 			free(shorts.items[next++].text);
 		char **name = &places->items[shorts.items[i].place].name;
 		free(next == i + 1 ? *name : shorts.items[i].text);

@@ -26,9 +26,11 @@ struct error *locate_readable(struct search *search, struct module *only);
 /* locate_source.c: FILE:LINE. */
 struct error *locate_line(struct search *search, struct module *only);
 /* locate_source.c: inlined copies: of a symbol, in its own unit; NULL: of the name, anywhere. */
-struct error *locate_inlined(struct search *search, struct module *only, const struct symbol *symbol);
+struct error *locate_inlined(struct search *search, struct module *only,
+			     const struct symbol *symbol);
 
-/* locate_hidden.c: what the file's own symbol tables don't name (hidden.h). Finds nothing: no place, no error. */
+/* locate_hidden.c: what the file's own symbol tables don't name (hidden.h). Finds nothing: no
+ * place, no error. */
 struct error *locate_hidden(struct search *search, struct module *only);
 /* locate_hidden.c: adds those that the glob fits, at addresses that aren't there yet. */
 struct error *locate_hidden_glob(struct search *search, struct module *module);
@@ -37,7 +39,7 @@ struct error *locate_hidden_glob(struct search *search, struct module *module);
 struct error *locate_marker(struct search *search, struct module *only);
 
 /* ifunc.c: the implementation that the process uses. */
-struct error *locate_ifunc(struct search *search, struct module *module, const struct symtab *symtab,
-			   const struct symbol *symbol);
+struct error *locate_ifunc(struct search *search, struct module *module,
+			   const struct symtab *symtab, const struct symbol *symbol);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * locate_hidden.c - names that a file's own symbol tables don't have (hidden.h). Asked only when nothing else has the name; of
- * globs, always.
+ * locate_hidden.c - names that a file's own symbol tables don't have (hidden.h). Asked only when
+ * nothing else has the name; of globs, always.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +25,17 @@ struct error *locate_hidden(struct search *search, struct module *only)
 		struct module *module = search->modules->items[i];
 		const struct hidden *hidden = NULL;
 		_cleanup_error_ struct error *error =
-			only && module != only ? NULL : module_hidden(search->proc, module, &hidden);
+			only && module != only ? NULL :
+						 module_hidden(search->proc, module, &hidden);
 		uint64_t offset = search->location->number;
-		const struct symbol *symbol = hidden ? find_named(hidden, search->location->symbol) : NULL;
+		const struct symbol *symbol =
+			hidden ? find_named(hidden, search->location->symbol) : NULL;
 
 		if (!symbol)
 			continue;
 		if (offset && search->want_function)
-			return error_new(ERROR_FAILED, "'%s' isn't the first instruction of a function",
+			return error_new(ERROR_FAILED,
+					 "'%s' isn't the first instruction of a function",
 					 search->location->text);
 		return locate_add(search, module, symbol, symbol->address + offset,
 				  strdup(search->location->text));
@@ -86,6 +89,7 @@ struct error *locate_hidden_glob(struct search *search, struct module *module)
 	}
 	places_free(&found);
 	if (!error && search->places.count)
-		qsort(search->places.items, search->places.count, sizeof(*search->places.items), compare_places);
+		qsort(search->places.items, search->places.count, sizeof(*search->places.items),
+		      compare_places);
 	return error;
 }

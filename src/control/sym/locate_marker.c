@@ -13,7 +13,8 @@
 #include "spell.h"
 
 /* One place for each site, also of one name: they become NAME, NAME-2... */
-static struct error *add_matches(struct search *search, struct module *module, const struct markers *markers)
+static struct error *add_matches(struct search *search, struct module *module,
+				 const struct markers *markers)
 {
 	const struct location *location = search->location;
 
@@ -27,7 +28,8 @@ static struct error *add_matches(struct search *search, struct module *module, c
 		if (asprintf(&name, "%s:%s", marker->provider, marker->name) < 0)
 			name = NULL;
 		struct error *error =
-			locate_add(search, module, symtab_at(module->symtab, marker->address), marker->address, name);
+			locate_add(search, module, symtab_at(module->symtab, marker->address),
+				   marker->address, name);
 		if (error)
 			return error;
 		search->places.items[search->places.count - 1].marker = marker;

@@ -25,7 +25,8 @@ static void candidates_free(struct candidates *candidates)
 	vec_free(candidates);
 }
 
-/* What virtual calls go through on their way to the function. It is called as that is, but nobody means it. */
+/* What virtual calls go through on their way to the function. It is called as that is, but nobody
+ * means it. */
 static bool is_thunk(const char *mangled)
 {
 	return strncmp(mangled, "_ZT", 3) == 0 && mangled[3] && strchr("hvc", mangled[3]);
@@ -99,7 +100,8 @@ struct error *locate_readable(struct search *search, struct module *only)
 		struct module *module = search->modules->items[i];
 		struct symtab *symtab;
 		_cleanup_error_ struct error *unreadable =
-			only && module != only ? NULL : module_symtab(search->proc, module, &symtab);
+			only && module != only ? NULL :
+						 module_symtab(search->proc, module, &symtab);
 
 		if (unreadable || (only && module != only))
 			continue;

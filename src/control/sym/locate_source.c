@@ -27,18 +27,21 @@ static struct error *no_code(const struct search *search, bool file_found, bool 
 	const struct location *location = search->location;
 
 	if (!file_found && !has_debug)
-		return error_new(ERROR_FAILED, "'%s': there is no debug information for %s", location->text,
+		return error_new(ERROR_FAILED, "'%s': there is no debug information for %s",
+				 location->text,
 				 locate_module_name(search, search->modules->items[0]));
 	if (!file_found)
 		return error_new(ERROR_FAILED, "'%s': no source file '%s' in the debug information",
 				 location->text, location->file);
-	return error_new(ERROR_FAILED, "'%s': there is no code at or behind this line", location->text);
+	return error_new(ERROR_FAILED, "'%s': there is no code at or behind this line",
+			 location->text);
 }
 
 struct error *locate_line(struct search *search, struct module *only)
 {
 	const struct location *location = search->location;
-	bool has_debug = false, file_found = false; /* has_debug: the program, or the module named */
+	/* has_debug: the program, or the module named */
+	bool has_debug = false, file_found = false;
 
 	for (size_t i = 0; i < search->modules->count; i++) {
 		struct module *module = search->modules->items[i];
@@ -52,7 +55,8 @@ struct error *locate_line(struct search *search, struct module *only)
 		if (!debug)
 			continue;
 		has_debug |= only || module->is_executable;
-		file_found |= debug_find_line(debug, location->file, location->line, &addresses, &line);
+		file_found |=
+			debug_find_line(debug, location->file, location->line, &addresses, &line);
 		if (addresses.count)
 			error = add_lines(search, module, &addresses);
 		vec_free(&addresses);
@@ -87,9 +91,11 @@ static bool is_loading(const struct search *search)
 	return search->modules->count <= 3 && program && program->image.has_interpreter;
 }
 
-struct error *locate_inlined(struct search *search, struct module *only, const struct symbol *symbol)
+struct error *locate_inlined(struct search *search, struct module *only,
+			     const struct symbol *symbol)
 {
-	/* All of the debug information is walked: not before it is known that nothing else has the name. */
+	/* All of the debug information is walked: not before it is known that nothing else has the
+	 * name. */
 	if (!symbol && !only && is_loading(search))
 		return NULL;
 	for (size_t i = 0; i < search->modules->count; i++) {
@@ -106,7 +112,8 @@ struct error *locate_inlined(struct search *search, struct module *only, const s
 			continue;
 		if (symbol && !debug_function_at(debug, symbol->address, &function))
 			return NULL;
-		debug_find_inlined(debug, symbol ? &function : NULL, search->location->symbol, &copies);
+		debug_find_inlined(debug, symbol ? &function : NULL, search->location->symbol,
+				   &copies);
 		if (copies.count)
 			error = add_copies(search, module, &copies);
 		vec_free(&copies);

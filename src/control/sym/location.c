@@ -34,13 +34,17 @@ static bool is_source_line(const char *text)
 /* The colon of PROVIDER:NAME, which stands alone, as those of C++ names don't; NULL: none. */
 static char *marker_colon(char *text)
 {
-	size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.*?[]");
+	size_t length = strspn(
+		text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.*?[]");
 
-	return length && text[length] == ':' && text[length + 1] && !strchr(text + length + 1, ':') ? text + length :
-												      NULL;
+	return length && text[length] == ':' && text[length + 1] &&
+			       !strchr(text + length + 1, ':') ?
+		       text + length :
+		       NULL;
 }
 
-static struct error *parse_marker(const char *text, char *body, char *colon, struct location *location)
+static struct error *parse_marker(const char *text, char *body, char *colon,
+				  struct location *location)
 {
 	*colon = '\0';
 	location->is_glob = strpbrk(body, "*?[") || strpbrk(colon + 1, "*?[");

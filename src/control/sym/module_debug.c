@@ -1,6 +1,6 @@
 /*
- * module_debug.c - what of a module is read only when somebody asks for it: its debug information, its
- * unwind table, its static markers.
+ * module_debug.c - what of a module is read only when somebody asks for it: its debug information,
+ * its unwind table, its static markers.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,8 +38,8 @@ char *module_describe(struct proc *proc, struct module *module, uint64_t since)
 
 	if (fd >= 0)
 		debug_file_build_id(fd, build_id, sizeof(build_id));
-	if (asprintf(&text, "%" PRIx64 " %" PRIx64 " %" PRIx64 " @%" PRIx64 " %s %s", module->low.v, module->high.v,
-		     module->bias.v, since, build_id, module->path) < 0)
+	if (asprintf(&text, "%" PRIx64 " %" PRIx64 " %" PRIx64 " @%" PRIx64 " %s %s", module->low.v,
+		     module->high.v, module->bias.v, since, build_id, module->path) < 0)
 		return NULL;
 	return text;
 }
@@ -62,7 +62,8 @@ struct error *module_cfi(struct proc *proc, struct module *module, const struct 
 	return NULL;
 }
 
-struct error *module_markers(struct proc *proc, struct module *module, const struct markers **ret_markers)
+struct error *module_markers(struct proc *proc, struct module *module,
+			     const struct markers **ret_markers)
 {
 	struct symtab *symtab;
 	struct error *error = module_symtab(proc, module, &symtab);

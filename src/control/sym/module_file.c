@@ -263,7 +263,8 @@ static bool range_has_bytes(int fd, const struct mapping *mapping, const void *b
 	uint8_t chunk[CHUNK];
 	uint64_t size = mapping->end.v - mapping->start.v;
 
-	for (uint64_t at = 0; at < size; at += sizeof(chunk) - (n - 1)) { /* they may lie across two */
+	/* they may lie across two */
+	for (uint64_t at = 0; at < size; at += sizeof(chunk) - (n - 1)) {
 		ssize_t got = pread(fd, chunk, sizeof(chunk), (off_t)(mapping->offset + at));
 
 		if (got < 0 || (got > 0 && memmem(chunk, (size_t)got, bytes, n)))
@@ -272,8 +273,8 @@ static bool range_has_bytes(int fd, const struct mapping *mapping, const void *b
 	return false;
 }
 
-struct error *module_has_code(struct proc *proc, const struct module *module, const struct maps *maps,
-			      const void *bytes, size_t n, bool *ret_found)
+struct error *module_has_code(struct proc *proc, const struct module *module,
+			      const struct maps *maps, const void *bytes, size_t n, bool *ret_found)
 {
 	_cleanup_close_ int fd = -1;
 	struct error *error = module_open(proc, module, &fd);

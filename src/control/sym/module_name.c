@@ -4,7 +4,8 @@
 
 const char *module_called(const struct proc *proc, const struct module *module)
 {
-	bool is_link = module->is_executable && strncmp(module->name, proc->comm, strlen(proc->comm)) != 0;
+	bool is_link =
+		module->is_executable && strncmp(module->name, proc->comm, strlen(proc->comm)) != 0;
 
 	return is_link ? proc->comm : module->name;
 }
@@ -13,7 +14,8 @@ static bool is_called(const struct proc *proc, const struct module *module, cons
 {
 	return strcmp(module->name, name) == 0 || strcmp(module->path, name) == 0 ||
 	       strcmp(module_called(proc, module), name) == 0 ||
-	       (module->is_vdso && (strcmp(name, "vdso") == 0 || strcmp(name, "linux-vdso.so.1") == 0));
+	       (module->is_vdso &&
+		(strcmp(name, "vdso") == 0 || strcmp(name, "linux-vdso.so.1") == 0));
 }
 
 /* When nothing else starts like that. */
@@ -34,7 +36,8 @@ static struct module *by_start(const struct modules *modules, const char *name)
 	return found;
 }
 
-struct module *modules_named(const struct proc *proc, const struct modules *modules, const char *name)
+struct module *modules_named(const struct proc *proc, const struct modules *modules,
+			     const char *name)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		if (is_called(proc, modules->items[i], name))

@@ -1,8 +1,9 @@
 /*
  * plt.c - which function each entry of a procedure linkage table leads to.
  *
- * Linkers write tables of several forms (.plt, .plt.sec, .plt.got; with endbr64, with bnd), but each entry jumps through
- * one word of memory, and a relocation tells whose address the loader puts there. So the jumps are looked for, not the forms.
+ * Linkers write tables of several forms (.plt, .plt.sec, .plt.got; with endbr64, with bnd), but
+ * each entry jumps through one word of memory, and a relocation tells whose address the loader puts
+ * there. So the jumps are looked for, not the forms.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -76,7 +77,8 @@ static bool read_got(const struct image *image, struct bytes table, struct got *
 		if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
 			continue;
 		name = dynamic_name(symbols, strings, ELF64_R_SYM(rela.r_info));
-		if (name && is_printable(name) && !vec_push(got, (struct got_word){ rela.r_offset, name }))
+		if (name && is_printable(name) &&
+		    !vec_push(got, (struct got_word){ rela.r_offset, name }))
 			return false;
 	}
 	return true;
@@ -128,8 +130,9 @@ struct error *plt_read(const struct symtab *symtab, struct hidden *hidden)
 	const struct image *image = &symtab->image;
 	const struct dynamic *d = &image->dynamic;
 	struct got got = { 0 };
-	bool done = read_got(image, image_bytes(image, d->jmprel, d->jmprel ? d->pltrelsz : 0), &got) &&
-		    read_got(image, image_bytes(image, d->rela, d->rela ? d->relasz : 0), &got);
+	bool done =
+		read_got(image, image_bytes(image, d->jmprel, d->jmprel ? d->pltrelsz : 0), &got) &&
+		read_got(image, image_bytes(image, d->rela, d->rela ? d->relasz : 0), &got);
 
 	if (got.count)
 		qsort(got.items, got.count, sizeof(*got.items), compare_words);

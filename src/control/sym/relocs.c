@@ -32,10 +32,12 @@ static bool take_relocation(struct bytes *table, Elf64_Rela *ret_rela)
 	return true;
 }
 
-void relocs_each(const struct symtab *symtab, void (*found)(void *context, const Elf64_Rela *rela), void *context)
+void relocs_each(const struct symtab *symtab, void (*found)(void *context, const Elf64_Rela *rela),
+		 void *context)
 {
 	const struct dynamic *d = &symtab->image.dynamic;
-	struct bytes tables[] = { find_table(symtab, d->rela, d->relasz), find_table(symtab, d->jmprel, d->pltrelsz) };
+	struct bytes tables[] = { find_table(symtab, d->rela, d->relasz),
+				  find_table(symtab, d->jmprel, d->pltrelsz) };
 	Elf64_Rela rela;
 
 	for (size_t i = 0; i < 2; i++) {

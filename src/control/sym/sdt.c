@@ -93,7 +93,8 @@ static struct error *read_notes(const struct image *image, Elf_Data *data, uint6
 		if (note.n_type != NOTE_TYPE || note.n_namesz != sizeof(NOTE_NAME) ||
 		    memcmp(bytes + name_at, NOTE_NAME, sizeof(NOTE_NAME)) != 0)
 			continue;
-		struct bytes description = { (const uint8_t *)bytes + description_at, note.n_descsz };
+		struct bytes description = { (const uint8_t *)bytes + description_at,
+					     note.n_descsz };
 		error = read_note(image, description, base, markers);
 	}
 	return error;
@@ -109,7 +110,8 @@ static int by_name(const void *a, const void *b)
 	return order ? order : (x->address > y->address) - (x->address < y->address);
 }
 
-/* A compiler that copies a loop's body copies the note's nop too, but one place may have been noted twice. */
+/* A compiler that copies a loop's body copies the note's nop too, but one place may have been noted
+ * twice. */
 static void drop_doubles(struct markers *markers)
 {
 	size_t kept = 0;

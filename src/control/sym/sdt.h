@@ -1,11 +1,12 @@
 /*
  * sdt.h - static markers: what <sys/sdt.h> leaves in a file.
  *
- * Each marker is a nop in the code and a note (.note.stapsdt) that says where it is, what it is called, and where its
- * arguments are at that instruction, in the assembler's words ("-4@%edi 8@-16(%rbp)"). One that has a semaphore is
- * passed only while that 16-bit counter isn't 0.
+ * Each marker is a nop in the code and a note (.note.stapsdt) that says where it is, what it is
+ * called, and where its arguments are at that instruction, in the assembler's words ("-4@%edi
+ * 8@-16(%rbp)"). One that has a semaphore is passed only while that 16-bit counter isn't 0.
  *
- * Notes are hostile input. Addresses are the file's own, prelinking undone. Reads files, owns what it returns.
+ * Notes are hostile input. Addresses are the file's own, prelinking undone. Reads files, owns what
+ * it returns.
  */
 #ifndef DYNTRACE_SYM_SDT_H
 #define DYNTRACE_SYM_SDT_H
@@ -39,7 +40,7 @@ struct symtab;
 struct error *sdt_of_symtab(const struct symtab *symtab, struct markers *ret_markers);
 void markers_free(struct markers *markers);
 
-/* ---- arguments (sdt_argument.c) ---------------------------------------------------------------- */
+/* ---- arguments (sdt_argument.c) -------------------------------------------------------------- */
 
 enum sdt_kind {
 	SDT_UNKNOWN, /* not understood, or a symbol that isn't known */
@@ -71,6 +72,7 @@ struct sdt_symbols {
 };
 
 /* Takes the next argument off *text; false: there is none. What can't be understood is SDT_UNKNOWN. */
-bool sdt_next_argument(const char **text, const struct sdt_symbols *symbols, struct sdt_argument *ret_argument);
+bool sdt_next_argument(const char **text, const struct sdt_symbols *symbols,
+		       struct sdt_argument *ret_argument);
 
 #endif

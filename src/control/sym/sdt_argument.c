@@ -9,8 +9,8 @@
  *		4+sym(%rip)  sym(,%rax,8)	... at a symbol
  *		%fs:16				... of the thread
  *
- * Arguments are separated by blanks. SIZE governs: "8@%eax" is all of rax, for some compilers name a register by
- * another of its names.
+ * Arguments are separated by blanks. SIZE governs: "8@%eax" is all of rax, for some compilers name
+ * a register by another of its names.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -156,7 +156,8 @@ static bool take_address_register(struct parser *p, uint8_t *ret_reg)
 		return true;
 	}
 	/* 32-bit addresses aren't taken for 64-bit ones. */
-	return word[0] == 'r' && find_register(word, ret_reg, &shift) && strcmp(registers[*ret_reg][0], word) == 0;
+	return word[0] == 'r' && find_register(word, ret_reg, &shift) &&
+	       strcmp(registers[*ret_reg][0], word) == 0;
 }
 
 /* (BASE), (BASE,INDEX), (,INDEX,SCALE)... behind its '('. */
@@ -243,11 +244,14 @@ static bool take_size(struct parser *p)
 	return !memchr(start, '@', strcspn(start, " \t"));
 }
 
-bool sdt_next_argument(const char **text, const struct sdt_symbols *symbols, struct sdt_argument *ret_argument)
+bool sdt_next_argument(const char **text, const struct sdt_symbols *symbols,
+		       struct sdt_argument *ret_argument)
 {
-	struct parser p = { .at = *text + strspn(*text, " \t"),
-			    .symbols = symbols,
-			    .argument = { .base = SDT_NO_REGISTER, .index = SDT_NO_REGISTER, .scale = 1 } };
+	struct parser p = {
+		.at = *text + strspn(*text, " \t"),
+		.symbols = symbols,
+		.argument = { .base = SDT_NO_REGISTER, .index = SDT_NO_REGISTER, .scale = 1 }
+	};
 	const char *end = p.at + strcspn(p.at, " \t");
 
 	if (!*p.at)

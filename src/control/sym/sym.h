@@ -11,7 +11,15 @@
 #include "../proc/proc.h"
 
 enum symbol_kind { SYMBOL_FUNCTION, SYMBOL_IFUNC, SYMBOL_OBJECT };
-enum symbol_source { SOURCE_SYMTAB, SOURCE_DYNSYM, SOURCE_ENTRY, SOURCE_EH_FRAME, SOURCE_DEBUG, SOURCE_DEBUGDATA, SOURCE_PLT };
+enum symbol_source {
+	SOURCE_SYMTAB,
+	SOURCE_DYNSYM,
+	SOURCE_ENTRY,
+	SOURCE_EH_FRAME,
+	SOURCE_DEBUG,
+	SOURCE_DEBUGDATA,
+	SOURCE_PLT
+};
 
 struct symbol {
 	const char *name; /* owned by the symtab; version suffixes (@GLIBC_2.2.5) are cut off */
@@ -55,11 +63,12 @@ const struct symbol *symtab_at(const struct symtab *symtab, uint64_t address);
 /* Bounds of the function at this address from .eh_frame; false: no FDE covers it. */
 bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_start,
 		uint64_t *ret_end);
-/* Calls back with the text that compilers have described, by address: all of it, but for stretches of `gap` bytes or more
- * without an unwind table. A file that has none at all counts as described. */
+/* Calls back with the text that compilers have described, by address: all of it, but for stretches
+ * of `gap` bytes or more without an unwind table. A file that has none at all counts as described. */
 #define SYM_UNDESCRIBED_MIN (512u << 10) /* a static musl libc without tables is smaller */
 void symtab_each_described(const struct symtab *symtab, uint64_t gap,
-			   void (*found)(void *context, uint64_t start, uint64_t end), void *context);
+			   void (*found)(void *context, uint64_t start, uint64_t end),
+			   void *context);
 /* The executable range that contains the address; NULL: none. */
 const struct text_range *symtab_text(const struct symtab *symtab, uint64_t address);
 /* Read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables: how many bytes were
@@ -74,12 +83,14 @@ void symtab_each_pointer(const struct symtab *symtab,
 			 void (*found)(void *context, uint64_t address), void *context);
 /* The same with every landing pad of exceptions (landing.c), and with every function's start. */
 struct error *symtab_each_landing_pad(const struct symtab *symtab,
-				      void (*found)(void *context, uint64_t address), void *context);
+				      void (*found)(void *context, uint64_t address),
+				      void *context);
 void symtab_each_function_start(const struct symtab *symtab,
 				void (*found)(void *context, uint64_t address), void *context);
 /* The same with every restartable sequence (H11) that the file lists. */
 void symtab_each_rseq(const struct symtab *symtab,
-		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort), void *context);
+		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort),
+		      void *context);
 /* Written in Go: goroutines are parked at any instruction, and no stack tells where. */
 bool symtab_is_go(const struct symtab *symtab);
 /* What the kernel says of its file. */
@@ -126,18 +137,22 @@ struct modules {
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules);
 /* From the maps as they are now. */
 struct error *modules_of(struct proc *proc, struct modules *ret_modules);
-/* module_name.c: what the user calls it: its file, but the program by the name it was started by (which may be a link to the file). */
+/* module_name.c: what the user calls it: its file, but the program by the name it was started by
+ * (which may be a link to the file). */
 const char *module_called(const struct proc *proc, const struct module *module);
-/* module_name.c: by that name, the file's, its path, or its start (libc for libc.so.6) if that is the only one; NULL: there is none. */
-struct module *modules_named(const struct proc *proc, const struct modules *modules, const char *name);
+/* module_name.c: by that name, the file's, its path, or its start (libc for libc.so.6) if that is
+ * the only one; NULL: there is none. */
+struct module *modules_named(const struct proc *proc, const struct modules *modules,
+			     const char *name);
 /* The module's symbols, read on first use; owned by the module. The file is opened through
  * /proc/PID/exe, /proc/PID/map_files or /proc/PID/root + path, so that deleted, replaced and
  * containerised files work; it must be the one in memory (inode, program headers, build id), else
  * this fails and says so. */
 struct error *module_symtab(struct proc *proc, struct module *module, struct symtab **ret_symtab);
 /* Are these bytes anywhere in what is mapped of its file to be run? Also if that can't be read. */
-struct error *module_has_code(struct proc *proc, const struct module *module, const struct maps *maps, const void *bytes,
-			      size_t n, bool *ret_found);
+struct error *module_has_code(struct proc *proc, const struct module *module,
+			      const struct maps *maps, const void *bytes, size_t n,
+			      bool *ret_found);
 /* Its debug information (debug.h), found on first use; NULL: there is none. Owned by the module. */
 struct debug;
 struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug);
@@ -145,16 +160,18 @@ struct error *module_debug(struct proc *proc, struct module *module, struct debu
 char *module_describe(struct proc *proc, struct module *module, uint64_t since);
 /* Its unwind table (cfi.h), likewise. */
 struct cfi_rows;
-struct error *module_cfi(struct proc *proc, struct module *module, const struct cfi_rows **ret_rows);
+struct error *module_cfi(struct proc *proc, struct module *module,
+			 const struct cfi_rows **ret_rows);
 /* Its static markers (sdt.h), likewise; none: an empty list. */
 struct markers;
-struct error *module_markers(struct proc *proc, struct module *module, const struct markers **ret_markers);
+struct error *module_markers(struct proc *proc, struct module *module,
+			     const struct markers **ret_markers);
 void modules_free(struct modules *modules);
 
 /* ---- locations (locate.c) -------------------------------------------------------------------- */
 
-/* A LOC of the command line, parsed: SYMBOL, SYMBOL+OFFSET, ADDRESS, FILE:LINE, PROVIDER:NAME (a static marker),
- * each with @MODULE; a SYMBOL, a PROVIDER and a NAME may be a glob. */
+/* A LOC of the command line, parsed: SYMBOL, SYMBOL+OFFSET, ADDRESS, FILE:LINE, PROVIDER:NAME (a
+ * static marker), each with @MODULE; a SYMBOL, a PROVIDER and a NAME may be a glob. */
 struct location {
 	char *text; /* as given */
 	char *symbol; /* NULL: an address */
@@ -176,7 +193,8 @@ struct place {
 	taddr address; /* in the process */
 	char *name; /* "main", "main+0x10", "0x401136": what events are called after. Owned. */
 	const struct marker *marker; /* a static marker; the module's; NULL: it isn't one */
-	uint64_t inlined; /* it is where an inlined copy of the function begins: which (debug.h); else 0 */
+	/* it is where an inlined copy of the function begins: which (debug.h); else 0 */
+	uint64_t inlined;
 };
 
 struct places {
@@ -187,8 +205,9 @@ struct places {
 
 /*
  * Finds every place a location means. Without @MODULE a glob means the program itself; a name means
- * the program, else the first library that has it; a marker means all modules that have it, at each of its places. Symbols that share an address count once. An
- * address with a module is the file's own. A glob leaves out functions chosen at run time (IFUNC).
+ * the program, else the first library that has it; a marker means all modules that have it, at each
+ * of its places. Symbols that share an address count once. An address with a module is the file's
+ * own. A glob leaves out functions chosen at run time (IFUNC).
  *
  * Fails with: symbol not found (up to three near names), not a function (data, IFUNC), several
  * functions of that name, no such module (near names), address outside any module's code, offset

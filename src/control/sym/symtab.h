@@ -67,7 +67,8 @@ bool entry_find_main(const struct symtab *symtab, uint64_t *ret_address);
 /* relocs.c: RELATIVE relocations. */
 const struct relocations *relocs_get(const struct symtab *symtab);
 /* Both tables, with and without those for the PLT. */
-void relocs_each(const struct symtab *symtab, void (*found)(void *context, const Elf64_Rela *rela), void *context);
+void relocs_each(const struct symtab *symtab, void (*found)(void *context, const Elf64_Rela *rela),
+		 void *context);
 /* A 64-bit word of any segment as it is once loaded at 0. */
 bool relocs_read_word(const struct symtab *symtab, uint64_t address, uint64_t *ret_word);
 

@@ -4,10 +4,11 @@
  *   | library's block | ... | program's block | FS base: thread control block, its dtv at +8
  *                     <-- offset ------------->
  *
- * The program's block ends at the FS base, as its own code was linked to know. Of a library only the loader knows: it
- * leaves what we need in words that the library's code reads, the distance of one variable (R_X86_64_TPOFF64), or
- * the library's number in each thread's table of blocks, the dtv (R_X86_64_DTPMOD64). They are read at each hit, since a
- * library whose loading is just noticed hasn't been relocated.
+ * The program's block ends at the FS base, as its own code was linked to know. Of a library only
+ * the loader knows: it leaves what we need in words that the library's code reads, the distance of
+ * one variable (R_X86_64_TPOFF64), or the library's number in each thread's table of blocks, the
+ * dtv (R_X86_64_DTPMOD64). They are read at each hit, since a library whose loading is just noticed
+ * hasn't been relocated.
  */
 #include "../base/cleanup.h"
 #include "symtab.h"
@@ -16,11 +17,13 @@
 #define SIZE_MAX_OF_BLOCK (1u << 30)
 
 struct search {
-	uint64_t distance_at, distance_of; /* a word with the distance of the variable at that offset of the block */
+	/* a word with the distance of the variable at that offset of the block */
+	uint64_t distance_at, distance_of;
 	uint64_t number_at; /* a word with the library's number */
 };
 
-/* What is exported may be another module's, of the same name: only those without a symbol are about the library's own block. */
+/* What is exported may be another module's, of the same name: only those without a symbol are about
+ * the library's own block. */
 static void look_at(void *context, const Elf64_Rela *rela)
 {
 	struct search *search = context;
@@ -33,10 +36,12 @@ static void look_at(void *context, const Elf64_Rela *rela)
 	}
 }
 
-/* What is left free at its start, so that the block's address has the alignment that the file's has. */
+/* What is left free at its start, so that the block's address has the alignment that the file's
+ * has. */
 static struct tls of_program(const Elf64_Phdr *header)
 {
-	uint64_t align = header->p_align > 1 ? header->p_align : 1, skew = -header->p_vaddr & (align - 1);
+	uint64_t align = header->p_align > 1 ? header->p_align : 1,
+		 skew = -header->p_vaddr & (align - 1);
 	uint64_t size = (header->p_memsz - skew + align - 1) / align * align + skew;
 
 	return (struct tls){ .kind = TLS_FIXED, .offset = -(int64_t)size };

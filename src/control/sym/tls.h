@@ -10,7 +10,8 @@ enum tls_kind {
 	TLS_UNKNOWN,
 	TLS_FIXED, /* its block is at FS base + offset */
 	TLS_DISTANCE, /* at FS base + offset + what the word holds */
-	TLS_NUMBERED, /* the word holds which entry of the thread's dtv leads to it, once the thread has one */
+	/* the word holds which entry of the thread's dtv leads to it, once the thread has one */
+	TLS_NUMBERED,
 };
 
 struct tls {

@@ -12,9 +12,10 @@
 
 static bool unpack_zlib(const void *from, size_t from_size, void *to, size_t to_size)
 {
-	z_stream stream = {
-		.next_in = (Bytef *)from, .avail_in = (uInt)from_size, .next_out = to, .avail_out = (uInt)to_size
-	};
+	z_stream stream = { .next_in = (Bytef *)from,
+			    .avail_in = (uInt)from_size,
+			    .next_out = to,
+			    .avail_out = (uInt)to_size };
 	int status;
 
 	if (from_size > UINT32_MAX || to_size > UINT32_MAX || inflateInit(&stream) != Z_OK)

@@ -37,8 +37,8 @@ static uint32_t choose_rows(uint64_t row_size)
 	return (uint32_t)rows;
 }
 
-struct error *counts_map(struct counts *counts, struct stop *stop, struct agent *agent, size_t plain,
-			 size_t timed)
+struct error *counts_map(struct counts *counts, struct stop *stop, struct agent *agent,
+			 size_t plain, size_t timed)
 {
 	const struct counts_area *last = counts->areas.count ? vec_last(&counts->areas) : NULL;
 	struct counts_area area = { .row_size = round_to_power(row_bytes(plain, timed)) };
@@ -52,11 +52,12 @@ struct error *counts_map(struct counts *counts, struct stop *stop, struct agent 
 		area.row_size = ROW_MIN;
 	area.rows = choose_rows(area.row_size);
 	if (area.row_size > AREA_MAX)
-		return error_new(ERROR_FAILED, "%zu counting tracepoints at once: name fewer", plain + timed);
+		return error_new(ERROR_FAILED, "%zu counting tracepoints at once: name fewer",
+				 plain + timed);
 	if (!vec_reserve(&counts->areas, 1))
 		return error_new(ERROR_FAILED, "out of memory");
-	struct error *error = inject_share(stop, agent, "dyntrace-counts", area.row_size * area.rows, &here,
-					   &area.there);
+	struct error *error = inject_share(stop, agent, "dyntrace-counts",
+					   area.row_size * area.rows, &here, &area.there);
 	if (error)
 		return error;
 	area.here = here;
@@ -110,7 +111,8 @@ static void add_row(const struct dt_cell *cell, struct counts_sum *sum, uint64_t
 	}
 }
 
-void counts_read(const struct counts *counts, const struct counts_cell *cell, struct counts_sum *ret_sum)
+void counts_read(const struct counts *counts, const struct counts_cell *cell,
+		 struct counts_sum *ret_sum)
 {
 	const struct counts_area *area = &counts->areas.items[cell->area];
 	uint64_t buckets[DT_BUCKETS] = { 0 };
@@ -132,10 +134,11 @@ void counts_read(const struct counts *counts, const struct counts_cell *cell, st
 	*ret_sum = sum;
 }
 
-/* ---- another controller's ---------------------------------------------------------------------- */
+/* ---- another controller's -------------------------------------------------------------------- */
 
 /* The histogram of a row that nobody used has no memory, and needn't get any by being read. */
-static struct error *collect_times(struct proc *proc, taddr at, const struct dt_cell *head, struct dt_cell *words)
+static struct error *collect_times(struct proc *proc, taddr at, const struct dt_cell *head,
+				   struct dt_cell *words)
 {
 	const size_t buckets_at = offsetof(struct dt_cell, buckets);
 	struct dt_cell row;
@@ -143,7 +146,8 @@ static struct error *collect_times(struct proc *proc, taddr at, const struct dt_
 
 	if (!head->hits && !head->total && !head->pending)
 		return NULL;
-	error = mem_read(proc, taddr_add(at, (int64_t)buckets_at), row.buckets, sizeof(row.buckets));
+	error = mem_read(proc, taddr_add(at, (int64_t)buckets_at), row.buckets,
+			 sizeof(row.buckets));
 	if (error)
 		return error;
 	for (uint32_t i = 0; i < DT_BUCKETS; i++)
@@ -158,7 +162,8 @@ static struct error *collect_times(struct proc *proc, taddr at, const struct dt_
 	return NULL;
 }
 
-struct error *counts_collect(struct proc *proc, const struct dt_counted *from, struct dt_cell *words)
+struct error *counts_collect(struct proc *proc, const struct dt_counted *from,
+			     struct dt_cell *words)
 {
 	const size_t head_size = from->has_times ? offsetof(struct dt_cell, buckets) : PLAIN_SIZE;
 	struct error *error = NULL;
@@ -196,7 +201,8 @@ void counts_add(struct counts *counts, const struct counts_cell *cell, const str
 		add_word(&first->buckets[i], words->buckets[i]);
 	max = __atomic_load_n(&first->max, __ATOMIC_RELAXED);
 	while (max < words->max &&
-	       !__atomic_compare_exchange_n(&first->max, &max, words->max, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	       !__atomic_compare_exchange_n(&first->max, &max, words->max, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
 		;
 }
 

@@ -15,8 +15,9 @@ static void clean_name(char *to, size_t room, const char *from)
 }
 
 static const uint8_t bridge_types[] = {
-	[FIELD_UINT] = DT_BRIDGE_UINT,	   [FIELD_INT] = DT_BRIDGE_INT,	  [FIELD_HEX] = DT_BRIDGE_HEX,
-	[FIELD_FLOAT] = DT_BRIDGE_FLOAT,   [FIELD_ENUM] = DT_BRIDGE_UINT, [FIELD_STRING] = DT_BRIDGE_STRING,
+	[FIELD_UINT] = DT_BRIDGE_UINT,	     [FIELD_INT] = DT_BRIDGE_INT,
+	[FIELD_HEX] = DT_BRIDGE_HEX,	     [FIELD_FLOAT] = DT_BRIDGE_FLOAT,
+	[FIELD_ENUM] = DT_BRIDGE_UINT,	     [FIELD_STRING] = DT_BRIDGE_STRING,
 	[FIELD_FRAMES] = DT_BRIDGE_SEQUENCE,
 };
 
@@ -48,7 +49,8 @@ static void leave_struct(struct flat *flat)
 		flat->prefix[flat->lengths[flat->depth]] = '\0';
 }
 
-static void describe_field(const struct event_field *field, struct flat *flat, struct dt_bridge_field *to)
+static void describe_field(const struct event_field *field, struct flat *flat,
+			   struct dt_bridge_field *to)
 {
 	char name[4 * DT_BRIDGE_FIELD_NAME];
 
@@ -76,16 +78,20 @@ static void make_unique(const struct dt_bridge_field *fields, struct dt_bridge_f
 			taken |= !strcmp(other->name, last->name);
 		if (!taken)
 			return;
-		snprintf(last->name + (strlen(last->name) < 60 ? strlen(last->name) : 60), 4, "_%u", n);
+		snprintf(last->name + (strlen(last->name) < 60 ? strlen(last->name) : 60), 4, "_%u",
+			 n);
 	}
 }
 
 struct dt_bridge_field image_fields_address(void)
 {
-	return (struct dt_bridge_field){ .name = "address", .type = DT_BRIDGE_ADDRESS, .size = 8, .align = 1 };
+	return (struct dt_bridge_field){
+		.name = "address", .type = DT_BRIDGE_ADDRESS, .size = 8, .align = 1
+	};
 }
 
-uint32_t image_fields_add(const struct event_type *type, struct dt_bridge_field *fields, uint32_t before, uint32_t room)
+uint32_t image_fields_add(const struct event_type *type, struct dt_bridge_field *fields,
+			  uint32_t before, uint32_t room)
 {
 	struct flat flat = { .prefix = "" };
 	uint32_t count = before;

@@ -1,5 +1,6 @@
 /*
- * image_fields.h - what is where in an image (plan/foreign_code.h): for libraries in the target that look at it.
+ * image_fields.h - what is where in an image (plan/foreign_code.h): for libraries in the target
+ * that look at it.
  *
  * Members of structs are fields of their own there, outer_inner. Pure.
  */
@@ -13,7 +14,9 @@
 
 /* The image's first word. */
 struct dt_bridge_field image_fields_address(void);
-/* The fields of an event, behind the `before` that are there, up to `room`; each has a name of its own. Returns how many. */
-uint32_t image_fields_add(const struct event_type *type, struct dt_bridge_field *fields, uint32_t before, uint32_t room);
+/* The fields of an event, behind the `before` that are there, up to `room`; each has a name of its
+ * own. Returns how many. */
+uint32_t image_fields_add(const struct event_type *type, struct dt_bridge_field *fields,
+			  uint32_t before, uint32_t room);
 
 #endif

@@ -18,7 +18,7 @@
 #define MARK_ROOM 33u /* what a string may say about itself */
 #define EVENT_HEAD 16u
 
-/* ---- events ---------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* A name of the target's. */
 static struct error *read_name(struct proc *proc, uint64_t at, char *to, size_t room)
@@ -31,7 +31,9 @@ static struct error *read_name(struct proc *proc, uint64_t at, char *to, size_t 
 		if (!to[i])
 			return i ? NULL : error_new(ERROR_REFUSED, "a name of it is empty");
 		if (!isalnum((unsigned char)to[i]) && to[i] != '_')
-			return error_new(ERROR_REFUSED, "a name of it has other characters than letters, digits and '_'");
+			return error_new(
+				ERROR_REFUSED,
+				"a name of it has other characters than letters, digits and '_'");
 	}
 	return error_new(ERROR_REFUSED, "a name of it is longer than %zu characters", room - 1);
 }
@@ -47,8 +49,9 @@ static struct error *describe_field(struct proc *proc, uint64_t at, struct event
 	struct event_field field = { 0 };
 	struct error *error = mem_read(proc, taddr_of(at), &from, sizeof(from));
 
-	if (!error && (from.type > DYNTRACE_TYPE_STRING || from.size > 8 || (from.size & (from.size - 1)) || !from.size ||
-		       (from.type == DYNTRACE_TYPE_FLOAT && from.size < 4)))
+	if (!error &&
+	    (from.type > DYNTRACE_TYPE_STRING || from.size > 8 || (from.size & (from.size - 1)) ||
+	     !from.size || (from.type == DYNTRACE_TYPE_FLOAT && from.size < 4)))
 		error = error_new(ERROR_REFUSED, "a field of it is of no type that there is");
 	if (!error)
 		error = read_name(proc, (uint64_t)from.name, field.name, sizeof(field.name));
@@ -60,27 +63,32 @@ static struct error *describe_field(struct proc *proc, uint64_t at, struct event
 	return NULL;
 }
 
-static struct error *describe_event(struct proc *proc, const struct dyntrace_event_type *from, struct event_type *type)
+static struct error *describe_event(struct proc *proc, const struct dyntrace_event_type *from,
+				    struct event_type *type)
 {
 	char name[128];
 	struct error *error = NULL;
 
 	if (from->version != DYNTRACE_PROBE_VERSION)
-		return error_new(ERROR_REFUSED, "it is of version %u of dyntrace/probe.h, and this is version %u", from->version,
-				 DYNTRACE_PROBE_VERSION);
+		return error_new(ERROR_REFUSED,
+				 "it is of version %u of dyntrace/probe.h, and this is version %u",
+				 from->version, DYNTRACE_PROBE_VERSION);
 	if (!from->field_count || from->field_count > DYNTRACE_EVENT_FIELDS_MAX)
-		return error_new(ERROR_REFUSED, "it has %u fields: 1 to %u", from->field_count, DYNTRACE_EVENT_FIELDS_MAX);
+		return error_new(ERROR_REFUSED, "it has %u fields: 1 to %u", from->field_count,
+				 DYNTRACE_EVENT_FIELDS_MAX);
 	error = read_name(proc, (uint64_t)from->name, name, sizeof(name));
 	type->name = error ? NULL : strdup(name);
 	type->fields = calloc(from->field_count, sizeof(*type->fields));
 	if (!error && (!type->name || !type->fields))
 		error = error_new(ERROR_FAILED, "out of memory");
 	for (uint32_t i = 0; i < from->field_count && !error; i++) {
-		error = describe_field(proc, (uint64_t)from->fields + i * sizeof(*from->fields), &type->fields[i]);
+		error = describe_field(proc, (uint64_t)from->fields + i * sizeof(*from->fields),
+				       &type->fields[i]);
 		type->field_count += !error;
 		for (uint32_t j = 0; j < i && !error; j++) {
 			if (!strcmp(type->fields[i].name, type->fields[j].name))
-				error = error_new(ERROR_REFUSED, "two fields of it are called '%s'", type->fields[i].name);
+				error = error_new(ERROR_REFUSED, "two fields of it are called '%s'",
+						  type->fields[i].name);
 		}
 	}
 	type->is_variable = true;
@@ -97,13 +105,16 @@ static struct dt_program *write_program(const struct event_type *type, uint8_t *
 
 	for (size_t i = 0; i < type->field_count; i++)
 		strings += type->fields[i].type == FIELD_STRING;
-	while (strings * (string_most + MARK_ROOM) + 8 * type->field_count + 2 * EVENT_HEAD > DT_EVENT_SIZE_MAX)
+	while (strings * (string_most + MARK_ROOM) + 8 * type->field_count + 2 * EVENT_HEAD >
+	       DT_EVENT_SIZE_MAX)
 		string_most /= 2;
 	if (!program)
 		return NULL;
 	*program = (struct dt_program){ .id = type->id, .rip = 1 };
-	program->size_max = (uint32_t)DT_ROUND_UP(
-		strings * (string_most + MARK_ROOM) + 8 * (uint32_t)type->field_count + 2 * EVENT_HEAD, 8);
+	program->size_max =
+		(uint32_t)DT_ROUND_UP(strings * (string_most + MARK_ROOM) +
+					      8 * (uint32_t)type->field_count + 2 * EVENT_HEAD,
+				      8);
 	for (size_t i = 0; i < type->field_count; i++) {
 		const struct event_field *field = &type->fields[i];
 		struct dt_op *ops = program->ops + program->op_count;
@@ -112,7 +123,9 @@ static struct dt_program *write_program(const struct event_type *type, uint8_t *
 		ops[1] = (struct dt_op){ .code = DT_OP_STORE, .a = field->size, .c = (uint32_t)i };
 		if (field->type == FIELD_STRING) {
 			ops[1] = (struct dt_op){ .code = DT_OP_XMM, .a = (uint8_t)i, .b = 1 };
-			ops[2] = (struct dt_op){ .code = DT_OP_STRING, .a = 1, .b = (uint16_t)string_most,
+			ops[2] = (struct dt_op){ .code = DT_OP_STRING,
+						 .a = 1,
+						 .b = (uint16_t)string_most,
 						 .c = DT_STRING_BOUNDED };
 		}
 		program->op_count += field->type == FIELD_STRING ? 3 : 2;
@@ -121,15 +134,16 @@ static struct dt_program *write_program(const struct event_type *type, uint8_t *
 }
 
 /* Its program is there, its type known, and only then it leads to it. */
-static struct error *connect_event(const struct library_place *place, struct library *library, taddr at,
-				   struct event_type *type)
+static struct error *connect_event(const struct library_place *place, struct library *library,
+				   taddr at, struct event_type *type)
 {
 	uint8_t *programs = place->paper->here + LOAD_PROGRAMS_AT;
 	uint32_t used = *place->programs_used;
 	uint64_t program = taddr_add(place->paper->there, LOAD_PROGRAMS_AT + used).v;
 
 	type->id = (uint32_t)place->types->count;
-	struct dt_program *written = write_program(type, programs + used, LOAD_PROGRAMS_SIZE - used);
+	struct dt_program *written =
+		write_program(type, programs + used, LOAD_PROGRAMS_SIZE - used);
 	if (!written || place->types->count >= DT_EVENTS_MAX)
 		return error_new(ERROR_FAILED, "too many events of libraries: unload some");
 	if (!vec_reserve(&library->events, 1) || !vec_push(place->types, *type))
@@ -137,7 +151,8 @@ static struct error *connect_event(const struct library_place *place, struct lib
 	library->events.items[library->events.count++] = at;
 	*type = (struct event_type){ 0 };
 	*place->programs_used += (uint32_t)(sizeof(*written) + written->op_count * sizeof(struct dt_op));
-	return mem_write(place->agent->proc, taddr_add(at, offsetof(struct dyntrace_event_type, program)), &program,
+	return mem_write(place->agent->proc,
+			 taddr_add(at, offsetof(struct dyntrace_event_type, program)), &program,
 			 sizeof(program));
 }
 
@@ -157,21 +172,27 @@ static struct error *add_event(const struct library_place *place, struct library
 }
 
 /* A library that has no version uses nothing whose layout could differ. */
-static struct error *check_version(struct proc *proc, const struct module *module, const struct symtab *symtab)
+static struct error *check_version(struct proc *proc, const struct module *module,
+				   const struct symtab *symtab)
 {
 	const struct symbol *symbol = symtab_find(symtab, VERSION_NAME);
 	uint32_t version = DYNTRACE_PROBE_VERSION;
-	struct error *error = symbol ? mem_read(proc, taddr_add(module->bias, (int64_t)symbol->address), &version,
-						sizeof(version)) :
-				       NULL;
+	struct error *error =
+		symbol ? mem_read(proc, taddr_add(module->bias, (int64_t)symbol->address), &version,
+				  sizeof(version)) :
+			 NULL;
 
 	if (!error && version != DYNTRACE_PROBE_VERSION)
-		error = error_new(ERROR_REFUSED, "it was built with version %u of dyntrace/probe.h, and this is version %u: build "
-				  "it anew", version, DYNTRACE_PROBE_VERSION);
+		error = error_new(
+			ERROR_REFUSED,
+			"it was built with version %u of dyntrace/probe.h, and this is version %u: build "
+			"it anew",
+			version, DYNTRACE_PROBE_VERSION);
 	return error;
 }
 
-static struct error *add_events(const struct library_place *place, struct library *library, struct module *module)
+static struct error *add_events(const struct library_place *place, struct library *library,
+				struct module *module)
 {
 	struct symtab *symtab;
 	struct error *error = module_symtab(place->agent->proc, module, &symtab);
@@ -181,10 +202,12 @@ static struct error *add_events(const struct library_place *place, struct librar
 	for (size_t i = 0; !error && i < symtab_count(symtab); i++) {
 		const struct symbol *symbol = symtab_get(symtab, i);
 
-		if (symbol->kind != SYMBOL_OBJECT || strncmp(symbol->name, EVENT_PREFIX, strlen(EVENT_PREFIX)) != 0 ||
+		if (symbol->kind != SYMBOL_OBJECT ||
+		    strncmp(symbol->name, EVENT_PREFIX, strlen(EVENT_PREFIX)) != 0 ||
 		    symbol->size != sizeof(struct dyntrace_event_type))
 			continue;
-		error = error_wrap(add_event(place, library, taddr_add(module->bias, (int64_t)symbol->address)),
+		error = error_wrap(add_event(place, library,
+					     taddr_add(module->bias, (int64_t)symbol->address)),
 				   "its event '%s'", symbol->name + strlen(EVENT_PREFIX));
 	}
 	return error;
@@ -197,11 +220,12 @@ static void disconnect_events(const struct library_place *place, const struct li
 
 	for (size_t i = 0; i < library->events.count; i++)
 		error_free(mem_write(place->agent->proc,
-				     taddr_add(library->events.items[i], offsetof(struct dyntrace_event_type, program)), &none,
-				     sizeof(none)));
+				     taddr_add(library->events.items[i],
+					       offsetof(struct dyntrace_event_type, program)),
+				     &none, sizeof(none)));
 }
 
-/* ---- open and close ----------------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 void library_free(struct library *library)
 {
@@ -239,8 +263,10 @@ static struct error *look_inside(const struct library_place *place, struct libra
 	struct module *module = error ? NULL : find_module(library, &modules);
 
 	if (!error && !module)
-		error = error_new(ERROR_REFUSED, "process %d has loaded it, but not under that name: give its path",
-				  place->agent->proc->pid);
+		error = error_new(
+			ERROR_REFUSED,
+			"process %d has loaded it, but not under that name: give its path",
+			place->agent->proc->pid);
 	if (!error) {
 		library->device = module->device;
 		library->inode = module->inode;
@@ -250,7 +276,8 @@ static struct error *look_inside(const struct library_place *place, struct libra
 	return error;
 }
 
-struct error *library_open(const struct library_place *place, const char *path, struct library **ret_library)
+struct error *library_open(const struct library_place *place, const char *path,
+			   struct library **ret_library)
 {
 	_cleanup_(cleanup_library) struct library *library = calloc(1, sizeof(*library));
 	struct stat file;
@@ -261,7 +288,8 @@ struct error *library_open(const struct library_place *place, const char *path, 
 	if (!error && path[0] == '/' && !S_ISREG(file.st_mode))
 		error = error_new(ERROR_USAGE, "it is no file");
 	if (!error)
-		error = load_open(place->agent->proc, place->held, place->paper, place->answer, path, &library->handle);
+		error = load_open(place->agent->proc, place->held, place->paper, place->answer,
+				  path, &library->handle);
 	if (error)
 		return error_wrap(error, "%s", path);
 	if (path[0] == '/') {
@@ -271,7 +299,8 @@ struct error *library_open(const struct library_place *place, const char *path, 
 	error = look_inside(place, library);
 	if (error) {
 		disconnect_events(place, library);
-		error_free(load_close(place->agent->proc, place->held, place->paper, place->answer, library->handle));
+		error_free(load_close(place->agent->proc, place->held, place->paper, place->answer,
+				      library->handle));
 		return error_wrap(error, "%s", path);
 	}
 	*ret_library = take_ptr(&library);
@@ -281,15 +310,15 @@ struct error *library_open(const struct library_place *place, const char *path, 
 struct error *library_close(const struct library_place *place, struct library *library)
 {
 	disconnect_events(place, library);
-	struct error *error =
-		load_close(place->agent->proc, place->held, place->paper, place->answer, library->handle);
+	struct error *error = load_close(place->agent->proc, place->held, place->paper,
+					 place->answer, library->handle);
 
 	if (!error)
 		library_free(library);
 	return error;
 }
 
-/* ---- functions ---------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 /* A general register, or none at all. */
 static bool is_plain_operand(const ZydisDecodedOperand *operand)
@@ -309,36 +338,43 @@ static bool is_plain_operand(const ZydisDecodedOperand *operand)
 	}
 }
 
-/* Does it make the stack longer by more than that, or by nobody knows how much? Pushes are bounded by the function's size. */
+/* Does it make the stack longer by more than that, or by nobody knows how much? Pushes are bounded
+ * by the function's size. */
 static bool is_deep(const struct insn *insn)
 {
 	const ZydisDecodedOperand *to = &insn->operands[0], *by = &insn->operands[1];
 
-	if (insn->zydis.operand_count < 2 || to->type != ZYDIS_OPERAND_TYPE_REGISTER || to->reg.value != ZYDIS_REGISTER_RSP ||
-	    !(to->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) || to->visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT)
+	if (insn->zydis.operand_count < 2 || to->type != ZYDIS_OPERAND_TYPE_REGISTER ||
+	    to->reg.value != ZYDIS_REGISTER_RSP ||
+	    !(to->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) ||
+	    to->visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT)
 		return false;
 	if (by->type != ZYDIS_OPERAND_TYPE_IMMEDIATE)
 		return true;
 	return by->imm.value.s < -FRAME_MAX || by->imm.value.s > FRAME_MAX;
 }
 
-/* Nothing that a caller's registers and errno could be changed by, and nowhere else to go. A store through FS could be errno. */
+/* Nothing that a caller's registers and errno could be changed by, and nowhere else to go. A store
+ * through FS could be errno. */
 static bool is_plain(const struct insn *insn, taddr start, uint64_t size)
 {
-	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT || insn->flow == FLOW_JUMP_INDIRECT)
+	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT ||
+	    insn->flow == FLOW_JUMP_INDIRECT)
 		return false;
 	if ((insn->has_target && insn->target.v - start.v >= size) || is_deep(insn))
 		return false;
 	for (size_t i = 0; i < insn->zydis.operand_count; i++) {
 		const ZydisDecodedOperand *operand = &insn->operands[i];
 
-		if (!is_plain_operand(operand) ||
-		    (operand->type == ZYDIS_OPERAND_TYPE_MEMORY && (operand->mem.segment == ZYDIS_REGISTER_FS ||
-								    operand->mem.segment == ZYDIS_REGISTER_GS)))
+		if (!is_plain_operand(operand) || (operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+						   (operand->mem.segment == ZYDIS_REGISTER_FS ||
+						    operand->mem.segment == ZYDIS_REGISTER_GS)))
 			return false;
 	}
-	return insn->zydis.meta.category != ZYDIS_CATEGORY_X87_ALU && insn->zydis.meta.category != ZYDIS_CATEGORY_SYSCALL &&
-	       insn->zydis.meta.category != ZYDIS_CATEGORY_INTERRUPT && insn->zydis.meta.category != ZYDIS_CATEGORY_XSAVE;
+	return insn->zydis.meta.category != ZYDIS_CATEGORY_X87_ALU &&
+	       insn->zydis.meta.category != ZYDIS_CATEGORY_SYSCALL &&
+	       insn->zydis.meta.category != ZYDIS_CATEGORY_INTERRUPT &&
+	       insn->zydis.meta.category != ZYDIS_CATEGORY_XSAVE;
 }
 
 static bool is_bare(struct proc *proc, taddr start, uint64_t size)
@@ -350,7 +386,8 @@ static bool is_bare(struct proc *proc, taddr start, uint64_t size)
 		return false;
 	_cleanup_error_ struct error *error = mem_read(proc, start, code, size);
 	for (uint64_t at = 0; !error && at < size; at += insn.length) {
-		if (!decode(code + at, size - at, taddr_add(start, (int64_t)at), &insn) || !is_plain(&insn, start, size))
+		if (!decode(code + at, size - at, taddr_add(start, (int64_t)at), &insn) ||
+		    !is_plain(&insn, start, size))
 			return false;
 	}
 	return !error;
@@ -369,8 +406,8 @@ static bool has_mangled(const struct symtab *symtab, const char *name)
 	return false;
 }
 
-static struct error *find_in_module(struct proc *proc, struct module *module, const char *name, taddr *ret_function,
-				    bool *ret_is_bare)
+static struct error *find_in_module(struct proc *proc, struct module *module, const char *name,
+				    taddr *ret_function, bool *ret_is_bare)
 {
 	struct symtab *symtab;
 	struct error *error = module_symtab(proc, module, &symtab);
@@ -379,8 +416,11 @@ static struct error *find_in_module(struct proc *proc, struct module *module, co
 	if (error)
 		return error;
 	if (!symbol && has_mangled(symtab, name))
-		return error_new(ERROR_REFUSED, "%s has '%s' by its name in C++ only: declare it with DYNTRACE_PROBE, or as "
-				 "extern \"C\"", module->path, name);
+		return error_new(
+			ERROR_REFUSED,
+			"%s has '%s' by its name in C++ only: declare it with DYNTRACE_PROBE, or as "
+			"extern \"C\"",
+			module->path, name);
 	if (!symbol)
 		return error_new(ERROR_REFUSED, "%s has no function '%s'", module->path, name);
 	if (symbol->kind != SYMBOL_FUNCTION)
@@ -390,15 +430,16 @@ static struct error *find_in_module(struct proc *proc, struct module *module, co
 	return NULL;
 }
 
-struct error *library_find(const struct library_place *place, const struct library *library, const char *name,
-			   taddr *ret_function, bool *ret_is_bare)
+struct error *library_find(const struct library_place *place, const struct library *library,
+			   const char *name, taddr *ret_function, bool *ret_is_bare)
 {
 	struct modules modules = { 0 };
 	struct error *error = modules_of(place->agent->proc, &modules);
 	struct module *module = error ? NULL : find_module(library, &modules);
 
 	if (!error && !module)
-		error = error_new(ERROR_REFUSED, "process %d has %s no more", place->agent->proc->pid, library->path);
+		error = error_new(ERROR_REFUSED, "process %d has %s no more",
+				  place->agent->proc->pid, library->path);
 	if (!error)
 		error = find_in_module(place->agent->proc, module, name, ret_function, ret_is_bare);
 	modules_free(&modules);

@@ -1,6 +1,6 @@
 /*
- * library.h - a library of probe functions (include/dyntrace/probe.h) in the target: loaded by its own loader, its functions
- * found, its events told to the trace.
+ * library.h - a library of probe functions (include/dyntrace/probe.h) in the target: loaded by its
+ * own loader, its functions found, its events told to the trace.
  *
  * What is in the target's memory may be anything: it is read with bounds, and copied.
  */
@@ -29,13 +29,15 @@ struct library_place {
 };
 
 /* Opens it there, and makes its events known. A library that isn't of our version is closed again. */
-struct error *library_open(const struct library_place *place, const char *path, struct library **ret_library);
+struct error *library_open(const struct library_place *place, const char *path,
+			   struct library **ret_library);
 /* Closes it there. The library is freed, unless that fails. */
 struct error *library_close(const struct library_place *place, struct library *library);
 void library_free(struct library *library);
 
-/* A function of it; *ret_is_bare: neither it nor what it calls touches vector registers, x87 or errno. */
-struct error *library_find(const struct library_place *place, const struct library *library, const char *name,
-			   taddr *ret_function, bool *ret_is_bare);
+/* A function of it; *ret_is_bare: neither it nor what it calls touches vector registers, x87 or
+ * errno. */
+struct error *library_find(const struct library_place *place, const struct library *library,
+			   const char *name, taddr *ret_function, bool *ret_is_bare);
 
 #endif

@@ -156,7 +156,8 @@ static void add_fields(struct strbuf *text, const struct event_type *type, struc
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-static void add_time(struct strbuf *text, struct line_style *style, const struct clock_estimate *estimate, uint64_t clock)
+static void add_time(struct strbuf *text, struct line_style *style,
+		     const struct clock_estimate *estimate, uint64_t clock)
 {
 	unsigned __int128 cycles = (unsigned __int128)estimate->offset + clock;
 	time_t second = (time_t)(estimate->offset_s + (int64_t)(cycles / estimate->frequency));
@@ -170,7 +171,8 @@ static void add_time(struct strbuf *text, struct line_style *style, const struct
 	strbuf_printf(text, "%s.%09" PRIu64, style->clock, ns);
 }
 
-void line_add(struct strbuf *text, struct line_style *style, const struct clock_estimate *estimate, const struct line_event *event)
+void line_add(struct strbuf *text, struct line_style *style, const struct clock_estimate *estimate,
+	      const struct line_event *event)
 {
 	struct cursor cursor = { (const uint8_t *)event->words, 8, event->count * 8 };
 
@@ -197,10 +199,13 @@ void line_each(const struct reader_batch *batch, const struct event_types *types
 		const uint64_t *event = batch->events + at;
 		uint64_t id = *event & DT_EVENT_ID_MASK;
 
-		words = id < types->count ? event_words(&types->items[id], event, batch->words - at) : 0;
+		words = id < types->count ?
+				event_words(&types->items[id], event, batch->words - at) :
+				0;
 		if (!words)
 			break;
 		clock += ((*event >> DT_EVENT_ID_BITS) - clock) & CLOCK_MASK;
-		found(context, &(struct line_event){ &types->items[id], event, words, clock, batch->tid });
+		found(context,
+		      &(struct line_event){ &types->items[id], event, words, clock, batch->tid });
 	}
 }

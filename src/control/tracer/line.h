@@ -26,7 +26,8 @@ struct line_style {
 };
 
 /* The event, with its newline. */
-void line_add(struct strbuf *text, struct line_style *style, const struct clock_estimate *estimate, const struct line_event *event);
+void line_add(struct strbuf *text, struct line_style *style, const struct clock_estimate *estimate,
+	      const struct line_event *event);
 
 /* Each event of a batch, in order. */
 void line_each(const struct reader_batch *batch, const struct event_types *types,

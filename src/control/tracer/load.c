@@ -23,7 +23,8 @@ struct error *load_map_paper(struct load_paper *paper, struct stop *stop, struct
 
 	if (paper->here || error)
 		return error;
-	error = near_find_gap(&maps, agent->control_at, taddr_add(agent->control_at, DT_PAGE), LOAD_PAPER_SIZE, &at);
+	error = near_find_gap(&maps, agent->control_at, taddr_add(agent->control_at, DT_PAGE),
+			      LOAD_PAPER_SIZE, &at);
 	if (!error)
 		error = inject_window(stop, agent, at, LOAD_PAPER_SIZE / DT_PAGE, &offset);
 	if (error)
@@ -52,13 +53,17 @@ struct error *load_find(const char *name, char **ret_path)
 		if (*ret_path)
 			return NULL;
 	}
-	return error_new(ERROR_FAILED, "%s isn't beside the program, nor in ../lib/dyntrace: build it where lttng-ust's "
-			 "headers are (liblttng-ust-dev)", name);
+	return error_new(
+		ERROR_FAILED,
+		"%s isn't beside the program, nor in ../lib/dyntrace: build it where lttng-ust's "
+		"headers are (liblttng-ust-dev)",
+		name);
 }
 
-/* ---- dlopen -------------------------------------------------------------------------------------- */
+/* ---- dlopen ---------------------------------------------------------------------------------- */
 
-static struct error *find_in(struct proc *proc, struct module *module, const char *name, taddr *ret_address)
+static struct error *find_in(struct proc *proc, struct module *module, const char *name,
+			     taddr *ret_address)
 {
 	struct symtab *symtab;
 	struct error *error = module_symtab(proc, module, &symtab);
@@ -69,7 +74,8 @@ static struct error *find_in(struct proc *proc, struct module *module, const cha
 }
 
 /* glibc has them in libc itself since 2.34. 0: there is none. */
-static struct error *find_in_libc(struct proc *proc, const struct modules *modules, const char *name, taddr *ret_address)
+static struct error *find_in_libc(struct proc *proc, const struct modules *modules,
+				  const char *name, taddr *ret_address)
 {
 	static const char *const names[] = { "libc.so.6", "libdl.so.2" };
 
@@ -88,13 +94,17 @@ static struct error *find_in_libc(struct proc *proc, const struct modules *modul
 	return NULL;
 }
 
-static struct error *find_dl(struct proc *proc, const struct modules *modules, const char *name, taddr *ret_address)
+static struct error *find_dl(struct proc *proc, const struct modules *modules, const char *name,
+			     taddr *ret_address)
 {
 	struct error *error = find_in_libc(proc, modules, name, ret_address);
 
 	if (!error && !ret_address->v)
-		error = error_new(ERROR_REFUSED, "process %d can't load libraries: it has no glibc as a shared library (a static "
-				  "program, or another libc)", proc->pid);
+		error = error_new(
+			ERROR_REFUSED,
+			"process %d can't load libraries: it has no glibc as a shared library (a static "
+			"program, or another libc)",
+			proc->pid);
 	return error;
 }
 
@@ -105,12 +115,13 @@ struct error *load_check(struct proc *proc, const struct modules *modules)
 	return find_dl(proc, modules, "dlopen", &ignored);
 }
 
-/* ---- libraries ----------------------------------------------------------------------------------- */
+/* ---- libraries ------------------------------------------------------------------------------- */
 
 struct module *load_find_module(const struct modules *modules, const struct stat *file)
 {
 	for (size_t i = 0; i < modules->count; i++) {
-		if (modules->items[i]->inode == file->st_ino && modules->items[i]->device == file->st_dev)
+		if (modules->items[i]->inode == file->st_ino &&
+		    modules->items[i]->device == file->st_dev)
 			return modules->items[i];
 	}
 	return NULL;
@@ -127,21 +138,23 @@ struct error *load_look(const struct proc *proc, const char *path, struct stat *
 	return NULL;
 }
 
-static struct error *find_symbols(struct proc *proc, struct module *module, const char *const *names,
-				  taddr *ret_addresses, size_t count)
+static struct error *find_symbols(struct proc *proc, struct module *module,
+				  const char *const *names, taddr *ret_addresses, size_t count)
 {
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < count && !error; i++) {
 		error = find_in(proc, module, names[i], &ret_addresses[i]);
 		if (!error && !ret_addresses[i].v)
-			error = error_new(ERROR_REFUSED, "%s has no function '%s'", module->path, names[i]);
+			error = error_new(ERROR_REFUSED, "%s has no function '%s'", module->path,
+					  names[i]);
 	}
 	return error;
 }
 
-static struct error *call_dlopen(struct proc *proc, struct stop *held, const struct modules *modules,
-				 struct load_paper *paper, const char *path)
+static struct error *call_dlopen(struct proc *proc, struct stop *held,
+				 const struct modules *modules, struct load_paper *paper,
+				 const char *path)
 {
 	taddr function;
 	struct error *error = find_dl(proc, modules, "dlopen", &function);
@@ -155,8 +168,9 @@ static struct error *call_dlopen(struct proc *proc, struct stop *held, const str
 	return safepoint_call(proc, held, function, args, LOAD_TIMEOUT_MS);
 }
 
-struct error *load_library(struct proc *proc, struct stop *held, struct load_paper *paper, const char *path,
-			   const char *const *names, taddr *ret_addresses, size_t count)
+struct error *load_library(struct proc *proc, struct stop *held, struct load_paper *paper,
+			   const char *path, const char *const *names, taddr *ret_addresses,
+			   size_t count)
 {
 	struct modules modules = { 0 };
 	struct stat file;
@@ -172,15 +186,18 @@ struct error *load_library(struct proc *proc, struct stop *held, struct load_pap
 	}
 	struct module *module = error ? NULL : load_find_module(&modules, &file);
 	if (!error && !module)
-		error = error_new(ERROR_REFUSED, "process %d could not load %s: its user must be able to read it, and what it needs "
-				  "must be there", proc->pid, path);
+		error = error_new(
+			ERROR_REFUSED,
+			"process %d could not load %s: its user must be able to read it, and what it needs "
+			"must be there",
+			proc->pid, path);
 	if (!error)
 		error = find_symbols(proc, module, names, ret_addresses, count);
 	modules_free(&modules);
 	return error;
 }
 
-/* ---- libraries of the user's ------------------------------------------------------------------------ */
+/* ---- libraries of the user's ----------------------------------------------------------------- */
 
 extern const uint8_t load_stub[], load_stub_end[];
 
@@ -193,8 +210,8 @@ struct load_request {
 #define REQUEST_AT (LOAD_PART_AT(LOAD_STUB) + LOAD_GATE_ROOM / 2)
 _Static_assert(sizeof(((struct dt_load *)NULL)->why) == 240, "load_stub.S");
 
-static struct error *run_stub(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer,
-			      struct load_request request, struct dt_load *ret_load)
+static struct error *run_stub(struct proc *proc, struct stop *held, struct load_paper *paper,
+			      taddr answer, struct load_request request, struct dt_load *ret_load)
 {
 	struct modules modules = { 0 };
 	taddr opens, closes, tells;
@@ -212,26 +229,29 @@ static struct error *run_stub(struct proc *proc, struct stop *held, struct load_
 	request.open = opens.v;
 	request.close = closes.v;
 	request.error = tells.v;
-	memcpy(paper->here + LOAD_PART_AT(LOAD_STUB), load_stub, (size_t)(load_stub_end - load_stub));
+	memcpy(paper->here + LOAD_PART_AT(LOAD_STUB), load_stub,
+	       (size_t)(load_stub_end - load_stub));
 	memcpy(paper->here + REQUEST_AT, &request, sizeof(request));
 	const uint64_t args[3] = { taddr_add(paper->there, REQUEST_AT).v, answer.v };
-	error = safepoint_call(proc, held, taddr_add(paper->there, LOAD_PART_AT(LOAD_STUB)), args, LOAD_TIMEOUT_MS);
+	error = safepoint_call(proc, held, taddr_add(paper->there, LOAD_PART_AT(LOAD_STUB)), args,
+			       LOAD_TIMEOUT_MS);
 	if (!error)
 		error = mem_read(proc, answer, ret_load, sizeof(*ret_load));
 	ret_load->why[sizeof(ret_load->why) - 1] = '\0';
 	return error;
 }
 
-struct error *load_open(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer, const char *path,
-			uint64_t *ret_handle)
+struct error *load_open(struct proc *proc, struct stop *held, struct load_paper *paper,
+			taddr answer, const char *path, uint64_t *ret_handle)
 {
 	struct dt_load load = { 0 };
 
 	if (strlen(path) >= LOAD_NAME_MAX)
 		return error_new(ERROR_USAGE, "the name '%s' is too long", path);
 	strcpy((char *)paper->here, path);
-	struct error *error = run_stub(proc, held, paper, answer,
-				       (struct load_request){ .path = paper->there.v, .flags = RTLD_NOW }, &load);
+	struct error *error =
+		run_stub(proc, held, paper, answer,
+			 (struct load_request){ .path = paper->there.v, .flags = RTLD_NOW }, &load);
 	if (!error && !load.handle)
 		error = error_new(ERROR_REFUSED, "process %d could not load it: %s", proc->pid,
 				  load.why[0] ? load.why : "its loader doesn't say why");
@@ -240,14 +260,16 @@ struct error *load_open(struct proc *proc, struct stop *held, struct load_paper 
 	return error;
 }
 
-struct error *load_close(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer, uint64_t handle)
+struct error *load_close(struct proc *proc, struct stop *held, struct load_paper *paper,
+			 taddr answer, uint64_t handle)
 {
 	struct dt_load load = { 0 };
-	struct error *error =
-		run_stub(proc, held, paper, answer, (struct load_request){ .handle = handle }, &load);
+	struct error *error = run_stub(proc, held, paper, answer,
+				       (struct load_request){ .handle = handle }, &load);
 
 	if (!error && !load.handle)
-		error = error_new(ERROR_REFUSED, "process %d could not unload it: %s", proc->pid, load.why);
+		error = error_new(ERROR_REFUSED, "process %d could not unload it: %s", proc->pid,
+				  load.why);
 	return error;
 }
 
@@ -266,8 +288,12 @@ struct error *load_find_errno(struct proc *proc, const struct modules *modules, 
 	if (error)
 		return error;
 	size_t start = at.v && !memcmp(code, mark, sizeof(mark)) ? sizeof(mark) : 0;
-	if (!at.v || memcmp(code + start, load, sizeof(load)) || memcmp(code + start + 7, add, sizeof(add)))
-		return error_new(ERROR_REFUSED, "process %d has a libc that doesn't tell where errno is", proc->pid);
+	if (!at.v || memcmp(code + start, load, sizeof(load)) ||
+	    memcmp(code + start + 7, add, sizeof(add)))
+		return error_new(ERROR_REFUSED,
+				 "process %d has a libc that doesn't tell where errno is",
+				 proc->pid);
 	memcpy(&distance, code + start + sizeof(load), sizeof(distance));
-	return mem_read(proc, taddr_add(at, (int64_t)start + 7 + distance), ret_offset, sizeof(*ret_offset));
+	return mem_read(proc, taddr_add(at, (int64_t)start + 7 + distance), ret_offset,
+			sizeof(*ret_offset));
 }

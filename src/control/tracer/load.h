@@ -1,8 +1,9 @@
 /*
  * load.h - load a library into the target by its own loader (H27), and find what it has.
  *
- * Needs a target with glibc as a shared library, and a thread at a safe point. What was loaded stays. The paper is memory that
- * the target can read and only the controller can write: for names, and for whatever else a tracer tells it.
+ * Needs a target with glibc as a shared library, and a thread at a safe point. What was loaded
+ * stays. The paper is memory that the target can read and only the controller can write: for names,
+ * and for whatever else a tracer tells it.
  */
 #ifndef DYNTRACE_TRACER_LOAD_H
 #define DYNTRACE_TRACER_LOAD_H
@@ -45,23 +46,27 @@ struct error *load_find(const char *name, char **ret_path);
 /* Can the target load libraries at all? Nothing is touched. */
 struct error *load_check(struct proc *proc, const struct modules *modules);
 
-/* A library of the user's: opened, also if it is there already. `answer`: struct dt_load in memory that the target can write.
- * *ret_handle is for load_close. Fails with what the target's loader says. */
-struct error *load_open(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer, const char *path,
-			uint64_t *ret_handle);
+/* A library of the user's: opened, also if it is there already. `answer`: struct dt_load in memory
+ * that the target can write. *ret_handle is for load_close. Fails with what the target's loader
+ * says. */
+struct error *load_open(struct proc *proc, struct stop *held, struct load_paper *paper,
+			taddr answer, const char *path, uint64_t *ret_handle);
 /* It stays as long as somebody else has it open. */
-struct error *load_close(struct proc *proc, struct stop *held, struct load_paper *paper, taddr answer, uint64_t handle);
+struct error *load_close(struct proc *proc, struct stop *held, struct load_paper *paper,
+			 taddr answer, uint64_t handle);
 
 /* The file as the target sees it under that name. */
 struct error *load_look(const struct proc *proc, const char *path, struct stat *ret_file);
 /* The one that is that file; NULL: none. */
 struct module *load_find_module(const struct modules *modules, const struct stat *file);
 /* Where errno is, from the FS base. */
-struct error *load_find_errno(struct proc *proc, const struct modules *modules, int64_t *ret_offset);
+struct error *load_find_errno(struct proc *proc, const struct modules *modules,
+			      int64_t *ret_offset);
 
-/* Loads it, unless it is there, and finds the addresses of `count` symbols that it must have. `held` as in
- * safepoint_call. The paper's first LOAD_NAME_MAX bytes are used. */
-struct error *load_library(struct proc *proc, struct stop *held, struct load_paper *paper, const char *path,
-			   const char *const *names, taddr *ret_addresses, size_t count);
+/* Loads it, unless it is there, and finds the addresses of `count` symbols that it must have.
+ * `held` as in safepoint_call. The paper's first LOAD_NAME_MAX bytes are used. */
+struct error *load_library(struct proc *proc, struct stop *held, struct load_paper *paper,
+			   const char *path, const char *const *names, taddr *ret_addresses,
+			   size_t count);
 
 #endif

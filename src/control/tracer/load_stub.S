@@ -1,8 +1,8 @@
 /*
  * load_stub.S - asks the target's loader to open or close a library, and keeps what it says.
  *
- * This code doesn't run here: the controller copies it into the target's code memory (load.c), and has it called at a
- * safe point, so that dlerror is asked on the thread that dlopen failed on.
+ * This code doesn't run here: the controller copies it into the target's code memory (load.c), and
+ * has it called at a safe point, so that dlerror is asked on the thread that dlopen failed on.
  *
  *	in:	rdi = struct load_request, rsi = struct dt_load
  */

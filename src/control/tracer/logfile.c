@@ -19,10 +19,13 @@ static struct error *open_output(struct proc *proc, int *ret_fd)
 	int fd = (int)syscall(SYS_pidfd_getfd, proc->pidfd, STDOUT_FILENO, 0);
 
 	if (fd < 0 && errno == EBADF)
-		return error_new(ERROR_REFUSED, "process %d has no standard output (its descriptor 1 is closed): name a file, log:FILE",
-				 proc->pid);
+		return error_new(
+			ERROR_REFUSED,
+			"process %d has no standard output (its descriptor 1 is closed): name a file, log:FILE",
+			proc->pid);
 	if (fd < 0)
-		return error_errno(errno, "cannot use the standard output of process %d", proc->pid);
+		return error_errno(errno, "cannot use the standard output of process %d",
+				   proc->pid);
 	*ret_fd = fd;
 	return NULL;
 }
@@ -34,7 +37,9 @@ static struct error *open_file(const char *file, int *ret_fd)
 	if (*ret_fd >= 0)
 		return NULL;
 	if (errno == ENXIO)
-		return error_new(ERROR_FAILED, "cannot write to %s: nobody reads it (start its reader first)", file);
+		return error_new(ERROR_FAILED,
+				 "cannot write to %s: nobody reads it (start its reader first)",
+				 file);
 	return error_errno(errno, "cannot write to %s", file);
 }
 
@@ -67,7 +72,8 @@ void logfile_free(struct logfile *log)
 	free(log);
 }
 
-void logfile_add(struct logfile *log, const struct clock_estimate *estimate, const struct line_event *event)
+void logfile_add(struct logfile *log, const struct clock_estimate *estimate,
+		 const struct line_event *event)
 {
 	struct logfile_line line = { .clock = event->clock, .at = log->text.length };
 
@@ -98,7 +104,8 @@ static bool write_line(struct logfile *log, const struct logfile_line *line, int
 
 		if (poll(&fd, 1, wait_ms) <= 0)
 			return false;
-		ssize_t n = write(log->fd, log->text.text + line->at + log->partly, line->length - log->partly);
+		ssize_t n = write(log->fd, log->text.text + line->at + log->partly,
+				  line->length - log->partly);
 		if (n > 0)
 			log->partly += (size_t)n;
 		else if (errno != EINTR && errno != EAGAIN) {
@@ -135,7 +142,8 @@ void logfile_flush(struct logfile *log, uint64_t until, bool all)
 	if (!log->lines.count)
 		return;
 	/* a line that is written half stays the first */
-	qsort(log->lines.items + first, log->lines.count - first, sizeof(*log->lines.items), by_clock);
+	qsort(log->lines.items + first, log->lines.count - first, sizeof(*log->lines.items),
+	      by_clock);
 	while (written < log->lines.count && (all || log->lines.items[written].clock <= until) &&
 	       write_line(log, &log->lines.items[written], all ? WAIT_MS : 0))
 		written++;

@@ -1,12 +1,13 @@
 /*
  * logfile.h - a line of text for each hit, to a file or to the target's own standard output.
  *
- * The controller writes them, from events that came through the pool: the target makes no system call, can't be killed by a
- * pipe that nobody reads, and a hit costs what an event costs. A line is written whole, by one write where the file takes it. Lines
- * of all threads are in the order of their clocks, as far as events were complete when they were read.
+ * The controller writes them, from events that came through the pool: the target makes no system
+ * call, can't be killed by a pipe that nobody reads, and a hit costs what an event costs. A line is
+ * written whole, by one write where the file takes it. Lines of all threads are in the order of
+ * their clocks, as far as events were complete when they were read.
  *
- * Never waits for who reads: what can't be written yet is kept, up to a limit, and beyond it left out and counted.
- * The caller ignores SIGPIPE.
+ * Never waits for who reads: what can't be written yet is kept, up to a limit, and beyond it left
+ * out and counted. The caller ignores SIGPIPE.
  */
 #ifndef DYNTRACE_TRACER_LOGFILE_H
 #define DYNTRACE_TRACER_LOGFILE_H
@@ -36,7 +37,8 @@ struct logfile {
 struct error *logfile_open(struct proc *proc, const char *file, int fd, struct logfile **ret_log);
 void logfile_free(struct logfile *log);
 
-void logfile_add(struct logfile *log, const struct clock_estimate *estimate, const struct line_event *event);
+void logfile_add(struct logfile *log, const struct clock_estimate *estimate,
+		 const struct line_event *event);
 /* Writes lines up to that clock; `all`: every one, and waits for who reads, for a bounded time. */
 void logfile_flush(struct logfile *log, uint64_t until, bool all);
 

@@ -23,7 +23,7 @@
 #define START_TIMEOUT_MS 2000
 #define ANSWER_TIMEOUT_MS 10000 /* the session daemon is asked for each event */
 
-/* ---- requests ------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static struct dt_bridge_request *request_of(struct load_paper *paper)
 {
@@ -35,7 +35,8 @@ static taddr wake_word(const struct agent *agent)
 	return taddr_add(agent->pool_at, offsetof(struct dt_pool, bridge_wake));
 }
 
-static struct error *read_answer(const struct lttng *lttng, struct proc *proc, struct dt_bridge_answer *ret_answer)
+static struct error *read_answer(const struct lttng *lttng, struct proc *proc,
+				 struct dt_bridge_answer *ret_answer)
 {
 	return mem_read(proc, lttng->answer, ret_answer, sizeof(*ret_answer));
 }
@@ -56,21 +57,25 @@ static struct error *ask(struct lttng *lttng, struct agent *agent, struct load_p
 	syscall(SYS_futex, &agent->pool->bridge_wake, FUTEX_WAKE, 1, NULL, NULL, 0);
 	for (unsigned waited = 0; !error && answer.number != lttng->number; waited++) {
 		if (waited > ANSWER_TIMEOUT_MS)
-			return error_new(ERROR_FAILED, "%s in process %d doesn't answer", LIBRARY, agent->proc->pid);
+			return error_new(ERROR_FAILED, "%s in process %d doesn't answer", LIBRARY,
+					 agent->proc->pid);
 		if (waited)
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		error = read_answer(lttng, agent->proc, &answer);
 	}
 	answer.why[sizeof(answer.why) - 1] = '\0';
 	if (!error && answer.failed)
-		error = error_new(ERROR_REFUSED, "LTTng in process %d: %s", agent->proc->pid, answer.why);
+		error = error_new(ERROR_REFUSED, "LTTng in process %d: %s", agent->proc->pid,
+				  answer.why);
 	*ret_answer = answer;
 	return error;
 }
 
-struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop *held, struct load_paper *paper)
+struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop *held,
+			  struct load_paper *paper)
 {
-	static const char *const names[] = { "dyntrace_lttng_start", "dyntrace_lttng_hit", "dyntrace_lttng_answer" };
+	static const char *const names[] = { "dyntrace_lttng_start", "dyntrace_lttng_hit",
+					     "dyntrace_lttng_answer" };
 	_cleanup_free_ char *path = NULL;
 	taddr addresses[3];
 	struct error *error = lttng->started ? NULL : load_find(LIBRARY, &path);
@@ -90,7 +95,7 @@ struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop 
 	return error;
 }
 
-/* ---- descriptions -------------------------------------------------------------------------------- */
+/* ---- descriptions ---------------------------------------------------------------------------- */
 
 /* Where the next part of a request goes. */
 struct writer {
@@ -107,10 +112,12 @@ static void clean_name(char *to, size_t room, const char *from)
 	to[i] = '\0';
 }
 
-/* Of enumerations: babeltrace2 shows the name then. Fields of the image are those of the type, but for what begins and ends structs. */
+/* Of enumerations: babeltrace2 shows the name then. Fields of the image are those of the type, but
+ * for what begins and ends structs. */
 static void describe_labels(const struct event_type *type, struct dt_bridge_event *event)
 {
-	struct dt_bridge_label *labels = (struct dt_bridge_label *)&event->fields[event->field_count];
+	struct dt_bridge_label *labels =
+		(struct dt_bridge_label *)&event->fields[event->field_count];
 	uint32_t index = 1;
 
 	for (size_t i = 0; i < type->field_count && index < event->field_count; i++) {
@@ -120,7 +127,8 @@ static void describe_labels(const struct event_type *type, struct dt_bridge_even
 		if (field->type == FIELD_STRUCT || field->type == FIELD_END)
 			continue;
 		index++;
-		if (field->type != FIELD_ENUM || field->count || event->label_count + field->label_count > DT_BRIDGE_LABELS_MAX)
+		if (field->type != FIELD_ENUM || field->count ||
+		    event->label_count + field->label_count > DT_BRIDGE_LABELS_MAX)
 			continue;
 		to->label_first = (uint16_t)event->label_count;
 		to->label_count = (uint16_t)field->label_count;
@@ -161,20 +169,23 @@ static bool describe(const struct lttng_event *from, struct writer *writer)
 	event->start = IMAGE_START;
 	event->fields[event->field_count++] = image_fields_address();
 	if (from->type)
-		event->field_count += image_fields_add(from->type, event->fields, event->field_count, (uint32_t)most + 1);
+		event->field_count += image_fields_add(from->type, event->fields,
+						       event->field_count, (uint32_t)most + 1);
 	if (from->type)
 		describe_labels(from->type, event);
-	writer->at = (uint8_t *)&event->fields[event->field_count] + event->label_count * sizeof(struct dt_bridge_label);
+	writer->at = (uint8_t *)&event->fields[event->field_count] +
+		     event->label_count * sizeof(struct dt_bridge_label);
 	return true;
 }
 
-/* ---- events -------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static struct error *take_results(struct proc *proc, const struct dt_bridge_answer *answer,
 				  struct lttng_event *events, size_t count)
 {
 	_cleanup_free_ struct dt_bridge_result *results = calloc(count + 1, sizeof(*results));
-	struct error *error = results ? mem_read(proc, taddr_of(answer->results), results, count * sizeof(*results)) :
+	struct error *error = results ? mem_read(proc, taddr_of(answer->results), results,
+						 count * sizeof(*results)) :
 					error_new(ERROR_FAILED, "out of memory");
 
 	for (size_t i = 0; i < count && !error; i++)
@@ -193,8 +204,10 @@ struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load
 
 		for (now = 0; done + now < count && describe(&events[done + now], &writer); now++)
 			;
-		struct dt_bridge_request request = { .kind = DT_BRIDGE_DEFINE, .count = (uint32_t)now,
-						     .argument = taddr_add(paper->there, EVENTS_AT).v };
+		struct dt_bridge_request request = { .kind = DT_BRIDGE_DEFINE,
+						     .count = (uint32_t)now,
+						     .argument =
+							     taddr_add(paper->there, EVENTS_AT).v };
 		error = ask(lttng, agent, paper, &request, &answer);
 		if (!error)
 			error = take_results(agent->proc, &answer, &events[done], now);
@@ -202,7 +215,8 @@ struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load
 	return error;
 }
 
-struct error *lttng_forget(struct lttng *lttng, struct agent *agent, struct load_paper *paper, uint64_t event)
+struct error *lttng_forget(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
+			   uint64_t event)
 {
 	struct dt_bridge_request request = { .kind = DT_BRIDGE_FORGET, .argument = event };
 	struct dt_bridge_answer answer;

@@ -1,5 +1,6 @@
 /*
- * lttng.h - LTTng-UST events in the target, by way of libdyntrace-lttng.so there (src/shared/bridge.h).
+ * lttng.h - LTTng-UST events in the target, by way of libdyntrace-lttng.so there
+ * (src/shared/bridge.h).
  */
 #ifndef DYNTRACE_TRACER_LTTNG_H
 #define DYNTRACE_TRACER_LTTNG_H
@@ -28,10 +29,12 @@ struct lttng_event {
 };
 
 /* Loads the library and starts its thread, unless it runs. `held` as in safepoint_call. */
-struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop *held, struct load_paper *paper);
+struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop *held,
+			  struct load_paper *paper);
 struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
 			   struct lttng_event *events, size_t count);
-struct error *lttng_forget(struct lttng *lttng, struct agent *agent, struct load_paper *paper, uint64_t event);
+struct error *lttng_forget(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
+			   uint64_t event);
 /* All events, and the thread ends. */
 struct error *lttng_leave(struct lttng *lttng, struct agent *agent, struct load_paper *paper);
 

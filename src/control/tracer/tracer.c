@@ -10,8 +10,8 @@ static const struct tracer tracers[] = {
 	{ "log", TRACER_LOG, "FILE", .has_values = true, .uses_pool = true },
 	{ "count", TRACER_COUNT, .has_values = false },
 	{ "lttng", TRACER_LTTNG, .has_values = true, .loads = true },
-	{ "call", TRACER_CALL, "LIBRARY:FUNCTION", .needs_argument = true, .has_values = true, .has_trace = true,
-	  .loads = true },
+	{ "call", TRACER_CALL, "LIBRARY:FUNCTION", .needs_argument = true, .has_values = true,
+	  .has_trace = true, .loads = true },
 };
 #define TRACERS (sizeof(tracers) / sizeof(tracers[0]))
 
@@ -43,13 +43,17 @@ static bool is_library_function(const char *argument)
 struct error *tracer_check(const struct tracer *tracer, const char *argument)
 {
 	if (argument && !tracer->argument)
-		return error_new(ERROR_USAGE, "tracer '%s' takes no argument ('%s')", tracer->name, argument);
+		return error_new(ERROR_USAGE, "tracer '%s' takes no argument ('%s')", tracer->name,
+				 argument);
 	if (!argument && tracer->needs_argument)
-		return error_new(ERROR_USAGE, "tracer '%s' needs %s", tracer->name, tracer->argument);
+		return error_new(ERROR_USAGE, "tracer '%s' needs %s", tracer->name,
+				 tracer->argument);
 	if (argument && !*argument)
-		return error_new(ERROR_USAGE, "tracer '%s': %s is empty", tracer->name, tracer->argument);
+		return error_new(ERROR_USAGE, "tracer '%s': %s is empty", tracer->name,
+				 tracer->argument);
 	if (tracer->kind == TRACER_CALL && !is_library_function(argument))
-		return error_new(ERROR_USAGE, "tracer 'call': '%s' isn't LIBRARY:FUNCTION", argument);
+		return error_new(ERROR_USAGE, "tracer 'call': '%s' isn't LIBRARY:FUNCTION",
+				 argument);
 	return NULL;
 }
 

@@ -33,7 +33,8 @@ struct tracer {
 struct error *tracer_find(const char *name, const struct tracer **ret_tracer);
 /* Is that what it takes? NULL: no argument was given. */
 struct error *tracer_check(const struct tracer *tracer, const char *argument);
-/* "log:FILE" to "log" and "FILE"; *ret_name is the caller's to free, *ret_argument points into `text`. */
+/* "log:FILE" to "log" and "FILE"; *ret_name is the caller's to free, *ret_argument points into
+ * `text`. */
 struct error *tracer_split(const char *text, char **ret_name, const char **ret_argument);
 
 #endif

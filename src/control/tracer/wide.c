@@ -12,9 +12,11 @@ static bool is_wide_range(const struct text_range *text)
 
 	for (uint64_t at = 0; at < text->size; at += insn.length) {
 		insn.length = 1;
-		if (!text->bytes[at]) /* between sections; no instruction of a compiler's begins so */
+		/* between sections; no instruction of a compiler's begins so */
+		if (!text->bytes[at])
 			continue;
-		if (!decode_quick(text->bytes + at, text->size - at, taddr_of(text->address + at), &insn))
+		if (!decode_quick(text->bytes + at, text->size - at, taddr_of(text->address + at),
+				  &insn))
 			return true;
 		if (insn.zydis.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
 			return true;
@@ -32,7 +34,8 @@ struct error *wide_look(struct proc *proc, struct module *module, bool *ret_is_w
 		return error;
 	if (symtab_high(symtab) - symtab_low(symtab) > TEXT_MAX)
 		is_wide = true;
-	for (uint64_t at = symtab_low(symtab) / DT_PAGE * DT_PAGE, next; !is_wide && at < symtab_high(symtab); at = next) {
+	for (uint64_t at = symtab_low(symtab) / DT_PAGE * DT_PAGE, next;
+	     !is_wide && at < symtab_high(symtab); at = next) {
 		const struct text_range *text = symtab_text(symtab, at);
 
 		next = text ? DT_ROUND_UP(text->address + text->size, DT_PAGE) : at + DT_PAGE;

@@ -45,7 +45,7 @@ static void set_broken(struct channel *channel, struct error *error)
 		channel->broken = error;
 }
 
-/* ---- receiving ---------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static void keep_fd(struct channel *channel, int fd)
 {
@@ -129,8 +129,9 @@ bool channel_next(struct channel *channel, struct wire_message *ret_message)
 	if (channel->broken)
 		return false;
 	assert(channel->taken <= channel->in.length); /* W1 */
-	struct error *error = wire_take(channel->in.text + channel->taken, channel->in.length - channel->taken,
-					channel->message_max, ret_message, &used);
+	struct error *error =
+		wire_take(channel->in.text + channel->taken, channel->in.length - channel->taken,
+			  channel->message_max, ret_message, &used);
 	if (error)
 		set_broken(channel, error);
 	channel->taken += used;
@@ -146,7 +147,7 @@ int channel_take_fd(struct channel *channel)
 	return -1;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 bool channel_is_idle(const struct channel *channel)
 {
@@ -158,9 +159,10 @@ static ssize_t send_with_fd(struct channel *channel)
 {
 	char control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec part = { channel->out.bytes.text + channel->sent, 1 };
-	struct msghdr header = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-	};
+	struct msghdr header = { .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = control,
+				 .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -230,14 +232,16 @@ void channel_send(struct channel *channel, struct wire_out *out)
 	if (channel->out.bytes.failed)
 		set_broken(channel, error_new(ERROR_FAILED, "out of memory"));
 	else if (channel->out.bytes.length - channel->sent > channel->queue_max)
-		set_broken(channel, error_new(ERROR_FAILED, "the other end doesn't read what it asked for"));
+		set_broken(channel,
+			   error_new(ERROR_FAILED, "the other end doesn't read what it asked for"));
 }
 
 void channel_send_fd(struct channel *channel, struct wire_out *out, int fd)
 {
 	if (channel->to_send >= 0) {
 		close(fd);
-		set_broken(channel, error_new(ERROR_FAILED, "two descriptors to hand over at once"));
+		set_broken(channel,
+			   error_new(ERROR_FAILED, "two descriptors to hand over at once"));
 		return;
 	}
 	forget_sent(channel);

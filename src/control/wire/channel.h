@@ -1,9 +1,10 @@
 /*
  * channel.h - messages over one stream socket, both ways, in bounded memory.
  *
- * For who must never wait: the socket is non-blocking; what has come is taken by channel_fill and channel_next, what is to be
- * sent lies in a queue until the socket takes it. A queue longer than its limit means that the other end doesn't read: the
- * channel is then broken, as after any failure, and its owner drops it.
+ * For who must never wait: the socket is non-blocking; what has come is taken by channel_fill and
+ * channel_next, what is to be sent lies in a queue until the socket takes it. A queue longer than
+ * its limit means that the other end doesn't read: the channel is then broken, as after any
+ * failure, and its owner drops it.
  *
  *	(W1) in.length - taken is what has come and wasn't given out yet; a message is valid until the next channel_next
  *	or channel_fill.

@@ -20,13 +20,14 @@ const char *wire_kind_name(enum wire_kind kind)
 	return kind_names[kind];
 }
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 void wire_begin(struct wire_out *out, enum wire_kind kind, uint32_t sequence)
 {
-	struct wire_header header = {
-		.magic = WIRE_MAGIC, .version = WIRE_VERSION, .kind = (uint16_t)kind, .sequence = sequence
-	};
+	struct wire_header header = { .magic = WIRE_MAGIC,
+				      .version = WIRE_VERSION,
+				      .kind = (uint16_t)kind,
+				      .sequence = sequence };
 
 	out->begun = out->bytes.length;
 	strbuf_add(&out->bytes, (const char *)&header, sizeof(header));
@@ -95,7 +96,7 @@ void wire_begin_reply(struct wire_out *out, uint32_t sequence, const struct erro
 	wire_text(out, WIRE_ERROR_TEXT, error_text(error));
 }
 
-/* ---- taking apart ----------------------------------------------------------------------------- */
+/* ---- taking apart ---------------------------------------------------------------------------- */
 
 /* The attribute at `at`, which is there and fits. */
 static struct wire_attribute attribute_at(const struct wire_message *message, size_t at)
@@ -112,7 +113,8 @@ static bool value_fits(const struct wire_attribute *attribute, const char *bytes
 		return true;
 	if (tag_types[attribute->tag] == WIRE_NUMBER)
 		return attribute->length == sizeof(uint64_t);
-	return attribute->length > 0 && memchr(bytes, '\0', attribute->length) == bytes + attribute->length - 1;
+	return attribute->length > 0 &&
+	       memchr(bytes, '\0', attribute->length) == bytes + attribute->length - 1;
 }
 
 static bool is_well_formed(const struct wire_message *message)
@@ -137,20 +139,21 @@ static struct error *check_header(const struct wire_header *header, size_t limit
 	if (header->magic != WIRE_MAGIC)
 		return error_new(ERROR_FAILED, "the other end doesn't speak dyntrace's protocol");
 	if (header->version != WIRE_VERSION)
-		return error_new(ERROR_FAILED,
-				 "the other end speaks version %u of the protocol, this one version %d: use dyntrace and dyntraced "
-				 "of one release",
-				 header->version, WIRE_VERSION);
+		return error_new(
+			ERROR_FAILED,
+			"the other end speaks version %u of the protocol, this one version %d: use dyntrace and dyntraced "
+			"of one release",
+			header->version, WIRE_VERSION);
 	if (header->kind == WIRE_NOTHING || header->kind >= WIRE_KIND_COUNT)
 		return error_new(ERROR_FAILED, "a message of unknown kind %u", header->kind);
 	if (header->length > limit)
-		return error_new(ERROR_FAILED, "a message of %u bytes is too long: at most %zu", header->length,
-				 limit);
+		return error_new(ERROR_FAILED, "a message of %u bytes is too long: at most %zu",
+				 header->length, limit);
 	return NULL;
 }
 
-struct error *wire_take(const char *bytes, size_t length, size_t limit, struct wire_message *ret_message,
-			size_t *ret_used)
+struct error *wire_take(const char *bytes, size_t length, size_t limit,
+			struct wire_message *ret_message, size_t *ret_used)
 {
 	struct wire_header header;
 

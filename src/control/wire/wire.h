@@ -7,8 +7,9 @@
  *	wire_number(&out, WIRE_WAIT, 1);			wire_get_number(&message, WIRE_WAIT, 0)
  *	wire_end(&out);
  *
- * A message that wire_take gives is well-formed from end to end: its attributes have the lengths that their types ask
- * for, texts are strings. So what reads it can't fail. Nothing is copied: a message lives as long as its bytes.
+ * A message that wire_take gives is well-formed from end to end: its attributes have the lengths
+ * that their types ask for, texts are strings. So what reads it can't fail. Nothing is copied: a
+ * message lives as long as its bytes.
  */
 #ifndef DYNTRACE_WIRE_WIRE_H
 #define DYNTRACE_WIRE_WIRE_H
@@ -29,7 +30,8 @@ struct wire_out {
 
 void wire_begin(struct wire_out *out, enum wire_kind kind, uint32_t sequence);
 void wire_number(struct wire_out *out, enum wire_tag tag, uint64_t value);
-void wire_text(struct wire_out *out, enum wire_tag tag, const char *text); /* NULL: nothing is added */
+/* NULL: nothing is added */
+void wire_text(struct wire_out *out, enum wire_tag tag, const char *text);
 void wire_end(struct wire_out *out);
 void wire_free(struct wire_out *out);
 
@@ -41,12 +43,13 @@ struct wire_message {
 };
 
 /*
- * Looks at what has come so far. *ret_used is the length of the message at its beginning, 0: not all of it is there yet. Fails
- * as soon as it can't become one: another magic or version, longer than `limit`, an unknown kind, attributes that don't
- * fit. What was sent behind it isn't looked at.
+ * Looks at what has come so far. *ret_used is the length of the message at its beginning, 0: not
+ * all of it is there yet. Fails as soon as it can't become one: another magic or version, longer
+ * than `limit`, an unknown kind, attributes that don't fit. What was sent behind it isn't looked
+ * at.
  */
-struct error *wire_take(const char *bytes, size_t length, size_t limit, struct wire_message *ret_message,
-			size_t *ret_used);
+struct error *wire_take(const char *bytes, size_t length, size_t limit,
+			struct wire_message *ret_message, size_t *ret_used);
 
 /* One attribute after the other. Begin with *at = 0. */
 struct wire_value {

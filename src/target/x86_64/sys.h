@@ -91,7 +91,8 @@ static inline void sys_futex_wake(uint32_t *word)
 	sys_call6(SYS_FUTEX, (uint64_t)word, SYS_FUTEX_WAKE, 1, 0, 0, 0);
 }
 
-/* Sleeps until somebody wakes it, that long has passed, or a signal came; not at all if the word is another. */
+/* Sleeps until somebody wakes it, that long has passed, or a signal came; not at all if the word is
+ * another. */
 static inline void sys_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
 {
 	uint64_t timeout[2] = { ns / 1000000000u, ns % 1000000000u };
