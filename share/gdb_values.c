@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../src/shared/frame.h"
-#include "../src/shared/layout.h"
+#include "../src/shared/returns.h"
 
 static const struct {
 	const char *name;

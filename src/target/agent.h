@@ -31,7 +31,7 @@
 
 #include <stdbool.h>
 
-#include "../shared/layout.h"
+#include "../shared/returns.h"
 #include "x86_64/sys.h"
 
 #pragma GCC poison malloc free printf errno

@@ -2,7 +2,7 @@
  * retslot.c - return stubs: find a free one for a call, bind new ones, take back those whose
  * frames are gone.
  *
- * The invariants R1 to R5 are in src/shared/layout.h. Trampolines take the stub that their hint
+ * The invariants R1 to R7 are in src/shared/returns.h. Trampolines take the stub that their hint
  * names; what comes here is a call whose hint led nowhere: the first call from a place, one deeper
  * recursion, two keys that share a hint, a thread's first call at all.
  *

@@ -2,7 +2,7 @@
  * exit.h - code for function exits: what an entry trampoline adds to take a return stub, the
  * stubs, the code that records an exit, and what tells unwinders about it all.
  *
- * The protocol is R1 to R5 of layout.h. Pure: writes the buffers it is given.
+ * The protocol is R1 to R7 of returns.h. Pure: writes the buffers it is given.
  */
 #ifndef DYNTRACE_PLAN_EXIT_H
 #define DYNTRACE_PLAN_EXIT_H

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "../../shared/frame.h"
+#include "../../shared/returns.h"
 #include "../base/vec.h"
 #include "cfi_write.h"
 

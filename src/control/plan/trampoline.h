@@ -10,7 +10,7 @@
 #ifndef DYNTRACE_PLAN_TRAMPOLINE_H
 #define DYNTRACE_PLAN_TRAMPOLINE_H
 
-#include "../../shared/layout.h"
+#include "../../shared/returns.h"
 #include "../code/relocate.h"
 #include "../record/event.h"
 

@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_SESSION_EXITS_H
 #define DYNTRACE_SESSION_EXITS_H
 
-#include "../../shared/layout.h"
+#include "../../shared/returns.h"
 #include "../inject/stop.h"
 #include "../plan/exit.h"
 

@@ -6,7 +6,7 @@
 #ifndef DYNTRACE_SESSION_EXITS_SLOTS_H
 #define DYNTRACE_SESSION_EXITS_SLOTS_H
 
-#include "../../shared/layout.h"
+#include "../../shared/returns.h"
 #include "../proc/proc.h"
 
 struct session;
