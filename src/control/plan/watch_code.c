@@ -1,0 +1,62 @@
+#include "watch_code.h"
+
+#include "record_code.h"
+
+static void emit_ask(struct emitter *e, const struct tramp_env *env, uint32_t asks)
+{
+	emit_note(e, "the agent tells the controller, and waits for it");
+	emit_mov_imm(e, RAX, asks);
+	record_emit_slow_call(e, env, 0);
+}
+
+/* Are the arguments these? */
+static void emit_match(struct emitter *e, const struct tramp_watch *watch, struct label *yes)
+{
+	static const enum reg args[] = { RDI, RSI, RDX };
+	struct label no = { 0 };
+
+	for (size_t i = 0; i < watch->count; i++) {
+		emit_mov32(e, RAX, args[i]);
+		emit_xor_imm(e, RAX, (int32_t)watch->args[i]);
+		emit_jcc(e, CC_NE, &no);
+	}
+	if (watch->pointer) {
+		emit_mov(e, RAX, (enum reg)watch->pointer);
+		emit_or(e, RAX, RAX);
+		emit_jcc(e, CC_E, &no);
+	}
+	emit_jmp(e, yes);
+	emit_bind(e, &no);
+}
+
+/* One word each of this process's state and of the pool. */
+static void emit_watches(struct emitter *e, const struct tramp_env *env,
+			 const struct tramp_event *event)
+{
+	struct label yes = { 0 }, no = { 0 };
+
+	if (!event->watch_count)
+		return;
+	emit_note(e, "does it begin to filter system calls?");
+	for (size_t i = 0; i < event->watch_count; i++)
+		emit_match(e, &event->watches[i], &yes);
+	emit_jmp(e, &no);
+	emit_bind(e, &yes);
+	emit_note(e, "then the controller is told");
+	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filter_asked));
+	emit_store_imm32(e, mem_at(RAX, 0), 1);
+	emit_ask(e, env, DT_ASK_MODULES);
+	emit_note(e, "and the agent makes none any more");
+	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, filtered)).v);
+	emit_store_imm32(e, mem_at(RAX, 0), 1);
+	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filtered));
+	emit_store_imm32(e, mem_at(RAX, 0), 1);
+	emit_bind(e, &no);
+}
+
+void watch_emit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event)
+{
+	emit_watches(e, env, event);
+	if (event->asks)
+		emit_ask(e, env, event->asks);
+}
