@@ -23,7 +23,6 @@
 #define GARBAGE_MAX 256 /* sites */
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
-#define WAY_MS 10000 /* threads may wait that long for a CPU */
 #define PAUSE_MAX_MS 64
 
 static void write_word(struct session *session, const struct site *site,
@@ -377,7 +376,7 @@ static void fail_with_group(struct session *session, struct patch_site *site, co
 
 /* Is code of ours in no other process? Those that are forked from now on have all of it that there
  * is. */
-static bool is_alone(const struct session *session)
+bool change_is_alone(const struct session *session)
 {
 	struct tids pids = { 0 };
 	_cleanup_error_ struct error *error = inject_find_children(session->agent, &pids);
@@ -412,9 +411,7 @@ static void fail_groups(struct session *session)
 	}
 }
 
-/* A thread that has been interrupted in what was removed may wait long for a CPU, and doesn't get
- * on while it is held to be looked at. */
-static void collect_patiently(struct session *session, unsigned *pause_ms)
+void change_collect_patiently(struct session *session, unsigned *pause_ms)
 {
 	change_collect(session);
 	nanosleep(&(struct timespec){ .tv_nsec = *pause_ms * 1000000L }, NULL);
@@ -424,10 +421,10 @@ static void collect_patiently(struct session *session, unsigned *pause_ms)
 
 void change_clear_way(struct session *session, bool *ret_alone)
 {
-	uint64_t until = now_ms() + WAY_MS;
+	uint64_t until = now_ms() + CHANGE_WAY_MS;
 	unsigned pause_ms = 1;
 	bool leads_on = planner_leads_on(session->planner, 0);
-	bool alone = (leads_on || !is_way_clear(session)) && is_alone(session);
+	bool alone = (leads_on || !is_way_clear(session)) && change_is_alone(session);
 
 	if (leads_on && !alone)
 		fail_groups(session);
@@ -436,7 +433,7 @@ void change_clear_way(struct session *session, bool *ret_alone)
 
 		while (new->state == PATCH_PLANNED && is_in_the_way(session, new, alone) &&
 		       now_ms() < until)
-			collect_patiently(session, &pause_ms);
+			change_collect_patiently(session, &pause_ms);
 		if (new->state != PATCH_PLANNED || !is_in_the_way(session, new, alone))
 			continue;
 		fail_with_group(
@@ -444,16 +441,6 @@ void change_clear_way(struct session *session, bool *ret_alone)
 			"a thread may still be in the code of a tracepoint that was removed there: try again");
 	}
 	*ret_alone = alone;
-}
-
-void change_clear_hops(struct session *session)
-{
-	uint64_t until = now_ms() + WAY_MS;
-	unsigned pause_ms = 1;
-
-	while (session->garbage.count && planner_hop_is_taken(session->planner, session->code) &&
-	       now_ms() < until)
-		collect_patiently(session, &pause_ms);
 }
 
 void change_free(struct session *session)

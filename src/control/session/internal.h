@@ -225,14 +225,21 @@ void change_write_former(struct session *session, const struct tracepoint *trace
  * the child goes on recording with, of a tracepoint that is otherwise now. */
 /* Frees what is garbage, if nobody can be in it any more. */
 void change_collect(struct session *session);
+/* The same, before it is tried again, with a pause that grows: a thread that was interrupted in what
+ * was removed may wait long for a CPU, and doesn't get on while it is held to be looked at. */
+void change_collect_patiently(struct session *session, unsigned *pause_ms);
+#define CHANGE_WAY_MS 10000 /* how long that is tried */
+/* Is there no process that was forked from the target, and has its code? */
+bool change_is_alone(const struct session *session);
 struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
 /* Their sites, as far as nobody else needs them, out of the target's code. */
 /* Before sites are placed: nobody may come out of what was removed where they are. Those where it
  * isn't certain fail. */
 /* *ret_alone: what is garbage may be given to patch_place, too (P8). */
 void change_clear_way(struct session *session, bool *ret_alone);
-/* Before trampolines are written: what was removed may have the only place that a hop can be at. */
-void change_clear_hops(struct session *session);
+/* hops.c. Before trampolines are written: what was removed may have the only place that a hop can be
+ * at. */
+void hops_clear(struct session *session);
 /* After planner_decide, in any case: ends an exchange of sites (plan.h). */
 struct error *change_settle(struct session *session);
 /* After an exchange: calls of functions with exits go through the new code, too. */

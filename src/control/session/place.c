@@ -204,7 +204,7 @@ static struct error *write_trampolines(struct session *session, const struct tra
 	if (!error && wants->exits)
 		error = exits_write(session, &session->env);
 	if (!error)
-		change_clear_hops(session);
+		hops_clear(session);
 	if (!error)
 		error = planner_emit(session->planner, &session->env, session->code,
 				     (uint8_t *)session->agent->control);
