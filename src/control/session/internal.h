@@ -223,6 +223,7 @@ void change_write_switch(struct session *session, struct tracepoint *tracepoint)
 void change_write_former(struct session *session, const struct tracepoint *tracepoint, bool on);
 /* Takes out of the process's text what is garbage: a forked child still has it. `all`: also what
  * the child goes on recording with, of a tracepoint that is otherwise now. */
+struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
 /* Frees what is garbage, if nobody can be in it any more. */
 void change_collect(struct session *session);
 /* The same, before it is tried again, with a pause that grows: a thread that was interrupted in what
@@ -231,11 +232,8 @@ void change_collect_patiently(struct session *session, unsigned *pause_ms);
 #define CHANGE_WAY_MS 10000 /* how long that is tried */
 /* Is there no process that was forked from the target, and has its code? */
 bool change_is_alone(const struct session *session);
-struct error *change_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
-/* Their sites, as far as nobody else needs them, out of the target's code. */
 /* Before sites are placed: nobody may come out of what was removed where they are. Those where it
- * isn't certain fail. */
-/* *ret_alone: what is garbage may be given to patch_place, too (P8). */
+ * isn't certain fail. *ret_alone: what is garbage may be given to patch_place, too (P8). */
 void change_clear_way(struct session *session, bool *ret_alone);
 /* hops.c. Before trampolines are written: what was removed may have the only place that a hop can be
  * at. */
@@ -244,6 +242,7 @@ void hops_clear(struct session *session);
 struct error *change_settle(struct session *session);
 /* After an exchange: calls of functions with exits go through the new code, too. */
 void change_redirect_stubs(struct session *session);
+/* Their sites, as far as nobody else needs them, out of the target's code. */
 struct error *change_release(struct session *session, const struct tracepoint_list *list);
 void change_free(struct session *session);
 
