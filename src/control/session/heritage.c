@@ -34,8 +34,7 @@ struct heritage {
 	unsigned last_group;
 };
 
-/* ---- may it?
- * ------------------------------------------------------------------------------------- */
+/* ---- may it? --------------------------------------------------------------------------------- */
 
 /* What isn't plain is taken out first: the handler of a signal, a hook in the unwinder, threads
  * and memory of tracers that call others' code, and what was being changed in the moment when
@@ -178,8 +177,7 @@ struct error *takeover_inherit(struct session *session, struct trace_dir *dir, b
 	return NULL;
 }
 
-/* ---- its end
- * --------------------------------------------------------------------------------------- */
+/* ---- its end --------------------------------------------------------------------------------- */
 
 /* Takes the rest out, and reads what it recorded. */
 static struct error *finish(struct session *session, struct takeover *takeover)
@@ -231,8 +229,7 @@ struct error *heritage_yield(struct session *session)
 	return heritage && heritage->dead ? finish(session, &heritage->done) : NULL;
 }
 
-/* ---- sites
- * ------------------------------------------------------------------------------------------- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 /* The old site that shares bytes with [from, to), from the lowest on; NULL: none. They are
  * sorted. */
