@@ -170,28 +170,15 @@ static long seize(struct stop *stop, pid_t tid)
 	return failed;
 }
 
-/* There is a reason why it can't be seized: it is traced, or has ended. */
-static bool is_taken(pid_t tid)
-{
-	struct thread_status status;
-	struct thread_stat stat;
-	struct error *err = status_read_stat(tid, tid, &stat);
-
-	if (!err)
-		err = status_read(tid, tid, &status);
-	error_free(err);
-	errno = EPERM;
-	return err || status.tracer || stat.state == 'Z' || stat.state == 'X';
-}
-
+/* *ret_again: there is no reason for it, that may pass. */
 static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int number,
-				  bool *ret_ours)
+				  bool *ret_ours, bool *ret_again)
 {
 	struct thread_status status;
 	struct thread_stat stat;
 	struct error *err;
 
-	*ret_ours = false;
+	*ret_ours = *ret_again = false;
 	if (number == ESRCH)
 		return NULL;
 	if (number != EPERM)
@@ -211,6 +198,7 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 	if (status.tracer)
 		return error_new(ERROR_FAILED, "process %d is already traced by pid %d",
 				 stop->proc->pid, status.tracer);
+	*ret_again = true;
 	return error_new(ERROR_NOT_PERMITTED,
 			 "not permitted to stop thread %d of process %d: run as root", tid,
 			 stop->proc->pid);
@@ -218,16 +206,16 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 
 struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours)
 {
-	long failed = seize(stop, tid);
+	for (unsigned round = 0; seize(stop, tid); round++) {
+		bool again;
+		struct error *err = seize_failed(stop, tid, sharer, errno, ret_ours, &again);
 
-	/* a leader that an exec is about to replace can't be seized, but its successor can */
-	for (unsigned round = 0; failed && errno == EPERM && round < HELD_TRIES && !is_taken(tid);
-	     round++) {
+		if (!again || round >= HELD_TRIES)
+			return err;
+		/* a leader that an exec is about to replace can't be seized, but its successor can */
+		error_free(err);
 		held_nap(round);
-		failed = seize(stop, tid);
 	}
-	if (failed)
-		return seize_failed(stop, tid, sharer, errno, ret_ours);
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	*ret_ours = true;
 	return note(stop, (struct held){ .tid = tid, .sharer = sharer });
