@@ -71,6 +71,10 @@
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
 #define DT_LAYOUT_VERSION 27
+/* dt_version_N: what the agent calls a symbol of its own. */
+#define DT_VERSION_NAME_(version) dt_version_##version
+#define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
+#define DT_VERSION_SYMBOL DT_VERSION_NAME(DT_LAYOUT_VERSION)
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 

@@ -5,6 +5,12 @@
 
 #define SLOW_WAIT_NS 50000000u
 
+/* Its name says which layout this was built with: a controller of another one doesn't find it. */
+__attribute__((visibility("default"))) void DT_VERSION_SYMBOL(void);
+void DT_VERSION_SYMBOL(void)
+{
+}
+
 _Static_assert(CONTROL_FLAGS == offsetof(struct dt_control, flags), "slow.S");
 _Static_assert(CONTROL_STATE == offsetof(struct dt_control, state), "slow.S");
 _Static_assert(CONTROL_NO_SYSCALLS == DT_NO_SYSCALLS, "slow.S");

@@ -9,6 +9,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXPORTED = {"dt_slow", "dt_gather", "dt_guard", "dt_trap", "dt_trap_return", "dt_call_op", "dt_fault",
             "dt_find"}  # what trampolines and the kernel call
+VERSION = re.search(r"#define DT_LAYOUT_VERSION (\d+)", (ROOT / "src/shared/layout.h").read_text())[1]
+EXPORTED |= {f"dt_version_{VERSION}"}  # what the controller looks for
 STACK_SIZE = 8192  # DT_STACK_SIZE
 AGENT = pathlib.Path(os.environ.get("DYNTRACE_BUILD", ROOT / "build")) / "libdyntrace-agent.so"
 
@@ -144,3 +146,12 @@ def test_stack_is_enough():
     deepest = {name: depth(name, frozenset()) for name in all_functions}
     assert max(deepest.values()) > 500
     assert max(deepest.values()) <= STACK_SIZE - 64, deepest
+
+
+def test_of_another_version(dyntrace, scratch):
+    """Half an installation: nothing is put into the target."""
+    name = f"dt_version_{VERSION}".encode()
+    other = pathlib.Path(scratch) / "agent.so"
+    other.write_bytes(AGENT.read_bytes().replace(name, name[:-1] + b"?"))
+    error = dyntrace.fails("trace", "--function", "main", "--", "true", status=125, env={"DYNTRACE_AGENT": str(other)})
+    assert error.endswith("agent.so can't be used as the agent: it is of another version: install both together")

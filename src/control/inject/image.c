@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../shared/layout.h"
 #include "../base/cleanup.h"
 
 #define IMAGE_PAGE 4096ULL
@@ -21,6 +22,9 @@ struct file {
 	Elf64_Ehdr header;
 	Elf64_Phdr headers[IMAGE_HEADERS_MAX];
 };
+
+#define TEXT_(symbol) #symbol
+#define TEXT(symbol) TEXT_(symbol)
 
 static struct error *bad(const struct file *file, const char *why)
 {
@@ -196,7 +200,8 @@ static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, s
 			{ "dt_trap_return", &image->trap_return },
 			{ "dt_call_op", &image->call_op },
 			{ "dt_fault", &image->fault },
-			{ "dt_find", &image->find } };
+			{ "dt_find", &image->find },
+			{ TEXT(DT_VERSION_SYMBOL), &image->version } };
 
 	if (symbol->st_shndx == SHN_UNDEF || symbol->st_value < image->text_start ||
 	    symbol->st_value >= image->text_end)
@@ -225,6 +230,8 @@ static struct error *find_entries(const struct file *file, const struct dynamic 
 		memcpy(&symbol, image->bytes + at, sizeof(symbol));
 		note_entry(dynamic, &symbol, image);
 	}
+	if (!image->version)
+		return bad(file, "it is of another version: install both together");
 	if (!image->slow || !image->gather)
 		return bad(file, image->slow ? "it doesn't define dt_gather" :
 					       "it doesn't define dt_slow");

@@ -18,6 +18,7 @@ struct image {
 	size_t size;
 	size_t text_start, text_end; /* page aligned: what is executable */
 	/* dt_slow and so on, from the image's start */
+	uint64_t version; /* DT_VERSION_SYMBOL */
 	uint64_t slow, gather, guard, trap, trap_return, call_op, fault, find;
 	struct image_relative {
 		uint64_t offset;
