@@ -38,6 +38,7 @@
 #define HELD_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define HELD_KCMP_VM 1
 #define HELD_REAP_MS 1000
+#define HELD_LOOK_US 10000
 #define HELD_TRIES 50 /* of seizing what should be seizable */
 
 uint64_t held_now_us(void)
@@ -145,6 +146,9 @@ static void see_ends(void *data)
 {
 	struct stop *stop = data;
 
+	/* with thousands of threads a look takes longer than a tick: the main line must get on */
+	if (held_now_us() < stop->looked_us + HELD_LOOK_US)
+		return;
 	leftover_settle();
 	for (size_t i = 0; i < stop->threads.count; i++) {
 		struct held *held = &stop->threads.items[i];
@@ -154,6 +158,7 @@ static void see_ends(void *data)
 			note_end(stop, held, status);
 	}
 	see_unknown_ends(stop);
+	stop->looked_us = held_now_us();
 }
 
 static long seize(struct stop *stop, pid_t tid)
@@ -162,6 +167,7 @@ static long seize(struct stop *stop, pid_t tid)
 
 	if (stop->task_fd >= 0)
 		options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK;
+	stop->looked_us = held_now_us();
 	tick_do(see_ends, stop);
 	long failed = ptrace(PTRACE_SEIZE, tid, 0, options);
 	int number = errno;

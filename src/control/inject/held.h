@@ -42,6 +42,7 @@ struct stop {
 	struct remote *remote; /* the thread that is borrowed just now; NULL: none */
 	uint64_t since_us;
 	long alone_number; /* sharers.c */
+	uint64_t looked_us; /* held.c: when ends were last looked for, or a thread was to be seized */
 	size_t alone_threads;
 };
 
