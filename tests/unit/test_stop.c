@@ -290,6 +290,23 @@ static void test_many_threads(void **state)
 	target_end(&target);
 }
 
+/* To look for ends takes longer then than until the next look. */
+static void test_thousands_of_threads(void **state)
+{
+	struct target target = target_start("spin", "--threads", "5000", "--calls", "20", NULL);
+	struct stop *stop = NULL;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	for (int i = 0; i < 2; i++) {
+		no_error(stop_all(proc, TIMEOUT_MS, &stop));
+		assert_int_equal(stop_thread_count(stop), 5000);
+		stop_release(stop, NULL);
+	}
+	proc_close(proc);
+	target_end(&target);
+}
+
 /* A process that shares the memory is held as well (H13). */
 static void test_sharer(void **state)
 {
@@ -575,6 +592,7 @@ int main(void)
 		cmocka_unit_test(test_killed_controllers),
 		cmocka_unit_test(test_storm),
 		cmocka_unit_test(test_many_threads),
+		cmocka_unit_test(test_thousands_of_threads),
 		cmocka_unit_test(test_sharer),
 		cmocka_unit_test(test_vfork),
 		cmocka_unit_test(test_zombie_leader),
