@@ -91,6 +91,18 @@ class Load:
         return self.rounds
 
 
+def kill_workers_under_load(daemon, one):
+    """Three of them, each when it has settled; how many rounds the program made meanwhile."""
+    load = Load(one)
+    try:
+        for number in range(3):
+            os.kill(worker_of(daemon, one.pid), signal.SIGKILL)
+            until(lambda: daemon.log_text().count(f"process {one.pid} (spin): settled") > number + 1, "it to go on")
+    finally:
+        rounds = load.stop()
+    return rounds
+
+
 @pytest.mark.parametrize("words", [[], ["-e"], ["-t", "backtrace"]], ids=["bare", "exits", "backtrace"])
 def test_no_hit_is_missed_when_workers_are_killed_under_load(daemon, program, words):
     """Each call is in the trace, once, whoever recorded it: the old probes go in the stop in which new ones take their place."""
@@ -100,13 +112,7 @@ def test_no_hit_is_missed_when_workers_are_killed_under_load(daemon, program, wo
     daemon.add(f"{one.pid}:foo", *words)
     daemon.add(f"{one.pid}:foo_many")
     trace = daemon.trace_of(one.pid)
-    load = Load(one)
-    try:
-        for number in range(3):
-            os.kill(worker_of(daemon, one.pid), signal.SIGKILL)
-            until(lambda: daemon.log_text().count(f"process {one.pid} (spin): settled") > number + 1, "it to go on")
-    finally:
-        rounds = load.stop()
+    rounds = kill_workers_under_load(daemon, one)
     assert daemon.trace_of(one.pid) == trace
     daemon("detach", one.pid)
     before.assert_unchanged()
@@ -185,13 +191,7 @@ def test_no_hit_is_left_out_of_counts_when_workers_are_killed_under_load(daemon,
     one = program("spin", "--calls", calls, "--threads", 2, "--rounds", 1000000).wait_ready()
     daemon.add(f"{one.pid}:foo", "-e", "count")
     daemon.add(f"{one.pid}:foo_many", "count")
-    load = Load(one)
-    try:
-        for number in range(3):
-            os.kill(worker_of(daemon, one.pid), signal.SIGKILL)
-            until(lambda: daemon.log_text().count(f"process {one.pid} (spin): settled") > number + 1, "it to go on")
-    finally:
-        rounds = load.stop()
+    rounds = kill_workers_under_load(daemon, one)
     assert daemon.hits(one.pid) == {"foo": 2 * rounds * calls, "foo_many": 2 * rounds}
     assert daemon.json("list-tracepoints", one.pid)[0]["calls"] == 2 * rounds * calls
     daemon("detach", one.pid)

@@ -4,7 +4,6 @@
  * Ends with status 0 after R rounds, "ready" before the first; in lockstep before each, in the thread that is about to
  * begin the next. Headless: the first thread has ended by then.
  */
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -16,17 +15,6 @@ static char **arguments;
 static char left[16];
 static long lockstep, headless;
 
-static int leader_has_ended(void)
-{
-	char text[256] = "";
-	int fd = open("/proc/self/stat", O_RDONLY);
-	ssize_t n = read(fd, text, sizeof(text) - 1);
-	char *paren = n > 0 ? strrchr(text, ')') : NULL;
-
-	close(fd);
-	return paren && paren[2] == 'Z';
-}
-
 static void *spin(void *data)
 {
 	for (;;)
@@ -36,7 +24,7 @@ static void *spin(void *data)
 
 static void *exec_again(void *data)
 {
-	while (headless && !leader_has_ended())
+	while (headless && !handshake_leader_has_ended())
 		sched_yield();
 	if (lockstep)
 		handshake(argument_count, arguments);

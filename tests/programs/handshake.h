@@ -9,6 +9,7 @@
 #define DYNTRACE_TESTS_HANDSHAKE_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,18 @@ static inline void handshake(int argc, char **argv)
 			exit(3);
 		}
 	}
+}
+
+/* Is the first thread of this process a zombie? */
+static inline int handshake_leader_has_ended(void)
+{
+	char text[256] = "";
+	int fd = open("/proc/self/stat", O_RDONLY);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	char *paren = n > 0 ? strrchr(text, ')') : NULL;
+
+	close(fd);
+	return paren && paren[2] == 'Z';
 }
 
 #endif

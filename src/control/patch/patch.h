@@ -126,6 +126,9 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
  * one of the others. */
 void patch_link(struct patch_site *sites, size_t count);
 
+/* Are its bytes in the process's text those of our jump? Not if they can't be read. */
+bool patch_holds(struct proc *proc, const struct patch_site *site);
+
 struct patch_range {
 	taddr start, end;
 };

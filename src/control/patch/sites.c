@@ -2,6 +2,9 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "../base/cleanup.h"
 
 #define SHORT_JUMP 0xeb
 #define SHORT_JUMP_SIZE 2
@@ -86,4 +89,12 @@ void patch_link(struct patch_site *sites, size_t count)
 			site->via = via;
 		}
 	}
+}
+
+bool patch_holds(struct proc *proc, const struct patch_site *site)
+{
+	uint8_t now[DT_SITE_BYTES];
+	_cleanup_error_ struct error *error = mem_read(proc, site->address, now, site->length);
+
+	return !error && memcmp(now, site->patched, site->length) == 0;
 }

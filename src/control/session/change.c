@@ -148,14 +148,6 @@ static int by_address(const void *a, const void *b)
 	return (x->address.v > y->address.v) - (x->address.v < y->address.v);
 }
 
-static bool holds(struct proc *proc, const struct patch_site *site)
-{
-	uint8_t now[DT_SITE_BYTES];
-	_cleanup_error_ struct error *error = mem_read(proc, site->address, now, site->length);
-
-	return !error && memcmp(now, site->patched, site->length) == 0;
-}
-
 /* Is it what a forked child still has of tracepoints that are there? It records them as they were. */
 static bool serves_children(const struct session *session, const struct site *site)
 {
@@ -179,7 +171,7 @@ static size_t list_held(const struct session *session, struct proc *proc, bool a
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		struct site *site = session->garbage.items[i];
 
-		if (!holds(proc, &site->patch))
+		if (!patch_holds(proc, &site->patch))
 			continue;
 		site->in_child |= !all && serves_children(session, site);
 		if (!all && site->in_child)

@@ -61,20 +61,12 @@ struct copies {
 	size_t count;
 };
 
-static bool holds(struct proc *child, const struct patch_site *site)
-{
-	uint8_t now[DT_SITE_BYTES];
-	_cleanup_error_ struct error *error = mem_read(child, site->address, now, site->length);
-
-	return !error && memcmp(now, site->patched, site->length) == 0;
-}
-
 /* The site that leads on, as the child will have it: one that it has, or one of the copies. False:
  * neither. */
 static bool find_host(struct proc *child, struct patch_site *const *patches, size_t count,
 		      const struct copies *copies, struct patch_site *site)
 {
-	if (!site->after || holds(child, site->after))
+	if (!site->after || patch_holds(child, site->after))
 		return true;
 	for (size_t i = 0; i < count; i++) {
 		if (patches[i] != site->after)
@@ -98,7 +90,7 @@ static void list_sites(struct proc *child, struct patch_site *const *patches, si
 
 	for (size_t i = 0; i < count; i++) {
 		const struct patch_site *site = patches[i];
-		bool is_new = site->state == PATCH_PLACED, held = holds(child, site);
+		bool is_new = site->state == PATCH_PLACED, held = patch_holds(child, site);
 
 		if ((!is_new && site->state != PATCH_REMOVED) || is_new == held)
 			continue;
