@@ -11,6 +11,33 @@ DAEMON = ["lttng-sessiond", "--no-kernel", "--quiet"]
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
+SMALL = r"""
+#include <stdio.h>
+int volatile sink;
+__attribute__((noinline)) int foo(int a) { sink = a; return a; }
+int main(void)
+{
+	char line[64];
+	setvbuf(stdout, NULL, _IONBF, 0);
+	printf("%p\n", (void *)foo);
+	while (fgets(line, sizeof(line), stdin)) {
+		LOOP
+		printf("done\n");
+	}
+	return 0;
+}
+"""
+
+
+def build_small(path, loop, *words, include=""):
+    """A program for Target that makes the loop once for each line it gets."""
+    source = f"{path}.c"
+    with open(source, "w") as file:
+        file.write(include + SMALL.replace("LOOP", loop))
+    subprocess.run(["gcc", "-O2", "-g", "-o", path, source, *words], check=True)
+    return path
+
+
 class Lttng:
     """Other daemons of the machine aren't disturbed, and nothing stays behind. Needs root."""
 

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from harness import Snapshot, until
-from lttng import Lttng, parse
+from lttng import Lttng, build_small, parse
 
 SOURCE = r"""
 #include <pthread.h>
@@ -321,29 +321,10 @@ def threads(pid):
     return [open(f"/proc/{pid}/task/{tid}/comm").read().strip() for tid in os.listdir(f"/proc/{pid}/task")]
 
 
-OWN = r"""
-#include <lttng/tracef.h>
-#include <stdio.h>
-int volatile sink;
-__attribute__((noinline)) int foo(int a) { sink = a; return a; }
-int main(void)
-{
-	char line[64];
-	setvbuf(stdout, NULL, _IONBF, 0);
-	printf("%p\n", (void *)foo);
-	while (fgets(line, sizeof(line), stdin)) {
-		for (int i = 0; i < 10; i++) { lttng_ust_tracef("own %d", i); foo(i); }
-		printf("done\n");
-	}
-	return 0;
-}
-"""
-
-
 def test_target_with_events_of_its_own(lttng, processes, build, scratch, tmp_path):
-    (tmp_path / "own.c").write_text(OWN)
-    subprocess.run(["gcc", "-O2", "-g", "-o", tmp_path / "own", tmp_path / "own.c", "-llttng-ust", "-ldl"], check=True)
-    target = Target(lttng, processes, tmp_path / "own")
+    path = build_small(tmp_path / "own", 'for (int i = 0; i < 10; i++) { lttng_ust_tracef("own %d", i); foo(i); }',
+                       "-llttng-ust", "-ldl", include="#include <lttng/tracef.h>\n")
+    target = Target(lttng, processes, path)
     lttng.create("lttng_ust_tracef:*", "dyntrace:*")
     tracer = Tracer(processes, build, scratch, target.pid, "-n", "call", "--function", "foo")
     target.do(1)

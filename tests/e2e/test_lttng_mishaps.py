@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from harness import until
+from lttng import build_small
 from test_lttng import Target, Tracer, lttng, names, needs_lttng, program, target  # noqa: F401 (fixtures)
 
 pytestmark = needs_lttng
@@ -131,30 +132,11 @@ def test_many_sessions_at_once(lttng, target, traced):
         assert names(lttng.stop(f"s{number}")) == {"dyntrace:call_entry": 61}, number
 
 
-ALONE = r"""
-#include <stdio.h>
-int volatile sink;
-__attribute__((noinline)) int foo(int a) { sink = a; return a; }
-int main(void)
-{
-	char line[64];
-	setvbuf(stdout, NULL, _IONBF, 0);
-	printf("%p\n", (void *)foo);
-	while (fgets(line, sizeof(line), stdin)) {
-		for (int i = 0; i < 10001; i++) foo(i);
-		printf("done\n");
-	}
-	return 0;
-}
-"""
-
-
 def test_buffers_of_a_user_and_blocking_channels(lttng, processes, build, scratch, tmp_path):
     """Nothing is lost where the channel makes the target wait: small buffers, and many events of one thread. (Of two, LTTng 2.13 loses
     events of its static tracepoints, too.)"""
-    (tmp_path / "alone.c").write_text(ALONE)
-    subprocess.run(["gcc", "-O2", "-g", "-o", tmp_path / "alone", tmp_path / "alone.c"], check=True)
-    target = Target(lttng, processes, tmp_path / "alone", env={"LTTNG_UST_ALLOW_BLOCKING": "1"})
+    path = build_small(tmp_path / "alone", "for (int i = 0; i < 10001; i++) foo(i);")
+    target = Target(lttng, processes, path, env={"LTTNG_UST_ALLOW_BLOCKING": "1"})
     tracer = Tracer(processes, build, scratch, target.pid, "-n", "call", "--function", "foo")
     lttng("create", "test", "--output=/dev/shm/test")
     lttng("enable-channel", "--userspace", "-s", "test", "--buffers-uid", "--subbuf-size=4k", "--num-subbuf=2",
