@@ -7,9 +7,9 @@
 
 #include <dyntrace/dyntrace.h>
 
-#include "../client/client.h"
-#include "../control/base/cleanup.h"
-#include "../control/base/vec.h"
+#include "client/client.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
 
 /* A copy of all attributes of a message, in which its texts go on living. */
 struct record {

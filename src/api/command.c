@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../control/wire/channel.h"
+#include "control/wire/channel.h"
 #include "api.h"
 
 #define WORDS_MAX 8

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../shared/program.h"
+#include "shared/program.h"
 
 static struct {
 	bool exit, function, wait, disabled, all;

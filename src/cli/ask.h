@@ -4,8 +4,8 @@
 #ifndef DYNTRACE_CLI_ASK_H
 #define DYNTRACE_CLI_ASK_H
 
-#include "../client/client.h"
-#include "../control/base/cleanup.h"
+#include "client/client.h"
+#include "control/base/cleanup.h"
 #include "commands.h"
 #include "text.h"
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../control/proc/status.h"
-#include "../control/sym/demangle.h"
-#include "../control/sym/sym.h"
+#include "control/proc/status.h"
+#include "control/sym/demangle.h"
+#include "control/sym/sym.h"
 #include "ask.h"
 
 #define SYMBOLS_MAX 2000

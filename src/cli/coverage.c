@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/plan/coverage.h"
+#include "control/base/cleanup.h"
+#include "control/plan/coverage.h"
 #include "commands.h"
 #include "text.h"
 

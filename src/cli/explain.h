@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_CLI_EXPLAIN_H
 #define DYNTRACE_CLI_EXPLAIN_H
 
-#include "../control/proc/proc.h"
+#include "control/proc/proc.h"
 
 /* Prints the code before and after, and the trampoline, a comment a line. Nothing is touched. */
 struct error *explain_location(struct proc *proc, const char *location);

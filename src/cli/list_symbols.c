@@ -6,9 +6,9 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/sym/demangle.h"
-#include "../control/sym/hidden.h"
+#include "control/base/cleanup.h"
+#include "control/sym/demangle.h"
+#include "control/sym/hidden.h"
 #include "answer.h"
 #include "commands.h"
 #include "subject.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "answer.h"
 #include "commands.h"
 #include "complete.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "help.h"
 
 static const char *const status_of_runner =

@@ -37,8 +37,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../control/base/error.h"
-#include "../control/base/vec.h"
+#include "control/base/error.h"
+#include "control/base/vec.h"
 
 struct option_spec;
 

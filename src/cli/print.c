@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../control/base/strbuf.h"
-#include "../control/tracer/line.h"
+#include "control/base/strbuf.h"
+#include "control/tracer/line.h"
 
 #define PRINT_QUEUE_MAX (16u << 20)
 

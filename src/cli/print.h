@@ -7,7 +7,7 @@
 #ifndef DYNTRACE_CLI_PRINT_H
 #define DYNTRACE_CLI_PRINT_H
 
-#include "../control/session/session.h"
+#include "control/session/session.h"
 
 struct printer;
 

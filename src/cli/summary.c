@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "commands.h"
 #include "summary_exits.h"
 

@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_CLI_SUMMARY_H
 #define DYNTRACE_CLI_SUMMARY_H
 
-#include "../control/session/session.h"
+#include "control/session/session.h"
 
 /* Tracepoints that were hit, most hits first (those with most hits, unless all are wanted), then
  * the totals and where the trace is. */

@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_CLI_SUMMARY_EXITS_H
 #define DYNTRACE_CLI_SUMMARY_EXITS_H
 
-#include "../control/session/session.h"
+#include "control/session/session.h"
 
 /* On stderr, behind the columns that every tracepoint has, without the end of the line. */
 void summary_exits_head(void);

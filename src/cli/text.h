@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../control/base/quote.h"
-#include "../control/base/strbuf.h"
+#include "control/base/quote.h"
+#include "control/base/strbuf.h"
 
 void text_add(struct strbuf *buf, const char *text);
 void text_unsigned(struct strbuf *buf, uint64_t value);

@@ -11,10 +11,10 @@
 #include <time.h>
 #include <wordexp.h>
 
-#include "../control/base/now.h"
-#include "../control/base/cleanup.h"
-#include "../control/inject/launch.h"
-#include "../control/session/session.h"
+#include "control/base/now.h"
+#include "control/base/cleanup.h"
+#include "control/inject/launch.h"
+#include "control/session/session.h"
 #include "commands.h"
 #include "explain.h"
 #include "leftovers.h"

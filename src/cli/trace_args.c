@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../client/client.h"
-#include "../control/session/session.h"
-#include "../shared/program.h"
+#include "client/client.h"
+#include "control/session/session.h"
+#include "shared/program.h"
 
 struct trace_args trace_args = { .buffer_size = DT_POOL_DEFAULT };
 

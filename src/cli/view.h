@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "../control/base/error.h"
-#include "../control/base/strbuf.h"
+#include "control/base/error.h"
+#include "control/base/strbuf.h"
 
 struct colours {
 	const char *time, *name, *key, *loss, *off; /* "" where there are none */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "text.h"
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "view.h"
 #include "view_frames.h"
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/base/vec.h"
-#include "../control/expr/expr.h"
-#include "../shared/arithmetic.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
+#include "control/expr/expr.h"
+#include "shared/arithmetic.h"
 
 #define NAMES_MAX 64
 #define STACK_MAX 32

@@ -11,7 +11,7 @@
 #include <babeltrace2/babeltrace.h>
 #include <stdbool.h>
 
-#include "../control/base/error.h"
+#include "control/base/error.h"
 
 struct view_filter;
 

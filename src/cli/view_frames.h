@@ -10,7 +10,7 @@
 
 #include <babeltrace2/babeltrace.h>
 
-#include "../control/base/strbuf.h"
+#include "control/base/strbuf.h"
 
 struct frames;
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/base/vec.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
 #include "text.h"
 #include "view.h"
 

@@ -8,8 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/wire/channel.h"
+#include "control/base/cleanup.h"
+#include "control/wire/channel.h"
 
 struct client {
 	struct channel channel;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 
 struct error *client_absolute(const char *path, char **ret_path)
 {

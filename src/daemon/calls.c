@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "supervisor.h"
 
 /* ---- asking ---------------------------------------------------------------------------------- */

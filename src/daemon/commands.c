@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../control/base/cleanup.h"
-#include "../shared/program.h"
+#include "control/base/cleanup.h"
+#include "shared/program.h"
 #include "log.h"
 
 #define LISTED_MAX 20

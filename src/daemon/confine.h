@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_DAEMON_CONFINE_H
 #define DYNTRACE_DAEMON_CONFINE_H
 
-#include "../control/base/error.h"
+#include "control/base/error.h"
 
 /* For good. Of root's capabilities those stay that tracing needs; no program can be started, no
  * socket made, no file made, removed or changed by its name. Failure: nothing of the target's may

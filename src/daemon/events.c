@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "log.h"
 #include "supervisor.h"
 

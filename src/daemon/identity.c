@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/base/vec.h"
-#include "../control/proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
+#include "control/proc/status.h"
 
 /* ---- clients --------------------------------------------------------------------------------- */
 

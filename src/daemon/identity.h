@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../control/base/error.h"
-#include "../control/wire/wire.h"
+#include "control/base/error.h"
+#include "control/wire/wire.h"
 
 #define IDENTITY_GROUPS_MAX 256 /* more aren't looked at */
 

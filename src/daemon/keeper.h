@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "../control/ctf/trace_dir.h"
+#include "control/ctf/trace_dir.h"
 
 enum keeper_way {
 	KEEPER_NUMBERED, /* a number is added to the directory's name, if it is taken */

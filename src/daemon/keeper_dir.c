@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "keeper.h"
 #include "keeper_messages.h"
 

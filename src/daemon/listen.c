@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "log.h"
 #include "notify.h"
 #include "supervisor.h"

@@ -7,7 +7,7 @@
 #ifndef DYNTRACE_DAEMON_LOG_H
 #define DYNTRACE_DAEMON_LOG_H
 
-#include "../control/base/error.h"
+#include "control/base/error.h"
 
 /* NULL: stderr. */
 struct error *log_open(const char *path);

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#include "../control/base/error.h"
-#include "../control/base/now.h"
+#include "control/base/error.h"
+#include "control/base/now.h"
 
 struct loop_source {
 	int fd; /* -1: not in the loop; the owner closes it */

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/client.h"
-#include "../cli/help.h"
-#include "../cli/man.h"
-#include "../control/base/cleanup.h"
-#include "../control/session/session.h"
+#include "client/client.h"
+#include "cli/help.h"
+#include "cli/man.h"
+#include "control/base/cleanup.h"
+#include "control/session/session.h"
 #include "keeper.h"
 #include "log.h"
 #include "start.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/proc/proc.h"
+#include "control/base/cleanup.h"
+#include "control/proc/proc.h"
 #include "commands.h"
 #include "log.h"
 #include "supervisor.h"

@@ -25,8 +25,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/session/session.h"
+#include "control/base/cleanup.h"
+#include "control/session/session.h"
 #include "supervisor.h"
 
 #define WORKER_MEMORY (4ULL << 30)

@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_DAEMON_START_H
 #define DYNTRACE_DAEMON_START_H
 
-#include "../control/base/error.h"
+#include "control/base/error.h"
 
 /* Returns in the daemon; stderr goes to the log from start_done on. */
 struct error *start_background(void);

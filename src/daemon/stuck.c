@@ -8,8 +8,8 @@
  */
 #include <signal.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/proc/status.h"
 #include "log.h"
 #include "supervisor.h"
 

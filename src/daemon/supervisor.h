@@ -13,8 +13,8 @@
 #ifndef DYNTRACE_DAEMON_SUPERVISOR_H
 #define DYNTRACE_DAEMON_SUPERVISOR_H
 
-#include "../control/base/vec.h"
-#include "../control/wire/channel.h"
+#include "control/base/vec.h"
+#include "control/wire/channel.h"
 #include "identity.h"
 #include "keeper.h"
 #include "loop.h"

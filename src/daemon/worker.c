@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../control/base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define LISTENER_FD 3
 #define REQUEST_MAX (256u << 10) /* a client's, and who it was */

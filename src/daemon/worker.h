@@ -10,9 +10,9 @@
 #ifndef DYNTRACE_DAEMON_WORKER_H
 #define DYNTRACE_DAEMON_WORKER_H
 
-#include "../control/ctf/trace_dir.h"
-#include "../control/session/session.h"
-#include "../control/wire/channel.h"
+#include "control/ctf/trace_dir.h"
+#include "control/session/session.h"
+#include "control/wire/channel.h"
 
 struct worker {
 	/* what a dyntrace that was killed had left, until it is told; NULL: nothing */

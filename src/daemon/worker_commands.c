@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/session/takeover.h"
+#include "control/base/cleanup.h"
+#include "control/session/takeover.h"
 #include "confine.h"
 #include "keeper.h"
 #include "worker.h"

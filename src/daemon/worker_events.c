@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "../control/base/cleanup.h"
-#include "../control/proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/proc/status.h"
 #include "worker.h"
 
 #define UNSENT_MAX (256u << 10)

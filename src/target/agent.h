@@ -31,8 +31,8 @@
 
 #include <stdbool.h>
 
-#include "../shared/returns.h"
-#include "x86_64/sys.h"
+#include "shared/returns.h"
+#include "target/x86_64/sys.h"
 
 #pragma GCC poison malloc free printf errno
 

@@ -4,7 +4,7 @@
  *
  * dt_call_op is called as any function is, on the thread's own stack, with its signals as they are.
  */
-#include "../shared/call.h"
+#include "shared/call.h"
 #include "agent.h"
 #include "gather.h"
 

@@ -7,7 +7,7 @@
  * off from then on. Every other one is the target's own affair: its own action, which we keep for
  * it, is done as the kernel would do it. A guard on the libc's rt_sigaction keeps it that way.
  */
-#include "../shared/call.h"
+#include "shared/call.h"
 #include "agent.h"
 #include "fault.h"
 #include "gather.h"

@@ -6,8 +6,8 @@
  */
 #include "find.h"
 
-#include "../shared/frame.h"
-#include "../shared/sorted.h"
+#include "shared/frame.h"
+#include "shared/sorted.h"
 
 /* struct dwarf_eh_bases of libgcc: two bases that our tables have no need of, and where the code
  * begins. */

@@ -9,7 +9,7 @@
  */
 #include "agent.h"
 #include "filtered.h"
-#include "x86_64/sys.h"
+#include "target/x86_64/sys.h"
 
 #define FLAG_AC 0x40000
 #define PROGRAM_ID 0

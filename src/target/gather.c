@@ -10,7 +10,7 @@
  */
 #include "gather.h"
 
-#include "../shared/arithmetic.h"
+#include "shared/arithmetic.h"
 
 /* the windows: a fifth of the stack that this runs on */
 #pragma GCC diagnostic ignored "-Wframe-larger-than="

@@ -9,7 +9,7 @@
 #ifndef DYNTRACE_TARGET_GATHER_H
 #define DYNTRACE_TARGET_GATHER_H
 
-#include "../shared/program.h"
+#include "shared/program.h"
 #include "agent.h"
 
 #define WINDOWS DT_PREFETCH_MAX

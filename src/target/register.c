@@ -12,7 +12,7 @@
  * neither root's nor this user's. Everything on its own stack, in a few hundred bytes; no
  * descriptor stays. Failure is silence.
  */
-#include "../shared/wire.h"
+#include "shared/wire.h"
 #include "agent.h"
 
 #define REGISTER_WAIT_NS 2000000000ULL

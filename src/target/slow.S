@@ -21,7 +21,7 @@
  */
 #include "agent.h"
 #include "filtered.h"
-#include "x86_64/sys.h"
+#include "target/x86_64/sys.h"
 
 #define FLAG_DF 0x400
 #define FLAG_AC 0x40000

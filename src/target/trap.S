@@ -7,7 +7,7 @@
  *	out:	rcx = 1: the call was made, rax = its result; 0: make it, with registers that may have changed
  *	kept:	everything else, all flags
  */
-#include "x86_64/sys.h"
+#include "target/x86_64/sys.h"
 
 	.text
 	.globl dt_guard

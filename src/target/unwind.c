@@ -7,9 +7,9 @@
  */
 #include "gather.h"
 
-#include "../shared/frame.h"
-#include "../shared/sorted.h"
-#include "../shared/unwind.h"
+#include "shared/frame.h"
+#include "shared/sorted.h"
+#include "shared/unwind.h"
 #include "find.h"
 
 /* A quarter of the stack that this runs on (DT_STACK_SIZE). */

@@ -15,7 +15,7 @@
 #include <lttng/tracepoint-types.h>
 #include <lttng/ust-events.h>
 
-#include "../../shared/bridge.h"
+#include "shared/bridge.h"
 
 /* What is used of it. */
 struct ust {

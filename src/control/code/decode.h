@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../shared/taddr.h"
+#include "shared/taddr.h"
 
 enum insn_flow {
 	FLOW_NEXT, /* goes on behind itself */

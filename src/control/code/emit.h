@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../shared/taddr.h"
+#include "shared/taddr.h"
 
 enum reg {
 	RAX,

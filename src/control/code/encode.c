@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "../base/vec.h"
+#include "control/base/vec.h"
 
 #define REX 0x40u
 #define REX_W 8u

@@ -18,8 +18,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "../../shared/layout.h"
-#include "../base/vec.h"
+#include "shared/layout.h"
+#include "control/base/vec.h"
 
 #define ADDRESS_MIN (64ULL << 10)
 #define ADDRESS_MAX 0x7ffffffff000ULL

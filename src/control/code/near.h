@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_CODE_NEAR_H
 #define DYNTRACE_CODE_NEAR_H
 
-#include "../proc/proc.h"
+#include "control/proc/proc.h"
 
 /* A free range of `size` bytes (page aligned) such that any address of [low, high) reaches any
  * address of it with rel32, both ways. Prefers below the module, then above, nearest first. */

@@ -9,7 +9,7 @@
 #ifndef DYNTRACE_CODE_RELOCATE_H
 #define DYNTRACE_CODE_RELOCATE_H
 
-#include "../base/error.h"
+#include "control/base/error.h"
 #include "decode.h"
 #include "emit.h"
 

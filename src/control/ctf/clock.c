@@ -5,7 +5,7 @@
 #include <time.h>
 #include <x86intrin.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define NS_PER_S 1000000000ULL
 #define CLOCK_FIRST_SPAN_NS 20000000L

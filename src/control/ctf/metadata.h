@@ -7,7 +7,7 @@
 #ifndef DYNTRACE_CTF_METADATA_H
 #define DYNTRACE_CTF_METADATA_H
 
-#include "../base/strbuf.h"
+#include "control/base/strbuf.h"
 #include "writer.h"
 
 #define METADATA_MAGIC 0xc1fc1fc1u

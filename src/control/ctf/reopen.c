@@ -20,8 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../shared/layout.h"
-#include "../base/cleanup.h"
+#include "shared/layout.h"
+#include "control/base/cleanup.h"
 #include "metadata.h"
 #include "writer_state.h"
 

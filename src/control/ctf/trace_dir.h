@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "../base/error.h"
+#include "control/base/error.h"
 
 struct trace_dir {
 	char *path; /* for messages; absolute, if whoever takes over is to find it */

@@ -39,9 +39,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
-#include "../base/vec.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
 #include "metadata.h"
 #include "writer_state.h"
 

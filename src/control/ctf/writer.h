@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../base/error.h"
-#include "../record/event.h"
+#include "control/base/error.h"
+#include "control/record/event.h"
 #include "clock.h"
 #include "trace_dir.h"
 

@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "writer_state.h"
 
 void writer_lane_name(const struct trace_writer *writer, size_t index, char name[WRITER_NAME_SIZE])

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
-#include "../base/strbuf.h"
-#include "../base/vec.h"
+#include "control/base/strbuf.h"
+#include "control/base/vec.h"
 #include "metadata.h"
 #include "writer.h"
 

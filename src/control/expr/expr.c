@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/arithmetic.h"
-#include "../base/cleanup.h"
+#include "shared/arithmetic.h"
+#include "control/base/cleanup.h"
 #include "operand.h"
 
 /* ---- primaries ------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
 #ifndef DYNTRACE_EXPR_EXPR_H
 #define DYNTRACE_EXPR_EXPR_H
 
-#include "../plan/value.h"
+#include "control/plan/value.h"
 
 /* Where names lead. */
 struct expr_names {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 

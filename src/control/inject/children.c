@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/proc/status.h"
 #include "inject.h"
 
 static bool maps_code(pid_t pid, const char *needle)

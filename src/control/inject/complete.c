@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "../base/cleanup.h"
-#include "../proc/proc.h"
+#include "control/base/cleanup.h"
+#include "control/proc/proc.h"
 #include "hand_over.h"
 #include "inject.h"
 #include "tmap.h"

@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../base/now.h"
-#include "../proc/leftover.h"
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
+#include "control/proc/leftover.h"
 
 #define CATCH_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define CATCH_TIMEOUT_MS 10000

@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_INJECT_EXEC_CATCH_H
 #define DYNTRACE_INJECT_EXEC_CATCH_H
 
-#include "../proc/proc.h"
+#include "control/proc/proc.h"
 
 enum exec_result {
 	EXEC_BEGUN, /* it is held, in the stop that reports its exec */

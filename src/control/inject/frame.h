@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <sys/user.h>
 
-#include "../../shared/taddr.h"
+#include "shared/taddr.h"
 
 #define FRAME_SCRATCH 512u
 #define FRAME_RED_ZONE 128u

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define GADGET_BLOCK (1u << 20)
 #define GADGET_OVERLAP 16u

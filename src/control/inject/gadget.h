@@ -9,7 +9,7 @@
 #ifndef DYNTRACE_INJECT_GADGET_H
 #define DYNTRACE_INJECT_GADGET_H
 
-#include "../proc/proc.h"
+#include "control/proc/proc.h"
 
 struct gadgets {
 	taddr call; /* a `syscall`; with `ret` behind it if `restorer` isn't 0 */

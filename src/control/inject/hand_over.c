@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 /* A message of one byte and one descriptor, as recvmsg wants it. */
 struct parcel {

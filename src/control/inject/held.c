@@ -14,7 +14,7 @@
  *   exec                   all that the caller knows of the process is void: an error
  *   end                    forgotten
  */
-#include "../base/now.h"
+#include "control/base/now.h"
 #include "held.h"
 
 #include <assert.h>
@@ -29,9 +29,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../proc/leftover.h"
-#include "../proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/proc/leftover.h"
+#include "control/proc/status.h"
 #include "restart.h"
 #include "tick.h"
 

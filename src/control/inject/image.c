@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../shared/layout.h"
-#include "../base/cleanup.h"
+#include "shared/layout.h"
+#include "control/base/cleanup.h"
 
 #define IMAGE_PAGE 4096ULL
 #define IMAGE_FILE_MAX (16u << 20)

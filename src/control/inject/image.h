@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../base/error.h"
+#include "control/base/error.h"
 
 struct image {
 	uint8_t *bytes; /* as it lies in memory from its address 0 on, whole pages */

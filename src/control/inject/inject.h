@@ -7,7 +7,7 @@
 #ifndef DYNTRACE_INJECT_INJECT_H
 #define DYNTRACE_INJECT_INJECT_H
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 #include "stop.h"
 
 /* The control page, the agent and the seed of windows; behind them the state. */

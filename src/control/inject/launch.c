@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../base/vec.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
 #include "held.h"
 #include "loader.h"
 

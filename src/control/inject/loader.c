@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/proc/status.h"
 
 #define LOADER_HEADERS_MAX 64
 #define LOADER_SYMBOLS_MAX 20000u

@@ -7,7 +7,7 @@
 #ifndef DYNTRACE_INJECT_LOADER_H
 #define DYNTRACE_INJECT_LOADER_H
 
-#include "../proc/proc.h"
+#include "control/proc/proc.h"
 
 struct loader {
 	/* _dl_debug_state: called when the list of libraries is about to change, and when it has */

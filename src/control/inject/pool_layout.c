@@ -1,6 +1,6 @@
 #include "pool_layout.h"
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 
 uint64_t pool_layout_size(uint32_t small, uint32_t big)
 {

@@ -32,8 +32,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "../base/cleanup.h"
-#include "../proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/proc/status.h"
 #include "frame.h"
 #include "gadget.h"
 #include "restart.h"

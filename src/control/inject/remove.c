@@ -1,7 +1,7 @@
 /*
  * remove.c - out again: everything that inject_* mapped.
  */
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "inject.h"
 #include "remote.h"
 #include "tmap.h"

@@ -22,8 +22,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/proc/status.h"
 #include "held.h"
 #include "remote.h"
 

@@ -23,9 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../proc/leftover.h"
-#include "../proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/proc/leftover.h"
+#include "control/proc/status.h"
 #include "held.h"
 #include "raise.h"
 #include "remote.h"

@@ -16,7 +16,7 @@
 
 #include <sys/user.h>
 
-#include "../proc/proc.h"
+#include "control/proc/proc.h"
 
 struct stop;
 

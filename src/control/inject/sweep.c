@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "remote.h"
 #include "tmap.h"
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "../../shared/layout.h"
-#include "../proc/status.h"
+#include "shared/layout.h"
+#include "control/proc/status.h"
 #include "limits.h"
 
 #define TMAP_FIXED_NOREPLACE 0x100000

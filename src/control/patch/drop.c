@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define CALLS_MAX 8 /* in one stop */
 #define GAP_MAX 512 /* pages */

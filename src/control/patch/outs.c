@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "../base/vec.h"
+#include "control/base/vec.h"
 
 typedef int32_t distance_word __attribute__((aligned(1)));
 

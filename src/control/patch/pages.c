@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
+#include "shared/sorted.h"
 
 static uint64_t page_of(taddr at)
 {

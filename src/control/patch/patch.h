@@ -23,9 +23,9 @@
 #ifndef DYNTRACE_PATCH_PATCH_H
 #define DYNTRACE_PATCH_PATCH_H
 
-#include "../../shared/layout.h"
-#include "../inject/stop.h"
-#include "../proc/proc.h"
+#include "shared/layout.h"
+#include "control/inject/stop.h"
+#include "control/proc/proc.h"
 
 #define PATCH_MOVES_MAX 16
 

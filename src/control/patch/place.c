@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "exchange.h"
 #include "outs.h"
 #include "pages.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../base/cleanup.h"
-#include "../base/now.h"
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
 #include "drop.h"
 #include "pages.h"
 #include "scan.h"

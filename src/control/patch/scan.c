@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
 
 #define RED_ZONE 128u
 #define STACK_MAX (16ULL << 20) /* a "stack" larger than that is a heap that a coroutine lives in */

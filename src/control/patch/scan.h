@@ -14,8 +14,8 @@
 #ifndef DYNTRACE_PATCH_SCAN_H
 #define DYNTRACE_PATCH_SCAN_H
 
-#include "../inject/stop.h"
-#include "../proc/proc.h"
+#include "control/inject/stop.h"
+#include "control/proc/proc.h"
 
 /* [start, end) of addresses that matter; `owner` is the caller's. */
 struct scan_range {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define SHORT_JUMP 0xeb
 #define SHORT_JUMP_SIZE 2

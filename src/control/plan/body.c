@@ -1,9 +1,9 @@
 #include "body.h"
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
-#include "../code/glance.h"
-#include "../code/relocate.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
+#include "control/code/glance.h"
+#include "control/code/relocate.h"
 
 #define PADDING_MAX 64 /* bytes behind the function that are looked at */
 #define SCRATCH_SIZE 64

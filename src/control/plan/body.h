@@ -7,7 +7,7 @@
 #ifndef DYNTRACE_PLAN_BODY_H
 #define DYNTRACE_PLAN_BODY_H
 
-#include "../code/decode.h"
+#include "control/code/decode.h"
 #include "inbound.h"
 
 /* What leads to an instruction, other than the one before it. */

@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_PLAN_CALL_CODE_H
 #define DYNTRACE_PLAN_CALL_CODE_H
 
-#include "../../shared/call.h"
+#include "shared/call.h"
 #include "foreign_code.h"
 
 /* What is known of a gate: its size, where it begins to run, where functions go on that got a

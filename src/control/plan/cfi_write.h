@@ -5,7 +5,7 @@
 #ifndef DYNTRACE_PLAN_CFI_WRITE_H
 #define DYNTRACE_PLAN_CFI_WRITE_H
 
-#include "../code/emit.h"
+#include "control/code/emit.h"
 
 enum cfi_register {
 	CFI_RBX = 3,

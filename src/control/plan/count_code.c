@@ -8,7 +8,7 @@
 
 #include <cpuid.h>
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 #include "exit_code.h"
 #include "filter_code.h"
 #include "gather_code.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "guards.h"
 #include "tactic.h"
 

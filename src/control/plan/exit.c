@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 #include "count_code.h"
 #include "foreign_code.h"
 #include "record_code.h"

@@ -7,7 +7,7 @@
  */
 #include "exit_body.h"
 
-#include "../code/decode.h"
+#include "control/code/decode.h"
 
 #define MODRM_RM 7u
 #define MODRM_MOD 6u

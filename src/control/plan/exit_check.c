@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../code/decode.h"
+#include "control/code/decode.h"
 
 #define LOOK_INSNS 8
 

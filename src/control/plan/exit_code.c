@@ -14,9 +14,9 @@
 
 #include <string.h>
 
-#include "../../shared/frame.h"
-#include "../../shared/layout.h"
-#include "../base/cleanup.h"
+#include "shared/frame.h"
+#include "shared/layout.h"
+#include "control/base/cleanup.h"
 #include "exit_code.h"
 #include "filter_code.h"
 #include "gather_code.h"

@@ -17,7 +17,7 @@
  *
  * Addresses are absolute: the table is generated for one target.
  */
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 #include "cfi_write.h"
 #include "exit.h"
 

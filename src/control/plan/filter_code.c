@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 
 #define DEPTH_MAX 4
 #define OP_ROOM 40

@@ -1,6 +1,6 @@
 #include "find_code.h"
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 #include "record_code.h"
 
 #define SAVED_RAX 32

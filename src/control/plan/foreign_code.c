@@ -11,8 +11,8 @@
 #include <cpuid.h>
 #include <string.h>
 
-#include "../../shared/layout.h"
-#include "../../shared/program.h"
+#include "shared/layout.h"
+#include "shared/program.h"
 #include "call_code.h"
 #include "exit_code.h"
 #include "gather_code.h"

@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "inbound.h"
 #include "internal.h"
 

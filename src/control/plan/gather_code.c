@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#include "../../shared/layout.h"
-#include "../../shared/program.h"
+#include "shared/layout.h"
+#include "shared/program.h"
 
 #define XMM_SIZE ((int32_t)offsetof(struct dt_regs, general))
 #define GENERAL_SIZE ((int32_t)sizeof(struct dt_regs) - XMM_SIZE)

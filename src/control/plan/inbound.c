@@ -27,9 +27,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
-#include "../code/glance.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
+#include "control/code/glance.h"
 
 #define PAGE 4096
 #define LOWEST_FIXED (64u << 10) /* the kernel maps nothing below it */

@@ -11,7 +11,7 @@
 #ifndef DYNTRACE_PLAN_INBOUND_H
 #define DYNTRACE_PLAN_INBOUND_H
 
-#include "../sym/sym.h"
+#include "control/sym/sym.h"
 
 struct inbound;
 

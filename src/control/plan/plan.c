@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
 #include "tactic.h"
 
 struct error *planner_create(struct proc *proc, struct planner **ret_planner)

@@ -14,9 +14,9 @@
 #ifndef DYNTRACE_PLAN_PLAN_H
 #define DYNTRACE_PLAN_PLAN_H
 
-#include "../code/near.h"
-#include "../patch/patch.h"
-#include "../sym/sym.h"
+#include "control/code/near.h"
+#include "control/patch/patch.h"
+#include "control/sym/sym.h"
 #include "trampoline.h"
 
 struct site;

@@ -1,6 +1,6 @@
 #include "result_check.h"
 
-#include "../code/decode.h"
+#include "control/code/decode.h"
 
 static bool writes(const struct insn *insn, ZydisRegister wanted)
 {

@@ -1,4 +1,4 @@
-#include "../../shared/sorted.h"
+#include "shared/sorted.h"
 #include "internal.h"
 
 #include <assert.h>

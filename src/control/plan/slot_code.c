@@ -9,7 +9,7 @@
  */
 #include "slot_code.h"
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 
 #define SLOT(field) ((int32_t)offsetof(struct dt_slot, field))
 /* From the slots to the guesses. */

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/frame.h"
-#include "../../shared/returns.h"
-#include "../base/vec.h"
+#include "shared/frame.h"
+#include "shared/returns.h"
+#include "control/base/vec.h"
 #include "cfi_write.h"
 
 #define FDE_SIZE 32u

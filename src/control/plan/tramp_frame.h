@@ -7,8 +7,8 @@
 #ifndef DYNTRACE_PLAN_TRAMP_FRAME_H
 #define DYNTRACE_PLAN_TRAMP_FRAME_H
 
-#include "../../shared/layout.h"
-#include "../code/emit.h"
+#include "shared/layout.h"
+#include "control/code/emit.h"
 
 /* What a trampoline needs more, at most: at all, for a moved instruction, for an event. */
 #define TRAMP_FRAME_ROOM 48u

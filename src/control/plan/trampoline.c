@@ -33,10 +33,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "../../shared/layout.h"
-#include "../../shared/program.h"
-#include "../base/cleanup.h"
-#include "../patch/patch.h"
+#include "shared/layout.h"
+#include "shared/program.h"
+#include "control/base/cleanup.h"
+#include "control/patch/patch.h"
 #include "call_code.h"
 #include "count_code.h"
 #include "exit.h"

@@ -10,9 +10,9 @@
 #ifndef DYNTRACE_PLAN_TRAMPOLINE_H
 #define DYNTRACE_PLAN_TRAMPOLINE_H
 
-#include "../../shared/returns.h"
-#include "../code/relocate.h"
-#include "../record/event.h"
+#include "shared/returns.h"
+#include "control/code/relocate.h"
+#include "control/record/event.h"
 
 /* Where the target has what trampolines use. */
 struct tramp_env {

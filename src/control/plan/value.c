@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 #include "value_fields.h"
 
 #define DEPTH_MAX 8 /* structs in structs */

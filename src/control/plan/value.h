@@ -16,10 +16,10 @@
 #ifndef DYNTRACE_PLAN_VALUE_H
 #define DYNTRACE_PLAN_VALUE_H
 
-#include "../../shared/program.h"
-#include "../base/vec.h"
-#include "../record/event.h"
-#include "../sym/abi.h"
+#include "shared/program.h"
+#include "control/base/vec.h"
+#include "control/record/event.h"
+#include "control/sym/abi.h"
 #include "trampoline.h"
 
 #define VALUE_OPS_MAX 224

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 #include "value.h"
 
 #define HEAD 8u

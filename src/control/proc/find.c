@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../base/strbuf.h"
+#include "control/base/cleanup.h"
+#include "control/base/strbuf.h"
 #include "proc.h"
 #include "status.h"
 

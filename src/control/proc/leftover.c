@@ -3,7 +3,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include "../base/vec.h"
+#include "control/base/vec.h"
 
 struct leftover {
 	pid_t tid;

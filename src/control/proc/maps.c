@@ -8,8 +8,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
 #include "proc.h"
 #include "status.h"
 

@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../../shared/taddr.h"
-#include "../base/error.h"
-#include "../base/vec.h"
+#include "shared/taddr.h"
+#include "control/base/error.h"
+#include "control/base/vec.h"
 
 struct proc {
 	pid_t pid; /* as seen from here */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../base/error.h"
+#include "control/base/error.h"
 
 /* The cheap one, from stat. */
 struct thread_stat {

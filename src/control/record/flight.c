@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "reader_state.h"
 #include "walk.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 
 struct pool {
 	struct dt_pool *base;

@@ -30,7 +30,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-#include "../ctf/writer.h"
+#include "control/ctf/writer.h"
 #include "reader_state.h"
 
 #define READER_PATIENCE 4

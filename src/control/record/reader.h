@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 
-#include "../../shared/layout.h"
-#include "../base/error.h"
+#include "shared/layout.h"
+#include "control/base/error.h"
 #include "event.h"
 
 struct trace_writer; /* ctf/writer.h */

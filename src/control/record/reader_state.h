@@ -6,7 +6,7 @@
 #ifndef DYNTRACE_RECORD_READER_STATE_H
 #define DYNTRACE_RECORD_READER_STATE_H
 
-#include "../base/vec.h"
+#include "control/base/vec.h"
 #include "pool.h"
 #include "reader.h"
 #include "stream.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <x86intrin.h>
 
-#include "../ctf/writer.h"
+#include "control/ctf/writer.h"
 #include "reader_state.h"
 #include "walk.h"
 

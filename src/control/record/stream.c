@@ -1,6 +1,6 @@
 #include "stream.h"
 
-#include "../ctf/writer.h"
+#include "control/ctf/writer.h"
 
 #define STREAM_LOST_MAX (1ULL << 48)
 

@@ -7,7 +7,7 @@
 #ifndef DYNTRACE_RECORD_STREAM_H
 #define DYNTRACE_RECORD_STREAM_H
 
-#include "../ctf/writer.h"
+#include "control/ctf/writer.h"
 #include "reader.h"
 
 /* A begin that lies before the last end by no more than this is another CPU's clock; beyond, a

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../shared/layout.h"
+#include "shared/layout.h"
 #include "event.h"
 
 /* In sizes[]: the event says its size itself. */

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define SA_SIGINFO_BIT 4u
 #define SA_ONSTACK_BIT 0x08000000u

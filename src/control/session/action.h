@@ -5,9 +5,9 @@
 #ifndef DYNTRACE_SESSION_ACTION_H
 #define DYNTRACE_SESSION_ACTION_H
 
-#include "../inject/stop.h"
-#include "../proc/proc.h"
-#include "../../shared/layout.h"
+#include "control/inject/stop.h"
+#include "control/proc/proc.h"
+#include "shared/layout.h"
 
 /* Memory that fork copies. */
 struct error *action_map(struct stop *stop, uint64_t size, taddr *ret_at);

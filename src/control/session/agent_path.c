@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "session.h"
 
 #define AGENT "libdyntrace-agent.so"

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 /* The state letter of /proc/PID/task/TID/stat; 0: no such thread. */

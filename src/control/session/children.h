@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_SESSION_CHILDREN_H
 #define DYNTRACE_SESSION_CHILDREN_H
 
-#include "../patch/patch.h"
+#include "control/patch/patch.h"
 
 struct session;
 struct tracepoint_list;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../expr/expr.h"
+#include "control/base/cleanup.h"
+#include "control/expr/expr.h"
 #include "internal.h"
 #include "markers.h"
 

@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 #define STUBS_AT DT_PAGE

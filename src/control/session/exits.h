@@ -8,9 +8,9 @@
 #ifndef DYNTRACE_SESSION_EXITS_H
 #define DYNTRACE_SESSION_EXITS_H
 
-#include "../../shared/returns.h"
-#include "../inject/stop.h"
-#include "../plan/exit.h"
+#include "shared/returns.h"
+#include "control/inject/stop.h"
+#include "control/plan/exit.h"
 
 struct session;
 struct tracepoint_list;

@@ -7,7 +7,7 @@
  * the program's own text, without tables. Calls from there are recorded at their entry, and counted
  * as missed.
  */
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 struct allowing {

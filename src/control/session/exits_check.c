@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../plan/exit_body.h"
-#include "../plan/exit_check.h"
-#include "../proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/plan/exit_body.h"
+#include "control/plan/exit_check.h"
+#include "control/proc/status.h"
 #include "internal.h"
 
 /* Unwind tables of modules, opened once. */

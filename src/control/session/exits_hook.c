@@ -13,7 +13,7 @@
  */
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 static const struct probe *find_hook(const struct session *session, const struct module *module)

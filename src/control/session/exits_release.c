@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "exits_slots.h"
 #include "internal.h"
 

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "exits_slots.h"
 #include "internal.h"
 

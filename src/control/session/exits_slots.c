@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 #define TAIL_CALLS 64 /* how many stubs are believed to share one stack word */

@@ -6,8 +6,8 @@
 #ifndef DYNTRACE_SESSION_EXITS_SLOTS_H
 #define DYNTRACE_SESSION_EXITS_SLOTS_H
 
-#include "../../shared/returns.h"
-#include "../proc/proc.h"
+#include "shared/returns.h"
+#include "control/proc/proc.h"
 
 struct session;
 

@@ -13,8 +13,8 @@
  */
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../inject/safepoint.h"
+#include "control/base/cleanup.h"
+#include "control/inject/safepoint.h"
 #include "internal.h"
 
 #define REGISTER_TIMEOUT_MS 2000

@@ -2,8 +2,8 @@
 
 #include <sys/syscall.h>
 
-#include "../base/cleanup.h"
-#include "../plan/guards.h"
+#include "control/base/cleanup.h"
+#include "control/plan/guards.h"
 #include "action.h"
 #include "internal.h"
 

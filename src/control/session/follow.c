@@ -7,10 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../inject/exec_catch.h"
-#include "../inject/launch.h"
-#include "../proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/inject/exec_catch.h"
+#include "control/inject/launch.h"
+#include "control/proc/status.h"
 #include "internal.h"
 
 #define LOOK_NS 500000000ULL /* how often images are looked for that are over ... */

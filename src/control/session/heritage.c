@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
-#include "../inject/sweep.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
+#include "control/inject/sweep.h"
 #include "heritage.h"
 #include "takeover_state.h"
 

@@ -5,7 +5,7 @@
 #ifndef DYNTRACE_SESSION_HERITAGE_H
 #define DYNTRACE_SESSION_HERITAGE_H
 
-#include "../patch/patch.h"
+#include "control/patch/patch.h"
 
 struct session;
 struct heritage;

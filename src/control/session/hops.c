@@ -5,8 +5,8 @@
  * threads that may take long. A hop is one jump: who has left it doesn't come back, and nothing in
  * the target's code leads to it any more. So it is enough that no thread is just there.
  */
-#include "../base/cleanup.h"
-#include "../base/now.h"
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
 #include "internal.h"
 
 #define STOP_TIMEOUT_MS 2000

@@ -1,7 +1,7 @@
 /*
  * info.c - what the user sees of tracepoints.
  */
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 size_t session_tracepoint_count(const struct session *session)

@@ -4,8 +4,8 @@
 #ifndef DYNTRACE_SESSION_INTERNAL_H
 #define DYNTRACE_SESSION_INTERNAL_H
 
-#include "../ctf/writer.h"
-#include "../plan/plan.h"
+#include "control/ctf/writer.h"
+#include "control/plan/plan.h"
 #include "children.h"
 #include "exits.h"
 #include "follow.h"

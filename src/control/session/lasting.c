@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 #define STACK_GAP (1ULL << 20) /* the kernel's stack_guard_gap */

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
-#include "../../shared/layout.h"
-#include "../plan/exit.h"
+#include "shared/sorted.h"
+#include "shared/layout.h"
+#include "control/plan/exit.h"
 #include "session.h"
 
 enum role { ROLE_NONE, ROLE_ENTRY, ROLE_EXIT };

@@ -8,8 +8,8 @@
 #ifndef DYNTRACE_SESSION_LATENCY_H
 #define DYNTRACE_SESSION_LATENCY_H
 
-#include "../base/vec.h"
-#include "../record/event.h"
+#include "control/base/vec.h"
+#include "control/record/event.h"
 
 struct tracepoint_times;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "faults.h"
 #include "internal.h"
 #include "markers.h"

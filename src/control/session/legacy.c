@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "../../shared/sorted.h"
+#include "shared/sorted.h"
 #include "internal.h"
 
 /* ---- for who comes after us ------------------------------------------------------------------ */

@@ -7,8 +7,8 @@
 #ifndef DYNTRACE_SESSION_LEGACY_H
 #define DYNTRACE_SESSION_LEGACY_H
 
-#include "../../shared/layout.h"
-#include "../base/vec.h"
+#include "shared/layout.h"
+#include "control/base/vec.h"
 
 struct session;
 struct tracepoint;

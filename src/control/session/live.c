@@ -10,7 +10,7 @@
 #include <string.h>
 #include <x86intrin.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 void name_list_free(struct name_list *names)

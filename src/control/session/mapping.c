@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define STOP_TIMEOUT_MS 2000
 #define WINDOW_PAGES_MIN 16

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../sym/sdt.h"
+#include "control/sym/sdt.h"
 #include "internal.h"
 
 /* The frame is read directly; no compiler puts an operand further from rsp. */

@@ -5,8 +5,8 @@
 #ifndef DYNTRACE_SESSION_MARKERS_H
 #define DYNTRACE_SESSION_MARKERS_H
 
-#include "../proc/proc.h"
-#include "../sym/debug.h"
+#include "control/proc/proc.h"
+#include "control/sym/debug.h"
 #include "values.h"
 
 /* Arguments become fields: arg0, arg1... */

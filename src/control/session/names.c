@@ -4,8 +4,8 @@
 #include <dwarf.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../plan/result_check.h"
+#include "control/base/cleanup.h"
+#include "control/plan/result_check.h"
 #include "internal.h"
 #include "markers.h"
 

@@ -12,8 +12,8 @@
 #include <sys/auxv.h>
 #include <time.h>
 
-#include "../base/cleanup.h"
-#include "../plan/tramp_frame.h"
+#include "control/base/cleanup.h"
+#include "control/plan/tramp_frame.h"
 #include "faults.h"
 #include "internal.h"
 #include "mapping.h"

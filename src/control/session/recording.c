@@ -10,8 +10,8 @@
 #include <x86intrin.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../base/now.h"
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
 #include "internal.h"
 
 #define NS_PER_MS 1000000ULL

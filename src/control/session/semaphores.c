@@ -10,8 +10,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../sym/sdt.h"
+#include "control/base/cleanup.h"
+#include "control/sym/sdt.h"
 #include "internal.h"
 #include "markers.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../base/now.h"
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
 #include "internal.h"
 #include "takeover.h"
 

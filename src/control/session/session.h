@@ -20,9 +20,9 @@
 #ifndef DYNTRACE_SESSION_SESSION_H
 #define DYNTRACE_SESSION_SESSION_H
 
-#include "../ctf/clock.h"
-#include "../inject/inject.h"
-#include "../record/reader.h"
+#include "control/ctf/clock.h"
+#include "control/inject/inject.h"
+#include "control/record/reader.h"
 #include "tracepoint.h"
 
 /* What happens when the buffers are full. */

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../inject/sweep.h"
+#include "control/base/cleanup.h"
+#include "control/inject/sweep.h"
 #include "takeover_state.h"
 
 #define STOP_TIMEOUT_MS 2000

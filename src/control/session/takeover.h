@@ -13,8 +13,8 @@
 #ifndef DYNTRACE_SESSION_TAKEOVER_H
 #define DYNTRACE_SESSION_TAKEOVER_H
 
-#include "../ctf/writer.h"
-#include "../proc/proc.h"
+#include "control/ctf/writer.h"
+#include "control/proc/proc.h"
 
 struct session;
 

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../record/pool.h"
+#include "control/base/cleanup.h"
+#include "control/record/pool.h"
 #include "takeover_state.h"
 
 #define CODE_NAME "/memfd:dyntrace-code"

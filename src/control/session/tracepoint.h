@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../shared/taddr.h"
-#include "../record/event.h"
+#include "shared/taddr.h"
+#include "control/record/event.h"
 
 enum tracepoint_kind {
 	TRACEPOINT_BARE, /* NAME: the hit alone */

@@ -3,10 +3,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "../base/cleanup.h"
-#include "../base/now.h"
-#include "../plan/foreign_code.h"
-#include "../tracer/wide.h"
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
+#include "control/plan/foreign_code.h"
+#include "control/tracer/wide.h"
 #include "internal.h"
 
 #define LOG_FLUSH_MS 10

@@ -5,13 +5,13 @@
 #ifndef DYNTRACE_SESSION_TRACING_H
 #define DYNTRACE_SESSION_TRACING_H
 
-#include "../inject/stop.h"
-#include "../plan/call_code.h"
-#include "../tracer/counts.h"
-#include "../tracer/logfile.h"
-#include "../tracer/library.h"
-#include "../tracer/lttng.h"
-#include "../tracer/tracer.h"
+#include "control/inject/stop.h"
+#include "control/plan/call_code.h"
+#include "control/tracer/counts.h"
+#include "control/tracer/logfile.h"
+#include "control/tracer/library.h"
+#include "control/tracer/lttng.h"
+#include "control/tracer/tracer.h"
 #include "session.h"
 
 struct tracepoint;

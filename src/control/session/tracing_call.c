@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../plan/call_code.h"
-#include "../tracer/image_fields.h"
-#include "../tracer/library.h"
+#include "control/base/cleanup.h"
+#include "control/plan/call_code.h"
+#include "control/tracer/image_fields.h"
+#include "control/tracer/library.h"
 #include "faults.h"
 #include "internal.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../plan/foreign_code.h"
+#include "control/base/cleanup.h"
+#include "control/plan/foreign_code.h"
 #include "internal.h"
 
 static const char *const plain_names[TRACING_PLAIN] = { "tracepoint_hit", "function_entry",

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "../base/cleanup.h"
-#include "../base/now.h"
-#include "../plan/guards.h"
-#include "../proc/status.h"
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
+#include "control/plan/guards.h"
+#include "control/proc/status.h"
 #include "action.h"
 #include "internal.h"
 

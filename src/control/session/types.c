@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 static struct error *describe_event(struct tracepoint *tracepoint, struct event_type *ret_type)

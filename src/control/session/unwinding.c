@@ -5,8 +5,8 @@
 #include <string.h>
 #include <x86intrin.h>
 
-#include "../base/cleanup.h"
-#include "../sym/cfi.h"
+#include "control/base/cleanup.h"
+#include "control/sym/cfi.h"
 #include "internal.h"
 
 #define STOP_TIMEOUT_MS 2000

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../base/cleanup.h"
-#include "../expr/expr.h"
-#include "../plan/filter_code.h"
+#include "control/base/cleanup.h"
+#include "control/expr/expr.h"
+#include "control/plan/filter_code.h"
 #include "internal.h"
 #include "markers.h"
 

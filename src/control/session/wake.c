@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 enum { WAKE_IDLE, WAKE_ARMED, WAKE_QUIT };

@@ -16,7 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "internal.h"
 
 static const struct {

@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_SESSION_WATCH_H
 #define DYNTRACE_SESSION_WATCH_H
 
-#include "../plan/plan.h"
+#include "control/plan/plan.h"
 
 struct session;
 

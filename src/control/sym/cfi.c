@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
-#include "../base/vec.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
 #include "symtab.h"
 
 #define ROWS_MAX (64u << 20)

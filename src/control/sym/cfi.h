@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_SYM_CFI_H
 #define DYNTRACE_SYM_CFI_H
 
-#include "../../shared/unwind.h"
+#include "shared/unwind.h"
 #include "sym.h"
 
 struct cfi_rows {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "debug_internal.h"
 
 static void cleanup_elf(Elf **elf)

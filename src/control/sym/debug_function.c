@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
+#include "shared/sorted.h"
 #include "debug_internal.h"
 
 const char *debug_name(Dwarf_Die *die)

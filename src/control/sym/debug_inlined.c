@@ -9,7 +9,7 @@
 #include <dwarf.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "debug_internal.h"
 
 #define ABSTRACT_MAX 64

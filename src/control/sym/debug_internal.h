@@ -9,7 +9,7 @@
 
 #include <libelf.h>
 
-#include "../base/vec.h"
+#include "control/base/vec.h"
 #include "debug.h"
 #include "debug_sections.h"
 

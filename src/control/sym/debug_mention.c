@@ -10,8 +10,8 @@
 #include <dwarf.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
 #include "debug_internal.h"
 
 #define OFFSETS_FEW 4

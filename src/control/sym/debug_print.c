@@ -4,7 +4,7 @@
 #include <dwarf.h>
 #include <string.h>
 
-#include "../base/strbuf.h"
+#include "control/base/strbuf.h"
 #include "debug_internal.h"
 
 static const struct {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "debug_internal.h"
 
 /* Where the last part of a::b<c::d>::e begins, of what ends at `end`. */

@@ -20,9 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
-#include "../base/vec.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
 #include "cursor.h"
 #include "unpack.h"
 

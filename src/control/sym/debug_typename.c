@@ -3,7 +3,7 @@
  */
 #include <dwarf.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "debug_internal.h"
 
 #define SCOPES_MAX 8

@@ -1,7 +1,7 @@
 #include <dwarf.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "debug_internal.h"
 
 static bool is_variable(Dwarf_Die *die, const char *name)

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../base/strbuf.h"
+#include "control/base/cleanup.h"
+#include "control/base/strbuf.h"
 
 #define HASH_LENGTH 19 /* "::h" and 16 digits */
 

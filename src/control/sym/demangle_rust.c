@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/strbuf.h"
+#include "control/base/strbuf.h"
 #include "demangle.h"
 
 #define DEPTH_MAX 128

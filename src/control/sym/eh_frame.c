@@ -9,7 +9,7 @@
 #include <elfutils/libdw.h>
 #include <errno.h>
 
-#include "../base/vec.h"
+#include "control/base/vec.h"
 #include "cursor.h"
 
 struct cie {

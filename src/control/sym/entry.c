@@ -11,7 +11,7 @@
  * So: walk that line, remember what is known about rdi, and look at it at every call. A direct call
  * with nothing known in rdi is looked into, one level deep.
  */
-#include "../code/decode.h"
+#include "control/code/decode.h"
 #include "symtab.h"
 
 #define STEPS_MAX 64

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
 #include "debug_internal.h"
 #include "module.h"
 #include "symtab.h"

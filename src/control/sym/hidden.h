@@ -11,7 +11,7 @@
 #ifndef DYNTRACE_SYM_HIDDEN_H
 #define DYNTRACE_SYM_HIDDEN_H
 
-#include "../base/vec.h"
+#include "control/base/vec.h"
 #include "debug.h"
 #include "sym.h"
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define ADDRESS_MAX (1ULL << 47)
 #define BYTES_MAX (1ULL << 30) /* more than this of one segment or section isn't read */

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../base/error.h"
+#include "control/base/error.h"
 
 /* Bytes of the file, owned by the image; none: size 0. */
 struct bytes {

@@ -13,8 +13,8 @@
  */
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../base/vec.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
 #include "cursor.h"
 #include "eh_frame.h"
 #include "symtab.h"

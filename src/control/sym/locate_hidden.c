@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
-#include "../base/cleanup.h"
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
 #include "hidden.h"
 #include "locate.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "locate.h"
 #include "sdt.h"
 #include "spell.h"

@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
-#include "../base/strbuf.h"
+#include "control/base/cleanup.h"
+#include "control/base/strbuf.h"
 #include "demangle.h"
 #include "locate.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "sym.h"
 
 /* All of the text, C-like: 0x1f, 31, 037. */

@@ -16,7 +16,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define PAGE 4096ULL
 #define MODULES_MAX 4096u

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../base/cleanup.h"
-#include "../base/vec.h"
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
 #include "cfi.h"
 #include "debug.h"
 #include "hidden.h"

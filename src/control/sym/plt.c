@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "hidden.h"
 #include "symtab.h"
 

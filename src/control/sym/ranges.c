@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "../../shared/sorted.h"
+#include "shared/sorted.h"
 
 static int compare(const void *a, const void *b)
 {

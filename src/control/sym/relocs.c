@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/sorted.h"
+#include "shared/sorted.h"
 #include "symtab.h"
 
 static int compare_relocations(const void *a, const void *b)

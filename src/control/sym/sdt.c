@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/vec.h"
+#include "control/base/vec.h"
 #include "symtab.h"
 
 #define NOTE_NAME "stapsdt"

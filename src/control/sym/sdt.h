@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../base/error.h"
+#include "control/base/error.h"
 
 #define SDT_ARGUMENTS_MAX 16u
 

@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_SYM_SPELL_H
 #define DYNTRACE_SYM_SPELL_H
 
-#include "../base/strbuf.h"
+#include "control/base/strbuf.h"
 #include "sym.h"
 
 #define SPELL_FAR 1000

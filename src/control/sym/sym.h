@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_SYM_SYM_H
 #define DYNTRACE_SYM_SYM_H
 
-#include "../proc/proc.h"
+#include "control/proc/proc.h"
 
 enum symbol_kind { SYMBOL_FUNCTION, SYMBOL_IFUNC, SYMBOL_OBJECT };
 enum symbol_source {

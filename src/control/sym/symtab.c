@@ -1,4 +1,4 @@
-#include "../../shared/sorted.h"
+#include "shared/sorted.h"
 #include "symtab.h"
 #include "eh_frame.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define LOOK_BACK_MAX                                                                              \
 	4096 /* symbols that symtab_at looks at, so that a hostile table isn't slow  \

@@ -12,7 +12,7 @@
 #ifndef DYNTRACE_SYM_SYMTAB_H
 #define DYNTRACE_SYM_SYMTAB_H
 
-#include "../base/vec.h"
+#include "control/base/vec.h"
 #include "image.h"
 #include "ranges.h"
 #include "sym.h"

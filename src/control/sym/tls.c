@@ -10,7 +10,7 @@
  * dtv (R_X86_64_DTPMOD64). They are read at each hit, since a library whose loading is just noticed
  * hasn't been relocated.
  */
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 #include "symtab.h"
 #include "tls.h"
 

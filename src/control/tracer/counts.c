@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../record/histogram.h"
+#include "control/record/histogram.h"
 
 #define ROWS_MAX 1024u
 #define AREA_MAX (1ULL << 30) /* of address space; memory is taken by what is touched */

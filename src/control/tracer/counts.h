@@ -10,8 +10,8 @@
 #ifndef DYNTRACE_TRACER_COUNTS_H
 #define DYNTRACE_TRACER_COUNTS_H
 
-#include "../inject/inject.h"
-#include "../plan/trampoline.h"
+#include "control/inject/inject.h"
+#include "control/plan/trampoline.h"
 
 struct counts_area {
 	uint8_t *here; /* mapped, all rows */

@@ -7,8 +7,8 @@
 #ifndef DYNTRACE_TRACER_IMAGE_FIELDS_H
 #define DYNTRACE_TRACER_IMAGE_FIELDS_H
 
-#include "../../shared/bridge.h"
-#include "../record/event.h"
+#include "shared/bridge.h"
+#include "control/record/event.h"
 
 #define IMAGE_START 16u /* where fields begin whose place isn't known before */
 

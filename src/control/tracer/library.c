@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../shared/call.h"
-#include "../../shared/program.h"
-#include "../base/cleanup.h"
-#include "../code/decode.h"
+#include "shared/call.h"
+#include "shared/program.h"
+#include "control/base/cleanup.h"
+#include "control/code/decode.h"
 
 #define EVENT_PREFIX "dyntrace_event_"
 #define VERSION_NAME "dyntrace_probe_version"

@@ -7,8 +7,8 @@
 #ifndef DYNTRACE_TRACER_LIBRARY_H
 #define DYNTRACE_TRACER_LIBRARY_H
 
-#include "../base/vec.h"
-#include "../record/event.h"
+#include "control/base/vec.h"
+#include "control/record/event.h"
 #include "load.h"
 
 struct library {

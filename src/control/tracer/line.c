@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../base/quote.h"
+#include "control/base/quote.h"
 
 #define NS_PER_S 1000000000u
 #define CLOCK_MASK ((1ULL << 40) - 1)

@@ -6,9 +6,9 @@
 
 #include <time.h>
 
-#include "../base/strbuf.h"
-#include "../ctf/clock.h"
-#include "../record/reader.h"
+#include "control/base/strbuf.h"
+#include "control/ctf/clock.h"
+#include "control/record/reader.h"
 
 struct line_event {
 	const struct event_type *type;

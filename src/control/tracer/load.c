@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../code/near.h"
-#include "../inject/safepoint.h"
+#include "control/base/cleanup.h"
+#include "control/code/near.h"
+#include "control/inject/safepoint.h"
 
 #define LOAD_TIMEOUT_MS 2000
 

@@ -10,8 +10,8 @@
 
 #include <sys/stat.h>
 
-#include "../inject/inject.h"
-#include "../sym/sym.h"
+#include "control/inject/inject.h"
+#include "control/sym/sym.h"
 
 #define LOAD_PAPER_SIZE (1u << 20)
 #define LOAD_NAME_MAX 4096u

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
+#include "control/base/cleanup.h"
 
 #define QUEUE_MAX (16u << 20)
 #define WAIT_MS 5000

@@ -12,8 +12,8 @@
 #ifndef DYNTRACE_TRACER_LOGFILE_H
 #define DYNTRACE_TRACER_LOGFILE_H
 
-#include "../base/vec.h"
-#include "../proc/proc.h"
+#include "control/base/vec.h"
+#include "control/proc/proc.h"
 #include "line.h"
 
 struct logfile_line {

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../base/cleanup.h"
-#include "../inject/safepoint.h"
+#include "control/base/cleanup.h"
+#include "control/inject/safepoint.h"
 #include "image_fields.h"
 
 #define LIBRARY "libdyntrace-lttng.so"

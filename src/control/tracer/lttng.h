@@ -5,8 +5,8 @@
 #ifndef DYNTRACE_TRACER_LTTNG_H
 #define DYNTRACE_TRACER_LTTNG_H
 
-#include "../../shared/bridge.h"
-#include "../record/event.h"
+#include "shared/bridge.h"
+#include "control/record/event.h"
 #include "load.h"
 
 #define LTTNG_PROVIDER "dyntrace"

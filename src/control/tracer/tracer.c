@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/strbuf.h"
+#include "control/base/strbuf.h"
 
 static const struct tracer tracers[] = {
 	{ "ctf", TRACER_CTF, "DIR", .has_values = true, .has_trace = true, .uses_pool = true },

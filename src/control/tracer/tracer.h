@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "../base/error.h"
+#include "control/base/error.h"
 
 enum tracer_kind { TRACER_CTF, TRACER_LOG, TRACER_COUNT, TRACER_LTTNG, TRACER_CALL };
 

@@ -1,7 +1,7 @@
 #include "wide.h"
 
-#include "../../shared/layout.h"
-#include "../code/decode.h"
+#include "shared/layout.h"
+#include "control/code/decode.h"
 
 #define TEXT_MAX (16u << 20)
 

@@ -18,9 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../shared/wire.h"
-#include "../base/error.h"
-#include "../base/strbuf.h"
+#include "shared/wire.h"
+#include "control/base/error.h"
+#include "control/base/strbuf.h"
 
 /* Messages, one behind the other, as bytes. Failure is the strbuf's: sticky. */
 struct wire_out {
