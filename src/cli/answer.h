@@ -9,7 +9,7 @@
 #ifndef DYNTRACE_CLI_ANSWER_H
 #define DYNTRACE_CLI_ANSWER_H
 
-#include "control/wire/wire.h"
+#include "control/wire/messages.h"
 
 void answer_begin(void);
 /* Has answer_begin been called? */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "control/proc/status.h"
+#include "control/proc/proc_status.h"
 #include "control/sym/demangle.h"
 #include "control/sym/sym.h"
 #include "ask.h"

@@ -13,7 +13,7 @@
 
 #include "control/base/now.h"
 #include "control/base/cleanup.h"
-#include "control/inject/launch.h"
+#include "control/launch/launch.h"
 #include "control/session/session.h"
 #include "commands.h"
 #include "explain.h"

@@ -10,7 +10,7 @@
 #ifndef DYNTRACE_CLIENT_CLIENT_H
 #define DYNTRACE_CLIENT_CLIENT_H
 
-#include "control/wire/wire.h"
+#include "control/wire/messages.h"
 
 /* Which socket is meant: what was given, else $DYNTRACE_SOCKET, else root's or the user's own.
  * Caller frees. */

@@ -14,7 +14,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
-#include "control/proc/status.h"
+#include "control/proc/proc_status.h"
 
 /* ---- clients --------------------------------------------------------------------------------- */
 

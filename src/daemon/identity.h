@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "control/base/error.h"
-#include "control/wire/wire.h"
+#include "control/wire/messages.h"
 
 #define IDENTITY_GROUPS_MAX 256 /* more aren't looked at */
 

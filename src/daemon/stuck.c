@@ -9,7 +9,7 @@
 #include <signal.h>
 
 #include "control/base/cleanup.h"
-#include "control/proc/status.h"
+#include "control/proc/proc_status.h"
 #include "log.h"
 #include "supervisor.h"
 

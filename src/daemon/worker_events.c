@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
-#include "control/proc/status.h"
+#include "control/proc/proc_status.h"
 #include "worker.h"
 
 #define UNSENT_MAX (256u << 10)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/wire/wire.h"
+#include "control/wire/messages.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "control/base/cleanup.h"
-#include "control/inject/safepoint.h"
+#include "control/remote/safepoint.h"
 #include "control/base/vec.h"
 #include "control/plan/exit_body.h"
 #include "control/plan/exit_check.h"

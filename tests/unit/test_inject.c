@@ -6,9 +6,9 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "control/inject/inject.h"
-#include "control/inject/pool_layout.h"
-#include "control/inject/remote.h"
+#include "control/agent/agent.h"
+#include "control/agent/pool_layout.h"
+#include "control/remote/remote.h"
 #include "place.h"
 
 #define TIMEOUT_MS 20000 /* only what hangs takes as long */

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "control/inject/inject.h"
-#include "control/inject/launch.h"
+#include "control/agent/agent.h"
+#include "control/launch/launch.h"
 #include "place.h"
 
 static struct launch *start(char *first, ...)

@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
-#include "control/inject/remote.h"
-#include "control/inject/rseq.h"
-#include "control/inject/stop.h"
+#include "control/remote/remote.h"
+#include "control/stop/rseq.h"
+#include "control/stop/stop.h"
 
 #define TIMEOUT_MS 20000 /* only what hangs takes as long */
 #define FROZEN_MS 60000 /* after that it never goes on */

@@ -24,7 +24,7 @@
 #define DYNTRACE_PATCH_PATCH_H
 
 #include "shared/layout.h"
-#include "control/inject/stop.h"
+#include "control/stop/stop.h"
 #include "control/proc/proc.h"
 
 #define PATCH_MOVES_MAX 16

@@ -14,7 +14,7 @@
 #ifndef DYNTRACE_PATCH_SCAN_H
 #define DYNTRACE_PATCH_SCAN_H
 
-#include "control/inject/stop.h"
+#include "control/stop/stop.h"
 #include "control/proc/proc.h"
 
 /* [start, end) of addresses that matter; `owner` is the caller's. */

@@ -11,7 +11,7 @@
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
 #include "proc.h"
-#include "status.h"
+#include "proc_status.h"
 
 /* "START-END PERM OFFSET MAJ:MIN INODE    PATH"; the line is cut at its newline. False: not
  * understood. */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "proc.h"
-#include "status.h"
+#include "proc_status.h"
 
 void mem_set_stopped_thread(struct proc *proc, pid_t tid)
 {

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "leftover.h"
-#include "status.h"
+#include "control/stop/unreleased.h"
+#include "proc_status.h"
 
 static void cleanup_proc(struct proc **proc)
 {

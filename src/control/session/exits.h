@@ -9,7 +9,7 @@
 #define DYNTRACE_SESSION_EXITS_H
 
 #include "shared/returns.h"
-#include "control/inject/stop.h"
+#include "control/stop/stop.h"
 #include "control/plan/exit.h"
 
 struct session;

@@ -9,7 +9,7 @@
 #include "control/base/cleanup.h"
 #include "control/plan/exit_body.h"
 #include "control/plan/exit_check.h"
-#include "control/proc/status.h"
+#include "control/proc/proc_status.h"
 #include "internal.h"
 
 /* Unwind tables of modules, opened once. */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/inject/safepoint.h"
+#include "control/remote/safepoint.h"
 #include "internal.h"
 
 #define REGISTER_TIMEOUT_MS 2000

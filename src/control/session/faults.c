@@ -4,7 +4,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/plan/guards.h"
-#include "action.h"
+#include "control/remote/remote_sigaction.h"
 #include "internal.h"
 
 #define STOP_TIMEOUT_MS 2000

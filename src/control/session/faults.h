@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_SESSION_FAULTS_H
 #define DYNTRACE_SESSION_FAULTS_H
 
-#include "control/inject/stop.h"
+#include "control/stop/stop.h"
 
 struct session;
 

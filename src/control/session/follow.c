@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/inject/exec_catch.h"
-#include "control/inject/launch.h"
-#include "control/proc/status.h"
+#include "control/launch/exec_catch.h"
+#include "control/launch/launch.h"
+#include "control/proc/proc_status.h"
 #include "internal.h"
 
 #define LOOK_NS 500000000ULL /* how often images are looked for that are over ... */

@@ -21,7 +21,7 @@
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
-#include "control/inject/sweep.h"
+#include "control/agent/sweep.h"
 #include "heritage.h"
 #include "takeover_state.h"
 

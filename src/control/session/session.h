@@ -21,7 +21,7 @@
 #define DYNTRACE_SESSION_SESSION_H
 
 #include "control/ctf/clock.h"
-#include "control/inject/inject.h"
+#include "control/agent/agent.h"
 #include "control/record/reader.h"
 #include "tracepoint.h"
 

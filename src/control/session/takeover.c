@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/inject/sweep.h"
+#include "control/agent/sweep.h"
 #include "takeover_state.h"
 
 #define STOP_TIMEOUT_MS 2000

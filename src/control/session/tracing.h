@@ -5,7 +5,7 @@
 #ifndef DYNTRACE_SESSION_TRACING_H
 #define DYNTRACE_SESSION_TRACING_H
 
-#include "control/inject/stop.h"
+#include "control/stop/stop.h"
 #include "control/plan/call_code.h"
 #include "control/tracer/counts.h"
 #include "control/tracer/logfile.h"

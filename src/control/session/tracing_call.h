@@ -5,7 +5,7 @@
 #ifndef DYNTRACE_SESSION_TRACING_CALL_H
 #define DYNTRACE_SESSION_TRACING_CALL_H
 
-#include "control/inject/stop.h"
+#include "control/stop/stop.h"
 #include "tracepoint.h"
 
 struct session;

@@ -7,8 +7,8 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "control/plan/guards.h"
-#include "control/proc/status.h"
-#include "action.h"
+#include "control/proc/proc_status.h"
+#include "control/remote/remote_sigaction.h"
 #include "internal.h"
 
 #define STOP_TIMEOUT_MS 2000

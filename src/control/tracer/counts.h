@@ -10,7 +10,7 @@
 #ifndef DYNTRACE_TRACER_COUNTS_H
 #define DYNTRACE_TRACER_COUNTS_H
 
-#include "control/inject/inject.h"
+#include "control/agent/agent.h"
 #include "control/plan/trampoline.h"
 
 struct counts_area {

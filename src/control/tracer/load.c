@@ -10,7 +10,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/code/near.h"
-#include "control/inject/safepoint.h"
+#include "control/remote/safepoint.h"
 
 #define LOAD_TIMEOUT_MS 2000
 

@@ -10,7 +10,7 @@
 
 #include <sys/stat.h>
 
-#include "control/inject/inject.h"
+#include "control/agent/agent.h"
 #include "control/sym/sym.h"
 
 #define LOAD_PAPER_SIZE (1u << 20)

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/inject/safepoint.h"
+#include "control/remote/safepoint.h"
 #include "image_fields.h"
 
 #define LIBRARY "libdyntrace-lttng.so"

@@ -12,7 +12,7 @@
 #ifndef DYNTRACE_WIRE_CHANNEL_H
 #define DYNTRACE_WIRE_CHANNEL_H
 
-#include "wire.h"
+#include "messages.h"
 
 #define CHANNEL_FDS 4
 

@@ -1,0 +1,571 @@
+/*
+ * Getting in and out.
+ *
+ * The memfds are born in the target, because only a descriptor of its own can be mapped by it; ours
+ * are fetched from there, and its own are closed before the thread is let go. Sealing comes between
+ * our mapping (writable, made first) and its (H25). Later windows need no descriptor: they are
+ * doubled from what is mapped already (tmap_extend), which is why one page behind the agent is
+ * mapped as a seed.
+ *
+ *	control_at  dt_control r--  |  agent r-- r-x r--  |  seed r-x  |  state rw-, private, wiped in a forked child
+ *	pool_at     pool rw-
+ *
+ * The first line is reserved by one call, as a mapping of the code, and removed by one call. So
+ * whenever we are killed, the next controller knows what is ours (sweep.c): what has the memfds'
+ * names, and the state beside it.
+ */
+#include "agent.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "agent_elf.h"
+#include "control/remote/syscall_gadget.h"
+#include "control/remote/pass_fd.h"
+#include "control/remote/rlimits.h"
+#include "pool_layout.h"
+#include "control/remote/remote.h"
+#include "control/remote/remote_map.h"
+#include "code_window.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#define INJECT_NOEXEC_SEAL 0x0008u /* of memfd_create: no execve of it; mmap may. Linux 6.3 */
+#define INJECT_WIPEONFORK 18
+#define INJECT_FILL_STEP (4ULL << 20)
+
+struct injection {
+	struct stop *stop;
+	struct proc *proc;
+	struct remote *remote;
+	struct agent *agent;
+	const struct image *image;
+	uint32_t small, big;
+	int code_there, pool_there; /* the target's descriptors, -1: closed */
+};
+
+/* ---- memfds ---------------------------------------------------------------------------------- */
+
+static struct error *create_once(struct injection *in, taddr name, int64_t *ret_result)
+{
+	uint64_t flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	struct error *err = remote_do(in->remote, ret_result, SYS_memfd_create, name.v,
+				      flags | INJECT_NOEXEC_SEAL);
+
+	if (!err && *ret_result == -EINVAL)
+		err = remote_do(in->remote, ret_result, SYS_memfd_create, name.v, flags);
+	return err;
+}
+
+/* In the target, also where it has used up its descriptors. */
+static struct error *create_there(struct injection *in, const char *name, int *ret_fd)
+{
+	struct limits limits = { 0 };
+	int64_t result = 0;
+	taddr at;
+	struct error *err = remote_put(in->remote, name, strlen(name) + 1, &at);
+
+	if (!err)
+		err = create_once(in, at, &result);
+	if (!err && result == -EMFILE && limits_raise(in->proc->pid, RLIMIT_NOFILE, 16, &limits)) {
+		err = create_once(in, at, &result);
+		limits_restore(&limits);
+	}
+	if (err)
+		return err;
+	if (result == -EMFILE)
+		return error_new(
+			ERROR_FAILED,
+			"process %d has no free file descriptor: raise its limit (prlimit -n)",
+			in->proc->pid);
+	if (result < 0)
+		return error_errno((int)-result, "cannot make memory to share with process %d",
+				   in->proc->pid);
+	*ret_fd = (int)result;
+	return NULL;
+}
+
+/* Our own descriptor of the target's. A thread can have descriptors of its own, so it is compared. */
+static struct error *fetch(struct injection *in, int there, int *ret_fd)
+{
+	char path[96];
+	struct stat mine, theirs;
+	pid_t tid = remote_thread(in->remote);
+	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_getfd, in->proc->pidfd, there, 0);
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", in->proc->pid, tid, there);
+	if (stat(path, &theirs))
+		return error_errno(errno, "cannot share memory with process %d", in->proc->pid);
+	if (fd >= 0 &&
+	    (fstat(fd, &mine) || mine.st_ino != theirs.st_ino || mine.st_dev != theirs.st_dev)) {
+		close(fd);
+		fd = -1;
+	}
+	if (fd < 0)
+		fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(errno, "cannot share memory with process %d", in->proc->pid);
+	*ret_fd = take_fd(&fd);
+	return NULL;
+}
+
+/* Sized, mapped here, and only then sealed. */
+static struct error *prepare_memfd(int fd, uint64_t size, int seals, void **ret_memory)
+{
+	if (ftruncate(fd, (off_t)size))
+		return error_errno(errno, "cannot size the shared memory");
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory == MAP_FAILED)
+		return error_errno(errno, "cannot map the shared memory here");
+	madvise(memory, size, MADV_DONTFORK);
+	if (fcntl(fd, F_ADD_SEALS, seals)) {
+		int number = errno;
+
+		munmap(memory, size);
+		return error_errno(number, "cannot seal the shared memory");
+	}
+	*ret_memory = memory;
+	return NULL;
+}
+
+static struct error *make_code(struct injection *in)
+{
+	struct agent *agent = in->agent;
+	struct stat stat;
+	void *memory;
+	struct error *err;
+
+	if ((err = create_there(in, "dyntrace-code", &in->code_there)) ||
+	    (err = fetch(in, in->code_there, &agent->code_fd)) ||
+	    (err = prepare_memfd(agent->code_fd, DT_CODE_SIZE,
+				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL,
+				 &memory)))
+		return err;
+	agent->control = memory;
+	if (fstat(agent->code_fd, &stat))
+		return error_errno(errno, "cannot look at the shared memory");
+	agent->code_device = stat.st_dev;
+	agent->code_inode = stat.st_ino;
+	return NULL;
+}
+
+static struct error *make_pool(struct injection *in)
+{
+	struct agent *agent = in->agent;
+	struct stat stat;
+	void *memory;
+	struct error *err;
+
+	if ((err = create_there(in, "dyntrace-pool", &in->pool_there)) ||
+	    (err = fetch(in, in->pool_there, &agent->pool_fd)) ||
+	    (err = prepare_memfd(agent->pool_fd, agent->pool_size,
+				 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, &memory)))
+		return err;
+	agent->pool = memory;
+	if (fstat(agent->pool_fd, &stat))
+		return error_errno(errno, "cannot look at the shared memory");
+	agent->pool_device = stat.st_dev;
+	agent->pool_inode = stat.st_ino;
+	return NULL;
+}
+
+/* Another agent's pool, which the target is given a descriptor of. */
+static struct error *share_pool(struct injection *in, const struct agent *other)
+{
+	struct agent *agent = in->agent;
+
+	agent->pool_shared = true;
+	agent->pool = other->pool;
+	agent->pool_device = other->pool_device;
+	agent->pool_inode = other->pool_inode;
+	return hand_over(in->remote, in->proc, other->pool_fd, &in->pool_there);
+}
+
+static struct error *close_there(struct injection *in)
+{
+	int *fds[] = { &in->code_there, &in->pool_there };
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < 2 && !err; i++) {
+		int64_t result;
+
+		if (*fds[i] >= 0)
+			err = remote_do(in->remote, &result, SYS_close, (uint64_t)*fds[i]);
+		*fds[i] = -1;
+	}
+	return err;
+}
+
+/* ---- mappings -------------------------------------------------------------------------------- */
+
+/* Makes a part of the base executable. */
+static struct error *map_text(struct injection *in, uint64_t offset, uint64_t size)
+{
+	struct tmap_request request = {
+		.at = taddr_add(in->agent->control_at, (int64_t)offset),
+		.size = size,
+		.prot = PROT_READ | PROT_EXEC,
+		.flags = MAP_SHARED | MAP_FIXED,
+		.fd = in->code_there,
+		.offset = offset,
+		.what = "the agent",
+	};
+	taddr at;
+
+	return tmap_map(in->remote, in->proc, &request, &at);
+}
+
+static struct error *map_base(struct injection *in)
+{
+	struct tmap_request request = {
+		.size = INJECT_WHOLE_SIZE,
+		.prot = PROT_READ,
+		.flags = MAP_SHARED,
+		.fd = in->code_there,
+		.what = "the agent",
+	};
+	struct error *err = tmap_map(in->remote, in->proc, &request, &in->agent->control_at);
+
+	if (err)
+		return err;
+	in->agent->agent_at = taddr_add(in->agent->control_at, DT_AGENT_OFFSET);
+	in->agent->slow_at = taddr_add(in->agent->agent_at, (int64_t)in->image->slow);
+	in->agent->gather_at = taddr_add(in->agent->agent_at, (int64_t)in->image->gather);
+	in->agent->trap_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap);
+	in->agent->trap_return_at = taddr_add(in->agent->agent_at, (int64_t)in->image->trap_return);
+	in->agent->call_op_at = taddr_add(in->agent->agent_at, (int64_t)in->image->call_op);
+	in->agent->fault_at = taddr_add(in->agent->agent_at, (int64_t)in->image->fault);
+	if ((err = map_text(in, DT_AGENT_OFFSET + in->image->text_start,
+			    in->image->text_end - in->image->text_start)))
+		return err;
+	return map_text(in, DT_WINDOWS_OFFSET, DT_PAGE);
+}
+
+static struct error *map_pool(struct injection *in)
+{
+	struct tmap_request request = {
+		.size = in->agent->pool_size,
+		.prot = PROT_READ | PROT_WRITE,
+		.flags = MAP_SHARED,
+		.fd = in->pool_there,
+		.what = "event buffers",
+	};
+
+	return tmap_map(in->remote, in->proc, &request, &in->agent->pool_at);
+}
+
+static struct error *map_state(struct injection *in)
+{
+	struct tmap_request request = {
+		.at = taddr_add(in->agent->control_at, INJECT_BASE_SIZE),
+		.size = INJECT_STATE_SIZE,
+		.prot = PROT_READ | PROT_WRITE,
+		.flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		.fd = -1,
+		.what = "the agent's memory",
+	};
+	uint32_t pid = (uint32_t)in->proc->inner_pid;
+	int64_t result = 0;
+	struct error *err = tmap_map(in->remote, in->proc, &request, &in->agent->state_at);
+
+	if (err || (err = remote_do(in->remote, &result, SYS_madvise, in->agent->state_at.v,
+				    INJECT_STATE_SIZE, INJECT_WIPEONFORK)))
+		return err;
+	if (result)
+		return error_errno((int)-result,
+				   "cannot keep the agent's memory apart in forked children");
+	return mem_write(in->proc, taddr_add(in->agent->state_at, offsetof(struct dt_state, pid)),
+			 &pid, sizeof(pid));
+}
+
+/* ---- contents -------------------------------------------------------------------------------- */
+
+static void fill_in_pool(struct injection *in)
+{
+	struct dt_pool *pool = in->agent->pool;
+
+	pool->magic = DT_MAGIC;
+	pool->version = DT_LAYOUT_VERSION;
+	pool->small_count = in->small;
+	pool->big_count = in->big;
+	pool->small_free = (int32_t)in->small;
+	pool->big_free = (int32_t)in->big;
+}
+
+static void fill_in(struct injection *in, uint32_t flags)
+{
+	struct agent *agent = in->agent;
+	struct dt_control *control = agent->control;
+
+	image_place(in->image, agent->agent_at.v, (uint8_t *)control + DT_AGENT_OFFSET);
+	if (!agent->pool_shared)
+		fill_in_pool(in);
+	control->version = DT_LAYOUT_VERSION;
+	control->flags = flags;
+	control->pid = (uint32_t)in->proc->inner_pid;
+	control->controller = (uint32_t)getpid();
+	control->agent = agent->agent_at.v;
+	control->state = agent->state_at.v;
+	control->pool = agent->pool_at.v;
+	control->pool_size = agent->pool_size;
+	control->slow = agent->slow_at.v;
+	control->gather = agent->gather_at.v;
+	control->guard = agent->agent_at.v + in->image->guard;
+	control->find = agent->agent_at.v + in->image->find;
+	control->trap = agent->trap_at.v;
+	control->small_count = in->small;
+	control->big_count = in->big;
+	control->chunks_offset = (uint32_t)dt_chunks_offset((uint64_t)in->small + in->big);
+	/* last: who finds it finds the rest as well */
+	__atomic_store_n(&control->magic, DT_MAGIC, __ATOMIC_RELEASE);
+}
+
+static void undo(struct injection *in)
+{
+	const struct agent *agent = in->agent;
+
+	if (!in->remote)
+		return;
+	error_free(close_there(in));
+	for (uint32_t i = 0; agent->control && i < agent->control->window_count; i++)
+		error_free(tmap_unmap(in->remote, taddr_of(agent->control->windows[i].address),
+				      agent->control->windows[i].pages * DT_PAGE));
+	if (agent->control_at.v)
+		error_free(tmap_unmap(in->remote, agent->control_at, INJECT_WHOLE_SIZE));
+	if (agent->pool_at.v)
+		error_free(tmap_unmap(in->remote, agent->pool_at, agent->pool_size));
+}
+
+/* Every hit reads it, and would be a SIGSEGV (H26). */
+static struct error *check_clock(struct injection *in)
+{
+	int state = 0;
+	int64_t result = 0;
+	taddr at;
+	struct error *err = remote_put(in->remote, &state, sizeof(state), &at);
+
+	if (!err)
+		err = remote_do(in->remote, &result, SYS_prctl, PR_GET_TSC, at.v);
+	if (!err && !result)
+		err = mem_read(in->proc, at, &state, sizeof(state));
+	if (!err && state == PR_TSC_SIGSEGV)
+		err = error_new(
+			ERROR_REFUSED,
+			"process %d (%s) forbids itself to read the processor's clock (PR_SET_TSC), as every hit does",
+			in->proc->pid, in->proc->comm);
+	return err;
+}
+
+static struct error *set_up(struct injection *in, const struct inject_options *options)
+{
+	uint64_t size = options->pool_size ? options->pool_size : DT_POOL_DEFAULT;
+	struct error *err;
+
+	if (size < DT_POOL_MIN || size > DT_POOL_MAX)
+		return error_new(ERROR_USAGE, "a buffer can have from %llu MiB to %llu MiB",
+				 DT_POOL_MIN >> 20, DT_POOL_MAX >> 20);
+	pool_layout(size, &in->small, &in->big);
+	if (options->share) {
+		in->small = options->share->control->small_count;
+		in->big = options->share->control->big_count;
+	}
+	in->agent->pool_size = pool_layout_size(in->small, in->big);
+	if ((err = remote_begin(in->stop, &in->remote)) || (err = check_clock(in)) ||
+	    (err = make_code(in)) ||
+	    (err = options->share ? share_pool(in, options->share) : make_pool(in)) ||
+	    (err = window_map_first(in->remote, in->agent, in->code_there, options)) ||
+	    (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
+		return err;
+	fill_in(in, options->flags);
+	return close_there(in);
+}
+
+struct error *inject_prepare(struct proc *proc, const char *agent_path, struct image **ret_image)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_free_ struct image *image = calloc(1, sizeof(*image));
+	struct gadgets gadgets;
+	struct error *err =
+		image ? maps_read(proc, &maps) : error_new(ERROR_FAILED, "out of memory");
+
+	if (!err)
+		/* remembered: inside a stop they are only looked at again */
+		err = gadget_find(proc, &maps, &gadgets);
+	if (!err)
+		err = image_load(agent_path, DT_AGENT_SIZE, image);
+	if (!err)
+		*ret_image = take_ptr(&image);
+	return err;
+}
+
+void inject_prepare_end(struct image *image)
+{
+	if (image)
+		image_free(image);
+	free(image);
+}
+
+struct error *inject_agent(struct stop *stop, struct proc *proc,
+			   const struct inject_options *options, struct agent **ret_agent)
+{
+	struct injection in = { .stop = stop, .proc = proc, .code_there = -1, .pool_there = -1 };
+
+	in.agent = calloc(1, sizeof(*in.agent));
+	if (!in.agent)
+		return error_new(ERROR_FAILED, "out of memory");
+	in.agent->proc = proc;
+	in.agent->code_fd = in.agent->pool_fd = -1;
+	in.agent->window_next = INJECT_BASE_SIZE;
+	in.agent->since = inject_now();
+	struct image *own = NULL;
+	struct error *err = options->image ? NULL : inject_prepare(proc, options->agent_path, &own);
+	in.image = own ? own : options->image;
+	if (!err)
+		err = set_up(&in, options);
+	if (err)
+		undo(&in);
+	struct error *end = remote_end(in.remote);
+	if (err)
+		error_free(end);
+	else
+		err = end;
+	inject_prepare_end(own);
+	if (err) {
+		agent_free(in.agent);
+		return error_wrap(err, "cannot put the agent into process %d", proc->pid);
+	}
+	*ret_agent = in.agent;
+	return NULL;
+}
+
+static struct error *fill_range(struct agent *agent, uint64_t from, uint64_t to)
+{
+	int number = 0;
+
+	for (uint64_t at = from; at < to && !agent->pool_shared && !number;
+	     at += INJECT_FILL_STEP) {
+		uint64_t left = to - at;
+
+		/* A signal ends it and undoes what it has done. */
+		do
+			number = posix_fallocate(
+				agent->pool_fd, (off_t)at,
+				(off_t)(left < INJECT_FILL_STEP ? left : INJECT_FILL_STEP));
+		while (number == EINTR);
+	}
+	if (!number)
+		return NULL;
+	return error_errno(number, "cannot get %llu MiB of memory for event buffers",
+			   (unsigned long long)agent->pool_size >> 20);
+}
+
+/* Of the tallies that few traces need. */
+#define TALLIES_FROM DT_ROUND_UP(offsetof(struct dt_pool, tallies[DT_EVENTS_FIRST]), DT_PAGE)
+#define TALLIES_TO (offsetof(struct dt_pool, tallies[DT_EVENTS_MAX]) & ~(DT_PAGE - 1))
+
+struct error *inject_fill_pool(struct agent *agent)
+{
+	struct error *error = fill_range(agent, 0, TALLIES_FROM);
+
+	return error ? error : fill_range(agent, TALLIES_TO, agent->pool_size);
+}
+
+struct error *inject_fill_tallies(struct agent *agent, uint32_t count)
+{
+	if (count <= DT_EVENTS_FIRST || agent->tallies_filled)
+		return NULL;
+	struct error *error = fill_range(agent, TALLIES_FROM, TALLIES_TO);
+	agent->tallies_filled = !error;
+	return error;
+}
+
+/* ---- other shared memory --------------------------------------------------------------------- */
+
+static struct error *share(struct injection *in, const char *name, uint64_t size, void **ret_here,
+			   int *ret_fd, struct dt_share *ret_share)
+{
+	struct tmap_request request = { .size = size, .prot = PROT_READ | PROT_WRITE,
+					.flags = MAP_SHARED | MAP_NORESERVE, .what = name };
+	_cleanup_close_ int fd = -1;
+	struct stat stat;
+	void *memory = NULL;
+	taddr at;
+	struct error *err;
+
+	if ((err = create_there(in, name, &in->pool_there)) ||
+	    (err = fetch(in, in->pool_there, &fd)) ||
+	    (err = prepare_memfd(fd, size, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, &memory)))
+		return err;
+	request.fd = in->pool_there;
+	err = fstat(fd, &stat) ? error_errno(errno, "cannot look at the shared memory") :
+				 tmap_map(in->remote, in->proc, &request, &at);
+	if (err) {
+		munmap(memory, size);
+		return err;
+	}
+	*ret_share = (struct dt_share){ at.v, size, stat.st_dev, stat.st_ino };
+	*ret_here = memory;
+	*ret_fd = take_fd(&fd) + 1;
+	return NULL;
+}
+
+struct error *inject_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
+			   void **ret_here, taddr *ret_there)
+{
+	struct injection in = { .stop = stop, .proc = agent->proc, .agent = agent, .code_there = -1,
+				.pool_there = -1 };
+	struct dt_control *control = agent->control;
+	uint32_t index = control->share_count;
+	struct error *err;
+
+	if (index >= DT_SHARES_MAX)
+		return error_new(
+			ERROR_FAILED,
+			"no more memory can be shared with process %d: detach from it first",
+			agent->proc->pid);
+	if ((err = remote_begin(stop, &in.remote)))
+		return err;
+	err = share(&in, name, size, &agent->shares[index], &agent->share_fds[index],
+		    &control->shares[index]);
+	error_free(close_there(&in));
+	struct error *end = remote_end(in.remote);
+	if (err || end) {
+		if (err)
+			error_free(end);
+		return err ? err : end;
+	}
+	__atomic_store_n(&control->share_count, index + 1, __ATOMIC_RELEASE);
+	*ret_here = agent->shares[index];
+	*ret_there = taddr_of(control->shares[index].address);
+	return NULL;
+}
+
+void agent_free(struct agent *agent)
+{
+	if (!agent)
+		return;
+	for (uint32_t i = 0; i < DT_SHARES_MAX; i++) {
+		if (agent->shares[i])
+			munmap(agent->shares[i], agent->control->shares[i].size);
+		if (agent->share_fds[i])
+			close(agent->share_fds[i] - 1);
+	}
+	if (agent->control)
+		munmap(agent->control, DT_CODE_SIZE);
+	if (agent->pool && !agent->pool_shared)
+		munmap(agent->pool, agent->pool_size);
+	cleanup_close(&agent->code_fd);
+	cleanup_close(&agent->pool_fd);
+	free(agent);
+}

@@ -1,0 +1,35 @@
+/*
+ * agent_elf.h - the agent's ELF file, made ready to be mapped by hand.
+ *
+ * The file is read whole and checked at every step; it must keep the agent's law
+ * (src/target/README.md): no writable data beside what the loader alone would write, no imports,
+ * relative relocations only. The caller owns what image_load gives and ends it with image_free.
+ */
+#ifndef DYNTRACE_INJECT_IMAGE_H
+#define DYNTRACE_INJECT_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/base/error.h"
+
+struct image {
+	uint8_t *bytes; /* as it lies in memory from its address 0 on, whole pages */
+	size_t size;
+	size_t text_start, text_end; /* page aligned: what is executable */
+	/* dt_slow and so on, from the image's start */
+	uint64_t version; /* DT_VERSION_SYMBOL */
+	uint64_t slow, gather, guard, trap, trap_return, call_op, fault, find;
+	struct image_relative {
+		uint64_t offset;
+		uint64_t addend;
+	} *relatives;
+	size_t relative_count;
+};
+
+struct error *image_load(const char *path, size_t size_max, struct image *ret_image);
+/* Writes the image as it must be when it runs at that address. */
+void image_place(const struct image *image, uint64_t address, uint8_t *to);
+void image_free(struct image *image);
+
+#endif

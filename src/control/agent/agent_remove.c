@@ -1,0 +1,86 @@
+/*
+ * agent_remove.c - out again: everything that inject_* mapped.
+ */
+#include "control/base/cleanup.h"
+#include "agent.h"
+#include "control/remote/remote.h"
+#include "control/remote/remote_map.h"
+
+struct piece {
+	taddr at;
+	uint64_t size;
+	uint64_t device, inode; /* inode 0: anonymous */
+};
+
+/* Only what is still ours: the process may have put other things there since. */
+static struct error *unmap_piece(struct remote *remote, const struct maps *maps,
+				 const struct piece *piece)
+{
+	uint64_t end = piece->at.v + piece->size;
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < maps->count && !err; i++) {
+		const struct mapping *m = &maps->items[i];
+		uint64_t from = m->start.v > piece->at.v ? m->start.v : piece->at.v;
+		uint64_t to = m->end.v < end ? m->end.v : end;
+
+		if (from < to && m->inode == piece->inode &&
+		    (!piece->inode || m->device == piece->device))
+			err = tmap_unmap(remote, taddr_of(from), to - from);
+	}
+	return err;
+}
+
+/* A process that began another program since has none of it. */
+static bool has_agent(const struct agent *agent, const struct maps *maps)
+{
+	const struct mapping *m = maps_find(maps, agent->control_at);
+
+	return m && m->inode == agent->code_inode && m->device == agent->code_device;
+}
+
+static struct error *unmap_all(struct remote *remote, const struct agent *agent,
+			       const struct maps *maps)
+{
+	const struct dt_control *control = agent->control;
+	struct error *err = NULL;
+
+	for (uint32_t i = 0; i < control->window_count && !err; i++) {
+		const struct dt_window *window = &control->windows[i];
+		struct piece piece = { taddr_of(window->address), window->pages * DT_PAGE,
+				       agent->code_device, agent->code_inode };
+
+		err = unmap_piece(remote, maps, &piece);
+	}
+	for (uint32_t i = 0; i < control->share_count && i < DT_SHARES_MAX && !err; i++) {
+		const struct dt_share *share = &control->shares[i];
+		struct piece piece = { taddr_of(share->address), share->size, share->device,
+				       share->inode };
+
+		if (piece.inode) /* else it isn't known what it was */
+			err = unmap_piece(remote, maps, &piece);
+	}
+	struct piece pool = { agent->pool_at, agent->pool_size, agent->pool_device,
+			      agent->pool_inode };
+	if (!err)
+		err = unmap_piece(remote, maps, &pool);
+	/* last: by this one the agent is known to be there. Nobody else can have got a part of it. */
+	return err ? err : tmap_unmap(remote, agent->control_at, INJECT_WHOLE_SIZE);
+}
+
+struct error *inject_remove(struct stop *stop, struct agent *agent)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct remote *remote = NULL;
+	struct error *err = maps_read(stop->proc, &maps);
+
+	if (err || !has_agent(agent, &maps))
+		return err;
+	if ((err = remote_begin(stop, &remote)))
+		return err;
+	err = unmap_all(remote, agent, &maps);
+	struct error *end = remote_end(remote);
+	if (err)
+		error_free(end);
+	return err ? err : end;
+}

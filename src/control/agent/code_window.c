@@ -1,0 +1,106 @@
+#include "code_window.h"
+
+#include "control/remote/remote_map.h"
+
+#include <sys/mman.h>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+/* The next entry, filled in for who finds it half made; NULL: there is no memory left. */
+static struct dt_window *note(struct agent *agent, taddr at, uint32_t pages)
+{
+	struct dt_control *control = agent->control;
+	uint64_t offset = agent->window_next;
+
+	if (control->window_count >= DT_WINDOWS_MAX || pages * DT_PAGE > DT_CODE_SIZE - offset)
+		return NULL;
+	struct dt_window *window = &control->windows[control->window_count];
+	*window = (struct dt_window){ at.v, (uint32_t)(offset / DT_PAGE), pages };
+	return window;
+}
+
+/* It is mapped. */
+static uint32_t confirm(struct agent *agent, const struct dt_window *window)
+{
+	struct dt_control *control = agent->control;
+
+	__atomic_store_n(&control->window_count, control->window_count + 1, __ATOMIC_RELEASE);
+	agent->window_next += window->pages * DT_PAGE;
+	return window->offset * (uint32_t)DT_PAGE;
+}
+
+static struct error *map_one(struct remote *remote, struct agent *agent, int there,
+			     struct inject_window *wanted)
+{
+	struct dt_window *window = note(agent, wanted->at, wanted->pages);
+	struct tmap_request request = { .at = wanted->at,
+					.size = wanted->pages * DT_PAGE,
+					.prot = PROT_READ | PROT_EXEC,
+					.flags = MAP_SHARED | MAP_FIXED_NOREPLACE,
+					.fd = there,
+					.offset = agent->window_next,
+					.what = "code memory" };
+	taddr at;
+
+	if (!window)
+		return NULL;
+	struct error *error = tmap_map(remote, agent->proc, &request, &at);
+	if (!error) {
+		wanted->offset = confirm(agent, window);
+		return NULL;
+	}
+	window->address = 0;
+	if (error_kind(error) == ERROR_GONE)
+		return error;
+	error_free(error); /* the caller sees that it isn't there */
+	return NULL;
+}
+
+struct error *window_map_first(struct remote *remote, struct agent *agent, int there,
+			       const struct inject_options *options)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < options->window_count && !error; i++)
+		error = map_one(remote, agent, there, &options->windows[i]);
+	return error;
+}
+
+/* In the target: the last page of the code memfd that is mapped there and adjoins the next window. */
+static taddr last_page(const struct agent *agent)
+{
+	const struct dt_control *control = agent->control;
+
+	if (!control->window_count)
+		return taddr_add(agent->control_at, DT_WINDOWS_OFFSET);
+	const struct dt_window *last = &control->windows[control->window_count - 1];
+	return taddr_of(last->address + (last->pages - 1) * DT_PAGE);
+}
+
+struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
+			    uint32_t *ret_offset)
+{
+	struct remote *remote = NULL;
+	struct error *err;
+
+	if (!pages || at.v % DT_PAGE)
+		return error_new(ERROR_FAILED, "code memory comes in whole pages");
+	struct dt_window *window = note(agent, at, pages);
+	if (!window)
+		return error_new(ERROR_FAILED, "no code memory is left for process %d",
+				 agent->proc->pid);
+	if ((err = remote_begin(stop, &remote)))
+		return err;
+	err = tmap_extend(remote, stop->proc, last_page(agent), at, pages * DT_PAGE);
+	struct error *end = remote_end(remote);
+	if (err || end) {
+		window->address = 0;
+		if (err)
+			error_free(end);
+		return err ? err : end;
+	}
+	*ret_offset = confirm(agent, window);
+	return NULL;
+}

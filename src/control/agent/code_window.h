@@ -1,0 +1,18 @@
+/*
+ * code_window.h - windows of the code memfd near the target's modules. Private to inject/.
+ *
+ * The first ones are mapped while the target has a descriptor of the memfd, by one call each; later
+ * ones (inject_window) are doubled from what is mapped already (tmap_extend).
+ */
+#ifndef DYNTRACE_INJECT_WINDOW_H
+#define DYNTRACE_INJECT_WINDOW_H
+
+#include "agent.h"
+#include "control/remote/remote.h"
+
+/* Those of the options; `there` is the memfd's descriptor in the target. What isn't free stays
+ * unmapped. */
+struct error *window_map_first(struct remote *remote, struct agent *agent, int there,
+			       const struct inject_options *options);
+
+#endif

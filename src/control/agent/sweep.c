@@ -1,0 +1,148 @@
+#include "sweep.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "control/remote/remote.h"
+#include "control/remote/remote_map.h"
+
+#define SWEEP_CODE "/memfd:dyntrace-code"
+#define SWEEP_ANY "/memfd:dyntrace-"
+
+static bool is_named(const char *path)
+{
+	return !strncmp(path, SWEEP_ANY, strlen(SWEEP_ANY));
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+static struct error *find_descriptors(const struct proc *proc, struct tids *ret_numbers)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", proc->pid);
+	DIR *directory = opendir(path);
+	if (!directory)
+		return NULL; /* it has ended, or has none that we may see */
+	for (struct dirent *entry; (entry = readdir(directory));) {
+		char link[64] = "";
+
+		if (entry->d_name[0] == '.' ||
+		    readlinkat(dirfd(directory), entry->d_name, link, sizeof(link) - 1) < 0 ||
+		    !is_named(link))
+			continue;
+		if (!vec_push(ret_numbers, atoi(entry->d_name))) {
+			closedir(directory);
+			return error_new(ERROR_FAILED, "out of memory");
+		}
+	}
+	closedir(directory);
+	return NULL;
+}
+
+/* ---- mappings -------------------------------------------------------------------------------- */
+
+/* The first piece, with the state behind it: made by one call, removed by one call. 0: it isn't
+ * there. */
+static taddr find_base(const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *m = &maps->items[i];
+
+		if (m->shared && !m->offset && !strncmp(m->path, SWEEP_CODE, strlen(SWEEP_CODE)))
+			return m->start;
+	}
+	return taddr_of(0);
+}
+
+/* A place for a window which wasn't made. It was noted before it was reserved, and nobody else can
+ * have got it since. */
+static struct error *unmap_reserved(struct remote *remote, const struct maps *maps,
+				    const struct dt_window *window)
+{
+	const struct mapping *m =
+		window->address ? maps_find(maps, taddr_of(window->address)) : NULL;
+
+	if (!m || m->start.v != window->address ||
+	    m->end.v - m->start.v != window->pages * DT_PAGE || m->prot != PROT_NONE || m->shared ||
+	    m->inode)
+		return NULL;
+	return tmap_unmap(remote, m->start, m->end.v - m->start.v);
+}
+
+static struct error *unmap_named(struct remote *remote, const struct maps *maps, taddr base)
+{
+	uint64_t end = base.v ? base.v + INJECT_WHOLE_SIZE : 0;
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < maps->count && !err; i++) {
+		const struct mapping *m = &maps->items[i];
+
+		if (m->shared && is_named(m->path) && !(m->start.v >= base.v && m->end.v <= end))
+			err = tmap_unmap(remote, m->start, m->end.v - m->start.v);
+	}
+	/* last, as ever: by this one the rest is known */
+	return err || !base.v ? err : tmap_unmap(remote, base, INJECT_WHOLE_SIZE);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+struct error *sweep_look_descriptors(const struct proc *proc, bool *ret_any)
+{
+	struct tids numbers = { 0 };
+	struct error *err = find_descriptors(proc, &numbers);
+
+	if (!err)
+		*ret_any = numbers.count;
+	vec_free(&numbers);
+	return err;
+}
+
+struct error *sweep_look(struct proc *proc, bool *ret_any)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct tids numbers = { 0 };
+	struct error *err = maps_read(proc, &maps);
+	bool any = false;
+
+	for (size_t i = 0; i < maps.count && !err; i++)
+		any |= maps.items[i].shared && is_named(maps.items[i].path);
+	if (!err)
+		err = find_descriptors(proc, &numbers);
+	if (!err)
+		*ret_any = any || numbers.count;
+	vec_free(&numbers);
+	return err;
+}
+
+struct error *sweep_clean(struct stop *stop, const struct dt_window *reserved)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct tids numbers = { 0 };
+	struct remote *remote = NULL;
+	int64_t result;
+	struct error *err = maps_read(stop->proc, &maps);
+	taddr base = find_base(&maps);
+
+	if (!err)
+		err = find_descriptors(stop->proc, &numbers);
+	if (!err)
+		err = remote_begin(stop, &remote);
+	for (size_t i = 0; i < numbers.count && !err; i++)
+		err = remote_do(remote, &result, SYS_close, (uint64_t)numbers.items[i]);
+	if (!err && reserved)
+		err = unmap_reserved(remote, &maps, reserved);
+	if (!err)
+		err = unmap_named(remote, &maps, base);
+	struct error *end = remote_end(remote);
+	vec_free(&numbers);
+	if (err)
+		error_free(end);
+	return err ? err : end;
+}

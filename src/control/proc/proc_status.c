@@ -1,0 +1,176 @@
+#include "proc_status.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+
+char *status_slurp(int fd, size_t *ret_length)
+{
+	size_t room = 4096, length = 0;
+	char *text = malloc(room);
+
+	while (text) {
+		ssize_t n = read(fd, text + length, room - length - 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			free(text);
+			return NULL;
+		}
+		if (n == 0)
+			break;
+		length += (size_t)n;
+		if (room - length > 1)
+			continue;
+		char *more = realloc(text, room *= 2);
+		if (!more)
+			free(text);
+		text = more;
+	}
+	if (!text) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	text[length] = '\0';
+	if (ret_length)
+		*ret_length = length;
+	return text;
+}
+
+static struct error *slurp_thread(pid_t pid, pid_t tid, const char *name, char **ret_text)
+{
+	char path[96];
+	_cleanup_close_ int fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *text = fd < 0 ? NULL : status_slurp(fd, NULL);
+	if (text) {
+		*ret_text = text;
+		return NULL;
+	}
+	if (errno == ENOENT || errno == ESRCH)
+		return error_new(ERROR_GONE, "process %d has ended", pid);
+	return error_errno(errno, "cannot read %s", path);
+}
+
+struct error *status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat)
+{
+	_cleanup_free_ char *text = NULL;
+	struct thread_stat stat = { 0 };
+	unsigned long long start = 0;
+	struct error *err = slurp_thread(pid, tid, "stat", &text);
+
+	if (err)
+		return err;
+	/* "TID (COMM) S ...": COMM may hold anything, so its end is the last parenthesis */
+	char *open_paren = strchr(text, '('), *close_paren = strrchr(text, ')');
+	if (!open_paren || !close_paren || close_paren < open_paren)
+		return error_new(ERROR_FAILED, "cannot understand /proc/%d/task/%d/stat", pid, tid);
+	*close_paren = '\0';
+	snprintf(stat.comm, sizeof(stat.comm), "%s", open_paren + 1);
+	if (sscanf(close_paren + 1,
+		   " %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		   &stat.state, &stat.flags, &start) != 3)
+		return error_new(ERROR_FAILED, "cannot understand /proc/%d/task/%d/stat", pid, tid);
+	stat.start_time = start;
+	*ret_stat = stat;
+	return NULL;
+}
+
+/* The number behind "KEY:", the last one of the line if `last`. */
+static uint64_t field(const char *text, const char *key, int base, bool last)
+{
+	const char *at = strstr(text, key);
+	uint64_t value = 0;
+
+	if (!at)
+		return 0;
+	at += strlen(key);
+	for (;;) {
+		char *end;
+		uint64_t number = strtoull(at, &end, base);
+
+		if (end == at || memchr(at, '\n', (size_t)(end - at)))
+			return value;
+		value = number;
+		if (!last)
+			return value;
+		at = end;
+	}
+}
+
+struct error *status_read(pid_t pid, pid_t tid, struct thread_status *ret_status)
+{
+	_cleanup_free_ char *text = NULL;
+	struct error *err = slurp_thread(pid, tid, "status", &text);
+
+	if (err)
+		return err;
+	*ret_status = (struct thread_status){
+		.tgid = (pid_t)field(text, "\nTgid:", 10, false),
+		.parent = (pid_t)field(text, "\nPPid:", 10, false),
+		.tracer = (pid_t)field(text, "\nTracerPid:", 10, false),
+		.inner_pid = (pid_t)field(text, "\nNStgid:", 10, true),
+		.uid = (uid_t)field(text, "\nUid:", 10, false),
+		.seccomp = (int)field(text, "\nSeccomp:", 10, false),
+		.locked = field(text, "\nVmLck:", 10, false) != 0,
+		.pending =
+			field(text, "\nSigPnd:", 16, false) | field(text, "\nShdPnd:", 16, false),
+		.blocked = field(text, "\nSigBlk:", 16, false),
+		.caught = field(text, "\nSigCgt:", 16, false),
+	};
+	return NULL;
+}
+
+static bool is_live(pid_t pid, pid_t tid)
+{
+	struct thread_stat stat;
+	_cleanup_error_ struct error *err = status_read_stat(pid, tid, &stat);
+
+	return !err && stat.state != 'Z' && stat.state != 'X' && stat.state != 'x';
+}
+
+pid_t status_live_thread(pid_t pid)
+{
+	char path[64];
+	pid_t found = 0;
+
+	if (is_live(pid, pid))
+		return pid;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *dir = opendir(path);
+	if (!dir)
+		return 0;
+	for (struct dirent *entry; !found && (entry = readdir(dir));) {
+		pid_t tid = atoi(entry->d_name);
+
+		if (tid > 0 && is_live(pid, tid))
+			found = tid;
+	}
+	closedir(dir);
+	return found;
+}
+
+int status_open(pid_t pid, const char *name, int flags)
+{
+	char path[96];
+	pid_t tid = status_live_thread(pid);
+
+	if (!tid) {
+		errno = ESRCH;
+		return -1;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
+	int fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		errno = ESRCH;
+	return fd;
+}

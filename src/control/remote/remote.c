@@ -1,0 +1,453 @@
+/*
+ * Remote calls. In what order things are done decides what a `kill -9` of the controller leaves
+ * behind (H14); at each line the thread, let go by the kernel, must end up where it was:
+ *
+ *	begin	frame written below the red zone	dead memory
+ *		registers: `syscall` on that frame	runs the call, returns through the frame
+ *		mask: all signals blocked		the frame holds the real one
+ *	call	entry stop, exit stop			as above
+ *	end	to an event stop			as above
+ *		mask: the real one			as above
+ *		registers: the thread's own		goes on, an interrupted call is restarted by the kernel
+ *		stack bytes put back			dead memory
+ *
+ * The frame lies below the thread's own stack pointer where that is known to be a big stack: the
+ * process's main one, or one that a thread library made (guard page below, thread block above).
+ * Elsewhere (a coroutine's, a goroutine's) what lies below may be somebody's data: then, on the
+ * main thread only, the never used lowest end of the main stack is taken, or, where that was used
+ * once, what the kernel lets it grow by.
+ */
+#include "remote.h"
+
+#include <assert.h>
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "control/base/cleanup.h"
+#include "control/proc/proc_status.h"
+#include "sigframe.h"
+#include "syscall_gadget.h"
+#include "control/stop/restart.h"
+#include "control/stop/rseq.h"
+
+#define REMOTE_DIRECTION_FLAG 0x400ULL
+#define REMOTE_END_LOOKS 20
+#define REMOTE_CALL_US 10000000 /* for one call: something is very wrong after that */
+
+struct remote {
+	struct stop *stop;
+	unsigned borrowers;
+	size_t index;
+	struct gadgets gadgets;
+	uint64_t mask;
+	bool entered; /* registers and mask are changed */
+	bool adrift; /* in a function that didn't come back: its frame will bring it home */
+	struct frame frame;
+	uint8_t stack[FRAME_MAX]; /* what the frame covers */
+	uint8_t xstate[FRAME_XSTATE_MAX];
+	size_t xstate_size;
+};
+
+pid_t remote_thread(const struct remote *remote)
+{
+	return remote->stop->threads.items[remote->index].tid;
+}
+
+static struct error *ptrace_failed(const struct remote *remote, const char *what)
+{
+	if (errno == ESRCH)
+		return held_gone(remote->stop);
+	return error_errno(errno, "cannot %s of thread %d", what, remote_thread(remote));
+}
+
+/* ---- which thread, and where its frame goes -------------------------------------------------- */
+
+static bool is_zero(struct proc *proc, uint64_t from, uint64_t to)
+{
+	uint64_t n = to - from;
+	_cleanup_free_ uint8_t *bytes = malloc(n);
+	struct error *err = bytes ? mem_read(proc, taddr_of(from), bytes, n) : NULL;
+
+	error_free(err);
+	return bytes && !err && !bytes[0] && !memcmp(bytes, bytes + 1, n - 1);
+}
+
+static const struct mapping *main_stack(const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		if (!strcmp(maps->items[i].path, "[stack]"))
+			return &maps->items[i];
+	}
+	return NULL;
+}
+
+/* A stack made by a thread library: private, a guard directly below it, the thread block above in
+ * the same piece. */
+static bool is_thread_stack(const struct maps *maps, const struct mapping *mapping,
+			    const struct user_regs_struct *regs)
+{
+	const struct mapping *below = mapping - 1;
+
+	return mapping > maps->items && taddr_equal(below->end, mapping->start) && !below->prot &&
+	       !mapping->shared && (mapping->prot & PROT_WRITE) && regs->fs_base > regs->rsp &&
+	       taddr_within(taddr_of(regs->fs_base), mapping->start, mapping->end);
+}
+
+/* The top of the room for a frame; 0: there is none. The main stack grows by itself. */
+static uint64_t frame_top(struct stop *stop, size_t index, const struct maps *maps, uint64_t room)
+{
+	const struct held *held = &stop->threads.items[index];
+	const struct mapping *mapping = maps_find(maps, taddr_of(held->regs.rsp));
+	const struct mapping *stack = main_stack(maps);
+	uint64_t top = held->regs.rsp - FRAME_RED_ZONE;
+
+	if (mapping && mapping == stack)
+		return top;
+	if (mapping && is_thread_stack(maps, mapping, &held->regs) && top - mapping->start.v > room)
+		return top;
+	if (!stack || held->tid != stop->proc->pid)
+		return 0;
+	if (stack->end.v - stack->start.v > 2 * room &&
+	    is_zero(stop->proc, stack->start.v, stack->start.v + 2 * room))
+		return stack->start.v + room;
+	return stack->start.v;
+}
+
+static size_t read_xstate(pid_t tid, uint8_t *to)
+{
+	struct iovec area = { to, FRAME_XSTATE_MAX };
+
+	if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &area) || area.iov_len < 512)
+		return 0;
+	return area.iov_len;
+}
+
+static bool is_fit(struct stop *stop, size_t index, const struct maps *maps, uint64_t *ret_top)
+{
+	const struct held *held = &stop->threads.items[index];
+	uint8_t xstate[FRAME_XSTATE_MAX];
+
+	if (held->state != HELD_STOPPED || held->sharer || held->regs.cs != 0x33 ||
+	    rseq_inside(stop, index, NULL))
+		return false;
+	uint64_t top = frame_top(stop, index, maps, frame_room(read_xstate(held->tid, xstate)));
+	if (ret_top)
+		*ret_top = top;
+	return top != 0;
+}
+
+bool remote_is_fit(struct stop *stop, size_t index)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *err = maps_read(stop->proc, &maps);
+
+	error_free(err);
+	return !err && is_fit(stop, index, &maps, NULL);
+}
+
+static struct error *choose(struct remote *remote, uint64_t *ret_top)
+{
+	struct stop *stop = remote->stop;
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *err = maps_read(stop->proc, &maps);
+
+	if (err || (err = gadget_find(stop->proc, &maps, &remote->gadgets)))
+		return err;
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		if (!is_fit(stop, i, &maps, ret_top))
+			continue;
+		remote->index = i;
+		return NULL;
+	}
+	return error_new(ERROR_FAILED,
+			 "no held thread of process %d can be borrowed for a system call",
+			 stop->proc->pid);
+}
+
+/* ---- begin ----------------------------------------------------------------------------------- */
+
+/* Is a signal on its way whose handler will run before the thread goes on? */
+static bool handler_pending(pid_t tid)
+{
+	struct thread_status status;
+	struct error *err = status_read(tid, tid, &status);
+
+	error_free(err);
+	return !err && (status.pending & ~status.blocked & status.caught);
+}
+
+/* The registers that the frame leads back to. */
+static struct user_regs_struct way_back(struct remote *remote)
+{
+	const struct held *held = &remote->stop->threads.items[remote->index];
+	struct user_regs_struct regs = restart_context(&held->regs, handler_pending(held->tid));
+	unsigned char before[RESTART_MOVE_LENGTH];
+
+	if (regs.rip == held->regs.rip || regs.rax != SYS_restart_syscall)
+		return regs;
+	struct error *err = mem_read(remote->stop->proc, taddr_of(regs.rip - sizeof(before)),
+				     before, sizeof(before));
+	if (!err && restart_number(before) >= 0)
+		regs.rax = (unsigned long long)restart_number(before);
+	error_free(err);
+	return regs;
+}
+
+static struct error *build_frame(struct remote *remote, uint64_t top)
+{
+	pid_t tid = remote_thread(remote);
+	struct frame_input input = { .top = top, .xstate = remote->xstate };
+
+	remote->xstate_size = read_xstate(tid, remote->xstate);
+	if (!remote->xstate_size)
+		return ptrace_failed(remote, "read the vector registers");
+	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(remote->mask), &remote->mask))
+		return ptrace_failed(remote, "read the signal mask");
+	input.regs = way_back(remote);
+	input.mask = remote->mask;
+	input.restorer = remote->gadgets.restorer.v;
+	input.xstate_size = remote->xstate_size;
+	frame_build(&input, &remote->frame);
+	return mem_read(remote->stop->proc, taddr_of(remote->frame.low), remote->stack,
+			remote->frame.size);
+}
+
+/* A process that was just killed has no memory any more, and is there for another moment: what
+ * failed, failed for that. */
+static struct error *blame_end(const struct stop *stop, struct error *err)
+{
+	for (unsigned round = 0; err && error_kind(err) != ERROR_GONE && round < REMOTE_END_LOOKS;
+	     round++) {
+		if (!proc_is_alive(stop->proc)) {
+			error_free(err);
+			return held_gone(stop);
+		}
+		held_nap(round);
+	}
+	return err;
+}
+
+/* Of one that lasts: the next call finds it as it is. */
+static struct error *join(struct remote *remote, struct remote **ret_remote)
+{
+	remote->borrowers++;
+	*ret_remote = remote;
+	return NULL;
+}
+
+struct error *remote_begin(struct stop *stop, struct remote **ret_remote)
+{
+	if (stop->remote)
+		return join(stop->remote, ret_remote);
+	_cleanup_free_ struct remote *remote = calloc(1, sizeof(*remote));
+	struct error *err;
+	uint64_t top = 0;
+
+	if (!remote)
+		return error_new(ERROR_FAILED, "out of memory");
+	remote->stop = stop;
+	if ((err = choose(remote, &top)) || (err = build_frame(remote, top)) ||
+	    (err = mem_write(stop->proc, taddr_of(remote->frame.low), remote->frame.bytes,
+			     remote->frame.size)))
+		return blame_end(stop, err);
+	stop->remote = remote;
+	return join(take_ptr(&remote), ret_remote);
+}
+
+struct error *remote_put(struct remote *remote, const void *data, size_t n, taddr *ret_at)
+{
+	assert(n <= FRAME_SCRATCH);
+	struct error *err = mem_write(remote->stop->proc, taddr_of(remote->frame.scratch), data, n);
+
+	if (!err)
+		*ret_at = taddr_of(remote->frame.scratch);
+	return err;
+}
+
+/* ---- call ------------------------------------------------------------------------------------ */
+
+static struct error *note_end(struct remote *remote, int status)
+{
+	struct held *held = &remote->stop->threads.items[remote->index];
+
+	held->state = HELD_GONE;
+	if (held->tid == remote->stop->proc->pid) {
+		remote->stop->proc->reaped = true;
+		remote->stop->proc->reaped_status = status;
+	}
+	return held_gone(remote->stop);
+}
+
+/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8), or any
+ * event stop: that one is asked for each time, as the kernel forgets it with any other stop.
+ * SIGSTOP, which no mask holds back, is let through: the group-stop that follows doesn't keep us
+ * from going on. */
+static struct error *run_until(struct remote *remote, int request, int wanted, bool event)
+{
+	uint64_t deadline = held_now_us() + REMOTE_CALL_US;
+	pid_t tid = remote_thread(remote);
+	int status, signal = 0;
+
+	for (;;) {
+		if ((event && ptrace(PTRACE_INTERRUPT, tid, 0, 0)) ||
+		    ptrace((enum __ptrace_request)request, tid, 0, signal))
+			return ptrace_failed(remote, "go on with a system call");
+		for (unsigned round = 0;; round++) {
+			pid_t got = waitpid(tid, &status, WNOHANG | __WALL);
+
+			if (got == tid)
+				break;
+			if (got < 0 && errno != EINTR)
+				return held_gone(remote->stop);
+			if (held_now_us() > deadline)
+				return error_new(ERROR_FAILED,
+						 "a system call of thread %d doesn't end", tid);
+			held_block(tid, round);
+		}
+		if (!WIFSTOPPED(status))
+			return note_end(remote, status);
+		if (status >> 8 == wanted || (event && status >> 16 == PTRACE_EVENT_STOP))
+			return NULL;
+		signal = status >> 16 ? 0 : WSTOPSIG(status) & 0x7f;
+		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
+			signal = 0;
+	}
+}
+
+static struct error *enter(struct remote *remote, const struct user_regs_struct *regs)
+{
+	uint64_t all = ~0ULL;
+
+	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
+		return ptrace_failed(remote, "set the registers");
+	if (!remote->entered && ptrace(PTRACE_SETSIGMASK, remote_thread(remote), sizeof(all), &all))
+		return ptrace_failed(remote, "set the signal mask");
+	remote->entered = true;
+	return NULL;
+}
+
+struct error *remote_call(struct remote *remote, long number, const uint64_t args[6],
+			  int64_t *ret_result)
+{
+	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
+	struct error *err;
+
+	regs.rip = remote->gadgets.call.v;
+	regs.rsp = remote->frame.rsp;
+	regs.rax = (unsigned long long)number;
+	regs.orig_rax = (unsigned long long)-1;
+	regs.rdi = args[0];
+	regs.rsi = args[1];
+	regs.rdx = args[2];
+	regs.r10 = args[3];
+	regs.r8 = args[4];
+	regs.r9 = args[5];
+	if ((err = enter(remote, &regs)) ||
+	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)) ||
+	    (err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false)))
+		return err;
+	if (ptrace(PTRACE_GETREGS, remote_thread(remote), 0, &regs))
+		return ptrace_failed(remote, "read the registers");
+	*ret_result = (int64_t)regs.rax;
+	return NULL;
+}
+
+/* The function came back to the restorer, which is about to leave by rt_sigreturn: not yet. */
+static struct error *skip_sigreturn(struct remote *remote, struct user_regs_struct *regs)
+{
+	regs->orig_rax = (unsigned long long)-1;
+	if (ptrace(PTRACE_SETREGS, remote_thread(remote), 0, regs))
+		return ptrace_failed(remote, "set the registers");
+	return run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+}
+
+struct error *remote_function(struct remote *remote, taddr function, const uint64_t args[3])
+{
+	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
+
+	assert(remote->borrowers == 1); /* who doesn't come back is given up */
+	if (!remote->gadgets.restorer.v || remote->frame.rsp % 16 != 8)
+		return error_new(ERROR_FAILED, "process %d has nothing to return to from a call",
+				 remote->stop->proc->pid);
+	regs.rip = function.v;
+	regs.rsp = remote->frame.rsp;
+	regs.rax = 0;
+	regs.orig_rax = (unsigned long long)-1;
+	regs.rdi = args[0];
+	regs.rsi = args[1];
+	regs.rdx = args[2];
+	regs.eflags &= ~REMOTE_DIRECTION_FLAG;
+	struct error *err = enter(remote, &regs);
+	remote->adrift = !err;
+	while (!err) {
+		err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+		if (!err && ptrace(PTRACE_GETREGS, remote_thread(remote), 0, &regs))
+			err = ptrace_failed(remote, "read the registers");
+		if (err)
+			break;
+		if (regs.orig_rax == SYS_rt_sigreturn && regs.rsp == remote->frame.rsp + 8) {
+			err = skip_sigreturn(remote, &regs);
+			remote->adrift = err != NULL;
+			break;
+		}
+		err = run_until(remote, PTRACE_SYSCALL, SIGTRAP | 0x80, false);
+	}
+	return err;
+}
+
+/* ---- end ------------------------------------------------------------------------------------- */
+
+static struct error *give_back(struct remote *remote)
+{
+	const struct held *held = &remote->stop->threads.items[remote->index];
+	struct error *err = run_until(remote, PTRACE_CONT, 0, true);
+
+	if (err)
+		return err;
+	if (ptrace(PTRACE_SETSIGMASK, held->tid, sizeof(remote->mask), &remote->mask))
+		return ptrace_failed(remote, "restore the signal mask");
+	if (ptrace(PTRACE_SETREGS, held->tid, 0, &held->regs))
+		return ptrace_failed(remote, "restore the registers");
+	return NULL;
+}
+
+/* Lets the thread go as it is, in the middle of a function. */
+static struct error *set_adrift(struct remote *remote)
+{
+	struct held *held = &remote->stop->threads.items[remote->index];
+	struct error *err = run_until(remote, PTRACE_CONT, 0, true);
+
+	if (!err && ptrace(PTRACE_DETACH, held->tid, 0, 0))
+		err = ptrace_failed(remote, "let go");
+	held->state = HELD_GONE;
+	remote->stop->remote = NULL;
+	free(remote);
+	return err;
+}
+
+struct error *remote_end(struct remote *remote)
+{
+	struct error *err = NULL;
+
+	if (!remote || --remote->borrowers)
+		return NULL;
+	if (remote->adrift)
+		return set_adrift(remote);
+	if (remote->entered)
+		err = give_back(remote);
+	if (!err)
+		err = mem_write(remote->stop->proc, taddr_of(remote->frame.low), remote->stack,
+				remote->frame.size);
+	remote->stop->remote = NULL;
+	free(remote);
+	return err;
+}

@@ -1,0 +1,64 @@
+#include "remote_sigaction.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "control/base/cleanup.h"
+
+#define SA_SIGINFO_BIT 4u
+#define SA_ONSTACK_BIT 0x08000000u
+#define SA_RESTORER_BIT 0x04000000u
+
+static struct error *call(struct stop *stop, long number, const uint64_t args[6], const char *what)
+{
+	int64_t result = 0;
+	struct error *error = stop_syscall(stop, number, args, &result);
+
+	if (!error && result < 0 && result > -4096)
+		error = error_errno((int)-result, "cannot %s", what);
+	return error;
+}
+
+struct error *action_map(struct stop *stop, uint64_t size, taddr *ret_at)
+{
+	const uint64_t args[6] = { 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				   (uint64_t)-1 };
+	int64_t at = 0;
+	struct error *error = stop_syscall(stop, SYS_mmap, args, &at);
+
+	if (!error && at < 0 && at > -4096)
+		error = error_errno((int)-at, "cannot map memory for signal handlers");
+	if (!error)
+		*ret_at = taddr_of((uint64_t)at);
+	return error;
+}
+
+struct error *action_unmap(struct stop *stop, taddr at, uint64_t size)
+{
+	return call(stop, SYS_munmap, (const uint64_t[6]){ at.v, size }, "unmap memory");
+}
+
+struct error *action_get(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
+			 struct dt_sigaction *ret_action)
+{
+	const uint64_t args[6] = { signal, 0, scratch.v, sizeof(uint64_t) };
+	struct error *error = call(stop, SYS_rt_sigaction, args, "read what signals do");
+
+	return error ? error : mem_read(proc, scratch, ret_action, sizeof(*ret_action));
+}
+
+struct error *action_set(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
+			 const struct dt_sigaction *action)
+{
+	const uint64_t args[6] = { signal, scratch.v, 0, sizeof(uint64_t) };
+	struct error *error = mem_write(proc, scratch, action, sizeof(*action));
+
+	return error ? error : call(stop, SYS_rt_sigaction, args, "change what a signal does");
+}
+
+struct dt_sigaction action_ours(taddr handler, taddr restorer)
+{
+	return (struct dt_sigaction){ .handler = handler.v,
+				      .flags = SA_SIGINFO_BIT | SA_ONSTACK_BIT | SA_RESTORER_BIT,
+				      .restorer = restorer.v };
+}

@@ -1,0 +1,23 @@
+/*
+ * rlimits.h - a resource limit of the target, out of the way for a moment (H17).
+ */
+#ifndef DYNTRACE_INJECT_LIMITS_H
+#define DYNTRACE_INJECT_LIMITS_H
+
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+struct limits {
+	pid_t pid;
+	int resource;
+	bool raised;
+	struct rlimit saved;
+};
+
+/* False (and errno): it can't be raised, or is as high as can be. */
+bool limits_raise(pid_t pid, int resource, rlim_t by, struct limits *ret_limits);
+/* As it was. Safe on one that was never raised. */
+void limits_restore(struct limits *limits);
+
+#endif

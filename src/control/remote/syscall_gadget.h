@@ -1,0 +1,21 @@
+/*
+ * syscall_gadget.h - the two pieces of the target's own code that remote calls run on.
+ *
+ *	call		syscall; ret
+ *	restorer	mov $15, %rax; syscall		(rt_sigreturn: where handlers return to)
+ *
+ * Every libc has both. Found once per process, looked at again before each use: text can change.
+ */
+#ifndef DYNTRACE_INJECT_GADGET_H
+#define DYNTRACE_INJECT_GADGET_H
+
+#include "control/proc/proc.h"
+
+struct gadgets {
+	taddr call; /* a `syscall`; with `ret` behind it if `restorer` isn't 0 */
+	taddr restorer; /* 0: there is none */
+};
+
+struct error *gadget_find(struct proc *proc, const struct maps *maps, struct gadgets *ret_gadgets);
+
+#endif

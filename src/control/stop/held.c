@@ -1,0 +1,475 @@
+/*
+ * One thread in our hand: from PTRACE_SEIZE to PTRACE_DETACH.
+ *
+ * PTRACE_INTERRUPT asks for a PTRACE_EVENT_STOP. Until the thread gets there it can report other
+ * things first. Each is let through, and the request repeated, because the kernel forgets it with
+ * any stop:
+ *
+ *   signal-delivery-stop   the signal is delivered there and then: its handler's frame is set up
+ *                          (or its default happens), and the thread stops at the handler's first
+ *                          instruction
+ *   group-stop             is an event stop as well; detaching leaves the process stopped
+ *   clone, fork            the kernel has attached us to the child: noted, so that none slips
+ *                          through
+ *   exec                   all that the caller knows of the process is void: an error
+ *   end                    forgotten
+ */
+#include "control/base/now.h"
+#include "held.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "unreleased.h"
+#include "control/proc/proc_status.h"
+#include "restart.h"
+#include "syscall_timeout.h"
+
+#define HELD_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
+#define HELD_KCMP_VM 1
+#define HELD_REAP_MS 1000
+#define HELD_LOOK_US 10000
+#define HELD_TRIES 50 /* of seizing what should be seizable */
+
+uint64_t held_now_us(void)
+{
+	return now_ns() / 1000;
+}
+
+void held_block(pid_t tid, unsigned round)
+{
+	siginfo_t info;
+
+	if (tick_is_running())
+		waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL);
+	else
+		held_nap(round);
+}
+
+void held_nap(unsigned round)
+{
+	unsigned shift = round / 16 < 7 ? round / 16 : 7;
+	struct timespec nap = { .tv_nsec = 10000L << shift };
+
+	nanosleep(&nap, NULL);
+}
+
+struct error *held_gone(const struct stop *stop)
+{
+	if (stop->executed)
+		return error_new(ERROR_GONE, "process %d has begun another program",
+				 stop->proc->pid);
+	return error_new(ERROR_GONE, "process %d has ended", stop->proc->pid);
+}
+
+static struct held *find(struct stop *stop, pid_t tid)
+{
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		if (stop->threads.items[i].tid == tid)
+			return &stop->threads.items[i];
+	}
+	return NULL;
+}
+
+static struct error *note(struct stop *stop, struct held held)
+{
+	leftover_take(held.tid);
+	if (find(stop, held.tid) || vec_push(&stop->threads, held))
+		return NULL;
+	leftover_add(held.tid, false);
+	return error_new(ERROR_FAILED, "out of memory");
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+static void note_end(struct stop *stop, struct held *held, int status)
+{
+	held->state = HELD_GONE;
+	if (held->tid != stop->proc->pid)
+		return;
+	stop->proc->reaped = true;
+	stop->proc->reaped_status = status;
+}
+
+/* Stops are reported as well, asked for or not: they are left for the main line. */
+static bool see_end(pid_t tid, int *ret_status)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) ||
+	    (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
+	     info.si_code != CLD_DUMPED))
+		return false;
+	return waitpid(tid, ret_status, WNOHANG | __WALL) == tid;
+}
+
+/* A thread is ours from birth, and unknown to us when the one that made it was killed before it
+ * could say so. */
+static void see_unknown_ends(const struct stop *stop)
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	int fd = stop->task_fd < 0 ? -1 :
+				     openat(stop->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ssize_t n;
+
+	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
+		for (ssize_t at = 0; at < n;) {
+			const struct dirent64 *entry = (const void *)(buffer + at);
+			pid_t tid = (pid_t)atoi(entry->d_name);
+			int status;
+
+			if (tid > 0 && tid != stop->proc->pid)
+				(void)see_end(tid, &status);
+			at += entry->d_reclen;
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+/*
+ * The kernel lets nobody be seized in a process whose one thread is in execve, and that waits until
+ * all others are gone: those that are ours are gone only when we have seen their end. Without this,
+ * both would wait for ever. Runs in a signal handler, while the main line is in PTRACE_SEIZE.
+ */
+static void see_ends(void *data)
+{
+	struct stop *stop = data;
+
+	/* with thousands of threads a look takes longer than a tick: the main line must get on */
+	if (held_now_us() < stop->looked_us + HELD_LOOK_US)
+		return;
+	leftover_settle();
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		struct held *held = &stop->threads.items[i];
+		int status = 0;
+
+		if (!held->adopted && held->state != HELD_GONE && see_end(held->tid, &status))
+			note_end(stop, held, status);
+	}
+	see_unknown_ends(stop);
+	stop->looked_us = held_now_us();
+}
+
+static long seize(struct stop *stop, pid_t tid)
+{
+	unsigned options = HELD_OPTIONS;
+
+	if (stop->task_fd >= 0)
+		options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK;
+	stop->looked_us = held_now_us();
+	tick_do(see_ends, stop);
+	long failed = ptrace(PTRACE_SEIZE, tid, 0, options);
+	int number = errno;
+	tick_do(NULL, NULL);
+	errno = number;
+	return failed;
+}
+
+/* *ret_again: there is no reason for it, that may pass. */
+static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int number,
+				  bool *ret_ours, bool *ret_again)
+{
+	struct thread_status status;
+	struct thread_stat stat;
+	struct error *err;
+
+	*ret_ours = *ret_again = false;
+	if (number == ESRCH)
+		return NULL;
+	if (number != EPERM)
+		return error_errno(number, "cannot stop thread %d of process %d", tid,
+				   stop->proc->pid);
+	if ((err = status_read_stat(tid, tid, &stat)) || (err = status_read(tid, tid, &status))) {
+		error_free(err); /* it has ended */
+		return NULL;
+	}
+	if (stat.state == 'Z' || stat.state == 'X')
+		return NULL;
+	if (leftover_take(tid) || status.tracer == gettid()) {
+		*ret_ours = true;
+		ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+		return note(stop, (struct held){ .tid = tid, .sharer = sharer });
+	}
+	if (status.tracer)
+		return error_new(ERROR_FAILED, "process %d is already traced by pid %d",
+				 stop->proc->pid, status.tracer);
+	*ret_again = true;
+	return error_new(ERROR_NOT_PERMITTED,
+			 "not permitted to stop thread %d of process %d: run as root", tid,
+			 stop->proc->pid);
+}
+
+struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours)
+{
+	for (unsigned round = 0; seize(stop, tid); round++) {
+		bool again;
+		struct error *err = seize_failed(stop, tid, sharer, errno, ret_ours, &again);
+
+		if (!again || round >= HELD_TRIES)
+			return err;
+		/* a leader that an exec is about to replace can't be seized, but its successor can */
+		error_free(err);
+		held_nap(round);
+	}
+	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+	*ret_ours = true;
+	return note(stop, (struct held){ .tid = tid, .sharer = sharer });
+}
+
+/* A child that the kernel attached us to: a thread, a process that shares the memory, or a stray. */
+static struct error *note_child(struct stop *stop, pid_t parent)
+{
+	unsigned long child = 0;
+	char name[24];
+
+	if (ptrace(PTRACE_GETEVENTMSG, parent, 0, &child) || !child)
+		return NULL;
+	snprintf(name, sizeof(name), "%lu", child);
+	bool thread = stop->task_fd >= 0 && !faccessat(stop->task_fd, name, F_OK, 0);
+	bool sharer = !thread && !syscall(SYS_kcmp, parent, child, HELD_KCMP_VM, 0, 0);
+	return note(stop, (struct held){ .tid = (pid_t)child, .sharer = sharer,
+					 .stray = !thread && !sharer });
+}
+
+/* ---- getting it to stand still --------------------------------------------------------------- */
+
+struct error *held_set_regs(struct stop *stop, size_t index, const struct user_regs_struct *regs)
+{
+	struct held *held = &stop->threads.items[index];
+
+	assert(held->state == HELD_STOPPED && !stop->remote); /* S1, S2 */
+	if (ptrace(PTRACE_SETREGS, held->tid, 0, regs)) {
+		if (errno == ESRCH)
+			return held_gone(stop);
+		return error_errno(errno, "cannot set the registers of thread %d", held->tid);
+	}
+	held->regs = *regs;
+	return NULL;
+}
+
+static bool is_syscall_at(struct stop *stop, uint64_t at)
+{
+	uint8_t bytes[2];
+	struct error *err = mem_read(stop->proc, taddr_of(at), bytes, sizeof(bytes));
+
+	error_free(err);
+	return !err && bytes[0] == 0x0f && bytes[1] == 0x05;
+}
+
+/* Rewound at once, not at release: a controller that is killed in between leaves no EINTR behind. */
+static void rewind_call(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+	struct user_regs_struct regs = held->regs;
+
+	if (!restart_by_hand(&regs) || !is_syscall_at(stop, regs.rip - 2))
+		return;
+	restart_rewind(&regs);
+	struct error *err = held_set_regs(stop, index, &regs);
+	held->rewound = !err;
+	error_free(err);
+}
+
+static struct error *stopped(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+
+	if (held->stray) {
+		ptrace(PTRACE_DETACH, held->tid, 0, 0);
+		held->state = HELD_GONE;
+		return NULL;
+	}
+	if (ptrace(PTRACE_GETREGS, held->tid, 0, &held->regs)) {
+		if (errno == ESRCH) /* killed just now: its end will be reported */
+			return NULL;
+		return error_errno(errno, "cannot read the registers of thread %d", held->tid);
+	}
+	held->state = HELD_STOPPED;
+	held->rewound = false;
+	rewind_call(stop, index);
+	return NULL;
+}
+
+static struct error *on_stop(struct stop *stop, size_t index, int status)
+{
+	pid_t tid = stop->threads.items[index].tid;
+	int event = status >> 16, signal = WSTOPSIG(status);
+	struct error *err = NULL;
+
+	switch (event) {
+	case PTRACE_EVENT_STOP:
+		return stopped(stop, index);
+	case PTRACE_EVENT_EXEC:
+		stop->executed |= !stop->threads.items[index].sharer;
+		ptrace(PTRACE_DETACH, tid, 0, 0);
+		stop->threads.items[index].state = HELD_GONE;
+		return NULL;
+	case PTRACE_EVENT_CLONE:
+	case PTRACE_EVENT_FORK:
+		err = note_child(stop, tid);
+		break;
+	}
+	if (event || signal == (SIGTRAP | 0x80))
+		signal = 0;
+	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+	ptrace(PTRACE_CONT, tid, 0, signal);
+	return err;
+}
+
+/*
+ * An execve ends all other threads, and its thread goes on under the leader's id. If it was ours,
+ * it still is and reports the exec under that id. If it wasn't, the leader that we had is gone
+ * without a word.
+ */
+static struct error *on_takeover(struct stop *stop, size_t index)
+{
+	const struct held *held = &stop->threads.items[index];
+	pid_t leader = stop->proc->pid;
+	bool renamed = !held->sharer && held->tid != leader && !find(stop, leader);
+
+	stop->executed |= held->tid == leader && proc_is_alive(stop->proc);
+	stop->threads.items[index].state = HELD_GONE;
+	if (renamed && stop->task_fd >= 0)
+		return note(stop, (struct held){ .tid = leader });
+	if (renamed)
+		leftover_add(leader, stop->proc->own_child);
+	return NULL;
+}
+
+static bool is_foreign(pid_t tid)
+{
+	struct thread_status status;
+	_cleanup_error_ struct error *gone = status_read(tid, tid, &status);
+
+	return !gone && status.tracer != gettid();
+}
+
+void held_check_replaced(struct stop *stop, struct held *held)
+{
+	/* twice: the first look may be at what is just being replaced, by one of ours */
+	if (held->adopted || held->state != HELD_SEIZED || !is_foreign(held->tid) ||
+	    !is_foreign(held->tid))
+		return;
+	stop->executed |= held->tid == stop->proc->pid;
+	held->state = HELD_GONE;
+}
+
+struct error *held_look(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+	int status;
+	pid_t got = waitpid(held->tid, &status, WNOHANG | __WALL);
+
+	if (got == 0 || (got < 0 && errno == EINTR))
+		return NULL;
+	if (got < 0)
+		return on_takeover(stop, index);
+	if (WIFSTOPPED(status))
+		return on_stop(stop, index, status);
+	note_end(stop, held, status);
+	return NULL;
+}
+
+struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us)
+{
+	for (unsigned round = 0;; round++) {
+		struct error *err = held_look(stop, index);
+
+		if (err || stop->threads.items[index].state != HELD_SEIZED)
+			return err;
+		if (held_now_us() > deadline_us) {
+			held_check_replaced(stop, &stop->threads.items[index]);
+			return NULL;
+		}
+		held_block(stop->threads.items[index].tid, round);
+	}
+}
+
+/* ---- letting go ------------------------------------------------------------------------------ */
+
+/* A signal with a handler came while it was held: then the call does end with EINTR. */
+static void unwind_call(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+	struct user_regs_struct regs = held->regs;
+	struct thread_status status;
+	struct error *err = status_read(held->tid, held->tid, &status);
+
+	if (err || !(status.pending & ~status.blocked & status.caught) ||
+	    !is_syscall_at(stop, regs.rip)) {
+		error_free(err);
+		return;
+	}
+	regs.rip += 2;
+	regs.rax = (unsigned long long)-EINTR;
+	error_free(held_set_regs(stop, index, &regs));
+}
+
+/* It isn't where we left it: killed, and then its end must be seen by us before anybody else can
+ * see it; or an exec made it another thread, which runs and is still ours. */
+static void reap(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+	uint64_t deadline = held_now_us() + HELD_REAP_MS * 1000;
+
+	held->state = HELD_SEIZED;
+	ptrace(PTRACE_INTERRUPT, held->tid, 0, 0);
+	for (unsigned round = 0; held->state == HELD_SEIZED; round++) {
+		int status;
+		pid_t got = waitpid(held->tid, &status, WNOHANG | __WALL);
+
+		if (got < 0 && errno != EINTR)
+			held->state = HELD_GONE;
+		else if (got > 0 && !WIFSTOPPED(status))
+			note_end(stop, held, status);
+		else if (got > 0 &&
+			 !ptrace(PTRACE_DETACH, held->tid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
+			held->state = HELD_GONE;
+		else if (held_now_us() > deadline)
+			break;
+		else if (got == 0)
+			held_block(held->tid, round);
+	}
+}
+
+void held_release(struct stop *stop, size_t index)
+{
+	struct held *held = &stop->threads.items[index];
+
+	assert(!stop->remote); /* S2 */
+	if (held->state == HELD_STOPPED && held->rewound)
+		unwind_call(stop, index);
+	if (held->state == HELD_STOPPED && held->adopted)
+		held->state = HELD_GONE;
+	if (held->state == HELD_STOPPED) {
+		if (ptrace(PTRACE_DETACH, held->tid, 0, 0) && errno == ESRCH)
+			reap(stop, index);
+		else
+			held->state = HELD_GONE;
+	}
+	if (held->state == HELD_SEIZED)
+		leftover_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
+	held->state = HELD_GONE;
+}
+
+void held_compact(struct stop *stop)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		if (stop->threads.items[i].state != HELD_GONE)
+			stop->threads.items[kept++] = stop->threads.items[i];
+	}
+	stop->threads.count = kept;
+}

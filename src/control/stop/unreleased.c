@@ -1,0 +1,57 @@
+#include "unreleased.h"
+
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include "control/base/vec.h"
+
+struct leftover {
+	pid_t tid;
+	bool own_child;
+};
+
+static _Thread_local VEC(struct leftover) leftovers;
+
+void leftover_add(pid_t tid, bool own_child)
+{
+	(void)vec_push(&leftovers, (struct leftover){ tid, own_child });
+}
+
+bool leftover_take(pid_t tid)
+{
+	for (size_t i = 0; i < leftovers.count; i++) {
+		if (leftovers.items[i].tid != tid)
+			continue;
+		leftovers.items[i] = *vec_last(&leftovers);
+		leftovers.count--;
+		return true;
+	}
+	return false;
+}
+
+/* True when nothing more is to be done about it. */
+static bool settle_one(const struct leftover *leftover)
+{
+	int which = WSTOPPED | (leftover->own_child ? 0 : WEXITED);
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)leftover->tid, &info, which | WNOHANG | __WALL))
+		return true;
+	if (!info.si_pid)
+		return false;
+	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
+		return true;
+	/* a plain signal (no event) on its way is handed on with the detach */
+	int signal = info.si_status >> 8 ? 0 : info.si_status;
+	return ptrace(PTRACE_DETACH, leftover->tid, 0, signal) == 0;
+}
+
+void leftover_settle(void)
+{
+	for (size_t i = 0; i < leftovers.count;) {
+		if (settle_one(&leftovers.items[i]))
+			leftovers.items[i] = leftovers.items[--leftovers.count];
+		else
+			i++;
+	}
+}
