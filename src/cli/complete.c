@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "control/proc/proc_status.h"
-#include "control/sym/demangle.h"
-#include "control/sym/sym.h"
+#include "control/names/demangle.h"
+#include "control/elf/sym.h"
 #include "ask.h"
 
 #define SYMBOLS_MAX 2000

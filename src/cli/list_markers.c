@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/sym/sdt.h"
+#include "control/elf/sdt.h"
 #include "answer.h"
 #include "commands.h"
 #include "subject.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/sym/demangle.h"
-#include "control/sym/hidden.h"
+#include "control/names/demangle.h"
+#include "control/modules/unnamed_functions.h"
 #include "answer.h"
 #include "commands.h"
 #include "subject.h"

@@ -6,8 +6,8 @@
 #ifndef DYNTRACE_CLI_SUBJECT_H
 #define DYNTRACE_CLI_SUBJECT_H
 
-#include "control/sym/debug.h"
-#include "control/sym/sym.h"
+#include "control/dwarf/debug.h"
+#include "control/elf/sym.h"
 
 struct subject_module {
 	const char *name; /* of its file */

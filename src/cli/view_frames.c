@@ -8,9 +8,9 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
-#include "control/sym/debug.h"
-#include "control/sym/demangle.h"
-#include "control/sym/sym.h"
+#include "control/dwarf/debug.h"
+#include "control/names/demangle.h"
+#include "control/elf/sym.h"
 #include "shared/unwind.h"
 
 /* "START END BIAS @SINCE BUILD-ID PATH", numbers in base 16, - for no build id. SINCE, a clock, may

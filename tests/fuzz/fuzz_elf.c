@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "control/base/vec.h"
-#include "control/sym/cfi.h"
-#include "control/sym/frame_rule.h"
-#include "control/sym/sdt.h"
-#include "control/sym/sym.h"
+#include "control/elf/cfi.h"
+#include "control/elf/frame_rule.h"
+#include "control/elf/sdt.h"
+#include "control/elf/sym.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/sym/sdt.h"
+#include "control/elf/sdt.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

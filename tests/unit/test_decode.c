@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "binary_text.h"
-#include "control/code/glance.h"
+#include "control/code/prescan.h"
 
 #define PC 0x401000ULL
 #define NONE 0

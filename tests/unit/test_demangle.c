@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "control/sym/demangle.h"
+#include "control/names/demangle.h"
 
 static const struct {
 	const char *mangled, *readable;

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <inttypes.h>
 
-#include "control/sym/sym.h"
+#include "control/elf/sym.h"
 #include "scratch.h"
 
 /* ---- location_parse -------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include <grp.h>
 
 #include "control/base/cleanup.h"
-#include "control/sym/sym.h"
+#include "control/elf/sym.h"
 #include "scratch.h"
 
 #define NOBODY 65534

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "control/sym/sdt.h"
+#include "control/elf/sdt.h"
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R15 = 15, NONE = SDT_NO_REGISTER };
 

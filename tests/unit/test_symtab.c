@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <elf.h>
 
-#include "control/sym/sym.h"
+#include "control/elf/sym.h"
 #include "scratch.h"
 
 static struct symtab *open_symtab(const char *name)

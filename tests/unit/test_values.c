@@ -20,7 +20,7 @@
 #include "control/base/vec.h"
 #include "control/expr/expr.h"
 #include "control/plan/filter_code.h"
-#include "control/sym/cfi.h"
+#include "control/elf/cfi.h"
 
 /* ---- unwind rows ----------------------------------------------------------------------------- */
 

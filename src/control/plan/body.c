@@ -2,7 +2,7 @@
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
-#include "control/code/glance.h"
+#include "control/code/prescan.h"
 #include "control/code/relocate.h"
 
 #define PADDING_MAX 64 /* bytes behind the function that are looked at */

@@ -6,7 +6,7 @@
 #ifndef DYNTRACE_PLAN_EXIT_BODY_H
 #define DYNTRACE_PLAN_EXIT_BODY_H
 
-#include "control/sym/cfi.h"
+#include "control/elf/cfi.h"
 
 /* The function of `size` bytes at that address of the file. Rows say where its return address is at
  * each instruction. */

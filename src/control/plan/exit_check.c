@@ -55,7 +55,7 @@ static struct error *check_name(const char *name)
 }
 
 /* The unwinder's own functions can't be told from others where they have no names of their own
- * (hidden.h). */
+ * (unnamed_functions.h). */
 static struct error *check_unnamed(const struct symtab *symtab, uint64_t address, const char *name)
 {
 	char made_up[32];

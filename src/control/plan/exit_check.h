@@ -7,7 +7,7 @@
 #ifndef DYNTRACE_PLAN_EXIT_CHECK_H
 #define DYNTRACE_PLAN_EXIT_CHECK_H
 
-#include "control/sym/frame_rule.h"
+#include "control/elf/frame_rule.h"
 
 /* Address of the file; the name may be NULL. NULL: it may. Else ERROR_REFUSED with the reason. */
 struct error *exit_check(const struct symtab *symtab, struct frame_rules *rules, uint64_t address,

@@ -29,7 +29,7 @@
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
-#include "control/code/glance.h"
+#include "control/code/prescan.h"
 
 #define PAGE 4096
 #define LOWEST_FIXED (64u << 10) /* the kernel maps nothing below it */
@@ -377,7 +377,7 @@ static void note_sequence(void *context, uint64_t start, uint64_t end, uint64_t 
 }
 
 /* What is long and has no unwind table comes with a runtime of its own, which may enter it anywhere
- * (described.c). */
+ * (unwind_coverage.c). */
 struct rest {
 	struct inbound *inbound;
 	uint64_t from;

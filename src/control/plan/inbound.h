@@ -11,7 +11,7 @@
 #ifndef DYNTRACE_PLAN_INBOUND_H
 #define DYNTRACE_PLAN_INBOUND_H
 
-#include "control/sym/sym.h"
+#include "control/elf/sym.h"
 
 struct inbound;
 

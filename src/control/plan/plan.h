@@ -16,7 +16,7 @@
 
 #include "control/code/near.h"
 #include "control/patch/patch.h"
-#include "control/sym/sym.h"
+#include "control/elf/sym.h"
 #include "trampoline.h"
 
 struct site;

@@ -7,8 +7,8 @@
 #ifndef DYNTRACE_PLAN_RESULT_CHECK_H
 #define DYNTRACE_PLAN_RESULT_CHECK_H
 
-#include "control/sym/abi.h"
-#include "control/sym/sym.h"
+#include "control/values/where/abi.h"
+#include "control/elf/sym.h"
 
 /* False: nothing in its code, between these addresses of the file, changes the register that the
  * result is in. */

@@ -19,7 +19,7 @@
 #include "shared/program.h"
 #include "control/base/vec.h"
 #include "control/record/event.h"
-#include "control/sym/abi.h"
+#include "control/values/where/abi.h"
 #include "trampoline.h"
 
 #define VALUE_OPS_MAX 224

@@ -6,8 +6,8 @@
 #ifndef DYNTRACE_PLAN_VALUE_LOCATION_H
 #define DYNTRACE_PLAN_VALUE_LOCATION_H
 
-#include "control/sym/cfi.h"
-#include "control/sym/tls.h"
+#include "control/elf/cfi.h"
+#include "control/modules/tls.h"
 #include "value.h"
 
 struct location_context {

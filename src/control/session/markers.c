@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/sym/sdt.h"
+#include "control/elf/sdt.h"
 #include "internal.h"
 
 /* The frame is read directly; no compiler puts an operand further from rsp. */

@@ -6,7 +6,7 @@
 #define DYNTRACE_SESSION_MARKERS_H
 
 #include "control/proc/proc.h"
-#include "control/sym/debug.h"
+#include "control/dwarf/debug.h"
 #include "values.h"
 
 /* Arguments become fields: arg0, arg1... */

@@ -5,7 +5,7 @@
 #ifndef DYNTRACE_SESSION_REQUEST_H
 #define DYNTRACE_SESSION_REQUEST_H
 
-#include "control/sym/sym.h"
+#include "control/elf/sym.h"
 #include "session.h"
 
 /* Lives as long as a tracepoint that was made from it. */

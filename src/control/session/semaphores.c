@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/sym/sdt.h"
+#include "control/elf/sdt.h"
 #include "internal.h"
 #include "markers.h"
 

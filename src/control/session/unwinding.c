@@ -6,7 +6,7 @@
 #include <x86intrin.h>
 
 #include "control/base/cleanup.h"
-#include "control/sym/cfi.h"
+#include "control/elf/cfi.h"
 #include "internal.h"
 
 #define STOP_TIMEOUT_MS 2000

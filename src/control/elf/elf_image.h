@@ -1,0 +1,82 @@
+/*
+ * elf_image.h - an ELF file as the loader sees it: segments, dynamic table, bytes by address.
+ *
+ * libelf reads it, with ELF_C_READ: files are hostile and may shrink while they are read, and a
+ * truncated mapping is a SIGBUS. What it reads stays until image_close. By hand is only what libelf
+ * doesn't have: addresses instead of offsets, and limits on what a header may claim.
+ *
+ * (I1) segments are sorted by address, don't wrap, lie below 2^47, and file_size <= size.
+ * (I2) offset + file_size of a segment, and of a section found by name, lie in the file as it was
+ *      when opened.
+ */
+#ifndef DYNTRACE_SYM_IMAGE_H
+#define DYNTRACE_SYM_IMAGE_H
+
+#include <libelf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/base/error.h"
+
+/* Bytes of the file, owned by the image; none: size 0. */
+struct bytes {
+	const uint8_t *at;
+	size_t size;
+};
+
+struct segment {
+	uint64_t address;
+	uint64_t size; /* in memory */
+	uint64_t offset;
+	uint64_t file_size; /* the rest is zero */
+	uint32_t flags; /* PF_* */
+	const uint8_t *bytes; /* file_size bytes, once image_segment_bytes has read them */
+	bool unreadable; /* ... or has failed to */
+};
+
+/* What the dynamic table says, by tag; 0 where it says nothing. */
+struct dynamic {
+	uint64_t symtab, strtab, strsz, versym, hash, gnu_hash;
+	uint64_t rela, relasz, jmprel, pltrelsz;
+	uint64_t flags, flags_1;
+	bool textrel, has_soname;
+};
+
+struct image {
+	int fd; /* a duplicate, ours */
+	char *path; /* for messages */
+	Elf *elf;
+	uint64_t file_size;
+	Elf64_Ehdr header;
+	struct segment *segments;
+	size_t segment_count;
+	uint64_t relro_start, relro_end;
+	uint64_t eh_frame_hdr; /* address; 0: none */
+	bool has_interpreter;
+	struct dynamic dynamic;
+};
+
+struct error *image_open(int fd, const char *path, struct image *ret_image);
+void image_close(struct image *image);
+
+/* The segment whose bytes in the file hold this address; NULL: none. */
+struct segment *image_segment(const struct image *image, uint64_t address);
+/* The same, for memory beyond the file's bytes (.bss) too. */
+struct segment *image_memory(const struct image *image, uint64_t address);
+/* All of a segment's bytes, read on first use; NULL: can't be read. */
+const uint8_t *image_segment_bytes(const struct image *image, struct segment *segment);
+/* Up to n bytes at an address, as far as its segment goes in the file. */
+struct bytes image_bytes(const struct image *image, uint64_t address, uint64_t n);
+/* Copies up to n bytes at an address, and keeps none; returns how many. */
+size_t image_read(const struct image *image, uint64_t address, void *to, size_t n);
+
+/* A section's header by its name; NULL: none that has bytes in the file (I2). */
+const Elf64_Shdr *image_section(const struct image *image, const char *name);
+/* A section's bytes, if it is of that type. */
+struct bytes image_section_bytes(Elf_Scn *section, uint32_t type);
+bool image_is_executable(const struct image *image, uint64_t address);
+/* A program (not a library): something that has a main. */
+bool image_is_program(const struct image *image);
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * landing_pads.c - addresses that code is sent to by something else than its own branches.
+ *
+ * Landing pads: a function with clean-ups or handlers has a table of its calls (LSDA): for each
+ * range of code, where the unwinder goes on when an exception comes out of it.
+ *
+ *	u8 encoding, then the base of landing pads (omitted: the function's start)
+ *	u8 encoding, then uleb: the types, which we don't need
+ *	u8 encoding, uleb length of the table; entries: start, length, landing pad (0: none), uleb action
+ *
+ * Restartable sequences: struct rseq_cs in section __rseq_cs says which code is restarted when it
+ * is interrupted, and where it goes on then.
+ */
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
+#include "cursor.h"
+#include "eh_frame.h"
+#include "symtab_state.h"
+
+struct rseq_cs {
+	uint32_t version, flags;
+	uint64_t start, length, abort;
+};
+
+static void read_lsda(const struct symtab *symtab, const struct lsda *lsda,
+		      void (*found)(void *context, uint64_t address), void *context)
+{
+	struct segment *segment = image_segment(&symtab->image, lsda->address);
+	const uint8_t *all = segment ? image_segment_bytes(&symtab->image, segment) : NULL;
+	if (!all)
+		return;
+	const uint8_t *bytes = all + (lsda->address - segment->address);
+	struct cursor c = { bytes, all + segment->file_size, false };
+	uint64_t base = lsda->function;
+	uint8_t encoding = (uint8_t)take(&c, 1);
+
+	if (encoding != ENCODING_OMIT) {
+		uint64_t here = lsda->address + (uint64_t)(c.at - bytes);
+
+		base = take_encoded(&c, encoding);
+		if ((encoding & ENCODING_BASE) == ENCODING_PC_RELATIVE)
+			base += here;
+	}
+	if (take(&c, 1) != ENCODING_OMIT)
+		skip_leb(&c);
+	encoding = (uint8_t)take(&c, 1);
+	uint64_t length = take_uleb(&c);
+	if (c.failed || length > (uint64_t)(c.end - c.at))
+		return;
+	c.end = c.at + length;
+	while (c.at < c.end && !c.failed) {
+		take_number(&c, encoding);
+		take_number(&c, encoding);
+		uint64_t pad = take_number(&c, encoding);
+
+		skip_leb(&c);
+		if (pad && !c.failed)
+			found(context, base + pad);
+	}
+}
+
+struct error *symtab_each_landing_pad(const struct symtab *symtab,
+				      void (*found)(void *context, uint64_t address), void *context)
+{
+	struct lsdas lsdas = { 0 };
+	struct error *error = eh_frame_lsdas(&symtab->image, &lsdas);
+
+	for (size_t i = 0; i < lsdas.count; i++)
+		read_lsda(symtab, &lsdas.items[i], found, context);
+	vec_free(&lsdas);
+	return error;
+}
+
+void symtab_each_function_start(const struct symtab *symtab,
+				void (*found)(void *context, uint64_t address), void *context)
+{
+	const struct ranges *fdes = symtab_fdes(symtab);
+
+	for (size_t i = 0; i < fdes->count; i++)
+		found(context, fdes->items[i].start);
+	for (size_t i = 0; i < symtab_count(symtab); i++) {
+		if (symtab_get(symtab, i)->kind != SYMBOL_OBJECT)
+			found(context, symtab_get(symtab, i)->address);
+	}
+	found(context, symtab_entry(symtab));
+}
+
+void symtab_each_rseq(const struct symtab *symtab,
+		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort),
+		      void *context)
+{
+	const Elf64_Shdr *section = image_section(&symtab->image, "__rseq_cs");
+	uint64_t end = section ? section->sh_addr + section->sh_size : 0;
+
+	for (uint64_t at = section ? section->sh_addr : 0; at + sizeof(struct rseq_cs) <= end;
+	     at += sizeof(struct rseq_cs)) {
+		uint64_t start, length, abort;
+
+		if (relocs_read_word(symtab, at + offsetof(struct rseq_cs, start), &start) &&
+		    relocs_read_word(symtab, at + offsetof(struct rseq_cs, length), &length) &&
+		    relocs_read_word(symtab, at + offsetof(struct rseq_cs, abort), &abort))
+			found(context, start, start + length, abort);
+	}
+}
+
+bool symtab_has_loader(const struct symtab *symtab)
+{
+	return symtab->image.has_interpreter;
+}
+
+bool symtab_is_go(const struct symtab *symtab)
+{
+	return image_section(&symtab->image, ".gopclntab") ||
+	       image_section(&symtab->image, ".note.go.buildid") ||
+	       symtab_find(symtab, "runtime.asyncPreempt");
+}

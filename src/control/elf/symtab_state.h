@@ -1,0 +1,75 @@
+/*
+ * symtab_state.h - what is inside a struct symtab; for the files of this folder only.
+ *
+ * Parts that not every user needs (unwind ranges, relocations, the hash of names, the segments'
+ * bytes) are read when first asked for: a const struct symtab is const in what it says, not in what
+ * it has read. One thread at a time.
+ *
+ * (S1) symbols are sorted by address, then name; no two have the same address and name.
+ * (S2) a symbol of kind FUNCTION or IFUNC starts in an executable segment's bytes and ends in it.
+ * (S3) reach[i] is the highest end of the functions 0..i.
+ */
+#ifndef DYNTRACE_SYM_SYMTAB_H
+#define DYNTRACE_SYM_SYMTAB_H
+
+#include "control/base/vec.h"
+#include "elf_image.h"
+#include "ranges.h"
+#include "sym.h"
+
+struct relocation {
+	uint64_t address;
+	uint64_t addend;
+};
+
+struct relocations {
+	struct relocation *items; /* RELATIVE ones, sorted by address */
+	size_t count;
+	size_t room;
+};
+
+struct symtab {
+	struct image image;
+	struct {
+		struct symbol *items;
+		size_t count;
+		size_t room;
+	} symbols;
+	VEC(char *) cut_names; /* names without their versions; other names are in the image */
+	uint64_t *reach;
+	uint32_t *buckets; /* hash of names: index + 1 of the first symbol */
+	uint32_t *chain; /* ... of the next */
+	size_t bucket_mask;
+	struct ranges fdes;
+	bool fdes_read;
+	struct relocations relocations;
+	bool relocations_read;
+	struct text_range *texts; /* what symtab_text gives out, one a segment */
+};
+
+/* Where a part is filled in on first use. */
+static inline struct symtab *symtab_lazy(const struct symtab *symtab)
+{
+	return (struct symtab *)symtab;
+}
+
+/* symbols.c: reads the tables into `symbols` and makes S1 true. */
+struct error *symbols_read(struct symtab *symtab);
+/* symbols.c: sizes for functions that have none; S2 and S3. */
+struct error *symbols_measure(struct symtab *symtab);
+
+/* symtab.c */
+const struct ranges *symtab_fdes(const struct symtab *symtab);
+
+/* entry.c: the address of main as the start code knows it; false: not to be seen. */
+bool entry_find_main(const struct symtab *symtab, uint64_t *ret_address);
+
+/* relocs.c: RELATIVE relocations. */
+const struct relocations *relocs_get(const struct symtab *symtab);
+/* Both tables, with and without those for the PLT. */
+void relocs_each(const struct symtab *symtab, void (*found)(void *context, const Elf64_Rela *rela),
+		 void *context);
+/* A 64-bit word of any segment as it is once loaded at 0. */
+bool relocs_read_word(const struct symtab *symtab, uint64_t address, uint64_t *ret_word);
+
+#endif

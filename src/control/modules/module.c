@@ -1,0 +1,290 @@
+/*
+ * The files of a process.
+ *
+ * Where a file is loaded follows from one of its executable mappings and the PT_LOAD that it comes
+ * from. The program headers are read from the process's memory: that needs no right but the one to
+ * trace, and works for files that are gone. The file itself is opened only for its symbols
+ * (module_file.c).
+ */
+#include "module_head.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "control/base/cleanup.h"
+
+#define PAGE 4096ULL
+#define MODULES_MAX 4096u
+#define LOOK_BACK 64 /* mappings between a file's first one and its code */
+#define ADDRESS_MAX (1ULL << 47)
+#define DELETED " (deleted)"
+
+static bool same_file(const struct mapping *a, const struct mapping *b)
+{
+	return a->inode == b->inode && a->device == b->device && strcmp(a->path, b->path) == 0;
+}
+
+bool head_is_valid(const Elf64_Ehdr *header)
+{
+	return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+	       header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_machine == EM_X86_64 &&
+	       header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum > 0 &&
+	       header->e_phnum <= HEAD_PHDRS_MAX;
+}
+
+/* The headers from the file's first mapping; false: they aren't there. */
+static bool head_from_memory(struct proc *proc, const struct maps *maps, size_t index,
+			     struct head *ret)
+{
+	const struct mapping *code = &maps->items[index], *first = NULL;
+
+	for (size_t i = index + 1; i-- > 0 && index - i < LOOK_BACK && !first;) {
+		if (same_file(&maps->items[i], code) && maps->items[i].offset == 0)
+			first = &maps->items[i];
+	}
+	if (!first)
+		return false;
+	_cleanup_error_ struct error *error =
+		mem_read(proc, first->start, &ret->header, sizeof(ret->header));
+	if (error || !head_is_valid(&ret->header) ||
+	    ret->header.e_phoff > first->end.v - first->start.v - sizeof(ret->phdrs))
+		return false;
+	_cleanup_error_ struct error *more =
+		mem_read(proc, taddr_add(first->start, (int64_t)ret->header.e_phoff), ret->phdrs,
+			 ret->header.e_phnum * sizeof(*ret->phdrs));
+	return !more;
+}
+
+/* The bias under which this mapping is a piece of that file; false: it isn't one. */
+static bool head_bias(const struct head *head, const struct mapping *mapping, uint64_t *ret_bias)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < head->header.e_phnum; i++) {
+		const Elf64_Phdr *p = &head->phdrs[i];
+		uint64_t skew = p->p_offset % PAGE;
+
+		if (p->p_type != PT_LOAD || mapping->offset < p->p_offset - skew ||
+		    mapping->offset >= p->p_offset + p->p_filesz)
+			continue;
+		if (found && !(p->p_flags & PF_X))
+			continue;
+		*ret_bias = mapping->start.v - mapping->offset + p->p_offset - p->p_vaddr;
+		found = true;
+		if (p->p_flags & PF_X)
+			break;
+	}
+	return found && *ret_bias % PAGE == 0;
+}
+
+static void module_set_bounds(struct module *module, const struct head *head)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (size_t i = 0; i < head->header.e_phnum; i++) {
+		const Elf64_Phdr *p = &head->phdrs[i];
+
+		if (p->p_type != PT_LOAD || p->p_vaddr >= ADDRESS_MAX || p->p_memsz >= ADDRESS_MAX)
+			continue;
+		low = p->p_vaddr < low ? p->p_vaddr : low;
+		high = p->p_vaddr + p->p_memsz > high ? p->p_vaddr + p->p_memsz : high;
+	}
+	if (low > high)
+		return;
+	module->low = taddr_of(module->bias.v + low / PAGE * PAGE);
+	module->high = taddr_of(module->bias.v + (high + PAGE - 1) / PAGE * PAGE);
+}
+
+static struct module *module_new(const struct mapping *mapping, uint64_t bias)
+{
+	struct module *module = calloc(1, sizeof(*module));
+	size_t length = strlen(mapping->path);
+	char *slash;
+
+	if (!module)
+		return NULL;
+	module->path = strdup(mapping->path);
+	if (!module->path) {
+		free(module);
+		return NULL;
+	}
+	if (length > strlen(DELETED) &&
+	    strcmp(module->path + length - strlen(DELETED), DELETED) == 0) {
+		module->path[length - strlen(DELETED)] = '\0';
+		module->is_deleted = true;
+	}
+	slash = strrchr(module->path, '/');
+	module->name = slash && slash[1] ? slash + 1 : module->path;
+	module->is_vdso = strcmp(module->path, "[vdso]") == 0;
+	module->bias = taddr_of(bias);
+	module->low = mapping->start;
+	module->high = mapping->end;
+	module->map_start = mapping->start;
+	module->map_end = mapping->end;
+	module->device = mapping->device;
+	module->inode = mapping->inode;
+	return module;
+}
+
+static bool is_known(const struct modules *modules, const struct mapping *mapping, uint64_t bias)
+{
+	for (size_t i = modules->count; i-- > 0;) {
+		const struct module *m = modules->items[i];
+
+		if (m->bias.v == bias && m->inode == mapping->inode && m->device == mapping->device)
+			return true;
+	}
+	return false;
+}
+
+/* One executable mapping: a new module, one more piece of a known one, or no ELF file at all. */
+static struct error *add_mapping(struct proc *proc, const struct maps *maps, size_t index,
+				 struct modules *modules, bool *ret_foreign)
+{
+	const struct mapping *mapping = &maps->items[index];
+	struct head head;
+	struct module *module;
+	uint64_t bias = 0;
+
+	*ret_foreign = !head_from_memory(proc, maps, index, &head) &&
+		       !head_from_file(proc, mapping, &head);
+	if (*ret_foreign)
+		return NULL;
+	if (!head_bias(&head, mapping, &bias) || is_known(modules, mapping, bias))
+		return NULL;
+	if (modules->count >= MODULES_MAX)
+		return error_new(ERROR_FAILED, "process %d has more than %u libraries",
+				 (int)proc->pid, MODULES_MAX);
+	module = module_new(mapping, bias);
+	if (!module || !vec_push(modules, module)) {
+		module_free(module);
+		return error_errno(ENOMEM, "libraries of process %d", (int)proc->pid);
+	}
+	module_set_bounds(module, &head);
+	return NULL;
+}
+
+static uint64_t read_thread_entry(struct proc *proc, pid_t tid)
+{
+	_cleanup_close_ int fd = module_open_thread(proc, tid, "auxv", O_RDONLY);
+	uint64_t pair[2];
+
+	while (fd >= 0 && read(fd, pair, sizeof(pair)) == sizeof(pair) && pair[0] != AT_NULL) {
+		if (pair[0] == AT_ENTRY)
+			return pair[1];
+	}
+	return 0;
+}
+
+/* Where the program starts, as the kernel told it; 0: unknown. A leader that exited can't tell. */
+static uint64_t read_entry(struct proc *proc)
+{
+	uint64_t entry = read_thread_entry(proc, proc->pid);
+	struct tids tids = { 0 };
+
+	if (entry)
+		return entry;
+	_cleanup_error_ struct error *error = threads_list(proc, &tids);
+	for (size_t i = 0; i < tids.count && !entry; i++)
+		entry = read_thread_entry(proc, tids.items[i]);
+	vec_free(&tids);
+	return entry;
+}
+
+static void put_program_first(struct proc *proc, struct modules *modules)
+{
+	uint64_t entry = read_entry(proc);
+	struct module *program;
+	size_t at = modules->count;
+
+	for (size_t i = 0; i < modules->count && at == modules->count; i++) {
+		if (taddr_within(taddr_of(entry), modules->items[i]->low, modules->items[i]->high))
+			at = i;
+	}
+	for (size_t i = 0; i < modules->count && at == modules->count; i++) {
+		if (proc->exe && strcmp(modules->items[i]->path, proc->exe) == 0)
+			at = i;
+	}
+	if (at == modules->count)
+		return;
+	program = modules->items[at];
+	program->is_executable = true;
+	memmove(modules->items + 1, modules->items, at * sizeof(*modules->items));
+	modules->items[0] = program;
+}
+
+struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules)
+{
+	struct modules modules = { 0 };
+	const struct mapping *foreign =
+		NULL; /* the last file that is none of ours: may be mapped a thousand times */
+
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *mapping = &maps->items[i];
+		struct error *error;
+		bool is_foreign;
+
+		if (!(mapping->prot & PROT_EXEC) ||
+		    (mapping->inode == 0 && strcmp(mapping->path, "[vdso]") != 0) ||
+		    (foreign && same_file(foreign, mapping)))
+			continue;
+		error = add_mapping(proc, maps, i, &modules, &is_foreign);
+		if (error) {
+			modules_free(&modules);
+			return error;
+		}
+		if (is_foreign)
+			foreign = mapping;
+	}
+	put_program_first(proc, &modules);
+	*ret_modules = modules;
+	return NULL;
+}
+
+struct error *modules_of(struct proc *proc, struct modules *ret_modules)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *error = maps_read(proc, &maps);
+
+	return error ? error : modules_read(proc, &maps, ret_modules);
+}
+
+struct error *module_symtab(struct proc *proc, struct module *module, struct symtab **ret_symtab)
+{
+	if (!module->symtab && !module->symtab_error) {
+		_cleanup_close_ int fd = -1;
+		struct error *error = module_open(proc, module, &fd);
+
+		if (!error)
+			error = symtab_open(fd, module->path, &module->symtab);
+		module->symtab_error = error;
+	}
+	if (module->symtab_error)
+		return error_new(error_kind(module->symtab_error), "%s",
+				 error_text(module->symtab_error));
+	*ret_symtab = module->symtab;
+	return NULL;
+}
+
+void module_free(struct module *module)
+{
+	if (!module)
+		return;
+	symtab_close(module->symtab);
+	module_debug_free(module);
+	error_free(module->symtab_error);
+	free(module->path);
+	free(module);
+}
+
+void modules_free(struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		module_free(modules->items[i]);
+	vec_free(modules);
+}

@@ -1,0 +1,96 @@
+/*
+ * module_debug.c - what of a module is read only when somebody asks for it: its debug information,
+ * its unwind table, its static markers.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
+#include "control/elf/cfi.h"
+#include "control/dwarf/debug.h"
+#include "unnamed_functions.h"
+#include "module_head.h"
+#include "control/elf/sdt.h"
+
+struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug)
+{
+	if (!module->debug_read && !module->is_vdso) {
+		_cleanup_close_ int fd = -1;
+		struct error *error = module_open(proc, module, &fd);
+
+		if (error)
+			return error;
+		/* What can't be read is as if it weren't there: names and registers are left. */
+		error_free(debug_open(fd, module->path, &module->debug));
+		module->debug_read = true;
+	}
+	*ret_debug = module->debug;
+	return NULL;
+}
+
+char *module_describe(struct proc *proc, struct module *module, uint64_t since)
+{
+	_cleanup_close_ int fd = -1;
+	_cleanup_error_ struct error *error = module_open(proc, module, &fd);
+	char build_id[132] = "-", *text;
+
+	if (fd >= 0)
+		debug_file_build_id(fd, build_id, sizeof(build_id));
+	if (asprintf(&text, "%" PRIx64 " %" PRIx64 " %" PRIx64 " @%" PRIx64 " %s %s", module->low.v,
+		     module->high.v, module->bias.v, since, build_id, module->path) < 0)
+		return NULL;
+	return text;
+}
+
+struct error *module_cfi(struct proc *proc, struct module *module, const struct cfi_rows **ret_rows)
+{
+	struct symtab *symtab;
+	struct error *error = module_symtab(proc, module, &symtab);
+
+	if (error)
+		return error;
+	if (!module->cfi) {
+		module->cfi = calloc(1, sizeof(*module->cfi));
+		error = module->cfi ? cfi_compile(symtab, module->cfi) :
+				      error_new(ERROR_FAILED, "out of memory");
+	}
+	if (error)
+		return error;
+	*ret_rows = module->cfi;
+	return NULL;
+}
+
+struct error *module_markers(struct proc *proc, struct module *module,
+			     const struct markers **ret_markers)
+{
+	struct symtab *symtab;
+	struct error *error = module_symtab(proc, module, &symtab);
+
+	if (error)
+		return error;
+	if (!module->markers) {
+		module->markers = calloc(1, sizeof(*module->markers));
+		error = module->markers ? sdt_of_symtab(symtab, module->markers) :
+					  error_new(ERROR_FAILED, "out of memory");
+	}
+	if (error)
+		return error;
+	*ret_markers = module->markers;
+	return NULL;
+}
+
+void module_debug_free(struct module *module)
+{
+	debug_close(module->debug);
+	if (module->hidden)
+		hidden_free(module->hidden);
+	free(module->hidden);
+	if (module->markers)
+		markers_free(module->markers);
+	free(module->markers);
+	if (module->cfi)
+		vec_free(module->cfi);
+	free(module->cfi);
+}

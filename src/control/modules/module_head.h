@@ -1,0 +1,35 @@
+/*
+ * module_head.h - between module.c (what is loaded where) and module_file.c (its file, checked).
+ */
+#ifndef DYNTRACE_SYM_MODULE_H
+#define DYNTRACE_SYM_MODULE_H
+
+#include <elf.h>
+
+#include "control/elf/sym.h"
+
+#define HEAD_PHDRS_MAX 64
+
+/* The start of an ELF file. */
+struct head {
+	Elf64_Ehdr header;
+	Elf64_Phdr phdrs[HEAD_PHDRS_MAX];
+};
+
+/* module.c */
+bool head_is_valid(const Elf64_Ehdr *header);
+void module_free(struct module *module);
+
+/* module_debug.c */
+void module_debug_free(struct module *module);
+
+/* module_file.c */
+bool head_from_file(struct proc *proc, const struct mapping *mapping, struct head *ret_head);
+/* Opens /proc/PID/task/TID/NAME; or /proc/PID/NAME, which is that of a running thread where the
+ * leader has exited. -1: see errno. */
+int module_open_thread(struct proc *proc, pid_t tid, const char *name, int flags);
+int module_open_proc(struct proc *proc, const char *name, int flags);
+/* The module's file, checked to be what is in memory. */
+struct error *module_open(struct proc *proc, const struct module *module, int *ret_fd);
+
+#endif

@@ -1,0 +1,431 @@
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "demangle.h"
+#include "locate_state.h"
+#include "spell.h"
+#include "control/elf/symtab_state.h"
+
+#define CANDIDATES_MAX 5
+
+static struct error *out_of_memory(const struct search *search)
+{
+	return error_errno(ENOMEM, "'%s'", search->location->text);
+}
+
+static const char *program_name(const struct search *search)
+{
+	return module_called(search->proc, search->modules->items[0]);
+}
+
+const char *locate_module_name(const struct search *search, const struct module *module)
+{
+	return module_called(search->proc, module);
+}
+
+static struct error *find_module(const struct search *search, struct module **ret_module)
+{
+	const char *name = search->location->module;
+	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
+	struct spell_near near = { .count = 0 };
+
+	*ret_module = modules_named(search->proc, search->modules, name);
+	if (*ret_module)
+		return NULL;
+	for (size_t i = 0; i < search->modules->count; i++)
+		spell_offer(&near, name, locate_module_name(search, search->modules->items[i]));
+	spell_print(&near, &hint);
+	return error_new(
+		ERROR_FAILED, "no module '%s' in %s (pid %d): --wait waits until it is loaded%s",
+		name, program_name(search), (int)search->proc->pid, hint.length ? hint.text : "");
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+struct error *locate_add(struct search *search, struct module *module,
+			       const struct symbol *symbol, uint64_t address, char *name)
+{
+	struct place place = { .module = module, .symbol = symbol, .name = name,
+			       .address = taddr_of(address + module->bias.v) };
+
+	if (name && vec_push(&search->places, place))
+		return NULL;
+	free(name);
+	return out_of_memory(search);
+}
+
+static char *name_with_offset(const char *symbol, uint64_t offset)
+{
+	char *name;
+
+	if (offset == 0)
+		return strdup(symbol);
+	return asprintf(&name, "%s+0x%" PRIx64, symbol, offset) < 0 ? NULL : name;
+}
+
+/* An address of a file that isn't a function's first instruction. */
+static struct error *not_a_function(const struct search *search, const struct symtab *symtab,
+				    const struct symbol *symbol, uint64_t address)
+{
+	uint64_t start, end;
+
+	if (symbol && symbol->address != address)
+		return error_new(ERROR_FAILED,
+				 "'%s' isn't the first instruction of a function; it is in %s, at "
+				 "%s+0x%" PRIx64,
+				 search->location->text, symbol->name, symbol->name,
+				 address - symbol->address);
+	if (symtab_fde(symtab, address, &start, &end))
+		return error_new(ERROR_FAILED,
+				 "'%s' isn't the first instruction of a function; it is 0x%" PRIx64
+				 " bytes into one without a name",
+				 search->location->text, address - start);
+	return error_new(ERROR_FAILED, "'%s': no function is known to start there",
+			 search->location->text);
+}
+
+static struct error *check_function(const struct search *search, const struct symtab *symtab,
+				    const struct symbol *symbol, uint64_t address)
+{
+	uint64_t start, end;
+
+	if (!search->want_function || (symbol && symbol->address == address))
+		return NULL;
+	if (symtab_fde(symtab, address, &start, &end) && start == address)
+		return NULL;
+	return not_a_function(search, symtab, symbol, address);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static struct error *not_mapped(const struct search *search, uint64_t address)
+{
+	const struct module *program = search->modules->items[0];
+
+	if (program->bias.v && address < program->high.v - program->bias.v)
+		return error_new(ERROR_FAILED,
+				 "'%s' isn't in the code of any module of %s; if it is an address "
+				 "in the file, "
+				 "write %s@%s",
+				 search->location->text, program_name(search),
+				 search->location->text, program_name(search));
+	return error_new(ERROR_FAILED, "'%s' isn't in the code of any module of %s",
+			 search->location->text, program_name(search));
+}
+
+/* An absolute address without @MODULE; with it, one of the file. */
+static struct error *locate_address(struct search *search, struct module *module)
+{
+	uint64_t number = search->location->number, address = number;
+	const struct symbol *symbol;
+	struct symtab *symtab;
+	struct error *error;
+	char *name;
+
+	for (size_t i = 0; i < search->modules->count && !search->location->module; i++) {
+		struct module *m = search->modules->items[i];
+
+		if (!module && taddr_within(taddr_of(number), m->low, m->high)) {
+			module = m;
+			address = number - m->bias.v;
+		}
+	}
+	if (!module)
+		return not_mapped(search, number);
+	error = module_symtab(search->proc, module, &symtab);
+	if (error)
+		return error;
+	if (!symtab_text(symtab, address))
+		return error_new(ERROR_FAILED, "'%s' isn't in the code of %s",
+				 search->location->text, locate_module_name(search, module));
+	symbol = symtab_at(symtab, address);
+	error = check_function(search, symtab, symbol, address);
+	if (error)
+		return error;
+	return locate_add(search, module, symbol, address,
+			 asprintf(&name, "0x%" PRIx64, number) < 0 ? NULL : name);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static struct error *is_ambiguous(const struct search *search, const struct module *module,
+				  const struct symtab *symtab, const struct symbol *symbol)
+{
+	_cleanup_(strbuf_free) struct strbuf list = { 0 };
+	size_t count = 0;
+
+	for (const struct symbol *s = symtab_first_named(symtab, symbol->name); s;
+	     s = symtab_next_named(symtab, s)) {
+		if (s->kind != SYMBOL_FUNCTION)
+			continue;
+		if (count++ < CANDIDATES_MAX)
+			strbuf_printf(&list, "%s0x%" PRIx64 "@%s", count > 1 ? ", " : "",
+				      s->address, locate_module_name(search, module));
+	}
+	if (count > CANDIDATES_MAX)
+		strbuf_printf(&list, ", ...");
+	return error_new(ERROR_FAILED, "%zu functions are called '%s'; name one by its address: %s",
+			 count, symbol->name, list.text ? list.text : "");
+}
+
+/* Whether several local functions have this name, and no global one goes first. */
+static bool has_rival(const struct symtab *symtab, const struct symbol *symbol)
+{
+	for (const struct symbol *s = symtab_first_named(symtab, symbol->name); s;
+	     s = symtab_next_named(symtab, s)) {
+		if (s->kind == SYMBOL_FUNCTION && s->address != symbol->address &&
+		    s->global == symbol->global && s->old_version == symbol->old_version)
+			return true;
+	}
+	return false;
+}
+
+static struct error *locate_symbol(struct search *search, struct module *module,
+				   const struct symtab *symtab, const struct symbol *symbol)
+{
+	uint64_t offset = search->location->number;
+	uint64_t address = symbol->address + offset;
+	struct error *error;
+
+	if (symbol->kind == SYMBOL_IFUNC)
+		return locate_ifunc(search, module, symtab, symbol);
+	if (symbol->kind == SYMBOL_OBJECT)
+		return error_new(ERROR_FAILED, "'%s' is data of %s, not a function",
+				 search->location->symbol, locate_module_name(search, module));
+	if (has_rival(symtab, symbol))
+		return is_ambiguous(search, module, symtab, symbol);
+	if (offset && offset >= symbol->size)
+		return error_new(ERROR_FAILED,
+				 "'%s' is outside %s, which is 0x%" PRIx64 " bytes long",
+				 search->location->text, symbol->name, symbol->size);
+	error = offset ? check_function(search, symtab, symbol, address) : NULL;
+	if (error)
+		return error;
+	error = locate_add(search, module, symbol, address, name_with_offset(symbol->name, offset));
+	if (error || offset || !search->want_function)
+		return error;
+	return locate_inlined(search, module, symbol);
+}
+
+static struct error *not_found(const struct search *search, const struct module *only)
+{
+	const char *name = search->location->symbol;
+	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
+	struct spell_near near = { .count = 0 };
+	const struct module *unread = NULL;
+
+	for (size_t i = 0; i < search->modules->count; i++) {
+		const struct module *m = search->modules->items[i];
+
+		if (only && m != only)
+			continue;
+		if (m->symtab)
+			spell_offer_symbols(&near, name, m->symtab);
+		else if (!unread)
+			unread = m;
+	}
+	spell_print(&near, &hint);
+	if (unread && unread->symtab_error)
+		strbuf_printf(&hint, "; not searched: %s", error_text(unread->symtab_error));
+	return error_new(ERROR_FAILED, "no function '%s' in %s%s%s", name,
+			 locate_module_name(search, only ? only : search->modules->items[0]),
+			 only ? "" : " or its libraries", hint.length ? hint.text : "");
+}
+
+/* Beside what was found. Several places of one name are a constructor's bodies, made of one
+ * function. */
+static struct error *add_copies(struct search *search)
+{
+	const struct place *place = &search->places.items[0];
+
+	if (!search->want_function || search->location->number || !place->symbol)
+		return NULL;
+	return locate_inlined(search, place->module, place->symbol);
+}
+
+/* In one module, or in all of them: a function wins over data of that name. */
+static struct error *locate_name(struct search *search, struct module *only)
+{
+	struct module *data_module = NULL;
+	const struct symbol *data = NULL;
+	struct symtab *symtab;
+
+	for (size_t i = 0; i < search->modules->count; i++) {
+		struct module *module = search->modules->items[i];
+		const struct symbol *symbol;
+
+		if (only && module != only)
+			continue;
+		struct error *error = module_symtab(search->proc, module, &symtab);
+		if (error && (only || error_kind(error) == ERROR_GONE))
+			return error;
+		error_free(error);
+		if (error)
+			continue;
+		symbol = symtab_find(symtab, search->location->symbol);
+		if (symbol && symbol->kind != SYMBOL_OBJECT)
+			return locate_symbol(search, module, symtab, symbol);
+		if (symbol && !data) {
+			data = symbol;
+			data_module = module;
+		}
+	}
+	struct error *error = locate_readable(search, only);
+	if (!error && !search->places.count)
+		error = locate_hidden(search, only);
+	if (!error)
+		error = search->places.count ? add_copies(search) :
+					       locate_inlined(search, only, NULL);
+	if (error || search->places.count)
+		return error;
+	if (data)
+		return locate_symbol(search, data_module, data_module->symtab, data);
+	return not_found(search, only);
+}
+
+/* ---- globs ----------------------------------------------------------------------------------- */
+
+/* The name by which the glob fits the symbol, as a programmer writes it, unless the glob itself is
+ * a mangled one; NULL: it doesn't fit. */
+static char *name_that_fits(const struct symbol *symbol, const char *pattern)
+{
+	char *readable = demangle_is_mangled(pattern) ? NULL : demangle(symbol->name);
+	bool fits = fnmatch(pattern, symbol->name, 0) == 0;
+
+	if (readable && (fits || demangle_fits(readable, pattern, true)))
+		return readable;
+	free(readable);
+	return fits ? strdup(symbol->name) : NULL;
+}
+
+/* Takes all symbols at the address of symbol *at on, and of those that match the best name. */
+static const struct symbol *best_match(const struct symtab *symtab, const char *pattern, size_t *at,
+				       char **ret_name)
+{
+	uint64_t address = symtab_get(symtab, *at)->address;
+	const struct symbol *best = NULL;
+
+	*ret_name = NULL;
+	for (; *at < symtab_count(symtab) && symtab_get(symtab, *at)->address == address; ++*at) {
+		const struct symbol *symbol = symtab_get(symtab, *at);
+		char *name;
+
+		if (symbol->kind != SYMBOL_FUNCTION || (best && !symbol_is_better(symbol, best)))
+			continue;
+		name = name_that_fits(symbol, pattern);
+		if (!name)
+			continue;
+		free(*ret_name);
+		*ret_name = name;
+		best = symbol;
+	}
+	return best;
+}
+
+struct short_name {
+	char *text; /* owned */
+	size_t place;
+};
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(((const struct short_name *)a)->text, ((const struct short_name *)b)->text);
+}
+
+/* Parameters only tell overloaded functions apart: where the name alone does, it is enough. */
+static void shorten_names(struct places *places)
+{
+	VEC(struct short_name) shorts = { 0 };
+
+	for (size_t i = 0; i < places->count; i++) {
+		struct short_name one = { demangle_short(places->items[i].name), i };
+
+		if (one.text && !vec_push(&shorts, one))
+			free(one.text);
+	}
+	if (shorts.count)
+		qsort(shorts.items, shorts.count, sizeof(*shorts.items), by_text);
+	for (size_t i = 0, next; i < shorts.count; i = next) {
+		for (next = i + 1; next < shorts.count &&
+				   strcmp(shorts.items[i].text, shorts.items[next].text) == 0;)
+			free(shorts.items[next++].text);
+		char **name = &places->items[shorts.items[i].place].name;
+		free(next == i + 1 ? *name : shorts.items[i].text);
+		if (next == i + 1)
+			*name = shorts.items[i].text;
+	}
+	vec_free(&shorts);
+}
+
+static struct error *locate_glob(struct search *search, struct module *module)
+{
+	const char *pattern = search->location->symbol;
+	struct symtab *symtab;
+	struct error *error = module_symtab(search->proc, module, &symtab);
+	const struct symbol *exact;
+
+	if (error)
+		return error;
+	exact = symtab_find(symtab, pattern); /* operator[] and its like are names */
+	if (exact && exact->kind == SYMBOL_FUNCTION)
+		return locate_symbol(search, module, symtab, exact);
+	for (size_t i = 0; i < symtab_count(symtab);) {
+		char *name;
+		const struct symbol *symbol = best_match(symtab, pattern, &i, &name);
+
+		if (!symbol)
+			continue;
+		error = locate_add(search, module, symbol, symbol->address, name);
+		if (error)
+			return error;
+	}
+	shorten_names(&search->places);
+	if (!error)
+		error = locate_hidden_glob(search, module);
+	if (error || search->places.count)
+		return error;
+	return error_new(ERROR_FAILED, "no function of %s matches '%s'",
+			 locate_module_name(search, module), pattern);
+}
+
+struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
+		     bool want_function, struct places *ret_places)
+{
+	struct search search = { proc, modules, location, want_function, { 0 } };
+	struct module *module = NULL;
+	struct error *error = NULL;
+
+	if (modules->count == 0)
+		return error_new(ERROR_FAILED, "'%s': process %d has no program", location->text,
+				 (int)proc->pid);
+	if (location->module)
+		error = find_module(&search, &module);
+	if (!error && location->provider)
+		error = locate_marker(&search, module);
+	else if (!error && location->file)
+		error = locate_line(&search, module);
+	else if (!error && !location->symbol)
+		error = locate_address(&search, module);
+	else if (!error && location->is_glob)
+		error = locate_glob(&search, module ? module : modules->items[0]);
+	else if (!error)
+		error = locate_name(&search, module);
+	if (error) {
+		places_free(&search.places);
+		return error;
+	}
+	*ret_places = search.places;
+	return NULL;
+}
+
+void places_free(struct places *places)
+{
+	for (size_t i = 0; i < places->count; i++)
+		free(places->items[i].name);
+	vec_free(places);
+}

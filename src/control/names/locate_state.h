@@ -1,0 +1,45 @@
+/*
+ * locate_state.h - between locate.c and its parts; for this folder only.
+ */
+#ifndef DYNTRACE_SYM_LOCATE_H
+#define DYNTRACE_SYM_LOCATE_H
+
+#include "control/elf/sym.h"
+
+struct search {
+	struct proc *proc;
+	struct modules *modules;
+	const struct location *location;
+	bool want_function;
+	struct places places;
+};
+
+/* locate.c: adds a place at an address of the module's file; takes `name`. */
+struct error *locate_add(struct search *search, struct module *module, const struct symbol *symbol,
+			 uint64_t address, char *name);
+/* locate.c: what the user calls it. */
+const char *locate_module_name(const struct search *search, const struct module *module);
+
+/* locate_readable.c: C++ and Rust names as they are written. Finds nothing: no place, no error. */
+struct error *locate_readable(struct search *search, struct module *only);
+
+/* locate_source.c: FILE:LINE. */
+struct error *locate_line(struct search *search, struct module *only);
+/* locate_source.c: inlined copies: of a symbol, in its own unit; NULL: of the name, anywhere. */
+struct error *locate_inlined(struct search *search, struct module *only,
+			     const struct symbol *symbol);
+
+/* locate_unnamed.c: what the file's own symbol tables don't name (unnamed_functions.h). Finds nothing: no
+ * place, no error. */
+struct error *locate_hidden(struct search *search, struct module *only);
+/* locate_unnamed.c: adds those that the glob fits, at addresses that aren't there yet. */
+struct error *locate_hidden_glob(struct search *search, struct module *module);
+
+/* locate_marker.c: every place of PROVIDER:NAME. */
+struct error *locate_marker(struct search *search, struct module *only);
+
+/* locate_ifunc.c: the implementation that the process uses. */
+struct error *locate_ifunc(struct search *search, struct module *module,
+			   const struct symtab *symtab, const struct symbol *symbol);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * locate_unnamed.c - names that a file's own symbol tables don't have (unnamed_functions.h). Asked only when
+ * nothing else has the name; of globs, always.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
+#include "control/modules/unnamed_functions.h"
+#include "locate_state.h"
+
+static const struct symbol *find_named(const struct hidden *hidden, const char *name)
+{
+	for (size_t i = 0; i < hidden->count; i++) {
+		if (strcmp(hidden->items[i].name, name) == 0)
+			return &hidden->items[i];
+	}
+	return NULL;
+}
+
+struct error *locate_hidden(struct search *search, struct module *only)
+{
+	for (size_t i = 0; i < search->modules->count; i++) {
+		struct module *module = search->modules->items[i];
+		const struct hidden *hidden = NULL;
+		_cleanup_error_ struct error *error =
+			only && module != only ? NULL :
+						 module_hidden(search->proc, module, &hidden);
+		uint64_t offset = search->location->number;
+		const struct symbol *symbol =
+			hidden ? find_named(hidden, search->location->symbol) : NULL;
+
+		if (!symbol)
+			continue;
+		if (offset && search->want_function)
+			return error_new(ERROR_FAILED,
+					 "'%s' isn't the first instruction of a function",
+					 search->location->text);
+		return locate_add(search, module, symbol, symbol->address + offset,
+				  strdup(search->location->text));
+	}
+	return NULL;
+}
+
+static bool is_taken(const struct places *places, uint64_t address)
+{
+	size_t n = sorted_count(places->count, i, places->items[i].address.v < address);
+
+	return n < places->count && places->items[n].address.v == address;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return (x->address.v > y->address.v) - (x->address.v < y->address.v);
+}
+
+/* Places so far are sorted by address. */
+struct error *locate_hidden_glob(struct search *search, struct module *module)
+{
+	const struct hidden *hidden = NULL;
+	struct places found = { 0 };
+	struct error *error = module_hidden(search->proc, module, &hidden);
+
+	for (size_t i = 0; !error && i < hidden->count; i++) {
+		const struct symbol *symbol = &hidden->items[i];
+		struct place place = { .module = module, .symbol = symbol,
+				       .address = taddr_of(symbol->address + module->bias.v) };
+
+		if (!hidden_fits(symbol, search->location->symbol) ||
+		    is_taken(&search->places, place.address.v))
+			continue;
+		if (found.count && vec_last(&found)->address.v == place.address.v) {
+			if (!symbol_is_better(symbol, vec_last(&found)->symbol))
+				continue;
+			free(found.items[--found.count].name);
+		}
+		place.name = strdup(symbol->name);
+		if (!place.name || !vec_push(&found, place))
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	for (size_t i = 0; i < found.count && !error; i++) {
+		if (vec_push(&search->places, found.items[i]))
+			found.items[i].name = NULL;
+		else
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	places_free(&found);
+	if (!error && search->places.count)
+		qsort(search->places.items, search->places.count, sizeof(*search->places.items),
+		      compare_places);
+	return error;
+}
