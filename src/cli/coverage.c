@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/plan/coverage.h"
+#include "control/placement/coverage.h"
 #include "commands.h"
 #include "text.h"
 

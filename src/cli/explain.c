@@ -13,8 +13,8 @@
 
 #include "control/base/cleanup.h"
 #include "control/code/decode.h"
-#include "control/plan/guards.h"
-#include "control/plan/plan.h"
+#include "control/placement/sigtrap_guards.h"
+#include "control/placement/plan.h"
 
 #define BYTES_SHOWN 11 /* in a column; more are printed all the same */
 #define EXAMPLE_BASE 0x7ffff0000000ULL

@@ -11,7 +11,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
-#include "control/expr/expr.h"
+#include "control/values/expr/expr.h"
 #include "shared/arithmetic.h"
 
 #define NAMES_MAX 64

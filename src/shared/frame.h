@@ -12,7 +12,7 @@
  * to be told of either.
  *
  * To an unwinder the trampoline is a frame of its own, called by the instruction that it stands
- * for; that is what the tables say which plan/tramp_frame.c makes, as expressions that do what is
+ * for; that is what the tables say which codegen/x86_64/tramp_frame.c makes, as expressions that do what is
  * done here.
  */
 #ifndef DYNTRACE_SHARED_FRAME_H

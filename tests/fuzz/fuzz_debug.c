@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "control/base/strbuf.h"
-#include "control/plan/value_location.h"
+#include "control/values/where/value_location.h"
 #include "shared/layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);

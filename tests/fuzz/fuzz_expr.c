@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "control/base/vec.h"
-#include "control/expr/expr.h"
-#include "control/plan/filter_code.h"
+#include "control/values/expr/expr.h"
+#include "control/codegen/filter_code.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

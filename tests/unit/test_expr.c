@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #include "control/base/vec.h"
-#include "control/expr/expr.h"
+#include "control/values/expr/expr.h"
 #include "shared/arithmetic.h"
 
 /* ---- what the expressions are about ---------------------------------------------------------- */

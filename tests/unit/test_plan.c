@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "control/base/cleanup.h"
-#include "control/plan/inbound.h"
-#include "control/plan/plan.h"
+#include "control/placement/branch_targets.h"
+#include "control/placement/plan.h"
 #include "place.h"
 
 /* Labels are global so that their addresses are known here; function sizes are what matters to the

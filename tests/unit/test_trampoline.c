@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "control/plan/trampoline.h"
+#include "control/codegen/trampoline.h"
 #include "shared/layout.h"
 
 /* What the harness loads before and stores after; the order is the assembly's. */

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "control/base/vec.h"
-#include "control/expr/expr.h"
-#include "control/plan/filter_code.h"
+#include "control/values/expr/expr.h"
+#include "control/codegen/filter_code.h"
 #include "control/elf/cfi.h"
 
 /* ---- unwind rows ----------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "control/base/error.h"
-#include "control/record/event.h"
+#include "control/event/event.h"
 #include "clock.h"
 #include "trace_dir.h"
 

@@ -66,7 +66,7 @@ bool debug_constant(Dwarf_Attribute *attribute, int64_t *ret_value);
  * arguments. */
 bool debug_is_called(Dwarf_Die *die, const char *typed);
 
-/* Before libdw is asked for a location (plan/value_location.c). */
+/* Before libdw is asked for a location (values/where/value_location.c). */
 void debug_need_locations(struct debug *debug);
 
 /* ---- variables (debug_variable.c) ------------------------------------------------------------ */

@@ -9,7 +9,7 @@
 #define DYNTRACE_PATCH_EXCHANGE_H
 
 #include "pages.h"
-#include "scan.h"
+#include "stack_scan.h"
 #include "sites.h"
 
 struct exchange {

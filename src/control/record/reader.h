@@ -13,7 +13,7 @@
 
 #include "shared/layout.h"
 #include "control/base/error.h"
-#include "event.h"
+#include "control/event/event.h"
 
 struct trace_writer; /* ctf/writer.h */
 

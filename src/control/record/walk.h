@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "shared/layout.h"
-#include "event.h"
+#include "control/event/event.h"
 
 /* In sizes[]: the event says its size itself. */
 #define WALK_VARIABLE (1u << 31)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/expr/expr.h"
+#include "control/values/expr/expr.h"
 #include "internal.h"
 #include "markers.h"
 

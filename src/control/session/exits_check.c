@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/plan/exit_body.h"
-#include "control/plan/exit_check.h"
+#include "control/exits/exit_body.h"
+#include "control/exits/exit_check.h"
 #include "control/proc/proc_status.h"
 #include "internal.h"
 

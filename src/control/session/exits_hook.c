@@ -3,7 +3,7 @@
  *
  * libgcc asks one function of its own, _Unwind_Find_FDE(pc, bases), for the table of each frame. A
  * probe of ours is put there that answers for our code and lets all other questions pass
- * (plan/find_code.c, target/find.c). Nothing in the target is called for that, and no lock is
+ * (codegen/x86_64/find_code.c, target/find.c). Nothing in the target is called for that, and no lock is
  * needed: so it works in a library that was just mapped and isn't relocated yet, before any of its
  * code has run, and where no thread ever comes to rest. It is there with the first probes, in the
  * same stop.

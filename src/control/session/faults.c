@@ -3,7 +3,7 @@
 #include <sys/syscall.h>
 
 #include "control/base/cleanup.h"
-#include "control/plan/guards.h"
+#include "control/placement/sigtrap_guards.h"
 #include "control/remote/remote_sigaction.h"
 #include "internal.h"
 

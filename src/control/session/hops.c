@@ -1,5 +1,5 @@
 /*
- * hops.c - the places of hops (plan/tactic.h) that were removed, for new ones that can be nowhere else.
+ * hops.c - the places of hops (placement/tactic.h) that were removed, for new ones that can be nowhere else.
  *
  * What was removed is given back as a whole, when no thread is in any of it (change.c); with many
  * threads that may take long. A hop is one jump: who has left it doesn't come back, and nothing in

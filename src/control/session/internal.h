@@ -5,7 +5,7 @@
 #define DYNTRACE_SESSION_INTERNAL_H
 
 #include "control/ctf/writer.h"
-#include "control/plan/plan.h"
+#include "control/placement/plan.h"
 #include "children.h"
 #include "exits.h"
 #include "follow.h"

@@ -5,7 +5,7 @@
 
 #include "shared/sorted.h"
 #include "shared/layout.h"
-#include "control/plan/exit.h"
+#include "control/codegen/exit_stub.h"
 #include "session.h"
 
 enum role { ROLE_NONE, ROLE_ENTRY, ROLE_EXIT };

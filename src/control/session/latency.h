@@ -9,7 +9,7 @@
 #define DYNTRACE_SESSION_LATENCY_H
 
 #include "control/base/vec.h"
-#include "control/record/event.h"
+#include "control/event/event.h"
 
 struct tracepoint_times;
 

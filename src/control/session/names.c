@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/plan/result_check.h"
+#include "control/exits/result_check.h"
 #include "internal.h"
 #include "markers.h"
 

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
-#include "control/plan/tramp_frame.h"
+#include "control/codegen/tramp_frame.h"
 #include "faults.h"
 #include "internal.h"
 #include "mapping.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "shared/taddr.h"
-#include "control/record/event.h"
+#include "control/event/event.h"
 
 enum tracepoint_kind {
 	TRACEPOINT_BARE, /* NAME: the hit alone */

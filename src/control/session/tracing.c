@@ -5,7 +5,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "control/plan/foreign_code.h"
+#include "control/codegen/foreign_code.h"
 #include "control/tracer/wide.h"
 #include "internal.h"
 

@@ -6,7 +6,7 @@
 #define DYNTRACE_SESSION_TRACING_H
 
 #include "control/stop/stop.h"
-#include "control/plan/call_code.h"
+#include "control/codegen/call_code.h"
 #include "control/tracer/counts.h"
 #include "control/tracer/logfile.h"
 #include "control/tracer/library.h"

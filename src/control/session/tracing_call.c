@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/plan/call_code.h"
+#include "control/codegen/call_code.h"
 #include "control/tracer/image_fields.h"
 #include "control/tracer/library.h"
 #include "faults.h"

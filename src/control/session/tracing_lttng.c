@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/plan/foreign_code.h"
+#include "control/codegen/foreign_code.h"
 #include "internal.h"
 
 static const char *const plain_names[TRACING_PLAIN] = { "tracepoint_hit", "function_entry",

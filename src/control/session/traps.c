@@ -6,7 +6,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "control/plan/guards.h"
+#include "control/placement/sigtrap_guards.h"
 #include "control/proc/proc_status.h"
 #include "control/remote/remote_sigaction.h"
 #include "internal.h"

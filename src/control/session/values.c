@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "control/base/cleanup.h"
-#include "control/expr/expr.h"
-#include "control/plan/filter_code.h"
+#include "control/values/expr/expr.h"
+#include "control/codegen/filter_code.h"
 #include "internal.h"
 #include "markers.h"
 

@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_SESSION_VALUES_H
 #define DYNTRACE_SESSION_VALUES_H
 
-#include "control/plan/value_location.h"
+#include "control/values/where/value_location.h"
 
 struct session;
 struct tracepoint;

@@ -3,13 +3,13 @@
  * contexts that have a meaning there.
  *
  * Arguments are gone by then. What an expression at the exit wants of them, the entry keeps for it,
- * word by word, beside the return stub of the call (plan/exit.h).
+ * word by word, beside the return stub of the call (codegen/exit_stub.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/expr/expr.h"
+#include "control/values/expr/expr.h"
 #include "internal.h"
 
 /* ---- arguments as they were ------------------------------------------------------------------ */
@@ -260,7 +260,7 @@ static struct error *finish(struct describe *d)
 	return NULL;
 }
 
-/* A gathered exit has its duration first (plan/exit.h): whether it is one is known only when it is
+/* A gathered exit has its duration first (codegen/exit_stub.h): whether it is one is known only when it is
  * there. */
 static struct error *describe_in_order(struct describe *d, uint32_t string_max, bool duration_first)
 {

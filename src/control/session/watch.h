@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_SESSION_WATCH_H
 #define DYNTRACE_SESSION_WATCH_H
 
-#include "control/plan/plan.h"
+#include "control/placement/plan.h"
 
 struct session;
 
@@ -18,7 +18,7 @@ struct own_probes {
  * the caller's. */
 struct error *own_probes_add(struct own_probes *list, struct module *module, uint64_t address,
 			     const char *name, struct probe **ret_probe);
-/* One at a guard's place (plan/guards.h). */
+/* One at a guard's place (placement/sigtrap_guards.h). */
 struct error *own_probes_add_guard(struct own_probes *list, struct module *module, uint64_t address,
 				   const char *name);
 void own_probes_free(struct own_probes *list);

@@ -11,7 +11,7 @@
 #define DYNTRACE_TRACER_COUNTS_H
 
 #include "control/agent/agent.h"
-#include "control/plan/trampoline.h"
+#include "control/codegen/trampoline.h"
 
 struct counts_area {
 	uint8_t *here; /* mapped, all rows */

@@ -1,5 +1,5 @@
 /*
- * image_fields.h - what is where in an image (plan/foreign_code.h): for libraries in the target
+ * image_fields.h - what is where in an image (codegen/foreign_code.h): for libraries in the target
  * that look at it.
  *
  * Members of structs are fields of their own there, outer_inner. Pure.
@@ -8,7 +8,7 @@
 #define DYNTRACE_TRACER_IMAGE_FIELDS_H
 
 #include "shared/bridge.h"
-#include "control/record/event.h"
+#include "control/event/event.h"
 
 #define IMAGE_START 16u /* where fields begin whose place isn't known before */
 

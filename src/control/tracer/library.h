@@ -8,7 +8,7 @@
 #define DYNTRACE_TRACER_LIBRARY_H
 
 #include "control/base/vec.h"
-#include "control/record/event.h"
+#include "control/event/event.h"
 #include "load.h"
 
 struct library {

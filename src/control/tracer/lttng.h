@@ -6,7 +6,7 @@
 #define DYNTRACE_TRACER_LTTNG_H
 
 #include "shared/bridge.h"
-#include "control/record/event.h"
+#include "control/event/event.h"
 #include "load.h"
 
 #define LTTNG_PROVIDER "dyntrace"

@@ -1,0 +1,396 @@
+/*
+ * Original bytes come back in the first stop, and threads that stand at a boundary of a copy go
+ * back to where it was copied from. Who is elsewhere in a trampoline will leave it by itself:
+ * everything is let go, and looked at again a little later, until nobody is left or the time is
+ * over (P5).
+ */
+#include "patch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
+#include "drop.h"
+#include "pages.h"
+#include "stack_scan.h"
+#include "sites.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define PAUSE_MAX_MS 32
+#define BEGIN_MS 1000 /* more, until a signal handler has left the place where a site leads first */
+#define VIA_SIZE 5 /* a jump */
+
+struct removal {
+	struct proc *proc;
+	struct sites sites;
+	struct pages pages;
+	struct drop drop;
+	struct scan scan;
+	struct scan_range *ranges; /* trampolines; owner is the site's index */
+	struct scan vias;
+	struct scan_range *via_ranges; /* patch_site.via of those that have one; owner likewise */
+	bool *restored; /* the site's original bytes are back */
+	bool begun; /* the first stop is over */
+	bool more_to_drop;
+	bool still_jumps; /* a site that was left alone leads to its trampoline */
+	bool second; /* the turn of those that others lead through */
+};
+
+static void removal_free(struct removal *r)
+{
+	sites_free(&r->sites);
+	pages_free(&r->pages);
+	drop_end(&r->drop);
+	scan_end(&r->scan);
+	scan_end(&r->vias);
+	free(r->ranges);
+	free(r->via_ranges);
+	free(r->restored);
+}
+
+/* What a thread stands on between site and trampoline. */
+static struct error *begin_vias(struct removal *r)
+{
+	size_t count = 0;
+	struct error *err;
+
+	r->via_ranges = calloc(r->sites.count + 1, sizeof(*r->via_ranges));
+	if (!r->via_ranges)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < r->sites.count; i++) {
+		uint64_t via = r->sites.items[i]->via.v;
+
+		if (via)
+			r->via_ranges[count++] =
+				(struct scan_range){ .start = via, .end = via + 1, .owner = i };
+	}
+	if (!count)
+		return NULL;
+	err = scan_begin(&r->vias, r->proc, r->via_ranges, count);
+	r->vias.frames_only = true;
+	return err;
+}
+
+static struct error *removal_begin(struct proc *proc, struct patch_site *const *all, size_t count,
+				   struct removal *r)
+{
+	struct error *err = sites_collect(all, count, PATCH_PLACED, &r->sites);
+	size_t n = r->sites.count;
+
+	r->proc = proc;
+	r->ranges = calloc(n + 1, sizeof(*r->ranges));
+	r->restored = calloc(n + 1, sizeof(*r->restored));
+	if (!err && (!r->ranges || !r->restored))
+		err = error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; !err && i < n; i++)
+		r->ranges[i] = (struct scan_range){ .start = r->sites.items[i]->tramp_start.v,
+						    .end = r->sites.items[i]->tramp_end.v,
+						    .owner = i };
+	if (!err)
+		err = pages_create(r->sites.items, n, &r->pages);
+	if (!err)
+		err = drop_begin(&r->drop, proc, &r->pages);
+	if (!err)
+		err = scan_begin(&r->scan, proc, r->ranges, n);
+	r->scan.frames_only = true;
+	return err ? err : begin_vias(r);
+}
+
+/* ---- bytes ---------------------------------------------------------------------------------- */
+
+/* Ours, original already, or somebody else's: then it is left alone, and that is said. */
+static void judge_site(struct removal *r, size_t index, bool *ret_ours)
+{
+	struct patch_site *site = r->sites.items[index];
+	const uint8_t *now = pages_of_site(&r->pages, site);
+
+	*ret_ours = now && memcmp(now, site->patched, site->length) == 0;
+	r->restored[index] = now && memcmp(now, site->original, site->length) == 0;
+	if (*ret_ours || r->restored[index])
+		return;
+	/* a debugger's breakpoint over our first byte: our jump is behind it, and may come back */
+	r->still_jumps |= now && memcmp(now + 1, site->patched + 1, sites_changed(site) - 1) == 0;
+	sites_fail(site, PATCH_REMOVED,
+		   error_new(ERROR_FAILED,
+			     now ? "the code at 0x%lx has been changed by somebody else; it was "
+				   "left as it is"
+				 : "nothing is mapped at 0x%lx any more",
+			     site->address.v));
+}
+
+/* Its turn? Dependents come first (P6). */
+static bool is_due(const struct removal *r, size_t index)
+{
+	const struct patch_site *site = r->sites.items[index];
+
+	return site->state == PATCH_PLACED && r->second != (site->after != NULL);
+}
+
+/* A site that something which was left alone leads through is left alone too. */
+static void keep_hosts(struct removal *r)
+{
+	for (size_t i = 0; i < r->sites.count; i++) {
+		const struct patch_site *site = r->sites.items[i];
+
+		if (!site->after || r->restored[i])
+			continue;
+		for (size_t j = 0; j < r->sites.count; j++) {
+			if (!taddr_equal(r->sites.items[j]->address, site->after->address))
+				continue;
+			r->still_jumps = true;
+			sites_fail(
+				r->sites.items[j], PATCH_REMOVED,
+				error_new(ERROR_FAILED,
+					  "the changed code at 0x%lx leads through that at 0x%lx",
+					  site->address.v, site->after->address.v));
+		}
+	}
+}
+
+static struct error *write_originals(struct removal *r)
+{
+	struct error *err;
+
+	for (size_t i = 0; i < r->sites.count; i++) {
+		bool ours;
+
+		if (!is_due(r, i))
+			continue;
+		judge_site(r, i, &ours);
+		if (ours)
+			pages_put(&r->pages, r->sites.items[i], r->sites.items[i]->original);
+		else if (r->restored[i])
+			r->sites.items[i]->state = PATCH_REMOVED;
+	}
+	err = pages_write(&r->pages, r->proc);
+	for (size_t i = 0; !err && i < r->sites.count; i++) {
+		const struct patch_site *site = r->sites.items[i];
+
+		if (is_due(r, i) && pages_crosses(site))
+			err = mem_write(r->proc, site->address, site->original, site->length);
+	}
+	return err;
+}
+
+static struct error *restore_turn(struct removal *r)
+{
+	_cleanup_error_ struct error *failure = NULL;
+	struct error *err = pages_read(&r->pages, r->proc);
+
+	if (err)
+		return err;
+	failure = write_originals(r);
+	err = pages_read(&r->pages, r->proc);
+	for (size_t i = 0; !err && i < r->sites.count; i++) {
+		struct patch_site *site = r->sites.items[i];
+		const uint8_t *now = pages_of_site(&r->pages, site);
+
+		if (!is_due(r, i))
+			continue;
+		r->restored[i] = now && memcmp(now, site->original, site->length) == 0;
+		if (r->restored[i])
+			site->state = PATCH_REMOVED;
+		else
+			err = error_new(ERROR_FAILED, "the code at 0x%lx can't be restored: %s",
+					site->address.v,
+					failure ? error_text(failure)
+						: "it isn't there after writing");
+	}
+	return err;
+}
+
+static struct error *restore(struct removal *r)
+{
+	struct error *err = NULL;
+
+	if (r->vias.count) {
+		err = restore_turn(r);
+		keep_hosts(r);
+	}
+	r->second = true;
+	return err ? err : restore_turn(r);
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+/* Sends a thread that stands at a boundary of a copy back. *ret_left: it is outside now. */
+static struct error *send_back(struct removal *r, struct stop *stop, size_t thread,
+			       const struct scan_range *range, bool *ret_left)
+{
+	const struct patch_site *site = r->sites.items[range->owner];
+	taddr rip = stop_thread_rip(stop, thread);
+	struct error *err;
+
+	*ret_left = false;
+	for (size_t i = 0; r->restored[range->owner] && i < site->move_count; i++) {
+		if (!taddr_equal(rip, site->moves[i].copy))
+			continue;
+		err = stop_thread_set_rip(stop, thread,
+					  taddr_add(site->address, site->moves[i].offset));
+		*ret_left = !err;
+		return err;
+	}
+	return NULL;
+}
+
+/* Is nobody in a trampoline, nor will come back to one? */
+static struct error *look_for_threads(struct removal *r, struct stop *stop, bool *ret_idle)
+{
+	struct error *err = NULL;
+	bool idle = true;
+
+	for (size_t i = 0; !err && i < stop_thread_count(stop); i++) {
+		const struct scan_range *range = scan_find(&r->scan, stop_thread_rip(stop, i).v);
+		bool left = true;
+
+		if (range)
+			err = send_back(r, stop, i, range, &left);
+		idle &= left;
+	}
+	for (size_t i = 0; i < r->scan.count; i++)
+		r->scan.ranges[i].hit = false;
+	if (!err && idle)
+		err = scan_stacks(&r->scan, stop);
+	for (size_t i = 0; i < r->scan.count; i++)
+		idle &= !r->scan.ranges[i].hit;
+	*ret_idle = idle;
+	return err;
+}
+
+/* Is our jump still what stands at the place where the site leads first? Where the bytes are back
+ * already, whoever is there runs the program's own code. */
+static bool is_via_ours(const struct removal *r, const struct patch_site *site)
+{
+	uint8_t now[VIA_SIZE];
+	const uint8_t *ours;
+
+	if (!site->after)
+		return true; /* in memory of ours */
+	ours = site->after->patched + (site->via.v - site->after->address.v);
+	_cleanup_error_ struct error *err = mem_read(r->proc, site->via, now, sizeof(now));
+	return !err && memcmp(now, ours, sizeof(now)) == 0;
+}
+
+/* Before the bytes go back: those between site and trampoline go back to the site. *ret_clear: no
+ * signal handler will return to one of these places. */
+static struct error *clear_vias(struct removal *r, struct stop *stop, bool *ret_clear)
+{
+	struct error *err = NULL;
+
+	*ret_clear = true;
+	if (!r->vias.count)
+		return NULL;
+	for (size_t i = 0; !err && i < stop_thread_count(stop); i++) {
+		const struct scan_range *range = scan_find(&r->vias, stop_thread_rip(stop, i).v);
+		const struct patch_site *site = range ? r->sites.items[range->owner] : NULL;
+
+		if (site && is_via_ours(r, site) && !stop_thread_trapped(stop, i))
+			err = stop_thread_set_rip(stop, i, site->address);
+	}
+	for (size_t i = 0; i < r->vias.count; i++)
+		r->vias.ranges[i].hit = false;
+	if (!err)
+		err = scan_stacks(&r->vias, stop);
+	for (size_t i = 0; i < r->vias.count; i++)
+		*ret_clear &= !r->vias.ranges[i].hit || !is_via_ours(r, r->sites.items[r->vias.ranges[i].owner]);
+	return err;
+}
+
+/* ---- tries ---------------------------------------------------------------------------------- */
+
+static struct error *remove_held(struct removal *r, struct stop *stop, bool *ret_idle)
+{
+	struct error *err = NULL;
+	bool clear;
+
+	*ret_idle = false;
+	if (!r->begun) {
+		err = clear_vias(r, stop, &clear);
+		if (err || !clear)
+			return err;
+		err = restore(r);
+	} else if (r->more_to_drop) {
+		err = pages_read(&r->pages, r->proc);
+	}
+	r->begun = true;
+	if (!err)
+		err = look_for_threads(r, stop, ret_idle);
+	if (!err && r->more_to_drop)
+		err = drop_some(&r->drop, r->proc, stop, &r->more_to_drop);
+	return err;
+}
+
+static struct error *remove_try(struct removal *r, bool *ret_idle, struct patch_stats *stats)
+{
+	struct stop *stop = NULL;
+	uint64_t us = 0;
+	struct error *err = stop_all(r->proc, STOP_TIMEOUT_MS, &stop);
+
+	if (!err)
+		err = remove_held(r, stop, ret_idle);
+	stop_release(stop, &us);
+	if (us > stats->stopped_us)
+		stats->stopped_us = us;
+	return err;
+}
+
+struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
+			   unsigned timeout_ms, bool *ret_idle, struct patch_stats *ret_stats)
+{
+	_cleanup_(removal_free) struct removal r = { .more_to_drop = true };
+	struct patch_stats stats = { 0 };
+	uint64_t deadline = now_ms() + timeout_ms;
+	bool idle = false;
+	struct error *err = removal_begin(proc, sites, count, &r);
+
+	if (!err && !r.sites.count)
+		idle = true;
+	for (unsigned ms = 1; !err && r.sites.count; ms = ms < PAUSE_MAX_MS ? 2 * ms : ms) {
+		err = remove_try(&r, &idle, &stats);
+		if (err || (idle && !r.more_to_drop) ||
+		    (!idle && now_ms() >= (r.begun ? deadline : deadline + BEGIN_MS)))
+			break;
+		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+	}
+	if (!err && r.sites.count && !r.begun)
+		err = error_new(
+			ERROR_FAILED,
+			"a signal handler stays on the way to a probe: it can't be removed now");
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++)
+		stats.failed += sites[i]->error != NULL;
+	*ret_idle = idle && !r.still_jumps;
+	*ret_stats = stats;
+	return NULL;
+}
+
+struct error *patch_find_threads(struct proc *proc, struct stop *stop,
+				 const struct patch_range *ranges, size_t count, bool *ret_found)
+{
+	_cleanup_free_ struct scan_range *list = calloc(count + 1, sizeof(*list));
+	_cleanup_(scan_end) struct scan scan = { 0 };
+	struct error *err;
+	bool found = false;
+
+	if (!list)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < count; i++)
+		list[i] = (struct scan_range){ .start = ranges[i].start.v, .end = ranges[i].end.v };
+	err = scan_begin(&scan, proc, list, count);
+	scan.frames_only = true;
+	if (!err)
+		err = scan_stacks(&scan, stop);
+	if (err)
+		return err;
+	for (size_t i = 0; i < stop_thread_count(stop); i++)
+		found |= scan_find(&scan, stop_thread_rip(stop, i).v) ||
+			 scan_find(&scan, stop_thread_rsp(stop, i).v);
+	for (size_t i = 0; i < count; i++)
+		found |= list[i].hit;
+	*ret_found = found;
+	return NULL;
+}

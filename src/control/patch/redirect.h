@@ -1,0 +1,36 @@
+/*
+ * redirect.h - where trampolines lead whose sites are gone (P8). Private to patch/.
+ *
+ * All of it happens while the threads are held. Processes that were forked meanwhile run the same
+ * code: so a jump is changed by one store that they see as a whole, and leads to code that does the
+ * same.
+ */
+#ifndef DYNTRACE_PATCH_OUTS_H
+#define DYNTRACE_PATCH_OUTS_H
+
+#include "sites.h"
+
+struct outs_change {
+	const struct patch_site *new;
+	struct patch_site *old; /* NULL: the new site's own hop */
+	uint8_t *distance;
+	int32_t before;
+};
+
+struct outs {
+	struct patch_site *const *all; /* borrowed */
+	size_t count;
+	VEC(struct outs_change) changes;
+};
+
+struct error *outs_begin(struct outs *outs, struct patch_site *const *all, size_t count);
+void outs_end(struct outs *outs);
+
+/* Why who is in an old trampoline can't be led on by the new site; NULL: he can, or needn't. */
+const char *outs_refusal(const struct outs *outs, const struct patch_site *new);
+/* Before the new site's bytes are written. */
+void outs_lead(struct outs *outs, const struct patch_site *new);
+/* For each new site that wasn't placed after all: as it was. */
+void outs_undo(struct outs *outs);
+
+#endif

@@ -1,0 +1,188 @@
+#include "stack_scan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
+
+#define RED_ZONE 128u
+#define STACK_MAX (16ULL << 20) /* a "stack" larger than that is a heap that a coroutine lives in */
+#define STACKS_MAX 65536u /* more can't be true: somebody plays with signal frames */
+#define BUFFER_SIZE (256u << 10)
+
+/* The last words of a signal frame's registers: rsp, rip, eflags, cs | gs << 16 | fs << 32 | ss <<
+ * 48. */
+#define FRAME_WORDS 4u
+#define SELECTOR_CS 0x33u
+#define SELECTOR_SS 0x2bu
+
+static int by_start(const void *a, const void *b)
+{
+	const struct scan_range *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+struct error *scan_begin(struct scan *scan, struct proc *proc, struct scan_range *ranges,
+			 size_t count)
+{
+	struct scan s = { .proc = proc, .ranges = ranges, .count = count };
+	struct error *err = maps_read(proc, &s.maps);
+
+	if (err)
+		return err;
+	s.buffer = malloc(BUFFER_SIZE);
+	if (!s.buffer || !vec_reserve(&s.stacks, 256)) {
+		scan_end(&s);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	memset(s.buffer, 0, BUFFER_SIZE); /* touched here, not while the target waits */
+	qsort(ranges, count, sizeof(*ranges), by_start);
+	*scan = s;
+	return NULL;
+}
+
+void scan_end(struct scan *scan)
+{
+	maps_free(&scan->maps);
+	free(scan->buffer);
+	vec_free(&scan->stacks);
+	*scan = (struct scan){ 0 };
+}
+
+struct scan_range *scan_find(const struct scan *scan, uint64_t address)
+{
+	size_t n = sorted_count(scan->count, i, scan->ranges[i].end <= address);
+
+	if (n < scan->count && scan->ranges[n].start <= address)
+		return &scan->ranges[n];
+	return NULL;
+}
+
+/* The stack that an rsp points into; empty when nothing is mapped there. */
+static struct error *find_stack(struct scan *scan, uint64_t rsp, struct scan_stack *ret_stack)
+{
+	const struct mapping *m = maps_find(&scan->maps, taddr_of(rsp));
+
+	if (!m) { /* it is younger than our list */
+		struct maps fresh = { 0 };
+		struct error *err = maps_read(scan->proc, &fresh);
+
+		if (err)
+			return err;
+		maps_free(&scan->maps);
+		scan->maps = fresh;
+		m = maps_find(&scan->maps, taddr_of(rsp));
+	}
+	*ret_stack = (struct scan_stack){ 0, 0 };
+	if (!m)
+		return NULL;
+	ret_stack->start = (rsp < m->start.v + RED_ZONE ? m->start.v : rsp - RED_ZONE) & ~7ULL;
+	ret_stack->end =
+		m->end.v - ret_stack->start > STACK_MAX ? ret_stack->start + STACK_MAX : m->end.v;
+	return NULL;
+}
+
+/* Notes a stack for reading, without what another one of the list covers already. */
+static struct error *add_stack(struct scan *scan, uint64_t rsp)
+{
+	struct scan_stack stack;
+	struct error *err = find_stack(scan, rsp, &stack);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < scan->stacks.count; i++) {
+		const struct scan_stack *other = &scan->stacks.items[i];
+
+		if (stack.start >= other->start && stack.start < other->end)
+			stack.start = other->end;
+		if (stack.end > other->start && stack.end <= other->end)
+			stack.end = other->start;
+	}
+	if (stack.start >= stack.end || scan->stacks.count >= STACKS_MAX)
+		return NULL;
+	if (!vec_push(&scan->stacks, stack))
+		return error_new(ERROR_FAILED, "out of memory");
+	return NULL;
+}
+
+static bool is_frame_end(const uint64_t *word)
+{
+	return (*word & 0xffff) == SELECTOR_CS && *word >> 48 == SELECTOR_SS;
+}
+
+static void judge_word(struct scan *scan, uint64_t word)
+{
+	struct scan_range *range = scan_find(scan, word);
+
+	if (range)
+		range->hit = true;
+}
+
+/* Judges words[FRAME_WORDS - 1 ...]; those before have been judged, and are there for signal
+ * frames. */
+static struct error *judge_words(struct scan *scan, const uint64_t *words, size_t count)
+{
+	uint64_t low = scan->count ? scan->ranges[0].start : 0;
+	uint64_t span = scan->count ? scan->ranges[scan->count - 1].end - low : 0;
+
+	for (size_t i = FRAME_WORDS - 1; i < count; i++) {
+		struct error *err;
+
+		if (words[i] - low < span && !scan->frames_only)
+			judge_word(scan, words[i]);
+		if (!is_frame_end(&words[i]))
+			continue;
+		judge_word(scan, words[i - 2]);
+		err = add_stack(scan, words[i - 3]);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+/* Reads one stack in pieces; it may end earlier than its mapping did. */
+static struct error *scan_one(struct scan *scan, struct scan_stack stack)
+{
+	size_t kept = (FRAME_WORDS - 1) * 8;
+
+	memset(scan->buffer, 0, kept);
+	for (uint64_t at = stack.start; at < stack.end;) {
+		size_t want = BUFFER_SIZE - kept;
+		ssize_t got;
+		struct error *err;
+
+		if (want > stack.end - at)
+			want = stack.end - at;
+		got = pread(scan->proc->mem_fd, scan->buffer + kept, want, (off_t)at);
+		if (got < 0 && errno == EINTR)
+			continue;
+		got &= ~7L;
+		if (got <= 0)
+			return NULL;
+		err = judge_words(scan, (const uint64_t *)scan->buffer, (kept + (size_t)got) / 8);
+		if (err)
+			return err;
+		memmove(scan->buffer, scan->buffer + got, kept);
+		at += (uint64_t)got;
+	}
+	return NULL;
+}
+
+struct error *scan_stacks(struct scan *scan, struct stop *stop)
+{
+	struct error *err = NULL;
+	uint8_t byte;
+
+	scan->stacks.count = 0;
+	if (scan->maps.count) /* opens /proc/PID/mem if nobody did yet */
+		err = mem_read(scan->proc, scan->maps.items[0].start, &byte, 1);
+	for (size_t i = 0; !err && i < stop_thread_count(stop); i++)
+		err = add_stack(scan, stop_thread_rsp(stop, i).v);
+	for (size_t i = 0; !err && i < scan->stacks.count; i++) /* grows while it is read */
+		err = scan_one(scan, scan->stacks.items[i]);
+	return err;
+}

@@ -1,0 +1,52 @@
+/*
+ * stack_scan.h - who leads where: the stacks of held threads, read conservatively (H9). Private to
+ * patch/.
+ *
+ * Every aligned word from 128 bytes below the stack pointer upwards is taken for an address. A
+ * thread that runs on an alternate stack has left another one behind: its signal frame says which,
+ * and that one is read too.
+ *
+ * With frames_only the one word of each signal frame counts that says where the thread goes on.
+ * That is right for our own code, into which no return address leads but the one of its call of the
+ * agent, and a thread that is there shows it by its RIP; and it is needed there: stale return
+ * addresses lie on the stacks of every thread that ever took a slow path.
+ */
+#ifndef DYNTRACE_PATCH_SCAN_H
+#define DYNTRACE_PATCH_SCAN_H
+
+#include "control/stop/stop.h"
+#include "control/proc/proc.h"
+
+/* [start, end) of addresses that matter; `owner` is the caller's. */
+struct scan_range {
+	uint64_t start, end;
+	size_t owner;
+	bool hit;
+};
+
+struct scan_stack {
+	uint64_t start, end;
+};
+
+struct scan {
+	struct proc *proc;
+	struct scan_range *ranges; /* sorted, not overlapping */
+	size_t count;
+	bool frames_only;
+	struct maps maps;
+	uint8_t *buffer;
+	VEC(struct scan_stack) stacks; /* read, or to be read */
+};
+
+/* Before the stop: sorts the ranges (which stay the caller's), reads the mappings, takes memory. */
+struct error *scan_begin(struct scan *scan, struct proc *proc, struct scan_range *ranges,
+			 size_t count);
+void scan_end(struct scan *scan);
+
+/* The range that holds the address; NULL: none does. */
+struct scan_range *scan_find(const struct scan *scan, uint64_t address);
+
+/* While all threads are held: sets `hit` of every range that a word on a stack leads to. */
+struct error *scan_stacks(struct scan *scan, struct stop *stop);
+
+#endif

@@ -1,0 +1,379 @@
+/*
+ * regroup.c - new probes among sites that are placed.
+ *
+ * A site that has been emitted can't be changed: threads are in its trampoline. So where a new
+ * probe needs its bytes, the site is superseded by another one, with a trampoline of its own, which
+ * takes over its probes; and with it those whose slots it has, or whose slot it uses: a group (L4).
+ * Everything of a group is decided anew: with sites where there are some now, which can grow; if
+ * that won't do, as if nothing were there yet. If a probe that was placed before found no place
+ * then, all of it is undone.
+ *
+ * First all new probes that need it are tried together; if that fails, each for itself.
+ *
+ * A thread that is in an old trampoline leaves it for the instruction behind the old site. If that
+ * lies inside what a new site changes, it is led on to the new one's copy of it (P8). That can be
+ * done only if no forked child runs the old code: so what works without is tried first.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "planner.h"
+
+/* How much is decided anew; one after the other is tried. */
+struct effort {
+	int64_t distance; /* of sites from the probe */
+	bool alike; /* there are sites where they were, at first */
+	bool leads_on; /* who is in an old trampoline may be led on to the new one's code */
+};
+
+static const struct effort efforts[] = {
+	{ JUMP_LENGTH, true, false },
+	{ JUMP_LENGTH, false, false },
+	{ 128, true, false }, /* what a short jump reaches: they might have a slot */
+	{ 128, false, false },
+	{ JUMP_LENGTH, true, true },
+	{ JUMP_LENGTH, false, true },
+	{ 128, true, true },
+	{ 128, false, true },
+};
+
+/* ---- what is in the way ---------------------------------------------------------------------- */
+
+/* An emitted site that is no further away than that. */
+static struct site *site_in_the_way(const struct planner *planner, taddr at, int64_t distance)
+{
+	taddr from = taddr_add(at, -distance), to = taddr_add(at, distance);
+
+	while (from.v < to.v) {
+		struct site *site = siteset_overlapping(planner, from, to);
+
+		if (!site || site->emitted)
+			return site;
+		from = taddr_add(site->address, (int64_t)site_claim(site));
+	}
+	return NULL;
+}
+
+static struct site *root_of(struct site *site)
+{
+	return site->host ? site->host : site;
+}
+
+/* Its probes are to be decided anew. */
+static bool keep_probes(struct site *site)
+{
+	if (!vec_reserve(&site->kept, site->probes.count))
+		return false;
+	for (size_t i = 0; i < site->probes.count; i++) {
+		struct probe *probe = site->probes.items[i];
+
+		site->kept.items[site->kept.count++] = (struct site_kept){ probe, probe->event };
+		probe->site = NULL;
+	}
+	site->probes.count = 0;
+	return true;
+}
+
+/* The group of that site becomes part of the one that is being decided. */
+static bool supersede(struct planner *planner, struct site *root)
+{
+	size_t kept = 0;
+	bool enough = vec_reserve(&planner->superseded, root->slot_count + 1);
+
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (enough && root_of(site) == root && keep_probes(site)) {
+			site->group = site->patch.group = planner->group;
+			planner->superseded.items[planner->superseded.count++] = site;
+			continue;
+		}
+		enough &= root_of(site) != root;
+		planner->sites.items[kept++] = site;
+	}
+	planner->sites.count = kept;
+	return enough;
+}
+
+/* ---- back ------------------------------------------------------------------------------------ */
+
+static void refuse(struct probe *probe, const char *reason)
+{
+	probe->site = NULL;
+	error_free(probe->refusal);
+	probe->refusal = error_new(ERROR_REFUSED, "%s", reason);
+}
+
+static bool drop_new(struct planner *planner, unsigned group, const char *reason,
+		     struct site_list *gone)
+{
+	size_t kept = 0;
+
+	if (!vec_reserve(gone, planner->sites.count))
+		return false;
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (site->group != group) {
+			planner->sites.items[kept++] = site;
+			continue;
+		}
+		for (size_t j = 0; j < site->probes.count; j++)
+			refuse(site->probes.items[j], reason);
+		site->probes.count = 0;
+		if (site->hop_of)
+			site_take_hop(take_ptr(&site->hop_of), site);
+		gone->items[gone->count++] = site;
+	}
+	planner->sites.count = kept;
+	return true;
+}
+
+static bool reinstate(struct planner *planner, struct site *site)
+{
+	if (!vec_reserve(&site->probes, site->kept.count) || !siteset_insert(planner, site))
+		return false;
+	for (size_t i = 0; i < site->kept.count; i++) {
+		struct probe *probe = site->kept.items[i].probe;
+
+		site->probes.items[site->probes.count++] = probe;
+		probe->event = site->kept.items[i].event;
+		probe->site = site;
+		error_free(take_ptr(&probe->refusal));
+	}
+	site->kept.count = 0;
+	site->group = site->patch.group = 0;
+	return true;
+}
+
+bool regroup_undo(struct planner *planner, unsigned group, const char *reason,
+		  struct site_list *gone)
+{
+	size_t kept = 0;
+	bool enough = drop_new(planner, group, reason, gone);
+
+	for (size_t i = 0; i < planner->superseded.count; i++) {
+		struct site *site = planner->superseded.items[i];
+
+		if (site->group != group || !enough || !reinstate(planner, site))
+			planner->superseded.items[kept++] = site;
+		enough &= site->group != group;
+	}
+	planner->superseded.count = kept;
+	return enough;
+}
+
+/* ---- decide ---------------------------------------------------------------------------------- */
+
+struct probe_list {
+	struct probe **items;
+	size_t count, room;
+};
+
+/* Supersedes what is in the way of these probes; the list becomes all that have to be decided. */
+static bool gather(struct planner *planner, const struct effort *effort, struct probe_list *list)
+{
+	size_t count = list->count, first = planner->superseded.count;
+
+	for (size_t i = 0; i < count; i++) {
+		taddr at = list->items[i]->place.address;
+		struct site *site;
+
+		while ((site = site_in_the_way(planner, at, effort->distance)) != NULL) {
+			if (!supersede(planner, root_of(site)))
+				return false;
+		}
+	}
+	for (size_t i = first; i < planner->superseded.count; i++) {
+		const struct site *site = planner->superseded.items[i];
+
+		for (size_t j = 0; j < site->kept.count; j++) {
+			if (!vec_push(list, site->kept.items[j].probe))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* A site where that one is, which can grow. */
+static bool make_alike(struct planner *planner, const struct site *old)
+{
+	struct site *site = calloc(1, sizeof(*site));
+
+	if (!site)
+		return false;
+	site->module = old->module;
+	site->address = old->address;
+	site->tactic = old->tactic;
+	site->way = old->way;
+	site->group = planner->group;
+	site->insn_count = old->insn_count;
+	site->length = old->length;
+	memcpy(site->lengths, old->lengths, sizeof(site->lengths));
+	if (siteset_insert(planner, site))
+		return true;
+	site_free(site);
+	return false;
+}
+
+static bool make_all_alike(struct planner *planner)
+{
+	bool enough = true;
+
+	for (size_t i = 0; i < planner->superseded.count && enough; i++) {
+		const struct site *old = planner->superseded.items[i];
+
+		if (old->group == planner->group && old->way == DIVERT_JUMP)
+			enough = make_alike(planner, old);
+	}
+	return enough;
+}
+
+/* Those of them that turned out to be of no use. */
+static void drop_useless(struct planner *planner)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		struct site *site = planner->sites.items[i];
+
+		if (site->group == planner->group && !site->probes.count && !site->slot_count)
+			site_free(site);
+		else
+			planner->sites.items[kept++] = site;
+	}
+	planner->sites.count = kept;
+}
+
+/* How many bytes from its start on a site changes: its jump, and the slots behind it. */
+static uint64_t changed_bytes(const struct site *site)
+{
+	uint64_t end = site->way == DIVERT_SHORT ?
+			       SHORT_JUMP_LENGTH :
+			       site_slot(site, site->slot_count).v - site->address.v;
+
+	return end < site->length ? end : site->length;
+}
+
+/* Does an old trampoline lead to what a new site changes? */
+static bool leads_inside(const struct planner *planner, unsigned group)
+{
+	for (size_t i = 0; i < planner->superseded.count; i++) {
+		const struct site *site = planner->superseded.items[i];
+		taddr end = taddr_add(site->address, (int64_t)site->length);
+		const struct site *other = siteset_before(planner, taddr_add(end, -1));
+
+		if (site->group == group && site->patch.leads_on && other &&
+		    other->group == group && end.v < other->address.v + changed_bytes(other))
+			return true;
+	}
+	return false;
+}
+
+static bool shares_hop(const struct planner *planner, unsigned group)
+{
+	for (size_t i = 0; i < planner->sites.count; i++) {
+		if (planner->sites.items[i]->group == group && planner->sites.items[i]->hop_of)
+			return true;
+	}
+	return false;
+}
+
+bool planner_leads_on(const struct planner *planner, unsigned group)
+{
+	for (size_t i = 0; i < planner->superseded.count; i++) {
+		unsigned other = planner->superseded.items[i]->group;
+
+		if ((!group || other == group) &&
+		    (leads_inside(planner, other) || shares_hop(planner, other)))
+			return true;
+	}
+	return false;
+}
+
+static const char *why_not(const struct planner *planner, const struct probe_list *list,
+			   const struct effort *effort)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (!list->items[i]->site)
+			return error_text(list->items[i]->refusal);
+	}
+	return !effort->leads_on && leads_inside(planner, planner->group) ?
+		       "a tracepoint that is placed already is too near: remove that first" :
+		       NULL;
+}
+
+static void free_sites(struct site_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		site_free(list->items[i]);
+	vec_free(list);
+}
+
+/* *ret_done: all of them have sites now; if not, nothing has changed. */
+static struct error *try_group(struct planner *planner, struct probe *const *probes, size_t count,
+			       const struct effort *effort, bool *ret_done)
+{
+	struct probe_list list = { 0 };
+	struct site_list gone = { 0 };
+	struct error *error = NULL;
+	char reason[256] = "";
+	bool enough = true;
+
+	planner->group = ++planner->last_group;
+	for (size_t i = 0; i < count && enough; i++)
+		enough = vec_push(&list, probes[i]);
+	enough = enough && gather(planner, effort, &list) &&
+		 (!effort->alike || make_all_alike(planner));
+	if (enough)
+		error = plan_all(planner, list.items, list.count);
+	drop_useless(planner);
+	const char *why = enough && !error ? why_not(planner, &list, effort) : "out of memory";
+	if (why) {
+		snprintf(reason, sizeof(reason), "%s", why);
+		enough &= regroup_undo(planner, planner->group, reason, &gone);
+		for (size_t i = 0; i < count; i++)
+			refuse(probes[i], reason);
+	}
+	planner->group = 0;
+	free_sites(&gone);
+	vec_free(&list);
+	*ret_done = !why;
+	return error || enough ? error : error_new(ERROR_FAILED, "out of memory");
+}
+
+static struct error *try_together(struct planner *planner, struct probe *const *probes,
+				  size_t count, bool *ret_done)
+{
+	struct error *error = NULL;
+
+	*ret_done = false;
+	for (size_t i = 0; i < sizeof(efforts) / sizeof(efforts[0]) && !error && !*ret_done; i++)
+		error = try_group(planner, probes, count, &efforts[i], ret_done);
+	return error;
+}
+
+struct error *regroup_decide(struct planner *planner, struct probe **probes, size_t count)
+{
+	struct probe_list list = { 0 };
+	struct error *error = NULL;
+	bool done = true;
+
+	for (size_t i = 0; i < count && !error; i++) {
+		if (probes[i]->refusal &&
+		    site_in_the_way(planner, probes[i]->place.address, efforts[2].distance) &&
+		    !vec_push(&list, probes[i]))
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	if (!error && list.count)
+		error = try_together(planner, list.items, list.count, &done);
+	for (size_t i = 0; i < list.count && list.count > 1 && !done && !error; i++) {
+		bool alone;
+
+		error = try_together(planner, &list.items[i], 1, &alone);
+	}
+	vec_free(&list);
+	return error;
+}

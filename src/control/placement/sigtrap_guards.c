@@ -1,0 +1,361 @@
+#include "sigtrap_guards.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "planner.h"
+
+#define LOOK_BACK 16 /* instructions */
+#define STRAIGHT_MAX 4096 /* bytes of code without a jump */
+#define INSN_MAX 15
+#define CALLS_MAX 1023 /* larger numbers are no system calls */
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
+static const uint8_t syscall_code[] = { 0x0f, 0x05 };
+
+/* They have a signal mask or an action among their arguments. rt_sigreturn has one too, but that is
+ * an earlier one. */
+static const uint64_t harmful_calls[] = {
+	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigsuspend, SYS_pselect6,	     SYS_ppoll,
+	SYS_epoll_pwait,  SYS_epoll_pwait2,   SYS_io_pgetevents, SYS_io_uring_enter,
+};
+
+static bool is_harmful(uint64_t number)
+{
+	for (size_t i = 0; i < sizeof(harmful_calls) / sizeof(harmful_calls[0]); i++) {
+		if (harmful_calls[i] == number)
+			return true;
+	}
+	return false;
+}
+
+static bool is_rax(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+	       ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value) ==
+		       ZYDIS_REGISTER_RAX;
+}
+
+static bool writes_rax(const struct insn *insn)
+{
+	for (size_t i = 0; i < insn->zydis.operand_count; i++) {
+		const ZydisDecodedOperand *operand = &insn->operands[i];
+
+		if (is_rax(operand) && (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			return true;
+	}
+	return false;
+}
+
+/* mov $number, %eax; xor %eax, %eax */
+static bool sets_number(const struct insn *insn, uint64_t *ret_number)
+{
+	if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_XOR && insn->operands[0].size >= 32 &&
+	    is_rax(&insn->operands[0]) && is_rax(&insn->operands[1])) {
+		*ret_number = 0;
+		return true;
+	}
+	if (insn->zydis.mnemonic != ZYDIS_MNEMONIC_MOV ||
+	    insn->operands[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE || !is_rax(&insn->operands[0]) ||
+	    insn->operands[0].size < 32)
+		return false;
+	*ret_number = insn->operands[1].imm.value.u & 0xffffffff;
+	return true;
+}
+
+/* Which system call is it? Only where all that leads there comes straight from the instruction that
+ * says so. */
+static bool find_number(const struct body *body, size_t index, uint64_t *ret_number)
+{
+	for (size_t i = index;
+	     i > 0 && index - i < LOOK_BACK && body->insns.items[i].way == WAY_NONE; i--) {
+		const struct body_insn *before = &body->insns.items[i - 1];
+		struct insn insn;
+
+		if ((before->flow != FLOW_NEXT && before->flow != FLOW_BRANCH) ||
+		    !decode(body->text->bytes + (before->at - body->text->address), before->length,
+			    taddr_of(before->at), &insn))
+			return false;
+		if (sets_number(&insn, ret_number))
+			return true;
+		if (writes_rax(&insn))
+			return false;
+	}
+	return false;
+}
+
+struct search {
+	const struct module_view *view;
+	bool harmful;
+	uint64_t only; /* that call, where it is certain; 0: all that isn't known to be harmless */
+	struct body body; /* of the function that was looked at last */
+	struct inbound *inbound; /* made when it is needed */
+	VEC(uint64_t) list;
+};
+
+/* Where no function is known, clone and the end of signal handlers: does mov $number, %eax (or
+ * %rax) stand directly before it? */
+static bool says_harmless(const struct search *search, uint64_t at)
+{
+	static const uint8_t to_rax[] = { 0x48, 0xc7, 0xc0 };
+	const struct text_range *text = symtab_text(search->view->symtab, at);
+	const uint8_t *code = text->bytes + (at - text->address);
+	uint32_t number;
+
+	if (at - text->address < sizeof(to_rax) + sizeof(number))
+		return false;
+	memcpy(&number, code - sizeof(number), sizeof(number));
+	return (code[-5] == 0xb8 || !memcmp(code - 7, to_rax, sizeof(to_rax))) &&
+	       number <= CALLS_MAX && !is_harmful(number);
+}
+
+/* Does what begins at `from` come to `at` without a jump, a return, or bytes that are no code? */
+static bool leads_to(const struct text_range *text, uint64_t from, uint64_t at)
+{
+	struct insn insn;
+
+	while (from < at) {
+		if (!decode_quick(text->bytes + (from - text->address),
+				  text->address + text->size - from, taddr_of(from), &insn) ||
+		    (insn.flow != FLOW_NEXT && insn.flow != FLOW_BRANCH && insn.flow != FLOW_CALL))
+			return false;
+		from += insn.length;
+	}
+	return from == at;
+}
+
+/*
+ * Where no function is known there may be code without tables, or data (libcrypto's tables of
+ * constants). It is code that runs only if something leads to it: to the bytes themselves, or to
+ * some before them from where it falls through.
+ */
+static bool may_run(const struct search *search, uint64_t at)
+{
+	const struct text_range *text = symtab_text(search->view->symtab, at);
+	uint64_t start, end, from = at;
+
+	for (; from > text->address && at - from < STRAIGHT_MAX; from--) {
+		if (function_bounds(search->view, NULL, from, &start, &end))
+			break;
+		if (inbound_at(search->inbound, from) && leads_to(text, from, at))
+			return true;
+	}
+	/* out of the function before it, or from far away */
+	for (size_t i = 0; i < INSN_MAX && from + i <= at; i++) {
+		if (leads_to(text, from + i, at))
+			return true;
+	}
+	return false;
+}
+
+static struct error *judge_unknown(struct search *search, uint64_t at)
+{
+	struct error *error = NULL;
+
+	if (says_harmless(search, at))
+		return NULL;
+	if (!search->inbound)
+		error = inbound_get(search->view->symtab, &search->inbound);
+	if (!error && may_run(search, at))
+		error = error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
+	return error;
+}
+
+/* The bytes of one are at that address: are they one? */
+static struct error *judge(struct search *search, uint64_t at)
+{
+	struct body *body = &search->body;
+	size_t index;
+	uint64_t number, start, end;
+
+	if (!function_bounds(search->view, NULL, at, &start, &end))
+		return search->only ? NULL : judge_unknown(search, at);
+	if ((body->start != start || body->end != end) &&
+	    !body_read(body, search->view->symtab, search->view->inbound, start, end))
+		return error_new(ERROR_FAILED, "out of memory");
+	if (!body_find(body, at, &index))
+		return search->only ?
+			       NULL :
+			       error_new(ERROR_REFUSED, "the code at 0x%lx can't be decoded", at);
+	if (body->insns.items[index].at != at)
+		return NULL;
+	if (search->only && (!find_number(body, index, &number) || number != search->only))
+		return NULL;
+	if (search->harmful && !search->only && find_number(body, index, &number) &&
+	    !is_harmful(number))
+		return NULL;
+	return vec_push(&search->list, at) ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+static struct error *search_range(struct search *search, const struct text_range *text)
+{
+	const uint8_t *at = text->bytes, *end = text->bytes + text->size;
+	struct error *error = NULL;
+
+	while (!error &&
+	       (at = memmem(at, (size_t)(end - at), syscall_code, sizeof(syscall_code))) != NULL)
+		error = judge(search, text->address + (uint64_t)(at++ - text->bytes));
+	return error;
+}
+
+static struct error *search_module(struct search *search)
+{
+	const struct symtab *symtab = search->view->symtab;
+	struct error *error = NULL;
+	uint64_t next;
+
+	for (uint64_t at = symtab_low(symtab) / DT_PAGE * DT_PAGE;
+	     !error && at < symtab_high(symtab); at = next) {
+		const struct text_range *text = symtab_text(symtab, at);
+
+		next = text ? DT_ROUND_UP(text->address + text->size, DT_PAGE) : at + DT_PAGE;
+		if (text)
+			error = search_range(search, text);
+	}
+	body_free(&search->body);
+	inbound_put(search->inbound);
+	return error;
+}
+
+/* ---- modules --------------------------------------------------------------------------------- */
+
+static bool begins(const char *name, const char *with)
+{
+	return strncmp(name, with, strlen(with)) == 0;
+}
+
+static bool is_libc(const struct module *module)
+{
+	return begins(module->name, "libc.so") || begins(module->name, "libc-2") ||
+	       begins(module->name, "ld-musl");
+}
+
+/* Before glibc 2.34 a part of it. */
+static bool is_libpthread(const struct module *module)
+{
+	return begins(module->name, "libpthread");
+}
+
+static bool is_loader(const struct module *module)
+{
+	return begins(module->name, "ld-") || begins(module->name, "ld.so");
+}
+
+struct error *guards_module(const struct module *module)
+{
+	if (is_libc(module) || is_libpthread(module) || is_loader(module))
+		return error_new(ERROR_REFUSED, "%s blocks all signals now and then", module->name);
+	return NULL;
+}
+
+/* Of others than the libc it is enough to know whether there are any. */
+static struct error *check_code(struct planner *planner, struct module *module)
+{
+	struct module_view view = { .module = module };
+	struct search search = { .view = &view };
+	struct error *error = module_symtab(planner->proc, module, &view.symtab);
+
+	if (!error)
+		error = search_module(&search);
+	if (!error && search.list.count)
+		error = error_new(ERROR_REFUSED,
+				  "it makes system calls of its own, which might block SIGTRAP");
+	vec_free(&search.list);
+	return error;
+}
+
+/* Most have not even the bytes. */
+static struct error *check_module(struct planner *planner, struct module *module)
+{
+	bool found;
+	struct error *error = module_has_code(planner->proc, module, &planner->maps, syscall_code,
+					      sizeof(syscall_code), &found);
+
+	return error || !found ? error : check_code(planner, module);
+}
+
+static struct error *list_module(struct planner *planner, struct module *module, uint64_t only,
+				 struct guard_list *list)
+{
+	struct search search = { .harmful = true, .only = only };
+	struct module_view *view;
+	struct error *error = function_view(planner, module, &view);
+
+	search.view = view;
+	if (!error)
+		error = search_module(&search);
+	for (size_t i = 0; i < search.list.count && !error; i++) {
+		if (!vec_push(list, ((struct guard){ module, search.list.items[i] })))
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	vec_free(&search.list);
+	return error;
+}
+
+static bool is_guarded(const struct module *module)
+{
+	return is_libc(module) || is_libpthread(module);
+}
+
+/* In the loader nothing of the program's runs while it blocks signals. */
+static bool is_harmless(const struct module *module)
+{
+	return module->is_vdso || (is_loader(module) && !is_guarded(module));
+}
+
+struct error *guards_check_later(struct planner *planner, struct module *module)
+{
+	if (is_harmless(module))
+		return NULL;
+	struct error *error =
+		is_guarded(module) ? error_new(ERROR_REFUSED, "another libc, which isn't watched") :
+				     check_code(planner, module);
+	return error ? error_wrap(error, "%s", module->name) : NULL;
+}
+
+struct error *guards_find(struct planner *planner, const struct modules *modules,
+			  struct guard_list *ret_list)
+{
+	struct guard_list list = { 0 };
+	struct error *error = NULL;
+	bool found = false;
+
+	for (size_t i = 0; i < modules->count; i++)
+		found |= is_libc(modules->items[i]);
+	if (!found)
+		return error_new(ERROR_REFUSED,
+				 "there is no libc whose signal masks could be watched");
+	for (int listing = 0; listing < 2; listing++) { /* the cheap look first: it refuses most */
+		for (size_t i = 0; i < modules->count && !error; i++) {
+			struct module *module = modules->items[i];
+
+			if (is_harmless(module) || is_guarded(module) != (listing == 1))
+				continue;
+			error = listing ? list_module(planner, module, 0, &list) :
+					  check_module(planner, module);
+			if (error)
+				error = error_wrap(error, "%s", module->name);
+		}
+	}
+	if (error) {
+		vec_free(&list);
+		return error;
+	}
+	*ret_list = list;
+	return NULL;
+}
+
+struct error *guards_find_call(struct planner *planner, const struct modules *modules,
+			       uint64_t number, struct guard_list *list)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < modules->count && !error; i++) {
+		if (is_guarded(modules->items[i]))
+			error = list_module(planner, modules->items[i], number, list);
+	}
+	return error;
+}

@@ -1,0 +1,103 @@
+#include "shared/sorted.h"
+#include "planner.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* The index of the first site behind the address. */
+static size_t index_behind(const struct planner *planner, taddr address)
+{
+	return sorted_count(planner->sites.count, i,
+			    planner->sites.items[i]->address.v <= address.v);
+}
+
+uint64_t site_claim(const struct site *site)
+{
+	return site->fixed_length > site->length ? site->fixed_length : site->length;
+}
+
+struct site *siteset_before(const struct planner *planner, taddr address)
+{
+	size_t index = index_behind(planner, address);
+
+	return index ? planner->sites.items[index - 1] : NULL;
+}
+
+struct site *siteset_overlapping(const struct planner *planner, taddr start, taddr end)
+{
+	size_t index = index_behind(planner, start);
+	struct site *before = index ? planner->sites.items[index - 1] : NULL;
+
+	if (before && before->address.v + site_claim(before) > start.v)
+		return before;
+	if (index < planner->sites.count && planner->sites.items[index]->address.v < end.v)
+		return planner->sites.items[index];
+	return NULL;
+}
+
+bool siteset_insert(struct planner *planner, struct site *site)
+{
+	size_t index = index_behind(planner, site->address);
+
+	if (!vec_reserve(&planner->sites, 1))
+		return false;
+	assert(!siteset_overlapping(planner, site->address,
+				  taddr_add(site->address, (int64_t)site_claim(site)))); /* L1 */
+	memmove(planner->sites.items + index + 1, planner->sites.items + index,
+		(planner->sites.count - index) * sizeof(*planner->sites.items));
+	planner->sites.items[index] = site;
+	planner->sites.count++;
+	return true;
+}
+
+void siteset_remove(struct planner *planner, struct site *site)
+{
+	size_t index = index_behind(planner, site->address) - 1;
+
+	assert(planner->sites.items[index] == site);
+	planner->sites.count--;
+	memmove(planner->sites.items + index, planner->sites.items + index + 1,
+		(planner->sites.count - index) * sizeof(*planner->sites.items));
+}
+
+void site_free(struct site *site)
+{
+	if (!site)
+		return;
+	vec_free(&site->probes);
+	vec_free(&site->kept);
+	error_free(site->patch.error);
+	error_free(site->refusal);
+	free(site);
+}
+
+void site_take_hop(struct site *site, struct site *from)
+{
+	if (!from->hop_piece.size)
+		return;
+	site->hop_piece = from->hop_piece;
+	from->hop_piece.size = 0;
+}
+
+/* Where slots begin: behind the site's own jump, if it has one. */
+static size_t slots_start(const struct site *site)
+{
+	return site->insn_count ? JUMP_LENGTH : 0;
+}
+
+static bool can_host(const struct site *site)
+{
+	return site->way == DIVERT_JUMP || site->way == DIVERT_NONE;
+}
+
+size_t site_slots_free(const struct site *site)
+{
+	if (!can_host(site) || site->emitted || site->length < slots_start(site)) /* L2 */
+		return 0;
+	return (site->length - slots_start(site)) / JUMP_LENGTH - site->slot_count;
+}
+
+taddr site_slot(const struct site *site, size_t index)
+{
+	return taddr_add(site->address, (int64_t)(slots_start(site) + index * JUMP_LENGTH));
+}

@@ -1,0 +1,133 @@
+/*
+ * tactic_pun.c - a jump part of whose distance is what was there before.
+ *
+ * Of five bytes at the site only the first k may change, because something leads to what is behind
+ * them. So the distance has 4 - (k - 1) bytes that are given, the upper ones, and the jump can only
+ * lead to a range of 256^(k-1) bytes. If that range isn't in use by anybody, a page is mapped
+ * there, with a jump (the hop) to the trampoline, which lies anywhere within reach of both.
+ */
+#include <string.h>
+
+#include "tactic.h"
+
+static struct error *longest_run(const struct tactic_view *view, struct run *ret_run)
+{
+	struct error *error = NULL;
+
+	for (size_t need = JUMP_LENGTH - 1; need > 0; need--) {
+		error_free(error);
+		error = run_gather(view, view->index, need, ret_run);
+		if (!error || error_kind(error) != ERROR_REFUSED)
+			return error;
+	}
+	return error;
+}
+
+/* The addresses that the jump can lead to. */
+static void find_range(const struct tactic_view *view, taddr at, size_t k, uint64_t *ret_low,
+		       uint64_t *ret_high)
+{
+	const struct text_range *text = view->body->text;
+	uint64_t offset = at.v - view->module->module->bias.v - text->address;
+	uint8_t jump[JUMP_LENGTH] = { 0 };
+	int32_t distance;
+
+	memcpy(jump + k, text->bytes + offset + k, JUMP_LENGTH - k);
+	memcpy(&distance, jump + 1, sizeof(distance));
+	*ret_low = at.v + JUMP_LENGTH + (uint64_t)(int64_t)distance;
+	*ret_high = *ret_low + (1ULL << 8 * (k - 1));
+}
+
+static struct site *hop_at(struct site *const *sites, size_t count, taddr at)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct site *other = sites[i];
+
+		if (other->way == DIVERT_PUN && other->hop.v + HOP_LENGTH > at.v &&
+		    at.v + HOP_LENGTH > other->hop.v)
+			return other;
+	}
+	return NULL;
+}
+
+static bool is_hop_free(const struct planner *planner, taddr at, struct site **ret_other)
+{
+	*ret_other = hop_at(planner->sites.items, planner->sites.count, at);
+	if (!*ret_other)
+		*ret_other = hop_at(planner->superseded.items, planner->superseded.count, at);
+	return !*ret_other;
+}
+
+/* May a new site use the other's hop, when it takes its place? Then the hop is led elsewhere (P8). */
+static bool can_share(const struct planner *planner, const struct site *other, taddr at, size_t k)
+{
+	return taddr_equal(other->address, at) && other->length == k && other->group &&
+	       other->group == planner->group && other->hop_piece.size &&
+	       patch_jump_is_whole(other->hop);
+}
+
+/* One of its own, else that of the site whose place is taken: *ret_of. */
+static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k, taddr *ret_hop,
+			      struct site **ret_of)
+{
+	struct site *before = NULL;
+	uint64_t low, high;
+
+	find_range(view, at, k, &low, &high);
+	while (low < high) {
+		struct site *other;
+		taddr hop;
+
+		if (!near_find_in(&view->planner->maps, taddr_of(low),
+				  taddr_of(high + HOP_LENGTH - 1), HOP_LENGTH, &hop))
+			break;
+		if (is_hop_free(view->planner, hop, &other)) {
+			*ret_hop = hop;
+			return NULL;
+		}
+		if (can_share(view->planner, other, at, k))
+			before = other;
+		low = other->hop.v + HOP_LENGTH;
+	}
+	if (!before)
+		return error_new(
+			ERROR_REFUSED,
+			"the bytes behind it must stay, and the only jump that they allow leads to memory in use");
+	*ret_hop = before->hop;
+	*ret_of = before;
+	return NULL;
+}
+
+struct error *pun_try(const struct tactic_view *view, struct site **ret_site)
+{
+	const struct text_range *text = view->body->text;
+	struct run run;
+	struct error *error = longest_run(view, &run);
+
+	if (error)
+		return error;
+	uint64_t at = view->body->insns.items[view->index].at;
+	taddr address = taddr_add(view->module->module->bias, (int64_t)at);
+	if (run.length >= JUMP_LENGTH || at + JUMP_LENGTH > text->address + text->size)
+		return error_new(ERROR_REFUSED, "the code ends there");
+	if (siteset_overlapping(view->planner, address, taddr_add(address, JUMP_LENGTH)))
+		return error_new(ERROR_REFUSED, "another tracepoint changes the bytes behind it");
+	/* bytes that a jump relies on can hold no other site: one that is wanted there goes first,
+	 * by a trap */
+	if (plan_is_wanted(view->planner, taddr_add(address, (int64_t)run.length),
+			   taddr_add(address, JUMP_LENGTH)))
+		return error_new(ERROR_REFUSED,
+				 "another tracepoint is wanted at the bytes behind it");
+	taddr hop = { 0 };
+	struct site *hop_of = NULL;
+	error = find_hop(view, address, run.length, &hop, &hop_of);
+	if (!error)
+		error = run_make_site(view, &run, "pun", ret_site);
+	if (error)
+		return error;
+	(*ret_site)->way = DIVERT_PUN;
+	(*ret_site)->hop = hop;
+	(*ret_site)->hop_of = hop_of;
+	(*ret_site)->fixed_length = JUMP_LENGTH;
+	return NULL;
+}

@@ -1,0 +1,35 @@
+/*
+ * tactic_trap.c - one byte, int3, where nothing else fits. Dear at every hit (a signal), and deadly where
+ * SIGTRAP is lost: so it is asked last, and only where somebody sees to that (planner_allow_traps).
+ */
+#include "tactic.h"
+
+void planner_allow_traps(struct planner *planner, planner_may_trap_fn may_trap, void *context)
+{
+	planner->may_trap = may_trap;
+	planner->may_trap_context = context;
+}
+
+void planner_traps_ready(struct planner *planner)
+{
+	planner->traps_ready = true;
+}
+
+struct error *trap_try(const struct tactic_view *view, struct site **ret_site)
+{
+	const struct planner *planner = view->planner;
+	struct run run;
+
+	if (!planner->may_trap)
+		return error_new(ERROR_REFUSED, "not here");
+	if (planner->group && !planner->traps_ready)
+		return error_new(ERROR_REFUSED, "not among tracepoints that are placed already");
+	struct error *error = run_gather(view, view->index, 1, &run);
+	if (!error)
+		error = planner->may_trap(planner->may_trap_context, view->module->module);
+	if (!error)
+		error = run_make_site(view, &run, "trap", ret_site);
+	if (!error)
+		(*ret_site)->way = DIVERT_TRAP;
+	return error;
+}

@@ -1,0 +1,56 @@
+/*
+ * expr.h - expressions over the values at a probe: the variables that -t var: records, the
+ * conditions of --filter.
+ *
+ * C's operators with C's precedence and C's types: || && | ^ & == != < <= > >= << >> + - * / % ! ~
+ * unary - + * & and sizeof, members by . and ->, [index], casts to any type of the debug
+ * information: ((struct foo *)p)->next. Operands are variables and parameters, enumerators, NULL,
+ * true, false, numbers, 'c', "text" (with == and !=: the string; with * ? [ in it, a glob),
+ * registers ($rdi), $tid, $pid, $cpu, and $hits: how often the place was reached, this time
+ * included. At a function's exit also $ret, $duration (ns), and arguments as they were at entry
+ * (entry:NAME). Integers are promoted and converted as in C (int and long have 32 and 64 bits);
+ * overflow wraps, shifts by too much give 0 or the sign. Floating-point numbers are doubles or
+ * singles; a single and a number that is written out are compared as singles.
+ *
+ * An expression becomes operations for the agent's programs. Errors show the place with a caret.
+ */
+#ifndef DYNTRACE_EXPR_EXPR_H
+#define DYNTRACE_EXPR_EXPR_H
+
+#include "control/values/shape/shape.h"
+
+/* Where names lead. */
+struct expr_names {
+	void *context;
+	/* A variable's type and place; false: there is none of that name. */
+	bool (*find)(void *context, const char *name, struct type *ret_type,
+		     struct value_place *ret_place);
+	/* A type; `kind` as in debug_find_type. NULL: C's own only. */
+	bool (*find_type)(void *context, const char *name, enum type_kind kind,
+			  struct type *ret_type);
+	/* An enumerator's value. */
+	bool (*find_label)(void *context, const char *name, int64_t *ret_value);
+	/* The counter of the place, for $hits; UINT32_MAX: there is none left. */
+	uint32_t (*counter)(void *context);
+	struct debug *debug; /* NULL: there are no names but registers */
+	bool at_exit; /* then `find` knows "$ret" too */
+	/* then `find` gets $words, and names with their members and indices: a.b[2] */
+	bool has_paths;
+};
+
+/* A variable or part of one. */
+struct error *expr_variable(const char *text, const struct expr_names *names, struct type *ret_type,
+			    struct value_place *ret_place);
+
+/* A condition: operations that leave a number on the stack, and the texts that they match with. */
+struct error *expr_condition(const char *text, const struct expr_names *names,
+			     struct value_ops *ret_ops, struct value_texts *texts);
+
+/* Does it (or the TYPE of a context) ask for what only a function's exit knows: $ret, $duration,
+ * entry:NAME? */
+bool expr_is_at_exit(const char *text);
+
+/* The hardware number of a register (16 rip, 17 flags); false: no such register. */
+bool expr_register(const char *name, uint8_t *ret_number);
+
+#endif

@@ -1,0 +1,388 @@
+/*
+ * shape_finish.c - the layout of an event whose fields are known: stores at fixed places for the
+ * trampoline, or a program for the agent.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/layout.h"
+#include "shape.h"
+
+#define HEAD 8u
+#define HW_RSP 4
+#define MARK_ROOM 32u /* what a string may say about itself */
+
+static uint32_t align_up(uint32_t at, uint32_t to)
+{
+	return to ? (at + to - 1) / to * to : at;
+}
+
+static bool store_is_native(const struct value_store *store, struct tramp_field *ret_field)
+{
+	if (store->code != DT_OP_STORE || store->guard)
+		return false;
+	if (store->place.kind == PLACE_GONE) {
+		*ret_field = (struct tramp_field){ .source = SOURCE_NOTHING };
+		return true;
+	}
+	if (!place_native(&store->place, store->load, ret_field))
+		return false;
+	if (ret_field->source == SOURCE_XMM && (store->bit_size || store->bit_offset))
+		return false;
+	ret_field->size = store->size;
+	ret_field->load = store->load;
+	ret_field->shift = (uint8_t)(ret_field->shift + store->bit_offset);
+	ret_field->bits = store->bit_size;
+	ret_field->is_signed = store->is_signed;
+	return ret_field->shift < 64;
+}
+
+/* Every store goes to the field it belongs to, in order; struct fields align what follows. */
+static bool layout_plain(struct shape *shape, struct tramp_event *event)
+{
+	uint32_t at = HEAD;
+	size_t next = 0;
+
+	event->field_count = 0;
+	for (size_t i = 0; i < shape->field_count; i++) {
+		struct event_field *field = &shape->fields[i];
+
+		at = align_up(at, field->type == FIELD_END ? 1 : field->size);
+		field->offset = (uint16_t)at;
+		for (; next < shape->stores.count && shape->stores.items[next].field == i; next++) {
+			struct tramp_field native;
+
+			if (!store_is_native(&shape->stores.items[next], &native) ||
+			    event->field_count >= TRAMP_FIELDS_MAX || at > DT_EVENT_SIZE_MAX - 64)
+				return false;
+			native.offset = (uint16_t)at;
+			at += shape->stores.items[next].size;
+			if (native.source != SOURCE_NOTHING)
+				event->fields[event->field_count++] = native;
+		}
+	}
+	event->size = align_up(at, 8);
+	return true;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+struct builder {
+	VEC(struct dt_op) ops;
+	const struct shape *shape;
+	uint32_t size; /* the most that the event may take */
+	bool failed;
+};
+
+static void build(struct builder *b, const struct value_ops *ops)
+{
+	b->failed |= ops->failed;
+	for (size_t i = 0; i < ops->count && !b->failed; i++)
+		b->failed = !vec_push(&b->ops, ops->items[i]);
+}
+
+static void build_op(struct builder *b, enum dt_op_code code, uint8_t a, uint16_t bb, uint32_t c)
+{
+	struct value_ops one = { .count = 0 };
+
+	ops_add(&one, code, a, bb, c);
+	build(b, &one);
+}
+
+/* The value, or 0 if its guard says so. */
+static void push_guarded(const struct builder *b, const struct value_store *store,
+			 const struct value_ops *value, struct value_ops *ops)
+{
+	if (!store->guard) {
+		ops_append(ops, value);
+		return;
+	}
+	ops_append(ops, &b->shape->guards.items[store->guard - 1]);
+	ops_add(ops, DT_OP_SKIP_ZERO, 0, 0, (uint32_t)value->count + 1);
+	ops_append(ops, value);
+	ops_add(ops, DT_OP_SKIP, 0, 0, 2);
+	ops_const(ops, 0);
+}
+
+static void build_number(struct builder *b, const struct value_store *store)
+{
+	struct value_ops value = { .count = 0 }, ops = { .count = 0 };
+
+	if (!place_push(&store->place, store->load, store->is_signed && !store->bit_size, &value))
+		ops_const(&value, 0);
+	push_guarded(b, store, &value, &ops);
+	if (store->bit_size)
+		ops_add(&ops, DT_OP_BITS, store->bit_offset, store->bit_size, store->is_signed);
+	ops_add(&ops, DT_OP_STORE, store->size, 0, store->field);
+	build(b, &ops);
+	b->size = align_up(b->size, store->size) + store->size;
+}
+
+static void build_string(struct builder *b, const struct value_store *store)
+{
+	struct value_ops value = { .count = 0 }, ops = { .count = 0 };
+
+	if (!place_push(&store->place, 8, false, &value))
+		ops_const(&value, 0);
+	push_guarded(b, store, &value, &ops);
+	if (store->mode && !place_push(&store->length, 8, false, &ops))
+		ops_const(&ops, 0);
+	ops_add(&ops, DT_OP_STRING, store->load, store->count, store->mode);
+	build(b, &ops);
+	b->size += store->count + MARK_ROOM + 1;
+}
+
+static void build_memory(struct builder *b, const struct value_store *store)
+{
+	struct value_ops value = { .count = 0 }, ops = { .count = 0 };
+
+	if (!place_push_address(&store->place, &value))
+		ops_const(&value, 0);
+	push_guarded(b, store, &value, &ops);
+	ops_add(&ops, (enum dt_op_code)store->code, store->size, store->count, store->field);
+	build(b, &ops);
+	b->size = align_up(b->size, store->size) + store->count;
+}
+
+static void build_store(struct builder *b, const struct value_store *store)
+{
+	switch (store->code) {
+	case DT_OP_STORE:
+		build_number(b, store);
+		break;
+	case DT_OP_STRING:
+		build_string(b, store);
+		break;
+	case DT_OP_COPY:
+		build_memory(b, store);
+		break;
+	case DT_OP_BACKTRACE:
+		build_op(b, DT_OP_BACKTRACE, 0, store->count, 0);
+		b->size = align_up(b->size, 8) + 8 + 8u * store->count;
+		break;
+	default:
+		build_op(b, (enum dt_op_code)store->code, 0, 0, 0);
+		b->size += 64;
+	}
+}
+
+/* A long double of the frame or of a register: that is always there. */
+static bool is_near_load(const struct value_ops *ops, size_t at)
+{
+	const struct dt_op *first = &ops->items[0];
+
+	return first->code == DT_OP_REG &&
+	       (first->a == HW_RSP || first->a == DT_REG_ST0 || first->a == DT_REG_ST1) &&
+	       (at == 1 || (at == 2 && ops->items[1].code == DT_OP_OFFSET));
+}
+
+static bool place_can_fail(const struct value_place *place)
+{
+	const struct value_ops *ops = &place->ops;
+
+	if (place->kind != PLACE_VALUE)
+		return place->kind == PLACE_MEMORY;
+	for (size_t i = 0; i < ops->count; i++) {
+		if (ops->items[i].code == DT_OP_LOAD ||
+		    (ops->items[i].code == DT_OP_REAL_LOAD && !is_near_load(ops, i)) ||
+		    (ops->items[i].code >= DT_OP_DIV && ops->items[i].code <= DT_OP_MODU))
+			return true;
+		if (ops->items[i].code == DT_OP_CONST)
+			i++;
+	}
+	return false;
+}
+
+/* Whether a field can be unreadable: then the event has a list of those that are. */
+static bool can_fail(const struct shape *shape)
+{
+	for (size_t i = 0; i < shape->stores.count; i++) {
+		const struct value_store *store = &shape->stores.items[i];
+
+		if (store->code != DT_OP_STRING && place_can_fail(&store->place))
+			return true;
+	}
+	return false;
+}
+
+static void build_limits(struct builder *b, const struct tramp_limits *limits)
+{
+	struct value_ops ops = { .count = 0 };
+
+	if (limits->every) {
+		ops_const(&ops, limits->every);
+		ops_add(&ops, DT_OP_EVERY, 0, 0, limits->counter);
+	}
+	if (limits->rate) {
+		ops_const(&ops, limits->rate);
+		ops_const(&ops, limits->period);
+		ops_add(&ops, DT_OP_RATE, 0, 0, limits->counter);
+	}
+	if (limits->first) {
+		ops_const(&ops, limits->first);
+		ops_add(&ops, DT_OP_FIRST, 0, 0, limits->counter);
+	}
+	build(b, &ops);
+}
+
+/* Is it an address that registers tell: a register, and a distance? */
+static bool is_plain_address(const struct value_ops *ops)
+{
+	return ops->count && ops->count <= 2 && !ops->failed && ops->items[0].code == DT_OP_REG &&
+	       (ops->count == 1 || ops->items[1].code == DT_OP_OFFSET);
+}
+
+/* Where the first thing is that has to be read for a field. False: nothing, or nobody knows yet. */
+static bool first_address(const struct value_store *store, struct value_ops *ret_ops)
+{
+	struct value_ops ops = { .count = 0 };
+
+	if (store->place.kind == PLACE_MEMORY)
+		ops = store->place.ops;
+	else if (store->code != DT_OP_STRING || store->place.kind != PLACE_PIECES ||
+		 !place_push(&store->place, 8, false, &ops))
+		return false;
+	*ret_ops = ops;
+	return is_plain_address(&ops);
+}
+
+static bool is_listed(const struct value_ops *list, size_t count, const struct value_ops *ops)
+{
+	for (size_t i = 0; i < count; i++) {
+		/* of one register: likely near each other */
+		if (list[i].items[0].a == ops->items[0].a)
+			return true;
+	}
+	return false;
+}
+
+/* What several fields will have to read is read by one system call. */
+static void build_prefetch(const struct shape *shape, struct builder *b)
+{
+	struct value_ops list[DT_PREFETCH_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < shape->stores.count && count < DT_PREFETCH_MAX; i++) {
+		struct value_ops ops;
+
+		if (first_address(&shape->stores.items[i], &ops) && ops.items[0].a != HW_RSP &&
+		    !is_listed(list, count, &ops))
+			list[count++] = ops;
+	}
+	if (count < 2)
+		return;
+	for (size_t i = 0; i < count; i++)
+		build(b, &list[i]);
+	build_op(b, DT_OP_PREFETCH, (uint8_t)count, 0, 0);
+}
+
+static void build_all(struct shape *shape, struct builder *b)
+{
+	size_t next = 0;
+
+	if (shape->condition.count) {
+		build(b, &shape->condition);
+		build_op(b, DT_OP_REQUIRE, 0, 0, 0);
+		build_limits(b, &shape->limits);
+	}
+	build_prefetch(shape, b);
+	for (size_t i = 0; i < shape->field_count; i++) {
+		struct event_field *field = &shape->fields[i];
+
+		field->offset = 0;
+		if (field->type == FIELD_STRUCT) {
+			build_op(b, DT_OP_ALIGN, field->size, 0, 0);
+			b->size = align_up(b->size, field->size);
+		}
+		for (; next < shape->stores.count && shape->stores.items[next].field == i; next++)
+			build_store(b, &shape->stores.items[next]);
+	}
+}
+
+/* The names of the fields, by number, then the texts of the condition. */
+static struct dt_program *assemble(const struct shape *shape, const struct builder *b,
+				   size_t *ret_size)
+{
+	size_t names = 0, room = 0;
+	struct dt_program *program;
+	char *text;
+
+	for (size_t i = 0; i < shape->field_count && i < DT_PROGRAM_FIELDS_MAX; i++)
+		names += strlen(shape->fields[i].name) + 1;
+	room = sizeof(*program) + b->ops.count * sizeof(struct dt_op) + names + shape->texts.count;
+	room = (room + 7) / 8 * 8;
+	program = calloc(1, room);
+	if (!program)
+		return NULL;
+	program->op_count = (uint32_t)b->ops.count;
+	program->text_size = (uint32_t)(names + shape->texts.count);
+	program->size_max = align_up(b->size + 16, 8);
+	if (b->ops.count)
+		memcpy(program->ops, b->ops.items, b->ops.count * sizeof(struct dt_op));
+	text = (char *)(program->ops + program->op_count);
+	for (size_t i = 0; i < shape->field_count && i < DT_PROGRAM_FIELDS_MAX; i++)
+		text = stpcpy(text, shape->fields[i].name) + 1;
+	if (shape->texts.count)
+		memcpy(text, shape->texts.items, shape->texts.count);
+	*ret_size = room;
+	return program;
+}
+
+static void fix_texts(struct builder *b, const struct shape *shape)
+{
+	size_t names = 0;
+
+	for (size_t i = 0; i < shape->field_count && i < DT_PROGRAM_FIELDS_MAX; i++)
+		names += strlen(shape->fields[i].name) + 1;
+	for (size_t i = 0; i < b->ops.count; i++) {
+		if (b->ops.items[i].code == DT_OP_CONST)
+			i++;
+		else if (b->ops.items[i].code == DT_OP_MATCH)
+			b->ops.items[i].c += (uint32_t)names;
+	}
+}
+
+static void add_unreadable(struct shape *shape)
+{
+	if (can_fail(shape))
+		shape_add_special(shape, "unreadable", DT_OP_UNREADABLE, 0);
+}
+
+bool shape_is_plain(struct shape *shape, struct tramp_event *scratch)
+{
+	return !shape->failed && !shape->is_gathered && layout_plain(shape, scratch);
+}
+
+struct error *shape_finish(struct shape *shape, struct tramp_event *event,
+			   struct dt_program **ret_program, size_t *ret_program_size)
+{
+	struct builder b = { .shape = shape, .size = HEAD };
+	struct dt_program *program;
+
+	if (shape_is_plain(shape, event)) {
+		*ret_program = NULL;
+		*ret_program_size = 0;
+		return NULL;
+	}
+	shape->is_gathered = true;
+	add_unreadable(shape);
+	if (!shape->failed)
+		build_all(shape, &b);
+	fix_texts(&b, shape);
+	program = shape->failed || b.failed ? NULL : assemble(shape, &b, ret_program_size);
+	vec_free(&b.ops);
+	if (!program)
+		return error_new(ERROR_FAILED, "out of memory, or its values are too many");
+	if (program->size_max > DT_EVENT_SIZE_MAX || program->op_count > DT_PROGRAM_OPS_MAX) {
+		free(program);
+		shape->is_too_long = true;
+		return error_new(
+			ERROR_FAILED,
+			"its event could be %u bytes long, and %u is the most; lower --string-max",
+			b.size, DT_EVENT_SIZE_MAX);
+	}
+	event->field_count = 0;
+	event->size = program->size_max;
+	*ret_program = program;
+	return NULL;
+}

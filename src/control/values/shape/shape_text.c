@@ -1,0 +1,139 @@
+/*
+ * shape_text.c - strings: what is text, and where its bytes and its length are.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "shape_fields.h"
+
+void shape_text(struct shape *shape, const char *name, const struct value_place *address,
+		const struct value_place *length, enum dt_string mode)
+{
+	struct value_store *store;
+
+	if (!place_has(address, 8) || (mode && !place_has(length, 8))) {
+		shape_gone(shape, name);
+		return;
+	}
+	shape_field(shape, name, FIELD_STRING, 0);
+	store = shape_store(shape, DT_OP_STRING, 1, address);
+	if (!store)
+		return;
+	store->count = (uint16_t)shape->string_max;
+	store->load = 1;
+	store->mode = (uint8_t)mode;
+	if (mode)
+		store->length = *length;
+	shape->is_gathered = true;
+}
+
+/* Characters of two bytes or four. */
+bool value_is_wide(const struct type *type)
+{
+	return type->name && type->kind == TYPE_INT && (type->size == 2 || type->size == 4) &&
+	       (strcmp(type->name, "wchar_t") == 0 || strcmp(type->name, "char16_t") == 0 ||
+		strcmp(type->name, "char32_t") == 0);
+}
+
+void shape_wide_text(struct shape *shape, const char *name, const struct value_place *pointer,
+		     uint8_t unit)
+{
+	shape_text(shape, name, pointer, NULL, DT_STRING_NUL);
+	if (!shape->failed && vec_last(&shape->stores)->code == DT_OP_STRING)
+		vec_last(&shape->stores)->load = unit;
+}
+
+void shape_add_string(struct shape *shape, const char *name, const struct value_place *pointer)
+{
+	shape_text(shape, name, pointer, NULL, DT_STRING_NUL);
+}
+
+void shape_add_special(struct shape *shape, const char *name, enum dt_op_code code, uint16_t count)
+{
+	static const struct value_place nothing = { .kind = PLACE_GONE };
+	struct value_store *store;
+
+	shape_field(shape, name, code == DT_OP_BACKTRACE ? FIELD_FRAMES : FIELD_STRING, 0);
+	store = shape_store(shape, code, 1, &nothing);
+	if (store)
+		store->count = count;
+	shape->is_gathered = true;
+}
+
+/* Classes and structs that are text: the members that hold the address and the length. */
+static const struct {
+	const char *type; /* its name begins so */
+	const char *address, *length; /* members, and members of these */
+	uint64_t size; /* then its name is no longer; 0: of any */
+} text_types[] = {
+	/* libstdc++; clang leaves out what is in _M_dataplus: the pointer, at its beginning */
+	{ "basic_string<char", "_M_dataplus", "_M_string_length", 0 },
+	{ "basic_string_view<char", "_M_str", "_M_len", 0 },
+	{ "&str", "data_ptr", "length", 0 }, /* Rust */
+	{ "&mut str", "data_ptr", "length", 0 },
+	{ "&[u8]", "data_ptr", "length", 0 },
+	{ "&mut [u8]", "data_ptr", "length", 0 },
+	{ "String", "vec.buf.inner.ptr.pointer.pointer", "vec.len", 0 },
+	{ "String", "vec.buf.ptr.pointer.pointer", "vec.len", 0 }, /* before 1.83 */
+	{ "Vec<u8", "buf.inner.ptr.pointer.pointer", "len", 0 },
+	{ "Vec<u8", "buf.ptr.pointer.pointer", "len", 0 },
+	{ "Box<str", "data_ptr", "length", 0 },
+	{ "Option<&str>", "Some.__0.data_ptr", "Some.__0.length", 0 },
+	{ "string", "str", "len", 16 }, /* Go */
+	{ "[]uint8", "array", "len", 24 },
+};
+
+/* a.b.c: where it is in the type. */
+static bool find_path(const struct type *type, const char *path, uint64_t *ret_offset)
+{
+	struct type here = *type;
+	uint64_t offset = 0;
+
+	while (*path) {
+		size_t length = strcspn(path, ".");
+		struct member member;
+		char name[32];
+
+		snprintf(name, sizeof(name), "%.*s", (int)length, path);
+		if (!type_find_member(&here, name, &member))
+			return false;
+		offset += member.offset;
+		here = member.type;
+		path += length + (path[length] == '.');
+	}
+	*ret_offset = offset;
+	return true;
+}
+
+bool value_text(const struct type *type, const struct value_place *place,
+		struct value_place *ret_address, struct value_place *ret_length)
+{
+	Dwarf_Die die = type->die;
+	const char *called = debug_name(&die);
+
+	for (size_t i = 0; called && i < sizeof(text_types) / sizeof(text_types[0]); i++) {
+		uint64_t address, length;
+
+		if (strncmp(called, text_types[i].type, strlen(text_types[i].type)) != 0 ||
+		    (text_types[i].size && (type->size != text_types[i].size ||
+					    strcmp(called, text_types[i].type) != 0)) ||
+		    !find_path(type, text_types[i].address, &address) ||
+		    !find_path(type, text_types[i].length, &length))
+			continue;
+		place_member(place, address, ret_address);
+		place_member(place, length, ret_length);
+		return true;
+	}
+	return false;
+}
+
+bool shape_text_type(struct shape *shape, const char *name, const struct type *type,
+		     const struct value_place *place)
+{
+	struct value_place address, length;
+
+	if (!value_text(type, place, &address, &length))
+		return false;
+	shape_text(shape, name, &address, &length, DT_STRING_COUNTED);
+	return true;
+}
