@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_CLI_LEFTOVERS_H
 #define DYNTRACE_CLI_LEFTOVERS_H
 
-#include "control/session/takeover.h"
+#include "control/session/takeover/takeover.h"
 
 /* On stderr; nothing if there were none. */
 void leftovers_tell(const struct proc *proc, const struct takeover *takeover);

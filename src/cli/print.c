@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "control/base/strbuf.h"
-#include "control/tracer/line.h"
+#include "control/tracers/log/line.h"
 
 #define PRINT_QUEUE_MAX (16u << 20)
 

@@ -6,7 +6,7 @@
 #ifndef DYNTRACE_CLI_TRACE_ARGS_H
 #define DYNTRACE_CLI_TRACE_ARGS_H
 
-#include "control/tracer/tracer.h"
+#include "control/event/tracer.h"
 #include "options.h"
 
 #define CONTEXTS_MAX 64

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/session/takeover.h"
+#include "control/session/takeover/takeover.h"
 #include "confine.h"
 #include "keeper.h"
 #include "worker.h"

@@ -17,8 +17,8 @@
 #include "control/base/vec.h"
 #include "control/exits/exit_body.h"
 #include "control/exits/exit_check.h"
-#include "control/session/exits.h"
-#include "control/session/latency.h"
+#include "control/exits/exits.h"
+#include "control/record/latency.h"
 #include "control/session/session.h"
 #include "shared/layout.h"
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "control/base/cleanup.h"
-#include "control/tracer/wide.h"
+#include "control/tracers/loading/wide.h"
 #include "scratch.h"
 
 static const char source[] =

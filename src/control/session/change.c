@@ -17,7 +17,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "internal.h"
-#include "markers.h"
+#include "control/values/describe/marker_fields.h"
 
 #define STOP_TIMEOUT_MS 2000
 #define GARBAGE_MAX 256 /* sites */

@@ -6,18 +6,18 @@
 
 #include "control/ctf/writer.h"
 #include "control/placement/plan.h"
-#include "children.h"
-#include "exits.h"
-#include "follow.h"
-#include "heritage.h"
-#include "latency.h"
-#include "legacy.h"
+#include "control/session/processes/children.h"
+#include "control/exits/exits.h"
+#include "control/session/processes/follow.h"
+#include "control/session/takeover/old_probes.h"
+#include "control/record/latency.h"
+#include "control/session/takeover/old_counts.h"
 #include "request.h"
 #include "session.h"
-#include "tracing.h"
-#include "tracing_call.h"
-#include "traps.h"
-#include "values.h"
+#include "control/tracers/dispatch.h"
+#include "control/tracers/call/call_tracer.h"
+#include "control/session/own_probes/traps.h"
+#include "control/values/describe/describe.h"
 
 /* What was counted under an event id before, of another tracepoint or by this one under another id. */
 struct tally {
@@ -174,7 +174,7 @@ void types_give_back(struct session *session, const struct tracepoint *tracepoin
 /* Reads the list of modules; nothing may point to the old one. */
 struct error *modules_start(struct session *session);
 
-/* live.c */
+/* commands.c */
 void live_notify(const struct session *session, enum session_notice notice, const char *text);
 /* Places the list's tracepoints, or leaves no site of them behind. */
 struct error *live_place(struct session *session, struct tracepoint_list *list);
@@ -209,7 +209,7 @@ void place_note_sizes(const struct session *session);
 struct error *place_note(struct session *session, struct site *site);
 void place_unnote(struct session *session, struct site *site);
 
-/* leave.c */
+/* detach.c */
 /* Restores text and unmaps everything in the target and its children. */
 struct error *place_undo(struct session *session, struct session_summary *summary);
 bool place_has_code(const struct session *session, struct proc *proc);
@@ -235,7 +235,7 @@ bool change_is_alone(const struct session *session);
 /* Before sites are placed: nobody may come out of what was removed where they are. Those where it
  * isn't certain fail. *ret_alone: what is garbage may be given to patch_place, too (P8). */
 void change_clear_way(struct session *session, bool *ret_alone);
-/* hops.c. Before trampolines are written: what was removed may have the only place that a hop can be
+/* free_hops.c. Before trampolines are written: what was removed may have the only place that a hop can be
  * at. */
 void hops_clear(struct session *session);
 /* After planner_decide, in any case: ends an exchange of sites (plan.h). */
@@ -254,7 +254,7 @@ uint32_t *wake_word(const struct session *session, uint32_t *ret_seen);
 struct error *wake_arm(struct session *session);
 void wake_free(struct wake *wake);
 
-/* lasting.c: tells the agent which memory stays. The agent was just mapped. */
+/* stable_memory.c: tells the agent which memory stays. The agent was just mapped. */
 void lasting_note(struct session *session);
 
 /* unwinding.c */
@@ -263,7 +263,7 @@ struct error *unwinding_map(struct session *session, struct stop *stop);
 /* The list of modules has changed: those that came get tables, those that went have none any more. */
 struct error *unwinding_follow(struct session *session, const struct modules *gone, bool is_new);
 
-/* notice.c */
+/* library_notice.c */
 /* A watch where the loader tells of its list; none where there is no loader, or no name in it. */
 struct error *notice_create(struct session *session);
 /* Threads at that place wait for us from now on, if anything of the list depends on it. */
@@ -280,7 +280,7 @@ void notice_end(struct session *session);
 bool notice_hold(struct session *session);
 void notice_go_on(struct session *session, bool waited);
 
-/* alive.c */
+/* thread_liveness.c */
 bool alive_thread(void *context, uint32_t pid, uint32_t tid);
 /* What they are called here; 0: it ended before that could be looked up. */
 void alive_outer(void *context, uint32_t *pid, uint32_t *tid);

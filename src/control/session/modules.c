@@ -14,7 +14,7 @@
 
 #include "control/base/cleanup.h"
 #include "internal.h"
-#include "markers.h"
+#include "control/values/describe/marker_fields.h"
 
 static bool is_same(const struct module *a, const struct module *b)
 {

@@ -14,10 +14,10 @@
 
 #include "control/base/cleanup.h"
 #include "control/codegen/tramp_frame.h"
-#include "faults.h"
+#include "control/tracers/call/faults.h"
 #include "internal.h"
 #include "mapping.h"
-#include "markers.h"
+#include "control/values/describe/marker_fields.h"
 
 #define STOP_TIMEOUT_MS 2000
 #define HWCAP2_FSGSBASE 2u

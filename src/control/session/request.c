@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "tracing.h"
+#include "control/tracers/dispatch.h"
 
 static bool copy_string(const char **string)
 {

@@ -7,7 +7,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "internal.h"
-#include "takeover.h"
+#include "control/session/takeover/takeover.h"
 
 struct error *session_create(struct proc *proc, const struct session_options *options,
 			     struct session **ret_session)

@@ -1,0 +1,230 @@
+/*
+ * exits.c - memory for function exits.
+ *
+ *	returns		struct dt_returns, private, anywhere
+ *	window		of the code memfd, within reach of it:
+ *			EXIT_CODE_ROOM bytes of code, the unwind table, from the second page on
+ *			the stubs
+ *
+ * Stubs are written from here as they are needed: only the pages that hold some take memory.
+ */
+#include "exits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "control/base/cleanup.h"
+#include "control/session/internal.h"
+
+#define STUBS_AT DT_PAGE
+#define GROW_NS 5000000ULL
+#define WINDOW_PAGES (1 + (uint64_t)DT_STUBS_MAX * DT_STUB_SIZE / DT_PAGE)
+
+bool exits_wanted(const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct probe *probe = &list->items[i]->probe;
+
+		if (probe->site && probe->event.exit)
+			return true;
+	}
+	return false;
+}
+
+/* With a free page on either side: the kernel joins it with nothing, and the next controller knows
+ * it by its bounds. */
+static struct error *choose_returns(const struct session *session, taddr *ret_at)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	taddr near = session->agent->control_at, at;
+	struct error *error = maps_read(session->proc, &maps);
+
+	if (!error)
+		error = near_find_gap(&maps, near, near, sizeof(struct dt_returns) + 2 * DT_PAGE,
+				      &at);
+	if (!error)
+		*ret_at = taddr_add(at, DT_PAGE);
+	return error;
+}
+
+/* In the process that is held; nothing else may be there. */
+static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr at)
+{
+	const uint64_t args[6] = { at.v,
+				   sizeof(struct dt_returns),
+				   PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+					   MAP_FIXED_NOREPLACE,
+				   (uint64_t)-1,
+				   0 };
+	uint32_t first[] = { 1, 0, 0, (uint32_t)proc->inner_pid };
+	int64_t result;
+	struct error *error = stop_syscall(stop, SYS_mmap, args, &result);
+
+	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12,
+		       "first");
+	if (error)
+		return error;
+	if ((uint64_t)result != at.v)
+		return error_errno(result < 0 ? (int)-result : EEXIST,
+				   "cannot map %zu KiB for function exits in the target",
+				   sizeof(struct dt_returns) / 1024);
+	return mem_write(proc, taddr_add(at, offsetof(struct dt_returns, used)), first,
+			 sizeof(first));
+}
+
+static struct error *map_returns(struct session *session, struct stop *stop)
+{
+	struct dt_control *control = session->agent->control;
+	taddr chosen = taddr_of(0);
+	struct error *error = choose_returns(session, &chosen);
+
+	if (error)
+		return error;
+	control->returns = chosen.v; /* before it is there: for who finds it */
+	error = map_returns_at(stop, session->proc, chosen);
+	if (error)
+		control->returns = 0;
+	else
+		session->exits.returns = chosen;
+	return error;
+}
+
+struct error *exits_map_child(struct session *session, struct proc *child, struct stop *stop)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	taddr at = session->exits.returns;
+	struct error *error = at.v ? maps_read(child, &maps) : NULL;
+
+	if (error || !at.v || maps_find(&maps, at)) /* mapped at the fork, and copied by it */
+		return error;
+	if (session->exits.unwinder_count) /* of which that in the child knows nothing */
+		return error_new(ERROR_REFUSED, "its unwinder can't be told of return stubs");
+	return map_returns_at(stop, child, at);
+}
+
+struct error *exits_map(struct session *session, struct stop *stop)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct exits *exits = &session->exits;
+	struct error *error = map_returns(session, stop);
+
+	exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
+	exits->inside = calloc(DT_EVENTS_MAX, sizeof(*exits->inside));
+	if (!error && (!exits->unwound || !exits->inside))
+		error = error_new(ERROR_FAILED, "out of memory");
+	if (!error)
+		error = maps_read(session->proc, &maps);
+	if (!error)
+		error = near_find_gap(&maps, exits->returns,
+				      taddr_add(exits->returns, sizeof(struct dt_returns)),
+				      WINDOW_PAGES * DT_PAGE, &exits->window);
+	if (!error)
+		error = inject_window(stop, session->agent, exits->window, WINDOW_PAGES,
+				      &exits->offset);
+	return error;
+}
+
+static struct error *write_stubs(struct session *session, const struct tramp_env *env,
+				 uint32_t count)
+{
+	struct dt_control *control = session->agent->control;
+	uint8_t *window = (uint8_t *)control + session->exits.offset;
+	uint32_t from = control->stub_count;
+
+	if (!exit_emit_stubs(env, from, count, window + STUBS_AT + (uint64_t)from * DT_STUB_SIZE))
+		return error_new(ERROR_FAILED, "the return stubs are out of reach of their slots");
+	__atomic_store_n(&control->stub_count, count,
+			 __ATOMIC_RELEASE); /* pairs with retslot_fresh */
+	return NULL;
+}
+
+static void fill_env(const struct session *session, struct tramp_env *env)
+{
+	env->returns = session->exits.returns;
+	env->stubs = taddr_add(session->exits.window, STUBS_AT);
+	env->exit = session->exits.window;
+	env->ns_multiplier =
+		(uint64_t)(1e9 * 4294967296.0 / (double)session->clock.frequency + 0.5);
+}
+
+/* So many that each kind of event could have one: they are taken faster than more can be written. */
+static uint32_t first_count(const struct session *session)
+{
+	uint32_t count = DT_STUBS_FIRST;
+
+	while (count < session->types->count && count < DT_STUBS_MAX)
+		count *= 2;
+	return count;
+}
+
+struct error *exits_write(struct session *session, struct tramp_env *env)
+{
+	struct dt_control *control = session->agent->control;
+	struct exits *exits = &session->exits;
+	uint8_t *window = (uint8_t *)control + exits->offset;
+	size_t size;
+
+	fill_env(session, env);
+	exits->table_at = EXIT_CODE_ROOM;
+	if (!exit_emit_code(env, window, EXIT_CODE_ROOM, env->exit, &size) ||
+	    !exit_frame_table(env, window + exits->table_at, EXIT_FRAME_ROOM, &size,
+			      &exits->fde_at))
+		return error_new(ERROR_FAILED, "the code for function exits is too long");
+	control->stub_fde = exits->window.v + exits->table_at + exits->fde_at;
+	control->returns = env->returns.v;
+	control->stubs = env->stubs.v;
+	return write_stubs(session, env, first_count(session));
+}
+
+void exits_grow(struct session *session, uint64_t now_ns)
+{
+	const struct dt_pool *pool = session->agent->pool;
+	uint32_t count = session->agent->control->stub_count, used = 0;
+	struct tramp_env env = { 0 };
+	uint64_t missed = 0;
+
+	if (!session->exits.returns.v || count >= DT_STUBS_MAX || now_ns < session->exits.next_grow)
+		return;
+	session->exits.next_grow = now_ns + GROW_NS;
+	_cleanup_error_ struct error *reading = mem_read(
+		session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
+		&used, sizeof(used));
+	for (size_t i = 0; i < session->types->count; i++)
+		missed += pool->tallies[i].missed; /* in a forked child, perhaps */
+	missed -= pool->foreign;
+	if ((reading || used < count / 2) && missed == session->exits.missed)
+		return;
+	session->exits.missed = missed;
+	fill_env(session, &env);
+	_cleanup_error_ struct error *ignored = write_stubs(session, &env, count * 2);
+}
+
+bool exits_find_threads(const struct session *session, const struct stop *stop)
+{
+	taddr start = session->exits.window,
+	      end = taddr_add(start, (int64_t)(WINDOW_PAGES * DT_PAGE));
+
+	for (size_t i = 0; session->exits.returns.v && i < stop_thread_count(stop); i++) {
+		if (taddr_within(stop_thread_rip(stop, i), start, end))
+			return true;
+	}
+	return false;
+}
+
+struct error *exits_unmap(const struct session *session, struct stop *stop)
+{
+	const uint64_t args[6] = { session->exits.returns.v, sizeof(struct dt_returns) };
+	int64_t result;
+
+	return session->exits.returns.v ? stop_syscall(stop, SYS_munmap, args, &result) : NULL;
+}
+
+void exits_free(struct session *session)
+{
+	free(session->exits.unwound);
+	free(session->exits.inside);
+}

@@ -1,0 +1,74 @@
+/*
+ * exits_callers.c - whose calls may return through stubs (R6): code of files that has unwind
+ * tables.
+ *
+ * Seen: a JVM aborts in its garbage collection, because it knows the frames of the code it has
+ * compiled by their return addresses. V8 does the same with its built-in functions, which are in
+ * the program's own text, without tables. Calls from there are recorded at their entry, and counted
+ * as missed.
+ */
+#include "control/base/cleanup.h"
+#include "control/session/internal.h"
+
+struct allowing {
+	struct dt_control *control;
+	const struct module *module;
+};
+
+static void allow(void *context, uint64_t start, uint64_t end)
+{
+	const struct allowing *allowing = context;
+	struct dt_control *control = allowing->control;
+	uint32_t index = control->caller_count;
+
+	if (index >= DT_CALLERS_MAX)
+		return;
+	/* An address behind the last call of a function may be the next one's. */
+	control->callers[index] = (struct dt_callers){ allowing->module->bias.v + start,
+						       allowing->module->bias.v + end + 1 };
+	/* pairs with retslot_may_have */
+	__atomic_store_n(&control->caller_count, index + 1, __ATOMIC_RELEASE);
+}
+
+static bool is_allowed(const struct dt_control *control, const struct module *module)
+{
+	for (uint32_t i = 0; i < control->caller_count; i++) {
+		if (taddr_within(taddr_of(control->callers[i].start), module->low, module->high))
+			return true;
+	}
+	return false;
+}
+
+/* What isn't there any more: its addresses may be anybody's soon. */
+static void forget_unloaded(struct dt_control *control, const struct modules *modules)
+{
+	for (uint32_t i = 0; i < control->caller_count; i++) {
+		struct dt_callers *callers = &control->callers[i];
+		bool found = false;
+
+		for (size_t j = 0; j < modules->count && !found; j++)
+			found = taddr_within(taddr_of(callers->start), modules->items[j]->low,
+					     modules->items[j]->high);
+		if (!found)
+			__atomic_store_n(&callers->end, callers->start, __ATOMIC_RELEASE);
+	}
+}
+
+void exits_allow(struct session *session)
+{
+	const struct modules *modules = &session->modules;
+	struct allowing allowing = { .control = session->agent->control };
+
+	forget_unloaded(allowing.control, modules);
+	for (size_t i = 0; i < modules->count; i++) {
+		struct symtab *symtab;
+
+		allowing.module = modules->items[i];
+		if (is_allowed(allowing.control, allowing.module))
+			continue;
+		_cleanup_error_ struct error *unreadable =
+			module_symtab(session->proc, modules->items[i], &symtab);
+		if (!unreadable)
+			symtab_each_described(symtab, SYM_UNDESCRIBED_MIN, allow, &allowing);
+	}
+}

@@ -1,0 +1,185 @@
+/*
+ * exits_check.c - whose exits can be recorded: what holds for the whole process, then function by
+ * function.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "exit_body.h"
+#include "exit_check.h"
+#include "control/proc/proc_status.h"
+#include "control/session/internal.h"
+
+/* Unwind tables of modules, opened once. */
+struct rules {
+	const struct module *module;
+	struct symtab *symtab;
+	struct frame_rules *frames;
+};
+
+struct check {
+	struct session *session;
+	VEC(struct rules) rules;
+};
+
+static void check_free(struct check *check)
+{
+	for (size_t i = 0; i < check->rules.count; i++)
+		frame_rules_close(check->rules.items[i].frames);
+	vec_free(&check->rules);
+}
+
+static struct error *find_rules(struct check *check, struct module *module, struct rules *ret_rules)
+{
+	struct rules rules = { .module = module };
+
+	for (size_t i = 0; i < check->rules.count; i++) {
+		if (check->rules.items[i].module == module) {
+			*ret_rules = check->rules.items[i];
+			return NULL;
+		}
+	}
+	struct error *error = module_symtab(check->session->proc, module, &rules.symtab);
+	if (error)
+		return error;
+	rules.frames = frame_rules_open(rules.symtab);
+	if (!vec_push(&check->rules, rules)) {
+		frame_rules_close(rules.frames);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	*ret_rules = rules;
+	return NULL;
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+bool exits_has_shadow_stack(const char *status)
+{
+	const char *line = strstr(status, "\nx86_Thread_features:");
+	const char *end = line ? strchr(line + 1, '\n') : NULL;
+	const char *word = line ? strstr(line, "shstk") : NULL;
+
+	return word && (!end || word < end);
+}
+
+bool exits_shadow_stack_of(pid_t pid)
+{
+	_cleanup_close_ int fd = status_open(pid, "status", O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *status = fd < 0 ? NULL : status_slurp(fd, NULL);
+
+	return status && exits_has_shadow_stack(status);
+}
+
+static struct error *check_shadow_stack(const struct session *session)
+{
+	if (!exits_shadow_stack_of(session->proc->pid))
+		return NULL;
+	return error_new(
+		ERROR_REFUSED,
+		"the process has a shadow stack (CET), which forbids other return addresses");
+}
+
+/* A static program without symbols that catches exceptions has an unwinder nobody can find (H7). */
+static struct error *check_unwinder(const struct session *session)
+{
+	bool found = false, handlers = false;
+
+	for (size_t i = 0; i < session->modules.count; i++) {
+		struct module *module = session->modules.items[i];
+		struct symtab *symtab;
+		_cleanup_error_ struct error *error = module_symtab(session->proc, module, &symtab);
+
+		if (error)
+			continue;
+		found |= exits_is_unwinder(symtab);
+		handlers |= module->is_executable && frame_has_handlers(symtab) &&
+			    frame_is_stripped(symtab);
+	}
+	if (found || !handlers)
+		return NULL;
+	return error_new(ERROR_REFUSED, "the program has exception tables, but its unwinder has no "
+					"name and can't be told of return stubs");
+}
+
+static struct error *check_process(const struct session *session)
+{
+	struct error *error = check_shadow_stack(session);
+
+	return error ? error : check_unwinder(session);
+}
+
+/* ---- the functions --------------------------------------------------------------------------- */
+
+static struct error *check_body(struct check *check, const struct rules *rules,
+				const struct place *place, uint64_t address)
+{
+	const struct cfi_rows *rows;
+	struct error *error = module_cfi(check->session->proc, place->module, &rows);
+
+	if (!error && place->symbol &&
+	    exit_body_touches_return(rules->symtab, rows, address, place->symbol->size))
+		error = error_new(ERROR_REFUSED, "it reads or changes its own return address");
+	return error;
+}
+
+static struct error *check_function(struct check *check, const struct probe *probe)
+{
+	const struct place *place = &probe->place;
+	struct rules rules = { 0 };
+	struct error *error = find_rules(check, place->module, &rules);
+
+	if (error)
+		return error;
+	if (place->symbol && place->symbol->source == SOURCE_PLT)
+		return error_new(ERROR_REFUSED,
+				 "it is an entry of the linkage table: name the function itself");
+	if (probe->event.keep_red_zone) /* the stack has no room for both */
+		return error_new(ERROR_REFUSED,
+				 "the unwind table has no function that starts there");
+	if (frame_is_go(rules.symtab))
+		return error_new(ERROR_REFUSED, "it is Go, whose stacks move");
+	uint64_t address = place->address.v - place->module->bias.v;
+
+	error = exit_check(rules.symtab, rules.frames, address,
+			   place->symbol ? place->symbol->name : NULL);
+	return error ? error : check_body(check, &rules, place, address);
+}
+
+/* Entries only, with the reason; an error where the user named the function. */
+static struct error *take_exit(struct tracepoint *tracepoint, struct error *reason)
+{
+	if (error_kind(reason) != ERROR_REFUSED)
+		return reason;
+	if (!tracepoint->from_glob) {
+		struct error *error = error_new(
+			ERROR_REFUSED,
+			"cannot record the exit of '%s': %s (its entry can be: leave out -e)",
+			tracepoint->name, error_text(reason));
+		error_free(reason);
+		return error;
+	}
+	tracepoint->probe.event.exit = false;
+	tracepoint->exit_refusal = reason;
+	return NULL;
+}
+
+struct error *exits_check(struct session *session, const struct tracepoint_list *list)
+{
+	_cleanup_(check_free) struct check check = { .session = session };
+	_cleanup_error_ struct error *whole = exits_wanted(list) ? check_process(session) : NULL;
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < list->count && !error; i++) {
+		struct tracepoint *tracepoint = list->items[i];
+
+		if (!tracepoint->probe.site || !tracepoint->probe.event.exit)
+			continue;
+		struct error *reason = whole ? error_new(error_kind(whole), "%s", error_text(whole))
+					     : check_function(&check, &tracepoint->probe);
+		if (reason)
+			error = take_exit(tracepoint, reason);
+	}
+	return error;
+}

@@ -1,0 +1,80 @@
+/*
+ * exits_hook.c - unwinders learn of code of ours: return stubs, trampolines, the agent.
+ *
+ * libgcc asks one function of its own, _Unwind_Find_FDE(pc, bases), for the table of each frame. A
+ * probe of ours is put there that answers for our code and lets all other questions pass
+ * (codegen/x86_64/find_code.c, target/find.c). Nothing in the target is called for that, and no lock is
+ * needed: so it works in a library that was just mapped and isn't relocated yet, before any of its
+ * code has run, and where no thread ever comes to rest. It is there with the first probes, in the
+ * same stop.
+ *
+ * When the target is left these probes go last: as long as a call is inside, an exception may pass
+ * through its stub.
+ */
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "control/session/internal.h"
+
+static const struct probe *find_hook(const struct session *session, const struct module *module)
+{
+	for (size_t i = 0; i < session->watches.count; i++) {
+		const struct probe *probe = session->watches.items[i];
+
+		if (probe->event.finds && probe->place.module == module)
+			return probe;
+	}
+	return NULL;
+}
+
+bool exits_hook_is_there(const struct session *session, const struct module *module)
+{
+	const struct probe *hook = find_hook(session, module);
+
+	return hook && hook->site &&
+	       (hook->site->patch.state == PATCH_PLACED ||
+		hook->site->patch.state == PATCH_PLANNED);
+}
+
+static struct error *add_hook(struct session *session, struct module *module)
+{
+	struct symtab *symtab;
+	struct probe *probe;
+	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
+	const struct symbol *raise =
+		unreadable ? NULL : symtab_find(symtab, "_Unwind_RaiseException");
+	const struct symbol *find = raise ? symtab_find(symtab, "_Unwind_Find_FDE") : NULL;
+
+	/* LLVM's has the function, but doesn't ask it. */
+	if (!find || find->kind != SYMBOL_FUNCTION || exits_is_llvm(symtab))
+		return NULL;
+	struct error *error = watch_add(session, module, find, &probe);
+	if (!error)
+		probe->event.finds = true;
+	return error;
+}
+
+static bool wants_exits(const struct session *session, const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i]->probe.event.exit)
+			return true;
+	}
+	return session->exits.returns.v;
+}
+
+/* Without exits an unwinder that is hidden in a library isn't worth reading all of them. */
+struct error *exits_hook_add(struct session *session, const struct tracepoint_list *list)
+{
+	bool all = wants_exits(session, list);
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < session->modules.count && !error; i++) {
+		struct module *module = session->modules.items[i];
+
+		if ((all || module->is_executable || !strncmp(module->name, "libgcc_s.", 9)) &&
+		    !find_hook(session, module) && !exits_is_told(session, module))
+			error = add_hook(session, module);
+	}
+	return error;
+}

@@ -1,0 +1,273 @@
+/*
+ * exits_settle.c - leave a process whose calls are inside traced functions.
+ *
+ * Nothing new goes in, for the text is as it was. Most calls come out by themselves within a
+ * moment. For the rest all threads are stopped and each slot in use is judged as retslot.c does
+ * (R2): where the stack still holds the stub's address, the return address goes back there, as if
+ * we had never been here; where it doesn't, the frame vanished (longjmp, an exception, the end of
+ * a thread).
+ *
+ * A frame that vanished could come back, if the program keeps copies of stacks (H8). So where
+ * frames have vanished, all writable memory is searched for the addresses of their stubs: only if
+ * there is none may the stubs go. What lies below a thread's stack pointer is nobody's and isn't
+ * searched.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "control/base/cleanup.h"
+#include "exits_slots.h"
+#include "control/session/internal.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define SETTLE_MS 1000
+#define SETTLE_STEP_MS 5
+#define SETTLE_TRIES 100
+#define SETTLE_PATIENT 20
+#define SEARCH_MAX (1ULL << 30) /* bytes: more than that isn't searched, and the stubs stay */
+#define SEARCH_STEP (1u << 20)
+#define RED_ZONE 128
+
+static size_t slots_in_use(const struct exits_slots *slots)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 1; i < slots->count; i++)
+		count += slots->items[i].sp != 0;
+	return count;
+}
+
+static void nap(unsigned ms)
+{
+	struct timespec time = { .tv_nsec = ms * 1000000L };
+
+	nanosleep(&time, NULL);
+}
+
+static struct error *wait_for_calls(struct exits_slots *slots)
+{
+	struct error *error = exits_slots_read(slots);
+
+	for (unsigned ms = 0; !error && ms < SETTLE_MS && slots_in_use(slots);
+	     ms += SETTLE_STEP_MS) {
+		nap(SETTLE_STEP_MS);
+		error = exits_slots_read(slots);
+	}
+	return error;
+}
+
+/* ---- judging, all threads stopped ------------------------------------------------------------ */
+
+/* An inherited call is its parent's, and counted there. */
+static void end_call(struct dt_return_slot *slot, uint32_t *counters)
+{
+	if (!(slot->sp & DT_RETURN_INHERITED) && slot->id < DT_EVENTS_MAX)
+		counters[slot->id]++;
+	slot->sp = 0;
+}
+
+/* All stubs that share the stack word are out of use; the word becomes the address that the last
+ * of them returns to. */
+static struct error *put_back(struct exits_slots *slots, uint64_t sp, uint64_t word)
+{
+	uint32_t index;
+
+	while ((index = exits_slots_stub(slots, word)) &&
+	       exits_slots_place(&slots->items[index]) == sp) {
+		end_call(&slots->items[index], slots->session->exits.inside);
+		word = slots->items[index].ra;
+	}
+	return mem_write(slots->proc, taddr_of(sp), &word, sizeof(word));
+}
+
+static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
+{
+	struct error *error = NULL;
+
+	for (uint32_t i = 1; i < slots->count && !error; i++) {
+		struct dt_return_slot *slot = &slots->items[i];
+		uint64_t word = 0;
+
+		if (!slot->sp)
+			continue;
+		_cleanup_error_ struct error *reading = mem_read(
+			slots->proc, taddr_of(exits_slots_place(slot)), &word, sizeof(word));
+		uint32_t top = reading ? 0 : exits_slots_stub(slots, word);
+		if (top && exits_slots_place(&slots->items[top]) == exits_slots_place(slot))
+			error = put_back(slots, exits_slots_place(slot), word);
+		if (slot->sp) {
+			end_call(slot, slots->session->exits.unwound);
+			slot->length |= DT_RETURN_VANISHED;
+			*ret_vanished = true;
+		}
+	}
+	/* So that a second look finds nothing in use. */
+	return error ? error
+		     : mem_write(slots->proc, exits_slots_at(slots, 0), slots->items,
+				 slots->count * sizeof(*slots->items));
+}
+
+/* The exit has begun: the stub has put its index where its address was. */
+static bool is_leaving(const struct exits_slots *slots, uint32_t index)
+{
+	uint64_t word = 0;
+	_cleanup_error_ struct error *error =
+		mem_read(slots->proc, taddr_of(exits_slots_place(&slots->items[index])), &word,
+			 sizeof(word));
+
+	return !error && word == index;
+}
+
+/* A thread is just taking a stub or giving it back. A word that is still an index after a while
+ * is a number of the program's own, where a frame has vanished. */
+static bool is_busy(const struct exits_slots *slots, const struct stop *stop, bool patient)
+{
+	for (uint32_t i = 1; i < slots->count; i++) {
+		uint64_t sp = slots->items[i].sp;
+
+		if (sp & DT_RETURN_BUSY || (sp && patient && is_leaving(slots, i)))
+			return true;
+	}
+	return exits_find_threads(slots->session, stop);
+}
+
+/* ---- does anything still lead to a stub? ----------------------------------------------------- */
+
+struct search {
+	const struct exits_slots *slots;
+	const struct stop *stop;
+	uint64_t *buffer;
+	uint64_t left; /* bytes that may still be read */
+	bool found;
+};
+
+/* Where in the mapping somebody's data begins: at the lowest stack pointer in it. */
+static uint64_t search_start(const struct search *search, const struct mapping *mapping)
+{
+	uint64_t start = mapping->end.v;
+	bool is_stack = false;
+
+	for (size_t i = 0; i < stop_thread_count(search->stop); i++) {
+		taddr rsp = stop_thread_rsp(search->stop, i);
+
+		if (!taddr_within(rsp, mapping->start, mapping->end))
+			continue;
+		is_stack = true;
+		if (rsp.v - RED_ZONE < start)
+			start = rsp.v - RED_ZONE;
+	}
+	return is_stack && start > mapping->start.v ? start & ~7ULL : mapping->start.v;
+}
+
+static void search_bytes(struct search *search, uint64_t at, uint64_t size)
+{
+	const struct exits_slots *slots = search->slots;
+
+	_cleanup_error_ struct error *error =
+		mem_read(slots->proc, taddr_of(at), search->buffer, size);
+	for (uint64_t i = 0; !error && i < size / 8; i++) {
+		uint32_t stub = exits_slots_stub(slots, search->buffer[i]);
+
+		if (stub && (slots->stray || slots->items[stub].length & DT_RETURN_VANISHED))
+			search->found = true;
+	}
+}
+
+static bool is_ours(const struct exits_slots *slots, const struct mapping *mapping)
+{
+	const struct agent *agent = slots->session->agent;
+
+	return taddr_equal(mapping->start, slots->session->exits.returns) ||
+	       taddr_equal(mapping->start, agent->state_at) ||
+	       taddr_equal(mapping->start, agent->pool_at) ||
+	       (mapping->inode == agent->code_inode && mapping->device == agent->code_device);
+}
+
+/* Searches page by page what could be read: holes in mappings are skipped in steps. */
+static void search_mapping(struct search *search, const struct mapping *mapping)
+{
+	uint64_t at = search_start(search, mapping);
+
+	if (!(mapping->prot & PROT_WRITE) || is_ours(search->slots, mapping))
+		return;
+	for (; at < mapping->end.v && !search->found; at += SEARCH_STEP) {
+		uint64_t size =
+			mapping->end.v - at < SEARCH_STEP ? mapping->end.v - at : SEARCH_STEP;
+
+		if (search->left < size)
+			search->found = true; /* not known is not no */
+		search->left -= size;
+		if (!search->found)
+			search_bytes(search, at, size);
+	}
+}
+
+static struct error *search_all(const struct exits_slots *slots, const struct stop *stop,
+				bool *ret_found)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_free_ uint64_t *buffer = malloc(SEARCH_STEP);
+	struct search search = { slots, stop, buffer, SEARCH_MAX, false };
+	struct error *error = maps_read(slots->proc, &maps);
+
+	if (!error && !buffer)
+		error = error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; !error && i < maps.count && !search.found; i++)
+		search_mapping(&search, &maps.items[i]);
+	*ret_found = search.found;
+	return error;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static bool ever_vanished(const struct session *session)
+{
+	const struct dt_pool *pool = session->agent->pool;
+
+	for (size_t i = 0; i < session->types->count; i++) {
+		if (pool->tallies[i].unwound)
+			return true;
+	}
+	return false;
+}
+
+static struct error *settle_stopped(struct exits_slots *slots, bool patient, bool *ret_done,
+				    bool *ret_clean)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	struct error *error = stop_all(slots->proc, STOP_TIMEOUT_MS, &stop);
+	bool vanished = ever_vanished(slots->session), found = false;
+
+	if (!error)
+		error = exits_slots_read(slots);
+	*ret_done = !error && !is_busy(slots, stop, patient);
+	if (!*ret_done)
+		return error;
+	error = judge_all(slots, &vanished);
+	if (!error && (vanished || slots->stray))
+		error = search_all(slots, stop, &found);
+	*ret_clean = !found;
+	return error;
+}
+
+struct error *exits_settle(struct session *session, struct proc *proc, bool *ret_clean)
+{
+	_cleanup_(exits_slots_free) struct exits_slots slots = { .session = session, .proc = proc };
+	bool done = false;
+
+	*ret_clean = true;
+	if (!session->exits.returns.v)
+		return NULL;
+	struct error *error = wait_for_calls(&slots);
+	for (unsigned tries = 0; !error && !done && tries < SETTLE_TRIES; tries++) {
+		error = settle_stopped(&slots, tries < SETTLE_PATIENT, &done, ret_clean);
+		if (!error && !done)
+			nap(1);
+	}
+	if (!error && !done)
+		error = error_new(ERROR_FAILED,
+				  "a thread stays inside the code that records exits");
+	return error;
+}

@@ -1,0 +1,101 @@
+#include "exits_slots.h"
+
+#include <stdlib.h>
+
+#include "control/base/cleanup.h"
+#include "control/session/internal.h"
+
+#define TAIL_CALLS 64 /* how many stubs are believed to share one stack word */
+
+void exits_slots_free(struct exits_slots *slots)
+{
+	free(slots->items);
+}
+
+taddr exits_slots_at(const struct exits_slots *slots, uint32_t index)
+{
+	return taddr_add(slots->session->exits.returns,
+			 (int64_t)(offsetof(struct dt_returns, slots) +
+				   index * sizeof(struct dt_return_slot)));
+}
+
+struct error *exits_slots_read(struct exits_slots *slots)
+{
+	taddr returns = slots->session->exits.returns;
+	uint64_t stray = 0;
+	struct error *error =
+		mem_read(slots->proc, taddr_add(returns, offsetof(struct dt_returns, used)),
+			 &slots->count, sizeof(slots->count));
+
+	if (!error)
+		error = mem_read(slots->proc,
+				 taddr_add(returns, offsetof(struct dt_returns, stray)), &stray,
+				 sizeof(stray));
+	slots->stray = stray != 0;
+	if (slots->count > DT_STUBS_MAX)
+		slots->count = DT_STUBS_MAX;
+	free(slots->items);
+	slots->items = calloc(slots->count + 1, sizeof(*slots->items));
+	if (!error && !slots->items)
+		error = error_new(ERROR_FAILED, "out of memory");
+	return error ? error
+		     : mem_read(slots->proc, exits_slots_at(slots, 0), slots->items,
+				slots->count * sizeof(*slots->items));
+}
+
+struct error *exits_slots_write(const struct exits_slots *slots, uint32_t index)
+{
+	return mem_write(slots->proc, exits_slots_at(slots, index), &slots->items[index],
+			 sizeof(slots->items[index]));
+}
+
+uint32_t exits_slots_stub(const struct exits_slots *slots, uint64_t word)
+{
+	uint64_t offset = word - slots->session->agent->control->stubs;
+
+	return offset < (uint64_t)slots->count * DT_STUB_SIZE ? (uint32_t)(offset >> DT_STUB_SHIFT)
+							      : 0;
+}
+
+uint64_t exits_slots_place(const struct dt_return_slot *slot)
+{
+	return slot->sp & ~DT_RETURN_MARKS;
+}
+
+/* (R2), as retslot_is_gone in the agent has it. */
+static bool is_gone(const struct exits_slots *slots, uint32_t index)
+{
+	uint64_t place = exits_slots_place(&slots->items[index]), word = 0;
+	_cleanup_error_ struct error *unreadable =
+		mem_read(slots->proc, taddr_of(place), &word, sizeof(word));
+
+	if (unreadable)
+		return true;
+	for (unsigned i = 0; i < TAIL_CALLS && word != index; i++) {
+		uint32_t other = exits_slots_stub(slots, word);
+
+		if (other == index)
+			return false;
+		if (!other || exits_slots_place(&slots->items[other]) != place)
+			return true;
+		word = slots->items[other].ra;
+	}
+	return false;
+}
+
+bool exits_slots_forget_vanished(struct exits_slots *slots, uint32_t index)
+{
+	struct dt_return_slot *slot = &slots->items[index];
+
+	if (!slot->sp || slot->sp & DT_RETURN_BUSY || !is_gone(slots, index))
+		return false;
+	if (!(slot->sp & DT_RETURN_INHERITED) && slot->id < DT_EVENTS_MAX)
+		__atomic_fetch_add(&slots->session->agent->pool->tallies[slot->id].unwound, 1,
+				   __ATOMIC_RELAXED);
+	slot->sp = 0;
+	slot->use = -1;
+	slot->length |= DT_RETURN_VANISHED;
+	struct error *error = exits_slots_write(slots, index);
+	error_free(error);
+	return !error;
+}

@@ -1,0 +1,226 @@
+/*
+ * exits_unwind.c - tell the unwinders in the target of the return stubs.
+ *
+ * An unwinder is a module that defines _Unwind_RaiseException, and _Unwind_SetGR, which handlers
+ * need: the sanitizers' runtimes define the first only, to look on, and call the true one. libgcc
+ * gets a hook (exits_hook.c). What can't have one is told by a call at a safe point, before the
+ * first stub is used: LLVM's libunwind takes one FDE, __register_frame(fde), and libgcc a table,
+ * __register_frame_info(table, object), where the object is memory for its own notes.
+ *
+ * One that can't be told, since it is stripped and static, means that no exits are recorded: a
+ * throw would end the program. One that is loaded later and can't have a hook is told at the next
+ * safe point: until then it sees no frame beyond the first stub.
+ */
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "control/remote/safepoint.h"
+#include "control/session/internal.h"
+
+#define REGISTER_TIMEOUT_MS 2000
+#define WATCH_NS 50000000ULL
+
+/* LLVM's has all of libgcc's names too; most of them do nothing. */
+static const struct {
+	const char *tell, *forget;
+	bool takes_object, is_llvm;
+} interfaces[] = {
+	{ "__register_frame_info", "__deregister_frame_info", true, false },
+	{ "__register_frame", "__deregister_frame", false, true },
+};
+
+static taddr find_function(const struct module *module, const struct symtab *symtab,
+			   const char *name)
+{
+	const struct symbol *symbol = symtab_find(symtab, name);
+
+	return symbol && symbol->kind == SYMBOL_FUNCTION
+		       ? taddr_add(module->bias, (int64_t)symbol->address)
+		       : taddr_of(0);
+}
+
+bool exits_is_llvm(const struct symtab *symtab)
+{
+	return symtab_find(symtab, "__unw_add_dynamic_fde") ||
+	       symtab_find(symtab, "__unw_getcontext");
+}
+
+bool exits_is_unwinder(const struct symtab *symtab)
+{
+	return symtab_find(symtab, "_Unwind_RaiseException") &&
+	       symtab_find(symtab, "_Unwind_SetGR");
+}
+
+static bool is_told(const struct exits *exits, taddr forget)
+{
+	for (size_t i = 0; i < exits->unwinder_count; i++) {
+		if (taddr_equal(exits->unwinders[i].forget, forget))
+			return true;
+	}
+	return false;
+}
+
+static struct error *tell(struct session *session, struct stop *held, taddr function,
+			  const struct exits_unwinder *unwinder, bool takes_object,
+			  unsigned timeout_ms)
+{
+	struct exits *exits = &session->exits;
+	uint64_t object = exits->returns.v + offsetof(struct dt_returns, objects) +
+			  exits->unwinder_count * sizeof(((struct dt_returns *)0)->objects[0]);
+	const uint64_t args[3] = { unwinder->table.v, takes_object ? object : 0 };
+	struct error *error = safepoint_call(session->proc, held, function, args, timeout_ms);
+
+	if (error)
+		return error;
+	struct dt_control *control = session->agent->control;
+	control->unwinders[exits->unwinder_count] =
+		(struct dt_unwinder){ unwinder->forget.v, unwinder->table.v };
+	exits->unwinders[exits->unwinder_count++] = *unwinder;
+	control->unwinder_count = (uint32_t)exits->unwinder_count;
+	return NULL;
+}
+
+/* The module, if it is an unwinder. */
+static struct error *tell_module(struct session *session, struct stop *held,
+				 const struct module *module, const struct symtab *symtab,
+				 unsigned timeout_ms)
+{
+	struct exits *exits = &session->exits;
+
+	if (!exits_is_unwinder(symtab))
+		return NULL;
+	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
+		taddr function = find_function(module, symtab, interfaces[i].tell);
+		size_t table = exits->table_at + (interfaces[i].takes_object ? 0 : exits->fde_at);
+		struct exits_unwinder unwinder = { find_function(module, symtab,
+								 interfaces[i].forget),
+						   taddr_add(exits->window, (int64_t)table) };
+
+		if (!function.v || !unwinder.forget.v ||
+		    interfaces[i].is_llvm != exits_is_llvm(symtab))
+			continue;
+		if (is_told(exits, unwinder.forget))
+			return NULL;
+		if (exits->unwinder_count < DT_UNWINDERS_MAX)
+			return tell(session, held, function, &unwinder, interfaces[i].takes_object,
+				    timeout_ms);
+	}
+	return error_new(ERROR_REFUSED,
+			 "the unwinder in %s can't be told of return stubs: an exception would end "
+			 "the program",
+			 module->name);
+}
+
+bool exits_is_told(struct session *session, struct module *module)
+{
+	struct symtab *symtab;
+	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
+	bool told = exits_hook_is_there(session, module);
+
+	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]) && !unreadable && !told;
+	     i++) {
+		taddr forget = find_function(module, symtab, interfaces[i].forget);
+
+		told = forget.v && is_told(&session->exits, forget);
+	}
+	return told;
+}
+
+static struct error *tell_all(struct session *session, struct stop *held, unsigned timeout_ms)
+{
+	struct modules *modules = &session->modules;
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < modules->count && !error; i++) {
+		struct symtab *symtab;
+		struct error *unreadable = module_symtab(session->proc, modules->items[i], &symtab);
+
+		if (!unreadable && !exits_hook_is_there(session, modules->items[i]))
+			error = tell_module(session, held, modules->items[i], symtab, timeout_ms);
+		error_free(unreadable);
+	}
+	return error;
+}
+
+/* What was told and is no longer there can't be made to forget. */
+static void drop_unloaded(struct session *session)
+{
+	struct exits *exits = &session->exits;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < exits->unwinder_count; i++) {
+		bool there = false;
+
+		for (size_t j = 0; j < session->modules.count; j++) {
+			const struct module *module = session->modules.items[j];
+
+			there |=
+				taddr_within(exits->unwinders[i].forget, module->low, module->high);
+		}
+		if (there)
+			exits->unwinders[kept++] = exits->unwinders[i];
+	}
+	exits->unwinder_count = kept;
+	for (size_t i = 0; i < kept; i++)
+		session->agent->control->unwinders[i] =
+			(struct dt_unwinder){ exits->unwinders[i].forget.v,
+					      exits->unwinders[i].table.v };
+	session->agent->control->unwinder_count = (uint32_t)kept;
+}
+
+void exits_modules_changed(struct session *session)
+{
+	if (!session->exits.returns.v)
+		return;
+	drop_unloaded(session);
+	exits_allow(session);
+	session->exits.all_told = false; /* those that get no hook are told by exits_watch */
+}
+
+struct error *exits_register(struct session *session, struct stop *held)
+{
+	exits_allow(session);
+	struct error *error = tell_all(session, held, REGISTER_TIMEOUT_MS);
+
+	return error ? error_wrap(error, "function exits can't be recorded") : NULL;
+}
+
+void exits_watch(struct session *session, uint64_t now_ns)
+{
+	struct exits *exits = &session->exits;
+
+	if (!exits->returns.v || exits->all_told || now_ns < exits->next_watch)
+		return;
+	exits->next_watch = now_ns + WATCH_NS;
+	/* not in another program, which it has begun since */
+	if (!place_has_code(session, session->proc))
+		return;
+	struct error *error = tell_all(session, NULL, 0);
+	exits->all_told = !error; /* else it is tried again */
+	error_free(error);
+}
+
+struct error *exits_unregister(struct session *session, struct proc *proc)
+{
+	struct error *error = NULL;
+
+	for (size_t i = session->exits.unwinder_count; i > 0 && !error; i--) {
+		const struct exits_unwinder *unwinder = &session->exits.unwinders[i - 1];
+		const uint64_t args[3] = { unwinder->table.v };
+
+		error = safepoint_call(proc, NULL, unwinder->forget, args, REGISTER_TIMEOUT_MS);
+	}
+	return error ? error_wrap(error, "its unwinder knows of the return stubs") : NULL;
+}
+
+taddr session_exits_from(struct session *session)
+{
+	struct module *program = session->modules.count ? session->modules.items[0] : NULL;
+	struct symtab *symtab;
+	_cleanup_error_ struct error *error =
+		program ? module_symtab(session->proc, program, &symtab) : NULL;
+
+	if (!program || error || !exits_is_unwinder(symtab))
+		return taddr_of(0);
+	return find_function(program, symtab, "main");
+}

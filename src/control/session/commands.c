@@ -1,0 +1,388 @@
+/*
+ * commands.c - what the user changes while the session records: tracepoints come, go, are switched, get
+ * more contexts.
+ *
+ * Whoever adds gets all of it or nothing; what fails leaves neither a name nor a byte in the
+ * target.
+ */
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <x86intrin.h>
+
+#include "control/base/cleanup.h"
+#include "internal.h"
+
+void name_list_free(struct name_list *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->items[i]);
+	vec_free(names);
+}
+
+void live_notify(const struct session *session, enum session_notice notice, const char *text)
+{
+	if (session->options.notify)
+		session->options.notify(session->options.notify_context, notice, text);
+}
+
+/* ---- which ----------------------------------------------------------------------------------- */
+
+struct error *session_find(const struct session *session, const char *name, size_t *ret_index)
+{
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		if (strcmp(session->tracepoints.items[i]->name, name) == 0) {
+			*ret_index = i;
+			return NULL;
+		}
+	}
+	return error_new(ERROR_FAILED, "there is no tracepoint '%s'", name);
+}
+
+/* By name, else by glob. The list is the caller's to free. */
+static struct error *find_matching(const struct session *session, const char *pattern,
+				   struct tracepoint_list *ret_list)
+{
+	struct tracepoint_list list = { 0 };
+	size_t index;
+	_cleanup_error_ struct error *none = session_find(session, pattern, &index);
+	bool pushed = none || vec_push(&list, session->tracepoints.items[index]);
+
+	for (size_t i = 0; i < session->tracepoints.count && none && pushed; i++) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (fnmatch(pattern, tracepoint->name, 0) == 0)
+			pushed = vec_push(&list, tracepoint);
+	}
+	if (!pushed) {
+		vec_free(&list);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	if (!list.count)
+		return take_ptr(&none);
+	*ret_list = list;
+	return NULL;
+}
+
+/* ---- add ------------------------------------------------------------------------------------- */
+
+void live_retire(struct session *session, const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct tracepoint *tracepoint = list->items[i];
+
+		tracepoints_drop_name(session, tracepoint);
+		if (!tracepoint->has_type)
+			tracepoints_free_one(session, tracepoint);
+		else if (!vec_push(&session->retired, tracepoint))
+			free(take_ptr(&tracepoint->name)); /* its memory is lost, its name isn't */
+	}
+}
+
+static struct error *give_names(const struct tracepoint_list *list, struct name_list *ret_names)
+{
+	struct name_list names = { 0 };
+
+	for (size_t i = 0; i < list->count; i++) {
+		char *name = list->items[i]->probe.refusal ? NULL : strdup(list->items[i]->name);
+
+		if (name && !vec_push(&names, name)) {
+			free(name);
+			name_list_free(&names);
+			return error_new(ERROR_FAILED, "out of memory");
+		}
+	}
+	*ret_names = names;
+	return NULL;
+}
+
+/* The trace was made for tracepoints that couldn't be placed. */
+static void close_unused(struct session *session)
+{
+	reader_destroy(take_ptr(&session->reader));
+	if (session->reopened) /* it has what was recorded before */
+		error_free(writer_suspend(take_ptr(&session->writer)));
+	else if (session->writer)
+		writer_discard(take_ptr(&session->writer));
+	session->agent->control->output[0] = '\0';
+}
+
+struct error *live_place(struct session *session, struct tracepoint_list *list)
+{
+	bool had_trace = session->writer;
+	struct error *error = vec_reserve(&session->tracepoints, list->count) ?
+				      place_list(session, list, NULL) :
+				      error_new(ERROR_FAILED, "out of memory");
+
+	if (!error) {
+		change_redirect_stubs(session);
+		return NULL;
+	}
+	_cleanup_error_ struct error *ignored = change_release(session, list);
+	if (session->writer && !had_trace)
+		close_unused(session);
+	return error;
+}
+
+/* Whoever takes over needn't know of them. */
+static void forget_counts(struct session *session, const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		legacy_unnote(session, list->items[i]);
+}
+
+static struct error *add_request(struct session *session, struct request *request,
+				 struct name_list *ret_names)
+{
+	struct tracepoint_list list = { 0 };
+	struct name_list names = { 0 };
+	struct error *error = tracepoints_make(session, request, &list);
+
+	if (!error)
+		error = live_place(session, &list);
+	if (!error && ret_names)
+		error = give_names(&list, &names);
+	if (error) {
+		forget_counts(session, &list);
+		live_retire(session, &list);
+		vec_free(&list);
+		return error;
+	}
+	for (size_t i = 0; i < list.count; i++) {
+		session->tracepoints.items[session->tracepoints.count++] = list.items[i];
+		if (list.items[i]->probe.site)
+			live_notify(session, SESSION_PLACED, list.items[i]->name);
+	}
+	vec_free(&list);
+	if (ret_names)
+		*ret_names = names;
+	return NULL;
+}
+
+struct error *session_add(struct session *session, const struct tracepoint_spec *spec,
+			  struct name_list *ret_names)
+{
+	struct request *request = NULL;
+	struct error *error = request_create(spec, &request);
+
+	if (error)
+		return error;
+	if (!session->begun) {
+		if (vec_push(&session->requests, request))
+			return NULL;
+		request_drop(request);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	error = session_modules_changed(session);
+	if (!error)
+		error = request_resolve(request, session->proc, &session->modules);
+	if (error && spec->wait) {
+		error_free(error);
+		error = NULL;
+	}
+	if (!error)
+		error = add_request(session, request, ret_names);
+	request_drop(request);
+	return error;
+}
+
+/* ---- remove ---------------------------------------------------------------------------------- */
+
+struct error *session_remove(struct session *session, const char *pattern, size_t *ret_count)
+{
+	struct tracepoint_list list = { 0 };
+	size_t kept = 0;
+	struct error *error = find_matching(session, pattern, &list);
+
+	if (!error)
+		error = change_release(session, &list);
+	if (error) {
+		vec_free(&list);
+		return error;
+	}
+	/* both lists are in the same order */
+	for (size_t i = 0, next = 0; i < session->tracepoints.count; i++) {
+		struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (next < list.count && list.items[next] == tracepoint)
+			next++;
+		else
+			session->tracepoints.items[kept++] = tracepoint;
+	}
+	session->tracepoints.count = kept;
+	for (size_t i = 0; i < list.count; i++) {
+		change_write_former(session, list.items[i], false);
+		live_notify(session, SESSION_GONE, list.items[i]->name);
+	}
+	tracing_forget(session, &list);
+	forget_counts(session, &list);
+	live_retire(session, &list);
+	if (ret_count)
+		*ret_count = list.count;
+	vec_free(&list);
+	return NULL;
+}
+
+/* ---- switch ---------------------------------------------------------------------------------- */
+
+struct error *session_switch(struct session *session, const char *pattern, bool on,
+			     size_t *ret_count)
+{
+	struct tracepoint_list list = { 0 };
+	struct error *error = find_matching(session, pattern, &list);
+
+	for (size_t i = 0; i < list.count; i++) {
+		list.items[i]->is_off = !on;
+		change_write_switch(session, list.items[i]);
+	}
+	if (!error && ret_count)
+		*ret_count = list.count;
+	vec_free(&list);
+	return error;
+}
+
+/* From now on; calls that go on may still end. */
+static void note_pause(struct session *session)
+{
+	size_t index = session->pauses.count++ % READER_PAUSES;
+
+	session->pauses.items[index].begin = __rdtsc();
+	session->pauses.items[index].end = UINT64_MAX;
+}
+
+struct error *session_recording(struct session *session, bool on)
+{
+	if (session->stopped == !on)
+		return NULL;
+	if (on)
+		session->pauses.items[(session->pauses.count - 1) % READER_PAUSES].end = __rdtsc();
+	session->stopped = !on;
+	for (size_t i = 0; i < session->tracepoints.count && session->begun; i++)
+		change_write_switch(session, session->tracepoints.items[i]);
+	if (!on)
+		note_pause(session);
+	return session->begun ? session_flush(session) : NULL;
+}
+
+bool session_is_recording(const struct session *session)
+{
+	return !session->stopped;
+}
+
+/* ---- contexts -------------------------------------------------------------------------------- */
+
+/* The twin's events are of another kind, with the same name. */
+static struct error *make_twin(struct session *session, struct tracepoint *tracepoint,
+			       const char *type, struct tracepoint **ret_twin)
+{
+	struct tracepoint *twin = NULL;
+	struct error *error =
+		tracepoints_copy(session, tracepoint, &tracepoint->probe.place, &twin);
+
+	if (error)
+		return error;
+	char *copy = strdup(type);
+	if (!copy || !vec_push(&twin->contexts, copy)) {
+		free(copy);
+		error = error_new(ERROR_FAILED, "out of memory");
+	}
+	if (!error)
+		error = values_describe(session, twin);
+	if (error) {
+		tracepoints_free_one(session, twin);
+		return error;
+	}
+	*ret_twin = twin;
+	return NULL;
+}
+
+static struct error *check_contexts(const struct tracepoint_list *list, const char *type)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct tracepoint *tracepoint = list->items[i];
+
+		if (tracepoint->probe.refusal)
+			return error_new(ERROR_REFUSED, "'%s' isn't placed: %s", tracepoint->name,
+					 error_text(tracepoint->probe.refusal));
+		for (size_t j = 0; j < tracepoint->contexts.count; j++) {
+			if (strcmp(tracepoint->contexts.items[j], type) == 0)
+				return error_new(ERROR_USAGE, "'%s' has the context %s already",
+						 tracepoint->name, type);
+		}
+	}
+	return NULL;
+}
+
+/* One that waits has it from the beginning. */
+static struct error *note_context(struct tracepoint *tracepoint, const char *type)
+{
+	char *copy = strdup(type);
+
+	if (copy && vec_push(&tracepoint->contexts, copy))
+		return NULL;
+	free(copy);
+	return error_new(ERROR_FAILED, "out of memory");
+}
+
+void live_replace(struct session *session, struct tracepoint *old, struct tracepoint *heir)
+{
+	struct tracepoint_list gone = { .items = &old, .count = 1 };
+
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		if (session->tracepoints.items[i] == old)
+			session->tracepoints.items[i] = heir;
+	}
+	info_inherit(session, old, heir);
+	live_retire(session, &gone);
+	tracepoints_claim_name(session, heir);
+}
+
+/* The new code of their site, in which the old one is off and the new one on, takes the place of
+ * the other in one stop: no hit is recorded twice or not at all. */
+static struct error *exchange(struct session *session, struct tracepoint *old,
+			      struct tracepoint *twin)
+{
+	struct tracepoint_list in = { .items = &twin, .count = 1 },
+			       out = { .items = &old, .count = 1 };
+
+	old->probe.event.is_off = true;
+	struct error *error = live_place(session, &in);
+	if (error) {
+		live_retire(session, &in);
+		change_write_switch(session, old);
+		return error;
+	}
+	error = change_release(session, &out);
+	live_replace(session, old, twin);
+	return error;
+}
+
+static struct error *add_context(struct session *session, struct tracepoint *tracepoint,
+				 const char *type)
+{
+	struct tracepoint *twin = NULL;
+	struct error *error;
+
+	if (tracepoint->waits)
+		return note_context(tracepoint, type);
+	error = make_twin(session, tracepoint, type, &twin);
+	return error ? error : exchange(session, tracepoint, twin);
+}
+
+struct error *session_add_context(struct session *session, const char *pattern, const char *type,
+				  size_t *ret_count)
+{
+	struct tracepoint_list list = { 0 };
+	struct error *error = find_matching(session, pattern, &list);
+
+	if (!error)
+		error = check_contexts(&list, type);
+	if (!error)
+		error = session_flush(session); /* for info_inherit */
+	for (size_t i = 0; i < list.count && !error; i++)
+		error = add_context(session, list.items[i], type);
+	if (!error && ret_count)
+		*ret_count = list.count;
+	vec_free(&list);
+	return error;
+}

@@ -1,0 +1,314 @@
+/*
+ * detach.c - take the agent and all probes out of the target and of every process that was forked
+ * from it and still maps the code (H12): bytes back; wait until no thread is in a trampoline or in
+ * the agent; unmap. A process that has called execve since then has none of our mappings, and isn't
+ * touched.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control/base/cleanup.h"
+#include "control/tracers/call/faults.h"
+#include "internal.h"
+#include "control/values/describe/marker_fields.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define IDLE_TIMEOUT_MS 2000
+#define IDLE_STEP_MS 100
+#define CHILDREN_ROUNDS 8
+
+/* Pointers to the patches of all sites, with or without those that go last. Caller frees. */
+static struct patch_site **list_patches(const struct session *session, bool last, size_t *ret_count)
+{
+	size_t all = session->found ? session->found_count : planner_site_count(session->planner),
+	       count = 0;
+	struct patch_site **patches = calloc(all + 1, sizeof(*patches));
+
+	for (size_t i = 0; patches && i < all; i++) {
+		struct patch_site *patch = session->found ?
+						   &session->found[i] :
+						   &planner_site(session->planner, i)->patch;
+
+		if (last || !patch->is_last)
+			patches[count++] = patch;
+	}
+	*ret_count = count;
+	return patches;
+}
+
+static bool has_last(const struct session *session)
+{
+	size_t all, others;
+
+	free(list_patches(session, true, &all));
+	free(list_patches(session, false, &others));
+	return all > others;
+}
+
+/* Does the process still have our code where we put it? Not after execve. */
+bool place_has_code(const struct session *session, struct proc *proc)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_error_ struct error *error = maps_read(proc, &maps);
+	const struct mapping *found = error ? NULL : maps_find(&maps, session->agent->control_at);
+
+	return found && found->inode == session->agent->code_inode &&
+	       found->device == session->agent->code_device;
+}
+
+/* One look: bytes back, and is anybody in a trampoline? */
+static struct error *try_restore(const struct session *session, struct proc *proc, bool last,
+				 bool *ret_idle)
+{
+	struct patch_stats stats;
+	size_t count;
+	_cleanup_free_ struct patch_site **patches = list_patches(session, last, &count);
+	_cleanup_free_ struct patch_site *copies = calloc(count + 1, sizeof(*copies));
+
+	if (!patches || !copies)
+		return error_new(ERROR_FAILED, "out of memory");
+	/* Each process has its own text: work on copies that say what this one holds. */
+	for (size_t i = 0; i < count; i++) {
+		copies[i] = *patches[i];
+		copies[i].error = NULL;
+		/* exchanged in the target alone (old_probes.c) */
+		if (session->found && proc != session->proc)
+			copies[i].state = PATCH_PLACED;
+		patches[i] = &copies[i];
+	}
+	struct error *error = patch_remove(proc, patches, count, IDLE_STEP_MS, ret_idle, &stats);
+	for (size_t i = 0; i < count; i++)
+		error_free(copies[i].error);
+	return error;
+}
+
+/* Threads that wait for room in the buffers (B8) get some meanwhile. */
+static struct error *restore_text(struct session *session, struct proc *proc, bool last,
+				  bool *ret_idle)
+{
+	struct error *error = NULL;
+
+	*ret_idle = false;
+	for (unsigned waited = 0; !error && !*ret_idle && waited < IDLE_TIMEOUT_MS;
+	     waited += IDLE_STEP_MS) {
+		error = try_restore(session, proc, last, ret_idle);
+		recording_make_room(session);
+	}
+	return error;
+}
+
+/* The memory that no thread may be in when it is unmapped. */
+static size_t list_ranges(const struct session *session, struct patch_range *ranges)
+{
+	const struct agent *agent = session->agent;
+	size_t count = 0;
+
+	ranges[count++] =
+		(struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
+	ranges[count++] =
+		(struct patch_range){ agent->state_at,
+				      taddr_add(agent->state_at, sizeof(struct dt_state)) };
+	for (uint32_t i = 0; i < agent->control->window_count; i++) {
+		const struct dt_window *window = &agent->control->windows[i];
+		taddr start = taddr_of(window->address);
+
+		if (taddr_equal(start, session->exits.window))
+			continue; /* stale words may lead there: exits_settle knows better */
+		ranges[count++] = (struct patch_range){
+			start, taddr_add(start, (int64_t)(window->pages * DT_PAGE))
+		};
+	}
+	return count;
+}
+
+/* One try: *ret_done false means that a thread was still inside. */
+static struct error *try_unmap(const struct session *session, struct proc *proc,
+			       const struct patch_range *ranges, size_t range_count, bool *ret_done)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	struct error *error = stop_all(proc, STOP_TIMEOUT_MS, &stop);
+	bool found = false;
+
+	if (!error)
+		error = patch_find_threads(proc, stop, ranges, range_count, &found);
+	if (!error && (exits_find_threads(session, stop) || tracing_is_inside(session, proc) ||
+		       traps_find_threads(session, stop)))
+		found = true;
+	if (!error && !found)
+		error = exits_unmap(session, stop);
+	if (!error && !found)
+		error = traps_uninstall(session, proc, stop);
+	if (!error && !found)
+		error = faults_uninstall(session, proc, stop);
+	if (!error && !found)
+		error = inject_remove(stop, session->agent);
+	*ret_done = !error && !found;
+	return error;
+}
+
+static struct error *unmap_all(struct session *session, struct proc *proc)
+{
+	struct patch_range ranges[DT_WINDOWS_MAX + 2];
+	size_t range_count = list_ranges(session, ranges);
+	bool done = false;
+
+	for (unsigned waited = 0, pause = 1; !done; waited += pause, pause *= 2) {
+		struct error *error = try_unmap(session, proc, ranges, range_count, &done);
+
+		if (error)
+			return error;
+		if (!done && waited > IDLE_TIMEOUT_MS)
+			return error_new(ERROR_FAILED, "a thread stays inside a probe");
+		recording_make_room(session);
+		struct timespec nap = { .tv_nsec = done ? 0 : pause * 1000000L };
+		nanosleep(&nap, NULL);
+	}
+	return NULL;
+}
+
+/* What a process can't be left for is no matter any more when it has ended. */
+static struct error *unless_gone(struct error *error)
+{
+	if (!error || error_kind(error) != ERROR_GONE)
+		return error;
+	error_free(error);
+	return NULL;
+}
+
+/* From here on the process records nothing more. */
+static struct error *quiet_process(struct session *session, struct proc *proc)
+{
+	bool idle = true, clean = true;
+
+	semaphores_lower_all(session, proc);
+	struct error *error = change_restore(session, proc, true, &idle);
+
+	if (!error && session->placed && idle)
+		error = restore_text(session, proc, false, &idle);
+	if (!error && idle)
+		error = exits_settle(session, proc, &clean);
+	/* no unwinder needs us any more */
+	if (!error && session->placed && idle && has_last(session))
+		error = restore_text(session, proc, true, &idle);
+	if (!error && !idle)
+		error = error_new(ERROR_FAILED, "a thread stays inside a probe");
+	if (!error && !clean)
+		error = error_new(
+			ERROR_FAILED,
+			"a call that never returned may still do so (longjmp, an exception, a "
+			"copied stack): its return stub must stay");
+	return error;
+}
+
+static struct error *unmap_process(struct session *session, struct proc *proc)
+{
+	struct error *error = exits_unregister(session, proc);
+
+	return error ? error : unmap_all(session, proc);
+}
+
+/* A process that has our code. */
+struct holder {
+	struct proc *proc;
+	bool quiet;
+};
+
+struct holders {
+	struct holder *items;
+	size_t count;
+	size_t room;
+};
+
+static void note_left(struct session_summary *summary, pid_t pid, struct error *error)
+{
+	if (!error)
+		return;
+	summary->left = true;
+	snprintf(summary->why, sizeof(summary->why), "the agent stays in process %d: %s", pid,
+		 error_text(error));
+	error_free(error);
+}
+
+static void add_holder(struct session *session, struct holders *holders, struct proc *proc,
+		       struct session_summary *summary)
+{
+	struct holder holder = { .proc = proc };
+
+	if (proc_is_alive(proc) && place_has_code(session, proc)) {
+		struct error *error = unless_gone(quiet_process(session, proc));
+
+		holder.quiet = !error;
+		note_left(summary, proc->pid, error);
+	}
+	if (!vec_push(holders, holder)) {
+		note_left(summary, proc->pid, error_new(ERROR_FAILED, "out of memory"));
+		if (proc != session->proc)
+			proc_close(proc);
+	}
+}
+
+static bool is_holder(const struct holders *holders, pid_t pid)
+{
+	for (size_t i = 0; i < holders->count; i++) {
+		if (holders->items[i].proc->pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/* Forked children that aren't known yet. */
+static bool add_children(struct session *session, struct holders *holders,
+			 struct session_summary *summary)
+{
+	struct tids pids = { 0 };
+	struct error *error = inject_find_children(session->agent, &pids);
+	bool any = false;
+
+	for (size_t i = 0; !error && i < pids.count; i++) {
+		struct proc *child = NULL;
+
+		if (is_holder(holders, pids.items[i]))
+			continue;
+		struct error *failed = unless_gone(proc_open_plain(pids.items[i], &child));
+		note_left(summary, pids.items[i], failed);
+		if (child)
+			add_holder(session, holders, child, summary);
+		any |= child != NULL;
+	}
+	vec_free(&pids);
+	note_left(summary, session->proc->pid, error);
+	return any;
+}
+
+/* First they all record nothing more, then what they recorded is looked at by who wants to, then it
+ * is unmapped. */
+struct error *place_undo(struct session *session, struct session_summary *summary)
+{
+	struct holders holders = { 0 };
+	struct error *error = NULL;
+
+	if (!session->agent)
+		return NULL;
+	notice_end(session);
+	add_holder(session, &holders, session->proc, summary);
+	for (int round = 0; round < CHILDREN_ROUNDS && add_children(session, &holders, summary);
+	     round++)
+		;
+	if (session->quiet)
+		error = session->quiet(session);
+	tracing_leave(session, summary);
+	for (size_t i = 0; i < holders.count; i++) {
+		struct holder *holder = &holders.items[i];
+
+		if (holder->quiet && proc_is_alive(holder->proc) &&
+		    place_has_code(session, holder->proc))
+			note_left(summary, holder->proc->pid,
+				  unless_gone(unmap_process(session, holder->proc)));
+		if (holder->proc != session->proc)
+			proc_close(holder->proc);
+	}
+	vec_free(&holders);
+	return error;
+}

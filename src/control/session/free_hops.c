@@ -1,0 +1,77 @@
+/*
+ * free_hops.c - the places of hops (placement/tactic.h) that were removed, for new ones that can be nowhere else.
+ *
+ * What was removed is given back as a whole, when no thread is in any of it (change.c); with many
+ * threads that may take long. A hop is one jump: who has left it doesn't come back, and nothing in
+ * the target's code leads to it any more. So it is enough that no thread is just there.
+ */
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
+#include "internal.h"
+
+#define STOP_TIMEOUT_MS 2000
+
+static struct patch_range *list_hops(const struct session *session, size_t *ret_count)
+{
+	struct patch_range *ranges = calloc(session->garbage.count + 1, sizeof(*ranges));
+	size_t count = 0;
+
+	for (size_t i = 0; i < session->garbage.count && ranges; i++) {
+		const struct near_piece *hop = &session->garbage.items[i]->hop_piece;
+
+		if (hop->size)
+			ranges[count++] =
+				(struct patch_range){ hop->at, taddr_add(hop->at, hop->size) };
+	}
+	*ret_count = count;
+	return ranges;
+}
+
+static bool is_clear(struct session *session)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	size_t count = 0;
+	_cleanup_free_ struct patch_range *ranges = list_hops(session, &count);
+	bool found = true;
+
+	if (!ranges || !count)
+		return ranges != NULL;
+	_cleanup_error_ struct error *error = stop_all(session->proc, STOP_TIMEOUT_MS, &stop);
+	if (!error)
+		error = patch_find_threads(session->proc, stop, ranges, count, &found);
+	return !error && !found;
+}
+
+/* A forked child may still have code that leads there: then all garbage is waited for. */
+static void free_hops(struct session *session)
+{
+	if (!change_is_alone(session) || !is_clear(session))
+		return;
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		struct site *site = session->garbage.items[i];
+
+		if (!site->hop_piece.size)
+			continue;
+		near_pool_free(session->code, site->hop_piece);
+		site->hop_piece.size = 0;
+		site->patch.via = taddr_of(0);
+	}
+}
+
+static bool is_taken(const struct session *session)
+{
+	return session->garbage.count && planner_hop_is_taken(session->planner, session->code);
+}
+
+void hops_clear(struct session *session)
+{
+	uint64_t until = now_ms() + CHANGE_WAY_MS;
+	unsigned pause_ms = 1;
+
+	if (is_taken(session))
+		free_hops(session);
+	while (is_taken(session) && now_ms() < until) {
+		change_collect_patiently(session, &pause_ms);
+		free_hops(session);
+	}
+}

@@ -1,0 +1,146 @@
+/*
+ * library_notice.c - learn at once when the target loads or unloads a library.
+ *
+ * A dynamic loader calls an empty function, for debuggers, before and after it changes its list
+ * (struct r_debug: r_brk): _dl_debug_state, in glibc and in musl. A probe of ours is there. glibc
+ * calls it when a new library is mapped and not yet relocated, musl when it is relocated; both
+ * before any of its code has run. The thread that comes by waits there, for a bounded time, until
+ * what is wanted in the new library is in place (N1).
+ */
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "control/session/internal.h"
+
+#define ANSWER_MS 2000u
+
+/* Where the loader's struct r_debug is: glibc names it, musl a pointer to it. */
+static taddr find_r_debug(struct session *session, const struct module *module,
+			  const struct symtab *symtab)
+{
+	const struct symbol *symbol = symtab_find(symtab, "_r_debug");
+	uint64_t address = 0;
+
+	if (symbol && symbol->kind == SYMBOL_OBJECT)
+		return taddr_add(module->bias, (int64_t)symbol->address);
+	symbol = symtab_find(symtab, "_dl_debug_addr");
+	if (symbol && symbol->kind == SYMBOL_OBJECT)
+		error_free(mem_read(session->proc,
+				    taddr_add(module->bias, (int64_t)symbol->address), &address,
+				    sizeof(address)));
+	return taddr_of(address);
+}
+
+struct error *notice_create(struct session *session)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		struct module *module = session->modules.items[i];
+		struct symtab *symtab;
+
+		if (strncmp(module->name, "ld-", 3) != 0 &&
+		    strncmp(module->name, "ld.so", 5) != 0 &&
+		    strncmp(module->name, "libc.", 5) != 0)
+			continue;
+		_cleanup_error_ struct error *unreadable =
+			module_symtab(session->proc, module, &symtab);
+		const struct symbol *symbol =
+			unreadable ? NULL : symtab_find(symtab, "_dl_debug_state");
+		struct probe *probe;
+
+		if (!symbol || symbol->kind != SYMBOL_FUNCTION)
+			continue;
+		if (watch_has(session, module, symbol))
+			return NULL;
+		struct error *error = watch_add(session, module, symbol, &probe);
+		if (!error) {
+			probe->event.asks = DT_ASK_MODULES;
+			session->r_debug = find_r_debug(session, module, symtab);
+		}
+		return error;
+	}
+	return NULL;
+}
+
+/* Does anything of what the user asked for depend on which libraries there are? */
+static bool is_wanted(const struct session *session, const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct tracepoint *tracepoint = list->items[i];
+		const struct module *module = tracepoint->probe.place.module;
+
+		if (tracepoint->waits || (module && !module->is_executable) ||
+		    tracepoint->request->spec.wait)
+			return true;
+	}
+	return session->wants_unwind || session->exits.returns.v || traps_any(session);
+}
+
+void notice_update(struct session *session, const struct tracepoint_list *list)
+{
+	struct dt_control *control = session->agent->control;
+
+	if (!control->modules_ms) /* what came before our probe was there is looked for, too */
+		session->modules_seen--;
+	control->r_debug = session->r_debug.v;
+	control->modules_ms = ANSWER_MS;
+	if (is_wanted(session, list))
+		__atomic_or_fetch(&control->flags, DT_WAIT_MODULES, __ATOMIC_RELAXED);
+}
+
+static void answer(struct session *session, uint32_t ticket)
+{
+	struct dt_pool *pool = session->agent->pool;
+
+	if (__atomic_exchange_n(&pool->modules_expired, 0, __ATOMIC_RELAXED))
+		session->late_notices++;
+	/* pairs with notice_tell in the agent: it looks at the word, then sleeps on it */
+	__atomic_store_n(&pool->modules_answered, ticket, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &pool->modules_answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+bool notice_is_pending(const struct session *session)
+{
+	return session->agent && __atomic_load_n(&session->agent->pool->modules_asked,
+						 __ATOMIC_SEQ_CST) != session->modules_seen;
+}
+
+struct error *notice_step(struct session *session)
+{
+	if (!notice_is_pending(session))
+		return NULL;
+	uint32_t ticket = __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE);
+	session->modules_seen = ticket;
+	struct error *error = session_modules_changed(session);
+	follow_modules_changed(session);
+	answer(session, ticket);
+	if (error && error_kind(error) == ERROR_GONE) /* its end is seen elsewhere */
+		error = (error_free(error), NULL);
+	return error;
+}
+
+bool notice_hold(struct session *session)
+{
+	return __atomic_fetch_and(&session->agent->control->flags, ~DT_WAIT_MODULES,
+				  __ATOMIC_RELAXED) &
+	       DT_WAIT_MODULES;
+}
+
+void notice_go_on(struct session *session, bool waited)
+{
+	if (waited)
+		__atomic_or_fetch(&session->agent->control->flags, DT_WAIT_MODULES,
+				  __ATOMIC_RELAXED);
+}
+
+void notice_end(struct session *session)
+{
+	/* another controller's: nothing of it can be written */
+	if (!session->agent || session->found)
+		return;
+	__atomic_and_fetch(&session->agent->control->flags, ~DT_WAIT_MODULES, __ATOMIC_RELAXED);
+	answer(session, __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE));
+}

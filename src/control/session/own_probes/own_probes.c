@@ -1,0 +1,188 @@
+/*
+ * own_probes.c - probes of our own: notice when the target begins to filter its system calls (H26), and
+ * when its loader has changed its list of libraries (N1).
+ *
+ * From then on a system call of the agent's could be the target's death, so it makes none: what
+ * would need one is counted as lost. C programs filter by calling prctl or syscall of their libc,
+ * whatever library does it for them: those two get a probe of ours that records nothing. A filter
+ * at NULL is a question whether there are filters, as many programs ask it. Go's own system calls
+ * aren't seen.
+ *
+ * With --follow-exec, also when it is about to begin another program (follow.c).
+ */
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "control/base/cleanup.h"
+#include "control/session/internal.h"
+
+static const struct {
+	const char *function;
+	struct tramp_watch watches[TRAMP_WATCHES_MAX];
+	size_t count;
+	bool exec; /* any call of it begins a program: with --follow-exec */
+} watched[] = {
+	{ .function = "prctl",
+	  .watches = { { .args = { PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, .count = 2 },
+		       { .args = { PR_SET_SECCOMP, SECCOMP_MODE_FILTER },
+			 .count = 2,
+			 .pointer = RDX } },
+	  .count = 2 },
+	{ .function = "syscall",
+	  .watches = { { .args = { SYS_seccomp, SECCOMP_SET_MODE_STRICT }, .count = 2 },
+		       { .args = { SYS_seccomp, SECCOMP_SET_MODE_FILTER },
+			 .count = 2,
+			 .pointer = RCX },
+		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, .count = 3 },
+		       { .args = { SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER },
+			 .count = 3,
+			 .pointer = RCX } },
+	  .count = 4 },
+	{ .function = "execve", .exec = true },
+	{ .function = "execveat", .exec = true },
+	{ .function = "fexecve", .exec = true },
+};
+
+/* ---- lists of them --------------------------------------------------------------------------- */
+
+struct error *own_probes_add(struct own_probes *list, struct module *module, uint64_t address,
+			     const char *name, struct probe **ret_probe)
+{
+	struct probe *probe = calloc(1, sizeof(*probe));
+
+	if (!probe || !vec_push(list, probe)) {
+		free(probe);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	probe->place.module = module;
+	probe->place.address = taddr_add(module->bias, (int64_t)address);
+	probe->place.name = (char *)name;
+	probe->event.size = sizeof(uint64_t);
+	*ret_probe = probe;
+	return NULL;
+}
+
+struct error *own_probes_add_guard(struct own_probes *list, struct module *module, uint64_t address,
+				   const char *name)
+{
+	struct probe *probe;
+	struct error *error = own_probes_add(list, module, address, name, &probe);
+
+	if (!error)
+		probe->event.guard = true;
+	return error;
+}
+
+void own_probes_free(struct own_probes *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		error_free(list->items[i]->refusal);
+		free(list->items[i]);
+	}
+	vec_free(list);
+}
+
+/* ---- the session's --------------------------------------------------------------------------- */
+
+/* A libc, or a program that may have one in it. */
+static bool may_have_libc(const struct module *module)
+{
+	return module->is_executable || !strncmp(module->name, "libc.", 5) ||
+	       !strncmp(module->name, "libc-", 5) || !strncmp(module->name, "ld-musl", 7);
+}
+
+bool watch_has(const struct session *session, const struct module *module,
+	       const struct symbol *symbol)
+{
+	for (size_t i = 0; i < session->watches.count; i++) {
+		const struct place *place = &session->watches.items[i]->place;
+
+		if (place->module == module && place->symbol == symbol)
+			return true;
+	}
+	return false;
+}
+
+struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
+			struct probe **ret_probe)
+{
+	struct error *error =
+		own_probes_add(&session->watches, module, symbol->address, symbol->name, ret_probe);
+
+	if (!error)
+		(*ret_probe)->place.symbol = symbol;
+	return error;
+}
+
+static struct error *watch_function(struct session *session, struct module *module,
+				    const struct symbol *symbol, size_t index)
+{
+	struct probe *probe;
+	struct error *error = watch_add(session, module, symbol, &probe);
+
+	if (error)
+		return error;
+	memcpy(probe->event.watches, watched[index].watches, sizeof(probe->event.watches));
+	probe->event.watch_count = watched[index].count;
+	probe->event.asks = watched[index].exec ? DT_ASK_EXEC : 0;
+	session->sees_exec |= watched[index].exec;
+	return NULL;
+}
+
+struct error *watch_create(struct session *session)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < session->modules.count && !error; i++) {
+		struct module *module = session->modules.items[i];
+		struct symtab *symtab;
+
+		if (!may_have_libc(module))
+			continue;
+		_cleanup_error_ struct error *unreadable =
+			module_symtab(session->proc, module, &symtab);
+		for (size_t j = 0;
+		     j < sizeof(watched) / sizeof(watched[0]) && !unreadable && !error; j++) {
+			const struct symbol *symbol = symtab_find(symtab, watched[j].function);
+
+			if (watched[j].exec && !follow_can(session))
+				continue;
+			if (symbol && symbol->kind == SYMBOL_FUNCTION &&
+			    !watch_has(session, module, symbol))
+				error = watch_function(session, module, symbol, j);
+		}
+	}
+	return error ? error : notice_create(session);
+}
+
+bool watch_is_missing(const struct session *session)
+{
+	for (size_t i = 0; i < session->watches.count; i++) {
+		if (!session->watches.items[i]->site && !session->watches.items[i]->refusal)
+			return true;
+	}
+	return false;
+}
+
+bool watch_is_site(const struct site *site)
+{
+	for (size_t i = 0; i < site->probes.count; i++) {
+		if (!tramp_event_is_own(&site->probes.items[i]->event))
+			return false;
+	}
+	return true;
+}
+
+bool watch_is_last(const struct site *site)
+{
+	if (site->host || site->slot_count) /* the order of what leads through others comes first */
+		return false;
+	for (size_t i = 0; i < site->probes.count; i++) {
+		if (site->probes.items[i]->event.finds)
+			return true;
+	}
+	return false;
+}

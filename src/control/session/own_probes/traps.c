@@ -1,0 +1,429 @@
+#include "traps.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control/base/cleanup.h"
+#include "control/base/now.h"
+#include "control/placement/sigtrap_guards.h"
+#include "control/proc/proc_status.h"
+#include "control/remote/remote_sigaction.h"
+#include "control/session/internal.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define TRIES 8
+#define PAUSE_MS 5
+#define LOOKS 4
+#define BELIEVED_NS 200000000u
+#define TRAPS_SIZE DT_ROUND_UP(sizeof(struct dt_traps), DT_PAGE)
+#define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_traps, field))
+
+/* ---- whether --------------------------------------------------------------------------------- */
+
+static struct error *judge(struct session *session)
+{
+	struct guard_list list = { 0 };
+	struct error *error = guards_find(session->planner, &session->modules, &list);
+
+	for (size_t i = 0; i < list.count && !error; i++)
+		error = own_probes_add_guard(&session->traps.guards, list.items[i].module,
+					     list.items[i].address, "syscall");
+	vec_free(&list);
+	return error;
+}
+
+/* A thread that has it blocked; 0: none. */
+static pid_t find_blocked(const struct session *session)
+{
+	struct tids tids = { 0 };
+	_cleanup_error_ struct error *gone = threads_list(session->proc, &tids);
+	pid_t found = 0;
+
+	for (size_t i = 0; i < tids.count && !gone && !found; i++) {
+		struct thread_status status;
+		_cleanup_error_ struct error *ended =
+			status_read(session->proc->pid, tids.items[i], &status);
+
+		if (!ended && (status.blocked & DT_SIGTRAP_BIT))
+			found = tids.items[i];
+	}
+	vec_free(&tids);
+	return found;
+}
+
+/* Before all code is searched: what a look at the threads tells. Whoever is in a piece of libc that
+ * blocks all signals soon isn't. */
+static struct error *check_blocked(struct session *session)
+{
+	struct traps *traps = &session->traps;
+
+	if (session->agent && session->agent->control->traps)
+		return NULL;
+	if (now_ns() >= traps->blocked_until) {
+		for (int i = 0; i < LOOKS && (traps->blocked = find_blocked(session)); i++)
+			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		traps->blocked_until = now_ns() + BELIEVED_NS;
+	}
+	return traps->blocked ?
+		       error_new(
+			       ERROR_REFUSED,
+			       "thread %d has SIGTRAP blocked: a trap there would kill the process",
+			       traps->blocked) :
+		       NULL;
+}
+
+struct error *traps_allow(void *context, const struct module *module)
+{
+	struct session *session = context;
+	struct traps *traps = &session->traps;
+	struct error *error = guards_module(module);
+	if (!error)
+		error = check_blocked(session);
+	if (error)
+		return error;
+	if (!traps->judged)
+		traps->refusal = judge(session);
+	traps->judged = true;
+	return traps->refusal ? error_new(ERROR_REFUSED, "%s", error_text(traps->refusal)) : NULL;
+}
+
+struct error *traps_guard(struct session *session)
+{
+	struct traps *traps = &session->traps;
+
+	if (!planner_has_new_traps(session->planner) || traps->guarded)
+		return NULL;
+	struct error *error =
+		planner_decide(session->planner, traps->guards.items, traps->guards.count);
+	for (size_t i = 0; i < traps->guards.count && !error; i++) {
+		const struct probe *guard = traps->guards.items[i];
+
+		if (!guard->refusal)
+			continue;
+		traps->refusal =
+			error_new(ERROR_REFUSED, "a system call of %s can't be watched, at 0x%lx",
+				  guard->place.module->name, guard->place.address.v);
+		planner_refuse_traps(session->planner, error_text(traps->refusal));
+		return NULL;
+	}
+	traps->guarded = !error;
+	return error;
+}
+
+void traps_free(struct session *session)
+{
+	own_probes_free(&session->traps.guards);
+	error_free(session->traps.refusal);
+}
+
+/* ---- not any more ---------------------------------------------------------------------------- */
+
+bool traps_any(const struct session *session)
+{
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		if (planner_site(session->planner, i)->way == DIVERT_TRAP)
+			return true;
+	}
+	return false;
+}
+
+/* Out of the target's text with them. They may not come back. */
+static struct error *take_out(struct session *session)
+{
+	const char *why = error_text(session->traps.refusal);
+	struct tracepoint_list list = { 0 };
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < session->tracepoints.count && !error; i++) {
+		const struct probe *probe = &session->tracepoints.items[i]->probe;
+
+		if (probe->site && probe->site->way == DIVERT_TRAP &&
+		    !vec_push(&list, session->tracepoints.items[i]))
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	if (!error)
+		error = change_release(session, &list);
+	for (size_t i = 0; i < list.count && !error; i++) {
+		list.items[i]->probe.refusal =
+			error_new(ERROR_REFUSED, "its trap was taken out: %s", why);
+		live_notify(session, SESSION_GONE, list.items[i]->name);
+	}
+	vec_free(&list);
+	return error;
+}
+
+void traps_look_at(struct session *session, struct module *module)
+{
+	struct traps *traps = &session->traps;
+
+	if (traps->judged && !traps->refusal)
+		traps->refusal = guards_check_later(session->planner, module);
+}
+
+struct error *traps_review(struct session *session)
+{
+	struct traps *traps = &session->traps;
+
+	if (!traps->refusal &&
+	    __atomic_load_n(&session->agent->pool->filter_asked, __ATOMIC_ACQUIRE)) {
+		traps->refusal = error_new(ERROR_REFUSED,
+					   "it filters its system calls, and a trap needs one");
+		traps->judged = true;
+	}
+	return traps->refusal && traps_any(session) ? take_out(session) : NULL;
+}
+
+/* ---- the handler ----------------------------------------------------------------------------- */
+
+static struct error *get_action(struct proc *proc, struct stop *stop, taddr traps, unsigned signal,
+				struct dt_sigaction *ret_action)
+{
+	return action_get(proc, stop, FIELD(traps, scratch), signal, ret_action);
+}
+
+static struct error *set_action(struct proc *proc, struct stop *stop, taddr traps,
+				const struct dt_sigaction *action)
+{
+	return action_set(proc, stop, FIELD(traps, scratch), DT_SIGTRAP, action);
+}
+
+/* A handler that runs with SIGTRAP blocked may run into a trap. */
+static struct error *check_handlers(struct session *session, struct stop *stop, taddr traps,
+				    struct dt_sigaction *ret_own)
+{
+	struct error *error = NULL;
+
+	for (unsigned signal = 1; signal <= DT_SIGNALS && !error; signal++) {
+		struct dt_sigaction action;
+
+		error = get_action(session->proc, stop, traps, signal, &action);
+		if (!error && signal == DT_SIGTRAP)
+			*ret_own = action;
+		else if (!error && action.handler > 1 && (action.mask & DT_SIGTRAP_BIT))
+			error = error_new(ERROR_REFUSED, "its handler of signal %u blocks SIGTRAP",
+					  signal);
+	}
+	return error;
+}
+
+static struct error *install(struct session *session, struct stop *stop)
+{
+	const struct agent *agent = session->agent;
+	struct dt_sigaction own = { 0 }, ours = action_ours(agent->trap_at, agent->trap_return_at);
+	uint32_t pid = (uint32_t)session->proc->inner_pid;
+	taddr traps;
+	struct error *error = action_map(stop, TRAPS_SIZE, &traps);
+
+	if (error)
+		return error;
+	error = check_handlers(session, stop, traps, &own);
+	if (!error)
+		error = mem_write(session->proc, FIELD(traps, action), &own, sizeof(own));
+	if (!error)
+		error = mem_write(session->proc, FIELD(traps, pid), &pid, sizeof(pid));
+	if (!error)
+		/* the guards begin */
+		__atomic_store_n(&agent->control->traps, traps.v, __ATOMIC_RELEASE);
+	if (!error)
+		error = set_action(session->proc, stop, traps, &ours);
+	if (!error) {
+		planner_traps_ready(session->planner);
+		return NULL;
+	}
+	agent->control->traps = 0;
+	error_free(action_unmap(stop, traps, TRAPS_SIZE));
+	return error;
+}
+
+struct error *traps_uninstall(const struct session *session, struct proc *proc, struct stop *stop)
+{
+	taddr traps = taddr_of(session->agent->control->traps);
+	struct dt_sigaction own;
+
+	if (!traps.v)
+		return NULL;
+	struct error *error = mem_read(proc, FIELD(traps, action), &own, sizeof(own));
+	if (!error)
+		error = set_action(proc, stop, traps, &own);
+	return error ? error : action_unmap(stop, traps, TRAPS_SIZE);
+}
+
+bool traps_find_threads(const struct session *session, const struct stop *stop)
+{
+	const struct dt_control *control = session->agent->control;
+
+	for (size_t i = 0; i < DT_TRAPS_MAX && control->traps; i++) {
+		uint64_t address = control->trap_table[i].address;
+
+		for (size_t j = 0; j < stop_thread_count(stop) && address; j++) {
+			if (stop_thread_rip(stop, j).v == address + 1)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* ---- sites ----------------------------------------------------------------------------------- */
+
+/* Its entry, or one that it can have; NULL: there is none. */
+static struct dt_trap *find_entry(struct dt_control *control, uint64_t address)
+{
+	struct dt_trap *unused = NULL;
+
+	for (uint32_t i = 0; i < DT_TRAP_REACH; i++) {
+		struct dt_trap *entry =
+			&control->trap_table[(dt_trap_hash(address) + i) & (DT_TRAPS_MAX - 1)];
+
+		if (entry->address == address)
+			return entry;
+		if (!entry->address && !unused)
+			unused = entry;
+	}
+	return unused;
+}
+
+bool traps_note(struct session *session, const struct site *site)
+{
+	struct dt_trap *entry = find_entry(session->agent->control, site->address.v);
+
+	if (!entry)
+		return false;
+	entry->to = site->piece.at.v;
+	__atomic_store_n(&entry->address, site->address.v, __ATOMIC_RELEASE);
+	return true;
+}
+
+void traps_note_again(struct session *session)
+{
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		const struct site *site = planner_site(session->planner, i);
+
+		if (site->way == DIVERT_TRAP && site->patch.state == PATCH_PLACED)
+			traps_note(session, site);
+	}
+}
+
+void traps_forget(struct session *session, const struct site *site)
+{
+	struct dt_trap *entry = find_entry(session->agent->control, site->address.v);
+
+	if (site->way == DIVERT_TRAP && entry && entry->address == site->address.v &&
+	    entry->to == site->piece.at.v)
+		__atomic_store_n(&entry->address, 0, __ATOMIC_RELEASE);
+}
+
+static void fail_site(struct site *site, const char *reason)
+{
+	error_free(site->patch.error);
+	site->patch.error = error_new(ERROR_REFUSED, "%s", reason);
+	site->patch.state = PATCH_FAILED;
+}
+
+/* The traps that are to be placed. Caller frees. */
+static struct patch_site **list_traps(struct session *session, size_t *ret_count)
+{
+	struct patch_site **list = calloc(planner_site_count(session->planner) + 1, sizeof(*list));
+	size_t count = 0;
+
+	for (size_t i = 0; i < planner_site_count(session->planner) && list; i++) {
+		struct site *site = planner_site(session->planner, i);
+
+		if (site->way != DIVERT_TRAP || site->patch.state != PATCH_PLANNED)
+			continue;
+		if (traps_note(session, site))
+			list[count++] = &site->patch;
+		else
+			fail_site(site, "too many traps");
+	}
+	*ret_count = count;
+	return list;
+}
+
+static struct error *check_guards(const struct session *session)
+{
+	for (size_t i = 0; i < session->traps.guards.count; i++) {
+		const struct probe *guard = session->traps.guards.items[i];
+
+		if (!guard->site || guard->site->patch.state != PATCH_PLACED)
+			return error_new(ERROR_REFUSED,
+					 "a system call of %s can't be watched, at 0x%lx",
+					 guard->place.module->name, guard->place.address.v);
+	}
+	return NULL;
+}
+
+static struct error *check_threads(struct stop *stop)
+{
+	struct error *error = NULL;
+
+	if (stop_has_sharers(stop))
+		return error_new(ERROR_REFUSED,
+				 "a process shares its memory, and may block SIGTRAP");
+	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++) {
+		uint64_t mask = 0;
+
+		error = stop_thread_mask(stop, i, &mask);
+		if (!error && (mask & DT_SIGTRAP_BIT))
+			error = error_new(
+				ERROR_REFUSED,
+				"thread %d has SIGTRAP blocked: a trap there would kill the process",
+				stop_thread_tid(stop, i));
+	}
+	return error;
+}
+
+static struct error *place_held(struct session *session, struct stop *stop,
+				struct patch_site **list, size_t count)
+{
+	struct patch_stats stats;
+	struct error *error = NULL;
+
+	if (!session->agent->control->traps)
+		error = check_threads(stop);
+	if (!error && !session->agent->control->traps)
+		error = install(session, stop); /* from here on no thread can block it */
+	return error ? error : patch_place(session->proc, stop, list, count, &stats);
+}
+
+/* A thread may be in a short piece of libc that blocks all signals: that passes. */
+static struct error *place_tries(struct session *session, struct stop *held,
+				 struct patch_site **list, size_t count)
+{
+	struct error *error = check_guards(session);
+
+	for (int i = 0; !error; i++) {
+		_cleanup_(cleanup_stop) struct stop *stop = NULL;
+
+		if (!held)
+			error = stop_all(session->proc, STOP_TIMEOUT_MS, &stop);
+		if (!error)
+			error = place_held(session, held ? held : stop, list, count);
+		if (!error || error_kind(error) != ERROR_REFUSED || i == TRIES || held)
+			break;
+		error_free(take_ptr(&error));
+		stop_release(take_ptr(&stop), NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000L }, NULL);
+	}
+	return error;
+}
+
+struct error *traps_place(struct session *session, struct stop *held)
+{
+	size_t count = 0;
+	_cleanup_free_ struct patch_site **list = list_traps(session, &count);
+	struct error *error = !list ? error_new(ERROR_FAILED, "out of memory") :
+			      count ? place_tries(session, held, list, count) :
+				      NULL;
+
+	if (!error || error_kind(error) != ERROR_REFUSED)
+		return error;
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		struct site *site = planner_site(session->planner, i);
+
+		if (site->way == DIVERT_TRAP && site->patch.state == PATCH_PLANNED)
+			fail_site(site, error_text(error));
+	}
+	error_free(error);
+	return NULL;
+}

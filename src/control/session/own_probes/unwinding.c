@@ -1,0 +1,187 @@
+/*
+ * unwinding.c - the unwind tables of all modules, compiled into one table in the target.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <x86intrin.h>
+
+#include "control/base/cleanup.h"
+#include "control/elf/cfi.h"
+#include "control/session/internal.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define TABLES_MAX 64u /* that the agent looks at */
+
+struct table {
+	VEC(struct dt_unwind_module) modules;
+	VEC(const struct cfi_rows *) rows;
+	size_t row_total;
+};
+
+static int compare_modules(const void *a, const void *b)
+{
+	const struct module *const *x = a, *const *y = b;
+
+	return ((*x)->low.v > (*y)->low.v) - ((*x)->low.v < (*y)->low.v);
+}
+
+static struct dt_unwind *table_at(const struct session *session, size_t index)
+{
+	return (struct dt_unwind *)((uint8_t *)session->agent->control +
+				    session->unwind_tables.items[index]);
+}
+
+/* The module's entry in a table of the target's; NULL: it has none. */
+static struct dt_unwind_module *find_entry(const struct session *session,
+					   const struct module *module)
+{
+	for (size_t i = 0; i < session->unwind_tables.count; i++) {
+		struct dt_unwind *table = table_at(session, i);
+
+		for (uint32_t j = 0; j < table->module_count; j++) {
+			struct dt_unwind_module *entry = &table->modules[j];
+
+			if (entry->start == module->low.v && entry->base == module->bias.v &&
+			    entry->end > entry->start)
+				return entry;
+		}
+	}
+	return NULL;
+}
+
+/* Modules whose file can't be read, or that have no table, are walked by their frame pointers. */
+static bool collect(struct session *session, struct module **sorted, struct table *table)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		struct module *module = sorted[i];
+		const struct cfi_rows *rows = NULL;
+		_cleanup_error_ struct error *error = module_cfi(session->proc, module, &rows);
+		struct dt_unwind_module entry = { .start = module->low.v,
+						  .end = module->high.v,
+						  .base = module->bias.v,
+						  .first = (uint32_t)table->row_total };
+
+		if (error || !rows->count || find_entry(session, module))
+			continue;
+		entry.count = (uint32_t)rows->count;
+		if (!vec_push(&table->modules, entry) || !vec_push(&table->rows, rows))
+			return false;
+		table->row_total += rows->count;
+	}
+	return true;
+}
+
+static void write_table(const struct table *table, uint64_t next, uint8_t *to)
+{
+	struct dt_unwind *head = (struct dt_unwind *)to;
+	size_t at = sizeof(*head) + table->modules.count * sizeof(struct dt_unwind_module);
+
+	head->next = next;
+	head->module_count = (uint32_t)table->modules.count;
+	head->rows_offset = (uint32_t)at;
+	memcpy(head->modules, table->modules.items,
+	       table->modules.count * sizeof(struct dt_unwind_module));
+	for (size_t i = 0; i < table->rows.count; i++) {
+		size_t size = table->rows.items[i]->count * sizeof(struct dt_unwind_row);
+
+		memcpy(to + at, table->rows.items[i]->items, size);
+		at += size;
+	}
+}
+
+static struct error *place_table(struct session *session, struct stop *stop,
+				 const struct table *table)
+{
+	uint64_t size = sizeof(struct dt_unwind) +
+			table->modules.count * sizeof(struct dt_unwind_module) +
+			table->row_total * sizeof(struct dt_unwind_row);
+	uint64_t pages = (size + DT_PAGE - 1) / DT_PAGE;
+	const struct module *program = session->modules.items[0];
+	struct maps maps = { 0 };
+	uint32_t offset;
+	taddr at;
+	struct error *error = maps_read(session->proc, &maps);
+
+	if (!error)
+		error = near_find_gap(&maps, program->low, program->high, pages * DT_PAGE, &at);
+	maps_free(&maps);
+	if (!error)
+		error = inject_window(stop, session->agent, at, (uint32_t)pages, &offset);
+	if (error)
+		return error;
+	write_table(table, session->agent->control->unwind,
+		    (uint8_t *)session->agent->control + offset);
+	if (!vec_push(&session->unwind_tables, offset))
+		return error_new(ERROR_FAILED, "out of memory");
+	/* pairs with unwind_walk in the agent: the table is there before it is named */
+	__atomic_store_n(&session->agent->control->unwind, at.v, __ATOMIC_RELEASE);
+	session->unwind_mapped = true;
+	return NULL;
+}
+
+struct error *unwinding_map(struct session *session, struct stop *stop)
+{
+	_cleanup_free_ struct module **sorted = calloc(session->modules.count + 1, sizeof(*sorted));
+	struct table table = { 0 };
+	struct error *error;
+
+	if (!sorted)
+		return error_new(ERROR_FAILED, "out of memory");
+	memcpy(sorted, session->modules.items, session->modules.count * sizeof(*sorted));
+	qsort(sorted, session->modules.count, sizeof(*sorted), compare_modules);
+	error = collect(session, sorted, &table) ? NULL : error_new(ERROR_FAILED, "out of memory");
+	if (!error && (table.modules.count || !session->unwind_mapped))
+		error = place_table(session, stop, &table);
+	vec_free(&table.modules);
+	vec_free(&table.rows);
+	return error;
+}
+
+/* For who reads the trace: what was loaded where. */
+static void describe_new(struct session *session, size_t tables_before)
+{
+	uint64_t since = __rdtsc(); /* the thread that loads it waits, and has run nothing of it */
+
+	for (size_t i = 0; i < session->modules.count; i++) {
+		struct module *module = session->modules.items[i];
+		const struct dt_unwind_module *entry = find_entry(session, module);
+		char *text;
+
+		if (!entry ||
+		    (const uint8_t *)entry < (const uint8_t *)table_at(session, tables_before) ||
+		    (const uint8_t *)entry >= (const uint8_t *)table_at(session, tables_before) +
+						      table_at(session, tables_before)->rows_offset)
+			continue;
+		text = module_describe(session->proc, module, since);
+		if (!text || !vec_push(&session->loaded, text))
+			free(text);
+	}
+	if (session->writer)
+		writer_set_modules(session->writer, session->loaded.items, session->loaded.count);
+	session->types_told = false;
+}
+
+struct error *unwinding_follow(struct session *session, const struct modules *gone, bool is_new)
+{
+	size_t before = session->unwind_tables.count;
+	struct stop *stop = NULL;
+	struct error *error;
+
+	if (!session->unwind_mapped)
+		return NULL;
+	for (size_t i = 0; i < gone->count; i++) {
+		struct dt_unwind_module *entry = find_entry(session, gone->items[i]);
+
+		if (entry)
+			__atomic_store_n(&entry->end, entry->start, __ATOMIC_RELAXED);
+	}
+	if (!is_new || before >= TABLES_MAX)
+		return NULL;
+	error = stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
+	if (!error)
+		error = unwinding_map(session, stop);
+	stop_release(stop, NULL);
+	if (!error && session->unwind_tables.count > before)
+		describe_new(session, before);
+	return error;
+}

@@ -1,0 +1,78 @@
+/*
+ * follow.h - programs that the target and its children begin (--follow-exec).
+ *
+ * A probe of ours on execve makes the thread wait until we have it in hand (own_probes.c, struct
+ * dt_exec). At the first instruction of the new program, or when its libraries are loaded, the same
+ * requests are resolved in it, and the agent and the probes are put in: an *image*, which is a
+ * session of its own with its parent's buffers, reader, trace and kinds of events. What a program
+ * doesn't have it isn't asked for.
+ *
+ * (F1) An image's session borrows writer, pool and types from its parent, which ends last.
+ * (F2) Images of the same program with the same tracepoints have the same event ids.
+ */
+#ifndef DYNTRACE_SESSION_FOLLOW_H
+#define DYNTRACE_SESSION_FOLLOW_H
+
+#include "control/session/session.h"
+
+struct launch;
+
+struct follow_image {
+	struct session *session;
+	struct launch *launch; /* owns the process */
+};
+
+/* A tracepoint of an image, for the summary: it outlives the image. */
+struct follow_row {
+	char *name; /* NAME@PROGRAM */
+	taddr address;
+	const char *how;
+	uint32_t id;
+	bool has_exit, filters_exits;
+};
+
+/* The kinds of events of an image: ids from first on. */
+struct follow_block {
+	size_t first, count;
+	size_t row; /* of its first tracepoint */
+};
+
+/* By request: has a program had it, and if not, why? */
+struct follow_request {
+	bool found;
+	struct error *missing;
+};
+
+struct follow {
+	VEC(struct follow_image) images;
+	VEC(struct follow_row) rows;
+	VEC(struct follow_block) blocks;
+	VEC(struct follow_request) requests;
+	uint64_t next_look; /* ns: for images that are over */
+	uint32_t next_exec; /* of dt_pool.execs, to be looked at */
+	unsigned late; /* who asked and then began nothing */
+	bool blind; /* the target's own execve can't be seen, and that was told */
+	size_t first_type; /* of an image: its own event ids begin there */
+};
+
+/* Is it wanted, and can who waits be found? Not by ids of another pid namespace. */
+bool follow_can(const struct session *session);
+/* Looks who begins a program. */
+void follow_step(struct session *session, uint64_t now_ns);
+/* Libraries were loaded in one of the programs. */
+void follow_modules_changed(struct session *session);
+/* Takes the probes out of all images. */
+void follow_end(struct session *session, struct session_summary *summary);
+void follow_free(struct session *session);
+
+/* A request that this program doesn't have is no error: notes why, gives NULL. */
+struct error *follow_note_missing(struct session *session, size_t request, struct error *error);
+/* Nothing that was asked for is there, and nothing can be begun: then it is an error after all. */
+struct error *follow_check(struct session *session);
+/* In the place of a new trace: an image's events go to its parent's. */
+struct error *follow_join_trace(struct session *session);
+
+/* follow_rows.c: (F2) ids that an earlier image has, or else new rows. */
+struct error *follow_share_types(struct session *image, size_t first);
+
+#endif

@@ -1,0 +1,351 @@
+/*
+ * old_probes.c - go on where a controller that was killed has ended.
+ *
+ * The old probes stay in the target, and record into the old pool, which nobody reads. As new ones
+ * are placed, each takes the place of the old ones whose bytes it needs, in one stop (patch.h, P7):
+ * the old sites become part of its group. So every hit is recorded by one of the two. When all that
+ * was to be placed again has been, the rest of the old is taken out, its pool is read to the trace,
+ * and its memory is unmapped (takeover.c). The new session writes to the same trace, under new
+ * event ids.
+ *
+ * (T1) An old site that shares bytes with a new one, or slots with one that does, goes in the
+ *      stop in which the new one comes.
+ * (T2) Nobody comes out of an old trampoline inside of what a new site changes. Where that
+ *      could be, the old is taken out first.
+ *
+ * Whoever is in an old trampoline, or will return to an old stub, is waited for at the end, as
+ * whenever a target is left.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shared/sorted.h"
+#include "control/base/cleanup.h"
+#include "control/agent/sweep.h"
+#include "old_probes.h"
+#include "takeover_state.h"
+
+#define FIRST_GROUP (1u << 30) /* beyond the planner's own */
+
+struct heritage {
+	struct session *dead;
+	struct reader_resume *resume; /* what the trace has of its threads */
+	struct takeover done; /* settled before it was asked for */
+	unsigned last_group;
+};
+
+/* ---- may it? --------------------------------------------------------------------------------- */
+
+/* What isn't plain is taken out first: the handler of a signal, a hook in the unwinder, threads
+ * and memory of tracers that call others' code, and what was being changed in the moment when
+ * the controller was killed. */
+static bool is_plain(const struct session *dead)
+{
+	const struct dt_control *control = dead->agent->control;
+	bool descriptors = true;
+	bool half = control->window_count < DT_WINDOWS_MAX &&
+		    control->windows[control->window_count].address;
+	_cleanup_error_ struct error *error = sweep_look_descriptors(dead->proc, &descriptors);
+
+	for (size_t i = 0; i < dead->found_count; i++)
+		half |= dead->found[i].is_last;
+	return !error && !descriptors && !half && !control->traps && !control->calls &&
+	       !(control->flags & DT_BRIDGED);
+}
+
+bool takeover_waits(const struct session *session)
+{
+	return session->heritage != NULL;
+}
+
+static void heritage_drop(struct heritage *heritage)
+{
+	session_destroy(heritage->dead);
+	free(heritage->resume);
+	free(heritage);
+}
+
+void heritage_free(struct session *session)
+{
+	if (session->heritage)
+		heritage_drop(take_ptr(&session->heritage));
+	if (session->reopened)
+		error_free(writer_suspend(take_ptr(&session->reopened)));
+}
+
+static void forget_trace(struct session *session)
+{
+	event_types_free(&session->own_types);
+	if (session->reopened)
+		error_free(writer_suspend(take_ptr(&session->reopened)));
+}
+
+/* The kinds of events, as far as they were noted: without names. */
+static bool copy_types(const struct event_types *from, struct event_types *to)
+{
+	for (size_t i = 0; i < from->count; i++) {
+		struct event_type type = from->items[i];
+
+		type.fields = calloc(type.field_count + 1, sizeof(*type.fields));
+		if (!type.fields || !vec_push(to, type)) {
+			free(type.fields);
+			return false;
+		}
+		memcpy(type.fields, from->items[i].fields, type.field_count * sizeof(*type.fields));
+	}
+	return true;
+}
+
+static struct error *open_trace(struct session *session, struct trace_dir *dir,
+				struct heritage *heritage)
+{
+	struct session *dead = heritage->dead;
+	struct agent *agent = dead->agent;
+	struct error *error =
+		mem_read(session->proc, agent->pool_at, agent->pool, sizeof(*agent->pool));
+
+	if (!error && !dir)
+		return agent->control->output[0] ?
+			       error_new(ERROR_FAILED, "nobody knows where its trace is") :
+			       NULL;
+	if (!error)
+		error = takeover_reopen(dead, dir, dead->types, heritage->resume,
+					&session->reopened);
+	if (!error && !copy_types(dead->types, session->types))
+		error = error_new(ERROR_FAILED, "out of memory");
+	return error;
+}
+
+/* *ret_heritage NULL: it can't be. */
+static struct error *find_plain(struct session *session, struct trace_dir *dir,
+				struct heritage **ret_heritage)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *error = maps_read(session->proc, &maps);
+	const struct mapping *code = error ? NULL : takeover_next(&maps, NULL);
+	struct session_options options = { 0 };
+
+	if (error || !code || takeover_next(&maps, code))
+		return error;
+	struct heritage *heritage = calloc(1, sizeof(*heritage));
+	if (!heritage || !(heritage->resume = calloc(DT_THREADS_MAX, sizeof(*heritage->resume)))) {
+		free(heritage);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	heritage->last_group = FIRST_GROUP;
+	error = session_create(session->proc, &options, &heritage->dead);
+	if (!error)
+		error = takeover_find(heritage->dead, &maps, code);
+	if (!error && !takeover_is_half(heritage->dead) && is_plain(heritage->dead)) {
+		_cleanup_error_ struct error *unknown = open_trace(session, dir, heritage);
+
+		if (!unknown) {
+			*ret_heritage = heritage;
+			return NULL;
+		}
+		forget_trace(session);
+	}
+	heritage_drop(heritage);
+	return error;
+}
+
+static void see_nothing(void *context, const struct packet_seen *packet)
+{
+	(void)context;
+	(void)packet;
+}
+
+struct error *takeover_inherit(struct session *session, struct trace_dir *dir, bool comes_back,
+			       struct takeover *ret_takeover, bool *ret_waits)
+{
+	struct takeover takeover = { 0 };
+	struct error *error = comes_back ? find_plain(session, dir, &session->heritage) : NULL;
+
+	if (!error && !session->heritage)
+		error = takeover_clean_to(session->proc, dir, dir != NULL, &session->legacy,
+					  &takeover);
+	if (error)
+		return error;
+	if (!session->heritage && takeover.has_trace && dir) {
+		_cleanup_error_ struct error *unknown = writer_reopen_in(
+			dir, &takeover.part, session->types, see_nothing, NULL, &session->reopened);
+		if (unknown)
+			forget_trace(session);
+	}
+	*ret_takeover = takeover;
+	*ret_waits = session->heritage != NULL;
+	return NULL;
+}
+
+/* ---- its end --------------------------------------------------------------------------------- */
+
+/* Takes the rest out, and reads what it recorded. */
+static struct error *finish(struct session *session, struct takeover *takeover)
+{
+	struct heritage *heritage = session->heritage;
+	struct session *dead = heritage->dead;
+
+	takeover->found = true;
+	takeover->has_trace = session->reopened;
+	struct error *error = takeover_undo(dead, takeover);
+	legacy_move(&dead->legacy, &session->legacy);
+	if (!error && session->reopened)
+		error = takeover_read(dead, session->reopened, heritage->resume, takeover);
+	if (!error && session->reopened)
+		error = writer_complete(session->reopened);
+	if (error)
+		snprintf(takeover->unsaved, sizeof(takeover->unsaved), "%s", error_text(error));
+	else
+		snprintf(takeover->trace, sizeof(takeover->trace), "%s",
+			 dead->agent->control->output);
+	session_destroy(take_ptr(&heritage->dead));
+	return error;
+}
+
+struct error *takeover_settle(struct session *session, struct takeover *ret_takeover)
+{
+	struct heritage *heritage = session->heritage;
+	struct error *error = NULL;
+
+	*ret_takeover = (struct takeover){ 0 };
+	if (!heritage)
+		return NULL;
+	*ret_takeover = heritage->done;
+	if (heritage->dead)
+		error = finish(session, ret_takeover);
+	heritage_drop(take_ptr(&session->heritage));
+	return error;
+}
+
+void takeover_give_counts(struct session *session)
+{
+	legacy_give(session);
+}
+
+struct error *heritage_yield(struct session *session)
+{
+	struct heritage *heritage = session->heritage;
+
+	return heritage && heritage->dead ? finish(session, &heritage->done) : NULL;
+}
+
+/* ---- sites ----------------------------------------------------------------------------------- */
+
+/* The old site that shares bytes with [from, to), from the lowest on; NULL: none. They are
+ * sorted. */
+static struct patch_site *first_overlapping(const struct session *dead, uint64_t from)
+{
+	size_t n = sorted_count(dead->found_count, i,
+				dead->found[i].address.v + dead->found[i].length <= from);
+
+	return n < dead->found_count ? &dead->found[n] : NULL;
+}
+
+struct groups {
+	struct session *dead;
+	struct patch_site **new;
+	size_t count;
+};
+
+/* They are one group from now on. */
+static void unite(const struct groups *groups, unsigned from, unsigned to)
+{
+	for (size_t i = 0; i < groups->count && from != to; i++) {
+		if (groups->new[i]->group == from)
+			groups->new[i]->group = to;
+	}
+	for (size_t i = 0; i < groups->dead->found_count && from != to; i++) {
+		if (groups->dead->found[i].group == from)
+			groups->dead->found[i].group = to;
+	}
+}
+
+/* (T2) */
+static bool comes_out_inside(const struct patch_site *old, const struct patch_site *new)
+{
+	uint64_t end = old->address.v + old->length;
+
+	return end > new->address.v && end < new->address.v + new->length;
+}
+
+/* False: (T2) doesn't hold. */
+static bool join_site(struct heritage *heritage, const struct groups *groups,
+		      struct patch_site *new)
+{
+	const struct session *dead = heritage->dead;
+	struct patch_site *old = first_overlapping(dead, new->address.v);
+
+	for (; old && old < dead->found + dead->found_count &&
+	       old->address.v < new->address.v + new->length;
+	     old++) {
+		if (old->state != PATCH_PLACED)
+			continue;
+		if (comes_out_inside(old, new))
+			return false;
+		if (!new->group)
+			new->group = ++heritage->last_group;
+		if (old->group)
+			unite(groups, old->group, new->group);
+		old->group = new->group;
+	}
+	return true;
+}
+
+/* Those that lead through each other's bytes stay together. */
+static void join_slots(const struct groups *groups)
+{
+	bool again = true;
+
+	while (again) {
+		again = false;
+		for (size_t i = 0; i < groups->dead->found_count; i++) {
+			struct patch_site *site = &groups->dead->found[i];
+			struct patch_site *host = (struct patch_site *)site->after;
+
+			if (!host || host->group == site->group || site->state != PATCH_PLACED)
+				continue;
+			again = true;
+			if (host->group && site->group)
+				unite(groups, site->group, host->group);
+			else if (host->group)
+				site->group = host->group;
+			else
+				host->group = site->group;
+		}
+	}
+}
+
+static bool join_all(struct heritage *heritage, const struct groups *groups)
+{
+	for (size_t i = 0; i < heritage->dead->found_count; i++)
+		heritage->dead->found[i].group = 0;
+	for (size_t i = 0; i < groups->count; i++) {
+		if (groups->new[i]->state == PATCH_PLANNED &&
+		    !join_site(heritage, groups, groups->new[i]))
+			return false;
+	}
+	join_slots(groups);
+	return true;
+}
+
+struct error *heritage_join(struct session *session, struct patch_site ***patches, size_t *count)
+{
+	struct heritage *heritage = session->heritage;
+
+	if (!heritage || !heritage->dead)
+		return NULL;
+	struct groups groups = { heritage->dead, *patches, *count };
+	if (!join_all(heritage, &groups))
+		return heritage_yield(session);
+	struct patch_site **all =
+		reallocarray(*patches, *count + heritage->dead->found_count + 1, sizeof(*all));
+	if (!all)
+		return error_new(ERROR_FAILED, "out of memory");
+	*patches = all;
+	for (size_t i = 0; i < heritage->dead->found_count; i++) {
+		if (heritage->dead->found[i].group &&
+		    heritage->dead->found[i].state == PATCH_PLACED)
+			all[(*count)++] = &heritage->dead->found[i];
+	}
+	return NULL;
+}

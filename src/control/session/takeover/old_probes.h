@@ -1,0 +1,21 @@
+/*
+ * old_probes.h - what a session keeps of a dead controller's, until its own tracepoints are in their
+ * place (takeover.h).
+ */
+#ifndef DYNTRACE_SESSION_HERITAGE_H
+#define DYNTRACE_SESSION_HERITAGE_H
+
+#include "control/patch/patch.h"
+
+struct session;
+struct heritage;
+
+/* Before new sites are placed: with the old ones that go in the same stop behind them. The list
+ * may be another one afterwards. */
+struct error *heritage_join(struct session *session, struct patch_site ***patches, size_t *count);
+/* Whatever is left of the old goes now: it is in the way. */
+struct error *heritage_yield(struct session *session);
+/* The target isn't touched. */
+void heritage_free(struct session *session);
+
+#endif

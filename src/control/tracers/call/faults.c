@@ -1,0 +1,129 @@
+#include "faults.h"
+
+#include <sys/syscall.h>
+
+#include "control/base/cleanup.h"
+#include "control/placement/sigtrap_guards.h"
+#include "control/remote/remote_sigaction.h"
+#include "control/session/internal.h"
+
+#define STOP_TIMEOUT_MS 2000
+#define CALLS_SIZE DT_ROUND_UP(sizeof(struct dt_calls), DT_PAGE)
+#define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_calls, field))
+
+struct error *faults_watch(struct session *session)
+{
+	struct guard_list list = { 0 };
+
+	if (session->tracing.watches_actions)
+		return NULL;
+	struct error *error =
+		guards_find_call(session->planner, &session->modules, SYS_rt_sigaction, &list);
+	for (size_t i = 0; i < list.count && !error; i++)
+		error = own_probes_add_guard(&session->watches, list.items[i].module,
+					     list.items[i].address, "rt_sigaction");
+	vec_free(&list);
+	session->tracing.watches_actions = !error;
+	return error;
+}
+
+struct error *faults_map(struct session *session, struct stop *stop)
+{
+	uint32_t pid = (uint32_t)session->proc->inner_pid;
+	taddr at;
+	struct error *error =
+		session->tracing.calls_at.v ? NULL : action_map(stop, CALLS_SIZE, &at);
+
+	if (session->tracing.calls_at.v || error)
+		return error;
+	session->tracing.calls_at = at;
+	return mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
+}
+
+/* ---- the handlers ---------------------------------------------------------------------------- */
+
+/* Where some handler of the target's returns to: a word that signal frames on its stacks have. */
+static struct error *find_restorer(struct session *session, struct stop *stop,
+				   uint64_t *ret_restorer)
+{
+	struct dt_sigaction action;
+	struct error *error = NULL;
+
+	*ret_restorer = 0;
+	for (unsigned signal = 1; signal <= DT_SIGNALS && !error && !*ret_restorer; signal++) {
+		error = action_get(session->proc, stop, FIELD(session->tracing.calls_at, scratch),
+				   signal, &action);
+		if (!error && action.handler > 1)
+			*ret_restorer = action.restorer;
+	}
+	return error;
+}
+
+static struct error *read_actions(struct session *session, struct stop *stop)
+{
+	taddr at = session->tracing.calls_at;
+	struct dt_sigaction actions[DT_FAULTS];
+	uint64_t restorer;
+	struct error *error = find_restorer(session, stop, &restorer);
+
+	for (size_t i = 0; i < DT_FAULTS && !error; i++)
+		error = action_get(session->proc, stop, FIELD(at, scratch), dt_fault_signals[i],
+				   &actions[i]);
+	if (!error)
+		error = mem_write(session->proc, FIELD(at, restorer), &restorer, sizeof(restorer));
+	return error ? error :
+		       mem_write(session->proc, FIELD(at, actions), actions, sizeof(actions));
+}
+
+static struct error *set_actions(struct proc *proc, struct stop *stop, taddr at,
+				 const struct dt_sigaction *actions, size_t step)
+{
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < DT_FAULTS && !error; i++)
+		error = action_set(proc, stop, FIELD(at, scratch), dt_fault_signals[i],
+				   &actions[i * step]);
+	return error;
+}
+
+static struct error *install(struct session *session, struct stop *stop)
+{
+	const struct agent *agent = session->agent;
+	struct dt_sigaction ours = action_ours(agent->fault_at, agent->trap_return_at);
+	struct error *error = read_actions(session, stop);
+
+	if (error)
+		return error;
+	/* the guards begin */
+	__atomic_store_n(&agent->control->calls, session->tracing.calls_at.v, __ATOMIC_RELEASE);
+	return set_actions(session->proc, stop, session->tracing.calls_at, &ours, 0);
+}
+
+struct error *faults_install(struct session *session, struct stop *held)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+	struct error *error = NULL;
+
+	if (session->agent->control->calls)
+		return NULL;
+	if (!held)
+		error = stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
+	return error ? error : install(session, held ? held : stop);
+}
+
+/* A controller that was killed may have got no further than to map the memory: it is private, and
+ * is left. */
+struct error *faults_uninstall(const struct session *session, struct proc *proc, struct stop *stop)
+{
+	taddr at = taddr_of(session->agent->control->calls);
+	struct dt_sigaction actions[DT_FAULTS];
+	struct error *error = NULL;
+
+	if (at.v)
+		error = mem_read(proc, FIELD(at, actions), actions, sizeof(actions));
+	if (at.v && !error)
+		error = set_actions(proc, stop, at, actions, 1);
+	if (!at.v)
+		at = session->tracing.calls_at;
+	return error || !at.v ? error : action_unmap(stop, at, CALLS_SIZE);
+}

@@ -1,0 +1,41 @@
+/*
+ * lttng.h - LTTng-UST events in the target, by way of libdyntrace-lttng.so there
+ * (src/shared/bridge.h).
+ */
+#ifndef DYNTRACE_TRACER_LTTNG_H
+#define DYNTRACE_TRACER_LTTNG_H
+
+#include "shared/bridge.h"
+#include "control/event/event.h"
+#include "control/tracers/loading/load.h"
+
+#define LTTNG_PROVIDER "dyntrace"
+#define LTTNG_PLAIN_PROVIDER "dyntrace_lttng" /* of events without a name of the user's */
+
+struct lttng {
+	bool started; /* its thread runs there */
+	taddr hit; /* what trampolines call */
+	taddr answer; /* struct dt_bridge_answer */
+	uint32_t number; /* of requests */
+};
+
+/* An event to be defined; `result` is filled in. */
+struct lttng_event {
+	const char *provider;
+	const char *name; /* cleaned up */
+	uint64_t address;
+	const struct event_type *type; /* its fields follow the address; NULL: none do */
+	struct dt_bridge_result result;
+};
+
+/* Loads the library and starts its thread, unless it runs. `held` as in safepoint_call. */
+struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop *held,
+			  struct load_paper *paper);
+struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
+			   struct lttng_event *events, size_t count);
+struct error *lttng_forget(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
+			   uint64_t event);
+/* All events, and the thread ends. */
+struct error *lttng_leave(struct lttng *lttng, struct agent *agent, struct load_paper *paper);
+
+#endif

@@ -1,0 +1,306 @@
+#include "describe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/base/cleanup.h"
+#include "control/values/expr/expr.h"
+#include "control/codegen/filter_code.h"
+#include "control/session/internal.h"
+#include "marker_fields.h"
+
+#define STRING_MAX_LEAST 16u
+
+static struct value_place register_place(uint8_t reg)
+{
+	return (struct value_place){ .kind = PLACE_PIECES,
+				     .count = 1,
+				     .pieces = { { .where = ABI_INT, .reg = reg, .size = 8 } } };
+}
+
+/* Without debug information: the integer argument registers of the System V ABI, in order. */
+static void add_registers(struct describe *d)
+{
+	static const uint8_t regs[] = { RDI, RSI, RDX, RCX, R8, R9 };
+
+	for (size_t i = 0; i < sizeof(regs) / sizeof(regs[0]); i++) {
+		struct value_place place = register_place(regs[i]);
+		char name[8];
+
+		snprintf(name, sizeof(name), "arg%zu", i);
+		shape_add_number(&d->shape, name, FIELD_HEX, 8, &place);
+	}
+}
+
+static void add_parameters(struct describe *d)
+{
+	struct parameter_walk walk;
+	struct parameter parameter;
+	struct value_place place;
+
+	names_start(d, &walk);
+	for (size_t i = 0; names_next(d, &walk, &parameter, &place); i++) {
+		char unnamed[16];
+
+		snprintf(unnamed, sizeof(unnamed), "arg%zu", i);
+		shape_add(&d->shape, parameter.name ? parameter.name : unnamed, &parameter.type,
+			  &place);
+	}
+}
+
+static void add_arguments(struct describe *d)
+{
+	/* Of assembly there is a description, but no parameters in it. */
+	if (d->inlined || (d->has_function && d->function.low == d->address &&
+			   !debug_function_is_assembly(&d->function)))
+		add_parameters(d);
+	else
+		add_registers(d);
+}
+
+uint16_t values_xmms(const struct dt_program *program)
+{
+	uint16_t xmms = 0;
+
+	for (uint32_t i = 0; i < program->op_count; i++) {
+		if (program->ops[i].code == DT_OP_XMM)
+			xmms |= (uint16_t)(1u << (program->ops[i].a & 15));
+		else if (program->ops[i].code == DT_OP_CONST)
+			i++;
+	}
+	return xmms;
+}
+
+static struct error *finish(struct describe *d)
+{
+	struct tramp_event *event = &d->tracepoint->probe.event;
+	struct values *values = &d->tracepoint->values;
+	size_t size;
+	struct error *error = shape_finish(&d->shape, event, &values->program, &size);
+
+	if (error)
+		return error;
+	values->fields = take_ptr(&d->shape.fields);
+	values->field_count = d->shape.field_count;
+	d->shape.field_count = 0;
+	event->program = values->program;
+	if (!values->program)
+		return NULL;
+	event->program_size = (uint32_t)size;
+	event->xmms = values_xmms(values->program);
+	values->program->rip = d->tracepoint->probe.place.address.v;
+	return NULL;
+}
+
+void values_free_counter(struct session *session, uint32_t counter)
+{
+	vec_push(&session->free_counters, counter); /* else it isn't used again */
+}
+
+static bool take_counter(struct session *session, uint32_t *ret_counter)
+{
+	if (session->free_counters.count && session->agent) {
+		*ret_counter = session->free_counters.items[--session->free_counters.count];
+		session->agent->pool->counters[*ret_counter] = (struct dt_counter){ 0 };
+		return true;
+	}
+	*ret_counter = (uint32_t)session->counters;
+	return session->counters < DT_COUNTERS_MAX && session->counters++ < DT_COUNTERS_MAX;
+}
+
+/* The tracepoint's counter, its own from the first use on. */
+static uint32_t values_counter(void *context)
+{
+	struct describe *d = context;
+	struct tracepoint *tracepoint = d->tracepoint;
+
+	if (!tracepoint->has_counter)
+		tracepoint->has_counter = take_counter(d->session, &tracepoint->counter);
+	return tracepoint->has_counter ? tracepoint->counter : UINT32_MAX;
+}
+
+struct error *values_set_filter(struct describe *d, const char *filter,
+				struct value_ops **ret_native)
+{
+	struct expr_names names = { .context = d,
+				    .find = names_find,
+				    .find_label = names_find_label,
+				    .find_type = names_find_type,
+				    .counter = values_counter,
+				    .debug = d->debug,
+				    .at_exit = d->exit != NULL };
+	struct value_ops ops, *native;
+	struct error *error = expr_condition(filter, &names, &ops, &d->shape.texts);
+
+	if (error)
+		return error_wrap(error, "--filter");
+	if (!filter_is_native(&ops, d->exit != NULL)) {
+		d->shape.condition = ops;
+		d->shape.is_gathered = true;
+		return NULL;
+	}
+	native = malloc(sizeof(ops));
+	if (!native)
+		return error_new(ERROR_FAILED, "out of memory");
+	*native = ops;
+	free(*ret_native);
+	*ret_native = native;
+	return NULL;
+}
+
+static struct error *set_limits(struct describe *d)
+{
+	const struct tracepoint_spec *spec = &d->tracepoint->request->spec;
+	struct tramp_limits *limits = &d->tracepoint->probe.event.limits;
+
+	if (!spec->every && !spec->first && !spec->rate)
+		return NULL;
+	*limits = (struct tramp_limits){ .every = spec->every,
+					 .first = spec->first,
+					 .rate = spec->rate,
+					 .counter = values_counter(d) };
+	if (limits->counter == UINT32_MAX)
+		return error_new(ERROR_FAILED,
+				 "--every, --first and --rate count at most %u places",
+				 DT_COUNTERS_MAX);
+	if (spec->rate) {
+		if (!d->session->clock.frequency)
+			clock_start(&d->session->clock);
+		limits->period = d->session->clock.frequency;
+	}
+	if (d->shape.condition.count) { /* the agent decides, and then counts */
+		d->shape.limits = *limits;
+		*limits = (struct tramp_limits){ 0 };
+	}
+	return NULL;
+}
+
+/* Is something asked for that only an exit knows, although there is none? */
+static struct error *check_exits(const struct describe *d)
+{
+	const struct tracepoint *tracepoint = d->tracepoint;
+	const char *filter = tracepoint->request->spec.filter;
+	const char *asked = filter && expr_is_at_exit(filter) ? filter : NULL;
+
+	for (size_t i = 0; i < tracepoint->contexts.count && !asked; i++) {
+		if (expr_is_at_exit(tracepoint->contexts.items[i]))
+			asked = tracepoint->contexts.items[i];
+	}
+	if (!asked || tracepoint->kind == TRACEPOINT_FUNCTION)
+		return NULL;
+	return error_new(ERROR_USAGE, "'%s' is known at a function's exit only: add -e", asked);
+}
+
+/* Everything, with strings of at most that many bytes. */
+static struct error *describe_all(struct describe *d, uint32_t string_max)
+{
+	struct tracepoint *tracepoint = d->tracepoint;
+	const char *filter = tracepoint->request->spec.filter;
+	struct error *error = NULL;
+
+	shape_init(&d->shape, d->debug, string_max);
+	if (!tracing_has_values(tracepoint))
+		;
+	else if (tracepoint->probe.place.marker)
+		markers_add_fields(d);
+	else if (tracepoint->kind != TRACEPOINT_BARE)
+		add_arguments(d);
+	for (size_t i = 0; i < tracepoint->contexts.count && !error; i++) {
+		if (!expr_is_at_exit(tracepoint->contexts.items[i]))
+			error = contexts_add(d, tracepoint->contexts.items[i]);
+	}
+	if (!error && filter && !expr_is_at_exit(filter))
+		error = values_set_filter(d, filter, &tracepoint->values.filter);
+	tracepoint->probe.event.filter = tracepoint->values.filter;
+	if (!error)
+		error = set_limits(d);
+	return error ? error : finish(d);
+}
+
+/* Many strings: each gets less. */
+static struct error *describe_short(struct describe *d,
+				    struct error *(*describe)(struct describe *, uint32_t),
+				    uint32_t string_max)
+{
+	struct error *error = NULL;
+	bool again;
+
+	do {
+		error_free(error);
+		error = describe(d, string_max);
+		again = error && d->shape.is_too_long && string_max > STRING_MAX_LEAST;
+		shape_free(&d->shape);
+		string_max /= 2;
+	} while (again);
+	return error;
+}
+
+struct error *values_describe(struct session *session, struct tracepoint *tracepoint)
+{
+	const struct place *place = &tracepoint->probe.place;
+	struct describe d = { .session = session,
+			      .tracepoint = tracepoint,
+			      .module = place->module,
+			      .address = place->address.v - place->module->bias.v };
+	uint32_t string_max = tracepoint->request->spec.string_max;
+	struct error *error = module_debug(session->proc, place->module, &d.debug);
+
+	if (error)
+		return error;
+	d.has_function = d.debug && debug_function_at(d.debug, d.address, &d.function);
+	d.inlined = d.has_function && place->inlined &&
+		    debug_inlined_die(d.debug, place->inlined, &d.inlined_die);
+	if (!string_max)
+		string_max = VALUE_STRING_DEFAULT;
+	error = check_exits(&d);
+	if (!error)
+		error = describe_short(&d, describe_all, string_max);
+	const char *filter = tracepoint->request->spec.filter;
+	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION &&
+	    (tracing_has_values(tracepoint) || (filter && expr_is_at_exit(filter))))
+		error = describe_short(&d, values_describe_exit, string_max);
+	return error_wrap(error, "cannot record the values at '%s'", place->name);
+}
+
+void values_give(struct tracepoint *tracepoint, struct event_type *type)
+{
+	struct values *values = &tracepoint->values;
+
+	type->fields = take_ptr(&values->fields);
+	type->field_count = values->field_count;
+	type->is_variable = values->program != NULL;
+	values->field_count = 0;
+}
+
+void values_give_exit(struct tracepoint *tracepoint, struct event_type *type)
+{
+	struct values *values = &tracepoint->values;
+
+	type->fields = take_ptr(&values->exit_fields);
+	type->field_count = values->exit_field_count;
+	type->size = values->exit_size;
+	type->is_variable = values->exit_program != NULL;
+	values->exit_field_count = 0;
+}
+
+void values_set_ids(struct tracepoint *tracepoint)
+{
+	struct values *values = &tracepoint->values;
+
+	if (values->program)
+		values->program->id = tracepoint->probe.event.id;
+	if (values->exit_program)
+		values->exit_program->id = tracepoint->probe.event.id + 1;
+}
+
+void values_free(struct values *values)
+{
+	event_fields_free(values->fields, values->field_count);
+	event_fields_free(values->exit_fields, values->exit_field_count);
+	free(values->program);
+	free(values->filter);
+	free(values->exit);
+	free(values->exit_program);
+	free(values->exit_filter);
+	*values = (struct values){ 0 };
+}

@@ -1,0 +1,124 @@
+/*
+ * stable_memory.c - which memory of the target stays as long as it lives.
+ *
+ * The agent reads what pointers lead to by a system call that can't fault, since another thread may
+ * unmap anything at any moment. Some memory nobody unmaps: the segments of the program and of its
+ * libc, which the loader never unloads, with the zeroed memory behind them; and the stack of the
+ * first thread, which only grows. There a plain load is as safe, and a hundred times faster.
+ * Literals, globals and most backtraces are in it; the heap and other threads' stacks are not.
+ *
+ * How far that stack may grow is noted too, for what runs on it (call.h, C4).
+ *
+ * A program without a loader may unmap parts of itself (packers do): nothing of it counts.
+ */
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "control/base/cleanup.h"
+#include "control/session/internal.h"
+
+#define STACK_GAP (1ULL << 20) /* the kernel's stack_guard_gap */
+
+static bool is_libc(const struct module *module)
+{
+	return strncmp(module->name, "libc.so", 7) == 0 ||
+	       strncmp(module->name, "libc.musl", 9) == 0 ||
+	       strncmp(module->name, "ld-musl", 7) == 0;
+}
+
+static bool belongs_to(const struct mapping *mapping, const struct module *module)
+{
+	return mapping->inode && mapping->inode == module->inode &&
+	       mapping->device == module->device;
+}
+
+/* The module that it is part of, if that is never unloaded; NULL: none. */
+static const struct module *find_owner(const struct session *session, const struct mapping *mapping)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		const struct module *module = session->modules.items[i];
+
+		if ((module->is_executable || is_libc(module)) && belongs_to(mapping, module))
+			return module;
+	}
+	return NULL;
+}
+
+/*
+ * How far it lasts; 0: not at all. *owner: the module that the mapping before belongs to, then this
+ * one's. Zeroed memory behind a module's data is part of it as far as the module goes: the kernel
+ * makes one mapping of it and of what happens to lie behind.
+ */
+static uint64_t lasts_until(const struct session *session, const struct mapping *mapping,
+			    taddr last_end, const struct module **owner)
+{
+	const struct module *before = *owner;
+
+	*owner = find_owner(session, mapping);
+	if (!(mapping->prot & PROT_READ) || mapping->shared)
+		return 0;
+	if (*owner || strcmp(mapping->path, "[stack]") == 0)
+		return mapping->end.v;
+	if (mapping->path[0] || !before || !taddr_equal(last_end, mapping->start) ||
+	    before->high.v <= mapping->start.v)
+		return 0;
+	return before->high.v < mapping->end.v ? before->high.v : mapping->end.v;
+}
+
+static bool has_loader(const struct session *session)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		if (is_libc(session->modules.items[i]))
+			return true;
+	}
+	return false;
+}
+
+/* The first thread's stack as far as the kernel lets it grow: to its limit, and not near what is
+ * mapped below it. */
+static struct dt_range stack_of(const struct session *session, const struct maps *maps)
+{
+	struct rlimit limit;
+	size_t i = 0;
+
+	while (i < maps->count && strcmp(maps->items[i].path, "[stack]") != 0)
+		i++;
+	if (i == maps->count)
+		return (struct dt_range){ 0 };
+	uint64_t start = maps->items[i].start.v, end = maps->items[i].end.v,
+		 below = i ? maps->items[i - 1].end.v + STACK_GAP : 0;
+	if (prlimit(session->proc->pid, RLIMIT_STACK, NULL, &limit))
+		return (struct dt_range){ start, end };
+	uint64_t lowest = limit.rlim_cur < end ? DT_ROUND_UP(end - limit.rlim_cur, DT_PAGE) : 0;
+	lowest = lowest > below ? lowest : below;
+	return (struct dt_range){ lowest < start ? lowest : start, end };
+}
+
+void lasting_note(struct session *session)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);
+	struct dt_range *ranges = session->agent->control->lasting;
+	const struct module *owner = NULL;
+	taddr last_end = taddr_of(0);
+	size_t count = 0;
+
+	if (error || !has_loader(session))
+		return;
+	session->agent->control->stack = stack_of(session, &maps);
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct mapping *mapping = &maps.items[i];
+		uint64_t end = lasts_until(session, mapping, last_end, &owner);
+		bool joins = count && ranges[count - 1].end == mapping->start.v;
+
+		last_end = mapping->end;
+		if (!end)
+			continue;
+		if (!joins && count == DT_LASTING_MAX)
+			return;
+		if (!joins)
+			ranges[count++].start = mapping->start.v;
+		ranges[count - 1].end = end;
+	}
+}

@@ -1,0 +1,267 @@
+/*
+ * variables.c - from a variable's name to its place at a tracepoint.
+ */
+#include <dwarf.h>
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "control/exits/result_check.h"
+#include "control/session/internal.h"
+#include "marker_fields.h"
+
+/* Functions that the compiler made from others, with arguments left out or split: no ABI tells
+ * where they are. */
+static bool is_clone(const struct place *place)
+{
+	static const char *const marks[] = { ".constprop.", ".isra.", ".part." };
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		if (strstr(place->name, marks[i]) ||
+		    (place->symbol && strstr(place->symbol->name, marks[i])))
+			return true;
+	}
+	return false;
+}
+
+static bool is_local(const struct describe *d)
+{
+	const struct symbol *symbol = d->tracepoint->probe.place.symbol;
+	Dwarf_Die die = d->function.die;
+
+	return symbol ? !symbol->global : !dwarf_hasattr_integrate(&die, DW_AT_external);
+}
+
+/* musl's table of a thread's blocks is another one. */
+static struct tls find_tls(void *context)
+{
+	struct describe *d = context;
+	struct tls tls = module_tls(d->session->proc, d->module);
+
+	for (size_t i = 0; tls.kind == TLS_NUMBERED && i < d->session->modules.count; i++) {
+		if (strncmp(d->session->modules.items[i]->name, "ld-musl", strlen("ld-musl")) == 0)
+			tls.kind = TLS_UNKNOWN;
+	}
+	return tls;
+}
+
+static struct location_context location_context(struct describe *d)
+{
+	struct location_context context = { .debug = d->debug,
+					    .function = &d->function,
+					    .pc = d->address,
+					    .bias = d->module->bias.v,
+					    .find_tls = find_tls,
+					    .tls_context = d };
+	_cleanup_error_ struct error *error =
+		module_cfi(d->session->proc, d->module, &context.rows);
+
+	return context;
+}
+
+/* Without optimisation each parameter has one place, in the frame, for all of the function; but for
+ * those that are passed by their address, which is in a register first. */
+static bool was_optimised(const struct debug_function *function)
+{
+	struct member_walk walk = { .started = false };
+	Dwarf_Die die = function->die;
+	struct parameter parameter;
+	struct abi_state state;
+	bool any = false;
+
+	abi_start(function, &state);
+	while (debug_next_parameter(&die, &walk, &parameter)) {
+		Dwarf_Attribute attribute;
+		struct abi_value abi;
+
+		abi_next(&state, &parameter.type, &abi);
+		if (!dwarf_attr_integrate(&parameter.die, DW_AT_location, &attribute))
+			return parameter.type.size != 0;
+		if (dwarf_whatform(&attribute) == DW_FORM_exprloc)
+			any = true;
+		else if (!abi.is_known || !abi.is_behind)
+			return true;
+	}
+	return !any;
+}
+
+/* Has LLVM changed how it is called, as it does with functions that nobody else can see? */
+static bool is_llvms_own(const struct describe *d)
+{
+	return is_local(d) && debug_function_is_llvm(&d->function) && was_optimised(&d->function);
+}
+
+/*
+ * LLVM drops arguments that a local function doesn't use, and moves up those behind them, without a
+ * word but in the location lists. So in optimised code these count: a register that they name, or
+ * nothing. Likewise in languages that pass arguments as they like.
+ */
+void names_start(struct describe *d, struct parameter_walk *ret_walk)
+{
+	bool at_entry = d->has_function && !d->inlined && d->function.low == d->address;
+
+	*ret_walk = (struct parameter_walk){ .context = location_context(d) };
+	ret_walk->by_abi = at_entry && !is_clone(&d->tracepoint->probe.place);
+	ret_walk->may_drop =
+		d->has_function && (debug_function_is_changed(&d->function) || is_llvms_own(d) ||
+				    !debug_function_has_abi(&d->function));
+	ret_walk->is_promoted = ret_walk->by_abi && !ret_walk->may_drop &&
+				debug_function_is_unprototyped(&d->function);
+	abi_start(&d->function, &ret_walk->abi);
+}
+
+static bool is_in_frame(const struct value_place *place)
+{
+	const struct dt_op *first = &place->ops.items[0];
+
+	return place->kind == PLACE_MEMORY && (!place->ops.count || first->code != DT_OP_REG ||
+					       first->a == RSP || first->a == RBP);
+}
+
+bool names_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
+		struct value_place *ret_place)
+{
+	Dwarf_Die die = d->inlined ? d->inlined_die : d->function.die;
+	struct abi_value abi;
+
+	if (!debug_next_parameter(&die, &walk->members, ret_parameter))
+		return false;
+	if (walk->is_promoted && ret_parameter->type.kind == TYPE_FLOAT &&
+	    ret_parameter->type.size == sizeof(float))
+		ret_parameter->type.size = sizeof(double);
+	abi_next(&walk->abi, &ret_parameter->type, &abi);
+	if (!walk->by_abi || walk->may_drop)
+		location_place(&walk->context, &ret_parameter->die, ret_place);
+	if (walk->by_abi && !walk->may_drop)
+		place_from_abi(&abi, ret_place);
+	else if (walk->by_abi && is_in_frame(ret_place))
+		ret_place->kind = PLACE_GONE; /* where it will be, but isn't yet */
+	return true;
+}
+
+/* A parameter of the function, or of the inlined copy, that the tracepoint is at the entry of. */
+static bool find_argument(struct describe *d, const char *name, struct type *ret_type,
+			  struct value_place *ret_place)
+{
+	struct parameter_walk walk;
+	struct parameter parameter;
+
+	names_start(d, &walk);
+	if (!walk.by_abi && !d->inlined)
+		return false;
+	while (names_next(d, &walk, &parameter, ret_place)) {
+		if (parameter.name && strcmp(parameter.name, name) == 0) {
+			*ret_type = parameter.type;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * LLVM may drop a local function's result; newer versions say that something was changed, but not
+ * what. The address of a result in memory need not come back in rax then, but was the first
+ * argument.
+ */
+static void doubt_result(struct describe *d, const struct abi_value *abi, struct value_place *place)
+{
+	struct value_place first = { .kind = PLACE_PIECES,
+				     .count = 1,
+				     .pieces = { { .where = ABI_INT, .reg = RDI, .size = 8 } } };
+	struct value_place kept = { .kind = PLACE_GONE };
+	struct symtab *symtab;
+	_cleanup_error_ struct error *error = module_symtab(d->session->proc, d->module, &symtab);
+
+	if (abi->is_known && abi->is_behind && values_keep(d, &first, &kept))
+		place_behind(&kept, place);
+	else if (debug_function_is_changed(&d->function) || (abi->is_known && abi->is_behind) ||
+		 error ||
+		 !result_is_set(symtab, d->function.low, d->function.high, &abi->pieces[0]))
+		place->kind = PLACE_GONE;
+}
+
+void names_result(struct describe *d, struct type *ret_type, struct value_place *ret_place)
+{
+	Dwarf_Die die = d->function.die;
+	struct abi_value abi;
+
+	/* With no debug information it is 64 bits. */
+	*ret_type = (struct type){ .kind = TYPE_INT, .size = 8 };
+	*ret_place =
+		(struct value_place){ .kind = PLACE_PIECES,
+				      .count = 1,
+				      .pieces = { { .where = ABI_INT, .reg = RAX, .size = 8 } } };
+	if (!d->has_function || d->function.low != d->address ||
+	    debug_function_is_assembly(&d->function))
+		return;
+	type_of(&die, ret_type);
+	abi_result(&d->function, ret_type, &abi);
+	place_from_abi(&abi, ret_place);
+	if (is_llvms_own(d) || debug_function_is_changed(&d->function))
+		doubt_result(d, &abi, ret_place);
+}
+
+/* At an exit: the result, parameters as they were at entry, and what is at one place for ever. */
+static bool find_at_exit(struct describe *d, const char *name, struct type *ret_type,
+			 struct value_place *ret_place)
+{
+	struct location_context location;
+	struct value_place place;
+	Dwarf_Die die;
+
+	if (strcmp(name, "$ret") == 0) {
+		names_result(d, ret_type, ret_place);
+		return ret_type->kind != TYPE_VOID;
+	}
+	if (!d->debug)
+		return false;
+	if (d->has_function && find_argument(d, name, ret_type, &place)) {
+		values_keep(d, &place, ret_place);
+		return true;
+	}
+	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name,
+				 &die))
+		return false;
+	location = location_context(d);
+	type_of(&die, ret_type);
+	location_place(&location, &die, ret_place);
+	return ret_place->kind == PLACE_MEMORY && ret_place->ops.items[0].code == DT_OP_CONST;
+}
+
+bool names_find(void *context, const char *name, struct type *ret_type,
+		struct value_place *ret_place)
+{
+	struct describe *d = context;
+	struct location_context location;
+	Dwarf_Die die;
+
+	if (markers_find(d, name, ret_type, ret_place))
+		return true;
+	if (d->exit)
+		return find_at_exit(d, name, ret_type, ret_place);
+	if (!d->debug)
+		return false;
+	if (d->has_function && find_argument(d, name, ret_type, ret_place))
+		return true;
+	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name,
+				 &die))
+		return false;
+	location = location_context(d);
+	type_of(&die, ret_type);
+	location_place(&location, &die, ret_place);
+	return true;
+}
+
+bool names_find_label(void *context, const char *name, int64_t *ret_value)
+{
+	struct describe *d = context;
+
+	return d->has_function && debug_find_label(&d->function, name, ret_value);
+}
+
+bool names_find_type(void *context, const char *name, enum type_kind kind, struct type *ret_type)
+{
+	struct describe *d = context;
+
+	return d->debug && debug_find_type(d->debug, d->has_function ? &d->function : NULL, name,
+					   kind, ret_type);
+}
