@@ -1,6 +1,6 @@
 #include "leftovers.h"
 
-#include "commands.h"
+#include "options/commands.h"
 
 void leftovers_tell(const struct proc *proc, const struct takeover *takeover)
 {

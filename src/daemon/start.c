@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "daemon/base/log.h"
 
 static int waiting_parent = -1; /* a pipe; -1: we are in the foreground */
 

@@ -59,12 +59,12 @@ uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec
 bool safe_is_lasting(const struct dt_control *control, uint64_t from);
 bool safe_read_lasting(const struct dt_control *control, uint64_t from, void *to, uint64_t length);
 
-/* window.c: copies up to `most` bytes, what is at hand of them: some, unless nothing there can be
+/* read_cache.c: copies up to `most` bytes, what is at hand of them: some, unless nothing there can be
  * read. */
 uint32_t window_read(struct gather *g, uint64_t from, void *to, uint32_t most);
-/* window.c: copies them all, or as many as can be read. */
+/* read_cache.c: copies them all, or as many as can be read. */
 uint64_t window_read_all(struct gather *g, uint64_t from, void *to, uint32_t length);
-/* window.c: memory that will be wanted. */
+/* read_cache.c: memory that will be wanted. */
 void window_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count);
 
 /* text.c: a string field from memory, with its NUL. It ends behind `length` bytes and, unless it is

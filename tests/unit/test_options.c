@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "../../src/cli/options.h"
-#include "../../src/cli/suggest.h"
+#include "../../src/options/options.h"
+#include "../../src/options/suggest.h"
 #include "../../src/control/base/cleanup.h"
 
 enum tag { PROBE = 7, FUNCTION = 9 };

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "../../src/cli/text.h"
+#include "../../src/options/table_text.h"
 
 static struct strbuf buf;
 

@@ -36,7 +36,7 @@ extern struct ust ust;
 /* Loads it, if it isn't there. NULL, or why not. */
 const char *ust_load(void);
 
-/* ---- event.c -------------------------------------------------------------------------------- */
+/* ---- ust_event.c -------------------------------------------------------------------------------- */
 
 /* A piece of the payload: bytes of the image, or a word that is known. */
 struct part {

@@ -10,7 +10,7 @@
 #include "control/codegen/trampoline.h"
 
 /* Behind record_emit_save, at the function's first instruction: rdi = an address, rsi = struct
- * dwarf_eh_bases (target/find.S). */
+ * dwarf_eh_bases (target/x86_64/find.S). */
 void find_emit(struct emitter *e, const struct tramp_env *env, bool keep_red_zone);
 
 #endif

@@ -1,0 +1,159 @@
+/*
+ * cmd_list_markers.c - dyntrace list-markers TARGET|FILE [GLOB]
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "control/elf/sdt.h"
+#include "api_helper.h"
+#include "options/commands.h"
+#include "cli/daemon/target_arg.h"
+#include "options/table_text.h"
+
+static struct {
+	bool json;
+} args;
+
+static const struct option_spec options[] = {
+	{ 0, "json", NULL, "a JSON array with an object for each place of a marker",
+	  .flag = &args.json },
+	{ 0 },
+};
+
+struct listing {
+	const char *glob; /* NULL: everything */
+	struct strbuf text;
+	size_t count; /* places listed */
+	size_t markers; /* that there are */
+	void (*add)(struct listing *list, const struct subject_module *module,
+		    const struct marker *marker);
+};
+
+static void list_json(struct listing *list, const struct subject_module *module,
+		      const struct marker *marker)
+{
+	struct strbuf *text = &list->text;
+
+	strbuf_printf(text, "%s\n{", list->count ? "," : "[");
+	text_add_json(text, "provider", marker->provider);
+	text_add(text, ",");
+	text_add_json(text, "name", marker->name);
+	text_add(text, ",");
+	text_add_json(text, "arguments", marker->arguments);
+	text_add(text, ",");
+	text_add_json(text, "module", module->name);
+	strbuf_printf(text, ",\"address\":%llu,\"semaphore\":",
+		      (unsigned long long)(marker->address + module->bias));
+	if (marker->semaphore)
+		strbuf_printf(text, "%llu}",
+			      (unsigned long long)(marker->semaphore + module->bias));
+	else
+		text_add(text, "null}");
+}
+
+static void list_line(struct listing *list, const struct subject_module *module,
+		      const struct marker *marker)
+{
+	_cleanup_(strbuf_free) struct strbuf name = { 0 };
+
+	strbuf_printf(&name, "%s:%s", marker->provider, marker->name);
+	strbuf_printf(&list->text, "0x%012llx  %-20s %-10s %-40s %s\n",
+		      (unsigned long long)(marker->address + module->bias), module->name,
+		      marker->semaphore ? "semaphore" : "-", name.text ? name.text : "",
+		      marker->arguments);
+	/* no blanks at the end of a line */
+	while (list->text.length > 1 && list->text.text[list->text.length - 2] == ' ') {
+		list->text.text[list->text.length - 2] = '\n';
+		list->text.text[--list->text.length] = '\0';
+	}
+}
+
+static void list_item(struct listing *list, const struct subject_module *module,
+		      const struct marker *marker)
+{
+	struct wire_out *out = answer_begin_item();
+
+	(void)list;
+	wire_text(out, WIRE_PROVIDER, marker->provider);
+	wire_text(out, WIRE_NAME, marker->name);
+	wire_text(out, WIRE_ARGUMENT, marker->arguments);
+	wire_text(out, WIRE_MODULE, module->name);
+	wire_number(out, WIRE_ADDRESS, marker->address + module->bias);
+	wire_number(out, WIRE_SEMAPHORE, marker->semaphore ? marker->semaphore + module->bias : 0);
+	answer_end_item();
+}
+
+/* The glob is for PROVIDER:NAME as a whole. */
+static bool matches(const struct listing *list, const struct marker *marker)
+{
+	_cleanup_free_ char *name = NULL;
+
+	if (!list->glob)
+		return true;
+	if (asprintf(&name, "%s:%s", marker->provider, marker->name) < 0)
+		return false;
+	return fnmatch(list->glob, name, 0) == 0;
+}
+
+static struct error *list_module(void *context, const struct subject_module *module)
+{
+	struct listing *list = context;
+	struct markers markers = { 0 };
+	struct error *error = sdt_of_symtab(module->symtab, &markers);
+
+	list->markers += markers.count;
+	for (size_t i = 0; i < markers.count; i++) {
+		if (!matches(list, &markers.items[i]))
+			continue;
+		list->add(list, module, &markers.items[i]);
+		list->count++;
+	}
+	markers_free(&markers);
+	if (!error && !text_flush(&list->text))
+		error = error_errno(errno, "cannot write the list");
+	return error;
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	struct listing list = { 0 };
+
+	if (words->count < 1 || words->count > 2)
+		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
+	list.glob = words->count > 1 ? words->items[1] : NULL;
+	list.add = answer_is_on() ? list_item : args.json ? list_json : list_line;
+
+	struct error *error = subject_each(words->items[0], SUBJECT_PLAIN, list_module, &list);
+	strbuf_free(&list.text);
+	if (args.json && (list.count || !error))
+		fputs(list.count ? "\n]\n" : "[]\n", stdout);
+	if (!error && !list.count && list.markers)
+		return error_new(ERROR_FAILED, "none of the %zu markers of '%s' matches '%s'",
+				 list.markers, words->items[0], list.glob);
+	if (!error && !list.count && !args.json && !answer_is_on())
+		cli_note("'%s' has no static markers", words->items[0]);
+	return error;
+}
+
+const struct command command_list_markers = {
+	.name = "list-markers",
+	.summary = "list the static markers (SDT) of a process or a file, and their arguments",
+	.usage = "[OPTIONS] TARGET|FILE [GLOB]",
+	.details =
+		"TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
+		"program or a library: a word with a slash in it, or one that is no pid and no\n"
+		"process's name. GLOB (quote it) picks markers by PROVIDER:NAME.\n"
+		"\n"
+		"A marker may be at several places, with arguments of its own at each: a line each. Arguments are\n"
+		"SIZE@PLACE, in the assembler's words; a negative size is a signed number. 'semaphore' tells that the\n"
+		"program passes the marker only while somebody traces it.",
+	.example = "dyntrace list-markers postgres 'postgresql:query*'\n"
+		   "dyntrace list-markers /usr/bin/python3\n"
+		   "dyntrace trace -p postgres --marker 'postgresql:query__*'",
+	.options = options,
+	.run = run,
+};

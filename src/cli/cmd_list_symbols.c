@@ -1,0 +1,237 @@
+/*
+ * cmd_list_symbols.c - dyntrace list-symbols TARGET|FILE [GLOB]
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "control/names/demangle.h"
+#include "control/modules/unnamed_functions.h"
+#include "api_helper.h"
+#include "options/commands.h"
+#include "cli/daemon/target_arg.h"
+#include "options/table_text.h"
+
+#define NEAR_NAMES 3
+
+static struct {
+	bool json;
+	bool all;
+} args;
+
+static const struct option_spec options[] = {
+	{ 'a', "all", NULL,
+	  "also its prototype, what kind of symbol it is and where its name was found",
+	  .flag = &args.all },
+	{ 0, "json", NULL, "a JSON array with an object for each function", .flag = &args.json },
+	{ 0 },
+};
+
+struct listing {
+	const char *glob; /* NULL: everything */
+	struct strbuf text;
+	size_t count; /* functions listed */
+	struct debug *debug; /* of the module at work; NULL: none */
+	void (*add)(struct listing *list, const char *module, const struct symbol *symbol,
+		    uint64_t address);
+	char near[256]; /* names near the glob, where nothing matched it */
+};
+
+static const char *const kind_names[] = {
+	[SYMBOL_FUNCTION] = "function",
+	[SYMBOL_IFUNC] = "ifunc",
+	[SYMBOL_OBJECT] = "object",
+};
+
+static const char *const source_names[] = {
+	[SOURCE_SYMTAB] = ".symtab",
+	[SOURCE_DYNSYM] = ".dynsym",
+	[SOURCE_ENTRY] = "entry point",
+	[SOURCE_EH_FRAME] = ".eh_frame",
+	[SOURCE_DEBUG] = "debug file",
+	[SOURCE_DEBUGDATA] = "debugdata",
+	[SOURCE_PLT] = ".plt",
+};
+
+/* "long foo(int number)", from debug information; else the name, readable if it is mangled. */
+static void add_prototype(struct listing *list, const struct symbol *symbol, struct strbuf *text)
+{
+	_cleanup_free_ char *readable = demangle(symbol->name);
+	struct debug_function function;
+
+	if (!readable && list->debug &&
+	    debug_function_at(list->debug, symbol->address, &function) &&
+	    function.low == symbol->address && !debug_function_is_assembly(&function))
+		debug_print_prototype(&function, text);
+	else
+		strbuf_printf(text, "%s", readable ? readable : symbol->name);
+}
+
+static void list_json(struct listing *list, const char *module, const struct symbol *symbol,
+		      uint64_t address)
+{
+	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
+	struct strbuf *text = &list->text;
+
+	strbuf_printf(text, "%s\n{\"address\":%llu,\"size\":%llu,", list->count ? "," : "[",
+		      (unsigned long long)address, (unsigned long long)symbol->size);
+	text_add_json(text, "module", module);
+	text_add(text, ",");
+	text_add_json(text, "name", symbol->name);
+	if (args.all) {
+		text_add(text, ",");
+		text_add_json(text, "kind", kind_names[symbol->kind]);
+		text_add(text, ",");
+		text_add_json(text, "source", source_names[symbol->source]);
+		add_prototype(list, symbol, &prototype);
+		text_add(text, ",");
+		text_add_json(text, "prototype", prototype.text ? prototype.text : "");
+	}
+	text_add(text, "}");
+}
+
+static void list_line(struct listing *list, const char *module, const struct symbol *symbol,
+		      uint64_t address)
+{
+	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
+
+	strbuf_printf(&list->text, "0x%012llx %7llu  %-20s ", (unsigned long long)address,
+		      (unsigned long long)symbol->size, module);
+	if (args.all)
+		strbuf_printf(&list->text, "%-8s  %-11s  ", kind_names[symbol->kind],
+			      source_names[symbol->source]);
+	text_add(&list->text, symbol->name);
+	if (args.all)
+		add_prototype(list, symbol, &prototype);
+	if (prototype.text && strcmp(prototype.text, symbol->name) != 0)
+		strbuf_printf(&list->text, "  %s", prototype.text);
+	text_add(&list->text, "\n");
+}
+
+static void list_item(struct listing *list, const char *module, const struct symbol *symbol,
+		      uint64_t address)
+{
+	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
+	struct wire_out *out = answer_begin_item();
+
+	wire_number(out, WIRE_ADDRESS, address);
+	wire_number(out, WIRE_BYTES, symbol->size);
+	wire_text(out, WIRE_MODULE, module);
+	wire_text(out, WIRE_NAME, symbol->name);
+	wire_text(out, WIRE_SYMBOL_KIND, kind_names[symbol->kind]);
+	wire_text(out, WIRE_SOURCE, source_names[symbol->source]);
+	if (args.all)
+		add_prototype(list, symbol, &prototype);
+	wire_text(out, WIRE_PROTOTYPE, prototype.text);
+	answer_end_item();
+}
+
+static void note_near(struct listing *list, const struct symtab *symtab)
+{
+	const char *names[NEAR_NAMES];
+	size_t count = symtab_near(symtab, list->glob, names, NEAR_NAMES);
+
+	for (size_t i = 0; i < count && !strpbrk(list->glob, "*?["); i++) {
+		size_t used = strlen(list->near);
+
+		snprintf(list->near + used, sizeof(list->near) - used, "%s'%s'", used ? ", " : "",
+			 names[i]);
+	}
+}
+
+/* By its name, or by what a programmer calls it. */
+static bool is_wanted(const struct symbol *symbol, const char *glob)
+{
+	if (symbol->kind == SYMBOL_OBJECT)
+		return false;
+	if (!glob || !fnmatch(glob, symbol->name, 0))
+		return true;
+	if (!demangle_is_mangled(symbol->name))
+		return false;
+	_cleanup_free_ char *readable = demangle(symbol->name);
+	return readable && demangle_fits(readable, glob, strpbrk(glob, "*?["));
+}
+
+/* Every function of one module that the glob matches. */
+static struct error *list_module(void *context, const struct subject_module *module)
+{
+	const struct symtab *symtab = module->symtab;
+	struct listing *list = context;
+	size_t before = list->count;
+
+	list->debug = module->debug;
+
+	_cleanup_(hidden_free) struct hidden hidden = { 0 };
+	struct error *error = hidden_read(symtab, module->debug, &hidden);
+	if (error)
+		return error;
+	for (size_t i = 0, j = 0; i < symtab_count(symtab) || j < hidden.count;) {
+		const struct symbol *symbol =
+			i < symtab_count(symtab) ? symtab_get(symtab, i) : NULL;
+		bool fits;
+
+		if (j < hidden.count && (!symbol || hidden.items[j].address < symbol->address)) {
+			symbol = &hidden.items[j++];
+			fits = !list->glob || hidden_fits(symbol, list->glob);
+		} else {
+			i++;
+			fits = is_wanted(symbol, list->glob);
+		}
+		if (!fits)
+			continue;
+		list->add(list, module->name, symbol, symbol->address + module->bias);
+		list->count++;
+	}
+	if (list->count == before && list->glob && !list->near[0])
+		note_near(list, symtab);
+	if (!text_flush(&list->text))
+		return error_errno(errno, "cannot write the list");
+	return NULL;
+}
+
+static struct error *nothing_found(const struct listing *list, const char *target)
+{
+	if (!list->glob)
+		return error_new(ERROR_FAILED, "no function names were found in '%s'", target);
+	if (list->near[0])
+		return error_new(ERROR_FAILED,
+				 "no function of '%s' is called '%s' (near names: %s)", target,
+				 list->glob, list->near);
+	return error_new(ERROR_FAILED, "no function of '%s' matches '%s'", target, list->glob);
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	struct listing list = { 0 };
+
+	if (words->count < 1 || words->count > 2)
+		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
+	list.glob = words->count > 1 ? words->items[1] : NULL;
+	list.add = answer_is_on() ? list_item : args.json ? list_json : list_line;
+
+	struct error *error = subject_each(
+		words->items[0], args.all ? SUBJECT_TYPES : SUBJECT_NAMES, list_module, &list);
+	if (args.json && (list.count || !error))
+		fputs(list.count ? "\n]\n" : "[]\n", stdout);
+	if (!error && !list.count)
+		error = nothing_found(&list, words->items[0]);
+	strbuf_free(&list.text);
+	return error;
+}
+
+const struct command command_list_symbols = {
+	.name = "list-symbols",
+	.summary = "list the functions of a process or a file: address, size, module, name",
+	.usage = "[OPTIONS] TARGET|FILE [GLOB]",
+	.details =
+		"TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
+		"program or a library: a word with a slash in it, or one that is no pid and no\n"
+		"process's name. The addresses are those in the process's memory, or those in\n"
+		"the file. GLOB (quote it) picks names: * ? [a-z]; of C++ and Rust in either form.",
+	.example = "dyntrace list-symbols redis-server 'process*'\n"
+		   "dyntrace list-symbols /usr/bin/ls main",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,73 @@
+/*
+ * cmd_lttng.c - dyntrace lttng WORDS...: one command for both. What is for a process of its own is
+ * dyntrace's, the rest is lttng's.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "options/commands.h"
+
+static const struct option_spec options[] = {
+	{ 0 },
+};
+
+static const struct command *const ours[] = { &command_enable_event, &command_disable_event,
+					      &command_add_context, &command_trace, NULL };
+
+static bool names_process(char *const *words)
+{
+	for (; *words; words++) {
+		if (!strcmp(*words, "--pid") || !strncmp(*words, "--pid=", strlen("--pid=")))
+			return true;
+	}
+	return false;
+}
+
+static const struct command *find_ours(char *const *words)
+{
+	for (const struct command *const *command = ours; words[0] && *command; command++) {
+		if (!strcmp((*command)->name, words[0]) &&
+		    (*command == &command_trace || names_process(words)))
+			return *command;
+	}
+	return NULL;
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	char **rest = words->rest;
+	const struct command *command = find_ours(rest);
+	int count = 0;
+
+	while (rest[count])
+		count++;
+	if (command) {
+		*ret_status = cli_run(command, count - 1, rest + 1);
+		return NULL;
+	}
+	rest--; /* the word "lttng" itself */
+	execvp("lttng", rest);
+	if (errno == ENOENT)
+		return error_new(
+			ERROR_NOT_FOUND,
+			"lttng isn't installed: it is needed for all but enable-event, disable-event and "
+			"add-context with --pid, and trace");
+	return error_errno(errno, "cannot run lttng");
+}
+
+const struct command command_lttng = {
+	.name = "lttng",
+	.summary = "run the real lttng, but for what only dyntrace can do",
+	.usage = "WORDS...",
+	.details =
+		"enable-event, disable-event and add-context with --pid, and trace, are dyntrace's own; anything else goes on to\n"
+		"lttng. With alias lttng='dyntrace lttng' there is one command for both.",
+	.example =
+		"dyntrace lttng create\n"
+		"dyntrace lttng enable-event hit -u --pid 1234 --probe main+0x10 --tracer lttng\n"
+		"dyntrace lttng start",
+	.options = options,
+	.raw = true,
+	.run = run,
+};

@@ -1,0 +1,226 @@
+#include "completion.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "control/proc/proc_status.h"
+#include "control/names/demangle.h"
+#include "control/elf/sym.h"
+#include "cli/daemon/daemon_call.h"
+
+#define SYMBOLS_MAX 2000
+
+static void offer(const char *candidate, const char *typed)
+{
+	if (!strncmp(candidate, typed, strlen(typed)))
+		puts(candidate);
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+static bool may_trace(const char *pid)
+{
+	char path[64];
+	struct stat folder;
+
+	snprintf(path, sizeof(path), "/proc/%.20s", pid);
+	return geteuid() == 0 || (!stat(path, &folder) && folder.st_uid == geteuid());
+}
+
+/* Pids and names, each with `suffix` behind it. */
+static void offer_targets(const char *typed, const char *suffix)
+{
+	DIR *dir = opendir("/proc");
+
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		struct thread_stat stat;
+		char text[128];
+		pid_t pid = atoi(entry->d_name);
+
+		if (pid <= 0 || pid == getpid() || !may_trace(entry->d_name))
+			continue;
+		_cleanup_error_ struct error *gone = status_read_stat(pid, pid, &stat);
+		if (gone || (stat.flags & STATUS_PF_KTHREAD))
+			continue;
+		snprintf(text, sizeof(text), "%d%s", pid, suffix);
+		offer(text, typed);
+		snprintf(text, sizeof(text), "%s%s", stat.comm, suffix);
+		if (!isdigit((unsigned char)*typed) && !strchr(stat.comm, ' '))
+			offer(text, typed);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+static void closep(struct proc **proc)
+{
+	if (*proc)
+		proc_close(*proc);
+}
+
+/* As a programmer writes it, up to its parameters: what LOC takes. NULL: it isn't mangled. */
+static char *readable_name(const struct symbol *symbol)
+{
+	char *readable = demangle_is_mangled(symbol->name) ? demangle(symbol->name) : NULL;
+
+	if (readable && strchr(readable, '('))
+		*strchr(readable, '(') = '\0';
+	return readable;
+}
+
+static void offer_symbols_of(const struct symtab *symtab, const char *target, const char *typed,
+			     size_t *count)
+{
+	for (size_t i = 0; i < symtab_count(symtab) && *count < SYMBOLS_MAX; i++) {
+		const struct symbol *symbol = symtab_get(symtab, i);
+
+		if (symbol->kind == SYMBOL_OBJECT)
+			continue;
+		_cleanup_free_ char *readable = *typed ? readable_name(symbol) : NULL;
+		const char *name = readable && !strncmp(readable, typed, strlen(typed)) ?
+					   readable :
+					   symbol->name;
+		if (strncmp(name, typed, strlen(typed)) != 0)
+			continue;
+		printf("%s:%s\n", target, name);
+		++*count;
+	}
+}
+
+/* Of the program first, then of its libraries. */
+static void offer_symbols(const char *target, const char *typed)
+{
+	_cleanup_(closep) struct proc *proc = NULL;
+	_cleanup_(modules_free) struct modules modules = { 0 };
+	size_t count = 0;
+	pid_t pid;
+	_cleanup_error_ struct error *error = proc_find(target, &pid);
+
+	if (!error)
+		error = proc_open_plain(pid, &proc);
+	if (!error)
+		error = modules_of(proc, &modules);
+	for (int own = 1; own >= 0; own--) {
+		for (size_t i = 0; i < modules.count && !error; i++) {
+			struct symtab *symtab = NULL;
+
+			if (modules.items[i]->is_executable != own)
+				continue;
+			_cleanup_error_ struct error *unreadable =
+				module_symtab(proc, modules.items[i], &symtab);
+			if (!unreadable)
+				offer_symbols_of(symtab, target, typed, &count);
+		}
+	}
+}
+
+/* ---- tracepoints ----------------------------------------------------------------------------- */
+
+struct offering {
+	const char *target, *typed;
+};
+
+static struct error *offer_tracepoint(void *context, const struct wire_message *item)
+{
+	const struct offering *offering = context;
+	const char *name = wire_get_text(item, WIRE_NAME);
+
+	if (name && !strncmp(name, offering->typed, strlen(offering->typed)))
+		printf("%s:%s\n", offering->target, name);
+	return NULL;
+}
+
+static void offer_tracepoints(const char *target, const char *typed)
+{
+	_cleanup_client_ struct client *client = NULL;
+	struct offering offering = { target, typed };
+	_cleanup_error_ struct error *error = ask_connect(&client);
+
+	if (error)
+		return;
+	ask_begin(client, WIRE_TRACEPOINTS, target, true);
+	error = ask_finish(client, offer_tracepoint, &offering);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static void offer_options(const struct command *command, const char *typed)
+{
+	for (const struct option_spec *option = command->options; !option_ends_table(option);
+	     option++) {
+		char text[64];
+
+		if (!option->name)
+			continue;
+		snprintf(text, sizeof(text), "--%s", option->name);
+		offer(text, typed);
+	}
+	offer("--help", typed);
+}
+
+static const struct option_spec *find_option(const struct command *command, const char *word)
+{
+	for (const struct option_spec *option = command->options; !option_ends_table(option);
+	     option++) {
+		if (option->name && !strncmp(word, "--", 2) && !strcmp(option->name, word + 2))
+			return option;
+		if (option->letter && word[0] == '-' && word[1] == option->letter && !word[2])
+			return option;
+	}
+	return NULL;
+}
+
+/* True: the word is the argument of the option before it. */
+static bool offer_argument(const struct option_spec *option, const char *typed)
+{
+	if (!option || !option->argument)
+		return false;
+	for (int i = 0; option->choices && option->choices[i]; i++)
+		offer(option->choices[i], typed);
+	if (!strcmp(option->argument, "TARGET") || !strcmp(option->argument, "PID"))
+		offer_targets(typed, "");
+	return true;
+}
+
+static void offer_word(const struct command *command, char *typed)
+{
+	bool loc = strstr(command->usage, "TARGET:LOC"),
+	     name = strstr(command->usage, "TARGET:NAME");
+	char *colon = strchr(typed, ':');
+
+	if ((loc || name) && !colon)
+		return offer_targets(typed, ":");
+	if (!loc && !name && strstr(command->usage, "TARGET"))
+		return offer_targets(typed, "");
+	if (!colon)
+		return;
+	*colon = '\0';
+	(loc ? offer_symbols : offer_tracepoints)(typed, colon + 1);
+}
+
+void complete_print(const struct command *const *commands, int count, char **words)
+{
+	const struct command *command = NULL;
+
+	if (count < 1)
+		return;
+	char *typed = words[count - 1];
+	for (const struct command *const *each = commands; *each; each++) {
+		if (count == 1 || (count == 2 && !strcmp(words[0], "help")))
+			offer((*each)->name, typed);
+		else if (!strcmp((*each)->name, words[0]))
+			command = *each;
+	}
+	if (count == 1)
+		offer("help", typed);
+	if (!command || offer_argument(find_option(command, words[count - 2]), typed))
+		return;
+	if (typed[0] == '-')
+		offer_options(command, typed);
+	else if (count == 2 || words[count - 2][0] == '-')
+		offer_word(command, typed);
+}

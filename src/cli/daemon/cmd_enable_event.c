@@ -1,0 +1,192 @@
+/*
+ * cmd_enable_event.c - dyntrace enable-event, disable-event, add-context: the words of the LTTng kernel
+ * probe interface.
+ */
+#include <string.h>
+
+#include "cmd_add.h"
+
+static struct {
+	bool user_space, exit;
+	const char *pid;
+	struct option_values what;
+	const char *filter, *tracer, *event;
+	struct option_values contexts;
+} args;
+
+static const struct option_spec enable_options[] = {
+	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces",
+	  .flag = &args.user_space },
+	{ 0, "pid", "PID", "the process (a pid, or a name)", .string = &args.pid },
+	{ 0, "probe", "LOC", "a bare probe at that instruction", .list = &args.what,
+	  .tag = WIRE_BARE },
+	{ 0, "function", "LOC", "a function's entry, with its arguments", .list = &args.what,
+	  .tag = WIRE_ENTRY },
+	{ 'e', "exit", NULL, "with --function: its exit too", .flag = &args.exit },
+	{ 0, "filter", "EXPR", "record only when this is true", .string = &args.filter },
+	{ 't', "type", "TYPE", "record this too (repeatable), as in add-context",
+	  .list = &args.contexts },
+	{ 0, "tracer", "T",
+	  "what becomes of a hit: ctf (the default), log, lttng, count, call:LIBRARY:FUNCTION",
+	  .string = &args.tracer },
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+static const struct option_spec disable_options[] = {
+	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces",
+	  .flag = &args.user_space },
+	{ 0, "pid", "PID", "the process (a pid, or a name)", .string = &args.pid },
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+static const struct option_spec context_options[] = {
+	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces",
+	  .flag = &args.user_space },
+	{ 'e', "event", "NAME", "the event", .string = &args.event },
+	{ 0, "pid", "PID", "the process (a pid, or a name)", .string = &args.pid },
+	{ 't', "type", "TYPE", "what to record (repeatable)", .list = &args.contexts },
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+static struct error *check_pid(void)
+{
+	return args.pid ? NULL : error_new(ERROR_USAGE, "which process? Give --pid PID");
+}
+
+static struct error *check_name(const struct words *words)
+{
+	if (words->count != 1)
+		return error_new(ERROR_USAGE, "give one NAME for the event");
+	return check_pid();
+}
+
+static struct error *switch_event(const char *name, enum wire_kind kind)
+{
+	_cleanup_client_ struct client *client = NULL;
+	struct error *error = ask_connect(&client);
+
+	if (error)
+		return error;
+	wire_text(ask_begin(client, kind, args.pid, false), WIRE_NAME, name);
+	return ask_finish(client, NULL, NULL);
+}
+
+/* "log:FILE" to the tracer and its argument. */
+static void split_tracer(struct add_request *request, char **argument)
+{
+	char *colon = args.tracer ? strchr(args.tracer, ':') : NULL;
+
+	request->tracer = args.tracer;
+	if (!colon)
+		return;
+	*colon = '\0';
+	*argument = colon + 1;
+	request->arguments = argument;
+	request->argument_count = 1;
+}
+
+static struct error *run_enable(const struct words *words, int *ret_status)
+{
+	struct error *error = check_name(words);
+	char *argument = NULL;
+
+	(void)ret_status;
+	if (error)
+		return error;
+	if (!args.what.count && !args.exit && !args.filter && !args.contexts.count && !args.tracer)
+		return switch_event(words->items[0], WIRE_ENABLE);
+	if (args.what.count != 1)
+		return error_new(ERROR_USAGE, "where? Give one of --probe LOC and --function LOC");
+	const struct option_value *what = &args.what.items[0];
+	if (args.exit && what->option->tag != WIRE_ENTRY)
+		return error_new(ERROR_USAGE,
+				 "-e: give the function whose exit is meant, with --function LOC");
+	struct add_request request = { .target = args.pid,
+				       .location = what->text,
+				       .shape = args.exit ? WIRE_FUNCTION :
+							    (enum wire_shape)what->option->tag,
+				       .name = words->items[0],
+				       .filter = args.filter,
+				       .contexts = &args.contexts };
+	split_tracer(&request, &argument);
+	return add_tracepoint(&request, true);
+}
+
+static struct error *run_disable(const struct words *words, int *ret_status)
+{
+	struct error *error = check_name(words);
+
+	(void)ret_status;
+	return error ? error : switch_event(words->items[0], WIRE_DISABLE);
+}
+
+static struct error *add_context(const char *type)
+{
+	_cleanup_client_ struct client *client = NULL;
+	struct error *error = ask_connect(&client);
+
+	if (error)
+		return error;
+	struct wire_out *out = ask_begin(client, WIRE_CONTEXT, args.pid, false);
+	wire_text(out, WIRE_NAME, args.event);
+	wire_text(out, WIRE_CONTEXT_TYPE, type);
+	return ask_finish(client, NULL, NULL);
+}
+
+static struct error *run_context(const struct words *words, int *ret_status)
+{
+	struct error *error = check_pid();
+
+	(void)ret_status;
+	if (!error && words->count)
+		error = error_new(ERROR_USAGE, "unexpected word '%s'", words->items[0]);
+	if (!error && !args.event)
+		error = error_new(ERROR_USAGE, "which event? Give -e NAME");
+	if (!error && !args.contexts.count)
+		error = error_new(ERROR_USAGE, "what should be recorded? Give -t TYPE");
+	for (size_t i = 0; i < args.contexts.count && !error; i++)
+		error = add_context(args.contexts.items[i].text);
+	return error;
+}
+
+const struct command command_enable_event = {
+	.name = "enable-event",
+	.summary = "add a tracepoint, in the words of lttng; or switch one on again",
+	.usage = "NAME -u --pid PID (--probe LOC | --function LOC) [OPTIONS]\n"
+		 "NAME -u --pid PID",
+	.details =
+		"The second form is for an event that there is already. Numbers in LOC may be octal (017), decimal or\n"
+		"hexadecimal (0xf).",
+	.example = "dyntrace enable-event hit -u --pid 1234 --probe main+0x10\n"
+		   "dyntrace enable-event work -u --pid 1234 --function foo -e",
+	.options = enable_options,
+	.run = run_enable,
+};
+
+const struct command command_disable_event = {
+	.name = "disable-event",
+	.summary = "switch a tracepoint off, in the words of lttng",
+	.usage = "NAME -u --pid PID",
+	.example = "dyntrace disable-event hit -u --pid 1234",
+	.options = disable_options,
+	.run = run_disable,
+};
+
+const struct command command_add_context = {
+	.name = "add-context",
+	.summary = "record more with an event, from now on",
+	.usage = "-u -e NAME --pid PID -t TYPE",
+	.details =
+		"TYPE is one of\n"
+		"  regs, reg:rax            all registers, or one\n"
+		"  VARTYPE:NAME:ADDR        memory: int, uint64_t, double, string, ...; a number or SYMBOL[+OFFSET]\n"
+		"  var:NAME                 a variable or argument of the source, with members: var:req->path\n"
+		"  backtrace                who called it\n"
+		"  tid, pid, cpu, comm",
+	.example = "dyntrace add-context -u -e hit --pid 1234 -t backtrace",
+	.options = context_options,
+	.run = run_context,
+};

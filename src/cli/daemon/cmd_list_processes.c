@@ -1,0 +1,68 @@
+/*
+ * cmd_list_processes.c - dyntrace list-processes: every process with the agent.
+ */
+#include "daemon_call.h"
+
+static struct {
+	bool json;
+} args;
+
+static const struct option_spec options[] = {
+	ASK_JSON_OPTION(&args.json, "a JSON array with an object for each process"),
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+static void add_json(struct strbuf *text, const struct wire_message *item, const char *user)
+{
+	text_add(text, "{");
+	ask_json_number(text, "pid", wire_get_number(item, WIRE_PID, 0));
+	ask_json_text(text, "name", wire_get_text(item, WIRE_PROGRAM));
+	ask_json_text(text, "user", user);
+	ask_json_text(text, "loaded", wire_get_text(item, WIRE_LOADED));
+	ask_json_number(text, "tracepoints", wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
+	ask_json_text(text, "trace", wire_get_text(item, WIRE_OUTPUT));
+	if (wire_get_text(item, WIRE_STATE))
+		ask_json_text(text, "state", wire_get_text(item, WIRE_STATE));
+	text_add(text, "}");
+}
+
+static void add_process(struct ask_list *list, const struct wire_message *item)
+{
+	char user[64];
+
+	ask_user_name(wire_get_number(item, WIRE_UID, 0), user, sizeof(user));
+	if (list->json) {
+		add_json(&list->text, item, user);
+		return;
+	}
+	if (!list->count)
+		text_add(&list->text, "PID\tNAME\tUSER\tLOADED\tTRACEPOINTS\n");
+	text_cell_number(&list->text, ask_number_of(item, WIRE_PID));
+	text_cell(&list->text, ask_text_of(item, WIRE_PROGRAM));
+	text_cell(&list->text, user);
+	text_cell(&list->text, ask_text_of(item, WIRE_LOADED));
+	text_cell_number(&list->text, ask_number_of(item, WIRE_TRACEPOINT_COUNT));
+	if (wire_get_text(item, WIRE_STATE))
+		text_cell(&list->text, ask_text_of(item, WIRE_STATE));
+	text_end_row(&list->text);
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	struct ask_list list = { .json = args.json, .add = add_process };
+
+	(void)ret_status;
+	return ask_list(words, ASK_NO_TARGET, WIRE_PROCESSES, false, &list);
+}
+
+const struct command command_list_processes = {
+	.name = "list-processes",
+	.summary = "list the processes that have the agent",
+	.usage = "[OPTIONS]",
+	.details =
+		"LOADED is how the agent came there: injected (by attach or add), linked or preloaded.",
+	.example = "dyntrace list-processes",
+	.options = options,
+	.run = run,
+};

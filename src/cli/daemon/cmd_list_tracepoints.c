@@ -1,0 +1,177 @@
+/*
+ * cmd_list_tracepoints.c - dyntrace list-tracepoints TARGET [-a]
+ */
+#include <string.h>
+
+#include "daemon_call.h"
+#include "cli/trace/summary_exits.h"
+
+static struct {
+	bool all;
+	bool details;
+	bool json;
+} args;
+
+static const struct option_spec options[] = {
+	{ 'a', "details", NULL,
+	  "also address, hits, lost, how it was placed, fields, contexts, filter, bytes of code",
+	  .flag = &args.details },
+	ASK_JSON_OPTION(&args.json,
+			"a JSON array with an object for each tracepoint, with everything"),
+	ASK_ALL_OPTION(&args.all),
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+static const char *const shapes[] = {
+	[WIRE_BARE] = "bare", [WIRE_ENTRY] = "entry", [WIRE_FUNCTION] = "entry and exit"
+};
+
+/* Durations, in ns; the first is how many there are. */
+static const struct {
+	const char *name, *json;
+	enum wire_tag tag;
+} times[] = {
+	{ "calls", "calls", WIRE_CALLS }, { "total", "total_ns", WIRE_TOTAL },
+	{ "p50", "p50_ns", WIRE_P50 },	  { "p90", "p90_ns", WIRE_P90 },
+	{ "p99", "p99_ns", WIRE_P99 },	  { "max", "max_ns", WIRE_LONGEST },
+};
+
+static const char *shape_of(const struct wire_message *item)
+{
+	uint64_t shape = wire_get_number(item, WIRE_SHAPE, WIRE_BARE);
+
+	return shape <= WIRE_FUNCTION ? shapes[shape] : "";
+}
+
+static void add_json(struct strbuf *text, const struct wire_message *item)
+{
+	text_add(text, "{");
+	if (ask_number_of(item, WIRE_PID))
+		ask_json_number(text, "pid", ask_number_of(item, WIRE_PID));
+	ask_json_text(text, "name", wire_get_text(item, WIRE_NAME));
+	ask_json_text(text, "location", wire_get_text(item, WIRE_LOCATION));
+	ask_json_text(text, "kind", shape_of(item));
+	ask_json_text(text, "tracer", wire_get_text(item, WIRE_TRACER));
+	ask_json_text(text, "tracer_argument", wire_get_text(item, WIRE_ARGUMENT));
+	ask_json_text(text, "state", client_tracepoint_state(item));
+	ask_json_text(text, "why", wire_get_text(item, WIRE_STATE));
+	ask_json_number(text, "address", ask_number_of(item, WIRE_ADDRESS));
+	ask_json_text(text, "module", wire_get_text(item, WIRE_MODULE));
+	ask_json_number(text, "hits", ask_number_of(item, WIRE_HITS));
+	ask_json_number(text, "lost", ask_number_of(item, WIRE_LOST));
+	ask_json_number(text, "nested", ask_number_of(item, WIRE_NESTED));
+	ask_json_text(text, "fault", wire_get_text(item, WIRE_FAULT));
+	ask_json_text(text, "placed", wire_get_text(item, WIRE_HOW));
+	ask_json_text(text, "filter", wire_get_text(item, WIRE_FILTER));
+	ask_json_texts(text, "contexts", item, WIRE_CONTEXT_TYPE);
+	ask_json_texts(text, "fields", item, WIRE_FIELD);
+	ask_json_number(text, "bytes", ask_number_of(item, WIRE_BYTES));
+	ask_json_number(text, "hits_per_second", ask_number_of(item, WIRE_HIT_RATE));
+	for (size_t i = 0; ask_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]);
+	     i++)
+		ask_json_number(text, times[i].json, ask_number_of(item, times[i].tag));
+	text_add(text, "}");
+}
+
+static void add_line(struct ask_list *list, const struct wire_message *item)
+{
+	if (!list->count)
+		text_add(&list->text, "NAME\tLOCATION\tTRACER\tSTATE\tHITS\n");
+	text_cell(&list->text, ask_text_of(item, WIRE_NAME));
+	text_cell(&list->text, ask_text_of(item, WIRE_LOCATION));
+	text_cell(&list->text, ask_text_of(item, WIRE_TRACER));
+	text_cell(&list->text, client_tracepoint_state(item));
+	text_cell_number(&list->text, ask_number_of(item, WIRE_HITS));
+	text_end_row(&list->text);
+}
+
+static void add_all_of(struct strbuf *text, const char *head, const struct wire_message *item,
+		       enum wire_tag tag)
+{
+	struct wire_value value;
+	bool first = true;
+
+	for (size_t at = 0; wire_next(item, &at, &value);) {
+		if (value.tag != tag)
+			continue;
+		if (first)
+			strbuf_printf(text, "    %-10s", head);
+		strbuf_printf(text, "%s%s", first ? "" : ", ", value.text);
+		first = false;
+	}
+	if (!first)
+		text_add(text, "\n");
+}
+
+/* Of calls that returned. */
+static void add_times(struct strbuf *text, const struct wire_message *item)
+{
+	if (!ask_number_of(item, WIRE_CALLS))
+		return;
+	strbuf_printf(text, "    %-10s%llu:", "calls", ask_number_of(item, WIRE_CALLS));
+	for (size_t i = 1; i < sizeof(times) / sizeof(times[0]); i++) {
+		char time[16];
+
+		summary_exits_time(ask_number_of(item, times[i].tag), time);
+		strbuf_printf(text, "%s %s %s", i > 1 ? "," : "", times[i].name, time);
+	}
+	text_add(text, "\n");
+}
+
+static void add_details(struct strbuf *text, const struct wire_message *item)
+{
+	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address",
+		      ask_number_of(item, WIRE_ADDRESS), ask_text_of(item, WIRE_MODULE),
+		      shape_of(item));
+	strbuf_printf(text, "    %-10s%llu (%llu a second), lost %llu\n", "hits",
+		      ask_number_of(item, WIRE_HITS), ask_number_of(item, WIRE_HIT_RATE),
+		      ask_number_of(item, WIRE_LOST));
+	if (ask_number_of(item, WIRE_NESTED))
+		strbuf_printf(text,
+			      "    %-10s%llu, not called: hits in functions of the tracer call\n",
+			      "nested", ask_number_of(item, WIRE_NESTED));
+	add_times(text, item);
+	if (wire_get_text(item, WIRE_HOW))
+		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed",
+			      ask_text_of(item, WIRE_HOW), ask_number_of(item, WIRE_BYTES));
+	if (wire_get_text(item, WIRE_STATE))
+		strbuf_printf(text, "    %-10s%s\n", "why", ask_text_of(item, WIRE_STATE));
+	add_all_of(text, "failed", item, WIRE_FAULT);
+	add_all_of(text, "argument", item, WIRE_ARGUMENT);
+	add_all_of(text, "fields", item, WIRE_FIELD);
+	add_all_of(text, "contexts", item, WIRE_CONTEXT_TYPE);
+	add_all_of(text, "filter", item, WIRE_FILTER);
+}
+
+static void add_tracepoint(struct ask_list *list, const struct wire_message *item)
+{
+	if (list->json) {
+		add_json(&list->text, item);
+		return;
+	}
+	add_line(list, item);
+	if (args.details)
+		add_details(&list->text, item);
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	struct ask_list list = { .json = args.json, .add = add_tracepoint };
+
+	(void)ret_status;
+	return ask_list(words, ASK_ONE_TARGET, WIRE_TRACEPOINTS, args.all, &list);
+}
+
+const struct command command_list_tracepoints = {
+	.name = "list-tracepoints",
+	.summary = "list the tracepoints of a process, with their hits",
+	.usage = "[OPTIONS] TARGET",
+	.details =
+		"The hits are those of this moment. A tracepoint that waits is placed when its library is loaded, or a program of\n"
+		"that name begins.",
+	.example = "dyntrace list-tracepoints redis-server\n"
+		   "dyntrace list-tracepoints -a redis-server",
+	.options = options,
+	.run = run,
+};

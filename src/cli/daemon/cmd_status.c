@@ -1,0 +1,73 @@
+/*
+ * cmd_status.c - dyntrace status: which daemon, and how it is.
+ */
+#include "daemon_call.h"
+
+static struct {
+	bool json;
+} args;
+
+static const struct option_spec options[] = {
+	ASK_JSON_OPTION(&args.json, "a JSON object"),
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+static void print_json(const struct wire_message *item, const char *user)
+{
+	struct strbuf text = { 0 };
+
+	text_add(&text, "{");
+	ask_json_text(&text, "version", wire_get_text(item, WIRE_PROGRAM_VERSION));
+	ask_json_number(&text, "pid", wire_get_number(item, WIRE_PID, 0));
+	ask_json_text(&text, "user", user);
+	ask_json_text(&text, "socket", wire_get_text(item, WIRE_SOCKET_PATH));
+	ask_json_text(&text, "output", wire_get_text(item, WIRE_OUTPUT));
+	text_add(&text, ",\"recording\":");
+	text_add(&text, wire_get_number(item, WIRE_RECORDING, 0) ? "true" : "false");
+	ask_json_number(&text, "targets", wire_get_number(item, WIRE_TARGET_COUNT, 0));
+	ask_json_number(&text, "tracepoints", wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
+	ask_json_number(&text, "waiting", wire_get_number(item, WIRE_WAITING_COUNT, 0));
+	ask_json_number(&text, "clients", wire_get_number(item, WIRE_CLIENT_COUNT, 0));
+	text_add(&text, "}\n");
+	text_flush(&text);
+	strbuf_free(&text);
+}
+
+static struct error *print_status(void *context, const struct wire_message *item)
+{
+	char user[64];
+
+	(void)context;
+	ask_user_name(wire_get_number(item, WIRE_UID, 0), user, sizeof(user));
+	if (args.json) {
+		print_json(item, user);
+		return NULL;
+	}
+	printf("daemon:      dyntraced %s, pid %llu, user %s\n",
+	       ask_text_of(item, WIRE_PROGRAM_VERSION), ask_number_of(item, WIRE_PID), user);
+	printf("socket:      %s\n", ask_text_of(item, WIRE_SOCKET_PATH));
+	printf("traces:      %s\n", ask_text_of(item, WIRE_OUTPUT));
+	printf("recording:   %s\n",
+	       ask_number_of(item, WIRE_RECORDING) ? "on" : "off ('dyntrace start' begins)");
+	printf("targets:     %llu\n", ask_number_of(item, WIRE_TARGET_COUNT));
+	printf("tracepoints: %llu, and %llu that wait for a program\n",
+	       ask_number_of(item, WIRE_TRACEPOINT_COUNT), ask_number_of(item, WIRE_WAITING_COUNT));
+	printf("clients:     %llu\n", ask_number_of(item, WIRE_CLIENT_COUNT));
+	return NULL;
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	(void)ret_status;
+	return ask_target(words, ASK_NO_TARGET, WIRE_STATUS, false, print_status, NULL);
+}
+
+const struct command command_status = {
+	.name = "status",
+	.summary = "show the daemon: its user, its targets, where traces go",
+	.usage = "[OPTIONS]",
+	.example = "dyntrace status",
+	.options = options,
+	.run = run,
+};

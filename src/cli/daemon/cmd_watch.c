@@ -1,0 +1,96 @@
+/*
+ * cmd_watch.c - dyntrace watch [TARGET]: what happens, a line each.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon_call.h"
+
+static struct {
+	bool json;
+} args;
+
+static const struct option_spec options[] = {
+	ASK_JSON_OPTION(&args.json, "a JSON object a line"),
+	ASK_SOCKET_OPTION,
+	{ 0 },
+};
+
+static const char *text_of(const struct wire_message *event, enum wire_tag tag)
+{
+	const char *text = wire_get_text(event, tag);
+
+	return text ? text : "";
+}
+
+static void add_json(struct strbuf *text, const struct wire_message *event)
+{
+	text_add(text, "{");
+	ask_json_number(text, "ns", wire_get_number(event, WIRE_TIME, 0));
+	ask_json_number(text, "pid", wire_get_number(event, WIRE_PID, 0));
+	ask_json_text(text, "name", wire_get_text(event, WIRE_PROGRAM));
+	ask_json_text(text, "event", wire_get_text(event, WIRE_EVENT_NAME));
+	ask_json_text(text, "detail", wire_get_text(event, WIRE_DETAIL));
+	text_add(text, "}\n");
+}
+
+static void add_line(struct strbuf *text, const struct wire_message *event)
+{
+	uint64_t ns = wire_get_number(event, WIRE_TIME, 0);
+	time_t seconds = (time_t)(ns / 1000000000);
+	const char *detail = wire_get_text(event, WIRE_DETAIL);
+	char clock[16];
+	struct tm tm;
+
+	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&seconds, &tm));
+	strbuf_printf(text, "%s.%06llu %llu %s %s%s%s\n", clock,
+		      (unsigned long long)(ns % 1000000000 / 1000),
+		      (unsigned long long)wire_get_number(event, WIRE_PID, 0),
+		      text_of(event, WIRE_PROGRAM), text_of(event, WIRE_EVENT_NAME),
+		      detail ? ": " : "", detail ? detail : "");
+}
+
+/* At once: whoever reads it through a pipe waits for it. */
+static struct error *print_event(void *context, const struct wire_message *event)
+{
+	struct strbuf text = { 0 };
+
+	(void)context;
+	if (event->kind != WIRE_EVENT)
+		return NULL;
+	(args.json ? add_json : add_line)(&text, event);
+	bool written = text_flush(&text) && !fflush(stdout);
+	strbuf_free(&text);
+	return written ? NULL : error_errno(errno, "cannot write the events");
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	_cleanup_client_ struct client *client = NULL;
+
+	(void)ret_status;
+	if (words->count > 1)
+		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name; none means all");
+	struct error *error = ask_connect(&client);
+	if (error)
+		return error;
+	ask_begin(client, WIRE_WATCH, words->count ? words->items[0] : NULL, false);
+	wire_end(client_out(client));
+	error = client_call(client, print_event, NULL);
+	return error ? error : client_listen(client, print_event, NULL);
+}
+
+const struct command command_watch = {
+	.name = "watch",
+	.summary = "tell what happens to processes with the agent, a line each",
+	.usage = "[OPTIONS] [TARGET]",
+	.details =
+		"Until Ctrl-C, or the daemon's end: attached, detached, exited (and how), failed (recording ended, and why), buffer-full,\n"
+		"lost, module-loaded, module-unloaded, tracepoint-placed, tracepoint-gone, tracepoint-failed (a function of\n"
+		"the tracer call got a signal).",
+	.example = "dyntrace watch redis-server\n"
+		   "dyntrace watch --json",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,249 @@
+/*
+ * dyntrace.c - finds the command, parses its options, runs it, reports how it ended.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "api_helper.h"
+#include "options/commands.h"
+#include "completion.h"
+#include "options/help.h"
+#include "options/man.h"
+#include "options/suggest.h"
+
+static const struct command *const commands[] = {
+	&command_trace,
+	&command_attach,
+	&command_detach,
+	&command_list_processes,
+	&command_list_symbols,
+	&command_list_markers,
+	&command_list_tracepoints,
+	&command_add,
+	&command_rm,
+	&command_enable,
+	&command_disable,
+	&command_start,
+	&command_stop,
+	&command_flush,
+	&command_snapshot,
+	&command_load,
+	&command_unload,
+	&command_watch,
+	&command_status,
+	&command_enable_event,
+	&command_disable_event,
+	&command_add_context,
+	&command_lttng,
+	&command_view,
+	&command_coverage,
+	NULL,
+};
+
+enum exit_status {
+	EXIT_USAGE = 2,
+	EXIT_OWN_ERROR = 125, /* the last three: of commands that run a command */
+	EXIT_NOT_PERMITTED = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+void cli_note(const char *format, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&text, format, args) < 0)
+		text = NULL;
+	va_end(args);
+	if (answer_is_on()) {
+		answer_note(text ? text : "out of memory");
+		return;
+	}
+	fflush(stdout); /* in order, where both go to one place */
+	fprintf(stderr, "dyntrace: %s\n", text ? text : "out of memory");
+}
+
+bool cli_has_colour(int fd)
+{
+	const char *no_colour = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	return isatty(fd) && !(no_colour && *no_colour) && !(terminal && !strcmp(terminal, "dumb"));
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (const struct command *const *command = commands; *command; command++)
+		if (!strcmp((*command)->name, name))
+			return *command;
+	return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+	struct suggestion near = { .typed = name };
+
+	for (const struct command *const *command = commands; *command; command++)
+		suggest_offer(&near, (*command)->name);
+	suggest_offer(&near, "help");
+	if (near.best)
+		cli_note("unknown command '%s' (did you mean '%s'?)", name, near.best);
+	else
+		cli_note("unknown command '%s' ('dyntrace help' lists them)", name);
+	return EXIT_USAGE;
+}
+
+static int status_of_error(const struct command *command, const struct error *error)
+{
+	if (error_kind(error) == ERROR_USAGE)
+		return EXIT_USAGE;
+	if (!command->runs_command)
+		return EXIT_FAILURE;
+	if (error_kind(error) == ERROR_NOT_PERMITTED)
+		return EXIT_NOT_PERMITTED;
+	if (error_kind(error) == ERROR_NOT_FOUND)
+		return EXIT_NOT_FOUND;
+	return EXIT_OWN_ERROR;
+}
+
+/* Usage errors name the command, whose --help has the answer; others stand for themselves. */
+static int report(const struct command *command, const struct error *error)
+{
+	if (answer_is_on())
+		answer_reply(error);
+	else if (error_kind(error) == ERROR_USAGE)
+		cli_note("%s: %s", command->name, error_text(error));
+	else
+		cli_note("%s", error_text(error));
+	return status_of_error(command, error);
+}
+
+int cli_run(const struct command *command, int argc, char **argv)
+{
+	_cleanup_(words_free) struct words words = { 0 };
+	_cleanup_error_ struct error *error = NULL;
+	int status = 0;
+
+	if (command->raw && !(argc == 1 && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"))))
+		words.rest = argv;
+	else
+		error = options_parse(command->options, command->runs_command, argc, argv, &words);
+	if (error)
+		return report(command, error);
+	if (words.help) {
+		help_command(command);
+		return EXIT_SUCCESS;
+	}
+	error = command->ask ? command->ask(&words, command->asks_for) :
+			       command->run(&words, &status);
+	if (error)
+		return report(command, error);
+	if (answer_is_on())
+		answer_reply(NULL);
+	return status;
+}
+
+/* dyntrace help --man PAGE [PROSE], for the build: "dyntrace-view" as a man page. See man.h. */
+static int run_man(int argc, char **argv)
+{
+	static const char prefix[] = "dyntrace";
+	_cleanup_fclose_ FILE *prose = NULL;
+	const struct command *command = NULL;
+	const char *rest = NULL;
+
+	if (argc >= 1 && !strncmp(argv[0], prefix, strlen(prefix)))
+		rest = argv[0] + strlen(prefix);
+	if (rest && *rest == '-')
+		command = find_command(rest + 1);
+	if (!rest || argc > 2 || (*rest && !command)) {
+		cli_note("help --man: give 'dyntrace' or 'dyntrace-COMMAND'");
+		return EXIT_USAGE;
+	}
+	if (argc == 2)
+		prose = fopen(argv[1], "re");
+	if (argc == 2 && !prose) {
+		cli_note("cannot read %s: %s", argv[1], strerror(errno));
+		return EXIT_FAILURE;
+	}
+	if (command)
+		man_command(command, commands, prose);
+	else
+		man_overview(commands, prose);
+	return EXIT_SUCCESS;
+}
+
+/* dyntrace help [COMMAND] */
+static int run_help(int argc, char **argv)
+{
+	if (argc >= 1 && !strcmp(argv[0], "--man"))
+		return run_man(argc - 1, argv + 1);
+	if (argc >= 1 && !strcmp(argv[0], "--complete")) {
+		complete_print(commands, argc - 1, argv + 1);
+		return EXIT_SUCCESS;
+	}
+	if (argc == 0 || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
+		help_overview(stdout, commands);
+		return EXIT_SUCCESS;
+	}
+
+	const struct command *command = find_command(argv[0]);
+	if (!command)
+		return unknown_command(argv[0]);
+	help_command(command);
+	return EXIT_SUCCESS;
+}
+
+/* dyntrace --answer COMMAND WORDS..., for libdyntrace.so. See api_helper.h. */
+static int run_answer(int argc, char **argv)
+{
+	const struct command *command = argc >= 1 ? find_command(argv[0]) : NULL;
+
+	if (command != &command_list_symbols && command != &command_list_markers)
+		return unknown_command(argc >= 1 ? argv[0] : "");
+	answer_begin();
+	return cli_run(command, argc - 1, argv + 1);
+}
+
+static int run(int argc, char **argv)
+{
+	if (argc < 2) {
+		help_overview(stderr, commands);
+		return EXIT_USAGE;
+	}
+
+	const char *name = argv[1];
+	const struct command *command = find_command(name);
+	if (command)
+		return cli_run(command, argc - 2, argv + 2);
+	if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
+		return run_help(argc - 2, argv + 2);
+	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+		puts("dyntrace " DYNTRACE_VERSION);
+		return EXIT_SUCCESS;
+	}
+	if (!strcmp(name, "--answer"))
+		return run_answer(argc - 2, argv + 2);
+	if (name[0] == '-') {
+		cli_note("unknown option '%s' ('dyntrace --help' lists the commands)", name);
+		return EXIT_USAGE;
+	}
+	return unknown_command(name);
+}
+
+int main(int argc, char **argv)
+{
+	int status = run(argc, argv);
+
+	/* A reader that has seen enough (head) is no failure; a full disk is. */
+	bool unwritten = ferror(stdout);
+	if ((fflush(stdout) || unwritten) && errno != EPIPE && status == EXIT_SUCCESS) {
+		cli_note("cannot write the output: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	return status;
+}

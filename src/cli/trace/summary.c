@@ -1,0 +1,181 @@
+#include "summary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "options/commands.h"
+#include "summary_exits.h"
+
+#define ROWS_MAX 40
+#define REFUSALS_MAX 5
+
+static int by_hits(const void *a, const void *b)
+{
+	const struct tracepoint_info *x = a, *y = b;
+
+	if (x->hits != y->hits)
+		return x->hits < y->hits ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static int name_width(const struct tracepoint_info *rows, size_t count)
+{
+	int width = (int)strlen("tracepoint");
+
+	for (size_t i = 0; i < count; i++) {
+		int length = (int)strlen(rows[i].name);
+
+		if (length > width && length <= 60)
+			width = length;
+	}
+	return width;
+}
+
+static bool has_exits(const struct tracepoint_info *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i].has_exit)
+			return true;
+	}
+	return false;
+}
+
+/* All of them: they lose nothing, and how often they are hit is what is asked. */
+static bool is_counted(const struct tracepoint_info *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!rows[i].tracer || strcmp(rows[i].tracer, "count") != 0)
+			return false;
+	}
+	return count > 0;
+}
+
+static void print_rows(const struct tracepoint_info *rows, size_t count, bool all)
+{
+	size_t shown = all || count <= ROWS_MAX ? count : ROWS_MAX;
+	int width = name_width(rows, shown);
+
+	bool counted = is_counted(rows, count);
+
+	fprintf(stderr, "%-*s  %12s  %12s", width, "tracepoint", "hits",
+		counted ? "hits/s" : "lost");
+	if (has_exits(rows, count))
+		summary_exits_head();
+	fprintf(stderr, "\n");
+	for (size_t i = 0; i < shown; i++) {
+		fprintf(stderr, "%-*s  %12llu", width, rows[i].name,
+			(unsigned long long)rows[i].hits);
+		if (counted)
+			fprintf(stderr, "  %12.0f", rows[i].rate);
+		else
+			fprintf(stderr, "  %12llu", (unsigned long long)rows[i].lost);
+		summary_exits_row(&rows[i]);
+		fprintf(stderr, "\n");
+	}
+	if (shown < count)
+		fprintf(stderr, "(and %zu more)\n", count - shown);
+}
+
+/* For its library, to the end. */
+static bool has_waited(const struct tracepoint_info *info)
+{
+	return info->how && strcmp(info->how, "waiting") == 0 && !info->hits && !info->lost;
+}
+
+static void print_refusals(const struct session *session)
+{
+	size_t refused = 0;
+
+	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
+		struct tracepoint_info info = session_tracepoint(session, i);
+
+		if (has_waited(&info) && refused++ < REFUSALS_MAX)
+			fprintf(stderr, "not placed: %s: %s\n", info.name,
+				info.refusal ? info.refusal : "no library that has it was loaded");
+		else if (info.refusal && !info.how && refused++ < REFUSALS_MAX)
+			fprintf(stderr, "not placed: %s: %s\n", info.name, info.refusal);
+	}
+	if (refused > REFUSALS_MAX)
+		fprintf(stderr, "not placed: %zu more\n", refused - REFUSALS_MAX);
+}
+
+static void print_uncalled(const struct session *session)
+{
+	uint64_t nested = 0, cramped = 0;
+
+	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
+		nested += session_tracepoint(session, i).nested;
+		cramped += session_tracepoint(session, i).cramped;
+	}
+	if (cramped)
+		fprintf(stderr, "not called: %llu hits with less than 8 KiB of the stack left\n",
+			(unsigned long long)cramped);
+	if (nested)
+		fprintf(stderr, "not called: %llu hits inside of functions of the tracer call\n",
+			(unsigned long long)nested);
+}
+
+static void print_size(uint64_t bytes)
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+	double value = (double)bytes;
+	size_t unit = 0;
+
+	while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+		value /= 1024;
+		unit++;
+	}
+	fprintf(stderr, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void print_totals(const struct session_summary *summary, const char *directory)
+{
+	const struct reader_totals *totals = &summary->totals;
+
+	fprintf(stderr, "%llu event%s, %llu lost", (unsigned long long)totals->events,
+		totals->events == 1 ? "" : "s", (unsigned long long)(totals->lost + totals->holes));
+	if (totals->holes)
+		fprintf(stderr, " (%llu of them cut off by a signal)",
+			(unsigned long long)totals->holes);
+	if (totals->overwritten)
+		fprintf(stderr, ", %llu overwritten", (unsigned long long)totals->overwritten);
+	fprintf(stderr, ", ");
+	print_size(totals->bytes);
+	if (access(directory, F_OK))
+		fprintf(stderr, "; no trace\n");
+	else
+		fprintf(stderr, "; trace: %s\n", directory);
+}
+
+void summary_print(const struct session *session, const struct session_summary *summary,
+		   const char *directory, bool all_rows)
+{
+	size_t count = session_tracepoint_count(session), placed = 0;
+	_cleanup_free_ struct tracepoint_info *rows = calloc(count + 1, sizeof(*rows));
+
+	for (size_t i = 0; rows && i < count; i++) {
+		struct tracepoint_info info = session_tracepoint(session, i);
+
+		if (info.how && !has_waited(&info))
+			rows[placed++] = info;
+	}
+	fflush(stdout);
+	if (rows) {
+		qsort(rows, placed, sizeof(*rows), by_hits);
+		print_rows(rows, placed, all_rows);
+	}
+	print_refusals(session);
+	print_uncalled(session);
+	summary_exits_rest(session);
+	if (directory)
+		print_totals(summary, directory);
+	if (summary->late_libraries)
+		cli_note(
+			"the process loaded a library and didn't wait for its tracepoints, since that took more than 2 s: "
+			"calls before they were placed are missing");
+	if (summary->left)
+		cli_note("%s", summary->why);
+}

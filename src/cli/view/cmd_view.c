@@ -1,0 +1,73 @@
+/*
+ * cmd_view.c - dyntrace view TRACE
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "options/commands.h"
+#include "options/table_text.h"
+#include "view.h"
+#include "view_filter.h"
+#include "view_frames.h"
+
+static struct {
+	bool json;
+	const char *filter;
+} args;
+
+static const struct option_spec options[] = {
+	{ 0, "filter", "EXPR", "only events that it is true for: 'ret < 0 && path == \"/etc/*\"'",
+	  .string = &args.filter },
+	{ 0, "json", NULL, "a JSON object a line instead of text", .flag = &args.json },
+	{ 0 },
+};
+
+static const struct colours no_colours = { "", "", "", "", "" };
+static const struct colours colours = { "\033[2m", "\033[1;32m", "\033[36m", "\033[1;31m",
+					"\033[0m" };
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	struct viewer viewer = { .json = args.json, .colours = no_colours };
+
+	if (words->count != 1)
+		return error_new(ERROR_USAGE,
+				 "one TRACE is needed: the directory that a trace was written to");
+	if (cli_has_colour(STDOUT_FILENO) && !args.json)
+		viewer.colours = colours;
+
+	if (args.filter && !(viewer.filter = view_filter_create(args.filter)))
+		return error_new(ERROR_FAILED, "out of memory");
+	struct error *error = view_graph_run(words->items[0], &viewer);
+	if (!text_flush(&viewer.text) && !viewer.write_error)
+		viewer.write_error = errno;
+	strbuf_free(&viewer.text);
+	if (!error && viewer.filter) {
+		error = view_filter_error(viewer.filter);
+		if (error)
+			error = error_wrap(error, "--filter");
+	}
+	view_filter_destroy(viewer.filter);
+	frames_free(viewer.frames);
+	if (!error && viewer.write_error && viewer.write_error != EPIPE)
+		error = error_errno(viewer.write_error, "cannot write the events");
+	return error;
+}
+
+const struct command command_view = {
+	.name = "view",
+	.summary = "print a trace, one event a line",
+	.usage = "[OPTIONS] TRACE",
+	.details =
+		"A line has the local time, the time since the event before, process and\n"
+		"thread, the event's name and its fields. Events that were lost are a line\n"
+		"too, where they are missing. EXPR is as in trace, over fields, $name, $tid and $pid;\n"
+		"events that have no such field are left out. TRACE is a directory with a CTF trace in it, or with\n"
+		"several below it.",
+	.example = "dyntrace view TRACE --filter 'duration > 1000000 && $name == \"read*\"'\n"
+		   "dyntrace view ls-20260102-091233.dyntrace | less\n"
+		   "dyntrace view --json TRACE | jq 'select(.name == \"main_entry\")'",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,255 @@
+/*
+ * view_graph.c - the graph that reads a trace: a source.ctf.fs for each directory with metadata in
+ * it, a muxer that orders their messages by time, and a sink that is ours.
+ */
+#include <errno.h>
+#include <fts.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "control/base/cleanup.h"
+#include "control/base/vec.h"
+#include "options/table_text.h"
+#include "view.h"
+
+#define FLUSH_AT (64 << 10)
+
+typedef VEC(char *) paths;
+
+static void paths_free(paths *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->items[i]);
+	vec_free(list);
+}
+
+/* ---- the traces below a directory ---------------------------------------------------------- */
+
+static void fts_closep(FTS **fts)
+{
+	if (*fts)
+		fts_close(*fts);
+}
+
+static struct error *add_directory(paths *list, const char *metadata)
+{
+	char *path = strndup(metadata, strlen(metadata) - strlen("/metadata"));
+
+	if (path && vec_push(list, path))
+		return NULL;
+	free(path);
+	return error_new(ERROR_FAILED, "out of memory");
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+	return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static struct error *find_traces(const char *path, paths *ret_list)
+{
+	char *roots[] = { (char *)path, NULL };
+	_cleanup_(fts_closep) FTS *fts =
+		fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+	_cleanup_(paths_free) paths list = { 0 };
+
+	for (FTSENT *entry; fts && (entry = fts_read(fts));) {
+		if (entry->fts_level == 0 &&
+		    (entry->fts_info == FTS_NS || entry->fts_info == FTS_DNR))
+			return error_errno(entry->fts_errno, "cannot open the trace '%s'", path);
+		if (entry->fts_level == 0 && entry->fts_info == FTS_F)
+			return error_new(ERROR_FAILED, "'%s' is a file; a trace is a directory",
+					 path);
+		if (entry->fts_info != FTS_F || strcmp(entry->fts_name, "metadata"))
+			continue;
+		struct error *error = add_directory(&list, entry->fts_path);
+		if (error)
+			return error;
+	}
+	if (!list.count)
+		return error_new(ERROR_FAILED,
+				 "'%s' is not a trace: there is no file 'metadata' in it", path);
+	*ret_list = list;
+	list = (paths){ 0 };
+	return NULL;
+}
+
+/* ---- errors of libbabeltrace2 -------------------------------------------------------------- */
+
+/* Its first cause is the one that knows. */
+static struct error *trace_error(const char *path)
+{
+	const bt_error *causes = bt_current_thread_take_error();
+	struct error *error;
+
+	if (causes && bt_error_get_cause_count(causes)) {
+		const char *text =
+			bt_error_cause_get_message(bt_error_borrow_cause_by_index(causes, 0));
+
+		error = error_new(
+			ERROR_FAILED,
+			"cannot read the trace '%s': %.*s ('babeltrace2 %s' may say more)", path,
+			(int)strcspn(text, "\n"), text, path);
+	} else {
+		error = error_new(ERROR_FAILED, "cannot read the trace '%s'", path);
+	}
+	if (causes)
+		bt_error_release(causes);
+	return error;
+}
+
+/* ---- sink ---------------------------------------------------------------------------------- */
+
+static void print_batch(struct viewer *viewer, bt_message_array_const messages, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		view_line_message(viewer, messages[i]);
+		bt_message_put_ref(messages[i]);
+		if (viewer->text.length >= FLUSH_AT && !viewer->write_error &&
+		    !text_flush(&viewer->text))
+			viewer->write_error = errno;
+	}
+}
+
+static bt_graph_simple_sink_component_consume_func_status consume(bt_message_iterator *iterator,
+								  void *data)
+{
+	struct viewer *viewer = data;
+	bt_message_array_const messages;
+	uint64_t count;
+	bt_message_iterator_next_status status =
+		bt_message_iterator_next(iterator, &messages, &count);
+
+	if (status != BT_MESSAGE_ITERATOR_NEXT_STATUS_OK)
+		return (bt_graph_simple_sink_component_consume_func_status)
+			status; /* the same numbers */
+	print_batch(viewer, messages, count);
+	return viewer->write_error ? BT_GRAPH_SIMPLE_SINK_COMPONENT_CONSUME_FUNC_STATUS_END
+				   : BT_GRAPH_SIMPLE_SINK_COMPONENT_CONSUME_FUNC_STATUS_OK;
+}
+
+/* ---- graph --------------------------------------------------------------------------------- */
+
+struct graph {
+	bt_graph *graph;
+	const bt_plugin *ctf, *utils;
+	const bt_component_filter *muxer;
+};
+
+static void graph_clear(struct graph *graph)
+{
+	bt_graph_put_ref(graph->graph);
+	bt_plugin_put_ref(graph->ctf);
+	bt_plugin_put_ref(graph->utils);
+}
+
+static struct error *load_plugin(const char *name, const bt_plugin **ret_plugin)
+{
+	if (bt_plugin_find(name, BT_TRUE, BT_TRUE, BT_TRUE, BT_TRUE, BT_FALSE, ret_plugin) ==
+	    BT_PLUGIN_FIND_STATUS_OK)
+		return NULL;
+	return error_new(
+		ERROR_FAILED,
+		"babeltrace2's plugin '%s' is missing (is libbabeltrace2 installed whole?)", name);
+}
+
+static void value_put(bt_value **value)
+{
+	bt_value_put_ref(*value);
+}
+
+/* Parameters of source.ctf.fs: { inputs = [ path ] }. */
+static bool make_parameters(const char *path, bt_value **ret_map)
+{
+	bt_value *map = bt_value_map_create(), *inputs = NULL;
+
+	*ret_map = map;
+	return map && !bt_value_map_insert_empty_array_entry(map, "inputs", &inputs) &&
+	       !bt_value_array_append_string_element(inputs, path);
+}
+
+/* The muxer grows a free input port whenever its last one is taken. */
+static bool connect_source(struct graph *graph, const bt_component_source *source)
+{
+	for (uint64_t i = 0; i < bt_component_source_get_output_port_count(source); i++) {
+		uint64_t last = bt_component_filter_get_input_port_count(graph->muxer) - 1;
+
+		if (bt_graph_connect_ports(
+			    graph->graph,
+			    bt_component_source_borrow_output_port_by_index_const(source, i),
+			    bt_component_filter_borrow_input_port_by_index_const(graph->muxer,
+										 last),
+			    NULL))
+			return false;
+	}
+	return true;
+}
+
+static struct error *add_source(struct graph *graph, const char *path, size_t number)
+{
+	const bt_component_class_source *class =
+		bt_plugin_borrow_source_component_class_by_name_const(graph->ctf, "fs");
+	_cleanup_(value_put) bt_value *parameters = NULL;
+	const bt_component_source *source;
+	char name[32];
+
+	snprintf(name, sizeof(name), "trace%zu", number);
+	if (!class || !make_parameters(path, &parameters) ||
+	    bt_graph_add_source_component(graph->graph, class, name, parameters,
+					  BT_LOGGING_LEVEL_NONE, &source) ||
+	    !connect_source(graph, source))
+		return trace_error(path);
+	return NULL;
+}
+
+static struct error *add_muxer_and_sink(struct graph *graph, struct viewer *viewer)
+{
+	const bt_component_class_filter *class =
+		bt_plugin_borrow_filter_component_class_by_name_const(graph->utils, "muxer");
+	const bt_component_sink *sink;
+
+	if (!class ||
+	    bt_graph_add_filter_component(graph->graph, class, "muxer", NULL, BT_LOGGING_LEVEL_NONE,
+					  &graph->muxer) ||
+	    bt_graph_add_simple_sink_component(graph->graph, "print", NULL, consume, NULL, viewer,
+					       &sink) ||
+	    bt_graph_connect_ports(
+		    graph->graph,
+		    bt_component_filter_borrow_output_port_by_index_const(graph->muxer, 0),
+		    bt_component_sink_borrow_input_port_by_index_const(sink, 0), NULL))
+		return error_new(ERROR_FAILED, "cannot set up babeltrace2's graph");
+	return NULL;
+}
+
+static struct error *graph_build(struct graph *graph, const paths *list, struct viewer *viewer)
+{
+	struct error *error = load_plugin("ctf", &graph->ctf);
+
+	if (!error)
+		error = load_plugin("utils", &graph->utils);
+	if (error)
+		return error;
+	graph->graph = bt_graph_create(0);
+	if (!graph->graph)
+		return error_new(ERROR_FAILED, "out of memory");
+	error = add_muxer_and_sink(graph, viewer);
+	for (size_t i = 0; i < list->count && !error; i++)
+		error = add_source(graph, list->items[i], i);
+	return error;
+}
+
+struct error *view_graph_run(const char *path, struct viewer *viewer)
+{
+	_cleanup_(graph_clear) struct graph graph = { 0 };
+	_cleanup_(paths_free) paths list = { 0 };
+	struct error *error = find_traces(path, &list);
+
+	if (!error)
+		error = graph_build(&graph, &list, viewer);
+	if (error)
+		return error;
+	if (bt_graph_run(graph.graph) != BT_GRAPH_RUN_STATUS_OK)
+		return trace_error(path);
+	return NULL;
+}

@@ -1,0 +1,226 @@
+/*
+ * dyntraced.c - dyntraced: what it is started as.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "options/help.h"
+#include "options/man.h"
+#include "control/base/cleanup.h"
+#include "control/session/session.h"
+#include "daemon/keeper/keeper.h"
+#include "daemon/base/log.h"
+#include "start.h"
+#include "daemon/supervisor/supervisor.h"
+#include "daemon/worker/worker.h"
+
+#define EXIT_USAGE 2
+#define OUTPUT_ROOT "/var/lib/dyntrace/traces"
+
+static struct {
+	const char *socket;
+	const char *group;
+	const char *output;
+	const char *log;
+	uint64_t buffer_size;
+	int mode;
+	bool daemonize, own_only, all_targets, stopped, version;
+} args = { .buffer_size = DT_POOL_DEFAULT };
+
+static const char *const modes[] = { [SESSION_DISCARD] = "discard",
+				     [SESSION_OVERWRITE] = "overwrite",
+				     [SESSION_BLOCK] = "block",
+				     NULL };
+
+static const struct option_spec options[] = {
+	OPTION_GROUP("How it runs"),
+	{ 0, "daemonize", NULL, "go to the background; returns when the daemon answers",
+	  .flag = &args.daemonize },
+	{ 0, "socket", "PATH",
+	  "the socket (default: $DYNTRACE_SOCKET; root: /run/dyntrace/dyntraced.sock; others:\n"
+	  "$XDG_RUNTIME_DIR/dyntrace.sock)",
+	  .string = &args.socket },
+	{ 0, "log", "FILE",
+	  "where messages and the line for each command go (default: stderr; with --daemonize PATH.log, beside\n"
+	  "the socket)",
+	  .string = &args.log },
+
+	OPTION_GROUP("Who may use it, and for what"),
+	{ 0, "group", "NAME",
+	  "the members of this group may connect (default: dyntrace, if root starts the daemon)",
+	  .string = &args.group },
+	{ 0, "own-only", NULL, "each user may trace only what he could trace himself",
+	  .flag = &args.own_only },
+	{ 0, "all-targets", NULL,
+	  "trace processes that have changed their user or have special rights, too, and other users' where\n"
+	  "kernel.yama.ptrace_scope is 1; what reads such a program's files then runs as root",
+	  .flag = &args.all_targets },
+
+	OPTION_GROUP("Recording"),
+	{ 0, "output", "DIR",
+	  "where traces go (default: root: /var/lib/dyntrace/traces; others: $XDG_STATE_HOME/dyntrace)",
+	  .string = &args.output },
+	{ 0, "stopped", NULL, "record nothing before 'dyntrace start'", .flag = &args.stopped },
+	{ 0, "buffer-size", "SIZE",
+	  "memory for events not written yet, of each target (default: 64M)",
+	  .size = &args.buffer_size },
+	{ 0, "mode", "MODE",
+	  "when that is full: discard new events and count them, overwrite the oldest (for snapshots), or\n"
+	  "block the target until there is room (default: discard)",
+	  .choice = &args.mode, .choices = modes },
+	{ 'V', "version", NULL, "show the version", .flag = &args.version },
+	{ 0 },
+};
+
+static const struct command dyntraced = {
+	.name = "dyntraced",
+	.summary = "hosts tracing for many users and programs, for dyntrace's commands",
+	.usage = "[OPTIONS]",
+	.details =
+		"Runs until it is told to end (SIGTERM, Ctrl-C); then every process is let go, as it was found, and its trace is\n"
+		"complete. Started by root it serves root and the members of a group, for all processes; started by another\n"
+		"user, that user, for his own. One daemon a socket. If it is killed, what it traces goes on, and the next one\n"
+		"finds it again.",
+	.example = "dyntraced --daemonize\n"
+		   "dyntrace add redis-server:processCommand ctf",
+	.options = options,
+};
+
+static int fail(const struct error *error)
+{
+	fprintf(stderr, "dyntraced: %s\n", error_text(error));
+	return error_kind(error) == ERROR_USAGE ? EXIT_USAGE : EXIT_FAILURE;
+}
+
+/* As the daemon's working directory changes. */
+static struct error *make_absolute(char **path)
+{
+	_cleanup_free_ char *here = NULL, *whole = NULL;
+
+	if ((*path)[0] == '/')
+		return NULL;
+	here = getcwd(NULL, 0);
+	if (!here)
+		return error_errno(errno, "getcwd");
+	if (asprintf(&whole, "%s/%s", here, *path) < 0)
+		return error_new(ERROR_FAILED, "out of memory");
+	free(*path);
+	*path = take_ptr(&whole);
+	return NULL;
+}
+
+static struct error *choose_output(char **ret_path)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	int made;
+
+	if (args.output)
+		made = asprintf(ret_path, "%s", args.output);
+	else if (geteuid() == 0)
+		made = asprintf(ret_path, "%s", OUTPUT_ROOT);
+	else if (state && state[0] == '/')
+		made = asprintf(ret_path, "%s/dyntrace", state);
+	else if (home && home[0] == '/')
+		made = asprintf(ret_path, "%s/.local/state/dyntrace", home);
+	else
+		return error_new(ERROR_FAILED,
+				 "where should traces go? Set HOME, or give --output DIR");
+	if (made < 0) {
+		*ret_path = NULL;
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	return make_absolute(ret_path);
+}
+
+static struct error *check_usage(const struct words *words)
+{
+	if (words->count)
+		return error_new(ERROR_USAGE, "unexpected word '%s' (--help lists the options)",
+				 words->items[0]);
+	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
+		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
+	return NULL;
+}
+
+static struct error *run_supervisor(void)
+{
+	_cleanup_free_ char *socket = NULL, *output = NULL;
+	struct error *error = client_socket_path(args.socket, &socket);
+
+	if (!error)
+		error = make_absolute(&socket);
+	if (!error)
+		error = choose_output(&output);
+	if (!error && args.daemonize)
+		error = start_background();
+	if (error)
+		return error;
+	struct supervisor_options chosen = { .socket = socket,
+					     .output = output,
+					     .group = args.group,
+					     .buffer_size = args.buffer_size,
+					     .mode = args.mode,
+					     .own_only = args.own_only,
+					     .all_targets = args.all_targets,
+					     .stopped = args.stopped,
+					     .daemonized = args.daemonize,
+					     .log = args.log };
+	return supervisor_run(&chosen);
+}
+
+/* For the build: the man page. */
+static int run_man(const char *path)
+{
+	_cleanup_fclose_ FILE *prose = fopen(path, "re");
+
+	if (!prose) {
+		fprintf(stderr, "dyntraced: cannot read %s: %s\n", path, strerror(errno));
+		return EXIT_FAILURE;
+	}
+	man_program(dyntraced.name, &dyntraced, prose);
+	return EXIT_SUCCESS;
+}
+
+/* What the supervisor and the build start; not for people. -1: none of it. */
+static int run_helper(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "--man"))
+		return run_man(argv[2]);
+	if (argc == 3 && !strcmp(argv[1], "--worker"))
+		return worker_main(atoi(argv[2]));
+	if (argc == 4 && !strcmp(argv[1], "--keeper"))
+		return keeper_main(argv[2], argv[3], KEEPER_NUMBERED);
+	if (argc == 4 && !strcmp(argv[1], "--keeper-exact"))
+		return keeper_main(argv[2], argv[3], KEEPER_EXACT);
+	if (argc == 4 && !strcmp(argv[1], "--keeper-again"))
+		return keeper_main(argv[2], argv[3], KEEPER_AGAIN);
+	return -1;
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_(words_free) struct words words = { 0 };
+	int helped = run_helper(argc, argv);
+
+	if (helped >= 0)
+		return helped;
+	_cleanup_error_ struct error *error =
+		options_parse(options, false, argc - 1, argv + 1, &words);
+	if (!error && words.help) {
+		help_program(dyntraced.name, &dyntraced);
+		return EXIT_SUCCESS;
+	}
+	if (!error && args.version) {
+		puts("dyntraced " DYNTRACE_VERSION);
+		return EXIT_SUCCESS;
+	}
+	if (!error)
+		error = check_usage(&words);
+	if (!error)
+		error = run_supervisor();
+	return error ? fail(error) : EXIT_SUCCESS;
+}

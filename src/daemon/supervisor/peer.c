@@ -1,0 +1,240 @@
+/*
+ * peer.c - connections of clients and agents.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "daemon/base/log.h"
+#include "supervisor.h"
+
+static void forget_peer(struct supervisor *supervisor, const struct peer *peer)
+{
+	for (size_t i = 0; i < supervisor->peers.count; i++) {
+		if (supervisor->peers.items[i] == peer) {
+			supervisor->peers.items[i] =
+				supervisor->peers.items[--supervisor->peers.count];
+			return;
+		}
+	}
+}
+
+void peer_drop(struct peer *peer, const char *why)
+{
+	struct supervisor *supervisor = peer->supervisor;
+
+	if (why)
+		log_line("dropped pid %d, uid %u: %s", peer->who.pid, peer->who.uid, why);
+	if (peer->request)
+		peer->request->peer = NULL; /* D3 */
+	loop_remove(&supervisor->loop, &peer->source);
+	channel_close(&peer->channel);
+	forget_peer(supervisor, peer);
+	free(peer->watched_name);
+	free(peer);
+}
+
+/* What the loop is to wake us for. */
+static void set_events(struct peer *peer)
+{
+	uint32_t events = EPOLLRDHUP;
+
+	if (!peer->request && channel_is_idle(&peer->channel))
+		events |= EPOLLIN;
+	if (!channel_is_idle(&peer->channel) || peer->again)
+		events |= EPOLLOUT;
+	loop_change(&peer->supervisor->loop, &peer->source, events);
+}
+
+void peer_send(struct peer *peer, struct wire_out *out)
+{
+	channel_send(&peer->channel, out);
+	if (peer->channel.broken || peer->channel.ended)
+		return peer_drop(peer,
+				 peer->channel.broken ? error_text(peer->channel.broken) : NULL);
+	set_events(peer);
+}
+
+/* A peer that can't be understood is told so, in the hope that it understands that. */
+static void drop_broken(struct peer *peer)
+{
+	struct wire_out out = { 0 };
+
+	wire_begin_reply(&out, 0, peer->channel.broken);
+	wire_end(&out);
+	if (!out.bytes.failed)
+		send(peer->channel.fd, out.bytes.text, out.bytes.length,
+		     MSG_NOSIGNAL | MSG_DONTWAIT);
+	wire_free(&out);
+	peer_drop(peer, error_text(peer->channel.broken));
+}
+
+static bool has_half_message(const struct peer *peer)
+{
+	return peer->channel.in.length > peer->channel.taken;
+}
+
+/* Takes the next request, if one is there, none is at work, and the last answer was taken (D2). The
+ * peer may be gone afterwards. */
+static void take_request(struct peer *peer)
+{
+	struct wire_message message;
+
+	if (peer->request || (!channel_is_idle(&peer->channel) && !peer->channel.ended))
+		return set_events(peer);
+	if (channel_next(&peer->channel, &message)) {
+		peer->half_since = 0;
+		return request_begin(peer, &message);
+	}
+	if (peer->channel.broken)
+		return drop_broken(peer);
+	if (peer->channel.ended)
+		return peer_drop(peer, NULL);
+	if (!has_half_message(peer))
+		peer->half_since = 0;
+	else if (!peer->half_since)
+		peer->half_since = now_ns();
+	if (peer->half_since)
+		supervisor_sweep_soon(peer->supervisor);
+	set_events(peer);
+}
+
+/* Not at once: a thousand requests that came together must not be as many calls deep. */
+void peer_go_on(struct peer *peer)
+{
+	peer->again = true;
+	set_events(peer);
+}
+
+static void peer_ready(struct loop_source *source, uint32_t events)
+{
+	struct peer *peer = (struct peer *)((char *)source - offsetof(struct peer, source));
+
+	peer->again = false;
+	if (events & EPOLLOUT)
+		channel_flush(&peer->channel);
+	if (peer->request && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+		return peer_drop(peer, NULL);
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+		channel_fill(&peer->channel);
+	take_request(peer);
+}
+
+/* Root, whoever the daemon runs as, and the members of the group. The socket's mode says the same;
+ * this is for who was handed a connection, or when somebody has changed the mode. */
+static bool may_connect(const struct supervisor *supervisor, const struct identity *who)
+{
+	return who->uid == 0 || who->uid == supervisor->self.uid ||
+	       (supervisor->has_group && identity_in_group(who, supervisor->group));
+}
+
+static const char *too_many(const struct supervisor *supervisor, const struct identity *who,
+			    bool is_agent)
+{
+	size_t same = 0, most = is_agent ? AGENTS_OF_USER_MAX : PEERS_OF_USER_MAX;
+
+	if (supervisor->peers.count >= PEERS_MAX)
+		return "too many connections";
+	for (size_t i = 0; i < supervisor->peers.count; i++)
+		same += supervisor->peers.items[i]->who.uid == who->uid &&
+			supervisor->peers.items[i]->is_agent == is_agent;
+	return who->uid != 0 && same >= most ? "too many connections of one user" : NULL;
+}
+
+static struct error *admit(struct supervisor *supervisor, int fd, bool is_agent,
+			   struct identity *ret_who)
+{
+	struct error *error = identity_of_peer(fd, ret_who);
+
+	if (error)
+		return error;
+	if (!is_agent && !may_connect(supervisor, ret_who))
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"not permitted: only root and the members of the daemon's group may use it");
+	const char *why = too_many(supervisor, ret_who, is_agent);
+	return why ? error_new(ERROR_FAILED, "%s", why) : NULL;
+}
+
+static void refuse(int fd, const struct identity *who, const struct error *error)
+{
+	struct wire_out out = { 0 };
+
+	log_line("refused pid %d, uid %u: %s", who->pid, who->uid, error_text(error));
+	wire_begin_reply(&out, 1, error);
+	wire_end(&out);
+	if (!out.bytes.failed)
+		send(fd, out.bytes.text, out.bytes.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+	wire_free(&out);
+	close(fd);
+}
+
+/* A daemon that has no descriptor left accepts again when a peer has gone: until then the loop must
+ * not spin. */
+static void pause_accepting(struct supervisor *supervisor, struct loop_source *source)
+{
+	log_line("no descriptor left for another connection");
+	loop_change(&supervisor->loop, source, 0);
+	supervisor_sweep_soon(supervisor);
+}
+
+static void accept_peer(struct supervisor *supervisor, struct loop_source *source, bool is_agent)
+{
+	int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct identity who = { 0 };
+
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+			pause_accepting(supervisor, source);
+		return;
+	}
+	_cleanup_error_ struct error *error = admit(supervisor, fd, is_agent, &who);
+	struct peer *peer = error ? NULL : calloc(1, sizeof(*peer));
+	if (!error && (!peer || !vec_push(&supervisor->peers, peer)))
+		error = error_new(ERROR_FAILED, "out of memory");
+	if (error) {
+		free(peer);
+		return refuse(fd, &who, error);
+	}
+	*peer = (struct peer){ .supervisor = supervisor,
+			       .who = who,
+			       .is_agent = is_agent,
+			       .source = { .fd = fd, .ready = peer_ready } };
+	channel_open(&peer->channel, fd, WIRE_REQUEST_MAX, PEER_QUEUE_MAX);
+	error = loop_add(&supervisor->loop, &peer->source, EPOLLIN | EPOLLRDHUP);
+	if (error)
+		peer_drop(peer, error_text(error));
+}
+
+void peer_accept(struct loop_source *source, uint32_t events)
+{
+	(void)events;
+	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, listener)),
+		    source, false);
+}
+
+void peer_accept_agent(struct loop_source *source, uint32_t events)
+{
+	(void)events;
+	accept_peer((struct supervisor *)((char *)source - offsetof(struct supervisor, agents)),
+		    source, true);
+}
+
+void peer_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
+{
+	for (size_t i = supervisor->peers.count; i-- > 0;) {
+		struct peer *peer = supervisor->peers.items[i];
+
+		if (!peer->half_since)
+			continue;
+		if (now - peer->half_since > HALF_MESSAGE_SECONDS * 1000000000ULL)
+			peer_drop(peer, "half a message, and no more");
+		else
+			*ret_again = true;
+	}
+	loop_change(&supervisor->loop, &supervisor->listener, EPOLLIN);
+	loop_change(&supervisor->loop, &supervisor->agents, EPOLLIN);
+}

@@ -1,0 +1,167 @@
+#include "supervisor.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
+#include "daemon/start.h"
+
+#define SWEEP_NS 1000000000ULL
+#define ENDING_SECONDS 15
+
+static struct supervisor *of_sweep(struct loop_timer *timer)
+{
+	return (struct supervisor *)((char *)timer - offsetof(struct supervisor, sweep));
+}
+
+void supervisor_sweep_soon(struct supervisor *supervisor)
+{
+	if (!supervisor->sweep.at)
+		supervisor->sweep.at = now_ns() + SWEEP_NS;
+}
+
+/* Time limits; set only while there is one, so that an idle daemon sleeps. */
+static void sweep(struct loop_timer *timer)
+{
+	struct supervisor *supervisor = of_sweep(timer);
+	uint64_t now = now_ns();
+	bool again = false;
+
+	peer_sweep(supervisor, now, &again);
+	targets_sweep(supervisor, now, &again);
+	if (supervisor->ending && now > supervisor->end_at)
+		supervisor->loop.over = true;
+	if (again || supervisor->ending)
+		supervisor_sweep_soon(supervisor);
+}
+
+void supervisor_end_if_idle(struct supervisor *supervisor)
+{
+	if (supervisor->ending && !supervisor->targets.count)
+		supervisor->loop.over = true;
+}
+
+/* Every target is let go, as it was found; their traces are complete. */
+static void signalled(struct loop_source *source, uint32_t events)
+{
+	struct supervisor *supervisor =
+		(struct supervisor *)((char *)source - offsetof(struct supervisor, signals));
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(source->fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (supervisor->ending) {
+		supervisor->loop.over = true;
+		return;
+	}
+	log_line("told to end by signal %u: letting go of %zu process%s", info.ssi_signo,
+		 supervisor->targets.count, supervisor->targets.count == 1 ? "" : "es");
+	notify_manager("STOPPING=1");
+	supervisor->ending = true;
+	supervisor->end_at = now_ns() + ENDING_SECONDS * 1000000000ULL;
+	for (size_t i = supervisor->targets.count; i-- > 0;)
+		target_leave(supervisor->targets.items[i]);
+	supervisor_sweep_soon(supervisor);
+	supervisor_end_if_idle(supervisor);
+}
+
+static struct error *catch_signals(struct supervisor *supervisor)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for helpers: their sockets tell their end */
+	supervisor->signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	supervisor->signals.ready = signalled;
+	if (supervisor->signals.fd < 0)
+		return error_errno(errno, "signalfd");
+	return loop_add(&supervisor->loop, &supervisor->signals, EPOLLIN);
+}
+
+/* A descriptor a client and two a target. */
+static void raise_limits(void)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static struct error *open_all(struct supervisor *supervisor)
+{
+	struct error *error = loop_open(&supervisor->loop);
+
+	if (!error)
+		error = listen_open(supervisor);
+	if (!error)
+		error = catch_signals(supervisor);
+	supervisor->listener.ready = peer_accept;
+	supervisor->agents.ready = peer_accept_agent;
+	if (!error)
+		error = loop_add(&supervisor->loop, &supervisor->listener, EPOLLIN);
+	if (!error && supervisor->agents.fd >= 0)
+		error = loop_add(&supervisor->loop, &supervisor->agents, EPOLLIN);
+	return error;
+}
+
+static void close_all(struct supervisor *supervisor)
+{
+	while (supervisor->peers.count)
+		peer_drop(supervisor->peers.items[0], NULL);
+	while (supervisor->targets.count)
+		target_free(supervisor->targets.items[0]);
+	vec_free(&supervisor->peers);
+	vec_free(&supervisor->targets);
+	waiting_free(supervisor);
+	listen_close(supervisor);
+	if (supervisor->signals.fd >= 0)
+		close(supervisor->signals.fd);
+	loop_close(&supervisor->loop);
+	exec_events_free(supervisor);
+	free(supervisor->run_dir);
+}
+
+struct error *supervisor_run(const struct supervisor_options *options)
+{
+	struct supervisor supervisor = { .options = *options,
+					 .recording = !options->stopped,
+					 .listener.fd = -1,
+					 .agents.fd = -1,
+					 .signals.fd = -1,
+					 .lock_fd = -1,
+					 .sweep.expired = sweep };
+
+	supervisor.self.uid = geteuid();
+	supervisor.self.gid = getegid();
+	raise_limits();
+	struct error *error = open_all(&supervisor);
+	if (error)
+		return error;
+	loop_add_timer(&supervisor.loop, &supervisor.sweep);
+	log_line("dyntraced " DYNTRACE_VERSION " at %s, traces in %s", options->socket,
+		 options->output);
+	waiting_read(&supervisor);
+	targets_find_again(&supervisor);
+	start_done();
+	notify_manager("READY=1");
+	error = loop_run(&supervisor.loop);
+	close_all(&supervisor);
+	log_line("ended");
+	return error;
+}

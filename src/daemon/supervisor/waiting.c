@@ -1,0 +1,272 @@
+/*
+ * waiting.c - tracepoints of programs that don't run yet.
+ *
+ * Kept as they were asked, for every process of that name that comes, until they are removed.
+ * RUNDIR/waiting has them for the next supervisor.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "daemon/base/log.h"
+#include "supervisor.h"
+
+static void waiting_free_one(struct waiting *waiting)
+{
+	free(waiting->program);
+	free(waiting->name);
+	free(waiting->bytes);
+	free(waiting);
+}
+
+void waiting_free(struct supervisor *supervisor)
+{
+	for (size_t i = 0; i < supervisor->waiting.count; i++)
+		waiting_free_one(supervisor->waiting.items[i]);
+	vec_free(&supervisor->waiting);
+}
+
+static char *waiting_path(const struct supervisor *supervisor, const char *suffix)
+{
+	char *path = NULL;
+
+	return asprintf(&path, "%s/waiting%s", supervisor->run_dir, suffix) < 0 ? NULL : path;
+}
+
+static void write_all(struct supervisor *supervisor)
+{
+	_cleanup_free_ char *path = waiting_path(supervisor, ""),
+			    *new_path = waiting_path(supervisor, ".new");
+	struct strbuf bytes = { 0 };
+
+	for (size_t i = 0; i < supervisor->waiting.count; i++)
+		strbuf_add(&bytes, supervisor->waiting.items[i]->bytes,
+			   supervisor->waiting.items[i]->length);
+	_cleanup_close_ int fd =
+		new_path ? open(new_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+				0600) :
+			   -1;
+	if (fd < 0 || bytes.failed ||
+	    write(fd, bytes.text, bytes.length) != (ssize_t)bytes.length || rename(new_path, path))
+		log_line("what waits for programs can't be written: %s", strerror(errno));
+	strbuf_free(&bytes);
+}
+
+static struct error *keep(struct supervisor *supervisor, const char *bytes, size_t length,
+			  const struct wire_message *message)
+{
+	const char *program = wire_get_text(message, WIRE_TARGET);
+	const char *name = wire_get_text(message, WIRE_NAME),
+		   *location = wire_get_text(message, WIRE_LOCATION);
+	struct waiting *waiting = calloc(1, sizeof(*waiting));
+
+	if (!waiting)
+		return error_new(ERROR_FAILED, "out of memory");
+	waiting->program = program ? strdup(program) : NULL;
+	waiting->name = name || location ? strdup(name ? name : location) : NULL;
+	waiting->bytes = malloc(length);
+	waiting->length = length;
+	waiting->number = ++supervisor->last_waiting;
+	identity_read(message, &waiting->who);
+	if (!waiting->program || !waiting->name || !waiting->bytes ||
+	    !vec_push(&supervisor->waiting, waiting)) {
+		waiting_free_one(waiting);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	memcpy(waiting->bytes, bytes, length);
+	exec_events_update(supervisor);
+	return NULL;
+}
+
+struct error *waiting_add(struct supervisor *supervisor, const struct request *request,
+			  const char *program)
+{
+	const char *name = wire_get_text(&request->message, WIRE_NAME);
+
+	if (supervisor->waiting.count >= WAITING_MAX)
+		return error_new(ERROR_FAILED,
+				 "%d tracepoints wait for programs: no more than that",
+				 WAITING_MAX);
+	if (!name)
+		name = wire_get_text(&request->message, WIRE_LOCATION);
+	for (size_t i = 0; i < supervisor->waiting.count; i++) {
+		if (!strcmp(supervisor->waiting.items[i]->program, program) &&
+		    !strcmp(supervisor->waiting.items[i]->name, name))
+			return error_new(
+				ERROR_FAILED,
+				"a tracepoint '%s' waits for '%s' already: name another with -n",
+				name, program);
+	}
+	struct error *error = keep(supervisor, request->bytes.bytes.text,
+				   request->bytes.bytes.length, &request->message);
+	if (error)
+		return error;
+	write_all(supervisor);
+	if (request->peer) {
+		struct wire_out out = { 0 };
+
+		wire_begin(&out, WIRE_ITEM, request->sequence);
+		wire_text(&out, WIRE_NAME, name);
+		wire_text(&out, WIRE_STATE, "waiting");
+		wire_end(&out);
+		peer_send(request->peer, &out);
+		wire_free(&out);
+	}
+	return NULL;
+}
+
+/* ---- a process appears ----------------------------------------------------------------------- */
+
+static bool was_asked(const struct target *target, const struct waiting *waiting)
+{
+	for (size_t i = 0; target && i < target->waited.count; i++) {
+		if (target->waited.items[i] == waiting->number)
+			return true;
+	}
+	return false;
+}
+
+static void place_one(struct supervisor *supervisor, const struct waiting *waiting, pid_t pid,
+		      const struct process *process, struct request *parent)
+{
+	struct request *request = NULL;
+	struct target *target = NULL;
+	_cleanup_error_ struct error *error =
+		request_again(supervisor, waiting->bytes, waiting->length, &request);
+
+	if (error) {
+		log_line("process %d: what waits for it can't be done: %s", pid, error_text(error));
+		return;
+	}
+	request->parent = parent;
+	if (parent)
+		parent->calls++;
+	request->calls++;
+	error = request_may(request, pid, process);
+	if (!error)
+		error = target_start(supervisor, pid, process, &target);
+	if (!error && !vec_push(&target->waited, waiting->number))
+		error = error_new(ERROR_FAILED, "out of memory");
+	if (error)
+		request_note(request, take_ptr(&error));
+	else
+		target_call(target, request);
+	request->calls--;
+	request_settle(request);
+}
+
+void waiting_process(struct supervisor *supervisor, pid_t pid, struct request *request)
+{
+	struct process process;
+	bool asked = false;
+
+	if (!supervisor->waiting.count || supervisor->ending)
+		return;
+	_cleanup_error_ struct error *gone = process_read(pid, &process);
+	if (gone || !process.alive)
+		return;
+	for (size_t i = 0; i < supervisor->waiting.count; i++) {
+		const struct waiting *waiting = supervisor->waiting.items[i];
+
+		if (!process_is_called(&process, waiting->program))
+			continue;
+		if (was_asked(target_find(supervisor, pid), waiting))
+			asked = true;
+		else
+			place_one(supervisor, waiting, pid, &process, request);
+	}
+	/* It was seen when it began, and now it says so itself: the worker answers behind what was
+	 * asked before. */
+	struct target *target = asked && request ? target_find(supervisor, pid) : NULL;
+	if (target && target->has_worker)
+		target_call(target, request);
+}
+
+/* ---- the user's view ------------------------------------------------------------------------- */
+
+static bool may_see(const struct supervisor *supervisor, const struct identity *who,
+		    const struct waiting *waiting)
+{
+	return who->uid == 0 || !supervisor->options.own_only || who->uid == waiting->who.uid;
+}
+
+size_t waiting_list(struct supervisor *supervisor, struct request *request, const char *program)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < supervisor->waiting.count && request->peer; i++) {
+		const struct waiting *waiting = supervisor->waiting.items[i];
+		struct wire_message message;
+		struct wire_out out = { 0 };
+		size_t used = 0;
+
+		if (strcmp(waiting->program, program) != 0 ||
+		    !may_see(supervisor, &request->who, waiting))
+			continue;
+		_cleanup_error_ struct error *error = wire_take(waiting->bytes, waiting->length,
+								WIRE_MESSAGE_MAX, &message, &used);
+		if (error)
+			continue;
+		const char *tracer = wire_get_text(&message, WIRE_TRACER);
+		wire_begin(&out, WIRE_ITEM, request->sequence);
+		wire_text(&out, WIRE_NAME, waiting->name);
+		wire_text(&out, WIRE_LOCATION, wire_get_text(&message, WIRE_LOCATION));
+		wire_text(&out, WIRE_TRACER, tracer ? tracer : "ctf");
+		wire_text(&out, WIRE_STATE, "waiting for the program");
+		wire_end(&out);
+		peer_send(request->peer, &out);
+		wire_free(&out);
+		count++;
+	}
+	return count;
+}
+
+size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
+		      const char *program, const char *pattern)
+{
+	size_t kept = 0, removed = 0;
+
+	for (size_t i = 0; i < supervisor->waiting.count; i++) {
+		struct waiting *waiting = supervisor->waiting.items[i];
+
+		if (strcmp(waiting->program, program) != 0 || fnmatch(pattern, waiting->name, 0) ||
+		    !may_see(supervisor, who, waiting)) {
+			supervisor->waiting.items[kept++] = waiting;
+			continue;
+		}
+		waiting_free_one(waiting);
+		removed++;
+	}
+	supervisor->waiting.count = kept;
+	if (removed)
+		write_all(supervisor);
+	exec_events_update(supervisor);
+	return removed;
+}
+
+void waiting_read(struct supervisor *supervisor)
+{
+	_cleanup_free_ char *path = waiting_path(supervisor, "");
+	_cleanup_close_ int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+	struct stat stat;
+	size_t used = 0;
+
+	if (fd < 0 || fstat(fd, &stat) || stat.st_uid != geteuid() || stat.st_size <= 0)
+		return;
+	_cleanup_free_ char *bytes = malloc((size_t)stat.st_size);
+	ssize_t length = bytes ? read(fd, bytes, (size_t)stat.st_size) : 0;
+	for (ssize_t at = 0; at < length; at += (ssize_t)used) {
+		struct wire_message message;
+		_cleanup_error_ struct error *error = wire_take(bytes + at, (size_t)(length - at),
+								WIRE_MESSAGE_MAX, &message, &used);
+
+		if (error || !used)
+			return;
+		error_free(keep(supervisor, bytes + at, used, &message));
+	}
+}

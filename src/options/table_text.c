@@ -1,0 +1,166 @@
+#include "table_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+void text_add(struct strbuf *buf, const char *text)
+{
+	strbuf_add(buf, text, strlen(text));
+}
+
+static void add_digits(struct strbuf *buf, uint64_t value, unsigned int base, unsigned int width)
+{
+	char digits[64], *end = digits + sizeof(digits), *at = end;
+
+	do
+		*--at = "0123456789abcdef"[value % base];
+	while ((value /= base) || (unsigned int)(end - at) < width);
+	strbuf_add(buf, at, (size_t)(end - at));
+}
+
+void text_unsigned(struct strbuf *buf, uint64_t value)
+{
+	add_digits(buf, value, 10, 1);
+}
+
+void text_signed(struct strbuf *buf, int64_t value)
+{
+	if (value < 0)
+		strbuf_add(buf, "-", 1);
+	add_digits(buf, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10, 1);
+}
+
+void text_padded(struct strbuf *buf, uint64_t value, unsigned int digits)
+{
+	add_digits(buf, value, 10, digits);
+}
+
+void text_based(struct strbuf *buf, uint64_t value, unsigned int base)
+{
+	text_add(buf, base == 16 ? "0x" : base == 2 ? "0b" : value ? "0" : "");
+	add_digits(buf, value, base, 1);
+}
+
+bool text_flush(struct strbuf *buf)
+{
+	size_t length = buf->length;
+
+	if (buf->failed) {
+		errno = ENOMEM;
+		return false;
+	}
+	buf->length = 0;
+	return length == 0 || fwrite_unlocked(buf->text, 1, length, stdout) == length;
+}
+
+void text_add_json(struct strbuf *text, const char *key, const char *value)
+{
+	quote_json(text, key, strlen(key));
+	text_add(text, ":");
+	quote_json(text, value, strlen(value));
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+#define CELL_END '\t'
+#define COLUMNS_MAX 16
+
+void text_cell(struct strbuf *buf, const char *text)
+{
+	for (const unsigned char *at = (const unsigned char *)text; *at; at++)
+		strbuf_add(buf, *at < 0x20 || *at == 0x7f ? "?" : (const char *)at, 1);
+	strbuf_add(buf, &(char){ CELL_END }, 1);
+}
+
+void text_cell_number(struct strbuf *buf, uint64_t value)
+{
+	text_unsigned(buf, value);
+	strbuf_add(buf, &(char){ CELL_END }, 1);
+}
+
+void text_end_row(struct strbuf *buf)
+{
+	strbuf_add(buf, "\n", 1);
+}
+
+/* On a terminal: continuation bytes of UTF-8 take no room. */
+static size_t width_of(const char *text, size_t length)
+{
+	size_t width = 0;
+
+	for (size_t i = 0; i < length; i++)
+		width += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return width;
+}
+
+/* Told of each cell: its column, and whether it is the last of its row. */
+typedef void (*cell_fn)(void *context, size_t column, const char *text, size_t length, bool last);
+
+static void each_cell(const char *row, size_t length, cell_fn told, void *context)
+{
+	size_t column = 0;
+
+	while (length) {
+		const char *end = memchr(row, CELL_END, length);
+		size_t size = end ? (size_t)(end - row) : length;
+		bool last = !end || end + 1 == row + length;
+
+		told(context, column < COLUMNS_MAX ? column : COLUMNS_MAX - 1, row, size, last);
+		if (last)
+			return;
+		column++;
+		row += size + 1;
+		length -= size + 1;
+	}
+}
+
+static void measure(void *context, size_t column, const char *text, size_t length, bool last)
+{
+	size_t *widths = context, width = width_of(text, length);
+
+	if (!last && widths[column] < width)
+		widths[column] = width;
+}
+
+struct aligning {
+	const size_t *widths;
+	struct strbuf *out;
+};
+
+static void align_cell(void *context, size_t column, const char *text, size_t length, bool last)
+{
+	const struct aligning *aligning = context;
+
+	strbuf_add(aligning->out, text, length);
+	for (size_t i = width_of(text, length); !last && i < aligning->widths[column] + 2; i++)
+		strbuf_add(aligning->out, " ", 1);
+}
+
+void text_align(struct strbuf *buf)
+{
+	size_t widths[COLUMNS_MAX] = { 0 };
+	struct strbuf out = { 0 };
+	struct aligning aligning = { widths, &out };
+
+	for (int pass = 0; pass < 2 && !buf->failed; pass++) {
+		for (size_t at = 0, size; at < buf->length; at += size + 1) {
+			const char *row = buf->text + at,
+				   *end = memchr(row, '\n', buf->length - at);
+
+			size = end ? (size_t)(end - row) : buf->length - at;
+			if (!memchr(row, CELL_END, size)) {
+				if (pass)
+					strbuf_add(&out, row, size + (end != NULL));
+				continue;
+			}
+			each_cell(row, size, pass ? align_cell : measure,
+				  pass ? (void *)&aligning : widths);
+			if (pass)
+				strbuf_add(&out, "\n", 1);
+		}
+	}
+	out.failed |= buf->failed;
+	strbuf_free(buf);
+	*buf = out;
+}

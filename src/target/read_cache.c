@@ -1,0 +1,117 @@
+/*
+ * read_cache.c - what the event at hand has read of the target's memory.
+ *
+ * A system call that can't fault reads the target's memory, and takes about a microsecond whether
+ * it reads 8 bytes or 500, in one place or in four. So more is read than was asked for: what lies
+ * around it, and the program's other strings with the first (DT_OP_PREFETCH). An event that shows a
+ * std::string, or ten members of a struct, needs one call. What is read once is shown as it was
+ * then: all of an event is of one moment.
+ */
+#include "gather.h"
+
+#define LINE 64u
+
+static struct window *find(struct gather *g, uint64_t from, uint64_t least)
+{
+	for (uint32_t i = 0; i < WINDOWS; i++) {
+		struct window *window = &g->windows[i];
+
+		if (from >= window->start && from - window->start < window->size &&
+		    window->size - (from - window->start) >= least)
+			return window;
+	}
+	return NULL;
+}
+
+static struct window *take(struct gather *g, uint64_t from)
+{
+	struct window *window = &g->windows[g->next_window++ % WINDOWS];
+
+	window->start = from & ~(uint64_t)(LINE - 1);
+	window->size = 0;
+	return window;
+}
+
+/* Bytes that are there of what is wanted, `least` of them if they can be read. */
+static uint32_t look(struct gather *g, uint64_t from, uint32_t least, const uint8_t **ret_bytes)
+{
+	struct window *window = find(g, from, least);
+
+	if (!window) {
+		window = take(g, from);
+		window->size =
+			(uint32_t)safe_read(g->control, window->start, window->bytes, WINDOW_SIZE);
+		if (window->size <= from - window->start)
+			return 0;
+	}
+	*ret_bytes = window->bytes + (from - window->start);
+	return window->size - (uint32_t)(from - window->start);
+}
+
+static void copy(void *to, const uint8_t *from, uint64_t count)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
+}
+
+static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t least,
+			    uint32_t most)
+{
+	const uint8_t *bytes = NULL;
+	uint32_t got;
+
+	if (safe_read_lasting(g->control, from, to, most))
+		return most;
+	got = look(g, from, least, &bytes);
+	got = got < most ? got : most;
+	if (got)
+		copy(to, bytes, got);
+	return got;
+}
+
+uint32_t window_read(struct gather *g, uint64_t from, void *to, uint32_t most)
+{
+	return read_window(g, from, to, most < WINDOW_LEAST ? most : WINDOW_LEAST, most);
+}
+
+uint64_t window_read_all(struct gather *g, uint64_t from, void *to, uint32_t length)
+{
+	return length <= WINDOW_SIZE - LINE ? read_window(g, from, to, length, length)
+					    : safe_read(g->control, from, to, length);
+}
+
+/* How many pieces of a window are in the other process's (our own) list: two if it goes over a
+ * page's end. */
+static uint32_t list_window(const struct window *window, struct sys_iovec *remote)
+{
+	uint64_t first = DT_PAGE - (window->start & (DT_PAGE - 1));
+
+	remote[0] = (struct sys_iovec){ window->start, first < WINDOW_SIZE ? first : WINDOW_SIZE };
+	remote[1] = (struct sys_iovec){ window->start + first, WINDOW_SIZE - remote[0].length };
+	return remote[1].length ? 2 : 1;
+}
+
+void window_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count)
+{
+	struct sys_iovec local[WINDOWS], remote[2 * WINDOWS];
+	struct window *taken[WINDOWS];
+	uint32_t windows = 0, pieces = 0;
+	uint64_t got;
+
+	for (uint32_t i = 0; i < count && windows < WINDOWS; i++) {
+		if (!addresses[i] || safe_is_lasting(g->control, addresses[i]) ||
+		    find(g, addresses[i], 1))
+			continue;
+		taken[windows] = take(g, addresses[i]);
+		local[windows] = (struct sys_iovec){ (uint64_t)taken[windows]->bytes, WINDOW_SIZE };
+		pieces += list_window(taken[windows], remote + pieces);
+		windows++;
+	}
+	if (windows < 2)
+		return;
+	/* What comes behind something that can't be read isn't read, and is asked for again. */
+	got = safe_read_list(g->control, local, windows, remote, pieces);
+	for (uint32_t i = 0; i < windows; i++) {
+		taken[i]->size = got < WINDOW_SIZE ? (uint32_t)got : WINDOW_SIZE;
+		got -= taken[i]->size;
+	}
+}

@@ -1,0 +1,177 @@
+/*
+ * slow.S - dt_slow: from a trampoline that can't go on, to C, and back.
+ *
+ * The contract is at the end of src/shared/layout.h. The target's stack may be tiny (H4), so little
+ * is put there:
+ *
+ *	  +96	return address into the trampoline
+ *	  +88	flags of the target (direction and alignment check count)
+ *	  +80..	rsi rdi r8 r9 r10 r11 rbp
+ *	  +24	event id, or as layout.h has it
+ *	  +16	event size
+ *	  +8	until when to wait for room; 0: not waited yet
+ *	   0	the result				<- rsp while slow_find runs
+ *	  -8	the target's signal mask		<- rsp, and rbp, once signals are blocked
+ *
+ * slow_find runs right here. When it doesn't suffice, all signals are blocked first and only then a
+ * stack is claimed: so nothing of this thread can run, or jump away, while the stack is held, and a
+ * signal that comes before or after finds the slot in one piece. Its handler can unwind: the CFI is
+ * true wherever signals aren't blocked. A forked child finds no
+ * stack held, since the state is wiped.
+ */
+#include "target/agent.h"
+#include "target/filtered.h"
+#include "sys.h"
+
+#define FLAG_DF 0x400
+#define FLAG_AC 0x40000
+
+#define FRAME_FLAGS 88
+#define FRAME_ID 24
+#define FRAME_SIZE 16
+#define FRAME_DEADLINE 8
+#define FRAME_RESULT 0
+
+	.section .rodata
+	.balign 8
+every_signal:
+	.quad -1
+
+	.text
+	.globl dt_slow
+	.type dt_slow, @function
+	.balign 64
+dt_slow:
+	.cfi_startproc
+	pushfq
+	.cfi_def_cfa_offset 16
+	.irp what, %rsi, %rdi, %r8, %r9, %r10, %r11, %rbp, %rax, %rdx, $0, $0
+	pushq	\what
+	.cfi_adjust_cfa_offset 8
+	.endr
+	.cfi_offset %rbp, -72
+	cld
+	testl	$FLAG_AC, FRAME_FLAGS(%rsp)
+	jnz	.Lclear_alignment_check
+.Lclear:
+	movq	%rbx, %rdi
+	movq	FRAME_ID(%rsp), %rsi
+	movq	FRAME_SIZE(%rsp), %rdx
+	call	slow_find
+	cmpq	$SLOW_NEEDED, %rax
+	je	.Llong_way
+.Ldone:
+	cmpq	$SLOW_AGAIN, %rax
+	je	.Lagain
+	movq	%rax, %rcx
+	.cfi_remember_state
+	addq	$16, %rsp
+	.cfi_adjust_cfa_offset -16
+	.irp reg, %rdx, %rax, %rbp, %r11, %r10, %r9, %r8, %rdi, %rsi
+	popq	\reg
+	.cfi_adjust_cfa_offset -8
+	.endr
+	.cfi_restore %rbp
+	testl	$(FLAG_DF | FLAG_AC), (%rsp)
+	jnz	.Lrestore_flags
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+.Lrestore_flags:
+	.cfi_adjust_cfa_offset 8
+	popfq
+	.cfi_adjust_cfa_offset -8
+	ret
+	.cfi_restore_state
+
+.Lclear_alignment_check:
+	pushfq
+	.cfi_adjust_cfa_offset 8
+	andq	$~FLAG_AC, (%rsp)
+	popfq
+	.cfi_adjust_cfa_offset -8
+	jmp	.Lclear
+
+.Llong_way:
+	unless_filtered	%r8, .Lgive_up
+	pushq	$0				/* the old mask goes here */
+	.cfi_adjust_cfa_offset 8
+	movl	$SYS_RT_SIGPROCMASK, %eax
+	xorl	%edi, %edi			/* SIG_BLOCK */
+	leaq	every_signal(%rip), %rsi
+	movq	%rsp, %rdx
+	movl	$8, %r10d
+	syscall
+	testq	%rax, %rax
+	jnz	.Lnot_blocked
+	movq	%rsp, %rbp
+	movq	CONTROL_STATE(%rbx), %r8
+	movl	$SLOW_STACK_TRIES, %r9d
+.Lclaim:
+	movq	STATE_STACKS_BUSY(%r8), %rsi
+	notq	%rsi
+	bsfq	%rsi, %rsi
+	jz	.Lall_busy
+	lock btsq %rsi, STATE_STACKS_BUSY(%r8)
+	jc	.Lclaim
+	leaq	1(%rsi), %rax
+	shlq	$STATE_STACK_SHIFT, %rax
+	leaq	STATE_STACKS(%r8, %rax), %rsp
+	pushq	%rsi
+	movq	%rbx, %rdi
+	movq	8 + FRAME_ID(%rbp), %rsi
+	movq	8 + FRAME_SIZE(%rbp), %rdx
+	call	slow_path
+	popq	%rsi
+	movq	%rbp, %rsp
+	movq	CONTROL_STATE(%rbx), %r8
+	lock btrq %rsi, STATE_STACKS_BUSY(%r8)
+.Lunblock:
+	movq	%rax, 8 + FRAME_RESULT(%rsp)
+	movl	$SYS_RT_SIGPROCMASK, %eax
+	movl	$2, %edi			/* SIG_SETMASK */
+	movq	%rsp, %rsi
+	xorl	%edx, %edx
+	movl	$8, %r10d
+	syscall
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	movq	FRAME_RESULT(%rsp), %rax
+	jmp	.Ldone
+
+.Lagain:
+	movq	%rbx, %rdi
+	leaq	FRAME_DEADLINE(%rsp), %rsi
+	movq	FRAME_ID(%rsp), %rdx
+	call	slow_wait
+	testq	%rax, %rax
+	jnz	.Lclear
+	jmp	.Ldone
+
+.Lall_busy:
+	.cfi_adjust_cfa_offset 8
+	decl	%r9d
+	jz	.Lno_stack
+	movl	$SYS_SCHED_YIELD, %eax
+	syscall
+	jmp	.Lclaim
+.Lno_stack:
+	movq	%rbx, %rdi
+	movq	8 + FRAME_ID(%rsp), %rsi
+	movq	8 + FRAME_SIZE(%rsp), %rdx
+	call	slow_give_up
+	jmp	.Lunblock
+
+.Lnot_blocked:
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+.Lgive_up:
+	movq	%rbx, %rdi
+	movq	FRAME_ID(%rsp), %rsi
+	movq	FRAME_SIZE(%rsp), %rdx
+	call	slow_give_up
+	jmp	.Ldone
+	.cfi_endproc
+	.size dt_slow, . - dt_slow
+
+	.section .note.GNU-stack, "", @progbits
