@@ -2,8 +2,8 @@
  * api.h - what the files of libdyntrace.so share. The contract with users is
  * dyntrace/dyntrace.h.
  */
-#ifndef DYNTRACE_API_API_H
-#define DYNTRACE_API_API_H
+#ifndef DYNTRACE_API_H
+#define DYNTRACE_API_H
 
 #include <dyntrace/dyntrace.h>
 

@@ -6,8 +6,8 @@
  * rights, not by the caller. Items, notes instead of lines on stderr, and one WIRE_REPLY with the
  * error at the end.
  */
-#ifndef DYNTRACE_CLI_ANSWER_H
-#define DYNTRACE_CLI_ANSWER_H
+#ifndef DYNTRACE_API_HELPER_H
+#define DYNTRACE_API_HELPER_H
 
 #include "control/wire/messages.h"
 

@@ -3,8 +3,8 @@
  *
  * From the tables of commands and options; processes, functions and tracepoints are those of now.
  */
-#ifndef DYNTRACE_CLI_COMPLETE_H
-#define DYNTRACE_CLI_COMPLETE_H
+#ifndef DYNTRACE_COMPLETION_H
+#define DYNTRACE_COMPLETION_H
 
 #include "options/commands.h"
 

@@ -1,8 +1,8 @@
 /*
  * leftovers.h - tells the user what became of a dead controller's leftovers.
  */
-#ifndef DYNTRACE_CLI_LEFTOVERS_H
-#define DYNTRACE_CLI_LEFTOVERS_H
+#ifndef DYNTRACE_LEFTOVERS_H
+#define DYNTRACE_LEFTOVERS_H
 
 #include "control/session/takeover/takeover.h"
 

@@ -7,8 +7,8 @@
  *
  * Waits for answers, as a command does. Prints nothing. One thread at a time uses a client.
  */
-#ifndef DYNTRACE_CLIENT_CLIENT_H
-#define DYNTRACE_CLIENT_CLIENT_H
+#ifndef DYNTRACE_CLIENT_H
+#define DYNTRACE_CLIENT_H
 
 #include "control/wire/messages.h"
 

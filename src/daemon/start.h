@@ -5,8 +5,8 @@
  * its socket (start_done), or has failed (start_failed), so that the next command of a script finds
  * it.
  */
-#ifndef DYNTRACE_DAEMON_START_H
-#define DYNTRACE_DAEMON_START_H
+#ifndef DYNTRACE_START_H
+#define DYNTRACE_START_H
 
 #include "control/base/error.h"
 

@@ -6,8 +6,8 @@
  * its error and turns it into the exit status. A command prints its results on stdout, and messages
  * with cli_note.
  */
-#ifndef DYNTRACE_CLI_COMMANDS_H
-#define DYNTRACE_CLI_COMMANDS_H
+#ifndef DYNTRACE_COMMANDS_H
+#define DYNTRACE_COMMANDS_H
 
 #include "options.h"
 

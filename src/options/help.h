@@ -1,8 +1,8 @@
 /*
  * help.h - the texts of --help, made from the tables.
  */
-#ifndef DYNTRACE_CLI_HELP_H
-#define DYNTRACE_CLI_HELP_H
+#ifndef DYNTRACE_HELP_H
+#define DYNTRACE_HELP_H
 
 #include <stdio.h>
 

@@ -5,8 +5,8 @@
  * goes on with the page's DESCRIPTION, its sections stand behind the options. It may be NULL.
  * Prints on stdout.
  */
-#ifndef DYNTRACE_CLI_MAN_H
-#define DYNTRACE_CLI_MAN_H
+#ifndef DYNTRACE_MAN_H
+#define DYNTRACE_MAN_H
 
 #include <stdio.h>
 

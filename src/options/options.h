@@ -31,8 +31,8 @@
  * Pure: reads argv, whose strings the results point into; prints nothing. Every error is
  * ERROR_USAGE.
  */
-#ifndef DYNTRACE_CLI_OPTIONS_H
-#define DYNTRACE_CLI_OPTIONS_H
+#ifndef DYNTRACE_OPTIONS_H
+#define DYNTRACE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  *
  * Pure. Words are few and short (commands, options); names of functions have symtab_near.
  */
-#ifndef DYNTRACE_CLI_SUGGEST_H
-#define DYNTRACE_CLI_SUGGEST_H
+#ifndef DYNTRACE_SUGGEST_H
+#define DYNTRACE_SUGGEST_H
 
 #include <stddef.h>
 

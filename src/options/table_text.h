@@ -3,8 +3,8 @@
  *
  * For what is printed a million times. Failure is the strbuf's: sticky, and text_flush tells it.
  */
-#ifndef DYNTRACE_CLI_TEXT_H
-#define DYNTRACE_CLI_TEXT_H
+#ifndef DYNTRACE_TABLE_TEXT_H
+#define DYNTRACE_TABLE_TEXT_H
 
 #include <stdbool.h>
 #include <stdint.h>

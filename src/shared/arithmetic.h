@@ -4,8 +4,8 @@
  *
  * Freestanding, no state, can't fault.
  */
-#ifndef DYNTRACE_SHARED_ARITHMETIC_H
-#define DYNTRACE_SHARED_ARITHMETIC_H
+#ifndef DYNTRACE_ARITHMETIC_H
+#define DYNTRACE_ARITHMETIC_H
 
 #include <stdbool.h>
 

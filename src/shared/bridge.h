@@ -16,8 +16,8 @@
  * where image is the event as the pool would have it, with the probe's address in the place of the
  * header.
  */
-#ifndef DYNTRACE_SHARED_BRIDGE_H
-#define DYNTRACE_SHARED_BRIDGE_H
+#ifndef DYNTRACE_BRIDGE_H
+#define DYNTRACE_BRIDGE_H
 
 #include <stdint.h>
 

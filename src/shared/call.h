@@ -16,8 +16,8 @@
  *      looked at when the stack isn't in it. The first thread's stack grows, so there
  *      dt_control.stack counts. Functions of a few words that call nothing need no look.
  */
-#ifndef DYNTRACE_SHARED_CALL_H
-#define DYNTRACE_SHARED_CALL_H
+#ifndef DYNTRACE_CALL_H
+#define DYNTRACE_CALL_H
 
 #define DYNTRACE_PROBE_NO_VERSION
 #include "../../include/dyntrace/probe.h"

@@ -15,8 +15,8 @@
  * for; that is what the tables say which codegen/x86_64/tramp_frame.c makes, as expressions that do what is
  * done here.
  */
-#ifndef DYNTRACE_SHARED_FRAME_H
-#define DYNTRACE_SHARED_FRAME_H
+#ifndef DYNTRACE_FRAME_H
+#define DYNTRACE_FRAME_H
 
 #include <stddef.h>
 #include <stdint.h>

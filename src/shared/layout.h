@@ -63,8 +63,8 @@
  *      dead, modules_expired is set: nobody waits any more, until the controller answers and clears
  *      it.
  */
-#ifndef DYNTRACE_SHARED_LAYOUT_H
-#define DYNTRACE_SHARED_LAYOUT_H
+#ifndef DYNTRACE_LAYOUT_H
+#define DYNTRACE_LAYOUT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -11,8 +11,8 @@
  * Memory is read by a system call that can't fault. A number that depends on what couldn't be
  * read is stored as 0, and its field's name is listed in the event's `unreadable`.
  */
-#ifndef DYNTRACE_SHARED_PROGRAM_H
-#define DYNTRACE_SHARED_PROGRAM_H
+#ifndef DYNTRACE_PROGRAM_H
+#define DYNTRACE_PROGRAM_H
 
 #include <stdint.h>
 

@@ -8,8 +8,8 @@
  *
  * Freestanding, no state, can't fault.
  */
-#ifndef DYNTRACE_SHARED_REAL_H
-#define DYNTRACE_SHARED_REAL_H
+#ifndef DYNTRACE_REAL_H
+#define DYNTRACE_REAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -37,8 +37,8 @@
  *      a call returns through a stub that is free: from then on (dt_returns.stray) no stub of that
  *      process is taken from a call that has not returned.
  */
-#ifndef DYNTRACE_SHARED_RETURNS_H
-#define DYNTRACE_SHARED_RETURNS_H
+#ifndef DYNTRACE_RETURNS_H
+#define DYNTRACE_RETURNS_H
 
 #include "layout.h"
 

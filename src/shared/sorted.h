@@ -6,8 +6,8 @@
  * How many of the items the condition holds for, which it does for the first ones and for none
  * behind them. So item n is the first that it doesn't hold for, and n - 1 the last that it does.
  */
-#ifndef DYNTRACE_SHARED_SORTED_H
-#define DYNTRACE_SHARED_SORTED_H
+#ifndef DYNTRACE_SORTED_H
+#define DYNTRACE_SORTED_H
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
  * A target address is not a pointer: it can't be followed from here, and the
  * compiler says so. Freestanding; used on both sides.
  */
-#ifndef DYNTRACE_SHARED_TADDR_H
-#define DYNTRACE_SHARED_TADDR_H
+#ifndef DYNTRACE_TADDR_H
+#define DYNTRACE_TADDR_H
 
 #include <stdbool.h>
 #include <stdint.h>

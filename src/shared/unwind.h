@@ -4,8 +4,8 @@
  * Written by the controller into sealed memory, read by the agent. A row holds from its pc to
  * the next row's. The return address is always the word below the CFA.
  */
-#ifndef DYNTRACE_SHARED_UNWIND_H
-#define DYNTRACE_SHARED_UNWIND_H
+#ifndef DYNTRACE_UNWIND_H
+#define DYNTRACE_UNWIND_H
 
 #include <stdint.h>
 

@@ -13,8 +13,8 @@
  *
  * Freestanding: the agent says WIRE_REGISTER. src/control/wire has the code for everybody else.
  */
-#ifndef DYNTRACE_SHARED_WIRE_H
-#define DYNTRACE_SHARED_WIRE_H
+#ifndef DYNTRACE_WIRE_H
+#define DYNTRACE_WIRE_H
 
 #include <stdint.h>
 

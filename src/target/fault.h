@@ -1,8 +1,8 @@
 /*
  * fault.h - the target's own actions for signals that we have taken over (fault.c).
  */
-#ifndef DYNTRACE_TARGET_FAULT_H
-#define DYNTRACE_TARGET_FAULT_H
+#ifndef DYNTRACE_FAULT_H
+#define DYNTRACE_FAULT_H
 
 #include "agent.h"
 

@@ -1,8 +1,8 @@
 /*
  * filtered.h - may this process make system calls? For slow.S and gather.S.
  */
-#ifndef DYNTRACE_TARGET_FILTERED_H
-#define DYNTRACE_TARGET_FILTERED_H
+#ifndef DYNTRACE_FILTERED_H
+#define DYNTRACE_FILTERED_H
 
 /*
  * Jumps to \no if the process filters its system calls, or was forked a moment ago (no pid yet) and

@@ -3,8 +3,8 @@
  *
  * Takes no lock, makes no system call, and can't fault for an address that is somebody's code.
  */
-#ifndef DYNTRACE_TARGET_FIND_H
-#define DYNTRACE_TARGET_FIND_H
+#ifndef DYNTRACE_FIND_H
+#define DYNTRACE_FIND_H
 
 #include "agent.h"
 

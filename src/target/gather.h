@@ -6,8 +6,8 @@
  * thread's slot is nobody else's meanwhile: the event is written in place, and only when it is
  * complete does the reserve word move on.
  */
-#ifndef DYNTRACE_TARGET_GATHER_H
-#define DYNTRACE_TARGET_GATHER_H
+#ifndef DYNTRACE_GATHER_H
+#define DYNTRACE_GATHER_H
 
 #include "shared/program.h"
 #include "agent.h"

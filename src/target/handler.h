@@ -5,8 +5,8 @@
  * is no affair of ours goes to the target's own action, which we keep for it, and is done as the
  * kernel would do it.
  */
-#ifndef DYNTRACE_TARGET_HANDLER_H
-#define DYNTRACE_TARGET_HANDLER_H
+#ifndef DYNTRACE_HANDLER_H
+#define DYNTRACE_HANDLER_H
 
 #include "agent.h"
 

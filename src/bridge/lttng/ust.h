@@ -4,8 +4,8 @@
  * All of it runs on the bridge's own thread but for event_fire, which runs at a hit. The library's
  * headers give types only; lttng/tracepoint.h isn't used, for it brings constructors.
  */
-#ifndef DYNTRACE_BRIDGE_LTTNG_UST_H
-#define DYNTRACE_BRIDGE_LTTNG_UST_H
+#ifndef DYNTRACE_UST_H
+#define DYNTRACE_UST_H
 
 #include <signal.h>
 #include <stdbool.h>

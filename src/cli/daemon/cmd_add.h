@@ -1,8 +1,8 @@
 /*
  * cmd_add.h - a tracepoint that the daemon is asked for, whichever way it was spelled.
  */
-#ifndef DYNTRACE_CLI_ADD_H
-#define DYNTRACE_CLI_ADD_H
+#ifndef DYNTRACE_CMD_ADD_H
+#define DYNTRACE_CMD_ADD_H
 
 #include "daemon_call.h"
 

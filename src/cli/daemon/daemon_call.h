@@ -1,8 +1,8 @@
 /*
  * daemon_call.h - what the commands that ask the daemon share.
  */
-#ifndef DYNTRACE_CLI_ASK_H
-#define DYNTRACE_CLI_ASK_H
+#ifndef DYNTRACE_DAEMON_CALL_H
+#define DYNTRACE_DAEMON_CALL_H
 
 #include "client/client.h"
 #include "control/base/cleanup.h"

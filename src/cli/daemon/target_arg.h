@@ -3,8 +3,8 @@
  *
  * A word with a slash is a file; else a pid or the name of a process; else a file.
  */
-#ifndef DYNTRACE_CLI_SUBJECT_H
-#define DYNTRACE_CLI_SUBJECT_H
+#ifndef DYNTRACE_TARGET_ARG_H
+#define DYNTRACE_TARGET_ARG_H
 
 #include "control/dwarf/debug.h"
 #include "control/elf/sym.h"

@@ -1,8 +1,8 @@
 /*
  * explain.h - dyntrace trace --explain LOC: how a probe would be placed, or why it can't be.
  */
-#ifndef DYNTRACE_CLI_EXPLAIN_H
-#define DYNTRACE_CLI_EXPLAIN_H
+#ifndef DYNTRACE_EXPLAIN_H
+#define DYNTRACE_EXPLAIN_H
 
 #include "control/proc/proc.h"
 

@@ -4,8 +4,8 @@
  * Never waits for who reads stdout, because events would be lost meanwhile: lines that can't be
  * written yet are kept, up to a limit, and beyond it they are left out and counted.
  */
-#ifndef DYNTRACE_CLI_PRINT_H
-#define DYNTRACE_CLI_PRINT_H
+#ifndef DYNTRACE_PRINT_H
+#define DYNTRACE_PRINT_H
 
 #include "control/session/session.h"
 

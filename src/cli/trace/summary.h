@@ -1,8 +1,8 @@
 /*
  * summary.h - the table that a trace ends with, on stderr.
  */
-#ifndef DYNTRACE_CLI_SUMMARY_H
-#define DYNTRACE_CLI_SUMMARY_H
+#ifndef DYNTRACE_SUMMARY_H
+#define DYNTRACE_SUMMARY_H
 
 #include "control/session/session.h"
 

@@ -1,8 +1,8 @@
 /*
  * summary_exits.h - the summary's columns for functions whose exits were recorded.
  */
-#ifndef DYNTRACE_CLI_SUMMARY_EXITS_H
-#define DYNTRACE_CLI_SUMMARY_EXITS_H
+#ifndef DYNTRACE_SUMMARY_EXITS_H
+#define DYNTRACE_SUMMARY_EXITS_H
 
 #include "control/session/session.h"
 

@@ -3,8 +3,8 @@
  *
  * One of it, filled in by options_parse with trace_options, and made good by trace_args_check.
  */
-#ifndef DYNTRACE_CLI_TRACE_ARGS_H
-#define DYNTRACE_CLI_TRACE_ARGS_H
+#ifndef DYNTRACE_TRACE_ARGS_H
+#define DYNTRACE_TRACE_ARGS_H
 
 #include "control/event/tracer.h"
 #include "options/options.h"

@@ -5,8 +5,8 @@
  * of each event, view_loss.c of each loss, view_field.c the text of a field. libbabeltrace2 calls
  * back from its graph, so what goes wrong there is kept in the viewer and taken at the end.
  */
-#ifndef DYNTRACE_CLI_VIEW_H
-#define DYNTRACE_CLI_VIEW_H
+#ifndef DYNTRACE_VIEW_H
+#define DYNTRACE_VIEW_H
 
 #include <babeltrace2/babeltrace.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  * Names are fields (with members and indices: req.path, numbers[2]), $name, $tid and $pid. An event
  * that hasn't all the fields isn't printed; that no event has them is an error.
  */
-#ifndef DYNTRACE_CLI_VIEW_FILTER_H
-#define DYNTRACE_CLI_VIEW_FILTER_H
+#ifndef DYNTRACE_VIEW_FILTER_H
+#define DYNTRACE_VIEW_FILTER_H
 
 #include <babeltrace2/babeltrace.h>
 #include <stdbool.h>

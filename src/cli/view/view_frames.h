@@ -5,8 +5,8 @@
  * that is gone, or isn't the one that was traced any more (its build id), isn't believed: then the
  * address is all there is.
  */
-#ifndef DYNTRACE_CLI_VIEW_FRAMES_H
-#define DYNTRACE_CLI_VIEW_FRAMES_H
+#ifndef DYNTRACE_VIEW_FRAMES_H
+#define DYNTRACE_VIEW_FRAMES_H
 
 #include <babeltrace2/babeltrace.h>
 

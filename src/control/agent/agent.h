@@ -4,8 +4,8 @@
  * Owns, per target: the code and pool memfds (held and mapped here, no descriptor stays in the
  * target), where they and the private state are mapped there. See src/shared/layout.h.
  */
-#ifndef DYNTRACE_INJECT_INJECT_H
-#define DYNTRACE_INJECT_INJECT_H
+#ifndef DYNTRACE_AGENT_H
+#define DYNTRACE_AGENT_H
 
 #include "shared/layout.h"
 #include "control/stop/stop.h"

@@ -5,8 +5,8 @@
  * (src/target/README.md): no writable data beside what the loader alone would write, no imports,
  * relative relocations only. The caller owns what image_load gives and ends it with image_free.
  */
-#ifndef DYNTRACE_INJECT_IMAGE_H
-#define DYNTRACE_INJECT_IMAGE_H
+#ifndef DYNTRACE_AGENT_ELF_H
+#define DYNTRACE_AGENT_ELF_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * The first ones are mapped while the target has a descriptor of the memfd, by one call each; later
  * ones (inject_window) are doubled from what is mapped already (tmap_extend).
  */
-#ifndef DYNTRACE_INJECT_WINDOW_H
-#define DYNTRACE_INJECT_WINDOW_H
+#ifndef DYNTRACE_CODE_WINDOW_H
+#define DYNTRACE_CODE_WINDOW_H
 
 #include "agent.h"
 #include "control/remote/remote.h"

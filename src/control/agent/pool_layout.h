@@ -1,8 +1,8 @@
 /*
  * pool_layout.h - how a pool is divided into chunks. Pure.
  */
-#ifndef DYNTRACE_INJECT_POOL_LAYOUT_H
-#define DYNTRACE_INJECT_POOL_LAYOUT_H
+#ifndef DYNTRACE_POOL_LAYOUT_H
+#define DYNTRACE_POOL_LAYOUT_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * For a process in whose text no probe leads anywhere any more: then our memory is only memory.
  * What is ours is told by the names of the memfds, and by what stands beside them (agent.c).
  */
-#ifndef DYNTRACE_INJECT_SWEEP_H
-#define DYNTRACE_INJECT_SWEEP_H
+#ifndef DYNTRACE_SWEEP_H
+#define DYNTRACE_SWEEP_H
 
 #include "agent.h"
 

@@ -5,8 +5,8 @@
  *	...
  *	*ret_name = take_ptr(&name);	hands it over
  */
-#ifndef DYNTRACE_BASE_CLEANUP_H
-#define DYNTRACE_BASE_CLEANUP_H
+#ifndef DYNTRACE_CLEANUP_H
+#define DYNTRACE_CLEANUP_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  *
  * Never fails itself: when memory is short, a static error is returned.
  */
-#ifndef DYNTRACE_BASE_ERROR_H
-#define DYNTRACE_BASE_ERROR_H
+#ifndef DYNTRACE_ERROR_H
+#define DYNTRACE_ERROR_H
 
 #include <stdbool.h>
 

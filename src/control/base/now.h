@@ -1,8 +1,8 @@
 /*
  * now.h - the time that only goes on.
  */
-#ifndef DYNTRACE_BASE_NOW_H
-#define DYNTRACE_BASE_NOW_H
+#ifndef DYNTRACE_NOW_H
+#define DYNTRACE_NOW_H
 
 #include <stdint.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /*
  * quote.h - strings of others as text, in quotes, at the end of a strbuf.
  */
-#ifndef DYNTRACE_BASE_QUOTE_H
-#define DYNTRACE_BASE_QUOTE_H
+#ifndef DYNTRACE_QUOTE_H
+#define DYNTRACE_QUOTE_H
 
 #include "strbuf.h"
 

@@ -4,8 +4,8 @@
  * Failure (out of memory) is sticky: the text stays what it was, `failed` is set, and the user
  * checks once at the end. text is always a string, never NULL, after the first call.
  */
-#ifndef DYNTRACE_BASE_STRBUF_H
-#define DYNTRACE_BASE_STRBUF_H
+#ifndef DYNTRACE_STRBUF_H
+#define DYNTRACE_STRBUF_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
  *		symbols.items[i]...
  *	vec_free(&symbols);
  */
-#ifndef DYNTRACE_BASE_VEC_H
-#define DYNTRACE_BASE_VEC_H
+#ifndef DYNTRACE_VEC_H
+#define DYNTRACE_VEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * Pure. Fails (returns false) on bytes that aren't an instruction or are cut short; *ret_insn holds
  * nothing useful then. (It is filled in place: at millions of instructions a copy of 1 KiB counts.)
  */
-#ifndef DYNTRACE_CODE_DECODE_H
-#define DYNTRACE_CODE_DECODE_H
+#ifndef DYNTRACE_DECODE_H
+#define DYNTRACE_DECODE_H
 
 #include <Zydis/Zydis.h>
 #include <stdbool.h>

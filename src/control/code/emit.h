@@ -7,8 +7,8 @@
  * as they can be; those forward are rel32, unless the _short form is used or the emitter is tight:
  * then they are rel8, and it fails if one doesn't reach, to be asked once more.
  */
-#ifndef DYNTRACE_CODE_EMIT_H
-#define DYNTRACE_CODE_EMIT_H
+#ifndef DYNTRACE_EMIT_H
+#define DYNTRACE_EMIT_H
 
 #include <stdbool.h>
 #include <stddef.h>

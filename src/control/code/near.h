@@ -5,8 +5,8 @@
  * reach with a rel32, away from where the heap and the stack grow (H17). near_pool hands out
  * pieces of windows that were mapped, and takes them back.
  */
-#ifndef DYNTRACE_CODE_NEAR_H
-#define DYNTRACE_CODE_NEAR_H
+#ifndef DYNTRACE_NEAR_H
+#define DYNTRACE_NEAR_H
 
 #include "control/proc/proc.h"
 

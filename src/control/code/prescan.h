@@ -6,8 +6,8 @@
  * Zydis. Tests compare the two on real programs, at every byte, and on random bytes. Pure. false,
  * with nothing useful in *ret_glance: as decode.
  */
-#ifndef DYNTRACE_CODE_GLANCE_H
-#define DYNTRACE_CODE_GLANCE_H
+#ifndef DYNTRACE_PRESCAN_H
+#define DYNTRACE_PRESCAN_H
 
 #include "decode.h"
 

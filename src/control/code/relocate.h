@@ -6,8 +6,8 @@
  * widened, jrcxz/loop expanded, a call pushes the original return address with one instruction (H3)
  * and jumps. Fails with ERROR_REFUSED and a reason, and leaves the emitter unchanged.
  */
-#ifndef DYNTRACE_CODE_RELOCATE_H
-#define DYNTRACE_CODE_RELOCATE_H
+#ifndef DYNTRACE_RELOCATE_H
+#define DYNTRACE_RELOCATE_H
 
 #include "control/base/error.h"
 #include "decode.h"

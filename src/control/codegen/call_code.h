@@ -5,8 +5,8 @@
  *
  * Pure: writes the emitter, or the buffer it is given. Private to plan/, but for the gates.
  */
-#ifndef DYNTRACE_PLAN_CALL_CODE_H
-#define DYNTRACE_PLAN_CALL_CODE_H
+#ifndef DYNTRACE_CALL_CODE_H
+#define DYNTRACE_CALL_CODE_H
 
 #include "shared/call.h"
 #include "foreign_code.h"

@@ -4,8 +4,8 @@
  *
  * The protocol is R1 to R7 of returns.h. Pure: writes the buffers it is given.
  */
-#ifndef DYNTRACE_PLAN_EXIT_H
-#define DYNTRACE_PLAN_EXIT_H
+#ifndef DYNTRACE_EXIT_STUB_H
+#define DYNTRACE_EXIT_STUB_H
 
 #include "trampoline.h"
 

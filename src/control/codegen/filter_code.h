@@ -6,8 +6,8 @@
  *
  * Pure: writes the emitter.
  */
-#ifndef DYNTRACE_PLAN_FILTER_CODE_H
-#define DYNTRACE_PLAN_FILTER_CODE_H
+#ifndef DYNTRACE_FILTER_CODE_H
+#define DYNTRACE_FILTER_CODE_H
 
 #include "control/values/shape/shape.h"
 

@@ -5,8 +5,8 @@
  *
  * Pure: writes the emitter, or the buffer it is given.
  */
-#ifndef DYNTRACE_PLAN_FOREIGN_CODE_H
-#define DYNTRACE_PLAN_FOREIGN_CODE_H
+#ifndef DYNTRACE_FOREIGN_CODE_H
+#define DYNTRACE_FOREIGN_CODE_H
 
 #include "trampoline.h"
 

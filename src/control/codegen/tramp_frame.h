@@ -4,8 +4,8 @@
  *
  * Pure: writes what it is given.
  */
-#ifndef DYNTRACE_PLAN_TRAMP_FRAME_H
-#define DYNTRACE_PLAN_TRAMP_FRAME_H
+#ifndef DYNTRACE_TRAMP_FRAME_H
+#define DYNTRACE_TRAMP_FRAME_H
 
 #include "shared/layout.h"
 #include "control/code/emit.h"

@@ -7,8 +7,8 @@
  *
  * Pure: writes the buffer it is given.
  */
-#ifndef DYNTRACE_PLAN_TRAMPOLINE_H
-#define DYNTRACE_PLAN_TRAMPOLINE_H
+#ifndef DYNTRACE_TRAMPOLINE_H
+#define DYNTRACE_TRAMPOLINE_H
 
 #include "shared/returns.h"
 #include "control/code/relocate.h"

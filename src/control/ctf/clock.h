@@ -9,8 +9,8 @@
  * A wall clock that was set meanwhile, not just slewed, is not followed: the trace stays on the
  * time it began with. Never fails.
  */
-#ifndef DYNTRACE_CTF_CLOCK_H
-#define DYNTRACE_CTF_CLOCK_H
+#ifndef DYNTRACE_CLOCK_H
+#define DYNTRACE_CLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  *
  * Pure. Names and strings from outside are quoted or cleaned here, and nowhere else.
  */
-#ifndef DYNTRACE_CTF_METADATA_H
-#define DYNTRACE_CTF_METADATA_H
+#ifndef DYNTRACE_METADATA_H
+#define DYNTRACE_METADATA_H
 
 #include "control/base/strbuf.h"
 #include "writer.h"

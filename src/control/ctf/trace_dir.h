@@ -8,8 +8,8 @@
  *
  * Results below 0 are -errno. Names have no slash in them.
  */
-#ifndef DYNTRACE_CTF_TRACE_DIR_H
-#define DYNTRACE_CTF_TRACE_DIR_H
+#ifndef DYNTRACE_TRACE_DIR_H
+#define DYNTRACE_TRACE_DIR_H
 
 #include <stdbool.h>
 

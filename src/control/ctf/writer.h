@@ -5,8 +5,8 @@
  * that the trace is readable at every moment. Stream files are lanes (H22): a stream that begins
  * after another one's last packet goes on in its file.
  */
-#ifndef DYNTRACE_CTF_WRITER_H
-#define DYNTRACE_CTF_WRITER_H
+#ifndef DYNTRACE_WRITER_H
+#define DYNTRACE_WRITER_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * writer_state.h - what the files of the writer share.
  */
-#ifndef DYNTRACE_CTF_WRITER_STATE_H
-#define DYNTRACE_CTF_WRITER_STATE_H
+#ifndef DYNTRACE_WRITER_STATE_H
+#define DYNTRACE_WRITER_STATE_H
 
 #include <stdbool.h>
 #include <sys/uio.h>

@@ -8,8 +8,8 @@
  * Addresses are the file's own. Types and functions point into the struct debug and live as long as
  * it does. One thread at a time.
  */
-#ifndef DYNTRACE_SYM_DEBUG_H
-#define DYNTRACE_SYM_DEBUG_H
+#ifndef DYNTRACE_DEBUG_H
+#define DYNTRACE_DEBUG_H
 
 #include <elfutils/libdw.h>
 #include <stdbool.h>

@@ -8,8 +8,8 @@
  *
  * Read, never mapped. The file may be anything: what is damaged is missing.
  */
-#ifndef DYNTRACE_SYM_DEBUG_SECTIONS_H
-#define DYNTRACE_SYM_DEBUG_SECTIONS_H
+#ifndef DYNTRACE_DEBUG_SECTIONS_H
+#define DYNTRACE_DEBUG_SECTIONS_H
 
 #include <libelf.h>
 #include <stdbool.h>

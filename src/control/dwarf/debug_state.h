@@ -4,8 +4,8 @@
  * (D1) ranges is sorted by start; unit is an index below units.count.
  * (D2) a unit's functions, once read, are sorted by low.
  */
-#ifndef DYNTRACE_SYM_DEBUG_INTERNAL_H
-#define DYNTRACE_SYM_DEBUG_INTERNAL_H
+#ifndef DYNTRACE_DEBUG_STATE_H
+#define DYNTRACE_DEBUG_STATE_H
 
 #include <libelf.h>
 

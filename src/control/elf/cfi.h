@@ -5,8 +5,8 @@
  * Rows are sorted by pc, which counts from the file's address 0; code that no FDE describes has
  * rows that say so. Damage in the table ends where it is: what was read before stays.
  */
-#ifndef DYNTRACE_SYM_CFI_H
-#define DYNTRACE_SYM_CFI_H
+#ifndef DYNTRACE_CFI_H
+#define DYNTRACE_CFI_H
 
 #include "shared/unwind.h"
 #include "sym.h"

@@ -1,8 +1,8 @@
 /*
  * cursor.h - reading the numbers of unwind tables. Private to sym/.
  */
-#ifndef DYNTRACE_SYM_CURSOR_H
-#define DYNTRACE_SYM_CURSOR_H
+#ifndef DYNTRACE_CURSOR_H
+#define DYNTRACE_CURSOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  *
  * Compilers write it for every function, named or not, and `strip` keeps it.
  */
-#ifndef DYNTRACE_SYM_EH_FRAME_H
-#define DYNTRACE_SYM_EH_FRAME_H
+#ifndef DYNTRACE_EH_FRAME_H
+#define DYNTRACE_EH_FRAME_H
 
 #include "elf_image.h"
 #include "ranges.h"

@@ -9,8 +9,8 @@
  * (I2) offset + file_size of a segment, and of a section found by name, lie in the file as it was
  *      when opened.
  */
-#ifndef DYNTRACE_SYM_IMAGE_H
-#define DYNTRACE_SYM_IMAGE_H
+#ifndef DYNTRACE_ELF_IMAGE_H
+#define DYNTRACE_ELF_IMAGE_H
 
 #include <libelf.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * Read with libdw from a file of its own descriptor. Files are hostile: whatever can't be read
  * proves nothing.
  */
-#ifndef DYNTRACE_SYM_FRAME_RULE_H
-#define DYNTRACE_SYM_FRAME_RULE_H
+#ifndef DYNTRACE_FRAME_RULE_H
+#define DYNTRACE_FRAME_RULE_H
 
 #include "sym.h"
 

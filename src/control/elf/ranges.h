@@ -3,8 +3,8 @@
  *
  * Ranges of a hostile file may overlap: then the one that starts last is found, or none.
  */
-#ifndef DYNTRACE_SYM_RANGES_H
-#define DYNTRACE_SYM_RANGES_H
+#ifndef DYNTRACE_RANGES_H
+#define DYNTRACE_RANGES_H
 
 #include <stdbool.h>
 #include <stddef.h>

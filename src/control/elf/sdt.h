@@ -8,8 +8,8 @@
  * Notes are hostile input. Addresses are the file's own, prelinking undone. Reads files, owns what
  * it returns.
  */
-#ifndef DYNTRACE_SYM_SDT_H
-#define DYNTRACE_SYM_SDT_H
+#ifndef DYNTRACE_SDT_H
+#define DYNTRACE_SDT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * with control characters aren't names. Addresses in a struct symtab are the file's own (vaddr); a
  * struct module adds where it is loaded.
  */
-#ifndef DYNTRACE_SYM_SYM_H
-#define DYNTRACE_SYM_SYM_H
+#ifndef DYNTRACE_SYM_H
+#define DYNTRACE_SYM_H
 
 #include "control/proc/proc.h"
 

@@ -9,8 +9,8 @@
  * (S2) a symbol of kind FUNCTION or IFUNC starts in an executable segment's bytes and ends in it.
  * (S3) reach[i] is the highest end of the functions 0..i.
  */
-#ifndef DYNTRACE_SYM_SYMTAB_H
-#define DYNTRACE_SYM_SYMTAB_H
+#ifndef DYNTRACE_SYMTAB_STATE_H
+#define DYNTRACE_SYMTAB_STATE_H
 
 #include "control/base/vec.h"
 #include "elf_image.h"

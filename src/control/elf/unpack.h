@@ -1,8 +1,8 @@
 /*
  * unpack.h - compressed sections of ELF files (ELFCOMPRESS_*). Pure.
  */
-#ifndef DYNTRACE_SYM_UNPACK_H
-#define DYNTRACE_SYM_UNPACK_H
+#ifndef DYNTRACE_UNPACK_H
+#define DYNTRACE_UNPACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * event.h - what an event looks like: the one description that trampolines are generated from, that
  * sizes are checked against, and that the trace's metadata is written from.
  */
-#ifndef DYNTRACE_RECORD_EVENT_H
-#define DYNTRACE_RECORD_EVENT_H
+#ifndef DYNTRACE_EVENT_H
+#define DYNTRACE_EVENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

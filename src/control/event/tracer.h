@@ -9,8 +9,8 @@
  *
  * Names are what the command line has. Pure but for tracer_check.
  */
-#ifndef DYNTRACE_TRACER_TRACER_H
-#define DYNTRACE_TRACER_TRACER_H
+#ifndef DYNTRACE_TRACER_H
+#define DYNTRACE_TRACER_H
 
 #include <stdbool.h>
 

@@ -3,8 +3,8 @@
  *
  * Such a function would see the address of a return stub. Pure.
  */
-#ifndef DYNTRACE_PLAN_EXIT_BODY_H
-#define DYNTRACE_PLAN_EXIT_BODY_H
+#ifndef DYNTRACE_EXIT_BODY_H
+#define DYNTRACE_EXIT_BODY_H
 
 #include "control/elf/cfi.h"
 

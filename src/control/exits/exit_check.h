@@ -4,8 +4,8 @@
  * Only where it is proven that its return address is at [rsp] when it is entered, and that nobody
  * but its `ret` looks at it. Pure.
  */
-#ifndef DYNTRACE_PLAN_EXIT_CHECK_H
-#define DYNTRACE_PLAN_EXIT_CHECK_H
+#ifndef DYNTRACE_EXIT_CHECK_H
+#define DYNTRACE_EXIT_CHECK_H
 
 #include "control/elf/frame_rule.h"
 

@@ -5,8 +5,8 @@
  * For each tracepoint with exits, once its process has been left or has ended:
  * entries = exits + unwound + missed + inside, where losses of exit events count as exits.
  */
-#ifndef DYNTRACE_SESSION_EXITS_H
-#define DYNTRACE_SESSION_EXITS_H
+#ifndef DYNTRACE_EXITS_H
+#define DYNTRACE_EXITS_H
 
 #include "shared/returns.h"
 #include "control/stop/stop.h"

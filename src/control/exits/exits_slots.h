@@ -3,8 +3,8 @@
  *
  * What is read is only worth something while all threads of the process are stopped.
  */
-#ifndef DYNTRACE_SESSION_EXITS_SLOTS_H
-#define DYNTRACE_SESSION_EXITS_SLOTS_H
+#ifndef DYNTRACE_EXITS_SLOTS_H
+#define DYNTRACE_EXITS_SLOTS_H
 
 #include "shared/returns.h"
 #include "control/proc/proc.h"

@@ -4,8 +4,8 @@
  * LLVM drops the result of a local function that none of its callers uses, without a word in the
  * debug information. What is in the register then is something else. Pure.
  */
-#ifndef DYNTRACE_PLAN_RESULT_CHECK_H
-#define DYNTRACE_PLAN_RESULT_CHECK_H
+#ifndef DYNTRACE_RESULT_CHECK_H
+#define DYNTRACE_RESULT_CHECK_H
 
 #include "control/values/where/abi.h"
 #include "control/elf/sym.h"

@@ -5,8 +5,8 @@
  * watched through its execve: at the first instruction of the new program it is held, for
  * launch_adopt. Everywhere else it goes on as if nothing had happened.
  */
-#ifndef DYNTRACE_INJECT_EXEC_CATCH_H
-#define DYNTRACE_INJECT_EXEC_CATCH_H
+#ifndef DYNTRACE_EXEC_CATCH_H
+#define DYNTRACE_EXEC_CATCH_H
 
 #include "control/proc/proc.h"
 

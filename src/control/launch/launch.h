@@ -4,8 +4,8 @@
  * The command inherits our standard streams, environment, terminal and signal state: for it nothing
  * differs from being started by a shell.
  */
-#ifndef DYNTRACE_INJECT_LAUNCH_H
-#define DYNTRACE_INJECT_LAUNCH_H
+#ifndef DYNTRACE_LAUNCH_H
+#define DYNTRACE_LAUNCH_H
 
 #include "control/stop/stop.h"
 

@@ -4,8 +4,8 @@
  * Reads the loader's own symbols from the process's memory: whatever file it came from, this is
  * what runs.
  */
-#ifndef DYNTRACE_INJECT_LOADER_H
-#define DYNTRACE_INJECT_LOADER_H
+#ifndef DYNTRACE_LOADER_H
+#define DYNTRACE_LOADER_H
 
 #include "control/proc/proc.h"
 

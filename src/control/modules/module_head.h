@@ -1,8 +1,8 @@
 /*
  * module_head.h - between module.c (what is loaded where) and module_file.c (its file, checked).
  */
-#ifndef DYNTRACE_SYM_MODULE_H
-#define DYNTRACE_SYM_MODULE_H
+#ifndef DYNTRACE_MODULE_HEAD_H
+#define DYNTRACE_MODULE_HEAD_H
 
 #include <elf.h>
 

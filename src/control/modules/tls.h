@@ -1,8 +1,8 @@
 /*
  * tls.h - where a module's thread-local variables are, seen from a thread's FS base (tls.c).
  */
-#ifndef DYNTRACE_SYM_TLS_H
-#define DYNTRACE_SYM_TLS_H
+#ifndef DYNTRACE_TLS_H
+#define DYNTRACE_TLS_H
 
 #include "control/elf/sym.h"
 

@@ -8,8 +8,8 @@
  *
  * Files are hostile: what is damaged is left out.
  */
-#ifndef DYNTRACE_SYM_HIDDEN_H
-#define DYNTRACE_SYM_HIDDEN_H
+#ifndef DYNTRACE_UNNAMED_FUNCTIONS_H
+#define DYNTRACE_UNNAMED_FUNCTIONS_H
 
 #include "control/base/vec.h"
 #include "control/dwarf/debug.h"

@@ -4,8 +4,8 @@
  * The demangler is that of libstdc++, loaded when the first such name is met; without it names stay
  * as they are. Rust's own mangling (_R...) is taken apart here (demangle_rust.c).
  */
-#ifndef DYNTRACE_SYM_DEMANGLE_H
-#define DYNTRACE_SYM_DEMANGLE_H
+#ifndef DYNTRACE_DEMANGLE_H
+#define DYNTRACE_DEMANGLE_H
 
 #include <stdbool.h>
 

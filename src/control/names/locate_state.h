@@ -1,8 +1,8 @@
 /*
  * locate_state.h - between locate.c and its parts; for this folder only.
  */
-#ifndef DYNTRACE_SYM_LOCATE_H
-#define DYNTRACE_SYM_LOCATE_H
+#ifndef DYNTRACE_LOCATE_STATE_H
+#define DYNTRACE_LOCATE_STATE_H
 
 #include "control/elf/sym.h"
 

@@ -1,8 +1,8 @@
 /*
  * spell.h - names near a misspelt one, and how to offer them.
  */
-#ifndef DYNTRACE_SYM_SPELL_H
-#define DYNTRACE_SYM_SPELL_H
+#ifndef DYNTRACE_SPELL_H
+#define DYNTRACE_SPELL_H
 
 #include "control/base/strbuf.h"
 #include "control/elf/sym.h"

@@ -2,8 +2,8 @@
  * drop.h - give back the private copies of text pages that equal the file again (H17). Private to
  * patch/.
  */
-#ifndef DYNTRACE_PATCH_DROP_H
-#define DYNTRACE_PATCH_DROP_H
+#ifndef DYNTRACE_DROP_H
+#define DYNTRACE_DROP_H
 
 #include "pages.h"
 

@@ -5,8 +5,8 @@
  * Threads in old trampolines are left there: these end behind the old site, which the planner has
  * kept free of what new sites change. Threads that stand on the way to one are moved into it.
  */
-#ifndef DYNTRACE_PATCH_EXCHANGE_H
-#define DYNTRACE_PATCH_EXCHANGE_H
+#ifndef DYNTRACE_EXCHANGE_H
+#define DYNTRACE_EXCHANGE_H
 
 #include "pages.h"
 #include "stack_scan.h"

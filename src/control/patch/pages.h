@@ -4,8 +4,8 @@
  * Pages are sorted by address, and neighbours in the target are neighbours here: what crosses a
  * page boundary there is in one piece here.
  */
-#ifndef DYNTRACE_PATCH_PAGES_H
-#define DYNTRACE_PATCH_PAGES_H
+#ifndef DYNTRACE_PAGES_H
+#define DYNTRACE_PAGES_H
 
 #include "patch.h"
 

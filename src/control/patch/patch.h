@@ -20,8 +20,8 @@
  *      changes what is there, to the same instruction in the other one's copy. So nobody comes out
  *      inside of what was changed.
  */
-#ifndef DYNTRACE_PATCH_PATCH_H
-#define DYNTRACE_PATCH_PATCH_H
+#ifndef DYNTRACE_PATCH_H
+#define DYNTRACE_PATCH_H
 
 #include "shared/layout.h"
 #include "control/stop/stop.h"

@@ -5,8 +5,8 @@
  * code: so a jump is changed by one store that they see as a whole, and leads to code that does the
  * same.
  */
-#ifndef DYNTRACE_PATCH_OUTS_H
-#define DYNTRACE_PATCH_OUTS_H
+#ifndef DYNTRACE_REDIRECT_H
+#define DYNTRACE_REDIRECT_H
 
 #include "sites.h"
 

@@ -1,8 +1,8 @@
 /*
  * sites.h - lists of sites. Private to patch/.
  */
-#ifndef DYNTRACE_PATCH_SITES_H
-#define DYNTRACE_PATCH_SITES_H
+#ifndef DYNTRACE_SITES_H
+#define DYNTRACE_SITES_H
 
 #include "patch.h"
 

@@ -11,8 +11,8 @@
  * agent, and a thread that is there shows it by its RIP; and it is needed there: stale return
  * addresses lie on the stacks of every thread that ever took a slow path.
  */
-#ifndef DYNTRACE_PATCH_SCAN_H
-#define DYNTRACE_PATCH_SCAN_H
+#ifndef DYNTRACE_STACK_SCAN_H
+#define DYNTRACE_STACK_SCAN_H
 
 #include "control/stop/stop.h"
 #include "control/proc/proc.h"

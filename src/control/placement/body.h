@@ -4,8 +4,8 @@
  * Addresses are the file's own. Behind the function's own instructions come those of the padding
  * that follows it, which nobody runs.
  */
-#ifndef DYNTRACE_PLAN_BODY_H
-#define DYNTRACE_PLAN_BODY_H
+#ifndef DYNTRACE_BODY_H
+#define DYNTRACE_BODY_H
 
 #include "control/code/decode.h"
 #include "branch_targets.h"

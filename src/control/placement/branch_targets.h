@@ -8,8 +8,8 @@
  * bit for each byte of text; too many bits set cost a refusal, a missing one could cost the target,
  * so every doubt sets the bit.
  */
-#ifndef DYNTRACE_PLAN_INBOUND_H
-#define DYNTRACE_PLAN_INBOUND_H
+#ifndef DYNTRACE_BRANCH_TARGETS_H
+#define DYNTRACE_BRANCH_TARGETS_H
 
 #include "control/elf/sym.h"
 

@@ -1,8 +1,8 @@
 /*
  * coverage.h - how much of a module can be probed, and how. Nothing is touched: it is planned only.
  */
-#ifndef DYNTRACE_PLAN_COVERAGE_H
-#define DYNTRACE_PLAN_COVERAGE_H
+#ifndef DYNTRACE_COVERAGE_H
+#define DYNTRACE_COVERAGE_H
 
 #include "plan.h"
 

@@ -11,8 +11,8 @@
  *
  * Nothing here touches the target.
  */
-#ifndef DYNTRACE_PLAN_PLAN_H
-#define DYNTRACE_PLAN_PLAN_H
+#ifndef DYNTRACE_PLAN_H
+#define DYNTRACE_PLAN_H
 
 #include "control/code/near.h"
 #include "control/patch/patch.h"

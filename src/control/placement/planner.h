@@ -10,8 +10,8 @@
  *      `superseded`, the new ones in `sites`. A site grows and gives slots within its group only,
  *      so that a group can be undone.
  */
-#ifndef DYNTRACE_PLAN_INTERNAL_H
-#define DYNTRACE_PLAN_INTERNAL_H
+#ifndef DYNTRACE_PLANNER_H
+#define DYNTRACE_PLANNER_H
 
 #include "body.h"
 #include "plan.h"

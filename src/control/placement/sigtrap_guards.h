@@ -3,8 +3,8 @@
  *
  * Only reads files.
  */
-#ifndef DYNTRACE_PLAN_GUARDS_H
-#define DYNTRACE_PLAN_GUARDS_H
+#ifndef DYNTRACE_SIGTRAP_GUARDS_H
+#define DYNTRACE_SIGTRAP_GUARDS_H
 
 #include "plan.h"
 

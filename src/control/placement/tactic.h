@@ -10,8 +10,8 @@
  *		hop that is put there.
  *	trap	one byte, where SIGTRAP is certain to reach us (H10).
  */
-#ifndef DYNTRACE_PLAN_TACTIC_H
-#define DYNTRACE_PLAN_TACTIC_H
+#ifndef DYNTRACE_TACTIC_H
+#define DYNTRACE_TACTIC_H
 
 #include "planner.h"
 

@@ -4,8 +4,8 @@
  * Nothing here stops or changes the process, except mem_write. A struct proc is owned by who opened
  * it. Every call fails with ERROR_GONE once the process has ended.
  */
-#ifndef DYNTRACE_PROC_PROC_H
-#define DYNTRACE_PROC_PROC_H
+#ifndef DYNTRACE_PROC_H
+#define DYNTRACE_PROC_H
 
 #include <stdbool.h>
 #include <stddef.h>

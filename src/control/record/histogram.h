@@ -4,8 +4,8 @@
  * `bits`: 2^bits steps; taken in its middle, a bucket is within 1 / 2^(bits + 1) of every value in
  * it. Pure.
  */
-#ifndef DYNTRACE_RECORD_HISTOGRAM_H
-#define DYNTRACE_RECORD_HISTOGRAM_H
+#ifndef DYNTRACE_HISTOGRAM_H
+#define DYNTRACE_HISTOGRAM_H
 
 #include <stdint.h>
 

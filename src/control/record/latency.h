@@ -5,8 +5,8 @@
  * Fed with the events of each thread in order, as the reader writes them. Pure bookkeeping; when
  * memory runs out, what doesn't fit isn't counted.
  */
-#ifndef DYNTRACE_SESSION_LATENCY_H
-#define DYNTRACE_SESSION_LATENCY_H
+#ifndef DYNTRACE_LATENCY_H
+#define DYNTRACE_LATENCY_H
 
 #include "control/base/vec.h"
 #include "control/event/event.h"

@@ -4,8 +4,8 @@
  *
  * Everything read from it may be a lie and may change at once. Functions that read give copies.
  */
-#ifndef DYNTRACE_RECORD_POOL_H
-#define DYNTRACE_RECORD_POOL_H
+#ifndef DYNTRACE_POOL_H
+#define DYNTRACE_POOL_H
 
 #include <stdbool.h>
 

@@ -6,8 +6,8 @@
  *
  * One thread uses a reader. reader_drain never blocks on the target.
  */
-#ifndef DYNTRACE_RECORD_READER_H
-#define DYNTRACE_RECORD_READER_H
+#ifndef DYNTRACE_READER_H
+#define DYNTRACE_READER_H
 
 #include <stdbool.h>
 

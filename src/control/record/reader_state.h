@@ -3,8 +3,8 @@
  *
  * reader.c decides which chunks are read when; readout.c reads one.
  */
-#ifndef DYNTRACE_RECORD_READER_STATE_H
-#define DYNTRACE_RECORD_READER_STATE_H
+#ifndef DYNTRACE_READER_STATE_H
+#define DYNTRACE_READER_STATE_H
 
 #include "control/base/vec.h"
 #include "pool.h"

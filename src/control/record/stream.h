@@ -4,8 +4,8 @@
  * There is one for each thread record. Its number in the trace is new whenever the record is given
  * to another thread, or time goes back.
  */
-#ifndef DYNTRACE_RECORD_STREAM_H
-#define DYNTRACE_RECORD_STREAM_H
+#ifndef DYNTRACE_STREAM_H
+#define DYNTRACE_STREAM_H
 
 #include "control/ctf/writer.h"
 #include "reader.h"

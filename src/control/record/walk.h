@@ -7,8 +7,8 @@
  * nobody judges, is loaded after it (B4: a header without DT_EVENT_PENDING was stored after the
  * payload).
  */
-#ifndef DYNTRACE_RECORD_WALK_H
-#define DYNTRACE_RECORD_WALK_H
+#ifndef DYNTRACE_WALK_H
+#define DYNTRACE_WALK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * By a socket pair of its own: that needs no rights but ptrace's, and neither /proc nor a common
  * root.
  */
-#ifndef DYNTRACE_INJECT_HAND_OVER_H
-#define DYNTRACE_INJECT_HAND_OVER_H
+#ifndef DYNTRACE_PASS_FD_H
+#define DYNTRACE_PASS_FD_H
 
 #include "remote.h"
 

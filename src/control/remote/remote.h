@@ -12,8 +12,8 @@
  * costs it nothing; only where the target has no `syscall; ret` and restorer (a tiny static
  * program) it runs without.
  */
-#ifndef DYNTRACE_INJECT_REMOTE_H
-#define DYNTRACE_INJECT_REMOTE_H
+#ifndef DYNTRACE_REMOTE_H
+#define DYNTRACE_REMOTE_H
 
 #include "control/stop/held.h"
 

@@ -4,8 +4,8 @@
  * Copes with the target's limits (H17): where it locks all its future memory, what is mapped here
  * is unlocked again at once, and counts neither against its limit nor is it filled with pages.
  */
-#ifndef DYNTRACE_INJECT_TMAP_H
-#define DYNTRACE_INJECT_TMAP_H
+#ifndef DYNTRACE_REMOTE_MAP_H
+#define DYNTRACE_REMOTE_MAP_H
 
 #include "remote.h"
 

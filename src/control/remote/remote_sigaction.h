@@ -2,8 +2,8 @@
  * remote_sigaction.h - what signals do in the target, by way of a held thread; and private memory there for
  * whoever handles some.
  */
-#ifndef DYNTRACE_SESSION_ACTION_H
-#define DYNTRACE_SESSION_ACTION_H
+#ifndef DYNTRACE_REMOTE_SIGACTION_H
+#define DYNTRACE_REMOTE_SIGACTION_H
 
 #include "control/stop/stop.h"
 #include "control/proc/proc.h"

@@ -1,8 +1,8 @@
 /*
  * rlimits.h - a resource limit of the target, out of the way for a moment (H17).
  */
-#ifndef DYNTRACE_INJECT_LIMITS_H
-#define DYNTRACE_INJECT_LIMITS_H
+#ifndef DYNTRACE_RLIMITS_H
+#define DYNTRACE_RLIMITS_H
 
 #include <stdbool.h>
 #include <sys/resource.h>

@@ -5,8 +5,8 @@
  * holds nothing (H27): one that sleeps in a system call of a short list, with no frame of the
  * dynamic loader and no signal frame on its stack. All other threads run on meanwhile.
  */
-#ifndef DYNTRACE_INJECT_SAFEPOINT_H
-#define DYNTRACE_INJECT_SAFEPOINT_H
+#ifndef DYNTRACE_SAFEPOINT_H
+#define DYNTRACE_SAFEPOINT_H
 
 #include "control/stop/stop.h"
 

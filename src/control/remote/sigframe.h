@@ -15,8 +15,8 @@
  * `syscall; ret` runs with rsp at the restorer's address. Nobody there to catch the thread behind
  * the system call? Then `ret` takes it to the restorer, and rt_sigreturn back to where it was.
  */
-#ifndef DYNTRACE_INJECT_FRAME_H
-#define DYNTRACE_INJECT_FRAME_H
+#ifndef DYNTRACE_SIGFRAME_H
+#define DYNTRACE_SIGFRAME_H
 
 #include <stddef.h>
 #include <stdint.h>

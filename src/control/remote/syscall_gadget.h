@@ -6,8 +6,8 @@
  *
  * Every libc has both. Found once per process, looked at again before each use: text can change.
  */
-#ifndef DYNTRACE_INJECT_GADGET_H
-#define DYNTRACE_INJECT_GADGET_H
+#ifndef DYNTRACE_SYSCALL_GADGET_H
+#define DYNTRACE_SYSCALL_GADGET_H
 
 #include "control/proc/proc.h"
 

@@ -1,8 +1,8 @@
 /*
  * internal.h - what the files of session/ share.
  */
-#ifndef DYNTRACE_SESSION_INTERNAL_H
-#define DYNTRACE_SESSION_INTERNAL_H
+#ifndef DYNTRACE_INTERNAL_H
+#define DYNTRACE_INTERNAL_H
 
 #include "control/ctf/writer.h"
 #include "control/placement/plan.h"

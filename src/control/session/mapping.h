@@ -5,8 +5,8 @@
  * Everything that needs no held thread is done before one is held (H17's limits are met where they
  * are found).
  */
-#ifndef DYNTRACE_SESSION_MAPPING_H
-#define DYNTRACE_SESSION_MAPPING_H
+#ifndef DYNTRACE_MAPPING_H
+#define DYNTRACE_MAPPING_H
 
 #include "internal.h"
 

@@ -2,8 +2,8 @@
  * request.h - what the user asked for: a tracepoint_spec of the session's own, and where it leads.
  * Private to session/.
  */
-#ifndef DYNTRACE_SESSION_REQUEST_H
-#define DYNTRACE_SESSION_REQUEST_H
+#ifndef DYNTRACE_REQUEST_H
+#define DYNTRACE_REQUEST_H
 
 #include "control/elf/sym.h"
 #include "session.h"

@@ -17,8 +17,8 @@
  *
  * One thread uses a session (ptrace wants that). Prints nothing.
  */
-#ifndef DYNTRACE_SESSION_SESSION_H
-#define DYNTRACE_SESSION_SESSION_H
+#ifndef DYNTRACE_SESSION_H
+#define DYNTRACE_SESSION_H
 
 #include "control/ctf/clock.h"
 #include "control/agent/agent.h"

@@ -1,8 +1,8 @@
 /*
  * tracepoint.h - a tracepoint as the user asks for it, and as he sees it then.
  */
-#ifndef DYNTRACE_SESSION_TRACEPOINT_H
-#define DYNTRACE_SESSION_TRACEPOINT_H
+#ifndef DYNTRACE_TRACEPOINT_H
+#define DYNTRACE_TRACEPOINT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
  *      registers, signal mask and stack are its own.
  * (S3) `regs` is what the kernel holds for the thread, whenever it is HELD_STOPPED and S2 holds.
  */
-#ifndef DYNTRACE_INJECT_HELD_H
-#define DYNTRACE_INJECT_HELD_H
+#ifndef DYNTRACE_HELD_H
+#define DYNTRACE_HELD_H
 
 #include <sys/user.h>
 

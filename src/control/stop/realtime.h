@@ -5,8 +5,8 @@
  * stopper waited for a CPU itself; 0.4 to 3 ms under SCHED_FIFO. Where that isn't permitted nothing
  * happens. Per thread; pairs nest.
  */
-#ifndef DYNTRACE_INJECT_RAISE_H
-#define DYNTRACE_INJECT_RAISE_H
+#ifndef DYNTRACE_REALTIME_H
+#define DYNTRACE_REALTIME_H
 
 void raise_begin(void);
 void raise_end(void);

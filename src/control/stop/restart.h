@@ -7,8 +7,8 @@
  * relative timeout (epoll_wait, semtimedop, SO_RCVTIMEO) afresh: later than asked, but never an
  * error that the program didn't earn.
  */
-#ifndef DYNTRACE_INJECT_RESTART_H
-#define DYNTRACE_INJECT_RESTART_H
+#ifndef DYNTRACE_RESTART_H
+#define DYNTRACE_RESTART_H
 
 #include <stdbool.h>
 #include <sys/user.h>

@@ -6,8 +6,8 @@
  * protects is corrupted. So such a thread runs no remote call, and is moved to its abort address
  * only.
  */
-#ifndef DYNTRACE_INJECT_RSEQ_H
-#define DYNTRACE_INJECT_RSEQ_H
+#ifndef DYNTRACE_RSEQ_H
+#define DYNTRACE_RSEQ_H
 
 #include "held.h"
 

@@ -5,8 +5,8 @@
  * read. So that is done before the target is held; and if nobody on the machine has made a thread
  * or a process since, it needn't be done again.
  */
-#ifndef DYNTRACE_INJECT_SHARERS_H
-#define DYNTRACE_INJECT_SHARERS_H
+#ifndef DYNTRACE_SHARERS_H
+#define DYNTRACE_SHARERS_H
 
 #include "held.h"
 

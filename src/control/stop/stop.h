@@ -11,8 +11,8 @@
  * If the controller is killed at any moment, every thread goes on where it was (H14): remote calls
  * run on a frame that ends in rt_sigreturn to the saved context.
  */
-#ifndef DYNTRACE_INJECT_STOP_H
-#define DYNTRACE_INJECT_STOP_H
+#ifndef DYNTRACE_STOP_H
+#define DYNTRACE_STOP_H
 
 #include <sys/user.h>
 

@@ -5,8 +5,8 @@
  * with EINTR, and the caller looks at the clock. Pairs nest. Uses one real-time signal (SIGRTMAX -
  * 1), with a handler that stays.
  */
-#ifndef DYNTRACE_INJECT_TICK_H
-#define DYNTRACE_INJECT_TICK_H
+#ifndef DYNTRACE_SYSCALL_TIMEOUT_H
+#define DYNTRACE_SYSCALL_TIMEOUT_H
 
 #include <stdbool.h>
 

@@ -6,8 +6,8 @@
  * an ended leader must be waited for before its parent sees its end. They are kept here, per
  * calling thread (ptrace is tied to it), and settled whenever the controller looks at any process.
  */
-#ifndef DYNTRACE_PROC_LEFTOVER_H
-#define DYNTRACE_PROC_LEFTOVER_H
+#ifndef DYNTRACE_UNRELEASED_H
+#define DYNTRACE_UNRELEASED_H
 
 #include <stdbool.h>
 #include <sys/types.h>

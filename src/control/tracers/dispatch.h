@@ -2,8 +2,8 @@
  * dispatch.h - tracepoints whose hits don't become events of the trace: what each tracer needs in
  * the target, and what it tells. Private to session/.
  */
-#ifndef DYNTRACE_SESSION_TRACING_H
-#define DYNTRACE_SESSION_TRACING_H
+#ifndef DYNTRACE_DISPATCH_H
+#define DYNTRACE_DISPATCH_H
 
 #include "control/stop/stop.h"
 #include "control/codegen/call_code.h"

@@ -9,8 +9,8 @@
  *	(W1) in.length - taken is what has come and wasn't given out yet; a message is valid until the next channel_next
  *	or channel_fill.
  */
-#ifndef DYNTRACE_WIRE_CHANNEL_H
-#define DYNTRACE_WIRE_CHANNEL_H
+#ifndef DYNTRACE_CHANNEL_H
+#define DYNTRACE_CHANNEL_H
 
 #include "messages.h"
 

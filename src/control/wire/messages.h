@@ -11,8 +11,8 @@
  * that their types ask for, texts are strings. So what reads it can't fail. Nothing is copied: a
  * message lives as long as its bytes.
  */
-#ifndef DYNTRACE_WIRE_WIRE_H
-#define DYNTRACE_WIRE_WIRE_H
+#ifndef DYNTRACE_MESSAGES_H
+#define DYNTRACE_MESSAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * Never waits: a line that can't be written at once is left out, and the next that can says how
  * many were. Bytes that could act on a terminal are written as '?'.
  */
-#ifndef DYNTRACE_DAEMON_LOG_H
-#define DYNTRACE_DAEMON_LOG_H
+#ifndef DYNTRACE_LOG_H
+#define DYNTRACE_LOG_H
 
 #include "control/base/error.h"
 

@@ -5,8 +5,8 @@
  * a handler may remove and free any source, also its own. Timers are few; with none set and nothing
  * ready the loop sleeps and costs nothing.
  */
-#ifndef DYNTRACE_DAEMON_LOOP_H
-#define DYNTRACE_DAEMON_LOOP_H
+#ifndef DYNTRACE_LOOP_H
+#define DYNTRACE_LOOP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * A datagram to $NOTIFY_SOCKET and a few variables: not worth a dependency on libsystemd, which
  * would be in the daemon's address space for it. Without systemd all of this does nothing.
  */
-#ifndef DYNTRACE_DAEMON_NOTIFY_H
-#define DYNTRACE_DAEMON_NOTIFY_H
+#ifndef DYNTRACE_NOTIFY_H
+#define DYNTRACE_NOTIFY_H
 
 /* "READY=1", "STOPPING=1", "STATUS=..." */
 void notify_manager(const char *state);

@@ -8,8 +8,8 @@
  * The worker isn't believed: names are names of files in that directory, which is held open, and
  * links aren't followed.
  */
-#ifndef DYNTRACE_DAEMON_KEEPER_H
-#define DYNTRACE_DAEMON_KEEPER_H
+#ifndef DYNTRACE_KEEPER_H
+#define DYNTRACE_KEEPER_H
 
 #include <stdbool.h>
 

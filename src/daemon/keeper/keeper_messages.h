@@ -1,8 +1,8 @@
 /*
  * keeper_messages.h - what worker and keeper say to each other, on a SOCK_SEQPACKET socket.
  */
-#ifndef DYNTRACE_DAEMON_KEEPER_MESSAGES_H
-#define DYNTRACE_DAEMON_KEEPER_MESSAGES_H
+#ifndef DYNTRACE_KEEPER_MESSAGES_H
+#define DYNTRACE_KEEPER_MESSAGES_H
 
 #include <limits.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * A target's is read from /proc/PID/{stat,status} and the link exe only: reading those doesn't
  * touch the process's memory, and so can't be held up by it.
  */
-#ifndef DYNTRACE_DAEMON_IDENTITY_H
-#define DYNTRACE_DAEMON_IDENTITY_H
+#ifndef DYNTRACE_IDENTITY_H
+#define DYNTRACE_IDENTITY_H
 
 #include <stdbool.h>
 #include <stddef.h>

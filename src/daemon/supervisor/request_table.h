@@ -1,8 +1,8 @@
 /*
  * request_table.h - what the supervisor does with each kind of request: one table.
  */
-#ifndef DYNTRACE_DAEMON_COMMANDS_H
-#define DYNTRACE_DAEMON_COMMANDS_H
+#ifndef DYNTRACE_REQUEST_TABLE_H
+#define DYNTRACE_REQUEST_TABLE_H
 
 #include "supervisor.h"
 

@@ -10,8 +10,8 @@
  *	(D3) a request ends exactly once, when none of its calls is left; if its peer has gone, nobody is told.
  *	(D4) whose rights count is what the kernel said of the socket when the peer connected.
  */
-#ifndef DYNTRACE_DAEMON_SUPERVISOR_H
-#define DYNTRACE_DAEMON_SUPERVISOR_H
+#ifndef DYNTRACE_SUPERVISOR_H
+#define DYNTRACE_SUPERVISOR_H
 
 #include "control/base/vec.h"
 #include "control/wire/channel.h"

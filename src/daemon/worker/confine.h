@@ -1,8 +1,8 @@
 /*
  * confine.h - what a worker gives up before it looks at any file of its target's.
  */
-#ifndef DYNTRACE_DAEMON_CONFINE_H
-#define DYNTRACE_DAEMON_CONFINE_H
+#ifndef DYNTRACE_CONFINE_H
+#define DYNTRACE_CONFINE_H
 
 #include "control/base/error.h"
 

@@ -7,8 +7,8 @@
  * supervisor, and a second one replaces the first, which is dead. Without one it goes on recording.
  * It sleeps when there is nothing to do, and ends with its target or when it is told to let it go.
  */
-#ifndef DYNTRACE_DAEMON_WORKER_H
-#define DYNTRACE_DAEMON_WORKER_H
+#ifndef DYNTRACE_WORKER_H
+#define DYNTRACE_WORKER_H
 
 #include "control/ctf/trace_dir.h"
 #include "control/session/session.h"

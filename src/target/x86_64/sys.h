@@ -3,8 +3,8 @@
  *
  * No errno: a call gives the kernel's own result, negative on failure.
  */
-#ifndef DYNTRACE_TARGET_SYS_H
-#define DYNTRACE_TARGET_SYS_H
+#ifndef DYNTRACE_SYS_H
+#define DYNTRACE_SYS_H
 
 #define SYS_READ 0
 #define SYS_CLOSE 3

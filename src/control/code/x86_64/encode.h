@@ -5,8 +5,8 @@
  * the opcode word is the opcode byte with OP_* flags above it. What can't be encoded makes the
  * emitter fail, as everywhere.
  */
-#ifndef DYNTRACE_CODE_ENCODE_H
-#define DYNTRACE_CODE_ENCODE_H
+#ifndef DYNTRACE_ENCODE_H
+#define DYNTRACE_ENCODE_H
 
 #include "control/code/emit.h"
 

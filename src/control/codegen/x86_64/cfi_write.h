@@ -2,8 +2,8 @@
  * cfi_write.h - pieces of .eh_frame, written with an emitter. Addresses are absolute. Private to
  * plan/.
  */
-#ifndef DYNTRACE_PLAN_CFI_WRITE_H
-#define DYNTRACE_PLAN_CFI_WRITE_H
+#ifndef DYNTRACE_CFI_WRITE_H
+#define DYNTRACE_CFI_WRITE_H
 
 #include "control/code/emit.h"
 

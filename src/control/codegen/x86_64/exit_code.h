@@ -2,8 +2,8 @@
  * exit_code.h - pieces of the code that return stubs go on to. Behind a push of rsi and
  * record_emit_save; exit_stub.c draws the stack. Private to plan/.
  */
-#ifndef DYNTRACE_PLAN_EXIT_CODE_H
-#define DYNTRACE_PLAN_EXIT_CODE_H
+#ifndef DYNTRACE_EXIT_CODE_H
+#define DYNTRACE_EXIT_CODE_H
 
 #include "control/codegen/trampoline.h"
 

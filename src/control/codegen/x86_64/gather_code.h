@@ -4,8 +4,8 @@
  *
  * Pure: writes the emitter.
  */
-#ifndef DYNTRACE_PLAN_GATHER_CODE_H
-#define DYNTRACE_PLAN_GATHER_CODE_H
+#ifndef DYNTRACE_GATHER_CODE_H
+#define DYNTRACE_GATHER_CODE_H
 
 #include "control/codegen/trampoline.h"
 

@@ -4,8 +4,8 @@
  * Each writes to the emitter; what they use and leave in registers is said beside them.
  * trampoline.c draws the stack.
  */
-#ifndef DYNTRACE_PLAN_RECORD_CODE_H
-#define DYNTRACE_PLAN_RECORD_CODE_H
+#ifndef DYNTRACE_RECORD_CODE_H
+#define DYNTRACE_RECORD_CODE_H
 
 #include "control/codegen/trampoline.h"
 

@@ -4,8 +4,8 @@
  * Each writes to the emitter. Nothing is believed but a slot whose key and tid are this thread's.
  * Private to plan/.
  */
-#ifndef DYNTRACE_PLAN_SLOT_CODE_H
-#define DYNTRACE_PLAN_SLOT_CODE_H
+#ifndef DYNTRACE_SLOT_CODE_H
+#define DYNTRACE_SLOT_CODE_H
 
 #include "control/codegen/trampoline.h"
 

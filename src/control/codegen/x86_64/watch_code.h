@@ -3,8 +3,8 @@
  *
  * Pure: writes the emitter.
  */
-#ifndef DYNTRACE_PLAN_WATCH_CODE_H
-#define DYNTRACE_PLAN_WATCH_CODE_H
+#ifndef DYNTRACE_WATCH_CODE_H
+#define DYNTRACE_WATCH_CODE_H
 
 #include "control/codegen/trampoline.h"
 

@@ -1,8 +1,8 @@
 /*
  * own_probes.h - probes of our own, which record nothing (own_probes.c says what for). Private to session/.
  */
-#ifndef DYNTRACE_SESSION_WATCH_H
-#define DYNTRACE_SESSION_WATCH_H
+#ifndef DYNTRACE_OWN_PROBES_H
+#define DYNTRACE_OWN_PROBES_H
 
 #include "control/placement/plan.h"
 

@@ -6,8 +6,8 @@
  * there that might block SIGTRAP or change its action has a guard (target/trap.c); no thread has it
  * blocked, and no handler's mask does. What isn't certain is refused.
  */
-#ifndef DYNTRACE_SESSION_TRAPS_H
-#define DYNTRACE_SESSION_TRAPS_H
+#ifndef DYNTRACE_TRAPS_H
+#define DYNTRACE_TRAPS_H
 
 #include "own_probes.h"
 

@@ -1,8 +1,8 @@
 /*
  * children.h - tracepoints come also to those that were forked from the target before.
  */
-#ifndef DYNTRACE_SESSION_CHILDREN_H
-#define DYNTRACE_SESSION_CHILDREN_H
+#ifndef DYNTRACE_CHILDREN_H
+#define DYNTRACE_CHILDREN_H
 
 #include "control/patch/patch.h"
 

@@ -10,8 +10,8 @@
  * (F1) An image's session borrows writer, pool and types from its parent, which ends last.
  * (F2) Images of the same program with the same tracepoints have the same event ids.
  */
-#ifndef DYNTRACE_SESSION_FOLLOW_H
-#define DYNTRACE_SESSION_FOLLOW_H
+#ifndef DYNTRACE_FOLLOW_H
+#define DYNTRACE_FOLLOW_H
 
 #include "control/session/session.h"
 

@@ -4,8 +4,8 @@
  * Read when nothing counts there any more, and given to the tracepoints that are placed again, by
  * name. The target can write all of it: it is shown, and nothing else.
  */
-#ifndef DYNTRACE_SESSION_LEGACY_H
-#define DYNTRACE_SESSION_LEGACY_H
+#ifndef DYNTRACE_OLD_COUNTS_H
+#define DYNTRACE_OLD_COUNTS_H
 
 #include "shared/layout.h"
 #include "control/base/vec.h"

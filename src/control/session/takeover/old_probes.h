@@ -2,8 +2,8 @@
  * old_probes.h - what a session keeps of a dead controller's, until its own tracepoints are in their
  * place (takeover.h).
  */
-#ifndef DYNTRACE_SESSION_HERITAGE_H
-#define DYNTRACE_SESSION_HERITAGE_H
+#ifndef DYNTRACE_OLD_PROBES_H
+#define DYNTRACE_OLD_PROBES_H
 
 #include "control/patch/patch.h"
 

@@ -10,8 +10,8 @@
  * holds, memory is unmapped only where the kernel says that it is ours, and a trace is only written
  * if it is the caller's own.
  */
-#ifndef DYNTRACE_SESSION_TAKEOVER_H
-#define DYNTRACE_SESSION_TAKEOVER_H
+#ifndef DYNTRACE_TAKEOVER_H
+#define DYNTRACE_TAKEOVER_H
 
 #include "control/ctf/writer.h"
 #include "control/proc/proc.h"

@@ -3,8 +3,8 @@
  *
  * What it left is a session, `dead`, which has found its agent, its sites and its return stubs.
  */
-#ifndef DYNTRACE_SESSION_TAKEOVER_STATE_H
-#define DYNTRACE_SESSION_TAKEOVER_STATE_H
+#ifndef DYNTRACE_TAKEOVER_STATE_H
+#define DYNTRACE_TAKEOVER_STATE_H
 
 #include "control/session/internal.h"
 #include "takeover.h"

@@ -2,8 +2,8 @@
  * call_tracer.h - tracepoints of the tracer call: libraries of the user's in the target, and what
  * each tracepoint tells of its function. Private to session/.
  */
-#ifndef DYNTRACE_SESSION_TRACING_CALL_H
-#define DYNTRACE_SESSION_TRACING_CALL_H
+#ifndef DYNTRACE_CALL_TRACER_H
+#define DYNTRACE_CALL_TRACER_H
 
 #include "control/stop/stop.h"
 #include "control/session/tracepoint.h"

@@ -5,8 +5,8 @@
  * First the guards of the libc's rt_sigaction are in place, then the handlers, and then the
  * tracepoints are switched on.
  */
-#ifndef DYNTRACE_SESSION_FAULTS_H
-#define DYNTRACE_SESSION_FAULTS_H
+#ifndef DYNTRACE_FAULTS_H
+#define DYNTRACE_FAULTS_H
 
 #include "control/stop/stop.h"
 

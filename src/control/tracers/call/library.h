@@ -4,8 +4,8 @@
  *
  * What is in the target's memory may be anything: it is read with bounds, and copied.
  */
-#ifndef DYNTRACE_TRACER_LIBRARY_H
-#define DYNTRACE_TRACER_LIBRARY_H
+#ifndef DYNTRACE_LIBRARY_H
+#define DYNTRACE_LIBRARY_H
 
 #include "control/base/vec.h"
 #include "control/event/event.h"

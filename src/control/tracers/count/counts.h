@@ -7,8 +7,8 @@
  * behind an old trampoline stays what it was. The target can write all of it: sums are only ever
  * shown, never believed.
  */
-#ifndef DYNTRACE_TRACER_COUNTS_H
-#define DYNTRACE_TRACER_COUNTS_H
+#ifndef DYNTRACE_COUNTS_H
+#define DYNTRACE_COUNTS_H
 
 #include "control/agent/agent.h"
 #include "control/codegen/trampoline.h"

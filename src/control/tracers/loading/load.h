@@ -5,8 +5,8 @@
  * stays. The paper is memory that the target can read and only the controller can write: for names,
  * and for whatever else a tracer tells it.
  */
-#ifndef DYNTRACE_TRACER_LOAD_H
-#define DYNTRACE_TRACER_LOAD_H
+#ifndef DYNTRACE_LOAD_H
+#define DYNTRACE_LOAD_H
 
 #include <sys/stat.h>
 

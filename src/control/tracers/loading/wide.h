@@ -9,8 +9,8 @@
  *
  * Reads the file only.
  */
-#ifndef DYNTRACE_TRACER_WIDE_H
-#define DYNTRACE_TRACER_WIDE_H
+#ifndef DYNTRACE_WIDE_H
+#define DYNTRACE_WIDE_H
 
 #include "control/elf/sym.h"
 

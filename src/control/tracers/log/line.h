@@ -1,8 +1,8 @@
 /*
  * line.h - events as lines of text.
  */
-#ifndef DYNTRACE_TRACER_LINE_H
-#define DYNTRACE_TRACER_LINE_H
+#ifndef DYNTRACE_LINE_H
+#define DYNTRACE_LINE_H
 
 #include <time.h>
 

@@ -9,8 +9,8 @@
  * Never waits for who reads: what can't be written yet is kept, up to a limit, and beyond it left
  * out and counted. The caller ignores SIGPIPE.
  */
-#ifndef DYNTRACE_TRACER_LOGFILE_H
-#define DYNTRACE_TRACER_LOGFILE_H
+#ifndef DYNTRACE_LOGFILE_H
+#define DYNTRACE_LOGFILE_H
 
 #include "control/base/vec.h"
 #include "control/proc/proc.h"

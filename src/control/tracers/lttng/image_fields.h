@@ -4,8 +4,8 @@
  *
  * Members of structs are fields of their own there, outer_inner. Pure.
  */
-#ifndef DYNTRACE_TRACER_IMAGE_FIELDS_H
-#define DYNTRACE_TRACER_IMAGE_FIELDS_H
+#ifndef DYNTRACE_IMAGE_FIELDS_H
+#define DYNTRACE_IMAGE_FIELDS_H
 
 #include "shared/bridge.h"
 #include "control/event/event.h"

@@ -2,8 +2,8 @@
  * lttng.h - LTTng-UST events in the target, by way of libdyntrace-lttng.so there
  * (src/shared/bridge.h).
  */
-#ifndef DYNTRACE_TRACER_LTTNG_H
-#define DYNTRACE_TRACER_LTTNG_H
+#ifndef DYNTRACE_LTTNG_H
+#define DYNTRACE_LTTNG_H
 
 #include "shared/bridge.h"
 #include "control/event/event.h"

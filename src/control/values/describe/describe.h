@@ -1,8 +1,8 @@
 /*
  * describe.h - what the events of a tracepoint hold. Private to session/.
  */
-#ifndef DYNTRACE_SESSION_VALUES_H
-#define DYNTRACE_SESSION_VALUES_H
+#ifndef DYNTRACE_DESCRIBE_H
+#define DYNTRACE_DESCRIBE_H
 
 #include "control/values/where/value_location.h"
 

@@ -2,8 +2,8 @@
  * marker_fields.h - static markers as tracepoints: their arguments, their semaphores. Private to
  * session/.
  */
-#ifndef DYNTRACE_SESSION_MARKERS_H
-#define DYNTRACE_SESSION_MARKERS_H
+#ifndef DYNTRACE_MARKER_FIELDS_H
+#define DYNTRACE_MARKER_FIELDS_H
 
 #include "control/proc/proc.h"
 #include "control/dwarf/debug.h"

@@ -14,8 +14,8 @@
  *
  * An expression becomes operations for the agent's programs. Errors show the place with a caret.
  */
-#ifndef DYNTRACE_EXPR_EXPR_H
-#define DYNTRACE_EXPR_EXPR_H
+#ifndef DYNTRACE_EXPR_H
+#define DYNTRACE_EXPR_H
 
 #include "control/values/shape/shape.h"
 

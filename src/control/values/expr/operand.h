@@ -5,8 +5,8 @@
  * becomes a number when an operator wants one. The first error stays in the parser; after it
  * nothing has an effect.
  */
-#ifndef DYNTRACE_EXPR_OPERAND_H
-#define DYNTRACE_EXPR_OPERAND_H
+#ifndef DYNTRACE_OPERAND_H
+#define DYNTRACE_OPERAND_H
 
 #include "expr.h"
 

@@ -13,8 +13,8 @@
  *
  * Pure.
  */
-#ifndef DYNTRACE_PLAN_VALUE_H
-#define DYNTRACE_PLAN_VALUE_H
+#ifndef DYNTRACE_SHAPE_H
+#define DYNTRACE_SHAPE_H
 
 #include "shared/program.h"
 #include "control/base/vec.h"

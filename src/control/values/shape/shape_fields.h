@@ -1,8 +1,8 @@
 /*
  * shape_fields.h - adding fields to an event: what shape.c, shape_text.c and shape_variant.c share.
  */
-#ifndef DYNTRACE_PLAN_VALUE_FIELDS_H
-#define DYNTRACE_PLAN_VALUE_FIELDS_H
+#ifndef DYNTRACE_SHAPE_FIELDS_H
+#define DYNTRACE_SHAPE_FIELDS_H
 
 #include "shape.h"
 

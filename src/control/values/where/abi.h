@@ -4,8 +4,8 @@
  * At a function's first instruction this is what holds, whatever the debug information says about
  * the variables that they will become. Pure.
  */
-#ifndef DYNTRACE_SYM_ABI_H
-#define DYNTRACE_SYM_ABI_H
+#ifndef DYNTRACE_ABI_H
+#define DYNTRACE_ABI_H
 
 #include "control/dwarf/debug.h"
 

@@ -3,8 +3,8 @@
  *
  * Pure.
  */
-#ifndef DYNTRACE_PLAN_VALUE_LOCATION_H
-#define DYNTRACE_PLAN_VALUE_LOCATION_H
+#ifndef DYNTRACE_VALUE_LOCATION_H
+#define DYNTRACE_VALUE_LOCATION_H
 
 #include "control/elf/cfi.h"
 #include "control/modules/tls.h"

@@ -5,8 +5,8 @@
  * where a number goes, one of two numbers as two arguments, and anything else in an integer
  * register, or by address if it is larger than one. Pure.
  */
-#ifndef DYNTRACE_SYM_ABI_RUST_H
-#define DYNTRACE_SYM_ABI_RUST_H
+#ifndef DYNTRACE_ABI_RUST_H
+#define DYNTRACE_ABI_RUST_H
 
 #include "control/dwarf/debug.h"
 
