@@ -5,7 +5,7 @@
  * dt_call_op is called as any function is, on the thread's own stack, with its signals as they are.
  */
 #include "shared/call.h"
-#include "agent.h"
+#include "agent_parts.h"
 #include "gather.h"
 
 #define SYS_SIGALTSTACK 131

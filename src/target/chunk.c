@@ -4,7 +4,7 @@
  * Whatever is read from the pool is only ever used as a number that is compared, swapped or passed
  * on: which chunk is ours and where it lies comes from the slot and from dt_control.
  */
-#include "agent.h"
+#include "agent_parts.h"
 
 /* A step back of the clock up to this (about a millisecond) is waited out. */
 #define CHUNK_STEP_BACK (1ULL << 22)

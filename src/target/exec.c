@@ -5,7 +5,7 @@
  * The ids are the kernel's own answers: a vfork child has its parent's slots, but is another
  * process. Should the controller not come in time, or be dead, the program begins untraced.
  */
-#include "agent.h"
+#include "agent_parts.h"
 
 #define EXEC_WAIT_NS 20000000u
 

@@ -8,7 +8,7 @@
  * it, is done as the kernel would do it. A guard on the libc's rt_sigaction keeps it that way.
  */
 #include "shared/call.h"
-#include "agent.h"
+#include "agent_parts.h"
 #include "fault.h"
 #include "gather.h"
 #include "handler.h"

@@ -6,7 +6,7 @@
 #ifndef DYNTRACE_FIND_H
 #define DYNTRACE_FIND_H
 
-#include "agent.h"
+#include "agent_parts.h"
 
 struct dt_frame_end;
 

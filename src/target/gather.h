@@ -10,7 +10,7 @@
 #define DYNTRACE_GATHER_H
 
 #include "shared/program.h"
-#include "agent.h"
+#include "agent_parts.h"
 
 #define WINDOWS DT_PREFETCH_MAX
 #define WINDOW_SIZE 320u

@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_HANDLER_H
 #define DYNTRACE_HANDLER_H
 
-#include "agent.h"
+#include "agent_parts.h"
 
 #define SYS_RT_SIGACTION 13
 

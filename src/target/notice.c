@@ -6,7 +6,7 @@
  * the loader's lock: what it waits for, others that load libraries wait for too. It holds nothing
  * of ours, so a signal handler may run meanwhile, or jump away.
  */
-#include "agent.h"
+#include "agent_parts.h"
 
 #define NOTICE_WAIT_NS 50000000u
 #define R_DEBUG_STATE 24 /* of struct r_debug; 0: the list is consistent */

@@ -13,7 +13,7 @@
  * descriptor stays. Failure is silence.
  */
 #include "shared/wire.h"
-#include "agent.h"
+#include "agent_parts.h"
 
 #define REGISTER_WAIT_NS 2000000000ULL
 #define AT_NULL 0

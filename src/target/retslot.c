@@ -19,7 +19,7 @@
  * Tracepoints that come and go use the same stubs again: a stub stays bound to its return address
  * and tracepoint (R1), and a tracepoint that is back has its old id.
  */
-#include "agent.h"
+#include "agent_parts.h"
 
 #define RETSLOT_SEARCH_FROM 4u /* shorter chains are not worth a look */
 #define RETSLOT_TAIL_CALLS 64u /* how many stubs are believed to share one stack word */

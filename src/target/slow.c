@@ -1,7 +1,7 @@
 /*
  * slow.c - what dt_slow decides: which slot, or how the hit is counted (B7).
  */
-#include "agent.h"
+#include "agent_parts.h"
 
 #define SLOW_WAIT_NS 50000000u
 

@@ -27,7 +27,7 @@
  * thread is alive again, because its tid came around, is checked against both when it comes this
  * way.
  */
-#include "agent.h"
+#include "agent_parts.h"
 
 #define THREAD_TID_KEY (1ULL << 62) /* not ~ of any canonical address */
 #define THREAD_GONE 0x7fffffffu /* a tid that no thread has: the slot may be taken */

@@ -15,7 +15,7 @@
  * made from here with a mask of ours. Calls that wait aren't made here, where nobody could be left
  * alone: they get a pointer to a mask that stays where it is.
  */
-#include "agent.h"
+#include "agent_parts.h"
 #include "fault.h"
 #include "handler.h"
 

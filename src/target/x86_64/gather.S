@@ -7,7 +7,7 @@
  *	  +8..	r12 r13 r14
  *	   0	the target's signal mask	<- rsp and r14
  */
-#include "target/agent.h"
+#include "target/agent_parts.h"
 #include "target/filtered.h"
 #include "sys.h"
 

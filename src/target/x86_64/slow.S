@@ -19,7 +19,7 @@
  * true wherever signals aren't blocked. A forked child finds no
  * stack held, since the state is wiped.
  */
-#include "target/agent.h"
+#include "target/agent_parts.h"
 #include "target/filtered.h"
 #include "sys.h"
 

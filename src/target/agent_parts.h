@@ -8,8 +8,8 @@
  *
  * Everything but the law in README.md can be read in src/shared/layout.h.
  */
-#ifndef DYNTRACE_AGENT_H
-#define DYNTRACE_AGENT_H
+#ifndef DYNTRACE_AGENT_PARTS_H
+#define DYNTRACE_AGENT_PARTS_H
 
 #define SLOW_NEEDED 1 /* slow_find: go the long way */
 #define SLOW_AGAIN 2 /* there is no room: slow_wait, and from the start */
