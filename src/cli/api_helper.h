@@ -11,15 +11,15 @@
 
 #include "control/wire/messages.h"
 
-void answer_begin(void);
-/* Has answer_begin been called? */
-bool answer_is_on(void);
+void api_helper_begin(void);
+/* Has api_helper_begin been called? */
+bool api_helper_is_on(void);
 
-/* An item: what is put into the result until answer_end_item. */
-struct wire_out *answer_begin_item(void);
-void answer_end_item(void);
-void answer_note(const char *text);
+/* An item: what is put into the result until api_helper_end_item. */
+struct wire_out *api_helper_begin_item(void);
+void api_helper_end_item(void);
+void api_helper_note(const char *text);
 /* The last message. NULL: success. */
-void answer_reply(const struct error *error);
+void api_helper_reply(const struct error *error);
 
 #endif

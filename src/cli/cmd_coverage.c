@@ -42,7 +42,7 @@ static void print_header(void)
 {
 	printf("| %-16s | %-24s | %9s |", "file", "what", "all");
 	for (size_t i = 0; coverage_tactic(i); i++)
-		printf(" %9s |", coverage_tactic(i));
+		printf(" %10s |", coverage_tactic(i));
 	printf(" %9s | %10s |\n|---|---|---|", "refused", "placed");
 	for (size_t i = 0; coverage_tactic(i); i++)
 		printf("---|");
@@ -73,7 +73,7 @@ static void print_count(const char *file, const char *what, const struct coverag
 	}
 	printf("| %-16s | %-24s | %9llu |", file, what, (unsigned long long)count->total);
 	for (size_t i = 0; coverage_tactic(i); i++)
-		printf(" %9llu |", (unsigned long long)count->placed[i]);
+		printf(" %10llu |", (unsigned long long)count->placed[i]);
 	printf(" %9llu | %9.4f%% |\n", (unsigned long long)count->refused, percent(count));
 	for (size_t i = 0; args.reasons && i < count->reason_count && i < REASONS_SHOWN; i++)
 		printf("    %llu, as at 0x%llx: %s\n", (unsigned long long)count->reasons[i].count,

@@ -24,13 +24,13 @@ static const struct option_spec detach_options[] = {
 static bool ask_daemon(const char *target, struct error **ret_error)
 {
 	_cleanup_client_ struct client *client = NULL;
-	_cleanup_error_ struct error *error = ask_connect(&client);
+	_cleanup_error_ struct error *error = daemon_call_connect(&client);
 
 	if (error && !ask_socket)
 		return false;
 	if (!error) {
-		ask_begin(client, WIRE_DETACH, target, args.all);
-		error = ask_finish(client, NULL, NULL);
+		daemon_call_begin(client, WIRE_DETACH, target, args.all);
+		error = daemon_call_finish(client, NULL, NULL);
 	}
 	if (error && error_kind(error) == ERROR_NOT_FOUND)
 		return false;

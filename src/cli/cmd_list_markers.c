@@ -29,11 +29,11 @@ struct listing {
 	struct strbuf text;
 	size_t count; /* places listed */
 	size_t markers; /* that there are */
-	void (*add)(struct listing *list, const struct subject_module *module,
+	void (*add)(struct listing *list, const struct target_arg_module *module,
 		    const struct marker *marker);
 };
 
-static void list_json(struct listing *list, const struct subject_module *module,
+static void list_json(struct listing *list, const struct target_arg_module *module,
 		      const struct marker *marker)
 {
 	struct strbuf *text = &list->text;
@@ -55,7 +55,7 @@ static void list_json(struct listing *list, const struct subject_module *module,
 		text_add(text, "null}");
 }
 
-static void list_line(struct listing *list, const struct subject_module *module,
+static void list_line(struct listing *list, const struct target_arg_module *module,
 		      const struct marker *marker)
 {
 	_cleanup_(strbuf_free) struct strbuf name = { 0 };
@@ -72,10 +72,10 @@ static void list_line(struct listing *list, const struct subject_module *module,
 	}
 }
 
-static void list_item(struct listing *list, const struct subject_module *module,
+static void list_item(struct listing *list, const struct target_arg_module *module,
 		      const struct marker *marker)
 {
-	struct wire_out *out = answer_begin_item();
+	struct wire_out *out = api_helper_begin_item();
 
 	(void)list;
 	wire_text(out, WIRE_PROVIDER, marker->provider);
@@ -84,7 +84,7 @@ static void list_item(struct listing *list, const struct subject_module *module,
 	wire_text(out, WIRE_MODULE, module->name);
 	wire_number(out, WIRE_ADDRESS, marker->address + module->bias);
 	wire_number(out, WIRE_SEMAPHORE, marker->semaphore ? marker->semaphore + module->bias : 0);
-	answer_end_item();
+	api_helper_end_item();
 }
 
 /* The glob is for PROVIDER:NAME as a whole. */
@@ -99,7 +99,7 @@ static bool matches(const struct listing *list, const struct marker *marker)
 	return fnmatch(list->glob, name, 0) == 0;
 }
 
-static struct error *list_module(void *context, const struct subject_module *module)
+static struct error *list_module(void *context, const struct target_arg_module *module)
 {
 	struct listing *list = context;
 	struct markers markers = { 0 };
@@ -125,16 +125,16 @@ static struct error *run(const struct words *words, int *ret_status)
 	if (words->count < 1 || words->count > 2)
 		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
-	list.add = answer_is_on() ? list_item : args.json ? list_json : list_line;
+	list.add = api_helper_is_on() ? list_item : args.json ? list_json : list_line;
 
-	struct error *error = subject_each(words->items[0], SUBJECT_PLAIN, list_module, &list);
+	struct error *error = target_arg_each(words->items[0], SUBJECT_PLAIN, list_module, &list);
 	strbuf_free(&list.text);
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);
 	if (!error && !list.count && list.markers)
 		return error_new(ERROR_FAILED, "none of the %zu markers of '%s' matches '%s'",
 				 list.markers, words->items[0], list.glob);
-	if (!error && !list.count && !args.json && !answer_is_on())
+	if (!error && !list.count && !args.json && !api_helper_is_on())
 		cli_note("'%s' has no static markers", words->items[0]);
 	return error;
 }

@@ -114,7 +114,7 @@ static void list_item(struct listing *list, const char *module, const struct sym
 		      uint64_t address)
 {
 	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
-	struct wire_out *out = answer_begin_item();
+	struct wire_out *out = api_helper_begin_item();
 
 	wire_number(out, WIRE_ADDRESS, address);
 	wire_number(out, WIRE_BYTES, symbol->size);
@@ -125,7 +125,7 @@ static void list_item(struct listing *list, const char *module, const struct sym
 	if (args.all)
 		add_prototype(list, symbol, &prototype);
 	wire_text(out, WIRE_PROTOTYPE, prototype.text);
-	answer_end_item();
+	api_helper_end_item();
 }
 
 static void note_near(struct listing *list, const struct symtab *symtab)
@@ -155,7 +155,7 @@ static bool is_wanted(const struct symbol *symbol, const char *glob)
 }
 
 /* Every function of one module that the glob matches. */
-static struct error *list_module(void *context, const struct subject_module *module)
+static struct error *list_module(void *context, const struct target_arg_module *module)
 {
 	const struct symtab *symtab = module->symtab;
 	struct listing *list = context;
@@ -163,8 +163,8 @@ static struct error *list_module(void *context, const struct subject_module *mod
 
 	list->debug = module->debug;
 
-	_cleanup_(hidden_free) struct hidden hidden = { 0 };
-	struct error *error = hidden_read(symtab, module->debug, &hidden);
+	_cleanup_(unnamed_functions_free) struct unnamed_functions hidden = { 0 };
+	struct error *error = unnamed_functions_read(symtab, module->debug, &hidden);
 	if (error)
 		return error;
 	for (size_t i = 0, j = 0; i < symtab_count(symtab) || j < hidden.count;) {
@@ -174,7 +174,7 @@ static struct error *list_module(void *context, const struct subject_module *mod
 
 		if (j < hidden.count && (!symbol || hidden.items[j].address < symbol->address)) {
 			symbol = &hidden.items[j++];
-			fits = !list->glob || hidden_fits(symbol, list->glob);
+			fits = !list->glob || unnamed_functions_fits(symbol, list->glob);
 		} else {
 			i++;
 			fits = is_wanted(symbol, list->glob);
@@ -209,9 +209,9 @@ static struct error *run(const struct words *words, int *ret_status)
 	if (words->count < 1 || words->count > 2)
 		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
-	list.add = answer_is_on() ? list_item : args.json ? list_json : list_line;
+	list.add = api_helper_is_on() ? list_item : args.json ? list_json : list_line;
 
-	struct error *error = subject_each(
+	struct error *error = target_arg_each(
 		words->items[0], args.all ? SUBJECT_TYPES : SUBJECT_NAMES, list_module, &list);
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);

@@ -41,7 +41,7 @@ static void offer_targets(const char *typed, const char *suffix)
 
 		if (pid <= 0 || pid == getpid() || !may_trace(entry->d_name))
 			continue;
-		_cleanup_error_ struct error *gone = status_read_stat(pid, pid, &stat);
+		_cleanup_error_ struct error *gone = proc_status_read_stat(pid, pid, &stat);
 		if (gone || (stat.flags & STATUS_PF_KTHREAD))
 			continue;
 		snprintf(text, sizeof(text), "%d%s", pid, suffix);
@@ -138,12 +138,12 @@ static void offer_tracepoints(const char *target, const char *typed)
 {
 	_cleanup_client_ struct client *client = NULL;
 	struct offering offering = { target, typed };
-	_cleanup_error_ struct error *error = ask_connect(&client);
+	_cleanup_error_ struct error *error = daemon_call_connect(&client);
 
 	if (error)
 		return;
-	ask_begin(client, WIRE_TRACEPOINTS, target, true);
-	error = ask_finish(client, offer_tracepoint, &offering);
+	daemon_call_begin(client, WIRE_TRACEPOINTS, target, true);
+	error = daemon_call_finish(client, offer_tracepoint, &offering);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -202,7 +202,7 @@ static void offer_word(const struct command *command, char *typed)
 	(loc ? offer_symbols : offer_tracepoints)(typed, colon + 1);
 }
 
-void complete_print(const struct command *const *commands, int count, char **words)
+void completion_print(const struct command *const *commands, int count, char **words)
 {
 	const struct command *command = NULL;
 

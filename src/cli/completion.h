@@ -10,6 +10,6 @@
 
 /* The words behind "dyntrace"; the last is the one at work, maybe "". Prints what it may become, a
  * line each. */
-void complete_print(const struct command *const *commands, int count, char **words);
+void completion_print(const struct command *const *commands, int count, char **words);
 
 #endif

@@ -61,8 +61,8 @@ void cli_note(const char *format, ...)
 	if (vasprintf(&text, format, args) < 0)
 		text = NULL;
 	va_end(args);
-	if (answer_is_on()) {
-		answer_note(text ? text : "out of memory");
+	if (api_helper_is_on()) {
+		api_helper_note(text ? text : "out of memory");
 		return;
 	}
 	fflush(stdout); /* in order, where both go to one place */
@@ -114,8 +114,8 @@ static int status_of_error(const struct command *command, const struct error *er
 /* Usage errors name the command, whose --help has the answer; others stand for themselves. */
 static int report(const struct command *command, const struct error *error)
 {
-	if (answer_is_on())
-		answer_reply(error);
+	if (api_helper_is_on())
+		api_helper_reply(error);
 	else if (error_kind(error) == ERROR_USAGE)
 		cli_note("%s: %s", command->name, error_text(error));
 	else
@@ -143,8 +143,8 @@ int cli_run(const struct command *command, int argc, char **argv)
 			       command->run(&words, &status);
 	if (error)
 		return report(command, error);
-	if (answer_is_on())
-		answer_reply(NULL);
+	if (api_helper_is_on())
+		api_helper_reply(NULL);
 	return status;
 }
 
@@ -183,7 +183,7 @@ static int run_help(int argc, char **argv)
 	if (argc >= 1 && !strcmp(argv[0], "--man"))
 		return run_man(argc - 1, argv + 1);
 	if (argc >= 1 && !strcmp(argv[0], "--complete")) {
-		complete_print(commands, argc - 1, argv + 1);
+		completion_print(commands, argc - 1, argv + 1);
 		return EXIT_SUCCESS;
 	}
 	if (argc == 0 || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
@@ -205,7 +205,7 @@ static int run_answer(int argc, char **argv)
 
 	if (command != &command_list_symbols && command != &command_list_markers)
 		return unknown_command(argc >= 1 ? argv[0] : "");
-	answer_begin();
+	api_helper_begin();
 	return cli_run(command, argc - 1, argv + 1);
 }
 

@@ -89,7 +89,7 @@ static uint64_t load(struct gather *g, uint64_t address, uint32_t size, bool is_
 {
 	uint64_t value = 0;
 
-	if (size > 8 || window_read_all(g, address, &value, size) != size) {
+	if (size > 8 || read_cache_read_all(g, address, &value, size) != size) {
 		g->failed = true;
 		return 0;
 	}
@@ -101,7 +101,7 @@ static uint64_t load_x87(struct gather *g, uint64_t address)
 {
 	uint64_t words[2] = { 0, 0 };
 
-	if (window_read_all(g, address, words, 10) != 10)
+	if (read_cache_read_all(g, address, words, 10) != 10)
 		g->failed = true;
 	return dt_real_from_x87(words[0], (uint16_t)words[1]);
 }
@@ -231,7 +231,7 @@ static void copy(struct gather *g, uint64_t address, const struct dt_op *op)
 {
 	if (!align(g, op->a, op->b))
 		return;
-	if (!g->failed && window_read_all(g, address, g->event + g->at, op->b) != op->b)
+	if (!g->failed && read_cache_read_all(g, address, g->event + g->at, op->b) != op->b)
 		g->failed = true;
 	if (g->failed) {
 		for (uint32_t i = 0; i < op->b; i++)
@@ -326,7 +326,7 @@ static void run_prefetch(struct gather *g, uint32_t count)
 		count = WINDOWS;
 	for (uint32_t i = 0; i < count; i++)
 		addresses[i] = pop(g);
-	window_prefetch(g, addresses, count);
+	read_cache_prefetch(g, addresses, count);
 	g->failed = false;
 }
 

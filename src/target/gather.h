@@ -61,11 +61,11 @@ bool safe_read_lasting(const struct dt_control *control, uint64_t from, void *to
 
 /* read_cache.c: copies up to `most` bytes, what is at hand of them: some, unless nothing there can be
  * read. */
-uint32_t window_read(struct gather *g, uint64_t from, void *to, uint32_t most);
+uint32_t read_cache_read(struct gather *g, uint64_t from, void *to, uint32_t most);
 /* read_cache.c: copies them all, or as many as can be read. */
-uint64_t window_read_all(struct gather *g, uint64_t from, void *to, uint32_t length);
+uint64_t read_cache_read_all(struct gather *g, uint64_t from, void *to, uint32_t length);
 /* read_cache.c: memory that will be wanted. */
-void window_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count);
+void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count);
 
 /* text.c: a string field from memory, with its NUL. It ends behind `length` bytes and, unless it is
  * counted, at the first NUL. */

@@ -68,12 +68,12 @@ static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t 
 	return got;
 }
 
-uint32_t window_read(struct gather *g, uint64_t from, void *to, uint32_t most)
+uint32_t read_cache_read(struct gather *g, uint64_t from, void *to, uint32_t most)
 {
 	return read_window(g, from, to, most < WINDOW_LEAST ? most : WINDOW_LEAST, most);
 }
 
-uint64_t window_read_all(struct gather *g, uint64_t from, void *to, uint32_t length)
+uint64_t read_cache_read_all(struct gather *g, uint64_t from, void *to, uint32_t length)
 {
 	return length <= WINDOW_SIZE - LINE ? read_window(g, from, to, length, length)
 					    : safe_read(g->control, from, to, length);
@@ -90,7 +90,7 @@ static uint32_t list_window(const struct window *window, struct sys_iovec *remot
 	return remote[1].length ? 2 : 1;
 }
 
-void window_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count)
+void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t count)
 {
 	struct sys_iovec local[WINDOWS], remote[2 * WINDOWS];
 	struct window *taken[WINDOWS];

@@ -110,7 +110,7 @@ static void put_string(struct gather *g, uint64_t address, uint64_t length, bool
 	while (done < length) {
 		uint64_t left = length - done;
 		uint32_t want = left < PIECE ? (uint32_t)left : PIECE;
-		uint32_t got = window_read(g, address + done, piece, want);
+		uint32_t got = read_cache_read(g, address + done, piece, want);
 		uint32_t used;
 
 		if (got == 0 && done == 0)
@@ -201,7 +201,7 @@ static const char *put_wide(struct gather *g, uint64_t address, uint32_t size, u
 	uint32_t piece[PIECE / sizeof(uint32_t)], high = 0;
 
 	for (;;) {
-		uint32_t got = window_read(g, address, piece, PIECE) / size;
+		uint32_t got = read_cache_read(g, address, piece, PIECE) / size;
 
 		if (got == 0)
 			return "(unreadable)";
@@ -352,7 +352,7 @@ bool text_match(struct gather *g, uint64_t address, uint64_t length, const char 
 	uint64_t got = 0;
 
 	while (address && got < most && !has_end(text, got)) {
-		uint32_t more = window_read(g, address + got, text + got, (uint32_t)(most - got));
+		uint32_t more = read_cache_read(g, address + got, text + got, (uint32_t)(most - got));
 
 		if (!more)
 			break;

@@ -490,7 +490,7 @@ def test_B22_hits_make_no_system_call(daemon, group, program_path, scratch):
 
 
 def test_B23_probes_are_jumps_not_breakpoints(world):
-    assert {one["placed"] for one in world.listed} <= {"jump", "evict", "pun"}
+    assert {one["placed"] for one in world.listed} <= {"jump", "short-jump", "pun"}
 
 
 def test_B24_the_comparison_with_breakpoints_is_measured():

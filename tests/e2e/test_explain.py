@@ -39,10 +39,10 @@ def test_each_reason_is_told(dyntrace, scratch):
     subprocess.run(["cc", "-static", "-no-pie", "-o", f"{scratch}/tight", source], check=True)
     text = dyntrace("trace", "--explain", "lone", "-c", f"{scratch}/tight").stdout
     assert text.split("refused:\n")[1] == (
-        "  jump   the function ends after 1 bytes, a jump needs 5\n"
-        "  evict  the function ends after 1 bytes, a jump needs 2\n"
-        "  pun    the bytes behind it must stay, and the only jump that they allow leads to memory in use\n"
-        "  trap   there is no libc whose signal masks could be watched\n")
+        "  jump       the function ends after 1 bytes, a jump needs 5\n"
+        "  short-jump the function ends after 1 bytes, a jump needs 2\n"
+        "  pun        the bytes behind it must stay, and the only jump that they allow leads to memory in use\n"
+        "  trap       there is no libc whose signal masks could be watched\n")
 
 
 def test_not_the_start_of_an_instruction(dyntrace, program_path):

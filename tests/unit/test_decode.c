@@ -160,15 +160,15 @@ static void check_operands(const struct insn *insn)
 	assert_int_equal(rip_relative, insn->rip_relative);
 }
 
-/* A glance says what Zydis does. */
+/* A prescan says what Zydis does. */
 static void check_glance(const uint8_t *bytes, size_t size, taddr pc)
 {
 	struct insn insn;
-	struct glance g;
+	struct prescan g;
 	bool ok = decode_quick(bytes, size, pc, &insn);
 
-	if (glance(bytes, size, pc, &g) != ok || !ok) {
-		assert_int_equal(glance(bytes, size, pc, &g), ok);
+	if (prescan(bytes, size, pc, &g) != ok || !ok) {
+		assert_int_equal(prescan(bytes, size, pc, &g), ok);
 		return;
 	}
 	const ZydisDecodedInstruction *z = &insn.zydis;
@@ -180,10 +180,10 @@ static void check_glance(const uint8_t *bytes, size_t size, taddr pc)
 		    g.rip_relative == insn.rip_relative && g.rip_target.v == insn.rip_target.v &&
 		    g.modrm == (has_modrm ? bytes[z->raw.modrm.offset] : 0) &&
 		    g.sib == (has_sib ? bytes[z->raw.sib.offset] : 0) &&
-		    (g.kind == GLANCE_PADDING) == is_padding &&
-		    (g.kind == GLANCE_LEA) == (z->mnemonic == ZYDIS_MNEMONIC_LEA) &&
-		    (g.kind == GLANCE_ADD) == (z->mnemonic == ZYDIS_MNEMONIC_ADD) &&
-		    (g.kind == GLANCE_MOVSXD) == (z->mnemonic == ZYDIS_MNEMONIC_MOVSXD);
+		    (g.kind == PRESCAN_PADDING) == is_padding &&
+		    (g.kind == PRESCAN_LEA) == (z->mnemonic == ZYDIS_MNEMONIC_LEA) &&
+		    (g.kind == PRESCAN_ADD) == (z->mnemonic == ZYDIS_MNEMONIC_ADD) &&
+		    (g.kind == PRESCAN_MOVSXD) == (z->mnemonic == ZYDIS_MNEMONIC_MOVSXD);
 	char text[128];
 
 	if (same)

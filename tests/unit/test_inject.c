@@ -32,13 +32,13 @@ static struct proc *open_target(const struct target *target)
 
 static struct agent *put_in(struct proc *proc)
 {
-	struct inject_options options = { .pool_size = POOL, .flags = DT_FOLLOW_FORK,
+	struct agent_options options = { .pool_size = POOL, .flags = DT_FOLLOW_FORK,
 					  .agent_path = agent_path() };
 	struct stop *stop = NULL;
 	struct agent *agent = NULL;
 
 	no_error(stop_one(proc, TIMEOUT_MS, &stop));
-	no_error(inject_agent(stop, proc, &options, &agent));
+	no_error(agent_inject(stop, proc, &options, &agent));
 	stop_release(stop, NULL);
 	return agent;
 }
@@ -48,7 +48,7 @@ static void take_out(struct proc *proc, struct agent *agent)
 	struct stop *stop = NULL;
 
 	no_error(stop_all(proc, TIMEOUT_MS, &stop));
-	no_error(inject_remove(stop, agent));
+	no_error(agent_remove(stop, agent));
 	stop_release(stop, NULL);
 }
 
@@ -157,7 +157,7 @@ static void test_what_is_mapped(void **state)
 	no_error(mem_read(proc, agent->slow_at, text, sizeof(text)));
 	assert_memory_equal(
 		text, (uint8_t *)agent->control + (agent->slow_at.v - agent->control_at.v), 16);
-	no_error(inject_fill_pool(agent));
+	no_error(agent_fill_pool(agent));
 	take_out(proc, agent);
 	agent_free(agent);
 	maps_free(&maps);
@@ -207,7 +207,7 @@ static void test_windows(void **state)
 		uint32_t offset = 0, pages = 1 + i * 3;
 		taddr at = taddr_add(base, (int64_t)i * 0x10000000);
 
-		no_error(inject_window(stop, agent, at, pages, &offset));
+		no_error(agent_map_window(stop, agent, at, pages, &offset));
 		assert_int_equal(agent->control->window_count, i + 1);
 		assert_int_equal(agent->control->windows[i].offset * DT_PAGE, offset);
 		/* the last bytes of it, written here, read there */
@@ -222,7 +222,7 @@ static void test_windows(void **state)
 	}
 	/* what is in use is refused, and nothing changes */
 	uint32_t offset = 0;
-	struct error *err = inject_window(stop, agent, base, 1, &offset);
+	struct error *err = agent_map_window(stop, agent, base, 1, &offset);
 	assert_non_null(err);
 	error_free(err);
 	assert_int_equal(agent->control->window_count, 20);
@@ -236,14 +236,14 @@ static void test_windows(void **state)
 	target_end(&target);
 }
 
-static void expect_failure(struct proc *proc, const struct inject_options *options,
+static void expect_failure(struct proc *proc, const struct agent_options *options,
 			   const char *part)
 {
 	struct stop *stop = NULL;
 	struct agent *agent = NULL;
 
 	no_error(stop_one(proc, TIMEOUT_MS, &stop));
-	struct error *err = inject_agent(stop, proc, options, &agent);
+	struct error *err = agent_inject(stop, proc, options, &agent);
 	assert_non_null(err);
 	if (!strstr(error_text(err), part))
 		fail_msg("'%s' isn't about '%s'", error_text(err), part);
@@ -257,7 +257,7 @@ static void test_failure_leaves_nothing(void **state)
 	struct target target = start_idle();
 	struct proc *proc = open_target(&target);
 	struct state before = look(target.pid);
-	struct inject_options options = { .pool_size = POOL, .agent_path = "/bin/true" };
+	struct agent_options options = { .pool_size = POOL, .agent_path = "/bin/true" };
 	struct rlimit limit = { 64 << 20, RLIM_INFINITY }, old;
 
 	expect_failure(proc, &options, "/bin/true can't be used as the agent");
@@ -336,7 +336,7 @@ static void lock_memory(struct proc *proc)
  * left. */
 static void expect_no_room(struct proc *proc)
 {
-	struct inject_options options = { .pool_size = POOL, .agent_path = agent_path() };
+	struct agent_options options = { .pool_size = POOL, .agent_path = agent_path() };
 	struct rlimit small = { 1 << 20, 1 << 20 };
 	struct state before = look(proc->pid);
 	struct stop *stop = NULL;
@@ -344,7 +344,7 @@ static void expect_no_room(struct proc *proc)
 
 	assert_int_equal(prlimit(proc->pid, RLIMIT_MEMLOCK, &small, NULL), 0);
 	no_error(stop_one(proc, TIMEOUT_MS, &stop));
-	struct error *error = inject_agent(stop, proc, &options, &agent);
+	struct error *error = agent_inject(stop, proc, &options, &agent);
 	stop_release(stop, NULL);
 	assert_non_null(error);
 	assert_non_null(strstr(error_text(error), "RLIMIT_MEMLOCK leaves no room"));
@@ -444,10 +444,10 @@ static void test_forked_child(void **state)
 	no_error(proc_open(family.parent, &parent));
 	char *before = target_slurp(family.parent, "maps");
 	struct agent *agent = put_in(parent);
-	no_error(inject_find_children(agent, &pids));
+	no_error(holders_find(agent, &pids));
 	assert_int_equal(pids.count, 0);
 	add_child(&family);
-	no_error(inject_find_children(agent, &pids));
+	no_error(holders_find(agent, &pids));
 	assert_int_equal(pids.count, 1);
 	assert_int_equal(pids.items[0], family.child);
 	vec_free(&pids);
@@ -462,7 +462,7 @@ static void test_forked_child(void **state)
 	char *child_maps = target_slurp(family.child, "maps");
 	assert_string_equal(child_maps, before);
 	take_out(child, agent); /* nothing is there any more: nothing happens */
-	no_error(inject_find_children(agent, &pids));
+	no_error(holders_find(agent, &pids));
 	assert_int_equal(pids.count, 0);
 	take_out(parent, agent);
 	char *after = target_slurp(family.parent, "maps");

@@ -169,11 +169,11 @@ static void run_hello(const char *name, bool dynamic)
 	if (dynamic)
 		assert_true(has_mapping(proc, "libc"));
 	assert_int_equal(target_state(proc->pid), 't');
-	struct inject_options options = { .pool_size = DT_POOL_MIN, .agent_path = agent_path };
+	struct agent_options options = { .pool_size = DT_POOL_MIN, .agent_path = agent_path };
 	char *before = target_slurp(proc->pid, "maps");
 	no_error(stop_adopt(proc, proc->pid, &stop));
-	no_error(inject_agent(stop, proc, &options, &agent));
-	no_error(inject_remove(stop, agent));
+	no_error(agent_inject(stop, proc, &options, &agent));
+	no_error(agent_remove(stop, agent));
 	stop_disown(stop);
 	agent_free(agent);
 	char *after = target_slurp(proc->pid, "maps");

@@ -130,23 +130,23 @@ static void test_inbound(void **state)
 	struct fixture *fixture = *state;
 	struct module *module = fixture->modules.items[0];
 	struct symtab *symtab;
-	struct inbound *inbound;
+	struct branch_targets *branch_targets;
 	const char *const reached[] = { plan_loop_inside,    plan_first,	 plan_taken_inside,
 					plan_pointed_inside, plan_tabled_inside, plan_goto_inside,
 					plan_anywhere_inside };
 
 	assert_null(module_symtab(fixture->proc, module, &symtab));
-	assert_null(inbound_scan(symtab, &inbound));
+	assert_null(branch_targets_scan(symtab, &branch_targets));
 	for (size_t i = 0; i < sizeof(reached) / sizeof(reached[0]); i++)
-		assert_true(inbound_at(inbound, (uint64_t)reached[i] - module->bias.v));
+		assert_true(branch_targets_at(branch_targets, (uint64_t)reached[i] - module->bias.v));
 	/* Added at run time: the compiler would take plan_plain + 1 with a lea, and so lead there. */
 	volatile uint64_t plain = (uint64_t)plan_plain;
-	assert_false(inbound_at(inbound, plain + 1 - module->bias.v));
-	assert_false(inbound_at(inbound, plain + 4 - module->bias.v));
+	assert_false(branch_targets_at(branch_targets, plain + 1 - module->bias.v));
+	assert_false(branch_targets_at(branch_targets, plain + 4 - module->bias.v));
 	volatile uint64_t inside = (uint64_t)plan_goto_inside;
-	assert_false(inbound_at(inbound, inside - 2 - module->bias.v));
-	assert_true(inbound_at(inbound, 1)); /* outside the text: nothing is known */
-	inbound_free(inbound);
+	assert_false(branch_targets_at(branch_targets, inside - 2 - module->bias.v));
+	assert_true(branch_targets_at(branch_targets, 1)); /* outside the text: nothing is known */
+	branch_targets_free(branch_targets);
 }
 
 /* Plans one location; gives the refusal's text, or NULL, the tactic and the site's length. */
@@ -194,12 +194,12 @@ static void test_places(void **state)
 		{ "plan_next", "jump", 5 },
 		{ "plan_loop+3", "jump", 5 },
 		{ "plan_short", "jump", 5 },
-		{ "plan_loop", "evict", 3 },
-		{ "plan_taken", "evict", 2 },
-		{ "plan_pointed", "evict", 2 },
-		{ "plan_tabled", "evict", 2 },
-		{ "plan_tight", "evict", 2 },
-		{ "plan_call", "evict", 2 },
+		{ "plan_loop", "short-jump", 3 },
+		{ "plan_taken", "short-jump", 2 },
+		{ "plan_pointed", "short-jump", 2 },
+		{ "plan_tabled", "short-jump", 2 },
+		{ "plan_tight", "short-jump", 2 },
+		{ "plan_call", "short-jump", 2 },
 		{ "plan_call+5", "jump", 5 },
 		{ "plan_lone", "pun", 1 },
 	};
@@ -449,16 +449,16 @@ static void test_added_later_inside_an_instruction(void **state)
 	later_end(&later);
 }
 
-static struct inbound *get_inbound(const char *path, struct symtab **symtab)
+static struct branch_targets *get_inbound(const char *path, struct symtab **symtab)
 {
-	struct inbound *inbound = NULL;
+	struct branch_targets *branch_targets = NULL;
 	int fd = open(path, O_RDONLY);
 
 	assert_true(fd >= 0);
 	assert_null(symtab_open(fd, path, symtab));
 	close(fd);
-	assert_null(inbound_get(*symtab, &inbound));
-	return inbound;
+	assert_null(branch_cache_get(*symtab, &branch_targets));
+	return branch_targets;
 }
 
 /* A file is scanned once, also when its first user is gone; but again when it has changed. */
@@ -474,17 +474,17 @@ static void test_files_are_remembered(void **state)
 	close(fd);
 	snprintf(command, sizeof(command), "cp /bin/true %s", path);
 	assert_int_equal(system(command), 0);
-	struct inbound *inbound = get_inbound(path, &first);
+	struct branch_targets *branch_targets = get_inbound(path, &first);
 	symtab_close(first);
-	assert_ptr_equal(get_inbound(path, &second), inbound);
-	inbound_put(inbound);
-	assert_true(inbound_at(inbound, 0)); /* there is still one user */
+	assert_ptr_equal(get_inbound(path, &second), branch_targets);
+	branch_cache_put(branch_targets);
+	assert_true(branch_targets_at(branch_targets, 0)); /* there is still one user */
 	const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-	struct inbound *other = get_inbound(path, &third);
-	assert_ptr_not_equal(other, inbound);
-	inbound_put(inbound);
-	inbound_put(other);
+	struct branch_targets *other = get_inbound(path, &third);
+	assert_ptr_not_equal(other, branch_targets);
+	branch_cache_put(branch_targets);
+	branch_cache_put(other);
 	symtab_close(second);
 	symtab_close(third);
 	unlink(path);

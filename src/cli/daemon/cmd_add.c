@@ -73,7 +73,7 @@ static void write_number(struct wire_out *out, enum wire_tag tag, uint64_t value
 
 static struct error *write_request(struct client *client, const struct add_request *request)
 {
-	struct wire_out *out = ask_begin(client, WIRE_ADD, request->target, request->all);
+	struct wire_out *out = daemon_call_begin(client, WIRE_ADD, request->target, request->all);
 
 	wire_text(out, WIRE_LOCATION, request->location);
 	wire_number(out, WIRE_SHAPE, request->shape);
@@ -117,10 +117,10 @@ struct error *add_tracepoint(const struct add_request *request, bool quiet)
 
 	if (request->string_max > DT_STRING_MAX || (request->string_max && request->string_max < 8))
 		return error_new(ERROR_USAGE, "--string-max: from 8 to %u", DT_STRING_MAX);
-	struct error *error = ask_connect(&client);
+	struct error *error = daemon_call_connect(&client);
 	if (!error)
 		error = write_request(client, request);
-	return error ? error : ask_finish(client, print_name, &printing);
+	return error ? error : daemon_call_finish(client, print_name, &printing);
 }
 
 static struct error *run(const struct words *words, int *ret_status)
@@ -142,7 +142,7 @@ static struct error *run(const struct words *words, int *ret_status)
 				 "give TARGET:LOC, and then the tracer (default: ctf)");
 	struct error *error = add_parse_rate(args.rate, &request.rate);
 	if (!error)
-		error = ask_split(words->items[0], "LOC", &target, &request.location);
+		error = daemon_call_split(words->items[0], "LOC", &target, &request.location);
 	if (error)
 		return error;
 	request.target = target;

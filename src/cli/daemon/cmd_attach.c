@@ -16,7 +16,7 @@ static const struct option_spec options[] = {
 static struct error *run(const struct words *words, int *ret_status)
 {
 	(void)ret_status;
-	return ask_target(words, ASK_ONE_TARGET, WIRE_ATTACH, args.all, NULL, NULL);
+	return daemon_call_target(words, ASK_ONE_TARGET, WIRE_ATTACH, args.all, NULL, NULL);
 }
 
 const struct command command_attach = {

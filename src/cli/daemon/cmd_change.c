@@ -21,13 +21,13 @@ static struct error *change(const struct words *words, unsigned kind)
 
 	if (words->count != 1)
 		return error_new(ERROR_USAGE, "give one TARGET:NAME");
-	struct error *error = ask_split(words->items[0], "NAME", &target, &name);
+	struct error *error = daemon_call_split(words->items[0], "NAME", &target, &name);
 	if (!error)
-		error = ask_connect(&client);
+		error = daemon_call_connect(&client);
 	if (error)
 		return error;
-	wire_text(ask_begin(client, kind, target, args.all), WIRE_NAME, name);
-	return ask_finish(client, NULL, NULL);
+	wire_text(daemon_call_begin(client, kind, target, args.all), WIRE_NAME, name);
+	return daemon_call_finish(client, NULL, NULL);
 }
 
 #define NAME_TEXT "NAME is that of a tracepoint, or a glob (quote it): * ? [a-z]."

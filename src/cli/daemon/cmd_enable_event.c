@@ -66,12 +66,12 @@ static struct error *check_name(const struct words *words)
 static struct error *switch_event(const char *name, enum wire_kind kind)
 {
 	_cleanup_client_ struct client *client = NULL;
-	struct error *error = ask_connect(&client);
+	struct error *error = daemon_call_connect(&client);
 
 	if (error)
 		return error;
-	wire_text(ask_begin(client, kind, args.pid, false), WIRE_NAME, name);
-	return ask_finish(client, NULL, NULL);
+	wire_text(daemon_call_begin(client, kind, args.pid, false), WIRE_NAME, name);
+	return daemon_call_finish(client, NULL, NULL);
 }
 
 /* "log:FILE" to the tracer and its argument. */
@@ -126,14 +126,14 @@ static struct error *run_disable(const struct words *words, int *ret_status)
 static struct error *add_context(const char *type)
 {
 	_cleanup_client_ struct client *client = NULL;
-	struct error *error = ask_connect(&client);
+	struct error *error = daemon_call_connect(&client);
 
 	if (error)
 		return error;
-	struct wire_out *out = ask_begin(client, WIRE_CONTEXT, args.pid, false);
+	struct wire_out *out = daemon_call_begin(client, WIRE_CONTEXT, args.pid, false);
 	wire_text(out, WIRE_NAME, args.event);
 	wire_text(out, WIRE_CONTEXT_TYPE, type);
-	return ask_finish(client, NULL, NULL);
+	return daemon_call_finish(client, NULL, NULL);
 }
 
 static struct error *run_context(const struct words *words, int *ret_status)

@@ -16,44 +16,44 @@ static const struct option_spec options[] = {
 static void add_json(struct strbuf *text, const struct wire_message *item, const char *user)
 {
 	text_add(text, "{");
-	ask_json_number(text, "pid", wire_get_number(item, WIRE_PID, 0));
-	ask_json_text(text, "name", wire_get_text(item, WIRE_PROGRAM));
-	ask_json_text(text, "user", user);
-	ask_json_text(text, "loaded", wire_get_text(item, WIRE_LOADED));
-	ask_json_number(text, "tracepoints", wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
-	ask_json_text(text, "trace", wire_get_text(item, WIRE_OUTPUT));
+	daemon_call_json_number(text, "pid", wire_get_number(item, WIRE_PID, 0));
+	daemon_call_json_text(text, "name", wire_get_text(item, WIRE_PROGRAM));
+	daemon_call_json_text(text, "user", user);
+	daemon_call_json_text(text, "loaded", wire_get_text(item, WIRE_LOADED));
+	daemon_call_json_number(text, "tracepoints", wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
+	daemon_call_json_text(text, "trace", wire_get_text(item, WIRE_OUTPUT));
 	if (wire_get_text(item, WIRE_STATE))
-		ask_json_text(text, "state", wire_get_text(item, WIRE_STATE));
+		daemon_call_json_text(text, "state", wire_get_text(item, WIRE_STATE));
 	text_add(text, "}");
 }
 
-static void add_process(struct ask_list *list, const struct wire_message *item)
+static void add_process(struct daemon_call_list *list, const struct wire_message *item)
 {
 	char user[64];
 
-	ask_user_name(wire_get_number(item, WIRE_UID, 0), user, sizeof(user));
+	daemon_call_user_name(wire_get_number(item, WIRE_UID, 0), user, sizeof(user));
 	if (list->json) {
 		add_json(&list->text, item, user);
 		return;
 	}
 	if (!list->count)
 		text_add(&list->text, "PID\tNAME\tUSER\tLOADED\tTRACEPOINTS\n");
-	text_cell_number(&list->text, ask_number_of(item, WIRE_PID));
-	text_cell(&list->text, ask_text_of(item, WIRE_PROGRAM));
+	text_cell_number(&list->text, daemon_call_number_of(item, WIRE_PID));
+	text_cell(&list->text, daemon_call_text_of(item, WIRE_PROGRAM));
 	text_cell(&list->text, user);
-	text_cell(&list->text, ask_text_of(item, WIRE_LOADED));
-	text_cell_number(&list->text, ask_number_of(item, WIRE_TRACEPOINT_COUNT));
+	text_cell(&list->text, daemon_call_text_of(item, WIRE_LOADED));
+	text_cell_number(&list->text, daemon_call_number_of(item, WIRE_TRACEPOINT_COUNT));
 	if (wire_get_text(item, WIRE_STATE))
-		text_cell(&list->text, ask_text_of(item, WIRE_STATE));
+		text_cell(&list->text, daemon_call_text_of(item, WIRE_STATE));
 	text_end_row(&list->text);
 }
 
 static struct error *run(const struct words *words, int *ret_status)
 {
-	struct ask_list list = { .json = args.json, .add = add_process };
+	struct daemon_call_list list = { .json = args.json, .add = add_process };
 
 	(void)ret_status;
-	return ask_list(words, ASK_NO_TARGET, WIRE_PROCESSES, false, &list);
+	return daemon_call_list(words, ASK_NO_TARGET, WIRE_PROCESSES, false, &list);
 }
 
 const struct command command_list_processes = {

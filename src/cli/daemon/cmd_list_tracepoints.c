@@ -47,42 +47,42 @@ static const char *shape_of(const struct wire_message *item)
 static void add_json(struct strbuf *text, const struct wire_message *item)
 {
 	text_add(text, "{");
-	if (ask_number_of(item, WIRE_PID))
-		ask_json_number(text, "pid", ask_number_of(item, WIRE_PID));
-	ask_json_text(text, "name", wire_get_text(item, WIRE_NAME));
-	ask_json_text(text, "location", wire_get_text(item, WIRE_LOCATION));
-	ask_json_text(text, "kind", shape_of(item));
-	ask_json_text(text, "tracer", wire_get_text(item, WIRE_TRACER));
-	ask_json_text(text, "tracer_argument", wire_get_text(item, WIRE_ARGUMENT));
-	ask_json_text(text, "state", client_tracepoint_state(item));
-	ask_json_text(text, "why", wire_get_text(item, WIRE_STATE));
-	ask_json_number(text, "address", ask_number_of(item, WIRE_ADDRESS));
-	ask_json_text(text, "module", wire_get_text(item, WIRE_MODULE));
-	ask_json_number(text, "hits", ask_number_of(item, WIRE_HITS));
-	ask_json_number(text, "lost", ask_number_of(item, WIRE_LOST));
-	ask_json_number(text, "nested", ask_number_of(item, WIRE_NESTED));
-	ask_json_text(text, "fault", wire_get_text(item, WIRE_FAULT));
-	ask_json_text(text, "placed", wire_get_text(item, WIRE_HOW));
-	ask_json_text(text, "filter", wire_get_text(item, WIRE_FILTER));
-	ask_json_texts(text, "contexts", item, WIRE_CONTEXT_TYPE);
-	ask_json_texts(text, "fields", item, WIRE_FIELD);
-	ask_json_number(text, "bytes", ask_number_of(item, WIRE_BYTES));
-	ask_json_number(text, "hits_per_second", ask_number_of(item, WIRE_HIT_RATE));
-	for (size_t i = 0; ask_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]);
+	if (daemon_call_number_of(item, WIRE_PID))
+		daemon_call_json_number(text, "pid", daemon_call_number_of(item, WIRE_PID));
+	daemon_call_json_text(text, "name", wire_get_text(item, WIRE_NAME));
+	daemon_call_json_text(text, "location", wire_get_text(item, WIRE_LOCATION));
+	daemon_call_json_text(text, "kind", shape_of(item));
+	daemon_call_json_text(text, "tracer", wire_get_text(item, WIRE_TRACER));
+	daemon_call_json_text(text, "tracer_argument", wire_get_text(item, WIRE_ARGUMENT));
+	daemon_call_json_text(text, "state", client_tracepoint_state(item));
+	daemon_call_json_text(text, "why", wire_get_text(item, WIRE_STATE));
+	daemon_call_json_number(text, "address", daemon_call_number_of(item, WIRE_ADDRESS));
+	daemon_call_json_text(text, "module", wire_get_text(item, WIRE_MODULE));
+	daemon_call_json_number(text, "hits", daemon_call_number_of(item, WIRE_HITS));
+	daemon_call_json_number(text, "lost", daemon_call_number_of(item, WIRE_LOST));
+	daemon_call_json_number(text, "nested", daemon_call_number_of(item, WIRE_NESTED));
+	daemon_call_json_text(text, "fault", wire_get_text(item, WIRE_FAULT));
+	daemon_call_json_text(text, "placed", wire_get_text(item, WIRE_HOW));
+	daemon_call_json_text(text, "filter", wire_get_text(item, WIRE_FILTER));
+	daemon_call_json_texts(text, "contexts", item, WIRE_CONTEXT_TYPE);
+	daemon_call_json_texts(text, "fields", item, WIRE_FIELD);
+	daemon_call_json_number(text, "bytes", daemon_call_number_of(item, WIRE_BYTES));
+	daemon_call_json_number(text, "hits_per_second", daemon_call_number_of(item, WIRE_HIT_RATE));
+	for (size_t i = 0; daemon_call_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]);
 	     i++)
-		ask_json_number(text, times[i].json, ask_number_of(item, times[i].tag));
+		daemon_call_json_number(text, times[i].json, daemon_call_number_of(item, times[i].tag));
 	text_add(text, "}");
 }
 
-static void add_line(struct ask_list *list, const struct wire_message *item)
+static void add_line(struct daemon_call_list *list, const struct wire_message *item)
 {
 	if (!list->count)
 		text_add(&list->text, "NAME\tLOCATION\tTRACER\tSTATE\tHITS\n");
-	text_cell(&list->text, ask_text_of(item, WIRE_NAME));
-	text_cell(&list->text, ask_text_of(item, WIRE_LOCATION));
-	text_cell(&list->text, ask_text_of(item, WIRE_TRACER));
+	text_cell(&list->text, daemon_call_text_of(item, WIRE_NAME));
+	text_cell(&list->text, daemon_call_text_of(item, WIRE_LOCATION));
+	text_cell(&list->text, daemon_call_text_of(item, WIRE_TRACER));
 	text_cell(&list->text, client_tracepoint_state(item));
-	text_cell_number(&list->text, ask_number_of(item, WIRE_HITS));
+	text_cell_number(&list->text, daemon_call_number_of(item, WIRE_HITS));
 	text_end_row(&list->text);
 }
 
@@ -107,13 +107,13 @@ static void add_all_of(struct strbuf *text, const char *head, const struct wire_
 /* Of calls that returned. */
 static void add_times(struct strbuf *text, const struct wire_message *item)
 {
-	if (!ask_number_of(item, WIRE_CALLS))
+	if (!daemon_call_number_of(item, WIRE_CALLS))
 		return;
-	strbuf_printf(text, "    %-10s%llu:", "calls", ask_number_of(item, WIRE_CALLS));
+	strbuf_printf(text, "    %-10s%llu:", "calls", daemon_call_number_of(item, WIRE_CALLS));
 	for (size_t i = 1; i < sizeof(times) / sizeof(times[0]); i++) {
 		char time[16];
 
-		summary_exits_time(ask_number_of(item, times[i].tag), time);
+		summary_exits_time(daemon_call_number_of(item, times[i].tag), time);
 		strbuf_printf(text, "%s %s %s", i > 1 ? "," : "", times[i].name, time);
 	}
 	text_add(text, "\n");
@@ -122,21 +122,21 @@ static void add_times(struct strbuf *text, const struct wire_message *item)
 static void add_details(struct strbuf *text, const struct wire_message *item)
 {
 	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address",
-		      ask_number_of(item, WIRE_ADDRESS), ask_text_of(item, WIRE_MODULE),
+		      daemon_call_number_of(item, WIRE_ADDRESS), daemon_call_text_of(item, WIRE_MODULE),
 		      shape_of(item));
 	strbuf_printf(text, "    %-10s%llu (%llu a second), lost %llu\n", "hits",
-		      ask_number_of(item, WIRE_HITS), ask_number_of(item, WIRE_HIT_RATE),
-		      ask_number_of(item, WIRE_LOST));
-	if (ask_number_of(item, WIRE_NESTED))
+		      daemon_call_number_of(item, WIRE_HITS), daemon_call_number_of(item, WIRE_HIT_RATE),
+		      daemon_call_number_of(item, WIRE_LOST));
+	if (daemon_call_number_of(item, WIRE_NESTED))
 		strbuf_printf(text,
 			      "    %-10s%llu, not called: hits in functions of the tracer call\n",
-			      "nested", ask_number_of(item, WIRE_NESTED));
+			      "nested", daemon_call_number_of(item, WIRE_NESTED));
 	add_times(text, item);
 	if (wire_get_text(item, WIRE_HOW))
 		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed",
-			      ask_text_of(item, WIRE_HOW), ask_number_of(item, WIRE_BYTES));
+			      daemon_call_text_of(item, WIRE_HOW), daemon_call_number_of(item, WIRE_BYTES));
 	if (wire_get_text(item, WIRE_STATE))
-		strbuf_printf(text, "    %-10s%s\n", "why", ask_text_of(item, WIRE_STATE));
+		strbuf_printf(text, "    %-10s%s\n", "why", daemon_call_text_of(item, WIRE_STATE));
 	add_all_of(text, "failed", item, WIRE_FAULT);
 	add_all_of(text, "argument", item, WIRE_ARGUMENT);
 	add_all_of(text, "fields", item, WIRE_FIELD);
@@ -144,7 +144,7 @@ static void add_details(struct strbuf *text, const struct wire_message *item)
 	add_all_of(text, "filter", item, WIRE_FILTER);
 }
 
-static void add_tracepoint(struct ask_list *list, const struct wire_message *item)
+static void add_tracepoint(struct daemon_call_list *list, const struct wire_message *item)
 {
 	if (list->json) {
 		add_json(&list->text, item);
@@ -157,10 +157,10 @@ static void add_tracepoint(struct ask_list *list, const struct wire_message *ite
 
 static struct error *run(const struct words *words, int *ret_status)
 {
-	struct ask_list list = { .json = args.json, .add = add_tracepoint };
+	struct daemon_call_list list = { .json = args.json, .add = add_tracepoint };
 
 	(void)ret_status;
-	return ask_list(words, ASK_ONE_TARGET, WIRE_TRACEPOINTS, args.all, &list);
+	return daemon_call_list(words, ASK_ONE_TARGET, WIRE_TRACEPOINTS, args.all, &list);
 }
 
 const struct command command_list_tracepoints = {

@@ -22,11 +22,11 @@ static struct error *ask_library(const struct words *words, unsigned kind)
 		return error_new(ERROR_USAGE, "give a TARGET and a LIBRARY");
 	struct error *error = client_absolute_library(words->items[1], &library);
 	if (!error)
-		error = ask_connect(&client);
+		error = daemon_call_connect(&client);
 	if (error)
 		return error;
-	wire_text(ask_begin(client, kind, words->items[0], args.all), WIRE_LIBRARY, library);
-	return ask_finish(client, NULL, NULL);
+	wire_text(daemon_call_begin(client, kind, words->items[0], args.all), WIRE_LIBRARY, library);
+	return daemon_call_finish(client, NULL, NULL);
 }
 
 const struct command command_load = {

@@ -28,7 +28,7 @@ static struct error *print_output(void *context, const struct wire_message *item
 
 static struct error *ask(const struct words *words, unsigned kind)
 {
-	return ask_target(words, ASK_ANY_TARGET, kind, args.all, print_output, NULL);
+	return daemon_call_target(words, ASK_ANY_TARGET, kind, args.all, print_output, NULL);
 }
 
 #define ALL_TEXT "Without TARGET this is for every process that you may trace."

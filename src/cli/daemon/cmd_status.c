@@ -18,17 +18,17 @@ static void print_json(const struct wire_message *item, const char *user)
 	struct strbuf text = { 0 };
 
 	text_add(&text, "{");
-	ask_json_text(&text, "version", wire_get_text(item, WIRE_PROGRAM_VERSION));
-	ask_json_number(&text, "pid", wire_get_number(item, WIRE_PID, 0));
-	ask_json_text(&text, "user", user);
-	ask_json_text(&text, "socket", wire_get_text(item, WIRE_SOCKET_PATH));
-	ask_json_text(&text, "output", wire_get_text(item, WIRE_OUTPUT));
+	daemon_call_json_text(&text, "version", wire_get_text(item, WIRE_PROGRAM_VERSION));
+	daemon_call_json_number(&text, "pid", wire_get_number(item, WIRE_PID, 0));
+	daemon_call_json_text(&text, "user", user);
+	daemon_call_json_text(&text, "socket", wire_get_text(item, WIRE_SOCKET_PATH));
+	daemon_call_json_text(&text, "output", wire_get_text(item, WIRE_OUTPUT));
 	text_add(&text, ",\"recording\":");
 	text_add(&text, wire_get_number(item, WIRE_RECORDING, 0) ? "true" : "false");
-	ask_json_number(&text, "targets", wire_get_number(item, WIRE_TARGET_COUNT, 0));
-	ask_json_number(&text, "tracepoints", wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
-	ask_json_number(&text, "waiting", wire_get_number(item, WIRE_WAITING_COUNT, 0));
-	ask_json_number(&text, "clients", wire_get_number(item, WIRE_CLIENT_COUNT, 0));
+	daemon_call_json_number(&text, "targets", wire_get_number(item, WIRE_TARGET_COUNT, 0));
+	daemon_call_json_number(&text, "tracepoints", wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
+	daemon_call_json_number(&text, "waiting", wire_get_number(item, WIRE_WAITING_COUNT, 0));
+	daemon_call_json_number(&text, "clients", wire_get_number(item, WIRE_CLIENT_COUNT, 0));
 	text_add(&text, "}\n");
 	text_flush(&text);
 	strbuf_free(&text);
@@ -39,28 +39,28 @@ static struct error *print_status(void *context, const struct wire_message *item
 	char user[64];
 
 	(void)context;
-	ask_user_name(wire_get_number(item, WIRE_UID, 0), user, sizeof(user));
+	daemon_call_user_name(wire_get_number(item, WIRE_UID, 0), user, sizeof(user));
 	if (args.json) {
 		print_json(item, user);
 		return NULL;
 	}
 	printf("daemon:      dyntraced %s, pid %llu, user %s\n",
-	       ask_text_of(item, WIRE_PROGRAM_VERSION), ask_number_of(item, WIRE_PID), user);
-	printf("socket:      %s\n", ask_text_of(item, WIRE_SOCKET_PATH));
-	printf("traces:      %s\n", ask_text_of(item, WIRE_OUTPUT));
+	       daemon_call_text_of(item, WIRE_PROGRAM_VERSION), daemon_call_number_of(item, WIRE_PID), user);
+	printf("socket:      %s\n", daemon_call_text_of(item, WIRE_SOCKET_PATH));
+	printf("traces:      %s\n", daemon_call_text_of(item, WIRE_OUTPUT));
 	printf("recording:   %s\n",
-	       ask_number_of(item, WIRE_RECORDING) ? "on" : "off ('dyntrace start' begins)");
-	printf("targets:     %llu\n", ask_number_of(item, WIRE_TARGET_COUNT));
+	       daemon_call_number_of(item, WIRE_RECORDING) ? "on" : "off ('dyntrace start' begins)");
+	printf("targets:     %llu\n", daemon_call_number_of(item, WIRE_TARGET_COUNT));
 	printf("tracepoints: %llu, and %llu that wait for a program\n",
-	       ask_number_of(item, WIRE_TRACEPOINT_COUNT), ask_number_of(item, WIRE_WAITING_COUNT));
-	printf("clients:     %llu\n", ask_number_of(item, WIRE_CLIENT_COUNT));
+	       daemon_call_number_of(item, WIRE_TRACEPOINT_COUNT), daemon_call_number_of(item, WIRE_WAITING_COUNT));
+	printf("clients:     %llu\n", daemon_call_number_of(item, WIRE_CLIENT_COUNT));
 	return NULL;
 }
 
 static struct error *run(const struct words *words, int *ret_status)
 {
 	(void)ret_status;
-	return ask_target(words, ASK_NO_TARGET, WIRE_STATUS, false, print_status, NULL);
+	return daemon_call_target(words, ASK_NO_TARGET, WIRE_STATUS, false, print_status, NULL);
 }
 
 const struct command command_status = {

@@ -27,11 +27,11 @@ static const char *text_of(const struct wire_message *event, enum wire_tag tag)
 static void add_json(struct strbuf *text, const struct wire_message *event)
 {
 	text_add(text, "{");
-	ask_json_number(text, "ns", wire_get_number(event, WIRE_TIME, 0));
-	ask_json_number(text, "pid", wire_get_number(event, WIRE_PID, 0));
-	ask_json_text(text, "name", wire_get_text(event, WIRE_PROGRAM));
-	ask_json_text(text, "event", wire_get_text(event, WIRE_EVENT_NAME));
-	ask_json_text(text, "detail", wire_get_text(event, WIRE_DETAIL));
+	daemon_call_json_number(text, "ns", wire_get_number(event, WIRE_TIME, 0));
+	daemon_call_json_number(text, "pid", wire_get_number(event, WIRE_PID, 0));
+	daemon_call_json_text(text, "name", wire_get_text(event, WIRE_PROGRAM));
+	daemon_call_json_text(text, "event", wire_get_text(event, WIRE_EVENT_NAME));
+	daemon_call_json_text(text, "detail", wire_get_text(event, WIRE_DETAIL));
 	text_add(text, "}\n");
 }
 
@@ -72,10 +72,10 @@ static struct error *run(const struct words *words, int *ret_status)
 	(void)ret_status;
 	if (words->count > 1)
 		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name; none means all");
-	struct error *error = ask_connect(&client);
+	struct error *error = daemon_call_connect(&client);
 	if (error)
 		return error;
-	ask_begin(client, WIRE_WATCH, words->count ? words->items[0] : NULL, false);
+	daemon_call_begin(client, WIRE_WATCH, words->count ? words->items[0] : NULL, false);
 	wire_end(client_out(client));
 	error = client_call(client, print_event, NULL);
 	return error ? error : client_listen(client, print_event, NULL);

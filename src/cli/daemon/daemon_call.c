@@ -6,12 +6,12 @@
 
 const char *ask_socket;
 
-struct error *ask_connect(struct client **ret_client)
+struct error *daemon_call_connect(struct client **ret_client)
 {
 	return client_connect(ask_socket, ret_client);
 }
 
-struct wire_out *ask_begin(struct client *client, enum wire_kind kind, const char *target, bool all)
+struct wire_out *daemon_call_begin(struct client *client, enum wire_kind kind, const char *target, bool all)
 {
 	struct wire_out *out = client_out(client);
 
@@ -41,7 +41,7 @@ static struct error *take_answer(void *context, const struct wire_message *answe
 	return NULL;
 }
 
-struct error *ask_finish(struct client *client, ask_item_fn item, void *context)
+struct error *daemon_call_finish(struct client *client, ask_item_fn item, void *context)
 {
 	struct items items = { item, context };
 
@@ -49,7 +49,7 @@ struct error *ask_finish(struct client *client, ask_item_fn item, void *context)
 	return client_call(client, take_answer, &items);
 }
 
-static struct error *check_words(const struct words *words, enum ask_words wanted)
+static struct error *check_words(const struct words *words, enum daemon_call_words wanted)
 {
 	if (wanted == ASK_NO_TARGET && words->count)
 		return error_new(ERROR_USAGE, "unexpected word '%s'", words->items[0]);
@@ -60,21 +60,21 @@ static struct error *check_words(const struct words *words, enum ask_words wante
 	return NULL;
 }
 
-struct error *ask_target(const struct words *words, enum ask_words wanted, enum wire_kind kind,
+struct error *daemon_call_target(const struct words *words, enum daemon_call_words wanted, enum wire_kind kind,
 			 bool all, ask_item_fn item, void *context)
 {
 	_cleanup_client_ struct client *client = NULL;
 	struct error *error = check_words(words, wanted);
 
 	if (!error)
-		error = ask_connect(&client);
+		error = daemon_call_connect(&client);
 	if (error)
 		return error;
-	ask_begin(client, kind, words->count ? words->items[0] : NULL, all);
-	return ask_finish(client, item, context);
+	daemon_call_begin(client, kind, words->count ? words->items[0] : NULL, all);
+	return daemon_call_finish(client, item, context);
 }
 
-struct error *ask_split(const char *word, const char *what, char **ret_target,
+struct error *daemon_call_split(const char *word, const char *what, char **ret_target,
 			const char **ret_rest)
 {
 	const char *colon = strchr(word, ':');
@@ -92,7 +92,7 @@ struct error *ask_split(const char *word, const char *what, char **ret_target,
 
 static struct error *add_item(void *context, const struct wire_message *item)
 {
-	struct ask_list *list = context;
+	struct daemon_call_list *list = context;
 
 	if (list->json)
 		text_add(&list->text, list->count ? ",\n" : "[\n");
@@ -101,10 +101,10 @@ static struct error *add_item(void *context, const struct wire_message *item)
 	return NULL;
 }
 
-struct error *ask_list(const struct words *words, enum ask_words wanted, enum wire_kind kind,
-		       bool all, struct ask_list *list)
+struct error *daemon_call_list(const struct words *words, enum daemon_call_words wanted, enum wire_kind kind,
+		       bool all, struct daemon_call_list *list)
 {
-	struct error *error = ask_target(words, wanted, kind, all, add_item, list);
+	struct error *error = daemon_call_target(words, wanted, kind, all, add_item, list);
 
 	if (!error && list->json)
 		text_add(&list->text, list->count ? "\n]\n" : "[]\n");
@@ -116,14 +116,14 @@ struct error *ask_list(const struct words *words, enum ask_words wanted, enum wi
 	return error;
 }
 
-const char *ask_text_of(const struct wire_message *item, enum wire_tag tag)
+const char *daemon_call_text_of(const struct wire_message *item, enum wire_tag tag)
 {
 	const char *text = wire_get_text(item, tag);
 
 	return text ? text : "";
 }
 
-unsigned long long ask_number_of(const struct wire_message *item, enum wire_tag tag)
+unsigned long long daemon_call_number_of(const struct wire_message *item, enum wire_tag tag)
 {
 	return wire_get_number(item, tag, 0);
 }
@@ -136,7 +136,7 @@ static void add_key(struct strbuf *text, const char *key)
 	text_add(text, ":");
 }
 
-void ask_json_text(struct strbuf *text, const char *key, const char *value)
+void daemon_call_json_text(struct strbuf *text, const char *key, const char *value)
 {
 	if (!value)
 		return;
@@ -144,13 +144,13 @@ void ask_json_text(struct strbuf *text, const char *key, const char *value)
 	quote_json(text, value, strlen(value));
 }
 
-void ask_json_number(struct strbuf *text, const char *key, uint64_t value)
+void daemon_call_json_number(struct strbuf *text, const char *key, uint64_t value)
 {
 	add_key(text, key);
 	text_unsigned(text, value);
 }
 
-void ask_json_texts(struct strbuf *text, const char *key, const struct wire_message *item,
+void daemon_call_json_texts(struct strbuf *text, const char *key, const struct wire_message *item,
 		    enum wire_tag tag)
 {
 	struct wire_value value;
@@ -168,7 +168,7 @@ void ask_json_texts(struct strbuf *text, const char *key, const struct wire_mess
 	text_add(text, "]");
 }
 
-void ask_user_name(uint64_t uid, char *ret_name, size_t size)
+void daemon_call_user_name(uint64_t uid, char *ret_name, size_t size)
 {
 	const struct passwd *entry = getpwuid((uid_t)uid);
 

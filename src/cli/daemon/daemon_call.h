@@ -20,55 +20,55 @@ extern const char *ask_socket;
 #define ASK_ALL_OPTION(where) { 0, "all", NULL, "every process of that name", .flag = (where) }
 #define ASK_JSON_OPTION(where, text) { 0, "json", NULL, text, .flag = (where) }
 
-static inline void ask_closep(struct client **client)
+static inline void daemon_call_closep(struct client **client)
 {
 	client_close(*client);
 }
-#define _cleanup_client_ _cleanup_(ask_closep)
+#define _cleanup_client_ _cleanup_(daemon_call_closep)
 
-struct error *ask_connect(struct client **ret_client);
-/* Begins a request at the client; wire_end is ask_finish's. */
-struct wire_out *ask_begin(struct client *client, enum wire_kind kind, const char *target,
+struct error *daemon_call_connect(struct client **ret_client);
+/* Begins a request at the client; wire_end is daemon_call_finish's. */
+struct wire_out *daemon_call_begin(struct client *client, enum wire_kind kind, const char *target,
 			   bool all);
 /* Sends it and waits. Notes go to stderr, items to `item` (NULL: nobody). */
 typedef struct error *(*ask_item_fn)(void *context, const struct wire_message *item);
-struct error *ask_finish(struct client *client, ask_item_fn item, void *context);
+struct error *daemon_call_finish(struct client *client, ask_item_fn item, void *context);
 
 /* The whole of a command whose only word is a TARGET. */
-enum ask_words {
+enum daemon_call_words {
 	ASK_NO_TARGET, /* it takes none */
 	ASK_ONE_TARGET,
 	ASK_ANY_TARGET, /* one, or none: all */
 };
-struct error *ask_target(const struct words *words, enum ask_words wanted, enum wire_kind kind,
+struct error *daemon_call_target(const struct words *words, enum daemon_call_words wanted, enum wire_kind kind,
 			 bool all, ask_item_fn item, void *context);
 
 /* A list of the daemon's, as text or as JSON: `add` adds an item to the text. */
-struct ask_list {
+struct daemon_call_list {
 	struct strbuf text;
 	size_t count; /* of items so far */
 	bool json;
-	void (*add)(struct ask_list *list, const struct wire_message *item);
+	void (*add)(struct daemon_call_list *list, const struct wire_message *item);
 };
-struct error *ask_list(const struct words *words, enum ask_words wanted, enum wire_kind kind,
-		       bool all, struct ask_list *list);
+struct error *daemon_call_list(const struct words *words, enum daemon_call_words wanted, enum wire_kind kind,
+		       bool all, struct daemon_call_list *list);
 
 /* Attributes that may be missing: "" and 0. */
-const char *ask_text_of(const struct wire_message *item, enum wire_tag tag);
-unsigned long long ask_number_of(const struct wire_message *item, enum wire_tag tag);
+const char *daemon_call_text_of(const struct wire_message *item, enum wire_tag tag);
+unsigned long long daemon_call_number_of(const struct wire_message *item, enum wire_tag tag);
 
 /* "redis-server:foo" to "redis-server" (the caller frees) and "foo". what: what is behind the
  * colon. */
-struct error *ask_split(const char *word, const char *what, char **ret_target,
+struct error *daemon_call_split(const char *word, const char *what, char **ret_target,
 			const char **ret_rest);
 
 /* ,"key":"value" ; without the comma if it is the first in its object. NULL values are left out. */
-void ask_json_text(struct strbuf *text, const char *key, const char *value);
-void ask_json_number(struct strbuf *text, const char *key, uint64_t value);
+void daemon_call_json_text(struct strbuf *text, const char *key, const char *value);
+void daemon_call_json_number(struct strbuf *text, const char *key, uint64_t value);
 /* ,"key":["a","b"] of all attributes of that tag. */
-void ask_json_texts(struct strbuf *text, const char *key, const struct wire_message *item,
+void daemon_call_json_texts(struct strbuf *text, const char *key, const struct wire_message *item,
 		    enum wire_tag tag);
 /* "redis", or "1000" where the id has no name. */
-void ask_user_name(uint64_t uid, char *ret_name, size_t size);
+void daemon_call_user_name(uint64_t uid, char *ret_name, size_t size);
 
 #endif

@@ -17,18 +17,18 @@ static void symtab_closep(struct symtab **symtab)
 }
 
 /* A debug file isn't fetched from elsewhere for its names. */
-static bool is_wanted(const struct symtab *symtab, enum subject_debug debug)
+static bool is_wanted(const struct symtab *symtab, enum target_arg_debug debug)
 {
 	return debug == SUBJECT_TYPES ||
 	       (debug == SUBJECT_NAMES && symtab_is_stripped(symtab) && !getenv("DEBUGINFOD_URLS"));
 }
 
-static struct error *each_of_file(const char *path, enum subject_debug debug, subject_fn *each,
+static struct error *each_of_file(const char *path, enum target_arg_debug debug, target_arg_fn *each,
 				  void *context)
 {
 	_cleanup_(symtab_closep) struct symtab *symtab = NULL;
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct subject_module module = { .name = strrchr(path, '/') ? strrchr(path, '/') + 1 :
+	struct target_arg_module module = { .name = strrchr(path, '/') ? strrchr(path, '/') + 1 :
 								      path };
 	struct stat stat;
 
@@ -56,11 +56,11 @@ static void proc_closep(struct proc **proc)
 
 /* A library that can't be read (gone, or of another container) doesn't hide the others. */
 static struct error *each_of_modules(struct proc *proc, struct modules *modules,
-				     enum subject_debug debug, subject_fn *each, void *context)
+				     enum target_arg_debug debug, target_arg_fn *each, void *context)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		struct module *module = modules->items[i];
-		struct subject_module one = { .name = module->name, .bias = module->bias.v };
+		struct target_arg_module one = { .name = module->name, .bias = module->bias.v };
 		struct symtab *symtab;
 		_cleanup_error_ struct error *unreadable = module_symtab(proc, module, &symtab);
 
@@ -80,7 +80,7 @@ static struct error *each_of_modules(struct proc *proc, struct modules *modules,
 	return NULL;
 }
 
-static struct error *each_of_process(pid_t pid, enum subject_debug debug, subject_fn *each,
+static struct error *each_of_process(pid_t pid, enum target_arg_debug debug, target_arg_fn *each,
 				     void *context)
 {
 	_cleanup_(proc_closep) struct proc *proc = NULL;
@@ -92,7 +92,7 @@ static struct error *each_of_process(pid_t pid, enum subject_debug debug, subjec
 	return error ? error : each_of_modules(proc, &modules, debug, each, context);
 }
 
-struct error *subject_each(const char *target, enum subject_debug debug, subject_fn *each,
+struct error *target_arg_each(const char *target, enum target_arg_debug debug, target_arg_fn *each,
 			   void *context)
 {
 	struct error *error;

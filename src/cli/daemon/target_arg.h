@@ -9,7 +9,7 @@
 #include "control/dwarf/debug.h"
 #include "control/elf/sym.h"
 
-struct subject_module {
+struct target_arg_module {
 	const char *name; /* of its file */
 	const struct symtab *symtab;
 	struct debug *debug; /* only if it is wanted; NULL: none */
@@ -17,13 +17,13 @@ struct subject_module {
 };
 
 /* When debug information is opened: never; for the names of a stripped file; always. */
-enum subject_debug { SUBJECT_PLAIN, SUBJECT_NAMES, SUBJECT_TYPES };
+enum target_arg_debug { SUBJECT_PLAIN, SUBJECT_NAMES, SUBJECT_TYPES };
 
-typedef struct error *subject_fn(void *context, const struct subject_module *module);
+typedef struct error *target_arg_fn(void *context, const struct target_arg_module *module);
 
 /* Calls back for each module, the program first. One that can't be read is left out, and that is
  * noted on stderr. */
-struct error *subject_each(const char *target, enum subject_debug debug, subject_fn *each,
+struct error *target_arg_each(const char *target, enum target_arg_debug debug, target_arg_fn *each,
 			   void *context);
 
 #endif

@@ -129,10 +129,10 @@ static struct error *may_trap(void *context, const struct module *module)
 {
 	struct explanation *x = context;
 	struct guard_list guards = { 0 };
-	struct error *error = guards_module(module);
+	struct error *error = sigtrap_guards_module(module);
 
 	if (!error)
-		error = guards_find(x->planner, &x->modules, &guards);
+		error = sigtrap_guards_find(x->planner, &x->modules, &guards);
 	vec_free(&guards);
 	return error;
 }
@@ -208,7 +208,7 @@ static void print_refusal(struct explanation *x)
 
 	printf("refused:\n");
 	for (size_t i = 0; i < list.count; i++)
-		printf("  %-6s %s\n", list.items[i].tactic,
+		printf("  %-10s %s\n", list.items[i].tactic,
 		       x->probe.spent >> i & 1 ? x->probe.spent_why : list.items[i].reason);
 	if (error)
 		printf("  %s\n", error_text(error));

@@ -4,7 +4,7 @@
  * The memfds are born in the target, because only a descriptor of its own can be mapped by it; ours
  * are fetched from there, and its own are closed before the thread is let go. Sealing comes between
  * our mapping (writable, made first) and its (H25). Later windows need no descriptor: they are
- * doubled from what is mapped already (tmap_extend), which is why one page behind the agent is
+ * doubled from what is mapped already (remote_map_extend), which is why one page behind the agent is
  * mapped as a seed.
  *
  *	control_at  dt_control r--  |  agent r-- r-x r--  |  seed r-x  |  state rw-, private, wiped in a forked child
@@ -50,7 +50,7 @@ struct injection {
 	struct proc *proc;
 	struct remote *remote;
 	struct agent *agent;
-	const struct image *image;
+	const struct agent_elf *image;
 	uint32_t small, big;
 	int code_there, pool_there; /* the target's descriptors, -1: closed */
 };
@@ -71,16 +71,16 @@ static struct error *create_once(struct injection *in, taddr name, int64_t *ret_
 /* In the target, also where it has used up its descriptors. */
 static struct error *create_there(struct injection *in, const char *name, int *ret_fd)
 {
-	struct limits limits = { 0 };
+	struct rlimits limits = { 0 };
 	int64_t result = 0;
 	taddr at;
 	struct error *err = remote_put(in->remote, name, strlen(name) + 1, &at);
 
 	if (!err)
 		err = create_once(in, at, &result);
-	if (!err && result == -EMFILE && limits_raise(in->proc->pid, RLIMIT_NOFILE, 16, &limits)) {
+	if (!err && result == -EMFILE && rlimits_raise(in->proc->pid, RLIMIT_NOFILE, 16, &limits)) {
 		err = create_once(in, at, &result);
-		limits_restore(&limits);
+		rlimits_restore(&limits);
 	}
 	if (err)
 		return err;
@@ -189,7 +189,7 @@ static struct error *share_pool(struct injection *in, const struct agent *other)
 	agent->pool = other->pool;
 	agent->pool_device = other->pool_device;
 	agent->pool_inode = other->pool_inode;
-	return hand_over(in->remote, in->proc, other->pool_fd, &in->pool_there);
+	return pass_fd(in->remote, in->proc, other->pool_fd, &in->pool_there);
 }
 
 static struct error *close_there(struct injection *in)
@@ -212,7 +212,7 @@ static struct error *close_there(struct injection *in)
 /* Makes a part of the base executable. */
 static struct error *map_text(struct injection *in, uint64_t offset, uint64_t size)
 {
-	struct tmap_request request = {
+	struct remote_map_request request = {
 		.at = taddr_add(in->agent->control_at, (int64_t)offset),
 		.size = size,
 		.prot = PROT_READ | PROT_EXEC,
@@ -223,19 +223,19 @@ static struct error *map_text(struct injection *in, uint64_t offset, uint64_t si
 	};
 	taddr at;
 
-	return tmap_map(in->remote, in->proc, &request, &at);
+	return remote_map_add(in->remote, in->proc, &request, &at);
 }
 
 static struct error *map_base(struct injection *in)
 {
-	struct tmap_request request = {
-		.size = INJECT_WHOLE_SIZE,
+	struct remote_map_request request = {
+		.size = AGENT_WHOLE_SIZE,
 		.prot = PROT_READ,
 		.flags = MAP_SHARED,
 		.fd = in->code_there,
 		.what = "the agent",
 	};
-	struct error *err = tmap_map(in->remote, in->proc, &request, &in->agent->control_at);
+	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->control_at);
 
 	if (err)
 		return err;
@@ -254,7 +254,7 @@ static struct error *map_base(struct injection *in)
 
 static struct error *map_pool(struct injection *in)
 {
-	struct tmap_request request = {
+	struct remote_map_request request = {
 		.size = in->agent->pool_size,
 		.prot = PROT_READ | PROT_WRITE,
 		.flags = MAP_SHARED,
@@ -262,14 +262,14 @@ static struct error *map_pool(struct injection *in)
 		.what = "event buffers",
 	};
 
-	return tmap_map(in->remote, in->proc, &request, &in->agent->pool_at);
+	return remote_map_add(in->remote, in->proc, &request, &in->agent->pool_at);
 }
 
 static struct error *map_state(struct injection *in)
 {
-	struct tmap_request request = {
-		.at = taddr_add(in->agent->control_at, INJECT_BASE_SIZE),
-		.size = INJECT_STATE_SIZE,
+	struct remote_map_request request = {
+		.at = taddr_add(in->agent->control_at, AGENT_BASE_SIZE),
+		.size = AGENT_STATE_SIZE,
 		.prot = PROT_READ | PROT_WRITE,
 		.flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 		.fd = -1,
@@ -277,10 +277,10 @@ static struct error *map_state(struct injection *in)
 	};
 	uint32_t pid = (uint32_t)in->proc->inner_pid;
 	int64_t result = 0;
-	struct error *err = tmap_map(in->remote, in->proc, &request, &in->agent->state_at);
+	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->state_at);
 
 	if (err || (err = remote_do(in->remote, &result, SYS_madvise, in->agent->state_at.v,
-				    INJECT_STATE_SIZE, INJECT_WIPEONFORK)))
+				    AGENT_STATE_SIZE, INJECT_WIPEONFORK)))
 		return err;
 	if (result)
 		return error_errno((int)-result,
@@ -308,7 +308,7 @@ static void fill_in(struct injection *in, uint32_t flags)
 	struct agent *agent = in->agent;
 	struct dt_control *control = agent->control;
 
-	image_place(in->image, agent->agent_at.v, (uint8_t *)control + DT_AGENT_OFFSET);
+	agent_elf_place(in->image, agent->agent_at.v, (uint8_t *)control + DT_AGENT_OFFSET);
 	if (!agent->pool_shared)
 		fill_in_pool(in);
 	control->version = DT_LAYOUT_VERSION;
@@ -339,12 +339,12 @@ static void undo(struct injection *in)
 		return;
 	error_free(close_there(in));
 	for (uint32_t i = 0; agent->control && i < agent->control->window_count; i++)
-		error_free(tmap_unmap(in->remote, taddr_of(agent->control->windows[i].address),
+		error_free(remote_map_remove(in->remote, taddr_of(agent->control->windows[i].address),
 				      agent->control->windows[i].pages * DT_PAGE));
 	if (agent->control_at.v)
-		error_free(tmap_unmap(in->remote, agent->control_at, INJECT_WHOLE_SIZE));
+		error_free(remote_map_remove(in->remote, agent->control_at, AGENT_WHOLE_SIZE));
 	if (agent->pool_at.v)
-		error_free(tmap_unmap(in->remote, agent->pool_at, agent->pool_size));
+		error_free(remote_map_remove(in->remote, agent->pool_at, agent->pool_size));
 }
 
 /* Every hit reads it, and would be a SIGSEGV (H26). */
@@ -367,7 +367,7 @@ static struct error *check_clock(struct injection *in)
 	return err;
 }
 
-static struct error *set_up(struct injection *in, const struct inject_options *options)
+static struct error *set_up(struct injection *in, const struct agent_options *options)
 {
 	uint64_t size = options->pool_size ? options->pool_size : DT_POOL_DEFAULT;
 	struct error *err;
@@ -384,40 +384,40 @@ static struct error *set_up(struct injection *in, const struct inject_options *o
 	if ((err = remote_begin(in->stop, &in->remote)) || (err = check_clock(in)) ||
 	    (err = make_code(in)) ||
 	    (err = options->share ? share_pool(in, options->share) : make_pool(in)) ||
-	    (err = window_map_first(in->remote, in->agent, in->code_there, options)) ||
+	    (err = code_window_map_first(in->remote, in->agent, in->code_there, options)) ||
 	    (err = map_base(in)) || (err = map_pool(in)) || (err = map_state(in)))
 		return err;
 	fill_in(in, options->flags);
 	return close_there(in);
 }
 
-struct error *inject_prepare(struct proc *proc, const char *agent_path, struct image **ret_image)
+struct error *agent_prepare(struct proc *proc, const char *agent_path, struct agent_elf **ret_image)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
-	_cleanup_free_ struct image *image = calloc(1, sizeof(*image));
-	struct gadgets gadgets;
+	_cleanup_free_ struct agent_elf *image = calloc(1, sizeof(*image));
+	struct syscall_gadgets gadgets;
 	struct error *err =
 		image ? maps_read(proc, &maps) : error_new(ERROR_FAILED, "out of memory");
 
 	if (!err)
 		/* remembered: inside a stop they are only looked at again */
-		err = gadget_find(proc, &maps, &gadgets);
+		err = syscall_gadget_find(proc, &maps, &gadgets);
 	if (!err)
-		err = image_load(agent_path, DT_AGENT_SIZE, image);
+		err = agent_elf_load(agent_path, DT_AGENT_SIZE, image);
 	if (!err)
 		*ret_image = take_ptr(&image);
 	return err;
 }
 
-void inject_prepare_end(struct image *image)
+void agent_prepare_end(struct agent_elf *image)
 {
 	if (image)
-		image_free(image);
+		agent_elf_free(image);
 	free(image);
 }
 
-struct error *inject_agent(struct stop *stop, struct proc *proc,
-			   const struct inject_options *options, struct agent **ret_agent)
+struct error *agent_inject(struct stop *stop, struct proc *proc,
+			   const struct agent_options *options, struct agent **ret_agent)
 {
 	struct injection in = { .stop = stop, .proc = proc, .code_there = -1, .pool_there = -1 };
 
@@ -426,10 +426,10 @@ struct error *inject_agent(struct stop *stop, struct proc *proc,
 		return error_new(ERROR_FAILED, "out of memory");
 	in.agent->proc = proc;
 	in.agent->code_fd = in.agent->pool_fd = -1;
-	in.agent->window_next = INJECT_BASE_SIZE;
-	in.agent->since = inject_now();
-	struct image *own = NULL;
-	struct error *err = options->image ? NULL : inject_prepare(proc, options->agent_path, &own);
+	in.agent->window_next = AGENT_BASE_SIZE;
+	in.agent->since = holders_now();
+	struct agent_elf *own = NULL;
+	struct error *err = options->image ? NULL : agent_prepare(proc, options->agent_path, &own);
 	in.image = own ? own : options->image;
 	if (!err)
 		err = set_up(&in, options);
@@ -440,7 +440,7 @@ struct error *inject_agent(struct stop *stop, struct proc *proc,
 		error_free(end);
 	else
 		err = end;
-	inject_prepare_end(own);
+	agent_prepare_end(own);
 	if (err) {
 		agent_free(in.agent);
 		return error_wrap(err, "cannot put the agent into process %d", proc->pid);
@@ -474,14 +474,14 @@ static struct error *fill_range(struct agent *agent, uint64_t from, uint64_t to)
 #define TALLIES_FROM DT_ROUND_UP(offsetof(struct dt_pool, tallies[DT_EVENTS_FIRST]), DT_PAGE)
 #define TALLIES_TO (offsetof(struct dt_pool, tallies[DT_EVENTS_MAX]) & ~(DT_PAGE - 1))
 
-struct error *inject_fill_pool(struct agent *agent)
+struct error *agent_fill_pool(struct agent *agent)
 {
 	struct error *error = fill_range(agent, 0, TALLIES_FROM);
 
 	return error ? error : fill_range(agent, TALLIES_TO, agent->pool_size);
 }
 
-struct error *inject_fill_tallies(struct agent *agent, uint32_t count)
+struct error *agent_fill_tallies(struct agent *agent, uint32_t count)
 {
 	if (count <= DT_EVENTS_FIRST || agent->tallies_filled)
 		return NULL;
@@ -495,7 +495,7 @@ struct error *inject_fill_tallies(struct agent *agent, uint32_t count)
 static struct error *share(struct injection *in, const char *name, uint64_t size, void **ret_here,
 			   int *ret_fd, struct dt_share *ret_share)
 {
-	struct tmap_request request = { .size = size, .prot = PROT_READ | PROT_WRITE,
+	struct remote_map_request request = { .size = size, .prot = PROT_READ | PROT_WRITE,
 					.flags = MAP_SHARED | MAP_NORESERVE, .what = name };
 	_cleanup_close_ int fd = -1;
 	struct stat stat;
@@ -509,7 +509,7 @@ static struct error *share(struct injection *in, const char *name, uint64_t size
 		return err;
 	request.fd = in->pool_there;
 	err = fstat(fd, &stat) ? error_errno(errno, "cannot look at the shared memory") :
-				 tmap_map(in->remote, in->proc, &request, &at);
+				 remote_map_add(in->remote, in->proc, &request, &at);
 	if (err) {
 		munmap(memory, size);
 		return err;
@@ -520,7 +520,7 @@ static struct error *share(struct injection *in, const char *name, uint64_t size
 	return NULL;
 }
 
-struct error *inject_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
+struct error *agent_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
 			   void **ret_here, taddr *ret_there)
 {
 	struct injection in = { .stop = stop, .proc = agent->proc, .agent = agent, .code_there = -1,

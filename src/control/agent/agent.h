@@ -11,27 +11,27 @@
 #include "control/stop/stop.h"
 
 /* The control page, the agent and the seed of windows; behind them the state. */
-#define INJECT_BASE_SIZE (DT_WINDOWS_OFFSET + DT_PAGE)
-#define INJECT_STATE_SIZE DT_ROUND_UP(sizeof(struct dt_state), DT_PAGE)
-#define INJECT_WHOLE_SIZE (INJECT_BASE_SIZE + INJECT_STATE_SIZE)
+#define AGENT_BASE_SIZE (DT_WINDOWS_OFFSET + DT_PAGE)
+#define AGENT_STATE_SIZE DT_ROUND_UP(sizeof(struct dt_state), DT_PAGE)
+#define AGENT_WHOLE_SIZE (AGENT_BASE_SIZE + AGENT_STATE_SIZE)
 
 /* A window that is wanted, and where in the code memfd it is: 0: it isn't mapped, its place wasn't
  * free. */
-struct inject_window {
+struct code_window {
 	taddr at;
 	uint32_t pages;
 	uint32_t offset;
 };
 
-struct inject_options {
+struct agent_options {
 	/* memory for events, DT_POOL_MIN..DT_POOL_MAX; the tables come on top of it */
 	uint64_t pool_size;
 	uint32_t flags; /* DT_FOLLOW_FORK, DT_NO_SYSCALLS */
 	const char *agent_path; /* libdyntrace-agent.so */
-	struct inject_window *windows; /* to be mapped with it; each tells whether it is */
+	struct code_window *windows; /* to be mapped with it; each tells whether it is */
 	size_t window_count;
-	/* of inject_prepare; NULL: it is read while the thread is held */
-	const struct image *image;
+	/* of agent_prepare; NULL: it is read while the thread is held */
+	const struct agent_elf *image;
 	/* NULL, or whose pool this one gets too: it must live longer; pool_size is ignored */
 	const struct agent *share;
 };
@@ -46,7 +46,7 @@ struct agent {
 	struct dt_pool *pool; /* the pool memfd, mapped rw here */
 	uint64_t pool_size; /* of the whole mapping */
 	bool pool_shared; /* it belongs to another agent */
-	bool tallies_filled; /* inject_fill_tallies */
+	bool tallies_filled; /* agent_fill_tallies */
 	taddr control_at; /* where the target has them */
 	taddr agent_at;
 	taddr pool_at;
@@ -64,49 +64,49 @@ struct agent {
 
 /* What can be done before anything is held: reads the agent's file, and looks for what remote calls
  * need. */
-struct image;
-struct error *inject_prepare(struct proc *proc, const char *agent_path, struct image **ret_image);
-void inject_prepare_end(struct image *image);
+struct agent_elf;
+struct error *agent_prepare(struct proc *proc, const char *agent_path, struct agent_elf **ret_image);
+void agent_prepare_end(struct agent_elf *image);
 
 /* Maps everything, using one held thread (stop_one or stop_adopt); nothing else is touched. On
  * failure nothing stays behind. Fills in dt_control and dt_pool. */
-struct error *inject_agent(struct stop *stop, struct proc *proc,
-			   const struct inject_options *options, struct agent **ret_agent);
+struct error *agent_inject(struct stop *stop, struct proc *proc,
+			   const struct agent_options *options, struct agent **ret_agent);
 
 /* Gives the pool its memory, from here, so that it counts as ours (H17) and a fault in the target
  * can't fail. Takes milliseconds: not while a thread is held. */
-struct error *inject_fill_pool(struct agent *agent);
+struct error *agent_fill_pool(struct agent *agent);
 /* Likewise for what more than DT_EVENTS_FIRST kinds of events need. */
-struct error *inject_fill_tallies(struct agent *agent, uint32_t count);
+struct error *agent_fill_tallies(struct agent *agent, uint32_t count);
 
 /* Maps `pages` more pages of the code memfd, r-x, at exactly `at` in the target
  * (MAP_FIXED_NOREPLACE), and notes the window in dt_control. *ret_offset: where that is in the code
  * memfd. */
-struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
+struct error *agent_map_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
 			    uint32_t *ret_offset);
 
 /* Memory that the target and its forked children can write, and we. It goes with the agent. */
-struct error *inject_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
+struct error *agent_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
 			   void **ret_here, taddr *ret_there);
 
 /* Maps into a forked child, which `stop` holds, what the target has got since: windows and shared
  * memory. */
-struct error *inject_complete(struct stop *stop, const struct agent *agent);
+struct error *agent_complete(struct stop *stop, const struct agent *agent);
 
 /* Unmaps all that inject_* mapped in the process that `stop` holds, which is the target or a forked
  * child of it. All sites must have been restored there before, and no thread may be in a
  * trampoline. */
-struct error *inject_remove(struct stop *stop, struct agent *agent);
+struct error *agent_remove(struct stop *stop, struct agent *agent);
 
 /* Other processes that map this agent's code memfd (forked children), by device and inode in
  * /proc/N/maps (H12). */
-struct error *inject_find_children(const struct agent *agent, struct tids *ret_pids);
+struct error *holders_find(const struct agent *agent, struct tids *ret_pids);
 
 /* The time, as agent.since has it. */
-uint64_t inject_now(void);
+uint64_t holders_now(void);
 /* Of those only who was begun since: without who shares the target's memory. Much cheaper where
  * there are many processes. */
-struct error *inject_find_forked(const struct agent *agent, struct tids *ret_pids);
+struct error *holders_find_forked(const struct agent *agent, struct tids *ret_pids);
 
 /* Closes what the controller holds. The target is not touched. */
 void agent_free(struct agent *agent);

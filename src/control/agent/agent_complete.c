@@ -40,7 +40,7 @@ static struct error *complete_windows(struct remote *remote, struct proc *child,
 
 		err = look(maps, at, agent->code_device, agent->code_inode, &there);
 		if (!err && !there)
-			err = tmap_extend(remote, child, before, at, window->pages * DT_PAGE);
+			err = remote_map_extend(remote, child, before, at, window->pages * DT_PAGE);
 		before = taddr_add(at, (int64_t)((window->pages - 1) * DT_PAGE));
 	}
 	return err;
@@ -49,18 +49,18 @@ static struct error *complete_windows(struct remote *remote, struct proc *child,
 static struct error *map_share(struct remote *remote, struct proc *child,
 			       const struct dt_share *share, int fd)
 {
-	struct tmap_request request = { .at = taddr_of(share->address),
+	struct remote_map_request request = { .at = taddr_of(share->address),
 					.size = share->size,
 					.prot = PROT_READ | PROT_WRITE,
 					.flags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
 					.what = "shared memory" };
 	int64_t closed;
 	taddr at;
-	struct error *err = hand_over(remote, child, fd, &request.fd);
+	struct error *err = pass_fd(remote, child, fd, &request.fd);
 
 	if (err)
 		return err;
-	err = tmap_map(remote, child, &request, &at);
+	err = remote_map_add(remote, child, &request, &at);
 	struct error *closing = remote_do(remote, &closed, SYS_close, (uint64_t)request.fd);
 	if (err)
 		error_free(closing);
@@ -84,7 +84,7 @@ static struct error *complete_shares(struct remote *remote, struct proc *child,
 	return err;
 }
 
-struct error *inject_complete(struct stop *stop, const struct agent *agent)
+struct error *agent_complete(struct stop *stop, const struct agent *agent)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct remote *remote = NULL;

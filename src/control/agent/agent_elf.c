@@ -83,7 +83,7 @@ static bool is_covered(const struct file *file, const Elf64_Phdr *load, uint32_t
 }
 
 static struct error *load_one(const struct file *file, const Elf64_Phdr *load, size_t size_max,
-			      struct image *image)
+			      struct agent_elf *image)
 {
 	uint64_t start = load->p_vaddr / IMAGE_PAGE * IMAGE_PAGE, end;
 
@@ -117,7 +117,7 @@ struct dynamic {
 	uint64_t symtab, strtab, strsz, hash, rela, relasz;
 };
 
-static struct error *read_dynamic(const struct file *file, const struct image *image,
+static struct error *read_dynamic(const struct file *file, const struct agent_elf *image,
 				  struct dynamic *ret_dynamic)
 {
 	const Elf64_Phdr *header = NULL;
@@ -164,7 +164,7 @@ static struct error *read_dynamic(const struct file *file, const struct image *i
 }
 
 static struct error *read_relocations(const struct file *file, const struct dynamic *dynamic,
-				      struct image *image)
+				      struct agent_elf *image)
 {
 	size_t count = dynamic->relasz / sizeof(Elf64_Rela);
 
@@ -188,7 +188,7 @@ static struct error *read_relocations(const struct file *file, const struct dyna
 }
 
 /* Notes the symbol, if it is one of those that are wanted. */
-static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, struct image *image)
+static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, struct agent_elf *image)
 {
 	const struct {
 		const char *name;
@@ -218,7 +218,7 @@ static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, s
 
 /* The symbol table has no length of its own; with ld it ends where the string table begins. */
 static struct error *find_entries(const struct file *file, const struct dynamic *dynamic,
-				  struct image *image)
+				  struct agent_elf *image)
 {
 	if (dynamic->symtab > dynamic->strtab || dynamic->strtab > image->size ||
 	    dynamic->strsz > image->size - dynamic->strtab)
@@ -238,7 +238,7 @@ static struct error *find_entries(const struct file *file, const struct dynamic 
 	return NULL;
 }
 
-static struct error *load_all(struct file *file, size_t size_max, struct image *image)
+static struct error *load_all(struct file *file, size_t size_max, struct agent_elf *image)
 {
 	struct dynamic dynamic = { 0 };
 	struct error *err = read_file(file);
@@ -258,22 +258,22 @@ static struct error *load_all(struct file *file, size_t size_max, struct image *
 	return find_entries(file, &dynamic, image);
 }
 
-struct error *image_load(const char *path, size_t size_max, struct image *ret_image)
+struct error *agent_elf_load(const char *path, size_t size_max, struct agent_elf *ret_image)
 {
 	struct file file = { .path = path };
-	struct image image = { 0 };
+	struct agent_elf image = { 0 };
 	struct error *err = load_all(&file, size_max, &image);
 
 	free(file.bytes);
 	if (err) {
-		image_free(&image);
+		agent_elf_free(&image);
 		return err;
 	}
 	*ret_image = image;
 	return NULL;
 }
 
-void image_place(const struct image *image, uint64_t address, uint8_t *to)
+void agent_elf_place(const struct agent_elf *image, uint64_t address, uint8_t *to)
 {
 	memcpy(to, image->bytes, image->size);
 	for (size_t i = 0; i < image->relative_count; i++) {
@@ -283,9 +283,9 @@ void image_place(const struct image *image, uint64_t address, uint8_t *to)
 	}
 }
 
-void image_free(struct image *image)
+void agent_elf_free(struct agent_elf *image)
 {
 	free(image->bytes);
 	free(image->relatives);
-	*image = (struct image){ 0 };
+	*image = (struct agent_elf){ 0 };
 }

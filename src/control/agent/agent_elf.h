@@ -3,7 +3,7 @@
  *
  * The file is read whole and checked at every step; it must keep the agent's law
  * (src/target/README.md): no writable data beside what the loader alone would write, no imports,
- * relative relocations only. The caller owns what image_load gives and ends it with image_free.
+ * relative relocations only. The caller owns what agent_elf_load gives and ends it with agent_elf_free.
  */
 #ifndef DYNTRACE_AGENT_ELF_H
 #define DYNTRACE_AGENT_ELF_H
@@ -13,7 +13,7 @@
 
 #include "control/base/error.h"
 
-struct image {
+struct agent_elf {
 	uint8_t *bytes; /* as it lies in memory from its address 0 on, whole pages */
 	size_t size;
 	size_t text_start, text_end; /* page aligned: what is executable */
@@ -27,9 +27,9 @@ struct image {
 	size_t relative_count;
 };
 
-struct error *image_load(const char *path, size_t size_max, struct image *ret_image);
+struct error *agent_elf_load(const char *path, size_t size_max, struct agent_elf *ret_image);
 /* Writes the image as it must be when it runs at that address. */
-void image_place(const struct image *image, uint64_t address, uint8_t *to);
-void image_free(struct image *image);
+void agent_elf_place(const struct agent_elf *image, uint64_t address, uint8_t *to);
+void agent_elf_free(struct agent_elf *image);
 
 #endif

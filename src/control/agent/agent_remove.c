@@ -26,7 +26,7 @@ static struct error *unmap_piece(struct remote *remote, const struct maps *maps,
 
 		if (from < to && m->inode == piece->inode &&
 		    (!piece->inode || m->device == piece->device))
-			err = tmap_unmap(remote, taddr_of(from), to - from);
+			err = remote_map_remove(remote, taddr_of(from), to - from);
 	}
 	return err;
 }
@@ -65,10 +65,10 @@ static struct error *unmap_all(struct remote *remote, const struct agent *agent,
 	if (!err)
 		err = unmap_piece(remote, maps, &pool);
 	/* last: by this one the agent is known to be there. Nobody else can have got a part of it. */
-	return err ? err : tmap_unmap(remote, agent->control_at, INJECT_WHOLE_SIZE);
+	return err ? err : remote_map_remove(remote, agent->control_at, AGENT_WHOLE_SIZE);
 }
 
-struct error *inject_remove(struct stop *stop, struct agent *agent)
+struct error *agent_remove(struct stop *stop, struct agent *agent)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct remote *remote = NULL;

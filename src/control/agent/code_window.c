@@ -32,10 +32,10 @@ static uint32_t confirm(struct agent *agent, const struct dt_window *window)
 }
 
 static struct error *map_one(struct remote *remote, struct agent *agent, int there,
-			     struct inject_window *wanted)
+			     struct code_window *wanted)
 {
 	struct dt_window *window = note(agent, wanted->at, wanted->pages);
-	struct tmap_request request = { .at = wanted->at,
+	struct remote_map_request request = { .at = wanted->at,
 					.size = wanted->pages * DT_PAGE,
 					.prot = PROT_READ | PROT_EXEC,
 					.flags = MAP_SHARED | MAP_FIXED_NOREPLACE,
@@ -46,7 +46,7 @@ static struct error *map_one(struct remote *remote, struct agent *agent, int the
 
 	if (!window)
 		return NULL;
-	struct error *error = tmap_map(remote, agent->proc, &request, &at);
+	struct error *error = remote_map_add(remote, agent->proc, &request, &at);
 	if (!error) {
 		wanted->offset = confirm(agent, window);
 		return NULL;
@@ -58,8 +58,8 @@ static struct error *map_one(struct remote *remote, struct agent *agent, int the
 	return NULL;
 }
 
-struct error *window_map_first(struct remote *remote, struct agent *agent, int there,
-			       const struct inject_options *options)
+struct error *code_window_map_first(struct remote *remote, struct agent *agent, int there,
+			       const struct agent_options *options)
 {
 	struct error *error = NULL;
 
@@ -79,7 +79,7 @@ static taddr last_page(const struct agent *agent)
 	return taddr_of(last->address + (last->pages - 1) * DT_PAGE);
 }
 
-struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
+struct error *agent_map_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
 			    uint32_t *ret_offset)
 {
 	struct remote *remote = NULL;
@@ -93,7 +93,7 @@ struct error *inject_window(struct stop *stop, struct agent *agent, taddr at, ui
 				 agent->proc->pid);
 	if ((err = remote_begin(stop, &remote)))
 		return err;
-	err = tmap_extend(remote, stop->proc, last_page(agent), at, pages * DT_PAGE);
+	err = remote_map_extend(remote, stop->proc, last_page(agent), at, pages * DT_PAGE);
 	struct error *end = remote_end(remote);
 	if (err || end) {
 		window->address = 0;

@@ -2,7 +2,7 @@
  * code_window.h - windows of the code memfd near the target's modules. Private to inject/.
  *
  * The first ones are mapped while the target has a descriptor of the memfd, by one call each; later
- * ones (inject_window) are doubled from what is mapped already (tmap_extend).
+ * ones (agent_map_window) are doubled from what is mapped already (remote_map_extend).
  */
 #ifndef DYNTRACE_CODE_WINDOW_H
 #define DYNTRACE_CODE_WINDOW_H
@@ -12,7 +12,7 @@
 
 /* Those of the options; `there` is the memfd's descriptor in the target. What isn't free stays
  * unmapped. */
-struct error *window_map_first(struct remote *remote, struct agent *agent, int there,
-			       const struct inject_options *options);
+struct error *code_window_map_first(struct remote *remote, struct agent *agent, int there,
+			       const struct agent_options *options);
 
 #endif

@@ -17,13 +17,13 @@
 
 static bool maps_code(pid_t pid, const char *needle)
 {
-	_cleanup_close_ int fd = status_open(pid, "maps", O_RDONLY);
-	_cleanup_free_ char *text = fd < 0 ? NULL : status_slurp(fd, NULL);
+	_cleanup_close_ int fd = proc_status_open(pid, "maps", O_RDONLY);
+	_cleanup_free_ char *text = fd < 0 ? NULL : proc_status_slurp(fd, NULL);
 
 	return text && strstr(text, needle);
 }
 
-uint64_t inject_now(void)
+uint64_t holders_now(void)
 {
 	struct timespec now;
 
@@ -34,7 +34,7 @@ uint64_t inject_now(void)
 static bool is_older(pid_t pid, uint64_t since)
 {
 	struct thread_stat stat;
-	_cleanup_error_ struct error *error = since ? status_read_stat(pid, pid, &stat) : NULL;
+	_cleanup_error_ struct error *error = since ? proc_status_read_stat(pid, pid, &stat) : NULL;
 
 	return since && (error || stat.start_time < since);
 }
@@ -68,12 +68,12 @@ static struct error *find(const struct agent *agent, uint64_t since, struct tids
 	return NULL;
 }
 
-struct error *inject_find_children(const struct agent *agent, struct tids *ret_pids)
+struct error *holders_find(const struct agent *agent, struct tids *ret_pids)
 {
 	return find(agent, 0, ret_pids);
 }
 
-struct error *inject_find_forked(const struct agent *agent, struct tids *ret_pids)
+struct error *holders_find_forked(const struct agent *agent, struct tids *ret_pids)
 {
 	return find(agent, agent->since, ret_pids);
 }

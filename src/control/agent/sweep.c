@@ -73,22 +73,22 @@ static struct error *unmap_reserved(struct remote *remote, const struct maps *ma
 	    m->end.v - m->start.v != window->pages * DT_PAGE || m->prot != PROT_NONE || m->shared ||
 	    m->inode)
 		return NULL;
-	return tmap_unmap(remote, m->start, m->end.v - m->start.v);
+	return remote_map_remove(remote, m->start, m->end.v - m->start.v);
 }
 
 static struct error *unmap_named(struct remote *remote, const struct maps *maps, taddr base)
 {
-	uint64_t end = base.v ? base.v + INJECT_WHOLE_SIZE : 0;
+	uint64_t end = base.v ? base.v + AGENT_WHOLE_SIZE : 0;
 	struct error *err = NULL;
 
 	for (size_t i = 0; i < maps->count && !err; i++) {
 		const struct mapping *m = &maps->items[i];
 
 		if (m->shared && is_named(m->path) && !(m->start.v >= base.v && m->end.v <= end))
-			err = tmap_unmap(remote, m->start, m->end.v - m->start.v);
+			err = remote_map_remove(remote, m->start, m->end.v - m->start.v);
 	}
 	/* last, as ever: by this one the rest is known */
-	return err || !base.v ? err : tmap_unmap(remote, base, INJECT_WHOLE_SIZE);
+	return err || !base.v ? err : remote_map_remove(remote, base, AGENT_WHOLE_SIZE);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

@@ -12,30 +12,30 @@
 #include "decode.h"
 
 /* What those who scan want to know beyond that. */
-enum glance_kind {
-	GLANCE_OTHER,
-	GLANCE_PADDING, /* nop of any length, int3 */
-	GLANCE_LEA,
-	GLANCE_ADD,
-	GLANCE_MOVSXD,
+enum prescan_kind {
+	PRESCAN_OTHER,
+	PRESCAN_PADDING, /* nop of any length, int3 */
+	PRESCAN_LEA,
+	PRESCAN_ADD,
+	PRESCAN_MOVSXD,
 };
 
-struct glance {
+struct prescan {
 	taddr pc;
 	uint8_t length;
 	uint8_t modrm, sib; /* 0 where there is none */
 	enum insn_flow flow;
-	enum glance_kind kind;
+	enum prescan_kind kind;
 	bool has_target;
 	taddr target;
 	bool rip_relative;
 	taddr rip_target;
 };
 
-bool glance(const uint8_t *bytes, size_t size, taddr pc, struct glance *ret_glance);
+bool prescan(const uint8_t *bytes, size_t size, taddr pc, struct prescan *ret_glance);
 
-#define GLANCE_MOD(g) ((g)->modrm >> 6)
-#define GLANCE_RM(g) ((g)->modrm & 7u)
-#define GLANCE_SCALE(g) ((g)->sib >> 6)
+#define PRESCAN_MOD(g) ((g)->modrm >> 6)
+#define PRESCAN_RM(g) ((g)->modrm & 7u)
+#define PRESCAN_SCALE(g) ((g)->sib >> 6)
 
 #endif

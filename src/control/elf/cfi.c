@@ -533,8 +533,8 @@ static void tidy(struct cfi_rows *rows)
 
 struct error *cfi_compile(const struct symtab *symtab, struct cfi_rows *ret_rows)
 {
-	const struct image *image = &symtab->image;
-	const Elf64_Shdr *section = image_section(image, ".eh_frame");
+	const struct elf_image *image = &symtab->image;
+	const Elf64_Shdr *section = elf_image_section(image, ".eh_frame");
 	struct compiler compiler = { .bytes = NULL };
 	struct bytes bytes;
 	struct cursor c;
@@ -543,7 +543,7 @@ struct error *cfi_compile(const struct symtab *symtab, struct cfi_rows *ret_rows
 	if (!section || !section->sh_addr || section->sh_type == SHT_NOBITS)
 		return NULL;
 	compiler.address = section->sh_addr;
-	bytes = image_bytes(image, section->sh_addr, section->sh_size);
+	bytes = elf_image_bytes(image, section->sh_addr, section->sh_size);
 	if (!bytes.size)
 		return NULL;
 	compiler.bytes = bytes.at;

@@ -18,7 +18,7 @@ struct cie {
 };
 
 struct reader {
-	const struct image *image;
+	const struct elf_image *image;
 	Elf_Data table;
 	uint64_t address; /* of the table */
 	struct cie cie; /* the one that was looked at last */
@@ -90,7 +90,7 @@ static bool read_fde(struct reader *r, const Dwarf_FDE *fde)
 	uint64_t start = take_address(r, &c, cie->code);
 	uint64_t size = take_encoded(&c, cie->code & ENCODING_FORMAT), lsda;
 
-	if (c.failed || size == 0 || start + size < start || !image_is_executable(r->image, start))
+	if (c.failed || size == 0 || start + size < start || !elf_image_is_executable(r->image, start))
 		return true;
 	if (r->ranges && !vec_push(r->ranges, (struct range){ start, start + size }))
 		return false;
@@ -102,9 +102,9 @@ static bool read_fde(struct reader *r, const Dwarf_FDE *fde)
 }
 
 /* The table's address and size: by its section, else by its index (whose end isn't known). */
-static bool find_table(const struct image *image, uint64_t *ret_address, uint64_t *ret_size)
+static bool find_table(const struct elf_image *image, uint64_t *ret_address, uint64_t *ret_size)
 {
-	const Elf64_Shdr *section = image_section(image, ".eh_frame");
+	const Elf64_Shdr *section = elf_image_section(image, ".eh_frame");
 	uint8_t header[12];
 	struct cursor c = { header, header + sizeof(header), false };
 	uint8_t encoding;
@@ -115,7 +115,7 @@ static bool find_table(const struct image *image, uint64_t *ret_address, uint64_
 		return true;
 	}
 	if (!image->eh_frame_hdr ||
-	    image_read(image, image->eh_frame_hdr, header, sizeof(header)) != sizeof(header) ||
+	    elf_image_read(image, image->eh_frame_hdr, header, sizeof(header)) != sizeof(header) ||
 	    header[0] != 1)
 		return false;
 	encoding = header[1];
@@ -137,7 +137,7 @@ static struct error *read_table(struct reader *r)
 
 	if (!find_table(r->image, &r->address, &length))
 		return NULL;
-	bytes = image_bytes(r->image, r->address, length);
+	bytes = elf_image_bytes(r->image, r->address, length);
 	r->table = (Elf_Data){ .d_buf = (void *)bytes.at, .d_size = bytes.size };
 	while ((status = read_entry(r, at, &next, &entry)) != 1 && next > at) {
 		if (status == 0 && !dwarf_cfi_cie_p(&entry) && !read_fde(r, &entry.fde))
@@ -147,7 +147,7 @@ static struct error *read_table(struct reader *r)
 	return NULL;
 }
 
-struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges)
+struct error *eh_frame_read(const struct elf_image *image, struct ranges *ret_ranges)
 {
 	struct ranges ranges = { 0 };
 	struct reader r = { .image = image, .cie.offset = UINT64_MAX, .ranges = &ranges };
@@ -162,7 +162,7 @@ struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges
 	return NULL;
 }
 
-struct error *eh_frame_lsdas(const struct image *image, struct lsdas *ret_lsdas)
+struct error *eh_frame_lsdas(const struct elf_image *image, struct lsdas *ret_lsdas)
 {
 	struct lsdas lsdas = { 0 };
 	struct reader r = { .image = image, .cie.offset = UINT64_MAX, .lsdas = &lsdas };

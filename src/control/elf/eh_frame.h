@@ -11,7 +11,7 @@
 
 /* One range an FDE, in executable segments only, sorted. What is damaged is left out; a file
  * without the table gives no range. */
-struct error *eh_frame_read(const struct image *image, struct ranges *ret_ranges);
+struct error *eh_frame_read(const struct elf_image *image, struct ranges *ret_ranges);
 
 /* Where the landing pads of a function are listed. */
 struct lsda {
@@ -26,6 +26,6 @@ struct lsdas {
 };
 
 /* One a function that has any; caller frees. */
-struct error *eh_frame_lsdas(const struct image *image, struct lsdas *ret_lsdas);
+struct error *eh_frame_lsdas(const struct elf_image *image, struct lsdas *ret_lsdas);
 
 #endif

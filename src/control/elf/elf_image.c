@@ -15,7 +15,7 @@
 #define SEGMENTS_MAX 128u
 #define SECTIONS_MAX 65536u
 
-static struct error *check_header(struct image *image)
+static struct error *check_header(struct elf_image *image)
 {
 	Elf64_Ehdr *h = &image->header;
 	const char *path = image->path;
@@ -40,7 +40,7 @@ static struct error *check_header(struct image *image)
 
 /* libelf takes 264 bytes for each section that is claimed, in a file that may be sparse: 2.6 GB and
  * two seconds for ten million. A count above 65279 is in the first section's header. */
-static bool has_too_many_sections(const struct image *image)
+static bool has_too_many_sections(const struct elf_image *image)
 {
 	const Elf64_Ehdr *h = &image->header;
 	Elf64_Shdr first;
@@ -50,7 +50,7 @@ static bool has_too_many_sections(const struct image *image)
 	       first.sh_size > SECTIONS_MAX;
 }
 
-static struct error *read_program_headers(struct image *image, const Elf64_Phdr **ret_headers)
+static struct error *read_program_headers(struct elf_image *image, const Elf64_Phdr **ret_headers)
 {
 	const Elf64_Ehdr *h = &image->header;
 	const Elf64_Phdr *headers;
@@ -68,7 +68,7 @@ static struct error *read_program_headers(struct image *image, const Elf64_Phdr 
 }
 
 /* Clips a PT_LOAD to what the file really has (I1, I2); false: nothing is left of it. */
-static bool segment_of(const struct image *image, const Elf64_Phdr *p, struct segment *ret)
+static bool segment_of(const struct elf_image *image, const Elf64_Phdr *p, struct segment *ret)
 {
 	uint64_t file_size = p->p_filesz < p->p_memsz ? p->p_filesz : p->p_memsz;
 
@@ -93,7 +93,7 @@ static int compare_segments(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-static struct error *read_segments(struct image *image, const Elf64_Phdr *headers)
+static struct error *read_segments(struct elf_image *image, const Elf64_Phdr *headers)
 {
 	image->segments = calloc(SEGMENTS_MAX, sizeof(*image->segments));
 	if (!image->segments)
@@ -155,7 +155,7 @@ static void read_dynamic_entry(struct dynamic *dynamic, const Elf64_Dyn *entry)
 	}
 }
 
-static void read_dynamic(struct image *image, const Elf64_Phdr *headers)
+static void read_dynamic(struct elf_image *image, const Elf64_Phdr *headers)
 {
 	for (size_t i = 0; i < image->header.e_phnum; i++) {
 		struct bytes table;
@@ -163,7 +163,7 @@ static void read_dynamic(struct image *image, const Elf64_Phdr *headers)
 
 		if (headers[i].p_type != PT_DYNAMIC)
 			continue;
-		table = image_bytes(image, headers[i].p_vaddr, headers[i].p_memsz);
+		table = elf_image_bytes(image, headers[i].p_vaddr, headers[i].p_memsz);
 		for (size_t at = 0; at + sizeof(entry) <= table.size; at += sizeof(entry)) {
 			memcpy(&entry, table.at + at, sizeof(entry));
 			if (entry.d_tag == DT_NULL)
@@ -174,7 +174,7 @@ static void read_dynamic(struct image *image, const Elf64_Phdr *headers)
 	}
 }
 
-static struct error *open_elf(struct image *image, int fd)
+static struct error *open_elf(struct elf_image *image, int fd)
 {
 	struct error *error;
 	struct stat stat;
@@ -197,7 +197,7 @@ static struct error *open_elf(struct image *image, int fd)
 	return NULL;
 }
 
-static struct error *image_fill(struct image *image, int fd, const char *path)
+static struct error *elf_image_fill(struct elf_image *image, int fd, const char *path)
 {
 	const Elf64_Phdr *headers = NULL;
 	struct error *error;
@@ -215,30 +215,30 @@ static struct error *image_fill(struct image *image, int fd, const char *path)
 	return error;
 }
 
-struct error *image_open(int fd, const char *path, struct image *ret_image)
+struct error *elf_image_open(int fd, const char *path, struct elf_image *ret_image)
 {
-	struct image image = { .fd = -1 };
-	struct error *error = image_fill(&image, fd, path);
+	struct elf_image image = { .fd = -1 };
+	struct error *error = elf_image_fill(&image, fd, path);
 
 	if (error) {
-		image_close(&image);
+		elf_image_close(&image);
 		return error;
 	}
 	*ret_image = image;
 	return NULL;
 }
 
-void image_close(struct image *image)
+void elf_image_close(struct elf_image *image)
 {
 	elf_end(image->elf);
 	free(image->segments);
 	free(image->path);
 	if (image->fd >= 0)
 		close(image->fd);
-	*image = (struct image){ .fd = -1 };
+	*image = (struct elf_image){ .fd = -1 };
 }
 
-struct segment *image_memory(const struct image *image, uint64_t address)
+struct segment *elf_image_memory(const struct elf_image *image, uint64_t address)
 {
 	for (size_t i = 0; i < image->segment_count; i++) {
 		struct segment *s = &image->segments[i];
@@ -249,9 +249,9 @@ struct segment *image_memory(const struct image *image, uint64_t address)
 	return NULL;
 }
 
-struct segment *image_segment(const struct image *image, uint64_t address)
+struct segment *elf_image_segment(const struct elf_image *image, uint64_t address)
 {
-	struct segment *s = image_memory(image, address);
+	struct segment *s = elf_image_memory(image, address);
 
 	return s && address - s->address < s->file_size ? s : NULL;
 }
@@ -263,7 +263,7 @@ static struct bytes bytes_of(const Elf_Data *data)
 }
 
 /* libelf reads and keeps it. */
-static struct bytes read_chunk(const struct image *image, uint64_t offset, uint64_t n)
+static struct bytes read_chunk(const struct elf_image *image, uint64_t offset, uint64_t n)
 {
 	const Elf_Data *data = NULL;
 
@@ -272,7 +272,7 @@ static struct bytes read_chunk(const struct image *image, uint64_t offset, uint6
 	return bytes_of(data);
 }
 
-const uint8_t *image_segment_bytes(const struct image *image, struct segment *segment)
+const uint8_t *elf_image_segment_bytes(const struct elf_image *image, struct segment *segment)
 {
 	if (!segment->bytes && !segment->unreadable) {
 		segment->bytes = read_chunk(image, segment->offset, segment->file_size).at;
@@ -282,9 +282,9 @@ const uint8_t *image_segment_bytes(const struct image *image, struct segment *se
 }
 
 /* The segment that holds the address, and how many of n bytes from there on it has in the file. */
-static const struct segment *find_bytes(const struct image *image, uint64_t address, uint64_t *n)
+static const struct segment *find_bytes(const struct elf_image *image, uint64_t address, uint64_t *n)
 {
-	const struct segment *s = image_segment(image, address);
+	const struct segment *s = elf_image_segment(image, address);
 	uint64_t room = s ? s->file_size - (address - s->address) : 0;
 
 	if (*n > room)
@@ -292,7 +292,7 @@ static const struct segment *find_bytes(const struct image *image, uint64_t addr
 	return s;
 }
 
-struct bytes image_bytes(const struct image *image, uint64_t address, uint64_t n)
+struct bytes elf_image_bytes(const struct elf_image *image, uint64_t address, uint64_t n)
 {
 	const struct segment *s = find_bytes(image, address, &n);
 
@@ -303,7 +303,7 @@ struct bytes image_bytes(const struct image *image, uint64_t address, uint64_t n
 	return read_chunk(image, s->offset + (address - s->address), n);
 }
 
-size_t image_read(const struct image *image, uint64_t address, void *to, size_t n)
+size_t elf_image_read(const struct elf_image *image, uint64_t address, void *to, size_t n)
 {
 	uint64_t room = n;
 	const struct segment *s = find_bytes(image, address, &room);
@@ -319,7 +319,7 @@ size_t image_read(const struct image *image, uint64_t address, void *to, size_t 
 	return got < 0 ? 0 : (size_t)got;
 }
 
-struct bytes image_section_bytes(Elf_Scn *section, uint32_t type)
+struct bytes elf_image_section_bytes(Elf_Scn *section, uint32_t type)
 {
 	const Elf64_Shdr *h = section ? elf64_getshdr(section) : NULL;
 	const Elf_Data *data = NULL;
@@ -329,13 +329,13 @@ struct bytes image_section_bytes(Elf_Scn *section, uint32_t type)
 	return bytes_of(data);
 }
 
-const Elf64_Shdr *image_section(const struct image *image, const char *name)
+const Elf64_Shdr *elf_image_section(const struct elf_image *image, const char *name)
 {
 	Elf_Scn *section = NULL;
 	size_t names;
 
 	if (elf_getshdrstrndx(image->elf, &names) < 0 ||
-	    !image_section_bytes(elf_getscn(image->elf, names), SHT_STRTAB).size)
+	    !elf_image_section_bytes(elf_getscn(image->elf, names), SHT_STRTAB).size)
 		return NULL;
 	while ((section = elf_nextscn(image->elf, section))) {
 		const Elf64_Shdr *h = elf64_getshdr(section);
@@ -349,14 +349,14 @@ const Elf64_Shdr *image_section(const struct image *image, const char *name)
 	return NULL;
 }
 
-bool image_is_executable(const struct image *image, uint64_t address)
+bool elf_image_is_executable(const struct elf_image *image, uint64_t address)
 {
-	const struct segment *s = image_segment(image, address);
+	const struct segment *s = elf_image_segment(image, address);
 
 	return s && (s->flags & PF_X);
 }
 
-bool image_is_program(const struct image *image)
+bool elf_image_is_program(const struct elf_image *image)
 {
 	if (image->header.e_type == ET_EXEC || (image->dynamic.flags_1 & DF_1_PIE))
 		return true;

@@ -2,7 +2,7 @@
  * elf_image.h - an ELF file as the loader sees it: segments, dynamic table, bytes by address.
  *
  * libelf reads it, with ELF_C_READ: files are hostile and may shrink while they are read, and a
- * truncated mapping is a SIGBUS. What it reads stays until image_close. By hand is only what libelf
+ * truncated mapping is a SIGBUS. What it reads stays until elf_image_close. By hand is only what libelf
  * doesn't have: addresses instead of offsets, and limits on what a header may claim.
  *
  * (I1) segments are sorted by address, don't wrap, lie below 2^47, and file_size <= size.
@@ -31,7 +31,7 @@ struct segment {
 	uint64_t offset;
 	uint64_t file_size; /* the rest is zero */
 	uint32_t flags; /* PF_* */
-	const uint8_t *bytes; /* file_size bytes, once image_segment_bytes has read them */
+	const uint8_t *bytes; /* file_size bytes, once elf_image_segment_bytes has read them */
 	bool unreadable; /* ... or has failed to */
 };
 
@@ -43,7 +43,7 @@ struct dynamic {
 	bool textrel, has_soname;
 };
 
-struct image {
+struct elf_image {
 	int fd; /* a duplicate, ours */
 	char *path; /* for messages */
 	Elf *elf;
@@ -57,26 +57,26 @@ struct image {
 	struct dynamic dynamic;
 };
 
-struct error *image_open(int fd, const char *path, struct image *ret_image);
-void image_close(struct image *image);
+struct error *elf_image_open(int fd, const char *path, struct elf_image *ret_image);
+void elf_image_close(struct elf_image *image);
 
 /* The segment whose bytes in the file hold this address; NULL: none. */
-struct segment *image_segment(const struct image *image, uint64_t address);
+struct segment *elf_image_segment(const struct elf_image *image, uint64_t address);
 /* The same, for memory beyond the file's bytes (.bss) too. */
-struct segment *image_memory(const struct image *image, uint64_t address);
+struct segment *elf_image_memory(const struct elf_image *image, uint64_t address);
 /* All of a segment's bytes, read on first use; NULL: can't be read. */
-const uint8_t *image_segment_bytes(const struct image *image, struct segment *segment);
+const uint8_t *elf_image_segment_bytes(const struct elf_image *image, struct segment *segment);
 /* Up to n bytes at an address, as far as its segment goes in the file. */
-struct bytes image_bytes(const struct image *image, uint64_t address, uint64_t n);
+struct bytes elf_image_bytes(const struct elf_image *image, uint64_t address, uint64_t n);
 /* Copies up to n bytes at an address, and keeps none; returns how many. */
-size_t image_read(const struct image *image, uint64_t address, void *to, size_t n);
+size_t elf_image_read(const struct elf_image *image, uint64_t address, void *to, size_t n);
 
 /* A section's header by its name; NULL: none that has bytes in the file (I2). */
-const Elf64_Shdr *image_section(const struct image *image, const char *name);
+const Elf64_Shdr *elf_image_section(const struct elf_image *image, const char *name);
 /* A section's bytes, if it is of that type. */
-struct bytes image_section_bytes(Elf_Scn *section, uint32_t type);
-bool image_is_executable(const struct image *image, uint64_t address);
+struct bytes elf_image_section_bytes(Elf_Scn *section, uint32_t type);
+bool elf_image_is_executable(const struct elf_image *image, uint64_t address);
 /* A program (not a library): something that has a main. */
-bool image_is_program(const struct image *image);
+bool elf_image_is_program(const struct elf_image *image);
 
 #endif

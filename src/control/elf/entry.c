@@ -78,7 +78,7 @@ static bool is_function(const struct symtab *symtab, uint64_t address)
 {
 	const struct range *fde;
 
-	if (!image_is_executable(&symtab->image, address) ||
+	if (!elf_image_is_executable(&symtab->image, address) ||
 	    address == symtab->image.header.e_entry)
 		return false;
 	fde = ranges_find(symtab_fdes(symtab), address);
@@ -90,9 +90,9 @@ static bool fetch(const struct symtab *symtab, uint64_t pc, struct insn *ret_ins
 	uint8_t bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
 	size_t n;
 
-	if (!image_is_executable(&symtab->image, pc))
+	if (!elf_image_is_executable(&symtab->image, pc))
 		return false;
-	n = image_read(&symtab->image, pc, bytes, sizeof(bytes));
+	n = elf_image_read(&symtab->image, pc, bytes, sizeof(bytes));
 	return decode(bytes, n, taddr_of(pc), ret_insn);
 }
 
@@ -127,7 +127,7 @@ bool entry_find_main(const struct symtab *symtab, uint64_t *ret_address)
 {
 	struct walk walk = { .symtab = symtab };
 
-	if (!image_is_program(&symtab->image))
+	if (!elf_image_is_program(&symtab->image))
 		return false;
 	return walk_code(&walk, symtab->image.header.e_entry, 0, ret_address);
 }

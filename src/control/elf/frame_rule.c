@@ -87,18 +87,18 @@ enum frame_rule frame_rule_at(struct frame_rules *rules, uint64_t address)
 
 bool frame_is_go(const struct symtab *symtab)
 {
-	return image_section(&symtab->image, ".gopclntab") ||
-	       image_section(&symtab->image, ".note.go.buildid") ||
-	       image_section(&symtab->image, ".data.rel.ro.gopclntab") ||
+	return elf_image_section(&symtab->image, ".gopclntab") ||
+	       elf_image_section(&symtab->image, ".note.go.buildid") ||
+	       elf_image_section(&symtab->image, ".data.rel.ro.gopclntab") ||
 	       symtab_find(symtab, "runtime.morestack");
 }
 
 bool frame_has_handlers(const struct symtab *symtab)
 {
-	return image_section(&symtab->image, ".gcc_except_table");
+	return elf_image_section(&symtab->image, ".gcc_except_table");
 }
 
 bool frame_is_stripped(const struct symtab *symtab)
 {
-	return !image_section(&symtab->image, ".symtab");
+	return !elf_image_section(&symtab->image, ".symtab");
 }

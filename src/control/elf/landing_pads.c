@@ -27,8 +27,8 @@ struct rseq_cs {
 static void read_lsda(const struct symtab *symtab, const struct lsda *lsda,
 		      void (*found)(void *context, uint64_t address), void *context)
 {
-	struct segment *segment = image_segment(&symtab->image, lsda->address);
-	const uint8_t *all = segment ? image_segment_bytes(&symtab->image, segment) : NULL;
+	struct segment *segment = elf_image_segment(&symtab->image, lsda->address);
+	const uint8_t *all = segment ? elf_image_segment_bytes(&symtab->image, segment) : NULL;
 	if (!all)
 		return;
 	const uint8_t *bytes = all + (lsda->address - segment->address);
@@ -91,7 +91,7 @@ void symtab_each_rseq(const struct symtab *symtab,
 		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort),
 		      void *context)
 {
-	const Elf64_Shdr *section = image_section(&symtab->image, "__rseq_cs");
+	const Elf64_Shdr *section = elf_image_section(&symtab->image, "__rseq_cs");
 	uint64_t end = section ? section->sh_addr + section->sh_size : 0;
 
 	for (uint64_t at = section ? section->sh_addr : 0; at + sizeof(struct rseq_cs) <= end;
@@ -112,7 +112,7 @@ bool symtab_has_loader(const struct symtab *symtab)
 
 bool symtab_is_go(const struct symtab *symtab)
 {
-	return image_section(&symtab->image, ".gopclntab") ||
-	       image_section(&symtab->image, ".note.go.buildid") ||
+	return elf_image_section(&symtab->image, ".gopclntab") ||
+	       elf_image_section(&symtab->image, ".note.go.buildid") ||
 	       symtab_find(symtab, "runtime.asyncPreempt");
 }

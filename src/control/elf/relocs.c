@@ -19,7 +19,7 @@ static int compare_relocations(const void *a, const void *b)
 /* A table of relocations as the dynamic table gives it: rela and relasz, or jmprel and pltrelsz. */
 static struct bytes find_table(const struct symtab *symtab, uint64_t address, uint64_t size)
 {
-	return address ? image_bytes(&symtab->image, address, size) : (struct bytes){ 0 };
+	return address ? elf_image_bytes(&symtab->image, address, size) : (struct bytes){ 0 };
 }
 
 /* The next relocation of a table; false: no more. */
@@ -104,7 +104,7 @@ bool relocs_read_word(const struct symtab *symtab, uint64_t address, uint64_t *r
 {
 	uint8_t bytes[8];
 
-	if (image_read(&symtab->image, address, bytes, sizeof(bytes)) != sizeof(bytes))
+	if (elf_image_read(&symtab->image, address, bytes, sizeof(bytes)) != sizeof(bytes))
 		return false;
 	apply(relocs_get(symtab), address, bytes, sizeof(bytes));
 	memcpy(ret_word, bytes, sizeof(bytes));
@@ -113,8 +113,8 @@ bool relocs_read_word(const struct symtab *symtab, uint64_t address, uint64_t *r
 
 size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n)
 {
-	const struct image *image = &symtab->image;
-	struct segment *segment = image_segment(image, address);
+	const struct elf_image *image = &symtab->image;
+	struct segment *segment = elf_image_segment(image, address);
 	uint64_t end;
 
 	if (!segment)
@@ -127,7 +127,7 @@ size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size
 	}
 	if (n > end - address)
 		n = end - address;
-	if (!image_segment_bytes(image, segment))
+	if (!elf_image_segment_bytes(image, segment))
 		return 0;
 	memcpy(to, segment->bytes + (address - segment->address), n);
 	apply(relocs_get(symtab), address, to, n);
@@ -147,7 +147,7 @@ struct finder {
 static void offer(const struct finder *finder, uint64_t address)
 {
 	if (address && address >= finder->low && address < finder->high &&
-	    image_is_executable(&finder->symtab->image, address))
+	    elf_image_is_executable(&finder->symtab->image, address))
 		finder->found(finder->context, address);
 }
 
@@ -177,7 +177,7 @@ static void offer_relocation(void *context, const Elf64_Rela *rela)
 /* Code segments too: old linkers put read-only data into them. */
 static void offer_words(const struct finder *finder, struct segment *segment)
 {
-	const uint8_t *bytes = image_segment_bytes(&finder->symtab->image, segment);
+	const uint8_t *bytes = elf_image_segment_bytes(&finder->symtab->image, segment);
 	uint64_t skip = -segment->address & 7;
 
 	if (!bytes)
@@ -194,7 +194,7 @@ void symtab_each_pointer(const struct symtab *symtab,
 			 void (*found)(void *context, uint64_t address), void *context)
 {
 	struct finder finder = { symtab, found, context, UINT64_MAX, 0, { 0 } };
-	const struct image *image = &symtab->image;
+	const struct elf_image *image = &symtab->image;
 
 	for (size_t i = 0; i < image->segment_count; i++) {
 		const struct segment *s = &image->segments[i];
@@ -209,6 +209,6 @@ void symtab_each_pointer(const struct symtab *symtab,
 	/* Words first: then the tables are in memory already. */
 	for (size_t i = 0; i < image->segment_count; i++)
 		offer_words(&finder, &image->segments[i]);
-	finder.symbols = image_bytes(image, image->dynamic.symtab, UINT64_MAX);
+	finder.symbols = elf_image_bytes(image, image->dynamic.symtab, UINT64_MAX);
 	relocs_each(symtab, offer_relocation, &finder);
 }

@@ -53,7 +53,7 @@ static struct error *add_marker(struct markers *markers, const struct marker *fo
 }
 
 /* One note's description: place, base and semaphore, then three texts. */
-static struct error *read_note(const struct image *image, struct bytes description, uint64_t base,
+static struct error *read_note(const struct elf_image *image, struct bytes description, uint64_t base,
 			       struct markers *markers)
 {
 	uint64_t words[3];
@@ -72,15 +72,15 @@ static struct error *read_note(const struct image *image, struct bytes descripti
 	marker.name = marker.provider ? (char *)take_text(&description) : NULL;
 	marker.arguments = marker.name ? (char *)take_text(&description) : NULL;
 	if (!marker.arguments || !*marker.provider || !*marker.name ||
-	    !image_is_executable(image, marker.address))
+	    !elf_image_is_executable(image, marker.address))
 		return NULL;
-	if (marker.semaphore && !image_memory(image, marker.semaphore))
+	if (marker.semaphore && !elf_image_memory(image, marker.semaphore))
 		return NULL;
 	return add_marker(markers, &marker);
 }
 
 /* All notes of a section. libelf knows how they are aligned. */
-static struct error *read_notes(const struct image *image, Elf_Data *data, uint64_t base,
+static struct error *read_notes(const struct elf_image *image, Elf_Data *data, uint64_t base,
 				struct markers *markers)
 {
 	size_t at = 0, name_at, description_at;
@@ -125,9 +125,9 @@ static void drop_doubles(struct markers *markers)
 	markers->count = kept;
 }
 
-struct error *sdt_read(const struct image *image, struct markers *ret_markers)
+struct error *sdt_read(const struct elf_image *image, struct markers *ret_markers)
 {
-	const Elf64_Shdr *header = image_section(image, ".stapsdt.base");
+	const Elf64_Shdr *header = elf_image_section(image, ".stapsdt.base");
 	uint64_t base = header ? header->sh_addr : 0;
 	struct markers markers = { 0 };
 	struct error *error = NULL;

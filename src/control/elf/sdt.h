@@ -19,7 +19,7 @@
 
 #define SDT_ARGUMENTS_MAX 16u
 
-struct image;
+struct elf_image;
 
 struct marker {
 	char *provider, *name;
@@ -35,7 +35,7 @@ struct markers {
 };
 
 /* All markers of the file; one whose note is damaged, or which isn't in code, isn't one. */
-struct error *sdt_read(const struct image *image, struct markers *ret_markers);
+struct error *sdt_read(const struct elf_image *image, struct markers *ret_markers);
 struct symtab;
 struct error *sdt_of_symtab(const struct symtab *symtab, struct markers *ret_markers);
 void markers_free(struct markers *markers);

@@ -65,8 +65,8 @@ bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_sta
 		uint64_t *ret_end);
 /* Calls back with the text that compilers have described, by address: all of it, but for stretches
  * of `gap` bytes or more without an unwind table. A file that has none at all counts as described. */
-#define SYM_UNDESCRIBED_MIN (512u << 10) /* a static musl libc without tables is smaller */
-void symtab_each_described(const struct symtab *symtab, uint64_t gap,
+#define SYM_UNCOVERED_MIN (512u << 10) /* a static musl libc without tables is smaller */
+void symtab_each_unwind_covered(const struct symtab *symtab, uint64_t gap,
 			   void (*found)(void *context, uint64_t start, uint64_t end),
 			   void *context);
 /* The executable range that contains the address; NULL: none. */
@@ -124,7 +124,7 @@ struct module {
 	bool debug_read;
 	struct cfi_rows *cfi; /* by module_cfi */
 	struct markers *markers; /* by module_markers */
-	struct hidden *hidden; /* NULL: not read yet (unnamed_functions.h) */
+	struct unnamed_functions *unnamed; /* NULL: not read yet (unnamed_functions.h) */
 };
 
 struct modules {

@@ -63,11 +63,11 @@ static bool symbol_kind_of(const struct symtab *symtab, const Elf64_Sym *entry,
 			   enum symbol_kind *ret_kind)
 {
 	unsigned type = ELF64_ST_TYPE(entry->st_info);
-	bool code = image_is_executable(&symtab->image, entry->st_value);
+	bool code = elf_image_is_executable(&symtab->image, entry->st_value);
 	const struct range *fde;
 
 	if (entry->st_shndx == SHN_UNDEF || entry->st_shndx == SHN_ABS ||
-	    entry->st_shndx == SHN_COMMON || !image_memory(&symtab->image, entry->st_value))
+	    entry->st_shndx == SHN_COMMON || !elf_image_memory(&symtab->image, entry->st_value))
 		return false;
 	switch (type) {
 	case STT_FUNC:
@@ -152,12 +152,12 @@ static struct error *read_section_table(struct symtab *symtab, uint32_t type, bo
 		return NULL;
 	if (elf64_getshdr(section)->sh_size / sizeof(Elf64_Sym) > SYMBOLS_MAX)
 		return error_new(ERROR_FAILED, "%s has too many symbols", symtab->image.path);
-	table.entries = image_section_bytes(section, type);
+	table.entries = elf_image_section_bytes(section, type);
 	table.strings =
-		image_section_bytes(elf_getscn(elf, elf64_getshdr(section)->sh_link), SHT_STRTAB);
+		elf_image_section_bytes(elf_getscn(elf, elf64_getshdr(section)->sh_link), SHT_STRTAB);
 	while (!table.versions.size && (versions = next_of_type(elf, versions, SHT_GNU_versym))) {
 		if (elf64_getshdr(versions)->sh_link == elf_ndxscn(section))
-			table.versions = image_section_bytes(versions, SHT_GNU_versym);
+			table.versions = elf_image_section_bytes(versions, SHT_GNU_versym);
 	}
 	return table_collect(symtab, &table);
 }
@@ -196,7 +196,7 @@ static uint64_t count_by_gnu_hash(struct bytes hash)
 
 static struct error *read_dynamic_table(struct symtab *symtab)
 {
-	const struct image *image = &symtab->image;
+	const struct elf_image *image = &symtab->image;
 	const struct dynamic *d = &image->dynamic;
 	struct table table = { .source = SOURCE_DYNSYM };
 	uint64_t count = 0;
@@ -204,15 +204,15 @@ static struct error *read_dynamic_table(struct symtab *symtab)
 	if (!d->symtab || !d->strtab)
 		return NULL;
 	if (d->hash)
-		count = word_at(image_bytes(image, d->hash, 8), 4);
+		count = word_at(elf_image_bytes(image, d->hash, 8), 4);
 	else if (d->gnu_hash)
-		count = count_by_gnu_hash(image_bytes(image, d->gnu_hash, UINT64_MAX));
+		count = count_by_gnu_hash(elf_image_bytes(image, d->gnu_hash, UINT64_MAX));
 	if (count > SYMBOLS_MAX)
 		return NULL;
-	table.entries = image_bytes(image, d->symtab, count * sizeof(Elf64_Sym));
-	table.strings = image_bytes(image, d->strtab, d->strsz);
+	table.entries = elf_image_bytes(image, d->symtab, count * sizeof(Elf64_Sym));
+	table.strings = elf_image_bytes(image, d->strtab, d->strsz);
 	if (d->versym)
-		table.versions = image_bytes(image, d->versym, count * sizeof(uint16_t));
+		table.versions = elf_image_bytes(image, d->versym, count * sizeof(uint16_t));
 	return table_collect(symtab, &table);
 }
 
@@ -290,7 +290,7 @@ static bool is_code(const struct symbol *symbol)
 	return symbol->kind != SYMBOL_OBJECT;
 }
 
-static struct error *read_code_sections(const struct image *image, struct ranges *ret_ranges)
+static struct error *read_code_sections(const struct elf_image *image, struct ranges *ret_ranges)
 {
 	Elf_Scn *section = NULL;
 
@@ -324,7 +324,7 @@ static uint64_t guess_end(const struct symtab *symtab, const struct ranges *sect
 static void measure_symbol(struct symtab *symtab, const struct ranges *sections,
 			   struct symbol *symbol, uint64_t next)
 {
-	const struct segment *segment = image_segment(&symtab->image, symbol->address);
+	const struct segment *segment = elf_image_segment(&symtab->image, symbol->address);
 	uint64_t room = segment->file_size - (symbol->address - segment->address);
 
 	if (symbol->size == 0)

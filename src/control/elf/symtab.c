@@ -21,7 +21,7 @@ struct error *symtab_open(int fd, const char *path, struct symtab **ret_symtab)
 
 	if (!symtab)
 		return error_errno(ENOMEM, "%s", path);
-	error = image_open(fd, path, &symtab->image);
+	error = elf_image_open(fd, path, &symtab->image);
 	if (error) {
 		free(symtab);
 		return error;
@@ -51,7 +51,7 @@ void symtab_close(struct symtab *symtab)
 	free(symtab->fdes.items);
 	free(symtab->relocations.items);
 	free(symtab->texts);
-	image_close(&symtab->image);
+	elf_image_close(&symtab->image);
 	free(symtab);
 }
 
@@ -207,14 +207,14 @@ bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_sta
 const struct text_range *symtab_text(const struct symtab *symtab, uint64_t address)
 {
 	struct symtab *lazy = symtab_lazy(symtab);
-	struct segment *segment = image_segment(&symtab->image, address);
+	struct segment *segment = elf_image_segment(&symtab->image, address);
 	struct text_range *text;
 
 	if (!segment || !(segment->flags & PF_X))
 		return NULL;
 	if (!lazy->texts)
 		lazy->texts = calloc(symtab->image.segment_count, sizeof(*lazy->texts));
-	if (!lazy->texts || !image_segment_bytes(&symtab->image, segment))
+	if (!lazy->texts || !elf_image_segment_bytes(&symtab->image, segment))
 		return NULL;
 	text = &lazy->texts[segment - symtab->image.segments];
 	*text = (struct text_range){ segment->address, segment->file_size, segment->bytes };

@@ -29,7 +29,7 @@ struct relocations {
 };
 
 struct symtab {
-	struct image image;
+	struct elf_image image;
 	struct {
 		struct symbol *items;
 		size_t count;

@@ -40,7 +40,7 @@ static void each_in_segment(const struct ranges *fdes, struct stretch *stretch)
 		stretch->found(stretch->context, stretch->start, stretch->end);
 }
 
-void symtab_each_described(const struct symtab *symtab, uint64_t gap,
+void symtab_each_unwind_covered(const struct symtab *symtab, uint64_t gap,
 			   void (*found)(void *context, uint64_t start, uint64_t end),
 			   void *context)
 {

@@ -123,7 +123,7 @@ struct error *exits_map(struct session *session, struct stop *stop)
 				      taddr_add(exits->returns, sizeof(struct dt_returns)),
 				      WINDOW_PAGES * DT_PAGE, &exits->window);
 	if (!error)
-		error = inject_window(stop, session->agent, exits->window, WINDOW_PAGES,
+		error = agent_map_window(stop, session->agent, exits->window, WINDOW_PAGES,
 				      &exits->offset);
 	return error;
 }

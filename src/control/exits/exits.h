@@ -33,7 +33,7 @@ struct exits {
 	uint32_t *inside;
 	struct exits_unwinder unwinders[DT_UNWINDERS_MAX];
 	size_t unwinder_count;
-	bool all_told; /* no unwinder is left that has to be told */
+	bool all_announced; /* no unwinder is left that has to be told */
 	uint64_t next_watch, next_grow; /* ns */
 };
 
@@ -65,7 +65,7 @@ bool exits_is_unwinder(const struct symtab *symtab);
 /* Is the unwinder in that module LLVM's libunwind? */
 bool exits_is_llvm(const struct symtab *symtab);
 /* Does the unwinder in that module know, by a call or by a hook? */
-bool exits_is_told(struct session *session, struct module *module);
+bool exits_is_announced(struct session *session, struct module *module);
 /* exits_hook.c: a probe of ours for each unwinder that can take one and doesn't know yet; to be
  * placed with the list's. */
 struct error *exits_hook_add(struct session *session, const struct tracepoint_list *list);

@@ -69,6 +69,6 @@ void exits_allow(struct session *session)
 		_cleanup_error_ struct error *unreadable =
 			module_symtab(session->proc, modules->items[i], &symtab);
 		if (!unreadable)
-			symtab_each_described(symtab, SYM_UNDESCRIBED_MIN, allow, &allowing);
+			symtab_each_unwind_covered(symtab, SYM_UNCOVERED_MIN, allow, &allowing);
 	}
 }

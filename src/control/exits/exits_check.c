@@ -66,8 +66,8 @@ bool exits_has_shadow_stack(const char *status)
 
 bool exits_shadow_stack_of(pid_t pid)
 {
-	_cleanup_close_ int fd = status_open(pid, "status", O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *status = fd < 0 ? NULL : status_slurp(fd, NULL);
+	_cleanup_close_ int fd = proc_status_open(pid, "status", O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *status = fd < 0 ? NULL : proc_status_slurp(fd, NULL);
 
 	return status && exits_has_shadow_stack(status);
 }

@@ -18,8 +18,8 @@
 
 static const struct probe *find_hook(const struct session *session, const struct module *module)
 {
-	for (size_t i = 0; i < session->watches.count; i++) {
-		const struct probe *probe = session->watches.items[i];
+	for (size_t i = 0; i < session->own_probes.count; i++) {
+		const struct probe *probe = session->own_probes.items[i];
 
 		if (probe->event.finds && probe->place.module == module)
 			return probe;
@@ -48,7 +48,7 @@ static struct error *add_hook(struct session *session, struct module *module)
 	/* LLVM's has the function, but doesn't ask it. */
 	if (!find || find->kind != SYMBOL_FUNCTION || exits_is_llvm(symtab))
 		return NULL;
-	struct error *error = watch_add(session, module, find, &probe);
+	struct error *error = own_probes_add_at(session, module, find, &probe);
 	if (!error)
 		probe->event.finds = true;
 	return error;
@@ -73,7 +73,7 @@ struct error *exits_hook_add(struct session *session, const struct tracepoint_li
 		struct module *module = session->modules.items[i];
 
 		if ((all || module->is_executable || !strncmp(module->name, "libgcc_s.", 9)) &&
-		    !find_hook(session, module) && !exits_is_told(session, module))
+		    !find_hook(session, module) && !exits_is_announced(session, module))
 			error = add_hook(session, module);
 	}
 	return error;

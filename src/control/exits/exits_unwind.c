@@ -111,7 +111,7 @@ static struct error *tell_module(struct session *session, struct stop *held,
 			 module->name);
 }
 
-bool exits_is_told(struct session *session, struct module *module)
+bool exits_is_announced(struct session *session, struct module *module)
 {
 	struct symtab *symtab;
 	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
@@ -174,7 +174,7 @@ void exits_modules_changed(struct session *session)
 		return;
 	drop_unloaded(session);
 	exits_allow(session);
-	session->exits.all_told = false; /* those that get no hook are told by exits_watch */
+	session->exits.all_announced = false; /* those that get no hook are told by exits_watch */
 }
 
 struct error *exits_register(struct session *session, struct stop *held)
@@ -189,14 +189,14 @@ void exits_watch(struct session *session, uint64_t now_ns)
 {
 	struct exits *exits = &session->exits;
 
-	if (!exits->returns.v || exits->all_told || now_ns < exits->next_watch)
+	if (!exits->returns.v || exits->all_announced || now_ns < exits->next_watch)
 		return;
 	exits->next_watch = now_ns + WATCH_NS;
 	/* not in another program, which it has begun since */
-	if (!place_has_code(session, session->proc))
+	if (!detach_has_code(session, session->proc))
 		return;
 	struct error *error = tell_all(session, NULL, 0);
-	exits->all_told = !error; /* else it is tried again */
+	exits->all_announced = !error; /* else it is tried again */
 	error_free(error);
 }
 

@@ -99,7 +99,7 @@ static enum exec_result give_up(struct catch *catch)
 	catch->deadline_ms = now_ms() + CATCH_TIMEOUT_MS / 10;
 	ptrace(PTRACE_INTERRUPT, catch->tid, 0, 0);
 	if (!await(catch, &status)) {
-		leftover_add(catch->tid, catch->tid == catch->proc->pid && catch->proc->own_child);
+		unreleased_add(catch->tid, catch->tid == catch->proc->pid && catch->proc->own_child);
 		return EXEC_LATE;
 	}
 	if (!WIFSTOPPED(status))

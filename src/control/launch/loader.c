@@ -27,7 +27,7 @@ static bool read_at(struct proc *proc, uint64_t at, void *to, size_t n)
 /* AT_BASE of the auxiliary vector; 0: no loader. */
 static uint64_t loader_base(const struct proc *proc)
 {
-	_cleanup_close_ int fd = status_open(proc->pid, "auxv", O_RDONLY);
+	_cleanup_close_ int fd = proc_status_open(proc->pid, "auxv", O_RDONLY);
 	Elf64_auxv_t entry;
 
 	while (fd >= 0 && read(fd, &entry, sizeof(entry)) == sizeof(entry) &&

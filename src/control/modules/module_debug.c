@@ -84,9 +84,9 @@ struct error *module_markers(struct proc *proc, struct module *module,
 void module_debug_free(struct module *module)
 {
 	debug_close(module->debug);
-	if (module->hidden)
-		hidden_free(module->hidden);
-	free(module->hidden);
+	if (module->unnamed)
+		unnamed_functions_free(module->unnamed);
+	free(module->unnamed);
 	if (module->markers)
 		markers_free(module->markers);
 	free(module->markers);

@@ -61,11 +61,11 @@ static bool is_printable(const char *name)
 	return length > 0;
 }
 
-static bool read_got(const struct image *image, struct bytes table, struct got *got)
+static bool read_got(const struct elf_image *image, struct bytes table, struct got *got)
 {
 	const struct dynamic *d = &image->dynamic;
-	struct bytes symbols = image_bytes(image, d->symtab, UINT64_MAX);
-	struct bytes strings = image_bytes(image, d->strtab, d->strsz);
+	struct bytes symbols = elf_image_bytes(image, d->symtab, UINT64_MAX);
+	struct bytes strings = elf_image_bytes(image, d->strtab, d->strsz);
 	Elf64_Rela rela;
 
 	for (size_t at = 0; at + sizeof(rela) <= table.size; at += sizeof(rela)) {
@@ -99,12 +99,12 @@ static bool jumps_through(const uint8_t *entry, uint64_t address, uint64_t *ret_
 	return false;
 }
 
-static bool add_entries(const struct image *image, const Elf64_Shdr *section, const struct got *got,
-			struct hidden *hidden)
+static bool add_entries(const struct elf_image *image, const Elf64_Shdr *section, const struct got *got,
+			struct unnamed_functions *unnamed)
 {
 	/* Entries of .plt.got are 8 bytes long where they hold nothing but the jump. */
 	uint64_t step = section->sh_entsize == 8 ? 8 : ENTRY_SIZE;
-	struct bytes code = image_bytes(image, section->sh_addr, section->sh_size);
+	struct bytes code = elf_image_bytes(image, section->sh_addr, section->sh_size);
 	char name[NAME_ROOM + 8];
 
 	for (uint64_t at = 0; at + step <= code.size; at += step) {
@@ -118,29 +118,29 @@ static bool add_entries(const struct image *image, const Elf64_Shdr *section, co
 		if (!word)
 			continue;
 		snprintf(name, sizeof(name), "%s@plt", word->name);
-		if (!hidden_add(hidden, name, section->sh_addr + at, step, SOURCE_PLT, false))
+		if (!unnamed_functions_add(unnamed, name, section->sh_addr + at, step, SOURCE_PLT, false))
 			return false;
 	}
 	return true;
 }
 
-struct error *plt_read(const struct symtab *symtab, struct hidden *hidden)
+struct error *plt_read(const struct symtab *symtab, struct unnamed_functions *unnamed)
 {
 	static const char *const sections[] = { ".plt.sec", ".plt", ".plt.got" };
-	const struct image *image = &symtab->image;
+	const struct elf_image *image = &symtab->image;
 	const struct dynamic *d = &image->dynamic;
 	struct got got = { 0 };
 	bool done =
-		read_got(image, image_bytes(image, d->jmprel, d->jmprel ? d->pltrelsz : 0), &got) &&
-		read_got(image, image_bytes(image, d->rela, d->rela ? d->relasz : 0), &got);
+		read_got(image, elf_image_bytes(image, d->jmprel, d->jmprel ? d->pltrelsz : 0), &got) &&
+		read_got(image, elf_image_bytes(image, d->rela, d->rela ? d->relasz : 0), &got);
 
 	if (got.count)
 		qsort(got.items, got.count, sizeof(*got.items), compare_words);
 	for (size_t i = 0; done && got.count && i < sizeof(sections) / sizeof(sections[0]); i++) {
-		const Elf64_Shdr *section = image_section(image, sections[i]);
+		const Elf64_Shdr *section = elf_image_section(image, sections[i]);
 
-		if (section && image_is_executable(image, section->sh_addr))
-			done = add_entries(image, section, &got, hidden);
+		if (section && elf_image_is_executable(image, section->sh_addr))
+			done = add_entries(image, section, &got, unnamed);
 	}
 	vec_free(&got);
 	return done ? NULL : error_errno(ENOMEM, "%s", image->path);

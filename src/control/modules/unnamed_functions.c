@@ -18,23 +18,23 @@
 #define LZMA_MEMORY_MAX (256u << 20)
 #define SYMBOLS_MAX 4000000u
 
-bool hidden_add(struct hidden *hidden, const char *name, uint64_t address, uint64_t size,
+bool unnamed_functions_add(struct unnamed_functions *unnamed, const char *name, uint64_t address, uint64_t size,
 		enum symbol_source source, bool global)
 {
 	struct symbol symbol = { .name = strdup(name), .address = address, .size = size,
 				 .kind = SYMBOL_FUNCTION, .source = source, .global = global };
 
-	if (symbol.name && hidden->count < SYMBOLS_MAX && vec_push(hidden, symbol))
+	if (symbol.name && unnamed->count < SYMBOLS_MAX && vec_push(unnamed, symbol))
 		return true;
 	free((char *)symbol.name);
 	return false;
 }
 
-void hidden_free(struct hidden *hidden)
+void unnamed_functions_free(struct unnamed_functions *unnamed)
 {
-	for (size_t i = 0; i < hidden->count; i++)
-		free((char *)hidden->items[i].name);
-	vec_free(hidden);
+	for (size_t i = 0; i < unnamed->count; i++)
+		free((char *)unnamed->items[i].name);
+	vec_free(unnamed);
 }
 
 static int compare(const void *a, const void *b)
@@ -46,20 +46,20 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void sort(struct hidden *hidden)
+static void sort(struct unnamed_functions *unnamed)
 {
 	size_t kept = 0;
 
-	if (!hidden->count)
+	if (!unnamed->count)
 		return;
-	qsort(hidden->items, hidden->count, sizeof(*hidden->items), compare);
-	for (size_t i = 1; i < hidden->count; i++) {
-		if (compare(&hidden->items[i], &hidden->items[kept]) == 0)
-			free((char *)hidden->items[i].name);
+	qsort(unnamed->items, unnamed->count, sizeof(*unnamed->items), compare);
+	for (size_t i = 1; i < unnamed->count; i++) {
+		if (compare(&unnamed->items[i], &unnamed->items[kept]) == 0)
+			free((char *)unnamed->items[i].name);
 		else
-			hidden->items[++kept] = hidden->items[i];
+			unnamed->items[++kept] = unnamed->items[i];
 	}
-	hidden->count = kept + 1;
+	unnamed->count = kept + 1;
 }
 
 /* ---- symbol tables elsewhere ----------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static bool is_printable(const char *name)
 
 /* The functions of another file's symbol table that this one doesn't name. */
 static bool add_table(const struct symtab *symtab, Elf *elf, enum symbol_source source,
-		      struct hidden *hidden)
+		      struct unnamed_functions *unnamed)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
@@ -103,10 +103,10 @@ static bool add_table(const struct symtab *symtab, Elf *elf, enum symbol_source 
 			if (GELF_ST_TYPE(symbol.st_info) != STT_FUNC ||
 			    symbol.st_shndx == SHN_UNDEF || !name || !*name ||
 			    !is_printable(name) ||
-			    !image_is_executable(&symtab->image, symbol.st_value) ||
+			    !elf_image_is_executable(&symtab->image, symbol.st_value) ||
 			    is_known(symtab, name, symbol.st_value))
 				continue;
-			if (!hidden_add(hidden, name, symbol.st_value, symbol.st_size, source,
+			if (!unnamed_functions_add(unnamed, name, symbol.st_value, symbol.st_size, source,
 					GELF_ST_BIND(symbol.st_info) != STB_LOCAL))
 				return false;
 		}
@@ -140,10 +140,10 @@ static uint8_t *unpack(struct bytes packed, size_t *ret_size)
 	return NULL;
 }
 
-static bool add_debugdata(const struct symtab *symtab, struct hidden *hidden)
+static bool add_debugdata(const struct symtab *symtab, struct unnamed_functions *unnamed)
 {
-	const struct image *image = &symtab->image;
-	const Elf64_Shdr *header = image_section(image, ".gnu_debugdata");
+	const struct elf_image *image = &symtab->image;
+	const Elf64_Shdr *header = elf_image_section(image, ".gnu_debugdata");
 	_cleanup_free_ uint8_t *bytes = NULL;
 	Elf_Scn *section = NULL;
 	struct bytes packed = { 0 };
@@ -153,14 +153,14 @@ static bool add_debugdata(const struct symtab *symtab, struct hidden *hidden)
 
 	while (header && (section = elf_nextscn(image->elf, section))) {
 		if (elf64_getshdr(section) == header)
-			packed = image_section_bytes(section, SHT_PROGBITS);
+			packed = elf_image_section_bytes(section, SHT_PROGBITS);
 	}
 	if (packed.size)
 		bytes = unpack(packed, &size);
 	elf = bytes ? elf_memory((char *)bytes, size) : NULL;
 	if (elf) {
 		done = elf_kind(elf) != ELF_K_ELF ||
-		       add_table(symtab, elf, SOURCE_DEBUGDATA, hidden);
+		       add_table(symtab, elf, SOURCE_DEBUGDATA, unnamed);
 		elf_end(elf);
 	}
 	return done;
@@ -169,25 +169,25 @@ static bool add_debugdata(const struct symtab *symtab, struct hidden *hidden)
 /* ---- functions without a name ---------------------------------------------------------------- */
 
 /* Is there a name for the function that starts there, or is it part of a named one? */
-static bool is_named(const struct symtab *symtab, const struct hidden *hidden, size_t named,
+static bool is_named(const struct symtab *symtab, const struct unnamed_functions *unnamed, size_t named,
 		     uint64_t address)
 {
 	size_t n;
 
 	if (symtab_at(symtab, address))
 		return true;
-	n = sorted_count(named, i, hidden->items[i].address <= address);
-	return n && address - hidden->items[n - 1].address <
-			      (hidden->items[n - 1].size ? hidden->items[n - 1].size : 1);
+	n = sorted_count(named, i, unnamed->items[i].address <= address);
+	return n && address - unnamed->items[n - 1].address <
+			      (unnamed->items[n - 1].size ? unnamed->items[n - 1].size : 1);
 }
 
 /* The linkage table has an entry in .eh_frame, but isn't a function. */
-static bool is_linkage(const struct image *image, uint64_t address)
+static bool is_linkage(const struct elf_image *image, uint64_t address)
 {
 	static const char *const names[] = { ".plt", ".plt.got", ".plt.sec" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const Elf64_Shdr *section = image_section(image, names[i]);
+		const Elf64_Shdr *section = elf_image_section(image, names[i]);
 
 		if (section && address - section->sh_addr < section->sh_size)
 			return true;
@@ -196,21 +196,21 @@ static bool is_linkage(const struct image *image, uint64_t address)
 }
 
 /* Behind the `named` ones, which are sorted. */
-static bool add_unnamed(const struct symtab *symtab, struct hidden *hidden)
+static bool add_unnamed(const struct symtab *symtab, struct unnamed_functions *unnamed)
 {
 	const struct ranges *fdes = symtab_fdes(symtab);
-	size_t named = hidden->count;
+	size_t named = unnamed->count;
 	char name[32];
 
 	for (size_t i = 0; i < fdes->count; i++) {
 		const struct range *fde = &fdes->items[i];
 
 		if ((i && fde->start == fdes->items[i - 1].start) ||
-		    is_named(symtab, hidden, named, fde->start) ||
+		    is_named(symtab, unnamed, named, fde->start) ||
 		    is_linkage(&symtab->image, fde->start))
 			continue;
 		snprintf(name, sizeof(name), "fn_%" PRIx64, fde->start);
-		if (!hidden_add(hidden, name, fde->start, fde->end - fde->start, SOURCE_EH_FRAME,
+		if (!unnamed_functions_add(unnamed, name, fde->start, fde->end - fde->start, SOURCE_EH_FRAME,
 				false))
 			return false;
 	}
@@ -219,32 +219,32 @@ static bool add_unnamed(const struct symtab *symtab, struct hidden *hidden)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-struct error *hidden_read(const struct symtab *symtab, const struct debug *debug,
-			  struct hidden *ret_hidden)
+struct error *unnamed_functions_read(const struct symtab *symtab, const struct debug *debug,
+			  struct unnamed_functions *ret_hidden)
 {
-	_cleanup_(hidden_free) struct hidden hidden = { 0 };
+	_cleanup_(unnamed_functions_free) struct unnamed_functions unnamed = { 0 };
 	struct error *error = NULL;
 	bool done = true;
 
 	if (debug && debug->elf != symtab->image.elf)
-		done = add_table(symtab, debug->elf, SOURCE_DEBUG, &hidden);
-	done = done && add_debugdata(symtab, &hidden);
-	sort(&hidden);
-	done = done && add_unnamed(symtab, &hidden);
+		done = add_table(symtab, debug->elf, SOURCE_DEBUG, &unnamed);
+	done = done && add_debugdata(symtab, &unnamed);
+	sort(&unnamed);
+	done = done && add_unnamed(symtab, &unnamed);
 	if (done)
-		error = plt_read(symtab, &hidden);
+		error = plt_read(symtab, &unnamed);
 	if (!done)
 		error = error_errno(ENOMEM, "%s", symtab->image.path);
 	if (error)
 		return error;
-	sort(&hidden);
-	*ret_hidden = hidden;
-	hidden = (struct hidden){ 0 };
+	sort(&unnamed);
+	*ret_hidden = unnamed;
+	unnamed = (struct unnamed_functions){ 0 };
 	return NULL;
 }
 
-struct error *module_hidden(struct proc *proc, struct module *module,
-			    const struct hidden **ret_hidden)
+struct error *module_unnamed_functions(struct proc *proc, struct module *module,
+			    const struct unnamed_functions **ret_hidden)
 {
 	struct symtab *symtab;
 	struct debug *debug = NULL;
@@ -252,19 +252,19 @@ struct error *module_hidden(struct proc *proc, struct module *module,
 
 	if (error)
 		return error;
-	if (!module->hidden) {
+	if (!module->unnamed) {
 		error_free(module_debug(proc, module, &debug));
-		module->hidden = calloc(1, sizeof(*module->hidden));
-		error = module->hidden ? hidden_read(symtab, debug, module->hidden) :
+		module->unnamed = calloc(1, sizeof(*module->unnamed));
+		error = module->unnamed ? unnamed_functions_read(symtab, debug, module->unnamed) :
 					 error_new(ERROR_FAILED, "out of memory");
 	}
 	if (error)
 		return error;
-	*ret_hidden = module->hidden;
+	*ret_hidden = module->unnamed;
 	return NULL;
 }
 
-bool hidden_fits(const struct symbol *symbol, const char *pattern)
+bool unnamed_functions_fits(const struct symbol *symbol, const char *pattern)
 {
 	if (symbol->source == SOURCE_PLT && !strstr(pattern, "@plt"))
 		return false;

@@ -16,28 +16,28 @@
 #include "control/elf/sym.h"
 
 /* Sorted by address, then name. Names are owned. */
-struct hidden {
+struct unnamed_functions {
 	struct symbol *items;
 	size_t count;
 	size_t room;
 };
 
 /* `debug`: NULL, or the file's debug information. */
-struct error *hidden_read(const struct symtab *symtab, const struct debug *debug,
-			  struct hidden *ret_hidden);
-void hidden_free(struct hidden *hidden);
+struct error *unnamed_functions_read(const struct symtab *symtab, const struct debug *debug,
+			  struct unnamed_functions *ret_hidden);
+void unnamed_functions_free(struct unnamed_functions *unnamed);
 
 /* Those of a module, read once. */
-struct error *module_hidden(struct proc *proc, struct module *module,
-			    const struct hidden **ret_hidden);
+struct error *module_unnamed_functions(struct proc *proc, struct module *module,
+			    const struct unnamed_functions **ret_hidden);
 
 /* Does the glob mean this one? Entries of the linkage table only when it says @plt. */
-bool hidden_fits(const struct symbol *symbol, const char *pattern);
+bool unnamed_functions_fits(const struct symbol *symbol, const char *pattern);
 
 /* unnamed_functions.c: takes a copy of the name. False: out of memory. */
-bool hidden_add(struct hidden *hidden, const char *name, uint64_t address, uint64_t size,
+bool unnamed_functions_add(struct unnamed_functions *unnamed, const char *name, uint64_t address, uint64_t size,
 		enum symbol_source source, bool global);
 /* plt.c */
-struct error *plt_read(const struct symtab *symtab, struct hidden *hidden);
+struct error *plt_read(const struct symtab *symtab, struct unnamed_functions *unnamed);
 
 #endif

@@ -277,7 +277,7 @@ static struct error *locate_name(struct search *search, struct module *only)
 	}
 	struct error *error = locate_readable(search, only);
 	if (!error && !search->places.count)
-		error = locate_hidden(search, only);
+		error = locate_unnamed(search, only);
 	if (!error)
 		error = search->places.count ? add_copies(search) :
 					       locate_inlined(search, only, NULL);
@@ -386,7 +386,7 @@ static struct error *locate_glob(struct search *search, struct module *module)
 	}
 	shorten_names(&search->places);
 	if (!error)
-		error = locate_hidden_glob(search, module);
+		error = locate_unnamed_glob(search, module);
 	if (error || search->places.count)
 		return error;
 	return error_new(ERROR_FAILED, "no function of %s matches '%s'",

@@ -21,21 +21,21 @@ struct look {
 };
 
 /* Does a dynamic symbol have the name? */
-static bool is_named(const struct image *image, uint32_t index, const char *name)
+static bool is_named(const struct elf_image *image, uint32_t index, const char *name)
 {
 	Elf64_Sym symbol;
 	char text[128];
 	size_t length = strlen(name) + 1;
 
 	return length <= sizeof(text) &&
-	       image_read(image, image->dynamic.symtab + (uint64_t)index * sizeof(symbol), &symbol,
+	       elf_image_read(image, image->dynamic.symtab + (uint64_t)index * sizeof(symbol), &symbol,
 			  sizeof(symbol)) == sizeof(symbol) &&
-	       image_read(image, image->dynamic.strtab + symbol.st_name, text, length) == length &&
+	       elf_image_read(image, image->dynamic.strtab + symbol.st_name, text, length) == length &&
 	       memcmp(text, name, length) == 0;
 }
 
 static bool is_about_it(const struct look *look, const struct module *module,
-			const struct image *image, const Elf64_Rela *rela)
+			const struct elf_image *image, const Elf64_Rela *rela)
 {
 	switch (ELF64_R_TYPE(rela->r_info)) {
 	case R_X86_64_IRELATIVE:
@@ -68,8 +68,8 @@ static void look_at(struct look *look, const struct module *module, const Elf64_
 static void look_through(struct look *look, const struct module *module, uint64_t table,
 			 uint64_t size)
 {
-	const struct image *image = &module->symtab->image;
-	struct bytes bytes = image_bytes(image, table, size);
+	const struct elf_image *image = &module->symtab->image;
+	struct bytes bytes = elf_image_bytes(image, table, size);
 
 	for (size_t at = 0; at + sizeof(Elf64_Rela) <= bytes.size && !look->address;
 	     at += sizeof(Elf64_Rela)) {
@@ -83,8 +83,8 @@ static void look_through(struct look *look, const struct module *module, uint64_
 
 static void look_in(struct look *look, const struct module *module)
 {
-	const struct image *image = &module->symtab->image;
-	const Elf64_Shdr *section = image_section(image, ".rela.plt");
+	const struct elf_image *image = &module->symtab->image;
+	const Elf64_Shdr *section = elf_image_section(image, ".rela.plt");
 
 	look_through(look, module, image->dynamic.jmprel, image->dynamic.pltrelsz);
 	if (!look->address)

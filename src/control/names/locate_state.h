@@ -31,9 +31,9 @@ struct error *locate_inlined(struct search *search, struct module *only,
 
 /* locate_unnamed.c: what the file's own symbol tables don't name (unnamed_functions.h). Finds nothing: no
  * place, no error. */
-struct error *locate_hidden(struct search *search, struct module *only);
+struct error *locate_unnamed(struct search *search, struct module *only);
 /* locate_unnamed.c: adds those that the glob fits, at addresses that aren't there yet. */
-struct error *locate_hidden_glob(struct search *search, struct module *module);
+struct error *locate_unnamed_glob(struct search *search, struct module *module);
 
 /* locate_marker.c: every place of PROVIDER:NAME. */
 struct error *locate_marker(struct search *search, struct module *only);

@@ -10,26 +10,26 @@
 #include "control/modules/unnamed_functions.h"
 #include "locate_state.h"
 
-static const struct symbol *find_named(const struct hidden *hidden, const char *name)
+static const struct symbol *find_named(const struct unnamed_functions *unnamed, const char *name)
 {
-	for (size_t i = 0; i < hidden->count; i++) {
-		if (strcmp(hidden->items[i].name, name) == 0)
-			return &hidden->items[i];
+	for (size_t i = 0; i < unnamed->count; i++) {
+		if (strcmp(unnamed->items[i].name, name) == 0)
+			return &unnamed->items[i];
 	}
 	return NULL;
 }
 
-struct error *locate_hidden(struct search *search, struct module *only)
+struct error *locate_unnamed(struct search *search, struct module *only)
 {
 	for (size_t i = 0; i < search->modules->count; i++) {
 		struct module *module = search->modules->items[i];
-		const struct hidden *hidden = NULL;
+		const struct unnamed_functions *unnamed = NULL;
 		_cleanup_error_ struct error *error =
 			only && module != only ? NULL :
-						 module_hidden(search->proc, module, &hidden);
+						 module_unnamed_functions(search->proc, module, &unnamed);
 		uint64_t offset = search->location->number;
 		const struct symbol *symbol =
-			hidden ? find_named(hidden, search->location->symbol) : NULL;
+			unnamed ? find_named(unnamed, search->location->symbol) : NULL;
 
 		if (!symbol)
 			continue;
@@ -58,18 +58,18 @@ static int compare_places(const void *a, const void *b)
 }
 
 /* Places so far are sorted by address. */
-struct error *locate_hidden_glob(struct search *search, struct module *module)
+struct error *locate_unnamed_glob(struct search *search, struct module *module)
 {
-	const struct hidden *hidden = NULL;
+	const struct unnamed_functions *unnamed = NULL;
 	struct places found = { 0 };
-	struct error *error = module_hidden(search->proc, module, &hidden);
+	struct error *error = module_unnamed_functions(search->proc, module, &unnamed);
 
-	for (size_t i = 0; !error && i < hidden->count; i++) {
-		const struct symbol *symbol = &hidden->items[i];
+	for (size_t i = 0; !error && i < unnamed->count; i++) {
+		const struct symbol *symbol = &unnamed->items[i];
 		struct place place = { .module = module, .symbol = symbol,
 				       .address = taddr_of(symbol->address + module->bias.v) };
 
-		if (!hidden_fits(symbol, search->location->symbol) ||
+		if (!unnamed_functions_fits(symbol, search->location->symbol) ||
 		    is_taken(&search->places, place.address.v))
 			continue;
 		if (found.count && vec_last(&found)->address.v == place.address.v) {

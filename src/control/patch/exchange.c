@@ -21,7 +21,7 @@ static bool is_awaited(struct patch_site *const *all, size_t count, unsigned gro
 struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch_site *const *all,
 			     size_t count)
 {
-	size_t kept = 0, vias = 0;
+	size_t kept = 0, waypoints = 0;
 	struct error *err = sites_collect(all, count, PATCH_PLACED, &x->old);
 
 	x->proc = proc;
@@ -36,23 +36,23 @@ struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch
 	if (!x->via_ranges)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < kept; i++) {
-		uint64_t via = x->old.items[i]->via.v;
+		uint64_t waypoint = x->old.items[i]->waypoint.v;
 
-		if (via)
-			x->via_ranges[vias++] =
-				(struct scan_range){ .start = via, .end = via + 1, .owner = i };
+		if (waypoint)
+			x->via_ranges[waypoints++] =
+				(struct stack_scan_range){ .start = waypoint, .end = waypoint + 1, .owner = i };
 	}
-	if (!vias)
+	if (!waypoints)
 		return NULL;
-	err = scan_begin(&x->vias, proc, x->via_ranges, vias);
-	x->vias.frames_only = true;
+	err = stack_scan_begin(&x->waypoints, proc, x->via_ranges, waypoints);
+	x->waypoints.frames_only = true;
 	return err;
 }
 
 void exchange_end(struct exchange *x)
 {
 	sites_free(&x->old);
-	scan_end(&x->vias);
+	stack_scan_end(&x->waypoints);
 	free(x->via_ranges);
 }
 
@@ -179,13 +179,13 @@ struct error *exchange_find_busy(struct exchange *x, struct stop *stop)
 			delay_group(x, x->old.items[i]->group,
 				    "a thread has run into the trap there");
 	}
-	for (size_t i = 0; i < x->vias.count; i++)
-		x->vias.ranges[i].hit = false;
-	if (x->vias.count)
-		err = scan_stacks(&x->vias, stop);
-	for (size_t i = 0; !err && i < x->vias.count; i++) {
-		if (x->vias.ranges[i].hit)
-			delay_group(x, x->old.items[x->vias.ranges[i].owner]->group,
+	for (size_t i = 0; i < x->waypoints.count; i++)
+		x->waypoints.ranges[i].hit = false;
+	if (x->waypoints.count)
+		err = stack_scan_stacks(&x->waypoints, stop);
+	for (size_t i = 0; !err && i < x->waypoints.count; i++) {
+		if (x->waypoints.ranges[i].hit)
+			delay_group(x, x->old.items[x->waypoints.ranges[i].owner]->group,
 				    "a signal handler will return to it");
 	}
 	return err;
@@ -193,14 +193,14 @@ struct error *exchange_find_busy(struct exchange *x, struct stop *stop)
 
 bool exchange_is_via(const struct exchange *x, uint64_t rip)
 {
-	return x->vias.count && scan_find(&x->vias, rip);
+	return x->waypoints.count && stack_scan_find(&x->waypoints, rip);
 }
 
 struct error *exchange_move(struct exchange *x, struct stop *stop, size_t thread,
 			    bool *ret_is_there)
 {
-	const struct scan_range *range =
-		x->vias.count ? scan_find(&x->vias, stop_thread_rip(stop, thread).v) : NULL;
+	const struct stack_scan_range *range =
+		x->waypoints.count ? stack_scan_find(&x->waypoints, stop_thread_rip(stop, thread).v) : NULL;
 	const struct patch_site *old = range ? x->old.items[range->owner] : NULL;
 
 	*ret_is_there = old != NULL;

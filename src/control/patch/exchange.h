@@ -18,8 +18,8 @@ struct exchange {
 	struct sites new; /* all that are to be placed; borrowed */
 	const char **busy; /* of those; borrowed */
 	struct pages *pages; /* borrowed */
-	struct scan vias; /* patch_site.via of the old ones */
-	struct scan_range *via_ranges;
+	struct stack_scan waypoints; /* patch_site.waypoint of the old ones */
+	struct stack_scan_range *via_ranges;
 };
 
 struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch_site *const *all,

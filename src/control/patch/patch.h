@@ -75,11 +75,11 @@ struct patch_site {
 	 * NULL: none. */
 	const struct patch_site *after;
 	/* on the way to the trampoline a thread stands there once (a slot, a hop); 0: it doesn't */
-	taddr via;
+	taddr waypoint;
 	bool leads_on; /* from its trampoline to the code behind the site, */
 	struct patch_jump back; /* by this jump */
 	/* the site whose copy it leads to instead (P8); NULL: it doesn't */
-	const struct patch_site *out_to;
+	const struct patch_site *redirect_to;
 	/* on the way from the site, of one that it takes the place of: leads to tramp_start when it
 	 * is placed */
 	struct patch_jump hop;
@@ -107,7 +107,7 @@ struct patch_stats {
  *
  * Sites that are PATCH_REMOVED, and those that are taken out now, are led on where a new one
  * changes what is behind them (P8): for a process that runs their code alone. Their memory is freed
- * no sooner than that of who leads to it (out_to).
+ * no sooner than that of who leads to it (redirect_to).
  */
 struct error *patch_place(struct proc *proc, struct stop *held, struct patch_site **sites,
 			  size_t count, struct patch_stats *ret_stats);
@@ -122,7 +122,7 @@ struct error *patch_place(struct proc *proc, struct stop *held, struct patch_sit
 struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t count,
 			   unsigned timeout_ms, bool *ret_idle, struct patch_stats *ret_stats);
 
-/* Finds out `after` and `via` of sites that another controller noted: a short jump leads through
+/* Finds out `after` and `waypoint` of sites that another controller noted: a short jump leads through
  * one of the others. */
 void patch_link(struct patch_site *sites, size_t count);
 

@@ -36,11 +36,11 @@ struct batch {
 	struct proc *proc;
 	struct sites sites;
 	struct exchange exchange;
-	struct outs outs;
+	struct redirect outs;
 	struct pages pages;
-	struct scan scan;
+	struct stack_scan scan;
 	/* the inside of sites.items[owner], but for where threads are that ran into an old trap */
-	struct scan_range *ranges;
+	struct stack_scan_range *ranges;
 	size_t range_count;
 	const char **busy; /* why this site has to wait; NULL: it needn't */
 	bool second; /* the turn of those that lead through bytes of others */
@@ -49,10 +49,10 @@ struct batch {
 static void batch_free(struct batch *batch)
 {
 	exchange_end(&batch->exchange);
-	outs_end(&batch->outs);
+	redirect_end(&batch->outs);
 	sites_free(&batch->sites);
 	pages_free(&batch->pages);
-	scan_end(&batch->scan);
+	stack_scan_end(&batch->scan);
 	free(batch->ranges);
 	free(batch->busy);
 }
@@ -98,7 +98,7 @@ static void add_ranges(struct batch *batch, size_t index)
 {
 	const struct patch_site *site = batch->sites.items[index];
 	size_t changed = sites_changed(site);
-	struct scan_range range = { .start = site->address.v + 1,
+	struct stack_scan_range range = { .start = site->address.v + 1,
 				    .end = site->address.v + (changed ? changed : 1),
 				    .owner = index };
 
@@ -110,7 +110,7 @@ static void add_ranges(struct batch *batch, size_t index)
 		    behind < range.start || behind >= range.end)
 			continue;
 		batch->ranges[batch->range_count++] =
-			(struct scan_range){ .start = range.start, .end = behind, .owner = index };
+			(struct stack_scan_range){ .start = range.start, .end = behind, .owner = index };
 		range.start = behind + 1;
 	}
 	batch->ranges[batch->range_count++] = range;
@@ -126,7 +126,7 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 	if (!err)
 		err = exchange_begin(&batch->exchange, proc, all, count);
 	if (!err)
-		err = outs_begin(&batch->outs, all, count);
+		err = redirect_begin(&batch->outs, all, count);
 	batch->ranges = calloc(n + batch->exchange.old.count + 1, sizeof(*batch->ranges));
 	batch->busy = calloc(n + 1, sizeof(*batch->busy));
 	if (!err && (!batch->ranges || !batch->busy))
@@ -140,7 +140,7 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 	batch->exchange.pages = &batch->pages;
 	err = create_pages(batch);
 	if (!err)
-		err = scan_begin(&batch->scan, proc, batch->ranges, batch->range_count);
+		err = stack_scan_begin(&batch->scan, proc, batch->ranges, batch->range_count);
 	for (size_t i = 0; !err && i < n; i++)
 		check_mapping(batch, batch->sites.items[i]);
 	return err;
@@ -202,14 +202,14 @@ static void check_bytes(struct batch *batch)
 }
 
 /* The site that the thread is inside of, and how far; NULL: none. */
-static const struct scan_range *site_of_thread(const struct batch *batch, const struct stop *stop,
+static const struct stack_scan_range *site_of_thread(const struct batch *batch, const struct stop *stop,
 					       size_t thread, uint64_t *offset)
 {
 	uint64_t rip = stop_thread_rip(stop, thread).v;
-	const struct scan_range *range = scan_find(&batch->scan, rip);
+	const struct stack_scan_range *range = stack_scan_find(&batch->scan, rip);
 
 	if (!range && stop_thread_restarts(stop, thread))
-		range = scan_find(&batch->scan, rip - SYSCALL_SIZE);
+		range = stack_scan_find(&batch->scan, rip - SYSCALL_SIZE);
 	if (range && stop_thread_trapped(stop, thread))
 		return NULL;
 	if (range)
@@ -218,12 +218,12 @@ static const struct scan_range *site_of_thread(const struct batch *batch, const 
 }
 
 /* (P8) */
-static void check_outs(struct batch *batch)
+static void check_redirects(struct batch *batch)
 {
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		struct patch_site *site = batch->sites.items[i];
 		const char *refusal =
-			site->state == PATCH_PLANNED ? outs_refusal(&batch->outs, site) : NULL;
+			site->state == PATCH_PLANNED ? redirect_refusal(&batch->outs, site) : NULL;
 
 		if (refusal)
 			sites_fail(site, PATCH_FAILED, error_new(ERROR_REFUSED, "%s", refusal));
@@ -233,7 +233,7 @@ static void check_outs(struct batch *batch)
 /* (P4), and threads at what is no instruction of ours */
 static struct error *find_busy(struct batch *batch, struct stop *stop)
 {
-	struct error *err = scan_stacks(&batch->scan, stop);
+	struct error *err = stack_scan_stacks(&batch->scan, stop);
 
 	if (err)
 		return err;
@@ -243,7 +243,7 @@ static struct error *find_busy(struct batch *batch, struct stop *stop)
 	}
 	for (size_t i = 0; i < stop_thread_count(stop); i++) {
 		uint64_t offset;
-		const struct scan_range *range = site_of_thread(batch, stop, i, &offset);
+		const struct stack_scan_range *range = site_of_thread(batch, stop, i, &offset);
 
 		if (exchange_is_via(&batch->exchange, stop_thread_rip(stop, i).v))
 			continue;
@@ -260,7 +260,7 @@ static struct error *move_threads(struct batch *batch, struct stop *stop)
 {
 	for (size_t i = 0; i < stop_thread_count(stop); i++) {
 		uint64_t offset;
-		const struct scan_range *range = site_of_thread(batch, stop, i, &offset);
+		const struct stack_scan_range *range = site_of_thread(batch, stop, i, &offset);
 		bool is_there;
 		struct error *err = exchange_move(&batch->exchange, stop, i, &is_there);
 
@@ -280,7 +280,7 @@ static struct error *write_sites(struct batch *batch)
 {
 	struct error *err = NULL;
 
-	if (!batch->second && batch->exchange.vias.count) {
+	if (!batch->second && batch->exchange.waypoints.count) {
 		err = exchange_restore(&batch->exchange, true);
 		if (!err)
 			err = pages_write(&batch->pages, batch->proc);
@@ -321,7 +321,7 @@ static void settle_site(struct batch *batch, struct patch_site *site, const char
 			     site->address.v, failure));
 }
 
-static struct error *place_turn(struct batch *batch, struct stop *stop)
+static struct error *place_pass(struct batch *batch, struct stop *stop)
 {
 	_cleanup_error_ struct error *failure = NULL;
 	struct error *err = move_threads(batch, stop);
@@ -330,7 +330,7 @@ static struct error *place_turn(struct batch *batch, struct stop *stop)
 		return err;
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		if (is_ready(batch, i))
-			outs_lead(&batch->outs, batch->sites.items[i]);
+			redirect_lead(&batch->outs, batch->sites.items[i]);
 	}
 	failure = write_sites(batch);
 	err = pages_read(&batch->pages, batch->proc);
@@ -359,18 +359,18 @@ static struct error *place_held(struct batch *batch, struct stop *stop)
 		return err;
 	exchange_check(&batch->exchange);
 	check_bytes(batch);
-	check_outs(batch);
+	check_redirects(batch);
 	err = find_busy(batch, stop);
 	if (!err)
-		err = place_turn(batch, stop);
+		err = place_pass(batch, stop);
 	if (!err && has_dependents(batch)) {
 		judge_dependents(batch);
 		batch->second = true;
-		err = place_turn(batch, stop);
+		err = place_pass(batch, stop);
 	}
 	if (!err)
 		err = exchange_settle(&batch->exchange);
-	outs_undo(&batch->outs);
+	redirect_undo(&batch->outs);
 	return err;
 }
 

@@ -28,10 +28,10 @@ struct removal {
 	struct sites sites;
 	struct pages pages;
 	struct drop drop;
-	struct scan scan;
-	struct scan_range *ranges; /* trampolines; owner is the site's index */
-	struct scan vias;
-	struct scan_range *via_ranges; /* patch_site.via of those that have one; owner likewise */
+	struct stack_scan scan;
+	struct stack_scan_range *ranges; /* trampolines; owner is the site's index */
+	struct stack_scan waypoints;
+	struct stack_scan_range *via_ranges; /* patch_site.waypoint of those that have one; owner likewise */
 	bool *restored; /* the site's original bytes are back */
 	bool begun; /* the first stop is over */
 	bool more_to_drop;
@@ -44,15 +44,15 @@ static void removal_free(struct removal *r)
 	sites_free(&r->sites);
 	pages_free(&r->pages);
 	drop_end(&r->drop);
-	scan_end(&r->scan);
-	scan_end(&r->vias);
+	stack_scan_end(&r->scan);
+	stack_scan_end(&r->waypoints);
 	free(r->ranges);
 	free(r->via_ranges);
 	free(r->restored);
 }
 
 /* What a thread stands on between site and trampoline. */
-static struct error *begin_vias(struct removal *r)
+static struct error *begin_waypoints(struct removal *r)
 {
 	size_t count = 0;
 	struct error *err;
@@ -61,16 +61,16 @@ static struct error *begin_vias(struct removal *r)
 	if (!r->via_ranges)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < r->sites.count; i++) {
-		uint64_t via = r->sites.items[i]->via.v;
+		uint64_t waypoint = r->sites.items[i]->waypoint.v;
 
-		if (via)
+		if (waypoint)
 			r->via_ranges[count++] =
-				(struct scan_range){ .start = via, .end = via + 1, .owner = i };
+				(struct stack_scan_range){ .start = waypoint, .end = waypoint + 1, .owner = i };
 	}
 	if (!count)
 		return NULL;
-	err = scan_begin(&r->vias, r->proc, r->via_ranges, count);
-	r->vias.frames_only = true;
+	err = stack_scan_begin(&r->waypoints, r->proc, r->via_ranges, count);
+	r->waypoints.frames_only = true;
 	return err;
 }
 
@@ -86,7 +86,7 @@ static struct error *removal_begin(struct proc *proc, struct patch_site *const *
 	if (!err && (!r->ranges || !r->restored))
 		err = error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; !err && i < n; i++)
-		r->ranges[i] = (struct scan_range){ .start = r->sites.items[i]->tramp_start.v,
+		r->ranges[i] = (struct stack_scan_range){ .start = r->sites.items[i]->tramp_start.v,
 						    .end = r->sites.items[i]->tramp_end.v,
 						    .owner = i };
 	if (!err)
@@ -94,9 +94,9 @@ static struct error *removal_begin(struct proc *proc, struct patch_site *const *
 	if (!err)
 		err = drop_begin(&r->drop, proc, &r->pages);
 	if (!err)
-		err = scan_begin(&r->scan, proc, r->ranges, n);
+		err = stack_scan_begin(&r->scan, proc, r->ranges, n);
 	r->scan.frames_only = true;
-	return err ? err : begin_vias(r);
+	return err ? err : begin_waypoints(r);
 }
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static struct error *write_originals(struct removal *r)
 	return err;
 }
 
-static struct error *restore_turn(struct removal *r)
+static struct error *restore_pass(struct removal *r)
 {
 	_cleanup_error_ struct error *failure = NULL;
 	struct error *err = pages_read(&r->pages, r->proc);
@@ -206,19 +206,19 @@ static struct error *restore(struct removal *r)
 {
 	struct error *err = NULL;
 
-	if (r->vias.count) {
-		err = restore_turn(r);
+	if (r->waypoints.count) {
+		err = restore_pass(r);
 		keep_hosts(r);
 	}
 	r->second = true;
-	return err ? err : restore_turn(r);
+	return err ? err : restore_pass(r);
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
 /* Sends a thread that stands at a boundary of a copy back. *ret_left: it is outside now. */
 static struct error *send_back(struct removal *r, struct stop *stop, size_t thread,
-			       const struct scan_range *range, bool *ret_left)
+			       const struct stack_scan_range *range, bool *ret_left)
 {
 	const struct patch_site *site = r->sites.items[range->owner];
 	taddr rip = stop_thread_rip(stop, thread);
@@ -243,7 +243,7 @@ static struct error *look_for_threads(struct removal *r, struct stop *stop, bool
 	bool idle = true;
 
 	for (size_t i = 0; !err && i < stop_thread_count(stop); i++) {
-		const struct scan_range *range = scan_find(&r->scan, stop_thread_rip(stop, i).v);
+		const struct stack_scan_range *range = stack_scan_find(&r->scan, stop_thread_rip(stop, i).v);
 		bool left = true;
 
 		if (range)
@@ -253,7 +253,7 @@ static struct error *look_for_threads(struct removal *r, struct stop *stop, bool
 	for (size_t i = 0; i < r->scan.count; i++)
 		r->scan.ranges[i].hit = false;
 	if (!err && idle)
-		err = scan_stacks(&r->scan, stop);
+		err = stack_scan_stacks(&r->scan, stop);
 	for (size_t i = 0; i < r->scan.count; i++)
 		idle &= !r->scan.ranges[i].hit;
 	*ret_idle = idle;
@@ -262,40 +262,40 @@ static struct error *look_for_threads(struct removal *r, struct stop *stop, bool
 
 /* Is our jump still what stands at the place where the site leads first? Where the bytes are back
  * already, whoever is there runs the program's own code. */
-static bool is_via_ours(const struct removal *r, const struct patch_site *site)
+static bool is_waypoint_ours(const struct removal *r, const struct patch_site *site)
 {
 	uint8_t now[VIA_SIZE];
 	const uint8_t *ours;
 
 	if (!site->after)
 		return true; /* in memory of ours */
-	ours = site->after->patched + (site->via.v - site->after->address.v);
-	_cleanup_error_ struct error *err = mem_read(r->proc, site->via, now, sizeof(now));
+	ours = site->after->patched + (site->waypoint.v - site->after->address.v);
+	_cleanup_error_ struct error *err = mem_read(r->proc, site->waypoint, now, sizeof(now));
 	return !err && memcmp(now, ours, sizeof(now)) == 0;
 }
 
 /* Before the bytes go back: those between site and trampoline go back to the site. *ret_clear: no
  * signal handler will return to one of these places. */
-static struct error *clear_vias(struct removal *r, struct stop *stop, bool *ret_clear)
+static struct error *clear_waypoints(struct removal *r, struct stop *stop, bool *ret_clear)
 {
 	struct error *err = NULL;
 
 	*ret_clear = true;
-	if (!r->vias.count)
+	if (!r->waypoints.count)
 		return NULL;
 	for (size_t i = 0; !err && i < stop_thread_count(stop); i++) {
-		const struct scan_range *range = scan_find(&r->vias, stop_thread_rip(stop, i).v);
+		const struct stack_scan_range *range = stack_scan_find(&r->waypoints, stop_thread_rip(stop, i).v);
 		const struct patch_site *site = range ? r->sites.items[range->owner] : NULL;
 
-		if (site && is_via_ours(r, site) && !stop_thread_trapped(stop, i))
+		if (site && is_waypoint_ours(r, site) && !stop_thread_trapped(stop, i))
 			err = stop_thread_set_rip(stop, i, site->address);
 	}
-	for (size_t i = 0; i < r->vias.count; i++)
-		r->vias.ranges[i].hit = false;
+	for (size_t i = 0; i < r->waypoints.count; i++)
+		r->waypoints.ranges[i].hit = false;
 	if (!err)
-		err = scan_stacks(&r->vias, stop);
-	for (size_t i = 0; i < r->vias.count; i++)
-		*ret_clear &= !r->vias.ranges[i].hit || !is_via_ours(r, r->sites.items[r->vias.ranges[i].owner]);
+		err = stack_scan_stacks(&r->waypoints, stop);
+	for (size_t i = 0; i < r->waypoints.count; i++)
+		*ret_clear &= !r->waypoints.ranges[i].hit || !is_waypoint_ours(r, r->sites.items[r->waypoints.ranges[i].owner]);
 	return err;
 }
 
@@ -308,7 +308,7 @@ static struct error *remove_held(struct removal *r, struct stop *stop, bool *ret
 
 	*ret_idle = false;
 	if (!r->begun) {
-		err = clear_vias(r, stop, &clear);
+		err = clear_waypoints(r, stop, &clear);
 		if (err || !clear)
 			return err;
 		err = restore(r);
@@ -371,24 +371,24 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 struct error *patch_find_threads(struct proc *proc, struct stop *stop,
 				 const struct patch_range *ranges, size_t count, bool *ret_found)
 {
-	_cleanup_free_ struct scan_range *list = calloc(count + 1, sizeof(*list));
-	_cleanup_(scan_end) struct scan scan = { 0 };
+	_cleanup_free_ struct stack_scan_range *list = calloc(count + 1, sizeof(*list));
+	_cleanup_(stack_scan_end) struct stack_scan scan = { 0 };
 	struct error *err;
 	bool found = false;
 
 	if (!list)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < count; i++)
-		list[i] = (struct scan_range){ .start = ranges[i].start.v, .end = ranges[i].end.v };
-	err = scan_begin(&scan, proc, list, count);
+		list[i] = (struct stack_scan_range){ .start = ranges[i].start.v, .end = ranges[i].end.v };
+	err = stack_scan_begin(&scan, proc, list, count);
 	scan.frames_only = true;
 	if (!err)
-		err = scan_stacks(&scan, stop);
+		err = stack_scan_stacks(&scan, stop);
 	if (err)
 		return err;
 	for (size_t i = 0; i < stop_thread_count(stop); i++)
-		found |= scan_find(&scan, stop_thread_rip(stop, i).v) ||
-			 scan_find(&scan, stop_thread_rsp(stop, i).v);
+		found |= stack_scan_find(&scan, stop_thread_rip(stop, i).v) ||
+			 stack_scan_find(&scan, stop_thread_rsp(stop, i).v);
 	for (size_t i = 0; i < count; i++)
 		found |= list[i].hit;
 	*ret_found = found;

@@ -20,7 +20,7 @@ static bool reaches(taddr from, taddr to)
 	return distance >= INT32_MIN && distance <= INT32_MAX;
 }
 
-struct error *outs_begin(struct outs *outs, struct patch_site *const *all, size_t count)
+struct error *redirect_begin(struct redirect *outs, struct patch_site *const *all, size_t count)
 {
 	outs->all = all;
 	outs->count = count;
@@ -29,7 +29,7 @@ struct error *outs_begin(struct outs *outs, struct patch_site *const *all, size_
 		       error_new(ERROR_FAILED, "out of memory");
 }
 
-void outs_end(struct outs *outs)
+void redirect_end(struct redirect *outs)
 {
 	vec_free(&outs->changes);
 }
@@ -43,12 +43,12 @@ static const struct patch_move *way_on(const struct patch_site *old, const struc
 	bool is_gone = old->state == PATCH_REMOVED ||
 		       (old->state == PATCH_PLACED && old->group && old->group == new->group);
 
-	if (!is_gone || !old->back.distance || old->out_to || !out || out >= sites_changed(new))
+	if (!is_gone || !old->back.distance || old->redirect_to || !out || out >= sites_changed(new))
 		return NULL;
 	return sites_move(new, out);
 }
 
-const char *outs_refusal(const struct outs *outs, const struct patch_site *new)
+const char *redirect_refusal(const struct redirect *outs, const struct patch_site *new)
 {
 	if (new->hop.distance && !reaches(new->hop.end, new->tramp_start))
 		return "no memory is left within reach of it";
@@ -61,17 +61,17 @@ const char *outs_refusal(const struct outs *outs, const struct patch_site *new)
 	return NULL;
 }
 
-static void change(struct outs *outs, const struct patch_site *new, struct patch_site *old,
+static void change(struct redirect *outs, const struct patch_site *new, struct patch_site *old,
 		   const struct patch_jump *jump, taddr to)
 {
-	struct outs_change *change = &outs->changes.items[outs->changes.count++];
+	struct redirect_change *change = &outs->changes.items[outs->changes.count++];
 
-	*change = (struct outs_change){ .new = new, .old = old, .distance = jump->distance };
+	*change = (struct redirect_change){ .new = new, .old = old, .distance = jump->distance };
 	memcpy(&change->before, jump->distance, sizeof(change->before));
 	write_distance(jump->distance, (int32_t)taddr_diff(to, jump->end));
 }
 
-void outs_lead(struct outs *outs, const struct patch_site *new)
+void redirect_lead(struct redirect *outs, const struct patch_site *new)
 {
 	if (new->hop.distance)
 		change(outs, new, NULL, &new->hop, new->tramp_start);
@@ -82,17 +82,17 @@ void outs_lead(struct outs *outs, const struct patch_site *new)
 		if (!move)
 			continue;
 		change(outs, new, old, &old->back, move->copy);
-		old->out_to = new;
+		old->redirect_to = new;
 	}
 	assert(outs->changes.count <= 2 * outs->count + 1); /* one old site leads to one new site */
 }
 
-void outs_undo(struct outs *outs)
+void redirect_undo(struct redirect *outs)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < outs->changes.count; i++) {
-		struct outs_change *change = &outs->changes.items[i];
+		struct redirect_change *change = &outs->changes.items[i];
 
 		if (change->new->state == PATCH_PLACED) {
 			outs->changes.items[kept++] = *change;
@@ -100,7 +100,7 @@ void outs_undo(struct outs *outs)
 		}
 		write_distance(change->distance, change->before);
 		if (change->old)
-			change->old->out_to = NULL;
+			change->old->redirect_to = NULL;
 	}
 	outs->changes.count = kept;
 }

@@ -10,27 +10,27 @@
 
 #include "sites.h"
 
-struct outs_change {
+struct redirect_change {
 	const struct patch_site *new;
 	struct patch_site *old; /* NULL: the new site's own hop */
 	uint8_t *distance;
 	int32_t before;
 };
 
-struct outs {
+struct redirect {
 	struct patch_site *const *all; /* borrowed */
 	size_t count;
-	VEC(struct outs_change) changes;
+	VEC(struct redirect_change) changes;
 };
 
-struct error *outs_begin(struct outs *outs, struct patch_site *const *all, size_t count);
-void outs_end(struct outs *outs);
+struct error *redirect_begin(struct redirect *outs, struct patch_site *const *all, size_t count);
+void redirect_end(struct redirect *outs);
 
 /* Why who is in an old trampoline can't be led on by the new site; NULL: he can, or needn't. */
-const char *outs_refusal(const struct outs *outs, const struct patch_site *new);
+const char *redirect_refusal(const struct redirect *outs, const struct patch_site *new);
 /* Before the new site's bytes are written. */
-void outs_lead(struct outs *outs, const struct patch_site *new);
+void redirect_lead(struct redirect *outs, const struct patch_site *new);
 /* For each new site that wasn't placed after all: as it was. */
-void outs_undo(struct outs *outs);
+void redirect_undo(struct redirect *outs);
 
 #endif

@@ -80,13 +80,13 @@ void patch_link(struct patch_site *sites, size_t count)
 
 		if (site->patched[0] != SHORT_JUMP || site->length < SHORT_JUMP_SIZE)
 			continue;
-		taddr via = taddr_add(site->address, SHORT_JUMP_SIZE + (int8_t)site->patched[1]);
+		taddr waypoint = taddr_add(site->address, SHORT_JUMP_SIZE + (int8_t)site->patched[1]);
 		for (size_t j = 0; j < count; j++) {
-			if (!taddr_within(via, sites[j].address,
+			if (!taddr_within(waypoint, sites[j].address,
 					  taddr_add(sites[j].address, sites[j].length)))
 				continue;
 			site->after = &sites[j];
-			site->via = via;
+			site->waypoint = waypoint;
 		}
 	}
 }

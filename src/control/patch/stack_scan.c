@@ -21,22 +21,22 @@
 
 static int by_start(const void *a, const void *b)
 {
-	const struct scan_range *x = a, *y = b;
+	const struct stack_scan_range *x = a, *y = b;
 
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-struct error *scan_begin(struct scan *scan, struct proc *proc, struct scan_range *ranges,
+struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc, struct stack_scan_range *ranges,
 			 size_t count)
 {
-	struct scan s = { .proc = proc, .ranges = ranges, .count = count };
+	struct stack_scan s = { .proc = proc, .ranges = ranges, .count = count };
 	struct error *err = maps_read(proc, &s.maps);
 
 	if (err)
 		return err;
 	s.buffer = malloc(BUFFER_SIZE);
 	if (!s.buffer || !vec_reserve(&s.stacks, 256)) {
-		scan_end(&s);
+		stack_scan_end(&s);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
 	memset(s.buffer, 0, BUFFER_SIZE); /* touched here, not while the target waits */
@@ -45,15 +45,15 @@ struct error *scan_begin(struct scan *scan, struct proc *proc, struct scan_range
 	return NULL;
 }
 
-void scan_end(struct scan *scan)
+void stack_scan_end(struct stack_scan *scan)
 {
 	maps_free(&scan->maps);
 	free(scan->buffer);
 	vec_free(&scan->stacks);
-	*scan = (struct scan){ 0 };
+	*scan = (struct stack_scan){ 0 };
 }
 
-struct scan_range *scan_find(const struct scan *scan, uint64_t address)
+struct stack_scan_range *stack_scan_find(const struct stack_scan *scan, uint64_t address)
 {
 	size_t n = sorted_count(scan->count, i, scan->ranges[i].end <= address);
 
@@ -63,7 +63,7 @@ struct scan_range *scan_find(const struct scan *scan, uint64_t address)
 }
 
 /* The stack that an rsp points into; empty when nothing is mapped there. */
-static struct error *find_stack(struct scan *scan, uint64_t rsp, struct scan_stack *ret_stack)
+static struct error *find_stack(struct stack_scan *scan, uint64_t rsp, struct stack_scan_stack *ret_stack)
 {
 	const struct mapping *m = maps_find(&scan->maps, taddr_of(rsp));
 
@@ -77,7 +77,7 @@ static struct error *find_stack(struct scan *scan, uint64_t rsp, struct scan_sta
 		scan->maps = fresh;
 		m = maps_find(&scan->maps, taddr_of(rsp));
 	}
-	*ret_stack = (struct scan_stack){ 0, 0 };
+	*ret_stack = (struct stack_scan_stack){ 0, 0 };
 	if (!m)
 		return NULL;
 	ret_stack->start = (rsp < m->start.v + RED_ZONE ? m->start.v : rsp - RED_ZONE) & ~7ULL;
@@ -87,15 +87,15 @@ static struct error *find_stack(struct scan *scan, uint64_t rsp, struct scan_sta
 }
 
 /* Notes a stack for reading, without what another one of the list covers already. */
-static struct error *add_stack(struct scan *scan, uint64_t rsp)
+static struct error *add_stack(struct stack_scan *scan, uint64_t rsp)
 {
-	struct scan_stack stack;
+	struct stack_scan_stack stack;
 	struct error *err = find_stack(scan, rsp, &stack);
 
 	if (err)
 		return err;
 	for (size_t i = 0; i < scan->stacks.count; i++) {
-		const struct scan_stack *other = &scan->stacks.items[i];
+		const struct stack_scan_stack *other = &scan->stacks.items[i];
 
 		if (stack.start >= other->start && stack.start < other->end)
 			stack.start = other->end;
@@ -114,9 +114,9 @@ static bool is_frame_end(const uint64_t *word)
 	return (*word & 0xffff) == SELECTOR_CS && *word >> 48 == SELECTOR_SS;
 }
 
-static void judge_word(struct scan *scan, uint64_t word)
+static void judge_word(struct stack_scan *scan, uint64_t word)
 {
-	struct scan_range *range = scan_find(scan, word);
+	struct stack_scan_range *range = stack_scan_find(scan, word);
 
 	if (range)
 		range->hit = true;
@@ -124,7 +124,7 @@ static void judge_word(struct scan *scan, uint64_t word)
 
 /* Judges words[FRAME_WORDS - 1 ...]; those before have been judged, and are there for signal
  * frames. */
-static struct error *judge_words(struct scan *scan, const uint64_t *words, size_t count)
+static struct error *judge_words(struct stack_scan *scan, const uint64_t *words, size_t count)
 {
 	uint64_t low = scan->count ? scan->ranges[0].start : 0;
 	uint64_t span = scan->count ? scan->ranges[scan->count - 1].end - low : 0;
@@ -145,7 +145,7 @@ static struct error *judge_words(struct scan *scan, const uint64_t *words, size_
 }
 
 /* Reads one stack in pieces; it may end earlier than its mapping did. */
-static struct error *scan_one(struct scan *scan, struct scan_stack stack)
+static struct error *stack_scan_one(struct stack_scan *scan, struct stack_scan_stack stack)
 {
 	size_t kept = (FRAME_WORDS - 1) * 8;
 
@@ -172,7 +172,7 @@ static struct error *scan_one(struct scan *scan, struct scan_stack stack)
 	return NULL;
 }
 
-struct error *scan_stacks(struct scan *scan, struct stop *stop)
+struct error *stack_scan_stacks(struct stack_scan *scan, struct stop *stop)
 {
 	struct error *err = NULL;
 	uint8_t byte;
@@ -183,6 +183,6 @@ struct error *scan_stacks(struct scan *scan, struct stop *stop)
 	for (size_t i = 0; !err && i < stop_thread_count(stop); i++)
 		err = add_stack(scan, stop_thread_rsp(stop, i).v);
 	for (size_t i = 0; !err && i < scan->stacks.count; i++) /* grows while it is read */
-		err = scan_one(scan, scan->stacks.items[i]);
+		err = stack_scan_one(scan, scan->stacks.items[i]);
 	return err;
 }

@@ -18,35 +18,35 @@
 #include "control/proc/proc.h"
 
 /* [start, end) of addresses that matter; `owner` is the caller's. */
-struct scan_range {
+struct stack_scan_range {
 	uint64_t start, end;
 	size_t owner;
 	bool hit;
 };
 
-struct scan_stack {
+struct stack_scan_stack {
 	uint64_t start, end;
 };
 
-struct scan {
+struct stack_scan {
 	struct proc *proc;
-	struct scan_range *ranges; /* sorted, not overlapping */
+	struct stack_scan_range *ranges; /* sorted, not overlapping */
 	size_t count;
 	bool frames_only;
 	struct maps maps;
 	uint8_t *buffer;
-	VEC(struct scan_stack) stacks; /* read, or to be read */
+	VEC(struct stack_scan_stack) stacks; /* read, or to be read */
 };
 
 /* Before the stop: sorts the ranges (which stay the caller's), reads the mappings, takes memory. */
-struct error *scan_begin(struct scan *scan, struct proc *proc, struct scan_range *ranges,
+struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc, struct stack_scan_range *ranges,
 			 size_t count);
-void scan_end(struct scan *scan);
+void stack_scan_end(struct stack_scan *scan);
 
 /* The range that holds the address; NULL: none does. */
-struct scan_range *scan_find(const struct scan *scan, uint64_t address);
+struct stack_scan_range *stack_scan_find(const struct stack_scan *scan, uint64_t address);
 
 /* While all threads are held: sets `hit` of every range that a word on a stack leads to. */
-struct error *scan_stacks(struct scan *scan, struct stop *stop);
+struct error *stack_scan_stacks(struct stack_scan *scan, struct stop *stop);
 
 #endif

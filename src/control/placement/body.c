@@ -19,49 +19,49 @@ static bool is_call(enum insn_flow flow)
 	return flow == FLOW_CALL || flow == FLOW_CALL_INDIRECT;
 }
 
-static enum body_way find_way(const struct inbound *inbound, const struct body_insn *before,
-			      const struct glance *insn)
+static enum body_way find_way(const struct branch_targets *branch_targets, const struct body_insn *before,
+			      const struct prescan *insn)
 {
-	if (!before || (inbound && inbound_at(inbound, insn->pc.v)))
+	if (!before || (branch_targets && branch_targets_at(branch_targets, insn->pc.v)))
 		return WAY_INBOUND;
 	if (is_call(before->flow))
 		return WAY_RETURN;
-	return (ends_flow(before->flow) || before->dead) && insn->kind != GLANCE_PADDING ?
+	return (ends_flow(before->flow) || before->dead) && insn->kind != PRESCAN_PADDING ?
 		       WAY_UNKNOWN :
 		       WAY_NONE;
 }
 
-static bool add(struct body *body, const struct glance *insn)
+static bool add(struct body *body, const struct prescan *insn)
 {
 	const struct body_insn *before = body->insns.count ? vec_last(&body->insns) : NULL;
 	struct body_insn item = { .at = insn->pc.v,
 				  .length = insn->length,
 				  .flow = insn->flow,
-				  .way = find_way(body->inbound, before, insn),
+				  .way = find_way(body->branch_targets, before, insn),
 				  .sees_rip = insn->flow != FLOW_NEXT || insn->rip_relative };
 
 	item.dead = item.way == WAY_NONE && (before->dead || ends_flow(before->flow));
 	return vec_push(&body->insns, item);
 }
 
-bool body_read(struct body *body, const struct symtab *symtab, const struct inbound *inbound,
+bool body_read(struct body *body, const struct symtab *symtab, const struct branch_targets *branch_targets,
 	       uint64_t start, uint64_t end)
 {
 	const struct text_range *text = symtab_text(symtab, start);
-	struct glance insn;
+	struct prescan insn;
 
-	body->inbound = inbound;
+	body->branch_targets = branch_targets;
 	body->start = start;
 	body->end = end;
 	body->text = text;
 	body->insns.count = 0;
 	for (uint64_t at = start; text && at < end + PADDING_MAX && at < text->address + text->size;
 	     at += insn.length) {
-		if (!glance(text->bytes + (at - text->address), text->address + text->size - at,
+		if (!prescan(text->bytes + (at - text->address), text->address + text->size - at,
 			    taddr_of(at), &insn))
 			break;
 		if (at >= end &&
-		    (insn.kind != GLANCE_PADDING || !inbound || inbound_at(inbound, at)))
+		    (insn.kind != PRESCAN_PADDING || !branch_targets || branch_targets_at(branch_targets, at)))
 			break;
 		if (!add(body, &insn))
 			return false;
@@ -93,8 +93,8 @@ bool body_is_fixed(const struct body *body, size_t index)
 	const struct body_insn *item = &body->insns.items[index];
 	uint64_t end = item->at + item->length;
 
-	return refuses_to_move(body, item) || inbound_inside(body->inbound, item->at, end) ||
-	       inbound_is_read(body->inbound, item->at, end);
+	return refuses_to_move(body, item) || branch_targets_inside(body->branch_targets, item->at, end) ||
+	       branch_targets_is_read(body->branch_targets, item->at, end);
 }
 
 void body_free(struct body *body)

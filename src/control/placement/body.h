@@ -30,13 +30,13 @@ struct body_insn {
 struct body {
 	uint64_t start, end; /* of the function */
 	const struct text_range *text;
-	const struct inbound *inbound;
+	const struct branch_targets *branch_targets;
 	VEC(struct body_insn) insns;
 };
 
-/* Takes the body's old memory over. What can't be decoded ends it. Without `inbound` only where
+/* Takes the body's old memory over. What can't be decoded ends it. Without `branch_targets` only where
  * instructions begin is told. false: out of memory. */
-bool body_read(struct body *body, const struct symtab *symtab, const struct inbound *inbound,
+bool body_read(struct body *body, const struct symtab *symtab, const struct branch_targets *branch_targets,
 	       uint64_t start, uint64_t end);
 void body_free(struct body *body);
 

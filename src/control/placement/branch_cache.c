@@ -14,7 +14,7 @@
 
 static struct kept {
 	struct stat file;
-	struct inbound *inbound; /* NULL: free */
+	struct branch_targets *branch_targets; /* NULL: free */
 	size_t users;
 	uint64_t used; /* when, by `clock` */
 } kept[KEPT_MAX];
@@ -30,7 +30,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 static struct kept *find_file(const struct stat *file)
 {
 	for (size_t i = 0; i < KEPT_MAX; i++) {
-		if (kept[i].inbound && is_same(&kept[i].file, file))
+		if (kept[i].branch_targets && is_same(&kept[i].file, file))
 			return &kept[i];
 	}
 	return NULL;
@@ -42,7 +42,7 @@ static struct kept *find_room(void)
 	struct kept *room = NULL;
 
 	for (size_t i = 0; i < KEPT_MAX; i++) {
-		if (!kept[i].inbound)
+		if (!kept[i].branch_targets)
 			return &kept[i];
 		if (!kept[i].users && (!room || kept[i].used < room->used))
 			room = &kept[i];
@@ -50,32 +50,32 @@ static struct kept *find_room(void)
 	return room;
 }
 
-struct error *inbound_get(const struct symtab *symtab, struct inbound **ret_inbound)
+struct error *branch_cache_get(const struct symtab *symtab, struct branch_targets **ret_inbound)
 {
 	struct stat file;
 	bool is_known = symtab_file(symtab, &file);
 	struct kept *entry = is_known ? find_file(&file) : NULL;
-	struct error *error = entry ? NULL : inbound_scan(symtab, ret_inbound);
+	struct error *error = entry ? NULL : branch_targets_scan(symtab, ret_inbound);
 
 	if (error || (!entry && (!is_known || !(entry = find_room()))))
 		return error;
-	if (!entry->inbound || !is_same(&entry->file, &file)) {
-		inbound_free(entry->inbound);
-		*entry = (struct kept){ .file = file, .inbound = *ret_inbound };
+	if (!entry->branch_targets || !is_same(&entry->file, &file)) {
+		branch_targets_free(entry->branch_targets);
+		*entry = (struct kept){ .file = file, .branch_targets = *ret_inbound };
 	}
 	entry->users++;
 	entry->used = ++clock;
-	*ret_inbound = entry->inbound;
+	*ret_inbound = entry->branch_targets;
 	return NULL;
 }
 
-void inbound_put(struct inbound *inbound)
+void branch_cache_put(struct branch_targets *branch_targets)
 {
-	for (size_t i = 0; i < KEPT_MAX && inbound; i++) {
-		if (kept[i].inbound == inbound) {
+	for (size_t i = 0; i < KEPT_MAX && branch_targets; i++) {
+		if (kept[i].branch_targets == branch_targets) {
 			kept[i].users--;
 			return;
 		}
 	}
-	inbound_free(inbound);
+	branch_targets_free(branch_targets);
 }

@@ -49,7 +49,7 @@ struct sequence {
 	uint64_t start, end;
 };
 
-struct inbound {
+struct branch_targets {
 	const struct symtab *symtab;
 	VEC(struct text_bits) ranges;
 	VEC(uint64_t) taken; /* addresses of data */
@@ -61,10 +61,10 @@ struct inbound {
 	bool failed; /* out of memory */
 };
 
-static struct text_bits *find_range(const struct inbound *inbound, uint64_t address)
+static struct text_bits *find_range(const struct branch_targets *branch_targets, uint64_t address)
 {
-	for (size_t i = 0; i < inbound->ranges.count; i++) {
-		struct text_bits *range = &inbound->ranges.items[i];
+	for (size_t i = 0; i < branch_targets->ranges.count; i++) {
+		struct text_bits *range = &branch_targets->ranges.items[i];
 
 		if (address - range->address < range->size)
 			return range;
@@ -73,9 +73,9 @@ static struct text_bits *find_range(const struct inbound *inbound, uint64_t addr
 }
 
 /* Something may lead there. */
-static void mark_doubt(struct inbound *inbound, uint64_t address)
+static void mark_doubt(struct branch_targets *branch_targets, uint64_t address)
 {
-	struct text_bits *range = find_range(inbound, address);
+	struct text_bits *range = find_range(branch_targets, address);
 	uint64_t at = range ? address - range->address : 0;
 
 	if (range)
@@ -83,12 +83,12 @@ static void mark_doubt(struct inbound *inbound, uint64_t address)
 }
 
 /* Something does. */
-static void mark(struct inbound *inbound, uint64_t address)
+static void mark(struct branch_targets *branch_targets, uint64_t address)
 {
-	struct text_bits *range = find_range(inbound, address);
+	struct text_bits *range = find_range(branch_targets, address);
 	uint64_t at = range ? address - range->address : 0;
 
-	mark_doubt(inbound, address);
+	mark_doubt(branch_targets, address);
 	if (range)
 		range->exact[at / 8] |= (uint8_t)(1u << (at % 8));
 }
@@ -104,17 +104,17 @@ static void mark_pointer(void *context, uint64_t address)
 	mark(context, address);
 }
 
-static void mark_table(struct inbound *inbound, uint64_t table, uint64_t end)
+static void mark_table(struct branch_targets *branch_targets, uint64_t table, uint64_t end)
 {
 	for (uint64_t at = table; at + sizeof(int32_t) <= end; at += sizeof(int32_t)) {
 		int32_t entry;
 
-		if (symtab_data(inbound->symtab, at, &entry, sizeof(entry)) != sizeof(entry))
+		if (symtab_data(branch_targets->symtab, at, &entry, sizeof(entry)) != sizeof(entry))
 			return;
-		if (!find_range(inbound, table + (uint64_t)(int64_t)entry))
+		if (!find_range(branch_targets, table + (uint64_t)(int64_t)entry))
 			return;
 		/* it may be no table at all */
-		mark_doubt(inbound, table + (uint64_t)(int64_t)entry);
+		mark_doubt(branch_targets, table + (uint64_t)(int64_t)entry);
 	}
 }
 
@@ -125,39 +125,39 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void mark_tables(struct inbound *inbound)
+static void mark_tables(struct branch_targets *branch_targets)
 {
-	uint64_t *taken = inbound->taken.items;
-	size_t count = inbound->taken.count, next;
+	uint64_t *taken = branch_targets->taken.items;
+	size_t count = branch_targets->taken.count, next;
 
 	if (count)
 		qsort(taken, count, sizeof(*taken), by_value);
 	for (size_t i = 0; i < count; i = next) {
 		for (next = i + 1; next < count && taken[next] == taken[i]; next++)
 			;
-		mark_table(inbound, taken[i],
-			   next < count ? taken[next] : symtab_high(inbound->symtab));
+		mark_table(branch_targets, taken[i],
+			   next < count ? taken[next] : symtab_high(branch_targets->symtab));
 	}
-	vec_free(&inbound->taken);
+	vec_free(&branch_targets->taken);
 }
 
-static void mark_taken(struct inbound *inbound, uint64_t address)
+static void mark_taken(struct branch_targets *branch_targets, uint64_t address)
 {
-	if (find_range(inbound, address))
-		mark(inbound, address);
-	else if (!vec_push(&inbound->taken, address))
-		inbound->failed = true;
+	if (find_range(branch_targets, address))
+		mark(branch_targets, address);
+	else if (!vec_push(&branch_targets->taken, address))
+		branch_targets->failed = true;
 }
 
-static void mark_all(struct inbound *inbound, uint64_t from, uint64_t to)
+static void mark_all(struct branch_targets *branch_targets, uint64_t from, uint64_t to)
 {
 	for (; from < to; from++)
-		mark_doubt(inbound, from);
+		mark_doubt(branch_targets, from);
 }
 
-static bool jumps_by_register(const struct glance *insn)
+static bool jumps_by_register(const struct prescan *insn)
 {
-	return insn->flow == FLOW_JUMP_INDIRECT && GLANCE_MOD(insn) == 3;
+	return insn->flow == FLOW_JUMP_INDIRECT && PRESCAN_MOD(insn) == 3;
 }
 
 /* Code that is swept in one go: a function, or what lies between two known ones. */
@@ -167,7 +167,7 @@ struct stretch {
 	/* the last instruction that took an address in it, and that; 0: none */
 	uint64_t taker, taken;
 	enum { JUMPS_NONE, JUMPS_BY_TABLE, JUMPS_COMPUTED } jumps; /* through registers */
-	size_t first_data; /* of inbound.taken */
+	size_t first_data; /* of branch_targets.taken */
 	VEC(uint64_t) labels; /* that it takes of its own code */
 };
 
@@ -177,135 +177,135 @@ struct lead_in {
 	bool adds; /* directly behind that: add x, z, or lea (x, y), z */
 };
 
-static void follow(struct lead_in *lead, const struct glance *insn)
+static void follow(struct lead_in *lead, const struct prescan *insn)
 {
-	lead->adds = lead->loads && ((insn->kind == GLANCE_ADD && GLANCE_MOD(insn) == 3) ||
-				     insn->kind == GLANCE_LEA);
-	lead->loads = insn->kind == GLANCE_MOVSXD && GLANCE_MOD(insn) != 3 &&
-		      GLANCE_RM(insn) == 4 && GLANCE_SCALE(insn) == 2;
+	lead->adds = lead->loads && ((insn->kind == PRESCAN_ADD && PRESCAN_MOD(insn) == 3) ||
+				     insn->kind == PRESCAN_LEA);
+	lead->loads = insn->kind == PRESCAN_MOVSXD && PRESCAN_MOD(insn) != 3 &&
+		      PRESCAN_RM(insn) == 4 && PRESCAN_SCALE(insn) == 2;
 }
 
 /* A jump through a register that may hold what was taken. */
-static void mark_computed(struct inbound *inbound, const struct stretch *stretch, uint64_t at)
+static void mark_computed(struct branch_targets *branch_targets, const struct stretch *stretch, uint64_t at)
 {
 	if (stretch->taker && at - stretch->taker < COMPUTED_SPAN) {
-		mark_all(inbound, stretch->taker - COMPUTED_SPAN, at + COMPUTED_SPAN);
-		mark_all(inbound, stretch->taken - COMPUTED_SPAN, stretch->taken + COMPUTED_SPAN);
+		mark_all(branch_targets, stretch->taker - COMPUTED_SPAN, at + COMPUTED_SPAN);
+		mark_all(branch_targets, stretch->taken - COMPUTED_SPAN, stretch->taken + COMPUTED_SPAN);
 	}
 }
 
 /* Seen: V8 loads a constant from inside the instruction that had it first. */
-static void note_read(struct inbound *inbound, uint64_t address)
+static void note_read(struct branch_targets *branch_targets, uint64_t address)
 {
-	if (find_range(inbound, address) && !vec_push(&inbound->reads, address))
-		inbound->failed = true;
+	if (find_range(branch_targets, address) && !vec_push(&branch_targets->reads, address))
+		branch_targets->failed = true;
 }
 
 /* Distances from one of the function's labels in the data around an address. */
-static void mark_labels(struct inbound *inbound, const struct stretch *stretch, uint64_t label,
+static void mark_labels(struct branch_targets *branch_targets, const struct stretch *stretch, uint64_t label,
 			uint64_t data)
 {
 	uint64_t at = (data > LABELS_BEFORE ? data - LABELS_BEFORE : 0) & ~3ULL;
 	int32_t entry;
 
 	for (; at < data + LABELS_BEHIND; at += sizeof(entry)) {
-		if (symtab_data(inbound->symtab, at, &entry, sizeof(entry)) != sizeof(entry))
+		if (symtab_data(branch_targets->symtab, at, &entry, sizeof(entry)) != sizeof(entry))
 			continue;
 		if (label + (uint64_t)(int64_t)entry - stretch->from < stretch->to - stretch->from)
-			mark_doubt(inbound, label + (uint64_t)(int64_t)entry);
+			mark_doubt(branch_targets, label + (uint64_t)(int64_t)entry);
 	}
 }
 
 /* All of the function is known: where do its jumps through registers lead? */
-static void mark_jumps(struct inbound *inbound, const struct stretch *stretch)
+static void mark_jumps(struct branch_targets *branch_targets, const struct stretch *stretch)
 {
 	if (!stretch->is_function || !stretch->labels.count || stretch->jumps == JUMPS_NONE)
 		return;
 	if (stretch->jumps == JUMPS_COMPUTED) {
-		mark_all(inbound, stretch->from, stretch->to);
+		mark_all(branch_targets, stretch->from, stretch->to);
 		return;
 	}
 	for (size_t i = 0; i < stretch->labels.count; i++) {
-		for (size_t j = stretch->first_data; j < inbound->taken.count; j++)
-			mark_labels(inbound, stretch, stretch->labels.items[i],
-				    inbound->taken.items[j]);
+		for (size_t j = stretch->first_data; j < branch_targets->taken.count; j++)
+			mark_labels(branch_targets, stretch, stretch->labels.items[i],
+				    branch_targets->taken.items[j]);
 	}
 }
 
-static void note_jump(struct inbound *inbound, struct stretch *stretch, const struct lead_in *lead,
+static void note_jump(struct branch_targets *branch_targets, struct stretch *stretch, const struct lead_in *lead,
 		      uint64_t at)
 {
 	if (!stretch->is_function)
-		mark_computed(inbound, stretch, at);
+		mark_computed(branch_targets, stretch, at);
 	else if (!lead->adds)
 		stretch->jumps = JUMPS_COMPUTED;
 	else if (stretch->jumps == JUMPS_NONE)
 		stretch->jumps = JUMPS_BY_TABLE;
 }
 
-static void note_label(struct inbound *inbound, struct stretch *stretch, uint64_t at,
+static void note_label(struct branch_targets *branch_targets, struct stretch *stretch, uint64_t at,
 		       uint64_t label)
 {
 	if (label <= stretch->from || label >= stretch->to)
 		return;
 	stretch->taker = at;
 	stretch->taken = label;
-	inbound->failed |= !vec_push(&stretch->labels, label);
+	branch_targets->failed |= !vec_push(&stretch->labels, label);
 }
 
 /* Behind the opcode's first byte, wherever an immediate or a displacement may be. */
-static void mark_numbers(struct inbound *inbound, struct stretch *stretch, uint64_t at,
+static void mark_numbers(struct branch_targets *branch_targets, struct stretch *stretch, uint64_t at,
 			 const uint8_t *bytes, size_t length)
 {
 	uint32_t number;
 
 	for (size_t i = 1; i + sizeof(number) <= length; i++) {
 		memcpy(&number, bytes + i, sizeof(number));
-		if (!find_range(inbound, number))
+		if (!find_range(branch_targets, number))
 			continue;
-		mark_doubt(inbound, number);
-		note_label(inbound, stretch, at, number);
+		mark_doubt(branch_targets, number);
+		note_label(branch_targets, stretch, at, number);
 	}
 }
 
-static void sweep(struct inbound *inbound, const uint8_t *bytes, struct stretch stretch)
+static void sweep(struct branch_targets *branch_targets, const uint8_t *bytes, struct stretch stretch)
 {
 	struct lead_in lead = { 0 };
-	struct glance insn;
+	struct prescan insn;
 
-	stretch.first_data = inbound->taken.count;
+	stretch.first_data = branch_targets->taken.count;
 
 	for (uint64_t at = stretch.from; at < stretch.to; at += insn.length) {
-		if (!glance(bytes + (at - stretch.from), stretch.to - at, taddr_of(at), &insn)) {
+		if (!prescan(bytes + (at - stretch.from), stretch.to - at, taddr_of(at), &insn)) {
 			insn.length = 1;
 			continue;
 		}
 		if (insn.has_target)
-			mark(inbound, insn.target.v);
+			mark(branch_targets, insn.target.v);
 		if (insn.rip_relative)
-			mark_taken(inbound, insn.rip_target.v);
-		if (insn.rip_relative && insn.kind != GLANCE_LEA)
-			note_read(inbound, insn.rip_target.v);
+			mark_taken(branch_targets, insn.rip_target.v);
+		if (insn.rip_relative && insn.kind != PRESCAN_LEA)
+			note_read(branch_targets, insn.rip_target.v);
 		if (insn.rip_relative)
-			note_label(inbound, &stretch, at, insn.rip_target.v);
-		if (inbound->is_fixed && !insn.has_target)
-			mark_numbers(inbound, &stretch, at, bytes + (at - stretch.from),
+			note_label(branch_targets, &stretch, at, insn.rip_target.v);
+		if (branch_targets->is_fixed && !insn.has_target)
+			mark_numbers(branch_targets, &stretch, at, bytes + (at - stretch.from),
 				     insn.length);
 		if (jumps_by_register(&insn))
-			note_jump(inbound, &stretch, &lead, at);
+			note_jump(branch_targets, &stretch, &lead, at);
 		follow(&lead, &insn);
 	}
-	mark_jumps(inbound, &stretch);
+	mark_jumps(branch_targets, &stretch);
 	vec_free(&stretch.labels);
 }
 
 static void note_start(void *context, uint64_t address)
 {
-	struct inbound *inbound = context;
+	struct branch_targets *branch_targets = context;
 
-	mark(inbound, address);
-	if (!vec_push(&inbound->starts, address))
-		inbound->failed = true;
+	mark(branch_targets, address);
+	if (!vec_push(&branch_targets->starts, address))
+		branch_targets->failed = true;
 }
 
 /* Does anything say where the function that starts there ends? */
@@ -318,28 +318,28 @@ static bool has_bounds(const struct symtab *symtab, uint64_t start)
 }
 
 /* In step at each function's start: from one to the next. */
-static void sweep_range(struct inbound *inbound, const struct text_range *text)
+static void sweep_range(struct branch_targets *branch_targets, const struct text_range *text)
 {
 	struct stretch stretch = { .from = text->address };
 	uint64_t end = text->address + text->size;
 
-	for (size_t i = 0; i < inbound->starts.count; i++) {
-		uint64_t start = inbound->starts.items[i];
+	for (size_t i = 0; i < branch_targets->starts.count; i++) {
+		uint64_t start = branch_targets->starts.items[i];
 
 		if (start < stretch.from || start >= end)
 			continue;
 		stretch.to = start;
-		sweep(inbound, text->bytes + (stretch.from - text->address), stretch);
+		sweep(branch_targets, text->bytes + (stretch.from - text->address), stretch);
 		stretch = (struct stretch){ .from = start,
-					    .is_function = has_bounds(inbound->symtab, start) };
+					    .is_function = has_bounds(branch_targets->symtab, start) };
 	}
 	stretch.to = end;
-	sweep(inbound, text->bytes + (stretch.from - text->address), stretch);
+	sweep(branch_targets, text->bytes + (stretch.from - text->address), stretch);
 }
 
-static struct error *add_ranges(struct inbound *inbound)
+static struct error *add_ranges(struct branch_targets *branch_targets)
 {
-	const struct symtab *symtab = inbound->symtab;
+	const struct symtab *symtab = branch_targets->symtab;
 	uint64_t at = symtab_low(symtab) / PAGE * PAGE;
 
 	while (at < symtab_high(symtab)) {
@@ -351,7 +351,7 @@ static struct error *add_ranges(struct inbound *inbound)
 		}
 		uint8_t *bits = calloc(2, text->size / 8 + 1);
 		if (!bits ||
-		    !vec_push(&inbound->ranges, (struct text_bits){ text->address, text->size, bits,
+		    !vec_push(&branch_targets->ranges, (struct text_bits){ text->address, text->size, bits,
 								    bits + text->size / 8 + 1 })) {
 			free(bits);
 			return error_new(ERROR_FAILED, "out of memory");
@@ -361,25 +361,25 @@ static struct error *add_ranges(struct inbound *inbound)
 	return NULL;
 }
 
-static void cleanup_inbound(struct inbound **inbound)
+static void cleanup_branch_targets(struct branch_targets **branch_targets)
 {
-	inbound_free(*inbound);
+	branch_targets_free(*branch_targets);
 }
 
 static void note_sequence(void *context, uint64_t start, uint64_t end, uint64_t abort)
 {
-	struct inbound *inbound = context;
+	struct branch_targets *branch_targets = context;
 
-	mark(inbound, abort);
-	if (!vec_push(&inbound->sequences, (struct sequence){ start, end }) ||
-	    !vec_push(&inbound->sequences, (struct sequence){ abort - sizeof(uint32_t), abort }))
-		inbound->failed = true;
+	mark(branch_targets, abort);
+	if (!vec_push(&branch_targets->sequences, (struct sequence){ start, end }) ||
+	    !vec_push(&branch_targets->sequences, (struct sequence){ abort - sizeof(uint32_t), abort }))
+		branch_targets->failed = true;
 }
 
 /* What is long and has no unwind table comes with a runtime of its own, which may enter it anywhere
  * (unwind_coverage.c). */
 struct rest {
-	struct inbound *inbound;
+	struct branch_targets *branch_targets;
 	uint64_t from;
 };
 
@@ -387,83 +387,83 @@ static void mark_up_to(void *context, uint64_t start, uint64_t end)
 {
 	struct rest *rest = context;
 
-	if (find_range(rest->inbound, rest->from) == find_range(rest->inbound, start))
-		mark_all(rest->inbound, rest->from, start);
+	if (find_range(rest->branch_targets, rest->from) == find_range(rest->branch_targets, start))
+		mark_all(rest->branch_targets, rest->from, start);
 	rest->from = end;
 }
 
-static void mark_undescribed(struct inbound *inbound)
+static void mark_undescribed(struct branch_targets *branch_targets)
 {
-	struct rest rest = { .inbound = inbound };
+	struct rest rest = { .branch_targets = branch_targets };
 
-	symtab_each_described(inbound->symtab, SYM_UNDESCRIBED_MIN, mark_up_to, &rest);
+	symtab_each_unwind_covered(branch_targets->symtab, SYM_UNCOVERED_MIN, mark_up_to, &rest);
 }
 
-struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inbound)
+struct error *branch_targets_scan(const struct symtab *symtab, struct branch_targets **ret_inbound)
 {
-	_cleanup_(cleanup_inbound) struct inbound *inbound = calloc(1, sizeof(*inbound));
+	_cleanup_(cleanup_branch_targets) struct branch_targets *branch_targets = calloc(1, sizeof(*branch_targets));
 
-	if (!inbound)
+	if (!branch_targets)
 		return error_new(ERROR_FAILED, "out of memory");
-	inbound->symtab = symtab;
-	inbound->is_fixed = symtab_low(symtab) >= LOWEST_FIXED;
-	struct error *error = add_ranges(inbound);
+	branch_targets->symtab = symtab;
+	branch_targets->is_fixed = symtab_low(symtab) >= LOWEST_FIXED;
+	struct error *error = add_ranges(branch_targets);
 	if (error)
 		return error;
-	symtab_each_function_start(symtab, note_start, inbound);
-	if (inbound->starts.count)
-		qsort(inbound->starts.items, inbound->starts.count, sizeof(uint64_t), by_value);
-	for (size_t i = 0; i < inbound->ranges.count; i++)
-		sweep_range(inbound, symtab_text(symtab, inbound->ranges.items[i].address));
-	symtab_each_rseq(symtab, note_sequence, inbound);
-	if (inbound->failed)
+	symtab_each_function_start(symtab, note_start, branch_targets);
+	if (branch_targets->starts.count)
+		qsort(branch_targets->starts.items, branch_targets->starts.count, sizeof(uint64_t), by_value);
+	for (size_t i = 0; i < branch_targets->ranges.count; i++)
+		sweep_range(branch_targets, symtab_text(symtab, branch_targets->ranges.items[i].address));
+	symtab_each_rseq(symtab, note_sequence, branch_targets);
+	if (branch_targets->failed)
 		return error_new(ERROR_FAILED, "out of memory");
-	if (inbound->reads.count)
-		qsort(inbound->reads.items, inbound->reads.count, sizeof(uint64_t), by_value);
-	mark_tables(inbound);
-	symtab_each_pointer(symtab, mark_word, inbound);
-	mark_undescribed(inbound);
-	error = symtab_each_landing_pad(symtab, mark_pointer, inbound);
+	if (branch_targets->reads.count)
+		qsort(branch_targets->reads.items, branch_targets->reads.count, sizeof(uint64_t), by_value);
+	mark_tables(branch_targets);
+	symtab_each_pointer(symtab, mark_word, branch_targets);
+	mark_undescribed(branch_targets);
+	error = symtab_each_landing_pad(symtab, mark_pointer, branch_targets);
 	if (error)
 		return error;
-	inbound->everything = symtab_is_go(symtab);
-	inbound->symtab = NULL; /* it needn't live as long */
-	*ret_inbound = take_ptr(&inbound);
+	branch_targets->everything = symtab_is_go(symtab);
+	branch_targets->symtab = NULL; /* it needn't live as long */
+	*ret_inbound = take_ptr(&branch_targets);
 	return NULL;
 }
 
-void inbound_free(struct inbound *inbound)
+void branch_targets_free(struct branch_targets *branch_targets)
 {
-	if (!inbound)
+	if (!branch_targets)
 		return;
-	for (size_t i = 0; i < inbound->ranges.count; i++)
-		free(inbound->ranges.items[i].bits);
-	vec_free(&inbound->ranges);
-	vec_free(&inbound->taken);
-	vec_free(&inbound->sequences);
-	vec_free(&inbound->starts);
-	vec_free(&inbound->reads);
-	free(inbound);
+	for (size_t i = 0; i < branch_targets->ranges.count; i++)
+		free(branch_targets->ranges.items[i].bits);
+	vec_free(&branch_targets->ranges);
+	vec_free(&branch_targets->taken);
+	vec_free(&branch_targets->sequences);
+	vec_free(&branch_targets->starts);
+	vec_free(&branch_targets->reads);
+	free(branch_targets);
 }
 
-bool inbound_at(const struct inbound *inbound, uint64_t address)
+bool branch_targets_at(const struct branch_targets *branch_targets, uint64_t address)
 {
-	const struct text_bits *range = find_range(inbound, address);
+	const struct text_bits *range = find_range(branch_targets, address);
 	uint64_t at = range ? address - range->address : 0;
 
-	return !range || inbound->everything || (range->bits[at / 8] >> (at % 8) & 1);
+	return !range || branch_targets->everything || (range->bits[at / 8] >> (at % 8) & 1);
 }
 
-bool inbound_is_read(const struct inbound *inbound, uint64_t start, uint64_t end)
+bool branch_targets_is_read(const struct branch_targets *branch_targets, uint64_t start, uint64_t end)
 {
-	size_t n = sorted_count(inbound->reads.count, i, inbound->reads.items[i] < start);
+	size_t n = sorted_count(branch_targets->reads.count, i, branch_targets->reads.items[i] < start);
 
-	return n < inbound->reads.count && inbound->reads.items[n] < end;
+	return n < branch_targets->reads.count && branch_targets->reads.items[n] < end;
 }
 
-bool inbound_inside(const struct inbound *inbound, uint64_t start, uint64_t end)
+bool branch_targets_inside(const struct branch_targets *branch_targets, uint64_t start, uint64_t end)
 {
-	const struct text_bits *range = find_range(inbound, start);
+	const struct text_bits *range = find_range(branch_targets, start);
 
 	for (uint64_t i = start + 1; i < end && range; i++) {
 		uint64_t at = i - range->address;
@@ -474,11 +474,11 @@ bool inbound_inside(const struct inbound *inbound, uint64_t start, uint64_t end)
 	return false;
 }
 
-bool inbound_is_sequence(const struct inbound *inbound, uint64_t start, uint64_t end)
+bool branch_targets_is_sequence(const struct branch_targets *branch_targets, uint64_t start, uint64_t end)
 {
-	for (size_t i = 0; i < inbound->sequences.count; i++) {
-		if (start < inbound->sequences.items[i].end &&
-		    end > inbound->sequences.items[i].start)
+	for (size_t i = 0; i < branch_targets->sequences.count; i++) {
+		if (start < branch_targets->sequences.items[i].end &&
+		    end > branch_targets->sequences.items[i].start)
 			return true;
 	}
 	return false;

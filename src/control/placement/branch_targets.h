@@ -13,28 +13,28 @@
 
 #include "control/elf/sym.h"
 
-struct inbound;
+struct branch_targets;
 
 /* Scans the whole module; tens of milliseconds for a server. */
-struct error *inbound_scan(const struct symtab *symtab, struct inbound **ret_inbound);
-void inbound_free(struct inbound *inbound);
+struct error *branch_targets_scan(const struct symtab *symtab, struct branch_targets **ret_inbound);
+void branch_targets_free(struct branch_targets *branch_targets);
 
 /* The same, of a file that was scanned before at once; it may outlive the symtab. Given back by
- * inbound_put. One thread at a time. */
-struct error *inbound_get(const struct symtab *symtab, struct inbound **ret_inbound);
-void inbound_put(struct inbound *inbound);
+ * branch_cache_put. One thread at a time. */
+struct error *branch_cache_get(const struct symtab *symtab, struct branch_targets **ret_inbound);
+void branch_cache_put(struct branch_targets *branch_targets);
 
 /* Does anything lead to this address of the file? True as well for what lies outside its text. */
-bool inbound_at(const struct inbound *inbound, uint64_t address);
+bool branch_targets_at(const struct branch_targets *branch_targets, uint64_t address);
 
 /* Does an instruction read data that begins in [start, end)? What it reads mustn't change. */
-bool inbound_is_read(const struct inbound *inbound, uint64_t start, uint64_t end);
+bool branch_targets_is_read(const struct branch_targets *branch_targets, uint64_t start, uint64_t end);
 
 /* Does something lead to the middle of the instruction [start, end)? Then it isn't one, or not the
  * only one there. */
-bool inbound_inside(const struct inbound *inbound, uint64_t start, uint64_t end);
+bool branch_targets_inside(const struct branch_targets *branch_targets, uint64_t start, uint64_t end);
 
 /* Does a restartable sequence (H11) overlap [start, end)? */
-bool inbound_is_sequence(const struct inbound *inbound, uint64_t start, uint64_t end);
+bool branch_targets_is_sequence(const struct branch_targets *branch_targets, uint64_t start, uint64_t end);
 
 #endif

@@ -129,7 +129,7 @@ static struct error *may_trap(void *context, const struct module *module)
 	if (module->is_executable && !symtab_has_loader(module->symtab))
 		return error_new(ERROR_REFUSED,
 				 "there is no libc whose signal masks could be watched");
-	return guards_module(module);
+	return sigtrap_guards_module(module);
 }
 
 static struct error *survey_begin(struct survey *survey, struct module *module,

@@ -26,7 +26,7 @@ struct error *function_view(struct planner *planner, struct module *module,
 	if (!view->symtab)
 		error = module_symtab(planner->proc, module, &view->symtab);
 	if (!error)
-		error = inbound_get(view->symtab, &view->inbound);
+		error = branch_cache_get(view->symtab, &view->branch_targets);
 	if (error)
 		return error;
 	planner->views.items[planner->views.count++] = view;
@@ -42,7 +42,7 @@ void planner_forget_module(struct planner *planner, const struct module *module)
 		if (view->module != module)
 			continue;
 		planner->body_view = NULL;
-		inbound_put(view->inbound);
+		branch_cache_put(view->branch_targets);
 		free(view);
 		planner->views.items[i] = planner->views.items[--planner->views.count];
 		return;
@@ -76,7 +76,7 @@ struct error *function_body(struct planner *planner, const struct module_view *v
 			"no function is known there, so that instructions can't be told apart");
 	if (planner->body_view != view || body->start != start || body->end != end) {
 		planner->body_view = NULL;
-		if (!body_read(body, view->symtab, view->inbound, start, end))
+		if (!body_read(body, view->symtab, view->branch_targets, start, end))
 			return error_new(ERROR_FAILED, "out of memory");
 		planner->body_view = view;
 	}

@@ -40,7 +40,7 @@ void planner_destroy(struct planner *planner)
 	if (!planner)
 		return;
 	for (size_t i = 0; i < planner->views.count; i++) {
-		inbound_put(planner->views.items[i]->inbound);
+		branch_cache_put(planner->views.items[i]->branch_targets);
 		free(planner->views.items[i]);
 	}
 	planner_clear(planner);
@@ -128,7 +128,7 @@ static struct error *view_place(struct planner *planner, const struct place *pla
 				  place->symbol ? place->symbol->name : "function", &view.index);
 	if (error)
 		return error;
-	if (inbound_is_sequence(module->inbound, address, address + JUMP_LENGTH))
+	if (branch_targets_is_sequence(module->branch_targets, address, address + JUMP_LENGTH))
 		return error_new(ERROR_REFUSED, "it is in a restartable sequence (rseq)");
 	*ret_view = view;
 	return NULL;

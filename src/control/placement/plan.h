@@ -75,7 +75,7 @@ struct site {
 	bool replaced; /* the owner's: another one has taken its place, */
 	bool in_child; /* but not in a forked child, which goes on with it */
 	bool has_exit; /* its trampoline records exits: return stubs lead there (H5) */
-	bool led_to; /* the owner's: others that are kept lead to it (P8) */
+	bool has_redirects; /* the owner's: others that are kept lead to it (P8) */
 	/* ... of calls that haven't returned yet, although it is out of the target's text */
 	bool calls_inside;
 	unsigned group; /* it is exchanged with others (L4); 0: it isn't */
@@ -89,7 +89,7 @@ struct site {
 	struct patch_site patch;
 };
 
-const char *site_tactic(const struct site *site); /* "jump", "evict", "pun", "trap" */
+const char *site_tactic(const struct site *site); /* "jump", "short-jump", "pun", "trap" */
 
 /* The most probes that one site can carry. */
 #define SITE_PROBES_MAX TRAMP_INSNS_MAX

@@ -193,7 +193,7 @@ static void fill_patch(struct site *site, const struct tramp *tramp, uint8_t *co
 	patch->tramp_start = site->piece.at;
 	patch->tramp_end = taddr_add(site->piece.at, site->piece.size);
 	if (site->way == DIVERT_PUN)
-		patch->via = site->hop;
+		patch->waypoint = site->hop;
 	if (site->hop_of)
 		patch->hop = jump_at(&site->hop_piece, site->hop, code);
 	patch->leads_on = tramp->back.v != 0;
@@ -304,7 +304,7 @@ static void fill_slot(struct site *site)
 	site->patch.patched[0] = short_jump;
 	site->patch.patched[1] = (uint8_t)(slot.v - site->address.v - 2);
 	site->patch.after = host;
-	site->patch.via = slot;
+	site->patch.waypoint = slot;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */

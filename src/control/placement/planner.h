@@ -24,7 +24,7 @@
 struct module_view {
 	struct module *module;
 	struct symtab *symtab;
-	struct inbound *inbound;
+	struct branch_targets *branch_targets;
 };
 
 struct planner {

@@ -92,7 +92,7 @@ struct search {
 	bool harmful;
 	uint64_t only; /* that call, where it is certain; 0: all that isn't known to be harmless */
 	struct body body; /* of the function that was looked at last */
-	struct inbound *inbound; /* made when it is needed */
+	struct branch_targets *branch_targets; /* made when it is needed */
 	VEC(uint64_t) list;
 };
 
@@ -140,7 +140,7 @@ static bool may_run(const struct search *search, uint64_t at)
 	for (; from > text->address && at - from < STRAIGHT_MAX; from--) {
 		if (function_bounds(search->view, NULL, from, &start, &end))
 			break;
-		if (inbound_at(search->inbound, from) && leads_to(text, from, at))
+		if (branch_targets_at(search->branch_targets, from) && leads_to(text, from, at))
 			return true;
 	}
 	/* out of the function before it, or from far away */
@@ -157,8 +157,8 @@ static struct error *judge_unknown(struct search *search, uint64_t at)
 
 	if (says_harmless(search, at))
 		return NULL;
-	if (!search->inbound)
-		error = inbound_get(search->view->symtab, &search->inbound);
+	if (!search->branch_targets)
+		error = branch_cache_get(search->view->symtab, &search->branch_targets);
 	if (!error && may_run(search, at))
 		error = error_new(ERROR_REFUSED, "no function is known at 0x%lx", at);
 	return error;
@@ -174,7 +174,7 @@ static struct error *judge(struct search *search, uint64_t at)
 	if (!function_bounds(search->view, NULL, at, &start, &end))
 		return search->only ? NULL : judge_unknown(search, at);
 	if ((body->start != start || body->end != end) &&
-	    !body_read(body, search->view->symtab, search->view->inbound, start, end))
+	    !body_read(body, search->view->symtab, search->view->branch_targets, start, end))
 		return error_new(ERROR_FAILED, "out of memory");
 	if (!body_find(body, at, &index))
 		return search->only ?
@@ -216,7 +216,7 @@ static struct error *search_module(struct search *search)
 			error = search_range(search, text);
 	}
 	body_free(&search->body);
-	inbound_put(search->inbound);
+	branch_cache_put(search->branch_targets);
 	return error;
 }
 
@@ -244,7 +244,7 @@ static bool is_loader(const struct module *module)
 	return begins(module->name, "ld-") || begins(module->name, "ld.so");
 }
 
-struct error *guards_module(const struct module *module)
+struct error *sigtrap_guards_module(const struct module *module)
 {
 	if (is_libc(module) || is_libpthread(module) || is_loader(module))
 		return error_new(ERROR_REFUSED, "%s blocks all signals now and then", module->name);
@@ -306,7 +306,7 @@ static bool is_harmless(const struct module *module)
 	return module->is_vdso || (is_loader(module) && !is_guarded(module));
 }
 
-struct error *guards_check_later(struct planner *planner, struct module *module)
+struct error *sigtrap_guards_check_later(struct planner *planner, struct module *module)
 {
 	if (is_harmless(module))
 		return NULL;
@@ -316,7 +316,7 @@ struct error *guards_check_later(struct planner *planner, struct module *module)
 	return error ? error_wrap(error, "%s", module->name) : NULL;
 }
 
-struct error *guards_find(struct planner *planner, const struct modules *modules,
+struct error *sigtrap_guards_find(struct planner *planner, const struct modules *modules,
 			  struct guard_list *ret_list)
 {
 	struct guard_list list = { 0 };
@@ -348,7 +348,7 @@ struct error *guards_find(struct planner *planner, const struct modules *modules
 	return NULL;
 }
 
-struct error *guards_find_call(struct planner *planner, const struct modules *modules,
+struct error *sigtrap_guards_find_call(struct planner *planner, const struct modules *modules,
 			       uint64_t number, struct guard_list *list)
 {
 	struct error *error = NULL;

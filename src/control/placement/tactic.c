@@ -228,9 +228,9 @@ static struct error *try_jump(const struct tactic_view *view, struct site **ret_
 	return error ? error : run_make_site(view, &run, "jump", ret_site);
 }
 
-/* ---- evict ----------------------------------------------------------------------------------- */
+/* ---- short-jump ------------------------------------------------------------------------------ */
 
-static struct error *try_evict(const struct tactic_view *view, struct site **ret_site)
+static struct error *try_short_jump(const struct tactic_view *view, struct site **ret_site)
 {
 	struct run run;
 	struct site *host, *site;
@@ -240,11 +240,11 @@ static struct error *try_evict(const struct tactic_view *view, struct site **ret
 	if (error)
 		return error;
 	/* its bytes are taken while a host is looked for */
-	error = run_make_site(view, &run, "evict", &site);
+	error = run_make_site(view, &run, "short-jump", &site);
 	if (error)
 		return error;
 	site->way = DIVERT_SHORT;
-	error = host_find(view, site->address, &host, &slot);
+	error = short_jump_find_host(view, site->address, &host, &slot);
 	if (error) {
 		siteset_remove(view->planner, site);
 		site_free(site);
@@ -258,8 +258,8 @@ static struct error *try_evict(const struct tactic_view *view, struct site **ret
 
 const struct tactic tactics[] = {
 	{ "jump", try_jump, false },
-	{ "evict", try_evict, false },
-	{ "pun", pun_try, true },
-	{ "trap", trap_try, true },
+	{ "short-jump", try_short_jump, false },
+	{ "pun", tactic_pun_try, true },
+	{ "trap", tactic_trap_try, true },
 };
 const size_t tactic_count = sizeof(tactics) / sizeof(tactics[0]);

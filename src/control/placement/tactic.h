@@ -4,7 +4,7 @@
  *
  *	jump	five bytes, whole instructions, nothing leads inside. If the instruction's own five bytes won't
  *		do, the site before it grows over it, or a site begins a little before it.
- *	evict	two bytes: a short jump to a slot, five bytes that nobody runs: padding, or the rest of a site
+ *	short-jump	two bytes: a short jump to a slot, five bytes that nobody runs: padding, or the rest of a site
  *		("host") that is made longer for it.
  *	pun	what must stay of the five bytes stays, and makes part of the distance: the jump leads to a
  *		hop that is put there.
@@ -51,13 +51,13 @@ struct error *run_make_site(const struct tactic_view *view, const struct run *ru
 			    const char *tactic, struct site **ret_site);
 
 /* tactic_short_jump.c: a free slot that a short jump at `from` reaches. */
-struct error *host_find(const struct tactic_view *view, taddr from, struct site **ret_host,
+struct error *short_jump_find_host(const struct tactic_view *view, taddr from, struct site **ret_host,
 			size_t *ret_slot);
 
 /* tactic_trap.c */
-struct error *trap_try(const struct tactic_view *view, struct site **ret_site);
+struct error *tactic_trap_try(const struct tactic_view *view, struct site **ret_site);
 
 /* tactic_pun.c */
-struct error *pun_try(const struct tactic_view *view, struct site **ret_site);
+struct error *tactic_pun_try(const struct tactic_view *view, struct site **ret_site);
 
 #endif

@@ -98,7 +98,7 @@ static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k
 	return NULL;
 }
 
-struct error *pun_try(const struct tactic_view *view, struct site **ret_site)
+struct error *tactic_pun_try(const struct tactic_view *view, struct site **ret_site)
 {
 	const struct text_range *text = view->body->text;
 	struct run run;

@@ -82,7 +82,7 @@ static bool make_padding(const struct tactic_view *view, taddr from, struct site
 		if (length > DT_SITE_BYTES)
 			length = DT_SITE_BYTES;
 		struct run run = { i, 0, length / JUMP_LENGTH * JUMP_LENGTH };
-		struct error *error = run_make_site(view, &run, "evict", ret_host);
+		struct error *error = run_make_site(view, &run, "short-jump", ret_host);
 		error_free(error);
 		if (error)
 			return false;
@@ -157,7 +157,7 @@ static bool read_neighbour(const struct tactic_view *view, uint64_t from, int st
 	for (int i = 0; i < SHORT_MAX; i++, from += (uint64_t)(int64_t)step) {
 		if (!function_bounds(view->module, NULL, from, &start, &end))
 			continue;
-		if (!body_read(near, view->module->symtab, view->module->inbound, start, end))
+		if (!body_read(near, view->module->symtab, view->module->branch_targets, start, end))
 			return false;
 		*ret_view = *view;
 		ret_view->body = near;
@@ -180,7 +180,7 @@ static bool host_near(const struct tactic_view *view, taddr from, struct site **
 	       neighbour.body->start != view->body->start && host_in(&neighbour, from, ret_host);
 }
 
-struct error *host_find(const struct tactic_view *view, taddr from, struct site **ret_host,
+struct error *short_jump_find_host(const struct tactic_view *view, taddr from, struct site **ret_host,
 			size_t *ret_slot)
 {
 	struct site *host = find_spare(view->planner, from);

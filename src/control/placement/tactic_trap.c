@@ -15,7 +15,7 @@ void planner_traps_ready(struct planner *planner)
 	planner->traps_ready = true;
 }
 
-struct error *trap_try(const struct tactic_view *view, struct site **ret_site)
+struct error *tactic_trap_try(const struct tactic_view *view, struct site **ret_site)
 {
 	const struct planner *planner = view->planner;
 	struct run run;

@@ -18,9 +18,9 @@
 /* Arguments with NULs between; NULL when there are none (or the process has gone). */
 static char *read_arguments(pid_t pid, size_t *ret_length)
 {
-	_cleanup_close_ int fd = status_open(pid, "cmdline", O_RDONLY);
+	_cleanup_close_ int fd = proc_status_open(pid, "cmdline", O_RDONLY);
 
-	return fd < 0 ? NULL : status_slurp(fd, ret_length);
+	return fd < 0 ? NULL : proc_status_slurp(fd, ret_length);
 }
 
 static void make_line(char *text, size_t length)
@@ -76,10 +76,10 @@ static bool exe_matches(pid_t pid, const char *name)
 static bool matches(pid_t pid, const char *name)
 {
 	struct thread_stat stat;
-	_cleanup_error_ struct error *gone = status_read_stat(pid, pid, &stat);
+	_cleanup_error_ struct error *gone = proc_status_read_stat(pid, pid, &stat);
 	_cleanup_free_ char *arguments = NULL;
 
-	if (gone || pid == getpid() || !status_live_thread(pid))
+	if (gone || pid == getpid() || !proc_status_live_thread(pid))
 		return false;
 	if (!strcmp(stat.comm, name) || exe_matches(pid, name))
 		return true;

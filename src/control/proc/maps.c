@@ -58,11 +58,11 @@ static struct error *parse_all(const struct proc *proc, char *text, struct maps 
 struct error *maps_read(const struct proc *proc, struct maps *ret_maps)
 {
 	_cleanup_free_ char *text = NULL;
-	_cleanup_close_ int fd = status_open(proc->pid, "maps", O_RDONLY);
+	_cleanup_close_ int fd = proc_status_open(proc->pid, "maps", O_RDONLY);
 	struct maps maps = { 0 };
 
 	if (fd >= 0)
-		text = status_slurp(fd, NULL);
+		text = proc_status_slurp(fd, NULL);
 	int number = errno;
 	if ((!text && number == ESRCH) || !proc_is_alive(proc))
 		return error_new(ERROR_GONE, "process %d has ended", proc->pid);

@@ -17,7 +17,7 @@ static struct error *mem_open(struct proc *proc)
 {
 	if (proc->mem_fd >= 0)
 		return NULL;
-	proc->mem_fd = status_open(proc->pid, "mem", O_RDWR);
+	proc->mem_fd = proc_status_open(proc->pid, "mem", O_RDWR);
 	if (proc->mem_fd >= 0)
 		return NULL;
 	if (errno == ESRCH || !proc_is_alive(proc))

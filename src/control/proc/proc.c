@@ -25,7 +25,7 @@ static char *read_exe(pid_t pid)
 {
 	char path[96], link[4096];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/exe", pid, status_live_thread(pid));
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/exe", pid, proc_status_live_thread(pid));
 	ssize_t n = readlink(path, link, sizeof(link) - 1);
 	link[n > 0 ? n : 0] = '\0';
 	return strdup(link);
@@ -48,7 +48,7 @@ static struct error *open_pidfd(pid_t pid, struct proc *proc)
 		return no_such_process(pid);
 	int number = errno;
 	/* a thread's id has a directory below /proc, but is no process */
-	err = status_read(pid, pid, &status);
+	err = proc_status_read(pid, pid, &status);
 	if (!err && status.tgid && status.tgid != pid)
 		return error_new(ERROR_FAILED, "%d is a thread of process %d: use %d", pid,
 				 status.tgid, status.tgid);
@@ -68,8 +68,8 @@ struct error *proc_open_plain(pid_t pid, struct proc **ret_proc)
 	*proc = (struct proc){ .pid = pid, .pidfd = -1, .mem_fd = -1 };
 	if (pid <= 0)
 		return no_such_process(pid);
-	if ((err = open_pidfd(pid, proc)) || (err = status_read_stat(pid, pid, &stat)) ||
-	    (err = status_read(pid, pid, &status)))
+	if ((err = open_pidfd(pid, proc)) || (err = proc_status_read_stat(pid, pid, &stat)) ||
+	    (err = proc_status_read(pid, pid, &status)))
 		return err;
 	proc->inner_pid = status.inner_pid ? status.inner_pid : pid;
 	proc->own_child = status.parent == getpid();
@@ -86,7 +86,7 @@ void proc_close(struct proc *proc)
 {
 	if (!proc)
 		return;
-	leftover_settle();
+	unreleased_settle();
 	if (proc->pidfd >= 0)
 		close(proc->pidfd);
 	if (proc->mem_fd >= 0)
@@ -99,7 +99,7 @@ bool proc_is_alive(const struct proc *proc)
 {
 	struct pollfd poll_fd = { .fd = proc->pidfd, .events = POLLIN };
 
-	leftover_settle();
+	unreleased_settle();
 	if (proc->reaped)
 		return false;
 	int ready;
@@ -123,7 +123,7 @@ char proc_ptrace_scope(void)
 static struct error *refuse_not_permitted(const struct proc *proc)
 {
 	struct thread_status status;
-	_cleanup_error_ struct error *err = status_read(proc->pid, proc->pid, &status);
+	_cleanup_error_ struct error *err = proc_status_read(proc->pid, proc->pid, &status);
 	char scope = proc_ptrace_scope();
 
 	if (scope == '3')
@@ -164,7 +164,7 @@ static struct error *refuse_not_permitted(const struct proc *proc)
 /* Opening its memory asks the kernel exactly what ptrace would ask. */
 static struct error *check_permission(struct proc *proc)
 {
-	proc->mem_fd = status_open(proc->pid, "mem", O_RDWR);
+	proc->mem_fd = proc_status_open(proc->pid, "mem", O_RDWR);
 	if (proc->mem_fd >= 0)
 		return NULL;
 	if (errno == EACCES || errno == EPERM)
@@ -177,7 +177,7 @@ static struct error *check_permission(struct proc *proc)
 static struct error *check_kind(const struct proc *proc)
 {
 	struct thread_stat stat;
-	struct error *err = status_read_stat(proc->pid, proc->pid, &stat);
+	struct error *err = proc_status_read_stat(proc->pid, proc->pid, &stat);
 
 	if (err)
 		return err;
@@ -185,7 +185,7 @@ static struct error *check_kind(const struct proc *proc)
 		return error_new(ERROR_FAILED,
 				 "process %d (%s) is a kernel thread: it has no program to trace",
 				 proc->pid, proc->comm);
-	if (!status_live_thread(proc->pid))
+	if (!proc_status_live_thread(proc->pid))
 		return error_new(
 			ERROR_GONE,
 			"process %d (%s) has ended (it is a zombie): nothing is left to trace",
@@ -197,7 +197,7 @@ static struct error *check_kind(const struct proc *proc)
  * it. */
 static struct error *check_word_size(const struct proc *proc)
 {
-	_cleanup_close_ int fd = status_open(proc->pid, "auxv", O_RDONLY);
+	_cleanup_close_ int fd = proc_status_open(proc->pid, "auxv", O_RDONLY);
 	uint64_t type;
 
 	if (fd < 0 || read(fd, &type, sizeof(type)) != sizeof(type) || type >> 32 == 0)
@@ -210,14 +210,14 @@ static struct error *check_word_size(const struct proc *proc)
 static struct error *check_thread(const struct proc *proc, pid_t tid)
 {
 	struct thread_status status;
-	_cleanup_error_ struct error *gone = status_read(proc->pid, tid, &status);
+	_cleanup_error_ struct error *gone = proc_status_read(proc->pid, tid, &status);
 
 	if (gone)
 		return NULL;
 	if (status.tracer) {
 		struct thread_stat tracer = { .comm = "?" };
 		_cleanup_error_ struct error *unknown =
-			status_read_stat(status.tracer, status.tracer, &tracer);
+			proc_status_read_stat(status.tracer, status.tracer, &tracer);
 
 		return error_new(
 			ERROR_FAILED,

@@ -10,7 +10,7 @@
 
 #include "control/base/cleanup.h"
 
-char *status_slurp(int fd, size_t *ret_length)
+char *proc_status_slurp(int fd, size_t *ret_length)
 {
 	size_t room = 4096, length = 0;
 	char *text = malloc(room);
@@ -51,7 +51,7 @@ static struct error *slurp_thread(pid_t pid, pid_t tid, const char *name, char *
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	char *text = fd < 0 ? NULL : status_slurp(fd, NULL);
+	char *text = fd < 0 ? NULL : proc_status_slurp(fd, NULL);
 	if (text) {
 		*ret_text = text;
 		return NULL;
@@ -61,7 +61,7 @@ static struct error *slurp_thread(pid_t pid, pid_t tid, const char *name, char *
 	return error_errno(errno, "cannot read %s", path);
 }
 
-struct error *status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat)
+struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat)
 {
 	_cleanup_free_ char *text = NULL;
 	struct thread_stat stat = { 0 };
@@ -107,7 +107,7 @@ static uint64_t field(const char *text, const char *key, int base, bool last)
 	}
 }
 
-struct error *status_read(pid_t pid, pid_t tid, struct thread_status *ret_status)
+struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_status)
 {
 	_cleanup_free_ char *text = NULL;
 	struct error *err = slurp_thread(pid, tid, "status", &text);
@@ -133,12 +133,12 @@ struct error *status_read(pid_t pid, pid_t tid, struct thread_status *ret_status
 static bool is_live(pid_t pid, pid_t tid)
 {
 	struct thread_stat stat;
-	_cleanup_error_ struct error *err = status_read_stat(pid, tid, &stat);
+	_cleanup_error_ struct error *err = proc_status_read_stat(pid, tid, &stat);
 
 	return !err && stat.state != 'Z' && stat.state != 'X' && stat.state != 'x';
 }
 
-pid_t status_live_thread(pid_t pid)
+pid_t proc_status_live_thread(pid_t pid)
 {
 	char path[64];
 	pid_t found = 0;
@@ -159,10 +159,10 @@ pid_t status_live_thread(pid_t pid)
 	return found;
 }
 
-int status_open(pid_t pid, const char *name, int flags)
+int proc_status_open(pid_t pid, const char *name, int flags)
 {
 	char path[96];
-	pid_t tid = status_live_thread(pid);
+	pid_t tid = proc_status_live_thread(pid);
 
 	if (!tid) {
 		errno = ESRCH;

@@ -36,17 +36,17 @@ struct thread_status {
 
 #define STATUS_PF_KTHREAD 0x00200000u
 
-struct error *status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat);
-struct error *status_read(pid_t pid, pid_t tid, struct thread_status *ret_status);
+struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat);
+struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_status);
 
 /* A thread that is neither zombie nor dead, the leader if it qualifies; 0: the process has ended. */
-pid_t status_live_thread(pid_t pid);
+pid_t proc_status_live_thread(pid_t pid);
 
 /* Opens /proc/PID/NAME, or the same file of a live thread where the leader is a zombie. -1 and
  * errno. */
-int status_open(pid_t pid, const char *name, int flags);
+int proc_status_open(pid_t pid, const char *name, int flags);
 
 /* The whole of a small file below /proc, as a string. Caller frees. NULL and errno. */
-char *status_slurp(int fd, size_t *ret_length);
+char *proc_status_slurp(int fd, size_t *ret_length);
 
 #endif

@@ -76,7 +76,7 @@ static struct error *receive_there(struct remote *remote, struct proc *proc, int
 	return err;
 }
 
-struct error *hand_over(struct remote *remote, struct proc *proc, int fd, int *ret_there)
+struct error *pass_fd(struct remote *remote, struct proc *proc, int fd, int *ret_there)
 {
 	int there[2] = { -1, -1 };
 	int64_t result;

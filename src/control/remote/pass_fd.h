@@ -10,6 +10,6 @@
 #include "remote.h"
 
 /* *ret_there: the number it has in the target, closed on exec. */
-struct error *hand_over(struct remote *remote, struct proc *proc, int fd, int *ret_there);
+struct error *pass_fd(struct remote *remote, struct proc *proc, int fd, int *ret_there);
 
 #endif

@@ -47,11 +47,11 @@ struct remote {
 	struct stop *stop;
 	unsigned borrowers;
 	size_t index;
-	struct gadgets gadgets;
+	struct syscall_gadgets gadgets;
 	uint64_t mask;
 	bool entered; /* registers and mask are changed */
 	bool adrift; /* in a function that didn't come back: its frame will bring it home */
-	struct frame frame;
+	struct sigframe frame;
 	uint8_t stack[FRAME_MAX]; /* what the frame covers */
 	uint8_t xstate[FRAME_XSTATE_MAX];
 	size_t xstate_size;
@@ -139,7 +139,7 @@ static bool is_fit(struct stop *stop, size_t index, const struct maps *maps, uin
 	if (held->state != HELD_STOPPED || held->sharer || held->regs.cs != 0x33 ||
 	    rseq_inside(stop, index, NULL))
 		return false;
-	uint64_t top = frame_top(stop, index, maps, frame_room(read_xstate(held->tid, xstate)));
+	uint64_t top = frame_top(stop, index, maps, sigframe_room(read_xstate(held->tid, xstate)));
 	if (ret_top)
 		*ret_top = top;
 	return top != 0;
@@ -160,7 +160,7 @@ static struct error *choose(struct remote *remote, uint64_t *ret_top)
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *err = maps_read(stop->proc, &maps);
 
-	if (err || (err = gadget_find(stop->proc, &maps, &remote->gadgets)))
+	if (err || (err = syscall_gadget_find(stop->proc, &maps, &remote->gadgets)))
 		return err;
 	for (size_t i = 0; i < stop->threads.count; i++) {
 		if (!is_fit(stop, i, &maps, ret_top))
@@ -179,7 +179,7 @@ static struct error *choose(struct remote *remote, uint64_t *ret_top)
 static bool handler_pending(pid_t tid)
 {
 	struct thread_status status;
-	struct error *err = status_read(tid, tid, &status);
+	struct error *err = proc_status_read(tid, tid, &status);
 
 	error_free(err);
 	return !err && (status.pending & ~status.blocked & status.caught);
@@ -205,7 +205,7 @@ static struct user_regs_struct way_back(struct remote *remote)
 static struct error *build_frame(struct remote *remote, uint64_t top)
 {
 	pid_t tid = remote_thread(remote);
-	struct frame_input input = { .top = top, .xstate = remote->xstate };
+	struct sigframe_input input = { .top = top, .xstate = remote->xstate };
 
 	remote->xstate_size = read_xstate(tid, remote->xstate);
 	if (!remote->xstate_size)
@@ -216,7 +216,7 @@ static struct error *build_frame(struct remote *remote, uint64_t top)
 	input.mask = remote->mask;
 	input.restorer = remote->gadgets.restorer.v;
 	input.xstate_size = remote->xstate_size;
-	frame_build(&input, &remote->frame);
+	sigframe_build(&input, &remote->frame);
 	return mem_read(remote->stop->proc, taddr_of(remote->frame.low), remote->stack,
 			remote->frame.size);
 }

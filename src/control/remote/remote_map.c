@@ -21,13 +21,13 @@ static bool is_error(int64_t result)
 static bool locks_memory(const struct proc *proc)
 {
 	struct thread_status status;
-	struct error *err = status_read(proc->pid, status_live_thread(proc->pid), &status);
+	struct error *err = proc_status_read(proc->pid, proc_status_live_thread(proc->pid), &status);
 
 	error_free(err);
 	return !err && status.locked;
 }
 
-static struct error *map_failed(const struct proc *proc, const struct tmap_request *request,
+static struct error *map_failed(const struct proc *proc, const struct remote_map_request *request,
 				int number)
 {
 	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
@@ -53,7 +53,7 @@ static struct error *map_failed(const struct proc *proc, const struct tmap_reque
 	return error_errno(number, "cannot map %s into process %d", request->what, proc->pid);
 }
 
-static struct error *map_once(struct remote *remote, const struct tmap_request *r, int prot,
+static struct error *map_once(struct remote *remote, const struct remote_map_request *r, int prot,
 			      int64_t *ret_result)
 {
 	return remote_do(remote, ret_result, SYS_mmap, r->at.v, r->size, (uint64_t)prot,
@@ -62,25 +62,25 @@ static struct error *map_once(struct remote *remote, const struct tmap_request *
 
 /* Without access first, so that no page is made; then unlocked; then as wanted. */
 static struct error *map_unlocked(struct remote *remote, struct proc *proc,
-				  const struct tmap_request *request, int64_t *ret_result)
+				  const struct remote_map_request *request, int64_t *ret_result)
 {
-	struct limits limits = { 0 };
+	struct rlimits limits = { 0 };
 	int64_t done;
 	struct error *err = map_once(remote, request, PROT_NONE, ret_result);
 
 	if (!err && *ret_result == -EAGAIN &&
-	    limits_raise(proc->pid, RLIMIT_MEMLOCK, 1ULL << 40, &limits))
+	    rlimits_raise(proc->pid, RLIMIT_MEMLOCK, 1ULL << 40, &limits))
 		err = map_once(remote, request, PROT_NONE, ret_result);
 	if (!err && !is_error(*ret_result))
 		err = remote_do(remote, &done, SYS_munlock, (uint64_t)*ret_result, request->size);
-	limits_restore(&limits);
+	rlimits_restore(&limits);
 	if (!err && !is_error(*ret_result))
 		err = remote_do(remote, &done, SYS_mprotect, (uint64_t)*ret_result, request->size,
 				(uint64_t)request->prot);
 	return err;
 }
 
-struct error *tmap_map(struct remote *remote, struct proc *proc, const struct tmap_request *request,
+struct error *remote_map_add(struct remote *remote, struct proc *proc, const struct remote_map_request *request,
 		       taddr *ret_at)
 {
 	int64_t result = 0;
@@ -96,14 +96,14 @@ struct error *tmap_map(struct remote *remote, struct proc *proc, const struct tm
 		return map_failed(proc, request, (int)-result);
 	if (request->at.v && (uint64_t)result != request->at.v) {
 		/* an old kernel that takes the address for a hint */
-		err = tmap_unmap(remote, taddr_of((uint64_t)result), request->size);
+		err = remote_map_remove(remote, taddr_of((uint64_t)result), request->size);
 		return err ? err : map_failed(proc, request, EEXIST);
 	}
 	*ret_at = taddr_of((uint64_t)result);
 	return NULL;
 }
 
-struct error *tmap_unmap(struct remote *remote, taddr at, uint64_t size)
+struct error *remote_map_remove(struct remote *remote, taddr at, uint64_t size)
 {
 	int64_t result;
 	struct error *err = remote_do(remote, &result, SYS_munmap, at.v, size);
@@ -123,15 +123,15 @@ static struct error *move_view(struct remote *remote, taddr view, taddr to, uint
 	if (!err && is_error(result))
 		err = error_errno((int)-result, "cannot map code memory into the target");
 	if (!err)
-		return tmap_unmap(remote, view, DT_PAGE);
-	error_free(tmap_unmap(remote, view, DT_PAGE + size));
+		return remote_map_remove(remote, view, DT_PAGE);
+	error_free(remote_map_remove(remote, view, DT_PAGE + size));
 	return err;
 }
 
-struct error *tmap_extend(struct remote *remote, struct proc *proc, taddr from, taddr to,
+struct error *remote_map_extend(struct remote *remote, struct proc *proc, taddr from, taddr to,
 			  uint64_t size)
 {
-	struct tmap_request reserve = {
+	struct remote_map_request reserve = {
 		.at = to,
 		.size = size,
 		.prot = PROT_NONE,
@@ -140,7 +140,7 @@ struct error *tmap_extend(struct remote *remote, struct proc *proc, taddr from, 
 		.what = "code memory",
 	};
 	int64_t view;
-	struct error *err = tmap_map(remote, proc, &reserve, &to);
+	struct error *err = remote_map_add(remote, proc, &reserve, &to);
 
 	if (err)
 		return err;
@@ -151,6 +151,6 @@ struct error *tmap_extend(struct remote *remote, struct proc *proc, taddr from, 
 	if (!err)
 		err = move_view(remote, taddr_of((uint64_t)view), to, size);
 	if (err)
-		error_free(tmap_unmap(remote, to, size));
+		error_free(remote_map_remove(remote, to, size));
 	return err;
 }

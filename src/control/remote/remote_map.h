@@ -9,7 +9,7 @@
 
 #include "remote.h"
 
-struct tmap_request {
+struct remote_map_request {
 	taddr at; /* 0: the kernel chooses */
 	uint64_t size;
 	int prot;
@@ -19,13 +19,13 @@ struct tmap_request {
 	const char *what; /* for the error */
 };
 
-struct error *tmap_map(struct remote *remote, struct proc *proc, const struct tmap_request *request,
+struct error *remote_map_add(struct remote *remote, struct proc *proc, const struct remote_map_request *request,
 		       taddr *ret_at);
-struct error *tmap_unmap(struct remote *remote, taddr at, uint64_t size);
+struct error *remote_map_remove(struct remote *remote, taddr at, uint64_t size);
 
 /* Another view of `size` bytes of the shared mapping of which the page `from` is the one before: a
  * window of the code, without a descriptor. */
-struct error *tmap_extend(struct remote *remote, struct proc *proc, taddr from, taddr to,
+struct error *remote_map_extend(struct remote *remote, struct proc *proc, taddr from, taddr to,
 			  uint64_t size);
 
 #endif

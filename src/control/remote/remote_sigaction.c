@@ -19,7 +19,7 @@ static struct error *call(struct stop *stop, long number, const uint64_t args[6]
 	return error;
 }
 
-struct error *action_map(struct stop *stop, uint64_t size, taddr *ret_at)
+struct error *remote_sigaction_map(struct stop *stop, uint64_t size, taddr *ret_at)
 {
 	const uint64_t args[6] = { 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				   (uint64_t)-1 };
@@ -33,12 +33,12 @@ struct error *action_map(struct stop *stop, uint64_t size, taddr *ret_at)
 	return error;
 }
 
-struct error *action_unmap(struct stop *stop, taddr at, uint64_t size)
+struct error *remote_sigaction_unmap(struct stop *stop, taddr at, uint64_t size)
 {
 	return call(stop, SYS_munmap, (const uint64_t[6]){ at.v, size }, "unmap memory");
 }
 
-struct error *action_get(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
+struct error *remote_sigaction_get(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
 			 struct dt_sigaction *ret_action)
 {
 	const uint64_t args[6] = { signal, 0, scratch.v, sizeof(uint64_t) };
@@ -47,7 +47,7 @@ struct error *action_get(struct proc *proc, struct stop *stop, taddr scratch, un
 	return error ? error : mem_read(proc, scratch, ret_action, sizeof(*ret_action));
 }
 
-struct error *action_set(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
+struct error *remote_sigaction_set(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
 			 const struct dt_sigaction *action)
 {
 	const uint64_t args[6] = { signal, scratch.v, 0, sizeof(uint64_t) };
@@ -56,7 +56,7 @@ struct error *action_set(struct proc *proc, struct stop *stop, taddr scratch, un
 	return error ? error : call(stop, SYS_rt_sigaction, args, "change what a signal does");
 }
 
-struct dt_sigaction action_ours(taddr handler, taddr restorer)
+struct dt_sigaction remote_sigaction_ours(taddr handler, taddr restorer)
 {
 	return (struct dt_sigaction){ .handler = handler.v,
 				      .flags = SA_SIGINFO_BIT | SA_ONSTACK_BIT | SA_RESTORER_BIT,

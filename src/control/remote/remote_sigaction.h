@@ -10,15 +10,15 @@
 #include "shared/layout.h"
 
 /* Memory that fork copies. */
-struct error *action_map(struct stop *stop, uint64_t size, taddr *ret_at);
-struct error *action_unmap(struct stop *stop, taddr at, uint64_t size);
+struct error *remote_sigaction_map(struct stop *stop, uint64_t size, taddr *ret_at);
+struct error *remote_sigaction_unmap(struct stop *stop, taddr at, uint64_t size);
 
 /* `scratch`: room for a struct dt_sigaction there. */
-struct error *action_get(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
+struct error *remote_sigaction_get(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
 			 struct dt_sigaction *ret_action);
-struct error *action_set(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
+struct error *remote_sigaction_set(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
 			 const struct dt_sigaction *action);
 /* A handler of the agent's. */
-struct dt_sigaction action_ours(taddr handler, taddr restorer);
+struct dt_sigaction remote_sigaction_ours(taddr handler, taddr restorer);
 
 #endif

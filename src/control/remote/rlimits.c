@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stddef.h>
 
-bool limits_raise(pid_t pid, int resource, rlim_t by, struct limits *ret_limits)
+bool rlimits_raise(pid_t pid, int resource, rlim_t by, struct rlimits *ret_limits)
 {
-	struct limits limits = { .pid = pid, .resource = resource };
+	struct rlimits limits = { .pid = pid, .resource = resource };
 
 	if (prlimit(pid, (enum __rlimit_resource)resource, NULL, &limits.saved))
 		return false;
@@ -31,7 +31,7 @@ bool limits_raise(pid_t pid, int resource, rlim_t by, struct limits *ret_limits)
 	return true;
 }
 
-void limits_restore(struct limits *limits)
+void rlimits_restore(struct rlimits *limits)
 {
 	if (limits->raised)
 		prlimit(limits->pid, (enum __rlimit_resource)limits->resource, &limits->saved,

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-struct limits {
+struct rlimits {
 	pid_t pid;
 	int resource;
 	bool raised;
@@ -16,8 +16,8 @@ struct limits {
 };
 
 /* False (and errno): it can't be raised, or is as high as can be. */
-bool limits_raise(pid_t pid, int resource, rlim_t by, struct limits *ret_limits);
+bool rlimits_raise(pid_t pid, int resource, rlim_t by, struct rlimits *ret_limits);
 /* As it was. Safe on one that was never raised. */
-void limits_restore(struct limits *limits);
+void rlimits_restore(struct rlimits *limits);
 
 #endif

@@ -128,7 +128,7 @@ static enum safepoint_rest judge_thread(struct proc *proc, pid_t tid)
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", proc->pid, tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *line = fd < 0 ? NULL : status_slurp(fd, NULL);
+	_cleanup_free_ char *line = fd < 0 ? NULL : proc_status_slurp(fd, NULL);
 	return line ? safepoint_judge(line, is_stream, proc) : REST_NOT;
 }
 

@@ -29,7 +29,7 @@
 #define FRAME_XSTATE_MAX 16384u
 #define FRAME_MAX (FRAME_XSTATE_MAX + FRAME_SCRATCH + 1024u)
 
-struct frame {
+struct sigframe {
 	uint64_t low; /* where the bytes go */
 	uint64_t size;
 	uint64_t rsp; /* for the call */
@@ -37,7 +37,7 @@ struct frame {
 	uint8_t bytes[FRAME_MAX];
 };
 
-struct frame_input {
+struct sigframe_input {
 	uint64_t top; /* nothing is written at or above it */
 	struct user_regs_struct regs; /* to go on with */
 	uint64_t mask; /* of blocked signals */
@@ -47,7 +47,7 @@ struct frame_input {
 };
 
 /* How much room below `top` any frame with that much xstate needs. */
-uint64_t frame_room(size_t xstate_size);
-void frame_build(const struct frame_input *input, struct frame *ret_frame);
+uint64_t sigframe_room(size_t xstate_size);
+void sigframe_build(const struct sigframe_input *input, struct sigframe *ret_frame);
 
 #endif

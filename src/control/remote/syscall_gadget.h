@@ -11,11 +11,11 @@
 
 #include "control/proc/proc.h"
 
-struct gadgets {
+struct syscall_gadgets {
 	taddr call; /* a `syscall`; with `ret` behind it if `restorer` isn't 0 */
 	taddr restorer; /* 0: there is none */
 };
 
-struct error *gadget_find(struct proc *proc, const struct maps *maps, struct gadgets *ret_gadgets);
+struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps, struct syscall_gadgets *ret_gadgets);
 
 #endif

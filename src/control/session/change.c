@@ -87,7 +87,7 @@ uint64_t session_code_used(const struct session *session)
 static struct patch_range *list_ranges(const struct session *session, size_t *ret_count)
 {
 	const struct agent *agent = session->agent;
-	const struct load_paper *paper = &session->tracing.paper;
+	const struct load_paper *paper = &session->tracers.paper;
 	struct patch_range *ranges = calloc(3 * session->garbage.count + 3, sizeof(*ranges));
 	size_t count = 0;
 
@@ -134,7 +134,7 @@ static struct error *is_clear(struct session *session, struct proc *proc, bool *
 
 	if (!error)
 		error = patch_find_threads(proc, stop, ranges, count, &found);
-	found = found || tracing_is_inside(session, proc);
+	found = found || tracers_is_inside(session, proc);
 	if (!error && !found)
 		error = exits_release(session, proc);
 	*ret_clear = !found;
@@ -217,7 +217,7 @@ static struct error *clear_child(struct session *session, pid_t pid, bool *ret_c
 	bool idle = false;
 	struct error *error = proc_open_plain(pid, &child);
 
-	if (!error && place_has_code(session, child)) {
+	if (!error && detach_has_code(session, child)) {
 		error = change_restore(session, child, false, &idle);
 		*ret_clear = false;
 		if (!error && idle)
@@ -239,7 +239,7 @@ static bool try_collect(struct session *session)
 			false;
 	error = is_clear(session, session->proc, &clear);
 	if (!error && clear)
-		error = inject_find_children(session->agent, &pids);
+		error = holders_find(session->agent, &pids);
 	for (size_t i = 0; i < pids.count && !error && clear; i++) {
 		if (pids.items[i] == session->proc->pid)
 			continue;
@@ -268,14 +268,14 @@ static void free_retired(struct session *session)
 static void keep_led_to(struct session *session)
 {
 	for (size_t i = 0; i < session->garbage.count; i++)
-		session->garbage.items[i]->led_to = false;
+		session->garbage.items[i]->has_redirects = false;
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		const struct site *site = session->garbage.items[i];
 		const struct patch_site *next =
-			site->calls_inside || site->in_child ? site->patch.out_to : NULL;
+			site->calls_inside || site->in_child ? site->patch.redirect_to : NULL;
 
-		for (; next; next = next->out_to)
-			((struct site *)((uintptr_t)next - offsetof(struct site, patch)))->led_to =
+		for (; next; next = next->redirect_to)
+			((struct site *)((uintptr_t)next - offsetof(struct site, patch)))->has_redirects =
 				true;
 	}
 }
@@ -297,10 +297,10 @@ void change_collect(struct session *session)
 		in_child |= site->in_child;
 		if (!site->in_child) { /* no process's text holds it any more */
 			site->patch.after = NULL;
-			site->patch.via = taddr_of(0);
+			site->patch.waypoint = taddr_of(0);
 			traps_forget(session, site);
 		}
-		if (site->calls_inside || site->in_child || site->led_to)
+		if (site->calls_inside || site->in_child || site->has_redirects)
 			session->garbage.items[kept++] = site;
 		else
 			planner_free_site(site, session->code);
@@ -326,7 +326,7 @@ static bool is_in_the_way(const struct session *session, const struct patch_site
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		const struct site *old = session->garbage.items[i];
 		uint64_t out = old->address.v + old->length, trap = old->address.v + 1;
-		bool is_led = !old->patch.leads_on || old->patch.out_to ||
+		bool is_led = !old->patch.leads_on || old->patch.redirect_to ||
 			      (alone && old->patch.state == PATCH_REMOVED);
 
 		if (old->patch.state == PATCH_FAILED)
@@ -371,7 +371,7 @@ static void fail_with_group(struct session *session, struct patch_site *site, co
 bool change_is_alone(const struct session *session)
 {
 	struct tids pids = { 0 };
-	_cleanup_error_ struct error *error = inject_find_children(session->agent, &pids);
+	_cleanup_error_ struct error *error = holders_find(session->agent, &pids);
 	bool alone = !error && !pids.count;
 
 	vec_free(&pids);

@@ -20,7 +20,7 @@ void name_list_free(struct name_list *names)
 	vec_free(names);
 }
 
-void live_notify(const struct session *session, enum session_notice notice, const char *text)
+void session_notify(const struct session *session, enum session_notice notice, const char *text)
 {
 	if (session->options.notify)
 		session->options.notify(session->options.notify_context, notice, text);
@@ -66,7 +66,7 @@ static struct error *find_matching(const struct session *session, const char *pa
 
 /* ---- add ------------------------------------------------------------------------------------- */
 
-void live_retire(struct session *session, const struct tracepoint_list *list)
+void commands_retire(struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
@@ -107,7 +107,7 @@ static void close_unused(struct session *session)
 	session->agent->control->output[0] = '\0';
 }
 
-struct error *live_place(struct session *session, struct tracepoint_list *list)
+struct error *commands_place(struct session *session, struct tracepoint_list *list)
 {
 	bool had_trace = session->writer;
 	struct error *error = vec_reserve(&session->tracepoints, list->count) ?
@@ -128,7 +128,7 @@ struct error *live_place(struct session *session, struct tracepoint_list *list)
 static void forget_counts(struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
-		legacy_unnote(session, list->items[i]);
+		old_counts_unnote(session, list->items[i]);
 }
 
 static struct error *add_request(struct session *session, struct request *request,
@@ -139,19 +139,19 @@ static struct error *add_request(struct session *session, struct request *reques
 	struct error *error = tracepoints_make(session, request, &list);
 
 	if (!error)
-		error = live_place(session, &list);
+		error = commands_place(session, &list);
 	if (!error && ret_names)
 		error = give_names(&list, &names);
 	if (error) {
 		forget_counts(session, &list);
-		live_retire(session, &list);
+		commands_retire(session, &list);
 		vec_free(&list);
 		return error;
 	}
 	for (size_t i = 0; i < list.count; i++) {
 		session->tracepoints.items[session->tracepoints.count++] = list.items[i];
 		if (list.items[i]->probe.site)
-			live_notify(session, SESSION_PLACED, list.items[i]->name);
+			session_notify(session, SESSION_PLACED, list.items[i]->name);
 	}
 	vec_free(&list);
 	if (ret_names)
@@ -212,11 +212,11 @@ struct error *session_remove(struct session *session, const char *pattern, size_
 	session->tracepoints.count = kept;
 	for (size_t i = 0; i < list.count; i++) {
 		change_write_former(session, list.items[i], false);
-		live_notify(session, SESSION_GONE, list.items[i]->name);
+		session_notify(session, SESSION_GONE, list.items[i]->name);
 	}
-	tracing_forget(session, &list);
+	lttng_tracer_forget(session, &list);
 	forget_counts(session, &list);
-	live_retire(session, &list);
+	commands_retire(session, &list);
 	if (ret_count)
 		*ret_count = list.count;
 	vec_free(&list);
@@ -287,7 +287,7 @@ static struct error *make_twin(struct session *session, struct tracepoint *trace
 		error = error_new(ERROR_FAILED, "out of memory");
 	}
 	if (!error)
-		error = values_describe(session, twin);
+		error = describe_tracepoint(session, twin);
 	if (error) {
 		tracepoints_free_one(session, twin);
 		return error;
@@ -324,7 +324,7 @@ static struct error *note_context(struct tracepoint *tracepoint, const char *typ
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
-void live_replace(struct session *session, struct tracepoint *old, struct tracepoint *heir)
+void commands_replace(struct session *session, struct tracepoint *old, struct tracepoint *heir)
 {
 	struct tracepoint_list gone = { .items = &old, .count = 1 };
 
@@ -333,7 +333,7 @@ void live_replace(struct session *session, struct tracepoint *old, struct tracep
 			session->tracepoints.items[i] = heir;
 	}
 	info_inherit(session, old, heir);
-	live_retire(session, &gone);
+	commands_retire(session, &gone);
 	tracepoints_claim_name(session, heir);
 }
 
@@ -346,14 +346,14 @@ static struct error *exchange(struct session *session, struct tracepoint *old,
 			       out = { .items = &old, .count = 1 };
 
 	old->probe.event.is_off = true;
-	struct error *error = live_place(session, &in);
+	struct error *error = commands_place(session, &in);
 	if (error) {
-		live_retire(session, &in);
+		commands_retire(session, &in);
 		change_write_switch(session, old);
 		return error;
 	}
 	error = change_release(session, &out);
-	live_replace(session, old, twin);
+	commands_replace(session, old, twin);
 	return error;
 }
 

@@ -48,7 +48,7 @@ static bool has_last(const struct session *session)
 }
 
 /* Does the process still have our code where we put it? Not after execve. */
-bool place_has_code(const struct session *session, struct proc *proc)
+bool detach_has_code(const struct session *session, struct proc *proc)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(proc, &maps);
@@ -133,7 +133,7 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 
 	if (!error)
 		error = patch_find_threads(proc, stop, ranges, range_count, &found);
-	if (!error && (exits_find_threads(session, stop) || tracing_is_inside(session, proc) ||
+	if (!error && (exits_find_threads(session, stop) || tracers_is_inside(session, proc) ||
 		       traps_find_threads(session, stop)))
 		found = true;
 	if (!error && !found)
@@ -143,7 +143,7 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 	if (!error && !found)
 		error = faults_uninstall(session, proc, stop);
 	if (!error && !found)
-		error = inject_remove(stop, session->agent);
+		error = agent_remove(stop, session->agent);
 	*ret_done = !error && !found;
 	return error;
 }
@@ -236,7 +236,7 @@ static void add_holder(struct session *session, struct holders *holders, struct 
 {
 	struct holder holder = { .proc = proc };
 
-	if (proc_is_alive(proc) && place_has_code(session, proc)) {
+	if (proc_is_alive(proc) && detach_has_code(session, proc)) {
 		struct error *error = unless_gone(quiet_process(session, proc));
 
 		holder.quiet = !error;
@@ -263,7 +263,7 @@ static bool add_children(struct session *session, struct holders *holders,
 			 struct session_summary *summary)
 {
 	struct tids pids = { 0 };
-	struct error *error = inject_find_children(session->agent, &pids);
+	struct error *error = holders_find(session->agent, &pids);
 	bool any = false;
 
 	for (size_t i = 0; !error && i < pids.count; i++) {
@@ -284,26 +284,26 @@ static bool add_children(struct session *session, struct holders *holders,
 
 /* First they all record nothing more, then what they recorded is looked at by who wants to, then it
  * is unmapped. */
-struct error *place_undo(struct session *session, struct session_summary *summary)
+struct error *detach_all(struct session *session, struct session_summary *summary)
 {
 	struct holders holders = { 0 };
 	struct error *error = NULL;
 
 	if (!session->agent)
 		return NULL;
-	notice_end(session);
+	library_notice_end(session);
 	add_holder(session, &holders, session->proc, summary);
 	for (int round = 0; round < CHILDREN_ROUNDS && add_children(session, &holders, summary);
 	     round++)
 		;
 	if (session->quiet)
 		error = session->quiet(session);
-	tracing_leave(session, summary);
+	tracers_leave(session, summary);
 	for (size_t i = 0; i < holders.count; i++) {
 		struct holder *holder = &holders.items[i];
 
 		if (holder->quiet && proc_is_alive(holder->proc) &&
-		    place_has_code(session, holder->proc))
+		    detach_has_code(session, holder->proc))
 			note_left(summary, holder->proc->pid,
 				  unless_gone(unmap_process(session, holder->proc)));
 		if (holder->proc != session->proc)

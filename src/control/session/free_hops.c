@@ -54,7 +54,7 @@ static void free_hops(struct session *session)
 			continue;
 		near_pool_free(session->code, site->hop_piece);
 		site->hop_piece.size = 0;
-		site->patch.via = taddr_of(0);
+		site->patch.waypoint = taddr_of(0);
 	}
 }
 
@@ -63,7 +63,7 @@ static bool is_taken(const struct session *session)
 	return session->garbage.count && planner_hop_is_taken(session->planner, session->code);
 }
 
-void hops_clear(struct session *session)
+void free_hops_clear(struct session *session)
 {
 	uint64_t until = now_ms() + CHANGE_WAY_MS;
 	unsigned pause_ms = 1;

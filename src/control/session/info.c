@@ -66,7 +66,7 @@ static struct tally count(const struct session *session, const struct tracepoint
 	}
 	struct counts_sum counted;
 	/* in the target: then no event has its id */
-	if (tracing_counts(session, tracepoint, &counted)) {
+	if (tracers_counts(session, tracepoint, &counted)) {
 		sum.hits += counted.hits;
 		sum.exits += counted.exits;
 	}
@@ -78,7 +78,7 @@ void info_inherit(struct session *session, struct tracepoint *old, struct tracep
 	struct counts_sum counted;
 
 	heir->past = count_past(session, old);
-	if (old->tracer->kind != TRACER_COUNT && tracing_counts(session, old, &counted)) {
+	if (old->tracer->kind != TRACER_COUNT && tracers_counts(session, old, &counted)) {
 		heir->past.hits += counted.hits;
 		heir->past.exits += counted.exits;
 	}
@@ -185,8 +185,8 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	info.how = how_placed(tracepoint);
 	info.hits = tally.hits;
 	info.lost = tally.lost;
-	info.rate = tracing_rate(session, tracepoint, info.hits);
-	tracing_add_uncalled(session, tracepoint, &info);
+	info.rate = tracers_rate(session, tracepoint, info.hits);
+	call_tracer_add_uncalled(session, tracepoint, &info);
 	if (tracepoint->fault)
 		info.fault = error_text(tracepoint->fault);
 	if (tracepoint->has_type) {
@@ -198,11 +198,11 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	if (probe->site)
 		info.code_bytes = probe->site->piece.size;
 	if (probe->event.exit && session->agent && session->exits.unwound &&
-	    tracing_knows_exits(tracepoint))
+	    tracers_knows_exits(tracepoint))
 		tell_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally,
 			   &info);
 	struct counts_sum counted;
-	if (info.has_exit && tracing_counts(session, tracepoint, &counted))
-		tracing_times(session, &counted, &info.times);
+	if (info.has_exit && tracers_counts(session, tracepoint, &counted))
+		tracers_times(session, &counted, &info.times);
 	return info;
 }

@@ -77,8 +77,8 @@ struct session {
 	bool begun;
 	bool stopped; /* recording as a whole is off */
 	struct reader_pauses pauses; /* while it was */
-	bool types_told; /* the metadata has all types */
-	struct own_probes watches;
+	bool types_announced; /* the metadata has all types */
+	struct own_probes own_probes;
 	bool sees_exec; /* one of them is told of execve */
 	/* of the tracepoints that are placed: `own_types`, or another session's with the same trace */
 	struct event_types *types;
@@ -99,13 +99,13 @@ struct session {
 	struct trace_writer *writer;
 	/* a dead controller's trace: `writer`'s is a part behind it */
 	struct trace_writer *reopened;
-	struct heritage *heritage; /* NULL: nothing of a dead controller's is there */
-	struct legacy legacy; /* what it had counted, until legacy_give */
+	struct old_probes *old_probes; /* NULL: nothing of a dead controller's is there */
+	struct old_counts old_counts; /* what it had counted, until old_counts_give */
 	struct reader *reader;
 	char *command_line;
 	struct exits exits;
 	struct latency latency;
-	struct tracing tracing;
+	struct tracers tracers;
 	size_t counters; /* of dt_pool.counters ever used */
 	VEC(uint32_t) unused_ids; /* of types: nothing records under them */
 	VEC(uint32_t) free_counters; /* of those, not in use */
@@ -175,13 +175,13 @@ void types_give_back(struct session *session, const struct tracepoint *tracepoin
 struct error *modules_start(struct session *session);
 
 /* commands.c */
-void live_notify(const struct session *session, enum session_notice notice, const char *text);
+void session_notify(const struct session *session, enum session_notice notice, const char *text);
 /* Places the list's tracepoints, or leaves no site of them behind. */
-struct error *live_place(struct session *session, struct tracepoint_list *list);
+struct error *commands_place(struct session *session, struct tracepoint_list *list);
 /* Takes the old one's place in the list, its name and its counts. */
-void live_replace(struct session *session, struct tracepoint *old, struct tracepoint *heir);
+void commands_replace(struct session *session, struct tracepoint *old, struct tracepoint *heir);
 /* Out of the session; freed when nothing records under their ids any more. */
-void live_retire(struct session *session, const struct tracepoint_list *list);
+void commands_retire(struct session *session, const struct tracepoint_list *list);
 
 /* info.c */
 /* The heir's counts go on from the old one's, which may still grow, until the next info_fold or
@@ -199,7 +199,7 @@ struct error *place_open_writer(struct session *session, struct trace_dir *direc
 				struct trace_writer **ret_writer);
 /*
  * Puts the tracepoints into the target, and with the first of them the agent. `held` as in
- * session_begin. On failure the list's tracepoints may have sites: place_undo or change_forget.
+ * session_begin. On failure the list's tracepoints may have sites: detach_all or change_forget.
  */
 struct error *place_list(struct session *session, const struct tracepoint_list *list,
 			 struct stop *held);
@@ -211,8 +211,8 @@ void place_unnote(struct session *session, struct site *site);
 
 /* detach.c */
 /* Restores text and unmaps everything in the target and its children. */
-struct error *place_undo(struct session *session, struct session_summary *summary);
-bool place_has_code(const struct session *session, struct proc *proc);
+struct error *detach_all(struct session *session, struct session_summary *summary);
+bool detach_has_code(const struct session *session, struct proc *proc);
 
 /* change.c */
 /* Sites that are out of the target's text: their memory is used again when nobody can be in it. */
@@ -237,7 +237,7 @@ bool change_is_alone(const struct session *session);
 void change_clear_way(struct session *session, bool *ret_alone);
 /* free_hops.c. Before trampolines are written: what was removed may have the only place that a hop can be
  * at. */
-void hops_clear(struct session *session);
+void free_hops_clear(struct session *session);
 /* After planner_decide, in any case: ends an exchange of sites (plan.h). */
 struct error *change_settle(struct session *session);
 /* After an exchange: calls of functions with exits go through the new code, too. */
@@ -255,7 +255,7 @@ struct error *wake_arm(struct session *session);
 void wake_free(struct wake *wake);
 
 /* stable_memory.c: tells the agent which memory stays. The agent was just mapped. */
-void lasting_note(struct session *session);
+void stable_memory_note(struct session *session);
 
 /* unwinding.c */
 /* Tables of all modules that have none yet, by way of a held thread. */
@@ -265,24 +265,24 @@ struct error *unwinding_follow(struct session *session, const struct modules *go
 
 /* library_notice.c */
 /* A watch where the loader tells of its list; none where there is no loader, or no name in it. */
-struct error *notice_create(struct session *session);
+struct error *library_notice_create(struct session *session);
 /* Threads at that place wait for us from now on, if anything of the list depends on it. */
-void notice_update(struct session *session, const struct tracepoint_list *list);
+void library_notice_update(struct session *session, const struct tracepoint_list *list);
 /* Has a thread told? The word of wake_word was raised behind that: who sleeps on it looks here
  * first. */
-bool notice_is_pending(const struct session *session);
+bool library_notice_is_pending(const struct session *session);
 /* Looks, and lets it go on. */
-struct error *notice_step(struct session *session);
+struct error *library_notice_step(struct session *session);
 /* Nobody waits any more: the target is being left. */
-void notice_end(struct session *session);
+void library_notice_end(struct session *session);
 /* While we have a library loaded ourselves nobody waits for our answer, which wouldn't come. Gives
- * what notice_go_on wants. */
-bool notice_hold(struct session *session);
-void notice_go_on(struct session *session, bool waited);
+ * what library_notice_go_on wants. */
+bool library_notice_hold(struct session *session);
+void library_notice_go_on(struct session *session, bool waited);
 
 /* thread_liveness.c */
-bool alive_thread(void *context, uint32_t pid, uint32_t tid);
+bool thread_liveness_ask(void *context, uint32_t pid, uint32_t tid);
 /* What they are called here; 0: it ended before that could be looked up. */
-void alive_outer(void *context, uint32_t *pid, uint32_t *tid);
+void thread_liveness_outer(void *context, uint32_t *pid, uint32_t *tid);
 
 #endif

@@ -18,8 +18,8 @@ struct making {
 	struct session *session;
 	const struct mapping_wants *wants;
 	struct plan_needs needs;
-	struct inject_window *windows; /* for each of the needs; at 0: no place is known */
-	struct image *image; /* of the agent */
+	struct code_window *windows; /* for each of the needs; at 0: no place is known */
+	struct agent_elf *image; /* of the agent */
 };
 
 static bool has_room(struct session *session, const struct plan_need *need)
@@ -65,7 +65,7 @@ static struct error *find_places(struct making *making)
 		error = error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < making->needs.count && !error; i++) {
 		const struct plan_need *need = &making->needs.items[i];
-		struct inject_window *window = &making->windows[i];
+		struct code_window *window = &making->windows[i];
 
 		window->at = need->low;
 		window->pages = pages_of(need);
@@ -84,7 +84,7 @@ static struct error *find_agent(struct making *making)
 	_cleanup_free_ char *agent_path = NULL;
 	struct error *error = agent_find(&agent_path);
 
-	return error ? error : inject_prepare(making->session->proc, agent_path, &making->image);
+	return error ? error : agent_prepare(making->session->proc, agent_path, &making->image);
 }
 
 /* ---- with a thread held ---------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static uint32_t agent_flags(const struct session *session)
 static struct error *map_agent(struct making *making, struct stop *stop)
 {
 	struct session *session = making->session;
-	const struct inject_options options = { .pool_size = session->options.buffer_size,
+	const struct agent_options options = { .pool_size = session->options.buffer_size,
 						.flags = agent_flags(session),
 						.image = making->image,
 						.windows = making->windows,
@@ -110,17 +110,17 @@ static struct error *map_agent(struct making *making, struct stop *stop)
 									   NULL };
 
 	session->code = near_pool_create();
-	return session->code ? inject_agent(stop, session->proc, &options, &session->agent)
+	return session->code ? agent_inject(stop, session->proc, &options, &session->agent)
 			     : error_new(ERROR_FAILED, "out of memory");
 }
 
 /* Where it was to be, or else where there is room now. */
 static struct error *map_window(struct session *session, struct stop *stop,
-				const struct plan_need *need, struct inject_window *window)
+				const struct plan_need *need, struct code_window *window)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *error =
-		inject_window(stop, session->agent, window->at, window->pages, &window->offset);
+		agent_map_window(stop, session->agent, window->at, window->pages, &window->offset);
 
 	if (!error || need->fixed || error_kind(error) == ERROR_GONE)
 		return error;
@@ -130,13 +130,13 @@ static struct error *map_window(struct session *session, struct stop *stop,
 		error = near_find_gap(&maps, need->low, need->high, window->pages * DT_PAGE,
 				      &window->at);
 	return error ? error :
-		       inject_window(stop, session->agent, window->at, window->pages,
+		       agent_map_window(stop, session->agent, window->at, window->pages,
 				     &window->offset);
 }
 
 /* A fixed need that can't be met is left out: the planner refuses what needs it. */
 static struct error *add_window(struct session *session, struct stop *stop,
-				const struct plan_need *need, struct inject_window *window)
+				const struct plan_need *need, struct code_window *window)
 {
 	struct error *error = window->offset ? NULL : map_window(session, stop, need, window);
 
@@ -168,7 +168,7 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 	if (!error && wants->unwind)
 		error = unwinding_map(session, stop);
 	if (!error && wants->tracers)
-		error = tracing_map(session, wants->list, stop);
+		error = tracers_map(session, wants->list, stop);
 	struct error *end = stop_give_back(stop);
 	if (error)
 		error_free(end);
@@ -219,10 +219,10 @@ struct error *mapping_make(struct session *session, const struct mapping_wants *
 	if (!error)
 		error = map_with_stop(&making, held);
 	if (!error && wants->agent)
-		error = inject_fill_pool(session->agent);
+		error = agent_fill_pool(session->agent);
 	if (!error && wants->agent)
-		lasting_note(session);
-	inject_prepare_end(making.image);
+		stable_memory_note(session);
+	agent_prepare_end(making.image);
 	free(making.windows);
 	vec_free(&making.needs);
 	return error;

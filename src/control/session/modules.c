@@ -90,8 +90,8 @@ static struct error *let_wait(struct session *session, struct tracepoint *tracep
 	if (tracepoint->probe.site && !planner_release(session->planner, &tracepoint->probe, sites))
 		error = error_new(ERROR_FAILED, "out of memory");
 	tracepoint->probe.place.module = NULL;
-	live_notify(session, SESSION_GONE, tracepoint->name);
-	live_replace(session, tracepoint, waiting);
+	session_notify(session, SESSION_GONE, tracepoint->name);
+	commands_replace(session, tracepoint, waiting);
 	return error;
 }
 
@@ -99,8 +99,8 @@ static struct error *let_wait(struct session *session, struct tracepoint *tracep
 static struct error *drop_watches(struct session *session, const struct modules *gone,
 				  struct site_list *sites)
 {
-	for (size_t i = session->watches.count; i-- > 0;) {
-		struct probe *probe = session->watches.items[i];
+	for (size_t i = session->own_probes.count; i-- > 0;) {
+		struct probe *probe = session->own_probes.items[i];
 
 		if (!contains(gone, probe->place.module))
 			continue;
@@ -108,7 +108,7 @@ static struct error *drop_watches(struct session *session, const struct modules 
 			return error_new(ERROR_FAILED, "out of memory");
 		error_free(probe->refusal);
 		free(probe);
-		session->watches.items[i] = session->watches.items[--session->watches.count];
+		session->own_probes.items[i] = session->own_probes.items[--session->own_probes.count];
 	}
 	return NULL;
 }
@@ -133,7 +133,7 @@ static struct error *forget(struct session *session, struct modules *gone)
 		error = change_discard(session, &sites);
 	for (size_t i = 0; i < gone->count; i++) {
 		planner_forget_module(session->planner, gone->items[i]);
-		live_notify(session, SESSION_MODULE_UNLOADED, gone->items[i]->path);
+		session_notify(session, SESSION_MODULE_UNLOADED, gone->items[i]->path);
 	}
 	vec_free(&sites);
 	return error;
@@ -195,7 +195,7 @@ static struct error *arrive(struct session *session, struct request *request,
 		if (!error)
 			arrivals->list.items[arrivals->list.count++] = heir;
 		if (!error)
-			error = values_describe(session, heir);
+			error = describe_tracepoint(session, heir);
 	}
 	if (arrivals->list.count > arrivals->waited.count)
 		arrivals->waited.items[arrivals->waited.count++] = old;
@@ -211,11 +211,11 @@ static void settle(struct session *session, const struct request *request,
 		struct tracepoint *tracepoint = arrivals->list.items[i];
 
 		if (arrivals->waited.items[i])
-			live_replace(session, arrivals->waited.items[i], tracepoint);
+			commands_replace(session, arrivals->waited.items[i], tracepoint);
 		else
 			session->tracepoints.items[session->tracepoints.count++] = tracepoint;
 		if (tracepoint->probe.site)
-			live_notify(session, SESSION_PLACED, tracepoint->name);
+			session_notify(session, SESSION_PLACED, tracepoint->name);
 	}
 	for (size_t i = session->tracepoints.count; i-- > 0;) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
@@ -227,7 +227,7 @@ static void settle(struct session *session, const struct request *request,
 		session->tracepoints.count--;
 		memmove(session->tracepoints.items + i, session->tracepoints.items + i + 1,
 			(session->tracepoints.count - i) * sizeof(*session->tracepoints.items));
-		live_retire(session, &one);
+		commands_retire(session, &one);
 	}
 }
 
@@ -241,9 +241,9 @@ static struct error *place_request(struct session *session, struct request *requ
 			error = arrive(session, request, &request->places.items[i], &arrivals);
 	}
 	if (!error && arrivals.list.count)
-		error = live_place(session, &arrivals.list);
+		error = commands_place(session, &arrivals.list);
 	if (error)
-		live_retire(session, &arrivals.list);
+		commands_retire(session, &arrivals.list);
 	else if (arrivals.list.count)
 		settle(session, request, &arrivals);
 	vec_free(&arrivals.list);
@@ -340,7 +340,7 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 			known |= is_same(now.items[i], copies.items[j]);
 		if (known)
 			continue;
-		live_notify(session, SESSION_MODULE_LOADED, now.items[i]->path);
+		session_notify(session, SESSION_MODULE_LOADED, now.items[i]->path);
 		traps_look_at(session, now.items[i]);
 	}
 	modules_free(&copies);
@@ -351,11 +351,11 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 static struct error *add_watches(struct session *session)
 {
 	static const struct tracepoint_list none;
-	struct error *error = session->agent ? watch_create(session) : NULL;
+	struct error *error = session->agent ? own_probes_create(session) : NULL;
 
 	if (!error && session->agent)
 		error = exits_hook_add(session, &none);
-	return error || !session->agent || !watch_is_missing(session) ?
+	return error || !session->agent || !own_probes_is_missing(session) ?
 		       error :
 		       place_list(session, &none, NULL);
 }
@@ -368,7 +368,7 @@ struct error *session_modules_changed(struct session *session)
 
 	/* What is there then isn't ours to change. */
 	if (session->agent && proc_is_alive(session->proc) &&
-	    !place_has_code(session, session->proc))
+	    !detach_has_code(session, session->proc))
 		return error_new(ERROR_GONE, "process %d has begun another program",
 				 session->proc->pid);
 	error = follow(session, &gone, &is_new);

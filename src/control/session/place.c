@@ -46,7 +46,7 @@ static struct error *check_refusals(const struct tracepoint_list *list)
 /* With the first, our own watches. */
 static struct error *prepare_planner(struct session *session)
 {
-	struct error *error = watch_create(session);
+	struct error *error = own_probes_create(session);
 
 	if (!error)
 		error = planner_create(session->proc, &session->planner);
@@ -71,15 +71,15 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 		return error;
 	size_t count = 0;
 	_cleanup_free_ struct probe **probes =
-		calloc(list->count + session->watches.count + 1, sizeof(*probes));
+		calloc(list->count + session->own_probes.count + 1, sizeof(*probes));
 	if (!probes)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < list->count; i++) {
 		if (!list->items[i]->waits && !list->items[i]->probe.site)
 			probes[count++] = &list->items[i]->probe;
 	}
-	for (size_t i = 0; i < session->watches.count; i++) {
-		struct probe *watch = session->watches.items[i];
+	for (size_t i = 0; i < session->own_probes.count; i++) {
+		struct probe *watch = session->own_probes.items[i];
 
 		if (!watch->site && !watch->refusal)
 			probes[count++] = watch;
@@ -130,11 +130,11 @@ static struct error *open_trace(struct session *session, const struct tracepoint
 		describe_modules(session);
 	if (!session->clock.frequency)
 		clock_start(&session->clock);
-	if (!session->writer && (tracing_has_trace(list) || session->options.follow_exec)) {
+	if (!session->writer && (tracers_has_trace(list) || session->options.follow_exec)) {
 		error = place_open_writer(session, session->options.directory,
 					  session->options.output, session->types,
 					  &session->writer);
-		session->types_told = !error;
+		session->types_announced = !error;
 		if (!error && session->reader)
 			reader_set_writer(session->reader, session->writer);
 	}
@@ -199,12 +199,12 @@ static struct error *write_trampolines(struct session *session, const struct tra
 	struct error *error = wants->agent ? prepare_env(session) : NULL;
 
 	if (!error)
-		error = inject_fill_tallies(owner, (uint32_t)session->types->count);
+		error = agent_fill_tallies(owner, (uint32_t)session->types->count);
 	note_recording(session);
 	if (!error && wants->exits)
 		error = exits_write(session, &session->env);
 	if (!error)
-		hops_clear(session);
+		free_hops_clear(session);
 	if (!error)
 		error = planner_emit(session->planner, &session->env, session->code,
 				     (uint8_t *)session->agent->control);
@@ -227,8 +227,8 @@ struct error *place_note(struct session *session, struct site *site)
 				 DT_SITES_MAX);
 	struct dt_site *noted = &control->sites[index];
 	noted->address = site->patch.address.v;
-	site->patch.is_last = watch_is_last(site);
-	noted->own = site->patch.is_last ? DT_SITE_LAST : watch_is_site(site);
+	site->patch.is_last = own_probes_is_last(site);
+	noted->own = site->patch.is_last ? DT_SITE_LAST : own_probes_is_site(site);
 	noted->check = dt_site_check(site->patch.patched, site->patch.length);
 	__atomic_store_n(&noted->length, site->patch.length, __ATOMIC_RELEASE);
 	if (index >= control->site_count)
@@ -281,7 +281,7 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 		free(patches);
 		return error;
 	}
-	error = heritage_join(session, &patches, &count);
+	error = old_probes_join(session, &patches, &count);
 	*ret_patches = patches;
 	*ret_count = count;
 	return error;
@@ -340,7 +340,7 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	if (alone)
 		error = join_garbage(session, &patches, &count);
 	if (!error && count)
-		error = patch_place(session->proc, tracing_has_threads(session) ? NULL : held,
+		error = patch_place(session->proc, tracers_has_threads(session) ? NULL : held,
 				    patches, count, &stats);
 	mapping_note_stop(session, stats.stopped_us);
 	if (!error && session->begun)
@@ -444,20 +444,20 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 	struct mapping_wants wants = { .agent = !session->agent,
 			       .exits = !session->exits.returns.v && exits_wanted(list),
 			       .unwind = session->wants_unwind && !session->unwind_mapped,
-			       .tracers = tracing_wants(list),
+			       .tracers = tracers_wants(list),
 			       .list = list };
 
 	if (!error)
-		tracing_reckon(session, list);
+		call_tracer_reckon(session, list);
 	if (!error)
 		error = mapping_make(session, &wants, held);
 	if (!error)
-		error = tracing_prepare(session, list, held);
+		error = tracers_prepare(session, list, held);
 	if (!error)
 		error = write_trampolines(session, list, &wants);
 	if (!error)
 		error = write_again(session, list, held);
-	if (!error && !session->reader && (session->writer || tracing_uses_pool(list)) &&
+	if (!error && !session->reader && (session->writer || tracers_uses_pool(list)) &&
 	    !session->parent)
 		error = recording_open(session);
 	if (!error && wants.exits)
@@ -466,12 +466,12 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 	if (!error && writer)
 		error = writer_note_types(writer);
 	if (!error) {
-		notice_update(session, list);
+		library_notice_update(session, list);
 		error = patch_new(session, list, held);
 	}
 	if (!error)
-		error = tracing_enable_call(session, list, held);
-	tracing_placed(list);
+		error = call_tracer_enable(session, list, held);
+	tracers_placed(list);
 	for (size_t i = 0; i < list->count && !error; i++)
 		error = semaphores_raise(session, list->items[i]);
 	if (error && session->planner)

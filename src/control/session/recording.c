@@ -32,7 +32,7 @@ static void observe_events(void *context, const struct reader_batch *batch)
 
 	if (session->exits.returns.v || session->follow.rows.count)
 		latency_events(&session->latency, batch->stream, batch->events, batch->words);
-	tracing_observe(session, batch);
+	tracers_observe(session, batch);
 	if (session->options.observe)
 		session->options.observe(session->options.observe_context, batch);
 }
@@ -46,9 +46,9 @@ struct error *recording_open(struct session *session)
 		.big_count = session->agent->control->big_count,
 		.types = session->types,
 		.writer = session->writer,
-		.alive = alive_thread,
+		.alive = thread_liveness_ask,
 		.alive_context = session,
-		.outer = alive_outer,
+		.outer = thread_liveness_outer,
 		.outer_context = session,
 		.pauses = &session->pauses,
 		.observe = observe_events,
@@ -61,11 +61,11 @@ struct error *recording_open(struct session *session)
 /* Before the first packet with them: the metadata says what they look like. */
 static struct error *tell_types(struct session *session)
 {
-	struct error *error = session->types_told || !session->writer ?
+	struct error *error = session->types_announced || !session->writer ?
 				      NULL :
 				      writer_update(session->writer, &session->clock);
 
-	session->types_told |= !error;
+	session->types_announced |= !error;
 	return error;
 }
 
@@ -88,7 +88,7 @@ static void write_lines(struct session *session, uint64_t begin)
 {
 	uint64_t unfinished = reader_unfinished(session->reader);
 
-	tracing_flush_logs(session,
+	tracers_flush_logs(session,
 			   session->last_flush < unfinished ? session->last_flush : unfinished,
 			   false);
 	session->last_flush = begin;
@@ -172,7 +172,7 @@ void recording_wait(struct session *session, unsigned timeout_ms)
 {
 	uint32_t seen, *word;
 
-	if (notice_is_pending(session))
+	if (library_notice_is_pending(session))
 		return;
 	if (session->options.follow_exec && session->options.mode == SESSION_OVERWRITE &&
 	    timeout_ms > FOLLOW_MS)
@@ -230,8 +230,8 @@ struct error *recording_finish(struct session *session, struct session_summary *
 		error = tell_types(session);
 	if (!error)
 		error = reader_finish(session->reader, &summary->totals);
-	tracing_flush_logs(session, 0, true);
-	summary->lines_left_out = tracing_left_out(session, &summary->lines_failed);
+	tracers_flush_logs(session, 0, true);
+	summary->lines_left_out = tracers_left_out(session, &summary->lines_failed);
 	if (!session->writer)
 		return error;
 	clock_refine(&session->clock);

@@ -57,7 +57,7 @@ struct error *request_create(const struct tracepoint_spec *spec, struct request 
 					error_new(ERROR_FAILED, "out of memory");
 
 	if (!error)
-		error = tracing_check(spec, request->tracer);
+		error = tracers_check(spec, request->tracer);
 	if (!error)
 		error = location_parse(spec->location, &request->location);
 	if (error) {

@@ -40,19 +40,19 @@ void session_destroy(struct session *session)
 		return;
 	wake_free(session->wake);
 	follow_free(session);
-	heritage_free(session);
-	legacy_free(&session->legacy);
+	old_probes_free(session);
+	old_counts_free(&session->old_counts);
 	reader_destroy(session->reader);
 	agent_free(session->agent);
 	change_free(session);
 	if (session->code)
 		near_pool_destroy(session->code);
 	tracepoints_free(session);
-	own_probes_free(&session->watches);
+	own_probes_free(&session->own_probes);
 	traps_free(session);
 	exits_free(session);
 	latency_free(&session->latency);
-	tracing_free(session);
+	tracers_free(session);
 	planner_destroy(session->planner);
 	event_types_free(&session->own_types);
 	forget_places(session);
@@ -117,7 +117,7 @@ struct error *session_begin(struct session *session, struct stop *held)
 	if (!error)
 		return NULL;
 	if (!held)
-		error_free(place_undo(session, &ignored));
+		error_free(detach_all(session, &ignored));
 	if (session->writer && !session->parent && !session->reopened)
 		writer_discard(take_ptr(&session->writer));
 	return error;
@@ -126,7 +126,7 @@ struct error *session_begin(struct session *session, struct stop *held)
 struct error *session_step(struct session *session, unsigned timeout_ms)
 {
 	recording_wait(session, timeout_ms);
-	struct error *error = notice_step(session);
+	struct error *error = library_notice_step(session);
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());
 	if (!error)
@@ -148,10 +148,10 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 
 	error_free(takeover_settle(session, &takeover));
 	takeover_give_counts(session);
-	tracing_ended(session);
+	tracers_ended(session);
 	session_look(session);
 	follow_end(session, &summary);
-	struct error *error = place_undo(session, &summary);
+	struct error *error = detach_all(session, &summary);
 	struct error *writing = recording_finish(session, &summary);
 
 	summary.late_libraries = session->late_notices;

@@ -52,7 +52,7 @@ struct tracepoint_times {
 struct tracepoint_info {
 	const char *name;
 	taddr address;
-	const char *how; /* "jump", "evict", "pun", "removed", "waiting"; NULL: refused */
+	const char *how; /* "jump", "short-jump", "pun", "removed", "waiting"; NULL: refused */
 	const char *refusal; /* why, or why it still waits; NULL: placed */
 	double rate; /* hits a second, since it was placed */
 	/* since it was added, as far as they were read: session_flush reads all there is */

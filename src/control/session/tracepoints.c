@@ -105,7 +105,7 @@ void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint
 		tracepoints_drop_name(session, tracepoint);
 	types_give_back(session, tracepoint);
 	if (tracepoint->has_counter)
-		values_free_counter(session, tracepoint->counter);
+		describe_free_counter(session, tracepoint->counter);
 	for (size_t i = 0; i < tracepoint->contexts.count; i++)
 		free(tracepoint->contexts.items[i]);
 	vec_free(&tracepoint->contexts);
@@ -115,8 +115,8 @@ void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint
 	values_free(&tracepoint->values);
 	/* return stubs lead to the code of others for life */
 	if (tracepoint->has_call && !tracepoint->probe.event.exit)
-		vec_push(&session->tracing.free_calls, tracepoint->call_index);
-	tracing_free_sites(tracepoint);
+		vec_push(&session->tracers.free_calls, tracepoint->call_index);
+	call_tracer_free_sites(tracepoint);
 	request_drop(tracepoint->request);
 	free(tracepoint->probe.place.name);
 	free(tracepoint->name);
@@ -152,7 +152,7 @@ struct error *tracepoints_make_one(struct session *session, struct request *requ
 	if (!error && place)
 		error = set_place(tracepoint, place);
 	if (!error && place)
-		error = values_describe(session, tracepoint);
+		error = describe_tracepoint(session, tracepoint);
 	if (!error && !vec_push(list, tracepoint))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error) {

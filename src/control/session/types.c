@@ -29,7 +29,7 @@ static struct error *describe_event(struct tracepoint *tracepoint, struct event_
 	return NULL;
 }
 
-static struct error *describe_exit(struct tracepoint *tracepoint, struct event_type *ret_type)
+static struct error *make_exit_type(struct tracepoint *tracepoint, struct event_type *ret_type)
 {
 	struct event_type type = { .address = tracepoint->probe.place.address.v };
 
@@ -127,7 +127,7 @@ static struct error *add_type(struct session *session, struct event_type *type)
 	if (error)
 		free_type(type);
 	else
-		session->types_told = false;
+		session->types_announced = false;
 	return error;
 }
 
@@ -149,13 +149,13 @@ static struct error *assign(struct session *session, struct tracepoint *tracepoi
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct event_type type, exit_type, *exit = event->exit ? &exit_type : NULL;
 	uint16_t log = 0;
-	struct error *error = tracing_open_log(session, tracepoint, &log);
+	struct error *error = tracers_open_log(session, tracepoint, &log);
 
 	if (!error)
 		error = describe_event(tracepoint, &type);
 	if (error)
 		return error;
-	if (exit && (error = describe_exit(tracepoint, exit))) {
+	if (exit && (error = make_exit_type(tracepoint, exit))) {
 		free_type(&type);
 		return error;
 	}

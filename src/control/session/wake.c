@@ -156,7 +156,7 @@ struct error *wake_arm(struct session *session)
 		return NULL;
 	}
 	eventfd_read(wake->event_fd, &told);
-	if (notice_is_pending(session)) {
+	if (library_notice_is_pending(session)) {
 		eventfd_write(wake->event_fd, 1);
 		return NULL;
 	}

@@ -50,7 +50,7 @@ void held_block(pid_t tid, unsigned round)
 {
 	siginfo_t info;
 
-	if (tick_is_running())
+	if (syscall_timeout_is_running())
 		waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL);
 	else
 		held_nap(round);
@@ -83,10 +83,10 @@ static struct held *find(struct stop *stop, pid_t tid)
 
 static struct error *note(struct stop *stop, struct held held)
 {
-	leftover_take(held.tid);
+	unreleased_take(held.tid);
 	if (find(stop, held.tid) || vec_push(&stop->threads, held))
 		return NULL;
-	leftover_add(held.tid, false);
+	unreleased_add(held.tid, false);
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
@@ -149,7 +149,7 @@ static void see_ends(void *data)
 	/* with thousands of threads a look takes longer than a tick: the main line must get on */
 	if (held_now_us() < stop->looked_us + HELD_LOOK_US)
 		return;
-	leftover_settle();
+	unreleased_settle();
 	for (size_t i = 0; i < stop->threads.count; i++) {
 		struct held *held = &stop->threads.items[i];
 		int status = 0;
@@ -168,10 +168,10 @@ static long seize(struct stop *stop, pid_t tid)
 	if (stop->task_fd >= 0)
 		options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK;
 	stop->looked_us = held_now_us();
-	tick_do(see_ends, stop);
+	syscall_timeout_do(see_ends, stop);
 	long failed = ptrace(PTRACE_SEIZE, tid, 0, options);
 	int number = errno;
-	tick_do(NULL, NULL);
+	syscall_timeout_do(NULL, NULL);
 	errno = number;
 	return failed;
 }
@@ -190,13 +190,13 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 	if (number != EPERM)
 		return error_errno(number, "cannot stop thread %d of process %d", tid,
 				   stop->proc->pid);
-	if ((err = status_read_stat(tid, tid, &stat)) || (err = status_read(tid, tid, &status))) {
+	if ((err = proc_status_read_stat(tid, tid, &stat)) || (err = proc_status_read(tid, tid, &status))) {
 		error_free(err); /* it has ended */
 		return NULL;
 	}
 	if (stat.state == 'Z' || stat.state == 'X')
 		return NULL;
-	if (leftover_take(tid) || status.tracer == gettid()) {
+	if (unreleased_take(tid) || status.tracer == gettid()) {
 		*ret_ours = true;
 		ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 		return note(stop, (struct held){ .tid = tid, .sharer = sharer });
@@ -343,14 +343,14 @@ static struct error *on_takeover(struct stop *stop, size_t index)
 	if (renamed && stop->task_fd >= 0)
 		return note(stop, (struct held){ .tid = leader });
 	if (renamed)
-		leftover_add(leader, stop->proc->own_child);
+		unreleased_add(leader, stop->proc->own_child);
 	return NULL;
 }
 
 static bool is_foreign(pid_t tid)
 {
 	struct thread_status status;
-	_cleanup_error_ struct error *gone = status_read(tid, tid, &status);
+	_cleanup_error_ struct error *gone = proc_status_read(tid, tid, &status);
 
 	return !gone && status.tracer != gettid();
 }
@@ -404,7 +404,7 @@ static void unwind_call(struct stop *stop, size_t index)
 	struct held *held = &stop->threads.items[index];
 	struct user_regs_struct regs = held->regs;
 	struct thread_status status;
-	struct error *err = status_read(held->tid, held->tid, &status);
+	struct error *err = proc_status_read(held->tid, held->tid, &status);
 
 	if (err || !(status.pending & ~status.blocked & status.caught) ||
 	    !is_syscall_at(stop, regs.rip)) {
@@ -459,7 +459,7 @@ void held_release(struct stop *stop, size_t index)
 			held->state = HELD_GONE;
 	}
 	if (held->state == HELD_SEIZED)
-		leftover_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
+		unreleased_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
 	held->state = HELD_GONE;
 }
 

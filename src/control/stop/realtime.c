@@ -11,7 +11,7 @@ static _Thread_local struct {
 	struct sched_param param;
 } saved;
 
-void raise_begin(void)
+void realtime_begin(void)
 {
 	struct sched_param fifo = { .sched_priority = 1 };
 
@@ -27,7 +27,7 @@ void raise_begin(void)
 	saved.raised = sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &fifo) == 0;
 }
 
-void raise_end(void)
+void realtime_end(void)
 {
 	assert(saved.depth);
 	if (--saved.depth || !saved.raised)

@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_REALTIME_H
 #define DYNTRACE_REALTIME_H
 
-void raise_begin(void);
-void raise_end(void);
+void realtime_begin(void);
+void realtime_end(void);
 
 #endif

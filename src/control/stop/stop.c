@@ -58,8 +58,8 @@ static struct error *stop_new(struct proc *proc, bool all, struct stop **ret_sto
 		free(stop);
 		return err;
 	}
-	raise_begin();
-	tick_begin();
+	realtime_begin();
+	syscall_timeout_begin();
 	*ret_stop = stop;
 	return NULL;
 }
@@ -96,12 +96,12 @@ void stop_release(struct stop *stop, uint64_t *ret_us)
 	let_all_go(stop, false);
 	if (ret_us)
 		*ret_us = held_now_us() - stop->since_us;
-	tick_end();
-	raise_end();
+	syscall_timeout_end();
+	realtime_end();
 	cleanup_close(&stop->task_fd);
 	vec_free(&stop->threads);
 	free(stop);
-	leftover_settle();
+	unreleased_settle();
 }
 
 static struct error *adopt(struct stop *stop, pid_t tid)
@@ -187,7 +187,7 @@ static struct error *take_threads(struct stop *stop, bool *ret_found)
 static bool is_stuck(struct stop *stop, struct held *held)
 {
 	struct thread_stat stat;
-	_cleanup_error_ struct error *gone = status_read_stat(held->tid, held->tid, &stat);
+	_cleanup_error_ struct error *gone = proc_status_read_stat(held->tid, held->tid, &stat);
 
 	if (gone)
 		return false;
@@ -241,7 +241,7 @@ static void leave_ended(struct stop *stop)
 
 		if (held->state != HELD_SEIZED || !held->ended)
 			continue;
-		leftover_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
+		unreleased_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
 		held->state = HELD_GONE;
 	}
 }
@@ -278,7 +278,7 @@ static struct error *stuck_error(const struct stop *stop, pid_t tid)
 {
 	char path[64], where[64] = "";
 	struct thread_stat stat = { .comm = "?", .state = '?' };
-	_cleanup_error_ struct error *gone = status_read_stat(tid, tid, &stat);
+	_cleanup_error_ struct error *gone = proc_status_read_stat(tid, tid, &stat);
 	_cleanup_close_ int fd = -1;
 
 	snprintf(path, sizeof(path), "/proc/%d/wchan", tid);
@@ -354,7 +354,7 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
 static unsigned rank(const struct proc *proc, pid_t tid)
 {
 	struct thread_stat stat;
-	struct error *gone = status_read_stat(proc->pid, tid, &stat);
+	struct error *gone = proc_status_read_stat(proc->pid, tid, &stat);
 
 	error_free(gone);
 	if (gone || strchr("ZXxD", stat.state))
@@ -552,7 +552,7 @@ struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *
 	pid_t tid = thread_at(stop, index)->tid;
 	struct thread_status status;
 	uint64_t later = 0;
-	struct error *error = status_read(stop->proc->pid, tid, &status);
+	struct error *error = proc_status_read(stop->proc->pid, tid, &status);
 
 	if (!error && ptrace(PTRACE_GETSIGMASK, tid, sizeof(later), &later))
 		error = error_errno(errno, "cannot read the signal mask of thread %d", tid);
@@ -565,7 +565,7 @@ bool stop_thread_trapped(const struct stop *stop, size_t index)
 {
 	struct thread_status status;
 	_cleanup_error_ struct error *error =
-		status_read(stop->proc->pid, thread_at(stop, index)->tid, &status);
+		proc_status_read(stop->proc->pid, thread_at(stop, index)->tid, &status);
 
 	return !error && (status.pending & 1ULL << (SIGTRAP - 1));
 }

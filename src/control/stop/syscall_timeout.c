@@ -46,7 +46,7 @@ static bool start_timer(int signal)
 	return false;
 }
 
-void tick_begin(void)
+void syscall_timeout_begin(void)
 {
 	struct sigaction action = { .sa_handler = on_tick }; /* no SA_RESTART: that is the point */
 	int signal = SIGRTMAX - 1;
@@ -60,7 +60,7 @@ void tick_begin(void)
 	pthread_sigmask(SIG_UNBLOCK, &set, &tick.mask);
 }
 
-void tick_end(void)
+void syscall_timeout_end(void)
 {
 	assert(tick.depth);
 	if (--tick.depth)
@@ -71,12 +71,12 @@ void tick_end(void)
 	pthread_sigmask(SIG_SETMASK, &tick.mask, NULL);
 }
 
-bool tick_is_running(void)
+bool syscall_timeout_is_running(void)
 {
 	return tick.running;
 }
 
-void tick_do(void (*function)(void *data), void *data)
+void syscall_timeout_do(void (*function)(void *data), void *data)
 {
 	tick.function = NULL;
 	tick.data = data;

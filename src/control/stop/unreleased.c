@@ -5,19 +5,19 @@
 
 #include "control/base/vec.h"
 
-struct leftover {
+struct unreleased {
 	pid_t tid;
 	bool own_child;
 };
 
-static _Thread_local VEC(struct leftover) leftovers;
+static _Thread_local VEC(struct unreleased) leftovers;
 
-void leftover_add(pid_t tid, bool own_child)
+void unreleased_add(pid_t tid, bool own_child)
 {
-	(void)vec_push(&leftovers, (struct leftover){ tid, own_child });
+	(void)vec_push(&leftovers, (struct unreleased){ tid, own_child });
 }
 
-bool leftover_take(pid_t tid)
+bool unreleased_take(pid_t tid)
 {
 	for (size_t i = 0; i < leftovers.count; i++) {
 		if (leftovers.items[i].tid != tid)
@@ -30,7 +30,7 @@ bool leftover_take(pid_t tid)
 }
 
 /* True when nothing more is to be done about it. */
-static bool settle_one(const struct leftover *leftover)
+static bool settle_one(const struct unreleased *leftover)
 {
 	int which = WSTOPPED | (leftover->own_child ? 0 : WEXITED);
 	siginfo_t info = { 0 };
@@ -46,7 +46,7 @@ static bool settle_one(const struct leftover *leftover)
 	return ptrace(PTRACE_DETACH, leftover->tid, 0, signal) == 0;
 }
 
-void leftover_settle(void)
+void unreleased_settle(void)
 {
 	for (size_t i = 0; i < leftovers.count;) {
 		if (settle_one(&leftovers.items[i]))

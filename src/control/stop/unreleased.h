@@ -13,10 +13,10 @@
 #include <sys/types.h>
 
 /* own_child: its end is for another waiter in this process, leave it. */
-void leftover_add(pid_t tid, bool own_child);
+void unreleased_add(pid_t tid, bool own_child);
 /* True if it was on the list; it isn't any more. */
-bool leftover_take(pid_t tid);
+bool unreleased_take(pid_t tid);
 /* Lets go of those that have stopped or ended meanwhile. Never blocks. Free when there are none. */
-void leftover_settle(void);
+void unreleased_settle(void);
 
 #endif

@@ -135,20 +135,20 @@ struct error *process_read(pid_t pid, struct process *ret_process)
 	struct thread_stat stat_of;
 	struct stat folder;
 	char path[64];
-	struct error *error = status_read_stat(pid, pid, &stat_of);
+	struct error *error = proc_status_read_stat(pid, pid, &stat_of);
 
 	if (error)
 		return error_kind(error) != ERROR_GONE ?
 			       error :
 			       (error_free(error),
 				error_new(ERROR_GONE, "there is no process %d", pid));
-	_cleanup_close_ int fd = status_open(pid, "status", O_RDONLY);
-	_cleanup_free_ char *status = fd < 0 ? NULL : status_slurp(fd, NULL);
+	_cleanup_close_ int fd = proc_status_open(pid, "status", O_RDONLY);
+	_cleanup_free_ char *status = fd < 0 ? NULL : proc_status_slurp(fd, NULL);
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	if (!status || stat(path, &folder))
 		return error_new(ERROR_GONE, "there is no process %d", pid);
 	process.start_time = stat_of.start_time;
-	process.alive = status_live_thread(pid) != 0;
+	process.alive = proc_status_live_thread(pid) != 0;
 	snprintf(process.comm, sizeof(process.comm), "%.60s", stat_of.comm);
 	read_user(status, &process);
 	/* The kernel gives the files of a process that isn't dumpable to root. */
@@ -181,9 +181,9 @@ static bool is_called(pid_t pid, const char *name)
 {
 	struct process process = { 0 };
 	struct thread_stat stat;
-	_cleanup_error_ struct error *gone = status_read_stat(pid, pid, &stat);
+	_cleanup_error_ struct error *gone = proc_status_read_stat(pid, pid, &stat);
 
-	if (gone || pid == getpid() || (stat.flags & STATUS_PF_KTHREAD) || !status_live_thread(pid))
+	if (gone || pid == getpid() || (stat.flags & STATUS_PF_KTHREAD) || !proc_status_live_thread(pid))
 		return false;
 	snprintf(process.comm, sizeof(process.comm), "%.60s", stat.comm);
 	read_name(pid, &process);

@@ -76,7 +76,7 @@ void request_begin(struct peer *peer, const struct wire_message *message)
 		request_note(request, error_new(ERROR_FAILED, "out of memory"));
 	} else {
 		summarise(request);
-		commands_run(request);
+		request_table_run(request);
 	}
 	request->calls--;
 	request_settle(request);

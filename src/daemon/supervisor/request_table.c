@@ -403,7 +403,7 @@ static const struct command *command_of(enum wire_kind kind)
 	return &table[kind];
 }
 
-void commands_run(struct request *request)
+void request_table_run(struct request *request)
 {
 	const struct command *command = command_of(request->kind);
 

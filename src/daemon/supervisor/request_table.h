@@ -7,6 +7,6 @@
 #include "supervisor.h"
 
 /* Answers it, or hands it on. */
-void commands_run(struct request *request);
+void request_table_run(struct request *request);
 
 #endif

@@ -36,7 +36,7 @@ bool target_is_stopped(const struct target *target)
 	if (!target->worker)
 		return false;
 	_cleanup_error_ struct error *gone =
-		status_read_stat(target->worker, target->worker, &stat);
+		proc_status_read_stat(target->worker, target->worker, &stat);
 	return !gone && (stat.state == 'T' || stat.state == 't');
 }
 

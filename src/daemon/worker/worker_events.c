@@ -120,7 +120,7 @@ static bool ask_zombie(const struct worker *worker, int *ret_status)
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", worker->pid);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	_cleanup_free_ char *text = fd < 0 ? NULL : status_slurp(fd, NULL);
+	_cleanup_free_ char *text = fd < 0 ? NULL : proc_status_slurp(fd, NULL);
 	const char *state = text ? strrchr(text, ')') : NULL,
 		   *last = text ? strrchr(text, ' ') : NULL;
 

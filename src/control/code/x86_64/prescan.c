@@ -210,12 +210,12 @@ static bool group_fits(unsigned form, unsigned reg)
 }
 
 /* ModRM, SIB; bytes of displacement. false: the row doesn't hold for it. */
-static bool read_modrm(struct look *look, unsigned form, struct glance *g, size_t *ret_displacement)
+static bool read_modrm(struct look *look, unsigned form, struct prescan *g, size_t *ret_displacement)
 {
 	if (look->at >= look->size)
 		return false;
 	g->modrm = look->bytes[look->at++];
-	unsigned mod = GLANCE_MOD(g), rm = GLANCE_RM(g);
+	unsigned mod = PRESCAN_MOD(g), rm = PRESCAN_RM(g);
 	if ((mod == 3 && (form & ONLY_MEMORY)) || !group_fits(form, g->modrm >> 3 & 7))
 		return false;
 	*ret_displacement = mod == 1 ? 1 : mod == 2 ? 4 : 0;
@@ -252,25 +252,25 @@ static size_t immediate_size(const struct look *look, unsigned form, unsigned re
 }
 
 /* false: not for us. */
-static bool describe(const struct row *row, const struct look *look, struct glance *g)
+static bool describe(const struct row *row, const struct look *look, struct prescan *g)
 {
 	static const uint8_t flows[] = {
 		[DOES_JUMP] = FLOW_JUMP,     [DOES_BRANCH] = FLOW_BRANCH, [DOES_CALL] = FLOW_CALL,
 		[DOES_RETURN] = FLOW_RETURN, [DOES_TRAP] = FLOW_STOP,	  [DOES_NOP_90] = FLOW_NEXT
 	};
 	static const uint8_t kinds[] = {
-		[DOES_PAD] = GLANCE_PADDING,   [DOES_TRAP] = GLANCE_PADDING,
-		[DOES_LEA] = GLANCE_LEA,       [DOES_ADD] = GLANCE_ADD,
-		[DOES_MOVSXD] = GLANCE_MOVSXD, [DOES_NOP_90] = GLANCE_OTHER
+		[DOES_PAD] = PRESCAN_PADDING,   [DOES_TRAP] = PRESCAN_PADDING,
+		[DOES_LEA] = PRESCAN_LEA,       [DOES_ADD] = PRESCAN_ADD,
+		[DOES_MOVSXD] = PRESCAN_MOVSXD, [DOES_NOP_90] = PRESCAN_OTHER
 	};
 	unsigned reg = g->modrm >> 3 & 7;
 
 	g->flow = flows[row->does < sizeof(flows) ? row->does : DOES_NEXT];
 	g->kind = kinds[row->does < sizeof(kinds) ? row->does : DOES_NEXT];
 	if (row->does == DOES_NOP_90 && !(look->rex & REX_B))
-		g->kind = GLANCE_PADDING;
+		g->kind = PRESCAN_PADDING;
 	if (row->does == DOES_GROUP_ADD && reg == 0)
-		g->kind = GLANCE_ADD;
+		g->kind = PRESCAN_ADD;
 	if (row->does == DOES_GROUP_FF) {
 		g->flow = reg == 2 ? FLOW_CALL_INDIRECT : reg == 4 ? FLOW_JUMP_INDIRECT : FLOW_NEXT;
 		return reg != 3 && reg != 5 && reg != 7; /* far, and none */
@@ -289,12 +289,12 @@ static int32_t signed_at(const uint8_t *bytes, size_t size)
 }
 
 /* By the tables alone. */
-static bool look_up(const uint8_t *bytes, size_t size, taddr pc, struct glance *g)
+static bool look_up(const uint8_t *bytes, size_t size, taddr pc, struct prescan *g)
 {
 	struct look look = { .bytes = bytes, .size = size < INSN_SIZE_MAX ? size : INSN_SIZE_MAX };
 	size_t displacement = 0;
 
-	*g = (struct glance){ .pc = pc };
+	*g = (struct prescan){ .pc = pc };
 	if (!read_prefixes(&look))
 		return false;
 	const struct row *row = read_opcode(&look);
@@ -316,24 +316,24 @@ static bool look_up(const uint8_t *bytes, size_t size, taddr pc, struct glance *
 	return true;
 }
 
-static enum glance_kind kind_of(ZydisMnemonic mnemonic)
+static enum prescan_kind kind_of(ZydisMnemonic mnemonic)
 {
 	switch (mnemonic) {
 	case ZYDIS_MNEMONIC_NOP:
 	case ZYDIS_MNEMONIC_INT3:
-		return GLANCE_PADDING;
+		return PRESCAN_PADDING;
 	case ZYDIS_MNEMONIC_LEA:
-		return GLANCE_LEA;
+		return PRESCAN_LEA;
 	case ZYDIS_MNEMONIC_ADD:
-		return GLANCE_ADD;
+		return PRESCAN_ADD;
 	case ZYDIS_MNEMONIC_MOVSXD:
-		return GLANCE_MOVSXD;
+		return PRESCAN_MOVSXD;
 	default:
-		return GLANCE_OTHER;
+		return PRESCAN_OTHER;
 	}
 }
 
-bool glance(const uint8_t *bytes, size_t size, taddr pc, struct glance *ret_glance)
+bool prescan(const uint8_t *bytes, size_t size, taddr pc, struct prescan *ret_glance)
 {
 	struct insn insn;
 
@@ -343,7 +343,7 @@ bool glance(const uint8_t *bytes, size_t size, taddr pc, struct glance *ret_glan
 		return false;
 	bool has_modrm = insn.zydis.attributes & ZYDIS_ATTRIB_HAS_MODRM;
 	bool has_sib = insn.zydis.attributes & ZYDIS_ATTRIB_HAS_SIB;
-	*ret_glance = (struct glance){
+	*ret_glance = (struct prescan){
 		.pc = pc,
 		.length = insn.length,
 		.modrm = has_modrm ? bytes[insn.zydis.raw.modrm.offset] : 0,

@@ -41,7 +41,7 @@ struct frame_sw {
 	uint32_t xstate_size;
 };
 
-uint64_t frame_room(size_t xstate_size)
+uint64_t sigframe_room(size_t xstate_size)
 {
 	return FRAME_SCRATCH + sizeof(struct frame_signal) + 16 + xstate_size + 4 + 64 + 64;
 }
@@ -74,7 +74,7 @@ static size_t xstate_used(const uint8_t *xstate, size_t size, uint64_t *ret_feat
 
 /* With the marks by which rt_sigreturn knows an extended area. Returns its size without the end
  * mark. */
-static size_t put_xstate(const struct frame_input *input, uint8_t *to)
+static size_t put_xstate(const struct sigframe_input *input, uint8_t *to)
 {
 	uint64_t features = 0;
 	uint32_t magic2 = FRAME_XSTATE_MAGIC2;
@@ -93,7 +93,7 @@ static size_t put_xstate(const struct frame_input *input, uint8_t *to)
 	return used;
 }
 
-static struct frame_signal make_signal(const struct frame_input *input, uint64_t fpstate)
+static struct frame_signal make_signal(const struct sigframe_input *input, uint64_t fpstate)
 {
 	const struct user_regs_struct *r = &input->regs;
 
@@ -112,9 +112,9 @@ static struct frame_signal make_signal(const struct frame_input *input, uint64_t
 	};
 }
 
-void frame_build(const struct frame_input *input, struct frame *ret_frame)
+void sigframe_build(const struct sigframe_input *input, struct sigframe *ret_frame)
 {
-	struct frame *frame = ret_frame;
+	struct sigframe *frame = ret_frame;
 	size_t xstate_size = input->xstate_size;
 
 	assert(xstate_size >= 512 && xstate_size <= FRAME_XSTATE_MAX);

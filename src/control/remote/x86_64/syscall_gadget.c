@@ -123,7 +123,7 @@ static bool has_no_memory(struct proc *proc, const struct maps *maps)
 	return true;
 }
 
-struct error *gadget_find(struct proc *proc, const struct maps *maps, struct gadgets *ret_gadgets)
+struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps, struct syscall_gadgets *ret_gadgets)
 {
 	struct search search = { 0 };
 
@@ -143,6 +143,6 @@ struct error *gadget_find(struct proc *proc, const struct maps *maps, struct gad
 		proc->gadget_call = both ? search.call : search.bare;
 		proc->gadget_restorer = both ? search.restorer : 0;
 	}
-	*ret_gadgets = (struct gadgets){ taddr_of(proc->gadget_call), taddr_of(proc->gadget_restorer) };
+	*ret_gadgets = (struct syscall_gadgets){ taddr_of(proc->gadget_call), taddr_of(proc->gadget_restorer) };
 	return NULL;
 }

@@ -35,7 +35,7 @@ static taddr find_r_debug(struct session *session, const struct module *module,
 	return taddr_of(address);
 }
 
-struct error *notice_create(struct session *session)
+struct error *library_notice_create(struct session *session)
 {
 	for (size_t i = 0; i < session->modules.count; i++) {
 		struct module *module = session->modules.items[i];
@@ -53,9 +53,9 @@ struct error *notice_create(struct session *session)
 
 		if (!symbol || symbol->kind != SYMBOL_FUNCTION)
 			continue;
-		if (watch_has(session, module, symbol))
+		if (own_probes_has(session, module, symbol))
 			return NULL;
-		struct error *error = watch_add(session, module, symbol, &probe);
+		struct error *error = own_probes_add_at(session, module, symbol, &probe);
 		if (!error) {
 			probe->event.asks = DT_ASK_MODULES;
 			session->r_debug = find_r_debug(session, module, symtab);
@@ -79,7 +79,7 @@ static bool is_wanted(const struct session *session, const struct tracepoint_lis
 	return session->wants_unwind || session->exits.returns.v || traps_any(session);
 }
 
-void notice_update(struct session *session, const struct tracepoint_list *list)
+void library_notice_update(struct session *session, const struct tracepoint_list *list)
 {
 	struct dt_control *control = session->agent->control;
 
@@ -102,15 +102,15 @@ static void answer(struct session *session, uint32_t ticket)
 	syscall(SYS_futex, &pool->modules_answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-bool notice_is_pending(const struct session *session)
+bool library_notice_is_pending(const struct session *session)
 {
 	return session->agent && __atomic_load_n(&session->agent->pool->modules_asked,
 						 __ATOMIC_SEQ_CST) != session->modules_seen;
 }
 
-struct error *notice_step(struct session *session)
+struct error *library_notice_step(struct session *session)
 {
-	if (!notice_is_pending(session))
+	if (!library_notice_is_pending(session))
 		return NULL;
 	uint32_t ticket = __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE);
 	session->modules_seen = ticket;
@@ -122,21 +122,21 @@ struct error *notice_step(struct session *session)
 	return error;
 }
 
-bool notice_hold(struct session *session)
+bool library_notice_hold(struct session *session)
 {
 	return __atomic_fetch_and(&session->agent->control->flags, ~DT_WAIT_MODULES,
 				  __ATOMIC_RELAXED) &
 	       DT_WAIT_MODULES;
 }
 
-void notice_go_on(struct session *session, bool waited)
+void library_notice_go_on(struct session *session, bool waited)
 {
 	if (waited)
 		__atomic_or_fetch(&session->agent->control->flags, DT_WAIT_MODULES,
 				  __ATOMIC_RELAXED);
 }
 
-void notice_end(struct session *session)
+void library_notice_end(struct session *session)
 {
 	/* another controller's: nothing of it can be written */
 	if (!session->agent || session->found)

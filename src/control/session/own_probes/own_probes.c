@@ -94,11 +94,11 @@ static bool may_have_libc(const struct module *module)
 	       !strncmp(module->name, "libc-", 5) || !strncmp(module->name, "ld-musl", 7);
 }
 
-bool watch_has(const struct session *session, const struct module *module,
+bool own_probes_has(const struct session *session, const struct module *module,
 	       const struct symbol *symbol)
 {
-	for (size_t i = 0; i < session->watches.count; i++) {
-		const struct place *place = &session->watches.items[i]->place;
+	for (size_t i = 0; i < session->own_probes.count; i++) {
+		const struct place *place = &session->own_probes.items[i]->place;
 
 		if (place->module == module && place->symbol == symbol)
 			return true;
@@ -106,11 +106,11 @@ bool watch_has(const struct session *session, const struct module *module,
 	return false;
 }
 
-struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
+struct error *own_probes_add_at(struct session *session, struct module *module, const struct symbol *symbol,
 			struct probe **ret_probe)
 {
 	struct error *error =
-		own_probes_add(&session->watches, module, symbol->address, symbol->name, ret_probe);
+		own_probes_add(&session->own_probes, module, symbol->address, symbol->name, ret_probe);
 
 	if (!error)
 		(*ret_probe)->place.symbol = symbol;
@@ -121,7 +121,7 @@ static struct error *watch_function(struct session *session, struct module *modu
 				    const struct symbol *symbol, size_t index)
 {
 	struct probe *probe;
-	struct error *error = watch_add(session, module, symbol, &probe);
+	struct error *error = own_probes_add_at(session, module, symbol, &probe);
 
 	if (error)
 		return error;
@@ -132,7 +132,7 @@ static struct error *watch_function(struct session *session, struct module *modu
 	return NULL;
 }
 
-struct error *watch_create(struct session *session)
+struct error *own_probes_create(struct session *session)
 {
 	struct error *error = NULL;
 
@@ -151,23 +151,23 @@ struct error *watch_create(struct session *session)
 			if (watched[j].exec && !follow_can(session))
 				continue;
 			if (symbol && symbol->kind == SYMBOL_FUNCTION &&
-			    !watch_has(session, module, symbol))
+			    !own_probes_has(session, module, symbol))
 				error = watch_function(session, module, symbol, j);
 		}
 	}
-	return error ? error : notice_create(session);
+	return error ? error : library_notice_create(session);
 }
 
-bool watch_is_missing(const struct session *session)
+bool own_probes_is_missing(const struct session *session)
 {
-	for (size_t i = 0; i < session->watches.count; i++) {
-		if (!session->watches.items[i]->site && !session->watches.items[i]->refusal)
+	for (size_t i = 0; i < session->own_probes.count; i++) {
+		if (!session->own_probes.items[i]->site && !session->own_probes.items[i]->refusal)
 			return true;
 	}
 	return false;
 }
 
-bool watch_is_site(const struct site *site)
+bool own_probes_is_site(const struct site *site)
 {
 	for (size_t i = 0; i < site->probes.count; i++) {
 		if (!tramp_event_is_own(&site->probes.items[i]->event))
@@ -176,7 +176,7 @@ bool watch_is_site(const struct site *site)
 	return true;
 }
 
-bool watch_is_last(const struct site *site)
+bool own_probes_is_last(const struct site *site)
 {
 	if (site->host || site->slot_count) /* the order of what leads through others comes first */
 		return false;

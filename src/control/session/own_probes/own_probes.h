@@ -24,14 +24,14 @@ struct error *own_probes_add_guard(struct own_probes *list, struct module *modul
 void own_probes_free(struct own_probes *list);
 
 /* One of the session's, at a function. */
-struct error *watch_add(struct session *session, struct module *module, const struct symbol *symbol,
+struct error *own_probes_add_at(struct session *session, struct module *module, const struct symbol *symbol,
 			struct probe **ret_probe);
 /* Those of modules that have none yet; place_list places them. */
-struct error *watch_create(struct session *session);
-bool watch_has(const struct session *session, const struct module *module,
+struct error *own_probes_create(struct session *session);
+bool own_probes_has(const struct session *session, const struct module *module,
 	       const struct symbol *symbol);
-bool watch_is_missing(const struct session *session); /* one isn't placed yet */
-bool watch_is_site(const struct site *site); /* nothing but watches */
-bool watch_is_last(const struct site *site); /* one that an unwinder needs while calls are inside */
+bool own_probes_is_missing(const struct session *session); /* one isn't placed yet */
+bool own_probes_is_site(const struct site *site); /* nothing but watches */
+bool own_probes_is_last(const struct site *site); /* one that an unwinder needs while calls are inside */
 
 #endif

@@ -24,7 +24,7 @@
 static struct error *judge(struct session *session)
 {
 	struct guard_list list = { 0 };
-	struct error *error = guards_find(session->planner, &session->modules, &list);
+	struct error *error = sigtrap_guards_find(session->planner, &session->modules, &list);
 
 	for (size_t i = 0; i < list.count && !error; i++)
 		error = own_probes_add_guard(&session->traps.guards, list.items[i].module,
@@ -43,7 +43,7 @@ static pid_t find_blocked(const struct session *session)
 	for (size_t i = 0; i < tids.count && !gone && !found; i++) {
 		struct thread_status status;
 		_cleanup_error_ struct error *ended =
-			status_read(session->proc->pid, tids.items[i], &status);
+			proc_status_read(session->proc->pid, tids.items[i], &status);
 
 		if (!ended && (status.blocked & DT_SIGTRAP_BIT))
 			found = tids.items[i];
@@ -77,7 +77,7 @@ struct error *traps_allow(void *context, const struct module *module)
 {
 	struct session *session = context;
 	struct traps *traps = &session->traps;
-	struct error *error = guards_module(module);
+	struct error *error = sigtrap_guards_module(module);
 	if (!error)
 		error = check_blocked(session);
 	if (error)
@@ -147,7 +147,7 @@ static struct error *take_out(struct session *session)
 	for (size_t i = 0; i < list.count && !error; i++) {
 		list.items[i]->probe.refusal =
 			error_new(ERROR_REFUSED, "its trap was taken out: %s", why);
-		live_notify(session, SESSION_GONE, list.items[i]->name);
+		session_notify(session, SESSION_GONE, list.items[i]->name);
 	}
 	vec_free(&list);
 	return error;
@@ -158,7 +158,7 @@ void traps_look_at(struct session *session, struct module *module)
 	struct traps *traps = &session->traps;
 
 	if (traps->judged && !traps->refusal)
-		traps->refusal = guards_check_later(session->planner, module);
+		traps->refusal = sigtrap_guards_check_later(session->planner, module);
 }
 
 struct error *traps_review(struct session *session)
@@ -179,13 +179,13 @@ struct error *traps_review(struct session *session)
 static struct error *get_action(struct proc *proc, struct stop *stop, taddr traps, unsigned signal,
 				struct dt_sigaction *ret_action)
 {
-	return action_get(proc, stop, FIELD(traps, scratch), signal, ret_action);
+	return remote_sigaction_get(proc, stop, FIELD(traps, scratch), signal, ret_action);
 }
 
 static struct error *set_action(struct proc *proc, struct stop *stop, taddr traps,
 				const struct dt_sigaction *action)
 {
-	return action_set(proc, stop, FIELD(traps, scratch), DT_SIGTRAP, action);
+	return remote_sigaction_set(proc, stop, FIELD(traps, scratch), DT_SIGTRAP, action);
 }
 
 /* A handler that runs with SIGTRAP blocked may run into a trap. */
@@ -210,10 +210,10 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 static struct error *install(struct session *session, struct stop *stop)
 {
 	const struct agent *agent = session->agent;
-	struct dt_sigaction own = { 0 }, ours = action_ours(agent->trap_at, agent->trap_return_at);
+	struct dt_sigaction own = { 0 }, ours = remote_sigaction_ours(agent->trap_at, agent->trap_return_at);
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr traps;
-	struct error *error = action_map(stop, TRAPS_SIZE, &traps);
+	struct error *error = remote_sigaction_map(stop, TRAPS_SIZE, &traps);
 
 	if (error)
 		return error;
@@ -232,7 +232,7 @@ static struct error *install(struct session *session, struct stop *stop)
 		return NULL;
 	}
 	agent->control->traps = 0;
-	error_free(action_unmap(stop, traps, TRAPS_SIZE));
+	error_free(remote_sigaction_unmap(stop, traps, TRAPS_SIZE));
 	return error;
 }
 
@@ -246,7 +246,7 @@ struct error *traps_uninstall(const struct session *session, struct proc *proc, 
 	struct error *error = mem_read(proc, FIELD(traps, action), &own, sizeof(own));
 	if (!error)
 		error = set_action(proc, stop, traps, &own);
-	return error ? error : action_unmap(stop, traps, TRAPS_SIZE);
+	return error ? error : remote_sigaction_unmap(stop, traps, TRAPS_SIZE);
 }
 
 bool traps_find_threads(const struct session *session, const struct stop *stop)

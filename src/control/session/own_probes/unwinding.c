@@ -106,7 +106,7 @@ static struct error *place_table(struct session *session, struct stop *stop,
 		error = near_find_gap(&maps, program->low, program->high, pages * DT_PAGE, &at);
 	maps_free(&maps);
 	if (!error)
-		error = inject_window(stop, session->agent, at, (uint32_t)pages, &offset);
+		error = agent_map_window(stop, session->agent, at, (uint32_t)pages, &offset);
 	if (error)
 		return error;
 	write_table(table, session->agent->control->unwind,
@@ -158,7 +158,7 @@ static void describe_new(struct session *session, size_t tables_before)
 	}
 	if (session->writer)
 		writer_set_modules(session->writer, session->loaded.items, session->loaded.count);
-	session->types_told = false;
+	session->types_announced = false;
 }
 
 struct error *unwinding_follow(struct session *session, const struct modules *gone, bool is_new)

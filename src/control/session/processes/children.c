@@ -133,7 +133,7 @@ static struct error *complete(struct session *session, struct proc *child)
 	struct error *error = stop_all(child, STOP_TIMEOUT_MS, &stop);
 
 	if (!error)
-		error = inject_complete(stop, session->agent);
+		error = agent_complete(stop, session->agent);
 	return error ? error : exits_map_child(session, child, stop);
 }
 
@@ -148,7 +148,7 @@ static struct error *place_child(struct session *session, struct proc *child,
 
 	if (!items || !pointers)
 		return error_new(ERROR_FAILED, "out of memory");
-	if (!place_has_code(session, child))
+	if (!detach_has_code(session, child))
 		return NULL; /* it has begun another program */
 	list_sites(child, patches, count, &copies);
 	if (!copies.count)
@@ -179,7 +179,7 @@ static bool place_more(struct session *session, const struct tracepoint_list *li
 		       struct patch_site *const *patches, size_t count, struct tids *seen)
 {
 	struct tids pids = { 0 };
-	_cleanup_error_ struct error *unknown = inject_find_forked(session->agent, &pids);
+	_cleanup_error_ struct error *unknown = holders_find_forked(session->agent, &pids);
 	bool any = false;
 
 	for (size_t i = 0; i < pids.count && !unknown; i++) {

@@ -70,7 +70,7 @@ struct error *follow_check(struct session *session)
 
 /* ---- an image in ----------------------------------------------------------------------------- */
 
-static void image_free(struct follow_image *image)
+static void agent_elf_free(struct exec_session *image)
 {
 	session_destroy(image->session);
 	launch_free(image->launch);
@@ -92,7 +92,7 @@ struct error *follow_join_trace(struct session *image)
 	place_note_sizes(root);
 	for (size_t i = 0; i < root->follow.images.count; i++)
 		place_note_sizes(root->follow.images.items[i].session);
-	root->types_told = false;
+	root->types_announced = false;
 	return NULL;
 }
 
@@ -101,10 +101,10 @@ struct error *follow_join_trace(struct session *image)
 static struct error *check_filter(const struct proc *proc)
 {
 	struct thread_status theirs, ours;
-	struct error *error = status_read(proc->pid, proc->pid, &theirs);
+	struct error *error = proc_status_read(proc->pid, proc->pid, &theirs);
 
 	if (!error)
-		error = status_read(getpid(), getpid(), &ours);
+		error = proc_status_read(getpid(), getpid(), &ours);
 	if (!error && theirs.seccomp != ours.seccomp)
 		error = error_new(ERROR_REFUSED, "it filters its system calls (seccomp)");
 	return error;
@@ -132,7 +132,7 @@ static struct error *create_image(struct session *root, struct proc *proc,
 }
 
 /* To where its libraries are loaded; a static program with exits to its main. */
-static struct error *resolve_image(struct follow_image *image)
+static struct error *resolve_image(struct exec_session *image)
 {
 	bool loaded = false;
 	struct error *error = launch_run_to_loaded(image->launch, &loaded);
@@ -145,7 +145,7 @@ static struct error *resolve_image(struct follow_image *image)
 	return at.v ? launch_run_to(image->launch, at) : NULL;
 }
 
-static struct error *begin_image(struct follow_image *image)
+static struct error *begin_image(struct exec_session *image)
 {
 	struct session_summary ignored = { 0 };
 	struct proc *proc = launch_proc(image->launch);
@@ -159,14 +159,14 @@ static struct error *begin_image(struct follow_image *image)
 	error = session_begin(image->session, stop);
 	stop_disown(stop);
 	if (error)
-		error_free(place_undo(image->session, &ignored));
+		error_free(detach_all(image->session, &ignored));
 	return error;
 }
 
 /* The process is in the stop that reports its exec. */
-static void follow_image(struct session *root, pid_t pid)
+static void exec_session(struct session *root, pid_t pid)
 {
-	struct follow_image image = { 0 };
+	struct exec_session image = { 0 };
 	struct error *error = launch_adopt(pid, &image.launch);
 
 	if (!error)
@@ -194,7 +194,7 @@ static void follow_image(struct session *root, pid_t pid)
 		     image.launch ? launch_proc(image.launch)->comm : "a program", pid,
 		     error_text(error));
 	error_free(error);
-	image_free(&image);
+	agent_elf_free(&image);
 }
 
 /* ---- who asks -------------------------------------------------------------------------------- */
@@ -227,10 +227,10 @@ static bool is_ours(const struct session *root, struct proc *proc, pid_t tid)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d", proc->pid, tid);
 	if (access(path, F_OK))
 		return false;
-	if (place_has_code(root, proc))
+	if (detach_has_code(root, proc))
 		return true;
 	for (size_t i = 0; i < root->follow.images.count; i++) {
-		if (place_has_code(root->follow.images.items[i].session, proc))
+		if (detach_has_code(root->follow.images.items[i].session, proc))
 			return true;
 	}
 	return false;
@@ -247,7 +247,7 @@ static void follow_call(struct call *call, struct proc *proc, pid_t tid)
 		call->root->proc->reaped_status = proc->reaped_status;
 	}
 	if (!error && result == EXEC_BEGUN)
-		follow_image(call->root, proc->pid);
+		exec_session(call->root, proc->pid);
 	else if (!error && result == EXEC_GAINS)
 		tell(call->root,
 		     "process %d begins a program with other rights (setuid): it isn't traced",
@@ -289,9 +289,9 @@ static bool is_over(const struct session *image)
 {
 	struct tids pids = { 0 };
 
-	if (proc_is_alive(image->proc) && place_has_code(image, image->proc))
+	if (proc_is_alive(image->proc) && detach_has_code(image, image->proc))
 		return false;
-	_cleanup_error_ struct error *error = inject_find_children(image->agent, &pids);
+	_cleanup_error_ struct error *error = holders_find(image->agent, &pids);
 	bool over = !error && !pids.count;
 	vec_free(&pids);
 	return over;
@@ -317,11 +317,11 @@ static struct error *fold_exits(struct session *root, const struct session *imag
 
 static void drop_image(struct session *root, size_t index)
 {
-	struct follow_image image = root->follow.images.items[index];
+	struct exec_session image = root->follow.images.items[index];
 
 	root->follow.images.items[index] = root->follow.images.items[--root->follow.images.count];
 	error_free(fold_exits(root, image.session));
-	image_free(&image);
+	agent_elf_free(&image);
 }
 
 static void drop_some(struct session *root)
@@ -331,7 +331,7 @@ static void drop_some(struct session *root)
 	for (size_t i = root->follow.images.count; i-- > 0 && looked < LOOK_MAX;) {
 		const struct session *image = root->follow.images.items[i].session;
 
-		if (proc_is_alive(image->proc) && place_has_code(image, image->proc))
+		if (proc_is_alive(image->proc) && detach_has_code(image, image->proc))
 			continue;
 		looked++;
 		if (is_over(image))
@@ -383,7 +383,7 @@ void follow_end(struct session *root, struct session_summary *summary)
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++)
 		release(&root->agent->pool->execs[i]);
 	while (root->follow.images.count) {
-		error_free(place_undo(
+		error_free(detach_all(
 			root->follow.images.items[root->follow.images.count - 1].session, summary));
 		drop_image(root, root->follow.images.count - 1);
 	}
@@ -403,7 +403,7 @@ void follow_end(struct session *root, struct session_summary *summary)
 void follow_free(struct session *root)
 {
 	for (size_t i = 0; i < root->follow.images.count; i++)
-		image_free(&root->follow.images.items[i]);
+		agent_elf_free(&root->follow.images.items[i]);
 	for (size_t i = 0; i < root->follow.rows.count; i++)
 		free(root->follow.rows.items[i].name);
 	vec_free(&root->follow.images);

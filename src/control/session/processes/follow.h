@@ -17,7 +17,7 @@
 
 struct launch;
 
-struct follow_image {
+struct exec_session {
 	struct session *session;
 	struct launch *launch; /* owns the process */
 };
@@ -44,7 +44,7 @@ struct follow_request {
 };
 
 struct follow {
-	VEC(struct follow_image) images;
+	VEC(struct exec_session) images;
 	VEC(struct follow_row) rows;
 	VEC(struct follow_block) blocks;
 	VEC(struct follow_request) requests;

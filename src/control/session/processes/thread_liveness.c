@@ -32,7 +32,7 @@ static char thread_state(uint32_t pid, uint32_t tid)
 	return paren && paren[1] == ' ' ? paren[2] : 0;
 }
 
-bool alive_thread(void *context, uint32_t pid, uint32_t tid)
+bool thread_liveness_ask(void *context, uint32_t pid, uint32_t tid)
 {
 	const struct session *session = context;
 
@@ -96,7 +96,7 @@ static uint32_t find_inner(const char *directory, uint32_t id, pid_t like)
 	return found;
 }
 
-void alive_outer(void *context, uint32_t *pid, uint32_t *tid)
+void thread_liveness_outer(void *context, uint32_t *pid, uint32_t *tid)
 {
 	const struct session *session = context;
 	const struct proc *proc = session->proc;

@@ -7,7 +7,7 @@
 
 /* ---- for who comes after us ------------------------------------------------------------------ */
 
-void legacy_note(struct session *session, struct tracepoint *tracepoint)
+void old_counts_note(struct session *session, struct tracepoint *tracepoint)
 {
 	struct dt_control *control = session->agent->control;
 	const struct tramp_count *count = &tracepoint->probe.event.count;
@@ -32,7 +32,7 @@ void legacy_note(struct session *session, struct tracepoint *tracepoint)
 	tracepoint->counted = index + 1;
 }
 
-void legacy_unnote(struct session *session, struct tracepoint *tracepoint)
+void old_counts_unnote(struct session *session, struct tracepoint *tracepoint)
 {
 	uint32_t index = tracepoint->counted - 1;
 
@@ -47,9 +47,9 @@ void legacy_unnote(struct session *session, struct tracepoint *tracepoint)
 /* ---- of who was before us -------------------------------------------------------------------- */
 
 static struct error *read_one(struct session *dead, const struct dt_counted *noted,
-			      struct legacy *legacy)
+			      struct old_counts *old_counts)
 {
-	struct legacy_item item = { .name = noted->name, .has_times = noted->has_times };
+	struct old_counts_item item = { .name = noted->name, .has_times = noted->has_times };
 	struct error *error;
 
 	item.words = calloc(1, item.has_times ? sizeof(*item.words) : sizeof(item.words->hits));
@@ -61,29 +61,29 @@ static struct error *read_one(struct session *dead, const struct dt_counted *not
 		item.unwound = (uint64_t)dead->agent->pool->tallies[noted->id].unwound +
 			       dead->exits.unwound[noted->id];
 	}
-	if (!error && !vec_push(legacy, item))
+	if (!error && !vec_push(old_counts, item))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error)
 		free(item.words);
 	return error;
 }
 
-struct error *legacy_read(struct session *dead, struct legacy *legacy)
+struct error *old_counts_read(struct session *dead, struct old_counts *old_counts)
 {
 	const struct dt_control *control = dead->agent->control;
 	struct error *error = NULL;
 
 	for (uint32_t i = 0; i < control->counted_count && i < DT_COUNTED_MAX && !error; i++) {
 		if (control->counted[i].name)
-			error = read_one(dead, &control->counted[i], legacy);
+			error = read_one(dead, &control->counted[i], old_counts);
 	}
 	return error;
 }
 
 static int by_name(const void *a, const void *b)
 {
-	uint64_t x = ((const struct legacy_item *)a)->name,
-		 y = ((const struct legacy_item *)b)->name;
+	uint64_t x = ((const struct old_counts_item *)a)->name,
+		 y = ((const struct old_counts_item *)b)->name;
 
 	return (x > y) - (x < y);
 }
@@ -91,47 +91,47 @@ static int by_name(const void *a, const void *b)
 /* One that was killed while it took over from another has left two of a name. */
 static void give_one(struct session *session, struct tracepoint *tracepoint)
 {
-	const struct legacy *legacy = &session->legacy;
+	const struct old_counts *old_counts = &session->old_counts;
 	uint64_t name = dt_name_hash(tracepoint->name);
-	size_t first = sorted_count(legacy->count, i, legacy->items[i].name < name);
+	size_t first = sorted_count(old_counts->count, i, old_counts->items[i].name < name);
 
-	for (size_t i = first; i < legacy->count && legacy->items[i].name == name; i++) {
-		const struct legacy_item *item = &legacy->items[i];
+	for (size_t i = first; i < old_counts->count && old_counts->items[i].name == name; i++) {
+		const struct old_counts_item *item = &old_counts->items[i];
 		struct counts_cell cell = tracepoint->cell;
 
 		cell.has_times &= item->has_times;
-		counts_add(&session->tracing.counts, &cell, item->words);
+		counts_add(&session->tracers.counts, &cell, item->words);
 		tracepoint->past.missed += item->missed;
 		tracepoint->past.unwound += item->unwound;
 	}
 }
 
-void legacy_give(struct session *session)
+void old_counts_give(struct session *session)
 {
-	struct legacy *legacy = &session->legacy;
+	struct old_counts *old_counts = &session->old_counts;
 
-	if (legacy->count)
-		qsort(legacy->items, legacy->count, sizeof(*legacy->items), by_name);
-	for (size_t i = 0; i < session->tracepoints.count && legacy->count; i++) {
+	if (old_counts->count)
+		qsort(old_counts->items, old_counts->count, sizeof(*old_counts->items), by_name);
+	for (size_t i = 0; i < session->tracepoints.count && old_counts->count; i++) {
 		if (session->tracepoints.items[i]->has_cell)
 			give_one(session, session->tracepoints.items[i]);
 	}
-	legacy_free(legacy);
+	old_counts_free(old_counts);
 }
 
-void legacy_move(struct legacy *from, struct legacy *to)
+void old_counts_move(struct old_counts *from, struct old_counts *to)
 {
 	if (vec_reserve(to, from->count)) {
 		for (size_t i = 0; i < from->count; i++)
 			to->items[to->count++] = from->items[i];
 		from->count = 0;
 	}
-	legacy_free(from);
+	old_counts_free(from);
 }
 
-void legacy_free(struct legacy *legacy)
+void old_counts_free(struct old_counts *old_counts)
 {
-	for (size_t i = 0; i < legacy->count; i++)
-		free(legacy->items[i].words);
-	vec_free(legacy);
+	for (size_t i = 0; i < old_counts->count; i++)
+		free(old_counts->items[i].words);
+	vec_free(old_counts);
 }

@@ -13,28 +13,28 @@
 struct session;
 struct tracepoint;
 
-struct legacy_item {
+struct old_counts_item {
 	uint64_t name; /* dt_name_hash */
 	uint64_t missed, unwound;
 	struct dt_cell *words; /* only `hits`, unless has_times; owned */
 	bool has_times;
 };
 
-struct legacy {
-	struct legacy_item *items;
+struct old_counts {
+	struct old_counts_item *items;
 	size_t count, room;
 };
 
 /* Where the tracepoint counts, for who takes over; and that it doesn't any more. */
-void legacy_note(struct session *session, struct tracepoint *tracepoint);
-void legacy_unnote(struct session *session, struct tracepoint *tracepoint);
+void old_counts_note(struct session *session, struct tracepoint *tracepoint);
+void old_counts_unnote(struct session *session, struct tracepoint *tracepoint);
 
 /* Of all that `dead` has noted; its pool was read. */
-struct error *legacy_read(struct session *dead, struct legacy *legacy);
+struct error *old_counts_read(struct session *dead, struct old_counts *old_counts);
 /* To the session's tracepoints; what nobody is called after is forgotten. */
-void legacy_give(struct session *session);
+void old_counts_give(struct session *session);
 /* All of it to the other, which may have some. */
-void legacy_move(struct legacy *from, struct legacy *to);
-void legacy_free(struct legacy *legacy);
+void old_counts_move(struct old_counts *from, struct old_counts *to);
+void old_counts_free(struct old_counts *old_counts);
 
 #endif

@@ -27,7 +27,7 @@
 
 #define FIRST_GROUP (1u << 30) /* beyond the planner's own */
 
-struct heritage {
+struct old_probes {
 	struct session *dead;
 	struct reader_resume *resume; /* what the trace has of its threads */
 	struct takeover done; /* settled before it was asked for */
@@ -55,20 +55,20 @@ static bool is_plain(const struct session *dead)
 
 bool takeover_waits(const struct session *session)
 {
-	return session->heritage != NULL;
+	return session->old_probes != NULL;
 }
 
-static void heritage_drop(struct heritage *heritage)
+static void old_probes_drop(struct old_probes *old_probes)
 {
-	session_destroy(heritage->dead);
-	free(heritage->resume);
-	free(heritage);
+	session_destroy(old_probes->dead);
+	free(old_probes->resume);
+	free(old_probes);
 }
 
-void heritage_free(struct session *session)
+void old_probes_free(struct session *session)
 {
-	if (session->heritage)
-		heritage_drop(take_ptr(&session->heritage));
+	if (session->old_probes)
+		old_probes_drop(take_ptr(&session->old_probes));
 	if (session->reopened)
 		error_free(writer_suspend(take_ptr(&session->reopened)));
 }
@@ -97,9 +97,9 @@ static bool copy_types(const struct event_types *from, struct event_types *to)
 }
 
 static struct error *open_trace(struct session *session, struct trace_dir *dir,
-				struct heritage *heritage)
+				struct old_probes *old_probes)
 {
-	struct session *dead = heritage->dead;
+	struct session *dead = old_probes->dead;
 	struct agent *agent = dead->agent;
 	struct error *error =
 		mem_read(session->proc, agent->pool_at, agent->pool, sizeof(*agent->pool));
@@ -109,7 +109,7 @@ static struct error *open_trace(struct session *session, struct trace_dir *dir,
 			       error_new(ERROR_FAILED, "nobody knows where its trace is") :
 			       NULL;
 	if (!error)
-		error = takeover_reopen(dead, dir, dead->types, heritage->resume,
+		error = takeover_reopen(dead, dir, dead->types, old_probes->resume,
 					&session->reopened);
 	if (!error && !copy_types(dead->types, session->types))
 		error = error_new(ERROR_FAILED, "out of memory");
@@ -118,7 +118,7 @@ static struct error *open_trace(struct session *session, struct trace_dir *dir,
 
 /* *ret_heritage NULL: it can't be. */
 static struct error *find_plain(struct session *session, struct trace_dir *dir,
-				struct heritage **ret_heritage)
+				struct old_probes **ret_heritage)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *error = maps_read(session->proc, &maps);
@@ -127,25 +127,25 @@ static struct error *find_plain(struct session *session, struct trace_dir *dir,
 
 	if (error || !code || takeover_next(&maps, code))
 		return error;
-	struct heritage *heritage = calloc(1, sizeof(*heritage));
-	if (!heritage || !(heritage->resume = calloc(DT_THREADS_MAX, sizeof(*heritage->resume)))) {
-		free(heritage);
+	struct old_probes *old_probes = calloc(1, sizeof(*old_probes));
+	if (!old_probes || !(old_probes->resume = calloc(DT_THREADS_MAX, sizeof(*old_probes->resume)))) {
+		free(old_probes);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
-	heritage->last_group = FIRST_GROUP;
-	error = session_create(session->proc, &options, &heritage->dead);
+	old_probes->last_group = FIRST_GROUP;
+	error = session_create(session->proc, &options, &old_probes->dead);
 	if (!error)
-		error = takeover_find(heritage->dead, &maps, code);
-	if (!error && !takeover_is_half(heritage->dead) && is_plain(heritage->dead)) {
-		_cleanup_error_ struct error *unknown = open_trace(session, dir, heritage);
+		error = takeover_find(old_probes->dead, &maps, code);
+	if (!error && !takeover_is_half(old_probes->dead) && is_plain(old_probes->dead)) {
+		_cleanup_error_ struct error *unknown = open_trace(session, dir, old_probes);
 
 		if (!unknown) {
-			*ret_heritage = heritage;
+			*ret_heritage = old_probes;
 			return NULL;
 		}
 		forget_trace(session);
 	}
-	heritage_drop(heritage);
+	old_probes_drop(old_probes);
 	return error;
 }
 
@@ -159,21 +159,21 @@ struct error *takeover_inherit(struct session *session, struct trace_dir *dir, b
 			       struct takeover *ret_takeover, bool *ret_waits)
 {
 	struct takeover takeover = { 0 };
-	struct error *error = comes_back ? find_plain(session, dir, &session->heritage) : NULL;
+	struct error *error = comes_back ? find_plain(session, dir, &session->old_probes) : NULL;
 
-	if (!error && !session->heritage)
-		error = takeover_clean_to(session->proc, dir, dir != NULL, &session->legacy,
+	if (!error && !session->old_probes)
+		error = takeover_clean_to(session->proc, dir, dir != NULL, &session->old_counts,
 					  &takeover);
 	if (error)
 		return error;
-	if (!session->heritage && takeover.has_trace && dir) {
+	if (!session->old_probes && takeover.has_trace && dir) {
 		_cleanup_error_ struct error *unknown = writer_reopen_in(
 			dir, &takeover.part, session->types, see_nothing, NULL, &session->reopened);
 		if (unknown)
 			forget_trace(session);
 	}
 	*ret_takeover = takeover;
-	*ret_waits = session->heritage != NULL;
+	*ret_waits = session->old_probes != NULL;
 	return NULL;
 }
 
@@ -182,15 +182,15 @@ struct error *takeover_inherit(struct session *session, struct trace_dir *dir, b
 /* Takes the rest out, and reads what it recorded. */
 static struct error *finish(struct session *session, struct takeover *takeover)
 {
-	struct heritage *heritage = session->heritage;
-	struct session *dead = heritage->dead;
+	struct old_probes *old_probes = session->old_probes;
+	struct session *dead = old_probes->dead;
 
 	takeover->found = true;
 	takeover->has_trace = session->reopened;
 	struct error *error = takeover_undo(dead, takeover);
-	legacy_move(&dead->legacy, &session->legacy);
+	old_counts_move(&dead->old_counts, &session->old_counts);
 	if (!error && session->reopened)
-		error = takeover_read(dead, session->reopened, heritage->resume, takeover);
+		error = takeover_read(dead, session->reopened, old_probes->resume, takeover);
 	if (!error && session->reopened)
 		error = writer_complete(session->reopened);
 	if (error)
@@ -198,35 +198,35 @@ static struct error *finish(struct session *session, struct takeover *takeover)
 	else
 		snprintf(takeover->trace, sizeof(takeover->trace), "%s",
 			 dead->agent->control->output);
-	session_destroy(take_ptr(&heritage->dead));
+	session_destroy(take_ptr(&old_probes->dead));
 	return error;
 }
 
 struct error *takeover_settle(struct session *session, struct takeover *ret_takeover)
 {
-	struct heritage *heritage = session->heritage;
+	struct old_probes *old_probes = session->old_probes;
 	struct error *error = NULL;
 
 	*ret_takeover = (struct takeover){ 0 };
-	if (!heritage)
+	if (!old_probes)
 		return NULL;
-	*ret_takeover = heritage->done;
-	if (heritage->dead)
+	*ret_takeover = old_probes->done;
+	if (old_probes->dead)
 		error = finish(session, ret_takeover);
-	heritage_drop(take_ptr(&session->heritage));
+	old_probes_drop(take_ptr(&session->old_probes));
 	return error;
 }
 
 void takeover_give_counts(struct session *session)
 {
-	legacy_give(session);
+	old_counts_give(session);
 }
 
-struct error *heritage_yield(struct session *session)
+struct error *old_probes_yield(struct session *session)
 {
-	struct heritage *heritage = session->heritage;
+	struct old_probes *old_probes = session->old_probes;
 
-	return heritage && heritage->dead ? finish(session, &heritage->done) : NULL;
+	return old_probes && old_probes->dead ? finish(session, &old_probes->done) : NULL;
 }
 
 /* ---- sites ----------------------------------------------------------------------------------- */
@@ -269,10 +269,10 @@ static bool comes_out_inside(const struct patch_site *old, const struct patch_si
 }
 
 /* False: (T2) doesn't hold. */
-static bool join_site(struct heritage *heritage, const struct groups *groups,
+static bool join_site(struct old_probes *old_probes, const struct groups *groups,
 		      struct patch_site *new)
 {
-	const struct session *dead = heritage->dead;
+	const struct session *dead = old_probes->dead;
 	struct patch_site *old = first_overlapping(dead, new->address.v);
 
 	for (; old && old < dead->found + dead->found_count &&
@@ -283,7 +283,7 @@ static bool join_site(struct heritage *heritage, const struct groups *groups,
 		if (comes_out_inside(old, new))
 			return false;
 		if (!new->group)
-			new->group = ++heritage->last_group;
+			new->group = ++old_probes->last_group;
 		if (old->group)
 			unite(groups, old->group, new->group);
 		old->group = new->group;
@@ -315,37 +315,37 @@ static void join_slots(const struct groups *groups)
 	}
 }
 
-static bool join_all(struct heritage *heritage, const struct groups *groups)
+static bool join_all(struct old_probes *old_probes, const struct groups *groups)
 {
-	for (size_t i = 0; i < heritage->dead->found_count; i++)
-		heritage->dead->found[i].group = 0;
+	for (size_t i = 0; i < old_probes->dead->found_count; i++)
+		old_probes->dead->found[i].group = 0;
 	for (size_t i = 0; i < groups->count; i++) {
 		if (groups->new[i]->state == PATCH_PLANNED &&
-		    !join_site(heritage, groups, groups->new[i]))
+		    !join_site(old_probes, groups, groups->new[i]))
 			return false;
 	}
 	join_slots(groups);
 	return true;
 }
 
-struct error *heritage_join(struct session *session, struct patch_site ***patches, size_t *count)
+struct error *old_probes_join(struct session *session, struct patch_site ***patches, size_t *count)
 {
-	struct heritage *heritage = session->heritage;
+	struct old_probes *old_probes = session->old_probes;
 
-	if (!heritage || !heritage->dead)
+	if (!old_probes || !old_probes->dead)
 		return NULL;
-	struct groups groups = { heritage->dead, *patches, *count };
-	if (!join_all(heritage, &groups))
-		return heritage_yield(session);
+	struct groups groups = { old_probes->dead, *patches, *count };
+	if (!join_all(old_probes, &groups))
+		return old_probes_yield(session);
 	struct patch_site **all =
-		reallocarray(*patches, *count + heritage->dead->found_count + 1, sizeof(*all));
+		reallocarray(*patches, *count + old_probes->dead->found_count + 1, sizeof(*all));
 	if (!all)
 		return error_new(ERROR_FAILED, "out of memory");
 	*patches = all;
-	for (size_t i = 0; i < heritage->dead->found_count; i++) {
-		if (heritage->dead->found[i].group &&
-		    heritage->dead->found[i].state == PATCH_PLACED)
-			all[(*count)++] = &heritage->dead->found[i];
+	for (size_t i = 0; i < old_probes->dead->found_count; i++) {
+		if (old_probes->dead->found[i].group &&
+		    old_probes->dead->found[i].state == PATCH_PLACED)
+			all[(*count)++] = &old_probes->dead->found[i];
 	}
 	return NULL;
 }

@@ -8,14 +8,14 @@
 #include "control/patch/patch.h"
 
 struct session;
-struct heritage;
+struct old_probes;
 
 /* Before new sites are placed: with the old ones that go in the same stop behind them. The list
  * may be another one afterwards. */
-struct error *heritage_join(struct session *session, struct patch_site ***patches, size_t *count);
+struct error *old_probes_join(struct session *session, struct patch_site ***patches, size_t *count);
 /* Whatever is left of the old goes now: it is in the way. */
-struct error *heritage_yield(struct session *session);
+struct error *old_probes_yield(struct session *session);
 /* The target isn't touched. */
-void heritage_free(struct session *session);
+void old_probes_free(struct session *session);
 
 #endif

@@ -18,7 +18,7 @@ static struct error *copy_pool(struct session *dead)
 	struct error *error = mem_read(dead->proc, agent->pool_at, agent->pool, agent->pool_size);
 
 	if (!error)
-		error_free(legacy_read(dead, &dead->legacy));
+		error_free(old_counts_read(dead, &dead->old_counts));
 	return error;
 }
 
@@ -78,7 +78,7 @@ struct error *takeover_read(struct session *dead, struct trace_writer *writer,
 		.big_count = control->big_count,
 		.types = dead->types,
 		.writer = writer,
-		.outer = alive_outer,
+		.outer = thread_liveness_outer,
 		.outer_context = dead,
 		.resume = resume,
 	};
@@ -155,7 +155,7 @@ struct error *takeover_undo(struct session *dead, struct takeover *takeover)
 	struct session_summary summary = { 0 };
 
 	dead->quiet = copy_pool;
-	struct error *error = place_undo(dead, &summary);
+	struct error *error = detach_all(dead, &summary);
 	takeover->sites += dead->found_count - dead->found_own;
 	takeover->left |= summary.left;
 	snprintf(takeover->why, sizeof(takeover->why), "%s", summary.why);
@@ -188,7 +188,7 @@ static struct error *clean(struct session *dead, struct trace_dir *dir, bool goe
 
 static struct error *clean_agent(struct proc *proc, const struct maps *maps,
 				 const struct mapping *code, struct trace_dir *dir, bool goes_on,
-				 struct legacy *legacy, struct takeover *takeover)
+				 struct old_counts *old_counts, struct takeover *takeover)
 {
 	struct session_options options = { 0 };
 	struct session *dead = NULL;
@@ -200,13 +200,13 @@ static struct error *clean_agent(struct proc *proc, const struct maps *maps,
 		error = clean(dead, dir, goes_on, !takeover_next(maps, code) && !takeover->left,
 			      takeover);
 	if (!error)
-		legacy_move(&dead->legacy, legacy);
+		old_counts_move(&dead->old_counts, old_counts);
 	session_destroy(dead);
 	return error;
 }
 
 struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on,
-				struct legacy *legacy, struct takeover *ret_takeover)
+				struct old_counts *old_counts, struct takeover *ret_takeover)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct takeover takeover = { 0 };
@@ -223,7 +223,7 @@ struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool g
 	for (; !error && code; code = takeover_next(&maps, code)) {
 		takeover.found = true;
 		error = clean_agent(proc, &maps, code, dir, goes_on || takeover_next(&maps, code),
-				    legacy, &takeover);
+				    old_counts, &takeover);
 	}
 	if (!error)
 		*ret_takeover = takeover;
@@ -232,10 +232,10 @@ struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool g
 
 struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 {
-	struct legacy unused = { 0 };
+	struct old_counts unused = { 0 };
 	struct error *error = takeover_clean_to(proc, NULL, false, &unused, ret_takeover);
 
-	legacy_free(&unused);
+	old_counts_free(&unused);
 	return error;
 }
 

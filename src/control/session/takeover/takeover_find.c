@@ -85,7 +85,7 @@ static struct error *check_controller(const struct agent *agent, pid_t pid)
 static struct error *check_controllers(const struct agent *agent)
 {
 	struct tids pids = { 0 };
-	struct error *error = inject_find_children(agent, &pids);
+	struct error *error = holders_find(agent, &pids);
 
 	for (size_t i = 0; i < pids.count && !error; i++)
 		error = check_controller(agent, pids.items[i]);
@@ -255,14 +255,14 @@ static bool read_original(const struct proc *proc, const struct maps *maps,
  * leads. */
 static void follow_slot(struct patch_site *site)
 {
-	uint64_t at = site->via.v - (site->after ? site->after->address.v : 0);
+	uint64_t at = site->waypoint.v - (site->after ? site->after->address.v : 0);
 	int32_t distance;
 
 	if (!site->after || at + 5 > site->after->length || site->after->patched[at] != 0xe9)
 		return;
 	memcpy(&distance, &site->after->patched[at + 1], sizeof(distance));
 	site->moves[0] = (struct patch_move){ .offset = 0,
-					      .copy = taddr_add(site->via, 5 + (int64_t)distance) };
+					      .copy = taddr_add(site->waypoint, 5 + (int64_t)distance) };
 	site->move_count = 1;
 }
 

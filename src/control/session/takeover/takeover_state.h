@@ -17,10 +17,10 @@ struct error *takeover_find(struct session *dead, const struct maps *maps,
 /* It was half made, or half removed: there are no probes. */
 bool takeover_is_half(const struct session *dead);
 
-/* takeover.c: all agents that are there, away. `goes_on`: the trace will be reopened; `legacy`:
+/* takeover.c: all agents that are there, away. `goes_on`: the trace will be reopened; `old_counts`:
  * gets what they had counted. */
 struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool goes_on,
-				struct legacy *legacy, struct takeover *ret_takeover);
+				struct old_counts *old_counts, struct takeover *ret_takeover);
 /* Takes the probes out and unmaps everything; a copy of the pool is left. */
 struct error *takeover_undo(struct session *dead, struct takeover *takeover);
 struct writer_part takeover_part(const struct session *dead);

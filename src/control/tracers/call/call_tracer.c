@@ -22,46 +22,46 @@ _Static_assert(FOREIGN_GATE_ROOM == LOAD_GATE_ROOM, "gates");
 
 static struct error *write_gates(struct session *session)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 	int64_t offset = 0;
 	struct error *error = load_find_errno(session->proc, &session->modules, &offset);
 	static const struct {
 		enum foreign_state state;
 		enum load_part part;
-	} kinds[TRACING_GATES] = { { FOREIGN_VECTORS, LOAD_GATE_CALL },
+	} kinds[TRACERS_GATES] = { { FOREIGN_VECTORS, LOAD_GATE_CALL },
 				   { FOREIGN_LOW, LOAD_GATE_CALL_LOW },
 				   { FOREIGN_NOTHING, LOAD_GATE_CALL_BARE } };
 
-	for (size_t i = 0; i < TRACING_GATES && !error; i++) {
+	for (size_t i = 0; i < TRACERS_GATES && !error; i++) {
 		uint32_t at = LOAD_PART_AT(kinds[i].part);
 
-		if (!call_write_gate(kinds[i].state, offset, tracing->paper.here + at,
-				     FOREIGN_GATE_ROOM, &tracing->gates[i]))
+		if (!call_write_gate(kinds[i].state, offset, tracers->paper.here + at,
+				     FOREIGN_GATE_ROOM, &tracers->gates[i]))
 			error = error_new(ERROR_FAILED,
 					  "the code that saves registers is too long");
-		tracing->gates_at[i] = taddr_add(tracing->paper.there, at);
+		tracers->gates_at[i] = taddr_add(tracers->paper.there, at);
 	}
 	return error;
 }
 
-struct error *tracing_map_call(struct session *session, struct stop *stop)
+struct error *call_tracer_map(struct session *session, struct stop *stop)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 	void *shared;
 	struct error *error = load_check(session->proc, &session->modules);
 
-	if (tracing->calls || error)
+	if (tracers->calls || error)
 		return error;
-	error = load_map_paper(&tracing->paper, stop, session->agent);
+	error = load_map_paper(&tracers->paper, stop, session->agent);
 	if (!error)
 		error = faults_map(session, stop);
 	if (!error)
 		error = write_gates(session);
 	if (!error)
-		error = inject_share(stop, session->agent, "dyntrace-calls", SHARED_SIZE, &shared,
-				     &tracing->shared_at);
+		error = agent_share(stop, session->agent, "dyntrace-calls", SHARED_SIZE, &shared,
+				     &tracers->shared_at);
 	if (!error)
-		tracing->calls = shared;
+		tracers->calls = shared;
 	return error;
 }
 
@@ -69,22 +69,22 @@ struct error *tracing_map_call(struct session *session, struct stop *stop)
 
 static struct library_place place_of(struct session *session, struct stop *held)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 
 	return (struct library_place){ .agent = session->agent,
 				       .held = held,
-				       .paper = &tracing->paper,
-				       .answer = taddr_add(tracing->calls_at,
+				       .paper = &tracers->paper,
+				       .answer = taddr_add(tracers->calls_at,
 							   offsetof(struct dt_calls, load)),
-				       .programs_used = &tracing->programs_used,
+				       .programs_used = &tracers->programs_used,
 				       .types = session->types };
 }
 
 /* By its path, or by its file name if that has no '/'. */
 static struct library *find_library(const struct session *session, const char *name)
 {
-	for (size_t i = 0; i < session->tracing.libraries.count; i++) {
-		struct library *library = session->tracing.libraries.items[i];
+	for (size_t i = 0; i < session->tracers.libraries.count; i++) {
+		struct library *library = session->tracers.libraries.items[i];
 		const char *slash = strrchr(library->path, '/');
 
 		if (!strcmp(library->path, name) ||
@@ -97,21 +97,21 @@ static struct library *find_library(const struct session *session, const char *n
 static struct error *open_library(struct session *session, const char *path, struct stop *held,
 				  struct library **ret_library)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 	struct library_place place = place_of(session, held);
 	struct library *library = find_library(session, path);
 	struct error *error = NULL;
 
-	if (!library && !vec_reserve(&tracing->libraries, 1))
+	if (!library && !vec_reserve(&tracers->libraries, 1))
 		return error_new(ERROR_FAILED, "out of memory");
 	if (!library) {
-		bool waits = notice_hold(session);
+		bool waits = library_notice_hold(session);
 
 		error = library_open(&place, path, &library);
-		notice_go_on(session, waits);
+		library_notice_go_on(session, waits);
 		if (!error) {
-			tracing->libraries.items[tracing->libraries.count++] = library;
-			session->types_told = false;
+			tracers->libraries.items[tracers->libraries.count++] = library;
+			session->types_announced = false;
 			place_note_sizes(session);
 		}
 	}
@@ -134,9 +134,9 @@ static struct error *map_now(struct session *session)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
 	struct error *error =
-		session->tracing.calls ? NULL : stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
+		session->tracers.calls ? NULL : stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
 
-	return error || session->tracing.calls ? error : tracing_map_call(session, stop);
+	return error || session->tracers.calls ? error : call_tracer_map(session, stop);
 }
 
 struct error *session_load(struct session *session, const char *path)
@@ -151,7 +151,7 @@ struct error *session_load(struct session *session, const char *path)
 
 struct error *session_unload(struct session *session, const char *path)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 	struct library *library = find_library(session, path);
 	struct library_place place = place_of(session, NULL);
 
@@ -163,24 +163,24 @@ struct error *session_unload(struct session *session, const char *path)
 	change_collect(session);
 	if (uses_library(&session->retired, library))
 		return error_new(ERROR_REFUSED, "a thread may still be in %s: try again", path);
-	bool waits = notice_hold(session);
+	bool waits = library_notice_hold(session);
 	struct error *error = library_close(&place, library);
-	notice_go_on(session, waits);
-	for (size_t i = 0; i < tracing->libraries.count && !error; i++) {
-		if (tracing->libraries.items[i] == library)
-			tracing->libraries.items[i] =
-				tracing->libraries.items[--tracing->libraries.count];
+	library_notice_go_on(session, waits);
+	for (size_t i = 0; i < tracers->libraries.count && !error; i++) {
+		if (tracers->libraries.items[i] == library)
+			tracers->libraries.items[i] =
+				tracers->libraries.items[--tracers->libraries.count];
 	}
 	return error;
 }
 
-void tracing_unload(struct session *session, char *why, size_t room)
+void call_tracer_unload(struct session *session, char *why, size_t room)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 	struct library_place place = place_of(session, NULL);
 
-	for (size_t i = 0; i < tracing->libraries.count; i++) {
-		struct library *library = tracing->libraries.items[i];
+	for (size_t i = 0; i < tracers->libraries.count; i++) {
+		struct library *library = tracers->libraries.items[i];
 		_cleanup_error_ struct error *error =
 			proc_is_alive(session->proc) ? library_close(&place, library) : NULL;
 
@@ -190,7 +190,7 @@ void tracing_unload(struct session *session, char *why, size_t room)
 		if (error || !proc_is_alive(session->proc))
 			library_free(library);
 	}
-	vec_free(&tracing->libraries);
+	vec_free(&tracers->libraries);
 }
 
 /* ---- sites ----------------------------------------------------------------------------------- */
@@ -202,7 +202,7 @@ static uint32_t site_size(const struct tracepoint *tracepoint, const struct even
 			  strlen(tracepoint->name) + 1);
 }
 
-void tracing_reckon(struct session *session, const struct tracepoint_list *list)
+void call_tracer_reckon(struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
@@ -227,7 +227,7 @@ static struct error *make_site(struct session *session, const struct tracepoint 
 {
 	size_t most = type->field_count + 1;
 	struct dt_call_site *site = calloc(1, site_size(tracepoint, type));
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 	uint32_t index = tracepoint->call_index;
 
 	if (!site)
@@ -235,12 +235,12 @@ static struct error *make_site(struct session *session, const struct tracepoint 
 	site->op = session->agent->call_op_at.v;
 	site->control = session->agent->control_at.v;
 	site->shared =
-		taddr_add(tracing->shared_at, (int64_t)(index * sizeof(struct dt_call_shared))).v;
+		taddr_add(tracers->shared_at, (int64_t)(index * sizeof(struct dt_call_shared))).v;
 	site->tracepoint = (struct dyntrace_hit_point){
 		.version = DYNTRACE_PROBE_VERSION,
 		.is_exit = is_exit,
 		.address = tracepoint->probe.place.address.v,
-		.user = (void **)taddr_add(tracing->calls_at,
+		.user = (void **)taddr_add(tracers->calls_at,
 					   (int64_t)offsetof(struct dt_calls, user[index]))
 				.v,
 	};
@@ -253,35 +253,35 @@ static struct error *make_site(struct session *session, const struct tracepoint 
 	return NULL;
 }
 
-static void set_function(const struct tracing *tracing, struct dt_call_site *site, taddr function,
+static void set_function(const struct tracers *tracers, struct dt_call_site *site, taddr function,
 			 size_t which)
 {
-	const struct call_gate *gate = &tracing->gates[which];
+	const struct call_gate *gate = &tracers->gates[which];
 
 	site->function = function.v;
-	site->gate = tracing->gates_at[which].v + gate->entry;
-	site->resume = tracing->gates_at[which].v + gate->resume;
+	site->gate = tracers->gates_at[which].v + gate->entry;
+	site->resume = tracers->gates_at[which].v + gate->resume;
 	site->stride = gate->stride;
 }
 
 static struct error *take_index(struct session *session, struct tracepoint *tracepoint)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 	static const uint64_t nothing;
 
-	if (tracing->free_calls.count)
-		tracepoint->call_index = tracing->free_calls.items[--tracing->free_calls.count];
-	else if (tracing->calls_used < DT_CALLS_MAX)
-		tracepoint->call_index = tracing->calls_used++;
+	if (tracers->free_calls.count)
+		tracepoint->call_index = tracers->free_calls.items[--tracers->free_calls.count];
+	else if (tracers->calls_used < DT_CALLS_MAX)
+		tracepoint->call_index = tracers->calls_used++;
 	else
 		return error_new(ERROR_FAILED,
 				 "more than %u tracepoints that call functions: remove some",
 				 DT_CALLS_MAX);
 	tracepoint->has_call = true;
-	tracing->calls[tracepoint->call_index] = (struct dt_call_shared){ 0 };
+	tracers->calls[tracepoint->call_index] = (struct dt_call_shared){ 0 };
 	return mem_write(
 		session->proc,
-		taddr_add(tracing->calls_at,
+		taddr_add(tracers->calls_at,
 			  (int64_t)offsetof(struct dt_calls, user[tracepoint->call_index])),
 		&nothing, sizeof(nothing));
 }
@@ -293,7 +293,7 @@ static struct error *describe_sites(struct session *session, struct tracepoint *
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct tramp_foreign *foreign = &event->foreign;
 	const struct event_type *types = session->types->items;
-	taddr shared = taddr_add(session->tracing.shared_at,
+	taddr shared = taddr_add(session->tracers.shared_at,
 				 (int64_t)(tracepoint->call_index * sizeof(struct dt_call_shared)));
 	struct error *error = make_site(session, tracepoint, &types[event->id], false,
 					&tracepoint->call_sites[0], &foreign->call_size);
@@ -301,10 +301,10 @@ static struct error *describe_sites(struct session *session, struct tracepoint *
 	if (!error && event->exit)
 		error = make_site(session, tracepoint, &types[event->id + 1], true,
 				  &tracepoint->call_sites[1], &foreign->exit_call_size);
-	size_t which = is_bare ? TRACING_GATES - 1 : tracing_gate(session, tracepoint);
+	size_t which = is_bare ? TRACERS_GATES - 1 : tracers_gate(session, tracepoint);
 	for (size_t i = 0; i < 2 && !error; i++) {
 		if (tracepoint->call_sites[i])
-			set_function(&session->tracing, tracepoint->call_sites[i], function, which);
+			set_function(&session->tracers, tracepoint->call_sites[i], function, which);
 	}
 	if (error)
 		return error;
@@ -329,7 +329,7 @@ static struct error *prepare_one(struct session *session, struct tracepoint *tra
 	bool is_bare = false;
 	taddr function;
 	struct error *error =
-		path ? tracing_check_place(tracepoint) : error_new(ERROR_FAILED, "out of memory");
+		path ? lttng_tracer_check_place(tracepoint) : error_new(ERROR_FAILED, "out of memory");
 
 	if (!error)
 		error = open_library(session, path, held, &library);
@@ -349,28 +349,28 @@ static struct error *prepare_one(struct session *session, struct tracepoint *tra
 	return error;
 }
 
-struct error *tracing_prepare_call(struct session *session, const struct tracepoint_list *list,
+struct error *call_tracer_prepare(struct session *session, const struct tracepoint_list *list,
 				   struct stop *held)
 {
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < list->count && !error; i++) {
-		if (tracing_is(list->items[i], TRACER_CALL) && !list->items[i]->has_call)
+		if (tracers_is(list->items[i], TRACER_CALL) && !list->items[i]->has_call)
 			error = prepare_one(session, list->items[i], held);
 	}
 	return error_wrap(error, "tracer 'call'");
 }
 
-struct error *tracing_enable_call(struct session *session, const struct tracepoint_list *list,
+struct error *call_tracer_enable(struct session *session, const struct tracepoint_list *list,
 				  struct stop *held)
 {
 	struct error *error =
-		tracing_uses(list, TRACER_CALL) ? faults_install(session, held) : NULL;
+		tracers_uses(list, TRACER_CALL) ? faults_install(session, held) : NULL;
 
 	for (size_t i = 0; i < list->count && !error; i++) {
 		if (list->items[i]->has_call)
 			__atomic_store_n(
-				&session->tracing.calls[list->items[i]->call_index].enabled, 1,
+				&session->tracers.calls[list->items[i]->call_index].enabled, 1,
 				__ATOMIC_RELEASE);
 	}
 	return error_wrap(error, "tracer 'call'");
@@ -391,7 +391,7 @@ static bool is_in_function(const struct session *session, struct proc *proc, uin
 	return !error && (proc->inner_pid != proc->pid || !access(path, F_OK));
 }
 
-bool tracing_is_calling(const struct session *session, struct proc *proc)
+bool call_tracer_is_calling(const struct session *session, struct proc *proc)
 {
 	uint64_t words[512];
 	taddr at = taddr_add(session->agent->state_at, offsetof(struct dt_state, calls));
@@ -410,11 +410,11 @@ bool tracing_is_calling(const struct session *session, struct proc *proc)
 	return false;
 }
 
-void tracing_add_uncalled(const struct session *session, const struct tracepoint *tracepoint,
+void call_tracer_add_uncalled(const struct session *session, const struct tracepoint *tracepoint,
 			  struct tracepoint_info *info)
 {
 	const struct dt_call_shared *shared =
-		tracepoint->has_call ? &session->tracing.calls[tracepoint->call_index] : NULL;
+		tracepoint->has_call ? &session->tracers.calls[tracepoint->call_index] : NULL;
 
 	if (!shared)
 		return;
@@ -426,7 +426,7 @@ void tracing_add_uncalled(const struct session *session, const struct tracepoint
 /* Pairs with the agent's store of `signal`, its last. */
 static void look_at(struct session *session, struct tracepoint *tracepoint)
 {
-	const struct dt_call_shared *shared = &session->tracing.calls[tracepoint->call_index];
+	const struct dt_call_shared *shared = &session->tracers.calls[tracepoint->call_index];
 	const char *argument = tracepoint->request->spec.tracer_argument;
 	uint32_t number = __atomic_load_n(&shared->signal, __ATOMIC_ACQUIRE);
 	const char *name = number < NSIG ? sigabbrev_np((int)number) : NULL;
@@ -442,7 +442,7 @@ static void look_at(struct session *session, struct tracepoint *tracepoint)
 		argument, name ? name : "?", (unsigned long long)shared->rip, at);
 	tracepoint->is_off = true;
 	change_write_switch(session, tracepoint);
-	live_notify(session, SESSION_FAULT, tracepoint->name);
+	session_notify(session, SESSION_FAULT, tracepoint->name);
 	if (session->options.tell) {
 		char line[512];
 
@@ -454,7 +454,7 @@ static void look_at(struct session *session, struct tracepoint *tracepoint)
 
 void session_look(struct session *session)
 {
-	for (size_t i = 0; i < session->tracepoints.count && session->tracing.calls; i++) {
+	for (size_t i = 0; i < session->tracepoints.count && session->tracers.calls; i++) {
 		if (session->tracepoints.items[i]->has_call)
 			look_at(session, session->tracepoints.items[i]);
 	}
@@ -462,17 +462,17 @@ void session_look(struct session *session)
 
 /* ---- away ------------------------------------------------------------------------------------ */
 
-void tracing_free_sites(struct tracepoint *tracepoint)
+void call_tracer_free_sites(struct tracepoint *tracepoint)
 {
 	free(tracepoint->call_sites[0]);
 	free(tracepoint->call_sites[1]);
 	error_free(tracepoint->fault);
 }
 
-void tracing_free_call(struct session *session)
+void call_tracer_free(struct session *session)
 {
-	for (size_t i = 0; i < session->tracing.libraries.count; i++)
-		library_free(session->tracing.libraries.items[i]);
-	vec_free(&session->tracing.libraries);
-	vec_free(&session->tracing.free_calls);
+	for (size_t i = 0; i < session->tracers.libraries.count; i++)
+		library_free(session->tracers.libraries.items[i]);
+	vec_free(&session->tracers.libraries);
+	vec_free(&session->tracers.free_calls);
 }

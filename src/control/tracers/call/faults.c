@@ -15,15 +15,15 @@ struct error *faults_watch(struct session *session)
 {
 	struct guard_list list = { 0 };
 
-	if (session->tracing.watches_actions)
+	if (session->tracers.watches_actions)
 		return NULL;
 	struct error *error =
-		guards_find_call(session->planner, &session->modules, SYS_rt_sigaction, &list);
+		sigtrap_guards_find_call(session->planner, &session->modules, SYS_rt_sigaction, &list);
 	for (size_t i = 0; i < list.count && !error; i++)
-		error = own_probes_add_guard(&session->watches, list.items[i].module,
+		error = own_probes_add_guard(&session->own_probes, list.items[i].module,
 					     list.items[i].address, "rt_sigaction");
 	vec_free(&list);
-	session->tracing.watches_actions = !error;
+	session->tracers.watches_actions = !error;
 	return error;
 }
 
@@ -32,11 +32,11 @@ struct error *faults_map(struct session *session, struct stop *stop)
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr at;
 	struct error *error =
-		session->tracing.calls_at.v ? NULL : action_map(stop, CALLS_SIZE, &at);
+		session->tracers.calls_at.v ? NULL : remote_sigaction_map(stop, CALLS_SIZE, &at);
 
-	if (session->tracing.calls_at.v || error)
+	if (session->tracers.calls_at.v || error)
 		return error;
-	session->tracing.calls_at = at;
+	session->tracers.calls_at = at;
 	return mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
 }
 
@@ -51,7 +51,7 @@ static struct error *find_restorer(struct session *session, struct stop *stop,
 
 	*ret_restorer = 0;
 	for (unsigned signal = 1; signal <= DT_SIGNALS && !error && !*ret_restorer; signal++) {
-		error = action_get(session->proc, stop, FIELD(session->tracing.calls_at, scratch),
+		error = remote_sigaction_get(session->proc, stop, FIELD(session->tracers.calls_at, scratch),
 				   signal, &action);
 		if (!error && action.handler > 1)
 			*ret_restorer = action.restorer;
@@ -61,13 +61,13 @@ static struct error *find_restorer(struct session *session, struct stop *stop,
 
 static struct error *read_actions(struct session *session, struct stop *stop)
 {
-	taddr at = session->tracing.calls_at;
+	taddr at = session->tracers.calls_at;
 	struct dt_sigaction actions[DT_FAULTS];
 	uint64_t restorer;
 	struct error *error = find_restorer(session, stop, &restorer);
 
 	for (size_t i = 0; i < DT_FAULTS && !error; i++)
-		error = action_get(session->proc, stop, FIELD(at, scratch), dt_fault_signals[i],
+		error = remote_sigaction_get(session->proc, stop, FIELD(at, scratch), dt_fault_signals[i],
 				   &actions[i]);
 	if (!error)
 		error = mem_write(session->proc, FIELD(at, restorer), &restorer, sizeof(restorer));
@@ -81,7 +81,7 @@ static struct error *set_actions(struct proc *proc, struct stop *stop, taddr at,
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < DT_FAULTS && !error; i++)
-		error = action_set(proc, stop, FIELD(at, scratch), dt_fault_signals[i],
+		error = remote_sigaction_set(proc, stop, FIELD(at, scratch), dt_fault_signals[i],
 				   &actions[i * step]);
 	return error;
 }
@@ -89,14 +89,14 @@ static struct error *set_actions(struct proc *proc, struct stop *stop, taddr at,
 static struct error *install(struct session *session, struct stop *stop)
 {
 	const struct agent *agent = session->agent;
-	struct dt_sigaction ours = action_ours(agent->fault_at, agent->trap_return_at);
+	struct dt_sigaction ours = remote_sigaction_ours(agent->fault_at, agent->trap_return_at);
 	struct error *error = read_actions(session, stop);
 
 	if (error)
 		return error;
 	/* the guards begin */
-	__atomic_store_n(&agent->control->calls, session->tracing.calls_at.v, __ATOMIC_RELEASE);
-	return set_actions(session->proc, stop, session->tracing.calls_at, &ours, 0);
+	__atomic_store_n(&agent->control->calls, session->tracers.calls_at.v, __ATOMIC_RELEASE);
+	return set_actions(session->proc, stop, session->tracers.calls_at, &ours, 0);
 }
 
 struct error *faults_install(struct session *session, struct stop *held)
@@ -124,6 +124,6 @@ struct error *faults_uninstall(const struct session *session, struct proc *proc,
 	if (at.v && !error)
 		error = set_actions(proc, stop, at, actions, 1);
 	if (!at.v)
-		at = session->tracing.calls_at;
-	return error || !at.v ? error : action_unmap(stop, at, CALLS_SIZE);
+		at = session->tracers.calls_at;
+	return error || !at.v ? error : remote_sigaction_unmap(stop, at, CALLS_SIZE);
 }

@@ -56,7 +56,7 @@ struct error *counts_map(struct counts *counts, struct stop *stop, struct agent 
 				 plain + timed);
 	if (!vec_reserve(&counts->areas, 1))
 		return error_new(ERROR_FAILED, "out of memory");
-	struct error *error = inject_share(stop, agent, "dyntrace-counts",
+	struct error *error = agent_share(stop, agent, "dyntrace-counts",
 					   area.row_size * area.rows, &here, &area.there);
 	if (error)
 		return error;

@@ -26,7 +26,7 @@ struct error *load_map_paper(struct load_paper *paper, struct stop *stop, struct
 	error = near_find_gap(&maps, agent->control_at, taddr_add(agent->control_at, DT_PAGE),
 			      LOAD_PAPER_SIZE, &at);
 	if (!error)
-		error = inject_window(stop, agent, at, LOAD_PAPER_SIZE / DT_PAGE, &offset);
+		error = agent_map_window(stop, agent, at, LOAD_PAPER_SIZE / DT_PAGE, &offset);
 	if (error)
 		return error;
 	paper->here = (uint8_t *)agent->control + offset;

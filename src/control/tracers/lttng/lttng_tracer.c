@@ -12,11 +12,11 @@
 #include "control/codegen/foreign_code.h"
 #include "control/session/internal.h"
 
-static const char *const plain_names[TRACING_PLAIN] = { "tracepoint_hit", "function_entry",
+static const char *const plain_names[TRACERS_PLAIN] = { "tracepoint_hit", "function_entry",
 							"function_exit" };
 
 /* What may be called with the loader's or the allocator's locks held can't call what takes them. */
-struct error *tracing_check_place(const struct tracepoint *tracepoint)
+struct error *lttng_tracer_check_place(const struct tracepoint *tracepoint)
 {
 	const struct place *place = &tracepoint->probe.place;
 	const char *name = place->module ? place->module->name : "";
@@ -69,18 +69,18 @@ static bool add_named(struct session *session, const struct tracepoint *tracepoi
 
 static struct error *define_plain(struct session *session)
 {
-	struct tracing *tracing = &session->tracing;
-	struct lttng_event events[TRACING_PLAIN];
+	struct tracers *tracers = &session->tracers;
+	struct lttng_event events[TRACERS_PLAIN];
 
-	if (tracing->plain[0].event)
+	if (tracers->plain[0].event)
 		return NULL;
-	for (size_t i = 0; i < TRACING_PLAIN; i++)
+	for (size_t i = 0; i < TRACERS_PLAIN; i++)
 		events[i] = (struct lttng_event){ .provider = LTTNG_PLAIN_PROVIDER,
 						  .name = plain_names[i] };
-	struct error *error = lttng_define(&tracing->lttng, session->agent, &tracing->paper, events,
-					   TRACING_PLAIN);
-	for (size_t i = 0; i < TRACING_PLAIN && !error; i++)
-		tracing->plain[i] = events[i].result;
+	struct error *error = lttng_define(&tracers->lttng, session->agent, &tracers->paper, events,
+					   TRACERS_PLAIN);
+	for (size_t i = 0; i < TRACERS_PLAIN && !error; i++)
+		tracers->plain[i] = events[i].result;
 	return error;
 }
 
@@ -89,8 +89,8 @@ static void set_foreign(struct session *session, struct tracepoint *tracepoint,
 {
 	struct tramp_foreign *foreign = &tracepoint->probe.event.foreign;
 
-	foreign->function = session->tracing.lttng.hit;
-	foreign->gate = session->tracing.gates_lttng[tracing_gate(session, tracepoint)];
+	foreign->function = session->tracers.lttng.hit;
+	foreign->gate = session->tracers.gates_lttng[tracers_gate(session, tracepoint)];
 	foreign->argument = taddr_of(entry->event);
 	foreign->enabled = taddr_of(entry->enabled);
 	foreign->address = tracepoint->probe.place.address;
@@ -105,7 +105,7 @@ static void set_foreign(struct session *session, struct tracepoint *tracepoint,
 
 static void use_plain(struct session *session, struct tracepoint *tracepoint)
 {
-	const struct dt_bridge_result *plain = session->tracing.plain;
+	const struct dt_bridge_result *plain = session->tracers.plain;
 	bool has_exit = tracepoint->probe.event.exit;
 
 	if (tracepoint->kind == TRACEPOINT_BARE)
@@ -117,12 +117,12 @@ static void use_plain(struct session *session, struct tracepoint *tracepoint)
 
 static bool is_new(const struct tracepoint *tracepoint)
 {
-	return tracing_is(tracepoint, TRACER_LTTNG) && !tracepoint->probe.event.foreign.function.v;
+	return tracers_is(tracepoint, TRACER_LTTNG) && !tracepoint->probe.event.foreign.function.v;
 }
 
 static struct error *define_named(struct session *session, const struct tracepoint_list *list)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 	struct wanted wanted = { 0 };
 	struct error *error = NULL;
 
@@ -132,7 +132,7 @@ static struct error *define_named(struct session *session, const struct tracepoi
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	if (!error && wanted.count)
-		error = lttng_define(&tracing->lttng, session->agent, &tracing->paper, wanted.items,
+		error = lttng_define(&tracers->lttng, session->agent, &tracers->paper, wanted.items,
 				     wanted.count);
 	for (size_t i = 0, next = 0; i < list->count && !error; i++) {
 		struct tracepoint *tracepoint = list->items[i];
@@ -148,25 +148,25 @@ static struct error *define_named(struct session *session, const struct tracepoi
 	return error;
 }
 
-struct error *tracing_prepare_lttng(struct session *session, const struct tracepoint_list *list,
+struct error *lttng_tracer_prepare(struct session *session, const struct tracepoint_list *list,
 				    struct stop *held)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 	struct error *error = NULL;
 
-	if (!tracing_uses(list, TRACER_LTTNG))
+	if (!tracers_uses(list, TRACER_LTTNG))
 		return NULL;
 	for (size_t i = 0; i < list->count && !error; i++) {
-		if (tracing_is(list->items[i], TRACER_LTTNG))
-			error = tracing_check_place(list->items[i]);
+		if (tracers_is(list->items[i], TRACER_LTTNG))
+			error = lttng_tracer_check_place(list->items[i]);
 	}
-	bool waits = notice_hold(session);
+	bool waits = library_notice_hold(session);
 	session->agent->control->flags |= DT_BRIDGED;
 	if (!error)
-		error = lttng_start(&tracing->lttng, session->agent, held, &tracing->paper);
+		error = lttng_start(&tracers->lttng, session->agent, held, &tracers->paper);
 	if (!error)
 		error = define_plain(session); /* loads liblttng-ust */
-	notice_go_on(session, waits);
+	library_notice_go_on(session, waits);
 	if (!error)
 		error = define_named(session, list);
 	for (size_t i = 0; i < list->count && !error; i++) {
@@ -176,20 +176,20 @@ struct error *tracing_prepare_lttng(struct session *session, const struct tracep
 	return error_wrap(error, "tracer 'lttng'");
 }
 
-void tracing_forget(struct session *session, const struct tracepoint_list *list)
+void lttng_tracer_forget(struct session *session, const struct tracepoint_list *list)
 {
-	struct tracing *tracing = &session->tracing;
+	struct tracers *tracers = &session->tracers;
 
 	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
 
 		if (tracepoint->has_call)
-			__atomic_store_n(&tracing->calls[tracepoint->call_index].enabled, 0,
+			__atomic_store_n(&tracers->calls[tracepoint->call_index].enabled, 0,
 					 __ATOMIC_RELEASE);
 		for (size_t j = 0; j < 2; j++) {
-			if (tracepoint->bridge_events[j] && tracing->lttng.started)
-				error_free(lttng_forget(&tracing->lttng, session->agent,
-							&tracing->paper,
+			if (tracepoint->bridge_events[j] && tracers->lttng.started)
+				error_free(lttng_forget(&tracers->lttng, session->agent,
+							&tracers->paper,
 							tracepoint->bridge_events[j]));
 			tracepoint->bridge_events[j] = 0;
 		}

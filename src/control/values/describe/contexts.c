@@ -156,9 +156,9 @@ static struct error *add_variable(struct describe *d, const char *text)
 	_cleanup_free_ char *name = strdup(text);
 	struct describe there = *d;
 	struct expr_names names = { .context = &there,
-				    .find = names_find,
-				    .find_label = names_find_label,
-				    .find_type = names_find_type,
+				    .find = variables_find,
+				    .find_label = variables_find_label,
+				    .find_type = variables_find_type,
 				    .debug = d->debug,
 				    .at_exit = d->exit != NULL };
 	char *at = name ? strrchr(name, '@') : NULL;
@@ -185,9 +185,9 @@ static struct error *add_variable(struct describe *d, const char *text)
 static struct error *add_entry(struct describe *d, const char *text)
 {
 	struct expr_names names = { .context = d,
-				    .find = names_find,
-				    .find_label = names_find_label,
-				    .find_type = names_find_type,
+				    .find = variables_find,
+				    .find_label = variables_find_label,
+				    .find_type = variables_find_type,
 				    .debug = d->debug,
 				    .at_exit = true };
 	struct value_place place;
@@ -260,7 +260,7 @@ static struct error *find_pointer(struct describe *d, const char *text,
 	struct value_place place;
 	struct type type;
 
-	if (markers_find(d, text, &type, &place)) {
+	if (marker_fields_find(d, text, &type, &place)) {
 		*ret_place = (struct value_place){ .kind = PLACE_VALUE };
 		if (!place_push(&place, (uint32_t)type.size, false, &ret_place->ops))
 			ret_place->kind = PLACE_GONE;

@@ -38,8 +38,8 @@ static void add_parameters(struct describe *d)
 	struct parameter parameter;
 	struct value_place place;
 
-	names_start(d, &walk);
-	for (size_t i = 0; names_next(d, &walk, &parameter, &place); i++) {
+	variables_start(d, &walk);
+	for (size_t i = 0; variables_next(d, &walk, &parameter, &place); i++) {
 		char unnamed[16];
 
 		snprintf(unnamed, sizeof(unnamed), "arg%zu", i);
@@ -58,7 +58,7 @@ static void add_arguments(struct describe *d)
 		add_registers(d);
 }
 
-uint16_t values_xmms(const struct dt_program *program)
+uint16_t describe_xmms(const struct dt_program *program)
 {
 	uint16_t xmms = 0;
 
@@ -87,12 +87,12 @@ static struct error *finish(struct describe *d)
 	if (!values->program)
 		return NULL;
 	event->program_size = (uint32_t)size;
-	event->xmms = values_xmms(values->program);
+	event->xmms = describe_xmms(values->program);
 	values->program->rip = d->tracepoint->probe.place.address.v;
 	return NULL;
 }
 
-void values_free_counter(struct session *session, uint32_t counter)
+void describe_free_counter(struct session *session, uint32_t counter)
 {
 	vec_push(&session->free_counters, counter); /* else it isn't used again */
 }
@@ -109,7 +109,7 @@ static bool take_counter(struct session *session, uint32_t *ret_counter)
 }
 
 /* The tracepoint's counter, its own from the first use on. */
-static uint32_t values_counter(void *context)
+static uint32_t describe_counter(void *context)
 {
 	struct describe *d = context;
 	struct tracepoint *tracepoint = d->tracepoint;
@@ -119,14 +119,14 @@ static uint32_t values_counter(void *context)
 	return tracepoint->has_counter ? tracepoint->counter : UINT32_MAX;
 }
 
-struct error *values_set_filter(struct describe *d, const char *filter,
+struct error *describe_set_filter(struct describe *d, const char *filter,
 				struct value_ops **ret_native)
 {
 	struct expr_names names = { .context = d,
-				    .find = names_find,
-				    .find_label = names_find_label,
-				    .find_type = names_find_type,
-				    .counter = values_counter,
+				    .find = variables_find,
+				    .find_label = variables_find_label,
+				    .find_type = variables_find_type,
+				    .counter = describe_counter,
 				    .debug = d->debug,
 				    .at_exit = d->exit != NULL };
 	struct value_ops ops, *native;
@@ -158,7 +158,7 @@ static struct error *set_limits(struct describe *d)
 	*limits = (struct tramp_limits){ .every = spec->every,
 					 .first = spec->first,
 					 .rate = spec->rate,
-					 .counter = values_counter(d) };
+					 .counter = describe_counter(d) };
 	if (limits->counter == UINT32_MAX)
 		return error_new(ERROR_FAILED,
 				 "--every, --first and --rate count at most %u places",
@@ -199,10 +199,10 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	struct error *error = NULL;
 
 	shape_init(&d->shape, d->debug, string_max);
-	if (!tracing_has_values(tracepoint))
+	if (!tracers_has_values(tracepoint))
 		;
 	else if (tracepoint->probe.place.marker)
-		markers_add_fields(d);
+		marker_fields_add(d);
 	else if (tracepoint->kind != TRACEPOINT_BARE)
 		add_arguments(d);
 	for (size_t i = 0; i < tracepoint->contexts.count && !error; i++) {
@@ -210,7 +210,7 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 			error = contexts_add(d, tracepoint->contexts.items[i]);
 	}
 	if (!error && filter && !expr_is_at_exit(filter))
-		error = values_set_filter(d, filter, &tracepoint->values.filter);
+		error = describe_set_filter(d, filter, &tracepoint->values.filter);
 	tracepoint->probe.event.filter = tracepoint->values.filter;
 	if (!error)
 		error = set_limits(d);
@@ -235,7 +235,7 @@ static struct error *describe_short(struct describe *d,
 	return error;
 }
 
-struct error *values_describe(struct session *session, struct tracepoint *tracepoint)
+struct error *describe_tracepoint(struct session *session, struct tracepoint *tracepoint)
 {
 	const struct place *place = &tracepoint->probe.place;
 	struct describe d = { .session = session,
@@ -257,8 +257,8 @@ struct error *values_describe(struct session *session, struct tracepoint *tracep
 		error = describe_short(&d, describe_all, string_max);
 	const char *filter = tracepoint->request->spec.filter;
 	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION &&
-	    (tracing_has_values(tracepoint) || (filter && expr_is_at_exit(filter))))
-		error = describe_short(&d, values_describe_exit, string_max);
+	    (tracers_has_values(tracepoint) || (filter && expr_is_at_exit(filter))))
+		error = describe_short(&d, describe_exit, string_max);
 	return error_wrap(error, "cannot record the values at '%s'", place->name);
 }
 

@@ -42,10 +42,10 @@ struct describe {
 
 /* variables.c: the place of a variable: by the ABI for a parameter at its function's first instruction,
  * else by the debug information. False: there is none of that name. */
-bool names_find(void *describe, const char *name, struct type *ret_type,
+bool variables_find(void *describe, const char *name, struct type *ret_type,
 		struct value_place *ret_place);
-bool names_find_label(void *describe, const char *name, int64_t *ret_value);
-bool names_find_type(void *describe, const char *name, enum type_kind kind, struct type *ret_type);
+bool variables_find_label(void *describe, const char *name, int64_t *ret_value);
+bool variables_find_type(void *describe, const char *name, enum type_kind kind, struct type *ret_type);
 /* variables.c: walks the parameters of the function at the tracepoint, each with its place. */
 struct parameter_walk {
 	struct member_walk members;
@@ -55,29 +55,29 @@ struct parameter_walk {
 	bool may_drop; /* the compiler may have dropped some */
 	bool is_promoted; /* floats are passed as doubles */
 };
-void names_start(struct describe *d, struct parameter_walk *ret_walk);
-bool names_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
+void variables_start(struct describe *d, struct parameter_walk *ret_walk);
+bool variables_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
 		struct value_place *ret_place);
 
 /* variables.c: the place of a function's result, at its exit. A type of void: there is none. */
-void names_result(struct describe *d, struct type *ret_type, struct value_place *ret_place);
+void variables_result(struct describe *d, struct type *ret_type, struct value_place *ret_place);
 
 /* contexts.c: adds what a TYPE of -t names. */
 struct error *contexts_add(struct describe *d, const char *type);
 
 /* describe.c: for describe_exit.c */
-struct error *values_set_filter(struct describe *d, const char *filter,
+struct error *describe_set_filter(struct describe *d, const char *filter,
 				struct value_ops **ret_native);
-uint16_t values_xmms(const struct dt_program *program);
+uint16_t describe_xmms(const struct dt_program *program);
 /* describe_exit.c: what the exit's event holds. */
-struct error *values_describe_exit(struct describe *d, uint32_t string_max);
+struct error *describe_exit(struct describe *d, uint32_t string_max);
 /* describe_exit.c: a place as it was at entry. False: that isn't known any more, or too much would
  * have to be kept. */
-bool values_keep(struct describe *d, const struct value_place *place,
+bool describe_keep(struct describe *d, const struct value_place *place,
 		 struct value_place *ret_place);
 
 /* Finds arguments and their types, and lays out the tracepoint's event. */
-struct error *values_describe(struct session *session, struct tracepoint *tracepoint);
+struct error *describe_tracepoint(struct session *session, struct tracepoint *tracepoint);
 /* Hands the fields over to the event's type, once the event has its id. */
 void values_give(struct tracepoint *tracepoint, struct event_type *type);
 void values_give_exit(struct tracepoint *tracepoint, struct event_type *type);
@@ -85,6 +85,6 @@ void values_give_exit(struct tracepoint *tracepoint, struct event_type *type);
 void values_set_ids(struct tracepoint *tracepoint);
 void values_free(struct values *values);
 /* The tracepoint that had it is gone: another one may. */
-void values_free_counter(struct session *session, uint32_t counter);
+void describe_free_counter(struct session *session, uint32_t counter);
 
 #endif

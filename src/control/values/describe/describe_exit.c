@@ -127,7 +127,7 @@ static bool keep_ops(struct describe *d, const struct value_ops *ops, struct val
 	return !kept.failed;
 }
 
-bool values_keep(struct describe *d, const struct value_place *place, struct value_place *ret_place)
+bool describe_keep(struct describe *d, const struct value_place *place, struct value_place *ret_place)
 {
 	struct value_place kept = *place;
 	bool known = place->kind != PLACE_GONE;
@@ -157,7 +157,7 @@ static void add_result(struct describe *d)
 	struct value_place place;
 	struct type type;
 
-	names_result(d, &type, &place);
+	variables_result(d, &type, &place);
 	if (type.kind != TYPE_VOID)
 		shape_add(&d->shape, "ret", &type, &place);
 }
@@ -240,7 +240,7 @@ static struct error *finish(struct describe *d)
 	exit->program = values->exit_program;
 	if (exit->program) {
 		exit->program_size = (uint32_t)size;
-		exit->xmms = values_xmms(exit->program);
+		exit->xmms = describe_xmms(exit->program);
 		exit->st0 = program_uses(exit->program, DT_REG_ST0);
 		exit->st1 = program_uses(exit->program, DT_REG_ST1);
 	}
@@ -276,11 +276,11 @@ static struct error *describe_in_order(struct describe *d, uint32_t string_max, 
 	error = add_contexts(d);
 	d->tracepoint->values.filters_exits = filter && expr_is_at_exit(filter);
 	if (!error && d->tracepoint->values.filters_exits)
-		error = values_set_filter(d, filter, &d->tracepoint->values.exit_filter);
+		error = describe_set_filter(d, filter, &d->tracepoint->values.exit_filter);
 	return error;
 }
 
-struct error *values_describe_exit(struct describe *d, uint32_t string_max)
+struct error *describe_exit(struct describe *d, uint32_t string_max)
 {
 	_cleanup_free_ struct tramp_event *exit = calloc(1, sizeof(*exit));
 	struct tramp_event scratch;

@@ -129,7 +129,7 @@ static enum field_type field_type_of(const struct sdt_argument *a)
 	return a->size == 8 ? FIELD_HEX : FIELD_UINT;
 }
 
-void markers_add_fields(struct describe *d)
+void marker_fields_add(struct describe *d)
 {
 	struct walk walk = walk_start(d);
 	struct sdt_argument argument;
@@ -146,7 +146,7 @@ void markers_add_fields(struct describe *d)
 	}
 }
 
-bool markers_find(struct describe *d, const char *name, struct type *ret_type,
+bool marker_fields_find(struct describe *d, const char *name, struct type *ret_type,
 		  struct value_place *ret_place)
 {
 	struct sdt_argument argument;

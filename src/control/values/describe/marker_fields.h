@@ -10,9 +10,9 @@
 #include "describe.h"
 
 /* Arguments become fields: arg0, arg1... */
-void markers_add_fields(struct describe *d);
+void marker_fields_add(struct describe *d);
 /* One of them by its name; false: it isn't one. */
-bool markers_find(struct describe *d, const char *name, struct type *ret_type,
+bool marker_fields_find(struct describe *d, const char *name, struct type *ret_type,
 		  struct value_place *ret_place);
 
 /*

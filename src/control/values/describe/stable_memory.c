@@ -95,7 +95,7 @@ static struct dt_range stack_of(const struct session *session, const struct maps
 	return (struct dt_range){ lowest < start ? lowest : start, end };
 }
 
-void lasting_note(struct session *session)
+void stable_memory_note(struct session *session)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);

@@ -95,7 +95,7 @@ static bool is_llvms_own(const struct describe *d)
  * word but in the location lists. So in optimised code these count: a register that they name, or
  * nothing. Likewise in languages that pass arguments as they like.
  */
-void names_start(struct describe *d, struct parameter_walk *ret_walk)
+void variables_start(struct describe *d, struct parameter_walk *ret_walk)
 {
 	bool at_entry = d->has_function && !d->inlined && d->function.low == d->address;
 
@@ -117,7 +117,7 @@ static bool is_in_frame(const struct value_place *place)
 					       first->a == RSP || first->a == RBP);
 }
 
-bool names_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
+bool variables_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
 		struct value_place *ret_place)
 {
 	Dwarf_Die die = d->inlined ? d->inlined_die : d->function.die;
@@ -145,10 +145,10 @@ static bool find_argument(struct describe *d, const char *name, struct type *ret
 	struct parameter_walk walk;
 	struct parameter parameter;
 
-	names_start(d, &walk);
+	variables_start(d, &walk);
 	if (!walk.by_abi && !d->inlined)
 		return false;
-	while (names_next(d, &walk, &parameter, ret_place)) {
+	while (variables_next(d, &walk, &parameter, ret_place)) {
 		if (parameter.name && strcmp(parameter.name, name) == 0) {
 			*ret_type = parameter.type;
 			return true;
@@ -171,7 +171,7 @@ static void doubt_result(struct describe *d, const struct abi_value *abi, struct
 	struct symtab *symtab;
 	_cleanup_error_ struct error *error = module_symtab(d->session->proc, d->module, &symtab);
 
-	if (abi->is_known && abi->is_behind && values_keep(d, &first, &kept))
+	if (abi->is_known && abi->is_behind && describe_keep(d, &first, &kept))
 		place_behind(&kept, place);
 	else if (debug_function_is_changed(&d->function) || (abi->is_known && abi->is_behind) ||
 		 error ||
@@ -179,7 +179,7 @@ static void doubt_result(struct describe *d, const struct abi_value *abi, struct
 		place->kind = PLACE_GONE;
 }
 
-void names_result(struct describe *d, struct type *ret_type, struct value_place *ret_place)
+void variables_result(struct describe *d, struct type *ret_type, struct value_place *ret_place)
 {
 	Dwarf_Die die = d->function.die;
 	struct abi_value abi;
@@ -209,13 +209,13 @@ static bool find_at_exit(struct describe *d, const char *name, struct type *ret_
 	Dwarf_Die die;
 
 	if (strcmp(name, "$ret") == 0) {
-		names_result(d, ret_type, ret_place);
+		variables_result(d, ret_type, ret_place);
 		return ret_type->kind != TYPE_VOID;
 	}
 	if (!d->debug)
 		return false;
 	if (d->has_function && find_argument(d, name, ret_type, &place)) {
-		values_keep(d, &place, ret_place);
+		describe_keep(d, &place, ret_place);
 		return true;
 	}
 	if (!debug_find_variable(d->debug, d->has_function ? &d->function : NULL, d->address, name,
@@ -227,14 +227,14 @@ static bool find_at_exit(struct describe *d, const char *name, struct type *ret_
 	return ret_place->kind == PLACE_MEMORY && ret_place->ops.items[0].code == DT_OP_CONST;
 }
 
-bool names_find(void *context, const char *name, struct type *ret_type,
+bool variables_find(void *context, const char *name, struct type *ret_type,
 		struct value_place *ret_place)
 {
 	struct describe *d = context;
 	struct location_context location;
 	Dwarf_Die die;
 
-	if (markers_find(d, name, ret_type, ret_place))
+	if (marker_fields_find(d, name, ret_type, ret_place))
 		return true;
 	if (d->exit)
 		return find_at_exit(d, name, ret_type, ret_place);
@@ -251,14 +251,14 @@ bool names_find(void *context, const char *name, struct type *ret_type,
 	return true;
 }
 
-bool names_find_label(void *context, const char *name, int64_t *ret_value)
+bool variables_find_label(void *context, const char *name, int64_t *ret_value)
 {
 	struct describe *d = context;
 
 	return d->has_function && debug_find_label(&d->function, name, ret_value);
 }
 
-bool names_find_type(void *context, const char *name, enum type_kind kind, struct type *ret_type)
+bool variables_find_type(void *context, const char *name, enum type_kind kind, struct type *ret_type)
 {
 	struct describe *d = context;
 
