@@ -2,7 +2,7 @@
  * cmd_detach.c - dyntrace detach: the target is as it was.
  */
 #include "cli/daemon/daemon_call.h"
-#include "leftovers.h"
+#include "cli/trace/leftovers.h"
 
 static void cleanup_proc(struct proc **proc)
 {

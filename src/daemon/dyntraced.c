@@ -14,7 +14,7 @@
 #include "control/session/session.h"
 #include "daemon/keeper/keeper.h"
 #include "daemon/base/log.h"
-#include "start.h"
+#include "daemon/base/start.h"
 #include "daemon/supervisor/supervisor.h"
 #include "daemon/worker/worker.h"
 

@@ -1,6 +1,6 @@
 /*
  * call.h - tracepoints that call a function of the user's (include/dyntrace/probe.h): what
- * generated code, the gate (src/control/codegen/x86_64/call_gate.S), the agent (src/target/call.c) and the
+ * generated code, the gate (src/control/tracers/code/x86_64/call_gate.S), the agent (src/target/call.c) and the
  * controller share.
  *
  * (C1) dt_state.calls[slot] is 0, or the address of the struct dt_call_frame on the thread's stack,

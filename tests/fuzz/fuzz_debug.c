@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "control/values/shape/shape.h"
 #include "control/base/strbuf.h"
 #include "control/values/where/value_location.h"
 #include "shared/layout.h"

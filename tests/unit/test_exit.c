@@ -12,7 +12,8 @@
 
 #include "rig.h"
 
-#include "../../src/control/codegen/exit_stub.h"
+#include "../../src/control/trampoline/trampoline.h"
+#include "../../src/control/exits/code/exit_stub.h"
 #include "../../src/shared/program.h"
 
 #define ENTRY RIG_TWO /* 24 bytes, as the exit has; then RIG_SIX is the exit's id */

@@ -177,7 +177,7 @@ static void test_code_is_sealed(void **state)
 	int64_t result = 0;
 
 	no_error(stop_one(proc, TIMEOUT_MS, &stop));
-	no_error(stop_syscall(
+	no_error(remote_syscall(
 		stop, SYS_mprotect,
 		(const uint64_t[6]){ agent->control_at.v, 4096, PROT_READ | PROT_WRITE }, &result));
 	assert_int_equal(result, -EACCES);

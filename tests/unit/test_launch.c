@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "control/remote/remote.h"
 #include "control/agent/agent.h"
 #include "control/launch/launch.h"
 #include "place.h"
@@ -136,13 +137,13 @@ static void test_first_instruction(void **state)
 	assert_false(has_mapping(proc, "libc"));
 	assert_true(has_mapping(proc, "/true"));
 	no_error(stop_adopt(proc, proc->pid, &stop));
-	no_error(stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result));
+	no_error(remote_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result));
 	assert_int_equal(result, proc->pid);
 	stop_disown(stop);
 	/* whoever wants all threads gets the one that is held, and it stays held */
 	no_error(stop_all(proc, 1000, &stop));
 	assert_int_equal(stop_thread_count(stop), 1);
-	no_error(stop_syscall(stop, SYS_getppid, (const uint64_t[6]){ 0 }, &result));
+	no_error(remote_syscall(stop, SYS_getppid, (const uint64_t[6]){ 0 }, &result));
 	assert_int_equal(result, getpid());
 	stop_release(stop, NULL);
 	assert_int_equal(target_state(proc->pid), 't');
@@ -222,7 +223,7 @@ static void test_killed_in_our_hand(void **state)
 
 	no_error(stop_adopt(proc, proc->pid, &stop));
 	kill(proc->pid, SIGKILL);
-	struct error *err = stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result);
+	struct error *err = remote_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result);
 	assert_non_null(err);
 	assert_int_equal(error_kind(err), ERROR_GONE);
 	error_free(err);

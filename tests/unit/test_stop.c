@@ -8,6 +8,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/remote/remote.h"
+#include "control/stop/fitness.h"
 #include "control/stop/rseq.h"
 #include "control/stop/stop.h"
 
@@ -18,7 +19,7 @@ static int64_t remote(struct stop *stop, long number, uint64_t a, uint64_t b)
 {
 	int64_t result = INT64_MIN;
 
-	no_error(stop_syscall(stop, number, (const uint64_t[6]){ a, b }, &result));
+	no_error(remote_syscall(stop, number, (const uint64_t[6]){ a, b }, &result));
 	return result;
 }
 
@@ -210,7 +211,7 @@ static void inject_for_ever(pid_t pid)
 		if (i % 2 ? stop_all(proc, TIMEOUT_MS, &stop) : stop_one(proc, TIMEOUT_MS, &stop))
 			_exit(2);
 		for (int j = 0; j < 3; j++) {
-			if (stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result) ||
+			if (remote_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result) ||
 			    result != pid)
 				_exit(3);
 		}
@@ -423,7 +424,7 @@ static void test_restartable_sequence(void **state)
 		assert_int_equal(stop_thread_count(stop), 2);
 		assert_int_equal(stop_thread_tid(stop, 0), target.pid);
 		if (rseq_inside(stop, 1, &abort_at)) {
-			assert_false(remote_is_fit(stop, 1));
+			assert_false(fitness_of(stop, 1));
 			/* even to where it is */
 			no_error(stop_thread_set_rip(stop, 1, stop_thread_rip(stop, 1)));
 			assert_int_equal(stop_thread_rip(stop, 1).v, abort_at.v);
@@ -562,7 +563,7 @@ static void test_killed_while_held(void **state)
 	struct proc *proc = open_target(&target);
 	no_error(stop_all(proc, TIMEOUT_MS, &stop));
 	kill(target.pid, SIGKILL);
-	struct error *err = stop_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result);
+	struct error *err = remote_syscall(stop, SYS_getpid, (const uint64_t[6]){ 0 }, &result);
 	assert_non_null(err);
 	if (error_kind(err) != ERROR_GONE)
 		fail_msg("%s", error_text(err));

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "control/codegen/trampoline.h"
+#include "control/trampoline/trampoline.h"
 #include "shared/layout.h"
 
 /* What the harness loads before and stores after; the order is the assembly's. */

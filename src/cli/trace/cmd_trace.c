@@ -17,7 +17,7 @@
 #include "control/session/session.h"
 #include "options/commands.h"
 #include "explain.h"
-#include "cli/leftovers.h"
+#include "leftovers.h"
 #include "print.h"
 #include "summary.h"
 #include "trace_args.h"

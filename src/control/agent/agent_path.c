@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/session/session.h"
+#include "agent_path.h"
 
 #define AGENT "libdyntrace-agent.so"
 

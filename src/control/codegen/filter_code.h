@@ -9,7 +9,7 @@
 #ifndef DYNTRACE_FILTER_CODE_H
 #define DYNTRACE_FILTER_CODE_H
 
-#include "control/values/shape/shape.h"
+#include "tramp_env.h"
 
 /* Can all of it be done here? At an exit, rsi is the stub's slot. */
 bool filter_is_native(const struct value_ops *ops, bool at_exit);

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "control/remote/remote.h"
 #include "control/base/cleanup.h"
 #include "control/session/internal.h"
 
@@ -62,7 +63,7 @@ static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr 
 				   0 };
 	uint32_t first[] = { 1, 0, 0, (uint32_t)proc->inner_pid };
 	int64_t result;
-	struct error *error = stop_syscall(stop, SYS_mmap, args, &result);
+	struct error *error = remote_syscall(stop, SYS_mmap, args, &result);
 
 	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12,
 		       "first");
@@ -220,7 +221,7 @@ struct error *exits_unmap(const struct session *session, struct stop *stop)
 	const uint64_t args[6] = { session->exits.returns.v, sizeof(struct dt_returns) };
 	int64_t result;
 
-	return session->exits.returns.v ? stop_syscall(stop, SYS_munmap, args, &result) : NULL;
+	return session->exits.returns.v ? remote_syscall(stop, SYS_munmap, args, &result) : NULL;
 }
 
 void exits_free(struct session *session)

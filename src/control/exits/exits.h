@@ -10,7 +10,7 @@
 
 #include "shared/returns.h"
 #include "control/stop/stop.h"
-#include "control/codegen/exit_stub.h"
+#include "control/exits/code/exit_stub.h"
 
 struct session;
 struct tracepoint_list;

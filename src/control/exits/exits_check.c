@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "exit_body.h"
-#include "exit_check.h"
+#include "control/exits/check/exit_body.h"
+#include "control/exits/check/exit_check.h"
 #include "control/proc/proc_status.h"
 #include "control/session/internal.h"
 

@@ -22,7 +22,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "control/stop/unreleased.h"
+#include "control/proc/unreleased.h"
 
 #define CATCH_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define CATCH_TIMEOUT_MS 10000

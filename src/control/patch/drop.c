@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "control/remote/remote.h"
 #include "control/base/cleanup.h"
 
 #define CALLS_MAX 8 /* in one stop */
@@ -176,7 +177,7 @@ struct error *drop_some(struct drop *drop, struct proc *proc, struct stop *stop,
 		uint64_t end = pages[drop->next - 1].at.v + DT_PAGE;
 		uint64_t args[6] = { pages[first].at.v, end - pages[first].at.v, MADV_DONTNEED };
 
-		err = stop_syscall(stop, SYS_madvise, args, &result);
+		err = remote_syscall(stop, SYS_madvise, args, &result);
 		calls++;
 	}
 	maps_free(&maps);

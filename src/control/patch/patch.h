@@ -47,14 +47,6 @@ struct patch_jump {
 	taddr end; /* of the jump, in the target */
 };
 
-#define PATCH_CACHE_LINE 64
-
-/* Does the distance of a jump there lie in one cache line? */
-static inline bool patch_jump_is_whole(taddr jump)
-{
-	return (jump.v + 1) % PATCH_CACHE_LINE + sizeof(int32_t) <= PATCH_CACHE_LINE;
-}
-
 enum patch_state {
 	PATCH_PLANNED,
 	PATCH_PLACED,

@@ -17,7 +17,7 @@
 #include "control/code/near.h"
 #include "control/patch/patch.h"
 #include "control/elf/sym.h"
-#include "control/codegen/trampoline.h"
+#include "control/trampoline/trampoline.h"
 
 struct site;
 

@@ -13,11 +13,10 @@
 #ifndef DYNTRACE_PLANNER_H
 #define DYNTRACE_PLANNER_H
 
+#include "control/code/jump.h"
 #include "body.h"
 #include "plan.h"
 
-#define JUMP_LENGTH 5
-#define SHORT_JUMP_LENGTH 2
 #define SITE_INSNS_MAX (PATCH_MOVES_MAX - 1) /* one move is the end's */
 
 /* What is known of a module, found once. */

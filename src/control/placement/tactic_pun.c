@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "control/code/jump.h"
 #include "tactic.h"
 
 static struct error *longest_run(const struct tactic_view *view, struct run *ret_run)
@@ -63,7 +64,7 @@ static bool can_share(const struct planner *planner, const struct site *other, t
 {
 	return taddr_equal(other->address, at) && other->length == k && other->group &&
 	       other->group == planner->group && other->hop_piece.size &&
-	       patch_jump_is_whole(other->hop);
+	       jump_is_whole(other->hop);
 }
 
 /* One of its own, else that of the site whose place is taken: *ret_of. */

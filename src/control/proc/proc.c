@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/stop/unreleased.h"
+#include "unreleased.h"
 #include "proc_status.h"
 
 static void cleanup_proc(struct proc **proc)

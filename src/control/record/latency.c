@@ -5,8 +5,7 @@
 
 #include "shared/sorted.h"
 #include "shared/layout.h"
-#include "control/codegen/exit_stub.h"
-#include "control/session/session.h"
+#include "control/exits/code/exit_stub.h"
 
 enum role { ROLE_NONE, ROLE_ENTRY, ROLE_EXIT };
 

@@ -28,13 +28,13 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "control/base/cleanup.h"
 #include "control/proc/proc_status.h"
-#include "sigframe.h"
+#include "control/stop/fitness.h"
+#include "control/stop/sigframe.h"
 #include "syscall_gadget.h"
 #include "control/stop/restart.h"
 #include "control/stop/rseq.h"
@@ -69,91 +69,6 @@ static struct error *ptrace_failed(const struct remote *remote, const char *what
 	return error_errno(errno, "cannot %s of thread %d", what, remote_thread(remote));
 }
 
-/* ---- which thread, and where its frame goes -------------------------------------------------- */
-
-static bool is_zero(struct proc *proc, uint64_t from, uint64_t to)
-{
-	uint64_t n = to - from;
-	_cleanup_free_ uint8_t *bytes = malloc(n);
-	struct error *err = bytes ? mem_read(proc, taddr_of(from), bytes, n) : NULL;
-
-	error_free(err);
-	return bytes && !err && !bytes[0] && !memcmp(bytes, bytes + 1, n - 1);
-}
-
-static const struct mapping *main_stack(const struct maps *maps)
-{
-	for (size_t i = 0; i < maps->count; i++) {
-		if (!strcmp(maps->items[i].path, "[stack]"))
-			return &maps->items[i];
-	}
-	return NULL;
-}
-
-/* A stack made by a thread library: private, a guard directly below it, the thread block above in
- * the same piece. */
-static bool is_thread_stack(const struct maps *maps, const struct mapping *mapping,
-			    const struct user_regs_struct *regs)
-{
-	const struct mapping *below = mapping - 1;
-
-	return mapping > maps->items && taddr_equal(below->end, mapping->start) && !below->prot &&
-	       !mapping->shared && (mapping->prot & PROT_WRITE) && regs->fs_base > regs->rsp &&
-	       taddr_within(taddr_of(regs->fs_base), mapping->start, mapping->end);
-}
-
-/* The top of the room for a frame; 0: there is none. The main stack grows by itself. */
-static uint64_t frame_top(struct stop *stop, size_t index, const struct maps *maps, uint64_t room)
-{
-	const struct held *held = &stop->threads.items[index];
-	const struct mapping *mapping = maps_find(maps, taddr_of(held->regs.rsp));
-	const struct mapping *stack = main_stack(maps);
-	uint64_t top = held->regs.rsp - FRAME_RED_ZONE;
-
-	if (mapping && mapping == stack)
-		return top;
-	if (mapping && is_thread_stack(maps, mapping, &held->regs) && top - mapping->start.v > room)
-		return top;
-	if (!stack || held->tid != stop->proc->pid)
-		return 0;
-	if (stack->end.v - stack->start.v > 2 * room &&
-	    is_zero(stop->proc, stack->start.v, stack->start.v + 2 * room))
-		return stack->start.v + room;
-	return stack->start.v;
-}
-
-static size_t read_xstate(pid_t tid, uint8_t *to)
-{
-	struct iovec area = { to, FRAME_XSTATE_MAX };
-
-	if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &area) || area.iov_len < 512)
-		return 0;
-	return area.iov_len;
-}
-
-static bool is_fit(struct stop *stop, size_t index, const struct maps *maps, uint64_t *ret_top)
-{
-	const struct held *held = &stop->threads.items[index];
-	uint8_t xstate[FRAME_XSTATE_MAX];
-
-	if (held->state != HELD_STOPPED || held->sharer || held->regs.cs != 0x33 ||
-	    rseq_inside(stop, index, NULL))
-		return false;
-	uint64_t top = frame_top(stop, index, maps, sigframe_room(read_xstate(held->tid, xstate)));
-	if (ret_top)
-		*ret_top = top;
-	return top != 0;
-}
-
-bool remote_is_fit(struct stop *stop, size_t index)
-{
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	struct error *err = maps_read(stop->proc, &maps);
-
-	error_free(err);
-	return !err && is_fit(stop, index, &maps, NULL);
-}
-
 static struct error *choose(struct remote *remote, uint64_t *ret_top)
 {
 	struct stop *stop = remote->stop;
@@ -163,7 +78,7 @@ static struct error *choose(struct remote *remote, uint64_t *ret_top)
 	if (err || (err = syscall_gadget_find(stop->proc, &maps, &remote->gadgets)))
 		return err;
 	for (size_t i = 0; i < stop->threads.count; i++) {
-		if (!is_fit(stop, i, &maps, ret_top))
+		if (!fitness_check(stop, i, &maps, ret_top))
 			continue;
 		remote->index = i;
 		return NULL;
@@ -207,7 +122,7 @@ static struct error *build_frame(struct remote *remote, uint64_t top)
 	pid_t tid = remote_thread(remote);
 	struct sigframe_input input = { .top = top, .xstate = remote->xstate };
 
-	remote->xstate_size = read_xstate(tid, remote->xstate);
+	remote->xstate_size = fitness_read_xstate(tid, remote->xstate);
 	if (!remote->xstate_size)
 		return ptrace_failed(remote, "read the vector registers");
 	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(remote->mask), &remote->mask))
@@ -450,4 +365,34 @@ struct error *remote_end(struct remote *remote)
 	remote->stop->remote = NULL;
 	free(remote);
 	return err;
+}
+
+struct error *remote_borrow(struct stop *stop)
+{
+	struct remote *remote;
+
+	return remote_begin(stop, &remote);
+}
+
+struct error *remote_give_back(struct stop *stop)
+{
+	return remote_end(stop->remote);
+}
+
+struct error *remote_syscall(struct stop *stop, long number, const uint64_t args[6],
+			     int64_t *ret_result)
+{
+	struct remote *remote = NULL;
+	int64_t result;
+	struct error *err = remote_begin(stop, &remote);
+
+	if (err)
+		return err;
+	err = remote_call(remote, number, args, &result);
+	struct error *end = remote_end(remote);
+	if (!err && !end)
+		*ret_result = result;
+	if (err)
+		error_free(end);
+	return err ? err : end;
 }

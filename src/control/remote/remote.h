@@ -19,10 +19,6 @@
 
 struct remote;
 
-/* Can this thread be borrowed: not in a restartable sequence (H11), 64-bit code, room for the
- * frame. */
-bool remote_is_fit(struct stop *stop, size_t index);
-
 struct error *remote_begin(struct stop *stop, struct remote **ret_remote);
 /* *ret_result as the kernel returned it: -errno is no error here. */
 struct error *remote_call(struct remote *remote, long number, const uint64_t args[6],
@@ -38,6 +34,16 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 struct error *remote_put(struct remote *remote, const void *data, size_t n, taddr *ret_at);
 /* Safe on NULL. An error means that the thread has ended. */
 struct error *remote_end(struct remote *remote);
+
+/* From here to remote_give_back the thread that runs system calls in the target is the same, and
+ * isn't given back after each: for whoever makes many. Registers can't be set meanwhile. */
+struct error *remote_borrow(struct stop *stop);
+/* An error means that the thread has ended. */
+struct error *remote_give_back(struct stop *stop);
+/* Borrows a thread for one system call. *ret_result is what the kernel returned (-errno on failure:
+ * that is no error here). */
+struct error *remote_syscall(struct stop *stop, long number, const uint64_t args[6],
+			     int64_t *ret_result);
 
 /* remote_call with the arguments in a row. */
 #define remote_do(remote, ret_result, number, ...) \

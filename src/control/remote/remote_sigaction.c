@@ -1,5 +1,7 @@
 #include "remote_sigaction.h"
 
+#include "remote.h"
+
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -12,7 +14,7 @@
 static struct error *call(struct stop *stop, long number, const uint64_t args[6], const char *what)
 {
 	int64_t result = 0;
-	struct error *error = stop_syscall(stop, number, args, &result);
+	struct error *error = remote_syscall(stop, number, args, &result);
 
 	if (!error && result < 0 && result > -4096)
 		error = error_errno((int)-result, "cannot %s", what);
@@ -24,7 +26,7 @@ struct error *remote_sigaction_map(struct stop *stop, uint64_t size, taddr *ret_
 	const uint64_t args[6] = { 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				   (uint64_t)-1 };
 	int64_t at = 0;
-	struct error *error = stop_syscall(stop, SYS_mmap, args, &at);
+	struct error *error = remote_syscall(stop, SYS_mmap, args, &at);
 
 	if (!error && at < 0 && at > -4096)
 		error = error_errno((int)-at, "cannot map memory for signal handlers");

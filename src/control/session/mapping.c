@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "control/agent/agent_path.h"
+#include "control/remote/remote.h"
 #include "control/base/cleanup.h"
 
 #define STOP_TIMEOUT_MS 2000
@@ -155,7 +157,7 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 {
 	const struct mapping_wants *wants = making->wants;
 	struct session *session = making->session;
-	struct error *error = stop_borrow(stop);
+	struct error *error = remote_borrow(stop);
 
 	if (error)
 		return error;
@@ -169,7 +171,7 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 		error = unwinding_map(session, stop);
 	if (!error && wants->tracers)
 		error = tracers_map(session, wants->list, stop);
-	struct error *end = stop_give_back(stop);
+	struct error *end = remote_give_back(stop);
 	if (error)
 		error_free(end);
 	return error ? error : end;

@@ -200,7 +200,4 @@ size_t session_tracepoint_count(const struct session *session);
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index);
 struct error *session_find(const struct session *session, const char *name, size_t *ret_index);
 
-/* libdyntrace-agent.so: $DYNTRACE_AGENT, beside the program, or in ../lib/dyntrace. Caller frees. */
-struct error *agent_find(char **ret_path);
-
 #endif

@@ -10,6 +10,7 @@
 
 #include "shared/taddr.h"
 #include "control/event/event.h"
+#include "control/record/latency.h"
 
 enum tracepoint_kind {
 	TRACEPOINT_BARE, /* NAME: the hit alone */
@@ -39,14 +40,6 @@ struct name_list {
 	size_t count, room;
 };
 void name_list_free(struct name_list *names);
-
-/* Durations of a function's calls, as far as their exits were read; ns. */
-struct tracepoint_times {
-	uint64_t calls;
-	uint64_t total, self, max;
-	uint64_t p50, p90, p99; /* within 1.6% */
-	bool self_known; /* all its calls were properly nested */
-};
 
 /* What the user sees of a tracepoint. */
 struct tracepoint_info {

@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "unreleased.h"
+#include "control/proc/unreleased.h"
 #include "control/proc/proc_status.h"
 #include "restart.h"
 #include "syscall_timeout.h"

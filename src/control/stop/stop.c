@@ -24,11 +24,11 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "unreleased.h"
+#include "control/proc/unreleased.h"
 #include "control/proc/proc_status.h"
 #include "held.h"
 #include "realtime.h"
-#include "control/remote/remote.h"
+#include "fitness.h"
 #include "restart.h"
 #include "rseq.h"
 #include "sharers.h"
@@ -380,7 +380,7 @@ static struct error *try_one(struct stop *stop, pid_t tid, uint64_t deadline_us,
 	}
 	if (stop->executed)
 		return held_gone(stop);
-	*ret_fit = stop->threads.items[0].state == HELD_STOPPED && remote_is_fit(stop, 0);
+	*ret_fit = stop->threads.items[0].state == HELD_STOPPED && fitness_of(stop, 0);
 	if (*ret_fit)
 		return NULL;
 	held_release(stop, 0);
@@ -588,34 +588,4 @@ struct error *stop_thread_set_rip(struct stop *stop, size_t index, taddr rip)
 	if (rseq_inside(stop, index, &abort_at))
 		regs.rip = abort_at.v;
 	return held_set_regs(stop, index, &regs);
-}
-
-struct error *stop_borrow(struct stop *stop)
-{
-	struct remote *remote;
-
-	return remote_begin(stop, &remote);
-}
-
-struct error *stop_give_back(struct stop *stop)
-{
-	return remote_end(stop->remote);
-}
-
-struct error *stop_syscall(struct stop *stop, long number, const uint64_t args[6],
-			   int64_t *ret_result)
-{
-	struct remote *remote = NULL;
-	int64_t result;
-	struct error *err = remote_begin(stop, &remote);
-
-	if (err)
-		return err;
-	err = remote_call(remote, number, args, &result);
-	struct error *end = remote_end(remote);
-	if (!err && !end)
-		*ret_result = result;
-	if (err)
-		error_free(end);
-	return err ? err : end;
 }

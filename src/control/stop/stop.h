@@ -70,15 +70,4 @@ bool stop_has_sharers(const struct stop *stop);
  * sequence goes to its abort address instead. */
 struct error *stop_thread_set_rip(struct stop *stop, size_t index, taddr rip);
 
-/* From here to stop_give_back the thread that runs system calls in the target is the same, and
- * isn't given back after each: for whoever makes many. Registers can't be set meanwhile. */
-struct error *stop_borrow(struct stop *stop);
-/* An error means that the thread has ended. */
-struct error *stop_give_back(struct stop *stop);
-
-/* Runs one system call in the target, on a held thread of the process itself. *ret_result is what
- * the kernel returned (-errno on failure: that is no error here). */
-struct error *stop_syscall(struct stop *stop, long number, const uint64_t args[6],
-			   int64_t *ret_result);
-
 #endif

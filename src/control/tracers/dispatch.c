@@ -5,7 +5,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "control/codegen/foreign_code.h"
+#include "control/tracers/code/foreign_code.h"
 #include "control/tracers/loading/wide.h"
 #include "control/session/internal.h"
 

@@ -6,7 +6,7 @@
 #define DYNTRACE_DISPATCH_H
 
 #include "control/stop/stop.h"
-#include "control/codegen/call_code.h"
+#include "control/tracers/code/call_code.h"
 #include "control/tracers/count/counts.h"
 #include "control/tracers/log/logfile.h"
 #include "control/tracers/call/library.h"

@@ -25,6 +25,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "control/agent/agent_path.h"
 #include "control/base/cleanup.h"
 #include "control/session/session.h"
 #include "supervisor.h"

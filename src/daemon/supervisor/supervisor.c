@@ -12,7 +12,7 @@
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
-#include "daemon/start.h"
+#include "daemon/base/start.h"
 
 #define SWEEP_NS 1000000000ULL
 #define ENDING_SECONDS 15

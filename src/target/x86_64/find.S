@@ -1,5 +1,5 @@
 /*
- * find.S - dt_find: from the hook in an unwinder (codegen/x86_64/find_code.h) to find_table and back.
+ * find.S - dt_find: from the hook in an unwinder (codegen/find_code.h) to find_table and back.
  *
  *	in:	rdi, rsi = what _Unwind_Find_FDE was asked; rbx = address of struct dt_control
  *	out:	rax = the answer; 0: it isn't about us

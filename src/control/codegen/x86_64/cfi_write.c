@@ -1,4 +1,4 @@
-#include "cfi_write.h"
+#include "control/codegen/cfi_write.h"
 
 #include <assert.h>
 #include <string.h>

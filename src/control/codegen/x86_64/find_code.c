@@ -1,7 +1,7 @@
-#include "find_code.h"
+#include "control/codegen/find_code.h"
 
 #include "shared/layout.h"
-#include "record_code.h"
+#include "control/codegen/record_code.h"
 
 #define SAVED_RAX 32
 

@@ -7,7 +7,7 @@
  *	rsp+xmm		struct dt_regs: general registers, flags
  *	rsp		its xmm registers, 256 bytes, if the program wants any; else they are only thought of
  */
-#include "gather_code.h"
+#include "control/codegen/gather_code.h"
 
 #include <string.h>
 

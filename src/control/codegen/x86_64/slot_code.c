@@ -7,7 +7,7 @@
  * readings. So such an entry guesses by rsp which slot it is, goes on with that, and the FS base is
  * only compared. A wrong guess costs what the hash costs, and corrects the guess.
  */
-#include "slot_code.h"
+#include "control/codegen/slot_code.h"
 
 #include "shared/layout.h"
 

@@ -20,7 +20,7 @@
 #include "shared/frame.h"
 #include "shared/returns.h"
 #include "control/base/vec.h"
-#include "cfi_write.h"
+#include "control/codegen/cfi_write.h"
 
 #define FDE_SIZE 32u
 

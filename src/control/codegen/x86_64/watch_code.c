@@ -1,6 +1,6 @@
-#include "watch_code.h"
+#include "control/codegen/watch_code.h"
 
-#include "record_code.h"
+#include "control/codegen/record_code.h"
 
 static void emit_ask(struct emitter *e, const struct tramp_env *env, uint32_t asks)
 {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/codegen/call_code.h"
+#include "control/tracers/code/call_code.h"
 #include "control/tracers/lttng/image_fields.h"
 #include "library.h"
 #include "faults.h"

@@ -11,7 +11,7 @@
 #define DYNTRACE_COUNTS_H
 
 #include "control/agent/agent.h"
-#include "control/codegen/trampoline.h"
+#include "control/event/tramp_event.h"
 
 struct counts_area {
 	uint8_t *here; /* mapped, all rows */

@@ -19,9 +19,9 @@
 /* The paper, from its end: what is written once. Before that it is whoever's asks. */
 #define LOAD_GATE_ROOM 2048u
 enum load_part {
-	LOAD_GATE_LTTNG, /* codegen/foreign_code.h, with all vector registers ... */
+	LOAD_GATE_LTTNG, /* tracers/code/foreign_code.h, with all vector registers ... */
 	LOAD_GATE_LTTNG_LOW, /* ... and with the lower halves */
-	LOAD_GATE_CALL, /* codegen/call_code.h, likewise ... */
+	LOAD_GATE_CALL, /* tracers/code/call_code.h, likewise ... */
 	LOAD_GATE_CALL_LOW,
 	LOAD_GATE_CALL_BARE, /* ... and with none */
 	LOAD_STUB, /* load.c */

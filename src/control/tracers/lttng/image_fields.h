@@ -1,5 +1,5 @@
 /*
- * image_fields.h - what is where in an image (codegen/foreign_code.h): for libraries in the target
+ * image_fields.h - what is where in an image (tracers/code/foreign_code.h): for libraries in the target
  * that look at it.
  *
  * Members of structs are fields of their own there, outer_inner. Pure.

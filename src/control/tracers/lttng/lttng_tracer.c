@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/codegen/foreign_code.h"
+#include "control/tracers/code/foreign_code.h"
 #include "control/session/internal.h"
 
 static const char *const plain_names[TRACERS_PLAIN] = { "tracepoint_hit", "function_entry",

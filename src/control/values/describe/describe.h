@@ -4,6 +4,7 @@
 #ifndef DYNTRACE_DESCRIBE_H
 #define DYNTRACE_DESCRIBE_H
 
+#include "control/values/shape/shape.h"
 #include "control/values/where/value_location.h"
 
 struct session;

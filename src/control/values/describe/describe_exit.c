@@ -3,7 +3,7 @@
  * contexts that have a meaning there.
  *
  * Arguments are gone by then. What an expression at the exit wants of them, the entry keeps for it,
- * word by word, beside the return stub of the call (codegen/exit_stub.h).
+ * word by word, beside the return stub of the call (exits/code/exit_stub.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -260,7 +260,7 @@ static struct error *finish(struct describe *d)
 	return NULL;
 }
 
-/* A gathered exit has its duration first (codegen/exit_stub.h): whether it is one is known only when it is
+/* A gathered exit has its duration first (exits/code/exit_stub.h): whether it is one is known only when it is
  * there. */
 static struct error *describe_in_order(struct describe *d, uint32_t string_max, bool duration_first)
 {

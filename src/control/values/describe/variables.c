@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/exits/result_check.h"
+#include "control/exits/check/result_check.h"
 #include "control/session/internal.h"
 #include "marker_fields.h"
 

@@ -16,69 +16,18 @@
 #ifndef DYNTRACE_SHAPE_H
 #define DYNTRACE_SHAPE_H
 
-#include "shared/program.h"
 #include "control/base/vec.h"
 #include "control/event/event.h"
-#include "control/values/where/abi.h"
-#include "control/codegen/trampoline.h"
+#include "control/values/where/value_place.h"
 
-#define VALUE_OPS_MAX 224
 #define VALUE_STRING_DEFAULT 256u
 #define VALUE_FRAMES_DEFAULT 32u
-
-/* Operations that leave a number on the program's stack. */
-struct value_ops {
-	struct dt_op items[VALUE_OPS_MAX];
-	size_t count;
-	bool failed; /* too many */
-};
-
-void ops_add(struct value_ops *ops, enum dt_op_code code, uint8_t a, uint16_t b, uint32_t c);
-void ops_const(struct value_ops *ops, uint64_t value);
-void ops_append(struct value_ops *ops, const struct value_ops *more);
-
-enum place_kind {
-	PLACE_GONE, /* optimised out, or nobody knows */
-	PLACE_PIECES, /* in registers and in the frame */
-	PLACE_MEMORY, /* ops: its address */
-	PLACE_VALUE, /* ops: the number itself */
-};
-
-/* Where a value is when the probe is hit. */
-struct value_place {
-	enum place_kind kind;
-	struct abi_piece pieces[4];
-	size_t count;
-	struct value_ops ops;
-};
-
-/* By the ABI, at a function's first instruction or (results) its return. */
-void place_from_abi(const struct abi_value *abi, struct value_place *ret_place);
-/* Part of a value: bytes from `offset` on. */
-void place_member(const struct value_place *place, uint64_t offset, struct value_place *ret_place);
-/* What the pointer at this place leads to. */
-void place_behind(const struct value_place *place, struct value_place *ret_place);
-/* The number at a place, of at most 8 bytes, on the program's stack. False: it isn't anywhere. */
-bool place_push(const struct value_place *place, uint32_t size, bool is_signed,
-		struct value_ops *ops);
-
-/* Its address on the program's stack. False: it is in no memory. */
-bool place_push_address(const struct value_place *place, struct value_ops *ops);
-/* What a trampoline loads itself. False: it can't. */
-bool place_native(const struct value_place *place, uint32_t size, struct tramp_field *ret_field);
-
-/* Are its first bytes anywhere? Parts of a value may be optimised out. */
-bool place_has(const struct value_place *place, uint32_t size);
 
 /* Where the characters of a std::string, a &str or the like are, and how many. False: the type is
  * no such one. */
 bool value_text(const struct type *type, const struct value_place *place,
 		struct value_place *ret_address, struct value_place *ret_length);
 
-/* A floating-point value as a double on the program's stack. False: it isn't anywhere, or has too
- * many bits. */
-bool value_real(const struct type *type, const struct value_place *place, struct value_ops *ops);
-bool value_is_quadruple(const struct type *type);
 
 struct value_store {
 	struct value_place place;

@@ -8,7 +8,7 @@
 
 #include "control/elf/cfi.h"
 #include "control/modules/tls.h"
-#include "control/values/shape/shape.h"
+#include "value_place.h"
 
 struct location_context {
 	struct debug *debug;

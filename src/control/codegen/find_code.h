@@ -1,0 +1,16 @@
+/*
+ * find_code.h - the part of a trampoline at _Unwind_Find_FDE of libgcc that answers for code of
+ * ours: return stubs, trampolines, the agent.
+ *
+ * Pure: writes the emitter.
+ */
+#ifndef DYNTRACE_FIND_CODE_H
+#define DYNTRACE_FIND_CODE_H
+
+#include "tramp_env.h"
+
+/* Behind record_emit_save, at the function's first instruction: rdi = an address, rsi = struct
+ * dwarf_eh_bases (target/x86_64/find.S). */
+void find_emit(struct emitter *e, const struct tramp_env *env, bool keep_red_zone);
+
+#endif

@@ -1,0 +1,156 @@
+#include "control/exits/check/exit_check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/code/decode.h"
+
+#define LOOK_INSNS 8
+
+/* Without leading underscores; a '*' ends a prefix. */
+static const struct {
+	const char *name, *why;
+} refused[] = {
+	{ "setjmp", "it keeps its own return address" },
+	{ "sigsetjmp", "it keeps its own return address" },
+	{ "getcontext", "it keeps its own return address" },
+	{ "swapcontext", "it keeps its own return address" },
+	{ "vfork", "it returns twice on one stack" },
+	{ "libc_vfork", "it returns twice on one stack" },
+	{ "morestack*", "it moves the stack" },
+	{ "dlsym", "it looks at who called it" },
+	{ "dlvsym", "it looks at who called it" },
+	{ "dlopen", "it looks at who called it" },
+	{ "dlmopen", "it looks at who called it" },
+	{ "Unwind_*", "it is the unwinder, which looks at its own frames" },
+	{ "uw_*", "it is the unwinder, which looks at its own frames" },
+	{ "unw_*", "it is the unwinder, which looks at its own frames" },
+	{ "mcount", "it looks at who called it" },
+	{ "fentry", "it looks at who called it" },
+	{ "dl_runtime_resolve*", "it isn't called, but jumped to from the PLT" },
+	{ "dl_runtime_profile*", "it isn't called, but jumped to from the PLT" },
+	{ "restore_rt", "signal handlers return to it" },
+	{ "start_context", "it has no caller" },
+};
+
+static bool is_named(const char *name, const char *pattern)
+{
+	size_t length = strlen(pattern);
+
+	while (*name == '_')
+		name++;
+	if (pattern[length - 1] == '*')
+		return !strncmp(name, pattern, length - 1);
+	return !strcmp(name, pattern);
+}
+
+static struct error *check_name(const char *name)
+{
+	for (size_t i = 0; name && i < sizeof(refused) / sizeof(refused[0]); i++) {
+		if (is_named(name, refused[i].name))
+			return error_new(ERROR_REFUSED, "%s", refused[i].why);
+	}
+	return NULL;
+}
+
+/* The unwinder's own functions can't be told from others where they have no names of their own
+ * (unnamed_functions.h). */
+static struct error *check_unnamed(const struct symtab *symtab, uint64_t address, const char *name)
+{
+	char made_up[32];
+
+	snprintf(made_up, sizeof(made_up), "fn_%" PRIx64, address);
+	if ((name && strcmp(name, made_up) != 0) || !symtab_find(symtab, "_Unwind_RaiseException"))
+		return NULL;
+	return error_new(
+		ERROR_REFUSED,
+		"it has no name, and may be a part of the unwinder, which looks at its own frames");
+}
+
+static struct error *check_rule(struct frame_rules *rules, uint64_t address)
+{
+	switch (frame_rule_at(rules, address)) {
+	case FRAME_PLAIN:
+		return NULL;
+	case FRAME_SIGNAL:
+		return error_new(ERROR_REFUSED, "signal handlers return to it");
+	case FRAME_OTHER:
+		return error_new(ERROR_REFUSED,
+				 "it isn't called like a function (its unwind table says so)");
+	case FRAME_UNKNOWN:
+		break;
+	}
+	return error_new(ERROR_REFUSED, "no unwind table proves where its return address is");
+}
+
+static bool touches_rsp(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+	       operand->reg.value == ZYDIS_REGISTER_RSP;
+}
+
+/* [rsp] itself: the return address, as long as rsp is what it was at entry. */
+static bool is_return_address(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+	       operand->mem.base == ZYDIS_REGISTER_RSP &&
+	       operand->mem.index == ZYDIS_REGISTER_NONE && operand->mem.disp.value == 0 &&
+	       operand->mem.type == ZYDIS_MEMOP_TYPE_MEM;
+}
+
+/* Does the instruction change rsp? *ret_bad: it takes, reads or writes the return address. */
+static bool judge_insn(const struct insn *insn, bool *ret_bad)
+{
+	bool moves = false;
+
+	*ret_bad = insn->zydis.mnemonic == ZYDIS_MNEMONIC_POP;
+	for (size_t i = 0; i < insn->zydis.operand_count; i++) {
+		const ZydisDecodedOperand *operand = &insn->operands[i];
+
+		if (operand->visibility != ZYDIS_OPERAND_VISIBILITY_HIDDEN &&
+		    is_return_address(operand))
+			*ret_bad = true;
+		if (touches_rsp(operand) && (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			moves = true;
+	}
+	return moves;
+}
+
+/* Looks at the first instructions, up to the one that makes room on the stack or leads
+ * elsewhere. */
+static struct error *check_body(const struct symtab *symtab, uint64_t address)
+{
+	const struct text_range *text = symtab_text(symtab, address);
+	struct insn insn;
+	bool bad = false;
+
+	for (unsigned i = 0; text && i < LOOK_INSNS; i++, address += insn.length) {
+		uint64_t left = address - text->address < text->size
+					? text->address + text->size - address
+					: 0;
+
+		if (!left || !decode(text->bytes + (address - text->address), left,
+				     taddr_of(address), &insn))
+			return NULL;
+		bool moves = judge_insn(&insn, &bad);
+		if (bad && insn.flow != FLOW_RETURN)
+			return error_new(ERROR_REFUSED,
+					 "it reads or changes its own return address");
+		if (moves || insn.flow != FLOW_NEXT)
+			return NULL;
+	}
+	return NULL;
+}
+
+struct error *exit_check(const struct symtab *symtab, struct frame_rules *rules, uint64_t address,
+			 const char *name)
+{
+	struct error *error = check_name(name);
+
+	if (!error)
+		error = check_unnamed(symtab, address, name);
+	if (!error)
+		error = check_rule(rules, address);
+	return error ? error : check_body(symtab, address);
+}

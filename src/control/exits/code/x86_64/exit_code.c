@@ -1,0 +1,313 @@
+/*
+ * exit_code.c - the stubs, and the code that they go on to, which records an exit.
+ *
+ * The stack of that code, where the stub has put its index in the place of the return address:
+ *
+ *	rsp+48	index; then the return address, which the last `ret` takes (H8)
+ *	rsp+40	rsi
+ *	rsp+32	rax, and below it what record_emit_save pushes
+ *
+ * All exits with rax and the duration share one such code. A tracepoint whose exit records
+ * something else has one of its own, behind its trampoline.
+ */
+#include "control/exits/code/exit_stub.h"
+
+#include <string.h>
+
+#include "shared/frame.h"
+#include "shared/layout.h"
+#include "control/base/cleanup.h"
+#include "control/exits/code/exit_code.h"
+#include "control/codegen/filter_code.h"
+#include "control/codegen/gather_code.h"
+#include "control/codegen/record_code.h"
+#include "control/codegen/slot_code.h"
+#include "control/codegen/tramp_frame.h"
+
+#define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
+#define RETURNS(field) ((int32_t)offsetof(struct dt_returns, field))
+
+
+/* NAME_exit of most functions. */
+static const struct tramp_event plain_exit = {
+	.size = EXIT_EVENT_SIZE,
+	.fields = { { .source = SOURCE_REGISTER, .reg = RAX, .offset = EXIT_EVENT_RET },
+		    { .source = SOURCE_DURATION, .offset = EXIT_EVENT_DURATION } },
+	.field_count = 2,
+};
+
+struct exit_code_labels {
+	struct record_labels record;
+	struct label elsewhere, unrecorded, lost, unwanted;
+	size_t program_field;
+};
+
+const struct tramp_event *exit_plain_event(void)
+{
+	return &plain_exit;
+}
+
+void exit_emit_row(struct emitter *e, int32_t depth)
+{
+	depth += 8; /* the return address goes, too */
+	emit_row(e, depth, DT_FRAME_RETURNS, tramp_frame_kept(depth));
+}
+
+void exit_emit_judge(struct emitter *e, struct label *unrecorded)
+{
+	emit_load(e, RAX, mem_at(RSI, STUB(sp)));
+	emit_or(e, RAX, RAX);
+	emit_jcc(e, CC_LE, unrecorded);
+}
+
+void exit_emit_identify(struct emitter *e, const struct tramp_env *env, struct label *unrecorded)
+{
+	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
+	emit_shl_imm(e, RAX, DT_RETURN_SHIFT);
+	emit_mov_imm(e, RSI, taddr_add(env->returns, RETURNS(slots)).v);
+	emit_add(e, RSI, RAX);
+	exit_emit_judge(e, unrecorded);
+}
+
+/*
+ * rcx = the slot of this thread; rax, rbx are lost. Most calls return on the thread that took the
+ * stub, so that its slot is looked at first. FS is read, not trusted: the function may have changed
+ * it, and a thread may have none (H18). That costs 0.2 of a clock reading.
+ */
+static void emit_same_thread(struct emitter *e, const struct tramp_env *env,
+			     struct exit_code_labels *l)
+{
+	emit_load_size(e, RAX, mem_at(RSI, STUB(thread)), 2);
+	emit_mov_imm(e, RCX, env->slots.v);
+	emit_lea(e, RCX, mem_index(RCX, RAX, 8, 0));
+	emit_rdfsbase(e, RAX);
+	emit_not(e, RAX);
+	emit_cmp_mem(e, RAX, mem_at(RCX, offsetof(struct dt_slot, key)));
+	emit_jcc(e, CC_NE, &l->elsewhere);
+	emit_load(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid_offset)));
+	emit_load32(e, RBX, mem_fs(RBX, 0));
+	emit_cmp_mem32(e, RBX, mem_at(RCX, offsetof(struct dt_slot, tid)));
+	emit_jcc(e, CC_NE, &l->elsewhere);
+}
+
+void exit_emit_duration(struct emitter *e, const struct tramp_env *env)
+{
+	struct label forward = { 0 };
+
+	emit_mov(e, RAX, RDX);
+	emit_sub_mem(e, RAX, mem_at(RSI, STUB(start)));
+	emit_jcc_short(e, CC_AE, &forward);
+	emit_mov_imm(e, RAX, 0); /* another CPU's clock */
+	emit_bind(e, &forward);
+	emit_mov_imm(e, RDX, env->ns_multiplier);
+	emit_mul(e, RDX);
+	emit_shrd_imm(e, RAX, RDX, 32);
+}
+
+/* The event, which ends at pool + ebx; rdx = clock. Its header is stored by the caller, with rcx,
+ * once more. */
+static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
+			    const struct tramp_event *event)
+{
+	bool timed = false;
+
+	record_emit_place(e, env, event->size);
+	emit_mov(e, RCX, RDX);
+	emit_shl_imm(e, RCX, DT_EVENT_ID_BITS);
+	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
+	emit_lea(e, RCX, mem_index(RCX, RAX, 1, (int32_t)DT_EVENT_PENDING + 1));
+	emit_store(e, mem_at(RBX, 0), RCX); /* B4                  */
+	for (size_t i = 0; i < event->field_count; i++) {
+		if (event->fields[i].source != SOURCE_DURATION)
+			record_emit_field(e, 0, EXIT_RA, &event->fields[i]);
+	}
+	for (size_t i = 0; i < event->field_count; i++) {
+		if (event->fields[i].source != SOURCE_DURATION)
+			continue;
+		if (!timed)
+			exit_emit_duration(e, env);
+		timed = true;
+		emit_store(e, mem_at(RBX, event->fields[i].offset), RAX);
+	}
+}
+
+void exit_emit_give_back(struct emitter *e, const struct tramp_env *env)
+{
+	emit_store_imm(e, mem_at(RSI, STUB(sp)), 0);
+	emit_dec_mem16(e, mem_at(RSI, STUB(use)));
+	emit_load32(e, RDX, mem_at(RSI, STUB(hint)));
+	emit_mov_imm(e, RAX, env->returns.v);
+	emit_add(e, RDX, RAX);
+	emit_load32(e, RAX, mem_at(RSP, EXIT_RA));
+	emit_store32(e, mem_at(RDX, 0), RAX);
+	emit_load(e, RAX, mem_at(RSI, STUB(ra)));
+	emit_store(e, mem_at(RSP, EXIT_RA), RAX);
+}
+
+void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env)
+{
+	struct label inherited = { 0 };
+
+	emit_jcc(e, CC_NE, &inherited);
+	emit_mov_imm(e, RAX, env->returns.v);
+	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
+	/* it is free already, and given back once more */
+	emit_inc_mem16(e, mem_at(RSI, STUB(use)));
+	emit_bind(e, &inherited);
+}
+
+void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id,
+		     struct label *unrecorded, struct label *back)
+{
+	struct label known = { 0 }, none = { 0 };
+
+	emit_note(e, "the first hit in a forked child? Then the call was its parent's");
+	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, pid)).v);
+	emit_cmp_mem32_imm(e, mem_at(RAX, 0), 0);
+	emit_jcc(e, CC_NE, &known);
+	emit_mov_imm(e, RAX, id);
+	record_emit_slow_call(e, env, 0);
+	emit_jrcxz(e, &none);
+	exit_emit_judge(e, unrecorded);
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+	emit_jmp(e, &known);
+	emit_bind(e, &none);
+	emit_jmp(e, back);
+	emit_bind(e, &known);
+}
+
+/* Out of line: the slow path for the exit event; returns that aren't recorded. */
+static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint32_t size,
+			   struct exit_code_labels *l)
+{
+	emit_bind(e, &l->elsewhere);
+	slot_emit_find(e, env, &l->record.slow);
+	emit_jmp(e, &l->record.reserve);
+	emit_bind(e, &l->record.slow);
+	emit_load32(e, RAX, mem_at(RSI, STUB(id)));
+	emit_add_imm32(e, RAX, 1);
+	record_emit_slow_call(e, env, size);
+	emit_jrcxz(e, &l->lost);
+	/* the first hit in a forked child: it was its parent's call */
+	exit_emit_judge(e, &l->unrecorded);
+	emit_jmp(e, &l->record.reserve);
+	emit_bind(e, &l->unrecorded);
+	exit_emit_unrecorded(e, env);
+	emit_bind(e, &l->lost);
+	emit_bind(e, &l->unwanted);
+	exit_emit_give_back(e, env);
+	emit_jmp(e, &l->record.out);
+}
+
+void exit_emit_filter(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, struct label *unwanted)
+{
+	if (event->filters_duration) {
+		emit_rdtsc(e);
+		emit_shl_imm(e, RDX, 32);
+		emit_or(e, RDX, RAX);
+		exit_emit_duration(e, env);
+		emit_store(e, mem_at(RSI, (int32_t)DT_KEPT_AT(DT_KEPT_DURATION)), RAX);
+	}
+	filter_emit(e, event->filter, EXIT_RA, true, unwanted);
+}
+
+/* The agent writes the event; rcx = the slot tells that this process and thread may. */
+static void emit_gathered_exit(struct emitter *e, const struct tramp_env *env,
+			       const struct tramp_event *event, struct exit_code_labels *l)
+{
+	emit_bind(e, &l->record.reserve);
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+	exit_emit_duration(e, env);
+	emit_mov(e, RDX, RAX);
+	gather_emit_call(e, env, event, 0, EXIT_RA, &l->program_field);
+	exit_emit_give_back(e, env);
+}
+
+static void emit_plain_exit(struct emitter *e, const struct tramp_env *env,
+			    const struct tramp_event *event, struct exit_code_labels *l)
+{
+	emit_bind(e, &l->record.reserve);
+	record_emit_reserve(e, event->size, &l->record);
+	emit_exit_event(e, env, event);
+	exit_emit_give_back(e, env);
+	emit_xor_imm(e, RCX, DT_EVENT_PENDING);
+	emit_store(e, mem_at(RBX, 0), RCX);
+}
+
+void exit_emit_records(struct emitter *e, const struct tramp_env *env,
+		       const struct tramp_event *event)
+{
+	struct exit_code_labels l = { 0 };
+
+	exit_emit_row(e, 0);
+	emit_push(e, RSI);
+	record_emit_save(e, false);
+	exit_emit_identify(e, env, &l.unrecorded);
+	if (event->filter)
+		/* what it doesn't want returns as any */
+		exit_emit_filter(e, env, event, &l.unwanted);
+	emit_same_thread(e, env, &l);
+	if (event->program)
+		emit_gathered_exit(e, env, event, &l);
+	else
+		emit_plain_exit(e, env, event, &l);
+	emit_bind(e, &l.record.out);
+	record_emit_restore(e, false);
+	emit_pop(e, RSI);
+	emit_ret(e);
+	exit_emit_row(e, EXIT_RA);
+	emit_exit_slow(e, env, event->program ? sizeof(uint64_t) : event->size, &l);
+	if (event->program)
+		gather_emit_program(e, event, l.program_field);
+}
+
+bool exit_emit_code(const struct tramp_env *env, uint8_t *bytes, size_t room, taddr pc,
+		    size_t *ret_size)
+{
+	_cleanup_(tramp_frame_free) struct emit_rows rows = { 0 };
+	struct emitter e;
+
+	emit_init(&e, bytes, room, pc);
+	e.rows = &rows;
+	exit_emit_records(&e, env, &plain_exit);
+	tramp_frame_end(&e, pc);
+	*ret_size = e.size;
+	return !emit_failed(&e);
+}
+
+size_t exit_room(const struct tramp_event *event)
+{
+	const struct tramp_event *own = event->at_exit;
+
+	if (!event->exit)
+		return 0;
+	return EXIT_ENTRY_ROOM +
+	       (own ? EXIT_CODE_ROOM + (own->field_count + own->kept_count) * EXIT_FIELD_ROOM +
+			      gather_room(own) + filter_room(own) :
+		      0);
+}
+
+bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, uint8_t *bytes)
+{
+	struct emitter e;
+
+	for (uint32_t i = first; i < end; i++) {
+		taddr slot =
+			taddr_add(env->returns, RETURNS(slots) + ((int64_t)i << DT_RETURN_SHIFT));
+
+		emit_init(&e, bytes + (size_t)(i - first) * DT_STUB_SIZE, DT_STUB_SIZE,
+			  taddr_add(env->stubs, (int64_t)i * DT_STUB_SIZE));
+		emit_call_mem(&e, mem_rip(taddr_add(slot, STUB(body))));
+		emit_push_imm32(&e, (int32_t)i);
+		emit_jmp_mem(&e, mem_rip(taddr_add(slot, STUB(exit))));
+		emit_align(&e, DT_STUB_SIZE);
+		if (emit_failed(&e))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,178 @@
+/*
+ * exit_stub.c
+ *
+ * The stack of an entry trampoline that takes a stub, once the event is written:
+ *
+ *	rsp+56	return address; then the stub, for the jump; then, by the stub's call, its landing
+ *	rsp+48	rsi
+ *	rsp+40	clock
+ *	rsp+32	rax, and below it what emit_save pushes
+ *
+ * Nothing of the stack below a return address is anybody's, at entry and at exit alike: no red
+ * zone is kept.
+ *
+ * Which stub (R4): the table of the thread, by its slot; hints[hash of return address and
+ * tracepoint]; the stub's own words decide. The jump to the stub reads its target from below rsp,
+ * where a signal handler leaves 128 bytes alone.
+ */
+#include "control/exits/code/exit_stub.h"
+
+#include <string.h>
+
+#include "shared/layout.h"
+#include "control/codegen/record_code.h"
+
+#define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
+#define RETURNS(field) ((int32_t)offsetof(struct dt_returns, field))
+
+#define ENTRY_CLOCK 40
+#define ENTRY_RA 56
+#define ENTRY_RSI (-8) /* from the return address */
+
+void exit_emit_save(struct emitter *e)
+{
+	emit_push(e, RSI);
+	emit_push(e, RSI);
+}
+
+void exit_emit_restore(struct emitter *e)
+{
+	emit_lea(e, RSP, mem_at(RSP, 8));
+	emit_pop(e, RSI);
+}
+
+void exit_emit_clock(struct emitter *e)
+{
+	emit_store(e, mem_at(RSP, ENTRY_CLOCK), RDX);
+}
+
+void exit_emit_table(struct emitter *e)
+{
+	emit_load32(e, RSI, mem_at(RCX, (int32_t)offsetof(struct dt_slot, returns)));
+}
+
+/* rsi = address of the hint, rbx = struct dt_returns; rax, rcx are lost. */
+static void emit_find_hint(struct emitter *e, const struct tramp_env *env, uint32_t id)
+{
+	emit_imul_mem32_imm(e, RAX, mem_at(RSP, ENTRY_RA), DT_RETURN_MULTIPLIER);
+	emit_add_imm32(e, RAX, (int32_t)(id * DT_RETURN_ID_MULTIPLIER));
+	emit_mov32(e, RCX, RSI);
+	emit_shl_cl(e, RAX); /* cl: its bits, for shifts look at the lowest 6 of it */
+	emit_shr_imm(e, RAX, 32);
+	emit_and_imm32(e, RSI, -(int32_t)DT_RETURN_TABLE_ALIGN);
+	emit_mov_imm(e, RBX, env->returns.v);
+	emit_add(e, RSI, RBX); /* the table           */
+	emit_lea(e, RSI, mem_index(RSI, RAX, 4, offsetof(struct dt_return_table, hints)));
+}
+
+/* rcx = slot of the stub whose offset from stub 0 is in rax, rdx = the stub; rbx = struct
+ * dt_returns. */
+static void emit_place(struct emitter *e, const struct tramp_env *env)
+{
+	emit_lea(e, RDX, mem_index(RBX, RAX, 1, (int32_t)taddr_diff(env->stubs, env->returns)));
+	emit_lea(e, RCX,
+		 mem_index(RBX, RAX, 1u << (DT_RETURN_SHIFT - DT_STUB_SHIFT), RETURNS(slots)));
+}
+
+/* Takes the stub that the hint names (R3). The word on the stack leads to it before sp says so
+ * (R2). */
+static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t id,
+		       struct exit_labels *l)
+{
+	emit_load32(e, RAX, mem_at(RSI, 0));
+	emit_shl_imm(e, RAX, DT_STUB_SHIFT);
+	emit_place(e, env);
+	emit_load(e, RAX, mem_at(RSP, ENTRY_RA));
+	emit_cmp_mem(e, RAX, mem_at(RCX, STUB(ra)));
+	emit_jcc(e, CC_NE, &l->miss);
+	emit_cmp_mem32_imm(e, mem_at(RCX, STUB(id)), (int32_t)id);
+	emit_jcc(e, CC_NE, &l->miss);
+	emit_inc_mem16(e, mem_at(RCX, STUB(use)));
+	emit_jcc(e, CC_NE, &l->busy);
+	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA));
+	emit_store(e, mem_at(RSP, ENTRY_RA), RDX);
+	emit_store(e, mem_at(RCX, STUB(sp)), RBX);
+	emit_load32(e, RAX, mem_at(RCX, STUB(next)));
+	emit_store32(e, mem_at(RSI, 0), RAX);
+}
+
+/* rcx = the stub's slot: what its exit will ask for. rax, rbx are lost. */
+static void emit_keep(struct emitter *e, const struct tramp_event *at_exit)
+{
+	emit_lea(e, RBX, mem_at(RCX, (int32_t)DT_KEPT_AT(0)));
+	for (size_t i = 0; i < at_exit->kept_count; i++) {
+		struct tramp_field field = at_exit->kept[i];
+
+		/* exit_emit_save has it */
+		if (field.source == SOURCE_REGISTER && field.reg == RSI) {
+			field.source = SOURCE_STACK;
+			field.disp = ENTRY_RSI;
+		}
+		field.offset = (uint16_t)(8 * i);
+		record_emit_field(e, 0, ENTRY_RA, &field);
+	}
+}
+
+void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
+		    struct exit_labels *l)
+{
+	emit_find_hint(e, env, event->id);
+	emit_claim(e, env, event->id, l);
+	emit_bind(e, &l->taken);
+	emit_load(e, RAX, mem_at(RSP, ENTRY_CLOCK));
+	emit_store(e, mem_at(RCX, STUB(start)), RAX);
+	if (event->at_exit && event->at_exit->kept_count)
+		emit_keep(e, event->at_exit);
+	record_emit_restore(e, false);
+	exit_emit_restore(e);
+	emit_lea(e, RSP, mem_at(RSP, 8));
+	emit_jmp_mem(e, mem_at(RSP, -8));
+	emit_bind(e, &l->out);
+}
+
+void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_labels *l)
+{
+	struct label none = { 0 };
+
+	emit_bind(e, &l->busy);
+	emit_dec_mem16(e, mem_at(RCX, STUB(use)));
+	emit_bind(e, &l->miss);
+	emit_lea(e, RAX, mem_at(RSP, ENTRY_RA));
+	emit_lea(e, RDX, mem_rip(taddr_add(emit_pc(e), 7)));
+	l->site_field = e->size; /* exit_emit_site fills in the distance */
+	emit_mov_imm(e, RBX, env->control.v);
+	emit_call_mem(e, mem_at(RBX, (int32_t)offsetof(struct dt_control, slow)));
+	emit_jrcxz(e, &none);
+	emit_mov_imm(e, RBX, env->returns.v);
+	emit_mov32(e, RAX, RCX);
+	emit_add_imm32(e, RAX, -(int32_t)(uint32_t)(env->returns.v + RETURNS(slots)));
+	emit_shr_imm(e, RAX, DT_RETURN_SHIFT - DT_STUB_SHIFT);
+	emit_place(e, env);
+	emit_store(e, mem_at(RSP, ENTRY_RA), RDX);
+	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA));
+	emit_store(e, mem_at(RCX, STUB(sp)), RBX); /* no longer busy */
+	emit_jmp(e, &l->taken);
+	emit_bind(e, &none);
+	emit_jmp(e, &l->out);
+}
+
+bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
+		    const struct exit_labels *l)
+{
+	struct dt_return_site site = { .body = event->off.v, .exit = env->exit.v, .id = event->id };
+	size_t at = e->size;
+	int32_t distance = (int32_t)(e->size - l->site_field);
+
+	if (!emit_failed(e))
+		memcpy(e->bytes + l->site_field - sizeof(distance), &distance, sizeof(distance));
+	emit_bytes(e, &site, sizeof(site));
+	event->exit_code = env->exit;
+	if (!event->at_exit && tramp_is_recorded(event))
+		return false;
+	emit_align(e, 16);
+	event->exit_code = emit_pc(e);
+	site.exit = event->exit_code.v;
+	if (!emit_failed(e))
+		memcpy(e->bytes + at, &site, sizeof(site));
+	return true;
+}

@@ -1,0 +1,102 @@
+/*
+ * A borrowed thread runs on a frame of ours. The frame lies below the thread's own stack pointer
+ * where the stack is known to be big: the process's main one, or one that a thread library made
+ * (guard page below, thread block above). Elsewhere (a coroutine's stack, a goroutine's) the memory
+ * below may be somebody's data: then, on the main thread only, the frame takes the never used
+ * lowest end of the main stack, or, where that was used once, what the kernel lets the stack grow by.
+ */
+#include "fitness.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+
+#include "control/base/cleanup.h"
+#include "rseq.h"
+#include "sigframe.h"
+
+static bool is_zero(struct proc *proc, uint64_t from, uint64_t to)
+{
+	uint64_t n = to - from;
+	_cleanup_free_ uint8_t *bytes = malloc(n);
+	struct error *err = bytes ? mem_read(proc, taddr_of(from), bytes, n) : NULL;
+
+	error_free(err);
+	return bytes && !err && !bytes[0] && !memcmp(bytes, bytes + 1, n - 1);
+}
+
+static const struct mapping *main_stack(const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		if (!strcmp(maps->items[i].path, "[stack]"))
+			return &maps->items[i];
+	}
+	return NULL;
+}
+
+/* A stack made by a thread library: private, a guard directly below it, the thread block above in
+ * the same piece. */
+static bool is_thread_stack(const struct maps *maps, const struct mapping *mapping,
+			    const struct user_regs_struct *regs)
+{
+	const struct mapping *below = mapping - 1;
+
+	return mapping > maps->items && taddr_equal(below->end, mapping->start) && !below->prot &&
+	       !mapping->shared && (mapping->prot & PROT_WRITE) && regs->fs_base > regs->rsp &&
+	       taddr_within(taddr_of(regs->fs_base), mapping->start, mapping->end);
+}
+
+/* The top of the room for a frame; 0: there is none. The main stack grows by itself. */
+static uint64_t frame_top(struct stop *stop, size_t index, const struct maps *maps, uint64_t room)
+{
+	const struct held *held = &stop->threads.items[index];
+	const struct mapping *mapping = maps_find(maps, taddr_of(held->regs.rsp));
+	const struct mapping *stack = main_stack(maps);
+	uint64_t top = held->regs.rsp - FRAME_RED_ZONE;
+
+	if (mapping && mapping == stack)
+		return top;
+	if (mapping && is_thread_stack(maps, mapping, &held->regs) && top - mapping->start.v > room)
+		return top;
+	if (!stack || held->tid != stop->proc->pid)
+		return 0;
+	if (stack->end.v - stack->start.v > 2 * room &&
+	    is_zero(stop->proc, stack->start.v, stack->start.v + 2 * room))
+		return stack->start.v + room;
+	return stack->start.v;
+}
+
+size_t fitness_read_xstate(pid_t tid, uint8_t *to)
+{
+	struct iovec area = { to, FRAME_XSTATE_MAX };
+
+	if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &area) || area.iov_len < 512)
+		return 0;
+	return area.iov_len;
+}
+
+bool fitness_check(struct stop *stop, size_t index, const struct maps *maps, uint64_t *ret_top)
+{
+	const struct held *held = &stop->threads.items[index];
+	uint8_t xstate[FRAME_XSTATE_MAX];
+
+	if (held->state != HELD_STOPPED || held->sharer || held->regs.cs != 0x33 ||
+	    rseq_inside(stop, index, NULL))
+		return false;
+	uint64_t top = frame_top(stop, index, maps, sigframe_room(fitness_read_xstate(held->tid, xstate)));
+	if (ret_top)
+		*ret_top = top;
+	return top != 0;
+}
+
+bool fitness_of(struct stop *stop, size_t index)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *err = maps_read(stop->proc, &maps);
+
+	error_free(err);
+	return !err && fitness_check(stop, index, &maps, NULL);
+}

@@ -1,0 +1,191 @@
+/*
+ * count_code.c
+ *
+ * The row is the CPU's by its number, which rdpid reads in a cycle or two; where the processor
+ * doesn't have it, that of the thread's FS base. Which row doesn't matter for the sum.
+ */
+#include "control/tracers/code/count_code.h"
+
+#include <cpuid.h>
+
+#include "shared/layout.h"
+#include "control/exits/code/exit_code.h"
+#include "control/codegen/filter_code.h"
+#include "control/codegen/gather_code.h"
+#include "control/codegen/record_code.h"
+
+#define CELL(field) ((int32_t)offsetof(struct dt_cell, field))
+#define EXIT_ROOM 512
+#define STUB_START ((int32_t)offsetof(struct dt_return_slot, start))
+#define LEAF_FEATURES 7
+#define RDPID_BIT (1u << 22) /* in ecx */
+
+size_t count_room(const struct tramp_event *event)
+{
+	return event->count.cell.v && event->exit ? EXIT_ROOM : 0;
+}
+
+static bool has_rdpid(void)
+{
+	unsigned a, b, c = 0, d;
+
+	return __get_cpuid_count(LEAF_FEATURES, 0, &a, &b, &c, &d) && (c & RDPID_BIT);
+}
+
+/* rbx = the cell in this CPU's row; rcx is lost. */
+static void emit_find_cell(struct emitter *e, const struct tramp_count *count)
+{
+	emit_note(e, "this CPU's row of counts");
+	emit_mov_imm(e, RBX, count->cell.v);
+	if (!count->row_mask)
+		return;
+	if (has_rdpid()) {
+		emit_rdpid(e, RCX);
+	} else {
+		emit_rdfsbase(e, RCX);
+		emit_imul_imm(e, RCX, RCX, DT_HASH_MULTIPLIER);
+		emit_shr_imm(e, RCX, DT_HASH_SHIFT);
+	}
+	emit_and_imm32(e, RCX, count->row_mask);
+	emit_shl_imm(e, RCX, count->row_shift);
+	emit_add(e, RBX, RCX);
+}
+
+void count_emit_hit(struct emitter *e, const struct tramp_env *env, const struct tramp_count *count,
+		    struct label *out)
+{
+	if (count->own_only)
+		record_emit_own_only(e, env, out);
+	emit_find_cell(e, count);
+	emit_note(e, "one more hit");
+	emit_lock_inc_mem(e, mem_at(RBX, CELL(hits)));
+}
+
+/* ---- exits ----------------------------------------------------------------------------------- */
+
+/* rdx = clock; rax is lost. */
+static void emit_clock(struct emitter *e)
+{
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+}
+
+/* rcx = cycles since the call began, of rdx = clock. */
+static void emit_duration(struct emitter *e)
+{
+	struct label forward = { 0 };
+
+	emit_mov(e, RCX, RDX);
+	emit_sub_mem(e, RCX, mem_at(RSI, STUB_START));
+	emit_jcc_short(e, CC_AE, &forward);
+	emit_mov_imm(e, RCX, 0); /* another CPU's clock */
+	emit_bind(e, &forward);
+}
+
+/*
+ * The duration in rcx takes the place of the one before it, which is counted, in its bucket as
+ * histogram_bucket has it: a store whose address hangs on a clock that was just read makes all that
+ * follows wait for the clock. rax, rcx are lost.
+ */
+static void emit_count_duration(struct emitter *e, struct label *out, struct label *raise,
+				struct label *raised)
+{
+	emit_lea(e, RAX, mem_at(RCX, 1));
+	emit_xchg(e, mem_at(RBX, CELL(pending)), RAX);
+	emit_add_imm(e, RAX, -1);
+	emit_jcc(e, CC_S, out); /* it is the first */
+	emit_mov(e, RCX, RAX);
+	emit_lock_add_mem(e, mem_at(RBX, CELL(total)), RCX);
+	emit_cmp_mem(e, RCX, mem_at(RBX, CELL(max)));
+	emit_jcc(e, CC_A, raise);
+	emit_bind(e, raised);
+	emit_mov(e, RAX, RCX);
+	emit_or_imm(e, RCX, 1 << DT_BUCKET_BITS);
+	emit_bsr(e, RCX, RCX);
+	emit_add_imm(e, RCX, -DT_BUCKET_BITS);
+	emit_shr_cl(e, RAX);
+	emit_shl_imm(e, RCX, DT_BUCKET_BITS);
+	emit_add(e, RAX, RCX);
+	emit_lock_inc_mem(e, mem_index(RBX, RAX, 8, CELL(buckets)));
+}
+
+/* Out of line: a duration in rcx that is the longest so far. rax is lost. */
+static void emit_raise(struct emitter *e, struct label *raise, struct label *raised)
+{
+	struct label again = { 0 };
+
+	emit_bind(e, raise);
+	emit_bind(e, &again);
+	emit_load(e, RAX, mem_at(RBX, CELL(max)));
+	emit_alu(e, ALU_CMP, RAX, RCX);
+	emit_jcc(e, CC_AE, raised); /* another CPU's was longer */
+	emit_lock_cmpxchg(e, mem_at(RBX, CELL(max)), RCX);
+	emit_jcc(e, CC_NE, &again);
+	emit_jmp(e, raised);
+}
+
+/* To `back` if the exit isn't wanted. Its cycles take the place of the clock at its entry, which
+ * nobody needs any more. All four registers are lost. */
+static void emit_exit_condition(struct emitter *e, const struct tramp_env *env,
+				const struct tramp_event *event, struct label *back,
+				size_t *ret_field)
+{
+	emit_duration(e);
+	exit_emit_duration(e, env);
+	emit_store(e, mem_at(RSI, (int32_t)DT_KEPT_AT(DT_KEPT_DURATION)), RAX);
+	emit_store(e, mem_at(RSI, STUB_START), RCX);
+	if (event->program) {
+		int32_t image = (int32_t)DT_ROUND_UP(event->program->size_max, 16);
+
+		emit_mov(e, RDX, RAX);
+		emit_lea(e, RSP, mem_at(RSP, -image));
+		gather_emit_call(e, env, event, image, EXIT_RA + image, ret_field);
+		emit_lea(e, RSP, mem_at(RSP, image));
+		emit_or(e, RAX, RAX);
+		emit_jcc(e, CC_E, back);
+	}
+	if (event->filter)
+		filter_emit(e, event->filter, EXIT_RA, true, back);
+}
+
+void count_emit_exit(struct emitter *e, const struct tramp_env *env,
+		     const struct tramp_event *event)
+{
+	struct label unrecorded = { 0 }, raise = { 0 }, raised = { 0 }, back = { 0 }, out = { 0 };
+	size_t program_field = 0;
+
+	emit_note(e, "the function returns: by which stub?");
+	exit_emit_row(e, 0);
+	emit_push(e, RSI);
+	record_emit_save(e, false);
+	emit_note(e, "the clock, before all that it can be read beside");
+	emit_clock(e);
+	exit_emit_identify(e, env, &unrecorded);
+	exit_emit_fresh(e, env, event->id, &unrecorded, &back);
+	emit_note(e, "how long did it take?");
+	if (event->at_exit)
+		emit_exit_condition(e, env, event->at_exit, &back, &program_field);
+	emit_find_cell(e, &event->count);
+	if (event->at_exit)
+		emit_load(e, RCX, mem_at(RSI, STUB_START));
+	else
+		emit_duration(e);
+	emit_note(e, "the stub is free again");
+	exit_emit_give_back(e, env);
+	emit_note(e, "of the one before: total, longest, and one more in its bucket");
+	emit_count_duration(e, &out, &raise, &raised);
+	emit_bind(e, &out);
+	record_emit_restore(e, false);
+	emit_pop(e, RSI);
+	emit_ret(e);
+	exit_emit_row(e, EXIT_RA);
+	emit_raise(e, &raise, &raised);
+	emit_bind(e, &unrecorded);
+	exit_emit_unrecorded(e, env);
+	emit_bind(e, &back);
+	exit_emit_give_back(e, env);
+	emit_jmp(e, &out);
+	if (event->at_exit && event->at_exit->program)
+		gather_emit_program(e, event->at_exit, program_field);
+}

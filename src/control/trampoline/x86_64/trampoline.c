@@ -1,0 +1,433 @@
+/*
+ * trampoline.c
+ *
+ * A trampoline, for one tracepoint on a site of two moved instructions:
+ *
+ *	start:	jmp  [switch]		to `on`, or to `off` while the tracepoint is disabled
+ *	on:	save			rsp over the red zone, rax rcx rdx rbx, flags
+ *		rcx = the thread's slot, by FS base; unknown or another thread's: slow
+ *	reserve: rbx = slot.reserve, rdx = clock, by cmpxchg; no room, clock gap or step back: slow
+ *		header and fields to the chunk
+ *	out:	restore
+ *	off:	first instruction, moved
+ *		second instruction, moved
+ *		jmp  back
+ *	slow:	call dt_slow		rcx = slot: on to reserve; 0: on to out
+ *	switch:	address of `on` or `off`
+ *
+ * The stack while a tracepoint records:
+ *
+ *	rsp+40	what the program has there; 128 bytes further up where the red zone may be in use
+ *	rsp+32	rax
+ *	rsp+24	rcx
+ *	rsp+16	rdx
+ *	rsp+8	rbx
+ *	rsp	ah = flags as lahf gives them, al = the overflow flag (H2)
+ *
+ * The order of loads and stores in the reserve sequence is the protocol of layout.h (B2 to B4).
+ * Nothing may be read from the slot after the cmpxchg: a signal handler that forked just there
+ * comes back in a child whose slots are wiped. What is written to the slot then is harmless.
+ */
+#include "control/trampoline/trampoline.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "shared/layout.h"
+#include "shared/program.h"
+#include "control/base/cleanup.h"
+#include "control/code/jump.h"
+#include "control/tracers/code/call_code.h"
+#include "control/tracers/code/count_code.h"
+#include "control/exits/code/exit_stub.h"
+#include "control/codegen/filter_code.h"
+#include "control/codegen/find_code.h"
+#include "control/tracers/code/foreign_code.h"
+#include "control/codegen/gather_code.h"
+#include "control/codegen/record_code.h"
+#include "control/codegen/slot_code.h"
+#include "control/codegen/tramp_frame.h"
+#include "control/codegen/watch_code.h"
+
+#define RED_ZONE 128
+#define SLOT(field) ((int32_t)offsetof(struct dt_slot, field))
+
+/* Upper bounds, checked by the emitter's own limit. */
+#define INSN_ROOM 64
+#define EVENT_ROOM 320
+#define FIELD_ROOM 40
+#define END_ROOM 32
+
+struct event_labels {
+	struct record_labels record;
+	struct exit_labels exit;
+	struct foreign_labels foreign;
+	struct slot_labels near;
+	size_t program_field;
+};
+
+size_t trampoline_room(const struct tramp *tramp)
+{
+	size_t room = END_ROOM + TRAMP_FRAME_ROOM +
+		      tramp->insn_count * (INSN_ROOM + TRAMP_FRAME_INSN_ROOM);
+
+	for (size_t i = 0; i < tramp->event_count; i++)
+		room += EVENT_ROOM + TRAMP_FRAME_EVENT_ROOM +
+			tramp->events[i]->field_count * FIELD_ROOM + exit_room(tramp->events[i]) +
+			count_room(tramp->events[i]) + foreign_room(tramp->events[i]) +
+			gather_room(tramp->events[i]) + filter_room(tramp->events[i]);
+	return room;
+}
+
+/* Bytes between rsp while it records and rsp at the site. */
+static int32_t saved_size(const struct tramp_event *event)
+{
+	return 40 + (event->keep_red_zone ? RED_ZONE : 0) + (event->exit ? 16 : 0);
+}
+
+/* From here on it records, or is about to restore: where nothing falls through to. */
+static void emit_recording_row(struct emitter *e, const struct tramp_event *event)
+{
+	emit_row(e, saved_size(event), event->origin, tramp_frame_kept(saved_size(event)));
+}
+
+/* With an exit rsi holds something else by now: it is on the stack. */
+static void emit_entry_field(struct emitter *e, const struct tramp_event *event,
+			     struct tramp_field field)
+{
+	if (event->exit && field.source == SOURCE_REGISTER && field.reg == RSI) {
+		field.source = SOURCE_STACK;
+		field.disp = EXIT_SAVED_RSI - saved_size(event);
+		field.load = sizeof(uint64_t);
+	}
+	record_emit_field(e, 0, saved_size(event), &field);
+}
+
+/* The event itself, which ends at pool + ebx (B4). */
+static void emit_write(struct emitter *e, const struct tramp_env *env,
+		       const struct tramp_event *event)
+{
+	bool payload = event->field_count > 0;
+
+	record_emit_place(e, env, event->size);
+	emit_note(e, "header: clock and id");
+	emit_shl_imm(e, RDX, DT_EVENT_ID_BITS);
+	emit_or_imm(e, RDX, (int32_t)(event->id | (payload ? DT_EVENT_PENDING : 0)));
+	emit_store(e, mem_at(RBX, 0), RDX);
+	if (!payload)
+		return;
+	emit_note(e, "the fields");
+	for (size_t i = 0; i < event->field_count; i++)
+		emit_entry_field(e, event, event->fields[i]);
+	emit_note(e, "complete");
+	emit_xor_imm(e, RDX, DT_EVENT_PENDING);
+	emit_store(e, mem_at(RBX, 0), RDX);
+}
+
+static bool has_fast_path(const struct tramp_event *event)
+{
+	return !event->program && tramp_is_recorded(event);
+}
+
+/* The trampoline writes the event itself. */
+static void emit_fast(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, struct event_labels *l)
+{
+	if (event->exit)
+		slot_emit_near(e, env, &l->near);
+	else
+		slot_emit_find(e, env, &l->record.slow);
+	emit_bind(e, &l->record.reserve);
+	if (event->exit)
+		exit_emit_table(e);
+	record_emit_reserve(e, event->size, &l->record);
+	if (event->exit)
+		exit_emit_clock(e);
+	emit_write(e, env, event);
+	emit_note(e, "a return stub for this call");
+	if (event->exit)
+		exit_emit_take(e, env, event, &l->exit);
+}
+
+/* A return stub, where the trampoline itself hasn't looked for the thread's slot. */
+static void emit_stub(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, struct event_labels *l)
+{
+	emit_note(e, "the clock, in rdx");
+	emit_rdtsc(e);
+	emit_shl_imm(e, RDX, 32);
+	emit_or(e, RDX, RAX);
+	exit_emit_clock(e);
+	slot_emit_near(e, env, &l->near);
+	exit_emit_table(e);
+	emit_note(e, "a return stub for this call");
+	exit_emit_take(e, env, event, &l->exit);
+}
+
+/* What counts is a condition that the agent must look at; it writes an event that nobody reads. */
+static void emit_condition(struct emitter *e, const struct tramp_env *env,
+			   const struct tramp_event *event, struct event_labels *l)
+{
+	int32_t image = (int32_t)DT_ROUND_UP(event->program->size_max, 16);
+
+	emit_lea(e, RSP, mem_at(RSP, -image));
+	gather_emit_call(e, env, event, image, saved_size(event) + image, &l->program_field);
+	emit_lea(e, RSP, mem_at(RSP, image));
+	emit_or(e, RAX, RAX);
+	emit_jcc(e, CC_E, &l->record.out);
+}
+
+/* Not recorded but counted, or somebody else's affair; what an exit needs is as with an event. */
+static void emit_unrecorded(struct emitter *e, const struct tramp_env *env,
+			    const struct tramp_event *event, struct event_labels *l)
+{
+	if (!event->foreign.function.v && event->program)
+		emit_condition(e, env, event, l);
+	if (event->foreign.function.v)
+		foreign_emit_hit(e, env, event, saved_size(event), &l->foreign, &l->record.out);
+	if (event->count.cell.v)
+		count_emit_hit(e, env, &event->count, &l->record.out);
+	if (event->exit)
+		emit_stub(e, env, event, l);
+}
+
+/* The agent writes it; its exit is recorded only if it did. */
+static void emit_gathered(struct emitter *e, const struct tramp_env *env,
+			  const struct tramp_event *event, struct event_labels *l)
+{
+	emit_note(e, "the agent gathers the values and writes the event");
+	gather_emit_call(e, env, event, 0, saved_size(event), &l->program_field);
+	if (!event->exit)
+		return;
+	emit_or(e, RAX, RAX);
+	emit_jcc(e, CC_E, &l->record.out);
+	emit_stub(e, env, event, l);
+}
+
+static void emit_event(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
+		       struct event_labels *l)
+{
+	struct mem word = mem_rip(taddr_of(0));
+
+	/* The word's place isn't known yet: the operand is filled in by emit_data. */
+	word.absolute = taddr_add(emit_pc(e), 6);
+	emit_note(e, "on: go on; off: past the recording");
+	emit_jmp_mem(e, word);
+	event->switch_offset = (uint32_t)e->size;
+	event->on = emit_pc(e);
+	emit_note(e, "room for the return stub");
+	if (event->exit)
+		exit_emit_save(e);
+	record_emit_save(e, event->keep_red_zone);
+	if (event->filter)
+		filter_emit(e, event->filter, saved_size(event), false, &l->record.out);
+	filter_emit_limits(e, env, &event->limits, &l->record.out);
+	watch_emit(e, env, event);
+	if (event->finds)
+		find_emit(e, env, event->keep_red_zone);
+	if (!tramp_is_recorded(event))
+		emit_unrecorded(e, env, event, l);
+	else if (event->program)
+		emit_gathered(e, env, event, l);
+	else if (!tramp_event_is_own(event))
+		emit_fast(e, env, event, l);
+	emit_bind(e, &l->record.out);
+	emit_recording_row(e, event);
+	record_emit_restore(e, event->keep_red_zone);
+	if (event->exit)
+		exit_emit_restore(e);
+	event->off = emit_pc(e);
+}
+
+/* rcx = 0: out; else on. */
+static void emit_lost(struct emitter *e, struct record_labels *l)
+{
+	struct label lost = { 0 };
+
+	if (emit_is_near(e, &l->out)) {
+		emit_jrcxz(e, &l->out);
+		emit_jmp(e, &l->reserve);
+		return;
+	}
+	emit_jrcxz(e, &lost);
+	emit_jmp(e, &l->reserve);
+	emit_bind(e, &lost);
+	emit_jmp(e, &l->out);
+}
+
+static void emit_slow(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event, struct event_labels *l)
+{
+	emit_recording_row(e, event);
+	if (has_fast_path(event)) {
+		emit_bind(e, &l->record.slow);
+		emit_note(e, "id of the event");
+		emit_mov_imm(e, RAX, event->id);
+		record_emit_slow_call(e, env, event->size);
+		emit_note(e, "rcx = the slot, or 0: counted as lost");
+		emit_lost(e, &l->record);
+	}
+	if (event->foreign.function.v)
+		foreign_emit_slow(e, env, event, &l->foreign, &l->record.out);
+	if (!event->exit)
+		return;
+	/* With no slot the slow path finds one: for the event, or for the stub, if it doesn't count
+	 * the call. */
+	slot_emit_far(e, env, &l->near, has_fast_path(event) ? &l->record.slow : &l->exit.miss);
+	emit_note(e, "no return stub is free: the agent finds one");
+	exit_emit_miss(e, env, &l->exit);
+}
+
+/* The code that the tracepoint's own return stubs go on to. */
+static void emit_exit(struct emitter *e, const struct tramp_env *env,
+		      const struct tramp_event *event)
+{
+	if (event->foreign.function.v)
+		foreign_emit_exit(e, env, event);
+	else if (event->count.cell.v)
+		count_emit_exit(e, env, event);
+	else
+		exit_emit_records(e, env, event->at_exit);
+}
+
+/* The words that `jmp [switch]` reads, and the distances to them. Then what exits need. */
+static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
+		      const struct event_labels *labels)
+{
+	emit_note(e, NULL); /* data */
+	emit_align(e, sizeof(uint64_t));
+	for (size_t i = 0; i < tramp->event_count && !emit_failed(e); i++) {
+		struct tramp_event *event = tramp->events[i];
+
+		if (event->guard)
+			continue;
+		int32_t distance = (int32_t)(e->size - event->switch_offset);
+
+		memcpy(e->bytes + event->switch_offset - sizeof(distance), &distance,
+		       sizeof(distance));
+		event->switch_offset = (uint32_t)e->size;
+		emit_u64(e, event->is_off ? event->off.v : event->on.v);
+		if (event->exit && exit_emit_site(e, env, event, &labels[i].exit))
+			emit_exit(e, env, event);
+		if (event->foreign.function.v)
+			foreign_emit_data(e, event, saved_size(event), &labels[i].foreign);
+		else if (event->program)
+			gather_emit_program(e, event, labels[i].program_field);
+	}
+}
+
+static bool falls_through(const struct insn *insn)
+{
+	return insn->flow != FLOW_JUMP && insn->flow != FLOW_JUMP_INDIRECT &&
+	       insn->flow != FLOW_RETURN && insn->flow != FLOW_STOP;
+}
+
+/* A system call that might cost us SIGTRAP: the agent makes it, or changes its arguments. rcx and
+ * r11 are free at a `syscall`. */
+static void emit_guard(struct emitter *e, const struct tramp_env *env, struct label *made)
+{
+	struct label make = { 0 };
+
+	emit_note(e, "does it block SIGTRAP? the agent sees to it");
+	emit_lea(e, RSP, mem_at(RSP, -RED_ZONE));
+	emit_mov_imm(e, RCX, env->control.v);
+	emit_call_mem(e, mem_at(RCX, (int32_t)offsetof(struct dt_control, guard)));
+	emit_lea(e, RSP, mem_at(RSP, RED_ZONE));
+	emit_jrcxz(e, &make);
+	emit_jmp(e, made);
+	emit_bind(e, &make);
+}
+
+/* Its distance lies in one cache line (P8). */
+static void emit_back(struct emitter *e, struct tramp *tramp, const struct insn *last)
+{
+	tramp->back = taddr_of(0);
+	if (!falls_through(last))
+		return;
+	emit_note(e, "so that the jump can be changed at once");
+	while (!emit_failed(e) && !jump_is_whole(emit_pc(e)))
+		emit_nop(e);
+	emit_note(e, "back to the code behind it");
+	tramp->back = emit_pc(e);
+	emit_jmp_to(e, taddr_add(last->pc, last->length));
+}
+
+/* Everything that runs on the fast path: recording sequences and moved instructions in turn. */
+static struct error *emit_body(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
+			       struct event_labels *labels)
+{
+	const struct insn *last = &tramp->insns[tramp->insn_count - 1];
+	size_t next = 0;
+
+	for (size_t i = 0; i < tramp->insn_count; i++) {
+		tramp->copies[i] = emit_pc(e);
+		struct label made = { 0 };
+		bool guarded = false;
+		uint8_t origin = (uint8_t)taddr_diff(tramp->insns[i].pc, tramp->insns[0].pc);
+
+		emit_row(e, 0, origin, 0);
+		for (; next < tramp->event_count && tramp->events[next]->insn == i; next++) {
+			guarded |= tramp->events[next]->guard;
+			tramp->events[next]->origin = origin;
+			if (!tramp->events[next]->guard)
+				emit_event(e, env, tramp->events[next], &labels[next]);
+		}
+		if (guarded)
+			emit_guard(e, env, &made);
+		emit_note(e, "the instruction, moved");
+		struct error *error = relocate(&tramp->insns[i], e);
+		if (error)
+			return error;
+		if (guarded)
+			emit_bind(e, &made);
+	}
+	tramp->copies[tramp->insn_count] = emit_pc(e);
+	emit_row(e, 0, (uint8_t)(taddr_diff(last->pc, tramp->insns[0].pc) + last->length), 0);
+	emit_back(e, tramp, last);
+	return NULL;
+}
+
+static struct error *emit_all(struct emitter *e, struct tramp *tramp, const struct tramp_env *env)
+{
+	struct event_labels labels[TRAMP_INSNS_MAX];
+
+	memset(labels, 0, sizeof(labels));
+	struct error *error = emit_body(e, tramp, env, labels);
+	if (error)
+		return error;
+	for (size_t i = 0; i < tramp->event_count; i++)
+		if (!tramp_event_is_own(tramp->events[i]))
+			emit_slow(e, env, tramp->events[i], &labels[i]);
+	emit_data(e, tramp, env, labels);
+	tramp_frame_end(e, tramp->insns[0].pc);
+	return NULL;
+}
+
+struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, uint8_t *bytes,
+			      size_t room, taddr pc)
+{
+	_cleanup_(tramp_frame_free) struct emit_rows rows = { 0 };
+	struct emitter e = { .failed = true };
+
+	assert(tramp->insn_count >= 1 && tramp->insn_count <= TRAMP_INSNS_MAX);
+	if (tramp->event_count > TRAMP_INSNS_MAX)
+		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place",
+				 TRAMP_INSNS_MAX);
+	/* most are short enough for short jumps */
+	for (int wide = 0; wide < 2 && emit_failed(&e); wide++) {
+		emit_init(&e, bytes, room, pc);
+		e.tight = !wide;
+		e.notes = env->notes;
+		if (e.notes)
+			e.notes->count = 0;
+		e.rows = &rows;
+		rows.count = 0;
+		struct error *error = emit_all(&e, tramp, env);
+		if (error)
+			return error;
+	}
+	if (emit_failed(&e))
+		return error_new(ERROR_REFUSED, "its trampoline is out of reach or too long");
+	tramp->size = e.size;
+	return NULL;
+}
