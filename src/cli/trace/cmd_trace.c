@@ -25,7 +25,6 @@
 #define STEP_MS 50
 #define PRINT_MS 50
 #define LOG_STEP_MS 10
-#define STOP_TIMEOUT_MS 2000
 
 /* One run of the command. */
 struct run {

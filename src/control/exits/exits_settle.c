@@ -20,8 +20,8 @@
 #include "control/base/cleanup.h"
 #include "exits_slots.h"
 #include "control/session/internal.h"
+#include "control/stop/stop.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define SETTLE_MS 1000
 #define SETTLE_STEP_MS 5
 #define SETTLE_TRIES 100

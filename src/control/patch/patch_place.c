@@ -21,13 +21,13 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/stop/stop.h"
 #include "exchange.h"
 #include "redirect.h"
 #include "pages.h"
 #include "stack_scan.h"
 #include "sites.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define TRIES_MAX 20
 #define PAUSE_MAX_MS 50
 #define SYSCALL_SIZE 2

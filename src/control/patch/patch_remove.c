@@ -13,12 +13,12 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
+#include "control/stop/stop.h"
 #include "drop.h"
 #include "pages.h"
 #include "stack_scan.h"
 #include "sites.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define PAUSE_MAX_MS 32
 #define BEGIN_MS 1000 /* more, until a signal handler has left the place where a site leads first */
 #define VIA_SIZE 5 /* a jump */

@@ -16,10 +16,10 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
+#include "control/stop/stop.h"
 #include "internal.h"
 #include "control/values/describe/marker_fields.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define GARBAGE_MAX 256 /* sites */
 #define COLLECT_TRIES 20
 #define IDLE_MS 500

@@ -10,11 +10,11 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/stop/stop.h"
 #include "control/tracers/call/faults.h"
 #include "internal.h"
 #include "control/values/describe/marker_fields.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define IDLE_TIMEOUT_MS 2000
 #define IDLE_STEP_MS 100
 #define CHILDREN_ROUNDS 8

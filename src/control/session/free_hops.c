@@ -7,9 +7,8 @@
  */
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
+#include "control/stop/stop.h"
 #include "internal.h"
-
-#define STOP_TIMEOUT_MS 2000
 
 static struct patch_range *list_hops(const struct session *session, size_t *ret_count)
 {

@@ -12,8 +12,8 @@
 #include "control/agent/agent_path.h"
 #include "control/remote/remote.h"
 #include "control/base/cleanup.h"
+#include "control/stop/stop.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define WINDOW_PAGES_MIN 16
 
 struct making {

@@ -19,7 +19,6 @@
 #include "mapping.h"
 #include "control/values/describe/marker_fields.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define HWCAP2_FSGSBASE 2u
 
 /* A tracepoint the user named must have a site; one that a glob found may be refused, if not all

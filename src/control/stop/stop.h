@@ -18,6 +18,10 @@
 
 #include "control/proc/proc.h"
 
+/* Longest wait for a thread in uninterruptible sleep. Every stop takes it, except where a caller can
+ * try again at little cost (SAFEPOINT_STOP_MS). */
+#define STOP_TIMEOUT_MS 2000
+
 struct stop;
 
 /*

@@ -10,8 +10,8 @@
 #include "control/proc/proc_status.h"
 #include "control/remote/remote_sigaction.h"
 #include "control/session/internal.h"
+#include "control/stop/stop.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define TRIES 8
 #define PAUSE_MS 5
 #define LOOKS 4

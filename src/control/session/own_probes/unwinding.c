@@ -8,8 +8,8 @@
 #include "control/base/cleanup.h"
 #include "control/elf/cfi.h"
 #include "control/session/internal.h"
+#include "control/stop/stop.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define TABLES_MAX 64u /* that the agent looks at */
 
 struct table {

@@ -26,9 +26,9 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "control/session/internal.h"
+#include "control/stop/stop.h"
 #include "control/values/describe/marker_fields.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define ROUNDS 4 /* whoever is forked from a child meanwhile */
 #define THREADS_LOOKED_AT 16
 #define LOOK_NS 1000000000ULL

@@ -4,9 +4,8 @@
 
 #include "control/base/cleanup.h"
 #include "control/agent/sweep.h"
+#include "control/stop/stop.h"
 #include "takeover_state.h"
-
-#define STOP_TIMEOUT_MS 2000
 
 /* ---- events --------------------------------------------------------------------------------- */
 

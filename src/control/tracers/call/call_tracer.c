@@ -12,9 +12,9 @@
 #include "library.h"
 #include "faults.h"
 #include "control/session/internal.h"
+#include "control/stop/stop.h"
 
 #define SHARED_SIZE (DT_CALLS_MAX * sizeof(struct dt_call_shared))
-#define STOP_TIMEOUT_MS 2000
 
 _Static_assert(FOREIGN_GATE_ROOM == LOAD_GATE_ROOM, "gates");
 

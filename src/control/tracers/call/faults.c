@@ -6,8 +6,8 @@
 #include "control/placement/sigtrap_guards.h"
 #include "control/remote/remote_sigaction.h"
 #include "control/session/internal.h"
+#include "control/stop/stop.h"
 
-#define STOP_TIMEOUT_MS 2000
 #define CALLS_SIZE DT_ROUND_UP(sizeof(struct dt_calls), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_calls, field))
 
