@@ -9,12 +9,12 @@
 #include "control/base/cleanup.h"
 #include "control/names/demangle.h"
 #include "control/modules/unnamed_functions.h"
+#include "control/names/spell.h"
 #include "api_helper.h"
 #include "options/commands.h"
 #include "cli/daemon/target_arg.h"
 #include "options/table_text.h"
 
-#define NEAR_NAMES 3
 
 static struct {
 	bool json;
@@ -130,14 +130,14 @@ static void list_item(struct listing *list, const char *module, const struct sym
 
 static void note_near(struct listing *list, const struct symtab *symtab)
 {
-	const char *names[NEAR_NAMES];
-	size_t count = symtab_near(symtab, list->glob, names, NEAR_NAMES);
+	struct spell_near near = { .count = 0 };
 
-	for (size_t i = 0; i < count && !strpbrk(list->glob, "*?["); i++) {
+	spell_offer_symbols(&near, list->glob, symtab);
+	for (size_t i = 0; i < near.count && !strpbrk(list->glob, "*?["); i++) {
 		size_t used = strlen(list->near);
 
 		snprintf(list->near + used, sizeof(list->near) - used, "%s'%s'", used ? ", " : "",
-			 names[i]);
+			 near.names[i]);
 	}
 }
 

@@ -7,7 +7,7 @@
 
 #include "control/proc/proc_status.h"
 #include "control/names/demangle.h"
-#include "control/elf/sym.h"
+#include "control/modules/module.h"
 #include "cli/daemon/daemon_call.h"
 
 #define SYMBOLS_MAX 2000

@@ -1,7 +1,7 @@
 /*
  * suggest.h - the word that was probably meant.
  *
- * Pure. Words are few and short (commands, options); names of functions have symtab_near.
+ * Pure. Words are few and short (commands, options); names/spell.h does it for functions.
  */
 #ifndef DYNTRACE_SUGGEST_H
 #define DYNTRACE_SUGGEST_H

@@ -11,7 +11,8 @@
 #include "control/elf/cfi.h"
 #include "control/elf/frame_rule.h"
 #include "control/elf/sdt.h"
-#include "control/elf/sym.h"
+#include "control/elf/symtab.h"
+#include "control/names/spell.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -125,7 +126,7 @@ static void check_symbol(const struct symtab *symtab, const struct symbol *symbo
 static void check_symtab(const struct symtab *symtab)
 {
 	size_t count = symtab_count(symtab), pointers = 0;
-	const char *names[3];
+	struct spell_near near = { .count = 0 };
 
 	require(symtab_low(symtab) < symtab_high(symtab));
 	for (size_t i = 0; i < count && i < SYMBOLS_LOOKED_AT; i++)
@@ -140,7 +141,8 @@ static void check_symtab(const struct symtab *symtab)
 	symtab_has_text_relocations(symtab);
 	check_markers(symtab);
 	check_frames(symtab);
-	require(symtab_near(symtab, "mian", names, 3) <= 3);
+	spell_offer_symbols(&near, "mian", symtab);
+	require(near.count <= SPELL_NEAR_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)

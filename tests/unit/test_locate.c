@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <inttypes.h>
 
-#include "control/elf/sym.h"
+#include "control/names/locate.h"
 #include "scratch.h"
 
 /* ---- location_parse -------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include <grp.h>
 
 #include "control/base/cleanup.h"
-#include "control/elf/sym.h"
+#include "control/modules/module.h"
 #include "scratch.h"
 
 #define NOBODY 65534

@@ -6,7 +6,8 @@
 #include <cmocka.h>
 #include <elf.h>
 
-#include "control/elf/sym.h"
+#include "control/elf/symtab.h"
+#include "control/names/spell.h"
 #include "scratch.h"
 
 static struct symtab *open_symtab(const char *name)
@@ -507,7 +508,6 @@ static void test_near(void **state)
 		{ "xyzzy", { NULL } },
 		{ "", { NULL } },
 	};
-	const char *names[3];
 	struct symtab *symtab;
 
 	scratch_text("near.c",
@@ -516,15 +516,16 @@ static void test_near(void **state)
 	scratch_run("gcc near.c -o near");
 	symtab = open_symtab("near");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		size_t count = symtab_near(symtab, cases[i].wanted, names, 3), expected = 0;
+		struct spell_near near = { .count = 0 };
+		size_t expected = 0;
 
+		spell_offer_symbols(&near, cases[i].wanted, symtab);
 		for (; expected < 3 && cases[i].near[expected]; expected++) {
-			assert_true(expected < count);
-			assert_string_equal(names[expected], cases[i].near[expected]);
+			assert_true(expected < near.count);
+			assert_string_equal(near.names[expected], cases[i].near[expected]);
 		}
-		assert_int_equal(count, expected);
+		assert_int_equal(near.count, expected);
 	}
-	assert_int_equal(symtab_near(symtab, "parse_heder", names, 1), 1);
 	symtab_close(symtab);
 }
 

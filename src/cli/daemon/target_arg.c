@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/modules/module.h"
 #include "options/commands.h"
 
 static void symtab_closep(struct symtab **symtab)

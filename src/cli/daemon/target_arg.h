@@ -7,7 +7,7 @@
 #define DYNTRACE_TARGET_ARG_H
 
 #include "control/dwarf/debug.h"
-#include "control/elf/sym.h"
+#include "control/elf/symtab.h"
 
 struct target_arg_module {
 	const char *name; /* of its file */

@@ -10,7 +10,7 @@
 #include "control/base/vec.h"
 #include "control/dwarf/debug.h"
 #include "control/names/demangle.h"
-#include "control/elf/sym.h"
+#include "control/elf/symtab.h"
 #include "shared/unwind.h"
 
 /* "START END BIAS @SINCE BUILD-ID PATH", numbers in base 16, - for no build id. SINCE, a clock, may

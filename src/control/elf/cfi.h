@@ -9,7 +9,7 @@
 #define DYNTRACE_CFI_H
 
 #include "shared/unwind.h"
-#include "sym.h"
+#include "symtab.h"
 
 struct cfi_rows {
 	struct dt_unwind_row *items;

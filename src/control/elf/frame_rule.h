@@ -7,7 +7,7 @@
 #ifndef DYNTRACE_FRAME_RULE_H
 #define DYNTRACE_FRAME_RULE_H
 
-#include "sym.h"
+#include "symtab.h"
 
 struct frame_rules;
 

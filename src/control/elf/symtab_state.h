@@ -15,7 +15,7 @@
 #include "control/base/vec.h"
 #include "elf_image.h"
 #include "ranges.h"
-#include "sym.h"
+#include "symtab.h"
 
 struct relocation {
 	uint64_t address;

@@ -6,7 +6,7 @@
 
 #include <elf.h>
 
-#include "control/elf/sym.h"
+#include "module.h"
 
 #define HEAD_PHDRS_MAX 64
 

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "control/elf/sym.h"
+#include "module.h"
 
 const char *module_called(const struct proc *proc, const struct module *module)
 {

@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_TLS_H
 #define DYNTRACE_TLS_H
 
-#include "control/elf/sym.h"
+#include "module.h"
 
 enum tls_kind {
 	TLS_UNKNOWN,

@@ -13,7 +13,7 @@
 
 #include "control/base/vec.h"
 #include "control/dwarf/debug.h"
-#include "control/elf/sym.h"
+#include "module.h"
 
 /* Sorted by address, then name. Names are owned. */
 struct unnamed_functions {

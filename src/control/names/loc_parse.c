@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/elf/sym.h"
+#include "loc_parse.h"
 
 /* All of the text, C-like: 0x1f, 31, 037. */
 static bool parse_number(const char *text, uint64_t *ret_number)

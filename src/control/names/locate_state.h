@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_LOCATE_STATE_H
 #define DYNTRACE_LOCATE_STATE_H
 
-#include "control/elf/sym.h"
+#include "locate.h"
 
 struct search {
 	struct proc *proc;

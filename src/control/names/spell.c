@@ -2,23 +2,22 @@
  * Names near a misspelt one: equal but for case, then few edits apart (a letter more, fewer, other,
  * or two swapped), then one within the other.
  */
+#include "spell.h"
+
 #include <ctype.h>
 #include <string.h>
 
-#include "spell.h"
-#include "control/elf/symtab_state.h"
-
 #define LENGTH_MAX 128
-#define INSIDE                                                                                     \
-	100 /* distance of a name that contains the other one, plus how much longer it is   \
-		    */
+#define FAR 1000 /* not near at all */
+/* Distance of a name that contains the other one, plus how much longer it is. */
+#define INSIDE 100
 
 static unsigned min2(unsigned a, unsigned b)
 {
 	return a < b ? a : b;
 }
 
-/* Edits that turn a into b, ignoring case; more than `limit` is given as SPELL_FAR. */
+/* Edits that turn a into b, ignoring case; more than `limit` is given as FAR. */
 static unsigned edits(const char *a, size_t a_length, const char *b, size_t b_length,
 		      unsigned limit)
 {
@@ -42,69 +41,34 @@ static unsigned edits(const char *a, size_t a_length, const char *b, size_t b_le
 			best = min2(best, row[j]);
 		}
 		if (best > limit)
-			return SPELL_FAR;
+			return FAR;
 		before = above;
 		above = row;
 		row = next;
 	}
-	return above[b_length] <= limit ? above[b_length] : SPELL_FAR;
+	return above[b_length] <= limit ? above[b_length] : FAR;
 }
 
-unsigned spell_distance(const char *name, const char *candidate)
+static unsigned distance_of(const char *name, const char *candidate)
 {
 	size_t length = strnlen(name, LENGTH_MAX + 1), other = strnlen(candidate, LENGTH_MAX + 1);
 	size_t gap = length > other ? length - other : other - length;
 	unsigned limit = length < 8 ? 1 : (unsigned)length / 4;
-	unsigned distance = SPELL_FAR;
+	unsigned distance = FAR;
 
 	if (length > LENGTH_MAX || other > LENGTH_MAX || length == 0)
-		return SPELL_FAR;
+		return FAR;
 	if (gap <= limit)
 		distance = edits(name, length, candidate, other, limit);
-	if (distance == SPELL_FAR && ((length >= 3 && strcasestr(candidate, name)) ||
+	if (distance == FAR && ((length >= 3 && strcasestr(candidate, name)) ||
 				      (other >= 4 && strcasestr(name, candidate))))
 		distance = INSIDE + (unsigned)gap;
 	return distance;
 }
 
-size_t symtab_near(const struct symtab *symtab, const char *name, const char **names, size_t max)
-{
-	unsigned distances[16];
-	size_t count = 0;
-
-	max = max > 16 ? 16 : max;
-	for (size_t i = 0; i < symtab->symbols.count; i++) {
-		const struct symbol *symbol = &symtab->symbols.items[i];
-		unsigned distance;
-		size_t at;
-
-		if (symbol->kind != SYMBOL_FUNCTION)
-			continue;
-		distance = spell_distance(name, symbol->name);
-		if (distance == SPELL_FAR)
-			continue;
-		for (at = 0; at < count && strcmp(names[at], symbol->name) != 0; at++)
-			;
-		if (at < count)
-			continue;
-		for (at = count; at > 0 && distances[at - 1] > distance; at--) {
-			if (at < max) {
-				names[at] = names[at - 1];
-				distances[at] = distances[at - 1];
-			}
-		}
-		if (at == max)
-			continue;
-		names[at] = symbol->name;
-		distances[at] = distance;
-		count += count < max;
-	}
-	return count;
-}
-
 void spell_offer(struct spell_near *near, const char *wanted, const char *name)
 {
-	unsigned distance = spell_distance(wanted, name);
+	unsigned distance = distance_of(wanted, name);
 	size_t at = near->count;
 
 	for (size_t i = 0; i < near->count; i++) {
@@ -113,7 +77,7 @@ void spell_offer(struct spell_near *near, const char *wanted, const char *name)
 	}
 	while (at > 0 && near->distances[at - 1] > distance)
 		at--;
-	if (distance == SPELL_FAR || at == SPELL_NEAR_MAX)
+	if (distance == FAR || at == SPELL_NEAR_MAX)
 		return;
 	near->count += near->count < SPELL_NEAR_MAX;
 	for (size_t i = near->count - 1; i > at; i--) {
@@ -126,11 +90,12 @@ void spell_offer(struct spell_near *near, const char *wanted, const char *name)
 
 void spell_offer_symbols(struct spell_near *near, const char *wanted, const struct symtab *symtab)
 {
-	const char *names[SPELL_NEAR_MAX];
-	size_t count = symtab_near(symtab, wanted, names, SPELL_NEAR_MAX);
+	for (size_t i = 0; i < symtab_count(symtab); i++) {
+		const struct symbol *symbol = symtab_get(symtab, i);
 
-	for (size_t i = 0; i < count; i++)
-		spell_offer(near, wanted, names[i]);
+		if (symbol->kind == SYMBOL_FUNCTION)
+			spell_offer(near, wanted, symbol->name);
+	}
 }
 
 /* "; did you mean a, b or c?" */

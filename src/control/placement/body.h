@@ -7,6 +7,7 @@
 #ifndef DYNTRACE_BODY_H
 #define DYNTRACE_BODY_H
 
+#include "control/base/vec.h"
 #include "control/code/decode.h"
 #include "branch_targets.h"
 

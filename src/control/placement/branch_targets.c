@@ -29,6 +29,7 @@
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
+#include "control/base/vec.h"
 #include "control/code/prescan.h"
 
 #define PAGE 4096

@@ -11,7 +11,7 @@
 #ifndef DYNTRACE_BRANCH_TARGETS_H
 #define DYNTRACE_BRANCH_TARGETS_H
 
-#include "control/elf/sym.h"
+#include "control/elf/symtab.h"
 
 struct branch_targets;
 

@@ -16,7 +16,7 @@
 
 #include "control/code/near.h"
 #include "control/patch/patch.h"
-#include "control/elf/sym.h"
+#include "control/names/locate.h"
 #include "control/trampoline/trampoline.h"
 
 struct site;

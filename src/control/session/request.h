@@ -5,7 +5,7 @@
 #ifndef DYNTRACE_REQUEST_H
 #define DYNTRACE_REQUEST_H
 
-#include "control/elf/sym.h"
+#include "control/names/locate.h"
 #include "session.h"
 
 /* Lives as long as a tracepoint that was made from it. */

@@ -8,7 +8,7 @@
 #define DYNTRACE_RESULT_CHECK_H
 
 #include "control/values/where/abi.h"
-#include "control/elf/sym.h"
+#include "control/elf/symtab.h"
 
 /* False: nothing in its code, between these addresses of the file, changes the register that the
  * result is in. */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "control/agent/agent.h"
-#include "control/elf/sym.h"
+#include "control/modules/module.h"
 
 #define LOAD_PAPER_SIZE (1u << 20)
 #define LOAD_NAME_MAX 4096u

@@ -12,7 +12,7 @@
 #ifndef DYNTRACE_WIDE_H
 #define DYNTRACE_WIDE_H
 
-#include "control/elf/sym.h"
+#include "control/modules/module.h"
 
 /* True as well where it can't be told: code that isn't all instructions, very large files. */
 struct error *wide_look(struct proc *proc, struct module *module, bool *ret_is_wide);

@@ -1,0 +1,111 @@
+/*
+ * symtab.h - the symbols, the text and the read-only data of an ELF file.
+ *
+ * Files are hostile input: nothing here trusts an offset, a size or a string in them, and names
+ * with control characters aren't names. Addresses are the file's own (vaddr); struct module
+ * (modules/module.h) adds where the file is loaded.
+ */
+#ifndef DYNTRACE_SYMTAB_H
+#define DYNTRACE_SYMTAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/base/error.h"
+
+enum symbol_kind { SYMBOL_FUNCTION, SYMBOL_IFUNC, SYMBOL_OBJECT };
+enum symbol_source {
+	SOURCE_SYMTAB,
+	SOURCE_DYNSYM,
+	SOURCE_ENTRY,
+	SOURCE_EH_FRAME,
+	SOURCE_DEBUG,
+	SOURCE_DEBUGDATA,
+	SOURCE_PLT
+};
+
+struct symbol {
+	const char *name; /* owned by the symtab; version suffixes (@GLIBC_2.2.5) are cut off */
+	uint64_t address; /* vaddr in the file */
+	uint64_t size; /* never 0 for a function where .eh_frame or the next symbol tells it */
+	enum symbol_kind kind;
+	enum symbol_source source;
+	bool global;
+	bool old_version; /* foo@V, kept for old programs, where foo@@V is the one to link with */
+};
+
+/* True if this is the better of two names for one address: function before data, then default
+ * version, then global, then shorter. */
+bool symbol_is_better(const struct symbol *symbol, const struct symbol *than);
+
+/* Executable bytes of the file, as mapped (PT_LOAD with PF_X). */
+struct text_range {
+	uint64_t address; /* vaddr */
+	uint64_t size;
+	const uint8_t *bytes; /* a private copy, owned by the symtab */
+};
+
+struct symtab;
+
+/* Reads it all: .symtab, .dynsym, main from the entry point (when no symbol has that name),
+ * sizes from .eh_frame. `path` is for messages. */
+struct error *symtab_open(int fd, const char *path, struct symtab **ret_symtab);
+void symtab_close(struct symtab *symtab);
+
+size_t symtab_count(const struct symtab *symtab);
+/* Sorted by address, then name. */
+const struct symbol *symtab_get(const struct symtab *symtab, size_t index);
+/* Functions first, then the version to link with, then global ones. NULL: none. */
+const struct symbol *symtab_find(const struct symtab *symtab, const char *name);
+/* Every symbol of that name, from the lowest address on; NULL: no more. */
+const struct symbol *symtab_first_named(const struct symtab *symtab, const char *name);
+const struct symbol *symtab_next_named(const struct symtab *symtab, const struct symbol *symbol);
+/* The function that contains the address; NULL: none. The best name: global before local, shorter
+ * before longer. */
+const struct symbol *symtab_at(const struct symtab *symtab, uint64_t address);
+/* Bounds of the function at this address from .eh_frame; false: no FDE covers it. */
+bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_start,
+		uint64_t *ret_end);
+/* Calls back with the text that compilers have described, by address: all of it, but for stretches
+ * of `gap` bytes or more without an unwind table. A file that has none at all counts as described. */
+#define SYM_UNCOVERED_MIN (512u << 10) /* a static musl libc without tables is smaller */
+void symtab_each_unwind_covered(const struct symtab *symtab, uint64_t gap,
+			   void (*found)(void *context, uint64_t start, uint64_t end),
+			   void *context);
+/* The executable range that contains the address; NULL: none. */
+const struct text_range *symtab_text(const struct symtab *symtab, uint64_t address);
+/* Read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables: how many bytes were
+ * copied to `to`, at most n. Relocated 64-bit words (RELATIVE relocations) are given as their
+ * addend. */
+size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n);
+/* Calls back with every address of text that data may hold: addends of RELATIVE and RELR
+ * relocations, values of symbols that R_X86_64_64 relocations name, and, aligned, 64-bit words of
+ * any data segment (also .data) that are such an address as they stand in the file (programs at
+ * fixed addresses). Needed by the planner: one address too many is fine, one too few isn't. */
+void symtab_each_pointer(const struct symtab *symtab,
+			 void (*found)(void *context, uint64_t address), void *context);
+/* The same with every landing pad of exceptions (landing_pads.c), and with every function's start. */
+struct error *symtab_each_landing_pad(const struct symtab *symtab,
+				      void (*found)(void *context, uint64_t address),
+				      void *context);
+void symtab_each_function_start(const struct symtab *symtab,
+				void (*found)(void *context, uint64_t address), void *context);
+/* The same with every restartable sequence (H11) that the file lists. */
+void symtab_each_rseq(const struct symtab *symtab,
+		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort),
+		      void *context);
+/* Written in Go: goroutines are parked at any instruction, and no stack tells where. */
+bool symtab_is_go(const struct symtab *symtab);
+/* What the kernel says of its file. */
+struct stat;
+bool symtab_file(const struct symtab *symtab, struct stat *ret_stat);
+/* Does it name a dynamic loader? A static program doesn't. */
+bool symtab_has_loader(const struct symtab *symtab);
+uint64_t symtab_low(const struct symtab *symtab); /* lowest and highest vaddr of all PT_LOADs */
+uint64_t symtab_high(const struct symtab *symtab);
+uint64_t symtab_entry(const struct symtab *symtab);
+bool symtab_has_text_relocations(const struct symtab *symtab);
+bool symtab_is_stripped(const struct symtab *symtab); /* no .symtab */
+
+#endif
