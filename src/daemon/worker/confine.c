@@ -13,10 +13,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -24,7 +22,7 @@
 #include <unistd.h>
 
 /* Refused with EPERM: a parser that goes astray must not be killed in the middle of a stop. */
-static const uint32_t refused[] = {
+static const int refused[] = {
 	/* programs, namespaces, other rights */
 	SYS_execve,
 	SYS_execveat,
@@ -123,51 +121,46 @@ static const uint32_t refused[] = {
 	SYS_fanotify_init,
 };
 #define REFUSED_COUNT (sizeof(refused) / sizeof(refused[0]))
-#define CREATES ((uint32_t)(O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY)))
 
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define RETURN(value) BPF_STMT(BPF_RET | BPF_K, value)
-#define SKIP_UNLESS(number, count) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, count)
+/* Flags of open that make a file, empty it, or write behind its end. */
+static const uint32_t creating[] = { O_CREAT, O_TRUNC, O_APPEND, O_TMPFILE & ~O_DIRECTORY };
+#define CREATING_COUNT (sizeof(creating) / sizeof(creating[0]))
 
-/* What of this isn't x86-64's own (int 0x80, x32) is no system call of ours. */
-static const struct sock_filter head[] = {
-	LOAD(arch),
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
-	RETURN(SECCOMP_RET_KILL_PROCESS),
-	LOAD(nr),
-	BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1),
-	RETURN(SECCOMP_RET_KILL_PROCESS),
-	/* No file is made, emptied or written behind its end. */
-	SKIP_UNLESS(SYS_openat, 4),
-	LOAD(args[2]),
-	BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CREATES, 0, 1),
-	RETURN(SECCOMP_RET_ERRNO | EPERM),
-	RETURN(SECCOMP_RET_ALLOW),
-	SKIP_UNLESS(SYS_open, 4),
-	LOAD(args[1]),
-	BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CREATES, 0, 1),
-	RETURN(SECCOMP_RET_ERRNO | EPERM),
-	RETURN(SECCOMP_RET_ALLOW),
-};
-#define HEAD_COUNT (sizeof(head) / sizeof(head[0]))
+/* Refuses the call if its argument `flags`, counted from 0, has one of `creating`. */
+static bool refuse_creating(scmp_filter_ctx filter, int call, unsigned flags)
+{
+	bool failed = false;
 
+	for (size_t i = 0; i < CREATING_COUNT && !failed; i++)
+		failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 1,
+					  SCMP_CMP(flags, SCMP_CMP_MASKED_EQ, creating[i],
+						   creating[i]));
+	return !failed;
+}
+
+scmp_filter_ctx confine_make_filter(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	/* int 0x80 and x32: the worker itself never makes such a system call. */
+	bool done = filter && !seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH,
+						SCMP_ACT_KILL_PROCESS);
+
+	for (size_t i = 0; i < REFUSED_COUNT && done; i++)
+		done = !seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
+	if (done && refuse_creating(filter, SYS_open, 1) && refuse_creating(filter, SYS_openat, 2))
+		return filter;
+	seccomp_release(filter);
+	return NULL;
+}
+
+/* seccomp_load sets no_new_privs, too. */
 static struct error *filter_calls(void)
 {
-	struct sock_filter code[HEAD_COUNT + 2 * REFUSED_COUNT + 1];
-	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
-	size_t at = 0;
+	scmp_filter_ctx filter = confine_make_filter();
+	int failed = filter ? -seccomp_load(filter) : ENOMEM;
 
-	for (size_t i = 0; i < HEAD_COUNT; i++)
-		code[at++] = head[i];
-	for (size_t i = 0; i < REFUSED_COUNT; i++) {
-		code[at++] = (struct sock_filter)SKIP_UNLESS(refused[i], 1);
-		code[at++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-	}
-	code[at] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program))
-		return error_errno(errno, "cannot give up system calls");
-	return NULL;
+	seccomp_release(filter);
+	return failed ? error_errno(failed, "cannot give up system calls") : NULL;
 }
 
 /* Of what root has: reading its targets' files and memory, their limits, and the stop's priority. */
