@@ -1,3 +1,6 @@
+#include "find_process.h"
+
+#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -10,10 +13,9 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/strbuf.h"
-#include "proc.h"
 #include "proc_status.h"
 
-#define FIND_LISTED_MAX 20
+#define LISTED_MAX 20
 
 /* Arguments with NULs between; NULL when there are none (or the process has gone). */
 static char *read_arguments(pid_t pid, size_t *ret_length)
@@ -57,73 +59,85 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* By the name of its executable, also of one that was replaced on disk meanwhile. */
-static bool exe_matches(pid_t pid, const char *name)
+void find_process_executable(pid_t pid, char *ret_name, size_t size)
 {
 	char path[64], link[PATH_MAX];
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	ssize_t n = readlink(path, link, sizeof(link) - 1);
-	if (n <= 0)
-		return false;
-	link[n] = '\0';
+	ssize_t length = readlink(path, link, sizeof(link) - 1);
+	link[length > 0 ? length : 0] = '\0';
 	char *deleted = strstr(link, " (deleted)");
 	if (deleted && !deleted[strlen(" (deleted)")])
 		*deleted = '\0';
-	return !strcmp(base_name(link), name);
+	snprintf(ret_name, size, "%s", base_name(link));
 }
 
-static bool matches(pid_t pid, const char *name)
+/* The cheap look first. */
+static bool is_called(pid_t pid, const char *name, bool by_argument)
 {
 	struct thread_stat stat;
+	char executable[NAME_MAX + 1];
 	_cleanup_error_ struct error *gone = proc_status_read_stat(pid, pid, &stat);
 	_cleanup_free_ char *arguments = NULL;
 
-	if (gone || pid == getpid() || !proc_status_live_thread(pid))
+	if (gone || pid == getpid() || (stat.flags & STATUS_PF_KTHREAD) ||
+	    !proc_status_live_thread(pid))
 		return false;
-	if (!strcmp(stat.comm, name) || exe_matches(pid, name))
+	if (!strcmp(stat.comm, name))
 		return true;
-	arguments = read_arguments(pid, NULL);
+	find_process_executable(pid, executable, sizeof(executable));
+	if (!strcmp(executable, name))
+		return true;
+	arguments = by_argument ? read_arguments(pid, NULL) : NULL;
 	return arguments && *arguments && !strcmp(base_name(arguments), name);
 }
 
-static struct error *several(const char *target, const struct tids *pids)
-{
-	struct strbuf list = { 0 };
-
-	for (size_t i = 0; i < pids->count && i < FIND_LISTED_MAX; i++) {
-		size_t length = 0;
-		_cleanup_free_ char *line = read_arguments(pids->items[i], &length);
-
-		if (line)
-			make_line(line, length);
-		strbuf_printf(&list, "%s%d (%.60s)", i ? ", " : "", pids->items[i],
-			      line && *line ? line : target);
-	}
-	if (pids->count > FIND_LISTED_MAX)
-		strbuf_printf(&list, " and %zu more", pids->count - FIND_LISTED_MAX);
-	struct error *err =
-		error_new(ERROR_FAILED, "%zu processes are called '%s': use the pid of one: %s",
-			  pids->count, target, list.failed ? "" : list.text);
-	strbuf_free(&list);
-	return err;
-}
-
-static struct error *find_by_name(const char *name, struct tids *ret_pids)
+struct error *find_process_all(const char *name, bool by_argument, struct tids *ret_pids)
 {
 	DIR *dir = opendir("/proc");
 	bool full = true;
 
 	if (!dir)
 		return error_errno(errno, "cannot read /proc");
-	for (struct dirent *entry; full && (entry = readdir(dir));) {
+	for (struct dirent *entry; *name && full && (entry = readdir(dir));) {
 		pid_t pid = atoi(entry->d_name);
 
-		if (pid > 0 && matches(pid, name))
+		if (pid > 0 && is_called(pid, name, by_argument))
 			full = vec_push(ret_pids, pid);
 	}
 	closedir(dir);
 	return full ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+struct error *find_process_several(const char *name, const struct tids *pids, const char *advice,
+				   find_process_describe_fn describe)
+{
+	struct strbuf list = { 0 };
+
+	assert(pids->count > 1);
+	for (size_t i = 0; i < pids->count && i < LISTED_MAX; i++) {
+		char text[64] = "";
+
+		describe(pids->items[i], text, sizeof(text));
+		strbuf_printf(&list, "%s%d (%s)", i ? ", " : "", pids->items[i], *text ? text : name);
+	}
+	if (pids->count > LISTED_MAX)
+		strbuf_printf(&list, " and %zu more", pids->count - LISTED_MAX);
+	struct error *error = error_new(ERROR_FAILED, "%zu processes are called '%s': %s: %s",
+					pids->count, name, advice, list.failed ? "" : list.text);
+	strbuf_free(&list);
+	return error;
+}
+
+static void describe_by_arguments(pid_t pid, char *ret_text, size_t size)
+{
+	size_t length = 0;
+	_cleanup_free_ char *line = read_arguments(pid, &length);
+
+	if (line) {
+		make_line(line, length);
+		snprintf(ret_text, size, "%.60s", line);
+	}
 }
 
 static struct error *find_by_pid(const char *digits, pid_t *ret_pid)
@@ -145,13 +159,14 @@ struct error *proc_find(const char *target, pid_t *ret_pid)
 
 	if (*target && !target[strspn(target, "0123456789")])
 		return find_by_pid(target, ret_pid);
-	struct error *err = find_by_name(target, &pids);
+	struct error *err = find_process_all(target, true, &pids);
 	if (!err && pids.count == 0)
 		err = error_new(ERROR_GONE,
 				"no process is called '%s': give its pid or its program's name",
 				target);
 	else if (!err && pids.count > 1)
-		err = several(target, &pids);
+		err = find_process_several(target, &pids, "use the pid of one",
+					   describe_by_arguments);
 	else if (!err)
 		*ret_pid = pids.items[0];
 	vec_free(&pids);

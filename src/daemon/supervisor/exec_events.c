@@ -110,7 +110,7 @@ static bool is_new(const struct exec_events *execs, const struct seen *one)
 static void look(struct exec_events *execs, bool tell)
 {
 	struct exec_events now = { 0 };
-	struct pids fresh = { 0 };
+	struct tids fresh = { 0 };
 	DIR *folder = opendir("/proc");
 	struct dirent *entry;
 

@@ -1,19 +1,16 @@
 #include "identity.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/base/vec.h"
+#include "control/proc/find_process.h"
 #include "control/proc/proc_status.h"
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -115,16 +112,7 @@ static void read_user(const char *status, struct process *process)
  * cut it. */
 static void read_name(pid_t pid, struct process *process)
 {
-	char path[64], link[PATH_MAX];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	ssize_t length = readlink(path, link, sizeof(link) - 1);
-	link[length > 0 ? length : 0] = '\0';
-	char *deleted = strstr(link, " (deleted)");
-	if (deleted && !deleted[strlen(" (deleted)")])
-		*deleted = '\0';
-	const char *slash = strrchr(link, '/');
-	snprintf(process->executable, sizeof(process->executable), "%.60s", slash ? slash + 1 : "");
+	find_process_executable(pid, process->executable, sizeof(process->executable));
 	bool cut = !strncmp(process->executable, process->comm, strlen(process->comm));
 	memcpy(process->name, cut ? process->executable : process->comm, sizeof(process->name));
 }
@@ -174,35 +162,4 @@ bool process_is_own(const struct process *process, const struct identity *who)
 bool process_is_called(const struct process *process, const char *name)
 {
 	return *name && (!strcmp(process->comm, name) || !strcmp(process->executable, name));
-}
-
-/* The cheap look first. */
-static bool is_called(pid_t pid, const char *name)
-{
-	struct process process = { 0 };
-	struct thread_stat stat;
-	_cleanup_error_ struct error *gone = proc_status_read_stat(pid, pid, &stat);
-
-	if (gone || pid == getpid() || (stat.flags & STATUS_PF_KTHREAD) || !proc_status_live_thread(pid))
-		return false;
-	snprintf(process.comm, sizeof(process.comm), "%.60s", stat.comm);
-	read_name(pid, &process);
-	return process_is_called(&process, name);
-}
-
-struct error *process_find_all(const char *name, struct pids *ret_pids)
-{
-	DIR *dir = opendir("/proc");
-	bool full = true;
-
-	if (!dir)
-		return error_errno(errno, "cannot read /proc");
-	for (struct dirent *entry; full && (entry = readdir(dir));) {
-		pid_t pid = atoi(entry->d_name);
-
-		if (pid > 0 && is_called(pid, name))
-			full = vec_push(ret_pids, pid);
-	}
-	closedir(dir);
-	return full ? NULL : error_new(ERROR_FAILED, "out of memory");
 }

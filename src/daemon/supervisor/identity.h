@@ -55,11 +55,4 @@ bool process_is_own(const struct process *process, const struct identity *who);
 /* Is the process called that: comm, or the file name of its executable? */
 bool process_is_called(const struct process *process, const char *name);
 
-struct pids {
-	pid_t *items;
-	size_t count, room;
-};
-/* All that are called that, but this process. */
-struct error *process_find_all(const char *name, struct pids *ret_pids);
-
 #endif

@@ -285,7 +285,7 @@ bool journal_read(struct target *target)
 	return bytes && length;
 }
 
-void journal_pids(const struct supervisor *supervisor, struct pids *ret_pids)
+void journal_pids(const struct supervisor *supervisor, struct tids *ret_pids)
 {
 	_cleanup_free_ char *path = NULL;
 

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/proc/find_process.h"
 #include "shared/program.h"
 #include "daemon/base/log.h"
-
-#define LISTED_MAX 20
 
 struct command {
 	void (*run)(struct request *request);
@@ -31,28 +30,17 @@ static bool is_pid(const char *text)
 	return *text && !text[strspn(text, "0123456789")];
 }
 
-static struct error *several(const char *name, const struct pids *pids)
+static void describe(pid_t pid, char *ret_text, size_t size)
 {
-	struct strbuf list = { 0 };
+	struct process process = { 0 };
+	_cleanup_error_ struct error *gone = process_read(pid, &process);
 
-	for (size_t i = 0; i < pids->count && i < LISTED_MAX; i++) {
-		struct process process = { 0 };
-		_cleanup_error_ struct error *gone = process_read(pids->items[i], &process);
-
-		strbuf_printf(&list, "%s%d (%s)", i ? ", " : "", pids->items[i],
-			      gone ? name : process.name);
-	}
-	if (pids->count > LISTED_MAX)
-		strbuf_printf(&list, " and %zu more", pids->count - LISTED_MAX);
-	struct error *error = error_new(
-		ERROR_FAILED, "%zu processes are called '%s': use the pid of one, or --all: %s",
-		pids->count, name, list.failed ? "" : list.text);
-	strbuf_free(&list);
-	return error;
+	if (!gone)
+		snprintf(ret_text, size, "%s", process.name);
 }
 
 /* Of the targets we have. */
-static void find_targets(const struct supervisor *supervisor, const char *name, struct pids *pids)
+static void find_targets(const struct supervisor *supervisor, const char *name, struct tids *pids)
 {
 	for (size_t i = 0; i < supervisor->targets.count; i++) {
 		const struct target *target = supervisor->targets.items[i];
@@ -78,26 +66,27 @@ static struct error *no_agent(const struct supervisor *supervisor, pid_t pid, co
 }
 
 static struct error *find_by_name(const struct request *request, const char *name, bool starts,
-				  struct pids *pids)
+				  struct tids *pids)
 {
 	struct error *error = NULL;
 
 	if (!starts)
 		find_targets(request->supervisor, name, pids);
 	if (!pids->count)
-		error = process_find_all(name, pids);
+		error = find_process_all(name, false, pids);
 	if (!error && !pids->count)
 		error = error_new(ERROR_GONE, "no process is called '%s'%s", name,
 				  request->kind == WIRE_ADD ?
 					  ": give its pid, or --wait for it" :
 					  ": give its pid or its program's name");
 	else if (!error && pids->count > 1 && !wire_get_number(&request->message, WIRE_ALL, 0))
-		error = several(name, pids);
+		error = find_process_several(name, pids, "use the pid of one, or --all",
+					     describe);
 	return error;
 }
 
 static struct error *find_pids(const struct request *request, const char *name, bool starts,
-			       struct pids *ret_pids)
+			       struct tids *ret_pids)
 {
 	if (!is_pid(name))
 		return find_by_name(request, name, starts, ret_pids);
@@ -134,7 +123,7 @@ static void ask_targets(struct request *request)
 {
 	const char *name = wire_get_text(&request->message, WIRE_TARGET);
 	bool starts = command_of(request->kind)->starts;
-	struct pids pids = { 0 };
+	struct tids pids = { 0 };
 
 	if (!name)
 		return request_note(request, error_new(ERROR_USAGE, "no TARGET"));
@@ -186,9 +175,9 @@ static void run_flush(struct request *request)
 
 static bool runs_already(const char *name)
 {
-	struct pids pids = { 0 };
+	struct tids pids = { 0 };
 
-	error_free(process_find_all(name, &pids));
+	error_free(find_process_all(name, false, &pids));
 	bool found = pids.count > 0;
 	vec_free(&pids);
 	return found;
@@ -236,7 +225,7 @@ static void run_tracepoints(struct request *request)
 	const char *name = wire_get_text(&request->message, WIRE_TARGET);
 	size_t waiting =
 		name && !is_pid(name) ? waiting_list(request->supervisor, request, name) : 0;
-	struct pids pids = { 0 };
+	struct tids pids = { 0 };
 
 	if (waiting)
 		find_targets(request->supervisor, name, &pids);
@@ -250,7 +239,7 @@ static void run_remove(struct request *request)
 	const char *name = wire_get_text(&request->message, WIRE_TARGET);
 	const char *pattern = wire_get_text(&request->message, WIRE_NAME);
 	size_t waiting = 0;
-	struct pids pids = { 0 };
+	struct tids pids = { 0 };
 
 	if (name && pattern && !is_pid(name))
 		waiting = waiting_remove(request->supervisor, &request->who, name, pattern);

@@ -15,6 +15,7 @@
 
 #include "control/base/vec.h"
 #include "control/wire/channel.h"
+#include "control/proc/proc.h"
 #include "identity.h"
 #include "daemon/keeper/keeper.h"
 #include "daemon/base/loop.h"
@@ -242,7 +243,7 @@ void journal_free(struct target *target);
 /* Reads it; false: there is none for this process. */
 bool journal_read(struct target *target);
 /* The pids that there are journals of. */
-void journal_pids(const struct supervisor *supervisor, struct pids *ret_pids);
+void journal_pids(const struct supervisor *supervisor, struct tids *ret_pids);
 
 /* ---- events.c: notifications ----------------------------------------------------------------- */
 

@@ -554,7 +554,7 @@ static struct error *find_again(struct supervisor *supervisor, pid_t pid)
 
 void targets_find_again(struct supervisor *supervisor)
 {
-	struct pids pids = { 0 };
+	struct tids pids = { 0 };
 
 	journal_pids(supervisor, &pids);
 	for (size_t i = 0; i < pids.count; i++) {
