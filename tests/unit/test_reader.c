@@ -10,8 +10,17 @@
 
 static uint64_t *words;
 static struct dt_chunk *descs;
-static uint64_t now;
+/* The clock, of which the events of a chunk take one cycle each. The reader's own is ahead of it by
+ * more than any test takes; 0: the machine's. */
+#define START ((3ULL << 40) + 12345)
+#define AHEAD (1ULL << 39)
+static uint64_t now, reader_clock_now;
 static bool thread_is_alive;
+
+static uint64_t read_clock(void)
+{
+	return reader_clock_now ? reader_clock_now : __rdtsc();
+}
 
 static bool alive(void *context, uint32_t pid, uint32_t tid)
 {
@@ -28,7 +37,7 @@ static void outer(void *context, uint32_t *pid, uint32_t *tid)
 	*tid += 1000;
 }
 
-static void set_up(struct rig_trace *trace)
+static void set_up_at(struct rig_trace *trace, uint64_t start)
 {
 	rig_up(SMALL, BIG, 0);
 	rig_open_trace(trace);
@@ -41,14 +50,21 @@ static void set_up(struct rig_trace *trace)
 		.writer = trace->writer,
 		.alive = alive,
 		.outer = outer,
+		.clock = read_clock,
 	};
 	RIG_OK(reader_create(&options, &trace->reader));
 	words = (uint64_t *)((char *)rig_pool + dt_words_offset());
 	descs = (struct dt_chunk *)((char *)rig_pool + dt_descs_offset(SMALL + BIG));
-	now = __rdtsc() - (1ULL << 38);
+	now = start;
+	reader_clock_now = start + AHEAD;
 	thread_is_alive = true;
 	rig_pool->threads[1] = (struct dt_thread){ .claim = 2, .pid = 70, .tid = 71, .chunks = 99 };
 	rig_pool->threads[2] = (struct dt_thread){ .claim = 2, .pid = 70, .tid = 72, .chunks = 99 };
+}
+
+static void set_up(struct rig_trace *trace)
+{
+	set_up_at(trace, START);
 }
 
 static void tear_down(struct rig_trace *trace)
@@ -395,27 +411,48 @@ static void test_clock_steps_back_in_a_chunk(void **unused)
 	tear_down(&trace);
 }
 
-static void test_clock_wraps_and_gaps(void **unused)
+static void expect_clock(const char *text, uint64_t clock)
+{
+	char expected[64];
+
+	snprintf(expected, sizeof(expected), "[%020lu]", clock);
+	assert_non_null(strstr(text, expected));
+}
+
+/* Six events from `start` on, and one 2^38 cycles later: each has its clock in the trace. */
+static void check_clocks_from(uint64_t start)
 {
 	struct rig_trace trace;
 
-	set_up(&trace);
-	now &= ~((1ULL << 40) - 1); /* the header's clock is about to wrap */
-	now -= 3;
+	set_up_at(&trace, start);
 	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 6);
-	now += (1ULL << 38);
+	now += 1ULL << 38;
 	fill(5, 1, 1, DT_CHUNK_PUBLISHED, 1);
 	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 7);
+	assert_int_equal(trace.totals.stepped_back, 0);
 	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-cycles --no-delta");
-	char expected[64];
-	uint64_t first = descs[4].end - 6;
-	for (uint64_t i = 0; i < 6; i++) {
-		snprintf(expected, sizeof(expected), "[%020lu]", first + i);
-		assert_non_null(strstr(text, expected));
-	}
-	snprintf(expected, sizeof(expected), "[%020lu]", now - 1);
-	assert_non_null(strstr(text, expected));
+	for (uint64_t i = 1; i <= 6; i++)
+		expect_clock(text, start + i);
+	expect_clock(text, now - 1);
 	tear_down(&trace);
+}
+
+/* B6: 40 bits of clock in the header are enough. They wrap in the chunk, or between two. */
+static void test_clock_wraps_and_gaps(void **unused)
+{
+	check_clocks_from((1ULL << 40) - 3);
+	check_clocks_from((7ULL << 40) - 3);
+	check_clocks_from((1ULL << 40) - (1ULL << 37));
+}
+
+/* The machine has just booted. */
+static void test_clock_near_zero(void **unused)
+{
+	check_clocks_from(0);
+	check_clocks_from(1);
+	check_clocks_from((1ULL << 38) - 3);
+	check_clocks_from(1ULL << 39);
 }
 
 /* The clock was set back by hours between two chunks: both are in the trace, and it opens. */
@@ -527,6 +564,7 @@ static void test_flush_while_written(void **unused)
 	uint64_t count = 0, last = 0;
 
 	set_up(&trace);
+	reader_clock_now = 0;
 	memset(rig_pool->threads, 0, sizeof(rig_pool->threads));
 	live_recorded = 0;
 	pthread_create(&thread, NULL, hit_on, NULL);
@@ -642,6 +680,7 @@ int main(void)
 		cmocka_unit_test(test_flush_keeps_order),
 		cmocka_unit_test(test_clock_steps_back_in_a_chunk),
 		cmocka_unit_test(test_clock_wraps_and_gaps),
+		cmocka_unit_test(test_clock_near_zero),
 		cmocka_unit_test(test_clock_set_back),
 		cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_event_beyond_the_end),

@@ -109,6 +109,11 @@ void reader_wait(struct reader *reader, unsigned timeout_ms)
 	__atomic_store_n(&pool->waiting, 0, __ATOMIC_RELAXED);
 }
 
+uint64_t reader_now(const struct reader *reader)
+{
+	return reader->options.clock ? reader->options.clock() : __rdtsc();
+}
+
 uint32_t reader_seen(const struct reader *reader)
 {
 	return reader->wake_seen;
@@ -360,7 +365,7 @@ struct error *reader_end_thread(struct reader *reader, uint32_t thread)
 	pool_thread(&reader->pool, thread, &record);
 	if (stream->lost < record.lost)
 		stream->lost = record.lost;
-	return stream_finish(stream, &reader->sink, __rdtsc());
+	return stream_finish(stream, &reader->sink, reader_now(reader));
 }
 
 bool reader_is_short(const struct reader *reader)
@@ -403,7 +408,7 @@ static struct error *reader_end_homeless(struct reader *reader)
 
 	stream_open(&stream, &reader->sink, &nobody, &(struct reader_options){ 0 });
 	stream.lost = __atomic_load_n(&reader->pool.base->lost_homeless, __ATOMIC_RELAXED);
-	return stream_finish(&stream, &reader->sink, __rdtsc());
+	return stream_finish(&stream, &reader->sink, reader_now(reader));
 }
 
 struct error *reader_finish(struct reader *reader, struct reader_totals *ret_totals)

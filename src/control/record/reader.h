@@ -46,6 +46,9 @@ struct reader_batch {
 	size_t words;
 };
 
+/* The clock that the target's events have. */
+typedef uint64_t (*reader_clock_fn)(void);
+
 /* Told of each batch that was written, in order within a stream. */
 typedef void (*reader_observe_fn)(void *context, const struct reader_batch *batch);
 
@@ -75,6 +78,7 @@ struct reader_options {
 	void *alive_context;
 	reader_outer_fn outer; /* NULL: there is only one pid namespace */
 	void *outer_context;
+	reader_clock_fn clock; /* NULL: the time stamp counter */
 	const struct reader_resume *resume; /* by thread record; NULL: the trace is new */
 	const struct reader_pauses *pauses; /* borrowed; NULL: there are none */
 	reader_observe_fn observe; /* NULL: nobody wants to know */

@@ -56,6 +56,8 @@ enum readout_result {
 	READOUT_WAITS, /* an event isn't complete */
 };
 
+/* The time, by the clock of the events. */
+uint64_t reader_now(const struct reader *reader);
 /* Which threads are dead, and which have chunks. */
 void reader_find_dead(struct reader *reader);
 void reader_find_busy(struct reader *reader);

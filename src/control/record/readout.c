@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <x86intrin.h>
 
 #include "control/ctf/writer.h"
 #include "reader_state.h"
@@ -207,7 +206,7 @@ static void readout_start(struct reader *reader, const struct reader_entry *entr
 	struct reader_progress *progress = readout_progress(reader, entry->index, entry->word);
 	uint32_t extent = readout_extent(reader, entry->index, entry->word, desc);
 	uint64_t begin = progress->begun ? progress->clock : desc->begin;
-	uint64_t now = __rdtsc();
+	uint64_t now = reader_now(reader);
 
 	*ret_walk = (struct walk){
 		.sizes = reader->sizes,
