@@ -8,7 +8,9 @@
  */
 #include "live.h"
 
-#include "control/session/internal.h"
+#include "control/exits/exits.h"
+#include "control/session/session.h"
+#include "control/session/state/session_state.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED 1
@@ -429,7 +431,7 @@ static uint32_t stubs_used(const struct fixture *f)
 	uint32_t used = 0;
 
 	assert_null(mem_read(session->proc,
-			     taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
+			     taddr_add(session->exits->returns, offsetof(struct dt_returns, used)),
 			     &used, sizeof(used)));
 	return used;
 }

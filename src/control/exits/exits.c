@@ -18,7 +18,7 @@
 
 #include "control/remote/remote.h"
 #include "control/base/cleanup.h"
-#include "control/session/internal.h"
+#include "control/session/state/session_state.h"
 
 #define STUBS_AT DT_PAGE
 #define GROW_NS 5000000ULL
@@ -90,19 +90,19 @@ static struct error *map_returns(struct session *session, struct stop *stop)
 	if (error)
 		control->returns = 0;
 	else
-		session->exits.returns = chosen;
+		session->exits->returns = chosen;
 	return error;
 }
 
 struct error *exits_map_child(struct session *session, struct proc *child, struct stop *stop)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
-	taddr at = session->exits.returns;
+	taddr at = session->exits->returns;
 	struct error *error = at.v ? maps_read(child, &maps) : NULL;
 
 	if (error || !at.v || maps_find(&maps, at)) /* mapped at the fork, and copied by it */
 		return error;
-	if (session->exits.unwinder_count) /* of which that in the child knows nothing */
+	if (session->exits->unwinder_count) /* of which that in the child knows nothing */
 		return error_new(ERROR_REFUSED, "its unwinder can't be told of return stubs");
 	return map_returns_at(stop, child, at);
 }
@@ -110,7 +110,7 @@ struct error *exits_map_child(struct session *session, struct proc *child, struc
 struct error *exits_map(struct session *session, struct stop *stop)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
-	struct exits *exits = &session->exits;
+	struct exits *exits = session->exits;
 	struct error *error = map_returns(session, stop);
 
 	exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
@@ -133,7 +133,7 @@ static struct error *write_stubs(struct session *session, const struct tramp_env
 				 uint32_t count)
 {
 	struct dt_control *control = session->agent->control;
-	uint8_t *window = (uint8_t *)control + session->exits.offset;
+	uint8_t *window = (uint8_t *)control + session->exits->offset;
 	uint32_t from = control->stub_count;
 
 	if (!exit_emit_stubs(env, from, count, window + STUBS_AT + (uint64_t)from * DT_STUB_SIZE))
@@ -145,9 +145,9 @@ static struct error *write_stubs(struct session *session, const struct tramp_env
 
 static void fill_env(const struct session *session, struct tramp_env *env)
 {
-	env->returns = session->exits.returns;
-	env->stubs = taddr_add(session->exits.window, STUBS_AT);
-	env->exit = session->exits.window;
+	env->returns = session->exits->returns;
+	env->stubs = taddr_add(session->exits->window, STUBS_AT);
+	env->exit = session->exits->window;
 	env->ns_multiplier =
 		(uint64_t)(1e9 * 4294967296.0 / (double)session->clock.frequency + 0.5);
 }
@@ -165,7 +165,7 @@ static uint32_t first_count(const struct session *session)
 struct error *exits_write(struct session *session, struct tramp_env *env)
 {
 	struct dt_control *control = session->agent->control;
-	struct exits *exits = &session->exits;
+	struct exits *exits = session->exits;
 	uint8_t *window = (uint8_t *)control + exits->offset;
 	size_t size;
 
@@ -188,28 +188,28 @@ void exits_grow(struct session *session, uint64_t now_ns)
 	struct tramp_env env = { 0 };
 	uint64_t missed = 0;
 
-	if (!session->exits.returns.v || count >= DT_STUBS_MAX || now_ns < session->exits.next_grow)
+	if (!session->exits->returns.v || count >= DT_STUBS_MAX || now_ns < session->exits->next_grow)
 		return;
-	session->exits.next_grow = now_ns + GROW_NS;
+	session->exits->next_grow = now_ns + GROW_NS;
 	_cleanup_error_ struct error *reading = mem_read(
-		session->proc, taddr_add(session->exits.returns, offsetof(struct dt_returns, used)),
+		session->proc, taddr_add(session->exits->returns, offsetof(struct dt_returns, used)),
 		&used, sizeof(used));
 	for (size_t i = 0; i < session->types->count; i++)
 		missed += pool->tallies[i].missed; /* in a forked child, perhaps */
 	missed -= pool->foreign;
-	if ((reading || used < count / 2) && missed == session->exits.missed)
+	if ((reading || used < count / 2) && missed == session->exits->missed)
 		return;
-	session->exits.missed = missed;
+	session->exits->missed = missed;
 	fill_env(session, &env);
 	_cleanup_error_ struct error *ignored = write_stubs(session, &env, count * 2);
 }
 
 bool exits_find_threads(const struct session *session, const struct stop *stop)
 {
-	taddr start = session->exits.window,
+	taddr start = session->exits->window,
 	      end = taddr_add(start, (int64_t)(WINDOW_PAGES * DT_PAGE));
 
-	for (size_t i = 0; session->exits.returns.v && i < stop_thread_count(stop); i++) {
+	for (size_t i = 0; session->exits->returns.v && i < stop_thread_count(stop); i++) {
 		if (taddr_within(stop_thread_rip(stop, i), start, end))
 			return true;
 	}
@@ -218,14 +218,23 @@ bool exits_find_threads(const struct session *session, const struct stop *stop)
 
 struct error *exits_unmap(const struct session *session, struct stop *stop)
 {
-	const uint64_t args[6] = { session->exits.returns.v, sizeof(struct dt_returns) };
+	const uint64_t args[6] = { session->exits->returns.v, sizeof(struct dt_returns) };
 	int64_t result;
 
-	return session->exits.returns.v ? remote_syscall(stop, SYS_munmap, args, &result) : NULL;
+	return session->exits->returns.v ? remote_syscall(stop, SYS_munmap, args, &result) : NULL;
+}
+
+bool exits_create(struct session *session)
+{
+	session->exits = calloc(1, sizeof(*session->exits));
+	return session->exits != NULL;
 }
 
 void exits_free(struct session *session)
 {
-	free(session->exits.unwound);
-	free(session->exits.inside);
+	if (!session->exits)
+		return;
+	free(session->exits->unwound);
+	free(session->exits->inside);
+	free(session->exits);
 }

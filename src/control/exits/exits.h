@@ -75,6 +75,8 @@ bool exits_hook_is_there(const struct session *session, const struct module *mod
 void exits_modules_changed(struct session *session);
 /* Now and then: tells unwinders that couldn't be told at once. */
 void exits_watch(struct session *session, uint64_t now_ns);
+/* session_exits_from. */
+taddr exits_from(struct session *session);
 /* In a process that is being left. */
 struct error *exits_unregister(struct session *session, struct proc *proc);
 
@@ -93,6 +95,7 @@ bool exits_find_threads(const struct session *session, const struct stop *stop);
 /* Unmaps the slots; the stubs' window goes with the agent's others. */
 struct error *exits_unmap(const struct session *session, struct stop *stop);
 
+bool exits_create(struct session *session);
 void exits_free(struct session *session);
 
 #endif

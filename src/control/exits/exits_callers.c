@@ -8,7 +8,8 @@
  * as missed.
  */
 #include "control/base/cleanup.h"
-#include "control/session/internal.h"
+#include "exits.h"
+#include "control/session/state/session_state.h"
 
 struct allowing {
 	struct dt_control *control;

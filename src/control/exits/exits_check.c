@@ -10,7 +10,8 @@
 #include "control/exits/check/exit_body.h"
 #include "control/exits/check/exit_check.h"
 #include "control/proc/proc_status.h"
-#include "control/session/internal.h"
+#include "exits.h"
+#include "control/session/state/session_state.h"
 
 /* Unwind tables of modules, opened once. */
 struct rules {

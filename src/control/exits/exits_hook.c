@@ -14,7 +14,8 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/session/internal.h"
+#include "exits.h"
+#include "control/session/own_probes/own_probes.h"
 
 static const struct probe *find_hook(const struct session *session, const struct module *module)
 {
@@ -60,7 +61,7 @@ static bool wants_exits(const struct session *session, const struct tracepoint_l
 		if (list->items[i]->probe.event.exit)
 			return true;
 	}
-	return session->exits.returns.v;
+	return session->exits->returns.v;
 }
 
 /* Without exits an unwinder that is hidden in a library isn't worth reading all of them. */

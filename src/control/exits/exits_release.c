@@ -15,7 +15,8 @@
 
 #include "control/base/cleanup.h"
 #include "exits_slots.h"
-#include "control/session/internal.h"
+#include "exits.h"
+#include "control/session/state/session_state.h"
 
 /* Where a tracepoint's code is now. */
 struct code {
@@ -139,7 +140,7 @@ static struct error *redirect(struct release *release, const struct session *ses
 		if (!site || site->calls_inside)
 			continue;
 		slot->body = code ? code->body.v : 0;
-		slot->exit = code ? code->exit.v : session->exits.window.v;
+		slot->exit = code ? code->exit.v : session->exits->window.v;
 		if (!code) {
 			slot->use = 0; /* until its tracepoint is back */
 			slot->length |= DT_RETURN_RETIRED;
@@ -154,7 +155,7 @@ struct error *exits_release(struct session *session, struct proc *proc)
 	_cleanup_(release_free) struct release release = { .slots = { .session = session,
 								      .proc = proc } };
 
-	if (!session->exits.returns.v)
+	if (!session->exits->returns.v)
 		return NULL;
 	if (!list_sites(&release, session) || !list_codes(&release, session))
 		return error_new(ERROR_FAILED, "out of memory");

@@ -19,8 +19,8 @@
 
 #include "control/base/cleanup.h"
 #include "exits_slots.h"
-#include "control/session/internal.h"
-#include "control/stop/stop.h"
+#include "exits.h"
+#include "control/session/state/session_state.h"
 
 #define SETTLE_MS 1000
 #define SETTLE_STEP_MS 5
@@ -76,7 +76,7 @@ static struct error *put_back(struct exits_slots *slots, uint64_t sp, uint64_t w
 
 	while ((index = exits_slots_stub(slots, word)) &&
 	       exits_slots_place(&slots->items[index]) == sp) {
-		end_call(&slots->items[index], slots->session->exits.inside);
+		end_call(&slots->items[index], slots->session->exits->inside);
 		word = slots->items[index].ra;
 	}
 	return mem_write(slots->proc, taddr_of(sp), &word, sizeof(word));
@@ -98,7 +98,7 @@ static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
 		if (top && exits_slots_place(&slots->items[top]) == exits_slots_place(slot))
 			error = put_back(slots, exits_slots_place(slot), word);
 		if (slot->sp) {
-			end_call(slot, slots->session->exits.unwound);
+			end_call(slot, slots->session->exits->unwound);
 			slot->length |= DT_RETURN_VANISHED;
 			*ret_vanished = true;
 		}
@@ -179,7 +179,7 @@ static bool is_ours(const struct exits_slots *slots, const struct mapping *mappi
 {
 	const struct agent *agent = slots->session->agent;
 
-	return taddr_equal(mapping->start, slots->session->exits.returns) ||
+	return taddr_equal(mapping->start, slots->session->exits->returns) ||
 	       taddr_equal(mapping->start, agent->state_at) ||
 	       taddr_equal(mapping->start, agent->pool_at) ||
 	       (mapping->inode == agent->code_inode && mapping->device == agent->code_device);
@@ -258,7 +258,7 @@ struct error *exits_settle(struct session *session, struct proc *proc, bool *ret
 	bool done = false;
 
 	*ret_clean = true;
-	if (!session->exits.returns.v)
+	if (!session->exits->returns.v)
 		return NULL;
 	struct error *error = wait_for_calls(&slots);
 	for (unsigned tries = 0; !error && !done && tries < SETTLE_TRIES; tries++) {

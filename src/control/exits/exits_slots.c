@@ -3,7 +3,8 @@
 #include <stdlib.h>
 
 #include "control/base/cleanup.h"
-#include "control/session/internal.h"
+#include "exits.h"
+#include "control/session/state/session_state.h"
 
 #define TAIL_CALLS 64 /* how many stubs are believed to share one stack word */
 
@@ -14,14 +15,14 @@ void exits_slots_free(struct exits_slots *slots)
 
 taddr exits_slots_at(const struct exits_slots *slots, uint32_t index)
 {
-	return taddr_add(slots->session->exits.returns,
+	return taddr_add(slots->session->exits->returns,
 			 (int64_t)(offsetof(struct dt_returns, slots) +
 				   index * sizeof(struct dt_return_slot)));
 }
 
 struct error *exits_slots_read(struct exits_slots *slots)
 {
-	taddr returns = slots->session->exits.returns;
+	taddr returns = slots->session->exits->returns;
 	uint64_t stray = 0;
 	struct error *error =
 		mem_read(slots->proc, taddr_add(returns, offsetof(struct dt_returns, used)),

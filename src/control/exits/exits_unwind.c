@@ -15,7 +15,8 @@
 
 #include "control/base/cleanup.h"
 #include "control/remote/safepoint.h"
-#include "control/session/internal.h"
+#include "exits.h"
+#include "control/session/state/session_state.h"
 
 #define REGISTER_TIMEOUT_MS 2000
 #define WATCH_NS 50000000ULL
@@ -64,7 +65,7 @@ static struct error *tell(struct session *session, struct stop *held, taddr func
 			  const struct exits_unwinder *unwinder, bool takes_object,
 			  unsigned timeout_ms)
 {
-	struct exits *exits = &session->exits;
+	struct exits *exits = session->exits;
 	uint64_t object = exits->returns.v + offsetof(struct dt_returns, objects) +
 			  exits->unwinder_count * sizeof(((struct dt_returns *)0)->objects[0]);
 	const uint64_t args[3] = { unwinder->table.v, takes_object ? object : 0 };
@@ -85,7 +86,7 @@ static struct error *tell_module(struct session *session, struct stop *held,
 				 const struct module *module, const struct symtab *symtab,
 				 unsigned timeout_ms)
 {
-	struct exits *exits = &session->exits;
+	struct exits *exits = session->exits;
 
 	if (!exits_is_unwinder(symtab))
 		return NULL;
@@ -121,7 +122,7 @@ bool exits_is_announced(struct session *session, struct module *module)
 	     i++) {
 		taddr forget = find_function(module, symtab, interfaces[i].forget);
 
-		told = forget.v && is_told(&session->exits, forget);
+		told = forget.v && is_told(session->exits, forget);
 	}
 	return told;
 }
@@ -145,7 +146,7 @@ static struct error *tell_all(struct session *session, struct stop *held, unsign
 /* What was told and is no longer there can't be made to forget. */
 static void drop_unloaded(struct session *session)
 {
-	struct exits *exits = &session->exits;
+	struct exits *exits = session->exits;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < exits->unwinder_count; i++) {
@@ -170,11 +171,11 @@ static void drop_unloaded(struct session *session)
 
 void exits_modules_changed(struct session *session)
 {
-	if (!session->exits.returns.v)
+	if (!session->exits->returns.v)
 		return;
 	drop_unloaded(session);
 	exits_allow(session);
-	session->exits.all_announced = false; /* those that get no hook are told by exits_watch */
+	session->exits->all_announced = false; /* those that get no hook are told by exits_watch */
 }
 
 struct error *exits_register(struct session *session, struct stop *held)
@@ -187,13 +188,13 @@ struct error *exits_register(struct session *session, struct stop *held)
 
 void exits_watch(struct session *session, uint64_t now_ns)
 {
-	struct exits *exits = &session->exits;
+	struct exits *exits = session->exits;
 
 	if (!exits->returns.v || exits->all_announced || now_ns < exits->next_watch)
 		return;
 	exits->next_watch = now_ns + WATCH_NS;
 	/* not in another program, which it has begun since */
-	if (!detach_has_code(session, session->proc))
+	if (!session_has_code(session, session->proc))
 		return;
 	struct error *error = tell_all(session, NULL, 0);
 	exits->all_announced = !error; /* else it is tried again */
@@ -204,8 +205,8 @@ struct error *exits_unregister(struct session *session, struct proc *proc)
 {
 	struct error *error = NULL;
 
-	for (size_t i = session->exits.unwinder_count; i > 0 && !error; i--) {
-		const struct exits_unwinder *unwinder = &session->exits.unwinders[i - 1];
+	for (size_t i = session->exits->unwinder_count; i > 0 && !error; i--) {
+		const struct exits_unwinder *unwinder = &session->exits->unwinders[i - 1];
 		const uint64_t args[3] = { unwinder->table.v };
 
 		error = safepoint_call(proc, NULL, unwinder->forget, args, REGISTER_TIMEOUT_MS);
@@ -213,7 +214,7 @@ struct error *exits_unregister(struct session *session, struct proc *proc)
 	return error ? error_wrap(error, "its unwinder knows of the return stubs") : NULL;
 }
 
-taddr session_exits_from(struct session *session)
+taddr exits_from(struct session *session)
 {
 	struct module *program = session->modules.count ? session->modules.items[0] : NULL;
 	struct symtab *symtab;

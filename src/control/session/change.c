@@ -16,64 +16,38 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "control/stop/stop.h"
-#include "internal.h"
-#include "control/values/describe/marker_fields.h"
+#include "change.h"
+#include "detach.h"
+#include "control/exits/exits.h"
+#include "info.h"
+#include "place.h"
+#include "session.h"
+#include "control/session/own_probes/traps.h"
+#include "control/session/state/switches.h"
+#include "control/tracers/dispatch.h"
+#include "control/tracers/loading/loading.h"
+#include "tracepoints.h"
+#include "control/session/own_probes/semaphores.h"
 
 #define GARBAGE_MAX 256 /* sites */
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
 #define PAUSE_MAX_MS 64
 
-static void write_word(struct session *session, const struct site *site,
-		       const struct tramp_event *event, bool on)
-{
-	uint8_t *code = (uint8_t *)session->agent->control;
-	uint64_t *word = (uint64_t *)(code + site->piece.offset + event->switch_offset);
+struct change {
+	size_t garbage_kept; /* of the garbage: sites with calls inside at the last look */
+	size_t retired_kept; /* of the retired tracepoints, likewise */
+};
 
-	/* its partner is the jmp [switch] at the start of the tracepoint's code */
-	__atomic_store_n(word, on ? event->on.v : event->off.v, __ATOMIC_RELEASE);
+bool change_create(struct session *session)
+{
+	session->change = calloc(1, sizeof(*session->change));
+	return session->change != NULL;
 }
 
-static void write_switch(struct session *session, struct probe *probe, bool on)
+void change_destroy(struct session *session)
 {
-	probe->event.is_off = !on; /* should its trampoline be written anew */
-	if (probe->site && probe->site->emitted)
-		write_word(session, probe->site, &probe->event, on);
-}
-
-/* Is it the tracepoint's, as it once was? Its events have kept their name, what it counts its
- * place. */
-static bool is_former(const struct session *session, const struct tracepoint *tracepoint,
-		      const struct tramp_event *event)
-{
-	const struct event_types *types = session->types;
-	uint32_t id = tracepoint->probe.event.id;
-
-	if (tracepoint->has_cell)
-		return taddr_equal(event->count.cell, tracepoint->probe.event.count.cell);
-	return tracepoint->has_type && event->id < types->count &&
-	       strcmp(types->items[event->id].name, types->items[id].name) == 0;
-}
-
-void change_write_former(struct session *session, const struct tracepoint *tracepoint, bool on)
-{
-	for (size_t i = 0; i < session->garbage.count; i++) {
-		const struct site *site = session->garbage.items[i];
-
-		for (size_t j = 0; site->replaced && j < site->kept.count; j++) {
-			if (is_former(session, tracepoint, &site->kept.items[j].event))
-				write_word(session, site, &site->kept.items[j].event, on);
-		}
-	}
-}
-
-void change_write_switch(struct session *session, struct tracepoint *tracepoint)
-{
-	bool on = !tracepoint->is_off && !session->stopped;
-
-	write_switch(session, &tracepoint->probe, on);
-	change_write_former(session, tracepoint, on);
+	free(session->change);
 }
 
 uint64_t session_code_used(const struct session *session)
@@ -87,7 +61,7 @@ uint64_t session_code_used(const struct session *session)
 static struct patch_range *list_ranges(const struct session *session, size_t *ret_count)
 {
 	const struct agent *agent = session->agent;
-	const struct load_paper *paper = &session->tracers.paper;
+	const struct load_paper *paper = &session->loading->paper;
 	struct patch_range *ranges = calloc(3 * session->garbage.count + 3, sizeof(*ranges));
 	size_t count = 0;
 
@@ -217,7 +191,7 @@ static struct error *clear_child(struct session *session, pid_t pid, bool *ret_c
 	bool idle = false;
 	struct error *error = proc_open_plain(pid, &child);
 
-	if (!error && detach_has_code(session, child)) {
+	if (!error && session_has_code(session, child)) {
 		error = change_restore(session, child, false, &idle);
 		*ret_clear = false;
 		if (!error && idle)
@@ -307,10 +281,10 @@ void change_collect(struct session *session)
 	}
 	if (!clear)
 		return;
-	session->garbage.count = session->garbage_kept = kept;
+	session->garbage.count = session->change->garbage_kept = kept;
 	if (!in_child)
 		free_retired(session);
-	session->retired_kept = session->retired.count;
+	session->change->retired_kept = session->retired.count;
 }
 
 /* Would somebody who is still in what was removed come out inside of what the new site changes?
@@ -528,7 +502,7 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 		if (!tracepoint->probe.site)
 			continue;
 		semaphores_lower(session, tracepoint);
-		write_switch(session, &tracepoint->probe, false); /* others may share the site */
+		switches_write_probe(session, &tracepoint->probe, false); /* others may share the site */
 		if (!planner_release(session->planner, &tracepoint->probe, &gone))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
@@ -537,8 +511,8 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 	else if (!error)
 		drop(session, &gone);
 	vec_free(&gone);
-	if (!error && (session->garbage.count > session->garbage_kept + GARBAGE_MAX ||
-		       session->retired.count > session->retired_kept + GARBAGE_MAX))
+	if (!error && (session->garbage.count > session->change->garbage_kept + GARBAGE_MAX ||
+		       session->retired.count > session->change->retired_kept + GARBAGE_MAX))
 		change_collect(session);
 	return error;
 }

@@ -12,8 +12,14 @@
 #include "control/base/cleanup.h"
 #include "control/stop/stop.h"
 #include "control/tracers/call/faults.h"
-#include "internal.h"
-#include "control/values/describe/marker_fields.h"
+#include "detach.h"
+#include "change.h"
+#include "control/exits/exits.h"
+#include "control/session/own_probes/library_notice.h"
+#include "control/session/own_probes/traps.h"
+#include "recording.h"
+#include "control/tracers/dispatch.h"
+#include "control/session/own_probes/semaphores.h"
 
 #define IDLE_TIMEOUT_MS 2000
 #define IDLE_STEP_MS 100
@@ -22,13 +28,13 @@
 /* Pointers to the patches of all sites, with or without those that go last. Caller frees. */
 static struct patch_site **list_patches(const struct session *session, bool last, size_t *ret_count)
 {
-	size_t all = session->found ? session->found_count : planner_site_count(session->planner),
+	size_t all = session->found.items ? session->found.count : planner_site_count(session->planner),
 	       count = 0;
 	struct patch_site **patches = calloc(all + 1, sizeof(*patches));
 
 	for (size_t i = 0; patches && i < all; i++) {
-		struct patch_site *patch = session->found ?
-						   &session->found[i] :
+		struct patch_site *patch = session->found.items ?
+						   &session->found.items[i] :
 						   &planner_site(session->planner, i)->patch;
 
 		if (last || !patch->is_last)
@@ -47,17 +53,6 @@ static bool has_last(const struct session *session)
 	return all > others;
 }
 
-/* Does the process still have our code where we put it? Not after execve. */
-bool detach_has_code(const struct session *session, struct proc *proc)
-{
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	_cleanup_error_ struct error *error = maps_read(proc, &maps);
-	const struct mapping *found = error ? NULL : maps_find(&maps, session->agent->control_at);
-
-	return found && found->inode == session->agent->code_inode &&
-	       found->device == session->agent->code_device;
-}
-
 /* One look: bytes back, and is anybody in a trampoline? */
 static struct error *try_restore(const struct session *session, struct proc *proc, bool last,
 				 bool *ret_idle)
@@ -74,7 +69,7 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 		copies[i] = *patches[i];
 		copies[i].error = NULL;
 		/* exchanged in the target alone (old_probes.c) */
-		if (session->found && proc != session->proc)
+		if (session->found.items && proc != session->proc)
 			copies[i].state = PATCH_PLACED;
 		patches[i] = &copies[i];
 	}
@@ -114,7 +109,7 @@ static size_t list_ranges(const struct session *session, struct patch_range *ran
 		const struct dt_window *window = &agent->control->windows[i];
 		taddr start = taddr_of(window->address);
 
-		if (taddr_equal(start, session->exits.window))
+		if (taddr_equal(start, session->exits->window))
 			continue; /* stale words may lead there: exits_settle knows better */
 		ranges[count++] = (struct patch_range){
 			start, taddr_add(start, (int64_t)(window->pages * DT_PAGE))
@@ -236,7 +231,7 @@ static void add_holder(struct session *session, struct holders *holders, struct 
 {
 	struct holder holder = { .proc = proc };
 
-	if (proc_is_alive(proc) && detach_has_code(session, proc)) {
+	if (proc_is_alive(proc) && session_has_code(session, proc)) {
 		struct error *error = unless_gone(quiet_process(session, proc));
 
 		holder.quiet = !error;
@@ -303,7 +298,7 @@ struct error *detach_all(struct session *session, struct session_summary *summar
 		struct holder *holder = &holders.items[i];
 
 		if (holder->quiet && proc_is_alive(holder->proc) &&
-		    detach_has_code(session, holder->proc))
+		    session_has_code(session, holder->proc))
 			note_left(summary, holder->proc->pid,
 				  unless_gone(unmap_process(session, holder->proc)));
 		if (holder->proc != session->proc)

@@ -7,8 +7,9 @@
  */
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "control/stop/stop.h"
-#include "internal.h"
+#include "change.h"
+#include "free_hops.h"
+
 
 static struct patch_range *list_hops(const struct session *session, size_t *ret_count)
 {

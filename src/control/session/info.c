@@ -2,11 +2,17 @@
  * info.c - what the user sees of tracepoints.
  */
 #include "control/base/cleanup.h"
-#include "internal.h"
+#include "control/base/now.h"
+#include "info.h"
+#include "control/exits/exits.h"
+#include "control/session/processes/follow.h"
+#include "session.h"
+#include "control/tracers/call/call_tracer.h"
+#include "control/tracers/count/count_tracer.h"
 
 size_t session_tracepoint_count(const struct session *session)
 {
-	return session->tracepoints.count + session->follow.rows.count;
+	return session->tracepoints.count + session->follow->rows.count;
 }
 
 /* ---- counts ---------------------------------------------------------------------------------- */
@@ -20,13 +26,13 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ha
 		return tally;
 	tally.hits = session->types->items[id].hits;
 	tally.lost = session->types->items[id].lost;
-	if (!has_exit || !session->agent || !session->exits.unwound)
+	if (!has_exit || !session->agent || !session->exits->unwound)
 		return tally;
 	tally.exits = session->types->items[id + 1].hits;
 	tally.exits_lost = session->types->items[id + 1].lost;
 	tally.missed = session->agent->pool->tallies[id].missed;
 	tally.unwound =
-		(uint64_t)session->agent->pool->tallies[id].unwound + session->exits.unwound[id];
+		(uint64_t)session->agent->pool->tallies[id].unwound + session->exits->unwound[id];
 	return tally;
 }
 
@@ -66,7 +72,7 @@ static struct tally count(const struct session *session, const struct tracepoint
 	}
 	struct counts_sum counted;
 	/* in the target: then no event has its id */
-	if (tracers_counts(session, tracepoint, &counted)) {
+	if (count_tracer_read(session, tracepoint, &counted)) {
 		sum.hits += counted.hits;
 		sum.exits += counted.exits;
 	}
@@ -78,7 +84,7 @@ void info_inherit(struct session *session, struct tracepoint *old, struct tracep
 	struct counts_sum counted;
 
 	heir->past = count_past(session, old);
-	if (old->tracer->kind != TRACER_COUNT && tracers_counts(session, old, &counted)) {
+	if (old->tracer->kind != TRACER_COUNT && count_tracer_read(session, old, &counted)) {
 		heir->past.hits += counted.hits;
 		heir->past.exits += counted.exits;
 	}
@@ -116,9 +122,33 @@ static void tell_exits(const struct session *session, uint32_t id, bool filters,
 	info->unwound = tally->unwound;
 	uint64_t ended = info->exits + info->exits_lost + info->missed + info->unwound;
 	info->inside = info->hits > ended ? info->hits - ended : 0;
-	if (filters && session->exits.inside) /* those that it turned away aren't counted */
-		info->inside = session->exits.inside[id];
+	if (filters && session->exits->inside) /* those that it turned away aren't counted */
+		info->inside = session->exits->inside[id];
 	latency_times(&session->latency, id, &info->times);
+}
+
+/* Hits per second since it was placed, or until recording ended. */
+static double rate_of(const struct session *session, const struct tracepoint *tracepoint,
+		    uint64_t hits)
+{
+	uint64_t end = session->ended_ns ? session->ended_ns : now_ns();
+
+	if (!tracepoint->placed_ns || end <= tracepoint->placed_ns)
+		return 0;
+	return (double)hits * 1e9 / (double)(end - tracepoint->placed_ns);
+}
+
+void info_placed(const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i]->probe.site && !list->items[i]->placed_ns)
+			list->items[i]->placed_ns = now_ns();
+	}
+}
+
+void info_ended(struct session *session)
+{
+	session->ended_ns = now_ns();
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -159,7 +189,7 @@ static struct tracepoint_info tell_row(const struct session *session, const stru
 					.enabled = true,
 					.hits = tally.hits,
 					.lost = tally.lost };
-	if (row->has_exit && session->exits.unwound)
+	if (row->has_exit && session->exits->unwound)
 		tell_exits(session, row->id, row->filters_exits, &tally, &info);
 	return info;
 }
@@ -168,7 +198,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 {
 	if (index >= session->tracepoints.count)
 		return tell_row(session,
-				&session->follow.rows.items[index - session->tracepoints.count]);
+				&session->follow->rows.items[index - session->tracepoints.count]);
 	const struct tracepoint *tracepoint = session->tracepoints.items[index];
 	const struct probe *probe = &tracepoint->probe;
 	struct tracepoint_info info = { .name = tracepoint->name, .address = probe->place.address };
@@ -185,10 +215,9 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	info.how = how_placed(tracepoint);
 	info.hits = tally.hits;
 	info.lost = tally.lost;
-	info.rate = tracers_rate(session, tracepoint, info.hits);
+	info.rate = rate_of(session, tracepoint, info.hits);
 	call_tracer_add_uncalled(session, tracepoint, &info);
-	if (tracepoint->fault)
-		info.fault = error_text(tracepoint->fault);
+	info.fault = call_tracer_fault(tracepoint);
 	if (tracepoint->has_type) {
 		const struct event_type *type = &session->types->items[probe->event.id];
 
@@ -197,12 +226,12 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	}
 	if (probe->site)
 		info.code_bytes = probe->site->piece.size;
-	if (probe->event.exit && session->agent && session->exits.unwound &&
-	    tracers_knows_exits(tracepoint))
+	if (probe->event.exit && session->agent && session->exits->unwound &&
+	    tracepoint_knows_exits(tracepoint))
 		tell_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally,
 			   &info);
 	struct counts_sum counted;
-	if (info.has_exit && tracers_counts(session, tracepoint, &counted))
-		tracers_times(session, &counted, &info.times);
+	if (info.has_exit && count_tracer_read(session, tracepoint, &counted))
+		count_tracer_times(session, &counted, &info.times);
 	return info;
 }

@@ -7,6 +7,11 @@
  */
 #include "mapping.h"
 
+#include "control/exits/exits.h"
+#include "control/session/own_probes/unwinding.h"
+#include "control/tracers/dispatch.h"
+#include "control/values/describe/stable_memory.h"
+
 #include <stdlib.h>
 
 #include "control/agent/agent_path.h"

@@ -8,7 +8,7 @@
 #ifndef DYNTRACE_MAPPING_H
 #define DYNTRACE_MAPPING_H
 
-#include "internal.h"
+#include "control/session/state/session_state.h"
 
 /* What has to be mapped, by way of one borrowed thread. */
 struct mapping_wants {

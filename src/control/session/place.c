@@ -15,11 +15,44 @@
 #include "control/base/cleanup.h"
 #include "control/codegen/tramp_frame.h"
 #include "control/tracers/call/faults.h"
-#include "internal.h"
+#include "change.h"
+#include "control/exits/exits.h"
+#include "free_hops.h"
+#include "info.h"
+#include "place.h"
+#include "control/session/own_probes/library_notice.h"
+#include "control/session/own_probes/own_probes.h"
+#include "control/session/own_probes/traps.h"
+#include "control/session/own_probes/unwinding.h"
+#include "control/session/processes/children.h"
+#include "control/session/processes/follow.h"
+#include "control/session/state/switches.h"
+#include "control/session/takeover/old_probes.h"
+#include "recording.h"
+#include "control/tracers/call/call_tracer.h"
+#include "control/tracers/dispatch.h"
+#include "control/tracers/lttng/lttng_tracer.h"
+#include "types.h"
 #include "mapping.h"
-#include "control/values/describe/marker_fields.h"
+#include "control/session/own_probes/semaphores.h"
 
 #define HWCAP2_FSGSBASE 2u
+
+struct placing {
+	struct tramp_env env; /* what trampolines are written with */
+	uint32_t free_note; /* no free entry of dt_control.sites lies before this */
+};
+
+bool place_create(struct session *session)
+{
+	session->placing = calloc(1, sizeof(*session->placing));
+	return session->placing != NULL;
+}
+
+void place_free(struct session *session)
+{
+	free(session->placing);
+}
 
 /* A tracepoint the user named must have a site; one that a glob found may be refused, if not all
  * are. */
@@ -100,8 +133,8 @@ struct error *place_open_writer(struct session *session, struct trace_dir *direc
 	gethostname(info.hostname, sizeof(info.hostname) - 1);
 	snprintf(info.process, sizeof(info.process), "%s", session->proc->comm);
 	info.command_line = session->command_line;
-	info.modules = session->loaded.items;
-	info.module_count = session->loaded.count;
+	info.modules = session->unwinding->loaded.items;
+	info.module_count = session->unwinding->loaded.count;
 	if (session->reopened && types == session->types)
 		return writer_create_after(session->reopened, &info, types, &session->clock,
 					   ret_writer);
@@ -115,7 +148,7 @@ static void describe_modules(struct session *session)
 	for (size_t i = 0; i < session->modules.count; i++) {
 		char *text = module_describe(session->proc, session->modules.items[i], 0);
 
-		if (!text || !vec_push(&session->loaded, text))
+		if (!text || !vec_push(&session->unwinding->loaded, text))
 			free(text);
 	}
 }
@@ -125,11 +158,11 @@ static struct error *open_trace(struct session *session, const struct tracepoint
 {
 	struct error *error = NULL;
 
-	if (session->wants_unwind && !session->loaded.count)
+	if (session->wants_unwind && !session->unwinding->loaded.count)
 		describe_modules(session);
 	if (!session->clock.frequency)
 		clock_start(&session->clock);
-	if (!session->writer && (tracers_has_trace(list) || session->options.follow_exec)) {
+	if (!session->writer && (tracepoint_list_has_trace(list) || session->options.follow_exec)) {
 		error = place_open_writer(session, session->options.directory,
 					  session->options.output, session->types,
 					  &session->writer);
@@ -142,26 +175,13 @@ static struct error *open_trace(struct session *session, const struct tracepoint
 
 /* ---- code ----------------------------------------------------------------------------------- */
 
-void place_note_sizes(const struct session *session)
-{
-	struct dt_control *control = session->agent->control;
-
-	for (size_t id = control->event_count; id < session->types->count; id++) {
-		const struct event_type *type = &session->types->items[id];
-
-		control->sizes[id] = (uint16_t)(type->is_variable ? DT_SIZE_VARIES : type->size);
-	}
-	/* pairs with the agent's look at it: sizes come first */
-	__atomic_store_n(&control->event_count, (uint32_t)session->types->count, __ATOMIC_RELEASE);
-}
-
 /* And what the next controller must know of this trace. */
 static void note_recording(struct session *session)
 {
 	struct dt_control *control = session->agent->control;
 	const struct session_options *options = &session->options;
 
-	place_note_sizes(session);
+	session_note_sizes(session);
 	control->block_ms = options->block_ms ? options->block_ms : SESSION_BLOCK_MS;
 	if (session->proc->inner_pid != session->proc->pid)
 		control->controller = 0; /* it has another number there, or none */
@@ -178,7 +198,7 @@ static struct error *prepare_env(struct session *session)
 {
 	struct agent *agent = session->agent;
 
-	session->env = (struct tramp_env){
+	session->placing->env = (struct tramp_env){
 		.control = agent->control_at,
 		.slots = taddr_add(agent->state_at, offsetof(struct dt_state, slots)),
 		.pool = agent->pool_at,
@@ -201,14 +221,14 @@ static struct error *write_trampolines(struct session *session, const struct tra
 		error = agent_fill_tallies(owner, (uint32_t)session->types->count);
 	note_recording(session);
 	if (!error && wants->exits)
-		error = exits_write(session, &session->env);
+		error = exits_write(session, &session->placing->env);
 	if (!error)
 		free_hops_clear(session);
 	if (!error)
-		error = planner_emit(session->planner, &session->env, session->code,
+		error = planner_emit(session->planner, &session->placing->env, session->code,
 				     (uint8_t *)session->agent->control);
 	for (size_t i = 0; i < list->count && !error; i++)
-		change_write_switch(session, list->items[i]);
+		switches_write(session, list->items[i]);
 	return error;
 }
 
@@ -217,7 +237,7 @@ static struct error *write_trampolines(struct session *session, const struct tra
 struct error *place_note(struct session *session, struct site *site)
 {
 	struct dt_control *control = session->agent->control;
-	uint32_t index = session->free_note;
+	uint32_t index = session->placing->free_note;
 
 	while (index < control->site_count && control->sites[index].length)
 		index++;
@@ -233,7 +253,7 @@ struct error *place_note(struct session *session, struct site *site)
 	if (index >= control->site_count)
 		control->site_count = index + 1;
 	site->noted = index + 1;
-	session->free_note = index + 1;
+	session->placing->free_note = index + 1;
 	return NULL;
 }
 
@@ -244,8 +264,8 @@ void place_unnote(struct session *session, struct site *site)
 	if (!site->noted)
 		return;
 	__atomic_store_n(&session->agent->control->sites[index].length, 0, __ATOMIC_RELEASE);
-	if (index < session->free_note)
-		session->free_note = index;
+	if (index < session->placing->free_note)
+		session->placing->free_note = index;
 	site->noted = 0;
 }
 
@@ -339,7 +359,7 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	if (alone)
 		error = join_garbage(session, &patches, &count);
 	if (!error && count)
-		error = patch_place(session->proc, tracers_has_threads(session) ? NULL : held,
+		error = patch_place(session->proc, lttng_tracer_has_thread(session) ? NULL : held,
 				    patches, count, &stats);
 	mapping_note_stop(session, stats.stopped_us);
 	if (!error && session->begun)
@@ -441,8 +461,8 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 {
 	struct error *error = prepare(session, list);
 	struct mapping_wants wants = { .agent = !session->agent,
-			       .exits = !session->exits.returns.v && exits_wanted(list),
-			       .unwind = session->wants_unwind && !session->unwind_mapped,
+			       .exits = !session->exits->returns.v && exits_wanted(list),
+			       .unwind = session->wants_unwind && !session->unwinding->mapped,
 			       .tracers = tracers_wants(list),
 			       .list = list };
 
@@ -456,7 +476,7 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = write_trampolines(session, list, &wants);
 	if (!error)
 		error = write_again(session, list, held);
-	if (!error && !session->reader && (session->writer || tracers_uses_pool(list)) &&
+	if (!error && !session->reader && (session->writer || tracepoint_list_uses_pool(list)) &&
 	    !session->parent)
 		error = recording_open(session);
 	if (!error && wants.exits)
@@ -465,12 +485,12 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 	if (!error && writer)
 		error = writer_note_types(writer);
 	if (!error) {
-		library_notice_update(session, list);
+		library_notice_update(session, list, session->exits->returns.v != 0);
 		error = patch_new(session, list, held);
 	}
 	if (!error)
 		error = call_tracer_enable(session, list, held);
-	tracers_placed(list);
+	info_placed(list);
 	for (size_t i = 0; i < list->count && !error; i++)
 		error = semaphores_raise(session, list->items[i]);
 	if (error && session->planner)

@@ -12,7 +12,15 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "internal.h"
+#include "control/exits/exits.h"
+#include "place.h"
+#include "control/session/own_probes/library_notice.h"
+#include "control/session/processes/follow.h"
+#include "control/session/processes/thread_liveness.h"
+#include "recording.h"
+#include "session.h"
+#include "control/tracers/log/log_tracer.h"
+#include "wake.h"
 
 #define NS_PER_MS 1000000ULL
 #define FLUSH_NS (200 * NS_PER_MS)
@@ -26,13 +34,35 @@
 #define CLOCK_FIRST_NS (1000 * NS_PER_MS)
 #define CLOCK_LAST_NS (60 * 1000 * NS_PER_MS)
 
+struct recording {
+	uint64_t next_flush, next_reap, next_clock; /* ns of CLOCK_MONOTONIC */
+	uint64_t pause; /* until the buffers are looked at again when they were empty */
+	uint64_t events_seen; /* at the last look */
+	uint64_t clock_pause;
+	uint64_t last_flush; /* clock when the buffers were looked at before */
+	struct error *failed; /* why the trace can't be written any more */
+};
+
+bool recording_create(struct session *session)
+{
+	session->recording = calloc(1, sizeof(*session->recording));
+	return session->recording != NULL;
+}
+
+void recording_free(struct session *session)
+{
+	if (session->recording)
+		error_free(session->recording->failed);
+	free(session->recording);
+}
+
 static void observe_events(void *context, const struct reader_batch *batch)
 {
 	struct session *session = context;
 
-	if (session->exits.returns.v || session->follow.rows.count)
+	if (session->exits->returns.v || session->follow->rows.count)
 		latency_events(&session->latency, batch->stream, batch->events, batch->words);
-	tracers_observe(session, batch);
+	log_tracer_observe(session, batch);
 	if (session->options.observe)
 		session->options.observe(session->options.observe_context, batch);
 }
@@ -74,12 +104,12 @@ static struct error *tell_types(struct session *session)
 static void set_pause(struct session *session, uint64_t least)
 {
 	uint64_t events = reader_events(session->reader);
-	bool idle = session->wake && events == session->events_seen;
+	bool idle = session->wake && events == session->recording->events_seen;
 
-	session->pause = idle && session->pause ? session->pause * 2 : least;
-	if (session->pause > IDLE_NS && least < IDLE_NS)
-		session->pause = IDLE_NS;
-	session->events_seen = events;
+	session->recording->pause = idle && session->recording->pause ? session->recording->pause * 2 : least;
+	if (session->recording->pause > IDLE_NS && least < IDLE_NS)
+		session->recording->pause = IDLE_NS;
+	session->recording->events_seen = events;
 }
 
 /* All chunks have been looked at since `begin`. What was recorded before the time before has been
@@ -88,10 +118,10 @@ static void write_lines(struct session *session, uint64_t begin)
 {
 	uint64_t unfinished = reader_unfinished(session->reader);
 
-	tracers_flush_logs(session,
-			   session->last_flush < unfinished ? session->last_flush : unfinished,
+	log_tracer_flush(session,
+			   session->recording->last_flush < unfinished ? session->recording->last_flush : unfinished,
 			   false);
-	session->last_flush = begin;
+	session->recording->last_flush = begin;
 }
 
 /* What was published, and now and then the rest. */
@@ -106,17 +136,17 @@ static struct error *read_events(struct session *session)
 		error = reader_drain(session->reader, &chunks);
 
 	if (!error &&
-	    (now >= session->next_reap || (reader_is_short(session->reader) &&
-					   now + REAP_NS >= session->next_reap + REAP_SOON_NS))) {
+	    (now >= session->recording->next_reap || (reader_is_short(session->reader) &&
+					   now + REAP_NS >= session->recording->next_reap + REAP_SOON_NS))) {
 		error = reader_reap(session->reader);
-		session->next_reap =
-			now_ns() + (session->pause > REAP_NS ? session->pause : REAP_NS);
+		session->recording->next_reap =
+			now_ns() + (session->recording->pause > REAP_NS ? session->recording->pause : REAP_NS);
 	}
-	if (!error && now >= session->next_flush) {
+	if (!error && now >= session->recording->next_flush) {
 		error = reader_flush(session->reader);
 		write_lines(session, begin);
 		set_pause(session, flush ? flush : FLUSH_NS);
-		session->next_flush = now + session->pause;
+		session->recording->next_flush = now + session->recording->pause;
 	}
 	return error;
 }
@@ -134,12 +164,12 @@ static bool has_switched_on(const struct session *session)
 
 int session_timeout_ms(const struct session *session)
 {
-	uint64_t now = now_ns(), next = session->next_flush;
+	uint64_t now = now_ns(), next = session->recording->next_flush;
 
-	if (!session->reader || (session->pause >= IDLE_NS && !has_switched_on(session)))
+	if (!session->reader || (session->recording->pause >= IDLE_NS && !has_switched_on(session)))
 		return -1;
 	if (session->options.mode == SESSION_OVERWRITE)
-		next = session->next_reap;
+		next = session->recording->next_reap;
 	if (__atomic_load_n(&session->agent->pool->filtered, __ATOMIC_RELAXED) &&
 	    next > now + POLL_NS)
 		next = now + POLL_NS;
@@ -153,17 +183,17 @@ static struct error *keep_time(struct session *session)
 	uint64_t now = now_ns();
 	struct error *error = NULL;
 
-	if (now < session->next_clock)
+	if (now < session->recording->next_clock)
 		return NULL;
-	if (session->next_clock) {
+	if (session->recording->next_clock) {
 		clock_refine(&session->clock);
 		if (session->writer)
 			error = writer_update(session->writer, &session->clock);
 	}
-	session->clock_pause = session->clock_pause ? session->clock_pause * 2 : CLOCK_FIRST_NS;
-	if (session->clock_pause > CLOCK_LAST_NS)
-		session->clock_pause = CLOCK_LAST_NS;
-	session->next_clock = now + session->clock_pause;
+	session->recording->clock_pause = session->recording->clock_pause ? session->recording->clock_pause * 2 : CLOCK_FIRST_NS;
+	if (session->recording->clock_pause > CLOCK_LAST_NS)
+		session->recording->clock_pause = CLOCK_LAST_NS;
+	session->recording->next_clock = now + session->recording->clock_pause;
 	return error;
 }
 
@@ -198,9 +228,9 @@ struct error *recording_step(struct session *session)
 		return NULL;
 	if (session->options.mode != SESSION_OVERWRITE) {
 		error = read_events(session);
-	} else if (now_ns() >= session->next_reap) {
+	} else if (now_ns() >= session->recording->next_reap) {
 		error = reader_tidy(session->reader);
-		session->next_reap = now_ns() + REAP_NS;
+		session->recording->next_reap = now_ns() + REAP_NS;
 	}
 	return error ? error : keep_time(session);
 }
@@ -211,16 +241,16 @@ void recording_make_room(struct session *session)
 
 	if (session->parent)
 		session = session->parent;
-	if (!session->reader || session->failed || session->options.mode == SESSION_OVERWRITE)
+	if (!session->reader || session->recording->failed || session->options.mode == SESSION_OVERWRITE)
 		return;
-	session->failed = tell_types(session);
-	if (!session->failed)
-		session->failed = reader_drain(session->reader, &chunks);
+	session->recording->failed = tell_types(session);
+	if (!session->recording->failed)
+		session->recording->failed = reader_drain(session->reader, &chunks);
 }
 
 struct error *recording_finish(struct session *session, struct session_summary *summary)
 {
-	struct error *error = take_ptr(&session->failed);
+	struct error *error = take_ptr(&session->recording->failed);
 
 	if (session->reopened && !session->writer) /* nothing came behind it */
 		error_free(writer_close(take_ptr(&session->reopened)));
@@ -230,8 +260,8 @@ struct error *recording_finish(struct session *session, struct session_summary *
 		error = tell_types(session);
 	if (!error)
 		error = reader_finish(session->reader, &summary->totals);
-	tracers_flush_logs(session, 0, true);
-	summary->lines_left_out = tracers_left_out(session, &summary->lines_failed);
+	log_tracer_flush(session, 0, true);
+	summary->lines_left_out = log_tracer_left_out(session, &summary->lines_failed);
 	if (!session->writer)
 		return error;
 	clock_refine(&session->clock);

@@ -6,8 +6,45 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "internal.h"
+#include "change.h"
+#include "detach.h"
+#include "control/exits/exits.h"
+#include "info.h"
+#include "place.h"
+#include "control/session/own_probes/library_notice.h"
+#include "control/session/own_probes/own_probes.h"
+#include "control/session/own_probes/traps.h"
+#include "control/session/own_probes/unwinding.h"
+#include "control/session/processes/children.h"
+#include "control/session/processes/follow.h"
+#include "control/session/takeover/old_counts.h"
+#include "control/session/takeover/old_probes.h"
+#include "recording.h"
+#include "session_modules.h"
+#include "control/tracers/call/call_tracer.h"
+#include "control/tracers/dispatch.h"
+#include "tracepoints.h"
+#include "wake.h"
 #include "control/session/takeover/takeover.h"
+
+/* The parts of a session, freed from the last to the first. */
+static const struct {
+	bool (*create)(struct session *session); /* false: out of memory */
+	void (*free)(struct session *session); /* also where it wasn't made */
+} parts[] = {
+	{ tracepoints_create, tracepoints_destroy },
+	{ tracers_create, tracers_free },
+	{ exits_create, exits_free },
+	{ traps_create, traps_free },
+	{ unwinding_create, unwinding_free },
+	{ library_notice_create, library_notice_free },
+	{ place_create, place_free },
+	{ change_create, change_destroy },
+	{ recording_create, recording_free },
+	{ children_create, children_free },
+	{ old_counts_create, old_counts_destroy },
+	{ follow_create, follow_free },
+};
 
 struct error *session_create(struct proc *proc, const struct session_options *options,
 			     struct session **ret_session)
@@ -23,6 +60,12 @@ struct error *session_create(struct proc *proc, const struct session_options *op
 	if (session->stopped)
 		session->pauses =
 			(struct reader_pauses){ .items = { { 0, UINT64_MAX } }, .count = 1 };
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (parts[i].create(session))
+			continue;
+		session_destroy(session);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
 	*ret_session = session;
 	return NULL;
 }
@@ -39,9 +82,7 @@ void session_destroy(struct session *session)
 	if (!session)
 		return;
 	wake_free(session->wake);
-	follow_free(session);
 	old_probes_free(session);
-	old_counts_free(&session->old_counts);
 	reader_destroy(session->reader);
 	agent_free(session->agent);
 	change_free(session);
@@ -49,10 +90,7 @@ void session_destroy(struct session *session)
 		near_pool_destroy(session->code);
 	tracepoints_free(session);
 	own_probes_free(&session->own_probes);
-	traps_free(session);
-	exits_free(session);
 	latency_free(&session->latency);
-	tracers_free(session);
 	planner_destroy(session->planner);
 	event_types_free(&session->own_types);
 	forget_places(session);
@@ -60,14 +98,11 @@ void session_destroy(struct session *session)
 		request_drop(session->requests.items[i]);
 	vec_free(&session->requests);
 	vec_free(&session->free_counters);
-	vec_free(&session->unwind_tables);
 	vec_free(&session->unused_ids);
-	error_free(session->failed);
-	free(session->found);
+	free(session->found.items);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		parts[i].free(session);
 	free(session->command_line);
-	for (size_t i = 0; i < session->loaded.count; i++)
-		free(session->loaded.items[i]);
-	vec_free(&session->loaded);
 	free(session);
 }
 
@@ -126,7 +161,7 @@ struct error *session_begin(struct session *session, struct stop *held)
 struct error *session_step(struct session *session, unsigned timeout_ms)
 {
 	recording_wait(session, timeout_ms);
-	struct error *error = library_notice_step(session);
+	struct error *error = modules_step(session);
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());
 	if (!error)
@@ -148,13 +183,13 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 
 	error_free(takeover_settle(session, &takeover));
 	takeover_give_counts(session);
-	tracers_ended(session);
+	info_ended(session);
 	session_look(session);
 	follow_end(session, &summary);
 	struct error *error = detach_all(session, &summary);
 	struct error *writing = recording_finish(session, &summary);
 
-	summary.late_libraries = session->late_notices;
+	summary.late_libraries = library_notice_late(session);
 	*ret_summary = summary;
 	if (error)
 		error_free(writing);
@@ -164,12 +199,6 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 uint64_t session_stopped_us(const struct session *session)
 {
 	return session->stopped_us;
-}
-
-size_t session_left_out(const struct session *session, const char **ret_why)
-{
-	*ret_why = session->left_out_why;
-	return session->left_out;
 }
 
 bool session_names_loader(const struct session *session)
@@ -193,4 +222,14 @@ bool session_goes_on(const struct session *session)
 void session_set_directory(struct session *session, struct trace_dir *directory)
 {
 	session->options.directory = directory;
+}
+
+taddr session_exits_from(struct session *session)
+{
+	return exits_from(session);
+}
+
+struct error *session_tracers_from(struct session *session, taddr *ret_from)
+{
+	return tracers_from(session, ret_from);
 }

@@ -7,7 +7,29 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "internal.h"
+#include "session.h"
+#include "tracepoints.h"
+#include "control/tracers/count/count_tracer.h"
+#include "control/tracers/dispatch.h"
+#include "types.h"
+#include "control/values/describe/describe.h"
+
+struct naming {
+	void *tree; /* names of all tracepoints */
+	size_t left_out; /* session_left_out */
+	char left_out_why[160];
+};
+
+bool tracepoints_create(struct session *session)
+{
+	session->naming = calloc(1, sizeof(*session->naming));
+	return session->naming != NULL;
+}
+
+void tracepoints_destroy(struct session *session)
+{
+	free(session->naming);
+}
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -18,20 +40,20 @@ static int compare_names(const void *a, const void *b)
 
 bool tracepoints_claim_name(struct session *session, struct tracepoint *tracepoint)
 {
-	return tsearch(&tracepoint->name, &session->names, compare_names) != NULL;
+	return tsearch(&tracepoint->name, &session->naming->tree, compare_names) != NULL;
 }
 
 void tracepoints_drop_name(struct session *session, struct tracepoint *tracepoint)
 {
-	char ***node = tfind(&tracepoint->name, &session->names, compare_names);
+	char ***node = tfind(&tracepoint->name, &session->naming->tree, compare_names);
 
 	if (node && *node == &tracepoint->name)
-		tdelete(&tracepoint->name, &session->names, compare_names);
+		tdelete(&tracepoint->name, &session->naming->tree, compare_names);
 }
 
 static bool is_taken(const struct session *session, const char *name)
 {
-	return tfind(&name, &session->names, compare_names) != NULL;
+	return tfind(&name, &session->naming->tree, compare_names) != NULL;
 }
 
 /* `wanted`, or wanted-2, wanted-3...: the first that isn't taken. */
@@ -113,10 +135,7 @@ void tracepoints_free_one(struct session *session, struct tracepoint *tracepoint
 	error_free(tracepoint->exit_refusal);
 	error_free(tracepoint->still_waits);
 	values_free(&tracepoint->values);
-	/* return stubs lead to the code of others for life */
-	if (tracepoint->has_call && !tracepoint->probe.event.exit)
-		vec_push(&session->tracers.free_calls, tracepoint->call_index);
-	call_tracer_free_sites(tracepoint);
+	tracers_free_use(session, tracepoint);
 	request_drop(tracepoint->request);
 	free(tracepoint->probe.place.name);
 	free(tracepoint->name);
@@ -183,8 +202,8 @@ static void note_left_out(struct session *session, size_t count, const char *tex
 	const char *why = strstr(text, "': ");
 
 	why = why ? why + 3 : text;
-	session->left_out += count;
-	snprintf(session->left_out_why, sizeof(session->left_out_why), "%.*s",
+	session->naming->left_out += count;
+	snprintf(session->naming->left_out_why, sizeof(session->naming->left_out_why), "%.*s",
 		 (int)strcspn(why, "\n"), why);
 }
 
@@ -237,17 +256,20 @@ struct error *tracepoints_copy(struct session *session, const struct tracepoint 
 		error = set_place(twin, place);
 	if (!error && !place && !(twin->probe.place.name = strdup(tracepoint->probe.place.name)))
 		error = error_new(ERROR_FAILED, "out of memory");
+	if (!error && tracepoint->tracer->kind == TRACER_COUNT && !count_tracer_copy(tracepoint, twin))
+		error = error_new(ERROR_FAILED, "out of memory");
 	if (error) {
 		tracepoints_free_one(session, twin);
 		return error;
 	}
 	twin->waits = !place;
 	twin->is_off = tracepoint->is_off;
-	if (tracepoint->tracer->kind == TRACER_COUNT) { /* it goes on there */
-		twin->has_cell = tracepoint->has_cell;
-		twin->cell = tracepoint->cell;
-		twin->counted = tracepoint->counted;
-	}
 	*ret_copy = twin;
 	return NULL;
+}
+
+size_t session_left_out(const struct session *session, const char **ret_why)
+{
+	*ret_why = session->naming->left_out_why;
+	return session->naming->left_out;
 }

@@ -11,7 +11,10 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "internal.h"
+#include "info.h"
+#include "control/tracers/log/log_tracer.h"
+#include "types.h"
+#include "control/values/describe/describe.h"
 
 static struct error *describe_event(struct tracepoint *tracepoint, struct event_type *ret_type)
 {
@@ -149,7 +152,7 @@ static struct error *assign(struct session *session, struct tracepoint *tracepoi
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct event_type type, exit_type, *exit = event->exit ? &exit_type : NULL;
 	uint16_t log = 0;
-	struct error *error = tracers_open_log(session, tracepoint, &log);
+	struct error *error = log_tracer_open(session, tracepoint, &log);
 
 	if (!error)
 		error = describe_event(tracepoint, &type);

@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "internal.h"
+#include "control/session/own_probes/library_notice.h"
+#include "session.h"
+#include "wake.h"
 
 enum { WAKE_IDLE, WAKE_ARMED, WAKE_QUIT };
 
@@ -133,7 +135,7 @@ uint32_t *wake_word(const struct session *session, uint32_t *ret_seen)
 {
 	bool chunks = session->reader && session->options.mode != SESSION_OVERWRITE;
 
-	*ret_seen = chunks ? reader_seen(session->reader) : session->modules_seen;
+	*ret_seen = chunks ? reader_seen(session->reader) : library_notice_seen(session);
 	return chunks ? &session->agent->pool->wake : &session->agent->pool->modules_asked;
 }
 

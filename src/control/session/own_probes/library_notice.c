@@ -9,14 +9,34 @@
  */
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/session/internal.h"
+#include "library_notice.h"
+#include "own_probes.h"
+#include "traps.h"
 
 #define ANSWER_MS 2000u
+
+struct library_notice {
+	taddr r_debug; /* the loader's; 0: unknown */
+	uint32_t seen; /* dt_pool.modules_asked, as far as it was looked at */
+	uint32_t late; /* notices that weren't waited for to the end (N1) */
+};
+
+bool library_notice_create(struct session *session)
+{
+	session->notice = calloc(1, sizeof(*session->notice));
+	return session->notice != NULL;
+}
+
+void library_notice_free(struct session *session)
+{
+	free(session->notice);
+}
 
 /* Where the loader's struct r_debug is: glibc names it, musl a pointer to it. */
 static taddr find_r_debug(struct session *session, const struct module *module,
@@ -35,7 +55,7 @@ static taddr find_r_debug(struct session *session, const struct module *module,
 	return taddr_of(address);
 }
 
-struct error *library_notice_create(struct session *session)
+struct error *library_notice_add_probe(struct session *session)
 {
 	for (size_t i = 0; i < session->modules.count; i++) {
 		struct module *module = session->modules.items[i];
@@ -58,7 +78,7 @@ struct error *library_notice_create(struct session *session)
 		struct error *error = own_probes_add_at(session, module, symbol, &probe);
 		if (!error) {
 			probe->event.asks = DT_ASK_MODULES;
-			session->r_debug = find_r_debug(session, module, symtab);
+			session->notice->r_debug = find_r_debug(session, module, symtab);
 		}
 		return error;
 	}
@@ -76,50 +96,54 @@ static bool is_wanted(const struct session *session, const struct tracepoint_lis
 		    tracepoint->request->spec.wait)
 			return true;
 	}
-	return session->wants_unwind || session->exits.returns.v || traps_any(session);
+	return session->wants_unwind || traps_any(session);
 }
 
-void library_notice_update(struct session *session, const struct tracepoint_list *list)
+void library_notice_update(struct session *session, const struct tracepoint_list *list,
+			   bool depends)
 {
 	struct dt_control *control = session->agent->control;
 
 	if (!control->modules_ms) /* what came before our probe was there is looked for, too */
-		session->modules_seen--;
-	control->r_debug = session->r_debug.v;
+		session->notice->seen--;
+	control->r_debug = session->notice->r_debug.v;
 	control->modules_ms = ANSWER_MS;
-	if (is_wanted(session, list))
+	if (depends || is_wanted(session, list))
 		__atomic_or_fetch(&control->flags, DT_WAIT_MODULES, __ATOMIC_RELAXED);
 }
 
-static void answer(struct session *session, uint32_t ticket)
+void library_notice_answer(struct session *session, uint32_t number)
 {
 	struct dt_pool *pool = session->agent->pool;
 
 	if (__atomic_exchange_n(&pool->modules_expired, 0, __ATOMIC_RELAXED))
-		session->late_notices++;
+		session->notice->late++;
 	/* pairs with notice_tell in the agent: it looks at the word, then sleeps on it */
-	__atomic_store_n(&pool->modules_answered, ticket, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&pool->modules_answered, number, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &pool->modules_answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 bool library_notice_is_pending(const struct session *session)
 {
 	return session->agent && __atomic_load_n(&session->agent->pool->modules_asked,
-						 __ATOMIC_SEQ_CST) != session->modules_seen;
+						 __ATOMIC_SEQ_CST) != session->notice->seen;
 }
 
-struct error *library_notice_step(struct session *session)
+uint32_t library_notice_take(struct session *session)
 {
-	if (!library_notice_is_pending(session))
-		return NULL;
-	uint32_t ticket = __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE);
-	session->modules_seen = ticket;
-	struct error *error = session_modules_changed(session);
-	follow_modules_changed(session);
-	answer(session, ticket);
-	if (error && error_kind(error) == ERROR_GONE) /* its end is seen elsewhere */
-		error = (error_free(error), NULL);
-	return error;
+	session->notice->seen =
+		__atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE);
+	return session->notice->seen;
+}
+
+uint32_t library_notice_seen(const struct session *session)
+{
+	return session->notice->seen;
+}
+
+uint32_t library_notice_late(const struct session *session)
+{
+	return session->notice->late;
 }
 
 bool library_notice_hold(struct session *session)
@@ -139,8 +163,8 @@ void library_notice_go_on(struct session *session, bool waited)
 void library_notice_end(struct session *session)
 {
 	/* another controller's: nothing of it can be written */
-	if (!session->agent || session->found)
+	if (!session->agent || session->found.items)
 		return;
 	__atomic_and_fetch(&session->agent->control->flags, ~DT_WAIT_MODULES, __ATOMIC_RELAXED);
-	answer(session, __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE));
+	library_notice_answer(session, __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE));
 }

@@ -17,7 +17,8 @@
 #include <sys/syscall.h>
 
 #include "control/base/cleanup.h"
-#include "control/session/internal.h"
+#include "own_probes.h"
+#include "library_notice.h"
 
 static const struct {
 	const char *function;
@@ -148,14 +149,14 @@ struct error *own_probes_create(struct session *session)
 		     j < sizeof(watched) / sizeof(watched[0]) && !unreadable && !error; j++) {
 			const struct symbol *symbol = symtab_find(symtab, watched[j].function);
 
-			if (watched[j].exec && !follow_can(session))
+			if (watched[j].exec && !session_can_follow(session))
 				continue;
 			if (symbol && symbol->kind == SYMBOL_FUNCTION &&
 			    !own_probes_has(session, module, symbol))
 				error = watch_function(session, module, symbol, j);
 		}
 	}
-	return error ? error : library_notice_create(session);
+	return error ? error : library_notice_add_probe(session);
 }
 
 bool own_probes_is_missing(const struct session *session)

@@ -4,15 +4,7 @@
 #ifndef DYNTRACE_OWN_PROBES_H
 #define DYNTRACE_OWN_PROBES_H
 
-#include "control/placement/plan.h"
-
-struct session;
-
-struct own_probes {
-	struct probe **items;
-	size_t count;
-	size_t room;
-};
+#include "control/session/state/session_state.h"
 
 /* One more, at that address of the module; its event is for the caller to fill in. The name stays
  * the caller's. */

@@ -12,8 +12,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/elf/sdt.h"
-#include "control/session/internal.h"
-#include "control/values/describe/marker_fields.h"
+#include "semaphores.h"
 
 static uint64_t semaphore_of(const struct tracepoint *tracepoint)
 {

@@ -9,8 +9,7 @@
 #include "control/placement/sigtrap_guards.h"
 #include "control/proc/proc_status.h"
 #include "control/remote/remote_sigaction.h"
-#include "control/session/internal.h"
-#include "control/stop/stop.h"
+#include "control/session/state/session_state.h"
 
 #define TRIES 8
 #define PAUSE_MS 5
@@ -27,7 +26,7 @@ static struct error *judge(struct session *session)
 	struct error *error = sigtrap_guards_find(session->planner, &session->modules, &list);
 
 	for (size_t i = 0; i < list.count && !error; i++)
-		error = own_probes_add_guard(&session->traps.guards, list.items[i].module,
+		error = own_probes_add_guard(&session->traps->guards, list.items[i].module,
 					     list.items[i].address, "syscall");
 	vec_free(&list);
 	return error;
@@ -56,7 +55,7 @@ static pid_t find_blocked(const struct session *session)
  * blocks all signals soon isn't. */
 static struct error *check_blocked(struct session *session)
 {
-	struct traps *traps = &session->traps;
+	struct traps *traps = session->traps;
 
 	if (session->agent && session->agent->control->traps)
 		return NULL;
@@ -76,7 +75,7 @@ static struct error *check_blocked(struct session *session)
 struct error *traps_allow(void *context, const struct module *module)
 {
 	struct session *session = context;
-	struct traps *traps = &session->traps;
+	struct traps *traps = session->traps;
 	struct error *error = sigtrap_guards_module(module);
 	if (!error)
 		error = check_blocked(session);
@@ -90,7 +89,7 @@ struct error *traps_allow(void *context, const struct module *module)
 
 struct error *traps_guard(struct session *session)
 {
-	struct traps *traps = &session->traps;
+	struct traps *traps = session->traps;
 
 	if (!planner_has_new_traps(session->planner) || traps->guarded)
 		return NULL;
@@ -111,10 +110,19 @@ struct error *traps_guard(struct session *session)
 	return error;
 }
 
+bool traps_create(struct session *session)
+{
+	session->traps = calloc(1, sizeof(*session->traps));
+	return session->traps != NULL;
+}
+
 void traps_free(struct session *session)
 {
-	own_probes_free(&session->traps.guards);
-	error_free(session->traps.refusal);
+	if (!session->traps)
+		return;
+	own_probes_free(&session->traps->guards);
+	error_free(session->traps->refusal);
+	free(session->traps);
 }
 
 /* ---- not any more ---------------------------------------------------------------------------- */
@@ -128,42 +136,17 @@ bool traps_any(const struct session *session)
 	return false;
 }
 
-/* Out of the target's text with them. They may not come back. */
-static struct error *take_out(struct session *session)
-{
-	const char *why = error_text(session->traps.refusal);
-	struct tracepoint_list list = { 0 };
-	struct error *error = NULL;
-
-	for (size_t i = 0; i < session->tracepoints.count && !error; i++) {
-		const struct probe *probe = &session->tracepoints.items[i]->probe;
-
-		if (probe->site && probe->site->way == DIVERT_TRAP &&
-		    !vec_push(&list, session->tracepoints.items[i]))
-			error = error_new(ERROR_FAILED, "out of memory");
-	}
-	if (!error)
-		error = change_release(session, &list);
-	for (size_t i = 0; i < list.count && !error; i++) {
-		list.items[i]->probe.refusal =
-			error_new(ERROR_REFUSED, "its trap was taken out: %s", why);
-		session_notify(session, SESSION_GONE, list.items[i]->name);
-	}
-	vec_free(&list);
-	return error;
-}
-
 void traps_look_at(struct session *session, struct module *module)
 {
-	struct traps *traps = &session->traps;
+	struct traps *traps = session->traps;
 
 	if (traps->judged && !traps->refusal)
 		traps->refusal = sigtrap_guards_check_later(session->planner, module);
 }
 
-struct error *traps_review(struct session *session)
+const char *traps_to_lift(struct session *session)
 {
-	struct traps *traps = &session->traps;
+	struct traps *traps = session->traps;
 
 	if (!traps->refusal &&
 	    __atomic_load_n(&session->agent->pool->filter_asked, __ATOMIC_ACQUIRE)) {
@@ -171,7 +154,7 @@ struct error *traps_review(struct session *session)
 					   "it filters its system calls, and a trap needs one");
 		traps->judged = true;
 	}
-	return traps->refusal && traps_any(session) ? take_out(session) : NULL;
+	return traps->refusal && traps_any(session) ? error_text(traps->refusal) : NULL;
 }
 
 /* ---- the handler ----------------------------------------------------------------------------- */
@@ -342,8 +325,8 @@ static struct patch_site **list_traps(struct session *session, size_t *ret_count
 
 static struct error *check_guards(const struct session *session)
 {
-	for (size_t i = 0; i < session->traps.guards.count; i++) {
-		const struct probe *guard = session->traps.guards.items[i];
+	for (size_t i = 0; i < session->traps->guards.count; i++) {
+		const struct probe *guard = session->traps->guards.items[i];
 
 		if (!guard->site || guard->site->patch.state != PATCH_PLACED)
 			return error_new(ERROR_REFUSED,

@@ -41,10 +41,11 @@ struct error *traps_uninstall(const struct session *session, struct proc *proc, 
 bool traps_any(const struct session *session);
 /* A library has come: might SIGTRAP be lost by it? */
 void traps_look_at(struct session *session, struct module *module);
-/* If it might, or if the target begins to filter its system calls, the traps are taken out, and
- * their tracepoints are refused from now on. The thread that told of it waits until that is done
- * (N1). */
-struct error *traps_review(struct session *session);
+/* If SIGTRAP might be lost, or if the target begins to filter its system calls: why the traps must be
+ * taken out and their tracepoints refused from now on. NULL: nothing is to be done. The thread that
+ * told of it waits until that is done (N1). */
+const char *traps_to_lift(struct session *session);
+bool traps_create(struct session *session);
 void traps_free(struct session *session);
 
 #endif

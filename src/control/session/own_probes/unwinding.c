@@ -7,8 +7,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/elf/cfi.h"
-#include "control/session/internal.h"
-#include "control/stop/stop.h"
+#include "unwinding.h"
 
 #define TABLES_MAX 64u /* that the agent looks at */
 
@@ -28,14 +27,14 @@ static int compare_modules(const void *a, const void *b)
 static struct dt_unwind *table_at(const struct session *session, size_t index)
 {
 	return (struct dt_unwind *)((uint8_t *)session->agent->control +
-				    session->unwind_tables.items[index]);
+				    session->unwinding->tables.items[index]);
 }
 
 /* The module's entry in a table of the target's; NULL: it has none. */
 static struct dt_unwind_module *find_entry(const struct session *session,
 					   const struct module *module)
 {
-	for (size_t i = 0; i < session->unwind_tables.count; i++) {
+	for (size_t i = 0; i < session->unwinding->tables.count; i++) {
 		struct dt_unwind *table = table_at(session, i);
 
 		for (uint32_t j = 0; j < table->module_count; j++) {
@@ -111,11 +110,11 @@ static struct error *place_table(struct session *session, struct stop *stop,
 		return error;
 	write_table(table, session->agent->control->unwind,
 		    (uint8_t *)session->agent->control + offset);
-	if (!vec_push(&session->unwind_tables, offset))
+	if (!vec_push(&session->unwinding->tables, offset))
 		return error_new(ERROR_FAILED, "out of memory");
 	/* pairs with unwind_walk in the agent: the table is there before it is named */
 	__atomic_store_n(&session->agent->control->unwind, at.v, __ATOMIC_RELEASE);
-	session->unwind_mapped = true;
+	session->unwinding->mapped = true;
 	return NULL;
 }
 
@@ -130,7 +129,7 @@ struct error *unwinding_map(struct session *session, struct stop *stop)
 	memcpy(sorted, session->modules.items, session->modules.count * sizeof(*sorted));
 	qsort(sorted, session->modules.count, sizeof(*sorted), compare_modules);
 	error = collect(session, sorted, &table) ? NULL : error_new(ERROR_FAILED, "out of memory");
-	if (!error && (table.modules.count || !session->unwind_mapped))
+	if (!error && (table.modules.count || !session->unwinding->mapped))
 		error = place_table(session, stop, &table);
 	vec_free(&table.modules);
 	vec_free(&table.rows);
@@ -153,21 +152,21 @@ static void describe_new(struct session *session, size_t tables_before)
 						      table_at(session, tables_before)->rows_offset)
 			continue;
 		text = module_describe(session->proc, module, since);
-		if (!text || !vec_push(&session->loaded, text))
+		if (!text || !vec_push(&session->unwinding->loaded, text))
 			free(text);
 	}
 	if (session->writer)
-		writer_set_modules(session->writer, session->loaded.items, session->loaded.count);
+		writer_set_modules(session->writer, session->unwinding->loaded.items, session->unwinding->loaded.count);
 	session->types_announced = false;
 }
 
 struct error *unwinding_follow(struct session *session, const struct modules *gone, bool is_new)
 {
-	size_t before = session->unwind_tables.count;
+	size_t before = session->unwinding->tables.count;
 	struct stop *stop = NULL;
 	struct error *error;
 
-	if (!session->unwind_mapped)
+	if (!session->unwinding->mapped)
 		return NULL;
 	for (size_t i = 0; i < gone->count; i++) {
 		struct dt_unwind_module *entry = find_entry(session, gone->items[i]);
@@ -181,7 +180,26 @@ struct error *unwinding_follow(struct session *session, const struct modules *go
 	if (!error)
 		error = unwinding_map(session, stop);
 	stop_release(stop, NULL);
-	if (!error && session->unwind_tables.count > before)
+	if (!error && session->unwinding->tables.count > before)
 		describe_new(session, before);
 	return error;
+}
+
+bool unwinding_create(struct session *session)
+{
+	session->unwinding = calloc(1, sizeof(*session->unwinding));
+	return session->unwinding != NULL;
+}
+
+void unwinding_free(struct session *session)
+{
+	struct unwinding *unwinding = session->unwinding;
+
+	if (!unwinding)
+		return;
+	for (size_t i = 0; i < unwinding->loaded.count; i++)
+		free(unwinding->loaded.items[i]);
+	vec_free(&unwinding->loaded);
+	vec_free(&unwinding->tables);
+	free(unwinding);
 }

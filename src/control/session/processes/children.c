@@ -25,15 +25,35 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "control/session/internal.h"
-#include "control/stop/stop.h"
-#include "control/values/describe/marker_fields.h"
+#include "control/exits/exits.h"
+#include "control/session/own_probes/semaphores.h"
+#include "control/session/session.h"
+#include "control/session/state/session_state.h"
+#include "control/session/own_probes/semaphores.h"
 
 #define ROUNDS 4 /* whoever is forked from a child meanwhile */
 #define THREADS_LOOKED_AT 16
 #define LOOK_NS 1000000000ULL
 
 /* ---- what can't be --------------------------------------------------------------------------- */
+
+struct children {
+	/* ns of CLOCK_MONOTONIC: until then the target has no children but those that the kernel lists */
+	uint64_t next_look;
+	size_t left; /* session_children_left */
+	char why[256];
+};
+
+bool children_create(struct session *session)
+{
+	session->children = calloc(1, sizeof(*session->children));
+	return session->children != NULL;
+}
+
+void children_free(struct session *session)
+{
+	free(session->children);
+}
 
 static struct error *check_list(const struct session *session, const struct tracepoint_list *list)
 {
@@ -48,8 +68,8 @@ static struct error *check_list(const struct session *session, const struct trac
 
 static void note_left(struct session *session, pid_t pid, const struct error *why)
 {
-	session->children_left++;
-	snprintf(session->children_why, sizeof(session->children_why), "process %d: %s", pid,
+	session->children->left++;
+	snprintf(session->children->why, sizeof(session->children->why), "process %d: %s", pid,
 		 error_text(why));
 }
 
@@ -148,7 +168,7 @@ static struct error *place_child(struct session *session, struct proc *child,
 
 	if (!items || !pointers)
 		return error_new(ERROR_FAILED, "out of memory");
-	if (!detach_has_code(session, child))
+	if (!session_has_code(session, child))
 		return NULL; /* it has begun another program */
 	list_sites(child, patches, count, &copies);
 	if (!copies.count)
@@ -224,9 +244,9 @@ static bool is_to_look(struct session *session)
 {
 	uint64_t now = now_ns();
 
-	if (now < session->next_children && is_childless(session))
+	if (now < session->children->next_look && is_childless(session))
 		return false;
-	session->next_children = now + LOOK_NS;
+	session->children->next_look = now + LOOK_NS;
 	return true;
 }
 
@@ -235,16 +255,16 @@ void children_place(struct session *session, const struct tracepoint_list *list,
 {
 	struct tids seen = { 0 };
 
-	session->children_left = 0;
+	session->children->left = 0;
 	if (!count || !session->options.follow_fork || !is_to_look(session))
 		return;
 	for (int i = 0; i < ROUNDS && place_more(session, list, patches, count, &seen); i++)
-		session->next_children = 0; /* looked for again each time */
+		session->children->next_look = 0; /* looked for again each time */
 	vec_free(&seen);
 }
 
 size_t session_children_left(const struct session *session, const char **ret_why)
 {
-	*ret_why = session->children_why;
-	return session->children_left;
+	*ret_why = session->children->why;
+	return session->children->left;
 }

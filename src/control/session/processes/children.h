@@ -9,6 +9,9 @@
 struct session;
 struct tracepoint_list;
 
+bool children_create(struct session *session);
+void children_free(struct session *session);
+
 /*
  * The sites were just placed in the target, or taken out for those that took their place. Does the
  * same in every process that has the code of the target's tracepoints. What can't be done in one of

@@ -11,16 +11,14 @@
 #include "control/launch/exec_catch.h"
 #include "control/launch/launch.h"
 #include "control/proc/proc_status.h"
-#include "control/session/internal.h"
+#include "control/exits/exits.h"
+#include "control/session/processes/follow.h"
+#include "control/session/detach.h"
+#include "control/session/recording.h"
 
 #define LOOK_NS 500000000ULL /* how often images are looked for that are over ... */
 #define LATE_MAX 3 /* so often nothing is begun by who said so: nobody is believed any more */
 #define LOOK_MAX 8 /* ... and how many at a time: each means a look at all processes */
-
-bool follow_can(const struct session *session)
-{
-	return session->options.follow_exec && session->proc->inner_pid == session->proc->pid;
-}
 
 static void tell(const struct session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -43,13 +41,13 @@ struct error *follow_note_missing(struct session *session, size_t index, struct 
 {
 	struct session *root = session->parent ? session->parent : session;
 
-	while (root->follow.requests.count <= index) {
-		if (!vec_push(&root->follow.requests, (struct follow_request){ 0 })) {
+	while (root->follow->requests.count <= index) {
+		if (!vec_push(&root->follow->requests, (struct follow_request){ 0 })) {
 			error_free(error);
 			return error_new(ERROR_FAILED, "out of memory");
 		}
 	}
-	struct follow_request *request = &root->follow.requests.items[index];
+	struct follow_request *request = &root->follow->requests.items[index];
 	request->found |= !error;
 	if (!request->found && !request->missing)
 		request->missing = error;
@@ -63,14 +61,14 @@ struct error *follow_check(struct session *session)
 	if (!session->options.follow_exec || session->parent || session->tracepoints.count ||
 	    session->sees_exec)
 		return NULL;
-	return session->follow.requests.count ?
-		       take_ptr(&session->follow.requests.items[0].missing) :
+	return session->follow->requests.count ?
+		       take_ptr(&session->follow->requests.items[0].missing) :
 		       NULL;
 }
 
 /* ---- an image in ----------------------------------------------------------------------------- */
 
-static void agent_elf_free(struct exec_session *image)
+static void free_program(struct exec_session *image)
 {
 	session_destroy(image->session);
 	launch_free(image->launch);
@@ -79,19 +77,19 @@ static void agent_elf_free(struct exec_session *image)
 struct error *follow_join_trace(struct session *image)
 {
 	struct session *root = image->parent;
-	size_t first = image->follow.first_type;
+	size_t first = image->follow->first_type;
 	struct error *error = image->agent ? NULL : follow_share_types(image, first);
 
 	image->clock = root->clock;
 	image->writer = root->writer; /* F1 */
 	root->counters = image->counters;
-	image->follow.first_type = root->types->count;
+	image->follow->first_type = root->types->count;
 	if (error || root->types->count == first)
 		return error;
 	/* An older program may be asked to make room among events of a newer one (B9). */
-	place_note_sizes(root);
-	for (size_t i = 0; i < root->follow.images.count; i++)
-		place_note_sizes(root->follow.images.items[i].session);
+	session_note_sizes(root);
+	for (size_t i = 0; i < root->follow->images.count; i++)
+		session_note_sizes(root->follow->images.items[i].session);
 	root->types_announced = false;
 	return NULL;
 }
@@ -121,7 +119,7 @@ static struct error *create_image(struct session *root, struct proc *proc,
 	image->parent = root;
 	image->types = root->types;
 	image->counters = root->counters;
-	image->follow.first_type = root->types->count;
+	image->follow->first_type = root->types->count;
 	for (size_t i = 0; i < root->requests.count && !error; i++)
 		error = session_add(image, &root->requests.items[i]->spec, NULL);
 	if (error)
@@ -164,7 +162,7 @@ static struct error *begin_image(struct exec_session *image)
 }
 
 /* The process is in the stop that reports its exec. */
-static void exec_session(struct session *root, pid_t pid)
+static void follow_program(struct session *root, pid_t pid)
 {
 	struct exec_session image = { 0 };
 	struct error *error = launch_adopt(pid, &image.launch);
@@ -187,14 +185,14 @@ static void exec_session(struct session *root, pid_t pid)
 		else
 			error = going;
 	}
-	if (!error && vec_push(&root->follow.images, image))
+	if (!error && vec_push(&root->follow->images, image))
 		return;
 	if (error && error_kind(error) != ERROR_GONE)
 		tell(root, "%s (%d) isn't traced: %s",
 		     image.launch ? launch_proc(image.launch)->comm : "a program", pid,
 		     error_text(error));
 	error_free(error);
-	agent_elf_free(&image);
+	free_program(&image);
 }
 
 /* ---- who asks -------------------------------------------------------------------------------- */
@@ -227,10 +225,10 @@ static bool is_ours(const struct session *root, struct proc *proc, pid_t tid)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d", proc->pid, tid);
 	if (access(path, F_OK))
 		return false;
-	if (detach_has_code(root, proc))
+	if (session_has_code(root, proc))
 		return true;
-	for (size_t i = 0; i < root->follow.images.count; i++) {
-		if (detach_has_code(root->follow.images.items[i].session, proc))
+	for (size_t i = 0; i < root->follow->images.count; i++) {
+		if (session_has_code(root->follow->images.items[i].session, proc))
 			return true;
 	}
 	return false;
@@ -247,12 +245,12 @@ static void follow_call(struct call *call, struct proc *proc, pid_t tid)
 		call->root->proc->reaped_status = proc->reaped_status;
 	}
 	if (!error && result == EXEC_BEGUN)
-		exec_session(call->root, proc->pid);
+		follow_program(call->root, proc->pid);
 	else if (!error && result == EXEC_GAINS)
 		tell(call->root,
 		     "process %d begins a program with other rights (setuid): it isn't traced",
 		     proc->pid);
-	call->root->follow.late += !error && result == EXEC_LATE;
+	call->root->follow->late += !error && result == EXEC_LATE;
 	if (error || result == EXEC_LATE)
 		tell(call->root, "process %d begins a program that isn't traced: %s", proc->pid,
 		     error ? error_text(error) : "it took too long");
@@ -276,7 +274,7 @@ static bool follow_look(struct session *root, struct dt_exec *exec)
 	pid_t tid = (pid_t)__atomic_load_n(&exec->tid, __ATOMIC_RELAXED);
 	_cleanup_error_ struct error *error =
 		pid > 1 && tid > 1 ? proc_open_plain(pid, &proc) : NULL;
-	if (root->follow.late < LATE_MAX && proc && is_ours(root, proc, tid))
+	if (root->follow->late < LATE_MAX && proc && is_ours(root, proc, tid))
 		follow_call(&call, proc, tid);
 	proc_close(proc);
 	release(exec);
@@ -289,7 +287,7 @@ static bool is_over(const struct session *image)
 {
 	struct tids pids = { 0 };
 
-	if (proc_is_alive(image->proc) && detach_has_code(image, image->proc))
+	if (proc_is_alive(image->proc) && session_has_code(image, image->proc))
 		return false;
 	_cleanup_error_ struct error *error = holders_find(image->agent, &pids);
 	bool over = !error && !pids.count;
@@ -300,38 +298,38 @@ static bool is_over(const struct session *image)
 /* What its end has shown stays known. */
 static struct error *fold_exits(struct session *root, const struct session *image)
 {
-	if (!image->exits.unwound)
+	if (!image->exits->unwound)
 		return NULL;
-	if (!root->exits.unwound)
-		root->exits.unwound = calloc(DT_EVENTS_MAX, sizeof(*root->exits.unwound));
-	if (!root->exits.inside)
-		root->exits.inside = calloc(DT_EVENTS_MAX, sizeof(*root->exits.inside));
-	if (!root->exits.unwound || !root->exits.inside)
+	if (!root->exits->unwound)
+		root->exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*root->exits->unwound));
+	if (!root->exits->inside)
+		root->exits->inside = calloc(DT_EVENTS_MAX, sizeof(*root->exits->inside));
+	if (!root->exits->unwound || !root->exits->inside)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t id = 0; id < root->types->count; id++) {
-		root->exits.unwound[id] += image->exits.unwound[id];
-		root->exits.inside[id] += image->exits.inside[id];
+		root->exits->unwound[id] += image->exits->unwound[id];
+		root->exits->inside[id] += image->exits->inside[id];
 	}
 	return NULL;
 }
 
 static void drop_image(struct session *root, size_t index)
 {
-	struct exec_session image = root->follow.images.items[index];
+	struct exec_session image = root->follow->images.items[index];
 
-	root->follow.images.items[index] = root->follow.images.items[--root->follow.images.count];
+	root->follow->images.items[index] = root->follow->images.items[--root->follow->images.count];
 	error_free(fold_exits(root, image.session));
-	agent_elf_free(&image);
+	free_program(&image);
 }
 
 static void drop_some(struct session *root)
 {
 	size_t looked = 0;
 
-	for (size_t i = root->follow.images.count; i-- > 0 && looked < LOOK_MAX;) {
-		const struct session *image = root->follow.images.items[i].session;
+	for (size_t i = root->follow->images.count; i-- > 0 && looked < LOOK_MAX;) {
+		const struct session *image = root->follow->images.items[i].session;
 
-		if (proc_is_alive(image->proc) && detach_has_code(image, image->proc))
+		if (proc_is_alive(image->proc) && session_has_code(image, image->proc))
 			continue;
 		looked++;
 		if (is_over(image))
@@ -341,7 +339,7 @@ static void drop_some(struct session *root)
 
 void follow_step(struct session *root, uint64_t now_ns)
 {
-	struct follow *follow = &root->follow;
+	struct follow *follow = root->follow;
 
 	if (!root->options.follow_exec || root->parent)
 		return;
@@ -367,10 +365,10 @@ void follow_step(struct session *root, uint64_t now_ns)
 
 void follow_modules_changed(struct session *root)
 {
-	for (size_t i = 0; i < root->follow.images.count; i++) {
-		struct session *image = root->follow.images.items[i].session;
+	for (size_t i = 0; i < root->follow->images.count; i++) {
+		struct session *image = root->follow->images.items[i].session;
 
-		image->follow.first_type = root->types->count;
+		image->follow->first_type = root->types->count;
 		image->counters = root->counters;
 		error_free(session_modules_changed(image)); /* what is gone is seen to elsewhere */
 	}
@@ -382,34 +380,45 @@ void follow_end(struct session *root, struct session_summary *summary)
 		return;
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++)
 		release(&root->agent->pool->execs[i]);
-	while (root->follow.images.count) {
+	while (root->follow->images.count) {
 		error_free(detach_all(
-			root->follow.images.items[root->follow.images.count - 1].session, summary));
-		drop_image(root, root->follow.images.count - 1);
+			root->follow->images.items[root->follow->images.count - 1].session, summary));
+		drop_image(root, root->follow->images.count - 1);
 	}
 	uint64_t missed = __atomic_load_n(&root->agent->pool->execs_missed, __ATOMIC_RELAXED);
 	if (missed)
 		tell(root,
 		     "%llu programs began untraced, because dyntrace was too slow or system calls are filtered",
 		     (unsigned long long)missed);
-	for (size_t i = 0; i < root->follow.requests.count; i++) {
-		const struct follow_request *request = &root->follow.requests.items[i];
+	for (size_t i = 0; i < root->follow->requests.count; i++) {
+		const struct follow_request *request = &root->follow->requests.items[i];
 
 		if (!request->found && request->missing)
 			tell(root, "in no program: %s", error_text(request->missing));
 	}
 }
 
+bool follow_create(struct session *session)
+{
+	session->follow = calloc(1, sizeof(*session->follow));
+	return session->follow != NULL;
+}
+
 void follow_free(struct session *root)
 {
-	for (size_t i = 0; i < root->follow.images.count; i++)
-		agent_elf_free(&root->follow.images.items[i]);
-	for (size_t i = 0; i < root->follow.rows.count; i++)
-		free(root->follow.rows.items[i].name);
-	vec_free(&root->follow.images);
-	vec_free(&root->follow.rows);
-	vec_free(&root->follow.blocks);
-	for (size_t i = 0; i < root->follow.requests.count; i++)
-		error_free(root->follow.requests.items[i].missing);
-	vec_free(&root->follow.requests);
+	struct follow *follow = root->follow;
+
+	if (!follow)
+		return;
+	for (size_t i = 0; i < follow->images.count; i++)
+		free_program(&follow->images.items[i]);
+	for (size_t i = 0; i < follow->rows.count; i++)
+		free(follow->rows.items[i].name);
+	for (size_t i = 0; i < follow->requests.count; i++)
+		error_free(follow->requests.items[i].missing);
+	vec_free(&follow->images);
+	vec_free(&follow->rows);
+	vec_free(&follow->blocks);
+	vec_free(&follow->requests);
+	free(follow);
 }

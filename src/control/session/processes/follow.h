@@ -14,6 +14,7 @@
 #define DYNTRACE_FOLLOW_H
 
 #include "control/session/session.h"
+#include "control/session/state/session_state.h"
 
 struct launch;
 
@@ -55,8 +56,7 @@ struct follow {
 	size_t first_type; /* of an image: its own event ids begin there */
 };
 
-/* Is it wanted, and can who waits be found? Not by ids of another pid namespace. */
-bool follow_can(const struct session *session);
+bool follow_create(struct session *session);
 /* Looks who begins a program. */
 void follow_step(struct session *session, uint64_t now_ns);
 /* Libraries were loaded in one of the programs. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/session/internal.h"
+#include "follow.h"
 
 /* ---- (F2) ------------------------------------------------------------------------------------ */
 
@@ -64,8 +64,8 @@ static const char *program_name(const struct session *image)
 /* Were the block's tracepoints of that program? */
 static bool is_of(const struct session *root, const struct follow_block *block, const char *program)
 {
-	const char *name = block->row < root->follow.rows.count ?
-				   root->follow.rows.items[block->row].name :
+	const char *name = block->row < root->follow->rows.count ?
+				   root->follow->rows.items[block->row].name :
 				   "";
 	const char *at = strrchr(name, '@');
 
@@ -113,7 +113,7 @@ static struct error *add_row(struct session *root, const struct tracepoint *trac
 
 	if (asprintf(&row.name, "%s@%s", tracepoint->name, program) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
-	if (vec_push(&root->follow.rows, row))
+	if (vec_push(&root->follow->rows, row))
 		return NULL;
 	free(row.name);
 	return error_new(ERROR_FAILED, "out of memory");
@@ -123,19 +123,19 @@ struct error *follow_share_types(struct session *image, size_t first)
 {
 	struct session *root = image->parent;
 	const char *program = program_name(image);
-	struct follow_block block = { first, root->types->count - first, root->follow.rows.count };
+	struct follow_block block = { first, root->types->count - first, root->follow->rows.count };
 
 	if (!block.count)
 		return NULL;
-	for (size_t i = 0; i < root->follow.blocks.count && may_take_ids(image); i++) {
-		const struct follow_block *old = &root->follow.blocks.items[i];
+	for (size_t i = 0; i < root->follow->blocks.count && may_take_ids(image); i++) {
+		const struct follow_block *old = &root->follow->blocks.items[i];
 
 		if (!is_of(root, old, program) || !same_block(root->types, old, first))
 			continue;
 		take_ids(image, first, old->first);
 		return NULL;
 	}
-	if (!vec_push(&root->follow.blocks, block))
+	if (!vec_push(&root->follow->blocks, block))
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < image->tracepoints.count; i++) {
 		const struct tracepoint *tracepoint = image->tracepoints.items[i];

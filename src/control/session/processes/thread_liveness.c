@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/session/internal.h"
+#include "thread_liveness.h"
 
 /* The state letter of /proc/PID/task/TID/stat; 0: no such thread. */
 static char thread_state(uint32_t pid, uint32_t tid)

@@ -3,46 +3,9 @@
 #include <stdlib.h>
 
 #include "shared/sorted.h"
-#include "control/session/internal.h"
-
-/* ---- for who comes after us ------------------------------------------------------------------ */
-
-void old_counts_note(struct session *session, struct tracepoint *tracepoint)
-{
-	struct dt_control *control = session->agent->control;
-	const struct tramp_count *count = &tracepoint->probe.event.count;
-	uint32_t index = tracepoint->counted ? tracepoint->counted - 1 : session->free_counted;
-
-	while (!tracepoint->counted && index < control->counted_count &&
-	       control->counted[index].name)
-		index++;
-	if (index >= DT_COUNTED_MAX)
-		return; /* its count would begin anew: the daemon takes no more than these */
-	control->counted[index] = (struct dt_counted){ .cell = count->cell.v,
-						       .row_shift = count->row_shift,
-						       .row_mask = count->row_mask,
-						       .has_times = tracepoint->cell.has_times,
-						       .id = tracepoint->probe.event.id };
-	__atomic_store_n(&control->counted[index].name, dt_name_hash(tracepoint->name),
-			 __ATOMIC_RELEASE);
-	if (index >= control->counted_count)
-		control->counted_count = index + 1;
-	if (!tracepoint->counted)
-		session->free_counted = index + 1;
-	tracepoint->counted = index + 1;
-}
-
-void old_counts_unnote(struct session *session, struct tracepoint *tracepoint)
-{
-	uint32_t index = tracepoint->counted - 1;
-
-	if (!tracepoint->counted)
-		return;
-	__atomic_store_n(&session->agent->control->counted[index].name, 0, __ATOMIC_RELEASE);
-	if (index < session->free_counted)
-		session->free_counted = index;
-	tracepoint->counted = 0;
-}
+#include "control/exits/exits.h"
+#include "control/session/state/session_state.h"
+#include "control/tracers/count/count_tracer.h"
 
 /* ---- of who was before us -------------------------------------------------------------------- */
 
@@ -56,10 +19,10 @@ static struct error *read_one(struct session *dead, const struct dt_counted *not
 	if (!item.words)
 		return error_new(ERROR_FAILED, "out of memory");
 	error = counts_collect(dead->proc, noted, item.words);
-	if (item.has_times && noted->id < DT_EVENTS_MAX && dead->exits.unwound) {
+	if (item.has_times && noted->id < DT_EVENTS_MAX && dead->exits->unwound) {
 		item.missed = dead->agent->pool->tallies[noted->id].missed;
 		item.unwound = (uint64_t)dead->agent->pool->tallies[noted->id].unwound +
-			       dead->exits.unwound[noted->id];
+			       dead->exits->unwound[noted->id];
 	}
 	if (!error && !vec_push(old_counts, item))
 		error = error_new(ERROR_FAILED, "out of memory");
@@ -91,16 +54,16 @@ static int by_name(const void *a, const void *b)
 /* One that was killed while it took over from another has left two of a name. */
 static void give_one(struct session *session, struct tracepoint *tracepoint)
 {
-	const struct old_counts *old_counts = &session->old_counts;
+	const struct old_counts *old_counts = session->old_counts;
 	uint64_t name = dt_name_hash(tracepoint->name);
 	size_t first = sorted_count(old_counts->count, i, old_counts->items[i].name < name);
 
 	for (size_t i = first; i < old_counts->count && old_counts->items[i].name == name; i++) {
 		const struct old_counts_item *item = &old_counts->items[i];
-		struct counts_cell cell = tracepoint->cell;
+		struct counts_cell cell = tracepoint->count->cell;
 
 		cell.has_times &= item->has_times;
-		counts_add(&session->tracers.counts, &cell, item->words);
+		counts_add(&session->count->counts, &cell, item->words);
 		tracepoint->past.missed += item->missed;
 		tracepoint->past.unwound += item->unwound;
 	}
@@ -108,12 +71,12 @@ static void give_one(struct session *session, struct tracepoint *tracepoint)
 
 void old_counts_give(struct session *session)
 {
-	struct old_counts *old_counts = &session->old_counts;
+	struct old_counts *old_counts = session->old_counts;
 
 	if (old_counts->count)
 		qsort(old_counts->items, old_counts->count, sizeof(*old_counts->items), by_name);
 	for (size_t i = 0; i < session->tracepoints.count && old_counts->count; i++) {
-		if (session->tracepoints.items[i]->has_cell)
+		if (session->tracepoints.items[i]->count)
 			give_one(session, session->tracepoints.items[i]);
 	}
 	old_counts_free(old_counts);
@@ -134,4 +97,17 @@ void old_counts_free(struct old_counts *old_counts)
 	for (size_t i = 0; i < old_counts->count; i++)
 		free(old_counts->items[i].words);
 	vec_free(old_counts);
+}
+
+bool old_counts_create(struct session *session)
+{
+	session->old_counts = calloc(1, sizeof(*session->old_counts));
+	return session->old_counts != NULL;
+}
+
+void old_counts_destroy(struct session *session)
+{
+	if (session->old_counts)
+		old_counts_free(session->old_counts);
+	free(session->old_counts);
 }

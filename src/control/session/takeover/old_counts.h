@@ -25,9 +25,8 @@ struct old_counts {
 	size_t count, room;
 };
 
-/* Where the tracepoint counts, for who takes over; and that it doesn't any more. */
-void old_counts_note(struct session *session, struct tracepoint *tracepoint);
-void old_counts_unnote(struct session *session, struct tracepoint *tracepoint);
+bool old_counts_create(struct session *session);
+void old_counts_destroy(struct session *session);
 
 /* Of all that `dead` has noted; its pool was read. */
 struct error *old_counts_read(struct session *dead, struct old_counts *old_counts);

@@ -47,8 +47,8 @@ static bool is_plain(const struct session *dead)
 		    control->windows[control->window_count].address;
 	_cleanup_error_ struct error *error = sweep_look_descriptors(dead->proc, &descriptors);
 
-	for (size_t i = 0; i < dead->found_count; i++)
-		half |= dead->found[i].is_last;
+	for (size_t i = 0; i < dead->found.count; i++)
+		half |= dead->found.items[i].is_last;
 	return !error && !descriptors && !half && !control->traps && !control->calls &&
 	       !(control->flags & DT_BRIDGED);
 }
@@ -162,7 +162,7 @@ struct error *takeover_inherit(struct session *session, struct trace_dir *dir, b
 	struct error *error = comes_back ? find_plain(session, dir, &session->old_probes) : NULL;
 
 	if (!error && !session->old_probes)
-		error = takeover_clean_to(session->proc, dir, dir != NULL, &session->old_counts,
+		error = takeover_clean_to(session->proc, dir, dir != NULL, session->old_counts,
 					  &takeover);
 	if (error)
 		return error;
@@ -188,7 +188,7 @@ static struct error *finish(struct session *session, struct takeover *takeover)
 	takeover->found = true;
 	takeover->has_trace = session->reopened;
 	struct error *error = takeover_undo(dead, takeover);
-	old_counts_move(&dead->old_counts, &session->old_counts);
+	old_counts_move(dead->old_counts, session->old_counts);
 	if (!error && session->reopened)
 		error = takeover_read(dead, session->reopened, old_probes->resume, takeover);
 	if (!error && session->reopened)
@@ -235,10 +235,10 @@ struct error *old_probes_yield(struct session *session)
  * sorted. */
 static struct patch_site *first_overlapping(const struct session *dead, uint64_t from)
 {
-	size_t n = sorted_count(dead->found_count, i,
-				dead->found[i].address.v + dead->found[i].length <= from);
+	size_t n = sorted_count(dead->found.count, i,
+				dead->found.items[i].address.v + dead->found.items[i].length <= from);
 
-	return n < dead->found_count ? &dead->found[n] : NULL;
+	return n < dead->found.count ? &dead->found.items[n] : NULL;
 }
 
 struct groups {
@@ -254,9 +254,9 @@ static void unite(const struct groups *groups, unsigned from, unsigned to)
 		if (groups->new[i]->group == from)
 			groups->new[i]->group = to;
 	}
-	for (size_t i = 0; i < groups->dead->found_count && from != to; i++) {
-		if (groups->dead->found[i].group == from)
-			groups->dead->found[i].group = to;
+	for (size_t i = 0; i < groups->dead->found.count && from != to; i++) {
+		if (groups->dead->found.items[i].group == from)
+			groups->dead->found.items[i].group = to;
 	}
 }
 
@@ -275,7 +275,7 @@ static bool join_site(struct old_probes *old_probes, const struct groups *groups
 	const struct session *dead = old_probes->dead;
 	struct patch_site *old = first_overlapping(dead, new->address.v);
 
-	for (; old && old < dead->found + dead->found_count &&
+	for (; old && old < dead->found.items + dead->found.count &&
 	       old->address.v < new->address.v + new->length;
 	     old++) {
 		if (old->state != PATCH_PLACED)
@@ -298,8 +298,8 @@ static void join_slots(const struct groups *groups)
 
 	while (again) {
 		again = false;
-		for (size_t i = 0; i < groups->dead->found_count; i++) {
-			struct patch_site *site = &groups->dead->found[i];
+		for (size_t i = 0; i < groups->dead->found.count; i++) {
+			struct patch_site *site = &groups->dead->found.items[i];
 			struct patch_site *host = (struct patch_site *)site->after;
 
 			if (!host || host->group == site->group || site->state != PATCH_PLACED)
@@ -317,8 +317,8 @@ static void join_slots(const struct groups *groups)
 
 static bool join_all(struct old_probes *old_probes, const struct groups *groups)
 {
-	for (size_t i = 0; i < old_probes->dead->found_count; i++)
-		old_probes->dead->found[i].group = 0;
+	for (size_t i = 0; i < old_probes->dead->found.count; i++)
+		old_probes->dead->found.items[i].group = 0;
 	for (size_t i = 0; i < groups->count; i++) {
 		if (groups->new[i]->state == PATCH_PLANNED &&
 		    !join_site(old_probes, groups, groups->new[i]))
@@ -338,14 +338,14 @@ struct error *old_probes_join(struct session *session, struct patch_site ***patc
 	if (!join_all(old_probes, &groups))
 		return old_probes_yield(session);
 	struct patch_site **all =
-		reallocarray(*patches, *count + old_probes->dead->found_count + 1, sizeof(*all));
+		reallocarray(*patches, *count + old_probes->dead->found.count + 1, sizeof(*all));
 	if (!all)
 		return error_new(ERROR_FAILED, "out of memory");
 	*patches = all;
-	for (size_t i = 0; i < old_probes->dead->found_count; i++) {
-		if (old_probes->dead->found[i].group &&
-		    old_probes->dead->found[i].state == PATCH_PLACED)
-			all[(*count)++] = &old_probes->dead->found[i];
+	for (size_t i = 0; i < old_probes->dead->found.count; i++) {
+		if (old_probes->dead->found.items[i].group &&
+		    old_probes->dead->found.items[i].state == PATCH_PLACED)
+			all[(*count)++] = &old_probes->dead->found.items[i];
 	}
 	return NULL;
 }

@@ -4,8 +4,10 @@
 
 #include "control/base/cleanup.h"
 #include "control/agent/sweep.h"
-#include "control/stop/stop.h"
+#include "control/session/detach.h"
+#include "control/session/processes/thread_liveness.h"
 #include "takeover_state.h"
+
 
 /* ---- events --------------------------------------------------------------------------------- */
 
@@ -17,7 +19,7 @@ static struct error *copy_pool(struct session *dead)
 	struct error *error = mem_read(dead->proc, agent->pool_at, agent->pool, agent->pool_size);
 
 	if (!error)
-		error_free(old_counts_read(dead, &dead->old_counts));
+		error_free(old_counts_read(dead, dead->old_counts));
 	return error;
 }
 
@@ -155,7 +157,7 @@ struct error *takeover_undo(struct session *dead, struct takeover *takeover)
 
 	dead->quiet = copy_pool;
 	struct error *error = detach_all(dead, &summary);
-	takeover->sites += dead->found_count - dead->found_own;
+	takeover->sites += dead->found.count - dead->found.own;
 	takeover->left |= summary.left;
 	snprintf(takeover->why, sizeof(takeover->why), "%s", summary.why);
 	return error;
@@ -199,7 +201,7 @@ static struct error *clean_agent(struct proc *proc, const struct maps *maps,
 		error = clean(dead, dir, goes_on, !takeover_next(maps, code) && !takeover->left,
 			      takeover);
 	if (!error)
-		old_counts_move(&dead->old_counts, old_counts);
+		old_counts_move(dead->old_counts, old_counts);
 	session_destroy(dead);
 	return error;
 }

@@ -13,6 +13,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/record/pool.h"
+#include "control/exits/exits.h"
 #include "takeover_state.h"
 
 #define CODE_NAME "/memfd:dyntrace-code"
@@ -136,8 +137,8 @@ static bool holds_patch(struct proc *proc, const struct dt_site *site, uint8_t b
 /* A controller that was killed while it exchanged two sites may have left a note of each. */
 static bool is_found(const struct session *session, const struct dt_site *site)
 {
-	for (size_t i = 0; i < session->found_count; i++) {
-		const struct patch_site *found = &session->found[i];
+	for (size_t i = 0; i < session->found.count; i++) {
+		const struct patch_site *found = &session->found.items[i];
 
 		if (found->address.v < site->address + site->length &&
 		    site->address < found->address.v + found->length)
@@ -279,12 +280,12 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 	const struct dt_control *control = session->agent->control;
 	taddr nowhere = session->agent->agent_at;
 
-	session->found = calloc(control->site_count + 1, sizeof(*session->found));
-	if (!session->found)
+	session->found.items = calloc(control->site_count + 1, sizeof(*session->found.items));
+	if (!session->found.items)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (uint32_t i = 0; i < control->site_count; i++) {
 		const struct dt_site *site = &control->sites[i];
-		struct patch_site *found = &session->found[session->found_count];
+		struct patch_site *found = &session->found.items[session->found.count];
 		uint8_t original[DT_SITE_BYTES] = { 0 }, patched[DT_SITE_BYTES] = { 0 };
 
 		if (!holds_patch(session->proc, site, patched) || is_found(session, site))
@@ -304,13 +305,13 @@ static struct error *find_sites(struct session *session, const struct maps *maps
 					     .state = PATCH_PLACED };
 		memcpy(found->original, original, sizeof(found->original));
 		memcpy(found->patched, patched, sizeof(found->patched));
-		session->found_count++;
-		session->found_own += site->own != 0;
+		session->found.count++;
+		session->found.own += site->own != 0;
 	}
-	qsort(session->found, session->found_count, sizeof(*session->found), by_address);
-	patch_link(session->found, session->found_count);
-	for (size_t i = 0; i < session->found_count; i++)
-		follow_slot(&session->found[i]);
+	qsort(session->found.items, session->found.count, sizeof(*session->found.items), by_address);
+	patch_link(session->found.items, session->found.count);
+	for (size_t i = 0; i < session->found.count; i++)
+		follow_slot(&session->found.items[i]);
 	session->placed = true;
 	return NULL;
 }
@@ -329,7 +330,7 @@ static bool returns_are_there(const struct dt_control *control, const struct map
 static struct error *find_exits(struct session *session, const struct maps *maps)
 {
 	const struct dt_control *control = session->agent->control;
-	struct exits *exits = &session->exits;
+	struct exits *exits = session->exits;
 
 	if (!control->returns || !returns_are_there(control, maps))
 		return NULL;

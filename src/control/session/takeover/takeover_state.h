@@ -6,7 +6,9 @@
 #ifndef DYNTRACE_TAKEOVER_STATE_H
 #define DYNTRACE_TAKEOVER_STATE_H
 
-#include "control/session/internal.h"
+#include "control/session/session.h"
+#include "control/session/state/session_state.h"
+#include "old_counts.h"
 #include "takeover.h"
 
 /* takeover_find.c: mappings of control pages, one after the other. NULL: none, or no more. */

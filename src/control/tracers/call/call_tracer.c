@@ -11,10 +11,18 @@
 #include "control/tracers/lttng/image_fields.h"
 #include "library.h"
 #include "faults.h"
-#include "control/session/internal.h"
-#include "control/stop/stop.h"
+#include "control/session/own_probes/library_notice.h"
+#include "control/session/state/switches.h"
 
 #define SHARED_SIZE (DT_CALLS_MAX * sizeof(struct dt_call_shared))
+
+/* A tracepoint's function. */
+struct call_use {
+	uint32_t index; /* of call_tracer.calls, and of the function's word */
+	struct dt_call_site *sites[2]; /* entry and exit; owned */
+	const struct library *library; /* that has the function; borrowed */
+	struct error *fault; /* the signal that the function got; NULL: none */
+};
 
 _Static_assert(FOREIGN_GATE_ROOM == LOAD_GATE_ROOM, "gates");
 
@@ -22,46 +30,46 @@ _Static_assert(FOREIGN_GATE_ROOM == LOAD_GATE_ROOM, "gates");
 
 static struct error *write_gates(struct session *session)
 {
-	struct tracers *tracers = &session->tracers;
+	struct call_tracer *call = session->call;
 	int64_t offset = 0;
 	struct error *error = load_find_errno(session->proc, &session->modules, &offset);
 	static const struct {
 		enum foreign_state state;
 		enum load_part part;
-	} kinds[TRACERS_GATES] = { { FOREIGN_VECTORS, LOAD_GATE_CALL },
+	} kinds[LOADING_GATES] = { { FOREIGN_VECTORS, LOAD_GATE_CALL },
 				   { FOREIGN_LOW, LOAD_GATE_CALL_LOW },
 				   { FOREIGN_NOTHING, LOAD_GATE_CALL_BARE } };
 
-	for (size_t i = 0; i < TRACERS_GATES && !error; i++) {
+	for (size_t i = 0; i < LOADING_GATES && !error; i++) {
 		uint32_t at = LOAD_PART_AT(kinds[i].part);
 
-		if (!call_write_gate(kinds[i].state, offset, tracers->paper.here + at,
-				     FOREIGN_GATE_ROOM, &tracers->gates[i]))
+		if (!call_write_gate(kinds[i].state, offset, session->loading->paper.here + at,
+				     FOREIGN_GATE_ROOM, &call->gates[i]))
 			error = error_new(ERROR_FAILED,
 					  "the code that saves registers is too long");
-		tracers->gates_at[i] = taddr_add(tracers->paper.there, at);
+		call->gates_at[i] = taddr_add(session->loading->paper.there, at);
 	}
 	return error;
 }
 
 struct error *call_tracer_map(struct session *session, struct stop *stop)
 {
-	struct tracers *tracers = &session->tracers;
+	struct call_tracer *call = session->call;
 	void *shared;
 	struct error *error = load_check(session->proc, &session->modules);
 
-	if (tracers->calls || error)
+	if (call->calls || error)
 		return error;
-	error = load_map_paper(&tracers->paper, stop, session->agent);
+	error = load_map_paper(&session->loading->paper, stop, session->agent);
 	if (!error)
 		error = faults_map(session, stop);
 	if (!error)
 		error = write_gates(session);
 	if (!error)
 		error = agent_share(stop, session->agent, "dyntrace-calls", SHARED_SIZE, &shared,
-				     &tracers->shared_at);
+				     &call->shared_at);
 	if (!error)
-		tracers->calls = shared;
+		call->calls = shared;
 	return error;
 }
 
@@ -69,22 +77,22 @@ struct error *call_tracer_map(struct session *session, struct stop *stop)
 
 static struct library_place place_of(struct session *session, struct stop *held)
 {
-	struct tracers *tracers = &session->tracers;
+	struct call_tracer *call = session->call;
 
 	return (struct library_place){ .agent = session->agent,
 				       .held = held,
-				       .paper = &tracers->paper,
-				       .answer = taddr_add(tracers->calls_at,
+				       .paper = &session->loading->paper,
+				       .answer = taddr_add(call->calls_at,
 							   offsetof(struct dt_calls, load)),
-				       .programs_used = &tracers->programs_used,
+				       .programs_used = &call->programs_used,
 				       .types = session->types };
 }
 
 /* By its path, or by its file name if that has no '/'. */
 static struct library *find_library(const struct session *session, const char *name)
 {
-	for (size_t i = 0; i < session->tracers.libraries.count; i++) {
-		struct library *library = session->tracers.libraries.items[i];
+	for (size_t i = 0; i < session->call->libraries.count; i++) {
+		struct library *library = session->call->libraries.items[i];
 		const char *slash = strrchr(library->path, '/');
 
 		if (!strcmp(library->path, name) ||
@@ -97,12 +105,12 @@ static struct library *find_library(const struct session *session, const char *n
 static struct error *open_library(struct session *session, const char *path, struct stop *held,
 				  struct library **ret_library)
 {
-	struct tracers *tracers = &session->tracers;
+	struct call_tracer *call = session->call;
 	struct library_place place = place_of(session, held);
 	struct library *library = find_library(session, path);
 	struct error *error = NULL;
 
-	if (!library && !vec_reserve(&tracers->libraries, 1))
+	if (!library && !vec_reserve(&call->libraries, 1))
 		return error_new(ERROR_FAILED, "out of memory");
 	if (!library) {
 		bool waits = library_notice_hold(session);
@@ -110,9 +118,9 @@ static struct error *open_library(struct session *session, const char *path, str
 		error = library_open(&place, path, &library);
 		library_notice_go_on(session, waits);
 		if (!error) {
-			tracers->libraries.items[tracers->libraries.count++] = library;
+			call->libraries.items[call->libraries.count++] = library;
 			session->types_announced = false;
-			place_note_sizes(session);
+			session_note_sizes(session);
 		}
 	}
 	if (!error)
@@ -120,67 +128,57 @@ static struct error *open_library(struct session *session, const char *path, str
 	return error;
 }
 
-static bool uses_library(const struct tracepoint_list *list, const struct library *library)
+bool call_tracer_uses(const struct tracepoint_list *list, const struct library *library)
 {
 	for (size_t i = 0; i < list->count; i++) {
-		if (list->items[i]->call_library == library)
+		if (list->items[i]->call && list->items[i]->call->library == library)
 			return true;
 	}
 	return false;
 }
 
-/* Maps what is needed, if no tracepoint has yet. */
-static struct error *map_now(struct session *session)
-{
-	_cleanup_(cleanup_stop) struct stop *stop = NULL;
-	struct error *error =
-		session->tracers.calls ? NULL : stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
-
-	return error || session->tracers.calls ? error : call_tracer_map(session, stop);
-}
-
-struct error *session_load(struct session *session, const char *path)
+struct error *call_tracer_open(struct session *session, const char *path)
 {
 	struct library *library;
-	struct error *error = map_now(session);
 
-	if (!error && find_library(session, path))
-		error = error_new(ERROR_FAILED, "%s is loaded already", path);
-	return error ? error : open_library(session, path, NULL, &library);
+	if (find_library(session, path))
+		return error_new(ERROR_FAILED, "%s is loaded already", path);
+	return open_library(session, path, NULL, &library);
 }
 
-struct error *session_unload(struct session *session, const char *path)
+struct error *call_tracer_find(const struct session *session, const char *path,
+			       struct library **ret_library)
 {
-	struct tracers *tracers = &session->tracers;
 	struct library *library = find_library(session, path);
-	struct library_place place = place_of(session, NULL);
 
 	if (!library)
 		return error_new(ERROR_FAILED, "%s isn't loaded by dyntrace", path);
-	if (uses_library(&session->tracepoints, library))
-		return error_new(ERROR_REFUSED, "%s is used by tracepoints: remove them first",
-				 path);
-	change_collect(session);
-	if (uses_library(&session->retired, library))
-		return error_new(ERROR_REFUSED, "a thread may still be in %s: try again", path);
+	*ret_library = library;
+	return NULL;
+}
+
+struct error *call_tracer_close(struct session *session, struct library *library)
+{
+	struct call_tracer *call = session->call;
+	struct library_place place = place_of(session, NULL);
 	bool waits = library_notice_hold(session);
 	struct error *error = library_close(&place, library);
+
 	library_notice_go_on(session, waits);
-	for (size_t i = 0; i < tracers->libraries.count && !error; i++) {
-		if (tracers->libraries.items[i] == library)
-			tracers->libraries.items[i] =
-				tracers->libraries.items[--tracers->libraries.count];
+	for (size_t i = 0; i < call->libraries.count && !error; i++) {
+		if (call->libraries.items[i] == library)
+			call->libraries.items[i] = call->libraries.items[--call->libraries.count];
 	}
 	return error;
 }
 
 void call_tracer_unload(struct session *session, char *why, size_t room)
 {
-	struct tracers *tracers = &session->tracers;
+	struct call_tracer *call = session->call;
 	struct library_place place = place_of(session, NULL);
 
-	for (size_t i = 0; i < tracers->libraries.count; i++) {
-		struct library *library = tracers->libraries.items[i];
+	for (size_t i = 0; i < call->libraries.count; i++) {
+		struct library *library = call->libraries.items[i];
 		_cleanup_error_ struct error *error =
 			proc_is_alive(session->proc) ? library_close(&place, library) : NULL;
 
@@ -190,7 +188,7 @@ void call_tracer_unload(struct session *session, char *why, size_t room)
 		if (error || !proc_is_alive(session->proc))
 			library_free(library);
 	}
-	vec_free(&tracers->libraries);
+	vec_free(&call->libraries);
 }
 
 /* ---- sites ----------------------------------------------------------------------------------- */
@@ -227,20 +225,20 @@ static struct error *make_site(struct session *session, const struct tracepoint 
 {
 	size_t most = type->field_count + 1;
 	struct dt_call_site *site = calloc(1, site_size(tracepoint, type));
-	struct tracers *tracers = &session->tracers;
-	uint32_t index = tracepoint->call_index;
+	struct call_tracer *call = session->call;
+	uint32_t index = tracepoint->call->index;
 
 	if (!site)
 		return error_new(ERROR_FAILED, "out of memory");
 	site->op = session->agent->call_op_at.v;
 	site->control = session->agent->control_at.v;
 	site->shared =
-		taddr_add(tracers->shared_at, (int64_t)(index * sizeof(struct dt_call_shared))).v;
+		taddr_add(call->shared_at, (int64_t)(index * sizeof(struct dt_call_shared))).v;
 	site->tracepoint = (struct dyntrace_hit_point){
 		.version = DYNTRACE_PROBE_VERSION,
 		.is_exit = is_exit,
 		.address = tracepoint->probe.place.address.v,
-		.user = (void **)taddr_add(tracers->calls_at,
+		.user = (void **)taddr_add(call->calls_at,
 					   (int64_t)offsetof(struct dt_calls, user[index]))
 				.v,
 	};
@@ -253,36 +251,41 @@ static struct error *make_site(struct session *session, const struct tracepoint 
 	return NULL;
 }
 
-static void set_function(const struct tracers *tracers, struct dt_call_site *site, taddr function,
+static void set_function(const struct call_tracer *call, struct dt_call_site *site, taddr function,
 			 size_t which)
 {
-	const struct call_gate *gate = &tracers->gates[which];
+	const struct call_gate *gate = &call->gates[which];
 
 	site->function = function.v;
-	site->gate = tracers->gates_at[which].v + gate->entry;
-	site->resume = tracers->gates_at[which].v + gate->resume;
+	site->gate = call->gates_at[which].v + gate->entry;
+	site->resume = call->gates_at[which].v + gate->resume;
 	site->stride = gate->stride;
 }
 
 static struct error *take_index(struct session *session, struct tracepoint *tracepoint)
 {
-	struct tracers *tracers = &session->tracers;
+	struct call_tracer *call = session->call;
 	static const uint64_t nothing;
+	struct call_use *use = calloc(1, sizeof(*use));
 
-	if (tracers->free_calls.count)
-		tracepoint->call_index = tracers->free_calls.items[--tracers->free_calls.count];
-	else if (tracers->calls_used < DT_CALLS_MAX)
-		tracepoint->call_index = tracers->calls_used++;
-	else
+	if (!use)
+		return error_new(ERROR_FAILED, "out of memory");
+	if (call->free_calls.count) {
+		use->index = call->free_calls.items[--call->free_calls.count];
+	} else if (call->calls_used < DT_CALLS_MAX) {
+		use->index = call->calls_used++;
+	} else {
+		free(use);
 		return error_new(ERROR_FAILED,
 				 "more than %u tracepoints that call functions: remove some",
 				 DT_CALLS_MAX);
-	tracepoint->has_call = true;
-	tracers->calls[tracepoint->call_index] = (struct dt_call_shared){ 0 };
+	}
+	tracepoint->call = use;
+	call->calls[tracepoint->call->index] = (struct dt_call_shared){ 0 };
 	return mem_write(
 		session->proc,
-		taddr_add(tracers->calls_at,
-			  (int64_t)offsetof(struct dt_calls, user[tracepoint->call_index])),
+		taddr_add(call->calls_at,
+			  (int64_t)offsetof(struct dt_calls, user[tracepoint->call->index])),
 		&nothing, sizeof(nothing));
 }
 
@@ -293,23 +296,23 @@ static struct error *describe_sites(struct session *session, struct tracepoint *
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct tramp_foreign *foreign = &event->foreign;
 	const struct event_type *types = session->types->items;
-	taddr shared = taddr_add(session->tracers.shared_at,
-				 (int64_t)(tracepoint->call_index * sizeof(struct dt_call_shared)));
+	taddr shared = taddr_add(session->call->shared_at,
+				 (int64_t)(tracepoint->call->index * sizeof(struct dt_call_shared)));
 	struct error *error = make_site(session, tracepoint, &types[event->id], false,
-					&tracepoint->call_sites[0], &foreign->call_size);
+					&tracepoint->call->sites[0], &foreign->call_size);
 
 	if (!error && event->exit)
 		error = make_site(session, tracepoint, &types[event->id + 1], true,
-				  &tracepoint->call_sites[1], &foreign->exit_call_size);
-	size_t which = is_bare ? TRACERS_GATES - 1 : tracers_gate(session, tracepoint);
+				  &tracepoint->call->sites[1], &foreign->exit_call_size);
+	size_t which = is_bare ? LOADING_GATES - 1 : loading_gate(session, tracepoint);
 	for (size_t i = 0; i < 2 && !error; i++) {
-		if (tracepoint->call_sites[i])
-			set_function(&session->tracers, tracepoint->call_sites[i], function, which);
+		if (tracepoint->call->sites[i])
+			set_function(session->call, tracepoint->call->sites[i], function, which);
 	}
 	if (error)
 		return error;
-	foreign->call = tracepoint->call_sites[0];
-	foreign->exit_call = tracepoint->call_sites[1];
+	foreign->call = tracepoint->call->sites[0];
+	foreign->exit_call = tracepoint->call->sites[1];
 	foreign->function = function;
 	foreign->enabled = foreign->exit_enabled =
 		taddr_add(shared, offsetof(struct dt_call_shared, enabled));
@@ -329,7 +332,7 @@ static struct error *prepare_one(struct session *session, struct tracepoint *tra
 	bool is_bare = false;
 	taddr function;
 	struct error *error =
-		path ? lttng_tracer_check_place(tracepoint) : error_new(ERROR_FAILED, "out of memory");
+		path ? loading_check_place(tracepoint) : error_new(ERROR_FAILED, "out of memory");
 
 	if (!error)
 		error = open_library(session, path, held, &library);
@@ -345,7 +348,7 @@ static struct error *prepare_one(struct session *session, struct tracepoint *tra
 	if (!error)
 		error = describe_sites(session, tracepoint, function, is_bare);
 	if (!error)
-		tracepoint->call_library = library;
+		tracepoint->call->library = library;
 	return error;
 }
 
@@ -355,7 +358,7 @@ struct error *call_tracer_prepare(struct session *session, const struct tracepoi
 	struct error *error = NULL;
 
 	for (size_t i = 0; i < list->count && !error; i++) {
-		if (tracers_is(list->items[i], TRACER_CALL) && !list->items[i]->has_call)
+		if (tracepoint_is(list->items[i], TRACER_CALL) && !list->items[i]->call)
 			error = prepare_one(session, list->items[i], held);
 	}
 	return error_wrap(error, "tracer 'call'");
@@ -365,15 +368,24 @@ struct error *call_tracer_enable(struct session *session, const struct tracepoin
 				  struct stop *held)
 {
 	struct error *error =
-		tracers_uses(list, TRACER_CALL) ? faults_install(session, held) : NULL;
+		tracepoint_list_uses(list, TRACER_CALL) ? faults_install(session, held) : NULL;
 
 	for (size_t i = 0; i < list->count && !error; i++) {
-		if (list->items[i]->has_call)
+		if (list->items[i]->call)
 			__atomic_store_n(
-				&session->tracers.calls[list->items[i]->call_index].enabled, 1,
+				&session->call->calls[list->items[i]->call->index].enabled, 1,
 				__ATOMIC_RELEASE);
 	}
 	return error_wrap(error, "tracer 'call'");
+}
+
+void call_tracer_disable(struct session *session, const struct tracepoint_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->items[i]->call)
+			__atomic_store_n(&session->call->calls[list->items[i]->call->index].enabled,
+					 0, __ATOMIC_RELEASE);
+	}
 }
 
 /* ---- what they tell -------------------------------------------------------------------------- */
@@ -389,6 +401,23 @@ static bool is_in_function(const struct session *session, struct proc *proc, uin
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%u", proc->pid, found.real_tid);
 	return !error && (proc->inner_pid != proc->pid || !access(path, F_OK));
+}
+
+bool call_tracer_has_libraries(const struct session *session)
+{
+	return session->call->libraries.count > 0;
+}
+
+bool call_tracer_is_mapped(const struct session *session)
+{
+	return session->call->calls != NULL;
+}
+
+const char *call_tracer_fault(const struct tracepoint *tracepoint)
+{
+	const struct call_use *use = tracepoint->call;
+
+	return use && use->fault ? error_text(use->fault) : NULL;
 }
 
 bool call_tracer_is_calling(const struct session *session, struct proc *proc)
@@ -414,7 +443,7 @@ void call_tracer_add_uncalled(const struct session *session, const struct tracep
 			  struct tracepoint_info *info)
 {
 	const struct dt_call_shared *shared =
-		tracepoint->has_call ? &session->tracers.calls[tracepoint->call_index] : NULL;
+		tracepoint->call ? &session->call->calls[tracepoint->call->index] : NULL;
 
 	if (!shared)
 		return;
@@ -426,53 +455,72 @@ void call_tracer_add_uncalled(const struct session *session, const struct tracep
 /* Pairs with the agent's store of `signal`, its last. */
 static void look_at(struct session *session, struct tracepoint *tracepoint)
 {
-	const struct dt_call_shared *shared = &session->tracers.calls[tracepoint->call_index];
+	const struct dt_call_shared *shared = &session->call->calls[tracepoint->call->index];
 	const char *argument = tracepoint->request->spec.tracer_argument;
 	uint32_t number = __atomic_load_n(&shared->signal, __ATOMIC_ACQUIRE);
 	const char *name = number < NSIG ? sigabbrev_np((int)number) : NULL;
 	char at[64] = "";
 
-	if (!number || tracepoint->fault)
+	if (!number || tracepoint->call->fault)
 		return;
 	if (number == SIGSEGV || number == SIGBUS)
 		snprintf(at, sizeof(at), " (memory at 0x%llx)",
 			 (unsigned long long)shared->address);
-	tracepoint->fault = error_new(
+	tracepoint->call->fault = error_new(
 		ERROR_FAILED, "its function %s got SIG%s at 0x%llx%s: it isn't called any more",
 		argument, name ? name : "?", (unsigned long long)shared->rip, at);
 	tracepoint->is_off = true;
-	change_write_switch(session, tracepoint);
+	switches_write(session, tracepoint);
 	session_notify(session, SESSION_FAULT, tracepoint->name);
 	if (session->options.tell) {
 		char line[512];
 
 		snprintf(line, sizeof(line), "tracepoint '%s': %s", tracepoint->name,
-			 error_text(tracepoint->fault));
+			 error_text(tracepoint->call->fault));
 		session->options.tell(session->options.tell_context, line);
 	}
 }
 
-void session_look(struct session *session)
+void call_tracer_look(struct session *session)
 {
-	for (size_t i = 0; i < session->tracepoints.count && session->tracers.calls; i++) {
-		if (session->tracepoints.items[i]->has_call)
+	for (size_t i = 0; i < session->tracepoints.count && session->call->calls; i++) {
+		if (session->tracepoints.items[i]->call)
 			look_at(session, session->tracepoints.items[i]);
 	}
 }
 
 /* ---- away ------------------------------------------------------------------------------------ */
 
-void call_tracer_free_sites(struct tracepoint *tracepoint)
+void call_tracer_free_use(struct session *session, struct tracepoint *tracepoint)
 {
-	free(tracepoint->call_sites[0]);
-	free(tracepoint->call_sites[1]);
-	error_free(tracepoint->fault);
+	struct call_use *use = tracepoint->call;
+
+	if (!use)
+		return;
+	/* return stubs lead to the code of a tracepoint with exits for life: its index stays taken */
+	if (!tracepoint->probe.event.exit)
+		vec_push(&session->call->free_calls, use->index);
+	free(use->sites[0]);
+	free(use->sites[1]);
+	error_free(use->fault);
+	free(use);
+}
+
+bool call_tracer_create(struct session *session)
+{
+	session->call = calloc(1, sizeof(*session->call));
+	return session->call != NULL;
 }
 
 void call_tracer_free(struct session *session)
 {
-	for (size_t i = 0; i < session->tracers.libraries.count; i++)
-		library_free(session->tracers.libraries.items[i]);
-	vec_free(&session->tracers.libraries);
-	vec_free(&session->tracers.free_calls);
+	struct call_tracer *call = session->call;
+
+	if (!call)
+		return;
+	for (size_t i = 0; i < call->libraries.count; i++)
+		library_free(call->libraries.items[i]);
+	vec_free(&call->libraries);
+	vec_free(&call->free_calls);
+	free(call);
 }

@@ -5,8 +5,8 @@
 #include "control/base/cleanup.h"
 #include "control/placement/sigtrap_guards.h"
 #include "control/remote/remote_sigaction.h"
-#include "control/session/internal.h"
-#include "control/stop/stop.h"
+#include "control/session/own_probes/own_probes.h"
+#include "call_tracer.h"
 
 #define CALLS_SIZE DT_ROUND_UP(sizeof(struct dt_calls), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_calls, field))
@@ -15,7 +15,7 @@ struct error *faults_watch(struct session *session)
 {
 	struct guard_list list = { 0 };
 
-	if (session->tracers.watches_actions)
+	if (session->call->watches_actions)
 		return NULL;
 	struct error *error =
 		sigtrap_guards_find_call(session->planner, &session->modules, SYS_rt_sigaction, &list);
@@ -23,7 +23,7 @@ struct error *faults_watch(struct session *session)
 		error = own_probes_add_guard(&session->own_probes, list.items[i].module,
 					     list.items[i].address, "rt_sigaction");
 	vec_free(&list);
-	session->tracers.watches_actions = !error;
+	session->call->watches_actions = !error;
 	return error;
 }
 
@@ -32,11 +32,11 @@ struct error *faults_map(struct session *session, struct stop *stop)
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr at;
 	struct error *error =
-		session->tracers.calls_at.v ? NULL : remote_sigaction_map(stop, CALLS_SIZE, &at);
+		session->call->calls_at.v ? NULL : remote_sigaction_map(stop, CALLS_SIZE, &at);
 
-	if (session->tracers.calls_at.v || error)
+	if (session->call->calls_at.v || error)
 		return error;
-	session->tracers.calls_at = at;
+	session->call->calls_at = at;
 	return mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
 }
 
@@ -51,7 +51,7 @@ static struct error *find_restorer(struct session *session, struct stop *stop,
 
 	*ret_restorer = 0;
 	for (unsigned signal = 1; signal <= DT_SIGNALS && !error && !*ret_restorer; signal++) {
-		error = remote_sigaction_get(session->proc, stop, FIELD(session->tracers.calls_at, scratch),
+		error = remote_sigaction_get(session->proc, stop, FIELD(session->call->calls_at, scratch),
 				   signal, &action);
 		if (!error && action.handler > 1)
 			*ret_restorer = action.restorer;
@@ -61,7 +61,7 @@ static struct error *find_restorer(struct session *session, struct stop *stop,
 
 static struct error *read_actions(struct session *session, struct stop *stop)
 {
-	taddr at = session->tracers.calls_at;
+	taddr at = session->call->calls_at;
 	struct dt_sigaction actions[DT_FAULTS];
 	uint64_t restorer;
 	struct error *error = find_restorer(session, stop, &restorer);
@@ -95,8 +95,8 @@ static struct error *install(struct session *session, struct stop *stop)
 	if (error)
 		return error;
 	/* the guards begin */
-	__atomic_store_n(&agent->control->calls, session->tracers.calls_at.v, __ATOMIC_RELEASE);
-	return set_actions(session->proc, stop, session->tracers.calls_at, &ours, 0);
+	__atomic_store_n(&agent->control->calls, session->call->calls_at.v, __ATOMIC_RELEASE);
+	return set_actions(session->proc, stop, session->call->calls_at, &ours, 0);
 }
 
 struct error *faults_install(struct session *session, struct stop *held)
@@ -124,6 +124,6 @@ struct error *faults_uninstall(const struct session *session, struct proc *proc,
 	if (at.v && !error)
 		error = set_actions(proc, stop, at, actions, 1);
 	if (!at.v)
-		at = session->tracers.calls_at;
+		at = session->call->calls_at;
 	return error || !at.v ? error : remote_sigaction_unmap(stop, at, CALLS_SIZE);
 }

@@ -5,41 +5,49 @@
  * Without a name of the user's a tracepoint shares three events with all others, of which each has
  * the address that was hit.
  */
+#include "lttng_tracer.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "control/base/cleanup.h"
 #include "control/tracers/code/foreign_code.h"
-#include "control/session/internal.h"
+#include "control/session/own_probes/library_notice.h"
 
-static const char *const plain_names[TRACERS_PLAIN] = { "tracepoint_hit", "function_entry",
+/* The tracepoint's own events of LTTng, entry and exit; 0: none. */
+struct lttng_use {
+	uint64_t events[2];
+};
+
+static const char *const plain_names[LTTNG_PLAIN] = { "tracepoint_hit", "function_entry",
 							"function_exit" };
 
-/* What may be called with the loader's or the allocator's locks held can't call what takes them. */
-struct error *lttng_tracer_check_place(const struct tracepoint *tracepoint)
-{
-	const struct place *place = &tracepoint->probe.place;
-	const char *name = place->module ? place->module->name : "";
-	bool is_entry = place->symbol && place->symbol->global &&
-			place->address.v == place->module->bias.v + place->symbol->address;
+/* ---- gates ------------------------------------------------------------------------------------ */
 
-	if (!strncmp(name, "ld-linux", strlen("ld-linux")) ||
-	    !strncmp(name, "ld-musl", strlen("ld-musl")))
-		return error_new(
-			ERROR_REFUSED,
-			"tracer '%s' can't be used in the loader: what it calls needs the loader's locks",
-			tracepoint->tracer->name);
-	if (!strcmp(name, "libc.so.6") && !is_entry)
-		return error_new(
-			ERROR_REFUSED,
-			"tracer '%s' can be used in libc only at the start of functions that it exports: "
-			"elsewhere locks may be held that what it calls needs",
-			tracepoint->tracer->name);
-	if (!strncmp(name, "liblttng-ust", strlen("liblttng-ust")) ||
-	    !strncmp(name, "libdyntrace-", strlen("libdyntrace-")))
-		return error_new(ERROR_REFUSED, "tracer '%s' can't trace itself",
-				 tracepoint->tracer->name);
-	return NULL;
+/* The gates are at the paper's end, which is code memory like any other. */
+struct error *lttng_tracer_map(struct session *session, struct stop *stop)
+{
+	static const struct {
+		enum foreign_state state;
+		enum load_part part;
+	} kinds[LTTNG_GATES] = { { FOREIGN_VECTORS, LOAD_GATE_LTTNG },
+				       { FOREIGN_LOW, LOAD_GATE_LTTNG_LOW } };
+	struct lttng_tracer *lttng = session->lttng;
+	struct load_paper *paper = &session->loading->paper;
+	taddr inside = taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign));
+	struct error *error = lttng->gates[0].v ?
+				      NULL :
+				      load_map_paper(paper, stop, session->agent);
+
+	for (size_t i = 0; i < LTTNG_GATES && !error && !lttng->gates[i].v; i++) {
+		uint32_t at = LOAD_PART_AT(kinds[i].part);
+
+		if (!foreign_write_gate(kinds[i].state, inside, paper->here + at,
+					FOREIGN_GATE_ROOM))
+			return error_new(ERROR_FAILED, "the code that saves registers is too long");
+		lttng->gates[i] = taddr_add(paper->there, at + FOREIGN_GATE_ENTRY);
+	}
+	return error;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -69,18 +77,18 @@ static bool add_named(struct session *session, const struct tracepoint *tracepoi
 
 static struct error *define_plain(struct session *session)
 {
-	struct tracers *tracers = &session->tracers;
-	struct lttng_event events[TRACERS_PLAIN];
+	struct lttng_tracer *tracer = session->lttng;
+	struct lttng_event events[LTTNG_PLAIN];
 
-	if (tracers->plain[0].event)
+	if (tracer->plain[0].event)
 		return NULL;
-	for (size_t i = 0; i < TRACERS_PLAIN; i++)
+	for (size_t i = 0; i < LTTNG_PLAIN; i++)
 		events[i] = (struct lttng_event){ .provider = LTTNG_PLAIN_PROVIDER,
 						  .name = plain_names[i] };
-	struct error *error = lttng_define(&tracers->lttng, session->agent, &tracers->paper, events,
-					   TRACERS_PLAIN);
-	for (size_t i = 0; i < TRACERS_PLAIN && !error; i++)
-		tracers->plain[i] = events[i].result;
+	struct error *error = lttng_define(&tracer->lttng, session->agent, &session->loading->paper, events,
+					   LTTNG_PLAIN);
+	for (size_t i = 0; i < LTTNG_PLAIN && !error; i++)
+		tracer->plain[i] = events[i].result;
 	return error;
 }
 
@@ -89,8 +97,8 @@ static void set_foreign(struct session *session, struct tracepoint *tracepoint,
 {
 	struct tramp_foreign *foreign = &tracepoint->probe.event.foreign;
 
-	foreign->function = session->tracers.lttng.hit;
-	foreign->gate = session->tracers.gates_lttng[tracers_gate(session, tracepoint)];
+	foreign->function = session->lttng->lttng.hit;
+	foreign->gate = session->lttng->gates[loading_gate(session, tracepoint)];
 	foreign->argument = taddr_of(entry->event);
 	foreign->enabled = taddr_of(entry->enabled);
 	foreign->address = tracepoint->probe.place.address;
@@ -99,30 +107,36 @@ static void set_foreign(struct session *session, struct tracepoint *tracepoint,
 		foreign->exit_argument = taddr_of(exit->event);
 		foreign->exit_enabled = taddr_of(exit->enabled);
 	}
-	tracepoint->bridge_events[0] = entry->event;
-	tracepoint->bridge_events[1] = exit ? exit->event : 0;
+	tracepoint->lttng->events[0] = entry->event;
+	tracepoint->lttng->events[1] = exit ? exit->event : 0;
 }
 
 static void use_plain(struct session *session, struct tracepoint *tracepoint)
 {
-	const struct dt_bridge_result *plain = session->tracers.plain;
+	const struct dt_bridge_result *plain = session->lttng->plain;
 	bool has_exit = tracepoint->probe.event.exit;
 
 	if (tracepoint->kind == TRACEPOINT_BARE)
 		set_foreign(session, tracepoint, &plain[0], NULL);
 	else
 		set_foreign(session, tracepoint, &plain[1], has_exit ? &plain[2] : NULL);
-	tracepoint->bridge_events[0] = tracepoint->bridge_events[1] = 0; /* not its own */
+	tracepoint->lttng->events[0] = tracepoint->lttng->events[1] = 0; /* not its own */
 }
 
 static bool is_new(const struct tracepoint *tracepoint)
 {
-	return tracers_is(tracepoint, TRACER_LTTNG) && !tracepoint->probe.event.foreign.function.v;
+	return tracepoint_is(tracepoint, TRACER_LTTNG) && !tracepoint->probe.event.foreign.function.v;
+}
+
+static struct error *make_use(struct tracepoint *tracepoint)
+{
+	tracepoint->lttng = calloc(1, sizeof(*tracepoint->lttng));
+	return tracepoint->lttng ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
 static struct error *define_named(struct session *session, const struct tracepoint_list *list)
 {
-	struct tracers *tracers = &session->tracers;
+	struct lttng_tracer *tracer = session->lttng;
 	struct wanted wanted = { 0 };
 	struct error *error = NULL;
 
@@ -132,7 +146,7 @@ static struct error *define_named(struct session *session, const struct tracepoi
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	if (!error && wanted.count)
-		error = lttng_define(&tracers->lttng, session->agent, &tracers->paper, wanted.items,
+		error = lttng_define(&tracer->lttng, session->agent, &session->loading->paper, wanted.items,
 				     wanted.count);
 	for (size_t i = 0, next = 0; i < list->count && !error; i++) {
 		struct tracepoint *tracepoint = list->items[i];
@@ -151,19 +165,21 @@ static struct error *define_named(struct session *session, const struct tracepoi
 struct error *lttng_tracer_prepare(struct session *session, const struct tracepoint_list *list,
 				    struct stop *held)
 {
-	struct tracers *tracers = &session->tracers;
+	struct lttng_tracer *tracer = session->lttng;
 	struct error *error = NULL;
 
-	if (!tracers_uses(list, TRACER_LTTNG))
+	if (!tracepoint_list_uses(list, TRACER_LTTNG))
 		return NULL;
 	for (size_t i = 0; i < list->count && !error; i++) {
-		if (tracers_is(list->items[i], TRACER_LTTNG))
-			error = lttng_tracer_check_place(list->items[i]);
+		if (tracepoint_is(list->items[i], TRACER_LTTNG))
+			error = loading_check_place(list->items[i]);
+		if (!error && is_new(list->items[i]) && !list->items[i]->lttng)
+			error = make_use(list->items[i]);
 	}
 	bool waits = library_notice_hold(session);
 	session->agent->control->flags |= DT_BRIDGED;
 	if (!error)
-		error = lttng_start(&tracers->lttng, session->agent, held, &tracers->paper);
+		error = lttng_start(&tracer->lttng, session->agent, held, &session->loading->paper);
 	if (!error)
 		error = define_plain(session); /* loads liblttng-ust */
 	library_notice_go_on(session, waits);
@@ -178,20 +194,42 @@ struct error *lttng_tracer_prepare(struct session *session, const struct tracepo
 
 void lttng_tracer_forget(struct session *session, const struct tracepoint_list *list)
 {
-	struct tracers *tracers = &session->tracers;
+	struct lttng_tracer *tracer = session->lttng;
 
 	for (size_t i = 0; i < list->count; i++) {
-		struct tracepoint *tracepoint = list->items[i];
+		struct lttng_use *use = list->items[i]->lttng;
 
-		if (tracepoint->has_call)
-			__atomic_store_n(&tracers->calls[tracepoint->call_index].enabled, 0,
-					 __ATOMIC_RELEASE);
-		for (size_t j = 0; j < 2; j++) {
-			if (tracepoint->bridge_events[j] && tracers->lttng.started)
-				error_free(lttng_forget(&tracers->lttng, session->agent,
-							&tracers->paper,
-							tracepoint->bridge_events[j]));
-			tracepoint->bridge_events[j] = 0;
+		for (size_t j = 0; j < 2 && use; j++) {
+			if (use->events[j] && tracer->lttng.started)
+				error_free(lttng_forget(&tracer->lttng, session->agent,
+							&session->loading->paper, use->events[j]));
+			use->events[j] = 0;
 		}
 	}
+}
+
+void lttng_tracer_leave(struct session *session)
+{
+	error_free(lttng_leave(&session->lttng->lttng, session->agent, &session->loading->paper));
+}
+
+bool lttng_tracer_has_thread(const struct session *session)
+{
+	return session->lttng->lttng.started;
+}
+
+void lttng_tracer_free_use(struct tracepoint *tracepoint)
+{
+	free(tracepoint->lttng);
+}
+
+bool lttng_tracer_create(struct session *session)
+{
+	session->lttng = calloc(1, sizeof(*session->lttng));
+	return session->lttng != NULL;
+}
+
+void lttng_tracer_free(struct session *session)
+{
+	free(session->lttng);
 }

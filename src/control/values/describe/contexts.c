@@ -8,7 +8,8 @@
 
 #include "control/base/cleanup.h"
 #include "control/values/expr/expr.h"
-#include "control/session/internal.h"
+#include "control/session/state/session_state.h"
+#include "describe.h"
 #include "marker_fields.h"
 
 /* ---- registers ------------------------------------------------------------------------------- */

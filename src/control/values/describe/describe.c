@@ -6,7 +6,7 @@
 #include "control/base/cleanup.h"
 #include "control/values/expr/expr.h"
 #include "control/codegen/filter_code.h"
-#include "control/session/internal.h"
+#include "control/session/state/session_state.h"
 #include "marker_fields.h"
 
 #define STRING_MAX_LEAST 16u
@@ -199,7 +199,7 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	struct error *error = NULL;
 
 	shape_init(&d->shape, d->debug, string_max);
-	if (!tracers_has_values(tracepoint))
+	if (!tracepoint_has_values(tracepoint))
 		;
 	else if (tracepoint->probe.place.marker)
 		marker_fields_add(d);
@@ -257,7 +257,7 @@ struct error *describe_tracepoint(struct session *session, struct tracepoint *tr
 		error = describe_short(&d, describe_all, string_max);
 	const char *filter = tracepoint->request->spec.filter;
 	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION &&
-	    (tracers_has_values(tracepoint) || (filter && expr_is_at_exit(filter))))
+	    (tracepoint_has_values(tracepoint) || (filter && expr_is_at_exit(filter))))
 		error = describe_short(&d, describe_exit, string_max);
 	return error_wrap(error, "cannot record the values at '%s'", place->name);
 }
@@ -291,16 +291,4 @@ void values_set_ids(struct tracepoint *tracepoint)
 		values->program->id = tracepoint->probe.event.id;
 	if (values->exit_program)
 		values->exit_program->id = tracepoint->probe.event.id + 1;
-}
-
-void values_free(struct values *values)
-{
-	event_fields_free(values->fields, values->field_count);
-	event_fields_free(values->exit_fields, values->exit_field_count);
-	free(values->program);
-	free(values->filter);
-	free(values->exit);
-	free(values->exit_program);
-	free(values->exit_filter);
-	*values = (struct values){ 0 };
 }

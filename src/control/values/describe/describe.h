@@ -5,26 +5,11 @@
 #define DYNTRACE_DESCRIBE_H
 
 #include "control/values/shape/shape.h"
+#include "control/values/shape/values.h"
 #include "control/values/where/value_location.h"
 
 struct session;
 struct tracepoint;
-
-/* What there is to record at a tracepoint, beside the hit itself. Owned by the tracepoint. */
-struct values {
-	struct event_field *fields;
-	size_t field_count;
-	struct dt_program *program; /* NULL: a plain event */
-	struct value_ops *filter; /* what the trampoline decides itself; NULL: nothing */
-	/* Likewise of its exit. */
-	struct event_field *exit_fields;
-	size_t exit_field_count;
-	uint32_t exit_size;
-	struct dt_program *exit_program;
-	struct value_ops *exit_filter;
-	bool filters_exits; /* by that, or in the program */
-	struct tramp_event *exit; /* NULL: by the common code */
-};
 
 /* A tracepoint that is being described. */
 struct describe {
@@ -84,7 +69,6 @@ void values_give(struct tracepoint *tracepoint, struct event_type *type);
 void values_give_exit(struct tracepoint *tracepoint, struct event_type *type);
 /* The event has its id. */
 void values_set_ids(struct tracepoint *tracepoint);
-void values_free(struct values *values);
 /* The tracepoint that had it is gone: another one may. */
 void describe_free_counter(struct session *session, uint32_t counter);
 

@@ -10,7 +10,9 @@
 
 #include "control/base/cleanup.h"
 #include "control/values/expr/expr.h"
-#include "control/session/internal.h"
+#include "control/exits/code/exit_stub.h"
+#include "control/session/state/session_state.h"
+#include "describe.h"
 
 /* ---- arguments as they were ------------------------------------------------------------------ */
 

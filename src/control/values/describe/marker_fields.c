@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "control/elf/sdt.h"
-#include "control/session/internal.h"
+#include "control/session/state/session_state.h"
 
 /* The frame is read directly; no compiler puts an operand further from rsp. */
 #define FRAME_LOW (-128)

@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 
 #include "control/base/cleanup.h"
-#include "control/session/internal.h"
+#include "stable_memory.h"
 
 #define STACK_GAP (1ULL << 20) /* the kernel's stack_guard_gap */
 

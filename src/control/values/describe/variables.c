@@ -6,7 +6,8 @@
 
 #include "control/base/cleanup.h"
 #include "control/exits/check/result_check.h"
-#include "control/session/internal.h"
+#include "control/session/state/session_state.h"
+#include "describe.h"
 #include "marker_fields.h"
 
 /* Functions that the compiler made from others, with arguments left out or split: no ABI tells

@@ -1,5 +1,5 @@
 /*
- * commands.c - what the user changes while the session records: tracepoints come, go, are switched, get
+ * session_commands.c - what the user changes while the session records: tracepoints come, go, are switched, get
  * more contexts.
  *
  * Whoever adds gets all of it or nothing; what fails leaves neither a name nor a byte in the
@@ -11,19 +11,23 @@
 #include <x86intrin.h>
 
 #include "control/base/cleanup.h"
-#include "internal.h"
+#include "change.h"
+#include "info.h"
+#include "place.h"
+#include "session.h"
+#include "session_commands.h"
+#include "session_modules.h"
+#include "control/session/state/switches.h"
+#include "control/tracers/count/count_tracer.h"
+#include "control/tracers/dispatch.h"
+#include "tracepoints.h"
+#include "control/values/describe/describe.h"
 
 void name_list_free(struct name_list *names)
 {
 	for (size_t i = 0; i < names->count; i++)
 		free(names->items[i]);
 	vec_free(names);
-}
-
-void session_notify(const struct session *session, enum session_notice notice, const char *text)
-{
-	if (session->options.notify)
-		session->options.notify(session->options.notify_context, notice, text);
 }
 
 /* ---- which ----------------------------------------------------------------------------------- */
@@ -128,7 +132,7 @@ struct error *commands_place(struct session *session, struct tracepoint_list *li
 static void forget_counts(struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
-		old_counts_unnote(session, list->items[i]);
+		count_tracer_unnote(session, list->items[i]);
 }
 
 static struct error *add_request(struct session *session, struct request *request,
@@ -211,11 +215,10 @@ struct error *session_remove(struct session *session, const char *pattern, size_
 	}
 	session->tracepoints.count = kept;
 	for (size_t i = 0; i < list.count; i++) {
-		change_write_former(session, list.items[i], false);
+		switches_write_former(session, list.items[i], false);
 		session_notify(session, SESSION_GONE, list.items[i]->name);
 	}
-	lttng_tracer_forget(session, &list);
-	forget_counts(session, &list);
+	tracers_forget(session, &list);
 	commands_retire(session, &list);
 	if (ret_count)
 		*ret_count = list.count;
@@ -233,7 +236,7 @@ struct error *session_switch(struct session *session, const char *pattern, bool 
 
 	for (size_t i = 0; i < list.count; i++) {
 		list.items[i]->is_off = !on;
-		change_write_switch(session, list.items[i]);
+		switches_write(session, list.items[i]);
 	}
 	if (!error && ret_count)
 		*ret_count = list.count;
@@ -258,15 +261,10 @@ struct error *session_recording(struct session *session, bool on)
 		session->pauses.items[(session->pauses.count - 1) % READER_PAUSES].end = __rdtsc();
 	session->stopped = !on;
 	for (size_t i = 0; i < session->tracepoints.count && session->begun; i++)
-		change_write_switch(session, session->tracepoints.items[i]);
+		switches_write(session, session->tracepoints.items[i]);
 	if (!on)
 		note_pause(session);
 	return session->begun ? session_flush(session) : NULL;
-}
-
-bool session_is_recording(const struct session *session)
-{
-	return !session->stopped;
 }
 
 /* ---- contexts -------------------------------------------------------------------------------- */
@@ -349,7 +347,7 @@ static struct error *exchange(struct session *session, struct tracepoint *old,
 	struct error *error = commands_place(session, &in);
 	if (error) {
 		commands_retire(session, &in);
-		change_write_switch(session, old);
+		switches_write(session, old);
 		return error;
 	}
 	error = change_release(session, &out);

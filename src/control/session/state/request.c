@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "control/tracers/dispatch.h"
 
 static bool copy_string(const char **string)
 {
@@ -49,6 +48,24 @@ static void free_spec(struct tracepoint_spec *spec)
 	free((char *)spec->tracer_argument);
 }
 
+/* Does the tracer fit what is asked for? Before anything is touched. */
+static struct error *check_tracer(const struct tracepoint_spec *spec, const struct tracer *tracer)
+{
+	struct error *error = tracer_check(tracer, spec->tracer_argument);
+
+	if (!error && !tracer->has_values && spec->context_count)
+		error = error_new(
+			ERROR_USAGE,
+			"tracer '%s' records no events: contexts (-t) mean nothing for it",
+			tracer->name);
+	if (!error && tracer->kind == TRACER_LTTNG && spec->context_count && !spec->name)
+		error = error_new(
+			ERROR_USAGE,
+			"tracer 'lttng': events without a name have their address only: for contexts (-t) give "
+			"one (-n NAME)");
+	return error;
+}
+
 struct error *request_create(const struct tracepoint_spec *spec, struct request **ret_request)
 {
 	static uint64_t last_number;
@@ -57,7 +74,7 @@ struct error *request_create(const struct tracepoint_spec *spec, struct request 
 					error_new(ERROR_FAILED, "out of memory");
 
 	if (!error)
-		error = tracers_check(spec, request->tracer);
+		error = check_tracer(spec, request->tracer);
 	if (!error)
 		error = location_parse(spec->location, &request->location);
 	if (error) {

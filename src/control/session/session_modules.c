@@ -1,5 +1,5 @@
 /*
- * modules.c - the target's libraries come and go, and with them the places of tracepoints.
+ * session_modules.c - the target's libraries come and go, and with them the places of tracepoints.
  *
  * Tracepoints in a library that is gone wait for it, as those do whose library never was there:
  * they stay in the list, with their names, contexts and counts. Nothing is written where the
@@ -13,8 +13,20 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "internal.h"
-#include "control/values/describe/marker_fields.h"
+#include "change.h"
+#include "control/exits/exits.h"
+#include "place.h"
+#include "control/session/own_probes/library_notice.h"
+#include "control/session/own_probes/own_probes.h"
+#include "control/session/own_probes/traps.h"
+#include "control/session/own_probes/unwinding.h"
+#include "control/session/processes/follow.h"
+#include "session.h"
+#include "session_commands.h"
+#include "session_modules.h"
+#include "tracepoints.h"
+#include "control/values/describe/describe.h"
+#include "control/session/own_probes/semaphores.h"
 
 static bool is_same(const struct module *a, const struct module *b)
 {
@@ -360,6 +372,31 @@ static struct error *add_watches(struct session *session)
 		       place_list(session, &none, NULL);
 }
 
+/* Out of the target's text with them. They may not come back. */
+static struct error *lift_traps(struct session *session)
+{
+	const char *why = traps_to_lift(session);
+	struct tracepoint_list list = { 0 };
+	struct error *error = NULL;
+
+	for (size_t i = 0; why && i < session->tracepoints.count && !error; i++) {
+		const struct probe *probe = &session->tracepoints.items[i]->probe;
+
+		if (probe->site && probe->site->way == DIVERT_TRAP &&
+		    !vec_push(&list, session->tracepoints.items[i]))
+			error = error_new(ERROR_FAILED, "out of memory");
+	}
+	if (!error && why)
+		error = change_release(session, &list);
+	for (size_t i = 0; i < list.count && !error; i++) {
+		list.items[i]->probe.refusal =
+			error_new(ERROR_REFUSED, "its trap was taken out: %s", why);
+		session_notify(session, SESSION_GONE, list.items[i]->name);
+	}
+	vec_free(&list);
+	return error;
+}
+
 struct error *session_modules_changed(struct session *session)
 {
 	_cleanup_(modules_free) struct modules gone = { 0 };
@@ -368,12 +405,12 @@ struct error *session_modules_changed(struct session *session)
 
 	/* What is there then isn't ours to change. */
 	if (session->agent && proc_is_alive(session->proc) &&
-	    !detach_has_code(session, session->proc))
+	    !session_has_code(session, session->proc))
 		return error_new(ERROR_GONE, "process %d has begun another program",
 				 session->proc->pid);
 	error = follow(session, &gone, &is_new);
 	if (!error && session->agent && session->planner)
-		error = traps_review(session);
+		error = lift_traps(session);
 	if (!error)
 		error = unwinding_follow(session, &gone, is_new);
 	if (!error && session->planner)
@@ -383,4 +420,18 @@ struct error *session_modules_changed(struct session *session)
 	if (!error && is_new)
 		error = add_watches(session);
 	return error || !is_new ? error : place_waiting(session);
+}
+
+struct error *modules_step(struct session *session)
+{
+	if (!library_notice_is_pending(session))
+		return NULL;
+	uint32_t ticket = library_notice_take(session);
+	struct error *error = session_modules_changed(session);
+
+	follow_modules_changed(session);
+	library_notice_answer(session, ticket);
+	if (error && error_kind(error) == ERROR_GONE) /* its end is seen elsewhere */
+		error = (error_free(error), NULL);
+	return error;
 }

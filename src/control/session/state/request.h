@@ -6,7 +6,8 @@
 #define DYNTRACE_REQUEST_H
 
 #include "control/names/locate.h"
-#include "session.h"
+#include "control/event/tracer.h"
+#include "tracepoint.h"
 
 /* Lives as long as a tracepoint that was made from it. */
 struct request {

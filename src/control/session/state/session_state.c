@@ -1,0 +1,37 @@
+#include "session_state.h"
+
+#include "control/base/cleanup.h"
+
+void session_notify(const struct session *session, enum session_notice notice, const char *text)
+{
+	if (session->options.notify)
+		session->options.notify(session->options.notify_context, notice, text);
+}
+
+bool session_can_follow(const struct session *session)
+{
+	return session->options.follow_exec && session->proc->inner_pid == session->proc->pid;
+}
+
+bool session_has_code(const struct session *session, struct proc *proc)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_error_ struct error *error = maps_read(proc, &maps);
+	const struct mapping *found = error ? NULL : maps_find(&maps, session->agent->control_at);
+
+	return found && found->inode == session->agent->code_inode &&
+	       found->device == session->agent->code_device;
+}
+
+void session_note_sizes(const struct session *session)
+{
+	struct dt_control *control = session->agent->control;
+
+	for (size_t id = control->event_count; id < session->types->count; id++) {
+		const struct event_type *type = &session->types->items[id];
+
+		control->sizes[id] = (uint16_t)(type->is_variable ? DT_SIZE_VARIES : type->size);
+	}
+	/* pairs with the agent's look at event_count: sizes come first */
+	__atomic_store_n(&control->event_count, (uint32_t)session->types->count, __ATOMIC_RELEASE);
+}

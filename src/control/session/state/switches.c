@@ -1,0 +1,54 @@
+#include "switches.h"
+
+#include <string.h>
+
+static void write_word(struct session *session, const struct site *site,
+		       const struct tramp_event *event, bool on)
+{
+	uint8_t *code = (uint8_t *)session->agent->control;
+	uint64_t *word = (uint64_t *)(code + site->piece.offset + event->switch_offset);
+
+	/* its partner is the jmp [switch] at the start of the tracepoint's code */
+	__atomic_store_n(word, on ? event->on.v : event->off.v, __ATOMIC_RELEASE);
+}
+
+/* Does the event belong to an earlier form of the tracepoint? Events keep their name, counts their
+ * cell. */
+static bool is_former(const struct session *session, const struct tracepoint *tracepoint,
+		      const struct tramp_event *event)
+{
+	const struct event_types *types = session->types;
+	uint32_t id = tracepoint->probe.event.id;
+
+	if (tracepoint->count)
+		return taddr_equal(event->count.cell, tracepoint->probe.event.count.cell);
+	return tracepoint->has_type && event->id < types->count &&
+	       strcmp(types->items[event->id].name, types->items[id].name) == 0;
+}
+
+void switches_write_former(struct session *session, const struct tracepoint *tracepoint, bool on)
+{
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		const struct site *site = session->garbage.items[i];
+
+		for (size_t j = 0; site->replaced && j < site->kept.count; j++) {
+			if (is_former(session, tracepoint, &site->kept.items[j].event))
+				write_word(session, site, &site->kept.items[j].event, on);
+		}
+	}
+}
+
+void switches_write_probe(struct session *session, struct probe *probe, bool on)
+{
+	probe->event.is_off = !on; /* in case its trampoline is written anew */
+	if (probe->site && probe->site->emitted)
+		write_word(session, probe->site, &probe->event, on);
+}
+
+void switches_write(struct session *session, struct tracepoint *tracepoint)
+{
+	bool on = !tracepoint->is_off && !session->stopped;
+
+	switches_write_probe(session, &tracepoint->probe, on);
+	switches_write_former(session, tracepoint, on);
+}

@@ -1,0 +1,151 @@
+#include "count_tracer.h"
+
+#include <stdlib.h>
+
+bool count_tracer_create(struct session *session)
+{
+	session->count = calloc(1, sizeof(*session->count));
+	return session->count != NULL;
+}
+
+void count_tracer_free(struct session *session)
+{
+	if (session->count)
+		counts_free(&session->count->counts);
+	free(session->count);
+}
+
+void count_tracer_free_use(struct tracepoint *tracepoint)
+{
+	free(tracepoint->count);
+}
+
+bool count_tracer_copy(const struct tracepoint *from, struct tracepoint *to)
+{
+	if (!from->count)
+		return true;
+	to->count = calloc(1, sizeof(*to->count));
+	if (to->count)
+		*to->count = *from->count;
+	return to->count != NULL;
+}
+
+/* Who calls others only counts its hits. */
+static bool has_times(const struct tracepoint *tracepoint)
+{
+	return tracepoint->tracer->kind == TRACER_COUNT && tracepoint->probe.event.exit;
+}
+
+/* Tracepoints that count, and have no cell yet. */
+void count_tracer_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed)
+{
+	*ret_plain = *ret_timed = 0;
+	for (size_t i = 0; i < list->count; i++) {
+		const struct tracepoint *tracepoint = list->items[i];
+		const struct tracer *tracer = tracepoint_placed_tracer(tracepoint);
+
+		if (!tracer || tracer->uses_pool || tracepoint->count)
+			continue;
+		*(has_times(tracepoint) ? ret_timed : ret_plain) += 1;
+	}
+}
+
+struct error *count_tracer_map(struct session *session, const struct tracepoint_list *list,
+			       struct stop *stop)
+{
+	size_t plain, timed;
+
+	count_tracer_cells(list, &plain, &timed);
+	return counts_map(&session->count->counts, stop, session->agent, plain, timed);
+}
+
+/* ---- notes for the next controller ------------------------------------------------------------ */
+
+/* For the controller that takes over, should this one be killed. */
+static void note(struct session *session, struct tracepoint *tracepoint)
+{
+	struct dt_control *control = session->agent->control;
+	struct count_use *use = tracepoint->count;
+	const struct tramp_count *count = &tracepoint->probe.event.count;
+	uint32_t index = use->noted ? use->noted - 1 : session->count->free_note;
+
+	while (!use->noted && index < control->counted_count &&
+	       control->counted[index].name)
+		index++;
+	if (index >= DT_COUNTED_MAX)
+		return; /* its count would begin anew: the daemon takes no more than these */
+	control->counted[index] = (struct dt_counted){ .cell = count->cell.v,
+						       .row_shift = count->row_shift,
+						       .row_mask = count->row_mask,
+						       .has_times = use->cell.has_times,
+						       .id = tracepoint->probe.event.id };
+	__atomic_store_n(&control->counted[index].name, dt_name_hash(tracepoint->name),
+			 __ATOMIC_RELEASE);
+	if (index >= control->counted_count)
+		control->counted_count = index + 1;
+	if (!use->noted)
+		session->count->free_note = index + 1;
+	use->noted = index + 1;
+}
+
+void count_tracer_unnote(struct session *session, struct tracepoint *tracepoint)
+{
+	struct count_use *use = tracepoint->count;
+
+	if (!use || !use->noted)
+		return;
+	uint32_t index = use->noted - 1;
+	__atomic_store_n(&session->agent->control->counted[index].name, 0, __ATOMIC_RELEASE);
+	if (index < session->count->free_note)
+		session->count->free_note = index;
+	use->noted = 0;
+}
+
+/* ---- hits ------------------------------------------------------------------------------------- */
+
+struct error *count_tracer_prepare(struct session *session, struct tracepoint *tracepoint)
+{
+	struct tramp_event *event = &tracepoint->probe.event;
+	struct counts *counts = &session->count->counts;
+
+	if (tracepoint->count) {
+		event->count = counts_way(counts, &tracepoint->count->cell);
+	} else {
+		struct count_use *use = calloc(1, sizeof(*use));
+
+		if (!use || !counts_take(counts, has_times(tracepoint), &use->cell, &event->count)) {
+			free(use);
+			return error_new(ERROR_FAILED, "no memory is left to count in");
+		}
+		tracepoint->count = use;
+	}
+	event->count.own_only = !session->options.follow_fork;
+	note(session, tracepoint);
+	return NULL;
+}
+
+bool count_tracer_read(const struct session *session, const struct tracepoint *tracepoint,
+		       struct counts_sum *ret_sum)
+{
+	if (tracepoint->count)
+		counts_read(&session->count->counts, &tracepoint->count->cell, ret_sum);
+	return tracepoint->count != NULL;
+}
+
+static uint64_t to_ns(const struct session *session, uint64_t cycles)
+{
+	uint64_t frequency = session->clock.frequency;
+
+	return frequency ? (uint64_t)((unsigned __int128)cycles * 1000000000u / frequency) : 0;
+}
+
+void count_tracer_times(const struct session *session, const struct counts_sum *sum,
+		   struct tracepoint_times *ret_times)
+{
+	*ret_times = (struct tracepoint_times){ .calls = sum->exits,
+						.total = to_ns(session, sum->total),
+						.max = to_ns(session, sum->max),
+						.p50 = to_ns(session, sum->p50),
+						.p90 = to_ns(session, sum->p90),
+						.p99 = to_ns(session, sum->p99) };
+}

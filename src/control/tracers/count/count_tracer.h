@@ -1,0 +1,46 @@
+/*
+ * count_tracer.h - tracepoints whose hits are counted in the target: those of the tracer count, and
+ * of tracers that call functions.
+ */
+#ifndef DYNTRACE_COUNT_TRACER_H
+#define DYNTRACE_COUNT_TRACER_H
+
+#include "control/session/state/session_state.h"
+#include "control/stop/stop.h"
+#include "counts.h"
+
+struct count_tracer {
+	struct counts counts;
+	uint32_t free_note; /* no free entry of dt_control.counted lies before this */
+};
+
+/* Where one tracepoint counts. */
+struct count_use {
+	struct counts_cell cell;
+	uint32_t noted; /* index + 1 of dt_control.counted; 0: none */
+};
+
+bool count_tracer_create(struct session *session);
+void count_tracer_free(struct session *session);
+void count_tracer_free_use(struct tracepoint *tracepoint);
+/* The other one goes on counting in the same cell. False: out of memory. */
+bool count_tracer_copy(const struct tracepoint *from, struct tracepoint *to);
+
+/* How many tracepoints of the list count, and have no cell yet: without times, and with. */
+void count_tracer_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed);
+/* Memory for them, by way of a held thread. */
+struct error *count_tracer_map(struct session *session, const struct tracepoint_list *list,
+			       struct stop *stop);
+/* Tells the trampoline where to count, and notes it for the next controller. */
+struct error *count_tracer_prepare(struct session *session, struct tracepoint *tracepoint);
+/* The next controller needn't know of it any more. */
+void count_tracer_unnote(struct session *session, struct tracepoint *tracepoint);
+
+/* False: it counts nowhere. */
+bool count_tracer_read(const struct session *session, const struct tracepoint *tracepoint,
+		       struct counts_sum *ret_sum);
+/* The same times in ns. */
+void count_tracer_times(const struct session *session, const struct counts_sum *sum,
+			struct tracepoint_times *ret_times);
+
+#endif

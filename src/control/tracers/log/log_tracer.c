@@ -1,0 +1,99 @@
+#include "log_tracer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "logfile.h"
+
+#define FLUSH_MS 10
+
+struct log_tracer {
+	VEC(struct logfile *) logs; /* by event_type.log - 1 */
+};
+
+bool log_tracer_create(struct session *session)
+{
+	session->log = calloc(1, sizeof(*session->log));
+	return session->log != NULL;
+}
+
+void log_tracer_free(struct session *session)
+{
+	struct log_tracer *tracer = session->log;
+
+	for (size_t i = 0; tracer && i < tracer->logs.count; i++)
+		logfile_free(tracer->logs.items[i]);
+	if (tracer)
+		vec_free(&tracer->logs);
+	free(tracer);
+}
+
+static bool same_file(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+struct error *log_tracer_open(struct session *session, const struct tracepoint *tracepoint,
+			       uint16_t *ret_log)
+{
+	struct log_tracer *tracer = session->log;
+	const char *file = tracepoint->request->spec.tracer_argument;
+	struct logfile *log;
+
+	if (tracepoint->tracer->kind != TRACER_LOG)
+		return NULL;
+	for (size_t i = 0; i < tracer->logs.count; i++) {
+		if (same_file(tracer->logs.items[i]->file, file)) {
+			*ret_log = (uint16_t)(i + 1);
+			return NULL;
+		}
+	}
+	int fd = session->options.open_log ?
+			 session->options.open_log(session->options.open_context, file) :
+			 -1;
+	struct error *error = logfile_open(session->proc, file, fd, &log);
+	if (error)
+		return error_wrap(error, "tracer 'log'");
+	if (tracer->logs.count >= UINT16_MAX || !vec_push(&tracer->logs, log)) {
+		logfile_free(log);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	*ret_log = (uint16_t)tracer->logs.count;
+	if (!session->options.flush_ms)
+		session->options.flush_ms = FLUSH_MS;
+	return NULL;
+}
+
+static void add_line(void *context, const struct line_event *event)
+{
+	struct session *session = context;
+	uint16_t log = event->type->log;
+
+	if (log && log <= session->log->logs.count)
+		logfile_add(session->log->logs.items[log - 1], &session->clock, event);
+}
+
+void log_tracer_observe(struct session *session, const struct reader_batch *batch)
+{
+	if (session->log->logs.count)
+		line_each(batch, session->types, add_line, session);
+}
+
+void log_tracer_flush(struct session *session, uint64_t until, bool all)
+{
+	for (size_t i = 0; i < session->log->logs.count; i++)
+		logfile_flush(session->log->logs.items[i], until, all);
+}
+
+uint64_t log_tracer_left_out(const struct session *session, int *ret_failed)
+{
+	uint64_t left_out = 0;
+
+	*ret_failed = 0;
+	for (size_t i = 0; i < session->log->logs.count; i++) {
+		left_out += session->log->logs.items[i]->left_out;
+		if (session->log->logs.items[i]->failed)
+			*ret_failed = session->log->logs.items[i]->failed;
+	}
+	return left_out;
+}
