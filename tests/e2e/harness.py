@@ -43,8 +43,10 @@ def until(condition, what, seconds=20):
 
 def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    for number in (signal.SIGINT, signal.SIGHUP):  # also where the tests themselves were started in the background
+    # Also where the tests themselves run in the background, or inherited blocked signals.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 class Processes:
@@ -335,19 +337,20 @@ class Dyntrace:
         result = self("trace", "-o", output, *words, status=status, **options)
         return result, Trace(output)
 
-    def start_trace(self, pid, *words, target=None):
-        """dyntrace trace -p PID (or TARGET) in the background; returns when its probes are in the target."""
-        return Tracing(self, pid, target or pid, words)
+    def start_trace(self, pid, *words, target=None, prefix=()):
+        """dyntrace trace -p PID (or TARGET) in the background; returns when its probes are in the target.
+        `prefix`: a command that starts dyntrace, such as env."""
+        return Tracing(self, pid, target or pid, words, prefix)
 
 
 class Tracing:
     """A `dyntrace trace -p PID` that runs."""
 
-    def __init__(self, dyntrace, pid, target, words):
+    def __init__(self, dyntrace, pid, target, words, prefix):
         self.pid, self.output = pid, dyntrace.new_output()
         self.before = Snapshot(pid)
         self.process = dyntrace.processes.start(
-            [dyntrace.path, "trace", "-p", target, "-o", self.output, *words], stdin=subprocess.DEVNULL,
+            [*prefix, dyntrace.path, "trace", "-p", target, "-o", self.output, *words], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=dyntrace.scratch)
         until(self.is_placed, "probes in the target")
 

@@ -66,6 +66,22 @@ def test_ends_cleanly_by_signal(dyntrace, program, number):
     assert trace.per_tid("foo_entry") == {tid: 1000 for tid, _ in counts(output)}
 
 
+@pytest.mark.parametrize("ignored", [signal.SIGINT, signal.SIGHUP])
+def test_inherited_signals(dyntrace, program, ignored):
+    """A signal that was ignored when dyntrace started stays so, as for `nohup` and background jobs of scripts; a
+    blocked signal doesn't: only SIGKILL, which leaves probes behind, could end dyntrace."""
+    spin = program("spin", "--calls", 1000, "--rounds", 2).wait_ready()
+    tracing = dyntrace.start_trace(spin.pid, "--function", "foo", prefix=[
+        "env", f"--ignore-signal={ignored.name[3:]}", "--block-signal=TERM"])
+    tracing.process.send_signal(ignored)
+    assert int(status(tracing.process.pid, "SigIgn"), 16) == 1 << ignored - 1
+    spin.go().wait_ready()
+    trace = tracing.stop(signal.SIGTERM)
+    tracing.before.assert_unchanged()
+    assert trace.names() == {"foo_entry": 1000}
+    spin.finish()
+
+
 def test_target_ends_by_itself(dyntrace, program):
     spin = program("spin", "--threads", 2, "--calls", 777, "--rounds", 1).wait_ready()
     tracing = dyntrace.start_trace(spin.pid, "--function", "foo")

@@ -56,19 +56,24 @@ static void on_snapshot(int number)
 	snapshots_wanted = snapshots_wanted + 1;
 }
 
-/* Without SA_RESTART: a signal ends the wait for events. */
+/* Without SA_RESTART: a signal ends the wait for events. A signal that was ignored stays so; one that
+ * was blocked doesn't, as dyntrace could only be killed then, which leaves its probes behind. */
 static void catch_signals(void)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction snapshot = { .sa_handler = on_snapshot };
 	struct sigaction action = { .sa_handler = on_signal };
+	sigset_t caught;
 
+	sigemptyset(&caught);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		struct sigaction old;
 
 		if (!sigaction(numbers[i], NULL, &old) && old.sa_handler != SIG_IGN)
 			sigaction(numbers[i], &action, NULL);
+		sigaddset(&caught, numbers[i]);
 	}
+	sigprocmask(SIG_UNBLOCK, &caught, NULL);
 	/* in every mode: a dyntrace that dies of it leaves its probes behind */
 	sigaction(SIGUSR1, &snapshot, NULL);
 	if (trace_args.print || trace_args.tracer->kind == TRACER_LOG)
