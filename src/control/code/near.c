@@ -10,8 +10,8 @@
  * itself, and a double free is seen. `first` is below every free bit, and `full_for` is a size
  * known not to fit, so that full windows cost nothing.
  *
- * (N1) first <= every clear bit of the window.
- * (N2) used = 16 * (bits set in all windows).
+ * (U1) first <= every clear bit of the window.
+ * (U2) used = 16 * (bits set in all windows).
  */
 #include "near.h"
 
@@ -176,14 +176,14 @@ struct window {
 	uint64_t offset;
 	size_t bits;
 	uint64_t *map; /* a set bit: 16 bytes in use */
-	size_t first; /* (N1) */
+	size_t first; /* (U1) */
 	bool fixed; /* it is where it is for what can be nowhere else */
 	size_t full_for; /* so many bits in a row aren't free in it; SIZE_MAX: unknown */
 };
 
 struct near_pool {
 	VEC(struct window) windows;
-	uint64_t used; /* (N2) */
+	uint64_t used; /* (U2) */
 };
 
 struct near_pool *near_pool_create(void)
@@ -290,15 +290,15 @@ static void take_bits(struct near_pool *pool, struct window *w, size_t from, siz
 {
 	flip_bits(w, from, n, true);
 	pool->used += n * GRAIN;
-	w->first = next_clear(w->map, w->first, w->bits); /* N1 */
+	w->first = next_clear(w->map, w->first, w->bits); /* U1 */
 }
 
 static void give_bits(struct near_pool *pool, struct window *w, size_t from, size_t n)
 {
 	flip_bits(w, from, n, false);
-	assert(pool->used >= n * GRAIN); /* N2 */
+	assert(pool->used >= n * GRAIN); /* U2 */
 	pool->used -= n * GRAIN;
-	w->first = min64(w->first, from); /* N1 */
+	w->first = min64(w->first, from); /* U1 */
 	w->full_for = SIZE_MAX;
 }
 

@@ -6,9 +6,9 @@
  *	section headers
  *	their names
  *
- * (S1) Units are read one by one only if .debug_info isn't packed and no abbreviation has a form
+ * (Y3) Units are read one by one only if .debug_info isn't packed and no abbreviation has a form
  *	that leads to another unit: whoever has a DIE may follow every reference in it.
- * (S2) Of each unit the first UNIT_HEAD bytes are there: its header and its own DIE, which say what
+ * (Y4) Of each unit the first UNIT_HEAD bytes are there: its header and its own DIE, which say what
  *      it is and which code it has.
  */
 #include "debug_sections.h"
@@ -73,7 +73,7 @@ struct sections {
 	uint8_t *memory;
 	size_t memory_size;
 	struct section items[KNOWN];
-	VEC(struct unit) units; /* S1: else none */
+	VEC(struct unit) units; /* Y3: else none */
 	VEC(struct abbreviations) abbreviations; /* sorted */
 	bool is_tangled;
 	Elf *elf;
@@ -247,7 +247,7 @@ static void read_bytes(struct sections *sections, uint64_t start, uint64_t end)
 		info->file_offset + start);
 }
 
-/* S2. False: what follows is no unit. */
+/* Y4. False: what follows is no unit. */
 static bool note_unit(struct sections *sections, uint64_t start, uint64_t *ret_end)
 {
 	const struct section *info = &sections->items[INFO];

@@ -1,8 +1,8 @@
 /*
  * debug_state.h - what is inside a struct debug; for the files of this folder only.
  *
- * (D1) ranges is sorted by start; unit is an index below units.count.
- * (D2) a unit's functions, once read, are sorted by low.
+ * (Y1) ranges is sorted by start; unit is an index below units.count.
+ * (Y2) a unit's functions, once read, are sorted by low.
  */
 #ifndef DYNTRACE_DEBUG_STATE_H
 #define DYNTRACE_DEBUG_STATE_H

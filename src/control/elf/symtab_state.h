@@ -5,9 +5,9 @@
  * bytes) are read when first asked for: a const struct symtab is const in what it says, not in what
  * it has read. One thread at a time.
  *
- * (S1) symbols are sorted by address, then name; no two have the same address and name.
- * (S2) a symbol of kind FUNCTION or IFUNC starts in an executable segment's bytes and ends in it.
- * (S3) reach[i] is the highest end of the functions 0..i.
+ * (I3) symbols are sorted by address, then name; no two have the same address and name.
+ * (I4) a symbol of kind FUNCTION or IFUNC starts in an executable segment's bytes and ends in it.
+ * (I5) reach[i] is the highest end of the functions 0..i.
  */
 #ifndef DYNTRACE_SYMTAB_STATE_H
 #define DYNTRACE_SYMTAB_STATE_H
@@ -53,9 +53,9 @@ static inline struct symtab *symtab_lazy(const struct symtab *symtab)
 	return (struct symtab *)symtab;
 }
 
-/* symbols.c: reads the tables into `symbols` and makes S1 true. */
+/* symbols.c: reads the tables into `symbols` and makes I3 true. */
 struct error *symbols_read(struct symtab *symtab);
-/* symbols.c: sizes for functions that have none; S2 and S3. */
+/* symbols.c: sizes for functions that have none; I4 and I5. */
 struct error *symbols_measure(struct symtab *symtab);
 
 /* symtab.c */

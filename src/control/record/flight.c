@@ -7,7 +7,7 @@
  * somebody took the chunk meanwhile, and it is left out. In a chunk that is being written what
  * comes first counts, up to the first event that isn't complete.
  *
- * (F1) A chunk of a living thread is never written by the controller.
+ * (V1) A chunk of a living thread is never written by the controller.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
  *
  * How far a chunk has been read is kept here, by its generation.
  *
- * (R1) Nothing but the reader makes a chunk FREE, so a chunk keeps its generation from its first
+ * (V2) Nothing but the reader makes a chunk FREE, so a chunk keeps its generation from its first
  *      reading to its last.
  */
 #include "reader.h"

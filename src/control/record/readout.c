@@ -1,7 +1,7 @@
 /*
  * readout.c - reads one chunk, as far as it goes, into the trace.
  *
- * (R2) Events are counted as hits when their packet has been written.
+ * (V3) Events are counted as hits when their packet has been written.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +154,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 				 reader->padding[walk->last_id];
 	struct error *error = stream_write(stream, &reader->sink, &packet);
 	if (error) {
-		walk_uncount(walk, reader->buffer, walk->count); /* R2 */
+		walk_uncount(walk, reader->buffer, walk->count); /* V3 */
 		return error;
 	}
 	struct reader_batch batch = { stream->number, packet.pid,     packet.tid,

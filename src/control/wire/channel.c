@@ -128,7 +128,7 @@ bool channel_next(struct channel *channel, struct wire_message *ret_message)
 
 	if (channel->broken)
 		return false;
-	assert(channel->taken <= channel->in.length); /* W1 */
+	assert(channel->taken <= channel->in.length); /* Q1 */
 	struct error *error =
 		wire_take(channel->in.text + channel->taken, channel->in.length - channel->taken,
 			  channel->message_max, ret_message, &used);

@@ -6,7 +6,7 @@
  * its limit means that the other end doesn't read: the channel is then broken, as after any
  * failure, and its owner drops it.
  *
- *	(W1) in.length - taken is what has come and wasn't given out yet; a message is valid until the next channel_next
+ *	(Q1) in.length - taken is what has come and wasn't given out yet; a message is valid until the next channel_next
  *	or channel_fill.
  */
 #ifndef DYNTRACE_CHANNEL_H
