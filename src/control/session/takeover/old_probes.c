@@ -8,9 +8,9 @@
  * and its memory is unmapped (takeover.c). The new session writes to the same trace, under new
  * event ids.
  *
- * (O1) An old site that shares bytes with a new one, or slots with one that does, goes in the
+ * (J1) An old site that shares bytes with a new one, or slots with one that does, goes in the
  *      stop in which the new one comes.
- * (O2) Nobody comes out of an old trampoline inside of what a new site changes. Where that
+ * (J2) Nobody comes out of an old trampoline inside of what a new site changes. Where that
  *      could be, the old is taken out first.
  *
  * Whoever is in an old trampoline, or will return to an old stub, is waited for at the end, as
@@ -260,7 +260,7 @@ static void unite(const struct groups *groups, unsigned from, unsigned to)
 	}
 }
 
-/* (O2) */
+/* (J2) */
 static bool comes_out_inside(const struct patch_site *old, const struct patch_site *new)
 {
 	uint64_t end = old->address.v + old->length;
@@ -268,7 +268,7 @@ static bool comes_out_inside(const struct patch_site *old, const struct patch_si
 	return end > new->address.v && end < new->address.v + new->length;
 }
 
-/* False: (O2) doesn't hold. */
+/* False: (J2) doesn't hold. */
 static bool join_site(struct old_probes *old_probes, const struct groups *groups,
 		      struct patch_site *new)
 {
