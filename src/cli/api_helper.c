@@ -21,7 +21,7 @@ struct wire_out *api_helper_begin_item(void)
 	return &out;
 }
 
-/* What can't be written is missing at the end, too: the reader knows by the reply. */
+/* Ignores write errors: then the reply is missing too, by which the reader notices. */
 void api_helper_end_item(void)
 {
 	wire_end(&out);

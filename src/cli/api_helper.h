@@ -1,10 +1,9 @@
 /*
- * api_helper.h - a list as messages of the daemon's protocol, on stdout: `dyntrace --answer COMMAND
- * WORDS`.
+ * api_helper.h - `dyntrace --answer COMMAND WORDS`: print a list in the daemon's protocol.
  *
- * How libdyntrace.so lists symbols and markers: foreign files are read by a process of the caller's
- * rights, not by the caller. Items, notes instead of lines on stderr, and one WIRE_REPLY with the
- * error at the end.
+ * libdyntrace.so lists symbols and markers through it: a process with the caller's rights reads
+ * foreign files, not the caller. The output on stdout is items, notes (instead of lines on stderr),
+ * and one WIRE_REPLY with the error at the end.
  */
 #ifndef DYNTRACE_API_HELPER_H
 #define DYNTRACE_API_HELPER_H
@@ -12,14 +11,14 @@
 #include "control/wire/messages.h"
 
 void api_helper_begin(void);
-/* Has api_helper_begin been called? */
+/* True after api_helper_begin. */
 bool api_helper_is_on(void);
 
-/* An item: what is put into the result until api_helper_end_item. */
+/* Begins an item; the caller adds attributes until api_helper_end_item. */
 struct wire_out *api_helper_begin_item(void);
 void api_helper_end_item(void);
 void api_helper_note(const char *text);
-/* The last message. NULL: success. */
+/* Sends the last message. NULL: success. */
 void api_helper_reply(const struct error *error);
 
 #endif

@@ -22,13 +22,13 @@ static struct {
 
 static const struct option_spec options[] = {
 	{ 'i', "instructions", NULL,
-	  "also every instruction: each alone, and all of a function at once",
+	  "also plan every instruction: each alone, and all of a function at once",
 	  .flag = &args.instructions },
-	{ 'r', "reasons", NULL, "why the rest can't be placed, with an address for each reason",
+	{ 'r', "reasons", NULL, "show why the rest can't be placed, with an example address per reason",
 	  .flag = &args.reasons },
-	{ 'l', "list", NULL, "instead: every instruction's address, how it is placed, its function",
+	{ 'l', "list", NULL, "instead list every instruction: address, tactic, function",
 	  .flag = &args.list },
-	{ 0, "json", NULL, "an object for each line of the table", .flag = &args.json },
+	{ 0, "json", NULL, "one JSON object per row of the table", .flag = &args.json },
 	{ 0 },
 };
 
@@ -133,7 +133,7 @@ static struct error *run(const struct words *words, int *ret_status)
 	struct error *error = NULL;
 
 	if (!words->count)
-		return error_new(ERROR_USAGE, "name a program or a library");
+		return error_new(ERROR_USAGE, "give a program or a library");
 	if (!args.json && !args.list)
 		print_header();
 	for (size_t i = 0; i < words->count && !error; i++)
@@ -146,9 +146,9 @@ const struct command command_coverage = {
 	.summary = "how much of a program can be probed, and how",
 	.usage = "[OPTIONS] FILE...",
 	.details =
-		"Plans a probe at every function of the file (and at every instruction, with -i) and counts the\n"
-		"ways in which they would be placed. Nothing is started or touched; the result is for\n"
-		"the file alone in its address space.",
+		"Plans a probe at every function of the file (with -i also at every instruction) and counts the\n"
+		"tactics that would place them. Nothing is started or changed; the result is for the file\n"
+		"alone in its address space.",
 	.example = "dyntrace coverage --instructions /usr/bin/redis-server",
 	.options = options,
 	.run = run,

@@ -1,5 +1,5 @@
 /*
- * cmd_detach.c - dyntrace detach: the target is as it was.
+ * cmd_detach.c - dyntrace detach: remove everything of dyntrace's from a process.
  */
 #include "cli/daemon/daemon_call.h"
 #include "cli/trace/leftovers.h"
@@ -14,19 +14,19 @@ static struct {
 } args;
 
 static const struct option_spec detach_options[] = {
-	ASK_ALL_OPTION(&args.all),
-	ASK_SOCKET_OPTION,
+	DAEMON_ALL_OPTION(&args.all),
+	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
 
-/* True: the daemon has done it, or has refused (*ret_error). False: there is no daemon, or it knows
- * nothing of this process. */
-static bool ask_daemon(const char *target, struct error **ret_error)
+/* Asks the daemon. True: it detached, or refused (*ret_error). False: no daemon runs, or it doesn't
+ * know this process. */
+static bool detach_by_daemon(const char *target, struct error **ret_error)
 {
 	_cleanup_client_ struct client *client = NULL;
 	_cleanup_error_ struct error *error = daemon_call_connect(&client);
 
-	if (error && !ask_socket)
+	if (error && !daemon_call_socket)
 		return false;
 	if (!error) {
 		daemon_call_begin(client, WIRE_DETACH, target, args.all);
@@ -47,8 +47,8 @@ static struct error *run_detach(const struct words *words, int *ret_status)
 
 	(void)ret_status;
 	if (words->count != 1)
-		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name");
-	if (ask_daemon(words->items[0], &error))
+		return error_new(ERROR_USAGE, "give one TARGET (a pid or a name)");
+	if (detach_by_daemon(words->items[0], &error))
 		return error;
 	error = proc_find(words->items[0], &pid);
 	if (!error)
@@ -58,8 +58,8 @@ static struct error *run_detach(const struct words *words, int *ret_status)
 	if (error)
 		return error;
 	if (!takeover.found)
-		return error_new(ERROR_FAILED, "process %d has nothing of dyntrace's", pid);
-	leftovers_tell(proc, &takeover);
+		return error_new(ERROR_FAILED, "process %d is not traced", pid);
+	leftovers_note(proc, &takeover);
 	if (takeover.left)
 		return error_new(ERROR_FAILED, "%s", takeover.why);
 	return NULL;
@@ -70,9 +70,9 @@ const struct command command_detach = {
 	.summary = "remove every tracepoint and the agent from a process",
 	.usage = "[OPTIONS] TARGET",
 	.details =
-		"The process is as it was, and its trace is complete. Without a daemon, or where it knows nothing of the process, this\n"
-		"cleans up what a dyntrace that was killed has left there: the code is put back, and events that nobody has written\n"
-		"yet are saved in the trace they belong to.",
+		"Restores the process and completes its trace. Without a daemon, or for a process that the\n"
+		"daemon doesn't know, detach cleans up after a dyntrace that was killed: it restores the code\n"
+		"and saves unwritten events in the trace they belong to.",
 	.example = "dyntrace detach redis-server",
 	.options = detach_options,
 	.run = run_detach,

@@ -1,5 +1,5 @@
 /*
- * cmd_list_markers.c - dyntrace list-markers TARGET|FILE [GLOB]
+ * cmd_list_markers.c - dyntrace list-markers TARGET|FILE [GLOB]: static markers.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -7,28 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api_helper.h"
 #include "control/base/cleanup.h"
 #include "control/elf/sdt.h"
-#include "api_helper.h"
 #include "options/commands.h"
-#include "cli/daemon/target_arg.h"
 #include "options/table_text.h"
+#include "target_arg.h"
 
 static struct {
 	bool json;
 } args;
 
 static const struct option_spec options[] = {
-	{ 0, "json", NULL, "a JSON array with an object for each place of a marker",
+	{ 0, "json", NULL, "a JSON array with one object per place of a marker",
 	  .flag = &args.json },
 	{ 0 },
 };
 
 struct listing {
-	const char *glob; /* NULL: everything */
+	const char *glob; /* NULL: all markers */
 	struct strbuf text;
 	size_t count; /* places listed */
-	size_t markers; /* that there are */
+	size_t markers; /* markers read */
 	void (*add)(struct listing *list, const struct target_arg_module *module,
 		    const struct marker *marker);
 };
@@ -65,7 +65,7 @@ static void list_line(struct listing *list, const struct target_arg_module *modu
 		      (unsigned long long)(marker->address + module->bias), module->name,
 		      marker->semaphore ? "semaphore" : "-", name.text ? name.text : "",
 		      marker->arguments);
-	/* no blanks at the end of a line */
+	/* Trim blanks at the end of the line. */
 	while (list->text.length > 1 && list->text.text[list->text.length - 2] == ' ') {
 		list->text.text[list->text.length - 2] = '\n';
 		list->text.text[--list->text.length] = '\0';
@@ -87,7 +87,7 @@ static void list_item(struct listing *list, const struct target_arg_module *modu
 	api_helper_end_item();
 }
 
-/* The glob is for PROVIDER:NAME as a whole. */
+/* Matches the glob against PROVIDER:NAME as a whole. */
 static bool matches(const struct listing *list, const struct marker *marker)
 {
 	_cleanup_free_ char *name = NULL;
@@ -123,17 +123,18 @@ static struct error *run(const struct words *words, int *ret_status)
 	struct listing list = { 0 };
 
 	if (words->count < 1 || words->count > 2)
-		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
+		return error_new(ERROR_USAGE, "give one TARGET or FILE, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
 	list.add = api_helper_is_on() ? list_item : args.json ? list_json : list_line;
 
-	struct error *error = target_arg_each(words->items[0], SUBJECT_PLAIN, list_module, &list);
+	struct error *error =
+		target_arg_each(words->items[0], TARGET_ARG_PLAIN, list_module, &list);
 	strbuf_free(&list.text);
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);
 	if (!error && !list.count && list.markers)
-		return error_new(ERROR_FAILED, "none of the %zu markers of '%s' matches '%s'",
-				 list.markers, words->items[0], list.glob);
+		return error_new(ERROR_FAILED, "no marker of '%s' matches '%s' (it has %zu)",
+				 words->items[0], list.glob, list.markers);
 	if (!error && !list.count && !args.json && !api_helper_is_on())
 		cli_note("'%s' has no static markers", words->items[0]);
 	return error;
@@ -141,16 +142,16 @@ static struct error *run(const struct words *words, int *ret_status)
 
 const struct command command_list_markers = {
 	.name = "list-markers",
-	.summary = "list the static markers (SDT) of a process or a file, and their arguments",
+	.summary = "list the static markers (SDT) of a process or a file",
 	.usage = "[OPTIONS] TARGET|FILE [GLOB]",
 	.details =
-		"TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
-		"program or a library: a word with a slash in it, or one that is no pid and no\n"
-		"process's name. GLOB (quote it) picks markers by PROVIDER:NAME.\n"
+		"TARGET is a pid, or the name of a process or of its executable. FILE is a program or a\n"
+		"library: a word with a slash, or one that names no process. GLOB (quote it) selects markers\n"
+		"by PROVIDER:NAME.\n"
 		"\n"
-		"A marker may be at several places, with arguments of its own at each: a line each. Arguments are\n"
-		"SIZE@PLACE, in the assembler's words; a negative size is a signed number. 'semaphore' tells that the\n"
-		"program passes the marker only while somebody traces it.",
+		"A marker with several places has one line per place. Arguments are SIZE@PLACE in assembler\n"
+		"syntax; a negative size is a signed number. 'semaphore' means that the program passes the\n"
+		"marker only while it is traced.",
 	.example = "dyntrace list-markers postgres 'postgresql:query*'\n"
 		   "dyntrace list-markers /usr/bin/python3\n"
 		   "dyntrace trace -p postgres --marker 'postgresql:query__*'",

@@ -1,20 +1,19 @@
 /*
- * cmd_list_symbols.c - dyntrace list-symbols TARGET|FILE [GLOB]
+ * cmd_list_symbols.c - dyntrace list-symbols TARGET|FILE [GLOB]: functions.
  */
 #include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
 
-#include "control/base/cleanup.h"
-#include "control/names/demangle.h"
-#include "control/modules/unnamed_functions.h"
-#include "control/names/spell.h"
 #include "api_helper.h"
+#include "control/base/cleanup.h"
+#include "control/modules/unnamed_functions.h"
+#include "control/names/demangle.h"
+#include "control/names/spell.h"
 #include "options/commands.h"
-#include "cli/daemon/target_arg.h"
 #include "options/table_text.h"
-
+#include "target_arg.h"
 
 static struct {
 	bool json;
@@ -23,20 +22,20 @@ static struct {
 
 static const struct option_spec options[] = {
 	{ 'a', "all", NULL,
-	  "also its prototype, what kind of symbol it is and where its name was found",
+	  "also each function's prototype, the symbol's kind and the source of its name",
 	  .flag = &args.all },
-	{ 0, "json", NULL, "a JSON array with an object for each function", .flag = &args.json },
+	{ 0, "json", NULL, "a JSON array with one object per function", .flag = &args.json },
 	{ 0 },
 };
 
 struct listing {
-	const char *glob; /* NULL: everything */
+	const char *glob; /* NULL: all functions */
 	struct strbuf text;
 	size_t count; /* functions listed */
-	struct debug *debug; /* of the module at work; NULL: none */
+	struct debug *debug; /* of the current module; NULL: none */
 	void (*add)(struct listing *list, const char *module, const struct symbol *symbol,
 		    uint64_t address);
-	char near[256]; /* names near the glob, where nothing matched it */
+	char near[256]; /* names near the glob, if nothing matched it */
 };
 
 static const char *const kind_names[] = {
@@ -55,7 +54,7 @@ static const char *const source_names[] = {
 	[SOURCE_PLT] = ".plt",
 };
 
-/* "long foo(int number)", from debug information; else the name, readable if it is mangled. */
+/* Appends "long foo(int number)" from debug information, or else the demangled name. */
 static void add_prototype(struct listing *list, const struct symbol *symbol, struct strbuf *text)
 {
 	_cleanup_free_ char *readable = demangle(symbol->name);
@@ -141,7 +140,7 @@ static void note_near(struct listing *list, const struct symtab *symtab)
 	}
 }
 
-/* By its name, or by what a programmer calls it. */
+/* Matches the glob against the symbol's name and its demangled form. */
 static bool is_wanted(const struct symbol *symbol, const char *glob)
 {
 	if (symbol->kind == SYMBOL_OBJECT)
@@ -154,7 +153,7 @@ static bool is_wanted(const struct symbol *symbol, const char *glob)
 	return readable && demangle_fits(readable, glob, strpbrk(glob, "*?["));
 }
 
-/* Every function of one module that the glob matches. */
+/* Lists one module's functions that match the glob. */
 static struct error *list_module(void *context, const struct target_arg_module *module)
 {
 	const struct symtab *symtab = module->symtab;
@@ -194,11 +193,10 @@ static struct error *list_module(void *context, const struct target_arg_module *
 static struct error *nothing_found(const struct listing *list, const char *target)
 {
 	if (!list->glob)
-		return error_new(ERROR_FAILED, "no function names were found in '%s'", target);
+		return error_new(ERROR_FAILED, "'%s' has no function names", target);
 	if (list->near[0])
-		return error_new(ERROR_FAILED,
-				 "no function of '%s' is called '%s' (near names: %s)", target,
-				 list->glob, list->near);
+		return error_new(ERROR_FAILED, "no function of '%s' is called '%s' (similar: %s)",
+				 target, list->glob, list->near);
 	return error_new(ERROR_FAILED, "no function of '%s' matches '%s'", target, list->glob);
 }
 
@@ -207,12 +205,13 @@ static struct error *run(const struct words *words, int *ret_status)
 	struct listing list = { 0 };
 
 	if (words->count < 1 || words->count > 2)
-		return error_new(ERROR_USAGE, "a TARGET or FILE is needed, and at most one GLOB");
+		return error_new(ERROR_USAGE, "give one TARGET or FILE, and at most one GLOB");
 	list.glob = words->count > 1 ? words->items[1] : NULL;
 	list.add = api_helper_is_on() ? list_item : args.json ? list_json : list_line;
 
-	struct error *error = target_arg_each(
-		words->items[0], args.all ? SUBJECT_TYPES : SUBJECT_NAMES, list_module, &list);
+	struct error *error =
+		target_arg_each(words->items[0], args.all ? TARGET_ARG_TYPES : TARGET_ARG_NAMES,
+				list_module, &list);
 	if (args.json && (list.count || !error))
 		fputs(list.count ? "\n]\n" : "[]\n", stdout);
 	if (!error && !list.count)
@@ -226,10 +225,10 @@ const struct command command_list_symbols = {
 	.summary = "list the functions of a process or a file: address, size, module, name",
 	.usage = "[OPTIONS] TARGET|FILE [GLOB]",
 	.details =
-		"TARGET is a pid, or a name: that of a process or of its executable. FILE is a\n"
-		"program or a library: a word with a slash in it, or one that is no pid and no\n"
-		"process's name. The addresses are those in the process's memory, or those in\n"
-		"the file. GLOB (quote it) picks names: * ? [a-z]; of C++ and Rust in either form.",
+		"TARGET is a pid, or the name of a process or of its executable. FILE is a program or a\n"
+		"library: a word with a slash, or one that names no process. Addresses are those in the\n"
+		"process's memory, or in the file. GLOB (quote it) selects names: * ? [a-z]; C++ and Rust\n"
+		"names match in mangled and readable form.",
 	.example = "dyntrace list-symbols redis-server 'process*'\n"
 		   "dyntrace list-symbols /usr/bin/ls main",
 	.options = options,

@@ -1,6 +1,6 @@
 /*
- * cmd_lttng.c - dyntrace lttng WORDS...: one command for both. What is for a process of its own is
- * dyntrace's, the rest is lttng's.
+ * cmd_lttng.c - dyntrace lttng WORDS...: one command for dyntrace and lttng. Runs `trace` and
+ * commands with --pid itself, and passes the others to lttng.
  */
 #include <errno.h>
 #include <string.h>
@@ -46,23 +46,23 @@ static struct error *run(const struct words *words, int *ret_status)
 		*ret_status = cli_run(command, count - 1, rest + 1);
 		return NULL;
 	}
-	rest--; /* the word "lttng" itself */
+	rest--; /* from the word "lttng" on */
 	execvp("lttng", rest);
 	if (errno == ENOENT)
 		return error_new(
 			ERROR_NOT_FOUND,
-			"lttng isn't installed: it is needed for all but enable-event, disable-event and "
-			"add-context with --pid, and trace");
+			"lttng is not installed (only trace, and enable-event, disable-event and "
+			"add-context with --pid work without it)");
 	return error_errno(errno, "cannot run lttng");
 }
 
 const struct command command_lttng = {
 	.name = "lttng",
-	.summary = "run the real lttng, but for what only dyntrace can do",
+	.summary = "run lttng, adding the commands that dyntrace provides",
 	.usage = "WORDS...",
 	.details =
-		"enable-event, disable-event and add-context with --pid, and trace, are dyntrace's own; anything else goes on to\n"
-		"lttng. With alias lttng='dyntrace lttng' there is one command for both.",
+		"dyntrace runs trace, and enable-event, disable-event and add-context with --pid; other\n"
+		"commands go to lttng. alias lttng='dyntrace lttng' makes one command of both.",
 	.example =
 		"dyntrace lttng create\n"
 		"dyntrace lttng enable-event hit -u --pid 1234 --probe main+0x10 --tracer lttng\n"

@@ -29,7 +29,7 @@ static bool may_trace(const char *pid)
 	return geteuid() == 0 || (!stat(path, &folder) && folder.st_uid == geteuid());
 }
 
-/* Pids and names, each with `suffix` behind it. */
+/* Offers pids and names, with `suffix` appended. */
 static void offer_targets(const char *typed, const char *suffix)
 {
 	DIR *dir = opendir("/proc");
@@ -62,7 +62,7 @@ static void closep(struct proc **proc)
 		proc_close(*proc);
 }
 
-/* As a programmer writes it, up to its parameters: what LOC takes. NULL: it isn't mangled. */
+/* The demangled name without parameters, as LOC takes it; NULL: the name isn't mangled. */
 static char *readable_name(const struct symbol *symbol)
 {
 	char *readable = demangle_is_mangled(symbol->name) ? demangle(symbol->name) : NULL;
@@ -91,7 +91,7 @@ static void offer_symbols_of(const struct symtab *symtab, const char *target, co
 	}
 }
 
-/* Of the program first, then of its libraries. */
+/* Offers functions of the program first, then of its libraries. */
 static void offer_symbols(const char *target, const char *typed)
 {
 	_cleanup_(closep) struct proc *proc = NULL;
@@ -146,7 +146,7 @@ static void offer_tracepoints(const char *target, const char *typed)
 	error = daemon_call_finish(client, offer_tracepoint, &offering);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static void offer_options(const struct command *command, const char *typed)
 {
@@ -174,7 +174,7 @@ static const struct option_spec *find_option(const struct command *command, cons
 	return NULL;
 }
 
-/* True: the word is the argument of the option before it. */
+/* Returns true if the word is the argument of `option`, the word before it. */
 static bool offer_argument(const struct option_spec *option, const char *typed)
 {
 	if (!option || !option->argument)

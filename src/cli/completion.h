@@ -1,15 +1,16 @@
 /*
- * completion.h - what may come next on the command line, for the shells' completion.
+ * completion.h - candidates for the shells' completion.
  *
- * From the tables of commands and options; processes, functions and tracepoints are those of now.
+ * Offers commands and options from their tables, and the current processes, functions and
+ * tracepoints.
  */
 #ifndef DYNTRACE_COMPLETION_H
 #define DYNTRACE_COMPLETION_H
 
 #include "options/commands.h"
 
-/* The words behind "dyntrace"; the last is the one at work, maybe "". Prints what it may become, a
- * line each. */
+/* Prints what the last of the words after "dyntrace", which may be "", can become: one candidate
+ * per line. */
 void completion_print(const struct command *const *commands, int count, char **words);
 
 #endif

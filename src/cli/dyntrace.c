@@ -1,5 +1,5 @@
 /*
- * dyntrace.c - finds the command, parses its options, runs it, reports how it ended.
+ * dyntrace.c - the program: find the command, parse its options, run it, report its error.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ static const struct command *const commands[] = {
 
 enum exit_status {
 	EXIT_USAGE = 2,
-	EXIT_OWN_ERROR = 125, /* the last three: of commands that run a command */
+	EXIT_OWN_ERROR = 125, /* from here on: commands that run a command */
 	EXIT_NOT_PERMITTED = 126,
 	EXIT_NOT_FOUND = 127,
 };
@@ -65,7 +65,7 @@ void cli_note(const char *format, ...)
 		api_helper_note(text ? text : "out of memory");
 		return;
 	}
-	fflush(stdout); /* in order, where both go to one place */
+	fflush(stdout); /* keep the order where stdout and stderr are one file */
 	fprintf(stderr, "dyntrace: %s\n", text ? text : "out of memory");
 }
 
@@ -111,7 +111,7 @@ static int status_of_error(const struct command *command, const struct error *er
 	return EXIT_OWN_ERROR;
 }
 
-/* Usage errors name the command, whose --help has the answer; others stand for themselves. */
+/* Prints the error. Usage errors name the command, whose --help has the answer. */
 static int report(const struct command *command, const struct error *error)
 {
 	if (api_helper_is_on())
@@ -139,8 +139,8 @@ int cli_run(const struct command *command, int argc, char **argv)
 		help_command(command);
 		return EXIT_SUCCESS;
 	}
-	error = command->ask ? command->ask(&words, command->asks_for) :
-			       command->run(&words, &status);
+	error = command->request ? command->request(&words, command->request_kind) :
+				   command->run(&words, &status);
 	if (error)
 		return report(command, error);
 	if (api_helper_is_on())
@@ -148,7 +148,7 @@ int cli_run(const struct command *command, int argc, char **argv)
 	return status;
 }
 
-/* dyntrace help --man PAGE [PROSE], for the build: "dyntrace-view" as a man page. See man.h. */
+/* dyntrace help --man PAGE [PROSE]: prints a man page, for the build. See man.h. */
 static int run_man(int argc, char **argv)
 {
 	static const char prefix[] = "dyntrace";
@@ -239,7 +239,7 @@ int main(int argc, char **argv)
 {
 	int status = run(argc, argv);
 
-	/* A reader that has seen enough (head) is no failure; a full disk is. */
+	/* A full disk is a failure; a reader that closes the pipe (head) isn't. */
 	bool unwritten = ferror(stdout);
 	if ((fflush(stdout) || unwritten) && errno != EPIPE && status == EXIT_SUCCESS) {
 		cli_note("cannot write the output: %s", strerror(errno));

@@ -1,7 +1,7 @@
 /*
  * commands.h - the commands of dyntrace.
  *
- * One file a command, which defines its struct command; dyntrace.c lists them. main parses the
+ * Each command is a struct command in a file of src/cli; dyntrace.c lists them. cli_run parses the
  * command line by the command's table of options, answers --help from it, runs the command, prints
  * its error and turns it into the exit status. A command prints its results on stdout, and messages
  * with cli_note.
@@ -14,30 +14,28 @@
 struct command {
 	const char *name;
 	const char *summary; /* one line, no full stop */
-	const char *usage; /* what follows "dyntrace NAME "; several forms are separated by \n */
+	const char *usage; /* the words after "dyntrace NAME "; \n separates several forms */
 	/*
-	 * Between usage and options; NULL: nothing. Wrapped where it is shown: \n counts as a
-	 * space, an empty line ends a paragraph, and a line that begins with a space is kept as it
-	 * is.
+	 * The text between usage and options; NULL: none. help.c and man.c wrap it: \n counts as a
+	 * space, an empty line ends a paragraph, and a line that begins with a space is verbatim.
 	 */
 	const char *details;
 	const char *example; /* whole lines */
 	const struct option_spec *options; /* may have OPTION_GROUPs; ends with { 0 } */
 	/*
-	 * It runs the user's command: what is behind "--" is that command (words->rest),
-	 * *ret_status its exit status, and own errors are 125, not permitted 126, not found 127.
-	 * For the others any error is 1. Wrong usage is 2 for all.
+	 * The command runs a command of the user's: the words after "--" (words->rest).
+	 * *ret_status is the exit status of that one; own errors are 125, not permitted 126, not
+	 * found 127. For other commands any error is 1. Wrong usage is 2 for all.
 	 */
 	bool runs_command;
-	/* Nothing is parsed: all words are in words->rest. The one before the first is the
-	 * command's name. */
+	/* Skip parsing: words->rest has all words, and rest[-1] is the command's name. */
 	bool raw;
 	/* *ret_status is 0 before the call. */
 	struct error *(*run)(const struct words *words, int *ret_status);
-	/* In its place, for commands that differ only in what they ask the daemon for: an enum
-	 * wire_kind. */
-	struct error *(*ask)(const struct words *words, unsigned kind);
-	unsigned asks_for;
+	/* Instead of run, for commands that are one request to the daemon: `kind` is their
+	 * request_kind, an enum wire_kind. */
+	struct error *(*request)(const struct words *words, unsigned kind);
+	unsigned request_kind;
 };
 
 extern const struct command command_add;
@@ -66,13 +64,13 @@ extern const struct command command_trace;
 extern const struct command command_view;
 extern const struct command command_watch;
 
-/* "dyntrace: ..." on stderr, as one line. */
+/* Prints the line "dyntrace: ..." on stderr. */
 __attribute__((format(printf, 1, 2))) void cli_note(const char *format, ...);
 
-/* Parses the words behind the command's name and runs it; gives the exit status. */
+/* Parses the words after the command's name, runs the command and returns the exit status. */
 int cli_run(const struct command *command, int argc, char **argv);
 
-/* May this stream have colours? A terminal, and NO_COLOR isn't set. */
+/* True if fd is a terminal and NO_COLOR isn't set. */
 bool cli_has_colour(int fd);
 
 #endif

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#define COLUMN 26 /* where the text of an option begins */
-#define COMMAND_COLUMN 21 /* where the summary of a command begins */
+#define COLUMN 26 /* of an option's text */
+#define COMMAND_COLUMN 21 /* of a command's summary */
 #define WIDTH 100
 
 static void indent(FILE *to, size_t count)
@@ -12,8 +12,8 @@ static void indent(FILE *to, size_t count)
 }
 
 /*
- * The words of text[0..length) in lines of at most WIDTH columns, each beginning at column `left`,
- * where the first one is already. Only a word that is itself too long passes the edge.
+ * Prints text[0..length) in lines of at most WIDTH columns that begin at column `left`, where the
+ * cursor already is. Only a word longer than a line passes the edge.
  */
 static void print_wrapped(FILE *to, const char *text, size_t length, size_t left)
 {
@@ -40,7 +40,7 @@ static void print_wrapped(FILE *to, const char *text, size_t length, size_t left
 	fputs("\n", to);
 }
 
-/* `head` at the left, the text from `column` on; below the head where that is too long. */
+/* Prints `head` at the left and the text from `column` on, or below a head that is too long. */
 static void print_entry(FILE *to, const char *head, size_t column, const char *text)
 {
 	size_t length = strlen(head);
@@ -74,7 +74,7 @@ void help_overview(FILE *to, const struct command *const *commands)
 	      to);
 }
 
-/* Each line of the text, with `first` before the first one and `other` before the others. */
+/* Prints the text's lines, with `first` before the first line and `other` before the others. */
 static void print_lines(const char *text, const char *first, const char *other)
 {
 	const char *before = first;

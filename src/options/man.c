@@ -8,13 +8,13 @@
 #include "help.h"
 
 static const char *const status_of_runner =
-	"That of the command that was started (128 + number if a signal ended it), or 0 after tracing\n"
-	"a process that was there before. 2: wrong usage. 125: an error of dyntrace itself.\n"
-	"126: not permitted. 127: there is no such command.";
-static const char *const status_of_others = "0, or 1 after an error, or 2 after wrong usage.";
+	"The exit status of the started command (128 + number if a signal ended it), or 0 after tracing\n"
+	"a running process. 2: wrong usage. 125: an error of dyntrace itself.\n"
+	"126: not permitted. 127: command not found.";
+static const char *const status_of_others = "0: success. 1: an error. 2: wrong usage.";
 static const char *const synopsis_overview = "COMMAND [OPTIONS]\nhelp [COMMAND]\n--version";
 
-/* What roff would take for an escape, a hyphen or a typographic quote. */
+/* Characters that roff would take for an escape, a hyphen or a typographic quote. */
 static const struct {
 	char character;
 	const char *roff;
@@ -34,7 +34,7 @@ static void put_character(char character)
 	putchar(character);
 }
 
-/* text[0..length) as roff, in as many lines as it has, with none behind it. */
+/* Prints text[0..length) as roff, with its line breaks and none at the end. */
 static void put(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++) {
@@ -76,7 +76,7 @@ static void put_head(const char *command, const char *summary)
 	puts("");
 }
 
-/* One form: WORDS in capitals are places to fill in, options are typed as they are. */
+/* Prints one form of the usage: words in capitals are arguments, options are literal. */
 static void put_form(const char *form, size_t length)
 {
 	for (size_t i = 0, n; i < length; i += n) {
@@ -162,7 +162,7 @@ static void put_option(const struct option_spec *option)
 static void put_options(const struct option_spec *option)
 {
 	static const struct option_spec help_option = {
-		.letter = 'h', .name = "help", .help = "usage, options and an example"
+		.letter = 'h', .name = "help", .help = "show usage, options and an example"
 	};
 
 	puts(".SH OPTIONS");
@@ -178,7 +178,7 @@ static void put_options(const struct option_spec *option)
 	put_option(&help_option);
 }
 
-/* The part before the first section, or the rest. */
+/* Copies the prose before its first section, or (`sections`) the rest of it. */
 static void put_prose(FILE *prose, bool sections)
 {
 	_cleanup_free_ char *line = NULL;

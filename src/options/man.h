@@ -1,9 +1,9 @@
 /*
  * man.h - the man pages, made from the same tables as --help.
  *
- * What the tables don't say is in docs/man/PAGE.roff, the "prose": what is before its first .SH
- * goes on with the page's DESCRIPTION, its sections stand behind the options. It may be NULL.
- * Prints on stdout.
+ * docs/man/PAGE.roff, the "prose", adds what the tables don't have: the text before its first .SH
+ * continues the page's DESCRIPTION, and its sections follow the options. The prose may be NULL.
+ * All functions print on stdout.
  */
 #ifndef DYNTRACE_MAN_H
 #define DYNTRACE_MAN_H
@@ -12,7 +12,7 @@
 
 #include "commands.h"
 
-/* dyntrace(1). The commands end with NULL. */
+/* dyntrace(1). The table of commands ends with NULL. */
 void man_overview(const struct command *const *commands, FILE *prose);
 /* dyntrace-COMMAND(1). */
 void man_command(const struct command *command, const struct command *const *commands, FILE *prose);

@@ -6,17 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/base/cleanup.h"
+#include "control/base/strbuf.h"
 #include "suggest.h"
 
 static const char help_name[] = "help";
 static const char help_letter = 'h';
 
-/* Where the parser is in argv. */
+/* The parser's position in argv. */
 struct cursor {
 	const struct option_spec *options;
 	char **argv;
 	int argc;
-	int next; /* the argument behind the one that is looked at */
+	int next; /* index after the current argument */
 };
 
 struct error *options_size(const char *text, uint64_t *ret_size)
@@ -52,6 +54,28 @@ struct error *options_seconds(const char *text, double *ret_seconds)
 	return NULL;
 }
 
+struct error *options_rate(const char *text, uint64_t *ret_rate)
+{
+	char *end;
+
+	errno = 0;
+	unsigned long long value = strtoull(text, &end, 10);
+	if (!isdigit((unsigned char)*text) || errno || (*end && strcmp(end, "/s")) || !value)
+		return error_new(ERROR_USAGE, "'%s' is not a rate (100/s)", text);
+	*ret_rate = value;
+	return NULL;
+}
+
+static struct error *unknown_choice(const struct option_spec *option, const char *text)
+{
+	_cleanup_(strbuf_free) struct strbuf list = { 0 };
+
+	for (int i = 0; option->choices[i]; i++)
+		strbuf_printf(&list, "%s%s", i ? ", " : "", option->choices[i]);
+	return error_new(ERROR_USAGE, "unknown value '%s' (one of %s)", text,
+			 list.text ? list.text : option->argument);
+}
+
 static struct error *set_choice(const struct option_spec *option, const char *text)
 {
 	struct suggestion near = { .typed = text };
@@ -64,9 +88,9 @@ static struct error *set_choice(const struct option_spec *option, const char *te
 		suggest_offer(&near, option->choices[i]);
 	}
 	if (near.best)
-		return error_new(ERROR_USAGE, "unknown word '%s' (did you mean '%s'?)", text,
+		return error_new(ERROR_USAGE, "unknown value '%s' (did you mean '%s'?)", text,
 				 near.best);
-	return error_new(ERROR_USAGE, "unknown word '%s' (it takes %s)", text, option->argument);
+	return unknown_choice(option, text);
 }
 
 static struct error *set_list(const struct option_spec *option, const char *text)
@@ -95,7 +119,7 @@ static struct error *set_value(const struct option_spec *option, const char *tex
 	return NULL;
 }
 
-/* Sets the option to `text`; NULL: to the next argument, if it takes one. `typed`: for messages. */
+/* Sets the option to `text`, or to the next argument (NULL). `typed` is for messages. */
 static struct error *apply(struct cursor *at, const struct option_spec *option, const char *typed,
 			   const char *text)
 {
@@ -110,7 +134,7 @@ static struct error *apply(struct cursor *at, const struct option_spec *option, 
 	return error_wrap(set_value(option, text), "option '%s'", typed);
 }
 
-/* typed: with its dashes; name: without. */
+/* `typed` has the dashes, `name` doesn't. */
 static struct error *unknown_option(const struct cursor *at, const char *typed, const char *name)
 {
 	struct suggestion near = { .typed = name };

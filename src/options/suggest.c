@@ -9,7 +9,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* How many letters to insert, remove, replace or swap; both words at most WORD_MAX long. */
+/* Counts letters to insert, remove, replace or swap; both words have at most WORD_MAX. */
 static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
 	size_t rows[3][WORD_MAX + 1];
@@ -40,7 +40,7 @@ void suggest_offer(struct suggestion *suggestion, const char *candidate)
 	size_t distance = edit_distance(suggestion->typed, typed_length, candidate, length);
 	size_t near_enough = 1 + least(typed_length, length) / 4;
 
-	/* Half a long word typed is a good hint too. */
+	/* The beginning of a word is a good hint too. */
 	if (typed_length >= 3 && !strncmp(candidate, suggestion->typed, typed_length))
 		distance = 1;
 	if (distance > near_enough || (suggestion->best && distance >= suggestion->distance))

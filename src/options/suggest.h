@@ -1,7 +1,7 @@
 /*
- * suggest.h - the word that was probably meant.
+ * suggest.h - the known word nearest to a mistyped one.
  *
- * Pure. Words are few and short (commands, options); names/spell.h does it for functions.
+ * Pure. For few and short words (commands, options); names/spell.h does it for functions.
  */
 #ifndef DYNTRACE_SUGGEST_H
 #define DYNTRACE_SUGGEST_H
@@ -10,11 +10,11 @@
 
 struct suggestion {
 	const char *typed;
-	const char *best; /* NULL: nothing near enough */
-	size_t distance; /* of the best */
+	const char *best; /* NULL: no candidate is near enough */
+	size_t distance; /* from typed to best */
 };
 
-/* Offers one candidate; the first of the nearest stays. */
+/* Offers a candidate; of equally near ones the first stays. */
 void suggest_offer(struct suggestion *suggestion, const char *candidate);
 
 #endif

@@ -84,7 +84,7 @@ void text_end_row(struct strbuf *buf)
 	strbuf_add(buf, "\n", 1);
 }
 
-/* On a terminal: continuation bytes of UTF-8 take no room. */
+/* Columns on a terminal: continuation bytes of UTF-8 take none. */
 static size_t width_of(const char *text, size_t length)
 {
 	size_t width = 0;
@@ -94,10 +94,10 @@ static size_t width_of(const char *text, size_t length)
 	return width;
 }
 
-/* Told of each cell: its column, and whether it is the last of its row. */
+/* `last`: the cell ends its row. */
 typedef void (*cell_fn)(void *context, size_t column, const char *text, size_t length, bool last);
 
-static void each_cell(const char *row, size_t length, cell_fn told, void *context)
+static void each_cell(const char *row, size_t length, cell_fn visit, void *context)
 {
 	size_t column = 0;
 
@@ -106,7 +106,7 @@ static void each_cell(const char *row, size_t length, cell_fn told, void *contex
 		size_t size = end ? (size_t)(end - row) : length;
 		bool last = !end || end + 1 == row + length;
 
-		told(context, column < COLUMNS_MAX ? column : COLUMNS_MAX - 1, row, size, last);
+		visit(context, column < COLUMNS_MAX ? column : COLUMNS_MAX - 1, row, size, last);
 		if (last)
 			return;
 		column++;

@@ -1,7 +1,7 @@
 /*
- * table_text.h - numbers and strings as text, fast, at the end of a strbuf.
+ * table_text.h - append numbers, strings and table cells to a strbuf, fast.
  *
- * For what is printed a million times. Failure is the strbuf's: sticky, and text_flush tells it.
+ * For text that is printed a million times. Failure is sticky in the strbuf; text_flush reports it.
  */
 #ifndef DYNTRACE_TABLE_TEXT_H
 #define DYNTRACE_TABLE_TEXT_H
@@ -19,17 +19,17 @@ void text_padded(struct strbuf *buf, uint64_t value, unsigned int digits); /* 00
 /* In base 16 (0x1f), 8 (037) or 2 (0b11). */
 void text_based(struct strbuf *buf, uint64_t value, unsigned int base);
 
-/* Writes it to stdout and empties it. false: it couldn't be written, errno says why. */
+/* Writes the text to stdout and empties the strbuf. false: failed, see errno. */
 bool text_flush(struct strbuf *buf);
 
-/* A cell of a table, and its end. Others' control characters don't get to the terminal. */
+/* Append a table cell or end a row. Control characters become '?': they may come from a target. */
 void text_cell(struct strbuf *buf, const char *text);
 void text_cell_number(struct strbuf *buf, uint64_t value);
 void text_end_row(struct strbuf *buf);
-/* Gives the table's columns their widths. Lines that have no cells stay as they are. */
+/* Pads the cells to the width of their column. Lines without cells stay as they are. */
 void text_align(struct strbuf *buf);
 
-/* "key":"value", both quoted. */
+/* Appends "key":"value", both quoted. */
 void text_add_json(struct strbuf *text, const char *key, const char *value);
 
 #endif

@@ -1064,7 +1064,7 @@ def test_E22_list_tracepoints_a(world):
     for one, block in zip(world.listed, blocks):
         assert block.split()[0] == one["name"]
         assert re.search(rf"^    address +{one['address']:#x} \(.*acceptance\)", block, re.M)
-        assert re.search(r"^    hits +0 \(0 a second\), lost 0$", block, re.M) and re.search(r"^    placed +\w+, \d+ bytes", block, re.M)
+        assert re.search(r"^    hits +0 \(0 per second\), lost 0$", block, re.M) and re.search(r"^    placed +\w+, \d+ bytes", block, re.M)
 
 
 def test_E23_add(world):

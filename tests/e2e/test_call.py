@@ -190,7 +190,7 @@ def test_a_stack_that_is_nearly_full(dyntrace, built, word, function):
     """Calls at every KiB of the stack, down to where the function would run into what is behind it; the stacks have 64 and 256 KiB."""
     result, lines, trace = trace_program(dyntrace, built, function, [f"{word} 2500"], stack=256 << 10)
     made, = map(int, lines)
-    left = int(re.search(r"^not called: (\d+) hits with less than 8 KiB of the stack left$", result.stderr, re.M)[1])
+    left = int(re.search(r"^not called: (\d+) hits with less than 8 KiB of stack left$", result.stderr, re.M)[1])
     assert 4 <= left <= 7 and hits(result) == made - left, result.stderr
     assert len(trace.events) == (hits(result) if function == "on_deep" else 0)
 
@@ -210,7 +210,7 @@ def test_a_hit_inside_of_a_function_is_counted_not_called(dyntrace, built):
     result, lines, _ = trace_program(dyntrace, built, "on_outer", ["work 10"], what=("--probe", "work", "--probe", "inner"))
     assert lines == [total(10)]
     assert hits(result) == 10 and hits(result, "inner") == 0
-    assert "not called: 30 hits inside of functions of the tracer call" in result.stderr
+    assert "not called: 30 hits inside probe functions of the tracer call" in result.stderr
 
 
 def test_a_signal_handler_inside_of_a_function(dyntrace, built):

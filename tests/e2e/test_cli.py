@@ -58,7 +58,7 @@ def test_help_lists_every_command(dyntrace, commands, words):
     result = dyntrace(*words)
     assert result.stderr == ""
     assert max(map(len, result.stdout.splitlines())) <= WIDTH
-    listed = re.findall(r"&command_(\w+),", open(os.path.join(ROOT, "src", "cli", "main.c")).read())
+    listed = re.findall(r"&command_(\w+),", open(os.path.join(ROOT, "src", "cli", "dyntrace.c")).read())
     assert commands == [name.replace("_", "-") for name in listed]
 
 
@@ -110,9 +110,9 @@ def test_unknown_option(dyntrace):
 
 
 def test_missing_words(dyntrace):
-    assert dyntrace.fails("view", status=2).startswith("view: one TRACE is needed")
-    assert dyntrace.fails("list-symbols", status=2).startswith("list-symbols: a TARGET or FILE is needed")
-    assert dyntrace.fails("view", "a", "b", status=2).startswith("view: one TRACE is needed")
+    assert dyntrace.fails("view", status=2).startswith("view: give one TRACE")
+    assert dyntrace.fails("list-symbols", status=2).startswith("list-symbols: give one TARGET or FILE")
+    assert dyntrace.fails("view", "a", "b", status=2).startswith("view: give one TRACE")
 
 
 def test_a_full_disk_is_an_error(dyntrace):

@@ -159,16 +159,16 @@ def test_commands_for_a_process_without_the_agent(daemon, spin):
     expected = f"process {one.pid} (spin) doesn't have the agent: 'dyntrace attach {one.pid}' puts it in"
     for words in (["list-tracepoints", one.pid], ["rm", f"{one.pid}:foo"], ["flush", one.pid]):
         assert daemon.fails(*words) == expected
-    assert daemon.fails("detach", one.pid) == f"process {one.pid} has nothing of dyntrace's"
+    assert daemon.fails("detach", one.pid) == f"process {one.pid} is not traced"
 
 
 @pytest.mark.parametrize("words, text", [
-    (["attach"], "attach: give one TARGET: a pid, or a name"),
-    (["add"], "add: give TARGET:LOC, and then the tracer (default: ctf)"),
-    (["add", "foo"], "add: 'foo' isn't TARGET:LOC (a pid or a name, a colon, and the location)"),
-    (["rm", "foo:"], "rm: 'foo:' isn't TARGET:NAME (a pid or a name, a colon, and the name of a tracepoint)"),
-    (["enable-event", "x", "-u"], "enable-event: which process? Give --pid PID"),
-    (["add-context", "-u", "--pid", "1", "-t", "regs"], "add-context: which event? Give -e NAME"),
+    (["attach"], "attach: give one TARGET (a pid or a name)"),
+    (["add"], "add: give TARGET:LOC and optionally a tracer (default: ctf)"),
+    (["add", "foo"], "add: 'foo' is not TARGET:LOC (a pid or name, a colon, and a location)"),
+    (["rm", "foo:"], "rm: 'foo:' is not TARGET:NAME (a pid or name, a colon, and a tracepoint's name)"),
+    (["enable-event", "x", "-u"], "enable-event: no process: give --pid PID"),
+    (["add-context", "-u", "--pid", "1", "-t", "regs"], "add-context: no event: give -e NAME"),
 ])
 def test_wrong_usage(daemon, words, text):
     assert daemon.fails(*words, status=2) == text
@@ -364,7 +364,7 @@ def test_lttng_passes_the_rest_on(dyntrace, scratch, daemon, spin):
     daemon("lttng", "enable-event", "hit", "-u", "--pid", one.pid, "--probe", "foo")
     assert list(daemon.hits(one.pid)) == ["hit"]
     nothing = {**os.environ, "PATH": scratch}
-    assert "lttng isn't installed" in dyntrace("lttng", "list", status=1, env=nothing).stderr
+    assert "lttng is not installed" in dyntrace("lttng", "list", status=1, env=nothing).stderr
 
 
 # ---- notifications ------------------------------------------------------------------------------------

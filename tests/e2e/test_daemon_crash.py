@@ -175,7 +175,7 @@ def test_counts_go_on_when_a_worker_is_killed(daemon, spin):
     os.kill(worker_of(daemon, one.pid), signal.SIGKILL)
     one.round()
     assert watch.until("cleaned")[-1]["detail"] == \
-        f"process {one.pid} (spin) had 2 probes of a dyntrace that was killed: cleaned up"
+        f"process {one.pid} (spin): removed 2 probes of a dyntrace that was killed"
     settled(daemon, one, 2)
     one.round()
     assert daemon.hits(one.pid) == {"foo": 3 * CALLS, "timed": 3, "other": 2 * CALLS}
@@ -352,7 +352,7 @@ def test_attach_cleans_up_after_a_dyntrace_that_was_killed(daemon, spin, dyntrac
     tracing.process.communicate()
     result = daemon("attach", one.pid, status=None)
     assert result.returncode == 0
-    assert "1 probe of a dyntrace that was killed: cleaned up" in result.stderr
+    assert "removed 1 probe of a dyntrace that was killed" in result.stderr
     assert f"saved in {tracing.output}" in result.stderr
     assert Trace(tracing.output).names() == {"foo": CALLS}
     daemon("detach", one.pid)

@@ -191,7 +191,7 @@ def test_refused_functions(dyntrace, returns):
 def test_refused_by_glob_is_entered(dyntrace, returns):
     """Of a glob's functions the others have exits, and the reason is told."""
     result, trace = dyntrace.trace("-e", "--function", "*", "--", returns, "--case", 0)
-    assert "no exit: " in result.stderr
+    assert "exit not traced: " in result.stderr
     assert trace.names()["_start_entry"] == 1 and "_start_exit" not in trace.names()
 
 

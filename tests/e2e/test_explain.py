@@ -51,4 +51,4 @@ def test_not_the_start_of_an_instruction(dyntrace, program_path):
 
 
 def test_a_glob_is_not_one_place(dyntrace, program_path):
-    assert "--explain takes one place" in dyntrace.fails("trace", "--explain", "*", "-c", program_path("hello"), status=2)
+    assert "--explain: takes one place" in dyntrace.fails("trace", "--explain", "*", "-c", program_path("hello"), status=2)

@@ -126,15 +126,15 @@ def test_json_says_the_same(dyntrace):
 
 def test_nothing_found(dyntrace):
     assert dyntrace.fails("list-symbols", "/usr/bin/redis-server", "procesCommand").startswith(
-        "no function of '/usr/bin/redis-server' is called 'procesCommand' (near names: 'processCommand'")
+        "no function of '/usr/bin/redis-server' is called 'procesCommand' (similar: 'processCommand'")
     assert dyntrace.fails("list-symbols", "/usr/bin/redis-server", "zzz*") == \
         "no function of '/usr/bin/redis-server' matches 'zzz*'"
     assert dyntrace("list-symbols", "--json", "/usr/bin/ls", "zzz*", status=1).stdout == "[]\n"
 
 
 def test_what_is_no_target(dyntrace, scratch):
-    assert dyntrace.fails("list-symbols", "no-such-thing") == "there is no process and no file 'no-such-thing': " \
-        "give a pid, the name of a program that runs, or a path"
+    assert dyntrace.fails("list-symbols", "no-such-thing") == "no process and no file is called 'no-such-thing' " \
+        "(give a pid, the name of a running program, or a path)"
     assert dyntrace.fails("list-symbols", "/no/file") == "cannot open '/no/file': No such file or directory"
     assert dyntrace.fails("list-symbols", "/etc/passwd") == "/etc/passwd isn't an ELF file"
     assert dyntrace.fails("list-symbols", scratch) == f"cannot list '{scratch}': not a regular file"

@@ -62,14 +62,14 @@ def test_lists_a_process_with_its_libraries(dyntrace, program_path, program):
 
 def test_says_what_there_is_not(dyntrace, program_path):
     path = program_path("markers")
-    assert "none of the 15 markers" in dyntrace.fails("list-markers", path, "demo:nothing")
+    assert "(it has 15)" in dyntrace.fails("list-markers", path, "demo:nothing")
     result = dyntrace("list-markers", "/usr/bin/true")
     assert (result.stdout, result.stderr) == ("", "dyntrace: '/usr/bin/true' has no static markers\n")
     assert dyntrace("list-markers", "--json", "/usr/bin/true").stdout == "[]\n"
     message = dyntrace.fails("trace", "--marker", "demo:number", "--", path, status=125)
     assert "no marker 'demo:number' in markers or its libraries" in message and "numbers" in message
     message = dyntrace.fails("trace", "--marker", "numbers", "--", path, status=2)
-    assert "isn't PROVIDER:NAME" in message
+    assert "is not PROVIDER:NAME" in message
 
 
 # ---- values -------------------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def test_unwritable_directory(dyntrace, program_path):
 
 
 @pytest.mark.parametrize("words, part", [
-    (["--function", "main"], "nothing to trace"),
+    (["--function", "main"], "no target"),
     (["-c", "ls"], "nothing to record"),
     (["-c", "ls", "-p", "1", "--function", "main"], "more than one target"),
     (["-c", "ls", "--function", "main", "--buffer-size", "1K"], "--buffer-size"),

@@ -281,7 +281,7 @@ def test_why_it_waited(dyntrace, scratch):
     name = os.path.basename(library)
     for words, why in ((["--function", f"library@{name}", "-t", "var:nothing"], "there is no variable 'nothing' here"),
                        (["--function", f"librarx@{name}"], f"no function 'librarx' in {name}; did you mean library?"),
-                       (["--function", "library@other.so"], "no library that has it was loaded")):
+                       (["--function", "library@other.so"], "no library with this function was loaded")):
         result = dyntrace("trace", *words, "--wait", "--", path, library)
         assert "not placed: libra" in result.stderr and why in result.stderr
 

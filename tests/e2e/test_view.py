@@ -118,8 +118,8 @@ def test_no_colours_in_a_pipe_and_colours_on_a_terminal(dyntrace, trace):
 def test_what_is_no_trace(dyntrace, scratch):
     assert dyntrace.fails("view", "/no/such/trace") == \
         "cannot open the trace '/no/such/trace': No such file or directory"
-    assert dyntrace.fails("view", scratch) == f"'{scratch}' is not a trace: there is no file 'metadata' in it"
-    assert dyntrace.fails("view", "/etc/passwd") == "'/etc/passwd' is a file; a trace is a directory"
+    assert dyntrace.fails("view", scratch) == f"'{scratch}' is not a trace (it has no file 'metadata')"
+    assert dyntrace.fails("view", "/etc/passwd") == "'/etc/passwd' is not a trace (give its directory)"
 
 
 def test_broken_traces(dyntrace, trace, scratch):

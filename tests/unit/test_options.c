@@ -175,9 +175,9 @@ static void test_refusals(void **state)
 	ASSERT_REFUSED("option '-o' needs a value: DIR", "-o");
 	ASSERT_REFUSED("option '--exit' takes no value", "--exit=1");
 	ASSERT_REFUSED("option '--for': '-1' is not a number of seconds (2, 0.5)", "--for", "-1");
-	ASSERT_REFUSED("option '--mode': unknown word 'blok' (did you mean 'block'?)", "--mode",
+	ASSERT_REFUSED("option '--mode': unknown value 'blok' (did you mean 'block'?)", "--mode",
 		       "blok");
-	ASSERT_REFUSED("option '--mode': unknown word 'q' (it takes discard|overwrite|block)",
+	ASSERT_REFUSED("option '--mode': unknown value 'q' (one of discard, overwrite, block)",
 		       "--mode", "q");
 	ASSERT_REFUSED("option '--special': 'x' is bad", "--special=x");
 }

@@ -3,10 +3,6 @@
  */
 #include "cmd_add.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "shared/program.h"
 
 static struct {
@@ -21,49 +17,34 @@ static struct {
 static const struct option_spec options[] = {
 	OPTION_GROUP("What to record"),
 	{ 'f', "function", NULL,
-	  "a function's entry, with its arguments (without -f and -e: that it was reached)",
+	  "function entry, with its arguments (without -f and -e: a bare probe)",
 	  .flag = &args.function },
-	{ 'e', "exit", NULL,
-	  "a function's entry and exit, with arguments, return value and duration",
+	{ 'e', "exit", NULL, "function entry and exit, with arguments, return value and duration",
 	  .flag = &args.exit },
-	{ 'n', "name", "NAME", "what the tracepoint is called (default: as its location)",
+	{ 'n', "name", "NAME", "the tracepoint's name (default: made from LOC)",
 	  .string = &args.name },
-	{ 't', "context", "TYPE", "record this too (repeatable), as in add-context",
+	{ 't', "context", "TYPE", "also record this context (repeatable), as in add-context",
 	  .list = &args.contexts },
 	{ 0, "filter", "EXPR", "record only when this is true: 'size > 4096 && path != NULL'",
 	  .string = &args.filter },
-	{ 0, "every", "N", "record the first hit, and then every Nth", .size = &args.every },
+	{ 0, "every", "N", "record the first hit and then every Nth", .size = &args.every },
 	{ 0, "first", "N", "record the first N hits", .size = &args.first },
-	{ 0, "rate", "N/s", "record at most N hits a second", .string = &args.rate },
-	{ 0, "string-max", "SIZE", "bytes of a string that are recorded (default: 256)",
+	{ 0, "rate", "N/s", "record at most N hits per second", .string = &args.rate },
+	{ 0, "string-max", "SIZE", "record at most SIZE bytes of a string (default: 256)",
 	  .size = &args.string_max },
 
 	OPTION_GROUP("Where and when"),
 	{ 0, "wait", NULL,
-	  "if no program of that name runs, or its library isn't loaded: wait for it. For every later\n"
-	  "process of that name, too",
+	  "wait for a program that doesn't run yet or a library that isn't loaded yet; also add the\n"
+	  "tracepoint to every later process of that name",
 	  .flag = &args.wait },
-	{ 0, "disabled", NULL, "place it, but switch it off", .flag = &args.disabled },
-	ASK_ALL_OPTION(&args.all),
-	ASK_SOCKET_OPTION,
+	{ 0, "disabled", NULL, "place the tracepoint, but switch it off", .flag = &args.disabled },
+	DAEMON_ALL_OPTION(&args.all),
+	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
 
-struct error *add_parse_rate(const char *text, uint64_t *ret_rate)
-{
-	char *end;
-
-	if (!text)
-		return NULL;
-	errno = 0;
-	*ret_rate = strtoull(text, &end, 10);
-	if (errno || end == text || (strcmp(end, "/s") != 0 && *end) || *ret_rate == 0)
-		return error_new(ERROR_USAGE, "--rate: '%s' isn't a number a second, such as 100/s",
-				 text);
-	return NULL;
-}
-
-/* ---- the request ----------------------------------------------------------------------------- */
+/* ---- request - ----------------------------------------------------------------------------- */
 
 static void write_number(struct wire_out *out, enum wire_tag tag, uint64_t value)
 {
@@ -139,9 +120,11 @@ static struct error *run(const struct words *words, int *ret_status)
 	(void)ret_status;
 	if (!words->count)
 		return error_new(ERROR_USAGE,
-				 "give TARGET:LOC, and then the tracer (default: ctf)");
-	struct error *error = add_parse_rate(args.rate, &request.rate);
-	if (!error)
+				 "give TARGET:LOC and optionally a tracer (default: ctf)");
+	struct error *error = args.rate ? options_rate(args.rate, &request.rate) : NULL;
+	if (error)
+		error = error_wrap(error, "--rate");
+	else
 		error = daemon_call_split(words->items[0], "LOC", &target, &request.location);
 	if (error)
 		return error;
@@ -160,12 +143,12 @@ const struct command command_add = {
 	.summary = "add a tracepoint to a running process; prints its name",
 	.usage = "[OPTIONS] TARGET:LOC [TRACER [ARGS...]]",
 	.details =
-		"The agent is put in where it isn't. TRACER is what becomes of a hit:\n"
-		"  ctf [DIR]              an event in a CTF trace (the default); all of a process's go to one trace\n"
-		"  log [FILE]             a line of text in FILE, or on the process's own stdout\n"
-		"  lttng                  an LTTng-UST event\n"
-		"  count                  nothing but hits, and with -e a histogram of durations\n"
-		"  call LIBRARY:FUNCTION  a call of a function of yours",
+		"Injects the agent if needed. TRACER is the action on each hit:\n"
+		"  ctf [DIR]              record an event in the process's CTF trace (the default)\n"
+		"  log [FILE]             write a line of text to FILE or the process's own stdout\n"
+		"  lttng                  record an LTTng-UST event\n"
+		"  count                  count hits, with -e also a histogram of durations; no events\n"
+		"  call LIBRARY:FUNCTION  call a probe function of your own",
 	.example = "dyntrace add redis-server:processCommand ctf\n"
 		   "dyntrace add -e -n write 1234:write@libc.so.6 --filter 'nbytes > 4096'\n"
 		   "dyntrace add --wait nginx:ngx_http_process_request -f",

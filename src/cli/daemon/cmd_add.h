@@ -1,5 +1,5 @@
 /*
- * cmd_add.h - a tracepoint that the daemon is asked for, whichever way it was spelled.
+ * cmd_add.h - the request for a tracepoint, shared by `add` and `enable-event`.
  */
 #ifndef DYNTRACE_CMD_ADD_H
 #define DYNTRACE_CMD_ADD_H
@@ -20,9 +20,7 @@ struct add_request {
 	bool wait, disabled, all;
 };
 
-/* Prints the names of what was made; with `all` and the pid before each. */
+/* Prints the names of the new tracepoints, with request->all as PID:NAME; quiet: prints nothing. */
 struct error *add_tracepoint(const struct add_request *request, bool quiet);
-/* "100/s"; NULL: 0 */
-struct error *add_parse_rate(const char *text, uint64_t *ret_rate);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * cmd_enable_event.c - dyntrace enable-event, disable-event, add-context: the words of the LTTng kernel
- * probe interface.
+ * cmd_enable_event.c - dyntrace enable-event, disable-event, add-context: the syntax of LTTng's
+ * kernel probe interface.
  */
 #include <string.h>
 
@@ -15,66 +15,64 @@ static struct {
 } args;
 
 static const struct option_spec enable_options[] = {
-	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces",
+	{ 'u', "userspace", NULL, "user space (accepted for LTTng's syntax)",
 	  .flag = &args.user_space },
-	{ 0, "pid", "PID", "the process (a pid, or a name)", .string = &args.pid },
-	{ 0, "probe", "LOC", "a bare probe at that instruction", .list = &args.what,
+	{ 0, "pid", "PID", "the process: a pid or a name", .string = &args.pid },
+	{ 0, "probe", "LOC", "a bare probe at this instruction", .list = &args.what,
 	  .tag = WIRE_BARE },
-	{ 0, "function", "LOC", "a function's entry, with its arguments", .list = &args.what,
+	{ 0, "function", "LOC", "function entry, with its arguments", .list = &args.what,
 	  .tag = WIRE_ENTRY },
-	{ 'e', "exit", NULL, "with --function: its exit too", .flag = &args.exit },
-	{ 0, "filter", "EXPR", "record only when this is true", .string = &args.filter },
-	{ 't', "type", "TYPE", "record this too (repeatable), as in add-context",
+	{ 'e', "exit", NULL, "with --function: also the function's exit", .flag = &args.exit },
+	{ 0, "filter", "EXPR", "record only if this is true", .string = &args.filter },
+	{ 't', "type", "TYPE", "also record this context (repeatable), as in add-context",
 	  .list = &args.contexts },
 	{ 0, "tracer", "T",
-	  "what becomes of a hit: ctf (the default), log, lttng, count, call:LIBRARY:FUNCTION",
+	  "action on each hit: ctf (the default), log, lttng, count, call:LIBRARY:FUNCTION",
 	  .string = &args.tracer },
-	ASK_SOCKET_OPTION,
+	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
 
 static const struct option_spec disable_options[] = {
-	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces",
+	{ 'u', "userspace", NULL, "user space (accepted for LTTng's syntax)",
 	  .flag = &args.user_space },
-	{ 0, "pid", "PID", "the process (a pid, or a name)", .string = &args.pid },
-	ASK_SOCKET_OPTION,
+	{ 0, "pid", "PID", "the process: a pid or a name", .string = &args.pid },
+	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
 
 static const struct option_spec context_options[] = {
-	{ 'u', "userspace", NULL, "user space, which is all that dyntrace traces",
+	{ 'u', "userspace", NULL, "user space (accepted for LTTng's syntax)",
 	  .flag = &args.user_space },
-	{ 'e', "event", "NAME", "the event", .string = &args.event },
-	{ 0, "pid", "PID", "the process (a pid, or a name)", .string = &args.pid },
-	{ 't', "type", "TYPE", "what to record (repeatable)", .list = &args.contexts },
-	ASK_SOCKET_OPTION,
+	{ 'e', "event", "NAME", "the event's name", .string = &args.event },
+	{ 0, "pid", "PID", "the process: a pid or a name", .string = &args.pid },
+	{ 't', "type", "TYPE", "the context to record (repeatable)", .list = &args.contexts },
+	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
 
 static struct error *check_pid(void)
 {
-	return args.pid ? NULL : error_new(ERROR_USAGE, "which process? Give --pid PID");
+	return args.pid ? NULL : error_new(ERROR_USAGE, "no process: give --pid PID");
 }
 
 static struct error *check_name(const struct words *words)
 {
 	if (words->count != 1)
-		return error_new(ERROR_USAGE, "give one NAME for the event");
+		return error_new(ERROR_USAGE, "give one NAME, the event's");
 	return check_pid();
 }
 
 static struct error *switch_event(const char *name, enum wire_kind kind)
 {
-	_cleanup_client_ struct client *client = NULL;
-	struct error *error = daemon_call_connect(&client);
+	struct daemon_request request = { .kind = kind,
+					  .target = args.pid,
+					  .texts = { { WIRE_NAME, name } } };
 
-	if (error)
-		return error;
-	wire_text(daemon_call_begin(client, kind, args.pid, false), WIRE_NAME, name);
-	return daemon_call_finish(client, NULL, NULL);
+	return daemon_call_request(&request, NULL, NULL);
 }
 
-/* "log:FILE" to the tracer and its argument. */
+/* Splits "log:FILE" into the tracer and its argument. */
 static void split_tracer(struct add_request *request, char **argument)
 {
 	char *colon = args.tracer ? strchr(args.tracer, ':') : NULL;
@@ -99,11 +97,11 @@ static struct error *run_enable(const struct words *words, int *ret_status)
 	if (!args.what.count && !args.exit && !args.filter && !args.contexts.count && !args.tracer)
 		return switch_event(words->items[0], WIRE_ENABLE);
 	if (args.what.count != 1)
-		return error_new(ERROR_USAGE, "where? Give one of --probe LOC and --function LOC");
+		return error_new(ERROR_USAGE,
+				 "no location: give one of --probe LOC and --function LOC");
 	const struct option_value *what = &args.what.items[0];
 	if (args.exit && what->option->tag != WIRE_ENTRY)
-		return error_new(ERROR_USAGE,
-				 "-e: give the function whose exit is meant, with --function LOC");
+		return error_new(ERROR_USAGE, "-e: needs --function LOC");
 	struct add_request request = { .target = args.pid,
 				       .location = what->text,
 				       .shape = args.exit ? WIRE_FUNCTION :
@@ -125,15 +123,12 @@ static struct error *run_disable(const struct words *words, int *ret_status)
 
 static struct error *add_context(const char *type)
 {
-	_cleanup_client_ struct client *client = NULL;
-	struct error *error = daemon_call_connect(&client);
+	struct daemon_request request = { .kind = WIRE_CONTEXT,
+					  .target = args.pid,
+					  .texts = { { WIRE_NAME, args.event },
+						     { WIRE_CONTEXT_TYPE, type } } };
 
-	if (error)
-		return error;
-	struct wire_out *out = daemon_call_begin(client, WIRE_CONTEXT, args.pid, false);
-	wire_text(out, WIRE_NAME, args.event);
-	wire_text(out, WIRE_CONTEXT_TYPE, type);
-	return daemon_call_finish(client, NULL, NULL);
+	return daemon_call_request(&request, NULL, NULL);
 }
 
 static struct error *run_context(const struct words *words, int *ret_status)
@@ -142,11 +137,11 @@ static struct error *run_context(const struct words *words, int *ret_status)
 
 	(void)ret_status;
 	if (!error && words->count)
-		error = error_new(ERROR_USAGE, "unexpected word '%s'", words->items[0]);
+		error = error_new(ERROR_USAGE, "unexpected argument '%s'", words->items[0]);
 	if (!error && !args.event)
-		error = error_new(ERROR_USAGE, "which event? Give -e NAME");
+		error = error_new(ERROR_USAGE, "no event: give -e NAME");
 	if (!error && !args.contexts.count)
-		error = error_new(ERROR_USAGE, "what should be recorded? Give -t TYPE");
+		error = error_new(ERROR_USAGE, "nothing to record: give -t TYPE");
 	for (size_t i = 0; i < args.contexts.count && !error; i++)
 		error = add_context(args.contexts.items[i].text);
 	return error;
@@ -154,11 +149,11 @@ static struct error *run_context(const struct words *words, int *ret_status)
 
 const struct command command_enable_event = {
 	.name = "enable-event",
-	.summary = "add a tracepoint, in the words of lttng; or switch one on again",
+	.summary = "add a tracepoint with LTTng's syntax, or switch one on again",
 	.usage = "NAME -u --pid PID (--probe LOC | --function LOC) [OPTIONS]\n"
 		 "NAME -u --pid PID",
 	.details =
-		"The second form is for an event that there is already. Numbers in LOC may be octal (017), decimal or\n"
+		"The second form switches an existing event on. Numbers in LOC may be octal (017), decimal or\n"
 		"hexadecimal (0xf).",
 	.example = "dyntrace enable-event hit -u --pid 1234 --probe main+0x10\n"
 		   "dyntrace enable-event work -u --pid 1234 --function foo -e",
@@ -168,7 +163,7 @@ const struct command command_enable_event = {
 
 const struct command command_disable_event = {
 	.name = "disable-event",
-	.summary = "switch a tracepoint off, in the words of lttng",
+	.summary = "switch a tracepoint off, with LTTng's syntax",
 	.usage = "NAME -u --pid PID",
 	.example = "dyntrace disable-event hit -u --pid 1234",
 	.options = disable_options,
@@ -177,14 +172,14 @@ const struct command command_disable_event = {
 
 const struct command command_add_context = {
 	.name = "add-context",
-	.summary = "record more with an event, from now on",
+	.summary = "add a context to an event, with LTTng's syntax",
 	.usage = "-u -e NAME --pid PID -t TYPE",
 	.details =
 		"TYPE is one of\n"
 		"  regs, reg:rax            all registers, or one\n"
 		"  VARTYPE:NAME:ADDR        memory: int, uint64_t, double, string, ...; a number or SYMBOL[+OFFSET]\n"
 		"  var:NAME                 a variable or argument of the source, with members: var:req->path\n"
-		"  backtrace                who called it\n"
+		"  backtrace                the callers\n"
 		"  tid, pid, cpu, comm",
 	.example = "dyntrace add-context -u -e hit --pid 1234 -t backtrace",
 	.options = context_options,

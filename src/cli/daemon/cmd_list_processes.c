@@ -1,5 +1,5 @@
 /*
- * cmd_list_processes.c - dyntrace list-processes: every process with the agent.
+ * cmd_list_processes.c - dyntrace list-processes: the processes with the agent.
  */
 #include "daemon_call.h"
 
@@ -8,8 +8,8 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	ASK_JSON_OPTION(&args.json, "a JSON array with an object for each process"),
-	ASK_SOCKET_OPTION,
+	DAEMON_JSON_OPTION(&args.json, "a JSON array with one object per process"),
+	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
 
@@ -20,7 +20,8 @@ static void add_json(struct strbuf *text, const struct wire_message *item, const
 	daemon_call_json_text(text, "name", wire_get_text(item, WIRE_PROGRAM));
 	daemon_call_json_text(text, "user", user);
 	daemon_call_json_text(text, "loaded", wire_get_text(item, WIRE_LOADED));
-	daemon_call_json_number(text, "tracepoints", wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
+	daemon_call_json_number(text, "tracepoints",
+				wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
 	daemon_call_json_text(text, "trace", wire_get_text(item, WIRE_OUTPUT));
 	if (wire_get_text(item, WIRE_STATE))
 		daemon_call_json_text(text, "state", wire_get_text(item, WIRE_STATE));
@@ -53,15 +54,14 @@ static struct error *run(const struct words *words, int *ret_status)
 	struct daemon_call_list list = { .json = args.json, .add = add_process };
 
 	(void)ret_status;
-	return daemon_call_list(words, ASK_NO_TARGET, WIRE_PROCESSES, false, &list);
+	return daemon_call_list(words, DAEMON_NO_TARGET, WIRE_PROCESSES, false, &list);
 }
 
 const struct command command_list_processes = {
 	.name = "list-processes",
-	.summary = "list the processes that have the agent",
+	.summary = "list the processes with the agent",
 	.usage = "[OPTIONS]",
-	.details =
-		"LOADED is how the agent came there: injected (by attach or add), linked or preloaded.",
+	.details = "LOADED: the agent was injected (by attach or add), linked or preloaded.",
 	.example = "dyntrace list-processes",
 	.options = options,
 	.run = run,

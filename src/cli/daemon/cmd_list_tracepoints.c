@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
-#include "daemon_call.h"
 #include "cli/trace/summary_exits.h"
+#include "daemon_call.h"
 
 static struct {
 	bool all;
@@ -14,12 +14,12 @@ static struct {
 
 static const struct option_spec options[] = {
 	{ 'a', "details", NULL,
-	  "also address, hits, lost, how it was placed, fields, contexts, filter, bytes of code",
+	  "also address, hits, losses, placement, fields, contexts, filter and code size",
 	  .flag = &args.details },
-	ASK_JSON_OPTION(&args.json,
-			"a JSON array with an object for each tracepoint, with everything"),
-	ASK_ALL_OPTION(&args.all),
-	ASK_SOCKET_OPTION,
+	DAEMON_JSON_OPTION(&args.json,
+			   "a JSON array with one object per tracepoint, with all details"),
+	DAEMON_ALL_OPTION(&args.all),
+	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
 
@@ -27,7 +27,7 @@ static const char *const shapes[] = {
 	[WIRE_BARE] = "bare", [WIRE_ENTRY] = "entry", [WIRE_FUNCTION] = "entry and exit"
 };
 
-/* Durations, in ns; the first is how many there are. */
+/* Durations in ns; the first row is their number. */
 static const struct {
 	const char *name, *json;
 	enum wire_tag tag;
@@ -67,10 +67,12 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 	daemon_call_json_texts(text, "contexts", item, WIRE_CONTEXT_TYPE);
 	daemon_call_json_texts(text, "fields", item, WIRE_FIELD);
 	daemon_call_json_number(text, "bytes", daemon_call_number_of(item, WIRE_BYTES));
-	daemon_call_json_number(text, "hits_per_second", daemon_call_number_of(item, WIRE_HIT_RATE));
-	for (size_t i = 0; daemon_call_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]);
-	     i++)
-		daemon_call_json_number(text, times[i].json, daemon_call_number_of(item, times[i].tag));
+	daemon_call_json_number(text, "hits_per_second",
+				daemon_call_number_of(item, WIRE_HIT_RATE));
+	for (size_t i = 0;
+	     daemon_call_number_of(item, WIRE_CALLS) && i < sizeof(times) / sizeof(times[0]); i++)
+		daemon_call_json_number(text, times[i].json,
+					daemon_call_number_of(item, times[i].tag));
 	text_add(text, "}");
 }
 
@@ -104,7 +106,7 @@ static void add_all_of(struct strbuf *text, const char *head, const struct wire_
 		text_add(text, "\n");
 }
 
-/* Of calls that returned. */
+/* Durations of the calls that have returned. */
 static void add_times(struct strbuf *text, const struct wire_message *item)
 {
 	if (!daemon_call_number_of(item, WIRE_CALLS))
@@ -122,19 +124,22 @@ static void add_times(struct strbuf *text, const struct wire_message *item)
 static void add_details(struct strbuf *text, const struct wire_message *item)
 {
 	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address",
-		      daemon_call_number_of(item, WIRE_ADDRESS), daemon_call_text_of(item, WIRE_MODULE),
-		      shape_of(item));
-	strbuf_printf(text, "    %-10s%llu (%llu a second), lost %llu\n", "hits",
-		      daemon_call_number_of(item, WIRE_HITS), daemon_call_number_of(item, WIRE_HIT_RATE),
+		      daemon_call_number_of(item, WIRE_ADDRESS),
+		      daemon_call_text_of(item, WIRE_MODULE), shape_of(item));
+	strbuf_printf(text, "    %-10s%llu (%llu per second), lost %llu\n", "hits",
+		      daemon_call_number_of(item, WIRE_HITS),
+		      daemon_call_number_of(item, WIRE_HIT_RATE),
 		      daemon_call_number_of(item, WIRE_LOST));
 	if (daemon_call_number_of(item, WIRE_NESTED))
-		strbuf_printf(text,
-			      "    %-10s%llu, not called: hits in functions of the tracer call\n",
-			      "nested", daemon_call_number_of(item, WIRE_NESTED));
+		strbuf_printf(
+			text,
+			"    %-10s%llu, not called: hits inside probe functions of the tracer call\n",
+			"nested", daemon_call_number_of(item, WIRE_NESTED));
 	add_times(text, item);
 	if (wire_get_text(item, WIRE_HOW))
 		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed",
-			      daemon_call_text_of(item, WIRE_HOW), daemon_call_number_of(item, WIRE_BYTES));
+			      daemon_call_text_of(item, WIRE_HOW),
+			      daemon_call_number_of(item, WIRE_BYTES));
 	if (wire_get_text(item, WIRE_STATE))
 		strbuf_printf(text, "    %-10s%s\n", "why", daemon_call_text_of(item, WIRE_STATE));
 	add_all_of(text, "failed", item, WIRE_FAULT);
@@ -160,7 +165,7 @@ static struct error *run(const struct words *words, int *ret_status)
 	struct daemon_call_list list = { .json = args.json, .add = add_tracepoint };
 
 	(void)ret_status;
-	return daemon_call_list(words, ASK_ONE_TARGET, WIRE_TRACEPOINTS, args.all, &list);
+	return daemon_call_list(words, DAEMON_ONE_TARGET, WIRE_TRACEPOINTS, args.all, &list);
 }
 
 const struct command command_list_tracepoints = {
@@ -168,8 +173,8 @@ const struct command command_list_tracepoints = {
 	.summary = "list the tracepoints of a process, with their hits",
 	.usage = "[OPTIONS] TARGET",
 	.details =
-		"The hits are those of this moment. A tracepoint that waits is placed when its library is loaded, or a program of\n"
-		"that name begins.",
+		"HITS are current. A waiting tracepoint is placed when its library is loaded or a program of\n"
+		"that name starts.",
 	.example = "dyntrace list-tracepoints redis-server\n"
 		   "dyntrace list-tracepoints -a redis-server",
 	.options = options,

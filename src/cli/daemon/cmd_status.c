@@ -1,5 +1,5 @@
 /*
- * cmd_status.c - dyntrace status: which daemon, and how it is.
+ * cmd_status.c - dyntrace status: the daemon and its state.
  */
 #include "daemon_call.h"
 
@@ -8,8 +8,8 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	ASK_JSON_OPTION(&args.json, "a JSON object"),
-	ASK_SOCKET_OPTION,
+	DAEMON_JSON_OPTION(&args.json, "a JSON object"),
+	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
 
@@ -26,7 +26,8 @@ static void print_json(const struct wire_message *item, const char *user)
 	text_add(&text, ",\"recording\":");
 	text_add(&text, wire_get_number(item, WIRE_RECORDING, 0) ? "true" : "false");
 	daemon_call_json_number(&text, "targets", wire_get_number(item, WIRE_TARGET_COUNT, 0));
-	daemon_call_json_number(&text, "tracepoints", wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
+	daemon_call_json_number(&text, "tracepoints",
+				wire_get_number(item, WIRE_TRACEPOINT_COUNT, 0));
 	daemon_call_json_number(&text, "waiting", wire_get_number(item, WIRE_WAITING_COUNT, 0));
 	daemon_call_json_number(&text, "clients", wire_get_number(item, WIRE_CLIENT_COUNT, 0));
 	text_add(&text, "}\n");
@@ -45,14 +46,17 @@ static struct error *print_status(void *context, const struct wire_message *item
 		return NULL;
 	}
 	printf("daemon:      dyntraced %s, pid %llu, user %s\n",
-	       daemon_call_text_of(item, WIRE_PROGRAM_VERSION), daemon_call_number_of(item, WIRE_PID), user);
+	       daemon_call_text_of(item, WIRE_PROGRAM_VERSION),
+	       daemon_call_number_of(item, WIRE_PID), user);
 	printf("socket:      %s\n", daemon_call_text_of(item, WIRE_SOCKET_PATH));
 	printf("traces:      %s\n", daemon_call_text_of(item, WIRE_OUTPUT));
-	printf("recording:   %s\n",
-	       daemon_call_number_of(item, WIRE_RECORDING) ? "on" : "off ('dyntrace start' begins)");
+	printf("recording:   %s\n", daemon_call_number_of(item, WIRE_RECORDING) ?
+					    "on" :
+					    "off ('dyntrace start' starts it)");
 	printf("targets:     %llu\n", daemon_call_number_of(item, WIRE_TARGET_COUNT));
-	printf("tracepoints: %llu, and %llu that wait for a program\n",
-	       daemon_call_number_of(item, WIRE_TRACEPOINT_COUNT), daemon_call_number_of(item, WIRE_WAITING_COUNT));
+	printf("tracepoints: %llu, and %llu waiting for a program\n",
+	       daemon_call_number_of(item, WIRE_TRACEPOINT_COUNT),
+	       daemon_call_number_of(item, WIRE_WAITING_COUNT));
 	printf("clients:     %llu\n", daemon_call_number_of(item, WIRE_CLIENT_COUNT));
 	return NULL;
 }
@@ -60,12 +64,12 @@ static struct error *print_status(void *context, const struct wire_message *item
 static struct error *run(const struct words *words, int *ret_status)
 {
 	(void)ret_status;
-	return daemon_call_target(words, ASK_NO_TARGET, WIRE_STATUS, false, print_status, NULL);
+	return daemon_call_target(words, DAEMON_NO_TARGET, WIRE_STATUS, false, print_status, NULL);
 }
 
 const struct command command_status = {
 	.name = "status",
-	.summary = "show the daemon: its user, its targets, where traces go",
+	.summary = "show the daemon: its user, its targets, the folder of its traces",
 	.usage = "[OPTIONS]",
 	.example = "dyntrace status",
 	.options = options,

@@ -1,5 +1,5 @@
 /*
- * cmd_watch.c - dyntrace watch [TARGET]: what happens, a line each.
+ * cmd_watch.c - dyntrace watch [TARGET]: notifications, one per line.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,17 +12,10 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	ASK_JSON_OPTION(&args.json, "a JSON object a line"),
-	ASK_SOCKET_OPTION,
+	DAEMON_JSON_OPTION(&args.json, "one JSON object per line"),
+	DAEMON_SOCKET_OPTION,
 	{ 0 },
 };
-
-static const char *text_of(const struct wire_message *event, enum wire_tag tag)
-{
-	const char *text = wire_get_text(event, tag);
-
-	return text ? text : "";
-}
 
 static void add_json(struct strbuf *text, const struct wire_message *event)
 {
@@ -47,11 +40,12 @@ static void add_line(struct strbuf *text, const struct wire_message *event)
 	strbuf_printf(text, "%s.%06llu %llu %s %s%s%s\n", clock,
 		      (unsigned long long)(ns % 1000000000 / 1000),
 		      (unsigned long long)wire_get_number(event, WIRE_PID, 0),
-		      text_of(event, WIRE_PROGRAM), text_of(event, WIRE_EVENT_NAME),
-		      detail ? ": " : "", detail ? detail : "");
+		      daemon_call_text_of(event, WIRE_PROGRAM),
+		      daemon_call_text_of(event, WIRE_EVENT_NAME), detail ? ": " : "",
+		      detail ? detail : "");
 }
 
-/* At once: whoever reads it through a pipe waits for it. */
+/* Flushes each line: a reader of a pipe waits for it. */
 static struct error *print_event(void *context, const struct wire_message *event)
 {
 	struct strbuf text = { 0 };
@@ -70,9 +64,9 @@ static struct error *run(const struct words *words, int *ret_status)
 	_cleanup_client_ struct client *client = NULL;
 
 	(void)ret_status;
-	if (words->count > 1)
-		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name; none means all");
-	struct error *error = daemon_call_connect(&client);
+	struct error *error = daemon_call_check_words(words, DAEMON_ANY_TARGET);
+	if (!error)
+		error = daemon_call_connect(&client);
 	if (error)
 		return error;
 	daemon_call_begin(client, WIRE_WATCH, words->count ? words->items[0] : NULL, false);
@@ -83,12 +77,13 @@ static struct error *run(const struct words *words, int *ret_status)
 
 const struct command command_watch = {
 	.name = "watch",
-	.summary = "tell what happens to processes with the agent, a line each",
+	.summary = "print notifications about processes with the agent, one per line",
 	.usage = "[OPTIONS] [TARGET]",
 	.details =
-		"Until Ctrl-C, or the daemon's end: attached, detached, exited (and how), failed (recording ended, and why), buffer-full,\n"
-		"lost, module-loaded, module-unloaded, tracepoint-placed, tracepoint-gone, tracepoint-failed (a function of\n"
-		"the tracer call got a signal).",
+		"Runs until Ctrl-C or the daemon's end. Notifications: attached, detached, exited (with the\n"
+		"status), failed (recording ended, with the reason), buffer-full, lost, module-loaded,\n"
+		"module-unloaded, tracepoint-placed, tracepoint-gone, tracepoint-failed (a signal in a probe\n"
+		"function of the tracer call).",
 	.example = "dyntrace watch redis-server\n"
 		   "dyntrace watch --json",
 	.options = options,

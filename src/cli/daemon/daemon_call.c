@@ -4,14 +4,15 @@
 #include <pwd.h>
 #include <string.h>
 
-const char *ask_socket;
+const char *daemon_call_socket;
 
 struct error *daemon_call_connect(struct client **ret_client)
 {
-	return client_connect(ask_socket, ret_client);
+	return client_connect(daemon_call_socket, ret_client);
 }
 
-struct wire_out *daemon_call_begin(struct client *client, enum wire_kind kind, const char *target, bool all)
+struct wire_out *daemon_call_begin(struct client *client, enum wire_kind kind, const char *target,
+				   bool all)
 {
 	struct wire_out *out = client_out(client);
 
@@ -23,7 +24,7 @@ struct wire_out *daemon_call_begin(struct client *client, enum wire_kind kind, c
 }
 
 struct items {
-	ask_item_fn item;
+	daemon_item_fn item;
 	void *context;
 };
 
@@ -41,7 +42,7 @@ static struct error *take_answer(void *context, const struct wire_message *answe
 	return NULL;
 }
 
-struct error *daemon_call_finish(struct client *client, ask_item_fn item, void *context)
+struct error *daemon_call_finish(struct client *client, daemon_item_fn item, void *context)
 {
 	struct items items = { item, context };
 
@@ -49,40 +50,52 @@ struct error *daemon_call_finish(struct client *client, ask_item_fn item, void *
 	return client_call(client, take_answer, &items);
 }
 
-static struct error *check_words(const struct words *words, enum daemon_call_words wanted)
-{
-	if (wanted == ASK_NO_TARGET && words->count)
-		return error_new(ERROR_USAGE, "unexpected word '%s'", words->items[0]);
-	if (wanted == ASK_ONE_TARGET && words->count != 1)
-		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name");
-	if (wanted == ASK_ANY_TARGET && words->count > 1)
-		return error_new(ERROR_USAGE, "give one TARGET: a pid, or a name; none means all");
-	return NULL;
-}
-
-struct error *daemon_call_target(const struct words *words, enum daemon_call_words wanted, enum wire_kind kind,
-			 bool all, ask_item_fn item, void *context)
+struct error *daemon_call_request(const struct daemon_request *request, daemon_item_fn item,
+				  void *context)
 {
 	_cleanup_client_ struct client *client = NULL;
-	struct error *error = check_words(words, wanted);
+	struct error *error = daemon_call_connect(&client);
 
-	if (!error)
-		error = daemon_call_connect(&client);
 	if (error)
 		return error;
-	daemon_call_begin(client, kind, words->count ? words->items[0] : NULL, all);
+	struct wire_out *out =
+		daemon_call_begin(client, request->kind, request->target, request->all);
+	for (size_t i = 0; i < sizeof(request->texts) / sizeof(request->texts[0]); i++)
+		wire_text(out, request->texts[i].tag, request->texts[i].text);
 	return daemon_call_finish(client, item, context);
 }
 
+struct error *daemon_call_check_words(const struct words *words, enum daemon_words wanted)
+{
+	if (wanted == DAEMON_NO_TARGET && words->count)
+		return error_new(ERROR_USAGE, "unexpected argument '%s'", words->items[0]);
+	if (wanted == DAEMON_ONE_TARGET && words->count != 1)
+		return error_new(ERROR_USAGE, "give one TARGET (a pid or a name)");
+	if (wanted == DAEMON_ANY_TARGET && words->count > 1)
+		return error_new(ERROR_USAGE, "give at most one TARGET (a pid or a name)");
+	return NULL;
+}
+
+struct error *daemon_call_target(const struct words *words, enum daemon_words wanted,
+				 enum wire_kind kind, bool all, daemon_item_fn item, void *context)
+{
+	struct daemon_request request = { .kind = kind,
+					  .target = words->count ? words->items[0] : NULL,
+					  .all = all };
+	struct error *error = daemon_call_check_words(words, wanted);
+
+	return error ? error : daemon_call_request(&request, item, context);
+}
+
 struct error *daemon_call_split(const char *word, const char *what, char **ret_target,
-			const char **ret_rest)
+				const char **ret_rest)
 {
 	const char *colon = strchr(word, ':');
 
 	if (!colon || colon == word || !colon[1])
-		return error_new(
-			ERROR_USAGE, "'%s' isn't TARGET:%s (a pid or a name, a colon, and the %s)",
-			word, what, strcmp(what, "LOC") ? "name of a tracepoint" : "location");
+		return error_new(ERROR_USAGE,
+				 "'%s' is not TARGET:%s (a pid or name, a colon, and a %s)", word,
+				 what, strcmp(what, "LOC") ? "tracepoint's name" : "location");
 	*ret_target = strndup(word, (size_t)(colon - word));
 	*ret_rest = colon + 1;
 	return *ret_target ? NULL : error_new(ERROR_FAILED, "out of memory");
@@ -101,8 +114,8 @@ static struct error *add_item(void *context, const struct wire_message *item)
 	return NULL;
 }
 
-struct error *daemon_call_list(const struct words *words, enum daemon_call_words wanted, enum wire_kind kind,
-		       bool all, struct daemon_call_list *list)
+struct error *daemon_call_list(const struct words *words, enum daemon_words wanted,
+			       enum wire_kind kind, bool all, struct daemon_call_list *list)
 {
 	struct error *error = daemon_call_target(words, wanted, kind, all, add_item, list);
 
@@ -151,7 +164,7 @@ void daemon_call_json_number(struct strbuf *text, const char *key, uint64_t valu
 }
 
 void daemon_call_json_texts(struct strbuf *text, const char *key, const struct wire_message *item,
-		    enum wire_tag tag)
+			    enum wire_tag tag)
 {
 	struct wire_value value;
 	bool first = true;

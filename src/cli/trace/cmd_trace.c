@@ -1,44 +1,23 @@
 /*
- * cmd_trace.c - dyntrace trace: the quick way, with no daemon.
+ * cmd_trace.c - dyntrace trace: one-off tracing, without the daemon.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <wordexp.h>
 
-#include "control/base/now.h"
 #include "control/base/cleanup.h"
-#include "control/launch/launch.h"
-#include "control/session/session.h"
-#include "options/commands.h"
+#include "control/base/now.h"
 #include "explain.h"
-#include "leftovers.h"
-#include "print.h"
+#include "options/commands.h"
 #include "summary.h"
 #include "trace_args.h"
+#include "trace_begin.h"
 
 #define STEP_MS 50
-#define PRINT_MS 50
 #define LOG_STEP_MS 10
-
-/* One run of the command. */
-struct run {
-	struct launch *launch; /* NULL: a process that was there before */
-	struct proc *opened; /* owned; NULL with a launch */
-	struct proc *proc; /* of either */
-	struct session *session;
-	char *output;
-	struct printer *printer; /* NULL: without --print */
-	unsigned snapshots; /* written */
-	sig_atomic_t snapshots_asked; /* of snapshots_wanted, what has been seen to */
-	int status; /* of the launched command, as waitpid gives it */
-	bool ended;
-};
 
 static volatile sig_atomic_t signals_seen;
 static volatile sig_atomic_t last_signal;
@@ -74,13 +53,13 @@ static void catch_signals(void)
 		sigaddset(&caught, numbers[i]);
 	}
 	sigprocmask(SIG_UNBLOCK, &caught, NULL);
-	/* in every mode: a dyntrace that dies of it leaves its probes behind */
+	/* Caught in every mode: a dyntrace killed by SIGUSR1 would leave its probes behind. */
 	sigaction(SIGUSR1, &snapshot, NULL);
 	if (trace_args.print || trace_args.tracer->kind == TRACER_LOG)
 		signal(SIGPIPE, SIG_IGN);
 }
 
-static void run_free(struct run *run)
+static void run_free(struct trace_run *run)
 {
 	session_destroy(run->session);
 	printer_destroy(run->printer);
@@ -89,259 +68,22 @@ static void run_free(struct run *run)
 	free(run->output);
 }
 
-/* ---- the target ----------------------------------------------------------------------------- */
-
-/* -c "COMMAND ARGS": words as a shell makes them, without its commands. */
-static struct error *launch_line(const char *line, struct launch **ret_launch)
-{
-	wordexp_t words;
-	struct error *error;
-
-	switch (wordexp(line, &words, WRDE_NOCMD)) {
-	case 0:
-		break;
-	case WRDE_NOSPACE:
-		return error_new(ERROR_FAILED, "out of memory");
-	case WRDE_SYNTAX:
-		return error_new(ERROR_USAGE, "-c: unbalanced quotes in '%s'", line);
-	default:
-		return error_new(
-			ERROR_USAGE,
-			"-c takes one command; for '|', ';', '>', '$(' and the like: -- sh -c '...'");
-	}
-	if (words.we_wordc)
-		error = launch_start(words.we_wordv, ret_launch);
-	else
-		error = error_new(ERROR_USAGE, "-c: no command");
-	wordfree(&words);
-	return error;
-}
-
-/* Of a dyntrace that traced this process and was killed. */
-static struct error *clean_leftovers(struct proc *proc)
-{
-	struct takeover takeover = { 0 };
-	struct error *error = takeover_clean(proc, &takeover);
-
-	if (!error)
-		leftovers_tell(proc, &takeover);
-	if (!error && takeover.left)
-		cli_note("%s", takeover.why);
-	return error;
-}
-
-static struct error *open_target(const struct words *words, struct run *run)
-{
-	struct error *error;
-	pid_t pid;
-
-	if (trace_args.target) {
-		error = proc_find(trace_args.target, &pid);
-		if (!error)
-			error = proc_open(pid, &run->opened);
-		run->proc = run->opened;
-		return error ? error : clean_leftovers(run->proc);
-	}
-	if (trace_args.command)
-		error = launch_line(trace_args.command, &run->launch);
-	else
-		error = launch_start(words->rest, &run->launch);
-	if (!error)
-		run->proc = launch_proc(run->launch);
-	return error;
-}
-
-/* ---- the trace's directory ------------------------------------------------------------------ */
-
-/* Before anything is started: a directory that is there already would spoil it all later. */
-static struct error *check_output(void)
-{
-	struct stat st;
-
-	if (trace_args.output && !lstat(trace_args.output, &st))
-		return error_new(ERROR_FAILED,
-				 "%s exists already: name another directory, or remove it",
-				 trace_args.output);
-	return NULL;
-}
-
-/* Its file's name, unless it was started by another one (redis-server is a link to
- * redis-check-rdb). */
-static const char *program_name(const struct proc *proc)
-{
-	const char *slash = strrchr(proc->exe, '/'), *comm = proc->comm;
-
-	if (!slash || !slash[1])
-		return comm;
-	return strncmp(slash + 1, comm, strlen(comm)) == 0 || !*comm || strpbrk(comm, "/ \t\n") ?
-		       slash + 1 :
-		       comm;
-}
-
-static struct error *choose_output(struct run *run)
-{
-	char date[32];
-	time_t now = time(NULL);
-	struct tm tm;
-
-	if (!trace_args.tracer->has_trace)
-		return NULL;
-	if (trace_args.output) {
-		run->output = strdup(trace_args.output);
-		return run->output ? NULL : error_new(ERROR_FAILED, "out of memory");
-	}
-	strftime(date, sizeof(date), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
-	const char *name = program_name(run->proc);
-	if (asprintf(&run->output, "./%s-%s.dyntrace", name, date) < 0) {
-		run->output = NULL;
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	return NULL;
-}
-
 /* ---- recording ------------------------------------------------------------------------------ */
-
-static enum tracepoint_kind wanted_kind(const struct option_value *value)
-{
-	enum tracepoint_kind kind = (enum tracepoint_kind)value->option->tag;
-
-	return kind == TRACEPOINT_ENTRY && trace_args.exit ? TRACEPOINT_FUNCTION : kind;
-}
-
-/* All get the same filter, contexts and limits. */
-static struct error *add_tracepoint(struct session *session, const struct option_value *value)
-{
-	struct tracepoint_spec spec = { .location = value->text,
-					.wait = trace_args.wait,
-					.kind = wanted_kind(value),
-					.name = trace_args.name,
-					.tracer = trace_args.tracer_name,
-					.tracer_argument = trace_args.tracer_argument,
-					.filter = trace_args.filter,
-					.contexts = trace_args.context_types,
-					.context_count = trace_args.contexts.count,
-					.every = trace_args.every,
-					.first = trace_args.first,
-					.rate = trace_args.rate,
-					.string_max = (uint32_t)trace_args.string_max };
-
-	for (size_t i = 0; i < trace_args.contexts.count; i++)
-		trace_args.context_types[i] = trace_args.contexts.items[i].text;
-	return session_add(session, &spec, NULL);
-}
-
-static void tell_note(void *context, const char *line)
-{
-	(void)context;
-	cli_note("%s", line);
-}
-
-static struct error *create_session(struct run *run)
-{
-	struct session_options options = { .output = run->output,
-					   .buffer_size = trace_args.buffer_size,
-					   .follow_fork = !trace_args.no_follow_fork,
-					   .follow_exec = trace_args.follow_exec,
-					   .tell = tell_note,
-					   .mode = (enum session_mode)trace_args.mode };
-
-	if (trace_args.print)
-		run->printer = printer_create(run->proc->comm);
-	if (run->printer) {
-		options.flush_ms = PRINT_MS;
-		options.observe = printer_events;
-		options.observe_context = run->printer;
-	}
-	struct error *error = session_create(run->proc, &options, &run->session);
-
-	if (!error && run->printer)
-		printer_attach(run->printer, run->session);
-
-	for (size_t i = 0; i < trace_args.what.count && !error; i++) {
-		const struct option_value *value = &trace_args.what.items[i];
-
-		error = add_tracepoint(run->session, value);
-	}
-	return error;
-}
-
-/* A static program. */
-static struct error *run_to_exits(struct run *run)
-{
-	taddr at = session_exits_from(run->session);
-
-	return at.v ? launch_run_to(run->launch, at) : NULL;
-}
-
-/* What isn't in the program itself may be in its libraries, which are there a little later. */
-static struct error *resolve_launched(struct run *run)
-{
-	struct error *error = session_resolve(run->session);
-	struct error *running;
-	bool loaded = false;
-
-	/*
-	 * No code of the program or of its libraries has run when those are loaded: they are needed
-	 * for exits (the unwinder must be told) and for the watch over libc. Only the loader itself
-	 * is traced from before.
-	 */
-	if (!error && !trace_args.exit && !trace_args.tracer->loads &&
-	    !trace_args_need_libraries() && session_names_loader(run->session))
-		return NULL;
-	running = launch_run_to_loaded(run->launch, &loaded);
-	if (!running && !loaded && !error)
-		return trace_args.exit || trace_args_need_libraries() ? run_to_exits(run) : NULL;
-	if (running || !loaded) {
-		error_free(running);
-		return error;
-	}
-	error_free(error);
-	return session_resolve(run->session);
-}
-
-static struct error *begin_launched(struct run *run)
-{
-	struct stop *stop = NULL;
-	taddr from = taddr_of(0);
-	struct error *error = resolve_launched(run);
-
-	if (!error)
-		error = session_tracers_from(run->session, &from);
-	if (!error && from.v)
-		error = launch_run_to(run->launch, from);
-	if (!error && from.v)
-		error = session_resolve(run->session);
-	if (!error)
-		error = stop_adopt(run->proc, run->proc->pid, &stop);
-	if (error)
-		return error;
-	error = session_begin(run->session, stop);
-	stop_disown(stop);
-	return error ? error : launch_go(run->launch);
-}
-
-static struct error *begin(struct run *run)
-{
-	if (run->launch)
-		return begin_launched(run);
-	struct error *error = session_resolve(run->session);
-	return error ? error : session_begin(run->session, NULL);
-}
 
 static double seconds_now(void)
 {
 	return (double)now_ns() / 1e9;
 }
 
-/* A command that was started here gets Ctrl-C itself, and we end with it; a second one ends us. */
-static bool told_to_stop(const struct run *run)
+/* A launched command gets Ctrl-C too, and dyntrace ends with it; a second Ctrl-C ends dyntrace. */
+static bool must_stop(const struct trace_run *run)
 {
 	if (run->launch && last_signal == SIGINT)
 		return signals_seen > 1;
 	return signals_seen > 0;
 }
 
-static struct error *poll_end(struct run *run)
+static struct error *poll_end(struct trace_run *run)
 {
 	if (run->launch)
 		return launch_poll(run->launch, &run->ended, &run->status);
@@ -349,19 +91,19 @@ static struct error *poll_end(struct run *run)
 	return NULL;
 }
 
-/* One for all that asked meanwhile. Beside the trace itself, so that whoever reads that doesn't
- * find them too. */
-static struct error *take_snapshots(struct run *run)
+/* Takes one snapshot for all signals since the last. Its directory is beside the trace, not inside:
+ * a reader of the trace must not find it. */
+static struct error *take_snapshots(struct trace_run *run)
 {
 	_cleanup_free_ char *path = NULL;
 	struct reader_totals totals = { 0 };
 
-	if (run->snapshots_asked == snapshots_wanted)
+	if (run->snapshots_handled == snapshots_wanted)
 		return NULL;
-	run->snapshots_asked = snapshots_wanted;
+	run->snapshots_handled = snapshots_wanted;
 	if (trace_args.mode != SESSION_OVERWRITE) {
 		cli_note(
-			"SIGUSR1 means a snapshot, which is for --mode overwrite: all events are in %s",
+			"no snapshot: SIGUSR1 works with --mode overwrite only (all events are in %s)",
 			run->output);
 		return NULL;
 	}
@@ -375,12 +117,12 @@ static struct error *take_snapshots(struct run *run)
 	return NULL;
 }
 
-static struct error *record(struct run *run)
+static struct error *record(struct trace_run *run)
 {
 	double end = trace_args.seconds > 0 ? seconds_now() + trace_args.seconds : 0;
 	struct error *error = NULL;
 
-	while (!error && !run->ended && !told_to_stop(run) && (!end || seconds_now() < end)) {
+	while (!error && !run->ended && !must_stop(run) && (!end || seconds_now() < end)) {
 		error = session_step(run->session,
 				     trace_args.tracer->kind == TRACER_LOG ? LOG_STEP_MS : STEP_MS);
 		if (!error)
@@ -393,13 +135,13 @@ static struct error *record(struct run *run)
 	return error;
 }
 
-/* --for is over and the command isn't: its exit status is ours. */
-static struct error *wait_for_command(struct run *run)
+/* Waits after --for until the command ends: its exit status becomes dyntrace's. */
+static struct error *wait_for_command(struct trace_run *run)
 {
 	struct timespec nap = { .tv_nsec = 20 * 1000 * 1000 };
 	struct error *error = NULL;
 
-	while (run->launch && !error && !run->ended && !told_to_stop(run)) {
+	while (run->launch && !error && !run->ended && !must_stop(run)) {
 		error = poll_end(run);
 		if (!error && !run->ended)
 			nanosleep(&nap, NULL);
@@ -407,7 +149,7 @@ static struct error *wait_for_command(struct run *run)
 	return error;
 }
 
-static int exit_status(const struct run *run)
+static int exit_status(const struct trace_run *run)
 {
 	if (!run->launch)
 		return 0;
@@ -416,8 +158,7 @@ static int exit_status(const struct run *run)
 	return WIFSIGNALED(run->status) ? 128 + WTERMSIG(run->status) : WEXITSTATUS(run->status);
 }
 
-/* So that one knows what to do next, and what it has cost. */
-static void say_begun(const struct run *run)
+static void note_begun(const struct trace_run *run)
 {
 	size_t placed = 0, count = session_tracepoint_count(run->session);
 
@@ -429,8 +170,8 @@ static void say_begun(const struct run *run)
 		(double)session_stopped_us(run->session) / 1000);
 }
 
-/* What a filter or context means nothing for. */
-static void say_left_out(const struct run *run)
+/* Functions of a glob for which a filter or context has no meaning. */
+static void note_left_out(const struct trace_run *run)
 {
 	const char *why;
 	size_t count = session_left_out(run->session, &why);
@@ -439,30 +180,29 @@ static void say_left_out(const struct run *run)
 		cli_note("left out %zu function%s: %s", count, count == 1 ? "" : "s", why);
 }
 
-static struct error *trace_target(struct run *run)
+static struct error *trace_target(struct trace_run *run)
 {
 	struct session_summary summary;
-	struct error *error = begin(run);
+	struct error *error = trace_begin_record(run);
 
 	if (error)
 		return error;
 	if (!trace_args.quiet)
-		say_left_out(run);
+		note_left_out(run);
 	if (!run->launch && !trace_args.quiet)
-		say_begun(run);
+		note_begun(run);
 	error = record(run);
 	struct error *ending = session_end(run->session, &summary);
 	if (run->printer)
 		printer_flush(run->printer, true);
 	if (run->printer && printer_left_out(run->printer))
 		cli_note(
-			"%llu lines were not printed, because nobody took them in time; the trace has them all",
+			"%llu lines not printed: stdout was not read in time (the trace has all events)",
 			(unsigned long long)printer_left_out(run->printer));
 	if (summary.lines_left_out)
-		cli_note("%llu lines were not written: %s",
-			 (unsigned long long)summary.lines_left_out,
+		cli_note("%llu lines not written: %s", (unsigned long long)summary.lines_left_out,
 			 summary.lines_failed ? strerror(summary.lines_failed) :
-						"nobody took them in time");
+						"the output was not read in time");
 	if (!trace_args.quiet)
 		summary_print(run->session, &summary, run->output, trace_args.all_rows);
 	if (error)
@@ -470,8 +210,8 @@ static struct error *trace_target(struct run *run)
 	return error ? error : ending;
 }
 
-/* The command is started for its address space, and never runs. */
-static struct error *explain(struct run *run)
+/* Starts the command only for its address space: it never runs. */
+static struct error *explain(struct trace_run *run)
 {
 	bool loaded;
 	struct error *error = run->launch ? launch_run_to_loaded(run->launch, &loaded) : NULL;
@@ -481,22 +221,22 @@ static struct error *explain(struct run *run)
 
 static struct error *run_trace(const struct words *words, int *ret_status)
 {
-	_cleanup_(run_free) struct run run = { 0 };
+	_cleanup_(run_free) struct trace_run run = { 0 };
 	struct error *error = trace_args_check(words);
 
 	if (!error)
-		error = check_output();
+		error = trace_begin_check_output();
 	if (error)
 		return error;
 	launch_remember_signals();
 	catch_signals();
-	error = open_target(words, &run);
+	error = trace_begin_open(words, &run);
 	if (!error && trace_args.explain)
 		return explain(&run);
 	if (!error)
-		error = choose_output(&run);
+		error = trace_begin_choose_output(&run);
 	if (!error)
-		error = create_session(&run);
+		error = trace_begin_create_session(&run);
 	if (!error)
 		error = trace_target(&run);
 	if (!error)
@@ -513,15 +253,15 @@ const struct command command_trace = {
 		 "WHAT... [OPTIONS] -- COMMAND ARGS...\n"
 		 "-p TARGET WHAT... [OPTIONS]",
 	.details =
-		"Records every hit of the places named by WHAT (--function, --probe) into a CTF trace, until\n"
-		"the target ends, Ctrl-C, or --for. The target is then as it was found.\n"
+		"Records every hit of WHAT (--function, --probe, --marker) in a CTF trace until the target\n"
+		"ends, Ctrl-C, or --for, and leaves the target as it was.\n"
 		"\n"
 		"LOC is SYMBOL, SYMBOL+OFFSET, ADDRESS or FILE:LINE, each optionally with @MODULE (the file name\n"
-		"of the program or of a library). SYMBOL may be a glob, of the program's functions if there is no\n"
-		"@MODULE. Numbers are C-like: 31, 037, 0x1f.\n"
+		"of the program or of a library). SYMBOL may be a glob; without @MODULE it matches functions of\n"
+		"the program only. Numbers are C-like: 31, 037, 0x1f.\n"
 		"\n"
-		"The exit status is the command's own; 125: an error of dyntrace's, 126: not permitted,\n"
-		"127: no such command.",
+		"The exit status is the command's own; 125: an error of dyntrace, 126: not permitted,\n"
+		"127: command not found.",
 	.example =
 		"dyntrace trace -c \"ls -l\" --function main -e --print\n"
 		"dyntrace trace -p redis-server --function processCommand --for 2\n"

@@ -1,9 +1,8 @@
 /*
- * explain.c - the code of one probe, as it would be written, taken apart again.
+ * explain.c - generate the code of one probe and disassemble it.
  *
- * The trampoline is made as for a real trace, for memory that is free in the target now, but it
- * stays here; what it would find there (control page, slots, pool) has addresses that only look
- * right.
+ * The trampoline is generated as for a real trace, for memory that is free in the target now, but
+ * stays in dyntrace. The addresses of the control page, slots and pool are made up.
  */
 #include "explain.h"
 
@@ -13,10 +12,10 @@
 
 #include "control/base/cleanup.h"
 #include "control/code/decode.h"
-#include "control/placement/sigtrap_guards.h"
 #include "control/placement/plan.h"
+#include "control/placement/sigtrap_guards.h"
 
-#define BYTES_SHOWN 11 /* in a column; more are printed all the same */
+#define BYTES_SHOWN 11 /* width of the column; longer instructions exceed it */
 #define EXAMPLE_BASE 0x7ffff0000000ULL
 
 struct explanation {
@@ -70,7 +69,7 @@ static void print_line(taddr at, const uint8_t *bytes, size_t length, const char
 		printf(" %s\n", text);
 }
 
-/* The comment for the code at an offset: that of the last note. NULL: data. */
+/* The text of the last note up to the offset; NULL: data. */
 static const char *comment_at(const struct emit_notes *notes, size_t offset)
 {
 	const char *text = "";
@@ -87,7 +86,7 @@ static void print_code(taddr at, const uint8_t *bytes, size_t size, const struct
 		struct insn insn;
 		char text[128];
 
-		if (!comment) { /* words that the code reads */
+		if (!comment) { /* data words of the trampoline */
 			size_t length = size - offset < 8 ? size - offset : 8;
 
 			print_line(taddr_add(at, (int64_t)offset), bytes + offset, length, "(data)",
@@ -107,7 +106,7 @@ static void print_code(taddr at, const uint8_t *bytes, size_t size, const struct
 	}
 }
 
-/* ---- what is known --------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 static struct error *find_place(struct explanation *x, const char *location)
 {
@@ -120,8 +119,8 @@ static struct error *find_place(struct explanation *x, const char *location)
 	if (!error)
 		error = locate(x->proc, &x->modules, &x->location, false, &x->places);
 	if (!error && x->places.count != 1)
-		error = error_new(ERROR_USAGE, "--explain takes one place, '%s' means %zu",
-				  location, x->places.count);
+		error = error_new(ERROR_USAGE, "--explain: takes one place, '%s' has %zu", location,
+				  x->places.count);
 	return error;
 }
 
@@ -137,7 +136,7 @@ static struct error *may_trap(void *context, const struct module *module)
 	return error;
 }
 
-/* Memory of ours in the place of windows in the target. */
+/* Allocates own memory instead of code windows in the target. */
 static struct error *take_memory(struct explanation *x)
 {
 	struct plan_needs needs = { 0 };
@@ -165,15 +164,15 @@ static struct error *take_memory(struct explanation *x)
 	return error;
 }
 
-/* Decides, and writes the code, unless it is refused; what a tactic promised and couldn't keep is
- * tried with the others. */
+/* Decides how to place the probe and emits its code, unless it is refused. If the tactic fails to
+ * emit, probe.again is set and the caller tries the other tactics. */
 static struct error *decide_and_write(struct explanation *x)
 {
 	struct probe *probes[] = { &x->probe };
 	const struct tramp_env env = { .control = taddr_of(EXAMPLE_BASE),
-				 .slots = taddr_of(EXAMPLE_BASE + (16 << 20)),
-				 .pool = taddr_of(EXAMPLE_BASE + (32 << 20)),
-				 .notes = &x->notes };
+				       .slots = taddr_of(EXAMPLE_BASE + (16 << 20)),
+				       .pool = taddr_of(EXAMPLE_BASE + (32 << 20)),
+				       .notes = &x->notes };
 	struct error *error = planner_decide(x->planner, probes, 1);
 
 	if (error || x->probe.refusal)
@@ -199,7 +198,7 @@ static struct error *plan(struct explanation *x)
 	return error;
 }
 
-/* ---- what is printed ------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void print_refusal(struct explanation *x)
 {
@@ -221,11 +220,11 @@ static const char *describe_way(const struct site *site)
 	static const char *const ways[] = {
 		[DIVERT_JUMP] = "a jump of five bytes to the trampoline",
 		[DIVERT_SHORT] =
-			"a short jump to five bytes nearby that nobody runs, and from there to the trampoline",
+			"a short jump to five unused bytes nearby, and from there to the trampoline",
 		[DIVERT_PUN] =
-			"a jump that shares its last bytes with the code behind it, to a page that is put where it leads",
-		[DIVERT_NONE] = "padding that holds jumps of others",
-		[DIVERT_TRAP] = "one byte, int3: a signal at every hit, where nothing else fits",
+			"a jump that shares its last bytes with the code after it, to a page mapped at its target",
+		[DIVERT_NONE] = "padding that holds jumps of other sites",
+		[DIVERT_TRAP] = "one byte, int3: a signal on each hit, where nothing else fits",
 	};
 
 	return ways[site->way];
@@ -234,10 +233,10 @@ static const char *describe_way(const struct site *site)
 static void print_rest(taddr at, const uint8_t *bytes, size_t size)
 {
 	if (size)
-		print_line(at, bytes, size, "(nobody runs this)", NULL);
+		print_line(at, bytes, size, "(never runs)", NULL);
 }
 
-/* The jump, the slots, and what is left of the code that moved away. */
+/* Prints the jump, the slots, and the rest of the code that moved away. */
 static void print_after(const struct site *site)
 {
 	static const size_t lengths[] = { [DIVERT_JUMP] = 5,
@@ -252,7 +251,7 @@ static void print_after(const struct site *site)
 	if (site->way == DIVERT_PUN) {
 		snprintf(text, sizeof(text), "jmp 0x%llX", (unsigned long long)site->hop.v);
 		print_line(patch->address, patch->patched, patch->length, text,
-			   "the rest of it stays as it is");
+			   "its other bytes stay as they are");
 		return;
 	}
 	print_code(patch->address, patch->patched, code, NULL);
@@ -267,7 +266,7 @@ static void print_sites(const struct explanation *x)
 		const struct patch_site *patch = &site->patch;
 
 		if (site != x->probe.site)
-			printf("\nmade to hold that jump:\n");
+			printf("\nsite that holds the second jump:\n");
 		else
 			printf("\ntactic: %s (%s)\n", site_tactic(site), describe_way(site));
 		printf("before:\n");

@@ -1,12 +1,12 @@
 /*
- * leftovers.h - tells the user what became of a dead controller's leftovers.
+ * leftovers.h - report the cleanup after a dyntrace that was killed.
  */
 #ifndef DYNTRACE_LEFTOVERS_H
 #define DYNTRACE_LEFTOVERS_H
 
 #include "control/session/takeover/takeover.h"
 
-/* On stderr; nothing if there were none. */
-void leftovers_tell(const struct proc *proc, const struct takeover *takeover);
+/* Prints a note on stderr if anything was found. */
+void leftovers_note(const struct proc *proc, const struct takeover *takeover);
 
 #endif

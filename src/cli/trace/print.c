@@ -1,5 +1,5 @@
 /*
- * print.c - events of a batch to lines, in the form that dyntrace view has:
+ * print.c - turn a batch of events into lines, in the form of dyntrace view:
  *
  *   09:12:33.123456789 redis-server tid 1234 call_entry { arg0 = 0x1, arg1 = 0x2 }
  */
@@ -23,9 +23,9 @@ struct printer {
 	const struct session *session;
 	struct line_style style;
 	struct strbuf text; /* lines not written yet */
-	size_t written; /* of these, bytes that have been */
+	size_t written; /* bytes of text already written */
 	uint64_t left_out;
-	bool closed; /* nobody reads it any more */
+	bool closed; /* stdout has no reader any more */
 };
 
 struct printer *printer_create(const char *process)
@@ -64,7 +64,7 @@ static bool can_write(bool wait)
 	return poll(&fd, 1, wait ? -1 : 0) > 0;
 }
 
-/* A pipe that has room takes this much without blocking. */
+/* A pipe with room (POLLOUT) takes this much without blocking. */
 #define PRINT_AT_ONCE 4096
 
 void printer_flush(struct printer *printer, bool all)

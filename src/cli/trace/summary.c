@@ -43,7 +43,7 @@ static bool has_exits(const struct tracepoint_info *rows, size_t count)
 	return false;
 }
 
-/* All of them: they lose nothing, and how often they are hit is what is asked. */
+/* True if all tracepoints only count: they lose nothing, so hits/s replaces the losses. */
 static bool is_counted(const struct tracepoint_info *rows, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -79,7 +79,7 @@ static void print_rows(const struct tracepoint_info *rows, size_t count, bool al
 		fprintf(stderr, "(and %zu more)\n", count - shown);
 }
 
-/* For its library, to the end. */
+/* True for a tracepoint whose library was never loaded. */
 static bool has_waited(const struct tracepoint_info *info)
 {
 	return info->how && strcmp(info->how, "waiting") == 0 && !info->hits && !info->lost;
@@ -94,7 +94,7 @@ static void print_refusals(const struct session *session)
 
 		if (has_waited(&info) && refused++ < REFUSALS_MAX)
 			fprintf(stderr, "not placed: %s: %s\n", info.name,
-				info.refusal ? info.refusal : "no library that has it was loaded");
+				info.refusal ? info.refusal : "no library with this function was loaded");
 		else if (info.refusal && !info.how && refused++ < REFUSALS_MAX)
 			fprintf(stderr, "not placed: %s: %s\n", info.name, info.refusal);
 	}
@@ -111,10 +111,10 @@ static void print_uncalled(const struct session *session)
 		cramped += session_tracepoint(session, i).cramped;
 	}
 	if (cramped)
-		fprintf(stderr, "not called: %llu hits with less than 8 KiB of the stack left\n",
+		fprintf(stderr, "not called: %llu hits with less than 8 KiB of stack left\n",
 			(unsigned long long)cramped);
 	if (nested)
-		fprintf(stderr, "not called: %llu hits inside of functions of the tracer call\n",
+		fprintf(stderr, "not called: %llu hits inside probe functions of the tracer call\n",
 			(unsigned long long)nested);
 }
 
@@ -174,8 +174,8 @@ void summary_print(const struct session *session, const struct session_summary *
 		print_totals(summary, directory);
 	if (summary->late_libraries)
 		cli_note(
-			"the process loaded a library and didn't wait for its tracepoints, since that took more than 2 s: "
-			"calls before they were placed are missing");
+			"placing tracepoints in a newly loaded library took more than 2 s, and the process went "
+			"on: earlier calls are missing");
 	if (summary->left)
 		cli_note("%s", summary->why);
 }

@@ -62,13 +62,13 @@ void summary_exits_rest(const struct session *session)
 		struct tracepoint_info info = session_tracepoint(session, i);
 
 		if (info.exit_refusal && refused++ < REFUSALS_MAX)
-			fprintf(stderr, "no exit: %s: %s\n", info.name, info.exit_refusal);
+			fprintf(stderr, "exit not traced: %s: %s\n", info.name, info.exit_refusal);
 		unwound += info.unwound;
 		inside += info.inside;
 		missed += info.missed;
 	}
 	if (refused > REFUSALS_MAX)
-		fprintf(stderr, "no exit: %zu more\n", refused - REFUSALS_MAX);
+		fprintf(stderr, "exit not traced: %zu more\n", refused - REFUSALS_MAX);
 	if (unwound + inside + missed)
 		fprintf(stderr, "calls without an exit: %llu unwound, %llu inside, %llu missed\n",
 			(unsigned long long)unwound, (unsigned long long)inside,

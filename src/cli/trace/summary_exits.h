@@ -6,15 +6,15 @@
 
 #include "control/session/session.h"
 
-/* On stderr, behind the columns that every tracepoint has, without the end of the line. */
+/* Print on stderr, after the columns of every tracepoint, without a newline. */
 void summary_exits_head(void);
 void summary_exits_row(const struct tracepoint_info *row);
 
-/* Functions whose exits could not be recorded, with the reasons, and how many calls have no
- * exit. */
+/* Prints the functions whose exits were not traced, with reasons, and the number of calls without
+ * an exit. */
 void summary_exits_rest(const struct session *session);
 
-/* 0 ns to 999 ns, 1.00 us to 999 us, ...; text has room for 16 bytes. */
+/* Formats 0 ns to 999 ns, 1.00 us to 999 us, ...; text has room for 16 bytes. */
 void summary_exits_time(uint64_t ns, char *text);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * trace_args.h - what `dyntrace trace` was asked for: its options, and what fits together.
+ * trace_args.h - the options of `dyntrace trace`, and which of them fit together.
  *
- * One of it, filled in by options_parse with trace_options, and made good by trace_args_check.
+ * options_parse fills in the one struct trace_args by trace_options; trace_args_check completes it.
  */
 #ifndef DYNTRACE_TRACE_ARGS_H
 #define DYNTRACE_TRACE_ARGS_H
@@ -35,7 +35,7 @@ struct trace_args {
 	const char *tracer_text;
 	char *tracer_name;
 	const char *tracer_argument;
-	char *function; /* of the tracer call */
+	char *function; /* owned: LIBRARY:FUNCTION of the tracer call, with an absolute path */
 	const struct tracer *tracer;
 	const char *name;
 	const char *explain;
@@ -44,9 +44,9 @@ struct trace_args {
 extern struct trace_args trace_args;
 extern const struct option_spec trace_options[];
 
-/* Reads what options_parse leaves as text, and tells what doesn't fit. */
+/* Parses the options that options_parse leaves as text, and refuses wrong combinations. */
 struct error *trace_args_check(const struct words *words);
-/* Callers are in libraries, too: their tables must be there. */
+/* True with -t backtrace: callers are in libraries, whose unwind tables must be loaded. */
 bool trace_args_need_libraries(void);
 
 #endif

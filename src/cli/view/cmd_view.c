@@ -1,5 +1,5 @@
 /*
- * cmd_view.c - dyntrace view TRACE
+ * cmd_view.c - dyntrace view TRACE: print a trace.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,9 +17,9 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	{ 0, "filter", "EXPR", "only events that it is true for: 'ret < 0 && path == \"/etc/*\"'",
+	{ 0, "filter", "EXPR", "print only events for which this is true: 'ret < 0 && path == \"/etc/*\"'",
 	  .string = &args.filter },
-	{ 0, "json", NULL, "a JSON object a line instead of text", .flag = &args.json },
+	{ 0, "json", NULL, "one JSON object per line instead of text", .flag = &args.json },
 	{ 0 },
 };
 
@@ -33,7 +33,7 @@ static struct error *run(const struct words *words, int *ret_status)
 
 	if (words->count != 1)
 		return error_new(ERROR_USAGE,
-				 "one TRACE is needed: the directory that a trace was written to");
+				 "give one TRACE, a trace's directory");
 	if (cli_has_colour(STDOUT_FILENO) && !args.json)
 		viewer.colours = colours;
 
@@ -57,14 +57,13 @@ static struct error *run(const struct words *words, int *ret_status)
 
 const struct command command_view = {
 	.name = "view",
-	.summary = "print a trace, one event a line",
+	.summary = "print a trace, one event per line",
 	.usage = "[OPTIONS] TRACE",
 	.details =
-		"A line has the local time, the time since the event before, process and\n"
-		"thread, the event's name and its fields. Events that were lost are a line\n"
-		"too, where they are missing. EXPR is as in trace, over fields, $name, $tid and $pid;\n"
-		"events that have no such field are left out. TRACE is a directory with a CTF trace in it, or with\n"
-		"several below it.",
+		"A line has the local time, the time since the previous event, process and thread, the\n"
+		"event's name and its fields. Lost events are a line of their own at the place where they are\n"
+		"missing. EXPR is as in trace, over fields, $name, $tid and $pid; events without such a field\n"
+		"are left out. TRACE is the directory of a CTF trace, or a directory with several below it.",
 	.example = "dyntrace view TRACE --filter 'duration > 1000000 && $name == \"read*\"'\n"
 		   "dyntrace view ls-20260102-091233.dyntrace | less\n"
 		   "dyntrace view --json TRACE | jq 'select(.name == \"main_entry\")'",

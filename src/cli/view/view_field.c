@@ -1,3 +1,6 @@
+/*
+ * view_field.c - the value of a field as text or JSON.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +45,7 @@ static void print_unsigned(struct viewer *viewer, const bt_field *field)
 		text_based(&viewer->text, value, base);
 }
 
-/* In another base than ten, a negative number shows its bits. */
+/* In a base other than ten, a negative number shows its bits. */
 static void print_signed(struct viewer *viewer, const bt_field *field)
 {
 	int64_t value = bt_field_integer_signed_get_value(field);
@@ -56,7 +59,7 @@ static void print_signed(struct viewer *viewer, const bt_field *field)
 		text_based(&viewer->text, (uint64_t)value & (~0ULL >> (64 - bits)), base);
 }
 
-/* The label, and the number too where people read; a value without a label is a number. */
+/* Prints "LABEL (NUMBER)", in JSON only the label; a value without a label is a number. */
 static void print_enumeration(struct viewer *viewer, const bt_field *field, bool is_signed)
 {
 	bt_field_class_enumeration_mapping_label_array labels = NULL;
@@ -90,7 +93,8 @@ static void print_signed_enumeration(struct viewer *viewer, const bt_field *fiel
 	print_enumeration(viewer, field, true);
 }
 
-/* The shortest text that reads back as the same number. JSON has no words for the others. */
+/* Prints the shortest text that reads back as the same number. JSON has no NaN and infinity: these
+ * become strings. */
 static void print_number(struct viewer *viewer, double value, bool is_single)
 {
 	char text[40];
@@ -134,7 +138,7 @@ static void print_bits(struct viewer *viewer, const bt_field *field)
 		text_based(&viewer->text, value, 16);
 }
 
-/* ---- what has parts ------------------------------------------------------------------------ */
+/* ---- compounds ----------------------------------------------------------------------------- */
 
 static void print_string(struct viewer *viewer, const bt_field *field)
 {
@@ -177,7 +181,7 @@ static void print_variant(struct viewer *viewer, const bt_field *field)
 	view_field_value(viewer, bt_field_variant_borrow_selected_option_field_const(field));
 }
 
-/* The first row that fits counts: enumerations are integers too. */
+/* The first matching row counts: enumerations are integers too. */
 static const struct {
 	bt_field_class_type type;
 	void (*print)(struct viewer *viewer, const bt_field *field);
@@ -230,8 +234,7 @@ static bool ends_with(const char *text, const char *end)
 	return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* What says nothing: an empty list of what couldn't be read, the length of a list that follows,
- * gaps. */
+/* Fields without information: an empty "unreadable", the length of the following array, gaps. */
 static bool is_silent(const char *name, const bt_field *field)
 {
 	if (bt_field_class_type_is(bt_field_get_class_type(field), BT_FIELD_CLASS_TYPE_STRING))
@@ -245,7 +248,7 @@ static bool is_backtrace(const char *name, const bt_field *field)
 	       bt_field_class_type_is(bt_field_get_class_type(field), BT_FIELD_CLASS_TYPE_ARRAY);
 }
 
-/* Addresses as functions: the first is where it stands, the others are return addresses. */
+/* Prints addresses as functions: the first is the probe's, the others are return addresses. */
 static void print_backtrace(struct viewer *viewer, const bt_field *field)
 {
 	uint64_t length = bt_field_array_get_length(field);

@@ -1,7 +1,8 @@
 /*
- * view_filter.c - the expression is compiled once for each kind of event, with its first event to
- * tell the fields' types, and run for each. Fields are numbered by the order in which the
- * expression names them (DT_OP_KEPT).
+ * view_filter.c - compile the expression once per event class and run it for each event.
+ *
+ * The first event of a class gives the types of its fields. Fields are numbered in the order in
+ * which the expression names them (DT_OP_KEPT).
  */
 #include "view_filter.h"
 
@@ -18,10 +19,10 @@
 #define STACK_MAX 32
 #define WORD_MAX 128
 
-/* A kind of event. */
+/* The expression, compiled for an event class. */
 struct kind {
 	const bt_event_class *class;
-	bool is_known; /* it has all the fields */
+	bool is_known; /* its events have all the fields */
 	struct value_ops ops;
 	struct value_texts texts;
 	char *names[NAMES_MAX]; /* of the fields */
@@ -31,12 +32,11 @@ struct kind {
 struct view_filter {
 	const char *text;
 	VEC(struct kind *) kinds;
-	struct kind *last; /* that an event was of */
-	/* of the kind that it went furthest with, of those that aren't known */
-	struct error *error;
+	struct kind *last; /* of the previous event */
+	struct error *error; /* of the unknown kind whose compilation went furthest */
 };
 
-/* While a kind is compiled. */
+/* Context of expr's callbacks during compilation. */
 struct compiling {
 	struct kind *kind;
 	const bt_event *event;
@@ -88,7 +88,7 @@ static const bt_field *element_of(const bt_field *array, uint64_t index)
 	return bt_field_array_borrow_element_field_by_index_const(array, index);
 }
 
-/* The field that a path begins with; $tid and $pid are the packet's. */
+/* Finds the field that a path begins with; $tid and $pid are in the packet's context. */
 static const bt_field *first_field(const bt_event *event, const char *name)
 {
 	const bt_packet *packet = bt_event_borrow_packet_const(event);
@@ -145,7 +145,7 @@ static const char *event_name(const bt_event *event)
 	return name ? name : "";
 }
 
-/* How its value is compared; false: it has none. */
+/* Gives the type for comparisons; false: the field has no single value. */
 static bool type_of_field(const bt_field *field, struct type *ret_type)
 {
 	bt_field_class_type type = bt_field_get_class_type(field);
@@ -189,7 +189,7 @@ static uint64_t number_of_field(const bt_field *field)
 	return bits;
 }
 
-/* ---- compiling ------------------------------------------------------------------------------- */
+/* ---- compilation ----------------------------------------------------------------------------- */
 
 static bool find_name(void *context, const char *name, struct type *ret_type,
 		      struct value_place *ret_place)
@@ -210,7 +210,7 @@ static bool find_name(void *context, const char *name, struct type *ret_type,
 	return true;
 }
 
-/* A label of any enumeration among the event's own fields. */
+/* Finds a label of any enumeration in the event's payload. */
 static bool find_label(void *context, const char *name, int64_t *ret_value)
 {
 	struct compiling *c = context;
@@ -255,7 +255,7 @@ static bool find_label(void *context, const char *name, int64_t *ret_value)
 	return false;
 }
 
-/* Where the caret stands, in the last line. */
+/* Column of the caret in the message's last line. */
 static size_t caret(const struct error *error)
 {
 	const char *line = strrchr(error_text(error), '\n');
@@ -301,14 +301,14 @@ static struct kind *find_kind(struct view_filter *filter, const bt_event *event)
 	return compile(filter, event);
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- execution ------------------------------------------------------------------------------- */
 
 struct machine {
 	const struct kind *kind;
 	const bt_event *event;
 	uint64_t stack[STACK_MAX];
 	size_t top;
-	bool failed; /* a field isn't there, a division by 0 */
+	bool failed; /* a missing field, a division by 0 */
 };
 
 static void push(struct machine *m, uint64_t value)
@@ -327,7 +327,7 @@ static uint64_t pop(struct machine *m)
 	return 0;
 }
 
-/* The number of a field, or, of a text, which field it is. */
+/* The field's number, or for text the field's index. */
 static uint64_t load(struct machine *m, uint8_t index)
 {
 	const char *name = m->kind->names[index];

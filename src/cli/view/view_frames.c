@@ -13,14 +13,14 @@
 #include "control/elf/symtab.h"
 #include "shared/unwind.h"
 
-/* "START END BIAS @SINCE BUILD-ID PATH", numbers in base 16, - for no build id. SINCE, a clock, may
- * be missing. */
+/* Parsed from "START END BIAS @SINCE BUILD-ID PATH": hexadecimal numbers, "-" for no build id.
+ * "@SINCE", a clock, is optional. */
 struct loaded {
 	uint64_t start, end, bias, since;
 	char build_id[132];
 	char *path;
 	bool opened;
-	struct symtab *symtab; /* NULL: can't be read, or is another file */
+	struct symtab *symtab; /* NULL: unreadable, or another build id */
 	struct debug *debug;
 };
 
@@ -97,7 +97,7 @@ static void open_file(struct loaded *file)
 	error_free(debug_open(fd, file->path, &file->debug));
 }
 
-/* The last that had been loaded there by then. NULL: none. */
+/* The file most recently loaded at the address by that clock; NULL: none. */
 static struct loaded *find_file(struct frames *frames, uint64_t address, uint64_t clock)
 {
 	struct loaded *found = NULL;
@@ -114,7 +114,7 @@ static struct loaded *find_file(struct frames *frames, uint64_t address, uint64_
 	return found;
 }
 
-/* Up to the parameters. */
+/* Prints the demangled name without parameters. */
 static void print_name(const char *name, struct strbuf *text)
 {
 	_cleanup_free_ char *readable = demangle(name);

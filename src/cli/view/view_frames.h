@@ -1,9 +1,8 @@
 /*
- * view_frames.h - addresses of a trace as function+offset (file:line).
+ * view_frames.h - print addresses of a trace as function+offset (file:line).
  *
- * The trace says which files were loaded where (environment entries module_0, module_1...). A file
- * that is gone, or isn't the one that was traced any more (its build id), isn't believed: then the
- * address is all there is.
+ * The trace's environment has the loaded files and their addresses (module_0, module_1...). If a
+ * file was deleted or replaced (another build id), the address is printed as a number.
  */
 #ifndef DYNTRACE_VIEW_FRAMES_H
 #define DYNTRACE_VIEW_FRAMES_H
@@ -14,12 +13,12 @@
 
 struct frames;
 
-/* NULL: out of memory. The files are opened when they are needed. */
+/* NULL: out of memory. Files are opened on first use. */
 struct frames *frames_create(const bt_trace *trace);
 void frames_free(struct frames *frames);
 
-/* Appends the text of an address, by what was loaded there at that clock; `is_return`: of the
- * instruction before it. */
+/* Appends the address's text, by the file loaded there at that clock. `is_return`: it is a return
+ * address and belongs to the call before it. */
 void frames_print(struct frames *frames, uint64_t address, uint64_t clock, bool is_return,
 		  struct strbuf *text);
 

@@ -1,6 +1,6 @@
 /*
- * view_graph.c - the graph that reads a trace: a source.ctf.fs for each directory with metadata in
- * it, a muxer that orders their messages by time, and a sink that is ours.
+ * view_graph.c - the babeltrace2 graph that reads a trace: one source.ctf.fs per directory with a
+ * metadata file, a muxer that orders their messages by time, and a sink of our own.
  */
 #include <errno.h>
 #include <fts.h>
@@ -24,7 +24,7 @@ static void paths_free(paths *list)
 	vec_free(list);
 }
 
-/* ---- the traces below a directory ---------------------------------------------------------- */
+/* ---- traces below a directory -------------------------------------------------------------- */
 
 static void fts_closep(FTS **fts)
 {
@@ -59,7 +59,7 @@ static struct error *find_traces(const char *path, paths *ret_list)
 		    (entry->fts_info == FTS_NS || entry->fts_info == FTS_DNR))
 			return error_errno(entry->fts_errno, "cannot open the trace '%s'", path);
 		if (entry->fts_level == 0 && entry->fts_info == FTS_F)
-			return error_new(ERROR_FAILED, "'%s' is a file; a trace is a directory",
+			return error_new(ERROR_FAILED, "'%s' is not a trace (give its directory)",
 					 path);
 		if (entry->fts_info != FTS_F || strcmp(entry->fts_name, "metadata"))
 			continue;
@@ -69,7 +69,7 @@ static struct error *find_traces(const char *path, paths *ret_list)
 	}
 	if (!list.count)
 		return error_new(ERROR_FAILED,
-				 "'%s' is not a trace: there is no file 'metadata' in it", path);
+				 "'%s' is not a trace (it has no file 'metadata')", path);
 	*ret_list = list;
 	list = (paths){ 0 };
 	return NULL;
@@ -77,7 +77,7 @@ static struct error *find_traces(const char *path, paths *ret_list)
 
 /* ---- errors of libbabeltrace2 -------------------------------------------------------------- */
 
-/* Its first cause is the one that knows. */
+/* Reports libbabeltrace2's first cause, which knows most. */
 static struct error *trace_error(const char *path)
 {
 	const bt_error *causes = bt_current_thread_take_error();
@@ -89,7 +89,7 @@ static struct error *trace_error(const char *path)
 
 		error = error_new(
 			ERROR_FAILED,
-			"cannot read the trace '%s': %.*s ('babeltrace2 %s' may say more)", path,
+			"cannot read the trace '%s': %.*s ('babeltrace2 %s' may show more)", path,
 			(int)strcspn(text, "\n"), text, path);
 	} else {
 		error = error_new(ERROR_FAILED, "cannot read the trace '%s'", path);
@@ -151,7 +151,7 @@ static struct error *load_plugin(const char *name, const bt_plugin **ret_plugin)
 		return NULL;
 	return error_new(
 		ERROR_FAILED,
-		"babeltrace2's plugin '%s' is missing (is libbabeltrace2 installed whole?)", name);
+		"babeltrace2's plugin '%s' is missing (install all of libbabeltrace2)", name);
 }
 
 static void value_put(bt_value **value)

@@ -1,5 +1,5 @@
 /*
- * view_line.c - a message of the trace as a line.
+ * view_line.c - format a message of the trace as a line.
  *
  *   09:12:33.123456789 (+0.000001234) redis-server tid 1234 call_entry { arg0 = 0x1, arg1 = 0x2 }
  */
@@ -23,7 +23,7 @@ static void split_time(int64_t ns, time_t *ret_second, uint64_t *ret_fraction)
 	*ret_fraction = (uint64_t)(ns - second * NS);
 }
 
-/* Local time of day for people, UTC with its date for programs. The text of a second is kept. */
+/* Caches the text of the last second. */
 void view_line_time(struct viewer *viewer, int64_t ns)
 {
 	uint64_t fraction;
@@ -47,7 +47,7 @@ void view_line_time(struct viewer *viewer, int64_t ns)
 		text_add(&viewer->text, "Z");
 }
 
-/* " (+0.000001234)"; nothing is known before the first event. */
+/* Appends " (+0.000001234)"; the first event has no delta. */
 static void add_delta(struct viewer *viewer, int64_t ns)
 {
 	if (!viewer->has_last) {
@@ -92,7 +92,7 @@ static uint64_t event_cycles(const bt_message *message, const bt_event *event)
 		bt_message_event_borrow_default_clock_snapshot_const(message));
 }
 
-/* ---- who ----------------------------------------------------------------------------------- */
+/* ---- process and thread -------------------------------------------------------------------- */
 
 static int member_index(const bt_field_class *structure, const char *name)
 {
@@ -146,7 +146,7 @@ static void add_member(struct viewer *viewer, const bt_field *structure, int ind
 		text_unsigned(&viewer->text, bt_field_integer_unsigned_get_value(field));
 }
 
-/* What the trace's environment calls the process; NULL: nothing. */
+/* The process's name in the trace's environment; NULL: absent. */
 static const char *process_name(const bt_stream *stream)
 {
 	const bt_trace *trace = bt_stream_borrow_trace_const(stream);
@@ -203,7 +203,7 @@ static void add_fields(struct viewer *viewer, const bt_event *event, const char 
 	if (any || viewer->json)
 		text_add(&viewer->text, after);
 	else
-		viewer->text.length = start; /* nothing in the braces */
+		viewer->text.length = start; /* no empty braces */
 }
 
 static const char *event_name(const bt_event *event)

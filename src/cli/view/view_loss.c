@@ -1,5 +1,5 @@
 /*
- * view_loss.c - what is missing in a trace, as a line.
+ * view_loss.c - format a loss as a line.
  *
  *   [lost 123 events between 09:12:33.123456789 and 09:12:33.223456789]
  */

@@ -243,19 +243,26 @@ struct error *takeover_clean(struct proc *proc, struct takeover *ret_takeover)
 void takeover_describe(const struct proc *proc, const struct takeover *takeover,
 		       char text[TAKEOVER_TEXT])
 {
-	int length = snprintf(
-		text, TAKEOVER_TEXT,
-		"process %d (%s) had %zu probe%s of a dyntrace that was killed: cleaned up",
-		proc->pid, proc->comm, takeover->sites, takeover->sites == 1 ? "" : "s");
+	int length;
 
-	if (takeover->half || !takeover->has_trace || length < 0 || length >= TAKEOVER_TEXT)
+	if (takeover->half) {
+		snprintf(text, TAKEOVER_TEXT,
+			 "process %d (%s): removed memory of a dyntrace that was killed (it had no "
+			 "probes)",
+			 proc->pid, proc->comm);
+		return;
+	}
+	length = snprintf(text, TAKEOVER_TEXT,
+			  "process %d (%s): removed %zu probe%s of a dyntrace that was killed",
+			  proc->pid, proc->comm, takeover->sites, takeover->sites == 1 ? "" : "s");
+	if (!takeover->has_trace || length < 0 || length >= TAKEOVER_TEXT)
 		return;
 	if (takeover->trace[0])
 		snprintf(text + length, TAKEOVER_TEXT - (size_t)length,
-			 "; %llu events that it had not written yet are saved in %s",
+			 "; %llu unwritten events were saved in %s",
 			 (unsigned long long)takeover->events, takeover->trace);
 	else
 		snprintf(text + length, TAKEOVER_TEXT - (size_t)length,
-			 "; events that it had not written yet could not be saved: %s",
+			 "; unwritten events could not be saved: %s",
 			 takeover->unsaved);
 }

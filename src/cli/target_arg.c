@@ -17,20 +17,21 @@ static void symtab_closep(struct symtab **symtab)
 		symtab_close(*symtab);
 }
 
-/* A debug file isn't fetched from elsewhere for its names. */
+/* Doesn't download a debug file just for its names. */
 static bool is_wanted(const struct symtab *symtab, enum target_arg_debug debug)
 {
-	return debug == SUBJECT_TYPES ||
-	       (debug == SUBJECT_NAMES && symtab_is_stripped(symtab) && !getenv("DEBUGINFOD_URLS"));
+	return debug == TARGET_ARG_TYPES ||
+	       (debug == TARGET_ARG_NAMES && symtab_is_stripped(symtab) &&
+		!getenv("DEBUGINFOD_URLS"));
 }
 
-static struct error *each_of_file(const char *path, enum target_arg_debug debug, target_arg_fn *each,
-				  void *context)
+static struct error *each_of_file(const char *path, enum target_arg_debug debug,
+				  target_arg_fn *each, void *context)
 {
 	_cleanup_(symtab_closep) struct symtab *symtab = NULL;
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct target_arg_module module = { .name = strrchr(path, '/') ? strrchr(path, '/') + 1 :
-								      path };
+									 path };
 	struct stat stat;
 
 	if (fd < 0 || fstat(fd, &stat))
@@ -55,9 +56,10 @@ static void proc_closep(struct proc **proc)
 		proc_close(*proc);
 }
 
-/* A library that can't be read (gone, or of another container) doesn't hide the others. */
+/* Skips libraries that can't be read (deleted, or of another container). */
 static struct error *each_of_modules(struct proc *proc, struct modules *modules,
-				     enum target_arg_debug debug, target_arg_fn *each, void *context)
+				     enum target_arg_debug debug, target_arg_fn *each,
+				     void *context)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		struct module *module = modules->items[i];
@@ -94,7 +96,7 @@ static struct error *each_of_process(pid_t pid, enum target_arg_debug debug, tar
 }
 
 struct error *target_arg_each(const char *target, enum target_arg_debug debug, target_arg_fn *each,
-			   void *context)
+			      void *context)
 {
 	struct error *error;
 	pid_t pid;
@@ -110,7 +112,7 @@ struct error *target_arg_each(const char *target, enum target_arg_debug debug, t
 	if (faccessat(AT_FDCWD, target, F_OK, 0))
 		return error_new(
 			ERROR_FAILED,
-			"there is no process and no file '%s': give a pid, the name of a program that runs, or a path",
+			"no process and no file is called '%s' (give a pid, the name of a running program, or a path)",
 			target);
 	return each_of_file(target, debug, each, context);
 }

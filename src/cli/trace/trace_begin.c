@@ -1,0 +1,252 @@
+#include "trace_begin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <wordexp.h>
+
+#include "leftovers.h"
+#include "options/commands.h"
+#include "trace_args.h"
+
+#define PRINT_MS 50
+
+/* ---- target --------------------------------------------------------------------------------- */
+
+/* Splits -c "COMMAND ARGS" into words as a shell does, without its operators, and starts it. */
+static struct error *launch_line(const char *line, struct launch **ret_launch)
+{
+	wordexp_t words;
+	struct error *error;
+
+	switch (wordexp(line, &words, WRDE_NOCMD)) {
+	case 0:
+		break;
+	case WRDE_NOSPACE:
+		return error_new(ERROR_FAILED, "out of memory");
+	case WRDE_SYNTAX:
+		return error_new(ERROR_USAGE, "-c: unbalanced quotes in '%s'", line);
+	default:
+		return error_new(
+			ERROR_USAGE,
+			"-c takes one command (for '|', ';', '>', '$(' and the like use -- sh -c '...')");
+	}
+	if (words.we_wordc)
+		error = launch_start(words.we_wordv, ret_launch);
+	else
+		error = error_new(ERROR_USAGE, "-c: no command");
+	wordfree(&words);
+	return error;
+}
+
+/* Cleans up after a dyntrace that traced this process and was killed. */
+static struct error *clean_leftovers(struct proc *proc)
+{
+	struct takeover takeover = { 0 };
+	struct error *error = takeover_clean(proc, &takeover);
+
+	if (!error)
+		leftovers_note(proc, &takeover);
+	if (!error && takeover.left)
+		cli_note("%s", takeover.why);
+	return error;
+}
+
+struct error *trace_begin_open(const struct words *words, struct trace_run *run)
+{
+	struct error *error;
+	pid_t pid;
+
+	if (trace_args.target) {
+		error = proc_find(trace_args.target, &pid);
+		if (!error)
+			error = proc_open(pid, &run->opened);
+		run->proc = run->opened;
+		return error ? error : clean_leftovers(run->proc);
+	}
+	if (trace_args.command)
+		error = launch_line(trace_args.command, &run->launch);
+	else
+		error = launch_start(words->rest, &run->launch);
+	if (!error)
+		run->proc = launch_proc(run->launch);
+	return error;
+}
+
+/* ---- directory of the trace ------------------------------------------------------------------ */
+
+struct error *trace_begin_check_output(void)
+{
+	struct stat st;
+
+	if (trace_args.output && !lstat(trace_args.output, &st))
+		return error_new(ERROR_FAILED,
+				 "%s: exists already (name another directory, or remove it)",
+				 trace_args.output);
+	return NULL;
+}
+
+/* The executable's file name, or comm if the program was started through a link of another name
+ * (redis-server is a link to redis-check-rdb). */
+static const char *program_name(const struct proc *proc)
+{
+	const char *slash = strrchr(proc->exe, '/'), *comm = proc->comm;
+
+	if (!slash || !slash[1])
+		return comm;
+	return strncmp(slash + 1, comm, strlen(comm)) == 0 || !*comm || strpbrk(comm, "/ \t\n") ?
+		       slash + 1 :
+		       comm;
+}
+
+struct error *trace_begin_choose_output(struct trace_run *run)
+{
+	char date[32];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (!trace_args.tracer->has_trace)
+		return NULL;
+	if (trace_args.output) {
+		run->output = strdup(trace_args.output);
+		return run->output ? NULL : error_new(ERROR_FAILED, "out of memory");
+	}
+	strftime(date, sizeof(date), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
+	const char *name = program_name(run->proc);
+	if (asprintf(&run->output, "./%s-%s.dyntrace", name, date) < 0) {
+		run->output = NULL;
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	return NULL;
+}
+
+/* ---- session -------------------------------------------------------------------------------- */
+
+static enum tracepoint_kind wanted_kind(const struct option_value *value)
+{
+	enum tracepoint_kind kind = (enum tracepoint_kind)value->option->tag;
+
+	return kind == TRACEPOINT_ENTRY && trace_args.exit ? TRACEPOINT_FUNCTION : kind;
+}
+
+/* Every tracepoint gets the same filter, contexts and limits. */
+static struct error *add_tracepoint(struct session *session, const struct option_value *value)
+{
+	struct tracepoint_spec spec = { .location = value->text,
+					.wait = trace_args.wait,
+					.kind = wanted_kind(value),
+					.name = trace_args.name,
+					.tracer = trace_args.tracer_name,
+					.tracer_argument = trace_args.tracer_argument,
+					.filter = trace_args.filter,
+					.contexts = trace_args.context_types,
+					.context_count = trace_args.contexts.count,
+					.every = trace_args.every,
+					.first = trace_args.first,
+					.rate = trace_args.rate,
+					.string_max = (uint32_t)trace_args.string_max };
+
+	for (size_t i = 0; i < trace_args.contexts.count; i++)
+		trace_args.context_types[i] = trace_args.contexts.items[i].text;
+	return session_add(session, &spec, NULL);
+}
+
+static void print_note(void *context, const char *line)
+{
+	(void)context;
+	cli_note("%s", line);
+}
+
+struct error *trace_begin_create_session(struct trace_run *run)
+{
+	struct session_options options = { .output = run->output,
+					   .buffer_size = trace_args.buffer_size,
+					   .follow_fork = !trace_args.no_follow_fork,
+					   .follow_exec = trace_args.follow_exec,
+					   .tell = print_note,
+					   .mode = (enum session_mode)trace_args.mode };
+
+	if (trace_args.print)
+		run->printer = printer_create(run->proc->comm);
+	if (run->printer) {
+		options.flush_ms = PRINT_MS;
+		options.observe = printer_events;
+		options.observe_context = run->printer;
+	}
+	struct error *error = session_create(run->proc, &options, &run->session);
+
+	if (!error && run->printer)
+		printer_attach(run->printer, run->session);
+
+	for (size_t i = 0; i < trace_args.what.count && !error; i++) {
+		const struct option_value *value = &trace_args.what.items[i];
+
+		error = add_tracepoint(run->session, value);
+	}
+	return error;
+}
+
+/* Runs a static program to where its exits can be recorded from. */
+static struct error *run_to_exits(struct trace_run *run)
+{
+	taddr at = session_exits_from(run->session);
+
+	return at.v ? launch_run_to(run->launch, at) : NULL;
+}
+
+/* Resolves the locations; those not in the program itself after its libraries are loaded. */
+static struct error *resolve_launched(struct trace_run *run)
+{
+	struct error *error = session_resolve(run->session);
+	struct error *running;
+	bool loaded = false;
+
+	/*
+	 * When the libraries are loaded, no code of the program or of a library has run yet. Exits
+	 * need them (the unwinder gets a hook), and so do the own probes in libc. Only tracepoints
+	 * in the loader itself are placed before.
+	 */
+	if (!error && !trace_args.exit && !trace_args.tracer->loads &&
+	    !trace_args_need_libraries() && session_names_loader(run->session))
+		return NULL;
+	running = launch_run_to_loaded(run->launch, &loaded);
+	if (!running && !loaded && !error)
+		return trace_args.exit || trace_args_need_libraries() ? run_to_exits(run) : NULL;
+	if (running || !loaded) {
+		error_free(running);
+		return error;
+	}
+	error_free(error);
+	return session_resolve(run->session);
+}
+
+static struct error *begin_launched(struct trace_run *run)
+{
+	struct stop *stop = NULL;
+	taddr from = taddr_of(0);
+	struct error *error = resolve_launched(run);
+
+	if (!error)
+		error = session_tracers_from(run->session, &from);
+	if (!error && from.v)
+		error = launch_run_to(run->launch, from);
+	if (!error && from.v)
+		error = session_resolve(run->session);
+	if (!error)
+		error = stop_adopt(run->proc, run->proc->pid, &stop);
+	if (error)
+		return error;
+	error = session_begin(run->session, stop);
+	stop_disown(stop);
+	return error ? error : launch_go(run->launch);
+}
+
+struct error *trace_begin_record(struct trace_run *run)
+{
+	if (run->launch)
+		return begin_launched(run);
+	struct error *error = session_resolve(run->session);
+	return error ? error : session_begin(run->session, NULL);
+}

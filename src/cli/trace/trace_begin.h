@@ -1,0 +1,42 @@
+/*
+ * trace_begin.h - one run of `dyntrace trace`, up to its first event: the target, the trace's
+ * directory, the session with its tracepoints.
+ *
+ * cmd_trace.c calls these in the order of their declarations.
+ */
+#ifndef DYNTRACE_TRACE_BEGIN_H
+#define DYNTRACE_TRACE_BEGIN_H
+
+#include <signal.h>
+
+#include "control/launch/launch.h"
+#include "control/session/session.h"
+#include "options/options.h"
+#include "print.h"
+
+struct trace_run {
+	struct launch *launch; /* NULL: a process that was running before */
+	struct proc *opened; /* owned; NULL with a launch */
+	struct proc *proc; /* the launch's or `opened` */
+	struct session *session;
+	char *output;
+	struct printer *printer; /* NULL: without --print */
+	unsigned snapshots; /* written so far */
+	sig_atomic_t snapshots_handled; /* value of snapshots_wanted at the last snapshot */
+	int status; /* of the launched command, as waitpid gives it */
+	bool ended;
+};
+
+/* Fails if -o names a file that exists; before anything starts. */
+struct error *trace_begin_check_output(void);
+/* Starts the command, held at its first instruction, or opens the process and cleans up after a
+ * dyntrace that was killed. */
+struct error *trace_begin_open(const struct words *words, struct trace_run *run);
+/* Sets run->output: -o, or ./NAME-DATE.dyntrace; NULL for tracers without a trace. */
+struct error *trace_begin_choose_output(struct trace_run *run);
+/* Creates the session (and the printer) and adds the tracepoints. */
+struct error *trace_begin_create_session(struct trace_run *run);
+/* Places the tracepoints; a started command runs from then on. */
+struct error *trace_begin_record(struct trace_run *run);
+
+#endif
