@@ -288,6 +288,8 @@ static void change_randomly(enum what what, double seconds_wanted)
 	end(&f);
 }
 
+/* P3 to P8: sites that lead through each other (P6) are exchanged in groups (P7), and trampolines
+ * of removed sites are redirected (P8), while threads run through all of them. */
 static void test_random(void **state)
 {
 	change_randomly(INSTRUCTIONS, 6);

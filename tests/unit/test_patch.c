@@ -364,8 +364,7 @@ static void remove_ok(size_t count)
 	}
 }
 
-/* ---- under load
- * ----------------------------------------------------------------------------------- */
+/* ---- under load (P1) ------------------------------------------------------------------------ */
 
 static void test_crossing_is_tested(void **state)
 {
@@ -432,8 +431,7 @@ static void test_held(void **state)
 	check_progress();
 }
 
-/* ---- threads inside
- * --------------------------------------------------------------------------------- */
+/* ---- threads inside (P3) -------------------------------------------------------------------- */
 
 static bool is_asleep(void)
 {
@@ -535,8 +533,7 @@ static void test_sleeper_without_move(void **state)
 	finish_read();
 }
 
-/* ---- words on stacks
- * --------------------------------------------------------------------------------- */
+/* ---- words on stacks (P4) ------------------------------------------------------------------- */
 
 static void refuse_first(const char *why)
 {
@@ -624,8 +621,7 @@ static void test_stack_behind_signal_frame(void **state)
 	refuse_first("is in use: a stack holds an address inside it");
 }
 
-/* ---- threads in trampolines
- * ---------------------------------------------------------------------------- */
+/* ---- threads in trampolines (P5) ------------------------------------------------------------ */
 
 #define SPIN_AT 2 /* in the trampoline, where no boundary is: behind the first push and pop */
 
@@ -768,8 +764,7 @@ static void test_find_threads(void **state)
 	stop_release(stop, NULL);
 }
 
-/* ---- others' bytes
- * ------------------------------------------------------------------------------------ */
+/* ---- bytes changed by others (P2) ----------------------------------------------------------- */
 
 static void test_changed_before(void **state)
 {
@@ -804,7 +799,7 @@ static void test_changed_after(void **state)
 	assert_null(mem_write(target.proc, sites[0].address, "\xcc", 1));
 	assert_null(patch_remove(target.proc, list, 2, 100, &idle, &stats));
 	assert_int_equal(sites[0].state, PATCH_REMOVED);
-	assert_non_null(strstr(error_text(sites[0].error), "has been changed by somebody else"));
+	assert_non_null(strstr(error_text(sites[0].error), "was changed by another program"));
 	assert_null(mem_read(target.proc, sites[0].address, now, sites[0].length));
 	assert_int_equal(now[0], 0xcc);
 	assert_memory_equal(now + 1, sites[0].patched + 1, sites[0].length - 1u);
@@ -840,7 +835,7 @@ static void test_shared_and_unmapped(void **state)
 	assert_int_equal(stats.failed, 2);
 	assert_non_null(strstr(error_text(sites[0].error), "is in a shared mapping"));
 	assert_memory_equal(code + CODE_SIZE - 64, victim_table[0], 16);
-	assert_non_null(strstr(error_text(sites[1].error), "nothing is mapped at 0x10000"));
+	assert_non_null(strstr(error_text(sites[1].error), "0x10000 is no longer mapped"));
 	free_errors(3);
 }
 
@@ -870,8 +865,7 @@ static void test_gone(void **state)
 	proc_close(target.proc);
 }
 
-/* ---- memory
- * --------------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 /* Private_Dirty and Anonymous of the mapping that holds the victims, in KiB. */
 static unsigned long private_memory(void)

@@ -1,10 +1,11 @@
 /*
- * A remote call costs a fifth of a millisecond, and everybody waits: so one madvise covers as much
- * as it can. What lies between two of our pages may be in it if it is no private copy (dropping the
- * file's own pages only takes them out of the page tables), which /proc/PID/pagemap tells.
+ * A remote call takes 0.2 ms while all threads wait: so one madvise covers as many pages as it
+ * can. The range may include pages between two of ours unless /proc/PID/pagemap shows them as private
+ * copies: dropping the file's own pages only takes them out of the page tables.
  */
 #include "drop.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +21,12 @@
 #define CALLS_MAX 8 /* in one stop */
 #define GAP_MAX 512 /* pages */
 
-/* An entry of /proc/PID/pagemap */
+/* Bits of an entry of /proc/PID/pagemap. */
 #define PAGEMAP_PRESENT (1ULL << 63)
 #define PAGEMAP_SWAPPED (1ULL << 62)
 #define PAGEMAP_FILE (1ULL << 61)
 
-/* The mapped file: by what the kernel keeps of it, else by its path, if that still is the same
- * file. */
+/* Opens the mapped file: through map_files, else by its path if that still names the same file. */
 static int open_mapped(const struct proc *proc, const struct mapping *m)
 {
 	char path[4200];
@@ -46,7 +46,7 @@ static int open_mapped(const struct proc *proc, const struct mapping *m)
 	return fd;
 }
 
-/* A whole page; what lies behind the file's end is zero, as it is when mapped. */
+/* Reads a whole page; bytes behind the file's end are zero, as in a mapping. */
 static bool read_page(int fd, uint64_t offset, uint8_t *bytes)
 {
 	size_t done = 0;
@@ -78,9 +78,10 @@ static void read_origins(struct drop *drop, const struct proc *proc, const struc
 		uint64_t offset = m->offset + (at.v - m->start.v);
 
 		if (fd >= 0)
-			drop->origins[i] =
-				(struct drop_page){ read_page(fd, offset, drop->file + i * DT_PAGE),
-						   m->device, m->inode, offset };
+			drop->origins[i] = (struct drop_page){
+				read_page(fd, offset, drop->file + i * DT_PAGE), m->device,
+				m->inode, offset
+			};
 	}
 	cleanup_close(&fd);
 }
@@ -110,7 +111,7 @@ void drop_end(struct drop *drop)
 	*drop = (struct drop){ 0 };
 }
 
-/* Private, of the file that was read, and equal to it. The mappings are those of now. */
+/* Is the page private, still of the file that was read, and equal to it? `maps` is current. */
 static bool is_droppable(const struct drop *drop, const struct maps *maps, size_t i)
 {
 	const struct page *page = &drop->pages->items[i];
@@ -123,12 +124,13 @@ static bool is_droppable(const struct drop *drop, const struct maps *maps, size_
 	       memcmp(drop->pages->bytes + i * DT_PAGE, drop->file + i * DT_PAGE, DT_PAGE) == 0;
 }
 
-/* Is there no private copy among the pages of [from, to)? */
+/* Are the pages of [from, to) free of private copies? */
 static bool is_clean(int pagemap, uint64_t from, uint64_t to)
 {
 	uint64_t entries[GAP_MAX];
 	size_t n = (to - from) / DT_PAGE;
 
+	assert(from <= to);
 	if (n > GAP_MAX ||
 	    pread(pagemap, entries, n * 8, (off_t)(from / DT_PAGE * 8)) != (ssize_t)(n * 8))
 		return false;
@@ -141,7 +143,7 @@ static bool is_clean(int pagemap, uint64_t from, uint64_t to)
 	return true;
 }
 
-/* The last of our pages up to which everything from `first` on, which is droppable, can go. */
+/* The last page of the run from `first` on (a droppable page) that one madvise can drop. */
 static size_t last_of_run(const struct drop *drop, const struct maps *maps, int pagemap,
 			  size_t first)
 {
@@ -168,7 +170,7 @@ struct error *drop_some(struct drop *drop, struct proc *proc, struct stop *stop,
 	pagemap = open(path, O_RDONLY | O_CLOEXEC);
 	for (size_t calls = 0; !err && drop->next < drop->pages->count && calls < CALLS_MAX;) {
 		size_t first = drop->next++;
-		int64_t result; /* locked pages can't be dropped: then they stay */
+		int64_t result; /* an error is fine: locked pages stay */
 
 		if (!is_droppable(drop, &maps, first))
 			continue;

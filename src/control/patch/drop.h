@@ -8,21 +8,21 @@
 #include "pages.h"
 
 struct drop {
-	const struct pages *pages; /* borrowed; they say which */
-	uint8_t *file; /* what the file has in these pages */
+	const struct pages *pages; /* borrowed: the candidates */
+	uint8_t *file; /* the file's bytes of these pages */
 	struct drop_page {
-		bool known; /* file holds it */
-		uint64_t device, inode, offset; /* from where */
+		bool known; /* `file` holds this page */
+		uint64_t device, inode, offset; /* its origin */
 	} *origins;
-	size_t next; /* the first page that wasn't looked at yet */
+	size_t next; /* the first page that drop_some hasn't checked yet */
 };
 
-/* Before the stop: reads the files. What can't be read is left as it is. */
+/* Reads the files, before the stop. Pages whose file can't be read are never dropped. */
 struct error *drop_begin(struct drop *drop, struct proc *proc, const struct pages *pages);
 void drop_end(struct drop *drop);
 
-/* While all threads are held and right after pages_read: drops some; each takes a remote call, so
- * not all at once. *ret_more: there are more to look at. */
+/* While all threads are held, right after pages_read: drops some pages. Not all at once, because
+ * each takes a remote call. *ret_more: pages are left to check. */
 struct error *drop_some(struct drop *drop, struct proc *proc, struct stop *stop, bool *ret_more);
 
 #endif

@@ -1,5 +1,6 @@
 #include "exchange.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +8,7 @@
 
 #define TRAP 0xcc
 
-/* Is something to come in the place of the group's old sites? In a second try it may be there
- * already. */
+/* Has the group a site still to place? In a second try its sites may be placed already. */
 static bool is_awaited(struct patch_site *const *all, size_t count, unsigned group)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -21,7 +21,7 @@ static bool is_awaited(struct patch_site *const *all, size_t count, unsigned gro
 struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch_site *const *all,
 			     size_t count)
 {
-	size_t kept = 0, waypoints = 0;
+	size_t kept = 0;
 	struct error *err = sites_collect(all, count, PATCH_PLACED, &x->old);
 
 	x->proc = proc;
@@ -30,38 +30,13 @@ struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch
 			x->old.items[kept++] = x->old.items[i];
 	}
 	x->old.count = kept;
-	if (err || !kept)
-		return err;
-	x->via_ranges = calloc(kept, sizeof(*x->via_ranges));
-	if (!x->via_ranges)
-		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < kept; i++) {
-		uint64_t waypoint = x->old.items[i]->waypoint.v;
-
-		if (waypoint)
-			x->via_ranges[waypoints++] =
-				(struct stack_scan_range){ .start = waypoint, .end = waypoint + 1, .owner = i };
-	}
-	if (!waypoints)
-		return NULL;
-	err = stack_scan_begin(&x->waypoints, proc, x->via_ranges, waypoints);
-	x->waypoints.frames_only = true;
-	return err;
+	return err ? err : waypoints_begin(&x->waypoints, proc, &x->old);
 }
 
 void exchange_end(struct exchange *x)
 {
 	sites_free(&x->old);
-	stack_scan_end(&x->waypoints);
-	free(x->via_ranges);
-}
-
-static int by_address(const void *a, const void *b)
-{
-	const struct patch_site *s = *(struct patch_site *const *)a,
-				*t = *(struct patch_site *const *)b;
-
-	return (s->address.v > t->address.v) - (s->address.v < t->address.v);
+	waypoints_end(&x->waypoints);
 }
 
 struct patch_site **exchange_list(const struct exchange *x, size_t *ret_count)
@@ -74,7 +49,7 @@ struct patch_site **exchange_list(const struct exchange *x, size_t *ret_count)
 	memcpy(list + x->new.count, x->old.items, x->old.count * sizeof(*list));
 	*ret_count = x->old.count + x->new.count;
 	if (x->old.count)
-		qsort(list, *ret_count, sizeof(*list), by_address);
+		sites_sort(list, *ret_count);
 	return list;
 }
 
@@ -119,9 +94,9 @@ void exchange_check(struct exchange *x)
 		const uint8_t *now = pages_of_site(x->pages, old);
 
 		if (!now || memcmp(now, old->patched, old->length) != 0)
-			fail_group(
-				x, old->group,
-				"the code of a tracepoint next to it has been changed by somebody else");
+			fail_group(x, old->group,
+				   "the code of a neighbouring tracepoint was changed by another "
+				   "program");
 	}
 }
 
@@ -139,7 +114,7 @@ void exchange_level(struct exchange *x)
 	}
 }
 
-/* Are its new sites placed now, or have been? */
+/* Are the group's new sites being placed, or placed already? */
 static bool is_going(const struct exchange *x, unsigned group)
 {
 	for (size_t i = 0; i < x->new.count; i++) {
@@ -158,7 +133,7 @@ bool exchange_is_quiet_trap(const struct patch_site *old)
 	return old->patched[0] == TRAP && old->move_count > 1 && old->moves[1].offset > 1;
 }
 
-/* Has a thread run into it, with its signal still to come? What that does depends on where it is. */
+/* Has a thread run into the trap, with its SIGTRAP still to come? The handler goes by its RIP. */
 static bool is_in_trap(const struct patch_site *old, struct stop *stop)
 {
 	if (exchange_is_quiet_trap(old))
@@ -172,17 +147,14 @@ static bool is_in_trap(const struct patch_site *old, struct stop *stop)
 
 struct error *exchange_find_busy(struct exchange *x, struct stop *stop)
 {
-	struct error *err = NULL;
+	struct error *err;
 
 	for (size_t i = 0; i < x->old.count; i++) {
 		if (is_in_trap(x->old.items[i], stop))
 			delay_group(x, x->old.items[i]->group,
-				    "a thread has run into the trap there");
+				    "a thread has run into its trap");
 	}
-	for (size_t i = 0; i < x->waypoints.count; i++)
-		x->waypoints.ranges[i].hit = false;
-	if (x->waypoints.count)
-		err = stack_scan_stacks(&x->waypoints, stop);
+	err = waypoints_scan(&x->waypoints, stop);
 	for (size_t i = 0; !err && i < x->waypoints.count; i++) {
 		if (x->waypoints.ranges[i].hit)
 			delay_group(x, x->old.items[x->waypoints.ranges[i].owner]->group,
@@ -191,23 +163,24 @@ struct error *exchange_find_busy(struct exchange *x, struct stop *stop)
 	return err;
 }
 
-bool exchange_is_via(const struct exchange *x, uint64_t rip)
+bool exchange_is_waypoint(const struct exchange *x, taddr rip)
 {
-	return x->waypoints.count && stack_scan_find(&x->waypoints, rip);
+	return waypoints_find(&x->waypoints, rip) != NULL;
 }
 
 struct error *exchange_move(struct exchange *x, struct stop *stop, size_t thread,
-			    bool *ret_is_there)
+			    bool *ret_at_waypoint)
 {
 	const struct stack_scan_range *range =
-		x->waypoints.count ? stack_scan_find(&x->waypoints, stop_thread_rip(stop, thread).v) : NULL;
+		waypoints_find(&x->waypoints, stop_thread_rip(stop, thread));
 	const struct patch_site *old = range ? x->old.items[range->owner] : NULL;
 
-	*ret_is_there = old != NULL;
+	*ret_at_waypoint = old != NULL;
 	if (old && stop_thread_trapped(stop, thread))
 		return NULL;
 	if (!old || old->state != PATCH_PLACED || !is_going(x, old->group))
 		return NULL;
+	assert(old->move_count > 0 && old->moves[0].offset == 0);
 	return stop_thread_set_rip(stop, thread, old->moves[0].copy);
 }
 
@@ -225,7 +198,7 @@ struct error *exchange_restore(struct exchange *x, bool dependents)
 			continue;
 		if (pages_crosses(old))
 			err = mem_write(x->proc, old->address, old->original, old->length);
-		/* our copy of those pages may be written for others */
+		/* other sites may have our copy of these pages written */
 		if (!err && pages_crosses(old))
 			memcpy(pages_of_site(x->pages, old), old->original, old->length);
 		else
@@ -234,8 +207,7 @@ struct error *exchange_restore(struct exchange *x, bool dependents)
 	return err;
 }
 
-/* Something couldn't be written: what was there before comes back, those that others lead through
- * first (P6). */
+/* Brings the old sites back after a failed write, those that others lead through first (P6). */
 static struct error *undo_group(struct exchange *x, unsigned group)
 {
 	struct error *err = NULL;
@@ -247,7 +219,7 @@ static struct error *undo_group(struct exchange *x, unsigned group)
 			continue;
 		err = mem_write(x->proc, site->address, site->original, site->length);
 		sites_fail(site, PATCH_FAILED,
-			   error_new(ERROR_FAILED, "what stands next to it can't be written"));
+			   error_new(ERROR_FAILED, "the code next to it cannot be written"));
 	}
 	for (int dependents = 0; dependents < 2; dependents++) {
 		for (size_t i = 0; !err && i < x->old.count; i++) {
@@ -260,6 +232,7 @@ static struct error *undo_group(struct exchange *x, unsigned group)
 	return err;
 }
 
+/* Has a new site of the group failed? *ret_placed: one is placed. */
 static bool is_broken(const struct exchange *x, unsigned group, bool *ret_placed)
 {
 	bool failed = false;
@@ -284,6 +257,7 @@ struct error *exchange_settle(struct exchange *x)
 		struct patch_site *old = x->old.items[i];
 		bool placed, broken = is_broken(x, old->group, &placed);
 
+		assert(old->state == PATCH_PLACED && old->group); /* P7 */
 		if (broken && placed)
 			err = undo_group(x, old->group);
 		else if (placed)

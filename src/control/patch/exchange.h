@@ -1,62 +1,60 @@
 /*
- * exchange.h - sites that others take the place of, in the same stop. Private to patch/.
+ * exchange.h - replace old sites by new ones in the same stop. Private to patch/.
  *
- * The old sites of a group (patch_site.group) go when the new ones come, or neither happens.
- * Threads in old trampolines are left there: these end behind the old site, which the planner has
- * kept free of what new sites change. Threads that stand on the way to one are moved into it.
+ * The old sites of a group (patch_site.group) go when the new ones come, or neither happens (P7).
+ * Threads in old trampolines are left there: the trampolines lead behind the old site, or are
+ * redirected (P8). A thread between an old site and its trampoline is moved into the trampoline.
  */
 #ifndef DYNTRACE_EXCHANGE_H
 #define DYNTRACE_EXCHANGE_H
 
 #include "pages.h"
-#include "stack_scan.h"
+#include "waypoints.h"
 #include "sites.h"
 
 struct exchange {
 	struct proc *proc;
 	struct sites old; /* PATCH_PLACED, with a group */
-	struct sites new; /* all that are to be placed; borrowed */
-	const char **busy; /* of those; borrowed */
+	struct sites new; /* all sites to place; borrowed */
+	const char **busy; /* per new site: why it has to wait; borrowed */
 	struct pages *pages; /* borrowed */
-	struct stack_scan waypoints; /* patch_site.waypoint of the old ones */
-	struct stack_scan_range *via_ranges;
+	struct waypoints waypoints; /* of the old sites */
 };
 
 struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch_site *const *all,
 			     size_t count);
 void exchange_end(struct exchange *x);
 
-/* Both generations, by address. Caller frees. NULL: out of memory. */
+/* Old and new sites, by address. Caller frees. NULL: out of memory. */
 struct patch_site **exchange_list(const struct exchange *x, size_t *ret_count);
 
-/* What the new site's bytes are once the old ones of its group are gone; `bytes` has what is there
- * now. */
+/* Turns the bytes at the new site now into those without the old sites of its group. */
 void exchange_overlay(const struct exchange *x, const struct patch_site *site, uint8_t *bytes);
 
 /*
- * A trap on an instruction of several bytes: a thread that stands behind the first of them, now or
- * in a signal frame, has run into it, and nobody else does. The handler finds its trampoline, as
- * long as the site isn't freed, whatever the text holds by then; so such a thread is left as it is.
+ * Is the old site a trap on an instruction of several bytes? A thread whose RIP, now or in a signal
+ * frame, is behind the first byte can only have run into the trap. The handler finds the trampoline
+ * as long as the site isn't freed, whatever the text holds by then: so the thread is left as it is.
  */
 bool exchange_is_quiet_trap(const struct patch_site *old);
 
-/* In the stop, when pages were read: new sites fail if old ones of theirs have changed (P2). */
+/* In the stop, after pages_read: fails the groups whose old sites have changed (P2). */
 void exchange_check(struct exchange *x);
-/* New sites have to wait while a signal handler will return to where an old one leads first. */
+/* Delays the new sites of groups with an old waypoint that a signal handler will return to. */
 struct error *exchange_find_busy(struct exchange *x, struct stop *stop);
-/* A group fails or waits as a whole. */
+/* Makes groups fail or wait as a whole (P7). */
 void exchange_level(struct exchange *x);
 
-/* Is the thread on the way into an old trampoline? Then it is moved there, if the old site goes
- * now. */
+/* Moves a thread at an old site's waypoint to the old trampoline, if that site goes now.
+ * *ret_at_waypoint: the thread is, or was, at a waypoint. */
 struct error *exchange_move(struct exchange *x, struct stop *stop, size_t thread,
-			    bool *ret_is_there);
-bool exchange_is_via(const struct exchange *x, uint64_t rip);
+			    bool *ret_at_waypoint);
+bool exchange_is_waypoint(const struct exchange *x, taddr rip);
 
-/* The old sites' bytes go back: of those that lead through others, or of the others. To be written
- * with the pages. */
+/* Restores the old sites' bytes: of sites that lead through other sites (`dependents`), or of the
+ * other sites. pages_write writes them. */
 struct error *exchange_restore(struct exchange *x, bool dependents);
-/* What couldn't be written is undone; all others are PATCH_REMOVED. */
+/* Undoes groups that couldn't be written; the old sites of all others are PATCH_REMOVED then. */
 struct error *exchange_settle(struct exchange *x);
 
 #endif

@@ -16,7 +16,7 @@ static taddr last_byte(const struct patch_site *site)
 	return taddr_add(site->address, site->length - 1);
 }
 
-/* Sites come by address; one of two that overlap may end in a page that the other doesn't reach. */
+/* Sites come by address. The first of two that overlap may reach a page further. */
 static void add_page(struct pages *pages, uint64_t at)
 {
 	for (size_t i = pages->count; i && pages->items[i - 1].at.v >= at; i--) {
@@ -33,9 +33,11 @@ struct error *pages_create(struct patch_site *const *sites, size_t count, struct
 	if (!pages.items)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < count; i++) {
+		assert(i == 0 || sites[i - 1]->address.v <= sites[i]->address.v);
 		add_page(&pages, page_of(sites[i]->address));
 		add_page(&pages, page_of(last_byte(sites[i])));
 	}
+	assert(pages.count <= 2 * count);
 	pages.bytes = malloc(pages.count * DT_PAGE + 1);
 	if (!pages.bytes) {
 		pages_free(&pages);
@@ -54,7 +56,7 @@ void pages_free(struct pages *pages)
 	*pages = (struct pages){ 0 };
 }
 
-/* How many pages from `first` on are neighbours (and dirty, if asked for). */
+/* The number of pages from `first` on that are neighbours (with `dirty`: and marked). */
 static size_t run_length(const struct pages *pages, size_t first, bool dirty)
 {
 	size_t n = 0;
@@ -75,7 +77,7 @@ static struct error *read_run(struct pages *pages, struct proc *proc, size_t fir
 	if (!err || error_kind(err) == ERROR_GONE)
 		return err;
 	error_free(err);
-	for (size_t i = 0; n > 1 && i < n; i++) { /* which of them is it? */
+	for (size_t i = 0; n > 1 && i < n; i++) { /* find the one that isn't readable */
 		err = read_run(pages, proc, first + i, 1);
 		if (err)
 			return err;
@@ -125,7 +127,7 @@ void pages_put(struct pages *pages, const struct patch_site *site, const uint8_t
 {
 	uint8_t *copy = pages_of_site(pages, site);
 
-	assert(copy);
+	assert(copy); /* P2: only bytes that were read and compared are changed */
 	if (pages_crosses(site))
 		return;
 	memcpy(copy, bytes, site->length);

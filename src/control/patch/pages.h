@@ -1,8 +1,8 @@
 /*
- * pages.h - the pages of text that a batch touches, in our memory. Private to patch/.
+ * pages.h - copies of the text pages that a batch touches. Private to patch/.
  *
- * Pages are sorted by address, and neighbours in the target are neighbours here: what crosses a
- * page boundary there is in one piece here.
+ * Pages are sorted by address, and neighbours in the target are neighbours here: a site that
+ * crosses a page boundary in the target is in one piece here.
  */
 #ifndef DYNTRACE_PAGES_H
 #define DYNTRACE_PAGES_H
@@ -25,20 +25,19 @@ struct pages {
 struct error *pages_create(struct patch_site *const *sites, size_t count, struct pages *ret_pages);
 void pages_free(struct pages *pages);
 
-/* Reads all, a system call for each run of neighbours. A page that isn't there any more is not
- * readable. */
+/* Reads all pages, one system call per run of neighbours. An unmapped page becomes not readable. */
 struct error *pages_read(struct pages *pages, struct proc *proc);
 
-/* Our copy of the site's bytes; NULL: they weren't readable. */
+/* Our copy of the site's bytes; NULL: not readable. */
 uint8_t *pages_of_site(const struct pages *pages, const struct patch_site *site);
 
-/* Does it lie in two pages? Such sites are written one by one, not with their pages. */
+/* Does the site lie in two pages? Such sites are written one by one, not with their pages. */
 bool pages_crosses(const struct patch_site *site);
 
-/* Exchanges the site's bytes in our copy and marks its page. One that crosses is left alone. */
+/* Changes the site's bytes in our copy and marks its page. A site that crosses is left alone. */
 void pages_put(struct pages *pages, const struct patch_site *site, const uint8_t *bytes);
 
-/* Writes the marked pages to the target, a system call for each run of neighbours. */
+/* Writes the marked pages to the target, one system call per run of neighbours. */
 struct error *pages_write(struct pages *pages, struct proc *proc);
 
 #endif

@@ -1,17 +1,22 @@
 /*
- * One try, in order: what can be known without the target (pages, ranges, mappings); the stop; its
- * bytes (P2); its stacks (P4); its threads (P3); RIPs, then pages, then the sites that cross a page
- * boundary, one by one (H14); a look at what the target holds now, which alone decides what was
- * placed.
+ * patch_place: write planned sites.
  *
- * Sites that lead through bytes of others have a second turn, when those are there (P6).
+ * One try, in order:
+ *   1. prepare pages, ranges and mappings, while the target still runs;
+ *   2. stop all threads (P1);
+ *   3. check the bytes (P2), the stacks (P4) and the threads (P3);
+ *   4. write RIPs, then pages, then the sites that cross a page boundary, one by one (H14);
+ *   5. read the target's bytes again: they alone decide which sites are placed.
  *
- * "Inside a site" means behind its first byte and before the last byte that changes: what the patch
- * leaves as it was can be run and returned to.
+ * Sites that lead through bytes of other sites are written in a second pass, when the other sites
+ * are placed (P6).
  *
- * A thread whose system call the kernel will restart goes on two bytes before its RIP. So it is
- * inside also when only that `syscall` is; it moves to the copy all the same, where a `syscall`
- * lies before the boundary too.
+ * "Inside a site" means behind its first byte and before the end of the changed bytes: bytes that
+ * the patch leaves as they were can be run and returned to.
+ *
+ * A thread whose system call the kernel will restart continues two bytes before its RIP. So it is
+ * inside a site also when only that `syscall` is. It moves to the copy all the same, where a
+ * `syscall` stands before the boundary too.
  */
 #include "patch.h"
 
@@ -34,22 +39,23 @@
 
 struct batch {
 	struct proc *proc;
+	struct stop *stop; /* holds all threads; NULL: nothing may be written (P1) */
 	struct sites sites;
 	struct exchange exchange;
-	struct redirect outs;
+	struct redirect redirect;
 	struct pages pages;
 	struct stack_scan scan;
-	/* the inside of sites.items[owner], but for where threads are that ran into an old trap */
+	/* the inside of sites.items[owner], without the bytes where threads run into an old trap */
 	struct stack_scan_range *ranges;
 	size_t range_count;
-	const char **busy; /* why this site has to wait; NULL: it needn't */
-	bool second; /* the turn of those that lead through bytes of others */
+	const char **busy; /* per site: why it has to wait; NULL: no reason */
+	bool second_pass; /* writes the sites that lead through bytes of other sites */
 };
 
 static void batch_free(struct batch *batch)
 {
 	exchange_end(&batch->exchange);
-	redirect_end(&batch->outs);
+	redirect_end(&batch->redirect);
 	sites_free(&batch->sites);
 	pages_free(&batch->pages);
 	stack_scan_end(&batch->scan);
@@ -57,7 +63,7 @@ static void batch_free(struct batch *batch)
 	free(batch->busy);
 }
 
-/* ---- before the stop ------------------------------------------------------------------------ */
+/* ---- preparation ---------------------------------------------------------------------------- */
 
 static bool is_private(const struct maps *maps, taddr at)
 {
@@ -73,14 +79,13 @@ static void check_mapping(const struct batch *batch, struct patch_site *site)
 
 	if (!maps_find(maps, site->address) || !maps_find(maps, last))
 		sites_fail(site, PATCH_FAILED,
-			   error_new(ERROR_REFUSED, "nothing is mapped at 0x%lx any more",
+			   error_new(ERROR_REFUSED, "0x%lx is no longer mapped",
 				     site->address.v));
 	else if (!is_private(maps, site->address) || !is_private(maps, last))
 		sites_fail(site, PATCH_FAILED,
 			   error_new(ERROR_REFUSED,
 				     "the code at 0x%lx is in a shared mapping, which can't be "
-				     "patched for "
-				     "one process alone",
+				     "patched for one process alone",
 				     site->address.v));
 }
 
@@ -93,7 +98,7 @@ static struct error *create_pages(struct batch *batch)
 		      error_new(ERROR_FAILED, "out of memory");
 }
 
-/* Up to the end of what it changes, around the traps that it takes the place of. */
+/* Adds the inside of a site, without the bytes behind the traps that the site replaces. */
 static void add_ranges(struct batch *batch, size_t index)
 {
 	const struct patch_site *site = batch->sites.items[index];
@@ -109,11 +114,12 @@ static void add_ranges(struct batch *batch, size_t index)
 		if (!exchange_is_quiet_trap(old) || !site->group || old->group != site->group ||
 		    behind < range.start || behind >= range.end)
 			continue;
-		batch->ranges[batch->range_count++] =
-			(struct stack_scan_range){ .start = range.start, .end = behind, .owner = index };
+		batch->ranges[batch->range_count] = range;
+		batch->ranges[batch->range_count++].end = behind;
 		range.start = behind + 1;
 	}
 	batch->ranges[batch->range_count++] = range;
+	assert(batch->range_count <= batch->sites.count + batch->exchange.old.count);
 }
 
 static struct error *batch_begin(struct proc *proc, struct patch_site *const *all, size_t count,
@@ -126,7 +132,7 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 	if (!err)
 		err = exchange_begin(&batch->exchange, proc, all, count);
 	if (!err)
-		err = redirect_begin(&batch->outs, all, count);
+		err = redirect_begin(&batch->redirect, all, count);
 	batch->ranges = calloc(n + batch->exchange.old.count + 1, sizeof(*batch->ranges));
 	batch->busy = calloc(n + 1, sizeof(*batch->busy));
 	if (!err && (!batch->ranges || !batch->busy))
@@ -146,65 +152,70 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 	return err;
 }
 
-/* ---- inside it ------------------------------------------------------------------------------ */
+/* ---- the stop ------------------------------------------------------------------------------- */
 
-/* To be placed now? */
+/* Is the site to be written in this pass? */
 static bool is_ready(const struct batch *batch, size_t index)
 {
 	const struct patch_site *site = batch->sites.items[index];
 
 	return site->state == PATCH_PLANNED && !batch->busy[index] &&
-	       batch->second == (site->after != NULL) &&
+	       batch->second_pass == (site->after != NULL) &&
 	       (!site->after || site->after->state == PATCH_PLACED);
 }
 
-/* (P6) What leads through a site that isn't there: waits, or fails with it. */
+/* (P2) Fails a site whose bytes are not those it was planned from. */
+static void check_site(struct batch *batch, struct patch_site *site)
+{
+	const uint8_t *now = pages_of_site(&batch->pages, site);
+	uint8_t bytes[DT_SITE_BYTES];
+
+	if (now)
+		memcpy(bytes, now, site->length);
+	exchange_overlay(&batch->exchange, site, bytes);
+	if (now && !memcmp(bytes, site->original, site->length))
+		return;
+	sites_fail(site, PATCH_FAILED,
+		   error_new(ERROR_REFUSED,
+			     now ? "the code at 0x%lx has changed since it was read"
+				 : "0x%lx is no longer mapped",
+			     site->address.v));
+}
+
+static void check_bytes(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->sites.count; i++) {
+		if (batch->sites.items[i]->state == PATCH_PLANNED)
+			check_site(batch, batch->sites.items[i]);
+	}
+}
+
+/* (P6) Makes a site whose `after` isn't placed wait, or fail with it. */
 static void judge_dependents(struct batch *batch)
 {
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		struct patch_site *site = batch->sites.items[i];
 
-		if (site->state != PATCH_PLANNED || !site->after ||
-		    site->after->state == PATCH_PLACED)
+		if (site->state != PATCH_PLANNED || !site->after)
 			continue;
-		if (site->after->state == PATCH_PLANNED)
-			batch->busy[i] = "the code that its jump leads through is in use";
+		if (site->after->state == PATCH_PLACED)
+			check_site(batch, site); /* the pages were read again */
+		else if (site->after->state == PATCH_PLANNED)
+			batch->busy[i] = "the code that its jump goes through is in use";
 		else
-			sites_fail(
-				site, PATCH_FAILED,
-				error_new(
-					ERROR_REFUSED,
-					"the code at 0x%lx, which its jump needs, can't be changed",
-					site->after->address.v));
+			sites_fail(site, PATCH_FAILED,
+				   error_new(ERROR_REFUSED,
+					     "the code at 0x%lx, which its jump needs, cannot be "
+					     "changed",
+					     site->after->address.v));
 	}
 }
 
-/* (P2) */
-static void check_bytes(struct batch *batch)
+/* The range of the site that the thread is inside of, and its offset there; NULL: none. */
+static const struct stack_scan_range *range_of_thread(const struct batch *batch, size_t thread,
+						      uint64_t *offset)
 {
-	for (size_t i = 0; i < batch->sites.count; i++) {
-		struct patch_site *site = batch->sites.items[i];
-		const uint8_t *now = pages_of_site(&batch->pages, site);
-		uint8_t bytes[DT_SITE_BYTES];
-
-		if (now)
-			memcpy(bytes, now, site->length);
-		exchange_overlay(&batch->exchange, site, bytes);
-		if (site->state != PATCH_PLANNED ||
-		    (now && !memcmp(bytes, site->original, site->length)))
-			continue;
-		sites_fail(site, PATCH_FAILED,
-			   error_new(ERROR_REFUSED,
-				     now ? "the code at 0x%lx has changed since it was read"
-					 : "nothing is mapped at 0x%lx any more",
-				     site->address.v));
-	}
-}
-
-/* The site that the thread is inside of, and how far; NULL: none. */
-static const struct stack_scan_range *site_of_thread(const struct batch *batch, const struct stop *stop,
-					       size_t thread, uint64_t *offset)
-{
+	const struct stop *stop = batch->stop;
 	uint64_t rip = stop_thread_rip(stop, thread).v;
 	const struct stack_scan_range *range = stack_scan_find(&batch->scan, rip);
 
@@ -217,23 +228,24 @@ static const struct stack_scan_range *site_of_thread(const struct batch *batch, 
 	return range;
 }
 
-/* (P8) */
+/* (P8) Fails sites that old trampolines can't be redirected to. */
 static void check_redirects(struct batch *batch)
 {
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		struct patch_site *site = batch->sites.items[i];
-		const char *refusal =
-			site->state == PATCH_PLANNED ? redirect_refusal(&batch->outs, site) : NULL;
+		const char *refusal = NULL;
 
+		if (site->state == PATCH_PLANNED)
+			refusal = redirect_refusal(&batch->redirect, site);
 		if (refusal)
 			sites_fail(site, PATCH_FAILED, error_new(ERROR_REFUSED, "%s", refusal));
 	}
 }
 
-/* (P4), and threads at what is no instruction of ours */
-static struct error *find_busy(struct batch *batch, struct stop *stop)
+/* (P4) Delays sites that a stack points into, or that hold a thread which can't be moved. */
+static struct error *find_busy(struct batch *batch)
 {
-	struct error *err = stack_scan_stacks(&batch->scan, stop);
+	struct error *err = stack_scan_stacks(&batch->scan, batch->stop);
 
 	if (err)
 		return err;
@@ -241,58 +253,75 @@ static struct error *find_busy(struct batch *batch, struct stop *stop)
 		if (batch->ranges[i].hit)
 			batch->busy[batch->ranges[i].owner] = "a stack holds an address inside it";
 	}
-	for (size_t i = 0; i < stop_thread_count(stop); i++) {
+	for (size_t i = 0; i < stop_thread_count(batch->stop); i++) {
 		uint64_t offset;
-		const struct stack_scan_range *range = site_of_thread(batch, stop, i, &offset);
+		const struct stack_scan_range *range = range_of_thread(batch, i, &offset);
 
-		if (exchange_is_via(&batch->exchange, stop_thread_rip(stop, i).v))
+		if (exchange_is_waypoint(&batch->exchange, stop_thread_rip(batch->stop, i)))
 			continue;
 		if (range && !sites_move(batch->sites.items[range->owner], offset))
 			batch->busy[range->owner] = "a thread is inside it";
 	}
-	err = exchange_find_busy(&batch->exchange, stop);
+	err = exchange_find_busy(&batch->exchange, batch->stop);
 	exchange_level(&batch->exchange);
 	return err;
 }
 
-/* (P3) */
-static struct error *move_threads(struct batch *batch, struct stop *stop)
+/* (P3) Moves threads inside a site to its copy. */
+static struct error *move_threads(struct batch *batch)
 {
-	for (size_t i = 0; i < stop_thread_count(stop); i++) {
+	for (size_t i = 0; i < stop_thread_count(batch->stop); i++) {
 		uint64_t offset;
-		const struct stack_scan_range *range = site_of_thread(batch, stop, i, &offset);
-		bool is_there;
-		struct error *err = exchange_move(&batch->exchange, stop, i, &is_there);
+		const struct stack_scan_range *range = range_of_thread(batch, i, &offset);
+		const struct patch_move *move;
+		bool at_waypoint;
+		struct error *err = exchange_move(&batch->exchange, batch->stop, i, &at_waypoint);
 
 		if (err)
 			return err;
-		if (!range || is_there || !is_ready(batch, range->owner))
+		if (!range || at_waypoint || !is_ready(batch, range->owner))
 			continue;
-		err = stop_thread_set_rip(
-			stop, i, sites_move(batch->sites.items[range->owner], offset)->copy);
+		move = sites_move(batch->sites.items[range->owner], offset);
+		assert(move); /* P3: find_busy has delayed the site otherwise */
+		err = stop_thread_set_rip(batch->stop, i, move->copy);
 		if (err)
 			return err;
 	}
 	return NULL;
 }
 
+static void check_ready(const struct batch *batch)
+{
+	assert(batch->stop); /* P1 */
+	for (size_t i = 0; i < batch->range_count; i++) /* P4 */
+		assert(!batch->ranges[i].hit || !is_ready(batch, batch->ranges[i].owner));
+}
+
+/* Puts a site's bytes into the pages; for a site that crosses, only checks. */
+static void put_site(struct batch *batch, const struct patch_site *site)
+{
+	assert(!memcmp(pages_of_site(&batch->pages, site), site->original, site->length)); /* P2 */
+	assert(!site->after || site->after->state == PATCH_PLACED); /* P6 */
+	pages_put(&batch->pages, site, site->patched);
+}
+
 static struct error *write_sites(struct batch *batch)
 {
 	struct error *err = NULL;
 
-	if (!batch->second && batch->exchange.waypoints.count) {
+	check_ready(batch);
+	if (!batch->second_pass && batch->exchange.waypoints.count) {
 		err = exchange_restore(&batch->exchange, true);
 		if (!err)
 			err = pages_write(&batch->pages, batch->proc);
 	}
-	if (!err && !batch->second)
+	if (!err && !batch->second_pass)
 		err = exchange_restore(&batch->exchange, false);
 	if (err)
 		return err;
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		if (is_ready(batch, i))
-			pages_put(&batch->pages, batch->sites.items[i],
-				  batch->sites.items[i]->patched);
+			put_site(batch, batch->sites.items[i]);
 	}
 	err = pages_write(&batch->pages, batch->proc);
 	for (size_t i = 0; !err && i < batch->sites.count; i++) {
@@ -304,7 +333,7 @@ static struct error *write_sites(struct batch *batch)
 	return err;
 }
 
-/* What the target holds decides. `failure`: what was said when it was written. */
+/* Sets the site's state by what the target holds. `failure`: the error of the write, if any. */
 static void settle_site(struct batch *batch, struct patch_site *site, const char *failure)
 {
 	const uint8_t *now = pages_of_site(&batch->pages, site);
@@ -313,31 +342,31 @@ static void settle_site(struct batch *batch, struct patch_site *site, const char
 		site->state = PATCH_PLACED;
 		return;
 	}
-	/* torn: the first part was written. The threads are still held. */
+	/* torn: only the first part was written. The threads are still held. */
 	if (now && memcmp(now, site->original, site->length) != 0)
 		error_free(mem_write(batch->proc, site->address, site->original, site->length));
 	sites_fail(site, PATCH_FAILED,
-		   error_new(ERROR_FAILED, "the code at 0x%lx can't be written: %s",
+		   error_new(ERROR_FAILED, "the code at 0x%lx cannot be written: %s",
 			     site->address.v, failure));
 }
 
-static struct error *place_pass(struct batch *batch, struct stop *stop)
+static struct error *place_pass(struct batch *batch)
 {
 	_cleanup_error_ struct error *failure = NULL;
-	struct error *err = move_threads(batch, stop);
+	struct error *err = move_threads(batch);
 
 	if (err)
 		return err;
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		if (is_ready(batch, i))
-			redirect_lead(&batch->outs, batch->sites.items[i]);
+			redirect_apply(&batch->redirect, batch->sites.items[i]);
 	}
 	failure = write_sites(batch);
 	err = pages_read(&batch->pages, batch->proc);
 	for (size_t i = 0; !err && i < batch->sites.count; i++) {
 		if (is_ready(batch, i))
 			settle_site(batch, batch->sites.items[i],
-				    failure ? error_text(failure) : "it isn't there after writing");
+				    failure ? error_text(failure) : "the bytes did not change");
 	}
 	return err;
 }
@@ -351,7 +380,7 @@ static bool has_dependents(const struct batch *batch)
 	return false;
 }
 
-static struct error *place_held(struct batch *batch, struct stop *stop)
+static struct error *place_held(struct batch *batch)
 {
 	struct error *err = pages_read(&batch->pages, batch->proc);
 
@@ -360,17 +389,17 @@ static struct error *place_held(struct batch *batch, struct stop *stop)
 	exchange_check(&batch->exchange);
 	check_bytes(batch);
 	check_redirects(batch);
-	err = find_busy(batch, stop);
+	err = find_busy(batch);
 	if (!err)
-		err = place_pass(batch, stop);
+		err = place_pass(batch);
 	if (!err && has_dependents(batch)) {
 		judge_dependents(batch);
-		batch->second = true;
-		err = place_pass(batch, stop);
+		batch->second_pass = true;
+		err = place_pass(batch);
 	}
 	if (!err)
 		err = exchange_settle(&batch->exchange);
-	redirect_undo(&batch->outs);
+	redirect_undo(&batch->redirect);
 	return err;
 }
 
@@ -390,20 +419,21 @@ static void give_up(struct batch *batch)
 	for (size_t i = 0; i < batch->sites.count; i++) {
 		struct patch_site *site = batch->sites.items[i];
 
-		if (site->state == PATCH_PLANNED)
-			sites_fail(site, PATCH_FAILED,
-				   error_new(ERROR_REFUSED, "the code at 0x%lx is in use: %s",
-					     site->address.v, batch->busy[i]));
+		if (site->state != PATCH_PLANNED)
+			continue;
+		assert(batch->busy[i]);
+		sites_fail(site, PATCH_FAILED,
+			   error_new(ERROR_REFUSED, "the code at 0x%lx is in use: %s",
+				     site->address.v, batch->busy[i]));
 	}
 }
 
-/* *ret_again: some had to be put off. */
+/* *ret_again: some sites had to be put off. */
 static struct error *place_try(struct proc *proc, struct stop *held,
 			       struct patch_site *const *sites, size_t count, bool last,
 			       bool *ret_again, struct patch_stats *stats)
 {
-	_cleanup_(batch_free) struct batch batch = { 0 };
-	struct stop *stop = held;
+	_cleanup_(batch_free) struct batch batch = { .stop = held };
 	uint64_t us = 0;
 	struct error *err = batch_begin(proc, sites, count, &batch);
 
@@ -411,11 +441,12 @@ static struct error *place_try(struct proc *proc, struct stop *held,
 	if (err || !has_planned(&batch))
 		return err;
 	if (!held)
-		err = stop_all(proc, STOP_TIMEOUT_MS, &stop);
+		err = stop_all(proc, STOP_TIMEOUT_MS, &batch.stop);
 	if (!err)
-		err = place_held(&batch, stop);
+		err = place_held(&batch);
 	if (!held)
-		stop_release(stop, &us);
+		stop_release(batch.stop, &us);
+	batch.stop = NULL;
 	if (us > stats->stopped_us)
 		stats->stopped_us = us;
 	if (err)

@@ -1,8 +1,9 @@
 /*
- * Original bytes come back in the first stop, and threads that stand at a boundary of a copy go
- * back to where it was copied from. Who is elsewhere in a trampoline will leave it by itself:
- * everything is let go, and looked at again a little later, until nobody is left or the time is
- * over (P5).
+ * patch_remove: restore the bytes of placed sites.
+ *
+ * The first stop restores the original bytes and moves threads at a boundary of a copy back to the
+ * site. A thread elsewhere in a trampoline leaves it by itself: all threads are released, and later
+ * stops look again, until no thread is left or the time is over (P5).
  */
 #include "patch.h"
 
@@ -18,25 +19,26 @@
 #include "pages.h"
 #include "stack_scan.h"
 #include "sites.h"
+#include "waypoints.h"
 
 #define PAUSE_MAX_MS 32
-#define BEGIN_MS 1000 /* more, until a signal handler has left the place where a site leads first */
-#define VIA_SIZE 5 /* a jump */
+#define BEGIN_MS 1000 /* longer, until no signal handler will return to a waypoint */
+#define WAYPOINT_SIZE 5 /* a jump */
 
 struct removal {
 	struct proc *proc;
+	struct stop *stop; /* holds all threads; NULL: nothing may be written (P1) */
 	struct sites sites;
 	struct pages pages;
 	struct drop drop;
 	struct stack_scan scan;
 	struct stack_scan_range *ranges; /* trampolines; owner is the site's index */
-	struct stack_scan waypoints;
-	struct stack_scan_range *via_ranges; /* patch_site.waypoint of those that have one; owner likewise */
-	bool *restored; /* the site's original bytes are back */
+	struct waypoints waypoints;
+	bool *restored; /* per site: the original bytes are back */
 	bool begun; /* the first stop is over */
 	bool more_to_drop;
-	bool still_jumps; /* a site that was left alone leads to its trampoline */
-	bool second; /* the turn of those that others lead through */
+	bool still_jumps; /* a site left alone leads to its trampoline */
+	bool second_pass; /* restores the sites that no other site leads through any more */
 };
 
 static void removal_free(struct removal *r)
@@ -45,33 +47,9 @@ static void removal_free(struct removal *r)
 	pages_free(&r->pages);
 	drop_end(&r->drop);
 	stack_scan_end(&r->scan);
-	stack_scan_end(&r->waypoints);
+	waypoints_end(&r->waypoints);
 	free(r->ranges);
-	free(r->via_ranges);
 	free(r->restored);
-}
-
-/* What a thread stands on between site and trampoline. */
-static struct error *begin_waypoints(struct removal *r)
-{
-	size_t count = 0;
-	struct error *err;
-
-	r->via_ranges = calloc(r->sites.count + 1, sizeof(*r->via_ranges));
-	if (!r->via_ranges)
-		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < r->sites.count; i++) {
-		uint64_t waypoint = r->sites.items[i]->waypoint.v;
-
-		if (waypoint)
-			r->via_ranges[count++] =
-				(struct stack_scan_range){ .start = waypoint, .end = waypoint + 1, .owner = i };
-	}
-	if (!count)
-		return NULL;
-	err = stack_scan_begin(&r->waypoints, r->proc, r->via_ranges, count);
-	r->waypoints.frames_only = true;
-	return err;
 }
 
 static struct error *removal_begin(struct proc *proc, struct patch_site *const *all, size_t count,
@@ -86,9 +64,11 @@ static struct error *removal_begin(struct proc *proc, struct patch_site *const *
 	if (!err && (!r->ranges || !r->restored))
 		err = error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; !err && i < n; i++)
-		r->ranges[i] = (struct stack_scan_range){ .start = r->sites.items[i]->tramp_start.v,
-						    .end = r->sites.items[i]->tramp_end.v,
-						    .owner = i };
+		r->ranges[i] = (struct stack_scan_range){
+			.start = r->sites.items[i]->tramp_start.v,
+			.end = r->sites.items[i]->tramp_end.v,
+			.owner = i,
+		};
 	if (!err)
 		err = pages_create(r->sites.items, n, &r->pages);
 	if (!err)
@@ -96,12 +76,13 @@ static struct error *removal_begin(struct proc *proc, struct patch_site *const *
 	if (!err)
 		err = stack_scan_begin(&r->scan, proc, r->ranges, n);
 	r->scan.frames_only = true;
-	return err ? err : begin_waypoints(r);
+	return err ? err : waypoints_begin(&r->waypoints, proc, &r->sites);
 }
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* Ours, original already, or somebody else's: then it is left alone, and that is said. */
+/* Compares the site's bytes: ours, original already, or changed by another program. A changed site
+ * is left alone, with an error. */
 static void judge_site(struct removal *r, size_t index, bool *ret_ours)
 {
 	struct patch_site *site = r->sites.items[index];
@@ -111,25 +92,24 @@ static void judge_site(struct removal *r, size_t index, bool *ret_ours)
 	r->restored[index] = now && memcmp(now, site->original, site->length) == 0;
 	if (*ret_ours || r->restored[index])
 		return;
-	/* a debugger's breakpoint over our first byte: our jump is behind it, and may come back */
+	/* a debugger's breakpoint may cover our first byte: our jump can come back */
 	r->still_jumps |= now && memcmp(now + 1, site->patched + 1, sites_changed(site) - 1) == 0;
 	sites_fail(site, PATCH_REMOVED,
 		   error_new(ERROR_FAILED,
-			     now ? "the code at 0x%lx has been changed by somebody else; it was "
-				   "left as it is"
-				 : "nothing is mapped at 0x%lx any more",
+			     now ? "the code at 0x%lx was changed by another program (left as is)"
+				 : "0x%lx is no longer mapped",
 			     site->address.v));
 }
 
-/* Its turn? Dependents come first (P6). */
+/* Is the site to be restored in this pass? Dependents come first (P6). */
 static bool is_due(const struct removal *r, size_t index)
 {
 	const struct patch_site *site = r->sites.items[index];
 
-	return site->state == PATCH_PLACED && r->second != (site->after != NULL);
+	return site->state == PATCH_PLACED && r->second_pass != (site->after != NULL);
 }
 
-/* A site that something which was left alone leads through is left alone too. */
+/* Leaves sites alone that a site left alone leads through (P6). */
 static void keep_hosts(struct removal *r)
 {
 	for (size_t i = 0; i < r->sites.count; i++) {
@@ -141,11 +121,10 @@ static void keep_hosts(struct removal *r)
 			if (!taddr_equal(r->sites.items[j]->address, site->after->address))
 				continue;
 			r->still_jumps = true;
-			sites_fail(
-				r->sites.items[j], PATCH_REMOVED,
-				error_new(ERROR_FAILED,
-					  "the changed code at 0x%lx leads through that at 0x%lx",
-					  site->address.v, site->after->address.v));
+			sites_fail(r->sites.items[j], PATCH_REMOVED,
+				   error_new(ERROR_FAILED,
+					     "the changed code at 0x%lx jumps through 0x%lx",
+					     site->address.v, site->after->address.v));
 		}
 	}
 }
@@ -154,6 +133,7 @@ static struct error *write_originals(struct removal *r)
 {
 	struct error *err;
 
+	assert(r->stop); /* P1 */
 	for (size_t i = 0; i < r->sites.count; i++) {
 		bool ours;
 
@@ -194,10 +174,9 @@ static struct error *restore_pass(struct removal *r)
 		if (r->restored[i])
 			site->state = PATCH_REMOVED;
 		else
-			err = error_new(ERROR_FAILED, "the code at 0x%lx can't be restored: %s",
+			err = error_new(ERROR_FAILED, "the code at 0x%lx cannot be restored: %s",
 					site->address.v,
-					failure ? error_text(failure)
-						: "it isn't there after writing");
+					failure ? error_text(failure) : "the bytes did not change");
 	}
 	return err;
 }
@@ -210,25 +189,25 @@ static struct error *restore(struct removal *r)
 		err = restore_pass(r);
 		keep_hosts(r);
 	}
-	r->second = true;
+	r->second_pass = true;
 	return err ? err : restore_pass(r);
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* Sends a thread that stands at a boundary of a copy back. *ret_left: it is outside now. */
-static struct error *send_back(struct removal *r, struct stop *stop, size_t thread,
+/* Moves a thread at a boundary of a copy back to the site. *ret_left: it is outside now. */
+static struct error *send_back(struct removal *r, size_t thread,
 			       const struct stack_scan_range *range, bool *ret_left)
 {
 	const struct patch_site *site = r->sites.items[range->owner];
-	taddr rip = stop_thread_rip(stop, thread);
+	taddr rip = stop_thread_rip(r->stop, thread);
 	struct error *err;
 
 	*ret_left = false;
 	for (size_t i = 0; r->restored[range->owner] && i < site->move_count; i++) {
 		if (!taddr_equal(rip, site->moves[i].copy))
 			continue;
-		err = stop_thread_set_rip(stop, thread,
+		err = stop_thread_set_rip(r->stop, thread,
 					  taddr_add(site->address, site->moves[i].offset));
 		*ret_left = !err;
 		return err;
@@ -236,79 +215,83 @@ static struct error *send_back(struct removal *r, struct stop *stop, size_t thre
 	return NULL;
 }
 
-/* Is nobody in a trampoline, nor will come back to one? */
-static struct error *look_for_threads(struct removal *r, struct stop *stop, bool *ret_idle)
+/* Is no thread in a trampoline, and will none return to one? */
+static struct error *look_for_threads(struct removal *r, bool *ret_idle)
 {
 	struct error *err = NULL;
 	bool idle = true;
 
-	for (size_t i = 0; !err && i < stop_thread_count(stop); i++) {
-		const struct stack_scan_range *range = stack_scan_find(&r->scan, stop_thread_rip(stop, i).v);
+	assert(r->begun); /* P5: while a site jumps, threads come in */
+	for (size_t i = 0; !err && i < stop_thread_count(r->stop); i++) {
+		const struct stack_scan_range *range =
+			stack_scan_find(&r->scan, stop_thread_rip(r->stop, i).v);
 		bool left = true;
 
 		if (range)
-			err = send_back(r, stop, i, range, &left);
+			err = send_back(r, i, range, &left);
 		idle &= left;
 	}
-	for (size_t i = 0; i < r->scan.count; i++)
-		r->scan.ranges[i].hit = false;
 	if (!err && idle)
-		err = stack_scan_stacks(&r->scan, stop);
+		err = stack_scan_stacks(&r->scan, r->stop);
 	for (size_t i = 0; i < r->scan.count; i++)
 		idle &= !r->scan.ranges[i].hit;
 	*ret_idle = idle;
 	return err;
 }
 
-/* Is our jump still what stands at the place where the site leads first? Where the bytes are back
- * already, whoever is there runs the program's own code. */
+/* Does the site's waypoint still hold our jump? Where the original bytes are back, a thread there
+ * runs the program's own code. */
 static bool is_waypoint_ours(const struct removal *r, const struct patch_site *site)
 {
-	uint8_t now[VIA_SIZE];
+	uint8_t now[WAYPOINT_SIZE];
 	const uint8_t *ours;
 
 	if (!site->after)
-		return true; /* in memory of ours */
+		return true; /* in our memory */
 	ours = site->after->patched + (site->waypoint.v - site->after->address.v);
 	_cleanup_error_ struct error *err = mem_read(r->proc, site->waypoint, now, sizeof(now));
 	return !err && memcmp(now, ours, sizeof(now)) == 0;
 }
 
-/* Before the bytes go back: those between site and trampoline go back to the site. *ret_clear: no
- * signal handler will return to one of these places. */
-static struct error *clear_waypoints(struct removal *r, struct stop *stop, bool *ret_clear)
+/* Moves threads at a waypoint back to the site, before the site's bytes go back. *ret_clear: no
+ * signal handler will return to a waypoint. */
+static struct error *clear_waypoints(struct removal *r, bool *ret_clear)
 {
+	struct stop *stop = r->stop;
 	struct error *err = NULL;
 
 	*ret_clear = true;
 	if (!r->waypoints.count)
 		return NULL;
 	for (size_t i = 0; !err && i < stop_thread_count(stop); i++) {
-		const struct stack_scan_range *range = stack_scan_find(&r->waypoints, stop_thread_rip(stop, i).v);
+		const struct stack_scan_range *range =
+			waypoints_find(&r->waypoints, stop_thread_rip(stop, i));
 		const struct patch_site *site = range ? r->sites.items[range->owner] : NULL;
 
 		if (site && is_waypoint_ours(r, site) && !stop_thread_trapped(stop, i))
 			err = stop_thread_set_rip(stop, i, site->address);
 	}
-	for (size_t i = 0; i < r->waypoints.count; i++)
-		r->waypoints.ranges[i].hit = false;
 	if (!err)
-		err = stack_scan_stacks(&r->waypoints, stop);
-	for (size_t i = 0; i < r->waypoints.count; i++)
-		*ret_clear &= !r->waypoints.ranges[i].hit || !is_waypoint_ours(r, r->sites.items[r->waypoints.ranges[i].owner]);
+		err = waypoints_scan(&r->waypoints, stop);
+	for (size_t i = 0; i < r->waypoints.count; i++) {
+		const struct stack_scan_range *range = &r->waypoints.ranges[i];
+
+		if (range->hit && is_waypoint_ours(r, r->sites.items[range->owner]))
+			*ret_clear = false;
+	}
 	return err;
 }
 
 /* ---- tries ---------------------------------------------------------------------------------- */
 
-static struct error *remove_held(struct removal *r, struct stop *stop, bool *ret_idle)
+static struct error *remove_held(struct removal *r, bool *ret_idle)
 {
 	struct error *err = NULL;
 	bool clear;
 
 	*ret_idle = false;
 	if (!r->begun) {
-		err = clear_waypoints(r, stop, &clear);
+		err = clear_waypoints(r, &clear);
 		if (err || !clear)
 			return err;
 		err = restore(r);
@@ -317,21 +300,21 @@ static struct error *remove_held(struct removal *r, struct stop *stop, bool *ret
 	}
 	r->begun = true;
 	if (!err)
-		err = look_for_threads(r, stop, ret_idle);
+		err = look_for_threads(r, ret_idle);
 	if (!err && r->more_to_drop)
-		err = drop_some(&r->drop, r->proc, stop, &r->more_to_drop);
+		err = drop_some(&r->drop, r->proc, r->stop, &r->more_to_drop);
 	return err;
 }
 
 static struct error *remove_try(struct removal *r, bool *ret_idle, struct patch_stats *stats)
 {
-	struct stop *stop = NULL;
 	uint64_t us = 0;
-	struct error *err = stop_all(r->proc, STOP_TIMEOUT_MS, &stop);
+	struct error *err = stop_all(r->proc, STOP_TIMEOUT_MS, &r->stop);
 
 	if (!err)
-		err = remove_held(r, stop, ret_idle);
-	stop_release(stop, &us);
+		err = remove_held(r, ret_idle);
+	stop_release(r->stop, &us);
+	r->stop = NULL;
 	if (us > stats->stopped_us)
 		stats->stopped_us = us;
 	return err;
@@ -356,11 +339,12 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
 	}
 	if (!err && r.sites.count && !r.begun)
-		err = error_new(
-			ERROR_FAILED,
-			"a signal handler stays on the way to a probe: it can't be removed now");
+		err = error_new(ERROR_FAILED, "cannot remove a probe now: a signal handler will "
+					      "return to its jump (try again)");
 	if (err)
 		return err;
+	for (size_t i = 0; i < r.sites.count; i++)
+		assert(r.sites.items[i]->state == PATCH_REMOVED); /* P5 */
 	for (size_t i = 0; i < count; i++)
 		stats.failed += sites[i]->error != NULL;
 	*ret_idle = idle && !r.still_jumps;
@@ -379,7 +363,8 @@ struct error *patch_find_threads(struct proc *proc, struct stop *stop,
 	if (!list)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t i = 0; i < count; i++)
-		list[i] = (struct stack_scan_range){ .start = ranges[i].start.v, .end = ranges[i].end.v };
+		list[i] = (struct stack_scan_range){ .start = ranges[i].start.v,
+						     .end = ranges[i].end.v };
 	err = stack_scan_begin(&scan, proc, list, count);
 	scan.frames_only = true;
 	if (!err)

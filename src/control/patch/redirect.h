@@ -1,9 +1,9 @@
 /*
- * redirect.h - where trampolines lead whose sites are gone (P8). Private to patch/.
+ * redirect.h - change where the trampolines of removed sites lead (P8). Private to patch/.
  *
- * All of it happens while the threads are held. Processes that were forked meanwhile run the same
- * code: so a jump is changed by one store that they see as a whole, and leads to code that does the
- * same.
+ * Redirects happen while the threads are held. Forked processes run the same code meanwhile: so a
+ * jump is changed by one store that they see as a whole, and the new target does the same as the
+ * old one.
  */
 #ifndef DYNTRACE_REDIRECT_H
 #define DYNTRACE_REDIRECT_H
@@ -23,14 +23,16 @@ struct redirect {
 	VEC(struct redirect_change) changes;
 };
 
-struct error *redirect_begin(struct redirect *outs, struct patch_site *const *all, size_t count);
-void redirect_end(struct redirect *outs);
+struct error *redirect_begin(struct redirect *redirect, struct patch_site *const *all,
+			     size_t count);
+void redirect_end(struct redirect *redirect);
 
-/* Why who is in an old trampoline can't be led on by the new site; NULL: he can, or needn't. */
-const char *redirect_refusal(const struct redirect *outs, const struct patch_site *new);
-/* Before the new site's bytes are written. */
-void redirect_lead(struct redirect *outs, const struct patch_site *new);
-/* For each new site that wasn't placed after all: as it was. */
-void redirect_undo(struct redirect *outs);
+/* Why the new site can't have the old trampolines that need it redirected to its copy; NULL: it
+ * can, or none needs it. */
+const char *redirect_refusal(const struct redirect *redirect, const struct patch_site *new);
+/* Redirects the old trampolines to the new site. Call before the site's bytes are written. */
+void redirect_apply(struct redirect *redirect, const struct patch_site *new);
+/* Takes the redirects to every new site back that is not placed. */
+void redirect_undo(struct redirect *redirect);
 
 #endif

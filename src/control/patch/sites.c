@@ -17,6 +17,11 @@ static int by_address(const void *a, const void *b)
 	return (x->address.v > y->address.v) - (x->address.v < y->address.v);
 }
 
+void sites_sort(struct patch_site **items, size_t count)
+{
+	qsort(items, count, sizeof(*items), by_address);
+}
+
 struct error *sites_collect(struct patch_site *const *all, size_t count, enum patch_state state,
 			    struct sites *ret_sites)
 {
@@ -28,13 +33,13 @@ struct error *sites_collect(struct patch_site *const *all, size_t count, enum pa
 		if (all[i]->state == state)
 			sites.items[sites.count++] = all[i];
 	}
-	qsort(sites.items, sites.count, sizeof(*sites.items), by_address);
+	sites_sort(sites.items, sites.count);
 	for (size_t i = 0; i < sites.count; i++) {
 		const struct patch_site *site = sites.items[i];
 
 		assert(site->length > 0 && site->length <= DT_SITE_BYTES);
 		assert(site->move_count <= PATCH_MOVES_MAX);
-		/* the planner made one site of what overlaps */
+		/* L1: the planner joins probes that overlap into one site */
 		assert(i == 0 || sites.items[i - 1]->address.v + sites.items[i - 1]->length <=
 					 site->address.v);
 	}
@@ -68,6 +73,7 @@ const struct patch_move *sites_move(const struct patch_site *site, uint64_t offs
 
 void sites_fail(struct patch_site *site, enum patch_state state, struct error *error)
 {
+	assert(error && state != PATCH_PLACED);
 	error_free(site->error);
 	site->error = error;
 	site->state = state;
@@ -80,7 +86,8 @@ void patch_link(struct patch_site *sites, size_t count)
 
 		if (site->patched[0] != SHORT_JUMP || site->length < SHORT_JUMP_SIZE)
 			continue;
-		taddr waypoint = taddr_add(site->address, SHORT_JUMP_SIZE + (int8_t)site->patched[1]);
+		taddr waypoint =
+			taddr_add(site->address, SHORT_JUMP_SIZE + (int8_t)site->patched[1]);
 		for (size_t j = 0; j < count; j++) {
 			if (!taddr_within(waypoint, sites[j].address,
 					  taddr_add(sites[j].address, sites[j].length)))

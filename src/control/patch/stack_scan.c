@@ -1,5 +1,6 @@
 #include "stack_scan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +10,11 @@
 #include "control/base/cleanup.h"
 
 #define RED_ZONE 128u
-#define STACK_MAX (16ULL << 20) /* a "stack" larger than that is a heap that a coroutine lives in */
-#define STACKS_MAX 65536u /* more can't be true: somebody plays with signal frames */
+#define STACK_MAX (16ULL << 20) /* a larger "stack" is a heap with coroutines */
+#define STACKS_MAX 65536u /* more must be forged signal frames */
 #define BUFFER_SIZE (256u << 10)
 
-/* The last words of a signal frame's registers: rsp, rip, eflags, cs | gs << 16 | fs << 32 | ss <<
- * 48. */
+/* The last registers of a signal frame: rsp, rip, eflags, cs | gs << 16 | fs << 32 | ss << 48. */
 #define FRAME_WORDS 4u
 #define SELECTOR_CS 0x33u
 #define SELECTOR_SS 0x2bu
@@ -26,8 +26,8 @@ static int by_start(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc, struct stack_scan_range *ranges,
-			 size_t count)
+struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc,
+			       struct stack_scan_range *ranges, size_t count)
 {
 	struct stack_scan s = { .proc = proc, .ranges = ranges, .count = count };
 	struct error *err = maps_read(proc, &s.maps);
@@ -62,12 +62,13 @@ struct stack_scan_range *stack_scan_find(const struct stack_scan *scan, uint64_t
 	return NULL;
 }
 
-/* The stack that an rsp points into; empty when nothing is mapped there. */
-static struct error *find_stack(struct stack_scan *scan, uint64_t rsp, struct stack_scan_stack *ret_stack)
+/* The stack that an rsp points into; empty if rsp is not mapped. */
+static struct error *find_stack(struct stack_scan *scan, uint64_t rsp,
+				struct stack_scan_stack *ret_stack)
 {
 	const struct mapping *m = maps_find(&scan->maps, taddr_of(rsp));
 
-	if (!m) { /* it is younger than our list */
+	if (!m) { /* mapped since our list was read? */
 		struct maps fresh = { 0 };
 		struct error *err = maps_read(scan->proc, &fresh);
 
@@ -86,7 +87,7 @@ static struct error *find_stack(struct stack_scan *scan, uint64_t rsp, struct st
 	return NULL;
 }
 
-/* Notes a stack for reading, without what another one of the list covers already. */
+/* Adds a stack to the list, without the part that another stack of the list covers. */
 static struct error *add_stack(struct stack_scan *scan, uint64_t rsp)
 {
 	struct stack_scan_stack stack;
@@ -122,8 +123,7 @@ static void judge_word(struct stack_scan *scan, uint64_t word)
 		range->hit = true;
 }
 
-/* Judges words[FRAME_WORDS - 1 ...]; those before have been judged, and are there for signal
- * frames. */
+/* Judges words[FRAME_WORDS - 1 ...]. The words before have been judged; signal frames need them. */
 static struct error *judge_words(struct stack_scan *scan, const uint64_t *words, size_t count)
 {
 	uint64_t low = scan->count ? scan->ranges[0].start : 0;
@@ -149,6 +149,7 @@ static struct error *stack_scan_one(struct stack_scan *scan, struct stack_scan_s
 {
 	size_t kept = (FRAME_WORDS - 1) * 8;
 
+	assert(stack.start % 8 == 0 && stack.start < stack.end);
 	memset(scan->buffer, 0, kept);
 	for (uint64_t at = stack.start; at < stack.end;) {
 		size_t want = BUFFER_SIZE - kept;
@@ -177,12 +178,15 @@ struct error *stack_scan_stacks(struct stack_scan *scan, struct stop *stop)
 	struct error *err = NULL;
 	uint8_t byte;
 
+	assert(stop); /* the stacks of running threads change while they are read */
 	scan->stacks.count = 0;
-	if (scan->maps.count) /* opens /proc/PID/mem if nobody did yet */
+	for (size_t i = 0; i < scan->count; i++)
+		scan->ranges[i].hit = false;
+	if (scan->maps.count) /* opens /proc/PID/mem if it isn't open yet */
 		err = mem_read(scan->proc, scan->maps.items[0].start, &byte, 1);
 	for (size_t i = 0; !err && i < stop_thread_count(stop); i++)
 		err = add_stack(scan, stop_thread_rsp(stop, i).v);
-	for (size_t i = 0; !err && i < scan->stacks.count; i++) /* grows while it is read */
+	for (size_t i = 0; !err && i < scan->stacks.count; i++) /* the list grows meanwhile */
 		err = stack_scan_one(scan, scan->stacks.items[i]);
 	return err;
 }
