@@ -28,7 +28,8 @@
  * (B1) A chunk has one owner at a time. It changes hands only by compare-and-swap of
  *      its chunk word: FREE -> OWNED by a thread, OWNED -> PUBLISHED by its owner, OWNED ->
  *      CLOSING -> PUBLISHED by the thread that inherits a dead one's slot, OWNED -> TAKEN by the
- *      controller once the owner is dead, PUBLISHED or TAKEN -> FREE by the controller (or see B9).
+ *      controller once the owner is dead, PUBLISHED or TAKEN -> EMPTYING -> FREE by the controller
+ *      (or see B9). EMPTYING: the trace has what was in it, and it is being zeroed.
  *      Every step out of FREE, and to WIPING, raises the generation.
  * (B2) Space is reserved by an unlocked cmpxchg of slot.reserve, which nobody but the slot's own
  *      thread writes. The word holds the chunk's generation, so a nested signal handler
@@ -70,7 +71,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 27
+#define DT_LAYOUT_VERSION 28
 /* dt_version_N: what the agent calls a symbol of its own. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -354,6 +355,7 @@ struct dt_thread {
 #define DT_CHUNK_TAKEN 3u
 #define DT_CHUNK_CLOSING 4u /* its descriptor is being filled in for a dead owner */
 #define DT_CHUNK_WIPING 5u /* being zeroed by who took it from a reader (B9) */
+#define DT_CHUNK_EMPTYING 6u /* being zeroed by the controller, which has read it (B1) */
 #define DT_CHUNK_STATE(word) ((uint32_t)((word) & 0xff))
 #define DT_CHUNK_THREAD(word) ((uint32_t)(((word) >> 8) & 0xffffff))
 #define DT_CHUNK_GENERATION(word) ((uint32_t)((word) >> 32))

@@ -173,6 +173,7 @@ static void read_packet(struct writer_lane *lane, const struct metadata_packet *
 	struct packet_seen packet = {
 		.begin = head->timestamp_begin,
 		.end = head->timestamp_end,
+		.has_events = head->content_size > sizeof(*head) * 8,
 		.inner_tid = head->vtid,
 		.inner_pid = head->vpid,
 	};

@@ -25,6 +25,8 @@
  * (W1) lane.size is the end of the last packet that isn't the filler.
  * (W2) Packets of a lane do not overlap: lane.end <= the next one's begin.
  * (W3) A packet goes where there is room for it: a file never grows.
+ * (W4) A packet whose content_size is that of its header holds no events, whatever its end is: it
+ *      may be one that was being written when its controller was killed.
  */
 #include "writer.h"
 
@@ -307,8 +309,12 @@ void writer_end_stream(struct trace_writer *writer, uint64_t number)
 
 /* ---- packets ------------------------------------------------------------------------------ */
 
-/* The one write that makes the filler a packet; where its header lies across two pages, field by
- * field, such that each state in between is a packet, too. */
+/*
+ * The one write that makes the filler a packet. Where its header lies across two pages, the header
+ * is written field by field, such that each state in between is a packet, too (W4): a filler until
+ * events_discarded is there, which therefore comes after the thread whose loss it is; then an empty
+ * packet that tells this loss; and only content_size, the last, puts the events into the trace.
+ */
 static struct error *writer_flip(const struct trace_writer *writer, const struct writer_lane *lane,
 				 const struct metadata_packet *head)
 {
@@ -318,8 +324,10 @@ static struct error *writer_flip(const struct trace_writer *writer, const struct
 		{ offsetof(struct metadata_packet, timestamp_end),
 		  offsetof(struct metadata_packet, content_size) },
 		{ 0, offsetof(struct metadata_packet, timestamp_end) },
-		{ offsetof(struct metadata_packet, events_discarded),
+		{ offsetof(struct metadata_packet, packet_seq_num),
 		  sizeof(struct metadata_packet) },
+		{ offsetof(struct metadata_packet, events_discarded),
+		  offsetof(struct metadata_packet, packet_seq_num) },
 		{ offsetof(struct metadata_packet, packet_size),
 		  offsetof(struct metadata_packet, events_discarded) },
 		{ offsetof(struct metadata_packet, content_size),

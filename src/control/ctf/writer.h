@@ -8,6 +8,7 @@
 #ifndef DYNTRACE_WRITER_H
 #define DYNTRACE_WRITER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,6 +64,7 @@ struct writer_part {
  * know. */
 struct packet_seen {
 	uint64_t begin, end;
+	bool has_events; /* else `end` says nothing of its thread's events */
 	uint64_t lost; /* more than the lane's packet before */
 	uint32_t inner_tid, inner_pid;
 };

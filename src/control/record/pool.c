@@ -63,6 +63,9 @@ void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used)
 	bool small = index < pool->small_count;
 	uint32_t generation = DT_CHUNK_GENERATION(pool_word(pool, index));
 
+	/* Killed from here on: the next controller doesn't take the zeroes for lost events. */
+	__atomic_store_n(&pool->words[index], DT_CHUNK_WORD(generation, 0, DT_CHUNK_EMPTYING),
+			 __ATOMIC_SEQ_CST); /* B1 */
 	memset(pool_chunk(pool, index), 0, used); /* B4 */
 	__atomic_store_n(&pool->words[index], DT_CHUNK_WORD(generation, 0, DT_CHUNK_FREE),
 			 __ATOMIC_RELEASE);
@@ -78,10 +81,11 @@ void pool_free_thread(const struct pool *pool, uint32_t index)
 {
 	struct dt_thread *record = &pool->base->threads[index];
 
+	/* First: killed behind this, nobody tells its losses again, whoever's they seem to be. */
+	__atomic_store_n(&record->lost, 0, __ATOMIC_SEQ_CST);
 	record->pid = 0;
 	record->tid = 0;
 	record->chunks = 0;
-	__atomic_store_n(&record->lost, 0, __ATOMIC_RELAXED);
 	/* The hint stays where it is: behind it are those that were taken last, and a long row of
 	 * them may follow. */
 	__atomic_store_n(&record->claim, 0, __ATOMIC_RELEASE);

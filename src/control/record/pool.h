@@ -41,7 +41,7 @@ static inline void *pool_chunk(const struct pool *pool, uint32_t index)
 
 void pool_desc(const struct pool *pool, uint32_t index, struct dt_chunk *ret_desc);
 void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_thread);
-/* Zeroes `used` bytes and gives the chunk back. */
+/* Zeroes `used` bytes and gives the chunk back: all that it held is in the trace, or counted. */
 void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used);
 /* Tells threads that wait for room to look again. */
 void pool_make_room(const struct pool *pool);

@@ -40,7 +40,8 @@ static uint64_t stream_losses(const struct stream *stream)
 {
 	uint64_t lost = stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;
 
-	return lost + stream->holes - stream->carried;
+	/* What a dead controller told includes holes, which may be gone with their chunks. */
+	return lost + stream->holes > stream->carried ? lost + stream->holes - stream->carried : 0;
 }
 
 struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet)

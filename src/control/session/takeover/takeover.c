@@ -4,6 +4,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/agent/sweep.h"
+#include "control/record/resume.h"
 #include "control/session/detach.h"
 #include "control/session/processes/thread_liveness.h"
 #include "takeover_state.h"
@@ -23,29 +24,6 @@ static struct error *copy_pool(struct session *dead)
 	return error;
 }
 
-/* What the trace has of each thread record. */
-struct seen {
-	const struct dt_pool *pool;
-	struct reader_resume *resume;
-};
-
-static void see_packet(void *context, const struct packet_seen *packet)
-{
-	struct seen *seen = context;
-
-	for (uint32_t i = 1; i < DT_THREADS_MAX; i++) {
-		const struct dt_thread *record = &seen->pool->threads[i];
-
-		/* a record that was claimed later is another thread's, of the same number */
-		if (record->claim != 2 || record->tid != packet->inner_tid ||
-		    record->pid != packet->inner_pid || record->start > packet->end)
-			continue;
-		if (seen->resume[i].end < packet->end)
-			seen->resume[i].end = packet->end;
-		seen->resume[i].told += packet->lost;
-	}
-}
-
 struct writer_part takeover_part(const struct session *dead)
 {
 	struct writer_part part = { .number = dead->agent->control->part };
@@ -59,13 +37,13 @@ struct error *takeover_reopen(struct session *dead, struct trace_dir *dir,
 			      struct trace_writer **ret_writer)
 {
 	const struct dt_control *control = dead->agent->control;
-	struct seen seen = { dead->agent->pool, resume };
+	struct resume seen = { dead->agent->pool, resume };
 	struct writer_part part = takeover_part(dead);
 
 	if (!dir && !control->output[0])
 		return error_new(ERROR_FAILED, "nobody knows where its trace is");
-	return dir ? writer_reopen_in(dir, &part, types, see_packet, &seen, ret_writer)
-		   : writer_reopen(control->output, &part, types, see_packet, &seen, ret_writer);
+	return dir ? writer_reopen_in(dir, &part, types, resume_see, &seen, ret_writer)
+		   : writer_reopen(control->output, &part, types, resume_see, &seen, ret_writer);
 }
 
 struct error *takeover_read(struct session *dead, struct trace_writer *writer,

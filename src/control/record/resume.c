@@ -1,0 +1,32 @@
+#include "resume.h"
+
+/* The record of the thread that wrote the packet; 0: none has it any more. Of several with the same
+ * number the one that was claimed last before that: the others are of threads that had it earlier. */
+static uint32_t resume_find(const struct dt_pool *pool, const struct packet_seen *packet)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i < DT_THREADS_MAX; i++) {
+		const struct dt_thread *record = &pool->threads[i];
+
+		if (record->claim != 2 || record->tid != packet->inner_tid ||
+		    record->pid != packet->inner_pid || record->start > packet->end)
+			continue;
+		if (!best || record->start > pool->threads[best].start)
+			best = i;
+	}
+	return best;
+}
+
+void resume_see(void *context, const struct packet_seen *packet)
+{
+	const struct resume *resume = context;
+	uint32_t thread = resume_find(resume->pool, packet);
+
+	if (!thread)
+		return;
+	struct reader_resume *has = &resume->threads[thread];
+	if (packet->has_events && has->end < packet->end) /* W4 */
+		has->end = packet->end;
+	has->told += packet->lost;
+}
