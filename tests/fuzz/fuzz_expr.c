@@ -24,7 +24,9 @@ static bool find(void *context, const char *name, struct type *ret_type,
 		 struct value_place *ret_place)
 {
 	(void)context;
-	*ret_type = (struct type){ .kind = TYPE_INT, .size = name[0] == 'i' ? 4 : 8, .is_signed = name[0] != 'u' };
+	*ret_type = (struct type){ .kind = TYPE_INT,
+				   .size = name[0] == 'i' ? 4 : 8,
+				   .is_signed = name[0] != 'u' };
 	*ret_place = (struct value_place){ .kind = PLACE_PIECES, .count = 1 };
 	if (strcmp(name, "i") == 0)
 		ret_place->pieces[0] = (struct abi_piece){ .where = ABI_INT, .reg = 7, .size = 8 };

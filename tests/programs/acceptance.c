@@ -1,8 +1,10 @@
 /*
- * acceptance - what the founding documents trace: functions with arguments of all kinds, nested and recursive calls, variables.
+ * acceptance - the subjects of the founding documents: functions with arguments of all kinds,
+ * nested and recursive calls, variables.
  *	acceptance [--rounds R]
- * After each "go" one round: foo 10 times, do_stuff 5 times, interestingFunction(7, 'x') 4 times, scale(1.5, 0.25f) 3 times,
- * outer(3) twice (which calls itself 4 times each, and inner in the middle of each).
+ * After each "go" one round: foo 10 times, do_stuff 5 times, interestingFunction(7, 'x') 4 times,
+ * scale(1.5, 0.25f) 3 times, outer(3) twice (which calls itself 4 times each, and inner in the
+ * middle of each).
  */
 #include "handshake.h"
 

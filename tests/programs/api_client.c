@@ -1,10 +1,12 @@
 /*
- * api_client.c - uses libdyntrace.so as C and as C++. Built by the test against the installed header.
+ * api_client.c - uses libdyntrace.so as C and as C++. Built by the test against the installed
+ * header.
  *
- *	api_client symbols TARGET GLOB		a line each
- *	api_client markers TARGET GLOB		a line each
+ *	api_client symbols TARGET GLOB		one line per symbol
+ *	api_client markers TARGET GLOB		one line per marker
  *	api_client status			two lines: before and after a tracepoint waits
- *	api_client threads PID ROUNDS		two threads with a handle each, a third lists symbols; prints what each did
+ *	api_client threads PID ROUNDS		two threads with a handle each, and a third that
+ *						lists symbols; prints how much each did
  */
 #include <dyntrace/dyntrace.h>
 
@@ -41,7 +43,8 @@ static int list_symbols(const char *target, const char *glob)
 		const struct dyntrace_symbol *one = dyntrace_list_symbol(list, i);
 
 		printf("%llu\t%llu\t%s\t%s\t%s\t%s\t%s\n", (unsigned long long)one->address,
-		       (unsigned long long)one->size, one->module, one->name, one->kind, one->source, one->prototype);
+		       (unsigned long long)one->size, one->module, one->name, one->kind,
+		       one->source, one->prototype);
 	}
 	if (dyntrace_list_marker(list, 0) || dyntrace_list_symbol(list, dyntrace_list_count(list)))
 		return 2;
@@ -57,8 +60,9 @@ static int list_markers(const char *target, const char *glob)
 	for (size_t i = 0; i < dyntrace_list_count(list); i++) {
 		const struct dyntrace_marker *one = dyntrace_list_marker(list, i);
 
-		printf("%s\t%s\t%s\t%s\t%llu\t%llu\n", one->provider, one->name, one->arguments, one->module,
-		       (unsigned long long)one->address, (unsigned long long)one->semaphore);
+		printf("%s\t%s\t%s\t%s\t%llu\t%llu\n", one->provider, one->name, one->arguments,
+		       one->module, (unsigned long long)one->address,
+		       (unsigned long long)one->semaphore);
 	}
 	dyntrace_list_free(list);
 	return 0;
@@ -69,10 +73,10 @@ static void print_status(struct dyntrace *dyntrace)
 	const struct dyntrace_status *status = NULL;
 
 	check(dyntrace_status(dyntrace, &status));
-	printf("%s\t%s\t%s\t%d\t%u\t%d\t%llu\t%llu\t%llu\t%llu\n", status->version, status->socket, status->output,
-	       status->pid, status->uid, status->recording, (unsigned long long)status->processes,
-	       (unsigned long long)status->tracepoints, (unsigned long long)status->waiting,
-	       (unsigned long long)status->clients);
+	printf("%s\t%s\t%s\t%d\t%u\t%d\t%llu\t%llu\t%llu\t%llu\n", status->version, status->socket,
+	       status->output, status->pid, status->uid, status->recording,
+	       (unsigned long long)status->processes, (unsigned long long)status->tracepoints,
+	       (unsigned long long)status->waiting, (unsigned long long)status->clients);
 }
 
 static int show_status(void)
@@ -92,7 +96,7 @@ static int show_status(void)
 	return 0;
 }
 
-/* ---- threads ------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 struct task {
 	const char *target;
@@ -122,8 +126,8 @@ static void *change(void *context)
 		for (size_t k = 0; k < dyntrace_list_count(list); k++) {
 			const struct dyntrace_tracepoint *one = dyntrace_list_tracepoint(list, k);
 
-			task->done += !strcmp(one->name, name) && one->shape == DYNTRACE_ENTRY && one->bytes > 0 &&
-				      one->fields[0] && !one->contexts[0];
+			task->done += !strcmp(one->name, name) && one->shape == DYNTRACE_ENTRY &&
+				      one->bytes > 0 && one->fields[0] && !one->contexts[0];
 		}
 		dyntrace_list_free(list);
 		check(dyntrace_remove(dyntrace, task->target, name, 0));
@@ -148,7 +152,9 @@ static void *look(void *context)
 
 static int run_threads(const char *target, int rounds)
 {
-	struct task tasks[3] = { { target, 1, rounds, 0 }, { target, 2, rounds, 0 }, { target, 3, rounds, 0 } };
+	struct task tasks[3] = { { target, 1, rounds, 0 },
+				 { target, 2, rounds, 0 },
+				 { target, 3, rounds, 0 } };
 	pthread_t threads[3];
 
 	signal(SIGCHLD, on_child);
@@ -158,8 +164,8 @@ static int run_threads(const char *target, int rounds)
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	int waited = waitpid(-1, NULL, 0);
-	printf("%llu %llu %llu, %d signals, %s\n", tasks[0].done, tasks[1].done, tasks[2].done, (int)children,
-	       waited < 0 && errno == ECHILD ? "no child" : "a child");
+	printf("%llu %llu %llu, %d signals, %s\n", tasks[0].done, tasks[1].done, tasks[2].done,
+	       (int)children, waited < 0 && errno == ECHILD ? "no child" : "a child");
 	return 0;
 }
 

@@ -12,17 +12,21 @@
 
 #include <dyntrace/probe.h>
 
-DYNTRACE_EVENT(seen, DYNTRACE_STRING(name), DYNTRACE_INT(number), DYNTRACE_DOUBLE(real), DYNTRACE_STRING(text),
-	       DYNTRACE_HEX(address), DYNTRACE_UINT(is_exit), DYNTRACE_FIELD(small, DYNTRACE_TYPE_INT, 2),
+DYNTRACE_EVENT(seen, DYNTRACE_STRING(name), DYNTRACE_INT(number), DYNTRACE_DOUBLE(real),
+	       DYNTRACE_STRING(text), DYNTRACE_HEX(address), DYNTRACE_UINT(is_exit),
+	       DYNTRACE_FIELD(small, DYNTRACE_TYPE_INT, 2),
 	       DYNTRACE_FIELD(single, DYNTRACE_TYPE_FLOAT, 4), DYNTRACE_INT(tid));
-DYNTRACE_EVENT(point, DYNTRACE_INT(x), DYNTRACE_INT(y), DYNTRACE_INT(colour), DYNTRACE_INT(nothing));
+DYNTRACE_EVENT(point, DYNTRACE_INT(x), DYNTRACE_INT(y), DYNTRACE_INT(colour),
+	       DYNTRACE_INT(nothing));
 DYNTRACE_EVENT(result, DYNTRACE_DOUBLE(ret), DYNTRACE_DOUBLE(xmm), DYNTRACE_UINT(took));
 DYNTRACE_EVENT(sum, DYNTRACE_INT(value));
-DYNTRACE_EVENT(registers, DYNTRACE_HEX(rax), DYNTRACE_HEX(rcx), DYNTRACE_HEX(rdx), DYNTRACE_HEX(rbx), DYNTRACE_HEX(rsp),
-	       DYNTRACE_HEX(rbp), DYNTRACE_HEX(rsi), DYNTRACE_HEX(rdi), DYNTRACE_HEX(r8), DYNTRACE_HEX(r10), DYNTRACE_HEX(r15),
-	       DYNTRACE_HEX(rip), DYNTRACE_HEX(rflags), DYNTRACE_DOUBLE(xmm7), DYNTRACE_DOUBLE(xmm15));
-DYNTRACE_EVENT(texts, DYNTRACE_STRING(cut), DYNTRACE_STRING(missing), DYNTRACE_STRING(bad), DYNTRACE_STRING(lengthy),
-	       DYNTRACE_INT(read), DYNTRACE_INT(unread));
+DYNTRACE_EVENT(registers, DYNTRACE_HEX(rax), DYNTRACE_HEX(rcx), DYNTRACE_HEX(rdx),
+	       DYNTRACE_HEX(rbx), DYNTRACE_HEX(rsp), DYNTRACE_HEX(rbp), DYNTRACE_HEX(rsi),
+	       DYNTRACE_HEX(rdi), DYNTRACE_HEX(r8), DYNTRACE_HEX(r10), DYNTRACE_HEX(r15),
+	       DYNTRACE_HEX(rip), DYNTRACE_HEX(rflags), DYNTRACE_DOUBLE(xmm7),
+	       DYNTRACE_DOUBLE(xmm15));
+DYNTRACE_EVENT(texts, DYNTRACE_STRING(cut), DYNTRACE_STRING(missing), DYNTRACE_STRING(bad),
+	       DYNTRACE_STRING(lengthy), DYNTRACE_INT(read), DYNTRACE_INT(unread));
 
 static unsigned long constructed;
 
@@ -41,21 +45,24 @@ DYNTRACE_PROBE(on_nothing)
 /* By number and by name. */
 DYNTRACE_PROBE(on_work)
 {
-	DYNTRACE_EMIT(hit, seen, hit->tracepoint->name, dyntrace_argument(hit, 0), dyntrace_argument_double(hit, 0),
-		      (const char *)dyntrace_argument(hit, 1), hit->tracepoint->address, hit->tracepoint->is_exit,
+	DYNTRACE_EMIT(hit, seen, hit->tracepoint->name, dyntrace_argument(hit, 0),
+		      dyntrace_argument_double(hit, 0), (const char *)dyntrace_argument(hit, 1),
+		      hit->tracepoint->address, hit->tracepoint->is_exit,
 		      -(int)dyntrace_argument(hit, 0), 0.25f, dyntrace_tid(hit));
 }
 
 DYNTRACE_PROBE(on_names)
 {
 	if (hit->tracepoint->is_exit) {
-		DYNTRACE_EMIT(hit, result, dyntrace_double(hit, "ret"), dyntrace_argument_double(hit, 0),
-			      dyntrace_integer(hit, "duration"));
+		DYNTRACE_EMIT(hit, result, dyntrace_double(hit, "ret"),
+			      dyntrace_argument_double(hit, 0), dyntrace_integer(hit, "duration"));
 		return;
 	}
-	DYNTRACE_EMIT(hit, seen, "names", dyntrace_integer(hit, "number"), dyntrace_double(hit, "real"),
-		      dyntrace_string(hit, "text"), (void *)hit->registers.rip, (int)constructed, 7, 1, 0);
-	DYNTRACE_EMIT(hit, point, dyntrace_integer(hit, "point_x"), dyntrace_integer(hit, "point_y"), dyntrace_integer(hit, "colour"),
+	DYNTRACE_EMIT(hit, seen, "names", dyntrace_integer(hit, "number"),
+		      dyntrace_double(hit, "real"), dyntrace_string(hit, "text"),
+		      (void *)hit->registers.rip, (int)constructed, 7, 1, 0);
+	DYNTRACE_EMIT(hit, point, dyntrace_integer(hit, "point_x"),
+		      dyntrace_integer(hit, "point_y"), dyntrace_integer(hit, "colour"),
 		      dyntrace_integer(hit, "no_such_name"));
 }
 
@@ -72,8 +79,9 @@ DYNTRACE_PROBE(on_registers)
 {
 	const struct dyntrace_registers *r = &hit->registers;
 
-	DYNTRACE_EMIT(hit, registers, r->rax, r->rcx, r->rdx, r->rbx, r->rsp, r->rbp, r->rsi, r->rdi, r->r8, r->r10, r->r15, r->rip,
-		      r->rflags, dyntrace_argument_double(hit, 7), dyntrace_argument_double(hit, 15));
+	DYNTRACE_EMIT(hit, registers, r->rax, r->rcx, r->rdx, r->rbx, r->rsp, r->rbp, r->rsi,
+		      r->rdi, r->r8, r->r10, r->r15, r->rip, r->rflags,
+		      dyntrace_argument_double(hit, 7), dyntrace_argument_double(hit, 15));
 }
 
 DYNTRACE_PROBE(on_texts)
@@ -82,8 +90,9 @@ DYNTRACE_PROBE(on_texts)
 
 	memset(length, 'x', sizeof(length));
 	length[399] = 0;
-	DYNTRACE_EMIT(hit, texts, dyntrace_text("abcdef", 3), (char *)NULL, (const char *)24, length,
-		      dyntrace_read(hit, "abcdef", buffer, 7), dyntrace_read(hit, (void *)24, buffer, 7));
+	DYNTRACE_EMIT(hit, texts, dyntrace_text("abcdef", 3), (char *)NULL, (const char *)24,
+		      length, dyntrace_read(hit, "abcdef", buffer, 7),
+		      dyntrace_read(hit, (void *)24, buffer, 7));
 	/* Another number of values than fields: nothing is written. */
 	if (DYNTRACE_EMIT(hit, sum, 1, 2) != -1 || DYNTRACE_EMIT(hit, sum, "text") != -1)
 		abort();
@@ -109,15 +118,21 @@ DYNTRACE_PROBE(on_mess)
 	errno = 77;
 	_mm_setcsr(0x1f80);
 #ifdef __AVX__
-	__asm__ volatile("vpxor %%ymm2, %%ymm2, %%ymm2\n\tvpxor %%ymm9, %%ymm9, %%ymm9\n\tvpxor %%ymm15, %%ymm15, %%ymm15\n\t"
-			 "movq $0, %%r10\n\tmovq $0, %%r11" ::: "xmm2", "xmm9", "xmm15", "r10", "r11");
+	__asm__ volatile("vpxor %%ymm2, %%ymm2, %%ymm2\n\t"
+			 "vpxor %%ymm9, %%ymm9, %%ymm9\n\t"
+			 "vpxor %%ymm15, %%ymm15, %%ymm15\n\t"
+			 "movq $0, %%r10\n\t"
+			 "movq $0, %%r11" ::: "xmm2", "xmm9", "xmm15", "r10", "r11");
 #else
-	__asm__ volatile("pxor %%xmm2, %%xmm2\n\tpxor %%xmm9, %%xmm9\n\tpxor %%xmm15, %%xmm15\n\tmovq $0, %%r10\n\tmovq $0, %%r11" :::
-			 "xmm2", "xmm9", "xmm15", "r10", "r11");
+	__asm__ volatile("pxor %%xmm2, %%xmm2\n\t"
+			 "pxor %%xmm9, %%xmm9\n\t"
+			 "pxor %%xmm15, %%xmm15\n\t"
+			 "movq $0, %%r10\n\t"
+			 "movq $0, %%r11" ::: "xmm2", "xmm9", "xmm15", "r10", "r11");
 #endif
 }
 
-/* ---- inside of each other -------------------------------------------------------------------------- */
+/* ---- inside of each other -------------------------------------------------------------------- */
 
 extern int inner(int number) __attribute__((weak));
 
@@ -136,7 +151,7 @@ DYNTRACE_PROBE(on_interrupted)
 		raise(SIGUSR1);
 }
 
-/* ---- what ends them --------------------------------------------------------------------------------- */
+/* ---- what ends them -------------------------------------------------------------------------- */
 
 DYNTRACE_PROBE(on_segv)
 {

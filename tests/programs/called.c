@@ -1,6 +1,6 @@
 /*
- * Does what it is told on its standard input, a word and a number a line, and answers with a line. Its functions are traced with
- * probe functions that do what probe functions shouldn't.
+ * Does what it is told on its standard input, a word and a number a line, and answers with a line.
+ * Its functions are traced with probe functions that do what probe functions shouldn't.
  */
 #include <errno.h>
 #include <immintrin.h>
@@ -22,14 +22,16 @@ struct point {
 enum colour { RED, GREEN = 5, BLUE };
 
 double work(int number, double real, const char *text, struct point point, enum colour colour);
-__attribute__((noinline, used)) double work(int number, double real, const char *text, struct point point, enum colour colour)
+__attribute__((noinline, used)) double work(int number, double real, const char *text,
+					    struct point point, enum colour colour)
 {
 	__asm__ volatile("" ::: "memory");
 	return number + real + text[0] + point.x - point.y + (int)colour;
 }
 
 long many(long a, long b, long c, long d, long e, long f, long g, long h);
-__attribute__((noinline, used)) long many(long a, long b, long c, long d, long e, long f, long g, long h)
+__attribute__((noinline, used)) long many(long a, long b, long c, long d, long e, long f, long g,
+					  long h)
 {
 	__asm__ volatile("" ::: "memory");
 	return a + b + c + d + e + f + g + h;
@@ -61,7 +63,7 @@ static void do_many(int count)
 	printf("%ld\n", sum);
 }
 
-/* ---- signals ------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static sigjmp_buf back;
 sigjmp_buf jump_out; /* a probe function's */
@@ -135,7 +137,7 @@ static void do_signals(int count)
 	printf("%d\n", count);
 }
 
-/* ---- threads, processes -------------------------------------------------------------------------- */
+/* ---- threads, processes ---------------------------------------------------------------------- */
 
 static void *run(void *count)
 {
@@ -190,7 +192,7 @@ static void do_fork(int count)
 	printf("%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 static char *stack_end; /* its lowest byte that can be used */
 static int stack_calls;
@@ -222,7 +224,8 @@ static void small_main(int left)
 /* A coroutine of 64 KiB, with a page that can't be touched below it. */
 static void do_coroutine(int left)
 {
-	char *memory = mmap(NULL, (64 << 10) + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory = mmap(NULL, (64 << 10) + 4096, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	mprotect(memory, 4096, PROT_NONE);
 	stack_end = memory + 4096;
@@ -267,7 +270,7 @@ static void do_stack(int left)
 	thread_main((void *)(intptr_t)left);
 }
 
-/* ---- registers ----------------------------------------------------------------------------------- */
+/* ---- registers ------------------------------------------------------------------------------- */
 
 #ifdef __AVX__
 #define VECTOR __m256i
@@ -283,8 +286,8 @@ static void do_stack(int left)
 #define SIZE "16"
 #endif
 
-/* Vector registers, scratch registers, errno, the rounding mode and the direction flag survive what is called: gcc keeps values in all of
- * them over calls of functions that it knows. */
+/* Vector registers, scratch registers, errno, the rounding mode and the direction flag survive what
+ * is called: gcc keeps values in all of them over calls of functions that it knows. */
 static void do_registers(int count)
 {
 	unsigned bad = 0;
@@ -295,16 +298,24 @@ static void do_registers(int count)
 
 		errno = 1000 + i;
 		_mm_setcsr(0x3f80); /* rounds down */
-		__asm__ volatile(LOAD " (%0), " R(2) "\n\t" LOAD " " SIZE "(%0), " R(9) "\n\t" LOAD " 2*" SIZE "(%0), " R(15) "\n\t"
+		__asm__ volatile(LOAD " (%0), " R(2) "\n\t"
+				 LOAD " " SIZE "(%0), " R(9) "\n\t"
+				 LOAD " 2*" SIZE "(%0), " R(15) "\n\t"
 				 "movq $10, %%r10\n\tmovq $11, %%r11\n\txorl %%edi, %%edi\n\t"
-				 "leaq -136(%%rsp), %%rsp\n\tpushq %1\n\tpushq %2\n\tstd\n\tcall inner\n\tcld\n\tpopq %2\n\tpopq %1\n\t"
-				 "leaq 136(%%rsp), %%rsp\n\t" LOAD " " R(2) ", (%1)\n\t" LOAD " " R(9) ", " SIZE "(%1)\n\t"
-				 LOAD " " R(15) ", 2*" SIZE "(%1)\n\tmovq %%r10, (%2)\n\tmovq %%r11, 8(%2)"
+				 "leaq -136(%%rsp), %%rsp\n\tpushq %1\n\tpushq %2\n\tstd\n\t"
+				 "call inner\n\tcld\n\tpopq %2\n\tpopq %1\n\t"
+				 "leaq 136(%%rsp), %%rsp\n\t"
+				 LOAD " " R(2) ", (%1)\n\t"
+				 LOAD " " R(9) ", " SIZE "(%1)\n\t"
+				 LOAD " " R(15) ", 2*" SIZE "(%1)\n\t"
+				 "movq %%r10, (%2)\n\tmovq %%r11, 8(%2)"
 				 :
 				 : "r"(wanted), "r"(is), "r"(scratch)
-				 : "rax", "rdx", "rdi", "r8", "r9", "r10", "r11", "xmm2", "xmm9", "xmm15", "memory", "cc");
+				 : "rax", "rdx", "rdi", "r8", "r9", "r10", "r11", "xmm2",
+				   "xmm9", "xmm15", "memory", "cc");
 		bad += memcmp(wanted, is, sizeof(is)) != 0;
-		bad += errno != 1000 + i || _mm_getcsr() >> 6 != 0x3f80 >> 6 || scratch[0] != 10 || scratch[1] != 11;
+		bad += errno != 1000 + i || _mm_getcsr() >> 6 != 0x3f80 >> 6 || scratch[0] != 10 ||
+		       scratch[1] != 11;
 		_mm_setcsr(0x1f80);
 	}
 	printf("%u\n", bad);
@@ -314,10 +325,11 @@ static const struct {
 	const char *word;
 	void (*does)(int number);
 } words[] = {
-	{ "work", do_work },	   { "many", do_many },	      { "fault", do_fault }, { "handle", do_handle },
-	{ "default", do_default }, { "signals", do_signals }, { "threads", do_threads }, { "loop", do_loop },
-	{ "fork", do_fork },	   { "registers", do_registers }, { "jump", do_jump },
-	{ "coroutine", do_coroutine }, { "thread", do_thread },	  { "stack", do_stack },
+	{ "work", do_work },	       { "many", do_many },	  { "fault", do_fault },
+	{ "handle", do_handle },       { "default", do_default }, { "signals", do_signals },
+	{ "threads", do_threads },     { "loop", do_loop },	  { "fork", do_fork },
+	{ "registers", do_registers }, { "jump", do_jump },	  { "coroutine", do_coroutine },
+	{ "thread", do_thread },       { "stack", do_stack },
 };
 
 int main(void)

@@ -28,7 +28,8 @@ KEEP void show(int n)
 
 KEEP int recurse(int n)
 {
-	char bytes[n * 24 + 1]; /* no frame is like the other, and the CFA isn't at a fixed distance of rsp */
+	/* No frame is like the other, and the CFA isn't at a fixed distance of rsp. */
+	char bytes[n * 24 + 1];
 
 	bytes[0] = (char)n;
 	__asm__ volatile("" : : "r"(bytes) : "memory");

@@ -35,7 +35,8 @@ typedef _Float16 half_t;
 KEPT long take(void *p, uint64_t raw, unsigned u, int i, double d, float f, long double ld,
 				    const unsigned char *bytes)
 {
-	__asm__ volatile("" ::"r"(p), "r"(bytes), "r"(u), "x"(d), "x"(f), "t"(ld) : "memory"); /* or clang passes anything */
+	/* Without this clang passes anything. */
+	__asm__ volatile("" ::"r"(p), "r"(bytes), "r"(u), "x"(d), "x"(f), "t"(ld) : "memory");
 	return (long)raw + i;
 }
 
@@ -47,13 +48,15 @@ KEPT half_t halves(half_t h, const half_t *array, half_t last)
 
 int main(void)
 {
-	struct node second = { 2, 3, -4, 2.5f, NULL, "second" }, first = { 1, 17, -9, 1.5f, &second, "first" };
+	struct node second = { 2, 3, -4, 2.5f, NULL, "second" },
+		    first = { 1, 17, -9, 1.5f, &second, "first" };
 	box_t box = { 77, first };
 	union both both = { .f = 1.0f };
 	volatile enum mood mood = FINE;
 	half_t array[3] = { 1, 2, 3 };
 
-	take(&box, (uint64_t)"raw text", 4000000000u, -5, 2.5, 0.25f, 1e30L, (const unsigned char *)"bytes!");
+	take(&box, (uint64_t)"raw text", 4000000000u, -5, 2.5, 0.25f, 1e30L,
+	     (const unsigned char *)"bytes!");
 	take(&first, (uint64_t)&both, 3, 7, -1e10, 3.0f, 0.5L, (const unsigned char *)"other");
 	take(&second, 0x1ff, 0xffffffff, -1, 0, 0, 0x1p-1074L, NULL);
 	halves((half_t)-0.099975586, array, (half_t)65504);

@@ -1,8 +1,9 @@
 /*
- * deep - stands at the very end of what its stack has ever reached, and on a small stack of its own making.
+ * deep - stands at the very end of its grown stack, and on a small stack of its own.
  *	deep
- * "ready" in the deepest call of a recursion that made the stack grow; after "go", "ready" again on a stack of 4 KiB
- * that is surrounded by data, and after "go" prints "ok" if no byte of the data has changed.
+ * "ready" in the deepest call of a recursion that made the stack grow; after "go", "ready" again on
+ * a stack of 4 KiB that is surrounded by data, and after "go" prints "ok" if no byte of the data
+ * has changed.
  */
 #include <ucontext.h>
 

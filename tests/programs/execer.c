@@ -1,8 +1,8 @@
 /*
- * execer - a process with threads that begins another program (itself) again and again, from any of its threads.
+ * execer - a process with threads that executes itself again and again, from any of its threads.
  *	execer [--rounds R] [--lockstep 1] [--headless 1]
- * Ends with status 0 after R rounds, "ready" before the first; in lockstep before each, in the thread that is about to
- * begin the next. Headless: the first thread has ended by then.
+ * Ends with status 0 after R rounds, "ready" before the first; in lockstep before each, in the
+ * thread that is about to begin the next. Headless: the first thread has ended by then.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
 /*
  * fates - a process that calls foo and then meets its fate.
  *	fates --fate N [--calls N]
- * Calls foo N times, does what the number says (the table at the end), which may call foo N times again, and says
- * nothing: how often foo is called, where and by whom, is the test's to know.
+ * Calls foo N times, does what the number says (the table at the end), which may call foo N times
+ * again, and says nothing: how often foo is called, where and by whom, is the test's to know.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -83,7 +83,8 @@ static void with_spawn(void)
 	pid_t child;
 	int status = 1;
 
-	if (posix_spawnp(&child, "true", NULL, NULL, argv, NULL) || waitpid(child, &status, 0) != child || status)
+	if (posix_spawnp(&child, "true", NULL, NULL, argv, NULL) ||
+	    waitpid(child, &status, 0) != child || status)
 		_exit(9);
 	foo_many(calls);
 }
@@ -148,7 +149,8 @@ static void scribbling(void)
 	unsigned seed = 1;
 
 	while (maps && fgets(line, sizeof(line), maps)) {
-		if (!strstr(line, "memfd:dyntrace-") || sscanf(line, "%lx-%lx %7s", &start, &end, mode) != 3)
+		if (!strstr(line, "memfd:dyntrace-") ||
+		    sscanf(line, "%lx-%lx %7s", &start, &end, mode) != 3)
 			continue;
 		if (mode[1] != 'w' && !mprotect((void *)start, end - start, PROT_READ | PROT_WRITE))
 			_exit(8); /* what is sealed can't be made writable */

@@ -1,8 +1,8 @@
 /*
  * filter - a program that locks itself in.
  *	filter [--calls N] [--child 1] [--syscall 1]
- * Calls foo N times, lets the kernel kill it for any system call but write and exit_group, and calls foo N times
- * again; with --child a forked child does the latter. Prints "done".
+ * Calls foo N times, lets the kernel kill it for any system call but write and exit_group, and
+ * calls foo N times again; with --child a forked child does the latter. Prints "done".
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

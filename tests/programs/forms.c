@@ -1,9 +1,10 @@
 /*
  * forms - calls functions of instructions that are hard to move (forms_code.S).
  *	forms [--calls N] [--interrupts N]
- * Prints each one's name and the sum of what it returned. With --interrupts a string instruction runs
- * until that many signals came amid it, after "go". forms_syscalls has functions that make system
- * calls, too; there, with --go-fd, a thread waits in `blocks`, in such a call, for a second "go".
+ * Prints each one's name and the sum of what it returned. With --interrupts a string instruction
+ * runs until that many signals came amid it, after "go". forms_syscalls has functions that make
+ * system calls, too; there, with --go-fd, a thread waits in `blocks`, in such a call, for a second
+ * "go".
  */
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,8 @@
 /*
  * linked - a program that has the agent from its first instruction on.
  *	linked [--calls N]
- * Calls foo N times, before anybody could come by, prints "PID CALLS", and then waits (handshake). It is linked with the agent.
+ * Calls foo N times, before anybody could come by, prints "PID CALLS", and then waits (handshake).
+ * It is linked with the agent.
  */
 #include "foo.h"
 #include "handshake.h"

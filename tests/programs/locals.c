@@ -1,4 +1,5 @@
-/* Thread-local variables of the program, of libc (errno) and of a library that is loaded later: locals LIBRARY */
+/* Thread-local variables of the program, of libc (errno) and of a library that is loaded later:
+ * locals LIBRARY */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,9 +1,10 @@
 /*
  * markers - static markers of <sys/sdt.h>.
  *	markers [--calls N] [--rounds R] [--children C]
- * In each round, hits each marker with values that it prints ("NAME VALUE..."), N times. demo:guarded has a semaphore: it
- * is passed only while somebody traces it, and then printed. Rounds begin with the handshake. With --children, that
- * many forked children do the rounds' work instead, one after the other, and print too. Prints "semaphore VALUE" at the end of a round.
+ * In each round, hits each marker with values that it prints ("NAME VALUE..."), N times.
+ * demo:guarded has a semaphore: it is passed only while somebody traces it, and then printed.
+ * Rounds begin with the handshake. With --children, that many forked children do the rounds' work
+ * instead, one after the other, and print too. Prints "semaphore VALUE" at the end of a round.
  */
 #include <sys/wait.h>
 
@@ -15,7 +16,8 @@
 /* What dtrace -h makes. */
 extern unsigned short demo_guarded_semaphore;
 unsigned short demo_guarded_semaphore __attribute__((section(".probes")));
-#define DEMO_GUARDED_ENABLED() __builtin_expect(*(volatile unsigned short *)&demo_guarded_semaphore, 0)
+#define DEMO_GUARDED_ENABLED()                                                                     \
+	__builtin_expect(*(volatile unsigned short *)&demo_guarded_semaphore, 0)
 
 /* Markers without one: sys/sdt.h takes the name all the same. */
 unsigned short demo_numbers_semaphore __attribute__((section(".probes")));

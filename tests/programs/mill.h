@@ -1,5 +1,6 @@
 /*
- * mill.h - what mill.c tells of itself on its first descriptor: all of them at once, when its threads run.
+ * mill.h - what mill.c tells of itself on its first descriptor: all of them at once, when its
+ * threads run.
  */
 #ifndef DYNTRACE_TESTS_MILL_H
 #define DYNTRACE_TESTS_MILL_H

@@ -1,5 +1,6 @@
 /*
- * plugin - a library that comes and goes: its constructor calls plugin_step three times, its destructor once.
+ * plugin - a library that comes and goes: its constructor calls plugin_step three times, its
+ * destructor once.
  */
 int plugin_step(int n);
 int plugin_steps(int n, int count);

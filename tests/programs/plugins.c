@@ -1,10 +1,13 @@
 /*
  * plugins - a program that loads and unloads libraries.
- *	plugins [--rounds R] [--calls N] [--move 1] [--threads T] [--namespace 1] [--filter 1] [--fork 1] LIBRARY...
- * Each of T threads, R times: loads its LIBRARY (the last T words), calls plugin_step N times by way of plugin_steps, unloads it. With --move
- * the place where it was is taken, so that it is somewhere else the next time; with --namespace it is loaded into one of
- * its own. With --filter it lets the kernel kill it for system calls that only a tracer makes. With --fork a child does it all. Prints
- * "ADDRESS CALLS" for each time, with the calls that the library makes itself.
+ *	plugins [--rounds R] [--calls N] [--move 1] [--threads T] [--namespace 1] [--filter 1]
+ *		[--fork 1] LIBRARY...
+ * Each of T threads, R times: loads its LIBRARY (the last T words), calls plugin_step N times by
+ * way of plugin_steps, unloads it. With --move its old place is taken, so that it is loaded
+ * elsewhere the next time; with --namespace it is loaded into a namespace of its own. With --filter
+ * it
+ * lets the kernel kill it for system calls that only a tracer makes. With --fork a child does it
+ * all. Prints "ADDRESS CALLS" for each time, with the calls that the library makes itself.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -78,7 +81,8 @@ static void kill_for_futex(void)
 	};
 	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
 		exit(2);
 #endif
 }

@@ -1,8 +1,8 @@
 /*
  * prefork - a server that forks its workers once, early.
  *	prefork [--children C] [--calls N] [--rounds R]
- * "ready"; after "go" forks C children; "ready"; after each of R times "go" each child calls foo N times, then the parent does;
- * "ready" again. Children end with the parent.
+ * "ready"; after "go" forks C children; "ready"; after each of R times "go" each child calls foo N
+ * times, then the parent does; "ready" again. Children end with the parent.
  */
 #include <sys/prctl.h>
 #include <signal.h>
@@ -27,7 +27,8 @@ static void serve(int from, int to, long calls)
 
 int main(int argc, char **argv)
 {
-	long children = handshake_option(argc, argv, "children", 2), calls = handshake_option(argc, argv, "calls", 100),
+	long children = handshake_option(argc, argv, "children", 2),
+	     calls = handshake_option(argc, argv, "calls", 100),
 	     rounds = handshake_option(argc, argv, "rounds", 1);
 	int ask[CHILDREN_MAX][2], answer[CHILDREN_MAX][2];
 	char byte = 0;

@@ -131,7 +131,8 @@ KEEP const char *text(int n)
 	return n ? "a result" : NULL;
 }
 
-KEEP int chosen(int size, const char *name, double factor, int a, int b, int c, int d, long on_stack)
+KEEP int chosen(int size, const char *name, double factor, int a, int b, int c, int d,
+		long on_stack)
 {
 	sink += size + a + b + c + d + on_stack;
 	return size % 3 == 0 ? -1 : (int)(size * factor);
@@ -149,7 +150,8 @@ int main(void)
 {
 	sink += small(1) + large(1) + truth(1) + colour(1) + (long)pointer(1);
 	nothing(1);
-	sink += (long)single(1) + (long)extended(1) + (long)in_struct(1).x + pair(1).a + (long)point(1).x;
+	sink += (long)single(1) + (long)extended(1) + (long)in_struct(1).x + pair(1).a +
+		(long)point(1).x;
 	sink += (long)mixed(1).d + both(1).l + large_struct(1).numbers[0] + flags(1).c;
 	sink += (long)creal(complex_result(1)) + (long)wide(1) + (text(1) != text(0));
 	choose();

@@ -1,8 +1,9 @@
 /*
  * rseq - a thread that spends most of its time in a restartable sequence.
  *	rseq
- * Prints the address of its counter. The sequence: load a counter, spin, store it one higher. After "go" main prints "ok" if sequences were aborted and
- * each that ended (and none that was aborted) counted. Status 77: the kernel or libc has no such thing.
+ * Prints the address of its counter. The sequence: load a counter, spin, store it one higher. After
+ * "go" main prints "ok" if sequences were aborted and each that ended (and none that was aborted)
+ * counted. Status 77: the kernel or libc has no such thing.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -32,7 +33,8 @@ static int sequence(struct rseq *area)
 			 "mov %%rdx, %[counter]\n\t"
 			 "2: mov $1, %[done]\n\t"
 			 "jmp 6f\n\t"
-			 ".byte 0x0f, 0xb9, 0x3d; .long 0x53053053\n\t" /* the signature, as an instruction */
+			 ".byte 0x0f, 0xb9, 0x3d; .long "
+			 "0x53053053\n\t" /* the signature, as an instruction */
 			 "4: mov $0, %[done]\n\t"
 			 "6:\n\t"
 			 : [done] "=&r"(done), [counter] "+m"(counter), [cs] "=m"(area->rseq_cs)
@@ -66,6 +68,8 @@ int main(int argc, char **argv)
 	handshake(argc, argv);
 	over = 1;
 	pthread_join(thread, NULL);
-	printf("%s\n", counter != completed ? "committed and aborted" : !aborted ? "never aborted" : "ok");
+	printf("%s\n", counter != completed ? "committed and aborted" :
+		       !aborted		    ? "never aborted" :
+					      "ok");
 	return 0;
 }

@@ -1,8 +1,9 @@
 /*
  * runtime.c - what programs with a compiler of their own do (JVM, V8).
  *
- * call_compiled: code made at run time calls `callee`, which says where it will return to: a garbage collector would
- * look that up. constant_first and constant_again: one instruction's immediate operand is data for another.
+ * call_compiled: code made at run time calls `callee`, which says where it will return to: a
+ * garbage collector would look that up. constant_first and constant_again: one instruction's
+ * immediate operand is data for another.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -36,8 +37,10 @@ NOINLINE long call_plainly(long n)
 /* sub rsp, 8; movabs r11, &anchor; mov [r11], rsp; movabs rax, callee; call rax; add rsp, 8; ret */
 static long (*compile(void))(long)
 {
-	static const uint8_t code[] = { 0x48, 0x83, 0xec, 0x08, 0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x49, 0x89, 0x23,
-					0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0, 0x48, 0x83, 0xc4, 0x08, 0xc3 };
+	static const uint8_t code[] = { 0x48, 0x83, 0xec, 0x08, 0x49, 0xbb, 0,	  0,	0,
+					0,    0,    0,	  0,	0,    0x49, 0x89, 0x23, 0x48,
+					0xb8, 0,    0,	  0,	0,    0,    0,	  0,	0,
+					0xff, 0xd0, 0x48, 0x83, 0xc4, 0x08, 0xc3 };
 	uint64_t to = (uint64_t)callee, note = (uint64_t)&anchor;
 
 	made = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -74,6 +77,7 @@ int main(void)
 		return 2;
 	for (long i = 0; i < 100; i++)
 		sum += compiled(i) + call_plainly(i);
-	printf("%ld %lu %llx\n", sum, known, (unsigned long long)(constant_first() ^ constant_again()));
+	printf("%ld %lu %llx\n", sum, known,
+	       (unsigned long long)(constant_first() ^ constant_again()));
 	return 0;
 }

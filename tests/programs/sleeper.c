@@ -1,8 +1,9 @@
 /*
  * sleeper - one thread in each system call that a stop may interrupt.
  *	sleeper [--ms N]
- * "ready" when every thread is asleep in its call. Each call must end as it would have ended undisturbed: by its
- * timeout of N ms, or by what main does after "go". Prints "NAME ok" or "NAME bad: ..." for each.
+ * "ready" when every thread is asleep in its call. Each call must end as it would have ended
+ * undisturbed: by its timeout of N ms, or by what main does after "go". Prints "NAME ok" or "NAME
+ * bad: ..." for each.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -238,7 +239,8 @@ static void prepare(struct sockaddr_in *address)
 	inotify = inotify_init();
 	semaphores = semget(IPC_PRIVATE, 2, 0600);
 	listener = socket(AF_INET, SOCK_STREAM, 0);
-	*address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	*address = (struct sockaddr_in){ .sin_family = AF_INET,
+					  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	if (inotify < 0 || semaphores < 0 || bind(listener, (void *)address, sizeof(*address)) ||
 	    listen(listener, 1) || getsockname(listener, (void *)address, &length))
 		exit(2);
@@ -249,8 +251,9 @@ static void end_them(const struct sockaddr_in *address, const char *file)
 	struct sembuf op = { 0, 1, 0 };
 	int client = socket(AF_INET, SOCK_STREAM, 0);
 
-	if (write(pipe_fd[1], "x", 1) != 1 || write(sockets[1], "x", 1) != 1 || semop(semaphores, &op, 1) ||
-	    connect(client, (const void *)address, sizeof(*address)) || unlink(file))
+	if (write(pipe_fd[1], "x", 1) != 1 || write(sockets[1], "x", 1) != 1 ||
+	    semop(semaphores, &op, 1) || connect(client, (const void *)address, sizeof(*address)) ||
+	    unlink(file))
 		exit(2);
 	kill(getpid(), SIGUSR1);
 }

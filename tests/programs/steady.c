@@ -1,9 +1,10 @@
 /*
- * steady - notices any change of its registers, vector state, flags, red zone, signal mask or results.
+ * steady - notices any change of its registers, vectors, flags, red zone, signal mask or results.
  *	steady [--threads T] [--eintr 1]
- * Each thread loops: fills every general register, xmm/ymm registers and the red zone with a pattern,
- * spins a while, and compares; then sleeps in system calls and checks what they return. SIGUSR1 ends it:
- * prints "ok" or what was off. With --eintr 1 epoll_wait may end with EINTR, as after SIGSTOP and SIGCONT.
+ * Each thread loops: fills every general register, xmm/ymm registers and the red zone with a
+ * pattern, spins a while, and compares; then sleeps in system calls and checks what they return.
+ * SIGUSR1 ends it: prints "ok" or what was off. With --eintr 1 epoll_wait may end with EINTR, as
+ * after SIGSTOP and SIGCONT.
  */
 #include <errno.h>
 #include <poll.h>
@@ -35,7 +36,8 @@ static __attribute__((noinline)) long check_registers(uint64_t seed)
 			 "lea 10(%%rax), %%r12; lea 11(%%rax), %%r13; lea 12(%%rax), %%r14\n\t"
 			 "mov %%rax, -8(%%rsp); mov %%rbx, -64(%%rsp); mov %%rdx, -128(%%rsp)\n\t"
 			 "movq %%rax, %%xmm0; movq %%rbx, %%xmm7; movq %%rdx, %%xmm15\n\t"
-			 "pinsrq $1, %%r8, %%xmm0; pinsrq $1, %%r9, %%xmm7; pinsrq $1, %%r10, %%xmm15\n\t"
+			 "pinsrq $1, %%r8, %%xmm0; pinsrq $1, %%r9, %%xmm7; pinsrq $1, %%r10, "
+			 "%%xmm15\n\t"
 			 "vinsertf128 $1, %%xmm0, %%ymm15, %%ymm3\n\t"
 			 "fld1\n\t"
 			 "mov $20000, %%ecx\n\t"
@@ -58,14 +60,19 @@ static __attribute__((noinline)) long check_registers(uint64_t seed)
 			 "sub $11, %%r13; xor %%rax, %%r13; or %%r13, %%r15\n\t"
 			 "sub $12, %%r14; xor %%rax, %%r14; or %%r14, %%r15\n\t"
 			 "mov -8(%%rsp), %%rbx; xor %%rax, %%rbx; or %%rbx, %%r15\n\t"
-			 "mov -64(%%rsp), %%rbx; sub $1, %%rbx; xor %%rax, %%rbx; or %%rbx, %%r15\n\t"
-			 "mov -128(%%rsp), %%rbx; sub $2, %%rbx; xor %%rax, %%rbx; or %%rbx, %%r15\n\t"
+			 "mov -64(%%rsp), %%rbx; sub $1, %%rbx; xor %%rax, %%rbx; or %%rbx, "
+			 "%%r15\n\t"
+			 "mov -128(%%rsp), %%rbx; sub $2, %%rbx; xor %%rax, %%rbx; or %%rbx, "
+			 "%%r15\n\t"
 			 "movq %%xmm0, %%rbx; xor %%rax, %%rbx; or %%rbx, %%r15\n\t"
-			 "pextrq $1, %%xmm7, %%rbx; sub $7, %%rbx; xor %%rax, %%rbx; or %%rbx, %%r15\n\t"
-			 "pextrq $1, %%xmm15, %%rbx; sub $8, %%rbx; xor %%rax, %%rbx; or %%rbx, %%r15\n\t"
+			 "pextrq $1, %%xmm7, %%rbx; sub $7, %%rbx; xor %%rax, %%rbx; or %%rbx, "
+			 "%%r15\n\t"
+			 "pextrq $1, %%xmm15, %%rbx; sub $8, %%rbx; xor %%rax, %%rbx; or %%rbx, "
+			 "%%r15\n\t"
 			 "vextractf128 $1, %%ymm3, %%xmm4; pextrq $1, %%xmm4, %%rbx\n\t"
 			 "sub $6, %%rbx; xor %%rax, %%rbx; or %%rbx, %%r15\n\t"
-			 "fstpl -16(%%rsp); mov -16(%%rsp), %%rbx; mov $0x3ff0000000000000, %%rdx\n\t"
+			 "fstpl -16(%%rsp); mov -16(%%rsp), %%rbx; mov $0x3ff0000000000000, "
+			 "%%rdx\n\t"
 			 "xor %%rdx, %%rbx; or %%rbx, %%r15\n\t"
 			 "or %%rcx, %%r15\n\t"
 			 "vzeroupper\n\t"
@@ -74,8 +81,9 @@ static __attribute__((noinline)) long check_registers(uint64_t seed)
 			 "mov %%r15, %0\n\t"
 			 : "=&a"(bad), "+c"(seed)
 			 :
-			 : "rbx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-			   "xmm0", "xmm3", "xmm4", "xmm7", "xmm15", "cc", "memory", "st");
+			 : "rbx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
+			   "r14", "r15", "xmm0", "xmm3", "xmm4", "xmm7", "xmm15", "cc", "memory",
+			   "st");
 	return bad;
 }
 
@@ -98,7 +106,8 @@ static void check_calls(int epoll)
 		trouble = "getppid";
 	if (nanosleep(&nap, NULL) && !ends_soon())
 		trouble = "nanosleep";
-	if (syscall(SYS_epoll_wait, epoll, &event, 1, 1) && !(may_interrupt && errno == EINTR) && !ends_soon())
+	if (syscall(SYS_epoll_wait, epoll, &event, 1, 1) && !(may_interrupt && errno == EINTR) &&
+	    !ends_soon())
 		trouble = "epoll_wait";
 	if (poll(NULL, 0, 1) && !ends_soon())
 		trouble = "poll";

@@ -1,9 +1,9 @@
 /*
  * storm - everything at once: threads that come and go, forks, signals with handlers, system calls.
  *	storm
- * Until SIGTERM; then prints "ok" or what was off. Each signal that was sent was handled, once; each child's status
- * was what the child said. (SIGCHLD is blocked: while a thread is traced the kernel keeps signals that would be
- * ignored, and they wake epoll_wait in other threads.)
+ * Until SIGTERM; then prints "ok" or what was off. Each signal that was sent was handled, once;
+ * each child's status was what the child said. (SIGCHLD is blocked: while a thread is traced the
+ * kernel keeps signals that would be ignored, and they wake epoll_wait in other threads.)
  */
 #include <errno.h>
 #include <pthread.h>
@@ -43,8 +43,8 @@ static void *spawn(void *data)
 		pthread_t thread;
 		void *result = NULL;
 
-		if (pthread_create(&thread, NULL, short_life, (void *)i) || pthread_join(thread, &result) ||
-		    result != (void *)i)
+		if (pthread_create(&thread, NULL, short_life, (void *)i) ||
+		    pthread_join(thread, &result) || result != (void *)i)
 			trouble = "thread";
 	}
 	return NULL;
@@ -64,7 +64,8 @@ static void *fork_on(void *data)
 	return NULL;
 }
 
-/* A thread that signals itself: each must arrive exactly once, in between epoll_waits that it may interrupt. */
+/* A thread that signals itself: each must arrive exactly once, in between epoll_waits that it may
+ * interrupt. */
 static void *signal_on(void *data)
 {
 	int epoll = epoll_create1(0);
@@ -128,9 +129,11 @@ int main(int argc, char **argv)
 	pthread_t threads[5];
 	sigset_t mask;
 
-	sigaction(SIGUSR1, &(struct sigaction){ .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO }, NULL);
+	sigaction(SIGUSR1, &(struct sigaction){ .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO },
+		  NULL);
 	sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = on_wake }, NULL);
-	sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_term, .sa_flags = SA_RESTART }, NULL);
+	sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_term, .sa_flags = SA_RESTART },
+		  NULL);
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGTERM);
 	sigaddset(&mask, SIGCHLD);

@@ -1,7 +1,8 @@
 /*
  * traps - a function of one byte between others, and all that a program can do to SIGTRAP.
  *	traps [--calls N] [--handler 1] [--user-handler 1] MODE...
- * For each MODE, after the handshake, does what it says and calls lone() N times there. Prints "MODE ok".
+ * For each MODE, after the handshake, does what it says and calls lone() N times there. Prints
+ * "MODE ok".
  */
 #include <dlfcn.h>
 #include <linux/filter.h>
@@ -20,22 +21,28 @@
 
 #include "handshake.h"
 
-/* `ret`, and something that is jumped to directly behind it: its bytes are the only distance that a jump could have, and
- * it leads into this very function. */
+/* `ret`, and something that is jumped to directly behind it: its bytes are the only distance that a
+ * jump could have, and it leads into this very function. */
 void lone(void);
 int behind(int x);
 __asm__(".text\n .balign 64\n .globl behind_caller\n .type behind_caller, @function\n"
-	"behind_caller: .cfi_startproc\n jmp behind\n .cfi_endproc\n .size behind_caller, . - behind_caller\n"
+	"behind_caller: .cfi_startproc\n jmp behind\n .cfi_endproc\n"
+	" .size behind_caller, . - behind_caller\n"
 	".fill 200, 1, 0xf4\n"
-	".globl lone\n .type lone, @function\n lone: .cfi_startproc\n ret\n .cfi_endproc\n .size lone, . - lone\n"
-	".globl behind\n .type behind, @function\n behind: .cfi_startproc\n .byte 5, 0, 0, 0, 0\n" /* add $0, %eax */
+	".globl lone\n .type lone, @function\n lone: .cfi_startproc\n ret\n .cfi_endproc\n"
+	" .size lone, . - lone\n"
+	".globl behind\n .type behind, @function\n behind: .cfi_startproc\n"
+	" .byte 5, 0, 0, 0, 0\n" /* add $0, %eax */
 	"ret\n .cfi_endproc\n .size behind, . - behind\n .fill 200, 1, 0xf4\n");
 
 /* The same with bytes that make a jump to where nothing is. */
 void hop(void);
-__asm__(".globl hop\n .type hop, @function\n hop: .cfi_startproc\n ret\n .cfi_endproc\n .size hop, . - hop\n"
-	".globl behind_hop\n .type behind_hop, @function\n behind_hop: .cfi_startproc\n mov $0x40, %al\n .byte 0x48, 0xb9\n"
-	".quad 0x4948474645444342\n jmp behind_hop\n .cfi_endproc\n .size behind_hop, . - behind_hop\n .fill 200, 1, 0xf4\n");
+__asm__(".globl hop\n .type hop, @function\n hop: .cfi_startproc\n ret\n .cfi_endproc\n"
+	" .size hop, . - hop\n"
+	".globl behind_hop\n .type behind_hop, @function\n behind_hop: .cfi_startproc\n"
+	" mov $0x40, %al\n .byte 0x48, 0xb9\n"
+	".quad 0x4948474645444342\n jmp behind_hop\n .cfi_endproc\n"
+	" .size behind_hop, . - behind_hop\n .fill 200, 1, 0xf4\n");
 
 static long calls;
 static volatile sig_atomic_t own, handled;
@@ -64,7 +71,8 @@ static void take_trap(void)
 	struct sigaction action = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO }, old;
 
 	sigfillset(&action.sa_mask);
-	if (sigaction(SIGTRAP, &action, NULL) || sigaction(SIGTRAP, NULL, &old) || old.sa_sigaction != on_trap)
+	if (sigaction(SIGTRAP, &action, NULL) || sigaction(SIGTRAP, NULL, &old) ||
+	    old.sa_sigaction != on_trap)
 		exit(10);
 }
 
@@ -100,7 +108,7 @@ static int run_child(pid_t child)
 	return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 99;
 }
 
-/* ---- the modes, each 0 if all went well ------------------------------------------------------------ */
+/* ---- the modes, each 0 if all went well ------------------------------------------------------ */
 
 static int plain(void)
 {
@@ -206,13 +214,15 @@ static int vforked(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	int status = run_child(child);
 	char *command[] = { "true", NULL };
-	if (status || posix_spawn(&child, "/bin/true", NULL, NULL, command, NULL) || run_child(child))
+	if (status || posix_spawn(&child, "/bin/true", NULL, NULL, command, NULL) ||
+	    run_child(child))
 		return 9;
 	work();
 	return system("true");
 }
 
-/* A library that is loaded now, and blocks all signals by a system call of its own: --library's, in the environment. */
+/* A library that is loaded now, and blocks all signals by a system call of its own: --library's, in
+ * the environment. */
 static int plugged(void)
 {
 	void *library = dlopen(getenv("TRAPS_LIBRARY"), RTLD_NOW);
@@ -236,7 +246,8 @@ static int sandboxed(void)
 	};
 	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
 		return 31;
 	work();
 	return 0;

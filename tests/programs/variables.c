@@ -30,8 +30,12 @@ __attribute__((noinline)) int serve(struct request *req, int number)
 
 int main(void)
 {
-	struct request first = { 1, "/index.html", { { "A", "b" }, { "Host", "example.org" } }, NULL, 5, BLUE };
-	struct request second = { 2, "/two", { { "C", "d" }, { "Accept", "*/*" } }, &first, 2, RED };
+	struct request first = {
+		1, "/index.html", { { "A", "b" }, { "Host", "example.org" } }, NULL, 5, BLUE
+	};
+	struct request second = {
+		2, "/two", { { "C", "d" }, { "Accept", "*/*" } }, &first, 2, RED
+	};
 
 	return serve(&first, 1) + serve(&second, 2) + (int)visible == 0;
 }

@@ -1,6 +1,6 @@
 /*
- * Calls functions and counts the calls, as a test wants it that changes tracepoints meanwhile. The first word is the mode, the
- * others are descriptors:
+ * Calls functions and counts the calls, as a test wants it that changes tracepoints meanwhile. The
+ * first word is the mode, the others are descriptors:
  *
  *	threads MEMORY		threads call functions all the time (struct shared)
  *	fork SOCKET CHILD	does what it is told on SOCKET; so does its forked child, on CHILD
@@ -30,8 +30,8 @@ static struct shared *shared;
 		__asm__ volatile("" : "+r"(x));                                     \
 		return x * (2 * n + 1) + (uint64_t)s[0];                            \
 	}
-#define EACH(w) w(0) w(1) w(2) w(3) w(4) w(5) w(6) w(7) w(8) w(9) w(10) w(11) w(12) w(13) w(14) w(15) w(16) w(17) w(18) w(19) \
-		w(20) w(21) w(22) w(23)
+#define EACH(w) w(0) w(1) w(2) w(3) w(4) w(5) w(6) w(7) w(8) w(9) w(10) w(11) w(12) w(13) w(14)    \
+		w(15) w(16) w(17) w(18) w(19) w(20) w(21) w(22) w(23)
 EACH(WORK)
 #define NAME(n) work_##n,
 static uint64_t (*const functions[FUNCTIONS])(uint64_t, const char *) = { EACH(NAME) };
@@ -98,7 +98,8 @@ static void obey_forking(int socket, int child_socket)
 	_exit(0);
 }
 
-/* 'o' loads the library, 'c' calls it, 'x' unloads it and puts something else in its place; each is answered. */
+/* 'o' loads the library, 'c' calls it, 'x' unloads it and puts something else in its place; each is
+ * answered. */
 static void obey(int socket)
 {
 	double (*cbrt)(double) = NULL;
@@ -119,7 +120,8 @@ static void obey(int socket)
 
 			dlclose(library);
 			if (mmap((void *)page, 4096, PROT_READ | PROT_EXEC,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != (void *)page)
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+				 0) != (void *)page)
 				_exit(4);
 		}
 		if (write(socket, &word, 1) != 1)

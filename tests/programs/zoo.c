@@ -1,6 +1,6 @@
 /*
- * zoo.c - types that are rare, or that compilers and debug information treat in ways of their own; each function is called with
- * what tests/e2e/test_zoo.py expects.
+ * zoo.c - types that are rare, or that compilers and debug information treat in ways of their own;
+ * each function is called with what tests/e2e/test_zoo.py expects.
  */
 #include <complex.h>
 #include <stdbool.h>
@@ -17,7 +17,13 @@
 
 volatile int sink;
 
-enum big { B_LOW = 1, B_200 = 200, B_40000 = 40000, B_3G = 3000000000u, B_HUGE = 0x123456789abcdefLL };
+enum big {
+	B_LOW = 1,
+	B_200 = 200,
+	B_40000 = 40000,
+	B_3G = 3000000000u,
+	B_HUGE = 0x123456789abcdefLL
+};
 enum dup { D_A = 3, D_B = 3, D_C = 128, D_D = 255 };
 enum flags { F_READ = 1, F_WRITE = 2, F_EXEC = 4 };
 enum neg { N_MIN = -2147483647 - 1, N_M200 = -200, N_0 = 0 };
@@ -27,10 +33,22 @@ APART void enums(enum big a, enum dup b, enum flags c, enum neg d, enum uc e) { 
 struct __attribute__((packed)) packed { char a; int b; short c; long d; char e; };
 APART void packed(struct packed p) { sink++; }
 
-struct bits { unsigned a : 3; int b : 13; unsigned long c : 40; bool d : 1; unsigned e : 7; int : 0; signed f : 5; };
+struct bits {
+	unsigned a : 3;
+	int b : 13;
+	unsigned long c : 40;
+	bool d : 1;
+	unsigned e : 7;
+	int : 0;
+	signed f : 5;
+};
 APART void bits(struct bits b) { sink++; }
 
-struct __attribute__((packed)) packed_bits { unsigned a : 3; unsigned b : 30; unsigned long c : 50; };
+struct __attribute__((packed)) packed_bits {
+	unsigned a : 3;
+	unsigned b : 30;
+	unsigned long c : 50;
+};
 APART void packed_bits(struct packed_bits b) { sink++; }
 
 struct empty {};
@@ -44,7 +62,10 @@ APART __int128 wide_result(void) { sink++; return ((__int128)1 << 64) | 5; }
 APART void vectors(__m128 a, __m128i b, __m128d c) { sink++; }
 
 typedef int (*handler)(int, char **);
-APART void pointers(handler h, char *const *volatile pp, const volatile int *p, char **argv) { sink++; }
+APART void pointers(handler h, char *const *volatile pp, const volatile int *p, char **argv)
+{
+	sink++;
+}
 APART void variable_length(int n, int m, int a[n][m]) { sink++; }
 APART int old_style(a, b, c, d) char a; short b; float c; char *d; { sink++; return a; }
 APART int variadic(const char *format, ...) { sink++; return 0; }
@@ -52,14 +73,23 @@ APART int variadic(const char *format, ...) { sink++; return 0; }
 struct point { int x, y; };
 struct polygon { struct point p[3]; int n; };
 APART void polygons(struct polygon p) { sink++; }
-APART struct polygon polygon_result(int n) { struct polygon p = { { { 1, 2 }, { 3, 4 }, { 5, n } }, 7 }; sink++; return p; }
+APART struct polygon polygon_result(int n)
+{
+	struct polygon p = { { { 1, 2 }, { 3, 4 }, { 5, n } }, 7 };
+	sink++;
+	return p;
+}
 
-APART void texts(const wchar_t *w, const char16_t *c16, const char32_t *c32, const wchar_t *none, const char16_t *bad, const char16_t *odd)
+APART void texts(const wchar_t *w, const char16_t *c16, const char32_t *c32, const wchar_t *none,
+		 const char16_t *bad, const char16_t *odd)
 {
 	sink++;
 }
 
-APART void complexes(long double _Complex z, long double l, float _Complex f, double _Complex d) { sink++; }
+APART void complexes(long double _Complex z, long double l, float _Complex f, double _Complex d)
+{
+	sink++;
+}
 APART long double _Complex complex_result(void) { sink++; return 1.5L + 2.5L * I; }
 APART long double long_result(void) { sink++; return 3.25L; }
 
@@ -68,7 +98,11 @@ struct number { float f; int i; };
 struct longer { long double l; };
 struct three { char c[3]; };
 union any { long l; double d; };
-APART void classes(struct mixed m, struct number n, struct longer l, union any u, struct three t, void *list[2]) { sink++; }
+APART void classes(struct mixed m, struct number n, struct longer l, union any u, struct three t,
+		   void *list[2])
+{
+	sink++;
+}
 
 int main(void)
 {
@@ -91,11 +125,12 @@ int main(void)
 	variadic("%d %s", 5, "x");
 	polygons((struct polygon){ { { 1, 2 }, { 3, 4 }, { 5, 6 } }, 7 });
 	polygon_result(9);
-	texts(L"wide \u00e4\U0001f600", u"sixteen \u00e4\U0001f600", U"thirty-two \u00e4", (wchar_t *)0, (char16_t *)16, odd);
+	texts(L"wide \u00e4\U0001f600", u"sixteen \u00e4\U0001f600", U"thirty-two \u00e4",
+	      (wchar_t *)0, (char16_t *)16, odd);
 	complexes(1.5L + 2.5L * I, 3.25L, 1.5f + 2.5f * I, 3.5 + 4.5 * I);
 	complex_result();
 	long_result();
-	classes((struct mixed){ 1.5f, 2.5 }, (struct number){ 3.5f, 7 }, (struct longer){ 4.5L }, (union any){ .d = 5.5 },
-		(struct three){ "ab" }, (void *[2]){ 0, 0 });
+	classes((struct mixed){ 1.5f, 2.5 }, (struct number){ 3.5f, 7 }, (struct longer){ 4.5L },
+		(union any){ .d = 5.5 }, (struct three){ "ab" }, (void *[2]){ 0, 0 });
 	return 0;
 }

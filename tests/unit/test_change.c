@@ -395,7 +395,8 @@ static void cycle(enum what what)
 	}
 	struct sizes now = measure(&f);
 	print_message(
-		"%ld cycles: code %lu -> %lu bytes, target's space %ld -> %ld, its own memory %ld -> %ld, ours %ld -> %ld KiB\n",
+		"%ld cycles: code %lu -> %lu bytes, target's space %ld -> %ld, its own memory %ld "
+		"-> %ld, ours %ld -> %ld KiB\n",
 		cycles, (unsigned long)before.code, (unsigned long)now.code, before.space,
 		now.space, before.target, now.target, before.here, now.here);
 	end(&f);

@@ -267,7 +267,8 @@ static void test_against_c(void **state)
 			expected = expressions[n].function() && !failed;
 			if (run(&ops) != expected)
 				fail_msg(
-					"%s is %d (sc %d uc %d s %d us %d i %d u %u l %ld ul %lu b %d e %d f %a d %a ld %La)",
+					"%s is %d (sc %d uc %d s %d us %d i %d u %u l %ld ul %lu b "
+					"%d e %d f %a d %a ld %La)",
 					expressions[n].text, !expected, sc, uc, s, us, i, u, l, ul,
 					b, e, f, d, ld);
 		}

@@ -353,7 +353,8 @@ static void expect_no_room(struct proc *proc)
 	forget(&before);
 }
 
-/* All memory locked and a small limit: got around, put back, and nothing of ours counts against it. */
+/* All memory locked and a small limit: got around, put back, and nothing of ours counts against
+ * it. */
 static void test_locked_memory(void **state)
 {
 	struct target target = target_start("spin", NULL);

@@ -302,7 +302,9 @@ static void change_one(struct fixture *f, struct known *known, size_t function)
 	work_name(function, name);
 	if (!known->there) {
 		add(f, function, kinds[random() % 2]);
-		*known = (struct known){ .there = true, .least = known->least, .most = known->most };
+		*known = (struct known){ .there = true,
+					   .least = known->least,
+					   .most = known->most };
 		start_counting(known, function, before);
 		return;
 	}

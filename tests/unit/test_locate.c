@@ -466,7 +466,8 @@ static void test_errors(void **state)
 		     "'library_data' is data of libthing.so, not a function");
 	assert_fails(
 		"main@libthink.so", false,
-		"no module 'libthink.so' in program (pid %d): --wait waits until it is loaded; did you mean libthing.so?",
+		"no module 'libthink.so' in program (pid %d): --wait waits until it is loaded; did "
+		"you mean libthing.so?",
 		pid);
 	assert_fails("0x10@xyzzy", false,
 		     "no module 'xyzzy' in program (pid %d): --wait waits until it is loaded", pid);

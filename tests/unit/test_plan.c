@@ -48,14 +48,17 @@ __asm__(".text\n"
 			      "mov $1, %eax\n ret\n")
 		FUNCTION(
 			plan_jumper,
-			"lea plan_table(%rip), %rdx\n movslq (%rdx,%rdi,4), %rax\n add %rdx, %rax\n jmp *%rax\n")
+			"lea plan_table(%rip), %rdx\n movslq (%rdx,%rdi,4), %rax\n add %rdx, %rax\n"
+			" jmp *%rax\n")
 	/* A computed goto: distances from a label, in a table that the function takes. */
 	FUNCTION(
 		plan_goto,
-		"lea plan_goto_base(%rip), %rdx\n lea plan_labels(%rip), %rcx\n movslq (%rcx,%rdi,4), %rax\n"
+		"lea plan_goto_base(%rip), %rdx\n lea plan_labels(%rip), %rcx\n"
+		" movslq (%rcx,%rdi,4), %rax\n"
 		"add %rdx, %rax\n jmp *%rax\n"
 		".globl plan_goto_base\nplan_goto_base: xor %eax, %eax\n inc %eax\n"
-		".fill 7777, 1, 0x90\n dec %ecx\n dec %edx\n" /* no number near the table is so large */
+		/* No number near the table is as large as this distance. */
+		".fill 7777, 1, 0x90\n dec %ecx\n dec %edx\n"
 		".globl plan_goto_inside\nplan_goto_inside: inc %eax\n inc %ecx\n ret\n")
 	/* The same with a jump that nothing is known of: all of it may be reached. */
 	FUNCTION(plan_anywhere,
@@ -70,28 +73,33 @@ __asm__(".text\n"
 	/* Two bytes, then the next function at once. */
 	FUNCTION(
 		plan_tight,
-		"nop\n ret\n") ".globl plan_next\n.type plan_next, @function\nplan_next: .cfi_startproc\n mov $7, %eax\n ret\n .cfi_endproc\n"
+		"nop\n ret\n") ".globl plan_next\n.type plan_next, @function\n"
+		"plan_next: .cfi_startproc\n mov $7, %eax\n ret\n .cfi_endproc\n"
 			       ".size plan_next, . - plan_next\n"
 	/* A call that isn't the last of what would move. */
 	FUNCTION(plan_call, "call *%rax\n nop\n nop\n nop\n ret\n")
 	/* A plain prologue. */
 	FUNCTION(plan_plain, "push %rbx\n mov %rdi, %rbx\n mov $5, %eax\n pop %rbx\n ret\n")
-	/* One byte, and then something that is jumped to; its bytes are the only distance there is. */
+	/* One byte, and then something that is jumped to; its bytes are the only distance there
+	 * is. */
 	FUNCTION(
 		plan_lone,
-		"ret\n.globl plan_lone_inside\nplan_lone_inside:\n mov $0x40, %al\n.byte 0x48, 0xb9\n"
+		"ret\n.globl plan_lone_inside\nplan_lone_inside:\n mov $0x40, %al\n"
+		".byte 0x48, 0xb9\n"
 		".quad 0x4948474645444342\n jmp plan_lone_inside\n")
 	/* A restartable sequence. */
 	FUNCTION(
 		plan_rseq,
-		"mov %rdi, %rax\n plan_rseq_start: mov %rsi, %rdx\n mov %rdx, (%rax)\n plan_rseq_end:\n"
-		"ret\n .long 0x53053053\n plan_rseq_abort: mov $1, %eax\n ret\n") ".section __rseq_cs, \"aw\"\n .balign 32\n .long 0, 0\n .quad plan_rseq_start\n"
-										  ".quad plan_rseq_end - plan_rseq_start, plan_rseq_abort\n"
-										  ".section .data\n .balign 8\nplan_pointer: .quad plan_pointed_inside\n"
-										  ".section .rodata\n .balign 4\nplan_table: .long plan_tabled_inside - plan_table\n"
-										  ".long plan_jumper - plan_table\n .long 0x70000000\n"
-										  "plan_labels: .long plan_goto_base - plan_goto_base, plan_goto_inside - plan_goto_base\n"
-										  ".text\n");
+		"mov %rdi, %rax\n plan_rseq_start: mov %rsi, %rdx\n mov %rdx, (%rax)\n"
+		"plan_rseq_end:\n"
+		"ret\n .long 0x53053053\n plan_rseq_abort: mov $1, %eax\n ret\n")
+	".section __rseq_cs, \"aw\"\n .balign 32\n .long 0, 0\n .quad plan_rseq_start\n"
+	".quad plan_rseq_end - plan_rseq_start, plan_rseq_abort\n"
+	".section .data\n .balign 8\nplan_pointer: .quad plan_pointed_inside\n"
+	".section .rodata\n .balign 4\nplan_table: .long plan_tabled_inside - plan_table\n"
+	".long plan_jumper - plan_table\n .long 0x70000000\n"
+	"plan_labels: .long plan_goto_base - plan_goto_base, plan_goto_inside - plan_goto_base\n"
+	".text\n");
 
 extern const char plan_loop_inside[], plan_first[], plan_taken_inside[], plan_pointed_inside[],
 	plan_tabled_inside[], plan_plain[], plan_goto_inside[], plan_anywhere_inside[];
@@ -138,8 +146,10 @@ static void test_inbound(void **state)
 	assert_null(module_symtab(fixture->proc, module, &symtab));
 	assert_null(branch_targets_scan(symtab, &branch_targets));
 	for (size_t i = 0; i < sizeof(reached) / sizeof(reached[0]); i++)
-		assert_true(branch_targets_at(branch_targets, (uint64_t)reached[i] - module->bias.v));
-	/* Added at run time: the compiler would take plan_plain + 1 with a lea, and so lead there. */
+		assert_true(
+			branch_targets_at(branch_targets, (uint64_t)reached[i] - module->bias.v));
+	/* Added at run time: the compiler would take plan_plain + 1 with a lea, and so lead
+	 * there. */
 	volatile uint64_t plain = (uint64_t)plan_plain;
 	assert_false(branch_targets_at(branch_targets, plain + 1 - module->bias.v));
 	assert_false(branch_targets_at(branch_targets, plain + 4 - module->bias.v));
@@ -223,7 +233,8 @@ static void test_refuses(void **state)
 		const char *location, *part;
 	} refused[] = {
 		{ "plan_plain+2",
-		  "not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)" },
+		  "not the start of an instruction (the nearest are plan_plain+0x1 and "
+		  "plan_plain+0x4)" },
 		{ "plan_rseq+3", "restartable sequence" },
 		{ "plan_lock+4", "its instruction can't be moved" }, /* half of it is another one */
 	};
@@ -316,7 +327,9 @@ static void later_begin(struct later *later, struct fixture *fixture)
 {
 	struct module *module = fixture->modules.items[0];
 
-	*later = (struct later){ .fixture = fixture, .pool = near_pool_create(), .code = calloc(1, ROOM) };
+	*later = (struct later){ .fixture = fixture,
+				 .pool = near_pool_create(),
+				 .code = calloc(1, ROOM) };
 	assert_null(planner_create(fixture->proc, &later->planner));
 	assert_true(near_pool_add(later->pool, taddr_of((module->high.v + 0x100000) & ~0xfffULL), 0,
 				  ROOM / 2));
@@ -444,7 +457,8 @@ static void test_added_later_inside_an_instruction(void **state)
 	struct probe *second = later_add(&later, "plan_plain+2");
 	assert_string_equal(
 		error_text(second->refusal),
-		"not the start of an instruction (the nearest are plan_plain+0x1 and plan_plain+0x4)");
+		"not the start of an instruction (the nearest are plan_plain+0x1 and "
+		"plan_plain+0x4)");
 	later_settle(&later, 0);
 	later_end(&later);
 }

@@ -269,7 +269,8 @@ static void step_snapshot(struct model *m, uint8_t chunk)
 		m->copied++;
 		return;
 	}
-	/* a chunk may be published meanwhile: the generation counts, and that it isn't being wiped */
+	/* a chunk may be published meanwhile: the generation counts, and that it isn't being
+	 * wiped */
 	if (word(m, i) >> 2 == m->copied_word >> 2 && (m->copied_word & 3) != WIPING &&
 	    m->state[i] != WIPING)
 		check_copy(m);
@@ -403,7 +404,8 @@ static void test_block(void **unused)
 	explore_all(BLOCK, 1);
 	assert_int_equal(expiries, 0);
 	explore_all(BLOCK, LEVELS);
-	/* a hit that waits in a handler of one that isn't complete: the time limit is what ends it */
+	/* a hit that waits in a handler of one that isn't complete: the time limit is what ends
+	 * it */
 	assert_true(expiries > 0);
 }
 

@@ -581,7 +581,8 @@ static void test_flush_while_written(void **unused)
 
 		assert_int_equal(
 			sscanf(strstr(line, "arg0"),
-			       "arg0 = %lu, arg1 = %lu, arg2 = %lu, arg3 = %lu, arg4 = %lu, arg5 = %lu",
+			       "arg0 = %lu, arg1 = %lu, arg2 = %lu, arg3 = %lu, arg4 = %lu, arg5 = "
+			       "%lu",
 			       a, a + 1, a + 2, a + 3, a + 4, a + 5),
 			6);
 		for (uint64_t i = 1; i < 6; i++)
@@ -622,7 +623,8 @@ static void *be_an_enemy(void *unused)
 			descs[index].begin = random;
 			break;
 		case 3:
-			*(uint64_t *)((char *)rig_pool + dt_words_offset() + (random >> 20) % size / 8 * 8) = random;
+			*(uint64_t *)((char *)rig_pool + dt_words_offset() +
+				      (random >> 20) % size / 8 * 8) = random;
 			break;
 		default:
 			for (uint64_t i = 0; i < 8; i++)

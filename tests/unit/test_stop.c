@@ -474,7 +474,8 @@ static void test_odd_stacks(void **state)
 	assert_string_equal(text, "ok\n");
 }
 
-/* Execs from any thread while it is being stopped: both get on, or the process is said to be gone. */
+/* Execs from any thread while it is being stopped: both get on, or the process is said to be
+ * gone. */
 static void test_exec(void **state)
 {
 	struct target target = target_start("execer", "--rounds", "100", NULL);

@@ -593,7 +593,8 @@ static void test_too_many(void **state)
 	assert_open_fails("many", "many has too many symbols");
 }
 
-/* A count of sections that doesn't fit into the ELF header, in a file that is big enough for them. */
+/* A count of sections that doesn't fit into the ELF header, in a file that is big enough for
+ * them. */
 static void test_too_many_sections(void **state)
 {
 	uint64_t claimed = 10000000;

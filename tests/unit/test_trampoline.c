@@ -43,10 +43,13 @@ __asm__(".text\n"
 	"	neg %rcx\n"
 	"	dec %ecx\n"
 	"	jne 1b\n"
-	"	mov 8*1(%rdi), %rcx\n mov 8*2(%rdi), %rdx\n mov 8*3(%rdi), %rbx\n mov 8*4(%rdi), %rbp\n"
+	"	mov 8*1(%rdi), %rcx\n mov 8*2(%rdi), %rdx\n mov 8*3(%rdi), %rbx\n"
+	" mov 8*4(%rdi), %rbp\n"
 	"	mov 8*5(%rdi), %rsi\n"
-	"	mov 8*7(%rdi), %r8\n mov 8*8(%rdi), %r9\n mov 8*9(%rdi), %r10\n mov 8*10(%rdi), %r11\n"
-	"	mov 8*11(%rdi), %r12\n mov 8*12(%rdi), %r13\n mov 8*13(%rdi), %r14\n mov 8*14(%rdi), %r15\n"
+	"	mov 8*7(%rdi), %r8\n mov 8*8(%rdi), %r9\n mov 8*9(%rdi), %r10\n"
+	" mov 8*10(%rdi), %r11\n"
+	"	mov 8*11(%rdi), %r12\n mov 8*12(%rdi), %r13\n mov 8*13(%rdi), %r14\n"
+	" mov 8*14(%rdi), %r15\n"
 	"	lea -256(%rsp), %rsp\n"
 	"	push 8*15(%rdi)\n"
 	"	popf\n"
@@ -66,9 +69,12 @@ __asm__(".text\n"
 	"	push %rax\n"
 	"	cld\n"
 	"	mov harness_out(%rip), %rax\n"
-	"	mov %rcx, 8*1(%rax)\n mov %rdx, 8*2(%rax)\n mov %rbx, 8*3(%rax)\n mov %rbp, 8*4(%rax)\n"
-	"	mov %rsi, 8*5(%rax)\n mov %rdi, 8*6(%rax)\n mov %r8, 8*7(%rax)\n mov %r9, 8*8(%rax)\n"
-	"	mov %r10, 8*9(%rax)\n mov %r11, 8*10(%rax)\n mov %r12, 8*11(%rax)\n mov %r13, 8*12(%rax)\n"
+	"	mov %rcx, 8*1(%rax)\n mov %rdx, 8*2(%rax)\n mov %rbx, 8*3(%rax)\n"
+	" mov %rbp, 8*4(%rax)\n"
+	"	mov %rsi, 8*5(%rax)\n mov %rdi, 8*6(%rax)\n mov %r8, 8*7(%rax)\n"
+	" mov %r9, 8*8(%rax)\n"
+	"	mov %r10, 8*9(%rax)\n mov %r11, 8*10(%rax)\n mov %r12, 8*11(%rax)\n"
+	" mov %r13, 8*12(%rax)\n"
 	"	mov %r14, 8*13(%rax)\n mov %r15, 8*14(%rax)\n"
 	"	pop 8*0(%rax)\n"
 	"	pop 8*15(%rax)\n"
@@ -99,12 +105,14 @@ void slow_slot(void);
 extern uint64_t slow_id, slow_size, slow_control, slow_calls, slow_answer;
 __asm__(".text\n"
 	"slow_lost:\n"
-	"	mov %rax, slow_id(%rip)\n mov %rdx, slow_size(%rip)\n mov %rbx, slow_control(%rip)\n"
+	"	mov %rax, slow_id(%rip)\n mov %rdx, slow_size(%rip)\n"
+	" mov %rbx, slow_control(%rip)\n"
 	"	incq slow_calls(%rip)\n"
 	"	xor %ecx, %ecx\n"
 	"	ret\n"
 	"slow_slot:\n"
-	"	mov %rax, slow_id(%rip)\n mov %rdx, slow_size(%rip)\n mov %rbx, slow_control(%rip)\n"
+	"	mov %rax, slow_id(%rip)\n mov %rdx, slow_size(%rip)\n"
+	" mov %rbx, slow_control(%rip)\n"
 	"	incq slow_calls(%rip)\n"
 	"	mov slow_answer(%rip), %rcx\n"
 	"	movl $4096, 16(%rcx)\n" /* room: slot.limit */
@@ -224,7 +232,9 @@ static struct tramp_event make_event(uint32_t id, size_t fields)
 static void emit(struct world *world, struct tramp_event **events, size_t count,
 		 struct tramp *tramp)
 {
-	*tramp = (struct tramp){ .insns = world->insns, .insn_count = world->insn_count, .events = events,
+	*tramp = (struct tramp){ .insns = world->insns,
+				 .insn_count = world->insn_count,
+				 .events = events,
 				 .event_count = count };
 	assert_true(trampoline_room(tramp) <= world->code_room);
 	assert_null(trampoline_emit(tramp, &world->env, world->code, trampoline_room(tramp),

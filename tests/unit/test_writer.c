@@ -108,8 +108,10 @@ static void test_values_and_clock(void **unused)
 		text,
 		"[1700007696.581394560] h:p:(9) two: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, "
 		"{ arg0 = 1, arg1 = 18446744073709551615 }\n"
-		"[1700007696.581394600] h:p:(9) word: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, { arg0 = 7 }\n"
-		"[1700007696.581394601] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, { }\n");
+		"[1700007696.581394600] h:p:(9) word: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, "
+		"{ arg0 = 7 }\n"
+		"[1700007696.581394601] h:p:(9) bare: { tid = 11, pid = 10, vtid = 2, vpid = 1 }, "
+		"{ }\n");
 	rig_remove(&trace);
 }
 
@@ -175,15 +177,19 @@ static void test_hostile_names(void **unused)
 	RIG_OK(writer_close(trace.writer));
 	_cleanup_free_ char *text = rig_babeltrace(&trace, "--clock-cycles --no-delta");
 	static const char payload[] =
-		"{ tid = 0, pid = 0, vtid = 0, vpid = 0 }, { struct = -1, event = -2, x = 0x89ABCDEF, x__3 = -5, _unused_0 = [ [0] = 17, [1] = 17, "
-		"[2] = 17, [3] = 17, [4] = 17, [5] = 17, [6] = 17, [7] = 17 ], a_b_c = 200, _lead = 77, "
-		"a_b_c__6 = -16, 9lives = 3, align = 4 }";
+		"{ tid = 0, pid = 0, vtid = 0, vpid = 0 }, { struct = -1, event = -2, "
+		"x = 0x89ABCDEF, x__3 = -5, _unused_0 = [ [0] = 17, [1] = 17, "
+		"[2] = 17, [3] = 17, [4] = 17, [5] = 17, [6] = 17, [7] = 17 ], a_b_c = 200, "
+		"_lead = 77, a_b_c__6 = -16, 9lives = 3, align = 4 }";
 	char expected[2048];
 	snprintf(
 		expected, sizeof(expected),
-		"[00000000000000000001] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\name: \xc3\xa9 {};: %s\n"
-		"[00000000000000000002] ho\"st:a\\b\nc\t\x01z:(3) <unknown>: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n"
-		"[00000001099511627776] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\name: \xc3\xa9 {};: %s\n",
+		"[00000000000000000001] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\n"
+		"ame: \xc3\xa9 {};: %s\n"
+		"[00000000000000000002] ho\"st:a\\b\nc\t"
+		"\x01z:(3) <unknown>: { tid = 0, pid = 0, vtid = 0, vpid = 0 }, { }\n"
+		"[00000001099511627776] ho\"st:a\\b\nc\t\x01z:(3) we\"ird\\ n\n"
+		"ame: \xc3\xa9 {};: %s\n",
 		payload, payload);
 	assert_string_equal(text, expected);
 	_cleanup_free_ char *details = rig_babeltrace(&trace, "--component sink.text.details");
@@ -254,7 +260,8 @@ static void test_lanes_are_reused(void **unused)
 	rig_remove(&trace);
 }
 
-/* More threads at once than a process may have files: their packets share the lanes when they can. */
+/* More threads at once than a process may have files: their packets share the lanes when they
+ * can. */
 static void test_many_streams_at_once(void **unused)
 {
 	struct rig_trace trace;
@@ -365,13 +372,15 @@ static void test_directory_errors(void **unused)
 	snprintf(path, sizeof(path), "%s/no/trace", trace.top);
 	snprintf(
 		expected, sizeof(expected),
-		"cannot create output directory '%s': the directory above it does not exist: create that "
+		"cannot create output directory '%s': the directory above it does not exist: "
+		"create that "
 		"first or choose another with -o",
 		path);
 	expect_error(create_at(path), expected);
 	expect_error(
 		create_at("/proc/trace"),
-		"cannot create output directory '/proc/trace': the directory above it does not exist: "
+		"cannot create output directory '/proc/trace': the directory above it does not "
+		"exist: "
 		"create that first or choose another with -o");
 	snprintf(path, sizeof(path), "%s/metadata/trace", trace.directory);
 	snprintf(expected, sizeof(expected), "cannot create output directory '%s': Not a directory",
@@ -575,7 +584,8 @@ static void test_parts(void **unused)
 	rig_remove(&trace);
 }
 
-/* Whoever names a directory isn't believed: another trace's, one that isn't there, somebody else's. */
+/* Whoever names a directory isn't believed: another trace's, one that isn't there, somebody
+ * else's. */
 static void test_reopen_refuses(void **unused)
 {
 	struct event_types types = { 0 };
