@@ -7,18 +7,10 @@
  *	  +8..	r12 r13 r14
  *	   0	the target's signal mask	<- rsp and r14
  */
-#include "target/agent_parts.h"
-#include "target/filtered.h"
-#include "sys.h"
+#include "own_stack.h"
 
-#define FLAG_AC 0x40000
 #define PROGRAM_ID 0
 #define PROGRAM_SIZE 4
-
-	.section .rodata
-	.balign 8
-every_signal:
-	.quad -1
 
 	.text
 	.globl dt_gather
@@ -41,34 +33,14 @@ dt_gather:
 	movq	%rsp, %r14
 	testl	$FLAG_AC, 32(%rsp)
 	jz	.Laligned
-	pushfq
-	.cfi_adjust_cfa_offset 8
-	andq	$~FLAG_AC, (%rsp)
-	popfq
-	.cfi_adjust_cfa_offset -8
+	clear_alignment_check
 .Laligned:
 	unless_filtered	%r8, .Llose
-	movl	$SYS_RT_SIGPROCMASK, %eax
-	xorl	%edi, %edi			/* SIG_BLOCK */
-	leaq	every_signal(%rip), %rsi
-	movq	%rsp, %rdx
-	movl	$8, %r10d
-	syscall
-	testq	%rax, %rax
-	jnz	.Llose
+	block_signals .Llose
 	movl	$SLOW_STACK_TRIES, %r9d
 .Lclaim:
 	movq	CONTROL_STATE(%rbx), %r8
-	movq	STATE_STACKS_BUSY(%r8), %rsi
-	notq	%rsi
-	bsfq	%rsi, %rsi
-	jz	.Lall_busy
-	lock btsq %rsi, STATE_STACKS_BUSY(%r8)
-	jc	.Lclaim
-	leaq	1(%rsi), %rax
-	shlq	$STATE_STACK_SHIFT, %rax
-	leaq	STATE_STACKS(%r8, %rax), %rsp
-	pushq	%rsi
+	claim_stack .Lclaim, .Lall_busy
 	movq	%rbx, %rdi
 	movq	%r13, %rsi
 	movq	%r12, %rdx
@@ -76,15 +48,9 @@ dt_gather:
 	popq	%rsi
 	movq	%rax, %r12
 	movq	%r14, %rsp
-	movq	CONTROL_STATE(%rbx), %r8
-	lock btrq %rsi, STATE_STACKS_BUSY(%r8)
+	give_back_stack
 .Lunblock:
-	movl	$SYS_RT_SIGPROCMASK, %eax
-	movl	$2, %edi			/* SIG_SETMASK */
-	movq	%r14, %rsi
-	xorl	%edx, %edx
-	movl	$8, %r10d
-	syscall
+	unblock_signals %r14
 .Ldone:
 	movq	%r12, %rax
 	.cfi_remember_state
@@ -101,11 +67,7 @@ dt_gather:
 	.cfi_restore_state
 
 .Lall_busy:
-	decl	%r9d
-	jz	.Lno_stack
-	movl	$SYS_SCHED_YIELD, %eax
-	syscall
-	jmp	.Lclaim
+	wait_for_stack .Lclaim, .Lno_stack
 .Lno_stack:
 	movq	%rbx, %rdi
 	movl	PROGRAM_ID(%r13), %esi

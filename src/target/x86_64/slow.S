@@ -19,23 +19,15 @@
  * true wherever signals aren't blocked. A forked child finds no
  * stack held, since the state is wiped.
  */
-#include "target/agent_parts.h"
-#include "target/filtered.h"
-#include "sys.h"
+#include "own_stack.h"
 
 #define FLAG_DF 0x400
-#define FLAG_AC 0x40000
 
 #define FRAME_FLAGS 88
 #define FRAME_ID 24
 #define FRAME_SIZE 16
 #define FRAME_DEADLINE 8
 #define FRAME_RESULT 0
-
-	.section .rodata
-	.balign 8
-every_signal:
-	.quad -1
 
 	.text
 	.globl dt_slow
@@ -85,55 +77,29 @@ dt_slow:
 	.cfi_restore_state
 
 .Lclear_alignment_check:
-	pushfq
-	.cfi_adjust_cfa_offset 8
-	andq	$~FLAG_AC, (%rsp)
-	popfq
-	.cfi_adjust_cfa_offset -8
+	clear_alignment_check
 	jmp	.Lclear
 
 .Llong_way:
 	unless_filtered	%r8, .Lgive_up
 	pushq	$0				/* the old mask goes here */
 	.cfi_adjust_cfa_offset 8
-	movl	$SYS_RT_SIGPROCMASK, %eax
-	xorl	%edi, %edi			/* SIG_BLOCK */
-	leaq	every_signal(%rip), %rsi
-	movq	%rsp, %rdx
-	movl	$8, %r10d
-	syscall
-	testq	%rax, %rax
-	jnz	.Lnot_blocked
+	block_signals .Lnot_blocked
 	movq	%rsp, %rbp
 	movq	CONTROL_STATE(%rbx), %r8
 	movl	$SLOW_STACK_TRIES, %r9d
 .Lclaim:
-	movq	STATE_STACKS_BUSY(%r8), %rsi
-	notq	%rsi
-	bsfq	%rsi, %rsi
-	jz	.Lall_busy
-	lock btsq %rsi, STATE_STACKS_BUSY(%r8)
-	jc	.Lclaim
-	leaq	1(%rsi), %rax
-	shlq	$STATE_STACK_SHIFT, %rax
-	leaq	STATE_STACKS(%r8, %rax), %rsp
-	pushq	%rsi
+	claim_stack .Lclaim, .Lall_busy
 	movq	%rbx, %rdi
 	movq	8 + FRAME_ID(%rbp), %rsi
 	movq	8 + FRAME_SIZE(%rbp), %rdx
 	call	slow_path
 	popq	%rsi
 	movq	%rbp, %rsp
-	movq	CONTROL_STATE(%rbx), %r8
-	lock btrq %rsi, STATE_STACKS_BUSY(%r8)
+	give_back_stack
 .Lunblock:
 	movq	%rax, 8 + FRAME_RESULT(%rsp)
-	movl	$SYS_RT_SIGPROCMASK, %eax
-	movl	$2, %edi			/* SIG_SETMASK */
-	movq	%rsp, %rsi
-	xorl	%edx, %edx
-	movl	$8, %r10d
-	syscall
+	unblock_signals %rsp
 	addq	$8, %rsp
 	.cfi_adjust_cfa_offset -8
 	movq	FRAME_RESULT(%rsp), %rax
@@ -150,11 +116,7 @@ dt_slow:
 
 .Lall_busy:
 	.cfi_adjust_cfa_offset 8
-	decl	%r9d
-	jz	.Lno_stack
-	movl	$SYS_SCHED_YIELD, %eax
-	syscall
-	jmp	.Lclaim
+	wait_for_stack .Lclaim, .Lno_stack
 .Lno_stack:
 	movq	%rbx, %rdi
 	movq	8 + FRAME_ID(%rsp), %rsi

@@ -1,0 +1,97 @@
+/*
+ * own_stack.h - macros of slow.S and gather.S: block all signals, then claim a stack of the agent's
+ * own (slow.S says why in this order). rbx = address of struct dt_control.
+ */
+#ifndef DYNTRACE_OWN_STACK_H
+#define DYNTRACE_OWN_STACK_H
+
+#include "target/agent_parts.h"
+#include "sys.h"
+
+#define FLAG_AC 0x40000
+
+	.section .rodata
+	.balign 8
+every_signal:
+	.quad -1
+
+/* Turn the target's alignment check off (H2): compiled code is not made for it. */
+	.macro	clear_alignment_check
+	pushfq
+	.cfi_adjust_cfa_offset 8
+	andq	$~FLAG_AC, (%rsp)
+	popfq
+	.cfi_adjust_cfa_offset -8
+	.endm
+
+/*
+ * Jump to \no if the process filters its system calls, or was forked a moment ago (no pid yet) and
+ * may be the child of one that does (H26). Changes \scratch and the flags.
+ */
+	.macro	unless_filtered scratch, no
+	testl	$CONTROL_NO_SYSCALLS, CONTROL_FLAGS(%rbx)
+	jnz	\no
+	movq	CONTROL_STATE(%rbx), \scratch
+	cmpl	$0, STATE_FILTERED(\scratch)
+	jne	\no
+	cmpl	$0, STATE_PID(\scratch)
+	jne	1f
+	movq	CONTROL_POOL(%rbx), \scratch
+	cmpl	$0, POOL_FILTERED(\scratch)
+	jne	\no
+1:
+	.endm
+
+/* Block all signals and store the target's mask at (rsp). Changes rax, rcx, rdx, rsi, rdi, r10, r11. */
+	.macro	block_signals failed
+	movl	$SYS_RT_SIGPROCMASK, %eax
+	xorl	%edi, %edi			/* SIG_BLOCK */
+	leaq	every_signal(%rip), %rsi
+	movq	%rsp, %rdx
+	movl	$8, %r10d
+	syscall
+	testq	%rax, %rax
+	jnz	\failed
+	.endm
+
+/* Restore the target's mask, whose address is in register \mask. Changes the same registers. */
+	.macro	unblock_signals mask
+	movl	$SYS_RT_SIGPROCMASK, %eax
+	movl	$2, %edi			/* SIG_SETMASK */
+	movq	\mask, %rsi
+	xorl	%edx, %edx
+	movl	$8, %r10d
+	syscall
+	.endm
+
+/* Claim a stack of struct dt_state (r8) and switch to it; its number is the first word there.
+ * Jump to \again, the label in front, if another thread was faster. Changes rax and rsi. */
+	.macro	claim_stack again, all_busy
+	movq	STATE_STACKS_BUSY(%r8), %rsi
+	notq	%rsi
+	bsfq	%rsi, %rsi
+	jz	\all_busy
+	lock btsq %rsi, STATE_STACKS_BUSY(%r8)
+	jc	\again
+	leaq	1(%rsi), %rax
+	shlq	$STATE_STACK_SHIFT, %rax
+	leaq	STATE_STACKS(%r8, %rax), %rsp
+	pushq	%rsi
+	.endm
+
+/* Release stack number rsi. Changes r8. */
+	.macro	give_back_stack
+	movq	CONTROL_STATE(%rbx), %r8
+	lock btrq %rsi, STATE_STACKS_BUSY(%r8)
+	.endm
+
+/* Yield and jump to \again, at most r9d times; then to \give_up. */
+	.macro	wait_for_stack again, give_up
+	decl	%r9d
+	jz	\give_up
+	movl	$SYS_SCHED_YIELD, %eax
+	syscall
+	jmp	\again
+	.endm
+
+#endif
