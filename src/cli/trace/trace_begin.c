@@ -7,6 +7,7 @@
 #include <time.h>
 #include <wordexp.h>
 
+#include "control/session/follow_exec/follow_exec.h"
 #include "leftovers.h"
 #include "options/commands.h"
 #include "trace_args.h"
@@ -177,6 +178,8 @@ struct error *trace_begin_create_session(struct trace_run *run)
 	}
 	struct error *error = session_create(run->proc, &options, &run->session);
 
+	if (!error && options.follow_exec)
+		follow_exec_enable(run->session);
 	if (!error && run->printer)
 		printer_attach(run->printer, run->session);
 

@@ -74,3 +74,34 @@ size_t event_measure(const struct event_type *type, const void *event, size_t si
 	}
 	return at;
 }
+
+static bool same_labels(const struct event_field *a, const struct event_field *b)
+{
+	if (a->label_count != b->label_count)
+		return false;
+	for (size_t i = 0; i < a->label_count; i++) {
+		if (a->labels[i].value != b->labels[i].value ||
+		    strcmp(a->labels[i].name, b->labels[i].name) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool same_field(const struct event_field *a, const struct event_field *b)
+{
+	return a->type == b->type && a->size == b->size && a->offset == b->offset &&
+	       a->count == b->count && a->is_signed == b->is_signed &&
+	       strcmp(a->name, b->name) == 0 && same_labels(a, b);
+}
+
+bool event_type_is_same(const struct event_type *a, const struct event_type *b)
+{
+	if (a->size != b->size || a->is_variable != b->is_variable ||
+	    a->field_count != b->field_count || strcmp(a->name, b->name) != 0)
+		return false;
+	for (size_t i = 0; i < a->field_count; i++) {
+		if (!same_field(&a->fields[i], &b->fields[i]))
+			return false;
+	}
+	return true;
+}

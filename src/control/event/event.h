@@ -68,4 +68,7 @@ size_t event_measure(const struct event_type *type, const void *event, size_t si
 /* The fields with what they own. */
 void event_fields_free(struct event_field *fields, size_t count);
 
+/* Do events of both types look the same in a trace: name, size, fields? */
+bool event_type_is_same(const struct event_type *a, const struct event_type *b);
+
 #endif

@@ -5,7 +5,7 @@
 #include "control/base/now.h"
 #include "info.h"
 #include "control/exits/exits.h"
-#include "control/session/processes/follow.h"
+#include "control/session/processes/follow_state.h"
 #include "session.h"
 #include "control/tracers/call/call_tracer.h"
 #include "control/tracers/count/count_tracer.h"

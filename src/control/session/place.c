@@ -25,9 +25,8 @@
 #include "control/session/own_probes/traps.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/session/processes/children.h"
-#include "control/session/processes/follow.h"
+#include "control/session/processes/follow_state.h"
 #include "control/session/state/switches.h"
-#include "control/session/takeover/old_probes.h"
 #include "recording.h"
 #include "control/tracers/call/call_tracer.h"
 #include "control/tracers/dispatch.h"
@@ -300,7 +299,10 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 		free(patches);
 		return error;
 	}
-	error = old_probes_join(session, &patches, &count);
+	for (size_t i = 0; i < SESSION_GUESTS && session->guests[i] && !error; i++) {
+		if (session->guests[i]->join)
+			error = session->guests[i]->join(session, &patches, &count);
+	}
 	*ret_patches = patches;
 	*ret_count = count;
 	return error;

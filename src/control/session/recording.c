@@ -15,7 +15,7 @@
 #include "control/exits/exits.h"
 #include "place.h"
 #include "control/session/own_probes/library_notice.h"
-#include "control/session/processes/follow.h"
+#include "control/session/processes/follow_state.h"
 #include "control/session/processes/thread_liveness.h"
 #include "recording.h"
 #include "session.h"

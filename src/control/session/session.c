@@ -16,16 +16,13 @@
 #include "control/session/own_probes/traps.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/session/processes/children.h"
-#include "control/session/processes/follow.h"
-#include "control/session/takeover/old_counts.h"
-#include "control/session/takeover/old_probes.h"
+#include "control/session/processes/follow_state.h"
 #include "recording.h"
 #include "session_modules.h"
 #include "control/tracers/call/call_tracer.h"
 #include "control/tracers/dispatch.h"
 #include "tracepoints.h"
 #include "wake.h"
-#include "control/session/takeover/takeover.h"
 
 /* The parts of a session, freed from the last to the first. */
 static const struct {
@@ -42,7 +39,6 @@ static const struct {
 	{ change_create, change_destroy },
 	{ recording_create, recording_free },
 	{ children_create, children_free },
-	{ old_counts_create, old_counts_destroy },
 	{ follow_create, follow_free },
 };
 
@@ -82,7 +78,10 @@ void session_destroy(struct session *session)
 	if (!session)
 		return;
 	wake_free(session->wake);
-	old_probes_free(session);
+	for (size_t i = 0; i < SESSION_GUESTS && session->guests[i]; i++) {
+		if (session->guests[i]->free)
+			session->guests[i]->free(session);
+	}
 	reader_destroy(session->reader);
 	agent_free(session->agent);
 	change_free(session);
@@ -167,7 +166,11 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 	if (!error)
 		error = recording_step(session);
 	session_look(session);
-	follow_step(session, now_ns()); /* behind it: who comes later has raised `wake` */
+	/* behind it: a thread that asks later has raised `wake` */
+	for (size_t i = 0; i < SESSION_GUESTS && session->guests[i]; i++) {
+		if (session->guests[i]->step)
+			session->guests[i]->step(session, now_ns());
+	}
 	return error ? error : wake_arm(session);
 }
 
@@ -179,13 +182,13 @@ bool session_ended(const struct session *session)
 struct error *session_end(struct session *session, struct session_summary *ret_summary)
 {
 	struct session_summary summary = { 0 };
-	struct takeover takeover;
 
-	error_free(takeover_settle(session, &takeover));
-	takeover_give_counts(session);
 	info_ended(session);
 	session_look(session);
-	follow_end(session, &summary);
+	for (size_t i = 0; i < SESSION_GUESTS && session->guests[i]; i++) {
+		if (session->guests[i]->end)
+			session->guests[i]->end(session, &summary);
+	}
 	struct error *error = detach_all(session, &summary);
 	struct error *writing = recording_finish(session, &summary);
 
@@ -232,4 +235,9 @@ taddr session_exits_from(struct session *session)
 struct error *session_tracers_from(struct session *session, taddr *ret_from)
 {
 	return tracers_from(session, ret_from);
+}
+
+size_t session_children_left(const struct session *session, const char **ret_why)
+{
+	return children_left(session, ret_why);
 }

@@ -20,7 +20,6 @@
 #include "control/session/own_probes/own_probes.h"
 #include "control/session/own_probes/traps.h"
 #include "control/session/own_probes/unwinding.h"
-#include "control/session/processes/follow.h"
 #include "session.h"
 #include "session_commands.h"
 #include "session_modules.h"
@@ -429,7 +428,10 @@ struct error *modules_step(struct session *session)
 	uint32_t ticket = library_notice_take(session);
 	struct error *error = session_modules_changed(session);
 
-	follow_modules_changed(session);
+	for (size_t i = 0; i < SESSION_GUESTS && session->guests[i]; i++) {
+		if (session->guests[i]->modules_changed)
+			session->guests[i]->modules_changed(session);
+	}
 	library_notice_answer(session, ticket);
 	if (error && error_kind(error) == ERROR_GONE) /* its end is seen elsewhere */
 		error = (error_free(error), NULL);

@@ -53,36 +53,9 @@ static void free_type(struct event_type *type)
 
 /* ---- the same again ------------------------------------------------------------------------- */
 
-static bool same_labels(const struct event_field *a, const struct event_field *b)
+static bool is_same(const struct event_type *a, const struct event_type *b)
 {
-	if (a->label_count != b->label_count)
-		return false;
-	for (size_t i = 0; i < a->label_count; i++) {
-		if (a->labels[i].value != b->labels[i].value ||
-		    strcmp(a->labels[i].name, b->labels[i].name) != 0)
-			return false;
-	}
-	return true;
-}
-
-static bool same_field(const struct event_field *a, const struct event_field *b)
-{
-	return a->type == b->type && a->size == b->size && a->offset == b->offset &&
-	       a->count == b->count && a->is_signed == b->is_signed &&
-	       strcmp(a->name, b->name) == 0 && same_labels(a, b);
-}
-
-static bool same_type(const struct event_type *a, const struct event_type *b)
-{
-	if (a->size != b->size || a->log != b->log || a->is_variable != b->is_variable ||
-	    a->address != b->address || a->field_count != b->field_count ||
-	    strcmp(a->name, b->name) != 0)
-		return false;
-	for (size_t i = 0; i < a->field_count; i++) {
-		if (!same_field(&a->fields[i], &b->fields[i]))
-			return false;
-	}
-	return true;
+	return a->log == b->log && a->address == b->address && event_type_is_same(a, b);
 }
 
 /* An id that nobody uses and that means the same; `exit`: with the one behind it; NULL: there is
@@ -95,8 +68,8 @@ static bool find_unused(struct session *session, const struct event_type *type,
 	for (size_t i = 0; i < session->unused_ids.count; i++) {
 		uint32_t id = session->unused_ids.items[i];
 
-		if (!same_type(&types->items[id], type) ||
-		    (exit && (id + 1 >= types->count || !same_type(&types->items[id + 1], exit))))
+		if (!is_same(&types->items[id], type) ||
+		    (exit && (id + 1 >= types->count || !is_same(&types->items[id + 1], exit))))
 			continue;
 		session->unused_ids.count--;
 		memmove(session->unused_ids.items + i, session->unused_ids.items + i + 1,

@@ -8,7 +8,7 @@
  * at NULL is a question whether there are filters, as many programs ask it. Go's own system calls
  * aren't seen.
  *
- * With --follow-exec, also when it is about to begin another program (follow.c).
+ * With --follow-exec, also when it is about to begin another program (follow_exec.c).
  */
 #include <linux/seccomp.h>
 #include <stdlib.h>

@@ -27,7 +27,6 @@
 #include "control/base/now.h"
 #include "control/exits/exits.h"
 #include "control/session/own_probes/semaphores.h"
-#include "control/session/session.h"
 #include "control/session/state/session_state.h"
 #include "control/session/own_probes/semaphores.h"
 
@@ -263,7 +262,7 @@ void children_place(struct session *session, const struct tracepoint_list *list,
 	vec_free(&seen);
 }
 
-size_t session_children_left(const struct session *session, const char **ret_why)
+size_t children_left(const struct session *session, const char **ret_why)
 {
 	*ret_why = session->children->why;
 	return session->children->left;

@@ -20,4 +20,7 @@ void children_free(struct session *session);
 void children_place(struct session *session, const struct tracepoint_list *list,
 		    struct patch_site *const *patches, size_t count);
 
+/* session_children_left. */
+size_t children_left(const struct session *session, const char **ret_why);
+
 #endif

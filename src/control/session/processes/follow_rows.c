@@ -6,40 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "follow.h"
+#include "follow_state.h"
 
 /* ---- (F2) ------------------------------------------------------------------------------------ */
-
-static bool same_labels(const struct event_field *a, const struct event_field *b)
-{
-	if (a->label_count != b->label_count)
-		return false;
-	for (size_t i = 0; i < a->label_count; i++) {
-		if (a->labels[i].value != b->labels[i].value ||
-		    strcmp(a->labels[i].name, b->labels[i].name) != 0)
-			return false;
-	}
-	return true;
-}
-
-static bool same_field(const struct event_field *a, const struct event_field *b)
-{
-	return !strcmp(a->name, b->name) && a->type == b->type && a->size == b->size &&
-	       a->offset == b->offset && a->count == b->count && a->is_signed == b->is_signed &&
-	       same_labels(a, b);
-}
-
-static bool same_type(const struct event_type *a, const struct event_type *b)
-{
-	if (strcmp(a->name, b->name) != 0 || a->size != b->size ||
-	    a->is_variable != b->is_variable || a->field_count != b->field_count)
-		return false;
-	for (size_t i = 0; i < a->field_count; i++) {
-		if (!same_field(&a->fields[i], &b->fields[i]))
-			return false;
-	}
-	return true;
-}
 
 static bool same_block(const struct event_types *types, const struct follow_block *block,
 		       size_t first)
@@ -47,7 +16,7 @@ static bool same_block(const struct event_types *types, const struct follow_bloc
 	if (block->count != types->count - first)
 		return false;
 	for (size_t i = 0; i < block->count; i++) {
-		if (!same_type(&types->items[block->first + i], &types->items[first + i]))
+		if (!event_type_is_same(&types->items[block->first + i], &types->items[first + i]))
 			return false;
 	}
 	return true;

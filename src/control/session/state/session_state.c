@@ -1,6 +1,18 @@
 #include "session_state.h"
 
+#include <assert.h>
+
 #include "control/base/cleanup.h"
+
+void session_invite(struct session *session, const struct session_guest *guest)
+{
+	size_t i = 0;
+
+	while (i < SESSION_GUESTS && session->guests[i] && session->guests[i] != guest)
+		i++;
+	assert(i < SESSION_GUESTS);
+	session->guests[i] = guest;
+}
 
 void session_notify(const struct session *session, enum session_notice notice, const char *text)
 {

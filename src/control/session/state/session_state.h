@@ -28,6 +28,22 @@ struct found_sites {
 	size_t own; /* of those, probes that the user didn't ask for */
 };
 
+/*
+ * A room above session/ that takes part in the life of a session: one that follows execve, one that
+ * takes over from a dead controller. A function that it doesn't need is NULL.
+ */
+struct session_guest {
+	void (*step)(struct session *session, uint64_t now_ns);
+	void (*modules_changed)(struct session *session);
+	/* Before new sites are placed: adds sites that go in the same stop. The list may be another
+	 * one afterwards. */
+	struct error *(*join)(struct session *session, struct patch_site ***patches, size_t *count);
+	/* Before the target is left. */
+	void (*end)(struct session *session, struct session_summary *summary);
+	void (*free)(struct session *session);
+};
+#define SESSION_GUESTS 2
+
 struct session {
 	/* NULL, or the session whose trace and buffers this one uses (F1) */
 	struct session *parent;
@@ -75,19 +91,21 @@ struct session {
 	/* NULL, or called when all probes are gone and the pool is still there */
 	struct error *(*quiet)(struct session *session);
 
+	const struct session_guest *guests[SESSION_GUESTS]; /* NULL: none, and no more */
+
 	/* Parts, each of the file or folder that is named. */
 	struct call_tracer *call; /* tracers/call */
 	struct change *change; /* session/change.c */
 	struct children *children; /* session/processes/children.c */
 	struct count_tracer *count; /* tracers/count */
 	struct exits *exits; /* exits/ */
-	struct follow *follow; /* session/processes/follow.c */
+	struct follow *follow; /* session/follow_exec/follow_exec.c */
 	struct library_notice *notice; /* session/own_probes/library_notice.c */
 	struct loading *loading; /* tracers/loading */
 	struct log_tracer *log; /* tracers/log */
 	struct lttng_tracer *lttng; /* tracers/lttng */
 	struct naming *naming; /* session/tracepoints.c */
-	struct old_counts *old_counts; /* session/takeover/old_counts.c */
+	struct old_counts *old_counts; /* session/takeover/old_counts.c; NULL: none */
 	struct old_probes *old_probes; /* session/takeover/old_probes.c; NULL: nothing is inherited */
 	struct placing *placing; /* session/place.c */
 	struct recording *recording; /* session/recording.c */
@@ -96,6 +114,8 @@ struct session {
 	struct wake *wake; /* session/wake.c; NULL: nobody asked for session_fd */
 };
 
+/* From now on the guest takes part. Once per guest. */
+void session_invite(struct session *session, const struct session_guest *guest);
 void session_notify(const struct session *session, enum session_notice notice, const char *text);
 /* Is --follow-exec wanted, and can threads that call execve be found? Not by the ids of another pid
  * namespace. */

@@ -101,7 +101,8 @@ void old_counts_free(struct old_counts *old_counts)
 
 bool old_counts_create(struct session *session)
 {
-	session->old_counts = calloc(1, sizeof(*session->old_counts));
+	if (!session->old_counts)
+		session->old_counts = calloc(1, sizeof(*session->old_counts));
 	return session->old_counts != NULL;
 }
 

@@ -22,7 +22,6 @@
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
 #include "control/agent/sweep.h"
-#include "old_probes.h"
 #include "takeover_state.h"
 
 #define FIRST_GROUP (1u << 30) /* beyond the planner's own */
@@ -65,12 +64,13 @@ static void old_probes_drop(struct old_probes *old_probes)
 	free(old_probes);
 }
 
-void old_probes_free(struct session *session)
+static void old_probes_free(struct session *session)
 {
 	if (session->old_probes)
 		old_probes_drop(take_ptr(&session->old_probes));
 	if (session->reopened)
 		error_free(writer_suspend(take_ptr(&session->reopened)));
+	old_counts_destroy(session);
 }
 
 static void forget_trace(struct session *session)
@@ -116,9 +116,9 @@ static struct error *open_trace(struct session *session, struct trace_dir *dir,
 	return error;
 }
 
-/* *ret_heritage NULL: it can't be. */
+/* *ret_old NULL: it can't be. */
 static struct error *find_plain(struct session *session, struct trace_dir *dir,
-				struct old_probes **ret_heritage)
+				struct old_probes **ret_old)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *error = maps_read(session->proc, &maps);
@@ -133,14 +133,14 @@ static struct error *find_plain(struct session *session, struct trace_dir *dir,
 		return error_new(ERROR_FAILED, "out of memory");
 	}
 	old_probes->last_group = FIRST_GROUP;
-	error = session_create(session->proc, &options, &old_probes->dead);
+	error = takeover_create_dead(session->proc, &options, &old_probes->dead);
 	if (!error)
 		error = takeover_find(old_probes->dead, &maps, code);
 	if (!error && !takeover_is_half(old_probes->dead) && is_plain(old_probes->dead)) {
 		_cleanup_error_ struct error *unknown = open_trace(session, dir, old_probes);
 
 		if (!unknown) {
-			*ret_heritage = old_probes;
+			*ret_old = old_probes;
 			return NULL;
 		}
 		forget_trace(session);
@@ -155,12 +155,19 @@ static void see_nothing(void *context, const struct packet_seen *packet)
 	(void)packet;
 }
 
+static const struct session_guest heir; /* below */
+
 struct error *takeover_inherit(struct session *session, struct trace_dir *dir, bool comes_back,
 			       struct takeover *ret_takeover, bool *ret_waits)
 {
 	struct takeover takeover = { 0 };
-	struct error *error = comes_back ? find_plain(session, dir, &session->old_probes) : NULL;
+	struct error *error = NULL;
 
+	session_invite(session, &heir);
+	if (!old_counts_create(session))
+		return error_new(ERROR_FAILED, "out of memory");
+	if (comes_back)
+		error = find_plain(session, dir, &session->old_probes);
 	if (!error && !session->old_probes)
 		error = takeover_clean_to(session->proc, dir, dir != NULL, session->old_counts,
 					  &takeover);
@@ -219,10 +226,11 @@ struct error *takeover_settle(struct session *session, struct takeover *ret_take
 
 void takeover_give_counts(struct session *session)
 {
-	old_counts_give(session);
+	if (session->old_counts)
+		old_counts_give(session);
 }
 
-struct error *old_probes_yield(struct session *session)
+static struct error *yield(struct session *session)
 {
 	struct old_probes *old_probes = session->old_probes;
 
@@ -328,7 +336,7 @@ static bool join_all(struct old_probes *old_probes, const struct groups *groups)
 	return true;
 }
 
-struct error *old_probes_join(struct session *session, struct patch_site ***patches, size_t *count)
+static struct error *old_probes_join(struct session *session, struct patch_site ***patches, size_t *count)
 {
 	struct old_probes *old_probes = session->old_probes;
 
@@ -336,7 +344,7 @@ struct error *old_probes_join(struct session *session, struct patch_site ***patc
 		return NULL;
 	struct groups groups = { old_probes->dead, *patches, *count };
 	if (!join_all(old_probes, &groups))
-		return old_probes_yield(session);
+		return yield(session);
 	struct patch_site **all =
 		reallocarray(*patches, *count + old_probes->dead->found.count + 1, sizeof(*all));
 	if (!all)
@@ -349,3 +357,18 @@ struct error *old_probes_join(struct session *session, struct patch_site ***patc
 	}
 	return NULL;
 }
+
+static void end(struct session *session, struct session_summary *summary)
+{
+	struct takeover takeover;
+
+	(void)summary;
+	error_free(takeover_settle(session, &takeover));
+	takeover_give_counts(session);
+}
+
+static const struct session_guest heir = {
+	.join = old_probes_join,
+	.end = end,
+	.free = old_probes_free,
+};

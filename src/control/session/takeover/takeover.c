@@ -24,6 +24,25 @@ static struct error *copy_pool(struct session *dead)
 	return error;
 }
 
+static const struct session_guest counter = { .free = old_counts_destroy };
+
+struct error *takeover_create_dead(struct proc *proc, const struct session_options *options,
+				   struct session **ret_dead)
+{
+	struct session *dead = NULL;
+	struct error *error = session_create(proc, options, &dead);
+
+	if (error)
+		return error;
+	session_invite(dead, &counter);
+	if (!old_counts_create(dead)) {
+		session_destroy(dead);
+		return error_new(ERROR_FAILED, "out of memory");
+	}
+	*ret_dead = dead;
+	return NULL;
+}
+
 struct writer_part takeover_part(const struct session *dead)
 {
 	struct writer_part part = { .number = dead->agent->control->part };
@@ -171,7 +190,7 @@ static struct error *clean_agent(struct proc *proc, const struct maps *maps,
 {
 	struct session_options options = { 0 };
 	struct session *dead = NULL;
-	struct error *error = session_create(proc, &options, &dead);
+	struct error *error = takeover_create_dead(proc, &options, &dead);
 
 	if (!error)
 		error = takeover_find(dead, maps, code);

@@ -11,6 +11,10 @@
 #include "old_counts.h"
 #include "takeover.h"
 
+/* takeover.c: a session for what the dead controller left. */
+struct error *takeover_create_dead(struct proc *proc, const struct session_options *options,
+				   struct session **ret_dead);
+
 /* takeover_find.c: mappings of control pages, one after the other. NULL: none, or no more. */
 const struct mapping *takeover_next(const struct maps *maps, const struct mapping *before);
 /* Fills `dead`, for its agent at that mapping. */

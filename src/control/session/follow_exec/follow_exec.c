@@ -12,7 +12,9 @@
 #include "control/launch/launch.h"
 #include "control/proc/proc_status.h"
 #include "control/exits/exits.h"
-#include "control/session/processes/follow.h"
+#include "follow_exec.h"
+#include "control/session/processes/follow_state.h"
+#include "control/session/session.h"
 #include "control/session/detach.h"
 #include "control/session/recording.h"
 
@@ -35,63 +37,12 @@ static void tell(const struct session *session, const char *format, ...)
 		session->options.tell(session->options.tell_context, line);
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
-
-struct error *follow_note_missing(struct session *session, size_t index, struct error *error)
-{
-	struct session *root = session->parent ? session->parent : session;
-
-	while (root->follow->requests.count <= index) {
-		if (!vec_push(&root->follow->requests, (struct follow_request){ 0 })) {
-			error_free(error);
-			return error_new(ERROR_FAILED, "out of memory");
-		}
-	}
-	struct follow_request *request = &root->follow->requests.items[index];
-	request->found |= !error;
-	if (!request->found && !request->missing)
-		request->missing = error;
-	else
-		error_free(error);
-	return NULL;
-}
-
-struct error *follow_check(struct session *session)
-{
-	if (!session->options.follow_exec || session->parent || session->tracepoints.count ||
-	    session->sees_exec)
-		return NULL;
-	return session->follow->requests.count ?
-		       take_ptr(&session->follow->requests.items[0].missing) :
-		       NULL;
-}
-
 /* ---- an image in ----------------------------------------------------------------------------- */
 
 static void free_program(struct exec_session *image)
 {
 	session_destroy(image->session);
 	launch_free(image->launch);
-}
-
-struct error *follow_join_trace(struct session *image)
-{
-	struct session *root = image->parent;
-	size_t first = image->follow->first_type;
-	struct error *error = image->agent ? NULL : follow_share_types(image, first);
-
-	image->clock = root->clock;
-	image->writer = root->writer; /* F1 */
-	root->counters = image->counters;
-	image->follow->first_type = root->types->count;
-	if (error || root->types->count == first)
-		return error;
-	/* An older program may be asked to make room among events of a newer one (B9). */
-	session_note_sizes(root);
-	for (size_t i = 0; i < root->follow->images.count; i++)
-		session_note_sizes(root->follow->images.items[i].session);
-	root->types_announced = false;
-	return NULL;
 }
 
 /* A filter that it was started with is ours, too, and harmless so far; one of its own may kill
@@ -337,7 +288,7 @@ static void drop_some(struct session *root)
 	}
 }
 
-void follow_step(struct session *root, uint64_t now_ns)
+static void follow_step(struct session *root, uint64_t now_ns)
 {
 	struct follow *follow = root->follow;
 
@@ -363,7 +314,7 @@ void follow_step(struct session *root, uint64_t now_ns)
 	drop_some(root);
 }
 
-void follow_modules_changed(struct session *root)
+static void follow_modules_changed(struct session *root)
 {
 	for (size_t i = 0; i < root->follow->images.count; i++) {
 		struct session *image = root->follow->images.items[i].session;
@@ -374,7 +325,7 @@ void follow_modules_changed(struct session *root)
 	}
 }
 
-void follow_end(struct session *root, struct session_summary *summary)
+static void follow_end(struct session *root, struct session_summary *summary)
 {
 	if (!root->options.follow_exec || !root->agent)
 		return;
@@ -398,27 +349,21 @@ void follow_end(struct session *root, struct session_summary *summary)
 	}
 }
 
-bool follow_create(struct session *session)
+static void free_images(struct session *root)
 {
-	session->follow = calloc(1, sizeof(*session->follow));
-	return session->follow != NULL;
+	for (size_t i = 0; i < root->follow->images.count; i++)
+		free_program(&root->follow->images.items[i]);
+	vec_free(&root->follow->images);
 }
 
-void follow_free(struct session *root)
-{
-	struct follow *follow = root->follow;
+static const struct session_guest follower = {
+	.step = follow_step,
+	.modules_changed = follow_modules_changed,
+	.end = follow_end,
+	.free = free_images,
+};
 
-	if (!follow)
-		return;
-	for (size_t i = 0; i < follow->images.count; i++)
-		free_program(&follow->images.items[i]);
-	for (size_t i = 0; i < follow->rows.count; i++)
-		free(follow->rows.items[i].name);
-	for (size_t i = 0; i < follow->requests.count; i++)
-		error_free(follow->requests.items[i].missing);
-	vec_free(&follow->images);
-	vec_free(&follow->rows);
-	vec_free(&follow->blocks);
-	vec_free(&follow->requests);
-	free(follow);
+void follow_exec_enable(struct session *session)
+{
+	session_invite(session, &follower);
 }

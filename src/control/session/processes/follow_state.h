@@ -1,11 +1,8 @@
 /*
- * follow.h - programs that the target and its children begin (--follow-exec).
+ * follow_state.h - what a session knows of the programs that its target has begun (--follow-exec).
  *
- * A probe of ours on execve makes the thread wait until we have it in hand (own_probes.c, struct
- * dt_exec). At the first instruction of the new program, or when its libraries are loaded, the same
- * requests are resolved in it, and the agent and the probes are put in: an *image*, which is a
- * session of its own with its parent's buffers, reader, trace and kinds of events. What a program
- * doesn't have it isn't asked for.
+ * follow_exec/ makes a session for each of them: an *image*. A request that a program doesn't have
+ * is no error.
  *
  * (F1) An image's session borrows writer, pool and types from its parent, which ends last.
  * (F2) Images of the same program with the same tracepoints have the same event ids.
@@ -13,7 +10,6 @@
 #ifndef DYNTRACE_FOLLOW_H
 #define DYNTRACE_FOLLOW_H
 
-#include "control/session/session.h"
 #include "control/session/state/session_state.h"
 
 struct launch;
@@ -57,12 +53,6 @@ struct follow {
 };
 
 bool follow_create(struct session *session);
-/* Looks who begins a program. */
-void follow_step(struct session *session, uint64_t now_ns);
-/* Libraries were loaded in one of the programs. */
-void follow_modules_changed(struct session *session);
-/* Takes the probes out of all images. */
-void follow_end(struct session *session, struct session_summary *summary);
 void follow_free(struct session *session);
 
 /* A request that this program doesn't have is no error: notes why, gives NULL. */
