@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sdt.h"
+#include "control/elf/sdt.h"
 
 #define SYMBOL_MAX 256
 

@@ -12,7 +12,7 @@
  * with nothing known in rdi is looked into, one level deep.
  */
 #include "control/code/decode.h"
-#include "symtab_state.h"
+#include "control/elf/symtab_state.h"
 
 #define STEPS_MAX 64
 #define DEPTH_MAX 2

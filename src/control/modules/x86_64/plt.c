@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
-#include "unnamed_functions.h"
+#include "control/modules/unnamed_functions.h"
 #include "control/elf/symtab_state.h"
 
 #define ENTRY_SIZE 16u

@@ -7,7 +7,7 @@
  * instructions (DT_CFA_HARD). Expressions are known by sight: the one for frames that are aligned
  * anew, that of PLT entries, that of signal frames.
  */
-#include "cfi.h"
+#include "control/elf/cfi.h"
 
 #include <dwarf.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
-#include "symtab_state.h"
+#include "control/elf/symtab_state.h"
 
 #define ROWS_MAX (64u << 20)
 #define STATES_MAX 16

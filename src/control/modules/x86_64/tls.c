@@ -12,7 +12,7 @@
  */
 #include "control/base/cleanup.h"
 #include "control/elf/symtab_state.h"
-#include "tls.h"
+#include "control/modules/tls.h"
 
 #define SIZE_MAX_OF_BLOCK (1u << 30)
 

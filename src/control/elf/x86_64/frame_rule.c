@@ -1,4 +1,4 @@
-#include "frame_rule.h"
+#include "control/elf/frame_rule.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "symtab_state.h"
+#include "control/elf/symtab_state.h"
 
 #define REG_RSP 7
 #define REG_RA 16
