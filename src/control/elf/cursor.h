@@ -1,5 +1,5 @@
 /*
- * cursor.h - reading the numbers of unwind tables. Private to sym/.
+ * cursor.h - reads the numbers of unwind tables and of debug information. For elf/ and dwarf/.
  */
 #ifndef DYNTRACE_CURSOR_H
 #define DYNTRACE_CURSOR_H
@@ -16,9 +16,8 @@
 #define ENCODING_ULEB 0x01
 #define ENCODING_PC_RELATIVE 0x10
 #define ENCODING_OMIT 0xff
-#define ENCODING_UNKNOWN 0xfe
 
-/* Reads on, never past the end; failure is sticky and gives zeroes. */
+/* Never reads past the end; failure is sticky and gives zeroes. */
 struct cursor {
 	const uint8_t *at;
 	const uint8_t *end;
@@ -38,7 +37,7 @@ static inline uint64_t take(struct cursor *c, size_t n)
 	return value;
 }
 
-static inline uint64_t take_uleb(struct cursor *c)
+static inline uint64_t take_leb(struct cursor *c, bool is_signed)
 {
 	uint64_t value = 0, byte;
 	unsigned shift = 0;
@@ -49,12 +48,39 @@ static inline uint64_t take_uleb(struct cursor *c)
 			value |= (byte & 0x7f) << shift;
 		shift += 7;
 	} while (byte & 0x80);
+	if (is_signed && shift < 64 && (byte & 0x40))
+		value |= ~0ULL << shift;
 	return value;
+}
+
+static inline uint64_t take_uleb(struct cursor *c)
+{
+	return take_leb(c, false);
+}
+
+static inline int64_t take_sleb(struct cursor *c)
+{
+	return (int64_t)take_leb(c, true);
 }
 
 static inline void skip_leb(struct cursor *c)
 {
 	take_uleb(c);
+}
+
+/* A length and so many bytes; none if there are fewer. */
+static inline struct cursor take_block(struct cursor *c)
+{
+	uint64_t length = take_uleb(c);
+	struct cursor block = { c->at, c->at, false };
+
+	if (length > (uint64_t)(c->end - c->at)) {
+		c->failed = true;
+		return block;
+	}
+	c->at += length;
+	block.end = c->at;
+	return block;
 }
 
 /* By ENCODING_FORMAT: bytes, and whether they are signed; 0 bytes: not used for code addresses. */

@@ -1,8 +1,8 @@
 /*
- * libdw walks .eh_frame (dwarf_next_cfi) but keeps to itself which code an FDE is about:
- * dwarf_frame_info tells the range of one row of it. So that is decoded here: an FDE starts with
- * the address of its code and its length, written as letter R of its CIE's augmentation says; if
- * that has letter L, the address of the LSDA follows, behind the length of all that is optional.
+ * libdw walks .eh_frame (dwarf_next_cfi) but doesn't give the code of an FDE: dwarf_frame_info
+ * gives the range of one row. This file decodes it. An FDE starts with the address of its code and
+ * its length, encoded as letter R of its CIE's augmentation says. Letter z adds a block of optional
+ * data, which holds the address of the LSDA if the CIE has letter L. Instructions follow.
  */
 #include "eh_frame.h"
 
@@ -12,18 +12,11 @@
 #include "control/base/vec.h"
 #include "cursor.h"
 
-struct cie {
-	Dwarf_Off offset;
-	uint8_t code, lsda; /* encodings */
-};
-
 struct reader {
 	const struct elf_image *image;
 	Elf_Data table;
 	uint64_t address; /* of the table */
-	struct cie cie; /* the one that was looked at last */
-	struct ranges *ranges; /* each may be NULL: not wanted */
-	struct lsdas *lsdas;
+	struct eh_frame_cie cie; /* the CIE read last */
 };
 
 static int read_entry(struct reader *r, Dwarf_Off at, Dwarf_Off *next, Dwarf_CFI_Entry *entry)
@@ -31,38 +24,55 @@ static int read_entry(struct reader *r, Dwarf_Off at, Dwarf_Off *next, Dwarf_CFI
 	return dwarf_next_cfi(r->image->header.e_ident, &r->table, true, at, next, entry);
 }
 
-static void read_cie(const Dwarf_CIE *entry, struct cie *cie)
+/* The letters behind z. False: damaged, or a letter isn't known. */
+static bool read_letters(struct eh_frame_cie *cie, const char *letter, struct cursor c)
 {
-	const char *letter = entry->augmentation;
-	struct cursor c = { .at = entry->augmentation_data };
-
-	if (*letter == '\0')
-		cie->code = ENCODING_ABSOLUTE;
-	if (*letter != 'z')
-		return;
 	cie->code = ENCODING_ABSOLUTE;
-	c.end = c.at + entry->augmentation_data_size;
-	while (*++letter) {
+	for (; *letter; letter++) {
 		if (*letter == 'R')
 			cie->code = (uint8_t)take(&c, 1);
 		else if (*letter == 'L')
 			cie->lsda = (uint8_t)take(&c, 1);
 		else if (*letter == 'P')
 			take_encoded(&c, (uint8_t)take(&c, 1));
-		else if (*letter != 'S' && *letter != 'B')
+		else if (*letter == 'S')
+			cie->is_signal = true;
+		else if (*letter != 'B')
 			c.failed = true;
 	}
-	if (c.failed)
+	return !c.failed;
+}
+
+static void read_cie(const Dwarf_CIE *entry, struct eh_frame_cie *cie)
+{
+	const char *letters = entry->augmentation;
+	struct cursor data = { .at = entry->augmentation_data };
+
+	cie->code_align = entry->code_alignment_factor;
+	cie->data_align = entry->data_alignment_factor;
+	cie->return_register = entry->return_address_register;
+	cie->start = (struct bytes){ entry->initial_instructions,
+				     (size_t)(entry->initial_instructions_end -
+					      entry->initial_instructions) };
+	if (*letters == '\0')
+		cie->code = ENCODING_ABSOLUTE;
+	if (*letters != 'z')
+		return;
+	cie->has_data = true;
+	data.end = data.at + entry->augmentation_data_size;
+	if (!read_letters(cie, letters + 1, data))
 		cie->code = ENCODING_OMIT;
 }
 
-static const struct cie *find_cie(struct reader *r, Dwarf_Off offset)
+static const struct eh_frame_cie *find_cie(struct reader *r, Dwarf_Off offset)
 {
 	Dwarf_CFI_Entry entry;
 	Dwarf_Off next;
 
 	if (r->cie.offset != offset) {
-		r->cie = (struct cie){ offset, ENCODING_OMIT, ENCODING_OMIT };
+		r->cie = (struct eh_frame_cie){ .offset = offset,
+						.code = ENCODING_OMIT,
+						.lsda = ENCODING_OMIT };
 		if (read_entry(r, offset, &next, &entry) == 0 && dwarf_cfi_cie_p(&entry))
 			read_cie(&entry.cie, &r->cie);
 	}
@@ -82,26 +92,39 @@ static uint64_t take_address(const struct reader *r, struct cursor *c, uint8_t e
 	return value;
 }
 
-/* False: out of memory. */
-static bool read_fde(struct reader *r, const Dwarf_FDE *fde)
+/* The optional data and the instructions, at the cursor. */
+static void read_rest(const struct reader *r, struct cursor c, struct eh_frame_fde *fde)
 {
-	const struct cie *cie = find_cie(r, fde->CIE_pointer);
-	struct cursor c = { fde->start, fde->end, false };
-	uint64_t start = take_address(r, &c, cie->code);
-	uint64_t size = take_encoded(&c, cie->code & ENCODING_FORMAT), lsda;
+	struct cursor data = fde->cie->has_data ? take_block(&c) : (struct cursor){ 0 };
 
-	if (c.failed || size == 0 || start + size < start || !elf_image_is_executable(r->image, start))
-		return true;
-	if (r->ranges && !vec_push(r->ranges, (struct range){ start, start + size }))
-		return false;
-	if (!r->lsdas || cie->lsda == ENCODING_OMIT)
-		return true;
-	skip_leb(&c); /* length of what is optional */
-	lsda = take_address(r, &c, cie->lsda);
-	return c.failed || lsda == 0 || vec_push(r->lsdas, (struct lsda){ start, lsda });
+	if (fde->cie->lsda != ENCODING_OMIT)
+		fde->lsda = take_address(r, &data, fde->cie->lsda);
+	if (data.failed)
+		fde->lsda = 0;
+	fde->is_damaged = c.failed;
+	if (!c.failed)
+		fde->code = (struct bytes){ c.at, (size_t)(c.end - c.at) };
 }
 
-/* The table's address and size: by its section, else by its index (whose end isn't known). */
+/* False: not to be read. */
+static bool read_fde(struct reader *r, const Dwarf_FDE *entry, struct eh_frame_fde *ret_fde)
+{
+	struct eh_frame_fde fde = { .cie = find_cie(r, entry->CIE_pointer) };
+	struct cursor c = { entry->start, entry->end, false };
+	uint64_t size;
+
+	fde.start = take_address(r, &c, fde.cie->code);
+	size = take_encoded(&c, fde.cie->code & ENCODING_FORMAT);
+	if (c.failed || size == 0 || fde.start + size < fde.start ||
+	    !elf_image_is_executable(r->image, fde.start))
+		return false;
+	fde.end = fde.start + size;
+	read_rest(r, c, &fde);
+	*ret_fde = fde;
+	return true;
+}
+
+/* The table's address and size: by its section, else by its index, which doesn't tell its end. */
 static bool find_table(const struct elf_image *image, uint64_t *ret_address, uint64_t *ret_size)
 {
 	const Elf64_Shdr *section = elf_image_section(image, ".eh_frame");
@@ -127,51 +150,47 @@ static bool find_table(const struct elf_image *image, uint64_t *ret_address, uin
 	return !c.failed;
 }
 
-static struct error *read_table(struct reader *r)
+bool eh_frame_each(const struct elf_image *image,
+		   bool (*found)(void *context, const struct eh_frame_fde *fde), void *context)
 {
+	struct reader r = { .image = image, .cie.offset = UINT64_MAX };
 	Dwarf_Off at = 0, next = 0;
 	Dwarf_CFI_Entry entry;
 	struct bytes bytes;
 	uint64_t length;
 	int status;
 
-	if (!find_table(r->image, &r->address, &length))
-		return NULL;
-	bytes = elf_image_bytes(r->image, r->address, length);
-	r->table = (Elf_Data){ .d_buf = (void *)bytes.at, .d_size = bytes.size };
-	while ((status = read_entry(r, at, &next, &entry)) != 1 && next > at) {
-		if (status == 0 && !dwarf_cfi_cie_p(&entry) && !read_fde(r, &entry.fde))
-			return error_errno(ENOMEM, "%s", r->image->path);
+	if (!find_table(image, &r.address, &length))
+		return true;
+	bytes = elf_image_bytes(image, r.address, length);
+	r.table = (Elf_Data){ .d_buf = (void *)bytes.at, .d_size = bytes.size };
+	while ((status = read_entry(&r, at, &next, &entry)) != 1 && next > at) {
+		struct eh_frame_fde fde;
+
+		if (status == 0 && !dwarf_cfi_cie_p(&entry) && read_fde(&r, &entry.fde, &fde) &&
+		    !found(context, &fde))
+			return false;
 		at = next;
 	}
-	return NULL;
+	return true;
+}
+
+static bool add_range(void *context, const struct eh_frame_fde *fde)
+{
+	struct ranges *ranges = context;
+
+	return vec_push(ranges, (struct range){ fde->start, fde->end });
 }
 
 struct error *eh_frame_read(const struct elf_image *image, struct ranges *ret_ranges)
 {
 	struct ranges ranges = { 0 };
-	struct reader r = { .image = image, .cie.offset = UINT64_MAX, .ranges = &ranges };
-	struct error *error = read_table(&r);
 
-	if (error) {
+	if (!eh_frame_each(image, add_range, &ranges)) {
 		vec_free(&ranges);
-		return error;
+		return error_errno(ENOMEM, "%s", image->path);
 	}
 	ranges_sort(&ranges);
 	*ret_ranges = ranges;
-	return NULL;
-}
-
-struct error *eh_frame_lsdas(const struct elf_image *image, struct lsdas *ret_lsdas)
-{
-	struct lsdas lsdas = { 0 };
-	struct reader r = { .image = image, .cie.offset = UINT64_MAX, .lsdas = &lsdas };
-	struct error *error = read_table(&r);
-
-	if (error) {
-		vec_free(&lsdas);
-		return error;
-	}
-	*ret_lsdas = lsdas;
 	return NULL;
 }

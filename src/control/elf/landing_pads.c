@@ -24,20 +24,28 @@ struct rseq_cs {
 	uint64_t start, length, abort;
 };
 
-static void read_lsda(const struct symtab *symtab, const struct lsda *lsda,
-		      void (*found)(void *context, uint64_t address), void *context)
+struct pads {
+	const struct symtab *symtab;
+	void (*found)(void *context, uint64_t address);
+	void *context;
+};
+
+static bool read_lsda(void *context, const struct eh_frame_fde *fde)
 {
-	struct segment *segment = elf_image_segment(&symtab->image, lsda->address);
-	const uint8_t *all = segment ? elf_image_segment_bytes(&symtab->image, segment) : NULL;
+	const struct pads *pads = context;
+	const struct elf_image *image = &pads->symtab->image;
+	struct segment *segment = fde->lsda ? elf_image_segment(image, fde->lsda) : NULL;
+	const uint8_t *all = segment ? elf_image_segment_bytes(image, segment) : NULL;
+
 	if (!all)
-		return;
-	const uint8_t *bytes = all + (lsda->address - segment->address);
-	struct cursor c = { bytes, all + segment->file_size, false };
-	uint64_t base = lsda->function;
+		return true;
+	const uint8_t *lsda = all + (fde->lsda - segment->address);
+	struct cursor c = { lsda, all + segment->file_size, false };
+	uint64_t base = fde->start;
 	uint8_t encoding = (uint8_t)take(&c, 1);
 
 	if (encoding != ENCODING_OMIT) {
-		uint64_t here = lsda->address + (uint64_t)(c.at - bytes);
+		uint64_t here = fde->lsda + (uint64_t)(c.at - lsda);
 
 		base = take_encoded(&c, encoding);
 		if ((encoding & ENCODING_BASE) == ENCODING_PC_RELATIVE)
@@ -46,10 +54,7 @@ static void read_lsda(const struct symtab *symtab, const struct lsda *lsda,
 	if (take(&c, 1) != ENCODING_OMIT)
 		skip_leb(&c);
 	encoding = (uint8_t)take(&c, 1);
-	uint64_t length = take_uleb(&c);
-	if (c.failed || length > (uint64_t)(c.end - c.at))
-		return;
-	c.end = c.at + length;
+	c = take_block(&c);
 	while (c.at < c.end && !c.failed) {
 		take_number(&c, encoding);
 		take_number(&c, encoding);
@@ -57,20 +62,17 @@ static void read_lsda(const struct symtab *symtab, const struct lsda *lsda,
 
 		skip_leb(&c);
 		if (pad && !c.failed)
-			found(context, base + pad);
+			pads->found(pads->context, base + pad);
 	}
+	return true;
 }
 
-struct error *symtab_each_landing_pad(const struct symtab *symtab,
-				      void (*found)(void *context, uint64_t address), void *context)
+void symtab_each_landing_pad(const struct symtab *symtab,
+			     void (*found)(void *context, uint64_t address), void *context)
 {
-	struct lsdas lsdas = { 0 };
-	struct error *error = eh_frame_lsdas(&symtab->image, &lsdas);
+	struct pads pads = { symtab, found, context };
 
-	for (size_t i = 0; i < lsdas.count; i++)
-		read_lsda(symtab, &lsdas.items[i], found, context);
-	vec_free(&lsdas);
-	return error;
+	eh_frame_each(&symtab->image, read_lsda, &pads);
 }
 
 void symtab_each_function_start(const struct symtab *symtab,

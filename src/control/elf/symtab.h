@@ -86,9 +86,8 @@ size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size
 void symtab_each_pointer(const struct symtab *symtab,
 			 void (*found)(void *context, uint64_t address), void *context);
 /* The same with every landing pad of exceptions (landing_pads.c), and with every function's start. */
-struct error *symtab_each_landing_pad(const struct symtab *symtab,
-				      void (*found)(void *context, uint64_t address),
-				      void *context);
+void symtab_each_landing_pad(const struct symtab *symtab,
+			     void (*found)(void *context, uint64_t address), void *context);
 void symtab_each_function_start(const struct symtab *symtab,
 				void (*found)(void *context, uint64_t address), void *context);
 /* The same with every restartable sequence (H11) that the file lists. */

@@ -424,9 +424,7 @@ struct error *branch_targets_scan(const struct symtab *symtab, struct branch_tar
 	mark_tables(branch_targets);
 	symtab_each_pointer(symtab, mark_word, branch_targets);
 	mark_undescribed(branch_targets);
-	error = symtab_each_landing_pad(symtab, mark_pointer, branch_targets);
-	if (error)
-		return error;
+	symtab_each_landing_pad(symtab, mark_pointer, branch_targets);
 	branch_targets->everything = symtab_is_go(symtab);
 	branch_targets->symtab = NULL; /* it needn't live as long */
 	*ret_inbound = take_ptr(&branch_targets);

@@ -16,6 +16,8 @@
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
+#include "control/elf/cursor.h"
+#include "control/elf/eh_frame.h"
 #include "control/elf/symtab_state.h"
 
 #define ROWS_MAX (64u << 20)
@@ -23,12 +25,6 @@
 #define HW_RSP 7 /* DWARF's numbers */
 #define HW_RBP 6
 #define HW_RA 16
-
-/* Reads on, never past the end; failure is sticky and gives zeroes. */
-struct cursor {
-	const uint8_t *at, *end;
-	bool failed;
-};
 
 enum rule { RULE_SAME, RULE_UNDEFINED, RULE_OFFSET, RULE_AT_RBP, RULE_HARD };
 
@@ -39,86 +35,17 @@ struct state {
 	int64_t rbp_offset, ra_offset;
 };
 
-struct cie {
-	size_t offset; /* in the section */
-	bool is_valid, is_signal;
-	uint8_t encoding;
-	bool has_data; /* letter z: FDEs have a length of augmentation data */
-	uint64_t code_align;
-	int64_t data_align;
-	struct state start;
+/* The CIE of the FDEs that are read now. */
+struct start {
+	uint64_t offset; /* which CIE; UINT64_MAX: none yet */
+	bool is_valid;
+	struct state state;
 };
 
 struct compiler {
-	const uint8_t *bytes;
-	uint64_t address; /* of bytes */
-	VEC(struct cie) cies;
+	struct start start;
 	struct cfi_rows rows;
-	bool failed; /* out of memory */
 };
-
-/* ---- reading --------------------------------------------------------------------------------- */
-
-static uint64_t take(struct cursor *c, size_t n)
-{
-	uint64_t value = 0;
-
-	if ((size_t)(c->end - c->at) < n) {
-		c->failed = true;
-		c->at = c->end;
-		return 0;
-	}
-	memcpy(&value, c->at, n);
-	c->at += n;
-	return value;
-}
-
-static uint64_t take_leb(struct cursor *c, bool is_signed)
-{
-	uint64_t value = 0;
-	unsigned shift = 0;
-	uint8_t byte;
-
-	do {
-		byte = (uint8_t)take(c, 1);
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while ((byte & 0x80) && !c->failed);
-	if (is_signed && shift < 64 && (byte & 0x40))
-		value |= ~0ULL << shift;
-	return value;
-}
-
-static struct cursor take_block(struct cursor *c)
-{
-	uint64_t length = take_leb(c, false);
-	struct cursor block = { c->at, c->at, false };
-
-	if (length > (uint64_t)(c->end - c->at)) {
-		c->failed = true;
-		length = 0;
-	}
-	c->at += length;
-	block.end = c->at;
-	return block;
-}
-
-static uint64_t take_encoded(struct cursor *c, uint8_t encoding, uint64_t here)
-{
-	static const int8_t sizes[16] = {
-		[0] = 8, [2] = 2, [3] = 4, [4] = 8, [0xa] = -2, [0xb] = -4, [0xc] = 8
-	};
-	int8_t size = sizes[encoding & 15];
-	unsigned bits = 8 * (unsigned)(size < 0 ? -size : size);
-	uint64_t value = take(c, bits / 8);
-
-	if (size == 0)
-		c->failed = true;
-	if (size < 0)
-		value = (uint64_t)((int64_t)(value << (64 - bits)) >> (64 - bits));
-	return (encoding & 0x70) == 0x10 ? value + here : value;
-}
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
@@ -167,7 +94,7 @@ static void set_cfa_expression(struct state *state, struct cursor c)
 	}
 	if (take(&c, 1) != DW_OP_breg6)
 		return;
-	state->cfa_offset = (int64_t)take_leb(&c, true);
+	state->cfa_offset = take_sleb(&c);
 	if (take(&c, 1) == DW_OP_deref && c.at == c.end && !c.failed)
 		state->cfa = DT_CFA_AT_RBP;
 }
@@ -177,7 +104,7 @@ static void set_expression(struct state *state, uint64_t reg, struct cursor c)
 	int64_t offset;
 	bool simple = take(&c, 1) == DW_OP_breg6;
 
-	offset = (int64_t)take_leb(&c, true);
+	offset = take_sleb(&c);
 	set_rule(state, reg, simple && c.at == c.end && !c.failed ? RULE_AT_RBP : RULE_HARD,
 		 offset);
 }
@@ -225,38 +152,45 @@ static bool same_rules(const struct dt_unwind_row *a, const struct dt_unwind_row
 	       a->rbp_rule == b->rbp_rule;
 }
 
-static void add_row(struct compiler *compiler, struct dt_unwind_row row)
+/* False: too many, or out of memory. */
+static bool add_row(struct cfi_rows *rows, struct dt_unwind_row row)
 {
-	struct cfi_rows *rows = &compiler->rows;
-
 	if (rows->count && vec_last(rows)->pc == row.pc)
 		*vec_last(rows) = row;
-	else if (rows->count && vec_last(rows)->pc < row.pc && same_rules(vec_last(rows), &row))
-		return;
-	else if (rows->count >= ROWS_MAX || !vec_push(rows, row))
-		compiler->failed = true;
+	else if (!rows->count || vec_last(rows)->pc >= row.pc || !same_rules(vec_last(rows), &row))
+		return rows->count < ROWS_MAX && vec_push(rows, row);
+	return true;
 }
 
 /* ---- instructions ---------------------------------------------------------------------------- */
 
 struct run {
-	struct compiler *compiler; /* NULL: the CIE's, which makes no rows */
-	const struct cie *cie;
+	struct cfi_rows *rows; /* NULL: the CIE's instructions, which make no rows */
+	const struct eh_frame_cie *cie;
+	struct state start; /* behind the CIE's instructions */
 	struct state state;
 	struct state saved[STATES_MAX];
 	size_t saved_count;
 	uint64_t pc, end;
-	bool failed;
+	bool failed; /* damaged */
+	bool is_full; /* a row couldn't be added */
 };
+
+/* The rules as they are now, from the pc on. */
+static void put_row(struct run *run)
+{
+	if (run->pc < run->end &&
+	    !add_row(run->rows, row_of(&run->state, run->cie->is_signal, run->pc)))
+		run->is_full = true;
+}
 
 static void advance(struct run *run, uint64_t by)
 {
 	uint64_t to = run->pc + by * run->cie->code_align;
 
-	if (!run->compiler || to <= run->pc)
+	if (!run->rows || to <= run->pc)
 		return;
-	if (run->pc < run->end)
-		add_row(run->compiler, row_of(&run->state, run->cie->is_signal, run->pc));
+	put_row(run);
 	run->pc = to;
 }
 
@@ -280,11 +214,11 @@ static void run_cfa(struct run *run, uint8_t op, struct cursor *c)
 	switch (op) {
 	case DW_CFA_def_cfa:
 	case DW_CFA_def_cfa_sf:
-		reg = take_leb(c, false);
+		reg = take_uleb(c);
 		set_cfa(state, reg, (int64_t)take_leb(c, is_signed) * scale);
 		break;
 	case DW_CFA_def_cfa_register:
-		set_cfa(state, take_leb(c, false), state->cfa_offset);
+		set_cfa(state, take_uleb(c), state->cfa_offset);
 		break;
 	case DW_CFA_def_cfa_expression:
 		set_cfa_expression(state, take_block(c));
@@ -297,7 +231,7 @@ static void run_cfa(struct run *run, uint8_t op, struct cursor *c)
 static void run_register(struct run *run, uint8_t op, struct cursor *c)
 {
 	struct state *state = &run->state;
-	uint64_t reg = take_leb(c, false);
+	uint64_t reg = take_uleb(c);
 
 	switch (op) {
 	case DW_CFA_offset_extended:
@@ -307,7 +241,7 @@ static void run_register(struct run *run, uint8_t op, struct cursor *c)
 				 run->cie->data_align);
 		break;
 	case DW_CFA_restore_extended:
-		restore_rule(state, &run->cie->start, reg);
+		restore_rule(state, &run->start, reg);
 		break;
 	case DW_CFA_undefined:
 		set_rule(state, reg, RULE_UNDEFINED, 0);
@@ -323,7 +257,7 @@ static void run_register(struct run *run, uint8_t op, struct cursor *c)
 		set_rule(state, reg, RULE_HARD, 0);
 		break;
 	default: /* register, val_offset, val_offset_sf */
-		take_leb(c, false);
+		take_uleb(c);
 		set_rule(state, reg, RULE_HARD, 0);
 	}
 }
@@ -339,7 +273,7 @@ static void run_op(struct run *run, uint8_t op, struct cursor *c)
 		advance(run, take(c, 1u << (op - DW_CFA_advance_loc1)));
 		break;
 	case DW_CFA_GNU_args_size:
-		take_leb(c, false);
+		take_uleb(c);
 		break;
 	case DW_CFA_remember_state:
 	case DW_CFA_restore_state:
@@ -381,10 +315,10 @@ static bool run_all(struct run *run, struct cursor c)
 			break;
 		case DW_CFA_offset:
 			set_rule(&run->state, op & 0x3f, RULE_OFFSET,
-				 (int64_t)take_leb(&c, false) * run->cie->data_align);
+				 (int64_t)take_uleb(&c) * run->cie->data_align);
 			break;
 		case DW_CFA_restore:
-			restore_rule(&run->state, &run->cie->start, op & 0x3f);
+			restore_rule(&run->state, &run->start, op & 0x3f);
 			break;
 		default:
 			run_op(run, op, &c);
@@ -393,115 +327,44 @@ static bool run_all(struct run *run, struct cursor c)
 	return !c.failed && !run->failed;
 }
 
-/* ---- CIEs and FDEs --------------------------------------------------------------------------- */
+/* ---- FDEs ------------------------------------------------------------------------------------ */
 
-/* Letters behind z, each with its data; false: one that isn't known. */
-static bool read_augmentation(struct cie *cie, const char *letters, struct cursor data)
+static struct cursor cursor_of(struct bytes bytes)
 {
-	for (; *letters && !data.failed; letters++) {
-		uint8_t encoding;
-
-		switch (*letters) {
-		case 'R':
-			cie->encoding = (uint8_t)take(&data, 1);
-			break;
-		case 'P':
-			encoding = (uint8_t)take(&data, 1);
-			take_encoded(&data, encoding & 0x0f, 0);
-			break;
-		case 'L':
-			take(&data, 1);
-			break;
-		case 'S':
-			cie->is_signal = true;
-			break;
-		case 'B':
-			break;
-		default:
-			return false;
-		}
-	}
-	return !data.failed;
+	return (struct cursor){ bytes.at, bytes.at + bytes.size, false };
 }
 
-static void read_cie(struct cie *cie, struct cursor c)
+static const struct start *start_of(struct compiler *compiler, const struct eh_frame_cie *cie)
 {
-	uint8_t version = (uint8_t)take(&c, 1);
-	const char *letters = (const char *)c.at;
-	size_t length = strnlen(letters, (size_t)(c.end - c.at));
-	uint64_t ra;
-
-	if (length == (size_t)(c.end - c.at) || (version != 1 && version != 3))
-		return;
-	c.at += length + 1;
-	cie->code_align = take_leb(&c, false);
-	cie->data_align = (int64_t)take_leb(&c, true);
-	ra = version == 1 ? take(&c, 1) : take_leb(&c, false);
-	cie->has_data = letters[0] == 'z';
-	if (ra != HW_RA || (letters[0] && !cie->has_data) ||
-	    (cie->has_data && !read_augmentation(cie, letters + 1, take_block(&c))))
-		return;
 	struct run run = { .cie = cie, .state = { .cfa = DT_CFA_HARD } };
-	cie->is_valid = run_all(&run, c) && !c.failed;
-	cie->start = run.state;
-}
 
-static const struct cie *find_cie(const struct compiler *compiler, uint64_t offset)
-{
-	size_t n = sorted_count(compiler->cies.count, i, compiler->cies.items[i].offset <= offset);
-
-	return n && compiler->cies.items[n - 1].offset == offset ? &compiler->cies.items[n - 1] :
-								   NULL;
-}
-
-static void read_fde(struct compiler *compiler, const struct cie *cie, struct cursor c)
-{
-	uint64_t here = compiler->address + (uint64_t)(c.at - compiler->bytes);
-	struct run run = { .compiler = compiler, .cie = cie, .state = cie->start };
-	uint64_t size;
-
-	run.pc = take_encoded(&c, cie->encoding, here);
-	size = take_encoded(&c, cie->encoding & 0x0f, 0);
-	if (cie->has_data)
-		take_block(&c);
-	if (c.failed || size == 0 || run.pc >= UINT32_MAX || size >= UINT32_MAX - run.pc)
-		return;
-	run.end = run.pc + size;
-	if (!run_all(&run, c))
-		run.state.cfa = DT_CFA_HARD, run.state.ra = RULE_HARD;
-	if (run.pc < run.end)
-		add_row(compiler, row_of(&run.state, cie->is_signal, run.pc));
-	add_row(compiler,
-		(struct dt_unwind_row){ .pc = (uint32_t)run.end, .cfa_rule = DT_CFA_NONE });
-}
-
-/* One record; false: the end, or damage from which there is no going on. */
-static bool read_record(struct compiler *compiler, struct cursor *c)
-{
-	struct cie cie = { .offset = (size_t)(c->at - compiler->bytes) };
-	uint64_t length = take(c, 4);
-	struct cursor body;
-	uint64_t id_at, id;
-	const struct cie *found;
-
-	if (length == 0xffffffff)
-		length = take(c, 8);
-	if (c->failed || length < 4 || length > (uint64_t)(c->end - c->at))
-		return false;
-	body = (struct cursor){ c->at, c->at + length, false };
-	c->at += length;
-	id_at = (uint64_t)(body.at - compiler->bytes);
-	id = take(&body, 4);
-	if (id == 0) {
-		read_cie(&cie, body);
-		if (!vec_push(&compiler->cies, cie))
-			compiler->failed = true;
-	} else {
-		found = find_cie(compiler, id_at - id);
-		if (found && found->is_valid)
-			read_fde(compiler, found, body);
+	if (compiler->start.offset != cie->offset) {
+		compiler->start.offset = cie->offset;
+		compiler->start.is_valid = cie->return_register == HW_RA &&
+					   run_all(&run, cursor_of(cie->start));
+		compiler->start.state = run.state;
 	}
-	return !compiler->failed;
+	return &compiler->start;
+}
+
+static bool add_fde(void *context, const struct eh_frame_fde *fde)
+{
+	struct compiler *compiler = context;
+	const struct start *start = start_of(compiler, fde->cie);
+	struct run run = { .rows = &compiler->rows,
+			   .cie = fde->cie,
+			   .start = start->state,
+			   .state = start->state,
+			   .pc = fde->start,
+			   .end = fde->end };
+	struct dt_unwind_row end = { .pc = (uint32_t)fde->end, .cfa_rule = DT_CFA_NONE };
+
+	if (!start->is_valid || fde->is_damaged || fde->end >= UINT32_MAX)
+		return true;
+	if (!run_all(&run, cursor_of(fde->code)))
+		run.state.cfa = DT_CFA_HARD, run.state.ra = RULE_HARD;
+	put_row(&run);
+	return !run.is_full && add_row(run.rows, end);
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -533,27 +396,11 @@ static void tidy(struct cfi_rows *rows)
 
 struct error *cfi_compile(const struct symtab *symtab, struct cfi_rows *ret_rows)
 {
-	const struct elf_image *image = &symtab->image;
-	const Elf64_Shdr *section = elf_image_section(image, ".eh_frame");
-	struct compiler compiler = { .bytes = NULL };
-	struct bytes bytes;
-	struct cursor c;
+	struct compiler compiler = { .start.offset = UINT64_MAX };
 
-	*ret_rows = (struct cfi_rows){ 0 };
-	if (!section || !section->sh_addr || section->sh_type == SHT_NOBITS)
-		return NULL;
-	compiler.address = section->sh_addr;
-	bytes = elf_image_bytes(image, section->sh_addr, section->sh_size);
-	if (!bytes.size)
-		return NULL;
-	compiler.bytes = bytes.at;
-	c = (struct cursor){ bytes.at, bytes.at + bytes.size, false };
-	while (read_record(&compiler, &c))
-		;
-	vec_free(&compiler.cies);
-	if (compiler.failed) {
+	if (!eh_frame_each(&symtab->image, add_fde, &compiler)) {
 		vec_free(&compiler.rows);
-		return error_new(ERROR_FAILED, "%s: its unwind table is too large", image->path);
+		return error_new(ERROR_FAILED, "%s: unwind table too large", symtab->image.path);
 	}
 	tidy(&compiler.rows);
 	*ret_rows = compiler.rows;
