@@ -113,8 +113,8 @@ static void test_functions(void **state)
 			fail_msg("%s (%s): %s", cases[i].symbol, cases[i].name,
 				 error ? error_text(error) : "-");
 	}
-	assert_false(frame_is_go(symtab));
-	assert_false(frame_is_stripped(symtab));
+	assert_false(symtab_is_go(symtab));
+	assert_false(symtab_is_stripped(symtab));
 	frame_rules_close(rules);
 	symtab_close(symtab);
 }

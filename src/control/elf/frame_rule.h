@@ -25,11 +25,4 @@ enum frame_rule {
 /* For the instruction at this address of the file. */
 enum frame_rule frame_rule_at(struct frame_rules *rules, uint64_t address);
 
-/* Written by Go's compiler: its stacks move. */
-bool frame_is_go(const struct symtab *symtab);
-/* Has it tables that tell who catches exceptions? */
-bool frame_has_handlers(const struct symtab *symtab);
-/* Has it a full symbol table, or only the dynamic one? */
-bool frame_is_stripped(const struct symtab *symtab);
-
 #endif

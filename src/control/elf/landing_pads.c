@@ -116,5 +116,12 @@ bool symtab_is_go(const struct symtab *symtab)
 {
 	return elf_image_section(&symtab->image, ".gopclntab") ||
 	       elf_image_section(&symtab->image, ".note.go.buildid") ||
-	       symtab_find(symtab, "runtime.asyncPreempt");
+	       elf_image_section(&symtab->image, ".data.rel.ro.gopclntab") ||
+	       symtab_find(symtab, "runtime.asyncPreempt") ||
+	       symtab_find(symtab, "runtime.morestack");
+}
+
+bool symtab_has_handlers(const struct symtab *symtab)
+{
+	return elf_image_section(&symtab->image, ".gcc_except_table");
 }

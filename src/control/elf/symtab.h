@@ -94,9 +94,11 @@ void symtab_each_function_start(const struct symtab *symtab,
 void symtab_each_rseq(const struct symtab *symtab,
 		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort),
 		      void *context);
-/* Written in Go: goroutines are parked at any instruction, and no stack tells where. */
+/* Written in Go: goroutines are parked at any instruction and no stack tells where; stacks move. */
 bool symtab_is_go(const struct symtab *symtab);
-/* What the kernel says of its file. */
+/* Has it handlers or clean-ups for exceptions? */
+bool symtab_has_handlers(const struct symtab *symtab);
+/* The kernel's record of the file. */
 struct stat;
 bool symtab_file(const struct symtab *symtab, struct stat *ret_stat);
 /* Does it name a dynamic loader? A static program doesn't. */

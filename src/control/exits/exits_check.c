@@ -95,8 +95,8 @@ static struct error *check_unwinder(const struct session *session)
 		if (error)
 			continue;
 		found |= exits_is_unwinder(symtab);
-		handlers |= module->is_executable && frame_has_handlers(symtab) &&
-			    frame_is_stripped(symtab);
+		handlers |= module->is_executable && symtab_has_handlers(symtab) &&
+			    symtab_is_stripped(symtab);
 	}
 	if (found || !handlers)
 		return NULL;
@@ -139,7 +139,7 @@ static struct error *check_function(struct check *check, const struct probe *pro
 	if (probe->event.keep_red_zone) /* the stack has no room for both */
 		return error_new(ERROR_REFUSED,
 				 "the unwind table has no function that starts there");
-	if (frame_is_go(rules.symtab))
+	if (symtab_is_go(rules.symtab))
 		return error_new(ERROR_REFUSED, "it is Go, whose stacks move");
 	uint64_t address = place->address.v - place->module->bias.v;
 

@@ -84,21 +84,3 @@ enum frame_rule frame_rule_at(struct frame_rules *rules, uint64_t address)
 	return ra == REG_RA && is_cfa_rsp_8(frame) && is_ra_at_cfa_8(frame) ? FRAME_PLAIN
 									    : FRAME_OTHER;
 }
-
-bool frame_is_go(const struct symtab *symtab)
-{
-	return elf_image_section(&symtab->image, ".gopclntab") ||
-	       elf_image_section(&symtab->image, ".note.go.buildid") ||
-	       elf_image_section(&symtab->image, ".data.rel.ro.gopclntab") ||
-	       symtab_find(symtab, "runtime.morestack");
-}
-
-bool frame_has_handlers(const struct symtab *symtab)
-{
-	return elf_image_section(&symtab->image, ".gcc_except_table");
-}
-
-bool frame_is_stripped(const struct symtab *symtab)
-{
-	return !elf_image_section(&symtab->image, ".symtab");
-}
