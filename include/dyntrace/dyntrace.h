@@ -200,12 +200,13 @@ struct dyntrace_error *dyntrace_unload(struct dyntrace *dyntrace, const char *ta
 #define DYNTRACE_PROTOTYPES 8u /* types from debug information, too: takes longer */
 
 /*
- * Since version 2. The functions, or the static markers (SDT), of a process and its libraries, or of
- * a file: target is a pid, a process's name, or a file, as for `dyntrace list-symbols`. glob picks
- * names, or PROVIDER:NAME; NULL: all. That no function fits is an error, no marker an empty list.
+ * Since version 2. The functions, or the static markers (SDT), of a process and its libraries, or
+ * of a file: target is a pid, a process's name, or a file, as for `dyntrace list-symbols`. glob
+ * picks names, or PROVIDER:NAME; NULL: all. That no function fits is an error, no marker an empty
+ * list.
  *
- * No daemon is asked, and dyntrace may be NULL; if it isn't, dyntrace_notes tells of libraries
- * that were left out. The command `dyntrace` does the reading, with the rights of the caller: it is
+ * No daemon is asked, and dyntrace may be NULL; if it isn't, dyntrace_notes tells of libraries that
+ * were left out. The command `dyntrace` does the reading, with the rights of the caller: it is
  * looked for where the library is ($DYNTRACE_COMMAND names another).
  */
 struct dyntrace_error *dyntrace_list_symbols(struct dyntrace *dyntrace, const char *target,
@@ -232,7 +233,8 @@ struct dyntrace_probe {
 	const char *tracer; /* ctf, log, lttng, count or call; NULL: ctf */
 	/* Of the tracer: directory or file, seen from here, or LIBRARY:FUNCTION; NULL: none */
 	const char *argument;
-	/* Recorded, too, up to 32: "tid", "backtrace", "var:req->path". Ends with NULL; NULL: none */
+	/* Recorded, too, up to 32: "tid", "backtrace", "var:req->path". Ends with NULL; NULL: none
+	 *  */
 	const char *const *contexts;
 	uint64_t every, first, rate; /* record every Nth hit; the first N; N a second; 0: all */
 	uint64_t string_max; /* bytes of a string that are recorded, 8 to 1024; 0: 256 */

@@ -14,17 +14,19 @@
  *	$ cc -O2 -shared -fPIC -o libprobes.so probes.c
  *	$ dyntrace add -f server:read_file call ./libprobes.so:on_read
  *
- * There is nothing to link with: everything goes through the `hit` that the function gets. C (C99 and later, GNU or clang) and
- * C++ (C++11 and later).
+ * There is nothing to link with: everything goes through the `hit` that the function gets. C (C99
+ * and later, GNU or clang) and C++ (C++11 and later).
  *
- * The function runs in the thread that hit the tracepoint, on its stack, before the instruction there. Registers, flags, vector
- * registers and errno are afterwards what they were before. It may be called by several threads at once, and from signal
- * handlers of the program. What it calls must not take a lock that the thread may hold already: in a tracepoint in malloc, or in a
- * signal handler, it must not call malloc.
+ * The function runs in the thread that hit the tracepoint, on its stack, before the instruction
+ * there. Registers, flags, vector registers and errno are afterwards what they were before. It may
+ * be called by several threads at once, and from signal handlers of the program. What it calls must
+ * not take a lock that the thread may hold already: in a tracepoint in malloc, or in a signal
+ * handler, it must not call malloc.
  *
- * A tracepoint that is hit while the thread is in such a function is counted, and its function isn't called. A function that gets
- * SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT (an assertion, an exception that leaves it) isn't called any more: the program goes on
- * as if it had returned, with whatever locks it held.
+ * A tracepoint that is hit while the thread is in such a function is counted, and its function
+ * isn't called. A function that gets SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT (an assertion, an
+ * exception that leaves it) isn't called any more: the program goes on as if it had returned, with
+ * whatever locks it held.
  *
  * A hit, and all that is reached from it, is valid until the function returns.
  */
@@ -38,7 +40,8 @@
 extern "C" {
 #endif
 
-/* Changes with the layout of what is declared here; a library of another version is refused when it is loaded. */
+/* Changes with the layout of what is declared here; a library of another version is refused when it
+ * is loaded. */
 #define DYNTRACE_PROBE_VERSION 1u
 
 #ifndef DYNTRACE_PROBE_NO_VERSION
@@ -48,7 +51,8 @@ const uint32_t dyntrace_probe_version __attribute__((used)) = DYNTRACE_PROBE_VER
 
 /* ---- the hit ------------------------------------------------------------------------------------- */
 
-/* As they were at the tracepoint; at a function's exit rip is where it returns to. To be read only. */
+/* As they were at the tracepoint; at a function's exit rip is where it returns to. To be read only.
+ *  */
 struct dyntrace_registers {
 	uint64_t rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi;
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
@@ -84,8 +88,8 @@ enum dyntrace_op { DYNTRACE_OP_FIND, DYNTRACE_OP_READ, DYNTRACE_OP_EMIT, DYNTRAC
 
 /* ---- arguments and results --------------------------------------------------------------------------- */
 
-/* An integer or pointer argument by its number, from 0: at a function's first instruction only. Structs that are passed by
- * value, and floating-point arguments, don't count. */
+/* An integer or pointer argument by its number, from 0: at a function's first instruction only.
+ * Structs that are passed by value, and floating-point arguments, don't count. */
 static inline uint64_t dyntrace_argument(const struct dyntrace_hit *hit, unsigned index)
 {
 	const struct dyntrace_registers *r = &hit->registers;
@@ -122,8 +126,8 @@ static inline long dyntrace_read(const struct dyntrace_hit *hit, const void *fro
 /* ---- values by name --------------------------------------------------------------------------------------- */
 
 /*
- * Arguments (of a tracepoint with -f or -e), contexts (-t), and at an exit `ret` and `duration` (ns), by the names that an event
- * would have them under; of structs the members, as `outer_inner`.
+ * Arguments (of a tracepoint with -f or -e), contexts (-t), and at an exit `ret` and `duration`
+ * (ns), by the names that an event would have them under; of structs the members, as `outer_inner`.
  */
 enum dyntrace_type {
 	DYNTRACE_TYPE_INT,
@@ -161,7 +165,8 @@ static inline int64_t dyntrace_integer(const struct dyntrace_hit *hit, const cha
 	return value.type == DYNTRACE_TYPE_INT ? (int64_t)(bits << spare) >> spare : (int64_t)bits;
 }
 
-/* A text, "" if there is none of that name. One that couldn't be read says so: "(null)", "(unreadable 0x1f)". */
+/* A text, "" if there is none of that name. One that couldn't be read says so: "(null)",
+ * "(unreadable 0x1f)". */
 static inline const char *dyntrace_string(const struct dyntrace_hit *hit, const char *name)
 {
 	struct dyntrace_value value;
@@ -170,7 +175,8 @@ static inline const char *dyntrace_string(const struct dyntrace_hit *hit, const 
 }
 
 #ifdef __SSE2__
-/* The lower half of xmm0 to xmm15: at a function's first instruction its floating-point arguments, at its exit the result. */
+/* The lower half of xmm0 to xmm15: at a function's first instruction its floating-point arguments,
+ * at its exit the result. */
 static inline double dyntrace_argument_double(const struct dyntrace_hit *hit, unsigned index)
 {
 	double value = 0;
@@ -209,9 +215,10 @@ static inline double dyntrace_double(const struct dyntrace_hit *hit, const char 
 /* ---- events ---------------------------------------------------------------------------------------------------- */
 
 /*
- * DYNTRACE_EVENT(name, fields...) declares an event, outside of functions; DYNTRACE_EMIT(hit, name, values...) writes one into the
- * trace that the tracepoint belongs to, with a value for each field, in their order. Events have 1 to 16 fields; strings are cut at
- * 256 bytes. 0: it is written, or counted as lost.
+ * DYNTRACE_EVENT(name, fields...) declares an event, outside of functions; DYNTRACE_EMIT(hit, name,
+ * values...) writes one into the trace that the tracepoint belongs to, with a value for each field,
+ * in their order. Events have 1 to 16 fields; strings are cut at 256 bytes. 0: it is written, or
+ * counted as lost.
  */
 #define DYNTRACE_EVENT_FIELDS_MAX 16u
 

@@ -31,7 +31,8 @@ int client_fd(const struct client *client);
 /* Where the request is made. */
 struct wire_out *client_out(struct client *client);
 
-/* Told of every WIRE_ITEM, WIRE_NOTE and WIRE_EVENT, and of the WIRE_REPLY if there was no error. */
+/* Told of every WIRE_ITEM, WIRE_NOTE and WIRE_EVENT, and of the WIRE_REPLY if there was no error.
+ *  */
 typedef struct error *(*client_answer_fn)(void *context, const struct wire_message *answer);
 
 /* Sends the request and waits for the reply. The daemon's error is this call's. */

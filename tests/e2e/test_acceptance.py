@@ -1013,7 +1013,7 @@ def test_E13_without_it_in_the_foreground(daemon):
 def test_E14_one_instance_at_a_time(daemon, build):
     second = subprocess.run([os.path.join(build, "dyntraced"), "--socket", daemon.socket, "--output", daemon.output],
                             capture_output=True, text=True, timeout=20)
-    assert second.returncode == 1 and "running already" in second.stderr
+    assert second.returncode == 1 and "runs already" in second.stderr
 
 
 def test_E15_only_members_connect(daemon):

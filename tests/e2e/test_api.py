@@ -496,7 +496,7 @@ def test_files_are_named_from_where_the_caller_is(new_api, daemon, spin, scratch
 def test_a_string_max_out_of_range_is_refused(new_api, daemon, spin, size):
     api, one = new_api(daemon), spin()
     daemon.targets.add(str(one.pid))
-    with pytest.raises(Failure, match="^the bytes of a string that are recorded: from 8 to 1024$"):
+    with pytest.raises(Failure, match="^the length of recorded strings must be from 8 to 1024 bytes$"):
         api.add(str(one.pid).encode(), location=b"foo", string_max=size)
     assert daemon.json("list-processes") == []
 
@@ -505,7 +505,7 @@ def test_more_contexts_than_fit_are_refused_and_not_left_out(new_api, daemon, sp
     api, one = new_api(daemon), spin()
     daemon.targets.add(str(one.pid))
     words = [f"uint8_t:byte{i}:foo+{i}".encode() for i in range(33)]
-    with pytest.raises(Failure, match="^33 contexts are too many: at most 32 at once$"):
+    with pytest.raises(Failure, match="^too many contexts: 33 \\(at most 32\\)$"):
         api.add(str(one.pid).encode(), location=b"foo", contexts=(ctypes.c_char_p * 34)(*words, None))
     api.add(str(one.pid).encode(), location=b"foo", contexts=(ctypes.c_char_p * 33)(*words[:32], None))
     one.round()

@@ -441,7 +441,7 @@ def test_only_into_ones_own_processes(new_daemon, built, processes, dyntrace):
     assert daemon.add(f"{other.pid}:work", user=group) == "work"
     for words in (["load", other.pid, "libm.so.6"], ["unload", other.pid, "libm.so.6"],
                   ["add", f"{other.pid}:work", "call", "libm.so.6:cos"]):
-        assert "isn't yours: code is loaded only into one's own processes, or by root" in daemon.fails(*words, user=group)
+        assert "isn't yours: only root loads code into other users' processes" in daemon.fails(*words, user=group)
     daemon("detach", other.pid)
 
 

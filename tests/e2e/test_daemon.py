@@ -40,7 +40,7 @@ def test_daemonize_returns_when_it_answers(build, scratch, dyntrace):
         assert "dyntraced 0.1.0 at" in open(socket + ".log").read()
         again = subprocess.run(command, capture_output=True, text=True, timeout=20)
         assert again.returncode == 1
-        assert again.stderr == f"dyntraced: a daemon is running already at {socket} ('dyntrace status' asks it)\n"
+        assert again.stderr == f"dyntraced: a daemon runs already at {socket} ('dyntrace status' asks it)\n"
     finally:
         os.kill(pid, signal.SIGTERM)
     until(lambda: not alive(pid), "the daemon's end")
@@ -50,7 +50,7 @@ def test_daemonize_returns_when_it_answers(build, scratch, dyntrace):
 def test_one_daemon_a_socket_and_a_stale_socket_is_replaced(daemon, build):
     command = [os.path.join(build, "dyntraced"), "--socket", daemon.socket, "--output", daemon.output]
     second = subprocess.run(command, capture_output=True, text=True, timeout=20)
-    assert second.returncode == 1 and "a daemon is running already" in second.stderr
+    assert second.returncode == 1 and "a daemon runs already" in second.stderr
     daemon("status")
     daemon.kill()
     assert os.path.exists(daemon.socket)
@@ -84,7 +84,7 @@ def test_help_and_version_and_wrong_words(build, scratch):
         (2, "dyntraced: unknown option '--nonsense' (--help lists them)\n")
     assert run("word").returncode == 2
     wrong = run("--group", "no-such-group", "--socket", scratch + "/s", "--output", scratch + "/o")
-    assert wrong.returncode == 1 and wrong.stderr == "dyntraced: there is no group 'no-such-group'\n"
+    assert wrong.returncode == 1 and wrong.stderr == "dyntraced: no group 'no-such-group'\n"
 
 
 @pytest.mark.parametrize("words", [["attach", "1"], ["add", "1:foo"], ["rm", "1:foo"], ["enable", "1:foo"],
@@ -143,10 +143,10 @@ def test_by_name_and_several_of_one_name(daemon, spin, own_name):
 
 
 @pytest.mark.parametrize("words, text", [
-    (["attach", "99999999"], "there is no process 99999999"),
-    (["attach", "0"], "there is no process 0"),
-    (["attach", "no-such-program"], "no process is called 'no-such-program': give its pid or its program's name"),
-    (["add", "no-such-program:foo"], "no process is called 'no-such-program': give its pid, or --wait for it"),
+    (["attach", "99999999"], "no process 99999999"),
+    (["attach", "0"], "no process 0"),
+    (["attach", "no-such-program"], "no process is called 'no-such-program' (give its pid or its program's name)"),
+    (["add", "no-such-program:foo"], "no process is called 'no-such-program' (give its pid, or --wait for it)"),
     (["attach", "2"], "process 2 (kthreadd) is a kernel thread"),
 ])
 def test_targets_that_are_refused(daemon, words, text):
@@ -156,7 +156,7 @@ def test_targets_that_are_refused(daemon, words, text):
 
 def test_commands_for_a_process_without_the_agent(daemon, spin):
     one = spin()
-    expected = f"process {one.pid} (spin) doesn't have the agent: 'dyntrace attach {one.pid}' puts it in"
+    expected = f"process {one.pid} (spin) doesn't have the agent ('dyntrace attach {one.pid}' injects it)"
     for words in (["list-tracepoints", one.pid], ["rm", f"{one.pid}:foo"], ["flush", one.pid]):
         assert daemon.fails(*words) == expected
     assert daemon.fails("detach", one.pid) == f"process {one.pid} is not traced"
@@ -302,7 +302,7 @@ def test_ctf_directory_of_the_clients_choice_and_no_second_one(daemon, spin, scr
     daemon.add(f"{one.pid}:foo", "ctf", "here")
     assert daemon.trace_of(one.pid) == os.path.join(scratch, "here")
     assert daemon.fails("add", f"{one.pid}:foo", "ctf", "there") == \
-        f"process {one.pid} is recorded to {scratch}/here already: all its tracepoints go there (detach it to begin " \
+        f"process {one.pid} is already recorded to {scratch}/here, with all its tracepoints (detach it to begin " \
         "another trace)"
     one.round()
     assert daemon.finish(one.pid).names() == {"foo": CALLS}

@@ -256,7 +256,7 @@ def test_a_worker_that_dies_again_and_again_is_given_up(daemon, spin):
         os.kill(worker, signal.SIGKILL)
         killed.add(worker)
     until(lambda: daemon.json("list-processes") == [], "the process to be given up")
-    assert f"given up; 'dyntrace detach {one.pid}' cleans up" in daemon.log_text()
+    assert f"given up ('dyntrace detach {one.pid}' cleans up)" in daemon.log_text()
     until(lambda: not daemon.workers(one.pid), "no worker")
     subprocess.run([os.path.join(daemon.build, "dyntrace"), "detach", str(one.pid), "--socket", daemon.socket], check=True,
                    capture_output=True)
@@ -334,8 +334,8 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(daemon, program, scratc
         until(lambda: daemon.json("list-processes") == [], "the process to be let go")
         before.assert_unchanged()
         why = daemon.fails("list-tracepoints", one.pid)
-        assert "doesn't have the agent any more, for its recording ended: " in why and "No space left on device" in why
-        assert "recording has ended: " in daemon.log_text() and "starting another" not in daemon.log_text()
+        assert "doesn't have the agent any more: its recording ended: " in why and "No space left on device" in why
+        assert "recording ended: " in daemon.log_text() and "starting another" not in daemon.log_text()
         names = Trace(os.path.join(small, "trace")).names()
         assert 0 < names["foo"] < 300000
         one.finish()

@@ -40,7 +40,7 @@ def test_a_stopped_worker_holds_up_nobody_else(daemon, spin):
         daemon.add(f"{each.pid}:foo")
     worker = daemon.workers(one.pid)[0]
     with Stopped(worker):
-        expected = f"process {one.pid} (spin): its worker is stopped; what you asked is done when it goes on ('kill -CONT {worker}')"
+        expected = f"process {one.pid} (spin): its worker is stopped: the request is done when it goes on ('kill -CONT {worker}')"
         threads = [threading.Thread(target=lambda: results.append(daemon.fails("list-tracepoints", one.pid))) for _ in range(3)]
         results = []
         for thread in threads:

@@ -245,7 +245,7 @@ def test_the_agents_socket_is_for_agents(daemon, dyntrace):
     agents = daemon.socket + ".agents"
     assert os.stat(agents).st_mode & 0o777 == 0o666
     for words in (["status"], ["list-processes"], ["attach", os.getpid()], ["add", f"{os.getpid()}:foo"]):
-        assert dyntrace.fails(*words, "--socket", agents) == "only agents are heard here"
+        assert dyntrace.fails(*words, "--socket", agents) == "this socket is for agents only"
     assert daemon.json("status")["targets"] == 0
     daemon.stop()
     assert not os.path.exists(agents)

@@ -99,8 +99,8 @@ static void test_refusals(void **state)
 	char text[128];
 	pid_t pid;
 
-	expect_refusal(0, ERROR_GONE, "there is no process 0");
-	expect_refusal(4194300, ERROR_GONE, "there is no process 4194300");
+	expect_refusal(0, ERROR_GONE, "no process 0");
+	expect_refusal(4194300, ERROR_GONE, "no process 4194300");
 	expect_refusal(2, ERROR_FAILED, "kernel thread");
 	pid = start(be_traced);
 	snprintf(text, sizeof(text), "already traced by pid %d (test_proc)", getpid());

@@ -1,6 +1,6 @@
 /*
- * ust_event.c - events that are described at run time: what liblttng-ust is told of them, and how a hit
- * is recorded.
+ * ust_event.c - events that are described at run time: what liblttng-ust is told of them, and how a
+ * hit is recorded.
  *
  * On x86 LTTng's events are packed. The payload is laid out on the stack and written by one call,
  * which is cheaper than a call for each field; and a string can't change between its measuring and

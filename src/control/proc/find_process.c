@@ -119,7 +119,8 @@ struct error *find_process_several(const char *name, const struct tids *pids, co
 		char text[64] = "";
 
 		describe(pids->items[i], text, sizeof(text));
-		strbuf_printf(&list, "%s%d (%s)", i ? ", " : "", pids->items[i], *text ? text : name);
+		strbuf_printf(&list, "%s%d (%s)", i ? ", " : "", pids->items[i],
+			      *text ? text : name);
 	}
 	if (pids->count > LISTED_MAX)
 		strbuf_printf(&list, " and %zu more", pids->count - LISTED_MAX);
@@ -148,7 +149,7 @@ static struct error *find_by_pid(const char *digits, pid_t *ret_pid)
 	long pid = strtol(digits, NULL, 10);
 	snprintf(path, sizeof(path), "/proc/%ld", pid);
 	if (errno || pid <= 0 || pid > INT_MAX || access(path, F_OK))
-		return error_new(ERROR_GONE, "there is no process %s", digits);
+		return error_new(ERROR_GONE, "no process %s", digits);
 	*ret_pid = (pid_t)pid;
 	return NULL;
 }
@@ -162,7 +163,7 @@ struct error *proc_find(const char *target, pid_t *ret_pid)
 	struct error *err = find_process_all(target, true, &pids);
 	if (!err && pids.count == 0)
 		err = error_new(ERROR_GONE,
-				"no process is called '%s': give its pid or its program's name",
+				"no process is called '%s' (give its pid or its program's name)",
 				target);
 	else if (!err && pids.count > 1)
 		err = find_process_several(target, &pids, "use the pid of one",

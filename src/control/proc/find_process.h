@@ -13,8 +13,8 @@
  * fit; "" if the kernel doesn't say. */
 void find_process_executable(pid_t pid, char *ret_name, size_t size);
 
-/* Adds every process that is called `name`. `by_argument`: argv[0]'s file name counts, too, which is
- * read from the process's memory. */
+/* Adds every process that is called `name`. `by_argument`: argv[0]'s file name counts, too, which
+ * is read from the process's memory. */
 struct error *find_process_all(const char *name, bool by_argument, struct tids *ret_pids);
 
 /* What to show of a process beside its pid; "" leaves its name. */

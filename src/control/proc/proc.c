@@ -33,7 +33,7 @@ static char *read_exe(pid_t pid)
 
 static struct error *no_such_process(pid_t pid)
 {
-	return error_new(ERROR_GONE, "there is no process %d", pid);
+	return error_new(ERROR_GONE, "no process %d", pid);
 }
 
 static struct error *open_pidfd(pid_t pid, struct proc *proc)

@@ -1,16 +1,22 @@
 /*
- * events.c - notifications to those who watch.
+ * events.c - notifications to watchers.
  *
- * Each goes to every watcher at once, in the order in which things happened; who doesn't read is
- * dropped (D1), and so never sees a sequence with a hole.
+ * Each goes to every watcher at once, in the order in which things happened. A watcher that doesn't
+ * read is dropped (D1), and so never sees a sequence with a hole.
  */
-#include <stdlib.h>
+#include "events.h"
+
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
+#include "peer.h"
+#include "process.h"
 #include "supervisor.h"
+#include "target.h"
 
 static uint64_t wall_ns(void)
 {
@@ -55,6 +61,7 @@ void events_tell_at(struct supervisor *supervisor, uint64_t ns, pid_t pid, const
 {
 	struct wire_out out = { 0 };
 
+	assert(program && event);
 	wire_begin(&out, WIRE_EVENT, 0);
 	wire_number(&out, WIRE_TIME, ns ? ns : wall_ns());
 	wire_number(&out, WIRE_PID, (uint64_t)pid);
@@ -73,34 +80,35 @@ void events_tell(struct supervisor *supervisor, pid_t pid, const char *program, 
 	events_tell_at(supervisor, 0, pid, program, event, detail);
 }
 
+/* The oldest gives way. */
 static void note_failure(const struct target *target, const char *detail)
 {
 	struct supervisor *supervisor = target->supervisor;
-	struct failure *failure =
-		&supervisor->failures[supervisor->failure_count++ % FAILURES_KEPT];
+	struct failures *failures = &supervisor->failures;
+	struct failure *failure = &failures->items[failures->count++ % FAILURES_KEPT];
 
 	failure->pid = target->pid;
 	failure->start_time = target->process.start_time;
 	snprintf(failure->text, sizeof(failure->text), "%s", detail);
 }
 
-const struct failure *events_failure(const struct supervisor *supervisor, pid_t pid)
+const char *events_failure(const struct supervisor *supervisor, pid_t pid)
 {
-	const struct failure *found = NULL;
+	const struct failures *failures = &supervisor->failures;
 	struct process process;
 	_cleanup_error_ struct error *gone = process_read(pid, &process);
 
-	for (size_t i = 0; !gone && i < supervisor->failure_count && i < FAILURES_KEPT; i++) {
+	for (size_t i = 0; !gone && i < failures->count && i < FAILURES_KEPT; i++) {
 		const struct failure *failure =
-			&supervisor->failures[(supervisor->failure_count - 1 - i) % FAILURES_KEPT];
+			&failures->items[(failures->count - 1 - i) % FAILURES_KEPT];
 
-		if (failure->pid == pid && failure->start_time == process.start_time && !found)
-			found = failure;
+		if (failure->pid == pid && failure->start_time == process.start_time)
+			return failure->text;
 	}
-	return found;
+	return NULL;
 }
 
-/* A worker's, to which only the target is added: whose it is isn't believed. */
+/* The worker isn't believed whose event it is: pid and program are the target's. */
 void events_forward(struct target *target, const struct wire_message *event)
 {
 	static const enum wire_tag ours[] = { WIRE_PID, WIRE_PROGRAM, WIRE_NO_TAG };
@@ -108,15 +116,16 @@ void events_forward(struct target *target, const struct wire_message *event)
 		   *detail = wire_get_text(event, WIRE_DETAIL);
 	struct wire_out out = { 0 };
 
-	/* It can't go on, and lets the process go: another worker could do no better. */
+	/* The worker can't go on, and detaches. Another worker could do no better. */
 	if (name && !strcmp(name, "failed")) {
-		log_line("process %d (%s): recording has ended: %.200s", target->pid,
+		log_line("process %d (%s): recording ended: %.200s", target->pid,
 			 target->process.name, detail ? detail : "");
 		note_failure(target, detail ? detail : "");
 		target->leaving = true;
 	}
 	if (name && !strcmp(name, "exited"))
-		/* its trace is complete: who was told finds it listed no more */
+		/* its trace is complete: a watcher that hears of it doesn't find it listed any more
+		 *  */
 		target->gone = true;
 	wire_begin(&out, WIRE_EVENT, 0);
 	wire_number(&out, WIRE_PID, (uint64_t)target->pid);

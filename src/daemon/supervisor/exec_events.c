@@ -1,14 +1,17 @@
 /*
- * exec_events.c - learn which programs are begun, while tracepoints wait for some.
+ * exec_events.c - programs that are begun, while tracepoints wait for some.
  *
- * The kernel tells root by its process connector (netlink): at once, and at no cost while nothing
- * is begun. It tells nobody in a container or another pid namespace, without a word about that; and
- * it tells only root. So until it has said anything at all, and for everybody else, /proc is read
- * every POLL_NS. When nothing waits none of this is open.
+ * The kernel's process connector (netlink) tells of each execve at once, and costs nothing while no
+ * program is begun. It serves only root, and stays silent in a container or another pid namespace.
+ * So until the first message comes, and for other users, /proc is read every POLL_NS. When nothing
+ * waits none of this is open.
  *
- * What a poll sees: a process that wasn't there, or that has another name than it had. A program
- * that begins and ends between two polls isn't seen.
+ * A poll sees a process that is new or has another name than before. A program that begins and ends
+ * between two polls isn't seen.
  */
+#include "exec_events.h"
+
+#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -23,11 +26,15 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
+#include "process.h"
 #include "supervisor.h"
+#include "target.h"
+#include "waiting.h"
+#include "worker_calls.h"
 
 #define POLL_NS 100000000ULL
 #define RECEIVE_BUFFER (4 << 20)
-/* polls that a process that was traced under its old program is looked at again */
+/* polls until a target that has begun another program is given up */
 #define RETRIES_MAX 50
 
 /* A process as the last poll saw it. */
@@ -37,7 +44,7 @@ struct seen {
 	char comm[64];
 };
 
-/* One that was begun while its old program's target is still there. */
+/* A process that has begun a program while the target of its old one still exists. */
 struct retry {
 	pid_t pid;
 	unsigned left;
@@ -47,12 +54,12 @@ struct exec_events {
 	struct supervisor *supervisor;
 	struct loop_source netlink;
 	struct loop_timer timer;
-	bool is_told; /* the kernel tells us */
+	bool is_told; /* by the kernel: no polls */
 	VEC(struct seen) seen; /* by pid */
 	VEC(struct retry) retries;
 };
 
-/* ---- a program was begun --------------------------------------------------------------------- */
+/* ---- programs that are begun ----------------------------------------------------------------- */
 
 static void begun(struct exec_events *execs, pid_t pid)
 {
@@ -63,9 +70,9 @@ static void begun(struct exec_events *execs, pid_t pid)
 		waiting_process(execs->supervisor, pid, NULL);
 		return;
 	}
-	/* It may be its first program, which was noticed sooner in another way; or another, and its
-	 * worker has nothing any more. */
-	target_look(target);
+	/* This may be the program that the worker traces, or another: then the worker has lost it.
+	 *  */
+	worker_calls_look(target);
 	if (vec_push(&execs->retries, retry) && !execs->timer.at)
 		execs->timer.at = now_ns() + POLL_NS;
 }
@@ -86,7 +93,7 @@ static void try_again(struct exec_events *execs)
 	execs->retries.count = kept;
 }
 
-/* ---- by looking ------------------------------------------------------------------------------ */
+/* ---- polls of /proc -------------------------------------------------------------------------- */
 
 static int by_pid(const void *a, const void *b)
 {
@@ -106,7 +113,7 @@ static bool is_new(const struct exec_events *execs, const struct seen *one)
 	       strcmp(before->comm, one->comm) != 0;
 }
 
-/* What is there now becomes what was seen. `tell`: of what is new. */
+/* Replaces `seen` by the processes of now. `tell`: calls begun for those that are new. */
 static void look(struct exec_events *execs, bool tell)
 {
 	struct exec_events now = { 0 };
@@ -126,7 +133,7 @@ static void look(struct exec_events *execs, bool tell)
 		one.start_time = process.start_time;
 		memcpy(one.comm, process.comm, sizeof(one.comm));
 		if (tell && is_new(execs, &one) && !vec_push(&fresh, one.pid))
-			log_line("process %d isn't looked at: out of memory", one.pid);
+			log_line("cannot look at process %d: out of memory", one.pid);
 		if (!vec_push(&now.seen, one))
 			break;
 	}
@@ -157,7 +164,7 @@ static void poll_expired(struct loop_timer *timer)
 		timer->at = now_ns() + POLL_NS;
 }
 
-/* ---- by being told --------------------------------------------------------------------------- */
+/* ---- the kernel's messages ------------------------------------------------------------------- */
 
 static void stop_listening(struct exec_events *execs)
 {
@@ -171,7 +178,7 @@ static void stop_listening(struct exec_events *execs)
 static void handle_event(struct exec_events *execs, const struct proc_event *event)
 {
 	if (!execs->is_told) {
-		/* The looking ends here: with what came while both were at work. */
+		/* The last poll: for programs that were begun before the first message. */
 		look(execs, true);
 		execs->is_told = true;
 		vec_free(&execs->seen);
@@ -180,11 +187,10 @@ static void handle_event(struct exec_events *execs, const struct proc_event *eve
 		begun(execs, event->event_data.exec.process_tgid);
 }
 
-/* Events were dropped: what they told is looked for once, and both ways are at work again until the
- * next word. */
+/* The kernel dropped messages: polls until the next one comes. */
 static void overrun(struct exec_events *execs)
 {
-	log_line("more programs were begun than could be noted: looking for them");
+	log_line("too many programs were begun at once: reading /proc instead");
 	execs->is_told = false;
 	execs->timer.at = now_ns();
 }
@@ -219,8 +225,8 @@ static void netlink_ready(struct loop_source *source, uint32_t events)
 	}
 }
 
-/* Of all that happens to processes only this is for us, and the kernel's first word: the daemon
- * sleeps through the rest. */
+/* Only execve and the kernel's answer to the subscription pass: the daemon sleeps through the rest.
+ *  */
 static void hear_only_execs(int fd)
 {
 	const uint32_t at =
@@ -277,14 +283,14 @@ static void listen_to_kernel(struct exec_events *execs)
 		close(take_fd(&execs->netlink.fd));
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static struct exec_events *open_events(struct supervisor *supervisor)
 {
 	struct exec_events *execs = calloc(1, sizeof(*execs));
 
 	if (!execs) {
-		log_line("programs that are begun aren't noticed: out of memory");
+		log_line("cannot notice programs that are begun: out of memory");
 		return NULL;
 	}
 	execs->supervisor = supervisor;
@@ -326,7 +332,7 @@ void exec_events_free(struct supervisor *supervisor)
 	stop_listening(execs);
 	vec_free(&execs->seen);
 	vec_free(&execs->retries);
-	/* its timer lives as long as the loop, which is closed before */
+	assert(supervisor->loop.epoll_fd < 0); /* its timers are not used any more */
 	free(execs);
 	supervisor->execs = NULL;
 }

@@ -1,12 +1,15 @@
 /*
- * journal.c - what was asked of each target, so that it can be done again.
+ * journal.c - the requests that were done to each target, to be done again after a crash.
  *
  * RUNDIR/targets/PID holds messages as they went to the worker: first WIRE_CONFIGURE with the
  * process's start time, then each request that changed something and succeeded, with the names that
- * it made and the rights of who asked. More is appended; when tracepoints are removed, the file is
- * written anew without what made them. Half a message at its end (a crash, a full disk) is left out
- * when it is read.
+ * it made and the rights of its client. New requests are appended. When tracepoints are removed,
+ * the file is written anew without the requests that made them. Half a message at the end (a crash,
+ * a full disk) is left out when the file is read.
  */
+#include "journal.h"
+
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +21,10 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
+#include "identity.h"
+#include "request_life.h"
 #include "supervisor.h"
+#include "target.h"
 
 #define JOURNAL_MAX (64u << 20)
 
@@ -43,7 +49,7 @@ void journal_forget(const struct supervisor *supervisor, pid_t pid)
 		unlink(path);
 }
 
-static void entry_free(struct entry *entry)
+static void entry_free(struct journal_entry *entry)
 {
 	for (size_t i = 0; i < entry->names.count; i++)
 		free(entry->names.items[i]);
@@ -87,7 +93,7 @@ static bool write_file(const char *path, int flags, const char *bytes, size_t le
 	return fd >= 0 && write(fd, bytes, length) == (ssize_t)length;
 }
 
-static void write_all(struct target *target)
+void journal_write(struct target *target)
 {
 	_cleanup_free_ char *path = journal_path(target, ""),
 			    *new_path = journal_path(target, ".new");
@@ -100,29 +106,26 @@ static void write_all(struct target *target)
 	if (!path || !new_path || out.bytes.failed ||
 	    !write_file(new_path, O_TRUNC, out.bytes.text, out.bytes.length) ||
 	    rename(new_path, path))
-		log_line("process %d: the journal can't be written: %s", target->pid,
-			 strerror(errno));
+		log_line("process %d: cannot write the journal: %s", target->pid, strerror(errno));
 	wire_free(&out);
 }
 
-static void append(struct target *target, const struct entry *entry)
+static void append(struct target *target, const struct journal_entry *entry)
 {
 	_cleanup_free_ char *path = journal_path(target, "");
 
 	if (!path || !write_file(path, O_APPEND, entry->bytes, entry->length))
-		log_line("process %d: the journal can't be written: %s", target->pid,
-			 strerror(errno));
+		log_line("process %d: cannot write the journal: %s", target->pid, strerror(errno));
 }
 
-/* ---- what is worth noting -------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
-/* The message as it is to be asked again: with the name that it got, and without --wait's second
- * meaning. */
+/* The message to be sent again: with the name that the tracepoint got. */
 static bool make_entry(const struct request *request, const struct wire_message *reply,
-		       struct entry *ret_entry)
+		       struct journal_entry *ret_entry)
 {
 	static const enum wire_tag name[] = { WIRE_NAME, WIRE_NO_TAG }, none[] = { WIRE_NO_TAG };
-	struct entry entry = { .kind = request->kind };
+	struct journal_entry entry = { .kind = request->kind };
 	struct wire_out out = { 0 };
 	struct wire_value value;
 
@@ -147,14 +150,15 @@ static bool make_entry(const struct request *request, const struct wire_message 
 	return true;
 }
 
-/* Takes the names out of what made them. True: nothing is left over of the removal itself. */
+/* Takes the names that match out of the entries that made them. True: the removal itself needn't be
+ * noted. */
 static bool forget_names(struct target *target, const char *pattern)
 {
 	bool whole = true;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < target->entries.count; i++) {
-		struct entry *entry = &target->entries.items[i];
+		struct journal_entry *entry = &target->entries.items[i];
 		size_t before = entry->names.count, left = 0;
 
 		for (size_t j = 0; j < before; j++) {
@@ -164,7 +168,7 @@ static bool forget_names(struct target *target, const char *pattern)
 				free(entry->names.items[j]);
 		}
 		entry->names.count = left;
-		/* it isn't known what it made: very many, or another daemon */
+		/* the names that it made aren't known: very many, or read from the file */
 		whole = whole && (before || entry->kind != WIRE_ADD);
 		if (before && !left) {
 			entry_free(entry);
@@ -193,18 +197,15 @@ static bool is_noted(enum wire_kind kind)
 void journal_note(struct target *target, const struct request *request,
 		  const struct wire_message *reply)
 {
-	struct entry entry;
+	struct journal_entry entry;
 
-	if (!request)
-		return write_all(target);
 	if (!is_noted(request->kind))
 		return;
 	const char *pattern = wire_get_text(&request->message, WIRE_NAME);
 	if (request->kind == WIRE_REMOVE && pattern && forget_names(target, pattern))
-		return write_all(target);
+		return journal_write(target);
 	if (!make_entry(request, reply, &entry))
-		return log_line("process %d: the journal can't be written: out of memory",
-				target->pid);
+		return log_line("process %d: cannot write the journal: out of memory", target->pid);
 	if (!vec_push(&target->entries, entry))
 		return entry_free(&entry);
 	append(target, vec_last(&target->entries));
@@ -252,7 +253,9 @@ static bool read_entry(struct target *target, const struct wire_message *message
 		       size_t length)
 {
 	const char *name = wire_get_text(message, WIRE_NAME);
-	struct entry entry = { .kind = message->kind, .bytes = malloc(length), .length = length };
+	struct journal_entry entry = { .kind = message->kind,
+				       .bytes = malloc(length),
+				       .length = length };
 
 	if (!entry.bytes)
 		return false;

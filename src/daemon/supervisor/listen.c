@@ -1,9 +1,12 @@
 /*
- * listen.c - the daemon's socket, and that there is one daemon for it.
+ * listen.c - the daemon's sockets, its lock and its folders.
  *
- * PATH.lock is held by flock as long as the daemon lives, however it ends; whoever has it replaces
- * a socket that a dead one left. PATH.d is the supervisor's own folder.
+ * The daemon holds a flock on PATH.lock as long as it lives, however it ends. The next daemon that
+ * gets the lock replaces the socket. PATH.d is the supervisor's own folder.
  */
+#include "listen.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -33,10 +36,10 @@ static struct error *find_group(struct supervisor *supervisor)
 	const struct group *group = getgrnam(name);
 	bool is_number = !group && *name && !name[strspn(name, "0123456789")];
 	if (!group && !is_number && supervisor->options.group)
-		return error_new(ERROR_FAILED, "there is no group '%s'", name);
+		return error_new(ERROR_FAILED, "no group '%s'", name);
 	if (!group && !is_number) {
-		log_line("there is no group '%s': only root may connect ('groupadd %s' makes one)",
-			 name, name);
+		log_line("no group '%s': only root may connect ('groupadd %s' makes it)", name,
+			 name);
 		return NULL;
 	}
 	supervisor->has_group = true;
@@ -57,7 +60,7 @@ static struct error *make_folder(const char *path, mode_t mode)
 	return NULL;
 }
 
-/* Nobody else may have put anything in there. */
+/* No other user can have put anything in there. */
 static struct error *make_own_folder(const char *path)
 {
 	struct stat stat_of;
@@ -68,7 +71,7 @@ static struct error *make_own_folder(const char *path)
 	if (lstat(path, &stat_of) || !S_ISDIR(stat_of.st_mode) || stat_of.st_uid != geteuid() ||
 	    (stat_of.st_mode & 077))
 		return error_new(ERROR_FAILED,
-				 "%s must be a directory of the daemon's own, with mode 700", path);
+				 "%s must be a directory of the daemon's user with mode 700", path);
 	return NULL;
 }
 
@@ -91,7 +94,7 @@ static struct error *make_run_dir(struct supervisor *supervisor)
 	return error;
 }
 
-/* mkdir -p, the last one as given. */
+/* mkdir -p; the last folder gets the mode. */
 static struct error *make_path(const char *path, mode_t mode)
 {
 	_cleanup_free_ char *copy = strdup(path);
@@ -108,9 +111,9 @@ static struct error *make_path(const char *path, mode_t mode)
 }
 
 /*
- * Where traces go by default: each is made by its client's keeper, so those who may connect must be
- * able to make directories there, but not to touch each other's. One that is there already stays as
- * it is.
+ * The default folder of traces. Keepers make the traces with their client's rights, so members of
+ * the group must be able to make directories there, but not to touch each other's. A folder that
+ * exists stays as it is.
  */
 static struct error *make_output(struct supervisor *supervisor)
 {
@@ -142,12 +145,11 @@ static struct error *take_lock(struct supervisor *supervisor)
 		return NULL;
 	if (errno != EWOULDBLOCK)
 		return error_errno(errno, "cannot lock %s", path);
-	return error_new(ERROR_FAILED,
-			 "a daemon is running already at %s ('dyntrace status' asks it)",
+	return error_new(ERROR_FAILED, "a daemon runs already at %s ('dyntrace status' asks it)",
 			 supervisor->options.socket);
 }
 
-/* Nobody can connect yet: `hear` comes when its mode is what it is to be. */
+/* Nobody can connect before `hear`: the mode is set between the two. */
 static struct error *bind_socket(const char *path, int *ret_fd)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -194,8 +196,8 @@ static char *agents_path(const struct supervisor *supervisor)
 											  path;
 }
 
-/* Where linked agents of everybody's programs say that they are there; nothing else is heard. A
- * user's own daemon has one user, and needs none. */
+/* Linked and preloaded agents of all users register there, and can do nothing else. A user's own
+ * daemon has one user, and needs none. */
 static struct error *make_agents_socket(struct supervisor *supervisor)
 {
 	_cleanup_free_ char *path = agents_path(supervisor);
@@ -209,7 +211,7 @@ static struct error *make_agents_socket(struct supervisor *supervisor)
 	return error ? error : hear(supervisor->agents.fd, path);
 }
 
-/* The log is beside the socket, unless it is named or there is somebody to read stderr. */
+/* The log of a daemon in the background is beside the socket, unless it is named. */
 static struct error *open_log(const struct supervisor_options *options)
 {
 	_cleanup_free_ char *path = NULL;
@@ -239,7 +241,7 @@ struct error *listen_open(struct supervisor *supervisor)
 	if (!error)
 		error = make_output(supervisor);
 	if (!error)
-		/* first: whoever finds the daemon finds all of it */
+		/* before the daemon's own: a client that can connect finds both */
 		error = make_agents_socket(supervisor);
 	if (!error && inherited >= 0)
 		supervisor->listener.fd = inherited;
@@ -248,8 +250,7 @@ struct error *listen_open(struct supervisor *supervisor)
 	return error;
 }
 
-/* The socket goes; of the lock only the file stays: removing it would let two daemons have one
- * each. */
+/* The lock's file stays: removing it would let two daemons have a lock each. */
 void listen_close(struct supervisor *supervisor)
 {
 	_cleanup_free_ char *waiting = NULL, *agents = agents_path(supervisor);

@@ -1,7 +1,14 @@
 /*
  * peer.c - connections of clients and agents.
+ *
+ * A request that has come already is taken in a later turn of the loop (peer->again): a thousand
+ * requests that came together must not be as many calls deep.
  */
+#include "peer.h"
+
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,17 +16,24 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
+#include "request_life.h"
 #include "supervisor.h"
+
+#define PEERS_MAX 4096
+#define PEERS_OF_USER_MAX 2048
+#define AGENTS_OF_USER_MAX 128 /* connections */
+#define PEER_QUEUE_MAX (64u << 20) /* one answer: a list of all tracepoints of all targets */
+#define WATCHER_QUEUE_MAX (1u << 20)
+#define HALF_MESSAGE_SECONDS 30 /* that a peer may take to send the rest */
 
 static void forget_peer(struct supervisor *supervisor, const struct peer *peer)
 {
-	for (size_t i = 0; i < supervisor->peers.count; i++) {
-		if (supervisor->peers.items[i] == peer) {
-			supervisor->peers.items[i] =
-				supervisor->peers.items[--supervisor->peers.count];
-			return;
-		}
-	}
+	size_t i = 0;
+
+	while (i < supervisor->peers.count && supervisor->peers.items[i] != peer)
+		i++;
+	assert(i < supervisor->peers.count);
+	supervisor->peers.items[i] = supervisor->peers.items[--supervisor->peers.count];
 }
 
 void peer_drop(struct peer *peer, const char *why)
@@ -28,8 +42,10 @@ void peer_drop(struct peer *peer, const char *why)
 
 	if (why)
 		log_line("dropped pid %d, uid %u: %s", peer->who.pid, peer->who.uid, why);
-	if (peer->request)
+	if (peer->request) {
+		assert(peer->request->peer == peer); /* D2 */
 		peer->request->peer = NULL; /* D3 */
+	}
 	loop_remove(&supervisor->loop, &peer->source);
 	channel_close(&peer->channel);
 	forget_peer(supervisor, peer);
@@ -37,7 +53,6 @@ void peer_drop(struct peer *peer, const char *why)
 	free(peer);
 }
 
-/* What the loop is to wake us for. */
 static void set_events(struct peer *peer)
 {
 	uint32_t events = EPOLLRDHUP;
@@ -58,7 +73,13 @@ void peer_send(struct peer *peer, struct wire_out *out)
 	set_events(peer);
 }
 
-/* A peer that can't be understood is told so, in the hope that it understands that. */
+void peer_watch(struct peer *peer)
+{
+	peer->watches = true;
+	peer->channel.queue_max = WATCHER_QUEUE_MAX; /* D1 */
+}
+
+/* Says so to a peer that can't be understood, in the hope that it understands that. */
 static void drop_broken(struct peer *peer)
 {
 	struct wire_out out = { 0 };
@@ -77,7 +98,7 @@ static bool has_half_message(const struct peer *peer)
 	return peer->channel.in.length > peer->channel.taken;
 }
 
-/* Takes the next request, if one is there, none is at work, and the last answer was taken (D2). The
+/* Takes the next request, if it has come, none is at work, and the last answer was taken (D2). The
  * peer may be gone afterwards. */
 static void take_request(struct peer *peer)
 {
@@ -102,13 +123,6 @@ static void take_request(struct peer *peer)
 	set_events(peer);
 }
 
-/* Not at once: a thousand requests that came together must not be as many calls deep. */
-void peer_go_on(struct peer *peer)
-{
-	peer->again = true;
-	set_events(peer);
-}
-
 static void peer_ready(struct loop_source *source, uint32_t events)
 {
 	struct peer *peer = (struct peer *)((char *)source - offsetof(struct peer, source));
@@ -123,8 +137,8 @@ static void peer_ready(struct loop_source *source, uint32_t events)
 	take_request(peer);
 }
 
-/* Root, whoever the daemon runs as, and the members of the group. The socket's mode says the same;
- * this is for who was handed a connection, or when somebody has changed the mode. */
+/* Root, the daemon's own user, and the members of the group. The socket's mode says the same; this
+ * is for connections that were handed on, and for a mode that was changed. */
 static bool may_connect(const struct supervisor *supervisor, const struct identity *who)
 {
 	return who->uid == 0 || who->uid == supervisor->self.uid ||
@@ -172,11 +186,10 @@ static void refuse(int fd, const struct identity *who, const struct error *error
 	close(fd);
 }
 
-/* A daemon that has no descriptor left accepts again when a peer has gone: until then the loop must
- * not spin. */
+/* Without a free descriptor the loop would spin: peer_sweep accepts again. */
 static void pause_accepting(struct supervisor *supervisor, struct loop_source *source)
 {
-	log_line("no descriptor left for another connection");
+	log_line("cannot accept a connection: no descriptor left");
 	loop_change(&supervisor->loop, source, 0);
 	supervisor_sweep_soon(supervisor);
 }
@@ -204,6 +217,7 @@ static void accept_peer(struct supervisor *supervisor, struct loop_source *sourc
 			       .is_agent = is_agent,
 			       .source = { .fd = fd, .ready = peer_ready } };
 	channel_open(&peer->channel, fd, WIRE_REQUEST_MAX, PEER_QUEUE_MAX);
+	assert(fcntl(fd, F_GETFL) & O_NONBLOCK); /* D1 */
 	error = loop_add(&supervisor->loop, &peer->source, EPOLLIN | EPOLLRDHUP);
 	if (error)
 		peer_drop(peer, error_text(error));
@@ -231,7 +245,7 @@ void peer_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 		if (!peer->half_since)
 			continue;
 		if (now - peer->half_since > HALF_MESSAGE_SECONDS * 1000000000ULL)
-			peer_drop(peer, "half a message, and no more");
+			peer_drop(peer, "half a message and no more for 30 seconds");
 		else
 			*ret_again = true;
 	}

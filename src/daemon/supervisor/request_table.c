@@ -1,18 +1,31 @@
+/*
+ * request_table.c - what the supervisor does with each kind of request: one table.
+ */
 #include "request_table.h"
 
-#include <ctype.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "control/proc/find_process.h"
-#include "shared/program.h"
 #include "daemon/base/log.h"
+#include "events.h"
+#include "peer.h"
+#include "permissions.h"
+#include "process.h"
+#include "request_life.h"
+#include "request_targets.h"
+#include "shared/program.h"
+#include "stuck.h"
+#include "supervisor.h"
+#include "target.h"
+#include "waiting.h"
 
 struct command {
-	void (*run)(struct request *request);
+	void (*run)(struct request *request); /* NULL: not for clients */
 	bool starts; /* a process without the agent gets it */
-	bool needs_target;
 };
 
 static void reply_item(struct request *request, struct wire_out *out)
@@ -23,135 +36,11 @@ static void reply_item(struct request *request, struct wire_out *out)
 	wire_free(out);
 }
 
-/* ---- which processes ------------------------------------------------------------------------- */
-
-static bool is_pid(const char *text)
-{
-	return *text && !text[strspn(text, "0123456789")];
-}
-
-static void describe(pid_t pid, char *ret_text, size_t size)
-{
-	struct process process = { 0 };
-	_cleanup_error_ struct error *gone = process_read(pid, &process);
-
-	if (!gone)
-		snprintf(ret_text, size, "%s", process.name);
-}
-
-/* Of the targets we have. */
-static void find_targets(const struct supervisor *supervisor, const char *name, struct tids *pids)
-{
-	for (size_t i = 0; i < supervisor->targets.count; i++) {
-		const struct target *target = supervisor->targets.items[i];
-
-		if (process_is_called(&target->process, name))
-			(void)vec_push(pids, target->pid);
-	}
-}
-
-/* If it had, and its recording couldn't go on, whoever asks wasn't told yet perhaps. */
-static struct error *no_agent(const struct supervisor *supervisor, pid_t pid, const char *name)
-{
-	const struct failure *failure = events_failure(supervisor, pid);
-
-	if (failure)
-		return error_new(
-			ERROR_NOT_FOUND,
-			"process %d (%s) doesn't have the agent any more, for its recording ended: %s; 'dyntrace attach %d' puts it in",
-			pid, name, failure->text, pid);
-	return error_new(ERROR_NOT_FOUND,
-			 "process %d (%s) doesn't have the agent: 'dyntrace attach %d' puts it in",
-			 pid, name, pid);
-}
-
-static struct error *find_by_name(const struct request *request, const char *name, bool starts,
-				  struct tids *pids)
-{
-	struct error *error = NULL;
-
-	if (!starts)
-		find_targets(request->supervisor, name, pids);
-	if (!pids->count)
-		error = find_process_all(name, false, pids);
-	if (!error && !pids->count)
-		error = error_new(ERROR_GONE, "no process is called '%s'%s", name,
-				  request->kind == WIRE_ADD ?
-					  ": give its pid, or --wait for it" :
-					  ": give its pid or its program's name");
-	else if (!error && pids->count > 1 && !wire_get_number(&request->message, WIRE_ALL, 0))
-		error = find_process_several(name, pids, "use the pid of one, or --all",
-					     describe);
-	return error;
-}
-
-static struct error *find_pids(const struct request *request, const char *name, bool starts,
-			       struct tids *ret_pids)
-{
-	if (!is_pid(name))
-		return find_by_name(request, name, starts, ret_pids);
-	unsigned long long pid = strtoull(name, NULL, 10);
-	if (pid == 0 || pid > INT32_MAX)
-		return error_new(ERROR_GONE, "there is no process %s", name);
-	return vec_push(ret_pids, (pid_t)pid) ? NULL : error_new(ERROR_FAILED, "out of memory");
-}
-
-/* ---- requests to targets --------------------------------------------------------------------- */
-
-static struct error *ask_one(struct request *request, pid_t pid, bool starts)
-{
-	struct target *target = target_find(request->supervisor, pid);
-	struct process process;
-	struct error *error = process_read(pid, &process);
-
-	if (!error)
-		error = request_may(request, pid, &process);
-	if (!error && !starts && !(target && target->has_worker))
-		error = target && request->kind == WIRE_TRACEPOINTS ?
-				NULL :
-				no_agent(request->supervisor, pid, process.name);
-	if (!error && starts)
-		error = target_start(request->supervisor, pid, &process, &target);
-	if (!error && target && target->has_worker)
-		target_call(target, request);
-	return error;
-}
-
 static const struct command *command_of(enum wire_kind kind);
 
 static void ask_targets(struct request *request)
 {
-	const char *name = wire_get_text(&request->message, WIRE_TARGET);
-	bool starts = command_of(request->kind)->starts;
-	struct tids pids = { 0 };
-
-	if (!name)
-		return request_note(request, error_new(ERROR_USAGE, "no TARGET"));
-	struct error *error = find_pids(request, name, starts, &pids);
-	if (error)
-		request_note(request, error);
-	for (size_t i = 0; i < pids.count && !error; i++) {
-		struct error *failed = ask_one(request, pids.items[i], starts);
-
-		if (failed)
-			request_note(request, failed);
-	}
-	vec_free(&pids);
-}
-
-/* With no TARGET: every one, as far as the client may. */
-static void ask_all(struct request *request)
-{
-	struct supervisor *supervisor = request->supervisor;
-
-	for (size_t i = supervisor->targets.count; i-- > 0;) {
-		struct target *target = supervisor->targets.items[i];
-		_cleanup_error_ struct error *no =
-			request_may(request, target->pid, &target->process);
-
-		if (!no && target->has_worker)
-			target_call(target, request);
-	}
+	request_targets_ask(request, command_of(request->kind)->starts);
 }
 
 static void run_switch(struct request *request)
@@ -160,7 +49,7 @@ static void run_switch(struct request *request)
 		return ask_targets(request);
 	if (request->who.uid == 0 || request->who.uid == request->supervisor->self.uid)
 		request->supervisor->recording = request->kind == WIRE_START;
-	ask_all(request);
+	request_targets_ask_all(request);
 }
 
 static void run_flush(struct request *request)
@@ -168,10 +57,10 @@ static void run_flush(struct request *request)
 	if (wire_get_text(&request->message, WIRE_TARGET))
 		ask_targets(request);
 	else
-		ask_all(request);
+		request_targets_ask_all(request);
 }
 
-/* ---- tracepoints that may wait --------------------------------------------------------------- */
+/* ---- tracepoints, which may wait ----------------------------------------------------------- */
 
 static bool runs_already(const char *name)
 {
@@ -183,7 +72,7 @@ static bool runs_already(const char *name)
 	return found;
 }
 
-/* What the commands wouldn't send, but other clients may; workers rely on it. */
+/* Workers rely on this. The commands send nothing else, but other clients may. */
 static struct error *check_add(const struct wire_message *message)
 {
 	uint64_t longest = wire_get_number(message, WIRE_STRING_MAX, 0);
@@ -196,11 +85,11 @@ static struct error *check_add(const struct wire_message *message)
 		return error_new(ERROR_USAGE, "no LOC");
 	if (longest && (longest < 8 || longest > DT_STRING_MAX))
 		return error_new(ERROR_USAGE,
-				 "the bytes of a string that are recorded: from 8 to %u",
+				 "the length of recorded strings must be from 8 to %u bytes",
 				 DT_STRING_MAX);
 	if (contexts > WIRE_CONTEXTS_MAX)
-		return error_new(ERROR_USAGE, "%zu contexts are too many: at most %d at once",
-				 contexts, WIRE_CONTEXTS_MAX);
+		return error_new(ERROR_USAGE, "too many contexts: %zu (at most %d)", contexts,
+				 WIRE_CONTEXTS_MAX);
 	return NULL;
 }
 
@@ -211,7 +100,8 @@ static void run_add(struct request *request)
 
 	if (error)
 		return request_note(request, error);
-	if (!name || is_pid(name) || !wire_get_number(&request->message, WIRE_WAIT, 0))
+	if (!name || request_targets_is_pid(name) ||
+	    !wire_get_number(&request->message, WIRE_WAIT, 0))
 		return ask_targets(request);
 	error = waiting_add(request->supervisor, request, name);
 	if (error)
@@ -223,12 +113,13 @@ static void run_add(struct request *request)
 static void run_tracepoints(struct request *request)
 {
 	const char *name = wire_get_text(&request->message, WIRE_TARGET);
-	size_t waiting =
-		name && !is_pid(name) ? waiting_list(request->supervisor, request, name) : 0;
+	size_t waiting = name && !request_targets_is_pid(name) ?
+				 waiting_list(request->supervisor, request, name) :
+				 0;
 	struct tids pids = { 0 };
 
 	if (waiting)
-		find_targets(request->supervisor, name, &pids);
+		request_targets_find(request->supervisor, name, &pids);
 	if (!waiting || pids.count)
 		ask_targets(request);
 	vec_free(&pids);
@@ -241,16 +132,16 @@ static void run_remove(struct request *request)
 	size_t waiting = 0;
 	struct tids pids = { 0 };
 
-	if (name && pattern && !is_pid(name))
+	if (name && pattern && !request_targets_is_pid(name))
 		waiting = waiting_remove(request->supervisor, &request->who, name, pattern);
 	if (waiting)
-		find_targets(request->supervisor, name, &pids);
+		request_targets_find(request->supervisor, name, &pids);
 	if (!waiting || pids.count)
 		ask_targets(request);
 	vec_free(&pids);
 }
 
-/* ---- what the supervisor knows itself -------------------------------------------------------- */
+/* ---- the supervisor's own knowledge -------------------------------------------------------- */
 
 static void run_status(struct request *request)
 {
@@ -285,13 +176,13 @@ static void tell_process(struct request *request, const struct target *target)
 	wire_text(&out, WIRE_LOADED, target->loaded);
 	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->tracepoints);
 	wire_text(&out, WIRE_OUTPUT, target->trace);
-	if (target_is_stopped(target))
+	if (stuck_worker_is_stopped(target))
 		wire_text(&out, WIRE_STATE, "its worker is stopped");
 	reply_item(request, &out);
 }
 
-/* A process that said it has the agent, and has begun a program without it since. Of those with a
- * worker that knows. */
+/* Forgets registered processes that have begun a program without the agent since. Where a target
+ * has a worker, the worker notices. */
 static void forget_begun(struct supervisor *supervisor)
 {
 	for (size_t i = supervisor->targets.count; i-- > 0;) {
@@ -309,7 +200,7 @@ static void forget_begun(struct supervisor *supervisor)
 	}
 }
 
-/* In the order of their pids; the user's own only, where that is the rule. */
+/* In the order of their pids; with --own-only the user's own. */
 static void run_processes(struct request *request)
 {
 	struct supervisor *supervisor = request->supervisor;
@@ -339,14 +230,15 @@ static void run_watch(struct request *request)
 	const char *name = wire_get_text(&request->message, WIRE_TARGET);
 	struct peer *peer = request->peer;
 
-	peer->watched = name && is_pid(name) ? (pid_t)strtoul(name, NULL, 10) : 0;
+	if (!peer) /* a request of the journal is none to watch */
+		return;
+	peer->watched = name && request_targets_is_pid(name) ? (pid_t)strtoul(name, NULL, 10) : 0;
 	free(peer->watched_name);
-	peer->watched_name = name && !is_pid(name) ? strdup(name) : NULL;
-	peer->watches = true;
-	peer->channel.queue_max = WATCHER_QUEUE_MAX;
+	peer->watched_name = name && !request_targets_is_pid(name) ? strdup(name) : NULL;
+	peer_watch(peer);
 }
 
-/* Whose agent it is the kernel says; the message only tells how it came there. */
+/* The kernel says whose agent it is (D4); the message only says how the agent was loaded. */
 static void run_register(struct request *request)
 {
 	const char *loaded = wire_get_text(&request->message, WIRE_LOADED);
@@ -356,7 +248,7 @@ static void run_register(struct request *request)
 	struct error *error = process_read(pid, &process);
 
 	if (!error)
-		error = request_may(request, pid, &process);
+		error = permissions_check(request, pid, &process);
 	if (!error)
 		error = target_register(
 			request->supervisor, pid, &process,
@@ -389,6 +281,7 @@ static const struct command table[WIRE_KIND_COUNT] = {
 
 static const struct command *command_of(enum wire_kind kind)
 {
+	assert(kind < WIRE_KIND_COUNT); /* wire_take refuses others */
 	return &table[kind];
 }
 
@@ -397,11 +290,12 @@ void request_table_run(struct request *request)
 	const struct command *command = command_of(request->kind);
 
 	if (request->peer && request->peer->is_agent && request->kind != WIRE_REGISTER)
-		request_note(request, error_new(ERROR_NOT_PERMITTED, "only agents are heard here"));
+		request_note(request,
+			     error_new(ERROR_NOT_PERMITTED, "this socket is for agents only"));
 	else if (request->supervisor->ending)
-		request_note(request, error_new(ERROR_FAILED, "the daemon is about to end"));
+		request_note(request, error_new(ERROR_FAILED, "the daemon is ending"));
 	else if (!command->run)
-		request_note(request, error_new(ERROR_USAGE, "a client can't ask for '%s'",
+		request_note(request, error_new(ERROR_USAGE, "clients can't ask for '%s'",
 						wire_kind_name(request->kind)));
 	else
 		command->run(request);

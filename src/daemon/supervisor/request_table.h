@@ -1,10 +1,10 @@
 /*
- * request_table.h - what the supervisor does with each kind of request: one table.
+ * request_table.h - what the supervisor does with each kind of request.
  */
 #ifndef DYNTRACE_REQUEST_TABLE_H
 #define DYNTRACE_REQUEST_TABLE_H
 
-#include "supervisor.h"
+struct request;
 
 /* Answers it, or hands it on. */
 void request_table_run(struct request *request);

@@ -1,16 +1,18 @@
 /*
  * spawn.c - this program again, with other rights.
  *
- * A worker gets the rights of the target's user (a process that isn't the supervisor's own is
- * looked into with no more than what its own user may) and CAP_SYS_NICE, to keep stops short; with
- * --all-targets that of a process which its user's rights aren't enough for stays root. A keeper
- * gets the rights of the client's user and nothing else. Both lose the way back (no_new_privs).
- * Between fork and exec only system calls are made that can't wait.
+ * A worker gets the rights of the target's user, and CAP_SYS_NICE to keep stops short. With
+ * --all-targets, the worker of a process for which its user's rights aren't enough stays root. A
+ * keeper gets the rights of the client's user and nothing else. Both lose the way back
+ * (no_new_privs). Between fork and exec only system calls are made that can't wait.
  *
- * What they get: descriptor 3 is their socket; a worker's 4 is the agent's file, which its user
- * might not be able to reach by name. The program itself is run through a descriptor for the same
- * reason.
+ * Descriptor 3 of both is their socket. Descriptor 4 of a worker is the agent's file, which its
+ * user might not be able to reach by name; the program itself is run through a descriptor for the
+ * same reason.
  */
+#include "spawn.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -28,7 +30,9 @@
 #include "control/agent/agent_path.h"
 #include "control/base/cleanup.h"
 #include "control/session/session.h"
+#include "permissions.h"
 #include "supervisor.h"
+#include "target.h"
 
 #define WORKER_MEMORY (4ULL << 30)
 #define KEEPER_MEMORY (64ULL << 20)
@@ -38,7 +42,7 @@ enum { SOCKET_FD = 3, AGENT_FD = 4, PROGRAM_FD = 5, FIRST_FREE_FD = 6 };
 
 struct start {
 	const struct identity *who;
-	uint64_t capabilities; /* that are kept */
+	uint64_t capabilities; /* to keep */
 	uint64_t memory;
 	int fds[FIRST_FREE_FD]; /* -1: none */
 	char *const *words;
@@ -51,7 +55,7 @@ char *spawn_socket_path(const struct supervisor *supervisor, pid_t pid)
 	return asprintf(&path, "%s/workers/%d.sock", supervisor->run_dir, pid) < 0 ? NULL : path;
 }
 
-/* ---- in the child ---------------------------------------------------------------------------- */
+/* ---- the child ------------------------------------------------------------------------------- */
 
 static bool set_capabilities(uint64_t wanted)
 {
@@ -72,7 +76,7 @@ static bool set_capabilities(uint64_t wanted)
 	return true;
 }
 
-/* From root to the user; the other way there is nothing to do. */
+/* From root to the user. A daemon that isn't root has only its own user. */
 static bool become(const struct start *start)
 {
 	const struct identity *who = start->who;
@@ -90,7 +94,7 @@ static bool arrange_fds(const struct start *start)
 {
 	int kept[FIRST_FREE_FD];
 
-	/* First out of each other's way. */
+	/* First above FIRST_FREE_FD, so that none is put over another. */
 	for (int i = 0; i < FIRST_FREE_FD; i++)
 		kept[i] = start->fds[i] < 0 ? -1 :
 					      fcntl(start->fds[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD);
@@ -122,7 +126,7 @@ __attribute__((noreturn)) static void run_child(const struct start *start)
 	_exit(FAILED_TO_START);
 }
 
-/* ---- in the parent --------------------------------------------------------------------------- */
+/* ---- the parent ------------------------------------------------------------------------------ */
 
 static struct error *spawn(struct start *start, pid_t *ret_pid)
 {
@@ -158,11 +162,13 @@ static struct error *make_listener(const char *path, int *ret_fd)
 	return NULL;
 }
 
-static struct error *connect_to(const char *path, int *ret_fd)
+struct error *spawn_connect(const char *path, int *ret_fd)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
+	if (strlen(path) >= sizeof(address.sun_path))
+		return error_new(ERROR_FAILED, "the socket's name is too long: %s", path);
 	strcpy(address.sun_path, path);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)))
 		return error_errno(errno, "cannot reach the worker at %s", path);
@@ -192,7 +198,7 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 	if (!path)
 		return error_new(ERROR_FAILED, "out of memory");
 	snprintf(pid, sizeof(pid), "%d", target->pid);
-	struct start start = { .who = target_needs_root(target, &target->process) ?
+	struct start start = { .who = permissions_needs_root(target, &target->process) ?
 					      &nobody_else :
 					      &target->process.user,
 			       .capabilities = 1ULL << CAP_SYS_NICE,
@@ -205,11 +211,11 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 	start.fds[AGENT_FD] = agent;
 	if (!error)
 		error = spawn(&start, &target->worker);
-	return error ? error : connect_to(path, ret_fd);
+	return error ? error : spawn_connect(path, ret_fd);
 }
 
-struct error *spawn_keeper(struct supervisor *supervisor, const struct identity *who,
-			   const char *folder, const char *name, enum keeper_way way, int *ret_fd)
+struct error *spawn_keeper(const struct identity *who, const char *folder, const char *name,
+			   enum keeper_way way, int *ret_fd)
 {
 	static const char *const ways[] = { [KEEPER_NUMBERED] = "--keeper",
 					    [KEEPER_EXACT] = "--keeper-exact",
@@ -220,7 +226,7 @@ struct error *spawn_keeper(struct supervisor *supervisor, const struct identity 
 	int ends[2];
 	pid_t pid;
 
-	(void)supervisor;
+	assert(folder[0] == '/' && name[0] && !strchr(name, '/'));
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return error_errno(errno, "socketpair");
 	start.fds[SOCKET_FD] = ends[1];

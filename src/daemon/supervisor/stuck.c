@@ -1,22 +1,29 @@
 /*
- * stuck.c - workers that don't answer: stopped by somebody, waiting for a dead file server, or busy
+ * stuck.c - workers that don't answer: stopped by a signal, waiting for a dead file server, or busy
  * for long.
  *
- * Who asked is told soon, and waits no longer; what was asked stays with the worker, is done when
- * it goes on, and counts then as if the client had gone meanwhile (D3). Only much later the worker
- * is killed, and another one takes over.
+ * The client gets an answer soon, and waits no longer. Its request stays with the worker, is done
+ * when the worker goes on, and counts then as if the client had gone meanwhile (D3). Only much
+ * later the worker is killed, and another one takes over.
  */
+#include "stuck.h"
+
+#include <assert.h>
 #include <signal.h>
 
 #include "control/base/cleanup.h"
 #include "control/proc/proc_status.h"
 #include "daemon/base/log.h"
+#include "request_life.h"
 #include "supervisor.h"
+#include "target_worker.h"
 
+#define CALL_SECONDS 120 /* a worker that takes longer is replaced */
+#define QUICK_SECONDS 15 /* the same for clients, and calls that should be quick */
 #define STOPPED_NS 2000000000ULL
 #define SECOND_NS 1000000000ULL
 
-/* How long a client waits for what a worker that isn't stopped does. */
+/* Seconds that a client waits for a worker that isn't stopped. */
 static uint64_t patience(enum wire_kind kind)
 {
 	static const enum wire_kind long_ones[] = { WIRE_ATTACH,  WIRE_ADD,  WIRE_REMOVE,
@@ -29,7 +36,7 @@ static uint64_t patience(enum wire_kind kind)
 	return QUICK_SECONDS;
 }
 
-bool target_is_stopped(const struct target *target)
+bool stuck_worker_is_stopped(const struct target *target)
 {
 	struct thread_stat stat;
 
@@ -40,8 +47,8 @@ bool target_is_stopped(const struct target *target)
 	return !gone && (stat.state == 'T' || stat.state == 't');
 }
 
-/* Whoever waits for it: itself, or what it is a part of. */
-static struct request *waiting_request(const struct call *call)
+/* The request of a connected client that waits for the call: its own, or that one's parent. */
+static struct request *waiting_request(const struct worker_call *call)
 {
 	struct request *request = call->request;
 
@@ -50,7 +57,7 @@ static struct request *waiting_request(const struct call *call)
 	return request && request->peer ? request : NULL;
 }
 
-static void tell_waiting(struct target *target, const struct call *call, bool stopped,
+static void tell_waiting(struct target *target, const struct worker_call *call, bool stopped,
 			 uint64_t waited)
 {
 	struct request *request = waiting_request(call);
@@ -62,22 +69,23 @@ static void tell_waiting(struct target *target, const struct call *call, bool st
 			request,
 			error_new(
 				ERROR_FAILED,
-				"process %d (%s): its worker is stopped; what you asked is done when it goes on ('kill -CONT %d')",
+				"process %d (%s): its worker is stopped: the request is done when it goes on ('kill -CONT %d')",
 				target->pid, target->process.name, target->worker));
 	else
 		request_leave(
 			request,
 			error_new(
 				ERROR_FAILED,
-				"process %d (%s): its worker hasn't answered for %llu s; what you asked is done when it goes on",
+				"process %d (%s): its worker hasn't answered for %llu s: the request is done when it goes on",
 				target->pid, target->process.name,
 				(unsigned long long)(waited / SECOND_NS)));
 }
 
-/* What it was told to do is done by the next one: also to let the process go. */
+/* The next worker does what this one was asked to, also to detach. */
 static void replace(struct target *target)
 {
-	log_line("process %d: its worker has not answered '%s' for %d s: killed", target->pid,
+	assert(target->calls.count);
+	log_line("process %d: its worker hasn't answered '%s' for %d s: killing it", target->pid,
 		 wire_kind_name(target->calls.items[0].kind), CALL_SECONDS);
 	if (target->worker)
 		kill(target->worker, SIGKILL);
@@ -86,7 +94,7 @@ static void replace(struct target *target)
 	target_worker_ended(target);
 }
 
-void targets_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
+void stuck_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 {
 	for (size_t i = supervisor->targets.count; i-- > 0;) {
 		struct target *target = supervisor->targets.items[i];
@@ -95,7 +103,7 @@ void targets_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 		if (!target->calls.count)
 			continue;
 		*ret_again = true;
-		bool stopped = waited > STOPPED_NS && target_is_stopped(target);
+		bool stopped = waited > STOPPED_NS && stuck_worker_is_stopped(target);
 		for (size_t j = 0; j < target->calls.count; j++)
 			tell_waiting(target, &target->calls.items[j], stopped,
 				     now - target->calls.items[j].since);

@@ -1,5 +1,6 @@
 #include "supervisor.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +14,14 @@
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/start.h"
+#include "exec_events.h"
+#include "listen.h"
+#include "peer.h"
+#include "stuck.h"
+#include "target.h"
+#include "target_recovery.h"
+#include "waiting.h"
+#include "worker_calls.h"
 
 #define SWEEP_NS 1000000000ULL
 #define ENDING_SECONDS 15
@@ -28,7 +37,7 @@ void supervisor_sweep_soon(struct supervisor *supervisor)
 		supervisor->sweep.at = now_ns() + SWEEP_NS;
 }
 
-/* Time limits; set only while there is one, so that an idle daemon sleeps. */
+/* Checks time limits. The timer runs only while one is set, so that an idle daemon sleeps. */
 static void sweep(struct loop_timer *timer)
 {
 	struct supervisor *supervisor = of_sweep(timer);
@@ -36,7 +45,7 @@ static void sweep(struct loop_timer *timer)
 	bool again = false;
 
 	peer_sweep(supervisor, now, &again);
-	targets_sweep(supervisor, now, &again);
+	stuck_sweep(supervisor, now, &again);
 	if (supervisor->ending && now > supervisor->end_at)
 		supervisor->loop.over = true;
 	if (again || supervisor->ending)
@@ -49,7 +58,7 @@ void supervisor_end_if_idle(struct supervisor *supervisor)
 		supervisor->loop.over = true;
 }
 
-/* Every target is let go, as it was found; their traces are complete. */
+/* SIGTERM: detaches from every target, so that traces are complete. A second one ends at once. */
 static void signalled(struct loop_source *source, uint32_t events)
 {
 	struct supervisor *supervisor =
@@ -63,13 +72,13 @@ static void signalled(struct loop_source *source, uint32_t events)
 		supervisor->loop.over = true;
 		return;
 	}
-	log_line("told to end by signal %u: letting go of %zu process%s", info.ssi_signo,
+	log_line("signal %u: detaching from %zu process%s", info.ssi_signo,
 		 supervisor->targets.count, supervisor->targets.count == 1 ? "" : "es");
 	notify_manager("STOPPING=1");
 	supervisor->ending = true;
 	supervisor->end_at = now_ns() + ENDING_SECONDS * 1000000000ULL;
 	for (size_t i = supervisor->targets.count; i-- > 0;)
-		target_leave(supervisor->targets.items[i]);
+		worker_calls_detach(supervisor->targets.items[i]);
 	supervisor_sweep_soon(supervisor);
 	supervisor_end_if_idle(supervisor);
 }
@@ -84,7 +93,7 @@ static struct error *catch_signals(struct supervisor *supervisor)
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN); /* nobody waits for helpers: their sockets tell their end */
+	signal(SIGCHLD, SIG_IGN); /* no wait for helpers: their sockets close when they end */
 	supervisor->signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	supervisor->signals.ready = signalled;
 	if (supervisor->signals.fd < 0)
@@ -92,7 +101,7 @@ static struct error *catch_signals(struct supervisor *supervisor)
 	return loop_add(&supervisor->loop, &supervisor->signals, EPOLLIN);
 }
 
-/* A descriptor a client and two a target. */
+/* One descriptor per client and two per target are needed. */
 static void raise_limits(void)
 {
 	struct rlimit limit;
@@ -157,7 +166,7 @@ struct error *supervisor_run(const struct supervisor_options *options)
 	log_line("dyntraced " DYNTRACE_VERSION " at %s, traces in %s", options->socket,
 		 options->output);
 	waiting_read(&supervisor);
-	targets_find_again(&supervisor);
+	target_recovery_run(&supervisor);
 	start_done();
 	notify_manager("READY=1");
 	error = loop_run(&supervisor.loop);

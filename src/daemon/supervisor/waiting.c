@@ -1,9 +1,12 @@
 /*
  * waiting.c - tracepoints of programs that don't run yet.
  *
- * Kept as they were asked, for every process of that name that comes, until they are removed.
+ * The requests are kept as they came, for every process of that name, until they are removed.
  * RUNDIR/waiting has them for the next supervisor.
  */
+#include "waiting.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -14,7 +17,25 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
+#include "exec_events.h"
+#include "peer.h"
+#include "permissions.h"
+#include "process.h"
+#include "request_life.h"
 #include "supervisor.h"
+#include "target_worker.h"
+#include "worker_calls.h"
+
+#define WAITING_MAX 1024
+
+struct waiting {
+	uint64_t number;
+	char *program;
+	char *name; /* of the tracepoint; its location, if it has none */
+	char *bytes; /* the request */
+	size_t length;
+	struct identity who;
+};
 
 static void waiting_free_one(struct waiting *waiting)
 {
@@ -53,7 +74,7 @@ static void write_all(struct supervisor *supervisor)
 			   -1;
 	if (fd < 0 || bytes.failed ||
 	    write(fd, bytes.text, bytes.length) != (ssize_t)bytes.length || rename(new_path, path))
-		log_line("what waits for programs can't be written: %s", strerror(errno));
+		log_line("cannot write the waiting tracepoints: %s", strerror(errno));
 	strbuf_free(&bytes);
 }
 
@@ -90,16 +111,17 @@ struct error *waiting_add(struct supervisor *supervisor, const struct request *r
 
 	if (supervisor->waiting.count >= WAITING_MAX)
 		return error_new(ERROR_FAILED,
-				 "%d tracepoints wait for programs: no more than that",
+				 "%d tracepoints wait for programs already (the limit)",
 				 WAITING_MAX);
 	if (!name)
 		name = wire_get_text(&request->message, WIRE_LOCATION);
+	assert(name); /* check_add wants a LOC */
 	for (size_t i = 0; i < supervisor->waiting.count; i++) {
 		if (!strcmp(supervisor->waiting.items[i]->program, program) &&
 		    !strcmp(supervisor->waiting.items[i]->name, name))
 			return error_new(
 				ERROR_FAILED,
-				"a tracepoint '%s' waits for '%s' already: name another with -n",
+				"a tracepoint '%s' waits for '%s' already (name another with -n)",
 				name, program);
 	}
 	struct error *error = keep(supervisor, request->bytes.bytes.text,
@@ -120,7 +142,7 @@ struct error *waiting_add(struct supervisor *supervisor, const struct request *r
 	return NULL;
 }
 
-/* ---- a process appears ----------------------------------------------------------------------- */
+/* ---- processes that begin -------------------------------------------------------------------- */
 
 static bool was_asked(const struct target *target, const struct waiting *waiting)
 {
@@ -140,24 +162,24 @@ static void place_one(struct supervisor *supervisor, const struct waiting *waiti
 		request_again(supervisor, waiting->bytes, waiting->length, &request);
 
 	if (error) {
-		log_line("process %d: what waits for it can't be done: %s", pid, error_text(error));
+		log_line("process %d: cannot place a waiting tracepoint: %s", pid,
+			 error_text(error));
 		return;
 	}
 	request->parent = parent;
 	if (parent)
-		parent->calls++;
-	request->calls++;
-	error = request_may(request, pid, process);
+		request_open_call(parent);
+	request_open_call(request);
+	error = permissions_check(request, pid, process);
 	if (!error)
-		error = target_start(supervisor, pid, process, &target);
+		error = target_worker_start(supervisor, pid, process, &target);
 	if (!error && !vec_push(&target->waited, waiting->number))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error)
 		request_note(request, take_ptr(&error));
 	else
-		target_call(target, request);
-	request->calls--;
-	request_settle(request);
+		worker_calls_send(target, request);
+	request_close_call(request);
 }
 
 void waiting_process(struct supervisor *supervisor, pid_t pid, struct request *request)
@@ -180,11 +202,11 @@ void waiting_process(struct supervisor *supervisor, pid_t pid, struct request *r
 		else
 			place_one(supervisor, waiting, pid, &process, request);
 	}
-	/* It was seen when it began, and now it says so itself: the worker answers behind what was
-	 * asked before. */
+	/* The process was seen when it began, and now registers: the worker answers this request
+	 * behind those of before. */
 	struct target *target = asked && request ? target_find(supervisor, pid) : NULL;
 	if (target && target->has_worker)
-		target_call(target, request);
+		worker_calls_send(target, request);
 }
 
 /* ---- the user's view ------------------------------------------------------------------------- */

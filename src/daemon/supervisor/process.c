@@ -1,0 +1,110 @@
+#include "process.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "control/base/cleanup.h"
+#include "control/proc/find_process.h"
+#include "control/proc/proc_status.h"
+
+/* The numbers behind "KEY:" in /proc/PID/status. */
+static size_t read_numbers(const char *status, const char *key, int base, uint64_t *ret_numbers,
+			   size_t room)
+{
+	const char *line = strstr(status, key);
+	size_t count = 0;
+
+	if (!line)
+		return 0;
+	for (line += strlen(key); count < room; count++) {
+		char *end;
+
+		line += strspn(line, " \t");
+		if (!isxdigit((unsigned char)*line))
+			break;
+		ret_numbers[count] = strtoull(line, &end, base);
+		line = end;
+	}
+	return count;
+}
+
+static bool all_equal(const uint64_t *numbers)
+{
+	return numbers[0] == numbers[1] && numbers[1] == numbers[2];
+}
+
+static void read_user(const char *status, struct process *process)
+{
+	uint64_t uids[4] = { 0 }, gids[4] = { 0 }, groups[IDENTITY_GROUPS_MAX], capabilities = 0;
+
+	read_numbers(status, "\nUid:", 10, uids, 4);
+	read_numbers(status, "\nGid:", 10, gids, 4);
+	read_numbers(status, "\nCapPrm:", 16, &capabilities, 1);
+	process->user.uid = (uid_t)uids[1];
+	process->user.gid = (gid_t)gids[1];
+	process->user.group_count =
+		read_numbers(status, "\nGroups:", 10, groups, IDENTITY_GROUPS_MAX);
+	for (size_t i = 0; i < process->user.group_count; i++)
+		process->user.groups[i] = (gid_t)groups[i];
+	process->mixed = !all_equal(uids) || !all_equal(gids);
+	process->capable = capabilities != 0 && process->user.uid != 0;
+}
+
+/* The program's name as people know it: what the process calls itself, in full where the kernel has
+ * cut it. */
+static void read_name(pid_t pid, struct process *process)
+{
+	find_process_executable(pid, process->executable, sizeof(process->executable));
+	bool cut = !strncmp(process->executable, process->comm, strlen(process->comm));
+	memcpy(process->name, cut ? process->executable : process->comm, sizeof(process->name));
+}
+
+struct error *process_read(pid_t pid, struct process *ret_process)
+{
+	struct process process = { .user.pid = pid };
+	struct thread_stat stat_of;
+	struct stat folder;
+	char path[64];
+	struct error *error = proc_status_read_stat(pid, pid, &stat_of);
+
+	if (error)
+		return error_kind(error) != ERROR_GONE ?
+			       error :
+			       (error_free(error), error_new(ERROR_GONE, "no process %d", pid));
+	_cleanup_close_ int fd = proc_status_open(pid, "status", O_RDONLY);
+	_cleanup_free_ char *status = fd < 0 ? NULL : proc_status_slurp(fd, NULL);
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (!status || stat(path, &folder))
+		return error_new(ERROR_GONE, "no process %d", pid);
+	process.start_time = stat_of.start_time;
+	process.alive = proc_status_live_thread(pid) != 0;
+	snprintf(process.comm, sizeof(process.comm), "%.60s", stat_of.comm);
+	read_user(status, &process);
+	/* The kernel gives the files of a process that isn't dumpable to root. */
+	process.dumpable = folder.st_uid == process.user.uid;
+	read_name(pid, &process);
+	*ret_process = process;
+	return NULL;
+}
+
+bool process_is_plain(const struct process *process)
+{
+	return process->user.uid == 0 ||
+	       (!process->mixed && !process->capable && process->dumpable);
+}
+
+bool process_is_own(const struct process *process, const struct identity *who)
+{
+	if (who->uid == 0)
+		return true;
+	return process->user.uid == who->uid && process_is_plain(process);
+}
+
+bool process_is_called(const struct process *process, const char *name)
+{
+	return *name && (!strcmp(process->comm, name) || !strcmp(process->executable, name));
+}

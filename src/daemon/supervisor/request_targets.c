@@ -1,0 +1,146 @@
+/*
+ * request_targets.c - the processes that a request names, and their workers.
+ */
+#include "request_targets.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/base/cleanup.h"
+#include "control/proc/find_process.h"
+#include "events.h"
+#include "permissions.h"
+#include "process.h"
+#include "request_life.h"
+#include "supervisor.h"
+#include "target.h"
+#include "target_worker.h"
+#include "worker_calls.h"
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+bool request_targets_is_pid(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+static void describe(pid_t pid, char *ret_text, size_t size)
+{
+	struct process process = { 0 };
+	_cleanup_error_ struct error *gone = process_read(pid, &process);
+
+	if (!gone)
+		snprintf(ret_text, size, "%s", process.name);
+}
+
+void request_targets_find(const struct supervisor *supervisor, const char *name,
+			  struct tids *ret_pids)
+{
+	for (size_t i = 0; i < supervisor->targets.count; i++) {
+		const struct target *target = supervisor->targets.items[i];
+
+		if (process_is_called(&target->process, name))
+			(void)vec_push(ret_pids, target->pid);
+	}
+}
+
+/* Says why, if the process had the agent and its recording couldn't go on: the client may not know
+ * yet. */
+static struct error *no_agent(const struct supervisor *supervisor, pid_t pid, const char *name)
+{
+	const char *failure = events_failure(supervisor, pid);
+
+	if (failure)
+		return error_new(
+			ERROR_NOT_FOUND,
+			"process %d (%s) doesn't have the agent any more: its recording ended: %s ('dyntrace attach %d' injects it)",
+			pid, name, failure, pid);
+	return error_new(ERROR_NOT_FOUND,
+			 "process %d (%s) doesn't have the agent ('dyntrace attach %d' injects it)",
+			 pid, name, pid);
+}
+
+static struct error *find_by_name(const struct request *request, const char *name, bool starts,
+				  struct tids *pids)
+{
+	struct error *error = NULL;
+
+	if (!starts)
+		request_targets_find(request->supervisor, name, pids);
+	if (!pids->count)
+		error = find_process_all(name, false, pids);
+	if (!error && !pids->count)
+		error = error_new(ERROR_GONE, "no process is called '%s' (%s)", name,
+				  request->kind == WIRE_ADD ? "give its pid, or --wait for it" :
+							      "give its pid or its program's name");
+	else if (!error && pids->count > 1 && !wire_get_number(&request->message, WIRE_ALL, 0))
+		error = find_process_several(name, pids, "use the pid of one, or --all", describe);
+	return error;
+}
+
+static struct error *find_pids(const struct request *request, const char *name, bool starts,
+			       struct tids *ret_pids)
+{
+	if (!request_targets_is_pid(name))
+		return find_by_name(request, name, starts, ret_pids);
+	unsigned long long pid = strtoull(name, NULL, 10);
+	if (pid == 0 || pid > INT32_MAX)
+		return error_new(ERROR_GONE, "no process %s", name);
+	return vec_push(ret_pids, (pid_t)pid) ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static struct error *ask_one(struct request *request, pid_t pid, bool starts)
+{
+	struct target *target = target_find(request->supervisor, pid);
+	struct process process;
+	struct error *error = process_read(pid, &process);
+
+	if (!error)
+		error = permissions_check(request, pid, &process);
+	if (!error && !starts && !(target && target->has_worker))
+		error = target && request->kind == WIRE_TRACEPOINTS ?
+				NULL :
+				no_agent(request->supervisor, pid, process.name);
+	if (!error && starts)
+		error = target_worker_start(request->supervisor, pid, &process, &target);
+	if (!error && target && target->has_worker)
+		worker_calls_send(target, request);
+	return error;
+}
+
+void request_targets_ask(struct request *request, bool starts)
+{
+	const char *name = wire_get_text(&request->message, WIRE_TARGET);
+	struct tids pids = { 0 };
+
+	if (!name)
+		return request_note(request, error_new(ERROR_USAGE, "no TARGET"));
+	struct error *error = find_pids(request, name, starts, &pids);
+	if (error)
+		request_note(request, error);
+	for (size_t i = 0; i < pids.count && !error; i++) {
+		struct error *failed = ask_one(request, pids.items[i], starts);
+
+		if (failed)
+			request_note(request, failed);
+	}
+	vec_free(&pids);
+}
+
+void request_targets_ask_all(struct request *request)
+{
+	struct supervisor *supervisor = request->supervisor;
+
+	for (size_t i = supervisor->targets.count; i-- > 0;) {
+		struct target *target = supervisor->targets.items[i];
+		_cleanup_error_ struct error *no =
+			permissions_check(request, target->pid, &target->process);
+
+		if (!no && target->has_worker)
+			worker_calls_send(target, request);
+	}
+}

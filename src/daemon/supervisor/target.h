@@ -1,0 +1,71 @@
+/*
+ * target.h - a process that has the agent.
+ *
+ * A target has a worker (target_worker.h), or has registered and waits for its first tracepoint.
+ */
+#ifndef DYNTRACE_TARGET_H
+#define DYNTRACE_TARGET_H
+
+#include "control/base/vec.h"
+#include "control/wire/channel.h"
+#include "daemon/base/loop.h"
+#include "journal.h"
+#include "process.h"
+
+struct request;
+struct supervisor;
+
+/* What the worker owes an answer to. */
+struct worker_call {
+	struct request *request; /* NULL: the supervisor's own */
+	enum wire_kind kind;
+	uint32_t sequence;
+	uint64_t since;
+	size_t entry; /* of the journal, when it is replayed; SIZE_MAX: none */
+};
+
+struct target {
+	struct supervisor *supervisor;
+	pid_t pid;
+	struct process process;
+	const char *loaded; /* "injected", "linked", "preloaded" */
+	struct loop_source source; /* its worker's socket, or its pidfd while it has none */
+	struct channel channel;
+	bool has_worker;
+	pid_t worker; /* 0: started by an earlier supervisor */
+	bool leaving; /* its worker was asked to detach */
+	bool leaves_again; /* ... and was killed instead: the next one is asked, too */
+	bool gone; /* its worker has detached, or never attached */
+	bool attached; /* its worker has attached */
+	bool announced; /* watchers know of it */
+	uint32_t sequence;
+	VEC(struct worker_call) calls; /* in the order of the answers to come */
+	size_t tracepoints;
+	char *trace; /* its directory; NULL: none yet */
+	char *old_trace; /* that of a worker that died, for the next; NULL: none */
+	struct identity owner; /* of the trace */
+	VEC(struct journal_entry) entries;
+	size_t replay; /* the next entry to ask for again; SIZE_MAX: none */
+	uint64_t first_death;
+	unsigned deaths; /* of workers, lately */
+	VEC(uint64_t) waited; /* numbers of the waiting tracepoints that it was asked for */
+};
+
+struct target *target_find(struct supervisor *supervisor, pid_t pid);
+struct error *target_create(struct supervisor *supervisor, pid_t pid, const struct process *process,
+			    struct target **ret_target);
+void target_free(struct target *target);
+/* A process has said that it has the agent. */
+struct error *target_register(struct supervisor *supervisor, pid_t pid,
+			      const struct process *process, const char *loaded,
+			      struct target **ret_target);
+/* Its agent was linked or preloaded: the process has registered. */
+bool target_is_registered(const struct target *target);
+/* Waits for the end of a process that has no worker. */
+struct error *target_watch_process(struct target *target);
+/* Closes the worker's socket; the trace becomes `old_trace`. */
+void target_forget_worker(struct target *target);
+/* Notes the error for every open call. */
+void target_fail_calls(struct target *target, const struct error *error);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * target_recovery.c - targets of a supervisor that died.
+ */
+#include "target_recovery.h"
+
+#include "control/base/cleanup.h"
+#include "daemon/base/log.h"
+#include "journal.h"
+#include "spawn.h"
+#include "supervisor.h"
+#include "target_worker.h"
+
+/* The socket of the worker that an earlier supervisor started; -1: it has died. */
+static int connect_worker(const struct supervisor *supervisor, pid_t pid)
+{
+	_cleanup_free_ char *path = spawn_socket_path(supervisor, pid);
+	int fd = -1;
+	_cleanup_error_ struct error *dead = path ? spawn_connect(path, &fd) : NULL;
+
+	return fd;
+}
+
+static struct error *find_again(struct supervisor *supervisor, pid_t pid)
+{
+	struct process process;
+	struct target *target = NULL;
+	struct error *error = process_read(pid, &process);
+
+	if (!error && target_find(supervisor, pid))
+		return NULL; /* one journal per process */
+	if (error)
+		journal_forget(supervisor, pid);
+	else
+		error = target_create(supervisor, pid, &process, &target);
+	if (error)
+		return error;
+	if (!journal_read(target) || !process.alive) {
+		error = error_new(ERROR_GONE, "process %d has ended", pid);
+	} else {
+		int fd = connect_worker(supervisor, pid);
+
+		error = target_worker_use(target, fd);
+		target->attached = fd >= 0; /* its answer to WIRE_CONFIGURE is under way */
+	}
+	if (error) {
+		journal_drop(target);
+		target_free(target);
+	}
+	return error;
+}
+
+void target_recovery_run(struct supervisor *supervisor)
+{
+	struct tids pids = { 0 };
+
+	journal_pids(supervisor, &pids);
+	for (size_t i = 0; i < pids.count; i++) {
+		_cleanup_error_ struct error *error = find_again(supervisor, pids.items[i]);
+
+		if (error)
+			log_line("process %d: not found again: %s", pids.items[i],
+				 error_text(error));
+	}
+	vec_free(&pids);
+}

@@ -1,0 +1,214 @@
+/*
+ * target_worker.c - the worker of a target: its start, its socket, its end.
+ *
+ * A worker gets requests one after the other and answers in that order. The first, WIRE_CONFIGURE,
+ * makes it attach; if that fails, so does all that was asked behind it, and the target is
+ * forgotten. A worker that ends by itself while its process lives is replaced, and what the journal
+ * has is asked for again; three times in a minute, then no more.
+ */
+#include "target_worker.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "daemon/base/log.h"
+#include "journal.h"
+#include "spawn.h"
+#include "supervisor.h"
+#include "target_replies.h"
+#include "trace_keeper.h"
+#include "worker_calls.h"
+
+#define DEATHS_MAX 3
+#define DEATHS_NS (60 * 1000000000ULL)
+#define WORKER_QUEUE_MAX (16u << 20)
+
+static void worker_ready(struct loop_source *source, uint32_t events);
+
+/* ---- start --------------------------------------------------------------------------------- */
+
+void target_worker_set_events(struct target *target)
+{
+	uint32_t events = EPOLLIN | EPOLLRDHUP;
+
+	if (!channel_is_idle(&target->channel))
+		events |= EPOLLOUT;
+	loop_change(&target->supervisor->loop, &target->source, events);
+}
+
+/* By the last WIRE_START or WIRE_STOP; by the daemon's own state without one. */
+static bool is_recording(const struct target *target)
+{
+	bool recording = target->supervisor->recording;
+
+	for (size_t i = 0; i < target->entries.count; i++) {
+		enum wire_kind kind = target->entries.items[i].kind;
+
+		if (kind == WIRE_START || kind == WIRE_STOP)
+			recording = kind == WIRE_START;
+	}
+	return recording;
+}
+
+/* `keeper`: of the trace that the worker before was writing; -1: none. */
+static void configure(struct target *target, int keeper)
+{
+	struct supervisor *supervisor = target->supervisor;
+	struct wire_out out = { 0 };
+
+	wire_begin(&out, WIRE_CONFIGURE, target->sequence + 1);
+	wire_number(&out, WIRE_PID, (uint64_t)target->pid);
+	wire_number(&out, WIRE_START_TIME, target->process.start_time);
+	wire_number(&out, WIRE_RECORDING, is_recording(target));
+	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
+	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
+	/* so many requests will be replayed */
+	wire_number(&out, WIRE_TRACEPOINT_COUNT, target->entries.count);
+	if (keeper >= 0)
+		wire_text(&out, WIRE_OUTPUT, target->old_trace); /* a descriptor comes with it */
+	wire_end(&out);
+	if (!worker_calls_send_own(target, &out, WIRE_CONFIGURE, keeper))
+		log_line("process %d: cannot configure its worker: out of memory", target->pid);
+}
+
+static struct error *use_socket(struct target *target, int fd, int keeper)
+{
+	assert(fd >= 0 && !target->has_worker && !target->calls.count);
+	if (target->source.fd >= 0) { /* the pidfd of a registered process */
+		loop_remove(&target->supervisor->loop, &target->source);
+		close(target->source.fd);
+	}
+	target->source = (struct loop_source){ .fd = fd, .ready = worker_ready };
+	channel_open(&target->channel, fd, WIRE_MESSAGE_MAX, WORKER_QUEUE_MAX);
+	target->has_worker = true;
+	struct error *error =
+		loop_add(&target->supervisor->loop, &target->source, EPOLLIN | EPOLLRDHUP);
+	if (!error)
+		configure(target, keeper);
+	if (error) {
+		target_forget_worker(target);
+		if (keeper >= 0)
+			close(keeper);
+	}
+	return error;
+}
+
+struct error *target_worker_use(struct target *target, int fd)
+{
+	if (fd >= 0)
+		return use_socket(target, fd, -1);
+	struct error *error = spawn_worker(target->supervisor, target, &fd);
+	return error ? error : use_socket(target, fd, trace_keeper_again(target));
+}
+
+struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
+				  const struct process *process, struct target **ret_target)
+{
+	struct target *target = target_find(supervisor, pid);
+	struct error *error = NULL;
+
+	if (target && target->has_worker && !target->leaving) {
+		*ret_target = target;
+		return NULL;
+	}
+	if (target && target->leaving)
+		return error_new(ERROR_FAILED,
+				 "process %d is being detached: try again in a moment", pid);
+	if (!process->alive)
+		return error_new(ERROR_GONE,
+				 "process %d (%s) has ended: its parent hasn't waited for it yet",
+				 pid, process->name);
+	if (!target)
+		error = target_create(supervisor, pid, process, &target);
+	if (error)
+		return error;
+	target->process = *process;
+	error = target_worker_use(target, -1);
+	if (error && target->source.fd < 0)
+		target_free(target);
+	if (!error)
+		*ret_target = target;
+	return error;
+}
+
+/* ---- end ----------------------------------------------------------------------------------- */
+
+static bool is_same_process(const struct target *target)
+{
+	struct process now;
+	_cleanup_error_ struct error *gone = process_read(target->pid, &now);
+
+	return !gone && now.alive && now.start_time == target->process.start_time;
+}
+
+static bool may_start_again(struct target *target)
+{
+	uint64_t now = now_ns();
+
+	if (now - target->first_death > DEATHS_NS) {
+		target->first_death = now;
+		target->deaths = 0;
+	}
+	return ++target->deaths <= DEATHS_MAX;
+}
+
+void target_worker_ended(struct target *target)
+{
+	assert(target->has_worker);
+	bool alive = is_same_process(target);
+	bool expected =
+		target->leaving || target->gone || (!target->attached && !target->entries.count);
+	_cleanup_error_ struct error *error =
+		alive ? error_new(ERROR_FAILED, "the worker of process %d (%s) ended", target->pid,
+				  target->process.name) :
+			error_new(ERROR_GONE, "process %d (%s) has ended", target->pid,
+				  target->process.name);
+	bool again = alive && !expected && may_start_again(target);
+
+	target_forget_worker(target);
+	target_fail_calls(target, error);
+	if (again) {
+		log_line("process %d (%s): its worker died: starting another", target->pid,
+			 target->process.name);
+		_cleanup_error_ struct error *failed = target_worker_use(target, -1);
+		if (!failed)
+			return;
+		log_line("process %d: %s", target->pid, error_text(failed));
+	}
+	if (alive && !expected)
+		log_line("process %d (%s): given up ('dyntrace detach %d' cleans up)", target->pid,
+			 target->process.name, target->pid);
+	journal_drop(target);
+	if (alive && target_is_registered(target) && !target->supervisor->ending) {
+		_cleanup_error_ struct error *gone = target_watch_process(target);
+		if (!gone)
+			return;
+	}
+	target_free(target);
+}
+
+static void worker_ready(struct loop_source *source, uint32_t events)
+{
+	struct target *target = (struct target *)((char *)source - offsetof(struct target, source));
+	struct wire_message message;
+
+	assert(target->has_worker && target->channel.fd == source->fd);
+	if (events & EPOLLOUT)
+		channel_flush(&target->channel);
+	channel_fill(&target->channel);
+	while (target->has_worker && channel_next(&target->channel, &message))
+		target_replies_handle(target, &message);
+	if (target->channel.broken) {
+		log_line("process %d: its worker: %s", target->pid,
+			 error_text(target->channel.broken));
+		if (target->worker)
+			kill(target->worker, SIGKILL);
+	}
+	if (target->channel.broken || target->channel.ended || target->gone)
+		target_worker_ended(target);
+	else
+		target_worker_set_events(target);
+}

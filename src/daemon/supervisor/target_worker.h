@@ -1,0 +1,20 @@
+/*
+ * target_worker.h - the worker of a target: its start, its socket, its end.
+ */
+#ifndef DYNTRACE_TARGET_WORKER_H
+#define DYNTRACE_TARGET_WORKER_H
+
+#include "target.h"
+
+/* Gives the process's target, with a worker: both are made if need be. */
+struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
+				  const struct process *process, struct target **ret_target);
+/* A worker for the target: the one at `fd`, which an earlier supervisor started, or, if that is -1,
+ * a new one. */
+struct error *target_worker_use(struct target *target, int fd);
+/* Tells the loop what to wait for, after something was queued. */
+void target_worker_set_events(struct target *target);
+/* The worker's socket has ended. The target may be gone afterwards. */
+void target_worker_ended(struct target *target);
+
+#endif

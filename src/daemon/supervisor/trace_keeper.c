@@ -1,0 +1,132 @@
+/*
+ * trace_keeper.c - keepers for the files of a target: of its trace, and of logs.
+ *
+ * The first tracepoint that is recorded needs a trace, and so a keeper with the rights of its
+ * client. The keeper's socket goes to the worker with the request. If the request fails for another
+ * reason, the keeper ends unused, and the next request brings another.
+ */
+#include "trace_keeper.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control/base/cleanup.h"
+#include "request_life.h"
+#include "spawn.h"
+#include "supervisor.h"
+#include "target.h"
+
+static void default_folder(const struct target *target, char *ret_name, size_t size)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+	char date[32], program[64];
+
+	snprintf(program, sizeof(program), "%s", target->process.name);
+	for (char *c = program; *c; c++) {
+		if (*c == '/' || (unsigned char)*c <= ' ' || *c == 0x7f)
+			*c = '_';
+	}
+	strftime(date, sizeof(date), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
+	snprintf(ret_name, size, "%s-%d-%s", program, target->pid, date);
+}
+
+/* "/home/me/trace" to "/home/me" and "trace". */
+static struct error *split_path(const char *path, char **ret_folder, const char **ret_name)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (path[0] != '/' || !slash[1] || !strcmp(slash, "/.") || !strcmp(slash, "/.."))
+		return error_new(
+			ERROR_USAGE,
+			"'%s' can't be a trace or a log (name a directory that doesn't exist yet, or a file)",
+			path);
+	*ret_folder = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+	*ret_name = slash + 1;
+	return *ret_folder ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+static bool is_for(const struct request *request, const char *tracer)
+{
+	const char *named = wire_get_text(&request->message, WIRE_TRACER);
+
+	return !strcmp(named ? named : "ctf", tracer);
+}
+
+/* The directory that the request names; NULL: it names none. */
+static const char *named_output(const struct request *request)
+{
+	return is_for(request, "ctf") ? wire_get_text(&request->message, WIRE_ARGUMENT) : NULL;
+}
+
+/* A log has a keeper per request: the next one may be another client's. */
+static struct error *make_log_keeper(const struct request *request, int *ret_fd)
+{
+	const char *path = wire_get_text(&request->message, WIRE_ARGUMENT), *name = NULL;
+	_cleanup_free_ char *folder = NULL;
+	struct error *error = split_path(path, &folder, &name);
+
+	return error ? error : spawn_keeper(&request->who, folder, name, KEEPER_EXACT, ret_fd);
+}
+
+static bool has_log_file(const struct request *request)
+{
+	return is_for(request, "log") && wire_get_text(&request->message, WIRE_ARGUMENT);
+}
+
+/* The keeper of the trace that this tracepoint is the first of. */
+static struct error *make_keeper(struct target *target, const struct request *request, int *ret_fd)
+{
+	const struct supervisor_options *options = &target->supervisor->options;
+	_cleanup_free_ char *folder = NULL;
+	const char *path = named_output(request), *name = NULL;
+	char made[128];
+
+	if (!path) {
+		default_folder(target, made, sizeof(made));
+		return spawn_keeper(&request->who, options->output, made, KEEPER_NUMBERED, ret_fd);
+	}
+	struct error *error = split_path(path, &folder, &name);
+	return error ? error : spawn_keeper(&request->who, folder, name, KEEPER_EXACT, ret_fd);
+}
+
+static struct error *check_output(const struct target *target, const struct request *request)
+{
+	const char *path = named_output(request);
+
+	if (path && target->trace && strcmp(path, target->trace) != 0)
+		return error_new(
+			ERROR_FAILED,
+			"process %d is already recorded to %s, with all its tracepoints (detach it to begin another trace)",
+			target->pid, target->trace);
+	return NULL;
+}
+
+struct error *trace_keeper_for(struct target *target, const struct request *request, int *ret_fd)
+{
+	struct error *error = check_output(target, request);
+
+	assert(request->kind == WIRE_ADD);
+	if (error)
+		return error;
+	if (has_log_file(request))
+		return make_log_keeper(request, ret_fd);
+	if (!target->trace && (is_for(request, "ctf") || is_for(request, "call")))
+		return make_keeper(target, request, ret_fd);
+	return NULL;
+}
+
+int trace_keeper_again(struct target *target)
+{
+	_cleanup_free_ char *folder = NULL;
+	const char *name = NULL;
+	int fd = -1;
+	_cleanup_error_ struct error *error =
+		target->old_trace ? split_path(target->old_trace, &folder, &name) : NULL;
+
+	if (!error && name)
+		error = spawn_keeper(&target->owner, folder, name, KEEPER_AGAIN, &fd);
+	return fd;
+}

@@ -1,0 +1,25 @@
+/*
+ * worker_calls.h - what the supervisor asks of a target's worker.
+ */
+#ifndef DYNTRACE_WORKER_CALLS_H
+#define DYNTRACE_WORKER_CALLS_H
+
+#include "control/wire/messages.h"
+
+struct request;
+struct target;
+
+/* Hands the request to the target's worker; a failure is noted in the request. */
+void worker_calls_send(struct target *target, struct request *request);
+/* Sends a call of the supervisor's own: `out` has it, begun with the number target->sequence + 1.
+ * `fd`: -1, or goes with it. False: out of memory, and nothing was sent. */
+bool worker_calls_send_own(struct target *target, struct wire_out *out, enum wire_kind kind,
+			   int fd);
+/* Asks whether the process has begun another program: if so, the worker is asked to detach. */
+void worker_calls_look(struct target *target);
+/* Lets the process go. A target without a worker is gone afterwards. */
+void worker_calls_detach(struct target *target);
+/* Asks for the next entry of the journal again. */
+void worker_calls_replay(struct target *target);
+
+#endif
