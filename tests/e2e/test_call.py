@@ -187,7 +187,7 @@ def test_forked_children(dyntrace, built):
 @pytest.mark.parametrize("word", ["coroutine", "thread", "stack"])
 @pytest.mark.parametrize("function", ["on_deep", "on_deep_leaf"])
 def test_a_stack_that_is_nearly_full(dyntrace, built, word, function):
-    """Calls at every KiB of the stack, down to where the function would run into what is behind it; the stacks have 64 and 256 KiB."""
+    """C4: calls at every KiB of the stack, down to where the function would run into what is behind it; the stacks have 64 and 256 KiB."""
     result, lines, trace = trace_program(dyntrace, built, function, [f"{word} 2500"], stack=256 << 10)
     made, = map(int, lines)
     left = int(re.search(r"^not called: (\d+) hits with less than 8 KiB of stack left$", result.stderr, re.M)[1])
@@ -206,7 +206,7 @@ def test_deep_stacks_that_have_room(dyntrace, built, word):
 # ---- inside of each other ----------------------------------------------------------------------------------------
 
 def test_a_hit_inside_of_a_function_is_counted_not_called(dyntrace, built):
-    """The function calls what is traced, with the same function: 3 hits inside of each."""
+    """C1: the function calls what is traced, with the same function: 3 hits inside of each."""
     result, lines, _ = trace_program(dyntrace, built, "on_outer", ["work 10"], what=("--probe", "work", "--probe", "inner"))
     assert lines == [total(10)]
     assert hits(result) == 10 and hits(result, "inner") == 0
@@ -221,7 +221,7 @@ def test_a_signal_handler_inside_of_a_function(dyntrace, built):
 
 
 def test_a_jump_out_of_a_function(dyntrace, built):
-    """Each second call jumps away: the next hit is called again, and nothing counts as inside."""
+    """C2: each second call jumps away: the next hit is called again, and nothing counts as inside."""
     result, lines, _ = trace_program(dyntrace, built, "on_jump", ["jump 10"])
     assert lines == ["5"]
     assert hits(result) == 5 and "not called" not in result.stderr  # what jumped away isn't counted behind it
@@ -235,6 +235,7 @@ def test_a_jump_out_of_a_function(dyntrace, built):
     ("on_throw", "libcpp.so", "SIGABRT"),
 ])
 def test_a_function_that_gets_a_signal(dyntrace, built, function, library, name):
+    """C3: the program goes on as if the function had returned."""
     result, lines, trace = trace_program(dyntrace, built, function, ["work 3", "handle 0", "fault 2", "threads 3"], library=library)
     assert lines == [total(3), "1", "22", "24"]  # its own handler is its own, and gets its own faults
     assert hits(result) == 1

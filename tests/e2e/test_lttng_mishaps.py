@@ -71,6 +71,7 @@ def test_session_daemon_ends_and_comes_back(lttng, target, traced, number):
 
 
 def test_events_that_are_added_while_there_is_no_session_daemon(lttng, processes, build, scratch, target):
+    """G1: the library's thread answers each request, whoever else is there."""
     lttng.end_daemon(signal.SIGKILL)
     tracer = Tracer(processes, build, scratch, target.pid, "-n", "call", "--function", "foo")
     target.do(5)

@@ -222,7 +222,7 @@ def test_killed_dyntrace_holds_nobody_up(dyntrace, program, plugin):
 
 
 def test_stopped_dyntrace_costs_one_wait(dyntrace, program, plugin):
-    """300 rounds have 600 changes: with a wait of two seconds for each it would not be done in time."""
+    """N1: 300 rounds have 600 changes: with a wait of two seconds for each it would not be done in time."""
     target = program("plugins", "--rounds", 300, "--calls", 3, plugin).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--wait")
     tracing.process.send_signal(signal.SIGSTOP)

@@ -103,7 +103,7 @@ def test_count_alone_makes_no_trace(daemon, target):
 
 
 def test_lttng_beside_others(daemon, target, build):
-    """Comes and goes while others record; no session daemon is needed for that."""
+    """G2: comes and goes while others record; no session daemon is needed for that."""
     if not os.path.exists(os.path.join(build, "libdyntrace-lttng.so")):
         pytest.skip("libdyntrace-lttng.so isn't built")
     daemon.run("add", f"{target.pid}:foo", "-e", "-n", "counted", "count")

@@ -36,7 +36,37 @@ static void test_one_thread(void **unused)
 	rig_down();
 }
 
-/* A pool that nobody reads: the first hits fill it, the others are counted. */
+/* B5: the descriptor of the thread's chunk number `sequence`, whose events are all of two fields;
+ * gives its end. */
+static uint64_t check_published(uint32_t sequence, uint32_t count, uint64_t after)
+{
+	uint32_t chunks = rig_control->small_count + rig_control->big_count, index = 0;
+	const struct dt_chunk *descs =
+		(struct dt_chunk *)((char *)rig_pool + dt_descs_offset(chunks));
+	const uint64_t *words = (uint64_t *)((char *)rig_pool + dt_words_offset());
+
+	while (index < chunks && descs[index].sequence != sequence)
+		index++;
+	assert_true(index < chunks);
+	const uint64_t *event = (uint64_t *)((char *)rig_pool +
+					     dt_chunk_offset(rig_control->chunks_offset,
+							     rig_control->small_count, index));
+	uint64_t clock = descs[index].begin;
+	assert_int_equal(DT_CHUNK_STATE(words[index]), DT_CHUNK_PUBLISHED);
+	assert_int_equal(descs[index].count, count);
+	assert_int_equal(descs[index].used, count * 24);
+	assert_true(clock >= after);
+	for (uint32_t i = 0; i < count; i++, event += 3) {
+		uint64_t ahead = ((*event >> DT_EVENT_ID_BITS) - clock) & ((1ULL << 40) - 1);
+
+		assert_false(ahead >> DT_CLOCK_GAP_SHIFT); /* B3, B6 */
+		clock += ahead;
+	}
+	assert_true(clock <= descs[index].end);
+	return descs[index].end;
+}
+
+/* A pool that nobody reads: the first hits fill it, the others are counted (B7). */
 static void test_pool_full(void **unused)
 {
 	struct rig_trace trace;
@@ -52,6 +82,9 @@ static void test_pool_full(void **unused)
 	}
 	/* 4096 / 24 = 170; 65536 / 24 = 2730. */
 	assert_int_equal(recorded, 170 + 2 * 2730);
+	uint64_t end = check_published(0, 170, 0);
+	end = check_published(1, 2730, end);
+	check_published(2, 2730, end);
 	size_t chunks;
 	RIG_OK(reader_drain(trace.reader, &chunks));
 	assert_int_equal(chunks, 3);
@@ -194,7 +227,7 @@ static void test_many_threads(void **unused)
 	rig_down();
 }
 
-/* Thread blocks, tids and records are recycled; each thread's events are kept. */
+/* T2: thread blocks, tids and records are recycled; each thread's events are kept. */
 static void *work_little(void *argument)
 {
 	uint64_t *recorded = argument;
@@ -400,7 +433,7 @@ static unsigned interrupt_at(unsigned warm_up, uint32_t small, uint32_t big, uns
 	return stepped;
 }
 
-/* At every instruction before signals are blocked and after they are allowed again, at some
+/* T1, B2: at every instruction before signals are blocked and after they are allowed again, at some
  * between. */
 static unsigned interrupt_everywhere(unsigned warm_up, uint32_t small, uint32_t big)
 {

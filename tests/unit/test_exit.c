@@ -364,6 +364,83 @@ static void test_values(void **state)
 			 1); /* the exit: ret, then the duration */
 }
 
+/* A stub and its slot, as far as it is bound. */
+static void expect_bound_as(const struct dt_return_slot *before, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++) {
+		const struct dt_return_slot *slot = &returns->slots[i];
+
+		assert_true(slot->ra == before[i].ra && slot->id == before[i].id); /* R1 */
+		assert_int_equal(slot->use, -1); /* R3 */
+		assert_int_equal(slot->next, before[i].next); /* R5 */
+	}
+}
+
+/* R1: the same stubs stand for the same calls, however often they are taken. */
+static void test_stubs_stay_bound(void **state)
+{
+	static struct dt_return_slot before[64];
+
+	traced_sum = (function2)traced(sum);
+	assert_int_equal(traced_sum(20, 1), 210);
+	uint32_t used = returns->used;
+	assert_in_range(used, 2, 64);
+	memcpy(before, returns->slots, sizeof(before));
+	for (unsigned round = 0; round < 100; round++) {
+		assert_int_equal(traced_sum(round % 20, 1), (round % 20) * (round % 20 + 1) / 2);
+		expect_bound_as(before, used);
+	}
+	rig_finish(&trace);
+}
+
+static void spoil_hints(uint32_t value)
+{
+	for (uint32_t slot = 0; slot < DT_SLOTS; slot++) {
+		uint32_t offset = returns->tables[slot] & ~(DT_RETURN_TABLE_ALIGN - 1);
+		struct dt_return_table *table = (void *)((uint8_t *)returns + offset);
+
+		for (uint32_t i = 0; offset && i < 1u << table->bits; i++)
+			table->hints[i] = value ? value : i % returns->used;
+	}
+}
+
+/* R4: whatever the hints name, each call returns to its caller, and nothing is lost. */
+static void test_wrong_hints(void **state)
+{
+	traced_sum = (function2)traced(sum);
+	assert_int_equal(traced_sum(20, 1), 210);
+	for (uint32_t i = 0; i < returns->used + 1; i++) {
+		spoil_hints(i);
+		assert_int_equal(traced_sum(20, 1), 210);
+		assert_int_equal(stubs_in_use(), 0); /* R2 */
+	}
+	rig_finish(&trace);
+	assert_int_equal(trace.types.items[ENTRY].hits, trace.types.items[EXIT].hits);
+	assert_int_equal(rig_pool->tallies[ENTRY].missed + rig_pool->tallies[ENTRY].unwound, 0);
+}
+
+/* R5: a tracepoint is removed, and comes back under the same id: its stubs do, too. */
+static void test_retired_stubs_come_back(void **state)
+{
+	traced_sum = (function2)traced(sum);
+	assert_int_equal(traced_sum(20, 1), 210);
+	uint32_t used = returns->used;
+	for (uint32_t i = 1; i < used; i++) { /* as exits_release.c does */
+		struct dt_return_slot *slot = &returns->slots[i];
+
+		slot->body = 0;
+		slot->exit = (uint64_t)stub_window;
+		slot->use = 0;
+		slot->length |= DT_RETURN_RETIRED;
+	}
+	for (unsigned round = 0; round < 3; round++)
+		assert_int_equal(traced_sum(19, 1), 190);
+	assert_in_range(returns->used, used, used + 1); /* for the call from here */
+	assert_int_equal(stubs_in_use(), 0);
+	finish(21 + 3 * 20, 21 + 3 * 20);
+	assert_int_equal(rig_pool->tallies[ENTRY].missed, 0);
+}
+
 static void test_recursion(void **state)
 {
 	traced_sum = (function2)traced(sum);
@@ -403,6 +480,7 @@ __attribute__((noinline)) static void leap(uint64_t deep)
 	sink = sink + 1;
 }
 
+/* R2: the stack no longer holds the stubs of frames that are gone. */
 static void test_longjmp(void **state)
 {
 	traced_leap = (void (*)(uint64_t))traced(leap);
@@ -683,7 +761,8 @@ int main(void)
 		CASE(test_backtrace), CASE(test_llvm_backtrace), CASE(test_signals),
 		CASE(test_threads),   CASE(test_fork),	 CASE(test_own_fields),
 		CASE(test_own_program), CASE(test_wrong_guesses),
-		CASE(test_stacks_that_move),
+		CASE(test_stacks_that_move), CASE(test_stubs_stay_bound),
+		CASE(test_wrong_hints), CASE(test_retired_stubs_come_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
