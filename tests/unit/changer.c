@@ -1,7 +1,7 @@
 /*
  * changer PID OUTPUT FIRST SECOND: a controller for tests that kill it. It places FIRST, a function
- * with its exits, then SECOND in the middle of it, so that sites are exchanged, takes SECOND out
- * again, and leaves.
+ * with its exits, then SECOND in the middle of it, so that sites are exchanged, removes SECOND, and
+ * leaves.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * live.h - a target whose threads call functions all the time and count their own calls, a session
- * that is changed meanwhile, and what babeltrace2 reads of it. The target is tests/programs/worker:
- * a program without sanitizers, whatever the test has.
+ * that changes meanwhile, and the events that babeltrace2 reads. The target is
+ * tests/programs/worker, which has no sanitizers, even if the test has.
  *
  * Header only.
  */

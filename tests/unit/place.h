@@ -1,6 +1,6 @@
 /*
- * place.h - where tests put their files: what tests/run gave to the job and removes after it, or
- * the usual places.
+ * place.h - the folders for a test's files: those that tests/run gave to the job and removes after
+ * it, or the usual places.
  */
 #ifndef DYNTRACE_TESTS_PLACE_H
 #define DYNTRACE_TESTS_PLACE_H

@@ -1,8 +1,8 @@
 /*
- * relocate_check.h - does the moved code do what the original does? By reading it, not by running
- * it.
+ * relocate_check.h - checks that moved code means the same as the original, by decoding both.
  *
- * Shared by the unit test and the fuzzer. relocate_check returns NULL, or what is wrong.
+ * Shared by the unit test and the fuzzer. relocate_check returns NULL, or a text
+ * that names the difference.
  */
 #ifndef DYNTRACE_TESTS_RELOCATE_CHECK_H
 #define DYNTRACE_TESTS_RELOCATE_CHECK_H

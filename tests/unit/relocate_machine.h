@@ -1,14 +1,14 @@
 /*
- * relocate_machine.h - runs one instruction where it is or where it was moved, from a state made
- * for it, and keeps everything that it can change.
+ * relocate_machine.h - runs one instruction at its place or at the copy's, from a prepared state,
+ * and keeps everything that it can change.
  *
  *   CODE    int3 everywhere, but: the instruction; the ways out (below); a lone `ret`
  *   DATA    bytes to read and write; POINTERS: addresses of a way out
  *   STACK   full of addresses of a way out
  *
  * A way out notes its number, saves the state and goes back to run_code's caller. The vector, mask
- * and x87 registers are those of XSAVE, as far as this processor has them. Header only; one user a
- * program. For tests on one thread.
+ * and x87 registers are those of XSAVE, as far as this processor has them. Header only; one user
+ * per program. For tests on one thread.
  */
 #ifndef DYNTRACE_TESTS_RELOCATE_MACHINE_H
 #define DYNTRACE_TESTS_RELOCATE_MACHINE_H

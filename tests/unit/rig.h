@@ -1,6 +1,6 @@
 /*
- * rig.h - a control page, a pool, a state and the built agent in one test process, and rig_hit,
- * which does what a trampoline does. With a reader and a trace to read it all back.
+ * rig.h - a control page, a pool, a state and the built agent in one test process; rig_hit, which
+ * acts as a trampoline; a reader and a trace, to read all events back.
  */
 #ifndef DYNTRACE_TESTS_RIG_H
 #define DYNTRACE_TESTS_RIG_H

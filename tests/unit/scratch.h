@@ -1,8 +1,8 @@
 /*
- * scratch.h - programs made for a test: written, compiled, run, and thrown away.
+ * scratch.h - programs made for a test: written, compiled, run and removed.
  *
- * Header only. Everything lies in one directory of its own, which is removed at the end.
- * Programs that are started write a byte to descriptor 3 when they are ready and run until
+ * Header only. All files lie in one directory, which is removed at the end.
+ * Started programs write a byte to descriptor 3 when they are ready and run until
  * descriptor 4 ends.
  */
 #ifndef DYNTRACE_TESTS_SCRATCH_H

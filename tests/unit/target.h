@@ -1,6 +1,6 @@
 /*
- * target.h - a program from tests/programs (or any other), running, for a test that holds and
- * releases it.
+ * target.h - a running program (of tests/programs or any other), for a test that holds and releases
+ * it.
  *
  * Header only. Keeps step through handshake.h. Every target is killed by its pid in target_end, and
  * dies with the test in any case.

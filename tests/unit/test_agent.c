@@ -1,6 +1,6 @@
 /*
- * The built agent, in this process, hit by a trampoline written by hand: every hit is in the trace
- * or counted as lost, whatever happens meanwhile.
+ * The built agent, in this process, hit by a hand-written trampoline: every hit is in the trace or
+ * counted as lost, whatever happens meanwhile.
  */
 #include <pthread.h>
 #include <sys/ptrace.h>
@@ -237,6 +237,7 @@ static void *work_little(void *argument)
 	return NULL;
 }
 
+/* (T1, T2) Slots, records and chunks of 2,000 dead threads are taken by the next ones. */
 static void test_threads_come_and_go(void **unused)
 {
 	struct rig_trace trace;

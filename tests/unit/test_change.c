@@ -1,8 +1,8 @@
 /*
- * Tracepoints switched, removed and put back at random, one by one, in a process whose threads run
- * through them all the time: what its functions compute stays right, and memory is used again.
+ * Tracepoints switched, removed and added again at random, one by one, in a process whose threads
+ * run through them all the time: its functions' results stay right, and memory is reused.
  *
- * The target is tests/programs/mill: a program without sanitizers, whatever this has.
+ * The target is tests/programs/mill, which has no sanitizers, even if this test has.
  * CHANGE_SECONDS=N makes the random part longer (make torture), CHANGE_ONLY=NAME runs one test (a
  * glob).
  */
@@ -465,8 +465,9 @@ static void expect_calls(struct fixture *f, size_t index, uint64_t entries, uint
 	assert_int_equal(info.missed, 0);
 }
 
-/* Removed with a call inside: it returns to where it should, into code that is kept for it, and
- * only then is that freed. Put back with a call inside that began before: that call has no exit. */
+/* (R5) Removed with a call inside: it returns to where it should, into code that is kept for it,
+ * and only then is that freed. Put back with a call inside that began before: that call has no
+ * exit. */
 static void test_removed_with_a_call_inside(void **state)
 {
 	struct fixture f = { 0 };

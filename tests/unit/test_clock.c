@@ -1,3 +1,4 @@
+/* The clock: estimates of its rate and offset. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

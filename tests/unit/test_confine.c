@@ -1,6 +1,6 @@
 /*
- * What the worker's filter of system calls decides, by an interpreter of classic BPF of our own:
- * the program that libseccomp makes is taken apart before the kernel gets it.
+ * The decisions of the worker's filter of system calls: a small interpreter of classic BPF runs the
+ * program that libseccomp makes.
  */
 #include <errno.h>
 #include <fcntl.h>

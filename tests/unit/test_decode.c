@@ -1,3 +1,4 @@
+/* The decoder: lengths, kinds and operands of instructions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -161,7 +162,7 @@ static void check_operands(const struct insn *insn)
 }
 
 /* A prescan says what Zydis does. */
-static void check_glance(const uint8_t *bytes, size_t size, taddr pc)
+static void check_prescan(const uint8_t *bytes, size_t size, taddr pc)
 {
 	struct insn insn;
 	struct prescan g;
@@ -203,7 +204,7 @@ static size_t sweep(const struct binary_text *text)
 		bool ok = decode(text->bytes + at, text->size - at, pc, &full);
 
 		assert_int_equal(ok, decode_quick(text->bytes + at, text->size - at, pc, &quick));
-		check_glance(text->bytes + at, text->size - at, pc);
+		check_prescan(text->bytes + at, text->size - at, pc);
 		if (!ok) {
 			at++;
 			continue;
@@ -237,7 +238,7 @@ static void test_real_programs(void **state)
 
 /* Every opcode of the first two maps and every ModRM, under all prefixes that matter, whole and cut
  * short. */
-static void test_glance_forms(void **state)
+static void test_prescan_forms(void **state)
 {
 	static const char *const prefixes[] = { "",	"\x66",		"\xf3",	    "\xf2",
 						"\x2e", "\x66\x3e\x66", "\xf3\x66", "\xf2\xf3",
@@ -259,19 +260,19 @@ static void test_glance_forms(void **state)
 			bytes[at++] = (uint8_t)n;
 			for (; at < sizeof(bytes); at++)
 				bytes[at] = (uint8_t)((mix = mix * 1664525 + 1013904223) >> 24);
-			check_glance(bytes, sizeof(bytes), taddr_of(PC));
-			check_glance(bytes, mix >> 28, taddr_of(PC));
+			check_prescan(bytes, sizeof(bytes), taddr_of(PC));
+			check_prescan(bytes, mix >> 28, taddr_of(PC));
 		}
 	}
 }
 
 /* Not only where instructions begin: whoever scans may be out of step. */
-static void test_glance_every_byte(void **state)
+static void test_prescan_every_byte(void **state)
 {
 	struct binary_text text = binary_text_map(binary_paths[0]);
 
 	for (size_t at = 0; at < text.size; at++)
-		check_glance(text.bytes + at, text.size - at, taddr_of(text.address + at));
+		check_prescan(text.bytes + at, text.size - at, taddr_of(text.address + at));
 	binary_text_unmap(&text);
 }
 
@@ -281,8 +282,8 @@ int main(void)
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_not_instructions),
 		cmocka_unit_test(test_real_programs),
-		cmocka_unit_test(test_glance_forms),
-		cmocka_unit_test(test_glance_every_byte),
+		cmocka_unit_test(test_prescan_forms),
+		cmocka_unit_test(test_prescan_every_byte),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

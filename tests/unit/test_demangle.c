@@ -1,5 +1,5 @@
-/* Names as programmers write them: Rust's own mangling against what its reference says; what was
- * typed against them. */
+/* Names as programmers write them: Rust's own mangling against its reference, and names as typed
+ * against demangled ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

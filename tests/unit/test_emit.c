@@ -1,6 +1,6 @@
 /*
- * Each case is emitted once, and judged twice: GNU as must make the same bytes of its text, and
- * Zydis must read the same text back. (For what depends on the address the two texts differ.)
+ * Each case is emitted once and judged twice: GNU as must make the same bytes from its text, and
+ * Zydis must read the same text back. (Where the address matters, the two texts differ.)
  */
 #include <setjmp.h>
 #include <stdarg.h>

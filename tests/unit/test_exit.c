@@ -1,7 +1,6 @@
 /*
  * Return stubs, run for real in this process with the built agent: each call's exit is recorded
- * once, with what the function returned, and every register survives; whatever becomes of frames
- * is counted.
+ * once, with the function's result, and every register survives; frames that vanish are counted.
  *
  * `traced(f)` is the trampoline that a site at f would jump to: calling it is calling f, traced.
  */
@@ -495,8 +494,8 @@ static void test_longjmp(void **state)
 	assert_int_equal(rig_pool->tallies[ENTRY].missed, 0);
 }
 
-/* (R7) Something has returned through a free stub: frames that seem to be gone may come back, and
- * keep their stubs. */
+/* (R1, R7) Something has returned through a free stub: frames that seem to be gone may come back,
+ * and keep their stubs. */
 static void test_stacks_that_move(void **state)
 {
 	returns->stray = 1;
@@ -645,6 +644,7 @@ static void on_alarm(int number)
 		abort();
 }
 
+/* (R3) A handler that interrupts the taking of a stub, and takes stubs itself. */
 static void test_signals(void **state)
 {
 	struct itimerval fast = { { 0, 50 }, { 0, 50 } }, off = { 0 };
@@ -735,7 +735,7 @@ __attribute__((noinline)) static uint64_t forks(uint64_t a, uint64_t b)
 	return a + b;
 }
 
-/* Both sides return to the right place; the parent's call has one exit. */
+/* (R2) Both sides return to the right place; the parent's call has one exit. */
 static void test_fork(void **state)
 {
 	function2 f = (function2)traced(forks);

@@ -1,6 +1,6 @@
 /*
- * Around exits, without a target: which functions may have them, when a thread is at a safe point,
- * how durations are summed up, the unwind table's bytes.
+ * Rules of exits, without a target: functions that may have them, safe points of a thread, sums of
+ * durations, the unwind table's bytes.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@
 #include "control/session/session.h"
 #include "shared/layout.h"
 
-/* ---- which functions ------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 void rule_plain(void);
 void rule_reads_return(void);

@@ -1,7 +1,7 @@
 /*
  * Expressions against C: some thousand random ones (expressions.py) over variables of all types,
- * each compiled by the compiler and by expr/, run with the agent's arithmetic, and compared for
- * random values. The arithmetic of real numbers by itself against the processor's.
+ * each compiled by the compiler and by values/expr, run with the agent's arithmetic, and compared
+ * for random values. The arithmetic of real numbers by itself against the processor's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "control/values/expr/expr.h"
 #include "shared/arithmetic.h"
 
-/* ---- what the expressions are about ---------------------------------------------------------- */
+/* ---- variables of the expressions ------------------------------------------------------------ */
 
 enum colour { RED, GREEN = 5, BLUE };
 static signed char sc;
@@ -241,6 +241,7 @@ static void shuffle(void)
 		a[n] = (int)random_bits();
 }
 
+/* (E1) */
 static void test_against_c(void **state)
 {
 	size_t count = sizeof(expressions) / sizeof(expressions[0]), long_ones = 0;

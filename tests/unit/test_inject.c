@@ -1,4 +1,4 @@
-/* Putting the agent into real programs and taking it out again. */
+/* Injecting the agent into real programs and removing it. */
 #include "target.h"
 
 #include <linux/capability.h>

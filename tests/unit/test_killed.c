@@ -327,7 +327,8 @@ static bool record_is_half_freed(void)
 	return record->claim && (!record->lost || !record->tid);
 }
 
-/* Its losses have been told, a hole among them. From each instruction of the little that follows. */
+/* Its losses have been told, a hole among them. From each instruction of the little that
+ * follows. */
 static void test_killed_while_a_record_is_freed(void **unused)
 {
 	struct rig_trace trace;

@@ -1,4 +1,4 @@
-/* Starting commands: found, not found, held, run to where their libraries are, ended. */
+/* Starting commands: found, not found, held, run until their libraries are loaded, ended. */
 #include "target.h"
 
 #include <sys/mman.h>

@@ -1,10 +1,9 @@
 /*
- * Tracepoints that come, go, are switched and get contexts while the session records. What the
- * trace has is compared with the calls that the target counts itself (live.h): exactly where a
- * tracepoint was there while the threads stood still before and after, within the calls that were
- * going on where they didn't.
+ * Tracepoints that come, go, are switched and get contexts while the session records. The trace is
+ * compared with the calls that the target counts itself (live.h): exactly, where the threads stood
+ * still when the tracepoint came and went; otherwise up to the calls that were going on.
  *
- * LIVE_SECONDS and LIVE_CYCLES make it longer (make torture); LIVE_ONLY is a test's name.
+ * LIVE_SECONDS and LIVE_CYCLES make it longer (make torture); LIVE_ONLY names one test.
  */
 #include "live.h"
 
@@ -18,9 +17,9 @@
 #define SANITIZED 0
 #endif
 
-/* ---- one after the other --------------------------------------------------------------------- */
+/* ---- single changes -------------------------------------------------------------------------- */
 
-/* No tracepoint, no trace; what is added later has exactly the calls from then on. */
+/* A session begins without tracepoints; a tracepoint records exactly the calls after its adding. */
 static void test_add_and_remove(void **state)
 {
 	struct fixture f = { 0 };
@@ -194,7 +193,7 @@ static void test_stopped_inside(void **state)
 	end(&f);
 }
 
-/* From one event to the next they have one field more; none is lost in between, although the
+/* (P7) From one event to the next they have one field more; none is lost in between, although the
  * threads never stop. */
 static void test_contexts(void **state)
 {

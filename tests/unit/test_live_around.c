@@ -1,6 +1,6 @@
 /*
- * A session that changes, and what is around it: who sleeps until there is something to do,
- * libraries that come and go, forked children, files that somebody else makes.
+ * The surroundings of a session that changes: sleeping without work, libraries that come and go,
+ * forked children, files that another process makes.
  */
 #include <poll.h>
 #include <sys/socket.h>
@@ -89,8 +89,9 @@ static void ask(const struct fixture *f, int socket, char word)
 
 /* ---- a forked child -------------------------------------------------------------------------- */
 
-/* What was forked before a change gets it, too, and no hit is lost meanwhile, however often the
- * memory of what was changed is used again; what is switched off or removed is so there, too. */
+/* (K1, K2) What was forked before a change gets it, too, and no hit is lost meanwhile, however
+ * often the memory of what was changed is used again; what is switched off or removed is so there,
+ * too. */
 static void test_forked_child(void **state)
 {
 	struct session_options options = { .buffer_size = 4 << 20, .follow_fork = true };

@@ -1,3 +1,4 @@
+/* LOC: parsing, and finding places in the modules of a process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

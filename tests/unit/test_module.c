@@ -1,3 +1,4 @@
+/* Modules of a process: files, addresses, build ids. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Code memory within reach of a module: gaps in its address space, and the pool of windows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -346,6 +347,7 @@ static void model_trim(struct model *m, struct near_pool *pool, size_t index, ui
 	assert_true(piece->size <= kept || piece->size < size);
 }
 
+/* (U1, U2) Random allocations, trims and frees against a model of all windows. */
 static void test_pool_model(void **state)
 {
 	static struct model m;

@@ -1,3 +1,4 @@
+/* Options: every form, lists, sizes, times, refusals, suggestions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

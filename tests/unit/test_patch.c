@@ -1,7 +1,7 @@
 /*
  * A target of our own: a forked child whose threads call functions without end and check what they
  * return. Its text is this program's; the trampolines' memory is shared, so that they are written
- * from here.
+ * from here. The rules P1 to P5 are those of patch.h.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -376,6 +376,7 @@ static void test_crossing_is_tested(void **state)
 	assert_int_equal(victim_table[5](7), 12);
 }
 
+/* (P1) Sites come and go while threads run through them: no thread runs half a patch. */
 static void test_thousand_times(void **state)
 {
 	start(child_calls, 0);
@@ -491,6 +492,7 @@ static void sleeper(void (*run)(void), const void *function, bool remove_first, 
 	}
 }
 
+/* (P3) */
 static void test_sleeper_in_middle(void **state)
 {
 	sleeper(child_reads_in_middle, read_in_middle, false, 2);
@@ -550,6 +552,7 @@ static void refuse_first(const char *why)
 	free_errors(2);
 }
 
+/* (P4) */
 static void test_word_on_stack(void **state)
 {
 	make_sites(2);
@@ -723,6 +726,7 @@ static void *let_go_later(void *unused)
 	return NULL;
 }
 
+/* (P5) The trampoline stays until no thread is in it. */
 static void test_waits_until_idle(void **state)
 {
 	pthread_t helper;
@@ -766,6 +770,7 @@ static void test_find_threads(void **state)
 
 /* ---- bytes changed by others (P2) ----------------------------------------------------------- */
 
+/* (P2) Bytes that changed since planning: the site fails, and the bytes stay. */
 static void test_changed_before(void **state)
 {
 	struct patch_stats stats;

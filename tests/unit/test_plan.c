@@ -1,6 +1,6 @@
 /*
- * What leads where, and which sites come of it: on functions of this very program, whose labels the
- * test knows.
+ * Branch targets, and the sites that the planner chooses: on functions of this very program, whose
+ * labels the test knows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,7 +133,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void test_inbound(void **state)
+static void test_branch_targets(void **state)
 {
 	struct fixture *fixture = *state;
 	struct module *module = fixture->modules.items[0];
@@ -391,7 +391,7 @@ static void later_settle(struct later *later, size_t expected)
 	vec_free(&gone);
 }
 
-/* A new site takes over the probes of the old one. */
+/* (L2, L4) A new site takes over the probes of the old one, which stays as it was emitted. */
 static void test_added_later(void **state)
 {
 	struct later later;
@@ -420,7 +420,7 @@ static void test_added_later(void **state)
 	later_end(&later);
 }
 
-/* If it couldn't be placed, all is as before, and the new one alone is refused. */
+/* (L4) If the new site can't be placed, all is as before, and the new probe alone is refused. */
 static void test_added_later_in_vain(void **state)
 {
 	struct later later;
@@ -463,7 +463,7 @@ static void test_added_later_inside_an_instruction(void **state)
 	later_end(&later);
 }
 
-static struct branch_targets *get_inbound(const char *path, struct symtab **symtab)
+static struct branch_targets *get_branch_targets(const char *path, struct symtab **symtab)
 {
 	struct branch_targets *branch_targets = NULL;
 	int fd = open(path, O_RDONLY);
@@ -488,14 +488,14 @@ static void test_files_are_remembered(void **state)
 	close(fd);
 	snprintf(command, sizeof(command), "cp /bin/true %s", path);
 	assert_int_equal(system(command), 0);
-	struct branch_targets *branch_targets = get_inbound(path, &first);
+	struct branch_targets *branch_targets = get_branch_targets(path, &first);
 	symtab_close(first);
-	assert_ptr_equal(get_inbound(path, &second), branch_targets);
+	assert_ptr_equal(get_branch_targets(path, &second), branch_targets);
 	branch_cache_put(branch_targets);
 	assert_true(branch_targets_at(branch_targets, 0)); /* there is still one user */
 	const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-	struct branch_targets *other = get_inbound(path, &third);
+	struct branch_targets *other = get_branch_targets(path, &third);
 	assert_ptr_not_equal(other, branch_targets);
 	branch_cache_put(branch_targets);
 	branch_cache_put(other);
@@ -615,7 +615,7 @@ static void test_hop_that_is_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_inbound, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_branch_targets, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_places, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refuses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_shadow_stack, setup, teardown),

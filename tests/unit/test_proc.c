@@ -1,4 +1,4 @@
-/* Looking at processes, and refusing those that can't be traced. */
+/* Reading processes' state, and refusing processes that can't be traced. */
 #include "target.h"
 
 #include <linux/seccomp.h>

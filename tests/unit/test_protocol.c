@@ -1,11 +1,10 @@
 /*
  * The buffer's protocol, all of it: every interleaving of a thread that hits, signal handlers that
  * interrupt it at any step and hit too, and a reader that reads, parks and frees. A small model of
- * what src/shared/layout.h states; steps are what is one instruction or happens with signals
- * blocked.
+ * the rules in src/shared/layout.h; a step is one instruction, or happens with signals blocked.
  *
- * Two chunks with room for two events. Checked in every state: nobody writes into a chunk that
- * isn't his (B1, B4); an event is read once, and in the order of its clock (B3); at the end each
+ * Two chunks with room for two events. Checked in every state: no thread writes into another's
+ * chunk (B1, B4); an event is read once, and in the order of its clock (B3); at the end each
  * hit is an event or counted as lost (B7).
  *
  * In the three modes: with `block` (B8) a hit without room waits, and gives up only where nobody

@@ -455,7 +455,7 @@ static void test_clock_near_zero(void **unused)
 	check_clocks_from(1ULL << 39);
 }
 
-/* The clock was set back by hours between two chunks: both are in the trace, and it opens. */
+/* (B5) The clock was set back by hours between two chunks: both are in the trace, and it opens. */
 static void test_clock_set_back(void **unused)
 {
 	struct rig_trace trace;

@@ -4,8 +4,8 @@
  *
  * A shape is what the decoder and the relocator look at: prefixes, opcode map and opcode,
  * modrm.mod, modrm.reg where it is part of the opcode, kinds and sizes of the operands, and whether
- * base, index and rm are the registers with an encoding of their own. One instruction a shape, the
- * first met, is judged:
+ * base, index and rm are the registers with an encoding of their own. One instruction per
+ * shape, the first met, is judged:
  *   - with its own bytes, by relocate_check: the moved bytes decode to the same thing, and every
  *     address in them is the original one;
  *   - with its displacement and target made to fit relocate_machine.h's memory, by running it. What

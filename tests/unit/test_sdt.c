@@ -1,3 +1,4 @@
+/* Argument strings of static markers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

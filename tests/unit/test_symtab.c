@@ -1,3 +1,4 @@
+/* Symbols of ELF files: main, names, versions, sizes, unwind entries, and damaged files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -236,7 +237,8 @@ static void test_counts(void **state)
 	assert_true(functions > 3000);
 }
 
-/* Every name is found at its address, and every address gives a function that covers it. */
+/* (I3, I5) Every name is found at its address, and every address gives a function that covers
+ * it. */
 static void test_find_and_at(void **state)
 {
 	struct symtab *symtab = open_symtab("/lib/x86_64-linux-gnu/libc.so.6");
@@ -324,6 +326,7 @@ static const char assembly[] =
 	"last: .skip 5, 0x90\nret\n"
 	".section .note.GNU-stack,\"\",@progbits\n";
 
+/* (I4) */
 static void test_sizes(void **state)
 {
 	uint64_t start = 0, end = 0;
@@ -615,7 +618,7 @@ static void test_too_many_sections(void **state)
 	assert_open_fails("sections", "sections has too many sections");
 }
 
-/* What is read after a file has been cut is missing: no signal, no zeroes. */
+/* (I2) What is read after a file has been cut is missing: no signal, no zeroes. */
 static void test_shrinks(void **state)
 {
 	struct symtab *symtab;

@@ -1,3 +1,4 @@
+/* Text of tables: numbers, padding, quotes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Which modules reach beyond the lower halves of xmm0 to xmm15. */
+/* Modules that use more than the lower halves of xmm0 to xmm15. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
- * Messages and channels: what is sent arrives, whole and in order, in whatever pieces; what isn't a
- * message breaks the channel; neither side grows without bound; descriptors only come where they
- * are wanted.
+ * Messages and channels: what is sent arrives, whole and in order, in whatever pieces; bytes that
+ * are no message break the channel; neither side grows without bound; descriptors come only where
+ * they are wanted.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 /*
- * Traces as babeltrace2 reads them: names, values, clocks, losses, and what happens when things go
- * wrong.
+ * Traces as babeltrace2 reads them: names, values, clocks, losses, full disks, kills.
  */
 #include <sys/resource.h>
 
@@ -501,7 +500,7 @@ static void count_seen(void *context, const struct packet_seen *packet)
 	*(uint64_t *)context = packet->end;
 }
 
-/* kill -9 at any moment: what is there is whole packets, all that were written and at most one
+/* (W1) kill -9 at any moment: what is there is whole packets, all that were written and at most one
  * more, and the trace can be gone on with. */
 static void test_killed_at_any_moment(void **unused)
 {
