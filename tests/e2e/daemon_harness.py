@@ -9,7 +9,7 @@ import subprocess
 
 from harness import PATIENCE, Trace, until
 
-CALLS = 1000  # of foo, by a round of the program spin
+CALLS = 1000  # of foo, per round of the program spin
 
 
 def helpers(kind, word):
@@ -36,7 +36,7 @@ def alive(pid):
 
 
 class Daemon:
-    """Runs in the foreground; daemon("add", ...) is a command of dyntrace that asks it."""
+    """A dyntraced in the foreground; daemon("add", ...) runs a command of dyntrace against it."""
 
     def __init__(self, build, processes, scratch, words=(), as_user=None, group=None):
         self.build, self.processes, self.scratch = build, processes, scratch
@@ -58,7 +58,7 @@ class Daemon:
 
     @staticmethod
     def for_user(command, user):
-        """The command as (uid, gid, [groups]); None: as we are."""
+        """The command as (uid, gid, [groups]); None: as the test's own user."""
         if user is None:
             return command
         uid, gid, groups = user
@@ -78,7 +78,7 @@ class Daemon:
             return file.read()
 
     def __call__(self, *words, status=0, user=None, seconds=50, **options):
-        """Runs a command to its end; gives what subprocess.run does."""
+        """Runs a command to its end; gives the result of subprocess.run."""
         command = self.for_user([os.path.join(self.build, "dyntrace"), *map(str, words)], user)
         result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds,
                                 env={**os.environ, "DYNTRACE_SOCKET": self.socket}, cwd=self.scratch, **options)
@@ -89,7 +89,7 @@ class Daemon:
         return result
 
     def fails(self, *words, status=1, **options):
-        """It must fail with one line, which is returned without "dyntrace: "."""
+        """Runs a command that must fail with one line; gives that line without "dyntrace: "."""
         result = self(*words, status=status, **options)
         assert result.stderr.startswith("dyntrace: ") and result.stderr.count("\n") == 1, result.stderr
         return result.stderr[len("dyntrace: "):-1]
@@ -98,7 +98,7 @@ class Daemon:
         return json.loads(self(*words, "--json", **options).stdout)
 
     def add(self, where, *words, **options):
-        """Gives the name that it prints."""
+        """Adds a tracepoint; gives the name that the command prints."""
         self.targets.add(where.split(":")[0])
         lines = self("add", where, *words, **options).stdout.splitlines()
         assert len(lines) == 1, lines
@@ -122,7 +122,7 @@ class Daemon:
         return Trace(path)
 
     def watch(self, *words):
-        """`dyntrace watch --json`, which is listening."""
+        """Starts `dyntrace watch --json`; returns when it listens."""
         process = self.processes.start([os.path.join(self.build, "dyntrace"), "watch", "--json", *words],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                                        env={**os.environ, "DYNTRACE_SOCKET": self.socket})
@@ -174,7 +174,7 @@ class Watch:
         return seen
 
 
-# ---- the protocol, as anybody might speak it ------------------------------------------------------
+# ---- the protocol, spoken by hand -------------------------------------------------------
 
 MAGIC, VERSION = 0x74795964, 1
 

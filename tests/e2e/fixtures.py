@@ -1,6 +1,6 @@
-"""Fixtures of the end-to-end and the torture tests, and a time limit for each: @pytest.mark.limit(SECONDS), else
-LIMIT. This and every time-out that a test gives to a process or to until() are for a machine that it has for itself, and
-are there only to end what hangs: on one that is busy with much else they are PATIENCE times as long."""
+"""Fixtures of the end-to-end and the torture tests, and a time limit per test: @pytest.mark.limit(SECONDS), else
+LIMIT. Limits and timeouts (of processes and of until()) are for an idle machine, and end only tests that hang: all of them
+are multiplied by PATIENCE, for busy machines."""
 import functools
 import os
 import re
@@ -18,7 +18,7 @@ LIMIT = 60
 
 
 def patient(function):
-    """Of a method whose last argument is a time-out."""
+    """Multiplies the timeout of a method by PATIENCE."""
     @functools.wraps(function)
     def wait(*words, **options):
         if function.__name__ == "wait" and len(words) == 2:
@@ -40,7 +40,7 @@ def out_of_time(number, frame):
 
 
 def limited(item):
-    """The time limit around one phase of a test; its fixtures clean up after it as after any failure."""
+    """Limits the time of one phase of a test; fixtures clean up as after any failure."""
     mark = item.get_closest_marker("limit")
     signal.signal(signal.SIGALRM, out_of_time)
     signal.setitimer(signal.ITIMER_REAL, (mark.args[0] if mark else LIMIT) * harness.PATIENCE)
@@ -67,7 +67,7 @@ def pytest_runtest_teardown(item):
 
 @pytest.fixture(scope="session")
 def build():
-    """Where dyntrace was built."""
+    """The build folder."""
     path = os.path.abspath(os.environ.get("DYNTRACE_BUILD", os.path.join(ROOT, "build")))
     assert os.access(os.path.join(path, "dyntrace"), os.X_OK), f"no dyntrace in {path}: run make"
     if not re.search(r"\s", path):
@@ -81,7 +81,7 @@ def build():
 
 @pytest.fixture
 def scratch():
-    """A directory of the test's own, in memory where there is room."""
+    """A directory for the test, in memory if possible."""
     path = tempfile.mkdtemp(prefix="dyntrace-test-", dir=harness.memory())
     yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -89,7 +89,7 @@ def scratch():
 
 @pytest.fixture
 def processes(scratch):
-    """Starts programs that are gone when the test is over."""
+    """Starts programs, and kills them when the test is over."""
     group = harness.Processes()
     yield group
     group.close()
@@ -141,13 +141,13 @@ def new_daemon(build, processes, scratch):
 
 @pytest.fixture
 def daemon(new_daemon):
-    """One that runs, as root."""
+    """A running dyntraced, as root."""
     return new_daemon().start()
 
 
 @pytest.fixture
 def spin(program, program_path, scratch, processes):
-    """A program that calls foo daemon_harness.CALLS times each time it is told to go on: spin().round(). `name`: a copy of it."""
+    """A program that calls foo daemon_harness.CALLS times per round: spin().round(). `name`: the name of its copy."""
     started = []
 
     def launch(name, words):

@@ -1,8 +1,8 @@
-"""What the end-to-end tests are written with; conftest.py hands it out as fixtures.
+"""Building blocks of the end-to-end tests; conftest.py hands them out as fixtures.
 
-Everything that is started is in a Processes, which kills exactly that, by pid, when the test is over, however it
-ended. There are no sleeps: programs say when they are ready (tests/programs/handshake.h), and what can only be
-looked at is looked at until it is so, or the test's time is over.
+Every process of a test is started by a Processes, which kills it, by pid, when the test is over, however it ended.
+Tests don't sleep: programs say when they are ready (tests/programs/handshake.h), and until() waits for conditions
+that can only be polled.
 """
 import collections
 import ctypes
@@ -23,13 +23,13 @@ PATIENCE = 6  # fixtures.py
 
 
 def memory():
-    """A folder in memory where there is room (what tests/run gave to the job and removes after it), or None."""
+    """A folder in memory (the one that tests/run gave to the job and removes after it), or None."""
     path = os.environ.get("DYNTRACE_TEST_MEMORY", "/dev/shm")
     return path if os.access(path, os.W_OK) else None
 
 
 def until(condition, what, seconds=20):
-    """Looks until the condition gives something true, and returns it."""
+    """Polls until the condition gives something true, and returns it."""
     seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while not (result := condition()):
@@ -50,7 +50,7 @@ def die_with_parent():
 
 
 class Processes:
-    """Starts programs; close() kills those that still run, with their process groups."""
+    """Starts programs; close() kills running ones with their process groups."""
 
     def __init__(self):
         self.started = []
@@ -76,7 +76,7 @@ class Processes:
 
 
 class Program:
-    """A program of tests/programs that says when it is ready and waits to be told to go on."""
+    """A program of tests/programs that says when it is ready, and then waits for go()."""
 
     def __init__(self, processes, path, arguments):
         ready, ready_end = os.pipe()
@@ -97,7 +97,7 @@ class Program:
         return self
 
     def finish(self, status=0):
-        """Lets it go on to its end, however often it still says that it is ready; gives its output."""
+        """Lets the program run to its end, through all its further rounds; gives its output."""
         os.close(self.go_fd)
         self.go_fd = None
         output = self.process.communicate()[0]
@@ -143,7 +143,7 @@ class Redis:
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def commands_processed(self):
-        """What redis counts itself, this question not included."""
+        """The number of commands by redis's own count, without this question."""
         return int(self.info("stats")["total_commands_processed"])
 
     def benchmark(self, requests=10000, clients=5, tests="set,get"):
@@ -180,7 +180,7 @@ def text(pid):
 
 
 def descriptors(pid):
-    """What a process has open: {number: what it is}."""
+    """The open files of a process: {number: link}."""
     found = {}
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -201,7 +201,7 @@ def status(pid, key):
 
 
 class Snapshot:
-    """How a process is now; assert_unchanged says what isn't any more."""
+    """The state of a process now; assert_unchanged compares it with the state then."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -209,7 +209,7 @@ class Snapshot:
         self.descriptors = descriptors(pid)
 
     def assert_unchanged(self, busy=False):
-        """`busy`: the program itself maps anonymous memory and opens files meanwhile; only the rest must be the same."""
+        """`busy`: the program itself maps anonymous memory and opens files meanwhile; compare only the rest."""
         def comparable(lines):
             return [line for line in lines if not busy or len(line.split()) > 5 or "x" in line.split()[1]]
         before, now = comparable(self.maps), comparable(maps(self.pid))
@@ -243,7 +243,7 @@ def plain(field):
 
 
 class Trace:
-    """All of a trace, as babeltrace2 reads it: events in order of time, losses, environment."""
+    """A whole trace, as babeltrace2 reads it: events by time, losses, environment."""
 
     def __init__(self, path):
         self.events, self.lost, self.env = [], 0, {}
@@ -275,7 +275,7 @@ class Trace:
         return [event for event in self.events if event.name == name]
 
     def names(self):
-        """How many events of each name."""
+        """The number of events per name."""
         return dict(collections.Counter(event.name for event in self.events))
 
     def per_tid(self, name):
@@ -283,7 +283,7 @@ class Trace:
 
 
 def count_events(path):
-    """(events, lost) of a trace that is too long for a Trace: the lines and warnings of babeltrace2."""
+    """(events, lost) of a trace that is too long for a Trace, from the lines and warnings of babeltrace2."""
     with tempfile.TemporaryFile("w+") as warnings:
         with subprocess.Popen(["babeltrace2", str(path)], stdout=subprocess.PIPE, stderr=warnings) as reader:
             events = sum(block.count(b"\n") for block in iter(lambda: reader.stdout.read(1 << 20), b""))
@@ -304,7 +304,7 @@ class Dyntrace:
         self.numbers = iter(range(1000000))
 
     def __call__(self, *words, status=0, seconds=50, **options):
-        """Runs it to its end and checks its exit status (None: any). Gives what subprocess.run does."""
+        """Runs dyntrace to its end and checks its exit status (None: any). Gives the result of subprocess.run."""
         result = subprocess.run([self.path, *map(str, words)], stdin=subprocess.DEVNULL, capture_output=True,
                                 timeout=seconds, **{"text": True, "cwd": self.scratch, **options})
         assert status is None or result.returncode == status, \
@@ -312,14 +312,14 @@ class Dyntrace:
         return result
 
     def fails(self, *words, status=1, **options):
-        """Runs it; it must fail with one line, which is returned without "dyntrace: "."""
+        """Runs dyntrace, which must fail with one line; gives that line without "dyntrace: "."""
         result = self(*words, status=status, **options)
         assert result.stderr.startswith("dyntrace: ") and result.stderr.count("\n") == 1, result.stderr
         return result.stderr[len("dyntrace: "):-1]
 
     def for_others(self, *programs):
-        """Copies of dyntrace, its agent and programs where any user can read them: the build may be in root's home. Their
-        paths, dyntrace's first."""
+        """Copies dyntrace, its agent and programs to where any user can read them: the build may be in root's home.
+        Gives the paths of the copies, dyntrace's first."""
         place = os.path.join(self.scratch, "for-others")
         os.makedirs(place, exist_ok=True)
         os.chmod(self.scratch, 0o777)
@@ -332,19 +332,19 @@ class Dyntrace:
         return os.path.join(self.scratch, f"trace-{next(self.numbers)}")
 
     def trace(self, *words, status=0, output=None, **options):
-        """dyntrace trace to its end; gives (result, Trace)."""
+        """Runs dyntrace trace to its end; gives (result, Trace)."""
         output = output or self.new_output()
         result = self("trace", "-o", output, *words, status=status, **options)
         return result, Trace(output)
 
     def start_trace(self, pid, *words, target=None, prefix=()):
-        """dyntrace trace -p PID (or TARGET) in the background; returns when its probes are in the target.
+        """Starts dyntrace trace -p PID (or TARGET); returns when its probes are in the target.
         `prefix`: a command that starts dyntrace, such as env."""
         return Tracing(self, pid, target or pid, words, prefix)
 
 
 class Tracing:
-    """A `dyntrace trace -p PID` that runs."""
+    """A running `dyntrace trace -p PID`."""
 
     def __init__(self, dyntrace, pid, target, words, prefix):
         self.pid, self.output = pid, dyntrace.new_output()
@@ -357,11 +357,11 @@ class Tracing:
     def is_placed(self):
         if self.process.poll() is not None:
             raise AssertionError(f"dyntrace ended: {self.process.communicate()[1]}")
-        # All are written in one stop: one changed byte means that the target runs on with all of them.
+        # All probes are written in one stop: one changed byte means that the target has all of them.
         return any(self.before.text.get(start) != code for start, code in text(self.pid).items())
 
     def stop(self, number=signal.SIGINT, status=0):
-        """Ends it as Ctrl-C does; gives the Trace. The target must be as it was."""
+        """Ends dyntrace as Ctrl-C does; gives the Trace."""
         self.process.send_signal(number)
         self.stdout, self.stderr = self.process.communicate(timeout=30)
         assert self.process.returncode == status, self.stderr

@@ -1,10 +1,10 @@
-"""kill -9 of a controller at a chosen step: strace delivers it at its nth call of a kind."""
+"""kill -9 of a controller at a chosen step: strace delivers it at the nth system call of a kind."""
 import os
 import subprocess
 
 from harness import Snapshot
 
-STEPS = ("ptrace", "pwrite64")  # what the target sees of it
+STEPS = ("ptrace", "pwrite64")  # system calls that affect the target
 
 
 def watched(call, words, extra, **options):
@@ -37,7 +37,7 @@ def kill_at(dyntrace, program, number, make, call="ptrace"):
 
 
 def count_calls(dyntrace, program, make, call="ptrace"):
-    """How many of these calls a run makes, from beginning to end."""
+    """The number of these calls in a whole run."""
     target = program("spin", "--threads", 3, "--calls", 10, "--rounds", 1).wait_ready()
     log = os.path.join(dyntrace.scratch, call)
     watched(call, make(target.pid), ["-o", log], check=True)
@@ -47,7 +47,7 @@ def count_calls(dyntrace, program, make, call="ptrace"):
 
 
 def second_instruction(dyntrace, path, function):
-    """Where in the function its second instruction begins, as a location."""
+    """The location of a function's second instruction."""
     listed = subprocess.run([dyntrace.path, "coverage", "--list", path], capture_output=True, text=True, check=True).stdout
     places = [int(line.split()[0], 16) for line in listed.splitlines() if line.split()[2] == function]
     return f"{function}+{places[1] - places[0]}"

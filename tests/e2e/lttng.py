@@ -1,4 +1,4 @@
-"""A session daemon of LTTng of its own, for tests of the tracer lttng."""
+"""A private session daemon of LTTng, for tests of the tracer lttng."""
 import os
 import re
 import subprocess
@@ -30,7 +30,7 @@ int main(void)
 
 
 def build_small(path, loop, *words, include=""):
-    """A program for Target that makes the loop once for each line it gets."""
+    """Builds a program for Target that runs its loop once per input line."""
     source = f"{path}.c"
     with open(source, "w") as file:
         file.write(include + SMALL.replace("LOOP", loop))
@@ -39,7 +39,7 @@ def build_small(path, loop, *words, include=""):
 
 
 class Lttng:
-    """Other daemons of the machine aren't disturbed, and nothing stays behind. Needs root."""
+    """A session daemon that disturbs no other daemon and leaves nothing behind. Needs root."""
 
     def __init__(self, processes):
         self.processes = processes
@@ -59,7 +59,7 @@ class Lttng:
         self.daemon.wait(30)
 
     def inside(self, *words):
-        """A command that runs where the daemon is."""
+        """Makes a command run in the daemon's namespaces."""
         space = f"/proc/{self.space.pid}/ns"
         return ["nsenter", f"--mount={space}/mnt", f"--net={space}/net", *map(str, words)]
 
@@ -71,9 +71,9 @@ class Lttng:
         return self.run("lttng", "--no-sessiond", *words, check=check).stdout
 
     def create(self, *events, session="test", more=(), start=True):
-        """A session with those events: words of enable-event, or a name."""
+        """Creates and starts a session with events: words of enable-event, or a name."""
         self("create", session, *(more or [f"--output=/dev/shm/{session}"]))
-        # per process: what a killed target left unfinished stays its own
+        # per process: the unfinished event of a killed target spoils no other's buffer
         self("enable-channel", "--userspace", "-s", session, "--buffers-pid", "channel0")
         for words in events:
             self("enable-event", "--userspace", "-s", session, "-c", "channel0", *([words] if isinstance(words, str) else words))

@@ -2,7 +2,7 @@
 results of every class.
 
 A program is a row of functions that do nothing, and a main that calls each by a pointer the compiler can't see
-through. What dyntrace records must be what main passed, and what it got.
+through. dyntrace must record the values that main passed, and those that it got.
 """
 import random
 import struct
@@ -17,7 +17,7 @@ def single(value):
 
 
 def random_scalar(rng, in_struct=False):
-    """(type, C expression, what the trace must say)"""
+    """(type, C expression, expected field of the trace)"""
     kind = rng.choice(["int"] * 5 + ["float", "double", "pointer", "enum", "bool"] + ([] if in_struct else
                       ["long double", "text"]))
     if kind == "int":
@@ -67,7 +67,7 @@ class Signature:
         self.expected[name] = value
 
     def make_struct(self, rng, i):
-        """(type, C expression, what the trace must say)"""
+        """(type, C expression, expected field of the trace)"""
         tag = f"struct s_{self.name}_{i}"
         members = [self.random_member(rng, f"{i}_{k}") for k in range(rng.randint(1, 4))]
         body = "".join(f" {kind} m{k}{suffix};" for k, (kind, suffix, _, _) in enumerate(members))
@@ -81,7 +81,7 @@ class Signature:
                 {f"m{k}": value for k, (_, _, _, value) in enumerate(members)})
 
     def random_member(self, rng, i):
-        """(type, what follows the name, C expression, what the trace must say)"""
+        """(type, what follows the name, C expression, expected field of the trace)"""
         kind = rng.random()
         if kind < 0.08:
             values = [rng.randint(0, 99) for _ in range(rng.randint(1, 4))]
@@ -142,7 +142,7 @@ def same(found, expected):
 
 
 def differences(trace, signatures):
-    """What isn't as it was passed: (function, found, expected)"""
+    """Values that aren't as passed: (function, found, expected)"""
     events = {event.name: event.fields for event in trace.events}
     wrong = [(s.name, s.types, events.get(s.name + "_entry"), s.expected) for s in signatures
              if not same(events.get(s.name + "_entry"), s.expected)]

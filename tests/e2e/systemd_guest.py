@@ -1,5 +1,5 @@
-"""What runs in the machine that test_systemd.py boots: does what an administrator and a user would, and writes down what came of it,
-as JSON: /result/facts."""
+"""The script of the machine that test_systemd.py boots: acts as an administrator and as a user, and writes the results to
+/result/facts, as JSON."""
 import json
 import os
 import subprocess
@@ -40,7 +40,7 @@ def as_user():
 
 
 def count(program, facts, name):
-    """Another round, and the hits that the daemon tells of."""
+    """Runs another round; gives the hits by the daemon's count."""
     program.go().wait_ready()
     hits = json.loads(dyntrace("list-tracepoints", program.pid, "--json"))
     facts[name] = {one["name"]: one["hits"] for one in hits}
@@ -99,7 +99,7 @@ def main():
     try:
         system_daemon(facts, processes)
         user_daemon(facts, processes)
-    except Exception:  # whatever it is, the test shows it
+    except Exception:  # the test shows any error
         facts["failed"] = traceback.format_exc() + run("journalctl", "--no-pager", "-u", "dyntraced.service", "-o", "cat")
     processes.close()
     with open("/result/facts", "w") as file:

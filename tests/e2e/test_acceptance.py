@@ -1,8 +1,8 @@
-"""What the founding documents ask for, one test a row, named by the row's id.
+"""The requirements of the founding documents: one test per row, named by the row's id.
 
-Rows that describe a mechanism are tested by its outcome. A program (tests/programs/acceptance.c) runs under a daemon of this file's
-own through a few rounds, while tracepoints are put in and taken out as the documents spell it; most rows are questions about
-what was recorded then.
+Rows that describe a mechanism are tested by its outcome. A program (tests/programs/acceptance.c) runs a few rounds under
+this file's own daemon, while tracepoints are added and removed with the documents' commands; most rows are questions
+about the recorded events.
 """
 import json
 import os
@@ -22,7 +22,7 @@ from harness import Program, Snapshot, Trace, until
 from lttng import Lttng
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FOO, STUFF, INTERESTING, SCALE, OUTER, INNER = 10, 5, 4, 3, 8, 8  # calls a round
+FOO, STUFF, INTERESTING, SCALE, OUTER, INNER = 10, 5, 4, 3, 8, 8  # calls per round
 
 
 # ---- the world -----------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def offsets(path, name):
 
 @pytest.fixture(scope="module")
 def world(build, daemon, tool, start, place):
-    """One program's life, as the documents have it. What it left is in the fields."""
+    """One program's life, as in the documents. The fields hold its results."""
     w = types.SimpleNamespace(printed={})
     one = w.program = start()
     w.before = Snapshot(one.pid)
@@ -360,7 +360,7 @@ def test_B12_activate(world):
 
 
 def test_B13_buffers_are_made(daemon, start):
-    """Memory that the program and the daemon share, as long as it is traced."""
+    """The program and the daemon share memory while the program is traced."""
     def pools(pid):
         return sum("/memfd:dyntrace-pool" in line for line in open(f"/proc/{pid}/maps"))
     one = start()
@@ -412,7 +412,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def modules(daemon, group):
-    """A python that loads a library and lets it go again; what the watch said."""
+    """A python that loads and unloads a library; gives the watch's notifications."""
     one = group.start(["/usr/bin/python3", "-c", PLUGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert one.stdout.readline() == "ready\n"
     watch = daemon.watch(str(one.pid))
@@ -470,7 +470,7 @@ def test_B21_the_notification_of_a_crash_comes_from_outside(crashed):
 
 
 def test_B22_hits_make_no_system_call(daemon, group, program_path, scratch):
-    """Counted by strace, which is there while 100,000 hits are recorded: 16 a chunk at most, and the program's own two."""
+    """strace counts while 100,000 hits are recorded: 16 per chunk at most, and the program's own two."""
     one = Program(group, program_path("spin"), ["--calls", 100000, "--rounds", 3]).wait_ready()
     daemon.add(f"{one.pid}:foo")
     one.go().wait_ready()
@@ -714,7 +714,7 @@ def test_D13_probe_instrumentation(world):
 
 
 def test_D14_the_daemon_does_it(daemon, start):
-    """Who asks needs no rights over the process, and is gone when the events come."""
+    """The client needs no rights over the process, and has ended when the events come."""
     one = start()
     daemon.add(f"{one.pid}:foo")
     parent = harness.status(daemon.workers(one.pid)[0], "PPid")
@@ -726,7 +726,7 @@ def test_D14_the_daemon_does_it(daemon, start):
 
 @pytest.fixture(scope="module")
 def preloaded(build, daemon, place):
-    """A program of a name that is waited for, with the agent preloaded, three times."""
+    """Three runs of a program with the agent preloaded, whose name a tracepoint waits for."""
     name = f"acc{os.getpid()}"
     path = shutil.copy(os.path.join(build, "tests", "programs", "acceptance"), os.path.join(place, name))
     printed = daemon("add", "--wait", f"{name}:main").stdout
@@ -749,7 +749,7 @@ def test_D15_a_linked_or_preloaded_program_registers(preloaded):
 
 
 def test_D16_with_name_and_pid(preloaded):
-    """Which the daemon has from the kernel: each program's own."""
+    """The kernel tells the daemon each program's name and pid."""
     for pid, seen in zip(preloaded.pids, preloaded.seen):
         assert {(event["pid"], event["name"]) for event in seen} == {(pid, preloaded.name)}
         assert (seen[0]["event"], seen[0]["detail"]) == ("attached", "preloaded")
@@ -772,7 +772,7 @@ def test_D19_functions_and_parameters_from_debug_information(world):
 
 
 def test_D20_nothing_is_compiled_into_the_program(daemon, start, build):
-    """Its file has no tracepoint and stays as it is; what records is made for each one, in memory of the program's, and goes with it."""
+    """The program's file has no tracepoint and stays unchanged; the recording code is made in the program's memory."""
     path = os.path.join(build, "tests", "programs", "acceptance")
     text = subprocess.check_output(["readelf", "-nSW", path], text=True)
     assert "stapsdt" not in text and "__tracepoints" not in text
@@ -782,7 +782,7 @@ def test_D20_nothing_is_compiled_into_the_program(daemon, start, build):
     before = Snapshot(one.pid)
 
     def code():
-        """Of trampolines: what the program may run, and can't write."""
+        """The mappings of trampolines: executable, not writable."""
         return [line.split()[1] for line in open(f"/proc/{one.pid}/maps") if "/memfd:dyntrace-code" in line and "x" in line.split()[1]]
     assert code() == []
     daemon.add(f"{one.pid}:interestingFunction", "-f")
@@ -823,7 +823,7 @@ def test_D25_commands_come_over_a_unix_socket(daemon):
 
 
 def test_D26_registration_in_order(preloaded):
-    """First the program, then its tracepoints; nothing of it before."""
+    """First the program is registered, then its tracepoints."""
     assert preloaded.printed == "main\n"
     for seen in preloaded.seen:
         told = [(event["event"], event.get("detail")) for event in seen if event["event"] != "module-loaded"]
@@ -836,7 +836,7 @@ def test_D27_main_starts_only_when_all_is_ready(preloaded):
 
 
 def test_D28_static_tracepoints_of_lttng_stay_lttngs(lttng_events):
-    """In one session: those that liblttng-ust has itself, and ours."""
+    """One session has both static tracepoints of liblttng-ust and ours."""
     names = [name for name, _ in lttng_events.events]
     assert names.count("lttng_ust_statedump:start") == names.count("lttng_ust_statedump:end") >= 1
     assert names.count("dyntrace_lttng:tracepoint_hit") == FOO
@@ -990,7 +990,7 @@ def test_E11_the_daemon_must_be_there(tool, place):
 
 
 def test_E12_daemonize(build, scratch):
-    """It answers when the command is over, belongs to no terminal, and writes a log."""
+    """The daemon answers when the command has ended, has no terminal, and writes a log."""
     socket = scratch + "/own"
     subprocess.run([os.path.join(build, "dyntraced"), "--daemonize", "--socket", socket, "--output", scratch + "/traces"], check=True,
                    timeout=20)
@@ -1138,7 +1138,7 @@ def test_E34_log_writes_at_once(daemon, start, place):
 
 @pytest.fixture(scope="module")
 def lttng_events(build, daemon, group, tool):
-    """What a session of the real lttng has of tracepoints of both kinds, without a name and with one."""
+    """The events of both kinds of tracepoint, without and with a name, in a session of the real lttng."""
     if os.geteuid() != 0 or not shutil.which("lttng-sessiond"):
         pytest.skip("needs root and lttng-tools")
     session = Lttng(group)

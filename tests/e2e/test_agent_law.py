@@ -1,4 +1,4 @@
-"""Takes the built agent apart: what src/target/README.md forbids isn't in there."""
+"""Disassembles the built agent: it has nothing that src/target/README.md forbids."""
 import os
 import pathlib
 import re
@@ -8,9 +8,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXPORTED = {"dt_slow", "dt_gather", "dt_guard", "dt_trap", "dt_trap_return", "dt_call_op", "dt_fault",
-            "dt_find"}  # what trampolines and the kernel call
+            "dt_find"}  # called by trampolines and the kernel
 VERSION = re.search(r"#define DT_LAYOUT_VERSION (\d+)", (ROOT / "src/shared/layout.h").read_text())[1]
-EXPORTED |= {f"dt_version_{VERSION}"}  # what the controller looks for
+EXPORTED |= {f"dt_version_{VERSION}"}  # looked up by the controller
 STACK_SIZE = 8192  # DT_STACK_SIZE
 AGENT = pathlib.Path(os.environ.get("DYNTRACE_BUILD", ROOT / "build")) / "libdyntrace-agent.so"
 
@@ -21,7 +21,7 @@ def tool(*words):
 
 @pytest.fixture(scope="module")
 def code():
-    """Every instruction of it."""
+    """Every instruction of the agent."""
     lines = tool("objdump", "-d", "--no-show-raw-insn").splitlines()
     instructions = [line.split("\t", 1)[1] for line in lines if re.match(r"\s+[0-9a-f]+:\t", line)]
     assert len(instructions) > 100
@@ -55,7 +55,7 @@ def test_needs_nothing():
     assert "SONAME" in dynamic
     for word in ("NEEDED", "INIT_ARRAY", "FINI", "TEXTREL", "RPATH", "RUNPATH"):
         assert word not in dynamic
-    # what ld.so calls when it loads the file: an address in the file itself, not a table of pointers
+    # The function that ld.so calls when it loads the file: an address in the file itself, not a table of pointers.
     init = int(re.search(r"\(INIT\)\s+(0x[0-9a-f]+)", dynamic)[1], 16)
     assert re.search(rf"^0*{init:x} .* register_program$", tool("nm"), re.M)
 
@@ -91,13 +91,13 @@ def test_nothing_writable():
 
 
 def test_no_vector_register(code):
-    """Trampolines save none, so nothing here may touch one: xmm, ymm, zmm, mm, st or a mask register."""
+    """Trampolines save no vector registers, so the agent uses none: xmm, ymm, zmm, mm, st or a mask register."""
     forbidden = re.compile(r"%(xmm|ymm|zmm|mm\d|st\b|st\(|k\d|bnd)|^\s*(f(ld|st|add|mul|x)|xsave|emms|vzero)")
     assert [line for line in code if forbidden.search(line)] == []
 
 
 def test_no_thread_local_storage(code):
-    """The thread block is read at an offset that was found, in a register; never at one that was linked in."""
+    """The agent reads the thread block at an offset in a register, never at a linked one."""
     segment = [line for line in code if re.search(r"%[fg]s:", line)]
     assert segment
     for line in segment:
@@ -105,7 +105,7 @@ def test_no_thread_local_storage(code):
 
 
 def test_calls_stay_inside(code):
-    """Nothing is called through a table that somebody could have filled in."""
+    """The agent calls nothing through a table that others could fill."""
     indirect = [line for line in code if re.match(r"\s*(notrack )?(call|jmp)\w*\s+\*.*\(", line)]
     assert indirect == []
 
@@ -149,7 +149,7 @@ def test_stack_is_enough():
 
 
 def test_of_another_version(dyntrace, scratch):
-    """Half an installation: nothing is put into the target."""
+    """An agent of another version (half an installation) isn't injected."""
     name = f"dt_version_{VERSION}".encode()
     other = pathlib.Path(scratch) / "agent.so"
     other.write_bytes(AGENT.read_bytes().replace(name, name[:-1] + b"?"))

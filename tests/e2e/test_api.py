@@ -1,4 +1,4 @@
-"""libdyntrace.so as others use it: installed, found by pkg-config, driven by the examples of the documentation and by every call."""
+"""libdyntrace.so as its users see it: installed, found by pkg-config, driven by the documentation's examples and by every call."""
 import ctypes
 import os
 import re
@@ -50,7 +50,7 @@ def installed(build, scratch):
 
 @pytest.fixture
 def example(installed, processes, daemon, scratch):
-    """Builds an example as its first lines say, and starts it."""
+    """Builds an example with the command in its first lines, and starts it."""
     def start(name, *words):
         program = os.path.join(scratch, name)
         subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", os.path.join(EXAMPLES, name + ".c"),
@@ -73,7 +73,7 @@ def test_installed_where_the_command_line_document_says(installed):
 
 
 def test_installed_daemon_and_command_find_the_agent(installed, new_daemon, spin):
-    """From their own folder, whatever the system calls its folder of libraries."""
+    """The agent is found from the program's own folder, whatever the system's folder of libraries is called."""
     daemon, one = new_daemon(), spin()
     daemon.build = installed.bin
     daemon.start()
@@ -261,7 +261,7 @@ class Api:
         return [(one.pid, one.name.decode()) for one in self.tracepoints_in(added)]
 
     def tracepoints_in(self, found):
-        """Copies, after which the list is freed."""
+        """Copies of a list's tracepoints; frees the list."""
         result = []
         for index in range(self.library.dyntrace_list_count(found)):
             one = self.library.dyntrace_list_tracepoint(found, ctypes.c_size_t(index))[0]
@@ -385,7 +385,7 @@ def test_notifications_by_descriptor_and_by_waiting(new_api, daemon, spin):
 
 @pytest.fixture
 def signals():
-    """One after the other to this thread, each with a handler, until the test is over."""
+    """Sends signals with handlers to this thread, one after the other, until the test is over."""
     before, me, over = signal.signal(signal.SIGUSR1, lambda *_: None), threading.get_ident(), threading.Event()
 
     def send():

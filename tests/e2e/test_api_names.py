@@ -1,4 +1,4 @@
-"""libdyntrace.so from small programs in C and C++, built against the installed header: what there is to trace, and the daemon's state."""
+"""libdyntrace.so from small programs in C and C++, built against the installed header: symbols, markers, and the daemon's state."""
 import json
 import os
 import subprocess
@@ -97,7 +97,7 @@ def test_status_is_that_of_the_command(client, daemon, spin):
 
 
 def test_two_threads_with_a_handle_each_while_a_third_lists(client, daemon, spin):
-    """And what lists is no child that the program hears of."""
+    """The helper that lists symbols is no child that the program could notice."""
     one = spin()
     daemon.attach(one.pid)
     assert client("threads", one.pid, 25, DYNTRACE_SOCKET=daemon.socket) == [["25 25 25, 0 signals, no child"]]

@@ -1,4 +1,4 @@
-"""--tracer call, load, unload: functions of the user's in the traced program (include/dyntrace/probe.h)."""
+"""--tracer call, load, unload: user functions in the traced program (include/dyntrace/probe.h)."""
 import os
 import re
 import signal
@@ -12,7 +12,7 @@ from harness import Snapshot, Trace, until
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAMS = os.path.join(ROOT, "tests", "programs")
 INCLUDE = "-I" + os.path.join(ROOT, "include")
-WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-array-bounds"]  # bad pointers are what they are for
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-array-bounds"]  # the tests need bad pointers
 
 
 def compile_library(path, source, *words, compiler="gcc"):
@@ -71,7 +71,7 @@ def trace_program(dyntrace, built, function, words, *options, library="libprobes
 
 
 def total(count):
-    """What the program prints of so many calls of work."""
+    """The sum that the program prints after that many calls of work."""
     return f"{122 * count + count * (count - 1) / 4:.1f}"
 
 
@@ -79,7 +79,7 @@ def hits(result, name="work"):
     return int(re.search(rf"^{name} +(\d+) ", result.stderr, re.MULTILINE)[1])
 
 
-# ---- what the function is told --------------------------------------------------------------------------------
+# ---- the function's arguments ----------------------------------------------------------------------------------
 
 def test_arguments_by_number(dyntrace, built):
     result, lines, trace = trace_program(dyntrace, built, "on_work", ["work 5"])
@@ -131,7 +131,7 @@ def test_texts_and_memory_that_is_not_there(dyntrace, built):
 
 
 def test_a_word_for_each_tracepoint(dyntrace, built):
-    """Two tracepoints with one function have a word each; threads share it."""
+    """Each tracepoint of one function has a word of its own, which threads share."""
     _, _, trace = trace_program(dyntrace, built, "on_user", ["threads 50", "many 3"], what=("--probe", "work", "--probe", "many"))
     values = sorted(e.fields["value"] for e in trace.named("sum"))
     assert values == sorted([*range(1, 401), 1, 2, 3])
@@ -162,8 +162,8 @@ def test_filter_at_the_exit(dyntrace, built):
 @pytest.mark.parametrize("program", ["called", "plain"])
 @pytest.mark.parametrize("function", ["on_mess", "on_libc_segv", "on_nothing"])
 def test_registers_are_as_before(dyntrace, built, function, program):
-    """Vector registers, errno, rounding mode, r10 and r11, with the direction flag set; also when the function is ended. Of a program that
-    was built for all processors the lower halves are saved, and are all that it has."""
+    """Vector registers, errno, rounding mode, r10 and r11 survive, with the direction flag set, also when the function is
+    ended by a fault. For a program built for all x86-64 processors the lower halves of vectors are saved: it uses no more."""
     result, lines, _ = trace_program(dyntrace, built, function, ["registers 50"], what=("--probe", "inner"), program=program)
     assert lines == ["0"]
     assert hits(result, "inner") == (1 if function == "on_libc_segv" else 50)
@@ -197,7 +197,7 @@ def test_a_stack_that_is_nearly_full(dyntrace, built, word, function):
 
 @pytest.mark.parametrize("word", ["thread", "stack"])
 def test_deep_stacks_that_have_room(dyntrace, built, word):
-    """Also where the first thread's stack wasn't used yet."""
+    """(C4) Also below the used part of the first thread's stack."""
     result, lines, trace = trace_program(dyntrace, built, "on_deep", [f"{word} 20000", f"{word} 20000"])
     made = sum(map(int, lines))
     assert made > 800 and hits(result) == len(trace.events) == made and "not called" not in result.stderr
@@ -214,7 +214,7 @@ def test_a_hit_inside_of_a_function_is_counted_not_called(dyntrace, built):
 
 
 def test_a_signal_handler_inside_of_a_function(dyntrace, built):
-    """The handler is on a stack of its own, which is no sign that the function was left."""
+    """(C2) The handler runs on an alternate stack, which doesn't mean that the function was left."""
     result, lines, _ = trace_program(dyntrace, built, "on_interrupted", ["signals 0", "work 3"])
     assert lines == ["0", total(3)] and hits(result) == 3
     assert "not called: 1 hits inside" in result.stderr
@@ -224,7 +224,7 @@ def test_a_jump_out_of_a_function(dyntrace, built):
     """C2: each second call jumps away: the next hit is called again, and nothing counts as inside."""
     result, lines, _ = trace_program(dyntrace, built, "on_jump", ["jump 10"])
     assert lines == ["5"]
-    assert hits(result) == 5 and "not called" not in result.stderr  # what jumped away isn't counted behind it
+    assert hits(result) == 5 and "not called" not in result.stderr  # a call that jumped away isn't counted
 
 
 # ---- functions that fail -------------------------------------------------------------------------------------------
@@ -235,6 +235,7 @@ def test_a_jump_out_of_a_function(dyntrace, built):
     ("on_throw", "libcpp.so", "SIGABRT"),
 ])
 def test_a_function_that_gets_a_signal(dyntrace, built, function, library, name):
+    """(C3) The program goes on as if the function had returned."""
     """C3: the program goes on as if the function had returned."""
     result, lines, trace = trace_program(dyntrace, built, function, ["work 3", "handle 0", "fault 2", "threads 3"], library=library)
     assert lines == [total(3), "1", "22", "24"]  # its own handler is its own, and gets its own faults
@@ -250,7 +251,7 @@ def test_at_the_exit(dyntrace, built):
 
 
 def test_faults_of_the_program_are_its_own(dyntrace, built):
-    """With a handler, on a stack of its own, and without one: as if nobody was there."""
+    """With a handler (on an alternate stack) and without one: the same as untraced."""
     result, lines, _ = trace_program(dyntrace, built, "on_work", ["handle 0", "fault 3", "signals 1", "handle 134217728", "fault 1",
                                                                    "work 1", "default 5"], status=128 + signal.SIGSEGV)
     assert lines == ["1", "33", "1", "1", "44", total(1), "5"]
@@ -258,7 +259,7 @@ def test_faults_of_the_program_are_its_own(dyntrace, built):
 
 
 def test_actions_come_back(dyntrace, built, called):
-    """What the program set while we had the signals is what the kernel has afterwards."""
+    """Signal actions that the program set meanwhile are the kernel's after the detach."""
     tracing = dyntrace.start_trace(called.pid, "--probe", "work", "--tracer", f"call:{built / 'libprobes.so'}:on_work")
     assert "Ctrl-C ends it" in tracing.process.stderr.readline()
     assert int(status_of(called.pid, "SigCgt"), 16) & 1 << signal.SIGSEGV - 1
@@ -276,7 +277,7 @@ def status_of(pid, key):
 @pytest.mark.parametrize("compiler, words", [("gcc", ["-std=c99"]), ("gcc", ["-std=gnu11", "-pedantic"]), ("clang", []),
                                              ("g++", ["-std=c++11"]), ("clang++", ["-std=c++17"])])
 def test_the_header_is_for_all(scratch, compiler, words):
-    """Beside the other public header, by both compilers, in the oldest languages."""
+    """The header compiles beside the other public header, with both compilers, in the oldest languages."""
     is_cpp = "++" in compiler
     path = os.path.join(scratch, "both." + ("cpp" if is_cpp else "c"))
     with open(path, "w") as file:
@@ -351,7 +352,7 @@ def test_programs_that_load_nothing(dyntrace, built, program_path, program):
 
 
 def test_a_thousand_places(dyntrace, built):
-    """Room for all their trampolines is there, which are long: names, arguments."""
+    """All trampolines fit, although names and arguments make them long."""
     result, _ = dyntrace.trace("--function", "Py*", "--tracer", f"call:{built / 'libprobes.so'}:on_nothing", "--", "/usr/bin/python3",
                                "-c", "print(len(str(10 ** 1000)))")
     assert result.stdout == "1001\n" and "not placed" not in result.stderr
@@ -359,7 +360,7 @@ def test_a_thousand_places(dyntrace, built):
 
 
 def test_after_a_killed_dyntrace(dyntrace, built, called):
-    """Functions are called until somebody cleans up; then the signals are the program's own again, and all events are there."""
+    """Functions are called until the next controller cleans up; then signals are the program's own, and all events are saved."""
     tracing = dyntrace.start_trace(called.pid, "--probe", "work", "--tracer", f"call:{built / 'libprobes.so'}:on_work")
     assert "Ctrl-C ends it" in tracing.process.stderr.readline()
     called.do("work", 3)
@@ -421,7 +422,7 @@ def test_hits_inside_are_listed(daemon, built, called):
 
 
 def test_removed_while_threads_are_inside(daemon, built, called):
-    """The function sleeps; removing and unloading wait for whoever is in it, or say so."""
+    """The function sleeps; removing and unloading wait for threads in it, or report them."""
     assert called.do("loop", 1) == "1"
     for _ in range(5):
         name = daemon.add(f"{called.pid}:work", "-e", "-f", "call", f"{built / 'libprobes.so'}:on_slow")
@@ -434,7 +435,7 @@ def test_removed_while_threads_are_inside(daemon, built, called):
 
 
 def test_only_into_ones_own_processes(new_daemon, built, processes, dyntrace):
-    """Members of the group may record what others' processes do, and load nothing there."""
+    """Members of the group may record other users' processes, but load nothing into them."""
     os.chmod(dyntrace.scratch, 0o755)
     group = (65534, 65534, [12345])
     daemon = new_daemon("--group", "12345").start()

@@ -60,7 +60,7 @@ def test_wrong_casts(dyntrace, scratch, expression, part, column):
 
 
 def test_half_and_long_doubles(dyntrace, scratch):
-    """What CTF has no type for: a half is exact as a single, a long double is rounded to a double, also the smallest of them."""
+    """CTF has no type for them: a half is exact as a single; a long double is rounded to a double, also the smallest one."""
     path = compile_program(scratch, "casts.c", "-O1")
     _, trace = dyntrace.trace("-e", "--function", "halves", "-t", "var:array[1]", "--", path)
     entry, leave = trace.events
@@ -73,7 +73,7 @@ def test_half_and_long_doubles(dyntrace, scratch):
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("is_absolute", [True, False])
 def test_information_that_files_share(dyntrace, scratch, version, is_absolute):
-    """dwz puts what two programs have in common into a third file, which is never loaded and has no program headers. Distributions do so."""
+    """dwz moves common debug information of two programs to a third file without program headers, as distributions do."""
     paths = [compile_program(scratch, "casts.c", "-O1", f"-gdwarf-{version}", name=name) for name in ("one", "two")]
     common = os.path.join(scratch, "common.dwz")
     subprocess.run(["dwz", "-m", common, "-M", common if is_absolute else "common.dwz", *paths], check=True)

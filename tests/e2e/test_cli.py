@@ -1,6 +1,6 @@
-"""What a user types first: help, version, mistakes; and the man pages, which come from the same tables.
+"""A user's first commands: help, version, mistakes; and the man pages, which come from the same tables.
 
-The commands are those that dyntrace says it has, so that a new one is tested when it is there.
+The list of commands comes from dyntrace itself, so that a new command is tested at once.
 """
 import os
 import re
@@ -23,7 +23,7 @@ def commands(dyntrace):
 
 
 def options_of(text):
-    """What --help says of each option: [(spellings, text)]. The text begins at column 26, or below."""
+    """The options in --help: [(spellings, text)]. The text begins at column 26, or below."""
     options = []
     for line in text.split("\nExample:\n")[0].splitlines():
         if re.match(r"  (-|    --)", line):
@@ -167,7 +167,7 @@ def test_man_pages_are_clean_roff(dyntrace, commands):
         result = subprocess.run(["groff", "-ww", "-man", "-Tutf8", "-P-cbou"], input=man_page(dyntrace, name),
                                 capture_output=True, text=True)
         assert (result.returncode, result.stderr) == (0, ""), name
-        if name != "dyntrace":  # what is printed can be copied and run: quotes and dashes are what they were
+        if name != "dyntrace":  # printed commands can be copied and run: quotes and dashes are unchanged
             examples = dyntrace("help", name.partition("-")[2]).stdout.split("\nExample:\n")[1]
             assert set(examples.split("\n")) <= {line.replace(" " * 7, "  ", 1) for line in result.stdout.split("\n")}
 

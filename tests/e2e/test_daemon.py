@@ -1,4 +1,4 @@
-"""The daemon and the commands that ask it, on programs that count their own calls."""
+"""The daemon and its commands, on programs that count their own calls."""
 import json
 import os
 import re
@@ -329,7 +329,7 @@ def test_the_lttng_words(daemon, spin):
 
 
 def test_tracepoints_that_share_a_place_with_exits_change_after_calls_were_recorded(daemon, spin):
-    """Return stubs are bound by then: they must not lead past what was changed."""
+    """Return stubs are bound by then: they must not bypass the change."""
     one = spin()
     daemon.add(f"{one.pid}:foo", "-n", "hit")
     daemon.add(f"{one.pid}:foo", "-n", "work", "-e")

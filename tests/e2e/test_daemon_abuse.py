@@ -1,4 +1,4 @@
-"""Clients, agents and targets that mean no good, or can't do better: they hold nobody else up."""
+"""Malicious and clumsy clients, agents and targets: they don't delay others."""
 import os
 import socket
 import struct
@@ -10,7 +10,7 @@ from harness import until
 
 
 def reply_of(one):
-    """Everything up to the other side's end, or the first whole message."""
+    """All bytes up to the end of the connection, or to the first whole message."""
     bytes_ = b""
     while len(bytes_) < 16 or len(bytes_) < 16 + struct.unpack("<I", bytes_[12:16])[0]:
         more = one.recv(65536)
@@ -71,6 +71,7 @@ def test_a_byte_now_and_then_and_a_silent_client_hold_nobody_up(daemon, spin):
 
 
 def test_a_client_that_never_reads_costs_no_more_than_one_answer(daemon, spin):
+    """(D2) Its next request isn't read before the answer was taken."""
     one = spin()
     for number in range(10):
         daemon.add(f"{one.pid}:foo", "-n", f"a-rather-long-name-for-a-tracepoint-{number}" + "x" * 100)
@@ -88,6 +89,7 @@ def test_a_client_that_never_reads_costs_no_more_than_one_answer(daemon, spin):
 
 
 def test_a_watcher_that_never_reads_is_dropped(daemon, spin):
+    """(D1) Its queue is bounded."""
     one = spin()
     daemon.attach(one.pid)
     deaf = connect(daemon.socket)
@@ -121,6 +123,7 @@ def until_reply(one):
 
 
 def test_a_thousand_requests_at_once_from_one_client(daemon):
+    """(D2) One request at a time, in order."""
     with connect(daemon.socket) as one:
         one.sendall(b"".join(message("WIRE_STATUS", sequence=number) for number in range(2000)))
         bytes_ = b""
@@ -146,7 +149,7 @@ def test_descriptors_that_a_client_sends_are_not_kept(daemon):
 
 
 def test_a_target_that_spoils_its_buffers_harms_only_its_own_trace(daemon, spin):
-    """The pool is the target's to write: all of it is overwritten, through /proc/PID/mem as the target itself might."""
+    """All of the pool is overwritten through /proc/PID/mem, as the target itself could do."""
     bad, good = spin(), spin()
     for one in (bad, good):
         daemon.add(f"{one.pid}:foo")

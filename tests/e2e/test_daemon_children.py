@@ -1,4 +1,4 @@
-"""Tracepoints that are added when the target has forked already: its children get them, and lose them, too."""
+"""Tracepoints added after the target has forked: its children get them and lose them, too (K1, K2)."""
 import os
 import subprocess
 
@@ -15,7 +15,7 @@ def children_of(pid):
 
 @pytest.fixture
 def server(daemon, program):
-    """With the agent, and with children that were forked since."""
+    """A server with the agent, and with children forked after the attach."""
     one = program("prefork", "--children", CHILDREN, "--calls", CALLS, "--rounds", 20).wait_ready()
     one.before = Snapshot(one.pid)
     daemon.attach(one.pid)
@@ -70,7 +70,7 @@ def test_they_get_what_is_added_later(daemon, server, words, names):
 
 
 def test_counts_and_durations_of_children(daemon, server):
-    """Memory that the target got when they were there already is given to them, and no descriptor stays."""
+    """Children get memory that the target got after the fork, and keep no descriptor."""
     descriptors = [sorted(os.listdir(f"/proc/{pid}/fd")) for pid in server.children]
     daemon.add(f"{server.pid}:foo", "count")
     daemon.add(f"{server.pid}:foo_many", "-e", "count")
@@ -84,7 +84,7 @@ def test_counts_and_durations_of_children(daemon, server):
 
 
 def test_more_at_one_place_and_a_context_more(daemon, server):
-    """Sites that are exchanged for others are so in the children."""
+    """Sites are exchanged in the children, too."""
     daemon.add(f"{server.pid}:foo", "-n", "one")
     server.round()
     daemon.add(f"{server.pid}:foo", "-n", "two")
@@ -107,7 +107,7 @@ def test_children_are_named_by_who_they_were_forked_from(daemon, server):
 
 
 def test_a_child_that_can_not_get_it_is_told(daemon, server):
-    """Under a debugger it is left alone; the others have it."""
+    """A child under a debugger is left alone, with a message; the others get the tracepoint."""
     with subprocess.Popen(["strace", "-p", str(server.children[0]), "-e", "trace=none", "-o", "/dev/null"],
                           stderr=subprocess.PIPE, text=True) as strace:
         try:

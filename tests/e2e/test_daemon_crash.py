@@ -1,4 +1,4 @@
-"""What is left when the daemon, a worker, both, or a client in the middle of a command are killed with -9."""
+"""kill -9 of the daemon, a worker, both, or a client in the middle of a command."""
 import os
 import shutil
 import signal
@@ -12,7 +12,7 @@ from harness import Snapshot, Trace, until
 
 
 def worker_of(daemon, pid):
-    """One that has said that all is in place."""
+    """The pid of a worker that has reported that all is in place."""
     until(lambda: f"process {pid} (spin): settled" in daemon.log_text() or "(spin)" not in daemon.log_text(), "it to be settled")
     return until(lambda: daemon.workers(pid), "a worker")[0]
 
@@ -72,7 +72,7 @@ def test_a_killed_worker_is_replaced_and_tracepoints_go_on(daemon, spin):
 
 
 class Load:
-    """Keeps a program of rounds busy until it is told to stop, and knows how many there were."""
+    """Keeps a program busy until stop(), and counts its rounds."""
 
     def __init__(self, one):
         self.one, self.rounds, self.over = one, 0, False
@@ -92,7 +92,7 @@ class Load:
 
 
 def kill_workers_under_load(daemon, one):
-    """Three of them, each when it has settled; how many rounds the program made meanwhile."""
+    """Kills three workers, each when it has settled; gives the number of rounds meanwhile."""
     load = Load(one)
     try:
         for number in range(3):
@@ -105,7 +105,7 @@ def kill_workers_under_load(daemon, one):
 
 @pytest.mark.parametrize("words", [[], ["-e"], ["-t", "backtrace"]], ids=["bare", "exits", "backtrace"])
 def test_no_hit_is_missed_when_workers_are_killed_under_load(daemon, program, words):
-    """Each call is in the trace, once, whoever recorded it: the old probes go in the stop in which new ones take their place."""
+    """(J1, J2) Each call is in the trace, once: old probes go in the stop in which new ones take their place."""
     calls = 5
     one = program("spin", "--calls", calls, "--threads", 2, "--rounds", 1000000).wait_ready()
     before = Snapshot(one.pid)
@@ -161,8 +161,8 @@ def test_a_trace_that_is_gone_is_begun_anew_and_that_is_said(daemon, spin):
 
 
 def test_counts_go_on_when_a_worker_is_killed(daemon, spin):
-    """What was counted before, while nobody was there, and after it; and durations with them. What is added later under the name of
-    one that was removed counts from 0."""
+    """Counts and durations from before the kill, from the time without a worker, and from after it. A tracepoint added
+    later under the name of a removed one counts from 0."""
     one = spin()
     before = Snapshot(one.pid)
     watch = daemon.watch()
@@ -197,7 +197,7 @@ def test_no_hit_is_left_out_of_counts_when_workers_are_killed_under_load(daemon,
     daemon("detach", one.pid)
 
 
-def test_what_was_removed_of_a_glob_stays_so_for_the_next_daemon_and_worker(daemon, spin):
+def test_removed_matches_of_a_glob_stay_removed_for_the_next_daemon_and_worker(daemon, spin):
     """The second daemon doesn't know which names a glob has made."""
     one = spin()
     daemon.targets.add(str(one.pid))
@@ -344,7 +344,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(daemon, program, scratc
 
 
 def test_attach_cleans_up_after_a_dyntrace_that_was_killed(daemon, spin, dyntrace):
-    """One that ran without a daemon: what it had recorded is saved, and that is said."""
+    """The killed dyntrace ran without a daemon: its events are saved, and attach says so."""
     one = spin()
     tracing = dyntrace.start_trace(one.pid, "--probe", "foo")
     one.round()

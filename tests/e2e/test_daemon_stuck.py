@@ -1,4 +1,4 @@
-"""Workers, keepers and targets that hang: others go on, who asked is told, and all is well when they go on."""
+"""Workers, keepers and targets that hang: others go on, the client gets an error, and all is well when they resume (D1, D3)."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ from harness import Snapshot, Trace, until
 
 
 class Stopped:
-    """A process that is stopped for the length of a block."""
+    """Stops a process for the length of a block."""
 
     def __init__(self, pid):
         self.pid = pid

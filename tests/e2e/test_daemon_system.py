@@ -1,4 +1,4 @@
-"""The daemon as part of a system: systemd, installed files, completions, limits, and that it sleeps when nobody wants anything."""
+"""The daemon as part of a system: systemd, installed files, completions, limits, and no wake-ups without work."""
 import os
 import pty
 import re
@@ -37,7 +37,7 @@ def test_it_takes_the_socket_that_systemd_made(build, scratch, processes):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
-        client = connect(path)  # before there is a daemon: it is for this that there are such sockets
+        client = connect(path)  # before the daemon runs: the purpose of such sockets
         client.sendall(message("WIRE_STATUS"))
         inode = os.stat(path).st_ino
         script = f'export LISTEN_PID=$$ LISTEN_FDS=1; exec {build}/dyntraced --socket {path} --output {scratch}/traces 3<&{listener.fileno()}'
@@ -45,7 +45,7 @@ def test_it_takes_the_socket_that_systemd_made(build, scratch, processes):
         assert struct.unpack("<H", client.recv(65536)[6:8])[0] == KINDS["WIRE_ITEM"]
         one.terminate()
         assert one.wait() == 0
-        assert os.stat(path).st_ino == inode  # it is systemd's to remove
+        assert os.stat(path).st_ino == inode  # systemd removes it
 
 
 def test_installed_files(build, scratch):
@@ -115,7 +115,7 @@ def test_completion_in_bash(build, spin):
 
 
 class Zsh:
-    """An interactive zsh with the completion; what is typed and a TAB become what stands on its line then."""
+    """An interactive zsh with the completion: text and a TAB give the completed line."""
 
     def __init__(self, build, scratch, processes, daemon_socket):
         self.lines = os.path.join(scratch, "lines")
@@ -131,7 +131,7 @@ class Zsh:
         os.write(self.terminal, text.encode())
 
     def seen(self):
-        while select.select([self.terminal], [], [], 0)[0]:  # nobody else reads what it shows
+        while select.select([self.terminal], [], [], 0)[0]:  # nothing else reads its output
             os.read(self.terminal, 65536)
         if not os.path.exists(self.lines):
             return []
@@ -211,7 +211,7 @@ def test_a_thousand_clients_in_a_burst(daemon):
 
 
 def switches(pid):
-    """How often each of its threads has slept and woken."""
+    """The number of context switches per thread."""
     total = 0
     for tid in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{tid}/status") as file:
@@ -220,7 +220,7 @@ def switches(pid):
 
 
 def asleep_for(seconds, *pids):
-    """Until none of them has woken up in that time. What is due after the last command (time limits, the clock) comes first."""
+    """Waits until no thread has woken up in that time. Work that is due after the last command comes first."""
     deadline = time.monotonic() + 40 * PATIENCE
     while True:
         before = [switches(pid) for pid in pids]

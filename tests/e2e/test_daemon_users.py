@@ -1,4 +1,4 @@
-"""Who may do what: the daemon's socket, other users' processes, other users' files. As bare ids, which need no accounts."""
+"""Permissions: the daemon's socket, other users' processes and files (D4). Users are bare ids, which need no accounts."""
 import errno
 import os
 import shutil
@@ -18,7 +18,7 @@ STRANGER = (61903, 61903, [])
 
 @pytest.fixture
 def place(scratch, build):
-    """A folder that all may enter, with the programs in it: the build may be where only we can go."""
+    """A folder that all users may enter, with the programs: the build may be in a private place."""
     os.chmod(scratch, 0o755)
     for name in ("dyntrace", "dyntraced", "libdyntrace-agent.so"):
         shutil.copy(os.path.join(build, name), scratch)
@@ -41,7 +41,7 @@ def daemon(new_daemon, place):
 
 @pytest.fixture
 def spin_of(processes, program_path, place):
-    """The program spin as another user's."""
+    """The program spin, started as another user."""
     started = []
 
     def start(user, rounds=20):
@@ -112,7 +112,7 @@ def test_without_the_group_only_root_may(new_daemon, place):
     assert "not permitted" in daemon.fails("status", user=MEMBER)
 
 
-# ---- whose processes ---------------------------------------------------------------------------------
+# ---- owners of processes------------------------------------------------------------------------------
 
 def test_a_member_records_a_process_of_root_into_a_trace_of_his_own(daemon, spin):
     one = spin()
@@ -354,8 +354,8 @@ def test_what_waits_for_a_preloaded_program_is_there_before_main(daemon, place, 
     assert daemon.json("status")["waiting"] == 0
 
 
-def test_a_killed_worker_s_events_are_saved_with_the_rights_of_whose_trace_it_is(daemon, place, spin_of):
-    """The next worker has the target's user's rights, the trace is another's: a keeper opens it."""
+def test_events_of_a_killed_worker_are_saved_with_the_rights_of_the_trace_s_owner(daemon, place, spin_of):
+    """The next worker has the rights of the target's user; the trace belongs to another user: a keeper opens it."""
     one, home = spin_of(OTHER_MEMBER), folder_of(place, MEMBER)
     daemon.targets.add(str(one.pid))
     path = os.path.join(home, "trace")
@@ -400,7 +400,7 @@ CAPABILITIES = {"CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_KILL": 5, 
 
 
 def attempts(worker):
-    """What gdb, in the place of a parser that went astray, can make the worker do: errno of each, 0 if it can."""
+    """The system calls that gdb, instead of a parser gone astray, can make in the worker: errno per call, 0 if it works."""
     calls = {"execve": 'execve("/bin/true", 0, 0)', "socket": "socket(1, 1, 0)", "connect": "connect(3, 0, 0)",
              "create": 'open("/tmp/dyntrace-confined", 0102, 0600)', "unlink": 'unlink("/etc/hostname")',
              "chmod": 'chmod("/etc/hostname", 0666)', "setuid": "setuid(0)", "mount": "mount(0, 0, 0, 0, 0)",
@@ -434,7 +434,7 @@ def test_workers_are_confined(daemon, spin_of, user):
 
 
 class UnderYama(Daemon):
-    """A daemon for which kernel.yama.ptrace_scope is as it says, whatever the kernel itself thinks of it."""
+    """A daemon that sees a chosen kernel.yama.ptrace_scope."""
     scope = "1"
 
     def for_user(self, command, user):
@@ -446,8 +446,8 @@ class UnderYama(Daemon):
 
 
 @pytest.mark.parametrize("words, refused", [([], True), (["--all-targets"], False)], ids=["plain", "all-targets"])
-def test_where_users_may_trace_only_what_they_have_started(build, processes, scratch, spin, spin_of, words, refused):
-    """A worker with the target's user's rights couldn't: that is said, with what to do; root's processes aren't concerned."""
+def test_yama_allows_users_to_trace_their_descendants_only(build, processes, scratch, spin, spin_of, words, refused):
+    """A worker with the rights of the target's user can't trace: the message says so, and what to do. Root's processes work."""
     daemon = UnderYama(build, processes, scratch, words)
     os.chmod(scratch, 0o755)
     try:

@@ -1,4 +1,4 @@
-"""Damaged and hostile debug information: an error or less to show, never a crash, never without end, never all memory."""
+"""Damaged and hostile debug information: an error or fewer details, but no crash, no endless loop, not all memory (Y1, Y2)."""
 import os
 import random
 import resource
@@ -155,7 +155,7 @@ main:
 
 
 def limited(dyntrace, *words, seconds=20):
-    """Its exit status, with little memory; a signal or no end fails."""
+    """Runs dyntrace with little memory; gives its exit status. A signal or a timeout fails."""
     done = subprocess.run([dyntrace.path, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, cwd=dyntrace.scratch,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
     assert done.returncode in (0, 1), (done.returncode, words, done.stderr[-500:])
@@ -169,7 +169,7 @@ def whole_program(request, scratch):
 
 
 def test_whole(dyntrace, whole):
-    """What isn't damaged is read, in these forms too."""
+    """Undamaged information is read, in these forms too."""
     text = dyntrace("list-symbols", "-a", whole, "wide").stdout
     assert text.rstrip().endswith(("wide", "wide  void wide(__int128 w, int after)"))
 
@@ -207,7 +207,7 @@ def test_types_that_are_made_of_themselves(dyntrace, scratch):
 
 
 def test_compressed_symbols_that_fill_the_memory(dyntrace, scratch):
-    """A gigabyte of nothing, packed."""
+    """A compressed gigabyte of zeroes."""
     path = compile_program(scratch, "types.c", "-O1", "-g0")
     subprocess.run(["strip", path], check=True)
     bomb = os.path.join(scratch, "bomb.xz")
@@ -219,7 +219,7 @@ def test_compressed_symbols_that_fill_the_memory(dyntrace, scratch):
 @pytest.mark.parametrize("content", [b"", b"\0", b"/nowhere\0" + bytes(20), b"/proc/self/exe\0", b"/dev/zero\0" + bytes(20),
                                      b"x" * 5000])
 def test_wrong_alternative_files(dyntrace, scratch, content):
-    """.gnu_debugaltlink: to nothing, to what has no end, to itself, without an end."""
+    """.gnu_debugaltlink to nothing, to an endless file, to itself, and without its terminating zero."""
     path = compile_program(scratch, "types.c", "-O1")
     link = os.path.join(scratch, "link")
     with open(link, "wb") as file:

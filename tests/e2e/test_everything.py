@@ -1,5 +1,5 @@
-"""Probes on all functions of real programs and libraries, and on all instructions of a function that throws: the program does
-what it does without. (The long version is tests/torture/test_differential.py.)"""
+"""Probes on all functions of real programs and libraries, and on all instructions of a function that throws: the program's
+output is the same as without. (The long version is tests/torture/test_differential.py.)"""
 import os
 import re
 import socket
@@ -42,8 +42,8 @@ def compare(dyntrace, command, what):
 
 
 def test_landing_pads(dyntrace, scratch):
-    """What an exception leads to is never in the middle of moved bytes: every instruction of the function that catches has a
-    probe, and each catch is taken."""
+    """A landing pad is never in the middle of moved bytes: every instruction of the catching function has a probe, and each
+    catch is taken."""
     source = os.path.join(scratch, "catches.cpp")
     with open(source, "w") as file:
         file.write('#include <cstdio>\n#include <string>\nstruct noisy { ~noisy() { std::puts("gone"); } };\n'
@@ -63,11 +63,11 @@ def test_landing_pads(dyntrace, scratch):
         words = [word for place in places for word in ("--probe", f"{place}@{os.path.basename(program)}")]
         result, trace = dyntrace.trace(*words, "--", program)
         assert result.stdout == plain.stdout
-        assert trace.names()[next(iter(trace.names()))] == 12  # the first instruction, once a call
+        assert trace.names()[next(iter(trace.names()))] == 12  # the first instruction, once per call
 
 
 def test_nginx_under_load(dyntrace, processes, scratch):
-    """All of its functions, while it serves, and off again."""
+    """Probes on all functions of nginx, added and removed while it serves."""
     if not os.access("/usr/sbin/nginx", os.X_OK):
         pytest.skip("nginx isn't installed")
     os.makedirs(f"{scratch}/www")

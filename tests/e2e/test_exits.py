@@ -1,4 +1,4 @@
-"""dyntrace trace -e: function exits. Whatever a program does with its stack, it does the same when traced, and every
+"""dyntrace trace -e: function exits. Whatever a program does with its stack, it behaves as untraced, and every
 call has one fate: an exit, unwound, inside when recording ended, or missed."""
 import collections
 import os
@@ -89,7 +89,7 @@ def test_longjmp(dyntrace, returns):
     names, rows, _ = run_case(dyntrace, returns, "jumps")
     assert pairs(names, "leap", "fault", "handler") == [(900, 0), (50, 0), (50, 0)]
     assert rows["leap"].missed == 0
-    assert rows["leap"].unwound >= 850  # all but the last ones are noticed while it runs
+    assert rows["leap"].unwound >= 850  # all but the last calls are noticed at run time
 
 
 def test_contexts(dyntrace, returns):
@@ -133,11 +133,11 @@ def test_ends_inside(dyntrace, returns):
 
 
 def test_all_at_once_and_filters_of_pool(dyntrace, returns):
-    """A pool that is too small: losses are counted, and the fates still add up."""
+    """A pool that is too small: losses are counted, and the fates add up."""
     result, trace = dyntrace.trace("-e", "--function", "*", "--buffer-size", "1M", "--", returns, "--rounds", 3)
     assert result.stdout.count("threads") == 3
     for name, fate in fates(result.stderr).items():
-        # these are jumped to, on a new stack: what they would return to is no code at all
+        # jumped to on a new stack: their return address is no code
         assert fate.missed == (fate.hits if name in ("abandoned_main", "coroutine_main") else 0), name
 
 
@@ -189,7 +189,7 @@ def test_refused_functions(dyntrace, returns):
 
 
 def test_refused_by_glob_is_entered(dyntrace, returns):
-    """Of a glob's functions the others have exits, and the reason is told."""
+    """The other functions of a glob have exits, and the message gives the reason."""
     result, trace = dyntrace.trace("-e", "--function", "*", "--", returns, "--case", 0)
     assert "exit not traced: " in result.stderr
     assert trace.names()["_start_entry"] == 1 and "_start_exit" not in trace.names()
@@ -211,7 +211,7 @@ def test_go_is_refused(dyntrace, returns, scratch):
 # ---- debuggers -----------------------------------------------------------------------------------------
 
 def test_gdb_sees_the_frames(dyntrace, program, build):
-    """With the script that is installed, bt shows each call once, and main below them."""
+    """With the installed script, bt shows each call once, and main below them."""
     target = program("returns", "--case", "0", "--hold", "1").wait_ready()
     tracing = dyntrace.start_trace(target.pid, "-e", "--function", "hold*")
     target.go().wait_ready()
@@ -226,7 +226,7 @@ def test_gdb_sees_the_frames(dyntrace, program, build):
 
 
 def test_callers_made_at_run_time(dyntrace, program_path):
-    """A return address in code that a program compiled for itself stays: its garbage collector knows its frames by it."""
+    """(R6) A return address in run-time compiled code stays: a garbage collector finds frames by it."""
     runtime = program_path("runtime")
     expected = subprocess.run([runtime], capture_output=True, text=True, check=True).stdout
     result, trace = dyntrace.trace("-e", "--function", "callee", "--function", "call_plainly", "--", runtime)
@@ -237,7 +237,7 @@ def test_callers_made_at_run_time(dyntrace, program_path):
 
 
 def test_instructions_that_are_data(dyntrace, program_path):
-    """An instruction that another one reads isn't changed, neither for itself nor for others."""
+    """An instruction that another one reads as data isn't changed, neither for its own probe nor for neighbours."""
     runtime = program_path("runtime")
     error = dyntrace.fails("trace", "-o", dyntrace.new_output(), "--function", "constant_first", "--", runtime, status=125)
     assert "data for another" in error

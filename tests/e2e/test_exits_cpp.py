@@ -1,4 +1,4 @@
-"""dyntrace trace -e on C++: exceptions, cancellation and backtraces through traced frames, whoever compiled them."""
+"""dyntrace trace -e on C++: exceptions, cancellation and backtraces through traced frames, with every compiler."""
 import os
 import subprocess
 import time
@@ -16,7 +16,7 @@ BUILDS = {
     "clang-O0": ["clang++", "-O0"],
     "gcc-O3-static-libgcc": ["g++", "-O3", "-fno-omit-frame-pointer", "-static-libgcc", "-static-libstdc++"],
     "gcc-static": ["g++", "-O2", "-static"],
-    "gcc-asan": ["g++", "-O1", "-fsanitize=address"],  # its runtime looks on at throws: in a library, in the program
+    "gcc-asan": ["g++", "-O1", "-fsanitize=address"],  # its runtime intercepts throws: in a library, in the program
     "clang-asan": ["clang++", "-O1", "-fsanitize=address"],
     "llvm-unwinder": ["clang++", "-O2", "-DNO_CANCEL", "-Wl,--no-as-needed", "-l:libunwind.so.1"],
 }
@@ -74,7 +74,7 @@ def test_libraries_too(dyntrace, scratch):
 
 
 def test_stripped_static_is_refused(dyntrace, scratch):
-    """A throw through a stub that the unwinder can't be told of would end the program."""
+    """The unwinder can't learn of stubs there: a throw through one would end the program."""
     throws = compile_throws([*BUILDS["gcc-static"], "-s"], scratch)
     error = dyntrace.fails("trace", "-o", dyntrace.new_output(), "-e", "--function", "main", "--", throws, status=125)
     assert "unwinder" in error
@@ -83,7 +83,7 @@ def test_stripped_static_is_refused(dyntrace, scratch):
 
 
 def test_come_and_go(dyntrace, processes, scratch):
-    """Attached to a program that throws, and left again, several times: it goes on throwing; nothing stays behind."""
+    """Attach to a program that throws, and detach, several times: it goes on throwing; nothing stays behind."""
     throws = compile_throws(BUILDS["gcc-O2"], scratch)
     expected = subprocess.run([throws, "serve"], input="\n" * 7, capture_output=True, text=True).stdout.splitlines()
     target = processes.start([throws, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -109,7 +109,7 @@ def test_come_and_go(dyntrace, processes, scratch):
 
 
 def let_run(pid, seconds):
-    """Until the process has had that much of a CPU."""
+    """Waits until the process has used that much CPU time."""
     def used():
         with open(f"/proc/{pid}/stat") as file:
             return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
@@ -119,8 +119,8 @@ def let_run(pid, seconds):
 
 
 def test_threads_that_wait_for_work(dyntrace, processes, scratch):
-    """The unwinder is told by a worker that waits for a condition: the busy thread is never at rest. Later also by one
-    whose wait was interrupted before."""
+    """A worker that waits for a condition registers the stubs with the unwinder: the busy thread is never at rest. Later so
+    does a worker whose wait was interrupted before."""
     path = os.path.join(scratch, "pool")
     subprocess.run(["g++", "-O2", "-g", os.path.join(ROOT, "tests", "programs", "pool.cpp"), "-o", path, "-lpthread"],
                    check=True)
@@ -139,7 +139,7 @@ def test_threads_that_wait_for_work(dyntrace, processes, scratch):
 
 @pytest.fixture
 def late(scratch):
-    """A C program and the C++ library that it loads when it runs."""
+    """A C program and the C++ library that it loads at run time."""
     program, plugin = os.path.join(scratch, "late"), os.path.join(scratch, "plugin.so")
     source = os.path.join(ROOT, "tests", "programs")
     subprocess.run(["gcc", "-O2", "-g", os.path.join(source, "late.c"), "-o", program, "-ldl"], check=True)
@@ -149,7 +149,7 @@ def late(scratch):
 
 
 def test_unwinder_that_comes_later(dyntrace, late):
-    """The library's first call throws through a traced function: its unwinder knows already."""
+    """The library's first call throws through a traced function: its unwinder knows the stubs already."""
     for _ in range(5):
         result, trace = dyntrace.trace("-e", "--function", "pass_on", "--", *late)
         assert result.stdout == "caught 50\n"
@@ -158,7 +158,7 @@ def test_unwinder_that_comes_later(dyntrace, late):
 
 
 def test_no_rest(dyntrace, processes, late):
-    """A program that throws on and on and never rests, where nothing of it can be called: come and gone several times."""
+    """A program that always throws and never rests, so that no function can be called in it: attach and detach several times."""
     target = processes.start([*late, "busy"], stdout=subprocess.PIPE, text=True)
     assert target.stdout.readline() == "caught 50\n"
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""dyntrace trace -e on every function of real programs: they do what they do untraced, and all calls are accounted for."""
+"""dyntrace trace -e on every function of real programs: they behave as untraced, and all calls are accounted for."""
 import collections
 import os
 import re
@@ -54,7 +54,7 @@ p $_siginfo
 
 
 def functions_with_exits(output):
-    """By the trace's metadata: also those that the summary has no room for."""
+    """Functions with exits in the trace's metadata: the summary may have no room for all."""
     with open(os.path.join(output, "metadata"), errors="replace") as file:
         return set(re.findall(r'name = "(.*)_exit";', file.read()))
 
@@ -132,7 +132,7 @@ def check_nesting(trace, functions):
 
 @pytest.mark.limit(120)
 def test_redis(dyntrace, redis):
-    """All functions of a server that works, forks, longjmps (lua), while we come and go."""
+    """All functions of a server that works, forks and longjmps (lua), attached and detached several times."""
     tracing = dyntrace.start_trace(redis.pid, "-e", "--function", "*", "--all-rows", "--buffer-size",
                                    "512M")
     redis.benchmark(requests=10, clients=1, tests="set,get,lpush")

@@ -1,4 +1,4 @@
-"""dyntrace trace -e on programs that switch stacks by libraries of their own: they do what they do untraced, and all calls are accounted for."""
+"""dyntrace trace -e on programs whose libraries switch stacks: they behave as untraced (R1, R7), and all calls are accounted for."""
 import subprocess
 
 import pytest

@@ -1,4 +1,4 @@
-"""dyntrace trace --explain LOC: what would be placed, and why not."""
+"""dyntrace trace --explain LOC: the planned site, or the reasons against each tactic."""
 import re
 import subprocess
 
@@ -13,7 +13,7 @@ def test_a_function(dyntrace, program_path):
     code = [line for line in trampoline if "(data)" not in line]
     assert all(" ; " in line for line in code)
     assert any("; back to the code behind it" in line for line in code)
-    # what was moved is what stood there
+    # the moved instructions are the original ones
     moved = [line for line in code if "; the instruction, moved" in line]
     assert len(moved) >= len(before.splitlines())
 
@@ -28,8 +28,8 @@ def test_a_running_process_is_not_touched(dyntrace, program):
 
 
 def test_each_reason_is_told(dyntrace, scratch):
-    """A byte of its own, with something behind it that is jumped to and whose bytes make a jump into this very code. It is static:
-    nobody could see to SIGTRAP either."""
+    """One byte before a jump target whose bytes would make a jump into this very code. The program is static: it has no libc
+    whose calls could be guarded for SIGTRAP."""
     source = f"{scratch}/tight.s"
     with open(source, "w") as file:
         file.write(".globl main\n.type main, @function\nmain: xor %eax, %eax\n ret\n.size main, . - main\n"

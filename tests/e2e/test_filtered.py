@@ -1,4 +1,4 @@
-"""Programs that filter their system calls while they are traced: none of ours may be their death (H26)."""
+"""Programs that filter their system calls while they are traced: no call of ours may kill them (H26)."""
 import os
 import subprocess
 
@@ -18,7 +18,7 @@ def tallied(result, name):
 @pytest.mark.parametrize("calls", [5, 20000])
 @pytest.mark.parametrize("what", ["--function", "--probe"])
 def test_locked_in(dyntrace, program_path, way, calls, what):
-    """Many calls behind the filter need more chunks, which only the slow path could fetch: they are counted as lost."""
+    """Calls after the filter need more chunks, which only the slow path could fetch: they are counted as lost."""
     result, trace = dyntrace.trace(what, "foo", "--", program_path("filter"), "--calls", calls, *way)
     assert result.stdout == "done\n"
     expected = calls * (3 if "--child" in way else 2)
@@ -39,7 +39,7 @@ def test_locked_in_while_attached(dyntrace, program):
 
 
 def test_other_prctl_changes_nothing(dyntrace, program_path):
-    """prctl is called by many programs for many reasons: only a filter ends the agent's own calls."""
+    """Many programs call prctl for many reasons: only a filter ends the agent's own calls."""
     result, trace = dyntrace.trace("--function", "prctl", "--function", "foo", "--", program_path("filter"),
                                    "--calls", "10")
     assert result.stdout == "done\n"

@@ -1,4 +1,4 @@
-"""Programs that are linked for one address: what they jump to may be a number in an instruction, and nothing else says so."""
+"""Programs linked for one address: a branch target may be a number in an instruction, without a relocation."""
 import os
 import subprocess
 

@@ -1,4 +1,4 @@
-"""--follow-exec: what the target and its children begin is traced too, into the same trace. Counts are exact."""
+"""--follow-exec: programs that the target and its children execute are traced, too, into the same trace. Counts are exact."""
 import os
 import shutil
 import signal
@@ -24,7 +24,7 @@ def followed(dyntrace, *words, **options):
 
 
 def test_shell(dyntrace, program_path):
-    """Forked, in the shell's own place, and again and again: every thread's every call."""
+    """Programs forked by the shell, in its own place, and repeatedly: every call of every thread."""
     spin = program_path("spin")
     script = f"{spin} --threads 2 --calls 300; {spin} --calls 40; exec {spin} --threads 3 --calls 500"
     result, trace = followed(dyntrace, "--probe", "foo", "--", "sh", "-c", script)
@@ -34,7 +34,7 @@ def test_shell(dyntrace, program_path):
 
 
 def test_names_and_programs(dyntrace):
-    """main of each program that was begun, in order; the old program's events stay."""
+    """main of each executed program, in order; the old program's events stay."""
     result, trace = followed(dyntrace, "--function", "main", "--", "sh", "-c", "ls -d /; env true; exec ls -d /")
     assert result.stdout == "/\n/\n"
     assert rows(result.stderr) == {"main": 1, "main@ls": 2, "main@env": 1, "main@true": 1}
@@ -44,7 +44,7 @@ def test_names_and_programs(dyntrace):
 
 
 def test_events_of_one_program_have_one_type(dyntrace):
-    """Fifty times the same program: the metadata doesn't grow with it."""
+    """(F2) Fifty times the same program: the metadata doesn't grow."""
     _, trace = followed(dyntrace, "--function", "main", "-o", os.path.join(dyntrace.scratch, "many"), "--", "sh", "-c",
                         "i=0; while [ $i -lt 50 ]; do /bin/true; i=$((i+1)); done",
                         output=os.path.join(dyntrace.scratch, "many"))
@@ -85,7 +85,7 @@ threading.Thread(target=os.execv, args=("{spin}", ["spin", "--calls", "50"])).st
 
 @pytest.mark.parametrize("mode", ["discard", "block", "overwrite"])
 def test_modes(dyntrace, program_path, mode):
-    """One pool for all of them."""
+    """(F1) One pool for all programs."""
     spin = program_path("spin")
     result, trace = followed(dyntrace, "--mode", mode, "--probe", "foo", "--", "sh", "-c",
                              f"{spin} --calls 2000 & {spin} --calls 3000 & wait; exec {spin} --calls 100")
@@ -118,7 +118,7 @@ def test_without_the_option(dyntrace, program_path):
 
 
 def test_left_clean(dyntrace, program_path, processes):
-    """Ctrl-C: the programs that were begun are as if they had never been traced."""
+    """Ctrl-C: the executed programs are as if they had never been traced."""
     output = dyntrace.new_output()
     tracing = processes.start([dyntrace.path, "trace", "--follow-exec", "-o", output, "--function", "main", "--",
                                "sh", "-c", "env sleep 1000 & echo $!; wait"],
@@ -138,7 +138,7 @@ def test_left_clean(dyntrace, program_path, processes):
 
 
 def test_controller_killed(dyntrace, program_path, processes):
-    """Programs begin without it, at once."""
+    """Programs start without the controller, at once."""
     output = dyntrace.new_output()
     tracing = processes.start([dyntrace.path, "trace", "--follow-exec", "-o", output, "--function", "main", "--",
                                "sh", "-c", "echo ready; read x; /bin/echo one; exec echo two"],
@@ -152,7 +152,7 @@ def test_controller_killed(dyntrace, program_path, processes):
     Trace(output)
 
 
-# ---- what can't be followed ----------------------------------------------------------------------------
+# ---- limits ------------------------------------------------------------------------------------------
 
 def test_requests_no_program_has(dyntrace):
     result, trace = followed(dyntrace, "--function", "main", "--function", "no_such_function", "--", "sh", "-c",
@@ -162,7 +162,7 @@ def test_requests_no_program_has(dyntrace):
 
 
 def test_static_program_without_names(dyntrace, program_path):
-    """It is traced, but what it begins can't be: that is said."""
+    """The program is traced, but programs that it executes can't be: dyntrace says so."""
     if not shutil.which("strip"):
         pytest.skip("no strip")
     bare = os.path.join(dyntrace.scratch, "bare")
@@ -173,7 +173,7 @@ def test_static_program_without_names(dyntrace, program_path):
 
 
 def test_setuid_program_keeps_its_rights(dyntrace, program_path):
-    """As a user who isn't root: the program runs with the rights it should have, untraced, and that is said."""
+    """As a user who isn't root: the program runs with its set-user-id rights, untraced, and dyntrace says so."""
     if os.getuid() != 0 or not shutil.which("setpriv"):
         pytest.skip("needs root and setpriv")
     probe = subprocess.run(["findmnt", "-no", "OPTIONS", "-T", dyntrace.scratch], capture_output=True, text=True)
