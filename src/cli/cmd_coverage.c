@@ -1,5 +1,5 @@
 /*
- * cmd_coverage.c - dyntrace coverage FILE...: how much of a program can be probed, and how.
+ * cmd_coverage.c - dyntrace coverage FILE...: count the places that can be probed, per tactic.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -143,7 +143,7 @@ static struct error *run(const struct words *words, int *ret_status)
 
 const struct command command_coverage = {
 	.name = "coverage",
-	.summary = "how much of a program can be probed, and how",
+	.summary = "count the places of a program that can be probed",
 	.usage = "[OPTIONS] FILE...",
 	.details =
 		"Plans a probe at every function of the file (with -i also at every instruction) and counts the\n"

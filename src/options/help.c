@@ -56,7 +56,7 @@ static void print_entry(FILE *to, const char *head, size_t column, const char *t
 
 void help_overview(FILE *to, const struct command *const *commands)
 {
-	fputs("dyntrace: trace functions of running programs, with no recompiling and no restart\n"
+	fputs("dyntrace: trace functions of running programs, without recompiling or restarting them\n"
 	      "\n"
 	      "Usage: dyntrace COMMAND [OPTIONS]\n"
 	      "\n"

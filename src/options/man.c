@@ -216,7 +216,7 @@ static void put_see_also(const struct command *but, const struct command *const 
 
 void man_overview(const struct command *const *commands, FILE *prose)
 {
-	put_head(NULL, "trace functions of running programs, with no recompiling and no restart");
+	put_head(NULL, "trace functions of running programs, without recompiling or restarting them");
 	put_synopsis(NULL, synopsis_overview);
 	puts(".SH DESCRIPTION");
 	put_prose(prose, false);

@@ -167,8 +167,8 @@ def test_commands_for_a_process_without_the_agent(daemon, spin):
     (["add"], "add: give TARGET:LOC and optionally a tracer (default: ctf)"),
     (["add", "foo"], "add: 'foo' is not TARGET:LOC (a pid or name, a colon, and a location)"),
     (["rm", "foo:"], "rm: 'foo:' is not TARGET:NAME (a pid or name, a colon, and a tracepoint's name)"),
-    (["enable-event", "x", "-u"], "enable-event: no process: give --pid PID"),
-    (["add-context", "-u", "--pid", "1", "-t", "regs"], "add-context: no event: give -e NAME"),
+    (["enable-event", "x", "-u"], "enable-event: no process (give --pid PID)"),
+    (["add-context", "-u", "--pid", "1", "-t", "regs"], "add-context: no event (give -e NAME)"),
 ])
 def test_wrong_usage(daemon, words, text):
     assert daemon.fails(*words, status=2) == text

@@ -182,7 +182,7 @@ def test_detach_with_calls_inside(dyntrace, program):
 def test_refused_functions(dyntrace, returns):
     for function, why in [("_setjmp@libc.so.6", "return address"), ("vfork@libc.so.6", "returns twice"),
                           ("dlsym@libc.so.6", "who called it"),
-                          ("dl_iterate_phdr@libc.so.6", "own return address"), ("_start", "isn't called")]:
+                          ("dl_iterate_phdr@libc.so.6", "own return address"), ("_start", "not a regular function")]:
         error = dyntrace.fails("trace", "-o", dyntrace.new_output(), "-e", "--function", function, "--", returns,
                                status=125)
         assert why in error and "leave out -e" in error

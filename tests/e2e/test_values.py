@@ -240,7 +240,7 @@ def test_each_register_by_the_trampoline(dyntrace, scratch):
 
 @pytest.mark.parametrize("context, part", [
     ("reg:eax", "no such register"), ("nonsense", "no such context"), ("int:x", "VARTYPE:NAME:ADDR"),
-    ("int:x:nowhere", "no symbol 'nowhere'"), ("var:nothing", "no variable 'nothing'"), ("var:text->x", "has no member"),
+    ("int:x:nowhere", "no symbol 'nowhere'"), ("var:nothing", "unknown variable 'nothing'"), ("var:text->x", "has no member"),
     ("var:number.x", "has no member"), ("var:x@nowhere", "no module 'nowhere'")])
 def test_wrong_contexts(dyntrace, program_path, context, part):
     result = dyntrace("trace", "--function", "foo", "-t", context, "--", program_path("hello"), status=2)
@@ -279,7 +279,7 @@ def test_why_it_waited(dyntrace, scratch):
     path = compile_program(scratch, "locals.c", "-O1")
     library = compile_program(scratch, "locals_library.c", "-O1", "-fPIC", "-shared", name="liblocals.so")
     name = os.path.basename(library)
-    for words, why in ((["--function", f"library@{name}", "-t", "var:nothing"], "there is no variable 'nothing' here"),
+    for words, why in ((["--function", f"library@{name}", "-t", "var:nothing"], "unknown variable 'nothing' (available: "),
                        (["--function", f"librarx@{name}"], f"no function 'librarx' in {name}; did you mean library?"),
                        (["--function", "library@other.so"], "no library with this function was loaded")):
         result = dyntrace("trace", *words, "--wait", "--", path, library)
@@ -304,7 +304,7 @@ def test_variables_with_their_scopes(dyntrace, scratch):
     _, trace = dyntrace.trace("--function", "ns::f(int)", *words, "--", path)
     assert list(trace.events[0].fields.values()) == [3, 41, 41, 7, 7, ""]
     wrong = dyntrace("trace", "--function", "ns::f(int)", "-t", "var:other::counter", "--", path, status=2)
-    assert "no variable 'other::counter'" in wrong.stderr
+    assert "unknown variable 'other::counter'" in wrong.stderr
     for name in ("boxed", "ns::box<int>::boxed", "box::boxed"):
         assert dyntrace.trace("--function", name, "--", path)[1].names() == {name + "_entry": 1}
     assert "no function 'box<long>::boxed'" in dyntrace.fails("trace", "--function", "box<long>::boxed", "--", path, status=125)
@@ -356,7 +356,7 @@ def test_limits_count_threads_together(dyntrace, program_path):
 
 
 @pytest.mark.parametrize("expression, part, column", [
-    ("nubmer > 1", "no variable 'nubmer'", 0), ("number >", "isn't complete", 8), ("number == 'x", "character", 10),
+    ("nubmer > 1", "unknown variable 'nubmer'", 0), ("number >", "isn't complete", 8), ("number == 'x", "character", 10),
     ("text > \"a\"", "== and !=", 5), ("(number", "')' is missing", 7), ("number ? 1", "can't be understood", 7),
     ("number.x == 1", "no member 'x'", 7), ("text == \"abc", "no end", 8), ("$eax", "no $eax", 0),
     ("number % 1.5", "only integers", 7), ("*number", "isn't a pointer", 0)])
@@ -374,11 +374,12 @@ def test_globs_leave_out_what_a_filter_means_nothing_for(dyntrace, scratch):
     result, trace = dyntrace.trace("--function", "[clp]*@program", "--filter", "n == 1 || n == 0", "--", path)
     assert set(trace.names()) == {"large_entry", "colour_entry", "pointer_entry", "pair_entry", "point_entry",
                                   "large_struct_entry", "complex_result_entry"}
-    assert result.stderr.splitlines()[0] == "dyntrace: left out 1 function: --filter: there is no variable 'n' here"
+    assert result.stderr.splitlines()[0] == "dyntrace: left out 1 function: chosen: --filter: unknown variable 'n' " \
+        "(available: size, name, factor, a, b, c, d, on_stack)"
     result, trace = dyntrace.trace("--function", "[clp]*@program", "-t", "var:factor", "--", path)
     assert set(trace.names()) == {"chosen_entry"} and "left out 7 functions" in result.stderr
     result = dyntrace("trace", "--function", "[lp]*@program", "--filter", "nubmer > 1", "--", path, status=2)
-    assert result.stderr.splitlines()[1:] == ["  nubmer > 1", "  ^"] and "no variable 'nubmer'" in result.stderr
+    assert result.stderr.splitlines()[1:] == ["  nubmer > 1", "  ^"] and "unknown variable 'nubmer'" in result.stderr
 
 
 # ---- variables --------------------------------------------------------------------------------------
@@ -486,7 +487,7 @@ def test_arguments_and_contexts_at_exit(dyntrace, scratch):
 
 @pytest.mark.parametrize("words, part", [
     (["--filter", "$ret < 0"], "add -e"), (["-t", "entry:size"], "add -e"), (["-e", "--filter", "$ret.x"], "no member 'x'"),
-    (["-e", "--filter", "entry:nosuch < 0"], "no argument of that name"), (["-e", "-t", "entry:nosuch"], "no variable 'nosuch'")])
+    (["-e", "--filter", "entry:nosuch < 0"], "no argument of that name"), (["-e", "-t", "entry:nosuch"], "unknown variable 'nosuch'")])
 def test_wrong_questions_to_an_exit(dyntrace, scratch, words, part):
     path = compile_program(scratch, "results.c", "-O1")
     assert part in dyntrace("trace", "--function", "chosen", *words, "--", path, status=2).stderr

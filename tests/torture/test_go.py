@@ -117,7 +117,7 @@ def test_entries(dyntrace, busy):
 @pytest.mark.limit(120)
 def test_exits_are_refused(dyntrace, busy):
     message = dyntrace.fails("trace", "-e", "--function", "main.Deep", "--", busy, status=125)
-    assert message.startswith("cannot record the exit of 'main.Deep'") and "its entry can be: leave out -e" in message
+    assert message.startswith("main.Deep: exit not traced: ") and "leave out -e to trace its entry" in message
 
 
 @pytest.mark.limit(300)

@@ -53,7 +53,7 @@ static const struct option_spec context_options[] = {
 
 static struct error *check_pid(void)
 {
-	return args.pid ? NULL : error_new(ERROR_USAGE, "no process: give --pid PID");
+	return args.pid ? NULL : error_new(ERROR_USAGE, "no process (give --pid PID)");
 }
 
 static struct error *check_name(const struct words *words)
@@ -98,7 +98,7 @@ static struct error *run_enable(const struct words *words, int *ret_status)
 		return switch_event(words->items[0], WIRE_ENABLE);
 	if (args.what.count != 1)
 		return error_new(ERROR_USAGE,
-				 "no location: give one of --probe LOC and --function LOC");
+				 "no location (give one of --probe LOC and --function LOC)");
 	const struct option_value *what = &args.what.items[0];
 	if (args.exit && what->option->tag != WIRE_ENTRY)
 		return error_new(ERROR_USAGE, "-e: needs --function LOC");
@@ -139,9 +139,9 @@ static struct error *run_context(const struct words *words, int *ret_status)
 	if (!error && words->count)
 		error = error_new(ERROR_USAGE, "unexpected argument '%s'", words->items[0]);
 	if (!error && !args.event)
-		error = error_new(ERROR_USAGE, "no event: give -e NAME");
+		error = error_new(ERROR_USAGE, "no event (give -e NAME)");
 	if (!error && !args.contexts.count)
-		error = error_new(ERROR_USAGE, "nothing to record: give -t TYPE");
+		error = error_new(ERROR_USAGE, "nothing to record (give -t TYPE)");
 	for (size_t i = 0; i < args.contexts.count && !error; i++)
 		error = add_context(args.contexts.items[i].text);
 	return error;

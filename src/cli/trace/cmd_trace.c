@@ -177,7 +177,8 @@ static void note_left_out(const struct trace_run *run)
 	size_t count = session_left_out(run->session, &why);
 
 	if (count)
-		cli_note("left out %zu function%s: %s", count, count == 1 ? "" : "s", why);
+		cli_note("left out %zu function%s%s %s", count, count == 1 ? "" : "s",
+			 count == 1 ? ":" : ", such as", why);
 }
 
 static struct error *trace_target(struct trace_run *run)

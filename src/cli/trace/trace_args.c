@@ -14,7 +14,7 @@ static const char *const modes[] = { [SESSION_DISCARD] = "discard",
 				     NULL };
 
 const struct option_spec trace_options[] = {
-	OPTION_GROUP("Which program"),
+	OPTION_GROUP("Target"),
 	{ 'c', NULL, "COMMAND", "start this command, traced from its first instruction",
 	  .string = &trace_args.command },
 	{ 'p', NULL, "TARGET", "trace this process: a pid or a name",
@@ -57,7 +57,7 @@ const struct option_spec trace_options[] = {
 	{ 0, "rate", "N/s", "record at most N hits per second of each place",
 	  .string = &trace_args.rate_text },
 
-	OPTION_GROUP("How"),
+	OPTION_GROUP("Output and buffers"),
 	{ 'o', "output", "DIR", "directory of the trace (default: ./NAME-DATE.dyntrace)",
 	  .string = &trace_args.output },
 	{ 0, "tracer", "TRACER",

@@ -156,7 +156,7 @@ static struct error *take_exit(struct tracepoint *tracepoint, struct error *reas
 	if (!tracepoint->from_glob) {
 		struct error *error = error_new(
 			ERROR_REFUSED,
-			"cannot record the exit of '%s': %s (its entry can be: leave out -e)",
+			"%s: exit not traced: %s; leave out -e to trace its entry",
 			tracepoint->name, error_text(reason));
 		error_free(reason);
 		return error;

@@ -17,7 +17,7 @@
 struct naming {
 	void *tree; /* names of all tracepoints */
 	size_t left_out; /* session_left_out */
-	char left_out_why[160];
+	char left_out_why[320];
 };
 
 bool tracepoints_create(struct session *session)
@@ -196,15 +196,12 @@ static struct error *make_waiting(struct session *session, struct request *reque
 	return tracepoints_make_one(session, request, NULL, spec->name ? spec->name : name, list);
 }
 
-/* What the first of them says, without its name and the picture of the expression. */
+/* `text` is the first function's error; its further lines show the expression and are left out. */
 static void note_left_out(struct session *session, size_t count, const char *text)
 {
-	const char *why = strstr(text, "': ");
-
-	why = why ? why + 3 : text;
 	session->naming->left_out += count;
 	snprintf(session->naming->left_out_why, sizeof(session->naming->left_out_why), "%.*s",
-		 (int)strcspn(why, "\n"), why);
+		 (int)strcspn(text, "\n"), text);
 }
 
 struct error *tracepoints_make(struct session *session, struct request *request,

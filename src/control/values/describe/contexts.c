@@ -160,6 +160,7 @@ static struct error *add_variable(struct describe *d, const char *text)
 				    .find = variables_find,
 				    .find_label = variables_find_label,
 				    .find_type = variables_find_type,
+				    .list = variables_list,
 				    .debug = d->debug,
 				    .at_exit = d->exit != NULL };
 	char *at = name ? strrchr(name, '@') : NULL;
@@ -189,6 +190,7 @@ static struct error *add_entry(struct describe *d, const char *text)
 				    .find = variables_find,
 				    .find_label = variables_find_label,
 				    .find_type = variables_find_type,
+				    .list = variables_list,
 				    .debug = d->debug,
 				    .at_exit = true };
 	struct value_place place;

@@ -126,6 +126,7 @@ struct error *describe_set_filter(struct describe *d, const char *filter,
 				    .find = variables_find,
 				    .find_label = variables_find_label,
 				    .find_type = variables_find_type,
+				    .list = variables_list,
 				    .counter = describe_counter,
 				    .debug = d->debug,
 				    .at_exit = d->exit != NULL };
@@ -259,7 +260,7 @@ struct error *describe_tracepoint(struct session *session, struct tracepoint *tr
 	if (!error && tracepoint->kind == TRACEPOINT_FUNCTION &&
 	    (tracepoint_has_values(tracepoint) || (filter && expr_is_at_exit(filter))))
 		error = describe_short(&d, describe_exit, string_max);
-	return error_wrap(error, "cannot record the values at '%s'", place->name);
+	return error_wrap(error, "%s", place->name);
 }
 
 void values_give(struct tracepoint *tracepoint, struct event_type *type)

@@ -4,6 +4,7 @@
 #ifndef DYNTRACE_DESCRIBE_H
 #define DYNTRACE_DESCRIBE_H
 
+#include "control/base/strbuf.h"
 #include "control/values/shape/shape.h"
 #include "control/values/shape/values.h"
 #include "control/values/where/value_location.h"
@@ -30,6 +31,8 @@ struct describe {
  * else by the debug information. False: there is none of that name. */
 bool variables_find(void *describe, const char *name, struct type *ret_type,
 		struct value_place *ret_place);
+/* Appends the names of the parameters: "path, mode". */
+void variables_list(void *describe, struct strbuf *text);
 bool variables_find_label(void *describe, const char *name, int64_t *ret_value);
 bool variables_find_type(void *describe, const char *name, enum type_kind kind, struct type *ret_type);
 /* variables.c: walks the parameters of the function at the tracepoint, each with its place. */

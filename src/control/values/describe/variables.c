@@ -252,6 +252,22 @@ bool variables_find(void *context, const char *name, struct type *ret_type,
 	return true;
 }
 
+void variables_list(void *context, struct strbuf *text)
+{
+	struct describe *d = context;
+	struct parameter_walk walk;
+	struct parameter parameter;
+	struct value_place place;
+
+	if (!d->has_function)
+		return;
+	variables_start(d, &walk);
+	while (variables_next(d, &walk, &parameter, &place)) {
+		if (parameter.name)
+			strbuf_printf(text, "%s%s", text->length ? ", " : "", parameter.name);
+	}
+}
+
 bool variables_find_label(void *context, const char *name, int64_t *ret_value)
 {
 	struct describe *d = context;

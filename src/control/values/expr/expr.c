@@ -124,6 +124,25 @@ static void parse_special(struct parser *p, const char *name, const char *at, st
 		name);
 }
 
+static void fail_unknown(struct parser *p, const char *at, const char *name)
+{
+	_cleanup_(strbuf_free) struct strbuf list = { 0 };
+
+	if (p->names->list)
+		p->names->list(p->names->context, &list);
+	if (p->names->has_paths)
+		parser_fail(p, at, "unknown field '%s'", name);
+	else if (list.text && list.length)
+		parser_fail(p, at, "unknown variable '%s' (available: %s)", name, list.text);
+	else if (!p->names->debug)
+		parser_fail(
+			p, at,
+			"unknown variable '%s' (no debug information here: use registers, as $rdi)",
+			name);
+	else
+		parser_fail(p, at, "unknown variable '%s'", name);
+}
+
 static void parse_name(struct parser *p, struct operand *ret)
 {
 	static const struct {
@@ -162,15 +181,7 @@ static void parse_name(struct parser *p, struct operand *ret)
 		operand_set_number(ret, (uint64_t)label, label == (int32_t)label ? 4 : 8, false);
 		return;
 	}
-	if (p->names->has_paths)
-		parser_fail(p, at, "there is no '%s'", name);
-	else if (!p->names->debug)
-		parser_fail(
-			p, at,
-			"'%s' is unknown: there is no debug information here, only registers ($rdi)",
-			name);
-	else
-		parser_fail(p, at, "there is no variable '%s' here", name);
+	fail_unknown(p, at, name);
 }
 
 static void parse_expression(struct parser *p, unsigned level, struct operand *ret);

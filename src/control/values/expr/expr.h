@@ -17,6 +17,7 @@
 #ifndef DYNTRACE_EXPR_H
 #define DYNTRACE_EXPR_H
 
+#include "control/base/strbuf.h"
 #include "control/values/shape/shape.h"
 
 /* Where names lead. */
@@ -30,6 +31,8 @@ struct expr_names {
 			  struct type *ret_type);
 	/* An enumerator's value. */
 	bool (*find_label)(void *context, const char *name, int64_t *ret_value);
+	/* Appends the names that `find` knows, for messages: "a, b". NULL: none. */
+	void (*list)(void *context, struct strbuf *text);
 	/* The counter of the place, for $hits; UINT32_MAX: there is none left. */
 	uint32_t (*counter)(void *context);
 	struct debug *debug; /* NULL: there are no names but registers */

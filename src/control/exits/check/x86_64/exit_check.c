@@ -76,8 +76,7 @@ static struct error *check_rule(struct frame_rules *rules, uint64_t address)
 	case FRAME_SIGNAL:
 		return error_new(ERROR_REFUSED, "signal handlers return to it");
 	case FRAME_OTHER:
-		return error_new(ERROR_REFUSED,
-				 "it isn't called like a function (its unwind table says so)");
+		return error_new(ERROR_REFUSED, "not a regular function (unwind information)");
 	case FRAME_UNKNOWN:
 		break;
 	}
