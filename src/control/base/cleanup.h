@@ -3,7 +3,7 @@
  *
  *	_cleanup_free_ char *name = ...;
  *	...
- *	*ret_name = take_ptr(&name);	hands it over
+ *	*ret_name = take_ptr(&name);	hands the value over
  */
 #ifndef DYNTRACE_CLEANUP_H
 #define DYNTRACE_CLEANUP_H
@@ -43,7 +43,7 @@ static inline void cleanup_error(struct error **error)
 #define _cleanup_fclose_ _cleanup_(cleanup_fclose)
 #define _cleanup_error_ _cleanup_(cleanup_error)
 
-/* The value, with NULL left behind. */
+/* Gives the value and leaves NULL behind. */
 #define take_ptr(where)                        \
 	({                                     \
 		__typeof__(*(where)) t_ = *(where); \

@@ -1,11 +1,11 @@
 /*
  * error.h - errors as sentences.
  *
- * A function that can fail returns struct error *: NULL is success. The place where the
- * cause is known writes the sentence; each layer above may put one clause before it. The receiver
- * owns the error and ends it with error_free (or the _cleanup_error_ attribute).
+ * A function that can fail returns struct error *: NULL is success. The function that knows the
+ * cause writes the sentence; each layer above may put one clause before it. The receiver owns the
+ * error and ends it with error_free (or the _cleanup_error_ attribute).
  *
- * Never fails itself: when memory is short, a static error is returned.
+ * Making an error never fails: without memory these functions return a static one.
  */
 #ifndef DYNTRACE_ERROR_H
 #define DYNTRACE_ERROR_H
@@ -14,11 +14,11 @@
 
 enum error_kind {
 	ERROR_FAILED, /* anything else */
-	ERROR_USAGE, /* the user's words are off: exit 2 */
+	ERROR_USAGE, /* wrong arguments: exit 2 */
 	ERROR_NOT_FOUND, /* no such command: exit 127 */
 	ERROR_NOT_PERMITTED, /* exit 126 */
 	ERROR_GONE, /* the target ended meanwhile */
-	ERROR_REFUSED, /* a site can't be placed, and why */
+	ERROR_REFUSED, /* a site can't be placed; the text says why */
 };
 
 struct error;
@@ -26,12 +26,11 @@ struct error;
 __attribute__((format(printf, 2, 3), warn_unused_result))
 struct error *error_new(enum error_kind kind, const char *format, ...);
 
-/* The same with ": strerror(number)" behind it. EPERM and EACCES become ERROR_NOT_PERMITTED, ESRCH
- * ERROR_GONE. */
+/* Appends ": strerror(number)". EPERM and EACCES become ERROR_NOT_PERMITTED, ESRCH ERROR_GONE. */
 __attribute__((format(printf, 2, 3), warn_unused_result))
 struct error *error_errno(int number, const char *format, ...);
 
-/* Puts "clause: " before the error's sentence; consumes and returns it. NULL stays NULL. */
+/* Puts "clause: " before the sentence of `error`, and returns the same error. NULL stays NULL. */
 __attribute__((format(printf, 2, 3), warn_unused_result))
 struct error *error_wrap(struct error *error, const char *format, ...);
 

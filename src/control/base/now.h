@@ -1,5 +1,5 @@
 /*
- * now.h - the time that only goes on.
+ * now.h - time that never steps back: CLOCK_MONOTONIC.
  */
 #ifndef DYNTRACE_NOW_H
 #define DYNTRACE_NOW_H
@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Of CLOCK_MONOTONIC. */
 static inline uint64_t now_ns(void)
 {
 	struct timespec now;

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes the UTF-8 character at the beginning has; 0: it isn't one. */
+/* Length of the UTF-8 character that `bytes` begin with; 0: not UTF-8. */
 static size_t utf8_length(const unsigned char *bytes, size_t length)
 {
 	static const struct {
@@ -31,7 +31,7 @@ static size_t utf8_length(const unsigned char *bytes, size_t length)
 	return 0;
 }
 
-/* The letter behind the backslash for this byte; 0: it has none. */
+/* Letter that follows the backslash for this byte; 0: none. */
 static char escape_letter(unsigned char byte)
 {
 	static const char bytes[] = "\"\\\n\t\r\b\f", letters[] = "\"\\ntrbf";
@@ -46,7 +46,7 @@ static bool is_control(const unsigned char *bytes, size_t length)
 	       (length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0);
 }
 
-/* Adds what can't stand for itself; gives how many bytes it took. */
+/* Adds an escape sequence; returns how many of `bytes` it stands for. */
 static size_t escape_c(struct strbuf *buf, const unsigned char *bytes, size_t utf8)
 {
 	char letter = escape_letter(bytes[0]);
@@ -84,7 +84,7 @@ static void quote(struct strbuf *buf, const char *text, size_t length,
 		  size_t (*escape)(struct strbuf *, const unsigned char *, size_t))
 {
 	const unsigned char *bytes = (const unsigned char *)text, *end = bytes + length;
-	const unsigned char *plain = bytes; /* not added yet */
+	const unsigned char *plain = bytes; /* start of the bytes not added yet */
 
 	strbuf_add(buf, "\"", 1);
 	while (bytes < end) {

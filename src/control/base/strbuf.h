@@ -1,8 +1,8 @@
 /*
  * strbuf.h - text that grows.
  *
- * Failure (out of memory) is sticky: the text stays what it was, `failed` is set, and the user
- * checks once at the end. text is always a string, never NULL, after the first call.
+ * Failure (out of memory) is sticky: `text` stays as it was, `failed` is set, and the caller checks
+ * once at the end. After the first call that succeeds `text` is a string, never NULL.
  */
 #ifndef DYNTRACE_STRBUF_H
 #define DYNTRACE_STRBUF_H

@@ -22,7 +22,7 @@
 		size_t room;   \
 	}
 
-/* Makes room for `more` items behind `count`. */
+/* Makes room for `more` items after the first `count`. False: out of memory. */
 bool vec_grow(void **items, size_t *room, size_t count, size_t more, size_t item_size);
 
 #define vec_reserve(v, more) \

@@ -17,7 +17,7 @@
 
 #define LISTED_MAX 20
 
-/* Arguments with NULs between; NULL when there are none (or the process has gone). */
+/* The arguments, separated by NULs; NULL: the process has none, or is gone. */
 static char *read_arguments(pid_t pid, size_t *ret_length)
 {
 	_cleanup_close_ int fd = proc_status_open(pid, "cmdline", O_RDONLY);

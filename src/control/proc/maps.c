@@ -1,3 +1,7 @@
+/*
+ * maps.c - /proc/PID/maps as a sorted list.
+ */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,8 +17,7 @@
 #include "proc.h"
 #include "proc_status.h"
 
-/* "START-END PERM OFFSET MAJ:MIN INODE    PATH"; the line is cut at its newline. False: not
- * understood. */
+/* "START-END PERM OFFSET MAJ:MIN INODE    PATH", without the newline. False: malformed. */
 static bool parse_line(const char *line, struct mapping *ret_mapping)
 {
 	struct mapping m = { 0 };
@@ -93,6 +96,7 @@ bool maps_claim(struct maps *maps, taddr at, uint64_t size)
 					 .path = strdup("") };
 	size_t index = maps->count;
 
+	assert(size && !maps_find(maps, at));
 	if (!mapping.path || !vec_reserve(maps, 1)) {
 		free(mapping.path);
 		return false;

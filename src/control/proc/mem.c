@@ -1,3 +1,6 @@
+/*
+ * mem.c - read and write another process's memory through /proc/PID/mem.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,8 +29,8 @@ static struct error *mem_open(struct proc *proc)
 }
 
 /*
- * The descriptor stands for one address space. It reads nothing any more once that is gone: the
- * process has ended or has executed another program, and then a fresh one is the right one.
+ * The descriptor stands for one address space, and reads 0 bytes once that is gone: the process has
+ * ended, or has executed another program. In the second case a new descriptor works.
  */
 static struct error *mem_reopen(struct proc *proc)
 {
@@ -72,7 +75,8 @@ struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n)
 	return err;
 }
 
-/* Word by word through ptrace, which still may where /proc/PID/mem may not force its way. */
+/* Writes word by word through ptrace, which works where the kernel forbids forced writes through
+ * /proc/PID/mem. */
 static bool mem_poke(struct proc *proc, taddr to, const void *from, size_t n)
 {
 	const char *source = from;

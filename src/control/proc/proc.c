@@ -47,7 +47,7 @@ static struct error *open_pidfd(pid_t pid, struct proc *proc)
 	if (errno == ESRCH)
 		return no_such_process(pid);
 	int number = errno;
-	/* a thread's id has a directory below /proc, but is no process */
+	/* /proc/TID exists for every thread, but only a leader's is a process */
 	err = proc_status_read(pid, pid, &status);
 	if (!err && status.tgid && status.tgid != pid)
 		return error_new(ERROR_FAILED, "%d is a thread of process %d: use %d", pid,
@@ -104,7 +104,7 @@ bool proc_is_alive(const struct proc *proc)
 		return false;
 	int ready;
 
-	do /* a signal that is pending ends it, although it needn't wait */
+	do /* a pending signal interrupts poll even with a timeout of 0 */
 		ready = poll(&poll_fd, 1, 0);
 	while (ready < 0 && errno == EINTR);
 	return ready == 0;
@@ -129,8 +129,8 @@ static struct error *refuse_not_permitted(const struct proc *proc)
 	if (scope == '3')
 		return error_new(
 			ERROR_NOT_PERMITTED,
-			"not permitted to trace process %d (%s), kernel.yama.ptrace_scope is 3: nobody may, until the "
-			"next boot with another value",
+			"not permitted to trace process %d (%s): kernel.yama.ptrace_scope is 3, "
+			"which forbids it to everybody until the next boot with another value",
 			proc->pid, proc->comm);
 	if (!err && status.uid != geteuid()) {
 		const struct passwd *user = getpwuid(status.uid);
@@ -151,17 +151,17 @@ static struct error *refuse_not_permitted(const struct proc *proc)
 	if (scope != '0')
 		return error_new(
 			ERROR_NOT_PERMITTED,
-			"not permitted to trace process %d (%s), kernel.yama.ptrace_scope is %c: "
-			"run as root",
+			"not permitted to trace process %d (%s): kernel.yama.ptrace_scope is %c "
+			"(run as root)",
 			proc->pid, proc->comm, scope);
 	return error_new(
 		ERROR_NOT_PERMITTED,
-		"not permitted to trace process %d (%s), it has rights that you don't have: %s",
+		"not permitted to trace process %d (%s): it has rights that you don't have (%s)",
 		proc->pid, proc->comm,
-		geteuid() ? "run as root" : "run with all capabilities, outside of this container");
+		geteuid() ? "run as root" : "run with all capabilities, outside this container");
 }
 
-/* Opening its memory asks the kernel exactly what ptrace would ask. */
+/* For opening /proc/PID/mem the kernel checks the same rights as for ptrace. */
 static struct error *check_permission(struct proc *proc)
 {
 	proc->mem_fd = proc_status_open(proc->pid, "mem", O_RDWR);
@@ -193,8 +193,8 @@ static struct error *check_kind(const struct proc *proc)
 	return NULL;
 }
 
-/* The first word of the auxiliary vector is a type, a small number; a 32-bit one has two of them in
- * it. */
+/* The first word of the auxiliary vector is a type, a small number. In a 32-bit process the same 8
+ * bytes hold two words, so the upper half isn't 0. */
 static struct error *check_word_size(const struct proc *proc)
 {
 	_cleanup_close_ int fd = proc_status_open(proc->pid, "auxv", O_RDONLY);
@@ -227,8 +227,8 @@ static struct error *check_thread(const struct proc *proc, pid_t tid)
 	if (status.seccomp == 1 || status.seccomp == 2)
 		return error_new(
 			ERROR_FAILED,
-			"process %d (%s) restricts its own system calls (seccomp %s), and what a "
-			"probe needs could get it killed: run it without, to trace it",
+			"process %d (%s) restricts its own system calls (seccomp %s), so a probe's "
+			"calls could kill it: run it without seccomp to trace it",
 			proc->pid, proc->comm, status.seccomp == 1 ? "strict mode" : "filter");
 	return NULL;
 }

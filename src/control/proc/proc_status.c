@@ -70,14 +70,15 @@ struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *re
 
 	if (err)
 		return err;
-	/* "TID (COMM) S ...": COMM may hold anything, so its end is the last parenthesis */
+	/* "TID (COMM) S ...": COMM may hold any character, so its end is the last parenthesis */
 	char *open_paren = strchr(text, '('), *close_paren = strrchr(text, ')');
 	if (!open_paren || !close_paren || close_paren < open_paren)
 		return error_new(ERROR_FAILED, "cannot understand /proc/%d/task/%d/stat", pid, tid);
 	*close_paren = '\0';
 	snprintf(stat.comm, sizeof(stat.comm), "%s", open_paren + 1);
 	if (sscanf(close_paren + 1,
-		   " %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		   " %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+		   "%llu",
 		   &stat.state, &stat.flags, &start) != 3)
 		return error_new(ERROR_FAILED, "cannot understand /proc/%d/task/%d/stat", pid, tid);
 	stat.start_time = start;
@@ -85,7 +86,7 @@ struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *re
 	return NULL;
 }
 
-/* The number behind "KEY:", the last one of the line if `last`. */
+/* The first number after "KEY:", or with `last` the last one of that line. */
 static uint64_t field(const char *text, const char *key, int base, bool last)
 {
 	const char *at = strstr(text, key);

@@ -1,5 +1,5 @@
 /*
- * proc_status.h - what /proc says of one thread.
+ * proc_status.h - the state of one thread, from /proc.
  *
  * Reads /proc/PID/task/TID/{stat,status}. Fails with ERROR_GONE when the thread is gone.
  */
@@ -12,7 +12,7 @@
 
 #include "control/base/error.h"
 
-/* The cheap one, from stat. */
+/* From stat, which is cheaper to read. */
 struct thread_stat {
 	char state; /* R, S, D, T, t, Z, X, I */
 	char comm[64];
@@ -25,10 +25,10 @@ struct thread_status {
 	pid_t tgid;
 	pid_t parent;
 	pid_t tracer; /* 0: none */
-	pid_t inner_pid; /* of the process, in its innermost pid namespace */
+	pid_t inner_pid; /* pid of the process in its innermost pid namespace */
 	uid_t uid; /* real */
 	int seccomp; /* 0 off, 1 strict, 2 filter */
-	bool locked; /* VmLck isn't 0 */
+	bool locked; /* VmLck > 0 */
 	uint64_t pending; /* signals, this thread's and the process's: bit n - 1 is signal n */
 	uint64_t blocked;
 	uint64_t caught;
@@ -39,14 +39,15 @@ struct thread_status {
 struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat);
 struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_status);
 
-/* A thread that is neither zombie nor dead, the leader if it qualifies; 0: the process has ended. */
+/* Finds a thread that is neither zombie nor dead, preferably the leader; 0: the process has
+ * ended. */
 pid_t proc_status_live_thread(pid_t pid);
 
-/* Opens /proc/PID/NAME, or the same file of a live thread where the leader is a zombie. -1 and
- * errno. */
+/* Opens /proc/PID/NAME, or the same file of a live thread if the leader is a zombie. Failure: -1
+ * and errno. */
 int proc_status_open(pid_t pid, const char *name, int flags);
 
-/* The whole of a small file below /proc, as a string. Caller frees. NULL and errno. */
+/* Reads a small file below /proc whole, as a string. Caller frees. Failure: NULL and errno. */
 char *proc_status_slurp(int fd, size_t *ret_length);
 
 #endif

@@ -1,3 +1,6 @@
+/*
+ * threads.c - the list of a process's threads.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

@@ -29,7 +29,7 @@ bool unreleased_take(pid_t tid)
 	return false;
 }
 
-/* True when nothing more is to be done about it. */
+/* True: the thread is let go or gone, and leaves the list. */
 static bool settle_one(const struct unreleased *leftover)
 {
 	int which = WSTOPPED | (leftover->own_child ? 0 : WEXITED);
@@ -41,7 +41,7 @@ static bool settle_one(const struct unreleased *leftover)
 		return false;
 	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
 		return true;
-	/* a plain signal (no event) on its way is handed on with the detach */
+	/* the detach delivers a pending signal that was reported without an event */
 	int signal = info.si_status >> 8 ? 0 : info.si_status;
 	return ptrace(PTRACE_DETACH, leftover->tid, 0, signal) == 0;
 }

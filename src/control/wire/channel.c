@@ -14,7 +14,10 @@
 
 void channel_open(struct channel *channel, int fd, size_t message_max, size_t queue_max)
 {
-	*channel = (struct channel){ .fd = fd, .message_max = message_max, .queue_max = queue_max, .to_send = -1 };
+	assert(fd >= 0);
+	*channel = (struct channel){
+		.fd = fd, .message_max = message_max, .queue_max = queue_max, .to_send = -1
+	};
 	for (size_t i = 0; i < CHANNEL_FDS; i++)
 		channel->fds[i] = -1;
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -73,7 +76,7 @@ static void keep_fds(struct channel *channel, struct msghdr *header)
 	}
 }
 
-/* Without room for them, the kernel closes descriptors that a client sends. */
+/* Without a control buffer the kernel closes descriptors that a client sends. */
 static ssize_t receive(struct channel *channel, char *bytes, size_t size)
 {
 	char control[CMSG_SPACE(CHANNEL_FDS * sizeof(int))] = { 0 };
@@ -94,6 +97,7 @@ static void forget_taken(struct channel *channel)
 {
 	size_t left = channel->in.length - channel->taken;
 
+	assert(channel->taken <= channel->in.length); /* Q1 */
 	if (!channel->taken)
 		return;
 	memmove(channel->in.text, channel->in.text + channel->taken, left);
@@ -108,7 +112,7 @@ void channel_fill(struct channel *channel)
 	if (channel->broken || channel->ended)
 		return;
 	forget_taken(channel);
-	/* One message and a little: what is behind it waits in the socket. */
+	/* One message and a little is enough: later bytes wait in the socket. */
 	if (channel->in.length > channel->message_max + sizeof(struct wire_header))
 		return;
 	ssize_t n = receive(channel, bytes, sizeof(bytes));
@@ -195,7 +199,8 @@ bool channel_flush(struct channel *channel)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return false;
-		/* Nobody will take it. That the other end has gone shows behind what it sent last. */
+		/* On an error drop the queue: nobody reads it. channel_fill notices the other end's
+		 * absence after its last message. */
 		channel->sent = n < 0 ? channel->out.bytes.length : channel->sent + (size_t)n;
 	}
 	if (channel_is_idle(channel)) {
@@ -211,6 +216,8 @@ static void forget_sent(struct channel *channel)
 
 	if (channel->sent < out->length / 2 || !channel->sent)
 		return;
+	assert(channel->sent <= out->length);
+	assert(channel->to_send < 0 || channel->sent <= channel->to_send_at);
 	memmove(out->text, out->text + channel->sent, out->length - channel->sent);
 	out->length -= channel->sent;
 	channel->to_send_at -= channel->sent;
@@ -241,7 +248,7 @@ void channel_send_fd(struct channel *channel, struct wire_out *out, int fd)
 	if (channel->to_send >= 0) {
 		close(fd);
 		set_broken(channel,
-			   error_new(ERROR_FAILED, "two descriptors to hand over at once"));
+			   error_new(ERROR_FAILED, "cannot send two descriptors at once"));
 		return;
 	}
 	forget_sent(channel);

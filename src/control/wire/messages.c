@@ -1,5 +1,6 @@
 #include "messages.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char *const kind_names[] = {
@@ -17,6 +18,7 @@ static const uint8_t tag_types[] = {
 
 const char *wire_kind_name(enum wire_kind kind)
 {
+	assert(kind < WIRE_KIND_COUNT);
 	return kind_names[kind];
 }
 
@@ -37,6 +39,7 @@ static void add_attribute(struct wire_out *out, enum wire_tag tag, const void *b
 {
 	struct wire_attribute attribute = { .tag = (uint16_t)tag, .length = (uint32_t)length };
 
+	assert(tag > WIRE_NO_TAG && tag < WIRE_TAG_COUNT);
 	strbuf_add(&out->bytes, (const char *)&attribute, sizeof(attribute));
 	strbuf_add(&out->bytes, bytes, length);
 }
@@ -98,7 +101,7 @@ void wire_begin_reply(struct wire_out *out, uint32_t sequence, const struct erro
 
 /* ---- taking apart ---------------------------------------------------------------------------- */
 
-/* The attribute at `at`, which is there and fits. */
+/* The attribute at `at`, whose bytes the caller has checked. */
 static struct wire_attribute attribute_at(const struct wire_message *message, size_t at)
 {
 	struct wire_attribute attribute;
@@ -141,13 +144,13 @@ static struct error *check_header(const struct wire_header *header, size_t limit
 	if (header->version != WIRE_VERSION)
 		return error_new(
 			ERROR_FAILED,
-			"the other end speaks version %u of the protocol, this one version %d: use dyntrace and dyntraced "
-			"of one release",
+			"the other end speaks version %u of the protocol, this one version %d: use "
+			"dyntrace and dyntraced of the same release",
 			header->version, WIRE_VERSION);
 	if (header->kind == WIRE_NOTHING || header->kind >= WIRE_KIND_COUNT)
-		return error_new(ERROR_FAILED, "a message of unknown kind %u", header->kind);
+		return error_new(ERROR_FAILED, "message of unknown kind %u", header->kind);
 	if (header->length > limit)
-		return error_new(ERROR_FAILED, "a message of %u bytes is too long: at most %zu",
+		return error_new(ERROR_FAILED, "message of %u bytes is too long (at most %zu)",
 				 header->length, limit);
 	return NULL;
 }
@@ -169,7 +172,7 @@ struct error *wire_take(const char *bytes, size_t length, size_t limit,
 					.bytes = bytes + sizeof(header),
 					.length = header.length };
 	if (!is_well_formed(&message))
-		return error_new(ERROR_FAILED, "a malformed message");
+		return error_new(ERROR_FAILED, "malformed message");
 	*ret_message = message;
 	*ret_used = sizeof(header) + header.length;
 	return NULL;
