@@ -1,9 +1,12 @@
 /*
+ * fitness.c - find room for a remote call's frame.
+ *
  * A borrowed thread runs on a frame of ours. The frame lies below the thread's own stack pointer
- * where the stack is known to be big: the process's main one, or one that a thread library made
- * (guard page below, thread block above). Elsewhere (a coroutine's stack, a goroutine's) the memory
- * below may be somebody's data: then, on the main thread only, the frame takes the never used
- * lowest end of the main stack, or, where that was used once, what the kernel lets the stack grow by.
+ * where the stack is known to be big: the process's main stack, or a stack that a thread library
+ * made (guard page below, thread block above). Elsewhere (a coroutine's stack, a goroutine's) the
+ * memory below may hold other data: then, on the main thread only, the frame takes the never used
+ * lowest end of the main stack, or, where that was used once, the pages by which the kernel lets
+ * the stack grow.
  */
 #include "fitness.h"
 
@@ -37,8 +40,8 @@ static const struct mapping *main_stack(const struct maps *maps)
 	return NULL;
 }
 
-/* A stack made by a thread library: private, a guard directly below it, the thread block above in
- * the same piece. */
+/* Did a thread library make this stack? Private, a guard directly below it, the thread block above
+ * in the same mapping. */
 static bool is_thread_stack(const struct maps *maps, const struct mapping *mapping,
 			    const struct user_regs_struct *regs)
 {
@@ -49,7 +52,7 @@ static bool is_thread_stack(const struct maps *maps, const struct mapping *mappi
 	       taddr_within(taddr_of(regs->fs_base), mapping->start, mapping->end);
 }
 
-/* The top of the room for a frame; 0: there is none. The main stack grows by itself. */
+/* The top of the room for a frame; 0: none. The main stack grows by itself. */
 static uint64_t frame_top(struct stop *stop, size_t index, const struct maps *maps, uint64_t room)
 {
 	const struct held *held = &stop->threads.items[index];
@@ -86,7 +89,8 @@ bool fitness_check(struct stop *stop, size_t index, const struct maps *maps, uin
 	if (held->state != HELD_STOPPED || held->sharer || held->regs.cs != 0x33 ||
 	    rseq_inside(stop, index, NULL))
 		return false;
-	uint64_t top = frame_top(stop, index, maps, sigframe_room(fitness_read_xstate(held->tid, xstate)));
+	uint64_t room = sigframe_room(fitness_read_xstate(held->tid, xstate));
+	uint64_t top = frame_top(stop, index, maps, room);
 	if (ret_top)
 		*ret_top = top;
 	return top != 0;

@@ -1,7 +1,7 @@
 /*
  * fitness.h - can a held thread be borrowed for remote calls?
  *
- * It can if it is stopped, runs 64-bit code, isn't in a restartable sequence (H11) and has room on a
+ * Yes, if it is stopped, runs 64-bit code, isn't in a restartable sequence (H11) and has room on a
  * stack for a signal frame (sigframe.h).
  */
 #ifndef DYNTRACE_FITNESS_H
@@ -10,9 +10,9 @@
 #include "held.h"
 
 bool fitness_of(struct stop *stop, size_t index);
-/* The same with the process's mappings at hand. *ret_top, if not NULL: the top of that room. */
+/* The same with the process's mappings. *ret_top, if not NULL: the top of the room. */
 bool fitness_check(struct stop *stop, size_t index, const struct maps *maps, uint64_t *ret_top);
-/* The thread's vector state, at most FRAME_XSTATE_MAX bytes; 0: it can't be read. */
+/* Reads the thread's vector state; returns its size, at most FRAME_XSTATE_MAX; 0: unreadable. */
 size_t fitness_read_xstate(pid_t tid, uint8_t *to);
 
 #endif

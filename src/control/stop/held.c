@@ -1,17 +1,17 @@
 /*
- * One thread in our hand: from PTRACE_SEIZE to PTRACE_DETACH.
+ * held.c - hold one thread: from PTRACE_SEIZE to PTRACE_DETACH.
  *
  * PTRACE_INTERRUPT asks for a PTRACE_EVENT_STOP. Until the thread gets there it can report other
- * things first. Each is let through, and the request repeated, because the kernel forgets it with
+ * stops first. Each is let through, and the request repeated, because the kernel forgets it with
  * any stop:
  *
  *   signal-delivery-stop   the signal is delivered there and then: its handler's frame is set up
  *                          (or its default happens), and the thread stops at the handler's first
  *                          instruction
  *   group-stop             is an event stop as well; detaching leaves the process stopped
- *   clone, fork            the kernel has attached us to the child: noted, so that none slips
- *                          through
- *   exec                   all that the caller knows of the process is void: an error
+ *   clone, fork            the kernel has attached us to the child: noted, so that no child is
+ *                          missed
+ *   exec                   the caller's knowledge of the process is void: an error
  *   end                    forgotten
  */
 #include "control/base/now.h"
@@ -39,7 +39,7 @@
 #define HELD_KCMP_VM 1
 #define HELD_REAP_MS 1000
 #define HELD_LOOK_US 10000
-#define HELD_TRIES 50 /* of seizing what should be seizable */
+#define HELD_TRIES 50 /* to seize a thread, where nothing explains the refusal */
 
 uint64_t held_now_us(void)
 {
@@ -90,7 +90,7 @@ static struct error *note(struct stop *stop, struct held held)
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
-/* ---- taking ---------------------------------------------------------------------------------- */
+/* ---- seizing --------------------------------------------------------------------------------- */
 
 static void note_end(struct stop *stop, struct held *held, int status)
 {
@@ -101,7 +101,7 @@ static void note_end(struct stop *stop, struct held *held, int status)
 	stop->proc->reaped_status = status;
 }
 
-/* Stops are reported as well, asked for or not: they are left for the main line. */
+/* waitid reports stops too, whatever it is asked for: WNOWAIT leaves them for the main line. */
 static bool see_end(pid_t tid, int *ret_status)
 {
 	siginfo_t info = { 0 };
@@ -113,8 +113,8 @@ static bool see_end(pid_t tid, int *ret_status)
 	return waitpid(tid, ret_status, WNOHANG | __WALL) == tid;
 }
 
-/* A thread is ours from birth, and unknown to us when the one that made it was killed before it
- * could say so. */
+/* A new thread is ours from birth, but unknown to us if its creator was killed before it could
+ * report the clone. */
 static void see_unknown_ends(const struct stop *stop)
 {
 	char buffer[4096] __attribute__((aligned(8)));
@@ -138,15 +138,15 @@ static void see_unknown_ends(const struct stop *stop)
 }
 
 /*
- * The kernel lets nobody be seized in a process whose one thread is in execve, and that waits until
- * all others are gone: those that are ours are gone only when we have seen their end. Without this,
- * both would wait for ever. Runs in a signal handler, while the main line is in PTRACE_SEIZE.
+ * PTRACE_SEIZE blocks while a thread of the process is in execve. That execve waits until all other
+ * threads are gone, and ours are gone only when we have seen their end. Without this function both
+ * would wait for ever. Runs in a signal handler, while the main line is in PTRACE_SEIZE.
  */
 static void see_ends(void *data)
 {
 	struct stop *stop = data;
 
-	/* with thousands of threads a look takes longer than a tick: the main line must get on */
+	/* with thousands of threads a look takes longer than a tick: let the main line go on */
 	if (held_now_us() < stop->looked_us + HELD_LOOK_US)
 		return;
 	unreleased_settle();
@@ -176,7 +176,7 @@ static long seize(struct stop *stop, pid_t tid)
 	return failed;
 }
 
-/* *ret_again: there is no reason for it, that may pass. */
+/* *ret_again: nothing explains the failure, so another try may succeed. */
 static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int number,
 				  bool *ret_ours, bool *ret_again)
 {
@@ -190,7 +190,8 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 	if (number != EPERM)
 		return error_errno(number, "cannot stop thread %d of process %d", tid,
 				   stop->proc->pid);
-	if ((err = proc_status_read_stat(tid, tid, &stat)) || (err = proc_status_read(tid, tid, &status))) {
+	if ((err = proc_status_read_stat(tid, tid, &stat)) ||
+	    (err = proc_status_read(tid, tid, &status))) {
 		error_free(err); /* it has ended */
 		return NULL;
 	}
@@ -218,7 +219,7 @@ struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ou
 
 		if (!again || round >= HELD_TRIES)
 			return err;
-		/* a leader that an exec is about to replace can't be seized, but its successor can */
+		/* a leader that an exec is about to replace can't be seized; its successor can */
 		error_free(err);
 		held_nap(round);
 	}
@@ -227,7 +228,8 @@ struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ou
 	return note(stop, (struct held){ .tid = tid, .sharer = sharer });
 }
 
-/* A child that the kernel attached us to: a thread, a process that shares the memory, or a stray. */
+/* Notes a child that the kernel attached us to: a thread, a process that shares the memory, or a
+ * stray. */
 static struct error *note_child(struct stop *stop, pid_t parent)
 {
 	unsigned long child = 0;
@@ -242,7 +244,7 @@ static struct error *note_child(struct stop *stop, pid_t parent)
 					 .stray = !thread && !sharer });
 }
 
-/* ---- getting it to stand still --------------------------------------------------------------- */
+/* ---- stopping -------------------------------------------------------------------------------- */
 
 struct error *held_set_regs(struct stop *stop, size_t index, const struct user_regs_struct *regs)
 {
@@ -254,7 +256,7 @@ struct error *held_set_regs(struct stop *stop, size_t index, const struct user_r
 			return held_gone(stop);
 		return error_errno(errno, "cannot set the registers of thread %d", held->tid);
 	}
-	held->regs = *regs;
+	held->regs = *regs; /* S3 */
 	return NULL;
 }
 
@@ -267,7 +269,7 @@ static bool is_syscall_at(struct stop *stop, uint64_t at)
 	return !err && bytes[0] == 0x0f && bytes[1] == 0x05;
 }
 
-/* Rewound at once, not at release: a controller that is killed in between leaves no EINTR behind. */
+/* Rewinds at once, not at release: a controller killed in between then leaves no EINTR behind. */
 static void rewind_call(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
@@ -291,11 +293,11 @@ static struct error *stopped(struct stop *stop, size_t index)
 		return NULL;
 	}
 	if (ptrace(PTRACE_GETREGS, held->tid, 0, &held->regs)) {
-		if (errno == ESRCH) /* killed just now: its end will be reported */
+		if (errno == ESRCH) /* killed just now: waitpid will report its end */
 			return NULL;
 		return error_errno(errno, "cannot read the registers of thread %d", held->tid);
 	}
-	held->state = HELD_STOPPED;
+	held->state = HELD_STOPPED; /* S1, S3 */
 	held->rewound = false;
 	rewind_call(stop, index);
 	return NULL;
@@ -328,9 +330,9 @@ static struct error *on_stop(struct stop *stop, size_t index, int status)
 }
 
 /*
- * An execve ends all other threads, and its thread goes on under the leader's id. If it was ours,
- * it still is and reports the exec under that id. If it wasn't, the leader that we had is gone
- * without a word.
+ * An execve ends all other threads, and its thread goes on under the leader's id. If that thread
+ * was ours, it still is and reports the exec under the leader's id. If it wasn't, the leader that
+ * we had is gone without a report.
  */
 static struct error *on_takeover(struct stop *stop, size_t index)
 {
@@ -357,7 +359,7 @@ static bool is_foreign(pid_t tid)
 
 void held_check_replaced(struct stop *stop, struct held *held)
 {
-	/* twice: the first look may be at what is just being replaced, by one of ours */
+	/* twice: the first look may fall into the moment in which one of our threads replaces it */
 	if (held->adopted || held->state != HELD_SEIZED || !is_foreign(held->tid) ||
 	    !is_foreign(held->tid))
 		return;
@@ -396,9 +398,9 @@ struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us)
 	}
 }
 
-/* ---- letting go ------------------------------------------------------------------------------ */
+/* ---- release --------------------------------------------------------------------------------- */
 
-/* A signal with a handler came while it was held: then the call does end with EINTR. */
+/* Lets a rewound call end with EINTR after all, if a signal with a handler came meanwhile. */
 static void unwind_call(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
@@ -416,8 +418,8 @@ static void unwind_call(struct stop *stop, size_t index)
 	error_free(held_set_regs(stop, index, &regs));
 }
 
-/* It isn't where we left it: killed, and then its end must be seen by us before anybody else can
- * see it; or an exec made it another thread, which runs and is still ours. */
+/* The thread isn't in its stop any more. Either it was killed: then we must see its end before
+ * anybody else can. Or an exec made it another thread, which runs and is still ours. */
 static void reap(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
@@ -447,6 +449,7 @@ void held_release(struct stop *stop, size_t index)
 {
 	struct held *held = &stop->threads.items[index];
 
+	assert(index < stop->threads.count);
 	assert(!stop->remote); /* S2 */
 	if (held->state == HELD_STOPPED && held->rewound)
 		unwind_call(stop, index);

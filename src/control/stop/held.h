@@ -1,12 +1,13 @@
 /*
- * held.h - threads in our hand. Private to inject/.
+ * held.h - the threads of a struct stop. For stop/ and remote/ only.
  *
  * (S1) A thread in state HELD_STOPPED is in a PTRACE_EVENT_STOP (by PTRACE_INTERRUPT, or a
  *      group-stop): registers set there are honoured and interrupted system calls are restarted
  *      (H15).
- * (S2) Between calls of the public functions no thread is in the middle of a remote call: its
- *      registers, signal mask and stack are its own.
- * (S3) `regs` is what the kernel holds for the thread, whenever it is HELD_STOPPED and S2 holds.
+ * (S2) While stop->remote is NULL no thread is in the middle of a remote call: its registers,
+ *      signal mask and stack are its own.
+ * (S3) `regs` are the registers that the kernel holds for the thread, whenever it is HELD_STOPPED
+ *      and S2 holds.
  */
 #ifndef DYNTRACE_HELD_H
 #define DYNTRACE_HELD_H
@@ -24,11 +25,11 @@ enum held_state {
 struct held {
 	pid_t tid;
 	enum held_state state;
-	bool sharer; /* of another process that shares the memory (H13) */
+	bool sharer; /* belongs to another process that shares the memory (H13) */
 	bool adopted; /* was in our ptrace stop before, and stays in it */
-	bool stray; /* a forked child that ptrace gave us: let go at once */
-	bool ended; /* a leader, with others still alive: it won't stop */
-	bool rewound; /* regs lead back to a system call that had come back with EINTR */
+	bool stray; /* a forked child that ptrace attached us to: let go at once */
+	bool ended; /* a leader that has ended while others live: it never stops */
+	bool rewound; /* regs lead back to a system call that had returned EINTR */
 	struct user_regs_struct regs;
 };
 
@@ -36,38 +37,40 @@ struct remote;
 
 struct stop {
 	struct proc *proc;
-	VEC(struct held) threads; /* HELD_GONE ones are dropped before the caller sees it */
+	VEC(struct held) threads; /* without HELD_GONE ones by the time the caller sees it */
 	int task_fd; /* /proc/PID/task; -1: one thread only */
 	bool executed; /* the process began another program meanwhile */
-	struct remote *remote; /* the thread that is borrowed just now; NULL: none */
+	struct remote *remote; /* remote call in progress; NULL: none */
 	uint64_t since_us;
+	uint64_t looked_us; /* held.c: time of the last look for ends, or of the last seize */
 	long alone_number; /* sharers.c */
-	uint64_t looked_us; /* held.c: when ends were last looked for, or a thread was to be seized */
 	size_t alone_threads;
 };
 
 uint64_t held_now_us(void);
-/* Sleeps a little between two looks; `round` is how many there were. */
+/* Sleeps a little between two looks; longer as `round`, the number of looks, grows. */
 void held_nap(unsigned round);
 
-/* Sleeps until that thread has something to report (which it leaves in place), or a few ms. */
+/* Sleeps until that thread has a report (which stays in place), at most a few ms. */
 void held_block(pid_t tid, unsigned round);
 
+/* The error for a process that has ended or begun another program. */
 struct error *held_gone(const struct stop *stop);
 
-/* Seizes and interrupts one thread and notes it. False: it is gone already. */
+/* Seizes and interrupts one thread and notes it. *ret_ours stays false if it is gone already. */
 struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours);
-/* Looks once for what the thread did, and drives it towards HELD_STOPPED. */
+/* Takes one report of the thread, if it has any, and drives it towards HELD_STOPPED. */
 struct error *held_look(struct stop *stop, size_t index);
-/* Waits until it is stopped, or gone, or the time (held_now_us) is over: then it stays HELD_SEIZED. */
+/* Waits until the thread is stopped or gone. After the deadline (held_now_us) it stays
+ * HELD_SEIZED. */
 struct error *held_wait(struct stop *stop, size_t index, uint64_t deadline_us);
-/* Of one that doesn't report: is it still ours? An own child's end of that kind shows in no other
- * way (waitpid goes on giving nothing of it). If not, it is HELD_GONE, and the process has begun
- * another program. */
+/* Checks whether a thread that doesn't report is still ours. The end of our own child by an exec
+ * shows in no other way (waitpid goes on reporting nothing). If it isn't ours, it becomes
+ * HELD_GONE, and the process has begun another program. */
 void held_check_replaced(struct stop *stop, struct held *held);
-/* Lets go of it, with what makes the stop invisible; notes it as HELD_GONE. */
+/* Lets the thread go so that the stop is invisible; it becomes HELD_GONE. */
 void held_release(struct stop *stop, size_t index);
-/* Forgets the HELD_GONE ones. */
+/* Removes HELD_GONE threads from the list. */
 void held_compact(struct stop *stop);
 /* Writes `regs` to the thread. */
 struct error *held_set_regs(struct stop *stop, size_t index, const struct user_regs_struct *regs);

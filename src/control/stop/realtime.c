@@ -32,7 +32,7 @@ void realtime_end(void)
 	assert(saved.depth);
 	if (--saved.depth || !saved.raised)
 		return;
-	/* without privilege the reset-on-fork flag can't be taken back, the rest can */
+	/* without privilege everything but the reset-on-fork flag can be taken back */
 	if (sched_setscheduler(0, saved.policy, &saved.param))
 		sched_setscheduler(0, saved.policy | SCHED_RESET_ON_FORK, &saved.param);
 }

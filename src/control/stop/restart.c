@@ -5,15 +5,15 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* The kernel's own error numbers, which programs never see. */
+/* The kernel's internal error numbers, which programs never see. */
 enum {
-	RESTART_SYS = 512, /* again, unless a handler without SA_RESTART runs */
-	RESTART_NOINTR = 513, /* again, always */
-	RESTART_NOHAND = 514, /* again, unless a handler runs */
-	RESTART_BLOCK = 516, /* the same, going on with the rest of a timeout */
+	RESTART_SYS = 512, /* restart, unless a handler without SA_RESTART runs */
+	RESTART_NOINTR = 513, /* restart always */
+	RESTART_NOHAND = 514, /* restart, unless a handler runs */
+	RESTART_BLOCK = 516, /* the same, with the rest of a timeout */
 };
 
-/* Calls that end with EINTR after a stop, and do nothing before they do. */
+/* Calls that end with EINTR after a stop, and have had no effect by then. */
 static const long rewound[] = {
 	SYS_epoll_wait,
 	SYS_epoll_pwait,

@@ -1,11 +1,11 @@
 /*
- * restart.h - what becomes of a system call that a stop interrupted.
+ * restart.h - the fate of a system call that a stop interrupted.
  *
- * Pure: only registers. The kernel restarts most calls by itself when the thread's registers are
- * left alone. A few come back with EINTR after any stop, although no signal handler ran
- * (signal(7)): those are rewound by hand to their `syscall` instruction. Rewinding starts a
- * relative timeout (epoll_wait, semtimedop, SO_RCVTIMEO) afresh: later than asked, but never an
- * error that the program didn't earn.
+ * Pure: only registers. The kernel restarts most calls by itself if the thread's registers are left
+ * alone. A few return EINTR after any stop, although no signal handler ran (signal(7)): the
+ * controller rewinds them to their `syscall` instruction. Rewinding starts a relative timeout
+ * (epoll_wait, semtimedop, SO_RCVTIMEO) afresh: the call ends later than asked, but never with an
+ * error that the program wouldn't get without us.
  */
 #ifndef DYNTRACE_RESTART_H
 #define DYNTRACE_RESTART_H
@@ -17,24 +17,24 @@
  * otherwise. */
 bool restart_by_kernel(const struct user_regs_struct *regs);
 
-/* It came back with EINTR and can be executed again. Whether a signal earned it is the caller's
- * question, and whether `syscall` is what stands before rip. */
+/* True: the call returned EINTR and can be executed again. The caller checks whether a signal
+ * caused it, and whether a `syscall` instruction stands before rip. */
 bool restart_by_hand(const struct user_regs_struct *regs);
 
-/* Back to the `syscall` instruction. */
+/* Sets rip back to the `syscall` instruction. */
 void restart_rewind(struct user_regs_struct *regs);
 
 /*
- * The registers with which the thread can go on by itself, with no help by the kernel: for a frame
- * that ends in rt_sigreturn. handler: a signal with a handler is pending, which ends the call with
- * EINTR where it does so. rt_sigreturn makes the kernel forget how far a sleep got, so calls with a
- * timeout begin afresh.
+ * The registers with which the thread goes on by itself, without the kernel's restart: for a frame
+ * that ends in rt_sigreturn. handler: a signal with a handler is pending, so calls that such a
+ * signal ends return EINTR. rt_sigreturn makes the kernel forget how far a sleep got, so calls with
+ * a timeout begin afresh.
  */
 struct user_regs_struct restart_context(const struct user_regs_struct *regs, bool handler);
 
-/* A call that was restarted before is in restart_syscall, which would be of no use to such a frame:
- * the number of the call it stands for, from the instruction before `syscall`, mov $number, %eax.
- * -1: it isn't that. */
+/* A call that was restarted before is in restart_syscall, which doesn't work after rt_sigreturn.
+ * Finds the number of the original call in the instruction before `syscall`, mov $number, %eax. -1:
+ * another instruction stands there. */
 #define RESTART_MOVE_LENGTH 5
 long restart_number(const unsigned char before[RESTART_MOVE_LENGTH]);
 

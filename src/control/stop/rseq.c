@@ -14,7 +14,7 @@ struct rseq_config {
 	uint32_t pad;
 };
 
-/* As the kernel reads them, from the thread's area and what it points to. */
+/* The kernel's struct rseq_cs, which the thread's area points to. */
 struct rseq_sequence {
 	uint32_t version;
 	uint32_t flags;

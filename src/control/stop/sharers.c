@@ -22,7 +22,7 @@ static bool is_known(const struct stop *stop, pid_t tid)
 	return false;
 }
 
-/* All threads of a process that shares our memory. */
+/* Seizes all threads of a process that shares the target's memory. */
 static struct error *take_process(struct stop *stop, pid_t pid, bool *ret_found)
 {
 	struct tids tids = { 0 };
@@ -45,7 +45,7 @@ static struct error *take_process(struct stop *stop, pid_t pid, bool *ret_found)
 
 typedef struct error *child_fn(struct stop *stop, pid_t child, bool *ret_found);
 
-/* Those of one thread that share its memory. */
+/* Calls `take` for each child of one thread that shares its memory. */
 static struct error *each_sharer(struct stop *stop, pid_t tid, child_fn *take, bool *ret_found)
 {
 	char path[64], text[4096];
@@ -73,10 +73,10 @@ static struct error *each_sharer(struct stop *stop, pid_t tid, child_fn *take, b
 	return err;
 }
 
-/* ---- has anything been made since? ----------------------------------------------------------- */
+/* ---- new threads and processes --------------------------------------------------------------- */
 
-/* The last number that was given to a thread or process, anywhere; 0: unknown. Each gets the next
- * one (but for those that ask for a number of their own, which is for who restores checkpoints). */
+/* The last number that the kernel gave to a thread or process, anywhere; 0: unknown. Each new one
+ * gets the next number (only tools that restore checkpoints ask for another). */
 static long last_number(void)
 {
 	char text[128] = "";
@@ -84,7 +84,7 @@ static long last_number(void)
 	_cleanup_close_ int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
 
-	/* in containers it may be made up by a program, and old */
+	/* in containers a program may make the file up, with old contents */
 	if (n <= 0 || fstatfs(fd, &filesystem) || filesystem.f_type != PROC_SUPER_MAGIC)
 		return 0;
 	const char *last = strrchr(text, ' ');
@@ -113,8 +113,8 @@ void sharers_look(struct stop *stop)
 	vec_free(&tids);
 }
 
-/* As many threads as there were, and none made since: they are the same ones, and their children
- * too. */
+/* True: as many threads as before, and no number was given out since. So the threads are the same,
+ * and so are their children. */
 static bool is_still_alone(const struct stop *stop)
 {
 	return stop->alone_number && stop->threads.count == stop->alone_threads &&

@@ -1,19 +1,21 @@
 /*
- * sigframe.h - the frame on which a remote call runs, so that it ends well whatever becomes of us
- * (H14).
+ * sigframe.h - the frame on which a remote call runs: with it the thread finds its way back even if
+ * the controller is killed (H14).
  *
- * Pure: builds bytes. It is what the kernel would have written to deliver a signal, placed below
- * the thread's red zone:
+ * Pure: builds bytes. The frame is the one that the kernel would write to deliver a signal, placed
+ * below the thread's red zone:
  *
  *	rsp of the thread ->
  *	                      red zone, 128 bytes
- *	xstate, 64-aligned    x87, SSE, AVX, ... as they are, with the marks that rt_sigreturn looks for
- *	rsp of the call   ->  restorer's address | ucontext: registers to go on with, signal mask | siginfo
- *	                      scratch: what a call's arguments point to
+ *	xstate, 64-aligned    x87, SSE, AVX, ... with the marks that rt_sigreturn looks for
+ *	rsp of the call   ->  restorer's address
+ *	                      ucontext: registers to go on with, signal mask
+ *	                      siginfo
+ *	                      scratch: memory for a call's arguments
  *	low
  *
- * `syscall; ret` runs with rsp at the restorer's address. Nobody there to catch the thread behind
- * the system call? Then `ret` takes it to the restorer, and rt_sigreturn back to where it was.
+ * `syscall; ret` runs with rsp at the restorer's address. If no controller catches the thread after
+ * the system call, `ret` takes it to the restorer, and rt_sigreturn back to where it was.
  */
 #ifndef DYNTRACE_SIGFRAME_H
 #define DYNTRACE_SIGFRAME_H
@@ -30,7 +32,7 @@
 #define FRAME_MAX (FRAME_XSTATE_MAX + FRAME_SCRATCH + 1024u)
 
 struct sigframe {
-	uint64_t low; /* where the bytes go */
+	uint64_t low; /* address of bytes[0] */
 	uint64_t size;
 	uint64_t rsp; /* for the call */
 	uint64_t scratch;
@@ -46,7 +48,7 @@ struct sigframe_input {
 	size_t xstate_size;
 };
 
-/* How much room below `top` any frame with that much xstate needs. */
+/* Bytes below `top` that any frame with that much xstate needs. */
 uint64_t sigframe_room(size_t xstate_size);
 void sigframe_build(const struct sigframe_input *input, struct sigframe *ret_frame);
 

@@ -1,12 +1,12 @@
 /*
  * stop.h - hold the threads of a process still, and let them go as if nothing had happened.
  *
- * ptrace is tied to the calling thread: one thread of the controller does all of this.
- * Between stop_* and stop_release the caller does as little as it can. While anything is held the
- * caller runs at SCHED_FIFO priority where it may, and goes back to what it had on release,
- * whatever happens in between. Release is invisible: interrupted system calls go on (those that
- * signal(7) says return EINTR after a stop are rewound by hand unless a signal is pending), a
- * process that was stopped by SIGSTOP stays stopped, signals that came meanwhile are delivered.
+ * ptrace is tied to the calling thread: one thread of the controller makes all of these calls.
+ * Between stop_* and stop_release the caller does as little as it can. While threads are held the
+ * caller runs at SCHED_FIFO priority where it may, and returns to its own on release, whatever
+ * happens in between. Release is invisible: interrupted system calls go on (the calls that return
+ * EINTR after a stop, see signal(7), are rewound by hand unless a signal is pending), a process
+ * stopped by SIGSTOP stays stopped, signals that came meanwhile are delivered.
  *
  * If the controller is killed at any moment, every thread goes on where it was (H14): remote calls
  * run on a frame that ends in rt_sigreturn to the saved context.
@@ -18,25 +18,24 @@
 
 #include "control/proc/proc.h"
 
-/* Longest wait for a thread in uninterruptible sleep. Every stop takes it, except where a caller can
- * try again at little cost (SAFEPOINT_STOP_MS). */
+/* Longest wait for a thread in uninterruptible sleep. Every caller uses it, except where another
+ * try costs little (SAFEPOINT_STOP_MS). */
 #define STOP_TIMEOUT_MS 2000
 
 struct stop;
 
 /*
- * Holds every thread, including those that appear while it works and processes that share the
- * memory without being threads (H13). A thread in uninterruptible sleep is waited for at most
- * timeout_ms; then everything is let go again, and the error names the thread and what it waits in
- * (wchan).
+ * Holds every thread, including threads that appear meanwhile and processes that share the memory
+ * without being threads (H13). Waits at most timeout_ms for a thread in uninterruptible sleep; then
+ * lets all threads go again, and the error names that thread and where it sleeps (wchan).
  */
 struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
 
-/* Holds one thread only, one that is fit for remote calls: not in a restartable sequence (H11),
+/* Holds a single thread that is fit for remote calls: not in a restartable sequence (H11),
  * preferably asleep in a system call. */
 struct error *stop_one(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop);
 
-/* The same for that thread: an error if it isn't fit. */
+/* Holds the thread `tid` only. Fails if it isn't fit for remote calls. */
 struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms,
 			  struct stop **ret_stop);
 
@@ -44,34 +43,34 @@ struct error *stop_thread(struct proc *proc, pid_t tid, unsigned timeout_ms,
  * seized with PTRACE_O_TRACESYSGOOD. */
 struct error *stop_adopt(struct proc *proc, pid_t tid, struct stop **ret_stop);
 
-/* Lets all go and frees. Safe on NULL. Microseconds held are in *ret_us if not NULL. */
+/* Lets all threads go and frees `stop`. Safe on NULL. *ret_us, if not NULL: microseconds held. */
 void stop_release(struct stop *stop, uint64_t *ret_us);
 static inline void cleanup_stop(struct stop **stop)
 {
 	stop_release(*stop, NULL);
 }
-/* The same for an adopted thread that is to remain in its ptrace stop. */
+/* Frees `stop`, and leaves an adopted thread in its ptrace stop. */
 void stop_disown(struct stop *stop);
 
 size_t stop_thread_count(const struct stop *stop);
 pid_t stop_thread_tid(const struct stop *stop, size_t index);
 taddr stop_thread_rip(const struct stop *stop, size_t index);
 taddr stop_thread_rsp(const struct stop *stop, size_t index);
-/* True: it was interrupted in a system call that the kernel will execute again: what runs next is
- * the `syscall` instruction that stands directly before rip (so an rip at the end of a site is
- * inside it, and moves to the end of the copy, where the same instruction stands before it). Calls
- * that are rewound by hand have an rip at their `syscall` instruction already. */
+/* True: the stop interrupted a system call that the kernel will execute again. The thread then runs
+ * the `syscall` instruction directly before rip next (so an rip at the end of a site is inside it,
+ * and moves to the end of the copy, where the same instruction stands before it). Calls that are
+ * rewound by hand have their rip at the `syscall` instruction already. */
 bool stop_thread_restarts(const struct stop *stop, size_t index);
-/* Signals that are blocked in it, now or when the system call that it is in comes back
- * (sigsuspend): bit n - 1 is signal n. */
+/* Signals that the thread blocks now, or will block when its system call returns (sigsuspend): bit
+ * n - 1 is signal n. */
 struct error *stop_thread_mask(const struct stop *stop, size_t index, uint64_t *ret_mask);
-/* It has run into a trap, and the signal for that is still to come: that goes by where it stands,
- * so it mustn't be moved. */
+/* True: the thread has run into a trap whose SIGTRAP is still pending. The handler judges by rip,
+ * so the thread mustn't be moved. */
 bool stop_thread_trapped(const struct stop *stop, size_t index);
-/* Is a process held that shares the memory without being a thread (H13)? */
+/* Does `stop` hold a process that shares the memory without being a thread (H13)? */
 bool stop_has_sharers(const struct stop *stop);
-/* Where the thread continues. Written to the thread at once; a thread inside a restartable
- * sequence goes to its abort address instead. */
+/* Sets where the thread continues, at once. A thread inside a restartable sequence goes to the
+ * sequence's abort address instead. */
 struct error *stop_thread_set_rip(struct stop *stop, size_t index, taddr rip);
 
 #endif

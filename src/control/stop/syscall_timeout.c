@@ -17,7 +17,7 @@ static _Thread_local struct {
 	unsigned depth;
 	bool running;
 	timer_t timer;
-	sigset_t mask; /* as it was */
+	sigset_t mask; /* before the outermost begin */
 	void (*volatile function)(void *);
 	void *volatile data;
 } tick;
@@ -48,7 +48,7 @@ static bool start_timer(int signal)
 
 void syscall_timeout_begin(void)
 {
-	struct sigaction action = { .sa_handler = on_tick }; /* no SA_RESTART: that is the point */
+	struct sigaction action = { .sa_handler = on_tick }; /* no SA_RESTART: calls shall end */
 	int signal = SIGRTMAX - 1;
 	sigset_t set;
 
@@ -78,7 +78,8 @@ bool syscall_timeout_is_running(void)
 
 void syscall_timeout_do(void (*function)(void *data), void *data)
 {
-	tick.function = NULL;
+	assert(tick.depth || !function);
+	tick.function = NULL; /* so that no tick sees the old function with the new data */
 	tick.data = data;
 	tick.function = function;
 }

@@ -5,13 +5,13 @@
 #include <string.h>
 
 #define FRAME_UC_FLAGS 7u /* extended state present, SS saved, SS restored strictly */
-/* no mode that sigaltstack knows: rt_sigreturn leaves the setting alone */
+/* a mode unknown to sigaltstack: rt_sigreturn leaves the setting alone */
 #define FRAME_KEEP_ALTSTACK 0x100
 #define FRAME_XSTATE_MAGIC1 0x46505853u
 #define FRAME_XSTATE_MAGIC2 0x46505845u
 #define FRAME_SW_OFFSET 464u /* of the software-reserved bytes in the xsave area */
-#define FRAME_BV_OFFSET 512u /* of the bitmap of components that aren't in their initial state */
-#define FRAME_TILE_DATA 18u /* AMX: the one component that a thread may not have room for */
+#define FRAME_BV_OFFSET 512u /* of the bitmap of components not in their initial state */
+#define FRAME_TILE_DATA 18u /* AMX: the only component that a thread may have no room for */
 
 /* The kernel's rt_sigframe. */
 struct frame_signal {
@@ -47,8 +47,8 @@ uint64_t sigframe_room(size_t xstate_size)
 }
 
 /*
- * How many bytes of the area are this thread's own. The kernel takes a bigger area than the thread
- * has for damaged and restores only SSE: so AMX's tile data count only where they are in use.
+ * Bytes of the area that are this thread's own. The kernel takes an area bigger than the thread's
+ * for damaged, and restores only SSE: so AMX's tile data count only where they are in use.
  */
 static size_t xstate_used(const uint8_t *xstate, size_t size, uint64_t *ret_features)
 {
@@ -72,8 +72,8 @@ static size_t xstate_used(const uint8_t *xstate, size_t size, uint64_t *ret_feat
 	return used < size ? used : size;
 }
 
-/* With the marks by which rt_sigreturn knows an extended area. Returns its size without the end
- * mark. */
+/* Copies the area, with the marks by which rt_sigreturn knows an extended one. Returns its size
+ * without the end mark. */
 static size_t put_xstate(const struct sigframe_input *input, uint8_t *to)
 {
 	uint64_t features = 0;
@@ -119,12 +119,14 @@ void sigframe_build(const struct sigframe_input *input, struct sigframe *ret_fra
 
 	assert(xstate_size >= 512 && xstate_size <= FRAME_XSTATE_MAX);
 	uint64_t xstate_at = (input->top - xstate_size - 4) & ~63ULL;
-	/* As a function finds it: a call has just pushed 8 bytes on an aligned stack. */
+	/* The alignment at a function's entry: a call has just pushed 8 bytes on an aligned
+	 * stack. */
 	frame->rsp = ((xstate_at - sizeof(struct frame_signal)) & ~15ULL) - 8;
 	frame->scratch = frame->rsp - FRAME_SCRATCH;
 	frame->low = frame->scratch;
 	frame->size = xstate_at + xstate_size + 4 - frame->low;
 	assert(frame->size <= FRAME_MAX);
+	assert(frame->low + frame->size <= input->top);
 	memset(frame->bytes, 0, frame->size);
 	struct frame_signal signal = make_signal(input, xstate_at);
 	memcpy(frame->bytes + (frame->rsp - frame->low), &signal, sizeof(signal));

@@ -1,0 +1,259 @@
+/*
+ * stop_all.c - hold all threads of a process.
+ *
+ * Passes over /proc/PID/task seize and interrupt threads. A pass that finds no new thread while all
+ * threads known so far stand still is the last one: every thread that could make another is known.
+ * Clones of seized threads are ours from birth (PTRACE_O_TRACECLONE).
+ *
+ * A thread in uninterruptible sleep delays a pass, and all other threads stand still meanwhile. So
+ * such a pass is given up quickly, all threads run on, and the next pass follows until the caller's
+ * time is over.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "control/proc/proc_status.h"
+#include "control/proc/unreleased.h"
+#include "rseq.h"
+#include "sharers.h"
+#include "stop_parts.h"
+
+/* wait for a thread in uninterruptible sleep, while all others are held */
+#define STOP_PATIENCE_US 20000
+#define STOP_CLOSELY_US 5000 /* wait before looking for the reason */
+
+struct dirent_raw {
+	uint64_t inode;
+	int64_t next;
+	unsigned short length;
+	unsigned char type;
+	char name[];
+};
+
+/* `hint` makes this cheap: stop->threads is mostly in the directory's order. */
+static bool is_known(const struct stop *stop, pid_t tid, size_t *hint)
+{
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		size_t at = (*hint + i) % stop->threads.count;
+
+		if (stop->threads.items[at].tid == tid) {
+			*hint = at + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct error *take_new(struct stop *stop, pid_t tid, size_t *hint, bool *found)
+{
+	bool ours = false;
+	struct error *err = NULL;
+
+	if (tid <= 0 || is_known(stop, tid, hint))
+		return NULL;
+	if (tid == stop->proc->held_tid) {
+		ours = true;
+		err = stop_take_held(stop, tid);
+	} else {
+		err = held_seize(stop, tid, false, &ours);
+	}
+	*found |= ours;
+	return err;
+}
+
+/* One pass over the directory. *ret_found: it seized a new thread. */
+static struct error *take_threads(struct stop *stop, bool *ret_found)
+{
+	char buffer[32768] __attribute__((aligned(8)));
+	struct error *err = NULL;
+	size_t hint = 0;
+	ssize_t n = 0;
+
+	*ret_found = false;
+	lseek(stop->task_fd, 0, SEEK_SET);
+	while (!err && (n = syscall(SYS_getdents64, stop->task_fd, buffer, sizeof(buffer))) > 0) {
+		for (ssize_t at = 0; !err && at < n;) {
+			const struct dirent_raw *entry = (const void *)(buffer + at);
+
+			err = take_new(stop, atoi(entry->name), &hint, ret_found);
+			at += entry->length;
+		}
+	}
+	if (!err && n < 0 && errno != ENOENT && errno != ESRCH)
+		err = error_errno(errno, "cannot list the threads of process %d", stop->proc->pid);
+	return err;
+}
+
+/* Finds out why a thread doesn't stop: an ended leader never does while others live. True: it is in
+ * uninterruptible sleep. */
+static bool is_stuck(struct stop *stop, struct held *held)
+{
+	struct thread_stat stat;
+	_cleanup_error_ struct error *gone = proc_status_read_stat(held->tid, held->tid, &stat);
+
+	if (gone)
+		return false;
+	held->ended = stat.state == 'Z' && (held->sharer || held->tid == stop->proc->pid);
+	held_check_replaced(stop, held);
+	return stat.state == 'D';
+}
+
+/* Looks at each running thread. `closely`: also at threads that stand still (they may have been
+ * killed, and the killer may wait until we have seen it), and at the reason why others still
+ * run. */
+static struct error *look_at_all(struct stop *stop, bool closely, pid_t *ret_running,
+				 pid_t *ret_stuck)
+{
+	pid_t ended = 0;
+	bool others = false;
+
+	*ret_running = 0;
+	*ret_stuck = 0;
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		enum held_state state = stop->threads.items[i].state;
+		struct error *err = NULL;
+
+		if (state == HELD_SEIZED || (closely && state == HELD_STOPPED))
+			err = held_look(stop, i);
+		if (err)
+			return err;
+		struct held *held = &stop->threads.items[i];
+		if (closely && held->state == HELD_SEIZED && is_stuck(stop, held))
+			*ret_stuck = held->tid;
+		others |= held->state == HELD_STOPPED;
+		if (held->state == HELD_SEIZED)
+			*(held->ended ? &ended : ret_running) = held->tid;
+	}
+	/* all have ended, or one is in exec: both get reported; or an unknown thread lives on */
+	if (!*ret_running && !others)
+		*ret_running = *ret_stuck = ended;
+	return NULL;
+}
+
+/* Doesn't wait for an ended leader of living threads: its end shows when they are gone. */
+static void leave_ended(struct stop *stop)
+{
+	bool others = false;
+
+	for (size_t i = 0; i < stop->threads.count; i++)
+		others |=
+			stop->threads.items[i].state != HELD_GONE && !stop->threads.items[i].ended;
+	for (size_t i = 0; others && i < stop->threads.count; i++) {
+		struct held *held = &stop->threads.items[i];
+
+		if (held->state != HELD_SEIZED || !held->ended)
+			continue;
+		unreleased_add(held->tid, held->tid == stop->proc->pid && stop->proc->own_child);
+		held->state = HELD_GONE;
+	}
+}
+
+/* Waits until all threads stand still. *ret_late: tid of a thread that doesn't; 0: all do. */
+static struct error *wait_all(struct stop *stop, uint64_t deadline_us, pid_t *ret_late)
+{
+	uint64_t begin = held_now_us();
+
+	for (unsigned round = 0;; round++) {
+		pid_t running = 0, stuck = 0;
+		bool closely = held_now_us() > begin + STOP_CLOSELY_US;
+		struct error *err = look_at_all(stop, closely, &running, &stuck);
+		uint64_t now = held_now_us();
+
+		*ret_late = stuck ? stuck : running;
+		if (err || !running || now > deadline_us ||
+		    (stuck && now > begin + STOP_PATIENCE_US))
+			return err;
+		held_block(running, round);
+	}
+}
+
+static bool has_fit_thread(struct stop *stop)
+{
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		if (!rseq_inside(stop, i, NULL))
+			return true;
+	}
+	return false;
+}
+
+static struct error *stuck_error(const struct stop *stop, pid_t tid)
+{
+	char path[64], where[64] = "";
+	struct thread_stat stat = { .comm = "?", .state = '?' };
+	_cleanup_error_ struct error *gone = proc_status_read_stat(tid, tid, &stat);
+	_cleanup_close_ int fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/wchan", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, where, sizeof(where) - 1);
+	where[n > 0 ? n : 0] = '\0';
+	return error_new(
+		ERROR_FAILED,
+		"process %d can't be stopped: its thread %d (%s) is %s (%s); try again later",
+		stop->proc->pid, tid, stat.comm,
+		stat.state == 'D' ? "in uninterruptible sleep" : "not reacting",
+		n > 0 && strcmp(where, "0") ? where : "unknown place");
+}
+
+/* Tries once. *ret_stuck: the thread that prevented it; all stopped threads are released then. */
+static struct error *hold_all(struct stop *stop, uint64_t deadline_us, pid_t *ret_stuck)
+{
+	struct error *err;
+	bool found;
+
+	*ret_stuck = 0;
+	do {
+		if ((err = take_threads(stop, &found)) ||
+		    (err = wait_all(stop, deadline_us, ret_stuck)))
+			return err;
+		leave_ended(stop);
+		held_compact(stop);
+		if (stop->executed || !stop->threads.count)
+			return held_gone(stop);
+		if (!*ret_stuck && !found && (err = sharers_take(stop, &found)))
+			return err;
+	} while (!*ret_stuck && found);
+	if (!*ret_stuck && !has_fit_thread(stop))
+		*ret_stuck = stop->threads.items[0].tid;
+	if (*ret_stuck)
+		stop_let_go(stop, true);
+	return NULL;
+}
+
+struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret_stop)
+{
+	uint64_t deadline = held_now_us() + (uint64_t)timeout_ms * 1000;
+	struct stop *stop = NULL;
+	pid_t stuck = 0;
+	struct error *err = stop_new(proc, true, &stop);
+
+	if (err)
+		return err;
+	for (;;) {
+		sharers_look(stop);
+		stop->since_us = held_now_us();
+		err = hold_all(stop, deadline, &stuck);
+		if (err || !stuck)
+			break;
+		if (held_now_us() + STOP_PAUSE_US > deadline) {
+			err = stuck_error(stop, stuck);
+			break;
+		}
+		usleep(STOP_PAUSE_US);
+	}
+	if (err) {
+		stop_release(stop, NULL);
+		return err;
+	}
+	assert(stop->threads.count);
+	mem_set_stopped_thread(proc, stop->threads.items[0].tid);
+	*ret_stop = stop;
+	return NULL;
+}

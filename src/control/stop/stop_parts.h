@@ -1,0 +1,18 @@
+/*
+ * stop_parts.h - what stop.c, stop_all.c and stop_one.c share.
+ */
+#ifndef DYNTRACE_STOP_PARTS_H
+#define DYNTRACE_STOP_PARTS_H
+
+#include "held.h"
+
+#define STOP_PAUSE_US 5000 /* between two tries */
+
+/* A stop that holds no thread yet. all: it is for all threads of the process. */
+struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop);
+/* Adds a thread that is in a ptrace stop of ours already, and stays in it on release. */
+struct error *stop_take_held(struct stop *stop, pid_t tid);
+/* Lets threads go: all, or only those that are HELD_STOPPED. */
+void stop_let_go(struct stop *stop, bool only_stopped);
+
+#endif
