@@ -1,5 +1,6 @@
 #include "pass_fd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -21,7 +22,7 @@ struct parcel {
 	char byte;
 };
 
-/* `at`: where it lies for who uses it. */
+/* `at`: the parcel's address in the process that uses it. */
 static void parcel_fill(struct parcel *parcel, uint64_t at)
 {
 	parcel->vector = (struct iovec){ (void *)(at + offsetof(struct parcel, byte)), 1 };
@@ -32,7 +33,7 @@ static void parcel_fill(struct parcel *parcel, uint64_t at)
 				 .msg_controllen = sizeof(parcel->control) };
 }
 
-static struct error *send_it(int socket, int fd)
+static struct error *send_fd(int socket, int fd)
 {
 	struct parcel parcel = { .control.align = { .cmsg_len = CMSG_LEN(sizeof(int)),
 						    .cmsg_level = SOL_SOCKET,
@@ -57,15 +58,14 @@ static struct error *receive_there(struct remote *remote, struct proc *proc, int
 		parcel_fill(&parcel, at.v);
 		err = remote_put(remote, &parcel, sizeof(parcel), &again);
 	}
-	if (!err && !taddr_equal(at, again))
-		return error_new(ERROR_FAILED, "the place for arguments has moved");
+	assert(err || taddr_equal(at, again)); /* the scratch memory of one remote doesn't move */
 	if (!err)
 		err = remote_do(remote, &result, SYS_recvmsg, (uint64_t)socket,
 				at.v + offsetof(struct parcel, head),
 				MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (!err && result != 1)
 		err = error_errno(result < 0 ? (int)-result : EPROTO,
-				  "process %d did not get the shared memory", proc->pid);
+				  "process %d didn't receive the shared memory", proc->pid);
 	if (!err)
 		err = mem_read(proc, at, &parcel, sizeof(parcel));
 	if (!err && (parcel.control.align.cmsg_type != SCM_RIGHTS ||
@@ -94,7 +94,7 @@ struct error *pass_fd(struct remote *remote, struct proc *proc, int fd, int *ret
 		return err;
 	_cleanup_close_ int socket = (int)syscall(SYS_pidfd_getfd, proc->pidfd, there[0], 0);
 	err = socket < 0 ? error_errno(errno, "cannot share memory with process %d", proc->pid) :
-			   send_it(socket, fd);
+			   send_fd(socket, fd);
 	if (!err)
 		err = receive_there(remote, proc, there[1], ret_there);
 	for (size_t i = 0; i < 2; i++) {

@@ -1,6 +1,8 @@
 /*
- * Remote calls. In what order things are done decides what a `kill -9` of the controller leaves
- * behind (H14); at each line the thread, let go by the kernel, must end up where it was:
+ * remote.c - remote calls.
+ *
+ * The order of the steps decides what a `kill -9` of the controller leaves behind (H14). Wherever
+ * the kernel lets the thread go, the thread must end up where it was:
  *
  *	begin	frame written below the red zone	dead memory
  *		registers: `syscall` on that frame	runs the call, returns through the frame
@@ -8,14 +10,10 @@
  *	call	entry stop, exit stop			as above
  *	end	to an event stop			as above
  *		mask: the real one			as above
- *		registers: the thread's own		goes on, an interrupted call is restarted by the kernel
+ *		registers: the thread's own		goes on, an interrupted call is restarted
  *		stack bytes put back			dead memory
  *
- * The frame lies below the thread's own stack pointer where that is known to be a big stack: the
- * process's main one, or one that a thread library made (guard page below, thread block above).
- * Elsewhere (a coroutine's, a goroutine's) what lies below may be somebody's data: then, on the
- * main thread only, the never used lowest end of the main stack is taken, or, where that was used
- * once, what the kernel lets it grow by.
+ * Where the frame lies: stop/fitness.c.
  */
 #include "remote.h"
 
@@ -41,7 +39,7 @@
 
 #define REMOTE_DIRECTION_FLAG 0x400ULL
 #define REMOTE_END_LOOKS 20
-#define REMOTE_CALL_US 10000000 /* for one call: something is very wrong after that */
+#define REMOTE_CALL_US 10000000 /* for one call; a longer one is a failure */
 
 struct remote {
 	struct stop *stop;
@@ -50,9 +48,9 @@ struct remote {
 	struct syscall_gadgets gadgets;
 	uint64_t mask;
 	bool entered; /* registers and mask are changed */
-	bool adrift; /* in a function that didn't come back: its frame will bring it home */
+	bool adrift; /* in a function that didn't return: the frame leads the thread back */
 	struct sigframe frame;
-	uint8_t stack[FRAME_MAX]; /* what the frame covers */
+	uint8_t stack[FRAME_MAX]; /* the thread's own bytes under the frame */
 	uint8_t xstate[FRAME_XSTATE_MAX];
 	size_t xstate_size;
 };
@@ -90,7 +88,7 @@ static struct error *choose(struct remote *remote, uint64_t *ret_top)
 
 /* ---- begin ----------------------------------------------------------------------------------- */
 
-/* Is a signal on its way whose handler will run before the thread goes on? */
+/* Is a signal pending whose handler will run before the thread goes on? */
 static bool handler_pending(pid_t tid)
 {
 	struct thread_status status;
@@ -136,8 +134,8 @@ static struct error *build_frame(struct remote *remote, uint64_t top)
 			remote->frame.size);
 }
 
-/* A process that was just killed has no memory any more, and is there for another moment: what
- * failed, failed for that. */
+/* A process that was just killed has no memory any more, but is alive for another moment. Waits for
+ * that moment, and then blames the failure on the end. */
 static struct error *blame_end(const struct stop *stop, struct error *err)
 {
 	for (unsigned round = 0; err && error_kind(err) != ERROR_GONE && round < REMOTE_END_LOOKS;
@@ -151,7 +149,6 @@ static struct error *blame_end(const struct stop *stop, struct error *err)
 	return err;
 }
 
-/* Of one that lasts: the next call finds it as it is. */
 static struct error *join(struct remote *remote, struct remote **ret_remote)
 {
 	remote->borrowers++;
@@ -202,10 +199,10 @@ static struct error *note_end(struct remote *remote, int status)
 	return held_gone(remote->stop);
 }
 
-/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8), or any
- * event stop: that one is asked for each time, as the kernel forgets it with any other stop.
- * SIGSTOP, which no mask holds back, is let through: the group-stop that follows doesn't keep us
- * from going on. */
+/* Goes on with `request` until the thread reports a stop of the wanted kind (status >> 8), or, with
+ * `event`, any event stop. Asks for an event stop each time, as the kernel forgets the request with
+ * any other stop. Lets SIGSTOP through, which no mask holds back: the group-stop that follows
+ * doesn't keep us from going on. */
 static struct error *run_until(struct remote *remote, int request, int wanted, bool event)
 {
 	uint64_t deadline = held_now_us() + REMOTE_CALL_US;
@@ -225,7 +222,7 @@ static struct error *run_until(struct remote *remote, int request, int wanted, b
 				return held_gone(remote->stop);
 			if (held_now_us() > deadline)
 				return error_new(ERROR_FAILED,
-						 "a system call of thread %d doesn't end", tid);
+						 "a system call of thread %d doesn't return", tid);
 			held_block(tid, round);
 		}
 		if (!WIFSTOPPED(status))
@@ -256,6 +253,7 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
 	struct error *err;
 
+	assert(remote->borrowers && !remote->adrift);
 	regs.rip = remote->gadgets.call.v;
 	regs.rsp = remote->frame.rsp;
 	regs.rax = (unsigned long long)number;
@@ -276,7 +274,8 @@ struct error *remote_call(struct remote *remote, long number, const uint64_t arg
 	return NULL;
 }
 
-/* The function came back to the restorer, which is about to leave by rt_sigreturn: not yet. */
+/* The function returned to the restorer, which is about to call rt_sigreturn: skips that call, so
+ * that remote_end finds the frame unused. */
 static struct error *skip_sigreturn(struct remote *remote, struct user_regs_struct *regs)
 {
 	regs->orig_rax = (unsigned long long)-1;
@@ -289,9 +288,10 @@ struct error *remote_function(struct remote *remote, taddr function, const uint6
 {
 	struct user_regs_struct regs = remote->stop->threads.items[remote->index].regs;
 
-	assert(remote->borrowers == 1); /* who doesn't come back is given up */
+	assert(remote->borrowers == 1); /* set_adrift frees the remote of all borrowers */
 	if (!remote->gadgets.restorer.v || remote->frame.rsp % 16 != 8)
-		return error_new(ERROR_FAILED, "process %d has nothing to return to from a call",
+		return error_new(ERROR_FAILED,
+				 "process %d has no code for a called function to return to",
 				 remote->stop->proc->pid);
 	regs.rip = function.v;
 	regs.rsp = remote->frame.rsp;
@@ -335,7 +335,7 @@ static struct error *give_back(struct remote *remote)
 	return NULL;
 }
 
-/* Lets the thread go as it is, in the middle of a function. */
+/* Lets the thread go in the middle of a function. */
 static struct error *set_adrift(struct remote *remote)
 {
 	struct held *held = &remote->stop->threads.items[remote->index];
@@ -353,7 +353,10 @@ struct error *remote_end(struct remote *remote)
 {
 	struct error *err = NULL;
 
-	if (!remote || --remote->borrowers)
+	if (!remote)
+		return NULL;
+	assert(remote->borrowers && remote->stop->remote == remote);
+	if (--remote->borrowers)
 		return NULL;
 	if (remote->adrift)
 		return set_adrift(remote);

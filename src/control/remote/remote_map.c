@@ -1,5 +1,6 @@
 #include "remote_map.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +12,9 @@
 #include "control/proc/proc_status.h"
 #include "rlimits.h"
 
-#define TMAP_FIXED_NOREPLACE 0x100000
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
 
 static bool is_error(int64_t result)
 {
@@ -21,7 +24,8 @@ static bool is_error(int64_t result)
 static bool locks_memory(const struct proc *proc)
 {
 	struct thread_status status;
-	struct error *err = proc_status_read(proc->pid, proc_status_live_thread(proc->pid), &status);
+	pid_t tid = proc_status_live_thread(proc->pid);
+	struct error *err = proc_status_read(proc->pid, tid, &status);
 
 	error_free(err);
 	return !err && status.locked;
@@ -33,7 +37,8 @@ static struct error *map_failed(const struct proc *proc, const struct remote_map
 	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
 
 	if (number == EEXIST)
-		return error_new(ERROR_FAILED, "0x%" PRIx64 " in process %d isn't free for %s",
+		return error_new(ERROR_FAILED,
+				 "address 0x%" PRIx64 " of process %d isn't free for %s",
 				 request->at.v, proc->pid, request->what);
 	if (number == ENOMEM && !prlimit(proc->pid, RLIMIT_AS, NULL, &limit) &&
 	    limit.rlim_cur != RLIM_INFINITY)
@@ -47,8 +52,8 @@ static struct error *map_failed(const struct proc *proc, const struct remote_map
 	if (number == EAGAIN)
 		return error_new(
 			ERROR_FAILED,
-			"process %d locks its memory (mlockall) and RLIMIT_MEMLOCK leaves no room for "
-			"%s: run as root, or raise its limit",
+			"process %d locks its memory (mlockall) and RLIMIT_MEMLOCK leaves no room "
+			"for %s: run as root, or raise its limit",
 			proc->pid, request->what);
 	return error_errno(number, "cannot map %s into process %d", request->what, proc->pid);
 }
@@ -60,7 +65,8 @@ static struct error *map_once(struct remote *remote, const struct remote_map_req
 			 (uint64_t)r->flags, (uint64_t)(int64_t)r->fd, r->offset);
 }
 
-/* Without access first, so that no page is made; then unlocked; then as wanted. */
+/* Maps without access first, so that the kernel makes no page; then unlocks; then sets the wanted
+ * protection. */
 static struct error *map_unlocked(struct remote *remote, struct proc *proc,
 				  const struct remote_map_request *request, int64_t *ret_result)
 {
@@ -80,12 +86,13 @@ static struct error *map_unlocked(struct remote *remote, struct proc *proc,
 	return err;
 }
 
-struct error *remote_map_add(struct remote *remote, struct proc *proc, const struct remote_map_request *request,
-		       taddr *ret_at)
+struct error *remote_map_add(struct remote *remote, struct proc *proc,
+			     const struct remote_map_request *request, taddr *ret_at)
 {
 	int64_t result = 0;
 	struct error *err;
 
+	assert(request->size && request->at.v % DT_PAGE == 0 && request->offset % DT_PAGE == 0);
 	if (locks_memory(proc))
 		err = map_unlocked(remote, proc, request, &result);
 	else
@@ -95,7 +102,7 @@ struct error *remote_map_add(struct remote *remote, struct proc *proc, const str
 	if (is_error(result))
 		return map_failed(proc, request, (int)-result);
 	if (request->at.v && (uint64_t)result != request->at.v) {
-		/* an old kernel that takes the address for a hint */
+		/* a kernel without MAP_FIXED_NOREPLACE takes the address for a hint */
 		err = remote_map_remove(remote, taddr_of((uint64_t)result), request->size);
 		return err ? err : map_failed(proc, request, EEXIST);
 	}
@@ -113,7 +120,7 @@ struct error *remote_map_remove(struct remote *remote, taddr at, uint64_t size)
 	return err;
 }
 
-/* Moves what was doubled to its place; the page before it goes. */
+/* Moves the doubled view to its place, and unmaps the page before it. */
 static struct error *move_view(struct remote *remote, taddr view, taddr to, uint64_t size)
 {
 	int64_t result;
@@ -129,13 +136,13 @@ static struct error *move_view(struct remote *remote, taddr view, taddr to, uint
 }
 
 struct error *remote_map_extend(struct remote *remote, struct proc *proc, taddr from, taddr to,
-			  uint64_t size)
+				uint64_t size)
 {
 	struct remote_map_request reserve = {
 		.at = to,
 		.size = size,
 		.prot = PROT_NONE,
-		.flags = MAP_PRIVATE | MAP_ANONYMOUS | TMAP_FIXED_NOREPLACE,
+		.flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
 		.fd = -1,
 		.what = "code memory",
 	};

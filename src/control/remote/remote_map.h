@@ -1,8 +1,8 @@
 /*
- * remote_map.h - mappings made in the target by remote calls. Private to inject/.
+ * remote_map.h - make mappings in the target by remote calls.
  *
- * Copes with the target's limits (H17): where it locks all its future memory, what is mapped here
- * is unlocked again at once, and counts neither against its limit nor is it filled with pages.
+ * Copes with the target's limits (H17): in a target that locks all its future memory, unlocks the
+ * new mapping at once, so that it neither counts against the limit nor gets filled with pages.
  */
 #ifndef DYNTRACE_REMOTE_MAP_H
 #define DYNTRACE_REMOTE_MAP_H
@@ -16,16 +16,16 @@ struct remote_map_request {
 	int flags; /* MAP_* */
 	int fd; /* in the target; -1 for none */
 	uint64_t offset;
-	const char *what; /* for the error */
+	const char *what; /* name of the mapping, for the error */
 };
 
-struct error *remote_map_add(struct remote *remote, struct proc *proc, const struct remote_map_request *request,
-		       taddr *ret_at);
+struct error *remote_map_add(struct remote *remote, struct proc *proc,
+			     const struct remote_map_request *request, taddr *ret_at);
 struct error *remote_map_remove(struct remote *remote, taddr at, uint64_t size);
 
-/* Another view of `size` bytes of the shared mapping of which the page `from` is the one before: a
- * window of the code, without a descriptor. */
+/* Maps at `to` another view of a shared mapping, without a descriptor: the `size` bytes of its file
+ * that follow the page mapped at `from`. */
 struct error *remote_map_extend(struct remote *remote, struct proc *proc, taddr from, taddr to,
-			  uint64_t size);
+				uint64_t size);
 
 #endif

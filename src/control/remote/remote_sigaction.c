@@ -40,22 +40,22 @@ struct error *remote_sigaction_unmap(struct stop *stop, taddr at, uint64_t size)
 	return call(stop, SYS_munmap, (const uint64_t[6]){ at.v, size }, "unmap memory");
 }
 
-struct error *remote_sigaction_get(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
-			 struct dt_sigaction *ret_action)
+struct error *remote_sigaction_get(struct proc *proc, struct stop *stop, taddr scratch,
+				   unsigned signal, struct dt_sigaction *ret_action)
 {
 	const uint64_t args[6] = { signal, 0, scratch.v, sizeof(uint64_t) };
-	struct error *error = call(stop, SYS_rt_sigaction, args, "read what signals do");
+	struct error *error = call(stop, SYS_rt_sigaction, args, "read a signal's action");
 
 	return error ? error : mem_read(proc, scratch, ret_action, sizeof(*ret_action));
 }
 
-struct error *remote_sigaction_set(struct proc *proc, struct stop *stop, taddr scratch, unsigned signal,
-			 const struct dt_sigaction *action)
+struct error *remote_sigaction_set(struct proc *proc, struct stop *stop, taddr scratch,
+				   unsigned signal, const struct dt_sigaction *action)
 {
 	const uint64_t args[6] = { signal, scratch.v, 0, sizeof(uint64_t) };
 	struct error *error = mem_write(proc, scratch, action, sizeof(*action));
 
-	return error ? error : call(stop, SYS_rt_sigaction, args, "change what a signal does");
+	return error ? error : call(stop, SYS_rt_sigaction, args, "change a signal's action");
 }
 
 struct dt_sigaction remote_sigaction_ours(taddr handler, taddr restorer)

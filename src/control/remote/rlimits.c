@@ -20,7 +20,7 @@ bool rlimits_raise(pid_t pid, int resource, rlim_t by, struct rlimits *ret_limit
 	if (prlimit(pid, (enum __rlimit_resource)resource, &wanted, NULL)) {
 		if (errno != EPERM || limits.saved.rlim_cur == limits.saved.rlim_max)
 			return false;
-		/* the hard limit isn't ours to raise; up to it everybody may go */
+		/* raising the hard limit needs privilege; raising up to it doesn't */
 		wanted = limits.saved;
 		wanted.rlim_cur = wanted.rlim_max;
 		if (prlimit(pid, (enum __rlimit_resource)resource, &wanted, NULL))

@@ -1,5 +1,5 @@
 /*
- * rlimits.h - a resource limit of the target, out of the way for a moment (H17).
+ * rlimits.h - raise a resource limit of the target for a moment (H17).
  */
 #ifndef DYNTRACE_RLIMITS_H
 #define DYNTRACE_RLIMITS_H
@@ -15,9 +15,9 @@ struct rlimits {
 	struct rlimit saved;
 };
 
-/* False (and errno): it can't be raised, or is as high as can be. */
+/* False (and errno): not permitted, or the limit is infinite already. */
 bool rlimits_raise(pid_t pid, int resource, rlim_t by, struct rlimits *ret_limits);
-/* As it was. Safe on one that was never raised. */
+/* Puts the limit back. Safe on a struct of zeros. */
 void rlimits_restore(struct rlimits *limits);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * safepoint.c
+ * safepoint.c - find a thread at rest, check its stack, call.
  *
  * Seen: openat, read, pread64, fstat and close come from inside dlopen with its lock held, which is
- * recursive: a call made there succeeds and corrupts. Those are calls on files; a `read` that
- * sleeps on a pipe, a socket or a terminal is the program's own.
+ * recursive: a call made there succeeds and corrupts. They are calls on files; a `read` that sleeps
+ * on a pipe, a socket or a terminal is the program's own.
  *
- * futex is any lock, also the loader's: there the stack must show one of the functions by which a
- * program waits for its other threads (the workers of every thread pool rest there). Likewise
- * restart_syscall, which goes on with a call that somebody interrupted and doesn't say which.
+ * A futex can be any lock, also the loader's: there the stack must show one of the functions by
+ * which a program waits for its other threads (the workers of every thread pool rest there).
+ * Likewise restart_syscall, which goes on with an interrupted call and doesn't say which.
  */
 #include "safepoint.h"
 
@@ -27,10 +27,10 @@
 #include "control/stop/held.h"
 #include "remote.h"
 
-#define SAFEPOINT_STOP_MS 100
-#define SAFEPOINT_ROOM (64u << 10) /* what must be left of a thread's stack */
+#define SAFEPOINT_STOP_MS 100 /* less than STOP_TIMEOUT_MS: other threads and rounds follow */
+#define SAFEPOINT_ROOM (64u << 10) /* least room on a thread's stack */
 #define SAFEPOINT_FRAMES_MAX 10000
-#define WAIT_FRAMES_MAX 4 /* innermost frames, of which one is the function that waits */
+#define WAIT_FRAMES_MAX 4 /* innermost frames among which to look for the function that waits */
 
 static const long rests[] = {
 	SYS_epoll_wait,
@@ -54,10 +54,10 @@ static const long rests[] = {
 	SYS_rt_sigtimedwait,
 };
 
-/* Calls that are a rest if the stack says so. */
+/* Calls in which a thread is at rest if its stack shows one of `waits`. */
 static const long unsure[] = { SYS_futex, SYS_restart_syscall };
 
-/* By these, and the calls above. */
+/* Functions that rest in the calls above. */
 static const char *const waits[] = {
 	"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "pthread_join",
 	"sem_wait",	     "sem_timedwait",	       "sem_clockwait",		 "nanosleep",
@@ -90,7 +90,7 @@ enum safepoint_rest safepoint_judge(const char *line, bool (*is_stream)(void *co
 	long number = strtol(line, &end, 10);
 
 	if (end == line || *end != ' ')
-		return REST_NOT; /* "running", or in the kernel for another reason */
+		return REST_NOT; /* "running", or in the kernel without a system call */
 	if (is_listed(number))
 		return REST_CERTAIN;
 	if (is_unsure(number))
@@ -100,7 +100,7 @@ enum safepoint_rest safepoint_judge(const char *line, bool (*is_stream)(void *co
 	return REST_NOT;
 }
 
-/* ---- which thread ---------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static bool is_stream(void *context, int fd)
 {
@@ -110,7 +110,7 @@ static bool is_stream(void *context, int fd)
 	struct stat file;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", proc->pid, fd);
-	if (!stat(path, &file) && S_ISFIFO(file.st_mode)) /* also one that has a name */
+	if (!stat(path, &file) && S_ISFIFO(file.st_mode)) /* named pipes have other links */
 		return true;
 	ssize_t length = readlink(path, target, sizeof(target) - 1);
 	target[length > 0 ? length : 0] = '\0';
@@ -132,8 +132,8 @@ static enum safepoint_rest judge_thread(struct proc *proc, pid_t tid)
 	return line ? safepoint_judge(line, is_stream, proc) : REST_NOT;
 }
 
-/* The same of a thread that is held. A call that was rewound is shown as none; its number is
- * where it will be used. */
+/* The same for a held thread. /proc shows a rewound call as none; its number is in rax, where the
+ * `syscall` instruction will find it. */
 static enum safepoint_rest judge_held(const struct stop *stop)
 {
 	const struct held *held = &stop->threads.items[0];
@@ -143,21 +143,21 @@ static enum safepoint_rest judge_held(const struct stop *stop)
 	return is_listed((long)held->regs.rax) ? REST_CERTAIN : REST_NOT;
 }
 
-/* ---- its stack ------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* Unwind tables are in the files themselves. */
+/* No separate debug files: the unwind tables are in the ELF files themselves. */
 static int no_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
 			const char *file, const char *link, GElf_Word crc, char **ret_path)
 {
 	return -1;
 }
 
-/* What a walk over its frames finds. */
+/* Findings of a walk over the frames of a thread. */
 struct walk {
 	Dwfl *dwfl;
 	unsigned frames;
 	bool dirty;
-	bool waits; /* in one of `waits`, as its caller or its caller's caller knows it */
+	bool waits; /* one of the innermost frames is in one of `waits` */
 };
 
 static void cleanup_dwfl(Dwfl **dwfl)
@@ -185,7 +185,7 @@ static bool is_allocator(const char *name)
 	return is_named(name, names, sizeof(names) / sizeof(names[0]));
 }
 
-/* The function's name, if the address is really in it: nameless ones lie between. */
+/* Compares the function's name, if the address is really in it: nameless functions lie between. */
 static bool is_wait(Dwfl_Module *module, Dwarf_Addr pc)
 {
 	GElf_Off offset;
@@ -196,8 +196,8 @@ static bool is_wait(Dwfl_Module *module, Dwarf_Addr pc)
 	       is_named(name, waits, sizeof(waits) / sizeof(waits[0]));
 }
 
-/* A frame of the loader or the allocator, or one that a signal interrupted, says that the
- * thread may hold something. */
+/* A frame of the loader or the allocator, or a frame that a signal interrupted, means that the
+ * thread may hold a lock. */
 static int look_at_frame(Dwfl_Frame *frame, void *context)
 {
 	struct walk *walk = context;
@@ -222,7 +222,7 @@ static int look_at_frame(Dwfl_Frame *frame, void *context)
 	return walk->dirty || walk->frames > SAFEPOINT_FRAMES_MAX ? DWARF_CB_ABORT : DWARF_CB_OK;
 }
 
-/* The whole stack of the held thread, by the unwind tables of the files: to its outermost frame. */
+/* Walks the whole stack of the held thread, by the files' unwind tables, to its outermost frame. */
 static bool is_clean(const struct proc *proc, pid_t tid, enum safepoint_rest rest)
 {
 	static const Dwfl_Callbacks callbacks = { .find_elf = dwfl_linux_proc_find_elf,
@@ -234,7 +234,7 @@ static bool is_clean(const struct proc *proc, pid_t tid, enum safepoint_rest res
 	    dwfl_linux_proc_attach(dwfl, proc->pid, true))
 		return false;
 	int end = dwfl_getthread_frames(dwfl, tid, look_at_frame, &walk);
-	/* -1 with frames: the outermost one says that nobody called it, or its table ends there. */
+	/* -1 with frames: the outermost frame is marked as such, or its table ends there. */
 	return !walk.dirty && walk.frames > 1 && (end == 0 || end == -1) &&
 	       (rest == REST_CERTAIN || walk.waits);
 }
@@ -248,7 +248,7 @@ static bool has_room(struct proc *proc, uint64_t rsp)
 	return stack && (!strcmp(stack->path, "[stack]") || rsp - stack->start.v >= SAFEPOINT_ROOM);
 }
 
-/* ---- the call -------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static struct error *call_held(struct stop *stop, taddr function, const uint64_t args[3])
 {
@@ -264,7 +264,7 @@ static struct error *call_held(struct stop *stop, taddr function, const uint64_t
 	return error ? error : ending;
 }
 
-/* On that thread, if it is at a safe point now. */
+/* Makes the call on that thread if it is at a safe point now: *ret_done. */
 static struct error *try_thread(struct proc *proc, pid_t tid, taddr function,
 				const uint64_t args[3], bool *ret_done)
 {
@@ -274,7 +274,7 @@ static struct error *try_thread(struct proc *proc, pid_t tid, taddr function,
 		return NULL;
 	struct error *error = stop_thread(proc, tid, SAFEPOINT_STOP_MS, &stop);
 	if (error && error_kind(error) != ERROR_GONE) {
-		error_free(error); /* it may be elsewhere by now */
+		error_free(error); /* it may have left the safe point */
 		return NULL;
 	}
 	enum safepoint_rest rest = error ? REST_NOT : judge_held(stop);

@@ -1,8 +1,8 @@
 /*
- * safepoint.h - call a function of the target's own libraries, where that can't hurt.
+ * safepoint.h - call a function of the target's own libraries at a safe point.
  *
  * The function may take locks and allocate memory, so it is called only on a thread that provably
- * holds nothing (H27): one that sleeps in a system call of a short list, with no frame of the
+ * holds no lock (H27): a thread that sleeps in a system call of a short list, with no frame of the
  * dynamic loader and no signal frame on its stack. All other threads run on meanwhile.
  */
 #ifndef DYNTRACE_SAFEPOINT_H
@@ -10,20 +10,20 @@
 
 #include "control/stop/stop.h"
 
-/* `held`: NULL, or the only thread of a command that has just been loaded, whose loader is done.
- * Without it waits at most timeout_ms for a thread at a safe point; ERROR_REFUSED: none was. */
+/* `held`: NULL, or the only thread of a command whose loader has just finished. With NULL, waits at
+ * most timeout_ms for a thread at a safe point; ERROR_REFUSED: no thread got there. */
 struct error *safepoint_call(struct proc *proc, struct stop *held, taddr function,
 			     const uint64_t args[3], unsigned timeout_ms);
 
 enum safepoint_rest {
 	REST_NOT,
 	REST_CERTAIN,
-	REST_BY_STACK, /* if the stack shows a function that waits */
+	REST_BY_STACK, /* only if the stack shows a function that waits */
 };
 
-/* Is that system call (as /proc/PID/task/TID/syscall has it, "NUMBER ARGUMENTS...") one that a
- * thread may be called out of? `is_stream` tells whether a descriptor of the target is a pipe, a
- * socket or a terminal. */
+/* Judges a system call, given as a line of /proc/PID/task/TID/syscall ("NUMBER ARGUMENTS..."): is a
+ * thread in it at rest? `is_stream` tells whether a descriptor of the target is a pipe, a socket or
+ * a terminal. */
 enum safepoint_rest safepoint_judge(const char *line, bool (*is_stream)(void *context, int fd),
 				    void *context);
 

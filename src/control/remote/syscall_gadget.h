@@ -1,10 +1,11 @@
 /*
- * syscall_gadget.h - the two pieces of the target's own code that remote calls run on.
+ * syscall_gadget.h - find the two pieces of the target's own code that remote calls run on.
  *
  *	call		syscall; ret
  *	restorer	mov $15, %rax; syscall		(rt_sigreturn: where handlers return to)
  *
- * Every libc has both. Found once per process, looked at again before each use: text can change.
+ * Every libc has both. Searched once per process, and checked again before each use: text can
+ * change.
  */
 #ifndef DYNTRACE_SYSCALL_GADGET_H
 #define DYNTRACE_SYSCALL_GADGET_H
@@ -12,10 +13,11 @@
 #include "control/proc/proc.h"
 
 struct syscall_gadgets {
-	taddr call; /* a `syscall`; with `ret` behind it if `restorer` isn't 0 */
-	taddr restorer; /* 0: there is none */
+	taddr call; /* a `syscall`; with `ret` after it if `restorer` isn't 0 */
+	taddr restorer; /* 0: none */
 };
 
-struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps, struct syscall_gadgets *ret_gadgets);
+struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps,
+				  struct syscall_gadgets *ret_gadgets);
 
 #endif

@@ -37,7 +37,7 @@ static bool search_block(struct search *search, const uint8_t *block, size_t n, 
 	return search->call && search->restorer;
 }
 
-/* True when all was found. What can't be read is passed over. */
+/* True: both pieces were found. Skips a mapping that can't be read. */
 static bool search_mapping(struct proc *proc, const struct mapping *mapping, struct search *search,
 			   uint8_t *block)
 {
@@ -58,7 +58,7 @@ static bool search_mapping(struct proc *proc, const struct mapping *mapping, str
 	return false;
 }
 
-/* The C library and the loader first: they have what is wanted, and are small. */
+/* The C library and the loader come first: they have both pieces, and are small. */
 static bool is_likely(const struct mapping *mapping)
 {
 	return strstr(mapping->path, "/libc") || strstr(mapping->path, "/ld-");
@@ -108,7 +108,7 @@ static bool still_good(struct proc *proc, const struct maps *maps)
 			    sizeof(restorer_short)));
 }
 
-/* One that was just killed: it isn't dead yet, but there is nothing to read any more. */
+/* A process that was just killed isn't dead yet, but has no memory any more. */
 static bool has_no_memory(struct proc *proc, const struct maps *maps)
 {
 	uint8_t byte;
@@ -123,7 +123,8 @@ static bool has_no_memory(struct proc *proc, const struct maps *maps)
 	return true;
 }
 
-struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps, struct syscall_gadgets *ret_gadgets)
+struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps,
+				  struct syscall_gadgets *ret_gadgets)
 {
 	struct search search = { 0 };
 
@@ -137,12 +138,13 @@ struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps, st
 		if (!search.bare)
 			return error_new(
 				ERROR_FAILED,
-				"process %d has no 'syscall' instruction that could be borrowed",
+				"process %d has no 'syscall' instruction to borrow",
 				proc->pid);
 		bool both = search.call && search.restorer;
 		proc->gadget_call = both ? search.call : search.bare;
 		proc->gadget_restorer = both ? search.restorer : 0;
 	}
-	*ret_gadgets = (struct syscall_gadgets){ taddr_of(proc->gadget_call), taddr_of(proc->gadget_restorer) };
+	*ret_gadgets = (struct syscall_gadgets){ taddr_of(proc->gadget_call),
+						 taddr_of(proc->gadget_restorer) };
 	return NULL;
 }
