@@ -1,18 +1,20 @@
 /*
- * Getting in and out.
+ * agent.c - injection.
  *
- * The memfds are born in the target, because only a descriptor of its own can be mapped by it; ours
- * are fetched from there, and its own are closed before the thread is let go. Sealing comes between
- * our mapping (writable, made first) and its (H25). Later windows need no descriptor: they are
- * doubled from what is mapped already (remote_map_extend), which is why one page behind the agent is
- * mapped as a seed.
+ * A remote call creates the memfds in the target, because the target can map only descriptors of
+ * its own. The controller fetches copies of them, and the target's are closed before the thread is
+ * let go. Sealing comes between our mapping (writable, made first) and the target's (H25). Later
+ * windows need no descriptor: remote_map_extend doubles an existing mapping, which is why one page
+ * after the agent is mapped as a seed.
  *
- *	control_at  dt_control r--  |  agent r-- r-x r--  |  seed r-x  |  state rw-, private, wiped in a forked child
+ *	control_at  dt_control r--  |  agent r-- r-x r--  |  seed r-x  |  state rw-
  *	pool_at     pool rw-
  *
- * The first line is reserved by one call, as a mapping of the code, and removed by one call. So
- * whenever we are killed, the next controller knows what is ours (sweep.c): what has the memfds'
- * names, and the state beside it.
+ * The state is private memory, which the kernel wipes in a forked child.
+ *
+ * One call reserves the first line, as a mapping of the code, and one call removes it. So whenever
+ * the controller is killed, the next one can tell our mappings (sweep.c): those with the memfds'
+ * names, and the state beside them.
  */
 #include "agent.h"
 
@@ -41,9 +43,9 @@
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
-#define INJECT_NOEXEC_SEAL 0x0008u /* of memfd_create: no execve of it; mmap may. Linux 6.3 */
-#define INJECT_WIPEONFORK 18
-#define INJECT_FILL_STEP (4ULL << 20)
+#define AGENT_NOEXEC_SEAL 0x0008u /* MFD_NOEXEC_SEAL, Linux 6.3: forbids execve, not mmap */
+#define AGENT_WIPEONFORK 18 /* MADV_WIPEONFORK */
+#define AGENT_FILL_STEP (4ULL << 20)
 
 struct injection {
 	struct stop *stop;
@@ -61,14 +63,14 @@ static struct error *create_once(struct injection *in, taddr name, int64_t *ret_
 {
 	uint64_t flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	struct error *err = remote_do(in->remote, ret_result, SYS_memfd_create, name.v,
-				      flags | INJECT_NOEXEC_SEAL);
+				      flags | AGENT_NOEXEC_SEAL);
 
 	if (!err && *ret_result == -EINVAL)
 		err = remote_do(in->remote, ret_result, SYS_memfd_create, name.v, flags);
 	return err;
 }
 
-/* In the target, also where it has used up its descriptors. */
+/* Creates a memfd in the target, even if the target has used up its descriptors. */
 static struct error *create_there(struct injection *in, const char *name, int *ret_fd)
 {
 	struct rlimits limits = { 0 };
@@ -96,7 +98,8 @@ static struct error *create_there(struct injection *in, const char *name, int *r
 	return NULL;
 }
 
-/* Our own descriptor of the target's. A thread can have descriptors of its own, so it is compared. */
+/* Fetches a copy of the target's descriptor. Compares the two files, since the borrowed thread may
+ * have a descriptor table of its own. */
 static struct error *fetch(struct injection *in, int there, int *ret_fd)
 {
 	char path[96];
@@ -120,7 +123,7 @@ static struct error *fetch(struct injection *in, int there, int *ret_fd)
 	return NULL;
 }
 
-/* Sized, mapped here, and only then sealed. */
+/* Sizes the memfd, maps it here, and only then seals it. */
 static struct error *prepare_memfd(int fd, uint64_t size, int seals, void **ret_memory)
 {
 	if (ftruncate(fd, (off_t)size))
@@ -180,7 +183,7 @@ static struct error *make_pool(struct injection *in)
 	return NULL;
 }
 
-/* Another agent's pool, which the target is given a descriptor of. */
+/* Passes the target a descriptor of another agent's pool. */
 static struct error *share_pool(struct injection *in, const struct agent *other)
 {
 	struct agent *agent = in->agent;
@@ -280,11 +283,11 @@ static struct error *map_state(struct injection *in)
 	struct error *err = remote_map_add(in->remote, in->proc, &request, &in->agent->state_at);
 
 	if (err || (err = remote_do(in->remote, &result, SYS_madvise, in->agent->state_at.v,
-				    AGENT_STATE_SIZE, INJECT_WIPEONFORK)))
+				    AGENT_STATE_SIZE, AGENT_WIPEONFORK)))
 		return err;
 	if (result)
 		return error_errno((int)-result,
-				   "cannot keep the agent's memory apart in forked children");
+				   "cannot have the agent's memory wiped in forked children");
 	return mem_write(in->proc, taddr_add(in->agent->state_at, offsetof(struct dt_state, pid)),
 			 &pid, sizeof(pid));
 }
@@ -308,6 +311,7 @@ static void fill_in(struct injection *in, uint32_t flags)
 	struct agent *agent = in->agent;
 	struct dt_control *control = agent->control;
 
+	assert(in->image->size <= DT_AGENT_SIZE);
 	agent_elf_place(in->image, agent->agent_at.v, (uint8_t *)control + DT_AGENT_OFFSET);
 	if (!agent->pool_shared)
 		fill_in_pool(in);
@@ -327,7 +331,7 @@ static void fill_in(struct injection *in, uint32_t flags)
 	control->small_count = in->small;
 	control->big_count = in->big;
 	control->chunks_offset = (uint32_t)dt_chunks_offset((uint64_t)in->small + in->big);
-	/* last: who finds it finds the rest as well */
+	/* last: a controller that finds the magic finds all other fields */
 	__atomic_store_n(&control->magic, DT_MAGIC, __ATOMIC_RELEASE);
 }
 
@@ -339,15 +343,16 @@ static void undo(struct injection *in)
 		return;
 	error_free(close_there(in));
 	for (uint32_t i = 0; agent->control && i < agent->control->window_count; i++)
-		error_free(remote_map_remove(in->remote, taddr_of(agent->control->windows[i].address),
-				      agent->control->windows[i].pages * DT_PAGE));
+		error_free(remote_map_remove(in->remote,
+					     taddr_of(agent->control->windows[i].address),
+					     agent->control->windows[i].pages * DT_PAGE));
 	if (agent->control_at.v)
 		error_free(remote_map_remove(in->remote, agent->control_at, AGENT_WHOLE_SIZE));
 	if (agent->pool_at.v)
 		error_free(remote_map_remove(in->remote, agent->pool_at, agent->pool_size));
 }
 
-/* Every hit reads it, and would be a SIGSEGV (H26). */
+/* Every hit reads the TSC, which is a SIGSEGV after PR_SET_TSC (H26). */
 static struct error *check_clock(struct injection *in)
 {
 	int state = 0;
@@ -362,7 +367,8 @@ static struct error *check_clock(struct injection *in)
 	if (!err && state == PR_TSC_SIGSEGV)
 		err = error_new(
 			ERROR_REFUSED,
-			"process %d (%s) forbids itself to read the processor's clock (PR_SET_TSC), as every hit does",
+			"process %d (%s) forbids itself to read the processor's clock "
+			"(PR_SET_TSC), which every hit reads",
 			in->proc->pid, in->proc->comm);
 	return err;
 }
@@ -375,6 +381,7 @@ static struct error *set_up(struct injection *in, const struct agent_options *op
 	if (size < DT_POOL_MIN || size > DT_POOL_MAX)
 		return error_new(ERROR_USAGE, "a buffer can have from %llu MiB to %llu MiB",
 				 DT_POOL_MIN >> 20, DT_POOL_MAX >> 20);
+	assert(!options->share || options->share->pool);
 	pool_layout(size, &in->small, &in->big);
 	if (options->share) {
 		in->small = options->share->control->small_count;
@@ -400,7 +407,7 @@ struct error *agent_prepare(struct proc *proc, const char *agent_path, struct ag
 		image ? maps_read(proc, &maps) : error_new(ERROR_FAILED, "out of memory");
 
 	if (!err)
-		/* remembered: inside a stop they are only looked at again */
+		/* fills the cache in `proc`: inside a stop the gadgets are only checked again */
 		err = syscall_gadget_find(proc, &maps, &gadgets);
 	if (!err)
 		err = agent_elf_load(agent_path, DT_AGENT_SIZE, image);
@@ -421,6 +428,7 @@ struct error *agent_inject(struct stop *stop, struct proc *proc,
 {
 	struct injection in = { .stop = stop, .proc = proc, .code_there = -1, .pool_there = -1 };
 
+	assert(stop_thread_count(stop) && (options->image || options->agent_path));
 	in.agent = calloc(1, sizeof(*in.agent));
 	if (!in.agent)
 		return error_new(ERROR_FAILED, "out of memory");
@@ -454,14 +462,14 @@ static struct error *fill_range(struct agent *agent, uint64_t from, uint64_t to)
 	int number = 0;
 
 	for (uint64_t at = from; at < to && !agent->pool_shared && !number;
-	     at += INJECT_FILL_STEP) {
+	     at += AGENT_FILL_STEP) {
 		uint64_t left = to - at;
 
-		/* A signal ends it and undoes what it has done. */
+		/* A signal makes posix_fallocate fail and undo its work. */
 		do
 			number = posix_fallocate(
 				agent->pool_fd, (off_t)at,
-				(off_t)(left < INJECT_FILL_STEP ? left : INJECT_FILL_STEP));
+				(off_t)(left < AGENT_FILL_STEP ? left : AGENT_FILL_STEP));
 		while (number == EINTR);
 	}
 	if (!number)
@@ -470,7 +478,7 @@ static struct error *fill_range(struct agent *agent, uint64_t from, uint64_t to)
 			   (unsigned long long)agent->pool_size >> 20);
 }
 
-/* Of the tallies that few traces need. */
+/* The range of the tallies that few traces need. */
 #define TALLIES_FROM DT_ROUND_UP(offsetof(struct dt_pool, tallies[DT_EVENTS_FIRST]), DT_PAGE)
 #define TALLIES_TO (offsetof(struct dt_pool, tallies[DT_EVENTS_MAX]) & ~(DT_PAGE - 1))
 
@@ -495,8 +503,10 @@ struct error *agent_fill_tallies(struct agent *agent, uint32_t count)
 static struct error *share(struct injection *in, const char *name, uint64_t size, void **ret_here,
 			   int *ret_fd, struct dt_share *ret_share)
 {
-	struct remote_map_request request = { .size = size, .prot = PROT_READ | PROT_WRITE,
-					.flags = MAP_SHARED | MAP_NORESERVE, .what = name };
+	struct remote_map_request request = { .size = size,
+					      .prot = PROT_READ | PROT_WRITE,
+					      .flags = MAP_SHARED | MAP_NORESERVE,
+					      .what = name };
 	_cleanup_close_ int fd = -1;
 	struct stat stat;
 	void *memory = NULL;
@@ -521,7 +531,7 @@ static struct error *share(struct injection *in, const char *name, uint64_t size
 }
 
 struct error *agent_share(struct stop *stop, struct agent *agent, const char *name, uint64_t size,
-			   void **ret_here, taddr *ret_there)
+			  void **ret_here, taddr *ret_there)
 {
 	struct injection in = { .stop = stop, .proc = agent->proc, .agent = agent, .code_there = -1,
 				.pool_there = -1 };
@@ -532,7 +542,7 @@ struct error *agent_share(struct stop *stop, struct agent *agent, const char *na
 	if (index >= DT_SHARES_MAX)
 		return error_new(
 			ERROR_FAILED,
-			"no more memory can be shared with process %d: detach from it first",
+			"cannot share more memory with process %d: detach from it first",
 			agent->proc->pid);
 	if ((err = remote_begin(stop, &in.remote)))
 		return err;

@@ -1,10 +1,11 @@
 /*
- * agent_complete.c - what was mapped into the target after a child was forked comes to the child, at the
- * same addresses.
+ * agent_complete.c - map into a forked child what the target got after the fork, at the same
+ * addresses.
  *
- * Windows are doubled from what the child has, as in the target, one behind the other as they lie
- * in the memfd; other shared memory needs its descriptor.
+ * Windows are doubled from the child's mappings, as in the target, in the order of the memfd; other
+ * shared memory needs its descriptor.
  */
+#include <assert.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -14,7 +15,7 @@
 #include "agent.h"
 #include "control/remote/remote_map.h"
 
-/* Is it there? An error: something else is. */
+/* Is the file mapped at `at`? Fails if another mapping is there. */
 static struct error *look(const struct maps *maps, taddr at, uint64_t device, uint64_t inode,
 			  bool *ret_there)
 {
@@ -49,11 +50,13 @@ static struct error *complete_windows(struct remote *remote, struct proc *child,
 static struct error *map_share(struct remote *remote, struct proc *child,
 			       const struct dt_share *share, int fd)
 {
-	struct remote_map_request request = { .at = taddr_of(share->address),
-					.size = share->size,
-					.prot = PROT_READ | PROT_WRITE,
-					.flags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-					.what = "shared memory" };
+	struct remote_map_request request = {
+		.at = taddr_of(share->address),
+		.size = share->size,
+		.prot = PROT_READ | PROT_WRITE,
+		.flags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+		.what = "shared memory",
+	};
 	int64_t closed;
 	taddr at;
 	struct error *err = pass_fd(remote, child, fd, &request.fd);
@@ -78,6 +81,7 @@ static struct error *complete_shares(struct remote *remote, struct proc *child,
 		bool there = false;
 
 		err = look(maps, taddr_of(share->address), share->device, share->inode, &there);
+		assert(agent->share_fds[i]);
 		if (!err && !there)
 			err = map_share(remote, child, share, agent->share_fds[i] - 1);
 	}

@@ -1,5 +1,6 @@
 #include "agent_elf.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +70,7 @@ static struct error *check_header(struct file *file)
 	return NULL;
 }
 
-/* Is it covered by a header of that type? */
+/* Does a header of that type cover the segment? */
 static bool is_covered(const struct file *file, const Elf64_Phdr *load, uint32_t type)
 {
 	for (size_t i = 0; i < file->header.e_phnum; i++) {
@@ -111,10 +112,10 @@ static struct error *load_one(const struct file *file, const Elf64_Phdr *load, s
 	return NULL;
 }
 
-/* ---- what the dynamic section says ----------------------------------------------------------- */
+/* ---- the dynamic section --------------------------------------------------------------------- */
 
 struct dynamic {
-	uint64_t symtab, strtab, strsz, hash, rela, relasz;
+	uint64_t symtab, strtab, strsz, rela, relasz;
 };
 
 static struct error *read_dynamic(const struct file *file, const struct agent_elf *image,
@@ -187,8 +188,9 @@ static struct error *read_relocations(const struct file *file, const struct dyna
 	return NULL;
 }
 
-/* Notes the symbol, if it is one of those that are wanted. */
-static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, struct agent_elf *image)
+/* Notes the symbol's address if it is one of the agent's entry points. */
+static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol,
+		       struct agent_elf *image)
 {
 	const struct {
 		const char *name;
@@ -216,7 +218,7 @@ static void note_entry(const struct dynamic *dynamic, const Elf64_Sym *symbol, s
 	}
 }
 
-/* The symbol table has no length of its own; with ld it ends where the string table begins. */
+/* The symbol table has no length field; with ld it ends where the string table begins. */
 static struct error *find_entries(const struct file *file, const struct dynamic *dynamic,
 				  struct agent_elf *image)
 {
@@ -279,6 +281,7 @@ void agent_elf_place(const struct agent_elf *image, uint64_t address, uint8_t *t
 	for (size_t i = 0; i < image->relative_count; i++) {
 		uint64_t value = address + image->relatives[i].addend;
 
+		assert(image->relatives[i].offset <= image->size - sizeof(value));
 		memcpy(to + image->relatives[i].offset, &value, sizeof(value));
 	}
 }

@@ -1,9 +1,9 @@
 /*
- * agent_elf.h - the agent's ELF file, made ready to be mapped by hand.
+ * agent_elf.h - load the agent's ELF file, ready to be mapped by hand.
  *
- * The file is read whole and checked at every step; it must keep the agent's law
- * (src/target/README.md): no writable data beside what the loader alone would write, no imports,
- * relative relocations only. The caller owns what agent_elf_load gives and ends it with agent_elf_free.
+ * Reads the file whole and checks it at every step. The file must keep the agent's law
+ * (src/target/README.md): no writable data beside the loader's own, no imports, relative
+ * relocations only. The caller owns the result of agent_elf_load and ends it with agent_elf_free.
  */
 #ifndef DYNTRACE_AGENT_ELF_H
 #define DYNTRACE_AGENT_ELF_H
@@ -14,11 +14,11 @@
 #include "control/base/error.h"
 
 struct agent_elf {
-	uint8_t *bytes; /* as it lies in memory from its address 0 on, whole pages */
+	uint8_t *bytes; /* memory image from address 0 on, whole pages */
 	size_t size;
-	size_t text_start, text_end; /* page aligned: what is executable */
-	/* dt_slow and so on, from the image's start */
-	uint64_t version; /* DT_VERSION_SYMBOL */
+	size_t text_start, text_end; /* page aligned: the executable part */
+	/* addresses of DT_VERSION_SYMBOL, dt_slow and so on, from the image's start */
+	uint64_t version;
 	uint64_t slow, gather, guard, trap, trap_return, call_op, fault, find;
 	struct image_relative {
 		uint64_t offset;
@@ -28,7 +28,7 @@ struct agent_elf {
 };
 
 struct error *agent_elf_load(const char *path, size_t size_max, struct agent_elf *ret_image);
-/* Writes the image as it must be when it runs at that address. */
+/* Writes the image, relocated to run at `address`. */
 void agent_elf_place(const struct agent_elf *image, uint64_t address, uint8_t *to);
 void agent_elf_free(struct agent_elf *image);
 

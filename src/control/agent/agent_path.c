@@ -8,7 +8,7 @@
 
 #define AGENT "libdyntrace-agent.so"
 
-/* Where the running program's folder has it, built or installed. */
+/* Relative to the running program's folder, in a build tree or installed. */
 static const char *const places[] = { "/" AGENT, "/../lib/dyntrace/" AGENT };
 
 struct error *agent_find(char **ret_path)
@@ -37,5 +37,5 @@ struct error *agent_find(char **ret_path)
 	}
 	return error_new(
 		ERROR_FAILED, AGENT
-		" isn't beside the program, nor in ../lib/dyntrace (DYNTRACE_AGENT=FILE names it)");
+		" is neither beside the program nor in ../lib/dyntrace (set DYNTRACE_AGENT=FILE)");
 }

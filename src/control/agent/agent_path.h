@@ -1,12 +1,12 @@
 /*
- * agent_path.h - where libdyntrace-agent.so is.
+ * agent_path.h - find libdyntrace-agent.so.
  */
 #ifndef DYNTRACE_AGENT_PATH_H
 #define DYNTRACE_AGENT_PATH_H
 
 #include "control/base/error.h"
 
-/* $DYNTRACE_AGENT, else beside the program, else in ../lib/dyntrace. Caller frees. */
+/* Looks at $DYNTRACE_AGENT, then beside the program, then in ../lib/dyntrace. Caller frees. */
 struct error *agent_find(char **ret_path);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * agent_remove.c - out again: everything that inject_* mapped.
+ * agent_remove.c - unmap everything that agent_* mapped in a process.
  */
 #include "control/base/cleanup.h"
 #include "agent.h"
@@ -12,7 +12,7 @@ struct piece {
 	uint64_t device, inode; /* inode 0: anonymous */
 };
 
-/* Only what is still ours: the process may have put other things there since. */
+/* Unmaps only the parts that are still ours: the process may have mapped other things there. */
 static struct error *unmap_piece(struct remote *remote, const struct maps *maps,
 				 const struct piece *piece)
 {
@@ -31,7 +31,7 @@ static struct error *unmap_piece(struct remote *remote, const struct maps *maps,
 	return err;
 }
 
-/* A process that began another program since has none of it. */
+/* False: the process has begun another program since. */
 static bool has_agent(const struct agent *agent, const struct maps *maps)
 {
 	const struct mapping *m = maps_find(maps, agent->control_at);
@@ -57,14 +57,15 @@ static struct error *unmap_all(struct remote *remote, const struct agent *agent,
 		struct piece piece = { taddr_of(share->address), share->size, share->device,
 				       share->inode };
 
-		if (piece.inode) /* else it isn't known what it was */
+		if (piece.inode) /* 0: unknown, so nothing can be compared */
 			err = unmap_piece(remote, maps, &piece);
 	}
 	struct piece pool = { agent->pool_at, agent->pool_size, agent->pool_device,
 			      agent->pool_inode };
 	if (!err)
 		err = unmap_piece(remote, maps, &pool);
-	/* last: by this one the agent is known to be there. Nobody else can have got a part of it. */
+	/* last: sweep.c and has_agent know the agent by this mapping. No part of it can be other
+	 * memory. */
 	return err ? err : remote_map_remove(remote, agent->control_at, AGENT_WHOLE_SIZE);
 }
 

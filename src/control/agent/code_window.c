@@ -2,13 +2,15 @@
 
 #include "control/remote/remote_map.h"
 
+#include <assert.h>
 #include <sys/mman.h>
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* The next entry, filled in for who finds it half made; NULL: there is no memory left. */
+/* Fills in the next entry of dt_control, before the window is mapped: a controller that takes over
+ * finds it there (sweep.c). NULL: no code memory is left. */
 static struct dt_window *note(struct agent *agent, taddr at, uint32_t pages)
 {
 	struct dt_control *control = agent->control;
@@ -21,7 +23,7 @@ static struct dt_window *note(struct agent *agent, taddr at, uint32_t pages)
 	return window;
 }
 
-/* It is mapped. */
+/* Counts the window, which is mapped now. */
 static uint32_t confirm(struct agent *agent, const struct dt_window *window)
 {
 	struct dt_control *control = agent->control;
@@ -36,12 +38,12 @@ static struct error *map_one(struct remote *remote, struct agent *agent, int the
 {
 	struct dt_window *window = note(agent, wanted->at, wanted->pages);
 	struct remote_map_request request = { .at = wanted->at,
-					.size = wanted->pages * DT_PAGE,
-					.prot = PROT_READ | PROT_EXEC,
-					.flags = MAP_SHARED | MAP_FIXED_NOREPLACE,
-					.fd = there,
-					.offset = agent->window_next,
-					.what = "code memory" };
+					      .size = wanted->pages * DT_PAGE,
+					      .prot = PROT_READ | PROT_EXEC,
+					      .flags = MAP_SHARED | MAP_FIXED_NOREPLACE,
+					      .fd = there,
+					      .offset = agent->window_next,
+					      .what = "code memory" };
 	taddr at;
 
 	if (!window)
@@ -54,12 +56,12 @@ static struct error *map_one(struct remote *remote, struct agent *agent, int the
 	window->address = 0;
 	if (error_kind(error) == ERROR_GONE)
 		return error;
-	error_free(error); /* the caller sees that it isn't there */
+	error_free(error); /* the caller sees that wanted->offset is 0 */
 	return NULL;
 }
 
 struct error *code_window_map_first(struct remote *remote, struct agent *agent, int there,
-			       const struct agent_options *options)
+				    const struct agent_options *options)
 {
 	struct error *error = NULL;
 
@@ -68,7 +70,7 @@ struct error *code_window_map_first(struct remote *remote, struct agent *agent, 
 	return error;
 }
 
-/* In the target: the last page of the code memfd that is mapped there and adjoins the next window. */
+/* Address in the target of the last page of the code memfd before the next window. */
 static taddr last_page(const struct agent *agent)
 {
 	const struct dt_control *control = agent->control;
@@ -80,13 +82,12 @@ static taddr last_page(const struct agent *agent)
 }
 
 struct error *agent_map_window(struct stop *stop, struct agent *agent, taddr at, uint32_t pages,
-			    uint32_t *ret_offset)
+			       uint32_t *ret_offset)
 {
 	struct remote *remote = NULL;
 	struct error *err;
 
-	if (!pages || at.v % DT_PAGE)
-		return error_new(ERROR_FAILED, "code memory comes in whole pages");
+	assert(pages && at.v % DT_PAGE == 0);
 	struct dt_window *window = note(agent, at, pages);
 	if (!window)
 		return error_new(ERROR_FAILED, "no code memory is left for process %d",

@@ -1,8 +1,8 @@
 /*
- * code_window.h - windows of the code memfd near the target's modules. Private to inject/.
+ * code_window.h - windows of the code memfd near the target's modules.
  *
- * The first ones are mapped while the target has a descriptor of the memfd, by one call each; later
- * ones (agent_map_window) are doubled from what is mapped already (remote_map_extend).
+ * The first windows are mapped while the target has a descriptor of the memfd, by one call each;
+ * later ones (agent_map_window) are doubled from an existing mapping (remote_map_extend).
  */
 #ifndef DYNTRACE_CODE_WINDOW_H
 #define DYNTRACE_CODE_WINDOW_H
@@ -10,9 +10,9 @@
 #include "agent.h"
 #include "control/remote/remote.h"
 
-/* Those of the options; `there` is the memfd's descriptor in the target. What isn't free stays
- * unmapped. */
+/* Maps the windows of the options; `there` is the memfd's descriptor in the target. A window whose
+ * place isn't free stays unmapped. */
 struct error *code_window_map_first(struct remote *remote, struct agent *agent, int there,
-			       const struct agent_options *options);
+				    const struct agent_options *options);
 
 #endif

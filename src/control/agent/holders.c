@@ -1,5 +1,5 @@
 /*
- * holders.c - which processes map an agent's code: found by its memfd's device and inode (H12).
+ * holders.c - find the processes that map an agent's code, by its memfd's device and inode (H12).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ static struct error *find(const struct agent *agent, uint64_t since, struct tids
 	for (struct dirent *entry; full && (entry = readdir(dir));) {
 		pid_t pid = atoi(entry->d_name);
 
-		/* our own view of it doesn't count */
+		/* the controller maps it too */
 		if (pid > 0 && pid != getpid() && pid != agent->proc->pid &&
 		    !is_older(pid, since) && maps_code(pid, needle))
 			full = vec_push(&pids, pid);

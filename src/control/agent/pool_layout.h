@@ -6,10 +6,10 @@
 
 #include <stdint.h>
 
-/* Of `size` bytes for chunks a quarter is small ones, the rest big ones; fewer where what has to
- * stand before them wouldn't leave room below DT_POOL_MAX. */
+/* Gives a quarter of `size` bytes to small chunks and the rest to big ones; fewer big ones if the
+ * pool with its tables would exceed DT_POOL_MAX. */
 void pool_layout(uint64_t size, uint32_t *ret_small, uint32_t *ret_big);
-/* Of the whole pool, with that many chunks. */
+/* Bytes of a whole pool with that many chunks. */
 uint64_t pool_layout_size(uint32_t small, uint32_t big);
 
 #endif

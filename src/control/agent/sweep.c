@@ -29,7 +29,7 @@ static struct error *find_descriptors(const struct proc *proc, struct tids *ret_
 	snprintf(path, sizeof(path), "/proc/%d/fd", proc->pid);
 	DIR *directory = opendir(path);
 	if (!directory)
-		return NULL; /* it has ended, or has none that we may see */
+		return NULL; /* it has ended, or we may not see its descriptors */
 	for (struct dirent *entry; (entry = readdir(directory));) {
 		char link[64] = "";
 
@@ -48,8 +48,8 @@ static struct error *find_descriptors(const struct proc *proc, struct tids *ret_
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-/* The first piece, with the state behind it: made by one call, removed by one call. 0: it isn't
- * there. */
+/* Address of the first piece (control page, agent, seed, state), which one call makes and one call
+ * removes. 0: none. */
 static taddr find_base(const struct maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++) {
@@ -61,8 +61,8 @@ static taddr find_base(const struct maps *maps)
 	return taddr_of(0);
 }
 
-/* A place for a window which wasn't made. It was noted before it was reserved, and nobody else can
- * have got it since. */
+/* Unmaps the place of a window that was reserved and not made. It was noted before it was reserved,
+ * so no other mapping can be there. */
 static struct error *unmap_reserved(struct remote *remote, const struct maps *maps,
 				    const struct dt_window *window)
 {
@@ -87,11 +87,11 @@ static struct error *unmap_named(struct remote *remote, const struct maps *maps,
 		if (m->shared && is_named(m->path) && !(m->start.v >= base.v && m->end.v <= end))
 			err = remote_map_remove(remote, m->start, m->end.v - m->start.v);
 	}
-	/* last, as ever: by this one the rest is known */
+	/* last: by this mapping the next controller knows the rest */
 	return err || !base.v ? err : remote_map_remove(remote, base, AGENT_WHOLE_SIZE);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
 struct error *sweep_look_descriptors(const struct proc *proc, bool *ret_any)
 {
