@@ -1,11 +1,14 @@
 /*
- * From system call to system call, until the execve: its entry shows which file is meant, and then
- * either the kernel reports the exec or the call comes back. execve of a process with several
- * threads ends all others, and the thread goes on under the process's id: so both ids are waited
- * for.
+ * exec_catch.c - follow a thread to its execve.
+ *
+ * The thread goes from system call to system call until the execve. The entry to execve shows which
+ * file is meant; then either the kernel reports the exec or the call returns. execve in a process
+ * with several threads ends all others, and the thread goes on under the process's id: so both ids
+ * are waited for.
  */
 #include "exec_catch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -26,7 +29,7 @@
 
 #define CATCH_OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define CATCH_TIMEOUT_MS 10000
-#define CATCH_CALLS_MAX 256 /* of other system calls that it may make before */
+#define CATCH_CALLS_MAX 256 /* other system calls allowed before the execve */
 #define CATCH_NAP_NS 100000
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 
@@ -36,12 +39,12 @@ struct catch {
 	const struct exec_watch *watch;
 	uint64_t deadline_ms;
 	unsigned calls;
-	bool entered; /* the execve */
+	bool entered; /* into execve */
 };
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* One look at each id it may have. False: nothing yet. */
+/* Looks once at each id that the thread may have. False: no report yet. */
 static bool look(struct catch *catch, int *ret_status)
 {
 	if (waitpid(catch->tid, ret_status, WNOHANG | __WALL) == catch->tid)
@@ -54,7 +57,7 @@ static bool look(struct catch *catch, int *ret_status)
 	return true;
 }
 
-/* Waits for the next report. False: it is too late. */
+/* Waits for the next report. False: the time is over. */
 static bool await(struct catch *catch, int *ret_status)
 {
 	while (!look(catch, ret_status)) {
@@ -84,14 +87,14 @@ static void go_on(const struct catch *catch, int status)
 	ptrace(group ? PTRACE_LISTEN : PTRACE_SYSCALL, catch->tid, 0, signal);
 }
 
-/* From a stop. */
+/* Lets the thread go from its stop. */
 static enum exec_result leave(const struct catch *catch, enum exec_result result)
 {
 	ptrace(PTRACE_DETACH, catch->tid, 0, 0);
 	return result;
 }
 
-/* It didn't report in time: stopped once more to be let go, or remembered for later. */
+/* The thread didn't report in time: stops it once more to let it go, or leaves it to unreleased. */
 static enum exec_result give_up(struct catch *catch)
 {
 	int status;
@@ -99,7 +102,8 @@ static enum exec_result give_up(struct catch *catch)
 	catch->deadline_ms = now_ms() + CATCH_TIMEOUT_MS / 10;
 	ptrace(PTRACE_INTERRUPT, catch->tid, 0, 0);
 	if (!await(catch, &status)) {
-		unreleased_add(catch->tid, catch->tid == catch->proc->pid && catch->proc->own_child);
+		unreleased_add(catch->tid,
+			       catch->tid == catch->proc->pid && catch->proc->own_child);
 		return EXEC_LATE;
 	}
 	if (!WIFSTOPPED(status))
@@ -107,7 +111,7 @@ static enum exec_result give_up(struct catch *catch)
 	return status >> 16 == PTRACE_EVENT_EXEC ? EXEC_BEGUN : leave(catch, EXEC_LATE);
 }
 
-/* ---- which file ------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static bool read_text(struct proc *proc, uint64_t from, char *to, size_t size)
 {
@@ -122,7 +126,8 @@ static bool read_text(struct proc *proc, uint64_t from, char *to, size_t size)
 	return false;
 }
 
-/* As we can open it: in the process's own root, and from its own directory. */
+/* A path by which the controller can open the file: through the process's root, or its
+ * directory. */
 static bool find_file(struct proc *proc, const struct user_regs_struct *regs, char *path,
 		      size_t size)
 {
@@ -142,8 +147,8 @@ static bool find_file(struct proc *proc, const struct user_regs_struct *regs, ch
 	return written > 0 && (size_t)written < size;
 }
 
-/* Would the program get rights that the kernel doesn't give to one that is watched by the likes of
- * us? */
+/* Would the program get rights that the kernel withholds under ptrace by a tracer without
+ * privilege? */
 static bool gains_rights(struct proc *proc, const struct user_regs_struct *regs)
 {
 	char path[4200];
@@ -155,9 +160,9 @@ static bool gains_rights(struct proc *proc, const struct user_regs_struct *regs)
 	       getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the way to execve ----------------------------------------------------------------------- */
 
-/* A stop at a system call. True: it is decided. */
+/* Judges a stop at a system call. True: *ret_result is decided. */
 static bool judge_call(struct catch *catch, enum exec_result *ret_result)
 {
 	struct __ptrace_syscall_info info = { 0 };
@@ -209,6 +214,7 @@ struct error *exec_catch(struct proc *proc, pid_t tid, const struct exec_watch *
 		.proc = proc, .tid = tid, .watch = watch, .deadline_ms = now_ms() + CATCH_TIMEOUT_MS
 	};
 
+	assert(watch->seized);
 	if (ptrace(PTRACE_SEIZE, tid, 0, CATCH_OPTIONS)) {
 		if (errno == ESRCH) {
 			*ret_result = EXEC_GONE;

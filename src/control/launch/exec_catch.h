@@ -1,9 +1,9 @@
 /*
- * exec_catch.h - be there when a process begins another program.
+ * exec_catch.h - hold a process at the moment it begins another program.
  *
- * The thread waits, in the target, for us to come (struct dt_exec). It is seized, let go, and
- * watched through its execve: at the first instruction of the new program it is held, for
- * launch_adopt. Everywhere else it goes on as if nothing had happened.
+ * The thread waits, in the target, for the controller (struct dt_exec). exec_catch seizes it, lets
+ * it go, and watches it through its execve: at the first instruction of the new program it is held,
+ * for launch_adopt. In all other cases it goes on as if nothing had happened.
  */
 #ifndef DYNTRACE_EXEC_CATCH_H
 #define DYNTRACE_EXEC_CATCH_H
@@ -11,22 +11,22 @@
 #include "control/proc/proc.h"
 
 enum exec_result {
-	EXEC_BEGUN, /* it is held, in the stop that reports its exec */
-	EXEC_FAILED, /* there was no such program: it goes on in the old one */
-	EXEC_GONE, /* it has ended */
-	/* the program runs with other rights, which it would lose if we watched: it goes on without
+	EXEC_BEGUN, /* the thread is held, in the stop that reports its exec */
+	EXEC_FAILED, /* execve failed: the old program goes on */
+	EXEC_GONE, /* the process has ended */
+	/* the new program has more rights, and would lose them under ptrace: it goes on without
 	 * us */
 	EXEC_GAINS,
-	EXEC_LATE, /* nothing of this happened in time: it goes on without us */
+	EXEC_LATE, /* no execve in time: the process goes on without us */
 };
 
 struct exec_watch {
-	void (*seized)(void *context); /* tells the thread that it may go on */
-	void (*idle)(void *context); /* again and again while there is nothing to do but wait */
+	void (*seized)(void *context); /* called once: tells the thread to go on */
+	void (*idle)(void *context); /* called again and again during waits; NULL: nothing */
 	void *context;
 };
 
-/* `proc` is the process as it is before; if its end is seen, it says so. */
+/* `proc` is the process before its exec. If exec_catch reaps its end, proc->reaped says so. */
 struct error *exec_catch(struct proc *proc, pid_t tid, const struct exec_watch *watch,
 			 enum exec_result *ret_result);
 

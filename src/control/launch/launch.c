@@ -1,13 +1,14 @@
 /*
- * Starting a command.
+ * launch.c - start a command.
  *
  * The child waits until we have seized it, then tries one name after the other. The kernel reports
  * the exec that succeeds (PTRACE_EVENT_EXEC, also for the interpreter of a script), and from there
  * the thread is taken to an event stop (S1) before its first instruction. PTRACE_O_EXITKILL holds
- * until it is let go: a command that was never let run isn't left behind half started.
+ * until the command is let go: if the controller dies first, no half started command stays behind.
  */
 #include "launch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,13 +33,13 @@
 struct launch {
 	struct proc *proc;
 	pid_t pid;
-	bool gone; /* let run */
-	bool adopted; /* no command of ours */
+	bool gone; /* let go by launch_go */
+	bool adopted; /* by launch_adopt, not a child */
 	bool ended;
 	int status;
 };
 
-/* ---- signals as they were when we were started ----------------------------------------------- */
+/* ---- inherited signal state ------------------------------------------------------------------ */
 
 static struct {
 	bool known;
@@ -71,7 +72,7 @@ static void restore_signals(void)
 	sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
 }
 
-/* ---- which file ------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 struct names {
 	char **items;
@@ -86,7 +87,7 @@ static void names_free(struct names *names)
 	vec_free(names);
 }
 
-/* All that execvp would try, in its order. */
+/* Lists all names that execvp would try, in its order. */
 static struct error *list_names(const char *command, struct names *names)
 {
 	const char *path = getenv("PATH");
@@ -118,7 +119,7 @@ struct start {
 	char **shell_argv; /* for a script without #! */
 	struct names names;
 	int go[2]; /* closed by the parent when the child is seized */
-	int failed[2]; /* the errno of what went wrong; just closed by a successful exec */
+	int failed[2]; /* carries the child's errno; a successful exec just closes it */
 };
 
 static int run_script(const struct start *start, char *name)
@@ -128,7 +129,7 @@ static int run_script(const struct start *start, char *name)
 	return errno;
 }
 
-/* Like execvp: names that can't be are passed over, one that isn't permitted is remembered. */
+/* Like execvp: skips names that don't exist, and remembers one that isn't permitted. */
 static int try_names(const struct start *start)
 {
 	int worst = ENOENT;
@@ -146,7 +147,7 @@ static int try_names(const struct start *start)
 	return worst;
 }
 
-/* Only what is safe between fork and exec. */
+/* Calls only functions that are safe between fork and exec. */
 __attribute__((noreturn)) static void run_child(const struct start *start)
 {
 	char byte;
@@ -190,7 +191,7 @@ static void note_end(struct launch *launch, int status)
 	}
 }
 
-/* Waits for the next report of the child. False: it has ended. */
+/* Waits for the next report of the command. False: it has ended. */
 static bool next_stop(struct launch *launch, int *ret_status)
 {
 	int status = 0;
@@ -207,7 +208,7 @@ static bool next_stop(struct launch *launch, int *ret_status)
 	return false;
 }
 
-/* Lets the child run on from the stop it reported, with its signal if it is one. */
+/* Lets the command run on from the stop it reported, and delivers the signal if it was one. */
 static void pass_on(const struct launch *launch, int status, int request)
 {
 	int signal = status >> 16 ? 0 : WSTOPSIG(status);
@@ -218,7 +219,7 @@ static void pass_on(const struct launch *launch, int status, int request)
 	ptrace((enum __ptrace_request)request, launch->pid, 0, signal);
 }
 
-/* Until the exec that succeeds. False: it ended without. */
+/* Waits for the exec that succeeds. False: the child ended without one. */
 static bool await_exec(struct launch *launch)
 {
 	int status;
@@ -231,7 +232,7 @@ static bool await_exec(struct launch *launch)
 	return false;
 }
 
-/* From any stop to an event stop, without executing an instruction. */
+/* Takes the command from any stop to an event stop, without executing an instruction. */
 static bool to_event_stop(struct launch *launch)
 {
 	int status, signal = 0;
@@ -255,7 +256,7 @@ static struct error *take_child(struct launch *launch, struct start *start)
 	close(start->go[0]);
 	start->go[0] = -1;
 	if (ptrace(PTRACE_SEIZE, launch->pid, 0, LAUNCH_OPTIONS))
-		return error_errno(errno, "cannot trace a command of our own");
+		return error_errno(errno, "cannot trace a child process");
 	close(start->go[1]);
 	start->go[1] = -1;
 	if (!await_exec(launch)) {
@@ -365,14 +366,14 @@ struct proc *launch_proc(struct launch *launch)
 	return launch->proc;
 }
 
-/* ---- to where its libraries are loaded ------------------------------------------------------- */
+/* ---- running to a breakpoint ----------------------------------------------------------------- */
 
 static struct error *command_ended(const struct launch *launch)
 {
 	return error_new(ERROR_GONE, "process %d has ended", launch->pid);
 }
 
-/* Runs until the breakpoint at `at`, which is in place. Other reports are passed on. */
+/* Runs to the breakpoint at `at`, which the caller has written. Passes other reports on. */
 static struct error *run_to_break(struct launch *launch, taddr at,
 				  struct user_regs_struct *ret_regs)
 {
@@ -391,7 +392,7 @@ static struct error *run_to_break(struct launch *launch, taddr at,
 	}
 }
 
-/* One instruction, the one whose first byte was the breakpoint's. */
+/* Executes one instruction: the one that the breakpoint covered. */
 static struct error *step(struct launch *launch)
 {
 	int status;
@@ -405,7 +406,7 @@ static struct error *step(struct launch *launch)
 	return command_ended(launch);
 }
 
-/* With the breakpoint taken away again, and rip at its address. */
+/* Sets a breakpoint, runs to it, removes it, and sets rip to its address. */
 static struct error *run_to(struct launch *launch, taddr at)
 {
 	static const uint8_t trap = 0xcc;
@@ -426,6 +427,7 @@ static struct error *run_to(struct launch *launch, taddr at)
 
 struct error *launch_run_to(struct launch *launch, taddr at)
 {
+	assert(!launch->gone);
 	mem_set_stopped_thread(launch->proc, launch->pid);
 	struct error *err = run_to(launch, at);
 	mem_set_stopped_thread(launch->proc, 0);
@@ -438,6 +440,7 @@ struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded)
 {
 	struct loader loader;
 	bool found = false;
+	assert(!launch->gone);
 	struct error *err = loader_find(launch->proc, &loader, &found);
 
 	if (!err && !found)
@@ -461,13 +464,13 @@ struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded)
 	return err;
 }
 
-/* ---- and on ---------------------------------------------------------------------------------- */
+/* ---- release and end ------------------------------------------------------------------------- */
 
 struct error *launch_go(struct launch *launch)
 {
 	launch->gone = true;
 	if (launch->ended || launch->proc->reaped || launch->proc->held_tid != launch->pid)
-		return NULL; /* it has ended, or somebody has let it go: launch_poll will tell */
+		return NULL; /* it has ended or was let go: launch_poll reports the end */
 	launch->proc->held_tid = 0;
 	if (ptrace(PTRACE_DETACH, launch->pid, 0, 0) && errno != ESRCH)
 		return error_errno(errno, "cannot let process %d run", launch->pid);

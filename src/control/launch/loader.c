@@ -57,7 +57,7 @@ static bool find_dynamic(struct proc *proc, uint64_t base, uint64_t *ret_at)
 	return false;
 }
 
-/* Addresses are as in the file at the first instruction, and relocated by some loaders later. */
+/* At the first instruction addresses are as in the file; some loaders relocate them later. */
 static uint64_t absolute(uint64_t base, uint64_t value)
 {
 	return value && value < base ? base + value : value;
@@ -90,7 +90,7 @@ static bool read_tables(struct proc *proc, struct tables *tables)
 	return tables->symtab && tables->strtab;
 }
 
-/* How many symbols there are, by DT_GNU_HASH: behind the last chain of the highest bucket. */
+/* Number of symbols by DT_GNU_HASH: the end of the chain of the highest bucket. */
 static uint32_t count_gnu(struct proc *proc, uint64_t at)
 {
 	uint32_t head[4], last = 0, word = 0;

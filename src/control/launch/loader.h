@@ -1,8 +1,8 @@
 /*
- * loader.h - the dynamic loader of a process that is at its first instruction. Private to inject/.
+ * loader.h - the dynamic loader of a process that is at its first instruction.
  *
- * Reads the loader's own symbols from the process's memory: whatever file it came from, this is
- * what runs.
+ * Reads the loader's symbols from the process's memory, not from a file: so they are right whatever
+ * file it was loaded from.
  */
 #ifndef DYNTRACE_LOADER_H
 #define DYNTRACE_LOADER_H
@@ -10,16 +10,16 @@
 #include "control/proc/proc.h"
 
 struct loader {
-	/* _dl_debug_state: called when the list of libraries is about to change, and when it has */
+	/* _dl_debug_state: the loader calls it before and after it changes the list of libraries */
 	taddr notify;
 	taddr debug; /* struct r_debug; 0: see debug_pointer */
-	taddr debug_pointer; /* where its address will stand (musl) */
+	taddr debug_pointer; /* pointer to struct r_debug, set later (musl) */
 };
 
-/* *ret_found false: static, or no loader that we know. */
+/* *ret_found false: the program is static, or its loader unknown. */
 struct error *loader_find(struct proc *proc, struct loader *ret_loader, bool *ret_found);
 
-/* Asked in a call of `notify`: is everything mapped and relocated? */
+/* During a call of `notify`: are all libraries mapped and relocated? */
 bool loader_is_done(struct proc *proc, const struct loader *loader);
 
 #endif
