@@ -1,8 +1,8 @@
 /*
- * decode.h - what an instruction is. Zydis does the decoding.
+ * decode.h - decode one instruction, with Zydis.
  *
- * Pure. Fails (returns false) on bytes that aren't an instruction or are cut short; *ret_insn holds
- * nothing useful then. (It is filled in place: at millions of instructions a copy of 1 KiB counts.)
+ * Pure. Fails (returns false) on bytes that aren't an instruction or are cut short; *ret_insn is
+ * undefined then. (It is filled in place: at millions of instructions a copy of 1 KiB counts.)
  */
 #ifndef DYNTRACE_DECODE_H
 #define DYNTRACE_DECODE_H
@@ -15,14 +15,14 @@
 #include "shared/taddr.h"
 
 enum insn_flow {
-	FLOW_NEXT, /* goes on behind itself */
+	FLOW_NEXT, /* goes on with the next instruction */
 	FLOW_JUMP, /* direct jmp; target known */
 	FLOW_BRANCH, /* jcc, jrcxz, loop: target known, or goes on */
 	FLOW_CALL, /* direct call; target known */
 	FLOW_JUMP_INDIRECT,
 	FLOW_CALL_INDIRECT,
 	FLOW_RETURN,
-	FLOW_STOP, /* hlt, ud2, int3: nothing behind it runs because of it */
+	FLOW_STOP, /* hlt, ud2, int3: doesn't go on with the next instruction */
 };
 
 struct insn {
@@ -32,7 +32,7 @@ struct insn {
 	bool has_target;
 	taddr target; /* of a direct jump, branch or call */
 	bool rip_relative; /* has a [rip + x] operand */
-	taddr rip_target; /* ...that leads there */
+	taddr rip_target; /* address of that operand */
 	uint8_t bytes[16];
 	ZydisDecodedInstruction zydis;
 	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
@@ -40,10 +40,10 @@ struct insn {
 
 bool decode(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn);
 
-/* Cheap: length, flow and targets only (no operands filled in), for scanning whole modules. */
+/* Cheaper: fills in length, flow and targets, but no operands, for scanning whole modules. */
 bool decode_quick(const uint8_t *bytes, size_t size, taddr pc, struct insn *ret_insn);
 
-/* "mov rbp, rsp" into text; for messages and --explain. */
+/* Writes "mov rbp, rsp" into `text`, for messages and --explain. */
 void decode_format(const struct insn *insn, char *text, size_t room);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * emit.h - x86-64 machine code, an instruction a call.
+ * emit.h - machine code, one instruction per call.
  *
- * Bytes are written to a buffer here; `pc` is the address where they will run there. Overflow and
- * out-of-range operands are sticky: check emit_failed() once at the end. Labels are resolved when
- * they are bound or when the jump is emitted, whichever is later. Jumps back to labels are as short
- * as they can be; those forward are rel32, unless the _short form is used or the emitter is tight:
- * then they are rel8, and it fails if one doesn't reach, to be asked once more.
+ * Writes bytes to a buffer here; `pc` is the address in the target where they will run. Overflow
+ * and out-of-range operands are sticky: check emit_failed() once at the end. Labels are resolved
+ * when they are bound or when the jump is emitted, whichever is later. Jumps back to labels are as
+ * short as possible. Jumps forward are rel32, unless the _short form is used or the emitter is
+ * tight: then they are rel8, and the emitter fails if one doesn't reach; the caller tries again
+ * without `tight`.
  */
 #ifndef DYNTRACE_EMIT_H
 #define DYNTRACE_EMIT_H
@@ -55,7 +56,7 @@ enum cond {
 	CC_G
 };
 
-/* By the number that their opcodes have in common. */
+/* Values are the number that an operation's opcodes have in common. */
 enum alu { ALU_ADD = 0, ALU_OR = 1, ALU_AND = 4, ALU_SUB = 5, ALU_XOR = 6, ALU_CMP = 7 };
 
 /* [segment: base + index * scale + disp], or [rip + distance to `absolute`] when rip_relative. */
@@ -83,7 +84,7 @@ struct label {
 	size_t fixup_count;
 };
 
-/* What an instruction is for; for who reads the code later. */
+/* The purpose of the instructions from `at` on, for disassemblies. */
 struct emit_note {
 	size_t at; /* in the buffer */
 	const char *text; /* a constant */
@@ -94,12 +95,11 @@ struct emit_notes {
 	size_t count, room;
 };
 
-/* From there on: how many bytes rsp is below where it was when the code was entered; the rest is
- * the caller's own. */
+/* State of the stack from `at` on, for unwinding. */
 struct emit_row {
 	size_t at; /* in the buffer */
-	int32_t depth;
-	uint8_t origin;
+	int32_t depth; /* bytes by which rsp is lower than at the code's entry */
+	uint8_t origin; /* origin, kept: the caller's own numbers */
 	uint8_t kept;
 };
 
@@ -109,26 +109,26 @@ struct emit_rows {
 };
 
 struct emitter {
-	struct emit_rows *rows; /* NULL: not wanted. Set behind emit_init; borrowed */
-	struct emit_row row; /* the last of them */
-	struct emit_notes *notes; /* NULL: not wanted. Set behind emit_init; borrowed */
+	struct emit_rows *rows; /* NULL: not wanted. Set after emit_init; borrowed */
+	struct emit_row row; /* the last row */
+	struct emit_notes *notes; /* NULL: not wanted. Set after emit_init; borrowed */
 	uint8_t *bytes;
 	size_t size;
 	size_t room;
 	taddr pc; /* where bytes[0] will run */
 	bool failed;
-	bool tight; /* set behind emit_init */
+	bool tight; /* forward jumps are rel8; set after emit_init */
 };
 
 void emit_init(struct emitter *e, uint8_t *bytes, size_t room, taddr pc);
-/* Says it of the next instruction, and of those behind it up to the next note. */
+/* Describes the instructions from the next one up to the next note. */
 void emit_note(struct emitter *e, const char *text);
-/* What holds from here on, where nothing falls through to or the code stands for something else.
- * Pushes and pops, and additions to rsp by lea, are seen by themselves. */
+/* Sets the row from here on, where no code falls through to, or where origin or kept change.
+ * Pushes, pops and additions to rsp by lea make rows by themselves. */
 void emit_row(struct emitter *e, int32_t depth, uint8_t origin, uint8_t kept);
 bool emit_failed(const struct emitter *e);
 taddr emit_pc(const struct emitter *e); /* of the next instruction */
-/* Whether an instruction that ends at `end` reaches `to` with a 32-bit distance. */
+/* Does an instruction that ends at `end` reach `to` with a 32-bit distance? */
 bool emit_reaches(taddr end, taddr to);
 void emit_bind(struct emitter *e, struct label *label);
 void emit_bytes(struct emitter *e, const void *bytes, size_t n);
@@ -168,14 +168,12 @@ void emit_lock_inc_mem(struct emitter *e, struct mem what);
 void emit_xchg(struct emitter *e, struct mem what, enum reg with); /* always locked */
 void emit_lock_cmpxchg(struct emitter *e, struct mem what, enum reg with);
 void emit_add(struct emitter *e, enum reg to, enum reg from);
-void emit_add_mem(struct emitter *e, enum reg to, struct mem from);
 void emit_add_imm(struct emitter *e, enum reg to, int32_t value);
 void emit_add_imm32(struct emitter *e, enum reg to, int32_t value);
 void emit_sub_mem(struct emitter *e, enum reg to, struct mem from);
 void emit_or(struct emitter *e, enum reg to, enum reg from);
 void emit_or_imm(struct emitter *e, enum reg to, int32_t value);
 void emit_and_imm32(struct emitter *e, enum reg to, int32_t value);
-void emit_and_mem32(struct emitter *e, enum reg to, struct mem from);
 void emit_xor_imm(struct emitter *e, enum reg to, int32_t value);
 void emit_not(struct emitter *e, enum reg reg);
 void emit_shl_imm(struct emitter *e, enum reg reg, uint8_t count);
@@ -195,7 +193,6 @@ void emit_inc_mem16(struct emitter *e, struct mem what);
 void emit_dec_mem16(struct emitter *e, struct mem what);
 void emit_cmp_mem(struct emitter *e, enum reg reg, struct mem with); /* cmp reg, [mem] */
 void emit_cmp_mem32(struct emitter *e, enum reg reg, struct mem with);
-void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value); /* cmp byte [mem], imm8 */
 /* cmp dword [mem], imm */
 void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value);
 void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with); /* no lock prefix */
@@ -211,11 +208,10 @@ void emit_call_mem(struct emitter *e, struct mem to);
 void emit_call_reg(struct emitter *e, enum reg to);
 void emit_jmp_mem(struct emitter *e, struct mem to);
 void emit_jmp_to(struct emitter *e, taddr to); /* jmp rel32; fails when out of reach */
-void emit_call_to(struct emitter *e, taddr to);
 void emit_jcc_to(struct emitter *e, enum cond cc, taddr to);
 void emit_jmp(struct emitter *e, struct label *to);
 void emit_jmp_short(struct emitter *e, struct label *to);
-/* it is bound, and a jump of two bytes reaches it */
+/* True: the label is bound, and a jump of two bytes reaches it */
 bool emit_is_near(const struct emitter *e, const struct label *to);
 void emit_jcc(struct emitter *e, enum cond cc, struct label *to);
 void emit_jcc_short(struct emitter *e, enum cond cc, struct label *to);

@@ -1,5 +1,5 @@
 /*
- * jump.h - lengths of jumps, and which of them can be changed while threads run them.
+ * jump.h - lengths of jumps, and which jumps can be changed while threads run them.
  */
 #ifndef DYNTRACE_JUMP_H
 #define DYNTRACE_JUMP_H
@@ -12,7 +12,7 @@
 #define SHORT_JUMP_LENGTH 2
 #define JUMP_CACHE_LINE 64
 
-/* Does the distance of a jump there lie in one cache line? Then one store changes it. */
+/* Does the distance of a jump at `jump` lie in one cache line? Then one store changes it. */
 static inline bool jump_is_whole(taddr jump)
 {
 	return (jump.v + 1) % JUMP_CACHE_LINE + sizeof(int32_t) <= JUMP_CACHE_LINE;

@@ -1,16 +1,18 @@
 /*
- * Gaps. A gap is what lies between two mappings. Below the module is best: the heap of an ordinary
- * program grows upwards behind it, and so the address space below is used by nobody. Where a gap is
- * the heap's to grow into, its far end is taken, and only if the heap keeps HEAP_ROOM (H17). Before
- * the first brk there is no [heap] in the list yet: it will start somewhere in the HEAP_RANDOM
- * bytes behind the executable, which is the file mapped lowest. Under the stack STACK_ROOM is left,
- * the least that the kernel itself keeps free there.
+ * near.c - gaps and pieces.
  *
- * Pieces. A window is a bitmap with a bit for 16 bytes: what is freed joins its neighbours by
- * itself, and a double free is seen. `first` is below every free bit, and `full_for` is a size
- * known not to fit, so that full windows cost nothing.
+ * A gap lies between two mappings. Below the module is best: the heap of an ordinary program grows
+ * upwards behind it, so the address space below stays unused. In a gap that the heap grows into,
+ * near_find_gap takes the far end, and only if the heap keeps HEAP_ROOM (H17). Before the first brk
+ * the list has no [heap] yet: it will start somewhere in the HEAP_RANDOM bytes after the
+ * executable, which is the file mapped lowest. Below the stack STACK_ROOM stays free, the least
+ * that the kernel itself keeps free there.
  *
- * (U1) first <= every clear bit of the window.
+ * A piece is part of a window. A window is a bitmap with one bit per 16 bytes: freed pieces join
+ * their neighbours by themselves, and a double free is noticed. `first` is where searches begin,
+ * and `full_for` is a size known not to fit: so full windows cost nothing.
+ *
+ * (U1) first is the lowest clear bit of the window, or the number of its bits.
  * (U2) used = 16 * (bits set in all windows).
  */
 #include "near.h"
@@ -47,7 +49,7 @@ static uint64_t min64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Where something may start and end so that [low, high) and it reach one another. */
+/* The range whose addresses and [low, high) reach one another. */
 static bool reach_of(taddr low, taddr high, struct range *ret_reach)
 {
 	if (high.v < low.v || high.v - low.v > REACH)
@@ -63,8 +65,8 @@ static bool is_named(const struct mapping *mapping, const char *name)
 }
 
 /*
- * The index of the mapping that the heap grows up from, or would if it existed; *ret_room is what
- * it needs behind that. maps->count: there is none.
+ * The index of the mapping after which the heap lies or will lie; *ret_room: bytes to keep free
+ * after it. maps->count: none.
  */
 static size_t find_heap(const struct maps *maps, uint64_t *ret_room)
 {
@@ -83,7 +85,7 @@ static size_t find_heap(const struct maps *maps, uint64_t *ret_room)
 		    m->device == maps->items[exe].device)
 			last = i;
 	}
-	/* .bss lies behind the file's last page */
+	/* .bss follows the file's last page */
 	while (last + 1 < maps->count && !*maps->items[last + 1].path &&
 	       maps->items[last + 1].start.v == maps->items[last].end.v)
 		last++;
@@ -91,7 +93,7 @@ static size_t find_heap(const struct maps *maps, uint64_t *ret_room)
 	return last;
 }
 
-/* What may be used of the gap behind mapping number `index` - 1 and before number `index`. */
+/* The usable part of the gap between the mappings `index` - 1 and `index`. */
 static struct range usable_gap(const struct maps *maps, size_t index, size_t heap,
 			       uint64_t heap_room)
 {
@@ -109,7 +111,7 @@ static struct range usable_gap(const struct maps *maps, size_t index, size_t hea
 	return gap;
 }
 
-/* The part of the gap in `reach`, page aligned; false when `size` bytes don't fit. */
+/* Cuts the gap down to its part in `reach`, page aligned. False: `size` bytes don't fit. */
 static bool clip(struct range *gap, struct range reach, uint64_t size)
 {
 	gap->low = DT_ROUND_UP(max64(gap->low, reach.low), DT_PAGE);
@@ -177,8 +179,8 @@ struct window {
 	size_t bits;
 	uint64_t *map; /* a set bit: 16 bytes in use */
 	size_t first; /* (U1) */
-	bool fixed; /* it is where it is for what can be nowhere else */
-	size_t full_for; /* so many bits in a row aren't free in it; SIZE_MAX: unknown */
+	bool fixed; /* near_pool_add_fixed */
+	size_t full_for; /* the window has no run of so many free bits; SIZE_MAX: unknown */
 };
 
 struct near_pool {
@@ -232,7 +234,7 @@ bool near_pool_add_fixed(struct near_pool *pool, taddr at, uint64_t offset, uint
 	return add_window(pool, at, offset, size, true);
 }
 
-/* The first bit of [from, to) that is set (or clear, with flip = ~0); `to` when there is none. */
+/* The first bit of [from, to) that is set (or clear, with flip = ~0); `to`: none. */
 static size_t next_bit(const uint64_t *map, size_t from, size_t to, uint64_t flip)
 {
 	size_t word = from / 64;
@@ -259,7 +261,7 @@ static size_t next_clear(const uint64_t *map, size_t from, size_t to)
 	return next_bit(map, from, to, ~0ULL);
 }
 
-/* The start of n clear bits in [from, to); `to` when there is none. */
+/* The start of n clear bits in [from, to); `to`: none. */
 static size_t find_run(const struct window *w, size_t from, size_t to, size_t n)
 {
 	while (from < to) {
@@ -279,7 +281,7 @@ static size_t find_run(const struct window *w, size_t from, size_t to, size_t n)
 static void flip_bits(struct window *w, size_t from, size_t n, bool set)
 {
 	assert(from + n <= w->bits);
-	/* all of them must be what they aren't to be (double free, overlap) */
+	/* all bits must have the opposite value: else a double free, or an overlap */
 	assert((set ? next_set(w->map, from, from + n) : next_clear(w->map, from, from + n)) ==
 	       from + n);
 	for (size_t i = from; i < from + n; i++)
@@ -321,6 +323,7 @@ static bool alloc_in(struct near_pool *pool, struct window *w, struct range reac
 
 	if (n >= w->full_for)
 		return false;
+	assert(next_clear(w->map, w->first, w->bits) == w->first); /* U1 */
 	found = find_run(w, max64(bits.low, w->first), bits.high, n);
 	if (found >= bits.high) {
 		if (bits.low == 0 && bits.high == w->bits)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* By mnemonic, what the categories below don't tell. */
+/* Instructions whose category doesn't give the right flow. */
 static const struct {
 	ZydisMnemonic mnemonic;
 	enum insn_flow flow;
@@ -30,7 +30,7 @@ static enum insn_flow flow_of(const ZydisDecodedInstruction *zydis)
 	case ZYDIS_CATEGORY_UNCOND_BR:
 		return direct ? FLOW_JUMP : FLOW_JUMP_INDIRECT;
 	case ZYDIS_CATEGORY_COND_BR:
-		return direct ? FLOW_BRANCH : FLOW_NEXT; /* xend is one of them */
+		return direct ? FLOW_BRANCH : FLOW_NEXT; /* FLOW_NEXT: xend */
 	case ZYDIS_CATEGORY_RET:
 	case ZYDIS_CATEGORY_SYSRET:
 		return FLOW_RETURN;
@@ -46,7 +46,7 @@ static bool is_rip_relative(const ZydisDecodedInstruction *zydis)
 	       zydis->raw.modrm.rm == 5 && zydis->raw.disp.size == 32;
 }
 
-/* Everything but the operands. */
+/* Fills in everything but the operands. */
 static void describe(const uint8_t *bytes, taddr pc, struct insn *insn)
 {
 	const ZydisDecodedInstruction *zydis = &insn->zydis;
@@ -65,7 +65,7 @@ static void describe(const uint8_t *bytes, taddr pc, struct insn *insn)
 	memcpy(insn->bytes, bytes, zydis->length);
 }
 
-/* Only read once it is made, which is before any thread. */
+/* Made before any thread starts, and only read after that. */
 static ZydisDecoder decoder;
 
 __attribute__((constructor)) static void make_decoder(void)

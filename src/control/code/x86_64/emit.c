@@ -1,5 +1,5 @@
 /*
- * emit.c - the instructions, each with its opcode. How they are laid out is encode.c's.
+ * emit.c - one function per instruction, with its opcode; encode.c lays the bytes out.
  */
 #include "encode.h"
 
@@ -28,7 +28,7 @@ struct mem mem_rip(taddr absolute)
 	};
 }
 
-/* rsp has gone down by so much. */
+/* Notes that rsp went down by `by`. */
 static void sink(struct emitter *e, int32_t by)
 {
 	emit_row(e, e->row.depth + by, e->row.origin, e->row.kept);
@@ -234,11 +234,6 @@ void emit_add(struct emitter *e, enum reg to, enum reg from)
 	encode_reg(e, OP_W | 0x01, from, to);
 }
 
-void emit_add_mem(struct emitter *e, enum reg to, struct mem from)
-{
-	encode_mem(e, OP_W | 0x03, to, from, 0);
-}
-
 void emit_add_imm(struct emitter *e, enum reg to, int32_t value)
 {
 	put_alu_imm(e, OP_W, ALU_ADD, to, value);
@@ -267,11 +262,6 @@ void emit_or_imm(struct emitter *e, enum reg to, int32_t value)
 void emit_and_imm32(struct emitter *e, enum reg to, int32_t value)
 {
 	put_alu_imm(e, 0, ALU_AND, to, value);
-}
-
-void emit_and_mem32(struct emitter *e, enum reg to, struct mem from)
-{
-	encode_mem(e, 0x23, to, from, 0);
 }
 
 void emit_xor_imm(struct emitter *e, enum reg to, int32_t value)
@@ -381,12 +371,6 @@ void emit_cmp_mem32(struct emitter *e, enum reg reg, struct mem with)
 	encode_mem(e, 0x3b, reg, with, 0);
 }
 
-void emit_cmp_mem_imm8(struct emitter *e, struct mem what, int8_t value)
-{
-	encode_mem(e, 0x80, ALU_CMP, what, 1);
-	encode_byte(e, (uint8_t)value);
-}
-
 void emit_cmp_mem32_imm(struct emitter *e, struct mem what, int32_t value)
 {
 	encode_mem(e, 0x81, ALU_CMP, what, 4);
@@ -398,7 +382,7 @@ void emit_cmpxchg(struct emitter *e, struct mem what, enum reg with)
 	encode_mem(e, OP_W | OP_0F | 0xb1, with, what, 0);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------- */
+/* ---- other instructions --------------------------------------------------------------------- */
 
 void emit_rdtsc(struct emitter *e)
 {

@@ -8,7 +8,7 @@
 
 #define SHORT_SIZE 2
 
-/* Fills in the field at `field`, the last of its instruction. */
+/* Fills in the distance at `field`, which ends its instruction. */
 static void put_distance(struct emitter *e, size_t field, bool is_short, size_t to)
 {
 	int64_t distance = (int64_t)to - (int64_t)(field + (is_short ? 1 : 4));
@@ -29,7 +29,7 @@ void emit_bind(struct emitter *e, struct label *label)
 		put_distance(e, label->fixups[i], label->fixup_short[i], label->at);
 }
 
-/* The rel8 or rel32 field of a jump to a label. */
+/* Writes the rel8 or rel32 field of a jump to a label. */
 static void put_label(struct emitter *e, struct label *to, bool is_short)
 {
 	size_t field = e->size;
@@ -57,12 +57,6 @@ static void put_rel32(struct emitter *e, taddr to)
 void emit_jmp_to(struct emitter *e, taddr to)
 {
 	encode_opcode(e, 0xe9, 0);
-	put_rel32(e, to);
-}
-
-void emit_call_to(struct emitter *e, taddr to)
-{
-	encode_opcode(e, 0xe8, 0);
 	put_rel32(e, to);
 }
 

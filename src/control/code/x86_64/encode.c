@@ -1,5 +1,5 @@
 /*
- * encode.c
+ * encode.c - write the parts of an instruction:
  *
  *   [F3] [segment] [REX] [0F] opcode ModRM [SIB] [disp8 | disp32] [immediate]
  */
@@ -133,7 +133,7 @@ void encode_reg(struct emitter *e, unsigned op, unsigned reg, enum reg rm)
 	put_modrm(e, 3, reg, rm);
 }
 
-/* [rip + x]: x counts from the instruction's end, which lies an immediate behind it. */
+/* [rip + x]: x counts from the instruction's end, which follows x and the immediate. */
 static void put_rip(struct emitter *e, unsigned op, unsigned reg, taddr to, unsigned imm_size)
 {
 	encode_opcode(e, op, reg & 8 ? REX_R : 0);

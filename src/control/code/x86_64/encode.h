@@ -1,9 +1,9 @@
 /*
- * encode.h - how an instruction is laid out. Private to the emit*.c.
+ * encode.h - the layout of an instruction. For emit*.c only.
  *
  * An instruction is an opcode word, a register field and an operand that is memory or a register;
- * the opcode word is the opcode byte with OP_* flags above it. What can't be encoded makes the
- * emitter fail, as everywhere.
+ * the opcode word is the opcode byte with OP_* flags above it. An operand that can't be encoded
+ * makes the emitter fail.
  */
 #ifndef DYNTRACE_ENCODE_H
 #define DYNTRACE_ENCODE_H
@@ -19,13 +19,13 @@ void encode_byte(struct emitter *e, unsigned value);
 void encode_word(struct emitter *e, int32_t value); /* 32 bits */
 bool encode_fits8(int64_t value);
 
-/* Everything before ModRM. */
+/* Writes everything before ModRM. */
 void encode_opcode(struct emitter *e, unsigned op, unsigned rex);
-/* With a register operand. */
+/* Writes an instruction with a register operand. */
 void encode_reg(struct emitter *e, unsigned op, unsigned reg, enum reg rm);
-/* With a memory operand. imm_size: bytes of the immediate that the caller puts behind it. */
+/* The same with a memory operand. imm_size: bytes of the immediate that the caller adds. */
 void encode_mem(struct emitter *e, unsigned op, unsigned reg, struct mem m, unsigned imm_size);
-/* The register in the opcode's low three bits. */
+/* The same with the register in the opcode's low three bits. */
 void encode_short(struct emitter *e, unsigned op, enum reg reg);
 
 #endif

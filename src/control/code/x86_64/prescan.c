@@ -1,10 +1,10 @@
 /*
- * prescan.c
+ * prescan.c - one row per opcode of the two maps that nearly all code is made of.
  *
- * A row for each opcode of the two maps that nearly all code is made of. A row says how long the
- * rest is, and under which prefixes that is so; an opcode without a row, a prefix that changes more
- * than an operand's size or a segment, and whatever has further conditions (lock, VEX, x87, far
- * calls) is left to Zydis. So a row that is missing costs time, never truth.
+ * A row gives the length of the instruction's rest, and the prefixes under which that holds. Zydis
+ * gets opcodes without a row, prefixes that change more than an operand's size or a segment, and
+ * instructions with further conditions (lock, VEX, x87, far calls). So a missing row costs time,
+ * never truth.
  */
 #include "control/code/prescan.h"
 
@@ -14,7 +14,7 @@
 #define REX_W 8u
 #define REX_B 1u
 
-/* What stands behind the opcode. */
+/* What follows the opcode. */
 enum {
 	MODRM = 1u << 0,
 	IMM8 = 1u << 1,
@@ -23,23 +23,23 @@ enum {
 	IMMV = 1u << 4, /* the same, 8 with REX.W */
 	REL8 = 1u << 5,
 	REL32 = 1u << 6,
-	IMM_TEST = 1u << 7, /* of its group only test has one */
+	IMM_TEST = 1u << 7, /* only test has an immediate in this group */
 	ONLY_MEMORY = 1u << 8, /* of ModRM */
 	ONLY_REG0 = 1u << 9, /* ModRM.reg is 0 */
 	ONLY_REG01 = 1u << 10,
 	ONLY_REG4567 = 1u << 11,
-	/* the prefixes with which it is so */
+	/* the prefixes under which the row holds */
 	PLAIN = 1u << 12,
 	P66 = 1u << 13,
 	PF3 = 1u << 14,
 	PF2 = 1u << 15,
-	/* with modrm, and 66 or none, as most are */
+	/* the usual form: ModRM, and 66 or no prefix */
 	USUAL = PLAIN | P66,
 	M = MODRM | USUAL,
 	SSE = M | PF3 | PF2,
 };
 
-/* What it does. */
+/* What the instruction does. */
 enum {
 	DOES_NEXT,
 	DOES_JUMP,
@@ -117,7 +117,7 @@ static const struct row one_byte[256] = {
 	[0xff] = { MODRM | PLAIN, DOES_GROUP_FF },
 };
 
-/* Behind 0f. */
+/* Opcodes after 0f. */
 static const struct row two_bytes[256] = {
 	[0x10 ... 0x11] = { SSE },
 	[0x14 ... 0x15] = { M },
@@ -165,15 +165,15 @@ static const struct row two_bytes[256] = {
 	[0xfe] = { MODRM | P66 },
 };
 
-/* Where in the instruction we are. */
+/* A place in an instruction. */
 struct look {
 	const uint8_t *bytes;
 	size_t at, size; /* at never passes size, nor size the longest instruction */
 	uint8_t rex;
-	uint16_t prefix; /* PLAIN, P66, PF3, PF2; several: not for us */
+	uint16_t prefix; /* PLAIN, P66, PF3 or PF2 */
 };
 
-/* Up to the opcode. false: a prefix that isn't for us. */
+/* Reads up to the opcode. False: a prefix that the table doesn't cover. */
 static bool read_prefixes(struct look *look)
 {
 	look->prefix = PLAIN;
@@ -209,8 +209,9 @@ static bool group_fits(unsigned form, unsigned reg)
 	       !((form & ONLY_REG4567) && reg < 4);
 }
 
-/* ModRM, SIB; bytes of displacement. false: the row doesn't hold for it. */
-static bool read_modrm(struct look *look, unsigned form, struct prescan *g, size_t *ret_displacement)
+/* Reads ModRM and SIB, and the displacement's size. False: the row doesn't hold. */
+static bool read_modrm(struct look *look, unsigned form, struct prescan *g,
+		       size_t *ret_displacement)
 {
 	if (look->at >= look->size)
 		return false;
@@ -251,7 +252,7 @@ static size_t immediate_size(const struct look *look, unsigned form, unsigned re
 	return form & IMMZ ? z : 0;
 }
 
-/* false: not for us. */
+/* False: the table doesn't cover this instruction. */
 static bool describe(const struct row *row, const struct look *look, struct prescan *g)
 {
 	static const uint8_t flows[] = {
@@ -288,7 +289,7 @@ static int32_t signed_at(const uint8_t *bytes, size_t size)
 	return wide;
 }
 
-/* By the tables alone. */
+/* Reads an instruction by the tables alone. False: they don't cover it. */
 static bool look_up(const uint8_t *bytes, size_t size, taddr pc, struct prescan *g)
 {
 	struct look look = { .bytes = bytes, .size = size < INSN_SIZE_MAX ? size : INSN_SIZE_MAX };
@@ -333,17 +334,17 @@ static enum prescan_kind kind_of(ZydisMnemonic mnemonic)
 	}
 }
 
-bool prescan(const uint8_t *bytes, size_t size, taddr pc, struct prescan *ret_glance)
+bool prescan(const uint8_t *bytes, size_t size, taddr pc, struct prescan *ret_scan)
 {
 	struct insn insn;
 
-	if (look_up(bytes, size, pc, ret_glance))
+	if (look_up(bytes, size, pc, ret_scan))
 		return true;
 	if (!decode_quick(bytes, size, pc, &insn))
 		return false;
 	bool has_modrm = insn.zydis.attributes & ZYDIS_ATTRIB_HAS_MODRM;
 	bool has_sib = insn.zydis.attributes & ZYDIS_ATTRIB_HAS_SIB;
-	*ret_glance = (struct prescan){
+	*ret_scan = (struct prescan){
 		.pc = pc,
 		.length = insn.length,
 		.modrm = has_modrm ? bytes[insn.zydis.raw.modrm.offset] : 0,

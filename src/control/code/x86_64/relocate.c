@@ -1,23 +1,23 @@
 /*
- * What an instruction needs in order to do the same at another address.
+ * relocate.c - make an instruction do the same at another address.
  *
- * Most read nothing but registers and memory: their bytes are copied. What looks at RIP is one of:
+ * Most instructions read nothing but registers and memory: their bytes are copied. Instructions
+ * that depend on RIP are rewritten:
  *
  *   [rip + x]         the same bytes with another x
  *   jmp, jcc rel      jmp, jcc rel32
  *   jrcxz, loop rel8  <the same> taken; jmp over; taken: jmp rel32; over:
  *   call              push [rip + return]; jmp ...; return: .quad the ORIGINAL return address
  *
- * The call's return address is pushed by one instruction (H3), and the program sees the address
- * that it would have seen; it comes back to the original code, behind the call. Where a rel32
- * doesn't reach the target, "jmp rel32" is "jmp [rip + far]; far: .quad target". Literals are
- * 8-byte aligned (with EFLAGS.AC set an unaligned read is a SIGBUS, H2) and lie behind
- * unconditional jumps.
+ * One instruction pushes the call's return address (H3), and the program sees the original address:
+ * the call returns to the original code, after the call. Where a rel32 doesn't reach the target,
+ * "jmp rel32" is "jmp [rip + far]; far: .quad target". Literals are 8-byte aligned (with EFLAGS.AC
+ * set an unaligned read is a SIGBUS, H2) and follow unconditional jumps.
  *
- * Copied although they see RIP: syscall, which leaves the address behind itself in rcx (nobody
- * reads it: the ABI gives rcx up), and x87 state saves, which hold the address of the last x87
- * instruction. A shadow stack (CET) would not stand the pushed return addresses: there the
- * planner moves no call.
+ * Two kinds are copied although they depend on RIP: syscall, which leaves the address after itself
+ * in rcx (no program reads it: the ABI gives rcx up), and x87 state saves, which hold the address
+ * of the last x87 instruction. A shadow stack (CET) would reject the pushed return addresses: there
+ * the planner moves no call.
  */
 #include "control/code/relocate.h"
 
@@ -52,7 +52,7 @@ static taddr insn_end(const struct insn *insn)
 	return taddr_add(insn->pc, insn->length);
 }
 
-/* Where a literal goes that lies behind `size` more bytes of code. */
+/* The address of a literal that follows `size` more bytes of code. */
 static taddr literal_behind(const struct emitter *e, size_t size)
 {
 	return taddr_of((emit_pc(e).v + size + LITERAL_ALIGN - 1) & ~(uint64_t)(LITERAL_ALIGN - 1));
@@ -64,7 +64,7 @@ static void put_literal(struct emitter *e, taddr value)
 	emit_u64(e, value.v);
 }
 
-/* jmp to, however far it is. Nothing behind it is reached by falling through. */
+/* Jumps to `to`, however far it is. No code falls through the jump. */
 static void put_jump(struct emitter *e, taddr to)
 {
 	if (emit_reaches(taddr_add(emit_pc(e), JMP_REL32_SIZE), to)) {
@@ -75,7 +75,7 @@ static void put_jump(struct emitter *e, taddr to)
 	put_literal(e, to);
 }
 
-/* Points the [rip + x] of an instruction that will end at `end` to where it led before. */
+/* Makes the [rip + x] of an instruction that will end at `end` lead to its original address. */
 static struct error *rebase(const struct insn *insn, taddr end, uint8_t *bytes)
 {
 	int32_t distance = (int32_t)taddr_diff(insn->rip_target, end);
@@ -108,7 +108,7 @@ static struct error *move_jump(const struct insn *insn, struct emitter *e)
 	return NULL;
 }
 
-/* The condition is in the opcode's low four bits, short and near alike. */
+/* The condition is in the opcode's low four bits, in short and near form alike. */
 static void put_condition(struct emitter *e, enum cond cc, taddr target)
 {
 	struct label over = { 0 };
@@ -122,7 +122,7 @@ static void put_condition(struct emitter *e, enum cond cc, taddr target)
 	emit_bind(e, &over);
 }
 
-/* jrcxz, jecxz, loop: they have no long form. */
+/* jrcxz, jecxz and loop have no long form. */
 static void put_counted(const struct insn *insn, struct emitter *e)
 {
 	static const int8_t taken = 2; /* over the short jump */
@@ -152,7 +152,7 @@ static struct error *move_call(const struct insn *insn, struct emitter *e)
 {
 	taddr behind = literal_behind(e, PUSH_RIP_SIZE + JMP_REL32_SIZE);
 
-	/* the far jump has a literal of its own, and the return address lies behind that one */
+	/* the far jump has a literal of its own, and the return address follows that one */
 	if (!emit_reaches(taddr_add(emit_pc(e), PUSH_RIP_SIZE + JMP_REL32_SIZE), insn->target))
 		behind = taddr_add(literal_behind(e, PUSH_RIP_SIZE + JMP_RIP_SIZE), 8);
 	emit_push_mem(e, mem_rip(behind));
@@ -169,8 +169,7 @@ static bool has_rex_b(const struct insn *insn)
 }
 
 /*
- * Behind the push an rsp-based operand lies 8 bytes further up. *size grows when the displacement
- * does.
+ * After the push an rsp-based operand lies 8 bytes further up. *size grows with the displacement.
  */
 static struct error *lift_rsp_operand(const struct insn *insn, uint8_t *bytes, size_t *size)
 {
@@ -178,7 +177,7 @@ static struct error *lift_rsp_operand(const struct insn *insn, uint8_t *bytes, s
 	int64_t disp = raw->disp.size ? raw->disp.value : 0;
 	size_t at = raw->sib.offset + 1u;
 
-	/* a call reads its operand before it pushes: here the push would have overwritten it */
+	/* a call reads its operand before it pushes; the copy would read it after the push */
 	if (disp > -16 && disp < 0)
 		return refuse(insn, "it reads the stack slot that it writes");
 	disp += 8;
@@ -195,8 +194,8 @@ static struct error *lift_rsp_operand(const struct insn *insn, uint8_t *bytes, s
 	return NULL;
 }
 
-/* The call as a jump that starts PUSH_RIP_SIZE behind the emitter's pc. *size: of the call, then of
- * the jump. */
+/* Turns the call into a jump that starts PUSH_RIP_SIZE after the emitter's pc. *size: the call's
+ * length, then the jump's. */
 static struct error *jump_of_call(const struct insn *insn, const struct emitter *e, uint8_t *bytes,
 				  size_t *size)
 {
@@ -231,7 +230,7 @@ static struct error *move_call_indirect(const struct insn *insn, struct emitter 
 	return NULL;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- dispatch ------------------------------------------------------------------------------- */
 
 typedef struct error *move_fn(const struct insn *insn, struct emitter *e);
 
@@ -252,7 +251,7 @@ static bool has_short_operand(const struct insn *insn)
 	const ZydisDecodedInstruction *zydis = &insn->zydis;
 
 	if ((zydis->attributes & ZYDIS_ATTRIB_HAS_REX) && zydis->raw.rex.W)
-		return false; /* which has precedence */
+		return false; /* REX.W has precedence */
 	for (size_t i = 0; i < zydis->raw.prefix_count; i++) {
 		if (zydis->raw.prefixes[i].value == PREFIX_OPERAND_SIZE)
 			return true;
@@ -266,7 +265,7 @@ struct error *relocate(const struct insn *insn, struct emitter *e)
 	struct error *err;
 
 	if (emit_failed(e))
-		return NULL; /* sticky: whoever asks at the end is told */
+		return NULL; /* sticky: the caller checks emit_failed at the end */
 	if (moves[insn->flow] != move_plain &&
 	    insn->zydis.encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
 		return refuse(insn,
