@@ -235,7 +235,6 @@ def test_a_jump_out_of_a_function(dyntrace, built):
     ("on_throw", "libcpp.so", "SIGABRT"),
 ])
 def test_a_function_that_gets_a_signal(dyntrace, built, function, library, name):
-    """(C3) The program goes on as if the function had returned."""
     """C3: the program goes on as if the function had returned."""
     result, lines, trace = trace_program(dyntrace, built, function, ["work 3", "handle 0", "fault 2", "threads 3"], library=library)
     assert lines == [total(3), "1", "22", "24"]  # its own handler is its own, and gets its own faults

@@ -1,5 +1,5 @@
-"""Instructions and functions that are hard to move (tests/programs/forms_code.S): each counts exactly, and the program computes
-what it computes without. What single instructions do when moved is tests/unit/test_relocate_shapes.c's."""
+"""Instructions and functions that are hard to move (tests/programs/forms_code.S): each counts exactly, and the program
+computes the same as untraced. Single moved instructions are tested in tests/unit/test_relocate_shapes.c."""
 import re
 import subprocess
 
@@ -9,14 +9,14 @@ from harness import Snapshot, Trace, threads, until
 CALLS = 12  # a multiple of four: each entry of the jump table as often
 FUNCTIONS = {"packed_1": 1, "packed_2": 1, "packed_3": 2, "packed_4": 1, "padded_1": 1, "padded_3": 1, "pops_pc": 1,
              "calls_register": 1, "locked": 1, "strings": 1, "flags": 1, "red_zone": 1, "prefixes": 1, "avx": 1, "avx512": 1,
-             # how often each instruction runs in CALLS calls, where it isn't once a call
+             # runs per instruction in CALLS calls, where it isn't once per call
              "counted": [12, 12, 60, 60, 12, 0, 12, 36, 36, 36, 12],
              "loops_to_start": [78, 78, 12, 12],  # 1 + 2 + ... + 12
              "table": [12, 12, 12, 12, 12, 12, 12, 6, 6, 3, 6, 6, 3, 3]}
 
 
 def places(dyntrace, path):
-    """The addresses of the functions' instructions that can be probed, and nothing of them is refused."""
+    """The addresses of the functions' instructions; checks that none is refused."""
     found = {}
     for line in dyntrace("coverage", "--list", path).stdout.splitlines():
         address, how, name = line.split(" ", 2)
@@ -65,7 +65,7 @@ def test_every_entry(dyntrace, forms):
 
 @pytest.mark.parametrize("name", ["packed_1", "packed_2", "packed_3", "pops_pc", "counted", "red_zone"])
 def test_one_alone(dyntrace, forms, name):
-    """Each instruction with nothing else placed: other tactics than beside neighbours."""
+    """Each instruction alone: other tactics apply than beside neighbours."""
     path, plain, ran = forms
     found = places(dyntrace, path)[name]
     hits = expected({name: found}, ran)
@@ -76,7 +76,7 @@ def test_one_alone(dyntrace, forms, name):
 
 
 def test_string_instruction_interrupted(dyntrace, program):
-    """Signals come amid a moved `rep stosb`, which goes on where it was."""
+    """Signals interrupt a moved `rep stosb`, which resumes."""
     target = program("forms", "--interrupts", 300).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "fills", "--probe", "fills+0x5")
     output = target.finish()
@@ -87,7 +87,7 @@ def test_string_instruction_interrupted(dyntrace, program):
 
 
 def is_own(before, pc):
-    """In the program's own text."""
+    """True for an address in the program's own text."""
     ranges = [line.split()[0].split("-") for line in before.maps if "x" in line.split()[1] and line.endswith("/forms_syscalls")]
     assert ranges
     return any(int(begin, 16) <= pc < int(end, 16) for begin, end in ranges)
@@ -99,7 +99,7 @@ def system_call(pid, tid):
 
 
 def test_removed_while_blocked_in_moved_syscall(dyntrace, program):
-    """The thread that is blocked in the copy goes on in the original."""
+    """(P3) A thread blocked in the copy goes on in the original."""
     target = program("forms_syscalls", "--calls", CALLS).wait_ready()
     before = Snapshot(target.pid)
     tracing = dyntrace.start_trace(target.pid, "--probe", "blocks", "--probe", "blocks+0x2", "--probe", "blocks+0x4")

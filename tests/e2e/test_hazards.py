@@ -1,4 +1,4 @@
-"""What happens to a target that is somebody else's, or somewhere else: rights and pid namespaces."""
+"""Targets of other users and in other pid namespaces."""
 import os
 import signal
 import subprocess
@@ -11,7 +11,7 @@ AS_NOBODY = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-grou
 
 
 def wrapped(processes, scratch, words, path, *arguments):
-    """A program of tests/programs that is started by other words."""
+    """Starts a program of tests/programs through another command."""
     script = os.path.join(scratch, "start")
     with open(script, "w") as file:
         file.write("#!/bin/sh\nexec " + " ".join([*words, path]) + ' "$@"\n')
@@ -30,7 +30,7 @@ def another_user(scratch):
 
 
 def test_takeover_without_root(dyntrace, program_path, processes, scratch, another_user):
-    """A user's own process, a dyntrace of the same user's that was killed, and another: all is saved, all is left clean."""
+    """A user's dyntrace is killed, and the user's next dyntrace takes over: all events are saved, the target is left clean."""
     command, spin = dyntrace.for_others(program_path("spin"))
     target = wrapped(processes, scratch, AS_NOBODY, spin, "--threads", 3, "--calls", 4000, "--rounds", 2)
     target.wait_ready()
@@ -52,7 +52,7 @@ def test_takeover_without_root(dyntrace, program_path, processes, scratch, anoth
 
 
 def test_takeover_of_another_users(dyntrace, program_path, processes, scratch, another_user):
-    """Nobody can be made to write into somebody else's trace: the target is cleaned, and the events are named as lost."""
+    """dyntrace never writes into another user's trace: it cleans the target, and reports the events as lost."""
     command, spin = dyntrace.for_others(program_path("spin"))
     target = wrapped(processes, scratch, AS_NOBODY, spin, "--calls", 100, "--rounds", 1).wait_ready()
     before, output = Snapshot(target.pid), os.path.join(scratch, "trace")
@@ -72,7 +72,7 @@ def test_takeover_of_another_users(dyntrace, program_path, processes, scratch, a
 
 
 def test_pid_namespace(dyntrace, program_path, processes, scratch):
-    """Traced from outside: events have the ids of both sides."""
+    """Traced from outside: events have the ids of both namespaces."""
     words = ["unshare", "--pid", "--fork", "--kill-child"]
     if os.getuid() != 0 or subprocess.run([*words, "true"], capture_output=True).returncode:
         pytest.skip("no pid namespaces here")

@@ -1,4 +1,4 @@
-"""Placing and removing in processes that are unlike others, as users meet them, by the rules' names. The parts alone are in
+"""Placing and removing in unusual processes, named by hazard. The parts alone are in
 tests/unit/test_patch.c (H9: words on stacks, signal frames), test_stop.c (H11, H13, H16) and test_inject.c (H17)."""
 import os
 import resource
@@ -9,8 +9,8 @@ from harness import Snapshot, Trace, text
 
 
 def test_h11_restartable_sequences(dyntrace, program):
-    """Probes on all functions come and go while a thread is in a restartable sequence most of the time: what was aborted never
-    commits."""
+    """Probes on all functions come and go while a thread is in a restartable sequence most of the time: an aborted sequence
+    never commits."""
     target = program("rseq")
     target.wait_ready()
     before = Snapshot(target.pid)
@@ -31,7 +31,7 @@ def test_h11_refused_inside(dyntrace, program_path):
 
 
 def test_h13_process_that_shares_the_memory(dyntrace, program):
-    """Made with CLONE_VM, no thread of it, and runs in the text that is patched."""
+    """A process made with CLONE_VM, not a thread, runs in the patched text."""
     target = program("sharer").wait_ready()
     before = Snapshot(target.pid)
     for _ in range(5):
@@ -41,7 +41,7 @@ def test_h13_process_that_shares_the_memory(dyntrace, program):
 
 
 def test_h13_vfork(dyntrace, program):
-    """A thread in vfork can't be stopped: said in time, and nothing is left; afterwards it works."""
+    """A thread in vfork can't be stopped: an error in time, nothing left behind; afterwards it works."""
     target = program("sharer", "--vfork", 1).wait_ready()
     before = Snapshot(target.pid)
     result = dyntrace("trace", "-p", target.pid, "-o", dyntrace.new_output(), "--probe", "main", status=None)
@@ -95,7 +95,7 @@ def test_h17_small_limits(dyntrace, program, limit, value):
 
 
 def test_h17_no_address_space_left(dyntrace, program):
-    """A sentence that names the limit, and nothing left behind."""
+    """The error names the limit, and nothing is left behind."""
     target = program("spin", "--calls", 10, "--rounds", 1).wait_ready()
     before = Snapshot(target.pid)
     resource.prlimit(target.pid, resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))

@@ -6,7 +6,7 @@ import pytest
 
 
 def build(scratch, compiler, flags, **sources):
-    """One object a source, so that each is a unit of its own."""
+    """Compiles one object per source, so that each is a unit of its own."""
     suffix = ".cpp" if "++" in compiler else ".c"
     for name, text in sources.items():
         with open(os.path.join(scratch, name + (".h" if name == "header" else suffix)), "w") as file:
@@ -111,7 +111,7 @@ int main(void) { static long words[2] = { 11, 12 }; call_1(); call_2(); leave((s
 @pytest.mark.parametrize("compiler, flags, count, least", [
     ("gcc", [], 1000, 1 << 20), ("clang", [], 1200, 1 << 20), ("gcc", ["-gz=zlib"], 300, 1), ("gcc", ["-O1", "-flto"], 300, 1)])
 def test_units_are_read_when_they_are_needed(dyntrace, scratch, compiler, flags, count, least):
-    """Types and variables of several units; a struct that only another unit knows."""
+    """(Y3, Y4) Types and variables of several units; a struct that only another unit defines."""
     path = build(scratch, compiler, flags, first=MAIN, much_1=much(1, count), much_2=much(2, count))
     size = subprocess.run(["size", "-A", path], check=True, capture_output=True, text=True).stdout
     assert sum(int(line.split()[1]) for line in size.splitlines() if line.startswith(".debug_info")) > least

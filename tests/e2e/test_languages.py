@@ -1,4 +1,4 @@
-"""Languages that pass arguments in ways of their own: what is recorded is right, or says that it isn't known."""
+"""Languages with their own calling conventions: recorded values are right, or marked as unknown."""
 import os
 import shutil
 import subprocess
@@ -21,8 +21,8 @@ def test_go(dyntrace, scratch):
 @pytest.mark.skipif(not shutil.which("gfortran"), reason="no Fortran compiler")
 @pytest.mark.parametrize("flags, n, x", [("-O1", 42, 2.5), ("-O0", 0, 0)])
 def test_fortran(dyntrace, scratch, flags, n, x):
-    """Arguments are passed by address, which only the locations of optimised code tell; else they are <optimised out>, an
-    enumeration whose one value is 0."""
+    """Arguments are passed by address, which only the locations of optimised code show; otherwise they are <optimised out>,
+    an enumeration with the one value 0."""
     path = os.path.join(scratch, "program")
     subprocess.run(["gfortran", "-g", flags, "-fno-inline", "-J", scratch, "-o", path, PROGRAMS + "/fortran_types.f90"], check=True)
     _, trace = dyntrace.trace("-e", "--function", "__types_MOD_*", "--", path)

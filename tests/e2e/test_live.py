@@ -1,5 +1,5 @@
-"""Tracepoints changed at random, through the daemon, in a redis that is busy: what stays is counted to the last hit, whatever
-happens beside it; what goes leaves redis as it was."""
+"""Tracepoints changed at random, through the daemon, in a busy redis: tracepoints that stay count every hit, whatever
+happens beside them; afterwards redis is as before."""
 import collections
 import random
 import subprocess
@@ -15,20 +15,20 @@ CONTEXTS = ["tid", "reg:rsp", "cpu", "comm"]
 
 
 def calls(redis, command):
-    """What redis counts itself."""
+    """The number of calls by redis's own count."""
     line = redis.info("commandstats").get(f"cmdstat_{command}", "calls=0,")
     return int(line.split(",")[0].removeprefix("calls="))
 
 
 def event_names(path):
-    """How many events of each name, as babeltrace2 prints them."""
+    """The number of events per name in babeltrace2's output."""
     lines = subprocess.run(["babeltrace2", "--names=none", path], check=True, capture_output=True, text=True)
     assert lines.stderr == ""
     return collections.Counter(line.split(": ")[0].split()[-1] for line in lines.stdout.splitlines())
 
 
 class Changer:
-    """One change after the other, each of which must work."""
+    """Makes one change after the other; each must succeed."""
 
     def __init__(self, daemon, pid, seed):
         self.daemon, self.pid, self.random = daemon, pid, random.Random(seed)

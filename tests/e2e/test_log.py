@@ -1,4 +1,4 @@
-"""--tracer log: a line of text for each hit, to the target's own standard output or to a file."""
+"""--tracer log: one line of text per hit, to the target's own standard output or to a file."""
 import collections
 import os
 import re
@@ -49,7 +49,7 @@ def trace(build, scratch, *words, **options):
 
 
 def check(lines, exits=False):
-    """Each is whole and says what was hit; all are in order."""
+    """Checks that each line is whole and names its hit, and that all are in order."""
     found = [LINE.match(line) for line in lines]
     assert all(found), [line for line, match in zip(lines, found) if not match][:3]
     assert [m[1] for m in found] == sorted(m[1] for m in found)
@@ -97,7 +97,7 @@ def test_to_a_file(build, scratch, program):
 
 
 def test_at_once(build, scratch, program, processes):
-    """A line is there while the program waits for what comes next, which is as it was afterwards."""
+    """A line is there while the program waits for its next input; afterwards the program is as before."""
     target = processes.start([program, "ready"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert target.stdout.readline() == "ready\n"
     before = Snapshot(target.pid)
@@ -114,7 +114,7 @@ def test_at_once(build, scratch, program, processes):
 
 
 def test_nobody_reads(build, scratch, program, processes):
-    """The reader of the pipe goes away: the program goes on, and so do we."""
+    """The reader of the pipe goes away: the program and dyntrace go on."""
     target = processes.start([program, "ready"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert target.stdout.readline() == "ready\n"
     tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", target.pid, "--tracer", "log", "--function", "foo"],
@@ -131,14 +131,14 @@ def test_nobody_reads(build, scratch, program, processes):
 
 
 def test_a_full_disk(build, scratch, program):
-    """The program goes on, and the reason is told."""
+    """The program goes on, and dyntrace reports the reason."""
     result = trace(build, scratch, "log:/dev/full", "--function", "foo", "--", program)
     assert result.returncode == 5
     assert "6020 lines not written: No space left on device" in result.stderr
 
 
 def test_a_named_pipe(build, scratch, program):
-    """Without a reader it is refused at once; one that stops reading holds up nobody, and lines that it doesn't take are counted."""
+    """A pipe without a reader is refused at once; a reader that stops delays nobody, and unread lines are counted."""
     path = os.path.join(scratch, "pipe")
     os.mkfifo(path)
     result = trace(build, scratch, f"log:{path}", "--function", "foo", "--", program)

@@ -78,7 +78,7 @@ def lttng(processes, build):
 
 
 class Target:
-    """The program, where the session daemon is; does a round when it is told to."""
+    """The program, in the session daemon's namespaces; runs a round per do()."""
 
     def __init__(self, lttng, processes, program, env=None):
         self.process = processes.start(lttng.inside(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -114,7 +114,7 @@ def names(events):
 
 
 def test_documents_form(lttng, processes, build, scratch, target):
-    """Events without a name: which kind of probe, and its address."""
+    """Events without a name have the kind of probe and its address."""
     lttng.create("dyntrace_lttng:*")
     entry = Tracer(processes, build, scratch, target.pid, "--function", "foo", "-e", "--probe", "outer")
     target.do(10)
@@ -149,7 +149,7 @@ def test_named_typed_values(lttng, processes, build, scratch, target):
 @pytest.mark.parametrize("condition, numbers", [
     ("$ret > 90", [46, 46, 47, 47, 48, 48, 49, 49, 1000]), ('entry:a == 7 && $ret == 14', [7, 7])])
 def test_filter_at_the_exit(lttng, processes, build, scratch, target, condition, numbers):
-    """Entries are all there, exits those that are wanted."""
+    """All entries are recorded, and the exits that pass the filter."""
     lttng.create("dyntrace:*")
     tracer = Tracer(processes, build, scratch, target.pid, "-n", "call", "--function", "foo", "-e", "--filter", condition)
     target.do(50)
@@ -177,7 +177,7 @@ def test_shapes_and_contexts(lttng, processes, build, scratch, target):
 
 
 def test_filter_on_an_enumeration(lttng, processes, build, scratch, target):
-    """Of two sessions each gets what its filter says; the container is what LTTng compares."""
+    """Each of two sessions gets the events of its filter; LTTng compares the container."""
     lttng.create(["dyntrace:shapes_entry", "--filter", "c == 5"], session="green")
     lttng.create(["dyntrace:shapes_entry", "--filter", "c == 0"], session="red")
     tracer = Tracer(processes, build, scratch, target.pid, "-n", "shapes", "--function", "shapes")
@@ -188,7 +188,7 @@ def test_filter_on_an_enumeration(lttng, processes, build, scratch, target):
 
 
 def test_what_lttng_has(lttng, processes, build, scratch, target):
-    """list, filters, contexts of its own, wildcards, two sessions; unregistered when it is over."""
+    """LTTng's own list, filters, contexts, wildcards and two sessions; events are unregistered at the end."""
     tracer = Tracer(processes, build, scratch, target.pid, "-n", "call", "--function", "foo", "-e")
     listed = lttng("list", "--userspace", "--fields")
     assert re.search(rf"PID: {target.pid} - Name: \S*typed$", listed, re.MULTILINE)
@@ -209,7 +209,7 @@ def test_what_lttng_has(lttng, processes, build, scratch, target):
 
 
 def test_silent_without_a_session(lttng, processes, build, scratch, target):
-    """Nothing fires while no session is started, and each session has what was hit while it was."""
+    """No event fires while no session is started, and each session has the hits of its time."""
     tracer = Tracer(processes, build, scratch, target.pid, "-n", "call", "--function", "foo")
     target.do(10)
     lttng.create("dyntrace:call_entry", start=False)
@@ -225,7 +225,7 @@ def test_silent_without_a_session(lttng, processes, build, scratch, target):
 @pytest.mark.parametrize("buffers", ["--buffers-pid", "--buffers-uid"])
 @pytest.mark.parametrize("words", [["-n", "call"], []])
 def test_again_in_a_session_that_goes_on(lttng, processes, build, scratch, target, buffers, words):
-    """An event that was there before, of a dyntrace that has left: the session records it again."""
+    """(G2) An event of an earlier dyntrace that has left: the session records it again."""
     lttng("create", "test", "--output=/dev/shm/test")
     lttng("enable-channel", "--userspace", "-s", "test", buffers, "c")
     lttng("enable-event", "--userspace", "-s", "test", "-c", "c", "dyntrace*")
@@ -302,7 +302,7 @@ def test_live_over_relayd(lttng, processes, build, scratch, target):
 
 
 def test_as_it_was_but_for_the_library(lttng, processes, build, scratch, target):
-    """Text, descriptors of ours and the agent's memory: all gone; what was loaded stays."""
+    """(G2) Patched text, our descriptors and the agent's memory are gone; the loaded library stays."""
     before = Snapshot(target.pid)
     for _ in range(3):
         tracer = Tracer(processes, build, scratch, target.pid, "-n", "call", "--function", "foo", "-e")

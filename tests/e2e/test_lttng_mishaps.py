@@ -13,7 +13,7 @@ pytestmark = needs_lttng
 
 
 def children(pid):
-    """Of all its threads."""
+    """The child processes of all threads of a process."""
     found = []
     for tid in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{tid}/children") as file:
@@ -56,7 +56,7 @@ def traced(lttng, processes, build, scratch, target):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_session_daemon_ends_and_comes_back(lttng, target, traced, number):
-    """Events are registered again with the next one, with no step of ours."""
+    """Events are registered again with the next session daemon, without dyntrace's help."""
     lttng.create("dyntrace:*")
     target.do(5)
     lttng.end_daemon(number)
@@ -84,7 +84,7 @@ def test_events_that_are_added_while_there_is_no_session_daemon(lttng, processes
 
 
 def test_consumer_daemon_is_killed(lttng, target, traced):
-    """What it hadn't written is lost; the target isn't held up, and dyntrace leaves as ever."""
+    """Unwritten events are lost; the target isn't delayed, and dyntrace detaches as usual."""
     lttng.create("dyntrace:*")
     target.do(5)
     victim, = consumers(lttng)
@@ -122,7 +122,7 @@ def test_relay_daemon_is_killed(lttng, processes, target, traced):
 
 
 def test_many_sessions_at_once(lttng, target, traced):
-    """Each has every event."""
+    """Each session has every event."""
     for number in range(20):
         lttng("create", f"s{number}", f"--output=/dev/shm/s{number}")
         lttng("enable-channel", "--userspace", "-s", f"s{number}", "--buffers-pid", "--subbuf-size=64k", "c")

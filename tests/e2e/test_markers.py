@@ -1,4 +1,4 @@
-"""Static markers: list-markers and --marker, against what the programs print themselves and what readelf says."""
+"""Static markers: list-markers and --marker, compared with the programs' own output and readelf."""
 import collections
 import json
 import os
@@ -47,7 +47,7 @@ def test_lists_what_readelf_lists(dyntrace, program_path, path):
 
 
 def test_lists_a_process_with_its_libraries(dyntrace, program_path, program):
-    """Addresses are those in its memory; a GLOB is for PROVIDER:NAME."""
+    """Addresses are those in the process's memory; GLOB matches PROVIDER:NAME."""
     target = program("markers").wait_ready()
     with open(f"/proc/{target.pid}/maps") as lines:
         bias = int(next(line for line in lines if line.split()[-1].endswith("/markers")).split("-")[0], 16)
@@ -112,7 +112,7 @@ def test_thread_segment(dyntrace, program_path):
 
 
 def expected_events(output):
-    """From what the program printed: {name: [[values]]}; of `text` the string."""
+    """The program's own output as {name: [[values]]}; the string for `text`."""
     found = collections.defaultdict(list)
     for line in output.splitlines():
         name, *values = line.split()
@@ -140,7 +140,7 @@ def recorded_events(trace):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_are_the_printed_ones(dyntrace, program_path, name):
-    """As gcc places them with and without optimisation, the string behind a pointer, and two places of one name."""
+    """Arguments with and without optimisation, the string behind a pointer, and two places of one name."""
     output = dyntrace.new_output()
     result = dyntrace("trace", "-o", output, "--marker", "demo:text", "-t", "string:word:arg0", "--", program_path(name))
     expected = expected_events(result.stdout)
@@ -175,7 +175,7 @@ def semaphore_reader(target, program_path):
 
 
 def test_semaphore_is_raised_and_lowered(dyntrace, program, program_path):
-    """Nothing passes the marker before and after; of a glob that names it once it is raised once."""
+    """The marker isn't reached before and after; a glob that matches it raises the semaphore once."""
     target = program("markers", "--rounds", 3, "--calls", 100).wait_ready()
     semaphore = semaphore_reader(target, program_path)
     assert semaphore() == 0
@@ -192,7 +192,7 @@ def test_semaphore_is_raised_and_lowered(dyntrace, program, program_path):
 
 
 def test_semaphore_of_others_stays(dyntrace, program, program_path):
-    """Somebody else has raised it by three: so it is when we have gone."""
+    """Another tracer has raised it by three: it is three after the detach."""
     target = program("markers", "--rounds", 1).wait_ready()
     semaphore = semaphore_reader(target, program_path)
     address = next(one["semaphore"] for one in json.loads(dyntrace("list-markers", "--json", target.pid).stdout)
@@ -208,7 +208,7 @@ def test_semaphore_of_others_stays(dyntrace, program, program_path):
 
 
 def test_semaphore_is_lowered_after_kill(dyntrace, program, program_path):
-    """What a killed dyntrace has raised is lowered by who cleans up."""
+    """The next dyntrace lowers the semaphore that a killed one had raised."""
     target = program("markers", "--rounds", 2).wait_ready()
     semaphore = semaphore_reader(target, program_path)
     tracing = dyntrace.start_trace(target.pid, "--marker", "demo:guarded")
@@ -224,7 +224,7 @@ def test_semaphore_is_lowered_after_kill(dyntrace, program, program_path):
 
 
 def test_semaphore_in_forked_children(dyntrace, program, program_path):
-    """A child inherits it, records, and has it lowered when the tracing ends."""
+    """(M2) A child inherits the raised semaphore, records, and has it lowered when tracing ends."""
     target = program("markers", "--rounds", 1, "--children", 1, "--calls", 50).wait_ready()
     semaphore = semaphore_reader(target, program_path)
     tracing = dyntrace.start_trace(target.pid, "--marker", "demo:guarded")
@@ -240,7 +240,7 @@ def test_semaphore_in_forked_children(dyntrace, program, program_path):
     assert target.finish().splitlines()[-2:] == ["semaphore 0", "semaphore 0"]
 
 
-# ---- programs that have them --------------------------------------------------------------------------------
+# ---- real programs -----------------------------------------------------------------------------------------
 
 def test_python_garbage_collections(dyntrace):
     """python:gc__start has the generation, python:gc__done what gc.collect returned. The rest of python's own ends

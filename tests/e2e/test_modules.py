@@ -1,5 +1,5 @@
-"""Libraries that are loaded and unloaded while they are traced: every call of theirs is recorded, those of their
-constructors too, wherever they are."""
+"""Libraries that are loaded and unloaded while they are traced: every call in them is recorded, also of their
+constructors, at whatever address."""
 import os
 import shutil
 import signal
@@ -42,8 +42,8 @@ def test_a_library_that_comes_and_goes(dyntrace, program_path, plugin, move):
         [["plugin_step", "2400", "0"]]
 
 
-def test_what_is_counted_goes_on(dyntrace, program_path, plugin):
-    """Also its durations: a library that is back counts where it did before."""
+def test_counts_go_on(dyntrace, program_path, plugin):
+    """Counts and durations of a library that is loaded again continue."""
     result = dyntrace("trace", "--tracer", "count", "--function", "plugin_step@plugin.so", "-e", "--wait", "--",
                       program_path("plugins"), "--rounds", 10, "--calls", 20, "--move", 1, plugin)
     rows = [line.split() for line in result.stderr.splitlines() if line.startswith("plugin_step")]
@@ -88,7 +88,7 @@ def test_without_wait_it_is_an_error(dyntrace, program_path, plugin):
 
 
 def test_never_loaded(dyntrace, program_path):
-    """Waits to the end; nothing is recorded, and the program runs as it would."""
+    """The tracepoint waits to the end; nothing is recorded, and the program runs normally."""
     output = dyntrace.new_output()
     result = dyntrace("trace", "-o", output, "--function", "plugin_step@plugin.so", "--wait", "--", program_path("hello"))
     assert result.stdout == "hello\n"
@@ -98,7 +98,7 @@ def test_never_loaded(dyntrace, program_path):
 
 
 def test_several_threads_and_libraries(dyntrace, program_path, plugin, scratch):
-    """They load theirs at the same time; each has a tracepoint of its own."""
+    """Threads load their libraries at the same time; each library has a tracepoint."""
     copies = [os.path.join(scratch, f"plugin-{letter}.so") for letter in "abcd"]
     for copy in copies:
         shutil.copy(plugin, copy)
@@ -148,7 +148,7 @@ for line in sys.stdin:
 
 
 def test_loaded_when_tracing_began_and_back_again(dyntrace, processes, plugin):
-    """Without --wait: a library that goes while it is traced is traced again when it is back."""
+    """Without --wait: a traced library that is unloaded and loaded again is traced again."""
     python = processes.start(["/usr/bin/python3", "-c", PYTHON, plugin], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              text=True, bufsize=1)
 
@@ -200,10 +200,10 @@ def test_markers_of_a_library_that_is_loaded_later(dyntrace, program_path, scrat
     assert [event.fields["arg0"] for event in Trace(output).named("plug:step")] == (OWN + list(range(6))) * 20
 
 
-# ---- nobody is held up --------------------------------------------------------------------------------------
+# ---- no delays ---------------------------------------------------------------------------------------------
 
 def end(tracing):
-    """As Ctrl-C; there may be no trace, since nothing was ever placed."""
+    """Ends dyntrace as Ctrl-C does; there may be no trace, if nothing was placed."""
     tracing.process.send_signal(signal.SIGINT)
     errors = tracing.process.communicate(timeout=30)[1]
     assert tracing.process.returncode == 0, errors
@@ -222,7 +222,7 @@ def test_killed_dyntrace_holds_nobody_up(dyntrace, program, plugin):
 
 
 def test_stopped_dyntrace_costs_one_wait(dyntrace, program, plugin):
-    """N1: 300 rounds have 600 changes: with a wait of two seconds for each it would not be done in time."""
+    """N1: (N1) 300 rounds have 600 changes: with a wait of two seconds for each the test would run out of time."""
     target = program("plugins", "--rounds", 300, "--calls", 3, plugin).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--wait")
     tracing.process.send_signal(signal.SIGSTOP)
@@ -233,7 +233,7 @@ def test_stopped_dyntrace_costs_one_wait(dyntrace, program, plugin):
 
 
 def test_filtered_target_makes_no_system_call(dyntrace, program, plugin):
-    """The kernel would kill it for the first one: so its library isn't waited for."""
+    """The kernel would kill the target for its first system call: so it doesn't wait for the controller."""
     target = program("plugins", "--rounds", 5, "--filter", 1, plugin).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--wait")
     target.go().wait_ready()
@@ -242,7 +242,7 @@ def test_filtered_target_makes_no_system_call(dyntrace, program, plugin):
 
 
 def test_forked_child_goes_on(dyntrace, program, plugin):
-    """What it loads isn't traced, and it waits for nobody."""
+    """Libraries that the child loads aren't traced, and it doesn't wait."""
     target = program("plugins", "--rounds", 5, "--fork", 1, plugin).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--function", "plugin_step@plugin.so", "--function", "getpid@libc.so.6", "--wait")
     target.go().wait_ready()

@@ -40,7 +40,7 @@ def test_overloads_are_listed(dyntrace, scratch):
 
 
 def test_globs_take_both_forms_of_a_name(dyntrace, scratch):
-    """A glob is for names as they are written: parameters only where they are needed. A mangled one is for mangled names."""
+    """A glob matches names as written, with parameters only where needed. A mangled glob matches mangled names."""
     path = compile_program(scratch, "classes.cc", "-O1", "-std=c++17", compiler="g++")
     names = dyntrace.trace("--function", "*", "--", path)[1].names()
     assert {"ns::f(int)_entry", "ns::f(double)_entry", "ns::strings_entry", "ns::tmpl<int>_entry", "main_entry"} <= set(names)
@@ -60,7 +60,7 @@ def test_rust(dyntrace, scratch, flags):
     if "-O" not in flags:
         assert [event.fields for event in trace.events] == [{"name": "hello rust", "n": 5}, {"name": "lit", "n": 6}]
     else:
-        # The optimiser drops the pointer and moves the rest up; nothing may be shown that isn't so.
+        # The optimiser drops the pointer and moves the rest up; no wrong value may be shown.
         assert all(event.fields["name"] in (0, "hello rust", "lit") for event in trace.events)
 
 
@@ -80,8 +80,8 @@ def right_or_gone(found, value):
 @pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
 @pytest.mark.parametrize("flags", [[], ["-O"]])
 def test_rust_values(dyntrace, scratch, flags):
-    """Pairs of numbers by value, bytes, String. What isn't known of an unwritten ABI, or was optimised away, is not made up:
-    a number that is shown is the right one."""
+    """Pairs of numbers by value, bytes, String. Values are not made up where the ABI is unwritten or code was optimised:
+    every number shown is right."""
     path = os.path.join(scratch, "rusty")
     subprocess.run(["rustc", "-g", *flags, "-o", path, os.path.join(PROGRAMS, "rusty.rs")], check=True, capture_output=True)
     _, trace = dyntrace.trace("-e", *[word for name in RUST for word in ("--function", "rusty::" + name)], "--", path)
@@ -125,7 +125,7 @@ def test_inlined_copies(dyntrace, scratch, compiler, flags):
 
 
 def test_chosen_at_run_time(dyntrace):
-    """strlen of libc is an IFUNC: what the process uses is probed."""
+    """strlen of libc is an IFUNC: the implementation that the process uses is probed."""
     _, trace = dyntrace.trace("--function", "strlen", "--", "sort", "/etc/passwd")
     assert set(trace.names()) == {"strlen_entry"} and len(trace.events) > 10
 
@@ -158,7 +158,7 @@ def test_names_in_debug_files(dyntrace):
 # ---- functions without a name -------------------------------------------------------------------------
 
 def test_functions_of_a_stripped_program(dyntrace, scratch):
-    """.eh_frame tells where they are; they are called by their address, and are all there."""
+    """.eh_frame has their places; all are listed, named by address."""
     path = compile_program(scratch, "types.c", "-O1", "-g0")
     named = {line.split()[-1]: int(line.split()[0], 16) for line in dyntrace("list-symbols", path).stdout.splitlines()}
     subprocess.run(["strip", path], check=True)
@@ -175,7 +175,7 @@ def test_functions_of_a_stripped_program(dyntrace, scratch):
 
 
 def test_linkage_table(dyntrace, scratch):
-    """What a program calls of its libraries, and nothing that they call themselves; a plain glob doesn't mean it."""
+    """Calls from the program to its libraries, and none between libraries; a plain glob doesn't match them."""
     for flags in ([], ["-Wl,-z,ibtplt"], ["-Wl,-z,now"], ["-no-pie", "-fno-pie"]):
         with open(os.path.join(scratch, "calls.c"), "w") as file:
             file.write("#include <stdio.h>\n#include <string.h>\n#include <stdlib.h>\nint main(int n, char **v)\n"
@@ -225,7 +225,7 @@ class Debuginfod(http.server.BaseHTTPRequestHandler):
 
 
 def test_debuginfod(dyntrace, scratch):
-    """A stripped program whose debug information a server has; one that it doesn't have, or has damaged, is traced without."""
+    """A server has the debug information of a stripped program; a program whose information is missing or damaged is traced without."""
     path = compile_program(scratch, "types.c", "-O2", "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567")
     subprocess.run(["objcopy", "--only-keep-debug", path, path + ".debug"], check=True)
     subprocess.run(["strip", path], check=True)

@@ -1,4 +1,4 @@
-"""Tracepoints among others: whatever was there before, and in whatever order, each is placed, and every hit is recorded."""
+"""Tracepoints beside others: in any order of adding, each is placed, and every hit is recorded."""
 import itertools
 import os
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from harness import until
 
-CALLS = 100  # of each function, a round
+CALLS = 100  # per function and round
 
 # `second` loops to its second instruction, three times a call. From `hop` a jump can lead to one place only.
 # In `take` it waits.
@@ -55,7 +55,7 @@ int main(void)
         return 0;
 }
 """
-PLACES = {"second": 1, "second+2": 3, "second+4": 3, "second+7": 3, "second+9": 1}  # hits a call
+PLACES = {"second": 1, "second+2": 3, "second+4": 3, "second+7": 3, "second+9": 1}  # hits per call
 
 
 class Target:
@@ -63,7 +63,7 @@ class Target:
         self.process, self.pid = process, process.pid
 
     def tell(self, order):
-        """Returns when it is done, and waits for the next."""
+        """Sends a command to the program; returns when it is done."""
         os.write(self.process.stdin.fileno(), order.encode())
         assert os.read(self.process.stdout.fileno(), 1) == order.encode()
         until(self.waits, "the next order to be waited for")
@@ -81,7 +81,7 @@ def target(scratch, processes):
 
 
 def test_orders(daemon, target):
-    """One by one in orders of all kinds; a round after each, and exact counts of all."""
+    """(P7) Added one by one in many orders, with a round after each; all counts are exact."""
     expected = {}
     for order in itertools.islice(itertools.permutations(PLACES), 6, None, 13):
         placed = {}
@@ -95,7 +95,7 @@ def test_orders(daemon, target):
     assert trace.names() == expected and trace.lost == 0
 
 
-ORDER = ["second", "second+0x4", "second+0x2", "second+0x7"]  # the last takes bytes at which a neighbour's code comes out
+ORDER = ["second", "second+0x4", "second+0x2", "second+0x7"]  # the last one needs bytes to which a neighbour's trampoline returns
 
 
 def test_not_while_a_forked_child_runs_the_old_code(daemon, target):
@@ -112,7 +112,7 @@ def test_not_while_a_forked_child_runs_the_old_code(daemon, target):
 
 
 def test_several_where_one_way_leads(daemon, target):
-    """A second and a third one where a jump can lead to one place only; away and back at once."""
+    """A second and a third tracepoint where a jump can lead to one place only; removed and added again at once."""
     expected = {}
     for _ in range(3):
         names = []
@@ -136,7 +136,7 @@ WAITING = ["take", "take+1", "take+6", "take+8", "take+0xa", "take+0xc", "take+0
 
 @pytest.mark.parametrize("step", [1, 3, 5, 7])
 def test_under_a_thread_that_waits_inside(daemon, target, step):
-    """It is in a moved system call, in code that others take the place of: it comes out in what is there then."""
+    """(P8) The thread is in a moved system call, in a trampoline that is exchanged: it comes out in the code that is there then."""
     for start in range(len(WAITING)):
         names = [daemon.add(f"{target.pid}:{WAITING[(start + i * step) % len(WAITING)]}") for i in range(len(WAITING))]
         for _ in range(2):

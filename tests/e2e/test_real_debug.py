@@ -1,4 +1,4 @@
-"""Debug information that nobody here made: Debian's python3.11-dbg and libc6-dbg, against what the programs say themselves."""
+"""Foreign debug information: Debian's python3.11-dbg and libc6-dbg, compared with the programs' own output."""
 import os
 import re
 import subprocess
@@ -25,7 +25,7 @@ for value in values:
 """
 
 
-def test_pointers_and_what_they_lead_to(dyntrace, scratch):
+def test_pointers_and_their_targets(dyntrace, scratch):
     """PyObject_SetAttr(v, name, value): addresses, and names of types two pointers and a cast away."""
     result, trace = dyntrace.trace(
         "--function", "PyObject_SetAttr", "-t", "var:v->ob_type->tp_name", "-t", "var:value->ob_type->tp_name",

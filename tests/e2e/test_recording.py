@@ -1,4 +1,4 @@
-"""What is recorded when: modes, and everything that can happen to a target and to dyntrace. Counts are exact."""
+"""Recording: modes, and everything that can happen to a target and to dyntrace. Counts are exact."""
 import glob
 import os
 import re
@@ -33,7 +33,7 @@ def summary(errors):
     return found["events"], found["lost"], found.get("overwritten", 0)
 
 
-# ---- how a target ends, and what it does before -----------------------------------------------------
+# ---- ends of targets -------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name, times, exit_status", [
     ("return", 1, 0), ("exit", 1, 3), ("_exit", 1, 4), ("exit_group by a thread", 2, 5), ("abort", 1, 128 + 6),
@@ -51,7 +51,7 @@ def test_fates(dyntrace, program_path, name, times, exit_status):
 
 @pytest.mark.parametrize("name", ["another user", "not dumpable", "no descriptors"])
 def test_detach_after(dyntrace, program, name):
-    """The target has become somebody else since it was attached to: it is left clean all the same."""
+    """The target has changed its user since the attach: it is left clean all the same."""
     if os.getuid() != 0:
         pytest.skip("needs root")
     target = program("fates", *fate(name)).wait_ready()
@@ -72,7 +72,7 @@ def test_forks_keep_their_own_ids(dyntrace, program_path):
 
 
 def test_forks_not_followed(dyntrace, program):
-    """The child isn't traced, and its text is put back all the same."""
+    """The child isn't traced, but its text is restored."""
     target = program("forker", "--children", 3, "--calls", 300).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--no-follow-fork")
     target.go().wait_ready()
@@ -83,7 +83,7 @@ def test_forks_not_followed(dyntrace, program):
 
 
 def test_stopped_and_continued(dyntrace, program):
-    """SIGSTOP in the middle; what was recorded before is in the trace while the target stands still."""
+    """SIGSTOP while recording: earlier events are in the trace while the target is stopped."""
     target = program("spin", "--threads", 2, "--calls", 500, "--rounds", 2).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
     target.go().wait_ready()
@@ -133,7 +133,7 @@ def test_block_survives_the_controller(dyntrace, program):
 
 
 def test_block_with_a_stopped_controller(dyntrace, program):
-    """It waits its 10 s once; what is lost after that is counted."""
+    """The target waits its 10 s once; later losses are counted."""
     target = program("spin", "--threads", 2, "--calls", 1_000_000, "--rounds", 1).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--mode", "block", "--buffer-size", "1M")
     tracing.process.send_signal(signal.SIGSTOP)
@@ -154,7 +154,7 @@ def test_overwrite_keeps_the_last(dyntrace, program_path):
     assert events == len(trace.events) > 10_000
     numbers = [event.fields["number"] for event in trace.events]
     small = next((i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1), 0)
-    assert numbers[:small] == list(range(small))  # the thread's first, small chunk is of no use to others
+    assert numbers[:small] == list(range(small))  # no other thread uses a thread's first, small chunk
     assert numbers[small:] == list(range(300_000 - len(numbers) + small, 300_000))
 
 
@@ -167,7 +167,7 @@ def test_overwrite_many_threads(dyntrace, program_path):
 
 
 def test_snapshots(dyntrace, program):
-    """Whenever one is wanted, while the target goes on; each can be read, and the next has the later events."""
+    """Snapshots while the target goes on: each can be read, and the next has later events."""
     target = program("spin", "--threads", 2, "--calls", 100_000, "--rounds", 3).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--mode", "overwrite", "--buffer-size", "1M")
     ends = []
@@ -218,7 +218,7 @@ def test_snapshot_signals_from_the_start(dyntrace, program, processes):
 
 
 def test_snapshot_signal_in_another_mode(dyntrace, program):
-    """It is told, and nothing else happens."""
+    """dyntrace reports it, and nothing else happens."""
     target = program("spin", "--calls", 100, "--rounds", 1).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
     tracing.process.send_signal(signal.SIGUSR1)
@@ -260,7 +260,7 @@ def test_two_thousand_threads_at_once(dyntrace, program):
 # ---- the controller -------------------------------------------------------------------------------------
 
 def test_killed_controller_is_cleaned_up(dyntrace, program):
-    """What the dead one had not written is saved in its trace; the target is as it was."""
+    """Unwritten events of the killed controller are saved in its trace; the target is as before."""
     target = program("spin", "--threads", 3, "--calls", 4000, "--rounds", 3).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
     target.go().wait_ready()
@@ -313,8 +313,8 @@ def test_killed_controller_with_exits_and_children(dyntrace, program):
     target.finish()
 
 
-def test_killed_controller_losses_are_told_once(dyntrace, program):
-    """A full pool: what the dead controller told already isn't told again."""
+def test_killed_controller_losses_are_counted_once(dyntrace, program):
+    """A full pool: losses that the killed controller had reported aren't counted again."""
     target = program("spin", "--threads", 2, "--calls", 700_000, "--rounds", 2).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--buffer-size", "1M")
     target.go().wait_ready()
@@ -339,7 +339,7 @@ def test_both_killed(dyntrace, program):
 
 @pytest.mark.parametrize("part", range(2))
 def test_killed_at_any_step(dyntrace, program, part):
-    """From the first look at the target to the last: some of all steps (the long tests take all), others in each part."""
+    """A sample of all steps, from the first look at the target to the last; each part takes others (the long tests take all)."""
     def make(pid):
         return trace_words(dyntrace, pid, ["--function", "foo", "-e"])
 
@@ -351,7 +351,7 @@ def test_killed_at_any_step(dyntrace, program, part):
 
 @pytest.mark.parametrize("call", STEPS)
 def test_killed_in_an_exchange(dyntrace, program, program_path, call):
-    """A tracepoint was added in the middle of another one's site: some of all steps, as above."""
+    """(P7) A tracepoint is added in the middle of another one's site: a sample of all steps, as above."""
     second = second_instruction(dyntrace, program_path("spin"), "foo")
 
     def make(pid):
@@ -375,7 +375,7 @@ def test_two_at_once_are_refused(dyntrace, program):
 
 
 def test_saved_only_where_it_belongs(dyntrace, program):
-    """The dead controller's trace is gone: the target is cleaned up, and that is said."""
+    """The killed controller's trace is gone: the target is cleaned up, and dyntrace says so."""
     target = program("spin", "--threads", 1, "--calls", 10, "--rounds", 2).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
     kill(tracing)
@@ -387,7 +387,7 @@ def test_saved_only_where_it_belongs(dyntrace, program):
     target.finish()
 
 
-# ---- enemies --------------------------------------------------------------------------------------------
+# ---- hostility -----------------------------------------------------------------------------------------
 
 def test_writes_nowhere_else(dyntrace, program_path):
     """Whatever a target does to the shared memory: all that dyntrace makes or changes is in the output directory."""
@@ -410,7 +410,7 @@ def test_writes_nowhere_else(dyntrace, program_path):
 
 @pytest.mark.parametrize("mode", ["discard", "overwrite"])
 def test_target_scribbles_over_the_pool(dyntrace, program_path, mode):
-    """It can spoil its own events, and nothing else; code and switches it can't write at all."""
+    """The target can spoil its own events, and nothing else; it can't write code and switches."""
     output = dyntrace.new_output()
     result = dyntrace("trace", "-o", output, "--mode", mode, "--buffer-size", "1M", "--probe", "foo", "--",
                       program_path("fates"), *fate("scribbling"), status=None)
@@ -435,7 +435,7 @@ def small_disk(scratch):
 
 
 def test_full_disk(dyntrace, program, small_disk):
-    """One clear message; the target runs on, clean; what was written can be read."""
+    """One clear message; the target runs on, clean; the written part can be read."""
     target = program("spin", "--threads", 2, "--calls", 500_000, "--rounds", 1).wait_ready()
     before = Snapshot(target.pid)
     output = os.path.join(small_disk, "trace")
@@ -455,7 +455,7 @@ def test_full_disk(dyntrace, program, small_disk):
 
 
 def test_output_directory_vanishes(dyntrace, program, scratch):
-    """Its files are still there for who has them open; the end says that they are gone."""
+    """Open files still exist for dyntrace; its last message says that the directory is gone."""
     target = program("spin", "--threads", 1, "--calls", 1000, "--rounds", 2).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo")
     subprocess.run(["rm", "-r", tracing.output], check=True)
@@ -486,7 +486,7 @@ def test_print_shows_events_at_once(dyntrace, program):
 
 
 def test_print_is_prompt(dyntrace, program):
-    """From a hit, by the event's own time, to its line here: half of them within 200 ms, also on a busy machine."""
+    """From the time of a hit to its line: half of them within 200 ms, also on a busy machine."""
     rounds = 15
     target = program("spin", "--threads", 1, "--calls", 1, "--rounds", rounds).wait_ready()
     tracing = dyntrace.start_trace(target.pid, "--probe", "foo", "--print")

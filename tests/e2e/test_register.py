@@ -1,4 +1,4 @@
-"""The agent linked and preloaded: it tells the daemon, here a small one of the test's own, and nobody else notices."""
+"""The agent, linked and preloaded, registers with the daemon (here a small one of the test), and nobody else notices."""
 import ctypes
 import os
 import shutil
@@ -103,7 +103,7 @@ def is_waiting(pid):
 @pytest.mark.parametrize("name", ["daemon.sock.agents", "daemon.sock"])
 @pytest.mark.parametrize("program, preloaded", [("linked", False), ("hello", True), ("hello_musl", True), ("hello_nopie", True)])
 def test_registers_and_waits_for_the_answer(daemon, launch, agent, name, program, preloaded):
-    """Before main; the answer may be behind notes; then no descriptor is left."""
+    """The agent registers before main; notes may precede the answer; no descriptor is left."""
     server = daemon(name)
     started = launch(program, preload=agent if preloaded else None)
     peer, pid, _ = server.accept()
@@ -134,7 +134,7 @@ def test_runtime_directory(daemon, processes, program_path, scratch):
 
 
 def test_goes_on_without_a_daemon(launch, scratch):
-    """None there, a file in its place, a socket that nobody listens on, a name that is too long."""
+    """No socket, a file in its place, a socket without a listener, a name that is too long."""
     with open(os.path.join(scratch, "file.agents"), "w"):
         pass
     dead = socket.socket(socket.AF_UNIX)
@@ -181,7 +181,7 @@ def test_does_not_talk_to_another_users_daemon(launch, processes, scratch):
 
 
 def test_nothing_under_at_secure(daemon, processes, agent, scratch):
-    """A set-user-id program says nothing; the same program without that bit does."""
+    """A set-user-id program doesn't register; the same program without that bit does."""
     assert os.geteuid() == 0
     folder = tempfile.mkdtemp(prefix="dyntrace-test-", dir="/var/tmp")  # not mounted nosuid
     try:
@@ -229,7 +229,7 @@ def test_nothing_in_a_filtered_process(daemon, program_path):
 
 
 def test_is_traced_as_any_other(dyntrace, launch, agent):
-    """The copy that ld.so has loaded and the one that is mapped to trace it don't meet."""
+    """The agent that ld.so has loaded and the injected one don't interfere."""
     spin = launch("spin", preload=agent, sock="nothing").wait_ready()
     tracing = dyntrace.start_trace(spin.pid, "--function", "foo")
     spin.go().wait_ready()

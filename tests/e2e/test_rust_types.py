@@ -48,7 +48,7 @@ def fits(found, expected, may_be_gone):
 @pytest.mark.skipif(not shutil.which("rustc"), reason="no Rust compiler")
 @pytest.mark.parametrize("flags", [[], ["-O"]])
 def test_types(dyntrace, scratch, flags):
-    """What is optimised away says so: no number is made up."""
+    """Optimised-away values are marked: no number is made up."""
     path = os.path.join(scratch, "rust_types")
     subprocess.run(["rustc", "-g", *flags, "-A", "warnings", "-o", path, os.path.join(ROOT, "tests", "programs", "rust_types.rs")],
                    check=True, capture_output=True)

@@ -1,5 +1,5 @@
 """The units under a real systemd: a machine is booted from this one's files (an overlay of /, in memory), with dyntrace installed as
-`make install` does. What happens in there is in systemd_guest.py."""
+`make install` does. The machine's script is systemd_guest.py."""
 import json
 import os
 import subprocess
@@ -31,7 +31,7 @@ def install(build, root):
 
 
 def boot(build, root, result):
-    """To the end of the guest's script. nspawn's own filter of system calls is off: what has one isn't traced."""
+    """Boots the machine and waits for the end of the guest's script. nspawn's filter of system calls is off: filtered processes aren't traced."""
     command = ["systemd-nspawn", "--quiet", "--directory", root, "--boot", "--register=no", "--keep-unit", "--link-journal=no",
                "--machine=dyntrace-test", f"--bind-ro={ROOT}:/source", f"--bind-ro={build}:/build", f"--bind={result}:/result",
                "systemd.unit=dyntrace-test.target"]

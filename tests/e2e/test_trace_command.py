@@ -93,7 +93,7 @@ def test_script_means_its_interpreter(dyntrace, scratch):
 
 
 def test_probe_inside_a_function(dyntrace, program_path):
-    """Each instruction of foo that objdump shows can be named; what can't be placed says why, on one line."""
+    """Each instruction of foo that objdump shows can be named; a refusal gives the reason, on one line."""
     path = program_path("hello")
     listing = run_plain("objdump", "-d", "--no-show-raw-insn", "--disassemble=foo", path).stdout
     addresses = [int(match, 16) for match in re.findall(r"^\s+([0-9a-f]+):", listing, re.M)]

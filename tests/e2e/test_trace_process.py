@@ -139,7 +139,7 @@ def test_name_of_several_processes(dyntrace, processes, program_path, scratch):
 
 
 def test_loss_is_counted_exactly(dyntrace, program):
-    """A pool too small for the flood: what isn't in the trace is counted, by the summary and by babeltrace2."""
+    """A pool too small for the flood: the summary and babeltrace2 count the losses."""
     spin = program("spin", "--threads", 2, "--calls", 2_000_000, "--rounds", 1).wait_ready()
     tracing = dyntrace.start_trace(spin.pid, "--function", "foo", "--buffer-size", "4M")
     spin.finish()
@@ -170,7 +170,7 @@ def test_stopped_process_stays_stopped(dyntrace, program):
 
 
 def test_forked_children_are_cleaned_up(dyntrace, redis):
-    """A child that outlives the trace (redis saving in the background would) has its text back too."""
+    """The text of a child that outlives the trace (as redis saving in the background) is restored, too."""
     code = ("import os, sys, signal\n"
             "def f(): return os.getpid()\n"
             "r, w = os.pipe()\n"

@@ -1,4 +1,4 @@
-"""Tracers with the daemon: several at one place, what list-tracepoints shows, and nothing left behind."""
+"""Tracers with the daemon: several at one place, list-tracepoints, and nothing left behind."""
 import json
 import os
 import re

@@ -1,5 +1,5 @@
-"""One-byte traps (H10): where nothing else fits, they count exactly, and whatever a program does to SIGTRAP is no death of
-it. tests/programs/traps.c has the function and the modes."""
+"""One-byte traps (H10): where nothing else fits, they count exactly, and no use of SIGTRAP by the program kills it.
+tests/programs/traps.c has the function and the modes."""
 import os
 import re
 import signal
@@ -49,7 +49,7 @@ def test_vfork_and_spawn(dyntrace, program_path):
 
 @pytest.mark.parametrize("mode", ["dies", "int3"])
 def test_a_trap_of_its_own_is_its_own_affair(dyntrace, program_path, mode):
-    """Without a handler it dies of it, as it would without us."""
+    """A program without a handler dies of its own trap, as untraced."""
     alone = subprocess.run([program_path("traps"), mode], stdout=subprocess.DEVNULL, check=False)
     assert alone.returncode == -signal.SIGTRAP
     _, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "plain", mode, status=128 + signal.SIGTRAP)
@@ -58,7 +58,7 @@ def test_a_trap_of_its_own_is_its_own_affair(dyntrace, program_path, mode):
 
 @pytest.mark.parametrize("handler", [0, 1])
 def test_attached_and_left(dyntrace, program, handler):
-    """SIGTRAP's action and the text are as before afterwards; what the program does then isn't recorded."""
+    """SIGTRAP's action and the text are restored; later calls aren't recorded."""
     target = program("traps", "--calls", CALLS, "--handler", handler, "plain", "handler", "threads").wait_ready()
     before = Snapshot(target.pid)
     tracing = dyntrace.start_trace(target.pid, "--probe", "lone")
@@ -92,7 +92,7 @@ def test_refused_where_it_is_blocked(dyntrace, program):
 
 
 def test_refused_where_a_handler_blocks_it(dyntrace, program):
-    """A handler that is there already, and has SIGTRAP in its mask, might run into a trap."""
+    """An existing handler with SIGTRAP in its mask might run into a trap."""
     target = program("traps", "--user-handler", 1, "plain").wait_ready()
     reason = dyntrace.fails("trace", "-p", target.pid, "--probe", "lone", status=125)
     assert reason == f"cannot probe 'lone': its handler of signal {signal.SIGUSR1:d} blocks SIGTRAP"
@@ -141,7 +141,7 @@ def test_after_a_kill(dyntrace, program):
 
 
 def test_goes_on_after_a_kill(dyntrace, program):
-    """Nobody is there any more, and the traps still do no harm."""
+    """The controller is dead, and the traps do no harm."""
     target = program("traps", "--calls", CALLS, *MODES).wait_ready()
     before = Snapshot(target.pid)
     tracing = dyntrace.start_trace(target.pid, "--probe", "lone")
@@ -173,7 +173,7 @@ ret
     ("plugged", "blocker.so: it makes system calls of its own, which might block SIGTRAP"),
     ("sandboxed", "it filters its system calls, and a trap needs one")])
 def test_taken_out_in_time(dyntrace, program_path, scratch, mode, why):
-    """A library that is loaded later blocks SIGTRAP by itself; a filter kills who returns from a handler."""
+    """A library loaded later blocks SIGTRAP by itself; a filter kills a thread that returns from a handler."""
     library = os.path.join(scratch, "blocker.so")
     subprocess.run(["cc", "-shared", "-x", "assembler", "-o", library, "-"], input=BLOCKER, text=True, check=True)
     result, trace = dyntrace.trace("--probe", "lone", "--", program_path("traps"), "--calls", CALLS, "plain", mode,
@@ -190,7 +190,7 @@ def test_a_jump_that_shares_bytes(dyntrace, program_path):
 
 
 def test_a_jump_that_shares_bytes_after_a_kill(dyntrace, program):
-    """The page that it leads to is found and goes, too."""
+    """The next controller finds and unmaps the page of the jump's target, too."""
     target = program("traps", "--calls", CALLS, "hops", "plain").wait_ready()
     before = Snapshot(target.pid)
     tracing = dyntrace.start_trace(target.pid, "--probe", "hop")
@@ -234,7 +234,7 @@ int main(void) {
 
 @pytest.mark.parametrize("words", [["--function", "*"], ["-e", "--function", "*"]], ids=["entries", "exits"])
 def test_tiny_neighbours_all_have_their_place(dyntrace, scratch, words):
-    """Functions of one to four bytes in a row, without padding: none takes the bytes that another one needs."""
+    """Functions of one to four bytes in a row, without padding: no site takes bytes that another one needs."""
     source, path = os.path.join(scratch, "tiny.c"), os.path.join(scratch, "tiny")
     with open(source, "w") as file:
         file.write(TINY)

@@ -47,7 +47,7 @@ def relay(processes):
 
 
 def connect(relay, host, number):
-    """A cable between the two; the relay's address there."""
+    """Connects a host with the relay by a virtual cable; gives the relay's address."""
     relay.run("ip", "link", "add", f"to{number}", "type", "veth", "peer", "name", "eth0", "netns", host.daemon.pid)
     for side, device, last in ((relay, f"to{number}", 1), (host, "eth0", 2)):
         side.run("ip", "address", "add", f"10.77.{number}.{last}/24", "dev", device)

@@ -45,14 +45,14 @@ def instructions(path, functions):
 
 
 def what(how, path, functions):
-    """Words for dyntrace: entries, entries and exits, or a bare probe on every single instruction."""
+    """Options for dyntrace: entries, entries and exits, or a bare probe on every instruction."""
     if how == "every-instruction":
         return [word for place in instructions(path, functions) for word in ("--probe", place)]
     return [*(["-e"] if how == "exits" else []), *(word for name in functions for word in ("--function", name))]
 
 
 def run_both(dyntrace, path, words, *arguments):
-    """Traced as untraced: the same output and exit status."""
+    """Runs the program traced and untraced: output and exit status must be equal."""
     expected = subprocess.run([path, *arguments], capture_output=True, text=True)
     where = [] if "count" in words else ["-o", dyntrace.new_output()]
     result = dyntrace("trace", *where, *words, "--", path, *arguments, status=expected.returncode)
@@ -74,7 +74,7 @@ def test_handler_throws(dyntrace, compiled, kind, how):
 @pytest.mark.parametrize("how", ["entries", "exits", "every-instruction"])
 @pytest.mark.parametrize("kind", ["gcc-O2", "gcc-static-libgcc"])
 def test_samples(dyntrace, compiled, kind, how):
-    """A profiler's handler calls backtrace() wherever its timer finds the program: all of it leads up to main."""
+    """A profiler's handler calls backtrace() at any instruction: every backtrace ends in main."""
     path = compiled(kind)
     result = run_both(dyntrace, path, [*what(how, path, BUSY), *FEW], "sample", "120")
     assert result.stdout == "broken 0\n"
@@ -82,7 +82,7 @@ def test_samples(dyntrace, compiled, kind, how):
 
 @pytest.mark.parametrize("words", [["--tracer", "count", "-e"], ["-e", "-t", "regs"], ["--filter", "n > 3"]])
 def test_samples_of_other_code(dyntrace, compiled, words):
-    """The same where hits are counted, gathered by the agent, and filtered."""
+    """The same for counted hits, values gathered by the agent, and filters."""
     path = compiled("gcc-O2")
     few = [] if "count" in words else FEW
     assert run_both(dyntrace, path, [*words, *few, "--function", "leaf"], "sample", "80").stdout == "broken 0\n"

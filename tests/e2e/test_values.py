@@ -16,7 +16,7 @@ def compile_program(scratch, source, *flags, compiler="gcc", name="program"):
 
 
 def single(value):
-    """As a float holds it."""
+    """The number rounded to a float."""
     return struct.unpack("f", struct.pack("f", value))[0]
 
 
@@ -70,7 +70,7 @@ def test_types_of_fields(dyntrace, scratch):
 
 
 def test_separate_debug_file(dyntrace):
-    """Debian's libc6-dbg: malloc and fopen of a program nobody here made."""
+    """Debian's libc6-dbg: malloc and fopen of a foreign program."""
     _, trace = dyntrace.trace("--function", "fopen", "--function", "qsort", "--", "sort", "/etc/passwd")
     names = {event.fields["filename"] for event in trace.named("fopen_entry")}
     assert names == {"/usr/share/locale/locale.alias"} or not names
@@ -78,7 +78,7 @@ def test_separate_debug_file(dyntrace):
 
 
 def test_debug_link(dyntrace, scratch):
-    """A stripped program whose debug information is in a file beside it; one that doesn't belong to it isn't believed."""
+    """A stripped program with its debug information in a file beside it; a file of another program is ignored."""
     path = compile_program(scratch, "types.c", "-O2", "-Wl,--build-id=none")
     subprocess.run(["objcopy", "--only-keep-debug", path, path + ".debug"], check=True)
     subprocess.run(["strip", "-g", path], check=True, cwd=scratch)
@@ -114,7 +114,7 @@ def test_backtrace(dyntrace, scratch, compiler, flags):
 
 
 def test_backtrace_through_return_stubs(dyntrace, scratch):
-    """Callers whose exits are recorded return through stubs of ours: the backtrace shows where they really return to."""
+    """Callers whose exits are recorded return through stubs: the backtrace shows the real return addresses."""
     path = compile_program(scratch, "callers.c", "-O1", "-no-pie", "-fno-pie")
     plain = dyntrace.trace("--function", "leaf", "-t", "backtrace", "--", path)[1]
     both = dyntrace.trace("-e", "--function", "recurse", "--function", "leaf", "--function", "show", "-t", "backtrace", "--",
@@ -162,7 +162,7 @@ def test_backtrace_through_libraries_loaded_later(dyntrace, scratch):
 
 
 def test_libraries_at_one_address_one_after_the_other(dyntrace, scratch):
-    """view names the functions of the one that was there when the event was recorded."""
+    """view names the functions of the library that was loaded when the event was recorded."""
     names, libraries = ["first", "second", "third"], []
     for i, name in enumerate(names):
         libraries.append(os.path.join(scratch, f"lib{i}.so"))
@@ -348,7 +348,7 @@ def test_limits(dyntrace, program_path, words, expected):
 
 
 def test_limits_count_threads_together(dyntrace, program_path):
-    """Exactly so many, whoever comes: four threads that call 5000 times each."""
+    """Exactly the limit in total: four threads that call 5000 times each."""
     for words, expected in ((["--first", "777"], 777), (["--every", "100"], 200)):
         _, trace = dyntrace.trace("--function", "foo", *words, "--", program_path("spin"), "--threads", "4",
                                   "--calls", "5000", "--rounds", "1")
@@ -361,15 +361,15 @@ def test_limits_count_threads_together(dyntrace, program_path):
     ("number.x == 1", "no member 'x'", 7), ("text == \"abc", "no end", 8), ("$eax", "no $eax", 0),
     ("number % 1.5", "only integers", 7), ("*number", "isn't a pointer", 0)])
 def test_wrong_filter(dyntrace, program_path, expression, part, column):
-    """One line that says what is wrong, the expression, a caret under the place; nothing was started."""
+    """The error, the expression, and a caret under the place; nothing was started."""
     result = dyntrace("trace", "--function", "foo", "--filter", expression, "--", program_path("hello"), status=2)
     lines = result.stderr.splitlines()
     assert part in lines[0] and lines[1] == "  " + expression and lines[2] == "  " + " " * column + "^"
     assert result.stdout == ""
 
 
-def test_globs_leave_out_what_a_filter_means_nothing_for(dyntrace, scratch):
-    """Functions without the argument are left out, which is said once; it is an error only if all are."""
+def test_globs_leave_out_functions_without_the_filters_argument(dyntrace, scratch):
+    """Functions without the argument are left out, with one message; it is an error only if no function is left."""
     path = compile_program(scratch, "results.c", "-O1")
     result, trace = dyntrace.trace("--function", "[clp]*@program", "--filter", "n == 1 || n == 0", "--", path)
     assert set(trace.names()) == {"large_entry", "colour_entry", "pointer_entry", "pair_entry", "point_entry",
@@ -394,10 +394,10 @@ def test_variables(dyntrace, scratch):
         ["/two", "Accept", "*/*", 1, 8, -5, 30, 2, 0, ""]]
 
 
-# ---- looking at it ----------------------------------------------------------------------------------
+# ---- view -------------------------------------------------------------------------------------------
 
 def test_view_names_callers(dyntrace, scratch):
-    """Addresses become function+offset (file:line); a file that was changed since isn't believed."""
+    """Addresses become function+offset (file:line), unless the file has changed since."""
     path = compile_program(scratch, "callers.c", "-O1")
     output = dyntrace.new_output()
     dyntrace("trace", "-o", output, "--function", "leaf", "-t", "backtrace", "--", path)
@@ -463,7 +463,7 @@ def test_results_are_typed(dyntrace, scratch):
     ("name[0] == 'f' && $ret == 60", [40]), ("$ret * 2 == entry:size * 3", [10, 20, 40, 50]),
     ("$duration < 0", []), ("*entry:name == '\"' || $ret == 15", [10])])
 def test_filter_at_exit(dyntrace, scratch, expression, sizes):
-    """A filter that asks for the result decides about exits; all entries are there, and arguments are as they were."""
+    """A filter on the result decides about exits; all entries are recorded, and arguments are those of the entry."""
     path = compile_program(scratch, "results.c", "-O2")
     result, trace = dyntrace.trace("-e", "--function", "chosen", "--filter", expression, "-t", "entry:size", "--", path)
     assert len(trace.named("chosen_entry")) == 6

@@ -1,4 +1,4 @@
-"""Tracepoints that wait for programs: linked with the agent, preloaded, and seen only when they are begun."""
+"""Tracepoints that wait for programs: linked with the agent, with the agent preloaded, or seen only at their execve."""
 import os
 import shutil
 import subprocess
@@ -48,7 +48,7 @@ def processes_of(daemon, name):
 
 @pytest.mark.parametrize("preloaded", [False, True])
 def test_appears_by_itself(daemon, start, copy_of, build, preloaded):
-    """In list-processes, with how it was loaded, until it ends."""
+    """list-processes shows the program, and how its agent was loaded, until it ends."""
     path = copy_of("hello" if preloaded else "linked")
     one = start(path, preload=os.path.join(build, "libdyntrace-agent.so") if preloaded else None).wait_ready()
     row = processes_of(daemon, os.path.basename(path))[one.pid]
@@ -81,8 +81,8 @@ def test_placed_before_main_and_after_every_restart(daemon, start, copy_of):
 
 
 @pytest.mark.parametrize("preloaded", [False, True])
-def test_who_watches_is_told_how_it_was_loaded(daemon, start, copy_of, build, preloaded):
-    """Also if the kernel told of the program before its agent did."""
+def test_watch_shows_how_the_agent_was_loaded(daemon, start, copy_of, build, preloaded):
+    """Also if the kernel announced the program before its agent did."""
     path = copy_of("hello" if preloaded else "linked")
     daemon.add(f"{os.path.basename(path)}:main", "--wait")
     watch = daemon.watch()
@@ -93,7 +93,7 @@ def test_who_watches_is_told_how_it_was_loaded(daemon, start, copy_of, build, pr
         assert seen[:2] == [("attached", "preloaded" if preloaded else "linked"), ("tracepoint-placed", "main")], seen
 
 
-def test_who_begins_a_program_without_the_agent_is_listed_no_more(daemon, processes, build):
+def test_a_process_that_executes_a_program_without_the_agent_is_unlisted(daemon, processes, build):
     """bash has the agent preloaded, and its exec doesn't."""
     process = processes.start(["bash", "-c", "read line; LD_PRELOAD= exec sleep 100"], stdin=subprocess.PIPE,
                               env={**os.environ, "DYNTRACE_SOCKET": daemon.socket,
@@ -117,7 +117,7 @@ def test_two_at_once(daemon, start, copy_of):
 
 
 def test_library_function_before_main(daemon, start, copy_of):
-    """Of a library that the program is linked with: there when the agent is called."""
+    """A library that the program is linked with is there when the agent is called."""
     path = copy_of("linked")
     daemon.add(f"{os.path.basename(path)}:getpid@libc.so.6", "--wait")
     one = start(path).wait_ready()
@@ -126,7 +126,7 @@ def test_library_function_before_main(daemon, start, copy_of):
 
 
 def test_a_program_without_the_agent(daemon, start, copy_of):
-    """Seen when it is begun: as soon as it can be, from a program that waits for it."""
+    """The daemon sees the program at its execve, and places the tracepoint as soon as possible."""
     path = copy_of("spin")
     name = os.path.basename(path)
     daemon.add(f"{name}:foo", "--wait")
@@ -141,8 +141,8 @@ def test_a_program_without_the_agent(daemon, start, copy_of):
         assert Trace(trace_path).names() == {"foo": 2 * CALLS}
 
 
-def test_by_looking_where_nobody_tells(new_daemon, processes, copy_of, scratch):
-    """A user's daemon isn't told by the kernel: it looks."""
+def test_found_by_polling(new_daemon, processes, copy_of, scratch):
+    """The kernel doesn't notify a user's daemon: it polls."""
     user = (65534, 65534, [])
     path = copy_of("spin")
     home = os.path.join(scratch, "home")
@@ -168,8 +168,8 @@ def test_by_looking_where_nobody_tells(new_daemon, processes, copy_of, scratch):
     one.close()
 
 
-def test_a_begun_program_is_not_asked_twice(daemon, start, copy_of):
-    """The kernel tells of it, and it tells itself: one tracepoint, not two."""
+def test_a_program_announced_twice_has_one_tracepoint(daemon, start, copy_of):
+    """The kernel and the agent both announce the program: one tracepoint, not two."""
     path = copy_of("linked")
     name = os.path.basename(path)
     daemon.add(f"{name}:foo", "--wait")
@@ -179,8 +179,8 @@ def test_a_begun_program_is_not_asked_twice(daemon, start, copy_of):
         one.finish()
 
 
-def test_waits_for_a_library_of_a_program_that_waits(daemon, start, copy_of, program_path):
-    """Both: the program is begun later, and loads the library later still. Its constructor's calls are there."""
+def test_waits_for_a_library_of_a_later_program(daemon, start, copy_of, program_path):
+    """The program is executed later, and loads the library later still. The constructor's calls are recorded."""
     path = copy_of("plugins")
     name = os.path.basename(path)
     daemon.add(f"{name}:plugin_step@plugin.so", "-f", "--wait")
@@ -196,7 +196,7 @@ def test_waits_for_a_library_of_a_program_that_waits(daemon, start, copy_of, pro
 
 
 def test_idle_again_when_nothing_waits(daemon, copy_of):
-    """What was opened to be told is closed."""
+    """The daemon closes its source of notifications."""
     name = os.path.basename(copy_of("spin"))
 
     def sockets():
@@ -224,7 +224,7 @@ def public(scratch, build, copy_of):
 
 
 def test_program_of_a_user_who_may_not_trace(daemon, processes, public, scratch):
-    """It may say that it is there, by a socket that is for nothing else; root's tracepoint is in place before its main."""
+    """The program may register at a socket that serves nothing else; root's tracepoint is in place before its main."""
     daemon.add(f"{os.path.basename(public)}:foo", "--wait")
     environment = {**os.environ, "DYNTRACE_SOCKET": daemon.socket, "LD_LIBRARY_PATH": scratch}
 
@@ -273,8 +273,8 @@ int main(int argc, char **argv)
 """
 
 
-def test_a_process_that_begins_its_program_again(daemon, start, scratch):
-    """The same pid, another program of the same name: its tracepoints are there again."""
+def test_a_process_that_executes_its_program_again(daemon, start, scratch):
+    """The same pid executes another program of the same name: its tracepoints are placed again."""
     programs = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "programs")
     path = os.path.join(scratch, f"again{os.getpid()}")
     subprocess.run(["gcc", "-D_GNU_SOURCE", "-O2", "-w", f"-I{programs}", "-o", path, "-x", "c", "-",

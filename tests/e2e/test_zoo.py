@@ -1,4 +1,4 @@
-"""Types that are rare, and constants that the compiler knows: as the program has them."""
+"""Rare types, and constants that only the compiler knows: fields equal the program's values."""
 import os
 import struct
 import subprocess
