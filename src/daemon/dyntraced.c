@@ -1,5 +1,5 @@
 /*
- * dyntraced.c - dyntraced: what it is started as.
+ * dyntraced.c - the program dyntraced: its options, and the processes that it runs as.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "options/help.h"
-#include "options/man.h"
 #include "control/base/cleanup.h"
 #include "control/session/session.h"
-#include "daemon/keeper/keeper.h"
 #include "daemon/base/log.h"
 #include "daemon/base/start.h"
+#include "daemon/keeper/keeper.h"
 #include "daemon/supervisor/supervisor.h"
 #include "daemon/worker/worker.h"
+#include "options/help.h"
+#include "options/man.h"
 
 #define EXIT_USAGE 2
 #define OUTPUT_ROOT "/var/lib/dyntrace/traces"
@@ -38,39 +38,40 @@ static const char *const modes[] = { [SESSION_DISCARD] = "discard",
 
 static const struct option_spec options[] = {
 	OPTION_GROUP("How it runs"),
-	{ 0, "daemonize", NULL, "go to the background; returns when the daemon answers",
+	{ 0, "daemonize", NULL, "go to the background; returns when the daemon listens",
 	  .flag = &args.daemonize },
 	{ 0, "socket", "PATH",
 	  "the socket (default: $DYNTRACE_SOCKET; root: /run/dyntrace/dyntraced.sock; others:\n"
 	  "$XDG_RUNTIME_DIR/dyntrace.sock)",
 	  .string = &args.socket },
 	{ 0, "log", "FILE",
-	  "where messages and the line for each command go (default: stderr; with --daemonize PATH.log, beside\n"
-	  "the socket)",
+	  "file for messages and one line per command (default: stderr; with --daemonize: PATH.log\n"
+	  "beside the socket)",
 	  .string = &args.log },
 
-	OPTION_GROUP("Who may use it, and for what"),
+	OPTION_GROUP("Permissions"),
 	{ 0, "group", "NAME",
-	  "the members of this group may connect (default: dyntrace, if root starts the daemon)",
+	  "members of this group may connect (default: dyntrace, if root starts the daemon)",
 	  .string = &args.group },
-	{ 0, "own-only", NULL, "each user may trace only what he could trace himself",
+	{ 0, "own-only", NULL, "users may trace only what they could trace without the daemon",
 	  .flag = &args.own_only },
 	{ 0, "all-targets", NULL,
-	  "trace processes that have changed their user or have special rights, too, and other users' where\n"
-	  "kernel.yama.ptrace_scope is 1; what reads such a program's files then runs as root",
+	  "also trace processes that have changed their user or have special rights, and, where\n"
+	  "kernel.yama.ptrace_scope is 1, those of other users; their files are then read as root",
 	  .flag = &args.all_targets },
 
 	OPTION_GROUP("Recording"),
 	{ 0, "output", "DIR",
-	  "where traces go (default: root: /var/lib/dyntrace/traces; others: $XDG_STATE_HOME/dyntrace)",
+	  "folder of traces (default: root: /var/lib/dyntrace/traces;\n"
+	  "others: $XDG_STATE_HOME/dyntrace)",
 	  .string = &args.output },
-	{ 0, "stopped", NULL, "record nothing before 'dyntrace start'", .flag = &args.stopped },
+	{ 0, "stopped", NULL, "record nothing until 'dyntrace start'", .flag = &args.stopped },
 	{ 0, "buffer-size", "SIZE",
-	  "memory for events not written yet, of each target (default: 64M)",
+	  "memory per target for events that aren't written yet (default: 64M)",
 	  .size = &args.buffer_size },
 	{ 0, "mode", "MODE",
-	  "when that is full: discard new events and count them, overwrite the oldest (for snapshots), or\n"
-	  "block the target until there is room (default: discard)",
+	  "when the buffer is full: discard new events and count them, overwrite the oldest (for\n"
+	  "snapshots), or block the target until there is room (default: discard)",
 	  .choice = &args.mode, .choices = modes },
 	{ 'V', "version", NULL, "show the version", .flag = &args.version },
 	{ 0 },
@@ -78,13 +79,13 @@ static const struct option_spec options[] = {
 
 static const struct command dyntraced = {
 	.name = "dyntraced",
-	.summary = "hosts tracing for many users and programs, for dyntrace's commands",
+	.summary = "daemon that traces programs for many users, through dyntrace's commands",
 	.usage = "[OPTIONS]",
 	.details =
-		"Runs until it is told to end (SIGTERM, Ctrl-C); then every process is let go, as it was found, and its trace is\n"
-		"complete. Started by root it serves root and the members of a group, for all processes; started by another\n"
-		"user, that user, for his own. One daemon a socket. If it is killed, what it traces goes on, and the next one\n"
-		"finds it again.",
+		"Runs until SIGTERM or Ctrl-C. It then detaches from every process, which is as before, and\n"
+		"completes the traces. Started by root, it serves root and the members of a group, for all\n"
+		"processes; started by another user, it serves that user, for the user's own processes. One\n"
+		"daemon runs per socket. If it is killed, recording goes on, and the next daemon takes over.",
 	.example = "dyntraced --daemonize\n"
 		   "dyntrace add redis-server:processCommand ctf",
 	.options = options,
@@ -96,7 +97,7 @@ static int fail(const struct error *error)
 	return error_kind(error) == ERROR_USAGE ? EXIT_USAGE : EXIT_FAILURE;
 }
 
-/* As the daemon's working directory changes. */
+/* The daemon's working directory changes later. */
 static struct error *make_absolute(char **path)
 {
 	_cleanup_free_ char *here = NULL, *whole = NULL;
@@ -128,7 +129,7 @@ static struct error *choose_output(char **ret_path)
 		made = asprintf(ret_path, "%s/.local/state/dyntrace", home);
 	else
 		return error_new(ERROR_FAILED,
-				 "where should traces go? Set HOME, or give --output DIR");
+				 "no folder for traces (set HOME, or give --output DIR)");
 	if (made < 0) {
 		*ret_path = NULL;
 		return error_new(ERROR_FAILED, "out of memory");
@@ -139,10 +140,10 @@ static struct error *choose_output(char **ret_path)
 static struct error *check_usage(const struct words *words)
 {
 	if (words->count)
-		return error_new(ERROR_USAGE, "unexpected word '%s' (--help lists the options)",
+		return error_new(ERROR_USAGE, "unexpected argument '%s' (--help lists the options)",
 				 words->items[0]);
 	if (args.buffer_size < DT_POOL_MIN || args.buffer_size > DT_POOL_MAX)
-		return error_new(ERROR_USAGE, "--buffer-size: from 1M to 4095M");
+		return error_new(ERROR_USAGE, "--buffer-size: out of range (from 1M to 4095M)");
 	return NULL;
 }
 
@@ -172,7 +173,7 @@ static struct error *run_supervisor(void)
 	return supervisor_run(&chosen);
 }
 
-/* For the build: the man page. */
+/* Prints the man page, for the build. */
 static int run_man(const char *path)
 {
 	_cleanup_fclose_ FILE *prose = fopen(path, "re");
@@ -185,7 +186,7 @@ static int run_man(const char *path)
 	return EXIT_SUCCESS;
 }
 
-/* What the supervisor and the build start; not for people. -1: none of it. */
+/* Ways to start this program that only the supervisor and the build use. -1: not one of them. */
 static int run_helper(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "--man"))

@@ -78,7 +78,7 @@ def test_help_and_version_and_wrong_words(build, scratch):
     def run(*words):
         return subprocess.run([program, *words], capture_output=True, text=True, timeout=20)
     assert run("--version").stdout == "dyntraced 0.1.0\n"
-    assert run("--help").stdout.startswith("dyntraced: hosts tracing")
+    assert run("--help").stdout.startswith("dyntraced: daemon that traces programs")
     assert max(map(len, run("--help").stdout.splitlines())) <= 100
     assert (run("--nonsense").returncode, run("--nonsense").stderr) == \
         (2, "dyntraced: unknown option '--nonsense' (--help lists them)\n")

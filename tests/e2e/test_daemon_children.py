@@ -116,7 +116,7 @@ def test_a_child_that_can_not_get_it_is_told(daemon, server):
         finally:
             strace.terminate()
     assert result.returncode == 0
-    assert f"1 process forked from {server.pid} before stays without it (process {server.children[0]}: " in result.stderr
+    assert f"1 process forked from {server.pid} earlier stays without it (process {server.children[0]}: " in result.stderr
     until(lambda: "TracerPid:\t0" in open(f"/proc/{server.children[0]}/status").read(), "strace to be gone")
     server.round()
     assert daemon.hits(server.pid) == {"foo": CHILDREN * CALLS}

@@ -102,7 +102,7 @@ def test_snapshots_beside_the_trace(new_daemon, redis):
     daemon = new_daemon("--mode", "overwrite", "--buffer-size", "4M").start()
     daemon.attach(redis.pid)
     assert daemon.fails("snapshot", redis.pid) == \
-        f"process {redis.pid} has no tracepoint yet: there is nothing to take a snapshot of"
+        f"process {redis.pid} has no tracepoint yet: no snapshot to take"
     daemon.add(f"{redis.pid}:getCommand")
     redis.benchmark(requests=500, tests="get")
     assert daemon.hits(redis.pid) == {"getCommand": 500}
@@ -119,4 +119,4 @@ def test_snapshots_beside_the_trace(new_daemon, redis):
 def test_snapshots_are_for_overwrite_mode(daemon, redis):
     daemon.add(f"{redis.pid}:getCommand")
     assert daemon.fails("snapshot", redis.pid) == \
-        f"process {redis.pid} is recorded as it runs; snapshots are for a daemon started with --mode overwrite"
+        f"process {redis.pid} is recorded as it runs (snapshots need dyntraced --mode overwrite)"

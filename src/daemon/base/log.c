@@ -1,5 +1,6 @@
 #include "log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 2048 /* a pipe that is writable takes so much at once */
+#define LINE_MAX_BYTES 2048 /* a pipe that poll calls writable takes so much (PIPE_BUF) */
 
 static int fd = STDERR_FILENO;
 static unsigned long left_out;
@@ -20,7 +21,7 @@ struct error *log_open(const char *path)
 		return NULL;
 	int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0640);
 	if (file < 0)
-		return error_errno(errno, "cannot write the log %s", path);
+		return error_errno(errno, "cannot open the log %s", path);
 	fd = file;
 	return NULL;
 }
@@ -62,6 +63,7 @@ void log_line(const char *format, ...)
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';
 	}
+	assert(length < sizeof(line));
 	line[length++] = '\n';
 	if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) &&
 	    write(fd, line, length) == (ssize_t)length)

@@ -1,8 +1,8 @@
 /*
- * log.h - the daemon's log: a line each, on stderr or in a file.
+ * log.h - the daemon's log, on stderr or in a file: one line per message.
  *
- * Never waits: a line that can't be written at once is left out, and the next that can says how
- * many were. Bytes that could act on a terminal are written as '?'.
+ * Never waits: a line that can't be written at once is left out, and the next line says how many
+ * were left out before it. Bytes that could act on a terminal are written as '?'.
  */
 #ifndef DYNTRACE_LOG_H
 #define DYNTRACE_LOG_H

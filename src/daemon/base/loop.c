@@ -1,5 +1,6 @@
 #include "loop.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ struct error *loop_add(struct loop *loop, struct loop_source *source, uint32_t e
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
+	assert(source->fd >= 0 && source->ready);
 	if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, source->fd, &event))
 		return error_errno(errno, "epoll_ctl");
 	source->events = events;
@@ -46,6 +48,7 @@ void loop_remove(struct loop *loop, struct loop_source *source)
 
 void loop_add_timer(struct loop *loop, struct loop_timer *timer)
 {
+	assert(timer->expired && !timer->next && loop->timers != timer);
 	timer->next = loop->timers;
 	loop->timers = timer;
 }
@@ -77,6 +80,7 @@ static void run_timers(struct loop *loop)
 
 struct error *loop_run(struct loop *loop)
 {
+	assert(loop->epoll_fd >= 0);
 	while (!loop->over) {
 		struct epoll_event event;
 		int count = epoll_wait(loop->epoll_fd, &event, 1, sleep_ms(loop));
@@ -86,6 +90,7 @@ struct error *loop_run(struct loop *loop)
 		if (count == 1) {
 			struct loop_source *source = event.data.ptr;
 
+			assert(source->fd >= 0); /* who closes a source removes it first */
 			source->ready(source, event.events);
 		}
 		if (loop->timers)

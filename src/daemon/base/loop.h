@@ -1,9 +1,9 @@
 /*
  * loop.h - one thread that waits for many things.
  *
- * A source is a descriptor and what is called when it is ready. One at a time is asked for, so that
- * a handler may remove and free any source, also its own. Timers are few; with none set and nothing
- * ready the loop sleeps and costs nothing.
+ * A source is a descriptor and the function to call when it is ready. epoll is asked for one at a
+ * time, so that a handler may remove and free any source, also its own. Timers are few; with none
+ * set and nothing ready the loop sleeps and costs nothing.
  */
 #ifndef DYNTRACE_LOOP_H
 #define DYNTRACE_LOOP_H
@@ -35,14 +35,14 @@ struct loop {
 
 struct error *loop_open(struct loop *loop);
 void loop_close(struct loop *loop);
-/* Until `over` is set. */
+/* Runs until `over` is set. */
 struct error *loop_run(struct loop *loop);
 
 struct error *loop_add(struct loop *loop, struct loop_source *source, uint32_t events);
 void loop_change(struct loop *loop, struct loop_source *source, uint32_t events);
 void loop_remove(struct loop *loop, struct loop_source *source);
 
-/* Once, before its first use; timers live as long as the loop. */
+/* Once per timer, before its first use. A timer lives as long as the loop runs. */
 void loop_add_timer(struct loop *loop, struct loop_timer *timer);
 
 #endif

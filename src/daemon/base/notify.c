@@ -1,5 +1,6 @@
 #include "notify.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ void notify_manager(const char *state)
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
+	assert(strchr(state, '='));
 	if (!path || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof(address.sun_path))
 		return;
 	memcpy(address.sun_path, path, strlen(path));

@@ -1,17 +1,17 @@
 /*
  * start.h - the way into the background.
  *
- * start_background forks; the process that the user started returns only when the daemon answers at
- * its socket (start_done), or has failed (start_failed), so that the next command of a script finds
- * it.
+ * start_background forks. The process that the user started exits only when the daemon listens
+ * (start_done) or has failed, so that the next command of a script finds the daemon.
  */
 #ifndef DYNTRACE_START_H
 #define DYNTRACE_START_H
 
 #include "control/base/error.h"
 
-/* Returns in the daemon; stderr goes to the log from start_done on. */
+/* Returns in the daemon only. */
 struct error *start_background(void);
+/* The daemon listens: stderr goes to the log from now on. In the foreground this does nothing. */
 void start_done(void);
 
 #endif

@@ -1,5 +1,6 @@
 #include "keeper.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,16 +26,16 @@ struct keeper {
 	} dirs[KEEPER_DIRS];
 };
 
-/* Of a file in the directory, and of nothing else. */
+/* The name of a file in the directory, not a path. */
 static bool is_name(const char *name, size_t size)
 {
 	return memchr(name, '\0', size) && name[0] && !strchr(name, '/') &&
 	       strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* ---- the directory --------------------------------------------------------------------------- */
+/* ---- directories ----------------------------------------------------------------------------- */
 
-/* This user's, and nobody else can write there. */
+/* The directory belongs to this user, and nobody else can write there. */
 static bool is_own(int fd)
 {
 	struct stat st;
@@ -44,6 +45,7 @@ static bool is_own(int fd)
 
 static int try_make(struct keeper *keeper, uint32_t number, const char *suffix, int count)
 {
+	assert(number < KEEPER_DIRS && keeper->dirs[number].fd < 0 && keeper->parent >= 0);
 	char *name = keeper->dirs[number].name;
 	int length = count > 1 ?
 			     snprintf(name, NAME_MAX + 1, "%s%s-%d", keeper->name, suffix, count) :
@@ -89,6 +91,7 @@ static int make(struct keeper *keeper, const struct keeper_request *request,
 
 static int remove_directory(struct keeper *keeper, uint32_t number)
 {
+	assert(keeper->dirs[number].fd >= 0);
 	int failed = unlinkat(keeper->parent, keeper->dirs[number].name, AT_REMOVEDIR) ? -errno : 0;
 
 	if (!failed)
@@ -98,8 +101,8 @@ static int remove_directory(struct keeper *keeper, uint32_t number)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* A log may be anything that the client can write to, but not through a link that somebody else has
- * put there. */
+/* A log may be any file that the client can write to, but no link, which another user may have put
+ * there. */
 static int append(struct keeper *keeper, struct keeper_answer *answer, int *ret_fd)
 {
 	snprintf(answer->path, sizeof(answer->path), "%s/%s", keeper->folder, keeper->name);

@@ -1,9 +1,12 @@
 /*
  * keeper_dir.c - a trace's directory, made by a keeper: the worker's end.
  *
- * A keeper may hang (a dead file server, SIGSTOP): the worker waits a bounded time for an answer.
- * Those that come later are thrown away, and until they have come nothing more is asked.
+ * A keeper may hang (a dead file server, SIGSTOP), so the worker waits a bounded time for an
+ * answer. Late answers are thrown away, and nothing more is asked before they have come.
  */
+#include "keeper.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,7 +17,6 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "keeper.h"
 #include "keeper_messages.h"
 
 #define KEEPER_MS 10000
@@ -24,7 +26,7 @@ struct line {
 	int fd;
 	unsigned users;
 	uint32_t next; /* number of the next directory */
-	unsigned owed; /* answers that came too late, or will */
+	unsigned owed; /* late answers */
 	bool dead;
 };
 
@@ -63,7 +65,7 @@ static int receive(struct line *line, int timeout, struct keeper_answer *answer,
 	return 0;
 }
 
-/* Is nothing owed any more? Else it still hangs. */
+/* Takes late answers. 0: none is owed any more; else the keeper still hangs. */
 static int take_late(struct line *line, struct keeper_answer *answer)
 {
 	int failed = 0;
@@ -79,13 +81,14 @@ static int take_late(struct line *line, struct keeper_answer *answer)
 	return failed;
 }
 
-/* Gives the answer's result, or a failure of the line itself. */
+/* The answer's result, or a failure of the line itself. */
 static int ask(struct kept_dir *kept, enum keeper_what what, const char *first, const char *second,
 	       struct keeper_answer *answer, int *ret_fd)
 {
 	struct keeper_request request = { .what = what, .directory = kept->number };
 	struct line *line = kept->line;
 
+	assert(kept->number < KEEPER_DIRS && line->users);
 	if (strlen(first) > NAME_MAX || strlen(second) > NAME_MAX)
 		return -ENAMETOOLONG;
 	if (line->dead)
@@ -117,7 +120,6 @@ static int kept_make(struct trace_dir *dir)
 	return result;
 }
 
-/* A file that is there may be anything: only regular ones are wanted. */
 static int kept_open(struct trace_dir *dir, const char *name, bool create)
 {
 	struct keeper_answer answer;
@@ -151,6 +153,7 @@ static void kept_free(struct trace_dir *dir)
 {
 	struct kept_dir *kept = of_dir(dir);
 
+	assert(kept->line->users);
 	if (--kept->line->users == 0) {
 		close(kept->line->fd);
 		free(kept->line);
@@ -162,7 +165,7 @@ static void kept_free(struct trace_dir *dir)
 static struct error *open_dir(struct line *line, const char *suffix, struct trace_dir **ret_dir)
 {
 	struct kept_dir *kept = calloc(1, sizeof(*kept));
-	char *path = malloc(PATH_MAX); /* in place: others keep the pointer */
+	char *path = malloc(PATH_MAX); /* filled in place: others keep the pointer */
 
 	if (!kept || !path) {
 		free(kept);
@@ -180,6 +183,7 @@ static struct error *open_dir(struct line *line, const char *suffix, struct trac
 				   .number = line->next++ };
 	snprintf(kept->suffix, sizeof(kept->suffix), "%s", suffix);
 	line->users++;
+	assert(line->users <= line->next);
 	*ret_dir = &kept->dir;
 	return NULL;
 }
@@ -206,7 +210,7 @@ struct error *keeper_beside(struct trace_dir *dir, const char *suffix, struct tr
 	struct line *line = of_dir(dir)->line;
 
 	if (line->next >= KEEPER_DIRS)
-		return error_new(ERROR_FAILED, "%d snapshots of one trace: no more than that",
+		return error_new(ERROR_FAILED, "the trace has %d snapshots already (the limit)",
 				 KEEPER_DIRS - 1);
 	return open_dir(line, suffix, ret_dir);
 }

@@ -1,5 +1,5 @@
 /*
- * keeper_messages.h - what worker and keeper say to each other, on a SOCK_SEQPACKET socket.
+ * keeper_messages.h - the messages between worker and keeper, on a SOCK_SEQPACKET socket.
  */
 #ifndef DYNTRACE_KEEPER_MESSAGES_H
 #define DYNTRACE_KEEPER_MESSAGES_H
@@ -10,19 +10,19 @@
 #define KEEPER_DIRS 256 /* the trace, and snapshots of it */
 
 enum keeper_what {
-	KEEPER_MAKE, /* first: a suffix of the directory's name */
+	KEEPER_MAKE, /* first: suffix of the directory's name */
 	KEEPER_OPEN,
 	KEEPER_CREATE,
 	KEEPER_RENAME, /* first to second */
 	KEEPER_REMOVE, /* "": the directory itself */
-	/* no directory: the file of that name itself, to write behind its end; made if it isn't
-	 * there */
+	/* opens the file of that name, instead of a directory, to write behind its end; makes it if
+	 * need be */
 	KEEPER_APPEND,
 };
 
 struct keeper_request {
 	uint32_t what;
-	uint32_t directory; /* a number that the worker chooses */
+	uint32_t directory; /* numbered by the worker */
 	char first[NAME_MAX + 1], second[NAME_MAX + 1];
 };
 

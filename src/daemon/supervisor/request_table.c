@@ -82,7 +82,7 @@ static struct error *check_add(const struct wire_message *message)
 	for (size_t at = 0; wire_next(message, &at, &value);)
 		contexts += value.tag == WIRE_CONTEXT_TYPE;
 	if (!wire_get_text(message, WIRE_LOCATION))
-		return error_new(ERROR_USAGE, "no LOC");
+		return error_new(ERROR_USAGE, "the location is missing");
 	if (longest && (longest < 8 || longest > DT_STRING_MAX))
 		return error_new(ERROR_USAGE,
 				 "the length of recorded strings must be from 8 to %u bytes",

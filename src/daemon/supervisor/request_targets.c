@@ -118,7 +118,7 @@ void request_targets_ask(struct request *request, bool starts)
 	struct tids pids = { 0 };
 
 	if (!name)
-		return request_note(request, error_new(ERROR_USAGE, "no TARGET"));
+		return request_note(request, error_new(ERROR_USAGE, "the target is missing"));
 	struct error *error = find_pids(request, name, starts, &pids);
 	if (error)
 		request_note(request, error);

@@ -29,7 +29,6 @@
 
 #include "control/agent/agent_path.h"
 #include "control/base/cleanup.h"
-#include "control/session/session.h"
 #include "permissions.h"
 #include "supervisor.h"
 #include "target.h"

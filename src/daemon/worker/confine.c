@@ -1,13 +1,13 @@
 /*
- * confine.c - what a worker gives up.
+ * confine.c - the rights that a worker gives up.
  *
- * A worker parses what others wrote: programs, debug information, buffers. Whoever finds a mistake
- * in that has the worker's rights, which are the target's user's own; but a target that is root's
- * (in a container, say, where root isn't trusted) has a worker that is root. So all workers are
- * left with what tracing needs. What can't be taken away is ptrace itself, and opening a file that
- * is there to read and write it, which is how /proc/PID/mem is written.
+ * A worker parses foreign data: programs, debug information, buffers. A mistake there gives an
+ * attacker the worker's rights, which are those of the target's user. But the worker of a target of
+ * root (in a container, say, where root isn't trusted) is root. So all workers keep only the rights
+ * that tracing needs. Two can't be taken away: ptrace itself, and opening existing files for
+ * reading and writing, which is how /proc/PID/mem is written.
  *
- * Files of traces and logs are a keeper's, which hands over descriptors.
+ * A keeper opens the files of traces and logs, and hands over descriptors.
  */
 #include "confine.h"
 
@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Refused with EPERM: a parser that goes astray must not be killed in the middle of a stop. */
+/* Refused with EPERM: a worker must not be killed in the middle of a stop. */
 static const int refused[] = {
 	/* programs, namespaces, other rights */
 	SYS_execve,
@@ -132,9 +132,9 @@ static bool refuse_creating(scmp_filter_ctx filter, int call, unsigned flags)
 	bool failed = false;
 
 	for (size_t i = 0; i < CREATING_COUNT && !failed; i++)
-		failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 1,
-					  SCMP_CMP(flags, SCMP_CMP_MASKED_EQ, creating[i],
-						   creating[i]));
+		failed = seccomp_rule_add(
+			filter, SCMP_ACT_ERRNO(EPERM), call, 1,
+			SCMP_CMP(flags, SCMP_CMP_MASKED_EQ, creating[i], creating[i]));
 	return !failed;
 }
 
@@ -142,8 +142,8 @@ scmp_filter_ctx confine_make_filter(void)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	/* int 0x80 and x32: the worker itself never makes such a system call. */
-	bool done = filter && !seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH,
-						SCMP_ACT_KILL_PROCESS);
+	bool done =
+		filter && !seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 
 	for (size_t i = 0; i < REFUSED_COUNT && done; i++)
 		done = !seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused[i], 0);

@@ -1,5 +1,5 @@
 /*
- * confine.h - what a worker gives up before it looks at any file of its target's.
+ * confine.h - the rights that a worker gives up before it opens a file of its target.
  */
 #ifndef DYNTRACE_CONFINE_H
 #define DYNTRACE_CONFINE_H
@@ -8,9 +8,8 @@
 
 #include "control/base/error.h"
 
-/* For good. Of root's capabilities those stay that tracing needs; no program can be started, no
- * socket made, no file made, removed or changed by its name. Failure: nothing of the target's may
- * be touched. */
+/* For good: keeps only the capabilities that tracing needs; starts no program, makes no socket, and
+ * makes, removes and changes no file by name. After a failure the target must not be touched. */
 struct error *confine_worker(void);
 
 /* The filter of system calls, for the test: not loaded; caller releases. NULL: out of memory. */

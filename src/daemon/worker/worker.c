@@ -1,5 +1,6 @@
 #include "worker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -10,9 +11,12 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "worker_attach.h"
+#include "worker_commands.h"
+#include "worker_events.h"
 
 #define LISTENER_FD 3
-#define REQUEST_MAX (256u << 10) /* a client's, and who it was */
+#define REQUEST_MAX (256u << 10) /* a client's request, with its identity */
 #define QUEUE_MAX (64u << 20) /* a list of very many tracepoints */
 
 /* ---- the supervisor -------------------------------------------------------------------------- */
@@ -37,16 +41,16 @@ static void serve(struct worker *worker)
 	channel_flush(&worker->channel);
 	channel_fill(&worker->channel);
 	while (!worker->over && channel_next(&worker->channel, &message))
-		worker_do(worker, &message);
+		worker_commands_do(worker, &message);
 	if (!worker->channel.ended && !worker->channel.broken)
 		return;
 	channel_close(&worker->channel);
-	/* Nobody will ever want what isn't attached. */
+	/* Without a session this worker is of no use to a next supervisor. */
 	if (!worker->session)
 		worker->over = true;
 }
 
-/* Lets the last answers go out; whoever doesn't take them within a second doesn't want them. */
+/* Sends the last answers; a supervisor that doesn't take them within a second is dead. */
 static void say_goodbye(struct worker *worker)
 {
 	struct pollfd ready = { .fd = worker->channel.fd, .events = POLLOUT };
@@ -63,12 +67,13 @@ static void say_goodbye(struct worker *worker)
 
 static void end_with_target(struct worker *worker)
 {
+	assert(worker->session);
 	struct session_summary summary = { 0 };
 	char how[128];
 
-	worker_how_ended(worker, how, sizeof(how));
-	error_free(worker_leave(worker, &summary));
-	worker_tell(worker, "exited", how);
+	worker_events_how_ended(worker, how, sizeof(how));
+	error_free(worker_attach_leave(worker, &summary));
+	worker_events_tell(worker, "exited", how);
 	worker->over = true;
 }
 
@@ -77,14 +82,14 @@ static void step(struct worker *worker)
 	_cleanup_error_ struct error *error = session_step(worker->session, 0);
 
 	if (error)
-		worker_tell(worker, "failed", error_text(error));
-	worker_tell_losses(worker);
+		worker_events_tell(worker, "failed", error_text(error));
+	worker_events_tell_losses(worker);
 	if (session_ended(worker->session))
 		end_with_target(worker);
 	else if (error) {
 		struct session_summary summary = { 0 };
 
-		error_free(worker_leave(worker, &summary));
+		error_free(worker_attach_leave(worker, &summary));
 		worker->over = true;
 	}
 }

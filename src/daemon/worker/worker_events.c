@@ -1,7 +1,9 @@
 /*
- * worker_events.c - what those who watch are told of a target.
+ * worker_events.c - notifications about a target.
  */
-#include <errno.h>
+#include "worker_events.h"
+
+#include <assert.h>
 #include <fcntl.h>
 #include <linux/types.h>
 #include <signal.h>
@@ -14,7 +16,6 @@
 
 #include "control/base/cleanup.h"
 #include "control/proc/proc_status.h"
-#include "worker.h"
 
 #define UNSENT_MAX (256u << 10)
 #define LOOK_NS 1000000000ULL
@@ -27,17 +28,17 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000ULL + (uint64_t)now.tv_nsec;
 }
 
-uint64_t worker_wall_ns(void)
+uint64_t worker_events_wall_ns(void)
 {
 	return clock_ns(CLOCK_REALTIME);
 }
 
-/* With no supervisor there, they are kept for the next one, as long as there is room. */
-void worker_tell(struct worker *worker, const char *event, const char *detail)
+void worker_events_tell(struct worker *worker, const char *event, const char *detail)
 {
 	struct wire_out out = { 0 };
 	bool connected = worker->channel.fd >= 0;
 
+	assert(event);
 	wire_begin(&out, WIRE_EVENT, 0);
 	wire_number(&out, WIRE_TIME, clock_ns(CLOCK_REALTIME));
 	wire_text(&out, WIRE_EVENT_NAME, event);
@@ -50,7 +51,7 @@ void worker_tell(struct worker *worker, const char *event, const char *detail)
 	wire_free(&out);
 }
 
-void worker_notice(void *context, enum session_notice notice, const char *text)
+void worker_events_notice(void *context, enum session_notice notice, const char *text)
 {
 	static const char *const names[] = {
 		[SESSION_PLACED] = "tracepoint-placed",
@@ -60,7 +61,8 @@ void worker_notice(void *context, enum session_notice notice, const char *text)
 		[SESSION_FAULT] = "tracepoint-failed",
 	};
 
-	worker_tell(context, names[notice], text);
+	assert(notice < sizeof(names) / sizeof(names[0]) && names[notice]);
+	worker_events_tell(context, names[notice], text);
 }
 
 static uint64_t lost_so_far(const struct worker *worker)
@@ -73,7 +75,7 @@ static uint64_t lost_so_far(const struct worker *worker)
 	return lost;
 }
 
-void worker_tell_losses(struct worker *worker)
+void worker_events_tell_losses(struct worker *worker)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), lost;
 	char detail[64];
@@ -82,17 +84,18 @@ void worker_tell_losses(struct worker *worker)
 		return;
 	worker->next_look = now + LOOK_NS;
 	lost = lost_so_far(worker);
-	if (lost == worker->lost)
+	if (lost <= worker->lost) /* less: the target has changed its counters */
 		return;
 	snprintf(detail, sizeof(detail), "%llu events", (unsigned long long)(lost - worker->lost));
-	worker_tell(worker, "buffer-full", NULL);
-	worker_tell(worker, "lost", detail);
+	worker_events_tell(worker, "buffer-full", NULL);
+	worker_events_tell(worker, "lost", detail);
 	worker->lost = lost;
 }
 
-/* ---- how a process ended --------------------------------------------------------------------- */
+/* ---- the end of a process -------------------------------------------------------------------- */
 
-/* Linux 6.15 and later tell the status to who holds a pidfd, also when the parent has taken it. */
+/* Since Linux 6.15 a pidfd gives the exit status, also when the parent has waited for it already.
+ *  */
 struct pidfd_end {
 	uint64_t mask;
 	uint64_t cgroup;
@@ -113,7 +116,7 @@ static bool ask_pidfd(const struct worker *worker, int *ret_status)
 	return true;
 }
 
-/* One that its parent hasn't waited for yet: the last number of /proc/PID/stat. */
+/* A zombie, which its parent hasn't waited for yet: the last number of /proc/PID/stat. */
 static bool ask_zombie(const struct worker *worker, int *ret_status)
 {
 	char path[64];
@@ -140,14 +143,15 @@ static void describe_signal(int number, bool core, char *ret_text, size_t size)
 		snprintf(ret_text, size, "killed by signal %d", number);
 }
 
-void worker_how_ended(const struct worker *worker, char *ret_text, size_t size)
+void worker_events_how_ended(const struct worker *worker, char *ret_text, size_t size)
 {
 	int status = 0;
 
+	assert(worker->proc);
 	if (worker->proc->reaped)
 		status = worker->proc->reaped_status;
 	else if (!ask_pidfd(worker, &status) && !ask_zombie(worker, &status)) {
-		snprintf(ret_text, size, "how isn't known");
+		snprintf(ret_text, size, "exit status unknown");
 		return;
 	}
 	if (WIFSIGNALED(status))

@@ -1,10 +1,13 @@
 /*
- * worker_list.c - the tracepoints of a target, an item each.
+ * worker_list.c - the tracepoints of a target, one item each.
  */
+#include "worker_list.h"
+
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "worker.h"
+#include "worker_commands.h"
 
 /* "int32_t size", "string path", "uint8_t buffer[16]" */
 static void describe_field(const struct event_field *field, char *ret_text, size_t size)
@@ -37,6 +40,7 @@ static void add_fields(struct wire_out *out, const struct tracepoint_info *info)
 		const struct event_field *field = &info->fields[i];
 		char text[160];
 
+		assert(depth || field->type != FIELD_END);
 		depth -= field->type == FIELD_END;
 		if (!depth && field->type != FIELD_END) {
 			describe_field(field, text, sizeof(text));
@@ -101,9 +105,10 @@ struct error *worker_list(struct worker *worker, const struct wire_message *mess
 {
 	struct error *error;
 
-	if (!worker->session)
-		return error_new(ERROR_FAILED, "process %d isn't attached", worker->pid);
-	error = session_flush(worker->session); /* counts are of now */
+	error = worker_commands_not_attached(worker);
+	if (error)
+		return error;
+	error = session_flush(worker->session); /* counts as of now */
 	session_look(worker->session);
 	if (error)
 		return error;

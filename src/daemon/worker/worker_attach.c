@@ -1,0 +1,211 @@
+/*
+ * worker_attach.c - into the target and out of it: leftovers of a dead controller, attach, detach.
+ */
+#include "worker_attach.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "confine.h"
+#include "control/base/cleanup.h"
+#include "control/session/takeover/takeover.h"
+#include "daemon/keeper/keeper.h"
+#include "worker_events.h"
+
+/* ---- leftovers of a dead controller --------------------------------------------------------- */
+
+static void tell_cleaned(struct worker *worker, const struct takeover *takeover)
+{
+	char text[TAKEOVER_TEXT];
+
+	if (!takeover->found)
+		return;
+	takeover_describe(worker->proc, takeover, text);
+	free(worker->cleaned);
+	worker->cleaned = strdup(text);
+	worker_events_tell(worker, "cleaned", text);
+}
+
+/* Opens the directory of the trace that a killed worker was writing, if the supervisor knows it. */
+static void open_old_trace(struct worker *worker, const struct wire_message *message)
+{
+	int fd = wire_get_text(message, WIRE_OUTPUT) ? channel_take_fd(&worker->channel) : -1;
+	struct trace_dir *directory = NULL;
+
+	if (fd < 0)
+		return;
+	_cleanup_error_ struct error *error = keeper_dir(fd, &directory);
+	if (!error)
+		error = keeper_open_again(directory);
+	if (error) {
+		error = error_wrap(take_ptr(&error), "cannot go on with the trace: another begins");
+		worker_events_tell(worker, "lost", error_text(error));
+		trace_dir_free(directory);
+		return;
+	}
+	worker->directory = directory;
+}
+
+/* Goes on with what a killed worker, or a killed dyntrace without a daemon, has left, or cleans up.
+ *  */
+static struct error *use_leftovers(struct worker *worker, const struct wire_message *message)
+{
+	bool comes_back = wire_get_number(message, WIRE_TRACEPOINT_COUNT, 0) > 0, waits = false;
+	struct takeover takeover = { 0 };
+
+	open_old_trace(worker, message);
+	struct error *error =
+		takeover_inherit(worker->session, worker->directory, comes_back, &takeover, &waits);
+	if (error)
+		return error;
+	tell_cleaned(worker, &takeover);
+	if (session_goes_on(worker->session))
+		session_set_directory(worker->session, worker->directory);
+	else
+		trace_dir_free(take_ptr(&worker->directory));
+	return NULL;
+}
+
+struct error *worker_attach_settle(struct worker *worker, const struct wire_message *message,
+				   struct worker_reply *reply)
+{
+	struct takeover takeover = { 0 };
+
+	(void)message;
+	(void)reply;
+	struct error *error = worker->session ? takeover_settle(worker->session, &takeover) : NULL;
+	tell_cleaned(worker, &takeover);
+	if (worker->session)
+		takeover_give_counts(worker->session);
+	worker->settled = true;
+	return error;
+}
+
+bool worker_attach_retry(struct worker *worker, struct error **error)
+{
+	struct takeover takeover = { 0 };
+
+	if (!*error || error_kind(*error) == ERROR_GONE || !worker->session ||
+	    !takeover_waits(worker->session))
+		return false;
+	error_free(take_ptr(error));
+	error_free(takeover_settle(worker->session, &takeover));
+	tell_cleaned(worker, &takeover);
+	return true;
+}
+
+/* ---- attach --------------------------------------------------------------------------------- */
+
+/* session_options.open_log: the file that the client's keeper has opened. The target's own output
+ * (NULL) needs no keeper: it belongs to the worker's user. */
+static int open_log(void *context, const char *file)
+{
+	struct worker *worker = context;
+
+	return file ? take_fd(&worker->log) : -1;
+}
+
+static struct error *begin(struct worker *worker, const struct wire_message *message)
+{
+	assert(worker->session && !worker->directory);
+	struct error *error = use_leftovers(worker, message);
+
+	if (!error)
+		/* not before: the trace of a dead dyntrace may have needed new files */
+		error = confine_worker();
+	if (!error)
+		error = session_resolve(worker->session);
+	if (!error)
+		error = session_begin(worker->session, NULL);
+	if (worker_attach_retry(worker, &error))
+		error = session_begin(worker->session, NULL);
+	return error;
+}
+
+static struct error *attach(struct worker *worker, const struct wire_message *message)
+{
+	struct session_options options = {
+		.output = "",
+		.buffer_size = wire_get_number(message, WIRE_BUFFER_SIZE, DT_POOL_DEFAULT),
+		.follow_fork = true,
+		.mode = (enum session_mode)wire_get_number(message, WIRE_MODE, SESSION_DISCARD),
+		.stopped = !wire_get_number(message, WIRE_RECORDING, 1),
+		.open_log = open_log,
+		.open_context = worker,
+		.notify = worker_events_notice,
+		.notify_context = worker
+	};
+	struct error *error = proc_open(worker->pid, &worker->proc);
+
+	assert(!worker->session);
+	if (!error && worker->proc->start_time != wire_get_number(message, WIRE_START_TIME, 0))
+		error = error_new(ERROR_GONE, "process %d has ended", worker->pid);
+	worker->mode = options.mode;
+	if (!error)
+		error = session_create(worker->proc, &options, &worker->session);
+	if (!error)
+		error = begin(worker, message);
+	if (error) {
+		session_destroy(take_ptr(&worker->session));
+		trace_dir_free(take_ptr(&worker->directory));
+		worker->over = true;
+	}
+	return error;
+}
+
+struct error *worker_attach_configure(struct worker *worker, const struct wire_message *message,
+				      struct worker_reply *reply)
+{
+	if (!worker->session) {
+		struct error *error = attach(worker, message);
+
+		reply->time = worker_events_wall_ns();
+		return error;
+	}
+	if (worker->settled) /* else the supervisor died before it had replayed the journal */
+		reply->state = "again";
+	return NULL;
+}
+
+struct error *worker_attach_confirm(struct worker *worker, const struct wire_message *message,
+				    struct worker_reply *reply)
+{
+	struct error *error = worker_commands_not_attached(worker);
+
+	(void)message;
+	if (!error && worker->cleaned) { /* for the first client */
+		worker_commands_note(worker, reply, worker->cleaned);
+		free(worker->cleaned);
+		worker->cleaned = NULL;
+	}
+	return error;
+}
+
+/* ---- detach --------------------------------------------------------------------------------- */
+
+struct error *worker_attach_leave(struct worker *worker, struct session_summary *ret_summary)
+{
+	assert(worker->session);
+	struct error *error = session_end(worker->session, ret_summary);
+
+	session_destroy(take_ptr(&worker->session));
+	trace_dir_free(take_ptr(&worker->directory));
+	return error;
+}
+
+struct error *worker_attach_detach(struct worker *worker, const struct wire_message *message,
+				   struct worker_reply *reply)
+{
+	struct session_summary summary = { 0 };
+	struct error *error = worker_commands_not_attached(worker);
+
+	(void)message;
+	if (!error)
+		error = worker_attach_leave(worker, &summary);
+	if (!error && summary.left)
+		worker_commands_note(worker, reply, summary.why);
+	worker_events_tell(worker, "detached", NULL);
+	worker->over = true;
+	return error;
+}

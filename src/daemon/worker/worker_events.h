@@ -1,0 +1,19 @@
+/*
+ * worker_events.h - notifications about a target.
+ */
+#ifndef DYNTRACE_WORKER_EVENTS_H
+#define DYNTRACE_WORKER_EVENTS_H
+
+#include "worker.h"
+
+uint64_t worker_events_wall_ns(void);
+/* Without a supervisor, events are kept for the next one, as long as there is room. */
+void worker_events_tell(struct worker *worker, const char *event, const char *detail);
+/* session_options.notify; the context is the worker. */
+void worker_events_notice(void *context, enum session_notice notice, const char *text);
+/* Announces the losses since the last time; at most once per second. */
+void worker_events_tell_losses(struct worker *worker);
+/* How the process ended: "exit status 3", "killed by SIGSEGV", ... */
+void worker_events_how_ended(const struct worker *worker, char *ret_text, size_t size);
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * worker_tracepoints.c - requests that change tracepoints.
+ */
+#include "worker_tracepoints.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/base/cleanup.h"
+#include "daemon/keeper/keeper.h"
+#include "worker_attach.h"
+
+static void name_items(struct worker *worker, const struct worker_reply *reply)
+{
+	for (size_t i = 0; i < reply->names.count; i++) {
+		struct wire_out out = { 0 };
+
+		wire_begin(&out, WIRE_ITEM, reply->sequence);
+		wire_text(&out, WIRE_NAME, reply->names.items[i]);
+		wire_end(&out);
+		channel_send(&worker->channel, &out);
+		wire_free(&out);
+	}
+}
+
+/* Takes the keeper that came with the request: the first tracepoint's makes the trace, and each
+ * that names a log opens it. */
+static struct error *use_keeper(struct worker *worker, const struct tracepoint_spec *spec)
+{
+	int fd = channel_take_fd(&worker->channel);
+	struct trace_dir *directory = NULL;
+	bool is_log = spec->tracer && !strcmp(spec->tracer, "log") && spec->tracer_argument;
+
+	if (fd < 0)
+		return is_log ? error_new(ERROR_FAILED, "%s: no keeper opens it",
+					  spec->tracer_argument) :
+				NULL;
+	assert(worker->session && worker->log < 0);
+	if (is_log)
+		return keeper_append(fd, &worker->log);
+	if (worker->directory && keeper_has_made(worker->directory)) {
+		close(fd);
+		return NULL;
+	}
+	struct error *error = keeper_dir(fd, &directory);
+	if (error)
+		return error;
+	session_set_directory(worker->session, directory);
+	trace_dir_free(worker->directory);
+	worker->directory = directory;
+	return NULL;
+}
+
+static size_t collect(const struct wire_message *message, enum wire_tag tag, const char **ret_texts,
+		      size_t room)
+{
+	struct wire_value value;
+	size_t count = 0;
+
+	for (size_t at = 0; count < room && wire_next(message, &at, &value);) {
+		if (value.tag == tag)
+			ret_texts[count++] = value.text;
+	}
+	return count;
+}
+
+/* Tells of children that were forked before and don't have the tracepoint. */
+static void note_children(struct worker *worker, const struct worker_reply *reply)
+{
+	const char *why;
+	size_t count = session_children_left(worker->session, &why);
+	char text[384];
+
+	if (!count)
+		return;
+	snprintf(text, sizeof(text), "%zu process%s forked from %d earlier %s without it (%s)",
+		 count, count == 1 ? "" : "es", worker->pid, count == 1 ? "stays" : "stay", why);
+	worker_commands_note(worker, reply, text);
+}
+
+struct error *worker_tracepoints_add(struct worker *worker, const struct wire_message *message,
+				     struct worker_reply *reply)
+{
+	static const enum tracepoint_kind kinds[] = { [WIRE_BARE] = TRACEPOINT_BARE,
+						      [WIRE_ENTRY] = TRACEPOINT_ENTRY,
+						      [WIRE_FUNCTION] = TRACEPOINT_FUNCTION };
+	const char *contexts[WIRE_CONTEXTS_MAX];
+	uint64_t shape = wire_get_number(message, WIRE_SHAPE, WIRE_BARE);
+	struct tracepoint_spec spec = { .location = wire_get_text(message, WIRE_LOCATION),
+					.name = wire_get_text(message, WIRE_NAME),
+					.filter = wire_get_text(message, WIRE_FILTER),
+					.contexts = contexts,
+					.every = wire_get_number(message, WIRE_EVERY, 0),
+					.first = wire_get_number(message, WIRE_FIRST, 0),
+					.rate = wire_get_number(message, WIRE_RATE, 0),
+					.string_max = (uint32_t)wire_get_number(message,
+										WIRE_STRING_MAX, 0),
+					.tracer = wire_get_text(message, WIRE_TRACER),
+					.tracer_argument = wire_get_text(message, WIRE_ARGUMENT),
+					.disabled = wire_get_number(message, WIRE_DISABLED, 0),
+					.wait = wire_get_number(message, WIRE_WAIT, 0) };
+	struct error *error = worker_commands_not_attached(worker);
+
+	if (error)
+		return error;
+	error = use_keeper(worker, &spec);
+	if (!error && (!spec.location || shape > WIRE_FUNCTION))
+		error = error_new(ERROR_USAGE, "the location is missing, or the shape is unknown");
+	if (!error) {
+		spec.kind = kinds[shape];
+		spec.context_count =
+			collect(message, WIRE_CONTEXT_TYPE, contexts, WIRE_CONTEXTS_MAX);
+		error = session_add(worker->session, &spec, &reply->names);
+		if (worker_attach_retry(worker, &error))
+			error = session_add(worker->session, &spec, &reply->names);
+	}
+	if (worker->log >= 0)
+		close(take_fd(&worker->log)); /* not used: a log writes to that file already */
+	if (!error) {
+		name_items(worker, reply);
+		note_children(worker, reply);
+	}
+	return error;
+}
+
+static struct error *need_name(const struct worker *worker, const struct wire_message *message)
+{
+	struct error *error = worker_commands_not_attached(worker);
+
+	if (!error && !wire_get_text(message, WIRE_NAME))
+		error = error_new(ERROR_USAGE, "the tracepoint's name is missing");
+	return error;
+}
+
+struct error *worker_tracepoints_remove(struct worker *worker, const struct wire_message *message,
+					struct worker_reply *reply)
+{
+	struct error *error = need_name(worker, message);
+	size_t count;
+
+	(void)reply;
+	return error ? error :
+		       session_remove(worker->session, wire_get_text(message, WIRE_NAME), &count);
+}
+
+struct error *worker_tracepoints_switch(struct worker *worker, const struct wire_message *message,
+					struct worker_reply *reply)
+{
+	struct error *error = need_name(worker, message);
+	size_t count;
+
+	(void)reply;
+	return error ? error :
+		       session_switch(worker->session, wire_get_text(message, WIRE_NAME),
+				      message->kind == WIRE_ENABLE, &count);
+}
+
+struct error *worker_tracepoints_add_context(struct worker *worker,
+					     const struct wire_message *message,
+					     struct worker_reply *reply)
+{
+	struct error *error = need_name(worker, message);
+	const char *type = wire_get_text(message, WIRE_CONTEXT_TYPE);
+	size_t count;
+
+	(void)reply;
+	if (!error && !type)
+		error = error_new(ERROR_USAGE, "the context's type is missing");
+	return error ? error :
+		       session_add_context(worker->session, wire_get_text(message, WIRE_NAME), type,
+					   &count);
+}
