@@ -1,4 +1,5 @@
 """tests/run itself: the output after a failure, jobs that pass alone, and interruption."""
+import ctypes
 import importlib.machinery
 import importlib.util
 import os
@@ -7,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from harness import until
+from harness import threads, until
 
+SYS_tgkill = 234
 PATH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "run")
 
 CMOCKA = """[==========] tests: Running 3 test(s).
@@ -182,8 +184,11 @@ runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("runner
 sys.dont_write_bytecode = True
 loader.exec_module(runner)
 signal.signal(int(sys.argv[3]), runner.stop_all)
-runner.run_jobs([runner.Job(str(at), ["/bin/sh", "-c", sys.argv[2]], {}, 1000, runner.judge_program)
-                 for at in range(5)], 2)
+jobs = [runner.Job(str(at), ["/bin/sh", "-c", sys.argv[2]], {}, 1000, runner.judge_program) for at in range(5)]
+if sys.argv[4] == "1":
+    runner.run_again(jobs[0], runner.judge_program(1, ""), {})
+else:
+    runner.run_jobs(jobs, 2)
 """
 
 
@@ -208,18 +213,27 @@ def inherited_signals():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_nothing_stays_behind(tmp_path, processes, inherited_signals, number):
-    """Neither processes with a session of their own nor files stay; no other job is started."""
-    told = tmp_path / "told"
+def signal_thread(pid, number):
+    """Sends a signal to a thread that isn't the main one: it ends no wait of the main thread."""
+    thread = next(tid for tid in threads(pid) if tid != pid)
+    assert ctypes.CDLL(None).syscall(SYS_tgkill, pid, thread, int(number)) == 0
+
+
+@pytest.mark.parametrize("send", [os.kill, signal_thread])
+@pytest.mark.parametrize("number, alone", [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGINT, 1)])
+def test_interrupted_nothing_stays_behind(tmp_path, processes, inherited_signals, number, alone, send):
+    """Neither processes with a session of their own nor files stay; no other job is started. Also where a job runs
+    once more, alone."""
+    told, count = tmp_path / "told", 1 if alone else 2
     script = f'setsid sleep 1000 & : >"$TMPDIR/file"; echo "$$ $! $TMPDIR $DYNTRACE_TEST_MEMORY" >>{told}; wait'
-    run = processes.start(["/usr/bin/python3", "-c", INTERRUPTED, PATH, script, int(number)], stdout=subprocess.DEVNULL)
+    run = processes.start(["/usr/bin/python3", "-c", INTERRUPTED, PATH, script, int(number), alone],
+                          stdout=subprocess.DEVNULL)
     try:
-        until(lambda: told.exists() and len(told.read_text().splitlines()) == 2, "two jobs")
-        run.send_signal(number)
+        until(lambda: told.exists() and len(told.read_text().splitlines()) == count, "the jobs")
+        send(run.pid, number)
         assert run.wait(timeout=20) == 128 + number
         lines = told.read_text().splitlines()
-        assert len(lines) == 2
+        assert len(lines) == count
         for shell, sleeper, disk, memory in map(str.split, lines):
             assert not os.path.exists(disk) and not os.path.exists(memory)
             until(lambda: not is_running(shell) and not is_running(sleeper), "the end of the job's processes")
