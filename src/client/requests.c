@@ -41,7 +41,7 @@ struct error *client_absolute_function(const char *argument, char **ret_argument
 			    *path = NULL;
 
 	if (!library)
-		return error_new(ERROR_USAGE, "'%s' isn't LIBRARY:FUNCTION", argument);
+		return error_new(ERROR_USAGE, "'%s' is not LIBRARY:FUNCTION", argument);
 	struct error *error = client_absolute_library(library, &path);
 	if (!error && asprintf(ret_argument, "%s%s", path, colon) < 0) {
 		*ret_argument = NULL;

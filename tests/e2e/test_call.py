@@ -308,7 +308,7 @@ def test_a_process_is_left_as_it_was(dyntrace, built, called):
 
 @pytest.mark.parametrize("tracer, said", [
     ("call", "tracer 'call' needs LIBRARY:FUNCTION"),
-    ("call:libprobes.so", "'libprobes.so' isn't LIBRARY:FUNCTION"),
+    ("call:libprobes.so", "'libprobes.so' is not LIBRARY:FUNCTION"),
     ("call:{built}/libprobes.so:no_such", "tracer 'call': {built}/libprobes.so has no function 'no_such'"),
     ("call:{built}/libprobes.so:dyntrace_event_seen", "'dyntrace_event_seen' in {built}/libprobes.so is no function"),
     ("call:{built}/libcpp.so:not_by_its_name", "declare it with DYNTRACE_PROBE"),

@@ -49,9 +49,9 @@ def test_casts_in_variables(dyntrace, casts):
 
 
 @pytest.mark.parametrize("expression, part, column", [
-    ("(struct nod *)p", "no struct 'nod'", 8), ("(box *)p", "no type 'box'", 1), ("(u31)i > 0", "no type 'u31'", 1),
-    ("((struct node *)p)->nam", "no member 'nam'", 20), ("(struct node)p", "can't become", 0), ("(int", "')' is missing", 4),
-    ("(int)", "isn't complete", 5), ("f % 2", "only integers", 2), ("i << d", "only integers", 2), ("bytes == \"x\"", "(char *)x", 6),
+    ("(struct nod *)p", "unknown struct 'nod'", 8), ("(box *)p", "unknown type 'box'", 1), ("(u31)i > 0", "unknown type 'u31'", 1),
+    ("((struct node *)p)->nam", "no member 'nam'", 20), ("(struct node)p", "can't become", 0), ("(int", "missing ')'", 4),
+    ("(int)", "incomplete", 5), ("f % 2", "only integers", 2), ("i << d", "only integers", 2), ("bytes == \"x\"", "(char *)x", 6),
     ("&u == 0", "no address", 0), ("p + p", "pointers", 2), ("(struct *)p", "name of a type", 8)])
 def test_wrong_casts(dyntrace, scratch, expression, part, column):
     path = compile_program(scratch, "casts.c", "-O1")

@@ -136,7 +136,7 @@ def test_what_is_no_target(dyntrace, scratch):
     assert dyntrace.fails("list-symbols", "no-such-thing") == "no process and no file is called 'no-such-thing' " \
         "(give a pid, the name of a running program, or a path)"
     assert dyntrace.fails("list-symbols", "/no/file") == "cannot open '/no/file': No such file or directory"
-    assert dyntrace.fails("list-symbols", "/etc/passwd") == "/etc/passwd isn't an ELF file"
+    assert dyntrace.fails("list-symbols", "/etc/passwd") == "/etc/passwd: not an ELF file"
     assert dyntrace.fails("list-symbols", scratch) == f"cannot list '{scratch}': not a regular file"
     fifo = os.path.join(scratch, "fifo")
     os.mkfifo(fifo)

@@ -32,7 +32,7 @@ def test_classes(dyntrace, scratch, compiler, flags, version):
 def test_overloads_are_listed(dyntrace, scratch):
     path = compile_program(scratch, "classes.cc", "-O1", "-std=c++17", compiler="g++")
     message = dyntrace.fails("trace", "--function", "ns::f", "--", path, status=125)
-    assert "2 functions are called 'ns::f'" in message and "'ns::f(int)'" in message and "'ns::f(double)'" in message
+    assert "'ns::f': 2 functions have this name" in message and "'ns::f(int)'" in message and "'ns::f(double)'" in message
     mangled = dyntrace.trace("--function", "_ZN2ns1fEi", "--", path)[1]
     assert [event.fields for event in mangled.events] == [{"x": 3}]
     both = dyntrace.trace("--function", "ns::f(*)", "--", path)[1]
@@ -108,7 +108,7 @@ def test_lines(dyntrace, scratch, compiler, flags):
 def test_wrong_lines(dyntrace, scratch):
     path = compile_program(scratch, "inlined.c", "-O1")
     assert "no source file 'nowhere.c'" in dyntrace.fails("trace", "--probe", "nowhere.c:3", "--", path, status=125)
-    assert "no code at or behind" in dyntrace.fails("trace", "--probe", "inlined.c:999", "--", path, status=125)
+    assert "no code at or after" in dyntrace.fails("trace", "--probe", "inlined.c:999", "--", path, status=125)
     plain = compile_program(scratch, "inlined.c", "-O1", "-g0", name="plain")
     assert "no debug information" in dyntrace.fails("trace", "--probe", "inlined.c:3", "--", plain, status=125)
 

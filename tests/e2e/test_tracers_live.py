@@ -119,7 +119,7 @@ def test_lttng_beside_others(daemon, target, build):
 
 def test_refused(daemon, target):
     for words, said in ((["call", "a.so:f"], "a.so: cannot open shared object file"), (["nonsense"], "unknown tracer 'nonsense'"),
-                        (["call", "f"], "isn't LIBRARY:FUNCTION")):
+                        (["call", "f"], "is not LIBRARY:FUNCTION")):
         result = daemon.run("add", f"{target.pid}:foo", *words, check=False)
         assert result.returncode != 0 and said in result.stderr, result.stderr
     do(target, 1)

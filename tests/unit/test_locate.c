@@ -73,26 +73,26 @@ static const struct {
 	const char *text;
 	const char *error;
 } bad[] = {
-	{ "", "'' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS" },
-	{ "@libc.so.6", "'@libc.so.6' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS" },
-	{ "+5", "'+5' has no symbol before the offset" },
-	{ "foo+", "'foo+': '' isn't an offset; write it as 0x1f, 31 or 037" },
-	{ "foo+zz", "'foo+zz': 'zz' isn't an offset; write it as 0x1f, 31 or 037" },
-	{ "foo+0x", "'foo+0x': '0x' isn't an offset; write it as 0x1f, 31 or 037" },
-	{ "foo+09", "'foo+09': '09' isn't an offset; write it as 0x1f, 31 or 037" },
-	{ "foo+-4", "'foo+-4': '-4' isn't an offset; write it as 0x1f, 31 or 037" },
-	{ "foo+4 ", "'foo+4 ': '4 ' isn't an offset; write it as 0x1f, 31 or 037" },
-	{ "foo+0x10000000000000000", "'foo+0x10000000000000000': '0x10000000000000000' isn't an "
-				     "offset; write it as 0x1f, 31 or 037" },
-	{ "0x", "'0x' isn't an address; write it as 0x1f, 31 or 037" },
-	{ "09", "'09' isn't an address; write it as 0x1f, 31 or 037" },
-	{ "0x12g", "'0x12g' isn't an address; write it as 0x1f, 31 or 037" },
+	{ "", "'': not a location (give SYMBOL, SYMBOL+OFFSET or ADDRESS)" },
+	{ "@libc.so.6", "'@libc.so.6': not a location (give SYMBOL, SYMBOL+OFFSET or ADDRESS)" },
+	{ "+5", "'+5': no symbol before the offset" },
+	{ "foo+", "'foo+': '' is not an offset (write 0x1f, 31 or 037)" },
+	{ "foo+zz", "'foo+zz': 'zz' is not an offset (write 0x1f, 31 or 037)" },
+	{ "foo+0x", "'foo+0x': '0x' is not an offset (write 0x1f, 31 or 037)" },
+	{ "foo+09", "'foo+09': '09' is not an offset (write 0x1f, 31 or 037)" },
+	{ "foo+-4", "'foo+-4': '-4' is not an offset (write 0x1f, 31 or 037)" },
+	{ "foo+4 ", "'foo+4 ': '4 ' is not an offset (write 0x1f, 31 or 037)" },
+	{ "foo+0x10000000000000000", "'foo+0x10000000000000000': '0x10000000000000000' is not "
+				     "an offset (write 0x1f, 31 or 037)" },
+	{ "0x", "'0x': not an address (write 0x1f, 31 or 037)" },
+	{ "09", "'09': not an address (write 0x1f, 31 or 037)" },
+	{ "0x12g", "'0x12g': not an address (write 0x1f, 31 or 037)" },
 	{ "18446744073709551616",
-	  "'18446744073709551616' isn't an address; write it as 0x1f, 31 or 037" },
-	{ "foo@", "'foo@' has no module behind the '@'" },
+	  "'18446744073709551616': not an address (write 0x1f, 31 or 037)" },
+	{ "foo@", "'foo@': no module after the '@'" },
 	{ "foo*+4", "'foo*+4': a pattern can't have an offset" },
-	{ "foo.c:0", "'foo.c:0': '0' isn't a line" },
-	{ "foo.c:09", "'foo.c:09': '09' isn't a line" },
+	{ "foo.c:0", "'foo.c:0': '0' is not a line number" },
+	{ "foo.c:09", "'foo.c:09': '09' is not a line number" },
 };
 
 static void test_parse_errors(void **state)
@@ -297,23 +297,20 @@ static void test_addresses(void **state)
 	snprintf(name, sizeof(name), "0x%" PRIx64, file + 3);
 	assert_place(text, false, "program", file + 3, "net_close", name);
 	assert_fails(text, true,
-		     "'%s' isn't the first instruction of a function; it is in net_close, at "
-		     "net_close+0x3",
+		     "'%s': not the first instruction of a function (it is net_close+0x3)",
 		     text);
 	snprintf(text, sizeof(text), "0x%" PRIx64, file);
 	assert_fails(text, false,
-		     "'%s' isn't in the code of any module of program; if it is an address in the "
-		     "file, write "
-		     "%s@program",
+		     "'%s': not in the code of any module of program (write %s@program for an "
+		     "address in the file)",
 		     text, text);
 	snprintf(text, sizeof(text), "0x%" PRIx64 "@program", nm_address("program", "counter"));
-	assert_fails(text, false, "'%s' isn't in the code of program", text);
+	assert_fails(text, false, "'%s': not in the code of program", text);
 	assert_fails("0x7fffffffffffffff", false,
-		     "'0x7fffffffffffffff' isn't in the code of any module of program");
+		     "'0x7fffffffffffffff': not in the code of any module of program");
 	assert_fails("0", false,
-		     "'0' isn't in the code of any module of program; if it is an address in the "
-		     "file, write "
-		     "0@program");
+		     "'0': not in the code of any module of program (write 0@program for an "
+		     "address in the file)");
 }
 
 /* Without names, the unwind table tells where functions start. */
@@ -340,8 +337,8 @@ static void test_unnamed_functions(void **state)
 	assert_null(places.items[0].symbol);
 	places_free(&places);
 	assert_fails(inside, true,
-		     "'%s' isn't the first instruction of a function; it is 0x3 bytes into one "
-		     "without a name",
+		     "'%s': not the first instruction of a function (it is 0x3 bytes into one "
+		     "without a name)",
 		     inside);
 	places = find_places("main", true);
 	assert_int_equal(places.items[0].address.v,
@@ -367,12 +364,11 @@ static void test_offsets(void **state)
 	assert_int_equal(places.count, 1);
 	places_free(&places);
 	snprintf(text, sizeof(text), "net_close+%lu", size);
-	assert_fails(text, false, "'%s' is outside net_close, which is 0x%lx bytes long", text,
+	assert_fails(text, false, "'%s': outside net_close, which is 0x%lx bytes long", text,
 		     size);
 	assert_fails(
 		"net_close+3", true,
-		"'net_close+3' isn't the first instruction of a function; it is in net_close, at "
-		"net_close+0x3");
+		"'net_close+3': not the first instruction of a function (it is net_close+0x3)");
 }
 
 static void test_globs(void **state)
@@ -437,8 +433,8 @@ static void test_ambiguous(void **state)
 
 	assert_int_not_equal(a, b);
 	assert_fails("twin", true,
-		     "2 functions are called 'twin'; name one by its address: 0x%" PRIx64
-		     "@program, 0x%" PRIx64 "@program",
+		     "'twin': 2 functions have this name (give an address: 0x%" PRIx64
+		     "@program, 0x%" PRIx64 "@program)",
 		     a, b);
 	struct places places = find_places("twi?", true);
 	assert_int_equal(places.count, 2);
@@ -460,18 +456,18 @@ static void test_errors(void **state)
 	assert_fails("net_opn@libthing.so", false, "no function 'net_opn' in libthing.so");
 	assert_fails("net_*@libthing.so", false, "no function of libthing.so matches 'net_*'");
 	assert_fails("nett_*", true, "no function of program matches 'nett_*'");
-	assert_fails("counter", true, "'counter' is data of program, not a function");
+	assert_fails("counter", true, "'counter': data of program, not a function");
 	assert_fails("library_data", false,
-		     "'library_data' is data of libthing.so, not a function");
+		     "'library_data': data of libthing.so, not a function");
 	assert_fails("library_data+4", false,
-		     "'library_data' is data of libthing.so, not a function");
+		     "'library_data': data of libthing.so, not a function");
 	assert_fails(
 		"main@libthink.so", false,
-		"no module 'libthink.so' in program (pid %d): --wait waits until it is loaded; did "
-		"you mean libthing.so?",
+		"no module 'libthink.so' in program (pid %d); did you mean libthing.so? (--wait "
+		"waits until it is loaded)",
 		pid);
 	assert_fails("0x10@xyzzy", false,
-		     "no module 'xyzzy' in program (pid %d): --wait waits until it is loaded", pid);
+		     "no module 'xyzzy' in program (pid %d) (--wait waits until it is loaded)", pid);
 }
 
 /* What the process uses, by the words that its loader filled in. */

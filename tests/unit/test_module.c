@@ -275,9 +275,8 @@ static void check_replaced_unprivileged(void)
 	expect(scratch_try("mv -f other.so libthing.so") == 0, "the library can be replaced");
 	_cleanup_error_ struct error *error = try_library(&target);
 	snprintf(text, sizeof(text),
-		 "cannot read %s: the file was changed or replaced after process %d loaded it; "
-		 "restart the "
-		 "process, or run as root",
+		 "cannot read %s: changed or replaced after process %d loaded it "
+		 "(restart the process, or run as root)",
 		 scratch_path("libthing.so"), (int)target.process.pid);
 	expect(error && strcmp(error_text(error), text) == 0, text);
 	error_free(error);
@@ -300,8 +299,8 @@ static void check_deleted_unprivileged(void)
 	look(&target);
 	_cleanup_error_ struct error *error = try_library(&target);
 	snprintf(text, sizeof(text),
-		 "cannot read %s: the file was deleted after process %d loaded it; only root can "
-		 "still open it",
+		 "cannot read %s: deleted after process %d loaded it (only root can still open "
+		 "it)",
 		 scratch_path("libthing.so"), (int)target.process.pid);
 	expect(error && strcmp(error_text(error), text) == 0, text);
 	end(&target);

@@ -81,7 +81,7 @@ static struct error *make_debug(int *fd, char **path, Elf **elf, struct debug **
 	struct debug *debug;
 
 	if (!dwarf)
-		return error_new(ERROR_FAILED, "the debug information in %s can't be read: %s",
+		return error_new(ERROR_FAILED, "%s: cannot read the debug information: %s",
 				 *path, dwarf_errmsg(-1));
 	debug = calloc(1, sizeof(*debug));
 	if (!debug) {

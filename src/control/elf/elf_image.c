@@ -22,18 +22,18 @@ static struct error *check_header(struct elf_image *image)
 	ssize_t got = pread(image->fd, h, sizeof(*h), 0);
 
 	if (got < SELFMAG || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0)
-		return error_new(ERROR_FAILED, "%s isn't an ELF file", path);
+		return error_new(ERROR_FAILED, "%s: not an ELF file", path);
 	if (got < (ssize_t)sizeof(*h))
-		return error_new(ERROR_FAILED, "%s is cut short", path);
+		return error_new(ERROR_FAILED, "%s: truncated file", path);
 	if (h->e_ident[EI_CLASS] == ELFCLASS32)
-		return error_new(ERROR_FAILED, "%s is a 32-bit file; only x86-64 is supported",
+		return error_new(ERROR_FAILED, "%s: 32-bit file (only x86-64 is supported)",
 				 path);
 	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB ||
 	    h->e_machine != EM_X86_64)
 		return error_new(ERROR_FAILED,
-				 "%s is for another machine; only x86-64 is supported", path);
+				 "%s: built for another machine (only x86-64 is supported)", path);
 	if (h->e_type != ET_EXEC && h->e_type != ET_DYN)
-		return error_new(ERROR_FAILED, "%s is neither a program nor a shared library",
+		return error_new(ERROR_FAILED, "%s: neither a program nor a shared library",
 				 path);
 	return NULL;
 }
@@ -57,12 +57,12 @@ static struct error *read_program_headers(struct elf_image *image, const Elf64_P
 	size_t count;
 
 	if (h->e_phnum == 0)
-		return error_new(ERROR_FAILED, "%s has no program headers", image->path);
+		return error_new(ERROR_FAILED, "%s: no program headers", image->path);
 	if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum > PHDRS_MAX)
-		return error_new(ERROR_FAILED, "%s has damaged program headers", image->path);
+		return error_new(ERROR_FAILED, "%s: damaged program headers", image->path);
 	headers = elf64_getphdr(image->elf);
 	if (!headers || elf_getphdrnum(image->elf, &count) < 0 || count < h->e_phnum)
-		return error_new(ERROR_FAILED, "%s is cut short", image->path);
+		return error_new(ERROR_FAILED, "%s: truncated file", image->path);
 	*ret_headers = headers;
 	return NULL;
 }
@@ -114,11 +114,11 @@ static struct error *read_segments(struct elf_image *image, const Elf64_Phdr *he
 		if (p->p_type != PT_LOAD || !segment_of(image, p, &segment))
 			continue;
 		if (image->segment_count == SEGMENTS_MAX)
-			return error_new(ERROR_FAILED, "%s has too many segments", image->path);
+			return error_new(ERROR_FAILED, "%s: too many segments", image->path);
 		image->segments[image->segment_count++] = segment;
 	}
 	if (image->segment_count == 0)
-		return error_new(ERROR_FAILED, "%s has nothing to load", image->path);
+		return error_new(ERROR_FAILED, "%s: nothing to load", image->path);
 	qsort(image->segments, image->segment_count, sizeof(*image->segments), compare_segments);
 	return NULL;
 }
@@ -183,17 +183,17 @@ static struct error *open_elf(struct elf_image *image, int fd)
 	if (image->fd < 0 || fstat(image->fd, &stat) < 0)
 		return error_errno(errno, "cannot read %s", image->path);
 	if (!S_ISREG(stat.st_mode))
-		return error_new(ERROR_FAILED, "%s isn't a regular file", image->path);
+		return error_new(ERROR_FAILED, "%s: not a regular file", image->path);
 	image->file_size = (uint64_t)stat.st_size;
 	error = check_header(image);
 	if (error)
 		return error;
 	if (has_too_many_sections(image))
-		return error_new(ERROR_FAILED, "%s has too many sections", image->path);
+		return error_new(ERROR_FAILED, "%s: too many sections", image->path);
 	elf_version(EV_CURRENT);
 	image->elf = elf_begin(image->fd, ELF_C_READ, NULL);
 	if (!image->elf || elf_kind(image->elf) != ELF_K_ELF)
-		return error_new(ERROR_FAILED, "%s is damaged", image->path);
+		return error_new(ERROR_FAILED, "%s: damaged ELF file", image->path);
 	return NULL;
 }
 

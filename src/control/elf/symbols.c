@@ -121,7 +121,7 @@ static struct error *table_collect(struct symtab *symtab, struct table *table)
 		if (is_old_version(table, i))
 			symbol.old_version = true;
 		if (symtab->symbols.count >= SYMBOLS_MAX)
-			return error_new(ERROR_FAILED, "%s has too many symbols",
+			return error_new(ERROR_FAILED, "%s: too many symbols",
 					 symtab->image.path);
 		table->out_of_memory = !vec_push(&symtab->symbols, symbol);
 	}
@@ -151,7 +151,7 @@ static struct error *read_section_table(struct symtab *symtab, uint32_t type, bo
 	if (!section)
 		return NULL;
 	if (elf64_getshdr(section)->sh_size / sizeof(Elf64_Sym) > SYMBOLS_MAX)
-		return error_new(ERROR_FAILED, "%s has too many symbols", symtab->image.path);
+		return error_new(ERROR_FAILED, "%s: too many symbols", symtab->image.path);
 	table.entries = elf_image_section_bytes(section, type);
 	table.strings =
 		elf_image_section_bytes(elf_getscn(elf, elf64_getshdr(section)->sh_link), SHT_STRTAB);

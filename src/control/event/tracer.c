@@ -27,7 +27,7 @@ struct error *tracer_find(const char *name, const struct tracer **ret_tracer)
 	}
 	for (size_t i = 0; i < TRACERS; i++)
 		strbuf_printf(&names, "%s%s", i ? ", " : "", tracers[i].name);
-	struct error *error = error_new(ERROR_USAGE, "unknown tracer '%s' (there are %s)", name,
+	struct error *error = error_new(ERROR_USAGE, "unknown tracer '%s' (available: %s)", name,
 					names.text ? names.text : "others");
 	strbuf_free(&names);
 	return error;
@@ -52,7 +52,7 @@ struct error *tracer_check(const struct tracer *tracer, const char *argument)
 		return error_new(ERROR_USAGE, "tracer '%s': %s is empty", tracer->name,
 				 tracer->argument);
 	if (tracer->kind == TRACER_CALL && !is_library_function(argument))
-		return error_new(ERROR_USAGE, "tracer 'call': '%s' isn't LIBRARY:FUNCTION",
+		return error_new(ERROR_USAGE, "tracer 'call': '%s' is not LIBRARY:FUNCTION",
 				 argument);
 	return NULL;
 }

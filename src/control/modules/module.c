@@ -158,7 +158,7 @@ static struct error *add_mapping(struct proc *proc, const struct maps *maps, siz
 	if (!head_bias(&head, mapping, &bias) || is_known(modules, mapping, bias))
 		return NULL;
 	if (modules->count >= MODULES_MAX)
-		return error_new(ERROR_FAILED, "process %d has more than %u libraries",
+		return error_new(ERROR_FAILED, "process %d: more than %u libraries",
 				 (int)proc->pid, MODULES_MAX);
 	module = module_new(mapping, bias);
 	if (!module || !vec_push(modules, module)) {

@@ -246,13 +246,13 @@ struct error *module_open(struct proc *proc, const struct module *module, int *r
 	if (why == ESTALE)
 		return error_new(
 			ERROR_FAILED,
-			"cannot read %s: the file was changed or replaced after process %d loaded "
-			"it; restart the process, or run as root",
+			"cannot read %s: changed or replaced after process %d loaded it "
+			"(restart the process, or run as root)",
 			module->path, (int)proc->pid);
 	if (module->is_deleted)
 		return error_new(ERROR_FAILED,
-				 "cannot read %s: the file was deleted after process %d loaded it; "
-				 "only root can still open it",
+				 "cannot read %s: deleted after process %d loaded it "
+				 "(only root can still open it)",
 				 module->path, (int)proc->pid);
 	return error_errno(why, "cannot read %s", module->path);
 }

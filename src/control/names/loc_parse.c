@@ -78,12 +78,12 @@ static struct error *split_offset(const char *text, char *symbol, uint64_t *ret_
 	if (parse_number(plus + 1, ret_offset)) {
 		*plus = '\0';
 		if (plus == symbol)
-			return error_new(ERROR_USAGE, "'%s' has no symbol before the offset", text);
+			return error_new(ERROR_USAGE, "'%s': no symbol before the offset", text);
 		return NULL;
 	}
 	if (!is_plain_name(symbol, (size_t)(plus - symbol)))
 		return NULL;
-	return error_new(ERROR_USAGE, "'%s': '%s' isn't an offset; write it as 0x1f, 31 or 037",
+	return error_new(ERROR_USAGE, "'%s': '%s' is not an offset (write 0x1f, 31 or 037)",
 			 text, plus + 1);
 }
 
@@ -96,7 +96,7 @@ static struct error *split_module(const char *text, char *body, char **ret_modul
 	if (!at || (strncmp(at, "@plt", 4) == 0 && (at[4] == '\0' || at[4] == '+')))
 		return NULL;
 	if (at[1] == '\0')
-		return error_new(ERROR_USAGE, "'%s' has no module behind the '@'", text);
+		return error_new(ERROR_USAGE, "'%s': no module after the '@'", text);
 	*at = '\0';
 	*ret_module = strdup(at + 1);
 	return *ret_module ? NULL : error_errno(ENOMEM, "'%s'", text);
@@ -111,14 +111,14 @@ static struct error *parse_body(const char *text, char *body, struct location *l
 
 	if (*symbol == '\0')
 		return error_new(ERROR_USAGE,
-				 "'%s' is no location: give SYMBOL, SYMBOL+OFFSET or ADDRESS",
+				 "'%s': not a location (give SYMBOL, SYMBOL+OFFSET or ADDRESS)",
 				 text);
 	if (is_source_line(symbol)) {
 		char *colon = strrchr(symbol, ':');
 		uint64_t line;
 
 		if (!parse_number(colon + 1, &line) || line == 0 || line > INT32_MAX)
-			return error_new(ERROR_USAGE, "'%s': '%s' isn't a line", text, colon + 1);
+			return error_new(ERROR_USAGE, "'%s': '%s' is not a line number", text, colon + 1);
 		*colon = '\0';
 		location->line = (int)line;
 		location->file = take_ptr(&symbol);
@@ -129,7 +129,7 @@ static struct error *parse_body(const char *text, char *body, struct location *l
 	if (isdigit((unsigned char)*symbol)) {
 		if (!parse_number(symbol, &location->number))
 			return error_new(ERROR_USAGE,
-					 "'%s' isn't an address; write it as 0x1f, 31 or 037",
+					 "'%s': not an address (write 0x1f, 31 or 037)",
 					 text);
 		return NULL;
 	}

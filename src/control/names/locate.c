@@ -41,7 +41,7 @@ static struct error *find_module(const struct search *search, struct module **re
 		spell_offer(&near, name, locate_module_name(search, search->modules->items[i]));
 	spell_print(&near, &hint);
 	return error_new(
-		ERROR_FAILED, "no module '%s' in %s (pid %d): --wait waits until it is loaded%s",
+		ERROR_FAILED, "no module '%s' in %s (pid %d)%s (--wait waits until it is loaded)",
 		name, program_name(search), (int)search->proc->pid, hint.length ? hint.text : "");
 }
 
@@ -76,16 +76,16 @@ static struct error *not_a_function(const struct search *search, const struct sy
 
 	if (symbol && symbol->address != address)
 		return error_new(ERROR_FAILED,
-				 "'%s' isn't the first instruction of a function; it is in %s, at "
-				 "%s+0x%" PRIx64,
-				 search->location->text, symbol->name, symbol->name,
+				 "'%s': not the first instruction of a function (it is %s+0x%" PRIx64
+				 ")",
+				 search->location->text, symbol->name,
 				 address - symbol->address);
 	if (symtab_fde(symtab, address, &start, &end))
 		return error_new(ERROR_FAILED,
-				 "'%s' isn't the first instruction of a function; it is 0x%" PRIx64
-				 " bytes into one without a name",
+				 "'%s': not the first instruction of a function (it is 0x%" PRIx64
+				 " bytes into one without a name)",
 				 search->location->text, address - start);
-	return error_new(ERROR_FAILED, "'%s': no function is known to start there",
+	return error_new(ERROR_FAILED, "'%s': no function is known to start here",
 			 search->location->text);
 }
 
@@ -109,12 +109,11 @@ static struct error *not_mapped(const struct search *search, uint64_t address)
 
 	if (program->bias.v && address < program->high.v - program->bias.v)
 		return error_new(ERROR_FAILED,
-				 "'%s' isn't in the code of any module of %s; if it is an address "
-				 "in the file, "
-				 "write %s@%s",
+				 "'%s': not in the code of any module of %s (write %s@%s for an "
+				 "address in the file)",
 				 search->location->text, program_name(search),
 				 search->location->text, program_name(search));
-	return error_new(ERROR_FAILED, "'%s' isn't in the code of any module of %s",
+	return error_new(ERROR_FAILED, "'%s': not in the code of any module of %s",
 			 search->location->text, program_name(search));
 }
 
@@ -141,7 +140,7 @@ static struct error *locate_address(struct search *search, struct module *module
 	if (error)
 		return error;
 	if (!symtab_text(symtab, address))
-		return error_new(ERROR_FAILED, "'%s' isn't in the code of %s",
+		return error_new(ERROR_FAILED, "'%s': not in the code of %s",
 				 search->location->text, locate_module_name(search, module));
 	symbol = symtab_at(symtab, address);
 	error = check_function(search, symtab, symbol, address);
@@ -169,8 +168,8 @@ static struct error *is_ambiguous(const struct search *search, const struct modu
 	}
 	if (count > CANDIDATES_MAX)
 		strbuf_printf(&list, ", ...");
-	return error_new(ERROR_FAILED, "%zu functions are called '%s'; name one by its address: %s",
-			 count, symbol->name, list.text ? list.text : "");
+	return error_new(ERROR_FAILED, "'%s': %zu functions have this name (give an address: %s)",
+			 symbol->name, count, list.text ? list.text : "");
 }
 
 /* Whether several local functions have this name, and no global one goes first. */
@@ -195,13 +194,13 @@ static struct error *locate_symbol(struct search *search, struct module *module,
 	if (symbol->kind == SYMBOL_IFUNC)
 		return locate_ifunc(search, module, symtab, symbol);
 	if (symbol->kind == SYMBOL_OBJECT)
-		return error_new(ERROR_FAILED, "'%s' is data of %s, not a function",
+		return error_new(ERROR_FAILED, "'%s': data of %s, not a function",
 				 search->location->symbol, locate_module_name(search, module));
 	if (has_rival(symtab, symbol))
 		return is_ambiguous(search, module, symtab, symbol);
 	if (offset && offset >= symbol->size)
 		return error_new(ERROR_FAILED,
-				 "'%s' is outside %s, which is 0x%" PRIx64 " bytes long",
+				 "'%s': outside %s, which is 0x%" PRIx64 " bytes long",
 				 search->location->text, symbol->name, symbol->size);
 	error = offset ? check_function(search, symtab, symbol, address) : NULL;
 	if (error)
@@ -401,7 +400,7 @@ struct error *locate(struct proc *proc, struct modules *modules, const struct lo
 	struct error *error = NULL;
 
 	if (modules->count == 0)
-		return error_new(ERROR_FAILED, "'%s': process %d has no program", location->text,
+		return error_new(ERROR_FAILED, "'%s': no program is mapped in process %d", location->text,
 				 (int)proc->pid);
 	if (location->module)
 		error = find_module(&search, &module);

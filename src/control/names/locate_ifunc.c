@@ -109,8 +109,8 @@ static struct error *not_chosen(const struct search *search, const struct symtab
 	}
 	return error_new(
 		ERROR_FAILED,
-		"'%s' is chosen at run time (IFUNC), and the process hasn't chosen yet; name an "
-		"implementation%s%s, or give its address",
+		"'%s': not chosen yet by the process (IFUNC; name an implementation%s%s, or give its "
+		"address)",
 		search->location->text, example ? ", such as " : "", example ? example : "");
 }
 

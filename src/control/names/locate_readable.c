@@ -62,8 +62,8 @@ static struct error *is_ambiguous(const struct search *search, const struct cand
 		strbuf_printf(&list, "%s'%s'", i ? ", " : "", candidates->items[i].readable);
 	if (candidates->count > CANDIDATES_MAX)
 		strbuf_printf(&list, ", ...");
-	return error_new(ERROR_FAILED, "%zu functions are called '%s'; name one of them: %s",
-			 candidates->count, search->location->symbol, list.text ? list.text : "");
+	return error_new(ERROR_FAILED, "'%s': %zu functions have this name (give one of %s)",
+			 search->location->symbol, candidates->count, list.text ? list.text : "");
 }
 
 /* One function, or several of exactly one readable name (a constructor's two bodies). */
@@ -82,7 +82,7 @@ static struct error *take(struct search *search, struct module *module,
 		struct error *error;
 
 		if (offset && (offset >= symbol->size || search->want_function))
-			return error_new(ERROR_FAILED, "'%s' isn't %s %s", search->location->text,
+			return error_new(ERROR_FAILED, "'%s': not %s %s", search->location->text,
 					 search->want_function ? "the first instruction of" : "in",
 					 first->readable);
 		error = locate_add(search, module, symbol, symbol->address + offset,

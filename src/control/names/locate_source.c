@@ -27,13 +27,13 @@ static struct error *no_code(const struct search *search, bool file_found, bool 
 	const struct location *location = search->location;
 
 	if (!file_found && !has_debug)
-		return error_new(ERROR_FAILED, "'%s': there is no debug information for %s",
+		return error_new(ERROR_FAILED, "'%s': no debug information for %s",
 				 location->text,
 				 locate_module_name(search, search->modules->items[0]));
 	if (!file_found)
 		return error_new(ERROR_FAILED, "'%s': no source file '%s' in the debug information",
 				 location->text, location->file);
-	return error_new(ERROR_FAILED, "'%s': there is no code at or behind this line",
+	return error_new(ERROR_FAILED, "'%s': no code at or after this line",
 			 location->text);
 }
 

@@ -35,7 +35,7 @@ struct error *locate_unnamed(struct search *search, struct module *only)
 			continue;
 		if (offset && search->want_function)
 			return error_new(ERROR_FAILED,
-					 "'%s' isn't the first instruction of a function",
+					 "'%s': not the first instruction of a function",
 					 search->location->text);
 		return locate_add(search, module, symbol, symbol->address + offset,
 				  strdup(search->location->text));

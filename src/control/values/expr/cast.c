@@ -201,7 +201,7 @@ static bool take_named(struct parser *p, struct type *ret_type)
 		if (find_type(p, name, TYPE_VOID, ret_type))
 			return true;
 	} else if (must_be_type(p->at)) {
-		parser_fail(p, start, "there is no type '%s'", name);
+		parser_fail(p, start, "unknown type '%s'", name);
 	}
 	return false;
 }
@@ -226,13 +226,13 @@ static bool take_tagged(struct parser *p, struct type *ret_type)
 		parser_skip_space(p);
 		at = p->at;
 		if (!parser_take_name(p, name)) {
-			parser_fail(p, at, "the name of a type is expected here");
+			parser_fail(p, at, "expected the name of a type");
 			return false;
 		}
 		take_templates(p, name);
 		if (find_type(p, name, tags[i].kind, ret_type))
 			return true;
-		parser_fail(p, at, "there is no %s '%s'", tags[i].word, name);
+		parser_fail(p, at, "unknown %s '%s'", tags[i].word, name);
 		return false;
 	}
 	return false;
@@ -265,7 +265,7 @@ bool cast_take_type(struct parser *p, struct type *ret_type)
 		struct type pointer;
 
 		if (++pointers > POINTERS_MAX) {
-			parser_fail(p, p->at, "that are too many pointers");
+			parser_fail(p, p->at, "too many pointers");
 			return false;
 		}
 		type_add_pointer(&type, &pointer);
@@ -276,7 +276,7 @@ bool cast_take_type(struct parser *p, struct type *ret_type)
 		 * on */
 		if (!*p->at || isalpha((unsigned char)*p->at) || *p->at == '_' || *p->at == '[' ||
 		    *p->at == '(')
-			parser_fail(p, p->at, "a type is a name and stars here: a ')' is missing");
+			parser_fail(p, p->at, "missing ')' (a type is a name and stars here)");
 		p->at = start;
 		return false;
 	}
@@ -316,13 +316,13 @@ void cast_apply(struct parser *p, struct operand *operand, const struct type *ty
 		return;
 	if (type->kind != TYPE_INT && type->kind != TYPE_CHAR && type->kind != TYPE_BOOL &&
 	    type->kind != TYPE_ENUM && type->kind != TYPE_POINTER && !is_real) {
-		parser_fail(p, at, "a value can't become a %s: cast an address, *(T *)p",
+		parser_fail(p, at, "a value can't become a %s (cast an address: *(T *)p)",
 			    type->name ? type->name : "struct");
 		return;
 	}
 	if (is_real ? type->size < 4 || value_is_quadruple(type) :
 		      type->size == 0 || type->size > 8) {
-		parser_fail(p, at, "numbers of this size can't be computed with");
+		parser_fail(p, at, "cannot compute with numbers of this size");
 		return;
 	}
 	operand_make_value(p, operand, at);

@@ -110,18 +110,18 @@ static void compare_text(struct parser *p, const struct binary *binary, struct o
 
 	operand_follow_reference(place);
 	if ((binary->code != DT_OP_EQ && binary->code != DT_OP_NE) || !p->texts) {
-		parser_fail(p, at, "a string can only be compared with == and !=");
+		parser_fail(p, at, "strings can be compared with == and != only");
 		return;
 	}
 	pushed = push_text(place);
 	if (!pushed.is_text) {
 		parser_fail(
 			p, at,
-			"only a char *, an array of char or a string class can be compared with a string: cast it, (char *)x");
+			"not a string: cannot be compared with one (cast it: (char *)x)");
 		return;
 	}
 	if (!pushed.is_there)
-		parser_fail(p, at, "it isn't anywhere at this place (optimised out)");
+		parser_fail(p, at, "no value at this place (optimised out)");
 	number.ops = pushed.ops;
 	offset = (uint32_t)p->texts->count;
 	for (size_t i = 0; i < length; i++) {
@@ -213,7 +213,7 @@ static bool combine_pointers(struct parser *p, const struct binary *binary, stru
 		move_pointer(p, binary->code, right, left, at);
 		*left = *right;
 	} else {
-		parser_fail(p, at, "pointers can't be put together so");
+		parser_fail(p, at, "not an operation for pointers");
 	}
 	return true;
 }

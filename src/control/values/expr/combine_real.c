@@ -58,7 +58,7 @@ static void compare_order(struct parser *p, enum dt_op_code code, struct operand
 	bool is_single = left->type.size == 4;
 
 	if (!push_order(left, &number.ops))
-		parser_fail(p, at, "it isn't anywhere at this place (optimised out)");
+		parser_fail(p, at, "no value at this place (optimised out)");
 	ops_const(&number.ops, (uint64_t)order_of(written, is_single));
 	ops_add(&number.ops, code, 0, 0, 0);
 	for (int sign = -1; sign <= 1 && code != DT_OP_NE; sign += 2) {
@@ -120,7 +120,7 @@ void combine_reals(struct parser *p, const struct binary *binary, struct operand
 	if (binary->real_code == DT_OP_END) {
 		parser_fail(
 			p, at,
-			"only integers can stand beside %s, no floating-point numbers: cast it, (long)x",
+			"%s takes only integers (cast it: (long)x)",
 			binary->sign);
 		return;
 	}

@@ -66,7 +66,7 @@ static bool parse_exit(struct parser *p, const char *name, const char *at, struc
 	if (!is_entry && strcmp(name, "$ret") != 0 && strcmp(name, "$duration") != 0)
 		return false;
 	if (!p->names->at_exit) {
-		parser_fail(p, at, "this is known at a function's exit only (-e)");
+		parser_fail(p, at, "known at a function's exit only (-e)");
 		return true;
 	}
 	if (strcmp(name, "$duration") == 0) {
@@ -77,11 +77,11 @@ static bool parse_exit(struct parser *p, const char *name, const char *at, struc
 	*ret = (struct operand){ .kind = OPERAND_PLACE };
 	p->at += is_entry;
 	if (is_entry && !parser_take_name(p, argument))
-		parser_fail(p, p->at, "the name of an argument is expected here");
+		parser_fail(p, p->at, "expected the name of an argument");
 	else if (!p->names->find(p->names->context, is_entry ? argument : name, &ret->type,
 				 &ret->place))
 		parser_fail(p, at,
-			    is_entry ? "there is no argument of that name" :
+			    is_entry ? "unknown argument" :
 				       "the function has no result");
 	return true;
 }
@@ -120,7 +120,7 @@ static void parse_special(struct parser *p, const char *name, const char *at, st
 	}
 	parser_fail(
 		p, at,
-		"there is no $%s: registers are $rax..., and there are $tid, $pid, $cpu and $hits",
+		"unknown '$%s' (available: registers such as $rax, $tid, $pid, $cpu, $hits)",
 		name);
 }
 
@@ -157,7 +157,7 @@ static void parse_name(struct parser *p, struct operand *ret)
 	at = p->at;
 	if (!parser_take_name(p, name)) {
 		parser_fail(p, at,
-			    *at ? "a value is expected here" : "the expression isn't complete");
+			    *at ? "expected a value" : "incomplete expression");
 		return;
 	}
 	if (!p->names->has_paths && parse_exit(p, name, at, ret))
@@ -192,7 +192,7 @@ static void parse_primary(struct parser *p, struct operand *ret)
 	if (parser_accept(p, "(")) {
 		parse_expression(p, 0, ret);
 		if (!p->error && !parser_accept(p, ")"))
-			parser_fail(p, p->at, "a ')' is missing");
+			parser_fail(p, p->at, "missing ')'");
 	} else if (isdigit((unsigned char)p->at[*p->at == '.'])) {
 		literal_number(p, ret);
 	} else if (*p->at == '\'') {
@@ -214,7 +214,7 @@ static void select_member(struct parser *p, struct operand *operand)
 	parser_skip_space(p);
 	at = p->at;
 	if (p->error || !parser_take_name(p, name))
-		parser_fail(p, at, "the name of a member is expected here");
+		parser_fail(p, at, "expected the name of a member");
 	else
 		operand_select_member(p, operand, name, at);
 }
@@ -225,7 +225,7 @@ static void select_element(struct parser *p, struct operand *operand, const char
 
 	parse_expression(p, 0, &index);
 	if (!p->error && !parser_accept(p, "]"))
-		parser_fail(p, p->at, "a ']' is missing");
+		parser_fail(p, p->at, "missing ']'");
 	operand_select_element(p, operand, &index, at);
 }
 
@@ -308,7 +308,7 @@ static void parse_sizeof(struct parser *p, struct operand *ret, const char *at)
 		type_complete(p->names->debug, &type);
 	size = ret->kind == OPERAND_PLACE ? type.size : ret->size;
 	if (!size)
-		parser_fail(p, at, "its size isn't known");
+		parser_fail(p, at, "unknown size");
 	operand_set_number(ret, size, 8, true);
 }
 
@@ -356,7 +356,7 @@ static void parse_unary(struct parser *p, struct operand *ret)
 	parser_skip_space(p);
 	at = p->at;
 	if (p->depth++ > DEPTH_MAX)
-		parser_fail(p, at, "the expression is nested too deep");
+		parser_fail(p, at, "expression nested too deeply");
 	if (p->error || parse_sign(p, ret, at) || parse_cast(p, ret, at)) {
 		p->depth--;
 		return;
@@ -403,7 +403,7 @@ static struct error *parse_all(struct parser *p, struct operand *ret)
 	parse_expression(p, 0, ret);
 	parser_skip_space(p);
 	if (!p->error && *p->at)
-		parser_fail(p, p->at, "this can't be understood here");
+		parser_fail(p, p->at, "unexpected text");
 	return p->error;
 }
 
@@ -436,11 +436,11 @@ static bool is_too_deep(const struct value_ops *ops)
 static struct error *check(const struct value_ops *ops)
 {
 	if (ops->failed)
-		return error_new(ERROR_USAGE, "the expression is too long");
+		return error_new(ERROR_USAGE, "expression too long");
 	if (is_too_deep(ops))
 		return error_new(
 			ERROR_USAGE,
-			"the expression is too long: it needs more than %u numbers at once",
+			"expression too long: it needs more than %u numbers at once",
 			DT_PROGRAM_STACK);
 	return NULL;
 }
@@ -454,7 +454,7 @@ struct error *expr_variable(const char *text, const struct expr_names *names, st
 	bool is_computed = operand.kind == OPERAND_NUMBER || operand.kind == OPERAND_REAL;
 
 	if (!error && operand.kind == OPERAND_TEXT)
-		parser_fail(&parser, text, "this is no variable");
+		parser_fail(&parser, text, "not a variable");
 	error = parser.error ? parser.error :
 			       check(is_computed ? &operand.ops : &operand.place.ops);
 	if (error)

@@ -59,7 +59,7 @@ static void take_integer(struct parser *p, struct operand *ret)
 	errno = 0;
 	value = strtoull(p->at, &end, 0);
 	if (errno)
-		parser_fail(p, at, "the number is too large");
+		parser_fail(p, at, "number too large");
 	p->at = end + strspn(end, "uUlL");
 	is_unsigned =
 		memchr(end, 'u', (size_t)(p->at - end)) || memchr(end, 'U', (size_t)(p->at - end));
@@ -80,7 +80,7 @@ void literal_number(struct parser *p, struct operand *ret)
 	else
 		take_integer(p, ret);
 	if (parser_is_name(*p->at) || *p->at == '.')
-		parser_fail(p, p->at, "this isn't part of a number");
+		parser_fail(p, p->at, "not part of a number");
 }
 
 void literal_negate(struct operand *operand)
@@ -121,7 +121,7 @@ void literal_char(struct parser *p, struct operand *ret)
 	int c = take_char(p, '\'');
 
 	if (c < 0 || *p->at != '\'')
-		parser_fail(p, at, "a character has its end missing");
+		parser_fail(p, at, "unterminated character");
 	else
 		p->at++;
 	set_written(ret, (uint64_t)(int64_t)(signed char)c, 4, false);
@@ -138,7 +138,7 @@ void literal_text(struct parser *p, struct operand *ret)
 		p->scratch[length++] = (char)c;
 	p->scratch[length] = '\0';
 	if (*p->at != '"')
-		parser_fail(p, at, c < 0 ? "the string has no end" : "the string is too long");
+		parser_fail(p, at, c < 0 ? "unterminated string" : "string too long");
 	else
 		p->at++;
 	ret->text = p->scratch;

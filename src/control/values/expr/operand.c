@@ -69,7 +69,7 @@ void operand_make_value(struct parser *p, struct operand *operand, const char *a
 	if (p->error || operand->kind == OPERAND_NUMBER || operand->kind == OPERAND_REAL)
 		return;
 	if (operand->kind == OPERAND_TEXT)
-		parser_fail(p, at, "a string can only be compared with == and !=");
+		parser_fail(p, at, "strings can be compared with == and != only");
 	else if (type->kind == TYPE_ARRAY)
 		found = place_push_address(&operand->place, &number.ops);
 	else if (type->kind == TYPE_FLOAT && !value_is_quadruple(type))
@@ -78,14 +78,14 @@ void operand_make_value(struct parser *p, struct operand *operand, const char *a
 		 type->kind != TYPE_ENUM && type->kind != TYPE_POINTER)
 		parser_fail(p, at,
 			    type->kind == TYPE_FLOAT ?
-				    "it has more bits than a double" :
-				    "this isn't a number: name one of its members");
+				    "more bits than a double has" :
+				    "not a number (name one of its members)");
 	else if (type->size > 8)
-		parser_fail(p, at, "it has more than 64 bits");
+		parser_fail(p, at, "more than 64 bits");
 	else
 		found = load_number(operand, &number);
 	if (!found)
-		parser_fail(p, at, "it isn't anywhere at this place (optimised out)");
+		parser_fail(p, at, "no value at this place (optimised out)");
 	*operand = number;
 }
 
@@ -95,7 +95,7 @@ void operand_make_number(struct parser *p, struct operand *operand, const char *
 	if (operand->kind == OPERAND_REAL)
 		parser_fail(
 			p, at,
-			"only integers can stand here, no floating-point numbers: cast it, (long)x");
+			"only integers are allowed here (cast it: (long)x)");
 }
 
 void operand_make_truth(struct parser *p, struct operand *operand, const char *at)
@@ -156,7 +156,7 @@ void operand_dereference(struct parser *p, struct operand *operand, const char *
 	operand_follow_reference(operand);
 	if (operand->kind != OPERAND_PLACE ||
 	    (operand->type.kind != TYPE_POINTER && operand->type.kind != TYPE_ARRAY)) {
-		parser_fail(p, at, "this isn't a pointer");
+		parser_fail(p, at, "not a pointer");
 		return;
 	}
 	type_target(&operand->type, &target);
@@ -180,7 +180,7 @@ void operand_select_member(struct parser *p, struct operand *operand, const char
 		type_complete(p->names->debug, &operand->type);
 	if (operand->kind != OPERAND_PLACE || !type_find_member(&operand->type, name, &member)) {
 		parser_fail(p, at, "%s has no member '%s'",
-			    operand->type.name ? operand->type.name : "what stands before this",
+			    operand->type.name ? operand->type.name : "the value before it",
 			    name);
 		return;
 	}
@@ -190,7 +190,7 @@ void operand_select_member(struct parser *p, struct operand *operand, const char
 		uint32_t bytes = (member.bit_offset + member.bit_size + 7) / 8;
 
 		if (!place_push(&part, bytes, false, &number.ops))
-			parser_fail(p, at, "it isn't anywhere at this place (optimised out)");
+			parser_fail(p, at, "no value at this place (optimised out)");
 		ops_add(&number.ops, DT_OP_BITS, (uint8_t)member.bit_offset,
 			(uint16_t)member.bit_size, member.type.is_signed);
 		number.size = member.bit_size > 32 ? 8 : 4;
@@ -213,7 +213,7 @@ void operand_select_element(struct parser *p, struct operand *operand, struct op
 		return;
 	if (operand->type.size == 0 || operand->type.size > INT32_MAX ||
 	    !place_push_address(&operand->place, &place.ops)) {
-		parser_fail(p, at, "its elements can't be found");
+		parser_fail(p, at, "cannot find its elements");
 		return;
 	}
 	ops_append(&place.ops, &index->ops);
@@ -233,7 +233,7 @@ void operand_take_address(struct parser *p, struct operand *operand, const char 
 		return;
 	if (operand->kind != OPERAND_PLACE || (!operand->type.die.addr && !operand->type.base) ||
 	    !place_push_address(&operand->place, &address.ops)) {
-		parser_fail(p, at, "this has no address: it is in a register, or a number");
+		parser_fail(p, at, "no address: a number, or in a register");
 		return;
 	}
 	type_add_pointer(&operand->type, &pointer);

@@ -372,13 +372,13 @@ struct error *shape_finish(struct shape *shape, struct tramp_event *event,
 	program = shape->failed || b.failed ? NULL : assemble(shape, &b, ret_program_size);
 	vec_free(&b.ops);
 	if (!program)
-		return error_new(ERROR_FAILED, "out of memory, or its values are too many");
+		return error_new(ERROR_FAILED, "out of memory, or too many values");
 	if (program->size_max > DT_EVENT_SIZE_MAX || program->op_count > DT_PROGRAM_OPS_MAX) {
 		free(program);
 		shape->is_too_long = true;
 		return error_new(
 			ERROR_FAILED,
-			"its event could be %u bytes long, and %u is the most; lower --string-max",
+			"event of up to %u bytes is too long: the limit is %u (lower --string-max)",
 			b.size, DT_EVENT_SIZE_MAX);
 	}
 	event->field_count = 0;
