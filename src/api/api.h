@@ -1,6 +1,5 @@
 /*
- * api.h - what the files of libdyntrace.so share. The contract with users is
- * dyntrace/dyntrace.h.
+ * api.h - shared by the files of libdyntrace.so. The contract with users is dyntrace/dyntrace.h.
  */
 #ifndef DYNTRACE_API_H
 #define DYNTRACE_API_H
@@ -11,7 +10,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
 
-/* A copy of all attributes of a message, in which its texts go on living. */
+/* A copy of all attributes of a message, which its texts point into. */
 struct record {
 	char *bytes;
 	struct wire_message message;
@@ -32,21 +31,21 @@ static inline struct dyntrace_error *api_error(struct error *error)
 
 /* An error if the argument is NULL or empty. */
 struct error *api_need(const char *argument, const char *what);
-/* Begins a request; what an earlier one left half made is dropped. */
+/* Begins a request; drops an earlier one that was never finished. */
 struct wire_out *api_begin(struct dyntrace *dyntrace, enum wire_kind kind, const char *target,
 			   unsigned int flags);
-/* Sends it and waits. Items go to the list, if there is one. */
+/* Sends the request and waits. Items go to the list (NULL: nowhere). */
 struct error *api_finish(struct dyntrace *dyntrace, struct dyntrace_list *list);
 /* One message of an answer: items go to the list, notes to the handle; both may be NULL. */
 struct error *api_take(struct dyntrace *dyntrace, struct dyntrace_list *list,
 		       const struct wire_message *message);
-/* The same; the list is made here, and handed over in case of success. ret_list may be NULL. */
+/* api_finish with a new list, which is handed over on success. ret_list may be NULL. */
 struct error *api_finish_list(struct dyntrace *dyntrace, enum wire_kind kind,
 			      struct dyntrace_list **ret_list);
 
 /* ---- list.c ---------------------------------------------------------------------------------- */
 
-/* For the items that answer such a request. NULL: out of memory. */
+/* For the items that answer a request of that kind. NULL: out of memory. */
 struct dyntrace_list *list_create(enum wire_kind kind);
 struct error *list_add(struct dyntrace_list *list, const struct wire_message *item);
 
@@ -55,7 +54,7 @@ bool record_copy(const struct wire_message *message, struct record *ret_record);
 /* ---- command.c ------------------------------------------------------------------------------- */
 
 /*
- * Runs `dyntrace --answer WORDS` (which end with NULL) and takes its answer into the list. The
+ * Runs `dyntrace --answer WORDS` (the words end with NULL) and adds its items to the list. The
  * command's error is this call's.
  */
 struct error *command_ask(struct dyntrace *dyntrace, const char *const *words,

@@ -1,5 +1,5 @@
 /*
- * api_calls.c - a function a command.
+ * api_calls.c - one function per command.
  */
 #include <stddef.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-/* For what is said of a target, which may be missing where all are meant. */
+/* A request with only a target; NULL means all, where the command allows it. */
 static struct error *tell(struct dyntrace *dyntrace, enum wire_kind kind, const char *target,
 			  unsigned int flags)
 {
@@ -115,8 +115,8 @@ struct dyntrace_error *dyntrace_list_markers(struct dyntrace *dyntrace, const ch
 /* ---- tracepoints ----------------------------------------------------------------------------- */
 
 /*
- * What a program that was built with an older header doesn't know is zero; what we don't know
- * must be.
+ * Fields that an older header doesn't have are zero. Fields of a newer header, which this library
+ * doesn't know, must be zero.
  */
 static struct error *take_probe(const struct dyntrace_probe *given,
 				struct dyntrace_probe *ret_probe)
@@ -127,16 +127,16 @@ static struct error *take_probe(const struct dyntrace_probe *given,
 		return error_new(ERROR_USAGE, "the probe is missing");
 	if (given->size < offsetof(struct dyntrace_probe, shape))
 		return error_new(ERROR_USAGE,
-				 "the probe's size isn't set: probe.size = sizeof(probe)");
+				 "the probe's size isn't set (probe.size = sizeof(probe))");
 	for (size_t i = sizeof(probe); i < given->size; i++)
 		if (((const char *)given)[i])
 			return error_new(ERROR_USAGE,
-					 "the probe has something that this version of libdyntrace "
+					 "the probe has a field that this version of libdyntrace "
 					 "(%u) doesn't know",
 					 DYNTRACE_API_VERSION);
 	memcpy(&probe, given, given->size < sizeof(probe) ? given->size : sizeof(probe));
 	if ((unsigned int)probe.shape > DYNTRACE_ENTRY_EXIT)
-		return error_new(ERROR_USAGE, "the probe's shape is none: %u",
+		return error_new(ERROR_USAGE, "unknown shape of the probe: %u",
 				 (unsigned int)probe.shape);
 	struct error *error = api_need(probe.location, "probe's location");
 	if (!error)

@@ -1,8 +1,9 @@
 /*
  * api_watch.c - notifications, over a connection of their own.
  *
- *	(A1) early[given..count) came before the daemon's reply to the request, and goes out first.
+ *	(A1) early[given..count) came before the reply to WIRE_WATCH, and is given out first.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "api.h"
@@ -93,8 +94,9 @@ struct dyntrace_error *dyntrace_watch_next(struct dyntrace_watch *watch, int tim
 	struct wire_message message = { 0 };
 	bool some = watch->given < watch->early.count;
 
+	assert(watch->given <= watch->early.count); /* A1 */
 	if (some) {
-		message = watch->early.items[watch->given++].message; /* A1 */
+		message = watch->early.items[watch->given++].message;
 	} else {
 		struct error *error;
 

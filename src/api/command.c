@@ -1,11 +1,11 @@
 /*
- * command.c - what the command does by itself, for a program that uses the library.
+ * command.c - work of the command `dyntrace`, for a program that uses the library.
  *
- * Files and processes of others are read by a process of their own (`dyntrace --answer`), which may
- * fall over them; it answers as the daemon would. That process is none of the program's business: a
- * child without exit signal starts it and waits for it, so there is no SIGCHLD, and a wait for any
- * child finds neither. (Only waitpid with __WALL or __WCLONE sees such children; execve would make
- * one an ordinary child.)
+ * A process of its own (`dyntrace --answer`) reads foreign files and processes, which may crash it;
+ * it answers as the daemon would. The program doesn't notice that process: a child without exit
+ * signal starts it and waits for it, so no SIGCHLD comes, and a wait for any child finds neither.
+ * (Only waitpid with __WALL or __WCLONE sees such children; execve would make one an ordinary
+ * child.)
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 #define WORDS_MAX 8
 
-/* ---- which program --------------------------------------------------------------------------- */
+/* ---- the program's path ---------------------------------------------------------------------- */
 
 static bool is_program(const char *path)
 {
@@ -66,20 +66,21 @@ static struct error *find_program(char **ret_path)
 	}
 	return error_new(
 		ERROR_FAILED,
-		"the command dyntrace isn't where libdyntrace.so is, nor in a folder bin beside it "
-		"(DYNTRACE_COMMAND=FILE names it)");
+		"the command dyntrace is neither beside libdyntrace.so nor in a folder bin near it "
+		"(set DYNTRACE_COMMAND=FILE)");
 }
 
-/* ---- starting it ----------------------------------------------------------------------------- */
+/* ---- its start ------------------------------------------------------------------------------- */
 
 struct start {
 	const char *path;
 	char *argv[WORDS_MAX + 3];
 	sigset_t mask; /* the caller's */
-	int answer, nothing; /* to be its stdout; its stdin and stderr */
+	int answer; /* becomes its stdout */
+	int nothing; /* /dev/null: becomes its stdin and stderr */
 };
 
-/* The program's handlers must not run in its copy. */
+/* The program's signal handlers must not run in the child. */
 static void default_signals(void)
 {
 	struct sigaction action;
@@ -92,7 +93,7 @@ static void default_signals(void)
 	}
 }
 
-/* In the program's child. vfork: a failure of execv comes back in `error`. */
+/* Runs in the program's child. After vfork a failure of execv comes back in `error`. */
 static void begin_program(struct start *start)
 {
 	volatile int error = 0;
@@ -116,7 +117,7 @@ static void begin_program(struct start *start)
 	_exit(error);
 }
 
-/* A fork without exit signal, and without the program's own handlers for forks. */
+/* A fork without exit signal, and without the program's pthread_atfork handlers. */
 static struct error *run_start(struct start *start, pid_t *ret_pid)
 {
 	sigset_t all;
@@ -134,7 +135,7 @@ static struct error *run_start(struct start *start, pid_t *ret_pid)
 	return NULL;
 }
 
-/* Of two descriptors none may be one that the other is put over. */
+/* Moves the descriptor above stderr: dup2 must not overwrite it. */
 static struct error *lift(int *fd)
 {
 	int higher = fcntl(*fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -173,7 +174,7 @@ static struct error *start_program(const char *path, const char *const *words, p
 	return error;
 }
 
-/* ---- what it answers ------------------------------------------------------------------------- */
+/* ---- its answer ------------------------------------------------------------------------------ */
 
 static struct error *read_answer(struct dyntrace *dyntrace, struct channel *channel,
 				 struct dyntrace_list *list)
@@ -188,7 +189,7 @@ static struct error *read_answer(struct dyntrace *dyntrace, struct channel *chan
 				return wire_reply_error(&message);
 			error = api_take(dyntrace, list, &message);
 		} else if (channel->broken) {
-			error = error_new(ERROR_FAILED, "dyntrace's answer makes no sense: %s",
+			error = error_new(ERROR_FAILED, "cannot understand dyntrace's answer: %s",
 					  error_text(channel->broken));
 		} else if (channel->ended) {
 			error = error_new(ERROR_FAILED, "dyntrace ended without an answer");
@@ -218,7 +219,7 @@ struct error *command_ask(struct dyntrace *dyntrace, const char *const *words,
 	channel_close(&channel);
 	while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR)
 		;
-	if (error && WIFEXITED(status) && WEXITSTATUS(status)) { /* it never began */
+	if (error && WIFEXITED(status) && WEXITSTATUS(status)) { /* execv failed */
 		error_free(error);
 		error = error_errno(WEXITSTATUS(status), "cannot run %s", path);
 	}

@@ -1,5 +1,5 @@
 /*
- * connection.c - the handle, its errors, and how each call asks the daemon.
+ * connection.c - the handle, its errors, and the way of each call to the daemon.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 _Static_assert((int)DYNTRACE_FAILED == (int)ERROR_FAILED &&
 		       (int)DYNTRACE_REFUSED == (int)ERROR_REFUSED,
-	       "kinds of errors go out as they are");
+	       "error kinds are passed on unchanged");
 
 unsigned int dyntrace_api_version(void)
 {
@@ -63,7 +63,7 @@ const char *dyntrace_notes(const struct dyntrace *dyntrace)
 	return dyntrace->notes.text ? dyntrace->notes.text : "";
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 struct error *api_need(const char *argument, const char *what)
 {

@@ -1,7 +1,8 @@
 /*
- * list.c - what the daemon lists, kept: each item is a copy of its message, with a structure
- * whose texts lie in that copy.
+ * list.c - lists of the daemon's items. Each item is a copy of its message, and a structure whose
+ * texts lie in that copy.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ struct item {
 };
 
 struct dyntrace_list {
-	enum wire_kind kind; /* of the request: one that `kinds` has */
+	enum wire_kind kind; /* of the request; `kinds` has it */
 	VEC(struct item *) items;
 };
 
@@ -49,7 +50,7 @@ static bool fill_process(struct item *item, const struct wire_message *from)
 	return true;
 }
 
-/* All texts of that tag to `texts` (NULL: nowhere), and NULL behind them. How many that are. */
+/* Writes all texts of that tag and a NULL to `texts` (NULL: nowhere). Gives the number of both. */
 static size_t gather_texts(const struct wire_message *from, enum wire_tag tag, const char **texts)
 {
 	struct wire_value value;
@@ -150,7 +151,7 @@ static bool fill_text(struct item *item, const struct wire_message *from)
 	return true;
 }
 
-/* What an item must have to be one, and what is made of it. */
+/* Per kind of request: the attribute that an item must have, and the function that reads it. */
 static const struct {
 	enum wire_tag needs;
 	bool (*fill)(struct item *item, const struct wire_message *from); /* false: out of memory */
@@ -166,6 +167,7 @@ struct dyntrace_list *list_create(enum wire_kind kind)
 {
 	struct dyntrace_list *list = calloc(1, sizeof(*list));
 
+	assert(kind < WIRE_KIND_COUNT && kinds[kind].fill);
 	if (list)
 		list->kind = kind;
 	return list;

@@ -18,7 +18,7 @@ struct client {
 	uint32_t sequence;
 };
 
-/* ---- which socket ---------------------------------------------------------------------------- */
+/* ---- the socket's path ----------------------------------------------------------------------- */
 
 static char *user_path(void)
 {
@@ -46,21 +46,21 @@ struct error *client_socket_path(const char *given, char **ret_path)
 	if (!path)
 		return error_new(
 			ERROR_FAILED,
-			"where is the daemon's socket? Set XDG_RUNTIME_DIR, or name it with --socket PATH");
+			"the daemon's socket is unknown (set XDG_RUNTIME_DIR, or give --socket PATH)");
 	*ret_path = path;
 	return NULL;
 }
 
-/* ---- connecting ------------------------------------------------------------------------------ */
+/* ---- connection ------------------------------------------------------------------------------ */
 
 static struct error *no_daemon(const char *path)
 {
 	return error_new(
 		ERROR_FAILED,
-		"no daemon answers at %s: start one with 'dyntraced --daemonize'%s, or use 'dyntrace trace', which needs none",
+		"no daemon answers at %s (start one with 'dyntraced --daemonize'%s, or use 'dyntrace trace', which needs none)",
 		path,
 		geteuid() == 0 ? "" :
-				 " (as root: for all users; as yourself: for your own processes)");
+				 ", as root for all users or as yourself for your own processes");
 }
 
 static struct error *connect_to(const char *path, int *ret_fd)
@@ -84,12 +84,12 @@ static struct error *connect_to(const char *path, int *ret_fd)
 	if (errno == EACCES)
 		return error_new(
 			ERROR_NOT_PERMITTED,
-			"not permitted to use the daemon at %s: only root and the members of its group (dyntrace) are",
+			"not permitted to use the daemon at %s: only root and members of its group (dyntrace) may",
 			path);
 	return error_errno(errno, "cannot reach the daemon at %s", path);
 }
 
-/* A member of the group, who has no daemon of his own, means root's. */
+/* Where a user named no daemon and has none, root's is meant. */
 static bool may_mean_root(const char *given)
 {
 	const char *named = getenv(WIRE_SOCKET_ENV);
@@ -149,9 +149,9 @@ int client_fd(const struct client *client)
 	return client->channel.fd;
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-/* False in *ret_ready: the time is over, or a signal came. */
+/* False in *ret_ready: the time is up, or a signal came. */
 static struct error *wait_for(struct client *client, int timeout_ms, bool *ret_ready)
 {
 	struct channel *channel = &client->channel;
@@ -195,7 +195,7 @@ struct error *client_call(struct client *client, client_answer_fn answer, void *
 		}
 		bool ours = message.kind != WIRE_EVENT && message.sequence == client->sequence;
 		if (!ours && message.kind != WIRE_EVENT)
-			continue; /* the rest of an answer that nobody waits for any more */
+			continue; /* the rest of an earlier answer */
 		if (ours && message.kind == WIRE_REPLY)
 			error = wire_reply_error(&message);
 		if (!error && answer)

@@ -12,53 +12,52 @@
 
 #include "control/wire/messages.h"
 
-/* Which socket is meant: what was given, else $DYNTRACE_SOCKET, else root's or the user's own.
- * Caller frees. */
+/* The socket's path: the given one, else $DYNTRACE_SOCKET, else root's or the user's own. Caller
+ * frees. */
 struct error *client_socket_path(const char *given, char **ret_path);
 
 struct client;
 
-/* NULL: as above; where a user has no daemon of his own, root's is asked. Without a daemon, the
- * error says how to start one. */
+/* given: NULL chooses as above; where a user has no own daemon, root's is asked. Without a daemon,
+ * the error says how to start one. */
 struct error *client_connect(const char *given, struct client **ret_client);
 void client_close(struct client *client);
 const char *client_path(const struct client *client);
 
-/* Readable when there is something to take. What has come before lies in the client: take until
- * there is none. */
+/* Readable when messages have come. Earlier ones lie in the client: take until there is none. */
 int client_fd(const struct client *client);
 
-/* Where the request is made. */
+/* The request is written here. */
 struct wire_out *client_out(struct client *client);
 
-/* Told of every WIRE_ITEM, WIRE_NOTE and WIRE_EVENT, and of the WIRE_REPLY if there was no error.
- *  */
+/* Called for every WIRE_ITEM, WIRE_NOTE and WIRE_EVENT, and for a WIRE_REPLY without an error. */
 typedef struct error *(*client_answer_fn)(void *context, const struct wire_message *answer);
 
 /* Sends the request and waits for the reply. The daemon's error is this call's. */
 struct error *client_call(struct client *client, client_answer_fn answer, void *context);
 /*
- * The next message that comes on its own account. timeout_ms as poll's: 0 looks, -1 waits. False in
- * *ret_some: there was none in that time, or a signal came. A message is valid until the next call
- * of the client.
+ * The next message that nobody asked for. timeout_ms as for poll: 0 looks, -1 waits. False in
+ * *ret_some: none came in that time, or a signal did. A message is valid until the next call of the
+ * client.
  */
 struct error *client_next(struct client *client, int timeout_ms, struct wire_message *ret_message,
 			  bool *ret_some);
-/* Waits for events, and tells them until the connection ends or `answer` fails. */
+/* Waits for events and passes them to `answer`, until the connection ends or `answer` fails. */
 struct error *client_listen(struct client *client, client_answer_fn answer, void *context);
 
-/* ---- what every client says and reads alike -------------------------------------------------- */
+/* ---- parts of requests (requests.c) ---------------------------------------------------------- */
 
-/* A file or directory as the daemon, which is elsewhere, must call it. Caller frees. */
+/* A file or directory by its absolute path: the daemon has another working directory. Caller frees.
+ *  */
 struct error *client_absolute(const char *path, char **ret_path);
-/* The same for a LIBRARY, and for LIBRARY:FUNCTION; a mere name that is no file here stays as it
- * is: one that is loaded. */
+/* The same for a LIBRARY, and for LIBRARY:FUNCTION. A name without a slash that is no file here
+ * stays as it is: it names a library that is loaded. */
 struct error *client_absolute_library(const char *name, char **ret_path);
 struct error *client_absolute_function(const char *argument, char **ret_argument);
-/* A tracer's arguments, into a WIRE_ADD; files are named from where the client is. */
+/* Writes a tracer's arguments into a WIRE_ADD; files are relative to the client's directory. */
 struct error *client_write_arguments(struct wire_out *out, const char *tracer,
 				     char *const *arguments, size_t count);
-/* Of an item of WIRE_TRACEPOINTS: enabled, disabled, waiting or refused. */
+/* The state of a WIRE_TRACEPOINTS item: enabled, disabled, waiting or refused. */
 const char *client_tracepoint_state(const struct wire_message *item);
 
 #endif

@@ -1,3 +1,6 @@
+/*
+ * requests.c - parts of requests and answers that all clients write and read alike.
+ */
 #include "client.h"
 
 #include <errno.h>
@@ -50,7 +53,6 @@ struct error *client_absolute_function(const char *argument, char **ret_argument
 	return error;
 }
 
-/* Files are the client's: named from where he is. */
 struct error *client_write_arguments(struct wire_out *out, const char *tracer,
 				     char *const *arguments, size_t count)
 {
@@ -73,7 +75,6 @@ struct error *client_write_arguments(struct wire_out *out, const char *tracer,
 	return NULL;
 }
 
-/* What keeps it from recording: it waits, or was refused; else whether it is switched on. */
 const char *client_tracepoint_state(const struct wire_message *item)
 {
 	const char *how = wire_get_text(item, WIRE_HOW), *state = wire_get_text(item, WIRE_STATE);

@@ -446,22 +446,22 @@ def test_errors_are_sentences_and_the_handle_goes_on(new_api, daemon, spin, buil
     fails("the tracepoint's name is missing", lambda: api.remove(target, None, 0))
     fails("the context's type is missing", lambda: api.add_context(target, b"foo", None, 0))
     fails("the probe's location is missing", lambda: api.add(target))
-    fails("the probe's shape is none: 9", lambda: api.add(target, location=b"foo", shape=9))
+    fails("unknown shape of the probe: 9", lambda: api.add(target, location=b"foo", shape=9))
     fails("the library is missing", lambda: api.load(target, None, 0))
     unset = Probe(location=b"foo")
-    fails("the probe's size isn't set: probe.size = sizeof(probe)",
+    fails("the probe's size isn't set (probe.size = sizeof(probe))",
           lambda: api.check(api.library.dyntrace_add(api.handle, target, ctypes.byref(unset), 0, None)))
     newer = (ctypes.c_char * (ctypes.sizeof(Probe) + 8))()
     ctypes.memmove(newer, ctypes.byref(Probe(size=len(newer), location=b"foo")), ctypes.sizeof(Probe))
     newer[len(newer) - 1] = 1
-    fails("the probe has something that this version of libdyntrace (2) doesn't know",
+    fails("the probe has a field that this version of libdyntrace (2) doesn't know",
           lambda: api.check(api.library.dyntrace_add(api.handle, target, newer, 0, None)))
     said = daemon.fails("list-tracepoints", one.pid)
     fails(said, lambda: api.tracepoints(target), kind=NOT_FOUND)
     assert api.add(target, location=b"foo") == [(one.pid, "foo")]  # after all that, the same handle
     api.detach(target, 0)
     nowhere = os.path.join(scratch, "nowhere")
-    with pytest.raises(Failure, match=f"^no daemon answers at {nowhere}: start one with"):
+    with pytest.raises(Failure, match=f"^no daemon answers at {nowhere} \\(start one with"):
         Api(os.path.join(build, "libdyntrace.so"), nowhere)
 
 

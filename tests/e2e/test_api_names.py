@@ -79,7 +79,7 @@ def test_errors_are_those_of_the_command(client, dyntrace, scratch):
     assert client("symbols", "/bin/ls", "", fails=True, DYNTRACE_COMMAND="/bin/true") == \
         "0: dyntrace ended without an answer"
     assert client("symbols", "/bin/ls", "", fails=True, DYNTRACE_COMMAND="/bin/echo").startswith(
-        "0: dyntrace's answer makes no sense: ")
+        "0: cannot understand dyntrace's answer: ")
 
 
 def test_status_is_that_of_the_command(client, daemon, spin):

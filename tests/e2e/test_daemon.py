@@ -92,8 +92,8 @@ def test_help_and_version_and_wrong_words(build, scratch):
                                    ["enable-event", "x", "-u", "--pid", "1", "--probe", "foo"], ["load", "1", "x.so"]])
 def test_without_a_daemon_commands_say_how_to_start_one(dyntrace, scratch, words):
     error = dyntrace.fails(*words, "--socket", scratch + "/none")
-    assert error == f"no daemon answers at {scratch}/none: start one with 'dyntraced --daemonize', or use 'dyntrace trace', " \
-        "which needs none"
+    assert error == f"no daemon answers at {scratch}/none (start one with 'dyntraced --daemonize', or use 'dyntrace trace', " \
+        "which needs none)"
 
 
 # ---- attach and detach ------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def test_socket_and_folders_have_exact_modes(daemon):
 def test_members_may_connect_and_strangers_may_not(daemon):
     assert daemon.json("status", user=MEMBER)["user"] == "root"
     assert daemon.fails("status", user=STRANGER) == \
-        f"not permitted to use the daemon at {daemon.socket}: only root and the members of its group (dyntrace) are"
+        f"not permitted to use the daemon at {daemon.socket}: only root and members of its group (dyntrace) may"
 
 
 def test_a_stranger_is_refused_even_where_the_sockets_mode_lets_him(daemon):

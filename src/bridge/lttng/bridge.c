@@ -1,5 +1,5 @@
 /*
- * bridge.c - the library's thread, and what trampolines call (src/shared/bridge.h).
+ * bridge.c - the library's thread, and the function that trampolines call (src/shared/bridge.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +24,9 @@ EXPORT void dyntrace_lttng_hit(const struct event *event, const uint8_t *image);
 struct dt_bridge_answer dyntrace_lttng_answer;
 
 /*
- * A hit inside of a hit: liblttng-ust calls what may be probed too (memcpy, malloc for a thread's
- * first event), and a signal handler may come between. Static TLS, because the other kinds call
- * malloc at a thread's first use.
+ * Set during a hit. liblttng-ust calls functions that may be probed, too (memcpy, malloc for a
+ * thread's first event), and a signal handler may interrupt. Static TLS, because the other kinds
+ * call malloc at a thread's first use.
  */
 static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
 
@@ -67,7 +67,7 @@ static struct batch *create_batch(uint32_t count)
 	return batch->events && batch->descs && batch->sites ? batch : NULL;
 }
 
-/* Events of one provider, from `at` on, of at most `most`; *ret_next: behind them. */
+/* Reads events of one provider from `at` on, at most `most`; *ret_next: behind them. */
 static struct batch *read_batch(const uint8_t *at, uint32_t most, const uint8_t **ret_next)
 {
 	const char *provider = ((const struct dt_bridge_event *)at)->provider;
@@ -117,7 +117,7 @@ static bool register_batch(struct batch *batch)
 	return true;
 }
 
-/* (G2) Their memory stays. */
+/* The events' memory stays (G2). */
 static void unregister_batch(struct batch **at)
 {
 	struct batch *batch = *at;
@@ -140,13 +140,13 @@ static void define(const struct dt_bridge_request *request)
 		return;
 	}
 	for (uint32_t done = 0; done < request->count;) {
-		/* Few events are told one by one, so that each can be forgotten; of many that takes
-		 * quadratic time. */
+		/* Few events are registered one by one, so that each can be forgotten. For many
+		 * that takes quadratic time. */
 		uint32_t most = request->count > SINGLE_MAX ? request->count - done : 1;
 		struct batch *batch = read_batch(at, most, &at);
 
 		if (!batch || !register_batch(batch)) {
-			fail("liblttng-ust refuses the events");
+			fail("liblttng-ust refused the events");
 			return;
 		}
 		for (uint32_t i = 0; i < batch->count; i++, done++)
@@ -158,7 +158,7 @@ static void define(const struct dt_bridge_request *request)
 	dyntrace_lttng_answer.results = (uint64_t)results;
 }
 
-/* A batch goes when the last of its events does: they were told to liblttng-ust together. */
+/* A batch is unregistered with its last event: they were registered together. */
 static void forget(const struct event *event)
 {
 	for (struct batch **at = &batches; *at; at = &(*at)->next) {
@@ -186,7 +186,7 @@ static void serve(const struct dt_bridge_request *request)
 	dyntrace_lttng_answer.failed = 0;
 	dyntrace_lttng_answer.results = 0;
 	if (request->version != DT_BRIDGE_VERSION)
-		fail("libdyntrace-lttng.so is of another version: start the program anew");
+		fail("libdyntrace-lttng.so has another version (restart the program)");
 	else if (request->kind == DT_BRIDGE_DEFINE)
 		define(request);
 	else if (request->kind == DT_BRIDGE_FORGET)
@@ -197,8 +197,8 @@ static void serve(const struct dt_bridge_request *request)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* liblttng-ust tells the session daemon the name of the thread that loads it: the program's, not
- * that of the thread which was borrowed to start this one. */
+/* liblttng-ust gives the session daemon the name of the thread that loads it. That must be the
+ * program's, not that of the thread which was borrowed to start this one. */
 static void take_name(void)
 {
 	char name[17] = "";
@@ -212,7 +212,7 @@ static void take_name(void)
 		close(fd);
 }
 
-/* (G1) */
+/* The thread: answers one request at a time (G1). */
 static void *run(void *argument)
 {
 	const struct dt_bridge_request *shared = argument;
@@ -220,7 +220,7 @@ static void *run(void *argument)
 	bool over = false;
 
 	take_name();
-	leave(); /* what a controller that was killed has left */
+	leave(); /* forgets the events of a controller that was killed */
 	while (!over) {
 		uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 		uint32_t number = __atomic_load_n(&shared->number, __ATOMIC_ACQUIRE);
@@ -239,7 +239,8 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* At a safe point. Signals are the program's own threads' affair. */
+/* Called at a safe point. All signals are blocked in the new thread: the program's own take them.
+ *  */
 void dyntrace_lttng_start(const struct dt_bridge_request *request)
 {
 	pthread_attr_t attributes;

@@ -1,11 +1,11 @@
 /*
- * ust.c
+ * ust.c - load liblttng-ust.
  *
- * The library's constructor waits for the session daemon, for three seconds where that one hangs,
- * and holds the loader's lock meanwhile. How long is told by the environment alone, and only then.
- * Changing the environment of a program whose threads may read it is what setenv can't do safely;
- * so for the time of dlopen `environ` leads to a copy with one entry more, which stays in memory
- * for ever: whoever reads it meanwhile finds what was there before.
+ * The library's constructor waits for the session daemon, for three seconds if that hangs, and
+ * holds the loader's lock meanwhile. Only the environment can change that time. setenv isn't safe
+ * in a program whose threads may read the environment. So during dlopen `environ` leads to a copy
+ * with one more entry. The copy stays in memory for ever: a thread that reads it meanwhile finds
+ * all that was there before.
  */
 #include "ust.h"
 
@@ -67,14 +67,14 @@ static void *open_library(void)
 	if (copy)
 		__atomic_store_n(&environ, copy, __ATOMIC_RELEASE);
 	handle = dlopen(LIBRARY, RTLD_NOW);
-	/* Somebody may have called setenv meanwhile: then it is his. */
+	/* If the program has called setenv meanwhile, its environment stays. */
 	if (copy)
 		__atomic_compare_exchange_n(&environ, &copy, before, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_RELAXED);
 	return handle;
 }
 
-/* ---- fork ----------------------------------------------------------------------------------- */
+/* ---- forks ----------------------------------------------------------------------------------- */
 
 static sigset_t fork_mask;
 
@@ -93,7 +93,7 @@ static void in_child(void)
 	ust.after_fork_child(&fork_mask);
 }
 
-/* The target may have the library that does so for it. */
+/* The target may have loaded liblttng-ust-fork, which does the same. */
 static void watch_forks(void)
 {
 	int pthread_atfork(void (*)(void), void (*)(void), void (*)(void));
@@ -112,12 +112,12 @@ const char *ust_load(void)
 	handle = open_library();
 	if (!handle)
 		return LIBRARY
-			" can't be loaded: install it (liblttng-ust1), version 2.13 or later";
+			": cannot load it (install liblttng-ust1, version 2.13 or later)";
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		void *found = dlsym(handle, symbols[i].name);
 
 		if (!found)
-			return LIBRARY " lacks a function that is needed: its version isn't known";
+			return LIBRARY ": a needed function is missing: unknown version";
 		memcpy((char *)&ust + symbols[i].at, &found, sizeof(found));
 	}
 	watch_forks();

@@ -1,8 +1,8 @@
 /*
- * ust.h - liblttng-ust in the target, found at run time; events that are defined at run time.
+ * ust.h - liblttng-ust in the target, found at run time, and events that are defined at run time.
  *
- * All of it runs on the bridge's own thread but for event_fire, which runs at a hit. The library's
- * headers give types only; lttng/tracepoint.h isn't used, for it brings constructors.
+ * Everything but event_fire, which runs at a hit, runs on the bridge's own thread. The library's
+ * headers give types only; lttng/tracepoint.h isn't used, because it brings constructors.
  */
 #ifndef DYNTRACE_UST_H
 #define DYNTRACE_UST_H
@@ -17,7 +17,7 @@
 
 #include "shared/bridge.h"
 
-/* What is used of it. */
+/* Functions of liblttng-ust. */
 struct ust {
 	struct lttng_ust_registered_probe *(*probe_register)(const struct lttng_ust_probe_desc *);
 	void (*probe_unregister)(struct lttng_ust_registered_probe *);
@@ -33,17 +33,17 @@ struct ust {
 
 extern struct ust ust;
 
-/* Loads it, if it isn't there. NULL, or why not. */
+/* Loads the library if need be. NULL, or the reason of the failure. */
 const char *ust_load(void);
 
-/* ---- ust_event.c -------------------------------------------------------------------------------- */
+/* ---- ust_event.c ----------------------------------------------------------------------------- */
 
-/* A piece of the payload: bytes of the image, or a word that is known. */
+/* A piece of the payload: bytes of the image. */
 struct part {
 	uint8_t type; /* enum dt_bridge_type */
 	uint8_t size;
 	uint16_t count; /* elements, at least 1 */
-	uint16_t offset; /* in the image; 0: behind the one before */
+	uint16_t offset; /* in the image; 0: behind the part before */
 	uint8_t align;
 };
 
@@ -51,11 +51,11 @@ struct event {
 	struct lttng_ust_tracepoint tracepoint;
 	uint32_t start;
 	uint32_t part_count;
-	/* bytes of the image that are the payload as they stand; 0: it must be laid out */
+	/* bytes at the image's start that are the whole payload; 0: it must be laid out */
 	uint32_t packed;
 	bool is_registered;
 	struct part parts[DT_BRIDGE_FIELDS_MAX];
-	/* What liblttng-ust is told. */
+	/* Descriptions for liblttng-ust. */
 	char provider[DT_BRIDGE_NAME], name[DT_BRIDGE_NAME], signature[40], uri[40];
 	const char *uri_at;
 	struct lttng_ust_enum_desc *enums[DT_BRIDGE_FIELDS_MAX];
@@ -65,7 +65,7 @@ struct event {
 	struct lttng_ust_event_desc desc;
 };
 
-/* Several events that are told to liblttng-ust at once: one by one takes quadratic time. */
+/* Several events that are registered at once: one by one takes quadratic time. */
 struct batch {
 	struct lttng_ust_probe_desc probe;
 	const struct lttng_ust_event_desc **descs;
@@ -73,14 +73,14 @@ struct batch {
 	struct lttng_ust_registered_probe *cookie;
 	struct event **events;
 	uint32_t count;
-	uint32_t live; /* not forgotten yet */
+	uint32_t live; /* events not forgotten yet */
 	struct batch *next;
 };
 
-/* From its description, whose size is *ret_size; NULL: out of memory, or a description that nobody
- * wrote. */
+/* From its description, whose size is *ret_size. NULL: out of memory, or the description is
+ * invalid. */
 struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size);
-/* The function that liblttng-ust puts on an event's list: called by event_fire. */
+/* The function that liblttng-ust puts on an event's list; event_fire calls it. */
 void event_record(void *data, const struct event *event, const uint8_t *image);
 /* One hit. */
 void event_fire(const struct event *event, const uint8_t *image);

@@ -1,10 +1,10 @@
 /*
- * ust_event.c - events that are described at run time: what liblttng-ust is told of them, and how a
- * hit is recorded.
+ * ust_event.c - events that are described at run time: their description for liblttng-ust, and the
+ * recording of a hit.
  *
  * On x86 LTTng's events are packed. The payload is laid out on the stack and written by one call,
- * which is cheaper than a call for each field; and a string can't change between its measuring and
- * its copying.
+ * which is cheaper than one call per field. And a string can't change between being measured and
+ * being copied.
  */
 #include "ust.h"
 
@@ -118,7 +118,7 @@ static const struct lttng_ust_enum_entry **make_entries(const struct dt_bridge_f
 	return memory ? entries : NULL;
 }
 
-/* *ret_desc: the probe that it belongs to is to be filled in. */
+/* The caller sets the probe of *ret_desc. */
 static const struct lttng_ust_type_common *enum_type(const struct dt_bridge_field *from,
 						     const struct dt_bridge_label *labels,
 						     struct lttng_ust_enum_desc **ret_desc)
@@ -129,7 +129,9 @@ static const struct lttng_ust_type_common *enum_type(const struct dt_bridge_fiel
 
 	if (!type || !desc || !entries)
 		return NULL;
-	*desc = (struct lttng_ust_enum_desc){ .struct_size = sizeof(*desc), .name = strdup(from->name), .entries = entries,
+	*desc = (struct lttng_ust_enum_desc){ .struct_size = sizeof(*desc),
+					      .name = strdup(from->name),
+					      .entries = entries,
 					      .nr_entries = from->label_count };
 	type->parent.type = lttng_ust_type_enum;
 	type->struct_size = sizeof(*type);
@@ -163,7 +165,7 @@ static const struct lttng_ust_event_field *make_field(const char *name, bool hid
 	return field->name ? field : NULL;
 }
 
-/* A sequence is two fields: how many there are comes first. */
+/* A sequence is two fields: its length comes first. */
 static bool add_field(const struct lttng_ust_event_field **fields, size_t *count,
 		      struct event *event, const struct dt_bridge_field *from,
 		      const struct dt_bridge_label *labels)
@@ -207,8 +209,8 @@ static bool is_sane(const struct dt_bridge_event *from)
 	return from->label_count <= DT_BRIDGE_LABELS_MAX;
 }
 
-/* The image begins with the address; are all other fields numbers, each right behind the one
- * before? */
+/* The payload's length if the image begins with it: the address, then numbers without gaps. Else 0.
+ *  */
 static uint32_t measure_packed(const struct event *event)
 {
 	uint32_t end = 0;
@@ -253,10 +255,10 @@ static bool describe_fields(struct event *event, const struct dt_bridge_event *f
 	return true;
 }
 
-/* Counts on when dyntrace comes again: the library stays. */
+/* Never reset: the library stays when dyntrace comes again. */
 static uint32_t created;
 
-/* What isn't freed where it fails is small, and memory is gone anyway. */
+/* A failure leaks little, and only when memory has run out anyway. */
 struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 {
 	struct event *event = is_sane(from) ? calloc(1, sizeof(*event)) : NULL;
@@ -266,8 +268,7 @@ struct event *event_create(const struct dt_bridge_event *from, size_t *ret_size)
 	event->start = from->start;
 	strcpy(event->provider, from->provider);
 	strcpy(event->name, from->name);
-	/* An event like one that was there before is refused by the session daemon, unless
-	 * something differs. */
+	/* The session daemon refuses an event that was there before, unless something differs. */
 	created++;
 	snprintf(event->uri, sizeof(event->uri), "dyntrace:%u", created);
 	snprintf(event->signature, sizeof(event->signature), "dyntrace %u", created);
@@ -316,7 +317,7 @@ static uint64_t widen(const struct part *part, const uint8_t *from)
 	return part->type == DT_BRIDGE_INT ? (uint64_t)((int64_t)(value << spare) >> spare) : value;
 }
 
-/* Copies `length` bytes, and gives where they are now. */
+/* Copies `length` bytes; gives the place of the copy. */
 static const uint8_t *put(struct payload *to, const void *from, size_t length)
 {
 	uint8_t *at = to->bytes + to->length;
@@ -373,7 +374,7 @@ static const uint8_t *put_numbers(struct payload *to, const struct part *part, c
 	return from + length;
 }
 
-/* Where the part is, behind `at`: aligned as in a chunk, not as in memory. */
+/* The part's place behind `at`, aligned as in a chunk, not as in memory. */
 static const uint8_t *find(const uint8_t *image, const uint8_t *at, const struct part *part)
 {
 	size_t offset = (size_t)(at - image);
@@ -412,7 +413,7 @@ static void write_event(struct lttng_ust_event_recorder *recorder, const uint8_t
 
 	lttng_ust_ring_buffer_ctx_init(&context, recorder, length, 1, probe);
 	if (channel->ops->event_reserve(&context) < 0)
-		return; /* counted there */
+		return; /* LTTng counts the loss */
 	channel->ops->event_write(&context, bytes, length, 1);
 	channel->ops->event_commit(&context);
 }
@@ -433,14 +434,14 @@ static bool is_active(const struct lttng_ust_event_common *common)
 	if (common->type == LTTNG_UST_EVENT_TYPE_NOTIFIER)
 		return common->enabled;
 	if (common->type != LTTNG_UST_EVENT_TYPE_RECORDER)
-		return false; /* of a later version */
+		return false; /* a kind of a later version */
 	recorder = common->child;
 	return __atomic_load_n(&recorder->chan->parent->session->active, __ATOMIC_RELAXED) &&
 	       __atomic_load_n(&recorder->chan->parent->enabled, __ATOMIC_RELAXED) &&
 	       common->enabled;
 }
 
-/* The long way: for filters, notifications, strings, and fields that have gaps between them. */
+/* For filters, notifications, strings, and fields with gaps between them. */
 static __attribute__((noinline)) void record_laid_out(struct lttng_ust_event_common *common,
 						      const struct event *event,
 						      const uint8_t *image,
