@@ -8,34 +8,36 @@
 
 #define TRAP 0xcc
 
-/* Has the group a site still to place? In a second try its sites may be placed already. */
-static bool is_awaited(struct patch_site *const *all, size_t count, unsigned group)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (all[i]->group == group && all[i]->state == PATCH_PLANNED)
-			return true;
-	}
-	return false;
-}
-
 struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch_site *const *all,
-			     size_t count)
+			     size_t count, const struct sites *new)
 {
 	size_t kept = 0;
 	struct error *err = sites_collect(all, count, PATCH_PLACED, &x->old);
 
 	x->proc = proc;
+	x->new = *new;
+	if (!err)
+		err = groups_begin(&x->new_groups, new->items, new->count);
 	for (size_t i = 0; !err && i < x->old.count; i++) {
-		if (x->old.items[i]->group && is_awaited(all, count, x->old.items[i]->group))
-			x->old.items[kept++] = x->old.items[i];
+		struct patch_site *old = x->old.items[i];
+		struct group_range range = { 0 };
+
+		if (old->group)
+			range = groups_find(&x->new_groups, old->group);
+		if (range.first < range.end) /* else a try before has placed the group */
+			x->old.items[kept++] = old;
 	}
 	x->old.count = kept;
+	if (!err)
+		err = groups_begin(&x->old_groups, x->old.items, x->old.count);
 	return err ? err : waypoints_begin(&x->waypoints, proc, &x->old);
 }
 
 void exchange_end(struct exchange *x)
 {
 	sites_free(&x->old);
+	groups_end(&x->old_groups);
+	groups_end(&x->new_groups);
 	waypoints_end(&x->waypoints);
 }
 
@@ -53,16 +55,43 @@ struct patch_site **exchange_list(const struct exchange *x, size_t *ret_count)
 	return list;
 }
 
+static struct patch_site *old_member(const struct exchange *x, size_t member)
+{
+	return x->old.items[x->old_groups.items[member].index];
+}
+
+static struct patch_site *new_member(const struct exchange *x, size_t member)
+{
+	return x->new.items[x->new_groups.items[member].index];
+}
+
+static const char **busy_member(const struct exchange *x, size_t member)
+{
+	return &x->busy[x->new_groups.items[member].index];
+}
+
+const struct patch_site *exchange_old_next(const struct exchange *x, unsigned group, size_t *at)
+{
+	struct group_range range = { 0 };
+
+	if (group)
+		range = groups_find(&x->old_groups, group);
+	return range.first + *at < range.end ? old_member(x, range.first + (*at)++) : NULL;
+}
+
 void exchange_overlay(const struct exchange *x, const struct patch_site *site, uint8_t *bytes)
 {
-	for (size_t i = 0; i < x->old.count && site->group; i++) {
-		const struct patch_site *old = x->old.items[i];
+	if (!site->group)
+		return;
+	for (struct group_range at = groups_find(&x->old_groups, site->group); at.first < at.end;
+	     at.first++) {
+		const struct patch_site *old = old_member(x, at.first);
 
-		for (size_t j = 0; j < old->length && old->group == site->group; j++) {
-			uint64_t at = old->address.v + j - site->address.v;
+		for (size_t j = 0; j < old->length; j++) {
+			uint64_t offset = old->address.v + j - site->address.v;
 
-			if (at < site->length)
-				bytes[at] = old->original[j];
+			if (offset < site->length)
+				bytes[offset] = old->original[j];
 		}
 	}
 }
@@ -71,19 +100,21 @@ void exchange_overlay(const struct exchange *x, const struct patch_site *site, u
 
 static void fail_group(struct exchange *x, unsigned group, const char *reason)
 {
-	for (size_t i = 0; i < x->new.count; i++) {
-		struct patch_site *site = x->new.items[i];
+	for (struct group_range at = groups_find(&x->new_groups, group); at.first < at.end;
+	     at.first++) {
+		struct patch_site *site = new_member(x, at.first);
 
-		if (site->group == group && site->state == PATCH_PLANNED)
+		if (site->state == PATCH_PLANNED)
 			sites_fail(site, PATCH_FAILED, error_new(ERROR_REFUSED, "%s", reason));
 	}
 }
 
 static void delay_group(struct exchange *x, unsigned group, const char *reason)
 {
-	for (size_t i = 0; i < x->new.count; i++) {
-		if (x->new.items[i]->group == group && !x->busy[i])
-			x->busy[i] = reason;
+	for (struct group_range at = groups_find(&x->new_groups, group); at.first < at.end;
+	     at.first++) {
+		if (!*busy_member(x, at.first))
+			*busy_member(x, at.first) = reason;
 	}
 }
 
@@ -117,10 +148,9 @@ void exchange_level(struct exchange *x)
 /* Are the group's new sites being placed, or placed already? */
 static bool is_going(const struct exchange *x, unsigned group)
 {
-	for (size_t i = 0; i < x->new.count; i++) {
-		const struct patch_site *site = x->new.items[i];
-
-		if (site->group == group && (x->busy[i] || site->state == PATCH_FAILED))
+	for (struct group_range at = groups_find(&x->new_groups, group); at.first < at.end;
+	     at.first++) {
+		if (*busy_member(x, at.first) || new_member(x, at.first)->state == PATCH_FAILED)
 			return false;
 	}
 	return true;
@@ -212,20 +242,22 @@ static struct error *undo_group(struct exchange *x, unsigned group)
 {
 	struct error *err = NULL;
 
-	for (size_t i = 0; !err && i < x->new.count; i++) {
-		struct patch_site *site = x->new.items[i];
+	for (struct group_range at = groups_find(&x->new_groups, group); !err && at.first < at.end;
+	     at.first++) {
+		struct patch_site *site = new_member(x, at.first);
 
-		if (site->group != group || site->state != PATCH_PLACED)
+		if (site->state != PATCH_PLACED)
 			continue;
 		err = mem_write(x->proc, site->address, site->original, site->length);
 		sites_fail(site, PATCH_FAILED,
 			   error_new(ERROR_FAILED, "the code next to it cannot be written"));
 	}
 	for (int dependents = 0; dependents < 2; dependents++) {
-		for (size_t i = 0; !err && i < x->old.count; i++) {
-			const struct patch_site *old = x->old.items[i];
+		for (struct group_range at = groups_find(&x->old_groups, group);
+		     !err && at.first < at.end; at.first++) {
+			const struct patch_site *old = old_member(x, at.first);
 
-			if (old->group == group && dependents == (old->after != NULL))
+			if (dependents == (old->after != NULL))
 				err = mem_write(x->proc, old->address, old->patched, old->length);
 		}
 	}
@@ -238,11 +270,10 @@ static bool is_broken(const struct exchange *x, unsigned group, bool *ret_placed
 	bool failed = false;
 
 	*ret_placed = false;
-	for (size_t i = 0; i < x->new.count; i++) {
-		const struct patch_site *site = x->new.items[i];
+	for (struct group_range at = groups_find(&x->new_groups, group); at.first < at.end;
+	     at.first++) {
+		const struct patch_site *site = new_member(x, at.first);
 
-		if (site->group != group)
-			continue;
 		failed |= site->state == PATCH_FAILED;
 		*ret_placed |= site->state == PATCH_PLACED;
 	}

@@ -8,6 +8,7 @@
 #ifndef DYNTRACE_EXCHANGE_H
 #define DYNTRACE_EXCHANGE_H
 
+#include "groups.h"
 #include "pages.h"
 #include "waypoints.h"
 #include "sites.h"
@@ -16,17 +17,22 @@ struct exchange {
 	struct proc *proc;
 	struct sites old; /* PATCH_PLACED, with a group */
 	struct sites new; /* all sites to place; borrowed */
+	struct groups old_groups, new_groups;
 	const char **busy; /* per new site: why it has to wait; borrowed */
 	struct pages *pages; /* borrowed */
 	struct waypoints waypoints; /* of the old sites */
 };
 
+/* `new`: of `all`, the sites to place. */
 struct error *exchange_begin(struct exchange *x, struct proc *proc, struct patch_site *const *all,
-			     size_t count);
+			     size_t count, const struct sites *new);
 void exchange_end(struct exchange *x);
 
 /* Old and new sites, by address. Caller frees. NULL: out of memory. */
 struct patch_site **exchange_list(const struct exchange *x, size_t *ret_count);
+
+/* The old sites of a group, by address: exchange_old_next from *at = 0 on; NULL: no more. */
+const struct patch_site *exchange_old_next(const struct exchange *x, unsigned group, size_t *at);
 
 /* Turns the bytes at the new site now into those without the old sites of its group. */
 void exchange_overlay(const struct exchange *x, const struct patch_site *site, uint8_t *bytes);

@@ -101,18 +101,16 @@ static struct error *create_pages(struct batch *batch)
 /* Adds the inside of a site, without the bytes behind the traps that the site replaces. */
 static void add_ranges(struct batch *batch, size_t index)
 {
-	const struct patch_site *site = batch->sites.items[index];
+	const struct patch_site *site = batch->sites.items[index], *old;
 	size_t changed = sites_changed(site);
 	struct stack_scan_range range = { .start = site->address.v + 1,
 				    .end = site->address.v + (changed ? changed : 1),
 				    .owner = index };
 
-	for (size_t i = 0; i < batch->exchange.old.count; i++) { /* by address */
-		const struct patch_site *old = batch->exchange.old.items[i];
+	for (size_t at = 0; (old = exchange_old_next(&batch->exchange, site->group, &at));) {
 		uint64_t behind = old->address.v + 1;
 
-		if (!exchange_is_quiet_trap(old) || !site->group || old->group != site->group ||
-		    behind < range.start || behind >= range.end)
+		if (!exchange_is_quiet_trap(old) || behind < range.start || behind >= range.end)
 			continue;
 		batch->ranges[batch->range_count] = range;
 		batch->ranges[batch->range_count++].end = behind;
@@ -130,7 +128,7 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 
 	batch->proc = proc;
 	if (!err)
-		err = exchange_begin(&batch->exchange, proc, all, count);
+		err = exchange_begin(&batch->exchange, proc, all, count, &batch->sites);
 	if (!err)
 		err = redirect_begin(&batch->redirect, all, count);
 	batch->ranges = calloc(n + batch->exchange.old.count + 1, sizeof(*batch->ranges));
@@ -141,7 +139,6 @@ static struct error *batch_begin(struct proc *proc, struct patch_site *const *al
 		return err;
 	for (size_t i = 0; i < n; i++)
 		add_ranges(batch, i);
-	batch->exchange.new = batch->sites;
 	batch->exchange.busy = batch->busy;
 	batch->exchange.pages = &batch->pages;
 	err = create_pages(batch);

@@ -1,9 +1,11 @@
 #include "redirect.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "control/base/vec.h"
+#include "shared/sorted.h"
 
 #define CACHE_LINE 64u
 
@@ -23,18 +25,56 @@ static bool reaches(taddr from, taddr to)
 	return distance >= INT32_MIN && distance <= INT32_MAX;
 }
 
+static uint64_t end_of(const struct patch_site *site)
+{
+	return site->address.v + site->length;
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct patch_site *x = *(struct patch_site *const *)a,
+				*y = *(struct patch_site *const *)b;
+
+	return (end_of(x) > end_of(y)) - (end_of(x) < end_of(y));
+}
+
+/* Has the site's trampoline to be redirected, if its end lies inside a new site? */
+static bool may_redirect(const struct patch_site *site)
+{
+	return site->state == PATCH_REMOVED || (site->state == PATCH_PLACED && site->group);
+}
+
 struct error *redirect_begin(struct redirect *redirect, struct patch_site *const *all, size_t count)
 {
-	redirect->all = all;
-	redirect->count = count;
-	return vec_reserve(&redirect->changes, 2 * count + 1) ?
-		       NULL :
-		       error_new(ERROR_FAILED, "out of memory");
+	redirect->old = calloc(count + 1, sizeof(*redirect->old));
+	if (!redirect->old || !vec_reserve(&redirect->changes, count + 1))
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < count; i++) {
+		if (may_redirect(all[i]))
+			redirect->old[redirect->old_count++] = all[i];
+	}
+	qsort(redirect->old, redirect->old_count, sizeof(*redirect->old), by_end);
+	return NULL;
 }
 
 void redirect_end(struct redirect *redirect)
 {
+	free(redirect->old);
 	vec_free(&redirect->changes);
+}
+
+/* The first of the old sites that ends behind the new site's start. */
+static size_t first_behind(const struct redirect *redirect, const struct patch_site *new)
+{
+	return sorted_count(redirect->old_count, i, end_of(redirect->old[i]) <= new->address.v);
+}
+
+/* Does the old site at that index end inside the bytes that the new site changes? */
+static bool ends_inside(const struct redirect *redirect, size_t index,
+			const struct patch_site *new)
+{
+	return index < redirect->old_count &&
+	       end_of(redirect->old[index]) < new->address.v + sites_changed(new);
 }
 
 /* The place in the new site's copy where a thread that leaves the old trampoline has to continue;
@@ -42,23 +82,21 @@ void redirect_end(struct redirect *redirect)
 static const struct patch_move *redirect_target(const struct patch_site *old,
 						const struct patch_site *new)
 {
-	/* the end of the old site, from the new site's start */
-	uint64_t end = old->address.v + old->length - new->address.v;
 	bool is_gone = old->state == PATCH_REMOVED ||
-		       (old->state == PATCH_PLACED && old->group && old->group == new->group);
+		       (old->state == PATCH_PLACED && old->group == new->group);
 
-	if (!is_gone || !old->back.distance || old->redirect_to || !end ||
-	    end >= sites_changed(new))
+	assert(may_redirect(old));
+	if (!is_gone || !old->back.distance || old->redirect_to)
 		return NULL;
-	return sites_move(new, end);
+	return sites_move(new, end_of(old) - new->address.v);
 }
 
 const char *redirect_refusal(const struct redirect *redirect, const struct patch_site *new)
 {
 	if (new->hop.distance && !reaches(new->hop.end, new->tramp_start))
 		return "no free memory within 2 GB";
-	for (size_t i = 0; i < redirect->count; i++) {
-		const struct patch_site *old = redirect->all[i];
+	for (size_t i = first_behind(redirect, new); ends_inside(redirect, i, new); i++) {
+		const struct patch_site *old = redirect->old[i];
 		const struct patch_move *move = redirect_target(old, new);
 
 		if (move && !reaches(old->back.end, move->copy))
@@ -72,6 +110,8 @@ static void change(struct redirect *redirect, const struct patch_site *new, stru
 {
 	struct redirect_change *change = &redirect->changes.items[redirect->changes.count++];
 
+	/* an old site leads to one new site, and a new site has one hop of its own */
+	assert(redirect->changes.count <= redirect->changes.room);
 	assert(reaches(jump->end, to)); /* P8: redirect_refusal has checked it */
 	*change = (struct redirect_change){ .new = new, .old = old, .distance = jump->distance };
 	memcpy(&change->before, jump->distance, sizeof(change->before));
@@ -83,8 +123,8 @@ void redirect_apply(struct redirect *redirect, const struct patch_site *new)
 	assert(new->state == PATCH_PLANNED); /* P8: before its bytes are written */
 	if (new->hop.distance)
 		change(redirect, new, NULL, &new->hop, new->tramp_start);
-	for (size_t i = 0; i < redirect->count; i++) {
-		struct patch_site *old = redirect->all[i];
+	for (size_t i = first_behind(redirect, new); ends_inside(redirect, i, new); i++) {
+		struct patch_site *old = redirect->old[i];
 		const struct patch_move *move = redirect_target(old, new);
 
 		if (!move)
@@ -92,8 +132,6 @@ void redirect_apply(struct redirect *redirect, const struct patch_site *new)
 		change(redirect, new, old, &old->back, move->copy);
 		old->redirect_to = new;
 	}
-	/* every old site leads to one new site */
-	assert(redirect->changes.count <= 2 * redirect->count + 1);
 }
 
 void redirect_undo(struct redirect *redirect)

@@ -18,8 +18,9 @@ struct redirect_change {
 };
 
 struct redirect {
-	struct patch_site *const *all; /* borrowed */
-	size_t count;
+	/* sites whose trampolines may have to be redirected, sorted by their ends */
+	struct patch_site **old;
+	size_t old_count;
 	VEC(struct redirect_change) changes;
 };
 
