@@ -1,4 +1,4 @@
-# A thin front over meson. `make help` lists what there is.
+# A thin front over meson. `make help` lists the targets.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -12,7 +12,7 @@ MESON_OPTIONS = --prefix=$(PREFIX) --libdir=lib
 all: $(BUILD)/build.ninja ## build into build/ (the default)
 	@$(call QUIET_NINJA,$(BUILD))
 
-setup: $(BUILD)/.packages-build ## install what is missing to build
+setup: $(BUILD)/.packages-build ## install missing packages for the build
 
 check: $(BUILD)/.packages-check $(BUILD)/build.ninja $(ASAN_BUILD)/build.ninja ## run all tests; the last line is "N passed, M failed"
 	@$(call QUIET_NINJA,$(BUILD))
@@ -34,14 +34,14 @@ install: $(BUILD)/build.ninja ## install below PREFIX (/usr/local), staged in DE
 	@$(call QUIET_NINJA,$(BUILD))
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --quiet
 
-clean: ## remove what was built
+clean: ## remove the builds
 	rm -rf $(BUILD) $(ASAN_BUILD)
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-# A stamp a group: the packages are looked at again only when the lists change. What meson found missing before
-# (musl, lttng-ust) may be there now.
+# One stamp per group: packages are checked again only when the lists change. Then meson is configured again, since
+# optional packages (musl, lttng-ust) may be there now.
 $(BUILD)/.packages-%: .ci/install-packages
 	@.ci/install-packages $*
 	@mkdir -p $(BUILD) && touch $@

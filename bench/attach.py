@@ -1,8 +1,8 @@
 """
 Attach to and detach from a busy redis-server, 1,000 times.
 
-Beside redis-benchmark a client pings in a loop; its longest wait is what a stop costs the server's users,
-and what two busy cores cost them anyway: so the same is measured for as long with nobody attaching. The server
+Beside redis-benchmark a client pings in a loop; its longest wait is the cost of a stop for the server's users,
+plus the cost of two busy cores: so the same is measured for as long without attaching. The server
 has the first CPU, its clients have the last, server and pinging client with precedence over what else the
 machine does; dyntrace runs where it can, with the priority of any command. At the end
 text, mappings, descriptors and threads must be as they were; memory is printed.
@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Redis:
-    """A server on a socket of its own, that keeps nothing."""
+    """A server on a socket of its own, without files."""
 
     def __init__(self, directory):
         self.socket = os.path.join(directory, "socket")
@@ -51,7 +51,7 @@ class Redis:
 
 
 def take_precedence(pid):
-    """So that what else the machine does makes the server wait less; where that is allowed."""
+    """Raises the priority, where allowed, so that other work on the machine delays the server less."""
     try:
         os.setpriority(os.PRIO_PROCESS, pid, -20)
     except PermissionError:
@@ -112,7 +112,7 @@ class Snapshot:
 
 
 def differences(before, after):
-    """What isn't as it was, in words."""
+    """The differences between two snapshots, in words."""
     found = [f"mapping gone: {line}" for line in before.maps if line not in after.maps]
     found += [f"mapping new: {line}" for line in after.maps if line not in before.maps]
     for name in ("text", "descriptors", "threads"):
@@ -144,7 +144,7 @@ def quiet_snapshot(redis):
 
 
 def under_load(redis, action):
-    """What the pinging client saw while action() ran beside redis-benchmark."""
+    """The pinging client's waits while action() ran beside redis-benchmark."""
     load = redis.load()
     try:
         pinger = Pinger(redis)

@@ -1,4 +1,4 @@
-"""A row of the table: a tracer on a workload of its own."""
+"""A row of the table: one tracer on its own workload."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ class Case:
     """
     The life of a case: available, start, measured many times, stop, verify.
 
-    The cost of a hit is what a call takes here less what it takes in the plain workload.
+    The cost of a hit is the time of a call here, less that in the plain workload.
     """
 
     name = ""  # for --only and --json
@@ -39,7 +39,7 @@ class Case:
         self.copies = []
 
     def available(self):
-        """None, or why this case is left out."""
+        """None, or the reason to leave this case out."""
         return None
 
     def program(self, name):
@@ -64,12 +64,12 @@ class Case:
             os.unlink(self.copies.pop())
 
     def verify(self, hits):
-        """None, or what is wrong with the record of that many hits."""
+        """None, or the fault in the record of that many hits."""
         return None
 
 
 class Plain(Case):
-    """The call itself: what is subtracted."""
+    """The call itself, which is subtracted."""
 
     remark = "subtracted from what follows"
 
@@ -100,7 +100,7 @@ class Floor(Case):
 
 
 def missing_program(*names):
-    """Why a case is left out when one of these programs isn't installed."""
+    """The reason to leave a case out if one of these programs isn't installed."""
     for name in names:
         if not shutil.which(name):
             return f"{name} is not installed"

@@ -6,12 +6,12 @@ import peers
 BASES = [case.Rdtsc, case.PlainFoo, case.PlainFoo6, case.Floor]
 CASES = [*BASES, *peers.CASES]
 
-# What one call costs with no probe, by loop.
+# The cost of one call without a probe, by loop.
 BASELINE = {"foo": "plain-foo", "foo6": "plain-foo6", "record": "plain-foo"}
 
 
 class Comparison:
-    """What was measured: ns[name][threads], and why a case isn't there."""
+    """The measurements, ns[name][threads], and the reasons for missing cases."""
 
     def __init__(self, bench, names, rounds, threads):
         self.cases = [c(bench) for c in CASES if not names or c in BASES or c.name in names]
@@ -50,7 +50,7 @@ class Comparison:
             raise interrupted
 
     def _guarded(self, c, step):
-        """Does a step of one case; one that fails is left out, with the reason, and the others go on."""
+        """Does a step of one case; a case that fails is left out, with the reason, and the others go on."""
         try:
             reason = step(c)
         except (OSError, RuntimeError, ValueError) as error:

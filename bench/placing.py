@@ -1,8 +1,8 @@
 """
-Placing probes: how many a second, how long the target stands still, what memory they take.
+Placing probes: probes per second, the target's pause, memory.
 
 All functions of a redis-server that runs, of a postgres that is started for it, and one probe in a process of 64 busy
-threads; then the pause against the number of probes and of threads. Each the least of some tries: the machine has
+threads; then the pause against the number of probes and of threads. Each figure is the minimum of some tries: the machine has
 other work too. "In all" is from the start of dyntrace to the moment it records, reading the program's symbols included.
 """
 
@@ -98,7 +98,7 @@ class Placing:
 
 
 def measure_postgres(placing):
-    """It isn't set up here: one that waits for a single user's commands is as large."""
+    """Postgres isn't set up here: its single-user mode, waiting for commands, is as large."""
     path = next((p for p in ("/usr/lib/postgresql/15/bin/postgres", "/usr/bin/postgres") if os.path.exists(p)), None)
     if not path:
         print("left out: postgres isn't installed")

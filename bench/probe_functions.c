@@ -1,11 +1,11 @@
-/* What the tracer `call` is measured with. */
+/* The probe functions for measuring the tracer `call`. */
 #include "../include/dyntrace/probe.h"
 
 DYNTRACE_PROBE(on_hit_nothing)
 {
 }
 
-/* Calls another one, so that nothing is known of it: all registers are saved. */
+/* Calls another function, so that nothing is known about its registers: all are saved. */
 static void __attribute__((noinline)) nothing(void)
 {
 	__asm__ volatile("");

@@ -1,9 +1,9 @@
 """
-Recording as a whole: events that reach a RAM disk with none lost, what reading costs beside writing, and memory against threads.
+Recording as a whole: events that reach a RAM disk without loss, the cost of reading beside writing, memory against threads.
 
 One and two threads hit a bare probe as fast as they can, in block mode into a pool that is small, so that the reader has to keep
-up; then one with the default mode and pool. What dyntrace needs to start and to end is measured by a run with one hit, and
-taken off. The floor is what the file system alone takes for the same bytes in pieces of the same size.
+up; then one with the default mode and pool. The cost of dyntrace's start and end is measured by a run with one hit, and
+subtracted. The floor is the cost of the file system alone for the same bytes in pieces of the same size.
 """
 
 import os
@@ -25,7 +25,7 @@ def cpu_seconds(process):
 
 
 class Spin:
-    """Threads that wait to be told to hit; they end when close is called."""
+    """Threads that hit the probe at go() and end at close()."""
 
     def __init__(self, bench, threads, calls):
         ready, ready_end = os.pipe()
@@ -61,7 +61,7 @@ def start_tracer(bench, pid, output, words):
 
 
 def finish_tracer(tracer, output):
-    """What it says at its end, its CPU time, and the size of what it wrote, which is then removed."""
+    """The tracer's last output, its CPU time, and the size of its trace, which is then removed."""
     words = next(line for line in tracer.stderr.read().splitlines() if " events, " in line or " event, " in line).split()
     row = {"reader": cpu_seconds(tracer), "events": int(words[0]), "lost": int(words[2])}
     row["bytes"] = 0

@@ -1,8 +1,8 @@
-"""The table, and which of the goals it meets."""
+"""The table, and the goals that it meets."""
 
 import os
 
-# Two shared cores: what differs by less than this is the same.
+# Two shared cores: smaller differences count as equal.
 NOISE = 0.2
 
 
@@ -46,7 +46,7 @@ def slowdown(comparison, name):
     return None if not one or two is None else two / one
 
 
-# What is to be reached: the words, the value, the bound, and whether more or less is better.
+# The goals: the words, the value, the bound, and whether more or less is better.
 GOALS = [
     ("bare hit, x rdtsc", lambda c: c.ratio("dyntrace-bare", 1), 1.3, "at most"),
     ("entry with six integer arguments, x rdtsc", lambda c: c.ratio("dyntrace-args", 1), 1.6, "at most"),

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the agent costs a program's start: linked and preloaded, with no daemon there.
+"""The agent's cost at a program's start: linked and preloaded, without a daemon.
 
     bench/startup.py [BUILD]
 

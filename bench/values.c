@@ -1,5 +1,6 @@
 /*
- * values NAME CALLS: calls a function that often, and says how many ns a call took: the best of several rounds.
+ * values NAME CALLS: calls a function that often, and prints the ns per call: the best of several
+ * rounds.
  * "rdtsc" reads the clock instead; "backtrace:N" and "libunwind:N" have libc and libunwind find the callers of N calls in each
  * other. Without such a library it says so, and ends with 77.
  */

@@ -1,5 +1,5 @@
 """
-What values, filters and backtraces cost, as ratios to one rdtsc of the same rounds; and what finding names and types costs in a
+The cost of values, filters and backtraces, as ratios to one rdtsc of the same rounds; and of finding names and types in a
 program with 100 MB of debug information.
 
 A case is the same call with the probe and without, in turn, in every round; the minimum counts. The program with much debug

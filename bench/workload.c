@@ -4,7 +4,7 @@
  * usage: workload [--ready-fd N] [--go-fd N]
  *
  * Writes a byte to --ready-fd when it is up and waits for one from --go-fd, so that a tracer can be
- * put in between. Then it obeys commands on stdin until that ends, one a line:
+ * put in between. Then it obeys commands on stdin until that ends, one per line:
  *
  *   KIND CALLS THREADS	   run that loop CALLS times in each of THREADS threads, each on a CPU of its own
  *

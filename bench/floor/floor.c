@@ -1,5 +1,5 @@
 /*
- * floor.c - what each part of a trampoline costs, in units of one rdtsc.
+ * floor.c - the cost of each part of a trampoline, in units of one rdtsc.
  *
  * usage: floor [--threads N] [--rounds N] [--calls N] [--pool KIB]
  *

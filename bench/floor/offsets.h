@@ -1,5 +1,5 @@
 /*
- * offsets.h - what variants.S must know of src/shared/layout.h.
+ * offsets.h - the offsets of src/shared/layout.h that variants.S uses.
  *
  * layout.h can't be included by the assembler; floor.c asserts that each of these is still right.
  */

@@ -1,4 +1,4 @@
-"""The tracers, in the order of the table. One file a tracer, each with its CASES."""
+"""The tracers, in the order of the table. One file per tracer, each with its CASES."""
 
 from . import bpftrace, call, count, dyntrace, exits, lttng, lttng_dynamic, tracefs, uftrace
 

@@ -1,4 +1,4 @@
-"""dyntrace --tracer call: a function of the user's in the target, which does nothing; and --tracer log."""
+"""dyntrace --tracer call: an empty user function in the target; and --tracer log."""
 
 from .dyntrace import Dyntrace, read_hits
 

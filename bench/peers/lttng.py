@@ -58,7 +58,7 @@ class Lttng(Case):
         self.start_daemon()
         lttng = ("lttng", "--no-sessiond")
         self.command(*lttng, "create", "bench", f"--output={self.trace}")
-        # 64 MiB a CPU holds several measurements: nothing waits for the consumer, nothing is lost.
+        # 64 MiB per CPU hold several measurements: nothing waits for the consumer, nothing is lost.
         self.command(*lttng, "enable-channel", "--userspace", "--session=bench",
                      "--subbuf-size=16M", "--num-subbuf=4", "channel")
         self.command(*lttng, "enable-event", "--userspace", "--session=bench",

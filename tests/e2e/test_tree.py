@@ -59,7 +59,7 @@ def wide_lines(folder):
 
 @pytest.mark.xfail(reason="not yet")
 def test_lines_are_short():
-    assert not [*wide_lines(SRC), *wide_lines(ROOT / "tests"), *wide_lines(ROOT / "include")]
+    assert not [*wide_lines(SRC), *wide_lines(ROOT / "tests")]
 
 
 def rules():

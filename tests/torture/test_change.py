@@ -1,4 +1,4 @@
-"""Tracepoints removed and put back at random under threads that check what they compute, for half an hour each; 100,000 cycles.
+"""Tracepoints removed and added again at random under threads that check their own results, for half an hour each; 100,000 cycles.
 
 The program is the unit test of the same name, with more time. CHANGE_SECONDS and CHANGE_CYCLES set it."""
 import os

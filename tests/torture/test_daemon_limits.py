@@ -1,4 +1,4 @@
-"""The daemon's limits, tried: 200 targets, 20,000 tracepoints, 1,000 clients at once that all want something."""
+"""The daemon's limits: 200 targets, 20,000 tracepoints, 1,000 clients with requests at once."""
 import concurrent.futures
 import os
 

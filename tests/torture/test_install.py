@@ -1,4 +1,4 @@
-"""`make install` from nothing: where each file goes, for two prefixes, and that what is installed says so itself."""
+"""`make install` from nothing: the place of each file, for two prefixes, and in the installed files' own words."""
 import os
 import subprocess
 

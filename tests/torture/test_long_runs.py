@@ -1,4 +1,4 @@
-"""Long runs: what is rare happens here. DYNTRACE_TORTURE multiplies the length (1 is some minutes)."""
+"""Long runs, in which rare things happen. DYNTRACE_TORTURE multiplies the length (1 is some minutes)."""
 import os
 import random
 import signal
@@ -15,7 +15,7 @@ def times(number):
 
 
 def test_coming_and_going_threads(dyntrace, program_path):
-    """Tids are used again, thread blocks are used again; every call is there or counted."""
+    """Tids and thread blocks are reused; every call is recorded or counted as lost."""
     rounds, threads, calls = times(3000), 8, 40
     output = dyntrace.new_output()
     result = dyntrace("trace", "-o", output, "--function", "foo", "--", program_path("churn"), "--rounds", rounds,

@@ -1,4 +1,4 @@
-"""Programs with a compiler and a garbage collector of their own: every function of theirs that can be, while they collect."""
+"""Programs with their own compiler and garbage collector: all functions that can be probed, while they collect."""
 import os
 import shutil
 import subprocess

@@ -1,6 +1,6 @@
 """Thousands of random functions, by every compiler, at every level of optimisation, in both versions of DWARF.
 
-Each run has functions of its own; one that fails says its seed, and DYNTRACE_SEED makes the same ones again.
+Each run has new functions; a failure prints its seed, and DYNTRACE_SEED repeats it.
 """
 import os
 import random

@@ -64,7 +64,7 @@ def test_controllers_killed_over_threads(dyntrace, program):
 
 
 def test_targets_killed(dyntrace, program):
-    """What was written can be read; no more is there than was made."""
+    """The written part can be read; it has no more events than calls were made."""
     chance = random.Random(13)
     for turn in range(turns(30)):
         target = program("churn", "--threads", 8, "--rounds", 1000, "--calls", 100).wait_ready()
