@@ -1,7 +1,7 @@
 /*
  * Debug information: opens the input as a program, asks for functions, lines, inlined copies and
  * prototypes, and describes events with every parameter and local, by the ABI and by their
- * locations. Nothing may crash, and what comes out must be something the agent can run.
+ * locations. Nothing may crash, and every resulting program must be one that the agent can run.
  */
 #include <dwarf.h>
 #include <stdint.h>

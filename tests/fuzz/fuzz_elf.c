@@ -1,6 +1,6 @@
 /*
- * The reader of ELF files: opens the input and asks it everything. What it says must hold together,
- * whatever the file says.
+ * The reader of ELF files: opens the input and asks for everything. The answers must be consistent,
+ * whatever the file claims.
  */
 #include <stdint.h>
 #include <string.h>

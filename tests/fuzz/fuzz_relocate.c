@@ -1,7 +1,7 @@
 /*
  * The relocator: the input is code. Each instruction of it is moved near, as far as rel32 reaches,
- * and out of reach; what comes out is read again and must do the same, or it was refused and
- * nothing was emitted.
+ * and out of reach; the moved code is decoded again and must mean the same, or the move was
+ * refused and nothing was emitted.
  */
 #include <stdint.h>
 #include <string.h>

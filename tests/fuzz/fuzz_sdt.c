@@ -1,5 +1,5 @@
 /*
- * Arguments of static markers: any text. What is understood is within the bounds of its type, and
+ * Arguments of static markers: any text. Parsed values are within the bounds of their types, and
  * the walk ends.
  */
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * The protocol of the daemon: any bytes, in pieces of any length, as one side sees them. What is
- * taken for a message is one from end to end, and the same when it is made again. The first byte
+ * The protocol of the daemon: any bytes, in pieces of any length, as one side sees them. Each
+ * accepted message is whole, and the same when it is encoded again. The first byte
  * says how the rest is cut.
  */
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* Probe functions: good ones, and those that do what they shouldn't. */
+/* Probe functions: good ones, and ones that break the rules. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

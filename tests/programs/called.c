@@ -1,6 +1,6 @@
 /*
- * Does what it is told on its standard input, a word and a number a line, and answers with a line.
- * Its functions are traced with probe functions that do what probe functions shouldn't.
+ * called - obeys commands on its standard input, a word and a number per line, and answers each
+ * with a line. Its functions are traced with probe functions that break the rules.
  */
 #include <errno.h>
 #include <immintrin.h>

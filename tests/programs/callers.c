@@ -1,4 +1,4 @@
-/* Prints what backtrace() of libc says, then calls leaf(), for dyntrace to say the same. */
+/* Prints the backtrace() of libc, then calls leaf(), where dyntrace must find the same callers. */
 #include <execinfo.h>
 #include <signal.h>
 #include <stdio.h>

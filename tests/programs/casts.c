@@ -1,4 +1,4 @@
-/* What is passed as something else than it is: addresses as void * and as numbers. */
+/* Values passed as another type: addresses as void * and as numbers. */
 #include <stdint.h>
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  * fates - a process that calls foo and then meets its fate.
  *	fates --fate N [--calls N]
  * Calls foo N times, does what the number says (the table at the end), which may call foo N times
- * again, and says nothing: how often foo is called, where and by whom, is the test's to know.
+ * again, and prints nothing: the test knows how often foo is called, and by which processes.
  */
 #include <fcntl.h>
 #include <pthread.h>

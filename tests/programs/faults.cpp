@@ -1,5 +1,5 @@
 /*
- * faults.cpp - signals that find a thread anywhere, and what unwinds from there. Built by the tests, in several ways, with
+ * faults.cpp - signals at any instruction, and unwinding from there. Built by the tests, in several ways, with
  * -fnon-call-exceptions.
  *
  *	faults throw N		N times, instructions that fault, at the start and in the middle of functions; the handler throws, and the

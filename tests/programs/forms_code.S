@@ -1,7 +1,7 @@
 /*
  * Functions whose instructions are hard to move; forms.c calls them. STRAIGHT: every instruction runs
- * once a call. They are packed: what follows a function at once is the next one's first instruction,
- * unless it says that there is padding.
+ * once per call. Functions are packed: each is followed at once by the next one, unless a comment
+ * mentions padding.
  */
 	.intel_syntax noprefix
 	.text

@@ -1,7 +1,8 @@
 /*
- * late.c - a C program that loads C++ when it runs, and at once has an exception pass through a
- * function of its own. late PLUGIN [busy]: prints what was caught. With `busy` it goes on and on
- * without a rest, until SIGTERM.
+ * late - a C program that loads C++ at run time, and at once has an exception pass through a
+ * function of its own.
+ *	late PLUGIN [busy]
+ * Prints the caught value. With `busy` it repeats this without a rest, until SIGTERM.
  */
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* late_plugin.cpp - catches what it throws, with somebody else's function in between. */
+/* late_plugin.cpp - catches its own exception, thrown through another module's function. */
 extern "C" int inner(int n)
 {
 	throw n * 10;

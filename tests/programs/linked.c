@@ -1,7 +1,7 @@
 /*
  * linked - a program that has the agent from its first instruction on.
  *	linked [--calls N]
- * Calls foo N times, before anybody could come by, prints "PID CALLS", and then waits (handshake).
+ * Calls foo N times, before anybody could attach, prints "PID CALLS", and then waits (handshake).
  * It is linked with the agent.
  */
 #include "foo.h"

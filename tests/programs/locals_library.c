@@ -1,5 +1,5 @@
-/* A library with thread-local variables: of its own, exported, and so many that no thread has them
- * before it uses them. */
+/* A library with thread-local variables: private, exported, and so many that a thread gets
+ * them only at first use. */
 static __thread long own = 77;
 __thread int exported = 5;
 static __thread int many[1000];

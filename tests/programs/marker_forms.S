@@ -1,6 +1,6 @@
 /*
- * marker_forms(void) - a marker for each way in which arguments are written, with known values in the registers
- * and in the frame. The notes are written by hand: no compiler can be made to choose an operand.
+ * marker_forms(void) - one marker per form of argument, with known values in the registers and in
+ * the frame. The notes are written by hand: no compiler can be made to choose an operand.
  */
 	.macro MARK name, arguments
 .Lmark\@:

@@ -1,7 +1,6 @@
 /*
- * Threads that run through functions of many shapes all the time; it ends as soon as one of them
- * computes something wrong. Its words are descriptors: READY (see mill.h), and INSIDE and OUTSIDE
- * of mill_hold.
+ * mill - threads that run through functions of many shapes all the time; it ends at the first wrong
+ * result. Its arguments are descriptors: READY (see mill.h), and INSIDE and OUTSIDE of mill_hold.
  */
 #include <pthread.h>
 #include <stdint.h>

@@ -1,6 +1,5 @@
 /*
- * mill.h - what mill.c tells of itself on its first descriptor: all of them at once, when its
- * threads run.
+ * mill.h - the message of mill.c on its first descriptor, written when all its threads run.
  */
 #ifndef DYNTRACE_TESTS_MILL_H
 #define DYNTRACE_TESTS_MILL_H

@@ -5,9 +5,8 @@
  * Each of T threads, R times: loads its LIBRARY (the last T words), calls plugin_step N times by
  * way of plugin_steps, unloads it. With --move its old place is taken, so that it is loaded
  * elsewhere the next time; with --namespace it is loaded into a namespace of its own. With --filter
- * it
- * lets the kernel kill it for system calls that only a tracer makes. With --fork a child does it
- * all. Prints "ADDRESS CALLS" for each time, with the calls that the library makes itself.
+ * the kernel kills the program for system calls that only a tracer makes. With --fork a child does
+ * all of it. Prints "ADDRESS CALLS" for each time, with the calls that the library makes itself.
  */
 #include <dlfcn.h>
 #include <link.h>

@@ -1,4 +1,4 @@
-/* One function a kind of result. */
+/* One function per kind of result. */
 #include <complex.h>
 #include <stdbool.h>
 #include <stddef.h>

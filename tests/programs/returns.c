@@ -1,7 +1,7 @@
 /*
- * returns.c - every way to come back from a function, or not to. Each case prints what it
- * computed; what is printed must not depend on being traced. `returns --case N` runs one, without
- * it all that end normally.
+ * returns.c - every way to come back from a function, or not to. Each case prints its
+ * results, which must not depend on being traced. `returns --case N` runs one case; without it, all
+ * cases that end normally run.
  */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /*
- * runtime.c - what programs with a compiler of their own do (JVM, V8).
+ * runtime.c - habits of programs with a compiler of their own (JVM, V8).
  *
  * call_compiled: code made at run time calls `callee`, which says where it will return to: a
  * garbage collector would look that up. constant_first and constant_again: one instruction's

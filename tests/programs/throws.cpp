@@ -1,7 +1,7 @@
 /*
  * throws.cpp - exceptions through frames of every kind. Built by the tests, by several compilers in several ways.
- * Prints what happened and how many objects are left (none); status 1 if any is. `throws serve` runs a hundred calls for each
- * line of its input.
+ * Prints its results and the number of objects left (none); status 1 if any is. `throws serve` runs a hundred calls per
+ * input line.
  */
 #include <csetjmp>
 #include <csignal>

@@ -1,4 +1,4 @@
-/* One function a passing class; test_values.py knows what they are called with. */
+/* One function per passing class; test_values.py knows their arguments. */
 #include <complex.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /*
- * Calls functions and counts the calls, as a test wants it that changes tracepoints meanwhile. The
- * first word is the mode, the others are descriptors:
+ * worker - calls functions and counts the calls, for tests that change tracepoints meanwhile. The
+ * first argument is the mode, the others are descriptors:
  *
  *	threads MEMORY		threads call functions all the time (struct shared)
- *	fork SOCKET CHILD	does what it is told on SOCKET; so does its forked child, on CHILD
- *	library SOCKET		loads, calls and unloads a library when it is told to
+ *	fork SOCKET CHILD	obeys commands on SOCKET; its forked child does so on CHILD
+ *	library SOCKET		loads, calls and unloads a library, by commands
  */
 #include <dlfcn.h>
 #include <pthread.h>

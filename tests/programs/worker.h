@@ -1,5 +1,5 @@
 /*
- * worker.h - what worker.c and the tests that trace it share.
+ * worker.h - memory that worker.c shares with the tests that trace it.
  */
 #ifndef DYNTRACE_TESTS_WORKER_H
 #define DYNTRACE_TESTS_WORKER_H

@@ -1,6 +1,6 @@
 /*
  * zoo.c - types that are rare, or that compilers and debug information treat in ways of their own;
- * each function is called with what tests/e2e/test_zoo.py expects.
+ * tests/e2e/test_zoo.py knows each function's arguments.
  */
 #include <complex.h>
 #include <stdbool.h>

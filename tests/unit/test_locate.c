@@ -467,7 +467,8 @@ static void test_errors(void **state)
 		"waits until it is loaded)",
 		pid);
 	assert_fails("0x10@xyzzy", false,
-		     "no module 'xyzzy' in program (pid %d) (--wait waits until it is loaded)", pid);
+		     "no module 'xyzzy' in program (pid %d) (--wait waits until it is "
+		     "loaded)", pid);
 }
 
 /* What the process uses, by the words that its loader filled in. */
