@@ -41,8 +41,8 @@ def test_each_reason_is_told(dyntrace, scratch):
     assert text.split("refused:\n")[1] == (
         "  jump       the function ends after 1 bytes, a jump needs 5\n"
         "  short-jump the function ends after 1 bytes, a jump needs 2\n"
-        "  pun        the bytes behind it must stay, and the only jump that they allow leads to memory in use\n"
-        "  trap       there is no libc whose signal masks could be watched\n")
+        "  pun        the bytes after it must stay, and the only jump they allow leads to memory in use\n"
+        "  trap       no libc whose signal masks could be watched\n")
 
 
 def test_not_the_start_of_an_instruction(dyntrace, program_path):

@@ -111,8 +111,8 @@ def test_refused_where_masks_cannot_be_watched(dyntrace, program_path, scratch, 
                    '\t__asm__ volatile("syscall" : "=a"(r) : "a"(39L) : "rcx", "r11");\n#endif\n\treturn 0;\n}\n')
     subprocess.run(["cc", "-O1", *what, "-o", f"{scratch}/tight", source], check=True)
     reason = dyntrace.fails("trace", "--probe", "lone", "--", f"{scratch}/tight", status=125)
-    expected = {"static": "trap: there is no libc whose signal masks could be watched",
-                "raw": "trap: tight: it makes system calls of its own, which might block SIGTRAP"}
+    expected = {"static": "trap: no libc whose signal masks could be watched",
+                "raw": "trap: tight: makes its own system calls, which might block SIGTRAP"}
     assert reason.endswith(expected[name])
 
 
@@ -170,7 +170,7 @@ ret
 
 
 @pytest.mark.parametrize("mode, why", [
-    ("plugged", "blocker.so: it makes system calls of its own, which might block SIGTRAP"),
+    ("plugged", "blocker.so: makes its own system calls, which might block SIGTRAP"),
     ("sandboxed", "it filters its system calls, and a trap needs one")])
 def test_taken_out_in_time(dyntrace, program_path, scratch, mode, why):
     """A library loaded later blocks SIGTRAP by itself; a filter kills a thread that returns from a handler."""

@@ -236,7 +236,7 @@ static void test_refuses(void **state)
 		  "not the start of an instruction (the nearest are plan_plain+0x1 and "
 		  "plan_plain+0x4)" },
 		{ "plan_rseq+3", "restartable sequence" },
-		{ "plan_lock+4", "its instruction can't be moved" }, /* half of it is another one */
+		{ "plan_lock+4", "its instruction cannot be moved" }, /* half of it is another one */
 	};
 	const char *tactic;
 	size_t length;
@@ -261,7 +261,7 @@ static void test_shadow_stack(void **state)
 	reason = plan_one(fixture, "plan_call", &tactic, &length);
 	assert_non_null(reason);
 	assert_non_null(
-		strstr(reason, "would have to move, and the process has a shadow stack (CET)"));
+		strstr(reason, "would have to move, which the process's shadow stack (CET) forbids"));
 	assert_null(plan_one(fixture, "plan_call+5", &tactic, &length)); /* what is behind it */
 	assert_string_equal(tactic, "jump");
 	assert_null(plan_one(fixture, "plan_plain", &tactic, &length));
@@ -270,7 +270,7 @@ static void test_shadow_stack(void **state)
 	assert_null(plan_one(fixture, "plan_call", &tactic, &length));
 }
 
-/* All instructions of a function at once: each has its place in the order of the code. */
+/* L1: all instructions of a function at once; each has its place in the order of the code. */
 static void test_every_instruction(void **state)
 {
 	struct fixture *fixture = *state;
@@ -520,11 +520,11 @@ static void test_code_that_cannot_be_written(void **state)
 	assert_true(probe->again);
 	assert_null(probe->site);
 	assert_string_equal(error_text(probe->refusal),
-			    "the only memory that a jump there can lead to is in use");
+			    "the only memory that its jump can reach is in use");
 	assert_null(planner_decide(later.planner, list, 1));
 	assert_false(probe->again);
 	assert_non_null(strstr(error_text(probe->refusal),
-			       "pun: the only memory that a jump there can lead to is in use"));
+			       "pun: the only memory that its jump can reach is in use"));
 	planner_allow_traps(later.planner, allow, NULL);
 	assert_null(planner_decide(later.planner, list, 1));
 	assert_null(probe->refusal);
@@ -580,7 +580,7 @@ static void test_added_later_to_a_pun(void **state)
 		assert_ptr_equal(second->site, first->site);
 		assert_ptr_not_equal(first->site, old);
 		assert_true(taddr_equal(first->site->hop, hop));
-		assert_true(planner_leads_on(later.planner, 0));
+		assert_true(planner_redirects(later.planner, 0));
 		assert_memory_equal(first->site->patch.patched, old->patch.patched,
 				    old->patch.length);
 		assert_true(taddr_equal(first->site->patch.hop.end, taddr_add(hop, HOP_LENGTH)));
@@ -590,7 +590,7 @@ static void test_added_later_to_a_pun(void **state)
 		later_settle(&later, 1);
 		assert_true(fails == (first->site == old));
 		assert_int_equal(first->site->hop_piece.size, 16);
-		assert_false(planner_leads_on(later.planner, 0));
+		assert_false(planner_redirects(later.planner, 0));
 	}
 	later_end(&later);
 }

@@ -1,6 +1,6 @@
 /*
- * A remote call takes 0.2 ms while all threads wait: so one madvise covers as many pages as it
- * can. The range may include pages between two of ours unless /proc/PID/pagemap shows them as private
+ * A remote call takes 0.2 ms while all threads wait: so one madvise covers as many pages as it can.
+ * The range may include pages between two of ours unless /proc/PID/pagemap shows them as private
  * copies: dropping the file's own pages only takes them out of the page tables.
  */
 #include "drop.h"

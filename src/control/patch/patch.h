@@ -128,8 +128,8 @@ struct patch_range {
 };
 
 /* Is a held thread in one of the ranges: by its RIP, its stack pointer, or the RIP in a signal
- * frame that it will return through? (The agent's slow paths run on stacks of their own: no memory is
- * unmapped while a thread is there.) */
+ * frame that it will return through? (The agent's slow paths run on stacks of their own: no memory
+ * is unmapped while a thread is there.) */
 struct error *patch_find_threads(struct proc *proc, struct stop *stop,
 				 const struct patch_range *ranges, size_t count, bool *ret_found);
 

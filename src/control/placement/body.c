@@ -1,11 +1,13 @@
 #include "body.h"
 
+#include <assert.h>
+
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
 #include "control/code/prescan.h"
 #include "control/code/relocate.h"
 
-#define PADDING_MAX 64 /* bytes behind the function that are looked at */
+#define PADDING_MAX 64 /* bytes after the function that are read */
 #define SCRATCH_SIZE 64
 
 static bool ends_flow(enum insn_flow flow)
@@ -19,11 +21,11 @@ static bool is_call(enum insn_flow flow)
 	return flow == FLOW_CALL || flow == FLOW_CALL_INDIRECT;
 }
 
-static enum body_way find_way(const struct branch_targets *branch_targets, const struct body_insn *before,
+static enum body_way find_way(const struct branch_targets *targets, const struct body_insn *before,
 			      const struct prescan *insn)
 {
-	if (!before || (branch_targets && branch_targets_at(branch_targets, insn->pc.v)))
-		return WAY_INBOUND;
+	if (!before || (targets && branch_targets_at(targets, insn->pc.v)))
+		return WAY_BRANCH;
 	if (is_call(before->flow))
 		return WAY_RETURN;
 	return (ends_flow(before->flow) || before->dead) && insn->kind != PRESCAN_PADDING ?
@@ -40,17 +42,18 @@ static bool add(struct body *body, const struct prescan *insn)
 				  .way = find_way(body->branch_targets, before, insn),
 				  .sees_rip = insn->flow != FLOW_NEXT || insn->rip_relative };
 
+	assert(!before || before->at + before->length == item.at);
 	item.dead = item.way == WAY_NONE && (before->dead || ends_flow(before->flow));
 	return vec_push(&body->insns, item);
 }
 
-bool body_read(struct body *body, const struct symtab *symtab, const struct branch_targets *branch_targets,
+bool body_read(struct body *body, const struct symtab *symtab, const struct branch_targets *targets,
 	       uint64_t start, uint64_t end)
 {
 	const struct text_range *text = symtab_text(symtab, start);
 	struct prescan insn;
 
-	body->branch_targets = branch_targets;
+	body->branch_targets = targets;
 	body->start = start;
 	body->end = end;
 	body->text = text;
@@ -61,7 +64,7 @@ bool body_read(struct body *body, const struct symtab *symtab, const struct bran
 			    taddr_of(at), &insn))
 			break;
 		if (at >= end &&
-		    (insn.kind != PRESCAN_PADDING || !branch_targets || branch_targets_at(branch_targets, at)))
+		    (insn.kind != PRESCAN_PADDING || !targets || branch_targets_at(targets, at)))
 			break;
 		if (!add(body, &insn))
 			return false;
@@ -71,7 +74,7 @@ bool body_read(struct body *body, const struct symtab *symtab, const struct bran
 	return true;
 }
 
-/* Only what looks at RIP can refuse to be moved. */
+/* Only instructions that use RIP can refuse to be moved. */
 static bool refuses_to_move(const struct body *body, const struct body_insn *item)
 {
 	uint8_t scratch[SCRATCH_SIZE];
@@ -93,7 +96,9 @@ bool body_is_fixed(const struct body *body, size_t index)
 	const struct body_insn *item = &body->insns.items[index];
 	uint64_t end = item->at + item->length;
 
-	return refuses_to_move(body, item) || branch_targets_inside(body->branch_targets, item->at, end) ||
+	assert(index < body->insns.count && body->branch_targets);
+	return refuses_to_move(body, item) ||
+	       branch_targets_inside(body->branch_targets, item->at, end) ||
 	       branch_targets_is_read(body->branch_targets, item->at, end);
 }
 

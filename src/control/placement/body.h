@@ -1,8 +1,8 @@
 /*
  * body.h - a function's instructions, and how each can be reached.
  *
- * Addresses are the file's own. Behind the function's own instructions come those of the padding
- * that follows it, which nobody runs.
+ * Addresses are the file's own. The list continues with the padding after the function, which is
+ * never executed.
  */
 #ifndef DYNTRACE_BODY_H
 #define DYNTRACE_BODY_H
@@ -11,19 +11,19 @@
 #include "control/code/decode.h"
 #include "branch_targets.h"
 
-/* What leads to an instruction, other than the one before it. */
+/* How execution reaches an instruction, other than by falling through from the one before. */
 enum body_way {
-	WAY_NONE, /* nothing */
-	WAY_INBOUND, /* something jumps there, or may */
+	WAY_NONE, /* not at all */
+	WAY_BRANCH, /* by a branch, surely or perhaps */
 	WAY_RETURN, /* a call returns there */
-	WAY_UNKNOWN, /* the code before it doesn't lead on, and nothing that was found does */
+	WAY_UNKNOWN, /* unknown: no fall-through, and no branch was found */
 };
 
 struct body_insn {
 	uint64_t at;
 	uint8_t length;
-	bool dead; /* padding that nobody runs */
-	bool sees_rip; /* a branch, a call, an operand relative to it */
+	bool dead; /* padding, never executed */
+	bool sees_rip; /* a branch, a call, or an operand relative to rip */
 	enum body_way way;
 	enum insn_flow flow;
 };
@@ -35,16 +35,17 @@ struct body {
 	VEC(struct body_insn) insns;
 };
 
-/* Takes the body's old memory over. What can't be decoded ends it. Without `branch_targets` only where
- * instructions begin is told. false: out of memory. */
-bool body_read(struct body *body, const struct symtab *symtab, const struct branch_targets *branch_targets,
+/* Reads a function into `body`, whose memory is used again. Bytes that can't be decoded end the
+ * list. With `targets` NULL, only the boundaries of instructions are right. false: out of
+ * memory. */
+bool body_read(struct body *body, const struct symtab *symtab, const struct branch_targets *targets,
 	       uint64_t start, uint64_t end);
 void body_free(struct body *body);
 
 /* The index of the instruction that holds the address; false: the body ends before it. */
 bool body_find(const struct body *body, uint64_t address, size_t *ret_index);
 
-/* It can't be moved, or its bytes are data as well. */
+/* Must the instruction stay? It can't be moved, or its bytes are also data or a branch target. */
 bool body_is_fixed(const struct body *body, size_t index);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * branch_targets.h - which addresses of a module something leads to.
+ * branch_targets.h - the addresses of a module that code may jump to.
  *
- * Moving instructions away from an address is safe only when nothing but falling through
- * reaches it. This finds what else might: targets of direct jumps, branches and calls; addresses
- * taken with a RIP-relative operand; entries of jump tables; pointers in data, relocated or not;
- * landing pads of exceptions; starts of functions. One
- * bit for each byte of text; too many bits set cost a refusal, a missing one could cost the target,
- * so every doubt sets the bit.
+ * Moving instructions away from an address is safe only if execution reaches it by falling through
+ * alone. branch_targets_scan finds all other addresses: targets of direct jumps, branches and
+ * calls; addresses taken with a RIP-relative operand; entries of jump tables; pointers in data,
+ * relocated or not; landing pads of exceptions; starts of functions. The result is one bit per byte
+ * of text. A bit too many costs a refusal, a missing bit could crash the target: so every doubt
+ * sets the bit.
  */
 #ifndef DYNTRACE_BRANCH_TARGETS_H
 #define DYNTRACE_BRANCH_TARGETS_H
@@ -16,25 +16,25 @@
 struct branch_targets;
 
 /* Scans the whole module; tens of milliseconds for a server. */
-struct error *branch_targets_scan(const struct symtab *symtab, struct branch_targets **ret_inbound);
-void branch_targets_free(struct branch_targets *branch_targets);
+struct error *branch_targets_scan(const struct symtab *symtab, struct branch_targets **ret_targets);
+void branch_targets_free(struct branch_targets *targets);
 
-/* The same, of a file that was scanned before at once; it may outlive the symtab. Given back by
- * branch_cache_put. One thread at a time. */
-struct error *branch_cache_get(const struct symtab *symtab, struct branch_targets **ret_inbound);
-void branch_cache_put(struct branch_targets *branch_targets);
+/* The same from a cache of scanned files. The result may outlive the symtab; the caller gives it
+ * back with branch_cache_put. One thread at a time. */
+struct error *branch_cache_get(const struct symtab *symtab, struct branch_targets **ret_targets);
+void branch_cache_put(struct branch_targets *targets);
 
-/* Does anything lead to this address of the file? True as well for what lies outside its text. */
-bool branch_targets_at(const struct branch_targets *branch_targets, uint64_t address);
+/* May code jump to this address of the file? True for every address outside the text. */
+bool branch_targets_at(const struct branch_targets *targets, uint64_t address);
 
-/* Does an instruction read data that begins in [start, end)? What it reads mustn't change. */
-bool branch_targets_is_read(const struct branch_targets *branch_targets, uint64_t start, uint64_t end);
+/* Does an instruction read data that begins in [start, end)? Such bytes mustn't change. */
+bool branch_targets_is_read(const struct branch_targets *targets, uint64_t start, uint64_t end);
 
-/* Does something lead to the middle of the instruction [start, end)? Then it isn't one, or not the
- * only one there. */
-bool branch_targets_inside(const struct branch_targets *branch_targets, uint64_t start, uint64_t end);
+/* Does code jump into the middle of the instruction [start, end)? Then the bytes are no
+ * instruction, or hold more than one. */
+bool branch_targets_inside(const struct branch_targets *targets, uint64_t start, uint64_t end);
 
 /* Does a restartable sequence (H11) overlap [start, end)? */
-bool branch_targets_is_sequence(const struct branch_targets *branch_targets, uint64_t start, uint64_t end);
+bool branch_targets_is_sequence(const struct branch_targets *targets, uint64_t start, uint64_t end);
 
 #endif

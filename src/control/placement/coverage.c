@@ -1,5 +1,6 @@
 #include "coverage.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ void coverage_free(struct coverage_count *count)
 	*count = (struct coverage_count){ 0 };
 }
 
-/* "the function ends after 2 bytes" and "after 3 bytes" are one reason. */
+/* Replaces numbers: "the function ends after 2 bytes" and "after 3 bytes" are one reason. */
 static void generalize(const char *text, char *to, size_t room)
 {
 	size_t used = 0;
@@ -74,6 +75,7 @@ static bool count_probe(struct coverage_count *count, struct probe *probe)
 		probe->refusal = NULL;
 		return counted;
 	}
+	assert(tactic_count <= COVERAGE_TACTICS_MAX);
 	count->placed[probe->site->tactic - tactics]++;
 	return true;
 }
@@ -122,13 +124,12 @@ static bool copy_maps(const struct maps *from, struct maps *to)
 
 static struct error *find_functions(struct survey *survey);
 
-/* In a process that allows it: of a file it is known whether it brings the libc that must be
- * watched. */
+/* Allows traps as in a process that permits them. A static program has no libc to watch. */
 static struct error *may_trap(void *context, const struct module *module)
 {
 	if (module->is_executable && !symtab_has_loader(module->symtab))
 		return error_new(ERROR_REFUSED,
-				 "there is no libc whose signal masks could be watched");
+				 "no libc whose signal masks could be watched");
 	return sigtrap_guards_module(module);
 }
 
@@ -207,7 +208,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Every function that a name or the unwind table tells of, once. */
+/* Lists every function with a name or an unwind table entry, once. */
 static struct error *find_functions(struct survey *survey)
 {
 	size_t kept = 0;
@@ -256,7 +257,7 @@ static struct error *survey_list(struct survey *survey, size_t index)
 	survey->probes.count = 0;
 	if (!error)
 		error = function_body(survey->planner, view, NULL, start, &body);
-	if (error && error_kind(error) == ERROR_REFUSED) { /* nothing says where it ends */
+	if (error && error_kind(error) == ERROR_REFUSED) { /* its end is unknown */
 		error_free(error);
 		return NULL;
 	}

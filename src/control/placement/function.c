@@ -1,6 +1,7 @@
 /*
- * function.c - modules and functions as the planner sees them, each read once.
+ * function.c - modules and functions for the planner, each read once.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "control/base/cleanup.h"
@@ -71,9 +72,9 @@ struct error *function_body(struct planner *planner, const struct module_view *v
 	uint64_t start, end;
 
 	if (!function_bounds(view, symbol, address, &start, &end))
-		return error_new(
-			ERROR_REFUSED,
-			"no function is known there, so that instructions can't be told apart");
+		return error_new(ERROR_REFUSED,
+				 "no function is known there (instruction boundaries are unknown)");
+	assert(view->branch_targets);
 	if (planner->body_view != view || body->start != start || body->end != end) {
 		planner->body_view = NULL;
 		if (!body_read(body, view->symtab, view->branch_targets, start, end))

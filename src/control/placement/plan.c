@@ -65,6 +65,7 @@ size_t planner_site_count(const struct planner *planner)
 
 struct site *planner_site(const struct planner *planner, size_t index)
 {
+	assert(index < planner->sites.count);
 	return planner->sites.items[index];
 }
 
@@ -88,17 +89,16 @@ static struct error *not_a_start(const char *function, uint64_t before, uint64_t
 			 second);
 }
 
-/* NULL and the index if the address begins an instruction of the function; else an error that names
- * the nearest that do. */
+/* The index of the instruction that begins at the address; else an error that names the nearest. */
 static struct error *find_insn(const struct body *body, uint64_t address, const char *function,
 			       size_t *ret_index)
 {
 	size_t index;
 
 	if (!body->text)
-		return error_new(ERROR_REFUSED, "it isn't in the program's code");
+		return error_new(ERROR_REFUSED, "not in the program's code");
 	if (!body_find(body, address, &index))
-		return error_new(ERROR_REFUSED, "the code before it can't be decoded");
+		return error_new(ERROR_REFUSED, "the code before it cannot be decoded");
 	const struct body_insn *insn = &body->insns.items[index];
 	if (insn->at != address)
 		return not_a_start(function, insn->at - body->start,
@@ -107,7 +107,7 @@ static struct error *find_insn(const struct body *body, uint64_t address, const 
 	return NULL;
 }
 
-/* What the tactics need to know of a place; the error says why none can help. */
+/* Collects the facts that tactics need about a place; the error says why none can help. */
 static struct error *view_place(struct planner *planner, const struct place *place,
 				struct tactic_view *ret_view)
 {
@@ -121,7 +121,7 @@ static struct error *view_place(struct planner *planner, const struct place *pla
 	view.module = module;
 	if (symtab_has_text_relocations(module->symtab))
 		return error_new(ERROR_REFUSED,
-				 "its code is changed when it is loaded (text relocations)");
+				 "the loader changes its code (text relocations)");
 	error = function_body(planner, module, place->symbol, address, &view.body);
 	if (!error)
 		error = find_insn(view.body, address,
@@ -129,7 +129,7 @@ static struct error *view_place(struct planner *planner, const struct place *pla
 	if (error)
 		return error;
 	if (branch_targets_is_sequence(module->branch_targets, address, address + JUMP_LENGTH))
-		return error_new(ERROR_REFUSED, "it is in a restartable sequence (rseq)");
+		return error_new(ERROR_REFUSED, "inside a restartable sequence (rseq)");
 	*ret_view = view;
 	return NULL;
 }
@@ -139,7 +139,7 @@ static bool is_spent(const struct tactic_view *view, size_t tactic)
 	return view->probe && (view->probe->spent >> tactic & 1);
 }
 
-/* The first tactic that says yes; else why each said no. */
+/* Tries the tactics in order; the error has the reason of each. */
 static struct error *try_tactics(const struct tactic_view *view, bool late, struct site **ret_site)
 {
 	struct error *reasons = NULL;
@@ -165,7 +165,7 @@ static struct error *try_tactics(const struct tactic_view *view, bool late, stru
 	return reasons;
 }
 
-/* Which of the site's instructions begins there? Those behind the first are told by `site` alone. */
+/* The index of the site's instruction that begins there. */
 static bool find_in_site(const struct site *site, taddr address, size_t *ret_index)
 {
 	taddr at = site->address;
@@ -182,6 +182,7 @@ static bool find_in_site(const struct site *site, taddr address, size_t *ret_ind
 
 static struct error *join_site(struct site *site, struct probe *probe)
 {
+	assert(!site->emitted && !probe->site); /* L2 */
 	if (!find_in_site(site, probe->place.address, &probe->event.insn))
 		return error_new(ERROR_REFUSED, "not the start of an instruction");
 	if (site->probes.count >= SITE_PROBES_MAX)
@@ -198,8 +199,8 @@ static struct error *join_site(struct site *site, struct probe *probe)
 	return NULL;
 }
 
-/* Only a call leads to the first instruction of a function, and that leaves nothing below the stack
- * pointer. */
+/* A function's first instruction is reached by calls only, and a caller keeps nothing below the
+ * stack pointer (red zone). */
 static bool is_function_start(struct planner *planner, const struct probe *probe)
 {
 	const struct place *place = &probe->place;
@@ -210,7 +211,7 @@ static bool is_function_start(struct planner *planner, const struct probe *probe
 	return !error && symtab_fde(view->symtab, address, &start, &end) && start == address;
 }
 
-/* A site for the probe: a new one, or one that grew. */
+/* Makes a site for the probe, or grows one. */
 static struct error *open_site(struct planner *planner, struct probe *probe, bool late)
 {
 	struct tactic_view view;
@@ -223,7 +224,7 @@ static struct error *open_site(struct planner *planner, struct probe *probe, boo
 	return error ? error : join_site(site, probe);
 }
 
-/* The site that moves the instruction there already. */
+/* The site that moves the instruction there already, if probes can still join it. */
 static struct site *site_around(const struct planner *planner, taddr address)
 {
 	struct site *site = siteset_before(planner, address);
@@ -288,8 +289,8 @@ static struct error *plan_probe(struct planner *planner, struct probe *probe, bo
 }
 
 /*
- * First what needs no bytes but its own; then the late tactics; in the last round they may rely on
- * bytes that are wanted by others, who have found no place in the round before.
+ * The first round tries tactics that need no bytes but their own; the second also the late tactics.
+ * In the last round late tactics may rely on bytes of probes that found no place before.
  */
 #define ROUNDS 3
 
@@ -321,6 +322,7 @@ struct error *plan_all(struct planner *planner, struct probe **probes, size_t co
 {
 	struct error *error = NULL;
 
+	assert(!planner->wanted.count); /* not entered twice: the wanted list is borrowed */
 	qsort(probes, count, sizeof(*probes), by_address);
 	for (int round = 0; round < ROUNDS && !error; round++) {
 		planner->wanted.items = probes;
@@ -346,7 +348,7 @@ void planner_use_maps(struct planner *planner, struct maps maps)
 	planner->maps = maps;
 }
 
-/* Tries one tactic on its own, and takes back what it did. */
+/* Tries one tactic on an empty plan. */
 static struct error *try_alone(struct planner *planner, const struct place *place,
 			       const struct tactic *tactic)
 {

@@ -17,6 +17,7 @@ static struct tramp describe(const struct site *site, struct tramp_event **event
 {
 	struct tramp tramp = { .insn_count = site->insn_count, .events = events };
 
+	assert(site->probes.count <= SITE_PROBES_MAX);
 	for (size_t i = 0; i < site->probes.count; i++)
 		events[tramp.event_count++] = &site->probes.items[i]->event;
 	return tramp;
@@ -29,7 +30,7 @@ static int by_page(const void *a, const void *b)
 	return (x->low.v > y->low.v) - (x->low.v < y->low.v);
 }
 
-/* The pages that hops are in, neighbours as one. */
+/* The pages of hops, neighbours joined. */
 static bool need_hops(const struct planner *planner, struct plan_needs *needs)
 {
 	size_t kept = 0;
@@ -80,7 +81,7 @@ static bool need_trampolines(const struct planner *planner, struct plan_needs *n
 	return true;
 }
 
-/* Fixed ones first: what can be anywhere keeps out of their way. */
+/* Fixed needs come first: memory that can be anywhere keeps out of their way. */
 struct error *planner_needs(const struct planner *planner, struct plan_needs *ret_needs)
 {
 	struct plan_needs needs = { 0 };
@@ -95,7 +96,7 @@ struct error *planner_needs(const struct planner *planner, struct plan_needs *re
 
 /* ---- trampolines ----------------------------------------------------------------------------- */
 
-/* The site's instructions, decoded anew from the file's bytes where they run. */
+/* Decodes the site's instructions from the file's bytes, at the addresses where they run. */
 static struct error *decode_site(struct planner *planner, const struct site *site,
 				 struct insn *insns, uint8_t *bytes)
 {
@@ -111,19 +112,18 @@ static struct error *decode_site(struct planner *planner, const struct site *sit
 	for (size_t i = 0, at = 0; i < site->insn_count; at += site->lengths[i++]) {
 		if (!decode(bytes + at, site->lengths[i], taddr_add(site->address, (int64_t)at),
 			    &insns[i]))
-			return error_new(ERROR_REFUSED, "the bytes there are no instruction");
+			return error_new(ERROR_REFUSED, "the bytes there are not an instruction");
 	}
 	return NULL;
 }
 
-/* Memory that the site, and its hop if it has one, reach. */
+/* Allocates memory within reach of the site and of its hop, if any. */
 static bool alloc_piece(struct site *site, struct near_pool *pool, size_t room)
 {
 	taddr low = site->module->low, high = site->module->high;
 
 	if (site->way == DIVERT_PUN) {
-		/* from the hop's own page at the latest; the moved instruction's operands are
-		 * checked when it is emitted */
+		/* at the latest the hop's own page; emission checks the moved operands' reach */
 		low = site->address.v < site->hop.v ? site->address : site->hop;
 		high = site->address.v < site->hop.v ? site->hop : site->address;
 		if (near_pool_alloc(pool, site->module->low, site->module->high, (uint32_t)room,
@@ -148,7 +148,7 @@ static void give_back(struct site *site, struct near_pool *pool)
 	site->hop_piece.size = 0;
 }
 
-/* As much of a jump as lies in the site; the rest of it is there already. */
+/* Writes the part of the jump that lies in the site; a pun's last bytes are there already. */
 static void fill_jump(struct site *site, taddr to)
 {
 	uint8_t jump[JUMP_LENGTH];
@@ -156,7 +156,7 @@ static void fill_jump(struct site *site, taddr to)
 
 	emit_init(&e, jump, sizeof(jump), site->address);
 	emit_jmp_to(&e, to);
-	assert(!emit_failed(&e)); /* near_pool_alloc gave what the module reaches */
+	assert(!emit_failed(&e)); /* near_pool_alloc: within reach of the module */
 	memcpy(site->patch.patched, jump,
 	       site->length < sizeof(jump) ? site->length : sizeof(jump));
 }
@@ -167,8 +167,8 @@ static struct patch_jump jump_at(const struct near_piece *piece, taddr at, uint8
 				    taddr_add(at, JUMP_LENGTH) };
 }
 
-/* What the site's bytes become: the jump, then what was there. Slots are added when all trampolines
- * are known. */
+/* Fills in the patch: the jump, then the original bytes. fill_slot adds the slots when all
+ * trampolines are known. */
 static void fill_patch(struct site *site, const struct tramp *tramp, uint8_t *code,
 		       const uint8_t *original)
 {
@@ -186,6 +186,7 @@ static void fill_patch(struct site *site, const struct tramp *tramp, uint8_t *co
 	else if (site->way == DIVERT_TRAP)
 		patch->patched[0] = trap_byte;
 	for (size_t i = 0; i <= site->insn_count && site->way != DIVERT_NONE; i++) {
+		assert(patch->move_count < PATCH_MOVES_MAX);
 		patch->moves[patch->move_count++] =
 			(struct patch_move){ (uint8_t)at, tramp->copies[i] };
 		at += i < site->insn_count ? site->lengths[i] : 0;
@@ -202,7 +203,7 @@ static void fill_patch(struct site *site, const struct tramp *tramp, uint8_t *co
 	patch->state = PATCH_PLANNED;
 }
 
-/* Before any trampoline is allocated: a hop has only its own place. */
+/* Allocates hops before any trampoline: a hop has only its own place. */
 static void reserve_hops(struct planner *planner, struct near_pool *pool)
 {
 	for (size_t i = 0; i < planner->sites.count; i++) {
@@ -231,22 +232,21 @@ bool planner_hop_is_taken(const struct planner *planner, struct near_pool *pool)
 	return false;
 }
 
-/* A hop is written before anything leads to it. */
+/* Writes the hop, before any jump leads to it. */
 static struct error *emit_hop(struct site *site, uint8_t *code)
 {
 	struct emitter e;
 
-	/* that one is led elsewhere when the site is placed */
+	/* a shared hop is redirected when the site is placed (P8) */
 	if (site->way != DIVERT_PUN || site->hop_of)
 		return NULL;
 	if (!site->hop_piece.size)
 		return error_new(ERROR_REFUSED,
-				 "the only memory that a jump there can lead to is in use");
+				 "the only memory that its jump can reach is in use");
 	emit_init(&e, code + site->hop_piece.offset + (site->hop.v - site->hop_piece.at.v),
 		  HOP_LENGTH, site->hop);
 	emit_jmp_to(&e, site->piece.at);
-	return emit_failed(&e) ? error_new(ERROR_REFUSED, "no memory is left within reach of it") :
-				 NULL;
+	return emit_failed(&e) ? error_new(ERROR_REFUSED, "no free memory within 2 GB") : NULL;
 }
 
 static struct error *emit_site(struct planner *planner, struct site *site,
@@ -270,12 +270,12 @@ static struct error *emit_site(struct planner *planner, struct site *site,
 		size_t room = trampoline_room(&tramp);
 
 		if (!site->probes.count)
-			own.notes = NULL; /* nobody asked about a host */
+			own.notes = NULL; /* --explain shows no slot hosts */
 		if (alloc_piece(site, pool, room))
 			error = trampoline_emit(&tramp, &own, code + site->piece.offset, room,
 						site->piece.at);
 		else
-			error = error_new(ERROR_REFUSED, "no memory is left within reach of it");
+			error = error_new(ERROR_REFUSED, "no free memory within 2 GB");
 		if (!error)
 			near_pool_trim(pool, &site->piece, (uint32_t)tramp.size);
 	}
@@ -291,25 +291,29 @@ static struct error *emit_site(struct planner *planner, struct site *site,
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* The short jump, and the long one in the host's slot. */
+/* Writes the short jump, and the long jump in the slot. */
 static void fill_slot(struct site *site)
 {
-	struct patch_site *host = &site->host->patch;
-	taddr slot = site_slot(site->host, site->slot);
+	struct patch_site *host = &site->slot_host->patch;
+	taddr slot = site_slot(site->slot_host, site->slot);
+	int64_t distance = taddr_diff(slot, taddr_add(site->address, SHORT_JUMP_LENGTH));
 	struct emitter e;
 
+	assert(host->state == PATCH_PLANNED && site->slot < site->slot_host->slot_count); /* L2 */
+	assert(slot.v + JUMP_LENGTH <= host->address.v + host->length);
+	assert(distance == (int8_t)distance);
 	emit_init(&e, host->patched + (slot.v - host->address.v), JUMP_LENGTH, slot);
 	emit_jmp_to(&e, site->piece.at);
-	assert(!emit_failed(&e)); /* near_pool_alloc gave what the module reaches */
+	assert(!emit_failed(&e)); /* near_pool_alloc: within reach of the module */
 	site->patch.patched[0] = short_jump;
-	site->patch.patched[1] = (uint8_t)(slot.v - site->address.v - 2);
+	site->patch.patched[1] = (uint8_t)distance;
 	site->patch.after = host;
 	site->patch.waypoint = slot;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- emission -------------------------------------------------------------------------------- */
 
-/* All probes of the site get the reason, and may try another tactic. */
+/* Refuses all probes of the site; they may try another tactic. */
 static void refuse_site(struct site *site, const struct error *reason)
 {
 	for (size_t i = 0; i < site->probes.count; i++) {
@@ -324,7 +328,7 @@ static void refuse_site(struct site *site, const struct error *reason)
 	site->probes.count = 0;
 }
 
-/* Groups (L4) with a site that failed are undone as a whole. Nobody has been in their trampolines. */
+/* Undoes groups (L4) with a failed site as a whole. No thread has been in their trampolines. */
 static bool undo_refused(struct planner *planner, struct near_pool *pool)
 {
 	struct site_list gone = { 0 };
@@ -336,7 +340,7 @@ static bool undo_refused(struct planner *planner, struct near_pool *pool)
 		if (!site->group || !site->refusal)
 			continue;
 		enough = regroup_undo(planner, site->group, error_text(site->refusal), &gone);
-		i = (size_t)-1; /* the list is another one now */
+		i = (size_t)-1; /* start over: the list has changed */
 	}
 	for (size_t i = 0; i < gone.count; i++)
 		planner_free_site(gone.items[i], pool);
@@ -363,7 +367,7 @@ void planner_refuse_traps(struct planner *planner, const char *reason)
 		struct site *site = planner->sites.items[i];
 
 		if (site->way == DIVERT_TRAP && !site->emitted) {
-			refuse_site(site, error); /* the last tactic: there is no other */
+			refuse_site(site, error); /* for good: trap is the last tactic */
 			site_free(site);
 		} else {
 			planner->sites.items[kept++] = site;
@@ -372,17 +376,17 @@ void planner_refuse_traps(struct planner *planner, const char *reason)
 	planner->sites.count = kept;
 }
 
-/* Sites that failed, and those that need them. (L3: dependents are looked at first.) */
+/* Drops failed sites, and the sites that need their slots (L3). */
 static void drop_refused(struct planner *planner, struct near_pool *pool)
 {
 	_cleanup_error_ struct error *reason =
-		error_new(ERROR_REFUSED, "the place that its jump needs can't be had");
+		error_new(ERROR_REFUSED, "the code that its jump goes through cannot be changed");
 	size_t kept = 0;
 
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
-		if (!site->refusal && site->host && site->host->refusal) {
+		if (!site->refusal && site->slot_host && site->slot_host->refusal) {
 			refuse_site(site, reason);
 			give_back(site, pool);
 			site->refusal = error_new(ERROR_REFUSED, "%s", error_text(reason));
@@ -391,10 +395,12 @@ static void drop_refused(struct planner *planner, struct near_pool *pool)
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
-		if (site->refusal)
+		if (site->refusal) {
+			assert(!site->probes.count);
 			site_free(site);
-		else
+		} else {
 			planner->sites.items[kept++] = site;
+		}
 	}
 	planner->sites.count = kept;
 }
@@ -426,15 +432,15 @@ struct error *planner_emit(struct planner *planner, const struct tramp_env *env,
 	return NULL;
 }
 
-/* ---- and away again -------------------------------------------------------------------------- */
+/* ---- release and settlement ------------------------------------------------------------------ */
 
-/* Of the site, which has no host, and those that it hosts. */
+/* Has the root, or a site that uses its slots, a probe? */
 static bool is_needed(const struct planner *planner, const struct site *root)
 {
 	bool needed = root->probes.count > 0;
 
 	for (size_t i = 0; i < planner->sites.count && root->slot_count; i++) {
-		if (planner->sites.items[i]->host == root)
+		if (planner->sites.items[i]->slot_host == root)
 			needed |= planner->sites.items[i]->probes.count > 0;
 	}
 	return needed;
@@ -454,9 +460,10 @@ static void remove_probe(struct site *site, struct probe *probe)
 
 bool planner_release(struct planner *planner, struct probe *probe, struct site_list *gone)
 {
-	struct site *root = probe->site->host ? probe->site->host : probe->site;
+	struct site *root = probe->site->slot_host ? probe->site->slot_host : probe->site;
 	size_t kept = 0;
 
+	assert(!root->slot_host); /* L3: it and its dependents go together */
 	if (!vec_reserve(gone, root->slot_count + 1))
 		return false;
 	remove_probe(probe->site, probe);
@@ -465,7 +472,7 @@ bool planner_release(struct planner *planner, struct probe *probe, struct site_l
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
-		if (site == root || site->host == root)
+		if (site == root || site->slot_host == root)
 			gone->items[gone->count++] = site;
 		else
 			planner->sites.items[kept++] = site;
@@ -479,7 +486,7 @@ const struct site_list *planner_superseded(const struct planner *planner)
 	return &planner->superseded;
 }
 
-/* Why the group isn't there; NULL: it is. */
+/* Why the group isn't placed; NULL: it is. */
 static const char *group_failure(const struct planner *planner, unsigned group)
 {
 	for (size_t i = 0; i < planner->sites.count; i++) {
@@ -487,12 +494,12 @@ static const char *group_failure(const struct planner *planner, unsigned group)
 
 		if (site->group == group && site->patch.state != PATCH_PLACED)
 			return site->patch.error ? error_text(site->patch.error) :
-						   "it wasn't placed";
+						   "not placed";
 	}
 	return NULL;
 }
 
-/* The old sites of the group are history. */
+/* Hands the old sites of the group over and ends it. */
 static bool settle_group(struct planner *planner, unsigned group, struct site_list *gone)
 {
 	size_t kept = 0;
@@ -528,7 +535,7 @@ bool planner_settle(struct planner *planner, struct site_list *gone)
 		unsigned group = planner->superseded.items[0]->group;
 		const char *failure = group_failure(planner, group);
 		_cleanup_error_ struct error *reason =
-			/* outlives the site it is of */
+			/* a copy: the site's error goes with the site */
 			failure ? error_new(ERROR_REFUSED, "%s", failure) : NULL;
 
 		enough = failure ? regroup_undo(planner, group, error_text(reason), gone) :

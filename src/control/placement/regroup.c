@@ -1,19 +1,19 @@
 /*
- * regroup.c - new probes among sites that are placed.
+ * regroup.c - new probes among placed sites.
  *
- * A site that has been emitted can't be changed: threads are in its trampoline. So where a new
- * probe needs its bytes, the site is superseded by another one, with a trampoline of its own, which
- * takes over its probes; and with it those whose slots it has, or whose slot it uses: a group (L4).
- * Everything of a group is decided anew: with sites where there are some now, which can grow; if
- * that won't do, as if nothing were there yet. If a probe that was placed before found no place
- * then, all of it is undone.
+ * An emitted site can't be changed: threads are in its trampoline. So where a new probe needs its
+ * bytes, the site is superseded by a new site with a trampoline of its own, which takes over its
+ * probes. The sites that share its slots are superseded with it: a group (L4). All probes of a
+ * group are decided anew: first with sites at the old places, which can grow; then as if no site
+ * were there. If a placed probe gets no site that way, the group is undone.
  *
- * First all new probes that need it are tried together; if that fails, each for itself.
+ * First all new probes that need it are tried together; if that fails, one by one.
  *
- * A thread that is in an old trampoline leaves it for the instruction behind the old site. If that
- * lies inside what a new site changes, it is led on to the new one's copy of it (P8). That can be
- * done only if no forked child runs the old code: so what works without is tried first.
+ * A thread in an old trampoline leaves it to the instruction after the old site. If a new site
+ * changes that instruction, the old trampoline is redirected to the new site's copy (P8). That
+ * needs that no forked child runs the old code: so efforts without a redirect are tried first.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +21,17 @@
 #include "control/base/cleanup.h"
 #include "planner.h"
 
-/* How much is decided anew; one after the other is tried. */
+/* How much is decided anew; efforts are tried in order. */
 struct effort {
-	int64_t distance; /* of sites from the probe */
-	bool alike; /* there are sites where they were, at first */
-	bool leads_on; /* who is in an old trampoline may be led on to the new one's code */
+	int64_t distance; /* supersede sites up to so many bytes from the probe */
+	bool alike; /* begin with sites at the old places */
+	bool redirects; /* old trampolines may be redirected */
 };
 
 static const struct effort efforts[] = {
 	{ JUMP_LENGTH, true, false },
 	{ JUMP_LENGTH, false, false },
-	{ 128, true, false }, /* what a short jump reaches: they might have a slot */
+	{ 128, true, false }, /* the reach of a short jump: these sites might give out a slot */
 	{ 128, false, false },
 	{ JUMP_LENGTH, true, true },
 	{ JUMP_LENGTH, false, true },
@@ -39,9 +39,9 @@ static const struct effort efforts[] = {
 	{ 128, false, true },
 };
 
-/* ---- what is in the way ---------------------------------------------------------------------- */
+/* ---- superseded sites ------------------------------------------------------------------------ */
 
-/* An emitted site that is no further away than that. */
+/* An emitted site within the distance; NULL: none. */
 static struct site *site_in_the_way(const struct planner *planner, taddr at, int64_t distance)
 {
 	taddr from = taddr_add(at, -distance), to = taddr_add(at, distance);
@@ -58,10 +58,10 @@ static struct site *site_in_the_way(const struct planner *planner, taddr at, int
 
 static struct site *root_of(struct site *site)
 {
-	return site->host ? site->host : site;
+	return site->slot_host ? site->slot_host : site;
 }
 
-/* Its probes are to be decided anew. */
+/* Takes the site's probes out, to be decided anew. */
 static bool keep_probes(struct site *site)
 {
 	if (!vec_reserve(&site->kept, site->probes.count))
@@ -76,12 +76,13 @@ static bool keep_probes(struct site *site)
 	return true;
 }
 
-/* The group of that site becomes part of the one that is being decided. */
+/* Moves the site and the sites that use its slots into the group being decided. */
 static bool supersede(struct planner *planner, struct site *root)
 {
 	size_t kept = 0;
 	bool enough = vec_reserve(&planner->superseded, root->slot_count + 1);
 
+	assert(planner->group && root->emitted && !root->slot_host); /* L4 */
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
 
@@ -97,7 +98,7 @@ static bool supersede(struct planner *planner, struct site *root)
 	return enough;
 }
 
-/* ---- back ------------------------------------------------------------------------------------ */
+/* ---- undo ------------------------------------------------------------------------------------ */
 
 static void refuse(struct probe *probe, const char *reason)
 {
@@ -133,6 +134,7 @@ static bool drop_new(struct planner *planner, unsigned group, const char *reason
 
 static bool reinstate(struct planner *planner, struct site *site)
 {
+	assert(site->emitted && !site->probes.count); /* L2 */
 	if (!vec_reserve(&site->probes, site->kept.count) || !siteset_insert(planner, site))
 		return false;
 	for (size_t i = 0; i < site->kept.count; i++) {
@@ -165,14 +167,14 @@ bool regroup_undo(struct planner *planner, unsigned group, const char *reason,
 	return enough;
 }
 
-/* ---- decide ---------------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 struct probe_list {
 	struct probe **items;
 	size_t count, room;
 };
 
-/* Supersedes what is in the way of these probes; the list becomes all that have to be decided. */
+/* Supersedes the sites in the way of these probes, and adds the sites' probes to the list. */
 static bool gather(struct planner *planner, const struct effort *effort, struct probe_list *list)
 {
 	size_t count = list->count, first = planner->superseded.count;
@@ -197,7 +199,7 @@ static bool gather(struct planner *planner, const struct effort *effort, struct 
 	return true;
 }
 
-/* A site where that one is, which can grow. */
+/* Makes a site at the place of the old one, which can grow. */
 static bool make_alike(struct planner *planner, const struct site *old)
 {
 	struct site *site = calloc(1, sizeof(*site));
@@ -231,7 +233,7 @@ static bool make_all_alike(struct planner *planner)
 	return enough;
 }
 
-/* Those of them that turned out to be of no use. */
+/* Drops the sites of the group that no probe and no slot needs. */
 static void drop_useless(struct planner *planner)
 {
 	size_t kept = 0;
@@ -247,7 +249,7 @@ static void drop_useless(struct planner *planner)
 	planner->sites.count = kept;
 }
 
-/* How many bytes from its start on a site changes: its jump, and the slots behind it. */
+/* The number of leading bytes that a site changes: its jump and its slots. */
 static uint64_t changed_bytes(const struct site *site)
 {
 	uint64_t end = site->way == DIVERT_SHORT ?
@@ -257,7 +259,7 @@ static uint64_t changed_bytes(const struct site *site)
 	return end < site->length ? end : site->length;
 }
 
-/* Does an old trampoline lead to what a new site changes? */
+/* Does an old trampoline lead into the changed bytes of a new site? */
 static bool leads_inside(const struct planner *planner, unsigned group)
 {
 	for (size_t i = 0; i < planner->superseded.count; i++) {
@@ -281,7 +283,7 @@ static bool shares_hop(const struct planner *planner, unsigned group)
 	return false;
 }
 
-bool planner_leads_on(const struct planner *planner, unsigned group)
+bool planner_redirects(const struct planner *planner, unsigned group)
 {
 	for (size_t i = 0; i < planner->superseded.count; i++) {
 		unsigned other = planner->superseded.items[i]->group;
@@ -300,8 +302,8 @@ static const char *why_not(const struct planner *planner, const struct probe_lis
 		if (!list->items[i]->site)
 			return error_text(list->items[i]->refusal);
 	}
-	return !effort->leads_on && leads_inside(planner, planner->group) ?
-		       "a tracepoint that is placed already is too near: remove that first" :
+	return !effort->redirects && leads_inside(planner, planner->group) ?
+		       "too close to a tracepoint that is already placed (remove that one first)" :
 		       NULL;
 }
 
@@ -312,7 +314,7 @@ static void free_sites(struct site_list *list)
 	vec_free(list);
 }
 
-/* *ret_done: all of them have sites now; if not, nothing has changed. */
+/* *ret_done: all probes have sites now; otherwise the planner is as before. */
 static struct error *try_group(struct planner *planner, struct probe *const *probes, size_t count,
 			       const struct effort *effort, bool *ret_done)
 {
@@ -322,6 +324,7 @@ static struct error *try_group(struct planner *planner, struct probe *const *pro
 	char reason[256] = "";
 	bool enough = true;
 
+	assert(!planner->group); /* L4 */
 	planner->group = ++planner->last_group;
 	for (size_t i = 0; i < count && enough; i++)
 		enough = vec_push(&list, probes[i]);

@@ -9,15 +9,15 @@
 #define LOOK_BACK 16 /* instructions */
 #define STRAIGHT_MAX 4096 /* bytes of code without a jump */
 #define INSN_MAX 15
-#define CALLS_MAX 1023 /* larger numbers are no system calls */
+#define CALLS_MAX 1023 /* the largest system call number */
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
 #endif
 
 static const uint8_t syscall_code[] = { 0x0f, 0x05 };
 
-/* They have a signal mask or an action among their arguments. rt_sigreturn has one too, but that is
- * an earlier one. */
+/* System calls with a signal mask or an action among their arguments. rt_sigreturn is harmless: its
+ * mask is one that was set before. */
 static const uint64_t harmful_calls[] = {
 	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigsuspend, SYS_pselect6,	     SYS_ppoll,
 	SYS_epoll_pwait,  SYS_epoll_pwait2,   SYS_io_pgetevents, SYS_io_uring_enter,
@@ -50,7 +50,7 @@ static bool writes_rax(const struct insn *insn)
 	return false;
 }
 
-/* mov $number, %eax; xor %eax, %eax */
+/* Is it mov $number, %eax or xor %eax, %eax? */
 static bool sets_number(const struct insn *insn, uint64_t *ret_number)
 {
 	if (insn->zydis.mnemonic == ZYDIS_MNEMONIC_XOR && insn->operands[0].size >= 32 &&
@@ -66,8 +66,8 @@ static bool sets_number(const struct insn *insn, uint64_t *ret_number)
 	return true;
 }
 
-/* Which system call is it? Only where all that leads there comes straight from the instruction that
- * says so. */
+/* The number of the system call. False unless execution comes straight from an instruction that
+ * sets it. */
 static bool find_number(const struct body *body, size_t index, uint64_t *ret_number)
 {
 	for (size_t i = index;
@@ -89,15 +89,15 @@ static bool find_number(const struct body *body, size_t index, uint64_t *ret_num
 
 struct search {
 	const struct module_view *view;
-	bool harmful;
-	uint64_t only; /* that call, where it is certain; 0: all that isn't known to be harmless */
-	struct body body; /* of the function that was looked at last */
-	struct branch_targets *branch_targets; /* made when it is needed */
+	bool harmful; /* leave out calls that are known to be harmless */
+	uint64_t only; /* find this call alone, where it is certain; 0: any */
+	struct body body; /* of the last function judged */
+	struct branch_targets *branch_targets; /* NULL until needed */
 	VEC(uint64_t) list;
 };
 
-/* Where no function is known, clone and the end of signal handlers: does mov $number, %eax (or
- * %rax) stand directly before it? */
+/* Does a harmless mov $number, %eax (or %rax) stand directly before? For code outside known
+ * functions: clone, and the end of signal handlers. */
 static bool says_harmless(const struct search *search, uint64_t at)
 {
 	static const uint8_t to_rax[] = { 0x48, 0xc7, 0xc0 };
@@ -112,7 +112,7 @@ static bool says_harmless(const struct search *search, uint64_t at)
 	       number <= CALLS_MAX && !is_harmful(number);
 }
 
-/* Does what begins at `from` come to `at` without a jump, a return, or bytes that are no code? */
+/* Does code at `from` reach `at` without a jump, a return, or bytes that are no code? */
 static bool leads_to(const struct text_range *text, uint64_t from, uint64_t at)
 {
 	struct insn insn;
@@ -128,9 +128,9 @@ static bool leads_to(const struct text_range *text, uint64_t from, uint64_t at)
 }
 
 /*
- * Where no function is known there may be code without tables, or data (libcrypto's tables of
- * constants). It is code that runs only if something leads to it: to the bytes themselves, or to
- * some before them from where it falls through.
+ * Can the bytes at `at` be executed? Outside known functions lie code without unwind tables and
+ * data (libcrypto's tables of constants). Code there runs only if a branch leads to the bytes
+ * themselves, or to bytes before them that fall through.
  */
 static bool may_run(const struct search *search, uint64_t at)
 {
@@ -143,7 +143,7 @@ static bool may_run(const struct search *search, uint64_t at)
 		if (branch_targets_at(search->branch_targets, from) && leads_to(text, from, at))
 			return true;
 	}
-	/* out of the function before it, or from far away */
+	/* falling through from the function before, or from far away */
 	for (size_t i = 0; i < INSN_MAX && from + i <= at; i++) {
 		if (leads_to(text, from + i, at))
 			return true;
@@ -164,7 +164,7 @@ static struct error *judge_unknown(struct search *search, uint64_t at)
 	return error;
 }
 
-/* The bytes of one are at that address: are they one? */
+/* Adds the address to the list if the bytes there are a `syscall` of interest. */
 static struct error *judge(struct search *search, uint64_t at)
 {
 	struct body *body = &search->body;
@@ -179,7 +179,7 @@ static struct error *judge(struct search *search, uint64_t at)
 	if (!body_find(body, at, &index))
 		return search->only ?
 			       NULL :
-			       error_new(ERROR_REFUSED, "the code at 0x%lx can't be decoded", at);
+			       error_new(ERROR_REFUSED, "the code at 0x%lx cannot be decoded", at);
 	if (body->insns.items[index].at != at)
 		return NULL;
 	if (search->only && (!find_number(body, index, &number) || number != search->only))
@@ -233,7 +233,7 @@ static bool is_libc(const struct module *module)
 	       begins(module->name, "ld-musl");
 }
 
-/* Before glibc 2.34 a part of it. */
+/* Before glibc 2.34, libpthread made system calls for the libc. */
 static bool is_libpthread(const struct module *module)
 {
 	return begins(module->name, "libpthread");
@@ -247,11 +247,11 @@ static bool is_loader(const struct module *module)
 struct error *sigtrap_guards_module(const struct module *module)
 {
 	if (is_libc(module) || is_libpthread(module) || is_loader(module))
-		return error_new(ERROR_REFUSED, "%s blocks all signals now and then", module->name);
+		return error_new(ERROR_REFUSED, "%s blocks all signals at times", module->name);
 	return NULL;
 }
 
-/* Of others than the libc it is enough to know whether there are any. */
+/* Refuses a module other than the libc with a `syscall` instruction. */
 static struct error *check_code(struct planner *planner, struct module *module)
 {
 	struct module_view view = { .module = module };
@@ -262,12 +262,12 @@ static struct error *check_code(struct planner *planner, struct module *module)
 		error = search_module(&search);
 	if (!error && search.list.count)
 		error = error_new(ERROR_REFUSED,
-				  "it makes system calls of its own, which might block SIGTRAP");
+				  "makes its own system calls, which might block SIGTRAP");
 	vec_free(&search.list);
 	return error;
 }
 
-/* Most have not even the bytes. */
+/* Checks the bytes first: most modules have none. */
 static struct error *check_module(struct planner *planner, struct module *module)
 {
 	bool found;
@@ -300,7 +300,7 @@ static bool is_guarded(const struct module *module)
 	return is_libc(module) || is_libpthread(module);
 }
 
-/* In the loader nothing of the program's runs while it blocks signals. */
+/* The loader runs none of the program's code while it blocks signals. */
 static bool is_harmless(const struct module *module)
 {
 	return module->is_vdso || (is_loader(module) && !is_guarded(module));
@@ -311,13 +311,14 @@ struct error *sigtrap_guards_check_later(struct planner *planner, struct module 
 	if (is_harmless(module))
 		return NULL;
 	struct error *error =
-		is_guarded(module) ? error_new(ERROR_REFUSED, "another libc, which isn't watched") :
-				     check_code(planner, module);
+		is_guarded(module) ?
+			error_new(ERROR_REFUSED, "a second libc, which is not watched") :
+			check_code(planner, module);
 	return error ? error_wrap(error, "%s", module->name) : NULL;
 }
 
 struct error *sigtrap_guards_find(struct planner *planner, const struct modules *modules,
-			  struct guard_list *ret_list)
+				  struct guard_list *ret_list)
 {
 	struct guard_list list = { 0 };
 	struct error *error = NULL;
@@ -327,8 +328,8 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
 		found |= is_libc(modules->items[i]);
 	if (!found)
 		return error_new(ERROR_REFUSED,
-				 "there is no libc whose signal masks could be watched");
-	for (int listing = 0; listing < 2; listing++) { /* the cheap look first: it refuses most */
+				 "no libc whose signal masks could be watched");
+	for (int listing = 0; listing < 2; listing++) { /* the cheap check first: it refuses most */
 		for (size_t i = 0; i < modules->count && !error; i++) {
 			struct module *module = modules->items[i];
 
@@ -349,7 +350,7 @@ struct error *sigtrap_guards_find(struct planner *planner, const struct modules 
 }
 
 struct error *sigtrap_guards_find_call(struct planner *planner, const struct modules *modules,
-			       uint64_t number, struct guard_list *list)
+				       uint64_t number, struct guard_list *list)
 {
 	struct error *error = NULL;
 

@@ -1,5 +1,6 @@
 /*
- * sigtrap_guards.h - `syscall` instructions that might block SIGTRAP or take its handler away (H10).
+ * sigtrap_guards.h - find `syscall` instructions that might block SIGTRAP or replace its handler
+ * (H10). They get guards: probes of ours that ask the agent first.
  *
  * Only reads files.
  */
@@ -18,23 +19,23 @@ struct guard_list {
 	size_t count, room;
 };
 
-/* Why there can't be a trap in this module, whatever the process; NULL: there may be. */
+/* Why a trap in this module is never possible, whatever the process; NULL: it may be possible. */
 struct error *sigtrap_guards_module(const struct module *module);
 
 /*
- * The instructions that need a guard, so that SIGTRAP isn't lost: all in the libc whose system call
- * can do it, or isn't known. If it isn't certain that these are all (no libc, system calls in other
- * modules), that is an error, and there can be no traps.
+ * Lists the instructions that need a guard, so that SIGTRAP isn't lost: all in the libc whose
+ * system call is harmful or unknown. If the list can't be complete (no libc, system calls in other
+ * modules), the result is an error, and the process gets no traps.
  */
 struct error *sigtrap_guards_find(struct planner *planner, const struct modules *modules,
-			  struct guard_list *ret_list);
+				  struct guard_list *ret_list);
 
-/* Why there can be no traps any more, now that this one is loaded too; NULL: it doesn't matter. */
+/* Why a module loaded later rules traps out; NULL: it doesn't. */
 struct error *sigtrap_guards_check_later(struct planner *planner, struct module *module);
 
-/* The instructions of the libc that certainly make that system call, behind those in the list,
- * which is the caller's to free. */
+/* Adds the instructions of the libc that certainly make that system call to the list, which the
+ * caller frees. */
 struct error *sigtrap_guards_find_call(struct planner *planner, const struct modules *modules,
-			       uint64_t number, struct guard_list *list);
+				       uint64_t number, struct guard_list *list);
 
 #endif

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The index of the first site behind the address. */
+/* The index of the first site after the address. */
 static size_t index_behind(const struct planner *planner, taddr address)
 {
 	return sorted_count(planner->sites.count, i,
@@ -35,18 +35,28 @@ struct site *siteset_overlapping(const struct planner *planner, taddr start, tad
 	return NULL;
 }
 
+bool siteset_fits(const struct planner *planner, const struct site *site)
+{
+	size_t next = index_behind(planner, site->address);
+	const struct site *before = next > 1 ? planner->sites.items[next - 2] : NULL;
+	const struct site *after = next < planner->sites.count ? planner->sites.items[next] : NULL;
+
+	return next && planner->sites.items[next - 1] == site &&
+	       (!before || before->address.v + site_claim(before) <= site->address.v) &&
+	       (!after || site->address.v + site_claim(site) <= after->address.v);
+}
+
 bool siteset_insert(struct planner *planner, struct site *site)
 {
 	size_t index = index_behind(planner, site->address);
 
 	if (!vec_reserve(&planner->sites, 1))
 		return false;
-	assert(!siteset_overlapping(planner, site->address,
-				  taddr_add(site->address, (int64_t)site_claim(site)))); /* L1 */
 	memmove(planner->sites.items + index + 1, planner->sites.items + index,
 		(planner->sites.count - index) * sizeof(*planner->sites.items));
 	planner->sites.items[index] = site;
 	planner->sites.count++;
+	assert(siteset_fits(planner, site)); /* L1 */
 	return true;
 }
 
@@ -54,7 +64,7 @@ void siteset_remove(struct planner *planner, struct site *site)
 {
 	size_t index = index_behind(planner, site->address) - 1;
 
-	assert(planner->sites.items[index] == site);
+	assert(index < planner->sites.count && planner->sites.items[index] == site); /* L1 */
 	planner->sites.count--;
 	memmove(planner->sites.items + index, planner->sites.items + index + 1,
 		(planner->sites.count - index) * sizeof(*planner->sites.items));
@@ -75,11 +85,12 @@ void site_take_hop(struct site *site, struct site *from)
 {
 	if (!from->hop_piece.size)
 		return;
+	assert(!site->hop_piece.size && taddr_equal(site->hop, from->hop));
 	site->hop_piece = from->hop_piece;
 	from->hop_piece.size = 0;
 }
 
-/* Where slots begin: behind the site's own jump, if it has one. */
+/* The offset of the first slot: after the site's own jump, if it has one. */
 static size_t slots_start(const struct site *site)
 {
 	return site->insn_count ? JUMP_LENGTH : 0;
@@ -92,9 +103,13 @@ static bool can_host(const struct site *site)
 
 size_t site_slots_free(const struct site *site)
 {
+	size_t slots;
+
 	if (!can_host(site) || site->emitted || site->length < slots_start(site)) /* L2 */
 		return 0;
-	return (site->length - slots_start(site)) / JUMP_LENGTH - site->slot_count;
+	slots = (site->length - slots_start(site)) / JUMP_LENGTH;
+	assert(site->slot_count <= slots);
+	return slots - site->slot_count;
 }
 
 taddr site_slot(const struct site *site, size_t index)

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-
 /* ---- runs of instructions -------------------------------------------------------------------- */
 
 static const struct body_insn *insn_of(const struct tactic_view *view, size_t index)
@@ -16,13 +15,13 @@ static taddr address_of(const struct tactic_view *view, size_t index)
 	return taddr_add(view->module->module->bias, (int64_t)insn_of(view, index)->at);
 }
 
-/* Why the instruction `distance` bytes behind the site's first can't move along. */
+/* Why the instruction `distance` bytes after the site's first can't move along. */
 static struct error *refuse_way(enum body_way way, uint64_t distance)
 {
 	static const char *const reasons[] = {
-		[WAY_INBOUND] = "something jumps to the instruction %llu bytes behind it",
-		[WAY_RETURN] = "a call returns to the instruction %llu bytes behind it",
-		[WAY_UNKNOWN] = "the code %llu bytes behind it is reached in an unknown way",
+		[WAY_BRANCH] = "code may jump to the instruction %llu bytes after it",
+		[WAY_RETURN] = "a call returns to the instruction %llu bytes after it",
+		[WAY_UNKNOWN] = "the code %llu bytes after it is reached in an unknown way",
 	};
 
 #pragma GCC diagnostic push
@@ -31,7 +30,7 @@ static struct error *refuse_way(enum body_way way, uint64_t distance)
 #pragma GCC diagnostic pop
 }
 
-/* May the instruction be part of a new site, at its start or inside? */
+/* Checks whether the instruction may be part of a new site, at its start or inside. */
 static struct error *check_insn(const struct tactic_view *view, size_t first, size_t index)
 {
 	const struct body_insn *insn = insn_of(view, index);
@@ -43,20 +42,19 @@ static struct error *check_insn(const struct tactic_view *view, size_t first, si
 	bool is_fixed = body_is_fixed(view->body, index);
 	if (is_fixed && !distance)
 		return error_new(ERROR_REFUSED,
-				 "its instruction can't be moved, or is data for another one");
+				 "its instruction cannot be moved, or other code reads it as data");
 	if (is_fixed)
 		return error_new(ERROR_REFUSED,
-				 "the instruction %llu bytes behind it can't be moved",
+				 "the instruction %llu bytes after it cannot be moved",
 				 (unsigned long long)distance);
 	if (view->planner->keeps_calls &&
 	    (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT))
-		return error_new(
-			ERROR_REFUSED,
-			"the call %llu bytes behind it would have to move, and the process has a shadow "
-			"stack (CET), which forbids that",
-			(unsigned long long)distance);
+		return error_new(ERROR_REFUSED,
+				 "the call %llu bytes after it would have to move, which the "
+				 "process's shadow stack (CET) forbids",
+				 (unsigned long long)distance);
 	if (siteset_overlapping(view->planner, at, taddr_add(at, insn->length)))
-		return error_new(ERROR_REFUSED, "another tracepoint needs the bytes %llu behind it",
+		return error_new(ERROR_REFUSED, "another tracepoint needs the bytes %llu after it",
 				 (unsigned long long)distance);
 	return NULL;
 }
@@ -99,6 +97,7 @@ struct error *run_make_site(const struct tactic_view *view, const struct run *ru
 {
 	struct site *site = calloc(1, sizeof(*site));
 
+	assert(run->length && run->length <= DT_SITE_BYTES && run->count <= SITE_INSNS_MAX);
 	if (!site)
 		return error_new(ERROR_FAILED, "out of memory");
 	site->module = view->module->module;
@@ -119,7 +118,7 @@ struct error *run_make_site(const struct tactic_view *view, const struct run *ru
 
 /* ---- jump ------------------------------------------------------------------------------------ */
 
-/* The site that ends right before instruction `first`, and may grow. */
+/* The site that ends at instruction `first` and may grow; NULL: none. */
 static struct site *growing_site(const struct tactic_view *view, size_t first)
 {
 	taddr at = address_of(view, first);
@@ -132,8 +131,7 @@ static struct site *growing_site(const struct tactic_view *view, size_t first)
 	return before;
 }
 
-/* The site before grows over the instruction: nothing but falling through leads from its end to
- * here. */
+/* Grows the site before over the instruction, if code only falls through from its end to here. */
 static bool try_grow(const struct tactic_view *view, struct site **ret_site)
 {
 	for (size_t first = view->index; insn_of(view, first)->way == WAY_NONE; first--) {
@@ -157,13 +155,14 @@ static bool try_grow(const struct tactic_view *view, struct site **ret_site)
 		for (size_t i = 0; i < count; i++)
 			site->lengths[site->insn_count++] = insn_of(view, first + i)->length;
 		site->length += length;
+		assert(siteset_fits(view->planner, site)); /* L1 */
 		*ret_site = site;
 		return true;
 	}
 	return false;
 }
 
-/* The site behind begins earlier, so that it covers the instruction. */
+/* Makes the site after begin earlier, so that it covers the instruction. */
 static bool try_grow_back(const struct tactic_view *view, struct site **ret_site)
 {
 	const struct body_insn *insn = insn_of(view, view->index);
@@ -189,11 +188,12 @@ static bool try_grow_back(const struct tactic_view *view, struct site **ret_site
 	site->address = address_of(view, view->index);
 	for (size_t i = 0; i < site->probes.count; i++)
 		site->probes.items[i]->event.insn++;
+	assert(siteset_fits(view->planner, site)); /* L1 */
 	*ret_site = site;
 	return true;
 }
 
-/* A site that begins before the instruction, as far as nothing leads to what is between. */
+/* Finds a run that begins before the instruction, as long as code falls through to it. */
 static bool try_back(const struct tactic_view *view, struct run *ret_run)
 {
 	for (size_t first = view->index; insn_of(view, first)->way == WAY_NONE && first > 0;
@@ -239,18 +239,19 @@ static struct error *try_short_jump(const struct tactic_view *view, struct site 
 
 	if (error)
 		return error;
-	/* its bytes are taken while a host is looked for */
+	/* the search for a slot mustn't take these bytes */
 	error = run_make_site(view, &run, "short-jump", &site);
 	if (error)
 		return error;
 	site->way = DIVERT_SHORT;
-	error = short_jump_find_host(view, site->address, &host, &slot);
+	error = short_jump_take_slot(view, site->address, &host, &slot);
 	if (error) {
 		siteset_remove(view->planner, site);
 		site_free(site);
 		return error;
 	}
-	site->host = host;
+	assert(host != site && !host->slot_host);
+	site->slot_host = host;
 	site->slot = slot;
 	*ret_site = site;
 	return NULL;

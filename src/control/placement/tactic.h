@@ -1,35 +1,36 @@
 /*
- * tactic.h - the ways to divert an instruction. A table, tried in order; each can say no, with a
- * reason, and leaves nothing behind when it does.
+ * tactic.h - the ways to divert an instruction: a table, tried in order. A tactic that refuses
+ * gives the reason and leaves nothing behind.
  *
- *	jump	five bytes, whole instructions, nothing leads inside. If the instruction's own five bytes won't
- *		do, the site before it grows over it, or a site begins a little before it.
- *	short-jump	two bytes: a short jump to a slot, five bytes that nobody runs: padding, or the rest of a site
- *		("host") that is made longer for it.
- *	pun	what must stay of the five bytes stays, and makes part of the distance: the jump leads to a
- *		hop that is put there.
- *	trap	one byte, where SIGTRAP is certain to reach us (H10).
+ *   jump        five bytes of whole instructions without a branch target inside. If the five bytes
+ *               from the instruction on won't do, the site before grows over it, or a site begins a
+ *               little before it.
+ *   short-jump  two bytes: a short jump to a slot, five bytes that are never executed otherwise:
+ *               padding, or the rest of a longer site (the "slot host").
+ *   pun         some of the five bytes must stay, and make up part of the distance: the jump leads
+ *               to a hop that is mapped there.
+ *   trap        one byte, where SIGTRAP is certain to reach us (H10).
  */
 #ifndef DYNTRACE_TACTIC_H
 #define DYNTRACE_TACTIC_H
 
 #include "planner.h"
 
-/* What a tactic looks at. */
+/* The instruction that a tactic is asked for. */
 struct tactic_view {
 	struct planner *planner;
 	const struct module_view *module;
 	const struct body *body;
 	size_t index; /* the instruction in it */
-	const struct probe *probe; /* NULL: asked without one */
+	const struct probe *probe; /* NULL: for planner_explain */
 };
 
 struct tactic {
 	const char *name;
-	/* Makes a site that covers the instruction, or makes one that does. It is in the planner's
-	 * list then. */
+	/* Makes a site that covers the instruction, or grows one; it is in the planner's list
+	 * then. */
 	struct error *(*try)(const struct tactic_view *view, struct site **ret_site);
-	/* asked when all other sites are known: it relies on bytes that they might want */
+	/* tried when all other sites are known: it relies on bytes that they might need */
 	bool is_late;
 };
 
@@ -42,17 +43,17 @@ struct run {
 	size_t length;
 };
 
-/* Whole instructions from `first` on, at least `need` bytes; nothing leads inside and nobody claims
- * them. NULL or why not. */
+/* Collects whole instructions from `first` on, at least `need` bytes, without a branch target
+ * inside and claimed by no site. The error is the reason why not. */
 struct error *run_gather(const struct tactic_view *view, size_t first, size_t need,
 			 struct run *ret_run);
-/* A site of those instructions, in the planner's list. */
+/* Makes a site of those instructions, in the planner's list. */
 struct error *run_make_site(const struct tactic_view *view, const struct run *run,
 			    const char *tactic, struct site **ret_site);
 
-/* tactic_short_jump.c: a free slot that a short jump at `from` reaches. */
-struct error *short_jump_find_host(const struct tactic_view *view, taddr from, struct site **ret_host,
-			size_t *ret_slot);
+/* tactic_short_jump.c: takes a free slot that a short jump at `from` reaches. */
+struct error *short_jump_take_slot(const struct tactic_view *view, taddr from,
+				   struct site **ret_host, size_t *ret_slot);
 
 /* tactic_trap.c */
 struct error *tactic_trap_try(const struct tactic_view *view, struct site **ret_site);

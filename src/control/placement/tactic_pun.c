@@ -1,11 +1,12 @@
 /*
- * tactic_pun.c - a jump part of whose distance is what was there before.
+ * tactic_pun.c - a jump whose distance partly consists of the bytes that follow the site.
  *
- * Of five bytes at the site only the first k may change, because something leads to what is behind
- * them. So the distance has 4 - (k - 1) bytes that are given, the upper ones, and the jump can only
- * lead to a range of 256^(k-1) bytes. If that range isn't in use by anybody, a page is mapped
- * there, with a jump (the hop) to the trampoline, which lies anywhere within reach of both.
+ * Of the five bytes of a jump only the first k may change, because the bytes after them are a
+ * branch target. So the upper 4 - (k - 1) bytes of the distance are given, and the jump can only
+ * lead to a range of 256^(k-1) bytes. If that range holds free memory, a page is mapped there, with
+ * a jump (the hop) to the trampoline, which lies anywhere within reach of both.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "control/code/jump.h"
@@ -24,7 +25,7 @@ static struct error *longest_run(const struct tactic_view *view, struct run *ret
 	return error;
 }
 
-/* The addresses that the jump can lead to. */
+/* The range of addresses that the jump can lead to. */
 static void find_range(const struct tactic_view *view, taddr at, size_t k, uint64_t *ret_low,
 		       uint64_t *ret_high)
 {
@@ -33,6 +34,7 @@ static void find_range(const struct tactic_view *view, taddr at, size_t k, uint6
 	uint8_t jump[JUMP_LENGTH] = { 0 };
 	int32_t distance;
 
+	assert(k > 0 && k < JUMP_LENGTH && offset + JUMP_LENGTH <= text->size);
 	memcpy(jump + k, text->bytes + offset + k, JUMP_LENGTH - k);
 	memcpy(&distance, jump + 1, sizeof(distance));
 	*ret_low = at.v + JUMP_LENGTH + (uint64_t)(int64_t)distance;
@@ -59,7 +61,7 @@ static bool is_hop_free(const struct planner *planner, taddr at, struct site **r
 	return !*ret_other;
 }
 
-/* May a new site use the other's hop, when it takes its place? Then the hop is led elsewhere (P8). */
+/* May a new site use the hop of the old site that it replaces? Then the hop is redirected (P8). */
 static bool can_share(const struct planner *planner, const struct site *other, taddr at, size_t k)
 {
 	return taddr_equal(other->address, at) && other->length == k && other->group &&
@@ -67,7 +69,7 @@ static bool can_share(const struct planner *planner, const struct site *other, t
 	       jump_is_whole(other->hop);
 }
 
-/* One of its own, else that of the site whose place is taken: *ret_of. */
+/* Finds a place for a hop of its own, else takes the hop of the replaced site *ret_of. */
 static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k, taddr *ret_hop,
 			      struct site **ret_of)
 {
@@ -91,9 +93,9 @@ static struct error *find_hop(const struct tactic_view *view, taddr at, size_t k
 		low = other->hop.v + HOP_LENGTH;
 	}
 	if (!before)
-		return error_new(
-			ERROR_REFUSED,
-			"the bytes behind it must stay, and the only jump that they allow leads to memory in use");
+		return error_new(ERROR_REFUSED,
+				 "the bytes after it must stay, and the only jump they allow leads "
+				 "to memory in use");
 	*ret_hop = before->hop;
 	*ret_of = before;
 	return NULL;
@@ -112,13 +114,13 @@ struct error *tactic_pun_try(const struct tactic_view *view, struct site **ret_s
 	if (run.length >= JUMP_LENGTH || at + JUMP_LENGTH > text->address + text->size)
 		return error_new(ERROR_REFUSED, "the code ends there");
 	if (siteset_overlapping(view->planner, address, taddr_add(address, JUMP_LENGTH)))
-		return error_new(ERROR_REFUSED, "another tracepoint changes the bytes behind it");
-	/* bytes that a jump relies on can hold no other site: one that is wanted there goes first,
-	 * by a trap */
+		return error_new(ERROR_REFUSED, "another tracepoint changes the bytes after it");
+	/* bytes that a jump relies on can hold no other site: a probe wanted there goes first, by a
+	 * trap */
 	if (plan_is_wanted(view->planner, taddr_add(address, (int64_t)run.length),
 			   taddr_add(address, JUMP_LENGTH)))
 		return error_new(ERROR_REFUSED,
-				 "another tracepoint is wanted at the bytes behind it");
+				 "another tracepoint is requested at the bytes after it");
 	taddr hop = { 0 };
 	struct site *hop_of = NULL;
 	error = find_hop(view, address, run.length, &hop, &hop_of);
@@ -130,5 +132,6 @@ struct error *tactic_pun_try(const struct tactic_view *view, struct site **ret_s
 	(*ret_site)->hop = hop;
 	(*ret_site)->hop_of = hop_of;
 	(*ret_site)->fixed_length = JUMP_LENGTH;
+	assert(siteset_fits(view->planner, *ret_site)); /* L1 */
 	return NULL;
 }

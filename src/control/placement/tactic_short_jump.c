@@ -1,10 +1,13 @@
 /*
- * tactic_short_jump.c - five bytes for the long jump of a site that has room for a short one only.
+ * tactic_short_jump.c - find a slot: five bytes for the long jump of a site with room for a short
+ * one.
  *
- * In this order: a slot that a site has to spare; padding that nobody runs; a new site, made for
- * nothing else, of instructions that nothing leads into. The new site costs those who pass there a
- * jump and back: so few instructions are best, and then the nearest.
+ * The search tries, in this order: a spare slot of a site; padding that is never executed; a new
+ * site, made for its slot alone, of instructions without a branch target inside. The new site costs
+ * every thread that passes there a jump and back: so few instructions are best, and then the
+ * nearest. The site with the slot is the slot host.
  */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "tactic.h"
@@ -12,7 +15,7 @@
 #define SHORT_MIN -128
 #define SHORT_MAX 127
 #define HOST_LENGTH (2 * JUMP_LENGTH)
-#define PART 160 /* bytes to both sides: a short jump, and a site */
+#define PART 160 /* bytes to both sides: a short jump and a site */
 
 static bool reaches(taddr from, taddr to)
 {
@@ -21,7 +24,7 @@ static bool reaches(taddr from, taddr to)
 	return distance >= SHORT_MIN && distance <= SHORT_MAX;
 }
 
-/* One of the site's free slots that is within reach. Slots are given in order. */
+/* Has the site a free slot within reach? Slots are given out in order. */
 static bool spare_slot(const struct planner *planner, const struct site *site, taddr from)
 {
 	return site->group == planner->group && site_slots_free(site) && /* L4 */
@@ -40,7 +43,7 @@ static struct site *find_spare(const struct planner *planner, taddr from)
 	return NULL;
 }
 
-/* ---- in one function and the padding behind it ----------------------------------------------- */
+/* ---- one function and the padding after it --------------------------------------------------- */
 
 static bool is_dead_byte(const struct tactic_view *view, size_t index)
 {
@@ -51,7 +54,7 @@ static bool is_dead_byte(const struct tactic_view *view, size_t index)
 	       !plan_is_wanted(view->planner, at, taddr_add(at, insn->length));
 }
 
-/* The instructions that are worth looking at. */
+/* The instructions within reach of a short jump, roughly. */
 static void near_part(const struct tactic_view *view, taddr from, size_t *ret_first,
 		      size_t *ret_end)
 {
@@ -64,7 +67,7 @@ static void near_part(const struct tactic_view *view, taddr from, size_t *ret_fi
 		*ret_end = at + PART < view->body->start ? 0 : count;
 }
 
-/* Padding: as much of it as makes whole slots. */
+/* Makes a slot host of padding, as long as whole slots. */
 static bool make_padding(const struct tactic_view *view, taddr from, struct site **ret_host)
 {
 	const struct body_insn *insns = view->body->insns.items;
@@ -92,7 +95,7 @@ static bool make_padding(const struct tactic_view *view, taddr from, struct site
 	return false;
 }
 
-/* Would a site that begins there leave code before it that no jump could cover any more? */
+/* Would a site that begins there leave code before it that no later jump could cover? */
 static bool leaves_orphans(const struct tactic_view *view, size_t first)
 {
 	taddr at =
@@ -103,7 +106,7 @@ static bool leaves_orphans(const struct tactic_view *view, size_t first)
 	       !(before && before->address.v + before->length == at.v);
 }
 
-/* The best run for a new site. */
+/* Finds the best run for a new slot host. */
 static bool find_run(const struct tactic_view *view, taddr from, struct run *ret_run)
 {
 	const struct body_insn *insns = view->body->insns.items;
@@ -146,8 +149,8 @@ static bool host_in(const struct tactic_view *view, taddr from, struct site **re
 
 /* ---- neighbours ------------------------------------------------------------------------------ */
 
-/* The function around the address, or the nearest before or behind it, as far as a short jump
- * leads. */
+/* Reads the function around the address, or the nearest one before or after it within reach of a
+ * short jump. */
 static bool read_neighbour(const struct tactic_view *view, uint64_t from, int step,
 			   struct tactic_view *ret_view)
 {
@@ -157,7 +160,8 @@ static bool read_neighbour(const struct tactic_view *view, uint64_t from, int st
 	for (int i = 0; i < SHORT_MAX; i++, from += (uint64_t)(int64_t)step) {
 		if (!function_bounds(view->module, NULL, from, &start, &end))
 			continue;
-		if (!body_read(near, view->module->symtab, view->module->branch_targets, start, end))
+		if (!body_read(near, view->module->symtab, view->module->branch_targets, start,
+			       end))
 			return false;
 		*ret_view = *view;
 		ret_view->body = near;
@@ -180,14 +184,16 @@ static bool host_near(const struct tactic_view *view, taddr from, struct site **
 	       neighbour.body->start != view->body->start && host_in(&neighbour, from, ret_host);
 }
 
-struct error *short_jump_find_host(const struct tactic_view *view, taddr from, struct site **ret_host,
-			size_t *ret_slot)
+struct error *short_jump_take_slot(const struct tactic_view *view, taddr from,
+				   struct site **ret_host, size_t *ret_slot)
 {
 	struct site *host = find_spare(view->planner, from);
 
 	if (!host && !host_in(view, from, &host) && !host_near(view, from, &host))
 		return error_new(ERROR_REFUSED,
-				 "no room for a longer jump is within reach of a short one");
+				 "no room for a long jump within reach of a short one");
+	assert(!host->emitted && host->group == view->planner->group); /* L2, L4 */
+	assert(site_slots_free(host) && reaches(from, site_slot(host, host->slot_count)));
 	*ret_host = host;
 	*ret_slot = host->slot_count++;
 	return NULL;

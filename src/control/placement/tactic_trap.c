@@ -1,6 +1,8 @@
 /*
- * tactic_trap.c - one byte, int3, where nothing else fits. Dear at every hit (a signal), and deadly where
- * SIGTRAP is lost: so it is asked last, and only where somebody sees to that (planner_allow_traps).
+ * tactic_trap.c - one byte, int3, where nothing else fits.
+ *
+ * A trap costs a signal per hit, and kills the target where SIGTRAP is lost: so it is tried last,
+ * and only where the caller guards SIGTRAP (planner_allow_traps).
  */
 #include "tactic.h"
 
@@ -21,9 +23,10 @@ struct error *tactic_trap_try(const struct tactic_view *view, struct site **ret_
 	struct run run;
 
 	if (!planner->may_trap)
-		return error_new(ERROR_REFUSED, "not here");
+		return error_new(ERROR_REFUSED, "not allowed here");
 	if (planner->group && !planner->traps_ready)
-		return error_new(ERROR_REFUSED, "not among tracepoints that are placed already");
+		return error_new(ERROR_REFUSED,
+				 "not possible among tracepoints that are already placed");
 	struct error *error = run_gather(view, view->index, 1, &run);
 	if (!error)
 		error = planner->may_trap(planner->may_trap_context, view->module->module);

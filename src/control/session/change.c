@@ -370,7 +370,7 @@ static void fail_groups(struct session *session)
 		struct patch_site *site = &planner_site(session->planner, i)->patch;
 
 		if (site->state == PATCH_PLANNED && site->group &&
-		    planner_leads_on(session->planner, site->group))
+		    planner_redirects(session->planner, site->group))
 			fail_with_group(
 				session, site,
 				"a process that was forked still runs the code of a tracepoint that is too near: remove that first");
@@ -389,7 +389,7 @@ void change_clear_way(struct session *session, bool *ret_alone)
 {
 	uint64_t until = now_ms() + CHANGE_WAY_MS;
 	unsigned pause_ms = 1;
-	bool leads_on = planner_leads_on(session->planner, 0);
+	bool leads_on = planner_redirects(session->planner, 0);
 	bool alone = (leads_on || !is_way_clear(session)) && change_is_alone(session);
 
 	if (leads_on && !alone)

@@ -179,7 +179,7 @@ bool own_probes_is_site(const struct site *site)
 
 bool own_probes_is_last(const struct site *site)
 {
-	if (site->host || site->slot_count) /* the order of what leads through others comes first */
+	if (site->slot_host || site->slot_count) /* the order of what leads through others comes first */
 		return false;
 	for (size_t i = 0; i < site->probes.count; i++) {
 		if (site->probes.items[i]->event.finds)
