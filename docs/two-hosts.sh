@@ -1,22 +1,22 @@
 #!/bin/sh
-# two-hosts.sh - many machines, one trace: each streams its LTTng events to one relay daemon, and one reader sees
-# them all, merged by time.
+# two-hosts.sh - many machines, one trace: each machine streams its LTTng events to one relay daemon, and one reader
+# sees all of them, merged by time.
 #
-# On the machine that collects:
+# On the collecting machine:
 #
 #	lttng-relayd                                    # ports 5342 and 5343; 5344 for live readers
 #
-# On each machine that is traced, RELAY being the first one's name or address:
+# On each traced machine, RELAY being the collecting machine's name or address:
 #
 #	sh two-hosts.sh RELAY PID FUNCTION [NAME]       # until Ctrl-C
 #
-# Again on the first, while it goes on or afterwards:
+# Again on the first machine, during recording or afterwards:
 #
-#	babeltrace2 ~/lttng-traces/*                    # what was recorded, of all hosts
-#	babeltrace2 --input-format=lttng-live net://localhost:5344                    # which hosts stream
-#	babeltrace2 --input-format=lttng-live net://localhost:5344/host/HOST/dyntrace # one of them, live
+#	babeltrace2 ~/lttng-traces/*                    # events of all hosts
+#	babeltrace2 --input-format=lttng-live net://localhost:5344                    # list of hosts
+#	babeltrace2 --input-format=lttng-live net://localhost:5344/host/HOST/dyntrace # one host, live
 #
-# Clocks of different machines are those of the machines: keep them together by NTP or PTP.
+# Each machine has its own clock: synchronise them by NTP or PTP.
 set -eu
 
 if [ $# -lt 3 ]; then
@@ -27,7 +27,7 @@ relay=$1 pid=$2 function=$3 name=${4:-$3}
 session=${DYNTRACE_SESSION:-dyntrace}
 
 lttng create "$session" ${DYNTRACE_LIVE:+"--live=$DYNTRACE_LIVE"} --set-url="net://$relay"
-# A process that is killed in the middle of an event spoils buffers that it shares with others.
+# Own buffers: a process killed in the middle of an event spoils buffers that it shares with others.
 lttng enable-channel --userspace --session="$session" --buffers-pid channel
 lttng enable-event --userspace --session="$session" --channel=channel "dyntrace:$name*"
 lttng add-context --userspace --session="$session" --type=vpid --type=vtid
