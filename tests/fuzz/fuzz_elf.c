@@ -86,6 +86,7 @@ static void check_markers(const struct symtab *symtab)
 	markers_free(&markers);
 }
 
+/* (I1, I2) The text found for an address covers it, and all of it can be read. */
 static void check_address(const struct symtab *symtab, uint64_t address)
 {
 	const struct symbol *symbol = symtab_at(symtab, address);
