@@ -1,6 +1,6 @@
 /*
- * arithmetic.h - what the operations of program.h that need nothing but numbers compute: the same
- * in the target, where filters run at a hit, and in a reader of traces.
+ * arithmetic.h - the operations of program.h that need only numbers: the same code in the target,
+ * where filters run at a hit, and in the reader of traces.
  *
  * Freestanding, no state, can't fault.
  */
@@ -73,7 +73,7 @@ static inline bool dt_is_combining(uint8_t code)
 	return code >= DT_OP_ADD && code <= DT_OP_REAL_GE;
 }
 
-/* The operations with two operands. *failed: set by a division by 0. */
+/* Binary operations. A division by 0 sets *failed. */
 static inline uint64_t dt_combine(uint8_t code, uint64_t x, uint64_t y, bool *failed)
 {
 	int64_t a = (int64_t)x, b = (int64_t)y;
@@ -111,7 +111,7 @@ static inline bool dt_is_changing(uint8_t code)
 	return code >= DT_OP_NEG && code <= DT_OP_REAL_TO;
 }
 
-/* The operations with one. */
+/* Unary operations. */
 static inline uint64_t dt_change(const struct dt_op *op, uint64_t x)
 {
 	switch (op->code) {

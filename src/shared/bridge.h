@@ -2,19 +2,19 @@
  * bridge.h - how the controller talks to libdyntrace-lttng.so in the target.
  *
  * The library has one thread of its own there, which does everything that may lock or wait: it
- * loads liblttng-ust, defines and forgets events. Requests lie in the code memfd, which only the
- * controller can write (H25); the thread sleeps on a word of the pool, where anybody who wakes it
- * for nothing does no harm; answers are in its own memory, from where the controller reads them.
+ * loads liblttng-ust, and defines and forgets events. Requests are in the code memfd, which only
+ * the controller can write (H25). The thread sleeps on a word of the pool; waking it for nothing
+ * does no harm. Answers are in the library's own memory, where the controller reads them.
  *
  * (G1) One request at a time: the controller writes it, then its number to `number` and the word;
  *      the thread answers by writing that number to dt_bridge_answer.number, last.
- * (G2) What an answer leads to (struct dt_bridge_result) stays valid as long as the process lives:
- *      code that was generated with it may still run after its event was forgotten, and then does
+ * (G2) The memory of an answer (struct dt_bridge_result) stays valid as long as the process lives:
+ *      code generated with it may still run after the library forgot the event, and then does
  *      nothing.
  *
- * At a hit, trampolines call dyntrace_lttng_hit(result.event, image) through dt_foreign (layout.h),
- * where image is the event as the pool would have it, with the probe's address in the place of the
- * header.
+ * At a hit, trampolines call dyntrace_lttng_hit(result.event, image): foreign_code.h in
+ * control/tracers/code. The image is the event as laid out in the pool, with the probe's address in
+ * place of the header.
  */
 #ifndef DYNTRACE_BRIDGE_H
 #define DYNTRACE_BRIDGE_H
@@ -46,19 +46,19 @@ enum dt_bridge_type {
 };
 
 struct dt_bridge_field {
-	char name[DT_BRIDGE_FIELD_NAME]; /* [A-Za-z0-9_]+: others make the whole trace unreadable */
+	char name[DT_BRIDGE_FIELD_NAME]; /* [A-Za-z0-9_]+: others make the trace unreadable */
 	uint8_t type;
 	uint8_t size; /* 1, 2, 4, 8 */
 	uint16_t count; /* of an array's elements; 0: none */
-	uint16_t offset; /* in the image; 0: behind the field before it, aligned */
-	uint8_t align; /* then: to this many bytes */
+	uint16_t offset; /* in the image; 0: after the previous field, aligned */
+	uint8_t align; /* of that field, in bytes */
 	uint8_t pad;
-	/* an integer that is an enumeration: its labels, of the event's */
+	/* of an enumeration: its labels, as indices in the event's labels */
 	uint16_t label_first, label_count;
 	uint32_t pad2;
 };
 
-/* A name of an enumeration's value. */
+/* One name of an enumeration. */
 struct dt_bridge_label {
 	int64_t value;
 	char name[DT_BRIDGE_LABEL_NAME];
@@ -67,8 +67,8 @@ struct dt_bridge_label {
 struct dt_bridge_event {
 	char provider[DT_BRIDGE_NAME];
 	char name[DT_BRIDGE_NAME]; /* no '"' and no control character */
-	uint64_t address; /* of the probe, for who looks */
-	uint32_t start; /* where the first field is in the image */
+	uint64_t address; /* of the probe, for information */
+	uint32_t start; /* offset of the first field in the image */
 	uint32_t field_count;
 	uint32_t label_count;
 	uint32_t pad;
@@ -81,7 +81,7 @@ struct dt_bridge_request {
 	uint32_t kind;
 	uint32_t count;
 	uint64_t argument; /* address in the target */
-	uint64_t wake; /* likewise, of the word */
+	uint64_t wake; /* address of the word in the target */
 };
 
 struct dt_bridge_result {
@@ -93,7 +93,7 @@ struct dt_bridge_answer {
 	uint32_t number;
 	uint32_t failed; /* `why` tells */
 	uint64_t results; /* DT_BRIDGE_DEFINE: address of an array */
-	uint64_t nested; /* hits inside of hits: not recorded */
+	uint64_t nested; /* hits inside hits: not recorded */
 	char why[240];
 };
 

@@ -1,19 +1,19 @@
 /*
- * frame.h - how to unwind from any instruction of a trampoline: the place in the program that it
- * stands for, and what it has on the stack meanwhile.
+ * frame.h - how to unwind from any instruction of a trampoline: the place in the program that the
+ * instruction stands for, and the words on the stack there.
  *
- * Behind its code and data each trampoline has rows, and behind those, at a multiple of 16, an end:
+ * After its code and data each trampoline has rows, and after those, at a multiple of 16, an end:
  *
  *	rows[n-1] ... rows[1] rows[0] | struct dt_frame_end
  *
- * A row holds up to its `end`, which is an offset from the trampoline's start; rows[0] is the
- * first. So from a pc in a trampoline the next struct dt_frame_end further up is its own: a word
- * that no code has by chance says which one is. It lives and dies with the trampoline: nobody has
- * to be told of either.
+ * A row is valid up to its `end`, an offset from the trampoline's start; rows[0] is the first. So
+ * from a pc in a trampoline the next struct dt_frame_end upward belongs to it; a check word that
+ * code doesn't contain by chance marks it. It lives and dies with the trampoline: nothing has to
+ * register or remove it.
  *
  * To an unwinder the trampoline is a frame of its own, called by the instruction that it stands
- * for; that is what the tables say which codegen/x86_64/tramp_frame.c makes, as expressions that do what is
- * done here.
+ * for. The tables of codegen/x86_64/tramp_frame.c say so, as expressions that compute the same as
+ * the functions below.
  */
 #ifndef DYNTRACE_FRAME_H
 #define DYNTRACE_FRAME_H
@@ -27,7 +27,7 @@
 
 struct dt_frame_end {
 	uint32_t check;
-	int32_t site; /* from here to the program's code that it stands for */
+	int32_t site; /* from here to the patched code of the program */
 	uint32_t start; /* from the trampoline's start to here */
 	uint32_t row_count;
 };
@@ -37,16 +37,16 @@ _Static_assert(sizeof(struct dt_frame_end) == DT_FRAME_ALIGN, "dt_frame_end");
 /* A row: end, origin << 16, kept << 22, words << 24. */
 #define DT_FRAME_END_MAX 0xffffu
 #define DT_FRAME_ORIGIN_SHIFT 16
-#define DT_FRAME_ORIGIN_MASK 63u /* from the site's start: the instruction that comes next */
-/* none: the function has returned, and its stub's index or its return address is the next word */
+#define DT_FRAME_ORIGIN_MASK 63u /* offset from the site's start of the next instruction */
+/* none: the function has returned; the next word is its stub's index or its return address */
 #define DT_FRAME_RETURNS 63u
 #define DT_FRAME_KEPT_SHIFT 22
 #define DT_FRAME_KEPT_MASK 3u
-#define DT_FRAME_WORDS_SHIFT 24 /* on the stack, and 1: 0 is "unknown" */
+#define DT_FRAME_WORDS_SHIFT 24 /* words on the stack + 1; 0: unknown */
 #define DT_FRAME_WORDS_MAX 254
 
-/* By `kept`: how far below the program's stack pointer rbx is; 0: it is in its register. A byte
- * each. */
+/* By `kept`, one byte each: how far rbx is saved below the program's stack pointer; 0: rbx is in
+ * its register. */
 #define DT_FRAME_KEPT 0xa0302000u
 
 static inline uint32_t dt_frame_row(uint32_t end, uint32_t origin, uint32_t kept, uint32_t words)
@@ -60,7 +60,7 @@ static inline uint32_t dt_frame_kept(uint32_t row)
 	return DT_FRAME_KEPT >> 8 * (row >> DT_FRAME_KEPT_SHIFT & DT_FRAME_KEPT_MASK) & 0xff;
 }
 
-/* The end of the trampoline that pc is in, of code that goes up to `limit`. NULL: it is in none. */
+/* The end of the trampoline that contains pc, in code up to `limit`. NULL: none. */
 static inline const struct dt_frame_end *dt_frame_find(uint64_t pc, uint64_t limit)
 {
 	uint64_t at = (pc + DT_FRAME_ALIGN - 1) & ~(uint64_t)(DT_FRAME_ALIGN - 1);
@@ -76,7 +76,7 @@ static inline const struct dt_frame_end *dt_frame_find(uint64_t pc, uint64_t lim
 	return 0;
 }
 
-/* The row that holds at pc; 0: none. */
+/* The row for pc; 0: none. */
 static inline uint32_t dt_frame_row_at(const struct dt_frame_end *end, uint64_t pc)
 {
 	const uint32_t *rows = (const uint32_t *)end;

@@ -1,9 +1,9 @@
 /*
  * layout.h - the memory that the controller and the target share.
  *
- * Freestanding; included by the agent, the controller and (for the offsets) by
- * the generator of trampolines. Change anything here and DT_LAYOUT_VERSION goes
- * up: a controller that finds another version in a target doesn't touch it.
+ * Freestanding; included by the agent, the controller and (for the offsets) by the generator of
+ * trampolines. Every change raises DT_LAYOUT_VERSION: a controller leaves a target alone whose
+ * agent has another version.
  *
  * Four mappings in the target:
  *
@@ -19,50 +19,50 @@
  *   state    private anonymous memory, MADV_WIPEONFORK: struct dt_state, the table
  *            of thread slots, the stacks of the slow paths. A forked child finds it
  *            zeroed, and so starts with no slot and no chunk.
- *   returns  private anonymous memory that fork copies (struct dt_returns), there only when
- *            function exits are recorded: which call each return stub stands for. Its stubs are a
+ *   returns  private anonymous memory that fork copies (struct dt_returns), mapped only while
+ *            function exits are recorded: which call each return stub stands for. The stubs are a
  *            window of the code memfd within reach of it.
  *
- * The buffer's protocol (cited as B1.. in asserts and comments):
+ * The buffer's protocol (asserts, tests and comments cite B1 to B9):
  *
- * (B1) A chunk has one owner at a time. It changes hands only by compare-and-swap of
- *      its chunk word: FREE -> OWNED by a thread, OWNED -> PUBLISHED by its owner, OWNED ->
- *      CLOSING -> PUBLISHED by the thread that inherits a dead one's slot, OWNED -> TAKEN by the
- *      controller once the owner is dead, PUBLISHED or TAKEN -> EMPTYING -> FREE by the controller
- *      (or see B9). EMPTYING: the trace has what was in it, and it is being zeroed.
+ * (B1) A chunk has one owner at a time. It changes hands only by compare-and-swap of its chunk
+ *      word: FREE -> OWNED by a thread; OWNED -> PUBLISHED by its owner; OWNED -> CLOSING ->
+ *      PUBLISHED by the thread that inherits a dead thread's slot; OWNED -> TAKEN by the controller
+ *      once the owner is dead; PUBLISHED or TAKEN -> EMPTYING -> FREE by the controller (or see
+ *      B9). EMPTYING says that the trace has the chunk's events and the chunk is being zeroed.
  *      Every step out of FREE, and to WIPING, raises the generation.
- * (B2) Space is reserved by an unlocked cmpxchg of slot.reserve, which nobody but the slot's own
- *      thread writes. The word holds the chunk's generation, so a nested signal handler
- *      that switched chunks makes the interrupted cmpxchg fail.
- * (B3) slot.reserve is loaded before the clock is read: an event that lies behind another one
- *      in the chunk has a clock value that is not smaller.
- * (B4) Chunks are zero beyond what was reserved. A header that isn't zero and has no
- *      DT_EVENT_PENDING bit says that its event is complete: it is the last store.
- *      The first store of an event with a payload is its header with DT_EVENT_PENDING, so that its
- *      size is known even when it is never completed.
- * (B5) begin <= clock of each event <= end, for the descriptor of a published chunk, and
- *      end <= begin of the same thread's next chunk, unless the clock was set back between the
- *      two: the reader starts a new stream then.
+ * (B2) A hit reserves space by an unlocked cmpxchg of slot.reserve, which only the slot's own
+ *      thread writes. The word holds the chunk's generation, so a nested signal handler that
+ *      switched chunks makes the interrupted cmpxchg fail.
+ * (B3) A hit loads slot.reserve before it reads the clock: an event behind another one in the chunk
+ *      has no smaller clock value.
+ * (B4) Chunks are zero beyond the reserved bytes. A header that is neither zero nor has
+ *      DT_EVENT_PENDING is the last store of its event, which is complete. The first store of an
+ *      event with a payload is its header with DT_EVENT_PENDING, so that its size is known even if
+ *      the hit never completes it.
+ * (B5) In the descriptor of a published chunk, begin <= clock of each event <= end; and end <=
+ *      begin of the same thread's next chunk, unless the clock was set back between the two: then
+ *      the reader starts a new stream.
  * (B6) Two neighbouring events of a chunk, and begin and the first event, are less than 2^39 cycles
  *      apart: 40 bits of clock in the header are enough.
  * (B7) Each hit adds exactly one to one of: events in a chunk, dt_thread.lost,
- *      dt_pool.lost_homeless; and each event of a chunk that is taken again by (B9) one to
+ *      dt_pool.lost_homeless. Each event of a chunk that a thread takes again by (B9) adds one to
  *      dt_pool.overwritten.
  * (B8) With DT_BLOCK a thread that finds no room waits, on its own stack and with its signals as
- *      they are, for at most dt_control.block_ms. When that is over, or the controller is dead,
- *      dt_pool.expired is set: nobody waits any more, until the controller frees a chunk and clears
- *      it. So a controller that is stopped costs the target one wait, not one a hit.
- * (B9) With DT_OVERWRITE the controller frees nothing; a thread that wants a chunk takes the next
- *      one in the ring that is FREE, or PUBLISHED and complete: PUBLISHED -> WIPING, which raises
- *      the generation, and zeroes it, -> OWNED. A chunk with a hole is passed over: the hit that
- *      left it may still write there. Who reads a chunk meanwhile copies it, and looks at the word
- *      before and behind.
+ *      they are, for at most dt_control.block_ms. After that, or if the controller is dead, the
+ *      thread sets dt_pool.expired: no thread waits until the controller frees a chunk and clears
+ *      it. So a stopped controller costs the target one wait, not one per hit.
+ * (B9) With DT_OVERWRITE the controller frees nothing. A thread that wants a chunk takes the next
+ *      chunk of the ring that is FREE, or PUBLISHED and complete: PUBLISHED -> WIPING, which raises
+ *      the generation; it zeroes the chunk; -> OWNED. It passes over a chunk with a hole: the hit
+ *      that left the hole may still write there. A reader copies the chunk meanwhile and compares
+ *      the word before and after.
  *
- * (N1) A thread that comes by where the loader tells debuggers of a new list of libraries raises
- *      dt_pool.modules_asked: its ticket. With DT_WAIT_MODULES it waits until modules_answered has
- *      reached that, for at most dt_control.modules_ms. When that is over, or the controller is
- *      dead, modules_expired is set: nobody waits any more, until the controller answers and clears
- *      it.
+ * (N1) A thread that passes the place where the loader reports a new list of libraries to debuggers
+ *      raises dt_pool.modules_asked: the new value is its ticket. With DT_WAIT_MODULES it waits
+ *      until modules_answered has reached the ticket, for at most dt_control.modules_ms. After
+ *      that, or if the controller is dead, the thread sets modules_expired: no thread waits until
+ *      the controller answers and clears it.
  */
 #ifndef DYNTRACE_LAYOUT_H
 #define DYNTRACE_LAYOUT_H
@@ -72,15 +72,15 @@
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
 #define DT_LAYOUT_VERSION 28
-/* dt_version_N: what the agent calls a symbol of its own. */
+/* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
 #define DT_VERSION_SYMBOL DT_VERSION_NAME(DT_LAYOUT_VERSION)
 
 /* ---- code memfd --------------------------------------------------------------------------- */
 
-#define DT_CODE_SIZE (256ULL << 20) /* sparse: only what is written takes memory */
-#define DT_CONTROL_SIZE (16ULL << 20) /* sparse as well */
+#define DT_CODE_SIZE (256ULL << 20) /* sparse: only written pages take memory */
+#define DT_CONTROL_SIZE (16ULL << 20) /* sparse, too */
 #define DT_AGENT_OFFSET DT_CONTROL_SIZE
 #define DT_AGENT_SIZE (1ULL << 20)
 #define DT_WINDOWS_OFFSET (DT_AGENT_OFFSET + DT_AGENT_SIZE)
@@ -89,7 +89,7 @@
 #define DT_SITES_MAX 131072
 #define DT_SITE_BYTES 32
 #define DT_EVENTS_MAX 262144u
-#define DT_EVENTS_FIRST 65536u /* those whose tallies have memory from the start */
+#define DT_EVENTS_FIRST 65536u /* events whose tallies have memory from the start */
 #define DT_SIZE_VARIES 0xffffu
 #define DT_OUTPUT_MAX 4096u
 #define DT_UNWINDERS_MAX 4u
@@ -103,9 +103,9 @@
 #define DT_BLOCK 4u /* no room: wait for some (B8) */
 #define DT_WAIT_MODULES 16u /* (N1) */
 #define DT_OVERWRITE 8u /* no room: take the oldest published chunk (B9) */
-#define DT_BRIDGED 32u /* libdyntrace-lttng.so is in the target: for who takes over */
+#define DT_BRIDGED 32u /* libdyntrace-lttng.so is in the target; for a takeover */
 
-/* A part of the code memfd that is mapped near a module. */
+/* Part of the code memfd, mapped near a module. */
 struct dt_window {
 	uint64_t address; /* in the target; 0: unused */
 	uint32_t offset; /* in the memfd, in pages */
@@ -113,13 +113,13 @@ struct dt_window {
 };
 
 #define DT_SITE_LAST 2u
-/* A patched place: what the next controller needs to put it back. What was there before is in the
+/* A patched place: what the next controller needs to restore it. The original bytes come from the
  * program's file, which alone is believed (H24). */
 struct dt_site {
 	uint64_t address;
-	uint32_t check; /* dt_site_check of the bytes that were put there */
+	uint32_t check; /* dt_site_check of the patched bytes */
 	uint8_t length; /* 0: unused */
-	/* nothing of the user's is recorded there (H26); DT_SITE_LAST: see patch_site.is_last */
+	/* a probe of dyntrace itself (H26); DT_SITE_LAST: see patch_site.is_last */
 	uint8_t own;
 	uint8_t pad[2];
 };
@@ -132,8 +132,8 @@ static inline uint32_t dt_site_check(const uint8_t *bytes, uint8_t length)
 	return check;
 }
 
-/* A one-byte trap, and where a thread that ran into it goes on. Found by hash: anywhere among
- * DT_TRAP_REACH entries. */
+/* A one-byte trap, and where a thread that hits it continues. Found by hash: one of the
+ * DT_TRAP_REACH entries from there on. */
 struct dt_trap {
 	uint64_t address; /* 0: unused */
 	uint64_t to;
@@ -145,20 +145,20 @@ static inline uint32_t dt_trap_hash(uint64_t address)
 	return (uint32_t)((address * 0x9e3779b97f4a7c15ULL) >> 52) & (DT_TRAPS_MAX - 1);
 }
 
-/* An unwinder in the target that knows of the return stubs. */
+/* An unwinder in the target that has the table of the return stubs. */
 struct dt_unwinder {
 	uint64_t forget; /* the function that makes it forget ... */
 	uint64_t table; /* ... this */
 };
 
-/* Memory shared with the target beside the pool: what tracers that record no events keep there. */
+/* Memory shared with the target beside the pool, for tracers that record no events. */
 #define DT_SHARES_MAX 16u
 struct dt_share {
 	uint64_t address, size; /* in the target */
 	uint64_t device, inode; /* of its memfd */
 };
 
-/* Where the hits of a tracepoint that only counts are, for who takes over: rows of struct dt_cell. */
+/* Where a counting tracepoint keeps its hits (rows of struct dt_cell); for a takeover. */
 #define DT_COUNTED_MAX 65536u
 struct dt_counted {
 	uint64_t name; /* dt_name_hash of its name; 0: unused */
@@ -177,21 +177,21 @@ static inline uint64_t dt_name_hash(const char *name)
 	return hash ? hash : 1;
 }
 
-/* A counter of static markers that we have raised. */
+/* A semaphore of static markers, raised by the controller. */
 struct dt_semaphore {
 	uint64_t address; /* 0: unused */
-	uint32_t raised; /* by so much, now */
-	uint32_t peak; /* ... and at most, ever: forked children may have it so */
+	uint32_t raised; /* by this much now */
+	uint32_t peak; /* by this much at most, ever: forked children may have that value */
 };
 
 /* Code whose calls may return through a stub (R6). */
 struct dt_callers {
 	uint64_t start;
-	uint64_t end; /* = start: none any more */
+	uint64_t end; /* = start: removed */
 };
 
-/* Memory that stays as long as the process: see dt_control.lasting. */
-#define DT_LASTING_MAX 16u
+/* Memory that stays as long as the process lives: see dt_control.stable. */
+#define DT_STABLE_MAX 16u
 struct dt_range {
 	uint64_t start, end;
 };
@@ -206,10 +206,10 @@ struct dt_control {
 	uint64_t state; /* where struct dt_state is mapped */
 	uint64_t pool; /* where struct dt_pool is mapped */
 	uint64_t pool_size;
-	uint64_t gather; /* dt_gather, likewise (program.h) */
+	uint64_t gather; /* dt_gather, which trampolines call through here (program.h) */
 	uint64_t unwind; /* struct dt_unwind (unwind.h); 0: none */
 	uint64_t slow; /* dt_slow, which trampolines call through here */
-	uint32_t small_count; /* copies of what dt_pool says, which the target can't change */
+	uint32_t small_count; /* as in dt_pool, but the target can't change these */
 	uint32_t big_count;
 	uint32_t chunks_offset; /* in the pool: the first small chunk */
 	uint32_t event_count; /* ids are below this */
@@ -217,18 +217,18 @@ struct dt_control {
 	uint32_t window_count;
 	uint64_t returns; /* where struct dt_returns is mapped; 0: no exits are recorded */
 	uint64_t stubs; /* where return stub 0 is mapped */
-	uint32_t stub_count; /* how many have been written: indices are below this */
+	uint32_t stub_count; /* stubs written so far: indices are below this */
 	uint32_t block_ms; /* (B8) */
 	uint64_t r_debug; /* the loader's struct r_debug; 0: unknown */
-	/* What nothing unmaps while the process lives, so that it can be read without asking the
-	 * kernel: the program's own segments, its libc's, and the stack of its first thread as
-	 * large as it was. */
-	struct dt_range lasting[DT_LASTING_MAX];
+	/* Memory that nothing unmaps while the process lives, so the agent reads it without a
+	 * system call: the segments of the program and its libc, and the stack of the first thread
+	 * at its size then. */
+	struct dt_range stable[DT_STABLE_MAX];
 	uint32_t modules_ms; /* (N1) */
 	uint32_t pad1;
 	struct dt_window windows[DT_WINDOWS_MAX];
 	struct dt_site sites[DT_SITES_MAX];
-	uint16_t sizes[DT_EVENTS_MAX]; /* of events, by id; DT_SIZE_VARIES: its second word says */
+	uint16_t sizes[DT_EVENTS_MAX]; /* of events, by id; DT_SIZE_VARIES: in its second word */
 	struct dt_unwinder unwinders[DT_UNWINDERS_MAX];
 	uint32_t unwinder_count;
 	uint32_t share_count;
@@ -237,19 +237,19 @@ struct dt_control {
 	uint32_t semaphore_count; /* entries in use, holes included */
 	struct dt_semaphore semaphores[DT_SEMAPHORES_MAX];
 	uint8_t uuid[16]; /* of the trace */
-	uint64_t guard; /* dt_guard, which the traps' guards call (target/trap.c) */
+	uint64_t guard; /* dt_guard, which guards of SIGTRAP call (target/trap.c) */
 	uint64_t trap; /* dt_trap, the handler of SIGTRAP */
-	uint64_t traps; /* where struct dt_traps is mapped; 0: SIGTRAP is the target's own */
+	uint64_t traps; /* where struct dt_traps is mapped; 0: the target handles SIGTRAP */
 	struct dt_trap trap_table[DT_TRAPS_MAX];
-	char output[DT_OUTPUT_MAX]; /* where it is: an absolute path, for who takes over */
+	char output[DT_OUTPUT_MAX]; /* absolute path of the trace; for a takeover */
 	uint32_t caller_count;
-	uint32_t part; /* which of the trace's controllers this is: ctf/writer.h */
+	uint32_t part; /* struct writer_part.number of this controller (ctf/writer.h) */
 	struct dt_callers callers[DT_CALLERS_MAX];
-	uint64_t calls; /* where struct dt_calls is mapped; 0: faults are the target's own affair */
+	uint64_t calls; /* where struct dt_calls is mapped; 0: the target handles its faults */
 	struct dt_range stack; /* of the first thread, down to where it may grow */
-	/* How to unwind from code of ours (frame.h). What unwinders are told of trampolines; of
-	 * jumps that lead to one from elsewhere; of return stubs (0: there are none); and the
-	 * function that a hook in an unwinder asks, dt_find. */
+	/* How to unwind from generated code (frame.h): the FDEs of trampolines, of jumps that lead
+	 * to one from elsewhere, and of return stubs (0: none); and dt_find, which the hook in an
+	 * unwinder calls. */
 	uint64_t frame_fde, hop_fde, stub_fde;
 	uint64_t find;
 	uint32_t frames_used;
@@ -261,9 +261,9 @@ struct dt_control {
 _Static_assert(sizeof(struct dt_site) == 16, "dt_site");
 _Static_assert(sizeof(struct dt_control) <= DT_CONTROL_SIZE, "dt_control");
 
-/* ---- traps: private anonymous memory that fork copies, there only while there are traps ------ */
+/* ---- traps: private anonymous memory that fork copies, mapped only while traps exist --------- */
 
-/* As the kernel has it. */
+/* The kernel's struct sigaction. */
 struct dt_sigaction {
 	uint64_t handler, flags, restorer, mask;
 };
@@ -273,14 +273,14 @@ struct dt_sigaction {
 #define DT_SIGNALS 64u
 #define DT_MASKS_MAX 1024u
 
-/* Written by the agent. What the target believes of SIGTRAP, and masks without it for calls that
- * wait. */
+/* Written by the agent: the target's own action for SIGTRAP, and copies of its masks without
+ * SIGTRAP, for system calls that wait. */
 struct dt_traps {
 	struct dt_sigaction action; /* the target's own */
 	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
-	uint32_t pid; /* whose it is */
+	uint32_t pid; /* owner */
 	uint32_t mask_count;
-	/* or what a system call has a pointer to in the place of a mask */
+	/* or a struct of a mask's address and size, where a system call takes that */
 	uint64_t masks[DT_MASKS_MAX][3];
 };
 
@@ -289,37 +289,37 @@ struct dt_traps {
 #define DT_CALLS_MAX 4096u
 #define DT_LOAD_WHY 240u
 
-/* What the loader of the target said. */
+/* Result of dlopen in the target. */
 struct dt_load {
-	uint64_t handle; /* 0: it failed */
+	uint64_t handle; /* 0: failed */
 	char why[DT_LOAD_WHY];
 };
 
-/* Signals that end such a function, and not the process. */
+/* Signals that end a called function instead of the process. */
 #define DT_FAULTS 5u
 static const uint8_t dt_fault_signals[DT_FAULTS] = { 4 /* ILL */, 6 /* ABRT */, 7 /* BUS */,
 						     8 /* FPE */, 11 /* SEGV */ };
 
-/* Written by the agent, and by the controller before it is used. */
+/* Written by the agent, and by the controller before its first use. */
 struct dt_calls {
 	struct dt_sigaction actions[DT_FAULTS]; /* the target's own */
 	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
-	uint32_t pid; /* whose it is */
+	uint32_t pid; /* owner */
 	uint32_t pad;
-	uint64_t restorer; /* where signal handlers of the target's return to; 0: not known */
+	uint64_t restorer; /* sa_restorer of the target's handlers; 0: unknown */
 	struct dt_load load;
-	uint64_t user[DT_CALLS_MAX]; /* a word for each tracepoint's function */
+	uint64_t user[DT_CALLS_MAX]; /* one word per tracepoint */
 };
 
-/* One for each tracepoint, in memory that it, its children and the controller share
+/* One per tracepoint, in memory that the target, its children and the controller share
  * (dt_control.shares). */
 struct dt_call_shared {
-	uint32_t enabled; /* 0: its function isn't called */
-	uint32_t signal; /* that ended it; 0: none did */
-	uint64_t rip; /* there */
-	uint64_t address; /* SIGSEGV, SIGBUS: of the memory */
-	uint64_t nested; /* hits in the function of a tracepoint: not called */
-	uint64_t lost; /* hits of threads for which there was no slot */
+	uint32_t enabled; /* 0: don't call the function */
+	uint32_t signal; /* that ended the function; 0: none */
+	uint64_t rip; /* at that signal */
+	uint64_t address; /* SIGSEGV, SIGBUS: address of the access */
+	uint64_t nested; /* hits inside a called function: not called */
+	uint64_t lost; /* hits of threads without a slot */
 	uint64_t cramped; /* hits with no room on the stack (C4) */
 	uint64_t pad[2];
 };
@@ -334,9 +334,9 @@ struct dt_call_shared {
 #define DT_THREADS_MAX 16384u
 
 /*
- * A thread record: who wrote a chunk, and what it lost. Claimed by compare-and-swap of
- * `claim` (0 -> 1) by the thread, freed by the controller when the thread is dead and its last
- * chunk has been read. Record 0 is never given out.
+ * A thread record: the thread that wrote a chunk, and its losses. The thread claims it by
+ * compare-and-swap of `claim` (0 -> 1); the controller frees it when the thread is dead and its
+ * last chunk has been read. Record 0 is never used.
  */
 struct dt_thread {
 	uint32_t claim; /* 0 free, 1 being filled in, 2 valid */
@@ -344,7 +344,7 @@ struct dt_thread {
 	uint32_t tid;
 	uint32_t chunks; /* sequence number of the next chunk this thread takes */
 	uint64_t start; /* clock when the record was claimed */
-	uint64_t lost; /* events of this thread that found no room */
+	uint64_t lost; /* events of this thread without room */
 	uint64_t pad[4];
 };
 
@@ -353,8 +353,8 @@ struct dt_thread {
 #define DT_CHUNK_OWNED 1u
 #define DT_CHUNK_PUBLISHED 2u
 #define DT_CHUNK_TAKEN 3u
-#define DT_CHUNK_CLOSING 4u /* its descriptor is being filled in for a dead owner */
-#define DT_CHUNK_WIPING 5u /* being zeroed by who took it from a reader (B9) */
+#define DT_CHUNK_CLOSING 4u /* a thread fills in the descriptor for a dead owner */
+#define DT_CHUNK_WIPING 5u /* being zeroed by the thread that takes it again (B9) */
 #define DT_CHUNK_EMPTYING 6u /* being zeroed by the controller, which has read it (B1) */
 #define DT_CHUNK_STATE(word) ((uint32_t)((word) & 0xff))
 #define DT_CHUNK_THREAD(word) ((uint32_t)(((word) >> 8) & 0xffffff))
@@ -370,25 +370,25 @@ struct dt_chunk {
 	uint64_t lost; /* dt_thread.lost when it was taken */
 	uint32_t sequence; /* of this thread's chunks, from 0 */
 	uint32_t used; /* bytes reserved in it */
-	uint32_t count; /* events that its thread wrote since its previous chunk, complete or not */
+	uint32_t count; /* events of its thread since the previous chunk, complete or not */
 	uint32_t pad[7];
 };
 
-/* What $hits, --every, --first and --rate count; each word is added to with a lock. */
+/* Counts of $hits, --every, --first and --rate. Additions are locked. */
 #define DT_COUNTERS_MAX 4096u
 struct dt_counter {
 	uint64_t every, first; /* hits so far */
 	uint64_t rate; /* in this period */
 	uint64_t period; /* clock at its beginning */
-	uint64_t hits; /* that the filter has looked at */
+	uint64_t hits; /* seen by the filter */
 	uint64_t pad[3];
 };
 
 /*
- * A thread that is about to begin a program (execve), with --follow-exec. It claims an entry, says
- * who it is, and waits until the controller has it in hand: ASKED -> SEIZED. From there on the
- * entry is the controller's, which frees it when the program has begun or didn't. A thread that has
- * waited for too long takes ASKED back to FREE and goes on alone.
+ * A thread about to call execve, with --follow-exec. The thread claims an entry, stores its ids,
+ * and waits until the controller has seized it: ASKED -> SEIZED. From then on the controller owns
+ * the entry, and frees it after the execve. A thread that has waited for too long turns ASKED back
+ * to FREE and continues untraced.
  */
 #define DT_EXECS_MAX 64u
 #define DT_EXEC_FREE 0u
@@ -402,11 +402,11 @@ struct dt_exec {
 	uint32_t pad;
 };
 
-/* By event id, for the summary. Of an entry: entries = exits + unwound + missed + calls that go on. */
+/* By event id, for the summary. Of an entry: entries = exits + unwound + missed + calls inside. */
 struct dt_tally {
-	uint64_t lost; /* the same losses as elsewhere */
+	uint64_t lost; /* also in dt_thread.lost or dt_pool.lost_homeless */
 	uint32_t unwound; /* calls that ended without returning: longjmp, an exception... */
-	uint32_t missed; /* calls for which there was no return stub */
+	uint32_t missed; /* calls without a return stub */
 };
 
 struct dt_pool {
@@ -414,33 +414,33 @@ struct dt_pool {
 	uint32_t version;
 	uint32_t small_count;
 	uint32_t big_count;
-	uint32_t thread_hint; /* where to look for a free thread record */
+	uint32_t thread_hint; /* where to search for a free thread record */
 	uint32_t small_hint;
 	uint32_t big_hint;
-	int32_t small_free; /* about how many are free; only to fail fast */
+	int32_t small_free; /* approximate; only to fail fast */
 	int32_t big_free;
-	uint32_t wake; /* futex: one more with every chunk published */
-	uint32_t waiting; /* the controller sleeps on it */
-	uint64_t lost_homeless; /* hits for which there was no slot or no thread record */
+	uint32_t wake; /* futex: plus one per published chunk */
+	uint32_t waiting; /* the controller sleeps on `wake` */
+	uint64_t lost_homeless; /* hits without a slot or a thread record */
 	uint64_t overwritten; /* (B9) */
-	uint32_t room; /* futex: one more with every chunk freed */
-	uint32_t room_wanted; /* somebody sleeps on it */
+	uint32_t room; /* futex: plus one per freed chunk */
+	uint32_t room_wanted; /* a thread sleeps on `room` */
 	uint32_t expired; /* (B8) */
-	/* some process of the target's has: one that was just forked may be its child */
+	/* a traced process filters its system calls; one that was just forked may be its child */
 	uint32_t filtered;
 	uint32_t modules_asked; /* futex; (N1) */
 	uint32_t modules_answered; /* futex */
 	uint32_t modules_expired;
 	uint32_t bridge_wake; /* futex: a request for libdyntrace-lttng.so (bridge.h) */
-	uint64_t foreign; /* of the calls that are missed: those not from dt_control.callers */
-	/* the target is about to filter its system calls; the controller is told as in (N1) */
+	uint64_t foreign; /* missed calls from code outside of dt_control.callers */
+	/* a thread is about to filter the system calls of its process; a ticket as in (N1) */
 	uint32_t filter_asked;
 	uint32_t pad3;
 	uint64_t pad;
 	struct dt_tally tallies[DT_EVENTS_MAX];
 	struct dt_counter counters[DT_COUNTERS_MAX];
 	struct dt_exec execs[DT_EXECS_MAX];
-	uint64_t execs_missed; /* programs that began without the controller */
+	uint64_t execs_missed; /* execve calls that the controller missed */
 	uint64_t pad2[7];
 	struct dt_thread threads[DT_THREADS_MAX];
 	/* then: uint64_t words[small + big]; struct dt_chunk chunks[small + big];
@@ -453,7 +453,7 @@ _Static_assert(sizeof(struct dt_chunk) == 64, "dt_chunk");
 #define DT_PAGE 4096ULL
 #define DT_ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
 
-/* Where things are in a pool of that many chunks. Small chunks come first, in index order. */
+/* Offsets in a pool of that many chunks. Small chunks come first, in index order. */
 static inline uint64_t dt_words_offset(void)
 {
 	return DT_ROUND_UP(sizeof(struct dt_pool), DT_PAGE);
@@ -485,11 +485,10 @@ static inline uint32_t dt_chunk_size(uint32_t small_count, uint32_t index)
 /* ---- counts: a share (dt_control.shares) ---------------------------------------------------- */
 
 /*
- * Hits that are only counted, in rows, each with the same cells: a CPU adds to its own row, so that
- * CPUs don't wait for each other; each addition is locked, so that it is exact whatever row it is
- * in, also when a thread moves to another CPU in between, in signal handlers, in forked children
- * and in two processes that share their memory. A sum over all rows is the count. Times are in
- * cycles of the clock.
+ * Counted hits, in rows of the same cells. Each CPU adds to its own row, so that CPUs don't wait
+ * for each other. Each addition is locked, so that it is exact in any row: also if a thread moves
+ * to another CPU in between, in signal handlers, in forked children and in two processes that share
+ * their memory. The count is the sum over all rows. Times are in cycles of the clock.
  */
 /* 64 steps between a power of two and the next: within 0.8% when taken in the middle */
 #define DT_BUCKET_BITS 6
@@ -499,8 +498,8 @@ struct dt_cell {
 	uint64_t hits; /* the only word of a cell without times */
 	uint64_t total; /* of all durations */
 	uint64_t max;
-	uint64_t pending; /* the last duration + 1, not counted above and below yet; 0: none */
-	/* how many durations; trampolines compute the index by themselves */
+	uint64_t pending; /* the last duration + 1, in no other field yet; 0: none */
+	/* numbers of durations; trampolines compute the index */
 	uint64_t buckets[DT_BUCKETS];
 };
 
@@ -511,10 +510,11 @@ struct dt_cell {
 #define DT_EVENT_PENDING 0x800000u /* in the id: not complete yet (B4) */
 #define DT_EVENT_ID_MASK 0x7fffffu
 #define DT_EVENT_SIZE_MAX 3072u /* so that any event fits an empty small chunk */
-#define DT_ASK_MODULES 0xfffffffeu /* no event's id */
-#define DT_ASK_EXEC 0xfffffffdu /* likewise */
-#define DT_ASK_CALL 0xfffffffcu /* likewise */
-#define DT_ASK_ROOM 0xfffffffbu /* likewise */
+/* ids of no event: requests to dt_slow */
+#define DT_ASK_MODULES 0xfffffffeu
+#define DT_ASK_EXEC 0xfffffffdu
+#define DT_ASK_CALL 0xfffffffcu
+#define DT_ASK_ROOM 0xfffffffbu
 #define DT_CLOCK_GAP_SHIFT 39 /* (B6) */
 
 /* ---- state: private to each process ------------------------------------------------------- */
@@ -526,26 +526,26 @@ struct dt_cell {
 #define DT_STACK_SIZE 8192u
 
 /*
- * What a thread needs to record; found by hashing the FS base. Offsets are baked into trampolines.
+ * The state of a recording thread, found by hashing its FS base. Trampolines contain the offsets.
  * key is ~FS base: an empty (wiped) slot matches no thread, not even one whose FS base is 0.
  */
 struct dt_slot {
 	uint64_t key;
 	uint64_t reserve; /* generation << 32 | offset in the pool of the next event */
 	uint32_t limit; /* offset in the pool of the chunk's end; 0: no chunk */
-	uint32_t tid; /* what the thread block holds at tid_offset; ~0: unknown, always slow */
+	uint32_t tid; /* word of the thread block at tid_offset; ~0: unknown, always slow */
 	uint64_t tid_offset; /* from the FS base */
 	uint64_t last; /* clock of the last event */
 	uint32_t events; /* written since the slot was claimed */
-	uint32_t events_published; /* of those, in published chunks */
+	uint32_t events_published; /* of `events`, in published chunks */
 	uint16_t thread; /* its record */
 	uint16_t flags;
 	uint32_t chunk; /* index of its chunk, valid while limit isn't 0 */
 	uint32_t real_tid;
-	uint32_t returns; /* its return table, as dt_returns.tables has it; 0 is one too */
+	uint32_t returns; /* its return table, as in dt_returns.tables; 0 is valid, too */
 };
 
-#define DT_SLOT_GROWN 1u /* it has had its small chunk */
+#define DT_SLOT_GROWN 1u /* the thread has had its small chunk */
 
 _Static_assert(sizeof(struct dt_slot) == (1u << DT_SLOT_SHIFT), "dt_slot");
 _Static_assert(DT_THREADS_MAX <= 1u << 16, "dt_slot.thread");
@@ -559,29 +559,29 @@ static inline uint32_t dt_hash(uint64_t fs_base)
 	return (uint32_t)((fs_base * DT_HASH_MULTIPLIER) >> DT_HASH_SHIFT) & DT_HASH_MASK;
 }
 
-/* Which thread was last seen on a part of a stack: a guess, by rsp. 512 stacks of 8 MiB in a row
- * have parts of their own. */
+/* The thread last seen on a part of a stack, by rsp: a guess. 512 adjacent stacks of 8 MiB each
+ * have entries of their own. */
 #define DT_NEAR_SHIFT 16
 #define DT_NEAR_COUNT 65536u
 
 struct dt_state {
-	uint64_t stacks_busy; /* a bit a stack */
-	/* whose it is: written when it is mapped; 0 in a forked child until its first hit */
+	uint64_t stacks_busy; /* one bit per stack */
+	/* owner: written when it is mapped; 0 in a forked child until its first hit */
 	uint32_t pid;
-	/* this process isn't to be traced (a forked child without DT_FOLLOW_FORK) */
+	/* don't trace this process (a forked child without DT_FOLLOW_FORK) */
 	uint32_t muted;
-	uint32_t filtered; /* it has begun to filter its system calls: we make none (H26) */
-	/* threads that are in functions of somebody else's, called by trampolines */
+	uint32_t filtered; /* the process filters its system calls: the agent makes none (H26) */
+	/* threads inside functions of other libraries, called by trampolines */
 	uint32_t foreign;
 	uint64_t pad[5];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
 	uint64_t calls[DT_SLOTS]; /* by thread slot: call.h (C1) */
-	uint64_t rooms[DT_SLOTS]; /* likewise (C4) */
+	uint64_t rooms[DT_SLOTS]; /* by thread slot: call.h (C4) */
 	uint32_t near[DT_NEAR_COUNT]; /* slots, as offsets in bytes */
 };
 
-/* Trampolines find a slot's word in calls: its address / 8 + this. */
+/* Address of a slot's word in calls: the slot's address / 8 + this. Used by trampolines. */
 #define DT_CALLS_DISTANCE(state)                                                                   \
 	((state) + offsetof(struct dt_state, calls) -                                              \
 	 ((state) + offsetof(struct dt_state, slots)) / 8)
@@ -589,22 +589,21 @@ struct dt_state {
 _Static_assert(DT_EVENTS_MAX < DT_EVENT_PENDING, "ids");
 
 /*
- * The slow path, dt_slow in the agent, called by a trampoline whose fast path can't go on:
+ * The slow path, dt_slow in the agent, called by a trampoline whose fast path can't continue:
  *
  *   in:   eax = event id, edx = event size in bytes, rbx = address of struct dt_control
- *   out:  rcx = the slot, ready to reserve that many bytes in; 0: the hit was counted as lost, skip
- *         it
+ *   out:  rcx = the slot, with room for that many bytes; 0: the hit was counted as lost, skip it
  *   kept: every register but rax, rcx, rdx, rbx and the arithmetic flags; the direction flag
  *
- * With a size of 0 nothing is to be reserved: rcx = the thread's slot, or 0, and then nothing is
- * counted. The id DT_ASK_MODULES tells of libraries instead (N1), DT_ASK_EXEC of an execve (struct
- * dt_exec); both give 0. DT_ASK_CALL gives the thread's slot if the function that dt_state.calls
- * says it is in was left by a jump (call.h, C2), else 0; DT_ASK_ROOM if there is room for one on
- * its stack (C4), else 0.
+ * A size of 0 reserves nothing: rcx = the thread's slot or 0, and nothing is counted. The id
+ * DT_ASK_MODULES reports changed libraries (N1), DT_ASK_EXEC an execve (struct dt_exec); both give
+ * 0. DT_ASK_CALL gives the thread's slot if the thread left the function of dt_state.calls by a
+ * jump (call.h, C2), else 0. DT_ASK_ROOM gives the slot if the stack has room for a function (C4),
+ * else 0.
  *
- * The same for a return stub, when the hint doesn't lead to one:
+ * The same for a return stub, if the hint doesn't lead to one:
  *
- *   in:   rax = where the return address is on the stack, rdx = address of struct dt_return_site
+ *   in:   rax = address of the return address on the stack, rdx = address of struct dt_return_site
  *         (which is no event's size), rbx = address of struct dt_control
  *   out:  rcx = the stub's struct dt_return_slot, with sp = rax | DT_RETURN_BUSY; 0: the call was
  *         counted as missed

@@ -1,15 +1,15 @@
 /*
- * program.h - what the agent does for an event that needs more than registers: follow pointers,
- * copy strings, walk the stack.
+ * program.h - programs that the agent runs for events that need more than registers: they follow
+ * pointers, copy strings, walk the stack.
  *
- * The controller writes a program for each such tracepoint into sealed memory beside its
- * trampoline; the agent runs it at each hit (src/target/gather.c). A program is a row of operations
- * on a small stack of 64-bit numbers; jumps go forward only, so every program ends. The controller
- * writes no program that breaks a limit given here; the agent checks them again, since a broken one
- * must not break the target.
+ * The controller writes one program per such tracepoint into sealed memory beside its trampoline;
+ * the agent runs it at each hit (src/target/gather.c). A program is a sequence of operations on a
+ * small stack of 64-bit numbers. Jumps go forward only, so every program ends. The controller keeps
+ * the limits given here; the agent checks them again, since a broken program must not break the
+ * target.
  *
- * Memory is read by a system call that can't fault. A number that depends on what couldn't be
- * read is stored as 0, and its field's name is listed in the event's `unreadable`.
+ * The agent reads memory by a system call that can't fault. It stores a number that depends on
+ * unreadable memory as 0, and lists the field's name in the event's `unreadable`.
  */
 #ifndef DYNTRACE_PROGRAM_H
 #define DYNTRACE_PROGRAM_H
@@ -18,27 +18,27 @@
 
 #define DT_PROGRAM_STACK 16u
 #define DT_PROGRAM_OPS_MAX 1024u
-#define DT_PROGRAM_FIELDS_MAX 64u /* that can be unreadable */
-#define DT_STRING_MAX 1024u /* of one string, its end included */
+#define DT_PROGRAM_FIELDS_MAX 64u /* fields that can be listed as unreadable */
+#define DT_STRING_MAX 1024u /* bytes of one string, including its NUL */
 #define DT_FRAMES_MAX 128u
 #define DT_PREFETCH_MAX 4u
 
-/* dt_op.code; a, b, c are its operands; [x y -- z] what it does to the stack. */
+/* dt_op.code; a, b, c are its operands; [x y -- z] is its effect on the stack. */
 enum dt_op_code {
 	DT_OP_END,
 	/* values */
-	DT_OP_REG, /* a: register (hardware number, or one of those below) [-- value] */
+	DT_OP_REG, /* a: register (hardware number, or DT_REG_...) [-- value] */
 	DT_OP_XMM, /* a: register, b: half [-- value] */
-	DT_OP_KEPT, /* at an exit, a: which word that the entry kept for it (layout.h) [-- value] */
+	DT_OP_KEPT, /* at an exit, a: word that the entry kept (returns.h) [-- value] */
 	DT_OP_CONST, /* the next word [-- value] */
 	DT_OP_LOAD, /* a: size, b: 1 signed [address -- value] */
 	DT_OP_OFFSET, /* c, signed [x -- x + c] */
-	DT_OP_BITS, /* a: shift, b: how many, c: 1 signed [x -- bits of x] */
-	DT_OP_PICK, /* a: how deep [-- copy] */
+	DT_OP_BITS, /* a: shift, b: number of bits, c: 1 signed [x -- bits of x] */
+	DT_OP_PICK, /* a: depth [-- copy] */
 	DT_OP_DROP, /* [x --] */
 	DT_OP_SWAP, /* [x y -- y x] */
 	DT_OP_ROT, /* [x y z -- z x y] */
-	DT_OP_ADD, /* two numbers to one, from here ... */
+	DT_OP_ADD, /* binary operations, from here ... */
 	DT_OP_SUB,
 	DT_OP_MUL,
 	DT_OP_DIV, /* by 0: 0, and unreadable */
@@ -61,7 +61,7 @@ enum dt_op_code {
 	DT_OP_LEU,
 	DT_OP_GTU,
 	DT_OP_GEU,
-	DT_OP_REAL_ADD, /* likewise of real numbers, each the 64 bits of a double (real.h) */
+	DT_OP_REAL_ADD, /* the same for real numbers, each the 64 bits of a double (real.h) */
 	DT_OP_REAL_SUB,
 	DT_OP_REAL_MUL,
 	DT_OP_REAL_DIV,
@@ -71,38 +71,39 @@ enum dt_op_code {
 	DT_OP_REAL_LE,
 	DT_OP_REAL_GT,
 	DT_OP_REAL_GE, /* ... to here */
-	DT_OP_NEG, /* one to one, from here ... */
+	DT_OP_NEG, /* unary operations, from here ... */
 	DT_OP_NOT,
 	DT_OP_LNOT,
 	DT_OP_ABS,
 	DT_OP_REAL_WIDEN, /* a: 2 half, 3 the upper half of a single, 4 single; to a double */
 	DT_OP_REAL_NARROW, /* to the 32 bits of a single */
-	DT_OP_REAL_FROM, /* a: 1 unsigned, b: 1 rounded as a single is; a number to a real one */
+	DT_OP_REAL_FROM, /* a: 1 unsigned, b: 1 rounded to a single; integer to real */
 	DT_OP_REAL_TO, /* a: 1 unsigned ... to here */
 	DT_OP_REAL_LOAD, /* [address of a long double -- double] */
-	DT_OP_SKIP, /* c: operations */
-	DT_OP_SKIP_ZERO, /* c: operations, if 0 [x --] */
-	DT_OP_TID, /* [-- value] ... */
+	DT_OP_SKIP, /* c: number of operations */
+	DT_OP_SKIP_ZERO, /* c: number of operations to skip if 0 [x --] */
+	DT_OP_TID, /* [-- value], likewise the next three */
 	DT_OP_PID,
 	DT_OP_CPU,
 	DT_OP_HITS, /* b: 1 counts this hit first; c: counter */
 	/* the event */
-	DT_OP_REQUIRE, /* no event if it is 0 or unreadable [x --] */
-	DT_OP_EVERY, /* c: counter; no event unless it is the first or each nth [n --] */
-	DT_OP_FIRST, /* c: counter; none behind the nth [n --] */
-	DT_OP_RATE, /* c: counter; at most n in a period of the clock [n period --] */
-	DT_OP_ALIGN, /* a: to that many bytes */
+	DT_OP_REQUIRE, /* no event if x is 0 or unreadable [x --] */
+	DT_OP_EVERY, /* c: counter; only the first and then every nth event [n --] */
+	DT_OP_FIRST, /* c: counter; no event after the nth [n --] */
+	DT_OP_RATE, /* c: counter; at most n events per period of the clock [n period --] */
+	DT_OP_ALIGN, /* a: alignment in bytes */
 	DT_OP_STORE, /* a: size, naturally aligned; c: field [value --] */
 	DT_OP_COPY, /* a: alignment, b: bytes, c: field [address --] */
-	/* a: bytes of a character, 1, 2 or 4; b: most bytes; c: how it ends [address (length) --] */
+	/* a: bytes per character, 1, 2 or 4; b: most bytes; c: enum dt_string
+	 * [address (length) --] */
 	DT_OP_STRING,
-	/* a: how many addresses that will be read from: none is an error [addresses --] */
+	/* a: number of addresses to be read soon; an unreadable one is no error [addresses --] */
 	DT_OP_PREFETCH,
 	/* a: 1 with a length; b: 1 glob; c: text of the program [address (length) -- 1 or 0] */
 	DT_OP_MATCH,
 	DT_OP_BACKTRACE, /* b: most frames; a sequence: u32 count, then u64s */
-	DT_OP_COMM, /* the thread's name, a string */
-	DT_OP_UNREADABLE, /* the names of the fields that couldn't be read, a string */
+	DT_OP_COMM, /* the thread's name, as a string */
+	DT_OP_UNREADABLE, /* the names of unreadable fields, as a string */
 	DT_OP_CODES,
 };
 
@@ -112,10 +113,10 @@ enum dt_op_code {
 #define DT_REG_FS_BASE 18
 #define DT_REG_GS_BASE 19
 #define DT_REG_DURATION 20 /* at an exit: ns since the entry */
-#define DT_REG_ST0 21 /* at an exit: where st(0) is, as DT_OP_REAL_LOAD takes it */
+#define DT_REG_ST0 21 /* at an exit: address of st(0), for DT_OP_REAL_LOAD */
 #define DT_REG_ST1 22 /* likewise st(1) */
 
-/* How a string ends: at a NUL; behind so many bytes; at whichever comes first. */
+/* End of a string: at a NUL; after a number of bytes; whichever comes first. */
 enum dt_string { DT_STRING_NUL, DT_STRING_COUNTED, DT_STRING_BOUNDED };
 
 struct dt_op {
@@ -130,20 +131,21 @@ struct dt_program {
 	uint32_t id; /* of the event */
 	uint32_t size_max; /* of the event, a multiple of 8 */
 	uint32_t op_count;
-	uint32_t text_size; /* of all texts; those of fields first, by number, each with its NUL */
-	uint64_t rip; /* of the probe; 0: it runs at an exit */
+	uint32_t text_size; /* of all texts, each with its NUL; first field names, by number */
+	uint64_t rip; /* of the probe; 0: at an exit */
 	struct dt_op ops[];
 };
 
-/* What the trampoline gives the agent: registers as they were at the probe. */
+/* Argument of dt_gather: the registers at the probe. */
 struct dt_regs {
-	uint64_t xmm[16][2]; /* only those that the program uses are filled in */
-	/* by hardware number; at an exit rsi is the stub's slot, and its own the word below rsp */
+	uint64_t xmm[16][2]; /* only the registers that the program uses */
+	/* by hardware number; at an exit rsi is the stub's slot, and rsi itself is in the word
+	 * below rsp */
 	uint64_t general[16];
 	uint64_t flags;
 	uint64_t duration; /* at an exit */
-	uint64_t st0[2], st1[2]; /* 10 bytes; only if the program uses them */
-	/* where the event is to be written, dt_program.size_max bytes; 0: in the pool */
+	uint64_t st0[2], st1[2]; /* 10 bytes each; only if the program uses them */
+	/* where to write the event, dt_program.size_max bytes; 0: in the pool */
 	uint64_t image;
 	uint64_t pad;
 };
@@ -155,19 +157,19 @@ _Static_assert(sizeof(struct dt_regs) == 448, "dt_regs");
  * dt_gather in the agent, called by trampolines through dt_control.gather:
  *
  *   in:   rdi = struct dt_regs, rsi = struct dt_program, rbx = address of struct dt_control
- *   out:  rax = 1: the event was written; 0: it wasn't, and is counted as lost if it should have
- *         been
+ *   out:  rax = 1: the event was written; 0: it wasn't, and was counted as lost unless a condition
+ *         turned it away
  *   kept: rsp, rbp, r12 to r15 and the direction flag; the trampoline has saved everything else
  */
 
 /*
- * An event that isn't for the pool (dt_regs.image) has its fields from byte 16 on, and no header.
+ * An event outside of the pool (dt_regs.image) has its fields from byte 16 on, and no header.
  */
 
 /*
- * An event of variable size has its size (bytes, header and this word included, up to its last
- * field) in the word behind its header; the reader takes that word out again. While the event is
- * pending it may be 0: nothing follows it then.
+ * An event of variable size has its size in the word after its header: the bytes up to its last
+ * field, including header and this word. The reader removes the word again. While the event is
+ * pending the word may be 0: then nothing follows the event.
  */
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * real.h - floating-point arithmetic by integers: the agent must not touch a vector register, and
- * filters compare doubles.
+ * real.h - floating-point arithmetic with integers: filters compare doubles, but the agent must not
+ * touch vector registers.
  *
- * A number of the program's stack that is real is the 64 bits of a double. Results are those of the
- * processor, rounded to nearest, ties to even, subnormal numbers included; what isn't a number is
- * one quiet NaN.
+ * A real number on the stack of a program is the 64 bits of a double. Results are those of the
+ * processor: rounded to nearest, ties to even, subnormal numbers included. Every NaN result is one
+ * quiet NaN.
  *
  * Freestanding, no state, can't fault.
  */
@@ -19,7 +19,7 @@
 #define DT_REAL_NAN (0xfffULL << 51)
 #define DT_REAL_TOP (1ULL << 63)
 
-/* A binary format: bits of the mantissa, the hidden one included, and of the exponent. */
+/* A binary format: bits of the mantissa, including the hidden bit, and of the exponent. */
 struct dt_real_format {
 	uint8_t mantissa, exponent;
 };
@@ -28,7 +28,7 @@ struct dt_real_format {
 #define DT_REAL_SINGLE ((struct dt_real_format){ 24, 8 })
 #define DT_REAL_DOUBLE ((struct dt_real_format){ 53, 11 })
 
-/* Taken apart: mantissa / 2^63 * 2^exponent, the mantissa's highest bit set, or all of it 0. */
+/* A decomposed number: mantissa / 2^63 * 2^exponent; mantissa is 0 or has its highest bit set. */
 struct dt_real {
 	bool is_negative, is_infinite, is_nan;
 	int32_t exponent;
@@ -58,7 +58,7 @@ static inline struct dt_real dt_real_take(uint64_t bits, struct dt_real_format f
 	return dt_real_normal(x);
 }
 
-/* Rounded; the lowest bit of the mantissa stands for all that lie below it. */
+/* Rounds. The lowest bit of the mantissa stands for all bits below it. */
 static inline uint64_t dt_real_give(struct dt_real x, struct dt_real_format f)
 {
 	uint32_t kept = f.mantissa - 1u, shift = 64u - f.mantissa;
@@ -108,8 +108,8 @@ static inline uint64_t dt_real_narrow(uint64_t bits)
 	return dt_real_give(dt_real_of(bits), DT_REAL_SINGLE);
 }
 
-/* The 80 bits of an x87 register. One whose highest bit doesn't fit its exponent is taken as the
- * processor's own loads do. */
+/* The 80 bits of an x87 register. If the highest bit doesn't fit the exponent, the result is that
+ * of the processor's own load. */
 static inline uint64_t dt_real_from_x87(uint64_t mantissa, uint16_t head)
 {
 	uint16_t exponent = head & 0x7fff;
@@ -143,7 +143,7 @@ static inline uint64_t dt_real_from_int_single(uint64_t value, bool is_unsigned)
 	return dt_real_widen(dt_real_give(dt_real_normal(x), DT_REAL_SINGLE), sizeof(float));
 }
 
-/* Towards 0; what is too large for it is 2^63. */
+/* Rounds towards 0; numbers that are too large give 2^63. */
 static inline uint64_t dt_real_to_int(uint64_t bits, bool is_unsigned)
 {
 	struct dt_real x = dt_real_of(bits);
@@ -156,7 +156,7 @@ static inline uint64_t dt_real_to_int(uint64_t bits, bool is_unsigned)
 	return x.is_negative ? 0 - value : value;
 }
 
-/* ---- two numbers ----------------------------------------------------------------------------- */
+/* ---- binary operations ---------------------------------------------------------------------- */
 
 static inline uint64_t dt_real_add(uint64_t left, uint64_t right)
 {
@@ -167,7 +167,7 @@ static inline uint64_t dt_real_add(uint64_t left, uint64_t right)
 	    (x.is_infinite && y.is_infinite && x.is_negative != y.is_negative))
 		return DT_REAL_NAN & ~DT_REAL_SIGN;
 	if (x.is_infinite || !y.mantissa)
-		return x.mantissa || x.is_infinite ? left : left & right; /* -0 only if both are */
+		return x.mantissa || x.is_infinite ? left : left & right; /* -0 only of two -0 */
 	if (y.is_infinite || !x.mantissa)
 		return right;
 	if (x.exponent < y.exponent || (x.exponent == y.exponent && x.mantissa < y.mantissa)) {
@@ -217,7 +217,7 @@ static inline uint64_t dt_real_div(uint64_t left, uint64_t right)
 		return (uint64_t)x.is_negative << 63;
 	if (x.is_infinite || !y.mantissa)
 		return (uint64_t)x.is_negative << 63 | DT_REAL_INFINITE;
-	/* Half the one is less than the other: the quotient fits. */
+	/* Half of x's mantissa is less than y's: the quotient fits. */
 	__asm__("divq %4"
 		: "=a"(quotient), "=d"(rest)
 		: "d"(x.mantissa >> 1), "a"(x.mantissa << 63), "r"(y.mantissa)
@@ -227,14 +227,14 @@ static inline uint64_t dt_real_div(uint64_t left, uint64_t right)
 	return dt_real_bits(dt_real_normal(x));
 }
 
-/* ---- comparing: what isn't a number fits nothing --------------------------------------------- */
+/* ---- comparison: false for NaN --------------------------------------------------------------- */
 
 static inline bool dt_real_is_nan(uint64_t bits)
 {
 	return (bits & ~DT_REAL_SIGN) > DT_REAL_INFINITE;
 }
 
-/* A number that is ordered as the doubles are; -0 and 0 are the same. */
+/* An integer with the order of the doubles; equal for -0 and 0. */
 static inline int64_t dt_real_order(uint64_t bits)
 {
 	return bits & DT_REAL_SIGN ? -(int64_t)(bits & ~DT_REAL_SIGN) : (int64_t)bits;

@@ -1,10 +1,10 @@
 /*
- * sorted.h - looking into what is sorted.
+ * sorted.h - binary search in a sorted array.
  *
  *	size_t n = sorted_count(table->count, i, table->items[i].start <= address);
  *
- * How many of the items the condition holds for, which it does for the first ones and for none
- * behind them. So item n is the first that it doesn't hold for, and n - 1 the last that it does.
+ * The number of items that fulfil the condition, which must hold for the first items and for none
+ * after them. So item n is the first that doesn't fulfil it, and n - 1 the last that does.
  */
 #ifndef DYNTRACE_SORTED_H
 #define DYNTRACE_SORTED_H

@@ -1,8 +1,8 @@
 /*
  * taddr.h - an address in the traced process.
  *
- * A target address is not a pointer: it can't be followed from here, and the
- * compiler says so. Freestanding; used on both sides.
+ * A target address is not a pointer: the controller can't dereference it, and the compiler says so.
+ * Freestanding; used on both sides.
  */
 #ifndef DYNTRACE_TADDR_H
 #define DYNTRACE_TADDR_H
@@ -24,7 +24,7 @@ static inline taddr taddr_add(taddr a, int64_t n)
 	return (taddr){ a.v + (uint64_t)n };
 }
 
-/* How far it is from b to a; negative when a is below b. */
+/* Distance from b to a; negative if a is below b. */
 static inline int64_t taddr_diff(taddr a, taddr b)
 {
 	return (int64_t)(a.v - b.v);

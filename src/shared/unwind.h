@@ -1,7 +1,7 @@
 /*
  * unwind.h - how to find the caller from any instruction: .eh_frame compiled to rows of 8 bytes.
  *
- * Written by the controller into sealed memory, read by the agent. A row holds from its pc to
+ * The controller writes it into sealed memory, the agent reads it. A row is valid from its pc to
  * the next row's. The return address is always the word below the CFA.
  */
 #ifndef DYNTRACE_UNWIND_H
@@ -16,7 +16,7 @@ enum dt_cfa_rule {
 	DT_CFA_RBP, /* rbp + offset */
 	DT_CFA_AT_RBP, /* the word at rbp + offset: a frame that was aligned anew */
 	DT_CFA_PLT, /* an entry of the procedure linkage table */
-	DT_CFA_HARD, /* something that a row can't say */
+	DT_CFA_HARD, /* a rule that a row can't express */
 	DT_CFA_SIGNAL, /* the kernel's frame of a signal handler, its registers at rsp */
 };
 
@@ -40,24 +40,24 @@ struct dt_unwind_module {
 };
 
 /*
- * rows_offset bytes from here on: the rows. Modules that are loaded later have a table of their
- * own, which comes before those that were there: the newest says what is at an address. One that is
- * gone ends where it starts.
+ * The rows are at rows_offset bytes from here. Modules that are loaded later have a table of their
+ * own, which is searched first: the newest table decides about an address. An unloaded module has
+ * end = start.
  */
 struct dt_unwind {
-	uint64_t next; /* address of the table before; 0: none */
+	uint64_t next; /* address of the previous table; 0: none */
 	uint32_t module_count; /* sorted by start */
 	uint32_t rows_offset;
 	struct dt_unwind_module modules[];
 };
 
-/* Where the kernel puts registers when it calls a signal handler, from the handler's return
- * address's end on. */
+/* Offsets of registers that the kernel saves for a signal handler, from the word after the
+ * handler's return address. */
 #define DT_SIGNAL_RBP 120
 #define DT_SIGNAL_RSP 160
 #define DT_SIGNAL_RIP 168
 
-/* Ends a list of frames: there are more, but nothing says where. */
+/* Last entry of a list of frames that could not be followed further. */
 #define DT_FRAME_UNKNOWN (~0ULL)
 
 _Static_assert(sizeof(struct dt_unwind_row) == 8, "dt_unwind_row");

@@ -1,17 +1,16 @@
 /*
- * wire.h - what dyntraced, its clients, its workers and linked agents say to each other.
+ * wire.h - messages between dyntraced, its clients, its workers and linked agents.
  *
- * On a stream socket: messages, each a header and `length` bytes of attributes behind it, each of
- * those a struct wire_attribute and `length` bytes. Numbers are 8 bytes, texts end with their only
- * NUL; all in the byte order of the machine, which both ends share. Tags may be repeated, and
- * unknown ones are skipped; a message of another version is answered with a WIRE_REPLY that says
- * so, in the sender's version.
+ * A stream socket carries messages: a header, then `length` bytes of attributes, each a struct
+ * wire_attribute and `length` bytes. Numbers are 8 bytes; texts end with their only NUL; all in the
+ * byte order of the machine, which both ends share. Tags may repeat; receivers skip unknown tags.
+ * The answer to a message of another version is a WIRE_REPLY that says so, in the sender's version.
  *
- * A request has any sequence number; what answers it has the same: any number of WIRE_ITEM and
- * WIRE_NOTE, then one WIRE_REPLY, which has WIRE_ERROR_TEXT if it failed. WIRE_EVENT comes on its
- * own account.
+ * A request has any sequence number, and its answers have the same: any number of WIRE_ITEM and
+ * WIRE_NOTE, then one WIRE_REPLY, which has WIRE_ERROR_TEXT if the request failed. WIRE_EVENT
+ * answers no request.
  *
- * Freestanding: the agent says WIRE_REGISTER. src/control/wire has the code for everybody else.
+ * Freestanding: the agent sends WIRE_REGISTER. src/control/wire has the code for all others.
  */
 #ifndef DYNTRACE_WIRE_H
 #define DYNTRACE_WIRE_H
@@ -21,19 +20,18 @@
 #define WIRE_MAGIC 0x74795964u /* "dYyt" */
 #define WIRE_VERSION 1
 
-/* The largest message that a client may send, and the largest that anybody may. */
+/* Bytes of the largest message from a client, and of the largest message at all. */
 #define WIRE_REQUEST_MAX (64u << 10)
 #define WIRE_MESSAGE_MAX (1u << 20)
-/* Of one WIRE_ADD. */
+/* Per WIRE_ADD. */
 #define WIRE_CONTEXTS_MAX 32
 
-/* The socket, if nobody names another: $DYNTRACE_SOCKET; root: WIRE_SOCKET_ROOT; others: in
+/* The default socket: $DYNTRACE_SOCKET; for root WIRE_SOCKET_ROOT; for other users in
  * $XDG_RUNTIME_DIR. */
 #define WIRE_SOCKET_ENV "DYNTRACE_SOCKET"
 #define WIRE_SOCKET_ROOT "/run/dyntrace/dyntraced.sock"
 #define WIRE_SOCKET_USER "dyntrace.sock"
-/* Behind its name: the one that every user's agents may connect to, to say WIRE_REGISTER and
- * nothing else. */
+/* Suffix of the socket that agents of every user may connect to. It accepts only WIRE_REGISTER. */
 #define WIRE_SOCKET_AGENTS ".agents"
 
 struct wire_header {
@@ -41,7 +39,7 @@ struct wire_header {
 	uint16_t version;
 	uint16_t kind; /* enum wire_kind */
 	uint32_t sequence;
-	uint32_t length; /* of what follows */
+	uint32_t length; /* of the attributes */
 };
 
 struct wire_attribute {
@@ -104,7 +102,7 @@ enum wire_type {
 	X(WIRE_GID, WIRE_NUMBER)                                                      \
 	X(WIRE_GROUP, WIRE_NUMBER)                                                    \
 	X(WIRE_LOADED, WIRE_TEXT) /* how the agent came: injected, linked, preloaded */ \
-	X(WIRE_NAME, WIRE_TEXT) /* of a tracepoint; a glob where many may be meant */ \
+	X(WIRE_NAME, WIRE_TEXT) /* of a tracepoint, or a glob */                      \
 	X(WIRE_LOCATION, WIRE_TEXT)                                                   \
 	X(WIRE_SHAPE, WIRE_NUMBER) /* enum wire_shape */                              \
 	X(WIRE_FILTER, WIRE_TEXT)                                                     \
@@ -142,7 +140,7 @@ enum wire_type {
 	X(WIRE_SOCKET_PATH, WIRE_TEXT)                                                \
 	X(WIRE_BUFFER_SIZE, WIRE_NUMBER)                                              \
 	X(WIRE_MODE, WIRE_NUMBER) /* enum session_mode */                             \
-	X(WIRE_HIT_RATE, WIRE_NUMBER) /* a second */                                  \
+	X(WIRE_HIT_RATE, WIRE_NUMBER) /* per second */                                \
 	X(WIRE_CALLS, WIRE_NUMBER) /* that returned; their durations in ns: */        \
 	X(WIRE_TOTAL, WIRE_NUMBER)                                                    \
 	X(WIRE_P50, WIRE_NUMBER)                                                      \
@@ -150,7 +148,7 @@ enum wire_type {
 	X(WIRE_P99, WIRE_NUMBER)                                                      \
 	X(WIRE_LONGEST, WIRE_NUMBER)                                                  \
 	X(WIRE_NESTED, WIRE_NUMBER) /* hits in functions of the tracer call */        \
-	X(WIRE_FAULT, WIRE_TEXT) /* what its function has got */                      \
+	X(WIRE_FAULT, WIRE_TEXT) /* signal of its function */                         \
 	X(WIRE_SYMBOL_KIND, WIRE_TEXT) /* function, ifunc */                          \
 	X(WIRE_SOURCE, WIRE_TEXT) /* where its name was found */                      \
 	X(WIRE_PROTOTYPE, WIRE_TEXT)                                                  \

@@ -1,8 +1,8 @@
 /*
- * call.c - what functions of the user's ask of us (include/dyntrace/probe.h), and whether a thread
- * is still in one (C2).
+ * call.c - operations for called functions of the user (include/dyntrace/probe.h), and the check
+ * whether a thread is still in one (C2).
  *
- * dt_call_op is called as any function is, on the thread's own stack, with its signals as they are.
+ * Functions call dt_call_op as any function, on the thread's own stack, with signals as they are.
  */
 #include "shared/call.h"
 #include "agent_parts.h"
@@ -42,13 +42,13 @@ static uint64_t text_length(const char *text)
 	return length;
 }
 
-/* Where the field is, behind `at`: aligned as in a chunk. */
+/* Offset of the field from `at` on, aligned as in a chunk. */
 static uint64_t find_field(const struct dt_bridge_field *field, uint64_t at)
 {
 	return field->offset ? field->offset : DT_ROUND_UP(at, field->align);
 }
 
-/* Behind the field at `at`; what it is to `value`. */
+/* Describes the field at `at` in *value; gives the offset after the field. */
 static uint64_t take_field(const struct dt_bridge_field *field, const uint8_t *image, uint64_t at,
 			   struct dyntrace_value *value)
 {
@@ -104,7 +104,7 @@ static long find_value(const struct dyntrace_hit *hit, const char *name,
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Words of the values are where a program looks for xmm registers: two for each. */
+/* The words of the values are in place of the xmm registers of a program: two per register. */
 static long emit(const struct dt_control *control, const struct dyntrace_event_type *event,
 		 const uint64_t (*words)[2], uint64_t count)
 {
@@ -128,7 +128,7 @@ static long emit(const struct dt_control *control, const struct dyntrace_event_t
 	return 0;
 }
 
-/* The lower half of a vector register, which the gate has saved. */
+/* The lower half of a vector register that the gate has saved. */
 static long read_vector(const struct dyntrace_hit *hit, uint64_t *to, uint64_t number)
 {
 	uint32_t stride = site_of(hit)->stride;
@@ -157,7 +157,7 @@ long dt_call_op(const struct dyntrace_hit *hit, unsigned what, const void *from,
 	}
 }
 
-/* ---- left by a jump -------------------------------------------------------------------------- */
+/* ---- jumps out of a function ----------------------------------------------------------------- */
 
 uint64_t *call_word(const struct dt_control *control, const struct dt_slot *slot)
 {
@@ -202,7 +202,7 @@ static bool can_read(const struct dt_control *control, uint64_t page)
 	       safe_read_list(control, &local, 1, remote, sizeof(bytes)) == sizeof(bytes);
 }
 
-/* The pieces as one, if they touch and it isn't long. */
+/* Joins two pieces if they touch and the result isn't too long. */
 static struct dt_range join(uint64_t word, struct dt_range piece)
 {
 	struct dt_range old = { word & ~(DT_PAGE - 1ULL), 0 }, both = piece;
@@ -215,7 +215,7 @@ static struct dt_range join(uint64_t word, struct dt_range piece)
 	return both.end - both.start > PIECE_MOST ? piece : both;
 }
 
-/* (C4) One word is written: a hit in a signal handler may write it meanwhile. */
+/* (C4) Writes one word: a hit in a signal handler may write it meanwhile. */
 uint64_t call_has_room(const struct dt_control *control)
 {
 	struct dt_slot *slot = slow_find_ours(control);

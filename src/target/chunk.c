@@ -1,12 +1,12 @@
 /*
- * chunk.c - the thread's chunk: take one, publish it. Signals are blocked (see agent.h).
+ * chunk.c - the thread's chunk: take one, publish it. Signals are blocked (see agent_parts.h).
  *
- * Whatever is read from the pool is only ever used as a number that is compared, swapped or passed
- * on: which chunk is ours and where it lies comes from the slot and from dt_control.
+ * Words of the pool are only compared, swapped or passed on as numbers: the thread's chunk and its
+ * place come from the slot and from dt_control.
  */
 #include "agent_parts.h"
 
-/* A step back of the clock up to this (about a millisecond) is waited out. */
+/* A step back of the clock up to this (about a millisecond) is waited for. */
 #define CHUNK_STEP_BACK (1ULL << 22)
 #define CHUNK_STEP_SPINS 100000u
 #define CHUNK_TELL_MASK 15 /* every 16th */
@@ -53,7 +53,7 @@ void chunk_wake(const struct dt_control *control)
 		sys_futex_wake(&pool->wake);
 }
 
-/* The slot lets go of its chunk: an interrupted hit's cmpxchg fails from here on (B2). */
+/* Clears the slot's chunk: from here on the cmpxchg of an interrupted hit fails (B2). */
 void chunk_forget(struct dt_slot *slot)
 {
 	slot->limit = 0;
@@ -72,8 +72,8 @@ static void chunk_describe(const struct dt_control *control, const struct dt_slo
 }
 
 /*
- * A living owner fills in the descriptor and publishes in one step, since nobody takes a chunk from
- * a living thread. For a dead owner's chunk the controller is a rival: it is claimed by CLOSING
+ * A living owner fills in the descriptor and publishes in one step, since the controller takes no
+ * chunk from a living thread. For a dead owner's chunk the controller is a rival: CLOSING claims it
  * first.
  */
 void chunk_publish(const struct dt_control *control, struct dt_slot *slot, bool dead)
@@ -102,9 +102,9 @@ void chunk_publish(const struct dt_control *control, struct dt_slot *slot, bool 
 		chunk_wake(control);
 }
 
-/* ---- chunks to be had --------------------------------------------------------------------- */
+/* ---- free chunks -------------------------------------------------------------------------- */
 
-/* Bytes of the event at `words`, of which `room` are there; 0: it isn't complete. */
+/* Size of the event at `words`, within `room` bytes; 0: it isn't complete. */
 static uint32_t chunk_event_size(const struct dt_control *control, const uint64_t *words,
 				 uint32_t room)
 {
@@ -119,7 +119,7 @@ static uint32_t chunk_event_size(const struct dt_control *control, const uint64_
 	return size <= room ? (uint32_t)size : 0;
 }
 
-/* (B9) Is every event in a published chunk complete? Its owner may have been interrupted in a hit. */
+/* (B9) Is every event of a published chunk complete? A signal may have interrupted a hit. */
 static bool chunk_is_complete(const struct dt_control *control, uint32_t index)
 {
 	const struct dt_chunk *desc = chunk_desc(control, index);
@@ -144,7 +144,7 @@ static bool chunk_may_claim(const struct dt_control *control, uint32_t index, ui
 	       chunk_is_complete(control, index);
 }
 
-/* (B9) The chunk was just claimed from `word`: what was in it is gone. */
+/* (B9) Zeroes a chunk that was just claimed, and counts its events as overwritten. */
 static void chunk_wipe(const struct dt_control *control, uint32_t index)
 {
 	struct dt_chunk *desc = chunk_desc(control, index);
@@ -157,8 +157,8 @@ static void chunk_wipe(const struct dt_control *control, uint32_t index)
 		words[i] = 0; /* B4 */
 }
 
-/* Many threads that hit once and end leave many chunks, which only the controller can take: it is
- * told before they run out. */
+/* Many threads that hit once and end leave many chunks, which only the controller can take: wake it
+ * before they run out. */
 static void chunk_count_out(const struct dt_control *control, uint32_t index)
 {
 	bool small = index < control->small_count;
@@ -194,7 +194,7 @@ static bool chunk_try_claim(const struct dt_control *control, uint32_t index, ui
 	return true;
 }
 
-/* One chunk of that size, from the hint on. */
+/* Claims one chunk of that size, searching from the hint on. */
 static bool chunk_claim(const struct dt_control *control, uint32_t thread, bool big,
 			uint32_t *ret_index, uint32_t *ret_generation)
 {
@@ -247,7 +247,7 @@ static bool chunk_take(const struct dt_control *control, struct dt_slot *slot)
 	return true;
 }
 
-/* The clock is a little behind the last event (another CPU's): wait until it isn't. */
+/* Waits while the clock (another CPU's) is a little behind the last event. */
 static void chunk_wait_for_clock(const struct dt_slot *slot)
 {
 	for (uint32_t spins = 0; spins < CHUNK_STEP_SPINS; spins++) {

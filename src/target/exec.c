@@ -1,9 +1,9 @@
 /*
- * exec.c - the process is about to begin another program: the controller is told, and waits for it
- * there. Signals are blocked (see agent.h).
+ * exec.c - announce an execve to the controller, which waits for the new program. Signals are
+ * blocked (see agent_parts.h).
  *
- * The ids are the kernel's own answers: a vfork child has its parent's slots, but is another
- * process. Should the controller not come in time, or be dead, the program begins untraced.
+ * The ids come from the kernel: a vfork child has its parent's slots, but is another process. If
+ * the controller is too late, or dead, the program starts untraced.
  */
 #include "agent_parts.h"
 

@@ -1,11 +1,11 @@
 /*
- * fault.c - signals in functions of the user's that tracepoints call: the function ends, and not
- * the process.
+ * fault.c - signals in functions of the user that tracepoints call: they end the function, not the
+ * process.
  *
- * The controller has made us the handler of five signals (layout.h). One that a thread got in such
- * a function sends it back to where the function would have returned to (C3), and the tracepoint is
- * off from then on. Every other one is the target's own affair: its own action, which we keep for
- * it, is done as the kernel would do it. A guard on the libc's rt_sigaction keeps it that way.
+ * The controller makes dt_fault the handler of five signals (layout.h). A signal that a thread gets
+ * in such a function sends the thread to where the function would have returned to (C3), and
+ * disables the tracepoint. For every other signal dt_fault performs the target's own action, which
+ * the agent keeps, as the kernel would. A guard on the libc's rt_sigaction keeps dt_fault in place.
  */
 #include "shared/call.h"
 #include "agent_parts.h"
@@ -14,14 +14,14 @@
 #include "handler.h"
 
 #define SIGABRT 6u
-#define STACK_MOST (16u << 20) /* of one function; what is further away isn't its stack */
+#define STACK_MOST (16u << 20) /* of one function; memory further away isn't its stack */
 
 static struct dt_calls *calls_of(const struct dt_control *control)
 {
 	return (struct dt_calls *)control->calls;
 }
 
-/* Its entry of dt_calls.actions; DT_FAULTS: none. */
+/* The signal's entry of dt_calls.actions; DT_FAULTS: none. */
 static uint32_t find_signal(uint64_t signal)
 {
 	uint32_t i = 0;
@@ -31,10 +31,10 @@ static uint32_t find_signal(uint64_t signal)
 	return i;
 }
 
-/* ---- in a function of the user's ------------------------------------------------------------- */
+/* ---- called functions ------------------------------------------------------------------------ */
 
-/* Is there a signal frame in that piece of stack? Then what runs is a handler of the target's,
- * which interrupted the function. */
+/* Has that piece of stack a signal frame? Then a handler of the target, which interrupted the
+ * function, is running. */
 static bool has_signal_frame(const struct dt_control *control, uint64_t from, uint64_t to)
 {
 	uint64_t words[32], restorer = calls_of(control)->restorer;
@@ -53,7 +53,7 @@ static bool has_signal_frame(const struct dt_control *control, uint64_t from, ui
 	return false;
 }
 
-/* The frame of the function that the thread is in; NULL: it is in none. */
+/* The frame of the called function that the thread is in; NULL: none. */
 static struct dt_call_frame *find_frame(const struct dt_control *control,
 					const struct handler_context *context)
 {
@@ -78,7 +78,7 @@ static void end_function(const struct dt_control *control, const struct dt_call_
 	shared->rip = context->rip;
 	shared->address = info->address;
 	__atomic_store_n(&shared->enabled, 0, __ATOMIC_RELAXED);
-	/* pairs with the controller's look at it */
+	/* pairs with the controller's load */
 	__atomic_store_n(&shared->signal, signal, __ATOMIC_RELEASE);
 	chunk_wake(control);
 	context->rip = site->resume;

@@ -1,16 +1,16 @@
 /*
- * find.c - which unwind table holds for an address in code of ours.
+ * find.c - the unwind table for an address in code of dyntrace.
  *
- * Asked by the hook in an unwinder, and by unwind.c. Everything it reads is in sealed memory that
- * stays while anybody is in it, so nothing can fault, lock or change.
+ * Called by the hook in an unwinder, and by unwind.c. Everything it reads is in sealed memory that
+ * stays while a thread is in it, so nothing can fault, lock or change.
  */
 #include "find.h"
 
 #include "shared/frame.h"
 #include "shared/sorted.h"
 
-/* struct dwarf_eh_bases of libgcc: two bases that our tables have no need of, and where the code
- * begins. */
+/* struct dwarf_eh_bases of libgcc: two bases that these tables don't need, and the function's
+ * start. */
 struct find_bases {
 	uint64_t text, data, function;
 };
@@ -18,7 +18,7 @@ struct find_bases {
 #define FIND_JUMP 0xe9
 #define FIND_JUMP_LENGTH 5
 
-/* The end of the window of code memory that holds the address; 0: none does. */
+/* The end of the code window that contains the address; 0: none. */
 static uint64_t find_window_end(const struct dt_control *control, uint64_t pc)
 {
 	uint32_t count = __atomic_load_n(&control->window_count, __ATOMIC_ACQUIRE);
@@ -32,18 +32,18 @@ static uint64_t find_window_end(const struct dt_control *control, uint64_t pc)
 	return 0;
 }
 
-/* May five bytes be read there? Unwinders also ask about what is no address at all. */
+/* May five bytes be read there? Unwinders also ask about words that are no addresses. */
 static bool find_is_readable(const struct dt_control *control, uint64_t pc)
 {
-	for (uint32_t i = 0; i < DT_LASTING_MAX && control->lasting[i].end; i++) {
-		if (pc >= control->lasting[i].start &&
-		    pc < control->lasting[i].end - FIND_JUMP_LENGTH)
+	for (uint32_t i = 0; i < DT_STABLE_MAX && control->stable[i].end; i++) {
+		if (pc >= control->stable[i].start &&
+		    pc < control->stable[i].end - FIND_JUMP_LENGTH)
 			return true;
 	}
 	return find_window_end(control, pc) >= pc + FIND_JUMP_LENGTH;
 }
 
-/* The trampoline that a jump at pc, in a slot or a hop, leads to the start of; NULL: there is none. */
+/* The trampoline whose start is the target of a jump at pc, in a slot or a hop; NULL: none. */
 static const struct dt_frame_end *find_behind_jump(const struct dt_control *control, uint64_t pc)
 {
 	const uint8_t *code = (const uint8_t *)pc;
@@ -55,7 +55,7 @@ static const struct dt_frame_end *find_behind_jump(const struct dt_control *cont
 	uint64_t to = pc + FIND_JUMP_LENGTH + (uint64_t)(int64_t)distance;
 	uint64_t limit = find_window_end(control, to);
 	const struct dt_frame_end *end = limit ? dt_frame_find(to, limit) : 0;
-	/* the program's own table is right for the site itself */
+	/* the program's own table is right at the site itself */
 	return end && (uint64_t)end - end->start == to &&
 			       (uint64_t)end + (uint64_t)(int64_t)end->site != pc ?
 		       end :
@@ -86,7 +86,7 @@ extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
 
 #define FIND_PT_EH_FRAME 0x6474e550u
 #define FIND_HEADER_VERSION 1u
-/* of the header's fields, as linkers make it: 32 bits, its rows sorted and relative to it */
+/* encodings in the header, as linkers make it: 32 bits, rows sorted and relative to it */
 #define FIND_ENCODINGS 0x3b031bu
 
 struct find_program_header {
@@ -94,7 +94,7 @@ struct find_program_header {
 	uint64_t offset, address, physical, file_size, memory_size, align;
 };
 
-/* A row of the sorted table: from the header to the function, and to its FDE. */
+/* A row of the sorted table: distances from the header to the function and to its FDE. */
 struct find_row {
 	int32_t function, fde;
 };
@@ -133,7 +133,7 @@ static uint64_t find_own(uint64_t pc, uint64_t *ret_function)
 	return (uint64_t)header + (uint64_t)(int64_t)rows[n - 1].fde;
 }
 
-/* ---- what the hook asks ---------------------------------------------------------------------- */
+/* ---- answers to the hook --------------------------------------------------------------------- */
 
 uint64_t find_table(const struct dt_control *control, uint64_t pc, struct find_bases *bases)
 {

@@ -1,7 +1,7 @@
 /*
- * find.h - where a thread is that is in a trampoline.
+ * find.h - the place of a thread that is in a trampoline.
  *
- * Takes no lock, makes no system call, and can't fault for an address that is somebody's code.
+ * Takes no lock, makes no system call, and can't fault for an address in mapped code.
  */
 #ifndef DYNTRACE_FIND_H
 #define DYNTRACE_FIND_H
@@ -12,16 +12,16 @@ struct dt_frame_end;
 
 struct find_frame {
 	const struct dt_frame_end *end;
-	uint32_t row; /* of shared/frame.h; not of a hop */
-	bool is_hop; /* at the jump that leads to its start, outside of it */
+	uint32_t row; /* of shared/frame.h; unset for a hop */
+	bool is_hop; /* pc is at a jump outside that leads to the trampoline's start */
 };
 
-/* false: pc isn't in one. */
+/* False: pc isn't in a trampoline. */
 bool find_frame(const struct dt_control *control, uint64_t pc, struct find_frame *ret_frame);
 
 struct find_bases;
-/* Of an address that an unwinder asks about: the FDE, and what it wants to know besides. 0: it
- * isn't ours. */
+/* The FDE for an address that an unwinder asks about, and *bases with it. 0: not in code of
+ * dyntrace. */
 uint64_t find_table(const struct dt_control *control, uint64_t pc, struct find_bases *bases);
 
 #endif

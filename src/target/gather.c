@@ -1,18 +1,19 @@
 /*
  * gather.c - runs the program of an event (src/shared/program.h).
  *
- * The event is begun at the first operation that stores, so that one that a condition turns away
- * costs no room and no clock. It is written where it will stay, and counts from gather_finish on:
+ * The first operation that stores begins the event, so that an event that a condition turns away
+ * costs no room and no clock. It is written in place, and counts from gather_finish on:
  *
- *	+0	header, pending until it is complete (B4)
- *	+8	its size up to its last field; 0 while it is pending: nothing follows it, since signals are blocked
+ *	+0	header, pending until the event is complete (B4)
+ *	+8	size up to the last field; 0 while pending: nothing follows it, since signals are
+ *		blocked
  *	+16	fields, each aligned by its size
  */
 #include "gather.h"
 
 #include "shared/arithmetic.h"
 
-/* the windows: a fifth of the stack that this runs on */
+/* the windows take a fifth of the stack */
 #pragma GCC diagnostic ignored "-Wframe-larger-than="
 
 #define HEAD 16u
@@ -40,7 +41,7 @@ static void gather_begin(struct gather *g)
 	}
 	slot = (struct dt_slot *)slow_path(g->control, program->id, program->size_max);
 	if (!slot) {
-		g->over = true; /* it was counted as lost, or isn't to be recorded */
+		g->over = true; /* counted as lost, or the process is muted */
 		return;
 	}
 	uint64_t clock = sys_clock();
@@ -121,7 +122,7 @@ static uint64_t count_hits(const struct gather *g, const struct dt_op *op)
 	return __atomic_add_fetch(&counter->hits, op->b, __ATOMIC_RELAXED);
 }
 
-/* One more, unless there were as many already. */
+/* Adds one, unless the counter has reached `most`. */
 static bool take_one(uint64_t *counter, uint64_t most)
 {
 	return __atomic_load_n(counter, __ATOMIC_RELAXED) < most &&
@@ -159,7 +160,7 @@ const struct dt_return_slot *gather_stub(const struct gather *g)
 	return g->program->rip ? NULL : (const struct dt_return_slot *)g->regs->general[RSI];
 }
 
-/* What the call's entry left for its exit. */
+/* A word that the call's entry kept for its exit. */
 static uint64_t kept_value(struct gather *g, uint32_t number)
 {
 	const struct dt_return_slot *stub = gather_stub(g);
@@ -207,7 +208,7 @@ static bool align(struct gather *g, uint32_t to, uint32_t room)
 	return true;
 }
 
-/* The field is done: was all of it read? */
+/* Ends a field: lists it as unreadable if some of it could not be read. */
 static void close_field(struct gather *g, uint32_t field)
 {
 	if (g->failed && field < DT_PROGRAM_FIELDS_MAX)
@@ -265,7 +266,7 @@ static const char *text_of(const struct dt_program *program, uint32_t offset)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-/* What pushes a number or changes the stack. */
+/* Operations that push a number or change the stack. */
 static bool run_value(struct gather *g, const struct dt_op *op)
 {
 	uint64_t x, y;
@@ -344,7 +345,7 @@ static void run_string(struct gather *g, const struct dt_op *op)
 	g->failed = false;
 }
 
-/* What stores. */
+/* Operations that store. */
 static void run_field(struct gather *g, const struct dt_op *op)
 {
 	gather_begin(g);
@@ -360,7 +361,7 @@ static void run_field(struct gather *g, const struct dt_op *op)
 	}
 }
 
-/* Returns how many operations to skip. */
+/* Returns the number of operations to skip. */
 static uint32_t run_op(struct gather *g, const struct dt_op *op)
 {
 	switch (op->code) {

@@ -12,7 +12,7 @@
 
 /* ---- the target's own action ----------------------------------------------------------------- */
 
-/* Will the thread get the same signal again as soon as it goes on? */
+/* Will the thread get the same signal again as soon as it continues? */
 static bool comes_again(uint32_t signal, const struct handler_info *info,
 			struct handler_context *context)
 {
@@ -24,7 +24,7 @@ static bool comes_again(uint32_t signal, const struct handler_info *info,
 	return true;
 }
 
-/* As if there were no handler: the same again, without ours. */
+/* The default action: the same signal again, without a handler. */
 static void die(uint32_t signal, const struct handler_info *info, struct handler_context *context)
 {
 	struct dt_sigaction none = { SIG_DFL, 0, 0, 0 };
@@ -49,7 +49,7 @@ uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct h
 	if (action.flags & SA_RESETHAND)
 		own->handler = SIG_DFL;
 	if (signal == DT_SIGTRAP)
-		open = bit; /* it may run into a trap of ours */
+		open = bit; /* it may hit a trap of dyntrace */
 	else if (action.flags & SA_NODEFER)
 		open = bit & ~action.mask;
 	action.mask &= ~open;
@@ -59,7 +59,7 @@ uint64_t handler_chain(struct dt_sigaction *own, uint32_t signal, const struct h
 	return action.handler;
 }
 
-/* ---- its rt_sigaction ------------------------------------------------------------------------ */
+/* ---- the target's rt_sigaction --------------------------------------------------------------- */
 
 bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *words, uint32_t count)
 {
@@ -94,7 +94,7 @@ bool handler_exchange(const struct dt_control *control, struct dt_sigaction *own
 	if (args[1] && !handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8))
 		return false;
 	if (args[1] && ((uint32_t)sys_getpid() == pid || !agent_state(control)->pid))
-		*own = new; /* not by a child of vfork, which has actions of its own */
+		*own = new; /* not for a child of vfork, which has actions of its own */
 	*ret_result = 0;
 	if (args[2] && !write_words(control, args[2], (const uint64_t *)&old, sizeof(old) / 8))
 		*ret_result = (uint64_t)-EFAULT;

@@ -1,17 +1,17 @@
 /*
- * notice.c - the loader has changed its list of libraries: tell the controller, and give it time to
- * look (N1).
+ * notice.c - tell the controller that the loader has changed its list of libraries, and wait for
+ * its answer (N1).
  *
- * Called by way of dt_slow from a probe of ours where the loader tells debuggers. The thread holds
- * the loader's lock: what it waits for, others that load libraries wait for too. It holds nothing
- * of ours, so a signal handler may run meanwhile, or jump away.
+ * dt_slow calls it for dyntrace's own probe where the loader informs debuggers. The thread holds
+ * the loader's lock: other threads that load libraries wait, too. It holds nothing of the agent's,
+ * so a signal handler may run meanwhile, or jump away.
  */
 #include "agent_parts.h"
 
 #define NOTICE_WAIT_NS 50000000u
 #define R_DEBUG_STATE 24 /* of struct r_debug; 0: the list is consistent */
 
-/* A forked child isn't looked after: the controller places nothing there. */
+/* False in a forked child: the controller places nothing there. */
 bool notice_is_due(const struct dt_control *control)
 {
 	const struct dt_state *state = agent_state(control);

@@ -1,11 +1,11 @@
 /*
- * read_cache.c - what the event at hand has read of the target's memory.
+ * read_cache.c - windows of the target's memory that the current event has read.
  *
  * A system call that can't fault reads the target's memory, and takes about a microsecond whether
- * it reads 8 bytes or 500, in one place or in four. So more is read than was asked for: what lies
- * around it, and the program's other strings with the first (DT_OP_PREFETCH). An event that shows a
- * std::string, or ten members of a struct, needs one call. What is read once is shown as it was
- * then: all of an event is of one moment.
+ * it reads 8 bytes or 500, in one place or in four. So the agent reads more than it needs at once:
+ * the memory around it, and the program's other strings with the first (DT_OP_PREFETCH). An event
+ * with a std::string, or with ten members of a struct, needs one call. Memory is read once per
+ * event: all of an event is of one moment.
  */
 #include "gather.h"
 
@@ -32,7 +32,7 @@ static struct window *take(struct gather *g, uint64_t from)
 	return window;
 }
 
-/* Bytes that are there of what is wanted, `least` of them if they can be read. */
+/* Number of wanted bytes that a window has; at least `least` if they can be read. */
 static uint32_t look(struct gather *g, uint64_t from, uint32_t least, const uint8_t **ret_bytes)
 {
 	struct window *window = find(g, from, least);
@@ -59,7 +59,7 @@ static uint32_t read_window(struct gather *g, uint64_t from, void *to, uint32_t 
 	const uint8_t *bytes = NULL;
 	uint32_t got;
 
-	if (safe_read_lasting(g->control, from, to, most))
+	if (safe_read_stable(g->control, from, to, most))
 		return most;
 	got = look(g, from, least, &bytes);
 	got = got < most ? got : most;
@@ -79,8 +79,8 @@ uint64_t read_cache_read_all(struct gather *g, uint64_t from, void *to, uint32_t
 					    : safe_read(g->control, from, to, length);
 }
 
-/* How many pieces of a window are in the other process's (our own) list: two if it goes over a
- * page's end. */
+/* Number of pieces of a window in the list for the kernel: two if the window crosses a page's
+ * end. */
 static uint32_t list_window(const struct window *window, struct sys_iovec *remote)
 {
 	uint64_t first = DT_PAGE - (window->start & (DT_PAGE - 1));
@@ -98,7 +98,7 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 	uint64_t got;
 
 	for (uint32_t i = 0; i < count && windows < WINDOWS; i++) {
-		if (!addresses[i] || safe_is_lasting(g->control, addresses[i]) ||
+		if (!addresses[i] || safe_is_stable(g->control, addresses[i]) ||
 		    find(g, addresses[i], 1))
 			continue;
 		taken[windows] = take(g, addresses[i]);
@@ -108,7 +108,7 @@ void read_cache_prefetch(struct gather *g, const uint64_t *addresses, uint32_t c
 	}
 	if (windows < 2)
 		return;
-	/* What comes behind something that can't be read isn't read, and is asked for again. */
+	/* The kernel reads nothing after an unreadable piece; a later read asks for it again. */
 	got = safe_read_list(g->control, local, windows, remote, pieces);
 	for (uint32_t i = 0; i < windows; i++) {
 		taken[i]->size = got < WINDOW_SIZE ? (uint32_t)got : WINDOW_SIZE;

@@ -1,16 +1,16 @@
 /*
- * register.c - the agent as a library of the program's: linked with -ldyntrace-agent, or preloaded.
+ * register.c - the agent as a library of the program: linked with -ldyntrace-agent, or preloaded.
  *
  * ld.so calls register_program before the program's main, when libraries are loaded. It looks for
- * the daemon's socket, says that it is there, and waits a short time for "go on", so that
+ * the daemon's socket, registers the process, and waits a short time for the answer, so that
  * tracepoints that wait for this program are in place before its first instruction. Nothing else:
- * tracing is done with a copy of the agent that the controller maps.
+ * tracing uses a copy of the agent that the controller maps.
  *
- * A program must not notice. So: nothing under AT_SECURE, nothing in a process that filters its
- * system calls (a filter may kill for what the loader itself hasn't done; what comes before that
- * look are calls that the loader makes, too), no wait without a daemon, no word to a daemon that is
- * neither root's nor this user's. Everything on its own stack, in a few hundred bytes; no
- * descriptor stays. Failure is silence.
+ * A program must not notice. So register_program does nothing under AT_SECURE, and nothing in a
+ * process that filters its system calls: a filter may kill for calls that the loader itself hasn't
+ * made; the calls before that check are calls that the loader makes, too. It doesn't wait without a
+ * daemon, and doesn't talk to a daemon that is neither root's nor this user's. It needs a few
+ * hundred bytes of stack, keeps no descriptor, and fails silently.
  */
 #include "shared/wire.h"
 #include "agent_parts.h"
@@ -36,11 +36,11 @@ struct register_address {
 	char path[PATH_SIZE];
 };
 
-/* What the kernel and the environment say. */
+/* Facts from the kernel and the environment. */
 struct register_environment {
 	bool trusted; /* not AT_SECURE */
 	bool preloaded;
-	char socket[PATH_SIZE]; /* "": nothing */
+	char socket[PATH_SIZE]; /* "": not set */
 	char runtime[PATH_SIZE];
 };
 
@@ -64,7 +64,7 @@ static void register_close(const struct register_reader *reader)
 	sys_call3(SYS_CLOSE, (uint64_t)reader->fd, 0, 0);
 }
 
-/* The next byte; -1: no more. */
+/* The next byte; -1: end of file. */
 static int register_byte(struct register_reader *reader)
 {
 	if (reader->at == reader->end) {
@@ -79,7 +79,7 @@ static int register_byte(struct register_reader *reader)
 	return (unsigned char)reader->bytes[reader->at++];
 }
 
-/* So many of them; false: there are fewer. */
+/* The next `count` bytes; false: the file has fewer. */
 static bool register_bytes(struct register_reader *reader, char *bytes, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -92,7 +92,7 @@ static bool register_bytes(struct register_reader *reader, char *bytes, uint32_t
 	return true;
 }
 
-/* The next text that `end` ends, as far as it fits; false: no more. */
+/* The next text up to `end`, as far as it fits; false: end of file. */
 static bool register_text(struct register_reader *reader, char end, char *text, uint32_t room)
 {
 	uint32_t length = 0;
@@ -110,7 +110,7 @@ static bool register_text(struct register_reader *reader, char end, char *text, 
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* What stands behind the beginning; NULL: it begins otherwise. */
+/* The rest after the prefix; NULL: it has another prefix. */
 static const char *register_behind(const char *text, const char *beginning)
 {
 	for (; *beginning; text++, beginning++) {
@@ -129,7 +129,7 @@ static bool register_contains(const char *text, const char *word)
 	return false;
 }
 
-/* Appends; false: it doesn't fit. */
+/* Appends; false: no room. */
 static bool register_append(char *to, uint32_t room, const char *text)
 {
 	uint32_t length = 0;
@@ -145,7 +145,7 @@ static bool register_append(char *to, uint32_t room, const char *text)
 	return true;
 }
 
-/* ---- what the kernel has told the program ---------------------------------------------------- */
+/* ---- the auxiliary vector -------------------------------------------------------------------- */
 
 static void register_note(struct register_environment *environment, const char *text)
 {
@@ -167,8 +167,8 @@ static void register_note_pair(struct register_environment *environment, const u
 		environment->trusted = pair[1] == 0;
 }
 
-/* glibc gives us what main gets. If that is as the kernel has laid it out, the auxiliary vector is
- * behind it. */
+/* glibc passes the arguments of main. If they are as the kernel laid them out, the auxiliary vector
+ * follows. */
 static void register_read_stack(struct register_environment *environment, uint64_t argc,
 				const uint64_t *argv, const uint64_t *envp)
 {
@@ -183,7 +183,7 @@ static void register_read_stack(struct register_environment *environment, uint64
 		register_note_pair(environment, envp);
 }
 
-/* Else, and with musl, /proc has it. */
+/* Otherwise, and with musl, /proc has it. */
 static void register_read_files(struct register_environment *environment)
 {
 	struct register_reader reader;
@@ -202,7 +202,7 @@ static void register_read_files(struct register_environment *environment)
 	register_close(&reader);
 }
 
-/* ---- may we? --------------------------------------------------------------------------------- */
+/* ---- permission ------------------------------------------------------------------------------ */
 
 static bool register_is_filtered(void)
 {
@@ -222,15 +222,15 @@ static bool register_is_filtered(void)
 	return filtered;
 }
 
-/* ---- where is the daemon? -------------------------------------------------------------------- */
+/* ---- the daemon's socket --------------------------------------------------------------------- */
 
 static bool register_exists(const char *path)
 {
 	return sys_call3(SYS_ACCESS, (uint64_t)path, 0, 0) == 0;
 }
 
-/* One daemon's socket: that for agents, which everybody may connect to, else the one for
- * everything. */
+/* Connects to one daemon: to its socket for agents, which every user may connect to, else to its
+ * main socket. */
 static bool register_try(const char *folder, const char *name, char *path)
 {
 	for (int plain = 0; plain < 2; plain++) {
@@ -254,10 +254,10 @@ static bool register_find(const struct register_environment *environment, char *
 	return register_try(WIRE_SOCKET_ROOT, "", path);
 }
 
-/* ---- talk ------------------------------------------------------------------------------------ */
+/* ---- registration ---------------------------------------------------------------------------- */
 
-/* Root's, or this user's; it may then trace us, also where only parents may. init stands for
- * whoever it started: not meant. */
+/* Is the daemon root's or this user's? Then allow it to trace this process, also where only parents
+ * may. Not pid 1, which stands for every program that it started. */
 static bool register_trusts(int64_t fd)
 {
 	uint32_t peer[3] = { 0, ~0u, ~0u }; /* pid, uid, gid */
@@ -273,7 +273,7 @@ static bool register_trusts(int64_t fd)
 	return true;
 }
 
-/* Exactly so many bytes before that time; `to`: NULL, or where they go. */
+/* Receives exactly that many bytes before the deadline, into `to` unless NULL. */
 static bool register_receive(int64_t fd, uint64_t end, char *to, uint64_t count)
 {
 	struct {
@@ -352,7 +352,7 @@ static void register_at(const char *path, bool preloaded)
 	sys_call3(SYS_CLOSE, (uint64_t)fd, 0, 0);
 }
 
-/* DT_INIT: the only thing here that ld.so calls. musl gives it no arguments. */
+/* DT_INIT, called by ld.so. musl passes no arguments. */
 void register_program(uint64_t argc, const uint64_t *argv, const uint64_t *envp)
 {
 	struct register_environment environment = { .trusted = false };

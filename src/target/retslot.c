@@ -1,28 +1,28 @@
 /*
- * retslot.c - return stubs: find a free one for a call, bind new ones, take back those whose
- * frames are gone.
+ * retslot.c - return stubs: find a free stub for a call, bind new stubs, release stubs whose frames
+ * are gone.
  *
  * The invariants R1 to R7 are in src/shared/returns.h. Trampolines take the stub that their hint
- * names; what comes here is a call whose hint led nowhere: the first call from a place, one deeper
- * recursion, two keys that share a hint, a thread's first call at all.
+ * names. They come here if the hint led nowhere: at the first call from a place, at one deeper
+ * recursion, if two keys share a hint, at a thread's first call at all.
  *
  * retslot_find runs with signals as they are, and only walks and takes (R3, R5 make that safe).
- * Binding and growing happen in retslot_take, with signals blocked: so nobody else changes the
+ * Binding and growing happen in retslot_take, with signals blocked: so no other code changes the
  * thread's own table and chains.
  *
- * How long chains get. An entry sets its hint to the next stub of the chain, an exit to its own:
- * nested calls always find the first free one at once, and a hint of 0 means "all of them are in
- * use". That can be wrong (coroutines, longjmp): whenever a chain's length reaches a power of two
- * it is searched from the start, and frames that are gone are let go. So a chain is at most twice
- * as long as calls were ever inside at once.
+ * Length of chains. An entry sets its hint to the next stub of the chain, an exit to its own:
+ * nested calls find the first free stub at once, and a hint of 0 means "all stubs are in use". That
+ * can be wrong (coroutines, longjmp): whenever a chain's length reaches a power of two,
+ * retslot_take searches it from the start and releases frames that are gone. So a chain is at most
+ * twice as long as calls were ever inside at once.
  *
  * Tracepoints that come and go use the same stubs again: a stub stays bound to its return address
- * and tracepoint (R1), and a tracepoint that is back has its old id.
+ * and tracepoint (R1), and a tracepoint that comes back has its old id.
  */
 #include "agent_parts.h"
 
-#define RETSLOT_SEARCH_FROM 4u /* shorter chains are not worth a look */
-#define RETSLOT_TAIL_CALLS 64u /* how many stubs are believed to share one stack word */
+#define RETSLOT_SEARCH_FROM 4u /* shorter chains are not searched */
+#define RETSLOT_TAIL_CALLS 64u /* stubs that may share one stack word */
 #define RETSLOT_FORK_TRIES 10000u
 
 _Static_assert(offsetof(struct dt_returns, no_hints) == offsetof(struct dt_return_table, hints),
@@ -35,7 +35,7 @@ struct retslot_call {
 	const struct dt_control *control;
 	struct dt_returns *returns;
 	const struct dt_return_site *site;
-	uint64_t place; /* where its return address is */
+	uint64_t place; /* address of its return address */
 	uint64_t ra;
 };
 
@@ -94,8 +94,8 @@ static bool retslot_has_key(const struct dt_return_slot *stub, uint64_t ra, uint
 	return stub->ra == ra && stub->id == id;
 }
 
-/* Where the key's first stub is noted, or where it would be; NULL: nowhere (the table of those
- * that have none). */
+/* The entry of heads for the key's first stub, used or still empty; NULL: none (the empty table of
+ * threads without a table). */
 static uint32_t *retslot_head(struct dt_returns *returns, struct dt_return_table *table,
 			      uint64_t ra, uint32_t id)
 {
@@ -132,7 +132,7 @@ static struct dt_return_table *retslot_new_table(struct dt_returns *returns, uin
 	return table;
 }
 
-/* Every chain of `from` goes to `to`, with its stubs' hints. */
+/* Moves every chain of `from` to `to`, with the hints of its stubs. */
 static void retslot_move(struct dt_returns *returns, struct dt_return_table *from,
 			 struct dt_return_table *to)
 {
@@ -152,7 +152,7 @@ static void retslot_move(struct dt_returns *returns, struct dt_return_table *fro
 	}
 }
 
-/* The thread's table, with room for one more key; NULL: none to be had. */
+/* The thread's table, with room for one more key; NULL: the heap is full. */
 static struct dt_return_table *retslot_own_table(const struct retslot_call *call,
 						 const struct dt_slot *slot)
 {
@@ -203,7 +203,7 @@ static struct dt_return_slot *retslot_walk(const struct retslot_call *call, uint
 	return 0;
 }
 
-/* The stub that an address on the stack belongs to; 0: none. */
+/* The stub of an address from the stack; 0: none. */
 static uint32_t retslot_of_word(const struct dt_control *control, uint64_t word)
 {
 	uint64_t offset = word - control->stubs;
@@ -213,7 +213,7 @@ static uint32_t retslot_of_word(const struct dt_control *control, uint64_t word)
 		       : 0;
 }
 
-/* (R2) Is the frame of a stub in use gone? `sp` is what was read from it. */
+/* (R2) Is the frame of a stub in use gone? `sp` is its sp as read before. */
 static bool retslot_is_gone(const struct retslot_call *call, uint32_t index, uint64_t sp)
 {
 	uint64_t word = 0;
@@ -234,7 +234,7 @@ static bool retslot_is_gone(const struct retslot_call *call, uint32_t index, uin
 	return false;
 }
 
-/* Lets go of the chain's frames that are gone; gives one of them to this call. */
+/* Releases the chain's stubs whose frames are gone; gives one of them to this call. */
 static struct dt_return_slot *retslot_reclaim(const struct retslot_call *call, uint32_t index)
 {
 	struct dt_pool *pool = agent_pool(call->control);
@@ -261,7 +261,7 @@ static struct dt_return_slot *retslot_reclaim(const struct retslot_call *call, u
 	return found ? retslot_walk(call, first) : 0;
 }
 
-/* (R5) One of the chain whose tracepoint was gone, and is back. */
+/* (R5) A stub of a chain whose tracepoint was removed and is back. */
 static struct dt_return_slot *retslot_revive(const struct retslot_call *call, uint32_t index)
 {
 	struct dt_return_slot *first = &call->returns->slots[index];
@@ -274,7 +274,7 @@ static struct dt_return_slot *retslot_revive(const struct retslot_call *call, ui
 			continue;
 		stub->exit = call->site->exit;
 		stub->body = call->site->body;
-		stub->sp = call->place | DT_RETURN_BUSY; /* it counts as taken already */
+		stub->sp = call->place | DT_RETURN_BUSY; /* its use is 0: taken already */
 		*retslot_hint(call->returns, stub) = stub->next;
 		return stub;
 	}
@@ -282,7 +282,7 @@ static struct dt_return_slot *retslot_revive(const struct retslot_call *call, ui
 	return 0;
 }
 
-/* A stub that was never used. 0: there are no more. */
+/* A stub that was never used. 0: no more stubs. */
 static uint32_t retslot_fresh(const struct retslot_call *call)
 {
 	uint32_t limit = __atomic_load_n(&call->control->stub_count, __ATOMIC_ACQUIRE);
@@ -296,7 +296,7 @@ static uint32_t retslot_fresh(const struct retslot_call *call)
 	return index;
 }
 
-/* (R1) One more for the key, at the chain's end, and this call has it. */
+/* (R1) Binds one more stub for the key, at the chain's end, and gives it to this call. */
 static struct dt_return_slot *retslot_bind(const struct retslot_call *call,
 					   const struct dt_slot *slot,
 					   struct dt_return_table *table, uint32_t *head)
@@ -348,7 +348,7 @@ static bool retslot_may_have(const struct retslot_call *call)
 	return false;
 }
 
-/* ---- what slow.c calls ----------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
 uint64_t retslot_miss(const struct dt_control *control, uint64_t site)
 {
@@ -375,7 +375,7 @@ uint64_t retslot_find(const struct dt_control *control, uint64_t place, uint64_t
 	uint32_t *head = retslot_head(call.returns, table, call.ra, call.site->id);
 	if (!head || !*head)
 		return retslot_may_have(&call) ? SLOW_NEEDED : retslot_leave(&call, site);
-	/* A hint of 0: all are in use; longer chains than a few aren't walked in vain. */
+	/* A hint of 0: all are in use; don't walk a long chain in vain. */
 	uint32_t hint = *retslot_hint(call.returns, &call.returns->slots[*head]);
 	if (!hint && retslot_length(&call.returns->slots[*head]) >= RETSLOT_SEARCH_FROM)
 		return SLOW_NEEDED;
@@ -419,8 +419,7 @@ struct dt_return_slot *retslot_take(const struct dt_control *control, uint64_t p
 	return stub;
 }
 
-/* A forked child: the frames it inherited return to where they should, but they are its
- * parent's calls. */
+/* In a forked child: inherited frames return to where they should, but are its parent's calls. */
 void retslot_forked(const struct dt_control *control, uint32_t pid)
 {
 	struct dt_returns *returns = retslot_returns(control);

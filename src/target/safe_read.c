@@ -1,23 +1,26 @@
+/*
+ * safe_read.c - copy memory of this process without faults.
+ */
 #include "gather.h"
 
-/* Memory that stays: how much of it, from there on; 0: it may go away. */
-static uint64_t lasting_bytes(const struct dt_control *control, uint64_t from)
+/* Bytes of dt_control.stable from there on; 0: the memory may go away. */
+static uint64_t stable_bytes(const struct dt_control *control, uint64_t from)
 {
-	for (uint32_t i = 0; i < DT_LASTING_MAX && control->lasting[i].end; i++) {
-		if (from >= control->lasting[i].start && from < control->lasting[i].end)
-			return control->lasting[i].end - from;
+	for (uint32_t i = 0; i < DT_STABLE_MAX && control->stable[i].end; i++) {
+		if (from >= control->stable[i].start && from < control->stable[i].end)
+			return control->stable[i].end - from;
 	}
 	return 0;
 }
 
-bool safe_is_lasting(const struct dt_control *control, uint64_t from)
+bool safe_is_stable(const struct dt_control *control, uint64_t from)
 {
-	return lasting_bytes(control, from) != 0;
+	return stable_bytes(control, from) != 0;
 }
 
-bool safe_read_lasting(const struct dt_control *control, uint64_t from, void *to, uint64_t length)
+bool safe_read_stable(const struct dt_control *control, uint64_t from, void *to, uint64_t length)
 {
-	if (lasting_bytes(control, from) < length || !length)
+	if (stable_bytes(control, from) < length || !length)
 		return false;
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
 	return true;
@@ -33,14 +36,14 @@ uint64_t safe_read_list(const struct dt_control *control, const struct sys_iovec
 	return done < 0 ? 0 : (uint64_t)done;
 }
 
-/* Two pieces, split at a page's end: the kernel gives whole pieces or nothing of them. */
+/* Reads two pieces, split at a page's end: the kernel reads a piece whole or not at all. */
 uint64_t safe_read(const struct dt_control *control, uint64_t from, void *to, uint64_t length)
 {
 	uint64_t first = DT_PAGE - (from & (DT_PAGE - 1));
 	struct sys_iovec local = { (uint64_t)to, length };
 	struct sys_iovec remote[2] = { { from, length }, { from + first, 0 } };
 
-	if (safe_read_lasting(control, from, to, length))
+	if (safe_read_stable(control, from, to, length))
 		return length;
 	if (first < length) {
 		remote[0].length = first;

@@ -1,11 +1,11 @@
 /*
- * slow.c - what dt_slow decides: which slot, or how the hit is counted (B7).
+ * slow.c - the decisions of dt_slow: which slot, or how to count the hit (B7).
  */
 #include "agent_parts.h"
 
 #define SLOW_WAIT_NS 50000000u
 
-/* Its name says which layout this was built with: a controller of another one doesn't find it. */
+/* Its name contains the layout's version: a controller of another version doesn't find it. */
 __attribute__((visibility("default"))) void DT_VERSION_SYMBOL(void);
 void DT_VERSION_SYMBOL(void)
 {
@@ -28,7 +28,7 @@ static inline bool slow_is_return(uint64_t size)
 	return size > DT_EVENT_SIZE_MAX;
 }
 
-/* Adds only, so a signal may come at any point; locked, because others count there too. */
+/* Only adds, so a signal may come at any point; locked, because other threads count there, too. */
 static inline uint64_t slow_lose(const struct dt_control *control, const struct dt_slot *slot,
 				 uint32_t id)
 {
@@ -67,8 +67,8 @@ struct dt_slot *slow_find_ours(const struct dt_control *control)
 }
 
 /*
- * The cheap cases, with no system call: a process that isn't to be traced, a slot that isn't at
- * its hash, a pool that is empty.
+ * The cheap cases, without a system call: a muted process, a slot that isn't at its hash, an empty
+ * pool.
  */
 uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 {
@@ -89,7 +89,7 @@ uint64_t slow_find(const struct dt_control *control, uint64_t id, uint64_t size)
 		return SLOW_NEEDED;
 	if (!size || chunk_has_room(slot, (uint32_t)size))
 		return (uint64_t)slot;
-	/* A full chunk is published first: it may be what the reader waits for. */
+	/* A full chunk is published first: the reader may wait for it. */
 	if (slot->limit == 0 && slot->thread && !(control->flags & DT_OVERWRITE) &&
 	    slow_pool_is_empty(control))
 		return slow_may_wait(control) ? SLOW_AGAIN : slow_lose(control, slot, (uint32_t)id);
@@ -106,7 +106,7 @@ uint64_t slow_give_up(const struct dt_control *control, uint64_t id, uint64_t si
 }
 
 /*
- * A state that says no pid was wiped by a fork (or nobody wrote the pid, and it is the target's
+ * A state without a pid was wiped by a fork (or its pid was never written, and it is the target's
  * own). A vfork child shares its parent's state, and so counts as its parent.
  */
 static bool slow_process_is_traced(const struct dt_control *control)
@@ -141,8 +141,8 @@ uint64_t slow_path(const struct dt_control *control, uint64_t id, uint64_t size)
 }
 
 /*
- * Holds nothing, so a signal handler may run meanwhile, hit, wait too, or jump away. Short sleeps,
- * so that a controller that was killed is noticed.
+ * Holds nothing, so a signal handler may run meanwhile, hit, wait too, or jump away. Sleeps are
+ * short, to notice a killed controller.
  */
 uint64_t slow_wait(const struct dt_control *control, uint64_t *deadline, uint64_t id)
 {

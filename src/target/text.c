@@ -1,8 +1,8 @@
 /*
  * text.c - strings of the target as text of an event.
  *
- * A trace is UTF-8. What isn't becomes \xNN, byte by byte; what can't be read or has no end says so
- * in the text itself:
+ * A trace is UTF-8. Other bytes become \xNN. The text itself says if memory can't be read or a
+ * string has no end:
  *
  *	(null)			no string
  *	(unreadable 0x1f)	nothing there
@@ -44,7 +44,7 @@ static void put_unreadable(struct gather *g, uint64_t address)
 	put_text(g, ")");
 }
 
-/* Bytes of the UTF-8 character there; 0: none; more than `left`: it goes on beyond. */
+/* Bytes of the UTF-8 character there; 0: none; more than `left`: it continues beyond. */
 static uint32_t character(const uint8_t *at, uint32_t left)
 {
 	uint32_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 :
@@ -67,7 +67,7 @@ static uint32_t character(const uint8_t *at, uint32_t left)
 
 #define CHARACTER_MOST 4u /* bytes of UTF-8 */
 
-/* Copies characters up to `end` or a NUL; how many bytes were used, and whether it is over. */
+/* Copies characters up to `end` or a NUL; gives the bytes used, and whether the text has ended. */
 static uint32_t put_characters(struct gather *g, const uint8_t *bytes, uint32_t count, bool counted,
 			       bool last, uint32_t limit, bool *ret_over)
 {
@@ -99,7 +99,7 @@ static uint32_t put_characters(struct gather *g, const uint8_t *bytes, uint32_t 
 	return used;
 }
 
-/* Piece by piece, until its end, the limit, or what can't be read. */
+/* Copies piece by piece, up to its end, the limit, or unreadable memory. */
 static void put_string(struct gather *g, uint64_t address, uint64_t length, bool counted,
 		       uint32_t limit)
 {
@@ -124,7 +124,7 @@ static void put_string(struct gather *g, uint64_t address, uint64_t length, bool
 		done += used;
 		if (over || done >= length)
 			return;
-		/* fewer may be the beginning of a character */
+		/* fewer bytes may be the beginning of a character */
 		if (used == 0 || got - used >= CHARACTER_MOST) {
 			put_text(g, "...");
 			return;
@@ -151,14 +151,14 @@ void text_store(struct gather *g, uint64_t address, uint64_t length, bool counte
 #define SURROGATES 0xd800u
 #define LOW_SURROGATES 0xdc00u
 #define BEHIND_SURROGATES 0xe000u
-#define WIDE_ROOM 10u /* of what one becomes, at most */
+#define WIDE_ROOM 10u /* bytes that one character becomes, at most */
 
 static bool is_surrogate(uint32_t code)
 {
 	return code >= SURROGATES && code < BEHIND_SURROGATES;
 }
 
-/* As UTF-8; what is no character by its number. */
+/* Appends as UTF-8; what is no character, as its number. */
 static void put_code(struct gather *g, uint32_t code)
 {
 	uint32_t more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
@@ -177,7 +177,7 @@ static void put_code(struct gather *g, uint32_t code)
 		put_byte(g, (char)(0x80 | (code >> 6 * more & 0x3f)));
 }
 
-/* Pairs of surrogates are one character; *high: the first of a pair, while the second is awaited. */
+/* A pair of surrogates is one character; *high: the first of a pair, until the second comes. */
 static void put_unit(struct gather *g, uint32_t code, uint32_t size, uint32_t *high)
 {
 	uint32_t first = *high;
@@ -195,7 +195,7 @@ static void put_unit(struct gather *g, uint32_t code, uint32_t size, uint32_t *h
 		put_code(g, code);
 }
 
-/* What it has to say behind the text: NULL: nothing. */
+/* Remark after the text; NULL: none. */
 static const char *put_wide(struct gather *g, uint64_t address, uint32_t size, uint32_t limit)
 {
 	uint32_t piece[PIECE / sizeof(uint32_t)], high = 0;
@@ -268,7 +268,7 @@ void text_store_unreadable(struct gather *g)
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
-/* [abc], [a-z], [!a]; *ret_end: behind it. Without its end it is a plain character. */
+/* [abc], [a-z], [!a]; *ret_end: after the set. A set without an end is a plain character. */
 static bool match_set(const char *pattern, char c, const char **ret_end)
 {
 	const char *at = pattern + 1;
@@ -352,7 +352,8 @@ bool text_match(struct gather *g, uint64_t address, uint64_t length, const char 
 	uint64_t got = 0;
 
 	while (address && got < most && !has_end(text, got)) {
-		uint32_t more = read_cache_read(g, address + got, text + got, (uint32_t)(most - got));
+		uint32_t more =
+			read_cache_read(g, address + got, text + got, (uint32_t)(most - got));
 
 		if (!more)
 			break;

@@ -1,52 +1,51 @@
 /*
- * thread.c - the calling thread's slot. Signals are blocked (see agent.h).
+ * thread.c - the calling thread's slot. Signals are blocked (see agent_parts.h).
  *
- * A slot is found by its key. The usual key is ~FS base; since thread blocks are recycled, the slot
- * also notes a word of the block that holds the tid, and what it held: another value there means
- * another thread. Where that word is, is found by looking:
+ * A slot is found by its key. The usual key is ~FS base. Since thread blocks are recycled, the slot
+ * also notes the place and the value of the word of the block that holds the tid: another value
+ * there means another thread. The agent searches for that word:
  *
- *  - glibc and musl have it at a known offset in a block that points to itself: believed when the
- *    kernel's tid is found there;
- *  - elsewhere (Go, hand-made threads) any aligned 32-bit word on the page of the FS base (another
- *    page could be gone by the time the trampoline reads it) will do if it is the only one with
- *    that value. A small tid, as in a container, is easily found twice: then none is believed. A
- *    word that matched by chance and then changes costs a look; one that matched by chance, never
- *    changes and survives its thread would give the next thread's events the wrong tid: that takes
- *    a thread library nobody has heard of and bad luck.
+ *  - glibc and musl have it at a known offset in a block that points to itself: believed if the
+ *    kernel's tid is there;
+ *  - elsewhere (Go, hand-made threads) any aligned 32-bit word on the page of the FS base will do
+ *    if it is the only one with that value (another page could be gone by the time the trampoline
+ *    reads it). A small tid, as in a container, is easily found twice: then none is believed. A
+ *    word that matched by chance and then changes costs a search. A word that matched by chance,
+ *    never changes and survives its thread would give the next thread's events the wrong tid: that
+ *    takes an unknown thread library and bad luck.
  *
- * A thread with no such word (FS base 0 before the first instruction of libc, a child of a bare
+ * A thread without such a word (FS base 0 before the first instruction of libc, a child of a bare
  * fork system call whose block still names its parent) gets a key made from its tid and always
- * comes the slow way.
+ * takes the slow path.
  *
- * Who may write a slot (T1): its own thread, with signals blocked. A slot changes hands by
- * compare-and-swap: an empty one of its key (0 -> key), a dead thread's of its real_tid (-> 0).
- * While real_tid is 0 nobody else touches it; it is stored last. A key never becomes 0 again, so a
- * search may stop at the first 0.
+ * (T1) Only the slot's own thread writes a slot, with signals blocked. A slot changes hands by
+ * compare-and-swap: an empty slot of its key (0 -> key), a dead thread's of its real_tid (-> 0).
+ * While real_tid is 0 no other thread touches it; real_tid is stored last. A key never becomes 0
+ * again, so a search may stop at the first 0.
  *
  * (T2) The controller frees the chunk and the record of a thread that it finds dead. A slot whose
- * thread is alive again, because its tid came around, is checked against both when it comes this
- * way.
+ * thread is alive again, because its tid was reused, is checked against both in the slow path.
  */
 #include "agent_parts.h"
 
 #define THREAD_TID_KEY (1ULL << 62) /* not ~ of any canonical address */
-#define THREAD_GONE 0x7fffffffu /* a tid that no thread has: the slot may be taken */
+#define THREAD_GONE 0x7fffffffu /* no thread's tid: the slot may be taken */
 #define THREAD_RECORDS_AT_ONCE 4096u
 
 #define GLIBC_SELF 0x10
 #define GLIBC_TID 0x2d0
 #define MUSL_TID 0x30
 #define MUSL_OLD_TID 0x38
-#define THREAD_BLOCK 0x2d8 /* what holds all of these */
+#define THREAD_BLOCK 0x2d8 /* bytes that hold all of these */
 #define THREAD_LOOK_STEP 512
 
-/* ---- where the thread block holds the tid ------------------------------------------------- */
+/* ---- the tid in the thread block ---------------------------------------------------------- */
 
 struct thread_who {
 	uint64_t base; /* FS base */
 	uint64_t key;
 	uint32_t tid;
-	uint32_t block_tid; /* for the slot: the tid, or ~0 when the block doesn't tell it */
+	uint32_t block_tid; /* for the slot: the tid, or ~0 if the block doesn't hold it */
 	uint64_t tid_offset;
 };
 
@@ -90,7 +89,7 @@ static bool thread_look_everywhere(uint64_t base, uint32_t tid, uint64_t *ret_of
 	return found == 1;
 }
 
-/* A block that isn't aligned is nobody's, and reading it there would trip the alignment check (H2). */
+/* No library has unaligned blocks, and reading one would trip the alignment check (H2). */
 static void thread_look(struct thread_who *who, bool thorough)
 {
 	bool usable = who->base && !(who->base & 3) && !(who->base >> 47);
@@ -121,8 +120,8 @@ static struct dt_slot *thread_probe(struct dt_state *state, uint64_t hash_input,
 	return &state->slots[(home + step) & (DT_SLOTS - 1)];
 }
 
-/* On the trampoline's own hash, so that step 0 is where it looks. Runs with signals as they are,
- * too. */
+/* Uses the trampoline's hash, so that step 0 is the slot that the trampoline looks at. Also called
+ * with signals not blocked. */
 struct dt_slot *thread_find(struct dt_state *state, uint64_t hash_input, uint64_t key)
 {
 	for (uint32_t step = 0; step < DT_SLOT_PROBES; step++) {
@@ -137,7 +136,7 @@ struct dt_slot *thread_find(struct dt_state *state, uint64_t hash_input, uint64_
 	return NULL;
 }
 
-/* (T1) Takes a slot from a thread that is gone; false: somebody else was faster, or it is in use. */
+/* (T1) Takes a slot from a dead thread; false: another thread was faster, or it is in use. */
 static bool thread_seize(const struct dt_control *control, struct dt_slot *slot, uint32_t owner)
 {
 	if (!owner || !__atomic_compare_exchange_n(&slot->real_tid, &owner, 0, false,
@@ -163,8 +162,8 @@ static bool thread_seize_empty(struct dt_slot *slot, uint64_t key)
 }
 
 /*
- * A slot for a key that is in no slot: the home position even if it takes a dead thread's place,
- * then the first empty one, then any dead thread's.
+ * A slot for a key that is in no slot: the home position even if that means to take a dead thread's
+ * slot, then the first empty slot, then any dead thread's.
  */
 static struct dt_slot *thread_claim(const struct dt_control *control, const struct thread_who *who)
 {
@@ -191,7 +190,7 @@ static struct dt_slot *thread_claim(const struct dt_control *control, const stru
 
 /* ---- thread records ----------------------------------------------------------------------- */
 
-/* Looks at some records only; the hint moves on, so that the next try looks at others. 0: none. */
+/* Searches some records only; the hint moves on, so the next call searches others. 0: none. */
 static uint32_t thread_claim_record(const struct dt_control *control, uint32_t tid)
 {
 	struct dt_pool *pool = agent_pool(control);
@@ -220,8 +219,8 @@ static uint32_t thread_claim_record(const struct dt_control *control, uint32_t t
 }
 
 /*
- * The thread had a slot under its tid, and its block can be read now (or the other way round): it
- * goes on with the same record, and the old slot is anybody's.
+ * The thread had a slot under its tid, and its block can be read now (or the other way round): the
+ * new slot continues with the same record, and any thread may take the old slot.
  */
 static uint32_t thread_move_record(const struct dt_control *control, struct dt_slot *from)
 {
@@ -233,7 +232,7 @@ static uint32_t thread_move_record(const struct dt_control *control, struct dt_s
 	return record;
 }
 
-/* The slot of this very thread under its other key, if there is one. */
+/* The calling thread's slot under its other key, or NULL. */
 static struct dt_slot *thread_find_other(const struct dt_control *control,
 					 const struct thread_who *who)
 {
@@ -280,7 +279,7 @@ static struct dt_slot *thread_slot_of(const struct dt_control *control,
 		slot->tid_offset = who->tid_offset;
 		return slot;
 	}
-	/* Somebody had our block, or our tid, before us. */
+	/* Another thread had this block, or this tid, before. */
 	if (slot && thread_seize(control, slot, slot->real_tid)) {
 		thread_init(control, slot, who);
 		return slot;

@@ -1,19 +1,18 @@
 /*
  * trap.c - one-byte traps, the last way to place a probe (H10).
  *
- * The handler sends a thread that ran into one of our traps to its trampoline. Every other SIGTRAP
- * is the target's own affair: its own action, which we keep for it, is done as the kernel would do
- * it.
+ * The handler sends a thread that hit a trap of dyntrace to its trampoline. For every other SIGTRAP
+ * it performs the target's own action, which the agent keeps, as the kernel would.
  *
- * A trap that is run into while SIGTRAP is blocked, or has no handler, kills the process. So while
- * there are traps neither may happen. Each `syscall` instruction of the target's libc that might do
- * it has a guard, which comes here first: SIGTRAP is taken out of every mask, and its action is
- * only noted. The target notices nothing, unless it waits for a SIGTRAP that somebody sends it:
+ * A trap that is hit while SIGTRAP is blocked, or has no handler, kills the process. So while traps
+ * exist neither may happen. Each `syscall` instruction of the target's libc that might cause it has
+ * a guard, which calls dt_guard first: it removes SIGTRAP from every mask, and only notes a new
+ * action. The target notices nothing, unless it waits for a SIGTRAP that another process sends:
  * that one is never blocked.
  *
  * Runs on the target's own stack with its signals as they are, except that a guard's system call is
- * made from here with a mask of ours. Calls that wait aren't made here, where nobody could be left
- * alone: they get a pointer to a mask that stays where it is.
+ * made from here with another mask. Calls that wait aren't made here, since a thread would stay in
+ * the agent: they get a pointer to a mask that stays in place.
  */
 #include "agent_parts.h"
 #include "fault.h"
@@ -76,7 +75,7 @@ static uint64_t guard_mask(const struct dt_control *control, struct trap_call *c
 	return 1;
 }
 
-/* Memory with these words that stays as it is; `otherwise` if there is no more. */
+/* The address of a lasting copy of these words; `otherwise` if there is no room. */
 static uint64_t keep_words(struct dt_traps *traps, const uint64_t words[3], uint64_t otherwise)
 {
 	uint32_t count = __atomic_load_n(&traps->mask_count, __ATOMIC_ACQUIRE);
@@ -97,7 +96,7 @@ static uint64_t keep_words(struct dt_traps *traps, const uint64_t words[3], uint
 	return (uint64_t)traps->masks[index];
 }
 
-/* The same mask without SIGTRAP; where that is. */
+/* The address of a copy of the mask without SIGTRAP. */
 static uint64_t keep_mask(const struct dt_control *control, uint64_t at)
 {
 	uint64_t words[3] = { 0, 0, 0 };
@@ -122,11 +121,11 @@ static uint64_t keep_struct(const struct dt_control *control, uint64_t at, uint3
 	return keep_words(traps_of(control), words, at);
 }
 
-/* Calls that wait with another mask: which argument leads to it. */
+/* Calls that wait with another mask, and the argument with its address. */
 static const struct {
 	uint32_t number;
 	uint8_t arg;
-	uint8_t words; /* of the struct that it is in; 0: in none */
+	uint8_t words; /* of the struct that holds the address; 0: the argument is the address */
 } waits[] = {
 	{ SYS_RT_SIGSUSPEND, 0, 0 }, { SYS_PPOLL, 3, 0 },	{ SYS_EPOLL_PWAIT, 4, 0 },
 	{ SYS_EPOLL_PWAIT2, 4, 0 },  { SYS_PSELECT6, 5, 2 },	{ SYS_IO_PGETEVENTS, 5, 2 },
@@ -153,7 +152,7 @@ uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 	    fault_guard_action(control, call->args, &call->number))
 		return 1;
 	if (!control->traps)
-		return 0; /* none yet, or none any more */
+		return 0; /* no traps yet, or no longer */
 	if (call->number == SYS_RT_SIGPROCMASK)
 		return guard_mask(control, call);
 	if (call->number == SYS_RT_SIGACTION)

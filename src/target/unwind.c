@@ -2,8 +2,8 @@
  * unwind.c - the callers of the probe, from the tables that the controller compiled
  * (src/shared/unwind.h).
  *
- * The stack is copied piece by piece, without faults, and walked in the copy: one system call
- * serves many frames. Code without a table is walked by its frame pointer, if that looks like one.
+ * Copies the stack piece by piece, without faults, and walks in the copy: one system call serves
+ * many frames. Walks code without a table by its frame pointer, if that looks like one.
  */
 #include "gather.h"
 
@@ -12,18 +12,18 @@
 #include "shared/unwind.h"
 #include "find.h"
 
-/* A quarter of the stack that this runs on (DT_STACK_SIZE). */
+/* A quarter of the stack of the agent (DT_STACK_SIZE). */
 #define WINDOW 2048u
 #pragma GCC diagnostic ignored "-Wframe-larger-than="
 #define TABLES_MAX 64u
-#define FRAME_MAX (1u << 23) /* a frame pointer further up than this isn't one */
+#define FRAME_MAX (1u << 23) /* a larger distance is no frame pointer */
 
 struct unwind {
 	const struct dt_control *control;
 	uint64_t pc, sp, bp;
-	bool exact; /* pc is where it stands, not where it will return to */
+	bool exact; /* pc is the next instruction, not a return address */
 	bool broken;
-	uint64_t start, size; /* what the window holds */
+	uint64_t start, size; /* of the window */
 	uint64_t window[WINDOW / 8];
 };
 
@@ -51,7 +51,7 @@ static const struct dt_unwind_module *find_module(const struct dt_unwind *table,
 	return n && pc < table->modules[n - 1].end ? &table->modules[n - 1] : NULL;
 }
 
-/* The row that holds at pc; NULL: none. */
+/* The row for pc; NULL: none. */
 static const struct dt_unwind_row *find_row(const struct dt_unwind *table, uint64_t pc)
 {
 	const struct dt_unwind_module *module = NULL;
@@ -70,7 +70,7 @@ static const struct dt_unwind_row *find_row(const struct dt_unwind *table, uint6
 	return n && rows[n - 1].cfa_rule != DT_CFA_NONE ? &rows[n - 1] : NULL;
 }
 
-/* What a signal handler returns to: registers that the kernel saved above it. */
+/* The caller of a signal handler: registers that the kernel saved above it. */
 static void step_signal(struct unwind *u)
 {
 	uint64_t sp = u->sp;
@@ -100,7 +100,7 @@ static uint64_t find_cfa(struct unwind *u, const struct dt_unwind_row *row)
 	}
 }
 
-/* A call whose exit is recorded returns through a stub, which knows where it really returns to. */
+/* A call whose exit is recorded returns through a stub, whose slot has the real return address. */
 static uint64_t behind_stub(const struct dt_control *control, uint64_t pc)
 {
 	const struct dt_returns *returns = (const struct dt_returns *)control->returns;
@@ -111,7 +111,7 @@ static uint64_t behind_stub(const struct dt_control *control, uint64_t pc)
 	return returns->slots[index].ra;
 }
 
-/* A signal found its thread in a trampoline: on with the instruction that this stands for. */
+/* A signal interrupted a trampoline: continue with the instruction that it stands for. */
 static void step_trampoline(struct unwind *u)
 {
 	struct find_frame frame;
@@ -174,7 +174,7 @@ uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
 
 	u.control = g->control;
 	u.pc = stub ? stub->ra : g->program->rip;
-	u.sp = g->regs->general[4] + (stub ? 8 : 0); /* it has returned */
+	u.sp = g->regs->general[4] + (stub ? 8 : 0); /* the function has returned */
 	u.bp = g->regs->general[5];
 	u.exact = !stub;
 	u.broken = false;

@@ -1,8 +1,8 @@
 /*
  * find.S - dt_find: from the hook in an unwinder (codegen/find_code.h) to find_table and back.
  *
- *	in:	rdi, rsi = what _Unwind_Find_FDE was asked; rbx = address of struct dt_control
- *	out:	rax = the answer; 0: it isn't about us
+ *	in:	rdi, rsi = arguments of _Unwind_Find_FDE; rbx = address of struct dt_control
+ *	out:	rax = its result; 0: not for code of dyntrace
  *	kept:	every register but rax, rcx, rdx and the flags
  */
 	.text

@@ -1,9 +1,9 @@
 /*
- * handler.S - what the kernel calls for a signal of ours, and returns from (handler.h).
+ * handler.S - the agent's signal handlers and their return to the kernel (handler.h).
  */
 	.text
 
-/* If the target has a handler of its own, that goes on as if the kernel had called it. */
+/* A handler of the target's own, if \function returns one, runs as if the kernel had called it. */
 	.macro	handler name, function
 	.globl	\name
 	.type	\name, @function
@@ -17,7 +17,7 @@
 	movq	%rdx, %rcx
 	movq	%rsi, %rdx
 	movl	%edi, %esi
-	leaq	__ehdr_start(%rip), %rdi	/* where the agent is mapped */
+	leaq	__ehdr_start(%rip), %rdi	/* the agent's address */
 	call	\function
 	.irp reg, %rdx, %rsi, %rdi
 	popq	\reg
@@ -35,7 +35,7 @@
 	handler	dt_trap, trap_handle
 	handler	dt_fault, fault_handle
 
-/* Unwinders know a signal frame by these very bytes. */
+/* Unwinders recognise a signal frame by exactly these bytes. */
 	.globl dt_trap_return
 	.type dt_trap_return, @function
 	.balign 16

@@ -42,7 +42,8 @@ every_signal:
 1:
 	.endm
 
-/* Block all signals and store the target's mask at (rsp). Changes rax, rcx, rdx, rsi, rdi, r10, r11. */
+/* Block all signals and store the target's mask at (rsp). Changes rax, rcx, rdx, rsi, rdi, r10 and
+ * r11. */
 	.macro	block_signals failed
 	movl	$SYS_RT_SIGPROCMASK, %eax
 	xorl	%edi, %edi			/* SIG_BLOCK */

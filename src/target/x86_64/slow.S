@@ -1,23 +1,23 @@
 /*
- * slow.S - dt_slow: from a trampoline that can't go on, to C, and back.
+ * slow.S - dt_slow: from a trampoline that can't continue, to C, and back.
  *
- * The contract is at the end of src/shared/layout.h. The target's stack may be tiny (H4), so little
- * is put there:
+ * The contract is at the end of src/shared/layout.h. The target's stack may be tiny (H4), so
+ * dt_slow puts little there:
  *
  *	  +96	return address into the trampoline
  *	  +88	flags of the target (direction and alignment check count)
  *	  +80..	rsi rdi r8 r9 r10 r11 rbp
- *	  +24	event id, or as layout.h has it
+ *	  +24	event id, or another argument (layout.h)
  *	  +16	event size
- *	  +8	until when to wait for room; 0: not waited yet
+ *	  +8	deadline of a wait for room; 0: not waited yet
  *	   0	the result				<- rsp while slow_find runs
  *	  -8	the target's signal mask		<- rsp, and rbp, once signals are blocked
  *
- * slow_find runs right here. When it doesn't suffice, all signals are blocked first and only then a
- * stack is claimed: so nothing of this thread can run, or jump away, while the stack is held, and a
- * signal that comes before or after finds the slot in one piece. Its handler can unwind: the CFI is
- * true wherever signals aren't blocked. A forked child finds no
- * stack held, since the state is wiped.
+ * slow_find runs on this stack. If it doesn't suffice, dt_slow first blocks all signals and then
+ * claims a stack: so no other code of this thread can run, or jump away, while the stack is held,
+ * and a signal that comes before or after finds the slot consistent. Its handler can unwind: the
+ * CFI is right wherever signals aren't blocked. In a forked child no stack is held, since its state
+ * is wiped.
  */
 #include "own_stack.h"
 

@@ -1,7 +1,7 @@
 /*
- * sys.h - raw system calls and the few instructions C has no word for.
+ * sys.h - raw system calls, and instructions that C can't express.
  *
- * No errno: a call gives the kernel's own result, negative on failure.
+ * No errno: a call returns the kernel's own result, negative on failure.
  */
 #ifndef DYNTRACE_SYS_H
 #define DYNTRACE_SYS_H
@@ -91,8 +91,7 @@ static inline void sys_futex_wake(uint32_t *word)
 	sys_call6(SYS_FUTEX, (uint64_t)word, SYS_FUTEX_WAKE, 1, 0, 0, 0);
 }
 
-/* Sleeps until somebody wakes it, that long has passed, or a signal came; not at all if the word is
- * another. */
+/* Sleeps until a wake-up, a signal or the timeout; not at all if the word has another value. */
 static inline void sys_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
 {
 	uint64_t timeout[2] = { ns / 1000000000u, ns % 1000000000u };
@@ -114,7 +113,7 @@ static inline uint64_t sys_now_ns(void)
 	return time[0] * 1000000000u + time[1];
 }
 
-/* Reads this process's own memory, without faulting. How many bytes, or negative. */
+/* Reads this process's own memory, without faulting. Gives the number of bytes, or negative. */
 static inline int64_t sys_read_self(uint64_t from, void *to, uint64_t length)
 {
 	struct sys_iovec local = { (uint64_t)to, length };

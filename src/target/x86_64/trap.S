@@ -1,11 +1,12 @@
 /*
- * trap.S - what the guards call (trap.c).
+ * trap.S - dt_guard, called by the guards of SIGTRAP (trap.c).
  *
  * dt_guard, at a `syscall` instruction of the target's libc, where rcx and r11 are free:
  *
  *	in:	rcx = struct dt_control; the registers as for the call
- *	out:	rcx = 1: the call was made, rax = its result; 0: make it, with registers that may have changed
- *	kept:	everything else, all flags
+ *	out:	rcx = 1: the call was made, rax = its result;
+ *		0: make it, with registers that may have changed
+ *	kept:	all other registers, all flags
  */
 #include "sys.h"
 

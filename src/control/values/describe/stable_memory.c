@@ -99,7 +99,7 @@ void stable_memory_note(struct session *session)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(session->proc, &maps);
-	struct dt_range *ranges = session->agent->control->lasting;
+	struct dt_range *ranges = session->agent->control->stable;
 	const struct module *owner = NULL;
 	taddr last_end = taddr_of(0);
 	size_t count = 0;
@@ -115,7 +115,7 @@ void stable_memory_note(struct session *session)
 		last_end = mapping->end;
 		if (!end)
 			continue;
-		if (!joins && count == DT_LASTING_MAX)
+		if (!joins && count == DT_STABLE_MAX)
 			return;
 		if (!joins)
 			ranges[count++].start = mapping->start.v;
