@@ -15,6 +15,8 @@
 #include "session_options.h"
 #include "tracepoint_state.h"
 
+struct session;
+
 /* Probes of our own, which record nothing. */
 struct own_probes {
 	struct probe **items;
