@@ -1,5 +1,6 @@
 #include "clock.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,10 +13,10 @@
 #define CLOCK_TRIES 16
 /* NTP slews by 500 ppm at most; beyond twice that the wall clock was set. */
 #define CLOCK_SLEW_PER_MILLION 1000
-#define CLOCK_NOISE_NS 500000 /* an interrupted reading */
+#define CLOCK_NOISE_NS 500000 /* error of an interrupted reading */
 #define CLOCK_SOURCES "/sys/devices/system/clocksource/clocksource0/available_clocksource"
 
-/* One clock and the TSC at the same moment: the narrowest of some tries. */
+/* Reads one clock and the TSC at the same moment: takes the narrowest of some tries. */
 static void clock_read(clockid_t id, uint64_t *ret_tsc, uint64_t *ret_ns)
 {
 	uint64_t best = UINT64_MAX;
@@ -42,12 +43,13 @@ static uint64_t clock_frequency(uint64_t cycles, uint64_t ns)
 }
 
 /*
- * By how much the wall clock went astray since the last reading, beyond what NTP does. By the TSC,
- * whose frequency is known well enough from the first reading on: other than CLOCK_MONOTONIC_RAW it
- * may go on while the machine sleeps.
+ * The wall clock's deviation since the last reading, if it is more than NTP's slewing; else 0.
+ * Compares with the TSC, whose frequency is known well enough from the first reading on: unlike
+ * CLOCK_MONOTONIC_RAW it may go on while the machine sleeps.
  */
 static int64_t clock_find_set(const struct clock_estimate *clock, const struct clock_reading *now)
 {
+	assert(clock->frequency && now->tsc >= clock->last.tsc);
 	int64_t expected = (int64_t)((unsigned __int128)(now->tsc - clock->last.tsc) * NS_PER_S /
 				     clock->frequency);
 	int64_t apart = (int64_t)(now->wall_ns - clock->last.wall_ns) - expected;
@@ -56,9 +58,10 @@ static int64_t clock_find_set(const struct clock_estimate *clock, const struct c
 	return apart > slewed || apart < -slewed ? apart : 0;
 }
 
-/* The first reading stays where it is, whatever the frequency turns out to be. */
+/* Sets the offsets so that the first reading keeps its wall-clock time, whatever the frequency. */
 static void clock_place(struct clock_estimate *clock)
 {
+	assert(clock->frequency);
 	__int128 cycles = (__int128)clock->first.wall_ns * clock->frequency / NS_PER_S;
 	__int128 zero = cycles - clock->first.tsc;
 	__int128 seconds = zero / clock->frequency;
@@ -67,11 +70,12 @@ static void clock_place(struct clock_estimate *clock)
 		seconds--;
 	clock->offset_s = (int64_t)seconds;
 	clock->offset = (uint64_t)(zero - seconds * clock->frequency);
+	assert(clock->offset < clock->frequency);
 }
 
 void clock_note(struct clock_estimate *clock, const struct clock_reading *reading)
 {
-	if (reading->tsc <= clock->last.tsc) /* it was reset: the machine slept, or moved */
+	if (reading->tsc <= clock->last.tsc) /* the TSC was reset: the machine slept, or moved */
 		return;
 	clock->set_ns += clock_find_set(clock, reading);
 	clock->last = *reading;
@@ -84,7 +88,7 @@ void clock_note(struct clock_estimate *clock, const struct clock_reading *readin
 	clock_place(clock);
 }
 
-/* A first frequency by the clock that nobody sets. */
+/* Takes the first frequency from CLOCK_MONOTONIC_RAW, which nobody sets. */
 void clock_begin(struct clock_estimate *clock, const struct clock_reading *first,
 		 const struct clock_reading *second)
 {
@@ -132,7 +136,7 @@ bool clock_tsc_trusted(const char *path)
 	char line[256] = "";
 
 	if (!file || !fgets(line, sizeof(line), file))
-		return true; /* no /sys here: nothing says otherwise */
+		return true; /* without /sys nothing speaks against it */
 	for (char *rest = line, *word; (word = strtok_r(rest, " \n", &rest));) {
 		if (!strcmp(word, "tsc"))
 			return true;

@@ -1,10 +1,12 @@
 #include "metadata.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-/* A string literal. What isn't printable ASCII goes as octal, which every reader takes. */
+/* Appends a string literal. Writes bytes that aren't printable ASCII as octal, which every reader
+ * accepts. */
 static void metadata_quote(struct strbuf *buf, const char *text)
 {
 	strbuf_add(buf, "\"", 1);
@@ -44,7 +46,8 @@ static void metadata_trace(struct strbuf *buf, const uint8_t uuid[16])
 			buf,
 			"typealias integer { size = %u; align = %u; signed = false; } := u%s;\n"
 			"typealias integer { size = %u; align = %u; signed = true; } := s%s;\n"
-			"typealias integer { size = %u; align = %u; signed = false; base = 16; } := x%s;\n",
+			"typealias integer { size = %u; align = %u; signed = false; base = 16; } "
+			":= x%s;\n",
 			bits, bits, name, bits, bits, name, bits, bits, name);
 	}
 	for (unsigned bits = 32; bits <= 64; bits += 32)
@@ -107,10 +110,10 @@ static void metadata_clock(struct strbuf *buf, const struct clock_estimate *cloc
 		";\n\tdescription = \"CPU time stamp counter, placed on the wall clock\";\n"
 		"\tfreq = %" PRIu64 ";\n\toffset_s = %" PRId64 ";\n\toffset = %" PRIu64 ";\n"
 		"\tabsolute = TRUE;\n};\n\n"
-		"typealias integer { size = 40; align = 1; signed = false; map = clock.tsc.value; } "
-		":= clock40;\n"
-		"typealias integer { size = 64; align = 64; signed = false; map = clock.tsc.value; } "
-		":= clock64;\n\n",
+		"typealias integer { size = 40; align = 1; signed = false; "
+		"map = clock.tsc.value; } := clock40;\n"
+		"typealias integer { size = 64; align = 64; signed = false; "
+		"map = clock.tsc.value; } := clock64;\n\n",
 		clock->frequency, clock->offset_s, clock->offset);
 }
 
@@ -151,10 +154,10 @@ static bool metadata_same_name(const struct event_field *a, const struct event_f
 	return i == sizeof(a->name) || (!a->name[i] && !b->name[i]);
 }
 
-/* Whether a field before this one, in the same struct, has its name. */
+/* Does a field before this one, in the same struct, have its name? */
 static bool metadata_is_taken(const struct event_type *type, size_t index)
 {
-	/* the struct that ends here is passed over */
+	/* skips the struct that ends here */
 	size_t depth = type->fields[index].type == FIELD_END;
 
 	for (size_t i = index; i-- > 0;) {
@@ -172,9 +175,8 @@ static bool metadata_is_taken(const struct event_type *type, size_t index)
 }
 
 /*
- * A field's name, behind an underscore: readers take one off, and so no name is a reserved word.
- * What no identifier may hold becomes an underscore, and a name that is there already gets a
- * number.
+ * Appends a field's name after an underscore: readers remove it, so no name is a reserved word.
+ * Characters that no identifier may hold become underscores, and a duplicate name gets a number.
  */
 static void metadata_field_name(struct strbuf *buf, const struct event_type *type, size_t index)
 {
@@ -190,7 +192,7 @@ static void metadata_field_name(struct strbuf *buf, const struct event_type *typ
 		strbuf_printf(buf, "__%zu", index);
 }
 
-/* The type, as far as it stands before the name. */
+/* Appends the part of the type that stands before the name. */
 static void metadata_field_type(struct strbuf *buf, const struct event_field *field)
 {
 	static const char prefix[] = { [FIELD_UINT] = 'u', [FIELD_INT] = 's', [FIELD_HEX] = 'x' };
@@ -229,13 +231,15 @@ static void metadata_field_type(struct strbuf *buf, const struct event_field *fi
 	}
 }
 
-/* A field. Bytes that natural alignment doesn't account for, from `at` on, are named before it. */
+/* Appends a field, and before it a field for bytes from `at` on that natural alignment doesn't
+ * account for. */
 static void metadata_field(struct strbuf *buf, const struct event_type *type, size_t index,
 			   uint32_t at, unsigned *gaps)
 {
 	const struct event_field *field = &type->fields[index];
 	uint32_t align = field->size ? field->size : 1;
 
+	assert(!field->offset || field->offset >= at);
 	if ((at + align - 1) / align * align < field->offset)
 		strbuf_printf(buf, "\t\tu8 __unused_%u[%u];\n", (*gaps)++, field->offset - at);
 	strbuf_printf(buf, "\t\t");
@@ -263,6 +267,7 @@ void metadata_event(struct strbuf *buf, const struct event_type *type)
 	uint32_t at = sizeof(uint64_t);
 	unsigned gaps = 0;
 
+	assert(!type->field_count || type->fields);
 	strbuf_printf(buf, "event {\n\tname = ");
 	metadata_quote(buf, type->name ? type->name : "");
 	strbuf_printf(buf, ";\n\tid = %" PRIu32 ";\n\tstream_id = 0;", type->id);

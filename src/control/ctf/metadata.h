@@ -1,8 +1,7 @@
 /*
- * metadata.h - the text that says how to read a trace (CTF 1.8, TSDL), and the packet header that
- * it describes.
+ * metadata.h - the text that describes a trace's layout (CTF 1.8, TSDL), and the packet header.
  *
- * Pure. Names and strings from outside are quoted or cleaned here, and nowhere else.
+ * Pure. Quotes or cleans names and strings from outside, which no other file does.
  */
 #ifndef DYNTRACE_METADATA_H
 #define DYNTRACE_METADATA_H
@@ -12,7 +11,7 @@
 
 #define METADATA_MAGIC 0xc1fc1fc1u
 
-/* What every packet begins with. Fields as the metadata lists them, none padded. */
+/* The start of every packet. Fields as the metadata lists them, without padding. */
 struct metadata_packet {
 	uint32_t magic;
 	uint8_t uuid[16];
@@ -28,7 +27,7 @@ struct metadata_packet {
 
 _Static_assert(sizeof(struct metadata_packet) == 88, "no padding, and events stay aligned to 8");
 
-/* Appends what it says of one kind of event. */
+/* Appends the declaration of one kind of event. */
 void metadata_event(struct strbuf *buf, const struct event_type *type);
 /* Appends the whole text. Failure is buf->failed. */
 void metadata_write(struct strbuf *buf, const struct trace_info *info,

@@ -1,17 +1,18 @@
 /*
  * reopen.c - go on with a trace whose controller was killed.
  *
- * All that is needed is in the trace itself: where each lane ends and what its last packet said.
- * Only what events look like isn't in a form that is easily read, and the metadata may not have the
- * latest ones yet. So each is noted, before anything can record it, in a file beside the metadata,
- * whose name begins with a dot (readers of traces don't look at those), and which goes away when
- * the trace is closed. More is appended; half a note at its end is of no event that was ever
- * recorded:
+ * The trace itself holds nearly all that is needed: where each lane ends, and the contents of its
+ * last packet. But the layout of events isn't easily read from the metadata, which may lack the
+ * latest kinds of events. So reopen_note_types notes each kind, before any code can record it, in a
+ * file beside the metadata. The file's name begins with a dot (readers of traces ignore it), and
+ * the file goes away when the trace is closed. Notes are appended; half a note at the end belongs
+ * to no event that was ever recorded:
  *
  *	event ID SIZE VARIABLE FIELDS LENGTH	and for each of its fields:
  *	TYPE SIZE OFFSET COUNT			and then, LENGTH bytes:
- *	what the metadata says of it
+ *	its declaration in the metadata
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@
 #define DECLARATION_MAX (1u << 24)
 #define METADATA_FIRST_EVENT "\n\nevent {\n"
 
-/* ---- what events look like ------------------------------------------------------------------ */
+/* ---- layout of events ----------------------------------------------------------------------- */
 
 static void print_type(struct strbuf *buf, const struct event_type *type)
 {
@@ -59,6 +60,7 @@ struct error *reopen_note_types(struct trace_writer *writer)
 	_cleanup_(strbuf_free) struct strbuf text = { 0 };
 	size_t count = writer->types->count;
 
+	assert(writer->noted <= count);
 	if (writer->noted == count && writer->notes >= 0)
 		return NULL;
 	if (writer->notes < 0)
@@ -105,7 +107,7 @@ static bool scan_declaration(FILE *file, size_t length, struct strbuf *declarati
 {
 	_cleanup_free_ char *text = length < DECLARATION_MAX ? malloc(length + 2) : NULL;
 
-	/* with the end of the last line before it, and of its own */
+	/* reads the end of the line before it, and the end of its own last line */
 	if (!text || fgetc(file) != '\n' || fread(text, 1, length + 1, file) != length + 1 ||
 	    text[length] != '\n')
 		return false;
@@ -133,7 +135,7 @@ static bool scan_type(FILE *file, struct event_types *types, struct strbuf *decl
 	return true;
 }
 
-/* As far as they are whole; the rest is cut off. */
+/* Reads whole notes, and cuts the rest of the file off. */
 static struct error *read_types(struct trace_writer *writer, struct event_types *types)
 {
 	_cleanup_(strbuf_free) struct strbuf declarations = { 0 };
@@ -143,7 +145,7 @@ static struct error *read_types(struct trace_writer *writer, struct event_types 
 
 	if (!file)
 		return error_errno(fd < 0 ? -fd : errno,
-				   "nothing in '%s' says what its events look like",
+				   "cannot read the layout of events in '%s'",
 				   writer->directory);
 	while (scan_type(file, types, &declarations))
 		end = ftell(file);
@@ -156,7 +158,7 @@ static struct error *read_types(struct trace_writer *writer, struct event_types 
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
-/* Is a whole packet of this trace there? */
+/* Is this the header of a whole packet of this trace? */
 static bool is_packet(const struct trace_writer *writer, const struct metadata_packet *head,
 		      uint64_t left)
 {
@@ -178,7 +180,7 @@ static void read_packet(struct writer_lane *lane, const struct metadata_packet *
 		.inner_pid = head->vpid,
 	};
 
-	/* an empty packet at the end that tells nothing is the filler */
+	/* an empty packet at the end that carries no loss is the filler */
 	lane->filler = 0;
 	if (is_last && head->content_size == sizeof(*head) * 8 &&
 	    head->events_discarded == lane->discarded) {
@@ -194,7 +196,7 @@ static void read_packet(struct writer_lane *lane, const struct metadata_packet *
 	seen(context, &packet);
 }
 
-/* To the end of the last whole packet; what is behind it is cut off. */
+/* Reads up to the end of the last whole packet, and cuts the rest off. */
 static struct error *read_lane(const struct trace_writer *writer, int fd, writer_seen_fn seen,
 			       void *context, struct writer_lane *lane)
 {
@@ -208,8 +210,9 @@ static struct error *read_lane(const struct trace_writer *writer, int fd, writer
 	       pread(fd, &head, sizeof(head), (off_t)lane->size) == sizeof(head) &&
 	       is_packet(writer, &head, size - lane->size))
 		read_packet(lane, &head, lane->size + head.packet_size / 8 == size, seen, context);
+	assert(lane->size + lane->filler <= size);
 	if (lane->size + lane->filler < size && ftruncate(fd, (off_t)lane->size))
-		return error_errno(errno, "cannot take half a packet away in '%s'",
+		return error_errno(errno, "cannot cut off half a packet in '%s'",
 				   writer->directory);
 	return NULL;
 }
@@ -242,7 +245,7 @@ static void print_uuid(const uint8_t uuid[16], char text[40])
 				uuid[i]);
 }
 
-/* Ours alone. */
+/* Does the directory belong to this user alone? */
 static struct error *check_owner(const struct trace_writer *writer, int directory)
 {
 	struct stat st;
@@ -254,7 +257,7 @@ static struct error *check_owner(const struct trace_writer *writer, int director
 	return NULL;
 }
 
-/* The whole file; the caller frees. */
+/* Reads the whole file; the caller frees. */
 static struct error *read_metadata(const struct trace_writer *writer, char **ret_text)
 {
 	_cleanup_close_ int fd = writer->dir->open(writer->dir, "metadata", false);
@@ -273,7 +276,7 @@ static struct error *read_metadata(const struct trace_writer *writer, char **ret
 	return NULL;
 }
 
-/* Is it that trace? */
+/* Does the metadata have the trace's UUID? */
 static struct error *check_metadata(const struct trace_writer *writer, const char *text)
 {
 	char uuid[40];
@@ -284,7 +287,7 @@ static struct error *check_metadata(const struct trace_writer *writer, const cha
 		       error_new(ERROR_FAILED, "'%s' is another trace", writer->directory);
 }
 
-/* It has all events that were noted; `text` is what it says now. */
+/* Makes the metadata, which is `text` now, declare all events that were noted. */
 static struct error *complete_metadata(const struct trace_writer *writer, const char *text)
 {
 	_cleanup_(strbuf_free) struct strbuf whole = { 0 };

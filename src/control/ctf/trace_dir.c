@@ -1,5 +1,6 @@
 #include "trace_dir.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static int open_directory(struct direct *direct, int flags)
 	return result(direct->fd);
 }
 
-/* What functions are called with is nobody else's business: 0700. */
+/* 0700: a trace holds arguments of functions, which other users mustn't see. */
 static int direct_make(struct trace_dir *dir)
 {
 	if (mkdir(dir->path, 0700))
@@ -39,6 +40,7 @@ static int direct_open(struct trace_dir *dir, const char *name, bool create)
 {
 	int flags = create ? O_CREAT | O_TRUNC : 0;
 
+	assert(!strchr(name, '/'));
 	return result(openat(((struct direct *)dir)->fd, name,
 			     O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600));
 }

@@ -1,32 +1,30 @@
 /*
  * writer.c - lanes, packets, the metadata file.
  *
- * What babeltrace2 makes of a trace, as tried with 2.0.4:
- *  - It opens every file at once, so there are to be few of them (H22). Streams share a lane one
- *    after the other; from WRITER_LANES_FEW lanes on also side by side, as long as their packets
- *    don't overlap.
- *  - events_discarded counts per file. What is reported as lost is the difference of two
- *    neighbouring packets; so the lane has its own running count, and a lane that would begin with
- *    a loss begins with an empty packet.
- *  - One packet that is cut short spoils everything.
+ * How babeltrace2 reads a trace, as tried with 2.0.4:
+ *  - It opens every file at once, so the files must be few (H22). Streams share a lane one after
+ *    the other; from WRITER_LANES_FEW lanes on also side by side, as long as their packets don't
+ *    overlap.
+ *  - It counts events_discarded per file, and reports the difference of two neighbouring packets as
+ *    lost. So the lane has its own running count, and a lane that would begin with a loss begins
+ *    with an empty packet.
+ *  - One packet that is cut short spoils the whole trace.
+ *  - It looks for all packets first, and reads them later: no packet may move or grow meanwhile.
  *
- *  - It looks for all packets first, and reads them later: none may change its place or become
- *  longer meanwhile.
- *
- * So a file is made with its full length, of which nothing takes space yet, and appears by rename.
- * It is whole packets at every moment, whoever reads it and whenever we are killed (the kernel may
- * stop a write after any page): it ends with an empty packet, the filler, whose room the next
- * packets take, one after the other:
+ * So a file is made with its full length, which takes no disk space yet, and appears by rename. It
+ * consists of whole packets at every moment, even if the controller is killed (the kernel may stop
+ * a write after any page): it ends with an empty packet, the filler, whose room the next packets
+ * take, one after the other:
  *
  *	| packets ...  | filler: a header, then nothing             |	lane.size, lane.filler
- *	| packets ...  | filler: a header, events | filler's header |	inside it nobody looks
+ *	| packets ...  | filler: a header, events | filler's header |	no reader looks inside
  *	| packets ...  | packet: header, events   | filler          |	by one write of one header
  *
  * (W1) lane.size is the end of the last packet that isn't the filler.
  * (W2) Packets of a lane do not overlap: lane.end <= the next one's begin.
- * (W3) A packet goes where there is room for it: a file never grows.
- * (W4) A packet whose content_size is that of its header holds no events, whatever its end is: it
- *      may be one that was being written when its controller was killed.
+ * (W3) A packet goes where the filler has room for it: a file never grows.
+ * (W4) A packet whose content_size is that of its header holds no events, whatever its end is: its
+ *      controller may have been killed while it wrote the packet.
  */
 #include "writer.h"
 
@@ -65,8 +63,8 @@ static struct error *writer_make_directory(struct trace_dir *dir)
 	case ENOENT:
 		return error_new(
 			ERROR_FAILED,
-			"cannot create output directory '%s': the directory above it does not exist: "
-			"create that first or choose another with -o",
+			"cannot create output directory '%s': the directory above it does not "
+			"exist: create that first or choose another with -o",
 			directory);
 	case EACCES:
 	case EPERM:
@@ -210,7 +208,7 @@ struct error *writer_create(const char *directory, const struct trace_info *info
 	return NULL;
 }
 
-/* A number that no file has. */
+/* Finds a part number that no file has. */
 static struct error *writer_number(struct trace_writer *writer)
 {
 	char name[WRITER_NAME_SIZE];
@@ -235,6 +233,7 @@ struct error *writer_create_after(const struct trace_writer *before, const struc
 {
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
 
+	assert(before->noted <= types->count);
 	if (!writer || (before->inherited && !(writer->inherited = strdup(before->inherited)))) {
 		free(writer);
 		return error_new(ERROR_FAILED, "out of memory");
@@ -266,7 +265,7 @@ struct error *writer_update(struct trace_writer *writer, const struct clock_esti
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
-/* Where that stream is, or would have to be. */
+/* The index at which that stream is, or would have to be inserted. */
 static size_t writer_stream_index(const struct trace_writer *writer, uint64_t number)
 {
 	return sorted_count(writer->streams.count, i, writer->streams.items[i].number < number);
@@ -288,6 +287,7 @@ static struct writer_stream *writer_add_stream(struct trace_writer *writer, uint
 	if (!vec_reserve(&writer->streams, 1))
 		return NULL;
 	struct writer_stream *stream = &writer->streams.items[index];
+	assert(index == writer->streams.count || stream->number > number);
 	memmove(stream + 1, stream, (writer->streams.count - index) * sizeof(*stream));
 	writer->streams.count++;
 	*stream = (struct writer_stream){ .number = number, .lane = WRITER_NO_LANE };
@@ -310,10 +310,10 @@ void writer_end_stream(struct trace_writer *writer, uint64_t number)
 /* ---- packets ------------------------------------------------------------------------------ */
 
 /*
- * The one write that makes the filler a packet. Where its header lies across two pages, the header
- * is written field by field, such that each state in between is a packet, too (W4): a filler until
- * events_discarded is there, which therefore comes after the thread whose loss it is; then an empty
- * packet that tells this loss; and only content_size, the last, puts the events into the trace.
+ * Makes the filler a packet, by one write. A header that lies across two pages is written field by
+ * field, such that each state in between is a packet, too (W4): a filler until events_discarded is
+ * there, which therefore comes after the thread whose loss it is; then an empty packet that carries
+ * this loss; and only content_size, the last, puts the events into the trace.
  */
 static struct error *writer_flip(const struct trace_writer *writer, const struct writer_lane *lane,
 				 const struct metadata_packet *head)
@@ -350,7 +350,7 @@ static struct error *writer_append(struct trace_writer *writer, struct writer_la
 
 	assert(lane->filler >= need); /* W3 */
 	if (lane->filler - need < sizeof(*head))
-		need = lane->filler; /* no room for another header: it goes with this packet */
+		need = lane->filler; /* the rest has no room for a header: this packet takes it */
 	struct metadata_packet rest = writer_filler(writer, packet->end, head->events_discarded,
 						    lane->sequence + 1, lane->filler - need);
 	struct iovec parts[2] = { { (void *)packet->events, packet->size },
@@ -364,6 +364,7 @@ static struct error *writer_append(struct trace_writer *writer, struct writer_la
 		return error;
 	lane->size += need;
 	lane->filler -= need;
+	assert(lane->size % 8 == 0 && (!lane->filler || lane->filler >= sizeof(*head))); /* W1 */
 	writer->bytes += need;
 	return NULL;
 }
@@ -396,7 +397,7 @@ static struct error *writer_emit(struct trace_writer *writer, struct writer_lane
 	return NULL;
 }
 
-/* A lane can't begin with a loss: nobody would report it. */
+/* Begins a lane with an empty packet: readers report no loss of a lane's first packet. */
 static struct error *writer_emit_opening(struct trace_writer *writer, struct writer_lane *lane,
 					 const struct packet *packet)
 {
@@ -414,11 +415,12 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 {
 	struct writer_stream *stream = writer_find_stream(writer, number);
 
-	assert(packet->begin <= packet->end && packet->padding <= packet->size);
+	assert(packet->begin <= packet->end);
+	assert(packet->padding <= packet->size && packet->size % 8 == 0);
 	if (!stream && !(stream = writer_add_stream(writer, number)))
 		return error_new(ERROR_FAILED, "out of memory");
 	size_t index = 0;
-	/* perhaps with one before it */
+	/* room for an opening packet too */
 	uint64_t need = sizeof(struct metadata_packet) * 2 + packet->size;
 	struct error *error = writer_choose_lane(writer, stream, packet->begin, need, &index);
 	if (error)
@@ -430,6 +432,7 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 		stream->lane = index;
 	}
 	struct writer_lane *lane = &writer->lanes.items[index];
+	assert(lane->fd >= 0);
 	uint64_t lost = packet->lost > stream->lost ? packet->lost - stream->lost : 0;
 	if (lost && !lane->sequence)
 		error = writer_emit_opening(writer, lane, packet);
@@ -443,7 +446,7 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 void writer_identify(const struct trace_writer *writer, struct writer_part *ret_part,
 		     char *ret_path, size_t size)
 {
-	/* somebody else's path may be none that this process can look at */
+	/* this process may be unable to resolve another user's path */
 	_cleanup_free_ char *path =
 		writer->own_dir ? realpath(writer->directory, NULL) : strdup(writer->directory);
 
@@ -452,12 +455,7 @@ void writer_identify(const struct trace_writer *writer, struct writer_part *ret_
 		ret_path[0] = '\0';
 }
 
-uint64_t writer_bytes(const struct trace_writer *writer)
-{
-	return writer->bytes;
-}
-
-/* Nothing more comes: without the filler. */
+/* Cuts the filler off. */
 static struct error *writer_trim(struct trace_writer *writer, size_t index)
 {
 	struct writer_lane *lane = &writer->lanes.items[index];

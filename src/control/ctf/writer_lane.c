@@ -1,7 +1,8 @@
 /*
- * writer_lane.c - the files of a trace: how they come to be, which are open, and which one a packet
- * goes to. What they are made of is in writer.c.
+ * writer_lane.c - the files of a trace: makes them, keeps few of them open, and chooses one for
+ * each packet. writer.c describes their contents.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,8 @@ struct error *writer_put(const struct trace_writer *writer, int fd, struct iovec
 	ssize_t n = 0;
 
 	for (;;) {
-		for (; count && (size_t)n >= parts->iov_len; parts++, count--) /* empty ones, too */
+		/* also skips empty parts */
+		for (; count && (size_t)n >= parts->iov_len; parts++, count--)
 			n -= (ssize_t)parts->iov_len;
 		if (!count)
 			return NULL;
@@ -54,6 +56,7 @@ struct error *writer_put_bytes(const struct trace_writer *writer, int fd, const 
 struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t end,
 				     uint64_t discarded, uint64_t sequence, uint64_t size)
 {
+	assert(size == 0 || size >= sizeof(struct metadata_packet));
 	struct metadata_packet head = {
 		.magic = METADATA_MAGIC,
 		.timestamp_begin = end,
@@ -68,7 +71,7 @@ struct metadata_packet writer_filler(const struct trace_writer *writer, uint64_t
 	return head;
 }
 
-/* A file that appears whole: a header, and nothing behind it takes space on the disk. */
+/* Makes a file that appears whole: a header, and after it a hole that takes no space on disk. */
 static struct error *writer_make_file(struct trace_writer *writer, struct writer_lane *lane,
 				      const char *name, uint64_t begin)
 {
@@ -93,7 +96,7 @@ static struct error *writer_make_file(struct trace_writer *writer, struct writer
 	return error;
 }
 
-/* The longer the trace, the longer a file: so there are never many. */
+/* The longer the trace, the longer a new file: so files stay few. */
 static uint64_t writer_lane_size(const struct trace_writer *writer, uint64_t need)
 {
 	uint64_t size = writer->bytes / 4;
@@ -107,7 +110,7 @@ static uint64_t writer_lane_size(const struct trace_writer *writer, uint64_t nee
 	return (size + WRITER_PAGE - 1) / WRITER_PAGE * WRITER_PAGE;
 }
 
-/* The lane that ends latest before `begin`: the least time is wasted. */
+/* The lane that ends latest before `begin`, which wastes the least time. */
 static size_t writer_best_lane(const struct trace_writer *writer, uint64_t begin, uint64_t need,
 			       bool also_taken)
 {
@@ -136,6 +139,7 @@ struct error *writer_close_one(struct trace_writer *writer)
 	}
 	if (!oldest)
 		return NULL;
+	assert(writer->open_count);
 	int result = close(oldest->fd);
 	oldest->fd = -1;
 	writer->open_count--;
@@ -148,6 +152,7 @@ struct error *writer_open_lane(struct trace_writer *writer, size_t index)
 	struct writer_lane *lane = &writer->lanes.items[index];
 	char name[WRITER_NAME_SIZE];
 
+	assert(index < writer->lanes.count);
 	if (lane->fd >= 0)
 		return NULL;
 	if (writer->open_count >= WRITER_OPEN_MAX) {
@@ -200,6 +205,8 @@ struct error *writer_choose_lane(struct trace_writer *writer, const struct write
 		lane = writer_best_lane(writer, begin, need, true);
 	if (lane == WRITER_NO_LANE)
 		return writer_add_lane(writer, begin, need, ret_lane);
+	assert(writer->lanes.items[lane].end <= begin); /* W2 */
+	assert(writer->lanes.items[lane].filler >= need); /* W3 */
 	*ret_lane = lane;
 	return writer_open_lane(writer, lane);
 }
