@@ -18,6 +18,7 @@
 #include "control/exits/check/exit_body.h"
 #include "control/exits/check/exit_check.h"
 #include "control/exits/exits.h"
+#include "control/record/histogram.h"
 #include "control/record/latency.h"
 #include "control/session/session.h"
 #include "shared/layout.h"
@@ -173,15 +174,15 @@ static void test_buckets(void **state)
 	uint32_t before = 0;
 
 	for (uint64_t value = 0; value < 1u << 20; value += value / 64 + 1) {
-		uint32_t bucket = latency_bucket(value);
-		uint64_t middle = latency_middle(bucket);
+		uint32_t bucket = histogram_bucket(value, LATENCY_BITS);
+		uint64_t middle = histogram_middle(bucket, LATENCY_BITS);
 		uint64_t off = middle > value ? middle - value : value - middle;
 
 		assert_true(bucket >= before && bucket < LATENCY_BUCKETS);
 		assert_true(off * 1000 <= value * 17); /* 1.6% */
 		before = bucket;
 	}
-	assert_true(latency_bucket(UINT64_MAX) < LATENCY_BUCKETS);
+	assert_true(histogram_bucket(UINT64_MAX, LATENCY_BITS) < LATENCY_BUCKETS);
 }
 
 /* Events of two functions, ids 0 and 2, as the reader hands them on. */

@@ -1,14 +1,15 @@
 /*
- * flight.c - the flight recorder (B9): the pool is a ring that nobody empties, and a snapshot is a
- * copy of it.
+ * flight.c - the flight recorder (B9): the pool is a ring that the controller doesn't empty, and a
+ * snapshot is a copy of it.
  *
- * A snapshot copies chunk by chunk into memory of its own, which then is read as any pool is at its
- * end. A chunk's word is looked at before and after it is copied: where the generation is another,
- * somebody took the chunk meanwhile, and it is left out. In a chunk that is being written what
- * comes first counts, up to the first event that isn't complete.
+ * A snapshot copies chunk by chunk into memory of its own, which is then read as any pool at its
+ * end. It reads a chunk's word before and after the copy: if the generation differs, a thread took
+ * the chunk meanwhile, and it is left out. Of a chunk that its owner still writes, the events up to
+ * the first incomplete one count.
  *
  * (V1) A chunk of a living thread is never written by the controller.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,11 +18,10 @@
 #include "reader_state.h"
 #include "walk.h"
 
-/* A hole that old in its thread's chunks is never filled any more. */
+/* A hole is never filled any more once its thread has taken so many later chunks. */
 #define FLIGHT_FORGET 64
 
-/* How far the chunk goes: bytes and events up to the first that isn't complete, and that one's
- * clock. */
+/* Measures the chunk up to its first incomplete event: sets used, count and end of `desc`. */
 static void flight_measure(struct reader *reader, const struct pool *pool, uint32_t index,
 			   uint32_t extent, struct dt_chunk *desc)
 {
@@ -45,13 +45,14 @@ static void flight_measure(struct reader *reader, const struct pool *pool, uint3
 
 /* ---- tidying ------------------------------------------------------------------------------ */
 
-/* The chunk of a dead thread, which nobody will publish, becomes one that can be taken again. */
+/* Publishes the chunk of a dead thread, so that other threads can take it. */
 static void flight_publish(struct reader *reader, uint32_t index, uint64_t word)
 {
 	uint32_t generation = DT_CHUNK_GENERATION(word), thread = DT_CHUNK_THREAD(word);
 	uint64_t taken = DT_CHUNK_WORD(generation, thread, DT_CHUNK_TAKEN);
 	struct dt_chunk desc;
 
+	assert(reader->streams[thread].dead); /* V1 */
 	if (!__atomic_compare_exchange_n(&reader->pool.words[index], &word, taken, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return;
@@ -69,8 +70,8 @@ static void flight_publish(struct reader *reader, uint32_t index, uint64_t word)
 			 DT_CHUNK_WORD(generation, thread, DT_CHUNK_PUBLISHED), __ATOMIC_RELEASE);
 }
 
-/* A published chunk with a hole is passed over by who looks for room; one whose thread is dead or
- * far ahead is given back here. */
+/* Frees a published chunk with a hole, if its thread is dead or far ahead: threads that look for
+ * room skip it. */
 static void flight_close_hole(struct reader *reader, uint32_t index, uint64_t word)
 {
 	const struct stream *stream = &reader->streams[DT_CHUNK_THREAD(word)];
@@ -108,7 +109,7 @@ static void flight_tidy_chunk(struct reader *reader, uint32_t index)
 		if (reader->streams[thread].dead)
 			flight_publish(reader, index, word);
 		break;
-	case DT_CHUNK_WIPING: /* nothing of its new owner is in it yet */
+	case DT_CHUNK_WIPING: /* its new owner has written nothing yet */
 		if (reader->streams[thread].dead)
 			pool_free_chunk(&reader->pool, index,
 					pool_chunk_size(&reader->pool, index));
@@ -139,7 +140,7 @@ static void flight_copy(void *to, const void *from, size_t bytes)
 		((uint64_t *)to)[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
 }
 
-/* One chunk into the other pool, whole or not at all. */
+/* Copies one chunk into the other pool, whole or not at all. */
 static void flight_copy_chunk(struct reader *reader, const struct pool *from, const struct pool *to,
 			      uint32_t index)
 {
@@ -148,22 +149,18 @@ static void flight_copy_chunk(struct reader *reader, const struct pool *from, co
 
 	if (state != DT_CHUNK_OWNED && state != DT_CHUNK_PUBLISHED)
 		return;
-	/* Whoever owns it describes it before its first event. */
+	/* Its owner fills in the descriptor before the first event. */
 	if (!__atomic_load_n((const uint64_t *)pool_chunk(from, index), __ATOMIC_ACQUIRE))
 		return;
 	pool_desc(from, index, &to->descs[index]);
-	/* Headers first, payloads after: walked again below, an event whose header was copied is
-	 * complete. */
+	/* Upwards: an event's header is copied before its payload, so an event with a complete
+	 * header is complete in the copy. */
 	flight_copy(pool_chunk(to, index), pool_chunk(from, index), size);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (DT_CHUNK_GENERATION(pool_word(from, index)) != DT_CHUNK_GENERATION(before))
 		return;
-	struct dt_chunk *desc = &to->descs[index];
-	uint32_t extent = size;
-	if (state == DT_CHUNK_PUBLISHED)
-		extent = (desc->used < size ? desc->used : size) & ~7u;
-	else
-		flight_measure(reader, to, index, extent, desc);
+	if (state == DT_CHUNK_OWNED)
+		flight_measure(reader, to, index, size, &to->descs[index]);
 	to->words[index] = DT_CHUNK_WORD(DT_CHUNK_GENERATION(before), DT_CHUNK_THREAD(before),
 					 DT_CHUNK_PUBLISHED);
 }

@@ -1,5 +1,7 @@
 #include "histogram.h"
 
+#include <assert.h>
+
 uint32_t histogram_bucket(uint64_t value, unsigned bits)
 {
 	uint64_t steps = 1ULL << bits;
@@ -23,6 +25,7 @@ uint64_t histogram_quantile(const struct histogram *histogram, double share)
 {
 	uint64_t rank = (uint64_t)((double)histogram->total * share), seen = 0;
 
+	assert(share >= 0 && share <= 1);
 	for (uint32_t i = 0; i < histogram->buckets; i++) {
 		seen += histogram->counts[i];
 		if (seen && (seen > rank || seen == histogram->total)) {

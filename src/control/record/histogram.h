@@ -1,8 +1,7 @@
 /*
- * histogram.h - log-linear histograms: so many steps between each power of two and the next.
+ * histogram.h - log-linear histograms: 2^bits steps between each power of two and the next.
  *
- * `bits`: 2^bits steps; taken in its middle, a bucket is within 1 / 2^(bits + 1) of every value in
- * it. Pure.
+ * The middle of a bucket is within 1 / 2^(bits + 1) of every value in it. Pure.
  */
 #ifndef DYNTRACE_HISTOGRAM_H
 #define DYNTRACE_HISTOGRAM_H
@@ -17,11 +16,11 @@ struct histogram {
 	unsigned bits;
 	const uint64_t *counts; /* by bucket */
 	uint32_t buckets;
-	uint64_t total; /* of all counts */
+	uint64_t total; /* sum of all counts */
 	uint64_t max; /* the largest value */
 };
 
-/* The value below or at which `share` of all lie; 0: there are none. */
+/* The value below or at which `share` of all values lie; 0: no values. */
 uint64_t histogram_quantile(const struct histogram *histogram, double share);
 
 #endif

@@ -1,11 +1,13 @@
 #include "latency.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shared/sorted.h"
 #include "shared/layout.h"
 #include "control/exits/code/exit_stub.h"
+#include "histogram.h"
 
 enum role { ROLE_NONE, ROLE_ENTRY, ROLE_EXIT };
 
@@ -14,7 +16,7 @@ void latency_init(struct latency *latency, const struct event_types *types)
 	latency->types = types;
 }
 
-/* False: out of memory, and it is as it was. */
+/* False: out of memory, and the array is as it was. */
 static bool widen(void *array, size_t count, size_t room, size_t item)
 {
 	char *wider = realloc(*(void **)array, room * item);
@@ -26,7 +28,7 @@ static bool widen(void *array, size_t count, size_t room, size_t item)
 	return true;
 }
 
-/* As many as there are types. */
+/* Makes the arrays as long as the list of types. */
 static bool grow(struct latency *latency)
 {
 	size_t from = latency->count, count = latency->types->count,
@@ -55,9 +57,10 @@ static uint16_t duration_word(const struct event_type *type)
 
 bool latency_add(struct latency *latency, uint32_t entry_id)
 {
+	assert(entry_id + 1 < latency->types->count);
 	if (!grow(latency))
 		return false;
-	free(latency->functions[entry_id].buckets); /* of one that was there before, under its id */
+	free(latency->functions[entry_id].buckets); /* an earlier function may have had the id */
 	latency->functions[entry_id] = (struct latency_function){ 0 };
 	latency->durations[entry_id + 1] = duration_word(&latency->types->items[entry_id + 1]);
 	latency->roles[entry_id] = ROLE_ENTRY;
@@ -79,23 +82,6 @@ void latency_free(struct latency *latency)
 
 /* ---- histogram ------------------------------------------------------------------------------ */
 
-uint32_t latency_bucket(uint64_t value)
-{
-	if (value < LATENCY_STEPS)
-		return (uint32_t)value;
-	unsigned shift = 63 - (unsigned)__builtin_clzll(value) - 5;
-	return (shift + 1) * LATENCY_STEPS + (uint32_t)((value >> shift) - LATENCY_STEPS);
-}
-
-uint64_t latency_middle(uint32_t bucket)
-{
-	if (bucket < LATENCY_STEPS)
-		return bucket;
-	unsigned shift = bucket / LATENCY_STEPS - 1;
-	uint64_t low = (uint64_t)(bucket % LATENCY_STEPS + LATENCY_STEPS) << shift;
-	return low + ((1ULL << shift) >> 1);
-}
-
 static void count_duration(struct latency_function *function, uint64_t duration)
 {
 	function->calls++;
@@ -105,19 +91,22 @@ static void count_duration(struct latency_function *function, uint64_t duration)
 	if (!function->buckets)
 		function->buckets = calloc(LATENCY_BUCKETS, sizeof(*function->buckets));
 	if (function->buckets)
-		function->buckets[latency_bucket(duration)]++;
+		function->buckets[histogram_bucket(duration, LATENCY_BITS)]++;
 }
 
-/* The value below or at which `share` of the calls lie. */
+/* The value below or at which `share` of the calls lie. Not histogram_quantile: counts of 32 bits
+ * take half the memory, with a histogram per function. */
 static uint64_t quantile(const struct latency_function *function, double share)
 {
 	uint64_t rank = (uint64_t)((double)function->calls * share), seen = 0;
 
 	for (uint32_t i = 0; function->buckets && i < LATENCY_BUCKETS; i++) {
 		seen += function->buckets[i];
-		if (seen > rank || seen == function->calls)
-			return latency_middle(i) < function->max ? latency_middle(i)
-								 : function->max;
+		if (seen > rank || seen == function->calls) {
+			uint64_t middle = histogram_middle(i, LATENCY_BITS);
+
+			return middle < function->max ? middle : function->max;
+		}
 	}
 	return 0;
 }
@@ -125,10 +114,9 @@ static uint64_t quantile(const struct latency_function *function, double share)
 void latency_times(const struct latency *latency, uint32_t entry_id,
 		   struct tracepoint_times *ret_times)
 {
-	const struct latency_function *function = &latency->functions[entry_id];
-
 	if (entry_id >= latency->count)
 		return;
+	const struct latency_function *function = &latency->functions[entry_id];
 	*ret_times = (struct tracepoint_times){ .calls = function->calls,
 						.total = function->total,
 						.self = function->self,
@@ -151,13 +139,14 @@ static struct latency_stream *find_stream(struct latency *latency, uint64_t numb
 	if (!vec_push(&latency->streams, (struct latency_stream){ 0 }))
 		return NULL;
 	struct latency_stream *at = &latency->streams.items[n];
+	assert(n + 1 == latency->streams.count || at->number > number);
 	memmove(at + 1, at, (latency->streams.count - 1 - n) * sizeof(*at));
 	*at = (struct latency_stream){ .number = number };
 	return at;
 }
 
-/* The innermost open call of the function; those inside it ended without an exit, and are
- * dropped. */
+/* Closes the innermost open call of the function. Drops the calls inside it, which ended without an
+ * exit. */
 static bool close_call(struct latency *latency, struct latency_stream *stream, uint32_t id,
 		       uint64_t *ret_children)
 {

@@ -1,9 +1,9 @@
 /*
- * latency.h - how long calls took: a histogram a function, and self time where calls are properly
- * nested.
+ * latency.h - durations of calls: one histogram per function, and self time where calls are
+ * properly nested.
  *
- * Fed with the events of each thread in order, as the reader writes them. Pure bookkeeping; when
- * memory runs out, what doesn't fit isn't counted.
+ * Gets the events of each thread in order, as the reader writes them. Pure bookkeeping; without
+ * memory some calls aren't counted.
  */
 #ifndef DYNTRACE_LATENCY_H
 #define DYNTRACE_LATENCY_H
@@ -11,7 +11,7 @@
 #include "control/base/vec.h"
 #include "control/event/event.h"
 
-/* Durations of a function's calls, as far as their exits were read; ns. */
+/* Durations of the calls of a function whose exits were read; ns. */
 struct tracepoint_times {
 	uint64_t calls;
 	uint64_t total, self, max;
@@ -19,21 +19,20 @@ struct tracepoint_times {
 	bool self_known; /* all its calls were properly nested */
 };
 
-/* 32 steps between a power of two and the next: within 1.6% of the true value when taken in the
- * middle. */
-#define LATENCY_STEPS 32u
-#define LATENCY_BUCKETS (60u * LATENCY_STEPS)
+/* histogram.h: 32 steps per power of two, within 1.6% of the true value. */
+#define LATENCY_BITS 5u
+#define LATENCY_BUCKETS (60u << LATENCY_BITS)
 
 struct latency_function {
 	uint64_t calls, total, self, max;
-	bool unnested; /* an exit of it didn't belong to the innermost open call */
+	bool unnested; /* an exit didn't belong to the innermost open call */
 	uint32_t *buckets; /* NULL until the first exit */
 };
 
-/* A call that is open. */
+/* An open call. */
 struct latency_call {
 	uint32_t id; /* of its entry event */
-	uint64_t children; /* ns */
+	uint64_t children; /* ns of the calls inside it */
 };
 
 struct latency_stream {
@@ -45,25 +44,22 @@ struct latency {
 	const struct event_types *types; /* borrowed */
 	struct latency_function *functions; /* by entry id */
 	uint8_t *roles; /* by event id */
-	uint16_t *durations; /* by exit id: the word of the event that holds it */
+	uint16_t *durations; /* by exit id: index of the event's word that holds the duration */
 	size_t count;
 	VEC(struct latency_stream) streams; /* by number */
 };
 
-/* For the functions whose entry events are noted by latency_add. */
 void latency_init(struct latency *latency, const struct event_types *types);
-/* `types` may have grown; false: out of memory. */
+/* Counts the function with that entry event; its exit event has the next id. `types` may have
+ * grown. False: out of memory. */
 bool latency_add(struct latency *latency, uint32_t entry_id);
 void latency_free(struct latency *latency);
 
-/* Events of one stream, whole ones, in order. */
+/* Takes whole events of one stream, in order. */
 void latency_events(struct latency *latency, uint64_t stream, const uint64_t *events, size_t words);
 
+/* *ret_times stays as it is if no function has that entry event. */
 void latency_times(const struct latency *latency, uint32_t entry_id,
 		   struct tracepoint_times *ret_times);
-
-/* The bucket of a value and the value in the middle of a bucket. */
-uint32_t latency_bucket(uint64_t value);
-uint64_t latency_middle(uint32_t bucket);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * pause.c - leave out events of times at which nothing was to be recorded.
+ * pause.c - leave out events of pauses.
  *
- * Tracepoints are switched off then, but a call that began before still records its exit when it
- * returns.
+ * Tracepoints are switched off in a pause, but a call that began before it still records its exit.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "reader_state.h"
@@ -32,7 +32,7 @@ static bool is_touched(const struct reader_pauses *pauses, const struct walk *wa
 	return false;
 }
 
-/* The event at `at` of `words` words goes to `to`. */
+/* Moves the event at `at` to `to`. */
 static void keep(const struct reader *reader, struct walk *walk, uint64_t *to, const uint64_t *at,
 		 size_t words, uint64_t clock)
 {
@@ -70,5 +70,6 @@ void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk
 		if (left > 1)
 			clock += ((*at >> DT_EVENT_ID_BITS) - before) & ((1ULL << 40) - 1);
 	}
+	assert(to <= at && at == walk->to);
 	walk->to = to;
 }

@@ -1,5 +1,6 @@
 #include "pool.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
@@ -29,7 +30,7 @@ bool pool_view(struct dt_pool *base, uint64_t size, uint32_t small_count, uint32
 	return true;
 }
 
-/* Volatile: the compiler is not to read a field twice and get two answers. */
+/* Volatile: keeps the compiler from reading a field twice and getting two answers. */
 static void pool_copy(void *to, const volatile void *from, size_t words)
 {
 	for (size_t i = 0; i < words; i++)
@@ -38,16 +39,19 @@ static void pool_copy(void *to, const volatile void *from, size_t words)
 
 void pool_desc(const struct pool *pool, uint32_t index, struct dt_chunk *ret_desc)
 {
+	assert(index < pool->chunk_count);
 	pool_copy(ret_desc, &pool->descs[index], sizeof(*ret_desc) / 8);
 }
 
 void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_thread)
 {
+	assert(index < DT_THREADS_MAX);
 	pool_copy(ret_thread, &pool->base->threads[index], sizeof(*ret_thread) / 8);
 }
 
-/* (B8) Pairs with slow_wait in the agent: it sets `room_wanted`, then looks for room again. */
-void pool_make_room(const struct pool *pool)
+/* Tells threads that wait for room to look again (B8). Pairs with slow_wait in the agent, which
+ * sets `room_wanted`, then looks for room again. */
+static void pool_make_room(const struct pool *pool)
 {
 	struct dt_pool *base = pool->base;
 
@@ -63,7 +67,9 @@ void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used)
 	bool small = index < pool->small_count;
 	uint32_t generation = DT_CHUNK_GENERATION(pool_word(pool, index));
 
-	/* Killed from here on: the next controller doesn't take the zeroes for lost events. */
+	assert(index < pool->chunk_count && used <= pool_chunk_size(pool, index));
+	/* If we are killed after this, the next controller doesn't take the zeroes for lost
+	 * events. */
 	__atomic_store_n(&pool->words[index], DT_CHUNK_WORD(generation, 0, DT_CHUNK_EMPTYING),
 			 __ATOMIC_SEQ_CST); /* B1 */
 	memset(pool_chunk(pool, index), 0, used); /* B4 */
@@ -72,7 +78,7 @@ void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used)
 	__atomic_fetch_add(small ? &pool->base->small_free : &pool->base->big_free, 1,
 			   __ATOMIC_RELEASE);
 	pool_make_room(pool);
-	/* The next one to look takes this one: it is still in a cache. */
+	/* The next thread that looks for a chunk takes this one: it is still in a cache. */
 	__atomic_store_n(small ? &pool->base->small_hint : &pool->base->big_hint,
 			 small ? index : index - pool->small_count, __ATOMIC_RELAXED);
 }
@@ -81,12 +87,14 @@ void pool_free_thread(const struct pool *pool, uint32_t index)
 {
 	struct dt_thread *record = &pool->base->threads[index];
 
-	/* First: killed behind this, nobody tells its losses again, whoever's they seem to be. */
+	assert(index && index < DT_THREADS_MAX);
+	/* First: if we are killed after this, the next controller doesn't report the losses
+	 * again. */
 	__atomic_store_n(&record->lost, 0, __ATOMIC_SEQ_CST);
 	record->pid = 0;
 	record->tid = 0;
 	record->chunks = 0;
-	/* The hint stays where it is: behind it are those that were taken last, and a long row of
-	 * them may follow. */
+	/* The hint stays where it is: it follows the records taken last, which may be a long
+	 * row. */
 	__atomic_store_n(&record->claim, 0, __ATOMIC_RELEASE);
 }

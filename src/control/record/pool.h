@@ -1,8 +1,9 @@
 /*
- * pool.h - the pool as the controller sees it: where things are, by what the controller itself laid
- * out.
+ * pool.h - the controller's view of the pool: addresses of its parts, by the controller's own
+ * layout.
  *
- * Everything read from it may be a lie and may change at once. Functions that read give copies.
+ * The target can write all of it, at any time: nothing read from it is trusted. Functions that read
+ * give copies.
  */
 #ifndef DYNTRACE_POOL_H
 #define DYNTRACE_POOL_H
@@ -20,7 +21,7 @@ struct pool {
 	uint64_t chunks_offset;
 };
 
-/* False: that many chunks don't fit into `size` bytes. */
+/* Sets up a view. False: that many chunks don't fit into `size` bytes. */
 bool pool_view(struct dt_pool *base, uint64_t size, uint32_t small_count, uint32_t big_count,
 	       struct pool *ret_pool);
 
@@ -41,10 +42,8 @@ static inline void *pool_chunk(const struct pool *pool, uint32_t index)
 
 void pool_desc(const struct pool *pool, uint32_t index, struct dt_chunk *ret_desc);
 void pool_thread(const struct pool *pool, uint32_t index, struct dt_thread *ret_thread);
-/* Zeroes `used` bytes and gives the chunk back: all that it held is in the trace, or counted. */
+/* Zeroes `used` bytes and gives the chunk back: its events are in the trace, or counted. */
 void pool_free_chunk(const struct pool *pool, uint32_t index, uint32_t used);
-/* Tells threads that wait for room to look again. */
-void pool_make_room(const struct pool *pool);
 void pool_free_thread(const struct pool *pool, uint32_t index);
 
 #endif

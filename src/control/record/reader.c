@@ -1,28 +1,27 @@
 /*
- * reader.c - which chunks are read when, and what becomes of them.
+ * reader.c - decide when which chunks are read, parked and freed.
  *
- * A scan looks at all chunk words and lists the chunks that can be read; they are handled by thread
+ * A scan looks at all chunk words and lists the readable chunks; the reader takes them by thread
  * and in the order of their sequence numbers. Three things can keep a thread's chunks waiting:
  *
- *  - A number is missing. The scan passed that chunk's word before it was published and saw the
- *    next one's afterwards: the next scan sees both. Missing twice, it isn't there, and the reader
- *    goes on.
- *  - An event isn't complete: its hit was interrupted by a signal handler that hit, too, and filled
- *    the chunk. The chunk is read up to there and then waits, and those behind it with it, until
- *    the hit goes on, its thread is dead, or READER_PATIENCE chunks are waiting. Then it is read
- *    around the hole; but as the hit may still go on and write there, the chunk is parked, and not
- *    given to anybody else before the hole is filled or READER_FORGET more chunks say that it never
- *    will be (siglongjmp).
- *  - Its owner still writes it. Only a flush reads it then, up to the first event that isn't
- *  complete.
+ *  - A number is missing. The scan passed that chunk's word before it was published, and saw the
+ *    next chunk's afterwards: the next scan sees both. If the number is missing twice, the chunk
+ *    doesn't exist, and the reader goes on.
+ *  - An event isn't complete: a signal handler interrupted its hit, hit too, and filled the chunk.
+ *    The chunk is read up to there and then waits, with the later ones, until the hit goes on, its
+ *    thread is dead, or READER_PATIENCE chunks are waiting. Then it is read around the hole. As the
+ *    hit may still go on and write there, the chunk is parked: it is freed only when the hole is
+ *    filled, or when READER_FORGET later chunks show that it never will be (siglongjmp).
+ *  - Its owner still writes it. Then only a flush reads it, up to the first incomplete event.
  *
- * How far a chunk has been read is kept here, by its generation.
+ * struct reader_progress keeps how far a chunk has been read, per generation.
  *
- * (V2) Nothing but the reader makes a chunk FREE, so a chunk keeps its generation from its first
- *      reading to its last.
+ * (V2) Only the reader makes a chunk FREE, so a chunk keeps its generation from its first reading
+ *      to its last.
  */
 #include "reader.h"
 
+#include <assert.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -37,12 +36,12 @@
 #define READER_FORGET 64
 #define READER_ROUNDS 4
 
-/* What a scan is for, and so which chunks it lists besides the published ones. */
+/* The purpose of a scan decides which chunks it lists besides the published ones. */
 enum reader_purpose {
 	READER_DRAIN,
-	READER_FLUSH, /* chunks that are being written */
-	READER_REAP, /* chunks of dead threads, which it takes */
-	READER_FINISH, /* all, which it takes */
+	READER_FLUSH, /* chunks that their owners still write */
+	READER_REAP, /* chunks of dead threads; takes them */
+	READER_FINISH, /* all; takes them */
 };
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -72,6 +71,7 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 
 	if (!reader)
 		return error_new(ERROR_FAILED, "out of memory");
+	assert(options->pool && options->types);
 	reader->options = *options;
 	reader->sink.writer = options->writer;
 	reader->unfinished = UINT64_MAX;
@@ -132,7 +132,7 @@ uint64_t reader_events(const struct reader *reader)
 	return reader->totals.events;
 }
 
-/* ---- which chunks ------------------------------------------------------------------------- */
+/* ---- choice of chunks --------------------------------------------------------------------- */
 
 static bool reader_chunk_is_blank(const struct reader *reader, uint32_t index)
 {
@@ -145,7 +145,7 @@ static bool reader_chunk_is_blank(const struct reader *reader, uint32_t index)
 	return true;
 }
 
-/* A chunk that was read around a hole: is the hit that left it over, or given up? */
+/* For a chunk that was read around a hole: has the hit filled the hole, or is it given up? */
 static bool reader_hole_is_closed(const struct reader *reader, uint32_t index, uint32_t thread)
 {
 	const struct reader_progress *progress = &reader->progress[index];
@@ -157,7 +157,8 @@ static bool reader_hole_is_closed(const struct reader *reader, uint32_t index, u
 	       stream->sequence - progress->sequence > READER_FORGET;
 }
 
-/* (B1) OWNED, or CLOSING, to TAKEN. False: its owner was faster. */
+/* Takes an OWNED or CLOSING chunk: its word becomes TAKEN (B1). False: its owner was faster, or the
+ * chunk is blank. */
 static bool reader_take(struct reader *reader, uint32_t index, uint64_t *word)
 {
 	uint64_t taken = DT_CHUNK_WORD(DT_CHUNK_GENERATION(*word), DT_CHUNK_THREAD(*word),
@@ -169,11 +170,11 @@ static bool reader_take(struct reader *reader, uint32_t index, uint64_t *word)
 	*word = taken;
 	if (!reader_chunk_is_blank(reader, index))
 		return true;
-	readout_free(reader, index, taken); /* its owner died before it described it */
+	readout_free(reader, index, taken); /* its owner died before it filled in the descriptor */
 	return false;
 }
 
-/* Is this chunk to be read now? May take it, or free it. */
+/* Shall this chunk be read now? May take it, or free it. */
 static bool reader_wants(struct reader *reader, enum reader_purpose purpose, uint32_t index,
 			 uint32_t thread, uint64_t *word)
 {
@@ -187,7 +188,7 @@ static bool reader_wants(struct reader *reader, enum reader_purpose purpose, uin
 			readout_free(reader, index, *word);
 		return false;
 	case DT_CHUNK_OWNED:
-		if (purpose == READER_FLUSH) /* its owner describes it before its first event */
+		if (purpose == READER_FLUSH) /* the descriptor precedes the first event */
 			return __atomic_load_n((uint64_t *)pool_chunk(&reader->pool, index),
 					       __ATOMIC_ACQUIRE);
 		return (purpose == READER_FINISH || (purpose == READER_REAP && dead)) &&
@@ -236,9 +237,9 @@ static struct error *reader_scan(struct reader *reader, enum reader_purpose purp
 	return NULL;
 }
 
-/* ---- in which order ----------------------------------------------------------------------- */
+/* ---- order of chunks ---------------------------------------------------------------------- */
 
-/* Is this the chunk that comes next? Missing for the second time, its predecessor is given up. */
+/* Is this the chunk that comes next? Gives up a predecessor that is missing for the second time. */
 static bool reader_is_next(struct stream *stream, uint32_t sequence)
 {
 	if ((int32_t)(sequence - stream->sequence) <= 0)
@@ -250,7 +251,7 @@ static bool reader_is_next(struct stream *stream, uint32_t sequence)
 	return false;
 }
 
-/* The chunks of one thread. *ret_gap: it would be worth looking again. */
+/* Reads the chunks of one thread. *ret_gap: one is missing that the next scan may find. */
 static struct error *reader_read_thread(struct reader *reader, enum reader_purpose purpose,
 					const struct reader_entry *entries, size_t count,
 					size_t *ret_chunks, bool *ret_gap)
@@ -258,12 +259,13 @@ static struct error *reader_read_thread(struct reader *reader, enum reader_purpo
 	struct stream *stream = readout_stream(reader, entries->thread);
 	bool final = purpose == READER_FINISH || stream->dead;
 
+	assert(count);
 	for (size_t i = 0; i < count; i++) {
 		const struct reader_entry *entry = &entries[i];
 		bool owned = DT_CHUNK_STATE(entry->word) == DT_CHUNK_OWNED;
 		enum readout_result result;
 
-		/* At the end nobody publishes any more: what is missing was overwritten. */
+		/* At the end no thread publishes any more: missing chunks were overwritten. */
 		if (purpose != READER_FINISH && !reader_is_next(stream, entry->sequence)) {
 			*ret_gap = true;
 			return NULL;
@@ -274,6 +276,8 @@ static struct error *reader_read_thread(struct reader *reader, enum reader_purpo
 			return error;
 		if (owned || result == READOUT_WAITS)
 			return NULL;
+		assert(reader->progress[entry->index].generation ==
+		       DT_CHUNK_GENERATION(entry->word)); /* V2 */
 		readout_account(reader, entry);
 		(*ret_chunks)++;
 		reader->progress[entry->index].sequence = entry->sequence;
@@ -328,7 +332,7 @@ struct error *reader_flush(struct reader *reader)
 	return reader_run(reader, READER_FLUSH, NULL);
 }
 
-/* ---- the end of threads ------------------------------------------------------------------- */
+/* ---- ends of threads ---------------------------------------------------------------------- */
 
 void reader_find_dead(struct reader *reader)
 {
@@ -344,7 +348,8 @@ void reader_find_dead(struct reader *reader)
 	}
 }
 
-void reader_find_busy(struct reader *reader)
+/* Marks the streams of threads that have chunks. */
+static void reader_find_busy(struct reader *reader)
 {
 	for (uint32_t thread = 0; thread < DT_THREADS_MAX; thread++)
 		reader->streams[thread].busy = false;
@@ -357,7 +362,8 @@ void reader_find_busy(struct reader *reader)
 	}
 }
 
-struct error *reader_end_thread(struct reader *reader, uint32_t thread)
+/* Reports the rest of a thread's losses, and ends its stream. */
+static struct error *reader_end_thread(struct reader *reader, uint32_t thread)
 {
 	struct stream *stream = readout_stream(reader, thread);
 	struct dt_thread record;
@@ -400,7 +406,7 @@ struct error *reader_reap(struct reader *reader)
 	return error ? error : reader_end_dead(reader);
 }
 
-/* Hits of threads that had no record: a stream of their own, of no thread. */
+/* Reports the lost hits of threads without a record in a stream of their own, of no thread. */
 static struct error *reader_end_homeless(struct reader *reader)
 {
 	const struct dt_thread nobody = { 0 };

@@ -1,7 +1,7 @@
 /*
- * reader_state.h - what the files of the reader share.
+ * reader_state.h - the parts that reader.c, readout.c, pause.c and flight.c share.
  *
- * reader.c decides which chunks are read when; readout.c reads one.
+ * reader.c decides when which chunks are read; readout.c reads one.
  */
 #ifndef DYNTRACE_READER_STATE_H
 #define DYNTRACE_READER_STATE_H
@@ -11,11 +11,11 @@
 #include "reader.h"
 #include "stream.h"
 
-/* How far a chunk has been read. Belongs to a generation of it. */
+/* How far one generation of a chunk has been read. */
 struct reader_progress {
 	bool begun;
-	bool holed; /* something in it was passed over */
-	bool parked; /* it has been read, but the hole may still be filled: not to be freed yet */
+	bool holed; /* an incomplete event was skipped */
+	bool parked; /* read, but a thread may still fill the hole: don't free the chunk yet */
 	uint32_t generation;
 	uint32_t done; /* bytes */
 	uint32_t hole; /* offset of the first hole */
@@ -24,7 +24,7 @@ struct reader_progress {
 	uint64_t clock; /* of the last event read */
 };
 
-/* A chunk that can be read. */
+/* A readable chunk. */
 struct reader_entry {
 	uint32_t index;
 	uint32_t thread;
@@ -39,7 +39,7 @@ struct reader {
 	uint64_t unfinished; /* reader_unfinished */
 	struct reader_totals totals;
 	struct reader_progress *progress; /* by chunk */
-	struct stream *streams; /* by thread record; 0: chunks that name no record */
+	struct stream *streams; /* by thread record; 0: for chunks without a valid record */
 	VEC(struct reader_entry) entries;
 	uint32_t *sizes; /* by event id */
 	uint64_t *hits;
@@ -47,47 +47,44 @@ struct reader {
 	size_t type_count;
 	uint64_t *buffer; /* one big chunk */
 	uint32_t wake_seen;
-	struct pool source; /* of a snapshot: the pool that this one is a copy of */
+	struct pool source; /* of a snapshot: the original of `pool` */
 };
 
 enum readout_result {
-	READOUT_DONE, /* all there is to read has been read */
-	READOUT_AROUND, /* the same, but there were holes */
+	READOUT_DONE, /* the whole chunk has been read */
+	READOUT_AROUND, /* the same, around holes */
 	READOUT_WAITS, /* an event isn't complete */
 };
 
-/* The time, by the clock of the events. */
+/* The current time, by the clock of the events. */
 uint64_t reader_now(const struct reader *reader);
-/* Which threads are dead, and which have chunks. */
+/* Marks the streams of dead threads. */
 void reader_find_dead(struct reader *reader);
-void reader_find_busy(struct reader *reader);
-/* A thread's end: its losses are told. */
-struct error *reader_end_thread(struct reader *reader, uint32_t thread);
-/* Ends all threads that are dead and have nothing left to read, and frees their records. */
+/* Ends all dead threads that have no chunk left, and frees their records. */
 struct error *reader_end_dead(struct reader *reader);
 
-/* Takes over types that were added. */
+/* Learns the sizes of types that were added. */
 struct error *readout_learn_types(struct reader *reader);
-/* Hits and losses, into the types. */
+/* Stores hits and losses in the types. */
 void readout_tell_types(struct reader *reader);
 
-/* Words of the event, as it was copied. */
+/* Words of a copied event. */
 size_t readout_words(const struct reader *reader, const uint64_t *event);
 
-/* pause.c: what isn't to be recorded goes from what the last walk_events copied. */
+/* pause.c: removes events of pauses from the copy that the last walk_events made. */
 struct walk;
 void pause_apply(struct reader *reader, struct stream *stream, struct walk *walk);
 
 struct stream *readout_stream(struct reader *reader, uint32_t thread);
 struct reader_progress *readout_progress(struct reader *reader, uint32_t index, uint64_t word);
 
-/* Reads on in a chunk. `force`: go around what isn't complete. */
+/* Reads on in a chunk. `force`: skip incomplete events. */
 struct error *readout_chunk(struct reader *reader, const struct reader_entry *entry, bool force,
 			    enum readout_result *ret_result);
 
-/* The chunk has been read: counts what it was said to hold. */
+/* Adds the events that a chunk's owner claims to be in it, once the chunk has been read. */
 void readout_account(struct reader *reader, const struct reader_entry *entry);
-/* Gives it back. */
+/* Gives the chunk back to the pool. */
 void readout_free(struct reader *reader, uint32_t index, uint64_t word);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * readout.c - reads one chunk, as far as it goes, into the trace.
+ * readout.c - read one chunk, as far as its events are complete, into the trace.
  *
  * (V3) Events are counted as hits when their packet has been written.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 #include "reader_state.h"
 #include "walk.h"
 
-/* ---- what events look like ---------------------------------------------------------------- */
+/* ---- sizes of events ---------------------------------------------------------------------- */
 
 static struct error *readout_measure_type(struct reader *reader, size_t id)
 {
@@ -20,7 +21,7 @@ static struct error *readout_measure_type(struct reader *reader, size_t id)
 	if (type->size % 8 || type->size > DT_EVENT_SIZE_MAX)
 		return error_new(ERROR_FAILED, "event '%s' has a size of %u bytes",
 				 type->name ? type->name : "", type->size);
-	if (!type->size) { /* never in a chunk: its hits go elsewhere */
+	if (!type->size) { /* never in a chunk: its hits are counted elsewhere */
 		reader->sizes[id] = 0;
 		return NULL;
 	}
@@ -40,7 +41,6 @@ static struct error *readout_measure_type(struct reader *reader, size_t id)
 	return NULL;
 }
 
-/* Types may have been added since. */
 struct error *readout_learn_types(struct reader *reader)
 {
 	size_t count = reader->options.types->count;
@@ -79,6 +79,7 @@ struct stream *readout_stream(struct reader *reader, uint32_t thread)
 	struct stream *stream = &reader->streams[thread];
 	struct dt_thread record;
 
+	assert(thread < DT_THREADS_MAX);
 	if (!stream->open) {
 		pool_thread(&reader->pool, thread, &record);
 		stream_open(stream, &reader->sink, &record, &reader->options);
@@ -94,6 +95,7 @@ struct reader_progress *readout_progress(struct reader *reader, uint32_t index, 
 {
 	struct reader_progress *progress = &reader->progress[index];
 
+	assert(index < reader->pool.chunk_count);
 	if (progress->generation != DT_CHUNK_GENERATION(word))
 		*progress = (struct reader_progress){ .generation = DT_CHUNK_GENERATION(word) };
 	return progress;
@@ -110,7 +112,7 @@ size_t readout_words(const struct reader *reader, const uint64_t *event)
 	return reader->sizes[id] / 8;
 }
 
-/* Drops what the trace has already, from the front of what the last walk_events copied. */
+/* Drops events that the trace has already from the front of the copy that walk_events made. */
 static void readout_skip(struct reader *reader, struct stream *stream, struct walk *walk)
 {
 	uint64_t *at = reader->buffer, clock = walk->first_clock, count = 0;
@@ -123,6 +125,7 @@ static void readout_skip(struct reader *reader, struct stream *stream, struct wa
 		if (count < walk->count)
 			clock += ((*at >> DT_EVENT_ID_BITS) - before) & ((1ULL << 40) - 1);
 	}
+	assert(at <= walk->to);
 	walk_uncount(walk, reader->buffer, count);
 	memmove(reader->buffer, at, (size_t)(walk->to - at) * 8);
 	walk->to -= at - reader->buffer;
@@ -131,7 +134,7 @@ static void readout_skip(struct reader *reader, struct stream *stream, struct wa
 	stream->read += count;
 }
 
-/* Writes what the last walk_events copied. */
+/* Writes the events that the last walk_events copied. */
 static struct error *readout_write(struct reader *reader, struct stream *stream, struct walk *walk)
 {
 	struct packet packet = {
@@ -143,6 +146,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 		readout_skip(reader, stream, walk);
 	if (walk->count)
 		pause_apply(reader, stream, walk);
+	assert(walk->to >= reader->buffer && walk->to <= reader->buffer + DT_CHUNK_BIG / 8);
 	packet.begin = walk->first_clock;
 	packet.size = (size_t)(walk->to - reader->buffer) * 8;
 	if (!walk->count) {
@@ -168,7 +172,7 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 	return NULL;
 }
 
-/* How much there is to read: of a chunk that was published, what its owner says. */
+/* Bytes to read: of a published chunk as many as its owner says, of others all. */
 static uint32_t readout_extent(const struct reader *reader, uint32_t index, uint64_t word,
 			       const struct dt_chunk *desc)
 {
@@ -179,7 +183,7 @@ static uint32_t readout_extent(const struct reader *reader, uint32_t index, uint
 	return (desc->used < size ? desc->used : size) & ~7u;
 }
 
-/* Goes on behind what isn't complete, and counts it. Zeroes up to the end of a chunk that was never
+/* Skips an incomplete event, and counts it. Zeroes up to the end of a chunk that was never
  * published are no hole: they were never used. */
 static void readout_pass_hole(struct reader *reader, struct stream *stream, struct walk *walk,
 			      struct reader_progress *progress, bool published)
@@ -192,6 +196,7 @@ static void readout_pass_hole(struct reader *reader, struct stream *stream, stru
 		const uint64_t *start =
 			pool_chunk(&reader->pool, (uint32_t)(progress - reader->progress));
 
+		assert(hole >= start);
 		progress->holed = true;
 		progress->hole = (uint32_t)(hole - start) * 8;
 	}
@@ -244,11 +249,12 @@ struct error *readout_chunk(struct reader *reader, const struct reader_entry *en
 		progress->begun = true;
 		progress->found += walk.count;
 		progress->clock = walk.clock;
-		/* What is broken stays broken, when its chunk was finished. */
+		/* A broken event of a published chunk stays broken. */
 		bool pass = force || (published && walk.stop == WALK_BROKEN);
 		if (walk.stop != WALK_END && pass)
 			readout_pass_hole(reader, stream, &walk, progress, published);
 		progress->done = end - (uint32_t)walk.words * 8;
+		assert(progress->done <= end);
 		if (!walk.words || !pass)
 			break;
 	}

@@ -1,7 +1,8 @@
 #include "resume.h"
 
-/* The record of the thread that wrote the packet; 0: none has it any more. Of several with the same
- * number the one that was claimed last before that: the others are of threads that had it earlier. */
+/* The record of the thread that wrote the packet; 0: none. Of several records with the same ids
+ * takes the one claimed last before the packet: the others belong to threads that had the ids
+ * earlier. */
 static uint32_t resume_find(const struct dt_pool *pool, const struct packet_seen *packet)
 {
 	uint32_t best = 0;

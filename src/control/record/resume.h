@@ -1,5 +1,5 @@
 /*
- * resume.h - what the trace of a controller that was killed has already, by thread record.
+ * resume.h - what the trace of a killed controller has already, by thread record.
  *
  * Pure: looks at each packet of the trace once, and at the records of the pool.
  */
@@ -11,7 +11,7 @@
 
 struct resume {
 	const struct dt_pool *pool;
-	struct reader_resume *threads; /* DT_THREADS_MAX of them, zeroed at first */
+	struct reader_resume *threads; /* DT_THREADS_MAX entries, zeroed by the caller */
 };
 
 /* A writer_seen_fn; `context` is a struct resume. */

@@ -1,5 +1,7 @@
 #include "stream.h"
 
+#include <assert.h>
+
 #include "control/ctf/writer.h"
 
 #define STREAM_LOST_MAX (1ULL << 48)
@@ -34,18 +36,20 @@ uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t b
 	return begin;
 }
 
-/* What this number of the stream has to tell. The thread's own count is only believed as far as it
- * makes sense. */
+/* Losses that this number of the stream reports. The thread's own count is believed only up to a
+ * sensible limit. */
 static uint64_t stream_losses(const struct stream *stream)
 {
 	uint64_t lost = stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;
 
-	/* What a dead controller told includes holes, which may be gone with their chunks. */
+	/* `carried` of a dead controller includes holes, which may be gone with their chunks. */
 	return lost + stream->holes > stream->carried ? lost + stream->holes - stream->carried : 0;
 }
 
 struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet)
 {
+	assert(stream->open);
+	assert(packet->begin <= packet->end && stream->end <= packet->begin);
 	packet->lost = stream_losses(stream);
 	packet->pid = stream->outer_pid;
 	packet->tid = stream->outer_tid;
@@ -61,7 +65,7 @@ struct error *stream_write(struct stream *stream, struct stream_sink *sink, stru
 	return NULL;
 }
 
-/* Events that were said to be in its chunks, were not read, and left no trace there. */
+/* Counts events as holes that the owner counted in its chunks, and that the reader didn't find. */
 static void stream_count_missing(struct stream *stream, struct stream_sink *sink)
 {
 	uint64_t found = stream->read + stream->holes;

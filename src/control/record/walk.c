@@ -1,9 +1,10 @@
 #include "walk.h"
 
+#include <assert.h>
 #include <immintrin.h>
 
 #define CLOCK_MASK ((1ULL << 40) - 1)
-/* More than that many holes filled under our eyes in one chunk: an enemy. */
+/* Only an enemy fills more holes than that in one chunk while we look. */
 #define WALK_FILLS_MAX 64
 #define ID_MASK (DT_EVENT_ID_MASK | DT_EVENT_PENDING)
 
@@ -17,7 +18,7 @@ static inline bool walk_is_variable(const struct walk *walk, uint64_t id)
 	return id < walk->id_count && (walk->sizes[id] & WALK_VARIABLE);
 }
 
-/* In words; 0: no such event, or one of variable size. */
+/* In words; 0: unknown event, or variable size. */
 static inline size_t walk_size(const struct walk *walk, uint64_t id)
 {
 	return id < walk->id_count && !(walk->sizes[id] & WALK_VARIABLE) ? walk->sizes[id] / 8 : 0;
@@ -30,13 +31,13 @@ static enum walk_stop walk_judge(const struct walk *walk, uint64_t header)
 	if (!header)
 		return WALK_EMPTY;
 	if ((header & DT_EVENT_PENDING) && walk_is_variable(walk, header & DT_EVENT_ID_MASK))
-		return WALK_PENDING; /* and nothing behind it: program.h */
+		return WALK_PENDING; /* no event follows it: program.h */
 	return (header & DT_EVENT_PENDING) && words && words <= walk->words ? WALK_PENDING :
 									      WALK_BROKEN;
 }
 
-/* Lanes of a header each, loaded once: the compiler isn't to go back to the memory, which may have
- * changed. */
+/* Loads four headers, once: the asm keeps the compiler from reading the memory again, which may
+ * have changed. */
 __attribute__((target("avx2"))) static inline __m256i walk_load4(const uint64_t *from)
 {
 	__m256i lanes = _mm256_loadu_si256((const __m256i *)from);
@@ -46,10 +47,10 @@ __attribute__((target("avx2"))) static inline __m256i walk_load4(const uint64_t 
 }
 
 /*
- * Events that are a header and nothing else, all of one kind, eight at a time: as long as there is
- * nothing to object to, what was loaded is what the trace gets, since it has the same 40 bits of
- * the clock. Of two headers with the same id the difference is that of their clocks, and negative
- * if the clock stepped back (H19). How many were copied.
+ * Copies events that are a header and nothing else, all of one kind, eight at a time. Valid headers
+ * go to the trace as they were loaded, since it has the same 40 bits of the clock. The difference
+ * of two headers with the same id is that of their clocks, and negative if the clock stepped back
+ * (H19). Returns the number of copied events.
  */
 __attribute__((target("avx2"))) static size_t walk_bare(const uint64_t *from, uint64_t *to,
 							size_t words, uint64_t id, uint64_t *clock)
@@ -89,9 +90,9 @@ __attribute__((target("avx2"))) static size_t walk_bare(const uint64_t *from, ui
 }
 
 /*
- * Runs of events of one kind are usual: as long as the id stays the same its size needn't be looked
- * up, so the next header can be loaded before this one is judged. Locals, because the
- * compiler must believe that `to` may point into *walk.
+ * Copies a run of events of one kind, which is usual: as long as the id stays the same, its size
+ * needn't be looked up, so the next header can be loaded before this one is judged. Uses locals,
+ * because the compiler must assume that `to` may point into *walk.
  */
 static inline void walk_run(struct walk *walk, uint64_t id, size_t words)
 {
@@ -112,7 +113,8 @@ static inline void walk_run(struct walk *walk, uint64_t id, size_t words)
 		if ((header & ID_MASK) != id || !header)
 			break;
 		uint64_t ahead = ((header >> DT_EVENT_ID_BITS) - clock) & CLOCK_MASK;
-		/* A back-step (another CPU's clock, an enemy) would be read as 2^40 ahead (H19). */
+		/* A step back (another CPU's clock, an enemy) would look like nearly 2^40 ahead
+		 * (H19). */
 		if (__builtin_expect(ahead >> DT_CLOCK_GAP_SHIFT, 0)) {
 			ahead = 0;
 			back++;
@@ -133,7 +135,7 @@ static inline void walk_run(struct walk *walk, uint64_t id, size_t words)
 		walk->last_id = (uint32_t)id;
 }
 
-/* The first event alone, for its clock; then runs. */
+/* Copies the first event alone, for its clock. */
 static void walk_first(struct walk *walk, uint64_t id, size_t words)
 {
 	size_t rest = walk->words - words;
@@ -145,7 +147,7 @@ static void walk_first(struct walk *walk, uint64_t id, size_t words)
 	walk->words += rest;
 }
 
-/* Counts an event whose header was that; gives the header that the trace gets. */
+/* Counts an event, and returns its header for the trace. */
 static uint64_t walk_stamp(struct walk *walk, uint64_t header, uint64_t id)
 {
 	uint64_t ahead = ((header >> DT_EVENT_ID_BITS) - walk->clock) & CLOCK_MASK;
@@ -162,7 +164,7 @@ static uint64_t walk_stamp(struct walk *walk, uint64_t header, uint64_t id)
 	return walk->clock << DT_EVENT_ID_BITS | id;
 }
 
-/* An event that says its own size: without the word that does. False: it isn't what its type says. */
+/* Copies an event of variable size, without its size word. False: it doesn't match its type. */
 static bool walk_variable(struct walk *walk, uint64_t header, uint64_t id)
 {
 	uint64_t size = walk->words >= 2 ? walk_load(walk->from + 1) : 0;
@@ -210,7 +212,7 @@ void walk_events(struct walk *walk)
 		else
 			walk_run(walk, id, words);
 		if (walk->words == left) {
-			/* It was complete and now it is something else: only an enemy does that. */
+			/* Only an enemy changes a complete event. */
 			walk->stop = WALK_BROKEN;
 			return;
 		}
@@ -234,8 +236,8 @@ void walk_uncount(struct walk *walk, const uint64_t *events, uint64_t count)
 	}
 }
 
-/* How many words are 0 from here on; 0: one of them was filled while we looked at those behind it,
- * so what looks like a header there may be part of that event. */
+/* Number of words that are 0 from here on. 0: a thread filled one of them while we looked at later
+ * words, so an apparent header after it may be part of that event. */
 static size_t walk_hole(const struct walk *walk)
 {
 	size_t words = 0;
@@ -262,6 +264,7 @@ bool walk_skip(struct walk *walk)
 		return false;
 	if (!words || words > walk->words)
 		words = walk->words;
+	assert(words <= walk->words);
 	walk->from += words;
 	walk->words -= words;
 	return true;
