@@ -21,7 +21,7 @@
  *	};
  *
  * Each row sets exactly one destination, whose member gives the option its type; the compiler
- * checks it. A destination keeps its value when the option isn't given. A repeated option overwrites
+ * checks it. A destination keeps its value if the option isn't given. A repeated option overwrites
  * its value, except in lists: these keep all values in the order of the command line, also across
  * options that share one list. -h and --help work everywhere.
  *

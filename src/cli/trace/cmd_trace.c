@@ -35,8 +35,8 @@ static void on_snapshot(int number)
 	snapshots_wanted = snapshots_wanted + 1;
 }
 
-/* Without SA_RESTART: a signal ends the wait for events. A signal that was ignored stays so; one that
- * was blocked doesn't, as dyntrace could only be killed then, which leaves its probes behind. */
+/* Without SA_RESTART, so that a signal ends the wait for events. Ignored signals stay ignored.
+ * Blocked ones are unblocked: else only SIGKILL would end dyntrace and leave its probes behind. */
 static void catch_signals(void)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
