@@ -2,6 +2,8 @@
  * The reader, on pools written by hand: chunks that wait, holes, dead threads, time, and lies.
  */
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "rig.h"
 
@@ -394,6 +396,39 @@ static void test_flush_keeps_order(void **unused)
 	tear_down(&trace);
 }
 
+/* ---- a trace that can't be written -------------------------------------------------------- */
+
+/* V3: a packet that the disk doesn't take is no hit; its events are read again, and counted once. */
+static void test_failed_write_counts_nothing(void **unused)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
+	struct rlimit before, limit;
+	struct rig_trace trace;
+	size_t chunks = 0;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 3);
+	sigaction(SIGXFSZ, &ignore, &old);
+	getrlimit(RLIMIT_FSIZE, &before);
+	limit = before;
+	limit.rlim_cur = 100;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	struct error *error = reader_drain(trace.reader, &chunks);
+	setrlimit(RLIMIT_FSIZE, &before);
+	sigaction(SIGXFSZ, &old, NULL);
+	assert_non_null(error);
+	error_free(error);
+	assert_int_equal(hits(&trace), 0);
+	assert_false(is_free(4));
+	assert_int_equal(drain(&trace), 1);
+	assert_int_equal(hits(&trace), 3);
+	assert_true(is_free(4));
+	rig_finish(&trace);
+	assert_int_equal(trace.totals.events, 3);
+	assert_int_equal(rig_judge(&trace, NULL).events, 3);
+	tear_down(&trace);
+}
+
 /* ---- time --------------------------------------------------------------------------------- */
 
 static void test_clock_steps_back_in_a_chunk(void **unused)
@@ -680,6 +715,7 @@ int main(void)
 		cmocka_unit_test(test_dead_thread_with_blank_chunk),
 		cmocka_unit_test(test_flush_reads_once),
 		cmocka_unit_test(test_flush_keeps_order),
+		cmocka_unit_test(test_failed_write_counts_nothing),
 		cmocka_unit_test(test_clock_steps_back_in_a_chunk),
 		cmocka_unit_test(test_clock_wraps_and_gaps),
 		cmocka_unit_test(test_clock_near_zero),

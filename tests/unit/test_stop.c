@@ -3,12 +3,14 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "control/base/cleanup.h"
 #include "control/remote/remote.h"
 #include "control/stop/fitness.h"
+#include "control/stop/held.h"
 #include "control/stop/rseq.h"
 #include "control/stop/stop.h"
 
@@ -87,6 +89,42 @@ static void test_calls_go_on_with_remote_calls(void **state)
 		stop_release(stop, NULL);
 	}
 	vec_free(&tids);
+	target_go(&target);
+	assert_int_equal(target_finish(&target, text, sizeof(text)), 0);
+	expect_all_ok(text, 14);
+	proc_close(proc);
+}
+
+static void expect_kernel_registers(const struct stop *stop)
+{
+	for (size_t i = 0; i < stop->threads.count; i++) {
+		const struct held *held = &stop->threads.items[i];
+		struct user_regs_struct regs;
+
+		assert_int_equal(held->state, HELD_STOPPED);
+		assert_int_equal(ptrace(PTRACE_GETREGS, held->tid, 0, &regs), 0);
+		assert_memory_equal(&regs, &held->regs, sizeof(regs));
+	}
+}
+
+/* S3: the registers that a stop shows are those that the kernel holds, also after a remote call and
+ * after a thread was moved. */
+static void test_registers_are_the_kernels(void **state)
+{
+	struct target target = target_start("sleeper", "--ms", "1500", NULL);
+	struct stop *stop = NULL;
+	char text[4096];
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	no_error(stop_all(proc, TIMEOUT_MS, &stop));
+	expect_kernel_registers(stop);
+	assert_int_equal(remote(stop, SYS_getpid, 0, 0), target.pid);
+	expect_kernel_registers(stop);
+	for (size_t i = 0; i < stop_thread_count(stop); i++)
+		no_error(stop_thread_set_rip(stop, i, stop_thread_rip(stop, i)));
+	expect_kernel_registers(stop);
+	stop_release(stop, NULL);
 	target_go(&target);
 	assert_int_equal(target_finish(&target, text, sizeof(text)), 0);
 	expect_all_ok(text, 14);
@@ -587,6 +625,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls_go_on),
 		cmocka_unit_test(test_calls_go_on_with_remote_calls),
+		cmocka_unit_test(test_registers_are_the_kernels),
 		cmocka_unit_test(test_one_is_fit),
 		cmocka_unit_test(test_running_threads_are_unharmed),
 		cmocka_unit_test(test_priority_is_raised_and_lowered),
