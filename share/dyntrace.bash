@@ -1,4 +1,4 @@
-# Completion of dyntrace for bash: dyntrace itself says what may come next.
+# Completion of dyntrace for bash: `dyntrace help --complete` gives the candidates.
 _dyntrace() {
 	local line=${COMP_LINE:0:COMP_POINT} words current candidate
 	read -ra words <<<"$line"
@@ -6,7 +6,7 @@ _dyntrace() {
 	current=${words[-1]}
 	COMPREPLY=()
 	while IFS= read -r candidate; do
-		# Where a colon ends a word, readline has only what is behind it.
+		# Where a colon ends a word, readline replaces only the part behind it.
 		[[ $current == *:* && $COMP_WORDBREAKS == *:* ]] && candidate=${candidate#"${current%"${current##*:}"}"}
 		COMPREPLY+=("$candidate")
 	done < <(dyntrace help --complete "${words[@]:1}" 2>/dev/null)

@@ -1,6 +1,6 @@
 /*
- * gdb_values.c - prints a file with @NAME@ replaced by where the shared layout has things. Run by
- * the build, so that the script for gdb always fits the agent that is built with it.
+ * gdb_values.c - print a file with @NAME@ replaced by offsets of the shared layout. The build runs
+ * it, so that the script for gdb always fits the agent.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +24,7 @@ static const struct {
 	{ "@FRAME_KEPT@", DT_FRAME_KEPT },
 };
 
-/* The text up to the next name goes out as it is; gives what is behind the name, NULL: there is
- * none. */
+/* Prints the text up to the next name, and its value; gives the rest. NULL: no name was left. */
 static const char *print_to_name(const char *text)
 {
 	const char *at = strchr(text, '@');

@@ -1,17 +1,17 @@
 /*
- * hits.c - how often a program calls some functions, counted in the program itself.
+ * hits.c - count the calls of some functions, in the program itself.
  *
  *	cc hits.c $(pkg-config --cflags --libs dyntrace) -o hits
  *	./hits redis-server processCommand 'lookupKey*'
  *
- * Counts until Enter (or the end of its input), prints a line for each function, and leaves the
- * program as it was: without any tracepoints, also those that others have added.
+ * Counts until Enter (or the end of the input), prints one line per function, and detaches: all
+ * tracepoints of the program are removed, also those of other clients.
  */
 #include <dyntrace/dyntrace.h>
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Says what went wrong; false: nothing did. */
+/* Prints the error, if any; gives 1 for an error. */
 static int failed(struct dyntrace_error *error)
 {
 	if (!error)

@@ -1,13 +1,13 @@
 /*
- * recorder.c - records a function of a program, and tells meanwhile what happens to it.
+ * recorder.c - record a function of a program, and print notifications meanwhile.
  *
  *	cc recorder.c $(pkg-config --cflags --libs dyntrace) -o recorder
  *	./recorder redis-server processCommand tid
  *
- * The words behind the function are contexts, recorded with each call. Waits in one poll for
- * notifications and for its input, where "off" and "on" disable and enable the tracepoint; the
- * end of the input detaches from the program. Ends, too, when the program does. Prints the
- * trace's directory first.
+ * The arguments after the function are contexts, recorded with each call. One poll waits for
+ * notifications and for the input, where "off" and "on" disable and enable the tracepoint; the end
+ * of the input detaches from the program. Ends with the program, too. Prints the trace's directory
+ * first.
  */
 #include <dyntrace/dyntrace.h>
 #include <poll.h>
@@ -29,7 +29,7 @@ static int failed(struct dyntrace_error *error)
 	return 1;
 }
 
-/* Switches it on when it has its contexts. */
+/* Adds the contexts, then enables the tracepoint. */
 static int complete(int pid, char **contexts)
 {
 	struct dyntrace_list *list;
@@ -66,7 +66,7 @@ static int begin(const char *function, char **contexts)
 	return status;
 }
 
-/* All that there are. *ret_over: the program isn't traced any more. */
+/* Prints all that have come. *ret_over: the program isn't traced any more. */
 static int print_events(struct dyntrace_watch *watch, int *ret_over)
 {
 	const struct dyntrace_event *event;
@@ -84,7 +84,7 @@ static int print_events(struct dyntrace_watch *watch, int *ret_over)
 	}
 }
 
-/* A word of the input; its end: let the program go. */
+/* Reads one word of the input; at its end, detaches. */
 static int obey(int *ret_eof)
 {
 	char word[16];

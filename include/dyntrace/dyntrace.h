@@ -1,6 +1,6 @@
 /*
- * dyntrace.h - trace other programs from your own: what the command line does through the
- * daemon, for C and C++.
+ * dyntrace.h - trace other programs from your own, in C and C++: the commands of dyntrace that use
+ * the daemon.
  *
  *	struct dyntrace *dyntrace;
  *	struct dyntrace_error *error = dyntrace_connect(NULL, &dyntrace);
@@ -11,26 +11,26 @@
  *		dyntrace_error_free(error);
  *	}
  *
- * Compile with `pkg-config --cflags --libs dyntrace`. dyntraced must be running, but for
- * lists of symbols and markers; who may do what is its business.
+ * Compile with `pkg-config --cflags --libs dyntrace`. All calls but lists of symbols and markers
+ * need a running dyntraced, which decides who may do what (dyntraced(8)).
  *
- * Errors: a call gives NULL, or an error that the caller frees. Its text is a sentence for
- * people, in one line. What a call returns through a ret_ argument isn't touched when it fails.
- * A text that is missing (NULL or empty) is such an error, too.
+ * Errors: a call returns NULL, or an error that the caller frees. Its text is one line for people.
+ * When a call fails, its ret_ arguments are untouched. A missing text (NULL or empty) is an error,
+ * too.
  *
- * Ownership: texts that are given are copied. Texts that come out belong to the list, event or
- * handle that they came from.
+ * Ownership: texts that you pass are copied. Texts that you get belong to the list, event or handle
+ * that they came from.
  *
- * Threads: a handle (struct dyntrace, struct dyntrace_watch) and a list are used by one thread
- * at a time; different ones by different threads at once. A watch has a connection of its own:
- * one thread may wait in it while another makes calls. dyntrace_connect reads the environment.
- * Calls wait for the daemon's answer; signals don't end them, except where said. After fork only
- * the parent goes on using its handles. The library starts no threads, handles no signals,
- * prints nothing. dyntrace_list_symbols and dyntrace_list_markers run a program for a moment, which
- * neither SIGCHLD nor wait tell of.
+ * Threads: one thread at a time uses a handle (struct dyntrace, struct dyntrace_watch) or a list;
+ * different threads may use different ones at once. A watch has a connection of its own: one thread
+ * may wait in it while another makes calls. dyntrace_connect reads the environment. Calls wait for
+ * the daemon's answer; a signal ends only dyntrace_watch_next. After fork only the parent may use
+ * its handles. The library starts no threads, handles no signals and prints nothing.
+ * dyntrace_list_symbols and dyntrace_list_markers run a program for a moment, which neither SIGCHLD
+ * nor wait report.
  *
- * Versions: what is in this header stays as it is in libdyntrace.so.0; DYNTRACE_API_VERSION goes
- * up when something is added. Structures that you fill have their size in them, and those that
+ * Versions: everything in this header stays as it is in libdyntrace.so.0; DYNTRACE_API_VERSION
+ * goes up when something is added. Structures that you fill have a size field, and structures that
  * you get may grow at their ends, so programs needn't be built again.
  */
 #ifndef DYNTRACE_DYNTRACE_H
@@ -54,11 +54,11 @@ struct dyntrace_error;
 
 enum dyntrace_error_kind {
 	DYNTRACE_FAILED, /* anything else */
-	DYNTRACE_USAGE, /* an argument is missing or makes no sense */
+	DYNTRACE_USAGE, /* an argument is missing or invalid */
 	DYNTRACE_NOT_FOUND,
 	DYNTRACE_NOT_PERMITTED,
 	DYNTRACE_GONE, /* the process ended meanwhile */
-	DYNTRACE_REFUSED, /* a tracepoint can't be placed there, and why */
+	DYNTRACE_REFUSED, /* a tracepoint can't be placed there; the text says why */
 };
 
 const char *dyntrace_error_text(const struct dyntrace_error *error);
@@ -70,23 +70,23 @@ void dyntrace_error_free(struct dyntrace_error *error); /* NULL is fine */
 struct dyntrace;
 
 /*
- * socket: the daemon's; NULL: $DYNTRACE_SOCKET, else root's /run/dyntrace/dyntraced.sock or the
- * user's $XDG_RUNTIME_DIR/dyntrace.sock. If the daemon ends later, calls fail, and go on
- * failing: connect again.
+ * socket: path of the daemon's socket; NULL: $DYNTRACE_SOCKET, else root's
+ * /run/dyntrace/dyntraced.sock or the user's $XDG_RUNTIME_DIR/dyntrace.sock. When the daemon ends,
+ * all calls fail from then on: connect again.
  */
 struct dyntrace_error *dyntrace_connect(const char *socket, struct dyntrace **ret_dyntrace);
-/* What was attached and added stays. NULL is fine. */
+/* Processes stay attached, and tracepoints stay. NULL is fine. */
 void dyntrace_close(struct dyntrace *dyntrace);
 
-/* How the daemon is. It may grow at its end. */
+/* The daemon's state. May grow at its end. */
 struct dyntrace_status {
 	const char *version;
 	const char *socket;
 	const char *output; /* the folder where traces go by default */
 	int pid;
 	unsigned int uid;
-	int recording; /* 0: stopped as a whole, for processes to come too */
-	uint64_t processes; /* that have the agent */
+	int recording; /* 0: stopped, also for processes to come */
+	uint64_t processes; /* with the agent */
 	uint64_t tracepoints;
 	uint64_t waiting; /* tracepoints that wait for a program */
 	uint64_t clients;
@@ -96,7 +96,7 @@ struct dyntrace_status {
 struct dyntrace_error *dyntrace_status(struct dyntrace *dyntrace,
 				       const struct dyntrace_status **ret_status);
 
-/* What the daemon said about the last call that isn't an error, a line each; "" if nothing. */
+/* Remarks of the daemon on the last call, which are no errors: one per line; "" if none. */
 const char *dyntrace_notes(const struct dyntrace *dyntrace);
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -113,7 +113,7 @@ struct dyntrace_process {
 };
 
 enum dyntrace_shape {
-	DYNTRACE_BARE, /* that the instruction was reached */
+	DYNTRACE_BARE, /* an instruction, without values */
 	DYNTRACE_ENTRY, /* a function's entry, with its arguments */
 	DYNTRACE_ENTRY_EXIT, /* and its exit: return value and duration */
 };
@@ -125,8 +125,8 @@ struct dyntrace_tracepoint {
 	const char *location;
 	const char *tracer;
 	const char *state; /* enabled, disabled, waiting or refused */
-	const char *why; /* it waits or was refused; else NULL */
-	const char *placed; /* jump, pun, trap, ...; NULL: it isn't */
+	const char *why; /* reason for waiting or refused; else NULL */
+	const char *placed; /* how: jump, pun, trap, ...; NULL: not placed */
 	const char *module;
 	const char *filter; /* NULL: none */
 	uint64_t address;
@@ -140,32 +140,32 @@ struct dyntrace_tracepoint {
 	const char *const *fields; /* of its events; ends with NULL */
 	const char *const *contexts; /* likewise */
 	uint64_t hits_per_second;
-	uint64_t bytes; /* of code that was made for it */
-	uint64_t nested; /* hits in probe functions, which the tracer call doesn't call for */
-	const char *fault; /* what its probe function failed with; NULL: nothing */
+	uint64_t bytes; /* of generated code */
+	uint64_t nested; /* hits inside probe functions, for which the tracer call calls none */
+	const char *fault; /* how its probe function failed; NULL: it didn't */
 };
 
 struct dyntrace_symbol {
 	uint64_t address; /* in the process, or in the file */
 	uint64_t size;
-	const char *module; /* name of the file it is in */
+	const char *module; /* its file's name */
 	const char *name;
 	const char *kind; /* function or ifunc */
-	const char *source; /* where its name was found: .symtab, .dynsym, ... */
+	const char *source; /* of the name: .symtab, .dynsym, ... */
 	const char *prototype; /* with DYNTRACE_PROTOTYPES; else NULL */
 };
 
 struct dyntrace_marker {
 	const char *provider;
 	const char *name;
-	const char *arguments; /* in the assembler's words, "-4@%edi 8@-8(%rbp)"; may be "" */
+	const char *arguments; /* in assembler syntax, "-4@%edi 8@-8(%rbp)"; may be "" */
 	const char *module;
 	uint64_t address;
 	uint64_t semaphore; /* its address; 0: none */
 };
 
 size_t dyntrace_list_count(const struct dyntrace_list *list);
-/* NULL: not that many, or a list of something else. */
+/* NULL: the index is too high, or it is a list of something else. */
 const struct dyntrace_process *dyntrace_list_process(const struct dyntrace_list *list,
 						     size_t index);
 const struct dyntrace_tracepoint *dyntrace_list_tracepoint(const struct dyntrace_list *list,
@@ -177,18 +177,19 @@ void dyntrace_list_free(struct dyntrace_list *list); /* NULL is fine */
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-/* target: a pid in digits, or a name. Several processes of that name are an error without this: */
+/* target: a pid in digits, or a name. Several processes of that name are an error without this
+ * flag: */
 #define DYNTRACE_ALL 1u /* every process of that name */
 
 struct dyntrace_error *dyntrace_attach(struct dyntrace *dyntrace, const char *target,
 				       unsigned int flags);
-/* Removes its tracepoints and the agent; the process is as it was. */
+/* Removes its tracepoints and the agent; the process is as before. */
 struct dyntrace_error *dyntrace_detach(struct dyntrace *dyntrace, const char *target,
 				       unsigned int flags);
 /* Every process with the agent: dyntrace_list_process. */
 struct dyntrace_error *dyntrace_list_processes(struct dyntrace *dyntrace,
 					       struct dyntrace_list **ret_list);
-/* Loads a library of probe functions into it; a relative path is seen from here. */
+/* Loads a library of probe functions; a relative path starts at the caller's directory. */
 struct dyntrace_error *dyntrace_load(struct dyntrace *dyntrace, const char *target,
 				     const char *library, unsigned int flags);
 /* Unloads it again; an error while tracepoints use it. */
@@ -197,17 +198,17 @@ struct dyntrace_error *dyntrace_unload(struct dyntrace *dyntrace, const char *ta
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-#define DYNTRACE_PROTOTYPES 8u /* types from debug information, too: takes longer */
+#define DYNTRACE_PROTOTYPES 8u /* with types from debug information: takes longer */
 
 /*
- * Since version 2. The functions, or the static markers (SDT), of a process and its libraries, or
- * of a file: target is a pid, a process's name, or a file, as for `dyntrace list-symbols`. glob
- * picks names, or PROVIDER:NAME; NULL: all. That no function fits is an error, no marker an empty
- * list.
+ * Since version 2. List the functions, or the static markers (SDT), of a process and its libraries,
+ * or of a file: target is a pid, a process's name, or a file, as for `dyntrace list-symbols`. glob
+ * selects names, or PROVIDER:NAME; NULL: all. No matching function is an error; no matching marker
+ * gives an empty list.
  *
- * No daemon is asked, and dyntrace may be NULL; if it isn't, dyntrace_notes tells of libraries that
- * were left out. The command `dyntrace` does the reading, with the rights of the caller: it is
- * looked for where the library is ($DYNTRACE_COMMAND names another).
+ * These calls need no daemon, and dyntrace may be NULL; otherwise dyntrace_notes names libraries
+ * that were left out. The command `dyntrace` reads the files with the caller's rights. It is found
+ * near the library, or by $DYNTRACE_COMMAND.
  */
 struct dyntrace_error *dyntrace_list_symbols(struct dyntrace *dyntrace, const char *target,
 					     const char *glob, unsigned int flags,
@@ -217,63 +218,64 @@ struct dyntrace_error *dyntrace_list_markers(struct dyntrace *dyntrace, const ch
 
 /* ---- tracepoints ----------------------------------------------------------------------------- */
 
-#define DYNTRACE_WAIT 2u /* if there is no such program, or its library isn't loaded: wait for it */
-#define DYNTRACE_DISABLED 4u /* place it, but switch it off */
+#define DYNTRACE_WAIT 2u /* wait for the program, or for its library to be loaded */
+#define DYNTRACE_DISABLED 4u /* place it disabled */
 
 /*
- * All zero but size and location is fine:
+ * Only size and location must be set:
  *	struct dyntrace_probe probe = { .size = sizeof(probe), .location = "processCommand" };
  */
 struct dyntrace_probe {
-	size_t size; /* of this structure, as you know it */
+	size_t size; /* sizeof(struct dyntrace_probe) */
 	const char *location; /* SYMBOL[+OFFSET], ADDRESS or FILE:LINE, with @MODULE; or a glob */
 	enum dyntrace_shape shape;
 	const char *name; /* NULL: made from the location */
 	const char *filter; /* "size > 4096"; NULL: every hit */
 	const char *tracer; /* ctf, log, lttng, count or call; NULL: ctf */
-	/* Of the tracer: directory or file, seen from here, or LIBRARY:FUNCTION; NULL: none */
+	/* Of the tracer: directory or file, from the caller's directory, or LIBRARY:FUNCTION; NULL:
+	 * none */
 	const char *argument;
-	/* Recorded, too, up to 32: "tid", "backtrace", "var:req->path". Ends with NULL; NULL: none
-	 *  */
+	/* Up to 32 more values: "tid", "backtrace", "var:req->path". Ends with NULL; NULL: none */
 	const char *const *contexts;
-	uint64_t every, first, rate; /* record every Nth hit; the first N; N a second; 0: all */
-	uint64_t string_max; /* bytes of a string that are recorded, 8 to 1024; 0: 256 */
+	uint64_t every, first, rate; /* record every Nth hit; the first N; N per second; 0: all */
+	uint64_t string_max; /* recorded bytes of a string, 8 to 1024; 0: 256 */
 };
 
 /*
- * Attaches if need be. ret_added (NULL: not wanted): pid and name of each that was made, by
- * dyntrace_list_tracepoint.
+ * Attaches if need be. ret_added (NULL: not wanted): pid and name of each new tracepoint
+ * (dyntrace_list_tracepoint).
  */
 struct dyntrace_error *dyntrace_add(struct dyntrace *dyntrace, const char *target,
 				    const struct dyntrace_probe *probe, unsigned int flags,
 				    struct dyntrace_list **ret_added);
 
-/* name: of a tracepoint of that target, or a glob. */
+/* name: a tracepoint of that target, or a glob. */
 struct dyntrace_error *dyntrace_remove(struct dyntrace *dyntrace, const char *target,
 				       const char *name, unsigned int flags);
 struct dyntrace_error *dyntrace_enable(struct dyntrace *dyntrace, const char *target,
 				       const char *name, unsigned int flags);
 struct dyntrace_error *dyntrace_disable(struct dyntrace *dyntrace, const char *target,
 					const char *name, unsigned int flags);
-/* Record this too from now on; type as in dyntrace_probe's contexts. */
+/* Also records this context from now on; type as in dyntrace_probe's contexts. */
 struct dyntrace_error *dyntrace_add_context(struct dyntrace *dyntrace, const char *target,
 					    const char *name, const char *type, unsigned int flags);
-/* With the hits of this moment: dyntrace_list_tracepoint. */
+/* With current counts: dyntrace_list_tracepoint. */
 struct dyntrace_error *dyntrace_list_tracepoints(struct dyntrace *dyntrace, const char *target,
 						 unsigned int flags,
 						 struct dyntrace_list **ret_list);
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-/* target NULL: every process that the user may trace. Nothing is recorded from stop to start. */
+/* target NULL: every process that the user may trace. Between stop and start nothing is
+ * recorded. */
 struct dyntrace_error *dyntrace_start(struct dyntrace *dyntrace, const char *target,
 				      unsigned int flags);
 struct dyntrace_error *dyntrace_stop(struct dyntrace *dyntrace, const char *target,
 				     unsigned int flags);
-/* When it returns, all that was recorded before the call is in the traces' files. */
+/* Writes all events from before the call to the traces' files. */
 struct dyntrace_error *dyntrace_flush(struct dyntrace *dyntrace, const char *target,
 				      unsigned int flags);
-/* For a daemon with --mode overwrite. The directories that were made: dyntrace_list_text. */
+/* For a daemon with --mode overwrite. Lists the directories that it made: dyntrace_list_text. */
 struct dyntrace_error *dyntrace_snapshot(struct dyntrace *dyntrace, const char *target,
 					 unsigned int flags, struct dyntrace_list **ret_list);
 
@@ -294,22 +296,22 @@ struct dyntrace_event {
 };
 
 /*
- * What happens to target (NULL: to all) from now on. A second connection to the same daemon, which
- * doesn't need the first any more.
+ * Reports what happens to target (NULL: all) from now on. Uses a second connection to the same
+ * daemon, so the handle may be closed.
  */
 struct dyntrace_error *dyntrace_watch_open(struct dyntrace *dyntrace, const char *target,
 					   struct dyntrace_watch **ret_watch);
 void dyntrace_watch_close(struct dyntrace_watch *watch); /* NULL is fine */
 /*
- * Readable when there may be something new; yours to poll, not to read or close. Several events
- * may come at once: before you poll, the first time too, call dyntrace_watch_next with timeout 0
- * until it gives none.
+ * A descriptor to poll, not to read or close: readable when events may have come. Several may come
+ * at once: before every poll, also the first, call dyntrace_watch_next with timeout 0 until it
+ * gives none.
  */
 int dyntrace_watch_fd(const struct dyntrace_watch *watch);
 /*
- * The next one, valid until the next call; *ret_event is NULL if there was none within
- * timeout_ms (0: don't wait, -1: forever) or a signal came. Fails when the daemon has ended, or
- * has dropped us because we didn't read: an event is never just missing.
+ * The next event, valid until the next call; *ret_event is NULL if none came within timeout_ms (0:
+ * don't wait, -1: forever) or a signal came. Fails when the daemon has ended, or has dropped the
+ * watch because it wasn't read: events are never just missing.
  */
 struct dyntrace_error *dyntrace_watch_next(struct dyntrace_watch *watch, int timeout_ms,
 					   const struct dyntrace_event **ret_event);

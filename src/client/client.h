@@ -47,8 +47,8 @@ struct error *client_listen(struct client *client, client_answer_fn answer, void
 
 /* ---- parts of requests (requests.c) ---------------------------------------------------------- */
 
-/* A file or directory by its absolute path: the daemon has another working directory. Caller frees.
- *  */
+/* A file or directory by its absolute path: the daemon has another working directory. Caller
+ * frees. */
 struct error *client_absolute(const char *path, char **ret_path);
 /* The same for a LIBRARY, and for LIBRARY:FUNCTION. A name without a slash that is no file here
  * stays as it is: it names a library that is loaded. */

@@ -239,8 +239,8 @@ static void *run(void *argument)
 	return NULL;
 }
 
-/* Called at a safe point. All signals are blocked in the new thread: the program's own take them.
- *  */
+/* Called at a safe point. All signals are blocked in the new thread: the program's own take
+ * them. */
 void dyntrace_lttng_start(const struct dt_bridge_request *request)
 {
 	pthread_attr_t attributes;

@@ -209,8 +209,8 @@ static bool is_sane(const struct dt_bridge_event *from)
 	return from->label_count <= DT_BRIDGE_LABELS_MAX;
 }
 
-/* The payload's length if the image begins with it: the address, then numbers without gaps. Else 0.
- *  */
+/* The payload's length if the image begins with it: the address, then numbers without gaps. Else
+ * 0. */
 static uint32_t measure_packed(const struct event *event)
 {
 	uint32_t end = 0;

@@ -124,8 +124,8 @@ void events_forward(struct target *target, const struct wire_message *event)
 		target->leaving = true;
 	}
 	if (name && !strcmp(name, "exited"))
-		/* its trace is complete: a watcher that hears of it doesn't find it listed any more
-		 *  */
+		/* its trace is complete: a watcher that hears of it doesn't find it listed any
+		 * more */
 		target->gone = true;
 	wire_begin(&out, WIRE_EVENT, 0);
 	wire_number(&out, WIRE_PID, (uint64_t)target->pid);

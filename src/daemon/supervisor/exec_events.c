@@ -70,8 +70,8 @@ static void begun(struct exec_events *execs, pid_t pid)
 		waiting_process(execs->supervisor, pid, NULL);
 		return;
 	}
-	/* This may be the program that the worker traces, or another: then the worker has lost it.
-	 *  */
+	/* This may be the program that the worker traces, or another: then the worker has lost
+	 * it. */
 	worker_calls_look(target);
 	if (vec_push(&execs->retries, retry) && !execs->timer.at)
 		execs->timer.at = now_ns() + POLL_NS;
@@ -225,8 +225,8 @@ static void netlink_ready(struct loop_source *source, uint32_t events)
 	}
 }
 
-/* Only execve and the kernel's answer to the subscription pass: the daemon sleeps through the rest.
- *  */
+/* Only execve and the kernel's answer to the subscription pass: the daemon sleeps through the
+ * rest. */
 static void hear_only_execs(int fd)
 {
 	const uint32_t at =

@@ -163,8 +163,8 @@ static struct error *filter_calls(void)
 	return failed ? error_errno(failed, "cannot give up system calls") : NULL;
 }
 
-/* Of what root has: reading its targets' files and memory, their limits, and the stop's priority.
- *  */
+/* Keeps, of root's: reading its targets' files and memory, their limits, and the stop's
+ * priority. */
 static struct error *drop_capabilities(void)
 {
 	static const unsigned needed[] = { CAP_SYS_PTRACE,	  CAP_SYS_NICE,

@@ -47,8 +47,8 @@ static void open_old_trace(struct worker *worker, const struct wire_message *mes
 	worker->directory = directory;
 }
 
-/* Goes on with what a killed worker, or a killed dyntrace without a daemon, has left, or cleans up.
- *  */
+/* Goes on with what a killed worker, or a killed dyntrace without a daemon, has left, or cleans
+ * up. */
 static struct error *use_leftovers(struct worker *worker, const struct wire_message *message)
 {
 	bool comes_back = wire_get_number(message, WIRE_TRACEPOINT_COUNT, 0) > 0, waits = false;

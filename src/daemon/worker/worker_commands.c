@@ -133,8 +133,8 @@ static struct error *do_list(struct worker *worker, const struct wire_message *m
 	return worker_list(worker, message);
 }
 
-/* Answers come in order: everything before is done. Fails if the process has begun another program.
- *  */
+/* Answers come in order: everything before is done. Fails if the process has begun another
+ * program. */
 static struct error *do_register(struct worker *worker, const struct wire_message *message,
 				 struct worker_reply *reply)
 {

@@ -94,8 +94,8 @@ void worker_events_tell_losses(struct worker *worker)
 
 /* ---- the end of a process -------------------------------------------------------------------- */
 
-/* Since Linux 6.15 a pidfd gives the exit status, also when the parent has waited for it already.
- *  */
+/* Since Linux 6.15 a pidfd gives the exit status, also when the parent has waited for it
+ * already. */
 struct pidfd_end {
 	uint64_t mask;
 	uint64_t cgroup;
