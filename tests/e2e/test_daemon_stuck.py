@@ -35,6 +35,7 @@ def still_stopped(pid):
 
 
 def test_a_stopped_worker_holds_up_nobody_else(daemon, spin):
+    """(D3) The client is answered once; the request is done when the worker goes on."""
     one, other = spin(), spin()
     for each in (one, other):
         daemon.add(f"{each.pid}:foo")

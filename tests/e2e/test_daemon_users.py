@@ -90,6 +90,7 @@ def test_socket_and_folders_have_exact_modes(daemon):
 
 
 def test_members_may_connect_and_strangers_may_not(daemon):
+    """(D4) The kernel says who a client is."""
     assert daemon.json("status", user=MEMBER)["user"] == "root"
     assert daemon.fails("status", user=STRANGER) == \
         f"not permitted to use the daemon at {daemon.socket}: only root and members of its group (dyntrace) may"

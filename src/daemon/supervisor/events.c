@@ -87,6 +87,7 @@ static void note_failure(const struct target *target, const char *detail)
 	struct failures *failures = &supervisor->failures;
 	struct failure *failure = &failures->items[failures->count++ % FAILURES_KEPT];
 
+	assert(failures->count);
 	failure->pid = target->pid;
 	failure->start_time = target->process.start_time;
 	snprintf(failure->text, sizeof(failure->text), "%s", detail);

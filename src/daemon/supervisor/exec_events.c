@@ -90,6 +90,7 @@ static void try_again(struct exec_events *execs)
 		else if (--retry.left)
 			execs->retries.items[kept++] = retry;
 	}
+	assert(kept <= execs->retries.count);
 	execs->retries.count = kept;
 }
 
@@ -170,6 +171,7 @@ static void stop_listening(struct exec_events *execs)
 {
 	if (execs->netlink.fd < 0)
 		return;
+	assert(execs->netlink.ready);
 	loop_remove(&execs->supervisor->loop, &execs->netlink);
 	close(take_fd(&execs->netlink.fd));
 	execs->is_told = false;

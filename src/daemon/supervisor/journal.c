@@ -95,6 +95,7 @@ static bool write_file(const char *path, int flags, const char *bytes, size_t le
 
 void journal_write(struct target *target)
 {
+	assert(target->pid > 0 && target->loaded);
 	_cleanup_free_ char *path = journal_path(target, ""),
 			    *new_path = journal_path(target, ".new");
 	struct wire_out out = { 0 };
@@ -112,6 +113,7 @@ void journal_write(struct target *target)
 
 static void append(struct target *target, const struct journal_entry *entry)
 {
+	assert(entry->bytes && entry->length);
 	_cleanup_free_ char *path = journal_path(target, "");
 
 	if (!path || !write_file(path, O_APPEND, entry->bytes, entry->length))
@@ -177,6 +179,7 @@ static bool forget_names(struct target *target, const char *pattern)
 		whole = whole && left == before;
 		target->entries.items[kept++] = *entry;
 	}
+	assert(kept <= target->entries.count);
 	target->entries.count = kept;
 	return whole;
 }
@@ -199,6 +202,7 @@ void journal_note(struct target *target, const struct request *request,
 {
 	struct journal_entry entry;
 
+	assert(request->who.uid != (uid_t)-1 || !request->peer); /* D4 */
 	if (!is_noted(request->kind))
 		return;
 	const char *pattern = wire_get_text(&request->message, WIRE_NAME);

@@ -225,6 +225,7 @@ static struct error *open_log(const struct supervisor_options *options)
 
 struct error *listen_open(struct supervisor *supervisor)
 {
+	assert(supervisor->options.socket[0] == '/' && supervisor->options.output[0] == '/');
 	_cleanup_free_ char *copy = strdup(supervisor->options.socket);
 	int inherited = notify_inherited_socket();
 

@@ -104,10 +104,12 @@ static void take_request(struct peer *peer)
 {
 	struct wire_message message;
 
+	assert(peer->channel.queue_max <= PEER_QUEUE_MAX); /* D1 */
 	if (peer->request || (!channel_is_idle(&peer->channel) && !peer->channel.ended))
 		return set_events(peer);
 	if (channel_next(&peer->channel, &message)) {
 		peer->half_since = 0;
+		assert(!peer->request); /* D2 */
 		return request_begin(peer, &message);
 	}
 	if (peer->channel.broken)
@@ -127,6 +129,7 @@ static void peer_ready(struct loop_source *source, uint32_t events)
 {
 	struct peer *peer = (struct peer *)((char *)source - offsetof(struct peer, source));
 
+	assert(peer->channel.fd == source->fd);
 	peer->again = false;
 	if (events & EPOLLOUT)
 		channel_flush(&peer->channel);

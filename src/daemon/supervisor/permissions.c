@@ -3,6 +3,7 @@
  */
 #include "permissions.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "control/proc/proc.h"
@@ -53,6 +54,8 @@ struct error *permissions_check(const struct request *request, pid_t pid,
 				const struct process *process)
 {
 	const struct supervisor *supervisor = request->supervisor;
+
+	assert(pid > 0 && process->user.pid == pid);
 	bool own = process_is_own(process, &request->who);
 
 	if (supervisor->self.uid != 0 && process->user.uid != supervisor->self.uid)

@@ -73,6 +73,7 @@ void request_begin(struct peer *peer, const struct wire_message *message)
 				     .sequence = message->sequence,
 				     .kind = message->kind,
 				     .who = peer->who };
+	assert(request->who.uid == peer->who.uid); /* D4 */
 	peer->request = request;
 	request_open_call(request); /* nothing ends before all calls are made */
 	if (!fill(request, message, false)) {
@@ -172,6 +173,7 @@ void request_settle(struct request *request)
 {
 	if (request->calls)
 		return;
+	assert(!request->peer || request->peer->request == request); /* D2 */
 	log_request(request);
 	_cleanup_error_ struct error *error =
 		request->failed ?

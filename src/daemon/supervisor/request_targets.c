@@ -107,6 +107,7 @@ static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 				no_agent(request->supervisor, pid, process.name);
 	if (!error && starts)
 		error = target_worker_start(request->supervisor, pid, &process, &target);
+	assert(error || !starts || target->has_worker);
 	if (!error && target && target->has_worker)
 		worker_calls_send(target, request);
 	return error;

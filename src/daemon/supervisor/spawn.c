@@ -137,6 +137,7 @@ static struct error *spawn(struct start *start, pid_t *ret_pid)
 	start->fds[STDIN_FILENO] = start->fds[STDOUT_FILENO] = nothing;
 	start->fds[STDERR_FILENO] = STDERR_FILENO;
 	start->fds[PROGRAM_FD] = program;
+	assert(start->who && start->words[0] && start->fds[SOCKET_FD] >= 0);
 	pid_t pid = fork();
 	if (pid == 0)
 		run_child(start);
@@ -196,6 +197,7 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 
 	if (!path)
 		return error_new(ERROR_FAILED, "out of memory");
+	assert(!target->has_worker);
 	snprintf(pid, sizeof(pid), "%d", target->pid);
 	struct start start = { .who = permissions_needs_root(target, &target->process) ?
 					      &nobody_else :
@@ -219,6 +221,7 @@ struct error *spawn_keeper(const struct identity *who, const char *folder, const
 	static const char *const ways[] = { [KEEPER_NUMBERED] = "--keeper",
 					    [KEEPER_EXACT] = "--keeper-exact",
 					    [KEEPER_AGAIN] = "--keeper-again" };
+	assert(way < sizeof(ways) / sizeof(ways[0]));
 	char *words[] = { (char *)"dyntraced", (char *)ways[way], (char *)folder, (char *)name,
 			  NULL };
 	struct start start = { .who = who, .memory = KEEPER_MEMORY, .words = words };

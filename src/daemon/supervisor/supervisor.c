@@ -141,6 +141,7 @@ static void close_all(struct supervisor *supervisor)
 	listen_close(supervisor);
 	if (supervisor->signals.fd >= 0)
 		close(supervisor->signals.fd);
+	assert(!supervisor->peers.count && !supervisor->targets.count);
 	loop_close(&supervisor->loop);
 	exec_events_free(supervisor);
 	free(supervisor->run_dir);
@@ -158,6 +159,7 @@ struct error *supervisor_run(const struct supervisor_options *options)
 
 	supervisor.self.uid = geteuid();
 	supervisor.self.gid = getegid();
+	assert(options->socket && options->output);
 	raise_limits();
 	struct error *error = open_all(&supervisor);
 	if (error)

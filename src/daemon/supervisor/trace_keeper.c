@@ -44,6 +44,7 @@ static struct error *split_path(const char *path, char **ret_folder, const char 
 			"'%s' can't be a trace or a log (name a directory that doesn't exist yet, or a file)",
 			path);
 	*ret_folder = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+	assert(!strchr(slash + 1, '/'));
 	*ret_name = slash + 1;
 	return *ret_folder ? NULL : error_new(ERROR_FAILED, "out of memory");
 }

@@ -93,6 +93,7 @@ static struct error *keep(struct supervisor *supervisor, const char *bytes, size
 	waiting->bytes = malloc(length);
 	waiting->length = length;
 	waiting->number = ++supervisor->last_waiting;
+	assert(waiting->number); /* never used twice */
 	identity_read(message, &waiting->who);
 	if (!waiting->program || !waiting->name || !waiting->bytes ||
 	    !vec_push(&supervisor->waiting, waiting)) {
@@ -264,6 +265,7 @@ size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
 		waiting_free_one(waiting);
 		removed++;
 	}
+	assert(kept + removed == supervisor->waiting.count);
 	supervisor->waiting.count = kept;
 	if (removed)
 		write_all(supervisor);

@@ -93,6 +93,7 @@ static struct error *send_request(struct target *target, struct request *request
 			close(keeper);
 		return error;
 	}
+	assert(vec_last(&target->calls)->sequence == target->sequence);
 	wire_begin(&out, request->kind, target->sequence);
 	wire_copy(&out, &request->message, none);
 	wire_end(&out);
@@ -124,6 +125,7 @@ void worker_calls_detach(struct target *target)
 
 void worker_calls_replay(struct target *target)
 {
+	assert(target->has_worker && target->attached);
 	while (target->replay < target->entries.count) {
 		struct journal_entry *entry = &target->entries.items[target->replay++];
 		struct request *request = NULL;

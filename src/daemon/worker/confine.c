@@ -11,6 +11,7 @@
  */
 #include "confine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -179,6 +180,8 @@ static struct error *drop_capabilities(void)
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
 		wanted[needed[i] / 32].permitted |=
 			now[needed[i] / 32].permitted & (1u << (needed[i] % 32));
+	assert(!(wanted[0].permitted & ~now[0].permitted) &&
+	       !(wanted[1].permitted & ~now[1].permitted));
 	for (int i = 0; i < 2; i++)
 		wanted[i].effective = wanted[i].permitted;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) ||

@@ -79,6 +79,7 @@ static void end_with_target(struct worker *worker)
 
 static void step(struct worker *worker)
 {
+	assert(worker->session && worker->proc);
 	_cleanup_error_ struct error *error = session_step(worker->session, 0);
 
 	if (error)
@@ -138,6 +139,7 @@ int worker_main(pid_t pid)
 	run(&worker);
 	say_goodbye(&worker);
 	free(worker.cleaned);
+	assert(worker.over || worker.channel.fd < 0);
 	session_destroy(worker.session);
 	trace_dir_free(worker.directory);
 	proc_close(worker.proc);

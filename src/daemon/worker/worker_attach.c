@@ -21,6 +21,7 @@ static void tell_cleaned(struct worker *worker, const struct takeover *takeover)
 
 	if (!takeover->found)
 		return;
+	assert(worker->proc);
 	takeover_describe(worker->proc, takeover, text);
 	free(worker->cleaned);
 	worker->cleaned = strdup(text);
@@ -44,6 +45,7 @@ static void open_old_trace(struct worker *worker, const struct wire_message *mes
 		trace_dir_free(directory);
 		return;
 	}
+	assert(!worker->directory);
 	worker->directory = directory;
 }
 
