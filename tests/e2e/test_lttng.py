@@ -225,7 +225,7 @@ def test_silent_without_a_session(lttng, processes, build, scratch, target):
 @pytest.mark.parametrize("buffers", ["--buffers-pid", "--buffers-uid"])
 @pytest.mark.parametrize("words", [["-n", "call"], []])
 def test_again_in_a_session_that_goes_on(lttng, processes, build, scratch, target, buffers, words):
-    """(G1, (G2) An event of an earlier dyntrace that has left: the session records it again."""
+    """(G2) An event of an earlier dyntrace that has left: the session records it again."""
     lttng("create", "test", "--output=/dev/shm/test")
     lttng("enable-channel", "--userspace", "-s", "test", buffers, "c")
     lttng("enable-event", "--userspace", "-s", "test", "-c", "c", "dyntrace*")
