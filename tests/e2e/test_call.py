@@ -383,7 +383,7 @@ def test_load_add_unload(daemon, built, called):
     assert called.do("work", 4) == total(4)
     (row,) = daemon.json("list-tracepoints", called.pid)
     assert (row["hits"], row["nested"], row.get("fault"), row["tracer"], row["state"]) == (4, 0, None, "call", "enabled")
-    assert "is used by tracepoints: remove them first" in daemon.fails("unload", called.pid, "libprobes.so")
+    assert "is used by tracepoints (remove them first)" in daemon.fails("unload", called.pid, "libprobes.so")
     daemon("rm", f"{called.pid}:{name}")
     assert called.do("work", 4) == total(4)
     daemon("unload", called.pid, "libprobes.so")

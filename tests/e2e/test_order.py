@@ -102,7 +102,7 @@ def test_not_while_a_forked_child_runs_the_old_code(daemon, target):
     names = [daemon.add(f"{target.pid}:{place}") for place in ORDER[:-1]]
     target.tell("f")
     assert daemon.fails("add", f"{target.pid}:{ORDER[-1]}") == \
-        f"cannot probe '{ORDER[-1]}': a process that was forked still runs the code of a tracepoint that is too near: remove that first"
+        f"cannot probe '{ORDER[-1]}': a forked process still runs the code of a tracepoint that is too near (remove that one first)"
     target.tell("r")
     target.tell("k")
     names.append(daemon.add(f"{target.pid}:{ORDER[-1]}"))

@@ -82,12 +82,12 @@ static void test_names(void **state)
 	_cleanup_error_ struct error *taken = session_add(f.session, &spec, NULL);
 	assert_non_null(taken);
 	assert_string_equal(error_text(taken),
-			    "there is a tracepoint 'mine' already: give another name");
+			    "tracepoint 'mine' exists already (give another name)");
 	add(&f, 1, TRACEPOINT_ENTRY);
 	assert_string_equal(info(&f, "work_1-2").location, "work_1");
 
 	_cleanup_error_ struct error *none = session_remove(f.session, "work_9*", &count);
-	assert_string_equal(error_text(none), "there is no tracepoint 'work_9*'");
+	assert_string_equal(error_text(none), "no tracepoint 'work_9*'");
 	check(session_remove(f.session, "work_1?", &count), &f);
 	assert_int_equal(count, 10);
 	check(session_remove(f.session, "*", &count), &f);
@@ -213,7 +213,7 @@ static void test_contexts(void **state)
 		check(session_add_context(f.session, "work_[78]", types[i], NULL), &f);
 	}
 	_cleanup_error_ struct error *again = session_add_context(f.session, "work_7", "tid", NULL);
-	assert_string_equal(error_text(again), "'work_7' has the context tid already");
+	assert_string_equal(error_text(again), "work_7: has the context tid already");
 	work(&f, 200);
 	struct tracepoint_info seven = info(&f, "work_7");
 	assert_int_equal(seven.context_count, 6);

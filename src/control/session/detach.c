@@ -1,9 +1,11 @@
 /*
- * detach.c - take the agent and all probes out of the target and of every process that was forked
- * from it and still maps the code (H12): bytes back; wait until no thread is in a trampoline or in
- * the agent; unmap. A process that has called execve since then has none of our mappings, and isn't
- * touched.
+ * detach.c
+ *
+ * Takes the agent and all probes out of the target and of every process that was forked from it and
+ * still maps the code (H12): restores the bytes, waits until no thread is in a trampoline or in the
+ * agent, and unmaps. A process that has called execve has none of our mappings, and isn't touched.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,7 @@
 #include "control/stop/stop.h"
 #include "control/tracers/call/faults.h"
 #include "detach.h"
-#include "change.h"
+#include "garbage.h"
 #include "control/exits/exits.h"
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/traps.h"
@@ -25,11 +27,13 @@
 #define IDLE_STEP_MS 100
 #define CHILDREN_ROUNDS 8
 
-/* Pointers to the patches of all sites, with or without those that go last. Caller frees. */
+/* Lists the patches of all sites, with or without those that go last. Caller frees. */
 static struct patch_site **list_patches(const struct session *session, bool last, size_t *ret_count)
 {
-	size_t all = session->found.items ? session->found.count : planner_site_count(session->planner),
-	       count = 0;
+	assert(session->found.items || session->planner);
+	size_t all = session->found.items ? session->found.count :
+					    planner_site_count(session->planner);
+	size_t count = 0;
 	struct patch_site **patches = calloc(all + 1, sizeof(*patches));
 
 	for (size_t i = 0; patches && i < all; i++) {
@@ -53,7 +57,7 @@ static bool has_last(const struct session *session)
 	return all > others;
 }
 
-/* One look: bytes back, and is anybody in a trampoline? */
+/* Restores the bytes. *ret_idle: no thread is in a trampoline. */
 static struct error *try_restore(const struct session *session, struct proc *proc, bool last,
 				 bool *ret_idle)
 {
@@ -64,11 +68,11 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 
 	if (!patches || !copies)
 		return error_new(ERROR_FAILED, "out of memory");
-	/* Each process has its own text: work on copies that say what this one holds. */
+	/* Each process has its own text: the copies get the states of this one. */
 	for (size_t i = 0; i < count; i++) {
 		copies[i] = *patches[i];
 		copies[i].error = NULL;
-		/* exchanged in the target alone (old_probes.c) */
+		/* old_probes.c exchanges sites only in the target */
 		if (session->found.items && proc != session->proc)
 			copies[i].state = PATCH_PLACED;
 		patches[i] = &copies[i];
@@ -79,7 +83,7 @@ static struct error *try_restore(const struct session *session, struct proc *pro
 	return error;
 }
 
-/* Threads that wait for room in the buffers (B8) get some meanwhile. */
+/* Makes room meanwhile for threads that wait for it in full buffers (B8). */
 static struct error *restore_text(struct session *session, struct proc *proc, bool last,
 				  bool *ret_idle)
 {
@@ -94,12 +98,13 @@ static struct error *restore_text(struct session *session, struct proc *proc, bo
 	return error;
 }
 
-/* The memory that no thread may be in when it is unmapped. */
+/* Lists the memory to unmap, which no thread may be in. */
 static size_t list_ranges(const struct session *session, struct patch_range *ranges)
 {
 	const struct agent *agent = session->agent;
 	size_t count = 0;
 
+	assert(agent->control->window_count <= DT_WINDOWS_MAX);
 	ranges[count++] =
 		(struct patch_range){ agent->agent_at, taddr_add(agent->agent_at, DT_AGENT_SIZE) };
 	ranges[count++] =
@@ -110,15 +115,16 @@ static size_t list_ranges(const struct session *session, struct patch_range *ran
 		taddr start = taddr_of(window->address);
 
 		if (taddr_equal(start, session->exits->window))
-			continue; /* stale words may lead there: exits_settle knows better */
+			continue; /* stale words on stacks may lead there: exits_settle decides */
 		ranges[count++] = (struct patch_range){
 			start, taddr_add(start, (int64_t)(window->pages * DT_PAGE))
 		};
 	}
+	assert(count <= DT_WINDOWS_MAX + 2);
 	return count;
 }
 
-/* One try: *ret_done false means that a thread was still inside. */
+/* One try; *ret_done false: a thread was still inside. */
 static struct error *try_unmap(const struct session *session, struct proc *proc,
 			       const struct patch_range *ranges, size_t range_count, bool *ret_done)
 {
@@ -163,7 +169,7 @@ static struct error *unmap_all(struct session *session, struct proc *proc)
 	return NULL;
 }
 
-/* What a process can't be left for is no matter any more when it has ended. */
+/* A process that has ended needs no cleaning up. */
 static struct error *unless_gone(struct error *error)
 {
 	if (!error || error_kind(error) != ERROR_GONE)
@@ -172,19 +178,19 @@ static struct error *unless_gone(struct error *error)
 	return NULL;
 }
 
-/* From here on the process records nothing more. */
+/* Stops all recording in the process. */
 static struct error *quiet_process(struct session *session, struct proc *proc)
 {
 	bool idle = true, clean = true;
 
 	semaphores_lower_all(session, proc);
-	struct error *error = change_restore(session, proc, true, &idle);
+	struct error *error = garbage_restore(session, proc, true, &idle);
 
 	if (!error && session->placed && idle)
 		error = restore_text(session, proc, false, &idle);
 	if (!error && idle)
 		error = exits_settle(session, proc, &clean);
-	/* no unwinder needs us any more */
+	/* unwinders don't need our probes any more */
 	if (!error && session->placed && idle && has_last(session))
 		error = restore_text(session, proc, true, &idle);
 	if (!error && !idle)
@@ -192,8 +198,8 @@ static struct error *quiet_process(struct session *session, struct proc *proc)
 	if (!error && !clean)
 		error = error_new(
 			ERROR_FAILED,
-			"a call that never returned may still do so (longjmp, an exception, a "
-			"copied stack): its return stub must stay");
+			"a call that never returned may still do so, and needs its return stub "
+			"(longjmp, an exception, a copied stack)");
 	return error;
 }
 
@@ -204,7 +210,7 @@ static struct error *unmap_process(struct session *session, struct proc *proc)
 	return error ? error : unmap_all(session, proc);
 }
 
-/* A process that has our code. */
+/* A process that maps our code. */
 struct holder {
 	struct proc *proc;
 	bool quiet;
@@ -253,7 +259,7 @@ static bool is_holder(const struct holders *holders, pid_t pid)
 	return false;
 }
 
-/* Forked children that aren't known yet. */
+/* Adds forked children that aren't in the list yet. True: it found some. */
 static bool add_children(struct session *session, struct holders *holders,
 			 struct session_summary *summary)
 {
@@ -277,8 +283,8 @@ static bool add_children(struct session *session, struct holders *holders,
 	return any;
 }
 
-/* First they all record nothing more, then what they recorded is looked at by who wants to, then it
- * is unmapped. */
+/* First all processes stop recording, then session->quiet may look at the pool, then everything is
+ * unmapped. */
 struct error *detach_all(struct session *session, struct session_summary *summary)
 {
 	struct holders holders = { 0 };

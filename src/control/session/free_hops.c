@@ -1,15 +1,17 @@
 /*
- * free_hops.c - the places of hops (placement/tactic.h) that were removed, for new ones that can be nowhere else.
+ * free_hops.c
  *
- * What was removed is given back as a whole, when no thread is in any of it (change.c); with many
- * threads that may take long. A hop is one jump: who has left it doesn't come back, and nothing in
- * the target's code leads to it any more. So it is enough that no thread is just there.
+ * Garbage is freed as a whole, when no thread is in any of it (garbage.c); with many threads that
+ * may take long. A hop is a single jump: a thread that has left it doesn't come back, and nothing
+ * in the target's code leads to it any more. So a hop is free once no thread stands on it.
  */
+#include <assert.h>
+#include <stdlib.h>
+
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "change.h"
 #include "free_hops.h"
-
+#include "garbage.h"
 
 static struct patch_range *list_hops(const struct session *session, size_t *ret_count)
 {
@@ -23,6 +25,7 @@ static struct patch_range *list_hops(const struct session *session, size_t *ret_
 			ranges[count++] =
 				(struct patch_range){ hop->at, taddr_add(hop->at, hop->size) };
 	}
+	assert(count <= session->garbage.count);
 	*ret_count = count;
 	return ranges;
 }
@@ -42,10 +45,10 @@ static bool is_clear(struct session *session)
 	return !error && !found;
 }
 
-/* A forked child may still have code that leads there: then all garbage is waited for. */
+/* Not while a forked child may still have code that leads to the hops: that takes a collection. */
 static void free_hops(struct session *session)
 {
-	if (!change_is_alone(session) || !is_clear(session))
+	if (!garbage_is_unshared(session) || !is_clear(session))
 		return;
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		struct site *site = session->garbage.items[i];
@@ -65,13 +68,13 @@ static bool is_taken(const struct session *session)
 
 void free_hops_clear(struct session *session)
 {
-	uint64_t until = now_ms() + CHANGE_WAY_MS;
+	uint64_t until = now_ms() + GARBAGE_WAIT_MS;
 	unsigned pause_ms = 1;
 
 	if (is_taken(session))
 		free_hops(session);
 	while (is_taken(session) && now_ms() < until) {
-		change_collect_patiently(session, &pause_ms);
+		garbage_collect_patiently(session, &pause_ms);
 		free_hops(session);
 	}
 }

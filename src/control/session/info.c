@@ -1,6 +1,8 @@
 /*
- * info.c - what the user sees of tracepoints.
+ * info.c - counts and descriptions of tracepoints for the user.
  */
+#include <assert.h>
+
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "info.h"
@@ -17,7 +19,7 @@ size_t session_tracepoint_count(const struct session *session)
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
-/* All that was counted under an id so far. */
+/* Everything that was counted under an id so far. */
 static struct tally count_id(const struct session *session, uint32_t id, bool has_exit)
 {
 	struct tally tally = { 0 };
@@ -26,7 +28,8 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ha
 		return tally;
 	tally.hits = session->types->items[id].hits;
 	tally.lost = session->types->items[id].lost;
-	if (!has_exit || !session->agent || !session->exits->unwound)
+	if (!has_exit || id + 1 >= session->types->count || !session->agent ||
+	    !session->exits->unwound)
 		return tally;
 	tally.exits = session->types->items[id + 1].hits;
 	tally.exits_lost = session->types->items[id + 1].lost;
@@ -36,7 +39,7 @@ static struct tally count_id(const struct session *session, uint32_t id, bool ha
 	return tally;
 }
 
-/* *sum += now - before; in overwrite mode there may be fewer than there were. */
+/* *sum += now - before. In overwrite mode hits may have decreased. */
 static void add_tally(struct tally *sum, const struct tally *now, const struct tally *before)
 {
 	sum->hits += now->hits > before->hits ? now->hits - before->hits : 0;
@@ -71,7 +74,7 @@ static struct tally count(const struct session *session, const struct tracepoint
 		add_tally(&sum, &now, &tracepoint->before);
 	}
 	struct counts_sum counted;
-	/* in the target: then no event has its id */
+	/* counted in the target: then no events count */
 	if (count_tracer_read(session, tracepoint, &counted)) {
 		sum.hits += counted.hits;
 		sum.exits += counted.exits;
@@ -83,6 +86,7 @@ void info_inherit(struct session *session, struct tracepoint *old, struct tracep
 {
 	struct counts_sum counted;
 
+	assert(!heir->has_former);
 	heir->past = count_past(session, old);
 	if (old->tracer->kind != TRACER_COUNT && count_tracer_read(session, old, &counted)) {
 		heir->past.hits += counted.hits;
@@ -111,8 +115,8 @@ void info_start(struct session *session, struct tracepoint *tracepoint)
 		count_id(session, tracepoint->probe.event.id, tracepoint->probe.event.exit);
 }
 
-/* What the target counted while it ran, and what was found when it was left. */
-static void tell_exits(const struct session *session, uint32_t id, bool filters,
+/* Fills in exits: counted while the target ran, and found when it was detached. */
+static void add_exits(const struct session *session, uint32_t id, bool filters,
 		       const struct tally *tally, struct tracepoint_info *info)
 {
 	info->has_exit = true;
@@ -122,7 +126,7 @@ static void tell_exits(const struct session *session, uint32_t id, bool filters,
 	info->unwound = tally->unwound;
 	uint64_t ended = info->exits + info->exits_lost + info->missed + info->unwound;
 	info->inside = info->hits > ended ? info->hits - ended : 0;
-	if (filters && session->exits->inside) /* those that it turned away aren't counted */
+	if (filters && session->exits->inside) /* exits that a filter rejected aren't counted */
 		info->inside = session->exits->inside[id];
 	latency_times(&session->latency, id, &info->times);
 }
@@ -151,9 +155,9 @@ void info_ended(struct session *session)
 	session->ended_ns = now_ns();
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- descriptions ---------------------------------------------------------------------------- */
 
-static void tell_request(const struct tracepoint *tracepoint, struct tracepoint_info *info)
+static void describe_request(const struct tracepoint *tracepoint, struct tracepoint_info *info)
 {
 	const struct tracepoint_spec *spec = &tracepoint->request->spec;
 
@@ -178,8 +182,8 @@ static const char *how_placed(const struct tracepoint *tracepoint)
 	return probe->site ? site_tactic(probe->site) : "removed";
 }
 
-/* Of a program that was begun. */
-static struct tracepoint_info tell_row(const struct session *session, const struct follow_row *row)
+/* A tracepoint of an executed program. */
+static struct tracepoint_info describe_row(const struct session *session, const struct follow_row *row)
 {
 	struct tally tally = count_id(session, row->id, row->has_exit);
 
@@ -190,21 +194,22 @@ static struct tracepoint_info tell_row(const struct session *session, const stru
 					.hits = tally.hits,
 					.lost = tally.lost };
 	if (row->has_exit && session->exits->unwound)
-		tell_exits(session, row->id, row->filters_exits, &tally, &info);
+		add_exits(session, row->id, row->filters_exits, &tally, &info);
 	return info;
 }
 
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
 {
+	assert(index < session_tracepoint_count(session));
 	if (index >= session->tracepoints.count)
-		return tell_row(session,
-				&session->follow->rows.items[index - session->tracepoints.count]);
+		return describe_row(session,
+				    &session->follow->rows.items[index - session->tracepoints.count]);
 	const struct tracepoint *tracepoint = session->tracepoints.items[index];
 	const struct probe *probe = &tracepoint->probe;
 	struct tracepoint_info info = { .name = tracepoint->name, .address = probe->place.address };
 	const struct error *why = tracepoint->waits ? tracepoint->still_waits : probe->refusal;
 
-	tell_request(tracepoint, &info);
+	describe_request(tracepoint, &info);
 	if (probe->place.module)
 		info.module = probe->place.module->path;
 	if (why)
@@ -218,6 +223,7 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	info.rate = rate_of(session, tracepoint, info.hits);
 	call_tracer_add_uncalled(session, tracepoint, &info);
 	info.fault = call_tracer_fault(tracepoint);
+	assert(!tracepoint->has_type || probe->event.id < session->types->count);
 	if (tracepoint->has_type) {
 		const struct event_type *type = &session->types->items[probe->event.id];
 
@@ -228,8 +234,8 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 		info.code_bytes = probe->site->piece.size;
 	if (probe->event.exit && session->agent && session->exits->unwound &&
 	    tracepoint_knows_exits(tracepoint))
-		tell_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally,
-			   &info);
+		add_exits(session, probe->event.id, tracepoint->values.filters_exits, &tally,
+			  &info);
 	struct counts_sum counted;
 	if (info.has_exit && count_tracer_read(session, tracepoint, &counted))
 		count_tracer_times(session, &counted, &info.times);

@@ -1,20 +1,21 @@
 /*
- * info.h - what the user sees of tracepoints.
+ * info.h - counts and descriptions of tracepoints for the user.
  */
 #ifndef DYNTRACE_INFO_H
 #define DYNTRACE_INFO_H
 
 #include "control/session/state/session_state.h"
 
-/* The heir's counts go on from the old one's, which may still grow, until the next info_fold or
- * info_inherit: everything must have been read that was recorded before the one before. */
+/* Continues the old tracepoint's counts in its heir. Events under the old id count, too, until the
+ * next info_fold or info_inherit. All events from before the inheritance before this one must have
+ * been read. */
 void info_inherit(struct session *session, struct tracepoint *old, struct tracepoint *heir);
-/* Former ids will be others': all that was recorded under them is read now. */
+/* Reads all events under former ids, before other tracepoints get these ids. */
 void info_fold(struct session *session);
-/* What was counted under its id until now isn't its own. */
+/* Excludes everything that was counted under the tracepoint's id before. */
 void info_start(struct session *session, struct tracepoint *tracepoint);
 
-/* The list is placed: rates count from now. Recording has ended: they count until now. */
+/* Begins the time over which rates are computed, for tracepoints that were placed; ends it. */
 void info_placed(const struct tracepoint_list *list);
 void info_ended(struct session *session);
 

@@ -1,19 +1,19 @@
 /*
  * mapping.c
  *
- * Where windows go is decided before the stop, from a list of mappings that may be old by then: a
- * window is only ever mapped where nothing is, and one that finds its place taken is looked for
- * again, with the threads held.
+ * Places of windows are chosen before the stop, from a list of mappings that may be outdated by the
+ * time of the stop. A window is only ever mapped where nothing is mapped. If its place is taken
+ * meanwhile, another one is chosen while the threads are held.
  */
 #include "mapping.h"
+
+#include <assert.h>
+#include <stdlib.h>
 
 #include "control/exits/exits.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/tracers/dispatch.h"
 #include "control/values/describe/stable_memory.h"
-
-#include <stdlib.h>
-
 #include "control/agent/agent_path.h"
 #include "control/remote/remote.h"
 #include "control/base/cleanup.h"
@@ -25,8 +25,8 @@ struct making {
 	struct session *session;
 	const struct mapping_wants *wants;
 	struct plan_needs needs;
-	struct code_window *windows; /* for each of the needs; at 0: no place is known */
-	struct agent_elf *image; /* of the agent */
+	struct code_window *windows; /* one per need */
+	struct agent_elf *agent_elf;
 };
 
 static bool has_room(struct session *session, const struct plan_need *need)
@@ -41,7 +41,7 @@ static bool has_room(struct session *session, const struct plan_need *need)
 	return found;
 }
 
-/* Of the planner's needs, those for which there is no room yet. */
+/* Finds the planner's needs for which there is no room yet. */
 static struct error *find_needs(struct session *session, struct plan_needs *ret_needs)
 {
 	struct error *error = planner_needs(session->planner, ret_needs);
@@ -79,7 +79,7 @@ static struct error *find_places(struct making *making)
 		if (!need->fixed)
 			error = near_find_gap(&maps, need->low, need->high, window->pages * DT_PAGE,
 					      &window->at);
-		/* the next one goes elsewhere */
+		/* so that the next window goes elsewhere */
 		if (!error && !maps_claim(&maps, window->at, window->pages * DT_PAGE))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
@@ -91,10 +91,10 @@ static struct error *find_agent(struct making *making)
 	_cleanup_free_ char *agent_path = NULL;
 	struct error *error = agent_find(&agent_path);
 
-	return error ? error : agent_prepare(making->session->proc, agent_path, &making->image);
+	return error ? error : agent_prepare(making->session->proc, agent_path, &making->agent_elf);
 }
 
-/* ---- with a thread held ---------------------------------------------------------------------- */
+/* ---- steps with a held thread ---------------------------------------------------------------- */
 
 static uint32_t agent_flags(const struct session *session)
 {
@@ -108,20 +108,22 @@ static uint32_t agent_flags(const struct session *session)
 static struct error *map_agent(struct making *making, struct stop *stop)
 {
 	struct session *session = making->session;
-	const struct agent_options options = { .pool_size = session->options.buffer_size,
-						.flags = agent_flags(session),
-						.image = making->image,
-						.windows = making->windows,
-						.window_count = making->needs.count,
-						.share = session->parent ? session->parent->agent :
-									   NULL };
+	const struct agent_options options = {
+		.pool_size = session->options.buffer_size,
+		.flags = agent_flags(session),
+		.image = making->agent_elf,
+		.windows = making->windows,
+		.window_count = making->needs.count,
+		.share = session->parent ? session->parent->agent : NULL, /* F1 */
+	};
 
+	assert(!session->agent);
 	session->code = near_pool_create();
 	return session->code ? agent_inject(stop, session->proc, &options, &session->agent)
 			     : error_new(ERROR_FAILED, "out of memory");
 }
 
-/* Where it was to be, or else where there is room now. */
+/* Maps the window at its chosen place, or else where there is room now. */
 static struct error *map_window(struct session *session, struct stop *stop,
 				const struct plan_need *need, struct code_window *window)
 {
@@ -141,7 +143,8 @@ static struct error *map_window(struct session *session, struct stop *stop,
 				     &window->offset);
 }
 
-/* A fixed need that can't be met is left out: the planner refuses what needs it. */
+/* Maps a window if map_agent didn't. Leaves out a fixed one that can't be mapped: the planner refuses
+ * the sites that need it. */
 static struct error *add_window(struct session *session, struct stop *stop,
 				const struct plan_need *need, struct code_window *window)
 {
@@ -201,8 +204,8 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 		return NULL;
 	if (held)
 		return map_memory(making, held);
-	/* One thread would do, but in a process that keeps every CPU busy it would wait for one at
-	 * each step. */
+	/* One thread would do, but in a process that keeps every CPU busy it would wait for a CPU
+	 * at each step. */
 	error = wants->agent ? stop_all(proc, STOP_TIMEOUT_MS, &stop) :
 			       stop_one(proc, STOP_TIMEOUT_MS, &stop);
 	if (!error)
@@ -216,6 +219,7 @@ static struct error *map_with_stop(struct making *making, struct stop *held)
 struct error *mapping_make(struct session *session, const struct mapping_wants *wants,
 			   struct stop *held)
 {
+	assert(session->planner && (session->agent || wants->agent));
 	struct making making = { .session = session, .wants = wants };
 	struct error *error = find_needs(session, &making.needs);
 
@@ -229,7 +233,7 @@ struct error *mapping_make(struct session *session, const struct mapping_wants *
 		error = agent_fill_pool(session->agent);
 	if (!error && wants->agent)
 		stable_memory_note(session);
-	agent_prepare_end(making.image);
+	agent_prepare_end(making.agent_elf);
 	free(making.windows);
 	vec_free(&making.needs);
 	return error;

@@ -3,8 +3,9 @@
  *
  * Plan everything; hold one thread to map the agent, if it isn't there, and windows for
  * trampolines; write the trampolines from here; exchange the bytes of all sites in one stop. The
- * same at the beginning and for what is added later.
+ * first tracepoints and later ones go the same way.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@
 #define HWCAP2_FSGSBASE 2u
 
 struct placing {
-	struct tramp_env env; /* what trampolines are written with */
+	struct tramp_env env; /* addresses for the trampolines */
 	uint32_t free_note; /* no free entry of dt_control.sites lies before this */
 };
 
@@ -53,8 +54,8 @@ void place_free(struct session *session)
 	free(session->placing);
 }
 
-/* A tracepoint the user named must have a site; one that a glob found may be refused, if not all
- * are. */
+/* A tracepoint that the user named must have a site. Of those that a glob found, some may be
+ * refused, not all. */
 static struct error *check_refusals(const struct tracepoint_list *list)
 {
 	const struct tracepoint *refused = NULL;
@@ -74,7 +75,7 @@ static struct error *check_refusals(const struct tracepoint_list *list)
 	return NULL;
 }
 
-/* With the first, our own watches. */
+/* Makes the planner, and dyntrace's own probes. */
 static struct error *prepare_planner(struct session *session)
 {
 	struct error *error = own_probes_create(session);
@@ -110,71 +111,21 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 			probes[count++] = &list->items[i]->probe;
 	}
 	for (size_t i = 0; i < session->own_probes.count; i++) {
-		struct probe *watch = session->own_probes.items[i];
+		struct probe *probe = session->own_probes.items[i];
 
-		if (!watch->site && !watch->refusal)
-			probes[count++] = watch;
+		if (!probe->site && !probe->refusal)
+			probes[count++] = probe;
 	}
+	assert(count <= list->count + session->own_probes.count);
 	error = planner_decide(session->planner, probes, count);
 	if (!error)
 		error = traps_guard(session);
 	return error ? error : check_refusals(list);
 }
 
-/* ---- the trace ------------------------------------------------------------------------------ */
-
-struct error *place_open_writer(struct session *session, struct trace_dir *directory,
-				const char *output, struct event_types *types,
-				struct trace_writer **ret_writer)
-{
-	struct trace_info info = { .pid = session->proc->pid, .executable = session->proc->exe };
-
-	gethostname(info.hostname, sizeof(info.hostname) - 1);
-	snprintf(info.process, sizeof(info.process), "%s", session->proc->comm);
-	info.command_line = session->command_line;
-	info.modules = session->unwinding->loaded.items;
-	info.module_count = session->unwinding->loaded.count;
-	if (session->reopened && types == session->types)
-		return writer_create_after(session->reopened, &info, types, &session->clock,
-					   ret_writer);
-	return directory ? writer_create_in(directory, &info, types, &session->clock, ret_writer) :
-			   writer_create(output, &info, types, &session->clock, ret_writer);
-}
-
-/* What is loaded where, for who reads backtraces. */
-static void describe_modules(struct session *session)
-{
-	for (size_t i = 0; i < session->modules.count; i++) {
-		char *text = module_describe(session->proc, session->modules.items[i], 0);
-
-		if (!text || !vec_push(&session->unwinding->loaded, text))
-			free(text);
-	}
-}
-
-/* With the first tracepoint that has a site and events. */
-static struct error *open_trace(struct session *session, const struct tracepoint_list *list)
-{
-	struct error *error = NULL;
-
-	if (session->wants_unwind && !session->unwinding->loaded.count)
-		describe_modules(session);
-	if (!session->clock.frequency)
-		clock_start(&session->clock);
-	if (!session->writer && (tracepoint_list_has_trace(list) || session->options.follow_exec)) {
-		error = place_open_writer(session, session->options.directory,
-					  session->options.output, session->types,
-					  &session->writer);
-		session->types_announced = !error;
-		if (!error && session->reader)
-			reader_set_writer(session->reader, session->writer);
-	}
-	return error;
-}
-
 /* ---- code ----------------------------------------------------------------------------------- */
 
-/* And what the next controller must know of this trace. */
+/* Writes sizes of events, and the facts that the next controller needs about this trace. */
 static void note_recording(struct session *session)
 {
 	struct dt_control *control = session->agent->control;
@@ -183,7 +134,7 @@ static void note_recording(struct session *session)
 	session_note_sizes(session);
 	control->block_ms = options->block_ms ? options->block_ms : SESSION_BLOCK_MS;
 	if (session->proc->inner_pid != session->proc->pid)
-		control->controller = 0; /* it has another number there, or none */
+		control->controller = 0; /* our pid is another there, or none */
 	if (session->writer && !control->output[0]) {
 		struct writer_part part;
 
@@ -209,11 +160,12 @@ static struct error *prepare_env(struct session *session)
 		       error_new(ERROR_FAILED, "the table for unwinders is too long");
 }
 
-/* Those that are off are so before anything leads to them. */
+/* Sets the switches of disabled tracepoints before their sites are patched. */
 static struct error *write_trampolines(struct session *session, const struct tracepoint_list *list,
 				       const struct mapping_wants *wants)
 {
 	struct agent *owner = session->parent ? session->parent->agent : session->agent;
+	assert(owner && session->agent && session->code); /* mapping_make was here */
 	struct error *error = wants->agent ? prepare_env(session) : NULL;
 
 	if (!error)
@@ -231,17 +183,22 @@ static struct error *write_trampolines(struct session *session, const struct tra
 	return error;
 }
 
-/* For the next controller, should this one be killed: written before the target's text is. The
- * length comes last. */
+/* Written before the target's text, for the next controller, if this one is killed. The length
+ * comes last. */
 struct error *place_note(struct session *session, struct site *site)
 {
 	struct dt_control *control = session->agent->control;
+	place_unnote(session, site); /* a try that failed may have noted it */
 	uint32_t index = session->placing->free_note;
+
+	assert(site->patch.state == PATCH_PLANNED);
+	assert(index <= control->site_count && control->site_count <= DT_SITES_MAX);
+	assert(site->patch.length && site->patch.length <= DT_SITE_BYTES);
 
 	while (index < control->site_count && control->sites[index].length)
 		index++;
 	if (index >= DT_SITES_MAX)
-		return error_new(ERROR_FAILED, "more than %d places at once: name fewer",
+		return error_new(ERROR_FAILED, "more than %d places at once (name fewer)",
 				 DT_SITES_MAX);
 	struct dt_site *noted = &control->sites[index];
 	noted->address = site->patch.address.v;
@@ -262,6 +219,8 @@ void place_unnote(struct session *session, struct site *site)
 
 	if (!site->noted)
 		return;
+	assert(index < session->agent->control->site_count);
+	assert(session->agent->control->sites[index].address == site->patch.address.v);
 	__atomic_store_n(&session->agent->control->sites[index].length, 0, __ATOMIC_RELEASE);
 	if (index < session->placing->free_note)
 		session->placing->free_note = index;
@@ -270,8 +229,7 @@ void place_unnote(struct session *session, struct site *site)
 
 /* ---- the target's text ---------------------------------------------------------------------- */
 
-/* The sites that aren't there yet, written down, and those that they take the place of, in one
- * list. Caller frees. */
+/* Lists and notes the planned sites, and lists the sites that they replace. Caller frees. */
 static struct error *list_new(struct session *session, struct patch_site ***ret_patches,
 			      size_t *ret_count)
 {
@@ -287,7 +245,7 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 		if (site->patch.state != PATCH_PLANNED)
 			continue;
 		if (site->way == DIVERT_TRAP && site->group && !traps_note(session, site))
-			error = error_new(ERROR_FAILED, "too many traps: remove some");
+			error = error_new(ERROR_FAILED, "too many traps (remove some)");
 		if (site->way != DIVERT_TRAP || site->group) /* else traps_place */
 			patches[count++] = &site->patch;
 		if (!error)
@@ -308,7 +266,7 @@ static struct error *list_new(struct session *session, struct patch_site ***ret_
 	return error;
 }
 
-/* Whoever is in what was removed is led on by what is placed there now (P8). */
+/* Adds removed sites, to be redirected to the sites that are placed now (P8). */
 static struct error *join_garbage(struct session *session, struct patch_site ***patches,
 				  size_t *count)
 {
@@ -325,7 +283,7 @@ static struct error *join_garbage(struct session *session, struct patch_site ***
 	return NULL;
 }
 
-/* What couldn't be placed after all becomes its probes' refusal. Nobody is ever in its code. */
+/* Refuses the probes of sites that couldn't be placed. No thread ever was in their code. */
 static void hand_on_failures(struct session *session, const struct tracepoint_list *list,
 			     struct stop *held)
 {
@@ -351,14 +309,14 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	struct patch_stats stats = { 0 };
 	_cleanup_free_ struct patch_site **patches = NULL;
 	size_t count = 0;
-	bool alone;
+	bool unshared;
 	struct error *error = list_new(session, &patches, &count);
 
 	if (error)
 		return error;
 	session->placed = true;
-	change_clear_way(session, &alone);
-	if (alone)
+	change_clear_way(session, &unshared);
+	if (unshared)
 		error = join_garbage(session, &patches, &count);
 	if (!error && count)
 		error = patch_place(session->proc, lttng_tracer_has_thread(session) ? NULL : held,
@@ -374,7 +332,7 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	return error ? error : check_refusals(list);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- all steps ------------------------------------------------------------------------------ */
 
 /* Trampolines read the FS base with an instruction of its own, and the clock with rdtsc. */
 static struct error *check_machine(void)
@@ -382,17 +340,17 @@ static struct error *check_machine(void)
 	if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE))
 		return error_new(
 			ERROR_FAILED,
-			"this kernel or processor has no rdfsbase: Linux 5.9 and a processor "
-			"of 2012 or later are needed");
+			"this kernel or processor has no rdfsbase (Linux 5.9 and a processor "
+			"of 2012 or later are needed)");
 	if (!clock_tsc_trusted(NULL) && !getenv("DYNTRACE_TRUST_TSC"))
 		return error_new(
 			ERROR_FAILED,
 			"this kernel has found the processors' clock (TSC) unstable: times would be "
-			"wrong; set DYNTRACE_TRUST_TSC=1 to record all the same");
+			"wrong (set DYNTRACE_TRUST_TSC=1 to record all the same)");
 	return NULL;
 }
 
-/* The exits of those that record them. */
+/* Latency of the tracepoints that record exits. */
 static struct error *prepare_latency(struct session *session, const struct tracepoint_list *list)
 {
 	struct latency *latency = session->parent ? &session->parent->latency : &session->latency;
@@ -413,7 +371,7 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 	struct error *error = session->agent ? NULL : check_machine();
 
 	for (size_t i = 0; i < list->count; i++)
-		list->items[i]->probe.spent = 0; /* what couldn't be had then may be there now */
+		list->items[i]->probe.spent = 0; /* memory that was taken then may be free now */
 	if (!error && !session->command_line)
 		error = proc_cmdline(session->proc, &session->command_line);
 	if (!error)
@@ -428,7 +386,7 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 		error = follow_join_trace(session);
 	if (!error)
 		error = prepare_latency(session, list);
-	return error ? error : open_trace(session, list);
+	return error ? error : recording_open_trace(session, list);
 }
 
 static bool may_try_again(const struct tracepoint_list *list)
@@ -440,15 +398,15 @@ static bool may_try_again(const struct tracepoint_list *list)
 	return again;
 }
 
-/* What a tactic promised and couldn't keep, because of the memory it needs, is tried with those
- * that are left. */
+/* Retries probes whose tactic failed for lack of memory at the right place, with the tactics that
+ * are left. */
 static struct error *write_again(struct session *session, const struct tracepoint_list *list,
 				 struct stop *held)
 {
 	const struct mapping_wants wants = { .list = list };
 	struct error *error = NULL;
 
-	while (!error && may_try_again(list)) { /* ends: each time there is one tactic less */
+	while (!error && may_try_again(list)) { /* ends: each round has one tactic less */
 		error = decide(session, list);
 		if (!error)
 			error = mapping_make(session, &wants, held);
@@ -458,38 +416,58 @@ static struct error *write_again(struct session *session, const struct tracepoin
 	return error;
 }
 
+/* Maps memory, and writes trampolines there. */
+static struct error *make_code(struct session *session, const struct mapping_wants *wants,
+			       struct stop *held)
+{
+	struct error *error = mapping_make(session, wants, held);
+
+	if (!error)
+		error = tracers_prepare(session, wants->list, held);
+	if (!error)
+		error = write_trampolines(session, wants->list, wants);
+	return error ? error : write_again(session, wants->list, held);
+}
+
+/* Prepares the controller for the events that the sites will record. */
+static struct error *prepare_reading(struct session *session, const struct mapping_wants *wants,
+				     struct stop *held)
+{
+	struct trace_writer *writer = session->parent ? session->parent->writer : session->writer;
+	struct error *error = NULL;
+
+	if (!session->reader && (session->writer || tracepoint_list_uses_pool(wants->list)) &&
+	    !session->parent)
+		error = recording_open(session);
+	if (!error && wants->exits)
+		error = exits_register(session, held);
+	if (!error && writer)
+		error = writer_note_types(writer);
+	if (!error)
+		library_notice_update(session, wants->list, session->exits->returns.v != 0);
+	return error;
+}
+
 struct error *place_list(struct session *session, const struct tracepoint_list *list,
 			 struct stop *held)
 {
 	struct error *error = prepare(session, list);
-	struct mapping_wants wants = { .agent = !session->agent,
-			       .exits = !session->exits->returns.v && exits_wanted(list),
-			       .unwind = session->wants_unwind && !session->unwinding->mapped,
-			       .tracers = tracers_wants(list),
-			       .list = list };
+	struct mapping_wants wants = {
+		.agent = !session->agent,
+		.exits = !session->exits->returns.v && exits_wanted(list),
+		.unwind = session->wants_unwind && !session->unwinding->mapped,
+		.tracers = tracers_wants(list),
+		.list = list,
+	};
 
 	if (!error)
 		call_tracer_reckon(session, list);
 	if (!error)
-		error = mapping_make(session, &wants, held);
+		error = make_code(session, &wants, held);
 	if (!error)
-		error = tracers_prepare(session, list, held);
+		error = prepare_reading(session, &wants, held);
 	if (!error)
-		error = write_trampolines(session, list, &wants);
-	if (!error)
-		error = write_again(session, list, held);
-	if (!error && !session->reader && (session->writer || tracepoint_list_uses_pool(list)) &&
-	    !session->parent)
-		error = recording_open(session);
-	if (!error && wants.exits)
-		error = exits_register(session, held);
-	struct trace_writer *writer = session->parent ? session->parent->writer : session->writer;
-	if (!error && writer)
-		error = writer_note_types(writer);
-	if (!error) {
-		library_notice_update(session, list, session->exits->returns.v != 0);
 		error = patch_new(session, list, held);
-	}
 	if (!error)
 		error = call_tracer_enable(session, list, held);
 	info_placed(list);

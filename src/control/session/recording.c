@@ -1,8 +1,10 @@
 /*
- * recording.c - events from the target's buffers to the trace, while it runs.
+ * recording.c - bring events from the target's buffers to the trace, while the target runs.
  */
+#include <assert.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -13,8 +15,8 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "control/exits/exits.h"
-#include "place.h"
 #include "control/session/own_probes/library_notice.h"
+#include "control/session/own_probes/unwinding.h"
 #include "control/session/processes/follow_state.h"
 #include "control/session/processes/thread_liveness.h"
 #include "recording.h"
@@ -26,21 +28,21 @@
 #define FLUSH_NS (200 * NS_PER_MS)
 #define REAP_NS (100 * NS_PER_MS)
 #define REAP_SOON_NS (2 * NS_PER_MS)
-#define POLL_NS (20 * NS_PER_MS) /* in a target that can't wake us */
-/* the longest pause, when nothing comes and somebody waits for session_fd */
+#define POLL_NS (20 * NS_PER_MS) /* for a target that can't wake us */
+/* the longest pause between looks at empty buffers, for users of session_fd */
 #define IDLE_NS (1000 * NS_PER_MS)
-#define FOLLOW_MS 2 /* a thread that begins a program may wait */
-/* How often the clock is looked at: each time twice as long, up to a minute. */
+#define FOLLOW_MS 2 /* a thread may wait in execve for us */
+/* Pauses between looks at the clock: each is twice as long, up to a minute. */
 #define CLOCK_FIRST_NS (1000 * NS_PER_MS)
 #define CLOCK_LAST_NS (60 * 1000 * NS_PER_MS)
 
 struct recording {
 	uint64_t next_flush, next_reap, next_clock; /* ns of CLOCK_MONOTONIC */
-	uint64_t pause; /* until the buffers are looked at again when they were empty */
-	uint64_t events_seen; /* at the last look */
+	uint64_t pause; /* until the next flush */
+	uint64_t events_seen; /* at the last flush */
 	uint64_t clock_pause;
-	uint64_t last_flush; /* clock when the buffers were looked at before */
-	struct error *failed; /* why the trace can't be written any more */
+	uint64_t last_flush; /* when the last flush began, in TSC ticks */
+	struct error *failed; /* the trace can't be written any more; NULL: it can */
 };
 
 bool recording_create(struct session *session)
@@ -56,6 +58,58 @@ void recording_free(struct session *session)
 	free(session->recording);
 }
 
+/* ---- the trace's files ---------------------------------------------------------------------- */
+
+/* Makes a trace of the session's target. `directory` NULL: at `output`. */
+static struct error *open_writer(struct session *session, struct trace_dir *directory,
+				 const char *output, struct event_types *types,
+				 struct trace_writer **ret_writer)
+{
+	struct trace_info info = { .pid = session->proc->pid, .executable = session->proc->exe };
+
+	gethostname(info.hostname, sizeof(info.hostname) - 1);
+	snprintf(info.process, sizeof(info.process), "%s", session->proc->comm);
+	info.command_line = session->command_line;
+	info.modules = session->unwinding->loaded.items;
+	info.module_count = session->unwinding->loaded.count;
+	if (session->reopened && types == session->types)
+		return writer_create_after(session->reopened, &info, types, &session->clock,
+					   ret_writer);
+	return directory ? writer_create_in(directory, &info, types, &session->clock, ret_writer) :
+			   writer_create(output, &info, types, &session->clock, ret_writer);
+}
+
+/* Describes the loaded modules, for readers of backtraces. */
+static void describe_modules(struct session *session)
+{
+	for (size_t i = 0; i < session->modules.count; i++) {
+		char *text = module_describe(session->proc, session->modules.items[i], 0);
+
+		if (!text || !vec_push(&session->unwinding->loaded, text))
+			free(text);
+	}
+}
+
+struct error *recording_open_trace(struct session *session, const struct tracepoint_list *list)
+{
+	struct error *error = NULL;
+
+	if (session->wants_unwind && !session->unwinding->loaded.count)
+		describe_modules(session);
+	if (!session->clock.frequency)
+		clock_start(&session->clock);
+	if (!session->writer && (tracepoint_list_has_trace(list) || session->options.follow_exec)) {
+		error = open_writer(session, session->options.directory, session->options.output,
+				    session->types, &session->writer);
+		session->types_announced = !error;
+		if (!error && session->reader)
+			reader_set_writer(session->reader, session->writer);
+	}
+	return error;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
 static void observe_events(void *context, const struct reader_batch *batch)
 {
 	struct session *session = context;
@@ -69,6 +123,7 @@ static void observe_events(void *context, const struct reader_batch *batch)
 
 struct error *recording_open(struct session *session)
 {
+	assert(!session->reader && !session->parent); /* F1 */
 	struct reader_options options = {
 		.pool = session->agent->pool,
 		.pool_size = session->agent->pool_size,
@@ -88,8 +143,8 @@ struct error *recording_open(struct session *session)
 	return reader_create(&options, &session->reader);
 }
 
-/* Before the first packet with them: the metadata says what they look like. */
-static struct error *tell_types(struct session *session)
+/* Writes new event types to the metadata, before the first packet that has them. */
+static struct error *announce_types(struct session *session)
 {
 	struct error *error = session->types_announced || !session->writer ?
 				      NULL :
@@ -99,54 +154,62 @@ static struct error *tell_types(struct session *session)
 	return error;
 }
 
-/* Events that lie in a buffer which isn't full yet are looked for every now and then. While there
- * are none that is done more and more seldom, if nobody would come here anyway. */
+/* A flush reads buffers that aren't full yet. While it finds nothing, and session_fd wakes us for
+ * full ones, the pause until the next flush doubles. */
 static void set_pause(struct session *session, uint64_t least)
 {
+	struct recording *recording = session->recording;
 	uint64_t events = reader_events(session->reader);
-	bool idle = session->wake && events == session->recording->events_seen;
+	bool idle = session->wake && events == recording->events_seen;
 
-	session->recording->pause = idle && session->recording->pause ? session->recording->pause * 2 : least;
-	if (session->recording->pause > IDLE_NS && least < IDLE_NS)
-		session->recording->pause = IDLE_NS;
-	session->recording->events_seen = events;
+	recording->pause = idle && recording->pause ? recording->pause * 2 : least;
+	if (recording->pause > IDLE_NS && least < IDLE_NS)
+		recording->pause = IDLE_NS;
+	recording->events_seen = events;
 }
 
-/* All chunks have been looked at since `begin`. What was recorded before the time before has been
- * read, even if its chunk was published in between; but for events that are still being written. */
+/* Writes lines of logs after a flush that began at `begin`. All events older than the flush before
+ * have been read, even if their chunks were published in between, except events that are still
+ * being written. */
 static void write_lines(struct session *session, uint64_t begin)
 {
+	uint64_t last = session->recording->last_flush;
 	uint64_t unfinished = reader_unfinished(session->reader);
 
-	log_tracer_flush(session,
-			   session->recording->last_flush < unfinished ? session->recording->last_flush : unfinished,
-			   false);
+	log_tracer_flush(session, last < unfinished ? last : unfinished, false);
 	session->recording->last_flush = begin;
 }
 
-/* What was published, and now and then the rest. */
+/* Should chunks of ended threads be reaped now? Sooner if the reader is short of chunks. */
+static bool is_reap_due(const struct session *session, uint64_t now)
+{
+	uint64_t next = session->recording->next_reap;
+
+	return now >= next || (reader_is_short(session->reader) &&
+			       now + REAP_NS >= next + REAP_SOON_NS);
+}
+
+/* Reads published chunks, and at times the others. */
 static struct error *read_events(struct session *session)
 {
+	struct recording *recording = session->recording;
 	size_t chunks = 0;
 	uint64_t now = now_ns(), flush = session->options.flush_ms * NS_PER_MS;
 	uint64_t begin = __rdtsc();
-	struct error *error = tell_types(session);
+	struct error *error = announce_types(session);
 
 	if (!error)
 		error = reader_drain(session->reader, &chunks);
-
-	if (!error &&
-	    (now >= session->recording->next_reap || (reader_is_short(session->reader) &&
-					   now + REAP_NS >= session->recording->next_reap + REAP_SOON_NS))) {
+	if (!error && is_reap_due(session, now)) {
 		error = reader_reap(session->reader);
-		session->recording->next_reap =
-			now_ns() + (session->recording->pause > REAP_NS ? session->recording->pause : REAP_NS);
+		recording->next_reap =
+			now_ns() + (recording->pause > REAP_NS ? recording->pause : REAP_NS);
 	}
-	if (!error && now >= session->recording->next_flush) {
+	if (!error && now >= recording->next_flush) {
 		error = reader_flush(session->reader);
 		write_lines(session, begin);
 		set_pause(session, flush ? flush : FLUSH_NS);
-		session->recording->next_flush = now + session->recording->pause;
+		recording->next_flush = now + recording->pause;
 	}
 	return error;
 }
@@ -176,28 +239,30 @@ int session_timeout_ms(const struct session *session)
 	return next > now ? (int)((next - now) / NS_PER_MS) + 1 : 0;
 }
 
-/* The longer the clock has been watched the better its frequency is known: the metadata follows
+/* Refines the frequency of the clock, which is known better with time, and updates the metadata
  * (H20). */
 static struct error *keep_time(struct session *session)
 {
+	struct recording *recording = session->recording;
 	uint64_t now = now_ns();
 	struct error *error = NULL;
 
-	if (now < session->recording->next_clock)
+	if (now < recording->next_clock)
 		return NULL;
-	if (session->recording->next_clock) {
+	if (recording->next_clock) {
 		clock_refine(&session->clock);
 		if (session->writer)
 			error = writer_update(session->writer, &session->clock);
 	}
-	session->recording->clock_pause = session->recording->clock_pause ? session->recording->clock_pause * 2 : CLOCK_FIRST_NS;
-	if (session->recording->clock_pause > CLOCK_LAST_NS)
-		session->recording->clock_pause = CLOCK_LAST_NS;
-	session->recording->next_clock = now + session->recording->clock_pause;
+	recording->clock_pause = recording->clock_pause ? recording->clock_pause * 2 :
+							  CLOCK_FIRST_NS;
+	if (recording->clock_pause > CLOCK_LAST_NS)
+		recording->clock_pause = CLOCK_LAST_NS;
+	recording->next_clock = now + recording->clock_pause;
 	return error;
 }
 
-/* In overwrite mode nobody waits for chunks: only libraries are told of. */
+/* In overwrite mode nobody waits for chunks, only for libraries. */
 void recording_wait(struct session *session, unsigned timeout_ms)
 {
 	uint32_t seen, *word;
@@ -241,23 +306,25 @@ void recording_make_room(struct session *session)
 
 	if (session->parent)
 		session = session->parent;
-	if (!session->reader || session->recording->failed || session->options.mode == SESSION_OVERWRITE)
+	assert(!session->parent); /* F1 */
+	struct recording *recording = session->recording;
+	if (!session->reader || recording->failed || session->options.mode == SESSION_OVERWRITE)
 		return;
-	session->recording->failed = tell_types(session);
-	if (!session->recording->failed)
-		session->recording->failed = reader_drain(session->reader, &chunks);
+	recording->failed = announce_types(session);
+	if (!recording->failed)
+		recording->failed = reader_drain(session->reader, &chunks);
 }
 
 struct error *recording_finish(struct session *session, struct session_summary *summary)
 {
 	struct error *error = take_ptr(&session->recording->failed);
 
-	if (session->reopened && !session->writer) /* nothing came behind it */
+	if (session->reopened && !session->writer) /* nothing was recorded after it */
 		error_free(writer_close(take_ptr(&session->reopened)));
-	if (!session->reader) /* there was no tracepoint */
+	if (!session->reader) /* no tracepoint ever recorded */
 		return error;
 	if (!error)
-		error = tell_types(session);
+		error = announce_types(session);
 	if (!error)
 		error = reader_finish(session->reader, &summary->totals);
 	log_tracer_flush(session, 0, true);
@@ -275,7 +342,7 @@ struct error *recording_finish(struct session *session, struct session_summary *
 
 /* ---- snapshots ------------------------------------------------------------------------------ */
 
-/* Copies that a snapshot can count in; what they point to stays the session's. */
+/* Shallow copies of the types, in which a snapshot counts. */
 static struct error *copy_types(const struct session *session, struct event_types *ret_types)
 {
 	size_t count = session->types->count;
@@ -288,7 +355,7 @@ static struct error *copy_types(const struct session *session, struct event_type
 	return NULL;
 }
 
-/* Hits, as far as they haven't been overwritten: nothing is read in that mode before the end. */
+/* Counts the hits that haven't been overwritten: in overwrite mode nothing is read before the end. */
 static struct error *count_buffers(struct session *session)
 {
 	struct event_types types = { 0 };
@@ -297,6 +364,7 @@ static struct error *count_buffers(struct session *session)
 
 	if (!error)
 		error = reader_snapshot(session->reader, NULL, &types, &totals);
+	assert(error || types.count <= session->types->count);
 	for (size_t i = 0; i < types.count && !error; i++) {
 		session->types->items[i].hits = types.items[i].hits;
 		session->types->items[i].lost = types.items[i].lost;
@@ -314,7 +382,7 @@ struct error *session_flush(struct session *session)
 		return NULL;
 	if (session->options.mode == SESSION_OVERWRITE)
 		return count_buffers(session);
-	error = tell_types(session);
+	error = announce_types(session);
 	if (!error)
 		error = reader_drain(session->reader, &chunks);
 	return error ? error : reader_flush(session->reader);
@@ -329,12 +397,12 @@ struct error *session_snapshot(struct session *session, struct trace_dir *direct
 
 	if (!session->reader || session->options.mode != SESSION_OVERWRITE)
 		return error_new(ERROR_USAGE, session->reader ?
-						      "snapshots are taken in overwrite mode only" :
-						      "there is no tracepoint yet");
+						      "snapshots need overwrite mode" :
+						      "no tracepoint yet");
 	error = copy_types(session, &types);
 	clock_refine(&session->clock);
 	if (!error)
-		error = place_open_writer(session, directory, output, &types, &writer);
+		error = open_writer(session, directory, output, &types, &writer);
 	if (!error)
 		error = reader_snapshot(session->reader, writer, &types, ret_totals);
 	if (writer)
@@ -345,7 +413,7 @@ struct error *session_snapshot(struct session *session, struct trace_dir *direct
 	return error ? error : closing;
 }
 
-/* ---- for who observes ----------------------------------------------------------------------- */
+/* ---- for observers -------------------------------------------------------------------------- */
 
 const struct event_types *session_types(const struct session *session)
 {

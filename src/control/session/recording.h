@@ -1,5 +1,5 @@
 /*
- * recording.h - events from the target's buffers to the trace.
+ * recording.h - bring events from the target's buffers to the trace.
  */
 #ifndef DYNTRACE_RECORDING_H
 #define DYNTRACE_RECORDING_H
@@ -8,11 +8,17 @@
 
 bool recording_create(struct session *session);
 void recording_free(struct session *session);
+/* Makes the trace's files, with the first tracepoint of the list that has a site and events. */
+struct error *recording_open_trace(struct session *session, const struct tracepoint_list *list);
+/* Creates the reader of the target's buffers. */
 struct error *recording_open(struct session *session);
+/* Sleeps until the target has something for us, at most timeout_ms. */
 void recording_wait(struct session *session, unsigned timeout_ms);
+/* Reads what the buffers hold and is due. */
 struct error *recording_step(struct session *session);
-/* While the target is being left: threads that wait for room get some. */
+/* While detaching: makes room for threads that wait for it (B8). */
 void recording_make_room(struct session *session);
+/* Reads everything that is left, and completes the trace. */
 struct error *recording_finish(struct session *session, struct session_summary *summary);
 
 #endif

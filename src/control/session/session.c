@@ -1,15 +1,16 @@
 #include "session.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
-#include "change.h"
 #include "detach.h"
 #include "control/exits/exits.h"
 #include "info.h"
+#include "garbage.h"
 #include "place.h"
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/own_probes.h"
@@ -24,10 +25,10 @@
 #include "tracepoints.h"
 #include "wake.h"
 
-/* The parts of a session, freed from the last to the first. */
+/* The parts of a session. */
 static const struct {
 	bool (*create)(struct session *session); /* false: out of memory */
-	void (*free)(struct session *session); /* also where it wasn't made */
+	void (*free)(struct session *session); /* also if `create` failed or wasn't called */
 } parts[] = {
 	{ tracepoints_create, tracepoints_destroy },
 	{ tracers_create, tracers_free },
@@ -36,7 +37,7 @@ static const struct {
 	{ unwinding_create, unwinding_free },
 	{ library_notice_create, library_notice_free },
 	{ place_create, place_free },
-	{ change_create, change_destroy },
+	{ garbage_create, garbage_destroy },
 	{ recording_create, recording_free },
 	{ children_create, children_free },
 	{ follow_create, follow_free },
@@ -45,6 +46,7 @@ static const struct {
 struct error *session_create(struct proc *proc, const struct session_options *options,
 			     struct session **ret_session)
 {
+	assert(proc);
 	struct session *session = calloc(1, sizeof(*session));
 
 	if (!session)
@@ -84,7 +86,7 @@ void session_destroy(struct session *session)
 	}
 	reader_destroy(session->reader);
 	agent_free(session->agent);
-	change_free(session);
+	garbage_free(session);
 	if (session->code)
 		near_pool_destroy(session->code);
 	tracepoints_free(session);
@@ -108,7 +110,7 @@ void session_destroy(struct session *session)
 struct error *session_resolve(struct session *session)
 {
 	forget_places(session);
-	struct error *error = modules_start(session);
+	struct error *error = session_modules_start(session);
 
 	for (size_t i = 0; i < session->requests.count && !error; i++) {
 		struct request *request = session->requests.items[i];
@@ -124,7 +126,7 @@ struct error *session_resolve(struct session *session)
 	return error;
 }
 
-/* Of all that was added. */
+/* Makes tracepoints of all requests. With follow_exec, a request may have no place here. */
 static struct error *make_tracepoints(struct session *session)
 {
 	struct error *error = NULL;
@@ -140,14 +142,16 @@ static struct error *make_tracepoints(struct session *session)
 
 struct error *session_begin(struct session *session, struct stop *held)
 {
+	assert(!session->begun);
 	struct session_summary ignored = { 0 };
-	struct error *error = session->modules.count ? NULL : modules_start(session);
+	struct error *error = session->modules.count ? NULL : session_modules_start(session);
 
 	if (!error)
 		error = make_tracepoints(session);
 	if (!error)
 		error = place_list(session, &session->tracepoints, held);
 	session->begun = !error;
+	assert(error || (session->agent && session->planner));
 	if (!error)
 		return NULL;
 	if (!held)
@@ -160,13 +164,13 @@ struct error *session_begin(struct session *session, struct stop *held)
 struct error *session_step(struct session *session, unsigned timeout_ms)
 {
 	recording_wait(session, timeout_ms);
-	struct error *error = modules_step(session);
+	struct error *error = session_modules_step(session);
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());
 	if (!error)
 		error = recording_step(session);
 	session_look(session);
-	/* behind it: a thread that asks later has raised `wake` */
+	/* after the reading: a thread that asks later raises `wake` again */
 	for (size_t i = 0; i < SESSION_GUESTS && session->guests[i]; i++) {
 		if (session->guests[i]->step)
 			session->guests[i]->step(session, now_ns());
@@ -198,6 +202,49 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 		error_free(writing);
 	return error ? error : writing;
 }
+
+/* ---- libraries of probe functions ------------------------------------------------------------- */
+
+/* Maps the memory of the tracer call, if no tracepoint needed it yet. */
+static struct error *map_now(struct session *session)
+{
+	_cleanup_(cleanup_stop) struct stop *stop = NULL;
+
+	if (call_tracer_is_mapped(session))
+		return NULL;
+	struct error *error = stop_one(session->proc, STOP_TIMEOUT_MS, &stop);
+	return error ? error : call_tracer_map(session, stop);
+}
+
+struct error *session_load(struct session *session, const char *path)
+{
+	struct error *error = map_now(session);
+
+	return error ? error : call_tracer_open(session, path);
+}
+
+struct error *session_unload(struct session *session, const char *path)
+{
+	struct library *library;
+	struct error *error = call_tracer_find(session, path, &library);
+
+	if (error)
+		return error;
+	if (call_tracer_uses(&session->tracepoints, library))
+		return error_new(ERROR_REFUSED, "%s is used by tracepoints (remove them first)",
+				 path);
+	garbage_collect(session);
+	if (call_tracer_uses(&session->retired, library))
+		return error_new(ERROR_REFUSED, "a thread may still be in %s (try again)", path);
+	return call_tracer_close(session, library);
+}
+
+void session_look(struct session *session)
+{
+	call_tracer_look(session);
+}
+
+/* ---- questions --------------------------------------------------------------------------------- */
 
 uint64_t session_stopped_us(const struct session *session)
 {

@@ -1,10 +1,11 @@
 /*
- * session_commands.c - what the user changes while the session records: tracepoints come, go, are switched, get
- * more contexts.
+ * session_commands.c - commands of the user while the session records: add, remove and switch
+ * tracepoints, add contexts.
  *
- * Whoever adds gets all of it or nothing; what fails leaves neither a name nor a byte in the
+ * An add is done whole or not at all: if it fails, it leaves neither a name nor a byte in the
  * target.
  */
+#include <assert.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "control/base/cleanup.h"
 #include "change.h"
+#include "garbage.h"
 #include "info.h"
 #include "place.h"
 #include "session.h"
@@ -30,7 +32,7 @@ void name_list_free(struct name_list *names)
 	vec_free(names);
 }
 
-/* ---- which ----------------------------------------------------------------------------------- */
+/* ---- names and globs ------------------------------------------------------------------------- */
 
 struct error *session_find(const struct session *session, const char *name, size_t *ret_index)
 {
@@ -40,10 +42,11 @@ struct error *session_find(const struct session *session, const char *name, size
 			return NULL;
 		}
 	}
-	return error_new(ERROR_FAILED, "there is no tracepoint '%s'", name);
+	return error_new(ERROR_FAILED, "no tracepoint '%s'", name);
 }
 
-/* By name, else by glob. The list is the caller's to free. */
+/* Finds tracepoints by name, else by glob, in the order of session->tracepoints. Caller frees the
+ * list. */
 static struct error *find_matching(const struct session *session, const char *pattern,
 				   struct tracepoint_list *ret_list)
 {
@@ -79,7 +82,7 @@ void commands_retire(struct session *session, const struct tracepoint_list *list
 		if (!tracepoint->has_type)
 			tracepoints_free_one(session, tracepoint);
 		else if (!vec_push(&session->retired, tracepoint))
-			free(take_ptr(&tracepoint->name)); /* its memory is lost, its name isn't */
+			free(take_ptr(&tracepoint->name)); /* leaks the rest */
 	}
 }
 
@@ -100,11 +103,11 @@ static struct error *give_names(const struct tracepoint_list *list, struct name_
 	return NULL;
 }
 
-/* The trace was made for tracepoints that couldn't be placed. */
+/* Closes a trace that was made for tracepoints that couldn't be placed. */
 static void close_unused(struct session *session)
 {
 	reader_destroy(take_ptr(&session->reader));
-	if (session->reopened) /* it has what was recorded before */
+	if (session->reopened) /* the trace has earlier events */
 		error_free(writer_suspend(take_ptr(&session->writer)));
 	else if (session->writer)
 		writer_discard(take_ptr(&session->writer));
@@ -119,7 +122,7 @@ struct error *commands_place(struct session *session, struct tracepoint_list *li
 				      error_new(ERROR_FAILED, "out of memory");
 
 	if (!error) {
-		change_redirect_stubs(session);
+		garbage_redirect_stubs(session);
 		return NULL;
 	}
 	_cleanup_error_ struct error *ignored = change_release(session, list);
@@ -128,7 +131,7 @@ struct error *commands_place(struct session *session, struct tracepoint_list *li
 	return error;
 }
 
-/* Whoever takes over needn't know of them. */
+/* Takes the notes of counts away: the next controller needn't know of them. */
 static void forget_counts(struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
@@ -152,6 +155,7 @@ static struct error *add_request(struct session *session, struct request *reques
 		vec_free(&list);
 		return error;
 	}
+	assert(session->tracepoints.room - session->tracepoints.count >= list.count);
 	for (size_t i = 0; i < list.count; i++) {
 		session->tracepoints.items[session->tracepoints.count++] = list.items[i];
 		if (list.items[i]->probe.site)
@@ -204,8 +208,8 @@ struct error *session_remove(struct session *session, const char *pattern, size_
 		vec_free(&list);
 		return error;
 	}
-	/* both lists are in the same order */
-	for (size_t i = 0, next = 0; i < session->tracepoints.count; i++) {
+	size_t next = 0;
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 
 		if (next < list.count && list.items[next] == tracepoint)
@@ -213,6 +217,7 @@ struct error *session_remove(struct session *session, const char *pattern, size_
 		else
 			session->tracepoints.items[kept++] = tracepoint;
 	}
+	assert(next == list.count); /* both lists are in the same order */
 	session->tracepoints.count = kept;
 	for (size_t i = 0; i < list.count; i++) {
 		switches_write_former(session, list.items[i], false);
@@ -244,7 +249,7 @@ struct error *session_switch(struct session *session, const char *pattern, bool 
 	return error;
 }
 
-/* From now on; calls that go on may still end. */
+/* Begins a pause: calls that are inside may still record their exits, which the reader drops. */
 static void note_pause(struct session *session)
 {
 	size_t index = session->pauses.count++ % READER_PAUSES;
@@ -257,6 +262,7 @@ struct error *session_recording(struct session *session, bool on)
 {
 	if (session->stopped == !on)
 		return NULL;
+	assert(!on || session->pauses.count);
 	if (on)
 		session->pauses.items[(session->pauses.count - 1) % READER_PAUSES].end = __rdtsc();
 	session->stopped = !on;
@@ -269,7 +275,7 @@ struct error *session_recording(struct session *session, bool on)
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-/* The twin's events are of another kind, with the same name. */
+/* Copies a tracepoint and adds a context: the copy's events have the same name and another type. */
 static struct error *make_twin(struct session *session, struct tracepoint *tracepoint,
 			       const char *type, struct tracepoint **ret_twin)
 {
@@ -300,18 +306,18 @@ static struct error *check_contexts(const struct tracepoint_list *list, const ch
 		const struct tracepoint *tracepoint = list->items[i];
 
 		if (tracepoint->probe.refusal)
-			return error_new(ERROR_REFUSED, "'%s' isn't placed: %s", tracepoint->name,
+			return error_new(ERROR_REFUSED, "%s: not placed: %s", tracepoint->name,
 					 error_text(tracepoint->probe.refusal));
 		for (size_t j = 0; j < tracepoint->contexts.count; j++) {
 			if (strcmp(tracepoint->contexts.items[j], type) == 0)
-				return error_new(ERROR_USAGE, "'%s' has the context %s already",
+				return error_new(ERROR_USAGE, "%s: has the context %s already",
 						 tracepoint->name, type);
 		}
 	}
 	return NULL;
 }
 
-/* One that waits has it from the beginning. */
+/* A waiting tracepoint has no events yet: it only gets the context. */
 static struct error *note_context(struct tracepoint *tracepoint, const char *type)
 {
 	char *copy = strdup(type);
@@ -326,6 +332,7 @@ void commands_replace(struct session *session, struct tracepoint *old, struct tr
 {
 	struct tracepoint_list gone = { .items = &old, .count = 1 };
 
+	assert(old != heir && !strcmp(old->name, heir->name));
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
 		if (session->tracepoints.items[i] == old)
 			session->tracepoints.items[i] = heir;
@@ -335,8 +342,8 @@ void commands_replace(struct session *session, struct tracepoint *old, struct tr
 	tracepoints_claim_name(session, heir);
 }
 
-/* The new code of their site, in which the old one is off and the new one on, takes the place of
- * the other in one stop: no hit is recorded twice or not at all. */
+/* Replaces the site's code, in one stop, by code in which `old` is off and its twin is on: every hit
+ * is recorded once. */
 static struct error *exchange(struct session *session, struct tracepoint *old,
 			      struct tracepoint *twin)
 {

@@ -1,14 +1,15 @@
 /*
- * session_modules.c - the target's libraries come and go, and with them the places of tracepoints.
+ * session_modules.c
  *
- * Tracepoints in a library that is gone wait for it, as those do whose library never was there:
- * they stay in the list, with their names, contexts and counts. Nothing is written where the
- * library was: somebody else may be there now. When one that has the place is loaded, they are
- * placed again, wherever that is.
+ * Tracepoints in an unloaded library wait for it, like tracepoints whose library was never loaded:
+ * they stay in the list, with their names, contexts and counts. Nothing is written to the memory
+ * that the library left: other mappings may be there now. When a library with their place is
+ * loaded, at any address, the tracepoints are placed again.
  *
- * A struct module is what places, symbols and the planner's views point to: those that are still
- * there stay the same objects, however often the list is read.
+ * Places, symbols and the planner's views point to struct module: a module that is still loaded
+ * stays the same object, however often the list is read.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +34,8 @@ static bool is_same(const struct module *a, const struct module *b)
 	       a->inode == b->inode && a->device == b->device;
 }
 
-/* Does its text hold what we have put there? If not it was unloaded meanwhile, and loaded again at
- * the same place. */
+/* Does the module's text still hold our bytes? If not, it was unloaded and loaded again at the same
+ * address. */
 static bool is_ours_still(const struct session *session, const struct module *module)
 {
 	for (size_t i = 0; session->planner && i < planner_site_count(session->planner); i++) {
@@ -45,19 +46,20 @@ static bool is_ours_still(const struct session *session, const struct module *mo
 			continue;
 		_cleanup_error_ struct error *error =
 			mem_read(session->proc, site->patch.address, now, site->patch.length);
-		/* who ends has no memory any more */
+		/* a process that ends has no memory any more */
 		return error || memcmp(now, site->patch.patched, site->patch.length) == 0;
 	}
 	return true;
 }
 
-/* Exchanges what was read for the object that was known, of each that was: *ret_copies has what was
- * read, and `before` those that are gone. */
+/* Replaces each module of `now` that was known before by its known object. *ret_copies gets the
+ * replaced objects; `before` keeps the modules that are gone. */
 static bool keep_known(const struct session *session, struct modules *now, struct modules *before,
 		       struct modules *ret_copies)
 {
 	if (!vec_reserve(ret_copies, now->count))
 		return false;
+	assert(ret_copies->count == 0);
 	for (size_t i = 0; i < now->count; i++) {
 		for (size_t j = 0; j < before->count; j++) {
 			if (!is_same(now->items[i], before->items[j]) ||
@@ -72,7 +74,7 @@ static bool keep_known(const struct session *session, struct modules *now, struc
 	return true;
 }
 
-struct error *modules_start(struct session *session)
+struct error *session_modules_start(struct session *session)
 {
 	modules_free(&session->modules);
 	return modules_of(session->proc, &session->modules);
@@ -87,11 +89,13 @@ static bool contains(const struct modules *modules, const struct module *module)
 	return false;
 }
 
-/* ---- gone ----------------------------------------------------------------------------------- */
+/* ---- unloaded modules ----------------------------------------------------------------------- */
 
+/* Replaces a tracepoint by one that waits; adds sites that nobody needs any more. */
 static struct error *let_wait(struct session *session, struct tracepoint *tracepoint,
 			      struct site_list *sites)
 {
+	assert(!tracepoint->waits);
 	struct tracepoint *waiting = NULL;
 	struct error *error = tracepoints_copy(session, tracepoint, NULL, &waiting);
 
@@ -106,8 +110,8 @@ static struct error *let_wait(struct session *session, struct tracepoint *tracep
 	return error;
 }
 
-/* Our own watches: one in a library of another namespace may go. */
-static struct error *drop_watches(struct session *session, const struct modules *gone,
+/* Drops our own probes in unloaded modules: a libc of another link-map namespace may go. */
+static struct error *drop_own_probes(struct session *session, const struct modules *gone,
 				  struct site_list *sites)
 {
 	for (size_t i = session->own_probes.count; i-- > 0;) {
@@ -119,12 +123,13 @@ static struct error *drop_watches(struct session *session, const struct modules 
 			return error_new(ERROR_FAILED, "out of memory");
 		error_free(probe->refusal);
 		free(probe);
-		session->own_probes.items[i] = session->own_probes.items[--session->own_probes.count];
+		session->own_probes.items[i] =
+			session->own_probes.items[--session->own_probes.count];
 	}
 	return NULL;
 }
 
-/* Tracepoints there wait; their sites' bytes are gone with the library. */
+/* Lets tracepoints in unloaded modules wait. The bytes of their sites are gone with the modules. */
 static struct error *forget(struct session *session, struct modules *gone)
 {
 	struct site_list sites = { 0 };
@@ -137,7 +142,7 @@ static struct error *forget(struct session *session, struct modules *gone)
 			error = let_wait(session, tracepoint, &sites);
 	}
 	if (!error)
-		error = drop_watches(session, gone, &sites);
+		error = drop_own_probes(session, gone, &sites);
 	for (size_t i = 0; i < sites.count; i++)
 		sites.items[i]->patch.state = PATCH_REMOVED;
 	if (!error)
@@ -150,9 +155,9 @@ static struct error *forget(struct session *session, struct modules *gone)
 	return error;
 }
 
-/* ---- there ---------------------------------------------------------------------------------- */
+/* ---- loaded modules ------------------------------------------------------------------------- */
 
-/* Of the request, one that waits for this very place, or for any. */
+/* Finds a tracepoint of the request that waits for this place, or for any place. */
 static struct tracepoint *find_waiting(const struct session *session, const struct request *request,
 				       const struct place *place,
 				       const struct tracepoint_list *taken)
@@ -184,7 +189,8 @@ static bool is_there(const struct session *session, const struct request *reques
 	return false;
 }
 
-/* Those that came, and beside each of them the one that waited for it, or NULL. */
+/* New tracepoints at places in loaded modules. waited.items[i] waited for the place of
+ * list.items[i]; NULL: none did. */
 struct arrivals {
 	struct tracepoint_list list, waited;
 };
@@ -213,18 +219,25 @@ static struct error *arrive(struct session *session, struct request *request,
 	return error;
 }
 
-/* The ones that waited are in the list no more; a glob's that waited for none in particular isn't
- * either. */
+/* Appends to the list, in which commands_place has reserved room. */
+static void append(struct session *session, struct tracepoint *tracepoint)
+{
+	assert(session->tracepoints.count < session->tracepoints.room);
+	session->tracepoints.items[session->tracepoints.count++] = tracepoint;
+}
+
+/* Replaces the tracepoints that waited. Retires a glob's placeholder, which waited for any place. */
 static void settle(struct session *session, const struct request *request,
 		   const struct arrivals *arrivals)
 {
+	assert(arrivals->waited.count == arrivals->list.count);
 	for (size_t i = 0; i < arrivals->list.count; i++) {
 		struct tracepoint *tracepoint = arrivals->list.items[i];
 
 		if (arrivals->waited.items[i])
 			commands_replace(session, arrivals->waited.items[i], tracepoint);
 		else
-			session->tracepoints.items[session->tracepoints.count++] = tracepoint;
+			append(session, tracepoint);
 		if (tracepoint->probe.site)
 			session_notify(session, SESSION_PLACED, tracepoint->name);
 	}
@@ -263,7 +276,7 @@ static struct error *place_request(struct session *session, struct request *requ
 	return error;
 }
 
-/* Why they still do, although their module is there. */
+/* Notes why tracepoints of the request still wait, although their module is loaded. */
 static void note_why(struct session *session, const struct request *request,
 		     const struct error *why)
 {
@@ -281,7 +294,7 @@ static void note_why(struct session *session, const struct request *request,
 	}
 }
 
-/* The next request after that one of which a tracepoint waits: each once, in the order of their
+/* The request with waiting tracepoints that follows number `after`: each once, in the order of
  * creation. */
 static struct request *next_waiting(const struct session *session, uint64_t after)
 {
@@ -305,7 +318,7 @@ static struct error *place_waiting(struct session *session)
 
 	while (!error && (request = next_waiting(session, last))) {
 		last = request->number;
-		request->users++; /* its last tracepoint may go meanwhile */
+		request->users++; /* its last tracepoint may be freed meanwhile */
 		error = place_request(session, request);
 		if (error && error_kind(error) != ERROR_GONE) {
 			note_why(session, request, error);
@@ -316,15 +329,14 @@ static struct error *place_waiting(struct session *session)
 	return error;
 }
 
-/* ---- both ----------------------------------------------------------------------------------- */
+/* ---- changes of the list -------------------------------------------------------------------- */
 
 static bool has_program(const struct modules *modules)
 {
 	return modules->count && modules->items[0]->is_executable;
 }
 
-/* The list is read again. *ret_gone: what isn't there any more; *ret_new: is there something that
- * wasn't? */
+/* Reads the list again. *ret_gone: modules that were unloaded; *ret_new: some were loaded. */
 static struct error *follow(struct session *session, struct modules *ret_gone, bool *ret_new)
 {
 	struct modules now = { 0 }, copies = { 0 };
@@ -332,7 +344,7 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 
 	if (error)
 		return error;
-	/* it is just ending: that is no news of its modules */
+	/* the process is ending: its modules weren't unloaded */
 	if (!has_program(&now) && has_program(&session->modules)) {
 		modules_free(&now);
 		return error_new(ERROR_GONE, "process %d has ended", session->proc->pid);
@@ -358,8 +370,8 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 	return NULL;
 }
 
-/* A libc that has come is watched as one that was there (H26), and an unwinder learns of us. */
-static struct error *add_watches(struct session *session)
+/* Adds our own probes to a loaded libc (H26) and to a loaded unwinder. */
+static struct error *add_own_probes(struct session *session)
 {
 	static const struct tracepoint_list none;
 	struct error *error = session->agent ? own_probes_create(session) : NULL;
@@ -371,7 +383,7 @@ static struct error *add_watches(struct session *session)
 		       place_list(session, &none, NULL);
 }
 
-/* Out of the target's text with them. They may not come back. */
+/* Removes tracepoints with traps, and refuses them from now on, if traps aren't safe any more. */
 static struct error *lift_traps(struct session *session)
 {
 	const char *why = traps_to_lift(session);
@@ -402,7 +414,7 @@ struct error *session_modules_changed(struct session *session)
 	struct error *error = NULL;
 	bool is_new = false;
 
-	/* What is there then isn't ours to change. */
+	/* the memory of another program isn't ours to change */
 	if (session->agent && proc_is_alive(session->proc) &&
 	    !session_has_code(session, session->proc))
 		return error_new(ERROR_GONE, "process %d has begun another program",
@@ -417,11 +429,11 @@ struct error *session_modules_changed(struct session *session)
 	if (!error && (is_new || gone.count))
 		exits_modules_changed(session);
 	if (!error && is_new)
-		error = add_watches(session);
+		error = add_own_probes(session);
 	return error || !is_new ? error : place_waiting(session);
 }
 
-struct error *modules_step(struct session *session)
+struct error *session_modules_step(struct session *session)
 {
 	if (!library_notice_is_pending(session))
 		return NULL;
@@ -433,7 +445,7 @@ struct error *modules_step(struct session *session)
 			session->guests[i]->modules_changed(session);
 	}
 	library_notice_answer(session, ticket);
-	if (error && error_kind(error) == ERROR_GONE) /* its end is seen elsewhere */
+	if (error && error_kind(error) == ERROR_GONE) /* session_ended tells the caller */
 		error = (error_free(error), NULL);
 	return error;
 }

@@ -1,5 +1,5 @@
 /*
- * session_modules.h - the target's libraries as they come and go.
+ * session_modules.h - follow the libraries that the target loads and unloads.
  */
 #ifndef DYNTRACE_SESSION_MODULES_H
 #define DYNTRACE_SESSION_MODULES_H
@@ -7,10 +7,9 @@
 #include "control/session/state/session_state.h"
 
 /* Reads the list of modules; nothing may point to the old one. */
-struct error *modules_start(struct session *session);
+struct error *session_modules_start(struct session *session);
 
-/* Answers a thread that waits at the loader's notice, if one does (N1): looks at the list of modules
- * first. */
-struct error *modules_step(struct session *session);
+/* If a thread waits at the loader's notice (N1): reads the list of modules, then answers it. */
+struct error *session_modules_step(struct session *session);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * tracepoints.c - from places to tracepoints, and their names.
+ * tracepoints.c - make tracepoints from places, name them, free them.
  */
+#include <assert.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static bool is_taken(const struct session *session, const char *name)
 	return tfind(&name, &session->naming->tree, compare_names) != NULL;
 }
 
-/* `wanted`, or wanted-2, wanted-3...: the first that isn't taken. */
+/* Names the tracepoint `wanted`, or the first of wanted-2, wanted-3... that is free. */
 static struct error *find_name(struct session *session, const char *wanted,
 			       struct tracepoint *tracepoint)
 {
@@ -73,7 +74,7 @@ static struct error *find_name(struct session *session, const char *wanted,
 		       error_new(ERROR_FAILED, "out of memory");
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- creation and end ----------------------------------------------------------------------- */
 
 static struct error *copy_contexts(const char *const *from, size_t count,
 				   struct tracepoint *tracepoint)
@@ -96,6 +97,7 @@ static struct error *new_tracepoint(struct request *request, const char *const *
 
 	if (!tracepoint)
 		return error_new(ERROR_FAILED, "out of memory");
+	assert(request->users && request->tracer);
 	tracepoint->request = request;
 	request->users++;
 	tracepoint->kind = request->spec.kind;
@@ -114,7 +116,7 @@ static struct error *set_place(struct tracepoint *tracepoint, const struct place
 		tracepoint->kind = TRACEPOINT_BARE;
 	tracepoint->probe.event.exit = tracepoint->kind == TRACEPOINT_FUNCTION;
 	if (place->inlined || place->marker)
-		/* of copies, and of a marker's places, some may be refused */
+		/* some inlined copies, or some places of a marker, may be refused */
 		tracepoint->from_glob = true;
 	return tracepoint->probe.place.name ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
@@ -155,7 +157,7 @@ void tracepoints_free(struct session *session)
 	free_list(session, &session->retired);
 }
 
-/* ---- from places ---------------------------------------------------------------------------- */
+/* ---- places --------------------------------------------------------------------------------- */
 
 struct error *tracepoints_make_one(struct session *session, struct request *request,
 				   const struct place *place, const char *name,
@@ -182,7 +184,7 @@ struct error *tracepoints_make_one(struct session *session, struct request *requ
 	return NULL;
 }
 
-/* Called as the place will be, as far as that is known. */
+/* Names the placeholder after its future place, as far as that is known. */
 static struct error *make_waiting(struct session *session, struct request *request,
 				  struct tracepoint_list *list)
 {
@@ -212,7 +214,7 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 
 	if (spec->name && !request->location.is_glob && is_taken(session, spec->name))
 		return error_new(ERROR_USAGE,
-				 "there is a tracepoint '%s' already: give another name",
+				 "tracepoint '%s' exists already (give another name)",
 				 spec->name);
 	if (!request->places.count)
 		return make_waiting(session, request, list);
@@ -225,7 +227,7 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 					     spec->name ? spec->name : place->name, list);
 		if (!error || error_kind(error) != ERROR_USAGE || request->places.count == 1)
 			continue;
-		left_out++; /* it has no such argument, say */
+		left_out++; /* the place has no such argument, for example */
 		if (first)
 			error_free(error);
 		else
@@ -242,6 +244,7 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 struct error *tracepoints_copy(struct session *session, const struct tracepoint *tracepoint,
 			       const struct place *place, struct tracepoint **ret_copy)
 {
+	assert(tracepoint->name);
 	struct tracepoint *twin = NULL;
 	struct error *error =
 		new_tracepoint(tracepoint->request, (const char *const *)tracepoint->contexts.items,
@@ -253,7 +256,8 @@ struct error *tracepoints_copy(struct session *session, const struct tracepoint 
 		error = set_place(twin, place);
 	if (!error && !place && !(twin->probe.place.name = strdup(tracepoint->probe.place.name)))
 		error = error_new(ERROR_FAILED, "out of memory");
-	if (!error && tracepoint->tracer->kind == TRACER_COUNT && !count_tracer_copy(tracepoint, twin))
+	if (!error && tracepoint->tracer->kind == TRACER_COUNT &&
+	    !count_tracer_copy(tracepoint, twin))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error) {
 		tracepoints_free_one(session, twin);

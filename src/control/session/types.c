@@ -1,11 +1,12 @@
 /*
- * types.c - the kinds of events of tracepoints, and their ids.
+ * types.c
  *
- * In one trace an id means one thing for ever. But a tracepoint that was removed, and is added
- * again as it was, has events that look the same: it gets the id again, once nothing can record
- * under it any more. So who adds and removes the same thousands of times needs neither more ids nor
- * longer metadata. Ids of exits are bound to return stubs for life (H5), and aren't given again.
+ * In one trace an id has one meaning for ever. A tracepoint that was removed and is added again has
+ * events of the same type: it gets its old id, once nothing can record under that id any more. So
+ * adding and removing the same tracepoints thousands of times needs neither more ids nor longer
+ * metadata. Ids of exits are bound to return stubs for life (H5), and aren't given again.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static struct error *describe_event(struct tracepoint *tracepoint, struct event_
 		return error_new(ERROR_FAILED, "out of memory");
 	values_give(tracepoint, &type);
 	if (!tracepoint->tracer->uses_pool)
-		type.size = 0; /* the trace has none of them */
+		type.size = 0; /* no such events in the trace */
 	*ret_type = type;
 	return NULL;
 }
@@ -51,15 +52,14 @@ static void free_type(struct event_type *type)
 	free(type->name);
 }
 
-/* ---- the same again ------------------------------------------------------------------------- */
+/* ---- ids of removed tracepoints ------------------------------------------------------------- */
 
 static bool is_same(const struct event_type *a, const struct event_type *b)
 {
 	return a->log == b->log && a->address == b->address && event_type_is_same(a, b);
 }
 
-/* An id that nobody uses and that means the same; `exit`: with the one behind it; NULL: there is
- * none. */
+/* Takes an unused id of the same type. `exit`: the type of the next id; NULL: any. */
 static bool find_unused(struct session *session, const struct event_type *type,
 			const struct event_type *exit, uint32_t *ret_id)
 {
@@ -68,6 +68,7 @@ static bool find_unused(struct session *session, const struct event_type *type,
 	for (size_t i = 0; i < session->unused_ids.count; i++) {
 		uint32_t id = session->unused_ids.items[i];
 
+		assert(id < types->count);
 		if (!is_same(&types->items[id], type) ||
 		    (exit && (id + 1 >= types->count || !is_same(&types->items[id + 1], exit))))
 			continue;
@@ -82,12 +83,13 @@ static bool find_unused(struct session *session, const struct event_type *type,
 
 void types_give_back(struct session *session, const struct tracepoint *tracepoint)
 {
+	assert(!tracepoint->has_type || tracepoint->probe.event.id < session->types->count);
+	/* if it can't be noted, the id isn't used again */
 	if (tracepoint->has_type && session->types == &session->own_types)
-		/* else it isn't used again */
 		vec_push(&session->unused_ids, tracepoint->probe.event.id);
 }
 
-/* ---- new ones ------------------------------------------------------------------------------- */
+/* ---- new ids -------------------------------------------------------------------------------- */
 
 static struct error *add_type(struct session *session, struct event_type *type)
 {
@@ -95,7 +97,7 @@ static struct error *add_type(struct session *session, struct event_type *type)
 
 	if (session->types->count >= DT_EVENTS_MAX)
 		error = error_new(ERROR_FAILED,
-				  "more than %u kinds of events in one trace: name fewer places",
+				  "more than %u types of events in one trace (name fewer places)",
 				  DT_EVENTS_MAX);
 	type->id = (uint32_t)session->types->count;
 	if (!error && !vec_push(session->types, *type))
@@ -107,7 +109,7 @@ static struct error *add_type(struct session *session, struct event_type *type)
 	return error;
 }
 
-/* New ids for it. The exit's is the one behind the entry's. */
+/* Gives the tracepoint new ids. The exit's id follows the entry's. */
 static struct error *add_types(struct session *session, struct tracepoint *tracepoint,
 			       struct event_type *type, struct event_type *exit)
 {
@@ -122,6 +124,7 @@ static struct error *add_types(struct session *session, struct tracepoint *trace
 
 static struct error *assign(struct session *session, struct tracepoint *tracepoint)
 {
+	assert(tracepoint->probe.site && !tracepoint->waits && !tracepoint->has_type);
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct event_type type, exit_type, *exit = event->exit ? &exit_type : NULL;
 	uint16_t log = 0;
@@ -147,6 +150,7 @@ static struct error *assign(struct session *session, struct tracepoint *tracepoi
 	} else {
 		error = add_types(session, tracepoint, &type, exit);
 	}
+	assert(error || event->id < session->types->count);
 	values_set_ids(tracepoint);
 	return error;
 }

@@ -1,14 +1,14 @@
 /*
- * types.h - event types, and with them ids, for tracepoints.
+ * types.h - event types and ids of tracepoints.
  */
 #ifndef DYNTRACE_TYPES_H
 #define DYNTRACE_TYPES_H
 
 #include "control/session/state/session_state.h"
 
-/* Event types, and with them ids, for each tracepoint of the list that has a site. */
+/* Gives event types and ids to each tracepoint of the list that has a site. */
 struct error *types_assign(struct session *session, const struct tracepoint_list *list);
-/* Nothing records under the tracepoint's id any more. */
+/* Takes the tracepoint's id back: nothing records under it any more. */
 void types_give_back(struct session *session, const struct tracepoint *tracepoint);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * wake.c - one descriptor to sleep on: readable when a chunk was published or the target has ended.
+ * wake.c - the descriptor of session_fd: readable when a chunk was published or the target ended.
  *
- * Threads of the target tell of a chunk by a futex, on which poll can't wait. So a thread of ours
- * sleeps there and turns each wake into an eventfd. It sleeps without a limit: nothing runs while
- * nothing happens. It is armed by the session once it has read all there is, and disarms itself
- * when it has told.
+ * Threads of the target announce a chunk by a futex, on which poll can't wait. So a thread of ours
+ * sleeps on the futex and turns each wake into an eventfd. It sleeps without a limit: nothing runs
+ * while nothing happens. The session arms the thread after it has read everything; the thread
+ * disarms itself when it writes to the eventfd.
  */
+#include <assert.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -30,8 +31,8 @@ struct wake {
 	bool running;
 	pthread_t thread;
 	uint32_t state; /* futex: WAKE_* */
-	uint32_t *word; /* of the pool: wake_word */
-	uint32_t seen; /* ... as we saw it */
+	uint32_t *word; /* wake_word, in the pool */
+	uint32_t seen; /* its value when the thread was armed */
 };
 
 static void futex_wait(uint32_t *word, uint32_t value)
@@ -55,7 +56,7 @@ static void *listen(void *context)
 			futex_wait(&wake->state, WAKE_IDLE);
 		if (armed == WAKE_QUIT)
 			return NULL;
-		/* Pairs with chunk_wake in the agent: it raises `wake`, then looks at `waiting`. */
+		/* Pairs with chunk_wake in the agent, which raises `wake`, then reads `waiting`. */
 		__atomic_store_n(&pool->waiting, wake->word == &pool->wake, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(wake->word, __ATOMIC_SEQ_CST) == wake->seen)
 			futex_wait(wake->word, wake->seen);
@@ -66,11 +67,12 @@ static void *listen(void *context)
 	}
 }
 
-/* Signals are for the session's own thread. */
+/* Blocks all signals in the new thread: they are for the session's thread. */
 static struct error *start(struct wake *wake, struct dt_pool *pool)
 {
 	sigset_t all, before;
 
+	assert(!wake->running);
 	wake->pool = pool;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -80,7 +82,7 @@ static struct error *start(struct wake *wake, struct dt_pool *pool)
 	return number ? error_errno(number, "cannot start a thread") : NULL;
 }
 
-static struct error *watch(const struct wake *wake, int fd)
+static struct error *poll_also(const struct wake *wake, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
@@ -100,9 +102,9 @@ static struct error *create(struct session *session, struct wake **ret_wake)
 	if (wake->event_fd < 0 || wake->epoll_fd < 0)
 		error = error_errno(errno, "cannot wait for events");
 	if (!error)
-		error = watch(wake, wake->event_fd);
+		error = poll_also(wake, wake->event_fd);
 	if (!error)
-		error = watch(wake, session->proc->pidfd);
+		error = poll_also(wake, session->proc->pidfd);
 	if (error) {
 		wake_free(wake);
 		return error;
@@ -116,7 +118,7 @@ void wake_free(struct wake *wake)
 	if (!wake)
 		return;
 	__atomic_store_n(&wake->state, WAKE_QUIT, __ATOMIC_RELEASE);
-	/* it may be about to sleep: it is woken until it is gone */
+	/* the thread may be about to sleep: wake it until it has ended */
 	while (wake->running && pthread_tryjoin_np(wake->thread, NULL)) {
 		futex_wake(&wake->state);
 		futex_wake(&wake->pool->wake);
@@ -130,7 +132,7 @@ void wake_free(struct wake *wake)
 	free(wake);
 }
 
-/* In overwrite mode, and while there is no trace, chunks are no news; libraries are. */
+/* In overwrite mode, and without a trace, nobody waits for chunks, only for libraries. */
 uint32_t *wake_word(const struct session *session, uint32_t *ret_seen)
 {
 	bool chunks = session->reader && session->options.mode != SESSION_OVERWRITE;
@@ -143,7 +145,7 @@ struct error *wake_arm(struct session *session)
 {
 	struct wake *wake = session->wake;
 	uint32_t idle = WAKE_IDLE;
-	eventfd_t told;
+	eventfd_t announced;
 
 	if (!wake || !session->agent)
 		return NULL;
@@ -153,15 +155,17 @@ struct error *wake_arm(struct session *session)
 	uint32_t seen, *word = wake_word(session, &seen);
 	if (__atomic_load_n(&wake->state, __ATOMIC_ACQUIRE) == WAKE_ARMED) {
 		if (word != wake->word)
-			/* for another word: it comes back, and is armed for this one */
+			/* the thread sleeps on another word: it returns, and is armed for
+			 * this one */
 			futex_wake(wake->word);
 		return NULL;
 	}
-	eventfd_read(wake->event_fd, &told);
+	eventfd_read(wake->event_fd, &announced);
 	if (library_notice_is_pending(session)) {
 		eventfd_write(wake->event_fd, 1);
 		return NULL;
 	}
+	assert(__atomic_load_n(&wake->state, __ATOMIC_ACQUIRE) == WAKE_IDLE);
 	wake->word = word;
 	wake->seen = seen;
 	if (__atomic_compare_exchange_n(&wake->state, &idle, WAKE_ARMED, false, __ATOMIC_ACQ_REL,
@@ -174,7 +178,7 @@ struct error *session_fd(struct session *session, int *ret_fd)
 {
 	struct error *error = session->wake ? NULL : create(session, &session->wake);
 
-	/* libraries are told of before there is anything to read */
+	/* the target announces libraries before there is anything to read */
 	if (!error)
 		error = wake_arm(session);
 	if (!error)

@@ -1,5 +1,6 @@
 #include "request.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ static bool copy_string(const char **string)
 	return *string != NULL;
 }
 
-/* False: out of memory; what was copied is the request's, the rest NULL. */
+/* False: out of memory; the strings that were copied are the request's, the others are NULL. */
 static bool copy_spec(const struct tracepoint_spec *from, struct tracepoint_spec *to)
 {
 	const char **contexts = calloc(from->context_count + 1, sizeof(*contexts));
@@ -48,7 +49,7 @@ static void free_spec(struct tracepoint_spec *spec)
 	free((char *)spec->tracer_argument);
 }
 
-/* Does the tracer fit what is asked for? Before anything is touched. */
+/* Does the tracer fit the spec? Checked before anything is touched. */
 static struct error *check_tracer(const struct tracepoint_spec *spec, const struct tracer *tracer)
 {
 	struct error *error = tracer_check(tracer, spec->tracer_argument);
@@ -56,13 +57,13 @@ static struct error *check_tracer(const struct tracepoint_spec *spec, const stru
 	if (!error && !tracer->has_values && spec->context_count)
 		error = error_new(
 			ERROR_USAGE,
-			"tracer '%s' records no events: contexts (-t) mean nothing for it",
+			"tracer '%s' records no events: it has no use for contexts (-t)",
 			tracer->name);
 	if (!error && tracer->kind == TRACER_LTTNG && spec->context_count && !spec->name)
 		error = error_new(
 			ERROR_USAGE,
-			"tracer 'lttng': events without a name have their address only: for contexts (-t) give "
-			"one (-n NAME)");
+			"tracer 'lttng': unnamed events record only their address: for contexts "
+			"(-t), name them (-n NAME)");
 	return error;
 }
 
@@ -93,7 +94,10 @@ struct error *request_create(const struct tracepoint_spec *spec, struct request 
 
 void request_drop(struct request *request)
 {
-	if (!request || --request->users)
+	if (!request)
+		return;
+	assert(request->users);
+	if (--request->users)
 		return;
 	places_free(&request->places);
 	location_clear(&request->location);
@@ -103,6 +107,7 @@ void request_drop(struct request *request)
 
 struct error *request_resolve(struct request *request, struct proc *proc, struct modules *modules)
 {
+	assert(request->users);
 	places_free(&request->places);
 	return locate(proc, modules, &request->location, request->spec.kind != TRACEPOINT_BARE,
 		      &request->places);

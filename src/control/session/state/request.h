@@ -1,6 +1,6 @@
 /*
- * request.h - what the user asked for: a tracepoint_spec of the session's own, and where it leads.
- * Private to session/.
+ * request.h - one wish of the user: the session's copy of a tracepoint_spec, and the places that
+ * it names.
  */
 #ifndef DYNTRACE_REQUEST_H
 #define DYNTRACE_REQUEST_H
@@ -9,22 +9,22 @@
 #include "control/event/tracer.h"
 #include "tracepoint.h"
 
-/* Lives as long as a tracepoint that was made from it. */
+/* Shared by the tracepoints that were made from it; freed with the last of them. */
 struct request {
 	struct tracepoint_spec spec; /* with copies of its strings */
 	const struct tracer *tracer;
 	struct location location;
-	struct places places; /* found, until tracepoints are made of them */
-	uint64_t number; /* in the order of their creation */
-	size_t users; /* tracepoints, and the list of those not begun with */
+	struct places places; /* from request_resolve until tracepoints are made of them */
+	uint64_t number; /* requests count upward, in the order of creation */
+	size_t users; /* tracepoints, and struct session.requests */
 };
 
-/* Parses the location. One user: the caller. */
+/* Parses the location. The request has one user, the caller. */
 struct error *request_create(const struct tracepoint_spec *spec, struct request **ret_request);
-/* One user less. */
+/* Takes one user away; the last one frees the request. */
 void request_drop(struct request *request);
 
-/* Finds the places anew. */
+/* Finds the places in these modules; forgets the ones found before. */
 struct error *request_resolve(struct request *request, struct proc *proc, struct modules *modules);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * session_options.h - how a session records, and what it says at its end.
+ * session_options.h - options of a session, and the summary at its end.
  */
 #ifndef DYNTRACE_SESSION_OPTIONS_H
 #define DYNTRACE_SESSION_OPTIONS_H
@@ -7,57 +7,57 @@
 #include "control/ctf/trace_dir.h"
 #include "control/record/reader.h"
 
-/* What happens when the buffers are full. */
+/* The policy for full buffers. */
 enum session_mode {
 	SESSION_DISCARD, /* events are lost, and counted */
-	SESSION_OVERWRITE, /* the oldest make room; written at the end and by session_snapshot */
+	SESSION_OVERWRITE, /* the oldest events make room; written at the end and by snapshots */
 	SESSION_BLOCK, /* threads wait for room, for a bounded time */
 };
 
 #define SESSION_BLOCK_MS 10000
 
-/* What happened; `text` is the name of a tracepoint or the path of a module. */
+/* An event in the life of a session; `text` names the tracepoint or is the module's path. */
 enum session_notice {
 	SESSION_PLACED,
-	SESSION_GONE, /* a tracepoint: removed, or its module is */
+	SESSION_GONE, /* a tracepoint was removed, or its module was unloaded */
 	SESSION_MODULE_LOADED,
 	SESSION_MODULE_UNLOADED,
-	SESSION_FAULT, /* a tracepoint's function has got a signal, and isn't called any more */
+	SESSION_FAULT, /* a tracepoint's function got a signal and is called no more */
 };
 typedef void (*session_notify_fn)(void *context, enum session_notice notice, const char *text);
 
 struct session_options {
-	const char *output; /* the trace's directory, which must not exist */
+	const char *output; /* the trace's directory, which must not exist yet */
 	uint64_t buffer_size;
 	bool follow_fork;
-	bool follow_exec; /* programs that the target and its children begin are traced too */
+	bool follow_exec; /* trace also the programs that the target and its children execute */
 	enum session_mode mode;
 	unsigned block_ms; /* SESSION_BLOCK: how long a thread waits; 0: SESSION_BLOCK_MS */
-	unsigned flush_ms; /* how long an event may wait until it is written; 0: a moment */
-	reader_observe_fn observe; /* NULL, or told of all that is written */
+	unsigned flush_ms; /* the longest that an event waits to be written; 0: the default */
+	reader_observe_fn observe; /* NULL, or called with every batch of events */
 	void *observe_context;
-	/* NULL: `output`, made here; else who makes the trace's files; borrowed */
+	/* NULL: the session makes `output`; else makes the trace's files; borrowed */
 	struct trace_dir *directory;
 	bool stopped; /* recording begins with session_recording */
-	/* NULL, or who opens the file of a log (NULL: the target's standard output) with the right
-	 * user's rights; -1: opened here. */
+	/* NULL, or opens the file of a log with the right user's rights; `file` NULL: the target's
+	 * standard output. Result -1: the session opens it. */
 	int (*open_log)(void *context, const char *file);
 	void *open_context;
-	session_notify_fn notify; /* NULL, or told of what happens to modules and tracepoints */
+	session_notify_fn notify; /* NULL, or called for modules and tracepoints */
 	void *notify_context;
-	/* NULL, or told of programs that aren't traced (follow_exec), and of functions that got a
-	 * signal. */
+	/* NULL, or called with a line for the user: programs that aren't traced (follow_exec), and
+	 * functions that got a signal */
 	void (*tell)(void *context, const char *line);
 	void *tell_context;
 };
 
 struct session_summary {
-	uint64_t lines_left_out; /* of logs that nobody read in time, or that can't be written: */
-	int lines_failed; /* errno */
-	/* times when the process didn't wait until tracepoints were in a library that it loaded */
+	uint64_t lines_left_out; /* lines of logs that were lost: not read in time, or not written, */
+	int lines_failed; /* with this errno */
+	/* libraries that the process used before their tracepoints were placed */
 	uint32_t late_libraries;
 	struct reader_totals totals;
-	bool left; /* something had to stay in the target: `why` */
+	bool left; /* code of ours stays in the target: `why` */
 	char why[256];
 };
 

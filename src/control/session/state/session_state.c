@@ -10,7 +10,7 @@ void session_invite(struct session *session, const struct session_guest *guest)
 
 	while (i < SESSION_GUESTS && session->guests[i] && session->guests[i] != guest)
 		i++;
-	assert(i < SESSION_GUESTS);
+	assert(i < SESSION_GUESTS); /* one per room above session/ */
 	session->guests[i] = guest;
 }
 
@@ -27,6 +27,7 @@ bool session_can_follow(const struct session *session)
 
 bool session_has_code(const struct session *session, struct proc *proc)
 {
+	assert(session->agent);
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(proc, &maps);
 	const struct mapping *found = error ? NULL : maps_find(&maps, session->agent->control_at);
@@ -37,13 +38,16 @@ bool session_has_code(const struct session *session, struct proc *proc)
 
 void session_note_sizes(const struct session *session)
 {
+	assert(session->agent && session->types->count <= DT_EVENTS_MAX);
 	struct dt_control *control = session->agent->control;
 
 	for (size_t id = control->event_count; id < session->types->count; id++) {
 		const struct event_type *type = &session->types->items[id];
 
+		assert(type->id == id);
+
 		control->sizes[id] = (uint16_t)(type->is_variable ? DT_SIZE_VARIES : type->size);
 	}
-	/* pairs with the agent's look at event_count: sizes come first */
+	/* pairs with the agent's load of event_count: sizes come first */
 	__atomic_store_n(&control->event_count, (uint32_t)session->types->count, __ATOMIC_RELEASE);
 }

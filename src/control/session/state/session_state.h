@@ -1,8 +1,8 @@
 /*
- * session_state.h - a session from the inside: what its parts share.
+ * session_state.h - the state of a session that its parts share.
  *
- * Each part that one file or one folder looks after is that one's own struct, behind a pointer.
- * session_create makes all of them, session_destroy frees them.
+ * State of one file or one folder is that file's own struct, behind a pointer. session_create makes
+ * these parts, session_destroy frees them.
  */
 #ifndef DYNTRACE_SESSION_STATE_H
 #define DYNTRACE_SESSION_STATE_H
@@ -17,30 +17,30 @@
 
 struct session;
 
-/* Probes of our own, which record nothing. */
+/* Probes of dyntrace's own, which record nothing. */
 struct own_probes {
 	struct probe **items;
 	size_t count, room;
 };
 
-/* Another controller's sites, found in the target, instead of a planner's (takeover/). */
+/* A dead controller's sites, found in the target (takeover/); its session has no planner. */
 struct found_sites {
 	struct patch_site *items; /* NULL: none were looked for */
 	size_t count;
-	size_t own; /* of those, probes that the user didn't ask for */
+	size_t own; /* sites among them whose probes were the controller's own */
 };
 
 /*
- * A room above session/ that takes part in the life of a session: one that follows execve, one that
- * takes over from a dead controller. A function that it doesn't need is NULL.
+ * A room above session/ that takes part in the life of a session: follow_exec/ and takeover/.
+ * Functions that a guest doesn't need are NULL.
  */
 struct session_guest {
 	void (*step)(struct session *session, uint64_t now_ns);
 	void (*modules_changed)(struct session *session);
-	/* Before new sites are placed: adds sites that go in the same stop. The list may be another
-	 * one afterwards. */
+	/* Before new sites are placed: adds sites to take out in the same stop. May reallocate the
+	 * list. */
 	struct error *(*join)(struct session *session, struct patch_site ***patches, size_t *count);
-	/* Before the target is left. */
+	/* Before the session detaches from the target. */
 	void (*end)(struct session *session, struct session_summary *summary);
 	void (*free)(struct session *session);
 };
@@ -52,53 +52,53 @@ struct session {
 	struct proc *proc;
 	struct session_options options;
 	bool begun;
-	bool stopped; /* recording as a whole is off */
+	bool stopped; /* recording is off for all tracepoints */
 	bool placed; /* the target's text holds our jumps */
-	bool sees_exec; /* one of own_probes asks before execve */
+	bool sees_exec; /* own_probes has a probe on execve */
 	bool wants_unwind; /* some event has a backtrace */
 
-	/* Tracepoints, and what they are made of. */
-	VEC(struct request *) requests; /* noted before session_begin */
+	/* Tracepoints and their sites. */
+	VEC(struct request *) requests; /* added before session_begin */
 	struct tracepoint_list tracepoints;
-	struct tracepoint_list retired; /* removed; the code that their probes describe isn't yet */
+	struct tracepoint_list retired; /* removed tracepoints whose code may still run */
 	struct own_probes own_probes;
 	struct modules modules;
 	struct planner *planner;
 	struct near_pool *code;
-	/* sites out of the target's code, whose memory may not be used again yet */
+	/* sites out of the target's code, whose trampolines may still run */
 	struct site_list garbage;
 	struct found_sites found;
 
 	/* Events. */
-	/* kinds of events of the placed tracepoints: `own_types`, or those of `parent` */
+	/* event types of the placed tracepoints: `own_types`, or those of `parent` */
 	struct event_types *types;
 	struct event_types own_types;
 	bool types_announced; /* the metadata has all types */
-	VEC(uint32_t) unused_ids; /* of types: nothing records under them */
-	size_t counters; /* of dt_pool.counters ever used */
-	VEC(uint32_t) free_counters; /* of those, not in use */
+	VEC(uint32_t) unused_ids; /* ids of types under which nothing records */
+	size_t counters; /* entries of dt_pool.counters ever used */
+	VEC(uint32_t) free_counters; /* entries among them that are free again */
 
 	/* The trace. */
 	struct agent *agent;
 	struct clock_estimate clock;
 	struct trace_writer *writer;
-	/* a dead controller's trace: `writer`'s is a part behind it */
+	/* a dead controller's trace; `writer` writes the next part of it */
 	struct trace_writer *reopened;
 	struct reader *reader;
-	struct reader_pauses pauses; /* while recording was stopped */
+	struct reader_pauses pauses; /* times in which recording was stopped */
 	struct latency latency;
 	char *command_line;
-	uint64_t stopped_us; /* the longest that the target stood still */
-	uint64_t ended_ns; /* of CLOCK_MONOTONIC, when recording ended; 0: it goes on */
-	/* NULL, or called when all probes are gone and the pool is still there */
+	uint64_t stopped_us; /* the longest stop of the target */
+	uint64_t ended_ns; /* of CLOCK_MONOTONIC; 0: recording goes on */
+	/* NULL, or called when all probes are out and the pool is still mapped */
 	struct error *(*quiet)(struct session *session);
 
-	const struct session_guest *guests[SESSION_GUESTS]; /* NULL: none, and no more */
+	const struct session_guest *guests[SESSION_GUESTS]; /* the first NULL ends the list */
 
-	/* Parts, each of the file or folder that is named. */
+	/* Parts, each with the file or folder that owns it. */
 	struct call_tracer *call; /* tracers/call */
-	struct change *change; /* session/change.c */
 	struct children *children; /* session/processes/children.c */
+	struct collection *collection; /* session/garbage.c */
 	struct count_tracer *count; /* tracers/count */
 	struct exits *exits; /* exits/ */
 	struct follow *follow; /* session/follow_exec/follow_exec.c */
@@ -108,23 +108,23 @@ struct session {
 	struct lttng_tracer *lttng; /* tracers/lttng */
 	struct naming *naming; /* session/tracepoints.c */
 	struct old_counts *old_counts; /* session/takeover/old_counts.c; NULL: none */
-	struct old_probes *old_probes; /* session/takeover/old_probes.c; NULL: nothing is inherited */
+	struct old_probes *old_probes; /* session/takeover/old_probes.c; NULL: none */
 	struct placing *placing; /* session/place.c */
 	struct recording *recording; /* session/recording.c */
 	struct traps *traps; /* session/own_probes/traps.c */
 	struct unwinding *unwinding; /* session/own_probes/unwinding.c */
-	struct wake *wake; /* session/wake.c; NULL: nobody asked for session_fd */
+	struct wake *wake; /* session/wake.c; NULL: session_fd was never called */
 };
 
-/* From now on the guest takes part. Once per guest. */
+/* Adds a guest; again: no effect. */
 void session_invite(struct session *session, const struct session_guest *guest);
 void session_notify(const struct session *session, enum session_notice notice, const char *text);
-/* Is --follow-exec wanted, and can threads that call execve be found? Not by the ids of another pid
- * namespace. */
+/* Is --follow-exec wanted, and can threads that call execve be found? The ids of another pid
+ * namespace don't find them. */
 bool session_can_follow(const struct session *session);
-/* Does the process still have our code where we put it? Not after execve. */
+/* Does the process still map our code? Not after execve. */
 bool session_has_code(const struct session *session, struct proc *proc);
-/* Notes for the agent's slow path how large events of new kinds are. */
+/* Writes the sizes of new event types for the agent's slow path. */
 void session_note_sizes(const struct session *session);
 
 #endif

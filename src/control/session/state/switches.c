@@ -1,25 +1,32 @@
 #include "switches.h"
 
+#include <assert.h>
 #include <string.h>
 
 static void write_word(struct session *session, const struct site *site,
 		       const struct tramp_event *event, bool on)
 {
+	assert(event->switch_offset + sizeof(uint64_t) <= site->piece.size);
+	assert(event->on.v && event->off.v);
 	uint8_t *code = (uint8_t *)session->agent->control;
 	uint64_t *word = (uint64_t *)(code + site->piece.offset + event->switch_offset);
 
-	/* its partner is the jmp [switch] at the start of the tracepoint's code */
+	/* partner: the jmp [switch] at the start of the tracepoint's code */
 	__atomic_store_n(word, on ? event->on.v : event->off.v, __ATOMIC_RELEASE);
 }
 
-/* Does the event belong to an earlier form of the tracepoint? Events keep their name, counts their
- * cell. */
+/* Does the event belong to an earlier form of the tracepoint? Both forms share the event's name or
+ * the count's cell. */
 static bool is_former(const struct session *session, const struct tracepoint *tracepoint,
 		      const struct tramp_event *event)
 {
 	const struct event_types *types = session->types;
 	uint32_t id = tracepoint->probe.event.id;
 
+	assert(!tracepoint->has_type || id < types->count);
+
+	if (tramp_event_is_own(event)) /* its id is no tracepoint's */
+		return false;
 	if (tracepoint->count)
 		return taddr_equal(event->count.cell, tracepoint->probe.event.count.cell);
 	return tracepoint->has_type && event->id < types->count &&
@@ -40,7 +47,7 @@ void switches_write_former(struct session *session, const struct tracepoint *tra
 
 void switches_write_probe(struct session *session, struct probe *probe, bool on)
 {
-	probe->event.is_off = !on; /* in case its trampoline is written anew */
+	probe->event.is_off = !on; /* for a trampoline that is written later */
 	if (probe->site && probe->site->emitted)
 		write_word(session, probe->site, &probe->event, on);
 }

@@ -1,18 +1,18 @@
 /*
- * switches.h - the words that switch tracepoints on and off in the target.
+ * switches.h - switch tracepoints on and off in the target.
  *
- * A store to the word that the trampoline jumps through; no thread is stopped.
+ * Stores to the word that the trampoline jumps through; stops no thread.
  */
 #ifndef DYNTRACE_SWITCHES_H
 #define DYNTRACE_SWITCHES_H
 
 #include "session_state.h"
 
-/* Are its hits recorded, as the user wants it and the session as a whole is? */
+/* On, unless the user switched the tracepoint off or stopped the session. */
 void switches_write(struct session *session, struct tracepoint *tracepoint);
-/* Switches one probe, whatever the user wants. */
+/* Switches one probe, whatever the user chose. */
 void switches_write_probe(struct session *session, struct probe *probe, bool on);
-/* Switches code of the tracepoint that newer code has replaced, and that only forked children run. */
+/* Switches replaced code of the tracepoint, which only forked children run. */
 void switches_write_former(struct session *session, const struct tracepoint *tracepoint, bool on);
 
 #endif

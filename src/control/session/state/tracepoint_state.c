@@ -1,5 +1,7 @@
 #include "tracepoint_state.h"
 
+#include <assert.h>
+
 bool tracepoint_has_values(const struct tracepoint *tracepoint)
 {
 	const struct tracer *tracer = tracepoint->tracer;
@@ -15,6 +17,7 @@ bool tracepoint_knows_exits(const struct tracepoint *tracepoint)
 
 const struct tracer *tracepoint_placed_tracer(const struct tracepoint *tracepoint)
 {
+	assert(!tracepoint->probe.site || !tracepoint->waits);
 	return tracepoint->probe.site ? tracepoint->tracer : NULL;
 }
 

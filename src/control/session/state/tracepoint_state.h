@@ -1,7 +1,7 @@
 /*
  * tracepoint_state.h - a tracepoint of a session: its place, its values, its counts.
  *
- * The parts that belong to one tracer are that tracer's own (`count`, `lttng`, `call`).
+ * State of one tracer is that tracer's own (`count`, `lttng`, `call`).
  */
 #ifndef DYNTRACE_TRACEPOINT_STATE_H
 #define DYNTRACE_TRACEPOINT_STATE_H
@@ -14,7 +14,7 @@ struct call_use;
 struct count_use;
 struct lttng_use;
 
-/* What was counted under an event id before, of another tracepoint or by this one under another id. */
+/* Counts under an event id: another tracepoint's, or this one's under an earlier id. */
 struct tally {
 	uint64_t hits, lost, exits, exits_lost, unwound, missed;
 };
@@ -26,23 +26,23 @@ struct tracepoint {
 	enum tracepoint_kind kind;
 	bool from_glob;
 	bool is_off; /* switched off by the user */
-	bool waits; /* for its module: it has no place */
-	bool has_type; /* its events have their id */
-	struct probe probe; /* its place's name is its own */
+	bool waits; /* for its module: it has no place yet */
+	bool has_type; /* probe.event.id is valid */
+	struct probe probe; /* place.name is owned */
 	struct values values;
-	bool raised; /* its marker's semaphore is */
-	VEC(char *) contexts; /* TYPEs: the request's, and those that were added */
-	struct error *exit_refusal; /* why its exit isn't recorded, although that was asked for */
-	struct error *still_waits; /* why */
+	bool raised; /* its marker's semaphore is raised */
+	VEC(char *) contexts; /* TYPEs: of the request, and added later */
+	struct error *exit_refusal; /* why its exit isn't recorded as asked */
+	struct error *still_waits; /* why it does, although its module is loaded */
 	bool has_counter;
 	uint32_t counter; /* of dt_pool.counters */
 	uint64_t placed_ns; /* of CLOCK_MONOTONIC */
 	struct lttng_use *lttng; /* lttng_tracer.c; NULL: not its tracer */
-	struct count_use *count; /* count_tracer.c; NULL: it counts nowhere */
+	struct count_use *count; /* count_tracer.c; NULL: no count in the target */
 	struct call_use *call; /* call_tracer.c; NULL: not its tracer */
-	struct tally before; /* subtracted: by others, under its id */
-	struct tally past; /* added: its own, under other ids */
-	/* its id was another one before, whose events may not all have been read: */
+	struct tally before; /* subtract: counts of others under its id */
+	struct tally past; /* add: its own counts under earlier ids */
+	/* its id before this one, some of whose events may not have been read yet: */
 	bool has_former;
 	uint32_t former_id;
 	struct tally former_before;
@@ -53,16 +53,16 @@ struct tracepoint_list {
 	size_t count, room;
 };
 
-/* Does an event of it hold arguments and results? */
+/* Do its events hold arguments and results? */
 bool tracepoint_has_values(const struct tracepoint *tracepoint);
-/* Does anybody count its exits? */
+/* Are its exits counted? */
 bool tracepoint_knows_exits(const struct tracepoint *tracepoint);
-/* Its tracer, if it is placed; else NULL. */
+/* The tracer of a placed tracepoint; NULL: not placed. */
 const struct tracer *tracepoint_placed_tracer(const struct tracepoint *tracepoint);
-/* Is it placed, with that tracer? Is any of the list? */
+/* Is the tracepoint placed with that tracer? Is any tracepoint of the list? */
 bool tracepoint_is(const struct tracepoint *tracepoint, enum tracer_kind kind);
 bool tracepoint_list_uses(const struct tracepoint_list *list, enum tracer_kind kind);
-/* Does the list have events for the trace, or at least for the pool? */
+/* Does any placed tracepoint record into the trace? Into the pool? */
 bool tracepoint_list_has_trace(const struct tracepoint_list *list);
 bool tracepoint_list_uses_pool(const struct tracepoint_list *list);
 

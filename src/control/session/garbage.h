@@ -1,0 +1,41 @@
+/*
+ * garbage.h - sites that are out of the target's code, whose trampolines may still run.
+ *
+ * The memory of a removed site is used again only when no thread is in its trampoline, its hop or
+ * the agent (from where the thread would return to the trampoline): in the target, and in every
+ * process that was forked from it and whose text may still hold the jump (H12). A look at all
+ * threads takes milliseconds, so it serves many sites at once.
+ *
+ * Return stubs lead to the code of their tracepoint: a site with calls inside stays until they have
+ * returned (exits/exits_release.c).
+ */
+#ifndef DYNTRACE_GARBAGE_H
+#define DYNTRACE_GARBAGE_H
+
+#include "control/session/state/session_state.h"
+
+#define GARBAGE_WAIT_MS 10000 /* the longest that garbage is collected patiently */
+
+bool garbage_create(struct session *session);
+void garbage_destroy(struct session *session);
+/* Frees all garbage; nothing of it may run any more. */
+void garbage_free(struct session *session);
+
+/* Adds sites that are no longer in the planner. Fails, with nothing changed, if out of memory. */
+struct error *garbage_add(struct session *session, const struct site_list *sites);
+/* Takes garbage out of a process's text: a forked child may still have it. `all`: also replaced
+ * sites with which the child goes on recording. */
+struct error *garbage_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);
+/* Frees the garbage, and the retired tracepoints, if nothing of it can run any more. */
+void garbage_collect(struct session *session);
+/* The same, if enough has come since the last time. */
+void garbage_collect_if_due(struct session *session);
+/* The same before another try, with a pause that doubles: a thread that was interrupted in removed
+ * code may wait long for a CPU, and makes no progress while it is held. */
+void garbage_collect_patiently(struct session *session, unsigned *pause_ms);
+/* Collects if return stubs lead to replaced code, past the switches of the code that replaced it. */
+void garbage_redirect_stubs(struct session *session);
+/* Does no process but the target have our code? Processes forked later have all of it. */
+bool garbage_is_unshared(const struct session *session);
+
+#endif
