@@ -69,7 +69,7 @@ def test_two_daemons_at_two_sockets_know_nothing_of_each_other(new_daemon, scrat
     assert second.json("list-processes") == []
     worker = first.workers(one.pid)[0]
     assert second.fails("attach", one.pid) == \
-        f"process {one.pid} is being traced already, by dyntraced-work ({worker}): end that first"
+        f"process {one.pid} is being traced already, by dyntraced-work, pid {worker} (end that first)"
 
 
 def test_help_and_version_and_wrong_words(build, scratch):

@@ -70,7 +70,7 @@ def test_they_get_what_is_added_later(daemon, server, words, names):
 
 
 def test_counts_and_durations_of_children(daemon, server):
-    """Children get memory that the target got after the fork, and keep no descriptor."""
+    """K1: children get memory that the target got after the fork, and keep no descriptor."""
     descriptors = [sorted(os.listdir(f"/proc/{pid}/fd")) for pid in server.children]
     daemon.add(f"{server.pid}:foo", "count")
     daemon.add(f"{server.pid}:foo_many", "-e", "count")

@@ -188,7 +188,7 @@ def test_setuid_program_keeps_its_rights(dyntrace, program_path):
                                  "-o", output, "--function", "main", "--", "sh", "-c", f"{whoami} -u; true"],
                                 capture_output=True, text=True, cwd=dyntrace.scratch)
         assert result.stdout == "0\n", result.stderr
-        assert "with other rights (setuid): it isn't traced" in result.stderr
+        assert "not traced: it executes a program with other rights (setuid)" in result.stderr
         assert rows(result.stderr) == {"main": 1}
     finally:
         os.unlink(whoami)

@@ -40,7 +40,7 @@ static bool is_in_the_way(const struct session *session, const struct patch_site
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		const struct site *old = session->garbage.items[i];
 		uint64_t out = old->address.v + old->length, trap = old->address.v + 1;
-		bool is_redirected = !old->patch.redirects || old->patch.redirect_to ||
+		bool is_redirected = !old->patch.leads_on || old->patch.redirect_to ||
 				     (unshared && old->patch.state == PATCH_REMOVED);
 
 		if (old->patch.state == PATCH_FAILED)
@@ -52,7 +52,8 @@ static bool is_in_the_way(const struct session *session, const struct patch_site
 	return false;
 }
 
-/* Fails the site, and all planned sites of its group: a group is placed whole or not at all (P7). */
+/* Fails the site, and all planned sites of its group: a group is placed whole or not at all
+ * (P7). */
 static void fail_with_group(struct session *session, struct patch_site *site, const char *reason)
 {
 	unsigned group = site->group;

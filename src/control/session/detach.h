@@ -6,8 +6,8 @@
 
 #include "control/session/state/session_state.h"
 
-/* Restores the text and unmaps everything, in the target and its children. Where that isn't possible,
- * the summary says why. */
+/* Restores the text and unmaps everything, in the target and its children. Where that isn't
+ * possible, the summary says why. */
 struct error *detach_all(struct session *session, struct session_summary *summary);
 
 #endif

@@ -183,7 +183,8 @@ static const char *how_placed(const struct tracepoint *tracepoint)
 }
 
 /* A tracepoint of an executed program. */
-static struct tracepoint_info describe_row(const struct session *session, const struct follow_row *row)
+static struct tracepoint_info describe_row(const struct session *session,
+					   const struct follow_row *row)
 {
 	struct tally tally = count_id(session, row->id, row->has_exit);
 
@@ -201,9 +202,9 @@ static struct tracepoint_info describe_row(const struct session *session, const 
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
 {
 	assert(index < session_tracepoint_count(session));
-	if (index >= session->tracepoints.count)
-		return describe_row(session,
-				    &session->follow->rows.items[index - session->tracepoints.count]);
+	size_t own = session->tracepoints.count;
+	if (index >= own)
+		return describe_row(session, &session->follow->rows.items[index - own]);
 	const struct tracepoint *tracepoint = session->tracepoints.items[index];
 	const struct probe *probe = &tracepoint->probe;
 	struct tracepoint_info info = { .name = tracepoint->name, .address = probe->place.address };

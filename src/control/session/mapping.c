@@ -143,8 +143,8 @@ static struct error *map_window(struct session *session, struct stop *stop,
 				     &window->offset);
 }
 
-/* Maps a window if map_agent didn't. Leaves out a fixed one that can't be mapped: the planner refuses
- * the sites that need it. */
+/* Maps a window if map_agent didn't. Leaves out a fixed one that can't be mapped: the planner
+ * refuses the sites that need it. */
 static struct error *add_window(struct session *session, struct stop *stop,
 				const struct plan_need *need, struct code_window *window)
 {

@@ -345,8 +345,8 @@ static struct error *check_machine(void)
 	if (!clock_tsc_trusted(NULL) && !getenv("DYNTRACE_TRUST_TSC"))
 		return error_new(
 			ERROR_FAILED,
-			"this kernel has found the processors' clock (TSC) unstable: times would be "
-			"wrong (set DYNTRACE_TRUST_TSC=1 to record all the same)");
+			"this kernel has found the processors' clock (TSC) unstable, and times "
+			"would be wrong (set DYNTRACE_TRUST_TSC=1 to record all the same)");
 	return NULL;
 }
 

@@ -355,7 +355,8 @@ static struct error *copy_types(const struct session *session, struct event_type
 	return NULL;
 }
 
-/* Counts the hits that haven't been overwritten: in overwrite mode nothing is read before the end. */
+/* Counts the hits that haven't been overwritten: in overwrite mode nothing is read before the
+ * end. */
 static struct error *count_buffers(struct session *session)
 {
 	struct event_types types = { 0 };

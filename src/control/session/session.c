@@ -203,7 +203,8 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 	return error ? error : writing;
 }
 
-/* ---- libraries of probe functions ------------------------------------------------------------- */
+/* ---- libraries of probe functions
+ * ------------------------------------------------------------- */
 
 /* Maps the memory of the tracer call, if no tracepoint needed it yet. */
 static struct error *map_now(struct session *session)
@@ -244,7 +245,8 @@ void session_look(struct session *session)
 	call_tracer_look(session);
 }
 
-/* ---- questions --------------------------------------------------------------------------------- */
+/* ---- questions
+ * --------------------------------------------------------------------------------- */
 
 uint64_t session_stopped_us(const struct session *session)
 {

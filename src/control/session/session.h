@@ -34,8 +34,8 @@ void session_destroy(struct session *session);
 /*
  * Before session_begin: notes the spec for session_resolve. Afterwards: places it at once, in one
  * stop. If a named place can't be probed, fails with nothing changed; of a glob's places, some may
- * be refused. ret_names (NULL: not wanted): names of the new tracepoints; none before session_begin;
- * a placeholder's if it waits for its module.
+ * be refused. ret_names (NULL: not wanted): names of the new tracepoints; none before
+ * session_begin; a placeholder's if it waits for its module.
  */
 struct error *session_add(struct session *session, const struct tracepoint_spec *spec,
 			  struct name_list *ret_names);
@@ -107,8 +107,8 @@ struct error *session_flush(struct session *session);
 /* Sets where the trace goes, before the first tracepoint. Borrowed until session_destroy. */
 void session_set_directory(struct session *session, struct trace_dir *directory);
 
-/* The number of processes, forked from the target before, in which the last tracepoints could not be
- * placed; *ret_why: one of them, and the reason. */
+/* The number of processes, forked from the target before, in which the last tracepoints could not
+ * be placed; *ret_why: one of them, and the reason. */
 size_t session_children_left(const struct session *session, const char **ret_why);
 /* Does the session continue the trace of a controller that was killed (takeover.h)? */
 bool session_goes_on(const struct session *session);

@@ -342,8 +342,8 @@ void commands_replace(struct session *session, struct tracepoint *old, struct tr
 	tracepoints_claim_name(session, heir);
 }
 
-/* Replaces the site's code, in one stop, by code in which `old` is off and its twin is on: every hit
- * is recorded once. */
+/* Replaces the site's code, in one stop, by code in which `old` is off and its twin is on: every
+ * hit is recorded once. */
 static struct error *exchange(struct session *session, struct tracepoint *old,
 			      struct tracepoint *twin)
 {

@@ -226,7 +226,8 @@ static void append(struct session *session, struct tracepoint *tracepoint)
 	session->tracepoints.items[session->tracepoints.count++] = tracepoint;
 }
 
-/* Replaces the tracepoints that waited. Retires a glob's placeholder, which waited for any place. */
+/* Replaces the tracepoints that waited. Retires a glob's placeholder, which waited for any
+ * place. */
 static void settle(struct session *session, const struct request *request,
 		   const struct arrivals *arrivals)
 {

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <stdarg.h>
@@ -18,9 +19,9 @@
 #include "control/session/detach.h"
 #include "control/session/recording.h"
 
-#define LOOK_NS 500000000ULL /* how often images are looked for that are over ... */
-#define LATE_MAX 3 /* so often nothing is begun by who said so: nobody is believed any more */
-#define LOOK_MAX 8 /* ... and how many at a time: each means a look at all processes */
+#define LOOK_NS 500000000ULL /* pause between looks for exec sessions that are over */
+#define LOOK_MAX 8 /* exec sessions per look: each means a look at all processes */
+#define LATE_MAX 3 /* threads that ask and execute nothing, before we ignore all that ask */
 
 static void tell(const struct session *session, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -37,16 +38,16 @@ static void tell(const struct session *session, const char *format, ...)
 		session->options.tell(session->options.tell_context, line);
 }
 
-/* ---- an image in ----------------------------------------------------------------------------- */
+/* ---- new exec sessions ----------------------------------------------------------------------- */
 
-static void free_program(struct exec_session *image)
+static void free_exec(struct exec_session *exec)
 {
-	session_destroy(image->session);
-	launch_free(image->launch);
+	session_destroy(exec->session);
+	launch_free(exec->launch);
 }
 
-/* A filter that it was started with is ours, too, and harmless so far; one of its own may kill
- * (H26). */
+/* Refuses a program with a filter of its own, which may kill it for our system calls (H26). A
+ * filter that we have, too, is harmless. */
 static struct error *check_filter(const struct proc *proc)
 {
 	struct thread_status theirs, ours;
@@ -59,94 +60,105 @@ static struct error *check_filter(const struct proc *proc)
 	return error;
 }
 
-static struct error *create_image(struct session *root, struct proc *proc,
-				  struct session **ret_image)
+static struct error *create_session(struct session *root, struct proc *proc,
+				    struct session **ret_exec)
 {
-	struct session *image = NULL;
-	struct error *error = session_create(proc, &root->options, &image);
+	assert(!root->parent); /* F1 */
+	struct session *exec = NULL;
+	struct error *error = session_create(proc, &root->options, &exec);
 
 	if (error)
 		return error;
-	image->parent = root;
-	image->types = root->types;
-	image->counters = root->counters;
-	image->follow->first_type = root->types->count;
+	exec->parent = root;
+	exec->types = root->types;
+	exec->counters = root->counters;
+	exec->follow->first_type = root->types->count;
 	for (size_t i = 0; i < root->requests.count && !error; i++)
-		error = session_add(image, &root->requests.items[i]->spec, NULL);
+		error = session_add(exec, &root->requests.items[i]->spec, NULL);
 	if (error)
-		session_destroy(image);
+		session_destroy(exec);
 	else
-		*ret_image = image;
+		*ret_exec = exec;
 	return error;
 }
 
-/* To where its libraries are loaded; a static program with exits to its main. */
-static struct error *resolve_image(struct exec_session *image)
+/* Runs the program until its libraries are loaded, or a static one with exits to its main, and
+ * resolves the requests. */
+static struct error *resolve(struct exec_session *exec)
 {
 	bool loaded = false;
-	struct error *error = launch_run_to_loaded(image->launch, &loaded);
+	struct error *error = launch_run_to_loaded(exec->launch, &loaded);
 
 	if (!error)
-		error = session_resolve(image->session);
+		error = session_resolve(exec->session);
 	if (error || loaded)
 		return error;
-	taddr at = session_exits_from(image->session);
-	return at.v ? launch_run_to(image->launch, at) : NULL;
+	taddr at = session_exits_from(exec->session);
+	return at.v ? launch_run_to(exec->launch, at) : NULL;
 }
 
-static struct error *begin_image(struct exec_session *image)
+static struct error *begin(struct exec_session *exec)
 {
 	struct session_summary ignored = { 0 };
-	struct proc *proc = launch_proc(image->launch);
+	struct proc *proc = launch_proc(exec->launch);
 	struct stop *stop = NULL;
-	struct error *error = resolve_image(image);
+	struct error *error = resolve(exec);
 
 	if (!error)
 		error = stop_adopt(proc, proc->pid, &stop);
 	if (error)
 		return error;
-	error = session_begin(image->session, stop);
+	error = session_begin(exec->session, stop);
 	stop_disown(stop);
 	if (error)
-		error_free(detach_all(image->session, &ignored));
+		error_free(detach_all(exec->session, &ignored));
+	return error;
+}
+
+static void tell_blind(const struct session *root, const struct proc *proc)
+{
+	tell(root, "%s (%d): programs that it executes aren't traced: its execve can't be watched",
+	     proc->comm, proc->pid);
+}
+
+/* Lets the program run; the first error counts. */
+static struct error *let_run(const struct exec_session *exec, struct error *error)
+{
+	struct error *going = launch_go(exec->launch);
+
+	if (!error)
+		return going;
+	error_free(going);
 	return error;
 }
 
 /* The process is in the stop that reports its exec. */
 static void follow_program(struct session *root, pid_t pid)
 {
-	struct exec_session image = { 0 };
-	struct error *error = launch_adopt(pid, &image.launch);
+	struct exec_session exec = { 0 };
+	struct error *error = launch_adopt(pid, &exec.launch);
 
 	if (!error)
-		error = check_filter(launch_proc(image.launch));
+		error = check_filter(launch_proc(exec.launch));
 	if (!error)
-		error = create_image(root, launch_proc(image.launch), &image.session);
+		error = create_session(root, launch_proc(exec.launch), &exec.session);
 	if (!error)
-		error = begin_image(&image);
-	if (!error && !image.session->sees_exec)
-		tell(root,
-		     "%s (%d): its execve can't be watched: programs that it begins aren't traced",
-		     launch_proc(image.launch)->comm, pid);
-	if (image.launch) {
-		struct error *going = launch_go(image.launch);
-
-		if (error)
-			error_free(going);
-		else
-			error = going;
-	}
-	if (!error && vec_push(&root->follow->images, image))
+		error = begin(&exec);
+	if (!error && !exec.session->sees_exec)
+		tell_blind(root, launch_proc(exec.launch));
+	if (exec.launch)
+		error = let_run(&exec, error);
+	if (!error && vec_push(&root->follow->execs, exec))
 		return;
 	if (error && error_kind(error) != ERROR_GONE)
-		tell(root, "%s (%d) isn't traced: %s",
-		     image.launch ? launch_proc(image.launch)->comm : "a program", pid,
+		tell(root, "%s (%d): not traced: %s",
+		     exec.launch ? launch_proc(exec.launch)->comm : "a program", pid,
 		     error_text(error));
 	error_free(error);
-	free_program(&image);
+	free_exec(&exec);
 }
 
-/* ---- who asks -------------------------------------------------------------------------------- */
+/* ---- threads that call execve ---------------------------------------------------------------- */
 
 struct call {
 	struct session *root;
@@ -168,7 +180,7 @@ static void keep_reading(void *context)
 	recording_make_room(call->root);
 }
 
-/* The pool can be written by the target: only a process that has code of ours is followed. */
+/* Does the process have our code, and such a thread? The target can write anything to the pool. */
 static bool is_ours(const struct session *root, struct proc *proc, pid_t tid)
 {
 	char path[64];
@@ -178,8 +190,8 @@ static bool is_ours(const struct session *root, struct proc *proc, pid_t tid)
 		return false;
 	if (session_has_code(root, proc))
 		return true;
-	for (size_t i = 0; i < root->follow->images.count; i++) {
-		if (session_has_code(root->follow->images.items[i].session, proc))
+	for (size_t i = 0; i < root->follow->execs.count; i++) {
+		if (session_has_code(root->follow->execs.items[i].session, proc))
 			return true;
 	}
 	return false;
@@ -192,18 +204,18 @@ static void follow_call(struct call *call, struct proc *proc, pid_t tid)
 	_cleanup_error_ struct error *error = exec_catch(proc, tid, &watch, &result);
 
 	if (proc->reaped && proc->pid == call->root->proc->pid) {
-		call->root->proc->reaped = true; /* launch_poll tells */
+		call->root->proc->reaped = true; /* for launch_poll */
 		call->root->proc->reaped_status = proc->reaped_status;
 	}
 	if (!error && result == EXEC_BEGUN)
 		follow_program(call->root, proc->pid);
 	else if (!error && result == EXEC_GAINS)
 		tell(call->root,
-		     "process %d begins a program with other rights (setuid): it isn't traced",
+		     "process %d: not traced: it executes a program with other rights (setuid)",
 		     proc->pid);
 	call->root->follow->late += !error && result == EXEC_LATE;
 	if (error || result == EXEC_LATE)
-		tell(call->root, "process %d begins a program that isn't traced: %s", proc->pid,
+		tell(call->root, "process %d: executes a program that isn't traced: %s", proc->pid,
 		     error ? error_text(error) : "it took too long");
 }
 
@@ -213,7 +225,7 @@ static void release(struct dt_exec *exec)
 	syscall(SYS_futex, &exec->state, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Pairs with exec_ask in the agent. True: somebody had asked. */
+/* Pairs with exec_ask in the agent. True: a thread had asked. */
 static bool follow_look(struct session *root, struct dt_exec *exec)
 {
 	struct call call = { root, exec };
@@ -232,24 +244,31 @@ static bool follow_look(struct session *root, struct dt_exec *exec)
 	return true;
 }
 
-/* ---- images that are over -------------------------------------------------------------------- */
+/* ---- exec sessions that are over ------------------------------------------------------------- */
 
-static bool is_over(const struct session *image)
+static bool has_program(const struct session *exec)
+{
+	return proc_is_alive(exec->proc) && session_has_code(exec, exec->proc);
+}
+
+/* Does no process have its code any more? */
+static bool is_over(const struct session *exec)
 {
 	struct tids pids = { 0 };
 
-	if (proc_is_alive(image->proc) && session_has_code(image, image->proc))
+	if (has_program(exec))
 		return false;
-	_cleanup_error_ struct error *error = holders_find(image->agent, &pids);
+	_cleanup_error_ struct error *error = holders_find(exec->agent, &pids);
 	bool over = !error && !pids.count;
 	vec_free(&pids);
 	return over;
 }
 
-/* What its end has shown stays known. */
-static struct error *fold_exits(struct session *root, const struct session *image)
+/* Adds the exec session's counts of exits to the parent's. */
+static struct error *fold_exits(struct session *root, const struct session *exec)
 {
-	if (!image->exits->unwound)
+	assert(exec->parent == root && exec->types == root->types); /* F1 */
+	if (!exec->exits->unwound)
 		return NULL;
 	if (!root->exits->unwound)
 		root->exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*root->exits->unwound));
@@ -258,33 +277,35 @@ static struct error *fold_exits(struct session *root, const struct session *imag
 	if (!root->exits->unwound || !root->exits->inside)
 		return error_new(ERROR_FAILED, "out of memory");
 	for (size_t id = 0; id < root->types->count; id++) {
-		root->exits->unwound[id] += image->exits->unwound[id];
-		root->exits->inside[id] += image->exits->inside[id];
+		root->exits->unwound[id] += exec->exits->unwound[id];
+		root->exits->inside[id] += exec->exits->inside[id];
 	}
 	return NULL;
 }
 
-static void drop_image(struct session *root, size_t index)
+static void drop_exec(struct session *root, size_t index)
 {
-	struct exec_session image = root->follow->images.items[index];
+	struct follow *follow = root->follow;
+	assert(index < follow->execs.count);
+	struct exec_session exec = follow->execs.items[index];
 
-	root->follow->images.items[index] = root->follow->images.items[--root->follow->images.count];
-	error_free(fold_exits(root, image.session));
-	free_program(&image);
+	follow->execs.items[index] = follow->execs.items[--follow->execs.count];
+	error_free(fold_exits(root, exec.session));
+	free_exec(&exec);
 }
 
-static void drop_some(struct session *root)
+static void drop_ended(struct session *root)
 {
 	size_t looked = 0;
 
-	for (size_t i = root->follow->images.count; i-- > 0 && looked < LOOK_MAX;) {
-		const struct session *image = root->follow->images.items[i].session;
+	for (size_t i = root->follow->execs.count; i-- > 0 && looked < LOOK_MAX;) {
+		const struct session *exec = root->follow->execs.items[i].session;
 
-		if (proc_is_alive(image->proc) && session_has_code(image, image->proc))
+		if (has_program(exec))
 			continue;
 		looked++;
-		if (is_over(image))
-			drop_image(root, i);
+		if (is_over(exec))
+			drop_exec(root, i);
 	}
 }
 
@@ -295,33 +316,31 @@ static void follow_step(struct session *root, uint64_t now_ns)
 	if (!root->options.follow_exec || root->parent)
 		return;
 	if (!root->sees_exec && !follow->blind)
-		tell(root,
-		     "%s (%d): its execve can't be watched: programs that it begins aren't traced",
-		     root->proc->comm, root->proc->pid);
+		tell_blind(root, root->proc);
 	follow->blind = !root->sees_exec;
-	/* One at a time: whoever drives the session wants to hear of signals, too. */
+	/* one per step: the session's user has other work between steps */
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++, follow->next_exec++) {
 		if (follow_look(root, &root->agent->pool->execs[follow->next_exec % DT_EXECS_MAX]))
 			break;
 	}
-	for (size_t i = 0; i < follow->images.count; i++) {
-		exits_grow(follow->images.items[i].session, now_ns);
-		exits_watch(follow->images.items[i].session, now_ns);
+	for (size_t i = 0; i < follow->execs.count; i++) {
+		exits_grow(follow->execs.items[i].session, now_ns);
+		exits_watch(follow->execs.items[i].session, now_ns);
 	}
 	if (now_ns < follow->next_look)
 		return;
 	follow->next_look = now_ns + LOOK_NS;
-	drop_some(root);
+	drop_ended(root);
 }
 
 static void follow_modules_changed(struct session *root)
 {
-	for (size_t i = 0; i < root->follow->images.count; i++) {
-		struct session *image = root->follow->images.items[i].session;
+	for (size_t i = 0; i < root->follow->execs.count; i++) {
+		struct session *exec = root->follow->execs.items[i].session;
 
-		image->follow->first_type = root->types->count;
-		image->counters = root->counters;
-		error_free(session_modules_changed(image)); /* what is gone is seen to elsewhere */
+		exec->follow->first_type = root->types->count;
+		exec->counters = root->counters;
+		error_free(session_modules_changed(exec)); /* drop_ended finds what is over */
 	}
 }
 
@@ -331,15 +350,15 @@ static void follow_end(struct session *root, struct session_summary *summary)
 		return;
 	for (uint32_t i = 0; i < DT_EXECS_MAX; i++)
 		release(&root->agent->pool->execs[i]);
-	while (root->follow->images.count) {
-		error_free(detach_all(
-			root->follow->images.items[root->follow->images.count - 1].session, summary));
-		drop_image(root, root->follow->images.count - 1);
+	while (root->follow->execs.count) {
+		error_free(detach_all(vec_last(&root->follow->execs)->session, summary));
+		drop_exec(root, root->follow->execs.count - 1);
 	}
 	uint64_t missed = __atomic_load_n(&root->agent->pool->execs_missed, __ATOMIC_RELAXED);
 	if (missed)
 		tell(root,
-		     "%llu programs began untraced, because dyntrace was too slow or system calls are filtered",
+		     "%llu programs were not traced (dyntrace was too slow, or they filter system "
+		     "calls)",
 		     (unsigned long long)missed);
 	for (size_t i = 0; i < root->follow->requests.count; i++) {
 		const struct follow_request *request = &root->follow->requests.items[i];
@@ -349,18 +368,18 @@ static void follow_end(struct session *root, struct session_summary *summary)
 	}
 }
 
-static void free_images(struct session *root)
+static void free_all(struct session *root)
 {
-	for (size_t i = 0; i < root->follow->images.count; i++)
-		free_program(&root->follow->images.items[i]);
-	vec_free(&root->follow->images);
+	for (size_t i = 0; i < root->follow->execs.count; i++)
+		free_exec(&root->follow->execs.items[i]);
+	vec_free(&root->follow->execs);
 }
 
 static const struct session_guest follower = {
 	.step = follow_step,
 	.modules_changed = follow_modules_changed,
 	.end = follow_end,
-	.free = free_images,
+	.free = free_all,
 };
 
 void follow_exec_enable(struct session *session)

@@ -1,12 +1,13 @@
 /*
- * library_notice.c - learn at once when the target loads or unloads a library.
+ * library_notice.c
  *
  * A dynamic loader calls an empty function, for debuggers, before and after it changes its list
- * (struct r_debug: r_brk): _dl_debug_state, in glibc and in musl. A probe of ours is there. glibc
+ * (struct r_debug: r_brk): _dl_debug_state, in glibc and in musl. It gets a probe of ours. glibc
  * calls it when a new library is mapped and not yet relocated, musl when it is relocated; both
- * before any of its code has run. The thread that comes by waits there, for a bounded time, until
- * what is wanted in the new library is in place (N1).
+ * before any code of the library has run. The calling thread waits there, for a bounded time, until
+ * the tracepoints in the new library are placed (N1).
  */
+#include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
@@ -23,8 +24,8 @@
 
 struct library_notice {
 	taddr r_debug; /* the loader's; 0: unknown */
-	uint32_t seen; /* dt_pool.modules_asked, as far as it was looked at */
-	uint32_t late; /* notices that weren't waited for to the end (N1) */
+	uint32_t seen; /* the value of dt_pool.modules_asked that was taken last */
+	uint32_t late; /* threads that stopped waiting before the answer (N1) */
 };
 
 bool library_notice_create(struct session *session)
@@ -38,7 +39,7 @@ void library_notice_free(struct session *session)
 	free(session->notice);
 }
 
-/* Where the loader's struct r_debug is: glibc names it, musl a pointer to it. */
+/* The address of the loader's struct r_debug: a symbol in glibc, in musl a pointer. */
 static taddr find_r_debug(struct session *session, const struct module *module,
 			  const struct symtab *symtab)
 {
@@ -85,7 +86,7 @@ struct error *library_notice_add_probe(struct session *session)
 	return NULL;
 }
 
-/* Does anything of what the user asked for depend on which libraries there are? */
+/* Does anything that the user asked for depend on which libraries are loaded? */
 static bool is_wanted(const struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
@@ -102,9 +103,10 @@ static bool is_wanted(const struct session *session, const struct tracepoint_lis
 void library_notice_update(struct session *session, const struct tracepoint_list *list,
 			   bool depends)
 {
+	assert(session->agent && session->notice);
 	struct dt_control *control = session->agent->control;
 
-	if (!control->modules_ms) /* what came before our probe was there is looked for, too */
+	if (!control->modules_ms) /* look also for libraries loaded before our probe was placed */
 		session->notice->seen--;
 	control->r_debug = session->notice->r_debug.v;
 	control->modules_ms = ANSWER_MS;
@@ -116,9 +118,10 @@ void library_notice_answer(struct session *session, uint32_t number)
 {
 	struct dt_pool *pool = session->agent->pool;
 
+	assert(!session->found.items); /* never a dead controller's pool */
 	if (__atomic_exchange_n(&pool->modules_expired, 0, __ATOMIC_RELAXED))
 		session->notice->late++;
-	/* pairs with notice_tell in the agent: it looks at the word, then sleeps on it */
+	/* pairs with notice_tell in the agent, which reads the word, then sleeps on it */
 	__atomic_store_n(&pool->modules_answered, number, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &pool->modules_answered, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -162,9 +165,10 @@ void library_notice_go_on(struct session *session, bool waited)
 
 void library_notice_end(struct session *session)
 {
-	/* another controller's: nothing of it can be written */
+	/* a dead controller's pool is only a copy here */
 	if (!session->agent || session->found.items)
 		return;
 	__atomic_and_fetch(&session->agent->control->flags, ~DT_WAIT_MODULES, __ATOMIC_RELAXED);
-	library_notice_answer(session, __atomic_load_n(&session->agent->pool->modules_asked, __ATOMIC_ACQUIRE));
+	library_notice_answer(session, __atomic_load_n(&session->agent->pool->modules_asked,
+						       __ATOMIC_ACQUIRE));
 }

@@ -1,15 +1,16 @@
 /*
- * own_probes.c - probes of our own: notice when the target begins to filter its system calls (H26), and
- * when its loader has changed its list of libraries (N1).
+ * own_probes.c - notice when the target begins to filter its system calls (H26), and when its
+ * loader changes its list of libraries (N1).
  *
- * From then on a system call of the agent's could be the target's death, so it makes none: what
- * would need one is counted as lost. C programs filter by calling prctl or syscall of their libc,
- * whatever library does it for them: those two get a probe of ours that records nothing. A filter
- * at NULL is a question whether there are filters, as many programs ask it. Go's own system calls
- * aren't seen.
+ * Under a filter, a system call of the agent could kill the target, so the agent makes none: hits
+ * that would need one are counted as lost. C programs set a filter by calling prctl or syscall of
+ * their libc, whatever library does it for them: these two functions get a probe of ours. A filter
+ * at NULL only asks whether the kernel has filters, as many programs do. System calls of Go
+ * programs aren't noticed.
  *
- * With --follow-exec, also when it is about to begin another program (follow_exec.c).
+ * With --follow-exec, functions that execute another program get a probe, too (follow_exec.c).
  */
+#include <assert.h>
 #include <linux/seccomp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static const struct {
 	const char *function;
 	struct tramp_watch watches[TRAMP_WATCHES_MAX];
 	size_t count;
-	bool exec; /* any call of it begins a program: with --follow-exec */
+	bool exec; /* every call counts; only with --follow-exec */
 } watched[] = {
 	{ .function = "prctl",
 	  .watches = { { .args = { PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, .count = 2 },
@@ -47,11 +48,12 @@ static const struct {
 	{ .function = "fexecve", .exec = true },
 };
 
-/* ---- lists of them --------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 struct error *own_probes_add(struct own_probes *list, struct module *module, uint64_t address,
 			     const char *name, struct probe **ret_probe)
 {
+	assert(module && name);
 	struct probe *probe = calloc(1, sizeof(*probe));
 
 	if (!probe || !vec_push(list, probe)) {
@@ -86,9 +88,9 @@ void own_probes_free(struct own_probes *list)
 	vec_free(list);
 }
 
-/* ---- the session's --------------------------------------------------------------------------- */
+/* ---- the session's probes -------------------------------------------------------------------- */
 
-/* A libc, or a program that may have one in it. */
+/* Is the module a libc, or a program, which may contain one? */
 static bool may_have_libc(const struct module *module)
 {
 	return module->is_executable || !strncmp(module->name, "libc.", 5) ||
@@ -96,7 +98,7 @@ static bool may_have_libc(const struct module *module)
 }
 
 bool own_probes_has(const struct session *session, const struct module *module,
-	       const struct symbol *symbol)
+		    const struct symbol *symbol)
 {
 	for (size_t i = 0; i < session->own_probes.count; i++) {
 		const struct place *place = &session->own_probes.items[i]->place;
@@ -107,11 +109,12 @@ bool own_probes_has(const struct session *session, const struct module *module,
 	return false;
 }
 
-struct error *own_probes_add_at(struct session *session, struct module *module, const struct symbol *symbol,
-			struct probe **ret_probe)
+struct error *own_probes_add_at(struct session *session, struct module *module,
+				const struct symbol *symbol, struct probe **ret_probe)
 {
-	struct error *error =
-		own_probes_add(&session->own_probes, module, symbol->address, symbol->name, ret_probe);
+	assert(!own_probes_has(session, module, symbol));
+	struct error *error = own_probes_add(&session->own_probes, module, symbol->address,
+					     symbol->name, ret_probe);
 
 	if (!error)
 		(*ret_probe)->place.symbol = symbol;
@@ -126,6 +129,7 @@ static struct error *watch_function(struct session *session, struct module *modu
 
 	if (error)
 		return error;
+	assert(watched[index].count <= TRAMP_WATCHES_MAX);
 	memcpy(probe->event.watches, watched[index].watches, sizeof(probe->event.watches));
 	probe->event.watch_count = watched[index].count;
 	probe->event.asks = watched[index].exec ? DT_ASK_EXEC : 0;
@@ -179,7 +183,7 @@ bool own_probes_is_site(const struct site *site)
 
 bool own_probes_is_last(const struct site *site)
 {
-	if (site->slot_host || site->slot_count) /* the order of what leads through others comes first */
+	if (site->slot_host || site->slot_count) /* the order of slots and their hosts matters more */
 		return false;
 	for (size_t i = 0; i < site->probes.count; i++) {
 		if (site->probes.items[i]->event.finds)

@@ -1,11 +1,11 @@
 /*
- * semaphores.c - the counters that markers are guarded by.
+ * semaphores.c
  *
- * (M1) dt_control.semaphores says of each counter by how much we have raised it: before it is
- *      raised, and until it has been lowered. So whoever takes over lowers it by that much; one
- *      that was never raised is 0 then, and stays.
- * (M2) A child that was forked while it was raised has it raised too: there it is lowered by the
- *      most that we ever had raised it.
+ * (M1) dt_control.semaphores says by how much we have raised each counter, from before it is raised
+ *      until it has been lowered. The next controller lowers it by that much; a counter that was
+ *      noted but not raised yet is 0 and stays 0.
+ * (M2) A child has the counter as it was when the child was forked: it is lowered there by the most
+ *      that we ever raised it.
  */
 #include <assert.h>
 #include <string.h>
@@ -23,11 +23,12 @@ static uint64_t semaphore_of(const struct tracepoint *tracepoint)
 		       0;
 }
 
-/* The counter's entry; NULL: there is none, and no room for one. */
+/* The counter's entry; NULL: it has none, and with `make` there is no room for one. */
 static struct dt_semaphore *find_entry(struct dt_control *control, uint64_t address, bool make)
 {
 	struct dt_semaphore *unused = NULL;
 
+	assert(address && control->semaphore_count <= DT_SEMAPHORES_MAX);
 	for (uint32_t i = 0; i < control->semaphore_count; i++) {
 		struct dt_semaphore *entry = &control->semaphores[i];
 
@@ -44,7 +45,7 @@ static struct dt_semaphore *find_entry(struct dt_control *control, uint64_t addr
 	return unused;
 }
 
-/* Adds to the counter in one process; it never wraps. */
+/* Adds to the counter in one process, without wrapping. */
 static struct error *change_counter(struct proc *proc, uint64_t address, int32_t by)
 {
 	uint16_t value;
@@ -65,11 +66,12 @@ struct error *semaphores_raise(struct session *session, struct tracepoint *trace
 		return NULL;
 	struct dt_semaphore *entry = find_entry(session->agent->control, address, true);
 	if (!entry)
-		return error_new(ERROR_FAILED, "more than %u markers with semaphores: name fewer",
+		return error_new(ERROR_FAILED, "more than %u markers with semaphores (name fewer)",
 				 DT_SEMAPHORES_MAX);
-	entry->raised++; /* M1 */
+	entry->raised++; /* M1: before the counter itself */
 	if (entry->peak < entry->raised)
-		entry->peak = entry->raised; /* M2 */
+		entry->peak = entry->raised;
+	assert(entry->peak >= entry->raised); /* M2 */
 	struct error *error = change_counter(session->proc, address, 1);
 	if (error)
 		entry->raised--;
@@ -83,7 +85,7 @@ void semaphores_raise_child(struct proc *child, const struct tracepoint *tracepo
 	uint64_t address = semaphore_of(tracepoint);
 
 	if (address)
-		error_free(change_counter(child, address, 1)); /* it is lowered as (M2) says */
+		error_free(change_counter(child, address, 1)); /* lowered as M2 says */
 }
 
 void semaphores_lower(struct session *session, struct tracepoint *tracepoint)
@@ -106,12 +108,13 @@ void semaphores_forget(struct session *session, struct tracepoint *tracepoint)
 			find_entry(session->agent->control, semaphore_of(tracepoint), false) :
 			NULL;
 
+	assert(!tracepoint->raised || (entry && entry->raised)); /* M1 */
 	if (entry && --entry->raised == 0)
 		entry->address = 0;
 	tracepoint->raised = false;
 }
 
-/* (H24) Is it a counter, by the file that is loaded there? */
+/* Does the file that is loaded there have such a counter? (H24) */
 static bool file_confirms(struct proc *proc, struct modules *modules, uint64_t address)
 {
 	for (size_t i = 0; i < modules->count; i++) {

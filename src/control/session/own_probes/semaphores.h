@@ -1,5 +1,5 @@
 /*
- * semaphores.h - the counters that guard markers.
+ * semaphores.h - raise and lower the counters that guard markers.
  */
 #ifndef DYNTRACE_SEMAPHORES_H
 #define DYNTRACE_SEMAPHORES_H
@@ -7,18 +7,18 @@
 #include "control/session/state/session_state.h"
 
 /*
- * A marker with a semaphore is passed only while that counter isn't 0. It is raised when the
- * tracepoint is in place, and lowered before it goes. What was raised is written down in the
- * control page, for who takes over. Both may be called for any tracepoint, at any time: they do
- * what is missing.
+ * A program passes a marker with a semaphore only while that counter isn't 0. It is raised after
+ * the tracepoint is placed, and lowered before it is removed. The control page says by how much,
+ * for the next controller. Raise and lower may be called for any tracepoint at any time: a second
+ * call has no effect.
  */
 struct error *semaphores_raise(struct session *session, struct tracepoint *tracepoint);
-/* Also in a forked child. */
+/* Raises the counter in a forked child. */
 void semaphores_raise_child(struct proc *child, const struct tracepoint *tracepoint);
 void semaphores_lower(struct session *session, struct tracepoint *tracepoint);
-/* All that is raised in the target; in a forked child: all that may have been when it was forked. */
+/* Lowers every counter that is raised in the target, or in a forked child (M2). */
 void semaphores_lower_all(struct session *session, struct proc *proc);
-/* The tracepoint's module is gone, with its counter. */
+/* Forgets the counter of a tracepoint whose module is gone. */
 void semaphores_forget(struct session *session, struct tracepoint *tracepoint);
 
 #endif

@@ -1,5 +1,6 @@
 #include "traps.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,8 +19,9 @@
 #define TRAPS_SIZE DT_ROUND_UP(sizeof(struct dt_traps), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_traps, field))
 
-/* ---- whether --------------------------------------------------------------------------------- */
+/* ---- decision -------------------------------------------------------------------------------- */
 
+/* Finds the guards, or the reason why this process can't have traps. */
 static struct error *judge(struct session *session)
 {
 	struct guard_list list = { 0 };
@@ -32,7 +34,7 @@ static struct error *judge(struct session *session)
 	return error;
 }
 
-/* A thread that has it blocked; 0: none. */
+/* A thread that has SIGTRAP blocked; 0: none. */
 static pid_t find_blocked(const struct session *session)
 {
 	struct tids tids = { 0 };
@@ -51,8 +53,14 @@ static pid_t find_blocked(const struct session *session)
 	return found;
 }
 
-/* Before all code is searched: what a look at the threads tells. Whoever is in a piece of libc that
- * blocks all signals soon isn't. */
+static struct error *refuse_blocked(pid_t tid)
+{
+	return error_new(ERROR_REFUSED,
+			 "thread %d has SIGTRAP blocked: a trap there would kill the process", tid);
+}
+
+/* Looks at the threads before all code is searched. A thread in a piece of libc that blocks all
+ * signals leaves it soon, so it is looked at again. */
 static struct error *check_blocked(struct session *session)
 {
 	struct traps *traps = session->traps;
@@ -64,12 +72,7 @@ static struct error *check_blocked(struct session *session)
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		traps->blocked_until = now_ns() + BELIEVED_NS;
 	}
-	return traps->blocked ?
-		       error_new(
-			       ERROR_REFUSED,
-			       "thread %d has SIGTRAP blocked: a trap there would kill the process",
-			       traps->blocked) :
-		       NULL;
+	return traps->blocked ? refuse_blocked(traps->blocked) : NULL;
 }
 
 struct error *traps_allow(void *context, const struct module *module)
@@ -91,6 +94,7 @@ struct error *traps_guard(struct session *session)
 {
 	struct traps *traps = session->traps;
 
+	assert(session->planner && (!traps->guarded || traps->judged));
 	if (!planner_has_new_traps(session->planner) || traps->guarded)
 		return NULL;
 	struct error *error =
@@ -101,7 +105,7 @@ struct error *traps_guard(struct session *session)
 		if (!guard->refusal)
 			continue;
 		traps->refusal =
-			error_new(ERROR_REFUSED, "a system call of %s can't be watched, at 0x%lx",
+			error_new(ERROR_REFUSED, "a system call of %s can't be guarded, at 0x%lx",
 				  guard->place.module->name, guard->place.address.v);
 		planner_refuse_traps(session->planner, error_text(traps->refusal));
 		return NULL;
@@ -125,7 +129,7 @@ void traps_free(struct session *session)
 	free(session->traps);
 }
 
-/* ---- not any more ---------------------------------------------------------------------------- */
+/* ---- reasons to remove traps ----------------------------------------------------------------- */
 
 bool traps_any(const struct session *session)
 {
@@ -171,7 +175,7 @@ static struct error *set_action(struct proc *proc, struct stop *stop, taddr trap
 	return remote_sigaction_set(proc, stop, FIELD(traps, scratch), DT_SIGTRAP, action);
 }
 
-/* A handler that runs with SIGTRAP blocked may run into a trap. */
+/* Refuses handlers with SIGTRAP blocked, which may hit a trap. *ret_own: the action of SIGTRAP. */
 static struct error *check_handlers(struct session *session, struct stop *stop, taddr traps,
 				    struct dt_sigaction *ret_own)
 {
@@ -193,9 +197,11 @@ static struct error *check_handlers(struct session *session, struct stop *stop, 
 static struct error *install(struct session *session, struct stop *stop)
 {
 	const struct agent *agent = session->agent;
-	struct dt_sigaction own = { 0 }, ours = remote_sigaction_ours(agent->trap_at, agent->trap_return_at);
+	struct dt_sigaction own = { 0 };
+	struct dt_sigaction ours = remote_sigaction_ours(agent->trap_at, agent->trap_return_at);
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr traps;
+	assert(!agent->control->traps && session->traps->guarded);
 	struct error *error = remote_sigaction_map(stop, TRAPS_SIZE, &traps);
 
 	if (error)
@@ -206,7 +212,7 @@ static struct error *install(struct session *session, struct stop *stop)
 	if (!error)
 		error = mem_write(session->proc, FIELD(traps, pid), &pid, sizeof(pid));
 	if (!error)
-		/* the guards begin */
+		/* from here on the guards are active */
 		__atomic_store_n(&agent->control->traps, traps.v, __ATOMIC_RELEASE);
 	if (!error)
 		error = set_action(session->proc, stop, traps, &ours);
@@ -249,7 +255,7 @@ bool traps_find_threads(const struct session *session, const struct stop *stop)
 
 /* ---- sites ----------------------------------------------------------------------------------- */
 
-/* Its entry, or one that it can have; NULL: there is none. */
+/* The trap's entry, or a free one for it; NULL: neither. */
 static struct dt_trap *find_entry(struct dt_control *control, uint64_t address)
 {
 	struct dt_trap *unused = NULL;
@@ -268,6 +274,7 @@ static struct dt_trap *find_entry(struct dt_control *control, uint64_t address)
 
 bool traps_note(struct session *session, const struct site *site)
 {
+	assert(site->way == DIVERT_TRAP && site->piece.size);
 	struct dt_trap *entry = find_entry(session->agent->control, site->address.v);
 
 	if (!entry)
@@ -303,7 +310,7 @@ static void fail_site(struct site *site, const char *reason)
 	site->patch.state = PATCH_FAILED;
 }
 
-/* The traps that are to be placed. Caller frees. */
+/* Lists the traps to place. Caller frees. */
 static struct patch_site **list_traps(struct session *session, size_t *ret_count)
 {
 	struct patch_site **list = calloc(planner_site_count(session->planner) + 1, sizeof(*list));
@@ -330,7 +337,7 @@ static struct error *check_guards(const struct session *session)
 
 		if (!guard->site || guard->site->patch.state != PATCH_PLACED)
 			return error_new(ERROR_REFUSED,
-					 "a system call of %s can't be watched, at 0x%lx",
+					 "a system call of %s can't be guarded, at 0x%lx",
 					 guard->place.module->name, guard->place.address.v);
 	}
 	return NULL;
@@ -342,16 +349,13 @@ static struct error *check_threads(struct stop *stop)
 
 	if (stop_has_sharers(stop))
 		return error_new(ERROR_REFUSED,
-				 "a process shares its memory, and may block SIGTRAP");
+				 "another process shares its memory, and may block SIGTRAP");
 	for (size_t i = 0; i < stop_thread_count(stop) && !error; i++) {
 		uint64_t mask = 0;
 
 		error = stop_thread_mask(stop, i, &mask);
 		if (!error && (mask & DT_SIGTRAP_BIT))
-			error = error_new(
-				ERROR_REFUSED,
-				"thread %d has SIGTRAP blocked: a trap there would kill the process",
-				stop_thread_tid(stop, i));
+			error = refuse_blocked(stop_thread_tid(stop, i));
 	}
 	return error;
 }
@@ -365,11 +369,11 @@ static struct error *place_held(struct session *session, struct stop *stop,
 	if (!session->agent->control->traps)
 		error = check_threads(stop);
 	if (!error && !session->agent->control->traps)
-		error = install(session, stop); /* from here on no thread can block it */
+		error = install(session, stop); /* from here on no thread can block SIGTRAP */
 	return error ? error : patch_place(session->proc, stop, list, count, &stats);
 }
 
-/* A thread may be in a short piece of libc that blocks all signals: that passes. */
+/* Tries again while a thread is in a short piece of libc that blocks all signals. */
 static struct error *place_tries(struct session *session, struct stop *held,
 				 struct patch_site **list, size_t count)
 {

@@ -1,6 +1,7 @@
 /*
- * unwinding.c - the unwind tables of all modules, compiled into one table in the target.
+ * unwinding.c - compile the unwind tables of all modules into tables in the target.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <x86intrin.h>
@@ -9,7 +10,7 @@
 #include "control/elf/cfi.h"
 #include "unwinding.h"
 
-#define TABLES_MAX 64u /* that the agent looks at */
+#define TABLES_MAX 64u /* the agent looks at so many */
 
 struct table {
 	VEC(struct dt_unwind_module) modules;
@@ -26,11 +27,12 @@ static int compare_modules(const void *a, const void *b)
 
 static struct dt_unwind *table_at(const struct session *session, size_t index)
 {
+	assert(index < session->unwinding->tables.count);
 	return (struct dt_unwind *)((uint8_t *)session->agent->control +
 				    session->unwinding->tables.items[index]);
 }
 
-/* The module's entry in a table of the target's; NULL: it has none. */
+/* The module's entry in a table of the target; NULL: it has none. */
 static struct dt_unwind_module *find_entry(const struct session *session,
 					   const struct module *module)
 {
@@ -48,7 +50,8 @@ static struct dt_unwind_module *find_entry(const struct session *session,
 	return NULL;
 }
 
-/* Modules whose file can't be read, or that have no table, are walked by their frame pointers. */
+/* Collects modules in the order of addresses, which the agent searches by halving. Code of modules
+ * without a readable table is walked by frame pointers. */
 static bool collect(struct session *session, struct module **sorted, struct table *table)
 {
 	for (size_t i = 0; i < session->modules.count; i++) {
@@ -60,6 +63,7 @@ static bool collect(struct session *session, struct module **sorted, struct tabl
 						  .base = module->bias.v,
 						  .first = (uint32_t)table->row_total };
 
+		assert(!i || sorted[i - 1]->low.v <= module->low.v);
 		if (error || !rows->count || find_entry(session, module))
 			continue;
 		entry.count = (uint32_t)rows->count;
@@ -80,6 +84,7 @@ static void write_table(const struct table *table, uint64_t next, uint8_t *to)
 	head->rows_offset = (uint32_t)at;
 	memcpy(head->modules, table->modules.items,
 	       table->modules.count * sizeof(struct dt_unwind_module));
+	assert(table->rows.count == table->modules.count);
 	for (size_t i = 0; i < table->rows.count; i++) {
 		size_t size = table->rows.items[i]->count * sizeof(struct dt_unwind_row);
 
@@ -112,7 +117,7 @@ static struct error *place_table(struct session *session, struct stop *stop,
 		    (uint8_t *)session->agent->control + offset);
 	if (!vec_push(&session->unwinding->tables, offset))
 		return error_new(ERROR_FAILED, "out of memory");
-	/* pairs with unwind_walk in the agent: the table is there before it is named */
+	/* pairs with unwind_walk in the agent: the table is complete before it is linked */
 	__atomic_store_n(&session->agent->control->unwind, at.v, __ATOMIC_RELEASE);
 	session->unwinding->mapped = true;
 	return NULL;
@@ -136,10 +141,10 @@ struct error *unwinding_map(struct session *session, struct stop *stop)
 	return error;
 }
 
-/* For who reads the trace: what was loaded where. */
+/* Describes modules of a new table in the trace, for readers of backtraces. */
 static void describe_new(struct session *session, size_t tables_before)
 {
-	uint64_t since = __rdtsc(); /* the thread that loads it waits, and has run nothing of it */
+	uint64_t since = __rdtsc(); /* the thread that loads the module waits, before it runs it */
 
 	for (size_t i = 0; i < session->modules.count; i++) {
 		struct module *module = session->modules.items[i];
@@ -156,7 +161,8 @@ static void describe_new(struct session *session, size_t tables_before)
 			free(text);
 	}
 	if (session->writer)
-		writer_set_modules(session->writer, session->unwinding->loaded.items, session->unwinding->loaded.count);
+		writer_set_modules(session->writer, session->unwinding->loaded.items,
+				   session->unwinding->loaded.count);
 	session->types_announced = false;
 }
 

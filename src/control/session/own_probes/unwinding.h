@@ -1,5 +1,5 @@
 /*
- * unwinding.h - the unwind tables of all modules, in the target: for backtraces.
+ * unwinding.h - put the unwind tables of all modules into the target, for backtraces.
  */
 #ifndef DYNTRACE_UNWINDING_H
 #define DYNTRACE_UNWINDING_H
@@ -10,14 +10,14 @@
 struct unwinding {
 	bool mapped;
 	VEC(uint32_t) tables; /* offsets in the code memfd */
-	VEC(char *) loaded; /* module_describe of all modules */
+	VEC(char *) loaded; /* results of module_describe, for the trace */
 };
 
 bool unwinding_create(struct session *session);
 void unwinding_free(struct session *session);
-/* Tables of all modules that have none yet, by way of a held thread. */
+/* Maps tables for all modules that have none yet, through a held thread. */
 struct error *unwinding_map(struct session *session, struct stop *stop);
-/* The list of modules has changed: those that came get tables, those that went have none any more. */
+/* After a change of the list of modules: maps tables for loaded ones, retracts those of `gone`. */
 struct error *unwinding_follow(struct session *session, const struct modules *gone, bool is_new);
 
 #endif

@@ -1,22 +1,22 @@
 /*
  * children.c
  *
- * A forked child has a text of its own, which was copied with the sites that were there then; and
- * it has our memory at the same addresses. So the trampolines that were written for the target
- * serve it as well, once it has the windows that were mapped since then.
+ * A forked child has a text of its own, a copy of the target's text with the sites of that moment,
+ * and our memory at the same addresses. So the target's trampolines serve the child, too, once it
+ * has the windows that were mapped since the fork.
  *
- * (K1) A site is placed in a child only if all that its trampoline uses is there: windows, shared
- *      memory, return slots.
- * (K2) What a child has or hasn't is seen by its bytes, never remembered: it may have been forked
- *      in the middle of everything, and whoever takes sites out (detach.c, change.c) looks for them
- *      in the same way.
+ * (K1) A site is placed in a child only if everything that its trampoline uses is mapped there:
+ *      windows, shared memory, return slots.
+ * (K2) The bytes of a child's text say which sites it has; nothing is remembered. The child may
+ *      have been forked at any moment. detach.c and garbage.c find sites in the same way.
  *
- * Left alone are children that can't be traced by themselves (they filter their system calls, a
- * debugger has them), and tracepoints that need something which the target alone was given:
- * functions of others, which are loaded there, and the handler of SIGTRAP.
+ * Children that can't be traced themselves (they filter their system calls, a debugger has them)
+ * are left alone. So are tracepoints that need something which only the target has: libraries that
+ * were loaded there, and the handler of SIGTRAP.
  */
 #include "children.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,17 +28,13 @@
 #include "control/exits/exits.h"
 #include "control/session/own_probes/semaphores.h"
 #include "control/session/state/session_state.h"
-#include "control/session/own_probes/semaphores.h"
 
-#define ROUNDS 4 /* whoever is forked from a child meanwhile */
+#define ROUNDS 4 /* for processes that are forked meanwhile */
 #define THREADS_LOOKED_AT 16
 #define LOOK_NS 1000000000ULL
 
-/* ---- what can't be --------------------------------------------------------------------------- */
-
 struct children {
-	/* ns of CLOCK_MONOTONIC: until then the target has no children but those that the kernel lists */
-	uint64_t next_look;
+	uint64_t next_look; /* at all processes; ns of CLOCK_MONOTONIC */
 	size_t left; /* session_children_left */
 	char why[256];
 };
@@ -54,15 +50,19 @@ void children_free(struct session *session)
 	free(session->children);
 }
 
+/* ---- refusals -------------------------------------------------------------------------------- */
+
 static struct error *check_list(const struct session *session, const struct tracepoint_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->items[i]->probe.site && list->items[i]->tracer->loads)
 			return error_new(ERROR_REFUSED,
-					 "tracer '%s' would have to be loaded there, too",
+					 "the library of tracer '%s' isn't loaded there",
 					 list->items[i]->tracer->name);
 	}
-	return session->agent->control->traps ? error_new(ERROR_REFUSED, "there are traps") : NULL;
+	if (session->agent->control->traps)
+		return error_new(ERROR_REFUSED, "the target has traps");
+	return NULL;
 }
 
 static void note_left(struct session *session, pid_t pid, const struct error *why)
@@ -72,7 +72,7 @@ static void note_left(struct session *session, pid_t pid, const struct error *wh
 		 error_text(why));
 }
 
-/* ---- its sites ------------------------------------------------------------------------------- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 struct copies {
 	struct patch_site *items;
@@ -80,8 +80,8 @@ struct copies {
 	size_t count;
 };
 
-/* The site that leads on, as the child will have it: one that it has, or one of the copies. False:
- * neither. */
+/* Finds the host of the site's slot in the child: already there, or one of the copies, which
+ * becomes site->after. False: neither. */
 static bool find_host(struct proc *child, struct patch_site *const *patches, size_t count,
 		      const struct copies *copies, struct patch_site *site)
 {
@@ -101,12 +101,13 @@ static bool find_host(struct proc *child, struct patch_site *const *patches, siz
 	return false;
 }
 
-/* (K2) What is to be placed and taken out in this child. */
+/* Copies the sites to place in this child and the sites to take out, by its bytes (K2). */
 static void list_sites(struct proc *child, struct patch_site *const *patches, size_t count,
 		       struct copies *copies)
 {
 	size_t kept = 0;
 
+	assert(!copies->count);
 	for (size_t i = 0; i < count; i++) {
 		const struct patch_site *site = patches[i];
 		bool is_new = site->state == PATCH_PLACED, held = patch_holds(child, site);
@@ -117,6 +118,7 @@ static void list_sites(struct proc *child, struct patch_site *const *patches, si
 		*copy = *site;
 		copy->error = NULL;
 		copy->state = is_new ? PATCH_PLANNED : PATCH_PLACED;
+		assert((copy->state == PATCH_PLACED) == held); /* K2 */
 	}
 	for (size_t i = 0; i < copies->count; i++) {
 		if (copies->items[i].state == PATCH_PLACED ||
@@ -126,7 +128,7 @@ static void list_sites(struct proc *child, struct patch_site *const *patches, si
 	copies->count = kept;
 }
 
-/* The first site that could not be placed says why. */
+/* Places the copies. The error is the batch's, or that of the first site that failed. */
 static struct error *place_sites(struct proc *child, const struct copies *copies)
 {
 	struct patch_stats stats;
@@ -143,9 +145,9 @@ static struct error *place_sites(struct proc *child, const struct copies *copies
 	return error;
 }
 
-/* ---- the child ------------------------------------------------------------------------------- */
+/* ---- one child ------------------------------------------------------------------------------- */
 
-/* (K1) */
+/* Maps in the child what the target got since the fork (K1). */
 static struct error *complete(struct session *session, struct proc *child)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
@@ -168,10 +170,10 @@ static struct error *place_child(struct session *session, struct proc *child,
 	if (!items || !pointers)
 		return error_new(ERROR_FAILED, "out of memory");
 	if (!session_has_code(session, child))
-		return NULL; /* it has begun another program */
+		return NULL; /* the child has executed another program */
 	list_sites(child, patches, count, &copies);
 	if (!copies.count)
-		return NULL; /* forked behind it all */
+		return NULL; /* forked after the change: it already has these bytes */
 	error = check_list(session, list);
 	if (!error)
 		error = complete(session, child);
@@ -193,7 +195,7 @@ static bool is_among(const struct tids *pids, pid_t pid)
 	return false;
 }
 
-/* Those that weren't seen yet; false: there were none. */
+/* Places the sites in processes that weren't seen yet. False: there were none. */
 static bool place_more(struct session *session, const struct tracepoint_list *list,
 		       struct patch_site *const *patches, size_t count, struct tids *seen)
 {
@@ -218,7 +220,8 @@ static bool place_more(struct session *session, const struct tracepoint_list *li
 	return any;
 }
 
-/* By the kernel's lists, one a thread. False: there may be some, or that is too much to look at. */
+/* Do the kernel's lists, one per thread, have no child of the target? False: they have one, or
+ * there are too many lists. */
 static bool is_childless(const struct session *session)
 {
 	struct tids threads = { 0 };
@@ -237,8 +240,8 @@ static bool is_childless(const struct session *session)
 	return none;
 }
 
-/* Who lost its parent isn't in those lists: now and then all processes are looked at, which takes
- * milliseconds. */
+/* Is it time to look at all processes, which takes milliseconds? The lists of is_childless don't
+ * have processes that lost their parent. */
 static bool is_to_look(struct session *session)
 {
 	uint64_t now = now_ns();
@@ -254,11 +257,12 @@ void children_place(struct session *session, const struct tracepoint_list *list,
 {
 	struct tids seen = { 0 };
 
+	assert(session->agent && session->children);
 	session->children->left = 0;
 	if (!count || !session->options.follow_fork || !is_to_look(session))
 		return;
 	for (int i = 0; i < ROUNDS && place_more(session, list, patches, count, &seen); i++)
-		session->children->next_look = 0; /* looked for again each time */
+		session->children->next_look = 0; /* the next change looks again */
 	vec_free(&seen);
 }
 

@@ -1,5 +1,5 @@
 /*
- * children.h - tracepoints come also to those that were forked from the target before.
+ * children.h - place tracepoints also in processes that were forked from the target before.
  */
 #ifndef DYNTRACE_CHILDREN_H
 #define DYNTRACE_CHILDREN_H
@@ -13,9 +13,9 @@ bool children_create(struct session *session);
 void children_free(struct session *session);
 
 /*
- * The sites were just placed in the target, or taken out for those that took their place. Does the
- * same in every process that has the code of the target's tracepoints. What can't be done in one of
- * them is left as it is there, and told by session_children_left.
+ * After sites were placed in the target, or replaced: does the same in every forked process that
+ * has the target's code. A process where that isn't possible stays as it is; session_children_left
+ * reports it.
  */
 void children_place(struct session *session, const struct tracepoint_list *list,
 		    struct patch_site *const *patches, size_t count);

@@ -1,18 +1,20 @@
 /*
- * follow_rows.c - the kinds of events of programs that were begun, and what stays known of their
- * tracepoints.
+ * follow_rows.c - the event types of executed programs, and rows for their tracepoints, which
+ * outlive the exec sessions.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "follow_state.h"
 
-/* ---- (F2) ------------------------------------------------------------------------------------ */
+/* ---- the same ids for the same program (F2) -------------------------------------------------- */
 
 static bool same_block(const struct event_types *types, const struct follow_block *block,
 		       size_t first)
 {
+	assert(block->first + block->count <= first && first <= types->count);
 	if (block->count != types->count - first)
 		return false;
 	for (size_t i = 0; i < block->count; i++) {
@@ -22,15 +24,15 @@ static bool same_block(const struct event_types *types, const struct follow_bloc
 	return true;
 }
 
-/* The program's file name: what tells tracepoints of the same name apart. */
-static const char *program_name(const struct session *image)
+/* The program's file name, which tells tracepoints of the same name apart. */
+static const char *program_name(const struct session *exec)
 {
-	const char *slash = strrchr(image->proc->exe, '/');
+	const char *slash = strrchr(exec->proc->exe, '/');
 
-	return slash && slash[1] ? slash + 1 : image->proc->comm;
+	return slash && slash[1] ? slash + 1 : exec->proc->comm;
 }
 
-/* Were the block's tracepoints of that program? */
+/* Are the block's tracepoints of that program? */
 static bool is_of(const struct session *root, const struct follow_block *block, const char *program)
 {
 	const char *name = block->row < root->follow->rows.count ?
@@ -41,26 +43,29 @@ static bool is_of(const struct session *root, const struct follow_block *block, 
 	return at && !strcmp(at + 1, program);
 }
 
-/* Ids that are written down elsewhere, too, stay as they are. */
-static bool may_take_ids(const struct session *image)
+/* Ids of tracepoints with exits stand in other places, too, and can't change any more. */
+static bool may_take_ids(const struct session *exec)
 {
-	for (size_t i = 0; i < image->tracepoints.count; i++) {
-		if (image->tracepoints.items[i]->probe.event.at_exit)
+	for (size_t i = 0; i < exec->tracepoints.count; i++) {
+		if (exec->tracepoints.items[i]->probe.event.at_exit)
 			return false;
 	}
 	return true;
 }
 
-static void take_ids(struct session *image, size_t from, size_t to)
+/* Moves the exec session's ids from the new types, which are freed, to the old ones. */
+static void take_ids(struct session *exec, size_t from, size_t to)
 {
-	struct event_types *types = image->types;
+	struct event_types *types = exec->types;
 
-	for (size_t i = 0; i < image->tracepoints.count; i++) {
-		struct tracepoint *tracepoint = image->tracepoints.items[i];
+	for (size_t i = 0; i < exec->tracepoints.count; i++) {
+		struct tracepoint *tracepoint = exec->tracepoints.items[i];
 
 		if (!tracepoint->probe.site)
 			continue;
+		assert(tracepoint->has_type && tracepoint->probe.event.id >= from);
 		tracepoint->probe.event.id = (uint32_t)(tracepoint->probe.event.id - from + to);
+		assert(tracepoint->probe.event.id < from); /* F2: an earlier session's id */
 		if (tracepoint->values.program)
 			tracepoint->values.program->id = tracepoint->probe.event.id;
 	}
@@ -88,26 +93,27 @@ static struct error *add_row(struct session *root, const struct tracepoint *trac
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
-struct error *follow_share_types(struct session *image, size_t first)
+struct error *follow_share_types(struct session *exec, size_t first)
 {
-	struct session *root = image->parent;
-	const char *program = program_name(image);
+	assert(exec->parent && exec->types == exec->parent->types); /* F1 */
+	struct session *root = exec->parent;
+	const char *program = program_name(exec);
 	struct follow_block block = { first, root->types->count - first, root->follow->rows.count };
 
 	if (!block.count)
 		return NULL;
-	for (size_t i = 0; i < root->follow->blocks.count && may_take_ids(image); i++) {
+	for (size_t i = 0; i < root->follow->blocks.count && may_take_ids(exec); i++) {
 		const struct follow_block *old = &root->follow->blocks.items[i];
 
 		if (!is_of(root, old, program) || !same_block(root->types, old, first))
 			continue;
-		take_ids(image, first, old->first);
+		take_ids(exec, first, old->first);
 		return NULL;
 	}
 	if (!vec_push(&root->follow->blocks, block))
 		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < image->tracepoints.count; i++) {
-		const struct tracepoint *tracepoint = image->tracepoints.items[i];
+	for (size_t i = 0; i < exec->tracepoints.count; i++) {
+		const struct tracepoint *tracepoint = exec->tracepoints.items[i];
 		struct error *error =
 			tracepoint->probe.site ? add_row(root, tracepoint, program) : NULL;
 

@@ -1,5 +1,6 @@
 #include "follow_state.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "control/base/cleanup.h"
@@ -23,12 +24,15 @@ void follow_free(struct session *session)
 	vec_free(&follow->rows);
 	vec_free(&follow->blocks);
 	vec_free(&follow->requests);
+	assert(!follow->execs.count); /* F1: the parent ends last */
 	free(follow);
 }
 
 struct error *follow_note_missing(struct session *session, size_t index, struct error *error)
 {
 	struct session *root = session->parent ? session->parent : session;
+
+	assert(!root->parent); /* F1 */
 
 	while (root->follow->requests.count <= index) {
 		if (!vec_push(&root->follow->requests, (struct follow_request){ 0 })) {
@@ -55,22 +59,24 @@ struct error *follow_check(struct session *session)
 		       NULL;
 }
 
-struct error *follow_join_trace(struct session *image)
+struct error *follow_join_trace(struct session *exec)
 {
-	struct session *root = image->parent;
-	size_t first = image->follow->first_type;
-	struct error *error = image->agent ? NULL : follow_share_types(image, first);
+	struct session *root = exec->parent;
+	assert(root && !root->parent && exec->types == root->types); /* F1 */
+	size_t first = exec->follow->first_type;
+	assert(first <= root->types->count);
+	struct error *error = exec->agent ? NULL : follow_share_types(exec, first);
 
-	image->clock = root->clock;
-	image->writer = root->writer; /* F1 */
-	root->counters = image->counters;
-	image->follow->first_type = root->types->count;
+	exec->clock = root->clock;
+	exec->writer = root->writer; /* F1 */
+	root->counters = exec->counters;
+	exec->follow->first_type = root->types->count;
 	if (error || root->types->count == first)
 		return error;
-	/* An older program may be asked to make room among events of a newer one (B9). */
+	/* the agent of an older program may make room among events of a newer one (B9) */
 	session_note_sizes(root);
-	for (size_t i = 0; i < root->follow->images.count; i++)
-		session_note_sizes(root->follow->images.items[i].session);
+	for (size_t i = 0; i < root->follow->execs.count; i++)
+		session_note_sizes(root->follow->execs.items[i].session);
 	root->types_announced = false;
 	return NULL;
 }

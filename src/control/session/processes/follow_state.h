@@ -1,14 +1,15 @@
 /*
- * follow_state.h - what a session knows of the programs that its target has begun (--follow-exec).
+ * follow_state.h - the programs that a session's target has executed (--follow-exec).
  *
- * follow_exec/ makes a session for each of them: an *image*. A request that a program doesn't have
- * is no error.
+ * follow_exec/ makes a session for each of them: an *exec session*, whose parent is the session of
+ * the target. A request that a program can't satisfy is no error.
  *
- * (F1) An image's session borrows writer, pool and types from its parent, which ends last.
- * (F2) Images of the same program with the same tracepoints have the same event ids.
+ * (F1) An exec session borrows writer, pool and types from its parent, which ends last. A parent
+ *      has no parent.
+ * (F2) Exec sessions of the same program with the same tracepoints have the same event ids.
  */
-#ifndef DYNTRACE_FOLLOW_H
-#define DYNTRACE_FOLLOW_H
+#ifndef DYNTRACE_FOLLOW_STATE_H
+#define DYNTRACE_FOLLOW_STATE_H
 
 #include "control/session/state/session_state.h"
 
@@ -19,7 +20,7 @@ struct exec_session {
 	struct launch *launch; /* owns the process */
 };
 
-/* A tracepoint of an image, for the summary: it outlives the image. */
+/* A tracepoint of an exec session, for the summary: it outlives the exec session. */
 struct follow_row {
 	char *name; /* NAME@PROGRAM */
 	taddr address;
@@ -28,41 +29,42 @@ struct follow_row {
 	bool has_exit, filters_exits;
 };
 
-/* The kinds of events of an image: ids from first on. */
+/* The event types of an exec session. */
 struct follow_block {
-	size_t first, count;
+	size_t first, count; /* ids */
 	size_t row; /* of its first tracepoint */
 };
 
-/* By request: has a program had it, and if not, why? */
+/* One per request: did a program have it, and if not, why? */
 struct follow_request {
 	bool found;
 	struct error *missing;
 };
 
 struct follow {
-	VEC(struct exec_session) images;
+	VEC(struct exec_session) execs;
 	VEC(struct follow_row) rows;
 	VEC(struct follow_block) blocks;
 	VEC(struct follow_request) requests;
-	uint64_t next_look; /* ns: for images that are over */
-	uint32_t next_exec; /* of dt_pool.execs, to be looked at */
-	unsigned late; /* who asked and then began nothing */
-	bool blind; /* the target's own execve can't be seen, and that was told */
-	size_t first_type; /* of an image: its own event ids begin there */
+	uint64_t next_look; /* for exec sessions that are over; ns of CLOCK_MONOTONIC */
+	uint32_t next_exec; /* the entry of dt_pool.execs to look at next */
+	unsigned late; /* threads that asked and then executed nothing */
+	bool blind; /* the user knows that the target's own execve can't be noticed */
+	size_t first_type; /* of an exec session: the first of its new event ids */
 };
 
 bool follow_create(struct session *session);
 void follow_free(struct session *session);
 
-/* A request that this program doesn't have is no error: notes why, gives NULL. */
+/* Notes that this program has the request (`error` NULL), or why it doesn't. Takes the error; fails
+ * if out of memory. */
 struct error *follow_note_missing(struct session *session, size_t request, struct error *error);
-/* Nothing that was asked for is there, and nothing can be begun: then it is an error after all. */
+/* Fails if the target has no request, and its execve can't be noticed. */
 struct error *follow_check(struct session *session);
-/* In the place of a new trace: an image's events go to its parent's. */
-struct error *follow_join_trace(struct session *session);
+/* Joins the parent's trace, instead of making a new one. */
+struct error *follow_join_trace(struct session *exec);
 
-/* follow_rows.c: (F2) ids that an earlier image has, or else new rows. */
-struct error *follow_share_types(struct session *image, size_t first);
+/* follow_rows.c: takes the ids of an earlier exec session (F2), or else adds new rows. */
+struct error *follow_share_types(struct session *exec, size_t first);
 
 #endif

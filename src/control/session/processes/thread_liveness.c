@@ -1,12 +1,13 @@
 /*
- * thread_liveness.c - is a thread that wrote a chunk still there?
+ * thread_liveness.c - is a thread that wrote a chunk still alive?
  *
- * Thread records hold ids as the target's own pid namespace counts them. Where that is ours too,
- * the kernel has the answer: by an empty signal for a thread, which is a hundred times cheaper than
- * /proc; but a leader that has ended takes signals as long as others are there. Elsewhere a thread
- * counts as alive until its process ends: its last chunk is written then, and by every flush
- * before; and what it is called here is looked up by NSpid.
+ * Thread records hold ids of the target's pid namespace. If that is ours, too, an empty signal asks
+ * the kernel, which is a hundred times cheaper than /proc; except for a group leader, which takes
+ * signals after its end as long as other threads live. In another namespace a thread counts as
+ * alive until its process ends: its last chunk is read then, and by every flush before. Its id here
+ * is found by NSpid.
  */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -44,9 +45,9 @@ bool thread_liveness_ask(void *context, uint32_t pid, uint32_t tid)
 	return state && state != 'Z' && state != 'X';
 }
 
-/* ---- by other names ------------------------------------------------------------------------ */
+/* ---- ids of other namespaces ---------------------------------------------------------------- */
 
-/* The last number of NSpid: what the innermost namespace calls it. 0: not known. */
+/* The last number of NSpid: the id in the innermost namespace. 0: unknown. */
 static uint32_t inner_id(const char *path)
 {
 	char line[256];
@@ -76,8 +77,8 @@ static bool same_namespace(pid_t a, pid_t b)
 	return !stat(path, &y) && x.st_ino == y.st_ino && x.st_dev == y.st_dev;
 }
 
-/* Which entry of that directory has the id, there; `like`: and is in the same namespace as that
- * process, if not 0. */
+/* The entry of a /proc directory whose innermost id is `id`; 0: none. `like`: if not 0, only in the
+ * namespace of that process. */
 static uint32_t find_inner(const char *directory, uint32_t id, pid_t like)
 {
 	char path[320];
@@ -104,7 +105,9 @@ void thread_liveness_outer(void *context, uint32_t *pid, uint32_t *tid)
 
 	if (proc->inner_pid == proc->pid)
 		return;
-	*pid = *pid == (uint32_t)proc->inner_pid ? (uint32_t)proc->pid : find_inner("/proc", *pid, proc->pid);
+	assert(proc->inner_pid > 0 && proc->pid > 0);
+	*pid = *pid == (uint32_t)proc->inner_pid ? (uint32_t)proc->pid :
+						   find_inner("/proc", *pid, proc->pid);
 	snprintf(tasks, sizeof(tasks), "/proc/%u/task", *pid);
 	*tid = *pid ? find_inner(tasks, *tid, 0) : 0;
 }

@@ -1,13 +1,12 @@
 #include "old_counts.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "shared/sorted.h"
 #include "control/exits/exits.h"
 #include "control/session/state/session_state.h"
 #include "control/tracers/count/count_tracer.h"
-
-/* ---- of who was before us -------------------------------------------------------------------- */
 
 static struct error *read_one(struct session *dead, const struct dt_counted *noted,
 			      struct old_counts *old_counts)
@@ -51,11 +50,13 @@ static int by_name(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* One that was killed while it took over from another has left two of a name. */
+/* A controller killed during a takeover may leave two entries per name. */
 static void give_one(struct session *session, struct tracepoint *tracepoint)
 {
 	const struct old_counts *old_counts = session->old_counts;
 	uint64_t name = dt_name_hash(tracepoint->name);
+
+	assert(tracepoint->count && session->count);
 	size_t first = sorted_count(old_counts->count, i, old_counts->items[i].name < name);
 
 	for (size_t i = first; i < old_counts->count && old_counts->items[i].name == name; i++) {
@@ -73,6 +74,7 @@ void old_counts_give(struct session *session)
 {
 	struct old_counts *old_counts = session->old_counts;
 
+	assert(old_counts);
 	if (old_counts->count)
 		qsort(old_counts->items, old_counts->count, sizeof(*old_counts->items), by_name);
 	for (size_t i = 0; i < session->tracepoints.count && old_counts->count; i++) {

@@ -1,8 +1,9 @@
 /*
- * old_counts.h - what tracepoints of a dead controller had counted in the target.
+ * old_counts.h - counts that a dead controller's tracepoints kept in the target.
  *
- * Read when nothing counts there any more, and given to the tracepoints that are placed again, by
- * name. The target can write all of it: it is shown, and nothing else.
+ * Read when nothing counts any more, and added to tracepoints of the same name that are placed
+ * again. The target can write all of it: the counts are shown to the user and used for nothing
+ * else.
  */
 #ifndef DYNTRACE_OLD_COUNTS_H
 #define DYNTRACE_OLD_COUNTS_H
@@ -28,11 +29,11 @@ struct old_counts {
 bool old_counts_create(struct session *session);
 void old_counts_destroy(struct session *session);
 
-/* Of all that `dead` has noted; its pool was read. */
+/* Reads all counts that `dead` has noted, after its pool was copied. */
 struct error *old_counts_read(struct session *dead, struct old_counts *old_counts);
-/* To the session's tracepoints; what nobody is called after is forgotten. */
+/* Adds the counts to the session's tracepoints; forgets those whose name no tracepoint has. */
 void old_counts_give(struct session *session);
-/* All of it to the other, which may have some. */
+/* Moves all counts to `to`, which may have some already. */
 void old_counts_move(struct old_counts *from, struct old_counts *to);
 void old_counts_free(struct old_counts *old_counts);
 

@@ -1,21 +1,21 @@
 /*
- * old_probes.c - go on where a controller that was killed has ended.
+ * old_probes.c - continue where a killed controller ended.
  *
- * The old probes stay in the target, and record into the old pool, which nobody reads. As new ones
- * are placed, each takes the place of the old ones whose bytes it needs, in one stop (patch.h, P7):
- * the old sites become part of its group. So every hit is recorded by one of the two. When all that
- * was to be placed again has been, the rest of the old is taken out, its pool is read to the trace,
- * and its memory is unmapped (takeover.c). The new session writes to the same trace, under new
- * event ids.
+ * The old probes stay in the target, and record into the old pool, which nobody reads. A new site
+ * replaces the old ones whose bytes it needs, in one stop (patch.h, P7): the old sites become part
+ * of its group. So every hit is recorded once, by an old or a new probe. When all tracepoints are
+ * placed again, the other old probes are removed, the old pool is read to the trace, and its memory
+ * is unmapped (takeover.c). The new session writes to the same trace, under new event ids.
  *
- * (J1) An old site that shares bytes with a new one, or slots with one that does, goes in the
- *      stop in which the new one comes.
- * (J2) Nobody comes out of an old trampoline inside of what a new site changes. Where that
- *      could be, the old is taken out first.
+ * (J1) An old site that shares bytes with a new one, or slots with such a site, is removed in the
+ *      stop that places the new one.
+ * (J2) No thread comes out of an old trampoline inside the bytes that a new site changes. Where
+ *      that could happen, all old probes are removed first.
  *
- * Whoever is in an old trampoline, or will return to an old stub, is waited for at the end, as
- * whenever a target is left.
+ * Threads in old trampolines, and calls that will return to old stubs, are waited for at the end,
+ * as in every detach.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,16 +28,15 @@
 
 struct old_probes {
 	struct session *dead;
-	struct reader_resume *resume; /* what the trace has of its threads */
-	struct takeover done; /* settled before it was asked for */
+	struct reader_resume *resume; /* per thread: how much of it the trace has */
+	struct takeover done; /* the result, if yield() ended the takeover early */
 	unsigned last_group;
 };
 
-/* ---- may it? --------------------------------------------------------------------------------- */
+/* ---- beginning ------------------------------------------------------------------------------- */
 
-/* What isn't plain is taken out first: the handler of a signal, a hook in the unwinder, threads
- * and memory of tracers that call others' code, and what was being changed in the moment when
- * the controller was killed. */
+/* Can the old probes stay? Not with a handler of a signal, a hook in an unwinder, threads and
+ * memory of tracers that call foreign code, or a change that the kill interrupted. */
 static bool is_plain(const struct session *dead)
 {
 	const struct dt_control *control = dead->agent->control;
@@ -80,7 +79,7 @@ static void forget_trace(struct session *session)
 		error_free(writer_suspend(take_ptr(&session->reopened)));
 }
 
-/* The kinds of events, as far as they were noted: without names. */
+/* Copies event types as the trace notes them, without names. */
 static bool copy_types(const struct event_types *from, struct event_types *to)
 {
 	for (size_t i = 0; i < from->count; i++) {
@@ -106,7 +105,7 @@ static struct error *open_trace(struct session *session, struct trace_dir *dir,
 
 	if (!error && !dir)
 		return agent->control->output[0] ?
-			       error_new(ERROR_FAILED, "nobody knows where its trace is") :
+			       error_new(ERROR_FAILED, "its trace is unknown") :
 			       NULL;
 	if (!error)
 		error = takeover_reopen(dead, dir, dead->types, old_probes->resume,
@@ -116,7 +115,7 @@ static struct error *open_trace(struct session *session, struct trace_dir *dir,
 	return error;
 }
 
-/* *ret_old NULL: it can't be. */
+/* *ret_old is untouched if the old probes can't stay. */
 static struct error *find_plain(struct session *session, struct trace_dir *dir,
 				struct old_probes **ret_old)
 {
@@ -128,7 +127,9 @@ static struct error *find_plain(struct session *session, struct trace_dir *dir,
 	if (error || !code || takeover_next(&maps, code))
 		return error;
 	struct old_probes *old_probes = calloc(1, sizeof(*old_probes));
-	if (!old_probes || !(old_probes->resume = calloc(DT_THREADS_MAX, sizeof(*old_probes->resume)))) {
+	if (old_probes)
+		old_probes->resume = calloc(DT_THREADS_MAX, sizeof(*old_probes->resume));
+	if (!old_probes || !old_probes->resume) {
 		free(old_probes);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
@@ -160,6 +161,7 @@ static const struct session_guest heir; /* below */
 struct error *takeover_inherit(struct session *session, struct trace_dir *dir, bool comes_back,
 			       struct takeover *ret_takeover, bool *ret_waits)
 {
+	assert(!session->begun && !session->old_probes);
 	struct takeover takeover = { 0 };
 	struct error *error = NULL;
 
@@ -184,9 +186,9 @@ struct error *takeover_inherit(struct session *session, struct trace_dir *dir, b
 	return NULL;
 }
 
-/* ---- its end --------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
-/* Takes the rest out, and reads what it recorded. */
+/* Removes the remaining old probes, and reads their events. */
 static struct error *finish(struct session *session, struct takeover *takeover)
 {
 	struct old_probes *old_probes = session->old_probes;
@@ -230,6 +232,7 @@ void takeover_give_counts(struct session *session)
 		old_counts_give(session);
 }
 
+/* Ends the takeover early, because of J2. */
 static struct error *yield(struct session *session)
 {
 	struct old_probes *old_probes = session->old_probes;
@@ -239,12 +242,13 @@ static struct error *yield(struct session *session)
 
 /* ---- sites ----------------------------------------------------------------------------------- */
 
-/* The old site that shares bytes with [from, to), from the lowest on; NULL: none. They are
- * sorted. */
-static struct patch_site *first_overlapping(const struct session *dead, uint64_t from)
+/* The first old site that ends behind `from`; NULL: none. Old sites are sorted and don't
+ * overlap. */
+static struct patch_site *first_ending_behind(const struct session *dead, uint64_t from)
 {
+	const struct patch_site *sites = dead->found.items;
 	size_t n = sorted_count(dead->found.count, i,
-				dead->found.items[i].address.v + dead->found.items[i].length <= from);
+				sites[i].address.v + sites[i].length <= from);
 
 	return n < dead->found.count ? &dead->found.items[n] : NULL;
 }
@@ -255,7 +259,7 @@ struct groups {
 	size_t count;
 };
 
-/* They are one group from now on. */
+/* Makes one group of two. */
 static void unite(const struct groups *groups, unsigned from, unsigned to)
 {
 	for (size_t i = 0; i < groups->count && from != to; i++) {
@@ -268,7 +272,7 @@ static void unite(const struct groups *groups, unsigned from, unsigned to)
 	}
 }
 
-/* (J2) */
+/* Does the old trampoline lead into the bytes of the new site (J2)? */
 static bool comes_out_inside(const struct patch_site *old, const struct patch_site *new)
 {
 	uint64_t end = old->address.v + old->length;
@@ -276,12 +280,12 @@ static bool comes_out_inside(const struct patch_site *old, const struct patch_si
 	return end > new->address.v && end < new->address.v + new->length;
 }
 
-/* False: (J2) doesn't hold. */
+/* Adds old sites that share bytes with the new one to its group (J1). False: J2 doesn't hold. */
 static bool join_site(struct old_probes *old_probes, const struct groups *groups,
 		      struct patch_site *new)
 {
 	const struct session *dead = old_probes->dead;
-	struct patch_site *old = first_overlapping(dead, new->address.v);
+	struct patch_site *old = first_ending_behind(dead, new->address.v);
 
 	for (; old && old < dead->found.items + dead->found.count &&
 	       old->address.v < new->address.v + new->length;
@@ -295,11 +299,12 @@ static bool join_site(struct old_probes *old_probes, const struct groups *groups
 		if (old->group)
 			unite(groups, old->group, new->group);
 		old->group = new->group;
+		assert(old->group && !comes_out_inside(old, new)); /* J1, J2 */
 	}
 	return true;
 }
 
-/* Those that lead through each other's bytes stay together. */
+/* Puts old sites that lead through each other's bytes into one group (J1). */
 static void join_slots(const struct groups *groups)
 {
 	bool again = true;
@@ -336,7 +341,8 @@ static bool join_all(struct old_probes *old_probes, const struct groups *groups)
 	return true;
 }
 
-static struct error *old_probes_join(struct session *session, struct patch_site ***patches, size_t *count)
+static struct error *old_probes_join(struct session *session, struct patch_site ***patches,
+				     size_t *count)
 {
 	struct old_probes *old_probes = session->old_probes;
 

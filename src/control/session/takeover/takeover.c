@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,10 @@
 #include "control/session/processes/thread_liveness.h"
 #include "takeover_state.h"
 
-
 /* ---- events --------------------------------------------------------------------------------- */
 
-/* Through its memory: that works with no right but ptrace's (H24). What was only counted is lost if
- * it can't be read. */
+/* Copies the pool through the target's memory, which needs no right but ptrace's (H24). Counts that
+ * can't be read are lost. */
 static struct error *copy_pool(struct session *dead)
 {
 	struct agent *agent = dead->agent;
@@ -24,7 +24,7 @@ static struct error *copy_pool(struct session *dead)
 	return error;
 }
 
-static const struct session_guest counter = { .free = old_counts_destroy };
+static const struct session_guest old_counts_owner = { .free = old_counts_destroy };
 
 struct error *takeover_create_dead(struct proc *proc, const struct session_options *options,
 				   struct session **ret_dead)
@@ -34,7 +34,7 @@ struct error *takeover_create_dead(struct proc *proc, const struct session_optio
 
 	if (error)
 		return error;
-	session_invite(dead, &counter);
+	session_invite(dead, &old_counts_owner);
 	if (!old_counts_create(dead)) {
 		session_destroy(dead);
 		return error_new(ERROR_FAILED, "out of memory");
@@ -55,12 +55,13 @@ struct error *takeover_reopen(struct session *dead, struct trace_dir *dir,
 			      struct event_types *types, struct reader_resume *resume,
 			      struct trace_writer **ret_writer)
 {
+	assert(!takeover_is_half(dead));
 	const struct dt_control *control = dead->agent->control;
 	struct resume seen = { dead->agent->pool, resume };
 	struct writer_part part = takeover_part(dead);
 
 	if (!dir && !control->output[0])
-		return error_new(ERROR_FAILED, "nobody knows where its trace is");
+		return error_new(ERROR_FAILED, "its trace is unknown");
 	return dir ? writer_reopen_in(dir, &part, types, resume_see, &seen, ret_writer)
 		   : writer_reopen(control->output, &part, types, resume_see, &seen, ret_writer);
 }
@@ -68,6 +69,7 @@ struct error *takeover_reopen(struct session *dead, struct trace_dir *dir,
 struct error *takeover_read(struct session *dead, struct trace_writer *writer,
 			    const struct reader_resume *resume, struct takeover *takeover)
 {
+	assert(dead->agent && !dead->reader);
 	const struct dt_control *control = dead->agent->control;
 	struct reader_options options = {
 		.pool = dead->agent->pool,
@@ -89,7 +91,7 @@ struct error *takeover_read(struct session *dead, struct trace_writer *writer,
 	return error;
 }
 
-/* There is more to come, in another part. */
+/* Completes this part of the trace; another part will follow. */
 static struct error *complete(struct trace_writer *writer)
 {
 	struct error *error = writer_complete(writer), *closing = writer_suspend(writer);
@@ -99,7 +101,8 @@ static struct error *complete(struct trace_writer *writer)
 	return error ? error : closing;
 }
 
-/* To the trace that it was writing; `dir` NULL: by the path that it noted. */
+/* Saves events in the trace that the dead controller wrote. `dir` NULL: at the path that it
+ * noted. */
 static struct error *save_events(struct session *dead, struct trace_dir *dir, bool goes_on,
 				 struct takeover *takeover)
 {
@@ -124,8 +127,9 @@ static struct error *save_events(struct session *dead, struct trace_dir *dir, bo
 	return error;
 }
 
-/* ---- what was half made --------------------------------------------------------------------- */
+/* ---- leftovers ------------------------------------------------------------------------------ */
 
+/* Removes mappings and descriptors that a killed controller was just making. */
 static struct error *sweep(struct proc *proc, const struct agent *agent)
 {
 	_cleanup_(cleanup_stop) struct stop *stop = NULL;
@@ -141,7 +145,7 @@ static struct error *sweep(struct proc *proc, const struct agent *agent)
 	return error || !any ? error : sweep_clean(stop, next);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- all steps ------------------------------------------------------------------------------ */
 
 bool takeover_is_half(const struct session *dead)
 {
@@ -152,6 +156,8 @@ struct error *takeover_undo(struct session *dead, struct takeover *takeover)
 {
 	struct session_summary summary = { 0 };
 
+	assert(!takeover_is_half(dead) && dead->found.items && !dead->planner);
+	assert(dead->found.own <= dead->found.count);
 	dead->quiet = copy_pool;
 	struct error *error = detach_all(dead, &summary);
 	takeover->sites += dead->found.count - dead->found.own;
@@ -160,7 +166,7 @@ struct error *takeover_undo(struct session *dead, struct takeover *takeover)
 	return error;
 }
 
-/* `alone`: nothing else of ours is in the process, so that whatever has our names is a leftover. */
+/* `alone`: the process has no other agent, so everything with our names is a leftover. */
 static struct error *clean(struct session *dead, struct trace_dir *dir, bool goes_on, bool alone,
 			   struct takeover *takeover)
 {
@@ -174,7 +180,7 @@ static struct error *clean(struct session *dead, struct trace_dir *dir, bool goe
 		takeover->part = takeover_part(dead);
 	takeover->has_trace |= control->output[0] != '\0';
 	if (!error && !takeover->left && alone && proc_is_alive(dead->proc))
-		/* what was being added when it was killed */
+		/* mappings that it was just adding when it was killed */
 		error = sweep(dead->proc, dead->agent);
 	if (!error)
 		error = save_events(dead, dir, goes_on, takeover);
@@ -217,7 +223,7 @@ struct error *takeover_clean_to(struct proc *proc, struct trace_dir *dir, bool g
 		if (!error && takeover.found)
 			error = sweep(proc, NULL);
 	}
-	/* One that was killed while it took over from another one that was has left two. */
+	/* a controller killed during a takeover may leave two agents */
 	for (; !error && code; code = takeover_next(&maps, code)) {
 		takeover.found = true;
 		error = clean_agent(proc, &maps, code, dir, goes_on || takeover_next(&maps, code),

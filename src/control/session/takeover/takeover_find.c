@@ -1,7 +1,7 @@
 /*
- * takeover_find.c - what a controller that was killed has left: its agent, its sites, its return
- * stubs, as a session that has found them.
+ * takeover_find.c - find what a killed controller left: its agent, its sites, its return stubs.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #define CODE_NAME "/memfd:dyntrace-code"
 #define POOL_NAME "/memfd:dyntrace-pool"
 
-/* ---- what is there -------------------------------------------------------------------------- */
+/* ---- mappings and controllers --------------------------------------------------------------- */
 
 static bool is_named(const struct mapping *mapping, const char *name)
 {
@@ -35,7 +35,7 @@ const struct mapping *takeover_next(const struct maps *maps, const struct mappin
 	return NULL;
 }
 
-/* The pool of this agent: one that died while it took over from another has left two. */
+/* The pool of this agent: a controller killed during a takeover may leave two pools. */
 static const struct mapping *find_pool(const struct maps *maps, const struct dt_control *control)
 {
 	const struct mapping *mapping = maps_find(maps, taddr_of(control->pool));
@@ -43,7 +43,7 @@ static const struct mapping *find_pool(const struct maps *maps, const struct dt_
 	return mapping && is_named(mapping, POOL_NAME) ? mapping : NULL;
 }
 
-/* It traces this process, or the one that this was forked from. */
+/* The controller traces this process, or the process that it was forked from. */
 static struct error *refuse(const struct agent *agent, const struct proc *controller)
 {
 	const struct proc *proc = agent->proc;
@@ -55,14 +55,16 @@ static struct error *refuse(const struct agent *agent, const struct proc *contro
 	if (!unknown && first && first != (uint32_t)proc->inner_pid && proc->inner_pid == proc->pid)
 		return error_new(
 			ERROR_REFUSED,
-			"process %d was forked from %u, which is traced already, by %s (%d), with its children: name %u",
+			"process %d was forked from %u, which is traced already with its children, "
+			"by %s, pid %d (name %u instead)",
 			proc->pid, first, controller->comm, controller->pid, first);
 	return error_new(ERROR_REFUSED,
-			 "process %d is being traced already, by %s (%d): end that first",
+			 "process %d is being traced already, by %s, pid %d (end that first)",
 			 proc->pid, controller->comm, controller->pid);
 }
 
-/* A mapping of the code that can be written is a controller's: nobody else can have one (H25). */
+/* Refuses if the process has a writable mapping of the code: only a controller can have one
+ * (H25). */
 static struct error *check_controller(const struct agent *agent, pid_t pid)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
@@ -104,7 +106,7 @@ static void *reserve(uint64_t size)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Are its numbers within bounds, and does the kernel agree on where the pool is? */
+/* Are the numbers of the control page within bounds, and is the pool where it says? */
 static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 {
 	const struct dt_control *control = agent->control;
@@ -123,8 +125,8 @@ static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 	       pool_view(NULL, control->pool_size, control->small_count, control->big_count, &view);
 }
 
-/* The bytes that are there, if they are the ones that were put there: the process may have unloaded
- * a library since, and then there is nothing to be put back. */
+/* Reads the bytes at the site, if they are the controller's. Otherwise the process has unloaded the
+ * library, and nothing is to be restored. */
 static bool holds_patch(struct proc *proc, const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
 {
 	if (!site->length || site->length > DT_SITE_BYTES)
@@ -134,7 +136,7 @@ static bool holds_patch(struct proc *proc, const struct dt_site *site, uint8_t b
 	return !error && dt_site_check(bytes, site->length) == site->check;
 }
 
-/* A controller that was killed while it exchanged two sites may have left a note of each. */
+/* A controller killed while it exchanged two sites may leave a note of each. */
 static bool is_found(const struct session *session, const struct dt_site *site)
 {
 	for (size_t i = 0; i < session->found.count; i++) {
@@ -171,15 +173,15 @@ static struct error *read_control(struct agent *agent, const struct maps *maps)
 	if (control->magic != DT_MAGIC || control->version != DT_LAYOUT_VERSION)
 		return error_new(
 			ERROR_REFUSED,
-			"process %d has the agent of another version of dyntrace: use that one",
+			"process %d has the agent of another version of dyntrace (use that one)",
 			agent->proc->pid);
 	if (!find_pool(maps, control) && !any_site_is_there(agent)) {
-		control->magic = 0; /* half removed: the probes go first */
+		control->magic = 0; /* half removed: the probes are removed first */
 		return NULL;
 	}
 	if (!control_is_sound(agent, maps))
 		return error_new(ERROR_REFUSED,
-				 "process %d has something that looks like an agent, but isn't one",
+				 "process %d has memory that looks like an agent, but isn't one",
 				 agent->proc->pid);
 	const struct mapping *pool = find_pool(maps, control);
 	agent->agent_at = taddr_of(control->agent);
@@ -220,7 +222,7 @@ static struct error *make_agent(struct proc *proc, const struct maps *maps,
 
 /* ---- sites ---------------------------------------------------------------------------------- */
 
-/* The file that is mapped there, and no other. -1: it can't be had. */
+/* Opens the file that is mapped there, and no other. -1: not possible. */
 static int open_mapped(const struct proc *proc, const struct mapping *mapping)
 {
 	char path[4200];
@@ -238,7 +240,7 @@ static int open_mapped(const struct proc *proc, const struct mapping *mapping)
 	return take_fd(&fd);
 }
 
-/* (H24) What the file holds there is what is to be put back. */
+/* Reads the original bytes of the site from its file (H24). */
 static bool read_original(const struct proc *proc, const struct maps *maps,
 			  const struct dt_site *site, uint8_t bytes[DT_SITE_BYTES])
 {
@@ -252,7 +254,7 @@ static bool read_original(const struct proc *proc, const struct maps *maps,
 	return fd >= 0 && pread(fd, bytes, site->length, at) == site->length;
 }
 
-/* Who stands in a slot of another site is on the way to the trampoline: where the jump there
+/* A thread in a slot of another site is on the way to the trampoline: notes where the slot's jump
  * leads. */
 static void follow_slot(struct patch_site *site)
 {
@@ -262,8 +264,9 @@ static void follow_slot(struct patch_site *site)
 	if (!site->after || at + 5 > site->after->length || site->after->patched[at] != 0xe9)
 		return;
 	memcpy(&distance, &site->after->patched[at + 1], sizeof(distance));
-	site->moves[0] = (struct patch_move){ .offset = 0,
-					      .copy = taddr_add(site->waypoint, 5 + (int64_t)distance) };
+	site->moves[0] = (struct patch_move){
+		.copy = taddr_add(site->waypoint, 5 + (int64_t)distance),
+	};
 	site->move_count = 1;
 }
 
@@ -275,49 +278,59 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Adds the site to those found, if its bytes are in the target. */
+static struct error *find_site(struct session *session, const struct maps *maps,
+			       const struct dt_site *site)
+{
+	taddr nowhere = session->agent->agent_at;
+	struct patch_site found = {
+		.address = taddr_of(site->address),
+		.length = site->length,
+		.is_last = site->own == DT_SITE_LAST,
+		.tramp_start = nowhere, /* windows are looked at as a whole */
+		.tramp_end = nowhere,
+		.state = PATCH_PLACED,
+	};
+
+	if (!holds_patch(session->proc, site, found.patched) || is_found(session, site))
+		return NULL;
+	if (!read_original(session->proc, maps, site, found.original))
+		return error_new(ERROR_REFUSED,
+				 "process %d: can't read the original bytes at 0x%llx from their "
+				 "file: nothing was touched",
+				 session->proc->pid, (unsigned long long)site->address);
+	session->found.items[session->found.count++] = found;
+	session->found.own += site->own != 0;
+	return NULL;
+}
+
 static struct error *find_sites(struct session *session, const struct maps *maps)
 {
 	const struct dt_control *control = session->agent->control;
-	taddr nowhere = session->agent->agent_at;
+	struct found_sites *found = &session->found;
+	struct error *error = NULL;
 
-	session->found.items = calloc(control->site_count + 1, sizeof(*session->found.items));
-	if (!session->found.items)
+	assert(!found->items && control->site_count <= DT_SITES_MAX);
+	found->items = calloc(control->site_count + 1, sizeof(*found->items));
+	if (!found->items)
 		return error_new(ERROR_FAILED, "out of memory");
-	for (uint32_t i = 0; i < control->site_count; i++) {
-		const struct dt_site *site = &control->sites[i];
-		struct patch_site *found = &session->found.items[session->found.count];
-		uint8_t original[DT_SITE_BYTES] = { 0 }, patched[DT_SITE_BYTES] = { 0 };
-
-		if (!holds_patch(session->proc, site, patched) || is_found(session, site))
-			continue;
-		if (!read_original(session->proc, maps, site, original))
-			return error_new(
-				ERROR_REFUSED,
-				"the file of process %d can't be asked what was at 0x%llx: nothing was touched",
-				session->proc->pid, (unsigned long long)site->address);
-		*found =
-			(struct patch_site){ .address = taddr_of(site->address),
-					     .length = site->length,
-					     .is_last = site->own == DT_SITE_LAST,
-					     .tramp_start =
-						     nowhere, /* windows are looked at as a whole */
-					     .tramp_end = nowhere,
-					     .state = PATCH_PLACED };
-		memcpy(found->original, original, sizeof(found->original));
-		memcpy(found->patched, patched, sizeof(found->patched));
-		session->found.count++;
-		session->found.own += site->own != 0;
-	}
-	qsort(session->found.items, session->found.count, sizeof(*session->found.items), by_address);
-	patch_link(session->found.items, session->found.count);
-	for (size_t i = 0; i < session->found.count; i++)
-		follow_slot(&session->found.items[i]);
+	for (uint32_t i = 0; i < control->site_count && !error; i++)
+		error = find_site(session, maps, &control->sites[i]);
+	if (error)
+		return error;
+	qsort(found->items, found->count, sizeof(*found->items), by_address);
+	for (size_t i = 1; i < found->count; i++) /* first_ending_behind relies on it */
+		assert(found->items[i - 1].address.v + found->items[i - 1].length <=
+		       found->items[i].address.v);
+	patch_link(found->items, found->count);
+	for (size_t i = 0; i < found->count; i++)
+		follow_slot(&found->items[i]);
 	session->placed = true;
 	return NULL;
 }
 
-/* It may not have been made yet, or have been removed: then other memory of the program's may be
- * there. */
+/* Is the memory of return slots mapped? It may not have been made yet, or have been removed; then
+ * other memory of the program may be there. */
 static bool returns_are_there(const struct dt_control *control, const struct maps *maps)
 {
 	const struct mapping *m = maps_find(maps, taddr_of(control->returns));
