@@ -85,7 +85,6 @@ def test_rules_have_one_definition():
     assert not {number: shown(sorted(paths)) for number, paths in rules().items() if len(paths) > 1}
 
 
-@pytest.mark.xfail(reason="not yet")
 def test_rules_are_checked():
     """Each rule is cited by an assert, `assert(condition); /* B1 */`, or by a test."""
     cited = citations()

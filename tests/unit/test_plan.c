@@ -236,7 +236,8 @@ static void test_refuses(void **state)
 		  "not the start of an instruction (the nearest are plan_plain+0x1 and "
 		  "plan_plain+0x4)" },
 		{ "plan_rseq+3", "restartable sequence" },
-		{ "plan_lock+4", "its instruction cannot be moved" }, /* half of it is another one */
+		/* half of it is another instruction */
+		{ "plan_lock+4", "its instruction cannot be moved" },
 	};
 	const char *tactic;
 	size_t length;
@@ -261,7 +262,8 @@ static void test_shadow_stack(void **state)
 	reason = plan_one(fixture, "plan_call", &tactic, &length);
 	assert_non_null(reason);
 	assert_non_null(
-		strstr(reason, "would have to move, which the process's shadow stack (CET) forbids"));
+		strstr(reason,
+		       "would have to move, which the process's shadow stack (CET) forbids"));
 	assert_null(plan_one(fixture, "plan_call+5", &tactic, &length)); /* what is behind it */
 	assert_string_equal(tactic, "jump");
 	assert_null(plan_one(fixture, "plan_plain", &tactic, &length));

@@ -398,7 +398,8 @@ static void test_flush_keeps_order(void **unused)
 
 /* ---- a trace that can't be written -------------------------------------------------------- */
 
-/* V3: a packet that the disk doesn't take is no hit; its events are read again, and counted once. */
+/* V3: a packet that the disk doesn't take is no hit; its events are read again, and counted
+ * once. */
 static void test_failed_write_counts_nothing(void **unused)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
