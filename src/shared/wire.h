@@ -153,7 +153,9 @@ enum wire_type {
 	X(WIRE_SOURCE, WIRE_TEXT) /* where its name was found */                      \
 	X(WIRE_PROTOTYPE, WIRE_TEXT)                                                  \
 	X(WIRE_PROVIDER, WIRE_TEXT) /* of a marker */                                 \
-	X(WIRE_SEMAPHORE, WIRE_NUMBER) /* its address; 0: none */
+	X(WIRE_SEMAPHORE, WIRE_NUMBER) /* its address; 0: none */ \
+	X(WIRE_GUISE, WIRE_TEXT) /* rights and program of a process (proc_guise.h) */ \
+	X(WIRE_GENERATION, WIRE_NUMBER) /* changes with execve; 0: unknown */
 
 enum wire_tag {
 	WIRE_NO_TAG,

@@ -9,7 +9,9 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "control/proc/proc_guise.h"
 #include "control/exits/exits.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/tracers/dispatch.h"
@@ -161,11 +163,28 @@ static struct error *add_window(struct session *session, struct stop *stop,
 	return added ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
+/* (H33) All threads are held: what the process is now it stays until the agent is in. */
+static struct error *check_guise(const struct session *session)
+{
+	char now[PROC_GUISE_SIZE];
+	struct error *error =
+		session->options.guise ? proc_guise_read(session->proc->pid, now) : NULL;
+
+	if (!error && session->options.guise && strcmp(session->options.guise, now) != 0)
+		error = error_new(ERROR_GONE,
+				  "process %d has begun another program or has other rights",
+				  session->proc->pid);
+	return error;
+}
+
 static struct error *map_memory(struct making *making, struct stop *stop)
 {
 	const struct mapping_wants *wants = making->wants;
 	struct session *session = making->session;
-	struct error *error = remote_borrow(stop);
+	struct error *error = wants->agent ? check_guise(session) : NULL;
+
+	if (!error)
+		error = remote_borrow(stop);
 
 	if (error)
 		return error;

@@ -76,20 +76,41 @@ static void keep_fds(struct channel *channel, struct msghdr *header)
 	}
 }
 
+/* The kernel says who sent the bytes. It gives bytes of one sender at a time. */
+static void note_sender(struct channel *channel, struct msghdr *header)
+{
+	pid_t sender = -1;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		struct ucred who;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
+			continue;
+		memcpy(&who, CMSG_DATA(c), sizeof(who));
+		sender = who.pid;
+	}
+	if (!channel->sender)
+		channel->sender = sender;
+	else if (channel->sender != sender)
+		channel->sender = -1;
+}
+
 /* Without a control buffer the kernel closes descriptors that a client sends. */
 static ssize_t receive(struct channel *channel, char *bytes, size_t size)
 {
-	char control[CMSG_SPACE(CHANNEL_FDS * sizeof(int))] = { 0 };
+	char control[CMSG_SPACE(CHANNEL_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))] = { 0 };
 	struct iovec part = { bytes, size };
 	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
 
-	if (!channel->takes_fds)
+	if (!channel->takes_fds && !channel->asks_sender)
 		return recv(channel->fd, bytes, size, MSG_DONTWAIT);
 	header.msg_control = control;
 	header.msg_controllen = sizeof(control);
 	ssize_t n = recvmsg(channel->fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n >= 0)
 		keep_fds(channel, &header);
+	if (n > 0 && channel->asks_sender)
+		note_sender(channel, &header);
 	return n;
 }
 

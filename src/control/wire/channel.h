@@ -12,6 +12,8 @@
 #ifndef DYNTRACE_CHANNEL_H
 #define DYNTRACE_CHANNEL_H
 
+#include <sys/types.h>
+
 #include "messages.h"
 
 #define CHANNEL_FDS 4
@@ -28,6 +30,8 @@ struct channel {
 	size_t to_send_at;
 	int fds[CHANNEL_FDS]; /* descriptors received and not taken; -1: none */
 	bool takes_fds;
+	bool asks_sender; /* notes who sent the bytes; the socket has SO_PASSCRED */
+	pid_t sender; /* of all bytes so far; 0: none yet; -1: unknown, or several processes */
 	bool ended; /* the other end closed it */
 	struct error *broken; /* the first failure; NULL: none */
 };

@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -77,6 +78,8 @@ static void write_head(const struct target *target, struct wire_out *out)
 	wire_begin(out, WIRE_CONFIGURE, 0);
 	wire_number(out, WIRE_PID, (uint64_t)target->pid);
 	wire_number(out, WIRE_START_TIME, target->process.start_time);
+	wire_text(out, WIRE_GUISE, target->process.guise);
+	wire_number(out, WIRE_GENERATION, target->process.generation);
 	wire_text(out, WIRE_LOADED, target->loaded);
 	if (target->trace || target->old_trace) {
 		wire_text(out, WIRE_OUTPUT, target->trace ? target->trace : target->old_trace);
@@ -249,8 +252,12 @@ static bool read_head(struct target *target, const struct wire_message *head)
 		identity_read(head, &target->owner);
 		target->old_trace = strdup(trace);
 	}
-	return head->kind == WIRE_CONFIGURE &&
-	       wire_get_number(head, WIRE_START_TIME, 0) == target->process.start_time;
+	const char *guise = wire_get_text(head, WIRE_GUISE);
+	struct process then = { .start_time = wire_get_number(head, WIRE_START_TIME, 0),
+				.generation = wire_get_number(head, WIRE_GENERATION, 0) };
+
+	snprintf(then.guise, sizeof(then.guise), "%s", guise ? guise : "");
+	return head->kind == WIRE_CONFIGURE && process_is_same(&then, &target->process); /* D5 */
 }
 
 static bool read_entry(struct target *target, const struct wire_message *message, const char *bytes,

@@ -208,6 +208,10 @@ static struct error *make_agents_socket(struct supervisor *supervisor)
 				     error_new(ERROR_FAILED, "out of memory");
 	if (!error && chmod(path, 0666))
 		error = error_errno(errno, "cannot open %s to all", path);
+	/* accepted sockets have it too: the sender of each message is known, not who connected */
+	if (!error &&
+	    setsockopt(supervisor->agents.fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)))
+		error = error_errno(errno, "SO_PASSCRED");
 	return error ? error : hear(supervisor->agents.fd, path);
 }
 

@@ -220,6 +220,7 @@ static void accept_peer(struct supervisor *supervisor, struct loop_source *sourc
 			       .is_agent = is_agent,
 			       .source = { .fd = fd, .ready = peer_ready } };
 	channel_open(&peer->channel, fd, WIRE_REQUEST_MAX, PEER_QUEUE_MAX);
+	peer->channel.asks_sender = is_agent && supervisor->self.uid == 0;
 	assert(fcntl(fd, F_GETFL) & O_NONBLOCK); /* D1 */
 	error = loop_add(&supervisor->loop, &peer->source, EPOLLIN | EPOLLRDHUP);
 	if (error)

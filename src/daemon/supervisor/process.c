@@ -87,14 +87,19 @@ struct error *process_read(pid_t pid, struct process *ret_process)
 	/* The kernel gives the files of a process that isn't dumpable to root. */
 	process.dumpable = folder.st_uid == process.user.uid;
 	read_name(pid, &process);
+	process.generation = proc_guise_generation(pid);
+	error = proc_guise_read(pid, process.guise);
+	if (error)
+		return error;
 	*ret_process = process;
 	return NULL;
 }
 
 bool process_is_plain(const struct process *process)
 {
-	return process->user.uid == 0 ||
-	       (!process->mixed && !process->capable && process->dumpable);
+	if (process->user.uid == 0)
+		return !process->mixed; /* mixed: a setuid program that another user has started */
+	return !process->mixed && !process->capable && process->dumpable;
 }
 
 bool process_is_own(const struct process *process, const struct identity *who)
@@ -102,6 +107,12 @@ bool process_is_own(const struct process *process, const struct identity *who)
 	if (who->uid == 0)
 		return true;
 	return process->user.uid == who->uid && process_is_plain(process);
+}
+
+bool process_is_same(const struct process *then, const struct process *now)
+{
+	return then->start_time == now->start_time && !strcmp(then->guise, now->guise) &&
+	       (!then->generation || !now->generation || then->generation == now->generation);
 }
 
 bool process_is_called(const struct process *process, const char *name)

@@ -245,8 +245,19 @@ static void run_register(struct request *request)
 	struct target *target = NULL;
 	pid_t pid = request->who.pid;
 	struct process process;
-	struct error *error = process_read(pid, &process);
+	struct error *error = NULL;
 
+	/* The socket may have been handed on, and its first owner may run another program by now. */
+	if (request->peer && request->peer->channel.asks_sender &&
+	    request->peer->channel.sender != pid)
+		error = error_new(ERROR_NOT_PERMITTED,
+				  "this socket is process %d's: another process can't register for it",
+				  pid);
+	if (!error)
+		error = process_read(pid, &process);
+	if (!error && process.user.uid != request->who.uid)
+		error = error_new(ERROR_NOT_PERMITTED,
+				  "process %d has other rights than when it connected", pid);
 	if (!error)
 		error = permissions_check(request, pid, &process);
 	if (!error)

@@ -138,8 +138,11 @@ void request_targets_ask_all(struct request *request)
 
 	for (size_t i = supervisor->targets.count; i-- > 0;) {
 		struct target *target = supervisor->targets.items[i];
-		_cleanup_error_ struct error *no =
-			permissions_check(request, target->pid, &target->process);
+		struct process now;
+		_cleanup_error_ struct error *no = process_read(target->pid, &now);
+
+		if (!no)
+			no = permissions_check(request, target->pid, &now);
 
 		if (!no && target->has_worker)
 			worker_calls_send(target, request);

@@ -12,6 +12,9 @@
  *	     told.
  *	(D4) The rights that count are those that the kernel gave for the socket when the peer
  *	     connected.
+ *	(D5) Requests are sent again, to a new worker or by a new supervisor, only while the process
+ *	     has the rights and runs the program that it had when they were allowed, and only if
+ *	     their client may still ask for them (H33).
  *
  * Each file of this folder has a header of its own; here is what all of them share.
  */

@@ -180,7 +180,13 @@ struct error *target_register(struct supervisor *supervisor, pid_t pid,
 	}
 	if (error)
 		return error;
-	target->process = *process;
+	/* With a worker or a journal, the process that these are for stays the one that it was. */
+	if (!target->has_worker && !target->entries.count)
+		target->process = *process;
+	else if (!process_is_same(&target->process, process))
+		return error_new(ERROR_NOT_PERMITTED,
+				 "process %d has begun another program, and its worker hasn't left yet",
+				 pid);
 	target->loaded = loaded;
 	*ret_target = target;
 	return NULL;

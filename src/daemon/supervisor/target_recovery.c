@@ -3,6 +3,9 @@
  */
 #include "target_recovery.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
 #include "journal.h"
@@ -20,6 +23,17 @@ static int connect_worker(const struct supervisor *supervisor, pid_t pid)
 	return fd;
 }
 
+/* Ends a worker of an earlier supervisor whose journal is worth nothing any more. */
+static void end_worker(const struct supervisor *supervisor, pid_t pid)
+{
+	_cleanup_close_ int fd = connect_worker(supervisor, pid);
+	struct identity worker;
+	_cleanup_error_ struct error *error = fd < 0 ? NULL : identity_of_peer(fd, &worker);
+
+	if (fd >= 0 && !error && worker.pid > 1)
+		kill(worker.pid, SIGKILL);
+}
+
 static struct error *find_again(struct supervisor *supervisor, pid_t pid)
 {
 	struct process process;
@@ -34,8 +48,14 @@ static struct error *find_again(struct supervisor *supervisor, pid_t pid)
 		error = target_create(supervisor, pid, &process, &target);
 	if (error)
 		return error;
-	if (!journal_read(target) || !process.alive) {
+	if (!process.alive) {
 		error = error_new(ERROR_GONE, "process %d has ended", pid);
+	} else if (!journal_read(target)) {
+		error = error_new(ERROR_GONE,
+				  "process %d (%s) has begun another program or has other rights, or "
+				  "its journal can't be read",
+				  pid, process.name);
+		end_worker(supervisor, pid);
 	} else {
 		int fd = connect_worker(supervisor, pid);
 

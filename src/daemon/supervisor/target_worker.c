@@ -62,6 +62,7 @@ static void configure(struct target *target, int keeper)
 	wire_begin(&out, WIRE_CONFIGURE, target->sequence + 1);
 	wire_number(&out, WIRE_PID, (uint64_t)target->pid);
 	wire_number(&out, WIRE_START_TIME, target->process.start_time);
+	wire_text(&out, WIRE_GUISE, target->process.guise);
 	wire_number(&out, WIRE_RECORDING, is_recording(target));
 	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
 	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
@@ -96,11 +97,32 @@ static struct error *use_socket(struct target *target, int fd, int keeper)
 	return error;
 }
 
+/* (D5) */
+struct error *target_worker_check(const struct target *target)
+{
+	struct process now;
+	struct error *error = process_read(target->pid, &now);
+
+	if (!error && !process_is_same(&target->process, &now))
+		error = error_new(ERROR_GONE,
+				  "process %d (%s) has begun another program or has other rights: "
+				  "nothing that was asked for is done to it again",
+				  target->pid, target->process.name);
+	return error;
+}
+
 struct error *target_worker_use(struct target *target, int fd)
 {
+	struct error *error = target_worker_check(target);
+
+	if (error) {
+		if (fd >= 0)
+			close(fd);
+		return error;
+	}
 	if (fd >= 0)
 		return use_socket(target, fd, -1);
-	struct error *error = spawn_worker(target->supervisor, target, &fd);
+	error = spawn_worker(target->supervisor, target, &fd);
 	return error ? error : use_socket(target, fd, trace_keeper_again(target));
 }
 
@@ -125,6 +147,7 @@ struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
 		error = target_create(supervisor, pid, process, &target);
 	if (error)
 		return error;
+	assert(!target->entries.count); /* D5: a journal's process never changes */
 	target->process = *process;
 	error = target_worker_use(target, -1);
 	if (error && target->source.fd < 0)
@@ -136,7 +159,7 @@ struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
 
 /* ---- end ----------------------------------------------------------------------------------- */
 
-static bool is_same_process(const struct target *target)
+static bool is_alive(const struct target *target)
 {
 	struct process now;
 	_cleanup_error_ struct error *gone = process_read(target->pid, &now);
@@ -158,7 +181,7 @@ static bool may_start_again(struct target *target)
 void target_worker_ended(struct target *target)
 {
 	assert(target->has_worker);
-	bool alive = is_same_process(target);
+	bool alive = is_alive(target);
 	bool expected =
 		target->leaving || target->gone || (!target->attached && !target->entries.count);
 	_cleanup_error_ struct error *error =

@@ -11,6 +11,8 @@ struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
 				  const struct process *process, struct target **ret_target);
 /* A worker for the target: the one at `fd`, which an earlier supervisor started, or, if that is -1,
  * a new one. */
+/* Is the process still the one that its requests were allowed for (D5)? ERROR_GONE: it isn't. */
+struct error *target_worker_check(const struct target *target);
 struct error *target_worker_use(struct target *target, int fd);
 /* Tells the loop what to wait for, after something was queued. */
 void target_worker_set_events(struct target *target);

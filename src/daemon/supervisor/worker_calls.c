@@ -9,6 +9,7 @@
 
 #include "control/base/cleanup.h"
 #include "journal.h"
+#include "permissions.h"
 #include "request_life.h"
 #include "supervisor.h"
 #include "target_worker.h"
@@ -123,6 +124,14 @@ void worker_calls_detach(struct target *target)
 
 /* ---- replay of the journal ----------------------------------------------------------------- */
 
+/* (D5) */
+static struct error *check_again(const struct target *target, const struct request *request)
+{
+	struct error *error = target_worker_check(target);
+
+	return error ? error : permissions_check(request, target->pid, &target->process);
+}
+
 void worker_calls_replay(struct target *target)
 {
 	assert(target->has_worker && target->attached);
@@ -135,6 +144,8 @@ void worker_calls_replay(struct target *target)
 		struct error *error =
 			request_again(target->supervisor, entry->bytes, entry->length, &request);
 
+		if (!error)
+			error = check_again(target, request);
 		if (!error)
 			error = send_request(target, request, target->replay - 1);
 		if (!error)

@@ -11,6 +11,7 @@
 #define DYNTRACE_WORKER_H
 
 #include "control/ctf/trace_dir.h"
+#include "control/proc/proc_guise.h"
 #include "control/session/session.h"
 #include "control/wire/channel.h"
 
@@ -22,6 +23,7 @@ struct worker {
 	struct proc *proc;
 	struct session *session; /* NULL: not attached */
 	struct trace_dir *directory; /* NULL: no keeper yet */
+	char guise[PROC_GUISE_SIZE]; /* of the process that this worker was started for */
 	int log; /* opened for the tracepoint that is being added; -1: none */
 	enum session_mode mode;
 	bool over;

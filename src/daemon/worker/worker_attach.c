@@ -4,6 +4,7 @@
 #include "worker_attach.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,14 +134,17 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 		.follow_fork = true,
 		.mode = (enum session_mode)wire_get_number(message, WIRE_MODE, SESSION_DISCARD),
 		.stopped = !wire_get_number(message, WIRE_RECORDING, 1),
+		.guise = worker->guise,
 		.open_log = open_log,
 		.open_context = worker,
 		.notify = worker_events_notice,
 		.notify_context = worker
 	};
+	const char *guise = wire_get_text(message, WIRE_GUISE);
 	struct error *error = proc_open(worker->pid, &worker->proc);
 
 	assert(!worker->session);
+	snprintf(worker->guise, sizeof(worker->guise), "%s", guise ? guise : "");
 	if (!error && worker->proc->start_time != wire_get_number(message, WIRE_START_TIME, 0))
 		error = error_new(ERROR_GONE, "process %d has ended", worker->pid);
 	worker->mode = options.mode;

@@ -38,6 +38,8 @@ struct session_options {
 	void *observe_context;
 	/* NULL: the session makes `output`; else makes the trace's files; borrowed */
 	struct trace_dir *directory;
+	/* NULL, or the target's guise (proc_guise.h): nothing is put into a process with another */
+	const char *guise;
 	bool stopped; /* recording begins with session_recording */
 	/* NULL, or opens the file of a log with the right user's rights; `file` NULL: the target's
 	 * standard output. Result -1: the session opens it. */
