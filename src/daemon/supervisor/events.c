@@ -14,9 +14,9 @@
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
 #include "peer.h"
-#include "process.h"
+#include "daemon/supervisor/targets/process.h"
 #include "supervisor.h"
-#include "target.h"
+#include "daemon/supervisor/targets/target.h"
 
 static uint64_t wall_ns(void)
 {

@@ -26,11 +26,11 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
-#include "process.h"
+#include "daemon/supervisor/targets/process.h"
 #include "supervisor.h"
-#include "target.h"
-#include "waiting.h"
-#include "worker_calls.h"
+#include "daemon/supervisor/targets/target.h"
+#include "daemon/supervisor/requests/waiting.h"
+#include "daemon/supervisor/targets/worker_calls.h"
 
 #define POLL_NS 100000000ULL
 #define RECEIVE_BUFFER (4 << 20)

@@ -16,7 +16,7 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
-#include "request_life.h"
+#include "daemon/supervisor/requests/request_life.h"
 #include "supervisor.h"
 
 #define PEERS_MAX 4096

@@ -6,7 +6,7 @@
 
 #include "control/wire/channel.h"
 #include "daemon/base/loop.h"
-#include "identity.h"
+#include "daemon/supervisor/requests/identity.h"
 
 struct request;
 struct supervisor;

@@ -17,11 +17,11 @@
 #include "exec_events.h"
 #include "listen.h"
 #include "peer.h"
-#include "stuck.h"
-#include "target.h"
-#include "target_recovery.h"
-#include "waiting.h"
-#include "worker_calls.h"
+#include "daemon/supervisor/targets/stuck.h"
+#include "daemon/supervisor/targets/target.h"
+#include "daemon/supervisor/targets/target_recovery.h"
+#include "daemon/supervisor/requests/waiting.h"
+#include "daemon/supervisor/targets/worker_calls.h"
 
 #define SWEEP_NS 1000000000ULL
 #define ENDING_SECONDS 15

@@ -24,7 +24,7 @@
 #include "control/base/vec.h"
 #include "daemon/base/loop.h"
 #include "events.h"
-#include "identity.h"
+#include "daemon/supervisor/requests/identity.h"
 
 struct supervisor_options {
 	const char *socket; /* absolute */

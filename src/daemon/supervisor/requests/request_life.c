@@ -9,9 +9,9 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
-#include "peer.h"
+#include "daemon/supervisor/peer.h"
 #include "request_table.h"
-#include "supervisor.h"
+#include "daemon/supervisor/supervisor.h"
 
 #define LOGGED_MAX 200 /* bytes of a client's text in the log */
 

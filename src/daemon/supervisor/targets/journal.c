@@ -22,9 +22,9 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
-#include "identity.h"
-#include "request_life.h"
-#include "supervisor.h"
+#include "daemon/supervisor/requests/identity.h"
+#include "daemon/supervisor/requests/request_life.h"
+#include "daemon/supervisor/supervisor.h"
 #include "target.h"
 
 #define JOURNAL_MAX (64u << 20)

@@ -29,8 +29,8 @@
 
 #include "control/agent/agent_path.h"
 #include "control/base/cleanup.h"
-#include "permissions.h"
-#include "supervisor.h"
+#include "daemon/supervisor/requests/permissions.h"
+#include "daemon/supervisor/supervisor.h"
 #include "target.h"
 
 #define WORKER_MEMORY (4ULL << 30)

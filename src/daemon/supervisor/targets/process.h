@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "control/proc/proc_guise.h"
-#include "identity.h"
+#include "daemon/supervisor/requests/identity.h"
 
 struct process {
 	struct identity user; /* whose rights it has: the effective ids */

@@ -13,9 +13,9 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
-#include "request_life.h"
+#include "daemon/supervisor/requests/request_life.h"
 #include "spawn.h"
-#include "supervisor.h"
+#include "daemon/supervisor/supervisor.h"
 #include "target.h"
 
 static void default_folder(const struct target *target, char *ret_name, size_t size)

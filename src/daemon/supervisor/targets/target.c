@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "events.h"
+#include "daemon/supervisor/events.h"
 #include "journal.h"
-#include "request_life.h"
+#include "daemon/supervisor/requests/request_life.h"
 #include "spawn.h"
-#include "supervisor.h"
+#include "daemon/supervisor/supervisor.h"
 
 #define TARGETS_MAX 1024
 #define REGISTERED_OF_USER_MAX 256 /* processes */

@@ -10,7 +10,7 @@
 #include "daemon/base/log.h"
 #include "journal.h"
 #include "spawn.h"
-#include "supervisor.h"
+#include "daemon/supervisor/supervisor.h"
 #include "target_worker.h"
 
 /* The socket of the worker that an earlier supervisor started; -1: it has died. */

@@ -17,7 +17,7 @@
 #include "daemon/base/log.h"
 #include "journal.h"
 #include "spawn.h"
-#include "supervisor.h"
+#include "daemon/supervisor/supervisor.h"
 #include "target_replies.h"
 #include "trace_keeper.h"
 #include "worker_calls.h"

@@ -17,14 +17,14 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
-#include "exec_events.h"
-#include "peer.h"
+#include "daemon/supervisor/exec_events.h"
+#include "daemon/supervisor/peer.h"
 #include "permissions.h"
-#include "process.h"
+#include "daemon/supervisor/targets/process.h"
 #include "request_life.h"
-#include "supervisor.h"
-#include "target_worker.h"
-#include "worker_calls.h"
+#include "daemon/supervisor/supervisor.h"
+#include "daemon/supervisor/targets/target_worker.h"
+#include "daemon/supervisor/targets/worker_calls.h"
 
 #define WAITING_MAX 1024
 

@@ -10,10 +10,10 @@
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
-#include "events.h"
+#include "daemon/supervisor/events.h"
 #include "journal.h"
-#include "request_life.h"
-#include "supervisor.h"
+#include "daemon/supervisor/requests/request_life.h"
+#include "daemon/supervisor/supervisor.h"
 #include "target.h"
 #include "worker_calls.h"
 

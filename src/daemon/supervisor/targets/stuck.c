@@ -14,8 +14,8 @@
 #include "control/base/cleanup.h"
 #include "control/proc/proc_status.h"
 #include "daemon/base/log.h"
-#include "request_life.h"
-#include "supervisor.h"
+#include "daemon/supervisor/requests/request_life.h"
+#include "daemon/supervisor/supervisor.h"
 #include "target_worker.h"
 
 #define CALL_SECONDS 120 /* a worker that takes longer is replaced */

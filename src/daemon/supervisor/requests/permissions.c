@@ -8,8 +8,8 @@
 
 #include "control/proc/proc.h"
 #include "request_life.h"
-#include "supervisor.h"
-#include "target.h"
+#include "daemon/supervisor/supervisor.h"
+#include "daemon/supervisor/targets/target.h"
 
 static bool loads_code(const struct request *request)
 {

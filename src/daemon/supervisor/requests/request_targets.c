@@ -10,14 +10,14 @@
 
 #include "control/base/cleanup.h"
 #include "control/proc/find_process.h"
-#include "events.h"
+#include "daemon/supervisor/events.h"
 #include "permissions.h"
-#include "process.h"
+#include "daemon/supervisor/targets/process.h"
 #include "request_life.h"
-#include "supervisor.h"
-#include "target.h"
-#include "target_worker.h"
-#include "worker_calls.h"
+#include "daemon/supervisor/supervisor.h"
+#include "daemon/supervisor/targets/target.h"
+#include "daemon/supervisor/targets/target_worker.h"
+#include "daemon/supervisor/targets/worker_calls.h"
 
 /* ---- names --------------------------------------------------------------------------------- */
 

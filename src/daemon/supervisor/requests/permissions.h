@@ -4,7 +4,7 @@
 #ifndef DYNTRACE_PERMISSIONS_H
 #define DYNTRACE_PERMISSIONS_H
 
-#include "process.h"
+#include "daemon/supervisor/targets/process.h"
 
 struct request;
 struct target;

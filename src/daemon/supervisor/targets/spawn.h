@@ -5,7 +5,7 @@
 #define DYNTRACE_SPAWN_H
 
 #include "daemon/keeper/keeper.h"
-#include "identity.h"
+#include "daemon/supervisor/requests/identity.h"
 
 struct supervisor;
 struct target;

@@ -9,9 +9,9 @@
 
 #include "control/base/cleanup.h"
 #include "journal.h"
-#include "permissions.h"
-#include "request_life.h"
-#include "supervisor.h"
+#include "daemon/supervisor/requests/permissions.h"
+#include "daemon/supervisor/requests/request_life.h"
+#include "daemon/supervisor/supervisor.h"
 #include "target_worker.h"
 #include "trace_keeper.h"
 
