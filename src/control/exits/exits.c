@@ -2,14 +2,15 @@
  * exits.c - memory for function exits.
  *
  *	returns		struct dt_returns, private, anywhere
- *	window		of the code memfd, within reach of it:
+ *	window		of the code memfd, within reach of the returns:
  *			EXIT_CODE_ROOM bytes of code, the unwind table, from the second page on
  *			the stubs
  *
- * Stubs are written from here as they are needed: only the pages that hold some take memory.
+ * The controller writes stubs as they are needed: only pages that hold stubs take memory.
  */
 #include "exits.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,8 @@ bool exits_wanted(const struct tracepoint_list *list)
 	return false;
 }
 
-/* With a free page on either side: the kernel joins it with nothing, and the next controller knows
- * it by its bounds. */
+/* Leaves a free page on either side: the kernel joins the mapping with no other, and the next
+ * controller recognises the mapping by its bounds. */
 static struct error *choose_returns(const struct session *session, taddr *ret_at)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
@@ -51,7 +52,7 @@ static struct error *choose_returns(const struct session *session, taddr *ret_at
 	return error;
 }
 
-/* In the process that is held; nothing else may be there. */
+/* Maps the returns in the held process. Fails if anything else is mapped there. */
 static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr at)
 {
 	const uint64_t args[6] = { at.v,
@@ -63,6 +64,8 @@ static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr 
 				   0 };
 	uint32_t first[] = { 1, 0, 0, (uint32_t)proc->inner_pid };
 	int64_t result;
+
+	assert(at.v && at.v % DT_PAGE == 0);
 	struct error *error = remote_syscall(stop, SYS_mmap, args, &result);
 
 	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12,
@@ -85,7 +88,7 @@ static struct error *map_returns(struct session *session, struct stop *stop)
 
 	if (error)
 		return error;
-	control->returns = chosen.v; /* before it is there: for who finds it */
+	control->returns = chosen.v; /* before mmap: a controller that takes over must find it */
 	error = map_returns_at(stop, session->proc, chosen);
 	if (error)
 		control->returns = 0;
@@ -100,10 +103,10 @@ struct error *exits_map_child(struct session *session, struct proc *child, struc
 	taddr at = session->exits->returns;
 	struct error *error = at.v ? maps_read(child, &maps) : NULL;
 
-	if (error || !at.v || maps_find(&maps, at)) /* mapped at the fork, and copied by it */
+	if (error || !at.v || maps_find(&maps, at)) /* mapped before the fork, which copied it */
 		return error;
-	if (session->exits->unwinder_count) /* of which that in the child knows nothing */
-		return error_new(ERROR_REFUSED, "its unwinder can't be told of return stubs");
+	if (session->exits->unwinder_count) /* the child's copy knows no stubs */
+		return error_new(ERROR_REFUSED, "its unwinder can't learn of return stubs");
 	return map_returns_at(stop, child, at);
 }
 
@@ -111,6 +114,8 @@ struct error *exits_map(struct session *session, struct stop *stop)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct exits *exits = session->exits;
+
+	assert(!exits->returns.v);
 	struct error *error = map_returns(session, stop);
 
 	exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
@@ -125,7 +130,7 @@ struct error *exits_map(struct session *session, struct stop *stop)
 				      WINDOW_PAGES * DT_PAGE, &exits->window);
 	if (!error)
 		error = agent_map_window(stop, session->agent, exits->window, WINDOW_PAGES,
-				      &exits->offset);
+					 &exits->offset);
 	return error;
 }
 
@@ -136,8 +141,11 @@ static struct error *write_stubs(struct session *session, const struct tramp_env
 	uint8_t *window = (uint8_t *)control + session->exits->offset;
 	uint32_t from = control->stub_count;
 
+	/* R1: the stubs that are there may be bound; they stay as they are. */
+	assert(from <= count && count <= DT_STUBS_MAX); /* R1 */
 	if (!exit_emit_stubs(env, from, count, window + STUBS_AT + (uint64_t)from * DT_STUB_SIZE))
-		return error_new(ERROR_FAILED, "the return stubs are out of reach of their slots");
+		return error_new(ERROR_FAILED,
+				 "function exits: the return stubs are out of reach of their slots");
 	__atomic_store_n(&control->stub_count, count,
 			 __ATOMIC_RELEASE); /* pairs with retslot_fresh */
 	return NULL;
@@ -152,13 +160,14 @@ static void fill_env(const struct session *session, struct tramp_env *env)
 		(uint64_t)(1e9 * 4294967296.0 / (double)session->clock.frequency + 0.5);
 }
 
-/* So many that each kind of event could have one: they are taken faster than more can be written. */
+/* Enough for one stub per type of event: a program takes stubs faster than exits_grow writes. */
 static uint32_t first_count(const struct session *session)
 {
 	uint32_t count = DT_STUBS_FIRST;
 
 	while (count < session->types->count && count < DT_STUBS_MAX)
 		count *= 2;
+	assert(count <= DT_STUBS_MAX);
 	return count;
 }
 
@@ -169,12 +178,13 @@ struct error *exits_write(struct session *session, struct tramp_env *env)
 	uint8_t *window = (uint8_t *)control + exits->offset;
 	size_t size;
 
+	assert(exits->returns.v && exits->window.v);
 	fill_env(session, env);
 	exits->table_at = EXIT_CODE_ROOM;
 	if (!exit_emit_code(env, window, EXIT_CODE_ROOM, env->exit, &size) ||
 	    !exit_frame_table(env, window + exits->table_at, EXIT_FRAME_ROOM, &size,
 			      &exits->fde_at))
-		return error_new(ERROR_FAILED, "the code for function exits is too long");
+		return error_new(ERROR_FAILED, "function exits: their code doesn't fit its room");
 	control->stub_fde = exits->window.v + exits->table_at + exits->fde_at;
 	control->returns = env->returns.v;
 	control->stubs = env->stubs.v;
@@ -188,14 +198,16 @@ void exits_grow(struct session *session, uint64_t now_ns)
 	struct tramp_env env = { 0 };
 	uint64_t missed = 0;
 
-	if (!session->exits->returns.v || count >= DT_STUBS_MAX || now_ns < session->exits->next_grow)
+	if (!session->exits->returns.v || count >= DT_STUBS_MAX ||
+	    now_ns < session->exits->next_grow)
 		return;
 	session->exits->next_grow = now_ns + GROW_NS;
-	_cleanup_error_ struct error *reading = mem_read(
-		session->proc, taddr_add(session->exits->returns, offsetof(struct dt_returns, used)),
-		&used, sizeof(used));
+	_cleanup_error_ struct error *reading =
+		mem_read(session->proc,
+			 taddr_add(session->exits->returns, offsetof(struct dt_returns, used)),
+			 &used, sizeof(used));
 	for (size_t i = 0; i < session->types->count; i++)
-		missed += pool->tallies[i].missed; /* in a forked child, perhaps */
+		missed += pool->tallies[i].missed; /* also by forked children */
 	missed -= pool->foreign;
 	if ((reading || used < count / 2) && missed == session->exits->missed)
 		return;
@@ -226,6 +238,7 @@ struct error *exits_unmap(const struct session *session, struct stop *stop)
 
 bool exits_create(struct session *session)
 {
+	assert(!session->exits);
 	session->exits = calloc(1, sizeof(*session->exits));
 	return session->exits != NULL;
 }

@@ -1,12 +1,14 @@
 /*
- * exits_callers.c - whose calls may return through stubs (R6): code of files that has unwind
- * tables.
+ * exits_callers.c - the code whose calls may return through stubs (R6): code of files that has
+ * unwind tables.
  *
- * Seen: a JVM aborts in its garbage collection, because it knows the frames of the code it has
- * compiled by their return addresses. V8 does the same with its built-in functions, which are in
- * the program's own text, without tables. Calls from there are recorded at their entry, and counted
- * as missed.
+ * Seen: a JVM aborts in its garbage collection, because it finds the frames of code that it has
+ * compiled by their return addresses. V8 does the same with its built-in functions, which lie in
+ * the program's own text, without tables. Calls from such code are recorded at their entry only,
+ * and counted as missed.
  */
+#include <assert.h>
+
 #include "control/base/cleanup.h"
 #include "exits.h"
 #include "control/session/state/session_state.h"
@@ -24,7 +26,8 @@ static void allow(void *context, uint64_t start, uint64_t end)
 
 	if (index >= DT_CALLERS_MAX)
 		return;
-	/* An address behind the last call of a function may be the next one's. */
+	assert(start <= end); /* R6 */
+	/* The address after a function's last call may belong to the next function. */
 	control->callers[index] = (struct dt_callers){ allowing->module->bias.v + start,
 						       allowing->module->bias.v + end + 1 };
 	/* pairs with retslot_may_have */
@@ -40,7 +43,7 @@ static bool is_allowed(const struct dt_control *control, const struct module *mo
 	return false;
 }
 
-/* What isn't there any more: its addresses may be anybody's soon. */
+/* Empties the ranges of unloaded modules: other code may soon be mapped at these addresses. */
 static void forget_unloaded(struct dt_control *control, const struct modules *modules)
 {
 	for (uint32_t i = 0; i < control->caller_count; i++) {

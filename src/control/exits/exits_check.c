@@ -1,7 +1,8 @@
 /*
- * exits_check.c - whose exits can be recorded: what holds for the whole process, then function by
- * function.
+ * exits_check.c - which functions can have their exits recorded: checks of the whole process, then
+ * of each function.
  */
+#include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "exits.h"
 #include "control/session/state/session_state.h"
 
-/* Unwind tables of modules, opened once. */
+/* Unwind tables of one module, opened once. */
 struct rules {
 	const struct module *module;
 	struct symtab *symtab;
@@ -79,10 +80,11 @@ static struct error *check_shadow_stack(const struct session *session)
 		return NULL;
 	return error_new(
 		ERROR_REFUSED,
-		"the process has a shadow stack (CET), which forbids other return addresses");
+		"the process has a shadow stack (CET), which forbids changed return addresses");
 }
 
-/* A static program without symbols that catches exceptions has an unwinder nobody can find (H7). */
+/* Refuses a static program without symbols that catches exceptions: its unwinder has no name to
+ * find it by (H7). */
 static struct error *check_unwinder(const struct session *session)
 {
 	bool found = false, handlers = false;
@@ -101,7 +103,7 @@ static struct error *check_unwinder(const struct session *session)
 	if (found || !handlers)
 		return NULL;
 	return error_new(ERROR_REFUSED, "the program has exception tables, but its unwinder has no "
-					"name and can't be told of return stubs");
+					"name and can't learn of return stubs");
 }
 
 static struct error *check_process(const struct session *session)
@@ -129,18 +131,20 @@ static struct error *check_function(struct check *check, const struct probe *pro
 {
 	const struct place *place = &probe->place;
 	struct rules rules = { 0 };
+
+	assert(place->module && probe->event.exit);
 	struct error *error = find_rules(check, place->module, &rules);
 
 	if (error)
 		return error;
 	if (place->symbol && place->symbol->source == SOURCE_PLT)
 		return error_new(ERROR_REFUSED,
-				 "it is an entry of the linkage table: name the function itself");
-	if (probe->event.keep_red_zone) /* the stack has no room for both */
+				 "it is an entry of the linkage table (name the function itself)");
+	if (probe->event.keep_red_zone) /* the stack has no room for red zone and stub */
 		return error_new(ERROR_REFUSED,
 				 "the unwind table has no function that starts there");
 	if (symtab_is_go(rules.symtab))
-		return error_new(ERROR_REFUSED, "it is Go, whose stacks move");
+		return error_new(ERROR_REFUSED, "it is a Go function, whose stack moves");
 	uint64_t address = place->address.v - place->module->bias.v;
 
 	error = exit_check(rules.symtab, rules.frames, address,
@@ -148,9 +152,10 @@ static struct error *check_function(struct check *check, const struct probe *pro
 	return error ? error : check_body(check, &rules, place, address);
 }
 
-/* Entries only, with the reason; an error where the user named the function. */
+/* Reduces the tracepoint to entries, with the reason. Fails if the user named the function. */
 static struct error *take_exit(struct tracepoint *tracepoint, struct error *reason)
 {
+	assert(!tracepoint->exit_refusal);
 	if (error_kind(reason) != ERROR_REFUSED)
 		return reason;
 	if (!tracepoint->from_glob) {

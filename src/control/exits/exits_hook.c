@@ -1,16 +1,18 @@
 /*
- * exits_hook.c - unwinders learn of code of ours: return stubs, trampolines, the agent.
+ * exits_hook.c - own probes by which unwinders learn of our code: return stubs, trampolines, the
+ * agent.
  *
- * libgcc asks one function of its own, _Unwind_Find_FDE(pc, bases), for the table of each frame. A
- * probe of ours is put there that answers for our code and lets all other questions pass
- * (codegen/x86_64/find_code.c, target/find.c). Nothing in the target is called for that, and no lock is
- * needed: so it works in a library that was just mapped and isn't relocated yet, before any of its
- * code has run, and where no thread ever comes to rest. It is there with the first probes, in the
- * same stop.
+ * libgcc asks one function of its own, _Unwind_Find_FDE(pc, bases), for the table of each frame. An
+ * own probe there answers for our code and lets all other questions pass
+ * (codegen/x86_64/find_code.c, target/find.c). The hook calls nothing in the target and needs no
+ * lock: it works in a library that was just mapped and isn't relocated yet, before any of its code
+ * has run, and in processes whose threads never come to rest. Hooks are placed with the first
+ * probes, in the same stop.
  *
- * When the target is left these probes go last: as long as a call is inside, an exception may pass
- * through its stub.
+ * When a session leaves its target it removes these probes last: as long as a call is inside, an
+ * exception may pass through its stub.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "control/base/cleanup.h"
@@ -46,9 +48,10 @@ static struct error *add_hook(struct session *session, struct module *module)
 		unreadable ? NULL : symtab_find(symtab, "_Unwind_RaiseException");
 	const struct symbol *find = raise ? symtab_find(symtab, "_Unwind_Find_FDE") : NULL;
 
-	/* LLVM's has the function, but doesn't ask it. */
+	/* LLVM's libunwind has the function, but doesn't ask it. */
 	if (!find || find->kind != SYMBOL_FUNCTION || exits_is_llvm(symtab))
 		return NULL;
+	assert(!find_hook(session, module));
 	struct error *error = own_probes_add_at(session, module, find, &probe);
 	if (!error)
 		probe->event.finds = true;
@@ -64,7 +67,8 @@ static bool wants_exits(const struct session *session, const struct tracepoint_l
 	return session->exits->returns.v;
 }
 
-/* Without exits an unwinder that is hidden in a library isn't worth reading all of them. */
+/* Without exits, only the program and libgcc_s are searched: reading all libraries would cost more
+ * than a hook in one of them is worth. */
 struct error *exits_hook_add(struct session *session, const struct tracepoint_list *list)
 {
 	bool all = wants_exits(session, list);

@@ -1,15 +1,19 @@
 /*
- * exits_release.c - return stubs that lead to code which is to be freed, while recording goes on.
+ * exits_release.c - redirect return stubs away from code that is to be freed, while recording goes
+ * on.
  *
  * A stub is bound for life to a return address (R1), and to the code of its tracepoint: the
- * function's body behind the recording, and what records the exit. When that code is garbage, each
- * process that has it is looked at, all its threads stopped:
+ * function's body after the recording, and the code that records the exit. When that code is
+ * garbage, exits_release judges the stubs of each process that has the code, with all its threads
+ * stopped:
  *
- *	the tracepoint has other code now	the stub leads there from now on
- *	it is gone, and the stub is free	nobody will take it again; should something return through it all the
- *						same (H5), the code that all exits share brings it back
- *	it is gone, and a call is inside	the code stays until that has returned
+ *	the tracepoint has new code	the stub leads there from now on
+ *	it is gone, the stub is free	no thread takes the stub again (R5); if something returns
+ *					through it all the same (H5), the code that all exits share
+ *					brings it back
+ *	it is gone, a call is inside	the code stays until that call has returned
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +22,7 @@
 #include "exits.h"
 #include "control/session/state/session_state.h"
 
-/* Where a tracepoint's code is now. */
+/* The current code of one tracepoint. */
 struct code {
 	uint32_t id;
 	taddr body, exit;
@@ -26,8 +30,8 @@ struct code {
 
 struct release {
 	struct exits_slots slots;
-	VEC(struct code) codes; /* by id */
-	VEC(struct site *) sites; /* garbage that stubs may lead to, by address */
+	VEC(struct code) codes; /* sorted by id */
+	VEC(struct site *) sites; /* garbage that stubs may lead to, sorted by address */
 };
 
 static void release_free(struct release *release)
@@ -74,8 +78,8 @@ static bool list_sites(struct release *release, const struct session *session)
 	for (size_t i = 0; i < session->garbage.count; i++) {
 		struct site *site = session->garbage.items[i];
 
-		/* a child that goes on with it takes its stubs, too, and may not have the memory of
-		 * the new code */
+		/* A child that goes on with the site takes its stubs, too, and may lack the memory
+		 * of the new code. */
 		if (site->has_exit && !site->in_child && !vec_push(&release->sites, site))
 			return false;
 	}
@@ -84,7 +88,7 @@ static bool list_sites(struct release *release, const struct session *session)
 	return true;
 }
 
-/* The garbage that holds the address. */
+/* Finds the garbage that holds the address. */
 static struct site *find_site(const struct release *release, uint64_t address)
 {
 	size_t low = 0, high = release->sites.count;
@@ -112,7 +116,7 @@ static const struct code *find_code(const struct release *release, uint32_t id)
 				      NULL;
 }
 
-/* Calls that vanished are over (R2); what is then in use keeps its code. */
+/* Ends calls that vanished (R2); the other calls keep their code. */
 static void find_calls(struct release *release)
 {
 	struct exits_slots *slots = &release->slots;
@@ -139,10 +143,11 @@ static struct error *redirect(struct release *release, const struct session *ses
 
 		if (!site || site->calls_inside)
 			continue;
+		assert(!code || code->body.v); /* R5: a body of 0 means retired */
 		slot->body = code ? code->body.v : 0;
 		slot->exit = code ? code->exit.v : session->exits->window.v;
 		if (!code) {
-			slot->use = 0; /* until its tracepoint is back */
+			slot->use = 0; /* taken until the tracepoint is back (R5) */
 			slot->length |= DT_RETURN_RETIRED;
 		}
 		error = exits_slots_write(slots, i);

@@ -1,17 +1,16 @@
 /*
  * exits_settle.c - leave a process whose calls are inside traced functions.
  *
- * Nothing new goes in, for the text is as it was. Most calls come out by themselves within a
- * moment. For the rest all threads are stopped and each slot in use is judged as retslot.c does
- * (R2): where the stack still holds the stub's address, the return address goes back there, as if
- * we had never been here; where it doesn't, the frame vanished (longjmp, an exception, the end of
- * a thread).
+ * No further call takes a stub, since the text is restored. Most calls return within a moment. For
+ * the others exits_settle stops all threads and judges each slot in use as retslot.c does (R2): if
+ * the stack still holds the stub's address, the return address goes back there, as if we had never
+ * been here; if not, the frame vanished (longjmp, an exception, the end of a thread).
  *
- * A frame that vanished could come back, if the program keeps copies of stacks (H8). So where
- * frames have vanished, all writable memory is searched for the addresses of their stubs: only if
- * there is none may the stubs go. What lies below a thread's stack pointer is nobody's and isn't
- * searched.
+ * A frame that vanished could come back, if the program keeps copies of stacks (H8). So if frames
+ * have vanished, all writable memory is searched for the addresses of their stubs: only if none is
+ * found may the stubs go. Memory below a thread's stack pointer is unused and isn't searched.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,7 +25,7 @@
 #define SETTLE_STEP_MS 5
 #define SETTLE_TRIES 100
 #define SETTLE_PATIENT 20
-#define SEARCH_MAX (1ULL << 30) /* bytes: more than that isn't searched, and the stubs stay */
+#define SEARCH_MAX (1ULL << 30) /* bytes; if the process has more, the stubs stay */
 #define SEARCH_STEP (1u << 20)
 #define RED_ZONE 128
 
@@ -43,6 +42,7 @@ static void nap(unsigned ms)
 {
 	struct timespec time = { .tv_nsec = ms * 1000000L };
 
+	assert(ms < 1000);
 	nanosleep(&time, NULL);
 }
 
@@ -58,9 +58,9 @@ static struct error *wait_for_calls(struct exits_slots *slots)
 	return error;
 }
 
-/* ---- judging, all threads stopped ------------------------------------------------------------ */
+/* ---- verdicts, all threads stopped ----------------------------------------------------------- */
 
-/* An inherited call is its parent's, and counted there. */
+/* An inherited call belongs to the parent process, which counts it. */
 static void end_call(struct dt_return_slot *slot, uint32_t *counters)
 {
 	if (!(slot->sp & DT_RETURN_INHERITED) && slot->id < DT_EVENTS_MAX)
@@ -68,8 +68,8 @@ static void end_call(struct dt_return_slot *slot, uint32_t *counters)
 	slot->sp = 0;
 }
 
-/* All stubs that share the stack word are out of use; the word becomes the address that the last
- * of them returns to. */
+/* Ends the calls of all stubs that share the stack word; the word becomes the address that the last
+ * of these stubs returns to. */
 static struct error *put_back(struct exits_slots *slots, uint64_t sp, uint64_t word)
 {
 	uint32_t index;
@@ -103,13 +103,13 @@ static struct error *judge_all(struct exits_slots *slots, bool *ret_vanished)
 			*ret_vanished = true;
 		}
 	}
-	/* So that a second look finds nothing in use. */
+	/* A second try must find no slot in use. */
 	return error ? error
 		     : mem_write(slots->proc, exits_slots_at(slots, 0), slots->items,
 				 slots->count * sizeof(*slots->items));
 }
 
-/* The exit has begun: the stub has put its index where its address was. */
+/* Has the exit begun? Then the stub has put its index in place of its address. */
 static bool is_leaving(const struct exits_slots *slots, uint32_t index)
 {
 	uint64_t word = 0;
@@ -120,8 +120,8 @@ static bool is_leaving(const struct exits_slots *slots, uint32_t index)
 	return !error && word == index;
 }
 
-/* A thread is just taking a stub or giving it back. A word that is still an index after a while
- * is a number of the program's own, where a frame has vanished. */
+/* Is a thread taking a stub or giving one back? A word that is still an index after a while is a
+ * number of the program's own, where a frame has vanished. */
 static bool is_busy(const struct exits_slots *slots, const struct stop *stop, bool patient)
 {
 	for (uint32_t i = 1; i < slots->count; i++) {
@@ -133,17 +133,17 @@ static bool is_busy(const struct exits_slots *slots, const struct stop *stop, bo
 	return exits_find_threads(slots->session, stop);
 }
 
-/* ---- does anything still lead to a stub? ----------------------------------------------------- */
+/* ---- search for addresses of stubs ----------------------------------------------------------- */
 
 struct search {
 	const struct exits_slots *slots;
 	const struct stop *stop;
 	uint64_t *buffer;
-	uint64_t left; /* bytes that may still be read */
+	uint64_t left; /* bytes of SEARCH_MAX */
 	bool found;
 };
 
-/* Where in the mapping somebody's data begins: at the lowest stack pointer in it. */
+/* The start of used memory in the mapping: the lowest stack pointer in it, if any. */
 static uint64_t search_start(const struct search *search, const struct mapping *mapping)
 {
 	uint64_t start = mapping->end.v;
@@ -165,6 +165,7 @@ static void search_bytes(struct search *search, uint64_t at, uint64_t size)
 {
 	const struct exits_slots *slots = search->slots;
 
+	assert(size <= SEARCH_STEP);
 	_cleanup_error_ struct error *error =
 		mem_read(slots->proc, taddr_of(at), search->buffer, size);
 	for (uint64_t i = 0; !error && i < size / 8; i++) {
@@ -185,7 +186,7 @@ static bool is_ours(const struct exits_slots *slots, const struct mapping *mappi
 	       (mapping->inode == agent->code_inode && mapping->device == agent->code_device);
 }
 
-/* Searches page by page what could be read: holes in mappings are skipped in steps. */
+/* Searches a mapping in steps; a step that can't be read is skipped. */
 static void search_mapping(struct search *search, const struct mapping *mapping)
 {
 	uint64_t at = search_start(search, mapping);
@@ -197,7 +198,7 @@ static void search_mapping(struct search *search, const struct mapping *mapping)
 			mapping->end.v - at < SEARCH_STEP ? mapping->end.v - at : SEARCH_STEP;
 
 		if (search->left < size)
-			search->found = true; /* not known is not no */
+			search->found = true; /* unknown: assume one */
 		search->left -= size;
 		if (!search->found)
 			search_bytes(search, at, size);
@@ -220,7 +221,7 @@ static struct error *search_all(const struct exits_slots *slots, const struct st
 	return error;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- settling -------------------------------------------------------------------------------- */
 
 static bool ever_vanished(const struct session *session)
 {
@@ -268,6 +269,6 @@ struct error *exits_settle(struct session *session, struct proc *proc, bool *ret
 	}
 	if (!error && !done)
 		error = error_new(ERROR_FAILED,
-				  "a thread stays inside the code that records exits");
+				  "a thread stays in the code that records exits");
 	return error;
 }

@@ -1,12 +1,13 @@
 #include "exits_slots.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "control/base/cleanup.h"
 #include "exits.h"
 #include "control/session/state/session_state.h"
 
-#define TAIL_CALLS 64 /* how many stubs are believed to share one stack word */
+#define TAIL_CALLS 64 /* at most so many stubs share one stack word */
 
 void exits_slots_free(struct exits_slots *slots)
 {
@@ -15,6 +16,7 @@ void exits_slots_free(struct exits_slots *slots)
 
 taddr exits_slots_at(const struct exits_slots *slots, uint32_t index)
 {
+	assert(index < DT_STUBS_MAX);
 	return taddr_add(slots->session->exits->returns,
 			 (int64_t)(offsetof(struct dt_returns, slots) +
 				   index * sizeof(struct dt_return_slot)));
@@ -24,6 +26,8 @@ struct error *exits_slots_read(struct exits_slots *slots)
 {
 	taddr returns = slots->session->exits->returns;
 	uint64_t stray = 0;
+
+	assert(returns.v);
 	struct error *error =
 		mem_read(slots->proc, taddr_add(returns, offsetof(struct dt_returns, used)),
 			 &slots->count, sizeof(slots->count));
@@ -46,6 +50,7 @@ struct error *exits_slots_read(struct exits_slots *slots)
 
 struct error *exits_slots_write(const struct exits_slots *slots, uint32_t index)
 {
+	assert(index && index < slots->count);
 	return mem_write(slots->proc, exits_slots_at(slots, index), &slots->items[index],
 			 sizeof(slots->items[index]));
 }
@@ -63,7 +68,7 @@ uint64_t exits_slots_place(const struct dt_return_slot *slot)
 	return slot->sp & ~DT_RETURN_MARKS;
 }
 
-/* (R2), as retslot_is_gone in the agent has it. */
+/* (R2) Judges as retslot_is_gone in the agent does. */
 static bool is_gone(const struct exits_slots *slots, uint32_t index)
 {
 	uint64_t place = exits_slots_place(&slots->items[index]), word = 0;
@@ -88,6 +93,7 @@ bool exits_slots_forget_vanished(struct exits_slots *slots, uint32_t index)
 {
 	struct dt_return_slot *slot = &slots->items[index];
 
+	assert(index && index < slots->count);
 	if (!slot->sp || slot->sp & DT_RETURN_BUSY || !is_gone(slots, index))
 		return false;
 	if (!(slot->sp & DT_RETURN_INHERITED) && slot->id < DT_EVENTS_MAX)

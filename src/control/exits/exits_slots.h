@@ -1,7 +1,8 @@
 /*
- * exits_slots.h - the return slots of one process, copied to be judged. Private to session/.
+ * exits_slots.h - a copy of the return slots of one process. Private to exits/.
  *
- * What is read is only worth something while all threads of the process are stopped.
+ * The copy is valid only while all threads of the process are stopped. Its contents are the
+ * target's and may be anything, except `count`, which is at most DT_STUBS_MAX.
  */
 #ifndef DYNTRACE_EXITS_SLOTS_H
 #define DYNTRACE_EXITS_SLOTS_H
@@ -16,23 +17,23 @@ struct exits_slots {
 	struct proc *proc;
 	struct dt_return_slot *items;
 	uint32_t count;
-	bool stray; /* something returned through a stub that wasn't in use */
+	bool stray; /* a thread returned through a free stub (R7) */
 };
 
 struct error *exits_slots_read(struct exits_slots *slots);
-/* One slot, back to the process. */
+/* Writes one slot back to the process. */
 struct error *exits_slots_write(const struct exits_slots *slots, uint32_t index);
 void exits_slots_free(struct exits_slots *slots);
 
-/* Where a slot is in the process. */
+/* The address of a slot in the process. */
 taddr exits_slots_at(const struct exits_slots *slots, uint32_t index);
 /* The stub that an address belongs to; 0: none. */
 uint32_t exits_slots_stub(const struct exits_slots *slots, uint64_t word);
-/* The stack word of a call. */
+/* The address of the call's stack word. */
 uint64_t exits_slots_place(const struct dt_return_slot *slot);
 
-/* A slot in use whose call vanished (R2) is free, and the call counted as unwound. False: the call
- * is inside. */
+/* Frees a slot in use whose call vanished (R2), and counts the call as unwound. False: the call is
+ * inside. */
 bool exits_slots_forget_vanished(struct exits_slots *slots, uint32_t index);
 
 #endif

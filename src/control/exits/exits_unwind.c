@@ -1,16 +1,18 @@
 /*
- * exits_unwind.c - tell the unwinders in the target of the return stubs.
+ * exits_unwind.c - announce the return stubs to the unwinders in the target.
  *
  * An unwinder is a module that defines _Unwind_RaiseException, and _Unwind_SetGR, which handlers
- * need: the sanitizers' runtimes define the first only, to look on, and call the true one. libgcc
- * gets a hook (exits_hook.c). What can't have one is told by a call at a safe point, before the
- * first stub is used: LLVM's libunwind takes one FDE, __register_frame(fde), and libgcc a table,
- * __register_frame_info(table, object), where the object is memory for its own notes.
+ * need: the sanitizers' runtimes define only the first, as an observer, and call the real one.
+ * libgcc gets a hook (exits_hook.c). An unwinder that can't have a hook learns of the stubs by a
+ * call at a safe point, before the first use of a stub: LLVM's libunwind takes one FDE,
+ * __register_frame(fde), and libgcc a table, __register_frame_info(table, object), where the object
+ * is memory for its own notes.
  *
- * One that can't be told, since it is stripped and static, means that no exits are recorded: a
- * throw would end the program. One that is loaded later and can't have a hook is told at the next
- * safe point: until then it sees no frame beyond the first stub.
+ * If an unwinder is stripped and static, no call can reach it, and no exits are recorded: a throw
+ * would end the program. An unwinder that is loaded later and can't have a hook learns of the stubs
+ * at the next safe point: until then it sees no frame beyond the first stub.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "control/base/cleanup.h"
@@ -21,9 +23,9 @@
 #define REGISTER_TIMEOUT_MS 2000
 #define WATCH_NS 50000000ULL
 
-/* LLVM's has all of libgcc's names too; most of them do nothing. */
+/* LLVM's libunwind has all of libgcc's names, too; most of these functions do nothing there. */
 static const struct {
-	const char *tell, *forget;
+	const char *announce, *forget;
 	bool takes_object, is_llvm;
 } interfaces[] = {
 	{ "__register_frame_info", "__deregister_frame_info", true, false },
@@ -52,7 +54,7 @@ bool exits_is_unwinder(const struct symtab *symtab)
 	       symtab_find(symtab, "_Unwind_SetGR");
 }
 
-static bool is_told(const struct exits *exits, taddr forget)
+static bool is_registered(const struct exits *exits, taddr forget)
 {
 	for (size_t i = 0; i < exits->unwinder_count; i++) {
 		if (taddr_equal(exits->unwinders[i].forget, forget))
@@ -61,11 +63,13 @@ static bool is_told(const struct exits *exits, taddr forget)
 	return false;
 }
 
-static struct error *tell(struct session *session, struct stop *held, taddr function,
-			  const struct exits_unwinder *unwinder, bool takes_object,
-			  unsigned timeout_ms)
+static struct error *announce(struct session *session, struct stop *held, taddr function,
+			      const struct exits_unwinder *unwinder, bool takes_object,
+			      unsigned timeout_ms)
 {
 	struct exits *exits = session->exits;
+
+	assert(exits->returns.v && exits->unwinder_count < DT_UNWINDERS_MAX);
 	uint64_t object = exits->returns.v + offsetof(struct dt_returns, objects) +
 			  exits->unwinder_count * sizeof(((struct dt_returns *)0)->objects[0]);
 	const uint64_t args[3] = { unwinder->table.v, takes_object ? object : 0 };
@@ -81,8 +85,8 @@ static struct error *tell(struct session *session, struct stop *held, taddr func
 	return NULL;
 }
 
-/* The module, if it is an unwinder. */
-static struct error *tell_module(struct session *session, struct stop *held,
+/* Announces the stubs to the module, if it is an unwinder. */
+static struct error *announce_to(struct session *session, struct stop *held,
 				 const struct module *module, const struct symtab *symtab,
 				 unsigned timeout_ms)
 {
@@ -91,7 +95,7 @@ static struct error *tell_module(struct session *session, struct stop *held,
 	if (!exits_is_unwinder(symtab))
 		return NULL;
 	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
-		taddr function = find_function(module, symtab, interfaces[i].tell);
+		taddr function = find_function(module, symtab, interfaces[i].announce);
 		size_t table = exits->table_at + (interfaces[i].takes_object ? 0 : exits->fde_at);
 		struct exits_unwinder unwinder = { find_function(module, symtab,
 								 interfaces[i].forget),
@@ -100,14 +104,14 @@ static struct error *tell_module(struct session *session, struct stop *held,
 		if (!function.v || !unwinder.forget.v ||
 		    interfaces[i].is_llvm != exits_is_llvm(symtab))
 			continue;
-		if (is_told(exits, unwinder.forget))
+		if (is_registered(exits, unwinder.forget))
 			return NULL;
 		if (exits->unwinder_count < DT_UNWINDERS_MAX)
-			return tell(session, held, function, &unwinder, interfaces[i].takes_object,
-				    timeout_ms);
+			return announce(session, held, function, &unwinder,
+					interfaces[i].takes_object, timeout_ms);
 	}
 	return error_new(ERROR_REFUSED,
-			 "the unwinder in %s can't be told of return stubs: an exception would end "
+			 "the unwinder in %s can't learn of return stubs: an exception would end "
 			 "the program",
 			 module->name);
 }
@@ -116,18 +120,19 @@ bool exits_is_announced(struct session *session, struct module *module)
 {
 	struct symtab *symtab;
 	_cleanup_error_ struct error *unreadable = module_symtab(session->proc, module, &symtab);
-	bool told = exits_hook_is_there(session, module);
+	bool known = exits_hook_is_there(session, module);
 
-	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]) && !unreadable && !told;
+	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]) && !unreadable && !known;
 	     i++) {
 		taddr forget = find_function(module, symtab, interfaces[i].forget);
 
-		told = forget.v && is_told(session->exits, forget);
+		known = forget.v && is_registered(session->exits, forget);
 	}
-	return told;
+	return known;
 }
 
-static struct error *tell_all(struct session *session, struct stop *held, unsigned timeout_ms)
+static struct error *announce_to_all(struct session *session, struct stop *held,
+				     unsigned timeout_ms)
 {
 	struct modules *modules = &session->modules;
 	struct error *error = NULL;
@@ -137,13 +142,13 @@ static struct error *tell_all(struct session *session, struct stop *held, unsign
 		struct error *unreadable = module_symtab(session->proc, modules->items[i], &symtab);
 
 		if (!unreadable && !exits_hook_is_there(session, modules->items[i]))
-			error = tell_module(session, held, modules->items[i], symtab, timeout_ms);
+			error = announce_to(session, held, modules->items[i], symtab, timeout_ms);
 		error_free(unreadable);
 	}
 	return error;
 }
 
-/* What was told and is no longer there can't be made to forget. */
+/* Drops unwinders that were unloaded: their functions can't be called any more. */
 static void drop_unloaded(struct session *session)
 {
 	struct exits *exits = session->exits;
@@ -161,6 +166,7 @@ static void drop_unloaded(struct session *session)
 		if (there)
 			exits->unwinders[kept++] = exits->unwinders[i];
 	}
+	assert(kept <= exits->unwinder_count);
 	exits->unwinder_count = kept;
 	for (size_t i = 0; i < kept; i++)
 		session->agent->control->unwinders[i] =
@@ -175,13 +181,13 @@ void exits_modules_changed(struct session *session)
 		return;
 	drop_unloaded(session);
 	exits_allow(session);
-	session->exits->all_announced = false; /* those that get no hook are told by exits_watch */
+	session->exits->all_announced = false; /* exits_watch calls unwinders without a hook */
 }
 
 struct error *exits_register(struct session *session, struct stop *held)
 {
 	exits_allow(session);
-	struct error *error = tell_all(session, held, REGISTER_TIMEOUT_MS);
+	struct error *error = announce_to_all(session, held, REGISTER_TIMEOUT_MS);
 
 	return error ? error_wrap(error, "function exits can't be recorded") : NULL;
 }
@@ -193,11 +199,11 @@ void exits_watch(struct session *session, uint64_t now_ns)
 	if (!exits->returns.v || exits->all_announced || now_ns < exits->next_watch)
 		return;
 	exits->next_watch = now_ns + WATCH_NS;
-	/* not in another program, which it has begun since */
+	/* not in another program that the process has begun since */
 	if (!session_has_code(session, session->proc))
 		return;
-	struct error *error = tell_all(session, NULL, 0);
-	exits->all_announced = !error; /* else it is tried again */
+	struct error *error = announce_to_all(session, NULL, 0);
+	exits->all_announced = !error; /* on failure the next call tries again */
 	error_free(error);
 }
 
@@ -211,7 +217,7 @@ struct error *exits_unregister(struct session *session, struct proc *proc)
 
 		error = safepoint_call(proc, NULL, unwinder->forget, args, REGISTER_TIMEOUT_MS);
 	}
-	return error ? error_wrap(error, "its unwinder knows of the return stubs") : NULL;
+	return error ? error_wrap(error, "its unwinder still knows the return stubs") : NULL;
 }
 
 taddr exits_from(struct session *session)
