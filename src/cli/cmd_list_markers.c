@@ -103,7 +103,7 @@ static struct error *list_module(void *context, const struct target_arg_module *
 {
 	struct listing *list = context;
 	struct markers markers = { 0 };
-	struct error *error = sdt_of_symtab(module->symtab, &markers);
+	struct error *error = sdt_read(module->symtab, &markers);
 
 	list->markers += markers.count;
 	for (size_t i = 0; i < markers.count; i++) {

@@ -73,7 +73,7 @@ static void check_frames(const struct symtab *symtab)
 static void check_markers(const struct symtab *symtab)
 {
 	struct markers markers = { 0 };
-	struct error *error = sdt_of_symtab(symtab, &markers);
+	struct error *error = sdt_read(symtab, &markers);
 
 	for (size_t i = 0; !error && i < markers.count; i++) {
 		const struct marker *marker = &markers.items[i];

@@ -58,8 +58,8 @@ static void cleanup_sections(struct sections **sections)
 	sections_close(*sections);
 }
 
-/* What several files have in common (dwz): libdw would map it, and look for it beside a file that
- * is only in memory. */
+/* Opens the file that several files share (dwz). libdw would map it, and look for it beside a file
+ * that is in memory only. */
 static void open_alternative(struct debug *debug)
 {
 	_cleanup_close_ int fd = debug_find_alternative(debug->dwarf, debug->path);
@@ -72,7 +72,7 @@ static void open_alternative(struct debug *debug)
 	dwarf_setalt(debug->dwarf, dwarf);
 }
 
-/* Takes what it needs out of fd, path and elf when it succeeds. */
+/* Takes over fd, path and elf on success. */
 static struct error *make_debug(int *fd, char **path, Elf **elf, struct debug **ret_debug)
 {
 	_cleanup_(cleanup_sections) struct sections *sections = sections_open(*elf, *fd);

@@ -1,9 +1,9 @@
 /*
  * debug.h - the debug information (DWARF) of a file: functions, parameters, types, lines.
  *
- * Found in the file itself, else in a file of its own: by build id or by debug link, below
- * /usr/lib/debug, or from a debuginfod server where the environment names one. Read, never
- * mapped. Files are hostile: what is damaged is missing, loops in it end at a depth limit.
+ * debug_open looks in the file itself, then for a separate file: by build id or by debug link,
+ * below /usr/lib/debug, or from a debuginfod server that the environment names. Files are read,
+ * never mapped. Files are hostile: damaged parts are missing, and loops end at a depth limit.
  *
  * Addresses are the file's own. Types and functions point into the struct debug and live as long as
  * it does. One thread at a time.
@@ -21,69 +21,66 @@
 struct debug;
 
 /*
- * Debug information for the program or library in fd. NULL in *ret_debug and no error: there
- * is none. `path` is where the file is, for debug links and messages.
+ * Opens the debug information of the program or library in fd. NULL in *ret_debug without an error:
+ * none found. `path` is the file's, for debug links and messages.
  */
 struct error *debug_open(int fd, const char *path, struct debug **ret_debug);
 void debug_close(struct debug *debug);
 
-/* Where it was found: the file itself, or another. */
-const char *debug_path(const struct debug *debug);
 
-/* The build id of a file as text, "-" where it has none. */
+/* The build id of a file as text; "-": none. */
 void debug_file_build_id(int fd, char *text, size_t room);
 
 /* ---- functions (debug_function.c) ------------------------------------------------------------ */
 
 /* A function whose code begins at an address. */
 struct debug_function {
-	Dwarf_Die die; /* of its concrete code */
+	Dwarf_Die die; /* of the concrete code */
 	Dwarf_Die unit;
 	uint64_t low;
 	uint64_t high; /* of its first range */
 };
 
-/* The function that begins right there, or contains the address; false: none. */
+/* The function that begins at the address, or contains it; false: none. */
 bool debug_function_at(struct debug *debug, uint64_t address, struct debug_function *ret_function);
-/* Is its code made of a source language that has an ABI of its own? */
+/* Is the function written in Rust, which has an ABI of its own? */
 bool debug_function_is_rust(const struct debug_function *function);
-/* Does it pass arguments as C does, or in a way that abi.h knows? Not in Fortran (by address), Go
- * and D (in registers of their own). */
+/* Does the language pass arguments as C does, or in a way that abi.h knows? Fortran (by address),
+ * Go and D (in registers of their own) don't. */
 bool debug_function_has_abi(const struct debug_function *function);
 bool debug_function_is_assembly(const struct debug_function *function);
-/* Was it compiled by LLVM? */
+/* Did LLVM compile the function? */
 bool debug_function_is_llvm(const struct debug_function *function);
-/* Does the compiler say that it has changed its parameters or result (DW_CC_nocall)? */
+/* Did the compiler change the parameters or the result (DW_CC_nocall)? */
 bool debug_function_is_changed(const struct debug_function *function);
-/* Was it written before there were prototypes? A float is passed to it as a double. */
+/* Has the function no prototype (K&R C)? A float is passed to it as a double. */
 bool debug_function_is_unprototyped(const struct debug_function *function);
 const char *debug_name(Dwarf_Die *die); /* NULL: none */
-/* The number in DW_AT_const_value. Compilers write negative ones as such: what has a fixed size is
- * positive. */
+/* The number in DW_AT_const_value. Compilers write negative numbers in a signed form: a form of
+ * fixed size is positive. */
 bool debug_constant(Dwarf_Attribute *attribute, int64_t *ret_value);
-/* debug_scope.c: does the user mean it by that? Its name, with as many of the classes and
- * namespaces around it as were typed (total, S::total, ns::S::total), with or without template
- * arguments. */
+/* debug_scope.c: did the user type this DIE's name? Compares as many of the classes and namespaces
+ * around it as were typed (total, S::total, ns::S::total), with or without template arguments. */
 bool debug_is_called(Dwarf_Die *die, const char *typed);
 
-/* Before libdw is asked for a location (values/where/value_location.c). */
+/* Call before asking libdw for a location (values/where/value_location.c). */
 void debug_need_locations(struct debug *debug);
 
 /* ---- variables (debug_variable.c) ------------------------------------------------------------ */
 
-/* A parameter or local around pc, else a variable of its file, else one of any file. `function` may
- * be NULL. */
+/* Finds a parameter or local in scope at pc, else a variable of the same source file, else of any.
+ * `function` may be NULL. */
 bool debug_find_variable(struct debug *debug, const struct debug_function *function, uint64_t pc,
 			 const char *name, Dwarf_Die *ret_die);
-/* The value of an enumerator that the function's file knows. */
+/* The value of an enumerator in the function's source file. */
 bool debug_find_label(const struct debug_function *function, const char *name, int64_t *ret_value);
 
 /* ---- lines and inlined copies (debug_line.c) ------------------------------------------------- */
 
 struct debug_address {
 	uint64_t address;
-	uint64_t function; /* where the function around it begins */
-	uint64_t inlined; /* of an inlined copy: names it */
+	uint64_t function; /* start of the function around it */
+	uint64_t inlined; /* identifies an inlined copy; else 0 */
 };
 
 struct debug_addresses {
@@ -92,14 +89,14 @@ struct debug_addresses {
 	size_t room;
 };
 
-/* Where a line's code begins, once in each function that has some; without any, the next line that
- * has. False: no such file. Caller frees with vec_free. */
+/* Where a line's code begins, once per function; if the line has no code, of the next line that
+ * has. False: no such file. The caller frees with vec_free. */
 bool debug_find_line(struct debug *debug, const char *file, int line,
 		     struct debug_addresses *ret_addresses, int *ret_line);
 /* The line at an address. */
 bool debug_line_at(struct debug *debug, uint64_t address, const char **ret_file, int *ret_line);
-/* Where the inlined copies of a function begin: of one that has code of its own, else of all that
- * are called so, C++ names as they are written. Caller frees with vec_free. */
+/* Where the inlined copies of a function begin: of the function given, else of all functions of
+ * that name (C++ names as written in source). The caller frees with vec_free. */
 void debug_find_inlined(struct debug *debug, const struct debug_function *function,
 			const char *name, struct debug_addresses *ret_addresses);
 bool debug_inlined_die(struct debug *debug, uint64_t offset, Dwarf_Die *ret_die);
@@ -107,10 +104,10 @@ bool debug_inlined_die(struct debug *debug, uint64_t offset, Dwarf_Die *ret_die)
 /* ---- types (debug_type.c) -------------------------------------------------------------------- */
 
 enum type_kind {
-	TYPE_VOID, /* also what can't be made out */
+	TYPE_VOID, /* also an unknown type */
 	TYPE_INT,
 	TYPE_BOOL,
-	TYPE_CHAR, /* plain char: what strings are made of */
+	TYPE_CHAR, /* plain char, of which strings are made */
 	TYPE_FLOAT,
 	TYPE_COMPLEX,
 	TYPE_ENUM,
@@ -121,26 +118,27 @@ enum type_kind {
 	TYPE_ARRAY,
 	TYPE_VECTOR, /* of a SIMD register */
 	TYPE_FUNCTION,
-	TYPE_TEXT, /* a string itself: of no program, but of a trace */
+	TYPE_TEXT, /* a string itself: in traces only, no program has it */
 };
 
-/* A type with its names and qualifiers (typedef, const...) taken off. */
+/* A type without its names and qualifiers (typedef, const...). */
 struct type {
 	enum type_kind kind;
 	bool is_signed;
 	uint64_t size; /* bytes; 0: unknown */
 	const char *name; /* the outermost; NULL: none */
 	Dwarf_Die die;
-	/* that a cast has put before it: `die`, or else `base`, is what the last of them leads to */
+	/* levels of pointer that a cast added; the last points to `die`, or else to `base` */
 	uint8_t pointers;
-	const struct type *base; /* one of C's own, that no debug information has; static */
+	const struct type *base; /* a type of C's own, without a DIE; static */
 };
 
-/* The type that a parameter, variable, member, pointer or function (its result) has. */
+/* The type of a parameter, variable or member, of a pointer's target, or of a function's result. */
 void type_of(Dwarf_Die *die, struct type *ret_type);
-/* What a pointer, reference or array leads to. */
+/* The target of a pointer or reference, or the element of an array. */
 void type_target(const struct type *type, struct type *ret_type);
-/* Elements of an array, or 0; of several dimensions: all together, and *ret_element is the scalar. */
+/* Number of elements of an array, or 0. Several dimensions count as one: *ret_element is the
+ * scalar. */
 uint64_t type_count(const struct type *type, struct type *ret_element);
 
 struct member {
@@ -158,37 +156,36 @@ struct member_walk {
 	bool started;
 };
 bool type_next_member(const struct type *type, struct member_walk *walk, struct member *ret_member);
-/* The member of that name, also one of an anonymous member or of a base class. */
+/* The member of that name; also looks in anonymous members and base classes. */
 bool type_find_member(const struct type *type, const char *name, struct member *ret_member);
 
-/* Of an enumeration with values in it (Rust): what tells which variant it is. False: it isn't one. */
+/* The tag of an enumeration with values in it (Rust). False: not such a type. */
 bool type_find_tag(const struct type *type, struct member *ret_tag);
 struct variant {
-	struct member member; /* its name and what is in it */
-	bool has_value; /* of the tag; false: any that no other variant has */
+	struct member member; /* name and content */
+	bool has_value; /* of the tag; false: any value that no other variant has */
 	int64_t value;
 };
-/* Walks its variants. */
+/* Walks the variants of such an enumeration. */
 bool type_next_variant(const struct type *type, struct member_walk *walk,
 		       struct variant *ret_variant);
 
-/* debug_typename.c: a type by its name, as the user writes it. TYPE_STRUCT (also a class),
- * TYPE_UNION, TYPE_ENUM: one of these; TYPE_VOID: any. Those that the function knows come first. */
+/* debug_typename.c: finds a type by name, as the user writes it. `kind` is TYPE_STRUCT (also a
+ * class), TYPE_UNION, TYPE_ENUM, or TYPE_VOID: any. Types in the function's scope come first. */
 bool debug_find_type(struct debug *debug, const struct debug_function *function, const char *name,
 		     enum type_kind kind, struct type *ret_type);
-/* debug_typename.c: a pointer to a type. One that has neither `die` nor `base` must live on. */
+/* debug_typename.c: a pointer to a type. A type with neither `die` nor `base` must outlive the
+ * result. */
 void type_add_pointer(const struct type *base, struct type *ret_type);
 
-/* Walks the names of an enumeration, likewise. */
+/* Walks the enumerators of an enumeration: start with { 0 }; false: no more. */
 bool type_next_label(const struct type *type, struct member_walk *walk, const char **ret_name,
 		     int64_t *ret_value);
 
-/* A complete type for one that is only declared in this unit; itself where there is none. */
+/* Replaces a type that its unit only declares by a complete one, if any unit has it. */
 void type_complete(struct debug *debug, struct type *type);
 
 struct strbuf;
-/* "const char *", "struct foo **": as a programmer writes it. */
-void type_print(Dwarf_Die *die, struct strbuf *buf);
 /* "long foo(int number, const char *text)" */
 void debug_print_prototype(const struct debug_function *function, struct strbuf *buf);
 

@@ -39,7 +39,7 @@ static size_t note_build_id(Elf_Data *data, uint8_t *bytes, size_t room)
 	return 0;
 }
 
-/* Files that are never loaded (dwz) have sections only. */
+/* Files that are never loaded (dwz) have sections but no segments. */
 static size_t section_build_id(Elf *elf, uint8_t *bytes, size_t room)
 {
 	Elf_Scn *section = NULL;
@@ -57,7 +57,8 @@ static size_t section_build_id(Elf *elf, uint8_t *bytes, size_t room)
 	return size;
 }
 
-size_t debug_build_id(Elf *elf, uint8_t *bytes, size_t room)
+/* At most `room` bytes; 0: none. */
+static size_t build_id(Elf *elf, uint8_t *bytes, size_t room)
 {
 	size_t count, size = 0;
 	GElf_Phdr header;
@@ -86,7 +87,7 @@ static bool is_regular(int fd)
 	return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
 }
 
-/* Opens a regular file; consumes `path` or hands it out. */
+/* Opens a regular file; takes `path`: frees it, or returns it in *ret_path. */
 static int open_path(char *path, char **ret_path)
 {
 	int fd = path ? open(path, OPEN_FLAGS) : -1;
@@ -117,7 +118,7 @@ void debug_file_build_id(int fd, char *text, size_t room)
 	elf_version(EV_CURRENT);
 	elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (elf) {
-		size = debug_build_id(elf, id, sizeof(id));
+		size = build_id(elf, id, sizeof(id));
 		elf_end(elf);
 	}
 	snprintf(text, room, "-");
@@ -216,13 +217,13 @@ static int open_by_link(Elf *elf, const char *path, char **ret_path)
 	return -1;
 }
 
-/* ---- what several files have in common ------------------------------------------------------- */
+/* ---- the file shared by several files (dwz) -------------------------------------------------- */
 
 static bool has_build_id(int fd, const uint8_t *id, size_t size)
 {
 	uint8_t found[BUILD_ID_MAX];
 	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-	bool same = elf && debug_build_id(elf, found, sizeof(found)) == size &&
+	bool same = elf && build_id(elf, found, sizeof(found)) == size &&
 		    memcmp(found, id, size) == 0;
 
 	if (elf)
@@ -256,7 +257,7 @@ int debug_find_alternative(Dwarf *dwarf, const char *path)
 
 /* ---- debuginfod ------------------------------------------------------------------------------ */
 
-/* The library is loaded only when it is wanted: it brings a web client with it. */
+/* Loads libdebuginfod on demand only: it brings a web client with it. */
 static int open_by_server(const uint8_t *id, size_t size, char **ret_path)
 {
 	const char *urls = getenv("DEBUGINFOD_URLS");
@@ -285,7 +286,7 @@ static int open_by_server(const uint8_t *id, size_t size, char **ret_path)
 int debug_find_separate(Elf *elf, const char *path, char **ret_path)
 {
 	uint8_t id[BUILD_ID_MAX];
-	size_t size = debug_build_id(elf, id, sizeof(id));
+	size_t size = build_id(elf, id, sizeof(id));
 	int found = open_by_build_id(id, size, ret_path);
 
 	if (found < 0)

@@ -1,8 +1,9 @@
 /*
- * debug_function.c - from an address to the function that is there, in two steps: the units'
- * ranges, read once; the functions of the one unit, read when it is first asked about. So the first
- * answer costs little even where there are hundreds of megabytes.
+ * debug_function.c - from an address to its function, in two steps: the ranges of all units, read
+ * once; then the functions of one unit, read on first use. The first answer costs little even in
+ * hundreds of megabytes of DWARF.
  */
+#include <assert.h>
 #include <dwarf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,7 @@ struct debug_unit *debug_unit_at(struct debug *debug, uint64_t address)
 	n = sorted_count(debug->ranges.count, i, debug->ranges.items[i].start <= address);
 	if (n == 0 || address >= debug->ranges.items[n - 1].end)
 		return NULL;
+	assert(debug->ranges.items[n - 1].unit < debug->units.count); /* Y1 */
 	return &debug->units.items[debug->ranges.items[n - 1].unit];
 }
 
@@ -101,7 +103,7 @@ static void add_function(struct debug_unit *unit, Dwarf_Die *die)
 	function.low = start;
 	function.high = end;
 	if (dwarf_entrypc(die, &entry) == 0 && entry != start) {
-		/* The first range is a cold part: take the one with the entry. */
+		/* The first range may be a cold part: take the range with the entry. */
 		for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
 			if (entry >= start && entry < end) {
 				function.low = entry;
@@ -167,7 +169,8 @@ void debug_need_locations(struct debug *debug)
 		sections_need(debug->sections, SECTIONS_LOCATIONS);
 }
 
-void debug_read_functions(struct debug *debug, struct debug_unit *unit)
+/* Reads the functions of a unit on first use. */
+static void read_functions(struct debug *debug, struct debug_unit *unit)
 {
 	if (unit->functions_read)
 		return;
@@ -186,11 +189,12 @@ bool debug_function_at(struct debug *debug, uint64_t address, struct debug_funct
 
 	if (!unit)
 		return false;
-	debug_read_functions(debug, unit);
+	read_functions(debug, unit);
 	n = sorted_count(unit->functions.count, i, unit->functions.items[i].low <= address);
 	for (size_t i = n; i-- > 0 && n - i < DEBUG_DEPTH_MAX;) {
 		const struct debug_function *function = &unit->functions.items[i];
 
+		assert(function->low <= address); /* Y2 */
 		if (address == function->low || address < function->high) {
 			*ret_function = *function;
 			return true;
@@ -209,7 +213,7 @@ bool debug_function_is_rust(const struct debug_function *function)
 bool debug_function_has_abi(const struct debug_function *function)
 {
 	static const int languages[] = {
-		0, /* not told */
+		0, /* not given */
 		DW_LANG_C89,
 		DW_LANG_C,
 		DW_LANG_C99,
@@ -310,9 +314,10 @@ static bool next_formal(Dwarf_Die *function, struct member_walk *walk)
 }
 
 /*
- * Code that was made of an abstract function has parameters that refer to those of the abstract
- * one. gcc lists them in any order, some of them twice and some not at all: the abstract ones are
- * as they were written. False: it isn't made of one, or has parameters of its own.
+ * The abstract function that a concrete one is an instance of. Concrete parameters refer to
+ * abstract ones. gcc lists the concrete ones in any order, some of them twice and some not at all;
+ * the abstract ones are in source order. False: no abstract function, or the concrete one has
+ * parameters of its own.
  */
 static bool find_abstract(Dwarf_Die *function, Dwarf_Die *ret_abstract)
 {
@@ -328,7 +333,7 @@ static bool find_abstract(Dwarf_Die *function, Dwarf_Die *ret_abstract)
 	return true;
 }
 
-/* The concrete parameter that was made of this one; itself if there is none. */
+/* Replaces an abstract parameter by its concrete instance, if it has one. */
 static void make_concrete(Dwarf_Die *function, Dwarf_Die *parameter)
 {
 	struct member_walk walk = { .started = false };
@@ -364,8 +369,8 @@ bool debug_next_parameter(Dwarf_Die *function, struct member_walk *walk,
 		if (is_made)
 			make_concrete(function, &ret_parameter->die);
 		ret_parameter->name = debug_name(&ret_parameter->die);
-		/* What constructors of classes with virtual bases are told; no real one is passed
-		 * it. */
+		/* a hidden parameter of constructors of classes with virtual bases; concrete
+		 * constructors don't get it */
 	} while ((ret_parameter->name && strcmp(ret_parameter->name, "__in_chrg") == 0) ||
 		 is_result(&ret_parameter->die));
 	type_of(&ret_parameter->die, &ret_parameter->type);

@@ -1,10 +1,10 @@
 /*
  * debug_inlined.c - where the inlined copies of a function are.
  *
- * A copy refers to the abstract function that it was made of. Each unit that inlines a function of
- * a header has one of its own, so that several are the same function: by their linkage names, or
- * where C has none, if they are known to the linker or come from the same line of the same file.
- * With link-time optimisation copies refer to a function of another unit.
+ * A copy refers to its abstract function. Each unit that inlines a function of a header has an
+ * abstract function of its own. Two of them are the same function if their linkage names are equal,
+ * or, in C, which has no linkage names, if both are external or come from the same line of the same
+ * file. With link-time optimisation copies refer to a function of another unit.
  */
 #include <dwarf.h>
 #include <string.h>
@@ -16,8 +16,8 @@
 
 struct wanted {
 	struct debug *debug;
-	const char *name; /* as it was typed, or that of `abstract` */
-	Dwarf_Die abstract; /* the function, if it has code of its own */
+	const char *name; /* as typed, or the name of `abstract` */
+	Dwarf_Die abstract; /* the function given, if any */
 	bool has_abstract;
 	struct debug_addresses *to;
 	bool failed;
@@ -123,7 +123,7 @@ static bool may_inline(const struct debug *debug, size_t unit)
 
 struct abstracts {
 	uint64_t offsets[ABSTRACT_MAX];
-	size_t count; /* may be more */
+	size_t count; /* found; may exceed ABSTRACT_MAX */
 };
 
 static void walk_abstracts(const struct wanted *wanted, Dwarf_Die *parent, unsigned depth,
@@ -147,7 +147,7 @@ static void walk_abstracts(const struct wanted *wanted, Dwarf_Die *parent, unsig
 	} while (dwarf_siblingof(&die, &die) == 0);
 }
 
-/* Copies may be in units that don't have the name, but refer to where it is. */
+/* Also marks units that don't have the name but refer to a DIE that has. */
 static void mark_references(const struct wanted *wanted, bool *marks)
 {
 	struct debug *debug = wanted->debug;

@@ -6,7 +6,7 @@
 
 #include "debug_state.h"
 
-/* "dir/foo.c" fits "/src/dir/foo.c" and "foo.c" any of that name. */
+/* "dir/foo.c" fits "/src/dir/foo.c"; "foo.c" fits any file of that name. */
 static bool file_fits(const char *path, const char *wanted)
 {
 	size_t length = strlen(path), tail = strlen(wanted);
@@ -18,13 +18,13 @@ static bool file_fits(const char *path, const char *wanted)
 struct search {
 	struct debug *debug;
 	const char *file;
-	int line, best; /* best: the line that was found, at or behind the one wanted */
+	int line, best; /* best: the line found so far, `line` or a later one */
 	bool file_found;
 	struct debug_addresses *to;
 	bool failed;
 };
 
-/* One address a function: the lowest. */
+/* Keeps one address per function: the lowest. */
 static void keep(struct search *search, uint64_t address)
 {
 	struct debug_function function = { .low = 0 };

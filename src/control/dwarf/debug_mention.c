@@ -1,11 +1,11 @@
 /*
- * debug_mention.c - which units have something to do with a name, or with a DIE.
+ * debug_mention.c - which units may mention a name, or refer to a DIE.
  *
- * To look for a name in every DIE takes seconds where there are hundreds of megabytes. But a DIE
- * has its name in one of three ways, each of which can be looked for as bytes: the offset of its
- * text in .debug_str (the linker keeps each text once, and one that ends another only as part of
- * that), the text itself, or an index into .debug_str_offsets, where the offset stands. Bytes that
- * only look so mark a unit too many: nothing is missed.
+ * Looking for a name in every DIE takes seconds in hundreds of megabytes. But a DIE has its name in
+ * one of three forms, each of which can be searched as bytes: the offset of the text in .debug_str
+ * (the linker keeps each text once, and a text that ends another only as part of that), the text
+ * itself, or an index into .debug_str_offsets, which holds the offset. Bytes that match by chance
+ * mark a unit too many; no unit is missed.
  */
 #include <dwarf.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct mention {
 	const char *name;
 	size_t length;
 	VEC(uint32_t) offsets; /* of the name, in .debug_str */
-	uint8_t *bits; /* of .debug_str: the same, where there are many; NULL: there are few */
+	uint8_t *bits; /* one per byte of .debug_str: the same offsets, if many; NULL: few */
 	size_t text_size; /* of .debug_str */
 	bool failed;
 };
@@ -46,8 +46,8 @@ static void mark_at(struct debug *debug, bool *marks, uint64_t offset)
 
 #define SAMPLE (16u << 10)
 
-/* Which of the needle's bytes is the rarest here: memchr looks for it, a dozen times as fast as
- * memmem looks for all. */
+/* The index of the needle's byte that is rarest here. memchr finds it a dozen times as fast as
+ * memmem finds the whole needle. */
 static size_t rarest(const uint8_t *bytes, size_t size, const uint8_t *needle, size_t length)
 {
 	uint32_t counts[256] = { 0 };
@@ -81,9 +81,9 @@ static void each_occurrence(struct mention *m, const uint8_t *bytes, size_t size
 	}
 }
 
-/* ---- the name's own bytes -------------------------------------------------------------------- */
+/* ---- names as bytes -------------------------------------------------------------------------- */
 
-/* Does the name end there, or go on with template arguments? */
+/* Does the name end at `at`, or continue with template arguments? */
 static bool ends_at(const uint8_t *at, const uint8_t *end)
 {
 	return at == end || *at == '\0' || *at == '<';
@@ -112,7 +112,7 @@ static void mark_text(struct mention *m, const uint8_t *bytes, size_t size, size
 
 /* ---- offsets of the name --------------------------------------------------------------------- */
 
-/* Names that many others end with have many offsets. */
+/* A name that many others end with has many offsets. */
 static void make_bits(struct mention *m)
 {
 	m->bits = calloc(1, m->text_size / 8 + 1);
@@ -155,7 +155,7 @@ static void find_in_info(void *context, const uint8_t *bytes, size_t size, uint6
 		each_occurrence(m, bytes, size, m->name, m->length, mark_text, offset);
 }
 
-/* The units whose table of indices begins at or before this one, and nearest to it. */
+/* Marks the units whose table of indices is the last that begins at or before this offset. */
 static void mark_users(struct mention *m, const uint8_t *bytes, size_t size, size_t at,
 		       uint64_t offset)
 {
@@ -186,9 +186,9 @@ static void find_in_indices(void *context, const uint8_t *bytes, size_t size, ui
 	each_offset(context, bytes, size, offset, mark_users);
 }
 
-/* ---- the questions --------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
-/* The last part of ns::S<a::b>::name<c>(d), without what follows it. */
+/* The last part of ns::S<a::b>::name<c>(d), without arguments: name. */
 static const char *plain_name(const char *typed, size_t *ret_length)
 {
 	const char *start = typed;
@@ -232,8 +232,8 @@ bool *debug_mention(struct debug *debug, const char *name)
 		return NULL;
 	m.marks = marks;
 	m.name = plain_name(name, &m.length);
-	/* An operator's name goes on with other signs. What isn't in the units themselves isn't
-	 * found by their bytes. */
+	/* Give up on operators, whose names continue with other signs, and on names outside the
+	 * units themselves. */
 	m.failed = !debug->sections || debug->has_parts || debug->alternative.dwarf || !m.length ||
 		   m.length > SECTIONS_OVERLAP / 2 || strncmp(m.name, "operator", 8) == 0;
 	if (!m.failed)

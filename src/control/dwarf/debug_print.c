@@ -61,7 +61,7 @@ static const char *keyword_of(Dwarf_Die *die)
 
 static void print_type(Dwarf_Die *die, struct strbuf *buf, unsigned depth);
 
-/* "int (*)(char *)": what a pointer to a function is. */
+/* "int (*)(char *)": a pointer to a function. */
 static void print_function_pointer(Dwarf_Die *function, struct strbuf *buf, unsigned depth)
 {
 	Dwarf_Die parameter, type;
@@ -85,8 +85,7 @@ static void print_function_pointer(Dwarf_Die *function, struct strbuf *buf, unsi
 	strbuf_printf(buf, "%s)", any ? "" : "void");
 }
 
-/* "int (*)[3]": what a pointer to an array is. Of one whose length only the program knows, "int
- * (*)[]". */
+/* "int (*)[3]": a pointer to an array; "int (*)[]": of a length known at run time only. */
 static void print_array_pointer(Dwarf_Die *die, struct strbuf *buf, unsigned depth)
 {
 	struct type array = { .die = *die }, element;
@@ -170,7 +169,8 @@ static void print_type(Dwarf_Die *die, struct strbuf *buf, unsigned depth)
 		strbuf_printf(buf, "%s%s", keyword_of(die), name ? name : "{...}");
 }
 
-void type_print(Dwarf_Die *die, struct strbuf *buf)
+/* "const char *", "struct foo **": as a programmer writes it. */
+static void type_print(Dwarf_Die *die, struct strbuf *buf)
 {
 	Dwarf_Die type;
 

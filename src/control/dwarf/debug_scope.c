@@ -1,3 +1,4 @@
+/* debug_scope.c - compares a typed name with a DIE and the scopes around it. */
 #include <dwarf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -5,7 +6,7 @@
 #include "control/base/cleanup.h"
 #include "debug_state.h"
 
-/* Where the last part of a::b<c::d>::e begins, of what ends at `end`. */
+/* The start of the last part of a::b<c::d>::e, which ends at `end`. */
 static const char *last_part(const char *typed, const char *end)
 {
 	int depth = 0;
@@ -19,7 +20,7 @@ static const char *last_part(const char *typed, const char *end)
 	return typed;
 }
 
-/* Spaces don't count, nor do template arguments that weren't typed. */
+/* Compares without spaces, and without template arguments that weren't typed. */
 static bool is_same(const char *name, const char *typed, const char *end)
 {
 	for (;; name++, typed++) {
@@ -33,8 +34,7 @@ static bool is_same(const char *name, const char *typed, const char *end)
 	}
 }
 
-/* The die that is inside its class or namespace: what this one was made of, or where it was
- * declared. */
+/* The DIE inside its class or namespace: the origin of this DIE, or its declaration. */
 static Dwarf_Die declared(Dwarf_Die *die)
 {
 	static const unsigned ways[] = { DW_AT_abstract_origin, DW_AT_specification };
@@ -50,8 +50,8 @@ static Dwarf_Die declared(Dwarf_Die *die)
 	return at;
 }
 
-/* Are the scopes around it, from the innermost, what was typed before its own name? Those without a
- * name don't count. */
+/* Do the scopes around the DIE, from the innermost, match what was typed before its name? Unnamed
+ * scopes don't count. */
 static bool is_within(Dwarf_Die *die, const char *typed, const char *end)
 {
 	_cleanup_free_ Dwarf_Die *scopes = NULL;

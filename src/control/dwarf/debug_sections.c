@@ -2,14 +2,14 @@
  * debug_sections.c - lays out an ELF file in reserved memory, and fills it in:
  *
  *	ELF header
- *	.debug_info, .debug_abbrev, ...		each at a page's beginning, with at least one byte of nothing behind it
+ *	.debug_info, .debug_abbrev, ...		page-aligned, a zero byte after each
  *	section headers
  *	their names
  *
  * (Y3) Units are read one by one only if .debug_info isn't packed and no abbreviation has a form
- *	that leads to another unit: whoever has a DIE may follow every reference in it.
- * (Y4) Of each unit the first UNIT_HEAD bytes are there: its header and its own DIE, which say what
- *      it is and which code it has.
+ *	that refers to another unit: users of a DIE may follow every reference in it.
+ * (Y4) The first UNIT_HEAD bytes of each unit are read: its header and its own DIE, with its kind
+ *      and its code ranges.
  */
 #include "debug_sections.h"
 
@@ -28,8 +28,8 @@
 
 #define PAGE 4096u
 #define UNIT_HEAD PAGE
-#define PIECE (256u << 10) /* of what is searched, at a time */
-#define SMALL (1u << 20) /* what is no larger is read whole */
+#define PIECE (256u << 10) /* searched at a time */
+#define SMALL (1u << 20) /* sections up to this size are read whole */
 #define HUGE_PAGE (2u << 20)
 #define SIZE_MAX_UNPACKED (2ULL << 30)
 #define TOTAL_MAX (64ULL << 30)
@@ -50,8 +50,8 @@ static const struct {
 #define INFO 0 /* in this table */
 
 struct section {
-	uint64_t file_offset, file_size; /* 0: there is none */
-	uint32_t packing; /* ELFCOMPRESS_*; 0: it isn't packed */
+	uint64_t file_offset, file_size; /* 0: no such section */
+	uint32_t packing; /* ELFCOMPRESS_*; 0: not packed */
 	uint64_t size; /* in memory */
 	uint64_t at; /* in memory */
 	bool is_read;
@@ -79,9 +79,9 @@ struct sections {
 	Elf *elf;
 };
 
-/* ---- what the file has ----------------------------------------------------------------------- */
+/* ---- sections of the file -------------------------------------------------------------------- */
 
-/* False: it can't be taken apart here. */
+/* False: a form that this file doesn't handle. */
 static bool note_section(struct sections *sections, size_t index, const Elf64_Shdr *header,
 			 uint64_t file_size)
 {
@@ -221,7 +221,7 @@ static void read_section(struct sections *sections, struct section *section)
 	if (section->is_read || !section->file_size)
 		return;
 	section->is_read = true;
-	if (section->size >= HUGE_PAGE) /* a fifth of the time, most of which are page faults */
+	if (section->size >= HUGE_PAGE) /* a fifth of the time, which is mostly page faults */
 		madvise(to, section->size, MADV_HUGEPAGE);
 	if (section->packing)
 		read_packed(sections, section);
@@ -247,7 +247,7 @@ static void read_bytes(struct sections *sections, uint64_t start, uint64_t end)
 		info->file_offset + start);
 }
 
-/* Y4. False: what follows is no unit. */
+/* Makes Y4 true. False: no unit follows. */
 static bool note_unit(struct sections *sections, uint64_t start, uint64_t *ret_end)
 {
 	const struct section *info = &sections->items[INFO];
@@ -269,7 +269,7 @@ static bool note_unit(struct sections *sections, uint64_t start, uint64_t *ret_e
 			(struct unit){ start, start + length, length <= UNIT_HEAD });
 }
 
-/* False: they must be read whole. */
+/* False: .debug_info must be read whole. */
 static bool note_units(struct sections *sections)
 {
 	uint64_t size = sections->items[INFO].size, end = 0;
@@ -331,7 +331,7 @@ static enum finding read_attributes(struct cursor *cursor)
 	return worst;
 }
 
-/* One unit's. */
+/* The abbreviations of one unit. */
 static enum finding read_table(struct sections *sections, struct cursor *cursor, uint64_t offset)
 {
 	struct abbreviations table = { .offset = offset };
@@ -443,7 +443,7 @@ const uint8_t *sections_bytes(const struct sections *sections, const char *name,
 	return section ? sections->memory + section->at : NULL;
 }
 
-/* Pieces overlap, so that what lies across two of them is in one. */
+/* Pieces overlap: bytes across the border of two pieces are whole in one. */
 static void scan_file(const struct sections *sections, const struct section *section,
 		      sections_piece *piece, void *context)
 {

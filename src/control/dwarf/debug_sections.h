@@ -1,12 +1,12 @@
 /*
  * debug_sections.h - the debug sections of a file in memory, read as far as they are needed.
  *
- * libdw takes sections whole, when it opens a file; large programs have hundreds of megabytes of
- * them. So libdw is given an ELF file of our own making: its debug sections stand in reserved
- * memory, and only what somebody needs has been read, and unpacked. What hasn't been read is zero,
- * which libdw takes for nothing there: ask first.
+ * libdw reads sections whole when it opens a file; large programs have hundreds of megabytes of
+ * them. So libdw gets an ELF file made here: its debug sections lie in reserved memory, and are
+ * read and unpacked as far as needed. Bytes that haven't been read are zero, which libdw takes for
+ * nothing: call sections_need first.
  *
- * Read, never mapped. The file may be anything: what is damaged is missing.
+ * Files are read, never mapped. The file is hostile: damaged parts are missing.
  */
 #ifndef DYNTRACE_DEBUG_SECTIONS_H
 #define DYNTRACE_DEBUG_SECTIONS_H
@@ -18,8 +18,8 @@
 
 struct sections;
 
-/* fd stays open, and the caller's, as long as they are used. NULL: this file is none that can be
- * read so (split units, memory). */
+/* The caller keeps fd open until sections_close. NULL: the file can't be read in this way (split
+ * units), or out of memory. */
 struct sections *sections_open(Elf *elf, int fd);
 void sections_close(struct sections *sections);
 
@@ -27,29 +27,29 @@ void sections_close(struct sections *sections);
 Elf *sections_elf(const struct sections *sections);
 
 enum sections_use {
-	SECTIONS_ALWAYS, /* what the others refer to: read when the file is opened */
+	SECTIONS_ALWAYS, /* referred to by the others: read on open */
 	SECTIONS_INFO, /* .debug_info */
 	SECTIONS_LINES,
 	SECTIONS_LOCATIONS,
 	SECTIONS_USES,
 };
 
-/* Reads all of those. */
+/* Reads all sections of that use. */
 void sections_need(struct sections *sections, enum sections_use use);
-/* Reads the unit of .debug_info that has this byte. */
+/* Reads the unit of .debug_info that contains this offset. */
 void sections_need_unit(struct sections *sections, uint64_t offset);
-/* May units with these abbreviations (an offset) have inlined copies of functions? */
+/* May units whose abbreviations are at this offset have inlined copies of functions? */
 bool sections_may_inline(const struct sections *sections, uint64_t abbreviations);
 /* Do units refer to each other? */
 bool sections_are_tangled(const struct sections *sections);
 
-/* All bytes of a section, in pieces that overlap by SECTIONS_OVERLAP. One that isn't in memory is
- * read for this, and isn't afterwards. */
+/* Calls back with all bytes of a section, in pieces that overlap by SECTIONS_OVERLAP. Reads a
+ * section that isn't in memory, without keeping it. */
 #define SECTIONS_OVERLAP 1024u
 typedef void sections_piece(void *context, const uint8_t *bytes, size_t size, uint64_t offset);
 void sections_scan(struct sections *sections, const char *name, sections_piece *piece,
 		   void *context);
-/* A section that has been read. Its byte behind the last is 0. */
+/* A section that has been read; a zero byte follows it. */
 const uint8_t *sections_bytes(const struct sections *sections, const char *name, size_t *ret_size);
 
 #endif

@@ -1,3 +1,4 @@
+/* debug_type.c - types, members, variants and enumerators. */
 #include <dwarf.h>
 #include <string.h>
 
@@ -88,8 +89,8 @@ static void set_base(struct type *type)
 	}
 }
 
-/* Types in types that have no end but the file's word: arrays of arrays, enumerations of what they
- * are themselves. */
+/* Bounds types in types, which may have no end in a hostile file: arrays of arrays, enumerations of
+ * themselves. */
 #define NESTED_MAX 8
 #define MEMBER_STEPS_MAX 256u
 
@@ -191,7 +192,7 @@ static bool is_wrapper(int tag)
 	return false;
 }
 
-/* The type that a DIE is, with its names and qualifiers taken off. */
+/* The type that a DIE is, without names and qualifiers. */
 static void strip(Dwarf_Die *die, struct type *ret_type, unsigned nested)
 {
 	struct type type = { .kind = TYPE_VOID };
@@ -299,7 +300,7 @@ uint64_t type_count(const struct type *type, struct type *ret_element)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-/* False: its place isn't a number (a virtual base class). */
+/* False: the offset isn't a number (a virtual base class). */
 static bool member_place(Dwarf_Die *die, struct member *member)
 {
 	uint64_t value, bits, storage;
@@ -359,7 +360,7 @@ bool type_next_member(const struct type *type, struct member_walk *walk, struct 
 	}
 }
 
-/* `steps`: how many structs may still be looked at: one that holds itself, unnamed, has no end. */
+/* `steps` bounds the structs looked at: an unnamed member of its own type has no end. */
 static bool find_member(const struct type *type, const char *name, unsigned *steps,
 			struct member *ret_member)
 {
@@ -429,7 +430,7 @@ bool type_next_label(const struct type *type, struct member_walk *walk, const ch
 
 /* ---- declarations ---------------------------------------------------------------------------- */
 
-/* Types of that name and tag at the top level of a unit, or in a namespace of it. */
+/* Finds a complete type of that name and tag at the top level of a unit, or in its namespaces. */
 static bool find_complete(Dwarf_Die *parent, const char *name, int tag, unsigned depth,
 			  Dwarf_Die *ret_die)
 {

@@ -18,7 +18,7 @@ static const struct {
 	{ DW_TAG_unspecified_type, TYPE_VOID }, { DW_TAG_template_alias, TYPE_VOID },
 };
 
-/* TYPE_VOID: any that has a name. */
+/* TYPE_VOID: any kind. */
 static bool is_kind(int tag, enum type_kind kind)
 {
 	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
@@ -34,8 +34,7 @@ static bool is_scope(int tag)
 	       tag == DW_TAG_class_type || tag == DW_TAG_union_type || tag == DW_TAG_lexical_block;
 }
 
-/* In a unit, a function, or a scope in them. *ret_declared: one that is only declared was found,
- * and a complete one wasn't. */
+/* Searches a unit, a function, or a scope in them. *ret_declared: only a declaration was found. */
 static bool find_named(Dwarf_Die *parent, const char *name, enum type_kind kind, unsigned depth,
 		       Dwarf_Die *ret_die, bool *ret_declared)
 {
@@ -61,7 +60,7 @@ static bool find_named(Dwarf_Die *parent, const char *name, enum type_kind kind,
 	return false;
 }
 
-/* Where several files have what they share in one of its own (dwz), it is there. */
+/* Searches the file shared by several files (dwz). */
 static bool find_shared(struct debug *debug, const char *name, enum type_kind kind,
 			Dwarf_Die *ret_die, bool *ret_declared)
 {

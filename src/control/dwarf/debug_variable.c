@@ -1,3 +1,4 @@
+/* debug_variable.c - variables and enumerators by name. */
 #include <dwarf.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ static bool is_variable(Dwarf_Die *die, const char *name)
 	       debug_is_called(die, name);
 }
 
-/* In the innermost block around pc that has it. */
+/* Searches blocks around pc; the innermost wins. */
 static bool find_local(Dwarf_Die *parent, uint64_t pc, const char *name, unsigned depth,
 		       Dwarf_Die *ret_die)
 {
@@ -41,8 +42,8 @@ static bool has_place(Dwarf_Die *die)
 	       dwarf_hasattr_integrate(die, DW_AT_const_value);
 }
 
-/* At the top level of a unit, or in its namespaces. `placed`: one that is somewhere; else one that
- * was optimised out will do. */
+/* Searches the top level of a unit and its namespaces. `placed`: accept only a variable with a
+ * location, not one that was optimised out. */
 static bool find_global(Dwarf_Die *parent, const char *name, bool placed, unsigned depth,
 			Dwarf_Die *ret_die)
 {

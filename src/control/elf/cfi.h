@@ -3,7 +3,7 @@
  * (src/shared/unwind.h).
  *
  * Rows are sorted by pc, which counts from the file's address 0; code that no FDE describes has
- * rows that say so. Damage in the table ends where it is: what was read before stays.
+ * rows of DT_CFA_NONE. Damaged FDEs have no rows.
  */
 #ifndef DYNTRACE_CFI_H
 #define DYNTRACE_CFI_H
@@ -17,7 +17,7 @@ struct cfi_rows {
 	size_t room;
 };
 
-/* Caller frees with vec_free. */
+/* The caller frees the rows with vec_free. */
 struct error *cfi_compile(const struct symtab *symtab, struct cfi_rows *ret_rows);
 /* The row for an address; NULL: none. */
 const struct dt_unwind_row *cfi_find(const struct cfi_rows *rows, uint64_t address);

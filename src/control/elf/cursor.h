@@ -68,7 +68,7 @@ static inline void skip_leb(struct cursor *c)
 	take_uleb(c);
 }
 
-/* A length and so many bytes; none if there are fewer. */
+/* A length and as many bytes; an empty cursor, and failure, if fewer are left. */
 static inline struct cursor take_block(struct cursor *c)
 {
 	uint64_t length = take_uleb(c);
@@ -105,13 +105,6 @@ static inline uint64_t take_encoded(struct cursor *c, uint8_t encoding)
 		value = (uint64_t)((int64_t)(value << shift) >> shift);
 	}
 	return value;
-}
-
-/* The same where ULEB128 may be used too. */
-static inline uint64_t take_number(struct cursor *c, uint8_t encoding)
-{
-	return (encoding & ENCODING_FORMAT) == ENCODING_ULEB ? take_uleb(c) :
-							       take_encoded(c, encoding);
 }
 
 #endif

@@ -24,7 +24,7 @@ static int read_entry(struct reader *r, Dwarf_Off at, Dwarf_Off *next, Dwarf_CFI
 	return dwarf_next_cfi(r->image->header.e_ident, &r->table, true, at, next, entry);
 }
 
-/* The letters behind z. False: damaged, or a letter isn't known. */
+/* The letters after z. False: damaged, or an unknown letter. */
 static bool read_letters(struct eh_frame_cie *cie, const char *letter, struct cursor c)
 {
 	cie->code = ENCODING_ABSOLUTE;
@@ -79,7 +79,7 @@ static const struct eh_frame_cie *find_cie(struct reader *r, Dwarf_Off offset)
 	return &r->cie;
 }
 
-/* The address at the cursor; fails for those relative to anything but the place they stand at. */
+/* The address at the cursor: absolute, or relative to its own place. Others fail. */
 static uint64_t take_address(const struct reader *r, struct cursor *c, uint8_t encoding)
 {
 	uint64_t here = r->address + (uint64_t)(c->at - (const uint8_t *)r->table.d_buf);
@@ -106,7 +106,7 @@ static void read_rest(const struct reader *r, struct cursor c, struct eh_frame_f
 		fde->code = (struct bytes){ c.at, (size_t)(c.end - c.at) };
 }
 
-/* False: not to be read. */
+/* False: the FDE can't be read, or describes no code. */
 static bool read_fde(struct reader *r, const Dwarf_FDE *entry, struct eh_frame_fde *ret_fde)
 {
 	struct eh_frame_fde fde = { .cie = find_cie(r, entry->CIE_pointer) };

@@ -1,5 +1,6 @@
 #include "elf_image.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "control/base/cleanup.h"
 
 #define ADDRESS_MAX (1ULL << 47)
-#define BYTES_MAX (1ULL << 30) /* more than this of one segment or section isn't read */
+#define BYTES_MAX (1ULL << 30) /* read at most of one segment or section */
 #define PHDRS_MAX 4096u
 #define SEGMENTS_MAX 128u
 #define SECTIONS_MAX 65536u
@@ -67,7 +68,7 @@ static struct error *read_program_headers(struct elf_image *image, const Elf64_P
 	return NULL;
 }
 
-/* Clips a PT_LOAD to what the file really has (I1, I2); false: nothing is left of it. */
+/* Clips a PT_LOAD to the bytes that the file has (I1, I2); false: nothing is left of it. */
 static bool segment_of(const struct elf_image *image, const Elf64_Phdr *p, struct segment *ret)
 {
 	uint64_t file_size = p->p_filesz < p->p_memsz ? p->p_filesz : p->p_memsz;
@@ -123,7 +124,7 @@ static struct error *read_segments(struct elf_image *image, const Elf64_Phdr *he
 	return NULL;
 }
 
-/* Where each tag of the dynamic table goes. */
+/* The member of struct dynamic for each tag. */
 static const struct {
 	int64_t tag;
 	size_t offset;
@@ -262,7 +263,7 @@ static struct bytes bytes_of(const Elf_Data *data)
 				   : (struct bytes){ 0 };
 }
 
-/* libelf reads and keeps it. */
+/* libelf keeps the bytes until elf_end. */
 static struct bytes read_chunk(const struct elf_image *image, uint64_t offset, uint64_t n)
 {
 	const Elf_Data *data = NULL;
@@ -281,12 +282,15 @@ const uint8_t *elf_image_segment_bytes(const struct elf_image *image, struct seg
 	return segment->bytes;
 }
 
-/* The segment that holds the address, and how many of n bytes from there on it has in the file. */
-static const struct segment *find_bytes(const struct elf_image *image, uint64_t address, uint64_t *n)
+/* The segment that holds the address; *n becomes how many of n bytes it has in the file. */
+static const struct segment *find_bytes(const struct elf_image *image, uint64_t address,
+					uint64_t *n)
 {
 	const struct segment *s = elf_image_segment(image, address);
 	uint64_t room = s ? s->file_size - (address - s->address) : 0;
 
+	assert(!s || s->file_size <= s->size); /* I1 */
+	assert(!s || s->offset + s->file_size <= image->file_size); /* I2 */
 	if (*n > room)
 		*n = room;
 	return s;

@@ -1,13 +1,13 @@
 /*
  * elf_image.h - an ELF file as the loader sees it: segments, dynamic table, bytes by address.
  *
- * libelf reads it, with ELF_C_READ: files are hostile and may shrink while they are read, and a
- * truncated mapping is a SIGBUS. What it reads stays until elf_image_close. By hand is only what libelf
- * doesn't have: addresses instead of offsets, and limits on what a header may claim.
+ * libelf reads the file with ELF_C_READ: files are hostile and may shrink while they are read, and
+ * a truncated mapping is a SIGBUS. Bytes stay until elf_image_close. Written by hand is only what
+ * libelf lacks: addresses instead of offsets, and limits on what a header may claim.
  *
  * (I1) segments are sorted by address, don't wrap, lie below 2^47, and file_size <= size.
- * (I2) offset + file_size of a segment, and of a section found by name, lie in the file as it was
- *      when opened.
+ * (I2) the bytes of a segment, and of a section found by name, lie in the file as it was when
+ *      opened.
  */
 #ifndef DYNTRACE_ELF_IMAGE_H
 #define DYNTRACE_ELF_IMAGE_H
@@ -35,7 +35,7 @@ struct segment {
 	bool unreadable; /* ... or has failed to */
 };
 
-/* What the dynamic table says, by tag; 0 where it says nothing. */
+/* Entries of the dynamic table, by tag; 0: no such entry. */
 struct dynamic {
 	uint64_t symtab, strtab, strsz, versym, hash, gnu_hash;
 	uint64_t rela, relasz, jmprel, pltrelsz;
@@ -44,7 +44,7 @@ struct dynamic {
 };
 
 struct elf_image {
-	int fd; /* a duplicate, ours */
+	int fd; /* a duplicate, owned */
 	char *path; /* for messages */
 	Elf *elf;
 	uint64_t file_size;
@@ -68,15 +68,16 @@ struct segment *elf_image_memory(const struct elf_image *image, uint64_t address
 const uint8_t *elf_image_segment_bytes(const struct elf_image *image, struct segment *segment);
 /* Up to n bytes at an address, as far as its segment goes in the file. */
 struct bytes elf_image_bytes(const struct elf_image *image, uint64_t address, uint64_t n);
-/* Copies up to n bytes at an address, and keeps none; returns how many. */
+/* Copies up to n bytes at an address; returns how many. Unlike the bytes of elf_image_bytes, the
+ * image doesn't keep them. */
 size_t elf_image_read(const struct elf_image *image, uint64_t address, void *to, size_t n);
 
 /* A section's header by its name; NULL: none that has bytes in the file (I2). */
 const Elf64_Shdr *elf_image_section(const struct elf_image *image, const char *name);
-/* A section's bytes, if it is of that type. */
+/* The bytes of a section of that type; of another type: none. */
 struct bytes elf_image_section_bytes(Elf_Scn *section, uint32_t type);
 bool elf_image_is_executable(const struct elf_image *image, uint64_t address);
-/* A program (not a library): something that has a main. */
+/* Is it a program (with a main), not a library? */
 bool elf_image_is_program(const struct elf_image *image);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * frame_rule.h - where a function has its return address when it is entered, by its unwind table.
+ * frame_rule.h - where a function finds its return address on entry, by its unwind table.
  *
- * Read with libdw from a file of its own descriptor. Files are hostile: whatever can't be read
- * proves nothing.
+ * libdw reads the file through a descriptor of its own. Files are hostile: a table that can't be
+ * read proves nothing.
  */
 #ifndef DYNTRACE_FRAME_RULE_H
 #define DYNTRACE_FRAME_RULE_H
@@ -17,12 +17,12 @@ void frame_rules_close(struct frame_rules *rules);
 
 enum frame_rule {
 	FRAME_UNKNOWN, /* no unwind table covers the address, or it starts elsewhere */
-	FRAME_PLAIN, /* the return address is at [rsp] */
-	FRAME_OTHER, /* it isn't: part of a function, an entry point with nobody to return to */
+	FRAME_PLAIN, /* the return address is on top of the stack */
+	FRAME_OTHER, /* elsewhere: part of a function, or an entry point without a caller */
 	FRAME_SIGNAL, /* a signal handler returns there */
 };
 
-/* For the instruction at this address of the file. */
+/* The rule at the instruction at this address of the file. */
 enum frame_rule frame_rule_at(struct frame_rules *rules, uint64_t address);
 
 #endif

@@ -1,15 +1,16 @@
 /*
- * landing_pads.c - addresses that code is sent to by something else than its own branches.
+ * landing_pads.c - addresses that code reaches by something else than its own branches.
  *
- * Landing pads: a function with clean-ups or handlers has a table of its calls (LSDA): for each
- * range of code, where the unwinder goes on when an exception comes out of it.
+ * Landing pads: a function with clean-ups or handlers has a table of its calls (LSDA). It gives,
+ * for each range of code, where the unwinder continues when an exception leaves the range.
  *
  *	u8 encoding, then the base of landing pads (omitted: the function's start)
- *	u8 encoding, then uleb: the types, which we don't need
- *	u8 encoding, uleb length of the table; entries: start, length, landing pad (0: none), uleb action
+ *	u8 encoding, then uleb: the types, not needed here
+ *	u8 encoding, uleb length of the table
+ *	entries: start, length, landing pad (0: none), uleb action
  *
- * Restartable sequences: struct rseq_cs in section __rseq_cs says which code is restarted when it
- * is interrupted, and where it goes on then.
+ * Restartable sequences: struct rseq_cs in section __rseq_cs gives the code that the kernel
+ * restarts after an interruption, and where it continues.
  */
 #include <string.h>
 
@@ -23,6 +24,13 @@ struct rseq_cs {
 	uint32_t version, flags;
 	uint64_t start, length, abort;
 };
+
+/* As take_encoded; ULEB128 is allowed too. */
+static uint64_t take_number(struct cursor *c, uint8_t encoding)
+{
+	return (encoding & ENCODING_FORMAT) == ENCODING_ULEB ? take_uleb(c) :
+							       take_encoded(c, encoding);
+}
 
 struct pads {
 	const struct symtab *symtab;

@@ -1,7 +1,7 @@
 /*
  * ranges.h - address ranges, sorted, and the one that holds an address.
  *
- * Ranges of a hostile file may overlap: then the one that starts last is found, or none.
+ * Ranges of a hostile file may overlap: ranges_find gives the one that starts last, or none.
  */
 #ifndef DYNTRACE_RANGES_H
 #define DYNTRACE_RANGES_H

@@ -1,7 +1,7 @@
 /*
- * Words of data that the loader fills in. A RELATIVE relocation of x86-64 keeps the word's value in
- * its own addend, and the file usually holds zero in its place; a RELR relocation's value is in the
- * file already.
+ * relocs.c - words of data that the loader fills in. A RELATIVE relocation keeps the word's value
+ * in its own addend, and the file usually holds zero in its place; a RELR relocation's value is in
+ * the file already.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static int compare_relocations(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* A table of relocations as the dynamic table gives it: rela and relasz, or jmprel and pltrelsz. */
+/* A table of relocations of the dynamic table: rela and relasz, or jmprel and pltrelsz. */
 static struct bytes find_table(const struct symtab *symtab, uint64_t address, uint64_t size)
 {
 	return address ? elf_image_bytes(&symtab->image, address, size) : (struct bytes){ 0 };
@@ -46,7 +46,8 @@ void relocs_each(const struct symtab *symtab, void (*found)(void *context, const
 	}
 }
 
-const struct relocations *relocs_get(const struct symtab *symtab)
+/* RELATIVE relocations, read on first use. */
+static const struct relocations *get_relative(const struct symtab *symtab)
 {
 	struct relocations *relocations = &symtab_lazy(symtab)->relocations;
 	const struct dynamic *d = &symtab->image.dynamic;
@@ -74,7 +75,7 @@ const struct relocations *relocs_get(const struct symtab *symtab)
 	return relocations;
 }
 
-/* The first relocation at or behind the address. */
+/* Index of the first relocation at or after the address. */
 static size_t first_from(const struct relocations *relocations, uint64_t address)
 {
 	return sorted_count(relocations->count, i, relocations->items[i].address < address);
@@ -106,7 +107,7 @@ bool relocs_read_word(const struct symtab *symtab, uint64_t address, uint64_t *r
 
 	if (elf_image_read(&symtab->image, address, bytes, sizeof(bytes)) != sizeof(bytes))
 		return false;
-	apply(relocs_get(symtab), address, bytes, sizeof(bytes));
+	apply(get_relative(symtab), address, bytes, sizeof(bytes));
 	memcpy(ret_word, bytes, sizeof(bytes));
 	return true;
 }
@@ -130,18 +131,18 @@ size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size
 	if (!elf_image_segment_bytes(image, segment))
 		return 0;
 	memcpy(to, segment->bytes + (address - segment->address), n);
-	apply(relocs_get(symtab), address, to, n);
+	apply(get_relative(symtab), address, to, n);
 	return n;
 }
 
-/* ---- addresses of code in data --------------------------------------------------------------- */
+/* ---- pointers to code ------------------------------------------------------------------------ */
 
 struct finder {
 	const struct symtab *symtab;
 	void (*found)(void *context, uint64_t address);
 	void *context;
-	uint64_t low, high; /* all code lies between them */
-	struct bytes symbols; /* that relocations name */
+	uint64_t low, high; /* bounds of all code */
+	struct bytes symbols; /* named by relocations */
 };
 
 static void offer(const struct finder *finder, uint64_t address)
@@ -174,7 +175,7 @@ static void offer_relocation(void *context, const Elf64_Rela *rela)
 	}
 }
 
-/* Code segments too: old linkers put read-only data into them. */
+/* Includes code segments: old linkers put read-only data into them. */
 static void offer_words(const struct finder *finder, struct segment *segment)
 {
 	const uint8_t *bytes = elf_image_segment_bytes(&finder->symtab->image, segment);
@@ -206,7 +207,7 @@ void symtab_each_pointer(const struct symtab *symtab,
 			s->address + s->size > finder.high ? s->address + s->size : finder.high;
 	}
 
-	/* Words first: then the tables are in memory already. */
+	/* Words first: they bring the tables into memory. */
 	for (size_t i = 0; i < image->segment_count; i++)
 		offer_words(&finder, &image->segments[i]);
 	finder.symbols = elf_image_bytes(image, image->dynamic.symtab, UINT64_MAX);

@@ -14,7 +14,7 @@
 #define MARKERS_MAX 65536u
 #define TEXT_MAX 1024u /* of one name, and of all arguments */
 
-/* Takes a text that ends at a NUL off the bytes; NULL: none, or one that nobody should print. */
+/* Takes a NUL-terminated text off the bytes; NULL: none, or not fit to be printed. */
 static const char *take_text(struct bytes *rest)
 {
 	const uint8_t *start = rest->at;
@@ -52,9 +52,9 @@ static struct error *add_marker(struct markers *markers, const struct marker *fo
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
-/* One note's description: place, base and semaphore, then three texts. */
-static struct error *read_note(const struct elf_image *image, struct bytes description, uint64_t base,
-			       struct markers *markers)
+/* The description of one note: address, base and semaphore, then three texts. */
+static struct error *read_note(const struct elf_image *image, struct bytes description,
+			       uint64_t base, struct markers *markers)
 {
 	uint64_t words[3];
 	struct marker marker;
@@ -64,7 +64,7 @@ static struct error *read_note(const struct elf_image *image, struct bytes descr
 	memcpy(words, description.at, sizeof(words));
 	description.at += sizeof(words);
 	description.size -= sizeof(words);
-	/* The linker has put .stapsdt.base where prelinking has moved it. */
+	/* Prelinking moves .stapsdt.base; the note keeps its old address. */
 	uint64_t moved = base ? base - words[1] : 0;
 	marker.address = words[0] + moved;
 	marker.semaphore = words[2] ? words[2] + moved : 0;
@@ -79,7 +79,7 @@ static struct error *read_note(const struct elf_image *image, struct bytes descr
 	return add_marker(markers, &marker);
 }
 
-/* All notes of a section. libelf knows how they are aligned. */
+/* All notes of a section. libelf knows their alignment. */
 static struct error *read_notes(const struct elf_image *image, Elf_Data *data, uint64_t base,
 				struct markers *markers)
 {
@@ -110,8 +110,8 @@ static int by_name(const void *a, const void *b)
 	return order ? order : (x->address > y->address) - (x->address < y->address);
 }
 
-/* A compiler that copies a loop's body copies the note's nop too, but one place may have been noted
- * twice. */
+/* Drops notes of the same place. A compiler that copies a loop's body copies the nop too, so one
+ * marker may have several places. */
 static void drop_doubles(struct markers *markers)
 {
 	size_t kept = 0;
@@ -125,8 +125,9 @@ static void drop_doubles(struct markers *markers)
 	markers->count = kept;
 }
 
-struct error *sdt_read(const struct elf_image *image, struct markers *ret_markers)
+struct error *sdt_read(const struct symtab *symtab, struct markers *ret_markers)
 {
+	const struct elf_image *image = &symtab->image;
 	const Elf64_Shdr *header = elf_image_section(image, ".stapsdt.base");
 	uint64_t base = header ? header->sh_addr : 0;
 	struct markers markers = { 0 };
@@ -153,11 +154,6 @@ struct error *sdt_read(const struct elf_image *image, struct markers *ret_marker
 	drop_doubles(&markers);
 	*ret_markers = markers;
 	return NULL;
-}
-
-struct error *sdt_of_symtab(const struct symtab *symtab, struct markers *ret_markers)
-{
-	return sdt_read(&symtab->image, ret_markers);
 }
 
 void markers_free(struct markers *markers)

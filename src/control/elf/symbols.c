@@ -1,7 +1,8 @@
 /*
- * Symbols come from .symtab and .dynsym, found by the section headers, or, where a file has none,
- * by the dynamic table. A name may be there twice; it is kept once.
+ * symbols.c - reads symbols from .symtab and .dynsym, found by the section headers, or, in a file
+ * without those, by the dynamic table. A name that is in both tables is kept once.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,12 @@
 /* A symbol table with its strings and versions. */
 struct table {
 	struct bytes entries, strings, versions;
-	uint64_t budget; /* how many bytes of names may still be looked at (hostile files) */
+	uint64_t budget; /* bytes of names still to be read (hostile files) */
 	enum symbol_source source;
 	bool out_of_memory;
 };
 
-/* n bytes of a name that goes on with its version. */
+/* A copy of the first n bytes of a name: without its version. */
 static const char *cut_name(struct symtab *symtab, struct table *table, const char *name, size_t n)
 {
 	_cleanup_free_ char *copy = strndup(name, n);
@@ -33,8 +34,8 @@ static const char *cut_name(struct symtab *symtab, struct table *table, const ch
 }
 
 /*
- * The name, its version cut off; NULL: none that is fit to be printed. "foo@V" is an old version of
- * foo, "foo@@V" the one that programs are linked with.
+ * The name without its version; NULL: not fit to be printed. "foo@V" is an old version of foo,
+ * "foo@@V" the version that new programs are linked with.
  */
 static const char *table_name(struct symtab *symtab, struct table *table, uint32_t offset,
 			      bool *ret_old)
@@ -79,7 +80,7 @@ static bool symbol_kind_of(const struct symtab *symtab, const Elf64_Sym *entry,
 	case STT_OBJECT:
 		*ret_kind = SYMBOL_OBJECT;
 		return true;
-	case STT_NOTYPE: /* a function of assembly, if the unwind table has one right there */
+	case STT_NOTYPE: /* a function of assembly, if an FDE starts there */
 		if (!code || ELF64_ST_BIND(entry->st_info) == STB_LOCAL)
 			return false;
 		fde = ranges_find(symtab_fdes(symtab), entry->st_value);
@@ -153,8 +154,8 @@ static struct error *read_section_table(struct symtab *symtab, uint32_t type, bo
 	if (elf64_getshdr(section)->sh_size / sizeof(Elf64_Sym) > SYMBOLS_MAX)
 		return error_new(ERROR_FAILED, "%s: too many symbols", symtab->image.path);
 	table.entries = elf_image_section_bytes(section, type);
-	table.strings =
-		elf_image_section_bytes(elf_getscn(elf, elf64_getshdr(section)->sh_link), SHT_STRTAB);
+	table.strings = elf_image_section_bytes(elf_getscn(elf, elf64_getshdr(section)->sh_link),
+						SHT_STRTAB);
 	while (!table.versions.size && (versions = next_of_type(elf, versions, SHT_GNU_versym))) {
 		if (elf64_getshdr(versions)->sh_link == elf_ndxscn(section))
 			table.versions = elf_image_section_bytes(versions, SHT_GNU_versym);
@@ -162,7 +163,7 @@ static struct error *read_section_table(struct symtab *symtab, uint32_t type, bo
 	return table_collect(symtab, &table);
 }
 
-/* A word of a hash table; 0 where there is none. */
+/* A word of a hash table; 0 past its end. */
 static uint32_t word_at(struct bytes hash, uint64_t offset)
 {
 	uint32_t word = 0;
@@ -172,8 +173,8 @@ static uint32_t word_at(struct bytes hash, uint64_t offset)
 	return word;
 }
 
-/* The number of dynamic symbols isn't written anywhere, and libelf knows it from the section header
- * only; but the last chain of the hash table ends with the last symbol. */
+/* Only the section header gives the number of dynamic symbols, and libelf has no other source; but
+ * the last chain of the hash table ends with the last symbol. */
 static uint64_t count_by_gnu_hash(struct bytes hash)
 {
 	uint64_t first = word_at(hash, 4), last = 0;
@@ -216,7 +217,7 @@ static struct error *read_dynamic_table(struct symtab *symtab)
 	return table_collect(symtab, &table);
 }
 
-/* Which of two symbols at one address with one name stays: the first. */
+/* Of two symbols with one address and one name, sort_symbols keeps the first. */
 static int compare_symbols(const void *a, const void *b)
 {
 	const struct symbol *x = a, *y = b;
@@ -306,7 +307,7 @@ static struct error *read_code_sections(const struct elf_image *image, struct ra
 	return NULL;
 }
 
-/* The end of a function that doesn't say its size; `next` is where the next symbol starts. */
+/* The end of a function whose symbol has no size; `next` is the start of the next symbol. */
 static uint64_t guess_end(const struct symtab *symtab, const struct ranges *sections,
 			  const struct symbol *symbol, uint64_t next)
 {
@@ -325,6 +326,8 @@ static void measure_symbol(struct symtab *symtab, const struct ranges *sections,
 			   struct symbol *symbol, uint64_t next)
 {
 	const struct segment *segment = elf_image_segment(&symtab->image, symbol->address);
+
+	assert(segment); /* I4 */
 	uint64_t room = segment->file_size - (symbol->address - segment->address);
 
 	if (symbol->size == 0)

@@ -1,6 +1,4 @@
-#include "shared/sorted.h"
-#include "symtab_state.h"
-#include "eh_frame.h"
+#include "symtab.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -9,10 +7,12 @@
 #include <sys/stat.h>
 
 #include "control/base/cleanup.h"
+#include "eh_frame.h"
+#include "shared/sorted.h"
+#include "symtab_state.h"
 
-#define LOOK_BACK_MAX                                                                              \
-	4096 /* symbols that symtab_at looks at, so that a hostile table isn't slow  \
-			    */
+/* Symbols that symtab_at looks at: bounds the time for a hostile table. */
+#define LOOK_BACK_MAX 4096
 
 struct error *symtab_open(int fd, const char *path, struct symtab **ret_symtab)
 {
@@ -94,7 +94,7 @@ static bool build_hash(struct symtab *symtab)
 		return false;
 	}
 	symtab->bucket_mask = buckets - 1;
-	for (size_t i = symtab->symbols.count; i-- > 0;) { /* so that chains go up in address */
+	for (size_t i = symtab->symbols.count; i-- > 0;) { /* chains ascend by address */
 		size_t bucket = hash_name(symtab->symbols.items[i].name) & symtab->bucket_mask;
 
 		symtab->chain[i] = symtab->buckets[bucket];
@@ -170,6 +170,8 @@ const struct symbol *symtab_at(const struct symtab *symtab, uint64_t address)
 	while (i-- > stop && symtab->reach[i] > address) {
 		const struct symbol *s = &symtab->symbols.items[i];
 
+		assert(s->address <= address); /* I3 */
+		assert(i == 0 || symtab->reach[i - 1] <= symtab->reach[i]); /* I5 */
 		if (best && s->address != best->address)
 			break;
 		if (s->kind == SYMBOL_OBJECT || address - s->address >= s->size)

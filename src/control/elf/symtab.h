@@ -28,11 +28,11 @@ enum symbol_source {
 struct symbol {
 	const char *name; /* owned by the symtab; version suffixes (@GLIBC_2.2.5) are cut off */
 	uint64_t address; /* vaddr in the file */
-	uint64_t size; /* never 0 for a function where .eh_frame or the next symbol tells it */
+	uint64_t size; /* 0 for a function only if neither .eh_frame nor a later symbol bounds it */
 	enum symbol_kind kind;
 	enum symbol_source source;
 	bool global;
-	bool old_version; /* foo@V, kept for old programs, where foo@@V is the one to link with */
+	bool old_version; /* foo@V, kept for old programs; foo@@V is the version to link with */
 };
 
 /* True if this is the better of two names for one address: function before data, then default
@@ -48,8 +48,8 @@ struct text_range {
 
 struct symtab;
 
-/* Reads it all: .symtab, .dynsym, main from the entry point (when no symbol has that name),
- * sizes from .eh_frame. `path` is for messages. */
+/* Reads .symtab, .dynsym, main from the entry point (if no symbol has that name) and sizes from
+ * .eh_frame. `path` is for messages. */
 struct error *symtab_open(int fd, const char *path, struct symtab **ret_symtab);
 void symtab_close(struct symtab *symtab);
 
@@ -67,46 +67,47 @@ const struct symbol *symtab_at(const struct symtab *symtab, uint64_t address);
 /* Bounds of the function at this address from .eh_frame; false: no FDE covers it. */
 bool symtab_fde(const struct symtab *symtab, uint64_t address, uint64_t *ret_start,
 		uint64_t *ret_end);
-/* Calls back with the text that compilers have described, by address: all of it, but for stretches
- * of `gap` bytes or more without an unwind table. A file that has none at all counts as described. */
+/* Calls back with the text that unwind tables cover, by address: all text except stretches of `gap`
+ * bytes or more without FDEs. A file without any FDE counts as covered. */
 #define SYM_UNCOVERED_MIN (512u << 10) /* a static musl libc without tables is smaller */
 void symtab_each_unwind_covered(const struct symtab *symtab, uint64_t gap,
-			   void (*found)(void *context, uint64_t start, uint64_t end),
-			   void *context);
+				void (*found)(void *context, uint64_t start, uint64_t end),
+				void *context);
 /* The executable range that contains the address; NULL: none. */
 const struct text_range *symtab_text(const struct symtab *symtab, uint64_t address);
-/* Read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables: how many bytes were
- * copied to `to`, at most n. Relocated 64-bit words (RELATIVE relocations) are given as their
- * addend. */
+/* Copies read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables. Returns how
+ * many bytes, at most n. Words with RELATIVE relocations hold their addend. */
 size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n);
 /* Calls back with every address of text that data may hold: addends of RELATIVE and RELR
- * relocations, values of symbols that R_X86_64_64 relocations name, and, aligned, 64-bit words of
- * any data segment (also .data) that are such an address as they stand in the file (programs at
- * fixed addresses). Needed by the planner: one address too many is fine, one too few isn't. */
+ * relocations, values of symbols that absolute relocations name, and aligned 64-bit words of any
+ * data segment (also .data) that are an address of text as they stand in the file (programs at
+ * fixed addresses). For placement: one address too many is fine, one too few isn't. */
 void symtab_each_pointer(const struct symtab *symtab,
 			 void (*found)(void *context, uint64_t address), void *context);
-/* The same with every landing pad of exceptions (landing_pads.c), and with every function's start. */
+/* Calls back with every landing pad of exceptions. */
 void symtab_each_landing_pad(const struct symtab *symtab,
 			     void (*found)(void *context, uint64_t address), void *context);
+/* Calls back with the start of every function: FDEs, symbols, the entry point. */
 void symtab_each_function_start(const struct symtab *symtab,
 				void (*found)(void *context, uint64_t address), void *context);
-/* The same with every restartable sequence (H11) that the file lists. */
+/* Calls back with every restartable sequence (H11) that the file lists. */
 void symtab_each_rseq(const struct symtab *symtab,
 		      void (*found)(void *context, uint64_t start, uint64_t end, uint64_t abort),
 		      void *context);
 /* Written in Go: goroutines are parked at any instruction and no stack tells where; stacks move. */
 bool symtab_is_go(const struct symtab *symtab);
-/* Has it handlers or clean-ups for exceptions? */
+/* Does the file have handlers or clean-ups for exceptions? */
 bool symtab_has_handlers(const struct symtab *symtab);
-/* The kernel's record of the file. */
 struct stat;
+/* fstat of the file; false: failed. */
 bool symtab_file(const struct symtab *symtab, struct stat *ret_stat);
-/* Does it name a dynamic loader? A static program doesn't. */
+/* Does the file name a dynamic loader? A static program doesn't. */
 bool symtab_has_loader(const struct symtab *symtab);
-uint64_t symtab_low(const struct symtab *symtab); /* lowest and highest vaddr of all PT_LOADs */
+/* Lowest and highest vaddr of all PT_LOADs. */
+uint64_t symtab_low(const struct symtab *symtab);
 uint64_t symtab_high(const struct symtab *symtab);
 uint64_t symtab_entry(const struct symtab *symtab);
 bool symtab_has_text_relocations(const struct symtab *symtab);
-bool symtab_is_stripped(const struct symtab *symtab); /* no .symtab */
+bool symtab_is_stripped(const struct symtab *symtab); /* has no symbol of .symtab */
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * symtab_state.h - what is inside a struct symtab; for the files of this folder only.
+ * symtab_state.h - the inside of struct symtab, for elf/ and for readers of ELF tables in modules/
+ * and names/.
  *
  * Parts that not every user needs (unwind ranges, relocations, the hash of names, the segments'
- * bytes) are read when first asked for: a const struct symtab is const in what it says, not in what
- * it has read. One thread at a time.
+ * bytes) are read on first use: a const struct symtab has constant answers, but not constant
+ * members. One thread at a time.
  *
  * (I3) symbols are sorted by address, then name; no two have the same address and name.
  * (I4) a symbol of kind FUNCTION or IFUNC starts in an executable segment's bytes and ends in it.
@@ -23,7 +24,7 @@ struct relocation {
 };
 
 struct relocations {
-	struct relocation *items; /* RELATIVE ones, sorted by address */
+	struct relocation *items; /* RELATIVE, sorted by address */
 	size_t count;
 	size_t room;
 };
@@ -35,7 +36,7 @@ struct symtab {
 		size_t count;
 		size_t room;
 	} symbols;
-	VEC(char *) cut_names; /* names without their versions; other names are in the image */
+	VEC(char *) cut_names; /* copies without versions; other names lie in the image */
 	uint64_t *reach;
 	uint32_t *buckets; /* hash of names: index + 1 of the first symbol */
 	uint32_t *chain; /* ... of the next */
@@ -44,10 +45,10 @@ struct symtab {
 	bool fdes_read;
 	struct relocations relocations;
 	bool relocations_read;
-	struct text_range *texts; /* what symtab_text gives out, one a segment */
+	struct text_range *texts; /* returned by symtab_text, one per segment */
 };
 
-/* Where a part is filled in on first use. */
+/* For filling in a part on first use. */
 static inline struct symtab *symtab_lazy(const struct symtab *symtab)
 {
 	return (struct symtab *)symtab;
@@ -55,21 +56,19 @@ static inline struct symtab *symtab_lazy(const struct symtab *symtab)
 
 /* symbols.c: reads the tables into `symbols` and makes I3 true. */
 struct error *symbols_read(struct symtab *symtab);
-/* symbols.c: sizes for functions that have none; I4 and I5. */
+/* symbols.c: gives sizes to functions without one; makes I4 and I5 true. */
 struct error *symbols_measure(struct symtab *symtab);
 
-/* symtab.c */
+/* symtab.c: code of all FDEs. */
 const struct ranges *symtab_fdes(const struct symtab *symtab);
 
-/* entry.c: the address of main as the start code knows it; false: not to be seen. */
+/* entry.c: the address of main, as the start code passes it; false: not found. */
 bool entry_find_main(const struct symtab *symtab, uint64_t *ret_address);
 
-/* relocs.c: RELATIVE relocations. */
-const struct relocations *relocs_get(const struct symtab *symtab);
-/* Both tables, with and without those for the PLT. */
+/* relocs.c: all relocations of the dynamic table, those of the PLT included. */
 void relocs_each(const struct symtab *symtab, void (*found)(void *context, const Elf64_Rela *rela),
 		 void *context);
-/* A 64-bit word of any segment as it is once loaded at 0. */
+/* A 64-bit word of any segment, as if the file were loaded at 0. */
 bool relocs_read_word(const struct symtab *symtab, uint64_t address, uint64_t *ret_word);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 bool unpack_knows(uint32_t type);
-/* False: it is damaged, or not exactly as long as `to_size`; what is in `to` may be anything then. */
+/* False: damaged, or not exactly `to_size` long; `to` may hold anything then. */
 bool unpack(uint32_t type, const void *from, size_t from_size, void *to, size_t to_size);
 
 #endif

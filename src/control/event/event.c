@@ -1,3 +1,4 @@
+/* event.c - sizes and comparison of events. */
 #include "event.h"
 
 #include <stdlib.h>

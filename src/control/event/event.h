@@ -1,6 +1,6 @@
 /*
- * event.h - what an event looks like: the one description that trampolines are generated from, that
- * sizes are checked against, and that the trace's metadata is written from.
+ * event.h - the type of an event: the one description that trampolines are generated from, sizes
+ * are checked against, and the trace's metadata is written from.
  */
 #ifndef DYNTRACE_EVENT_H
 #define DYNTRACE_EVENT_H
@@ -16,8 +16,8 @@ enum field_type {
 	FIELD_FLOAT, /* size 4, 8 */
 	FIELD_ENUM, /* a number with names */
 	FIELD_STRING, /* ends with a NUL; only in events of variable size */
-	FIELD_FRAMES, /* addresses, as many as the u32 before them says; likewise */
-	FIELD_STRUCT, /* begins: the fields up to the FIELD_END of the same name are its members */
+	FIELD_FRAMES, /* addresses, with their count as u32 before them; likewise */
+	FIELD_STRUCT, /* begins a struct: members up to the FIELD_END of the same name */
 	FIELD_END,
 };
 
@@ -31,9 +31,9 @@ struct event_field {
 	char name[64]; /* a CTF identifier */
 	enum field_type type;
 	uint8_t size;
-	/* in the event, from its header's first byte (so 8 or more); 0: it varies */
+	/* from the first byte of the event's header (so 8 or more); 0: varies */
 	uint16_t offset;
-	uint16_t count; /* of elements, if it is an array; else 0 */
+	uint16_t count; /* elements of an array; else 0 */
 	bool is_signed; /* FIELD_ENUM */
 	struct field_label *labels; /* FIELD_ENUM; owned */
 	size_t label_count;
@@ -42,12 +42,12 @@ struct event_field {
 struct event_type {
 	uint32_t id;
 	char *name; /* as the user sees it; the metadata quotes it */
-	uint32_t size; /* header included, a multiple of 8; of variable size: the least */
-	bool is_variable; /* the word behind the header holds its size (src/shared/program.h) */
+	uint32_t size; /* with the header, a multiple of 8; of variable size: the minimum */
+	bool is_variable; /* the word after the header holds the size (src/shared/program.h) */
 	struct event_field *fields;
 	size_t field_count;
 	uint64_t address; /* of the probe, for the metadata's comment */
-	uint16_t log; /* the session's: which of its logs has a line of each; 0: none */
+	uint16_t log; /* number of the session's log with a line per event; 0: none */
 	/* Kept by the reader: */
 	uint64_t hits; /* events read */
 	uint64_t lost;
@@ -60,12 +60,12 @@ struct event_types {
 };
 
 void event_types_free(struct event_types *types);
-/* Behind a field's last byte, in an event of fixed size. */
+/* Offset after a field's last byte, in an event of fixed size. */
 size_t event_field_end(const struct event_field *field);
-/* Of an event of variable size: how many bytes its header and fields take; 0: more than `size`, or
- * they aren't what the type says. The bytes may be anything. */
+/* Bytes of header and fields of an event of variable size; 0: more than `size`, or they contradict
+ * the type. The bytes are hostile. */
 size_t event_measure(const struct event_type *type, const void *event, size_t size);
-/* The fields with what they own. */
+/* Frees the fields and their labels. */
 void event_fields_free(struct event_field *fields, size_t count);
 
 /* Do events of both types look the same in a trace: name, size, fields? */

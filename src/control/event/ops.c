@@ -1,3 +1,4 @@
+/* ops.c - builds lists of operations. */
 #include "ops.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * ops.h - operations of the agent's programs (src/shared/program.h), as values and filters are
- * built of them.
+ * ops.h - lists of operations of the agent's programs (src/shared/program.h), from which values and
+ * filters are built.
  *
  * Pure.
  */

@@ -1,3 +1,4 @@
+/* tracer.c - the table of tracers. */
 #include "tracer.h"
 
 #include <stdlib.h>

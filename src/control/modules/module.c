@@ -1,10 +1,9 @@
 /*
- * The files of a process.
+ * module.c - the files of a process.
  *
- * Where a file is loaded follows from one of its executable mappings and the PT_LOAD that it comes
- * from. The program headers are read from the process's memory: that needs no right but the one to
- * trace, and works for files that are gone. The file itself is opened only for its symbols
- * (module_file.c).
+ * The load address of a file follows from one of its executable mappings and the PT_LOAD of that
+ * mapping. The program headers come from the process's memory: this needs no right but the right to
+ * trace, and works for deleted files. Only module_file.c opens the file itself, for its symbols.
  */
 #include "module_head.h"
 
@@ -37,7 +36,7 @@ bool head_is_valid(const Elf64_Ehdr *header)
 	       header->e_phnum <= HEAD_PHDRS_MAX;
 }
 
-/* The headers from the file's first mapping; false: they aren't there. */
+/* Reads the headers from the file's first mapping; false: not mapped. */
 static bool head_from_memory(struct proc *proc, const struct maps *maps, size_t index,
 			     struct head *ret)
 {
@@ -60,7 +59,7 @@ static bool head_from_memory(struct proc *proc, const struct maps *maps, size_t 
 	return !more;
 }
 
-/* The bias under which this mapping is a piece of that file; false: it isn't one. */
+/* The bias under which the mapping is a piece of the file; false: it isn't a piece. */
 static bool head_bias(const struct head *head, const struct mapping *mapping, uint64_t *ret_bias)
 {
 	bool found = false;
@@ -142,7 +141,18 @@ static bool is_known(const struct modules *modules, const struct mapping *mappin
 	return false;
 }
 
-/* One executable mapping: a new module, one more piece of a known one, or no ELF file at all. */
+static void module_free(struct module *module)
+{
+	if (!module)
+		return;
+	symtab_close(module->symtab);
+	module_debug_free(module);
+	error_free(module->symtab_error);
+	free(module->path);
+	free(module);
+}
+
+/* Takes in one executable mapping: a new module, a piece of a known module, or not an ELF file. */
 static struct error *add_mapping(struct proc *proc, const struct maps *maps, size_t index,
 				 struct modules *modules, bool *ret_foreign)
 {
@@ -181,7 +191,7 @@ static uint64_t read_thread_entry(struct proc *proc, pid_t tid)
 	return 0;
 }
 
-/* Where the program starts, as the kernel told it; 0: unknown. A leader that exited can't tell. */
+/* The entry point from the auxiliary vector; 0: unknown. A leader that exited has none. */
 static uint64_t read_entry(struct proc *proc)
 {
 	uint64_t entry = read_thread_entry(proc, proc->pid);
@@ -222,7 +232,7 @@ struct error *modules_read(struct proc *proc, const struct maps *maps, struct mo
 {
 	struct modules modules = { 0 };
 	const struct mapping *foreign =
-		NULL; /* the last file that is none of ours: may be mapped a thousand times */
+		NULL; /* the last file that isn't ELF: may be mapped a thousand times */
 
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct mapping *mapping = &maps->items[i];
@@ -269,17 +279,6 @@ struct error *module_symtab(struct proc *proc, struct module *module, struct sym
 				 error_text(module->symtab_error));
 	*ret_symtab = module->symtab;
 	return NULL;
-}
-
-void module_free(struct module *module)
-{
-	if (!module)
-		return;
-	symtab_close(module->symtab);
-	module_debug_free(module);
-	error_free(module->symtab_error);
-	free(module->path);
-	free(module);
 }
 
 void modules_free(struct modules *modules)

@@ -15,19 +15,19 @@ struct module {
 	char *path; /* as in maps, without " (deleted)" */
 	const char *name; /* its last component; "[vdso]" for the vdso */
 	taddr bias; /* added to the file's addresses */
-	taddr low, high; /* what it covers in memory */
+	taddr low, high; /* bounds in memory */
 	bool is_executable; /* the program itself */
 	bool is_vdso;
 	struct symtab *symtab; /* opened on first use by module_symtab */
-	struct error *symtab_error; /* why it couldn't be */
-	bool is_deleted; /* its file has no name any more */
-	taddr map_start, map_end; /* one of its mappings, as /proc/PID/map_files calls it */
+	struct error *symtab_error; /* why module_symtab failed */
+	bool is_deleted; /* the file has lost its name */
+	taddr map_start, map_end; /* one mapping, as named in /proc/PID/map_files */
 	uint64_t device, inode;
 	struct debug *debug; /* by module_debug */
 	bool debug_read;
 	struct cfi_rows *cfi; /* by module_cfi */
 	struct markers *markers; /* by module_markers */
-	struct unnamed_functions *unnamed; /* NULL: not read yet (unnamed_functions.h) */
+	struct unnamed_functions *unnamed; /* by module_unnamed_functions (unnamed_functions.h) */
 };
 
 struct modules {
@@ -36,36 +36,36 @@ struct modules {
 	size_t room;
 };
 
-/* From maps: each ELF file mapped with execute permission, and the vdso. */
+/* Lists each ELF file that maps has with execute permission, and the vdso. */
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules);
-/* From the maps as they are now. */
+/* The same from the current maps of the process. */
 struct error *modules_of(struct proc *proc, struct modules *ret_modules);
-/* module_name.c: what the user calls it: its file, but the program by the name it was started by
- * (which may be a link to the file). */
+/* module_name.c: the name for users: of the file; of the program, the name it was started by (which
+ * may be a link to the file). */
 const char *module_called(const struct proc *proc, const struct module *module);
-/* module_name.c: by that name, the file's, its path, or its start (libc for libc.so.6) if that is
- * the only one; NULL: there is none. */
+/* module_name.c: finds a module by that name, the file's name, its path, or the start of the name
+ * if unique (libc for libc.so.6); NULL: none. */
 struct module *modules_named(const struct proc *proc, const struct modules *modules,
 			     const char *name);
-/* The module's symbols, read on first use; owned by the module. The file is opened through
+/* The module's symbols, read on first use; owned by the module. Opens the file through
  * /proc/PID/exe, /proc/PID/map_files or /proc/PID/root + path, so that deleted, replaced and
- * containerised files work; it must be the one in memory (inode, program headers, build id), else
- * this fails and says so. */
+ * containerised files work. Fails if the file isn't the one in memory (inode, program headers,
+ * build id). */
 struct error *module_symtab(struct proc *proc, struct module *module, struct symtab **ret_symtab);
-/* Are these bytes anywhere in what is mapped of its file to be run? Also if that can't be read. */
+/* Are these bytes anywhere in the executable mappings of the file? True also if unreadable. */
 struct error *module_has_code(struct proc *proc, const struct module *module,
 			      const struct maps *maps, const void *bytes, size_t n,
 			      bool *ret_found);
-/* Its debug information (debug.h), found on first use; NULL: there is none. Owned by the module. */
+/* The debug information (debug.h), found on first use; NULL: none. Owned by the module. */
 struct debug;
 struct error *module_debug(struct proc *proc, struct module *module, struct debug **ret_debug);
-/* "START END BIAS BUILD-ID PATH", for the trace; NULL: out of memory. Caller frees. */
+/* "START END BIAS BUILD-ID PATH", for the trace; NULL: out of memory. The caller frees. */
 char *module_describe(struct proc *proc, struct module *module, uint64_t since);
-/* Its unwind table (cfi.h), likewise. */
+/* The unwind table (cfi.h), read on first use. Owned by the module. */
 struct cfi_rows;
 struct error *module_cfi(struct proc *proc, struct module *module,
 			 const struct cfi_rows **ret_rows);
-/* Its static markers (sdt.h), likewise; none: an empty list. */
+/* The static markers (sdt.h), read on first use; an empty list if none. Owned by the module. */
 struct markers;
 struct error *module_markers(struct proc *proc, struct module *module,
 			     const struct markers **ret_markers);

@@ -1,6 +1,6 @@
 /*
- * module_debug.c - what of a module is read only when somebody asks for it: its debug information,
- * its unwind table, its static markers.
+ * module_debug.c - parts of a module that are read on first use: debug information, unwind table,
+ * static markers.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct error *module_debug(struct proc *proc, struct module *module, struct debu
 
 		if (error)
 			return error;
-		/* What can't be read is as if it weren't there: names and registers are left. */
+		/* Unreadable debug information counts as none: names and registers still work. */
 		error_free(debug_open(fd, module->path, &module->debug));
 		module->debug_read = true;
 	}
@@ -72,7 +72,7 @@ struct error *module_markers(struct proc *proc, struct module *module,
 		return error;
 	if (!module->markers) {
 		module->markers = calloc(1, sizeof(*module->markers));
-		error = module->markers ? sdt_of_symtab(symtab, module->markers) :
+		error = module->markers ? sdt_read(symtab, module->markers) :
 					  error_new(ERROR_FAILED, "out of memory");
 	}
 	if (error)

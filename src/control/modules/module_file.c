@@ -1,18 +1,18 @@
 /*
- * The file behind a mapping, in the order in which the ways are tried:
+ * module_file.c - opens the file behind a mapping, by the first of these ways that works:
  *
- *   /proc/PID/exe           the program; works whatever became of its name
+ *   /proc/PID/exe           the program, even if renamed or deleted
  *   /proc/PID/map_files/..  any file, deleted or not; for root only
  *   /proc/PID/root + path   for everyone; the file may have been replaced meanwhile
  *   path                    for targets in a root below ours: maps gives paths as we see them
  *
- * What is found is believed only if its headers and notes (the build id is one) are those in
- * memory. Without a note to compare, the inode must be the mapped one. The device isn't compared:
- * on btrfs and overlayfs, maps and stat disagree about it. (About the inode, overlayfs may too;
- * hence the build id first.)
+ * A file is accepted only if its headers and notes (the build id is one) equal those in memory.
+ * Without a note to compare, the inode must be the mapped one. The device isn't compared: on btrfs
+ * and overlayfs, maps and stat disagree about it. (On overlayfs they may disagree about the inode
+ * too; hence the build id first.)
  *
- * Paths are resolved in the target's root (its links can't lead out of it), and nothing is opened
- * that could block.
+ * Paths are resolved in the target's root (links can't lead out of it), and only files that can't
+ * block are opened.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,8 @@ int module_open_thread(struct proc *proc, pid_t tid, const char *name, int flags
 	return open(path, flags | O_CLOEXEC);
 }
 
-int module_open_proc(struct proc *proc, const char *name, int flags)
+/* Opens /proc/PID/NAME; if the leader has exited, that of a running thread. -1: see errno. */
+static int open_proc(struct proc *proc, const char *name, int flags)
 {
 	struct tids tids = { 0 };
 	char path[128];
@@ -67,14 +68,14 @@ static int open_map_file(struct proc *proc, taddr start, taddr end)
 	char name[64];
 
 	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, start.v, end.v);
-	return module_open_proc(proc, name, OPEN_FLAGS);
+	return open_proc(proc, name, OPEN_FLAGS);
 }
 
 static int open_in_root(struct proc *proc, const char *path)
 {
 	struct open_how how = { .flags = OPEN_FLAGS,
 				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-	_cleanup_close_ int root = module_open_proc(proc, "root", O_PATH | O_DIRECTORY);
+	_cleanup_close_ int root = open_proc(proc, "root", O_PATH | O_DIRECTORY);
 
 	if (root < 0)
 		return -1;
@@ -116,7 +117,7 @@ bool head_from_file(struct proc *proc, const struct mapping *mapping, struct hea
 
 enum comparison { NOTHING_TO_COMPARE, SAME, DIFFERENT };
 
-/* n bytes of the file against the memory they are mapped to. */
+/* Compares n bytes of the file with the memory they are mapped to. */
 static enum comparison compare_bytes(struct proc *proc, int fd, uint64_t offset, taddr address,
 				     size_t n)
 {
@@ -130,7 +131,7 @@ static enum comparison compare_bytes(struct proc *proc, int fd, uint64_t offset,
 	return memcmp(file, memory, n) == 0 ? SAME : DIFFERENT;
 }
 
-/* The notes, where the build id is. */
+/* Compares the notes, which hold the build id. */
 static enum comparison compare_notes(struct proc *proc, int fd, const struct head *head, taddr bias)
 {
 	enum comparison all = NOTHING_TO_COMPARE;
@@ -151,7 +152,7 @@ static enum comparison compare_notes(struct proc *proc, int fd, const struct hea
 	return all;
 }
 
-/* The ELF header and the program headers, by the segment that holds the file's start. */
+/* Compares the ELF header and the program headers, in the segment with the file's start. */
 static enum comparison compare_headers(struct proc *proc, int fd, const struct head *head,
 				       taddr bias)
 {
@@ -173,7 +174,7 @@ static enum comparison compare_headers(struct proc *proc, int fd, const struct h
 	return NOTHING_TO_COMPARE;
 }
 
-/* True if this is the file that is mapped. */
+/* Is this the mapped file? */
 static bool is_mapped_file(struct proc *proc, const struct module *module, int fd)
 {
 	enum comparison notes, headers;
@@ -207,7 +208,7 @@ static struct error *open_vdso(struct proc *proc, const struct module *module, i
 	return NULL;
 }
 
-/* Takes fd: keeps it in *ret_fd if it is the file, else closes it. Remembers why not. */
+/* Takes fd: returns it in *ret_fd if it is the mapped file, else closes it and sets *why. */
 static bool try_file(struct proc *proc, const struct module *module, int fd, int *why, int *ret_fd)
 {
 	if (fd < 0) {
@@ -230,7 +231,7 @@ struct error *module_open(struct proc *proc, const struct module *module, int *r
 	if (module->is_vdso)
 		return open_vdso(proc, module, ret_fd);
 	if (module->is_executable &&
-	    try_file(proc, module, module_open_proc(proc, "exe", OPEN_FLAGS), &why, ret_fd))
+	    try_file(proc, module, open_proc(proc, "exe", OPEN_FLAGS), &why, ret_fd))
 		return NULL;
 	if (try_file(proc, module, open_map_file(proc, module->map_start, module->map_end), &why,
 		     ret_fd))
@@ -257,13 +258,13 @@ struct error *module_open(struct proc *proc, const struct module *module, int *r
 	return error_errno(why, "cannot read %s", module->path);
 }
 
-/* Nothing of it is kept: most libraries have none. */
+/* Searches without keeping what it reads: most libraries don't have the bytes. */
 static bool range_has_bytes(int fd, const struct mapping *mapping, const void *bytes, size_t n)
 {
 	uint8_t chunk[CHUNK];
 	uint64_t size = mapping->end.v - mapping->start.v;
 
-	/* they may lie across two */
+	/* the bytes may lie across two chunks */
 	for (uint64_t at = 0; at < size; at += sizeof(chunk) - (n - 1)) {
 		ssize_t got = pread(fd, chunk, sizeof(chunk), (off_t)(mapping->offset + at));
 

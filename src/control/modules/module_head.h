@@ -1,5 +1,6 @@
 /*
- * module_head.h - between module.c (what is loaded where) and module_file.c (its file, checked).
+ * module_head.h - shared by module.c (load addresses), module_file.c (checked files) and
+ * module_debug.c. Private to modules/.
  */
 #ifndef DYNTRACE_MODULE_HEAD_H
 #define DYNTRACE_MODULE_HEAD_H
@@ -18,18 +19,15 @@ struct head {
 
 /* module.c */
 bool head_is_valid(const Elf64_Ehdr *header);
-void module_free(struct module *module);
 
 /* module_debug.c */
 void module_debug_free(struct module *module);
 
 /* module_file.c */
 bool head_from_file(struct proc *proc, const struct mapping *mapping, struct head *ret_head);
-/* Opens /proc/PID/task/TID/NAME; or /proc/PID/NAME, which is that of a running thread where the
- * leader has exited. -1: see errno. */
+/* Opens /proc/PID/task/TID/NAME. -1: see errno. */
 int module_open_thread(struct proc *proc, pid_t tid, const char *name, int flags);
-int module_open_proc(struct proc *proc, const char *name, int flags);
-/* The module's file, checked to be what is in memory. */
+/* Opens the module's file; fails if it isn't the one in memory. */
 struct error *module_open(struct proc *proc, const struct module *module, int *ret_fd);
 
 #endif

@@ -1,3 +1,4 @@
+/* module_name.c - names of modules, as users see and type them. */
 #include <string.h>
 
 #include "module.h"
@@ -18,7 +19,7 @@ static bool is_called(const struct proc *proc, const struct module *module, cons
 		(strcmp(name, "vdso") == 0 || strcmp(name, "linux-vdso.so.1") == 0));
 }
 
-/* When nothing else starts like that. */
+/* The only module whose name starts like that. */
 static struct module *by_start(const struct modules *modules, const char *name)
 {
 	struct module *found = NULL;

@@ -1,5 +1,6 @@
 /*
- * tls.h - where a module's thread-local variables are, seen from a thread's FS base (tls.c).
+ * tls.h - where a module's thread-local variables are, seen from a thread's pointer (the FS base on
+ * x86-64).
  */
 #ifndef DYNTRACE_TLS_H
 #define DYNTRACE_TLS_H
@@ -8,16 +9,16 @@
 
 enum tls_kind {
 	TLS_UNKNOWN,
-	TLS_FIXED, /* its block is at FS base + offset */
-	TLS_DISTANCE, /* at FS base + offset + what the word holds */
-	/* the word holds which entry of the thread's dtv leads to it, once the thread has one */
+	TLS_FIXED, /* the block is at thread pointer + offset */
+	TLS_DISTANCE, /* at thread pointer + offset + the value of the word */
+	/* the word holds the index of the block in the thread's dtv; a thread may have none yet */
 	TLS_NUMBERED,
 };
 
 struct tls {
 	enum tls_kind kind;
 	int64_t offset;
-	taddr word; /* filled by the loader, before any code of the module runs */
+	taddr word; /* filled in by the loader before any code of the module runs */
 };
 
 struct tls module_tls(struct proc *proc, struct module *module);

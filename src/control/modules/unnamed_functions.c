@@ -1,3 +1,4 @@
+/* unnamed_functions.c - functions of debug files, of .gnu_debugdata, and of .eh_frame alone. */
 #include "unnamed_functions.h"
 
 #include <errno.h>
@@ -18,11 +19,15 @@
 #define LZMA_MEMORY_MAX (256u << 20)
 #define SYMBOLS_MAX 4000000u
 
-bool unnamed_functions_add(struct unnamed_functions *unnamed, const char *name, uint64_t address, uint64_t size,
-		enum symbol_source source, bool global)
+bool unnamed_functions_add(struct unnamed_functions *unnamed, const char *name, uint64_t address,
+			   uint64_t size, enum symbol_source source, bool global)
 {
-	struct symbol symbol = { .name = strdup(name), .address = address, .size = size,
-				 .kind = SYMBOL_FUNCTION, .source = source, .global = global };
+	struct symbol symbol = { .name = strdup(name),
+				 .address = address,
+				 .size = size,
+				 .kind = SYMBOL_FUNCTION,
+				 .source = source,
+				 .global = global };
 
 	if (symbol.name && unnamed->count < SYMBOLS_MAX && vec_push(unnamed, symbol))
 		return true;
@@ -62,7 +67,7 @@ static void sort(struct unnamed_functions *unnamed)
 	unnamed->count = kept + 1;
 }
 
-/* ---- symbol tables elsewhere ----------------------------------------------------------------- */
+/* ---- symbol tables of other files ------------------------------------------------------------ */
 
 static bool is_known(const struct symtab *symtab, const char *name, uint64_t address)
 {
@@ -83,7 +88,7 @@ static bool is_printable(const char *name)
 	return true;
 }
 
-/* The functions of another file's symbol table that this one doesn't name. */
+/* Adds the functions of another symbol table that `symtab` doesn't name. */
 static bool add_table(const struct symtab *symtab, Elf *elf, enum symbol_source source,
 		      struct unnamed_functions *unnamed)
 {
@@ -106,15 +111,16 @@ static bool add_table(const struct symtab *symtab, Elf *elf, enum symbol_source 
 			    !elf_image_is_executable(&symtab->image, symbol.st_value) ||
 			    is_known(symtab, name, symbol.st_value))
 				continue;
-			if (!unnamed_functions_add(unnamed, name, symbol.st_value, symbol.st_size, source,
-					GELF_ST_BIND(symbol.st_info) != STB_LOCAL))
+			if (!unnamed_functions_add(unnamed, name, symbol.st_value, symbol.st_size,
+						   source,
+						   GELF_ST_BIND(symbol.st_info) != STB_LOCAL))
 				return false;
 		}
 	}
 	return true;
 }
 
-/* Caller frees. NULL: not compressed as it should be, or too large. */
+/* The caller frees. NULL: damaged, or too large. */
 static uint8_t *unpack(struct bytes packed, size_t *ret_size)
 {
 	uint64_t memory = LZMA_MEMORY_MAX;
@@ -168,9 +174,9 @@ static bool add_debugdata(const struct symtab *symtab, struct unnamed_functions 
 
 /* ---- functions without a name ---------------------------------------------------------------- */
 
-/* Is there a name for the function that starts there, or is it part of a named one? */
-static bool is_named(const struct symtab *symtab, const struct unnamed_functions *unnamed, size_t named,
-		     uint64_t address)
+/* Has the function that starts at the address a name, or is it part of a named one? */
+static bool is_named(const struct symtab *symtab, const struct unnamed_functions *unnamed,
+		     size_t named, uint64_t address)
 {
 	size_t n;
 
@@ -181,7 +187,7 @@ static bool is_named(const struct symtab *symtab, const struct unnamed_functions
 			      (unnamed->items[n - 1].size ? unnamed->items[n - 1].size : 1);
 }
 
-/* The linkage table has an entry in .eh_frame, but isn't a function. */
+/* Is it the linkage table, which has an FDE but isn't a function? */
 static bool is_linkage(const struct elf_image *image, uint64_t address)
 {
 	static const char *const names[] = { ".plt", ".plt.got", ".plt.sec" };
@@ -195,7 +201,7 @@ static bool is_linkage(const struct elf_image *image, uint64_t address)
 	return false;
 }
 
-/* Behind the `named` ones, which are sorted. */
+/* Adds functions without a name after the `named` ones, which are sorted. */
 static bool add_unnamed(const struct symtab *symtab, struct unnamed_functions *unnamed)
 {
 	const struct ranges *fdes = symtab_fdes(symtab);
@@ -210,17 +216,17 @@ static bool add_unnamed(const struct symtab *symtab, struct unnamed_functions *u
 		    is_linkage(&symtab->image, fde->start))
 			continue;
 		snprintf(name, sizeof(name), "fn_%" PRIx64, fde->start);
-		if (!unnamed_functions_add(unnamed, name, fde->start, fde->end - fde->start, SOURCE_EH_FRAME,
-				false))
+		if (!unnamed_functions_add(unnamed, name, fde->start, fde->end - fde->start,
+					   SOURCE_EH_FRAME, false))
 			return false;
 	}
 	return true;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all unnamed functions ------------------------------------------------------------------- */
 
 struct error *unnamed_functions_read(const struct symtab *symtab, const struct debug *debug,
-			  struct unnamed_functions *ret_hidden)
+			  struct unnamed_functions *ret_unnamed)
 {
 	_cleanup_(unnamed_functions_free) struct unnamed_functions unnamed = { 0 };
 	struct error *error = NULL;
@@ -238,13 +244,13 @@ struct error *unnamed_functions_read(const struct symtab *symtab, const struct d
 	if (error)
 		return error;
 	sort(&unnamed);
-	*ret_hidden = unnamed;
+	*ret_unnamed = unnamed;
 	unnamed = (struct unnamed_functions){ 0 };
 	return NULL;
 }
 
 struct error *module_unnamed_functions(struct proc *proc, struct module *module,
-			    const struct unnamed_functions **ret_hidden)
+			    const struct unnamed_functions **ret_unnamed)
 {
 	struct symtab *symtab;
 	struct debug *debug = NULL;
@@ -260,7 +266,7 @@ struct error *module_unnamed_functions(struct proc *proc, struct module *module,
 	}
 	if (error)
 		return error;
-	*ret_hidden = module->unnamed;
+	*ret_unnamed = module->unnamed;
 	return NULL;
 }
 

@@ -44,7 +44,7 @@ static bool ends_with_hash(const char *name, size_t length)
 	       strspn(hash + 3, "0123456789abcdef") == 16;
 }
 
-/* Older names are C++ names with a hash behind them and escapes in them. */
+/* Legacy Rust names are C++ names with escapes and a hash at the end. */
 static char *tidy_legacy(char *name)
 {
 	static const struct {
@@ -87,9 +87,9 @@ char *demangle(const char *name)
 	return readable ? tidy_legacy(readable) : NULL;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
-/* Where the parameters begin: the '(' that isn't in template arguments and isn't operator()'s. */
+/* Offset of the parameters: of the '(' outside template arguments that isn't operator()'s. */
 static size_t name_length(const char *text)
 {
 	int depth = 0;
@@ -116,7 +116,7 @@ static size_t name_length(const char *text)
 	return strlen(text);
 }
 
-/* Where the name begins: behind the result type, which templates have. */
+/* Offset of the name: after the result type, which templates have. */
 static size_t name_start(const char *text, size_t length)
 {
 	int depth = 0;
@@ -133,7 +133,7 @@ static size_t name_start(const char *text, size_t length)
 	return start;
 }
 
-/* What is behind the parameters; NULL: there are none. */
+/* The text after the parameters; NULL: no parameters. */
 static const char *behind_parameters(const char *parameters)
 {
 	int depth = 0;
@@ -157,7 +157,7 @@ char *demangle_short(const char *readable)
 	return strndup(readable + start, length - start);
 }
 
-/* Without spaces; and without template arguments at its end, if asked. */
+/* A copy without spaces; with cut_template, also without template arguments at the end. */
 static char *squeeze(const char *text, size_t length, bool cut_template)
 {
 	char *copy = malloc(length + 1);
@@ -167,7 +167,7 @@ static char *squeeze(const char *text, size_t length, bool cut_template)
 	if (!copy)
 		return NULL;
 	for (size_t i = 0; i < length; i++) {
-		/* a tag of libstdc++'s, which nobody writes */
+		/* a tag of libstdc++ that users don't type */
 		if (strncmp(text + i, "[abi:", 5) == 0) {
 			while (i < length && text[i] != ']')
 				i++;

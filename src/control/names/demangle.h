@@ -1,8 +1,8 @@
 /*
  * demangle.h - C++ and Rust names as programmers write them.
  *
- * The demangler is that of libstdc++, loaded when the first such name is met; without it names stay
- * as they are. Rust's own mangling (_R...) is taken apart here (demangle_rust.c).
+ * libstdc++ demangles C++ names; it is loaded for the first such name, and without it names stay as
+ * they are. demangle_rust.c demangles Rust's own mangling (_R...).
  */
 #ifndef DYNTRACE_DEMANGLE_H
 #define DYNTRACE_DEMANGLE_H
@@ -10,19 +10,17 @@
 #include <stdbool.h>
 
 bool demangle_is_mangled(const char *name);
-/* "ns::f(int)"; the caller frees. NULL: it isn't mangled, or can't be read. */
+/* "ns::f(int)"; the caller frees. NULL: not mangled, or damaged. */
 char *demangle(const char *name);
-/* demangle_rust.c: of a name that begins with _R; likewise. */
+/* demangle_rust.c: the same for a name that begins with _R. */
 char *demangle_rust(const char *name);
-/* Does a readable name fit what the user typed: all of it, or without its parameters, template
- * arguments, result type? `pattern` may be a glob. */
+/* Does a readable name fit what the user typed, whole or without its parameters, template arguments
+ * and result type? `wanted` may be a glob. */
 bool demangle_fits(const char *readable, const char *wanted, bool is_glob);
-/* Without its parameters and result type; the caller frees. NULL: it has no parameters, or what it
- * names is inside a function or a clone of one, which the parameters are needed to tell from the
- * function itself. */
+/* The name without parameters and result type; the caller frees. NULL: no parameters, or a name
+ * inside a function or a clone of one, which only the parameters tell from the function itself. */
 char *demangle_short(const char *readable);
-/* Could the mangled name stand for what was typed? False only when it can't: much faster than
- * demangling. */
+/* May the mangled name fit what was typed? False is certain. Much faster than demangling. */
 bool demangle_may_fit(const char *mangled, const char *wanted);
 
 #endif

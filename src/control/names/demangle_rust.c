@@ -1,9 +1,10 @@
 /*
  * demangle_rust.c - Rust's own mangling ("v0"), by its grammar: a path of crates, modules, types
- * and functions, with generic arguments, types and constants inside, and references back to what
- * was written before.
+ * and functions, with generic arguments, types and constants inside, and references back to earlier
+ * parts of the name.
  *
- * Names are hostile: depth, length and steps are bounded, references only lead back.
+ * Names are hostile: DEPTH_MAX and LENGTH_MAX bound depth and length, and with them the time, since
+ * every part that refers to two others prints something. References lead back only.
  */
 #include <ctype.h>
 #include <stdint.h>
@@ -17,10 +18,10 @@
 #define LENGTH_MAX 16384
 
 struct reader {
-	const char *start, *at; /* the name behind _R */
+	const char *start, *at; /* the name after _R */
 	struct strbuf buf;
 	unsigned depth;
-	unsigned lifetimes; /* that are bound here */
+	unsigned lifetimes; /* bound here */
 	bool silent; /* parsed, not printed */
 	bool failed;
 };
@@ -61,7 +62,7 @@ static bool accept(struct reader *r, char c)
 	return true;
 }
 
-/* Deeper; false: too deep, or it has failed already. Pairs with leave. */
+/* One level deeper; false: too deep, or failed before. Pairs with leave. */
 static bool enter(struct reader *r)
 {
 	if (r->depth >= DEPTH_MAX)
@@ -141,7 +142,7 @@ static void say_identifier(struct reader *r, const struct identifier *id)
 		say(r, "}");
 }
 
-/* What was written before, again. */
+/* Reads an earlier part of the name again. */
 static void take_back(struct reader *r, void (*take)(struct reader *))
 {
 	const char *here = r->at - 1;
@@ -171,7 +172,7 @@ static void take_value_path(struct reader *r)
 	take_path(r, true);
 }
 
-/* Where an impl stands doesn't matter to who reads the name. */
+/* The path of an impl isn't printed. */
 static void skip_impl_path(struct reader *r)
 {
 	bool silent = r->silent;
@@ -295,7 +296,7 @@ static const char *const basic_types[26] = {
 	"i128", "u128", "_", NULL, NULL, "i16", "u16", "()", "...", NULL, "i64", "u64", "!",
 };
 
-/* for<'a, 'b>, whose names hold until the caller puts the count back. */
+/* for<'a, 'b>; the lifetimes are bound until the caller restores the count. */
 static void take_binder(struct reader *r)
 {
 	uint64_t count = take_optional(r, 'G');
@@ -425,7 +426,7 @@ static void take_tuple(struct reader *r)
 	say(r, count == 1 ? ",)" : ")");
 }
 
-/* What is written before a type; false: something else begins here. */
+/* References and pointers; false: the kind is none of these. */
 static bool take_pointer(struct reader *r, char kind)
 {
 	uint64_t index;
@@ -510,7 +511,7 @@ static void take_const(struct reader *r)
 	length = strspn(digits, "0123456789abcdef");
 	r->at += length;
 	if (!type || !strchr("ahstlmxyijnobc", type) || !accept(r, '_')) {
-		r->failed = true; /* of a type that has no digits */
+		r->failed = true; /* a type without digits */
 		return;
 	}
 	for (size_t i = 0; i < length && i < 16; i++)
@@ -532,7 +533,7 @@ char *demangle_rust(const char *name)
 	struct reader r = { .start = name + 2, .at = name + 2 };
 
 	take_path(&r, true);
-	/* the crate that it was made in */
+	/* the instantiating crate */
 	if (!r.failed && *r.at && *r.at != '.' && *r.at != '$') {
 		r.silent = true;
 		take_path(&r, false);

@@ -1,3 +1,4 @@
+/* loc_parse.c - splits a LOC into its parts. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 #include "control/base/cleanup.h"
 #include "loc_parse.h"
 
-/* All of the text, C-like: 0x1f, 31, 037. */
+/* The whole text as a number of C: 0x1f, 31, 037. */
 static bool parse_number(const char *text, uint64_t *ret_number)
 {
 	unsigned long long number;
@@ -22,7 +23,7 @@ static bool parse_number(const char *text, uint64_t *ret_number)
 	return true;
 }
 
-/* FILE:LINE, which a C++ name (ns::f) isn't. */
+/* Is it FILE:LINE, and not a C++ name (ns::f)? */
 static bool is_source_line(const char *text)
 {
 	const char *colon = strrchr(text, ':');
@@ -31,7 +32,7 @@ static bool is_source_line(const char *text)
 	       colon[1 + strspn(colon + 1, "0123456789")] == '\0';
 }
 
-/* The colon of PROVIDER:NAME, which stands alone, as those of C++ names don't; NULL: none. */
+/* The single colon of PROVIDER:NAME, not the two of C++ names; NULL: none. */
 static char *marker_colon(char *text)
 {
 	size_t length = strspn(
@@ -53,8 +54,7 @@ static struct error *parse_marker(const char *text, char *body, char *colon,
 	return location->provider && location->symbol ? NULL : error_errno(ENOMEM, "'%s'", text);
 }
 
-/* A C identifier, or what compilers make of one (foo.part.0): what stands before a '+' that must
- * mean an offset. */
+/* A C identifier, or a compiler's clone of one (foo.part.0): a '+' after it begins an offset. */
 static bool is_plain_name(const char *text, size_t length)
 {
 	static const char word[] = "operator";
@@ -67,7 +67,7 @@ static bool is_plain_name(const char *text, size_t length)
 	       memcmp(text + length - strlen(word), word, strlen(word)) != 0;
 }
 
-/* Cuts SYMBOL+OFFSET at the '+', unless that is part of the name. */
+/* Cuts SYMBOL+OFFSET at the '+', unless the '+' is part of the name. */
 static struct error *split_offset(const char *text, char *symbol, uint64_t *ret_offset)
 {
 	char *plus = strrchr(symbol, '+');
@@ -102,7 +102,7 @@ static struct error *split_module(const char *text, char *body, char **ret_modul
 	return *ret_module ? NULL : error_errno(ENOMEM, "'%s'", text);
 }
 
-/* Consumes `body`, which is the text without its module. */
+/* Takes `body`, the text without its module. */
 static struct error *parse_body(const char *text, char *body, struct location *location)
 {
 	_cleanup_free_ char *symbol = body;
@@ -118,7 +118,8 @@ static struct error *parse_body(const char *text, char *body, struct location *l
 		uint64_t line;
 
 		if (!parse_number(colon + 1, &line) || line == 0 || line > INT32_MAX)
-			return error_new(ERROR_USAGE, "'%s': '%s' is not a line number", text, colon + 1);
+			return error_new(ERROR_USAGE, "'%s': '%s' is not a line number", text,
+					 colon + 1);
 		*colon = '\0';
 		location->line = (int)line;
 		location->file = take_ptr(&symbol);

@@ -12,9 +12,9 @@
 /* A LOC of the command line, parsed: SYMBOL, SYMBOL+OFFSET, ADDRESS, FILE:LINE, PROVIDER:NAME (a
  * static marker), each with @MODULE; a SYMBOL, a PROVIDER and a NAME may be a glob. */
 struct location {
-	char *text; /* as given */
+	char *text; /* as typed */
 	char *symbol; /* NULL: an address */
-	char *provider; /* of a marker, whose name is the symbol; NULL: it isn't one */
+	char *provider; /* of a marker, whose name is in `symbol`; NULL: not a marker */
 	bool is_glob;
 	char *file; /* NULL: not a source line */
 	int line;

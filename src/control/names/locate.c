@@ -1,3 +1,4 @@
+/* locate.c - addresses, names and globs to places; the other kinds of LOC are in locate_*.c. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -68,18 +69,17 @@ static char *name_with_offset(const char *symbol, uint64_t offset)
 	return asprintf(&name, "%s+0x%" PRIx64, symbol, offset) < 0 ? NULL : name;
 }
 
-/* An address of a file that isn't a function's first instruction. */
+/* The error for an address that isn't a function's first instruction. */
 static struct error *not_a_function(const struct search *search, const struct symtab *symtab,
 				    const struct symbol *symbol, uint64_t address)
 {
 	uint64_t start, end;
 
 	if (symbol && symbol->address != address)
-		return error_new(ERROR_FAILED,
-				 "'%s': not the first instruction of a function (it is %s+0x%" PRIx64
-				 ")",
-				 search->location->text, symbol->name,
-				 address - symbol->address);
+		return error_new(
+			ERROR_FAILED,
+			"'%s': not the first instruction of a function (it is %s+0x%" PRIx64 ")",
+			search->location->text, symbol->name, address - symbol->address);
 	if (symtab_fde(symtab, address, &start, &end))
 		return error_new(ERROR_FAILED,
 				 "'%s': not the first instruction of a function (it is 0x%" PRIx64
@@ -117,7 +117,7 @@ static struct error *not_mapped(const struct search *search, uint64_t address)
 			 search->location->text, program_name(search));
 }
 
-/* An absolute address without @MODULE; with it, one of the file. */
+/* Without @MODULE, an address of the process; with it, of the file. */
 static struct error *locate_address(struct search *search, struct module *module)
 {
 	uint64_t number = search->location->number, address = number;
@@ -172,7 +172,7 @@ static struct error *is_ambiguous(const struct search *search, const struct modu
 			 symbol->name, count, list.text ? list.text : "");
 }
 
-/* Whether several local functions have this name, and no global one goes first. */
+/* Do several functions have this name, none of which goes first? */
 static bool has_rival(const struct symtab *symtab, const struct symbol *symbol)
 {
 	for (const struct symbol *s = symtab_first_named(symtab, symbol->name); s;
@@ -236,8 +236,8 @@ static struct error *not_found(const struct search *search, const struct module 
 			 only ? "" : " or its libraries", hint.length ? hint.text : "");
 }
 
-/* Beside what was found. Several places of one name are a constructor's bodies, made of one
- * function. */
+/* Adds inlined copies of the function found. Several places of one name are the bodies of one
+ * constructor. */
 static struct error *add_copies(struct search *search)
 {
 	const struct place *place = &search->places.items[0];
@@ -247,7 +247,7 @@ static struct error *add_copies(struct search *search)
 	return locate_inlined(search, place->module, place->symbol);
 }
 
-/* In one module, or in all of them: a function wins over data of that name. */
+/* Searches one module, or all of them: a function wins over data of that name. */
 static struct error *locate_name(struct search *search, struct module *only)
 {
 	struct module *data_module = NULL;
@@ -289,8 +289,8 @@ static struct error *locate_name(struct search *search, struct module *only)
 
 /* ---- globs ----------------------------------------------------------------------------------- */
 
-/* The name by which the glob fits the symbol, as a programmer writes it, unless the glob itself is
- * a mangled one; NULL: it doesn't fit. */
+/* The name by which the glob fits the symbol: as a programmer writes it, or mangled if the glob is;
+ * NULL: it doesn't fit. */
 static char *name_that_fits(const struct symbol *symbol, const char *pattern)
 {
 	char *readable = demangle_is_mangled(pattern) ? NULL : demangle(symbol->name);
@@ -302,7 +302,7 @@ static char *name_that_fits(const struct symbol *symbol, const char *pattern)
 	return fits ? strdup(symbol->name) : NULL;
 }
 
-/* Takes all symbols at the address of symbol *at on, and of those that match the best name. */
+/* The best match among the symbols at the address of symbol *at; moves *at past them. */
 static const struct symbol *best_match(const struct symtab *symtab, const char *pattern, size_t *at,
 				       char **ret_name)
 {
@@ -336,7 +336,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(((const struct short_name *)a)->text, ((const struct short_name *)b)->text);
 }
 
-/* Parameters only tell overloaded functions apart: where the name alone does, it is enough. */
+/* Drops parameters from names, except of overloaded functions, which only parameters tell apart. */
 static void shorten_names(struct places *places)
 {
 	VEC(struct short_name) shorts = { 0 };
@@ -370,7 +370,7 @@ static struct error *locate_glob(struct search *search, struct module *module)
 
 	if (error)
 		return error;
-	exact = symtab_find(symtab, pattern); /* operator[] and its like are names */
+	exact = symtab_find(symtab, pattern); /* operator[] looks like a glob but is a name */
 	if (exact && exact->kind == SYMBOL_FUNCTION)
 		return locate_symbol(search, module, symtab, exact);
 	for (size_t i = 0; i < symtab_count(symtab);) {
@@ -400,8 +400,8 @@ struct error *locate(struct proc *proc, struct modules *modules, const struct lo
 	struct error *error = NULL;
 
 	if (modules->count == 0)
-		return error_new(ERROR_FAILED, "'%s': no program is mapped in process %d", location->text,
-				 (int)proc->pid);
+		return error_new(ERROR_FAILED, "'%s': no program is mapped in process %d",
+				 location->text, (int)proc->pid);
 	if (location->module)
 		error = find_module(&search, &module);
 	if (!error && location->provider)

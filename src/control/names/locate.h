@@ -7,14 +7,14 @@
 #include "control/modules/module.h"
 #include "loc_parse.h"
 
-/* A place found. */
+/* A place of the process that a LOC means. */
 struct place {
 	struct module *module; /* borrowed */
-	const struct symbol *symbol; /* the function named, or that contains it; NULL: none known */
+	const struct symbol *symbol; /* the function named, or around the address; NULL: unknown */
 	taddr address; /* in the process */
-	char *name; /* "main", "main+0x10", "0x401136": what events are called after. Owned. */
-	const struct marker *marker; /* a static marker; the module's; NULL: it isn't one */
-	/* it is where an inlined copy of the function begins: which (debug.h); else 0 */
+	char *name; /* "main", "main+0x10", "0x401136": becomes the name of events. Owned. */
+	const struct marker *marker; /* owned by the module; NULL: not a static marker */
+	/* identifies the inlined copy of the function that begins here (debug.h); else 0 */
 	uint64_t inlined;
 };
 

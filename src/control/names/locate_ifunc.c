@@ -1,9 +1,9 @@
 /*
  * locate_ifunc.c - functions whose implementation is chosen at run time.
  *
- * The choice is in the process's memory, in each word that a relocation filled with it: IRELATIVE
- * ones in the module itself, by the resolver's address, and those of other modules by the symbol's
- * name. Nothing is run.
+ * The loader stores the choice in each word that a relocation asks for: IRELATIVE relocations of
+ * the module itself name the resolver's address, those of other modules the symbol. This file
+ * reads such a word from the process's memory; it runs nothing.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct look {
 	uint64_t address; /* found, in the file; 0: not yet */
 };
 
-/* Does a dynamic symbol have the name? */
+/* Does the dynamic symbol have the name? */
 static bool is_named(const struct elf_image *image, uint32_t index, const char *name)
 {
 	Elf64_Sym symbol;
@@ -28,9 +28,10 @@ static bool is_named(const struct elf_image *image, uint32_t index, const char *
 	size_t length = strlen(name) + 1;
 
 	return length <= sizeof(text) &&
-	       elf_image_read(image, image->dynamic.symtab + (uint64_t)index * sizeof(symbol), &symbol,
-			  sizeof(symbol)) == sizeof(symbol) &&
-	       elf_image_read(image, image->dynamic.strtab + symbol.st_name, text, length) == length &&
+	       elf_image_read(image, image->dynamic.symtab + (uint64_t)index * sizeof(symbol),
+			      &symbol, sizeof(symbol)) == sizeof(symbol) &&
+	       elf_image_read(image, image->dynamic.strtab + symbol.st_name, text, length) ==
+		       length &&
 	       memcmp(text, name, length) == 0;
 }
 
@@ -50,7 +51,8 @@ static bool is_about_it(const struct look *look, const struct module *module,
 	}
 }
 
-/* Believed if it leads to code of the module that defines the function, and not to the resolver. */
+/* Accepts a word that points to code of the module that defines the function, not to the
+ * resolver. */
 static void look_at(struct look *look, const struct module *module, const Elf64_Rela *rela)
 {
 	struct module *in = look->defined_in;
@@ -109,8 +111,8 @@ static struct error *not_chosen(const struct search *search, const struct symtab
 	}
 	return error_new(
 		ERROR_FAILED,
-		"'%s': not chosen yet by the process (IFUNC; name an implementation%s%s, or give its "
-		"address)",
+		"'%s': not chosen yet by the process (IFUNC; name an implementation%s%s, or give "
+		"its address)",
 		search->location->text, example ? ", such as " : "", example ? example : "");
 }
 

@@ -12,7 +12,7 @@
 #include "control/elf/sdt.h"
 #include "spell.h"
 
-/* One place for each site, also of one name: they become NAME, NAME-2... */
+/* Adds one place per site; sites of one name become NAME, NAME-2... */
 static struct error *add_matches(struct search *search, struct module *module,
 				 const struct markers *markers)
 {

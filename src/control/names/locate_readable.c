@@ -1,3 +1,4 @@
+/* locate_readable.c - C++ and Rust names as programmers write them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,14 +26,14 @@ static void candidates_free(struct candidates *candidates)
 	vec_free(candidates);
 }
 
-/* What virtual calls go through on their way to the function. It is called as that is, but nobody
- * means it. */
+/* Virtual calls go through a thunk to the function. Its readable name fits too, but users mean the
+ * function. */
 static bool is_thunk(const char *mangled)
 {
 	return strncmp(mangled, "_ZT", 3) == 0 && mangled[3] && strchr("hvc", mangled[3]);
 }
 
-/* Symbols of one address (constructors have two names) count once. */
+/* Collects symbols that fit; those of one address (constructors have two names) count once. */
 static bool collect(const struct symtab *symtab, const char *wanted, struct candidates *candidates)
 {
 	for (size_t i = 0; i < symtab_count(symtab); i++) {
@@ -66,7 +67,7 @@ static struct error *is_ambiguous(const struct search *search, const struct cand
 			 search->location->symbol, candidates->count, list.text ? list.text : "");
 }
 
-/* One function, or several of exactly one readable name (a constructor's two bodies). */
+/* Adds one function, or several of one readable name (the two bodies of a constructor). */
 static struct error *take(struct search *search, struct module *module,
 			  const struct candidates *candidates)
 {

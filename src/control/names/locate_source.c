@@ -1,3 +1,4 @@
+/* locate_source.c - FILE:LINE, and inlined copies of functions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static struct error *no_code(const struct search *search, bool file_found, bool 
 struct error *locate_line(struct search *search, struct module *only)
 {
 	const struct location *location = search->location;
-	/* has_debug: the program, or the module named */
+	/* has_debug: of the program, or of the module named */
 	bool has_debug = false, file_found = false;
 
 	for (size_t i = 0; i < search->modules->count; i++) {
@@ -83,7 +84,7 @@ static struct error *add_copies(struct search *search, struct module *module,
 	return error;
 }
 
-/* Only the program, its loader and the vdso: the name may be in a library that isn't there yet. */
+/* Are only the program, its loader and the vdso mapped? The name may be in a library to come. */
 static bool is_loading(const struct search *search)
 {
 	const struct symtab *program = search->modules->items[0]->symtab;
@@ -94,8 +95,7 @@ static bool is_loading(const struct search *search)
 struct error *locate_inlined(struct search *search, struct module *only,
 			     const struct symbol *symbol)
 {
-	/* All of the debug information is walked: not before it is known that nothing else has the
-	 * name. */
+	/* This walks all of the debug information: only if no library to come may have the name. */
 	if (!symbol && !only && is_loading(search))
 		return NULL;
 	for (size_t i = 0; i < search->modules->count; i++) {
@@ -107,7 +107,7 @@ struct error *locate_inlined(struct search *search, struct module *only,
 			only && module != only ? NULL : module_debug(search->proc, module, &debug);
 		struct error *error = NULL;
 
-		/* Without a symbol only the program itself is searched: that takes a while. */
+		/* Without a symbol, search the program only: the search takes a while. */
 		if (!debug || search->location->number || (!only && !module->is_executable))
 			continue;
 		if (symbol && !debug_function_at(debug, symbol->address, &function))

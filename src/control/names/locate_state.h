@@ -1,5 +1,5 @@
 /*
- * locate_state.h - between locate.c and its parts; for this folder only.
+ * locate_state.h - shared by the files locate*.c. Private to names/.
  */
 #ifndef DYNTRACE_LOCATE_STATE_H
 #define DYNTRACE_LOCATE_STATE_H
@@ -17,10 +17,11 @@ struct search {
 /* locate.c: adds a place at an address of the module's file; takes `name`. */
 struct error *locate_add(struct search *search, struct module *module, const struct symbol *symbol,
 			 uint64_t address, char *name);
-/* locate.c: what the user calls it. */
+/* locate.c: the module's name for users. */
 const char *locate_module_name(const struct search *search, const struct module *module);
 
-/* locate_readable.c: C++ and Rust names as they are written. Finds nothing: no place, no error. */
+/* locate_readable.c: C++ and Rust names as programmers write them. Nothing found: no place, no
+ * error. */
 struct error *locate_readable(struct search *search, struct module *only);
 
 /* locate_source.c: FILE:LINE. */
@@ -29,10 +30,10 @@ struct error *locate_line(struct search *search, struct module *only);
 struct error *locate_inlined(struct search *search, struct module *only,
 			     const struct symbol *symbol);
 
-/* locate_unnamed.c: what the file's own symbol tables don't name (unnamed_functions.h). Finds nothing: no
- * place, no error. */
+/* locate_unnamed.c: functions that the file's own symbol tables don't name (unnamed_functions.h).
+ * Nothing found: no place, no error. */
 struct error *locate_unnamed(struct search *search, struct module *only);
-/* locate_unnamed.c: adds those that the glob fits, at addresses that aren't there yet. */
+/* locate_unnamed.c: adds unnamed functions that the glob fits, at new addresses only. */
 struct error *locate_unnamed_glob(struct search *search, struct module *module);
 
 /* locate_marker.c: every place of PROVIDER:NAME. */

@@ -1,6 +1,6 @@
 /*
- * locate_unnamed.c - names that a file's own symbol tables don't have (unnamed_functions.h). Asked only when
- * nothing else has the name; of globs, always.
+ * locate_unnamed.c - functions that a file's own symbol tables don't name (unnamed_functions.h).
+ * Searched if nothing else has the name; for globs, always.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,9 @@ struct error *locate_unnamed(struct search *search, struct module *only)
 		struct module *module = search->modules->items[i];
 		const struct unnamed_functions *unnamed = NULL;
 		_cleanup_error_ struct error *error =
-			only && module != only ? NULL :
-						 module_unnamed_functions(search->proc, module, &unnamed);
+			only && module != only ?
+				NULL :
+				module_unnamed_functions(search->proc, module, &unnamed);
 		uint64_t offset = search->location->number;
 		const struct symbol *symbol =
 			unnamed ? find_named(unnamed, search->location->symbol) : NULL;

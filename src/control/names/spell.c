@@ -1,6 +1,6 @@
 /*
- * Names near a misspelt one: equal but for case, then few edits apart (a letter more, fewer, other,
- * or two swapped), then one within the other.
+ * spell.c - names near a misspelt one: equal except for case, then few edits apart (a letter more,
+ * fewer, other, or two swapped), then one within the other.
  */
 #include "spell.h"
 
@@ -9,7 +9,7 @@
 
 #define LENGTH_MAX 128
 #define FAR 1000 /* not near at all */
-/* Distance of a name that contains the other one, plus how much longer it is. */
+/* Distance of a name that contains the other; how much longer it is comes on top. */
 #define INSIDE 100
 
 static unsigned min2(unsigned a, unsigned b)
@@ -17,7 +17,7 @@ static unsigned min2(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Edits that turn a into b, ignoring case; more than `limit` is given as FAR. */
+/* Edits that turn a into b, ignoring case; FAR: more than `limit`. */
 static unsigned edits(const char *a, size_t a_length, const char *b, size_t b_length,
 		      unsigned limit)
 {
@@ -61,7 +61,7 @@ static unsigned distance_of(const char *name, const char *candidate)
 	if (gap <= limit)
 		distance = edits(name, length, candidate, other, limit);
 	if (distance == FAR && ((length >= 3 && strcasestr(candidate, name)) ||
-				      (other >= 4 && strcasestr(name, candidate))))
+				(other >= 4 && strcasestr(name, candidate))))
 		distance = INSIDE + (unsigned)gap;
 	return distance;
 }
@@ -98,7 +98,6 @@ void spell_offer_symbols(struct spell_near *near, const char *wanted, const stru
 	}
 }
 
-/* "; did you mean a, b or c?" */
 void spell_print(const struct spell_near *near, struct strbuf *buf)
 {
 	for (size_t i = 0; i < near->count; i++)

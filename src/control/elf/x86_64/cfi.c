@@ -1,11 +1,11 @@
 /*
- * cfi.c
+ * cfi.c - compiles the instructions of FDEs to rows.
  *
- * A CIE gives the rules that its FDEs begin with, an FDE the changes along its code. Of all
- * registers only the CFA, rbp and the return address are followed: no frame on x86-64 needs another
- * to find its caller, but for those that keep the CFA in a register of their own for a few
- * instructions (DT_CFA_HARD). Expressions are known by sight: the one for frames that are aligned
- * anew, that of PLT entries, that of signal frames.
+ * A CIE gives the rules that its FDEs begin with, an FDE the changes along its code. The compiler
+ * follows only the CFA, rbp and the return address: no frame on x86-64 needs another register to
+ * find its caller, except frames that keep the CFA in a register of their own for a few
+ * instructions (DT_CFA_HARD). It recognises three expressions: of realigned frames, of PLT entries,
+ * and of signal frames.
  */
 #include "control/elf/cfi.h"
 
@@ -22,7 +22,7 @@
 
 #define ROWS_MAX (64u << 20)
 #define STATES_MAX 16
-#define HW_RSP 7 /* DWARF's numbers */
+#define HW_RSP 7 /* DWARF numbers */
 #define HW_RBP 6
 #define HW_RA 16
 
@@ -35,7 +35,7 @@ struct state {
 	int64_t rbp_offset, ra_offset;
 };
 
-/* The CIE of the FDEs that are read now. */
+/* The rules after the instructions of the CIE used last. */
 struct start {
 	uint64_t offset; /* which CIE; UINT64_MAX: none yet */
 	bool is_valid;
@@ -167,7 +167,7 @@ static bool add_row(struct cfi_rows *rows, struct dt_unwind_row row)
 struct run {
 	struct cfi_rows *rows; /* NULL: the CIE's instructions, which make no rows */
 	const struct eh_frame_cie *cie;
-	struct state start; /* behind the CIE's instructions */
+	struct state start; /* after the CIE's instructions */
 	struct state state;
 	struct state saved[STATES_MAX];
 	size_t saved_count;
@@ -373,11 +373,11 @@ static int compare_rows(const void *a, const void *b)
 
 	if (x->pc != y->pc)
 		return x->pc < y->pc ? -1 : 1;
-	/* Where a function ends and another begins, the beginning counts. */
+	/* Where one function ends and another begins, the beginning wins. */
 	return (x->cfa_rule != DT_CFA_NONE) - (y->cfa_rule != DT_CFA_NONE);
 }
 
-/* Sorted, one row a pc, none that says what the one before it says. */
+/* Sorts the rows, keeps one per pc, and drops rows equal to the row before. */
 static void tidy(struct cfi_rows *rows)
 {
 	size_t kept = 0;

@@ -1,5 +1,5 @@
 /*
- * main of a program without symbols.
+ * entry.c - finds main of a program without symbols.
  *
  * The first argument of __libc_start_main is main's address, and the C library's start code, at the
  * program's entry point, is a straight line of instructions that puts it into rdi:
@@ -8,8 +8,8 @@
  *		call __libc_start_main
  *	musl	mov rdi, rsp; ...; call _start_c, which does the above
  *
- * So: walk that line, remember what is known about rdi, and look at it at every call. A direct call
- * with nothing known in rdi is looked into, one level deep.
+ * Walk that line, remember the value of rdi if known, and check it at every call. Follow a direct
+ * call with an unknown rdi, one level deep.
  */
 #include "control/code/decode.h"
 #include "control/elf/symtab_state.h"
@@ -41,7 +41,7 @@ static bool writes_rdi(const struct insn *insn)
 	return false;
 }
 
-/* What the instruction leaves in rdi, where that is a plain value. */
+/* The value that the instruction leaves in rdi; false: not a plain value. */
 static bool value_of(const struct symtab *symtab, const struct insn *insn, uint64_t *ret_value)
 {
 	const ZydisDecodedOperand *from = &insn->operands[1];
@@ -73,7 +73,7 @@ static void step(struct walk *walk, const struct insn *insn)
 		walk->value = value;
 }
 
-/* An address that can be main: code, and not the middle of a function. */
+/* Can the address be main? It is code, and not the middle of a function. */
 static bool is_function(const struct symtab *symtab, uint64_t address)
 {
 	const struct range *fde;

@@ -1,3 +1,4 @@
+/* The ABI of x86-64: a call leaves the return address at [rsp], and CFA = rsp + 8. */
 #include "control/elf/frame_rule.h"
 
 #include <dwarf.h>

@@ -9,8 +9,8 @@
  *		4+sym(%rip)  sym(,%rax,8)	... at a symbol
  *		%fs:16				... of the thread
  *
- * Arguments are separated by blanks. SIZE governs: "8@%eax" is all of rax, for some compilers name
- * a register by another of its names.
+ * Blanks separate arguments. SIZE governs: "8@%eax" is all of rax, since some compilers name a
+ * register by the wrong one of its names.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ struct parser {
 	struct sdt_argument argument;
 };
 
-/* By hardware number; the names of 64, 32, 16 and 8 bits. */
+/* By hardware number: names of 64, 32, 16 and 8 bits. */
 static const char *const registers[16][4] = {
 	{ "rax", "eax", "ax", "al" },	    { "rcx", "ecx", "cx", "cl" },
 	{ "rdx", "edx", "dx", "dl" },	    { "rbx", "ebx", "bx", "bl" },
@@ -50,7 +50,7 @@ static bool take(struct parser *p, char c)
 	return true;
 }
 
-/* The letters and digits behind a '%'. */
+/* The letters and digits after a '%'. */
 static bool take_word(struct parser *p, char word[8])
 {
 	size_t length = 0;
@@ -63,7 +63,7 @@ static bool take_word(struct parser *p, char word[8])
 	return length > 0 && !isalnum((unsigned char)*p->at);
 }
 
-/* A general register; *ret_shift: which byte of it. */
+/* A general register; *ret_shift: the byte that the name means. */
 static bool find_register(const char *word, uint8_t *ret_reg, uint8_t *ret_shift)
 {
 	*ret_shift = 0;
@@ -124,7 +124,7 @@ static bool take_term(struct parser *p, int64_t *ret_value)
 	return true;
 }
 
-/* Terms with + and -: 40+CheckpointStats. A symbol can only be added, once. */
+/* Terms with + and -: 40+CheckpointStats. At most one symbol, and not subtracted. */
 static bool take_sum(struct parser *p)
 {
 	uint64_t sum = 0;
@@ -155,12 +155,12 @@ static bool take_address_register(struct parser *p, uint8_t *ret_reg)
 		*ret_reg = REG_RIP;
 		return true;
 	}
-	/* 32-bit addresses aren't taken for 64-bit ones. */
+	/* a 32-bit register is no address */
 	return word[0] == 'r' && find_register(word, ret_reg, &shift) &&
 	       strcmp(registers[*ret_reg][0], word) == 0;
 }
 
-/* (BASE), (BASE,INDEX), (,INDEX,SCALE)... behind its '('. */
+/* (BASE), (BASE,INDEX), (,INDEX,SCALE)... after the '('. */
 static bool take_registers(struct parser *p)
 {
 	struct sdt_argument *a = &p->argument;
@@ -176,7 +176,7 @@ static bool take_registers(struct parser *p)
 			a->scale = (uint8_t)(*p->at++ - '0');
 		}
 	}
-	if (a->base == REG_RIP) { /* the symbol's address is meant, wherever that is */
+	if (a->base == REG_RIP) { /* the address of the symbol itself */
 		if (!a->is_relative || a->index != SDT_NO_REGISTER)
 			return false;
 		a->base = SDT_NO_REGISTER;
@@ -237,7 +237,7 @@ static bool take_size(struct parser *p)
 		a->is_signed &= !a->is_float;
 		return a->size == 1 || a->size == 2 || a->size == 4 || a->size == 8;
 	}
-	/* Of old notes, which have none, unless it is a size of several digits. */
+	/* Old notes have no size; a size of several digits is an error. */
 	p->at = start;
 	a->is_signed = a->is_float = false;
 	a->size = 8;

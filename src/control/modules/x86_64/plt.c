@@ -2,8 +2,8 @@
  * plt.c - which function each entry of a procedure linkage table leads to.
  *
  * Linkers write tables of several forms (.plt, .plt.sec, .plt.got; with endbr64, with bnd), but
- * each entry jumps through one word of memory, and a relocation tells whose address the loader puts
- * there. So the jumps are looked for, not the forms.
+ * each entry jumps through one word of memory, and a relocation names the function whose address
+ * the loader stores there. So this file looks for the jumps, not for the forms.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define JUMP_SIZE 6u
 #define NAME_ROOM 1024
 
-/* A word that the loader fills in with a function's address. */
+/* A word in which the loader stores a function's address. */
 struct got_word {
 	uint64_t address;
 	const char *name;
@@ -36,7 +36,7 @@ static int compare_words(const void *a, const void *b)
 	return (x->address > y->address) - (x->address < y->address);
 }
 
-/* A name of the dynamic symbol table; NULL: none that ends in it. */
+/* A name of the dynamic symbol table; NULL: it doesn't end inside the table. */
 static const char *dynamic_name(struct bytes symbols, struct bytes strings, uint64_t index)
 {
 	Elf64_Sym symbol;
@@ -84,7 +84,7 @@ static bool read_got(const struct elf_image *image, struct bytes table, struct g
 	return true;
 }
 
-/* The word that an entry jumps through: jmp [rip + x], with or without what may stand before it. */
+/* The word that an entry jumps through: jmp [rip + x], after an optional prefix or endbr64. */
 static bool jumps_through(const uint8_t *entry, uint64_t address, uint64_t *ret_word)
 {
 	for (size_t i = 0; i + JUMP_SIZE <= ENTRY_SIZE; i++) {
@@ -99,10 +99,10 @@ static bool jumps_through(const uint8_t *entry, uint64_t address, uint64_t *ret_
 	return false;
 }
 
-static bool add_entries(const struct elf_image *image, const Elf64_Shdr *section, const struct got *got,
-			struct unnamed_functions *unnamed)
+static bool add_entries(const struct elf_image *image, const Elf64_Shdr *section,
+			const struct got *got, struct unnamed_functions *unnamed)
 {
-	/* Entries of .plt.got are 8 bytes long where they hold nothing but the jump. */
+	/* Entries of .plt.got are 8 bytes long if they hold only the jump. */
 	uint64_t step = section->sh_entsize == 8 ? 8 : ENTRY_SIZE;
 	struct bytes code = elf_image_bytes(image, section->sh_addr, section->sh_size);
 	char name[NAME_ROOM + 8];
@@ -118,7 +118,8 @@ static bool add_entries(const struct elf_image *image, const Elf64_Shdr *section
 		if (!word)
 			continue;
 		snprintf(name, sizeof(name), "%s@plt", word->name);
-		if (!unnamed_functions_add(unnamed, name, section->sh_addr + at, step, SOURCE_PLT, false))
+		if (!unnamed_functions_add(unnamed, name, section->sh_addr + at, step, SOURCE_PLT,
+					   false))
 			return false;
 	}
 	return true;
@@ -130,9 +131,9 @@ struct error *plt_read(const struct symtab *symtab, struct unnamed_functions *un
 	const struct elf_image *image = &symtab->image;
 	const struct dynamic *d = &image->dynamic;
 	struct got got = { 0 };
-	bool done =
-		read_got(image, elf_image_bytes(image, d->jmprel, d->jmprel ? d->pltrelsz : 0), &got) &&
-		read_got(image, elf_image_bytes(image, d->rela, d->rela ? d->relasz : 0), &got);
+	bool done = read_got(image, elf_image_bytes(image, d->jmprel, d->jmprel ? d->pltrelsz : 0),
+			     &got) &&
+		    read_got(image, elf_image_bytes(image, d->rela, d->rela ? d->relasz : 0), &got);
 
 	if (got.count)
 		qsort(got.items, got.count, sizeof(*got.items), compare_words);

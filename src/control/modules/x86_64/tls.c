@@ -4,11 +4,11 @@
  *   | library's block | ... | program's block | FS base: thread control block, its dtv at +8
  *                     <-- offset ------------->
  *
- * The program's block ends at the FS base, as its own code was linked to know. Of a library only
- * the loader knows: it leaves what we need in words that the library's code reads, the distance of
- * one variable (R_X86_64_TPOFF64), or the library's number in each thread's table of blocks, the
- * dtv (R_X86_64_DTPMOD64). They are read at each hit, since a library whose loading is just noticed
- * hasn't been relocated.
+ * The program's block ends at the FS base: the linker fixes this. Only the loader knows the place
+ * of a library's block. It stores it in words that the library's code reads: the distance of one
+ * variable (R_X86_64_TPOFF64), or the library's index in each thread's table of blocks, the dtv
+ * (R_X86_64_DTPMOD64). The words are read at each hit, since a library isn't relocated yet when
+ * its loading is noticed.
  */
 #include "control/base/cleanup.h"
 #include "control/elf/symtab_state.h"
@@ -17,13 +17,13 @@
 #define SIZE_MAX_OF_BLOCK (1u << 30)
 
 struct search {
-	/* a word with the distance of the variable at that offset of the block */
+	/* address of a word, and the offset in the block of the variable whose distance it holds */
 	uint64_t distance_at, distance_of;
-	uint64_t number_at; /* a word with the library's number */
+	uint64_t number_at; /* address of the word with the library's index in the dtv */
 };
 
-/* What is exported may be another module's, of the same name: only those without a symbol are about
- * the library's own block. */
+/* Only relocations without a symbol surely mean the library's own block: an exported variable may
+ * be another module's of the same name. */
 static void look_at(void *context, const Elf64_Rela *rela)
 {
 	struct search *search = context;
@@ -36,8 +36,7 @@ static void look_at(void *context, const Elf64_Rela *rela)
 	}
 }
 
-/* What is left free at its start, so that the block's address has the alignment that the file's
- * has. */
+/* `skew` is left free at the start, so that the block is aligned as its address in the file. */
 static struct tls of_program(const Elf64_Phdr *header)
 {
 	uint64_t align = header->p_align > 1 ? header->p_align : 1,

@@ -10,7 +10,7 @@
 
 /* ---- C's own types --------------------------------------------------------------------------- */
 
-/* One table: what an expression may point to without debug information must live on. */
+/* Static: an expression may point to these types, which no debug information owns. */
 static const struct type type_void = { .kind = TYPE_VOID, .name = "void" };
 static const struct type type_char = {
 	.kind = TYPE_CHAR, .size = 1, .is_signed = true, .name = "char"
@@ -32,7 +32,7 @@ static const struct type type_ints[2][4] = {
 	  { .kind = TYPE_INT, .size = 8, .is_signed = true, .name = "long" } },
 };
 
-/* Names of the libraries' own, for where no debug information has them. */
+/* Names of libraries' types, for programs without debug information for them. */
 static const struct {
 	const char *name;
 	const struct type *type;
@@ -66,7 +66,7 @@ static const struct type *find_known(const char *name)
 	return NULL;
 }
 
-/* The words of which C makes types, counted. */
+/* The keywords of C's types, counted. */
 enum word {
 	WORD_SIGNED,
 	WORD_UNSIGNED,
@@ -92,9 +92,9 @@ static const struct type *type_of_words(const unsigned counts[WORDS])
 	return &type_ints[is_signed][counts[WORD_SHORT] ? 1 : counts[WORD_LONG] ? 3 : 2];
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
-/* The next word, if it is this one. */
+/* Takes this word, if it is the next. */
 static bool accept_word(struct parser *p, const char *word)
 {
 	size_t length = strlen(word);
@@ -124,7 +124,7 @@ static bool take_word(struct parser *p, unsigned counts[WORDS])
 	return false;
 }
 
-/* In any order: long unsigned int. */
+/* Takes keywords in any order: long unsigned int. */
 static bool take_words(struct parser *p, const struct type **ret_type)
 {
 	unsigned counts[WORDS] = { 0 };
@@ -143,7 +143,7 @@ static bool find_type(struct parser *p, const char *name, enum type_kind kind,
 	return p->names->find_type && p->names->find_type(p->names->context, name, kind, ret_type);
 }
 
-/* What goes on with template arguments: ns::box<int>::inner */
+/* Continues a name with template arguments: ns::box<int>::inner */
 static void take_templates(struct parser *p, char *name)
 {
 	size_t length = strlen(name);
@@ -163,8 +163,7 @@ static void take_templates(struct parser *p, char *name)
 	name[length] = '\0';
 }
 
-/* Does "(name *)" or "(name)" and something to cast stand there? It can't be anything but a cast
- * then. */
+/* Is it "(name *)", or "(name)" before an operand? Then it can only be a cast. */
 static bool must_be_type(const char *at)
 {
 	size_t stars;
@@ -178,7 +177,7 @@ static bool must_be_type(const char *at)
 	return stars ? *at != '\0' : parser_is_name(*at) || *at == '(' || *at == '"';
 }
 
-/* A name of the program's own. */
+/* A type of the program. */
 static bool take_named(struct parser *p, struct type *ret_type)
 {
 	const char *start = p->at;
@@ -206,7 +205,7 @@ static bool take_named(struct parser *p, struct type *ret_type)
 	return false;
 }
 
-/* struct NAME and the like; false: none of these words, or an error. */
+/* struct, union, enum or class NAME; false: another word, or an error. */
 static bool take_tagged(struct parser *p, struct type *ret_type)
 {
 	static const struct {
@@ -272,8 +271,8 @@ bool cast_take_type(struct parser *p, struct type *ret_type)
 		type = pointer;
 	}
 	if (!parser_accept(p, ")")) {
-		/* a variable that is called as a type is, in an expression; else a type that goes
-		 * on */
+		/* either a variable with the name of a type, in an expression, or a type that
+		 * continues */
 		if (!*p->at || isalpha((unsigned char)*p->at) || *p->at == '_' || *p->at == '[' ||
 		    *p->at == '(')
 			parser_fail(p, p->at, "missing ')' (a type is a name and stars here)");
@@ -284,7 +283,7 @@ bool cast_take_type(struct parser *p, struct type *ret_type)
 	return true;
 }
 
-/* ---- casting --------------------------------------------------------------------------------- */
+/* ---- casts ----------------------------------------------------------------------------------- */
 
 static void cast_to_real(struct operand *operand, const struct type *type)
 {
@@ -305,8 +304,7 @@ static void cast_to_number(struct parser *p, struct operand *operand, const stru
 	}
 }
 
-/* The value stays where it is computed: a place of the new type, of which as many bytes are taken
- * as it has. */
+/* Doesn't load the value: makes a place of the new type, which takes as many bytes as it has. */
 void cast_apply(struct parser *p, struct operand *operand, const struct type *type, const char *at)
 {
 	struct operand cast = { .kind = OPERAND_PLACE, .type = *type };

@@ -9,7 +9,7 @@
 #define NO_REAL DT_OP_END
 
 static const struct binary binaries[] = {
-	/* longer signs first: the first that fits counts */
+	/* longer signs first: the first match wins */
 	{ "||", 1, DT_OP_SKIP, DT_OP_SKIP, NO_REAL },
 	{ "&&", 2, DT_OP_SKIP_ZERO, DT_OP_SKIP_ZERO, NO_REAL },
 	{ "==", LEVEL_EQUAL, DT_OP_EQ, DT_OP_EQ, DT_OP_REAL_EQ },
@@ -39,7 +39,7 @@ const struct binary *binary_at(const char *text, unsigned level)
 	return NULL;
 }
 
-/* a && b: 0 unless both. a || b: 1 if one. The second is looked at only if it decides. */
+/* a && b, a || b: 0 or 1. Evaluates the second side only if it decides. */
 static void combine_logic(const struct binary *binary, struct operand *left,
 			  const struct operand *right)
 {
@@ -65,10 +65,10 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[") != NULL;
 }
 
-/* A string's address, and its length if it has one, on the program's stack. */
+/* A string on the program's stack: its address, and its length if it has one. */
 struct pushed_text {
 	struct value_ops ops;
-	bool is_text; /* can be compared with one */
+	bool is_text; /* comparable with a text */
 	bool is_counted;
 	bool is_there;
 };
@@ -143,13 +143,13 @@ static bool is_pointer(struct operand *operand)
 	       (operand->type.kind == TYPE_POINTER || operand->type.kind == TYPE_ARRAY);
 }
 
-/* Bytes that a pointer goes on by 1. */
+/* Bytes by which pointer + 1 moves. */
 static uint64_t step_of(struct parser *p, const struct type *pointer, struct type *ret_target)
 {
 	type_target(pointer, ret_target);
 	if (p->names->debug)
 		type_complete(p->names->debug, ret_target);
-	return ret_target->size ? ret_target->size : 1; /* of void: a byte, as compilers have it */
+	return ret_target->size ? ret_target->size : 1; /* void: a byte, as in gcc */
 }
 
 /* pointer + number, pointer - number */
@@ -178,7 +178,7 @@ static void move_pointer(struct parser *p, enum dt_op_code code, struct operand 
 	*pointer = moved;
 }
 
-/* How many elements are between them. */
+/* pointer - pointer: the number of elements between them. */
 static void subtract_pointers(struct parser *p, struct operand *left, struct operand *right,
 			      const char *at)
 {
@@ -196,7 +196,7 @@ static void subtract_pointers(struct parser *p, struct operand *left, struct ope
 	left->is_unsigned = false;
 }
 
-/* False: no pointer is moved. */
+/* False: not an operation that moves a pointer. */
 static bool combine_pointers(struct parser *p, const struct binary *binary, struct operand *left,
 			     struct operand *right, const char *at)
 {
@@ -231,7 +231,7 @@ static void balance(struct operand *left, struct operand *right)
 	operand_convert(right, size, is_unsigned);
 }
 
-/* Can its result have more bits than its operands have? */
+/* Can the result have more bits than the operands? */
 static bool overflows(const struct binary *binary)
 {
 	return binary->code == DT_OP_ADD || binary->code == DT_OP_SUB ||
@@ -254,7 +254,7 @@ static void combine_numbers(const struct binary *binary, struct operand *left,
 	}
 }
 
-/* "text" == p, too. False: neither is a text. */
+/* Also "text" == p. False: neither side is a text. */
 static bool combine_texts(struct parser *p, const struct binary *binary, struct operand *left,
 			  struct operand *right, const char *at)
 {

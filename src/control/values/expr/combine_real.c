@@ -5,7 +5,7 @@
 
 #include "operand.h"
 
-/* ---- with a number that was written out: machine code is enough ------------------------------ */
+/* ---- comparison with a literal: possible in machine code ------------------------------------- */
 
 static bool is_float(struct operand *operand)
 {
@@ -15,8 +15,8 @@ static bool is_float(struct operand *operand)
 }
 
 /*
- * A number that is ordered as the floating-point value is: its bits, the magnitude negated where
- * the sign is set (so that -0 is 0).
+ * An integer with the same order as the floating-point value: its bits, with the magnitude negated
+ * if the sign is set (so that -0 is 0).
  */
 static int64_t order_of(double value, bool is_single)
 {
@@ -50,7 +50,7 @@ static bool push_order(const struct operand *operand, struct value_ops *ops)
 	return found;
 }
 
-/* What isn't a number at all is larger than infinity in this order, and fits nothing but !=. */
+/* A NaN is larger than infinity in this order, and only != is true of it. */
 static void compare_order(struct parser *p, enum dt_op_code code, struct operand *left,
 			  double written, const char *at)
 {
@@ -80,7 +80,7 @@ static enum dt_op_code turned(enum dt_op_code code)
 				  : code;
 }
 
-/* What is infinite as a single only isn't compared so. */
+/* Not for a literal that only as a single is infinite. */
 static bool is_comparable(struct operand *operand, const struct operand *written)
 {
 	return is_float(operand) && written->is_literal &&
@@ -104,10 +104,9 @@ bool combine_written(struct parser *p, const struct binary *binary, struct opera
 	return true;
 }
 
-/* ---- with any other -------------------------------------------------------------------------- */
+/* ---- all other operations -------------------------------------------------------------------- */
 
-/* Singles with singles are computed as doubles and rounded, which is the same as if they had been
- * singles all the time. */
+/* Computes singles as doubles and rounds the result, which equals computing with singles. */
 void combine_reals(struct parser *p, const struct binary *binary, struct operand *left,
 		   struct operand *right, const char *at)
 {

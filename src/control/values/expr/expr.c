@@ -1,7 +1,7 @@
 /*
- * expr.c - parse, type and lower in one pass: each function of the grammar returns an operand,
- * which is still a place as long as something can be done with it (a member, an index), and becomes
- * a number when an operator wants one.
+ * expr.c - parses, types and lowers in one pass: each function of the grammar returns an operand,
+ * which stays a place as long as a member or an index may follow, and becomes a number when an
+ * operator needs one.
  */
 #include "expr.h"
 
@@ -57,7 +57,7 @@ bool expr_is_at_exit(const char *text)
 	return false;
 }
 
-/* What only an exit knows; false: it is something else. */
+/* Values that only an exit has; false: another name. */
 static bool parse_exit(struct parser *p, const char *name, const char *at, struct operand *ret)
 {
 	bool is_entry = strcmp(name, "entry") == 0 && p->at[0] == ':';
@@ -289,7 +289,7 @@ static void keep(struct parser *p, struct operand *operand, const char *at)
 	operand_make_value(p, operand, at);
 }
 
-/* Of a type, or of an expression's. */
+/* sizeof a type, or of an expression's type. */
 static void parse_sizeof(struct parser *p, struct operand *ret, const char *at)
 {
 	const char *start = p->at;
@@ -312,7 +312,7 @@ static void parse_sizeof(struct parser *p, struct operand *ret, const char *at)
 	operand_set_number(ret, size, 8, true);
 }
 
-/* (type)x; false: it is something else. */
+/* (type)x; false: not a cast. */
 static bool parse_cast(struct parser *p, struct operand *ret, const char *at)
 {
 	struct type type;
@@ -328,7 +328,7 @@ static bool parse_cast(struct parser *p, struct operand *ret, const char *at)
 	return true;
 }
 
-/* A sign and its operand; false: there is none. */
+/* A unary operator and its operand; false: no unary operator. */
 static bool parse_sign(struct parser *p, struct operand *ret, const char *at)
 {
 	static const struct {
@@ -396,7 +396,7 @@ static void parse_expression(struct parser *p, unsigned level, struct operand *r
 	}
 }
 
-/* ---- what is wanted -------------------------------------------------------------------------- */
+/* ---- variables and conditions ---------------------------------------------------------------- */
 
 static struct error *parse_all(struct parser *p, struct operand *ret)
 {
@@ -407,7 +407,7 @@ static struct error *parse_all(struct parser *p, struct operand *ret)
 	return p->error;
 }
 
-/* The most numbers that are on the stack at once. Both ways of a jump leave as many. */
+/* Counts the numbers on the stack. Both ways of a jump leave the same number. */
 static bool is_too_deep(const struct value_ops *ops)
 {
 	int depth = 0;

@@ -6,13 +6,13 @@
  * unary - + * & and sizeof, members by . and ->, [index], casts to any type of the debug
  * information: ((struct foo *)p)->next. Operands are variables and parameters, enumerators, NULL,
  * true, false, numbers, 'c', "text" (with == and !=: the string; with * ? [ in it, a glob),
- * registers ($rdi), $tid, $pid, $cpu, and $hits: how often the place was reached, this time
+ * registers ($rdi), $tid, $pid, $cpu, and $hits: how often the place was reached, this hit
  * included. At a function's exit also $ret, $duration (ns), and arguments as they were at entry
  * (entry:NAME). Integers are promoted and converted as in C (int and long have 32 and 64 bits);
  * overflow wraps, shifts by too much give 0 or the sign. Floating-point numbers are doubles or
- * singles; a single and a number that is written out are compared as singles.
+ * singles; a single and a literal are compared as singles.
  *
- * An expression becomes operations for the agent's programs. Errors show the place with a caret.
+ * An expression becomes operations for the agent's programs. Errors mark the place with a caret.
  */
 #ifndef DYNTRACE_EXPR_H
 #define DYNTRACE_EXPR_H
@@ -20,37 +20,37 @@
 #include "control/base/strbuf.h"
 #include "control/values/shape/shape.h"
 
-/* Where names lead. */
+/* Looks up the names in an expression. */
 struct expr_names {
 	void *context;
-	/* A variable's type and place; false: there is none of that name. */
+	/* A variable's type and place; false: unknown. */
 	bool (*find)(void *context, const char *name, struct type *ret_type,
 		     struct value_place *ret_place);
-	/* A type; `kind` as in debug_find_type. NULL: C's own only. */
+	/* A type; `kind` as in debug_find_type. NULL: only C's own types. */
 	bool (*find_type)(void *context, const char *name, enum type_kind kind,
 			  struct type *ret_type);
 	/* An enumerator's value. */
 	bool (*find_label)(void *context, const char *name, int64_t *ret_value);
 	/* Appends the names that `find` knows, for messages: "a, b". NULL: none. */
 	void (*list)(void *context, struct strbuf *text);
-	/* The counter of the place, for $hits; UINT32_MAX: there is none left. */
+	/* The counter of the place, for $hits; UINT32_MAX: none left. */
 	uint32_t (*counter)(void *context);
-	struct debug *debug; /* NULL: there are no names but registers */
-	bool at_exit; /* then `find` knows "$ret" too */
-	/* then `find` gets $words, and names with their members and indices: a.b[2] */
+	struct debug *debug; /* NULL: only registers have names */
+	bool at_exit; /* `find` knows "$ret" too */
+	/* `find` gets $words too, and names with members and indices: a.b[2] */
 	bool has_paths;
 };
 
-/* A variable or part of one. */
+/* The type and place of a variable, or of a part of one. */
 struct error *expr_variable(const char *text, const struct expr_names *names, struct type *ret_type,
 			    struct value_place *ret_place);
 
-/* A condition: operations that leave a number on the stack, and the texts that they match with. */
+/* A condition: operations that leave a number on the stack, and the texts that they compare. */
 struct error *expr_condition(const char *text, const struct expr_names *names,
 			     struct value_ops *ret_ops, struct value_texts *texts);
 
-/* Does it (or the TYPE of a context) ask for what only a function's exit knows: $ret, $duration,
- * entry:NAME? */
+/* Does the expression (or the TYPE of a context) use values that only a function's exit has: $ret,
+ * $duration, entry:NAME? */
 bool expr_is_at_exit(const char *text);
 
 /* The hardware number of a register (16 rip, 17 flags); false: no such register. */

@@ -14,7 +14,9 @@ static void set_real(struct operand *operand, double real, uint8_t size)
 	if (size == sizeof(float))
 		real = (float)real;
 	memcpy(&bits, &real, sizeof(bits));
-	*operand = (struct operand){ .kind = OPERAND_REAL, .size = size, .is_literal = true, .real = real };
+	*operand = (struct operand){
+		.kind = OPERAND_REAL, .size = size, .is_literal = true, .real = real
+	};
 	ops_const(&operand->ops, bits);
 }
 
@@ -47,8 +49,8 @@ static void take_real(struct parser *p, struct operand *ret)
 	p->at = end + (is_single || *end == 'l' || *end == 'L');
 }
 
-/* The first of int, unsigned, long and unsigned long that it fits; decimal ones are unsigned only
- * if they must. */
+/* The type is the first of int, unsigned, long and unsigned long that fits; a decimal number is
+ * unsigned only if no signed type fits. */
 static void take_integer(struct parser *p, struct operand *ret)
 {
 	bool is_decimal = *p->at != '0', is_unsigned, is_long;
@@ -95,7 +97,7 @@ void literal_negate(struct operand *operand)
 	set_written(operand, value, operand->size, operand->is_unsigned);
 }
 
-/* One character of a literal, escapes included; -1: its end. */
+/* One character of a literal, escapes decoded; -1: the end. */
 static int take_char(struct parser *p, char quote)
 {
 	static const char escapes[] = "n\nt\tr\r0\0\\\\'\'\"\"";
@@ -112,7 +114,7 @@ static int take_char(struct parser *p, char quote)
 			return (unsigned char)escapes[i + 1];
 		}
 	}
-	return '\\'; /* a glob's own escape */
+	return '\\'; /* an escape of the glob */
 }
 
 void literal_char(struct parser *p, struct operand *ret)

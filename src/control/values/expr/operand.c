@@ -1,3 +1,4 @@
+/* operand.c - from places to numbers; members and indices. */
 #include "operand.h"
 
 #include <stdarg.h>
@@ -27,7 +28,9 @@ void parser_fail(struct parser *p, const char *at, const char *format, ...)
 
 void operand_set_number(struct operand *operand, uint64_t value, uint8_t size, bool is_unsigned)
 {
-	*operand = (struct operand){ .kind = OPERAND_NUMBER, .size = size, .is_unsigned = is_unsigned };
+	*operand = (struct operand){ .kind = OPERAND_NUMBER,
+				     .size = size,
+				     .is_unsigned = is_unsigned };
 	ops_const(&operand->ops, value);
 }
 
@@ -42,7 +45,7 @@ void operand_follow_reference(struct operand *operand)
 	operand->place = behind;
 }
 
-/* An integer of any size: smaller ones become ints. */
+/* Loads an integer of any size: those smaller than an int become ints. */
 static bool load_number(const struct operand *operand, struct operand *ret)
 {
 	const struct type *type = &operand->type;
@@ -116,7 +119,7 @@ void operand_cut(struct operand *operand)
 		ops_add(&operand->ops, DT_OP_BITS, 0, 32, !operand->is_unsigned);
 }
 
-/* Of what was written out there is a better constant. */
+/* A literal gets a new constant instead of an operation. */
 void operand_convert(struct operand *operand, uint8_t size, bool is_unsigned)
 {
 	bool is_same = operand->size == size && operand->is_unsigned == is_unsigned;
@@ -126,7 +129,7 @@ void operand_convert(struct operand *operand, uint8_t size, bool is_unsigned)
 	operand->size = size;
 	operand->is_unsigned = is_unsigned;
 	if (size == 8)
-		return; /* it is extended already */
+		return; /* already extended */
 	if (operand->is_literal) {
 		uint32_t low = (uint32_t)operand->value;
 

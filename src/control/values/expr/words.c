@@ -1,3 +1,4 @@
+/* words.c - names and signs of an expression. */
 #include <ctype.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * shape.c - from a type to fields: each kind of type has a row in a table, and structs, arrays and
- * references lead to others.
+ * shape.c - from a type to fields: one row of a table per kind of type. Structs, arrays and
+ * references add fields of further types.
  */
 #include "shape.h"
 
@@ -81,7 +81,7 @@ void shape_label(struct shape *shape, struct event_field *field, const char *nam
 	field->label_count += labels[field->label_count].name != NULL;
 }
 
-/* A byte that is always 0, with a name that says why. */
+/* A byte that is always 0, with `note` as its label. */
 void shape_note(struct shape *shape, const char *name, const char *note)
 {
 	static const struct value_place nothing = { .kind = PLACE_GONE };
@@ -135,7 +135,7 @@ bool value_is_number_size(uint64_t size)
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
-/* Words of 8 bytes, in base 16: for what no field type can show. */
+/* Words of 8 bytes, in base 16: for types that no field type can show. */
 static void add_words(struct shape *shape, const char *name, uint64_t size,
 		      const struct value_place *place)
 {
@@ -206,7 +206,7 @@ static void add_enum(struct shape *shape, const char *name, const struct type *t
 		field->type = type->is_signed ? FIELD_INT : FIELD_UINT;
 }
 
-/* What CTF has no type for is a double, or exactly a single. */
+/* A number without a type in CTF becomes a double, or a single if that is exact. */
 static void add_converted(struct shape *shape, const char *name, const struct type *type,
 			  const struct value_place *place)
 {
@@ -238,7 +238,7 @@ static void begin_struct(struct shape *shape, const char *name, size_t *ret_inde
 	shape_field(shape, name, FIELD_STRUCT, 1);
 }
 
-/* The struct's alignment is that of its strictest member, as readers of the trace have it. */
+/* Readers of the trace align a struct as its strictest member. */
 static void end_struct(struct shape *shape, const char *name, size_t index)
 {
 	uint8_t align = 1;
@@ -291,7 +291,7 @@ static void add_pointer(struct shape *shape, const char *name, const struct type
 		shape_number(shape, name, FIELD_HEX, 8, false, place);
 }
 
-/* What a reference refers to, where that is a number or a string; else where it is. */
+/* The target of a reference if a number or a string; else its address. */
 static void add_reference(struct shape *shape, const char *name, const struct type *type,
 			  const struct value_place *place, unsigned depth)
 {
@@ -397,7 +397,7 @@ static void add_struct(struct shape *shape, const char *name, const struct type 
 	end_struct(shape, name, index);
 }
 
-/* Structs: one of their numbers, by number. */
+/* An array of structs: one field per element, named by its index. */
 static void add_structs(struct shape *shape, const char *name, const struct type *element,
 			uint64_t count, const struct value_place *place, unsigned depth)
 {
@@ -423,7 +423,7 @@ static void add_structs(struct shape *shape, const char *name, const struct type
 	end_struct(shape, name, index);
 }
 
-/* Numbers, element by element from registers, as one copy from memory. */
+/* An array of numbers: element by element from registers, one copy from memory. */
 static void add_elements(struct shape *shape, const char *name, const struct type *element,
 			 uint64_t count, const struct value_place *place)
 {
@@ -432,7 +432,7 @@ static void add_elements(struct shape *shape, const char *name, const struct typ
 	bool in_memory = place_push_address(place, &ops);
 	struct value_store *store;
 
-	if (element->kind == TYPE_POINTER) /* its number, not what it points to */
+	if (element->kind == TYPE_POINTER) /* the address, not its target */
 		shape_number(shape, name, FIELD_HEX, 8, false, place);
 	else
 		shape_value(shape, name, element, place, DEPTH_MAX);

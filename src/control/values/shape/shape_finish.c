@@ -1,5 +1,5 @@
 /*
- * shape_finish.c - the layout of an event whose fields are known: stores at fixed places for the
+ * shape_finish.c - lays out an event whose fields are known: stores at fixed places for the
  * trampoline, or a program for the agent.
  */
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define HEAD 8u
 #define HW_RSP 4
-#define MARK_ROOM 32u /* what a string may say about itself */
+#define MARK_ROOM 32u /* for a mark in place of a string: (unreadable 0x...) */
 
 static uint32_t align_up(uint32_t at, uint32_t to)
 {
@@ -37,7 +37,7 @@ static bool store_is_native(const struct value_store *store, struct tramp_field 
 	return ret_field->shift < 64;
 }
 
-/* Every store goes to the field it belongs to, in order; struct fields align what follows. */
+/* Gives each store the offset of its field, in order; struct fields align the next field. */
 static bool layout_plain(struct shape *shape, struct tramp_event *event)
 {
 	uint32_t at = HEAD;
@@ -70,7 +70,7 @@ static bool layout_plain(struct shape *shape, struct tramp_event *event)
 struct builder {
 	VEC(struct dt_op) ops;
 	const struct shape *shape;
-	uint32_t size; /* the most that the event may take */
+	uint32_t size; /* maximum of the event */
 	bool failed;
 };
 
@@ -89,7 +89,7 @@ static void build_op(struct builder *b, enum dt_op_code code, uint8_t a, uint16_
 	build(b, &one);
 }
 
-/* The value, or 0 if its guard says so. */
+/* Pushes the value, or 0 if its guard is 0. */
 static void push_guarded(const struct builder *b, const struct value_store *store,
 			 const struct value_ops *value, struct value_ops *ops)
 {
@@ -166,7 +166,7 @@ static void build_store(struct builder *b, const struct value_store *store)
 	}
 }
 
-/* A long double of the frame or of a register: that is always there. */
+/* Is it a long double in the frame or in a register, which is always readable? */
 static bool is_near_load(const struct value_ops *ops, size_t at)
 {
 	const struct dt_op *first = &ops->items[0];
@@ -193,7 +193,7 @@ static bool place_can_fail(const struct value_place *place)
 	return false;
 }
 
-/* Whether a field can be unreadable: then the event has a list of those that are. */
+/* Can a field be unreadable? Then the event has a list of unreadable fields. */
 static bool can_fail(const struct shape *shape)
 {
 	for (size_t i = 0; i < shape->stores.count; i++) {
@@ -225,14 +225,14 @@ static void build_limits(struct builder *b, const struct tramp_limits *limits)
 	build(b, &ops);
 }
 
-/* Is it an address that registers tell: a register, and a distance? */
+/* Is it an address of the form register + distance? */
 static bool is_plain_address(const struct value_ops *ops)
 {
 	return ops->count && ops->count <= 2 && !ops->failed && ops->items[0].code == DT_OP_REG &&
 	       (ops->count == 1 || ops->items[1].code == DT_OP_OFFSET);
 }
 
-/* Where the first thing is that has to be read for a field. False: nothing, or nobody knows yet. */
+/* The first address that must be read for a field. False: none, or not known yet. */
 static bool first_address(const struct value_store *store, struct value_ops *ret_ops)
 {
 	struct value_ops ops = { .count = 0 };
@@ -256,7 +256,7 @@ static bool is_listed(const struct value_ops *list, size_t count, const struct v
 	return false;
 }
 
-/* What several fields will have to read is read by one system call. */
+/* Reads the memory that several fields need by one system call. */
 static void build_prefetch(const struct shape *shape, struct builder *b)
 {
 	struct value_ops list[DT_PREFETCH_MAX];
@@ -299,7 +299,7 @@ static void build_all(struct shape *shape, struct builder *b)
 	}
 }
 
-/* The names of the fields, by number, then the texts of the condition. */
+/* Appends the names of the fields, by number, then the texts of the condition. */
 static struct dt_program *assemble(const struct shape *shape, const struct builder *b,
 				   size_t *ret_size)
 {

@@ -1,5 +1,5 @@
 /*
- * shape_text.c - strings: what is text, and where its bytes and its length are.
+ * shape_text.c - strings: which types are text, and where their bytes and their length are.
  */
 #include <stdio.h>
 #include <string.h>
@@ -60,13 +60,13 @@ void shape_add_special(struct shape *shape, const char *name, enum dt_op_code co
 	shape->is_gathered = true;
 }
 
-/* Classes and structs that are text: the members that hold the address and the length. */
+/* Classes and structs that are text, with the members that hold the address and the length. */
 static const struct {
-	const char *type; /* its name begins so */
-	const char *address, *length; /* members, and members of these */
-	uint64_t size; /* then its name is no longer; 0: of any */
+	const char *type; /* start of its name */
+	const char *address, *length; /* paths of members */
+	uint64_t size; /* of the type, and `type` is its whole name; 0: any */
 } text_types[] = {
-	/* libstdc++; clang leaves out what is in _M_dataplus: the pointer, at its beginning */
+	/* libstdc++; clang doesn't describe _M_dataplus, which begins with the pointer */
 	{ "basic_string<char", "_M_dataplus", "_M_string_length", 0 },
 	{ "basic_string_view<char", "_M_str", "_M_len", 0 },
 	{ "&str", "data_ptr", "length", 0 }, /* Rust */
@@ -83,7 +83,7 @@ static const struct {
 	{ "[]uint8", "array", "len", 24 },
 };
 
-/* a.b.c: where it is in the type. */
+/* The offset of member a.b.c in the type. */
 static bool find_path(const struct type *type, const char *path, uint64_t *ret_offset)
 {
 	struct type here = *type;

@@ -1,16 +1,15 @@
 /*
- * shape_variant.c - enumerations with values in them (Rust): which variant it is, and what is in
- * it.
+ * shape_variant.c - enumerations with values in them (Rust): the variant's name, and its content.
  *
- * An event has the fields of all variants. Those of the variants that it isn't are 0: each is
- * stored behind a guard, which compares the tag.
+ * An event has the fields of all variants. Fields of other variants are 0: a guard, which compares
+ * the tag, precedes each store.
  */
 #include "shape_fields.h"
 
 #define STORES_MAX 64
 #define STEPS_MAX 1024
 
-/* How many variants have a value of the tag, and how many are what is left. */
+/* Counts variants with a value of the tag, and variants without. */
 static void count_variants(const struct type *type, size_t *ret_numbered, int64_t *ret_last,
 			   size_t *ret_others)
 {
@@ -25,7 +24,7 @@ static void count_variants(const struct type *type, size_t *ret_numbered, int64_
 	}
 }
 
-/* Is the tag this value? */
+/* Pushes whether the tag has this value. */
 static bool push_is(const struct member *tag, const struct value_place *place, int64_t value,
 		    bool is_equal, struct value_ops *ops)
 {
@@ -38,8 +37,8 @@ static bool push_is(const struct member *tag, const struct value_place *place, i
 	return !ops->failed;
 }
 
-/* The variant's name: by the tag, or, where there are two and the tag is part of one, by whether it
- * is the other. */
+/* The variant's name: by the tag; of two variants with the tag inside one, by whether it is the
+ * other. */
 static void add_variant_name(struct shape *shape, const struct type *type, const struct member *tag,
 			     const struct value_place *at)
 {
@@ -63,7 +62,7 @@ static void add_variant_name(struct shape *shape, const struct type *type, const
 	}
 }
 
-/* What is in the variants that it isn't is shown as 0. */
+/* Fields of other variants are 0. */
 static void add_variant(struct shape *shape, const struct type *type, const struct variant *variant,
 			const struct member *tag, const struct value_place *at,
 			const struct value_place *place, unsigned depth)

@@ -1,5 +1,6 @@
 /*
- * values.h - what the events of one tracepoint hold, ready for its trampoline and for its event type.
+ * values.h - what the events of one tracepoint hold, ready for its trampoline and for its event
+ * type.
  */
 #ifndef DYNTRACE_VALUES_H
 #define DYNTRACE_VALUES_H

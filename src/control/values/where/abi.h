@@ -1,8 +1,8 @@
 /*
- * abi.h - where the System V ABI for x86-64 puts arguments and results.
+ * abi.h - where the ABI puts arguments and results.
  *
- * At a function's first instruction this is what holds, whatever the debug information says about
- * the variables that they will become. Pure.
+ * At a function's first instruction the ABI holds, whatever the debug information says about the
+ * variables that the arguments will become. Pure.
  */
 #ifndef DYNTRACE_ABI_H
 #define DYNTRACE_ABI_H
@@ -11,11 +11,11 @@
 
 enum abi_where {
 	ABI_INT, /* a general register, by its hardware number */
-	ABI_SSE, /* an xmm register */
-	ABI_STACK, /* at rsp + disp, rsp as it is at the first instruction */
+	ABI_SSE, /* a vector register */
+	ABI_STACK, /* at stack pointer + disp, as it is at the first instruction */
 	ABI_X87, /* reg: 0 for st0, 1 for st1; results only */
-	ABI_CONSTANT, /* nowhere: `value` is what it always is */
-	ABI_KEPT, /* reg: the first of the words that the entry kept for the exit (layout.h) */
+	ABI_CONSTANT, /* nowhere: always `value` */
+	ABI_KEPT, /* reg: index of the first word that the entry kept for the exit (layout.h) */
 };
 
 /* Bytes [offset, offset + size) of a value. */
@@ -28,9 +28,9 @@ struct abi_piece {
 };
 
 struct abi_value {
-	bool is_known; /* false: it can't be told where it is */
-	bool is_behind; /* the piece is the address of the value */
-	size_t count; /* 0: it has no bytes to pass */
+	bool is_known; /* false: its place is unknown */
+	bool is_behind; /* the piece holds the address of the value */
+	size_t count; /* 0: no bytes to pass */
 	struct abi_piece pieces[2];
 };
 
@@ -38,10 +38,10 @@ struct abi_state {
 	unsigned ints, sses;
 	int32_t stack; /* bytes of arguments on the stack so far */
 	bool is_rust, is_llvm;
-	bool is_lost; /* nothing is known of the arguments that follow */
+	bool is_lost; /* the places of further arguments are unknown */
 };
 
-/* Begins with a function: the place of a large result is its first argument. */
+/* Starts with a function: the address of a large result is its first argument. */
 void abi_start(const struct debug_function *function, struct abi_state *ret_state);
 /* The next argument's place. */
 void abi_next(struct abi_state *state, const struct type *type, struct abi_value *ret_value);

@@ -1,10 +1,10 @@
 /*
  * value_location.c - DWARF location expressions as places and programs.
  *
- * The address of the probe is known, and with it which entry of a location list holds and how the
- * CFA is found: what is left is a row of stack operations, which the agent's programs have nearly
- * one by one. What they haven't, or what nobody can know at that address (the value a register had
- * at entry), is gone.
+ * The address of the probe decides which entry of a location list holds and how the CFA is found.
+ * The rest is a list of stack operations, nearly all of which the agent's programs have too. A
+ * value that needs others, or that can't be known at that address (of a register at entry), is
+ * PLACE_GONE.
  */
 #include "value_location.h"
 
@@ -14,7 +14,7 @@
 #define OPS_IN_MAX 256
 #define HW_RSP 4
 #define HW_RBP 5
-#define TLS_DTV_AT 8 /* from the FS base, in glibc */
+#define TLS_DTV_AT 8 /* from the thread pointer, in glibc */
 #define TLS_DTV_ENTRY 16
 
 struct compiler {
@@ -25,7 +25,7 @@ struct compiler {
 	unsigned depth; /* of frame bases and entry values */
 };
 
-/* DWARF's numbers of the general registers to the hardware's. */
+/* Hardware numbers of general registers, by DWARF number. */
 static const uint8_t hardware[16] = { 0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15 };
 
 static const struct {
@@ -104,8 +104,8 @@ static void push_address(struct compiler *c, const Dwarf_Op *op, Dwarf_Attribute
 	ops_const(&c->ops, address + c->context->bias);
 }
 
-/* The offset in the module's block is on the stack. A thread that has no such block yet has no
- * address there either. */
+/* Turns the offset in the module's block, on the stack, into an address. A thread that has no such
+ * block yet has no address. */
 static void push_thread_local(struct compiler *c)
 {
 	const struct location_context *context = c->context;
@@ -136,7 +136,7 @@ static void push_thread_local(struct compiler *c)
 	ops_add(&c->ops, DT_OP_ADD, 0, 0, 0);
 }
 
-/* What a register held when the function was entered: known only there. */
+/* The value of a register at the function's entry: known only at the entry. */
 static void push_entry_value(struct compiler *c, const Dwarf_Op *op, Dwarf_Attribute *location)
 {
 	Dwarf_Attribute attribute;
@@ -153,7 +153,7 @@ static void push_entry_value(struct compiler *c, const Dwarf_Op *op, Dwarf_Attri
 	push_register(c, ops[0].atom - DW_OP_reg0, 0);
 }
 
-/* To another base type: whole numbers are cut or extended. */
+/* Converts to another base type: integers are cut or extended. */
 static void convert(struct compiler *c, const Dwarf_Op *op, Dwarf_Attribute *location)
 {
 	struct type type = { .kind = TYPE_VOID };
@@ -262,7 +262,7 @@ static void compile(struct compiler *c, const Dwarf_Op *ops, size_t count)
 	c->failed |= c->ops.failed;
 }
 
-/* A register as a whole; false: the expression isn't one. */
+/* A whole register; false: the expression is something else. */
 static bool piece_of(const Dwarf_Op *op, struct abi_piece *ret_piece)
 {
 	uint64_t reg = op->atom == DW_OP_regx ? op->number : (uint64_t)op->atom - DW_OP_reg0;
@@ -283,7 +283,7 @@ static bool piece_of(const Dwarf_Op *op, struct abi_piece *ret_piece)
 	return true;
 }
 
-/* A constant, or a slot of the frame that rsp tells; false: neither. */
+/* A constant, or a slot at a fixed distance from rsp; false: neither. */
 static bool piece_of_ops(const struct compiler *c, const Dwarf_Op *ops, size_t count, uint64_t size,
 			 struct abi_piece *ret_piece)
 {
@@ -305,7 +305,7 @@ static bool piece_of_ops(const struct compiler *c, const Dwarf_Op *ops, size_t c
 	       items[1].code == DT_OP_OFFSET;
 }
 
-/* Registers, constants and stack slots next to each other (DW_OP_piece). What is missing stays
+/* Registers, constants and stack slots next to each other (DW_OP_piece). Missing pieces stay
  * missing. */
 static void compile_pieces(struct compiler *c, const Dwarf_Op *ops, size_t count,
 			   struct value_place *ret_place)
@@ -364,7 +364,7 @@ static void compile_place(struct compiler *c, Dwarf_Op *ops, size_t count,
 	*ret_place = place;
 }
 
-/* DW_OP_implicit_value, DW_AT_const_value: the bytes are in the debug information. */
+/* DW_OP_implicit_value, DW_AT_const_value: the debug information holds the bytes. */
 static bool constant_place(Dwarf_Attribute *attribute, struct value_place *ret_place)
 {
 	struct value_place place = { .kind = PLACE_VALUE };

@@ -1,5 +1,5 @@
 /*
- * value_location.h - where the debug information says that a variable is, at one address.
+ * value_location.h - where a variable is at one address, by the debug information.
  *
  * Pure.
  */
@@ -13,17 +13,17 @@
 struct location_context {
 	struct debug *debug;
 	const struct debug_function *function; /* that contains pc */
-	/* of its file; may be NULL: then nothing in a frame is found */
+	/* of the file; NULL: variables in frames are PLACE_GONE */
 	const struct cfi_rows *rows;
-	uint64_t pc; /* the file's */
+	uint64_t pc; /* address in the file */
 	uint64_t bias; /* from the file's addresses to the process's */
-	/* of the file's module, if a thread-local variable is met; may be NULL */
+	/* called for thread-local variables; may be NULL */
 	struct tls (*find_tls)(void *tls_context);
 	void *tls_context;
-	Dwarf_Attribute *location; /* of the expression at work */
+	Dwarf_Attribute *location; /* of the current expression */
 };
 
-/* PLACE_GONE where it isn't anywhere. */
+/* The place of a variable; PLACE_GONE: nowhere. */
 void location_place(struct location_context *context, Dwarf_Die *variable,
 		    struct value_place *ret_place);
 

@@ -1,3 +1,4 @@
+/* value_place.c - loads values from their places. */
 #include <string.h>
 
 #include "value_place.h"
@@ -31,7 +32,7 @@ static void member_of_pieces(const struct value_place *place, uint64_t offset,
 		if (piece.offset + piece.size <= offset)
 			continue;
 		skip = offset > piece.offset ? (uint32_t)offset - piece.offset : 0;
-		/* Registers keep counting from their own first byte: disp. */
+		/* In a register, disp counts from its first byte. */
 		piece.disp += (int32_t)skip;
 		piece.offset += skip;
 		piece.size -= skip;
@@ -69,7 +70,7 @@ void place_member(const struct value_place *place, uint64_t offset, struct value
 	*ret_place = part;
 }
 
-/* The piece that holds the first `size` bytes; NULL: they aren't in one. */
+/* The piece that holds the first `size` bytes; NULL: not in one piece. */
 static const struct abi_piece *whole_piece(const struct value_place *place, uint32_t size)
 {
 	for (size_t i = 0; i < place->count; i++) {
@@ -79,7 +80,7 @@ static const struct abi_piece *whole_piece(const struct value_place *place, uint
 	return NULL;
 }
 
-/* The piece that holds byte `at`; NULL: it isn't anywhere. */
+/* The piece that holds byte `at`; NULL: none. */
 static const struct abi_piece *piece_at(const struct value_place *place, uint32_t at)
 {
 	for (size_t i = 0; i < place->count; i++) {
@@ -141,7 +142,7 @@ static bool push_piece(const struct abi_piece *piece, uint32_t size, bool is_sig
 	return true;
 }
 
-/* What begins in one piece and ends in another: members of packed structs. */
+/* Pushes a value across several pieces: a member of a packed struct. */
 static bool push_parts(const struct value_place *place, uint32_t size, bool is_signed,
 		       struct value_ops *ops)
 {
@@ -246,7 +247,7 @@ bool place_native(const struct value_place *place, uint32_t size, struct tramp_f
 		break;
 	case ABI_SSE:
 		field.source = SOURCE_XMM;
-		/* Only what lies at the register's beginning is stored by one instruction. */
+		/* One instruction stores only from the register's first byte on. */
 		if (piece->disp || (size != 4 && size != 8 && size != 16))
 			return false;
 		break;
@@ -262,7 +263,7 @@ bool place_native(const struct value_place *place, uint32_t size, struct tramp_f
 	return true;
 }
 
-/* 128 bits that count, where a long double has 80. */
+/* All 128 bits count; a long double has 80. */
 bool value_is_quadruple(const struct type *type)
 {
 	return type->size == 16 && type->name && strstr(type->name, "128");

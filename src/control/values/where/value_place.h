@@ -10,9 +10,9 @@
 #include "control/event/tramp_event.h"
 
 enum place_kind {
-	PLACE_GONE, /* optimised out, or nobody knows */
+	PLACE_GONE, /* optimised out, or unknown */
 	PLACE_PIECES, /* in registers and in the frame */
-	PLACE_MEMORY, /* ops: its address */
+	PLACE_MEMORY, /* ops: the address */
 	PLACE_VALUE, /* ops: the number itself */
 };
 
@@ -24,26 +24,26 @@ struct value_place {
 	struct value_ops ops;
 };
 
-/* By the ABI, at a function's first instruction or (results) its return. */
+/* From the ABI, at a function's first instruction or (results) at its return. */
 void place_from_abi(const struct abi_value *abi, struct value_place *ret_place);
-/* Part of a value: bytes from `offset` on. */
+/* The part of a value from byte `offset` on. */
 void place_member(const struct value_place *place, uint64_t offset, struct value_place *ret_place);
-/* What the pointer at this place leads to. */
+/* The target of the pointer at this place. */
 void place_behind(const struct value_place *place, struct value_place *ret_place);
-/* The number at a place, of at most 8 bytes, on the program's stack. False: it isn't anywhere. */
+/* Pushes the number at a place, of at most 8 bytes, on the program's stack. False: PLACE_GONE. */
 bool place_push(const struct value_place *place, uint32_t size, bool is_signed,
 		struct value_ops *ops);
 
-/* Its address on the program's stack. False: it is in no memory. */
+/* Pushes the address on the program's stack. False: not in memory. */
 bool place_push_address(const struct value_place *place, struct value_ops *ops);
-/* What a trampoline loads itself. False: it can't. */
+/* The field for a trampoline that loads the value itself. False: it can't. */
 bool place_native(const struct value_place *place, uint32_t size, struct tramp_field *ret_field);
 
-/* Are its first bytes anywhere? Parts of a value may be optimised out. */
+/* Are the first `size` bytes anywhere? Parts of a value may be optimised out. */
 bool place_has(const struct value_place *place, uint32_t size);
 
-/* A floating-point value as a double on the program's stack. False: it isn't anywhere, or has too
- * many bits. */
+/* Pushes a floating-point value as a double on the program's stack. False: PLACE_GONE, or too many
+ * bits. */
 bool value_real(const struct type *type, const struct value_place *place, struct value_ops *ops);
 /* Is it a floating-point type of 16 bytes? */
 bool value_is_quadruple(const struct type *type);

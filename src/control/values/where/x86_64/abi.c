@@ -1,11 +1,11 @@
 /*
- * abi.c
+ * abi.c - the System V ABI for x86-64.
  *
- * Section 3.2.3 of the psABI. A value of up to two eightbytes is classed eightbyte by eightbyte:
- * one that holds nothing but floating point is SSE, any other INTEGER; what is larger, badly
- * aligned, or has an x87 number in it is in memory. C++ classes that can't be copied byte by byte
- * are passed by address, and so are large values in Rust, whose own ABI is unwritten: there only
- * what every compiler version does the same way is known.
+ * Section 3.2.3 of the psABI. A value of up to two eightbytes is classed eightbyte by eightbyte: an
+ * eightbyte that holds only floating point is SSE, any other INTEGER. Larger or misaligned values,
+ * and those with an x87 number, are in memory. C++ classes that can't be copied byte by byte are
+ * passed by address, and so are large values in Rust. Rust's own ABI is unwritten: is_known is set
+ * only where every compiler version agrees.
  */
 #include "control/values/where/abi.h"
 
@@ -24,11 +24,10 @@
 static const uint8_t int_regs[ARGUMENT_INTS] = { 7, 6, 2, 1, 8, 9 }; /* rdi rsi rdx rcx r8 r9 */
 static const uint8_t result_regs[2] = { 0, 2 }; /* rax rdx */
 
-/* Structs that hold themselves, many times each, would be looked at for ever: so many steps for one
- * value. */
+/* Steps per value: bounds structs that hold themselves, several times each. */
 #define STEPS_MAX 20000
 static unsigned steps;
-static bool is_llvm; /* made the code that is looked at */
+static bool is_llvm; /* LLVM compiled the function at hand */
 
 enum class { CLASS_NONE, CLASS_SSE, CLASS_SSE_UP, CLASS_INT, CLASS_X87, CLASS_MEMORY };
 
@@ -56,7 +55,7 @@ static bool is_long_double(const struct type *type)
 static void classify(const struct type *type, uint64_t offset, enum class classes[2],
 		     unsigned depth);
 
-/* A number of that class and size. One across the middle is what a packed struct has: memory. */
+/* A number of that class and size. Across the middle, as in packed structs: memory. */
 static void put_scalar(enum class class, uint64_t size, uint64_t offset, enum class classes[2])
 {
 	uint64_t align = size > 8 ? 8 : size;
@@ -70,7 +69,7 @@ static void put_scalar(enum class class, uint64_t size, uint64_t offset, enum cl
 		classes[1] = merge(classes[1], class == CLASS_SSE ? CLASS_SSE_UP : class);
 }
 
-/* What a struct's bit fields want it to be aligned by; 1 if it is packed. */
+/* The alignment that a struct's bit fields ask for; 1: packed. */
 static uint64_t bit_alignment(const struct type *type, unsigned depth)
 {
 	struct member_walk walk = { .started = false };
@@ -93,9 +92,8 @@ static uint64_t bit_alignment(const struct type *type, unsigned depth)
 }
 
 /*
- * clang looks whether a struct in a struct is where its type may be, gcc only at the numbers in it.
- * That makes a difference if only a bit field asks for more: packed { int; struct { float; long :
- * 26; }; }.
+ * clang checks the alignment of a struct in a struct, gcc only that of the numbers in it. They
+ * differ if only a bit field asks for more: packed { int; struct { float; long : 26; }; }.
  */
 static bool is_misplaced(const struct type *type, uint64_t offset)
 {
@@ -170,7 +168,7 @@ static void classify(const struct type *type, uint64_t offset, enum class classe
 	}
 }
 
-/* 16 where something in it wants it, else 8: what matters on the stack. */
+/* Alignment on the stack: 16 if a member asks for it, else 8. */
 static unsigned alignment(const struct type *type, unsigned depth)
 {
 	struct member_walk walk = { .started = false };
@@ -188,7 +186,7 @@ static unsigned alignment(const struct type *type, unsigned depth)
 	switch (type->kind) {
 	case TYPE_STRUCT:
 	case TYPE_UNION:
-		/* else it is packed */
+		/* of another size: packed */
 		while (type->size % 16 == 0 && type_next_member(type, &walk, &member)) {
 			if (alignment(&member.type, depth + 1) == 16 && member.offset % 16 == 0)
 				return 16;
@@ -206,7 +204,7 @@ static unsigned alignment(const struct type *type, unsigned depth)
 	}
 }
 
-/* ---- classes that can't be copied byte by byte ----------------------------------------------- */
+/* ---- C++ classes ----------------------------------------------------------------------------- */
 
 static bool attr_is(Dwarf_Die *die, unsigned name, uint64_t *ret_value)
 {
@@ -219,7 +217,7 @@ static bool attr_is(Dwarf_Die *die, unsigned name, uint64_t *ret_value)
 	return true;
 }
 
-/* A destructor, copy or move constructor that somebody wrote. */
+/* A destructor, copy or move constructor that the source defines. */
 static bool is_special(const struct type *type, Dwarf_Die *method)
 {
 	struct member_walk walk = { .started = false };
@@ -293,7 +291,7 @@ static void put_stack(struct abi_state *state, const struct type *type, struct a
 
 	state->stack = (state->stack + align - 1) / align * align;
 	put_piece(value, ABI_STACK, 0, 0, type->size);
-	value->pieces[0].disp = 8 + state->stack; /* the return address is below */
+	value->pieces[0].disp = 8 + state->stack; /* past the return address */
 	if (type->size < INT32_MAX / 4)
 		state->stack += (int32_t)((type->size + 7) / 8 * 8);
 }
@@ -337,7 +335,7 @@ static bool fits(const struct abi_state *state, const enum class classes[2])
 	return state->ints + ints <= ARGUMENT_INTS && state->sses + sses <= ARGUMENT_SSES;
 }
 
-/* A wide vector is one register; what lies beyond xmm isn't looked at. */
+/* A wide vector is one register, of which only the xmm part is read. */
 static void put_wide(struct abi_state *state, const struct type *type, struct abi_value *value)
 {
 	if (state->sses < ARGUMENT_SSES)
@@ -478,7 +476,7 @@ void abi_start(const struct debug_function *function, struct abi_state *ret_stat
 		if (is_by_address(&result, 0) || classes[0] == CLASS_MEMORY ||
 		    (classes[1] == CLASS_MEMORY))
 			state.ints = 1;
-		/* _Complex long double is too large for the classes, but comes back in st0 and st1. */
+		/* _Complex long double exceeds the classes, but is returned in st0 and st1. */
 		if (result.kind == TYPE_COMPLEX)
 			state.ints = 0;
 	}

@@ -1,12 +1,13 @@
+/* abi_rust.c - one number, two numbers, or something else. */
 #include "abi_rust.h"
 
-#define NUMBERS_MAX 3 /* more than a pair is enough to know */
+#define NUMBERS_MAX 3 /* only one, two or more matter */
 #define DEPTH_MAX 16
 #define STEPS_MAX 2000
 
 struct numbers {
 	struct rust_number items[NUMBERS_MAX];
-	size_t count; /* NUMBERS_MAX: or more */
+	size_t count; /* NUMBERS_MAX means that or more */
 	bool is_other; /* an array: never a number or a pair */
 	bool is_unknown;
 	unsigned steps;
@@ -32,8 +33,8 @@ static void add_number(struct numbers *numbers, const struct type *type, uint64_
 
 /* ---- enumerations with values in them -------------------------------------------------------- */
 
-/* Where each variant with something in it has one number, of the same kind and at the same place,
- * they are that number. */
+/* If every variant with content has one number, of the same kind and at the same place, the
+ * enumeration has that number. */
 static void merge_variant(const struct numbers *variant, struct numbers *common)
 {
 	const struct rust_number *a = &common->items[0], *b = &variant->items[0];
@@ -54,7 +55,7 @@ static void merge_variant(const struct numbers *variant, struct numbers *common)
 	}
 }
 
-/* With a tag of its own, or with one that is a value which the others can't have. */
+/* The tag is a number of its own, or a value of the content that no other variant has. */
 static void collect_variants(const struct type *type, uint64_t offset, unsigned depth,
 			     struct numbers *numbers)
 {
@@ -82,7 +83,7 @@ static void collect_variants(const struct type *type, uint64_t offset, unsigned 
 		}
 	}
 	numbers->steps = common.steps;
-	if (unnumbered == 1 && filled <= 1) { /* the tag is in it */
+	if (unnumbered == 1 && filled <= 1) { /* the tag is in the content */
 		*numbers = whole;
 	} else if (unnumbered) {
 		numbers->is_unknown = true;
@@ -126,7 +127,7 @@ static void collect(const struct type *type, uint64_t offset, unsigned depth,
 	}
 }
 
-/* Is there nothing but the two, each where it must be? */
+/* Does the value consist of the two numbers, each at its aligned place? */
 static bool is_whole(const struct type *type, const struct rust_number *first,
 		     const struct rust_number *second)
 {

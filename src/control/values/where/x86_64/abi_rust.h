@@ -1,9 +1,9 @@
 /*
- * abi_rust.h - how Rust sees a value when it passes it. Private to sym/.
+ * abi_rust.h - how Rust classes a value to pass it. Private to this folder.
  *
- * Rust's own ABI is unwritten. What compilers have done since 2017: a value that is one number goes
- * where a number goes, one of two numbers as two arguments, and anything else in an integer
- * register, or by address if it is larger than one. Pure.
+ * Rust's own ABI is unwritten. Compilers since 2017 pass a value that is one number as a number, a
+ * value of two numbers as two arguments, and any other in an integer register, or by address if it
+ * is larger than a register. Pure.
  */
 #ifndef DYNTRACE_ABI_RUST_H
 #define DYNTRACE_ABI_RUST_H
@@ -11,9 +11,9 @@
 #include "control/dwarf/debug.h"
 
 enum rust_layout {
-	RUST_UNKNOWN, /* nobody can tell from the debug information */
+	RUST_UNKNOWN, /* the debug information doesn't tell */
 	RUST_NUMBER,
-	RUST_PAIR, /* in the order they have in memory */
+	RUST_PAIR, /* in memory order */
 	RUST_OTHER,
 };
 
