@@ -151,8 +151,3 @@ void debug_close(struct debug *debug)
 	free(debug->path);
 	free(debug);
 }
-
-const char *debug_path(const struct debug *debug)
-{
-	return debug->path;
-}

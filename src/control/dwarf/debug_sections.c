@@ -13,6 +13,7 @@
  */
 #include "debug_sections.h"
 
+#include <assert.h>
 #include <dwarf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,7 @@ void sections_need_unit(struct sections *sections, uint64_t offset)
 	size_t n = sorted_count(sections->units.count, i, sections->units.items[i].start <= offset);
 	struct unit *unit;
 
+	assert(!n || (!sections->is_tangled && !sections->items[INFO].packing)); /* Y3 */
 	unit = n ? &sections->units.items[n - 1] : NULL;
 	if (!unit || unit->is_read || sections->items[INFO].is_read)
 		return;
