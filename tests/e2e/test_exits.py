@@ -181,7 +181,7 @@ def test_detach_with_calls_inside(dyntrace, program):
 
 def test_refused_functions(dyntrace, returns):
     for function, why in [("_setjmp@libc.so.6", "return address"), ("vfork@libc.so.6", "returns twice"),
-                          ("dlsym@libc.so.6", "who called it"),
+                          ("dlsym@libc.so.6", "address of its caller"),
                           ("dl_iterate_phdr@libc.so.6", "own return address"), ("_start", "not a regular function")]:
         error = dyntrace.fails("trace", "-o", dyntrace.new_output(), "-e", "--function", function, "--", returns,
                                status=125)

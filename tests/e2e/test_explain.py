@@ -12,7 +12,7 @@ def test_a_function(dyntrace, program_path):
     assert re.match(r" +[0-9a-f]+  e9 .* jmp 0x", after)
     code = [line for line in trampoline if "(data)" not in line]
     assert all(" ; " in line for line in code)
-    assert any("; back to the code behind it" in line for line in code)
+    assert any("; back to the code after the site" in line for line in code)
     # the moved instructions are the original ones
     moved = [line for line in code if "; the instruction, moved" in line]
     assert len(moved) >= len(before.splitlines())

@@ -1,8 +1,7 @@
 /*
- * filter_code.h - conditions as machine code: decided in the trampoline, before anything is
- * recorded.
+ * filter_code.h - conditions as machine code, evaluated in the trampoline before it records.
  *
- * What reads memory beyond the frame, compares strings or divides is left to the agent.
+ * The agent evaluates conditions that read memory beyond the frame, compare strings or divide.
  *
  * Pure: writes the emitter.
  */
@@ -11,13 +10,14 @@
 
 #include "tramp_env.h"
 
-/* Can all of it be done here? At an exit, rsi is the stub's slot. */
+/* Can machine code evaluate the whole condition? At an exit, rsi is the stub's slot. */
 bool filter_is_native(const struct value_ops *ops, bool at_exit);
 
 /* The most bytes that filter and limits add to a trampoline. */
 size_t filter_room(const struct tramp_event *event);
 
-/* Behind record_emit_save: to `no` if it is 0. `saved`: bytes between rsp here and rsp at the site. */
+/* After record_emit_save: jumps to `no` if the condition is 0. `saved`: bytes between rsp here and
+ * rsp at the site. */
 void filter_emit(struct emitter *e, const struct value_ops *ops, int32_t saved, bool at_exit,
 		 struct label *no);
 void filter_emit_limits(struct emitter *e, const struct tramp_env *env,

@@ -1,6 +1,6 @@
 /*
- * find_code.h - the part of a trampoline at _Unwind_Find_FDE of libgcc that answers for code of
- * ours: return stubs, trampolines, the agent.
+ * find_code.h - the part of a trampoline at libgcc's _Unwind_Find_FDE that answers for our code:
+ * return stubs, trampolines, the agent.
  *
  * Pure: writes the emitter.
  */
@@ -9,7 +9,7 @@
 
 #include "tramp_env.h"
 
-/* Behind record_emit_save, at the function's first instruction: rdi = an address, rsi = struct
+/* After record_emit_save, at the function's first instruction: rdi = an address, rsi = struct
  * dwarf_eh_bases (target/x86_64/find.S). */
 void find_emit(struct emitter *e, const struct tramp_env *env, bool keep_red_zone);
 

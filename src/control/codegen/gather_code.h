@@ -1,6 +1,6 @@
 /*
- * gather_code.h - the part of a trampoline that has the agent write the event: every register into
- * a struct dt_regs on the stack, dt_gather, and all put back.
+ * gather_code.h - the part of a trampoline that has the agent write the event: stores every
+ * register in a struct dt_regs on the stack, calls dt_gather, and restores them.
  *
  * Pure: writes the emitter.
  */
@@ -9,14 +9,14 @@
 
 #include "tramp_env.h"
 
-/* The most bytes that it adds to a trampoline, the program included. */
+/* The most bytes that gathering adds to a trampoline, including the program. */
 size_t gather_room(const struct tramp_event *event);
 
 /*
- * With the duration in rdx at an exit. `image` bytes lie between rsp here and what record_emit_save
- * pushed, where the event is written; 0: in the pool. `saved` bytes lie between rsp here and rsp at
- * the site. Leaves rax = 1: the event was written; 0: not. *ret_field: where gather_emit_program
- * fills in the way to the program.
+ * At an exit rdx is the duration. `image`: bytes on the stack between rsp and the saved registers
+ * (record_code.h), to which the event is written; 0: it is written to the pool. `saved`: bytes
+ * between rsp here and rsp at the site. Leaves rax = 1 if the event was written, else 0.
+ * *ret_field: where gather_emit_program fills in the distance to the program.
  */
 void gather_emit_call(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, int32_t image, int32_t saved,

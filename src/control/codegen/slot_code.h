@@ -1,8 +1,7 @@
 /*
  * slot_code.h - code that finds the slot of the thread that runs it.
  *
- * Each writes to the emitter. Nothing is believed but a slot whose key and tid are this thread's.
- * Private to plan/.
+ * Each writes to the emitter. The code accepts only a slot whose key and tid are this thread's.
  */
 #ifndef DYNTRACE_SLOT_CODE_H
 #define DYNTRACE_SLOT_CODE_H
@@ -15,7 +14,7 @@ struct slot_labels {
 
 /* rcx = the slot of this thread, by hash; rax, rdx, rbx are lost. */
 void slot_emit_find(struct emitter *e, const struct tramp_env *env, struct label *slow);
-/* The same, by a guess: the rest is slot_emit_far's, which goes out of line. */
+/* The same, by a guess. slot_emit_far writes the rest, out of line. */
 void slot_emit_near(struct emitter *e, const struct tramp_env *env, struct slot_labels *l);
 void slot_emit_far(struct emitter *e, const struct tramp_env *env, struct slot_labels *l,
 		   struct label *slow);

@@ -1,5 +1,5 @@
 /*
- * tramp_env.h - what generated code must know of the target: where our memory is there.
+ * tramp_env.h - the addresses in the target that generated code uses.
  */
 #ifndef DYNTRACE_TRAMP_ENV_H
 #define DYNTRACE_TRAMP_ENV_H
@@ -7,15 +7,14 @@
 #include "control/code/emit.h"
 #include "control/event/tramp_event.h"
 
-/* Where the target has what trampolines use. */
 struct tramp_env {
 	taddr control;
 	taddr slots; /* dt_state.slots */
 	taddr pool;
-	struct emit_notes *notes; /* wanted by who explains the code; NULL: not */
-	/* with exits only: struct dt_returns, stub 0, the code that records */
+	struct emit_notes *notes; /* comments on the code, for --explain; NULL: not wanted */
+	/* with exits only: struct dt_returns, stub 0, the code that records exits */
 	taddr returns, stubs, exit;
-	uint64_t ns_multiplier; /* likewise: ns = cycles * this >> 32 */
+	uint64_t ns_multiplier; /* with exits only: ns = cycles * this >> 32 */
 };
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * tramp_frame.h - unwinding from trampolines: the rows behind each (src/shared/frame.h), and the
- * table that leads unwinders through them.
+ * tramp_frame.h - unwinding from trampolines: the rows after each trampoline (src/shared/frame.h),
+ * and the .eh_frame table that makes unwinders read them.
  *
- * Pure: writes what it is given.
+ * Pure: writes the buffers it is given.
  */
 #ifndef DYNTRACE_TRAMP_FRAME_H
 #define DYNTRACE_TRAMP_FRAME_H
@@ -10,27 +10,24 @@
 #include "shared/layout.h"
 #include "control/code/emit.h"
 
-/* What a trampoline needs more, at most: at all, for a moved instruction, for an event. */
+/* The most bytes that rows add: per trampoline, per moved instruction, per event. */
 #define TRAMP_FRAME_ROOM 48u
 #define TRAMP_FRAME_INSN_ROOM 16u
 #define TRAMP_FRAME_EVENT_ROOM 144u
 
-/* Where rbx is while that many bytes are on the stack, as record_emit_save leaves them
- * (DT_FRAME_KEPT). */
+/* The row's code for the place of rbx (DT_FRAME_KEPT), with `depth` bytes on the stack after
+ * record_emit_save. */
 uint8_t tramp_frame_kept(int32_t depth);
 
-/* The emitter's rows, behind all else: the code stands for that of `site`. Fails as the emitter
+/* Writes the emitter's rows, after all code of the trampoline of `site`. Fails as the emitter
  * does. */
 void tramp_frame_end(struct emitter *e, taddr site);
 void tramp_frame_free(struct emit_rows *rows);
 
 /*
- * The table for a target whose control page is at `control`, to control->frames: a CIE with all
- * rules, an FDE for trampolines, one for the jumps that lead to them elsewhere (a slot, a hop).
+ * Writes the table to control->frames, for a target that has its control page at `at`: a CIE with
+ * all rules, an FDE for trampolines, and an FDE for the jumps that lead to them (a slot, a hop).
  */
 bool tramp_frame_table(struct dt_control *control, taddr at);
-/* An FDE more, for unwinders that want to know the code's range: where it is in the target. 0:
- * there is no room for it. */
-taddr tramp_frame_window(struct dt_control *control, taddr at, taddr start, uint64_t size);
 
 #endif

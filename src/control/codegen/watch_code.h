@@ -1,5 +1,5 @@
 /*
- * watch_code.h - the part of a trampoline of a probe of our own that tells the controller something.
+ * watch_code.h - the part of an own probe's trampoline that notifies the controller.
  *
  * Pure: writes the emitter.
  */
@@ -8,7 +8,8 @@
 
 #include "tramp_env.h"
 
-/* Behind record_emit_save: what tramp_event.watches and asks say. rax, rcx, rdx and rbx are lost. */
+/* After record_emit_save: does what tramp_event.watches and asks say. rax, rcx, rdx and rbx are
+ * lost. */
 void watch_emit(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event);
 
 #endif

@@ -123,7 +123,7 @@ static struct error *check_body(struct check *check, const struct rules *rules,
 
 	if (!error && place->symbol &&
 	    exit_body_touches_return(rules->symtab, rows, address, place->symbol->size))
-		error = error_new(ERROR_REFUSED, "it reads or changes its own return address");
+		error = error_new(ERROR_REFUSED, "reads or changes its own return address");
 	return error;
 }
 

@@ -27,8 +27,10 @@ void cfi_const64(struct emitter *e, uint64_t value)
 
 static void put_distance(struct emitter *e, size_t at, size_t to)
 {
-	int16_t distance = (int16_t)((int64_t)to - (int64_t)(at + sizeof(distance)));
+	int64_t wide = (int64_t)to - (int64_t)(at + sizeof(int16_t));
+	int16_t distance = (int16_t)wide;
 
+	assert(distance == wide);
 	if (!emit_failed(e))
 		memcpy(e->bytes + at, &distance, sizeof(distance));
 }
@@ -63,7 +65,7 @@ size_t cfi_begin_cie(struct emitter *e)
 	size_t start = e->size;
 
 	cfi_put32(e, 0);
-	cfi_put32(e, 0); /* it is a CIE */
+	cfi_put32(e, 0); /* marks a CIE */
 	cfi_put8(e, 1); /* version */
 	emit_bytes(e, "zR", 3);
 	cfi_put8(e, 1); /* code alignment */
@@ -79,7 +81,7 @@ size_t cfi_begin_fde(struct emitter *e, size_t cie, taddr start, uint64_t size)
 	size_t fde = e->size;
 
 	cfi_put32(e, 0);
-	cfi_put32(e, (uint32_t)(fde + sizeof(uint32_t) - cie)); /* how far back its CIE is */
+	cfi_put32(e, (uint32_t)(fde + sizeof(uint32_t) - cie)); /* distance back to the CIE */
 	emit_u64(e, start.v);
 	emit_u64(e, size);
 	cfi_put8(e, 0); /* bytes of augmentation */

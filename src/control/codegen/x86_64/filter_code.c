@@ -1,15 +1,15 @@
 /*
- * filter_code.c
- *
- * The program's stack of numbers lies in the four registers that the trampoline has saved: the
- * lowest number in rax, then rcx, rdx, rbx. What the program had in them is on the machine's stack
- * (trampoline.c draws it).
+ * The condition's stack of numbers lies in the four registers that the trampoline has saved: the
+ * lowest number in rax, then rcx, rdx, rbx. The program's values of these registers are on the
+ * stack (record_code.h draws it).
  */
 #include "control/codegen/filter_code.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "shared/layout.h"
+#include "control/codegen/record_code.h"
 
 #define DEPTH_MAX 4
 #define OP_ROOM 40
@@ -17,11 +17,6 @@
 #define COUNTER(field) ((int32_t)offsetof(struct dt_counter, field))
 
 static const enum reg stack_regs[DEPTH_MAX] = { RAX, RCX, RDX, RBX };
-
-static const struct {
-	enum reg reg;
-	int32_t at;
-} saved_regs[] = { { RBX, 8 }, { RDX, 16 }, { RCX, 24 }, { RAX, 32 } };
 
 static const struct {
 	uint8_t code;
@@ -41,21 +36,22 @@ static const struct {
 };
 
 struct walk {
-	struct emitter *e; /* NULL: only looks */
+	struct emitter *e; /* NULL: only checks */
 	const struct value_ops *ops;
 	int32_t saved;
 	bool at_exit;
 	size_t depth;
 	bool failed;
-	struct label labels[VALUE_OPS_MAX + 1]; /* of what is jumped to */
+	struct label labels[VALUE_OPS_MAX + 1]; /* per operation */
 };
 
 static enum reg top(const struct walk *w, size_t below)
 {
+	assert(below < w->depth && w->depth <= DEPTH_MAX);
 	return stack_regs[w->depth - 1 - below];
 }
 
-/* One more number; false: too many. */
+/* Makes room for one more number; false: too many. */
 static bool grow(struct walk *w)
 {
 	if (w->depth >= DEPTH_MAX)
@@ -72,7 +68,7 @@ static bool shrink(struct walk *w, size_t needed)
 	return !w->failed;
 }
 
-/* A word that the entry kept for the exit. */
+/* Pushes a word that the entry kept for the exit. */
 static void push_kept(struct walk *w, unsigned number)
 {
 	if (!w->at_exit || number >= DT_KEPT_MAX)
@@ -83,6 +79,7 @@ static void push_kept(struct walk *w, unsigned number)
 
 static void push_register(struct walk *w, enum reg reg)
 {
+	int32_t at = record_saved_at(reg);
 	enum reg to;
 
 	if ((unsigned)reg == DT_REG_DURATION) {
@@ -96,13 +93,9 @@ static void push_register(struct walk *w, enum reg reg)
 	if (!w->e)
 		return;
 	to = top(w, 0);
-	for (size_t i = 0; i < sizeof(saved_regs) / sizeof(saved_regs[0]); i++) {
-		if (saved_regs[i].reg == reg) {
-			emit_load(w->e, to, mem_at(RSP, saved_regs[i].at));
-			return;
-		}
-	}
-	if (reg == RSP)
+	if (at >= 0)
+		emit_load(w->e, to, mem_at(RSP, at));
+	else if (reg == RSP)
 		emit_lea(w->e, to, mem_at(RSP, w->saved));
 	else
 		emit_mov(w->e, to, reg);
@@ -128,7 +121,8 @@ static void cut(struct walk *w, uint8_t shift, uint16_t bits, bool is_signed)
 		emit_shr_imm(w->e, reg, (uint8_t)(64 - bits));
 }
 
-/* A word of the frame: REG rsp, OFFSET, LOAD. Returns how many operations it was; 0: it isn't one. */
+/* Pushes a word of the frame: REG rsp, OFFSET, LOAD. Returns the number of operations; 0: they
+ * aren't such a load. */
 static size_t frame_load(struct walk *w, size_t at)
 {
 	const struct dt_op *op = &w->ops->items[at];
@@ -149,7 +143,7 @@ static size_t frame_load(struct walk *w, size_t at)
 	return 3;
 }
 
-/* A constant, and the shift by it that may follow. */
+/* Pushes a constant, or shifts by it if a shift follows. */
 static size_t constant(struct walk *w, size_t at)
 {
 	const struct dt_op *op = &w->ops->items[at];
@@ -177,7 +171,7 @@ static size_t constant(struct walk *w, size_t at)
 	return 2;
 }
 
-/* The flags are set: the number becomes 1 or 0. mov leaves flags alone. */
+/* Turns the flags into 1 or 0. mov leaves flags alone. */
 static void set_from_flags(struct walk *w, enum cond cc)
 {
 	emit_mov_imm(w->e, top(w, 0), 0);
@@ -245,10 +239,10 @@ static void skip(struct walk *w, size_t at)
 		emit_jcc(w->e, CC_E, &w->labels[to]);
 	else if (w->e)
 		emit_jmp(w->e, &w->labels[to]);
-	w->depth--; /* of the number that was looked at, or that the other way puts there too */
+	w->depth--; /* the tested number, or the one that the other way pushes too */
 }
 
-/* One operation, or a few that are one instruction; returns how many. */
+/* Translates one operation, or a few that are one instruction; returns their number. */
 static size_t one(struct walk *w, size_t at)
 {
 	const struct dt_op *op = &w->ops->items[at];
@@ -337,27 +331,25 @@ static void emit_count(struct emitter *e, int32_t field)
 	emit_lock_xadd(e, mem_at(RCX, field), RAX);
 }
 
-/* Not once `most` have been counted. */
+/* Jumps to `no` once `most` have been counted. */
 static void emit_at_most(struct emitter *e, int32_t field, uint64_t most, struct label *no)
 {
 	emit_mov_imm(e, RBX, most);
 	emit_load(e, RAX, mem_at(RCX, field));
 	emit_alu(e, ALU_CMP, RAX, RBX);
-	emit_jcc(e, CC_AE, no); /* without a lock, as long as it says no */
+	emit_jcc(e, CC_AE, no); /* needs no lock while the answer is no */
 	emit_count(e, field);
 	emit_alu(e, ALU_CMP, RAX, RBX);
 	emit_jcc(e, CC_AE, no);
 }
 
-/* A new period begins with the first hit behind the old one; two threads may both think so, which
+/* Begins a new period with the first hit after the old one. Two threads may both begin it, which
  * costs a hit. */
 static void emit_period(struct emitter *e, uint64_t period)
 {
 	struct label same = { 0 };
 
-	emit_rdtsc(e);
-	emit_shl_imm(e, RDX, 32);
-	emit_or(e, RDX, RAX);
+	record_emit_clock(e);
 	emit_mov(e, RAX, RDX);
 	emit_sub_mem(e, RAX, mem_at(RCX, COUNTER(period)));
 	emit_mov_imm(e, RBX, period);

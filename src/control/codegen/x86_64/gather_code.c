@@ -1,11 +1,10 @@
 /*
- * gather_code.c
- *
  * The stack while the agent works:
  *
- *	rsp+frame	what record_emit_save pushed: flags, rbx, rdx, rcx, rax
+ *	rsp+frame	the saved registers (record_code.h)
  *	rsp+xmm		struct dt_regs: general registers, flags
- *	rsp		its xmm registers, 256 bytes, if the program wants any; else they are only thought of
+ *	rsp		its xmm registers, 256 bytes, if the program reads any. Otherwise xmm is 0,
+ *			and struct dt_regs begins below rsp
  */
 #include "control/codegen/gather_code.h"
 
@@ -13,6 +12,7 @@
 
 #include "shared/layout.h"
 #include "shared/program.h"
+#include "control/codegen/record_code.h"
 
 #define XMM_SIZE ((int32_t)offsetof(struct dt_regs, general))
 #define GENERAL_SIZE ((int32_t)sizeof(struct dt_regs) - XMM_SIZE)
@@ -20,15 +20,10 @@
 #define CALL_ROOM 512
 #define FLAG_OF_SHIFT 11
 
-/* Where record_emit_save put the four registers that are in use here. */
-static const struct {
-	enum reg reg;
-	int32_t at;
-} saved_regs[] = { { RBX, 8 }, { RDX, 16 }, { RCX, 24 }, { RAX, 32 } };
-
+static const enum reg saved_regs[] = { RBX, RDX, RCX, RAX }; /* by record_emit_save */
 static const enum reg other_regs[] = { RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
 
-/* Of those, what dt_gather doesn't keep. */
+/* The ones that dt_gather doesn't preserve. */
 static const enum reg lost_regs[] = { RSI, RDI, R8, R9, R10, R11 };
 
 size_t gather_room(const struct tramp_event *event)
@@ -46,8 +41,8 @@ static void emit_registers(struct emitter *e, int32_t xmm, int32_t frame, int32_
 	for (size_t i = 0; i < sizeof(other_regs) / sizeof(other_regs[0]); i++)
 		emit_store(e, general(xmm, other_regs[i]), other_regs[i]);
 	for (size_t i = 0; i < sizeof(saved_regs) / sizeof(saved_regs[0]); i++) {
-		emit_load(e, RAX, mem_at(RSP, frame + saved_regs[i].at));
-		emit_store(e, general(xmm, saved_regs[i].reg), RAX);
+		emit_load(e, RAX, mem_at(RSP, frame + record_saved_at(saved_regs[i])));
+		emit_store(e, general(xmm, saved_regs[i]), RAX);
 	}
 	emit_lea(e, RAX, mem_at(RSP, frame + saved));
 	emit_store(e, general(xmm, RSP), RAX);

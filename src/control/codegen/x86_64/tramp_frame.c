@@ -1,16 +1,15 @@
 /*
- * tramp_frame.c
- *
- * The table's rules are expressions that walk the rows of whatever trampoline the pc is in, so that
- * one CIE serves all of them, now and later. To the unwinder a trampoline is a frame that the
+ * The table's rules are expressions that walk the rows of the trampoline that the pc is in, so that
+ * one CIE serves all trampolines, now and later. To the unwinder a trampoline is a frame that the
  * program's instruction has called:
  *
- *	rsp		+ what the trampoline has on the stack
- *	rbx		from there, where it is saved
- *	return address	the instruction that it stands for, and 1: unwinders look one byte before return addresses; but the
- *			return address itself, or that of the stub, where the function has returned already
- *	CFA		8 below that rsp: no other frame's (exit_frame.c says why that matters)
- *	the others	as they are; what else is saved is nothing that a caller relies on
+ *	rsp		plus the bytes that the trampoline has on the stack
+ *	rbx		from the stack, where it is saved
+ *	return address	the instruction that the code stands for, plus 1, because unwinders look one
+ *			byte before return addresses. Where the function has returned already: the
+ *			function's return address, or the one of its stub
+ *	CFA		8 below that rsp, which is no other frame's (exit_frame.c explains why)
+ *	others		unchanged; callers rely on no other register that is saved
  */
 #include "control/codegen/tramp_frame.h"
 
@@ -21,8 +20,6 @@
 #include "shared/returns.h"
 #include "control/base/vec.h"
 #include "control/codegen/cfi_write.h"
-
-#define FDE_SIZE 32u
 
 uint8_t tramp_frame_kept(int32_t depth)
 {
@@ -45,7 +42,7 @@ static uint32_t make_row(const struct emit_row *row, size_t end)
 	return dt_frame_row((uint32_t)end, row->origin, row->kept, (uint32_t)words);
 }
 
-/* Neighbours that say the same are one. */
+/* Joins neighbours that are equal. */
 static void join_rows(struct emit_rows *rows)
 {
 	size_t kept = 0;
@@ -91,7 +88,7 @@ void tramp_frame_free(struct emit_rows *rows)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* p: the next end from there on. */
+/* Stack: p. Replaces p with the next struct dt_frame_end from there on. */
 static void put_find_end(struct emitter *e)
 {
 	size_t again = e->size;
@@ -107,7 +104,7 @@ static void put_find_end(struct emitter *e)
 	cfi_land(e, found);
 }
 
-/* For the pc: the end of its trampoline, its row. */
+/* Pushes the end of the pc's trampoline, and the pc's row. */
 static void put_find_row(struct emitter *e)
 {
 	cfi_ops(e, OP_BREG0 + CFI_RA, 0, OP_DUP, OP_PLUS_UCONST, DT_FRAME_ALIGN - 1);
@@ -126,7 +123,7 @@ static void put_find_row(struct emitter *e)
 	cfi_ops(e, OP_DEREF_SIZE, 4, OP_SWAP, OP_DROP);
 }
 
-/* rsp + bytes on the stack - 8; a row says in words, and one more. */
+/* rsp + bytes on the stack - 8. A row counts words, and one too many. */
 static void put_cfa(struct emitter *e)
 {
 	size_t rule = cfi_begin_rule(e, CFI_DEF_CFA_EXPRESSION, 0);
@@ -165,7 +162,7 @@ static void put_rbx(struct emitter *e)
 	cfi_end_rule(e, rule);
 }
 
-/* end: where its site is, as a number with a sign. */
+/* Stack: end. Replaces it with the address of its site, by the signed distance. */
 static void put_site(struct emitter *e)
 {
 	cfi_ops(e, OP_DUP, OP_PLUS_UCONST, offsetof(struct dt_frame_end, site), OP_DEREF_SIZE, 4);
@@ -175,7 +172,7 @@ static void put_site(struct emitter *e)
 	cfi_ops(e, OP_MINUS, OP_PLUS);
 }
 
-/* The word at the CFA is a stub's index, or the return address that it leads to. */
+/* The word at the CFA is a stub's index, or the stub's return address. */
 static void put_returned(struct emitter *e, taddr control)
 {
 	cfi_ops(e, OP_DROP, OP_DROP, OP_DEREF, OP_DUP);
@@ -210,7 +207,7 @@ static void put_return_address(struct emitter *e, taddr control)
 	cfi_end_rule(e, rule);
 }
 
-/* pc is at a jump to a trampoline's start: the site's first instruction. */
+/* Rules for a pc at a jump to a trampoline: it stands for the site's first instruction. */
 static void put_hop_rules(struct emitter *e)
 {
 	size_t rule = cfi_begin_rule(e, CFI_DEF_CFA_EXPRESSION, 0);
@@ -251,19 +248,4 @@ bool tramp_frame_table(struct dt_control *control, taddr at)
 	control->hop_fde = frames + fde;
 	control->frames_used = (uint32_t)e.size;
 	return !emit_failed(&e);
-}
-
-taddr tramp_frame_window(struct dt_control *control, taddr at, taddr start, uint64_t size)
-{
-	struct emitter e;
-	size_t fde = control->frames_used;
-
-	emit_init(&e, control->frames, sizeof(control->frames), at);
-	e.size = fde;
-	cfi_begin_fde(&e, 0, start, size);
-	cfi_end_record(&e, fde);
-	if (emit_failed(&e))
-		return taddr_of(0);
-	control->frames_used = (uint32_t)e.size;
-	return taddr_of(at.v + offsetof(struct dt_control, frames) + fde);
 }

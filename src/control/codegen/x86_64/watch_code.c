@@ -4,12 +4,12 @@
 
 static void emit_ask(struct emitter *e, const struct tramp_env *env, uint32_t asks)
 {
-	emit_note(e, "the agent tells the controller, and waits for it");
+	emit_note(e, "the agent notifies the controller, and waits for it");
 	emit_mov_imm(e, RAX, asks);
 	record_emit_slow_call(e, env, 0);
 }
 
-/* Are the arguments these? */
+/* Jumps to `yes` if the arguments are these. */
 static void emit_match(struct emitter *e, const struct tramp_watch *watch, struct label *yes)
 {
 	static const enum reg args[] = { RDI, RSI, RDX };
@@ -29,7 +29,7 @@ static void emit_match(struct emitter *e, const struct tramp_watch *watch, struc
 	emit_bind(e, &no);
 }
 
-/* One word each of this process's state and of the pool. */
+/* Sets one word in this process's state and one in the pool. */
 static void emit_watches(struct emitter *e, const struct tramp_env *env,
 			 const struct tramp_event *event)
 {
@@ -42,11 +42,11 @@ static void emit_watches(struct emitter *e, const struct tramp_env *env,
 		emit_match(e, &event->watches[i], &yes);
 	emit_jmp(e, &no);
 	emit_bind(e, &yes);
-	emit_note(e, "then the controller is told");
+	emit_note(e, "then notify the controller");
 	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filter_asked));
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
 	emit_ask(e, env, DT_ASK_MODULES);
-	emit_note(e, "and the agent makes none any more");
+	emit_note(e, "the agent makes no more system calls");
 	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, filtered)).v);
 	emit_store_imm32(e, mem_at(RAX, 0), 1);
 	emit_mov_imm(e, RAX, env->pool.v + offsetof(struct dt_pool, filtered));

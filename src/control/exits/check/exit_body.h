@@ -8,8 +8,8 @@
 
 #include "control/elf/cfi.h"
 
-/* The function of `size` bytes at that address of the file. Rows say where its return address is at
- * each instruction. */
+/* Checks the function of `size` bytes at that address of the file. `rows` give the place of its
+ * return address at each instruction. */
 bool exit_body_touches_return(const struct symtab *symtab, const struct cfi_rows *rows,
 			      uint64_t address, uint64_t size);
 

@@ -1,6 +1,6 @@
 /*
- * exit_code.h - pieces of the code that return stubs go on to. Behind a push of rsi and
- * record_emit_save; exit_stub.c draws the stack. Private to plan/.
+ * exit_code.h - pieces of the code that return stubs jump to, after a push of rsi and
+ * record_emit_save; exit_code.c draws the stack.
  */
 #ifndef DYNTRACE_EXIT_CODE_H
 #define DYNTRACE_EXIT_CODE_H
@@ -10,29 +10,30 @@
 /* From rsp: the stub's index, in the place of the return address. */
 #define EXIT_RA 48
 
-/* For who unwinds: the function has returned, with so many bytes on the stack since. */
+/* Starts an unwind row: the function has returned, with `depth` bytes on the stack since. */
 void exit_emit_row(struct emitter *e, int32_t depth);
-/* NAME_exit of most functions: rax and the duration. */
+/* The event NAME_exit of most functions: rax and the duration. */
 const struct tramp_event *exit_plain_event(void);
-/* rsi = the stub's slot: is it in use, and by this process (R2)? If not, to `unrecorded`. rax is
- * lost. */
+/* rsi = the stub's slot. Jumps to `unrecorded` unless the stub is in use, by this process (R2). rax
+ * is lost. */
 void exit_emit_judge(struct emitter *e, struct label *unrecorded);
-/* rsi = the stub's slot, and judges it. */
+/* Sets rsi = the stub's slot, then as exit_emit_judge. */
 void exit_emit_identify(struct emitter *e, const struct tramp_env *env, struct label *unrecorded);
-/* At `unrecorded`: counts a return through a stub that is in nobody's use. rax is lost. */
+/* At `unrecorded`: counts a return through a stub that is not in use. rax is lost. */
 void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env);
-/* The stub is free, then the return address takes its index's place (R2); its hint leads to it.
- * rax, rdx are lost. */
+/* Frees the stub and makes its hint name it, then puts the return address in the index's place
+ * (R2). rax, rdx are lost. */
 void exit_emit_give_back(struct emitter *e, const struct tramp_env *env);
 
-/* rax = ns since the entry, of rdx = clock, which is lost. */
+/* rax = ns since the entry; rdx = clock, which is lost. */
 void exit_emit_duration(struct emitter *e, const struct tramp_env *env);
-/* rsi = the stub's slot: to `unwanted` if the exit's filter says no. rax, rcx, rdx, rbx are lost. */
+/* rsi = the stub's slot. Jumps to `unwanted` if the exit's filter says no. rax, rcx, rdx, rbx are
+ * lost. */
 void exit_emit_filter(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, struct label *unwanted);
-/* For exits that need no slot of the thread: in a forked child that has hit nothing yet, whose
- * stubs are its parent's, the agent says so first. To `unrecorded`, or to `back` if it can't. rdx
- * is the clock, before and after; rax, rcx, rbx are lost. */
+/* For exits that need no slot of the thread: in a forked child without a hit so far, the agent
+ * first marks the stubs as the parent's. Jumps to `unrecorded` then, or to `back` if the agent
+ * can't. rdx is the clock, before and after; rax, rcx, rbx are lost. */
 void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id,
 		     struct label *unrecorded, struct label *back);
 

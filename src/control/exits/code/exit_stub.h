@@ -1,6 +1,6 @@
 /*
- * exit_stub.h - code for function exits: what an entry trampoline adds to take a return stub, the
- * stubs, the code that records an exit, and what tells unwinders about it all.
+ * exit_stub.h - code for function exits: the part of an entry trampoline that takes a return stub,
+ * the stubs, the code that records an exit, and the unwind table of all of them.
  *
  * The protocol is R1 to R7 of returns.h. Pure: writes the buffers it is given.
  */
@@ -9,76 +9,78 @@
 
 #include "control/codegen/tramp_env.h"
 
-/* NAME_exit: header, ret, duration. */
+/* The event NAME_exit: header, ret, duration. */
 #define EXIT_EVENT_SIZE 24u
 #define EXIT_EVENT_RET 8u
 #define EXIT_EVENT_DURATION 16u
 
 /*
- * A tracepoint whose exit records something else has an event of its own for it
- * (tramp_event.at_exit), made as an entry's is: plain fields, or a program for the agent (whose id
- * is the exit's). What it can be made of:
+ * A tracepoint whose exit records other fields has an event for the exit (tramp_event.at_exit),
+ * made as an entry's is: plain fields, or a program for the agent (with the exit's id). Its
+ * sources:
  *
  *	SOURCE_REGISTER	any but rsi, which is the SOURCE_STACK at -8
  *	SOURCE_XMM	any; xmm0 and xmm1 are results
- *	SOURCE_STACK	from rsp as at the entry: 8 is the first argument there, if the function left it alone
+ *	SOURCE_STACK	from rsp as at the entry: 8 is the first argument on the stack, unless the
+ *			function has changed it
  *	SOURCE_DURATION	ns
- *	programs	likewise; DT_REG_DURATION; with tramp_event.st0 and st1 also DT_REG_ST0 and _ST1, for long double
+ *	programs	the same; DT_REG_DURATION; with tramp_event.st0 and st1 also DT_REG_ST0 and
+ *			DT_REG_ST1, for long double
  *
- * Its filter decides at the exit, and `kept` are words that its entry keeps for it (DT_OP_KEPT).
- * A gathered exit has its duration as its first field: the summary looks for it there.
+ * Its filter decides at the exit. `kept` are words that the entry keeps for the exit (DT_OP_KEPT).
+ * A gathered exit has its duration as its first field: the summary reads it there.
  */
 
-/* ---- in an entry trampoline (trampoline.c) --------------------------------------------------- */
+/* ---- parts of an entry trampoline (trampoline.c) --------------------------------------------- */
 
-/* Upper bounds for what these add to a trampoline. */
+/* The most bytes that these add to a trampoline. */
 #define EXIT_ENTRY_ROOM 432
 #define EXIT_FIELD_ROOM 40
 size_t exit_room(const struct tramp_event *event);
 
-/* What the take needs of the fast path. Zero it first. */
+/* Labels that exit_emit_take shares with the fast path. Zero them first. */
 struct exit_labels {
 	struct label miss, busy, taken, out;
 	size_t site_field; /* where the distance to the site goes */
 };
 
-/* Around emit_save and emit_restore: one more register, and a word for the clock. */
+/* Around record_emit_save and record_emit_restore: rsi, and a word for the clock. */
 #define EXIT_SAVED_RSI 48 /* from rsp */
 void exit_emit_save(struct emitter *e);
 void exit_emit_restore(struct emitter *e);
-/* rdx = clock, behind the reserve: noted for the stub. */
+/* After the reserve, rdx = clock: keeps it for the stub. */
 void exit_emit_clock(struct emitter *e);
-/* rcx = the thread's slot: rsi = its table of stubs, for exit_emit_take. Before the reserve, for
- * nothing may be read from the slot behind it. */
+/* rcx = the thread's slot. Sets rsi = its table of stubs, for exit_emit_take. Before the reserve:
+ * no code may read from the slot after it. */
 void exit_emit_table(struct emitter *e);
-/* The event is written: takes a stub, restores, and goes there.
- * Without one, to l->out. */
+/* After the event is written: takes a stub, restores, and jumps to the stub. Without a stub, to
+ * l->out. */
 void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct tramp_event *event,
 		    struct exit_labels *l);
 /* Out of line: the hint was wrong. */
 void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_labels *l);
 /* Data: the trampoline's struct dt_return_site. True: the exit has code of its own, which begins
- * here (event->exit_code) and is for the caller to emit. */
+ * here (event->exit_code); the caller emits it. */
 bool exit_emit_site(struct emitter *e, const struct tramp_env *env, struct tramp_event *event,
 		    const struct exit_labels *l);
 
-/* ---- once a target --------------------------------------------------------------------------- */
+/* ---- once per target ------------------------------------------------------------------------- */
 
 #define EXIT_CODE_ROOM 640u
 
-/* The code that stubs go on to: records NAME_exit, gives the stub back, returns. */
+/* The code that stubs jump to: records NAME_exit, gives the stub back, returns. */
 void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 		       const struct tramp_event *event);
-/* The one that records rax and the duration. Fails only when it doesn't fit. */
+/* The same for rax and the duration, shared by all tracepoints. Fails only when it doesn't fit. */
 bool exit_emit_code(const struct tramp_env *env, uint8_t *bytes, size_t room, taddr pc,
 		    size_t *ret_size);
 
-/* Stubs [first, end), to `bytes`, which is stub `first`. */
+/* Writes stubs [first, end); `bytes` is stub `first`. */
 bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, uint8_t *bytes);
 
 #define EXIT_FRAME_ROOM 256u
 
-/* .eh_frame for all stubs: a CIE, one FDE, the end. *ret_fde: where the FDE begins in it. */
+/* Writes .eh_frame for all stubs: a CIE, one FDE, the end. *ret_fde: the offset of the FDE. */
 bool exit_frame_table(const struct tramp_env *env, uint8_t *bytes, size_t room, size_t *ret_size,
 		      size_t *ret_fde);
 

@@ -1,10 +1,8 @@
 /*
- * trampoline.c
- *
  * A trampoline, for one tracepoint on a site of two moved instructions:
  *
  *	start:	jmp  [switch]		to `on`, or to `off` while the tracepoint is disabled
- *	on:	save			rsp over the red zone, rax rcx rdx rbx, flags
+ *	on:	save			record_code.h draws the stack
  *		rcx = the thread's slot, by FS base; unknown or another thread's: slow
  *	reserve: rbx = slot.reserve, rdx = clock, by cmpxchg; no room, clock gap or step back: slow
  *		header and fields to the chunk
@@ -14,19 +12,6 @@
  *		jmp  back
  *	slow:	call dt_slow		rcx = slot: on to reserve; 0: on to out
  *	switch:	address of `on` or `off`
- *
- * The stack while a tracepoint records:
- *
- *	rsp+40	what the program has there; 128 bytes further up where the red zone may be in use
- *	rsp+32	rax
- *	rsp+24	rcx
- *	rsp+16	rdx
- *	rsp+8	rbx
- *	rsp	ah = flags as lahf gives them, al = the overflow flag (H2)
- *
- * The order of loads and stores in the reserve sequence is the protocol of layout.h (B2 to B4).
- * Nothing may be read from the slot after the cmpxchg: a signal handler that forked just there
- * comes back in a child whose slots are wiped. What is written to the slot then is harmless.
  */
 #include "control/trampoline/trampoline.h"
 
@@ -79,19 +64,19 @@ size_t trampoline_room(const struct tramp *tramp)
 	return room;
 }
 
-/* Bytes between rsp while it records and rsp at the site. */
+/* Bytes between rsp while the tracepoint records and rsp at the site. */
 static int32_t saved_size(const struct tramp_event *event)
 {
-	return 40 + (event->keep_red_zone ? RED_ZONE : 0) + (event->exit ? 16 : 0);
+	return RECORD_SAVED_SIZE + (event->keep_red_zone ? RED_ZONE : 0) + (event->exit ? 16 : 0);
 }
 
-/* From here on it records, or is about to restore: where nothing falls through to. */
+/* Starts an unwind row: from here on the code records or restores. For code that is jumped to. */
 static void emit_recording_row(struct emitter *e, const struct tramp_event *event)
 {
 	emit_row(e, saved_size(event), event->origin, tramp_frame_kept(saved_size(event)));
 }
 
-/* With an exit rsi holds something else by now: it is on the stack. */
+/* Writes a field. With an exit, rsi is in use by now, and its value is on the stack. */
 static void emit_entry_field(struct emitter *e, const struct tramp_event *event,
 			     struct tramp_field field)
 {
@@ -103,7 +88,7 @@ static void emit_entry_field(struct emitter *e, const struct tramp_event *event,
 	record_emit_field(e, 0, saved_size(event), &field);
 }
 
-/* The event itself, which ends at pool + ebx (B4). */
+/* Writes the event, which ends at pool + ebx (B4). */
 static void emit_write(struct emitter *e, const struct tramp_env *env,
 		       const struct tramp_event *event)
 {
@@ -129,7 +114,7 @@ static bool has_fast_path(const struct tramp_event *event)
 	return !event->program && tramp_is_recorded(event);
 }
 
-/* The trampoline writes the event itself. */
+/* Has the trampoline write the event itself. */
 static void emit_fast(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, struct event_labels *l)
 {
@@ -149,14 +134,12 @@ static void emit_fast(struct emitter *e, const struct tramp_env *env,
 		exit_emit_take(e, env, event, &l->exit);
 }
 
-/* A return stub, where the trampoline itself hasn't looked for the thread's slot. */
+/* Takes a return stub where the trampoline hasn't looked for the thread's slot. */
 static void emit_stub(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, struct event_labels *l)
 {
 	emit_note(e, "the clock, in rdx");
-	emit_rdtsc(e);
-	emit_shl_imm(e, RDX, 32);
-	emit_or(e, RDX, RAX);
+	record_emit_clock(e);
 	exit_emit_clock(e);
 	slot_emit_near(e, env, &l->near);
 	exit_emit_table(e);
@@ -164,7 +147,7 @@ static void emit_stub(struct emitter *e, const struct tramp_env *env,
 	exit_emit_take(e, env, event, &l->exit);
 }
 
-/* What counts is a condition that the agent must look at; it writes an event that nobody reads. */
+/* Has the agent evaluate a condition; the event that it writes is dropped. */
 static void emit_condition(struct emitter *e, const struct tramp_env *env,
 			   const struct tramp_event *event, struct event_labels *l)
 {
@@ -177,7 +160,7 @@ static void emit_condition(struct emitter *e, const struct tramp_env *env,
 	emit_jcc(e, CC_E, &l->record.out);
 }
 
-/* Not recorded but counted, or somebody else's affair; what an exit needs is as with an event. */
+/* Counts the hit, or calls the foreign function. An exit is prepared as with an event. */
 static void emit_unrecorded(struct emitter *e, const struct tramp_env *env,
 			    const struct tramp_event *event, struct event_labels *l)
 {
@@ -191,7 +174,7 @@ static void emit_unrecorded(struct emitter *e, const struct tramp_env *env,
 		emit_stub(e, env, event, l);
 }
 
-/* The agent writes it; its exit is recorded only if it did. */
+/* Has the agent write the event; the exit is recorded only if the agent did. */
 static void emit_gathered(struct emitter *e, const struct tramp_env *env,
 			  const struct tramp_event *event, struct event_labels *l)
 {
@@ -209,9 +192,9 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 {
 	struct mem word = mem_rip(taddr_of(0));
 
-	/* The word's place isn't known yet: the operand is filled in by emit_data. */
+	/* emit_data fills in the operand: the word's place isn't known yet */
 	word.absolute = taddr_add(emit_pc(e), 6);
-	emit_note(e, "on: go on; off: past the recording");
+	emit_note(e, "on: go on; off: skip the recording");
 	emit_jmp_mem(e, word);
 	event->switch_offset = (uint32_t)e->size;
 	event->on = emit_pc(e);
@@ -239,7 +222,7 @@ static void emit_event(struct emitter *e, const struct tramp_env *env, struct tr
 	event->off = emit_pc(e);
 }
 
-/* rcx = 0: out; else on. */
+/* Jumps to l->out if rcx is 0, else to l->reserve. */
 static void emit_lost(struct emitter *e, struct record_labels *l)
 {
 	struct label lost = { 0 };
@@ -271,14 +254,13 @@ static void emit_slow(struct emitter *e, const struct tramp_env *env,
 		foreign_emit_slow(e, env, event, &l->foreign, &l->record.out);
 	if (!event->exit)
 		return;
-	/* With no slot the slow path finds one: for the event, or for the stub, if it doesn't count
-	 * the call. */
+	/* without a slot the slow path finds one: for the event, or for the stub */
 	slot_emit_far(e, env, &l->near, has_fast_path(event) ? &l->record.slow : &l->exit.miss);
 	emit_note(e, "no return stub is free: the agent finds one");
 	exit_emit_miss(e, env, &l->exit);
 }
 
-/* The code that the tracepoint's own return stubs go on to. */
+/* Writes the code that the tracepoint's return stubs jump to. */
 static void emit_exit(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event)
 {
@@ -290,7 +272,7 @@ static void emit_exit(struct emitter *e, const struct tramp_env *env,
 		exit_emit_records(e, env, event->at_exit);
 }
 
-/* The words that `jmp [switch]` reads, and the distances to them. Then what exits need. */
+/* Writes the words that `jmp [switch]` reads, the distances to them, and the data of exits. */
 static void emit_data(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
 		      const struct event_labels *labels)
 {
@@ -322,13 +304,13 @@ static bool falls_through(const struct insn *insn)
 	       insn->flow != FLOW_RETURN && insn->flow != FLOW_STOP;
 }
 
-/* A system call that might cost us SIGTRAP: the agent makes it, or changes its arguments. rcx and
- * r11 are free at a `syscall`. */
+/* Guards a system call that might block SIGTRAP: the agent makes the call, or changes its
+ * arguments. rcx and r11 are free at a `syscall`. */
 static void emit_guard(struct emitter *e, const struct tramp_env *env, struct label *made)
 {
 	struct label make = { 0 };
 
-	emit_note(e, "does it block SIGTRAP? the agent sees to it");
+	emit_note(e, "would it block SIGTRAP? ask the agent");
 	emit_lea(e, RSP, mem_at(RSP, -RED_ZONE));
 	emit_mov_imm(e, RCX, env->control.v);
 	emit_call_mem(e, mem_at(RCX, (int32_t)offsetof(struct dt_control, guard)));
@@ -338,21 +320,22 @@ static void emit_guard(struct emitter *e, const struct tramp_env *env, struct la
 	emit_bind(e, &make);
 }
 
-/* Its distance lies in one cache line (P8). */
+/* Writes the jump back, with its distance in one cache line (P8). */
 static void emit_back(struct emitter *e, struct tramp *tramp, const struct insn *last)
 {
 	tramp->back = taddr_of(0);
 	if (!falls_through(last))
 		return;
-	emit_note(e, "so that the jump can be changed at once");
+	emit_note(e, "align the jump: one store can change it");
 	while (!emit_failed(e) && !jump_is_whole(emit_pc(e)))
 		emit_nop(e);
-	emit_note(e, "back to the code behind it");
+	emit_note(e, "back to the code after the site");
 	tramp->back = emit_pc(e);
+	assert(emit_failed(e) || jump_is_whole(tramp->back)); /* P8 */
 	emit_jmp_to(e, taddr_add(last->pc, last->length));
 }
 
-/* Everything that runs on the fast path: recording sequences and moved instructions in turn. */
+/* Writes the fast path: recording sequences and moved instructions in turn. */
 static struct error *emit_body(struct emitter *e, struct tramp *tramp, const struct tramp_env *env,
 			       struct event_labels *labels)
 {
@@ -381,6 +364,7 @@ static struct error *emit_body(struct emitter *e, struct tramp *tramp, const str
 		if (guarded)
 			emit_bind(e, &made);
 	}
+	assert(next == tramp->event_count); /* sorted, and each at an instruction of the site */
 	tramp->copies[tramp->insn_count] = emit_pc(e);
 	emit_row(e, 0, (uint8_t)(taddr_diff(last->pc, tramp->insns[0].pc) + last->length), 0);
 	emit_back(e, tramp, last);
@@ -413,7 +397,7 @@ struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, 
 	if (tramp->event_count > TRAMP_INSNS_MAX)
 		return error_new(ERROR_REFUSED, "more than %d tracepoints at one place",
 				 TRAMP_INSNS_MAX);
-	/* most are short enough for short jumps */
+	/* most trampolines are short enough for short jumps */
 	for (int wide = 0; wide < 2 && emit_failed(&e); wide++) {
 		emit_init(&e, bytes, room, pc);
 		e.tight = !wide;
@@ -427,7 +411,7 @@ struct error *trampoline_emit(struct tramp *tramp, const struct tramp_env *env, 
 			return error;
 	}
 	if (emit_failed(&e))
-		return error_new(ERROR_REFUSED, "its trampoline is out of reach or too long");
+		return error_new(ERROR_REFUSED, "its trampoline is too long or out of reach");
 	tramp->size = e.size;
 	return NULL;
 }

@@ -1,9 +1,7 @@
 /*
- * exit_body.c
- *
- * From row to row of the unwind table the return address is at one distance from rsp or rbp. Bytes
- * that could be an operand with just that distance are looked for first, for most functions have
- * none; only where there are some the instructions between the two rows are decoded.
+ * Between two rows of the unwind table the return address is at one distance from rsp or rbp. The
+ * search first looks for bytes that could be an operand with this distance; most functions have
+ * none. Only where it finds some, it decodes the instructions between the two rows.
  */
 #include "control/exits/check/exit_body.h"
 
@@ -23,8 +21,8 @@ struct stretch {
 	int32_t disp;
 };
 
-/* Does a displacement of the operand whose ModRM byte is `modrm`, from `at` on, say where the
- * return address is? */
+/* Is the operand with the ModRM byte `modrm`, and its displacement from `at` on, the return
+ * address? */
 static bool has_disp(const struct stretch *s, uint8_t modrm, uint64_t at)
 {
 	uint64_t left = s->size - at;

@@ -8,30 +8,30 @@
 
 #define LOOK_INSNS 8
 
-/* Without leading underscores; a '*' ends a prefix. */
+/* Function names without leading underscores; a '*' ends a prefix. */
 static const struct {
 	const char *name, *why;
 } refused[] = {
-	{ "setjmp", "it keeps its own return address" },
-	{ "sigsetjmp", "it keeps its own return address" },
-	{ "getcontext", "it keeps its own return address" },
-	{ "swapcontext", "it keeps its own return address" },
-	{ "vfork", "it returns twice on one stack" },
-	{ "libc_vfork", "it returns twice on one stack" },
-	{ "morestack*", "it moves the stack" },
-	{ "dlsym", "it looks at who called it" },
-	{ "dlvsym", "it looks at who called it" },
-	{ "dlopen", "it looks at who called it" },
-	{ "dlmopen", "it looks at who called it" },
-	{ "Unwind_*", "it is the unwinder, which looks at its own frames" },
-	{ "uw_*", "it is the unwinder, which looks at its own frames" },
-	{ "unw_*", "it is the unwinder, which looks at its own frames" },
-	{ "mcount", "it looks at who called it" },
-	{ "fentry", "it looks at who called it" },
-	{ "dl_runtime_resolve*", "it isn't called, but jumped to from the PLT" },
-	{ "dl_runtime_profile*", "it isn't called, but jumped to from the PLT" },
+	{ "setjmp", "keeps its own return address" },
+	{ "sigsetjmp", "keeps its own return address" },
+	{ "getcontext", "keeps its own return address" },
+	{ "swapcontext", "keeps its own return address" },
+	{ "vfork", "returns twice on one stack" },
+	{ "libc_vfork", "returns twice on one stack" },
+	{ "morestack*", "moves the stack" },
+	{ "dlsym", "reads the address of its caller" },
+	{ "dlvsym", "reads the address of its caller" },
+	{ "dlopen", "reads the address of its caller" },
+	{ "dlmopen", "reads the address of its caller" },
+	{ "Unwind_*", "part of the unwinder, which reads its own frames" },
+	{ "uw_*", "part of the unwinder, which reads its own frames" },
+	{ "unw_*", "part of the unwinder, which reads its own frames" },
+	{ "mcount", "reads the address of its caller" },
+	{ "fentry", "reads the address of its caller" },
+	{ "dl_runtime_resolve*", "entered by a jump from the PLT, not by a call" },
+	{ "dl_runtime_profile*", "entered by a jump from the PLT, not by a call" },
 	{ "restore_rt", "signal handlers return to it" },
-	{ "start_context", "it has no caller" },
+	{ "start_context", "has no caller" },
 };
 
 static bool is_named(const char *name, const char *pattern)
@@ -54,8 +54,8 @@ static struct error *check_name(const char *name)
 	return NULL;
 }
 
-/* The unwinder's own functions can't be told from others where they have no names of their own
- * (unnamed_functions.h). */
+/* Refuses unnamed functions (unnamed_functions.h) of a module with an unwinder: they may be part of
+ * it. */
 static struct error *check_unnamed(const struct symtab *symtab, uint64_t address, const char *name)
 {
 	char made_up[32];
@@ -63,9 +63,9 @@ static struct error *check_unnamed(const struct symtab *symtab, uint64_t address
 	snprintf(made_up, sizeof(made_up), "fn_%" PRIx64, address);
 	if ((name && strcmp(name, made_up) != 0) || !symtab_find(symtab, "_Unwind_RaiseException"))
 		return NULL;
-	return error_new(
-		ERROR_REFUSED,
-		"it has no name, and may be a part of the unwinder, which looks at its own frames");
+	return error_new(ERROR_REFUSED,
+			 "unnamed, and perhaps part of the unwinder, which reads its "
+			 "own frames");
 }
 
 static struct error *check_rule(struct frame_rules *rules, uint64_t address)
@@ -80,7 +80,7 @@ static struct error *check_rule(struct frame_rules *rules, uint64_t address)
 	case FRAME_UNKNOWN:
 		break;
 	}
-	return error_new(ERROR_REFUSED, "no unwind table proves where its return address is");
+	return error_new(ERROR_REFUSED, "no unwind information about its return address");
 }
 
 static bool touches_rsp(const ZydisDecodedOperand *operand)
@@ -98,7 +98,7 @@ static bool is_return_address(const ZydisDecodedOperand *operand)
 	       operand->mem.type == ZYDIS_MEMOP_TYPE_MEM;
 }
 
-/* Does the instruction change rsp? *ret_bad: it takes, reads or writes the return address. */
+/* Does the instruction change rsp? *ret_bad: it pops, reads or writes the return address. */
 static bool judge_insn(const struct insn *insn, bool *ret_bad)
 {
 	bool moves = false;
@@ -116,8 +116,7 @@ static bool judge_insn(const struct insn *insn, bool *ret_bad)
 	return moves;
 }
 
-/* Looks at the first instructions, up to the one that makes room on the stack or leads
- * elsewhere. */
+/* Checks the first instructions, up to the one that changes rsp or jumps. */
 static struct error *check_body(const struct symtab *symtab, uint64_t address)
 {
 	const struct text_range *text = symtab_text(symtab, address);
@@ -134,8 +133,7 @@ static struct error *check_body(const struct symtab *symtab, uint64_t address)
 			return NULL;
 		bool moves = judge_insn(&insn, &bad);
 		if (bad && insn.flow != FLOW_RETURN)
-			return error_new(ERROR_REFUSED,
-					 "it reads or changes its own return address");
+			return error_new(ERROR_REFUSED, "reads or changes its own return address");
 		if (moves || insn.flow != FLOW_NEXT)
 			return NULL;
 	}

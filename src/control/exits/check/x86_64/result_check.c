@@ -16,7 +16,7 @@ static bool writes(const struct insn *insn, ZydisRegister wanted)
 	return false;
 }
 
-/* What is called, or jumped to, may set it. */
+/* Does the instruction leave the function? Other code may set the register. */
 static bool leaves(const struct insn *insn, uint64_t start, uint64_t end)
 {
 	if (insn->flow == FLOW_JUMP || insn->flow == FLOW_BRANCH)

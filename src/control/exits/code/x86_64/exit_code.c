@@ -1,14 +1,14 @@
 /*
- * exit_code.c - the stubs, and the code that they go on to, which records an exit.
+ * exit_code.c - the stubs, and the code that they jump to, which records an exit.
  *
- * The stack of that code, where the stub has put its index in the place of the return address:
+ * The stack of that code. The stub has put its index in the place of the return address:
  *
  *	rsp+48	index; then the return address, which the last `ret` takes (H8)
  *	rsp+40	rsi
- *	rsp+32	rax, and below it what record_emit_save pushes
+ *	rsp+32	rax, and below it the other registers saved by record_emit_save
  *
- * All exits with rax and the duration share one such code. A tracepoint whose exit records
- * something else has one of its own, behind its trampoline.
+ * All exits with rax and the duration share one such code. A tracepoint whose exit records other
+ * fields has its own, after its trampoline.
  */
 #include "control/exits/code/exit_stub.h"
 
@@ -27,8 +27,7 @@
 #define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
 #define RETURNS(field) ((int32_t)offsetof(struct dt_returns, field))
 
-
-/* NAME_exit of most functions. */
+/* The event NAME_exit of most functions. */
 static const struct tramp_event plain_exit = {
 	.size = EXIT_EVENT_SIZE,
 	.fields = { { .source = SOURCE_REGISTER, .reg = RAX, .offset = EXIT_EVENT_RET },
@@ -49,7 +48,7 @@ const struct tramp_event *exit_plain_event(void)
 
 void exit_emit_row(struct emitter *e, int32_t depth)
 {
-	depth += 8; /* the return address goes, too */
+	depth += 8; /* the return address is popped, too */
 	emit_row(e, depth, DT_FRAME_RETURNS, tramp_frame_kept(depth));
 }
 
@@ -71,8 +70,8 @@ void exit_emit_identify(struct emitter *e, const struct tramp_env *env, struct l
 
 /*
  * rcx = the slot of this thread; rax, rbx are lost. Most calls return on the thread that took the
- * stub, so that its slot is looked at first. FS is read, not trusted: the function may have changed
- * it, and a thread may have none (H18). That costs 0.2 of a clock reading.
+ * stub, so its slot is tried first. FS is read and compared: the function may have changed it, and
+ * a thread may have none (H18). That costs 0.2 of a clock reading.
  */
 static void emit_same_thread(struct emitter *e, const struct tramp_env *env,
 			     struct exit_code_labels *l)
@@ -104,8 +103,8 @@ void exit_emit_duration(struct emitter *e, const struct tramp_env *env)
 	emit_shrd_imm(e, RAX, RDX, 32);
 }
 
-/* The event, which ends at pool + ebx; rdx = clock. Its header is stored by the caller, with rcx,
- * once more. */
+/* Writes the event, which ends at pool + ebx; rdx = clock. The caller stores the header in rcx once
+ * more, without the pending mark. */
 static void emit_exit_event(struct emitter *e, const struct tramp_env *env,
 			    const struct tramp_event *event)
 {
@@ -151,7 +150,7 @@ void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env)
 	emit_jcc(e, CC_NE, &inherited);
 	emit_mov_imm(e, RAX, env->returns.v);
 	emit_inc_mem(e, mem_at(RAX, RETURNS(stray)));
-	/* it is free already, and given back once more */
+	/* it is free already, and will be given back once more */
 	emit_inc_mem16(e, mem_at(RSI, STUB(use)));
 	emit_bind(e, &inherited);
 }
@@ -161,7 +160,7 @@ void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id
 {
 	struct label known = { 0 }, none = { 0 };
 
-	emit_note(e, "the first hit in a forked child? Then the call was its parent's");
+	emit_note(e, "the first hit in a forked child? then the call was its parent's");
 	emit_mov_imm(e, RAX, record_state_word(env, offsetof(struct dt_state, pid)).v);
 	emit_cmp_mem32_imm(e, mem_at(RAX, 0), 0);
 	emit_jcc(e, CC_NE, &known);
@@ -169,16 +168,14 @@ void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id
 	record_emit_slow_call(e, env, 0);
 	emit_jrcxz(e, &none);
 	exit_emit_judge(e, unrecorded);
-	emit_rdtsc(e);
-	emit_shl_imm(e, RDX, 32);
-	emit_or(e, RDX, RAX);
+	record_emit_clock(e);
 	emit_jmp(e, &known);
 	emit_bind(e, &none);
 	emit_jmp(e, back);
 	emit_bind(e, &known);
 }
 
-/* Out of line: the slow path for the exit event; returns that aren't recorded. */
+/* Out of line: the slow path for the exit event, and returns that aren't recorded. */
 static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint32_t size,
 			   struct exit_code_labels *l)
 {
@@ -190,7 +187,7 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 	emit_add_imm32(e, RAX, 1);
 	record_emit_slow_call(e, env, size);
 	emit_jrcxz(e, &l->lost);
-	/* the first hit in a forked child: it was its parent's call */
+	/* the first hit in a forked child: the call was its parent's */
 	exit_emit_judge(e, &l->unrecorded);
 	emit_jmp(e, &l->record.reserve);
 	emit_bind(e, &l->unrecorded);
@@ -205,23 +202,19 @@ void exit_emit_filter(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, struct label *unwanted)
 {
 	if (event->filters_duration) {
-		emit_rdtsc(e);
-		emit_shl_imm(e, RDX, 32);
-		emit_or(e, RDX, RAX);
+		record_emit_clock(e);
 		exit_emit_duration(e, env);
 		emit_store(e, mem_at(RSI, (int32_t)DT_KEPT_AT(DT_KEPT_DURATION)), RAX);
 	}
 	filter_emit(e, event->filter, EXIT_RA, true, unwanted);
 }
 
-/* The agent writes the event; rcx = the slot tells that this process and thread may. */
+/* Has the agent write the event; rcx = the slot shows that this process and thread may. */
 static void emit_gathered_exit(struct emitter *e, const struct tramp_env *env,
 			       const struct tramp_event *event, struct exit_code_labels *l)
 {
 	emit_bind(e, &l->record.reserve);
-	emit_rdtsc(e);
-	emit_shl_imm(e, RDX, 32);
-	emit_or(e, RDX, RAX);
+	record_emit_clock(e);
 	exit_emit_duration(e, env);
 	emit_mov(e, RDX, RAX);
 	gather_emit_call(e, env, event, 0, EXIT_RA, &l->program_field);
@@ -249,7 +242,6 @@ void exit_emit_records(struct emitter *e, const struct tramp_env *env,
 	record_emit_save(e, false);
 	exit_emit_identify(e, env, &l.unrecorded);
 	if (event->filter)
-		/* what it doesn't want returns as any */
 		exit_emit_filter(e, env, event, &l.unwanted);
 	emit_same_thread(e, env, &l);
 	if (event->program)

@@ -1,19 +1,17 @@
 /*
- * exit_frame.c - what tells an unwinder about return stubs, as .eh_frame has it: one FDE for all
- * of them.
+ * exit_frame.c - the unwind table (.eh_frame) of return stubs: one FDE for all of them.
  *
- * To an unwinder a stub is a frame between the function and its caller, with no variables of its
- * own:
+ * To an unwinder a stub is a frame between the function and its caller, without variables:
  *
- *	return address	at &slot i .ra, with i out of the pc:
+ *	return address	at &slot i .ra, with i computed from the pc:
  *			slots + ((pc - stubs) >> 5 << 6) + ra
- *	rsp		as it is: the function's CFA, for its return took nothing but the landing
- *			off the stack; 8 more where a signal finds it behind its push
- *	CFA		rsp - 8; rsp - 24 where it returns to another stub (a tail call). libgcc tells
- *			frames apart by it: the value that the frame which handles an exception gets by
- *			it must be no other frame's on the way, neither the function's own nor a
- *			stub's, or it stops there and aborts
- *	the others	as they are
+ *	rsp		unchanged: the function's CFA, because its return popped only the landing;
+ *			8 more if a signal interrupts the stub after its push
+ *	CFA		rsp - 8; rsp - 24 if the stub returns to another stub (a tail call). libgcc
+ *			identifies frames by their CFA: the CFA of the frame that handles an
+ *			exception must differ from that of every frame on the way, the function's own
+ *			and any stub's, or libgcc stops there and aborts
+ *	others		unchanged
  *
  * Addresses are absolute: the table is generated for one target.
  */

@@ -1,19 +1,16 @@
 /*
- * exit_stub.c
- *
  * The stack of an entry trampoline that takes a stub, once the event is written:
  *
  *	rsp+56	return address; then the stub, for the jump; then, by the stub's call, its landing
  *	rsp+48	rsi
  *	rsp+40	clock
- *	rsp+32	rax, and below it what emit_save pushes
+ *	rsp+32	rax, and below it the other registers saved by record_emit_save
  *
- * Nothing of the stack below a return address is anybody's, at entry and at exit alike: no red
- * zone is kept.
+ * The stack below a return address is unused, at entry and at exit alike: no red zone is kept.
  *
- * Which stub (R4): the table of the thread, by its slot; hints[hash of return address and
- * tracepoint]; the stub's own words decide. The jump to the stub reads its target from below rsp,
- * where a signal handler leaves 128 bytes alone.
+ * Choice of the stub (R4): the thread's slot has its table; hints[hash of return address and
+ * tracepoint] names a stub; the stub's own words decide. The jump to the stub reads its target from
+ * below rsp, where a signal handler leaves 128 bytes alone.
  */
 #include "control/exits/code/exit_stub.h"
 
@@ -57,7 +54,7 @@ static void emit_find_hint(struct emitter *e, const struct tramp_env *env, uint3
 	emit_imul_mem32_imm(e, RAX, mem_at(RSP, ENTRY_RA), DT_RETURN_MULTIPLIER);
 	emit_add_imm32(e, RAX, (int32_t)(id * DT_RETURN_ID_MULTIPLIER));
 	emit_mov32(e, RCX, RSI);
-	emit_shl_cl(e, RAX); /* cl: its bits, for shifts look at the lowest 6 of it */
+	emit_shl_cl(e, RAX); /* cl: the table's bits; a shift uses only the lowest 6 */
 	emit_shr_imm(e, RAX, 32);
 	emit_and_imm32(e, RSI, -(int32_t)DT_RETURN_TABLE_ALIGN);
 	emit_mov_imm(e, RBX, env->returns.v);
@@ -65,8 +62,8 @@ static void emit_find_hint(struct emitter *e, const struct tramp_env *env, uint3
 	emit_lea(e, RSI, mem_index(RSI, RAX, 4, offsetof(struct dt_return_table, hints)));
 }
 
-/* rcx = slot of the stub whose offset from stub 0 is in rax, rdx = the stub; rbx = struct
- * dt_returns. */
+/* rax = the stub's offset from stub 0, rbx = struct dt_returns. Sets rcx = the stub's slot, rdx =
+ * the stub. */
 static void emit_place(struct emitter *e, const struct tramp_env *env)
 {
 	emit_lea(e, RDX, mem_index(RBX, RAX, 1, (int32_t)taddr_diff(env->stubs, env->returns)));
@@ -74,8 +71,8 @@ static void emit_place(struct emitter *e, const struct tramp_env *env)
 		 mem_index(RBX, RAX, 1u << (DT_RETURN_SHIFT - DT_STUB_SHIFT), RETURNS(slots)));
 }
 
-/* Takes the stub that the hint names (R3). The word on the stack leads to it before sp says so
- * (R2). */
+/* Takes the stub that the hint names (R3). The return address becomes the stub before the slot's sp
+ * is set (R2). */
 static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t id,
 		       struct exit_labels *l)
 {
@@ -96,14 +93,14 @@ static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t 
 	emit_store32(e, mem_at(RSI, 0), RAX);
 }
 
-/* rcx = the stub's slot: what its exit will ask for. rax, rbx are lost. */
+/* rcx = the stub's slot. Keeps the words that the exit needs. rax, rbx are lost. */
 static void emit_keep(struct emitter *e, const struct tramp_event *at_exit)
 {
 	emit_lea(e, RBX, mem_at(RCX, (int32_t)DT_KEPT_AT(0)));
 	for (size_t i = 0; i < at_exit->kept_count; i++) {
 		struct tramp_field field = at_exit->kept[i];
 
-		/* exit_emit_save has it */
+		/* exit_emit_save has pushed it */
 		if (field.source == SOURCE_REGISTER && field.reg == RSI) {
 			field.source = SOURCE_STACK;
 			field.disp = ENTRY_RSI;
@@ -150,7 +147,7 @@ void exit_emit_miss(struct emitter *e, const struct tramp_env *env, struct exit_
 	emit_place(e, env);
 	emit_store(e, mem_at(RSP, ENTRY_RA), RDX);
 	emit_lea(e, RBX, mem_at(RSP, ENTRY_RA));
-	emit_store(e, mem_at(RCX, STUB(sp)), RBX); /* no longer busy */
+	emit_store(e, mem_at(RCX, STUB(sp)), RBX); /* in use from here on */
 	emit_jmp(e, &l->taken);
 	emit_bind(e, &none);
 	emit_jmp(e, &l->out);

@@ -72,7 +72,7 @@ size_t call_room(const struct tramp_event *event)
 	       (event->exit ? ROOM + event->foreign.exit_call_size : 0);
 }
 
-/* rax = the word of the slot in rcx; rdx is lost. */
+/* rax = the word in dt_state.calls of the slot in rcx; rdx is lost. */
 static void emit_word(struct emitter *e, const struct tramp_env *env)
 {
 	uint64_t state = env->slots.v - offsetof(struct dt_state, slots);
@@ -83,8 +83,8 @@ static void emit_word(struct emitter *e, const struct tramp_env *env)
 	emit_add(e, RAX, RDX);
 }
 
-/* (C4) Out of line if the stack isn't in the piece that was looked at, with room below it. rax
- * stays; rcx, rdx are lost. */
+/* (C4) Goes out of line unless the stack pointer is in the range that was checked last, with room
+ * below. rax stays; rcx, rdx are lost. */
 static void emit_room(struct emitter *e, struct call_labels *l)
 {
 	emit_note(e, "room on the stack: C4");
@@ -103,7 +103,7 @@ void call_emit(struct emitter *e, const struct tramp_env *env, taddr address, in
 {
 	slot_emit_find(e, env, &l->no_slot);
 	emit_bind(e, &l->have_slot);
-	emit_note(e, "is the thread in such a function already?");
+	emit_note(e, "is the thread inside such a function already?");
 	emit_word(e, env);
 	emit_load(e, RDX, mem_at(RAX, 0));
 	emit_or(e, RDX, RDX);
@@ -111,7 +111,7 @@ void call_emit(struct emitter *e, const struct tramp_env *env, taddr address, in
 	emit_bind(e, &l->go);
 	if (l->looks)
 		emit_room(e, l);
-	emit_note(e, "the function, by the gate");
+	emit_note(e, "call the function through the gate");
 	emit_mov_imm(e, RCX, address.v);
 	emit_store(e, mem_at(RSP, 0), RCX);
 	emit_mov(e, RCX, RSP);
@@ -121,7 +121,7 @@ void call_emit(struct emitter *e, const struct tramp_env *env, taddr address, in
 	emit_call_mem(e, mem_at(RBX, (int32_t)DT_CALL_GATE));
 }
 
-/* Adds one to a word of what the tracepoint shares. */
+/* Adds one to a word of the tracepoint's struct dt_call_shared. */
 static void emit_count(struct emitter *e, const struct tramp_event *event, int64_t word)
 {
 	emit_mov_imm(e, RAX, event->foreign.call->shared + (uint64_t)word);
@@ -154,7 +154,7 @@ void call_emit_slow(struct emitter *e, const struct tramp_env *env, const struct
 		emit_jmp(e, &l->roomy);
 	}
 	emit_bind(e, &l->nested);
-	emit_note(e, "unless it was left by a jump: C2");
+	emit_note(e, "unless the thread left it by a jump: C2");
 	emit_cmp_mem(e, RSP, mem_at(RAX, 0));
 	emit_jcc(e, CC_B, &inside);
 	emit_mov_imm(e, RAX, DT_ASK_CALL);
@@ -164,7 +164,7 @@ void call_emit_slow(struct emitter *e, const struct tramp_env *env, const struct
 	emit_jmp(e, &l->go);
 	emit_bind(e, &inside_far);
 	emit_bind(e, &inside);
-	emit_note(e, "counted, not called");
+	emit_note(e, "count the hit, without a call");
 	emit_count(e, event, SHARED(nested));
 	emit_bind(e, &over);
 	emit_lea(e, RSP, mem_at(RSP, image));

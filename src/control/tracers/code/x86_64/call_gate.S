@@ -1,20 +1,22 @@
 /*
- * call_gate.S - from generated code to a function of the user's (src/shared/call.h), and back with
- * every register as it was.
+ * call_gate.S - calls the user's function (src/shared/call.h) from generated code, and restores every
+ * register.
  *
- * This code doesn't run here: the controller copies a variant into the target's code memory
- * (call_code.h). `none` is for functions that are known to touch neither vector registers nor
- * errno.
+ * The controller doesn't run this code: it copies one variant into the target's code memory
+ * (call_code.h). `none` is for functions that are known to use neither vector registers nor errno.
  *
- *	in:	rbx = struct dt_call_site, rcx = the image, rdx = what record_emit_save pushed (flags rbx rdx rcx rax, and at
- *		an exit rsi), rax = the thread's word in dt_state.calls; at an exit rsi = struct dt_return_slot
- *	kept:	everything but rax, rcx, rdx, and the flags that lahf and seto know
+ *	in:	rax = the thread's word in dt_state.calls
+ *		rbx = struct dt_call_site
+ *		rcx = the image
+ *		rdx = the saved registers (record_code.h: flags rbx rdx rcx rax, and at an exit rsi)
+ *		rsi = struct dt_return_slot, at an exit
+ *	kept:	everything but rax, rcx, rdx, and the flags that lahf and seto save
  *
  *	rbp	struct dt_call_frame, then the return address
  *	rsp	vector registers, from a multiple of 64 on; then mxcsr, twice
  *
- * The word at its start, which the controller fills in, is where errno is, from the FS base. The
- * label `resume` is where a function goes on that got a signal (C3).
+ * The controller fills in the word at its start: the offset of errno from the FS base. A thread whose
+ * function got a signal continues at the label `resume` (C3).
  */
 #include "vectors.h"
 
@@ -63,7 +65,7 @@
 	.balign 64
 	.globl \name
 \name:
-	.quad	0				/* where errno is */
+	.quad	0				/* the offset of errno */
 	leaq	-FRAME_SIZE(%rsp), %rsp
 	movq	%rbp, HIT_REG(5)(%rsp)
 	movq	%rsp, %rbp

@@ -1,8 +1,7 @@
 /*
- * count_code.c
- *
- * The row is the CPU's by its number, which rdpid reads in a cycle or two; where the processor
- * doesn't have it, that of the thread's FS base. Which row doesn't matter for the sum.
+ * Each CPU has a row of counts, found by its number, which rdpid reads in a cycle or two. On
+ * processors without rdpid a hash of the thread's FS base chooses the row. Any row gives the same
+ * sum.
  */
 #include "control/tracers/code/count_code.h"
 
@@ -63,15 +62,7 @@ void count_emit_hit(struct emitter *e, const struct tramp_env *env, const struct
 
 /* ---- exits ----------------------------------------------------------------------------------- */
 
-/* rdx = clock; rax is lost. */
-static void emit_clock(struct emitter *e)
-{
-	emit_rdtsc(e);
-	emit_shl_imm(e, RDX, 32);
-	emit_or(e, RDX, RAX);
-}
-
-/* rcx = cycles since the call began, of rdx = clock. */
+/* rcx = cycles since the call began; rdx = clock. */
 static void emit_duration(struct emitter *e)
 {
 	struct label forward = { 0 };
@@ -84,9 +75,9 @@ static void emit_duration(struct emitter *e)
 }
 
 /*
- * The duration in rcx takes the place of the one before it, which is counted, in its bucket as
- * histogram_bucket has it: a store whose address hangs on a clock that was just read makes all that
- * follows wait for the clock. rax, rcx are lost.
+ * Swaps the duration in rcx with the pending one, and counts that one, in its bucket by
+ * histogram_bucket: a store whose address depends on a clock that was just read would make all
+ * later instructions wait for the clock. rax, rcx are lost.
  */
 static void emit_count_duration(struct emitter *e, struct label *out, struct label *raise,
 				struct label *raised)
@@ -94,7 +85,7 @@ static void emit_count_duration(struct emitter *e, struct label *out, struct lab
 	emit_lea(e, RAX, mem_at(RCX, 1));
 	emit_xchg(e, mem_at(RBX, CELL(pending)), RAX);
 	emit_add_imm(e, RAX, -1);
-	emit_jcc(e, CC_S, out); /* it is the first */
+	emit_jcc(e, CC_S, out); /* the first: none was pending */
 	emit_mov(e, RCX, RAX);
 	emit_lock_add_mem(e, mem_at(RBX, CELL(total)), RCX);
 	emit_cmp_mem(e, RCX, mem_at(RBX, CELL(max)));
@@ -110,7 +101,7 @@ static void emit_count_duration(struct emitter *e, struct label *out, struct lab
 	emit_lock_inc_mem(e, mem_index(RBX, RAX, 8, CELL(buckets)));
 }
 
-/* Out of line: a duration in rcx that is the longest so far. rax is lost. */
+/* Out of line: the duration in rcx is the longest so far. rax is lost. */
 static void emit_raise(struct emitter *e, struct label *raise, struct label *raised)
 {
 	struct label again = { 0 };
@@ -125,8 +116,8 @@ static void emit_raise(struct emitter *e, struct label *raise, struct label *rai
 	emit_jmp(e, raised);
 }
 
-/* To `back` if the exit isn't wanted. Its cycles take the place of the clock at its entry, which
- * nobody needs any more. All four registers are lost. */
+/* Jumps to `back` if the condition refuses the exit. Stores the cycles over the entry's clock,
+ * which is no longer needed. All four registers are lost. */
 static void emit_exit_condition(struct emitter *e, const struct tramp_env *env,
 				const struct tramp_event *event, struct label *back,
 				size_t *ret_field)
@@ -155,15 +146,15 @@ void count_emit_exit(struct emitter *e, const struct tramp_env *env,
 	struct label unrecorded = { 0 }, raise = { 0 }, raised = { 0 }, back = { 0 }, out = { 0 };
 	size_t program_field = 0;
 
-	emit_note(e, "the function returns: by which stub?");
+	emit_note(e, "the function returns: find the stub");
 	exit_emit_row(e, 0);
 	emit_push(e, RSI);
 	record_emit_save(e, false);
-	emit_note(e, "the clock, before all that it can be read beside");
-	emit_clock(e);
+	emit_note(e, "the clock, first: other work can run beside it");
+	record_emit_clock(e);
 	exit_emit_identify(e, env, &unrecorded);
 	exit_emit_fresh(e, env, event->id, &unrecorded, &back);
-	emit_note(e, "how long did it take?");
+	emit_note(e, "the duration");
 	if (event->at_exit)
 		emit_exit_condition(e, env, event->at_exit, &back, &program_field);
 	emit_find_cell(e, &event->count);
@@ -173,7 +164,7 @@ void count_emit_exit(struct emitter *e, const struct tramp_env *env,
 		emit_duration(e);
 	emit_note(e, "the stub is free again");
 	exit_emit_give_back(e, env);
-	emit_note(e, "of the one before: total, longest, and one more in its bucket");
+	emit_note(e, "the previous duration: total, longest, and its bucket");
 	emit_count_duration(e, &out, &raise, &raised);
 	emit_bind(e, &out);
 	record_emit_restore(e, false);

@@ -1,10 +1,8 @@
 /*
- * foreign_code.c
+ * The stack while the function runs, below the saved registers (record_code.h):
  *
- * The stack while the function runs, below what record_emit_save pushed:
- *
- *	rsp	the image: a word with the probe's address, then the fields where the event has them
- *	below	what the gate saves
+ *	rsp	the image: a word with the probe's address, then the fields at the event's offsets
+ *	below	the registers that the gate saves
  */
 #include "control/tracers/code/foreign_code.h"
 
@@ -46,7 +44,7 @@ static const struct gate gates[] = {
 	[FOREIGN_SAVES_ZMM_BW] = ROW(zmm_bw),
 };
 
-/* What the kernel saves of a thread is what a program can use. */
+/* The register state that programs can use: what the kernel saves per thread. */
 static uint32_t enabled_state(void)
 {
 	unsigned a, b, c, d;
@@ -97,7 +95,7 @@ size_t foreign_room(const struct tramp_event *event)
 			0);
 }
 
-/* rsp stays a multiple of what it was. */
+/* The image's size, a multiple of 16: the alignment of rsp stays. */
 static int32_t image_size(const struct tramp_event *event)
 {
 	uint32_t size = event->program ? event->program->size_max : event->size;
@@ -105,21 +103,21 @@ static int32_t image_size(const struct tramp_event *event)
 	return (int32_t)DT_ROUND_UP(size < 16 ? 16 : size, 16);
 }
 
-/* To `out` while nobody wants it. rax is lost. */
+/* Jumps to `out` while nobody records the event. rax is lost. */
 static void emit_enabled(struct emitter *e, taddr word, struct label *out)
 {
 	if (!word.v)
 		return;
-	emit_note(e, "does anybody record it?");
+	emit_note(e, "is the event recorded?");
 	emit_mov_imm(e, RAX, word.v);
 	emit_cmp_mem32_imm(e, mem_at(RAX, 0), 0);
 	emit_jcc(e, CC_E, out);
 }
 
-/* The call, with the image at rsp. *ret_field: where the distance to the site goes. */
+/* The call, with the image at rsp. *ret_field: the place for the distance to the site. */
 static void emit_call(struct emitter *e, const struct tramp_event *event, size_t *ret_field)
 {
-	emit_note(e, "the function, with the probe's address and the fields");
+	emit_note(e, "call the function, with the probe's address and the fields");
 	emit_mov_imm(e, RAX, event->foreign.address.v);
 	emit_store(e, mem_at(RSP, 0), RAX);
 	emit_mov(e, RCX, RSP);
@@ -170,7 +168,7 @@ void foreign_emit_slow(struct emitter *e, const struct tramp_env *env,
 		call_emit_slow(e, env, event, image_size(event), &l->call, out);
 }
 
-/* { function, argument }, as the gate wants it. */
+/* Data: { function, argument }, for the gate. */
 static void emit_site(struct emitter *e, taddr function, taddr argument, size_t field)
 {
 	int32_t distance;
@@ -199,15 +197,13 @@ void foreign_emit_data(struct emitter *e, const struct tramp_event *event, int32
 
 /* ---- exits ----------------------------------------------------------------------------------- */
 
-/* rsi = the stub's slot: the image, at rsp; to `back`, without it, if its condition says no. rax,
- * rdx, rbx are lost. */
+/* rsi = the stub's slot. Writes the image at rsp; or drops it and jumps to `back` if the condition
+ * says no. rax, rdx, rbx are lost. */
 static void emit_exit_image(struct emitter *e, const struct tramp_env *env,
 			    const struct tramp_event *event, int32_t image, struct label *back,
 			    size_t *ret_field)
 {
-	emit_rdtsc(e);
-	emit_shl_imm(e, RDX, 32);
-	emit_or(e, RDX, RAX);
+	record_emit_clock(e);
 	exit_emit_duration(e, env);
 	emit_mov(e, RDX, RAX);
 	if (event->program) {
@@ -240,7 +236,7 @@ void foreign_emit_exit(struct emitter *e, const struct tramp_env *env,
 	int32_t image = image_size(exit);
 
 	own.foreign.argument = event->foreign.exit_argument;
-	emit_note(e, "the function returns: by which stub?");
+	emit_note(e, "the function returns: find the stub");
 	exit_emit_row(e, 0);
 	emit_push(e, RSI);
 	record_emit_save(e, false);

@@ -1,13 +1,12 @@
 /*
- * foreign_gate.S - from generated code to a function in C that isn't ours, and back with every
- * register as it was.
+ * foreign_gate.S - calls a C function from generated code, and restores every register.
  *
- * This code doesn't run here: the controller copies one of the variants into the target's code
- * memory, by what the processor and the kernel have (foreign_code.h). The function may use any
+ * The controller doesn't run this code: it copies one variant into the target's code memory, chosen
+ * by the registers that processor and kernel support (foreign_code.h). The function may use any
  * vector register (memcpy does), and at a probe any of them may be live (H1).
  *
  *	in:	rbx = { function, its first argument }, rcx = second, rdx = third argument
- *	lost:	rax, rcx, rdx, and the flags that lahf and seto know
+ *	lost:	rax, rcx, rdx, and the flags that lahf and seto save
  *
  *	rbp+8	return address
  *	rbp	rbp
@@ -15,8 +14,8 @@
  *	rbp-56	flags
  *	rsp	vector registers, from a multiple of 64 on; then mxcsr, twice
  *
- * The word at its start, which the controller fills in, leads to a count of the threads that are
- * inside: their return addresses lie on stacks where nobody looks for them.
+ * The controller fills in the word at its start: the address of a count of the threads inside. Their
+ * return addresses lie on stacks that stack_scan.c doesn't read for our code.
  */
 #include "vectors.h"
 
@@ -30,7 +29,7 @@
 	.balign 16
 	.globl \name
 \name:
-	.quad	0				/* where the count is */
+	.quad	0				/* the address of the count */
 	pushq	%rbp
 	movq	%rsp, %rbp
 	pushq	%rsi
