@@ -52,8 +52,8 @@ taddr session_exits_from(struct session *session);
  * loader is done. 0: at once. Fails where tracers can't load any. After session_resolve. */
 struct error *session_tracers_from(struct session *session, taddr *ret_from);
 
-/* Is a place of what was added in the loader? Called while the process has loaded nothing but the
- * program and the loader. */
+/* Is a place that session_resolve found outside the program? While the process has loaded only the
+ * program and the loader, that place is in the loader. */
 bool session_names_loader(const struct session *session);
 
 /* `held`: NULL, or a stop that holds every thread already. Fails if a named place can't be probed;
