@@ -240,7 +240,7 @@ def test_instructions_that_are_data(dyntrace, program_path):
     """An instruction that another one reads as data isn't changed, neither for its own probe nor for neighbours."""
     runtime = program_path("runtime")
     error = dyntrace.fails("trace", "-o", dyntrace.new_output(), "--function", "constant_first", "--", runtime, status=125)
-    assert "data for another" in error
+    assert "other code reads it as data" in error
     result, trace = dyntrace.trace("--function", "constant_again", "--function", "constant_firs[t]", "--", runtime)
     assert result.stdout == "15150 100 0\n"
     assert trace.names() == {"constant_again_entry": 1}
