@@ -145,7 +145,7 @@ static struct error *write_stubs(struct session *session, const struct tramp_env
 	assert(from <= count && count <= DT_STUBS_MAX); /* R1 */
 	if (!exit_emit_stubs(env, from, count, window + STUBS_AT + (uint64_t)from * DT_STUB_SIZE))
 		return error_new(ERROR_FAILED,
-				 "function exits: the return stubs are out of reach of their slots");
+				 "function exits: return stubs are out of reach of their slots");
 	__atomic_store_n(&control->stub_count, count,
 			 __ATOMIC_RELEASE); /* pairs with retslot_fresh */
 	return NULL;

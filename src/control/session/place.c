@@ -95,7 +95,7 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 
 	for (size_t i = 0; i < list->count && !error; i++) {
 		if (list->items[i]->tracer->kind == TRACER_CALL)
-			error = faults_watch(session);
+			error = faults_add_guards(session);
 	}
 	if (!error)
 		error = exits_hook_add(session, list);

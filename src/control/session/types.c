@@ -26,7 +26,7 @@ static struct error *describe_event(struct tracepoint *tracepoint, struct event_
 
 	if (asprintf(&type.name, "%s%s", tracepoint->name, suffix) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
-	values_give(tracepoint, &type);
+	describe_give(tracepoint, &type);
 	if (!tracepoint->tracer->uses_pool)
 		type.size = 0; /* no such events in the trace */
 	*ret_type = type;
@@ -39,7 +39,7 @@ static struct error *make_exit_type(struct tracepoint *tracepoint, struct event_
 
 	if (asprintf(&type.name, "%s_exit", tracepoint->name) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
-	values_give_exit(tracepoint, &type);
+	describe_give_exit(tracepoint, &type);
 	if (!tracepoint->tracer->uses_pool)
 		type.size = 0;
 	*ret_type = type;
@@ -151,7 +151,7 @@ static struct error *assign(struct session *session, struct tracepoint *tracepoi
 		error = add_types(session, tracepoint, &type, exit);
 	}
 	assert(error || event->id < session->types->count);
-	values_set_ids(tracepoint);
+	describe_set_ids(tracepoint);
 	return error;
 }
 

@@ -1,5 +1,6 @@
 #include "dispatch.h"
 
+#include <assert.h>
 #include <string.h>
 #include <time.h>
 
@@ -79,6 +80,7 @@ struct error *tracers_from(struct session *session, taddr *ret_from)
 	struct error *error = NULL;
 	bool loads = false;
 
+	assert(session->proc);
 	for (size_t i = 0; i < session->requests.count; i++)
 		loads |= session->requests.items[i]->tracer->loads;
 	*ret_from = taddr_of(0);
@@ -92,7 +94,7 @@ struct error *tracers_from(struct session *session, taddr *ret_from)
 	return error_wrap(error, "tracer '%s'", session->requests.items[0]->tracer->name);
 }
 
-/* Threads come out of functions by themselves, as long as somebody waits for it. */
+/* Waits until no thread is in a called function. False: some thread stays. */
 static bool is_left(struct session *session)
 {
 	for (unsigned waited = 0; tracers_is_inside(session, session->proc);
@@ -121,6 +123,7 @@ void tracers_leave(struct session *session, struct session_summary *summary)
 	if (!call_tracer_has_libraries(session) || !is_left(session))
 		return;
 	call_tracer_unload(session, why, sizeof(why));
+	assert(!call_tracer_has_libraries(session));
 	if (why[0] && !summary->left) {
 		summary->left = true;
 		memcpy(summary->why, why, sizeof(why));

@@ -1,5 +1,6 @@
 #include "call_tracer.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +21,13 @@
 struct call_use {
 	uint32_t index; /* of call_tracer.calls, and of the function's word */
 	struct dt_call_site *sites[2]; /* entry and exit; owned */
-	const struct library *library; /* that has the function; borrowed */
+	const struct library *library; /* of the function; borrowed */
 	struct error *fault; /* the signal that the function got; NULL: none */
 };
 
 _Static_assert(FOREIGN_GATE_ROOM == LOAD_GATE_ROOM, "gates");
 
-/* ---- in the target --------------------------------------------------------------------------- */
+/* ---- memory in the target -------------------------------------------------------------------- */
 
 static struct error *write_gates(struct session *session)
 {
@@ -46,7 +47,7 @@ static struct error *write_gates(struct session *session)
 		if (!call_write_gate(kinds[i].state, offset, session->loading->paper.here + at,
 				     FOREIGN_GATE_ROOM, &call->gates[i]))
 			error = error_new(ERROR_FAILED,
-					  "the code that saves registers is too long");
+					  "the code that saves registers doesn't fit its room");
 		call->gates_at[i] = taddr_add(session->loading->paper.there, at);
 	}
 	return error;
@@ -67,7 +68,7 @@ struct error *call_tracer_map(struct session *session, struct stop *stop)
 		error = write_gates(session);
 	if (!error)
 		error = agent_share(stop, session->agent, "dyntrace-calls", SHARED_SIZE, &shared,
-				     &call->shared_at);
+				    &call->shared_at);
 	if (!error)
 		call->calls = shared;
 	return error;
@@ -88,7 +89,7 @@ static struct library_place place_of(struct session *session, struct stop *held)
 				       .types = session->types };
 }
 
-/* By its path, or by its file name if that has no '/'. */
+/* Finds a library by its path, or by its file name if `name` has no '/'. */
 static struct library *find_library(const struct session *session, const char *name)
 {
 	for (size_t i = 0; i < session->call->libraries.count; i++) {
@@ -162,6 +163,8 @@ struct error *call_tracer_close(struct session *session, struct library *library
 	struct call_tracer *call = session->call;
 	struct library_place place = place_of(session, NULL);
 	bool waits = library_notice_hold(session);
+
+	assert(!call_tracer_uses(&session->tracepoints, library));
 	struct error *error = library_close(&place, library);
 
 	library_notice_go_on(session, waits);
@@ -191,7 +194,7 @@ void call_tracer_unload(struct session *session, char *why, size_t room)
 	vec_free(&call->libraries);
 }
 
-/* ---- sites ----------------------------------------------------------------------------------- */
+/* ---- call sites ------------------------------------------------------------------------------ */
 
 static uint32_t site_size(const struct tracepoint *tracepoint, const struct event_type *type)
 {
@@ -218,7 +221,8 @@ void call_tracer_reckon(struct session *session, const struct tracepoint_list *l
 	}
 }
 
-/* What a hit tells of its tracepoint; behind it the fields of its values, and its name. */
+/* Makes the description that a hit passes to its function: struct dt_call_site, then the fields of
+ * the values, then the tracepoint's name. */
 static struct error *make_site(struct session *session, const struct tracepoint *tracepoint,
 			       const struct event_type *type, bool is_exit,
 			       struct dt_call_site **ret_site, uint32_t *ret_size)
@@ -228,6 +232,7 @@ static struct error *make_site(struct session *session, const struct tracepoint 
 	struct call_tracer *call = session->call;
 	uint32_t index = tracepoint->call->index;
 
+	assert(index < DT_CALLS_MAX);
 	if (!site)
 		return error_new(ERROR_FAILED, "out of memory");
 	site->op = session->agent->call_op_at.v;
@@ -245,9 +250,11 @@ static struct error *make_site(struct session *session, const struct tracepoint 
 	site->start = IMAGE_START;
 	site->fields[0] = image_fields_address();
 	site->field_count = 1 + image_fields_add(type, site->fields, 1, (uint32_t)most);
+	assert(site->field_count <= most);
 	strcpy((char *)&site->fields[site->field_count], tracepoint->name);
 	*ret_site = site;
-	*ret_size = (uint32_t)(sizeof(*site) + site->field_count * sizeof(site->fields[0]) + strlen(tracepoint->name) + 1);
+	*ret_size = (uint32_t)(sizeof(*site) + site->field_count * sizeof(site->fields[0]) +
+			       strlen(tracepoint->name) + 1);
 	return NULL;
 }
 
@@ -256,6 +263,7 @@ static void set_function(const struct call_tracer *call, struct dt_call_site *si
 {
 	const struct call_gate *gate = &call->gates[which];
 
+	assert(which < LOADING_GATES && gate->resume); /* C3 */
 	site->function = function.v;
 	site->gate = call->gates_at[which].v + gate->entry;
 	site->resume = call->gates_at[which].v + gate->resume;
@@ -268,6 +276,7 @@ static struct error *take_index(struct session *session, struct tracepoint *trac
 	static const uint64_t nothing;
 	struct call_use *use = calloc(1, sizeof(*use));
 
+	assert(call->calls && !tracepoint->call);
 	if (!use)
 		return error_new(ERROR_FAILED, "out of memory");
 	if (call->free_calls.count) {
@@ -277,7 +286,7 @@ static struct error *take_index(struct session *session, struct tracepoint *trac
 	} else {
 		free(use);
 		return error_new(ERROR_FAILED,
-				 "more than %u tracepoints that call functions: remove some",
+				 "more than %u tracepoints that call functions (remove some)",
 				 DT_CALLS_MAX);
 	}
 	tracepoint->call = use;
@@ -289,15 +298,15 @@ static struct error *take_index(struct session *session, struct tracepoint *trac
 		&nothing, sizeof(nothing));
 }
 
-/* Both sites are made, and lead to the function. */
+/* Makes the call sites of entry and exit, which lead to the function. */
 static struct error *describe_sites(struct session *session, struct tracepoint *tracepoint,
 				    taddr function, bool is_bare)
 {
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct tramp_foreign *foreign = &event->foreign;
 	const struct event_type *types = session->types->items;
-	taddr shared = taddr_add(session->call->shared_at,
-				 (int64_t)(tracepoint->call->index * sizeof(struct dt_call_shared)));
+	uint64_t offset = tracepoint->call->index * sizeof(struct dt_call_shared);
+	taddr shared = taddr_add(session->call->shared_at, (int64_t)offset);
 	struct error *error = make_site(session, tracepoint, &types[event->id], false,
 					&tracepoint->call->sites[0], &foreign->call_size);
 
@@ -326,6 +335,7 @@ static struct error *prepare_one(struct session *session, struct tracepoint *tra
 {
 	const char *argument = tracepoint->request->spec.tracer_argument,
 		   *colon = strrchr(argument, ':');
+	assert(colon); /* the request was checked */
 	_cleanup_free_ char *path = strndup(argument, (size_t)(colon - argument));
 	struct library_place place = place_of(session, held);
 	struct library *library = NULL;
@@ -340,7 +350,7 @@ static struct error *prepare_one(struct session *session, struct tracepoint *tra
 	    tracepoint->probe.place.module->inode == library->inode &&
 	    tracepoint->probe.place.module->device == library->device)
 		error = error_new(ERROR_REFUSED,
-				  "it can't be used in the library that has the function");
+				  "it can't be used in the library of the function itself");
 	if (!error)
 		error = library_find(&place, library, colon + 1, &function, &is_bare);
 	if (!error)
@@ -353,7 +363,7 @@ static struct error *prepare_one(struct session *session, struct tracepoint *tra
 }
 
 struct error *call_tracer_prepare(struct session *session, const struct tracepoint_list *list,
-				   struct stop *held)
+				  struct stop *held)
 {
 	struct error *error = NULL;
 
@@ -365,7 +375,7 @@ struct error *call_tracer_prepare(struct session *session, const struct tracepoi
 }
 
 struct error *call_tracer_enable(struct session *session, const struct tracepoint_list *list,
-				  struct stop *held)
+				 struct stop *held)
 {
 	struct error *error =
 		tracepoint_list_uses(list, TRACER_CALL) ? faults_install(session, held) : NULL;
@@ -388,9 +398,9 @@ void call_tracer_disable(struct session *session, const struct tracepoint_list *
 	}
 }
 
-/* ---- what they tell -------------------------------------------------------------------------- */
+/* ---- reports --------------------------------------------------------------------------------- */
 
-/* A thread that ended in one leaves its word behind; slots are written behind the words. */
+/* Is the slot's thread alive? A thread that ended in a function leaves its word behind (C1). */
 static bool is_in_function(const struct session *session, struct proc *proc, uint32_t slot)
 {
 	taddr at = taddr_add(session->agent->state_at, (int64_t)(offsetof(struct dt_state, slots) +
@@ -440,7 +450,7 @@ bool call_tracer_is_calling(const struct session *session, struct proc *proc)
 }
 
 void call_tracer_add_uncalled(const struct session *session, const struct tracepoint *tracepoint,
-			  struct tracepoint_info *info)
+			      struct tracepoint_info *info)
 {
 	const struct dt_call_shared *shared =
 		tracepoint->call ? &session->call->calls[tracepoint->call->index] : NULL;
@@ -452,7 +462,7 @@ void call_tracer_add_uncalled(const struct session *session, const struct tracep
 	info->lost += __atomic_load_n(&shared->lost, __ATOMIC_RELAXED) + info->cramped;
 }
 
-/* Pairs with the agent's store of `signal`, its last. */
+/* The load of `signal` pairs with the agent's store, its last to `shared`. */
 static void look_at(struct session *session, struct tracepoint *tracepoint)
 {
 	const struct dt_call_shared *shared = &session->call->calls[tracepoint->call->index];
@@ -489,7 +499,7 @@ void call_tracer_look(struct session *session)
 	}
 }
 
-/* ---- away ------------------------------------------------------------------------------------ */
+/* ---- lifetime -------------------------------------------------------------------------------- */
 
 void call_tracer_free_use(struct session *session, struct tracepoint *tracepoint)
 {
@@ -497,7 +507,8 @@ void call_tracer_free_use(struct session *session, struct tracepoint *tracepoint
 
 	if (!use)
 		return;
-	/* return stubs lead to the code of a tracepoint with exits for life: its index stays taken */
+	/* Return stubs lead to the code of a tracepoint with exits for life (R1): its index stays
+	 * taken. */
 	if (!tracepoint->probe.event.exit)
 		vec_push(&session->call->free_calls, use->index);
 	free(use->sites[0]);

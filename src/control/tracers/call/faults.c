@@ -1,5 +1,6 @@
 #include "faults.h"
 
+#include <assert.h>
 #include <sys/syscall.h>
 
 #include "control/base/cleanup.h"
@@ -11,19 +12,19 @@
 #define CALLS_SIZE DT_ROUND_UP(sizeof(struct dt_calls), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_calls, field))
 
-struct error *faults_watch(struct session *session)
+struct error *faults_add_guards(struct session *session)
 {
 	struct guard_list list = { 0 };
 
-	if (session->call->watches_actions)
+	if (session->call->has_guards)
 		return NULL;
-	struct error *error =
-		sigtrap_guards_find_call(session->planner, &session->modules, SYS_rt_sigaction, &list);
+	struct error *error = sigtrap_guards_find_call(session->planner, &session->modules,
+						       SYS_rt_sigaction, &list);
 	for (size_t i = 0; i < list.count && !error; i++)
 		error = own_probes_add_guard(&session->own_probes, list.items[i].module,
 					     list.items[i].address, "rt_sigaction");
 	vec_free(&list);
-	session->call->watches_actions = !error;
+	session->call->has_guards = !error;
 	return error;
 }
 
@@ -40,9 +41,10 @@ struct error *faults_map(struct session *session, struct stop *stop)
 	return mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
 }
 
-/* ---- the handlers ---------------------------------------------------------------------------- */
+/* ---- handlers -------------------------------------------------------------------------------- */
 
-/* Where some handler of the target's returns to: a word that signal frames on its stacks have. */
+/* Finds the return address of any of the target's handlers: signal frames on its stacks hold that
+ * word. */
 static struct error *find_restorer(struct session *session, struct stop *stop,
 				   uint64_t *ret_restorer)
 {
@@ -51,8 +53,9 @@ static struct error *find_restorer(struct session *session, struct stop *stop,
 
 	*ret_restorer = 0;
 	for (unsigned signal = 1; signal <= DT_SIGNALS && !error && !*ret_restorer; signal++) {
-		error = remote_sigaction_get(session->proc, stop, FIELD(session->call->calls_at, scratch),
-				   signal, &action);
+		error = remote_sigaction_get(session->proc, stop,
+					     FIELD(session->call->calls_at, scratch), signal,
+					     &action);
 		if (!error && action.handler > 1)
 			*ret_restorer = action.restorer;
 	}
@@ -67,8 +70,8 @@ static struct error *read_actions(struct session *session, struct stop *stop)
 	struct error *error = find_restorer(session, stop, &restorer);
 
 	for (size_t i = 0; i < DT_FAULTS && !error; i++)
-		error = remote_sigaction_get(session->proc, stop, FIELD(at, scratch), dt_fault_signals[i],
-				   &actions[i]);
+		error = remote_sigaction_get(session->proc, stop, FIELD(at, scratch),
+					     dt_fault_signals[i], &actions[i]);
 	if (!error)
 		error = mem_write(session->proc, FIELD(at, restorer), &restorer, sizeof(restorer));
 	return error ? error :
@@ -82,19 +85,21 @@ static struct error *set_actions(struct proc *proc, struct stop *stop, taddr at,
 
 	for (size_t i = 0; i < DT_FAULTS && !error; i++)
 		error = remote_sigaction_set(proc, stop, FIELD(at, scratch), dt_fault_signals[i],
-				   &actions[i * step]);
+					     &actions[i * step]);
 	return error;
 }
 
 static struct error *install(struct session *session, struct stop *stop)
 {
 	const struct agent *agent = session->agent;
+
+	assert(session->call->calls_at.v && agent->fault_at.v);
 	struct dt_sigaction ours = remote_sigaction_ours(agent->fault_at, agent->trap_return_at);
 	struct error *error = read_actions(session, stop);
 
 	if (error)
 		return error;
-	/* the guards begin */
+	/* from here on the guards keep the target's own rt_sigaction calls in struct dt_calls */
 	__atomic_store_n(&agent->control->calls, session->call->calls_at.v, __ATOMIC_RELEASE);
 	return set_actions(session->proc, stop, session->call->calls_at, &ours, 0);
 }
@@ -111,8 +116,7 @@ struct error *faults_install(struct session *session, struct stop *held)
 	return error ? error : install(session, held ? held : stop);
 }
 
-/* A controller that was killed may have got no further than to map the memory: it is private, and
- * is left. */
+/* A controller killed after faults_map leaves private memory that nothing leads to: it stays. */
 struct error *faults_uninstall(const struct session *session, struct proc *proc, struct stop *stop)
 {
 	taddr at = taddr_of(session->agent->control->calls);

@@ -1,9 +1,9 @@
 /*
- * faults.h - signals in functions of the user's that tracepoints call (target/fault.c): we handle
- * five of them, as long as there are such tracepoints. Private to session/.
+ * faults.h - handlers for five signals in functions of the user that tracepoints call
+ * (target/fault.c), as long as a session has such tracepoints.
  *
- * First the guards of the libc's rt_sigaction are in place, then the handlers, and then the
- * tracepoints are switched on.
+ * The order: the guards of the libc's rt_sigaction are placed, then the handlers are installed,
+ * then call_tracer_enable switches the tracepoints on.
  */
 #ifndef DYNTRACE_FAULTS_H
 #define DYNTRACE_FAULTS_H
@@ -12,13 +12,13 @@
 
 struct session;
 
-/* Before planner_decide: the guards are among the session's watches. */
-struct error *faults_watch(struct session *session);
-/* struct dt_calls, by way of a held thread. */
+/* Adds the guards to the session's own probes. Call before planner_decide. */
+struct error *faults_add_guards(struct session *session);
+/* Maps struct dt_calls by way of a held thread. */
 struct error *faults_map(struct session *session, struct stop *stop);
-/* Everything is placed. `held` as in session_begin. */
+/* Installs the handlers, once the guards are placed. `held` as in session_begin. */
 struct error *faults_install(struct session *session, struct stop *held);
-/* The signals are the process's own again. */
+/* Gives the process its own handlers back. */
 struct error *faults_uninstall(const struct session *session, struct proc *proc, struct stop *stop);
 
 #endif

@@ -1,5 +1,6 @@
 #include "library.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,15 +13,15 @@
 
 #define EVENT_PREFIX "dyntrace_event_"
 #define VERSION_NAME "dyntrace_probe_version"
-#define FUNCTION_MAX 4096u /* bytes of one that is looked through */
-#define FRAME_MAX 512 /* bytes of the stack, of a function for which no look is taken (C4) */
+#define FUNCTION_MAX 4096u /* bytes; is_bare reads no longer ones */
+#define FRAME_MAX 512 /* bytes of the stack that a bare function may use unchecked (C4) */
 #define STRING_MOST 256u
-#define MARK_ROOM 33u /* what a string may say about itself */
+#define MARK_ROOM 33u /* for the mark after a string that is cut or unreadable */
 #define EVENT_HEAD 16u
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* A name of the target's. */
+/* Reads a name from the target. */
 static struct error *read_name(struct proc *proc, uint64_t at, char *to, size_t room)
 {
 	for (size_t i = 0; i < room; i++) {
@@ -29,13 +30,14 @@ static struct error *read_name(struct proc *proc, uint64_t at, char *to, size_t 
 		if (error)
 			return error;
 		if (!to[i])
-			return i ? NULL : error_new(ERROR_REFUSED, "a name of it is empty");
+			return i ? NULL : error_new(ERROR_REFUSED, "one of its names is empty");
 		if (!isalnum((unsigned char)to[i]) && to[i] != '_')
 			return error_new(
 				ERROR_REFUSED,
-				"a name of it has other characters than letters, digits and '_'");
+				"one of its names has characters other than letters, digits and "
+				"'_'");
 	}
-	return error_new(ERROR_REFUSED, "a name of it is longer than %zu characters", room - 1);
+	return error_new(ERROR_REFUSED, "one of its names is longer than %zu characters", room - 1);
 }
 
 static struct error *describe_field(struct proc *proc, uint64_t at, struct event_field *ret_field)
@@ -52,7 +54,7 @@ static struct error *describe_field(struct proc *proc, uint64_t at, struct event
 	if (!error &&
 	    (from.type > DYNTRACE_TYPE_STRING || from.size > 8 || (from.size & (from.size - 1)) ||
 	     !from.size || (from.type == DYNTRACE_TYPE_FLOAT && from.size < 4)))
-		error = error_new(ERROR_REFUSED, "a field of it is of no type that there is");
+		error = error_new(ERROR_REFUSED, "one of its fields has an unknown type or size");
 	if (!error)
 		error = read_name(proc, (uint64_t)from.name, field.name, sizeof(field.name));
 	if (error)
@@ -71,11 +73,12 @@ static struct error *describe_event(struct proc *proc, const struct dyntrace_eve
 
 	if (from->version != DYNTRACE_PROBE_VERSION)
 		return error_new(ERROR_REFUSED,
-				 "it is of version %u of dyntrace/probe.h, and this is version %u",
+				 "it was built with version %u of dyntrace/probe.h, and this is "
+				 "version %u (build it again)",
 				 from->version, DYNTRACE_PROBE_VERSION);
 	if (!from->field_count || from->field_count > DYNTRACE_EVENT_FIELDS_MAX)
-		return error_new(ERROR_REFUSED, "it has %u fields: 1 to %u", from->field_count,
-				 DYNTRACE_EVENT_FIELDS_MAX);
+		return error_new(ERROR_REFUSED, "it has %u fields (1 to %u are possible)",
+				 from->field_count, DYNTRACE_EVENT_FIELDS_MAX);
 	error = read_name(proc, (uint64_t)from->name, name, sizeof(name));
 	type->name = error ? NULL : strdup(name);
 	type->fields = calloc(from->field_count, sizeof(*type->fields));
@@ -87,7 +90,8 @@ static struct error *describe_event(struct proc *proc, const struct dyntrace_eve
 		type->field_count += !error;
 		for (uint32_t j = 0; j < i && !error; j++) {
 			if (!strcmp(type->fields[i].name, type->fields[j].name))
-				error = error_new(ERROR_REFUSED, "two fields of it are called '%s'",
+				error = error_new(ERROR_REFUSED,
+						  "two of its fields are called '%s'",
 						  type->fields[i].name);
 		}
 	}
@@ -96,7 +100,8 @@ static struct error *describe_event(struct proc *proc, const struct dyntrace_eve
 	return error;
 }
 
-/* Words of the values are where the agent has xmm registers (target/call.c). */
+/* Writes the agent's program of an event. The agent passes the words of the values in place of xmm
+ * registers (target/call.c). */
 static struct dt_program *write_program(const struct event_type *type, uint8_t *to, size_t room)
 {
 	size_t most = sizeof(struct dt_program) + 3 * type->field_count * sizeof(struct dt_op);
@@ -133,24 +138,28 @@ static struct dt_program *write_program(const struct event_type *type, uint8_t *
 	return program;
 }
 
-/* Its program is there, its type known, and only then it leads to it. */
+/* Writes the event's program and adds its type; only then the library's event leads to the
+ * program. */
 static struct error *connect_event(const struct library_place *place, struct library *library,
 				   taddr at, struct event_type *type)
 {
 	uint8_t *programs = place->paper->here + LOAD_PROGRAMS_AT;
 	uint32_t used = *place->programs_used;
+
+	assert(used <= LOAD_PROGRAMS_SIZE);
 	uint64_t program = taddr_add(place->paper->there, LOAD_PROGRAMS_AT + used).v;
 
 	type->id = (uint32_t)place->types->count;
 	struct dt_program *written =
 		write_program(type, programs + used, LOAD_PROGRAMS_SIZE - used);
 	if (!written || place->types->count >= DT_EVENTS_MAX)
-		return error_new(ERROR_FAILED, "too many events of libraries: unload some");
+		return error_new(ERROR_FAILED, "too many events of libraries (unload some)");
 	if (!vec_reserve(&library->events, 1) || !vec_push(place->types, *type))
 		return error_new(ERROR_FAILED, "out of memory");
 	library->events.items[library->events.count++] = at;
 	*type = (struct event_type){ 0 };
-	*place->programs_used += (uint32_t)(sizeof(*written) + written->op_count * sizeof(struct dt_op));
+	*place->programs_used +=
+		(uint32_t)(sizeof(*written) + written->op_count * sizeof(struct dt_op));
 	return mem_write(place->agent->proc,
 			 taddr_add(at, offsetof(struct dyntrace_event_type, program)), &program,
 			 sizeof(program));
@@ -171,7 +180,7 @@ static struct error *add_event(const struct library_place *place, struct library
 	return error;
 }
 
-/* A library that has no version uses nothing whose layout could differ. */
+/* A library without a version uses no structure whose layout could differ. */
 static struct error *check_version(struct proc *proc, const struct module *module,
 				   const struct symtab *symtab)
 {
@@ -185,8 +194,8 @@ static struct error *check_version(struct proc *proc, const struct module *modul
 	if (!error && version != DYNTRACE_PROBE_VERSION)
 		error = error_new(
 			ERROR_REFUSED,
-			"it was built with version %u of dyntrace/probe.h, and this is version %u: build "
-			"it anew",
+			"it was built with version %u of dyntrace/probe.h, and this is version %u "
+			"(build it again)",
 			version, DYNTRACE_PROBE_VERSION);
 	return error;
 }
@@ -213,7 +222,7 @@ static struct error *add_events(const struct library_place *place, struct librar
 	return error;
 }
 
-/* They are not recorded any more. */
+/* Stops the recording of the library's events. */
 static void disconnect_events(const struct library_place *place, const struct library *library)
 {
 	static const uint64_t none;
@@ -241,7 +250,7 @@ static void cleanup_library(struct library **library)
 	library_free(*library);
 }
 
-/* By its file, or where the loader has searched for it by its name. */
+/* Finds the library's module by its file, or by its name if the loader searched for it. */
 static struct module *find_module(const struct library *library, const struct modules *modules)
 {
 	struct stat file = { .st_dev = library->device, .st_ino = library->inode };
@@ -255,7 +264,7 @@ static struct module *find_module(const struct library *library, const struct mo
 	return NULL;
 }
 
-/* What was opened: which file is it, and what events has it? */
+/* Reads the opened library: its file and its events. */
 static struct error *look_inside(const struct library_place *place, struct library *library)
 {
 	struct modules modules = { 0 };
@@ -265,7 +274,7 @@ static struct error *look_inside(const struct library_place *place, struct libra
 	if (!error && !module)
 		error = error_new(
 			ERROR_REFUSED,
-			"process %d has loaded it, but not under that name: give its path",
+			"process %d has loaded it, but not under that name (give its path)",
 			place->agent->proc->pid);
 	if (!error) {
 		library->device = module->device;
@@ -309,6 +318,7 @@ struct error *library_open(const struct library_place *place, const char *path,
 
 struct error *library_close(const struct library_place *place, struct library *library)
 {
+	assert(library->handle);
 	disconnect_events(place, library);
 	struct error *error = load_close(place->agent->proc, place->held, place->paper,
 					 place->answer, library->handle);
@@ -320,7 +330,7 @@ struct error *library_close(const struct library_place *place, struct library *l
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* A general register, or none at all. */
+/* Is the operand a general register, or no register? */
 static bool is_plain_operand(const ZydisDecodedOperand *operand)
 {
 	if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER)
@@ -338,8 +348,8 @@ static bool is_plain_operand(const ZydisDecodedOperand *operand)
 	}
 }
 
-/* Does it make the stack longer by more than that, or by nobody knows how much? Pushes are bounded
- * by the function's size. */
+/* Does the instruction extend the stack by more than FRAME_MAX, or by an unknown amount? Pushes are
+ * bounded by the function's size. */
 static bool is_deep(const struct insn *insn)
 {
 	const ZydisDecodedOperand *to = &insn->operands[0], *by = &insn->operands[1];
@@ -354,8 +364,8 @@ static bool is_deep(const struct insn *insn)
 	return by->imm.value.s < -FRAME_MAX || by->imm.value.s > FRAME_MAX;
 }
 
-/* Nothing that a caller's registers and errno could be changed by, and nowhere else to go. A store
- * through FS could be errno. */
+/* Does the instruction stay in the function, and change only general registers and memory other
+ * than errno? A store through FS could change errno. */
 static bool is_plain(const struct insn *insn, taddr start, uint64_t size)
 {
 	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT ||
@@ -393,7 +403,7 @@ static bool is_bare(struct proc *proc, taddr start, uint64_t size)
 	return !error;
 }
 
-/* "onRead(dyntrace_hit const*)" has a name that is longer in C++. */
+/* Is the function known by its C++ name only, such as onRead(dyntrace_hit const*)? */
 static bool has_mangled(const struct symtab *symtab, const char *name)
 {
 	char part[160];
@@ -418,7 +428,7 @@ static struct error *find_in_module(struct proc *proc, struct module *module, co
 	if (!symbol && has_mangled(symtab, name))
 		return error_new(
 			ERROR_REFUSED,
-			"%s has '%s' by its name in C++ only: declare it with DYNTRACE_PROBE, or as "
+			"%s has '%s' with a C++ name only: declare it with DYNTRACE_PROBE, or as "
 			"extern \"C\"",
 			module->path, name);
 	if (!symbol)
@@ -438,7 +448,7 @@ struct error *library_find(const struct library_place *place, const struct libra
 	struct module *module = error ? NULL : find_module(library, &modules);
 
 	if (!error && !module)
-		error = error_new(ERROR_REFUSED, "process %d has %s no more",
+		error = error_new(ERROR_REFUSED, "process %d no longer has %s",
 				  place->agent->proc->pid, library->path);
 	if (!error)
 		error = find_in_module(place->agent->proc, module, name, ret_function, ret_is_bare);

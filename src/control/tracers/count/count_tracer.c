@@ -1,5 +1,6 @@
 #include "count_tracer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 bool count_tracer_create(struct session *session)
@@ -24,19 +25,19 @@ bool count_tracer_copy(const struct tracepoint *from, struct tracepoint *to)
 {
 	if (!from->count)
 		return true;
+	assert(!to->count);
 	to->count = calloc(1, sizeof(*to->count));
 	if (to->count)
 		*to->count = *from->count;
 	return to->count != NULL;
 }
 
-/* Who calls others only counts its hits. */
+/* Only the tracer count measures calls; tracers that call functions count just their hits. */
 static bool has_times(const struct tracepoint *tracepoint)
 {
 	return tracepoint->tracer->kind == TRACER_COUNT && tracepoint->probe.event.exit;
 }
 
-/* Tracepoints that count, and have no cell yet. */
 void count_tracer_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed)
 {
 	*ret_plain = *ret_timed = 0;
@@ -59,9 +60,9 @@ struct error *count_tracer_map(struct session *session, const struct tracepoint_
 	return counts_map(&session->count->counts, stop, session->agent, plain, timed);
 }
 
-/* ---- notes for the next controller ------------------------------------------------------------ */
+/* ---- notes for the next controller ----------------------------------------------------------- */
 
-/* For the controller that takes over, should this one be killed. */
+/* Notes the cell for the controller that takes over if this one is killed. */
 static void note(struct session *session, struct tracepoint *tracepoint)
 {
 	struct dt_control *control = session->agent->control;
@@ -69,11 +70,11 @@ static void note(struct session *session, struct tracepoint *tracepoint)
 	const struct tramp_count *count = &tracepoint->probe.event.count;
 	uint32_t index = use->noted ? use->noted - 1 : session->count->free_note;
 
-	while (!use->noted && index < control->counted_count &&
-	       control->counted[index].name)
+	while (!use->noted && index < control->counted_count && control->counted[index].name)
 		index++;
 	if (index >= DT_COUNTED_MAX)
-		return; /* its count would begin anew: the daemon takes no more than these */
+		return; /* not noted: its count would begin anew after a takeover */
+	assert(index <= control->counted_count); /* no gap that a takeover would read */
 	control->counted[index] = (struct dt_counted){ .cell = count->cell.v,
 						       .row_shift = count->row_shift,
 						       .row_mask = count->row_mask,
@@ -95,27 +96,30 @@ void count_tracer_unnote(struct session *session, struct tracepoint *tracepoint)
 	if (!use || !use->noted)
 		return;
 	uint32_t index = use->noted - 1;
+	assert(index < DT_COUNTED_MAX);
 	__atomic_store_n(&session->agent->control->counted[index].name, 0, __ATOMIC_RELEASE);
 	if (index < session->count->free_note)
 		session->count->free_note = index;
 	use->noted = 0;
 }
 
-/* ---- hits ------------------------------------------------------------------------------------- */
+/* ---- hits ------------------------------------------------------------------------------------ */
 
 struct error *count_tracer_prepare(struct session *session, struct tracepoint *tracepoint)
 {
 	struct tramp_event *event = &tracepoint->probe.event;
 	struct counts *counts = &session->count->counts;
 
+	assert(!tracepoint->tracer->uses_pool);
 	if (tracepoint->count) {
 		event->count = counts_way(counts, &tracepoint->count->cell);
 	} else {
 		struct count_use *use = calloc(1, sizeof(*use));
 
-		if (!use || !counts_take(counts, has_times(tracepoint), &use->cell, &event->count)) {
+		if (!use ||
+		    !counts_take(counts, has_times(tracepoint), &use->cell, &event->count)) {
 			free(use);
-			return error_new(ERROR_FAILED, "no memory is left to count in");
+			return error_new(ERROR_FAILED, "out of memory for counters");
 		}
 		tracepoint->count = use;
 	}
@@ -140,7 +144,7 @@ static uint64_t to_ns(const struct session *session, uint64_t cycles)
 }
 
 void count_tracer_times(const struct session *session, const struct counts_sum *sum,
-		   struct tracepoint_times *ret_times)
+			struct tracepoint_times *ret_times)
 {
 	*ret_times = (struct tracepoint_times){ .calls = sum->exits,
 						.total = to_ns(session, sum->total),

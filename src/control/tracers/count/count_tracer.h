@@ -1,6 +1,6 @@
 /*
- * count_tracer.h - tracepoints whose hits are counted in the target: those of the tracer count, and
- * of tracers that call functions.
+ * count_tracer.h - tracepoints whose hits are counted in the target: tracepoints of the tracer
+ * count, and of the tracers that call functions.
  */
 #ifndef DYNTRACE_COUNT_TRACER_H
 #define DYNTRACE_COUNT_TRACER_H
@@ -11,10 +11,10 @@
 
 struct count_tracer {
 	struct counts counts;
-	uint32_t free_note; /* no free entry of dt_control.counted lies before this */
+	uint32_t free_note; /* all entries of dt_control.counted below this index are used */
 };
 
-/* Where one tracepoint counts. */
+/* The cell of one tracepoint. */
 struct count_use {
 	struct counts_cell cell;
 	uint32_t noted; /* index + 1 of dt_control.counted; 0: none */
@@ -23,23 +23,23 @@ struct count_use {
 bool count_tracer_create(struct session *session);
 void count_tracer_free(struct session *session);
 void count_tracer_free_use(struct tracepoint *tracepoint);
-/* The other one goes on counting in the same cell. False: out of memory. */
+/* Lets `to` go on counting in the cell of `from`. False: out of memory. */
 bool count_tracer_copy(const struct tracepoint *from, struct tracepoint *to);
 
-/* How many tracepoints of the list count, and have no cell yet: without times, and with. */
+/* Numbers of tracepoints in the list that count and have no cell yet: without times, and with. */
 void count_tracer_cells(const struct tracepoint_list *list, size_t *ret_plain, size_t *ret_timed);
-/* Memory for them, by way of a held thread. */
+/* Maps memory for these cells by way of a held thread. */
 struct error *count_tracer_map(struct session *session, const struct tracepoint_list *list,
 			       struct stop *stop);
-/* Tells the trampoline where to count, and notes it for the next controller. */
+/* Gives the trampoline its cell, and notes the cell for the next controller. */
 struct error *count_tracer_prepare(struct session *session, struct tracepoint *tracepoint);
-/* The next controller needn't know of it any more. */
+/* Removes that note. */
 void count_tracer_unnote(struct session *session, struct tracepoint *tracepoint);
 
-/* False: it counts nowhere. */
+/* False: the tracepoint has no cell. */
 bool count_tracer_read(const struct session *session, const struct tracepoint *tracepoint,
 		       struct counts_sum *ret_sum);
-/* The same times in ns. */
+/* Converts the sum's times to ns. */
 void count_tracer_times(const struct session *session, const struct counts_sum *sum,
 			struct tracepoint_times *ret_times);
 

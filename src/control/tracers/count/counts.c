@@ -1,12 +1,13 @@
 #include "counts.h"
 
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "control/record/histogram.h"
 
 #define ROWS_MAX 1024u
-#define AREA_MAX (1ULL << 30) /* of address space; memory is taken by what is touched */
+#define AREA_MAX (1ULL << 30) /* bytes of address space; only touched pages take memory */
 #define ROW_MIN 65536u
 #define DURATION_MAX (1ULL << 63)
 #define PLAIN_SIZE sizeof(uint64_t)
@@ -26,7 +27,7 @@ static uint64_t row_bytes(size_t plain, size_t timed)
 	return plain * PLAIN_SIZE + timed * TIMED_SIZE + 64;
 }
 
-/* One a CPU, or as many as fit: additions are locked. */
+/* One row per CPU, or as many as fit: CPUs may share a row, since additions are locked. */
 static uint32_t choose_rows(uint64_t row_size)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -52,12 +53,14 @@ struct error *counts_map(struct counts *counts, struct stop *stop, struct agent 
 		area.row_size = ROW_MIN;
 	area.rows = choose_rows(area.row_size);
 	if (area.row_size > AREA_MAX)
-		return error_new(ERROR_FAILED, "%zu counting tracepoints at once: name fewer",
+		return error_new(ERROR_FAILED,
+				 "%zu counting tracepoints at once are too many (name fewer)",
 				 plain + timed);
 	if (!vec_reserve(&counts->areas, 1))
 		return error_new(ERROR_FAILED, "out of memory");
+	assert((area.rows & (area.rows - 1)) == 0 && (area.row_size & (area.row_size - 1)) == 0);
 	struct error *error = agent_share(stop, agent, "dyntrace-counts",
-					   area.row_size * area.rows, &here, &area.there);
+					  area.row_size * area.rows, &here, &area.there);
 	if (error)
 		return error;
 	area.here = here;
@@ -84,12 +87,13 @@ struct tramp_count counts_way(const struct counts *counts, const struct counts_c
 {
 	const struct counts_area *area = &counts->areas.items[cell->area];
 
+	assert(cell->area < counts->areas.count && cell->offset < area->used);
 	return (struct tramp_count){ .cell = taddr_add(area->there, (int64_t)cell->offset),
 				     .row_shift = (uint8_t)__builtin_ctzll(area->row_size),
 				     .row_mask = (uint16_t)(area->rows - 1) };
 }
 
-/* One row's part; the target writes there meanwhile. */
+/* Adds one row's part; the target writes there meanwhile. */
 static void add_row(const struct dt_cell *cell, struct counts_sum *sum, uint64_t *buckets)
 {
 	uint64_t max = __atomic_load_n(&cell->max, __ATOMIC_RELAXED);
@@ -118,13 +122,14 @@ void counts_read(const struct counts *counts, const struct counts_cell *cell,
 	uint64_t buckets[DT_BUCKETS] = { 0 };
 	struct counts_sum sum = { 0 };
 
+	assert(cell->area < counts->areas.count && cell->offset < area->used);
 	for (uint32_t row = 0; row < area->rows; row++) {
 		const void *at = area->here + row * area->row_size + cell->offset;
 		const struct dt_cell *words = at;
 
 		if (cell->has_times)
 			add_row(words, &sum, buckets);
-		/* behind its exits: a call has begun before it ends */
+		/* after the exits: hits must not be fewer */
 		sum.hits += __atomic_load_n(&words->hits, __ATOMIC_ACQUIRE);
 	}
 	struct histogram histogram = { DT_BUCKET_BITS, buckets, DT_BUCKETS, sum.exits, sum.max };
@@ -134,9 +139,9 @@ void counts_read(const struct counts *counts, const struct counts_cell *cell,
 	*ret_sum = sum;
 }
 
-/* ---- another controller's -------------------------------------------------------------------- */
+/* ---- cells of another controller ------------------------------------------------------------- */
 
-/* The histogram of a row that nobody used has no memory, and needn't get any by being read. */
+/* Skips the histogram of an unused row: it has no memory yet, and reading would allocate some. */
 static struct error *collect_times(struct proc *proc, taddr at, const struct dt_cell *head,
 				   struct dt_cell *words)
 {
@@ -193,6 +198,7 @@ void counts_add(struct counts *counts, const struct counts_cell *cell, const str
 	struct dt_cell *first = (void *)(counts->areas.items[cell->area].here + cell->offset);
 	uint64_t max;
 
+	assert(cell->area < counts->areas.count);
 	add_word(&first->hits, words->hits);
 	if (!cell->has_times)
 		return;

@@ -1,11 +1,9 @@
 /*
- * counts.h - where hits are counted in the target (struct dt_cell in layout.h), and what they add
- * up to.
+ * counts.h - cells in the target that count hits (struct dt_cell in layout.h), and their sums.
  *
- * Memory comes in areas, each a memfd shared with the target and its forked children: rows, one a
- * CPU, in each of which every tracepoint has its cell. Cells are never given back, so that what is
- * behind an old trampoline stays what it was. The target can write all of it: sums are only ever
- * shown, never believed.
+ * Memory comes in areas, each a memfd shared with the target and its forked children: one row per
+ * CPU, and in each row one cell per tracepoint. Cells are never reused, so an old trampoline keeps
+ * counting in its own cell. The target can write all of it: sums are only shown, never trusted.
  */
 #ifndef DYNTRACE_COUNTS_H
 #define DYNTRACE_COUNTS_H
@@ -32,7 +30,7 @@ struct counts_cell {
 	bool has_times;
 };
 
-/* What all rows add up to; times in cycles of the clock. */
+/* Sums over all rows; times in cycles of the clock. */
 struct counts_sum {
 	uint64_t hits;
 	uint64_t exits;
@@ -40,25 +38,24 @@ struct counts_sum {
 	uint64_t p50, p90, p99; /* within 0.8% */
 };
 
-/* Memory for so many cells without times and so many with, by way of a held thread. None is mapped
- * if what is there is enough. */
+/* Maps memory for `plain` cells without times and `timed` cells with, by way of a held thread, if
+ * the last area has too little room. */
 struct error *counts_map(struct counts *counts, struct stop *stop, struct agent *agent,
 			 size_t plain, size_t timed);
-/* A cell for a tracepoint, and how its trampoline finds it. false: counts_map was asked for fewer. */
+/* Takes a cell; *ret_count is the trampoline's way to it. False: counts_map was asked for fewer. */
 bool counts_take(struct counts *counts, bool has_times, struct counts_cell *ret_cell,
 		 struct tramp_count *ret_count);
-/* How the trampoline finds a cell that was taken before. */
+/* The trampoline's way to a cell taken before. */
 struct tramp_count counts_way(const struct counts *counts, const struct counts_cell *cell);
 void counts_read(const struct counts *counts, const struct counts_cell *cell,
 		 struct counts_sum *ret_sum);
 
-/* What a cell that another controller has made adds up to: words[0].hits alone, unless it has
- * times. */
+/* Sums up a cell that another controller has made. Without times only words->hits is set. */
 struct error *counts_collect(struct proc *proc, const struct dt_counted *from,
 			     struct dt_cell *words);
-/* The same, added to a cell of ours; the target may be adding to it as well. */
+/* Adds such sums to a cell of ours, to which the target may be adding as well. */
 void counts_add(struct counts *counts, const struct counts_cell *cell, const struct dt_cell *words);
-/* The memory itself is the agent's. */
+/* The agent owns the memory of the areas. */
 void counts_free(struct counts *counts);
 
 #endif

@@ -1,5 +1,6 @@
 #include "load.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -55,8 +56,8 @@ struct error *load_find(const char *name, char **ret_path)
 	}
 	return error_new(
 		ERROR_FAILED,
-		"%s isn't beside the program, nor in ../lib/dyntrace: build it where lttng-ust's "
-		"headers are (liblttng-ust-dev)",
+		"%s is neither beside the program nor in ../lib/dyntrace (install liblttng-ust-dev "
+		"and build dyntrace again)",
 		name);
 }
 
@@ -73,7 +74,7 @@ static struct error *find_in(struct proc *proc, struct module *module, const cha
 	return error;
 }
 
-/* glibc has them in libc itself since 2.34. 0: there is none. */
+/* glibc has these functions in libc itself since 2.34. *ret_address 0: not found. */
 static struct error *find_in_libc(struct proc *proc, const struct modules *modules,
 				  const char *name, taddr *ret_address)
 {
@@ -102,8 +103,8 @@ static struct error *find_dl(struct proc *proc, const struct modules *modules, c
 	if (!error && !ret_address->v)
 		error = error_new(
 			ERROR_REFUSED,
-			"process %d can't load libraries: it has no glibc as a shared library (a static "
-			"program, or another libc)",
+			"process %d can't load libraries: it has no glibc as a shared library (a "
+			"static program, or another libc)",
 			proc->pid);
 	return error;
 }
@@ -134,7 +135,7 @@ struct error *load_look(const struct proc *proc, const char *path, struct stat *
 	if (asprintf(&there, "/proc/%d/root%s", proc->pid, path) < 0)
 		return error_new(ERROR_FAILED, "out of memory");
 	if (stat(there, ret_file))
-		return error_errno(errno, "process %d doesn't find %s", proc->pid, path);
+		return error_errno(errno, "process %d can't find %s", proc->pid, path);
 	return NULL;
 }
 
@@ -157,6 +158,8 @@ static struct error *call_dlopen(struct proc *proc, struct stop *held,
 				 const char *path)
 {
 	taddr function;
+
+	assert(paper->here);
 	struct error *error = find_dl(proc, modules, "dlopen", &function);
 
 	if (!error && strlen(path) >= LOAD_NAME_MAX)
@@ -188,8 +191,8 @@ struct error *load_library(struct proc *proc, struct stop *held, struct load_pap
 	if (!error && !module)
 		error = error_new(
 			ERROR_REFUSED,
-			"process %d could not load %s: its user must be able to read it, and what it needs "
-			"must be there",
+			"process %d could not load %s (its user must be able to read the file and "
+			"the libraries that it needs)",
 			proc->pid, path);
 	if (!error)
 		error = find_symbols(proc, module, names, ret_addresses, count);
@@ -197,11 +200,11 @@ struct error *load_library(struct proc *proc, struct stop *held, struct load_pap
 	return error;
 }
 
-/* ---- libraries of the user's ----------------------------------------------------------------- */
+/* ---- libraries of the user ------------------------------------------------------------------- */
 
 extern const uint8_t load_stub[], load_stub_end[];
 
-/* For the stub. */
+/* Input of load_stub.S. */
 struct load_request {
 	uint64_t open, close, error;
 	uint64_t path, flags, handle;
@@ -229,6 +232,7 @@ static struct error *run_stub(struct proc *proc, struct stop *held, struct load_
 	request.open = opens.v;
 	request.close = closes.v;
 	request.error = tells.v;
+	assert((size_t)(load_stub_end - load_stub) <= LOAD_GATE_ROOM / 2);
 	memcpy(paper->here + LOAD_PART_AT(LOAD_STUB), load_stub,
 	       (size_t)(load_stub_end - load_stub));
 	memcpy(paper->here + REQUEST_AT, &request, sizeof(request));
@@ -246,6 +250,7 @@ struct error *load_open(struct proc *proc, struct stop *held, struct load_paper 
 {
 	struct dt_load load = { 0 };
 
+	assert(paper->here && answer.v);
 	if (strlen(path) >= LOAD_NAME_MAX)
 		return error_new(ERROR_USAGE, "the name '%s' is too long", path);
 	strcpy((char *)paper->here, path);
@@ -254,7 +259,7 @@ struct error *load_open(struct proc *proc, struct stop *held, struct load_paper 
 			 (struct load_request){ .path = paper->there.v, .flags = RTLD_NOW }, &load);
 	if (!error && !load.handle)
 		error = error_new(ERROR_REFUSED, "process %d could not load it: %s", proc->pid,
-				  load.why[0] ? load.why : "its loader doesn't say why");
+				  load.why[0] ? load.why : "its loader gives no reason");
 	if (!error)
 		*ret_handle = load.handle;
 	return error;
@@ -264,6 +269,8 @@ struct error *load_close(struct proc *proc, struct stop *held, struct load_paper
 			 taddr answer, uint64_t handle)
 {
 	struct dt_load load = { 0 };
+
+	assert(paper->here && answer.v && handle); /* the stub opens if the handle is 0 */
 	struct error *error = run_stub(proc, held, paper, answer,
 				       (struct load_request){ .handle = handle }, &load);
 
@@ -273,7 +280,7 @@ struct error *load_close(struct proc *proc, struct stop *held, struct load_paper
 	return error;
 }
 
-/* mov offset(%rip), %rax; add %fs:0, %rax; ret */
+/* Reads __errno_location: mov offset(%rip), %rax; add %fs:0, %rax; ret */
 struct error *load_find_errno(struct proc *proc, const struct modules *modules, int64_t *ret_offset)
 {
 	static const uint8_t mark[] = { 0xf3, 0x0f, 0x1e, 0xfa }, load[] = { 0x48, 0x8b, 0x05 },
@@ -291,7 +298,8 @@ struct error *load_find_errno(struct proc *proc, const struct modules *modules, 
 	if (!at.v || memcmp(code + start, load, sizeof(load)) ||
 	    memcmp(code + start + 7, add, sizeof(add)))
 		return error_new(ERROR_REFUSED,
-				 "process %d has a libc that doesn't tell where errno is",
+				 "process %d: cannot find errno in its libc (__errno_location has "
+				 "unknown code)",
 				 proc->pid);
 	memcpy(&distance, code + start + sizeof(load), sizeof(distance));
 	return mem_read(proc, taddr_add(at, (int64_t)start + 7 + distance), ret_offset,

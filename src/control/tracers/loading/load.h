@@ -1,9 +1,9 @@
 /*
- * load.h - load a library into the target by its own loader (H27), and find what it has.
+ * load.h - load a library into the target by its own loader (H27), and find its symbols.
  *
- * Needs a target with glibc as a shared library, and a thread at a safe point. What was loaded
- * stays. The paper is memory that the target can read and only the controller can write: for names,
- * and for whatever else a tracer tells it.
+ * Needs a target with glibc as a shared library, and a thread at a safe point. A library of ours
+ * stays loaded. The paper is memory that the target can read and only the controller can write: for
+ * names, code, and what a tracer passes to its library.
  */
 #ifndef DYNTRACE_LOAD_H
 #define DYNTRACE_LOAD_H
@@ -16,7 +16,7 @@
 #define LOAD_PAPER_SIZE (1u << 20)
 #define LOAD_NAME_MAX 4096u
 
-/* The paper, from its end: what is written once. Before that it is whoever's asks. */
+/* The paper, from its end: parts that are written once. A request may use all that lies before. */
 #define LOAD_GATE_ROOM 2048u
 enum load_part {
 	LOAD_GATE_LTTNG, /* tracers/code/foreign_code.h, with all vector registers ... */
@@ -37,33 +37,33 @@ struct load_paper {
 	taddr there;
 };
 
-/* By way of a held thread. */
+/* Maps the paper by way of a held thread, unless it is mapped. */
 struct error *load_map_paper(struct load_paper *paper, struct stop *stop, struct agent *agent);
 
-/* A library of ours: beside the program, or in ../lib/dyntrace. Caller frees. */
+/* Finds a library of ours: beside the program, or in ../lib/dyntrace. Caller frees. */
 struct error *load_find(const char *name, char **ret_path);
 
-/* Can the target load libraries at all? Nothing is touched. */
+/* Fails if the target can't load libraries. Changes nothing. */
 struct error *load_check(struct proc *proc, const struct modules *modules);
 
-/* A library of the user's: opened, also if it is there already. `answer`: struct dt_load in memory
- * that the target can write. *ret_handle is for load_close. Fails with what the target's loader
- * says. */
+/* Opens a library of the user's, also if the target has it already. `answer`: struct dt_load in
+ * memory that the target can write. *ret_handle is for load_close. Fails with the message of the
+ * target's loader. */
 struct error *load_open(struct proc *proc, struct stop *held, struct load_paper *paper,
 			taddr answer, const char *path, uint64_t *ret_handle);
-/* It stays as long as somebody else has it open. */
+/* Closes the library once. The loader keeps it as long as anything else has it open. */
 struct error *load_close(struct proc *proc, struct stop *held, struct load_paper *paper,
 			 taddr answer, uint64_t handle);
 
-/* The file as the target sees it under that name. */
+/* Looks up the file that the target sees under that name. */
 struct error *load_look(const struct proc *proc, const char *path, struct stat *ret_file);
-/* The one that is that file; NULL: none. */
+/* The module that was mapped from the file; NULL: none. */
 struct module *load_find_module(const struct modules *modules, const struct stat *file);
-/* Where errno is, from the FS base. */
+/* Finds errno: its offset from the FS base. */
 struct error *load_find_errno(struct proc *proc, const struct modules *modules,
 			      int64_t *ret_offset);
 
-/* Loads it, unless it is there, and finds the addresses of `count` symbols that it must have.
+/* Loads a library, unless the target has it, and finds `count` symbols that it must have.
  * `held` as in safepoint_call. The paper's first LOAD_NAME_MAX bytes are used. */
 struct error *load_library(struct proc *proc, struct stop *held, struct load_paper *paper,
 			   const char *path, const char *const *names, taddr *ret_addresses,

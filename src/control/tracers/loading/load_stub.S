@@ -1,8 +1,8 @@
 /*
- * load_stub.S - asks the target's loader to open or close a library, and keeps what it says.
+ * load_stub.S - make the target's loader open or close a library, and keep its message.
  *
- * This code doesn't run here: the controller copies it into the target's code memory (load.c), and
- * has it called at a safe point, so that dlerror is asked on the thread that dlopen failed on.
+ * This code doesn't run in the controller, which copies it into the target's code memory (load.c)
+ * and calls it there at a safe point: dlerror must run on the thread whose dlopen failed.
  *
  *	in:	rdi = struct load_request, rsi = struct dt_load
  */

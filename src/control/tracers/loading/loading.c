@@ -1,5 +1,6 @@
 #include "loading.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,8 @@ void loading_free(struct session *session)
 size_t loading_gate(struct session *session, const struct tracepoint *tracepoint)
 {
 	struct module *module = tracepoint->probe.place.module;
+
+	assert(module);
 	struct loading_module found = { module->device, module->inode, true };
 
 	for (size_t i = 0; i < session->loading->looked_at.count; i++) {
@@ -31,13 +34,14 @@ size_t loading_gate(struct session *session, const struct tracepoint *tracepoint
 			return known->is_wide ? 0 : 1;
 	}
 	if (!module->is_vdso)
-		/* what can't be read is */
+		/* on failure the module counts as wide */
 		error_free(wide_look(session->proc, module, &found.is_wide));
 	vec_push(&session->loading->looked_at, found);
 	return found.is_wide ? 0 : 1;
 }
 
-/* What may be called with the loader's or the allocator's locks held can't call what takes them. */
+/* Code that may run with the loader's or the allocator's locks held can't call functions that take
+ * these locks. */
 struct error *loading_check_place(const struct tracepoint *tracepoint)
 {
 	const struct place *place = &tracepoint->probe.place;
@@ -49,13 +53,14 @@ struct error *loading_check_place(const struct tracepoint *tracepoint)
 	    !strncmp(name, "ld-musl", strlen("ld-musl")))
 		return error_new(
 			ERROR_REFUSED,
-			"tracer '%s' can't be used in the loader: what it calls needs the loader's locks",
+			"tracer '%s' can't be used in the loader: the called functions need the "
+			"loader's locks",
 			tracepoint->tracer->name);
 	if (!strcmp(name, "libc.so.6") && !is_entry)
 		return error_new(
 			ERROR_REFUSED,
-			"tracer '%s' can be used in libc only at the start of functions that it exports: "
-			"elsewhere locks may be held that what it calls needs",
+			"tracer '%s' can be used in libc only at the start of functions that it "
+			"exports: elsewhere locks may be held that the called functions need",
 			tracepoint->tracer->name);
 	if (!strncmp(name, "liblttng-ust", strlen("liblttng-ust")) ||
 	    !strncmp(name, "libdyntrace-", strlen("libdyntrace-")))

@@ -1,6 +1,6 @@
 /*
- * loading.h - what the tracers that call functions in the target share: the paper that libraries are
- * loaded by, and which gate a module needs.
+ * loading.h - what the tracers that call functions in the target share: the paper (load.h), and the
+ * choice of a gate per module.
  */
 #ifndef DYNTRACE_LOADING_H
 #define DYNTRACE_LOADING_H
@@ -8,9 +8,9 @@
 #include "control/session/state/session_state.h"
 #include "load.h"
 
-#define LOADING_GATES 3 /* saves all vector registers, their lower halves, none */
+#define LOADING_GATES 3 /* save all vector registers, their lower halves, none */
 
-/* A module that was looked at: does it use all of the vector registers (wide.h)? */
+/* A module's answer of wide_look. */
 struct loading_module {
 	uint64_t device, inode;
 	bool is_wide;
@@ -24,9 +24,10 @@ struct loading {
 bool loading_create(struct session *session);
 void loading_free(struct session *session);
 
-/* Which gate is enough in the tracepoint's module: 0 or 1, as LOADING_GATES has them. */
+/* The cheapest gate that suffices in the tracepoint's module: 0 or 1, in the order of
+ * LOADING_GATES. */
 size_t loading_gate(struct session *session, const struct tracepoint *tracepoint);
-/* Can a function be called from there? Not where locks may be held that the function needs. */
+/* Fails if a function can't be called from there, because locks that it needs may be held. */
 struct error *loading_check_place(const struct tracepoint *tracepoint);
 
 #endif

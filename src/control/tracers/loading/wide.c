@@ -5,14 +5,14 @@
 
 #define TEXT_MAX (16u << 20)
 
-/* Instruction by instruction; what isn't one may be data, and hide others. */
+/* Decodes instruction by instruction; bytes that are no instruction may be data and hide others. */
 static bool is_wide_range(const struct text_range *text)
 {
 	struct insn insn;
 
 	for (uint64_t at = 0; at < text->size; at += insn.length) {
 		insn.length = 1;
-		/* between sections; no instruction of a compiler's begins so */
+		/* padding between sections; compilers emit no instruction that begins with 0 */
 		if (!text->bytes[at])
 			continue;
 		if (!decode_quick(text->bytes + at, text->size - at, taddr_of(text->address + at),

@@ -1,10 +1,11 @@
 /*
- * line.c - events to lines:
+ * line.c - from events to lines:
  *
  *   09:12:33.123456789 redis-server tid 1234 call_entry { arg0 = 0x1, arg1 = 0x2 }
  */
 #include "line.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,9 +14,9 @@
 #define NS_PER_S 1000000000u
 #define CLOCK_MASK ((1ULL << 40) - 1)
 
-/* ---- values --------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
-/* Where in an event the next field is. */
+/* The place of the next field in an event. */
 struct cursor {
 	const uint8_t *event;
 	size_t at;
@@ -26,6 +27,7 @@ static uint64_t load(const struct cursor *cursor, size_t size)
 {
 	uint64_t value = 0;
 
+	assert(size <= sizeof(value));
 	if (cursor->at + size <= cursor->end)
 		memcpy(&value, cursor->event + cursor->at, size);
 	return value;
@@ -154,7 +156,7 @@ static void add_fields(struct strbuf *text, const struct event_type *type, struc
 		strbuf_printf(text, " }");
 }
 
-/* ---- lines ---------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void add_time(struct strbuf *text, struct line_style *style,
 		     const struct clock_estimate *estimate, uint64_t clock)
@@ -182,7 +184,7 @@ void line_add(struct strbuf *text, struct line_style *style, const struct clock_
 	strbuf_add(text, "\n", 1);
 }
 
-/* How many words the event takes in the trace; 0: more than there are. */
+/* Size of the event in words; 0: larger than the batch's rest. */
 static size_t event_words(const struct event_type *type, const uint64_t *event, size_t words)
 {
 	size_t size = type->is_variable ? event_measure(type, event, words * 8) : type->size;

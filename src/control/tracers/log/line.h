@@ -12,24 +12,24 @@
 
 struct line_event {
 	const struct event_type *type;
-	const uint64_t *words; /* as the trace has it */
-	size_t count;
+	const uint64_t *words; /* as in the trace */
+	size_t count; /* of words */
 	uint64_t clock; /* all 64 bits */
 	uint32_t tid;
 };
 
-/* Zeroed but for the process. */
+/* Start with all zeroes, except `process`. */
 struct line_style {
 	const char *process; /* its name; borrowed */
-	time_t second; /* the one that `clock` is the text of */
+	time_t second; /* whose text is in `clock` */
 	char clock[16];
 };
 
-/* The event, with its newline. */
+/* Appends the event's line, with its newline. */
 void line_add(struct strbuf *text, struct line_style *style, const struct clock_estimate *estimate,
 	      const struct line_event *event);
 
-/* Each event of a batch, in order. */
+/* Calls `found` for each event of a batch, in order. */
 void line_each(const struct reader_batch *batch, const struct event_types *types,
 	       void (*found)(void *context, const struct line_event *event), void *context);
 

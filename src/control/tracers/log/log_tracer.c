@@ -34,7 +34,7 @@ static bool same_file(const char *a, const char *b)
 }
 
 struct error *log_tracer_open(struct session *session, const struct tracepoint *tracepoint,
-			       uint16_t *ret_log)
+			      uint16_t *ret_log)
 {
 	struct log_tracer *tracer = session->log;
 	const char *file = tracepoint->request->spec.tracer_argument;

@@ -9,15 +9,15 @@
 bool log_tracer_create(struct session *session);
 void log_tracer_free(struct session *session);
 
-/* Opens the file of the tracepoint's lines: *ret_log is for event_type.log. Untouched where the
- * tracer is another. */
+/* Opens the file of the tracepoint's lines: *ret_log is for event_type.log. Does nothing for other
+ * tracers. */
 struct error *log_tracer_open(struct session *session, const struct tracepoint *tracepoint,
 			      uint16_t *ret_log);
-/* Makes lines of the batch's events that want some. */
+/* Makes lines of the batch's events whose types have a log. */
 void log_tracer_observe(struct session *session, const struct reader_batch *batch);
-/* Writes them, when all events up to that clock have been read. */
+/* Writes the lines up to the clock `until`, once all events up to there have been read. */
 void log_tracer_flush(struct session *session, uint64_t until, bool all);
-/* Lines that nobody took. *ret_failed: errno of a file that can't be written; 0: none. */
+/* Number of lines left out. *ret_failed: errno of a file that can't be written; 0: none. */
 uint64_t log_tracer_left_out(const struct session *session, int *ret_failed);
 
 #endif

@@ -1,5 +1,6 @@
 #include "logfile.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,7 +14,7 @@
 #define QUEUE_MAX (16u << 20)
 #define WAIT_MS 5000
 
-/* The target's own, wherever that leads; both write to the same place of the file. */
+/* Takes the target's own descriptor: both processes share one position in the file. */
 static struct error *open_output(struct proc *proc, int *ret_fd)
 {
 	int fd = (int)syscall(SYS_pidfd_getfd, proc->pidfd, STDOUT_FILENO, 0);
@@ -21,7 +22,8 @@ static struct error *open_output(struct proc *proc, int *ret_fd)
 	if (fd < 0 && errno == EBADF)
 		return error_new(
 			ERROR_REFUSED,
-			"process %d has no standard output (its descriptor 1 is closed): name a file, log:FILE",
+			"process %d has no standard output (its descriptor 1 is closed): name a "
+			"file, log:FILE",
 			proc->pid);
 	if (fd < 0)
 		return error_errno(errno, "cannot use the standard output of process %d",
@@ -30,10 +32,11 @@ static struct error *open_output(struct proc *proc, int *ret_fd)
 	return NULL;
 }
 
-/* Not to wait for the reader of a named pipe, here or later. */
+/* O_NONBLOCK: don't wait for the reader of a named pipe, neither here nor when writing. */
 static struct error *open_file(const char *file, int *ret_fd)
 {
-	*ret_fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+	*ret_fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		       0666);
 	if (*ret_fd >= 0)
 		return NULL;
 	if (errno == ENXIO)
@@ -86,7 +89,7 @@ void logfile_add(struct logfile *log, const struct clock_estimate *estimate,
 	log->lines.items[log->lines.count++] = line;
 }
 
-/* Of one clock: as they came, which is in order within a thread. */
+/* Lines of equal clocks stay in the order of arrival, which is right within a thread. */
 static int by_clock(const void *a, const void *b)
 {
 	const struct logfile_line *x = a, *y = b;
@@ -96,7 +99,7 @@ static int by_clock(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-/* False: not now. */
+/* False: the file takes no more now. */
 static bool write_line(struct logfile *log, const struct logfile_line *line, int wait_ms)
 {
 	while (log->partly < line->length && !log->closed) {
@@ -118,11 +121,12 @@ static bool write_line(struct logfile *log, const struct logfile_line *line, int
 	return true;
 }
 
-/* The text of what is left moves to the front. */
+/* Moves the text of the remaining lines to the front. */
 static void forget_written(struct logfile *log, size_t written)
 {
 	struct strbuf text = { 0 };
 
+	assert(written <= log->lines.count);
 	for (size_t i = written; i < log->lines.count; i++) {
 		struct logfile_line line = log->lines.items[i];
 
@@ -141,7 +145,7 @@ void logfile_flush(struct logfile *log, uint64_t until, bool all)
 
 	if (!log->lines.count)
 		return;
-	/* a line that is written half stays the first */
+	/* a line that is partly written stays the first */
 	qsort(log->lines.items + first, log->lines.count - first, sizeof(*log->lines.items),
 	      by_clock);
 	while (written < log->lines.count && (all || log->lines.items[written].clock <= until) &&

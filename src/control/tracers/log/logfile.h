@@ -1,13 +1,13 @@
 /*
- * logfile.h - a line of text for each hit, to a file or to the target's own standard output.
+ * logfile.h - a line of text per hit, to a file or to the target's own standard output.
  *
- * The controller writes them, from events that came through the pool: the target makes no system
- * call, can't be killed by a pipe that nobody reads, and a hit costs what an event costs. A line is
- * written whole, by one write where the file takes it. Lines of all threads are in the order of
- * their clocks, as far as events were complete when they were read.
+ * The controller writes the lines, from events of the pool: the target makes no system call, can't
+ * be killed by a pipe that nobody reads, and a hit costs as much as an event. A line is written
+ * whole, by one write if the file takes it. Lines of all threads are in the order of their clocks,
+ * as far as events were complete when the controller read them.
  *
- * Never waits for who reads: what can't be written yet is kept, up to a limit, and beyond it left
- * out and counted. The caller ignores SIGPIPE.
+ * Never waits for the file's reader: keeps lines that can't be written yet, up to a limit; leaves
+ * out and counts the lines beyond. The caller ignores SIGPIPE.
  */
 #ifndef DYNTRACE_LOGFILE_H
 #define DYNTRACE_LOGFILE_H
@@ -24,22 +24,23 @@ struct logfile_line {
 struct logfile {
 	char *file; /* NULL: the target's standard output */
 	int fd;
-	bool closed; /* nobody reads it any more, or it can't be written any more: */
-	int failed; /* errno; 0: it hasn't failed, or nobody reads it */
+	bool closed; /* its reader is gone, or a write failed: */
+	int failed; /* errno of that write; 0: none, or the reader is gone */
 	struct line_style style;
 	struct strbuf text;
 	VEC(struct logfile_line) lines; /* not written yet */
-	size_t partly; /* bytes of the first line that were written */
+	size_t partly; /* written bytes of the first line */
 	uint64_t left_out;
 };
 
-/* `fd`: opened for it already, and the log's from now on; -1: it is opened here, appended to. */
+/* Takes over `fd`, which is open already; -1: opens the file here, to append to it. */
 struct error *logfile_open(struct proc *proc, const char *file, int fd, struct logfile **ret_log);
 void logfile_free(struct logfile *log);
 
 void logfile_add(struct logfile *log, const struct clock_estimate *estimate,
 		 const struct line_event *event);
-/* Writes lines up to that clock; `all`: every one, and waits for who reads, for a bounded time. */
+/* Writes lines up to the clock `until`. `all`: writes every line, and waits for the reader, for a
+ * bounded time. */
 void logfile_flush(struct logfile *log, uint64_t until, bool all);
 
 #endif

@@ -1,10 +1,11 @@
 #include "image_fields.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Others make LTTng's metadata, and so the whole trace, unreadable. */
+/* Other characters make LTTng's metadata, and so the whole trace, unreadable. */
 static void clean_name(char *to, size_t room, const char *from)
 {
 	size_t i = 0;
@@ -54,6 +55,7 @@ static void describe_field(const struct event_field *field, struct flat *flat,
 {
 	char name[4 * DT_BRIDGE_FIELD_NAME];
 
+	assert(field->type < sizeof(bridge_types) / sizeof(bridge_types[0]));
 	snprintf(name, sizeof(name), "%s%s", flat->prefix, field->name);
 	clean_name(to->name, sizeof(to->name), name);
 	to->type = bridge_types[field->type];
@@ -68,7 +70,7 @@ static void describe_field(const struct event_field *field, struct flat *flat,
 	flat->align = 0;
 }
 
-/* Two fields of one name make the trace unreadable as well. */
+/* Two fields of one name make the trace unreadable, too. */
 static void make_unique(const struct dt_bridge_field *fields, struct dt_bridge_field *last)
 {
 	for (unsigned n = 2; n < 100; n++) {
@@ -96,6 +98,7 @@ uint32_t image_fields_add(const struct event_type *type, struct dt_bridge_field 
 	struct flat flat = { .prefix = "" };
 	uint32_t count = before;
 
+	assert(before <= room);
 	for (size_t i = 0; i < type->field_count && count < room; i++) {
 		const struct event_field *field = &type->fields[i];
 

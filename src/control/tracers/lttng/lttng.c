@@ -1,10 +1,11 @@
 /*
- * lttng.c
+ * lttng.c - requests to libdyntrace-lttng.so in the target.
  *
- * The paper: a name for dlopen, then the request, then the events of a request.
+ * The paper holds a name for dlopen, then the request, then the events of a request.
  */
 #include "lttng.h"
 
+#include <assert.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #define REQUEST_AT LOAD_NAME_MAX
 #define EVENTS_AT (2 * LOAD_NAME_MAX)
 #define START_TIMEOUT_MS 2000
-#define ANSWER_TIMEOUT_MS 10000 /* the session daemon is asked for each event */
+#define ANSWER_TIMEOUT_MS 10000 /* the library asks the session daemon for each event */
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -41,7 +42,7 @@ static struct error *read_answer(const struct lttng *lttng, struct proc *proc,
 	return mem_read(proc, lttng->answer, ret_answer, sizeof(*ret_answer));
 }
 
-/* (G1) */
+/* (G1) Writes a request and waits for its answer. */
 static struct error *ask(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
 			 const struct dt_bridge_request *what, struct dt_bridge_answer *ret_answer)
 {
@@ -49,6 +50,7 @@ static struct error *ask(struct lttng *lttng, struct agent *agent, struct load_p
 	struct dt_bridge_answer answer = { 0 };
 	struct error *error = NULL;
 
+	assert(request->number == lttng->number); /* G1 */
 	request->kind = what->kind;
 	request->count = what->count;
 	request->argument = what->argument;
@@ -88,7 +90,8 @@ struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop 
 	lttng->hit = addresses[1];
 	lttng->answer = addresses[2];
 	lttng->number = 0;
-	*request_of(paper) = (struct dt_bridge_request){ .version = DT_BRIDGE_VERSION, .wake = wake_word(agent).v };
+	*request_of(paper) = (struct dt_bridge_request){ .version = DT_BRIDGE_VERSION,
+							 .wake = wake_word(agent).v };
 	const uint64_t args[3] = { taddr_add(paper->there, REQUEST_AT).v };
 	error = safepoint_call(agent->proc, held, addresses[0], args, START_TIMEOUT_MS);
 	lttng->started = !error;
@@ -97,12 +100,13 @@ struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop 
 
 /* ---- descriptions ---------------------------------------------------------------------------- */
 
-/* Where the next part of a request goes. */
+/* The free part of the paper. */
 struct writer {
 	uint8_t *at, *end;
 };
 
-/* Names with these make LTTng's metadata, and so the whole trace, unreadable. */
+/* Names with quotes, backslashes or control characters make LTTng's metadata, and so the whole
+ * trace, unreadable. */
 static void clean_name(char *to, size_t room, const char *from)
 {
 	size_t i = 0;
@@ -112,8 +116,8 @@ static void clean_name(char *to, size_t room, const char *from)
 	to[i] = '\0';
 }
 
-/* Of enumerations: babeltrace2 shows the name then. Fields of the image are those of the type, but
- * for what begins and ends structs. */
+/* Adds the labels of enumerations, whose names babeltrace2 then shows. The image has the fields of
+ * the type, without the begins and ends of structs. */
 static void describe_labels(const struct event_type *type, struct dt_bridge_event *event)
 {
 	struct dt_bridge_label *labels =
@@ -150,10 +154,12 @@ static size_t count_labels(const struct event_type *type)
 	return count < DT_BRIDGE_LABELS_MAX ? count : DT_BRIDGE_LABELS_MAX;
 }
 
-/* False: there is no room for it now. */
+/* Writes one event's description. False: no room is left in this request. */
 static bool describe(const struct lttng_event *from, struct writer *writer)
 {
 	struct dt_bridge_event *event = (struct dt_bridge_event *)writer->at;
+
+	assert(writer->at <= writer->end);
 	size_t most = from->type ? from->type->field_count : 0;
 
 	if (most > DT_BRIDGE_FIELDS_MAX - 1)
@@ -204,6 +210,7 @@ struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load
 
 		for (now = 0; done + now < count && describe(&events[done + now], &writer); now++)
 			;
+		assert(now); /* the paper has room for the largest event */
 		struct dt_bridge_request request = { .kind = DT_BRIDGE_DEFINE,
 						     .count = (uint32_t)now,
 						     .argument =

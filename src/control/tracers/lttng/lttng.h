@@ -1,6 +1,6 @@
 /*
- * lttng.h - LTTng-UST events in the target, by way of libdyntrace-lttng.so there
- * (src/shared/bridge.h).
+ * lttng.h - define and forget LTTng-UST events in the target, through libdyntrace-lttng.so there
+ * (src/shared/bridge.h, G1 and G2).
  */
 #ifndef DYNTRACE_LTTNG_H
 #define DYNTRACE_LTTNG_H
@@ -13,16 +13,16 @@
 #define LTTNG_PLAIN_PROVIDER "dyntrace_lttng" /* of events without a name of the user's */
 
 struct lttng {
-	bool started; /* its thread runs there */
-	taddr hit; /* what trampolines call */
+	bool started; /* the library's thread runs */
+	taddr hit; /* the function that trampolines call */
 	taddr answer; /* struct dt_bridge_answer */
-	uint32_t number; /* of requests */
+	uint32_t number; /* of the last request (G1) */
 };
 
 /* An event to be defined; `result` is filled in. */
 struct lttng_event {
 	const char *provider;
-	const char *name; /* cleaned up */
+	const char *name; /* lttng_define cleans it up */
 	uint64_t address;
 	const struct event_type *type; /* its fields follow the address; NULL: none do */
 	struct dt_bridge_result result;
@@ -31,11 +31,12 @@ struct lttng_event {
 /* Loads the library and starts its thread, unless it runs. `held` as in safepoint_call. */
 struct error *lttng_start(struct lttng *lttng, struct agent *agent, struct stop *held,
 			  struct load_paper *paper);
+/* Defines events; their results stay valid as long as the process lives (G2). */
 struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
 			   struct lttng_event *events, size_t count);
 struct error *lttng_forget(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
 			   uint64_t event);
-/* All events, and the thread ends. */
+/* Forgets all events and ends the thread. */
 struct error *lttng_leave(struct lttng *lttng, struct agent *agent, struct load_paper *paper);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * lttng_tracer.c - tracepoints of the tracer lttng: their events in the target, and what their
- * trampolines call.
+ * lttng_tracer.c - tracepoints of the tracer lttng.
  *
- * Without a name of the user's a tracepoint shares three events with all others, of which each has
- * the address that was hit.
+ * All tracepoints that the user gave no name share three events, whose only field is the address of
+ * the hit.
  */
 #include "lttng_tracer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,18 +20,17 @@ struct lttng_use {
 };
 
 static const char *const plain_names[LTTNG_PLAIN] = { "tracepoint_hit", "function_entry",
-							"function_exit" };
+						      "function_exit" };
 
-/* ---- gates ------------------------------------------------------------------------------------ */
+/* ---- gates ----------------------------------------------------------------------------------- */
 
-/* The gates are at the paper's end, which is code memory like any other. */
 struct error *lttng_tracer_map(struct session *session, struct stop *stop)
 {
 	static const struct {
 		enum foreign_state state;
 		enum load_part part;
 	} kinds[LTTNG_GATES] = { { FOREIGN_VECTORS, LOAD_GATE_LTTNG },
-				       { FOREIGN_LOW, LOAD_GATE_LTTNG_LOW } };
+				 { FOREIGN_LOW, LOAD_GATE_LTTNG_LOW } };
 	struct lttng_tracer *lttng = session->lttng;
 	struct load_paper *paper = &session->loading->paper;
 	taddr inside = taddr_add(session->agent->state_at, offsetof(struct dt_state, foreign));
@@ -44,7 +43,8 @@ struct error *lttng_tracer_map(struct session *session, struct stop *stop)
 
 		if (!foreign_write_gate(kinds[i].state, inside, paper->here + at,
 					FOREIGN_GATE_ROOM))
-			return error_new(ERROR_FAILED, "the code that saves registers is too long");
+			return error_new(ERROR_FAILED,
+					 "the code that saves registers doesn't fit its room");
 		lttng->gates[i] = taddr_add(paper->there, at + FOREIGN_GATE_ENTRY);
 	}
 	return error;
@@ -57,13 +57,14 @@ struct wanted {
 	size_t count, room;
 };
 
-/* The entry's, then the exit's. */
+/* Adds the entry's event, then the exit's. */
 static bool add_named(struct session *session, const struct tracepoint *tracepoint,
 		      struct wanted *wanted)
 {
 	uint32_t id = tracepoint->probe.event.id;
 	bool added = true;
 
+	assert(id + tracepoint->probe.event.exit < session->types->count);
 	for (uint32_t i = 0; i <= tracepoint->probe.event.exit; i++) {
 		const struct event_type *type = &session->types->items[id + i];
 
@@ -85,8 +86,8 @@ static struct error *define_plain(struct session *session)
 	for (size_t i = 0; i < LTTNG_PLAIN; i++)
 		events[i] = (struct lttng_event){ .provider = LTTNG_PLAIN_PROVIDER,
 						  .name = plain_names[i] };
-	struct error *error = lttng_define(&tracer->lttng, session->agent, &session->loading->paper, events,
-					   LTTNG_PLAIN);
+	struct error *error = lttng_define(&tracer->lttng, session->agent,
+					   &session->loading->paper, events, LTTNG_PLAIN);
 	for (size_t i = 0; i < LTTNG_PLAIN && !error; i++)
 		tracer->plain[i] = events[i].result;
 	return error;
@@ -97,6 +98,7 @@ static void set_foreign(struct session *session, struct tracepoint *tracepoint,
 {
 	struct tramp_foreign *foreign = &tracepoint->probe.event.foreign;
 
+	assert(tracepoint->lttng && session->lttng->gates[0].v);
 	foreign->function = session->lttng->lttng.hit;
 	foreign->gate = session->lttng->gates[loading_gate(session, tracepoint)];
 	foreign->argument = taddr_of(entry->event);
@@ -125,7 +127,8 @@ static void use_plain(struct session *session, struct tracepoint *tracepoint)
 
 static bool is_new(const struct tracepoint *tracepoint)
 {
-	return tracepoint_is(tracepoint, TRACER_LTTNG) && !tracepoint->probe.event.foreign.function.v;
+	return tracepoint_is(tracepoint, TRACER_LTTNG) &&
+	       !tracepoint->probe.event.foreign.function.v;
 }
 
 static struct error *make_use(struct tracepoint *tracepoint)
@@ -146,8 +149,8 @@ static struct error *define_named(struct session *session, const struct tracepoi
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
 	if (!error && wanted.count)
-		error = lttng_define(&tracer->lttng, session->agent, &session->loading->paper, wanted.items,
-				     wanted.count);
+		error = lttng_define(&tracer->lttng, session->agent, &session->loading->paper,
+				     wanted.items, wanted.count);
 	for (size_t i = 0, next = 0; i < list->count && !error; i++) {
 		struct tracepoint *tracepoint = list->items[i];
 		bool has_exit = tracepoint->probe.event.exit;
@@ -157,13 +160,14 @@ static struct error *define_named(struct session *session, const struct tracepoi
 		set_foreign(session, tracepoint, &wanted.items[next].result,
 			    has_exit ? &wanted.items[next + 1].result : NULL);
 		next += 1 + has_exit;
+		assert(next <= wanted.count);
 	}
 	vec_free(&wanted);
 	return error;
 }
 
 struct error *lttng_tracer_prepare(struct session *session, const struct tracepoint_list *list,
-				    struct stop *held)
+				   struct stop *held)
 {
 	struct lttng_tracer *tracer = session->lttng;
 	struct error *error = NULL;

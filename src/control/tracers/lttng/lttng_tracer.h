@@ -1,6 +1,6 @@
 /*
- * lttng_tracer.h - tracepoints of the tracer lttng: their events in the target, and what their
- * trampolines call.
+ * lttng_tracer.h - tracepoints of the tracer lttng: their events in the target, and the calls of
+ * their trampolines.
  */
 #ifndef DYNTRACE_LTTNG_TRACER_H
 #define DYNTRACE_LTTNG_TRACER_H
@@ -22,16 +22,17 @@ bool lttng_tracer_create(struct session *session);
 void lttng_tracer_free(struct session *session);
 void lttng_tracer_free_use(struct tracepoint *tracepoint);
 
-/* Gates, by way of a held thread. They are at the paper's end, which is code memory like any other. */
+/* Writes the gates to the paper's end, which is code memory. Maps the paper by way of a held
+ * thread. */
 struct error *lttng_tracer_map(struct session *session, struct stop *stop);
-/* Defines events, and tells the list's trampolines of them. `held` as in session_begin. */
+/* Defines the list's events, and gives them to the trampolines. `held` as in session_begin. */
 struct error *lttng_tracer_prepare(struct session *session, const struct tracepoint_list *list,
 				   struct stop *held);
-/* Forgets the list's events; nothing of it is in the target's code any more. */
+/* Forgets the list's events, whose sites are removed from the target's code. */
 void lttng_tracer_forget(struct session *session, const struct tracepoint_list *list);
 /* Ends the thread in the target, which forgets all events. */
 void lttng_tracer_leave(struct session *session);
-/* Did it start a thread, which a stop that was made before doesn't hold? */
+/* Does the library's thread run? A stop made before its start doesn't hold that thread. */
 bool lttng_tracer_has_thread(const struct session *session);
 
 #endif

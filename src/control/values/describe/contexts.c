@@ -1,6 +1,7 @@
 /*
  * contexts.c - the TYPEs of -t: registers, memory by address, variables, the thread, the callers.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static void add_register(struct describe *d, const char *name, uint8_t number)
 				     .count = 1,
 				     .pieces = { { .where = ABI_INT, .reg = number, .size = 8 } } };
 
-	if (number >= 16) {
+	if (number >= 16) { /* not a general register: the agent reads it */
 		place = (struct value_place){ .kind = PLACE_VALUE };
 		ops_add(&place.ops, DT_OP_REG, number, 0, 0);
 		d->shape.is_gathered = true;
@@ -39,7 +40,7 @@ static struct error *add_all_registers(struct describe *d, const char *rest)
 	return NULL;
 }
 
-/* xmm0 to xmm15, as a pair of numbers. */
+/* Adds xmm0 to xmm15 as a pair of numbers. False: the name is none of these. */
 static bool add_vector(struct describe *d, const char *name)
 {
 	struct type pair = { .kind = TYPE_VECTOR, .size = 16 };
@@ -83,7 +84,7 @@ static struct error *add_one_register(struct describe *d, const char *name)
 	return NULL;
 }
 
-/* ---- the thread ------------------------------------------------------------------------------ */
+/* ---- thread ---------------------------------------------------------------------------------- */
 
 static void add_known(struct describe *d, const char *name, enum dt_op_code code)
 {
@@ -126,8 +127,9 @@ static struct error *add_backtrace(struct describe *d, const char *rest)
 	if (*rest) {
 		frames = strtoul(rest, &end, 10);
 		if (*end || frames == 0 || frames > DT_FRAMES_MAX)
-			return error_new(ERROR_USAGE, "-t backtrace:%s: from 1 to %u frames", rest,
-					 DT_FRAMES_MAX);
+			return error_new(ERROR_USAGE,
+					 "-t backtrace:%s: not a number of frames from 1 to %u",
+					 rest, DT_FRAMES_MAX);
 	}
 	shape_add_special(&d->shape, "backtrace", DT_OP_BACKTRACE, (uint16_t)frames);
 	d->session->wants_unwind = true;
@@ -136,7 +138,7 @@ static struct error *add_backtrace(struct describe *d, const char *rest)
 
 /* ---- variables ------------------------------------------------------------------------------- */
 
-/* var:NAME@MODULE: a global of another module. */
+/* Looks up the globals of another module, for var:NAME@MODULE. */
 static struct error *in_module(struct describe *d, const char *text, const char *module_name,
 			       struct describe *ret)
 {
@@ -183,7 +185,7 @@ static struct error *add_variable(struct describe *d, const char *text)
 	return NULL;
 }
 
-/* An argument as it was at entry, at the exit. */
+/* Adds an argument with its value at the entry, also at the exit. */
 static struct error *add_entry(struct describe *d, const char *text)
 {
 	struct expr_names names = { .context = d,
@@ -219,7 +221,7 @@ static const struct {
 	{ "int64_t", FIELD_INT, 8 },  { "uint64_t", FIELD_UINT, 8 }, { "string", FIELD_STRING, 0 },
 };
 
-/* A number, or SYMBOL[+OFFSET] of the first module that has it. */
+/* Reads a number, or SYMBOL[+OFFSET] of the first module that has the symbol. */
 static struct error *find_address(struct describe *d, const char *text, uint64_t *ret_address)
 {
 	_cleanup_free_ char *name = strdup(text);
@@ -250,11 +252,11 @@ static struct error *find_address(struct describe *d, const char *text, uint64_t
 			return NULL;
 		}
 	}
-	return error_new(ERROR_USAGE, "-t: there is no symbol '%s'", name);
+	return error_new(ERROR_USAGE, "-t: no symbol '%s' in any module", name);
 }
 
-/* The address that a VARTYPE is at: a number, a symbol, or an argument of the marker. `ret_place`
- * is that of a pointer. */
+/* Finds the address of a VARTYPE: a number, a symbol, or an argument of the marker. `ret_place` is
+ * the place of the pointer. */
 static struct error *find_pointer(struct describe *d, const char *text,
 				  struct value_place *ret_place)
 {
@@ -293,7 +295,8 @@ static struct error *add_memory(struct describe *d, const char *text, bool *ret_
 			continue;
 		*ret_known = true;
 		if (!second || second == colon + 1 || !second[1])
-			return error_new(ERROR_USAGE, "-t %s: write it as VARTYPE:NAME:ADDR", text);
+			return error_new(ERROR_USAGE, "-t %s: not of the form VARTYPE:NAME:ADDR",
+					 text);
 		error = find_pointer(d, second + 1, &pointer);
 		if (error)
 			return error;
@@ -311,11 +314,11 @@ static struct error *add_memory(struct describe *d, const char *text, bool *ret_
 	return NULL;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- table ----------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *word;
-	bool has_rest; /* behind a colon */
+	bool has_rest; /* after a colon */
 	struct error *(*add)(struct describe *d, const char *rest);
 } kinds[] = {
 	{ "regs", false, add_all_registers }, { "reg", true, add_one_register },
@@ -332,6 +335,7 @@ struct error *contexts_add(struct describe *d, const char *type)
 	bool known;
 	struct error *error;
 
+	assert(d->session && d->tracepoint);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (strlen(kinds[i].word) == length && strncmp(kinds[i].word, type, length) == 0 &&
 		    kinds[i].has_rest == (colon != NULL))

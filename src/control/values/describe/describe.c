@@ -1,5 +1,6 @@
 #include "describe.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,7 +19,7 @@ static struct value_place register_place(uint8_t reg)
 				     .pieces = { { .where = ABI_INT, .reg = reg, .size = 8 } } };
 }
 
-/* Without debug information: the integer argument registers of the System V ABI, in order. */
+/* Adds, without debug information, the integer argument registers of the System V ABI in order. */
 static void add_registers(struct describe *d)
 {
 	static const uint8_t regs[] = { RDI, RSI, RDX, RCX, R8, R9 };
@@ -50,7 +51,7 @@ static void add_parameters(struct describe *d)
 
 static void add_arguments(struct describe *d)
 {
-	/* Of assembly there is a description, but no parameters in it. */
+	/* The debug information of assembly names no parameters. */
 	if (d->inlined || (d->has_function && d->function.low == d->address &&
 			   !debug_function_is_assembly(&d->function)))
 		add_parameters(d);
@@ -76,6 +77,8 @@ static struct error *finish(struct describe *d)
 	struct tramp_event *event = &d->tracepoint->probe.event;
 	struct values *values = &d->tracepoint->values;
 	size_t size;
+
+	assert(!d->exit && !values->fields && !values->program);
 	struct error *error = shape_finish(&d->shape, event, &values->program, &size);
 
 	if (error)
@@ -94,13 +97,15 @@ static struct error *finish(struct describe *d)
 
 void describe_free_counter(struct session *session, uint32_t counter)
 {
-	vec_push(&session->free_counters, counter); /* else it isn't used again */
+	assert(counter < DT_COUNTERS_MAX);
+	vec_push(&session->free_counters, counter); /* out of memory: not used again */
 }
 
 static bool take_counter(struct session *session, uint32_t *ret_counter)
 {
 	if (session->free_counters.count && session->agent) {
 		*ret_counter = session->free_counters.items[--session->free_counters.count];
+		assert(*ret_counter < DT_COUNTERS_MAX);
 		session->agent->pool->counters[*ret_counter] = (struct dt_counter){ 0 };
 		return true;
 	}
@@ -108,7 +113,7 @@ static bool take_counter(struct session *session, uint32_t *ret_counter)
 	return session->counters < DT_COUNTERS_MAX && session->counters++ < DT_COUNTERS_MAX;
 }
 
-/* The tracepoint's counter, its own from the first use on. */
+/* The tracepoint's own counter, taken at the first use. UINT32_MAX: none is left. */
 static uint32_t describe_counter(void *context)
 {
 	struct describe *d = context;
@@ -120,7 +125,7 @@ static uint32_t describe_counter(void *context)
 }
 
 struct error *describe_set_filter(struct describe *d, const char *filter,
-				struct value_ops **ret_native)
+				  struct value_ops **ret_native)
 {
 	struct expr_names names = { .context = d,
 				    .find = variables_find,
@@ -169,14 +174,14 @@ static struct error *set_limits(struct describe *d)
 			clock_start(&d->session->clock);
 		limits->period = d->session->clock.frequency;
 	}
-	if (d->shape.condition.count) { /* the agent decides, and then counts */
+	if (d->shape.condition.count) { /* the agent judges the filter, and counts after it */
 		d->shape.limits = *limits;
 		*limits = (struct tramp_limits){ 0 };
 	}
 	return NULL;
 }
 
-/* Is something asked for that only an exit knows, although there is none? */
+/* Fails if a filter or a context needs an exit, and the tracepoint has none. */
 static struct error *check_exits(const struct describe *d)
 {
 	const struct tracepoint *tracepoint = d->tracepoint;
@@ -192,7 +197,7 @@ static struct error *check_exits(const struct describe *d)
 	return error_new(ERROR_USAGE, "'%s' is known at a function's exit only: add -e", asked);
 }
 
-/* Everything, with strings of at most that many bytes. */
+/* Describes the entry, with strings of at most that many bytes. */
 static struct error *describe_all(struct describe *d, uint32_t string_max)
 {
 	struct tracepoint *tracepoint = d->tracepoint;
@@ -218,7 +223,7 @@ static struct error *describe_all(struct describe *d, uint32_t string_max)
 	return error ? error : finish(d);
 }
 
-/* Many strings: each gets less. */
+/* Describes with shorter and shorter strings until the event fits. */
 static struct error *describe_short(struct describe *d,
 				    struct error *(*describe)(struct describe *, uint32_t),
 				    uint32_t string_max)
@@ -244,6 +249,8 @@ struct error *describe_tracepoint(struct session *session, struct tracepoint *tr
 			      .module = place->module,
 			      .address = place->address.v - place->module->bias.v };
 	uint32_t string_max = tracepoint->request->spec.string_max;
+
+	assert(place->module && place->name);
 	struct error *error = module_debug(session->proc, place->module, &d.debug);
 
 	if (error)
@@ -263,20 +270,22 @@ struct error *describe_tracepoint(struct session *session, struct tracepoint *tr
 	return error_wrap(error, "%s", place->name);
 }
 
-void values_give(struct tracepoint *tracepoint, struct event_type *type)
+void describe_give(struct tracepoint *tracepoint, struct event_type *type)
 {
 	struct values *values = &tracepoint->values;
 
+	assert(!type->fields);
 	type->fields = take_ptr(&values->fields);
 	type->field_count = values->field_count;
 	type->is_variable = values->program != NULL;
 	values->field_count = 0;
 }
 
-void values_give_exit(struct tracepoint *tracepoint, struct event_type *type)
+void describe_give_exit(struct tracepoint *tracepoint, struct event_type *type)
 {
 	struct values *values = &tracepoint->values;
 
+	assert(!type->fields);
 	type->fields = take_ptr(&values->exit_fields);
 	type->field_count = values->exit_field_count;
 	type->size = values->exit_size;
@@ -284,7 +293,7 @@ void values_give_exit(struct tracepoint *tracepoint, struct event_type *type)
 	values->exit_field_count = 0;
 }
 
-void values_set_ids(struct tracepoint *tracepoint)
+void describe_set_ids(struct tracepoint *tracepoint)
 {
 	struct values *values = &tracepoint->values;
 

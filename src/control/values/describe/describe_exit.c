@@ -1,10 +1,11 @@
 /*
- * describe_exit.c - what the event of a function's exit holds: its result, the duration, and the
+ * describe_exit.c - what the event of a function's exit holds: the result, the duration, and the
  * contexts that have a meaning there.
  *
- * Arguments are gone by then. What an expression at the exit wants of them, the entry keeps for it,
+ * Arguments are gone at the exit. If an expression of the exit uses arguments, the entry keeps them
  * word by word, beside the return stub of the call (exits/code/exit_stub.h).
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +15,15 @@
 #include "control/session/state/session_state.h"
 #include "describe.h"
 
-/* ---- arguments as they were ------------------------------------------------------------------ */
+/* ---- kept arguments -------------------------------------------------------------------------- */
 
-/* Words are next to each other if there are several. */
+/* Keeps words that follow each other on the stack, or one word, which may be kept already. */
 static bool keep_words(struct describe *d, const struct tramp_field *first, size_t words,
 		       uint8_t *ret_index)
 {
 	struct tramp_event *exit = d->exit;
 
+	assert(exit && exit->kept_count <= DT_KEPT_DURATION);
 	for (size_t i = 0; words == 1 && i < exit->kept_count; i++) {
 		if (memcmp(&exit->kept[i], first, sizeof(*first)) == 0) {
 			*ret_index = (uint8_t)i;
@@ -42,7 +44,7 @@ static bool keep_register(struct describe *d, uint8_t reg, uint8_t *ret_index)
 {
 	struct tramp_field field;
 
-	memset(&field, 0, sizeof(field)); /* they are compared as bytes */
+	memset(&field, 0, sizeof(field)); /* fields are compared as bytes */
 	field.source = SOURCE_REGISTER;
 	field.reg = (enum reg)reg;
 	field.size = 8;
@@ -96,7 +98,7 @@ static bool keep_piece(struct describe *d, struct abi_piece *piece)
 	return kept;
 }
 
-/* Registers in operations become what they were. */
+/* Replaces registers in operations by their kept values. */
 static bool keep_ops(struct describe *d, const struct value_ops *ops, struct value_ops *ret_ops)
 {
 	struct value_ops kept = { .count = 0 };
@@ -129,7 +131,8 @@ static bool keep_ops(struct describe *d, const struct value_ops *ops, struct val
 	return !kept.failed;
 }
 
-bool describe_keep(struct describe *d, const struct value_place *place, struct value_place *ret_place)
+bool describe_keep(struct describe *d, const struct value_place *place,
+		   struct value_place *ret_place)
 {
 	struct value_place kept = *place;
 	bool known = place->kind != PLACE_GONE;
@@ -144,7 +147,7 @@ bool describe_keep(struct describe *d, const struct value_place *place, struct v
 	return known;
 }
 
-/* ---- the event ------------------------------------------------------------------------------- */
+/* ---- event ----------------------------------------------------------------------------------- */
 
 static void add_duration(struct describe *d)
 {
@@ -164,7 +167,7 @@ static void add_result(struct describe *d)
 		shape_add(&d->shape, "ret", &type, &place);
 }
 
-/* What a context says at an exit: variables belong to the entry, unless they ask for the exit. */
+/* Adds the contexts of the exit. Variables belong to the entry, unless they ask for the exit. */
 static struct error *add_contexts(struct describe *d)
 {
 	const struct tracepoint *tracepoint = d->tracepoint;
@@ -201,7 +204,7 @@ static bool program_uses(const struct dt_program *program, uint8_t reg)
 	return false;
 }
 
-/* rax or nothing, and the duration: what most functions have is recorded by one code for all. */
+/* Is the event rax or no result, and the duration? Most exits are, and share one code. */
 static bool is_common(const struct describe *d)
 {
 	const struct tramp_event *exit = d->exit;
@@ -216,7 +219,7 @@ static bool is_common(const struct describe *d)
 	       ret->offset == EXIT_EVENT_RET && exit->fields[1].offset == EXIT_EVENT_DURATION;
 }
 
-/* rsi is the stub's slot there. */
+/* The code of an exit has the stub's slot in rsi: the function's rsi is on the stack. */
 static void move_rsi(struct tramp_event *exit)
 {
 	for (size_t i = 0; i < exit->field_count; i++) {
@@ -233,6 +236,8 @@ static struct error *finish(struct describe *d)
 	struct values *values = &d->tracepoint->values;
 	struct tramp_event *exit = d->exit;
 	size_t size;
+
+	assert(exit && !values->exit_program && !values->exit_fields && !values->exit);
 	struct error *error = shape_finish(&d->shape, exit, &values->exit_program, &size);
 
 	if (error)
@@ -262,8 +267,8 @@ static struct error *finish(struct describe *d)
 	return NULL;
 }
 
-/* A gathered exit has its duration first (exits/code/exit_stub.h): whether it is one is known only when it is
- * there. */
+/* A gathered exit has its duration first (exits/code/exit_stub.h). Only a finished description
+ * shows whether the exit is gathered: describe_exit tries both orders. */
 static struct error *describe_in_order(struct describe *d, uint32_t string_max, bool duration_first)
 {
 	const char *filter = d->tracepoint->request->spec.filter;
@@ -290,6 +295,7 @@ struct error *describe_exit(struct describe *d, uint32_t string_max)
 
 	if (!exit)
 		return error_new(ERROR_FAILED, "out of memory");
+	assert(!d->exit);
 	d->exit = exit;
 	error = describe_in_order(d, string_max, false);
 	if (!error && !shape_is_plain(&d->shape, &scratch)) {
@@ -300,7 +306,7 @@ struct error *describe_exit(struct describe *d, uint32_t string_max)
 	if (!error)
 		error = finish(d);
 	if (!d->exit)
-		take_ptr(&exit); /* the tracepoint has it */
+		take_ptr(&exit); /* the tracepoint owns it */
 	d->exit = NULL;
 	return error;
 }

@@ -1,5 +1,6 @@
 #include "marker_fields.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "control/elf/sdt.h"
 #include "control/session/state/session_state.h"
 
-/* The frame is read directly; no compiler puts an operand further from rsp. */
+/* Operands within these bytes of rsp are read directly from the frame; compilers emit none farther
+ * away. */
 #define FRAME_LOW (-128)
 #define FRAME_HIGH 65536
 #define HW_RSP 4
@@ -103,6 +105,7 @@ static struct walk walk_start(const struct describe *d)
 {
 	const struct place *place = &d->tracepoint->probe.place;
 
+	assert(place->marker && place->module);
 	return (struct walk){ .text = place->marker->arguments,
 			      .symbols = { find_symbol, place->module->symtab },
 			      .bias = place->module->bias.v };
@@ -119,7 +122,7 @@ static bool walk_next(struct walk *walk, struct sdt_argument *ret_argument,
 	return true;
 }
 
-/* An unsigned number as wide as a pointer mostly is one. */
+/* An unsigned number as wide as a pointer mostly is a pointer. */
 static enum field_type field_type_of(const struct sdt_argument *a)
 {
 	if (a->is_float || (a->kind == SDT_XMM && a->size >= 4))
@@ -147,7 +150,7 @@ void marker_fields_add(struct describe *d)
 }
 
 bool marker_fields_find(struct describe *d, const char *name, struct type *ret_type,
-		  struct value_place *ret_place)
+			struct value_place *ret_place)
 {
 	struct sdt_argument argument;
 	char *end;

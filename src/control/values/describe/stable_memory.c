@@ -1,16 +1,17 @@
 /*
- * stable_memory.c - which memory of the target stays as long as it lives.
+ * stable_memory.c - find the memory of the target that stays mapped as long as the target lives.
  *
- * The agent reads what pointers lead to by a system call that can't fault, since another thread may
- * unmap anything at any moment. Some memory nobody unmaps: the segments of the program and of its
- * libc, which the loader never unloads, with the zeroed memory behind them; and the stack of the
- * first thread, which only grows. There a plain load is as safe, and a hundred times faster.
- * Literals, globals and most backtraces are in it; the heap and other threads' stacks are not.
+ * The agent follows pointers by a system call that can't fault, since another thread may unmap
+ * anything at any moment. Some memory stays: the segments of the program and of its libc, which the
+ * loader never unloads, with the zeroed memory after them; and the stack of the first thread, which
+ * only grows. A plain load there is as safe, and a hundred times faster. Literals, globals and most
+ * backtraces lie in such memory; the heap and other threads' stacks don't.
  *
- * How far that stack may grow is noted too, for what runs on it (call.h, C4).
+ * The limit to which that stack may grow is noted, too, for functions called on it (call.h, C4).
  *
- * A program without a loader may unmap parts of itself (packers do): nothing of it counts.
+ * A program without a loader may unmap parts of itself (packers do): none of it counts as stable.
  */
+#include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -33,7 +34,7 @@ static bool belongs_to(const struct mapping *mapping, const struct module *modul
 	       mapping->device == module->device;
 }
 
-/* The module that it is part of, if that is never unloaded; NULL: none. */
+/* The module that the mapping is part of, if that is never unloaded; NULL: none. */
 static const struct module *find_owner(const struct session *session, const struct mapping *mapping)
 {
 	for (size_t i = 0; i < session->modules.count; i++) {
@@ -46,9 +47,9 @@ static const struct module *find_owner(const struct session *session, const stru
 }
 
 /*
- * How far it lasts; 0: not at all. *owner: the module that the mapping before belongs to, then this
- * one's. Zeroed memory behind a module's data is part of it as far as the module goes: the kernel
- * makes one mapping of it and of what happens to lie behind.
+ * The end of the mapping's stable part; 0: none is stable. *owner: on entry the module of the
+ * previous mapping, on return of this one. Zeroed memory after a module's data is stable up to the
+ * module's end: the kernel makes one mapping of it and of other memory that happens to follow.
  */
 static uint64_t lasts_until(const struct session *session, const struct mapping *mapping,
 			    taddr last_end, const struct module **owner)
@@ -75,8 +76,8 @@ static bool has_loader(const struct session *session)
 	return false;
 }
 
-/* The first thread's stack as far as the kernel lets it grow: to its limit, and not near what is
- * mapped below it. */
+/* The first thread's stack with the room that the kernel lets it grow into: down to its limit, and
+ * not near the mapping below it. */
 static struct dt_range stack_of(const struct session *session, const struct maps *maps)
 {
 	struct rlimit limit;
@@ -119,6 +120,7 @@ void stable_memory_note(struct session *session)
 			return;
 		if (!joins)
 			ranges[count++].start = mapping->start.v;
+		assert(count && count <= DT_STABLE_MAX && end <= mapping->end.v);
 		ranges[count - 1].end = end;
 	}
 }

@@ -1,12 +1,12 @@
 /*
- * stable_memory.h - which memory of the target nobody unmaps.
+ * stable_memory.h - memory of the target that stays mapped.
  */
 #ifndef DYNTRACE_STABLE_MEMORY_H
 #define DYNTRACE_STABLE_MEMORY_H
 
 #include "control/session/state/session_state.h"
 
-/* Tells the agent; it was just mapped. */
+/* Notes the ranges for the agent, which was just mapped. */
 void stable_memory_note(struct session *session);
 
 #endif

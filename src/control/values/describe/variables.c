@@ -1,6 +1,7 @@
 /*
  * variables.c - from a variable's name to its place at a tracepoint.
  */
+#include <assert.h>
 #include <dwarf.h>
 #include <string.h>
 
@@ -10,8 +11,8 @@
 #include "describe.h"
 #include "marker_fields.h"
 
-/* Functions that the compiler made from others, with arguments left out or split: no ABI tells
- * where they are. */
+/* Did the compiler make the function from another, with arguments left out or split? No ABI gives
+ * the places of these. */
 static bool is_clone(const struct place *place)
 {
 	static const char *const marks[] = { ".constprop.", ".isra.", ".part." };
@@ -32,7 +33,7 @@ static bool is_local(const struct describe *d)
 	return symbol ? !symbol->global : !dwarf_hasattr_integrate(&die, DW_AT_external);
 }
 
-/* musl's table of a thread's blocks is another one. */
+/* musl's table of a thread's blocks has another layout. */
 static struct tls find_tls(void *context)
 {
 	struct describe *d = context;
@@ -59,8 +60,8 @@ static struct location_context location_context(struct describe *d)
 	return context;
 }
 
-/* Without optimisation each parameter has one place, in the frame, for all of the function; but for
- * those that are passed by their address, which is in a register first. */
+/* Without optimisation each parameter has one place, in the frame, for the whole function. Only
+ * parameters passed by their address differ: the address is in a register first. */
 static bool was_optimised(const struct debug_function *function)
 {
 	struct member_walk walk = { .started = false };
@@ -85,16 +86,16 @@ static bool was_optimised(const struct debug_function *function)
 	return !any;
 }
 
-/* Has LLVM changed how it is called, as it does with functions that nobody else can see? */
+/* May LLVM have changed the calling convention, as it does with local functions? */
 static bool is_llvms_own(const struct describe *d)
 {
 	return is_local(d) && debug_function_is_llvm(&d->function) && was_optimised(&d->function);
 }
 
 /*
- * LLVM drops arguments that a local function doesn't use, and moves up those behind them, without a
- * word but in the location lists. So in optimised code these count: a register that they name, or
- * nothing. Likewise in languages that pass arguments as they like.
+ * LLVM drops arguments that a local function doesn't use, and moves up the following ones; only the
+ * location lists show that. So in optimised code the location lists decide: a register that they
+ * name, or nothing. The same holds in languages without a fixed ABI.
  */
 void variables_start(struct describe *d, struct parameter_walk *ret_walk)
 {
@@ -118,8 +119,8 @@ static bool is_in_frame(const struct value_place *place)
 					       first->a == RSP || first->a == RBP);
 }
 
-bool variables_next(struct describe *d, struct parameter_walk *walk, struct parameter *ret_parameter,
-		struct value_place *ret_place)
+bool variables_next(struct describe *d, struct parameter_walk *walk,
+		    struct parameter *ret_parameter, struct value_place *ret_place)
 {
 	Dwarf_Die die = d->inlined ? d->inlined_die : d->function.die;
 	struct abi_value abi;
@@ -135,11 +136,11 @@ bool variables_next(struct describe *d, struct parameter_walk *walk, struct para
 	if (walk->by_abi && !walk->may_drop)
 		place_from_abi(&abi, ret_place);
 	else if (walk->by_abi && is_in_frame(ret_place))
-		ret_place->kind = PLACE_GONE; /* where it will be, but isn't yet */
+		ret_place->kind = PLACE_GONE; /* the function hasn't stored it there yet */
 	return true;
 }
 
-/* A parameter of the function, or of the inlined copy, that the tracepoint is at the entry of. */
+/* Finds a parameter of the function, or of the inlined copy, whose entry the tracepoint is at. */
 static bool find_argument(struct describe *d, const char *name, struct type *ret_type,
 			  struct value_place *ret_place)
 {
@@ -159,9 +160,9 @@ static bool find_argument(struct describe *d, const char *name, struct type *ret
 }
 
 /*
- * LLVM may drop a local function's result; newer versions say that something was changed, but not
- * what. The address of a result in memory need not come back in rax then, but was the first
- * argument.
+ * Replaces the place of a result that LLVM may have dropped. Newer versions mark a changed
+ * function, but not what changed. The address of a result in memory need not come back in rax then,
+ * but was the first argument.
  */
 static void doubt_result(struct describe *d, const struct abi_value *abi, struct value_place *place)
 {
@@ -185,7 +186,8 @@ void variables_result(struct describe *d, struct type *ret_type, struct value_pl
 	Dwarf_Die die = d->function.die;
 	struct abi_value abi;
 
-	/* With no debug information it is 64 bits. */
+	assert(d->exit);
+	/* without debug information: 64 bits */
 	*ret_type = (struct type){ .kind = TYPE_INT, .size = 8 };
 	*ret_place =
 		(struct value_place){ .kind = PLACE_PIECES,
@@ -201,7 +203,8 @@ void variables_result(struct describe *d, struct type *ret_type, struct value_pl
 		doubt_result(d, &abi, ret_place);
 }
 
-/* At an exit: the result, parameters as they were at entry, and what is at one place for ever. */
+/* Finds, at an exit, the result, parameters with their values at the entry, and variables at a
+ * fixed address. */
 static bool find_at_exit(struct describe *d, const char *name, struct type *ret_type,
 			 struct value_place *ret_place)
 {
@@ -229,7 +232,7 @@ static bool find_at_exit(struct describe *d, const char *name, struct type *ret_
 }
 
 bool variables_find(void *context, const char *name, struct type *ret_type,
-		struct value_place *ret_place)
+		    struct value_place *ret_place)
 {
 	struct describe *d = context;
 	struct location_context location;
@@ -275,7 +278,8 @@ bool variables_find_label(void *context, const char *name, int64_t *ret_value)
 	return d->has_function && debug_find_label(&d->function, name, ret_value);
 }
 
-bool variables_find_type(void *context, const char *name, enum type_kind kind, struct type *ret_type)
+bool variables_find_type(void *context, const char *name, enum type_kind kind,
+			 struct type *ret_type)
 {
 	struct describe *d = context;
 
