@@ -345,7 +345,7 @@ def test_no_shared_glibc_is_refused(lttng, build, scratch, name):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["--function", "foo", "-t", "tid"], "give one (-n NAME)"),
+    (["--function", "foo", "-t", "tid"], "name them (-n NAME)"),
     (["--probe", "malloc+4@libc.so.6"], "only at the start of functions that it exports"),
     (["--function", "_dl_catch_error@ld-linux-x86-64.so.2"], "can't be used in the loader"),
 ])
