@@ -48,7 +48,6 @@ enum cfi_op {
 	OP_DEREF_SIZE = 0x94,
 };
 
-void cfi_put8(struct emitter *e, unsigned value);
 void cfi_put32(struct emitter *e, uint32_t value);
 /* Operations without operands, or with byte operands. */
 #define cfi_ops(e, ...)                                                                            \

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-void cfi_put8(struct emitter *e, unsigned value)
+static void put8(struct emitter *e, unsigned value)
 {
 	emit_bytes(e, &(uint8_t){ (uint8_t)value }, 1);
 }
@@ -15,13 +15,13 @@ void cfi_put32(struct emitter *e, uint32_t value)
 
 void cfi_const32(struct emitter *e, uint32_t value)
 {
-	cfi_put8(e, OP_CONST4U);
+	put8(e, OP_CONST4U);
 	cfi_put32(e, value);
 }
 
 void cfi_const64(struct emitter *e, uint64_t value)
 {
-	cfi_put8(e, OP_CONST8U);
+	put8(e, OP_CONST8U);
 	emit_u64(e, value);
 }
 
@@ -54,7 +54,7 @@ void cfi_jump_back(struct emitter *e, enum cfi_op op, size_t to)
 void cfi_end_record(struct emitter *e, size_t start)
 {
 	while (!emit_failed(e) && (e->size - start) % 8 != 0)
-		cfi_put8(e, CFI_NOP);
+		put8(e, CFI_NOP);
 	uint32_t length = (uint32_t)(e->size - start - sizeof(length));
 	if (!emit_failed(e))
 		memcpy(e->bytes + start, &length, sizeof(length));
@@ -66,13 +66,13 @@ size_t cfi_begin_cie(struct emitter *e)
 
 	cfi_put32(e, 0);
 	cfi_put32(e, 0); /* marks a CIE */
-	cfi_put8(e, 1); /* version */
+	put8(e, 1); /* version */
 	emit_bytes(e, "zR", 3);
-	cfi_put8(e, 1); /* code alignment */
-	cfi_put8(e, 0x78); /* data alignment: -8 */
-	cfi_put8(e, CFI_RA);
-	cfi_put8(e, 1); /* bytes of augmentation */
-	cfi_put8(e, 0); /* addresses are absolute, 8 bytes */
+	put8(e, 1); /* code alignment */
+	put8(e, 0x78); /* data alignment: -8 */
+	put8(e, CFI_RA);
+	put8(e, 1); /* bytes of augmentation */
+	put8(e, 0); /* addresses are absolute, 8 bytes */
 	return start;
 }
 
@@ -84,16 +84,16 @@ size_t cfi_begin_fde(struct emitter *e, size_t cie, taddr start, uint64_t size)
 	cfi_put32(e, (uint32_t)(fde + sizeof(uint32_t) - cie)); /* distance back to the CIE */
 	emit_u64(e, start.v);
 	emit_u64(e, size);
-	cfi_put8(e, 0); /* bytes of augmentation */
+	put8(e, 0); /* bytes of augmentation */
 	return fde;
 }
 
 /* The length of an expression takes two bytes (LEB128). */
 size_t cfi_begin_rule(struct emitter *e, enum cfi_instruction rule, enum cfi_register column)
 {
-	cfi_put8(e, rule);
+	put8(e, rule);
 	if (rule != CFI_DEF_CFA_EXPRESSION)
-		cfi_put8(e, column);
+		put8(e, column);
 	cfi_ops(e, 0x80, 0);
 	return e->size;
 }

@@ -14,10 +14,8 @@
 void exit_emit_row(struct emitter *e, int32_t depth);
 /* The event NAME_exit of most functions: rax and the duration. */
 const struct tramp_event *exit_plain_event(void);
-/* rsi = the stub's slot. Jumps to `unrecorded` unless the stub is in use, by this process (R2). rax
- * is lost. */
-void exit_emit_judge(struct emitter *e, struct label *unrecorded);
-/* Sets rsi = the stub's slot, then as exit_emit_judge. */
+/* Sets rsi = the stub's slot. Jumps to `unrecorded` unless the stub is in use, by this process
+ * (R2). rax is lost. */
 void exit_emit_identify(struct emitter *e, const struct tramp_env *env, struct label *unrecorded);
 /* At `unrecorded`: counts a return through a stub that is not in use. rax is lost. */
 void exit_emit_unrecorded(struct emitter *e, const struct tramp_env *env);

@@ -12,6 +12,7 @@
  */
 #include "control/exits/code/exit_stub.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "shared/frame.h"
@@ -52,7 +53,9 @@ void exit_emit_row(struct emitter *e, int32_t depth)
 	emit_row(e, depth, DT_FRAME_RETURNS, tramp_frame_kept(depth));
 }
 
-void exit_emit_judge(struct emitter *e, struct label *unrecorded)
+/* rsi = the stub's slot. Jumps to `unrecorded` unless the stub is in use, by this process (R2). rax
+ * is lost. */
+static void emit_judge(struct emitter *e, struct label *unrecorded)
 {
 	emit_load(e, RAX, mem_at(RSI, STUB(sp)));
 	emit_or(e, RAX, RAX);
@@ -65,7 +68,7 @@ void exit_emit_identify(struct emitter *e, const struct tramp_env *env, struct l
 	emit_shl_imm(e, RAX, DT_RETURN_SHIFT);
 	emit_mov_imm(e, RSI, taddr_add(env->returns, RETURNS(slots)).v);
 	emit_add(e, RSI, RAX);
-	exit_emit_judge(e, unrecorded);
+	emit_judge(e, unrecorded);
 }
 
 /*
@@ -167,7 +170,7 @@ void exit_emit_fresh(struct emitter *e, const struct tramp_env *env, uint32_t id
 	emit_mov_imm(e, RAX, id);
 	record_emit_slow_call(e, env, 0);
 	emit_jrcxz(e, &none);
-	exit_emit_judge(e, unrecorded);
+	emit_judge(e, unrecorded);
 	record_emit_clock(e);
 	emit_jmp(e, &known);
 	emit_bind(e, &none);
@@ -188,7 +191,7 @@ static void emit_exit_slow(struct emitter *e, const struct tramp_env *env, uint3
 	record_emit_slow_call(e, env, size);
 	emit_jrcxz(e, &l->lost);
 	/* the first hit in a forked child: the call was its parent's */
-	exit_emit_judge(e, &l->unrecorded);
+	emit_judge(e, &l->unrecorded);
 	emit_jmp(e, &l->record.reserve);
 	emit_bind(e, &l->unrecorded);
 	exit_emit_unrecorded(e, env);
@@ -288,6 +291,7 @@ bool exit_emit_stubs(const struct tramp_env *env, uint32_t first, uint32_t end, 
 {
 	struct emitter e;
 
+	assert(first <= end && end <= DT_STUBS_MAX);
 	for (uint32_t i = first; i < end; i++) {
 		taddr slot =
 			taddr_add(env->returns, RETURNS(slots) + ((int64_t)i << DT_RETURN_SHIFT));

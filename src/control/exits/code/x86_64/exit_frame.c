@@ -9,8 +9,8 @@
  *			8 more if a signal interrupts the stub after its push
  *	CFA		rsp - 8; rsp - 24 if the stub returns to another stub (a tail call). libgcc
  *			identifies frames by their CFA: the CFA of the frame that handles an
- *			exception must differ from that of every frame on the way, the function's own
- *			and any stub's, or libgcc stops there and aborts
+ *			exception must differ from that of every frame on the way, the function's
+ *			own and any stub's, or libgcc stops there and aborts
  *	others		unchanged
  *
  * Addresses are absolute: the table is generated for one target.

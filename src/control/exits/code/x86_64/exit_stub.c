@@ -14,6 +14,7 @@
  */
 #include "control/exits/code/exit_stub.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "shared/layout.h"
@@ -97,6 +98,7 @@ static void emit_claim(struct emitter *e, const struct tramp_env *env, uint32_t 
 static void emit_keep(struct emitter *e, const struct tramp_event *at_exit)
 {
 	emit_lea(e, RBX, mem_at(RCX, (int32_t)DT_KEPT_AT(0)));
+	assert(at_exit->kept_count <= DT_KEPT_DURATION); /* whose word is the last */
 	for (size_t i = 0; i < at_exit->kept_count; i++) {
 		struct tramp_field field = at_exit->kept[i];
 

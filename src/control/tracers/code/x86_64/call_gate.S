@@ -1,6 +1,6 @@
 /*
- * call_gate.S - calls the user's function (src/shared/call.h) from generated code, and restores every
- * register.
+ * call_gate.S - calls the user's function (src/shared/call.h) from generated code, and restores
+ * every register.
  *
  * The controller doesn't run this code: it copies one variant into the target's code memory
  * (call_code.h). `none` is for functions that are known to use neither vector registers nor errno.
@@ -15,8 +15,8 @@
  *	rbp	struct dt_call_frame, then the return address
  *	rsp	vector registers, from a multiple of 64 on; then mxcsr, twice
  *
- * The controller fills in the word at its start: the offset of errno from the FS base. A thread whose
- * function got a signal continues at the label `resume` (C3).
+ * The controller fills in the word at its start: the offset of errno from the FS base. A thread
+ * whose function got a signal continues at the label `resume` (C3).
  */
 #include "vectors.h"
 

@@ -14,8 +14,8 @@
  *	rbp-56	flags
  *	rsp	vector registers, from a multiple of 64 on; then mxcsr, twice
  *
- * The controller fills in the word at its start: the address of a count of the threads inside. Their
- * return addresses lie on stacks that stack_scan.c doesn't read for our code.
+ * The controller fills in the word at its start: the address of a count of the threads inside.
+ * Their return addresses lie on stacks that stack_scan.c doesn't read for our code.
  */
 #include "vectors.h"
 
