@@ -41,7 +41,7 @@ size_t foreign_room(const struct tramp_event *event);
 
 struct foreign_labels;
 
-/* After record_emit_save: the call, or jumps to `out` while nobody records the event. `saved`:
+/* After record_emit_save: the call, or jumps to `out` while the event is not recorded. `saved`:
  * bytes between the saved registers and rsp at the site. rax, rcx, rdx, rbx are lost. */
 void foreign_emit_hit(struct emitter *e, const struct tramp_env *env,
 		      const struct tramp_event *event, int32_t saved, struct foreign_labels *l,

@@ -103,7 +103,7 @@ static int32_t image_size(const struct tramp_event *event)
 	return (int32_t)DT_ROUND_UP(size < 16 ? 16 : size, 16);
 }
 
-/* Jumps to `out` while nobody records the event. rax is lost. */
+/* Jumps to `out` while the event is not recorded. rax is lost. */
 static void emit_enabled(struct emitter *e, taddr word, struct label *out)
 {
 	if (!word.v)
