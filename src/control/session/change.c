@@ -144,23 +144,9 @@ static void drop(struct session *session, const struct site_list *gone)
 /* Restores the original bytes; the sites are garbage. */
 static struct error *take_out(struct session *session, const struct site_list *gone)
 {
-	_cleanup_free_ struct patch_site **patches = calloc(gone->count + 1, sizeof(*patches));
-	struct patch_stats stats;
-	bool idle;
-	struct error *error = patches ? garbage_add(session, gone) :
-					error_new(ERROR_FAILED, "out of memory");
+	struct error *error = garbage_add(session, gone);
 
-	if (error)
-		return error;
-	for (size_t i = 0; i < gone->count; i++)
-		patches[i] = &gone->items[i]->patch;
-	error = patch_remove(session->proc, patches, gone->count, 0, &idle, &stats);
-	for (size_t i = 0; i < gone->count && !error; i++) {
-		if (patches[i]->state != PATCH_PLACED &&
-		    !(patches[i]->state == PATCH_REMOVED && patches[i]->error))
-			place_unnote(session, gone->items[i]);
-	}
-	return error;
+	return error ? error : garbage_take_out(session);
 }
 
 struct error *change_discard(struct session *session, const struct site_list *sites)
@@ -188,25 +174,27 @@ struct error *change_discard(struct session *session, const struct site_list *si
 
 struct error *change_settle(struct session *session)
 {
-	struct site_list gone = { 0 };
-	struct error *error = planner_settle(session->planner, &gone) ?
-				      NULL :
-				      error_new(ERROR_FAILED, "out of memory");
+	struct site_list *gone;
+	struct error *error = garbage_reserve(session, &gone);
 
-	for (size_t i = 0; i < gone.count; i++)
-		gone.items[i]->replaced = gone.items[i]->patch.state == PATCH_REMOVED;
+	/* there is room: place.c has reserved it before the first byte was changed */
+	if (!error && !planner_settle(session->planner, gone))
+		error = error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; !error && i < gone->count; i++)
+		gone->items[i]->replaced = gone->items[i]->patch.state == PATCH_REMOVED;
 	if (!error)
-		error = change_discard(session, &gone);
+		error = change_discard(session, gone);
 	traps_note_again(session);
-	vec_free(&gone);
 	return error;
 }
 
 struct error *change_release(struct session *session, const struct tracepoint_list *list)
 {
-	struct site_list gone = { 0 };
-	struct error *error = NULL;
+	struct site_list *gone;
+	struct error *error = garbage_reserve(session, &gone);
 
+	if (!error && session->agent && session->planner)
+		error = garbage_take_out(session); /* what a change before couldn't */
 	for (size_t i = 0; i < list->count && !error; i++) {
 		struct tracepoint *tracepoint = list->items[i];
 
@@ -215,14 +203,13 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 		semaphores_lower(session, tracepoint);
 		/* other probes may share the site, and keep its trampoline */
 		switches_write_probe(session, &tracepoint->probe, false);
-		if (!planner_release(session->planner, &tracepoint->probe, &gone))
+		if (!planner_release(session->planner, &tracepoint->probe, gone))
 			error = error_new(ERROR_FAILED, "out of memory");
 	}
-	if (!error && gone.count && is_placed(&gone))
-		error = take_out(session, &gone);
+	if (!error && gone->count && is_placed(gone))
+		error = take_out(session, gone);
 	else if (!error)
-		drop(session, &gone);
-	vec_free(&gone);
+		drop(session, gone);
 	if (!error)
 		garbage_collect_if_due(session);
 	return error;

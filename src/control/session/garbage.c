@@ -12,6 +12,7 @@
 #include "control/tracers/dispatch.h"
 #include "control/tracers/loading/loading.h"
 #include "info.h"
+#include "place.h"
 #include "tracepoints.h"
 
 #define GARBAGE_MAX 256 /* sites */
@@ -20,6 +21,7 @@
 #define PAUSE_MAX_MS 64
 
 struct collection {
+	struct site_list settled; /* room for change_settle, which must not fail */
 	size_t garbage_kept; /* sites that the last collection had to keep */
 	size_t retired_kept; /* retired tracepoints, likewise */
 };
@@ -32,6 +34,8 @@ bool garbage_create(struct session *session)
 
 void garbage_destroy(struct session *session)
 {
+	if (session->collection)
+		vec_free(&session->collection->settled);
 	free(session->collection);
 }
 
@@ -40,6 +44,11 @@ void garbage_free(struct session *session)
 	for (size_t i = 0; i < session->garbage.count; i++)
 		planner_free_site(session->garbage.items[i], session->code);
 	vec_free(&session->garbage);
+}
+
+static struct site *site_of(const struct patch_site *patch)
+{
+	return (struct site *)((uintptr_t)patch - offsetof(struct site, patch));
 }
 
 /* For asserts: a site is in the planner or garbage. */
@@ -52,6 +61,20 @@ static bool is_planned(const struct session *session, const struct site *site)
 	return first < count && planner_site(session->planner, first) == site;
 }
 
+struct error *garbage_reserve(struct session *session, struct site_list **ret_gone)
+{
+	struct site_list *gone = &session->collection->settled;
+	size_t most = session->planner ? planner_site_count(session->planner) +
+						 planner_superseded(session->planner)->count :
+					 0;
+
+	gone->count = 0;
+	if (!vec_reserve(gone, most) || !vec_reserve(&session->garbage, most))
+		return error_new(ERROR_FAILED, "out of memory");
+	*ret_gone = gone;
+	return NULL;
+}
+
 struct error *garbage_add(struct session *session, const struct site_list *sites)
 {
 	if (!vec_reserve(&session->garbage, sites->count))
@@ -61,6 +84,37 @@ struct error *garbage_add(struct session *session, const struct site_list *sites
 		session->garbage.items[session->garbage.count++] = sites->items[i];
 	}
 	return NULL;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+bool garbage_is_in_text(const struct site *site)
+{
+	return site->patch.state == PATCH_PLACED ||
+	       (site->patch.state == PATCH_REMOVED && site->patch.error);
+}
+
+struct error *garbage_take_out(struct session *session)
+{
+	_cleanup_free_ struct patch_site **patches =
+		calloc(session->garbage.count + 1, sizeof(*patches));
+	struct patch_stats stats;
+	size_t count = 0;
+	bool idle;
+
+	if (!patches)
+		return error_new(ERROR_FAILED, "out of memory");
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		if (session->garbage.items[i]->patch.state == PATCH_PLACED)
+			patches[count++] = &session->garbage.items[i]->patch;
+	}
+	struct error *error =
+		count ? patch_remove(session->proc, patches, count, 0, &idle, &stats) : NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (!garbage_is_in_text(site_of(patches[i])))
+			place_unnote(session, site_of(patches[i]));
+	}
+	return error;
 }
 
 /* ---- threads in it --------------------------------------------------------------------------- */
@@ -264,11 +318,6 @@ static void free_retired(struct session *session)
 	session->retired.count = 0;
 }
 
-static struct site *site_of(const struct patch_site *patch)
-{
-	return (struct site *)((uintptr_t)patch - offsetof(struct site, patch));
-}
-
 /* Marks the sites to which trampolines are redirected that return stubs and children keep (P8). */
 static void mark_redirects(struct session *session)
 {
@@ -296,6 +345,10 @@ static bool free_sites(struct session *session)
 		struct site *site = session->garbage.items[i];
 
 		in_child |= site->in_child;
+		if (garbage_is_in_text(site)) { /* H32 */
+			session->garbage.items[kept++] = site;
+			continue;
+		}
 		if (!site->in_child) { /* no process's text holds it any more */
 			site->patch.after = NULL;
 			site->patch.waypoint = taddr_of(0);
@@ -315,6 +368,7 @@ void garbage_collect(struct session *session)
 	bool clear = false;
 
 	assert(session->agent && session->planner);
+	error_free(garbage_take_out(session)); /* what isn't out then stays */
 	for (int i = 0; i < COLLECT_TRIES && !clear; i++) {
 		clear = try_collect(session);
 		if (!clear)

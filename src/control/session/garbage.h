@@ -1,5 +1,8 @@
 /*
- * garbage.h - sites that are out of the target's code, whose trampolines may still run.
+ * garbage.h - sites that nobody needs any more, whose trampolines may still run.
+ *
+ * A site becomes garbage before its bytes are restored, and leaves only when they are (H32): if a
+ * stop fails, the jump stays in the text, its tracepoint is off, and the next change tries again.
  *
  * The memory of a removed site is used again only when no thread is in its trampoline, its hop or
  * the agent (from where the thread would return to the trampoline): in the target, and in every
@@ -23,6 +26,13 @@ void garbage_free(struct session *session);
 
 /* Adds sites that are no longer in the planner. Fails, with nothing changed, if out of memory. */
 struct error *garbage_add(struct session *session, const struct site_list *sites);
+/* Room for every site that the planner has, in an empty list that can take them and in the garbage:
+ * what a change takes from the planner is never in no list (H32). Before anything is changed. */
+struct error *garbage_reserve(struct session *session, struct site_list **ret_gone);
+/* May the target's text still hold the site's jump? Then its memory stays (H32). */
+bool garbage_is_in_text(const struct site *site);
+/* Restores the bytes of garbage that a change before couldn't take out of the target's text. */
+struct error *garbage_take_out(struct session *session);
 /* Takes garbage out of a process's text: a forked child may still have it. `all`: also replaced
  * sites with which the child goes on recording. */
 struct error *garbage_restore(struct session *session, struct proc *proc, bool all, bool *ret_idle);

@@ -19,6 +19,7 @@
 #include "change.h"
 #include "control/exits/exits.h"
 #include "free_hops.h"
+#include "garbage.h"
 #include "info.h"
 #include "place.h"
 #include "control/session/own_probes/library_notice.h"
@@ -309,9 +310,12 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	struct patch_stats stats = { 0 };
 	_cleanup_free_ struct patch_site **patches = NULL;
 	size_t count = 0;
+	struct site_list *room;
 	bool unshared;
-	struct error *error = list_new(session, &patches, &count);
+	struct error *error = garbage_reserve(session, &room);
 
+	if (!error)
+		error = list_new(session, &patches, &count);
 	if (error)
 		return error;
 	session->placed = true;
