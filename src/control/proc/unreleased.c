@@ -1,41 +1,41 @@
+/*
+ * unreleased.c
+ *
+ * Whoever seized the thread may never look at it again: a daemon's worker sleeps until somebody asks
+ * for something. So the kernel is asked to say when the thread stops: while the list isn't empty,
+ * SIGCHLD has a handler, which does nothing but what is left to do (H31). ptrace is tied to the
+ * thread that seized: a signal that another thread gets is handed on to that one.
+ */
 #include "unreleased.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
-#include "control/base/vec.h"
+#define UNRELEASED_MAX 4096
 
 struct unreleased {
 	pid_t tid;
 	bool own_child;
 };
 
-static _Thread_local VEC(struct unreleased) leftovers;
-
-void unreleased_add(pid_t tid, bool own_child)
-{
-	(void)vec_push(&leftovers, (struct unreleased){ tid, own_child });
-}
-
-bool unreleased_take(pid_t tid)
-{
-	for (size_t i = 0; i < leftovers.count; i++) {
-		if (leftovers.items[i].tid != tid)
-			continue;
-		leftovers.items[i] = *vec_last(&leftovers);
-		leftovers.count--;
-		return true;
-	}
-	return false;
-}
+/* Used with SIGCHLD blocked, and by its handler. */
+static _Thread_local struct unreleased list[UNRELEASED_MAX];
+static _Thread_local size_t count;
+static volatile pid_t owner; /* the thread with a list; 0: none */
+static struct sigaction former; /* of SIGCHLD, while there is an owner */
 
 /* True: the thread is let go or gone, and leaves the list. */
-static bool settle_one(const struct unreleased *leftover)
+static bool settle_one(const struct unreleased *one)
 {
-	int which = WSTOPPED | (leftover->own_child ? 0 : WEXITED);
+	int which = WSTOPPED | (one->own_child ? 0 : WEXITED);
 	siginfo_t info = { 0 };
 
-	if (waitid(P_PID, (id_t)leftover->tid, &info, which | WNOHANG | __WALL))
+	if (waitid(P_PID, (id_t)one->tid, &info, which | WNOHANG | __WALL))
 		return true;
 	if (!info.si_pid)
 		return false;
@@ -43,15 +43,98 @@ static bool settle_one(const struct unreleased *leftover)
 		return true;
 	/* the detach delivers a pending signal that was reported without an event */
 	int signal = info.si_status >> 8 ? 0 : info.si_status;
-	return ptrace(PTRACE_DETACH, leftover->tid, 0, signal) == 0;
+	return ptrace(PTRACE_DETACH, one->tid, 0, signal) == 0;
+}
+
+static void settle_all(void)
+{
+	for (size_t i = 0; i < count;) {
+		if (settle_one(&list[i]))
+			list[i] = list[--count];
+		else
+			i++;
+	}
+}
+
+static void on_child(int number)
+{
+	int before = errno;
+
+	if (count)
+		settle_all();
+	else if (owner && owner != (pid_t)syscall(SYS_gettid))
+		syscall(SYS_tgkill, getpid(), owner, number);
+	errno = before;
+}
+
+static void block(sigset_t *ret_before)
+{
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &child, ret_before);
+}
+
+/* The signal's handler is ours while this thread has a list. */
+static void watch(void)
+{
+	pid_t self = (pid_t)syscall(SYS_gettid);
+
+	if (count && !owner) {
+		struct sigaction action = { .sa_handler = on_child, .sa_flags = SA_RESTART };
+
+		if (!sigaction(SIGCHLD, &action, &former))
+			owner = self;
+	} else if (!count && owner == self) {
+		owner = 0;
+		sigaction(SIGCHLD, &former, NULL);
+	}
+}
+
+static void unblock(const sigset_t *before)
+{
+	watch();
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+void unreleased_add(pid_t tid, bool own_child)
+{
+	sigset_t before;
+
+	block(&before);
+	if (count < UNRELEASED_MAX)
+		list[count++] = (struct unreleased){ tid, own_child };
+	watch();
+	settle_all(); /* it may have stopped before there was a handler */
+	unblock(&before);
+}
+
+bool unreleased_take(pid_t tid)
+{
+	bool found = false;
+	sigset_t before;
+
+	if (!count)
+		return false;
+	block(&before);
+	for (size_t i = 0; i < count && !found; i++) {
+		if (list[i].tid != tid)
+			continue;
+		list[i] = list[--count];
+		found = true;
+	}
+	unblock(&before);
+	return found;
 }
 
 void unreleased_settle(void)
 {
-	for (size_t i = 0; i < leftovers.count;) {
-		if (settle_one(&leftovers.items[i]))
-			leftovers.items[i] = leftovers.items[--leftovers.count];
-		else
-			i++;
-	}
+	sigset_t before;
+
+	if (!count)
+		return;
+	block(&before);
+	settle_all();
+	unblock(&before);
 }

@@ -4,8 +4,8 @@
  * The kernel detaches only from a thread that is in a ptrace stop. A thread that was seized and
  * then stayed in uninterruptible sleep past the time limit stops some day, and must be let go then;
  * an ended leader must be waited for before its parent sees its end. This list keeps both, one list
- * per calling thread (ptrace is tied to it). The controller settles it whenever it looks at a
- * process.
+ * per calling thread (ptrace is tied to it). Nothing depends on a later look (H31): SIGCHLD tells
+ * when such a thread stops, and a handler lets it go at once.
  */
 #ifndef DYNTRACE_UNRELEASED_H
 #define DYNTRACE_UNRELEASED_H
