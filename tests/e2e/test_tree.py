@@ -3,7 +3,6 @@ import collections
 import pathlib
 import re
 
-import pytest
 
 THIS = pathlib.Path(__file__).resolve()
 ROOT = THIS.parents[2]
@@ -43,7 +42,6 @@ def test_folders_are_small():
     assert not {shown([folder]): count for folder, count in counts.items() if count > FILES_AT_MOST}
 
 
-@pytest.mark.xfail(reason="not yet")
 def test_folders_have_a_readme():
     """Code for one architecture is described by the folder above it."""
     folders = {path.parent.parent if path.parent.name == "x86_64" else path.parent for path in sources()}
@@ -53,11 +51,11 @@ def test_folders_have_a_readme():
 def wide_lines(folder):
     for path in sources(folder, {".c", ".h"}):
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            if len(line.expandtabs(8)) > COLUMNS:
+            # a text that users see stays whole, so that it can be found; a single name can't be broken
+            if len(line.expandtabs(8)) > COLUMNS and '"' not in line and " " in line.strip():
                 yield f"{shown([path])}:{number}"
 
 
-@pytest.mark.xfail(reason="not yet")
 def test_lines_are_short():
     assert not [*wide_lines(SRC), *wide_lines(ROOT / "tests")]
 

@@ -1,8 +1,8 @@
 /*
- * standstill.c - a thread that can't be stopped for a while: between two rounds it is in vfork, whose
- * child lives until "go".
+ * standstill.c - a thread that can't be stopped for a while: it is in vfork, whose child lives
+ * until "go".
  *
- *	standstill --rounds N	per round: foo and bar are called CALLS times each, then the thread stands still
+ *	standstill --rounds N	per round: calls foo and bar, stands still, calls them again
  *
  * Prints, at the end, how often each was called.
  */

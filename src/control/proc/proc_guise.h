@@ -2,9 +2,9 @@
  * proc_guise.h - what a process is allowed to do, and what it runs, as one line of text.
  *
  * A pid and a start time survive execve, rights don't (H33). So a permission that was given for a
- * process is good only while its guise is the same: user and group ids, capabilities, whether others
- * may look into it (dumpable), and the file that it runs. Read from /proc/PID/{status,stat,exe}
- * alone, which can't be held up by the process.
+ * process is good only while its guise is the same: user and group ids, capabilities, whether
+ * others may look into it (dumpable), and the file that it runs. Read from
+ * /proc/PID/{status,stat,exe} alone, which can't be held up by the process.
  */
 #ifndef DYNTRACE_PROC_GUISE_H
 #define DYNTRACE_PROC_GUISE_H

@@ -1,10 +1,10 @@
 /*
  * unreleased.c
  *
- * Whoever seized the thread may never look at it again: a daemon's worker sleeps until somebody asks
- * for something. So the kernel is asked to say when the thread stops: while the list isn't empty,
- * SIGCHLD has a handler, which does nothing but what is left to do (H31). ptrace is tied to the
- * thread that seized: a signal that another thread gets is handed on to that one.
+ * The function that seized the thread may never look at it again: a daemon's worker sleeps until
+ * a client asks for something. So the kernel is asked to say when the thread stops: while the list
+ * isn't empty, SIGCHLD has a handler, which does nothing but what is left to do (H31). ptrace is
+ * tied to the thread that seized: a signal that another thread gets is handed on to that one.
  */
 #include "unreleased.h"
 

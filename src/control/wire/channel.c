@@ -98,7 +98,9 @@ static void note_sender(struct channel *channel, struct msghdr *header)
 /* Without a control buffer the kernel closes descriptors that a client sends. */
 static ssize_t receive(struct channel *channel, char *bytes, size_t size)
 {
-	char control[CMSG_SPACE(CHANNEL_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))] = { 0 };
+	char control[CMSG_SPACE(CHANNEL_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))] = {
+		0
+	};
 	struct iovec part = { bytes, size };
 	struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
 

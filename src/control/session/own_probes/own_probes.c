@@ -183,7 +183,8 @@ bool own_probes_is_site(const struct site *site)
 
 bool own_probes_is_last(const struct site *site)
 {
-	if (site->slot_host || site->slot_count) /* the order of slots and their hosts matters more */
+	/* the order of slots and their hosts matters more */
+	if (site->slot_host || site->slot_count)
 		return false;
 	for (size_t i = 0; i < site->probes.count; i++) {
 		if (site->probes.items[i]->event.finds)

@@ -247,7 +247,7 @@ static void run_register(struct request *request)
 	struct process process;
 	struct error *error = NULL;
 
-	/* The socket may have been handed on, and its first owner may run another program by now. */
+	/* The socket may have been handed on, and its owner may run another program by now. */
 	if (request->peer && request->peer->channel.asks_sender &&
 	    request->peer->channel.sender != pid)
 		error = error_new(ERROR_NOT_PERMITTED,
