@@ -64,11 +64,13 @@ static struct site *root_of(struct site *site)
 /* Takes the site's probes out, to be decided anew. */
 static bool keep_probes(struct site *site)
 {
+	assert(site->emitted && !site->kept.count); /* L4 */
 	if (!vec_reserve(&site->kept, site->probes.count))
 		return false;
 	for (size_t i = 0; i < site->probes.count; i++) {
 		struct probe *probe = site->probes.items[i];
 
+		assert(probe->site == site);
 		site->kept.items[site->kept.count++] = (struct site_kept){ probe, probe->event };
 		probe->site = NULL;
 	}
@@ -88,6 +90,7 @@ static bool supersede(struct planner *planner, struct site *root)
 
 		if (enough && root_of(site) == root && keep_probes(site)) {
 			site->group = site->patch.group = planner->group;
+			assert(planner->superseded.count < planner->superseded.room);
 			planner->superseded.items[planner->superseded.count++] = site;
 			continue;
 		}
