@@ -179,6 +179,30 @@ def test_code_is_loaded_only_into_ones_own_processes(daemon, spin):
     assert daemon.json("list-processes") == []
 
 
+def test_a_member_only_records_in_processes_of_others(daemon, spin, spin_of, place):
+    """`log` without a file writes to the process's own output, `lttng` loads libraries: for one's own processes only."""
+    root, own = spin(), spin_of(MEMBER)
+    assert daemon.fails("add", f"{root.pid}:foo", "log", user=MEMBER) == \
+        f"process {root.pid} (spin) isn't yours: only root writes to other users' output (give the tracer log a FILE)"
+    assert daemon.fails("add", f"{root.pid}:foo", "lttng", user=MEMBER) == \
+        f"process {root.pid} (spin) isn't yours: only root loads code into other users' processes"
+    assert daemon.json("list-processes") == []
+    daemon.add(f"{root.pid}:foo", "log", f"{folder_of(place, MEMBER)}/lines", user=MEMBER)
+    daemon.add(f"{own.pid}:foo", "log", user=MEMBER)
+    for one in (root, own):
+        daemon("detach", one.pid)
+
+
+def test_texts_of_a_client_are_bounded_and_have_no_control_characters(daemon, spin):
+    one = spin()
+    errors = {"x" * 256: "add: 'xxxxxxxxxxxxxxxxxxxx...' is too long (at most 255 bytes)", "": "add: the name is empty"}
+    for name in ("a\x1b[2J", "a\nb", "\x07"):
+        errors[name] = "add: a name, location or text has a control character in it"
+    for name, error in errors.items():
+        assert daemon.fails("add", f"{one.pid}:foo", "-n", name, user=MEMBER, status=2) == error
+    assert daemon.json("list-processes") == []
+
+
 def test_a_process_that_changed_its_user_needs_all_targets(new_daemon, place, processes):
     code = "import os, sys; os.setresgid(61903, 61903, 61903); os.setresuid(61903, 61903, 61903); print('ready', flush=True); " \
         "sys.stdin.read()"
@@ -431,6 +455,43 @@ def test_workers_are_confined(daemon, spin_of, user):
     daemon.add(f"{one.pid}:foo", "-e", "-t", "backtrace")
     one.round()
     assert daemon.finish(one.pid).names() == {"foo_entry": CALLS, "foo_exit": CALLS}
+    one.finish()
+
+
+STEAL = r"""
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+pid = int(sys.argv[1])
+taken = []
+for fd in range(16):
+    if libc.syscall(438, os.pidfd_open(pid), fd, 0) >= 0:
+        taken.append(f"pidfd_getfd {fd}")
+    try:
+        os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_APPEND)
+        taken.append(f"open {fd}")
+    except OSError:
+        pass
+if libc.ptrace(0x4206, pid, 0, 0) == 0:
+    taken.append("ptrace")
+print(taken)
+"""
+
+
+def test_helpers_have_nothing_that_their_user_could_take(daemon, spin_of, place):
+    """(H34) Worker and keeper run as the member, who gets none of their descriptors; none is the daemon's log."""
+    one = spin_of(MEMBER)
+    folder = folder_of(place, MEMBER)
+    daemon.add(f"{one.pid}:foo", "ctf", f"{folder}/trace", user=MEMBER)
+    found = daemon.workers(one.pid) + helpers("keeper-exact", folder)
+    assert len(found) == 2
+    for helper in found:
+        links = [os.readlink(f"/proc/{helper}/fd/{fd}") for fd in os.listdir(f"/proc/{helper}/fd")]
+        assert daemon.log not in links and not [link for link in links if "/dev/pts" in link or "/dev/tty" in link], links
+        text = subprocess.run(Daemon.for_user(["/usr/bin/python3", "-c", STEAL, str(helper)], MEMBER), capture_output=True, text=True,
+                              timeout=50)
+        assert text.stdout == "[]\n", text
+    one.round()
+    assert daemon.finish(one.pid).names() == {"foo": CALLS}
     one.finish()
 
 

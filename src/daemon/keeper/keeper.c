@@ -178,6 +178,7 @@ int keeper_main(const char *folder, const char *name, enum keeper_way way)
 	bool goes_on = true;
 
 	prctl(PR_SET_NAME, "dyntraced-keep", 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its user takes no descriptor from it (H34) */
 	umask(0077);
 	keeper = (struct keeper){ .folder = folder, .name = name, .way = way, .parent = -1 };
 	for (size_t i = 0; i < KEEPER_DIRS; i++)

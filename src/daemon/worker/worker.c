@@ -133,6 +133,7 @@ int worker_main(pid_t pid)
 	struct worker worker = { .pid = pid, .listener = LISTENER_FD, .log = -1 };
 
 	prctl(PR_SET_NAME, "dyntraced-work", 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its user takes no descriptor from it (H34) */
 	worker.channel = (struct channel){ .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } };
 	fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC);
 	fcntl(LISTENER_FD, F_SETFL, fcntl(LISTENER_FD, F_GETFL) | O_NONBLOCK);

@@ -16,7 +16,15 @@ static bool loads_code(const struct request *request)
 	const char *tracer = wire_get_text(&request->message, WIRE_TRACER);
 
 	return request->kind == WIRE_LOAD || request->kind == WIRE_UNLOAD ||
-	       (tracer && !strcmp(tracer, "call"));
+	       (tracer && (!strcmp(tracer, "call") || !strcmp(tracer, "lttng")));
+}
+
+/* Without a FILE the tracer log writes to the standard output of the process. */
+static bool writes_to_process(const struct request *request)
+{
+	const char *tracer = wire_get_text(&request->message, WIRE_TRACER);
+
+	return tracer && !strcmp(tracer, "log") && !wire_get_text(&request->message, WIRE_ARGUMENT);
 }
 
 /* A process that has registered has allowed us to trace it (target/register.c), where the kernel
@@ -67,6 +75,12 @@ struct error *permissions_check(const struct request *request, pid_t pid,
 		return error_new(
 			ERROR_NOT_PERMITTED,
 			"process %d (%s) isn't yours: only root loads code into other users' processes",
+			pid, process->name);
+	if (writes_to_process(request) && !own)
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"process %d (%s) isn't yours: only root writes to other users' output (give the "
+			"tracer log a FILE)",
 			pid, process->name);
 	if (supervisor->options.own_only && !own)
 		return error_new(

@@ -4,6 +4,8 @@
 #include "request_table.h"
 
 #include <assert.h>
+#include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,6 +75,32 @@ static bool runs_already(const char *name)
 }
 
 /* Workers rely on this. The commands send nothing else, but other clients may. */
+/* A client's texts end up in lists, logs and file names of others: none is very long, or holds what
+ * could act on a terminal (H40). */
+static struct error *check_texts(const struct wire_message *message)
+{
+	struct wire_value value;
+
+	for (size_t at = 0; wire_next(message, &at, &value);) {
+		if (!value.text)
+			continue;
+		size_t length = strlen(value.text);
+		size_t most = value.tag == WIRE_NAME ? NAME_MAX : PATH_MAX;
+
+		if (value.tag == WIRE_NAME && !length)
+			return error_new(ERROR_USAGE, "the name is empty");
+		if (length > most)
+			return error_new(ERROR_USAGE, "'%.20s...' is too long (at most %zu bytes)",
+					 value.text, most);
+		for (const char *c = value.text; *c; c++) {
+			if (iscntrl((unsigned char)*c))
+				return error_new(ERROR_USAGE,
+						 "a name, location or text has a control character in it");
+		}
+	}
+	return NULL;
+}
+
 static struct error *check_add(const struct wire_message *message)
 {
 	uint64_t longest = wire_get_number(message, WIRE_STRING_MAX, 0);
@@ -299,8 +327,11 @@ static const struct command *command_of(enum wire_kind kind)
 void request_table_run(struct request *request)
 {
 	const struct command *command = command_of(request->kind);
+	struct error *bad = request->peer ? check_texts(&request->message) : NULL;
 
-	if (request->peer && request->peer->is_agent && request->kind != WIRE_REGISTER)
+	if (bad)
+		request_note(request, bad);
+	else if (request->peer && request->peer->is_agent && request->kind != WIRE_REGISTER)
 		request_note(request,
 			     error_new(ERROR_NOT_PERMITTED, "this socket is for agents only"));
 	else if (request->supervisor->ending)

@@ -134,8 +134,9 @@ static struct error *spawn(struct start *start, pid_t *ret_pid)
 
 	if (program < 0 || nothing < 0)
 		return error_errno(errno, "cannot start a helper process");
+	/* Not even stderr, which is the log or root's terminal: a helper belongs to its user (H34). */
 	start->fds[STDIN_FILENO] = start->fds[STDOUT_FILENO] = nothing;
-	start->fds[STDERR_FILENO] = STDERR_FILENO;
+	start->fds[STDERR_FILENO] = nothing;
 	start->fds[PROGRAM_FD] = program;
 	assert(start->who && start->words[0] && start->fds[SOCKET_FD] >= 0);
 	pid_t pid = fork();
