@@ -57,6 +57,7 @@ static void catch_signals(void)
 	sigaction(SIGUSR1, &snapshot, NULL);
 	if (trace_args.print || trace_args.tracer->kind == TRACER_LOG)
 		signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit of the file size is an error like others */
 }
 
 static void run_free(struct trace_run *run)

@@ -60,6 +60,8 @@ void reader_destroy(struct reader *reader)
 	free(reader->streams);
 	free(reader->sizes);
 	free(reader->hits);
+	free(reader->unwritten);
+	error_free(reader->sink.failure);
 	free(reader->padding);
 	free(reader->buffer);
 	free(reader);
@@ -85,9 +87,10 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 	reader->streams = calloc(DT_THREADS_MAX, sizeof(*reader->streams));
 	reader->sizes = calloc(DT_EVENTS_MAX, sizeof(*reader->sizes));
 	reader->hits = calloc(DT_EVENTS_MAX, sizeof(*reader->hits));
+	reader->unwritten = calloc(DT_EVENTS_MAX, sizeof(*reader->unwritten));
 	reader->padding = calloc(DT_EVENTS_MAX, sizeof(*reader->padding));
 	reader->buffer = malloc(DT_CHUNK_BIG);
-	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits ||
+	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits || !reader->unwritten ||
 	    !reader->padding || !reader->buffer) {
 		reader_destroy(reader);
 		return error_new(ERROR_FAILED, "out of memory");
@@ -419,6 +422,7 @@ static struct error *reader_end_homeless(struct reader *reader)
 
 struct error *reader_finish(struct reader *reader, struct reader_totals *ret_totals)
 {
+	reader->sink.gives_up = true;
 	struct error *error = reader_run(reader, READER_FINISH, NULL);
 
 	for (uint32_t thread = 0; !error && thread < DT_THREADS_MAX; thread++) {
@@ -433,7 +437,10 @@ struct error *reader_finish(struct reader *reader, struct reader_totals *ret_tot
 	readout_tell_types(reader);
 	reader->totals.overwritten =
 		__atomic_load_n(&reader->pool.base->overwritten, __ATOMIC_RELAXED);
-	if (!error)
+	if (!error) {
 		*ret_totals = reader->totals;
+		error = reader->sink.failure;
+		reader->sink.failure = NULL;
+	}
 	return error;
 }

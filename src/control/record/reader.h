@@ -21,7 +21,8 @@ struct reader;
 
 struct reader_totals {
 	uint64_t events; /* written to the trace */
-	uint64_t lost; /* counted by the target as lost for want of room */
+	uint64_t lost; /* counted by the target as lost for want of room; and `unwritten` */
+	uint64_t unwritten; /* read, but no file took them: a full disk, a limit (H39) */
 	uint64_t holes; /* reserved but never completed; the trace reports them as lost, too */
 	uint64_t overwritten; /* recorded, and then overwritten by later events (B9) */
 	uint64_t bytes;
@@ -127,7 +128,8 @@ struct error *reader_snapshot(const struct reader *reader, struct trace_writer *
 			      struct event_types *types, struct reader_totals *ret_totals);
 
 /* Reads all chunks, once the probes or the target are gone. Counts incomplete events as holes.
- * Losses that no packet could carry yet get packets of their own. */
+ * Losses that no packet could carry yet get packets of their own. Events that can't be written are
+ * lost, and counted: then it fails with the reason, and *ret_totals is true all the same. */
 struct error *reader_finish(struct reader *reader, struct reader_totals *ret_totals);
 
 #endif

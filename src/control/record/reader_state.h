@@ -43,6 +43,7 @@ struct reader {
 	VEC(struct reader_entry) entries;
 	uint32_t *sizes; /* by event id */
 	uint64_t *hits;
+	uint64_t *unwritten; /* by id: events that no file took */
 	uint8_t *padding;
 	size_t type_count;
 	uint64_t *buffer; /* one big chunk */

@@ -1,7 +1,8 @@
 /*
  * readout.c - read one chunk, as far as its events are complete, into the trace.
  *
- * (V3) Events are counted as hits when their packet has been written.
+ * (V3) Events are counted as hits when their packet has been written, and as lost when the trace
+ *      ends without them.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -64,7 +65,8 @@ void readout_tell_types(struct reader *reader)
 	for (size_t id = 0; id < reader->type_count; id++) {
 		struct event_type *type = &reader->options.types->items[id];
 		uint64_t lost =
-			__atomic_load_n(&reader->pool.base->tallies[id].lost, __ATOMIC_RELAXED);
+			__atomic_load_n(&reader->pool.base->tallies[id].lost, __ATOMIC_RELAXED) +
+			reader->unwritten[id];
 
 		type->hits = reader->hits[id];
 		if (type->lost < lost)
@@ -134,6 +136,23 @@ static void readout_skip(struct reader *reader, struct stream *stream, struct wa
 	stream->read += count;
 }
 
+/* No file took the events that the last walk_events copied. */
+static void readout_lose(struct reader *reader, struct stream *stream, struct walk *walk)
+{
+	const uint64_t *at = reader->buffer;
+
+	for (uint64_t i = 0; i < walk->count; i++) {
+		reader->unwritten[*at & DT_EVENT_ID_MASK]++;
+		at += readout_words(reader, at);
+	}
+	assert(at <= walk->to);
+	stream->read += walk->count;
+	stream->unwritten += walk->count;
+	reader->totals.lost += walk->count;
+	reader->totals.unwritten += walk->count;
+	walk->to = reader->buffer;
+}
+
 /* Writes the events that the last walk_events copied. */
 static struct error *readout_write(struct reader *reader, struct stream *stream, struct walk *walk)
 {
@@ -159,7 +178,10 @@ static struct error *readout_write(struct reader *reader, struct stream *stream,
 	struct error *error = stream_write(stream, &reader->sink, &packet);
 	if (error) {
 		walk_uncount(walk, reader->buffer, walk->count); /* V3 */
-		return error;
+		if (!stream_gives_up(&reader->sink, error))
+			return error;
+		readout_lose(reader, stream, walk);
+		return NULL;
 	}
 	struct reader_batch batch = { stream->number, packet.pid,     packet.tid,
 				      packet.begin,   reader->buffer, packet.size / 8 };

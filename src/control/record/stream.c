@@ -42,8 +42,9 @@ static uint64_t stream_losses(const struct stream *stream)
 {
 	uint64_t lost = stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;
 
+	lost += stream->holes + stream->unwritten;
 	/* `carried` of a dead controller includes holes, which may be gone with their chunks. */
-	return lost + stream->holes > stream->carried ? lost + stream->holes - stream->carried : 0;
+	return lost > stream->carried ? lost - stream->carried : 0;
 }
 
 struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet)
@@ -63,6 +64,17 @@ struct error *stream_write(struct stream *stream, struct stream_sink *sink, stru
 	stream->told = packet->lost;
 	sink->totals->packets++;
 	return NULL;
+}
+
+bool stream_gives_up(struct stream_sink *sink, struct error *error)
+{
+	if (!sink->gives_up)
+		return false;
+	if (sink->failure)
+		error_free(error);
+	else
+		sink->failure = error;
+	return true;
 }
 
 /* Counts events as holes that the owner counted in its chunks, and that the reader didn't find. */
@@ -86,7 +98,7 @@ struct error *stream_finish(struct stream *stream, struct stream_sink *sink, uin
 	if (stream_losses(stream) > stream->told) {
 		struct error *error = stream_write(stream, sink, &packet);
 
-		if (error)
+		if (error && !stream_gives_up(sink, error))
 			return error;
 	}
 	sink->totals->lost += stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;

@@ -24,6 +24,7 @@ struct stream {
 	uint64_t end; /* of its last packet */
 	uint64_t lost; /* counted by its thread, as far as known */
 	uint64_t holes;
+	uint64_t unwritten; /* events that were read, and that no file took */
 	uint64_t carried; /* losses that former numbers of this stream have reported */
 	uint64_t told; /* losses that this number has reported */
 	uint64_t read; /* events */
@@ -38,6 +39,9 @@ struct stream_sink {
 	struct trace_writer *writer;
 	uint64_t next_number;
 	struct reader_totals *totals;
+	/* The trace is being completed: what can't be written is lost, and counted (H39). */
+	bool gives_up;
+	struct error *failure; /* the first that was given up for; NULL: none; owned */
 };
 
 void stream_open(struct stream *stream, struct stream_sink *sink, const struct dt_thread *record,
@@ -49,6 +53,9 @@ uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t b
 
 /* Writes a packet; `packet` has begin, end, events, size and padding. */
 struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet);
+
+/* The packet couldn't be written. True: its events are given up, and the error is the sink's. */
+bool stream_gives_up(struct stream_sink *sink, struct error *error);
 
 /* Reports the rest of the losses, and ends the stream of a thread that is gone. */
 struct error *stream_finish(struct stream *stream, struct stream_sink *sink, uint64_t now);

@@ -315,6 +315,14 @@ void recording_make_room(struct session *session)
 		recording->failed = reader_drain(session->reader, &chunks);
 }
 
+/* The first of the two that is one; the other is freed. */
+static struct error *error_first(struct error *first, struct error *second)
+{
+	if (first)
+		error_free(second);
+	return first ? first : second;
+}
+
 struct error *recording_finish(struct session *session, struct session_summary *summary)
 {
 	struct error *error = take_ptr(&session->recording->failed);
@@ -323,10 +331,9 @@ struct error *recording_finish(struct session *session, struct session_summary *
 		error_free(writer_close(take_ptr(&session->reopened)));
 	if (!session->reader) /* no tracepoint ever recorded */
 		return error;
-	if (!error)
-		error = announce_types(session);
-	if (!error)
-		error = reader_finish(session->reader, &summary->totals);
+	struct error *unsaid = announce_types(session);
+	struct error *unwritten = reader_finish(session->reader, &summary->totals);
+	error = error_first(error, error_first(unsaid, unwritten));
 	log_tracer_flush(session, 0, true);
 	summary->lines_left_out = log_tracer_left_out(session, &summary->lines_failed);
 	if (!session->writer)
@@ -334,10 +341,7 @@ struct error *recording_finish(struct session *session, struct session_summary *
 	clock_refine(&session->clock);
 	if (!error)
 		error = writer_update(session->writer, &session->clock);
-	struct error *closing = writer_close(take_ptr(&session->writer));
-	if (error)
-		error_free(closing);
-	return error ? error : closing;
+	return error_first(error, writer_close(take_ptr(&session->writer)));
 }
 
 /* ---- snapshots ------------------------------------------------------------------------------ */

@@ -118,6 +118,7 @@ __attribute__((noreturn)) static void run_child(const struct start *start)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	setsid();
 	if (arrange_fds(start) && become(start) && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
 	    !setrlimit(RLIMIT_DATA, &memory) && !setrlimit(RLIMIT_CORE, &core))
