@@ -74,7 +74,7 @@ def test_inherited_signals(dyntrace, program, ignored):
     tracing = dyntrace.start_trace(spin.pid, "--function", "foo", prefix=[
         "env", f"--ignore-signal={ignored.name[3:]}", "--block-signal=TERM"])
     tracing.process.send_signal(ignored)
-    assert int(status(tracing.process.pid, "SigIgn"), 16) == 1 << ignored - 1
+    assert int(status(tracing.process.pid, "SigIgn"), 16) & 1 << ignored - 1
     spin.go().wait_ready()
     trace = tracing.stop(signal.SIGTERM)
     tracing.before.assert_unchanged()

@@ -46,6 +46,6 @@ def test_events_that_no_file_takes_are_lost_and_counted(dyntrace, program, small
     assert errors.endswith(f"dyntrace: cannot write the trace in '{output}': {why}\n"), errors
     hits, lost = map(int, re.search(r"^foo +(\d+) +(\d+)$", errors, re.M).groups())
     assert re.search(rf"^{hits} events, {lost} lost, ", errors, re.M), errors
-    assert hits + lost == CALLS and hits > 0 and lost > 0
-    assert len(Trace(output).events) == hits
+    assert hits + lost == CALLS and lost > 0 and (hits > 0 or how == "limit")
+    assert not hits or len(Trace(output).events) == hits
     one.finish()

@@ -340,13 +340,17 @@ static void test_killed_while_a_record_is_freed(void **unused)
 	expect_all(&trace, "after all", calls_begun);
 	tear_down(&trace);
 
-	unsigned last_write = calls_begun - 1; /* and then it ends */
-	set_up(&trace);
-	fill_for_reaping();
-	assert_true(kill_at(start(&trace, reap), last_write, record_is_half_freed));
-	take_over(&trace);
-	expect_all(&trace, "with a record half freed", 0);
-	tear_down(&trace);
+	/* the last write, behind which a process with sanitizers makes calls of their own */
+	bool killed = false;
+	for (unsigned call = calls_begun; !killed && --call;) {
+		set_up(&trace);
+		fill_for_reaping();
+		killed = kill_at(start(&trace, reap), call, record_is_half_freed);
+		take_over(&trace);
+		expect_all(&trace, "with a record half freed", call);
+		tear_down(&trace);
+	}
+	assert_true(killed);
 }
 
 /* The dead controller told a hole whose chunk is gone: more than what its thread has lost. */
