@@ -96,17 +96,17 @@ def test_a_watcher_that_never_reads_is_dropped(daemon, spin):
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     deaf.sendall(message("WIRE_WATCH"))
     until(lambda: " watch: ok" in daemon.log_text(), "the watch")
-    name = "n" * 4000
+    name = "n" * 200
     with connect(daemon.socket) as busy:
         for number in range(1000):
-            for kind in ("WIRE_ADD", "WIRE_REMOVE"):
-                busy.sendall(message(kind, WIRE_TARGET=str(one.pid), WIRE_LOCATION="foo", WIRE_NAME=name))
+            for kind, text in (("WIRE_ADD", name), ("WIRE_REMOVE", name + "*")):
+                busy.sendall(message(kind, WIRE_TARGET=str(one.pid), WIRE_LOCATION="*", WIRE_NAME=text))
                 until_reply(busy)
             if "doesn't read what it asked for" in daemon.log_text():
                 break
         else:
             pytest.fail("the watcher was not dropped")
-    assert 100 < number  # not at once either: a watcher may be late
+    assert 10 < number  # not at once either: a watcher may be late
     deaf.close()
     daemon("status")
 

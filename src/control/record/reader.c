@@ -90,7 +90,8 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 	reader->unwritten = calloc(DT_EVENTS_MAX, sizeof(*reader->unwritten));
 	reader->padding = calloc(DT_EVENTS_MAX, sizeof(*reader->padding));
 	reader->buffer = malloc(DT_CHUNK_BIG);
-	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits || !reader->unwritten ||
+	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits ||
+	    !reader->unwritten ||
 	    !reader->padding || !reader->buffer) {
 		reader_destroy(reader);
 		return error_new(ERROR_FAILED, "out of memory");
@@ -418,6 +419,11 @@ static struct error *reader_end_homeless(struct reader *reader)
 	stream_open(&stream, &reader->sink, &nobody, &(struct reader_options){ 0 });
 	stream.lost = __atomic_load_n(&reader->pool.base->lost_homeless, __ATOMIC_RELAXED);
 	return stream_finish(&stream, &reader->sink, reader_now(reader));
+}
+
+void reader_close_trace(struct reader *reader)
+{
+	reader->sink.is_closed = true;
 }
 
 struct error *reader_finish(struct reader *reader, struct reader_totals *ret_totals)

@@ -127,6 +127,10 @@ struct error *reader_tidy(struct reader *reader);
 struct error *reader_snapshot(const struct reader *reader, struct trace_writer *writer,
 			      struct event_types *types, struct reader_totals *ret_totals);
 
+/* The metadata doesn't have all kinds of events, and can't get them: a packet with such an event
+ * would make the whole trace unreadable. What reader_finish finds from now on is lost. */
+void reader_close_trace(struct reader *reader);
+
 /* Reads all chunks, once the probes or the target are gone. Counts incomplete events as holes.
  * Losses that no packet could carry yet get packets of their own. Events that can't be written are
  * lost, and counted: then it fails with the reason, and *ret_totals is true all the same. */

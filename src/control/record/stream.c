@@ -56,8 +56,11 @@ struct error *stream_write(struct stream *stream, struct stream_sink *sink, stru
 	packet->tid = stream->outer_tid;
 	packet->inner_pid = stream->pid;
 	packet->inner_tid = stream->tid;
-	struct error *error =
-		sink->writer ? writer_packet(sink->writer, stream->number, packet) : NULL;
+	struct error *error = NULL;
+	if (sink->is_closed)
+		error = error_new(ERROR_FAILED, "the trace can't be written any more");
+	else if (sink->writer)
+		error = writer_packet(sink->writer, stream->number, packet);
 	if (error)
 		return error;
 	stream->end = packet->end;

@@ -39,6 +39,7 @@ struct stream_sink {
 	struct trace_writer *writer;
 	uint64_t next_number;
 	struct reader_totals *totals;
+	bool is_closed; /* nothing may be written any more: reader_close_trace */
 	/* The trace is being completed: what can't be written is lost, and counted (H39). */
 	bool gives_up;
 	struct error *failure; /* the first that was given up for; NULL: none; owned */

@@ -332,6 +332,8 @@ struct error *recording_finish(struct session *session, struct session_summary *
 	if (!session->reader) /* no tracepoint ever recorded */
 		return error;
 	struct error *unsaid = announce_types(session);
+	if (unsaid)
+		reader_close_trace(session->reader);
 	struct error *unwritten = reader_finish(session->reader, &summary->totals);
 	error = error_first(error, error_first(unsaid, unwritten));
 	log_tracer_flush(session, 0, true);

@@ -135,7 +135,7 @@ static struct error *spawn(struct start *start, pid_t *ret_pid)
 
 	if (program < 0 || nothing < 0)
 		return error_errno(errno, "cannot start a helper process");
-	/* Not even stderr, which is the log or root's terminal: a helper belongs to its user (H34). */
+	/* Not even stderr, the log or root's terminal: a helper belongs to its user (H34). */
 	start->fds[STDIN_FILENO] = start->fds[STDOUT_FILENO] = nothing;
 	start->fds[STDERR_FILENO] = nothing;
 	start->fds[PROGRAM_FD] = program;
