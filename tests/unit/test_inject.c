@@ -2,6 +2,8 @@
 #include "target.h"
 
 #include <linux/capability.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -496,6 +498,18 @@ static pid_t spawn(char *const argv[])
 }
 
 /* In and out of a server under load: it answers every request, and is as it was. */
+/* The file is there from bind on; a server that doesn't listen yet refuses. */
+static bool answers(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	strcpy(address.sun_path, path);
+	bool connected = !connect(fd, (struct sockaddr *)&address, sizeof(address));
+	close(fd);
+	return connected;
+}
+
 static void test_redis_under_load(void **state)
 {
 	char socket[64], line[256] = "", command[256];
@@ -507,7 +521,7 @@ static void test_redis_under_load(void **state)
 	snprintf(socket, sizeof(socket), "%s/dyntrace-redis-%d.sock", place_disk(), getpid());
 	pid_t server = spawn((char *[]){ "/usr/bin/redis-server", "--port", "0", "--unixsocket",
 					 socket, "--save", "", "--appendonly", "no", NULL });
-	while (access(socket, F_OK))
+	while (!answers(socket))
 		assert_int_equal(waitpid(server, &status, WNOHANG), 0);
 	pid_t load = spawn((char *[]){ "/usr/bin/redis-benchmark", "-s", socket, "-t", "set", "-n",
 				       "60000", "-c", "10", NULL });
