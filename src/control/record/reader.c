@@ -91,8 +91,7 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 	reader->padding = calloc(DT_EVENTS_MAX, sizeof(*reader->padding));
 	reader->buffer = malloc(DT_CHUNK_BIG);
 	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits ||
-	    !reader->unwritten ||
-	    !reader->padding || !reader->buffer) {
+	    !reader->unwritten || !reader->padding || !reader->buffer) {
 		reader_destroy(reader);
 		return error_new(ERROR_FAILED, "out of memory");
 	}

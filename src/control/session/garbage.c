@@ -21,7 +21,7 @@
 #define PAUSE_MAX_MS 64
 
 struct collection {
-	struct site_list settled; /* room for change_settle, which must not fail */
+	struct site_list settled; /* garbage_reserve: room for sites that leave the planner */
 	size_t garbage_kept; /* sites that the last collection had to keep */
 	size_t retired_kept; /* retired tracepoints, likewise */
 };
