@@ -5,7 +5,7 @@ import resource
 import subprocess
 
 import pytest
-from harness import Snapshot, Trace, text
+from harness import Snapshot, Trace, status, text
 
 
 def test_h11_restartable_sequences(dyntrace, program):
@@ -103,4 +103,26 @@ def test_h17_no_address_space_left(dyntrace, program):
     assert result.returncode == 125 and "RLIMIT_AS" in result.stderr, result.stderr
     before.assert_unchanged()
     resource.prlimit(target.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    target.finish()
+
+
+CURRENT, FUTURE, ONFAULT = 1, 2, 4  # of mlockall
+
+
+@pytest.mark.parametrize("mdwe, lock, limit", [
+    (1, 0, 0), (1, CURRENT | FUTURE, 0), (1, CURRENT | FUTURE, 65536), (1, CURRENT | FUTURE | ONFAULT, 65536),
+    (1, FUTURE, 65536), (0, CURRENT | FUTURE, 65536)])
+def test_h35_no_right_to_execute_is_gained(dyntrace, program, mdwe, lock, limit):
+    """The target lets no memory become executable (PR_SET_MDWE) and locks all it has: counted exactly, nothing of ours is
+    locked, and everything is as before."""
+    target = program("locked", "--mdwe", mdwe, "--lock", lock, "--limit", limit, "--calls", 1000).wait_ready()
+    before, locked = Snapshot(target.pid), status(target.pid, "VmLck")
+    tracing = dyntrace.start_trace(target.pid, "--function", "foo", "--function", "read@libc.so.6", "-e")
+    if lock != FUTURE:  # with FUTURE alone nothing is locked yet, which is all that tells of it
+        assert status(target.pid, "VmLck") == locked
+    target.go().wait_ready()
+    trace = tracing.stop()
+    names = trace.names()
+    assert (names["foo_entry"], names["foo_exit"], trace.lost) == (1000, 1000, 0)
+    before.assert_unchanged()
     target.finish()

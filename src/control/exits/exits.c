@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 
 #include "control/remote/remote.h"
+#include "control/remote/remote_map.h"
 #include "control/base/cleanup.h"
 #include "control/session/state/session_state.h"
 
@@ -55,27 +56,23 @@ static struct error *choose_returns(const struct session *session, taddr *ret_at
 /* Maps the returns in the held process. Fails if anything else is mapped there. */
 static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr at)
 {
-	const uint64_t args[6] = { at.v,
-				   sizeof(struct dt_returns),
-				   PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-					   MAP_FIXED_NOREPLACE,
-				   (uint64_t)-1,
-				   0 };
+	const struct remote_map_request request = {
+		.at = at,
+		.size = DT_ROUND_UP(sizeof(struct dt_returns), DT_PAGE),
+		.prot = PROT_READ | PROT_WRITE,
+		.flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+		.fd = -1,
+		.what = "memory for function exits",
+	};
 	uint32_t first[] = { 1, 0, 0, (uint32_t)proc->inner_pid };
-	int64_t result;
 
-	assert(at.v && at.v % DT_PAGE == 0);
-	struct error *error = remote_syscall(stop, SYS_mmap, args, &result);
+	assert(at.v && at.v % DT_PAGE == 0 && proc == stop->proc);
+	struct error *error = remote_map_once(stop, &request, &at);
 
 	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12,
 		       "first");
 	if (error)
 		return error;
-	if ((uint64_t)result != at.v)
-		return error_errno(result < 0 ? (int)-result : EEXIST,
-				   "cannot map %zu KiB for function exits in the target",
-				   sizeof(struct dt_returns) / 1024);
 	return mem_write(proc, taddr_add(at, offsetof(struct dt_returns, used)), first,
 			 sizeof(first));
 }

@@ -65,24 +65,61 @@ static struct error *map_once(struct remote *remote, const struct remote_map_req
 			 (uint64_t)r->flags, (uint64_t)(int64_t)r->fd, r->offset);
 }
 
-/* Maps without access first, so that the kernel makes no page; then unlocks; then sets the wanted
- * protection. */
+/* Maps one page of the request, with the target's limit on locked memory raised if need be. */
+static struct error *map_page(struct remote *remote, struct proc *proc,
+			      const struct remote_map_request *request, int64_t *ret_result)
+{
+	struct remote_map_request page = *request;
+	struct rlimits limits = { 0 };
+
+	page.size = DT_PAGE;
+	if (request->flags & MAP_FIXED) {
+		page.at = taddr_of(0);
+		page.flags &= ~MAP_FIXED;
+	}
+	struct error *err = map_once(remote, &page, request->prot, ret_result);
+	if (!err && *ret_result == -EAGAIN &&
+	    rlimits_raise(proc->pid, RLIMIT_MEMLOCK, 1ULL << 40, &limits))
+		err = map_once(remote, &page, request->prot, ret_result);
+	rlimits_restore(&limits);
+	return err;
+}
+
+/* Grows the unlocked page: where it is if no mapping may be replaced, else to its place, or to
+ * wherever there is room. */
+static struct error *grow_page(struct remote *remote, const struct remote_map_request *request,
+			       taddr page, int64_t *ret_result)
+{
+	uint64_t flags = 0;
+
+	if (request->flags & MAP_FIXED)
+		flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+	else if (!request->at.v)
+		flags = MREMAP_MAYMOVE;
+	return remote_do(remote, ret_result, SYS_mremap, page.v, DT_PAGE, request->size, flags,
+			 request->at.v);
+}
+
+/* Maps one page, unlocks it, and grows it: what grows is unlocked as the page is, so it neither
+ * counts against the limit nor is filled with pages. It has its protection from the start (H35): a
+ * target under PR_SET_MDWE refuses to make memory executable later. Leaves nothing behind on
+ * failure. */
 static struct error *map_unlocked(struct remote *remote, struct proc *proc,
 				  const struct remote_map_request *request, int64_t *ret_result)
 {
-	struct rlimits limits = { 0 };
-	int64_t done;
-	struct error *err = map_once(remote, request, PROT_NONE, ret_result);
+	int64_t done = 0;
+	struct error *err = map_page(remote, proc, request, ret_result);
 
-	if (!err && *ret_result == -EAGAIN &&
-	    rlimits_raise(proc->pid, RLIMIT_MEMLOCK, 1ULL << 40, &limits))
-		err = map_once(remote, request, PROT_NONE, ret_result);
-	if (!err && !is_error(*ret_result))
-		err = remote_do(remote, &done, SYS_munlock, (uint64_t)*ret_result, request->size);
-	rlimits_restore(&limits);
-	if (!err && !is_error(*ret_result))
-		err = remote_do(remote, &done, SYS_mprotect, (uint64_t)*ret_result, request->size,
-				(uint64_t)request->prot);
+	if (err || is_error(*ret_result))
+		return err;
+	taddr page = taddr_of((uint64_t)*ret_result);
+	err = remote_do(remote, &done, SYS_munlock, page.v, DT_PAGE);
+	if (!err && is_error(done))
+		*ret_result = done;
+	else if (!err)
+		err = grow_page(remote, request, page, ret_result);
+	if (!err && is_error(*ret_result))
+		err = remote_map_remove(remote, page, DT_PAGE);
 	return err;
 }
 
@@ -93,10 +130,13 @@ struct error *remote_map_add(struct remote *remote, struct proc *proc,
 	struct error *err;
 
 	assert(request->size && request->at.v % DT_PAGE == 0 && request->offset % DT_PAGE == 0);
-	if (locks_memory(proc))
+	if (locks_memory(proc)) {
 		err = map_unlocked(remote, proc, request, &result);
-	else
+	} else {
 		err = map_once(remote, request, request->prot, &result);
+		if (!err && result == -EAGAIN) /* MCL_FUTURE, and nothing is locked yet */
+			err = map_unlocked(remote, proc, request, &result);
+	}
 	if (err)
 		return err;
 	if (is_error(result))
@@ -108,6 +148,24 @@ struct error *remote_map_add(struct remote *remote, struct proc *proc,
 	}
 	*ret_at = taddr_of((uint64_t)result);
 	return NULL;
+}
+
+struct error *remote_map_once(struct stop *stop, const struct remote_map_request *request,
+			      taddr *ret_at)
+{
+	struct remote *remote = NULL;
+	taddr at = taddr_of(0);
+	struct error *err = remote_begin(stop, &remote);
+
+	if (err)
+		return err;
+	err = remote_map_add(remote, stop->proc, request, &at);
+	struct error *end = remote_end(remote);
+	if (err)
+		error_free(end);
+	else if (!end)
+		*ret_at = at;
+	return err ? err : end;
 }
 
 struct error *remote_map_remove(struct remote *remote, taddr at, uint64_t size)

@@ -1,8 +1,9 @@
 /*
  * remote_map.h - make mappings in the target by remote calls.
  *
- * Copes with the target's limits (H17): in a target that locks all its future memory, unlocks the
- * new mapping at once, so that it neither counts against the limit nor gets filled with pages.
+ * Copes with the target's limits (H17): in a target that locks all its future memory, the new
+ * mapping isn't locked, so that it neither counts against the limit nor gets filled with pages.
+ * Mappings have their protection from the start (H35).
  */
 #ifndef DYNTRACE_REMOTE_MAP_H
 #define DYNTRACE_REMOTE_MAP_H
@@ -21,6 +22,9 @@ struct remote_map_request {
 
 struct error *remote_map_add(struct remote *remote, struct proc *proc,
 			     const struct remote_map_request *request, taddr *ret_at);
+/* The same by a thread that is borrowed for it. */
+struct error *remote_map_once(struct stop *stop, const struct remote_map_request *request,
+			      taddr *ret_at);
 struct error *remote_map_remove(struct remote *remote, taddr at, uint64_t size);
 
 /* Maps at `to` another view of a shared mapping, without a descriptor: the `size` bytes of its file

@@ -1,6 +1,7 @@
 #include "remote_sigaction.h"
 
 #include "remote.h"
+#include "remote_map.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -23,16 +24,13 @@ static struct error *call(struct stop *stop, long number, const uint64_t args[6]
 
 struct error *remote_sigaction_map(struct stop *stop, uint64_t size, taddr *ret_at)
 {
-	const uint64_t args[6] = { 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-				   (uint64_t)-1 };
-	int64_t at = 0;
-	struct error *error = remote_syscall(stop, SYS_mmap, args, &at);
+	const struct remote_map_request request = { .size = size,
+						    .prot = PROT_READ | PROT_WRITE,
+						    .flags = MAP_PRIVATE | MAP_ANONYMOUS,
+						    .fd = -1,
+						    .what = "memory for signal handlers" };
 
-	if (!error && at < 0 && at > -4096)
-		error = error_errno((int)-at, "cannot map memory for signal handlers");
-	if (!error)
-		*ret_at = taddr_of((uint64_t)at);
-	return error;
+	return remote_map_once(stop, &request, ret_at);
 }
 
 struct error *remote_sigaction_unmap(struct stop *stop, taddr at, uint64_t size)
