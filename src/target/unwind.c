@@ -100,15 +100,24 @@ static uint64_t find_cfa(struct unwind *u, const struct dt_unwind_row *row)
 	}
 }
 
-/* A call whose exit is recorded returns through a stub, whose slot has the real return address. */
-static uint64_t behind_stub(const struct dt_control *control, uint64_t pc)
+/* A call whose exit is recorded returns through a stub, whose slot has the real return address, or
+ * another stub's landing (a tail call). */
+static void step_stubs(struct unwind *u)
 {
+	const struct dt_control *control = u->control;
 	const struct dt_returns *returns = (const struct dt_returns *)control->returns;
-	uint64_t index = (pc - control->stubs) >> DT_STUB_SHIFT;
 
-	if (!control->returns || pc < control->stubs || index >= control->stub_count)
-		return pc;
-	return returns->slots[index].ra;
+	for (uint32_t i = 0; returns && i < control->stub_count; i++) {
+		uint64_t index = (u->pc - control->stubs) >> DT_STUB_SHIFT;
+
+		if (index >= control->stub_count)
+			return;
+		/* a signal interrupted the stub behind its push */
+		if (u->exact && (u->pc & (DT_STUB_SIZE - 1)) > DT_STUB_LANDING)
+			u->sp += 8;
+		u->pc = returns->slots[index].ra;
+		u->exact = false;
+	}
 }
 
 /* A signal interrupted a trampoline: continue with the instruction that it stands for. */
@@ -179,6 +188,7 @@ uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
 	u.exact = !stub;
 	u.broken = false;
 	u.start = u.size = 0;
+	step_stubs(&u);
 	while (count < most) {
 		const struct dt_unwind_row *row;
 
@@ -193,7 +203,7 @@ uint32_t unwind_walk(const struct gather *g, uint64_t *frames, uint32_t most)
 		else
 			step_frame_pointer(&u);
 		step_trampoline(&u);
-		u.pc = behind_stub(g->control, u.pc);
+		step_stubs(&u);
 		if (u.broken) {
 			if (count < most)
 				frames[count++] = DT_FRAME_UNKNOWN;

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from fixtures import ROOT
-from harness import until
+from harness import Trace, until
 
 SOURCE = os.path.join(ROOT, "tests", "programs", "faults.cpp")
 BUILDS = {
@@ -19,6 +19,7 @@ BUILDS = {
 }
 FAULTY = ["load_first", "load_middle", "load_caught", "divide", "call_through", "attempt"]
 BUSY = ["work", "branch", "leaf", "compute"]
+STEPPED = ["work", "branch", "leaf", "sibling", "last"]
 FEW = ["--mode", "overwrite", "--buffer-size", "1M"]  # of events on disk
 
 
@@ -80,6 +81,16 @@ def test_samples(dyntrace, compiled, kind, how):
     assert result.stdout == "broken 0\n"
 
 
+@pytest.mark.parametrize("how", ["entries", "exits", "every-instruction", "count"])
+@pytest.mark.parametrize("kind", ["gcc-O2", "gcc-O0", "clang-O2"])
+def test_every_step(dyntrace, compiled, kind, how):
+    """backtrace() at each instruction that the processor executes, in trampolines and return stubs too: it ends in main."""
+    path = compiled(kind)
+    tracer = ["--tracer", "count"] if how in ("count", "every-instruction") else FEW
+    words = [*tracer, *what("exits" if how == "count" else how, path, STEPPED)]
+    assert run_both(dyntrace, path, words, "step", "3").stdout == "broken 0 of many\n"
+
+
 @pytest.mark.parametrize("words", [["--tracer", "count", "-e"], ["-e", "-t", "regs"], ["--filter", "n > 3"]])
 def test_samples_of_other_code(dyntrace, compiled, words):
     """The same for counted hits, values gathered by the agent, and filters."""
@@ -116,6 +127,37 @@ def test_own_backtraces(daemon, processes, compiled):
     assert len(traces) >= 50
     tails = {tuple(frames[-3:]) for frames in traces}
     assert len(tails) == 1, tails
+
+
+def test_own_backtraces_at_every_step(daemon, processes, compiled):
+    """The agent's backtrace at each instruction that the processor executes, in return stubs and tail calls too."""
+    target = processes.start([compiled("gcc-O2"), "step", "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    assert target.stderr.readline() == "ready\n"
+    for function in STEPPED:
+        daemon.add(f"{target.pid}:{function}", "-e", "count")
+    handler = daemon.add(f"{target.pid}:_ZL9on_samplei", "-n", "handler")
+    daemon("add-context", "-u", "-e", handler, "--pid", target.pid, "-t", "backtrace:40")
+    target.stdin.write("\n")
+    target.stdin.flush()
+    assert target.stdout.readline() == "broken 0 of many\n"
+    traces = [event.fields["backtrace"] for event in daemon.finish(target.pid).named("handler")]
+    assert len(traces) > 5000
+    tail = tuple(traces[0][-3:])
+    bad = {tuple(map(hex, frames)) for frames in traces if tuple(frames[-3:]) != tail}
+    assert not bad, (len(bad), len(traces), sorted(bad)[:20])
+
+
+def test_own_backtraces_of_tail_calls(dyntrace, compiled):
+    """A function that ends in a jump to another one: both exits have the frames of the caller, and no stub's."""
+    trace = dyntrace.new_output()
+    dyntrace("trace", "-o", trace, "-e", "--function", "sibling", "--function", "last", "-t", "backtrace:40", "--",
+             compiled("gcc-O2"), "step", "0")
+    events = [event for event in Trace(trace).events if "backtrace" in event.fields]
+    assert len(events) == 800
+    assert len({tuple(event.fields["backtrace"][-3:]) for event in events}) == 1
+    exits = [event.fields["backtrace"] for event in events if event.name.endswith("_exit")]
+    assert len(exits) == 400 and len({frames[0] for frames in exits}) == 1
 
 
 def test_gdb_in_a_trampoline(dyntrace, processes, build, compiled):

@@ -5,6 +5,8 @@
  *	faults throw N		N times, instructions that fault, at the start and in the middle of functions; the handler throws, and the
  *				exception is caught there or in a caller
  *	faults sample N		N times a handler that looks at its frames with backtrace(): they must go up to main
+ *	faults step N		between two lines (or the end) of standard input, N rounds with the trap flag set: the same handler at every
+ *				instruction, in tail calls too
  *	faults cancel N		N threads that are cancelled asynchronously while they compute; destructors are counted
  */
 #include <csignal>
@@ -15,6 +17,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noinline))
@@ -148,6 +151,57 @@ static void on_sample(int)
 	}
 }
 
+extern "C" NOINLINE long last(long n)
+{
+	sink = sink + leaf(n);
+	return n ^ 9;
+}
+
+/* Jumps to last(), where the compiler optimises. */
+extern "C" NOINLINE long sibling(long n)
+{
+	return last(n + 1);
+}
+
+NOINLINE static long step_round(long n)
+{
+	return work(n) + sibling(n);
+}
+
+static volatile bool stepping;
+
+/* The trap flag is set and cleared in the context, where unwind tables hold at every instruction. */
+static void on_step(int, siginfo_t *, void *context)
+{
+	greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+
+	on_sample(0);
+	*flags = stepping ? *flags | 0x100 : *flags & ~0x100;
+}
+
+static int step(long count)
+{
+	struct sigaction action = {};
+
+	fputs("ready\n", stderr);
+	getchar();
+	for (long i = 0; i < 200; i++)
+		sink = sink + step_round(i);
+	action.sa_sigaction = on_step;
+	action.sa_flags = SA_SIGINFO;
+	sigaction(SIGTRAP, &action, nullptr);
+	for (long i = 0; i < count; i++) {
+		stepping = true;
+		raise(SIGTRAP);
+		sink = sink + step_round(i);
+		stepping = false;
+	}
+	printf("broken %ld of %s\n", broken, samples > 300 ? "many" : "few");
+	fflush(stdout);
+	getchar();
+	return broken != 0;
+}
+
 static int sample(long count)
 {
 	struct itimerval timer = { { 0, 250 }, { 0, 250 } };
@@ -219,6 +273,8 @@ int main(int argc, char **argv)
 	memcpy(tail, frames + 1, tail_count * sizeof(*tail));
 	if (!strcmp(argv[1], "sample"))
 		return sample(atol(argv[2]));
+	if (!strcmp(argv[1], "step"))
+		return step(atol(argv[2]));
 	if (!strcmp(argv[1], "throw"))
 		return throw_all(atoi(argv[2]));
 	if (!strcmp(argv[1], "cancel"))

@@ -19,6 +19,7 @@
 
 #include "shared/layout.h"
 #include "control/codegen/record_code.h"
+#include "control/exits/code/exit_code.h"
 
 #define STUB(field) ((int32_t)offsetof(struct dt_return_slot, field))
 #define RETURNS(field) ((int32_t)offsetof(struct dt_returns, field))
@@ -125,6 +126,8 @@ void exit_emit_take(struct emitter *e, const struct tramp_env *env, const struct
 	record_emit_restore(e, false);
 	exit_emit_restore(e);
 	emit_lea(e, RSP, mem_at(RSP, 8));
+	/* the return address, now the stub, is popped: the next word below rsp */
+	exit_emit_row(e, -8);
 	emit_jmp_mem(e, mem_at(RSP, -8));
 	emit_bind(e, &l->out);
 }
