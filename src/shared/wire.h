@@ -25,6 +25,8 @@
 #define WIRE_MESSAGE_MAX (1u << 20)
 /* Per WIRE_ADD. */
 #define WIRE_CONTEXTS_MAX 32
+/* Per process. */
+#define WIRE_TRACEPOINTS_MAX 65536
 
 /* The default socket: $DYNTRACE_SOCKET; for root WIRE_SOCKET_ROOT; for other users in
  * $XDG_RUNTIME_DIR. */

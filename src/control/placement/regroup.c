@@ -262,7 +262,7 @@ static uint64_t changed_bytes(const struct site *site)
 	return end < site->length ? end : site->length;
 }
 
-/* Does an old trampoline lead into the changed bytes of a new site? */
+/* Does an old trampoline of the group (0: of any) lead into the changed bytes of a new site? */
 static bool leads_inside(const struct planner *planner, unsigned group)
 {
 	for (size_t i = 0; i < planner->superseded.count; i++) {
@@ -270,8 +270,8 @@ static bool leads_inside(const struct planner *planner, unsigned group)
 		taddr end = taddr_add(site->address, (int64_t)site->length);
 		const struct site *other = siteset_before(planner, taddr_add(end, -1));
 
-		if (site->group == group && site->patch.leads_on && other &&
-		    other->group == group && end.v < other->address.v + changed_bytes(other))
+		if ((!group || site->group == group) && site->patch.leads_on && other &&
+		    other->group == site->group && end.v < other->address.v + changed_bytes(other))
 			return true;
 	}
 	return false;
@@ -286,14 +286,19 @@ static bool shares_hop(const struct planner *planner, unsigned group)
 	return false;
 }
 
+/* A group may have as many old sites as the planner has: each group is looked at once. */
 bool planner_redirects(const struct planner *planner, unsigned group)
 {
+	unsigned last = 0;
+
+	if (leads_inside(planner, group))
+		return true;
 	for (size_t i = 0; i < planner->superseded.count; i++) {
 		unsigned other = planner->superseded.items[i]->group;
 
-		if ((!group || other == group) &&
-		    (leads_inside(planner, other) || shares_hop(planner, other)))
+		if ((!group || other == group) && other != last && shares_hop(planner, other))
 			return true;
+		last = other;
 	}
 	return false;
 }

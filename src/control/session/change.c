@@ -84,11 +84,16 @@ static bool is_way_clear(const struct session *session)
 /* Fails every planned site whose group needs a redirect (P8). */
 static void fail_redirecting(struct session *session)
 {
+	unsigned clear = 0; /* the group that was found to need none */
+
 	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
 		struct patch_site *site = &planner_site(session->planner, i)->patch;
 
-		if (site->state == PATCH_PLANNED && site->group &&
-		    planner_redirects(session->planner, site->group))
+		if (site->state != PATCH_PLANNED || !site->group || site->group == clear)
+			continue;
+		if (!planner_redirects(session->planner, site->group))
+			clear = site->group;
+		else
 			fail_with_group(session, site,
 					"a forked process still runs the code of a tracepoint that "
 					"is too near (remove that one first)");

@@ -167,6 +167,17 @@ static struct error *add_request(struct session *session, struct request *reques
 	return NULL;
 }
 
+static struct error *check_count(const struct session *session, const struct request *request)
+{
+	size_t most = session->options.tracepoints_max, now = session->tracepoints.count;
+
+	if (!most || (now <= most && request->places.count <= most - now))
+		return NULL;
+	return error_new(ERROR_FAILED,
+			 "'%s' has %zu places, and the process %zu tracepoints already (%zu are the limit)",
+			 request->spec.location, request->places.count, now, most);
+}
+
 struct error *session_add(struct session *session, const struct tracepoint_spec *spec,
 			  struct name_list *ret_names)
 {
@@ -188,6 +199,8 @@ struct error *session_add(struct session *session, const struct tracepoint_spec 
 		error_free(error);
 		error = NULL;
 	}
+	if (!error)
+		error = check_count(session, request);
 	if (!error)
 		error = add_request(session, request, ret_names);
 	request_drop(request);

@@ -15,22 +15,15 @@
 #include "types.h"
 #include "control/values/describe/describe.h"
 
+#define WISHES_MAX 4096 /* then all are forgotten, which costs only time */
+
 struct naming {
 	void *tree; /* names of all tracepoints */
+	void *wishes; /* struct wish */
+	size_t wish_count;
 	size_t left_out; /* session_left_out */
 	char left_out_why[320];
 };
-
-bool tracepoints_create(struct session *session)
-{
-	session->naming = calloc(1, sizeof(*session->naming));
-	return session->naming != NULL;
-}
-
-void tracepoints_destroy(struct session *session)
-{
-	free(session->naming);
-}
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -44,17 +37,75 @@ bool tracepoints_claim_name(struct session *session, struct tracepoint *tracepoi
 	return tsearch(&tracepoint->name, &session->naming->tree, compare_names) != NULL;
 }
 
+static bool is_taken(const struct session *session, const char *name)
+{
+	return tfind(&name, &session->naming->tree, compare_names) != NULL;
+}
+
+/* A name that several tracepoints want: name-2 to name-(next - 1) are taken. Without it, the names
+ * of n tracepoints would cost n * n / 2 searches (more than 120 s for 20,000). */
+struct wish {
+	char *name; /* first, for compare_names */
+	unsigned next;
+};
+
+static void free_wish(void *wish)
+{
+	free(((struct wish *)wish)->name);
+	free(wish);
+}
+
+static void forget_wishes(struct naming *naming)
+{
+	tdestroy(naming->wishes, free_wish);
+	naming->wishes = NULL;
+	naming->wish_count = 0;
+}
+
+/* NULL: out of memory. */
+static struct wish *find_wish(struct naming *naming, const char *name)
+{
+	struct wish **node = tfind(&name, &naming->wishes, compare_names);
+
+	if (node)
+		return *node;
+	if (naming->wish_count >= WISHES_MAX)
+		forget_wishes(naming);
+	struct wish *wish = calloc(1, sizeof(*wish));
+	if (!wish)
+		return NULL;
+	*wish = (struct wish){ .name = strdup(name), .next = 2 };
+	if (!wish->name || !tsearch(wish, &naming->wishes, compare_names)) {
+		free_wish(wish);
+		return NULL;
+	}
+	naming->wish_count++;
+	return wish;
+}
+
+/* A name gets free: "foo-7" may be the next for those that want "foo". */
+static void free_number(struct naming *naming, const char *name)
+{
+	const char *dash = strrchr(name, '-');
+	_cleanup_free_ char *wanted = dash ? strndup(name, (size_t)(dash - name)) : NULL;
+	unsigned long number = dash ? strtoul(dash + 1, NULL, 10) : 0;
+	struct wish **node = wanted ? tfind(&wanted, &naming->wishes, compare_names) : NULL;
+	struct wish *wish = node ? *node : NULL;
+
+	if (wish && number >= 2 && number < wish->next)
+		wish->next = (unsigned)number;
+	else if (dash && !wanted)
+		forget_wishes(naming); /* out of memory */
+}
+
 void tracepoints_drop_name(struct session *session, struct tracepoint *tracepoint)
 {
 	char ***node = tfind(&tracepoint->name, &session->naming->tree, compare_names);
 
-	if (node && *node == &tracepoint->name)
-		tdelete(&tracepoint->name, &session->naming->tree, compare_names);
-}
-
-static bool is_taken(const struct session *session, const char *name)
-{
-	return tfind(&name, &session->naming->tree, compare_names) != NULL;
+	if (!node || *node != &tracepoint->name)
+		return;
+	tdelete(&tracepoint->name, &session->naming->tree, compare_names);
+	free_number(session->naming, tracepoint->name);
 }
 
 /* Names the tracepoint `wanted`, or the first of wanted-2, wanted-3... that is free. */
@@ -62,16 +113,31 @@ static struct error *find_name(struct session *session, const char *wanted,
 			       struct tracepoint *tracepoint)
 {
 	char *name = strdup(wanted);
+	struct wish *wish =
+		name && is_taken(session, name) ? find_wish(session->naming, wanted) : NULL;
 
-	for (unsigned n = 2; name && is_taken(session, name); n++) {
-		free(name);
-		if (asprintf(&name, "%s-%u", wanted, n) < 0)
+	while (name && is_taken(session, name)) {
+		free(take_ptr(&name));
+		if (wish && asprintf(&name, "%s-%u", wanted, wish->next++) < 0)
 			name = NULL;
 	}
 	tracepoint->name = name;
 	return name && tracepoints_claim_name(session, tracepoint) ?
 		       NULL :
 		       error_new(ERROR_FAILED, "out of memory");
+}
+
+bool tracepoints_create(struct session *session)
+{
+	session->naming = calloc(1, sizeof(*session->naming));
+	return session->naming != NULL;
+}
+
+void tracepoints_destroy(struct session *session)
+{
+	if (session->naming)
+		forget_wishes(session->naming);
+	free(session->naming);
 }
 
 /* ---- creation and end ----------------------------------------------------------------------- */

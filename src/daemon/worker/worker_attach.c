@@ -133,6 +133,7 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 		.buffer_size = wire_get_number(message, WIRE_BUFFER_SIZE, DT_POOL_DEFAULT),
 		.follow_fork = true,
 		.mode = (enum session_mode)wire_get_number(message, WIRE_MODE, SESSION_DISCARD),
+		.tracepoints_max = WIRE_TRACEPOINTS_MAX,
 		.stopped = !wire_get_number(message, WIRE_RECORDING, 1),
 		.guise = worker->guise,
 		.open_log = open_log,

@@ -41,6 +41,7 @@ struct session_options {
 	/* NULL, or the target's guise (proc_guise.h): nothing is put into a process with another */
 	const char *guise;
 	bool stopped; /* recording begins with session_recording */
+	size_t tracepoints_max; /* a command that would make more is refused; 0: no limit */
 	/* NULL, or opens the file of a log with the right user's rights; `file` NULL: the target's
 	 * standard output. Result -1: the session opens it. */
 	int (*open_log)(void *context, const char *file);

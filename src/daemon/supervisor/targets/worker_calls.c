@@ -15,8 +15,6 @@
 #include "target_worker.h"
 #include "trace_keeper.h"
 
-#define TRACEPOINTS_MAX 65536 /* of one target */
-
 static bool push_call(struct target *target, struct request *request, enum wire_kind kind,
 		      size_t entry)
 {
@@ -81,7 +79,7 @@ static struct error *send_request(struct target *target, struct request *request
 	int keeper = -1;
 	struct error *error = NULL;
 
-	if (request->kind == WIRE_ADD && target->tracepoints >= TRACEPOINTS_MAX)
+	if (request->kind == WIRE_ADD && target->tracepoints >= WIRE_TRACEPOINTS_MAX)
 		error = error_new(ERROR_FAILED,
 				  "process %d has %zu tracepoints already (the limit)", target->pid,
 				  target->tracepoints);
