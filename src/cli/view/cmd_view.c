@@ -2,11 +2,9 @@
  * cmd_view.c - dyntrace view TRACE: print a trace.
  */
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "options/commands.h"
-#include "options/table_text.h"
 #include "view.h"
 #include "view_filter.h"
 #include "view_frames.h"
@@ -17,7 +15,8 @@ static struct {
 } args;
 
 static const struct option_spec options[] = {
-	{ 0, "filter", "EXPR", "print only events for which this is true: 'ret < 0 && path == \"/etc/*\"'",
+	{ 0, "filter", "EXPR",
+	  "print only events for which this is true: 'ret < 0 && path == \"/etc/*\"'",
 	  .string = &args.filter },
 	{ 0, "json", NULL, "one JSON object per line instead of text", .flag = &args.json },
 	{ 0 },
@@ -27,21 +26,20 @@ static const struct colours no_colours = { "", "", "", "", "" };
 static const struct colours colours = { "\033[2m", "\033[1;32m", "\033[36m", "\033[1;31m",
 					"\033[0m" };
 
-static struct error *run(const struct words *words, int *ret_status)
+/* In the reader. */
+static struct error *print_trace(struct view_reader *reader, void *context)
 {
-	struct viewer viewer = { .json = args.json, .colours = no_colours };
+	struct viewer viewer = { .reader = reader, .json = args.json, .colours = no_colours };
+	const char *path = context;
 
-	if (words->count != 1)
-		return error_new(ERROR_USAGE,
-				 "give one TRACE, a trace's directory");
 	if (cli_has_colour(STDOUT_FILENO) && !args.json)
 		viewer.colours = colours;
-
 	if (args.filter && !(viewer.filter = view_filter_create(args.filter)))
 		return error_new(ERROR_FAILED, "out of memory");
-	struct error *error = view_graph_run(words->items[0], &viewer);
-	if (!text_flush(&viewer.text) && !viewer.write_error)
-		viewer.write_error = errno;
+	struct error *error = view_graph_run(path, &viewer);
+	int flushed = view_reader_flush(reader, &viewer.text);
+	if (!viewer.write_error)
+		viewer.write_error = flushed;
 	strbuf_free(&viewer.text);
 	if (!error && viewer.filter) {
 		error = view_filter_error(viewer.filter);
@@ -53,6 +51,14 @@ static struct error *run(const struct words *words, int *ret_status)
 	if (!error && viewer.write_error && viewer.write_error != EPIPE)
 		error = error_errno(viewer.write_error, "cannot write the events");
 	return error;
+}
+
+static struct error *run(const struct words *words, int *ret_status)
+{
+	if (words->count != 1)
+		return error_new(ERROR_USAGE, "give one TRACE, a trace's directory");
+	return view_reader_run(words->items[0], &view_reader_default_limits, print_trace,
+			       words->items[0]);
 }
 
 const struct command command_view = {

@@ -1,9 +1,10 @@
 /*
  * view.h - the parts of dyntrace view.
  *
- * cmd_view.c is the command. view_graph.c reads the trace with libbabeltrace2. view_line.c formats
- * events, view_loss.c losses, view_field.c fields, view_frames.c backtraces; view_filter.c selects
- * events. libbabeltrace2 calls back from its graph, so struct viewer keeps errors until the end.
+ * cmd_view.c is the command, which starts a reader (view_reader.h). There view_graph.c reads the
+ * trace with libbabeltrace2. view_line.c formats events, view_loss.c losses, view_field.c fields,
+ * view_frames.c backtraces; view_filter.c selects events. libbabeltrace2 calls back from its graph,
+ * so struct viewer keeps errors until the end.
  */
 #ifndef DYNTRACE_VIEW_H
 #define DYNTRACE_VIEW_H
@@ -15,6 +16,7 @@
 
 #include "control/base/error.h"
 #include "control/base/strbuf.h"
+#include "view_reader.h"
 
 struct colours {
 	const char *time, *name, *key, *loss, *off; /* escape sequences, or "" */
@@ -27,10 +29,12 @@ struct who_index {
 };
 
 struct viewer {
+	struct view_reader *reader; /* the parent's eyes */
 	bool json;
 	struct colours colours;
 	struct strbuf text; /* lines not written yet */
 	int write_error; /* errno of a failed write; 0: none */
+	bool is_damaged; /* libbabeltrace2 made a mistake, after which nothing is certain */
 	bool has_last;
 	int64_t last_ns; /* time of the previous event */
 	time_t second; /* formatted in `clock` */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
@@ -47,24 +48,17 @@ static bool parse_module(const char *text, struct loaded *ret)
 	return ret->path != NULL;
 }
 
-struct frames *frames_create(const bt_trace *trace)
+struct frames *frames_create(void)
 {
-	struct frames *frames = calloc(1, sizeof(*frames));
+	return calloc(1, sizeof(struct frames));
+}
 
-	for (unsigned i = 0; frames; i++) {
-		const bt_value *value;
-		struct loaded loaded;
-		char name[32];
+void frames_add(struct frames *frames, const char *line)
+{
+	struct loaded loaded;
 
-		snprintf(name, sizeof(name), "module_%u", i);
-		value = bt_trace_borrow_environment_entry_value_by_name_const(trace, name);
-		if (!value || !bt_value_is_string(value))
-			break;
-		if (parse_module(bt_value_string_get(value), &loaded) &&
-		    !vec_push(&frames->files, loaded))
-			free(loaded.path);
-	}
-	return frames;
+	if (parse_module(line, &loaded) && !vec_push(&frames->files, loaded))
+		free(loaded.path);
 }
 
 void frames_free(struct frames *frames)
@@ -82,9 +76,20 @@ void frames_free(struct frames *frames)
 	free(frames);
 }
 
+/* The path is the trace's word: opening a device or a pipe could do something. */
+static bool is_regular(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
 static void open_file(struct loaded *file)
 {
-	_cleanup_close_ int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	_cleanup_close_ int fd =
+		is_regular(file->path) ?
+			open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) :
+			-1;
 	char build_id[sizeof(file->build_id)];
 
 	file->opened = true;

@@ -7,14 +7,18 @@
 #ifndef DYNTRACE_VIEW_FRAMES_H
 #define DYNTRACE_VIEW_FRAMES_H
 
-#include <babeltrace2/babeltrace.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "control/base/strbuf.h"
 
 struct frames;
 
-/* NULL: out of memory. Files are opened on first use. */
-struct frames *frames_create(const bt_trace *trace);
+/* NULL: out of memory. */
+struct frames *frames_create(void);
+/* Adds the file of a line module_N; leaves out what it can't understand. Files are opened on first
+ * use. */
+void frames_add(struct frames *frames, const char *line);
 void frames_free(struct frames *frames);
 
 /* Appends the address's text, by the file loaded there at that clock. `is_return`: it is a return

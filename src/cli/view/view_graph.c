@@ -2,6 +2,7 @@
  * view_graph.c - the babeltrace2 graph that reads a trace: one source.ctf.fs per directory with a
  * metadata file, a muxer that orders their messages by time, and a sink of our own.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fts.h>
 #include <stdlib.h>
@@ -10,18 +11,22 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
-#include "options/table_text.h"
 #include "view.h"
 
-#define FLUSH_AT (64 << 10)
+typedef VEC(char *) path_list;
 
-typedef VEC(char *) paths;
+/* The directories to read, and the bytes that they occupy. A file with holes is as large as its
+ * blocks: what isn't there needs no time. */
+struct traces {
+	path_list paths;
+	uint64_t size, metadata;
+};
 
-static void paths_free(paths *list)
+static void traces_free(struct traces *traces)
 {
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i]);
-	vec_free(list);
+	for (size_t i = 0; i < traces->paths.count; i++)
+		free(traces->paths.items[i]);
+	vec_free(&traces->paths);
 }
 
 /* ---- traces below a directory -------------------------------------------------------------- */
@@ -32,11 +37,11 @@ static void fts_closep(FTS **fts)
 		fts_close(*fts);
 }
 
-static struct error *add_directory(paths *list, const char *metadata)
+static struct error *add_directory(struct traces *traces, const char *metadata)
 {
 	char *path = strndup(metadata, strlen(metadata) - strlen("/metadata"));
 
-	if (path && vec_push(list, path))
+	if (path && vec_push(&traces->paths, path))
 		return NULL;
 	free(path);
 	return error_new(ERROR_FAILED, "out of memory");
@@ -47,12 +52,12 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static struct error *find_traces(const char *path, paths *ret_list)
+static struct error *find_traces(const char *path, struct traces *ret_traces)
 {
 	char *roots[] = { (char *)path, NULL };
 	_cleanup_(fts_closep) FTS *fts =
 		fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
-	_cleanup_(paths_free) paths list = { 0 };
+	_cleanup_(traces_free) struct traces traces = { 0 };
 
 	for (FTSENT *entry; fts && (entry = fts_read(fts));) {
 		if (entry->fts_level == 0 &&
@@ -61,17 +66,21 @@ static struct error *find_traces(const char *path, paths *ret_list)
 		if (entry->fts_level == 0 && entry->fts_info == FTS_F)
 			return error_new(ERROR_FAILED, "'%s' is not a trace (give its directory)",
 					 path);
-		if (entry->fts_info != FTS_F || strcmp(entry->fts_name, "metadata"))
+		if (entry->fts_info != FTS_F)
 			continue;
-		struct error *error = add_directory(&list, entry->fts_path);
+		traces.size += (uint64_t)entry->fts_statp->st_blocks * 512;
+		if (strcmp(entry->fts_name, "metadata"))
+			continue;
+		traces.metadata += (uint64_t)entry->fts_statp->st_blocks * 512;
+		struct error *error = add_directory(&traces, entry->fts_path);
 		if (error)
 			return error;
 	}
-	if (!list.count)
+	if (!traces.paths.count)
 		return error_new(ERROR_FAILED,
 				 "'%s' is not a trace (it has no file 'metadata')", path);
-	*ret_list = list;
-	list = (paths){ 0 };
+	*ret_traces = traces;
+	traces = (struct traces){ 0 };
 	return NULL;
 }
 
@@ -99,16 +108,39 @@ static struct error *trace_error(const char *path)
 	return error;
 }
 
+#define GLIB_CRITICAL (1 << 3)
+
+/* GLib says so when the library goes on after a mistake, for instance without the elements of an
+ * array that was too large: what it reads from there on isn't the trace. */
+static void note_mistake(const char *domain, int level, const char *message, void *data)
+{
+	struct viewer *viewer = data;
+
+	viewer->is_damaged |= level & GLIB_CRITICAL;
+}
+
+/* By name: the headers of GLib aren't needed to build with libbabeltrace2. */
+static void note_mistakes(struct viewer *viewer)
+{
+	void *(*set_handler)(void (*)(const char *, int, const char *, void *), void *);
+
+	*(void **)&set_handler = dlsym(RTLD_DEFAULT, "g_log_set_default_handler");
+	if (set_handler)
+		set_handler(note_mistake, viewer);
+}
+
 /* ---- sink ---------------------------------------------------------------------------------- */
 
 static void print_batch(struct viewer *viewer, bt_message_array_const messages, uint64_t count)
 {
 	for (uint64_t i = 0; i < count; i++) {
+		bool is_event = bt_message_get_type(messages[i]) == BT_MESSAGE_TYPE_EVENT;
+
 		view_line_message(viewer, messages[i]);
 		bt_message_put_ref(messages[i]);
-		if (viewer->text.length >= FLUSH_AT && !viewer->write_error &&
-		    !text_flush(&viewer->text))
-			viewer->write_error = errno;
+		if (viewer->text.length >= VIEW_READER_KEPT_MAX && !viewer->write_error)
+			viewer->write_error = view_reader_flush(viewer->reader, &viewer->text);
+		view_reader_note(viewer->reader, is_event, &viewer->text);
 	}
 }
 
@@ -125,8 +157,9 @@ static bt_graph_simple_sink_component_consume_func_status consume(bt_message_ite
 		return (bt_graph_simple_sink_component_consume_func_status)
 			status; /* the same numbers */
 	print_batch(viewer, messages, count);
-	return viewer->write_error ? BT_GRAPH_SIMPLE_SINK_COMPONENT_CONSUME_FUNC_STATUS_END
-				   : BT_GRAPH_SIMPLE_SINK_COMPONENT_CONSUME_FUNC_STATUS_OK;
+	return viewer->write_error || viewer->is_damaged ?
+		       BT_GRAPH_SIMPLE_SINK_COMPONENT_CONSUME_FUNC_STATUS_END :
+		       BT_GRAPH_SIMPLE_SINK_COMPONENT_CONSUME_FUNC_STATUS_OK;
 }
 
 /* ---- graph --------------------------------------------------------------------------------- */
@@ -222,10 +255,12 @@ static struct error *add_muxer_and_sink(struct graph *graph, struct viewer *view
 	return NULL;
 }
 
-static struct error *graph_build(struct graph *graph, const paths *list, struct viewer *viewer)
+/* Loads libbabeltrace2's plugins, which a reader without rights couldn't. */
+static struct error *graph_build(struct graph *graph, struct viewer *viewer)
 {
 	struct error *error = load_plugin("ctf", &graph->ctf);
 
+	note_mistakes(viewer);
 	if (!error)
 		error = load_plugin("utils", &graph->utils);
 	if (error)
@@ -233,23 +268,24 @@ static struct error *graph_build(struct graph *graph, const paths *list, struct 
 	graph->graph = bt_graph_create(0);
 	if (!graph->graph)
 		return error_new(ERROR_FAILED, "out of memory");
-	error = add_muxer_and_sink(graph, viewer);
-	for (size_t i = 0; i < list->count && !error; i++)
-		error = add_source(graph, list->items[i], i);
-	return error;
+	return add_muxer_and_sink(graph, viewer);
 }
 
 struct error *view_graph_run(const char *path, struct viewer *viewer)
 {
 	_cleanup_(graph_clear) struct graph graph = { 0 };
-	_cleanup_(paths_free) paths list = { 0 };
-	struct error *error = find_traces(path, &list);
+	_cleanup_(traces_free) struct traces traces = { 0 };
+	struct error *error = find_traces(path, &traces);
 
 	if (!error)
-		error = graph_build(&graph, &list, viewer);
+		error = graph_build(&graph, viewer);
+	if (!error)
+		error = view_reader_begin(viewer->reader, traces.size, traces.metadata);
+	for (size_t i = 0; i < traces.paths.count && !error; i++)
+		error = add_source(&graph, traces.paths.items[i], i);
 	if (error)
 		return error;
 	if (bt_graph_run(graph.graph) != BT_GRAPH_RUN_STATUS_OK)
 		return trace_error(path);
-	return NULL;
+	return viewer->is_damaged ? view_reader_damaged(viewer->reader, path, "stumbled") : NULL;
 }

@@ -3,6 +3,7 @@
  *
  *   09:12:33.123456789 (+0.000001234) redis-server tid 1234 call_entry { arg0 = 0x1, arg1 = 0x2 }
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,6 +252,23 @@ static void add_event_json(struct viewer *viewer, const bt_message *message, con
 	text_add(&viewer->text, "}\n");
 }
 
+static struct frames *find_modules(const bt_trace *trace)
+{
+	struct frames *frames = frames_create();
+
+	for (unsigned i = 0; frames; i++) {
+		const bt_value *value;
+		char name[32];
+
+		snprintf(name, sizeof(name), "module_%u", i);
+		value = bt_trace_borrow_environment_entry_value_by_name_const(trace, name);
+		if (!value || !bt_value_is_string(value))
+			break;
+		frames_add(frames, bt_value_string_get(value));
+	}
+	return frames;
+}
+
 static void print_event(struct viewer *viewer, const bt_message *message)
 {
 	const bt_event *event = bt_message_event_borrow_event_const(message);
@@ -260,7 +278,7 @@ static void print_event(struct viewer *viewer, const bt_message *message)
 		return;
 	if (viewer->trace != trace) {
 		frames_free(viewer->frames);
-		viewer->frames = frames_create(trace);
+		viewer->frames = find_modules(trace);
 		viewer->trace = trace;
 	}
 	viewer->cycles = event_cycles(message, event);
