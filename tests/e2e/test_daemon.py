@@ -394,6 +394,24 @@ def test_watch_of_one_target_tells_of_that_alone_and_how_it_was_killed(daemon, s
         ("attached", "injected", two.pid), ("exited", "killed by SIGKILL", two.pid)]
 
 
+@pytest.mark.parametrize("command, how", [
+    ("exit 3", "exit status 3"), ("kill -SEGV $$", "killed by SIGSEGV"), ("kill -KILL $$", "killed by SIGKILL")])
+def test_watch_tells_how_a_process_ended_that_its_parent_reaped(daemon, processes, command, how):
+    """The shell ends a line after it; its parent ignores SIGCHLD, so no zombie waits to be asked."""
+    parent = processes.start(["/usr/bin/python3", "-c",
+                              "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+                              f"child = subprocess.Popen(['sh', '-c', 'ulimit -c 0; read line; {command}']);"
+                              "print(child.pid, flush=True); child.wait()"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline())
+    watch = daemon.watch(str(pid))
+    daemon.attach(pid)
+    parent.stdin.write("\n")
+    parent.stdin.close()
+    kernel = tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
+    assert watch.until("exited")[-1]["detail"] == (how if kernel >= (6, 15) else "exit status unknown")
+
+
 def test_a_trace_is_complete_when_its_program_has_ended(daemon, spin):
     one = spin(rounds=3)
     watch = daemon.watch()

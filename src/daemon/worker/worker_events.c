@@ -99,10 +99,10 @@ void worker_events_tell_losses(struct worker *worker)
 struct pidfd_end {
 	uint64_t mask;
 	uint64_t cgroup;
-	uint32_t ids[12];
+	uint32_t ids[11]; /* three of processes, four of users and of groups */
 	int32_t exit_code;
-	uint32_t padding[5];
 };
+_Static_assert(sizeof(struct pidfd_end) == 64, "the first version of struct pidfd_info");
 #define PIDFD_END_MASK (1ULL << 3) /* PIDFD_INFO_EXIT */
 #define PIDFD_END_REQUEST _IOWR(0xFF, 11, struct pidfd_end)
 
