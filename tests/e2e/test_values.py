@@ -1,5 +1,6 @@
 """Values: parameters by name and type, as the program itself has them."""
 import os
+import re
 import struct
 import subprocess
 
@@ -437,6 +438,20 @@ def test_every_class_of_result(dyntrace, scratch, compiler, flags):
         assert [event.fields["ret"] for event in events] == expected and all("duration" in event.fields for event in events)
     assert ["ret" in event.fields for event in trace.named("nothing_exit")] == [False]
     assert trace.lost == 0
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_results_of_changed_functions(dyntrace, scratch, compiler):
+    """Compilers drop a result that no caller uses: shown as optimised out, not as what its register holds."""
+    path = compile_program(scratch, "clones.c", "-O2", compiler=compiler)
+    names = ("ignored", "dropped", "used", "passed", "real")
+    result = dyntrace("trace", "--print", "-e", "-o", dyntrace.new_output(),
+                      *[word for name in names for word in ("--function", name + "*")], "--", path)
+    shown = {name: re.findall(rf" {name}[.a-z0-9]*_exit {{ ret = ([^,]*),", result.stdout) for name in names}
+    printed = {name: re.findall(rf"^{name} (.*)", result.stdout, re.M) for name in names}
+    assert shown["ignored"] == shown["dropped"] == ["<optimised out>"] * 3
+    assert shown["used"] == printed["used"] and shown["passed"] == printed["passed"] and len(printed["used"]) == 3
+    assert [int(float(value) * 2) for value in shown["real"]] == [int(value) for value in printed["real"]]
 
 
 def test_structs_as_lines(dyntrace, scratch):

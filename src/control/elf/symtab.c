@@ -50,6 +50,7 @@ void symtab_close(struct symtab *symtab)
 	free(symtab->chain);
 	free(symtab->fdes.items);
 	free(symtab->relocations.items);
+	vec_free(&symtab->jumps);
 	free(symtab->texts);
 	elf_image_close(&symtab->image);
 	free(symtab);

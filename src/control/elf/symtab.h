@@ -75,6 +75,13 @@ void symtab_each_unwind_covered(const struct symtab *symtab, uint64_t gap,
 				void *context);
 /* The executable range that contains the address; NULL: none. */
 const struct text_range *symtab_text(const struct symtab *symtab, uint64_t address);
+struct symtab_jump {
+	uint64_t to, from;
+};
+/* Bytes that look like direct calls of, or jumps to, the function at this address. Made on first
+ * use, in one pass over all text: some may be in the middle of an instruction. */
+const struct symtab_jump *symtab_jumps_to(const struct symtab *symtab, uint64_t function,
+					  size_t *ret_count);
 /* Copies read-only data (PT_LOAD without PF_W, and relro) at a vaddr, for jump tables. Returns how
  * many bytes, at most n. Words with RELATIVE relocations hold their addend. */
 size_t symtab_data(const struct symtab *symtab, uint64_t address, void *to, size_t n);

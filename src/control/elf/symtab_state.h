@@ -45,6 +45,8 @@ struct symtab {
 	bool fdes_read;
 	struct relocations relocations;
 	bool relocations_read;
+	VEC(struct symtab_jump) jumps; /* sorted by target, then place; see symtab_jumps_to */
+	bool jumps_read;
 	struct text_range *texts; /* returned by symtab_text, one per segment */
 };
 

@@ -159,10 +159,37 @@ static bool find_argument(struct describe *d, const char *name, struct type *ret
 	return false;
 }
 
+/* Has the function around an address of the file a result, as far as is known? */
+static bool has_result(void *context, uint64_t address)
+{
+	struct describe *d = context;
+	struct debug_function function;
+	struct type type;
+
+	if (!debug_function_at(d->debug, address, &function) || function.low == d->function.low)
+		return false;
+	type_of(&function.die, &type);
+	return type.kind != TYPE_VOID;
+}
+
+/* Did the compiler drop the result? */
+static bool is_dropped(struct describe *d, const struct symtab *symtab,
+		       const struct abi_piece *piece)
+{
+	if (debug_function_is_changed(&d->function) ||
+	    !result_is_set(symtab, d->function.low, d->function.high, piece))
+		return true;
+	switch (result_use(symtab, d->function.low, piece, has_result, d)) {
+	case RESULT_USED: return false;
+	case RESULT_IGNORED: return true;
+	default: return is_clone(&d->tracepoint->probe.place);
+	}
+}
+
 /*
- * Replaces the place of a result that LLVM may have dropped. Newer versions mark a changed
- * function, but not what changed. The address of a result in memory need not come back in rax then,
- * but was the first argument.
+ * Replaces the place of a result that the compiler may have dropped. Newer versions of LLVM mark a
+ * changed function, but not what changed. The address of a result in memory need not come back in
+ * rax then, but was the first argument.
  */
 static void doubt_result(struct describe *d, const struct abi_value *abi, struct value_place *place)
 {
@@ -175,9 +202,8 @@ static void doubt_result(struct describe *d, const struct abi_value *abi, struct
 
 	if (abi->is_known && abi->is_behind && describe_keep(d, &first, &kept))
 		place_behind(&kept, place);
-	else if (debug_function_is_changed(&d->function) || (abi->is_known && abi->is_behind) ||
-		 error ||
-		 !result_is_set(symtab, d->function.low, d->function.high, &abi->pieces[0]))
+	else if ((abi->is_known && abi->is_behind) || error ||
+		 is_dropped(d, symtab, &abi->pieces[0]))
 		place->kind = PLACE_GONE;
 }
 
@@ -199,7 +225,8 @@ void variables_result(struct describe *d, struct type *ret_type, struct value_pl
 	type_of(&die, ret_type);
 	abi_result(&d->function, ret_type, &abi);
 	place_from_abi(&abi, ret_place);
-	if (is_llvms_own(d) || debug_function_is_changed(&d->function))
+	if (is_llvms_own(d) || debug_function_is_changed(&d->function) ||
+	    is_clone(&d->tracepoint->probe.place))
 		doubt_result(d, &abi, ret_place);
 }
 
