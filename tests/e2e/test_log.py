@@ -172,3 +172,87 @@ def test_closed_output(build, scratch, program, processes):
     result = trace(build, scratch, "log", "-p", target.pid, "--function", "foo")
     assert "has no standard output (its descriptor 1 is closed)" in result.stderr
     assert result.returncode == 125
+
+
+LONG = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+volatile int sink;
+char text[1100];
+__attribute__((noinline)) int bar(const char *a, const char *b) { return sink = a[0] + b[0]; }
+int main(void)
+{
+	char word[32];
+	memset(text, 1, sizeof(text) - 1); /* four bytes per byte in a line */
+	if (write(1, "ready\n", 6) != 6) return 1;
+	while (fgets(word, sizeof(word), stdin)) {
+		for (int i = 0; i < atoi(word); i++) bar(text, text);
+		if (write(2, "done\n", 5) != 5) return 1;
+	}
+	return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def long_lines(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "long.c").write_text(LONG)
+    subprocess.run(["gcc", "-O2", "-g", "-o", folder / "long", folder / "long.c"], check=True)
+    return folder / "long"
+
+
+def whole_lines(fd):
+    """The lines that a pipe holds, without the last one that isn't whole."""
+    os.set_blocking(fd, False)
+    taken = b""
+    while True:
+        try:
+            piece = os.read(fd, 1 << 20)
+        except BlockingIOError:
+            break
+        if not piece:
+            break
+        taken += piece
+    return taken.count(b"\n")
+
+
+@pytest.mark.parametrize("tracer", [["--tracer", "log"], ["--print", "-o", "trace"]])
+def test_long_lines_nobody_reads(build, scratch, long_lines, processes, tracer):
+    """Lines longer than a pipe takes at once, to a pipe that nobody reads: dyntrace goes on, ends with Ctrl-C, and
+    counts the lines. The reader of stdout is the test, which doesn't read."""
+    target = processes.start([long_lines], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert target.stdout.readline() == b"ready\n"
+    ours, theirs = os.pipe()
+    tracer = processes.start([os.path.join(build, "dyntrace"), "trace", "-p", target.pid, *tracer, "--function", "bar",
+                              "--string-max", "1000"], cwd=scratch, stdout=theirs, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    assert "Ctrl-C ends it" in tracer.stderr.readline()
+    target.stdin.write(b"40\n")
+    target.stdin.flush()
+    assert target.stderr.readline() == b"done\n"
+    tracer.send_signal(2)
+    errors = tracer.communicate(timeout=60)[1]
+    assert re.search(r"^bar +40 +0", errors, re.MULTILINE)
+    left, = re.findall(r"(\d+) lines not (?:written|printed): ", errors)
+    # a --print that is given up ends in the middle of a line
+    lines = whole_lines(ours) + whole_lines(target.stdout.fileno())
+    assert lines and lines + int(left) == 40
+    os.close(ours)
+
+
+def test_the_daemon_counts_lines(daemon, long_lines, processes, scratch):
+    """The same in a worker: it answers, and detach and watch say how many lines are missing."""
+    target = processes.start([long_lines], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert target.stdout.readline() == b"ready\n"
+    daemon.attach(target.pid)
+    daemon.add(f"{target.pid}:bar", "-e", "--string-max", "1000", "log")  # two lines per hit
+    target.stdin.write(b"40\n")
+    target.stdin.flush()
+    assert target.stderr.readline() == b"done\n"
+    until(lambda: daemon.hits(target.pid) == {"bar": 40}, "40 hits")
+    said = daemon("detach", target.pid, status=None).stderr
+    left, = re.findall(r"(\d+) lines not written: the output was not read in time", said)
+    assert whole_lines(target.stdout.fileno()) + int(left) == 80

@@ -1,6 +1,7 @@
 /*
  * cmd_trace.c - dyntrace trace: one-off tracing, without the daemon.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
 #include "control/base/now.h"
 #include "explain.h"
 #include "options/commands.h"
@@ -22,11 +24,51 @@
 static volatile sig_atomic_t signals_seen;
 static volatile sig_atomic_t last_signal;
 static volatile sig_atomic_t snapshots_wanted;
+/* The target and the file system are as they were: a signal ends dyntrace at once, whatever a
+ * library is busy with, and the kernel ends a command that hasn't begun. */
+static volatile sig_atomic_t unchanged;
+static volatile sig_atomic_t command_runs;
+
+/* A running command gets Ctrl-C too, and dyntrace ends with it; a second Ctrl-C ends dyntrace. */
+static bool must_stop(void)
+{
+	return signals_seen > (command_runs && last_signal == SIGINT);
+}
 
 static void on_signal(int number)
 {
+	int saved = errno;
+
 	signals_seen = signals_seen + 1;
 	last_signal = number;
+	if (unchanged) {
+		signal(number, SIG_DFL);
+		raise(number); /* takes effect when this handler returns */
+	} else if (must_stop()) {
+		interrupt_request();
+	}
+	errno = saved;
+}
+
+/* session_options.before_change */
+void trace_will_change(void)
+{
+	unchanged = 0;
+}
+
+void trace_command_runs(void)
+{
+	command_runs = 1;
+}
+
+/* Until trace_will_change. Signals that came before count. */
+static void end_at_once(void)
+{
+	unchanged = 1;
+	if (signals_seen) {
+		signal(last_signal, SIG_DFL);
+		raise(last_signal);
+	}
 }
 
 static void on_snapshot(int number)
@@ -76,14 +118,6 @@ static double seconds_now(void)
 	return (double)now_ns() / 1e9;
 }
 
-/* A launched command gets Ctrl-C too, and dyntrace ends with it; a second Ctrl-C ends dyntrace. */
-static bool must_stop(const struct trace_run *run)
-{
-	if (run->launch && last_signal == SIGINT)
-		return signals_seen > 1;
-	return signals_seen > 0;
-}
-
 static struct error *poll_end(struct trace_run *run)
 {
 	if (run->launch)
@@ -123,7 +157,7 @@ static struct error *record(struct trace_run *run)
 	double end = trace_args.seconds > 0 ? seconds_now() + trace_args.seconds : 0;
 	struct error *error = NULL;
 
-	while (!error && !run->ended && !must_stop(run) && (!end || seconds_now() < end)) {
+	while (!error && !run->ended && !must_stop() && (!end || seconds_now() < end)) {
 		error = session_step(run->session,
 				     trace_args.tracer->kind == TRACER_LOG ? LOG_STEP_MS : STEP_MS);
 		if (!error)
@@ -142,7 +176,7 @@ static struct error *wait_for_command(struct trace_run *run)
 	struct timespec nap = { .tv_nsec = 20 * 1000 * 1000 };
 	struct error *error = NULL;
 
-	while (run->launch && !error && !run->ended && !must_stop(run)) {
+	while (run->launch && !error && !run->ended && !must_stop()) {
 		error = poll_end(run);
 		if (!error && !run->ended)
 			nanosleep(&nap, NULL);
@@ -233,6 +267,8 @@ static struct error *run_trace(const struct words *words, int *ret_status)
 	launch_remember_signals();
 	catch_signals();
 	error = trace_begin_open(words, &run);
+	if (!error)
+		end_at_once();
 	if (!error && trace_args.explain)
 		return explain(&run);
 	if (!error)
@@ -245,7 +281,11 @@ static struct error *run_trace(const struct words *words, int *ret_status)
 		error = wait_for_command(&run);
 	if (!error)
 		*ret_status = exit_status(&run);
-	return error;
+	if (!error || error_kind(error) != ERROR_INTERRUPTED)
+		return error;
+	*ret_status = 128 + last_signal;
+	error_free(error);
+	return NULL;
 }
 
 const struct command command_trace = {

@@ -14,17 +14,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "control/base/interrupt.h"
+#include "control/base/now.h"
 #include "control/base/strbuf.h"
 #include "control/tracers/log/line.h"
+#include "control/tracers/log/output.h"
 
 #define PRINT_QUEUE_MAX (16u << 20)
+#define INTERRUPTED_MS 100
 
 struct printer {
 	const struct session *session;
 	struct line_style style;
+	struct output output;
 	struct strbuf text; /* lines not written yet */
 	size_t written; /* bytes of text already written */
 	uint64_t left_out;
+	uint64_t deadline; /* after Ctrl-C, in ms; 0: none */
 	bool closed; /* stdout has no reader any more */
 };
 
@@ -32,8 +38,10 @@ struct printer *printer_create(const char *process)
 {
 	struct printer *printer = calloc(1, sizeof(*printer));
 
-	if (printer)
-		printer->style.process = process;
+	if (!printer)
+		return NULL;
+	printer->style.process = process;
+	output_open(dup(STDOUT_FILENO), &printer->output);
 	return printer;
 }
 
@@ -46,6 +54,7 @@ void printer_destroy(struct printer *printer)
 {
 	if (!printer)
 		return;
+	output_close(&printer->output);
 	strbuf_free(&printer->text);
 	free(printer);
 }
@@ -57,29 +66,60 @@ uint64_t printer_left_out(const struct printer *printer)
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-static bool can_write(bool wait)
+/* Waits for stdout's reader as long as it likes, as cat does, until Ctrl-C. */
+static bool wait_for_room(struct printer *printer)
 {
 	struct pollfd fd = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	int left = -1;
 
-	return poll(&fd, 1, wait ? -1 : 0) > 0;
+	if (interrupt_requested()) {
+		uint64_t now = now_ms();
+
+		if (!printer->deadline)
+			printer->deadline = now + INTERRUPTED_MS;
+		left = now < printer->deadline ? (int)(printer->deadline - now) : 0;
+	}
+	return left && poll(&fd, 1, left) > 0;
 }
 
-/* A pipe with room (POLLOUT) takes this much without blocking. */
-#define PRINT_AT_ONCE 4096
+static uint64_t count_lines(const char *text, size_t length)
+{
+	uint64_t lines = 0;
+
+	for (size_t i = 0; i < length; i++)
+		lines += text[i] == '\n';
+	return lines;
+}
+
+/* Leaves out the lines that aren't written. */
+static void give_up(struct printer *printer)
+{
+	printer->left_out += count_lines(printer->text.text + printer->written,
+					 printer->text.length - printer->written);
+	printer->written = printer->text.length;
+}
 
 void printer_flush(struct printer *printer, bool all)
 {
-	while (printer->written < printer->text.length && !printer->closed && can_write(all)) {
-		size_t left = printer->text.length - printer->written;
-		ssize_t n = write(STDOUT_FILENO, printer->text.text + printer->written,
-				  left < PRINT_AT_ONCE ? left : PRINT_AT_ONCE);
+	while (printer->written < printer->text.length) {
+		ssize_t n = printer->closed ?
+				    -EPIPE :
+				    output_write(&printer->output,
+						 printer->text.text + printer->written,
+						 printer->text.length - printer->written);
 
 		if (n > 0)
 			printer->written += (size_t)n;
-		else if (errno != EINTR && errno != EAGAIN)
+		else if (n == -EAGAIN && !(all && wait_for_room(printer)))
+			break;
+		else if (n != -EINTR && n != -EAGAIN)
 			printer->closed = true;
+		if (printer->closed)
+			give_up(printer);
 	}
-	if (printer->written == printer->text.length || printer->closed)
+	if (all)
+		give_up(printer);
+	if (printer->written == printer->text.length)
 		printer->written = printer->text.length = 0;
 	if (printer->written > PRINT_QUEUE_MAX / 4) {
 		memmove(printer->text.text, printer->text.text + printer->written,

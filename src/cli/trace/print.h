@@ -16,7 +16,7 @@ struct printer *printer_create(const char *process);
 void printer_attach(struct printer *printer, const struct session *session);
 /* A reader_observe_fn: the context is the printer. */
 void printer_events(void *context, const struct reader_batch *batch);
-/* Writes as much as stdout takes now; `all`: everything, however long it takes. */
+/* Writes as much as stdout takes now; `all`: everything, however long it takes; until Ctrl-C. */
 void printer_flush(struct printer *printer, bool all);
 /* Number of dropped lines. */
 uint64_t printer_left_out(const struct printer *printer);

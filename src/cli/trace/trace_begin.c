@@ -167,6 +167,7 @@ struct error *trace_begin_create_session(struct trace_run *run)
 					   .follow_fork = !trace_args.no_follow_fork,
 					   .follow_exec = trace_args.follow_exec,
 					   .tell = print_note,
+					   .before_change = trace_will_change,
 					   .mode = (enum session_mode)trace_args.mode };
 
 	if (trace_args.print)
@@ -243,7 +244,10 @@ static struct error *begin_launched(struct trace_run *run)
 		return error;
 	error = session_begin(run->session, stop);
 	stop_disown(stop);
-	return error ? error : launch_go(run->launch);
+	if (error)
+		return error;
+	trace_command_runs();
+	return launch_go(run->launch);
 }
 
 struct error *trace_begin_record(struct trace_run *run)

@@ -27,6 +27,10 @@ struct trace_run {
 	bool ended;
 };
 
+/* cmd_trace.c: signals mean something else from here on. */
+void trace_will_change(void);
+void trace_command_runs(void);
+
 /* Fails if -o names a file that exists; before anything starts. */
 struct error *trace_begin_check_output(void);
 /* Starts the command, held at its first instruction, or opens the process and cleans up after a

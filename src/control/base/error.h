@@ -19,6 +19,7 @@ enum error_kind {
 	ERROR_NOT_PERMITTED, /* exit 126 */
 	ERROR_GONE, /* the target ended meanwhile */
 	ERROR_REFUSED, /* a site can't be placed; the text says why */
+	ERROR_INTERRUPTED, /* by the user: interrupt.h */
 };
 
 struct error;

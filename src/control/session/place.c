@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
 #include "control/codegen/tramp_frame.h"
 #include "control/tracers/call/faults.h"
 #include "change.h"
@@ -390,6 +391,10 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 		error = follow_join_trace(session);
 	if (!error)
 		error = prepare_latency(session, list);
+	if (!error && !session->agent && session->options.before_change)
+		session->options.before_change();
+	if (!error)
+		error = interrupt_check();
 	return error ? error : recording_open_trace(session, list);
 }
 
@@ -470,6 +475,8 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 		error = make_code(session, &wants, held);
 	if (!error)
 		error = prepare_reading(session, &wants, held);
+	if (!error)
+		error = interrupt_check();
 	if (!error)
 		error = patch_new(session, list, held);
 	if (!error)

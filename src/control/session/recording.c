@@ -346,6 +346,11 @@ struct error *recording_finish(struct session *session, struct session_summary *
 	return error_first(error, writer_close(take_ptr(&session->writer)));
 }
 
+uint64_t session_lines_left_out(const struct session *session, int *ret_failed)
+{
+	return log_tracer_left_out(session, ret_failed);
+}
+
 /* ---- snapshots ------------------------------------------------------------------------------ */
 
 /* Shallow copies of the types, in which a snapshot counts. */

@@ -75,6 +75,8 @@ const struct clock_estimate *session_clock(const struct session *session);
 /* The number of a glob's places that were left out because a filter or context has no meaning
  * there; *ret_why: one reason. */
 size_t session_left_out(const struct session *session, const char **ret_why);
+/* The number of lines of logs that weren't written; *ret_failed: session_summary.lines_failed. */
+uint64_t session_lines_left_out(const struct session *session, int *ret_failed);
 
 /* Has the target ended? */
 bool session_ended(const struct session *session);

@@ -30,6 +30,7 @@ struct worker {
 	bool settled; /* the whole journal was replayed */
 	struct wire_out unsent; /* events, while there is no supervisor */
 	uint64_t lost; /* events, as last announced */
+	uint64_t lines_lost; /* of logs, as last announced */
 	uint64_t next_look; /* ns of CLOCK_MONOTONIC: when losses are looked at again */
 	unsigned snapshots;
 };

@@ -13,6 +13,9 @@ void worker_events_tell(struct worker *worker, const char *event, const char *de
 void worker_events_notice(void *context, enum session_notice notice, const char *text);
 /* Announces the losses since the last time; at most once per second. */
 void worker_events_tell_losses(struct worker *worker);
+/* Announces the lines of logs that were left out since the last time. */
+void worker_events_tell_lines(struct worker *worker, uint64_t left_out, int failed);
+void worker_events_describe_lines(uint64_t count, int failed, char *ret_text, size_t size);
 /* How the process ended: "exit status 3", "killed by SIGSEGV", ... */
 void worker_events_how_ended(const struct worker *worker, char *ret_text, size_t size);
 

@@ -42,6 +42,9 @@ struct session_options {
 	const char *guise;
 	bool stopped; /* recording begins with session_recording */
 	size_t tracepoints_max; /* a command that would make more is refused; 0: no limit */
+	/* NULL, or called once, before the first change of the target or of a file. Until then the
+	 * caller may end the process at any instruction. */
+	void (*before_change)(void);
 	/* NULL, or opens the file of a log with the right user's rights; `file` NULL: the target's
 	 * standard output. Result -1: the session opens it. */
 	int (*open_log)(void *context, const char *file);

@@ -15,6 +15,7 @@
 #include "control/base/vec.h"
 #include "control/proc/proc.h"
 #include "line.h"
+#include "output.h"
 
 struct logfile_line {
 	uint64_t clock;
@@ -23,7 +24,7 @@ struct logfile_line {
 
 struct logfile {
 	char *file; /* NULL: the target's standard output */
-	int fd;
+	struct output output;
 	bool closed; /* its reader is gone, or a write failed: */
 	int failed; /* errno of that write; 0: none, or the reader is gone */
 	struct line_style style;
@@ -39,8 +40,8 @@ void logfile_free(struct logfile *log);
 
 void logfile_add(struct logfile *log, const struct clock_estimate *estimate,
 		 const struct line_event *event);
-/* Writes lines up to the clock `until`. `all`: writes every line, and waits for the reader, for a
- * bounded time. */
+/* Writes lines up to the clock `until`. `all`: writes every line, and waits for the reader, for
+ * seconds at most, and not after Ctrl-C. */
 void logfile_flush(struct logfile *log, uint64_t until, bool all);
 
 #endif
