@@ -1,14 +1,18 @@
 /* Names as programmers write them: Rust's own mangling against its reference, and names as typed
  * against demangled ones. */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
+#include "control/base/strbuf.h"
 #include "control/names/demangle.h"
 
 static const struct {
@@ -81,6 +85,69 @@ static void test_damaged_rust_names(void **state)
 	assert_null(demangle(deep));
 }
 
+/* Each argument names the one before twice: the readable name doubles with every ten characters. */
+static char *doubling_name(unsigned levels)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	struct strbuf name = { 0 };
+
+	strbuf_printf(&name, "_Z1f1AIiiE");
+	for (unsigned i = 0; i < levels; i++)
+		strbuf_printf(&name, "S_IS%c_S%c_E", digits[i], digits[i]);
+	return name.text;
+}
+
+/* 36 levels are 2.3 TB. A limit of the process's time ends the test if nothing else does. */
+static void test_hostile_names(void **state)
+{
+	struct rusage before, after;
+
+	(void)state;
+	getrusage(RUSAGE_SELF, &before);
+	setrlimit(RLIMIT_CPU, &(struct rlimit){ 30, 60 });
+	for (unsigned levels = 0; levels <= 36; levels++) {
+		char *name = doubling_name(levels), *readable = demangle(name);
+
+		assert_int_equal(readable != NULL, levels <= 10);
+		free(readable);
+		free(name);
+	}
+	getrusage(RUSAGE_SELF, &after);
+	assert_true(after.ru_maxrss - before.ru_maxrss < 16 << 10); /* KiB */
+	setrlimit(RLIMIT_CPU, &(struct rlimit){ RLIM_INFINITY, 60 });
+}
+
+/* Names of real programs read as by the demangler that everybody uses. */
+static void test_cxx_names(void **state)
+{
+	char *(*reference)(const char *name, char *buffer, size_t *size, int *status);
+	void *library = dlopen("libstdc++.so.6", RTLD_NOW);
+	FILE *names = popen("nm -D --format=just-symbols --without-symbol-versions "
+			    "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "r");
+	char name[4096];
+	unsigned count = 0;
+	int status;
+
+	(void)state;
+	assert_non_null(library);
+	assert_non_null(names);
+	*(void **)&reference = dlsym(library, "__cxa_demangle");
+	while (fgets(name, sizeof(name), names)) {
+		name[strcspn(name, "\n")] = '\0';
+		if (strncmp(name, "_Z", 2) != 0)
+			continue;
+		char *expected = reference(name, NULL, NULL, &status), *found = demangle(name);
+		assert_non_null(found);
+		assert_string_equal(found, expected);
+		free(expected);
+		free(found);
+		count++;
+	}
+	assert_int_equal(pclose(names), 0);
+	assert_true(count > 4000);
+	dlclose(library);
+}
+
 static void test_what_was_typed(void **state)
 {
 	assert_true(demangle_fits("g::show::<i32, 3>", "g::show", false));
@@ -127,6 +194,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rust_names),
 		cmocka_unit_test(test_damaged_rust_names),
+		cmocka_unit_test(test_hostile_names),
+		cmocka_unit_test(test_cxx_names),
 		cmocka_unit_test(test_what_was_typed),
 		cmocka_unit_test(test_short_names),
 	};

@@ -1,8 +1,8 @@
 #include "demangle.h"
 
 #include <ctype.h>
-#include <dlfcn.h>
 #include <fnmatch.h>
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,20 +18,41 @@ bool demangle_is_mangled(const char *name)
 	return strncmp(name, "_Z", 2) == 0 || strncmp(name, "_R", 2) == 0;
 }
 
+/* ---- C++ ------------------------------------------------------------------------------------- */
+
+/* Names are hostile: 250 characters can stand for 570 MB, and ten more double that. */
+#define CXX_LENGTH_MAX (64u << 10)
+
+/* libstdc++'s demangler, without its allocations. Only the static library has it. */
+int __gcclibcxx_demangle_callback(const char *name,
+				  void (*piece)(const char *text, size_t length, void *context),
+				  void *context);
+
+struct readable {
+	struct strbuf text;
+	jmp_buf too_long;
+};
+
+/* The demangler can't be told to end. It keeps everything on its stack, so it can be left. */
+static void add_piece(const char *text, size_t length, void *context)
+{
+	struct readable *readable = context;
+
+	if (readable->text.length + length > CXX_LENGTH_MAX)
+		longjmp(readable->too_long, 1);
+	strbuf_add(&readable->text, text, length);
+}
+
 static char *demangle_cxx(const char *name)
 {
-	static char *(*demangler)(const char *name, char *buffer, size_t *size, int *status);
-	static bool tried;
-	void *library;
-	int status;
+	struct readable readable = { 0 };
 
-	if (!tried) {
-		tried = true;
-		library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
-		if (library)
-			*(void **)&demangler = dlsym(library, "__cxa_demangle");
-	}
-	return demangler ? demangler(name, NULL, NULL, &status) : NULL;
+	if (setjmp(readable.too_long) == 0 &&
+	    __gcclibcxx_demangle_callback(name, add_piece, &readable) == 0 &&
+	    !readable.text.failed && readable.text.text)
+		return readable.text.text;
+	strbuf_free(&readable.text);
+	return NULL;
 }
 
 /* ---- Rust ------------------------------------------------------------------------------------ */

@@ -1,8 +1,8 @@
 /*
  * demangle.h - C++ and Rust names as programmers write them.
  *
- * libstdc++ demangles C++ names; it is loaded for the first such name, and without it names stay as
- * they are. demangle_rust.c demangles Rust's own mangling (_R...).
+ * The compiler's runtime (libsupc++) demangles C++ names, demangle_rust.c those of Rust's own
+ * mangling (_R...). Both stop at a length that no programmer's name has.
  */
 #ifndef DYNTRACE_DEMANGLE_H
 #define DYNTRACE_DEMANGLE_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 bool demangle_is_mangled(const char *name);
-/* "ns::f(int)"; the caller frees. NULL: not mangled, or damaged. */
+/* "ns::f(int)"; the caller frees. NULL: not mangled, damaged, or too long. */
 char *demangle(const char *name);
 /* demangle_rust.c: the same for a name that begins with _R. */
 char *demangle_rust(const char *name);
