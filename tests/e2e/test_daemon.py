@@ -367,6 +367,20 @@ def test_lttng_passes_the_rest_on(dyntrace, scratch, daemon, spin):
     assert "lttng is not installed" in dyntrace("lttng", "list", status=1, env=nothing).stderr
 
 
+def test_a_backtrace_that_is_added_later_has_names(daemon, dyntrace, spin):
+    """The trace exists already, without a table of modules."""
+    one = spin()
+    daemon.add(f"{one.pid}:foo", "-n", "hit")
+    one.round()
+    daemon("add-context", "-u", "-e", "hit", "--pid", one.pid, "-t", "backtrace")
+    one.round()
+    path = daemon.trace_of(one.pid)
+    one.finish()
+    until(lambda: not daemon.json("list-processes"), "the end of the trace")
+    lines = [line for line in dyntrace("view", path).stdout.splitlines() if "backtrace" in line]
+    assert len(lines) >= CALLS and all("[ foo+0x0" in line and "main+0x" in line for line in lines), lines[:2]
+
+
 # ---- notifications ------------------------------------------------------------------------------------
 
 def test_watch_tells_what_happens_in_order(daemon, spin):

@@ -79,7 +79,8 @@ static struct error *open_writer(struct session *session, struct trace_dir *dire
 			   writer_create(output, &info, types, &session->clock, ret_writer);
 }
 
-/* Describes the loaded modules, for readers of backtraces. */
+/* Describes the loaded modules, for readers of backtraces, in a trace that is written already,
+ * too. */
 static void describe_modules(struct session *session)
 {
 	for (size_t i = 0; i < session->modules.count; i++) {
@@ -88,6 +89,11 @@ static void describe_modules(struct session *session)
 		if (!text || !vec_push(&session->unwinding->loaded, text))
 			free(text);
 	}
+	if (!session->writer)
+		return;
+	writer_set_modules(session->writer, session->unwinding->loaded.items,
+			   session->unwinding->loaded.count);
+	session->types_announced = false;
 }
 
 struct error *recording_open_trace(struct session *session, const struct tracepoint_list *list)
