@@ -58,6 +58,9 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 	daemon_call_json_text(text, "why", wire_get_text(item, WIRE_STATE));
 	daemon_call_json_number(text, "address", daemon_call_number_of(item, WIRE_ADDRESS));
 	daemon_call_json_text(text, "module", wire_get_text(item, WIRE_MODULE));
+	if (daemon_call_number_of(item, WIRE_COPY))
+		daemon_call_json_number(text, "module_address",
+					daemon_call_number_of(item, WIRE_COPY));
 	daemon_call_json_number(text, "hits", daemon_call_number_of(item, WIRE_HITS));
 	daemon_call_json_number(text, "lost", daemon_call_number_of(item, WIRE_LOST));
 	daemon_call_json_number(text, "nested", daemon_call_number_of(item, WIRE_NESTED));
@@ -76,12 +79,24 @@ static void add_json(struct strbuf *text, const struct wire_message *item)
 	text_add(text, "}");
 }
 
+/* The user's LOC, and which copy of a library it is in if the process has several. */
+static void add_location(struct strbuf *text, const struct wire_message *item)
+{
+	_cleanup_(strbuf_free) struct strbuf cell = { 0 };
+	unsigned long long copy = daemon_call_number_of(item, WIRE_COPY);
+
+	text_add(&cell, daemon_call_text_of(item, WIRE_LOCATION));
+	if (copy)
+		strbuf_printf(&cell, " (copy at 0x%llx)", copy);
+	text_cell(text, cell.text ? cell.text : "");
+}
+
 static void add_line(struct daemon_call_list *list, const struct wire_message *item)
 {
 	if (!list->count)
 		text_add(&list->text, "NAME\tLOCATION\tTRACER\tSTATE\tHITS\n");
 	text_cell(&list->text, daemon_call_text_of(item, WIRE_NAME));
-	text_cell(&list->text, daemon_call_text_of(item, WIRE_LOCATION));
+	add_location(&list->text, item);
 	text_cell(&list->text, daemon_call_text_of(item, WIRE_TRACER));
 	text_cell(&list->text, client_tracepoint_state(item));
 	text_cell_number(&list->text, daemon_call_number_of(item, WIRE_HITS));

@@ -119,8 +119,10 @@ static struct error *find_place(struct explanation *x, const char *location)
 	if (!error)
 		error = locate(x->proc, &x->modules, &x->location, false, &x->places);
 	if (!error && x->places.count != 1)
-		error = error_new(ERROR_USAGE, "--explain: takes one place, '%s' has %zu", location,
-				  x->places.count);
+		error = error_new(ERROR_USAGE,
+				  "--explain: takes one place, '%s' has %zu (give an address, such as 0x%llx)",
+				  location, x->places.count,
+				  (unsigned long long)x->places.items[0].address.v);
 	return error;
 }
 

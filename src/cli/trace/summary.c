@@ -11,6 +11,7 @@
 
 #define ROWS_MAX 40
 #define REFUSALS_MAX 5
+#define COPIES_MAX 8
 
 static int by_hits(const void *a, const void *b)
 {
@@ -102,6 +103,22 @@ static void print_refusals(const struct session *session)
 		fprintf(stderr, "not placed: %zu more\n", refused - REFUSALS_MAX);
 }
 
+/* Tells tracepoints of one place in several copies of a library apart. */
+static void print_copies(const struct session *session)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < session_tracepoint_count(session); i++) {
+		struct tracepoint_info info = session_tracepoint(session, i);
+
+		if (info.copy_at.v && shown++ < COPIES_MAX)
+			fprintf(stderr, "%s: in the copy of %s at 0x%llx\n", info.name, info.module,
+				(unsigned long long)info.copy_at.v);
+	}
+	if (shown > COPIES_MAX)
+		fprintf(stderr, "(and %zu more in copies)\n", shown - COPIES_MAX);
+}
+
 static void print_uncalled(const struct session *session)
 {
 	uint64_t nested = 0, cramped = 0;
@@ -167,6 +184,7 @@ void summary_print(const struct session *session, const struct session_summary *
 		qsort(rows, placed, sizeof(*rows), by_hits);
 		print_rows(rows, placed, all_rows);
 	}
+	print_copies(session);
 	print_refusals(session);
 	print_uncalled(session);
 	summary_exits_rest(session);

@@ -23,13 +23,21 @@ static void allow(void *context, uint64_t start, uint64_t end)
 	const struct allowing *allowing = context;
 	struct dt_control *control = allowing->control;
 	uint32_t index = control->caller_count;
+	/* The address after a function's last call may belong to the next function. */
+	struct dt_callers range = { allowing->module->bias.v + start,
+				    allowing->module->bias.v + end + 1 };
 
+	assert(start <= end); /* R6 */
+	/* The range of a library that is loaded again at the same place is filled again. */
+	for (uint32_t i = 0; i < index; i++) {
+		if (control->callers[i].start == range.start) {
+			__atomic_store_n(&control->callers[i].end, range.end, __ATOMIC_RELEASE);
+			return;
+		}
+	}
 	if (index >= DT_CALLERS_MAX)
 		return;
-	assert(start <= end); /* R6 */
-	/* The address after a function's last call may belong to the next function. */
-	control->callers[index] = (struct dt_callers){ allowing->module->bias.v + start,
-						       allowing->module->bias.v + end + 1 };
+	control->callers[index] = range;
 	/* pairs with retslot_may_have */
 	__atomic_store_n(&control->caller_count, index + 1, __ATOMIC_RELEASE);
 }
@@ -37,7 +45,10 @@ static void allow(void *context, uint64_t start, uint64_t end)
 static bool is_allowed(const struct dt_control *control, const struct module *module)
 {
 	for (uint32_t i = 0; i < control->caller_count; i++) {
-		if (taddr_within(taddr_of(control->callers[i].start), module->low, module->high))
+		const struct dt_callers *callers = &control->callers[i];
+
+		if (callers->start != callers->end && /* forget_unloaded has emptied the others */
+		    taddr_within(taddr_of(callers->start), module->low, module->high))
 			return true;
 	}
 	return false;

@@ -43,10 +43,18 @@ struct error *modules_of(struct proc *proc, struct modules *ret_modules);
 /* module_name.c: the name for users: of the file; of the program, the name it was started by (which
  * may be a link to the file). */
 const char *module_called(const struct proc *proc, const struct module *module);
-/* module_name.c: finds a module by that name, the file's name, its path, or the start of the name
- * if unique (libc for libc.so.6); NULL: none. */
+/* module_name.c: finds a module by that name, the file's name, its path, an address in it, or the
+ * start of the name if only one file's is (libc for libc.so.6); NULL: none. */
 struct module *modules_named(const struct proc *proc, const struct modules *modules,
 			     const char *name);
+/* module_name.c: all modules that the name means, in their order; the pointers are borrowed. A file
+ * may be loaded several times (H37), and files of different folders may have one name. */
+struct error *modules_all_named(const struct proc *proc, const struct modules *modules,
+				const char *name, struct modules *ret_modules);
+/* module_name.c: are they two loaded copies of one file (dlmopen, LD_AUDIT)? */
+bool module_is_copy(const struct module *module, const struct module *other);
+/* module_name.c: does the process have another copy of the file? */
+bool modules_have_copy(const struct modules *modules, const struct module *module);
 /* The module's symbols, read on first use; owned by the module. Opens the file through
  * /proc/PID/exe, /proc/PID/map_files or /proc/PID/root + path, so that deleted, replaced and
  * containerised files work. Fails if the file isn't the one in memory (inode, program headers,

@@ -1,6 +1,10 @@
 /* module_name.c - names of modules, as users see and type them. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "control/base/cleanup.h"
 #include "module.h"
 
 const char *module_called(const struct proc *proc, const struct module *module)
@@ -19,30 +23,93 @@ static bool is_called(const struct proc *proc, const struct module *module, cons
 		(strcmp(name, "vdso") == 0 || strcmp(name, "linux-vdso.so.1") == 0));
 }
 
-/* The only module whose name starts like that. */
-static struct module *by_start(const struct modules *modules, const char *name)
+/* Does the name start like that, up to a dot? */
+static bool starts_so(const struct module *module, const char *name)
 {
-	struct module *found = NULL;
 	size_t length = strlen(name);
 
+	return strncmp(module->name, name, length) == 0 && module->name[length] == '.';
+}
+
+/* The first module of the only file whose name starts like that. */
+static const struct module *by_start(const struct modules *modules, const char *name)
+{
+	const struct module *found = NULL;
+
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct module *m = modules->items[i];
+
+		if (!starts_so(m, name))
+			continue;
+		if (found && !module_is_copy(found, m))
+			return NULL;
+		found = found ? found : m;
+	}
+	return found;
+}
+
+static const struct module *by_address(const struct modules *modules, const char *name)
+{
+	char *end;
+	unsigned long long address = isdigit((unsigned char)*name) ? strtoull(name, &end, 0) : 0;
+
+	for (size_t i = 0; i < modules->count && address && !*end; i++) {
+		const struct module *m = modules->items[i];
+
+		if (taddr_within(taddr_of(address), m->low, m->high))
+			return m;
+	}
+	return NULL;
+}
+
+bool module_is_copy(const struct module *module, const struct module *other)
+{
+	return module != other && module->inode && module->inode == other->inode &&
+	       module->device == other->device;
+}
+
+bool modules_have_copy(const struct modules *modules, const struct module *module)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		if (module_is_copy(modules->items[i], module))
+			return true;
+	}
+	return false;
+}
+
+struct error *modules_all_named(const struct proc *proc, const struct modules *modules,
+				const char *name, struct modules *ret_modules)
+{
+	struct modules found = { 0 };
+	const struct module *one = NULL, *start = NULL;
+	bool fits = false;
+
+	for (size_t i = 0; i < modules->count && !fits; i++)
+		fits = is_called(proc, modules->items[i], name);
+	if (!fits && !(one = by_address(modules, name)))
+		start = by_start(modules, name);
 	for (size_t i = 0; i < modules->count; i++) {
 		struct module *m = modules->items[i];
 
-		if (strncmp(m->name, name, length) != 0 || m->name[length] != '.')
+		if (!(fits && is_called(proc, m, name)) && m != one &&
+		    !(start && (m == start || module_is_copy(m, start))))
 			continue;
-		if (found)
-			return NULL;
-		found = m;
+		if (!vec_push(&found, m)) {
+			vec_free(&found);
+			return error_errno(ENOMEM, "module '%s'", name);
+		}
 	}
-	return found;
+	*ret_modules = found;
+	return NULL;
 }
 
 struct module *modules_named(const struct proc *proc, const struct modules *modules,
 			     const char *name)
 {
-	for (size_t i = 0; i < modules->count; i++) {
-		if (is_called(proc, modules->items[i], name))
-			return modules->items[i];
-	}
-	return by_start(modules, name);
+	struct modules found = { 0 };
+	_cleanup_error_ struct error *error = modules_all_named(proc, modules, name, &found);
+	struct module *first = found.count ? found.items[0] : NULL;
+
+	vec_free(&found);
+	return error ? NULL : first;
 }

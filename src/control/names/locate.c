@@ -29,15 +29,12 @@ const char *locate_module_name(const struct search *search, const struct module 
 	return module_called(search->proc, module);
 }
 
-static struct error *find_module(const struct search *search, struct module **ret_module)
+static struct error *no_module(const struct search *search)
 {
 	const char *name = search->location->module;
 	_cleanup_(strbuf_free) struct strbuf hint = { 0 };
 	struct spell_near near = { .count = 0 };
 
-	*ret_module = modules_named(search->proc, search->modules, name);
-	if (*ret_module)
-		return NULL;
 	for (size_t i = 0; i < search->modules->count; i++)
 		spell_offer(&near, name, locate_module_name(search, search->modules->items[i]));
 	spell_print(&near, &hint);
@@ -392,28 +389,106 @@ static struct error *locate_glob(struct search *search, struct module *module)
 			 locate_module_name(search, module), pattern);
 }
 
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* Finds the places in one module; NULL: in whichever has them. */
+static struct error *locate_in(struct search *search, struct module *module)
+{
+	const struct location *location = search->location;
+
+	if (location->provider)
+		return locate_marker(search, module);
+	if (location->file)
+		return locate_line(search, module);
+	if (!location->symbol)
+		return locate_address(search, module);
+	if (location->is_glob)
+		return locate_glob(search, module ? module : search->modules->items[0]);
+	return locate_name(search, module);
+}
+
+/* Appends the places in one more module. They are found apart: a glob's names are shortened, and
+ * inlined copies searched, per module. */
+static struct error *locate_more(struct search *search, struct module *module)
+{
+	struct search more = { search->proc, search->modules, search->location,
+			       search->want_function, { 0 } };
+	struct error *error = locate_in(&more, module);
+
+	for (size_t i = 0; i < more.places.count && !error; i++) {
+		if (vec_push(&search->places, more.places.items[i]))
+			more.places.items[i].name = NULL;
+		else
+			error = out_of_memory(search);
+	}
+	places_free(&more.places);
+	return error;
+}
+
+static bool has_place_in(const struct search *search, const struct module *module, bool copy)
+{
+	for (size_t i = 0; i < search->places.count; i++) {
+		const struct module *m = search->places.items[i].module;
+
+		if (m == module || (copy && module_is_copy(m, module)))
+			return true;
+	}
+	return false;
+}
+
+/* All modules of that name are meant. Of different files, those that have the place. */
+static struct error *locate_in_named(struct search *search)
+{
+	struct modules named = { 0 };
+	struct error *error = modules_all_named(search->proc, search->modules,
+						search->location->module, &named);
+	_cleanup_error_ struct error *first = NULL;
+
+	for (size_t i = 0; i < named.count && !error; i++) {
+		error = locate_more(search, named.items[i]);
+		if (!error || error_kind(error) == ERROR_GONE ||
+		    has_place_in(search, named.items[i], true))
+			continue;
+		if (first)
+			error_free(error);
+		else
+			first = error;
+		error = NULL;
+	}
+	if (!error && !named.count)
+		error = no_module(search);
+	vec_free(&named);
+	return error || search->places.count ? error : take_ptr(&first);
+}
+
+/* (H37) All loaded copies of the file are meant. An address means one. */
+static struct error *locate_copies(struct search *search)
+{
+	bool one = !search->location->symbol && !search->location->file;
+	struct error *error = NULL;
+
+	for (size_t i = 0; i < search->modules->count && !one && !error; i++) {
+		struct module *module = search->modules->items[i];
+
+		if (has_place_in(search, module, true) && !has_place_in(search, module, false))
+			error = locate_more(search, module);
+	}
+	return error;
+}
+
 struct error *locate(struct proc *proc, struct modules *modules, const struct location *location,
 		     bool want_function, struct places *ret_places)
 {
 	struct search search = { proc, modules, location, want_function, { 0 } };
-	struct module *module = NULL;
 	struct error *error = NULL;
 
 	if (modules->count == 0)
 		return error_new(ERROR_FAILED, "'%s': no program is mapped in process %d",
 				 location->text, (int)proc->pid);
 	if (location->module)
-		error = find_module(&search, &module);
-	if (!error && location->provider)
-		error = locate_marker(&search, module);
-	else if (!error && location->file)
-		error = locate_line(&search, module);
-	else if (!error && !location->symbol)
-		error = locate_address(&search, module);
-	else if (!error && location->is_glob)
-		error = locate_glob(&search, module ? module : modules->items[0]);
-	else if (!error)
-		error = locate_name(&search, module);
+		error = locate_in_named(&search);
+	else if (!(error = locate_in(&search, NULL)))
+		error = locate_copies(&search);
 	if (error) {
 		places_free(&search.places);
 		return error;

@@ -213,6 +213,8 @@ struct tracepoint_info session_tracepoint(const struct session *session, size_t 
 	describe_request(tracepoint, &info);
 	if (probe->place.module)
 		info.module = probe->place.module->path;
+	if (probe->place.module && modules_have_copy(&session->modules, probe->place.module))
+		info.copy_at = probe->place.module->low;
 	if (why)
 		info.refusal = error_text(why);
 	if (probe->refusal)

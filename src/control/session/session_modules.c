@@ -295,17 +295,46 @@ static void note_why(struct session *session, const struct request *request,
 	}
 }
 
-/* The request with waiting tracepoints that follows number `after`: each once, in the order of
- * creation. */
+static bool has_any_in(const struct session *session, const struct request *request,
+		       const struct module *module)
+{
+	for (size_t i = 0; i < session->tracepoints.count; i++) {
+		const struct tracepoint *tracepoint = session->tracepoints.items[i];
+
+		if (tracepoint->request == request && tracepoint->probe.place.module == module)
+			return true;
+	}
+	return false;
+}
+
+/* Has another copy of the tracepoint's library been loaded, for a request that waits for libraries
+ * (H37)? */
+static bool lacks_copy(const struct session *session, const struct tracepoint *tracepoint)
+{
+	const struct module *module = tracepoint->probe.place.module;
+
+	if (!tracepoint->request->spec.wait || !module)
+		return false;
+	for (size_t i = 0; i < session->modules.count; i++) {
+		if (module_is_copy(session->modules.items[i], module) &&
+		    !has_any_in(session, tracepoint->request, session->modules.items[i]))
+			return true;
+	}
+	return false;
+}
+
+/* The request with waiting tracepoints, or without one in a copy, that follows number `after`: each
+ * once, in the order of creation. */
 static struct request *next_waiting(const struct session *session, uint64_t after)
 {
 	struct request *next = NULL;
 
 	for (size_t i = 0; i < session->tracepoints.count; i++) {
-		struct request *request = session->tracepoints.items[i]->request;
+		const struct tracepoint *tracepoint = session->tracepoints.items[i];
+		struct request *request = tracepoint->request;
 
-		if (session->tracepoints.items[i]->waits && request->number > after &&
-		    (!next || request->number < next->number))
+		if (request->number > after && (!next || request->number < next->number) &&
+		    (tracepoint->waits || lacks_copy(session, tracepoint)))
 			next = request;
 	}
 	return next;

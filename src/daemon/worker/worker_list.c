@@ -84,6 +84,8 @@ static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 	wire_text(&out, WIRE_STATE, info.refusal);
 	wire_number(&out, WIRE_ADDRESS, info.address.v);
 	wire_text(&out, WIRE_MODULE, info.module);
+	if (info.copy_at.v)
+		wire_number(&out, WIRE_COPY, info.copy_at.v);
 	wire_text(&out, WIRE_HOW, info.how);
 	wire_number(&out, WIRE_HITS, info.hits);
 	wire_number(&out, WIRE_LOST, info.lost);

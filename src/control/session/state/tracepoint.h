@@ -52,6 +52,7 @@ struct tracepoint_info {
 	uint64_t hits, lost;
 	const char *location; /* the user's LOC */
 	const char *module; /* path; NULL: the tracepoint waits */
+	taddr copy_at; /* where the module is loaded, if it is loaded several times; 0: once */
 	enum tracepoint_kind kind;
 	const char *tracer, *tracer_argument; /* NULL: none */
 	bool enabled;

@@ -138,11 +138,28 @@ static struct error *add_backtrace(struct describe *d, const char *rest)
 
 /* ---- variables ------------------------------------------------------------------------------- */
 
+/* The module of that name: the probe's own if it fits, since a file may be loaded several times. */
+static struct module *find_module(const struct describe *d, const char *name)
+{
+	const struct session *session = d->session;
+	struct modules named = { 0 };
+	_cleanup_error_ struct error *error =
+		modules_all_named(session->proc, &session->modules, name, &named);
+	struct module *found = named.count ? named.items[0] : NULL;
+
+	for (size_t i = 0; i < named.count; i++) {
+		if (named.items[i] == d->module)
+			found = d->module;
+	}
+	vec_free(&named);
+	return found;
+}
+
 /* Looks up the globals of another module, for var:NAME@MODULE. */
 static struct error *in_module(struct describe *d, const char *text, const char *module_name,
 			       struct describe *ret)
 {
-	struct module *module = modules_named(d->session->proc, &d->session->modules, module_name);
+	struct module *module = find_module(d, module_name);
 
 	if (!module)
 		return error_new(ERROR_USAGE, "%s: no module '%s' in the process", text,
