@@ -299,8 +299,8 @@ const struct command command_trace = {
 		"ends, Ctrl-C, or --for, and leaves the target as it was.\n"
 		"\n"
 		"LOC is SYMBOL, SYMBOL+OFFSET, ADDRESS or FILE:LINE, each optionally with @MODULE (the file name\n"
-		"of the program or of a library). SYMBOL may be a glob; without @MODULE it matches functions of\n"
-		"the program only. Numbers are C-like: 31, 037, 0x1f.\n"
+		"of the program or of a library; an address in one of several copies of a library). SYMBOL may\n"
+		"be a glob; without @MODULE it matches functions of the program only. Numbers are C-like: 31, 037, 0x1f.\n"
 		"\n"
 		"The exit status is the command's own; 125: an error of dyntrace, 126: not permitted,\n"
 		"127: command not found.",
