@@ -277,14 +277,22 @@ def test_thread_local_variables(dyntrace, scratch):
 
 
 def test_why_it_waited(dyntrace, scratch):
+    """Said when the library is loaded, with -q too; the status is 125 if nothing could be placed."""
     path = compile_program(scratch, "locals.c", "-O1")
     library = compile_program(scratch, "locals_library.c", "-O1", "-fPIC", "-shared", name="liblocals.so")
     name = os.path.basename(library)
-    for words, why in ((["--function", f"library@{name}", "-t", "var:nothing"], "unknown variable 'nothing' (available: "),
-                       (["--function", f"librarx@{name}"], f"no function 'librarx' in {name}; did you mean library?"),
-                       (["--function", "library@other.so"], "no library with this function was loaded")):
-        result = dyntrace("trace", *words, "--wait", "--", path, library)
-        assert "not placed: libra" in result.stderr and why in result.stderr
+    for words, why in ((["-t", "var:nothing"], "unknown variable 'nothing' (available: "),
+                       (["--filter", "nothing > 3"], "unknown variable 'nothing' (available: ")):
+        result = dyntrace("trace", "-q", "--function", f"library@{name}", *words, "--wait", "--", path, library, status=125)
+        assert result.stderr.count("not placed: library: ") == 1 and why in result.stderr
+        assert result.stderr.endswith("no tracepoint could be placed: nothing was traced\n")
+    result = dyntrace("trace", "--function", f"librarx@{name}", "--wait", "--", path, library, status=125)
+    assert f"no function 'librarx' in {name}; did you mean library?" in result.stderr
+    # one of two: the command's own status
+    result = dyntrace("trace", "-q", "--function", "main", "--function", f"librarx@{name}", "--wait", "--", path, library)
+    assert "not placed: librarx" in result.stderr
+    result = dyntrace("trace", "--function", "library@other.so", "--wait", "--", path, library)
+    assert "not placed: library: no library with this function was loaded" in result.stderr
 
 
 @pytest.mark.parametrize("function, expression, hits", [

@@ -193,6 +193,20 @@ static int exit_status(const struct trace_run *run)
 	return WIFSIGNALED(run->status) ? 128 + WTERMSIG(run->status) : WEXITSTATUS(run->status);
 }
 
+/* Did every tracepoint wait for a library in which it can't be placed? */
+static bool is_nothing_placed(const struct trace_run *run)
+{
+	size_t count = session_tracepoint_count(run->session);
+
+	for (size_t i = 0; i < count; i++) {
+		struct tracepoint_info info = session_tracepoint(run->session, i);
+
+		if (!info.refusal || !info.how || info.hits || info.lost)
+			return false;
+	}
+	return count != 0;
+}
+
 static void note_begun(const struct trace_run *run)
 {
 	size_t placed = 0, count = session_tracepoint_count(run->session);
@@ -279,6 +293,8 @@ static struct error *run_trace(const struct words *words, int *ret_status)
 		error = trace_target(&run);
 	if (!error)
 		error = wait_for_command(&run);
+	if (!error && is_nothing_placed(&run))
+		error = error_new(ERROR_FAILED, "no tracepoint could be placed: nothing was traced");
 	if (!error)
 		*ret_status = exit_status(&run);
 	if (!error || error_kind(error) != ERROR_INTERRUPTED)

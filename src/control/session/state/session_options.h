@@ -51,8 +51,8 @@ struct session_options {
 	void *open_context;
 	session_notify_fn notify; /* NULL, or called for modules and tracepoints */
 	void *notify_context;
-	/* NULL, or called with a line for the user: programs that aren't traced (follow_exec), and
-	 * functions that got a signal */
+	/* NULL, or called with a line for the user: programs that aren't traced (follow_exec),
+	 * functions that got a signal, and why a tracepoint still waits for its library */
 	void (*tell)(void *context, const char *line);
 	void *tell_context;
 };
