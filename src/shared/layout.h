@@ -215,7 +215,9 @@ struct dt_control {
 	uint32_t event_count; /* ids are below this */
 	uint32_t site_count; /* entries of sites[] in use, holes included */
 	uint32_t window_count;
-	uint64_t returns; /* where struct dt_returns is mapped; 0: no exits are recorded */
+	/* where struct dt_returns is mapped, or will be (dt_state.returns); 0: no exits are
+	 * recorded */
+	uint64_t returns;
 	uint64_t stubs; /* where return stub 0 is mapped */
 	uint32_t stub_count; /* stubs written so far: indices are below this */
 	uint32_t block_ms; /* (B8) */
@@ -573,7 +575,10 @@ struct dt_state {
 	uint32_t filtered; /* the process filters its system calls: the agent makes none (H26) */
 	/* threads inside functions of other libraries, called by trampolines */
 	uint32_t foreign;
-	uint64_t pad[5];
+	/* dt_control.returns, once that memory is mapped in this process: the control page is one
+	 * for all processes, and is filled in before */
+	uint64_t returns;
+	uint64_t pad[4];
 	struct dt_slot slots[DT_SLOTS];
 	uint8_t stacks[DT_STACKS][DT_STACK_SIZE] __attribute__((aligned(4096)));
 	uint64_t calls[DT_SLOTS]; /* by thread slot: call.h (C1) */

@@ -251,7 +251,9 @@ static void thread_init(const struct dt_control *control, struct dt_slot *slot,
 {
 	struct dt_slot *other = thread_find_other(control, who);
 
-	const struct dt_returns *returns = (const struct dt_returns *)control->returns;
+	const struct dt_returns *returns =
+		(const struct dt_returns *)__atomic_load_n(&agent_state(control)->returns,
+							   __ATOMIC_ACQUIRE);
 
 	slot->flags = other ? other->flags : 0;
 	slot->returns = returns ? returns->tables[slot - agent_state(control)->slots] : 0;

@@ -31,6 +31,24 @@ static struct error *unmap_piece(struct remote *remote, const struct maps *maps,
 	return err;
 }
 
+/* Unmaps the code memory outside of the agent's own mapping: the windows, and what a window that
+ * couldn't be made has left. */
+static struct error *unmap_windows(struct remote *remote, const struct agent *agent,
+				   const struct maps *maps)
+{
+	uint64_t base = agent->control_at.v, end = base + AGENT_WHOLE_SIZE;
+	struct error *err = NULL;
+
+	for (size_t i = 0; i < maps->count && !err; i++) {
+		const struct mapping *m = &maps->items[i];
+
+		if (m->inode == agent->code_inode && m->device == agent->code_device &&
+		    (m->end.v <= base || m->start.v >= end))
+			err = remote_map_remove(remote, m->start, m->end.v - m->start.v);
+	}
+	return err;
+}
+
 /* False: the process has begun another program since. */
 static bool has_agent(const struct agent *agent, const struct maps *maps)
 {
@@ -43,15 +61,8 @@ static struct error *unmap_all(struct remote *remote, const struct agent *agent,
 			       const struct maps *maps)
 {
 	const struct dt_control *control = agent->control;
-	struct error *err = NULL;
+	struct error *err = unmap_windows(remote, agent, maps);
 
-	for (uint32_t i = 0; i < control->window_count && !err; i++) {
-		const struct dt_window *window = &control->windows[i];
-		struct piece piece = { taddr_of(window->address), window->pages * DT_PAGE,
-				       agent->code_device, agent->code_inode };
-
-		err = unmap_piece(remote, maps, &piece);
-	}
 	for (uint32_t i = 0; i < control->share_count && i < DT_SHARES_MAX && !err; i++) {
 		const struct dt_share *share = &control->shares[i];
 		struct piece piece = { taddr_of(share->address), share->size, share->device,

@@ -96,12 +96,11 @@ struct error *agent_map_window(struct stop *stop, struct agent *agent, taddr at,
 		return err;
 	err = remote_map_extend(remote, stop->proc, last_page(agent), at, pages * DT_PAGE);
 	struct error *end = remote_end(remote);
-	if (err || end) {
+	if (err) {
 		window->address = 0;
-		if (err)
-			error_free(end);
-		return err ? err : end;
+		error_free(end);
+		return err;
 	}
-	*ret_offset = confirm(agent, window);
-	return NULL;
+	*ret_offset = confirm(agent, window); /* it is mapped, whatever became of the thread */
+	return end;
 }

@@ -54,7 +54,7 @@ static struct error *choose_returns(const struct session *session, taddr *ret_at
 }
 
 /* Maps the returns in the held process. Fails if anything else is mapped there. */
-static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr at)
+static struct error *map_returns_at(struct stop *stop, taddr at)
 {
 	const struct remote_map_request request = {
 		.at = at,
@@ -64,17 +64,25 @@ static struct error *map_returns_at(struct stop *stop, struct proc *proc, taddr 
 		.fd = -1,
 		.what = "memory for function exits",
 	};
-	uint32_t first[] = { 1, 0, 0, (uint32_t)proc->inner_pid };
 
-	assert(at.v && at.v % DT_PAGE == 0 && proc == stop->proc);
-	struct error *error = remote_map_once(stop, &request, &at);
+	assert(at.v && at.v % DT_PAGE == 0);
+	return remote_map_once(stop, &request, &at);
+}
+
+/* Fills in the returns, and then tells the agent's code in that process of them. */
+static struct error *fill_returns(const struct session *session, struct proc *proc, taddr at)
+{
+	uint32_t first[] = { 1, 0, 0, (uint32_t)proc->inner_pid };
 
 	_Static_assert(offsetof(struct dt_returns, pid) - offsetof(struct dt_returns, used) == 12,
 		       "first");
+	struct error *error = mem_write(proc, taddr_add(at, offsetof(struct dt_returns, used)),
+					first, sizeof(first));
 	if (error)
 		return error;
-	return mem_write(proc, taddr_add(at, offsetof(struct dt_returns, used)), first,
-			 sizeof(first));
+	return mem_write(proc,
+			 taddr_add(session->agent->state_at, offsetof(struct dt_state, returns)),
+			 &at.v, sizeof(at.v));
 }
 
 static struct error *map_returns(struct session *session, struct stop *stop)
@@ -86,7 +94,7 @@ static struct error *map_returns(struct session *session, struct stop *stop)
 	if (error)
 		return error;
 	control->returns = chosen.v; /* before mmap: a controller that takes over must find it */
-	error = map_returns_at(stop, session->proc, chosen);
+	error = map_returns_at(stop, chosen);
 	if (error)
 		control->returns = 0;
 	else
@@ -104,30 +112,45 @@ struct error *exits_map_child(struct session *session, struct proc *child, struc
 		return error;
 	if (session->exits->unwinder_count) /* the child's copy knows no stubs */
 		return error_new(ERROR_REFUSED, "its unwinder can't learn of return stubs");
-	return map_returns_at(stop, child, at);
+	error = map_returns_at(stop, at);
+	return error ? error : fill_returns(session, child, at);
 }
 
-struct error *exits_map(struct session *session, struct stop *stop)
+static struct error *map_window(struct session *session, struct stop *stop)
 {
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct exits *exits = session->exits;
+	taddr at;
+	struct error *error = maps_read(session->proc, &maps);
 
-	assert(!exits->returns.v);
-	struct error *error = map_returns(session, stop);
-
-	exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
-	exits->inside = calloc(DT_EVENTS_MAX, sizeof(*exits->inside));
-	if (!error && (!exits->unwound || !exits->inside))
-		error = error_new(ERROR_FAILED, "out of memory");
-	if (!error)
-		error = maps_read(session->proc, &maps);
 	if (!error)
 		error = near_find_gap(&maps, exits->returns,
 				      taddr_add(exits->returns, sizeof(struct dt_returns)),
-				      WINDOW_PAGES * DT_PAGE, &exits->window);
+				      WINDOW_PAGES * DT_PAGE, &at);
 	if (!error)
-		error = agent_map_window(stop, session->agent, exits->window, WINDOW_PAGES,
-					 &exits->offset);
+		error = agent_map_window(stop, session->agent, at, WINDOW_PAGES, &exits->offset);
+	if (!error)
+		exits->window = at;
+	return error;
+}
+
+/* A try that failed may have mapped some of it. */
+struct error *exits_map(struct session *session, struct stop *stop)
+{
+	struct exits *exits = session->exits;
+	struct error *error = exits->returns.v ? NULL : map_returns(session, stop);
+
+	assert(!exits->ready);
+	if (!error)
+		error = fill_returns(session, session->proc, exits->returns);
+	if (!exits->unwound)
+		exits->unwound = calloc(DT_EVENTS_MAX, sizeof(*exits->unwound));
+	if (!exits->inside)
+		exits->inside = calloc(DT_EVENTS_MAX, sizeof(*exits->inside));
+	if (!error && (!exits->unwound || !exits->inside))
+		error = error_new(ERROR_FAILED, "out of memory");
+	if (!error && !exits->window.v)
+		error = map_window(session, stop);
 	return error;
 }
 
@@ -183,7 +206,6 @@ struct error *exits_write(struct session *session, struct tramp_env *env)
 			      &exits->fde_at))
 		return error_new(ERROR_FAILED, "function exits: their code doesn't fit its room");
 	control->stub_fde = exits->window.v + exits->table_at + exits->fde_at;
-	control->returns = env->returns.v;
 	control->stubs = env->stubs.v;
 	return write_stubs(session, env, first_count(session));
 }
@@ -195,7 +217,7 @@ void exits_grow(struct session *session, uint64_t now_ns)
 	struct tramp_env env = { 0 };
 	uint64_t missed = 0;
 
-	if (!session->exits->returns.v || count >= DT_STUBS_MAX ||
+	if (!session->exits->ready || count >= DT_STUBS_MAX ||
 	    now_ns < session->exits->next_grow)
 		return;
 	session->exits->next_grow = now_ns + GROW_NS;
@@ -228,9 +250,13 @@ bool exits_find_threads(const struct session *session, const struct stop *stop)
 struct error *exits_unmap(const struct session *session, struct stop *stop)
 {
 	const uint64_t args[6] = { session->exits->returns.v, sizeof(struct dt_returns) };
-	int64_t result;
+	int64_t result = 0;
+	struct error *error =
+		session->exits->returns.v ? remote_syscall(stop, SYS_munmap, args, &result) : NULL;
 
-	return session->exits->returns.v ? remote_syscall(stop, SYS_munmap, args, &result) : NULL;
+	if (!error && result < 0)
+		error = error_errno((int)-result, "cannot unmap the memory of function exits");
+	return error;
 }
 
 bool exits_create(struct session *session)

@@ -24,8 +24,9 @@ struct exits_unwinder {
 };
 
 struct exits {
-	taddr returns; /* struct dt_returns in the target; 0: no exits are recorded */
-	taddr window; /* code that records exits, the unwind table, then the stubs */
+	taddr returns; /* struct dt_returns in the target; 0: not mapped */
+	taddr window; /* code that records exits, the unwind table, then the stubs; 0: not mapped */
+	bool ready; /* all of it is mapped and written, and the unwinders know of it */
 	uint32_t offset; /* of the window in the code memfd */
 	uint64_t missed; /* sum of the tallies when exits_grow last grew */
 	size_t table_at, fde_at; /* in the window */

@@ -237,7 +237,8 @@ struct error *exchange_restore(struct exchange *x, bool dependents)
 	return err;
 }
 
-/* Brings the old sites back after a failed write, those that others lead through first (P6). */
+/* Brings the old sites back after a failed write, those that others lead through first (P6). New
+ * sites of the group whose write failed are in an unknown state. */
 static struct error *undo_group(struct exchange *x, unsigned group)
 {
 	struct error *err = NULL;
@@ -246,11 +247,14 @@ static struct error *undo_group(struct exchange *x, unsigned group)
 	     at.first++) {
 		struct patch_site *site = new_member(x, at.first);
 
-		if (site->state != PATCH_PLACED)
+		if (site->state != PATCH_PLACED && !site->torn)
 			continue;
 		err = mem_write(x->proc, site->address, site->original, site->length);
-		sites_fail(site, PATCH_FAILED,
-			   error_new(ERROR_FAILED, "the code next to it cannot be written"));
+		site->torn = false;
+		if (site->state == PATCH_PLACED)
+			sites_fail(site, PATCH_FAILED,
+				   error_new(ERROR_FAILED,
+					     "the code next to it cannot be written"));
 	}
 	for (int dependents = 0; dependents < 2; dependents++) {
 		for (struct group_range at = groups_find(&x->old_groups, group);
@@ -264,7 +268,7 @@ static struct error *undo_group(struct exchange *x, unsigned group)
 	return err;
 }
 
-/* Has a new site of the group failed? *ret_placed: one is placed. */
+/* Has a new site of the group failed? *ret_placed: one is placed, or its write failed. */
 static bool is_broken(const struct exchange *x, unsigned group, bool *ret_placed)
 {
 	bool failed = false;
@@ -275,7 +279,7 @@ static bool is_broken(const struct exchange *x, unsigned group, bool *ret_placed
 		const struct patch_site *site = new_member(x, at.first);
 
 		failed |= site->state == PATCH_FAILED;
-		*ret_placed |= site->state == PATCH_PLACED;
+		*ret_placed |= site->state == PATCH_PLACED || site->torn;
 	}
 	return failed;
 }

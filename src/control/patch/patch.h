@@ -79,6 +79,9 @@ struct patch_site {
 	/* PATCH_PLACED sites of a group go when its PATCH_PLANNED sites come (P7); 0: no group */
 	unsigned group;
 	enum patch_state state;
+	/* its write failed while old sites of its group were to go: exchange_settle brings those
+	 * back */
+	bool torn;
 	struct error *error; /* owned */
 };
 

@@ -339,9 +339,18 @@ static void settle_site(struct batch *batch, struct patch_site *site, const char
 		site->state = PATCH_PLACED;
 		return;
 	}
-	/* torn: only the first part was written. The threads are still held. */
-	if (now && memcmp(now, site->original, site->length) != 0)
-		error_free(mem_write(batch->proc, site->address, site->original, site->length));
+	/* The threads are still held. The bytes of old sites may be there still: only the exchange
+	 * knows what the text was. Else a first part was written, or nobody knows. */
+	site->torn = exchange_old_next(&batch->exchange, site->group, &(size_t){ 0 });
+	if (!site->torn && (!now || memcmp(now, site->original, site->length) != 0)) {
+		_cleanup_error_ struct error *unclear =
+			mem_write(batch->proc, site->address, site->original, site->length);
+
+		if (unclear) { /* H32: patch_remove looks again */
+			site->state = PATCH_PLACED;
+			return;
+		}
+	}
 	sites_fail(site, PATCH_FAILED,
 		   error_new(ERROR_FAILED, "the code at 0x%lx cannot be written: %s",
 			     site->address.v, failure));

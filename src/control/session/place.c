@@ -450,6 +450,7 @@ static struct error *prepare_reading(struct session *session, const struct mappi
 		error = recording_open(session);
 	if (!error && wants->exits)
 		error = exits_register(session, held);
+	session->exits->ready |= !error && wants->exits;
 	if (!error && writer)
 		error = writer_note_types(writer);
 	if (!error)
@@ -463,7 +464,7 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 	struct error *error = prepare(session, list);
 	struct mapping_wants wants = {
 		.agent = !session->agent,
-		.exits = !session->exits->returns.v && exits_wanted(list),
+		.exits = !session->exits->ready && exits_wanted(list),
 		.unwind = session->wants_unwind && !session->unwinding->mapped,
 		.tracers = tracers_wants(list),
 		.list = list,
