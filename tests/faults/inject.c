@@ -1,0 +1,390 @@
+#include "inject.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <link.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control/remote/remote.h"
+#include "control/stop/stop.h"
+
+const char *const fault_class_names[FAULT_CLASSES] = {
+	[FAULT_ALLOCATION] = "allocation",
+	[FAULT_CALL] = "call",
+	[FAULT_WRITE] = "write",
+	[FAULT_PTRACE] = "ptrace",
+	[FAULT_REMOTE] = "remote",
+	[FAULT_STOP] = "stop",
+	[FAULT_TEXT] = "text",
+};
+
+static struct {
+	unsigned classes; /* 0: not armed */
+	uint64_t nth;
+	bool onward;
+	inject_note_fn note;
+	struct fault_report report;
+} faults;
+
+/* unwinding allocates memory and calls the system itself */
+static _Thread_local bool busy;
+
+/* ---- libraries that don't survive it --------------------------------------------------------- */
+
+/* libdw ends the program when it has no memory, and libstdc++'s demangler isn't tried either. */
+static const char *const frail[] = { "/libdw", "/libstdc++" };
+
+static struct {
+	uintptr_t from, to;
+} frail_code[4];
+static size_t frail_count;
+
+static int find_frail(struct dl_phdr_info *info, size_t size, void *data)
+{
+	for (size_t i = 0; i < sizeof(frail) / sizeof(frail[0]) && frail_count < 4; i++) {
+		if (!strstr(info->dlpi_name, frail[i]))
+			continue;
+		for (size_t j = 0; j < info->dlpi_phnum; j++) {
+			const ElfW(Phdr) *segment = &info->dlpi_phdr[j];
+
+			if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
+				continue;
+			frail_code[frail_count].from = info->dlpi_addr + segment->p_vaddr;
+			frail_code[frail_count++].to =
+				info->dlpi_addr + segment->p_vaddr + segment->p_memsz;
+		}
+	}
+	return 0;
+}
+
+static bool is_frail(void *const *stack, int depth)
+{
+	for (int i = 0; i < depth && i < 4; i++) {
+		for (size_t j = 0; j < frail_count; j++) {
+			if ((uintptr_t)stack[i] >= frail_code[j].from &&
+			    (uintptr_t)stack[i] < frail_code[j].to)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* ---- which call fails ------------------------------------------------------------------------ */
+
+static uint32_t hash_of(void *const *stack, int depth)
+{
+	uint64_t hash = 14695981039346656037u;
+
+	for (int i = 0; i < depth; i++)
+		hash = (hash ^ (uintptr_t)stack[i]) * 1099511628211u;
+	return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* Counts the call. True: it fails, with that errno. */
+static bool fails(enum fault_class class, int number, const char *name)
+{
+	struct fault_report *report = &faults.report;
+
+	if (!(faults.classes & 1u << class) || busy)
+		return false;
+	busy = true;
+	/* without this function and the wrapper */
+	void *frames[FAULT_DEPTH + 2], **stack = frames + 2;
+	int depth = backtrace(frames, class == FAULT_ALLOCATION ? 6 : 0) - 2;
+	if (is_frail(stack, depth))
+		return busy = false;
+	uint64_t call = ++report->calls;
+	bool now = faults.nth && (call == faults.nth || (faults.onward && call > faults.nth));
+
+	report->by_class[class]++;
+	if (faults.note || (now && !report->fired)) {
+		depth = backtrace(frames, FAULT_DEPTH + 2) - 2;
+		depth = depth < 0 ? 0 : depth;
+		if (faults.note)
+			faults.note(call, hash_of(stack, depth ? 1 : 0), hash_of(stack, depth));
+		if (now && !report->fired) {
+			report->fired = true;
+			report->name = name;
+			report->depth = depth;
+			memcpy(report->stack, stack, (size_t)depth * sizeof(stack[0]));
+		}
+	}
+	busy = false;
+	if (now)
+		errno = number;
+	return now;
+}
+
+void inject_arm(unsigned classes, uint64_t nth, bool onward, inject_note_fn note)
+{
+	void *warm[4];
+
+	busy = true;
+	backtrace(warm, 4); /* loads the unwinder */
+	busy = false;
+	frail_count = 0;
+	dl_iterate_phdr(find_frail, NULL);
+	memset(&faults, 0, sizeof(faults));
+	faults.nth = nth;
+	faults.onward = onward;
+	faults.note = note;
+	faults.classes = classes;
+}
+
+bool inject_has_killed(void)
+{
+	return faults.report.killed;
+}
+
+void inject_disarm(struct fault_report *ret_report)
+{
+	faults.classes = 0;
+	*ret_report = faults.report;
+}
+
+/* ---- the functions --------------------------------------------------------------------------- */
+
+/* A function that gives `failure` and sets errno. */
+#define WRAP(class, number, failure, type, name, parameters, arguments)                            \
+	type __real_##name parameters;                                                             \
+	type __wrap_##name parameters;                                                             \
+	type __wrap_##name parameters                                                              \
+	{                                                                                          \
+		if (fails(class, number, #name))                                                   \
+			return failure;                                                            \
+		return __real_##name arguments;                                                    \
+	}
+
+#ifdef __SANITIZE_ADDRESS__
+#define ALLOCATOR(type, name, parameters, arguments)                                               \
+	WRAP(FAULT_ALLOCATION, ENOMEM, NULL, type, name, parameters, arguments)
+ALLOCATOR(char *, strdup, (const char *text), (text))
+ALLOCATOR(char *, strndup, (const char *text, size_t size), (text, size))
+ALLOCATOR(void *, reallocarray, (void *at, size_t count, size_t size), (at, count, size))
+WRAP(FAULT_ALLOCATION, ENOMEM, -1, int, vasprintf, (char **text, const char *format, va_list args),
+     (text, format, args))
+
+int __wrap_asprintf(char **text, const char *format, ...);
+int __wrap_asprintf(char **text, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	int length = __wrap_vasprintf(text, format, args);
+	va_end(args);
+	return length;
+}
+#else
+/* Libraries call these, too: libelf, libdw, and libc for asprintf, opendir, fopen... */
+#define ALLOCATOR(type, name, parameters, arguments)                                               \
+	type __libc_##name parameters;                                                             \
+	__attribute__((visibility("default"))) type name parameters                                \
+	{                                                                                          \
+		if (fails(FAULT_ALLOCATION, ENOMEM, #name))                                        \
+			return NULL;                                                               \
+		return __libc_##name arguments;                                                    \
+	}
+#endif
+ALLOCATOR(void *, malloc, (size_t size), (size))
+ALLOCATOR(void *, calloc, (size_t count, size_t size), (count, size))
+ALLOCATOR(void *, realloc, (void *at, size_t size), (at, size))
+
+#define CALL(number, failure, type, name, parameters, arguments)                                   \
+	WRAP(FAULT_CALL, number, failure, type, name, parameters, arguments)
+CALL(EACCES, -1, int, access, (const char *path, int mode), (path, mode))
+CALL(EACCES, -1, int, faccessat, (int at, const char *path, int mode, int flags),
+     (at, path, mode, flags))
+CALL(ENOMEM, NULL, FILE *, fdopen, (int fd, const char *mode), (fd, mode))
+CALL(EMFILE, NULL, FILE *, fopen64, (const char *path, const char *mode), (path, mode))
+CALL(EAGAIN, -1, pid_t, fork, (void), ())
+CALL(EIO, -1, int, fstat64, (int fd, struct stat64 *to), (fd, to))
+CALL(ENOMEM, -1, int, madvise, (void *at, size_t size, int advice), (at, size, advice))
+CALL(ENOMEM, MAP_FAILED, void *, mmap64,
+     (void *at, size_t size, int prot, int flags, int fd, off64_t from),
+     (at, size, prot, flags, fd, from))
+CALL(ENOMEM, -1, int, munmap, (void *at, size_t size), (at, size))
+CALL(EMFILE, NULL, DIR *, opendir, (const char *path), (path))
+CALL(EMFILE, -1, int, pipe2, (int *fds, int flags), (fds, flags))
+CALL(EINTR, -1, int, poll, (struct pollfd * fds, nfds_t count, int ms), (fds, count, ms))
+CALL(EIO, -1, ssize_t, pread64, (int fd, void *to, size_t size, off64_t at), (fd, to, size, at))
+CALL(EPERM, -1, int, prlimit64,
+     (pid_t pid, int which, const struct rlimit64 *new, struct rlimit64 *old),
+     (pid, which, new, old))
+CALL(EIO, -1, ssize_t, read, (int fd, void *to, size_t size), (fd, to, size))
+CALL(ENOMEM, -1, ssize_t, readlink, (const char *path, char *to, size_t size), (path, to, size))
+CALL(ENOMEM, -1, ssize_t, readlinkat, (int at, const char *path, char *to, size_t size),
+     (at, path, to, size))
+CALL(ENOBUFS, -1, ssize_t, recvmsg, (int fd, struct msghdr *message, int flags),
+     (fd, message, flags))
+CALL(EPERM, -1, int, sched_setscheduler,
+     (pid_t pid, int policy, const struct sched_param *parameters), (pid, policy, parameters))
+CALL(ENOBUFS, -1, ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),
+     (fd, message, flags))
+CALL(EACCES, -1, int, stat64, (const char *path, struct stat64 *to), (path, to))
+CALL(EAGAIN, -1, int, timer_create, (clockid_t clock, struct sigevent *event, timer_t *timer),
+     (clock, event, timer))
+CALL(EINTR, -1, int, waitid, (idtype_t type, id_t id, siginfo_t *info, int options),
+     (type, id, info, options))
+CALL(EINTR, -1, pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options))
+
+#define WRITE(number, failure, type, name, parameters, arguments)                                  \
+	WRAP(FAULT_WRITE, number, failure, type, name, parameters, arguments)
+WRITE(EIO, EOF, int, fflush, (FILE * file), (file))
+WRITE(ENOSPC, -1, int, ftruncate64, (int fd, off64_t size), (fd, size))
+WRITE(ENOSPC, -1, int, mkdir, (const char *path, mode_t mode), (path, mode))
+WRITE(ENOSPC, ENOSPC, int, posix_fallocate64, (int fd, off64_t at, off64_t size), (fd, at, size))
+WRITE(EIO, -1, ssize_t, pwrite64, (int fd, const void *from, size_t size, off64_t at),
+      (fd, from, size, at))
+WRITE(EDQUOT, -1, ssize_t, pwritev64, (int fd, const struct iovec *from, int count, off64_t at),
+      (fd, from, count, at))
+WRITE(EIO, -1, int, renameat, (int from_at, const char *from, int to_at, const char *to),
+      (from_at, from, to_at, to))
+WRITE(EIO, -1, int, unlinkat, (int at, const char *path, int flags), (at, path, flags))
+WRITE(ENOSPC, -1, ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size))
+
+/* ---- functions with arguments of any kind ---------------------------------------------------- */
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	unsigned mode = va_arg(args, unsigned); /* read in vain if there is none */
+	va_end(args);
+	return fails(FAULT_CALL, EMFILE, "open") ? -1 : __real_open64(path, flags, mode);
+}
+
+int __real_openat64(int at, const char *path, int flags, ...);
+int __wrap_openat64(int at, const char *path, int flags, ...);
+int __wrap_openat64(int at, const char *path, int flags, ...)
+{
+	va_list args;
+
+	va_start(args, flags);
+	unsigned mode = va_arg(args, unsigned);
+	va_end(args);
+	return fails(FAULT_CALL, ENFILE, "openat") ? -1 : __real_openat64(at, path, flags, mode);
+}
+
+int __real_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...)
+{
+	va_list args;
+
+	va_start(args, command);
+	void *argument = va_arg(args, void *);
+	va_end(args);
+	return fails(FAULT_CALL, EMFILE, "fcntl") ? -1 : __real_fcntl64(fd, command, argument);
+}
+
+/* Calls that can fail. gettid and futex can't; tgkill and kcmp fail for rights alone. */
+static bool may_fail(long number)
+{
+	static const long numbers[] = { SYS_getdents64,	       SYS_pidfd_open,
+					SYS_memfd_create,      SYS_process_vm_readv,
+					SYS_process_vm_writev, SYS_pidfd_getfd };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (numbers[i] == number)
+			return true;
+	}
+	return false;
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+	long arguments[6];
+	va_list args;
+
+	va_start(args, number);
+	for (size_t i = 0; i < 6; i++)
+		arguments[i] = va_arg(args, long);
+	va_end(args);
+	if (may_fail(number) && fails(FAULT_CALL, ENOMEM, "syscall"))
+		return -1;
+	return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
+			      arguments[4], arguments[5]);
+}
+
+/* A thread of another user, or of another tracer, can't be seized. All other requests, to a thread
+ * in its stop, fail for one reason: the thread is being killed. So it is. */
+long __real_ptrace(int request, ...);
+long __wrap_ptrace(int request, ...);
+long __wrap_ptrace(int request, ...)
+{
+	va_list args;
+
+	va_start(args, request);
+	pid_t pid = va_arg(args, pid_t);
+	void *at = va_arg(args, void *), *data = va_arg(args, void *);
+	va_end(args);
+	if (!fails(FAULT_PTRACE, request == PTRACE_SEIZE ? EPERM : ESRCH, "ptrace"))
+		return __real_ptrace(request, pid, at, data);
+	if (request != PTRACE_SEIZE) {
+		faults.report.killed = true;
+		kill(pid, SIGKILL);
+		errno = ESRCH;
+	}
+	return -1;
+}
+
+/* ---- parts of the controller ----------------------------------------------------------------- */
+
+#define PART(class, what, name, parameters, arguments)                                             \
+	struct error *__real_##name parameters;                                                    \
+	struct error *__wrap_##name parameters;                                                    \
+	struct error *__wrap_##name parameters                                                     \
+	{                                                                                          \
+		if (fails(class, EIO, #name))                                                      \
+			return error_new(ERROR_FAILED, "no " what " (injected)");                  \
+		return __real_##name arguments;                                                    \
+	}
+PART(FAULT_TEXT, "write to memory", mem_write,
+     (struct proc * proc, taddr to, const void *from, size_t size), (proc, to, from, size))
+PART(FAULT_STOP, "stop", stop_all, (struct proc * proc, unsigned ms, struct stop **ret_stop),
+     (proc, ms, ret_stop))
+PART(FAULT_STOP, "stop", stop_one, (struct proc * proc, unsigned ms, struct stop **ret_stop),
+     (proc, ms, ret_stop))
+PART(FAULT_STOP, "stop", stop_thread,
+     (struct proc * proc, pid_t tid, unsigned ms, struct stop **ret_stop),
+     (proc, tid, ms, ret_stop))
+
+#define REMOTE(name, first)                                                                        \
+	struct error *__real_##name(first, long number, const uint64_t args[6],                    \
+				    int64_t *ret_result);                                          \
+	struct error *__wrap_##name(first, long number, const uint64_t args[6],                    \
+				    int64_t *ret_result);                                          \
+	struct error *__wrap_##name(first, long number, const uint64_t args[6],                    \
+				    int64_t *ret_result)                                           \
+	{                                                                                          \
+		/* close frees its number whatever it says */                                      \
+		if (number == SYS_close || !fails(FAULT_REMOTE, ENOMEM, #name))                    \
+			return __real_##name(by, number, args, ret_result);                        \
+		*ret_result = -ENOMEM;                                                             \
+		return NULL;                                                                       \
+	}
+REMOTE(remote_call, struct remote *by)
+REMOTE(remote_syscall, struct stop *by)
