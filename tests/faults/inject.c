@@ -223,7 +223,7 @@ CALL(ENOMEM, MAP_FAILED, void *, mmap64,
 CALL(ENOMEM, -1, int, munmap, (void *at, size_t size), (at, size))
 CALL(EMFILE, NULL, DIR *, opendir, (const char *path), (path))
 CALL(EMFILE, -1, int, pipe2, (int *fds, int flags), (fds, flags))
-CALL(EINTR, -1, int, poll, (struct pollfd * fds, nfds_t count, int ms), (fds, count, ms))
+CALL(ENOMEM, -1, int, poll, (struct pollfd * fds, nfds_t count, int ms), (fds, count, ms))
 CALL(EIO, -1, ssize_t, pread64, (int fd, void *to, size_t size, off64_t at), (fd, to, size, at))
 CALL(EPERM, -1, int, prlimit64,
      (pid_t pid, int which, const struct rlimit64 *new, struct rlimit64 *old),

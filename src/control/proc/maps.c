@@ -17,7 +17,8 @@
 #include "proc.h"
 #include "proc_status.h"
 
-/* "START-END PERM OFFSET MAJ:MIN INODE    PATH", without the newline. False: malformed. */
+/* "START-END PERM OFFSET MAJ:MIN INODE    PATH", without the newline. False: malformed.
+ * The path is NULL without memory. */
 static bool parse_line(const char *line, struct mapping *ret_mapping)
 {
 	struct mapping m = { 0 };
@@ -34,8 +35,6 @@ static bool parse_line(const char *line, struct mapping *ret_mapping)
 	m.shared = perm[3] == 's';
 	m.device = makedev(major_part, minor_part);
 	m.path = strdup(line + path_at + strspn(line + path_at, " "));
-	if (!m.path)
-		return false;
 	*ret_mapping = m;
 	return true;
 }
@@ -50,7 +49,7 @@ static struct error *parse_all(const struct proc *proc, char *text, struct maps 
 		if (!parse_line(line, &mapping))
 			return error_new(ERROR_FAILED, "cannot understand /proc/%d/maps: '%s'",
 					 proc->pid, line);
-		if (!vec_push(maps, mapping)) {
+		if (!mapping.path || !vec_push(maps, mapping)) {
 			free(mapping.path);
 			return error_new(ERROR_FAILED, "out of memory");
 		}

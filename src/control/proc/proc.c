@@ -107,7 +107,7 @@ bool proc_is_alive(const struct proc *proc)
 	do /* a pending signal interrupts poll even with a timeout of 0 */
 		ready = poll(&poll_fd, 1, 0);
 	while (ready < 0 && errno == EINTR);
-	return ready == 0;
+	return ready <= 0; /* what nobody can tell is alive (H32) */
 }
 
 /* ---- refusals ------------------------------------------------------------------------------- */

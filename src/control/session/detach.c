@@ -169,10 +169,12 @@ static struct error *unmap_all(struct session *session, struct proc *proc)
 	return NULL;
 }
 
-/* A process that has ended needs no cleaning up. */
-static struct error *unless_gone(struct error *error)
+/* A process that has ended, or has begun another program, needs no cleaning up. */
+static struct error *unless_gone(const struct session *session, struct proc *proc,
+				 struct error *error)
 {
-	if (!error || error_kind(error) != ERROR_GONE)
+	if (!error || error_kind(error) != ERROR_GONE ||
+	    (proc && proc_is_alive(proc) && session_may_have_code(session, proc)))
 		return error;
 	error_free(error);
 	return NULL;
@@ -237,8 +239,8 @@ static void add_holder(struct session *session, struct holders *holders, struct 
 {
 	struct holder holder = { .proc = proc };
 
-	if (proc_is_alive(proc) && session_has_code(session, proc)) {
-		struct error *error = unless_gone(quiet_process(session, proc));
+	if (proc_is_alive(proc) && session_may_have_code(session, proc)) {
+		struct error *error = unless_gone(session, proc, quiet_process(session, proc));
 
 		holder.quiet = !error;
 		note_left(summary, proc->pid, error);
@@ -272,7 +274,8 @@ static bool add_children(struct session *session, struct holders *holders,
 
 		if (is_holder(holders, pids.items[i]))
 			continue;
-		struct error *failed = unless_gone(proc_open_plain(pids.items[i], &child));
+		struct error *failed =
+			unless_gone(session, NULL, proc_open_plain(pids.items[i], &child));
 		note_left(summary, pids.items[i], failed);
 		if (child)
 			add_holder(session, holders, child, summary);
@@ -304,9 +307,10 @@ struct error *detach_all(struct session *session, struct session_summary *summar
 		struct holder *holder = &holders.items[i];
 
 		if (holder->quiet && proc_is_alive(holder->proc) &&
-		    session_has_code(session, holder->proc))
+		    session_may_have_code(session, holder->proc))
 			note_left(summary, holder->proc->pid,
-				  unless_gone(unmap_process(session, holder->proc)));
+				  unless_gone(session, holder->proc,
+					      unmap_process(session, holder->proc)));
 		if (holder->proc != session->proc)
 			proc_close(holder->proc);
 	}

@@ -269,7 +269,7 @@ static struct error *clear_child(struct session *session, pid_t pid, bool *ret_c
 	bool idle = false;
 	struct error *error = proc_open_plain(pid, &child);
 
-	if (!error && session_has_code(session, child)) {
+	if (!error && session_may_have_code(session, child)) {
 		error = garbage_restore(session, child, false, &idle);
 		*ret_clear = false;
 		if (!error && idle)

@@ -460,7 +460,7 @@ struct error *session_modules_changed(struct session *session)
 
 	/* the memory of another program isn't ours to change */
 	if (session->agent && proc_is_alive(session->proc) &&
-	    !session_has_code(session, session->proc))
+	    !session_may_have_code(session, session->proc))
 		return error_new(ERROR_GONE, "process %d has begun another program",
 				 session->proc->pid);
 	error = follow(session, &gone, &is_new);

@@ -30,8 +30,14 @@ struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop)
 	snprintf(path, sizeof(path), "/proc/%d/task", proc->pid);
 	if (all)
 		stop->task_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if ((all && stop->task_fd < 0) || !proc_is_alive(proc)) {
-		struct error *err = held_gone(stop);
+	int number = all && stop->task_fd < 0 ? errno : 0;
+	if (number || !proc_is_alive(proc)) {
+		/* a living process that can't be looked at isn't gone */
+		bool gone = !number || number == ENOENT || number == ESRCH || !proc_is_alive(proc);
+		struct error *err = gone ? held_gone(stop) :
+					   error_errno(number,
+						       "cannot list the threads of process %d",
+						       proc->pid);
 
 		cleanup_close(&stop->task_fd);
 		free(stop);

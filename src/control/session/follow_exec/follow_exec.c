@@ -248,7 +248,7 @@ static bool follow_look(struct session *root, struct dt_exec *exec)
 
 static bool has_program(const struct session *exec)
 {
-	return proc_is_alive(exec->proc) && session_has_code(exec, exec->proc);
+	return proc_is_alive(exec->proc) && session_may_have_code(exec, exec->proc);
 }
 
 /* Does no process have its code any more? */

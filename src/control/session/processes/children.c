@@ -169,7 +169,7 @@ static struct error *place_child(struct session *session, struct proc *child,
 
 	if (!items || !pointers)
 		return error_new(ERROR_FAILED, "out of memory");
-	if (!session_has_code(session, child))
+	if (!session_may_have_code(session, child))
 		return NULL; /* the child has executed another program */
 	list_sites(child, patches, count, &copies);
 	if (!copies.count)

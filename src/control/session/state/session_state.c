@@ -25,15 +25,28 @@ bool session_can_follow(const struct session *session)
 	return session->options.follow_exec && session->proc->inner_pid == session->proc->pid;
 }
 
-bool session_has_code(const struct session *session, struct proc *proc)
+/* `unknown`: the answer if the mappings can't be read. */
+static bool has_code(const struct session *session, struct proc *proc, bool unknown)
 {
 	assert(session->agent);
 	_cleanup_(maps_free) struct maps maps = { 0 };
 	_cleanup_error_ struct error *error = maps_read(proc, &maps);
-	const struct mapping *found = error ? NULL : maps_find(&maps, session->agent->control_at);
 
+	if (error)
+		return error_kind(error) != ERROR_GONE && unknown;
+	const struct mapping *found = maps_find(&maps, session->agent->control_at);
 	return found && found->inode == session->agent->code_inode &&
 	       found->device == session->agent->code_device;
+}
+
+bool session_has_code(const struct session *session, struct proc *proc)
+{
+	return has_code(session, proc, false);
+}
+
+bool session_may_have_code(const struct session *session, struct proc *proc)
+{
+	return has_code(session, proc, true);
 }
 
 void session_note_sizes(const struct session *session)
