@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shared/sorted.h"
+#include "control/base/cleanup.h"
 
 static uint64_t page_of(taddr at)
 {
@@ -67,6 +68,17 @@ static size_t run_length(const struct pages *pages, size_t first, bool dirty)
 	return n;
 }
 
+/* Is the page not mapped? Only then nobody runs what is in it. */
+static struct error *check_unmapped(struct proc *proc, taddr at)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	struct error *err = maps_read(proc, &maps);
+
+	if (!err && maps_find(&maps, at))
+		err = error_new(ERROR_FAILED, "the code at 0x%lx can't be read", at.v);
+	return err;
+}
+
 static struct error *read_run(struct pages *pages, struct proc *proc, size_t first, size_t n)
 {
 	struct error *err = mem_read(proc, pages->items[first].at, pages->bytes + first * DT_PAGE,
@@ -77,7 +89,9 @@ static struct error *read_run(struct pages *pages, struct proc *proc, size_t fir
 	if (!err || error_kind(err) == ERROR_GONE)
 		return err;
 	error_free(err);
-	for (size_t i = 0; n > 1 && i < n; i++) { /* find the one that isn't readable */
+	if (n == 1)
+		return check_unmapped(proc, pages->items[first].at);
+	for (size_t i = 0; i < n; i++) { /* find the one that isn't readable */
 		err = read_run(pages, proc, first + i, 1);
 		if (err)
 			return err;
@@ -87,15 +101,17 @@ static struct error *read_run(struct pages *pages, struct proc *proc, size_t fir
 
 struct error *pages_read(struct pages *pages, struct proc *proc)
 {
-	for (size_t i = 0; i < pages->count;) {
-		size_t n = run_length(pages, i, false);
-		struct error *err = read_run(pages, proc, i, n);
+	struct error *err = NULL;
 
-		if (err)
-			return err;
+	for (size_t i = 0; i < pages->count && !err;) {
+		size_t n = run_length(pages, i, false);
+
+		err = read_run(pages, proc, i, n);
 		i += n;
 	}
-	return NULL;
+	for (size_t i = 0; i < pages->count && err; i++)
+		pages->items[i].readable = false;
+	return err;
 }
 
 static size_t index_of(const struct pages *pages, uint64_t at)

@@ -25,7 +25,8 @@ struct pages {
 struct error *pages_create(struct patch_site *const *sites, size_t count, struct pages *ret_pages);
 void pages_free(struct pages *pages);
 
-/* Reads all pages, one system call per run of neighbours. An unmapped page becomes not readable. */
+/* Reads all pages, one system call per run of neighbours. An unmapped page becomes not readable;
+ * fails if a mapped one can't be read, and then none is readable. */
 struct error *pages_read(struct pages *pages, struct proc *proc);
 
 /* Our copy of the site's bytes; NULL: not readable. */

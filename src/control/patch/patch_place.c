@@ -369,12 +369,15 @@ static struct error *place_pass(struct batch *batch)
 	}
 	failure = write_sites(batch);
 	err = pages_read(&batch->pages, batch->proc);
-	for (size_t i = 0; !err && i < batch->sites.count; i++) {
+	if (err && error_kind(err) == ERROR_GONE)
+		return err;
+	error_free(err); /* settle_site restores what can't be read */
+	for (size_t i = 0; i < batch->sites.count; i++) {
 		if (is_ready(batch, i))
 			settle_site(batch, batch->sites.items[i],
 				    failure ? error_text(failure) : "the bytes did not change");
 	}
-	return err;
+	return NULL;
 }
 
 static bool has_dependents(const struct batch *batch)

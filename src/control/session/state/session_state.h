@@ -124,7 +124,7 @@ void session_notify(const struct session *session, enum session_notice notice, c
 bool session_can_follow(const struct session *session);
 /* Does the process still map our code? Not after execve. False if nobody can tell. */
 bool session_has_code(const struct session *session, struct proc *proc);
-/* The same, but true if nobody can tell: what may be in a process is treated as if it were (H32). */
+/* The same, but true if nobody can tell: what may be there is treated as if it were (H32). */
 bool session_may_have_code(const struct session *session, struct proc *proc);
 /* Writes the sizes of new event types for the agent's slow path. */
 void session_note_sizes(const struct session *session);
