@@ -37,6 +37,9 @@
  * (R7) A program that moves stacks away and back (greenlet) has calls whose frames only seem to be
  *      gone. Such a call returns through a free stub: from then on (dt_returns.stray) that process
  *      takes no stub from a call that has not returned.
+ * (R8) Unwinders don't see stubs. libgcc's frames are without them (target/find.c); LLVM's
+ *      libunwind gets a table by which a stub has its caller's stack pointer. A personality routine
+ *      may compute an address from the CFA (seen: LuaJIT).
  */
 #ifndef DYNTRACE_RETURNS_H
 #define DYNTRACE_RETURNS_H

@@ -15,6 +15,12 @@ struct find_bases {
 	uint64_t text, data, function;
 };
 
+/* The part of libgcc's struct _Unwind_Context that ends with the bases; unchanged since GCC 3. */
+struct find_context {
+	uint64_t cfa, ra, lsda;
+	struct find_bases bases;
+};
+
 #define FIND_JUMP 0xe9
 #define FIND_JUMP_LENGTH 5
 
@@ -135,11 +141,52 @@ static uint64_t find_own(uint64_t pc, uint64_t *ret_function)
 
 /* ---- answers to the hook --------------------------------------------------------------------- */
 
-uint64_t find_table(const struct dt_control *control, uint64_t pc, struct find_bases *bases)
+#define FIND_STACK (64u << 10) /* a context further up the stack isn't the asker's */
+#define FIND_TAIL_CALLS 64u
+
+/* Where a call that returns through stubs ends up; 0: `ra` is no stub's landing. */
+static uint64_t find_behind_stubs(const struct dt_control *control, uint64_t ra)
+{
+	const struct dt_returns *returns = (const struct dt_returns *)control->returns;
+
+	for (uint32_t i = 0; returns && i < FIND_TAIL_CALLS; i++) {
+		uint64_t offset = ra - control->stubs;
+
+		if (offset >> DT_STUB_SHIFT >= control->stub_count)
+			return i ? ra : 0;
+		if (offset % DT_STUB_SIZE != DT_STUB_LANDING)
+			return 0;
+		ra = returns->slots[offset >> DT_STUB_SHIFT].ra;
+	}
+	return 0;
+}
+
+/*
+ * Removes stubs from the frames that libgcc sees (R8). libgcc asks for the table of each frame with
+ * the bases inside of its context, whose return address this function changes to the caller's. So
+ * _Unwind_GetCFA, _Unwind_GetIP and the personality routine say what they would say untraced.
+ */
+static void find_skip_stubs(const struct dt_control *control, uint64_t *pc,
+			    struct find_bases *bases)
+{
+	struct find_context *context =
+		(struct find_context *)((uint8_t *)bases - offsetof(struct find_context, bases));
+	uint64_t here = (uint64_t)__builtin_frame_address(0);
+	uint64_t ra = find_behind_stubs(control, *pc + 1);
+
+	if (!ra || (uint64_t)context - here > FIND_STACK || context->ra != *pc + 1)
+		return;
+	context->ra = ra;
+	*pc = ra - 1;
+}
+
+uint64_t find_table(const struct dt_control *control, uint64_t *asked, struct find_bases *bases)
 {
 	uint64_t function = 0, fde = 0;
 	struct find_frame frame;
 
+	find_skip_stubs(control, asked, bases);
+	uint64_t pc = *asked;
 	if (control->stub_fde && (pc - control->stubs) >> DT_STUB_SHIFT < DT_STUBS_MAX) {
 		function = control->stubs;
 		fde = control->stub_fde;

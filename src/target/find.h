@@ -20,8 +20,8 @@ struct find_frame {
 bool find_frame(const struct dt_control *control, uint64_t pc, struct find_frame *ret_frame);
 
 struct find_bases;
-/* The FDE for an address that an unwinder asks about, and *bases with it. 0: not in code of
- * dyntrace. */
-uint64_t find_table(const struct dt_control *control, uint64_t pc, struct find_bases *bases);
+/* The FDE for the address *asked that an unwinder asks about, and *bases with it. 0: not in code of
+ * dyntrace; the unwinder's own answer for *asked is right, which has changed for a return stub. */
+uint64_t find_table(const struct dt_control *control, uint64_t *asked, struct find_bases *bases);
 
 #endif

@@ -2,7 +2,7 @@
  * retslot.c - return stubs: find a free stub for a call, bind new stubs, release stubs whose frames
  * are gone.
  *
- * The invariants R1 to R7 are in src/shared/returns.h. Trampolines take the stub that their hint
+ * The invariants R1 to R8 are in src/shared/returns.h. Trampolines take the stub that their hint
  * names. They come here if the hint led nowhere: at the first call from a place, at one deeper
  * recursion, if two keys share a hint, at a thread's first call at all.
  *

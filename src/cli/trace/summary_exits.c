@@ -1,6 +1,7 @@
 #include "summary_exits.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define REFUSALS_MAX 5
 #define TIME_TEXT 16
@@ -53,6 +54,24 @@ void summary_exits_row(const struct tracepoint_info *row)
 		(unsigned long long)row->inside, (unsigned long long)row->missed);
 }
 
+static void print_foreign(const struct session *session)
+{
+	char *runtimes;
+	uint64_t count = session_foreign_calls(session, &runtimes);
+
+	if (count && runtimes)
+		fprintf(stderr,
+			"missed: %llu calls from code that finds its frames by return address (%s), "
+			"or was made at run time\n",
+			(unsigned long long)count, runtimes);
+	else if (count)
+		fprintf(stderr,
+			"missed: %llu calls from code that was made at run time or has no unwind "
+			"tables\n",
+			(unsigned long long)count);
+	free(runtimes);
+}
+
 void summary_exits_rest(const struct session *session)
 {
 	uint64_t unwound = 0, inside = 0, missed = 0;
@@ -73,4 +92,5 @@ void summary_exits_rest(const struct session *session)
 		fprintf(stderr, "calls without an exit: %llu unwound, %llu inside, %llu missed\n",
 			(unsigned long long)unwound, (unsigned long long)inside,
 			(unsigned long long)missed);
+	print_foreign(session);
 }

@@ -224,6 +224,18 @@ const struct text_range *symtab_text(const struct symtab *symtab, uint64_t addre
 	return text;
 }
 
+bool symtab_section(const struct symtab *symtab, const char *name, uint64_t *ret_start,
+		    uint64_t *ret_end)
+{
+	const Elf64_Shdr *section = elf_image_section(&symtab->image, name);
+
+	if (!section || section->sh_addr + section->sh_size < section->sh_addr)
+		return false;
+	*ret_start = section->sh_addr;
+	*ret_end = section->sh_addr + section->sh_size;
+	return true;
+}
+
 uint64_t symtab_low(const struct symtab *symtab)
 {
 	return symtab->image.segments[0].address;

@@ -103,6 +103,9 @@ void symtab_each_rseq(const struct symtab *symtab,
 		      void *context);
 /* Written in Go: goroutines are parked at any instruction and no stack tells where; stacks move. */
 bool symtab_is_go(const struct symtab *symtab);
+/* Bounds of a section with bytes in the file; false: none of that name. */
+bool symtab_section(const struct symtab *symtab, const char *name, uint64_t *ret_start,
+		    uint64_t *ret_end);
 /* Does the file have handlers or clean-ups for exceptions? */
 bool symtab_has_handlers(const struct symtab *symtab);
 struct stat;

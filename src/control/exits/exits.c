@@ -270,6 +270,7 @@ void exits_free(struct session *session)
 {
 	if (!session->exits)
 		return;
+	exits_free_callers(session->exits);
 	free(session->exits->unwound);
 	free(session->exits->inside);
 	free(session->exits);

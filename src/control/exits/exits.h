@@ -9,7 +9,9 @@
 #define DYNTRACE_EXITS_H
 
 #include "shared/returns.h"
+#include "control/base/vec.h"
 #include "control/stop/stop.h"
+#include "control/exits/check/return_tables.h"
 #include "control/exits/code/exit_stub.h"
 
 struct session;
@@ -23,6 +25,14 @@ struct exits_unwinder {
 	taddr table; /* argument of the call */
 };
 
+/* What a module's runtime does with return addresses. */
+struct exits_caller {
+	const struct module *module;
+	taddr low; /* of the module, which is another one if this differs */
+	char *name; /* of the module, for messages */
+	struct return_tables tables;
+};
+
 struct exits {
 	taddr returns; /* struct dt_returns in the target; 0: not mapped */
 	taddr window; /* code that records exits, the unwind table, then the stubs; 0: not mapped */
@@ -34,6 +44,7 @@ struct exits {
 	uint32_t *inside; /* likewise: calls found inside */
 	struct exits_unwinder unwinders[DT_UNWINDERS_MAX];
 	size_t unwinder_count;
+	VEC(struct exits_caller) callers; /* modules that were judged */
 	bool all_announced; /* every unwinder in the target knows the stubs */
 	uint64_t next_watch, next_grow; /* ns */
 };
@@ -56,8 +67,15 @@ struct error *exits_map_child(struct session *session, struct proc *child, struc
 /* Writes the shared code and the first stubs, and fills in `env`. */
 struct error *exits_write(struct session *session, struct tramp_env *env);
 
+/* Finds runtimes that look up return addresses (H29). Reads files: call it before threads are held,
+ * so that exits_allow has nothing left to read. */
+struct error *exits_judge_callers(struct session *session);
 /* Lists the code whose calls may return through stubs (R6), for the modules mapped now. */
 void exits_allow(struct session *session);
+/* "OCaml in PROGRAM": the runtimes that exits_judge_callers has found; NULL: none, or out of memory.
+ * The caller frees. */
+char *exits_runtimes(const struct session *session);
+void exits_free_callers(struct exits *exits);
 
 /* Announces the stubs to every unwinder in the target (H7), before the first use of a stub. `held`
  * as in safepoint_call. */

@@ -199,6 +199,15 @@ static struct tracepoint_info describe_row(const struct session *session,
 	return info;
 }
 
+uint64_t session_foreign_calls(const struct session *session, char **ret_runtimes)
+{
+	*ret_runtimes = NULL;
+	if (!session->agent || !session->exits->returns.v || !session->agent->pool->foreign)
+		return 0;
+	*ret_runtimes = exits_runtimes(session);
+	return session->agent->pool->foreign;
+}
+
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index)
 {
 	assert(index < session_tracepoint_count(session));

@@ -144,6 +144,9 @@ uint64_t session_code_used(const struct session *session);
  * or module change. */
 size_t session_tracepoint_count(const struct session *session);
 struct tracepoint_info session_tracepoint(const struct session *session, size_t index);
+/* Calls counted as missed because their callers can't return through a stub (R6). *ret_runtimes:
+ * the language runtimes that are the reason, "OCaml in PROGRAM"; NULL: none. The caller frees. */
+uint64_t session_foreign_calls(const struct session *session, char **ret_runtimes);
 struct error *session_find(const struct session *session, const char *name, size_t *ret_index);
 
 #endif

@@ -1,0 +1,23 @@
+/*
+ * return_tables.h - code whose language runtime looks up return addresses in tables of its own.
+ *
+ * A collector that finds a frame by its return address doesn't know a return stub (H29). A file is
+ * told by names that its runtime can't do without, or, stripped, by its data: a table of return
+ * addresses holds pointers to the instructions behind calls. Reads the file only.
+ */
+#ifndef DYNTRACE_RETURN_TABLES_H
+#define DYNTRACE_RETURN_TABLES_H
+
+#include "control/elf/ranges.h"
+#include "control/elf/symtab.h"
+
+struct return_tables {
+	const char *runtime; /* "OCaml", "a language runtime"...; NULL: none */
+	struct ranges code; /* sorted: no call from here gets a stub. Addresses of the file */
+};
+
+/* Fails only if memory is short. The caller frees. */
+struct error *return_tables_find(const struct symtab *symtab, struct return_tables *ret_tables);
+void return_tables_free(struct return_tables *tables);
+
+#endif

@@ -1,0 +1,179 @@
+"""Return addresses that mean something to the program (H29): runtimes that find frames by them, and personality routines that
+compute with what the unwinder says of a frame."""
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from fixtures import ROOT
+
+PROGRAMS = os.path.join(ROOT, "tests", "programs")
+HOW = {
+    "entries": ["--function", "*"],
+    "exits": ["-e", "--function", "*"],
+    "counted": ["--tracer", "count", "-e", "--function", "*"],
+}
+FEW = ["--mode", "overwrite", "--buffer-size", "2M"]  # of events on disk
+
+
+def run_both(dyntrace, how, command, *words, **options):
+    """Runs the command traced and untraced: output and exit status must be equal. Gives the summary."""
+    expected = subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    where = [] if how == "counted" else ["-o", dyntrace.new_output(), *FEW]
+    result = dyntrace("trace", *where, *HOW[how], *words, "--all-rows", "--", *command, status=expected.returncode,
+                      seconds=120, **options)
+    assert result.stdout == expected.stdout != ""
+    return result.stderr
+
+
+def table(summary):
+    """{function: {column: number}} of the summary, for columns of plain numbers."""
+    lines = summary.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("tracepoint "))
+    names = lines[start].split()
+    found = {}
+    for line in lines[start + 1:]:
+        words = re.sub(r"(\d) ([num]?s)\b", r"\1\2", line).split()
+        if len(words) == len(names):
+            found[words[0]] = {name: int(word) for name, word in zip(names, words) if word.isdigit()}
+            found[words[0]]["timed"] = words[names.index("mean")] != "-"
+    assert found, summary
+    return found
+
+
+# ---- OCaml -------------------------------------------------------------------------------------------
+
+CALLS = {"build": 20 * (2 ** 13 - 1), "sum": 20 * (2 ** 13 - 1), "find": 20 * 101}  # of busy.ml
+
+
+@pytest.fixture
+def ocaml(scratch):
+    """Builds busy.ml."""
+    def build(*options, strip=False):
+        shutil.copy(os.path.join(PROGRAMS, "busy.ml"), scratch)
+        path = os.path.join(scratch, "busy")
+        subprocess.run(["ocamlopt", *options, "busy.ml", "-o", path], cwd=scratch, check=True, capture_output=True)
+        if strip:
+            subprocess.run(["strip", path], check=True)
+        return path
+    return build
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_ocaml(dyntrace, ocaml, how):
+    """The collector finds each frame of OCaml code by its return address: calls from there get no stub, and are counted as
+    missed. The C functions of the runtime that call each other have exits."""
+    summary = run_both(dyntrace, how, [ocaml()])
+    if how == "entries":
+        return
+    assert re.search(r"^missed: \d+ calls from code that finds its frames by return address \(OCaml in busy\)", summary, re.M)
+    if how == "exits":
+        return
+    found = table(summary)
+    for name, calls in CALLS.items():
+        row = next(row for key, row in found.items() if key.startswith(f"camlBusy__{name}_"))
+        assert row["hits"] == row["missed"] == calls and not row["timed"]
+    collect = found["caml_empty_minor_heap"]
+    assert collect["timed"] and collect["missed"] == 0
+
+
+@pytest.mark.parametrize("options", [[], ["-ccopt", "-static"], ["-ccopt", "-no-pie", "-inline", "0"], ["-g", "-unsafe"]],
+                         ids=["stripped", "static", "fixed", "debug"])
+def test_ocaml_without_names(dyntrace, ocaml, options):
+    """Told by its data: the names that tell OCaml are gone, or never were there."""
+    path = ocaml(*options, strip=not options)
+    if not options:  # -Wl,-E keeps them in the dynamic table, whose strings a zealous packager may empty
+        rename_dynamic(path, b"caml_call_gc", b"gone_call_gc")
+    summary = run_both(dyntrace, "exits", [path])
+    assert re.search(r"^missed: \d+ calls from code that finds its frames by return address", summary, re.M)
+
+
+def rename_dynamic(path, old, new):
+    with open(path, "r+b") as file:
+        data = file.read()
+        assert data.count(old + b"\0") >= 1
+        file.seek(0)
+        file.write(data.replace(old + b"\0", new + b"\0"))
+
+
+def test_ocaml_compiler(dyntrace, ocaml, scratch):
+    """ocamlopt.opt compiles a program under trace: the object file is the one that it makes untraced."""
+    ocaml()
+    command = ["ocamlopt.opt", "-c", "-verbose", "-o", "made.cmx", "busy.ml"]
+    subprocess.run(command, cwd=scratch, check=True, capture_output=True)
+    with open(os.path.join(scratch, "made.o"), "rb") as file:
+        expected = file.read()
+    os.remove(os.path.join(scratch, "made.o"))
+    dyntrace("trace", "-o", dyntrace.new_output(), *FEW, *HOW["exits"], "--", *command, seconds=120)
+    with open(os.path.join(scratch, "made.o"), "rb") as file:
+        assert file.read() == expected
+
+
+# ---- LuaJIT ------------------------------------------------------------------------------------------
+
+LUA = """
+local n = 0
+for i = 1, 200 do
+  local ok, e = pcall(function() error("x" .. i) end)
+  if not ok then n = n + #e end
+end
+print(n, pcall(string.rep))
+print(select("#", xpcall(error, debug.traceback, "tb")))
+local co = coroutine.wrap(function() local x = nil; return x.y end)
+print(pcall(co))
+print(pcall(function() local t = setmetatable({}, {__index = function() error("in a metamethod", 0) end}); return t.x end))
+"""
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_luajit(dyntrace, scratch, how):
+    """LuaJIT's personality routine takes the CFA of a frame for the address of its own state."""
+    path = os.path.join(scratch, "errors.lua")
+    with open(path, "w") as file:
+        file.write(LUA)
+    run_both(dyntrace, how, ["luajit", path])
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
+def test_luajit_in_c(dyntrace, scratch, how, static):
+    """Errors that pass through frames of C, which have stubs."""
+    path = os.path.join(scratch, "luahost")
+    library = ["-Wl,-Bstatic", "-lluajit-5.1", "-Wl,-Bdynamic", "-lm", "-ldl", "-rdynamic"] if static else ["-lluajit-5.1"]
+    subprocess.run(["gcc", "-O2", "-fexceptions", os.path.join(PROGRAMS, "luahost.c"), "-o", path, *library], check=True)
+    more = [] if static else ["--function", "lua*@libluajit-5.1.so.2", "--function", "fn_*@libluajit-5.1.so.2"]
+    summary = run_both(dyntrace, how, [path, "50"], *more)
+    if how == "counted":
+        found = table(summary)
+        assert found["raise_one"]["hits"] == 100 and found["pass"]["hits"] == 200
+        for name in ("raise_one", "pass"):
+            row = found[name]
+            returned = 50 if name == "pass" else 0  # where Lua catches the error inside
+            assert row["unwound"] + row["inside"] + row["missed"] + returned == row["hits"]
+            assert row["timed"] == (returned > 0)
+
+
+# ---- what the unwinder says ----------------------------------------------------------------------------
+
+UNWINDERS = {
+    "libgcc": ["gcc"],
+    "static-libgcc": ["gcc", "-static-libgcc"],
+    "static": ["gcc", "-static"],
+    "llvm": ["clang", "-Wl,--no-as-needed", "-l:libunwind.so.1"],
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("unwinder", UNWINDERS)
+def test_personality(dyntrace, scratch, unwinder, how):
+    """(R8) _Unwind_GetCFA, _Unwind_GetIP, _Unwind_FindEnclosingFunction and the number of frames are as untraced, for
+    exceptions, forced unwinding and backtraces, through calls and tail calls that return through stubs."""
+    path = os.path.join(scratch, "personality")
+    compiler, *options = UNWINDERS[unwinder]
+    subprocess.run([compiler, "-O2", "-fexceptions", os.path.join(PROGRAMS, "personality.c"), *options, "-o", path], check=True)
+    # LLVM's libunwind shows a stub as a frame.
+    frames = ["0"] if unwinder == "llvm" else []
+    assert "wrong 0" in subprocess.run([path, "30"], capture_output=True, text=True, check=True).stdout
+    run_both(dyntrace, how, [path, "30", *frames])
