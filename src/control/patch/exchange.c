@@ -163,26 +163,25 @@ bool exchange_is_quiet_trap(const struct patch_site *old)
 	return old->patched[0] == TRAP && old->move_count > 1 && old->moves[1].offset > 1;
 }
 
-/* Has a thread run into the trap, with its SIGTRAP still to come? The handler goes by its RIP. */
-static bool is_in_trap(const struct patch_site *old, struct stop *stop)
+/* The old site whose trap a thread with this RIP may have run into, with its SIGTRAP still to come:
+ * the handler goes by the RIP. NULL: none. */
+static const struct patch_site *trap_behind(const struct exchange *x, taddr rip)
 {
-	if (exchange_is_quiet_trap(old))
-		return false;
-	for (size_t i = 0; i < stop_thread_count(stop) && old->patched[0] == TRAP; i++) {
-		if (stop_thread_rip(stop, i).v == old->address.v + 1)
-			return true;
-	}
-	return false;
+	size_t at = sites_at(&x->old, taddr_add(rip, -1));
+	const struct patch_site *old = at < x->old.count ? x->old.items[at] : NULL;
+
+	return old && old->patched[0] == TRAP && !exchange_is_quiet_trap(old) ? old : NULL;
 }
 
 struct error *exchange_find_busy(struct exchange *x, struct stop *stop)
 {
 	struct error *err;
 
-	for (size_t i = 0; i < x->old.count; i++) {
-		if (is_in_trap(x->old.items[i], stop))
-			delay_group(x, x->old.items[i]->group,
-				    "a thread has run into its trap");
+	for (size_t i = 0; i < stop_thread_count(stop); i++) {
+		const struct patch_site *old = trap_behind(x, stop_thread_rip(stop, i));
+
+		if (old)
+			delay_group(x, old->group, "a thread has run into its trap");
 	}
 	err = waypoints_scan(&x->waypoints, stop);
 	for (size_t i = 0; !err && i < x->waypoints.count; i++) {
@@ -231,8 +230,7 @@ struct error *exchange_restore(struct exchange *x, bool dependents)
 		/* other sites may have our copy of these pages written */
 		if (!err && pages_crosses(old))
 			memcpy(pages_of_site(x->pages, old), old->original, old->length);
-		else
-			pages_put(x->pages, old, old->original);
+		pages_put(x->pages, old, old->original);
 	}
 	return err;
 }

@@ -120,7 +120,7 @@ struct error *patch_remove(struct proc *proc, struct patch_site **sites, size_t 
 			   unsigned timeout_ms, bool *ret_idle, struct patch_stats *ret_stats);
 
 /* Finds `after` and `waypoint` of sites that another controller wrote: a short jump leads through
- * another site of the list. */
+ * another site of the list. The sites are sorted by address and don't overlap. */
 void patch_link(struct patch_site *sites, size_t count);
 
 /* Does the process's text hold our jump at the site? False if the text can't be read. */

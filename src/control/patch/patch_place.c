@@ -2,7 +2,8 @@
  * patch_place: write planned sites.
  *
  * One try, in order:
- *   1. prepare pages, ranges and mappings, while the target still runs;
+ *   1. prepare pages, ranges and mappings, and have the kernel copy the pages, while the target
+ *      still runs;
  *   2. stop all threads (P1);
  *   3. check the bytes (P2), the stacks (P4) and the threads (P3);
  *   4. write RIPs, then pages, then the sites that cross a page boundary, one by one (H14);
@@ -368,7 +369,7 @@ static struct error *place_pass(struct batch *batch)
 			redirect_apply(&batch->redirect, batch->sites.items[i]);
 	}
 	failure = write_sites(batch);
-	err = pages_read(&batch->pages, batch->proc);
+	err = pages_read_changed(&batch->pages, batch->proc);
 	if (err && error_kind(err) == ERROR_GONE)
 		return err;
 	error_free(err); /* settle_site restores what can't be read */
@@ -449,8 +450,10 @@ static struct error *place_try(struct proc *proc, struct stop *held,
 	*ret_again = false;
 	if (err || !has_planned(&batch))
 		return err;
-	if (!held)
+	if (!held) {
+		pages_unshare(&batch.pages, proc, &batch.scan.maps);
 		err = stop_all(proc, STOP_TIMEOUT_MS, &batch.stop);
+	}
 	if (!err)
 		err = place_held(&batch);
 	if (!held)

@@ -114,18 +114,17 @@ static void keep_hosts(struct removal *r)
 {
 	for (size_t i = 0; i < r->sites.count; i++) {
 		const struct patch_site *site = r->sites.items[i];
+		size_t host;
 
 		if (!site->after || r->restored[i])
 			continue;
-		for (size_t j = 0; j < r->sites.count; j++) {
-			if (!taddr_equal(r->sites.items[j]->address, site->after->address))
-				continue;
-			r->still_jumps = true;
-			sites_fail(r->sites.items[j], PATCH_REMOVED,
-				   error_new(ERROR_FAILED,
-					     "the changed code at 0x%lx jumps through 0x%lx",
-					     site->address.v, site->after->address.v));
-		}
+		host = sites_at(&r->sites, site->after->address);
+		if (host == r->sites.count)
+			continue;
+		r->still_jumps = true;
+		sites_fail(r->sites.items[host], PATCH_REMOVED,
+			   error_new(ERROR_FAILED, "the changed code at 0x%lx jumps through 0x%lx",
+				     site->address.v, site->after->address.v));
 	}
 }
 
@@ -158,12 +157,10 @@ static struct error *write_originals(struct removal *r)
 static struct error *restore_pass(struct removal *r)
 {
 	_cleanup_error_ struct error *failure = NULL;
-	struct error *err = pages_read(&r->pages, r->proc);
+	struct error *err;
 
-	if (err)
-		return err;
 	failure = write_originals(r);
-	err = pages_read(&r->pages, r->proc);
+	err = pages_read_changed(&r->pages, r->proc);
 	for (size_t i = 0; !err && i < r->sites.count; i++) {
 		struct patch_site *site = r->sites.items[i];
 		const uint8_t *now = pages_of_site(&r->pages, site);
@@ -183,9 +180,9 @@ static struct error *restore_pass(struct removal *r)
 
 static struct error *restore(struct removal *r)
 {
-	struct error *err = NULL;
+	struct error *err = pages_read(&r->pages, r->proc);
 
-	if (r->waypoints.count) {
+	if (!err && r->waypoints.count) {
 		err = restore_pass(r);
 		keep_hosts(r);
 	}

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "shared/sorted.h"
 
 #define SHORT_JUMP 0xeb
 #define SHORT_JUMP_SIZE 2
@@ -53,6 +54,14 @@ void sites_free(struct sites *sites)
 	*sites = (struct sites){ 0 };
 }
 
+size_t sites_at(const struct sites *sites, taddr address)
+{
+	size_t n = sorted_count(sites->count, i, sites->items[i]->address.v < address.v);
+
+	return n < sites->count && taddr_equal(sites->items[n]->address, address) ? n :
+										    sites->count;
+}
+
 size_t sites_changed(const struct patch_site *site)
 {
 	size_t n = site->length;
@@ -79,6 +88,15 @@ void sites_fail(struct patch_site *site, enum patch_state state, struct error *e
 	site->state = state;
 }
 
+/* Of sites by address, the one whose bytes hold the address; NULL: none. */
+static struct patch_site *covering(struct patch_site *sites, size_t count, taddr address)
+{
+	size_t n = sorted_count(count, i,
+				sites[i].address.v + sites[i].length <= address.v);
+
+	return n < count && sites[n].address.v <= address.v ? &sites[n] : NULL;
+}
+
 void patch_link(struct patch_site *sites, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -88,13 +106,9 @@ void patch_link(struct patch_site *sites, size_t count)
 			continue;
 		taddr waypoint =
 			taddr_add(site->address, SHORT_JUMP_SIZE + (int8_t)site->patched[1]);
-		for (size_t j = 0; j < count; j++) {
-			if (!taddr_within(waypoint, sites[j].address,
-					  taddr_add(sites[j].address, sites[j].length)))
-				continue;
-			site->after = &sites[j];
+		site->after = covering(sites, count, waypoint);
+		if (site->after)
 			site->waypoint = waypoint;
-		}
 	}
 }
 

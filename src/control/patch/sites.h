@@ -19,6 +19,9 @@ void sites_free(struct sites *sites);
 /* By address. */
 void sites_sort(struct patch_site **items, size_t count);
 
+/* The index of the site at this address; sites->count: none is. */
+size_t sites_at(const struct sites *sites, taddr address);
+
 /* The number of leading bytes that the patch changes; the bytes behind them stay as they were. */
 size_t sites_changed(const struct patch_site *site);
 

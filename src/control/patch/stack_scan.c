@@ -11,7 +11,8 @@
 
 #define RED_ZONE 128u
 #define STACK_MAX (16ULL << 20) /* a larger "stack" is a heap with coroutines */
-#define STACKS_MAX 65536u /* more must be forged signal frames */
+#define STACKS_MAX 65536u /* more must be forged signal frames, */
+#define ROUNDS_MAX 64 /* and so must longer ways from stack to stack */
 #define BUFFER_SIZE (256u << 10)
 
 /* The last registers of a signal frame: rsp, rip, eflags, cs | gs << 16 | fs << 32 | ss << 48. */
@@ -35,7 +36,8 @@ struct error *stack_scan_begin(struct stack_scan *scan, struct proc *proc,
 	if (err)
 		return err;
 	s.buffer = malloc(BUFFER_SIZE);
-	if (!s.buffer || !vec_reserve(&s.stacks, 256)) {
+	if (!s.buffer || !vec_reserve(&s.covered, 256) || !vec_reserve(&s.current, 256) ||
+	    !vec_reserve(&s.found, 256)) {
 		stack_scan_end(&s);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
@@ -49,7 +51,9 @@ void stack_scan_end(struct stack_scan *scan)
 {
 	maps_free(&scan->maps);
 	free(scan->buffer);
-	vec_free(&scan->stacks);
+	vec_free(&scan->covered);
+	vec_free(&scan->current);
+	vec_free(&scan->found);
 	*scan = (struct stack_scan){ 0 };
 }
 
@@ -68,7 +72,7 @@ static struct error *find_stack(struct stack_scan *scan, uint64_t rsp,
 {
 	const struct mapping *m = maps_find(&scan->maps, taddr_of(rsp));
 
-	if (!m) { /* mapped since our list was read? */
+	if (!m && !scan->fresh) { /* mapped since our list was read? */
 		struct maps fresh = { 0 };
 		struct error *err = maps_read(scan->proc, &fresh);
 
@@ -76,6 +80,7 @@ static struct error *find_stack(struct stack_scan *scan, uint64_t rsp,
 			return err;
 		maps_free(&scan->maps);
 		scan->maps = fresh;
+		scan->fresh = true; /* nobody maps anything while all threads are held */
 		m = maps_find(&scan->maps, taddr_of(rsp));
 	}
 	*ret_stack = (struct stack_scan_stack){ 0, 0 };
@@ -87,28 +92,94 @@ static struct error *find_stack(struct stack_scan *scan, uint64_t rsp,
 	return NULL;
 }
 
-/* Adds a stack to the list, without the part that another stack of the list covers. */
+/* The first of these stacks, which are sorted and don't overlap, that ends behind the address. */
+static size_t first_behind(const struct stack_scan_stacks *stacks, uint64_t address)
+{
+	return sorted_count(stacks->count, i, stacks->items[i].end <= address);
+}
+
+static bool is_covered(const struct stack_scan_stacks *stacks,
+		       const struct stack_scan_stack *stack)
+{
+	size_t n = first_behind(stacks, stack->start);
+
+	return n < stacks->count && stacks->items[n].start <= stack->start &&
+	       stack->end <= stacks->items[n].end;
+}
+
+/* Notes a stack that has to be read. */
 static struct error *add_stack(struct stack_scan *scan, uint64_t rsp)
 {
 	struct stack_scan_stack stack;
 	struct error *err = find_stack(scan, rsp, &stack);
 
-	if (err)
+	if (err || stack.start >= stack.end || is_covered(&scan->covered, &stack) ||
+	    is_covered(&scan->current, &stack) || scan->found.count >= STACKS_MAX)
 		return err;
-	for (size_t i = 0; i < scan->stacks.count; i++) {
-		const struct stack_scan_stack *other = &scan->stacks.items[i];
-
-		if (stack.start >= other->start && stack.start < other->end)
-			stack.start = other->end;
-		if (stack.end > other->start && stack.end <= other->end)
-			stack.end = other->start;
-	}
-	if (stack.start >= stack.end || scan->stacks.count >= STACKS_MAX)
-		return NULL;
-	if (!vec_push(&scan->stacks, stack))
-		return error_new(ERROR_FAILED, "out of memory");
-	return NULL;
+	return vec_push(&scan->found, stack) ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static int by_stack(const void *a, const void *b)
+{
+	const struct stack_scan_stack *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Sorts stacks and joins those that overlap. */
+static void join_stacks(struct stack_scan_stacks *stacks)
+{
+	size_t kept = 0;
+
+	qsort(stacks->items, stacks->count, sizeof(*stacks->items), by_stack);
+	for (size_t i = 0; i < stacks->count; i++) {
+		struct stack_scan_stack stack = stacks->items[i];
+
+		if (kept && stack.start < stacks->items[kept - 1].end) {
+			if (stack.end > stacks->items[kept - 1].end)
+				stacks->items[kept - 1].end = stack.end;
+		} else {
+			stacks->items[kept++] = stack;
+		}
+	}
+	stacks->count = kept;
+}
+
+/* Adds to `pieces` the parts of the stack that are not covered. */
+static bool push_uncovered(const struct stack_scan_stacks *covered, struct stack_scan_stack stack,
+			   struct stack_scan_stacks *pieces)
+{
+	for (size_t i = first_behind(covered, stack.start);
+	     i < covered->count && covered->items[i].start < stack.end; i++) {
+		struct stack_scan_stack before = { stack.start, covered->items[i].start };
+
+		if (before.start < before.end && !vec_push(pieces, before))
+			return false;
+		stack.start = covered->items[i].end;
+	}
+	return stack.start >= stack.end || vec_push(pieces, stack);
+}
+
+/* Puts the stacks that were found, as far as none of the rounds before has read them, into
+ * `current`. */
+static struct error *begin_round(struct stack_scan *scan)
+{
+	bool good = vec_reserve(&scan->covered, scan->current.count);
+
+	for (size_t i = 0; good && i < scan->current.count; i++)
+		scan->covered.items[scan->covered.count++] = scan->current.items[i];
+	join_stacks(&scan->covered);
+	join_stacks(&scan->found);
+	scan->current.count = 0;
+	for (size_t i = 0; good && i < scan->found.count; i++)
+		good = push_uncovered(&scan->covered, scan->found.items[i], &scan->current);
+	scan->found.count = 0;
+	return good ? NULL : error_new(ERROR_FAILED, "out of memory");
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static bool is_frame_end(const uint64_t *word)
 {
@@ -179,14 +250,18 @@ struct error *stack_scan_stacks(struct stack_scan *scan, struct stop *stop)
 	uint8_t byte;
 
 	assert(stop); /* the stacks of running threads change while they are read */
-	scan->stacks.count = 0;
+	scan->covered.count = scan->current.count = scan->found.count = 0;
+	scan->fresh = false;
 	for (size_t i = 0; i < scan->count; i++)
 		scan->ranges[i].hit = false;
 	if (scan->maps.count) /* opens /proc/PID/mem if it isn't open yet */
 		err = mem_read(scan->proc, scan->maps.items[0].start, &byte, 1);
 	for (size_t i = 0; !err && i < stop_thread_count(stop); i++)
 		err = add_stack(scan, stop_thread_rsp(stop, i).v);
-	for (size_t i = 0; !err && i < scan->stacks.count; i++) /* the list grows meanwhile */
-		err = stack_scan_one(scan, scan->stacks.items[i]);
+	for (int round = 0; !err && scan->found.count && round < ROUNDS_MAX; round++) {
+		err = begin_round(scan);
+		for (size_t i = 0; !err && i < scan->current.count; i++)
+			err = stack_scan_one(scan, scan->current.items[i]);
+	}
 	return err;
 }

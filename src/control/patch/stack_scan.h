@@ -28,14 +28,21 @@ struct stack_scan_stack {
 	uint64_t start, end;
 };
 
+struct stack_scan_stacks {
+	struct stack_scan_stack *items;
+	size_t count, room;
+};
+
 struct stack_scan {
 	struct proc *proc;
 	struct stack_scan_range *ranges; /* sorted, not overlapping */
 	size_t count;
 	bool frames_only;
 	struct maps maps;
+	bool fresh; /* the mappings were read in this stop */
 	uint8_t *buffer;
-	VEC(struct stack_scan_stack) stacks; /* read, or to be read */
+	/* read already, sorted, not overlapping; what is being read; to be read next, in any order */
+	struct stack_scan_stacks covered, current, found;
 };
 
 /* Before the stop: sorts the ranges (which stay the caller's), reads the mappings, takes memory. */

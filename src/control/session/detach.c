@@ -27,22 +27,27 @@
 #define IDLE_STEP_MS 100
 #define CHILDREN_ROUNDS 8
 
-/* Lists the patches of all sites, with or without those that go last. Caller frees. */
-static struct patch_site **list_patches(const struct session *session, bool last, size_t *ret_count)
+static size_t patch_count(const struct session *session)
 {
 	assert(session->found.items || session->planner);
-	size_t all = session->found.items ? session->found.count :
-					    planner_site_count(session->planner);
-	size_t count = 0;
+	return session->found.items ? session->found.count : planner_site_count(session->planner);
+}
+
+static struct patch_site *patch_at(const struct session *session, size_t index)
+{
+	return session->found.items ? &session->found.items[index] :
+				      &planner_site(session->planner, index)->patch;
+}
+
+/* Lists the patches of the sites that go last, or of all others. Caller frees. */
+static struct patch_site **list_patches(const struct session *session, bool last, size_t *ret_count)
+{
+	size_t all = patch_count(session), count = 0;
 	struct patch_site **patches = calloc(all + 1, sizeof(*patches));
 
 	for (size_t i = 0; patches && i < all; i++) {
-		struct patch_site *patch = session->found.items ?
-						   &session->found.items[i] :
-						   &planner_site(session->planner, i)->patch;
-
-		if (last || !patch->is_last)
-			patches[count++] = patch;
+		if (last == patch_at(session, i)->is_last)
+			patches[count++] = patch_at(session, i);
 	}
 	*ret_count = count;
 	return patches;
@@ -50,11 +55,11 @@ static struct patch_site **list_patches(const struct session *session, bool last
 
 static bool has_last(const struct session *session)
 {
-	size_t all, others;
-
-	free(list_patches(session, true, &all));
-	free(list_patches(session, false, &others));
-	return all > others;
+	for (size_t i = 0; i < patch_count(session); i++) {
+		if (patch_at(session, i)->is_last)
+			return true;
+	}
+	return false;
 }
 
 /* Restores the bytes. *ret_idle: no thread is in a trampoline. */
