@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@
 #define PAGES 80
 #define STACK_SIZE 65536u
 #define STACKS 4
+#define PLACE(n) (0x123450000000 + (n) * 0x1000ULL) /* a word that no stack has by chance */
 #define PAGEMAP_FILE (1ULL << 61)
 
 /* One function per page, 32 bytes into it. */
@@ -30,12 +32,14 @@ __asm__(".text\n.balign 4096\n.globl wide_text\nwide_text:\n"
 	".rept 80\n .skip 32, 0x90\n nop\n nop\n nop\n nop\n nop\n ret\n .balign 4096, 0xcc\n.endr\n");
 extern const uint8_t wide_text[PAGES * DT_PAGE];
 
+static atomic_bool *ready; /* shared: the child runs on its own stack */
 static pid_t child;
 static struct proc *proc;
 static uint8_t *stacks[STACKS]; /* the child runs on the first */
 
 static void child_sleeps(void)
 {
+	*ready = true;
 	for (;;)
 		pause();
 }
@@ -44,6 +48,7 @@ static void start(void)
 {
 	static ucontext_t context;
 
+	*ready = false;
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
@@ -54,6 +59,8 @@ static void start(void)
 		setcontext(&context);
 	}
 	assert_null(proc_open_plain(child, &proc));
+	while (!*ready)
+		assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
 }
 
 static int end(void **state)
@@ -178,21 +185,24 @@ static void scan(struct stack_scan_range *ranges, size_t count)
 static void test_stacks_in_a_row(void **state)
 {
 	struct stack_scan_range ranges[] = {
-		{ .start = 0x1000, .end = 0x1008 }, { .start = 0x2000, .end = 0x2008 },
-		{ .start = 0x3000, .end = 0x3008 }, { .start = 0x4000, .end = 0x4008 },
+		{ .start = PLACE(0), .end = PLACE(0) + 8 },
+		{ .start = PLACE(1), .end = PLACE(1) + 8 },
+		{ .start = PLACE(2), .end = PLACE(2) + 8 },
+		{ .start = PLACE(3), .end = PLACE(3) + 8 },
 	};
 
 	for (size_t i = 0; i < 500; i++) /* not mapped */
 		put_frame(0, STACK_SIZE / 2 + i * 32, 0x10000 + i * 8, 0);
-	put_frame(0, STACK_SIZE - 64, place_on(1, 0x8000), 0x1001);
+	put_frame(0, STACK_SIZE - 64, place_on(1, 0x8000), PLACE(0) + 1);
 	put_frame(1, 0xa000, place_on(2, 0x6000), 0);
 	put_frame(1, 0xb000, place_on(2, 0x4000), 0);
 	put_frame(1, 0xc000, place_on(2, 0x8000), 0);
 	put_frame(2, 0xf000, place_on(3, 0x8000), 0);
 	put_frame(2, 0xf100, place_on(1, 0x8000), 0);
-	put_word(2, 0x4000, 0x2001); /* on the part that only the lowest of three frames gives */
-	put_word(2, 0x3f00, 0x3001); /* below all of them, and their red zones */
-	put_word(3, STACK_SIZE - 8, 0x4007);
+	/* on the part that only the lowest of three frames gives; below all of them */
+	put_word(2, 0x4000, PLACE(1) + 1);
+	put_word(2, 0x3f00, PLACE(2) + 1);
+	put_word(3, STACK_SIZE - 8, PLACE(3) + 7);
 	scan(ranges, 4);
 	assert_true(ranges[0].hit);
 	assert_true(ranges[1].hit);
@@ -202,6 +212,9 @@ static void test_stacks_in_a_row(void **state)
 
 static int setup(void **state)
 {
+	ready = mmap(NULL, DT_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (ready == MAP_FAILED)
+		return -1;
 	for (size_t i = 0; i < STACKS; i++) {
 		/* pages without rights apart: neighbours would be one mapping */
 		uint8_t *at = mmap(NULL, STACK_SIZE + DT_PAGE, PROT_NONE,

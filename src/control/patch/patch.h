@@ -4,7 +4,7 @@
  * Takes planned sites (bytes read, trampolines written and mapped) and changes the bytes of all of
  * them in one stop of the target. Callers don't see how a batch is applied.
  *
- * (P1) Bytes are written only while every thread that can execute them is held.
+ * (P1) Bytes are changed only while every thread that can execute them is held.
  * (P2) A site is written only if the target still holds exactly the bytes it was planned from.
  * (P3) After a site is written, no thread's RIP lies strictly inside the changed bytes. Before the
  *      write, such a thread is moved to the same instruction in the trampoline's copy (H14).

@@ -41,7 +41,7 @@ struct stack_scan {
 	struct maps maps;
 	bool fresh; /* the mappings were read in this stop */
 	uint8_t *buffer;
-	/* read already, sorted, not overlapping; what is being read; to be read next, in any order */
+	/* read already, and being read (both sorted, not overlapping); to be read next */
 	struct stack_scan_stacks covered, current, found;
 };
 
