@@ -99,13 +99,12 @@ static size_t run_length(const struct pages *pages, size_t first,
 	return n;
 }
 
-/* Is the page not mapped? Only then nobody runs what is in it. */
-static struct error *check_unmapped(struct proc *proc, taddr at)
+/* Is the page not mapped? Only then nobody runs what is in it. `maps`: read at the first page. */
+static struct error *check_unmapped(struct proc *proc, struct maps *maps, taddr at)
 {
-	_cleanup_(maps_free) struct maps maps = { 0 };
-	struct error *err = maps_read(proc, &maps);
+	struct error *err = maps->count ? NULL : maps_read(proc, maps);
 
-	if (!err && maps_find(&maps, at))
+	if (!err && maps_find(maps, at))
 		err = error_new(ERROR_FAILED, "the code at 0x%lx can't be read", at.v);
 	return err;
 }
@@ -137,7 +136,8 @@ void pages_unshare(struct pages *pages, struct proc *proc, const struct maps *ma
 	error_free(pages_read(pages, proc));
 }
 
-static struct error *read_run(struct pages *pages, struct proc *proc, size_t first, size_t n)
+static struct error *read_run(struct pages *pages, struct proc *proc, struct maps *maps,
+			      size_t first, size_t n)
 {
 	struct error *err = mem_read(proc, pages->items[first].at, pages->bytes + first * DT_PAGE,
 				     n * DT_PAGE);
@@ -150,9 +150,9 @@ static struct error *read_run(struct pages *pages, struct proc *proc, size_t fir
 		return err;
 	error_free(err);
 	if (n == 1)
-		return check_unmapped(proc, pages->items[first].at);
+		return check_unmapped(proc, maps, pages->items[first].at);
 	for (size_t i = 0; i < n; i++) { /* find the one that isn't readable */
-		err = read_run(pages, proc, first + i, 1);
+		err = read_run(pages, proc, maps, first + i, 1);
 		if (err)
 			return err;
 	}
@@ -162,13 +162,14 @@ static struct error *read_run(struct pages *pages, struct proc *proc, size_t fir
 static struct error *read_kind(struct pages *pages, struct proc *proc,
 			       bool (*is_kind)(const struct page *page))
 {
+	_cleanup_(maps_free) struct maps maps = { 0 };
 	struct error *err = NULL;
 
 	for (size_t i = 0; !err && i < pages->count;) {
 		size_t n = run_length(pages, i, is_kind);
 
 		if (n)
-			err = read_run(pages, proc, i, n);
+			err = read_run(pages, proc, &maps, i, n);
 		i += n ? n : 1;
 	}
 	for (size_t i = 0; i < pages->count && err; i++) {
