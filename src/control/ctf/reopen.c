@@ -21,9 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shared/layout.h"
 #include "control/base/cleanup.h"
 #include "metadata.h"
+#include "shared/layout.h"
 #include "writer_state.h"
 
 #define TYPES_FILE ".events"
@@ -86,6 +86,18 @@ void reopen_forget_types(const struct trace_writer *writer)
 	writer->dir->remove(writer->dir, TYPES_FILE);
 }
 
+/* A reader of events relies on these bounds. */
+static bool is_sound(const struct event_type *type)
+{
+	return type->size % 8 == 0 && type->size <= DT_EVENT_SIZE_MAX;
+}
+
+/* Does the field lie inside the event? One of variable size is measured anew in each event. */
+static bool fits(const struct event_type *type, const struct event_field *field)
+{
+	return type->is_variable || !type->size || event_field_end(field) <= type->size;
+}
+
 static bool scan_fields(FILE *file, struct event_type *type)
 {
 	for (size_t i = 0; i < type->field_count; i++) {
@@ -99,6 +111,8 @@ static bool scan_fields(FILE *file, struct event_type *type)
 		type->fields[i].size = (uint8_t)size;
 		type->fields[i].offset = (uint16_t)offset;
 		type->fields[i].count = (uint16_t)count;
+		if (!fits(type, &type->fields[i]))
+			return false;
 	}
 	return true;
 }
@@ -123,7 +137,8 @@ static bool scan_type(FILE *file, struct event_types *types, struct strbuf *decl
 
 	if (fscanf(file, " event %u %u %d %zu %zu", &type.id, &type.size, &variable,
 		   &type.field_count, &length) != 5 ||
-	    type.id != types->count || type.id >= DT_EVENTS_MAX || type.field_count > FIELDS_MAX)
+	    type.id != types->count || type.id >= DT_EVENTS_MAX || type.field_count > FIELDS_MAX ||
+	    !is_sound(&type))
 		return false;
 	type.is_variable = variable;
 	type.fields = calloc(type.field_count + 1, sizeof(*type.fields));
@@ -144,8 +159,7 @@ static struct error *read_types(struct trace_writer *writer, struct event_types 
 	long end = 0;
 
 	if (!file)
-		return error_errno(fd < 0 ? -fd : errno,
-				   "cannot read the layout of events in '%s'",
+		return error_errno(fd < 0 ? -fd : errno, "cannot read the layout of events in '%s'",
 				   writer->directory);
 	while (scan_type(file, types, &declarations))
 		end = ftell(file);

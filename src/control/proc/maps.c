@@ -39,7 +39,7 @@ static bool parse_line(const char *line, struct mapping *ret_mapping)
 	return true;
 }
 
-static struct error *parse_all(const struct proc *proc, char *text, struct maps *maps)
+static struct error *parse_all(char *text, struct maps *maps)
 {
 	char *save = NULL;
 
@@ -47,8 +47,7 @@ static struct error *parse_all(const struct proc *proc, char *text, struct maps 
 		struct mapping mapping;
 
 		if (!parse_line(line, &mapping))
-			return error_new(ERROR_FAILED, "cannot understand /proc/%d/maps: '%s'",
-					 proc->pid, line);
+			return error_new(ERROR_FAILED, "'%s'", line);
 		if (!mapping.path || !vec_push(maps, mapping)) {
 			free(mapping.path);
 			return error_new(ERROR_FAILED, "out of memory");
@@ -57,11 +56,22 @@ static struct error *parse_all(const struct proc *proc, char *text, struct maps 
 	return NULL;
 }
 
+struct error *maps_parse(char *text, struct maps *ret_maps)
+{
+	struct maps maps = { 0 };
+	struct error *err = parse_all(text, &maps);
+
+	if (err)
+		maps_free(&maps);
+	else
+		*ret_maps = maps;
+	return err;
+}
+
 struct error *maps_read(const struct proc *proc, struct maps *ret_maps)
 {
 	_cleanup_free_ char *text = NULL;
 	_cleanup_close_ int fd = proc_status_open(proc->pid, "maps", O_RDONLY);
-	struct maps maps = { 0 };
 
 	if (fd >= 0)
 		text = proc_status_slurp(fd, NULL);
@@ -70,13 +80,7 @@ struct error *maps_read(const struct proc *proc, struct maps *ret_maps)
 		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
 	if (!text)
 		return error_errno(number, "cannot read /proc/%d/maps", proc->pid);
-	struct error *err = parse_all(proc, text, &maps);
-	if (err) {
-		maps_free(&maps);
-		return err;
-	}
-	*ret_maps = maps;
-	return NULL;
+	return error_wrap(maps_parse(text, ret_maps), "cannot understand /proc/%d/maps", proc->pid);
 }
 
 const struct mapping *maps_find(const struct maps *maps, taddr address)

@@ -90,6 +90,8 @@ struct maps {
 };
 
 struct error *maps_read(const struct proc *proc, struct maps *ret_maps);
+/* Reads the text of such a file, which it cuts into lines. */
+struct error *maps_parse(char *text, struct maps *ret_maps);
 const struct mapping *maps_find(const struct maps *maps, taddr address); /* NULL: not mapped */
 /* Marks a free range as mapped, for later searches. False: out of memory. */
 bool maps_claim(struct maps *maps, taddr at, uint64_t size);

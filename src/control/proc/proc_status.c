@@ -61,29 +61,35 @@ static struct error *slurp_thread(pid_t pid, pid_t tid, const char *name, char *
 	return error_errno(errno, "cannot read %s", path);
 }
 
-struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat)
+/* "TID (COMM) S ...": COMM may hold any character, so its end is the last parenthesis. */
+bool proc_status_parse_stat(const char *text, struct thread_stat *ret_stat)
 {
-	_cleanup_free_ char *text = NULL;
+	const char *open_paren = strchr(text, '('), *close_paren = strrchr(text, ')');
 	struct thread_stat stat = { 0 };
 	unsigned long long start = 0;
-	struct error *err = slurp_thread(pid, tid, "stat", &text);
 
-	if (err)
-		return err;
-	/* "TID (COMM) S ...": COMM may hold any character, so its end is the last parenthesis */
-	char *open_paren = strchr(text, '('), *close_paren = strrchr(text, ')');
 	if (!open_paren || !close_paren || close_paren < open_paren)
-		return error_new(ERROR_FAILED, "cannot understand /proc/%d/task/%d/stat", pid, tid);
-	*close_paren = '\0';
-	snprintf(stat.comm, sizeof(stat.comm), "%s", open_paren + 1);
+		return false;
+	snprintf(stat.comm, sizeof(stat.comm), "%.*s", (int)(close_paren - open_paren - 1),
+		 open_paren + 1);
 	if (sscanf(close_paren + 1,
 		   " %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
 		   "%llu",
 		   &stat.state, &stat.flags, &start) != 3)
-		return error_new(ERROR_FAILED, "cannot understand /proc/%d/task/%d/stat", pid, tid);
+		return false;
 	stat.start_time = start;
 	*ret_stat = stat;
-	return NULL;
+	return true;
+}
+
+struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat)
+{
+	_cleanup_free_ char *text = NULL;
+	struct error *err = slurp_thread(pid, tid, "stat", &text);
+
+	if (!err && !proc_status_parse_stat(text, ret_stat))
+		err = error_new(ERROR_FAILED, "cannot understand /proc/%d/task/%d/stat", pid, tid);
+	return err;
 }
 
 /* The first number after "KEY:", or with `last` the last one of that line. */
@@ -108,14 +114,9 @@ static uint64_t field(const char *text, const char *key, int base, bool last)
 	}
 }
 
-struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_status)
+struct thread_status proc_status_parse(const char *text)
 {
-	_cleanup_free_ char *text = NULL;
-	struct error *err = slurp_thread(pid, tid, "status", &text);
-
-	if (err)
-		return err;
-	*ret_status = (struct thread_status){
+	return (struct thread_status){
 		.tgid = (pid_t)field(text, "\nTgid:", 10, false),
 		.parent = (pid_t)field(text, "\nPPid:", 10, false),
 		.tracer = (pid_t)field(text, "\nTracerPid:", 10, false),
@@ -128,7 +129,16 @@ struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_s
 		.blocked = field(text, "\nSigBlk:", 16, false),
 		.caught = field(text, "\nSigCgt:", 16, false),
 	};
-	return NULL;
+}
+
+struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_status)
+{
+	_cleanup_free_ char *text = NULL;
+	struct error *err = slurp_thread(pid, tid, "status", &text);
+
+	if (!err)
+		*ret_status = proc_status_parse(text);
+	return err;
 }
 
 static bool is_live(pid_t pid, pid_t tid)

@@ -39,6 +39,10 @@ struct thread_status {
 struct error *proc_status_read_stat(pid_t pid, pid_t tid, struct thread_stat *ret_stat);
 struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_status);
 
+/* Their text; a field that isn't there is 0. False: not understood. */
+bool proc_status_parse_stat(const char *text, struct thread_stat *ret_stat);
+struct thread_status proc_status_parse(const char *text);
+
 /* Finds a thread that is neither zombie nor dead, preferably the leader; 0: the process has
  * ended. */
 pid_t proc_status_live_thread(pid_t pid);

@@ -3,6 +3,10 @@
  *
  * A keeper may hang (a dead file server, SIGSTOP), so the worker waits a bounded time for an
  * answer. Late answers are thrown away, and nothing more is asked before they have come.
+ *
+ * A keeper has the rights of the client's user, so its answers are hostile: descriptors that
+ * weren't asked for are closed, and a file of a trace is a regular one, for writing to a pipe could
+ * block the worker.
  */
 #include "keeper.h"
 
@@ -14,12 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "keeper_messages.h"
 
 #define KEEPER_MS 10000
+#define ERRNO_MAX 4095
 
 /* The socket, shared by the directories of one keeper. */
 struct line {
@@ -43,6 +49,27 @@ static struct kept_dir *of_dir(const struct trace_dir *dir)
 	return (struct kept_dir *)((char *)dir - offsetof(struct kept_dir, dir));
 }
 
+/* Takes the first descriptor of the message; closes others. The answer may come with any number. */
+static void take_descriptors(struct msghdr *header, int *ret_fd)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		size_t count = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS ?
+				       (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) :
+				       0;
+
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (*ret_fd < 0)
+				*ret_fd = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+/* Sets *ret_fd, which was -1, to a descriptor that came with it; also if the answer is bad. */
 static int receive(struct line *line, int timeout, struct keeper_answer *answer, int *ret_fd)
 {
 	char control[CMSG_SPACE(sizeof(int))] = { 0 };
@@ -55,12 +82,11 @@ static int receive(struct line *line, int timeout, struct keeper_answer *answer,
 
 	if (poll(&ready, 1, timeout) != 1)
 		return -ETIMEDOUT;
-	if (recvmsg(line->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)sizeof(*answer))
+	ssize_t size = recvmsg(line->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (size >= 0)
+		take_descriptors(&header, ret_fd);
+	if (size != (ssize_t)sizeof(*answer) || answer->result > 0 || answer->result < -ERRNO_MAX)
 		return -EPIPE;
-	struct cmsghdr *c = CMSG_FIRSTHDR(&header);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
 	answer->path[sizeof(answer->path) - 1] = '\0';
 	return 0;
 }
@@ -81,9 +107,9 @@ static int take_late(struct line *line, struct keeper_answer *answer)
 	return failed;
 }
 
-/* The answer's result, or a failure of the line itself. */
-static int ask(struct kept_dir *kept, enum keeper_what what, const char *first, const char *second,
-	       struct keeper_answer *answer, int *ret_fd)
+/* The answer's result, or a failure of the line itself. *ret_fd is -1 before the call. */
+static int ask_for(struct kept_dir *kept, enum keeper_what what, const char *first,
+		   const char *second, struct keeper_answer *answer, int *ret_fd)
 {
 	struct keeper_request request = { .what = what, .directory = kept->number };
 	struct line *line = kept->line;
@@ -107,12 +133,29 @@ static int ask(struct kept_dir *kept, enum keeper_what what, const char *first, 
 	return failed ? failed : answer->result;
 }
 
+static void drop(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* The same without a descriptor. */
+static int ask(struct kept_dir *kept, enum keeper_what what, const char *first, const char *second,
+	       struct keeper_answer *answer)
+{
+	int fd = -1;
+	int result = ask_for(kept, what, first, second, answer, &fd);
+
+	drop(&fd);
+	return result;
+}
+
 static int kept_make(struct trace_dir *dir)
 {
 	struct kept_dir *kept = of_dir(dir);
 	struct keeper_answer answer;
-	int fd = -1;
-	int result = ask(kept, KEEPER_MAKE, kept->suffix, "", &answer, &fd);
+	int result = ask(kept, KEEPER_MAKE, kept->suffix, "", &answer);
 
 	if (!kept->line->dead && !kept->line->owed)
 		snprintf(dir->path, PATH_MAX, "%s", answer.path);
@@ -120,33 +163,39 @@ static int kept_make(struct trace_dir *dir)
 	return result;
 }
 
+static bool is_regular(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode);
+}
+
 static int kept_open(struct trace_dir *dir, const char *name, bool create)
 {
 	struct keeper_answer answer;
 	int fd = -1;
-	int result = ask(of_dir(dir), create ? KEEPER_CREATE : KEEPER_OPEN, name, "", &answer, &fd);
+	int result =
+		ask_for(of_dir(dir), create ? KEEPER_CREATE : KEEPER_OPEN, name, "", &answer, &fd);
 
-	if (result < 0 && fd >= 0)
-		close(fd);
+	if (!result && !is_regular(fd))
+		result = -EBADF;
 	if (result < 0)
-		return result;
-	return fd < 0 ? -EBADF : fd;
+		drop(&fd);
+	return result < 0 ? result : fd;
 }
 
 static int kept_rename(struct trace_dir *dir, const char *from, const char *to)
 {
 	struct keeper_answer answer;
-	int fd = -1;
 
-	return ask(of_dir(dir), KEEPER_RENAME, from, to, &answer, &fd);
+	return ask(of_dir(dir), KEEPER_RENAME, from, to, &answer);
 }
 
 static int kept_remove(struct trace_dir *dir, const char *name)
 {
 	struct keeper_answer answer;
-	int fd = -1;
 
-	return ask(of_dir(dir), KEEPER_REMOVE, name ? name : "", "", &answer, &fd);
+	return ask(of_dir(dir), KEEPER_REMOVE, name ? name : "", "", &answer);
 }
 
 static void kept_free(struct trace_dir *dir)
@@ -236,8 +285,12 @@ struct error *keeper_append(int socket, int *ret_fd)
 
 	if (error)
 		return error;
-	int result = ask(of_dir(dir), KEEPER_APPEND, "", "", &answer, &fd);
+	int result = ask_for(of_dir(dir), KEEPER_APPEND, "", "", &answer, &fd);
 	trace_dir_free(dir);
+	if (!result && fd < 0)
+		result = -EBADF;
+	if (result < 0)
+		drop(&fd);
 	if (result < 0)
 		return error_errno(-result, "cannot write %s",
 				   answer.path[0] ? answer.path : "the file");

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
-#include "control/record/pool.h"
 #include "control/exits/exits.h"
+#include "control/record/pool.h"
 #include "takeover_state.h"
 
 #define CODE_NAME "/memfd:dyntrace-code"
@@ -106,6 +106,22 @@ static void *reserve(uint64_t size)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
+/* Is every count of the control page within its table? */
+static bool counts_are_sound(const struct dt_control *control)
+{
+	for (uint32_t i = 0; i < control->window_count && i < DT_WINDOWS_MAX; i++) {
+		if (control->windows[i].pages > DT_CODE_SIZE / DT_PAGE)
+			return false;
+	}
+	return control->window_count <= DT_WINDOWS_MAX && control->site_count <= DT_SITES_MAX &&
+	       control->unwinder_count <= DT_UNWINDERS_MAX &&
+	       control->event_count <= DT_EVENTS_MAX &&
+	       control->semaphore_count <= DT_SEMAPHORES_MAX &&
+	       control->stub_count <= DT_STUBS_MAX && control->share_count <= DT_SHARES_MAX &&
+	       control->caller_count <= DT_CALLERS_MAX &&
+	       control->counted_count <= DT_COUNTED_MAX && control->frames_used <= DT_FRAMES_SIZE;
+}
+
 /* Are the numbers of the control page within bounds, and is the pool where it says? */
 static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 {
@@ -114,13 +130,8 @@ static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 	struct pool view;
 
 	return control->agent == agent->control_at.v + DT_AGENT_OFFSET &&
-	       control->window_count <= DT_WINDOWS_MAX && control->site_count <= DT_SITES_MAX &&
-	       control->unwinder_count <= DT_UNWINDERS_MAX &&
-	       control->event_count <= DT_EVENTS_MAX &&
-	       control->semaphore_count <= DT_SEMAPHORES_MAX && pool &&
-	       pool->start.v == control->pool &&
+	       counts_are_sound(control) && pool && pool->start.v == control->pool &&
 	       pool->end.v - pool->start.v == control->pool_size && control->state % DT_PAGE == 0 &&
-	       control->stub_count <= DT_STUBS_MAX &&
 	       memchr(control->output, 0, sizeof(control->output)) &&
 	       pool_view(NULL, control->pool_size, control->small_count, control->big_count, &view);
 }
