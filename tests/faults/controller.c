@@ -15,6 +15,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/now.h"
 #include "control/proc/proc_status.h"
+#include "control/session/follow_exec/follow_exec.h"
 #include "control/session/takeover/takeover.h"
 #include "faults.h"
 
@@ -144,9 +145,12 @@ static void target_work(struct fixture *f)
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
+/* -1: none of the target's; a program that it began has no location. */
 static long function_of(const char *location)
 {
-	return strncmp(location, "work_", 5) || location[5] == '*' ? -1 : atol(location + 5);
+	if (!location || strncmp(location, "work_", 5) || location[5] == '*')
+		return -1;
+	return atol(location + 5);
 }
 
 /* Hits, recorded or lost, of a tracepoint. */
@@ -568,6 +572,45 @@ static struct error *act_inherit(struct fixture *f)
 	return error;
 }
 
+static void prepare_following(struct fixture *f)
+{
+	const struct tracepoint_spec spec = { .location = "work_1",
+					      .name = "first",
+					      .kind = TRACEPOINT_FUNCTION };
+
+	f->options.follow_exec = true;
+	if (!fine(proc_open(f->pid, &f->proc), "open") ||
+	    !fine(session_create(f->proc, &f->options, &f->session), "create"))
+		exit(1);
+	follow_exec_enable(f->session);
+	if (!fine(session_add(f->session, &spec, NULL), "add") ||
+	    !fine(session_resolve(f->session), "resolve") ||
+	    !fine(session_begin(f->session, NULL), "begin"))
+		exit(1);
+}
+
+/* The target begins a program, which does its work whether or not it can be traced. */
+static struct error *act_follow(struct fixture *f)
+{
+	uint64_t until = now_ms() + PATIENCE_MS;
+	struct error *error = NULL;
+
+	__atomic_fetch_add(&shared->programs_wanted, 1, __ATOMIC_SEQ_CST);
+	while (!error && __atomic_load_n(&shared->programs_ended, __ATOMIC_SEQ_CST) <
+				 shared->programs_wanted) {
+		error = session_step(f->session, 5);
+		if (now_ms() > until) {
+			trouble("the program that the target began doesn't end");
+			break;
+		}
+	}
+	while (shared->programs_ended < shared->programs_wanted && now_ms() < until)
+		usleep(1000);
+	if (shared->program_status && !inject_has_killed())
+		trouble("the program that the target began: status 0x%x", shared->program_status);
+	return error;
+}
+
 const struct operation operations[] = {
 	{ .name = "attach", .act = act_attach, .begins = true },
 	{ .name = "add", .act = act_add },
@@ -583,6 +626,7 @@ const struct operation operations[] = {
 	{ .name = "add-context", .act = act_add_context, .subject = "second" },
 	{ .name = "snapshot", .act = act_snapshot, .mode = SESSION_OVERWRITE },
 	{ .name = "record", .act = act_record },
+	{ .name = "follow-exec", .act = act_follow, .prepare = prepare_following, .execs = true },
 	{ .name = "detach", .act = act_detach, .ends = true },
 	{ .name = "clean", .act = act_clean, .kills = true, .ends = true },
 	{ .name = "inherit", .act = act_inherit, .kills = true },

@@ -56,7 +56,7 @@ static void build_path(const char *name, char path[PATH_MAX + 64])
 	snprintf(path, PATH_MAX + 64, "%s/%s", self, name);
 }
 
-static pid_t start_target(void)
+static pid_t start_target(bool execs)
 {
 	char path[PATH_MAX + 64], fd[16];
 
@@ -67,7 +67,7 @@ static pid_t start_target(void)
 	pid_t pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		execl(path, path, "threads", fd, "-1", NULL);
+		execl(path, path, execs ? "execs" : "threads", fd, "-1", NULL);
 		_exit(127);
 	}
 	uint64_t until = now_ms() + TARGET_MS;
@@ -142,7 +142,9 @@ static void describe_change(const char *before, size_t before_size, const char *
 	size_t from = at;
 	while (from && after[from - 1] != '\n' && at - from < 200)
 		from--;
-	trouble("the target isn't as it was found, from '%.*s' on", 100, after + from);
+	trouble("the target isn't as it was found: '%.*s' instead of '%.*s'",
+		(int)strcspn(after + from, "\n"), after + from, (int)strcspn(before + from, "\n"),
+		before + from);
 }
 
 static void judge_target(pid_t pid, const char *before, size_t before_size)
@@ -228,7 +230,7 @@ static void run(const struct operation *operation, const struct wanted *wanted)
 		 getenv("DYNTRACE_TEST_MEMORY") ? getenv("DYNTRACE_TEST_MEMORY") : "/dev/shm");
 	if (!mkdtemp(folder))
 		exit((perror(folder), 2));
-	pid_t target = start_target();
+	pid_t target = start_target(operation->execs);
 	size_t size = read_state(target, before);
 	if (operation->kills)
 		run_part(PART_DIE, operation, wanted, target);

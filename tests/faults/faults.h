@@ -63,6 +63,7 @@ struct operation {
 	bool ends; /* no session is left after it */
 	bool begins; /* there is no session before it */
 	bool stands; /* the target's threads stand still meanwhile */
+	bool execs; /* the target begins programs */
 };
 
 extern const struct operation operations[];

@@ -112,7 +112,9 @@ static bool fails(enum fault_class class, int number, const char *name)
 	if (is_frail(stack, depth))
 		return busy = false;
 	uint64_t call = ++report->calls;
-	bool now = faults.nth && (call == faults.nth || (faults.onward && call > faults.nth));
+	/* no call is interrupted for ever */
+	bool onward = faults.onward && number != EINTR;
+	bool now = faults.nth && (call == faults.nth || (onward && call > faults.nth));
 
 	report->by_class[class]++;
 	if (faults.note || (now && !report->fired)) {

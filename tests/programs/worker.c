@@ -3,17 +3,21 @@
  * first argument is the mode, the others are descriptors:
  *
  *	threads MEMORY		threads call functions all the time (struct shared)
+ *	execs MEMORY		the same, and programs are begun by commands in MEMORY
+ *	once			calls a function some times, and ends
  *	fork SOCKET CHILD	obeys commands on SOCKET; its forked child does so on CHILD
  *	library SOCKET		loads, calls and unloads a library, by commands
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,7 +71,31 @@ static void *run_functions(void *number)
 	return NULL;
 }
 
-static void call_for_ever(int memory)
+/* Begins a program that calls a function, and waits for its end. */
+static void run_program(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		execl("/proc/self/exe", "worker", "once", "-1", "-1", NULL);
+		_exit(127);
+	}
+	waitpid(pid, &status, 0);
+	shared->program_status = status;
+	__atomic_fetch_add(&shared->programs_ended, 1, __ATOMIC_SEQ_CST);
+}
+
+static int call_some(void)
+{
+	for (uint64_t i = 0; i < PROGRAM_CALLS; i++) {
+		if (work_1(i, "text") != i * 3 + 't')
+			return 1;
+	}
+	return 0;
+}
+
+static void call_for_ever(int memory, bool execs)
 {
 	pthread_t thread;
 
@@ -76,6 +104,12 @@ static void call_for_ever(int memory)
 		_exit(2);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&thread, NULL, run_functions, (void *)i);
+	while (execs) {
+		if (__atomic_load_n(&shared->programs_wanted, __ATOMIC_SEQ_CST) >
+		    shared->programs_ended)
+			run_program();
+		nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+	}
 	for (;;)
 		pause();
 }
@@ -136,8 +170,10 @@ int main(int argc, char **argv)
 
 	if (argc < 4)
 		return 2;
-	if (!strcmp(argv[1], "threads"))
-		call_for_ever(fd);
+	if (!strcmp(argv[1], "once"))
+		return call_some();
+	if (!strcmp(argv[1], "threads") || !strcmp(argv[1], "execs"))
+		call_for_ever(fd, argv[1][0] == 'e');
 	if (write(fd, "r", 1) != 1)
 		return 5;
 	if (!strcmp(argv[1], "fork"))

@@ -9,6 +9,7 @@
 #define THREADS 4
 #define FUNCTIONS 24
 #define CHILD_CALLS 40
+#define PROGRAM_CALLS 10
 #define LIBRARY "libm.so.6"
 #define LIBRARY_CALLS 25
 
@@ -19,6 +20,8 @@ struct shared {
 	struct {
 		uint64_t begun, done;
 	} calls[THREADS][FUNCTIONS];
+	uint32_t programs_wanted, programs_ended; /* mode execs */
+	int32_t program_status; /* of the last one */
 };
 
 #endif

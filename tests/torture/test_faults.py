@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 OPERATIONS = ["attach", "add", "add-exits", "add-placed", "add-many", "add-count", "exchange", "rm", "rm-shared", "rm-all", "switch",
-              "add-context", "snapshot", "record", "detach", "clean", "inherit"]
+              "add-context", "snapshot", "record", "follow-exec", "detach", "clean", "inherit"]
 SLICES = 2
 
 

@@ -103,6 +103,11 @@ struct planner;
 struct error *planner_create(struct proc *proc, struct planner **ret_planner);
 void planner_destroy(struct planner *planner);
 
+/* Keeps room in a list of the owner's for every site that the planner has: planner_settle and
+ * planner_release succeed with that list, and with one that it is appended to. Before the first
+ * site. */
+void planner_keep_room(struct planner *planner, struct site_list *list);
+
 /* Sets the address space to plan for, without a process. The planner owns `maps` then. */
 void planner_use_maps(struct planner *planner, struct maps maps);
 

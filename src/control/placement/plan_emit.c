@@ -331,7 +331,8 @@ static void refuse_site(struct site *site, const struct error *reason)
 /* Undoes groups (L4) with a failed site as a whole. No thread has been in their trampolines. */
 static bool undo_refused(struct planner *planner, struct near_pool *pool)
 {
-	struct site_list gone = { 0 };
+	struct site_list local = { 0 }, *gone = planner->rooms[0] ? planner->rooms[0] : &local;
+	size_t before = gone->count; /* there is room behind it (L5) */
 	bool enough = true;
 
 	for (size_t i = 0; i < planner->sites.count && enough; i++) {
@@ -339,12 +340,12 @@ static bool undo_refused(struct planner *planner, struct near_pool *pool)
 
 		if (!site->group || !site->refusal)
 			continue;
-		enough = regroup_undo(planner, site->group, error_text(site->refusal), &gone);
+		enough = regroup_undo(planner, site->group, error_text(site->refusal), gone);
 		i = (size_t)-1; /* start over: the list has changed */
 	}
-	for (size_t i = 0; i < gone.count; i++)
-		planner_free_site(gone.items[i], pool);
-	vec_free(&gone);
+	while (gone->count > before)
+		planner_free_site(gone->items[--gone->count], pool);
+	vec_free(&local);
 	return enough;
 }
 

@@ -9,6 +9,8 @@
  * (L4) Sites of an exchange have the number of their group, not 0: the old ones in `superseded`,
  *      the new ones in `sites`. A site grows and gives out slots within its group only, so that a
  *      group can be undone.
+ * (L5) There is room for every site, superseded ones included, in `sites` and in the owner's lists:
+ *      undoing, settling and releasing need no memory (H32).
  */
 #ifndef DYNTRACE_PLANNER_H
 #define DYNTRACE_PLANNER_H
@@ -17,6 +19,7 @@
 #include "body.h"
 #include "plan.h"
 
+#define PLANNER_ROOMS 2
 #define SITE_INSNS_MAX (PATCH_MOVES_MAX - 1) /* the last move is the site's end */
 
 /* A module with its symbols and branch targets, read once. */
@@ -31,6 +34,7 @@ struct planner {
 	VEC(struct module_view *) views;
 	VEC(struct site *) sites; /* (L1) */
 	struct site_list superseded; /* (L4) */
+	struct site_list *rooms[PLANNER_ROOMS]; /* the owner's lists (L5); the first NULL ends it */
 	unsigned group; /* of the sites being decided; 0: none */
 	unsigned last_group;
 	struct body body; /* of the last function that function_body read */
@@ -54,6 +58,8 @@ struct site *siteset_before(const struct planner *planner, taddr address);
 /* The first site whose claim overlaps [start, end); NULL: none. */
 struct site *siteset_overlapping(const struct planner *planner, taddr start, taddr end);
 bool siteset_insert(struct planner *planner, struct site *site);
+/* Puts a superseded site back, for which there is room (L5). */
+void siteset_put(struct planner *planner, struct site *site);
 /* Is the site in the list, at its place, without an overlap (L1)? For asserts. */
 bool siteset_fits(const struct planner *planner, const struct site *site);
 void siteset_remove(struct planner *planner, struct site *site);
@@ -76,8 +82,8 @@ struct error *plan_all(struct planner *planner, struct probe **probes, size_t co
 /* regroup.c - new probes among placed sites */
 /* Tries refused probes again, superseding emitted sites in their way. */
 struct error *regroup_decide(struct planner *planner, struct probe **probes, size_t count);
-/* Brings the old sites of the group back, moves the new ones to `gone` and refuses new probes.
- * false: out of memory. */
+/* Brings the old sites of the group back, moves the new ones to `gone` and refuses new probes. gone
+ * NULL: frees the new ones, which aren't emitted. false: out of memory. */
 bool regroup_undo(struct planner *planner, unsigned group, const char *reason,
 		  struct site_list *gone);
 

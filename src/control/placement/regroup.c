@@ -115,7 +115,7 @@ static bool drop_new(struct planner *planner, unsigned group, const char *reason
 {
 	size_t kept = 0;
 
-	if (!vec_reserve(gone, planner->sites.count))
+	if (gone && !vec_reserve(gone, planner->sites.count))
 		return false;
 	for (size_t i = 0; i < planner->sites.count; i++) {
 		struct site *site = planner->sites.items[i];
@@ -129,17 +129,20 @@ static bool drop_new(struct planner *planner, unsigned group, const char *reason
 		site->probes.count = 0;
 		if (site->hop_of)
 			site_take_hop(take_ptr(&site->hop_of), site);
-		gone->items[gone->count++] = site;
+		if (gone)
+			gone->items[gone->count++] = site;
+		else
+			site_free(site);
 	}
 	planner->sites.count = kept;
 	return true;
 }
 
-static bool reinstate(struct planner *planner, struct site *site)
+static void reinstate(struct planner *planner, struct site *site)
 {
 	assert(site->emitted && !site->probes.count); /* L2 */
-	if (!vec_reserve(&site->probes, site->kept.count) || !siteset_insert(planner, site))
-		return false;
+	assert(site->kept.count <= site->probes.room); /* L5 */
+	siteset_put(planner, site);
 	for (size_t i = 0; i < site->kept.count; i++) {
 		struct probe *probe = site->kept.items[i].probe;
 
@@ -150,24 +153,25 @@ static bool reinstate(struct planner *planner, struct site *site)
 	}
 	site->kept.count = 0;
 	site->group = site->patch.group = 0;
-	return true;
 }
 
 bool regroup_undo(struct planner *planner, unsigned group, const char *reason,
 		  struct site_list *gone)
 {
 	size_t kept = 0;
-	bool enough = drop_new(planner, group, reason, gone);
 
+	if (!drop_new(planner, group, reason, gone))
+		return false;
 	for (size_t i = 0; i < planner->superseded.count; i++) {
 		struct site *site = planner->superseded.items[i];
 
-		if (site->group != group || !enough || !reinstate(planner, site))
+		if (site->group == group)
+			reinstate(planner, site);
+		else
 			planner->superseded.items[kept++] = site;
-		enough &= site->group != group;
 	}
 	planner->superseded.count = kept;
-	return enough;
+	return true;
 }
 
 /* ---- decisions ------------------------------------------------------------------------------- */
@@ -315,19 +319,11 @@ static const char *why_not(const struct planner *planner, const struct probe_lis
 		       NULL;
 }
 
-static void free_sites(struct site_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		site_free(list->items[i]);
-	vec_free(list);
-}
-
 /* *ret_done: all probes have sites now; otherwise the planner is as before. */
 static struct error *try_group(struct planner *planner, struct probe *const *probes, size_t count,
 			       const struct effort *effort, bool *ret_done)
 {
 	struct probe_list list = { 0 };
-	struct site_list gone = { 0 };
 	struct error *error = NULL;
 	char reason[256] = "";
 	bool enough = true;
@@ -344,12 +340,11 @@ static struct error *try_group(struct planner *planner, struct probe *const *pro
 	const char *why = enough && !error ? why_not(planner, &list, effort) : "out of memory";
 	if (why) {
 		snprintf(reason, sizeof(reason), "%s", why);
-		enough &= regroup_undo(planner, planner->group, reason, &gone);
+		regroup_undo(planner, planner->group, reason, NULL);
 		for (size_t i = 0; i < count; i++)
 			refuse(probes[i], reason);
 	}
 	planner->group = 0;
-	free_sites(&gone);
 	vec_free(&list);
 	*ret_done = !why;
 	return error || enough ? error : error_new(ERROR_FAILED, "out of memory");

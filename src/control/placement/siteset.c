@@ -46,18 +46,46 @@ bool siteset_fits(const struct planner *planner, const struct site *site)
 	       (!after || site->address.v + site_claim(site) <= after->address.v);
 }
 
+void planner_keep_room(struct planner *planner, struct site_list *list)
+{
+	size_t n = 0;
+
+	assert(!planner->sites.count);
+	while (n < PLANNER_ROOMS && planner->rooms[n])
+		n++;
+	assert(n < PLANNER_ROOMS);
+	planner->rooms[n] = list;
+}
+
+/* (L5) */
+static bool make_room(struct planner *planner)
+{
+	size_t all = planner->sites.count + planner->superseded.count + 1;
+	bool enough = vec_reserve(&planner->sites, planner->superseded.count + 1);
+
+	for (size_t i = 0; i < PLANNER_ROOMS && planner->rooms[i]; i++)
+		enough = enough && vec_reserve(planner->rooms[i], all);
+	return enough;
+}
+
 bool siteset_insert(struct planner *planner, struct site *site)
+{
+	if (!make_room(planner))
+		return false;
+	siteset_put(planner, site);
+	return true;
+}
+
+void siteset_put(struct planner *planner, struct site *site)
 {
 	size_t index = index_behind(planner, site->address);
 
-	if (!vec_reserve(&planner->sites, 1))
-		return false;
+	assert(planner->sites.count < planner->sites.room); /* L5 */
 	memmove(planner->sites.items + index + 1, planner->sites.items + index,
 		(planner->sites.count - index) * sizeof(*planner->sites.items));
 	planner->sites.items[index] = site;
 	planner->sites.count++;
 	assert(siteset_fits(planner, site)); /* L1 */
-	return true;
 }
 
 void siteset_remove(struct planner *planner, struct site *site)

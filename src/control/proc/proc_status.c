@@ -141,12 +141,15 @@ struct error *proc_status_read(pid_t pid, pid_t tid, struct thread_status *ret_s
 	return err;
 }
 
+/* True also if nobody can tell. */
 static bool is_live(pid_t pid, pid_t tid)
 {
 	struct thread_stat stat;
 	_cleanup_error_ struct error *err = proc_status_read_stat(pid, tid, &stat);
 
-	return !err && stat.state != 'Z' && stat.state != 'X' && stat.state != 'x';
+	if (err)
+		return error_kind(err) != ERROR_GONE;
+	return stat.state != 'Z' && stat.state != 'X' && stat.state != 'x';
 }
 
 pid_t proc_status_live_thread(pid_t pid)

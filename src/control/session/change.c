@@ -126,81 +126,44 @@ void change_clear_way(struct session *session, bool *ret_unshared)
 
 /* ---- exchanged and removed sites ------------------------------------------------------------- */
 
-static bool is_placed(const struct site_list *sites)
+/* Frees a site that never was in the target's text. Any other is garbage: a thread may have been
+ * moved into its trampoline, even if its bytes couldn't be written. */
+static void discard(struct session *session, struct site *site)
 {
-	for (size_t i = 0; i < sites->count; i++) {
-		if (sites->items[i]->patch.state == PATCH_PLACED)
-			return true;
+	if (site->patch.state != PATCH_PLANNED) {
+		garbage_add(session, site);
+		if (!garbage_is_in_text(site))
+			place_unnote(session, site);
+		return;
 	}
-	return false;
+	place_unnote(session, site);
+	traps_forget(session, site);
+	planner_free_site(site, session->code);
 }
 
-/* Frees sites that never were in the target's text. */
-static void drop(struct session *session, const struct site_list *gone)
+void change_discard(struct session *session, const struct site_list *sites)
 {
-	for (size_t i = 0; i < gone->count; i++) {
-		assert(gone->items[i]->patch.state != PATCH_PLACED);
-		place_unnote(session, gone->items[i]);
-		traps_forget(session, gone->items[i]);
-		planner_free_site(gone->items[i], session->code);
-	}
+	for (size_t i = 0; i < sites->count; i++)
+		discard(session, sites->items[i]);
 }
 
-/* Restores the original bytes; the sites are garbage. */
-static struct error *take_out(struct session *session, const struct site_list *gone)
+void change_settle(struct session *session)
 {
-	struct error *error = garbage_add(session, gone);
+	struct site_list *gone = garbage_room(session);
+	bool settled = planner_settle(session->planner, gone);
 
-	return error ? error : garbage_take_out(session);
-}
-
-struct error *change_discard(struct session *session, const struct site_list *sites)
-{
-	struct site_list garbage = { 0 };
-	struct error *error = NULL;
-
-	if (!vec_reserve(&garbage, sites->count))
-		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < sites->count; i++) {
-		if (sites->items[i]->patch.state != PATCH_PLANNED)
-			garbage.items[garbage.count++] = sites->items[i];
-	}
-	error = garbage_add(session, &garbage);
-	for (size_t i = 0; i < sites->count && !error; i++) {
-		struct site *site = sites->items[i];
-
-		place_unnote(session, site);
-		if (site->patch.state == PATCH_PLANNED)
-			planner_free_site(site, session->code); /* no thread ever was in it */
-	}
-	vec_free(&garbage);
-	return error;
-}
-
-struct error *change_settle(struct session *session)
-{
-	struct site_list *gone;
-	struct error *error = garbage_reserve(session, &gone);
-
-	/* there is room: place.c has reserved it before the first byte was changed */
-	if (!error && !planner_settle(session->planner, gone))
-		error = error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; !error && i < gone->count; i++)
+	assert(settled); /* L5 */
+	for (size_t i = 0; i < gone->count; i++)
 		gone->items[i]->replaced = gone->items[i]->patch.state == PATCH_REMOVED;
-	if (!error)
-		error = change_discard(session, gone);
+	change_discard(session, gone);
 	traps_note_again(session);
-	return error;
 }
 
 struct error *change_release(struct session *session, const struct tracepoint_list *list)
 {
-	struct site_list *gone;
-	struct error *error = garbage_reserve(session, &gone);
+	struct site_list *gone = garbage_room(session);
 
-	if (!error && session->agent && session->planner)
-		error = garbage_take_out(session); /* what a change before couldn't */
-	for (size_t i = 0; i < list->count && !error; i++) {
+	for (size_t i = 0; i < list->count; i++) {
 		struct tracepoint *tracepoint = list->items[i];
 
 		if (!tracepoint->probe.site)
@@ -208,13 +171,13 @@ struct error *change_release(struct session *session, const struct tracepoint_li
 		semaphores_lower(session, tracepoint);
 		/* other probes may share the site, and keep its trampoline */
 		switches_write_probe(session, &tracepoint->probe, false);
-		if (!planner_release(session->planner, &tracepoint->probe, gone))
-			error = error_new(ERROR_FAILED, "out of memory");
+		bool released = planner_release(session->planner, &tracepoint->probe, gone);
+		assert(released); /* L5 */
 	}
-	if (!error && gone->count && is_placed(gone))
-		error = take_out(session, gone);
-	else if (!error)
-		drop(session, gone);
+	change_discard(session, gone);
+	if (!session->agent || !session->planner)
+		return NULL;
+	struct error *error = garbage_take_out(session); /* also what a change before couldn't */
 	if (!error)
 		garbage_collect_if_due(session);
 	return error;

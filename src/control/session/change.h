@@ -12,10 +12,11 @@
  * *ret_unshared: garbage may be given to patch_place, too, to be redirected (P8). */
 void change_clear_way(struct session *session, bool *ret_unshared);
 /* Ends an exchange of sites (plan.h): after planner_decide, in any case. */
-struct error *change_settle(struct session *session);
-/* Makes garbage of sites that are out of the target's text; frees sites that never were in it. */
-struct error *change_discard(struct session *session, const struct site_list *sites);
-/* Removes the tracepoints' sites, unless other probes share them. */
+void change_settle(struct session *session);
+/* Makes garbage of sites that left the planner; frees those that never were in the target's text. */
+void change_discard(struct session *session, const struct site_list *sites);
+/* Removes the tracepoints' sites, unless other probes share them. The tracepoints have no sites
+ * then, also on failure: what is still in the text is garbage, and the next change tries again. */
 struct error *change_release(struct session *session, const struct tracepoint_list *list);
 
 #endif

@@ -61,29 +61,23 @@ static bool is_planned(const struct session *session, const struct site *site)
 	return first < count && planner_site(session->planner, first) == site;
 }
 
-struct error *garbage_reserve(struct session *session, struct site_list **ret_gone)
+void garbage_expect(struct session *session)
 {
-	struct site_list *gone = &session->collection->settled;
-	size_t most = session->planner ? planner_site_count(session->planner) +
-						 planner_superseded(session->planner)->count :
-					 0;
-
-	gone->count = 0;
-	if (!vec_reserve(gone, most) || !vec_reserve(&session->garbage, most))
-		return error_new(ERROR_FAILED, "out of memory");
-	*ret_gone = gone;
-	return NULL;
+	planner_keep_room(session->planner, &session->collection->settled);
+	planner_keep_room(session->planner, &session->garbage);
 }
 
-struct error *garbage_add(struct session *session, const struct site_list *sites)
+struct site_list *garbage_room(struct session *session)
 {
-	if (!vec_reserve(&session->garbage, sites->count))
-		return error_new(ERROR_FAILED, "out of memory");
-	for (size_t i = 0; i < sites->count; i++) {
-		assert(!is_planned(session, sites->items[i]));
-		session->garbage.items[session->garbage.count++] = sites->items[i];
-	}
-	return NULL;
+	session->collection->settled.count = 0;
+	return &session->collection->settled;
+}
+
+void garbage_add(struct session *session, struct site *site)
+{
+	assert(!is_planned(session, site));
+	assert(session->garbage.count < session->garbage.room); /* L5 */
+	session->garbage.items[session->garbage.count++] = site;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

@@ -24,11 +24,13 @@ void garbage_destroy(struct session *session);
 /* Frees all garbage; nothing of it may run any more. */
 void garbage_free(struct session *session);
 
-/* Adds sites that are no longer in the planner. Fails, with nothing changed, if out of memory. */
-struct error *garbage_add(struct session *session, const struct site_list *sites);
-/* Room for every site that the planner has, in an empty list that can take them and in the garbage:
- * what a change takes from the planner is never in no list (H32). Before anything is changed. */
-struct error *garbage_reserve(struct session *session, struct site_list **ret_gone);
+/* Makes the new planner keep room for its sites here (L5): what a change takes from the planner is
+ * never in no list (H32). */
+void garbage_expect(struct session *session);
+/* An empty list with room for every site that the planner has. */
+struct site_list *garbage_room(struct session *session);
+/* Adds a site that was in the planner, and isn't any more. */
+void garbage_add(struct session *session, struct site *site);
 /* May the target's text still hold the site's jump? Then its memory stays (H32). */
 bool garbage_is_in_text(const struct site *site);
 /* Restores the bytes of garbage that a change before couldn't take out of the target's text. */

@@ -85,6 +85,8 @@ static struct error *prepare_planner(struct session *session)
 	if (!error)
 		error = planner_create(session->proc, &session->planner);
 	if (!error)
+		garbage_expect(session);
+	if (!error)
 		planner_allow_traps(session->planner, traps_allow, session);
 	if (!error && exits_shadow_stack_of(session->proc->pid))
 		planner_keep_calls(session->planner);
@@ -298,8 +300,11 @@ static void hand_on_failures(struct session *session, const struct tracepoint_li
 		if (!site || site->patch.state != PATCH_FAILED)
 			continue;
 		probe->refusal = error_new(ERROR_REFUSED, "%s", error_text(site->patch.error));
-		if (held || !vec_push(&failed, list->items[i]))
+		if (held)
 			probe->site = NULL;
+		else if (!vec_push(&failed, list->items[i])) /* one by one, then */
+			error_free(change_release(session, &(struct tracepoint_list){
+								   &list->items[i], 1, 1 }));
 	}
 	error_free(change_release(session, &failed));
 	vec_free(&failed);
@@ -311,12 +316,9 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	struct patch_stats stats = { 0 };
 	_cleanup_free_ struct patch_site **patches = NULL;
 	size_t count = 0;
-	struct site_list *room;
 	bool unshared;
-	struct error *error = garbage_reserve(session, &room);
+	struct error *error = list_new(session, &patches, &count);
 
-	if (!error)
-		error = list_new(session, &patches, &count);
 	if (error)
 		return error;
 	session->placed = true;
@@ -330,7 +332,7 @@ static struct error *patch_new(struct session *session, const struct tracepoint_
 	if (!error && session->begun)
 		children_place(session, list, patches, count);
 	if (!error)
-		error = change_settle(session);
+		change_settle(session);
 	if (!error)
 		error = traps_place(session, held);
 	hand_on_failures(session, list, held);
@@ -486,6 +488,6 @@ struct error *place_list(struct session *session, const struct tracepoint_list *
 	for (size_t i = 0; i < list->count && !error; i++)
 		error = semaphores_raise(session, list->items[i]);
 	if (error && session->planner)
-		error_free(change_settle(session));
+		change_settle(session);
 	return error;
 }

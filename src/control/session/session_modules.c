@@ -15,6 +15,7 @@
 
 #include "control/base/cleanup.h"
 #include "change.h"
+#include "garbage.h"
 #include "control/exits/exits.h"
 #include "place.h"
 #include "control/session/own_probes/library_notice.h"
@@ -132,26 +133,24 @@ static struct error *drop_own_probes(struct session *session, const struct modul
 /* Lets tracepoints in unloaded modules wait. The bytes of their sites are gone with the modules. */
 static struct error *forget(struct session *session, struct modules *gone)
 {
-	struct site_list sites = { 0 };
+	struct site_list *sites = garbage_room(session);
 	struct error *error = gone->count ? session_flush(session) : NULL; /* for info_inherit */
 
 	for (size_t i = 0; i < session->tracepoints.count && !error; i++) {
 		struct tracepoint *tracepoint = session->tracepoints.items[i];
 
 		if (contains(gone, tracepoint->probe.place.module))
-			error = let_wait(session, tracepoint, &sites);
+			error = let_wait(session, tracepoint, sites);
 	}
 	if (!error)
-		error = drop_own_probes(session, gone, &sites);
-	for (size_t i = 0; i < sites.count; i++)
-		sites.items[i]->patch.state = PATCH_REMOVED;
-	if (!error)
-		error = change_discard(session, &sites);
+		error = drop_own_probes(session, gone, sites);
+	for (size_t i = 0; i < sites->count; i++)
+		sites->items[i]->patch.state = PATCH_REMOVED;
+	change_discard(session, sites);
 	for (size_t i = 0; i < gone->count; i++) {
 		planner_forget_module(session->planner, gone->items[i]);
 		session_notify(session, SESSION_MODULE_UNLOADED, gone->items[i]->path);
 	}
-	vec_free(&sites);
 	return error;
 }
 
