@@ -62,11 +62,16 @@ static size_t count_descriptors(void)
 
 static void judge_own(size_t descriptors)
 {
-	int status;
+	uint64_t until = now_ms() + PATIENCE_MS;
+	siginfo_t info;
 
 	if (count_descriptors() != descriptors)
 		trouble("dyntrace has %zu descriptors, not %zu", count_descriptors(), descriptors);
-	if (waitpid(-1, &status, WNOHANG | __WALL) != -1 || errno != ECHILD)
+	/* a thread that was let go before its stop leaves with it (unreleased.c) */
+	while (!waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) &&
+	       now_ms() < until)
+		usleep(1000);
+	if (!waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL))
 		trouble("dyntrace has a child or a thread left");
 }
 
