@@ -13,7 +13,7 @@
 void change_clear_way(struct session *session, bool *ret_unshared);
 /* Ends an exchange of sites (plan.h): after planner_decide, in any case. */
 void change_settle(struct session *session);
-/* Makes garbage of sites that left the planner; frees those that never were in the target's text. */
+/* Makes garbage of sites that left the planner; frees those that never were in the text. */
 void change_discard(struct session *session, const struct site_list *sites);
 /* Removes the tracepoints' sites, unless other probes share them. The tracepoints have no sites
  * then, also on failure: what is still in the text is garbage, and the next change tries again. */
