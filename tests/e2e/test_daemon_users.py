@@ -7,7 +7,7 @@ import stat
 import subprocess
 
 import pytest
-from daemon_harness import CALLS, Daemon, helpers, message
+from daemon_harness import CALLS, Daemon, UnderYama, helpers, message
 from harness import Program, Trace, until
 
 GROUP = 61900
@@ -493,18 +493,6 @@ def test_helpers_have_nothing_that_their_user_could_take(daemon, spin_of, place)
     one.round()
     assert daemon.finish(one.pid).names() == {"foo": CALLS}
     one.finish()
-
-
-class UnderYama(Daemon):
-    """A daemon that sees a chosen kernel.yama.ptrace_scope."""
-    scope = "1"
-
-    def for_user(self, command, user):
-        if "dyntraced" not in os.path.basename(command[0]):
-            return Daemon.for_user(command, user)
-        folder = "/proc/sys/kernel"
-        script = f'mount -t tmpfs none {folder} && mkdir {folder}/yama && echo {self.scope} > {folder}/yama/ptrace_scope && exec "$@"'
-        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *command]
 
 
 @pytest.mark.parametrize("words, refused", [([], True), (["--all-targets"], False)], ids=["plain", "all-targets"])

@@ -28,24 +28,11 @@ static struct error *mem_open(struct proc *proc)
 	return error_errno(errno, "cannot open the memory of process %d", proc->pid);
 }
 
-/*
- * The descriptor stands for one address space, and reads 0 bytes once that is gone: the process has
- * ended, or has executed another program. In the second case a new descriptor works.
- */
-static struct error *mem_reopen(struct proc *proc)
-{
-	if (!proc_is_alive(proc))
-		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
-	close(proc->mem_fd);
-	proc->mem_fd = -1;
-	return mem_open(proc);
-}
-
 static struct error *mem_fail(const struct proc *proc, int number, const char *verb, taddr at)
 {
 	if (!proc_is_alive(proc))
 		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
-	if (number == EIO || number == 0)
+	if (number == EIO)
 		return error_new(ERROR_FAILED,
 				 "cannot %s memory of process %d at 0x%" PRIx64 ": %s", verb,
 				 proc->pid, at.v, "nothing is mapped there");
@@ -56,7 +43,6 @@ static struct error *mem_fail(const struct proc *proc, int number, const char *v
 struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n)
 {
 	struct error *err = mem_open(proc);
-	bool reopened = false;
 
 	for (size_t done = 0; !err && done < n;) {
 		ssize_t got =
@@ -64,12 +50,10 @@ struct error *mem_read(struct proc *proc, taddr from, void *to, size_t n)
 
 		if (got > 0) {
 			done += (size_t)got;
-		} else if (got == 0 && !reopened) {
-			reopened = true;
-			err = mem_reopen(proc);
-		} else if (got == 0 || errno != EINTR) {
-			err = mem_fail(proc, got ? errno : 0, "read",
-				       taddr_add(from, (int64_t)done));
+		} else if (got == 0) {
+			err = proc_gone(proc); /* with the address space that it stood for */
+		} else if (errno != EINTR) {
+			err = mem_fail(proc, errno, "read", taddr_add(from, (int64_t)done));
 		}
 	}
 	return err;
@@ -102,7 +86,6 @@ static bool mem_poke(struct proc *proc, taddr to, const void *from, size_t n)
 struct error *mem_write(struct proc *proc, taddr to, const void *from, size_t n)
 {
 	struct error *err = mem_open(proc);
-	bool reopened = false;
 
 	for (size_t done = 0; !err && done < n;) {
 		const char *source = (const char *)from + done;
@@ -111,11 +94,10 @@ struct error *mem_write(struct proc *proc, taddr to, const void *from, size_t n)
 
 		if (put > 0) {
 			done += (size_t)put;
-		} else if (put == 0 && !reopened) {
-			reopened = true;
-			err = mem_reopen(proc);
-		} else if (put == 0 || errno != EINTR) {
-			int number = put ? errno : 0;
+		} else if (put == 0) {
+			err = proc_gone(proc);
+		} else if (errno != EINTR) {
+			int number = errno;
 
 			if (proc->poke_tid && mem_poke(proc, at, source, n - done))
 				return NULL;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "proc_guise.h"
 #include "unreleased.h"
 #include "proc_status.h"
 
@@ -68,6 +69,8 @@ struct error *proc_open_plain(pid_t pid, struct proc **ret_proc)
 	*proc = (struct proc){ .pid = pid, .pidfd = -1, .mem_fd = -1 };
 	if (pid <= 0)
 		return no_such_process(pid);
+	/* first: all that is read from here on is of that program, or no stop succeeds */
+	proc->generation = proc_guise_generation(pid, proc_status_live_thread(pid));
 	if ((err = open_pidfd(pid, proc)) || (err = proc_status_read_stat(pid, pid, &stat)) ||
 	    (err = proc_status_read(pid, pid, &status)))
 		return err;
@@ -108,6 +111,19 @@ bool proc_is_alive(const struct proc *proc)
 		ready = poll(&poll_fd, 1, 0);
 	while (ready < 0 && errno == EINTR);
 	return ready <= 0; /* what nobody can tell is alive (H32) */
+}
+
+bool proc_runs_same(const struct proc *proc, pid_t tid)
+{
+	return !proc->generation || proc_guise_generation(proc->pid, tid) == proc->generation;
+}
+
+struct error *proc_gone(const struct proc *proc)
+{
+	return error_new(ERROR_GONE,
+			 proc_is_alive(proc) ? "process %d has begun another program" :
+					       "process %d has ended",
+			 proc->pid);
 }
 
 /* ---- refusals ------------------------------------------------------------------------------- */

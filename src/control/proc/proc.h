@@ -22,6 +22,7 @@ struct proc {
 	int pidfd;
 	int mem_fd; /* /proc/PID/mem, read+write; -1 until first used */
 	uint64_t start_time; /* clock ticks after boot: tells a reused pid apart */
+	uint64_t generation; /* of its program (proc_guise.h); 0: unknown */
 	char comm[64];
 	char *exe; /* target of the link /proc/PID/exe; "" if unreadable */
 
@@ -51,6 +52,13 @@ char proc_ptrace_scope(void);
 
 /* False once the process is gone, or a zombie without live threads. */
 bool proc_is_alive(const struct proc *proc);
+
+/* (H33) Does it run the program that it ran when it was opened? `tid`: one of its live threads. A
+ * struct proc is for one program: stop_* refuse another, and its memory is never opened again. */
+bool proc_runs_same(const struct proc *proc, pid_t tid);
+/* The error for a program that isn't there any more: its process has ended, or has begun
+ * another. */
+struct error *proc_gone(const struct proc *proc);
 
 /* TARGET of the command line: digits are a pid, anything else is compared with comm and the
  * executable's file name. Fails if no process matches; if several do, the error lists them (pid and

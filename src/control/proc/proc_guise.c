@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "control/base/cleanup.h"
 #include "proc_status.h"
@@ -56,12 +57,16 @@ struct error *proc_guise_read(pid_t pid, char guise[PROC_GUISE_SIZE])
 	return NULL;
 }
 
-uint64_t proc_guise_generation(pid_t pid)
+uint64_t proc_guise_generation(pid_t pid, pid_t tid)
 {
-	_cleanup_close_ int fd = proc_status_open(pid, "stat", O_RDONLY);
-	_cleanup_free_ char *stat = fd < 0 ? NULL : proc_status_slurp(fd, NULL);
-	const char *rest = stat ? strrchr(stat, ')') : NULL;
+	char path[64], stat[1024];
 	unsigned long long code = 0, stack = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
+	stat[length > 0 ? length : 0] = '\0';
+	const char *rest = strrchr(stat, ')');
 
 	/* fields 26 and 28, of which field 3 follows the name */
 	for (unsigned field = 2; rest && field < 25; field++)

@@ -19,7 +19,7 @@
 struct error *proc_guise_read(pid_t pid, char guise[PROC_GUISE_SIZE]);
 
 /* A number that another execve would change, also one of the same file by the same user: where the
- * kernel has put stack and code. 0: this user may not know. */
-uint64_t proc_guise_generation(pid_t pid);
+ * kernel has put stack and code. `tid`: a live thread. 0: this user may not know. */
+uint64_t proc_guise_generation(pid_t pid, pid_t tid);
 
 #endif

@@ -390,7 +390,7 @@ static struct error *follow(struct session *session, struct modules *ret_gone, b
 	/* the process is ending: its modules weren't unloaded */
 	if (!has_program(&now) && has_program(&session->modules)) {
 		modules_free(&now);
-		return error_new(ERROR_GONE, "process %d has ended", session->proc->pid);
+		return proc_gone(session->proc);
 	}
 	if (!keep_known(session, &now, &session->modules, &copies)) {
 		modules_free(&now);

@@ -260,13 +260,18 @@ struct error *held_set_regs(struct stop *stop, size_t index, const struct user_r
 	return NULL;
 }
 
-static bool is_syscall_at(struct stop *stop, uint64_t at)
+/* By ptrace: the memory is the thread's own, also if it runs another program than the caller
+ * knows. */
+static bool is_syscall_at(const struct held *held, uint64_t at)
 {
-	uint8_t bytes[2];
-	struct error *err = mem_read(stop->proc, taddr_of(at), bytes, sizeof(bytes));
+	for (unsigned before = 0; before <= 6; before += 6) { /* a page may end behind it */
+		errno = 0;
+		uint64_t word = (uint64_t)ptrace(PTRACE_PEEKTEXT, held->tid, at - before, 0);
 
-	error_free(err);
-	return !err && bytes[0] == 0x0f && bytes[1] == 0x05;
+		if (!errno)
+			return (word >> (8 * before) & 0xffff) == 0x050f;
+	}
+	return false;
 }
 
 /* Rewinds at once, not at release: a controller killed in between then leaves no EINTR behind. */
@@ -275,7 +280,7 @@ static void rewind_call(struct stop *stop, size_t index)
 	struct held *held = &stop->threads.items[index];
 	struct user_regs_struct regs = held->regs;
 
-	if (!restart_by_hand(&regs) || !is_syscall_at(stop, regs.rip - 2))
+	if (!restart_by_hand(&regs) || !is_syscall_at(held, regs.rip - 2))
 		return;
 	restart_rewind(&regs);
 	struct error *err = held_set_regs(stop, index, &regs);
@@ -409,7 +414,7 @@ static void unwind_call(struct stop *stop, size_t index)
 	struct error *err = proc_status_read(held->tid, held->tid, &status);
 
 	if (err || !(status.pending & ~status.blocked & status.caught) ||
-	    !is_syscall_at(stop, regs.rip)) {
+	    !is_syscall_at(held, regs.rip)) {
 		error_free(err);
 		return;
 	}

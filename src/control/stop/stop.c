@@ -104,6 +104,13 @@ struct error *stop_take_held(struct stop *stop, pid_t tid)
 	return NULL;
 }
 
+struct error *stop_check_program(struct stop *stop)
+{
+	assert(stop->threads.count);
+	stop->executed |= !proc_runs_same(stop->proc, stop->threads.items[0].tid);
+	return stop->executed ? held_gone(stop) : NULL;
+}
+
 void stop_disown(struct stop *stop)
 {
 	if (!stop)

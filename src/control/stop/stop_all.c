@@ -248,6 +248,8 @@ struct error *stop_all(struct proc *proc, unsigned timeout_ms, struct stop **ret
 		}
 		usleep(STOP_PAUSE_US);
 	}
+	if (!err)
+		err = stop_check_program(stop);
 	if (err) {
 		stop_release(stop, NULL);
 		return err;

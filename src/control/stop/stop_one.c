@@ -106,6 +106,8 @@ static struct error *hold_one(struct proc *proc, const struct tids *among, unsig
 		if (!err && !fit)
 			usleep(STOP_PAUSE_US);
 	}
+	if (!err)
+		err = stop_check_program(stop);
 	if (err) {
 		stop_release(stop, NULL);
 		return err;

@@ -12,6 +12,8 @@
 struct error *stop_new(struct proc *proc, bool all, struct stop **ret_stop);
 /* Adds a thread that is in a ptrace stop of ours already, and stays in it on release. */
 struct error *stop_take_held(struct stop *stop, pid_t tid);
+/* Fails if the process has begun another program before its threads were held (H33). */
+struct error *stop_check_program(struct stop *stop);
 /* Lets threads go: all, or only those that are HELD_STOPPED. */
 void stop_let_go(struct stop *stop, bool only_stopped);
 

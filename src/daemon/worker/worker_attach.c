@@ -126,6 +126,19 @@ static struct error *begin(struct worker *worker, const struct wire_message *mes
 	return error;
 }
 
+/* (H33) Is it the process that this worker was started for? From here on it is: each stop refuses
+ * another program. */
+static struct error *check_process(const struct proc *proc, const struct wire_message *message)
+{
+	uint64_t generation = wire_get_number(message, WIRE_GENERATION, 0);
+
+	if (proc->start_time != wire_get_number(message, WIRE_START_TIME, 0))
+		return error_new(ERROR_GONE, "process %d has ended", proc->pid);
+	if (generation && proc->generation != generation)
+		return error_new(ERROR_GONE, "process %d has begun another program", proc->pid);
+	return NULL;
+}
+
 static struct error *attach(struct worker *worker, const struct wire_message *message)
 {
 	struct session_options options = {
@@ -146,8 +159,8 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 
 	assert(!worker->session);
 	snprintf(worker->guise, sizeof(worker->guise), "%s", guise ? guise : "");
-	if (!error && worker->proc->start_time != wire_get_number(message, WIRE_START_TIME, 0))
-		error = error_new(ERROR_GONE, "process %d has ended", worker->pid);
+	if (!error)
+		error = check_process(worker->proc, message);
 	worker->mode = options.mode;
 	if (!error)
 		error = session_create(worker->proc, &options, &worker->session);

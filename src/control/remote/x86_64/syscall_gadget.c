@@ -134,7 +134,7 @@ struct error *syscall_gadget_find(struct proc *proc, const struct maps *maps,
 		if (err)
 			return err;
 		if (!search.bare && has_no_memory(proc, maps))
-			return error_new(ERROR_GONE, "process %d has ended", proc->pid);
+			return proc_gone(proc);
 		if (!search.bare)
 			return error_new(
 				ERROR_FAILED,

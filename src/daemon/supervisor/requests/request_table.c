@@ -23,6 +23,7 @@
 #include "daemon/supervisor/targets/stuck.h"
 #include "daemon/supervisor/supervisor.h"
 #include "daemon/supervisor/targets/target.h"
+#include "daemon/supervisor/targets/worker_calls.h"
 #include "waiting.h"
 
 struct command {
@@ -209,17 +210,20 @@ static void tell_process(struct request *request, const struct target *target)
 	reply_item(request, &out);
 }
 
-/* Forgets registered processes that have begun a program without the agent since. Where a target
- * has a worker, the worker notices. */
+/* Forgets registered processes that have begun a program without the agent since, and lets go of
+ * those that have a worker. */
 static void forget_begun(struct supervisor *supervisor)
 {
 	for (size_t i = supervisor->targets.count; i-- > 0;) {
 		struct target *target = supervisor->targets.items[i];
 		struct process now;
 
-		if (target->has_worker)
-			continue;
 		_cleanup_error_ struct error *gone = process_read(target->pid, &now);
+		if (target->has_worker) {
+			if (!gone && target->attached && !process_runs_same(&target->process, &now))
+				worker_calls_look(target);
+			continue;
+		}
 		if (!gone && !strcmp(now.executable, target->process.executable))
 			continue;
 		events_tell(supervisor, target->pid, target->process.name, "exited",

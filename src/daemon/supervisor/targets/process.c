@@ -11,6 +11,8 @@
 #include "control/proc/find_process.h"
 #include "control/proc/proc_status.h"
 
+#define READ_TRIES 20
+
 /* The numbers behind "KEY:" in /proc/PID/status. */
 static size_t read_numbers(const char *status, const char *key, int base, uint64_t *ret_numbers,
 			   size_t room)
@@ -63,7 +65,7 @@ static void read_name(pid_t pid, struct process *process)
 	memcpy(process->name, cut ? process->executable : process->comm, sizeof(process->name));
 }
 
-struct error *process_read(pid_t pid, struct process *ret_process)
+static struct error *read_once(pid_t pid, struct process *ret_process)
 {
 	struct process process = { .user.pid = pid };
 	struct thread_stat stat_of;
@@ -87,12 +89,38 @@ struct error *process_read(pid_t pid, struct process *ret_process)
 	/* The kernel gives the files of a process that isn't dumpable to root. */
 	process.dumpable = folder.st_uid == process.user.uid;
 	read_name(pid, &process);
-	process.generation = proc_guise_generation(pid);
-	error = proc_guise_read(pid, process.guise);
-	if (error)
-		return error;
 	*ret_process = process;
 	return NULL;
+}
+
+static struct error *read_version(pid_t pid, struct process *process)
+{
+	process->generation = proc_guise_generation(pid, proc_status_live_thread(pid));
+	return proc_guise_read(pid, process->guise);
+}
+
+/* All of it is of one moment: an execve between two of these files would join the rights of one
+ * program to the guise of another (H33). */
+struct error *process_read(pid_t pid, struct process *ret_process)
+{
+	for (unsigned tries = 0; tries < READ_TRIES; tries++) {
+		struct process before, process;
+		struct error *error = read_version(pid, &before);
+
+		if (!error)
+			error = read_once(pid, &process);
+		if (!error)
+			error = read_version(pid, &process);
+		if (error)
+			return error;
+		if (before.generation == process.generation &&
+		    !strcmp(before.guise, process.guise)) {
+			*ret_process = process;
+			return NULL;
+		}
+	}
+	return error_new(ERROR_FAILED, "process %d begins one program after the other: try again",
+			 pid);
 }
 
 bool process_is_plain(const struct process *process)
@@ -109,10 +137,15 @@ bool process_is_own(const struct process *process, const struct identity *who)
 	return process->user.uid == who->uid && process_is_plain(process);
 }
 
+bool process_runs_same(const struct process *then, const struct process *now)
+{
+	return then->start_time == now->start_time &&
+	       (!then->generation || !now->generation || then->generation == now->generation);
+}
+
 bool process_is_same(const struct process *then, const struct process *now)
 {
-	return then->start_time == now->start_time && !strcmp(then->guise, now->guise) &&
-	       (!then->generation || !now->generation || then->generation == now->generation);
+	return process_runs_same(then, now) && !strcmp(then->guise, now->guise);
 }
 
 bool process_is_called(const struct process *process, const char *name)

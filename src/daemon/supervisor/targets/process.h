@@ -33,6 +33,8 @@ struct error *process_read(pid_t pid, struct process *ret_process);
 bool process_is_plain(const struct process *process);
 /* Could that user ptrace it without us, as far as ids tell? */
 bool process_is_own(const struct process *process, const struct identity *who);
+/* Has it begun no other program since? Its rights may be others. */
+bool process_runs_same(const struct process *then, const struct process *now);
 /* Is it the same process, with the same rights, running the same program (H33)? What was granted
  * for the one is granted for the other only then. */
 bool process_is_same(const struct process *then, const struct process *now);

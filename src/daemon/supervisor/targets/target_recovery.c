@@ -3,8 +3,9 @@
  */
 #include "target_recovery.h"
 
-#include <signal.h>
-#include <unistd.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
@@ -23,15 +24,19 @@ static int connect_worker(const struct supervisor *supervisor, pid_t pid)
 	return fd;
 }
 
-/* Ends a worker of an earlier supervisor whose journal is worth nothing any more. */
+/* Ends a worker of an earlier supervisor whose journal is worth nothing any more: lets it detach.
+ * The kernel doesn't know its pid here, only that of the supervisor that made its socket. */
 static void end_worker(const struct supervisor *supervisor, pid_t pid)
 {
 	_cleanup_close_ int fd = connect_worker(supervisor, pid);
-	struct identity worker;
-	_cleanup_error_ struct error *error = fd < 0 ? NULL : identity_of_peer(fd, &worker);
+	struct wire_out out = { 0 };
 
-	if (fd >= 0 && !error && worker.pid > 1)
-		kill(worker.pid, SIGKILL);
+	wire_begin(&out, WIRE_DETACH, 1);
+	wire_end(&out);
+	if (fd >= 0 && !out.bytes.failed &&
+	    send(fd, out.bytes.text, out.bytes.length, MSG_NOSIGNAL) < 0)
+		log_line("process %d: cannot end its worker: %s", pid, strerror(errno));
+	wire_free(&out);
 }
 
 static struct error *find_again(struct supervisor *supervisor, pid_t pid)
@@ -55,7 +60,6 @@ static struct error *find_again(struct supervisor *supervisor, pid_t pid)
 				  "process %d (%s) has begun another program or has other rights, or "
 				  "its journal can't be read",
 				  pid, process.name);
-		end_worker(supervisor, pid);
 	} else {
 		int fd = connect_worker(supervisor, pid);
 
@@ -63,6 +67,8 @@ static struct error *find_again(struct supervisor *supervisor, pid_t pid)
 		target->attached = fd >= 0; /* its answer to WIRE_CONFIGURE is under way */
 	}
 	if (error) {
+		if (error_kind(error) == ERROR_GONE)
+			end_worker(supervisor, pid);
 		journal_drop(target);
 		target_free(target);
 	}

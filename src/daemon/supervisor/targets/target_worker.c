@@ -63,6 +63,7 @@ static void configure(struct target *target, int keeper)
 	wire_number(&out, WIRE_PID, (uint64_t)target->pid);
 	wire_number(&out, WIRE_START_TIME, target->process.start_time);
 	wire_text(&out, WIRE_GUISE, target->process.guise);
+	wire_number(&out, WIRE_GENERATION, target->process.generation);
 	wire_number(&out, WIRE_RECORDING, is_recording(target));
 	wire_number(&out, WIRE_BUFFER_SIZE, supervisor->options.buffer_size);
 	wire_number(&out, WIRE_MODE, (uint64_t)supervisor->options.mode);
