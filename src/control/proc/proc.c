@@ -76,6 +76,7 @@ struct error *proc_open_plain(pid_t pid, struct proc **ret_proc)
 		return err;
 	proc->inner_pid = status.inner_pid ? status.inner_pid : pid;
 	proc->own_child = status.parent == getpid();
+	proc->acting_uid = status.acting_uid;
 	proc->start_time = stat.start_time;
 	snprintf(proc->comm, sizeof(proc->comm), "%s", stat.comm);
 	proc->exe = read_exe(pid);
@@ -116,6 +117,26 @@ bool proc_is_alive(const struct proc *proc)
 bool proc_runs_same(const struct proc *proc, pid_t tid)
 {
 	return !proc->generation || proc_guise_generation(proc->pid, tid) == proc->generation;
+}
+
+/* The descriptor of its memory stands for one address space, and reads nothing once that is gone. A
+ * process that shares it may keep it; then the generation tells, or, where only root may read that,
+ * a user id that nobody gets but by execve. */
+bool proc_has_left(const struct proc *proc)
+{
+	struct thread_status status;
+	pid_t tid = proc_status_live_thread(proc->pid);
+	char byte;
+
+	if (!tid || !proc->generation || !proc_is_alive(proc))
+		return false;
+	if (proc->mem_fd >= 0 && pread(proc->mem_fd, &byte, 1, 0) == 0)
+		return true;
+	uint64_t now = proc_guise_generation(proc->pid, tid);
+	if (now)
+		return now != proc->generation;
+	_cleanup_error_ struct error *err = proc_status_read(proc->pid, tid, &status);
+	return !err && geteuid() != 0 && status.acting_uid != proc->acting_uid;
 }
 
 struct error *proc_gone(const struct proc *proc)

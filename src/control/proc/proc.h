@@ -23,6 +23,7 @@ struct proc {
 	int mem_fd; /* /proc/PID/mem, read+write; -1 until first used */
 	uint64_t start_time; /* clock ticks after boot: tells a reused pid apart */
 	uint64_t generation; /* of its program (proc_guise.h); 0: unknown */
+	uid_t acting_uid; /* when it was opened */
 	char comm[64];
 	char *exe; /* target of the link /proc/PID/exe; "" if unreadable */
 
@@ -56,6 +57,8 @@ bool proc_is_alive(const struct proc *proc);
 /* (H33) Does it run the program that it ran when it was opened? `tid`: one of its live threads. A
  * struct proc is for one program: stop_* refuse another, and its memory is never opened again. */
 bool proc_runs_same(const struct proc *proc, pid_t tid);
+/* True: it certainly runs another program by now. */
+bool proc_has_left(const struct proc *proc);
 /* The error for a program that isn't there any more: its process has ended, or has begun
  * another. */
 struct error *proc_gone(const struct proc *proc);

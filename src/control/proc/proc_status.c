@@ -122,6 +122,7 @@ struct thread_status proc_status_parse(const char *text)
 		.tracer = (pid_t)field(text, "\nTracerPid:", 10, false),
 		.inner_pid = (pid_t)field(text, "\nNStgid:", 10, true),
 		.uid = (uid_t)field(text, "\nUid:", 10, false),
+		.acting_uid = (uid_t)field(text, "\nUid:", 10, true),
 		.seccomp = (int)field(text, "\nSeccomp:", 10, false),
 		.locked = field(text, "\nVmLck:", 10, false) != 0,
 		.pending =

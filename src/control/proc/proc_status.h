@@ -27,6 +27,7 @@ struct thread_status {
 	pid_t tracer; /* 0: none */
 	pid_t inner_pid; /* pid of the process in its innermost pid namespace */
 	uid_t uid; /* real */
+	uid_t acting_uid; /* for files: the effective one, unless the thread chose another */
 	int seccomp; /* 0 off, 1 strict, 2 filter */
 	bool locked; /* VmLck > 0 */
 	uint64_t pending; /* signals, this thread's and the process's: bit n - 1 is signal n */

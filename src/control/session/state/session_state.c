@@ -33,7 +33,7 @@ static bool has_code(const struct session *session, struct proc *proc, bool unkn
 	_cleanup_error_ struct error *error = maps_read(proc, &maps);
 
 	if (error)
-		return error_kind(error) != ERROR_GONE && unknown;
+		return error_kind(error) != ERROR_GONE && unknown && !proc_has_left(proc);
 	const struct mapping *found = maps_find(&maps, session->agent->control_at);
 	return found && found->inode == session->agent->code_inode &&
 	       found->device == session->agent->code_device;
