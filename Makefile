@@ -4,6 +4,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 BUILD ?= build
 ASAN_BUILD ?= build-asan
+FUZZ_BUILD ?= build-fuzz
+FUZZ_SECONDS ?= 60
+FUZZ ?=
 PYTHON ?= /usr/bin/python3
 MESON ?= meson
 QUIET_NINJA = ninja -C $(1) $(if $(V),-v,--quiet)
@@ -22,6 +25,10 @@ torture: $(BUILD)/.packages-check $(BUILD)/build.ninja ## run the long tests
 	@$(call QUIET_NINJA,$(BUILD))
 	@$(PYTHON) tests/run --build $(BUILD) --torture
 
+fuzz: $(BUILD)/.packages-check $(FUZZ_BUILD)/build.ninja ## look for inputs that break a parser: FUZZ_SECONDS for each of FUZZ (all)
+	@$(call QUIET_NINJA,$(FUZZ_BUILD)) fuzzers
+	@tests/fuzz/run_all $(FUZZ_BUILD) $(FUZZ_SECONDS) $(FUZZ)
+
 demo: $(BUILD)/.packages-demo all ## trace a redis server and look at the events
 	@demo/run $(BUILD)
 
@@ -35,7 +42,7 @@ install: $(BUILD)/build.ninja ## install below PREFIX (/usr/local), staged in DE
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --quiet
 
 clean: ## remove the builds
-	rm -rf $(BUILD) $(ASAN_BUILD)
+	rm -rf $(BUILD) $(ASAN_BUILD) $(FUZZ_BUILD)
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -55,5 +62,8 @@ $(BUILD)/build.ninja: | $(BUILD)/.packages-build
 $(ASAN_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
 	@$(MESON) setup $(MESON_OPTIONS) -Db_sanitize=address,undefined -Db_lundef=false $(ASAN_BUILD) >/dev/null
 
+$(FUZZ_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
+	@CC=clang $(MESON) setup $(MESON_OPTIONS) -Dfuzzers=true $(FUZZ_BUILD) >/dev/null
+
 .NOTPARALLEL:
-.PHONY: all setup check torture demo bench install clean help
+.PHONY: all setup check torture fuzz demo bench install clean help

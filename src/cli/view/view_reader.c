@@ -42,9 +42,9 @@ struct view_reader {
 	volatile uint64_t events; /* among them, also those that a filter leaves out */
 	volatile uint64_t size; /* of the trace */
 	volatile uint64_t memory; /* limit of the child */
-	atomic_bool is_writing; /* waits for the reader of its output, as long as that takes */
-	atomic_bool is_done; /* `kind` and `error` are filled in */
-	bool has_error;
+	_Atomic uint8_t is_writing; /* waits for the reader of its output, as long as that takes */
+	_Atomic uint8_t is_done; /* `kind` and `error` are filled in */
+	uint8_t has_error; /* no bool: any byte may stand here (X2) */
 	unsigned kind;
 	char error[ERROR_MAX];
 	_Atomic size_t kept; /* bytes of `text`: whole lines that aren't written yet */

@@ -85,9 +85,9 @@ static int receive(struct line *line, int timeout, struct keeper_answer *answer,
 	ssize_t size = recvmsg(line->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (size >= 0)
 		take_descriptors(&header, ret_fd);
+	answer->path[sizeof(answer->path) - 1] = '\0';
 	if (size != (ssize_t)sizeof(*answer) || answer->result > 0 || answer->result < -ERRNO_MAX)
 		return -EPIPE;
-	answer->path[sizeof(answer->path) - 1] = '\0';
 	return 0;
 }
 
