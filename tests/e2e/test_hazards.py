@@ -96,3 +96,52 @@ def test_pid_namespace(dyntrace, program_path, processes, scratch):
         assert lines.count(f"vtid = {tid},") == calls // 2
     assert all(tid < 100 for tid in inner)
     target.close()
+
+
+# Makes the kernel look older than 6.11: no ioctl that translates ids between pid namespaces.
+OLDER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+int ioctl(int fd, unsigned long what, ...)
+{
+\tva_list list;
+\tva_start(list, what);
+\tvoid *data = va_arg(list, void *);
+\tva_end(list);
+\tif ((what >> 8 & 0xff) == 0xb7)
+\t\treturn errno = ENOTTY, -1;
+\treturn ((int (*)(int, unsigned long, void *))dlsym(RTLD_NEXT, "ioctl"))(fd, what, data);
+}
+"""
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_h36_ended_threads_of_a_pid_namespace(dyntrace, program_path, processes, scratch, older):
+    """More threads come and go than the buffer has first chunks: each ended thread's is read and used again. No event is lost:
+    a thread that finds no room waits, and 10 s would end its wait."""
+    words = ["unshare", "--pid", "--fork", "--kill-child"]
+    if os.getuid() != 0 or subprocess.run([*words, "true"], capture_output=True).returncode:
+        pytest.skip("no pid namespaces here")
+    prefix = []
+    if older:
+        source, shim = os.path.join(scratch, "older.c"), os.path.join(scratch, "older.so")
+        with open(source, "w") as file:
+            file.write(OLDER)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", shim, source], check=True)
+        prefix = ["env", f"LD_PRELOAD={shim}"]
+    target = wrapped(processes, scratch, words, program_path("churn"), "--rounds", 10, "--threads", 400, "--calls", 5)
+    target.wait_ready()
+    pid = int(open(f"/proc/{target.pid}/task/{target.pid}/children").read())
+    output = dyntrace.new_output()
+    tracing = processes.start([*prefix, dyntrace.path, "trace", "-p", pid, "-o", output, "--probe", "foo", "--buffer-size", "8M",
+                               "--mode", "block"], stderr=subprocess.PIPE, text=True)
+    assert "tracing churn" in tracing.stderr.readline()
+    target.go().wait_ready()
+    tracing.send_signal(signal.SIGINT)
+    tracing.communicate(timeout=60)
+    trace = Trace(output)
+    target.finish()
+    target.close()
+    assert (trace.names(), trace.lost) == ({"foo": 20000}, 0)

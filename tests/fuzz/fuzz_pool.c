@@ -158,9 +158,9 @@ static struct dt_pool *make_pool(struct input *input)
 
 /* ---- the reader over it ------------------------------------------------------------------- */
 
-static bool alive(void *context, uint32_t pid, uint32_t tid)
+static bool alive(void *context, const struct reader_thread *thread)
 {
-	return (pid ^ tid ^ *(uint8_t *)context) & 1;
+	return (thread->pid ^ thread->tid ^ *(uint8_t *)context) & 1;
 }
 
 static void make_types(void)

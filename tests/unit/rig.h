@@ -233,10 +233,10 @@ struct rig_trace {
 			fail_msg("%s: %s", #call, error_text(error_)); \
 	} while (0)
 
-static inline bool rig_alive(void *context, uint32_t pid, uint32_t tid)
+static inline bool rig_alive(void *context, const struct reader_thread *thread)
 {
 	(void)context;
-	return !syscall(SYS_tgkill, pid, tid, 0) || errno != ESRCH;
+	return !syscall(SYS_tgkill, thread->pid, thread->tid, 0) || errno != ESRCH;
 }
 
 static inline void rig_make_types(struct event_types *types)

@@ -27,11 +27,10 @@ static uint64_t read_clock(void)
 	return now + (1ULL << 30);
 }
 
-static bool alive(void *context, uint32_t pid, uint32_t tid)
+static bool alive(void *context, const struct reader_thread *thread)
 {
 	(void)context;
-	(void)pid;
-	(void)tid;
+	(void)thread;
 	return thread_is_alive;
 }
 

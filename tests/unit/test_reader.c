@@ -24,19 +24,18 @@ static uint64_t read_clock(void)
 	return reader_clock_now ? reader_clock_now : __rdtsc();
 }
 
-static bool alive(void *context, uint32_t pid, uint32_t tid)
+static bool alive(void *context, const struct reader_thread *thread)
 {
 	(void)context;
-	(void)pid;
-	(void)tid;
+	(void)thread;
 	return thread_is_alive;
 }
 
-static void outer(void *context, uint32_t *pid, uint32_t *tid)
+static void outer(void *context, struct reader_thread *thread)
 {
 	(void)context;
-	*pid += 1000;
-	*tid += 1000;
+	thread->outer_pid += 1000;
+	thread->outer_tid += 1000;
 }
 
 static void set_up_at(struct rig_trace *trace, uint64_t start)

@@ -345,9 +345,10 @@ void reader_find_dead(struct reader *reader)
 		if (__atomic_load_n(&record->claim, __ATOMIC_ACQUIRE) != 2)
 			continue;
 		struct stream *stream = readout_stream(reader, thread);
+		struct reader_thread who = { stream->pid, stream->tid, stream->outer_pid,
+					     stream->outer_tid, record->start };
 		if (!stream->dead && reader->options.alive)
-			stream->dead = !reader->options.alive(reader->options.alive_context,
-							      stream->pid, stream->tid);
+			stream->dead = !reader->options.alive(reader->options.alive_context, &who);
 	}
 }
 

@@ -31,12 +31,17 @@ struct reader_totals {
 	uint64_t stepped_back;
 };
 
-/* Is that thread of the target (or of a forked child) alive? Ids are of the target's pid
- * namespace. */
-typedef bool (*reader_alive_fn)(void *context, uint32_t pid, uint32_t tid);
+/* A thread of the target, or of a forked child. */
+struct reader_thread {
+	uint32_t pid, tid; /* in the target's pid namespace */
+	uint32_t outer_pid, outer_tid; /* in the controller's; 0: unknown */
+	uint64_t since; /* clock of its first hit */
+};
 
-/* Translates the ids to the controller's pid namespace. Leaves unknown ones unchanged. */
-typedef void (*reader_outer_fn)(void *context, uint32_t *pid, uint32_t *tid);
+typedef bool (*reader_alive_fn)(void *context, const struct reader_thread *thread);
+
+/* Sets the ids in the controller's pid namespace, which are those in the target's so far. */
+typedef void (*reader_outer_fn)(void *context, struct reader_thread *thread);
 
 /* A run of whole events of one thread, as written to the trace. */
 struct reader_batch {

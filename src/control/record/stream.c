@@ -9,16 +9,19 @@
 void stream_open(struct stream *stream, struct stream_sink *sink, const struct dt_thread *record,
 		 const struct reader_options *options)
 {
+	struct reader_thread who = { record->pid, record->tid, record->pid, record->tid,
+				     record->start };
+
+	if (options->outer)
+		options->outer(options->outer_context, &who);
 	*stream = (struct stream){
 		.open = true,
 		.number = sink->next_number++,
 		.pid = record->pid,
 		.tid = record->tid,
-		.outer_pid = record->pid,
-		.outer_tid = record->tid,
+		.outer_pid = who.outer_pid,
+		.outer_tid = who.outer_tid,
 	};
-	if (options->outer)
-		options->outer(options->outer_context, &stream->outer_pid, &stream->outer_tid);
 }
 
 uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t begin)

@@ -17,6 +17,7 @@
 #include "control/session/own_probes/traps.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/session/processes/children.h"
+#include "control/session/processes/thread_liveness.h"
 #include "control/session/processes/follow_state.h"
 #include "recording.h"
 #include "session_modules.h"
@@ -40,6 +41,7 @@ static const struct {
 	{ garbage_create, garbage_destroy },
 	{ recording_create, recording_free },
 	{ children_create, children_free },
+	{ thread_liveness_create, thread_liveness_free },
 	{ follow_create, follow_free },
 };
 

@@ -103,6 +103,7 @@ struct session {
 	struct exits *exits; /* exits/ */
 	struct follow *follow; /* session/follow_exec/follow_exec.c */
 	struct library_notice *notice; /* session/own_probes/library_notice.c */
+	struct thread_table *threads; /* session/processes/thread_liveness.c */
 	struct loading *loading; /* tracers/loading */
 	struct log_tracer *log; /* tracers/log */
 	struct lttng_tracer *lttng; /* tracers/lttng */
