@@ -41,6 +41,15 @@ install: $(BUILD)/build.ninja ## install below PREFIX (/usr/local), staged in DE
 	@$(call QUIET_NINJA,$(BUILD))
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --quiet
 
+uninstall: $(BUILD)/build.ninja ## remove what `make install` installed
+	@sed -n 's|^/|$(DESTDIR)/|p' $(BUILD)/meson-logs/install-log.txt | while read -r file; do rm -f "$$file"; done
+	@for folder in lib/dyntrace share/dyntrace share/doc/dyntrace/examples share/doc/dyntrace include/dyntrace; do \
+		rmdir "$(DESTDIR)$(PREFIX)/$$folder" 2>/dev/null || true; \
+	done
+
+deb: $(BUILD)/.packages-deb ## build Debian packages into build/deb/
+	@tools/make-deb $(BUILD)/deb
+
 clean: ## remove the builds
 	rm -rf $(BUILD) $(ASAN_BUILD) $(FUZZ_BUILD)
 
@@ -54,7 +63,7 @@ $(BUILD)/.packages-%: .ci/install-packages
 	@mkdir -p $(BUILD) && touch $@
 	@if [ -e $(BUILD)/build.ninja ]; then $(MESON) setup --reconfigure $(BUILD) >/dev/null; fi
 
-$(BUILD)/.packages-demo $(BUILD)/.packages-check $(BUILD)/.packages-bench: $(BUILD)/.packages-build
+$(BUILD)/.packages-demo $(BUILD)/.packages-check $(BUILD)/.packages-bench $(BUILD)/.packages-deb: $(BUILD)/.packages-build
 
 $(BUILD)/build.ninja: | $(BUILD)/.packages-build
 	@$(MESON) setup $(MESON_OPTIONS) $(BUILD) >/dev/null || { $(MESON) setup $(MESON_OPTIONS) $(BUILD); exit 1; }
@@ -66,4 +75,4 @@ $(FUZZ_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
 	@CC=clang $(MESON) setup $(MESON_OPTIONS) -Dfuzzers=true $(FUZZ_BUILD) >/dev/null
 
 .NOTPARALLEL:
-.PHONY: all setup check torture fuzz demo bench install clean help
+.PHONY: all setup check torture fuzz demo bench install uninstall deb clean help
