@@ -4,6 +4,7 @@
  *	turncoat COMMAND-FD PROGRAM WAY [SOCKET MESSAGE]
  *					waits for a byte and executes PROGRAM
  *	turncoat --innocent		what it executes: the same code, of another file
+ *	turncoat --hidden		the same, not dumpable
  *
  * WAY: "leader", "thread" (another thread executes it), "sharer" (a process that shares the memory
  * stays behind). MESSAGE, in hexadecimal, is sent to SOCKET first, and no answer is awaited. The
@@ -44,6 +45,8 @@ static int be_innocent(void)
 {
 	char line[16];
 
+	puts("ready");
+	fflush(stdout);
 	while (!has_input(STDIN_FILENO))
 		foo(1);
 	if (read(STDIN_FILENO, line, sizeof(line)) < 1)
@@ -97,7 +100,9 @@ int main(int argc, char **argv)
 {
 	pthread_t thread;
 
-	if (argc == 2 && !strcmp(argv[1], "--innocent"))
+	if (argc == 2 && !strcmp(argv[1], "--hidden"))
+		prctl(PR_SET_DUMPABLE, 0);
+	if (argc == 2)
 		return be_innocent();
 	if (argc != 4 && argc != 6)
 		return EXIT_FAILURE;

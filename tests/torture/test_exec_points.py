@@ -83,7 +83,7 @@ def test_at_random_moments(build, processes, scratch, program_path, workers):
             assert [name for name in os.listdir(f"{scratch}/marks") if not name.endswith(f"-{MEMBER[0]}")] == [], (history, SEED)
             one.process.stdin.write("x\n")
             one.process.stdin.flush()
-            assert one.process.stdout.readline().startswith("innocent ") and one.process.wait(20) == 0, (history, SEED)
+            assert one.process.stdout.read().startswith("ready\ninnocent ") and one.process.wait(20) == 0, (history, SEED)
             one.close()
             rounds += 1
     print(f"workers of {workers}: {rounds} rounds, seed {SEED}")

@@ -37,13 +37,27 @@ bool permissions_needs_root(const struct target *target, const struct process *p
 	return !process_is_plain(process) || scope > '1' || (scope == '1' && !registered);
 }
 
+/* A process that registers is about to be registered: its user's rights will be enough. */
+static bool needs_root(const struct request *request, pid_t pid, const struct process *process)
+{
+	if (request->kind == WIRE_REGISTER && process_is_plain(process))
+		return process->user.uid && proc_ptrace_scope() > '1';
+	return permissions_needs_root(target_find(request->supervisor, pid), process);
+}
+
 static struct error *check_rights(const struct request *request, pid_t pid,
 				  const struct process *process)
 {
 	struct supervisor *supervisor = request->supervisor;
 
+	if (proc_ptrace_scope() == '3')
+		return error_new(
+			ERROR_NOT_PERMITTED,
+			"process %d (%s): kernel.yama.ptrace_scope is 3, which forbids tracing to everybody "
+			"(until the next boot with another value)",
+			pid, process->name);
 	if (supervisor->self.uid != 0 || supervisor->options.all_targets ||
-	    !permissions_needs_root(target_find(supervisor, pid), process))
+	    !needs_root(request, pid, process))
 		return NULL;
 	if (!process_is_plain(process))
 		return error_new(
