@@ -410,6 +410,18 @@ static struct error *writer_emit_opening(struct trace_writer *writer, struct wri
 	return writer_emit(writer, lane, &empty, 0);
 }
 
+/* What goes to a file that was removed meanwhile is lost (H39). */
+static struct error *writer_check_file(const struct trace_writer *writer,
+				       const struct writer_lane *lane)
+{
+	struct stat stat;
+
+	if (fstat(lane->fd, &stat) || stat.st_nlink)
+		return NULL;
+	return error_new(ERROR_FAILED, "cannot write the trace in '%s': its files were removed",
+			 writer->directory);
+}
+
 struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 			    const struct packet *packet)
 {
@@ -434,7 +446,8 @@ struct error *writer_packet(struct trace_writer *writer, uint64_t number,
 	struct writer_lane *lane = &writer->lanes.items[index];
 	assert(lane->fd >= 0);
 	uint64_t lost = packet->lost > stream->lost ? packet->lost - stream->lost : 0;
-	if (lost && !lane->sequence)
+	error = writer_check_file(writer, lane);
+	if (!error && lost && !lane->sequence)
 		error = writer_emit_opening(writer, lane, packet);
 	if (!error)
 		error = writer_emit(writer, lane, packet, lane->discarded + lost);

@@ -7,6 +7,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "control/base/cleanup.h"
 #include "control/base/interrupt.h"
 #include "control/codegen/tramp_frame.h"
+#include "control/proc/memory_room.h"
 #include "control/tracers/call/faults.h"
 #include "change.h"
 #include "control/exits/exits.h"
@@ -39,6 +41,7 @@
 #include "control/session/own_probes/semaphores.h"
 
 #define HWCAP2_FSGSBASE 2u
+#define AGENT_NEEDS (1u << 20) /* bytes, at most: docs/limits.md */
 
 struct placing {
 	struct tramp_env env; /* addresses for the trampolines */
@@ -373,6 +376,25 @@ static struct error *prepare_latency(struct session *session, const struct trace
 	return added ? NULL : error_new(ERROR_FAILED, "out of memory");
 }
 
+/* The agent's memory, and each page of code with a probe, is the process's own. */
+static struct error *check_memory(const struct session *session)
+{
+	uint64_t need = session->agent ? 0 : AGENT_NEEDS, page = UINT64_MAX, room;
+
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		const struct site *site = planner_site(session->planner, i);
+
+		need += !site->emitted && site->address.v / DT_PAGE != page ? DT_PAGE : 0;
+		page = site->address.v / DT_PAGE;
+	}
+	if (!need || !memory_room_of(session->proc->pid, &room) || room >= need)
+		return NULL;
+	return error_new(ERROR_FAILED,
+			 "process %d has %" PRIu64 " KiB left in its memory cgroup, and tracing may "
+			 "take %" PRIu64 " KiB of it (raise the cgroup's limit)",
+			 session->proc->pid, room / 1024, need / 1024);
+}
+
 static struct error *prepare(struct session *session, const struct tracepoint_list *list)
 {
 	struct error *error = session->agent ? NULL : check_machine();
@@ -383,6 +405,8 @@ static struct error *prepare(struct session *session, const struct tracepoint_li
 		error = proc_cmdline(session->proc, &session->command_line);
 	if (!error)
 		error = decide(session, list);
+	if (!error)
+		error = check_memory(session);
 	if (!error)
 		error = follow_check(session);
 	if (!error)
