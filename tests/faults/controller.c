@@ -340,7 +340,8 @@ void controller_run(const struct operation *operation, const struct wanted *want
 		if (!verdict->report.fired)
 			trouble("an error without a failure: %s", verdict->error);
 	}
-	if (f.session && !operation->ends && verdict->report.killed)
+	/* in follow-exec a program that it began was killed */
+	if (f.session && !operation->ends && verdict->report.killed && !operation->execs)
 		error_free(session_end(f.session, &(struct session_summary){ 0 }));
 	else if (f.session && !operation->ends)
 		judge_session(&f, operation);

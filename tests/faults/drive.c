@@ -235,7 +235,7 @@ static void run(const struct operation *operation, const struct wanted *wanted)
 	if (operation->kills)
 		run_part(PART_DIE, operation, wanted, target);
 	run_part(PART_RUN, operation, wanted, target);
-	if (!verdict->report.killed) {
+	if (!verdict->report.killed || operation->execs) {
 		if (may_be_left(operation, wanted))
 			run_part(PART_CLEAN, operation, wanted, target);
 		judge_target(target, before, size);

@@ -23,6 +23,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/base/vec.h"
+#include "control/proc/unreleased.h"
 #include "control/stop/held.h"
 #include "loader.h"
 
@@ -466,13 +467,25 @@ struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded)
 
 /* ---- release and end ------------------------------------------------------------------------- */
 
+/* A process of others that is being killed must be waited for: only then its parent sees its end. */
+static long detach(const struct launch *launch)
+{
+	long failed = ptrace(PTRACE_DETACH, launch->pid, 0, 0);
+	int number = errno;
+
+	if (failed && number == ESRCH && launch->adopted)
+		unreleased_add(launch->pid, false);
+	errno = number;
+	return failed;
+}
+
 struct error *launch_go(struct launch *launch)
 {
 	launch->gone = true;
 	if (launch->ended || launch->proc->reaped || launch->proc->held_tid != launch->pid)
 		return NULL; /* it has ended or was let go: launch_poll reports the end */
 	launch->proc->held_tid = 0;
-	if (ptrace(PTRACE_DETACH, launch->pid, 0, 0) && errno != ESRCH)
+	if (detach(launch) && errno != ESRCH)
 		return error_errno(errno, "cannot let process %d run", launch->pid);
 	return NULL;
 }
@@ -504,7 +517,7 @@ void launch_free(struct launch *launch)
 	if (launch->proc && launch->proc->reaped)
 		launch->ended = true;
 	if (launch->adopted && !launch->gone && !launch->ended) {
-		ptrace(PTRACE_DETACH, launch->pid, 0, 0);
+		detach(launch);
 	} else if (launch->pid > 0 && !launch->gone && !launch->ended) {
 		kill(launch->pid, SIGKILL);
 		while (waitpid(launch->pid, NULL, __WALL) < 0 && errno == EINTR)
