@@ -21,6 +21,7 @@
 
 #define PATIENCE_MS 30000
 #define CALLS_MORE 3
+#define CATCH_UP_MS 200
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
@@ -277,11 +278,14 @@ static bool is_unwritten(const struct error *error)
 	return verdict->report.fired && strstr(error_text(error), "trace");
 }
 
-static void judge_session(struct fixture *f, const struct operation *operation)
+static void judge_session(struct fixture *f, const struct operation *operation, bool onward)
 {
 	struct session_summary summary = { 0 };
 
 	target_stand(f);
+	/* what couldn't be done while everything failed is tried again by steps */
+	for (uint64_t until = now_ms() + (onward ? CATCH_UP_MS : 0); now_ms() < until;)
+		step(f);
 	error_free(session_flush(f->session));
 	size_t count = session_tracepoint_count(f->session);
 	uint64_t *hits = calloc(count + 1, sizeof(*hits));
@@ -344,7 +348,7 @@ void controller_run(const struct operation *operation, const struct wanted *want
 	if (f.session && !operation->ends && verdict->report.killed && !operation->execs)
 		error_free(session_end(f.session, &(struct session_summary){ 0 }));
 	else if (f.session && !operation->ends)
-		judge_session(&f, operation);
+		judge_session(&f, operation, wanted->onward);
 	session_destroy(f.session);
 	proc_close(f.proc);
 	judge_own(descriptors);

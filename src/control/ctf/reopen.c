@@ -154,15 +154,20 @@ static bool scan_type(FILE *file, struct event_types *types, struct strbuf *decl
 static struct error *read_types(struct trace_writer *writer, struct event_types *types)
 {
 	_cleanup_(strbuf_free) struct strbuf declarations = { 0 };
-	int fd = writer->dir->open(writer->dir, TYPES_FILE, false);
+	_cleanup_close_ int fd = writer->dir->open(writer->dir, TYPES_FILE, false);
 	_cleanup_fclose_ FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	long end = 0;
 
 	if (!file)
 		return error_errno(fd < 0 ? -fd : errno, "cannot read the layout of events in '%s'",
 				   writer->directory);
+	take_fd(&fd); /* it is the file's */
+	errno = 0;
 	while (scan_type(file, types, &declarations))
 		end = ftell(file);
+	if (errno == ENOMEM || errno == EIO || ferror(file)) /* the notes behind it are whole */
+		return error_errno(errno ? errno : EIO, "cannot read '%s/%s'", writer->directory,
+				   TYPES_FILE);
 	if (end < 0 || ftruncate(fileno(file), end))
 		return error_errno(errno, "cannot read '%s/%s'", writer->directory, TYPES_FILE);
 	writer->noted = types->count;

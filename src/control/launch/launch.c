@@ -467,7 +467,7 @@ struct error *launch_run_to_loaded(struct launch *launch, bool *ret_loaded)
 
 /* ---- release and end ------------------------------------------------------------------------- */
 
-/* A process of others that is being killed must be waited for: only then its parent sees its end. */
+/* A process of others that is being killed is waited for: only then its parent sees its end. */
 static long detach(const struct launch *launch)
 {
 	long failed = ptrace(PTRACE_DETACH, launch->pid, 0, 0);

@@ -7,23 +7,29 @@
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
+#include "control/base/now.h"
 #include "control/exits/exits.h"
 #include "control/session/own_probes/traps.h"
 #include "control/tracers/dispatch.h"
 #include "control/tracers/loading/loading.h"
 #include "info.h"
 #include "place.h"
+#include "session.h"
 #include "tracepoints.h"
 
 #define GARBAGE_MAX 256 /* sites */
 #define COLLECT_TRIES 20
 #define IDLE_MS 500
 #define PAUSE_MAX_MS 64
+#define REDIRECT_NS 1000000ULL
+#define REDIRECT_MAX_NS 1000000000ULL
 
 struct collection {
 	struct site_list settled; /* garbage_reserve: room for sites that leave the planner */
 	size_t garbage_kept; /* sites that the last collection had to keep */
 	size_t retired_kept; /* retired tracepoints, likewise */
+	bool stubs_lead_back; /* garbage_redirect_stubs has to try again */
+	uint64_t next_redirect, redirect_pause; /* ns; the pause doubles */
 };
 
 bool garbage_create(struct session *session)
@@ -88,8 +94,19 @@ bool garbage_is_in_text(const struct site *site)
 	       (site->patch.state == PATCH_REMOVED && site->patch.error);
 }
 
+static bool is_any_placed(const struct session *session)
+{
+	for (size_t i = 0; i < session->garbage.count; i++) {
+		if (session->garbage.items[i]->patch.state == PATCH_PLACED)
+			return true;
+	}
+	return false;
+}
+
 struct error *garbage_take_out(struct session *session)
 {
+	if (!is_any_placed(session))
+		return NULL;
 	_cleanup_free_ struct patch_site **patches =
 		calloc(session->garbage.count + 1, sizeof(*patches));
 	struct patch_stats stats;
@@ -357,7 +374,8 @@ static bool free_sites(struct session *session)
 	return in_child;
 }
 
-void garbage_collect(struct session *session)
+/* True: nothing of the garbage runs, and no return stub leads to it. */
+static bool collect(struct session *session)
 {
 	bool clear = false;
 
@@ -370,10 +388,16 @@ void garbage_collect(struct session *session)
 	}
 	mark_redirects(session);
 	if (!clear)
-		return;
+		return false;
 	if (!free_sites(session))
 		free_retired(session);
 	session->collection->retired_kept = session->retired.count;
+	return true;
+}
+
+void garbage_collect(struct session *session)
+{
+	collect(session);
 }
 
 void garbage_collect_if_due(struct session *session)
@@ -394,10 +418,25 @@ void garbage_collect_patiently(struct session *session, unsigned *pause_ms)
 
 void garbage_redirect_stubs(struct session *session)
 {
-	for (size_t i = 0; i < session->garbage.count; i++) {
-		if (session->garbage.items[i]->replaced && session->garbage.items[i]->has_exit) {
-			garbage_collect(session);
-			return;
-		}
-	}
+	struct collection *collection = session->collection;
+
+	collection->stubs_lead_back = false;
+	for (size_t i = 0; i < session->garbage.count; i++)
+		collection->stubs_lead_back |= session->garbage.items[i]->replaced &&
+					       session->garbage.items[i]->has_exit;
+	if (collection->stubs_lead_back)
+		collection->stubs_lead_back = !collect(session);
+	if (!collection->stubs_lead_back)
+		collection->redirect_pause = 0;
+	collection->next_redirect = now_ns() + collection->redirect_pause;
+	collection->redirect_pause = collection->redirect_pause < REDIRECT_MAX_NS ?
+					     2 * collection->redirect_pause + REDIRECT_NS :
+					     REDIRECT_MAX_NS;
+}
+
+void garbage_step(struct session *session, uint64_t now_ns)
+{
+	if (session->collection->stubs_lead_back && now_ns >= session->collection->next_redirect &&
+	    !session_ended(session))
+		garbage_redirect_stubs(session);
 }

@@ -45,9 +45,11 @@ void garbage_collect_if_due(struct session *session);
 /* The same before another try, with a pause that doubles: a thread that was interrupted in removed
  * code may wait long for a CPU, and makes no progress while it is held. */
 void garbage_collect_patiently(struct session *session, unsigned *pause_ms);
-/* Collects if return stubs lead to replaced code, past the switches of the code that replaced
+/* Collects if return stubs lead to replaced code, past the tracepoints of the code that replaced
  * it. */
 void garbage_redirect_stubs(struct session *session);
+/* Call regularly: tries that again, if it couldn't be done. */
+void garbage_step(struct session *session, uint64_t now_ns);
 /* Does no process but the target have our code? Processes forked later have all of it. */
 bool garbage_is_unshared(const struct session *session);
 

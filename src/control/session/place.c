@@ -487,7 +487,11 @@ static struct error *prepare_reading(struct session *session, const struct mappi
 struct error *place_list(struct session *session, const struct tracepoint_list *list,
 			 struct stop *held)
 {
-	struct error *error = prepare(session, list);
+	/* what a change before couldn't take out would be taken for the program's own code */
+	struct error *error = session->agent && session->planner ? garbage_take_out(session) : NULL;
+
+	if (!error)
+		error = prepare(session, list);
 	struct mapping_wants wants = {
 		.agent = !session->agent,
 		.exits = !session->exits->ready && exits_wanted(list),

@@ -167,6 +167,7 @@ struct error *session_step(struct session *session, unsigned timeout_ms)
 {
 	recording_wait(session, timeout_ms);
 	struct error *error = session_modules_step(session);
+	garbage_step(session, now_ns());
 	exits_grow(session, now_ns());
 	exits_watch(session, now_ns());
 	if (!error)
