@@ -48,6 +48,7 @@ def count(program, facts, name):
 
 def system_daemon(facts, processes):
     facts["group"] = run("getent", "group", "dyntrace").split(":")[0]
+    facts["security"] = run("systemd-analyze", "security", "--no-pager", "dyntraced.service").splitlines()[-1]
     facts["verify"] = run("systemd-analyze", "verify", "--man=no", "dyntraced.service", "dyntraced.socket")
     facts["socket started"] = run("systemctl", "start", "dyntraced.socket")
     facts["before"] = unit("ActiveState")
@@ -59,6 +60,11 @@ def system_daemon(facts, processes):
     before = Snapshot(one.pid)
     facts["added"] = dyntrace("add", f"{one.pid}:foo", "-e")
     count(one, facts, "first")
+    other = processes.start(["setpriv", "--reuid=1600", "--regid=1600", "--clear-groups", "sleep", "1000"])
+    until(lambda: open(f"/proc/{other.pid}/comm").read() == "sleep\n", "sleep to begin")
+    facts["of another user"] = dyntrace("add", f"{other.pid}:nanosleep", "-e", "ctf", "/home/trace-of-another")
+    facts["modes"] = run("stat", "-c", "%U %a", "/home/trace-of-another", "/home/trace-of-another/metadata").split("\n")[:2]
+    facts["detached"] = dyntrace("detach", other.pid)
     main = unit("MainPID")
     facts["killed"] = run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "dyntraced.service")
     until(lambda: unit("MainPID") not in (main, ["0"]) and unit("ActiveState") == ["active"], "another daemon")

@@ -2,6 +2,7 @@
 `make install` does. The machine's script is systemd_guest.py."""
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -82,6 +83,16 @@ def test_it_traces_inside_the_units_sandbox(facts):
     assert facts["added"] == "foo\n"
     assert facts["first"] == {"foo": CALLS}
     assert facts["denied"].startswith("exit status 1"), facts["denied"]  # journalctl found nothing
+
+
+def test_it_traces_other_users_processes_into_other_folders_inside_the_sandbox(facts):
+    assert facts["of another user"] == "nanosleep\n" and facts["detached"] == ""
+    assert facts["modes"] == ["root 700", "root 600"]
+
+
+def test_the_exposure_is_what_the_documents_say(facts):
+    with open(os.path.join(ROOT, "docs", "rights.md")) as file:
+        assert re.search(r"Overall exposure level for dyntraced.service: [\d.]+ \w+", facts["security"])[0] in file.read()
 
 
 def test_killed_it_is_started_again_and_finds_its_targets(facts):
