@@ -157,8 +157,9 @@ enum wire_type {
 	X(WIRE_PROVIDER, WIRE_TEXT) /* of a marker */                                 \
 	X(WIRE_SEMAPHORE, WIRE_NUMBER) /* its address; 0: none */ \
 	X(WIRE_GUISE, WIRE_TEXT) /* rights and program of a process (proc_guise.h) */ \
-	X(WIRE_GENERATION, WIRE_NUMBER) /* changes with execve; 0: unknown */        \
-	X(WIRE_COPY, WIRE_NUMBER) /* where one of several copies of a module is loaded */
+	X(WIRE_GENERATION, WIRE_NUMBER) /* changes with execve; 0: unknown */         \
+	X(WIRE_COPY, WIRE_NUMBER) /* where one of several copies of a module is loaded */ \
+	X(WIRE_MADE, WIRE_TEXT) /* journals: name of a tracepoint that was made */
 
 enum wire_tag {
 	WIRE_NO_TAG,

@@ -137,7 +137,7 @@ static struct error *make_tracepoints(struct session *session)
 		struct request *request = session->requests.items[i];
 
 		if (request->places.count || !session->options.follow_exec)
-			error = tracepoints_make(session, request, &session->tracepoints);
+			error = tracepoints_make(session, request, NULL, &session->tracepoints);
 	}
 	return error;
 }

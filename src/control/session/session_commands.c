@@ -86,12 +86,15 @@ void commands_retire(struct session *session, const struct tracepoint_list *list
 	}
 }
 
-static struct error *give_names(const struct tracepoint_list *list, struct name_list *ret_names)
+/* `all`: also those that were refused. */
+static struct error *give_names(const struct tracepoint_list *list, bool all,
+				struct name_list *ret_names)
 {
 	struct name_list names = { 0 };
 
 	for (size_t i = 0; i < list->count; i++) {
-		char *name = list->items[i]->probe.refusal ? NULL : strdup(list->items[i]->name);
+		const struct tracepoint *tracepoint = list->items[i];
+		char *name = tracepoint->probe.refusal && !all ? NULL : strdup(tracepoint->name);
 
 		if (name && !vec_push(&names, name)) {
 			free(name);
@@ -139,17 +142,21 @@ static void forget_counts(struct session *session, const struct tracepoint_list 
 }
 
 static struct error *add_request(struct session *session, struct request *request,
+				 const struct name_list *wanted, struct name_list *ret_made,
 				 struct name_list *ret_names)
 {
 	struct tracepoint_list list = { 0 };
-	struct name_list names = { 0 };
-	struct error *error = tracepoints_make(session, request, &list);
+	struct name_list names = { 0 }, made = { 0 };
+	struct error *error = tracepoints_make(session, request, wanted, &list);
 
 	if (!error)
 		error = commands_place(session, &list);
 	if (!error && ret_names)
-		error = give_names(&list, &names);
+		error = give_names(&list, false, &names);
+	if (!error && ret_made)
+		error = give_names(&list, true, &made);
 	if (error) {
+		name_list_free(&names);
 		forget_counts(session, &list);
 		commands_retire(session, &list);
 		vec_free(&list);
@@ -164,6 +171,8 @@ static struct error *add_request(struct session *session, struct request *reques
 	vec_free(&list);
 	if (ret_names)
 		*ret_names = names;
+	if (ret_made)
+		*ret_made = made;
 	return NULL;
 }
 
@@ -180,6 +189,13 @@ static struct error *check_count(const struct session *session, const struct req
 
 struct error *session_add(struct session *session, const struct tracepoint_spec *spec,
 			  struct name_list *ret_names)
+{
+	return session_add_as(session, spec, NULL, NULL, ret_names);
+}
+
+struct error *session_add_as(struct session *session, const struct tracepoint_spec *spec,
+			     const struct name_list *names, struct name_list *ret_made,
+			     struct name_list *ret_names)
 {
 	struct request *request = NULL;
 	struct error *error = request_create(spec, &request);
@@ -202,7 +218,7 @@ struct error *session_add(struct session *session, const struct tracepoint_spec 
 	if (!error)
 		error = check_count(session, request);
 	if (!error)
-		error = add_request(session, request, ret_names);
+		error = add_request(session, request, names, ret_made, ret_names);
 	request_drop(request);
 	return error;
 }

@@ -272,8 +272,17 @@ static void note_left_out(struct session *session, size_t count, const char *tex
 		 (int)strcspn(text, "\n"), text);
 }
 
+/* Of the request's next tracepoint, of which `made` were made. */
+static const char *next_name(const struct request *request, const struct name_list *names,
+			     size_t made, const struct place *place)
+{
+	if (names && made < names->count)
+		return names->items[made];
+	return request->spec.name ? request->spec.name : place->name;
+}
+
 struct error *tracepoints_make(struct session *session, struct request *request,
-			       struct tracepoint_list *list)
+			       const struct name_list *names, struct tracepoint_list *list)
 {
 	const struct tracepoint_spec *spec = &request->spec;
 	struct error *error = NULL;
@@ -290,7 +299,8 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 		const struct place *place = &request->places.items[i];
 
 		error = tracepoints_make_one(session, request, place,
-					     spec->name ? spec->name : place->name, list);
+					     next_name(request, names, list->count - before, place),
+					     list);
 		if (!error || error_kind(error) != ERROR_USAGE || request->places.count == 1)
 			continue;
 		left_out++; /* the place has no such argument, for example */

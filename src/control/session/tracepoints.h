@@ -7,9 +7,9 @@
 #include "control/session/state/session_state.h"
 
 /* Appends one tracepoint per place of the request to the list; without places, a placeholder that
- * waits. */
+ * waits. `names`: NULL, or the names for them. */
 struct error *tracepoints_make(struct session *session, struct request *request,
-			       struct tracepoint_list *list);
+			       const struct name_list *names, struct tracepoint_list *list);
 /* Appends one tracepoint at the place; NULL: it waits for its place. */
 struct error *tracepoints_make_one(struct session *session, struct request *request,
 				   const struct place *place, const char *name,

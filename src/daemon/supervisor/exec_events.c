@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/proc/proc.h"
 #include "daemon/base/log.h"
 #include "daemon/supervisor/targets/process.h"
 #include "supervisor.h"

@@ -31,6 +31,11 @@ static struct supervisor *of_sweep(struct loop_timer *timer)
 	return (struct supervisor *)((char *)timer - offsetof(struct supervisor, sweep));
 }
 
+bool supervisor_is_master(const struct supervisor *supervisor, uid_t uid)
+{
+	return uid == 0 || uid == supervisor->self.uid;
+}
+
 void supervisor_sweep_soon(struct supervisor *supervisor)
 {
 	if (!supervisor->sweep.at)

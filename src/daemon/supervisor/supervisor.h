@@ -61,6 +61,8 @@ struct supervisor {
 	int lock_fd;
 };
 
+/* Root, and the daemon's own user: limits leave room for them. */
+bool supervisor_is_master(const struct supervisor *supervisor, uid_t uid);
 struct error *supervisor_run(const struct supervisor_options *options);
 /* Something has a time limit now. */
 void supervisor_sweep_soon(struct supervisor *supervisor);

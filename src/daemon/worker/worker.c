@@ -16,7 +16,6 @@
 #include "worker_events.h"
 
 #define LISTENER_FD 3
-#define REQUEST_MAX (256u << 10) /* a client's request, with its identity */
 #define QUEUE_MAX (64u << 20) /* a list of very many tracepoints */
 
 /* ---- the supervisor -------------------------------------------------------------------------- */
@@ -28,7 +27,7 @@ static void accept_supervisor(struct worker *worker)
 	if (fd < 0)
 		return;
 	channel_close(&worker->channel);
-	channel_open(&worker->channel, fd, REQUEST_MAX, QUEUE_MAX);
+	channel_open(&worker->channel, fd, WIRE_MESSAGE_MAX, QUEUE_MAX);
 	worker->channel.takes_fds = true;
 	if (worker->unsent.bytes.length)
 		channel_send(&worker->channel, &worker->unsent);

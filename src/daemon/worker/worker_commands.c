@@ -15,7 +15,7 @@
 #include "worker_list.h"
 #include "worker_tracepoints.h"
 
-#define NAMES_IN_REPLY 1000 /* more are sent as items only */
+#define NAMES_IN_REPLY 1000 /* of more the journal knows none */
 
 typedef struct error *(*command_fn)(struct worker *worker, const struct wire_message *message,
 				    struct worker_reply *reply);
@@ -173,8 +173,8 @@ static void send_reply(struct worker *worker, const struct worker_reply *reply,
 	struct wire_out out = { 0 };
 
 	wire_begin_reply(&out, reply->sequence, error);
-	for (size_t i = 0; i < reply->names.count && reply->names.count <= NAMES_IN_REPLY; i++)
-		wire_text(&out, WIRE_NAME, reply->names.items[i]);
+	for (size_t i = 0; i < reply->made.count && reply->made.count <= NAMES_IN_REPLY; i++)
+		wire_text(&out, WIRE_MADE, reply->made.items[i]);
 	wire_text(&out, WIRE_STATE, reply->state);
 	if (reply->time)
 		wire_number(&out, WIRE_TIME, reply->time);
@@ -200,4 +200,5 @@ void worker_commands_do(struct worker *worker, const struct wire_message *messag
 				  wire_kind_name(message->kind));
 	send_reply(worker, &reply, error);
 	name_list_free(&reply.names);
+	name_list_free(&reply.made);
 }

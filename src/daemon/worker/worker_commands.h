@@ -8,7 +8,8 @@
 
 struct worker_reply {
 	uint32_t sequence;
-	struct name_list names; /* of the tracepoints that were made */
+	/* of the tracepoints that were made; `made`: also of refused ones, for the journal */
+	struct name_list names, made;
 	const char *state;
 	uint64_t time; /* of the attach, for its event; 0: none */
 };

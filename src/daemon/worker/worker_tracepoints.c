@@ -80,6 +80,25 @@ static void note_children(struct worker *worker, const struct worker_reply *repl
 	worker_commands_note(worker, reply, text);
 }
 
+/* A request of the journal has the names that its tracepoints had. */
+static struct error *add_as_before(struct worker *worker, const struct tracepoint_spec *spec,
+				   const struct wire_message *message, struct worker_reply *reply)
+{
+	struct name_list before = { 0 };
+	struct wire_value value;
+	bool enough = true;
+
+	for (size_t at = 0; enough && wire_next(message, &at, &value);)
+		enough = value.tag != WIRE_MADE || vec_push(&before, (char *)value.text);
+	struct error *error = enough ? session_add_as(worker->session, spec, &before, &reply->made,
+						      &reply->names) :
+				       error_new(ERROR_FAILED, "out of memory");
+	if (worker_attach_retry(worker, &error))
+		error = session_add_as(worker->session, spec, &before, &reply->made, &reply->names);
+	vec_free(&before); /* the texts are the message's */
+	return error;
+}
+
 struct error *worker_tracepoints_add(struct worker *worker, const struct wire_message *message,
 				     struct worker_reply *reply)
 {
@@ -112,9 +131,7 @@ struct error *worker_tracepoints_add(struct worker *worker, const struct wire_me
 		spec.kind = kinds[shape];
 		spec.context_count =
 			collect(message, WIRE_CONTEXT_TYPE, contexts, WIRE_CONTEXTS_MAX);
-		error = session_add(worker->session, &spec, &reply->names);
-		if (worker_attach_retry(worker, &error))
-			error = session_add(worker->session, &spec, &reply->names);
+		error = add_as_before(worker, &spec, message, reply);
 	}
 	if (worker->log >= 0)
 		close(take_fd(&worker->log)); /* not used: a log writes to that file already */

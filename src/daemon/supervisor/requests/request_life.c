@@ -10,6 +10,7 @@
 #include "control/base/cleanup.h"
 #include "daemon/base/log.h"
 #include "daemon/supervisor/peer.h"
+#include "request_attributes.h"
 #include "request_table.h"
 #include "daemon/supervisor/supervisor.h"
 
@@ -23,18 +24,14 @@ static void request_free(struct request *request)
 	free(request);
 }
 
-/* Attributes that only the supervisor may write. */
-static const enum wire_tag reserved[] = { WIRE_UID, WIRE_GID, WIRE_GROUP, WIRE_NO_TAG };
-
-static bool fill(struct request *request, const struct wire_message *message, bool trusted)
+/* Of the message only what its command knows; the rights are those of `request->who` (D4). */
+static bool fill(struct request *request, const struct wire_message *message, bool noted)
 {
-	static const enum wire_tag none[] = { WIRE_NO_TAG };
 	size_t used = 0;
 
 	wire_begin(&request->bytes, message->kind, message->sequence);
-	wire_copy(&request->bytes, message, trusted ? none : reserved);
-	if (!trusted)
-		identity_write(&request->who, &request->bytes);
+	request_attributes_copy(&request->bytes, message, noted);
+	identity_write(&request->who, &request->bytes);
 	wire_end(&request->bytes);
 	if (request->bytes.bytes.failed)
 		return false;
@@ -96,6 +93,8 @@ struct error *request_again(struct supervisor *supervisor, const char *bytes, si
 		return error_new(ERROR_FAILED, "out of memory");
 	request->supervisor = supervisor;
 	struct error *error = wire_take(bytes, length, WIRE_MESSAGE_MAX, &message, &used);
+	if (!error && used)
+		identity_read(&message, &request->who);
 	if (!error && (!used || !fill(request, &message, true)))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error) {
@@ -103,7 +102,6 @@ struct error *request_again(struct supervisor *supervisor, const char *bytes, si
 		return error;
 	}
 	request->kind = message.kind;
-	identity_read(&request->message, &request->who);
 	summarise(request);
 	*ret_request = request;
 	return NULL;

@@ -3,9 +3,10 @@
  *
  * RUNDIR/targets/PID holds messages as they went to the worker: first WIRE_CONFIGURE with the
  * process's start time, then each request that changed something and succeeded, with the names that
- * it made and the rights of its client. New requests are appended. When tracepoints are removed,
- * the file is written anew without the requests that made them. Half a message at the end (a crash,
- * a full disk) is left out when the file is read.
+ * it made and the rights of its client. New requests are appended. What they make needless is left
+ * out (journal_entries.h) when the file is read, and when it is written anew, which it is when half
+ * of it is needless. Half a message at the end (a crash, a full disk) is left out when the file is
+ * read.
  */
 #include "journal.h"
 
@@ -13,7 +14,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,8 @@
 #include "daemon/supervisor/supervisor.h"
 #include "target.h"
 
-#define JOURNAL_MAX (64u << 20)
+#define JOURNAL_MAX (256u << 20) /* more than J4 allows, with as much that is needless */
+#define NEEDLESS_MAX (64u << 10) /* is never written anew for less */
 
 static char *make_path(const struct supervisor *supervisor, pid_t pid, const char *suffix)
 {
@@ -50,25 +51,11 @@ void journal_forget(const struct supervisor *supervisor, pid_t pid)
 		unlink(path);
 }
 
-static void entry_free(struct journal_entry *entry)
-{
-	for (size_t i = 0; i < entry->names.count; i++)
-		free(entry->names.items[i]);
-	vec_free(&entry->names);
-	free(entry->bytes);
-}
-
-void journal_free(struct target *target)
-{
-	for (size_t i = 0; i < target->entries.count; i++)
-		entry_free(&target->entries.items[i]);
-	vec_free(&target->entries);
-}
-
 void journal_drop(struct target *target)
 {
 	journal_forget(target->supervisor, target->pid);
-	journal_free(target);
+	journal_entries_free(target);
+	target->journal_written = 0;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -104,90 +91,75 @@ void journal_write(struct target *target)
 	struct wire_out out = { 0 };
 
 	write_head(target, &out);
-	for (size_t i = 0; i < target->entries.count; i++)
+	for (size_t i = 0; i < target->entries.count && !out.bytes.failed; i++)
 		strbuf_add(&out.bytes, target->entries.items[i].bytes,
 			   target->entries.items[i].length);
-	if (!path || !new_path || out.bytes.failed ||
-	    !write_file(new_path, O_TRUNC, out.bytes.text, out.bytes.length) ||
-	    rename(new_path, path))
+	bool done = path && new_path && !out.bytes.failed &&
+		    write_file(new_path, O_TRUNC, out.bytes.text, out.bytes.length) &&
+		    !rename(new_path, path);
+	if (!done)
 		log_line("process %d: cannot write the journal: %s", target->pid, strerror(errno));
+	/* SIZE_MAX: half a message may be there, and nothing may follow it */
+	target->journal_written = done ? out.bytes.length : SIZE_MAX;
 	wire_free(&out);
 }
 
-static void append(struct target *target, const struct journal_entry *entry)
+static void append(struct target *target, const char *bytes, size_t length)
 {
-	assert(entry->bytes && entry->length);
 	_cleanup_free_ char *path = journal_path(target, "");
 
-	if (!path || !write_file(path, O_APPEND, entry->bytes, entry->length))
-		log_line("process %d: cannot write the journal: %s", target->pid, strerror(errno));
+	assert(bytes && length);
+	if (path && write_file(path, O_APPEND, bytes, length)) {
+		target->journal_written += length;
+		return;
+	}
+	log_line("process %d: cannot write the journal: %s", target->pid, strerror(errno));
+	target->journal_written = SIZE_MAX;
 }
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* The message to be sent again: with the name that the tracepoint got. */
-static bool make_entry(const struct request *request, const struct wire_message *reply,
-		       struct journal_entry *ret_entry)
+/* Does it make more tracepoints later, when libraries are loaded? */
+static bool makes_more(const struct request *request)
+{
+	const char *location = wire_get_text(&request->message, WIRE_LOCATION);
+
+	return location && strpbrk(location, "*?[") &&
+	       wire_get_number(&request->message, WIRE_WAIT, 0);
+}
+
+/* The message to be sent again: with the name that the tracepoint got, and all names that were
+ * made, if there is room for them (J4). */
+static bool make_bytes(const struct target *target, const struct request *request,
+		       const struct wire_message *reply, struct wire_out *ret_out)
 {
 	static const enum wire_tag name[] = { WIRE_NAME, WIRE_NO_TAG }, none[] = { WIRE_NO_TAG };
-	struct journal_entry entry = { .kind = request->kind };
+	bool adds = request->kind == WIRE_ADD && !makes_more(request) &&
+		    journal_entries_has_room(target, request->who.uid, 2 * reply->length);
 	struct wire_out out = { 0 };
 	struct wire_value value;
+	size_t made = 0;
 
-	for (size_t at = 0; request->kind == WIRE_ADD && wire_next(reply, &at, &value);) {
-		if (value.tag == WIRE_NAME && !vec_push(&entry.names, strdup(value.text)))
-			out.bytes.failed = true;
-	}
-	bool renamed = entry.names.count == 1;
+	for (size_t at = 0; adds && wire_next(reply, &at, &value);)
+		made += value.tag == WIRE_MADE;
 	wire_begin(&out, request->kind, 0);
-	if (renamed)
-		wire_text(&out, WIRE_NAME, entry.names.items[0]);
-	wire_copy(&out, &request->message, renamed ? name : none);
+	if (made == 1)
+		wire_text(&out, WIRE_NAME, wire_get_text(reply, WIRE_MADE));
+	wire_copy(&out, &request->message, made == 1 ? name : none);
+	for (size_t at = 0; adds && wire_next(reply, &at, &value);) {
+		if (value.tag == WIRE_MADE)
+			wire_text(&out, WIRE_MADE, value.text);
+	}
 	wire_end(&out);
-	if (out.bytes.failed) {
-		entry_free(&entry);
+	if (out.bytes.failed || out.bytes.length > WIRE_MESSAGE_MAX) {
 		wire_free(&out);
 		return false;
 	}
-	entry.bytes = out.bytes.text;
-	entry.length = out.bytes.length;
-	*ret_entry = entry;
+	*ret_out = out;
 	return true;
 }
 
-/* Takes the names that match out of the entries that made them. True: the removal itself needn't be
- * noted. */
-static bool forget_names(struct target *target, const char *pattern)
-{
-	bool whole = true;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < target->entries.count; i++) {
-		struct journal_entry *entry = &target->entries.items[i];
-		size_t before = entry->names.count, left = 0;
-
-		for (size_t j = 0; j < before; j++) {
-			if (fnmatch(pattern, entry->names.items[j], 0))
-				entry->names.items[left++] = entry->names.items[j];
-			else
-				free(entry->names.items[j]);
-		}
-		entry->names.count = left;
-		/* the names that it made aren't known: very many, or read from the file */
-		whole = whole && (before || entry->kind != WIRE_ADD);
-		if (before && !left) {
-			entry_free(entry);
-			continue;
-		}
-		whole = whole && left == before;
-		target->entries.items[kept++] = *entry;
-	}
-	assert(kept <= target->entries.count);
-	target->entries.count = kept;
-	return whole;
-}
-
-static bool is_noted(enum wire_kind kind)
+bool journal_notes(enum wire_kind kind)
 {
 	static const enum wire_kind noted[] = { WIRE_ADD,     WIRE_REMOVE,  WIRE_ENABLE,
 						WIRE_DISABLE, WIRE_CONTEXT, WIRE_START,
@@ -200,22 +172,34 @@ static bool is_noted(enum wire_kind kind)
 	return false;
 }
 
+/* Writes the file anew if half of it is needless. */
+static void keep_short(struct target *target)
+{
+	if (target->journal_written > 2 * target->entries.size + NEEDLESS_MAX)
+		journal_write(target);
+}
+
 void journal_note(struct target *target, const struct request *request,
 		  const struct wire_message *reply)
 {
-	struct journal_entry entry;
+	struct wire_out out = { 0 };
 
 	assert(request->who.uid != (uid_t)-1 || !request->peer); /* D4 */
-	if (!is_noted(request->kind))
+	if (!journal_notes(request->kind))
 		return;
-	const char *pattern = wire_get_text(&request->message, WIRE_NAME);
-	if (request->kind == WIRE_REMOVE && pattern && forget_names(target, pattern))
-		return journal_write(target);
-	if (!make_entry(request, reply, &entry))
+	if (!make_bytes(target, request, reply, &out))
 		return log_line("process %d: cannot write the journal: out of memory", target->pid);
-	if (!vec_push(&target->entries, entry))
-		return entry_free(&entry);
-	append(target, vec_last(&target->entries));
+	if (target->journal_written != SIZE_MAX)
+		append(target, out.bytes.text, out.bytes.length);
+	if (!journal_entries_add(target, out.bytes.text, out.bytes.length))
+		log_line("process %d: cannot write the journal: out of memory", target->pid);
+	/* also tracepoints whose names aren't known; but not while more are asked for again */
+	if (request->kind == WIRE_REMOVE && target->replay == SIZE_MAX &&
+	    !wire_get_number(reply, WIRE_TRACEPOINT_COUNT, 1) && target->entries.count) {
+		journal_entries_forget_tracepoints(target);
+		journal_write(target);
+	}
+	keep_short(target);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -260,23 +244,14 @@ static bool read_head(struct target *target, const struct wire_message *head)
 	return head->kind == WIRE_CONFIGURE && process_is_same(&then, &target->process); /* D5 */
 }
 
-static bool read_entry(struct target *target, const struct wire_message *message, const char *bytes,
-		       size_t length)
+static bool read_entry(struct target *target, const char *bytes, size_t length)
 {
-	const char *name = wire_get_text(message, WIRE_NAME);
-	struct journal_entry entry = { .kind = message->kind,
-				       .bytes = malloc(length),
-				       .length = length };
+	char *copy = malloc(length);
 
-	if (!entry.bytes)
+	if (!copy)
 		return false;
-	memcpy(entry.bytes, bytes, length);
-	if (message->kind == WIRE_ADD && name)
-		(void)vec_push(&entry.names, strdup(name));
-	if (vec_push(&target->entries, entry))
-		return true;
-	entry_free(&entry);
-	return false;
+	memcpy(copy, bytes, length);
+	return journal_entries_add(target, copy, length);
 }
 
 bool journal_read(struct target *target)
@@ -290,12 +265,14 @@ bool journal_read(struct target *target)
 		_cleanup_error_ struct error *error =
 			wire_take(bytes + at, length - at, WIRE_MESSAGE_MAX, &message, &used);
 
+		target->journal_written = SIZE_MAX; /* until all of it was read */
 		if (error || !used)
 			return at > 0;
 		if (at == 0 ? !read_head(target, &message) :
-			      !read_entry(target, &message, bytes + at, used))
+			      !read_entry(target, bytes + at, used))
 			return false;
 	}
+	target->journal_written = length;
 	return bytes && length;
 }
 

@@ -4,7 +4,6 @@
 #ifndef DYNTRACE_JOURNAL_H
 #define DYNTRACE_JOURNAL_H
 
-#include "control/base/vec.h"
 #include "control/proc/proc.h"
 #include "control/wire/messages.h"
 
@@ -12,14 +11,8 @@ struct request;
 struct supervisor;
 struct target;
 
-/* A request that succeeded. */
-struct journal_entry {
-	enum wire_kind kind;
-	char *bytes;
-	size_t length;
-	VEC(char *) names; /* WIRE_ADD: of the tracepoints that it made */
-};
-
+/* Is it noted when it has succeeded? */
+bool journal_notes(enum wire_kind kind);
 /* A request succeeded; the reply has the names that it made. */
 void journal_note(struct target *target, const struct request *request,
 		  const struct wire_message *reply);
@@ -29,7 +22,6 @@ void journal_write(struct target *target);
 void journal_drop(struct target *target);
 /* Removes the file of a process that has gone. */
 void journal_forget(const struct supervisor *supervisor, pid_t pid);
-void journal_free(struct target *target);
 /* False: no journal of this process. */
 bool journal_read(struct target *target);
 /* Adds the pids that have a journal. */

@@ -96,7 +96,7 @@ void target_free(struct target *target)
 		close(target->source.fd);
 	}
 	remove_from_list(supervisor, target);
-	journal_free(target);
+	journal_entries_free(target);
 	vec_free(&target->calls);
 	vec_free(&target->waited);
 	free(target->old_trace);

@@ -9,7 +9,7 @@
 #include "control/base/vec.h"
 #include "control/wire/channel.h"
 #include "daemon/base/loop.h"
-#include "journal.h"
+#include "journal_entries.h"
 #include "process.h"
 
 struct request;
@@ -44,7 +44,8 @@ struct target {
 	char *trace; /* its directory; NULL: none yet */
 	char *old_trace; /* that of a worker that died, for the next; NULL: none */
 	struct identity owner; /* of the trace */
-	VEC(struct journal_entry) entries;
+	struct journal_entries entries;
+	size_t journal_written; /* bytes of the file; SIZE_MAX: it must be written anew */
 	size_t replay; /* the next entry to ask for again; SIZE_MAX: none */
 	uint64_t first_death;
 	unsigned deaths; /* of workers, lately */

@@ -83,6 +83,8 @@ static struct error *send_request(struct target *target, struct request *request
 		error = error_new(ERROR_FAILED,
 				  "process %d has %zu tracepoints already (the limit)", target->pid,
 				  target->tracepoints);
+	if (!error && entry == SIZE_MAX && journal_notes(request->kind))
+		error = journal_entries_check_room(target, request);
 	if (!error && request->kind == WIRE_ADD)
 		error = trace_keeper_for(target, request, &keeper);
 	if (!error && !push_call(target, request, request->kind, entry))

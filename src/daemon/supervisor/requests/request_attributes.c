@@ -1,0 +1,56 @@
+#include "request_attributes.h"
+
+#include <assert.h>
+
+#define TAGS_MAX 16
+
+/* Kinds without a row have no attributes. */
+static const enum wire_tag known[WIRE_KIND_COUNT][TAGS_MAX] = {
+	[WIRE_ATTACH] = { WIRE_TARGET, WIRE_ALL },
+	[WIRE_DETACH] = { WIRE_TARGET, WIRE_ALL },
+	[WIRE_TRACEPOINTS] = { WIRE_TARGET, WIRE_ALL },
+	[WIRE_ADD] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME, WIRE_LOCATION, WIRE_SHAPE, WIRE_FILTER,
+		       WIRE_CONTEXT_TYPE, WIRE_TRACER, WIRE_ARGUMENT, WIRE_EVERY, WIRE_FIRST,
+		       WIRE_RATE, WIRE_STRING_MAX, WIRE_WAIT, WIRE_DISABLED },
+	[WIRE_REMOVE] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME },
+	[WIRE_ENABLE] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME },
+	[WIRE_DISABLE] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME },
+	[WIRE_CONTEXT] = { WIRE_TARGET, WIRE_ALL, WIRE_NAME, WIRE_CONTEXT_TYPE },
+	[WIRE_START] = { WIRE_TARGET, WIRE_ALL },
+	[WIRE_STOP] = { WIRE_TARGET, WIRE_ALL },
+	[WIRE_FLUSH] = { WIRE_TARGET, WIRE_ALL },
+	[WIRE_SNAPSHOT] = { WIRE_TARGET, WIRE_ALL },
+	[WIRE_LOAD] = { WIRE_TARGET, WIRE_ALL, WIRE_LIBRARY },
+	[WIRE_UNLOAD] = { WIRE_TARGET, WIRE_ALL, WIRE_LIBRARY },
+	[WIRE_WATCH] = { WIRE_TARGET },
+	[WIRE_REGISTER] = { WIRE_LOADED },
+};
+
+static bool is_known(enum wire_kind kind, enum wire_tag tag)
+{
+	for (size_t i = 0; i < TAGS_MAX && known[kind][i] != WIRE_NO_TAG; i++) {
+		if (known[kind][i] == tag)
+			return true;
+	}
+	return false;
+}
+
+void request_attributes_copy(struct wire_out *out, const struct wire_message *message, bool noted)
+{
+	unsigned seen[WIRE_TAG_COUNT] = { 0 };
+	struct wire_value value;
+
+	assert(message->kind < WIRE_KIND_COUNT); /* wire_take refuses others */
+	for (size_t at = 0; wire_next(message, &at, &value);) {
+		bool repeats = message->kind == WIRE_ADD && value.tag == WIRE_CONTEXT_TYPE;
+		bool made = noted && message->kind == WIRE_ADD && value.tag == WIRE_MADE;
+
+		if (!made && (!is_known(message->kind, value.tag) ||
+			      seen[value.tag]++ > (repeats ? WIRE_CONTEXTS_MAX : 0)))
+			continue;
+		if (value.text)
+			wire_text(out, value.tag, value.text);
+		else
+			wire_number(out, value.tag, value.number);
+	}
+}
