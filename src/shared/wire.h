@@ -159,7 +159,10 @@ enum wire_type {
 	X(WIRE_GUISE, WIRE_TEXT) /* rights and program of a process (proc_guise.h) */ \
 	X(WIRE_GENERATION, WIRE_NUMBER) /* changes with execve; 0: unknown */         \
 	X(WIRE_COPY, WIRE_NUMBER) /* where one of several copies of a module is loaded */ \
-	X(WIRE_MADE, WIRE_TEXT) /* journals: name of a tracepoint that was made */
+	X(WIRE_MADE, WIRE_TEXT) /* journals: name of a tracepoint that was made */    \
+	X(WIRE_ASKER, WIRE_NUMBER) /* journals: uid of who asked for the target */    \
+	X(WIRE_WORKER, WIRE_NUMBER) /* journals: pid */                               \
+	X(WIRE_WORKER_START, WIRE_NUMBER) /* journals: its start time */
 
 enum wire_tag {
 	WIRE_NO_TAG,

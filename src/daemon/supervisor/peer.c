@@ -19,12 +19,11 @@
 #include "daemon/supervisor/requests/request_life.h"
 #include "supervisor.h"
 
-#define PEERS_MAX 4096
-#define PEERS_OF_USER_MAX 2048
-#define AGENTS_OF_USER_MAX 128 /* connections */
 #define PEER_QUEUE_MAX (64u << 20) /* one answer: a list of all tracepoints of all targets */
 #define WATCHER_QUEUE_MAX (1u << 20)
 #define HALF_MESSAGE_SECONDS 30 /* that a peer may take to send the rest */
+#define AGENT_SECONDS 10 /* ... and an agent to say anything: it waits 2 s for an answer */
+#define SECOND_NS 1000000000ULL
 
 static void forget_peer(struct supervisor *supervisor, const struct peer *peer)
 {
@@ -34,6 +33,16 @@ static void forget_peer(struct supervisor *supervisor, const struct peer *peer)
 		i++;
 	assert(i < supervisor->peers.count);
 	supervisor->peers.items[i] = supervisor->peers.items[--supervisor->peers.count];
+}
+
+/* After anything that changes the queue. */
+static void count_queue(struct peer *peer)
+{
+	size_t now = peer->channel.out.bytes.length - peer->channel.sent;
+
+	assert(peer->user->queued >= peer->queued); /* D6 */
+	peer->user->queued += now - peer->queued;
+	peer->queued = now;
 }
 
 void peer_drop(struct peer *peer, const char *why)
@@ -48,6 +57,8 @@ void peer_drop(struct peer *peer, const char *why)
 	}
 	loop_remove(&supervisor->loop, &peer->source);
 	channel_close(&peer->channel);
+	count_queue(peer);
+	users_leave(supervisor, peer->user, peer->is_agent);
 	forget_peer(supervisor, peer);
 	free(peer->watched_name);
 	free(peer);
@@ -70,6 +81,11 @@ void peer_send(struct peer *peer, struct wire_out *out)
 	if (peer->channel.broken || peer->channel.ended)
 		return peer_drop(peer,
 				 peer->channel.broken ? error_text(peer->channel.broken) : NULL);
+	count_queue(peer);
+	if (users_queue_too_much(peer->supervisor, peer->user))
+		return peer_drop(peer, "its user doesn't read what it asked for");
+	if (!peer->request)
+		peer->silent_since = now_ns();
 	set_events(peer);
 }
 
@@ -133,6 +149,7 @@ static void peer_ready(struct loop_source *source, uint32_t events)
 	peer->again = false;
 	if (events & EPOLLOUT)
 		channel_flush(&peer->channel);
+	count_queue(peer);
 	if (peer->request && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
 		return peer_drop(peer, NULL);
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
@@ -148,17 +165,15 @@ static bool may_connect(const struct supervisor *supervisor, const struct identi
 	       (supervisor->has_group && identity_in_group(who, supervisor->group));
 }
 
-static const char *too_many(const struct supervisor *supervisor, const struct identity *who,
-			    bool is_agent)
+static size_t connections_of(const struct supervisor *supervisor, uid_t uid, bool is_agent)
 {
-	size_t same = 0, most = is_agent ? AGENTS_OF_USER_MAX : PEERS_OF_USER_MAX;
+	for (size_t i = 0; i < supervisor->users.count; i++) {
+		const struct account *user = supervisor->users.items[i];
 
-	if (supervisor->peers.count >= PEERS_MAX)
-		return "too many connections";
-	for (size_t i = 0; i < supervisor->peers.count; i++)
-		same += supervisor->peers.items[i]->who.uid == who->uid &&
-			supervisor->peers.items[i]->is_agent == is_agent;
-	return who->uid != 0 && same >= most ? "too many connections of one user" : NULL;
+		if (user->uid == uid)
+			return is_agent ? user->agents : user->clients;
+	}
+	return 0;
 }
 
 static struct error *admit(struct supervisor *supervisor, int fd, bool is_agent,
@@ -172,8 +187,10 @@ static struct error *admit(struct supervisor *supervisor, int fd, bool is_agent,
 		return error_new(
 			ERROR_NOT_PERMITTED,
 			"not permitted: only root and the members of the daemon's group may use it");
-	const char *why = too_many(supervisor, ret_who, is_agent);
-	return why ? error_new(ERROR_FAILED, "%s", why) : NULL;
+	return users_check(supervisor, ret_who->uid,
+			   is_agent ? users_agents(supervisor) : users_clients(supervisor),
+			   users_count(supervisor, is_agent),
+			   connections_of(supervisor, ret_who->uid, is_agent), "connections");
 }
 
 static void refuse(int fd, const struct identity *who, const struct error *error)
@@ -209,13 +226,18 @@ static void accept_peer(struct supervisor *supervisor, struct loop_source *sourc
 	}
 	_cleanup_error_ struct error *error = admit(supervisor, fd, is_agent, &who);
 	struct peer *peer = error ? NULL : calloc(1, sizeof(*peer));
-	if (!error && (!peer || !vec_push(&supervisor->peers, peer)))
+	struct account *user = peer ? users_enter(supervisor, who.uid, is_agent) : NULL;
+	if (!error && (!user || !vec_push(&supervisor->peers, peer)))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error) {
+		if (user)
+			users_leave(supervisor, user, is_agent);
 		free(peer);
 		return refuse(fd, &who, error);
 	}
 	*peer = (struct peer){ .supervisor = supervisor,
+			       .user = user,
+			       .silent_since = now_ns(),
 			       .who = who,
 			       .is_agent = is_agent,
 			       .source = { .fd = fd, .ready = peer_ready } };
@@ -224,7 +246,9 @@ static void accept_peer(struct supervisor *supervisor, struct loop_source *sourc
 	assert(fcntl(fd, F_GETFL) & O_NONBLOCK); /* D1 */
 	error = loop_add(&supervisor->loop, &peer->source, EPOLLIN | EPOLLRDHUP);
 	if (error)
-		peer_drop(peer, error_text(error));
+		return peer_drop(peer, error_text(error));
+	if (is_agent)
+		supervisor_sweep_soon(supervisor);
 }
 
 void peer_accept(struct loop_source *source, uint32_t events)
@@ -246,12 +270,12 @@ void peer_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 	for (size_t i = supervisor->peers.count; i-- > 0;) {
 		struct peer *peer = supervisor->peers.items[i];
 
-		if (!peer->half_since)
-			continue;
-		if (now - peer->half_since > HALF_MESSAGE_SECONDS * 1000000000ULL)
+		*ret_again |= peer->half_since || peer->is_agent;
+		if (peer->half_since && now - peer->half_since > HALF_MESSAGE_SECONDS * SECOND_NS)
 			peer_drop(peer, "half a message and no more for 30 seconds");
-		else
-			*ret_again = true;
+		else if (peer->is_agent && !peer->request &&
+			 now - peer->silent_since > AGENT_SECONDS * SECOND_NS)
+			peer_drop(peer, "an agent that says nothing");
 	}
 	loop_change(&supervisor->loop, &supervisor->listener, EPOLLIN);
 	loop_change(&supervisor->loop, &supervisor->agents, EPOLLIN);

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -106,17 +105,6 @@ static struct error *catch_signals(struct supervisor *supervisor)
 	return loop_add(&supervisor->loop, &supervisor->signals, EPOLLIN);
 }
 
-/* One descriptor per client and two per target are needed. */
-static void raise_limits(void)
-{
-	struct rlimit limit;
-
-	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 static struct error *open_all(struct supervisor *supervisor)
 {
 	struct error *error = loop_open(&supervisor->loop);
@@ -141,6 +129,7 @@ static void close_all(struct supervisor *supervisor)
 	while (supervisor->targets.count)
 		target_free(supervisor->targets.items[0]);
 	vec_free(&supervisor->peers);
+	vec_free(&supervisor->users);
 	vec_free(&supervisor->targets);
 	waiting_free(supervisor);
 	listen_close(supervisor);
@@ -165,7 +154,7 @@ struct error *supervisor_run(const struct supervisor_options *options)
 	supervisor.self.uid = geteuid();
 	supervisor.self.gid = getegid();
 	assert(options->socket && options->output);
-	raise_limits();
+	users_set_limits(&supervisor);
 	struct error *error = open_all(&supervisor);
 	if (error)
 		return error;

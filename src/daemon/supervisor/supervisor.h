@@ -25,6 +25,7 @@
 #include "daemon/base/loop.h"
 #include "events.h"
 #include "daemon/supervisor/requests/identity.h"
+#include "users.h"
 
 struct supervisor_options {
 	const char *socket; /* absolute */
@@ -50,6 +51,8 @@ struct supervisor {
 	struct loop_source listener, agents, signals;
 	struct loop_timer sweep;
 	VEC(struct peer *) peers;
+	VEC(struct account *) users; /* with connections */
+	struct users_limits limits;
 	VEC(struct target *) targets;
 	VEC(struct waiting *) waiting;
 	uint64_t last_waiting; /* number of the waiting tracepoint that was kept last */

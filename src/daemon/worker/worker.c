@@ -27,6 +27,7 @@ static void accept_supervisor(struct worker *worker)
 	if (fd < 0)
 		return;
 	channel_close(&worker->channel);
+	worker->listing.active = false;
 	channel_open(&worker->channel, fd, WIRE_MESSAGE_MAX, QUEUE_MAX);
 	worker->channel.takes_fds = true;
 	if (worker->unsent.bytes.length)
@@ -37,12 +38,21 @@ static void serve(struct worker *worker)
 {
 	struct wire_message message;
 
+	/* Nothing more is done for a supervisor that hasn't read what was asked for before. */
 	channel_flush(&worker->channel);
-	channel_fill(&worker->channel);
-	while (!worker->over && channel_next(&worker->channel, &message))
-		worker_commands_do(worker, &message);
+	if (channel_is_idle(&worker->channel) && !worker->listing.active)
+		channel_fill(&worker->channel);
+	while (!worker->over && channel_is_idle(&worker->channel)) {
+		if (worker->listing.active)
+			worker_commands_go_on(worker);
+		else if (channel_next(&worker->channel, &message))
+			worker_commands_do(worker, &message);
+		else
+			break;
+	}
 	if (!worker->channel.ended && !worker->channel.broken)
 		return;
+	worker->listing.active = false;
 	channel_close(&worker->channel);
 	/* Without a session this worker is of no use to a next supervisor. */
 	if (!worker->session)
@@ -108,13 +118,12 @@ static void run(struct worker *worker)
 	while (!worker->over) {
 		struct pollfd ready[] = {
 			{ .fd = worker->listener, .events = POLLIN },
-			{ .fd = worker->channel.fd, .events = POLLIN },
+			{ .fd = worker->channel.fd },
 			{ .fd = session_descriptor(worker), .events = POLLIN },
 		};
 		int timeout = worker->session ? session_timeout_ms(worker->session) : -1;
 
-		if (worker->channel.fd >= 0 && !channel_is_idle(&worker->channel))
-			ready[1].events |= POLLOUT;
+		ready[1].events = channel_is_idle(&worker->channel) ? POLLIN : POLLOUT;
 		int count = poll(ready, 3, timeout);
 		if (count < 0 && errno != EINTR)
 			break;

@@ -33,6 +33,12 @@ struct worker {
 	uint64_t lines_lost; /* of logs, as last announced */
 	uint64_t next_look; /* ns of CLOCK_MONOTONIC: when losses are looked at again */
 	unsigned snapshots;
+	/* A list that is being sent (worker_list.h). */
+	struct {
+		bool active;
+		uint32_t sequence;
+		size_t next;
+	} listing;
 };
 
 int worker_main(pid_t pid);

@@ -130,7 +130,7 @@ static struct error *do_list(struct worker *worker, const struct wire_message *m
 			     struct worker_reply *reply)
 {
 	(void)reply;
-	return worker_list(worker, message);
+	return worker_list_begin(worker, message);
 }
 
 /* Answers come in order: everything before is done. Fails if the process has begun another
@@ -187,6 +187,14 @@ static void send_reply(struct worker *worker, const struct worker_reply *reply,
 	wire_free(&out);
 }
 
+void worker_commands_go_on(struct worker *worker)
+{
+	struct worker_reply reply = { .sequence = worker->listing.sequence };
+
+	if (worker_list_go_on(worker))
+		send_reply(worker, &reply, NULL);
+}
+
 void worker_commands_do(struct worker *worker, const struct wire_message *message)
 {
 	struct worker_reply reply = { .sequence = message->sequence };
@@ -198,7 +206,8 @@ void worker_commands_do(struct worker *worker, const struct wire_message *messag
 	else
 		error = error_new(ERROR_USAGE, "workers can't do '%s'",
 				  wire_kind_name(message->kind));
-	send_reply(worker, &reply, error);
+	if (!worker->listing.active) /* else the answer comes behind the list */
+		send_reply(worker, &reply, error);
 	name_list_free(&reply.names);
 	name_list_free(&reply.made);
 }

@@ -14,8 +14,10 @@ struct worker_reply {
 	uint64_t time; /* of the attach, for its event; 0: none */
 };
 
-/* Does what one message says, and answers it. */
+/* Does what one message says, and answers it; a list is begun, and worker->listing is active. */
 void worker_commands_do(struct worker *worker, const struct wire_message *message);
+/* Sends more of the list, and the answer behind it. */
+void worker_commands_go_on(struct worker *worker);
 
 /* ---- for the commands ------------------------------------------------------------------------ */
 

@@ -9,6 +9,8 @@
 
 #include "worker_commands.h"
 
+#define QUEUED_MAX (256u << 10) /* a long list waits for the supervisor to read */
+
 /* "int32_t size", "string path", "uint8_t buffer[16]" */
 static void describe_field(const struct event_field *field, char *ret_text, size_t size)
 {
@@ -103,10 +105,11 @@ static void list_one(struct worker *worker, uint32_t sequence, size_t index)
 	wire_free(&out);
 }
 
-struct error *worker_list(struct worker *worker, const struct wire_message *message)
+struct error *worker_list_begin(struct worker *worker, const struct wire_message *message)
 {
 	struct error *error;
 
+	assert(!worker->listing.active);
 	error = worker_commands_not_attached(worker);
 	if (error)
 		return error;
@@ -114,7 +117,20 @@ struct error *worker_list(struct worker *worker, const struct wire_message *mess
 	session_look(worker->session);
 	if (error)
 		return error;
-	for (size_t i = 0; i < session_tracepoint_count(worker->session); i++)
-		list_one(worker, message->sequence, i);
+	worker->listing.active = true;
+	worker->listing.sequence = message->sequence;
+	worker->listing.next = 0;
 	return NULL;
+}
+
+bool worker_list_go_on(struct worker *worker)
+{
+	assert(worker->listing.active);
+	while (worker->session && worker->channel.out.bytes.length < QUEUED_MAX &&
+	       worker->listing.next < session_tracepoint_count(worker->session))
+		list_one(worker, worker->listing.sequence, worker->listing.next++);
+	if (worker->session && worker->listing.next < session_tracepoint_count(worker->session))
+		return false;
+	worker->listing.active = false;
+	return true;
 }

@@ -1,12 +1,16 @@
 /*
- * worker_list.h - the tracepoints of a target, for list-tracepoints.
+ * worker_list.h - the tracepoints of a target, one item each.
+ *
+ * A list is sent in pieces, so that its length needs no memory: items wait until the supervisor has
+ * read those before them. Meanwhile the session goes on, and no other message is taken.
  */
 #ifndef DYNTRACE_WORKER_LIST_H
 #define DYNTRACE_WORKER_LIST_H
 
 #include "worker.h"
 
-/* Sends one item per tracepoint. */
-struct error *worker_list(struct worker *worker, const struct wire_message *message);
+struct error *worker_list_begin(struct worker *worker, const struct wire_message *message);
+/* Sends as many items as fit. True: that were all. */
+bool worker_list_go_on(struct worker *worker);
 
 #endif

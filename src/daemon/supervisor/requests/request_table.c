@@ -158,14 +158,21 @@ static void run_remove(struct request *request)
 {
 	const char *name = wire_get_text(&request->message, WIRE_TARGET);
 	const char *pattern = wire_get_text(&request->message, WIRE_NAME);
-	size_t waiting = 0;
+	size_t waiting = 0, others = 0;
 	struct tids pids = { 0 };
 
 	if (name && pattern && !request_targets_is_pid(name))
-		waiting = waiting_remove(request->supervisor, &request->who, name, pattern);
-	if (waiting)
+		waiting = waiting_remove(request->supervisor, &request->who, name, pattern,
+					 &others);
+	if (waiting || others)
 		request_targets_find(request->supervisor, name, &pids);
-	if (!waiting || pids.count)
+	if (others && !waiting && !pids.count)
+		request_note(request,
+			     error_new(ERROR_NOT_PERMITTED,
+				       "'%s' waits for '%s' by another user's request: only that "
+				       "user and root can remove it",
+				       pattern, name));
+	else if (!waiting || pids.count)
 		ask_targets(request);
 	vec_free(&pids);
 }

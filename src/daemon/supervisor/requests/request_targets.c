@@ -106,7 +106,8 @@ static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 				NULL :
 				no_agent(request->supervisor, pid, process.name);
 	if (!error && starts)
-		error = target_worker_start(request->supervisor, pid, &process, &target);
+		error = target_worker_start(request->supervisor, pid, &process, request->who.uid,
+					    &target);
 	assert(error || !starts || target->has_worker);
 	if (!error && target && target->has_worker)
 		worker_calls_send(target, request);

@@ -105,27 +105,43 @@ static struct error *keep(struct supervisor *supervisor, const char *bytes, size
 	return NULL;
 }
 
+/* (D6) */
+static struct error *check_room(const struct supervisor *supervisor, uid_t uid)
+{
+	static const struct users_share share = { .most = WAITING_MAX,
+						  .reserve = WAITING_MAX / 8,
+						  .per_user = WAITING_MAX / 4 };
+	size_t own = 0;
+
+	for (size_t i = 0; i < supervisor->waiting.count; i++)
+		own += supervisor->waiting.items[i]->who.uid == uid;
+	return users_check(supervisor, uid, share, supervisor->waiting.count, own,
+			   "tracepoints that wait for programs");
+}
+
 struct error *waiting_add(struct supervisor *supervisor, const struct request *request,
 			  const char *program)
 {
 	const char *name = wire_get_text(&request->message, WIRE_NAME);
 
-	if (supervisor->waiting.count >= WAITING_MAX)
-		return error_new(ERROR_FAILED,
-				 "%d tracepoints wait for programs already (the limit)",
-				 WAITING_MAX);
+	struct error *error = check_room(supervisor, request->who.uid);
+
+	if (error)
+		return error;
 	if (!name)
 		name = wire_get_text(&request->message, WIRE_LOCATION);
 	assert(name); /* check_add wants a LOC */
 	for (size_t i = 0; i < supervisor->waiting.count; i++) {
-		if (!strcmp(supervisor->waiting.items[i]->program, program) &&
-		    !strcmp(supervisor->waiting.items[i]->name, name))
+		const struct waiting *waiting = supervisor->waiting.items[i];
+
+		if (waiting->who.uid == request->who.uid && !strcmp(waiting->program, program) &&
+		    !strcmp(waiting->name, name))
 			return error_new(
 				ERROR_FAILED,
 				"a tracepoint '%s' waits for '%s' already (name another with -n)",
 				name, program);
 	}
-	struct error *error = keep(supervisor, request->bytes.bytes.text,
+	error = keep(supervisor, request->bytes.bytes.text,
 				   request->bytes.bytes.length, &request->message);
 	if (error)
 		return error;
@@ -173,7 +189,7 @@ static void place_one(struct supervisor *supervisor, const struct waiting *waiti
 	request_open_call(request);
 	error = permissions_check(request, pid, process);
 	if (!error)
-		error = target_worker_start(supervisor, pid, process, &target);
+		error = target_worker_start(supervisor, pid, process, waiting->who.uid, &target);
 	if (!error && !vec_push(&target->waited, waiting->number))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error)
@@ -193,10 +209,13 @@ void waiting_process(struct supervisor *supervisor, pid_t pid, struct request *r
 	_cleanup_error_ struct error *gone = process_read(pid, &process);
 	if (gone || !process.alive)
 		return;
-	for (size_t i = 0; i < supervisor->waiting.count; i++) {
-		const struct waiting *waiting = supervisor->waiting.items[i];
+	/* Those of root first: names in a process are unique, and nobody takes root's. */
+	for (size_t i = 0; i < 2 * supervisor->waiting.count; i++) {
+		size_t count = supervisor->waiting.count;
+		const struct waiting *waiting = supervisor->waiting.items[i % count];
 
-		if (!process_is_called(&process, waiting->program))
+		if (supervisor_is_master(supervisor, waiting->who.uid) != (i < count) ||
+		    !process_is_called(&process, waiting->program))
 			continue;
 		if (was_asked(target_find(supervisor, pid), waiting))
 			asked = true;
@@ -216,6 +235,12 @@ static bool may_see(const struct supervisor *supervisor, const struct identity *
 		    const struct waiting *waiting)
 {
 	return who->uid == 0 || !supervisor->options.own_only || who->uid == waiting->who.uid;
+}
+
+static bool may_remove(const struct supervisor *supervisor, const struct identity *who,
+		       const struct waiting *waiting)
+{
+	return who->uid == waiting->who.uid || supervisor_is_master(supervisor, who->uid);
 }
 
 size_t waiting_list(struct supervisor *supervisor, struct request *request, const char *program)
@@ -250,15 +275,20 @@ size_t waiting_list(struct supervisor *supervisor, struct request *request, cons
 }
 
 size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
-		      const char *program, const char *pattern)
+		      const char *program, const char *pattern, size_t *ret_others)
 {
 	size_t kept = 0, removed = 0;
+
+	*ret_others = 0;
 
 	for (size_t i = 0; i < supervisor->waiting.count; i++) {
 		struct waiting *waiting = supervisor->waiting.items[i];
 
-		if (strcmp(waiting->program, program) != 0 || fnmatch(pattern, waiting->name, 0) ||
-		    !may_see(supervisor, who, waiting)) {
+		bool named = !strcmp(waiting->program, program) &&
+			     !fnmatch(pattern, waiting->name, 0);
+
+		if (!named || !may_remove(supervisor, who, waiting)) {
+			*ret_others += named && may_see(supervisor, who, waiting);
 			supervisor->waiting.items[kept++] = waiting;
 			continue;
 		}

@@ -16,9 +16,10 @@ struct error *waiting_add(struct supervisor *supervisor, const struct request *r
 void waiting_process(struct supervisor *supervisor, pid_t pid, struct request *request);
 /* Sends the tracepoints that wait for the program as items; gives their number. */
 size_t waiting_list(struct supervisor *supervisor, struct request *request, const char *program);
-/* Removes those that the pattern names; gives their number. */
+/* Removes those of the user that the pattern names, root those of all users; gives their number.
+ * *ret_others: such of other users, which stay. */
 size_t waiting_remove(struct supervisor *supervisor, const struct identity *who,
-		      const char *program, const char *pattern);
+		      const char *program, const char *pattern, size_t *ret_others);
 /* Reads those that an earlier supervisor kept. */
 void waiting_read(struct supervisor *supervisor);
 void waiting_free(struct supervisor *supervisor);

@@ -17,10 +17,12 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/proc/proc_status.h"
 #include "daemon/base/log.h"
 #include "daemon/supervisor/requests/identity.h"
 #include "daemon/supervisor/requests/request_life.h"
@@ -60,6 +62,14 @@ void journal_drop(struct target *target)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+static uint64_t start_time_of(pid_t pid)
+{
+	struct thread_stat stat = { 0 };
+
+	error_free(proc_status_read_stat(pid, pid, &stat));
+	return stat.start_time;
+}
+
 static void write_head(const struct target *target, struct wire_out *out)
 {
 	wire_begin(out, WIRE_CONFIGURE, 0);
@@ -68,6 +78,11 @@ static void write_head(const struct target *target, struct wire_out *out)
 	wire_text(out, WIRE_GUISE, target->process.guise);
 	wire_number(out, WIRE_GENERATION, target->process.generation);
 	wire_text(out, WIRE_LOADED, target->loaded);
+	wire_number(out, WIRE_ASKER, target->asker);
+	if (target->worker)
+		wire_number(out, WIRE_WORKER, (uint64_t)target->worker);
+	if (target->worker)
+		wire_number(out, WIRE_WORKER_START, start_time_of(target->worker));
 	if (target->trace || target->old_trace) {
 		wire_text(out, WIRE_OUTPUT, target->trace ? target->trace : target->old_trace);
 		identity_write(&target->owner, out);
@@ -222,6 +237,18 @@ static char *slurp(const char *path, size_t *ret_length)
 	return bytes;
 }
 
+/* The worker that an earlier supervisor started; its pid may be another process's by now. */
+static void find_worker(struct target *target, const struct wire_message *head)
+{
+	pid_t pid = (pid_t)wire_get_number(head, WIRE_WORKER, 0);
+	_cleanup_close_ int fd = pid > 1 ? pidfd_open(pid, 0) : -1;
+
+	if (fd < 0 || start_time_of(pid) != wire_get_number(head, WIRE_WORKER_START, 0))
+		return;
+	target->worker = pid;
+	target->worker_fd = take_fd(&fd);
+}
+
 static bool read_head(struct target *target, const struct wire_message *head)
 {
 	static const char *const ways[] = { "injected", "linked", "preloaded" };
@@ -232,6 +259,8 @@ static bool read_head(struct target *target, const struct wire_message *head)
 		if (!strcmp(loaded, ways[i]))
 			target->loaded = ways[i];
 	}
+	target->asker = (uid_t)wire_get_number(head, WIRE_ASKER, target->asker);
+	find_worker(target, head);
 	if (trace) {
 		identity_read(head, &target->owner);
 		target->old_trace = strdup(trace);

@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -214,7 +215,11 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 	start.fds[AGENT_FD] = agent;
 	if (!error)
 		error = spawn(&start, &target->worker);
-	return error ? error : spawn_connect(path, ret_fd);
+	if (error)
+		return error;
+	assert(target->worker_fd < 0);
+	target->worker_fd = pidfd_open(target->worker, 0);
+	return spawn_connect(path, ret_fd);
 }
 
 struct error *spawn_keeper(const struct identity *who, const char *folder, const char *name,

@@ -9,7 +9,6 @@
 #include "stuck.h"
 
 #include <assert.h>
-#include <signal.h>
 
 #include "control/base/cleanup.h"
 #include "control/proc/proc_status.h"
@@ -87,11 +86,9 @@ static void replace(struct target *target)
 	assert(target->calls.count);
 	log_line("process %d: its worker hasn't answered '%s' for %d s: killing it", target->pid,
 		 wire_kind_name(target->calls.items[0].kind), CALL_SECONDS);
-	if (target->worker)
-		kill(target->worker, SIGKILL);
 	target->leaves_again = target->leaving;
 	target->leaving = false;
-	target_worker_ended(target);
+	target_worker_end(target);
 }
 
 void stuck_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
@@ -107,7 +104,7 @@ void stuck_sweep(struct supervisor *supervisor, uint64_t now, bool *ret_again)
 		for (size_t j = 0; j < target->calls.count; j++)
 			tell_waiting(target, &target->calls.items[j], stopped,
 				     now - target->calls.items[j].since);
-		if (waited > CALL_SECONDS * SECOND_NS)
+		if (waited > CALL_SECONDS * SECOND_NS && !target->ending)
 			replace(target);
 	}
 }

@@ -16,9 +16,6 @@
 #include "spawn.h"
 #include "daemon/supervisor/supervisor.h"
 
-#define TARGETS_MAX 1024
-#define REGISTERED_OF_USER_MAX 256 /* processes */
-
 struct target *target_find(struct supervisor *supervisor, pid_t pid)
 {
 	for (size_t i = 0; i < supervisor->targets.count; i++) {
@@ -30,13 +27,20 @@ struct target *target_find(struct supervisor *supervisor, pid_t pid)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
+struct error *target_check_room(const struct supervisor *supervisor, uid_t asker)
+{
+	size_t own = 0;
+
+	for (size_t i = 0; i < supervisor->targets.count; i++)
+		own += supervisor->targets.items[i]->asker == asker;
+	return users_check(supervisor, asker, users_targets(supervisor), supervisor->targets.count,
+			   own, "processes with the agent");
+}
+
 struct error *target_create(struct supervisor *supervisor, pid_t pid, const struct process *process,
-			    struct target **ret_target)
+			    uid_t asker, struct target **ret_target)
 {
 	assert(pid > 0 && !target_find(supervisor, pid));
-	if (supervisor->targets.count >= TARGETS_MAX)
-		return error_new(ERROR_FAILED, "%d processes have the agent already (the limit)",
-				 TARGETS_MAX);
 	struct target *target = calloc(1, sizeof(*target));
 	if (!target || !vec_push(&supervisor->targets, target)) {
 		free(target);
@@ -46,6 +50,8 @@ struct error *target_create(struct supervisor *supervisor, pid_t pid, const stru
 		(struct target){ .supervisor = supervisor,
 				 .pid = pid,
 				 .process = *process,
+				 .asker = asker,
+				 .worker_fd = -1,
 				 .loaded = "injected",
 				 .source = { .fd = -1 },
 				 .channel = { .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } },
@@ -63,8 +69,12 @@ void target_forget_worker(struct target *target)
 	loop_remove(&target->supervisor->loop, &target->source);
 	channel_close(&target->channel);
 	target->source.fd = -1;
+	if (target->worker_fd >= 0)
+		close(take_fd(&target->worker_fd));
 	target->has_worker = target->attached = target->leaving = target->gone = false;
+	target->ending = target->found_again = target->distrusted = false;
 	target->worker = 0;
+	trace_keeper_forget(target, UINT32_MAX);
 	target->tracepoints = 0;
 	target->waited.count = 0;
 	if (target->trace) {
@@ -99,6 +109,10 @@ void target_free(struct target *target)
 	journal_entries_free(target);
 	vec_free(&target->calls);
 	vec_free(&target->waited);
+	trace_keeper_forget(target, UINT32_MAX);
+	vec_free(&target->promises);
+	if (target->worker_fd >= 0)
+		close(target->worker_fd);
 	free(target->old_trace);
 	free(target);
 	supervisor_end_if_idle(supervisor);
@@ -148,15 +162,6 @@ bool target_is_registered(const struct target *target)
 	return strcmp(target->loaded, "injected") != 0;
 }
 
-static size_t registered_of(const struct supervisor *supervisor, uid_t uid)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < supervisor->targets.count; i++)
-		count += supervisor->targets.items[i]->process.user.uid == uid;
-	return count;
-}
-
 struct error *target_register(struct supervisor *supervisor, pid_t pid,
 			      const struct process *process, const char *loaded,
 			      struct target **ret_target)
@@ -164,13 +169,10 @@ struct error *target_register(struct supervisor *supervisor, pid_t pid,
 	struct target *target = target_find(supervisor, pid);
 	struct error *error = NULL;
 
-	if (!target && process->user.uid != 0 &&
-	    registered_of(supervisor, process->user.uid) >= REGISTERED_OF_USER_MAX)
-		return error_new(ERROR_FAILED,
-				 "user %u has %d processes with the agent already (the limit)",
-				 process->user.uid, REGISTERED_OF_USER_MAX);
 	if (!target) {
-		error = target_create(supervisor, pid, process, &target);
+		error = target_check_room(supervisor, process->user.uid);
+		if (!error)
+			error = target_create(supervisor, pid, process, process->user.uid, &target);
 		if (!error && (error = target_watch_process(target)))
 			target_free(target);
 		if (!error)

@@ -11,6 +11,7 @@
 #include "daemon/base/loop.h"
 #include "journal_entries.h"
 #include "process.h"
+#include "trace_keeper.h"
 
 struct request;
 struct supervisor;
@@ -28,11 +29,16 @@ struct target {
 	struct supervisor *supervisor;
 	pid_t pid;
 	struct process process;
+	uid_t asker; /* whose it is among the targets (D6): who asked first, or its own user */
 	const char *loaded; /* "injected", "linked", "preloaded" */
 	struct loop_source source; /* its worker's socket, or its pidfd while it has none */
 	struct channel channel;
 	bool has_worker;
-	pid_t worker; /* 0: started by an earlier supervisor */
+	pid_t worker; /* 0: unknown */
+	int worker_fd; /* its pidfd; -1: unknown */
+	bool distrusted; /* its worker has said what no worker says */
+	bool ending; /* its worker must end before another one begins */
+	bool found_again; /* its worker was started by an earlier supervisor */
 	bool leaving; /* its worker was asked to detach */
 	bool leaves_again; /* ... and was killed instead: the next one is asked, too */
 	bool gone; /* its worker has detached, or never attached */
@@ -44,6 +50,7 @@ struct target {
 	char *trace; /* its directory; NULL: none yet */
 	char *old_trace; /* that of a worker that died, for the next; NULL: none */
 	struct identity owner; /* of the trace */
+	VEC(struct promise) promises; /* while it has no trace (trace_keeper.h) */
 	struct journal_entries entries;
 	size_t journal_written; /* bytes of the file; SIZE_MAX: it must be written anew */
 	size_t replay; /* the next entry to ask for again; SIZE_MAX: none */
@@ -53,8 +60,11 @@ struct target {
 };
 
 struct target *target_find(struct supervisor *supervisor, pid_t pid);
+/* Doesn't ask for limits. */
 struct error *target_create(struct supervisor *supervisor, pid_t pid, const struct process *process,
-			    struct target **ret_target);
+			    uid_t asker, struct target **ret_target);
+/* (D6) May that user have one more? */
+struct error *target_check_room(const struct supervisor *supervisor, uid_t asker);
 void target_free(struct target *target);
 /* A process has said that it has the agent. */
 struct error *target_register(struct supervisor *supervisor, pid_t pid,

@@ -50,7 +50,7 @@ static struct error *find_again(struct supervisor *supervisor, pid_t pid)
 	if (error)
 		journal_forget(supervisor, pid);
 	else
-		error = target_create(supervisor, pid, &process, &target);
+		error = target_create(supervisor, pid, &process, process.user.uid, &target);
 	if (error)
 		return error;
 	if (!process.alive) {

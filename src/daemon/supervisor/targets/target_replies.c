@@ -4,7 +4,6 @@
 #include "target_replies.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@
 #include "journal.h"
 #include "daemon/supervisor/requests/request_life.h"
 #include "daemon/supervisor/supervisor.h"
-#include "target.h"
+#include "target_worker.h"
 #include "worker_calls.h"
 
 static void attach_done(struct target *target, const struct wire_message *reply)
@@ -82,14 +81,20 @@ static void request_done(struct target *target, const struct worker_call *call,
 		worker_calls_replay(target);
 }
 
-/* The first tracepoint has made the trace, or the trace of the worker before goes on. */
-static void note_trace(struct target *target, const char *trace, const struct request *request)
+/* The first tracepoint has made the trace, or the trace of the worker before goes on (D7). */
+static void note_trace(struct target *target, const char *trace)
 {
+	const struct promise *promise = trace_keeper_find(target, trace);
+
 	assert(!target->trace);
-	target->trace = strndup(trace, PATH_MAX);
+	if (!promise && !target->found_again)
+		return target_worker_distrust(target,
+					      "names a directory that no keeper was started for");
+	if (!promise)
+		return; /* the supervisor before died when the directory was made */
+	target->trace = strdup(trace);
+	target->owner = promise->who;
 	free(take_ptr(&target->old_trace));
-	if (request)
-		target->owner = request->who;
 	journal_write(target);
 }
 
@@ -97,16 +102,17 @@ static void handle_reply(struct target *target, const struct wire_message *reply
 {
 	const char *trace = wire_get_text(reply, WIRE_OUTPUT);
 
-	if (!target->calls.count || target->calls.items[0].sequence != reply->sequence) {
-		log_line("process %d: its worker answers a call that wasn't made", target->pid);
-		return;
-	}
+	if (!target->calls.count || target->calls.items[0].sequence != reply->sequence)
+		return target_worker_distrust(target, "answers a call that wasn't made");
+	if (trace && !target->trace)
+		note_trace(target, trace);
+	if (target->distrusted)
+		return; /* its calls fail when it has ended */
 	struct worker_call call = target->calls.items[0];
 	memmove(target->calls.items, target->calls.items + 1, --target->calls.count * sizeof(call));
 	target->tracepoints =
 		(size_t)wire_get_number(reply, WIRE_TRACEPOINT_COUNT, target->tracepoints);
-	if (trace && !target->trace)
-		note_trace(target, trace, call.request);
+	trace_keeper_forget(target, target->trace ? UINT32_MAX : call.sequence);
 	if (call.request)
 		request_done(target, &call, reply);
 	else

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
@@ -24,7 +25,6 @@
 
 #define DEATHS_MAX 3
 #define DEATHS_NS (60 * 1000000000ULL)
-#define WORKER_QUEUE_MAX (16u << 20)
 
 static void worker_ready(struct loop_source *source, uint32_t events);
 
@@ -34,6 +34,8 @@ void target_worker_set_events(struct target *target)
 {
 	uint32_t events = EPOLLIN | EPOLLRDHUP;
 
+	if (target->ending)
+		return;
 	if (!channel_is_idle(&target->channel))
 		events |= EPOLLOUT;
 	loop_change(&target->supervisor->loop, &target->source, events);
@@ -72,13 +74,15 @@ static void configure(struct target *target, int keeper)
 	if (keeper >= 0)
 		wire_text(&out, WIRE_OUTPUT, target->old_trace); /* a descriptor comes with it */
 	wire_end(&out);
+	if (target->old_trace && (keeper >= 0 || target->found_again))
+		trace_keeper_promise_again(target);
 	if (!worker_calls_send_own(target, &out, WIRE_CONFIGURE, keeper))
 		log_line("process %d: cannot configure its worker: out of memory", target->pid);
 }
 
 static struct error *use_socket(struct target *target, int fd, int keeper)
 {
-	assert(fd >= 0 && !target->has_worker && !target->calls.count);
+	assert(fd >= 0 && !target->has_worker && !target->ending && !target->calls.count);
 	if (target->source.fd >= 0) { /* the pidfd of a registered process */
 		loop_remove(&target->supervisor->loop, &target->source);
 		close(target->source.fd);
@@ -121,14 +125,19 @@ struct error *target_worker_use(struct target *target, int fd)
 			close(fd);
 		return error;
 	}
-	if (fd >= 0)
+	if (fd >= 0) {
+		target->found_again = true;
 		return use_socket(target, fd, -1);
+	}
+	if (target->worker_fd >= 0)
+		close(take_fd(&target->worker_fd)); /* of a worker that has died */
 	error = spawn_worker(target->supervisor, target, &fd);
 	return error ? error : use_socket(target, fd, trace_keeper_again(target));
 }
 
 struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
-				  const struct process *process, struct target **ret_target)
+				  const struct process *process, uid_t asker,
+				  struct target **ret_target)
 {
 	struct target *target = target_find(supervisor, pid);
 	struct error *error = NULL;
@@ -145,7 +154,9 @@ struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
 				 "process %d (%s) has ended: its parent hasn't waited for it yet",
 				 pid, process->name);
 	if (!target)
-		error = target_create(supervisor, pid, process, &target);
+		error = target_check_room(supervisor, asker);
+	if (!target && !error)
+		error = target_create(supervisor, pid, process, asker, &target);
 	if (error)
 		return error;
 	assert(!target->entries.count); /* D5: a journal's process never changes */
@@ -214,6 +225,49 @@ void target_worker_ended(struct target *target)
 	target_free(target);
 }
 
+/* The worker that was to end has ended. */
+static void worker_died(struct loop_source *source, uint32_t events)
+{
+	struct target *target = (struct target *)((char *)source - offsetof(struct target, source));
+
+	(void)events;
+	assert(target->ending && source->fd == target->worker_fd);
+	target_worker_ended(target);
+}
+
+/*
+ * Ends the worker, and goes on when it has ended: before that it may hold threads of the process,
+ * and would work beside the next one. Its socket alone tells nothing: the worker may have closed
+ * it.
+ */
+void target_worker_end(struct target *target)
+{
+	if (target->worker_fd >= 0)
+		(void)pidfd_send_signal(target->worker_fd, SIGKILL, NULL, 0);
+	if (target->ending)
+		return;
+	if (target->worker_fd < 0)
+		return target_worker_ended(target); /* of an earlier version of the daemon */
+	loop_remove(&target->supervisor->loop, &target->source);
+	channel_close(&target->channel);
+	target->channel.ended = true; /* nothing more is sent */
+	target->ending = true;
+	target->source = (struct loop_source){ .fd = target->worker_fd, .ready = worker_died };
+	struct error *error = loop_add(&target->supervisor->loop, &target->source, EPOLLIN);
+	if (!error)
+		return;
+	error_free(error);
+	target_worker_ended(target);
+}
+
+void target_worker_distrust(struct target *target, const char *why)
+{
+	if (target->ending)
+		return;
+	log_line("process %d: its worker %s: ending it", target->pid, why);
+	target->distrusted = true;
+}
+
 static void worker_ready(struct loop_source *source, uint32_t events)
 {
 	struct target *target = (struct target *)((char *)source - offsetof(struct target, source));
@@ -223,16 +277,15 @@ static void worker_ready(struct loop_source *source, uint32_t events)
 	if (events & EPOLLOUT)
 		channel_flush(&target->channel);
 	channel_fill(&target->channel);
-	while (target->has_worker && channel_next(&target->channel, &message))
+	while (target->has_worker && !target->distrusted && channel_next(&target->channel, &message))
 		target_replies_handle(target, &message);
-	if (target->channel.broken) {
+	if (target->channel.broken)
 		log_line("process %d: its worker: %s", target->pid,
 			 error_text(target->channel.broken));
-		if (target->worker)
-			kill(target->worker, SIGKILL);
-	}
-	if (target->channel.broken || target->channel.ended || target->gone)
+	if (target->gone && !target->distrusted)
 		target_worker_ended(target);
+	else if (target->channel.broken || target->channel.ended || target->distrusted)
+		target_worker_end(target);
 	else
 		target_worker_set_events(target);
 }

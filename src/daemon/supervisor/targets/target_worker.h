@@ -6,17 +6,24 @@
 
 #include "target.h"
 
+#define WORKER_QUEUE_MAX (16u << 20) /* bytes that a worker hasn't read */
+
 /* Gives the process's target, with a worker: both are made if need be. */
 struct error *target_worker_start(struct supervisor *supervisor, pid_t pid,
-				  const struct process *process, struct target **ret_target);
-/* A worker for the target: the one at `fd`, which an earlier supervisor started, or, if that is -1,
- * a new one. */
+				  const struct process *process, uid_t asker,
+				  struct target **ret_target);
 /* Is the process still the one that its requests were allowed for (D5)? ERROR_GONE: it isn't. */
 struct error *target_worker_check(const struct target *target);
+/* A worker for the target: the one at `fd`, which an earlier supervisor started, or, if that is -1,
+ * a new one. */
 struct error *target_worker_use(struct target *target, int fd);
 /* Tells the loop what to wait for, after something was queued. */
 void target_worker_set_events(struct target *target);
-/* The worker's socket has ended. The target may be gone afterwards. */
+/* The worker has ended. The target may be gone afterwards. */
 void target_worker_ended(struct target *target);
+/* Ends the worker; another one takes over when it has ended. The target may be gone afterwards. */
+void target_worker_end(struct target *target);
+/* The worker says what no worker of ours says: it is ended. `why` goes on after "its worker". */
+void target_worker_distrust(struct target *target, const char *why);
 
 #endif

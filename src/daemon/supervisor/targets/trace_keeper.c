@@ -77,20 +77,44 @@ static bool has_log_file(const struct request *request)
 	return is_for(request, "log") && wire_get_text(&request->message, WIRE_ARGUMENT);
 }
 
+static char *join(const char *folder, const char *name)
+{
+	char *path = NULL;
+
+	return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
+}
+
 /* The keeper of the trace that this tracepoint is the first of. */
-static struct error *make_keeper(struct target *target, const struct request *request, int *ret_fd)
+static struct error *make_keeper(struct target *target, const struct request *request, int *ret_fd,
+				 struct promise *ret_promise)
 {
 	const struct supervisor_options *options = &target->supervisor->options;
 	_cleanup_free_ char *folder = NULL;
 	const char *path = named_output(request), *name = NULL;
 	char made[128];
 
-	if (!path) {
+	struct error *error = NULL;
+
+	if (path) {
+		error = split_path(path, &folder, &name);
+	} else {
 		default_folder(target, made, sizeof(made));
-		return spawn_keeper(&request->who, options->output, made, KEEPER_NUMBERED, ret_fd);
+		name = made;
 	}
-	struct error *error = split_path(path, &folder, &name);
-	return error ? error : spawn_keeper(&request->who, folder, name, KEEPER_EXACT, ret_fd);
+	if (error)
+		return error;
+	struct promise promise = { .path = join(folder ? folder : options->output, name),
+				   .numbered = !path,
+				   .who = request->who };
+	if (!promise.path)
+		return error_new(ERROR_FAILED, "out of memory");
+	error = spawn_keeper(&request->who, folder ? folder : options->output, name,
+			     path ? KEEPER_EXACT : KEEPER_NUMBERED, ret_fd);
+	if (error)
+		free(promise.path);
+	else
+		*ret_promise = promise;
+	return error;
 }
 
 static struct error *check_output(const struct target *target, const struct request *request)
@@ -105,7 +129,8 @@ static struct error *check_output(const struct target *target, const struct requ
 	return NULL;
 }
 
-struct error *trace_keeper_for(struct target *target, const struct request *request, int *ret_fd)
+struct error *trace_keeper_for(struct target *target, const struct request *request, int *ret_fd,
+			       struct promise *ret_promise)
 {
 	struct error *error = check_output(target, request);
 
@@ -115,7 +140,7 @@ struct error *trace_keeper_for(struct target *target, const struct request *requ
 	if (has_log_file(request))
 		return make_log_keeper(request, ret_fd);
 	if (!target->trace && (is_for(request, "ctf") || is_for(request, "call")))
-		return make_keeper(target, request, ret_fd);
+		return make_keeper(target, request, ret_fd, ret_promise);
 	return NULL;
 }
 
@@ -130,4 +155,57 @@ int trace_keeper_again(struct target *target)
 	if (!error && name)
 		error = spawn_keeper(&target->owner, folder, name, KEEPER_AGAIN, &fd);
 	return fd;
+}
+
+/* ---- promises (D7) --------------------------------------------------------------------------- */
+
+void trace_keeper_promise(struct target *target, struct promise *promise)
+{
+	promise->sequence = target->sequence;
+	if (!promise->path)
+		return;
+	if (!vec_push(&target->promises, *promise))
+		free(promise->path); /* the trace won't be gone on with after a crash */
+	promise->path = NULL;
+}
+
+void trace_keeper_promise_again(struct target *target)
+{
+	struct promise promise = { .path = strdup(target->old_trace), .who = target->owner };
+
+	trace_keeper_promise(target, &promise);
+}
+
+void trace_keeper_forget(struct target *target, uint32_t answered)
+{
+	size_t old = 0;
+
+	while (old < target->promises.count && target->promises.items[old].sequence <= answered)
+		old++;
+	/* The worker keeps the last keeper that it got until the keeper makes a directory. */
+	old -= old && answered != UINT32_MAX;
+	for (size_t i = 0; i < old; i++)
+		free(target->promises.items[i].path);
+	target->promises.count -= old;
+	for (size_t i = 0; i < target->promises.count; i++)
+		target->promises.items[i] = target->promises.items[i + old];
+}
+
+static bool is_numbered(const char *rest)
+{
+	return rest[0] == '-' && rest[1] && !rest[1 + strspn(rest + 1, "0123456789")];
+}
+
+const struct promise *trace_keeper_find(const struct target *target, const char *path)
+{
+	for (size_t i = 0; i < target->promises.count; i++) {
+		const struct promise *promise = &target->promises.items[i];
+		size_t length = strlen(promise->path);
+
+		if (!strcmp(path, promise->path) ||
+		    (promise->numbered && !strncmp(path, promise->path, length) &&
+		     is_numbered(path + length)))
+			return promise;
+	}
+	return NULL;
 }

@@ -15,6 +15,8 @@
 #include "target_worker.h"
 #include "trace_keeper.h"
 
+#define CALLS_OF_USER_MAX 32 /* per target, for users other than root */
+
 static bool push_call(struct target *target, struct request *request, enum wire_kind kind,
 		      size_t entry)
 {
@@ -72,10 +74,33 @@ void worker_calls_look(struct target *target)
 		send_plain(target, WIRE_REGISTER);
 }
 
+/* What waits for the worker is bounded, too: a user's requests don't hold up root's (D6). */
+static struct error *check_queue(const struct target *target, const struct request *request)
+{
+	bool master = supervisor_is_master(target->supervisor, request->who.uid);
+	size_t own = 0, queued = target->channel.out.bytes.length - target->channel.sent;
+
+	for (size_t i = 0; i < target->calls.count; i++) {
+		const struct request *other = target->calls.items[i].request;
+
+		own += other && other->who.uid == request->who.uid;
+	}
+	/* one descriptor at a time can wait (channel.h) */
+	bool full = request->kind == WIRE_ADD && target->channel.to_send >= 0;
+	if (!full && (master || own < CALLS_OF_USER_MAX) &&
+	    queued + request->bytes.bytes.length <= WORKER_QUEUE_MAX / (master ? 2 : 4))
+		return NULL;
+	return error_new(ERROR_FAILED,
+			 "process %d (%s): %zu requests of user %u wait for its worker already (try again "
+			 "when they are done)",
+			 target->pid, target->process.name, own, request->who.uid);
+}
+
 static struct error *send_request(struct target *target, struct request *request, size_t entry)
 {
 	static const enum wire_tag none[] = { WIRE_NO_TAG };
 	struct wire_out out = { 0 };
+	struct promise promise = { 0 };
 	int keeper = -1;
 	struct error *error = NULL;
 
@@ -83,17 +108,21 @@ static struct error *send_request(struct target *target, struct request *request
 		error = error_new(ERROR_FAILED,
 				  "process %d has %zu tracepoints already (the limit)", target->pid,
 				  target->tracepoints);
+	if (!error && entry == SIZE_MAX)
+		error = check_queue(target, request);
 	if (!error && entry == SIZE_MAX && journal_notes(request->kind))
 		error = journal_entries_check_room(target, request);
 	if (!error && request->kind == WIRE_ADD)
-		error = trace_keeper_for(target, request, &keeper);
+		error = trace_keeper_for(target, request, &keeper, &promise);
 	if (!error && !push_call(target, request, request->kind, entry))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (error) {
 		if (keeper >= 0)
 			close(keeper);
+		free(promise.path);
 		return error;
 	}
+	trace_keeper_promise(target, &promise);
 	assert(vec_last(&target->calls)->sequence == target->sequence);
 	wire_begin(&out, request->kind, target->sequence);
 	wire_copy(&out, &request->message, none);
