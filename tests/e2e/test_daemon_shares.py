@@ -269,3 +269,22 @@ def test_a_worker_of_an_earlier_supervisor_names_no_directory_either(daemon, spi
     assert [each.get("trace") for each in daemon.json("list-processes")] in ([None], [""])
     kept[0].close()
     listener.close()
+
+
+def test_a_root_worker_makes_no_file_where_another_users_process_says(new_daemon, processes, dyntrace):
+    """With --all-targets a worker may have more rights than its target, whose memory names the trace of a killed dyntrace."""
+    code = "import os, sys; os.setresgid(61903, 61903, 61903); os.setresuid(61903, 61903, 61903); print('ready', flush=True); " \
+        "sys.stdin.read()"
+    one = processes.start(["/usr/bin/python3", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert one.stdout.readline() == "ready\n"
+    tracing = dyntrace.start_trace(one.pid, "--probe", "read@libc.so.6")
+    tracing.process.kill()
+    tracing.process.communicate()
+    daemon = new_daemon("--all-targets").start()
+    daemon.targets.add(str(one.pid))
+    before = sorted(os.listdir(tracing.output))
+    result = daemon("attach", one.pid, status=None)
+    assert result.returncode == 0 and "removed 1 probe of a dyntrace that was killed" in result.stderr
+    assert "saved in" not in result.stderr
+    assert sorted(os.listdir(tracing.output)) == before
+    daemon("detach", one.pid)

@@ -28,12 +28,11 @@
 static struct sock_filter code[BPF_MAXINSNS];
 static size_t code_count;
 
-static int export_filter(void **state)
+static void export(enum confine_stage stage)
 {
 	int fd = memfd_create("filter", MFD_CLOEXEC);
-	scmp_filter_ctx filter = confine_make_filter();
+	scmp_filter_ctx filter = confine_make_filter(stage);
 
-	(void)state;
 	assert_non_null(filter);
 	assert_int_equal(seccomp_export_bpf(filter, fd), 0);
 	seccomp_release(filter);
@@ -41,6 +40,19 @@ static int export_filter(void **state)
 	assert_true(size > 0 && size % (ssize_t)sizeof(code[0]) == 0);
 	code_count = (size_t)size / sizeof(code[0]);
 	close(fd);
+}
+
+static int export_whole(void **state)
+{
+	(void)state;
+	export(CONFINE_WHOLE);
+	return 0;
+}
+
+static int export_first(void **state)
+{
+	(void)state;
+	export(CONFINE_FIRST);
 	return 0;
 }
 
@@ -151,13 +163,35 @@ static void test_other_abis_are_fatal(void **state)
 	assert_int_equal(decide_call(UINT32_MAX), SECCOMP_RET_ALLOW);
 }
 
+/* Leftovers of a dead dyntrace may need new files in an open directory, and nothing else. */
+static void test_first_stage_leaves_only_files_of_a_trace(void **state)
+{
+	struct seccomp_data make = { .nr = SYS_openat,
+				     .arch = AUDIT_ARCH_X86_64,
+				     .args = { 0, 0, O_RDWR | O_CREAT | O_TRUNC, 0 } };
+	struct seccomp_data by_name = { .nr = SYS_open,
+					.arch = AUDIT_ARCH_X86_64,
+					.args = { 0, O_RDWR | O_CREAT, 0, 0 } };
+	size_t count = 0;
+
+	(void)state;
+	for (uint32_t number = 0; number < CALLS; number++)
+		count += decide_call(number) == REFUSED;
+	assert_int_equal(count, CALLS_REFUSED - 2);
+	assert_int_equal(decide_call(SYS_renameat), SECCOMP_RET_ALLOW);
+	assert_int_equal(decide_call(SYS_unlinkat), SECCOMP_RET_ALLOW);
+	assert_int_equal(decide(&make), SECCOMP_RET_ALLOW);
+	assert_int_equal(decide(&by_name), REFUSED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls_are_refused_by_number),
 		cmocka_unit_test(test_files_are_opened_not_made),
 		cmocka_unit_test(test_other_abis_are_fatal),
+		cmocka_unit_test_setup(test_first_stage_leaves_only_files_of_a_trace, export_first),
 	};
 
-	return cmocka_run_group_tests(tests, export_filter, NULL);
+	return cmocka_run_group_tests(tests, export_whole, NULL);
 }

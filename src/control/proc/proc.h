@@ -28,6 +28,7 @@ struct proc {
 	char *exe; /* target of the link /proc/PID/exe; "" if unreadable */
 
 	pid_t poke_tid; /* held thread for mem_write's fallback; 0: none */
+	bool names_no_files; /* files that its memory names aren't opened: we have more rights */
 	bool own_child; /* a child of this process: another part of it waits for the child's end */
 	bool reaped; /* waitpid reported its end while it was held, with reaped_status */
 	int reaped_status;

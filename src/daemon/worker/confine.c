@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -61,9 +62,7 @@ static const int refused[] = {
 	SYS_mkdirat,
 	SYS_rmdir,
 	SYS_unlink,
-	SYS_unlinkat,
 	SYS_rename,
-	SYS_renameat,
 	SYS_renameat2,
 	SYS_link,
 	SYS_linkat,
@@ -123,6 +122,11 @@ static const int refused[] = {
 };
 #define REFUSED_COUNT (sizeof(refused) / sizeof(refused[0]))
 
+/* Refused when leftovers were dealt with: the trace of a dyntrace that was killed may need new
+ * files, which are made as trace_dir.c makes them. */
+static const int refused_later[] = { SYS_unlinkat, SYS_renameat };
+#define REFUSED_LATER_COUNT (sizeof(refused_later) / sizeof(refused_later[0]))
+
 /* Flags of open that make a file, empty it, or write behind its end. */
 static const uint32_t creating[] = { O_CREAT, O_TRUNC, O_APPEND, O_TMPFILE & ~O_DIRECTORY };
 #define CREATING_COUNT (sizeof(creating) / sizeof(creating[0]))
@@ -139,25 +143,30 @@ static bool refuse_creating(scmp_filter_ctx filter, int call, unsigned flags)
 	return !failed;
 }
 
-scmp_filter_ctx confine_make_filter(void)
+scmp_filter_ctx confine_make_filter(enum confine_stage stage)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	/* int 0x80 and x32: the worker itself never makes such a system call. */
-	bool done =
-		filter && !seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+	bool done = filter &&
+		    !seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) &&
+		    /* all threads, should a library have made some */
+		    !seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 
 	for (size_t i = 0; i < REFUSED_COUNT && done; i++)
 		done = !seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
-	if (done && refuse_creating(filter, SYS_open, 1) && refuse_creating(filter, SYS_openat, 2))
+	for (size_t i = 0; i < REFUSED_LATER_COUNT && done && stage == CONFINE_WHOLE; i++)
+		done = !seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused_later[i], 0);
+	if (done && refuse_creating(filter, SYS_open, 1) &&
+	    (stage == CONFINE_FIRST || refuse_creating(filter, SYS_openat, 2)))
 		return filter;
 	seccomp_release(filter);
 	return NULL;
 }
 
 /* seccomp_load sets no_new_privs, too. */
-static struct error *filter_calls(void)
+static struct error *filter_calls(enum confine_stage stage)
 {
-	scmp_filter_ctx filter = confine_make_filter();
+	scmp_filter_ctx filter = confine_make_filter(stage);
 	int failed = filter ? -seccomp_load(filter) : ENOMEM;
 
 	seccomp_release(filter);
@@ -184,15 +193,17 @@ static struct error *drop_capabilities(void)
 	       !(wanted[1].permitted & ~now[1].permitted));
 	for (int i = 0; i < 2; i++)
 		wanted[i].effective = wanted[i].permitted;
+	if (!memcmp(now, wanted, sizeof(now)))
+		return NULL; /* the first stage has done that, and has given up capset */
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) ||
 	    syscall(SYS_capset, &header, wanted))
 		return error_errno(errno, "cannot give up capabilities");
 	return NULL;
 }
 
-struct error *confine_worker(void)
+struct error *confine_worker(enum confine_stage stage)
 {
 	struct error *error = drop_capabilities();
 
-	return error ? error : filter_calls();
+	return error ? error : filter_calls(stage);
 }

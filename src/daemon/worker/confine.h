@@ -1,5 +1,5 @@
 /*
- * confine.h - the rights that a worker gives up before it opens a file of its target.
+ * confine.h - the rights that a worker gives up before it looks at its target.
  */
 #ifndef DYNTRACE_CONFINE_H
 #define DYNTRACE_CONFINE_H
@@ -8,11 +8,19 @@
 
 #include "control/base/error.h"
 
+enum confine_stage {
+	/* before anything of the target is read: all but making, renaming and removing files in a
+	 * directory that is open */
+	CONFINE_FIRST,
+	CONFINE_WHOLE,
+};
+
 /* For good: keeps only the capabilities that tracing needs; starts no program, makes no socket, and
- * makes, removes and changes no file by name. After a failure the target must not be touched. */
-struct error *confine_worker(void);
+ * makes, removes and changes no file by name. After a failure the target must not be touched. A
+ * later call can only take more. */
+struct error *confine_worker(enum confine_stage stage);
 
 /* The filter of system calls, for the test: not loaded; caller releases. NULL: out of memory. */
-scmp_filter_ctx confine_make_filter(void);
+scmp_filter_ctx confine_make_filter(enum confine_stage stage);
 
 #endif

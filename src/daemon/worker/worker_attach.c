@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "confine.h"
 #include "control/base/cleanup.h"
+#include "control/proc/proc_status.h"
 #include "control/session/takeover/takeover.h"
 #include "daemon/keeper/keeper.h"
 #include "worker_events.h"
@@ -115,8 +117,7 @@ static struct error *begin(struct worker *worker, const struct wire_message *mes
 	struct error *error = use_leftovers(worker, message);
 
 	if (!error)
-		/* not before: the trace of a dead dyntrace may have needed new files */
-		error = confine_worker();
+		error = confine_worker(CONFINE_WHOLE);
 	if (!error)
 		error = session_resolve(worker->session);
 	if (!error)
@@ -139,6 +140,22 @@ static struct error *check_process(const struct proc *proc, const struct wire_me
 	return NULL;
 }
 
+/*
+ * Gives up rights before anything of the target is looked at. Leftovers of a killed dyntrace may
+ * need new files in its trace, whose path is in the target's memory: a worker with its target's
+ * rights gains nothing by that, but a root worker of a process that isn't root's would.
+ */
+static struct error *confine_first(const struct worker *worker, bool *ret_foreign)
+{
+	struct thread_status status = { 0 };
+	struct error *error = proc_status_read(worker->pid, worker->pid, &status);
+
+	if (error)
+		return error;
+	*ret_foreign = geteuid() == 0 && status.uid != 0;
+	return confine_worker(*ret_foreign ? CONFINE_WHOLE : CONFINE_FIRST);
+}
+
 static struct error *attach(struct worker *worker, const struct wire_message *message)
 {
 	struct session_options options = {
@@ -155,9 +172,14 @@ static struct error *attach(struct worker *worker, const struct wire_message *me
 		.notify_context = worker
 	};
 	const char *guise = wire_get_text(message, WIRE_GUISE);
-	struct error *error = proc_open(worker->pid, &worker->proc);
+	bool foreign = false;
+	struct error *error = confine_first(worker, &foreign);
 
 	assert(!worker->session);
+	if (!error)
+		error = proc_open(worker->pid, &worker->proc);
+	if (!error)
+		worker->proc->names_no_files = foreign;
 	snprintf(worker->guise, sizeof(worker->guise), "%s", guise ? guise : "");
 	if (!error)
 		error = check_process(worker->proc, message);

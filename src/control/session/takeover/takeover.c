@@ -62,6 +62,10 @@ struct error *takeover_reopen(struct session *dead, struct trace_dir *dir,
 
 	if (!dir && !control->output[0])
 		return error_new(ERROR_FAILED, "its trace is unknown");
+	if (!dir && dead->proc->names_no_files)
+		return error_new(ERROR_NOT_PERMITTED,
+				 "a process of another user doesn't name files for root (use 'dyntrace "
+				 "detach' without the daemon)");
 	return dir ? writer_reopen_in(dir, &part, types, resume_see, &seen, ret_writer)
 		   : writer_reopen(control->output, &part, types, resume_see, &seen, ret_writer);
 }

@@ -277,7 +277,8 @@ static void worker_ready(struct loop_source *source, uint32_t events)
 	if (events & EPOLLOUT)
 		channel_flush(&target->channel);
 	channel_fill(&target->channel);
-	while (target->has_worker && !target->distrusted && channel_next(&target->channel, &message))
+	while (target->has_worker && !target->distrusted &&
+	       channel_next(&target->channel, &message))
 		target_replies_handle(target, &message);
 	if (target->channel.broken)
 		log_line("process %d: its worker: %s", target->pid,
