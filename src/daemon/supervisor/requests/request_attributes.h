@@ -12,8 +12,8 @@
 #include "control/wire/messages.h"
 
 /* Copies the attributes that the message's kind knows: the first of each tag, and of the contexts
- * one more than WIRE_CONTEXTS_MAX, so that too many can be refused. `noted`: the daemon has kept the
- * message, which may have the names of the tracepoints that it made. */
+ * one more than WIRE_CONTEXTS_MAX, so that too many can be refused. `noted`: the daemon has kept
+ * the message, which may have the names of the tracepoints that it made. */
 void request_attributes_copy(struct wire_out *out, const struct wire_message *message, bool noted);
 
 #endif
