@@ -3,8 +3,11 @@ import concurrent.futures
 import os
 
 import pytest
+import test_daemon_bounds
 from daemon_harness import CALLS, connect, message
 from harness import Redis, Trace, until
+from test_daemon_bounds import GROUP, descriptors, memory, place, shared  # noqa: F401
+from test_daemon_shares import connections
 
 
 @pytest.mark.limit(1200)
@@ -70,3 +73,32 @@ def test_a_thousand_clients_that_change_one_target(daemon, spin):
     assert daemon.json("list-tracepoints", one.pid) == []
     one.round()
     daemon("detach", one.pid)
+
+
+@pytest.mark.limit(600)
+def test_thirty_four_users_with_all_their_connections(shared, spin):  # noqa: F811
+    """Agents of strangers and clients of members, as many as each gets, for as long as they like: root does all that it did."""
+    before, fds = memory(shared.process.pid), descriptors(shared.process.pid)
+    held = []
+    for number in range(34):
+        held += connections(shared.socket + ".agents", (62000 + number, 62000 + number, []), 128)[0]
+    for number in range(6):
+        held += connections(shared.socket, (63000 + number, 63000 + number, [GROUP]), 1024)[0]
+    assert len(held) == 1024 * 7 // 8 + 4096 * 7 // 8
+    assert descriptors(shared.process.pid) < fds + 4096 + 1024
+    assert memory(shared.process.pid) < before + (64 << 10)
+    one = spin()
+    shared.add(f"{one.pid}:foo")
+    one.round()
+    assert shared.hits(one.pid) == {"foo": CALLS}
+    shared("detach", one.pid)
+    for client in held:
+        client.close()
+    until(lambda: descriptors(shared.process.pid) < fds + 10, "all to be gone", seconds=60)
+    one.finish()
+
+
+@pytest.mark.limit(600)
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_journals_of_random_commands(daemon, spin, seed):
+    test_daemon_bounds.test_a_journal_gives_the_same_tracepoints_whatever_was_dropped(daemon, spin, seed)

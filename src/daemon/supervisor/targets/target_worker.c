@@ -129,8 +129,10 @@ struct error *target_worker_use(struct target *target, int fd)
 		target->found_again = true;
 		return use_socket(target, fd, -1);
 	}
-	if (target->worker_fd >= 0)
-		close(take_fd(&target->worker_fd)); /* of a worker that has died */
+	if (target->worker_fd >= 0) { /* of a worker that doesn't listen any more */
+		(void)pidfd_send_signal(target->worker_fd, SIGKILL, NULL, 0);
+		close(take_fd(&target->worker_fd));
+	}
 	error = spawn_worker(target->supervisor, target, &fd);
 	return error ? error : use_socket(target, fd, trace_keeper_again(target));
 }
