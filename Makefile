@@ -29,6 +29,9 @@ fuzz: $(BUILD)/.packages-check $(FUZZ_BUILD)/build.ninja ## look for inputs that
 	@$(call QUIET_NINJA,$(FUZZ_BUILD)) fuzzers
 	@tests/fuzz/run_all $(FUZZ_BUILD) $(FUZZ_SECONDS) $(FUZZ)
 
+mutants: $(BUILD)/.packages-check ## take rules out one by one: does a test notice?
+	@$(PYTHON) tests/mutants/run
+
 demo: $(BUILD)/.packages-demo all ## trace a redis server and look at the events
 	@demo/run $(BUILD)
 
@@ -51,7 +54,7 @@ deb: $(BUILD)/.packages-deb ## build Debian packages into build/deb/
 	@tools/make-deb $(BUILD)/deb
 
 clean: ## remove the builds
-	rm -rf $(BUILD) $(ASAN_BUILD) $(FUZZ_BUILD)
+	rm -rf $(BUILD) $(ASAN_BUILD) $(FUZZ_BUILD) build-mutants
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -75,4 +78,4 @@ $(FUZZ_BUILD)/build.ninja: | $(BUILD)/.packages-build $(BUILD)/.packages-check
 	@CC=clang $(MESON) setup $(MESON_OPTIONS) -Dfuzzers=true $(FUZZ_BUILD) >/dev/null
 
 .NOTPARALLEL:
-.PHONY: all setup check torture fuzz demo bench install uninstall deb clean help
+.PHONY: all setup check torture mutants fuzz demo bench install uninstall deb clean help

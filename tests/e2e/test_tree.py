@@ -13,7 +13,7 @@ FILES_AIM = 25
 COLUMNS = 100
 
 # "(B1) A chunk has one owner" at the start of a comment line. H numbers are hazards of targets, not rules of a file.
-DEFINITION = re.compile(r"^(/\*|[ \t]*\*)[ \t]+\(((?!H)[A-Z]\d+)\) \w", re.M)
+DEFINITION = re.compile(r"^(/\*|[ \t]*\*)[ \t]+\(((?!H)[A-Z]\d+)\) [\w`]", re.M)
 ASSERT = re.compile(r"\b(?:static_)?assert\(.*?;[^\n]*", re.S)
 COMMENT = re.compile(r'/\*.*?\*/|""".*?"""|#[^\n]*', re.S)
 CITATION = re.compile(r"\b[A-Z]\d+\b")

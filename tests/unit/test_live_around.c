@@ -139,6 +139,46 @@ static void test_forked_child(void **state)
 	end(&f);
 }
 
+/* (H12) A child that isn't followed has the jumps that its parent had at the fork. Their memory is
+ * used again for others after it is restored, too. */
+static void test_child_with_old_jumps(void **state)
+{
+	struct session_options options = { .buffer_size = 4 << 20 };
+	struct fixture f = { 0 };
+	int parent[2], child[2];
+	char name[16];
+
+	snprintf(f.output, sizeof(f.output), "%s/dyntrace-live-%d-jumps", place_memory(), getpid());
+	options.output = f.output;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, parent), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, child), 0);
+	f.pid = start_worker("fork", (int[]){ parent[1], child[1] }, 2);
+	close(child[1]);
+	await_ready(parent[0]);
+	check(proc_open(f.pid, &f.proc), &f);
+	check(session_create(f.proc, &options, &f.session), &f);
+	check(session_begin(f.session, NULL), &f);
+	for (size_t i = 0; i < 8; i++)
+		add(&f, i, TRACEPOINT_FUNCTION);
+	ask(&f, parent[0], 'f');
+	await_answer(&f, child[0], 'f');
+	for (size_t i = 0; i < 8; i++)
+		check(session_remove(f.session, work_name(i, name), NULL), &f);
+	for (size_t i = 0; i < 600; i++) { /* memory is used again */
+		add(&f, 8 + i % 16, TRACEPOINT_FUNCTION);
+		if (i % 100 == 99)
+			ask(&f, child[0], 'w');
+		check(session_remove(f.session, work_name(8 + i % 16, name), NULL), &f);
+	}
+	ask(&f, parent[0], 'w');
+	leave(&f);
+	ask(&f, child[0], 'w');
+	close(parent[0]);
+	close(parent[1]);
+	close(child[0]);
+	end(&f);
+}
+
 /* ---- libraries that come and go -------------------------------------------------------------- */
 
 struct told {
@@ -281,6 +321,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sleep),
 		cmocka_unit_test(test_forked_child),
+		cmocka_unit_test(test_child_with_old_jumps),
 		cmocka_unit_test(test_libraries),
 		cmocka_unit_test(test_directory_of_another),
 	};

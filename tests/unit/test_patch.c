@@ -1,7 +1,7 @@
 /*
  * A target of our own: a forked child whose threads call functions without end and check what they
  * return. Its text is this program's; the trampolines' memory is shared, so that they are written
- * from here. The rules P1 to P5 are those of patch.h.
+ * from here. The rules P1 to P8 are those of patch.h.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -272,8 +272,8 @@ static void check_progress(void)
 
 /* ---- sites ---------------------------------------------------------------------------------- */
 
-/* Moves whole instructions of at least 5 bytes and jumps back. */
-static struct patch_site make_site(const void *address, size_t number)
+/* Moves whole instructions of at least `room` bytes and jumps back. */
+static struct patch_site make_long_site(const void *address, size_t number, size_t room)
 {
 	uint8_t *at = code + number * 128;
 	taddr pc = taddr_of((uint64_t)address);
@@ -281,7 +281,7 @@ static struct patch_site make_site(const void *address, size_t number)
 	struct emitter e;
 
 	emit_init(&e, at, 128, site.tramp_start);
-	while (site.length < 5) {
+	while (site.length < room) {
 		struct insn insn;
 
 		assert_true(decode((const uint8_t *)address + site.length, 16,
@@ -304,6 +304,11 @@ static struct patch_site make_site(const void *address, size_t number)
 	emit_jmp_to(&e, site.tramp_start);
 	assert_false(emit_failed(&e));
 	return site;
+}
+
+static struct patch_site make_site(const void *address, size_t number)
+{
+	return make_long_site(address, number, 5);
 }
 
 static struct patch_site sites[VICTIMS];
@@ -768,6 +773,149 @@ static void test_find_threads(void **state)
 	stop_release(stop, NULL);
 }
 
+/* ---- sites that depend on each other (P6, P7, P8) -------------------------------------------- */
+
+#define SLOT 5 /* offset of a slot: behind the host's jump */
+
+/* Makes sites[0] a host with a slot, and sites[1], whose jump leads through the slot. */
+static void make_host_and_guest(void)
+{
+	struct patch_site *host = &sites[0], *guest = &sites[1];
+	struct emitter e;
+
+	*host = make_long_site(victim_table[1], 0, SLOT + 5);
+	*guest = make_site(victim_table[2], 1);
+	guest->after = host;
+	guest->waypoint = taddr_add(host->address, SLOT);
+	emit_init(&e, host->patched + SLOT, 5, guest->waypoint);
+	emit_jmp_to(&e, guest->tramp_start);
+	assert_false(emit_failed(&e));
+	guest->patched[0] = 0xeb;
+	guest->patched[1] = (uint8_t)taddr_diff(guest->waypoint, taddr_add(guest->address, 2));
+	list[0] = guest;
+	list[1] = host;
+}
+
+/* (P6) Another program has changed the guest, which is left alone: its jump, which may come back,
+ * still leads through the host. */
+static void test_host_is_kept(void **state)
+{
+	struct patch_stats stats;
+	bool idle = true;
+
+	make_host_and_guest();
+	start(child_idles, 0);
+	wait_for(is_ready);
+	place_ok(2);
+	assert_null(mem_write(target.proc, sites[1].address, "\xcc", 1)); /* a breakpoint */
+	assert_null(patch_remove(target.proc, list, 2, 100, &idle, &stats));
+	assert_false(idle);
+	assert_non_null(strstr(error_text(sites[1].error), "changed by another program"));
+	assert_non_null(strstr(error_text(sites[0].error), "jumps through"));
+	target_holds(&sites[0], sites[0].patched);
+	free_errors(2);
+}
+
+/* (P6) The host can't be placed: then the guest isn't. */
+static void test_host_is_busy(void **state)
+{
+	struct patch_stats stats;
+
+	make_host_and_guest();
+	start(child_holds_word, sites[0].address.v + 1);
+	wait_for(is_ready);
+	assert_null(patch_place(target.proc, NULL, list, 2, &stats));
+	assert_int_equal(stats.failed, 2);
+	target_holds(&sites[0], sites[0].original);
+	target_holds(&sites[1], sites[1].original);
+	free_errors(2);
+}
+
+/* sites[2] is placed; 0 and 1 are to take its place. `busy`: a stack points into 0. */
+static void start_group(bool busy)
+{
+	make_sites(3);
+	for (size_t i = 0; i < 3; i++)
+		list[i] = &sites[2 - i];
+	start(child_holds_word, busy ? sites[0].address.v + 1 : 0);
+	wait_for(is_ready);
+	place_ok(1);
+	for (size_t i = 0; i < 3; i++)
+		sites[i].group = 1;
+}
+
+/* Neither of the new sites comes; the old one stays. `changed`: sites[0] has other bytes. */
+static void group_stays(bool changed)
+{
+	struct patch_stats stats;
+
+	assert_null(patch_place(target.proc, NULL, list, 3, &stats));
+	assert_int_equal(stats.failed, 2);
+	assert_int_equal(sites[2].state, PATCH_PLACED);
+	target_holds(&sites[2], sites[2].patched);
+	target_holds(&sites[1], sites[1].original);
+	if (!changed)
+		target_holds(&sites[0], sites[0].original);
+	free_errors(3);
+}
+
+/* (P7) One of two new sites is in use: the other one waits, too, and the old site stays. */
+static void test_group_waits_together(void **state)
+{
+	start_group(true);
+	group_stays(false);
+}
+
+/* (P7) The bytes of one of two new sites have changed: the other one fails, too. */
+static void test_group_fails_together(void **state)
+{
+	start_group(false);
+	assert_null(mem_write(target.proc, taddr_add(sites[0].address, 3), "\x77", 1));
+	group_stays(true);
+}
+
+/* (P7) Nothing is in the way: all of them change. */
+static void test_group_changes_together(void **state)
+{
+	struct patch_stats stats;
+
+	start_group(false);
+	assert_null(patch_place(target.proc, NULL, list, 3, &stats));
+	assert_int_equal(stats.placed, 2);
+	assert_int_equal(sites[2].state, PATCH_REMOVED);
+	target_holds(&sites[2], sites[2].original);
+	target_holds(&sites[1], sites[1].patched);
+	target_holds(&sites[0], sites[0].patched);
+}
+
+/* (P8) The trampoline of a removed site leads into a new site's bytes: to its copy from then on. */
+static void test_redirect(void **state)
+{
+	struct patch_site *old = &sites[0], *new = &sites[1];
+	const struct patch_move *end;
+	int32_t distance;
+
+	*old = make_site(victim_table[1], 0);
+	end = &old->moves[old->move_count - 1];
+	*new = make_site((const uint8_t *)victim_table[1] + old->moves[2].offset, 1);
+	assert_true(new->address.v < old->address.v + old->length);
+	old->state = PATCH_REMOVED;
+	old->back.distance = (uint8_t *)end->copy.v + 1;
+	old->back.end = taddr_add(end->copy, 5);
+	list[0] = old;
+	list[1] = new;
+	start(child_idles, 0);
+	wait_for(is_ready);
+
+	struct patch_stats stats;
+
+	assert_null(patch_place(target.proc, NULL, list, 2, &stats));
+	assert_int_equal(new->state, PATCH_PLACED);
+	assert_ptr_equal(old->redirect_to, new);
+	memcpy(&distance, old->back.distance, sizeof(distance));
+	assert_int_equal(old->back.end.v + (uint64_t)(int64_t)distance, new->moves[1].copy.v);
+}
+
 /* ---- bytes changed by others (P2) ----------------------------------------------------------- */
 
 /* (P2) Bytes that changed since planning: the site fails, and the bytes stay. */
@@ -994,6 +1142,12 @@ int main(void)
 		TEST(test_not_idle_in_handler),
 		TEST(test_waits_until_idle),
 		TEST(test_find_threads),
+		TEST(test_host_is_kept),
+		TEST(test_host_is_busy),
+		TEST(test_group_waits_together),
+		TEST(test_group_fails_together),
+		TEST(test_group_changes_together),
+		TEST(test_redirect),
 		TEST(test_changed_before),
 		TEST(test_changed_after),
 		TEST(test_restored_by_other),

@@ -3,12 +3,14 @@
  * bytes, the slow path's two answers, the switch; and every byte decoded again.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include <cmocka.h>
 
@@ -416,6 +418,64 @@ static void test_decodes_again(void **state)
 	}
 }
 
+/* ---- interrupted hits ------------------------------------------------------------------------ */
+
+#define TRAP_FLAG 0x100
+
+static struct {
+	struct world *world;
+	unsigned steps, nested_at;
+} stepping;
+
+/* A hit of a signal handler, as the trampoline of an event without fields makes it. */
+static void nested_hit(struct world *world)
+{
+	uint64_t now = __builtin_ia32_rdtsc();
+	uint32_t at = (uint32_t)world->slot->reserve;
+
+	world->slot->reserve += 8;
+	world->slot->last = now;
+	*(uint64_t *)(world->pool + at) = now << DT_EVENT_ID_BITS | 9;
+}
+
+static void on_step(int number, siginfo_t *info, void *context)
+{
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	uint64_t offset = (uint64_t)regs[REG_RIP] - (uint64_t)stepping.world->code;
+
+	if (offset < stepping.world->code_room && stepping.steps++ == stepping.nested_at)
+		nested_hit(stepping.world);
+	else if (offset >= stepping.world->code_room && stepping.steps)
+		regs[REG_EFL] &= ~TRAP_FLAG;
+}
+
+/* (B3) A signal handler's hit at each instruction of another one: whichever has the first place in
+ * the chunk has the smaller clock. */
+static void test_clocks_in_order(void **state)
+{
+	struct world *world = *state;
+	struct tramp_event bare = make_event(3, 0), *one[] = { &bare };
+	struct sigaction action = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO }, before;
+	struct regs in = known_regs(TRAP_FLAG), out;
+	const uint64_t *events = (const uint64_t *)(world->pool + 256);
+	struct tramp tramp;
+
+	emit(world, one, 1, &tramp);
+	assert_int_equal(sigaction(SIGTRAP, &action, &before), 0);
+	for (unsigned at = 0; at == 0 || at <= stepping.steps; at++) {
+		stepping = (typeof(stepping)){ .world = world, .nested_at = at };
+		world->slot->reserve = (7ULL << 32) | 256;
+		slow_calls = 0;
+		harness_run(&in, &out, (uint64_t)world->code);
+		if (slow_calls || at >= stepping.steps)
+			continue; /* its clock is behind the last event's: for the agent */
+		assert_int_equal((uint32_t)world->slot->reserve, 256 + 2 * 8);
+		assert_true(events[0] >> DT_EVENT_ID_BITS <= events[1] >> DT_EVENT_ID_BITS);
+	}
+	assert_in_range(stepping.steps, 30, 100);
+	assert_int_equal(sigaction(SIGTRAP, &before, NULL), 0);
+}
+
 /* What one probe may cost in memory, with what unwinders need of it. */
 static void test_size(void **state)
 {
@@ -437,6 +497,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_slow_gives_slot, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_switch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_decodes_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_clocks_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_size, setup, teardown),
 	};
 
