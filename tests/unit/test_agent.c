@@ -227,6 +227,53 @@ static void test_many_threads(void **unused)
 	rig_down();
 }
 
+/* (T2) The controller took the thread for dead and freed its record, as its tid was another's in
+ * between: the next time it looks, the thread takes one again. */
+static void test_record_was_freed(void **unused)
+{
+	rig_up(1, 4, 0);
+	assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	struct dt_slot *slot = rig_my_slot();
+	assert_non_null(slot);
+	struct dt_thread *record = &rig_pool->threads[slot->thread];
+	assert_int_equal(record->claim, 2);
+	record->pid = record->tid = record->chunks = 0;
+	record->claim = 0;
+	for (int i = 0; i < 200; i++) /* more than a small chunk holds */
+		assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	record = &rig_pool->threads[slot->thread];
+	assert_int_equal(record->claim, 2);
+	assert_int_equal(record->tid, gettid());
+	rig_down();
+}
+
+/* (B9) A published chunk with an event that its hit has not completed: the ring goes around it. */
+static void test_overwrite_passes_over_a_hole(void **unused)
+{
+	const uint64_t *words;
+	uint64_t *event, word;
+
+	rig_up(0, 3, DT_OVERWRITE);
+	for (unsigned id = 0; id < RIG_TYPES; id++)
+		rig_control->sizes[id] = rig_sizes[id];
+	words = (const uint64_t *)((char *)rig_pool + dt_words_offset());
+	event = (uint64_t *)((char *)rig_pool + dt_chunk_offset(rig_control->chunks_offset, 0, 0));
+	for (int i = 0; i < 3000; i++) /* 2730 in a chunk */
+		assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	word = words[0];
+	assert_int_equal(DT_CHUNK_STATE(word), DT_CHUNK_PUBLISHED);
+	event[3] |= DT_EVENT_PENDING; /* of the second event */
+	for (int i = 0; i < 20000; i++)
+		assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	assert_int_equal(words[0], word);
+	assert_true(rig_pool->overwritten > 0);
+	event[3] &= ~(uint64_t)DT_EVENT_PENDING;
+	for (int i = 0; i < 20000; i++)
+		assert_int_equal(rig_hit(RIG_TWO, 0), 1);
+	assert_int_not_equal(words[0], word);
+	rig_down();
+}
+
 /* T2: thread blocks, tids and records are recycled; each thread's events are kept. */
 static void *work_little(void *argument)
 {
@@ -837,6 +884,8 @@ int main(void)
 		cmocka_unit_test(test_losses_with_no_packet_behind),
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_threads_come_and_go),
+		cmocka_unit_test(test_record_was_freed),
+		cmocka_unit_test(test_overwrite_passes_over_a_hole),
 		cmocka_unit_test(test_nested_signals),
 		cmocka_unit_test(test_signal_at_every_instruction),
 		cmocka_unit_test(test_fork),

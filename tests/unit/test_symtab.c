@@ -353,6 +353,41 @@ static void test_sizes(void **state)
 	symtab_close(symtab);
 }
 
+/* (I4) A function that claims to be longer than its segment ends with it. */
+static void test_size_beyond_segment(void **state)
+{
+	struct symtab *symtab;
+
+	scratch_text("huge.s", ".globl huge\n.type huge, @function\nhuge: ret\n.size huge, 9999999\n"
+			       ".section .note.GNU-stack,\"\",@progbits\n");
+	scratch_run("gcc -shared -nostdlib huge.s -o libhuge.so");
+	symtab = open_symtab("libhuge.so");
+	assert_in_range(symtab_find(symtab, "huge")->size, 1, 4096);
+	symtab_close(symtab);
+}
+
+/* (I1) Of a segment that has more bytes in the file than in memory, the memory counts. */
+static void test_segment_larger_in_file(void **state)
+{
+	const struct symbol *symbol;
+	struct symtab *symtab;
+
+	scratch_text("sizes.s", assembly);
+	scratch_run("gcc -shared -nostdlib sizes.s -o libsizes.so");
+	scratch_run("python3 -c \"import struct; d = bytearray(open('libsizes.so', 'rb').read())\n"
+		    "at, n = struct.unpack_from('<Q', d, 32)[0], struct.unpack_from('<H', d, 56)[0]\n"
+		    "for p in range(at, at + 56 * n, 56):\n"
+		    "  kind, flags = struct.unpack_from('<II', d, p)\n"
+		    "  size = struct.unpack_from('<Q', d, p + 32)[0]\n"
+		    "  if kind == 1 and flags & 1: struct.pack_into('<Q', d, p + 40, size - 1)\n"
+		    "open('libshort.so', 'wb').write(d)\"");
+	symtab = open_symtab("libshort.so");
+	symbol = symtab_find(symtab, "last");
+	assert_non_null(symbol);
+	assert_int_equal(symbol->size, 5); /* one byte is missing */
+	symtab_close(symtab);
+}
+
 /* Each FDE that readelf prints. */
 static void test_fdes(void **state)
 {
@@ -698,6 +733,8 @@ int main(void)
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_versions_in_symtab),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_size_beyond_segment),
+		cmocka_unit_test(test_segment_larger_in_file),
 		cmocka_unit_test(test_fdes),
 		cmocka_unit_test(test_data),
 		cmocka_unit_test(test_text),

@@ -143,6 +143,28 @@ static void test_crash(void **state)
 	}
 }
 
+/* (X2) Its shared memory says that more waits than there is room for. */
+static struct error *keeps_too_much(struct view_reader *reader, void *context)
+{
+	struct strbuf text = { 0 };
+	struct error *error = begin(reader);
+
+	note_line(reader, &text, "written");
+	view_reader_flush(reader, &text);
+	note_line(reader, &text, "kept");
+	atomic_store(&reader->kept, VIEW_READER_KEPT_MAX + 1);
+	raise(SIGSEGV);
+	return error;
+}
+
+static void test_more_than_there_is_room(void **state)
+{
+	char printed[4096];
+
+	assert_damaged(run(keeps_too_much, NULL, printed), "was ended by SIGSEGV", 2);
+	assert_string_equal(printed, "written\n");
+}
+
 static struct error *exits(struct view_reader *reader, void *context)
 {
 	struct error *error = begin(reader);
@@ -383,6 +405,7 @@ int main(void)
 		cmocka_unit_test(test_progress),  cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_pager),	  cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_no_rights), cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_more_than_there_is_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
