@@ -1,4 +1,4 @@
-"""tests/mutants: every mutant can be applied, and each rule has one, or a reason why it can't."""
+"""tests/mutants: every mutant can be applied, and its rule and its tests exist."""
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -12,11 +12,6 @@ runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutant
 loader.exec_module(runner)
 
 
-def excused():
-    """The rules in the README's table."""
-    return set(re.findall(r"^\| ([A-Z]\d+) \| \w", (FOLDER / "README.md").read_text(), re.M))
-
-
 def hazards():
     return set(re.findall(r"^\| (H\d+) \|", (test_tree.ROOT / "docs" / "hazards.md").read_text(), re.M))
 
@@ -25,11 +20,12 @@ def test_every_mutant_can_be_applied():
     assert not {runner.title(mutant): why for mutant in runner.read_mutants() if (why := runner.apply_error(mutant))}
 
 
-def test_every_rule_has_a_mutant():
-    rules, mutated = set(test_tree.rules()), {mutant["rule"] for mutant in runner.read_mutants()}
-    assert mutated <= rules | hazards()
-    assert rules - mutated - excused() == set()
-    assert not excused() & mutated
+def test_mutants_are_of_rules_that_exist():
+    """`make mutants` counts rules without a mutant as survived."""
+    known, excused = runner.rules()
+    mutated = {mutant["rule"] for mutant in runner.read_mutants()}
+    assert mutated <= known | hazards()
+    assert excused <= known - mutated
 
 
 def test_named_tests_exist():
