@@ -112,8 +112,8 @@ static bool fails(enum fault_class class, int number, const char *name)
 	if (is_frail(stack, depth))
 		return busy = false;
 	uint64_t call = ++report->calls;
-	/* no call is interrupted for ever */
-	bool onward = faults.onward && number != EINTR;
+	/* no call is interrupted for ever, and a page that was written can be written again */
+	bool onward = faults.onward && number != EINTR && class != FAULT_TEXT;
 	bool now = faults.nth && (call == faults.nth || (onward && call > faults.nth));
 
 	report->by_class[class]++;
@@ -134,6 +134,51 @@ static bool fails(enum fault_class class, int number, const char *name)
 		errno = number;
 	return now;
 }
+
+/* ---- by the environment ---------------------------------------------------------------------- */
+
+/* "CLASSES:N[+]", CLASSES: names with commas between, or "all". */
+static bool parse_wish(const char *wish, unsigned *ret_classes, uint64_t *ret_nth, bool *ret_onward)
+{
+	const char *colon = strchr(wish, ':');
+	char *end;
+
+	*ret_classes = 0;
+	if (!colon)
+		return false;
+	for (unsigned i = 0; i < FAULT_CLASSES; i++) {
+		size_t length = strlen(fault_class_names[i]);
+
+		for (const char *at = wish; at && at < colon; at = strchr(at, ',')) {
+			at += *at == ',';
+			if (!strncmp(at, fault_class_names[i], length) &&
+			    (at[length] == ',' || at[length] == ':'))
+				*ret_classes |= 1u << i;
+		}
+	}
+	if (!strncmp(wish, "all:", 4))
+		*ret_classes = FAULT_ALL;
+	*ret_nth = strtoull(colon + 1, &end, 10);
+	*ret_onward = *end == '+';
+	return *ret_classes && *ret_nth;
+}
+
+__attribute__((constructor)) static void arm_by_environment(void)
+{
+	const char *wish = getenv("DYNTRACE_FAULT"), *only = getenv("DYNTRACE_FAULT_PROGRAM");
+	unsigned classes;
+	uint64_t nth;
+	bool onward;
+
+	if (!wish || (only && strcmp(only, program_invocation_short_name)))
+		return;
+	if (parse_wish(wish, &classes, &nth, &onward))
+		inject_arm(classes, nth, onward, NULL);
+	else
+		fprintf(stderr, "DYNTRACE_FAULT isn't CLASSES:N: '%s'\n", wish);
+}
+
+/* ---- for the driver -------------------------------------------------------------------------- */
 
 void inject_arm(unsigned classes, uint64_t nth, bool onward, inject_note_fn note)
 {

@@ -8,8 +8,7 @@
  * In dyntrace and dyntraced (-Dfault_injection=true) the environment chooses:
  *
  *	DYNTRACE_FAULT=CLASSES:N[+]	N: which call, counted from 1; +: all from then on
- *	DYNTRACE_FAULT_PROGRAM=NAME	only in the process with this name (comm)
- *	DYNTRACE_FAULT_AFTER=FILE	counts from the moment in which FILE exists
+ *	DYNTRACE_FAULT_PROGRAM=NAME	only in that program: dyntrace or dyntraced
  */
 #ifndef DYNTRACE_INJECT_H
 #define DYNTRACE_INJECT_H

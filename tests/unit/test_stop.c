@@ -68,6 +68,30 @@ static void test_calls_go_on(void **state)
 	proc_close(proc);
 }
 
+/* The same for stops that are given up at once: threads stop when nobody waits for them (H31). */
+static void test_calls_go_on_after_failed_stops(void **state)
+{
+	struct target target = target_start("sleeper", "--ms", "1500", NULL);
+	char text[4096];
+	size_t failed = 0;
+
+	target_ready(&target);
+	struct proc *proc = open_target(&target);
+	for (int i = 0; i < 200; i++) {
+		struct stop *stop = NULL;
+		struct error *err = stop_all(proc, 0, &stop);
+
+		failed += err != NULL;
+		error_free(err);
+		stop_release(stop, NULL);
+	}
+	target_go(&target);
+	assert_int_equal(target_finish(&target, text, sizeof(text)), 0);
+	expect_all_ok(text, 14);
+	assert_true(failed);
+	proc_close(proc);
+}
+
 /* The same, with the remote calls run by each of the sleeping threads in turn. */
 static void test_calls_go_on_with_remote_calls(void **state)
 {
@@ -624,6 +648,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls_go_on),
+		cmocka_unit_test(test_calls_go_on_after_failed_stops),
 		cmocka_unit_test(test_calls_go_on_with_remote_calls),
 		cmocka_unit_test(test_registers_are_the_kernels),
 		cmocka_unit_test(test_one_is_fit),

@@ -28,6 +28,12 @@ static _Thread_local struct unreleased list[UNRELEASED_MAX];
 static _Thread_local size_t count;
 static volatile pid_t owner; /* the thread with a list; 0: none */
 static struct sigaction former; /* of SIGCHLD, while there is an owner */
+static void (*volatile prepare_thread)(pid_t tid);
+
+void unreleased_prepare_by(void (*prepare)(pid_t tid))
+{
+	prepare_thread = prepare;
+}
 
 /* True: the thread is let go or gone, and leaves the list. */
 static bool settle_one(const struct unreleased *one)
@@ -43,6 +49,8 @@ static bool settle_one(const struct unreleased *one)
 		return true;
 	/* the detach delivers a pending signal that was reported without an event */
 	int signal = info.si_status >> 8 ? 0 : info.si_status;
+	if (info.si_status >> 8 == PTRACE_EVENT_STOP && prepare_thread)
+		prepare_thread(one->tid);
 	return ptrace(PTRACE_DETACH, one->tid, 0, signal) == 0;
 }
 

@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* `prepare` is called with a thread that has come to its stop, before it is let go. It must be safe
+ * in a signal handler. */
+void unreleased_prepare_by(void (*prepare)(pid_t tid));
 /* own_child: another part of this process waits for the thread's end, so don't reap it. */
 void unreleased_add(pid_t tid, bool own_child);
 /* Takes the thread off the list. False: it wasn't on it. */

@@ -90,6 +90,8 @@ static struct error *note(struct stop *stop, struct held held)
 	return error_new(ERROR_FAILED, "out of memory");
 }
 
+static void rewind_late(pid_t tid);
+
 /* ---- seizing --------------------------------------------------------------------------------- */
 
 static void note_end(struct stop *stop, struct held *held, int status)
@@ -213,6 +215,7 @@ static struct error *seize_failed(struct stop *stop, pid_t tid, bool sharer, int
 
 struct error *held_seize(struct stop *stop, pid_t tid, bool sharer, bool *ret_ours)
 {
+	unreleased_prepare_by(rewind_late);
 	for (unsigned round = 0; seize(stop, tid); round++) {
 		bool again;
 		struct error *err = seize_failed(stop, tid, sharer, errno, ret_ours, &again);
@@ -286,6 +289,44 @@ static void rewind_call(struct stop *stop, size_t index)
 	struct error *err = held_set_regs(stop, index, &regs);
 	held->rewound = !err;
 	error_free(err);
+}
+
+/* Is a signal on its way to the thread? */
+static bool has_signal(pid_t tid)
+{
+	uint64_t mask = 0;
+	siginfo_t infos[8];
+
+	ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask);
+	for (uint32_t shared = 0; shared < 2; shared++) {
+		struct __ptrace_peeksiginfo_args args = { .flags = shared, .nr = 8 };
+		long n;
+
+		while ((n = ptrace(PTRACE_PEEKSIGINFO, tid, &args, infos)) > 0) {
+			for (long i = 0; i < n; i++) {
+				if (!(mask >> (infos[i].si_signo - 1) & 1))
+					return true;
+			}
+			args.off += (uint64_t)n;
+		}
+	}
+	return false;
+}
+
+/* The same for a thread that stops when its stop was given up. Runs in a signal handler: only
+ * ptrace. */
+static void rewind_late(pid_t tid)
+{
+	struct user_regs_struct regs;
+
+	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) || !restart_by_hand(&regs) || has_signal(tid))
+		return;
+	errno = 0;
+	long word = ptrace(PTRACE_PEEKTEXT, tid, regs.rip - 2, 0);
+	if (errno || (word & 0xffff) != 0x050f) /* syscall */
+		return;
+	restart_rewind(&regs);
+	ptrace(PTRACE_SETREGS, tid, 0, &regs);
 }
 
 static struct error *stopped(struct stop *stop, size_t index)
