@@ -161,7 +161,8 @@ static uint64_t search_start(const struct search *search, const struct mapping *
 	return is_stack && start > mapping->start.v ? start & ~7ULL : mapping->start.v;
 }
 
-static void search_bytes(struct search *search, uint64_t at, uint64_t size)
+/* False: not all of it can be read, and none was searched. */
+static bool search_bytes(struct search *search, uint64_t at, uint64_t size)
 {
 	const struct exits_slots *slots = search->slots;
 
@@ -174,6 +175,7 @@ static void search_bytes(struct search *search, uint64_t at, uint64_t size)
 		if (stub && (slots->stray || slots->items[stub].length & DT_RETURN_VANISHED))
 			search->found = true;
 	}
+	return !error;
 }
 
 static bool is_ours(const struct exits_slots *slots, const struct mapping *mapping)
@@ -186,7 +188,7 @@ static bool is_ours(const struct exits_slots *slots, const struct mapping *mappi
 	       (mapping->inode == agent->code_inode && mapping->device == agent->code_device);
 }
 
-/* Searches a mapping in steps; a step that can't be read is skipped. */
+/* Searches a mapping in steps; a page that can't be read is skipped (behind the end of a file). */
 static void search_mapping(struct search *search, const struct mapping *mapping)
 {
 	uint64_t at = search_start(search, mapping);
@@ -200,8 +202,10 @@ static void search_mapping(struct search *search, const struct mapping *mapping)
 		if (search->left < size)
 			search->found = true; /* unknown: assume one */
 		search->left -= size;
-		if (!search->found)
-			search_bytes(search, at, size);
+		bool whole = search->found || search_bytes(search, at, size);
+		for (uint64_t page = at; !whole && page < at + size; page += DT_PAGE)
+			search_bytes(search, page,
+				     at + size - page < DT_PAGE ? at + size - page : DT_PAGE);
 	}
 }
 

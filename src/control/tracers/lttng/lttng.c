@@ -42,6 +42,23 @@ static struct error *read_answer(const struct lttng *lttng, struct proc *proc,
 	return mem_read(proc, lttng->answer, ret_answer, sizeof(*ret_answer));
 }
 
+/* (G1) A request whose answer was waited for in vain may be read still. */
+static struct error *check_answered(struct lttng *lttng, const struct agent *agent)
+{
+	struct dt_bridge_answer answer = { 0 };
+	struct error *error =
+		lttng->unanswered ? read_answer(lttng, agent->proc, &answer) : NULL;
+
+	if (error)
+		return error;
+	if (lttng->unanswered && answer.number != lttng->number)
+		return error_new(ERROR_FAILED,
+				 "%s in process %d is busy with an earlier request (try again)",
+				 LIBRARY, agent->proc->pid);
+	lttng->unanswered = false;
+	return NULL;
+}
+
 /* (G1) Writes a request and waits for its answer. */
 static struct error *ask(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
 			 const struct dt_bridge_request *what, struct dt_bridge_answer *ret_answer)
@@ -50,7 +67,8 @@ static struct error *ask(struct lttng *lttng, struct agent *agent, struct load_p
 	struct dt_bridge_answer answer = { 0 };
 	struct error *error = NULL;
 
-	assert(request->number == lttng->number); /* G1 */
+	assert(request->number == lttng->number && !lttng->unanswered); /* G1 */
+	lttng->unanswered = true;
 	request->kind = what->kind;
 	request->count = what->count;
 	request->argument = what->argument;
@@ -65,6 +83,7 @@ static struct error *ask(struct lttng *lttng, struct agent *agent, struct load_p
 			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		error = read_answer(lttng, agent->proc, &answer);
 	}
+	lttng->unanswered = error;
 	answer.why[sizeof(answer.why) - 1] = '\0';
 	if (!error && answer.failed)
 		error = error_new(ERROR_REFUSED, "LTTng in process %d: %s", agent->proc->pid,
@@ -202,7 +221,7 @@ static struct error *take_results(struct proc *proc, const struct dt_bridge_answ
 struct error *lttng_define(struct lttng *lttng, struct agent *agent, struct load_paper *paper,
 			   struct lttng_event *events, size_t count)
 {
-	struct error *error = NULL;
+	struct error *error = check_answered(lttng, agent);
 
 	for (size_t done = 0, now; done < count && !error; done += now) {
 		struct writer writer = { paper->here + EVENTS_AT, paper->here + LOAD_PAPER_END };
@@ -227,8 +246,9 @@ struct error *lttng_forget(struct lttng *lttng, struct agent *agent, struct load
 {
 	struct dt_bridge_request request = { .kind = DT_BRIDGE_FORGET, .argument = event };
 	struct dt_bridge_answer answer;
+	struct error *error = check_answered(lttng, agent);
 
-	return ask(lttng, agent, paper, &request, &answer);
+	return error ? error : ask(lttng, agent, paper, &request, &answer);
 }
 
 struct error *lttng_leave(struct lttng *lttng, struct agent *agent, struct load_paper *paper)
@@ -238,6 +258,9 @@ struct error *lttng_leave(struct lttng *lttng, struct agent *agent, struct load_
 
 	if (!lttng->started)
 		return NULL;
+	struct error *error = check_answered(lttng, agent);
+	if (error)
+		return error;
 	lttng->started = false;
 	return ask(lttng, agent, paper, &request, &answer);
 }

@@ -17,6 +17,7 @@ struct lttng {
 	taddr hit; /* the function that trampolines call */
 	taddr answer; /* struct dt_bridge_answer */
 	uint32_t number; /* of the last request (G1) */
+	bool unanswered; /* the last request, as far as was seen */
 };
 
 /* An event to be defined; `result` is filled in. */

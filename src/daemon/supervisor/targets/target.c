@@ -4,6 +4,7 @@
 #include "target.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -146,6 +147,8 @@ struct error *target_watch_process(struct target *target)
 	assert(!target->has_worker && target->source.fd < 0);
 	int fd = pidfd_open(target->pid, 0);
 
+	if (fd < 0 && errno != ESRCH)
+		return error_errno(errno, "cannot watch process %d", target->pid);
 	if (fd < 0)
 		return error_new(ERROR_GONE, "process %d has ended", target->pid);
 	target->source = (struct loop_source){ .fd = fd, .ready = process_ended };
