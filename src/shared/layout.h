@@ -71,7 +71,7 @@
 #include <stdint.h>
 
 #define DT_MAGIC 0x3165636172746e79ULL /* "yntrace1" */
-#define DT_LAYOUT_VERSION 28
+#define DT_LAYOUT_VERSION 29
 /* dt_version_N: a symbol of the agent, whose name tells the version it was built with. */
 #define DT_VERSION_NAME_(version) dt_version_##version
 #define DT_VERSION_NAME(version) DT_VERSION_NAME_(version)
@@ -248,6 +248,8 @@ struct dt_control {
 	uint32_t part; /* struct writer_part.number of this controller (ctf/writer.h) */
 	struct dt_callers callers[DT_CALLERS_MAX];
 	uint64_t calls; /* where struct dt_calls is mapped; 0: the target handles its faults */
+	uint64_t fronts; /* where struct dt_fronts is mapped; 0: not yet */
+	uint64_t front; /* dt_front, the handler in front of the target's */
 	struct dt_range stack; /* of the first thread, down to where it may grow */
 	/* How to unwind from generated code (frame.h): the FDEs of trampolines, of jumps that lead
 	 * to one from elsewhere, and of return stubs (0: none); and dt_find, which the hook in an
@@ -284,6 +286,22 @@ struct dt_traps {
 	uint32_t mask_count;
 	/* or a struct of a mask's address and size, where a system call takes that */
 	uint64_t masks[DT_MASKS_MAX][3];
+};
+
+/* ---- fronts: private anonymous memory that fork copies --------------------------------------- */
+
+/* Signals whose handlers see the program's own addresses (target/front.c). */
+#define DT_FRONTS 5u
+static const uint8_t dt_front_signals[DT_FRONTS] = { 4 /* ILL */, DT_SIGTRAP, 7 /* BUS */,
+						     8 /* FPE */, 11 /* SEGV */ };
+
+/* Written by the agent, and by the controller before its first use. */
+struct dt_fronts {
+	/* the target's own; handler 0: the kernel has the target's own */
+	struct dt_sigaction actions[DT_FRONTS];
+	struct dt_sigaction scratch; /* the controller's, for system calls that it has made there */
+	uint32_t pid; /* owner */
+	uint32_t pad;
 };
 
 /* ---- functions of the user's: private anonymous memory that fork copies (call.h) ------------- */

@@ -15,6 +15,8 @@
 #define SLOW_AGAIN 2 /* no room: slow_wait, then start again */
 #define SLOW_STACK_TRIES 1000 /* yields for a stack before the hit counts as lost */
 
+#define FRONT_SLOW_SIZE 64 /* of dt_slow's code, up to where it has touched its stack */
+
 /* Offsets that slow.S needs; slow.c asserts them. */
 #define CONTROL_FLAGS 12
 #define CONTROL_STATE 32

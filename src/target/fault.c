@@ -11,6 +11,7 @@
 #include "agent_parts.h"
 #include "fault.h"
 #include "gather.h"
+#include "front.h"
 #include "handler.h"
 
 #define SIGABRT 6u
@@ -92,7 +93,7 @@ static void end_function(const struct dt_control *control, const struct dt_call_
 
 /* ---- the handler ----------------------------------------------------------------------------- */
 
-uint64_t fault_handle(uint64_t agent, uint32_t signal, const struct handler_info *info,
+uint64_t fault_handle(uint64_t agent, uint32_t signal, struct handler_info *info,
 		      struct handler_context *context)
 {
 	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
@@ -102,8 +103,10 @@ uint64_t fault_handle(uint64_t agent, uint32_t signal, const struct handler_info
 
 	if (index >= DT_FAULTS)
 		return 0;
-	if (!frame)
+	if (!frame) {
+		front_show(control, info, context);
 		return handler_chain(&calls_of(control)->actions[index], signal, info, context);
+	}
 	end_function(control, frame, signal, info, context);
 	return 0;
 }

@@ -8,7 +8,6 @@
 #define SIG_IGN 1
 #define SA_RESETHAND 0x80000000u
 #define SA_NODEFER 0x40000000u
-#define EFAULT 14
 
 /* ---- the target's own action ----------------------------------------------------------------- */
 
@@ -72,8 +71,8 @@ bool handler_read(const struct dt_control *control, uint64_t from, uint64_t *wor
 	return true;
 }
 
-static bool write_words(const struct dt_control *control, uint64_t to, const uint64_t *words,
-			uint32_t count)
+bool handler_write(const struct dt_control *control, uint64_t to, const uint64_t *words,
+		   uint32_t count)
 {
 	struct sys_iovec local = { (uint64_t)words, count * 8u };
 	struct sys_iovec remote = { to, count * 8u };
@@ -96,7 +95,7 @@ bool handler_exchange(const struct dt_control *control, struct dt_sigaction *own
 	if (args[1] && ((uint32_t)sys_getpid() == pid || !agent_state(control)->pid))
 		*own = new; /* not for a child of vfork, which has actions of its own */
 	*ret_result = 0;
-	if (args[2] && !write_words(control, args[2], (const uint64_t *)&old, sizeof(old) / 8))
-		*ret_result = (uint64_t)-EFAULT;
+	if (args[2] && !handler_write(control, args[2], (const uint64_t *)&old, sizeof(old) / 8))
+		*ret_result = (uint64_t)-HANDLER_EFAULT;
 	return true;
 }

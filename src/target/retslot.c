@@ -338,7 +338,8 @@ static bool retslot_may_have(const struct retslot_call *call)
 	const struct dt_control *control = call->control;
 	uint32_t count = __atomic_load_n(&control->caller_count, __ATOMIC_ACQUIRE);
 
-	if (retslot_of_word(control, call->ra))
+	/* the agent: a handler that dt_front called */
+	if (retslot_of_word(control, call->ra) || call->ra - control->agent < DT_AGENT_SIZE)
 		return true;
 	for (uint32_t i = 0; i < count && i < DT_CALLERS_MAX; i++) {
 		if (call->ra - control->callers[i].start <

@@ -16,6 +16,7 @@
  */
 #include "agent_parts.h"
 #include "fault.h"
+#include "front.h"
 #include "handler.h"
 
 #define SYS_RT_SIGSUSPEND 130
@@ -151,6 +152,10 @@ uint64_t trap_guard(const struct dt_control *control, struct trap_call *call)
 	if (control->calls && call->number == SYS_RT_SIGACTION &&
 	    fault_guard_action(control, call->args, &call->number))
 		return 1;
+	if (call->number == SYS_RT_SIGACTION &&
+	    !(control->traps && call->args[0] == DT_SIGTRAP) &&
+	    front_guard_action(control, call->args, &call->number))
+		return 1;
 	if (!control->traps)
 		return 0; /* no traps yet, or no longer */
 	if (call->number == SYS_RT_SIGPROCMASK)
@@ -175,14 +180,16 @@ static uint64_t find_trap(const struct dt_control *control, uint64_t address)
 	return 0;
 }
 
-uint64_t trap_handle(uint64_t agent, uint32_t signal, const struct handler_info *info,
+uint64_t trap_handle(uint64_t agent, uint32_t signal, struct handler_info *info,
 		     struct handler_context *context)
 {
 	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
 	uint64_t to = info->code == HANDLER_BY_KERNEL ? find_trap(control, context->rip - 1) : 0;
 
-	if (!to)
+	if (!to) {
+		front_show(control, info, context);
 		return handler_chain(&traps_of(control)->action, signal, info, context);
+	}
 	context->rip = to;
 	return 0;
 }

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXPORTED = {"dt_slow", "dt_gather", "dt_guard", "dt_trap", "dt_trap_return", "dt_call_op", "dt_fault",
-            "dt_find"}  # called by trampolines and the kernel
+            "dt_find", "dt_front"}  # called by trampolines and the kernel
 VERSION = re.search(r"#define DT_LAYOUT_VERSION (\d+)", (ROOT / "src/shared/layout.h").read_text())[1]
 EXPORTED |= {f"dt_version_{VERSION}"}  # looked up by the controller
 STACK_SIZE = 8192  # DT_STACK_SIZE
@@ -146,6 +146,10 @@ def test_stack_is_enough():
     deepest = {name: depth(name, frozenset()) for name in all_functions}
     assert max(deepest.values()) > 500
     assert max(deepest.values()) <= STACK_SIZE - 64, deepest
+    # (H30) dt_slow touches the target's stack as deep as slow_find will; tail calls count a word less
+    slow = (ROOT / "src" / "target" / "x86_64" / "slow.S").read_text()
+    touched = int(re.search(r"#define SLOW_TOUCHED (\d+)", slow)[1])
+    assert deepest["slow_find"] - 16 <= touched <= deepest["slow_find"] + 64
 
 
 def test_of_another_version(dyntrace, scratch):

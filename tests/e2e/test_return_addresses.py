@@ -1,5 +1,5 @@
-"""Return addresses that mean something to the program (H29): runtimes that find frames by them, and personality routines that
-compute with what the unwinder says of a frame."""
+"""Addresses that mean something to the program: runtimes that find frames by return address (H29), personality routines that
+compute with what the unwinder says of a frame, handlers that look up where a fault happened (H30)."""
 import os
 import re
 import shutil
@@ -8,6 +8,8 @@ import subprocess
 import pytest
 
 from fixtures import ROOT
+from harness import status
+from test_unwinding import instructions
 
 PROGRAMS = os.path.join(ROOT, "tests", "programs")
 HOW = {
@@ -64,8 +66,9 @@ def ocaml(scratch):
 @pytest.mark.parametrize("how", HOW)
 def test_ocaml(dyntrace, ocaml, how):
     """The collector finds each frame of OCaml code by its return address: calls from there get no stub, and are counted as
-    missed. The C functions of the runtime that call each other have exits."""
-    summary = run_both(dyntrace, how, [ocaml()])
+    missed. The C functions of the runtime that call each other have exits. A stack overflow becomes an exception only if the fault is in
+    OCaml code, near its stack pointer."""
+    summary = run_both(dyntrace, how, [ocaml(), "overflow"])
     if how == "entries":
         return
     assert re.search(r"^missed: \d+ calls from code that finds its frames by return address \(OCaml in busy\)", summary, re.M)
@@ -177,3 +180,69 @@ def test_personality(dyntrace, scratch, unwinder, how):
     frames = ["0"] if unwinder == "llvm" else []
     assert "wrong 0" in subprocess.run([path, "30"], capture_output=True, text=True, check=True).stdout
     run_both(dyntrace, how, [path, "30", *frames])
+
+
+# ---- faults (H30) --------------------------------------------------------------------------------------
+
+FAULTY = ["load_first", "load_second", "load_pushed", "store_first", "divide", "illegal", "trap_own", "call_bad", "recurse"]
+
+
+@pytest.fixture
+def lookup(scratch):
+    path = os.path.join(scratch, "lookup")
+    subprocess.run(["gcc", "-O2", "-g", os.path.join(PROGRAMS, "lookup.c"), "-o", path], check=True)
+    return path
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_handler_looks(dyntrace, lookup, how):
+    """Handlers see the program's own address and registers for a fault in a moved instruction, and for a stack that overflows
+    in a trampoline, and can skip, repair, or jump out. Each call is one hit."""
+    summary = run_both(dyntrace, how, [lookup, "70"])
+    if how == "counted":
+        found = table(summary)
+        for name in FAULTY[:4]:
+            assert found[name]["hits"] == 4 * 70
+        for name in FAULTY[4:8]:
+            assert found[name]["hits"] == 2 * 70
+        assert found["on_fault"]["hits"] == (4 * 4 + 2 * 4) * 70
+        assert found["on_overflow"]["hits"] == 70
+
+
+@pytest.mark.parametrize("handler", ["entries", "exits"])
+def test_handler_looks_at_every_instruction(dyntrace, lookup, handler):
+    """The same with a probe on each instruction of the functions that fault."""
+    places = [word for place in instructions(lookup, FAULTY) for word in ("--probe", place)]
+    expected = subprocess.run([lookup, "20"], capture_output=True, text=True, check=True)
+    more = ["-e"] if handler == "exits" else []
+    result = dyntrace("trace", "-o", dyntrace.new_output(), *FEW, *places, *more, "--function", "on_*", "--", lookup, "20")
+    assert result.stdout == expected.stdout
+
+
+def actions(pid):
+    return [status(pid, key) for key in ("SigCgt", "SigIgn", "SigBlk")]
+
+
+@pytest.mark.parametrize("end", ["detach", "killed", "killed-later"])
+def test_handlers_before(dyntrace, processes, lookup, end):
+    """A process with handlers when tracing begins: they see its own addresses, and are its own again afterwards, also when
+    dyntrace was killed meanwhile."""
+    target = processes.start([lookup, "50", "late"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    before = actions(target.pid)
+    tracing = dyntrace.start_trace(target.pid, *FEW, "-e", "--function", "*")
+    assert actions(target.pid) == before
+    if end == "killed-later":  # the agent goes on alone
+        tracing.process.kill()
+        tracing.process.wait()
+    elif end == "killed":
+        tracing.process.kill()
+        tracing.process.wait()
+        dyntrace("detach", target.pid)
+        tracing.before.assert_unchanged()
+    else:
+        tracing.stop()
+        tracing.before.assert_unchanged()
+    assert actions(target.pid) == before
+    output = target.communicate("\n")[0]
+    assert target.returncode == 0 and "wrong 0 0 0" in output

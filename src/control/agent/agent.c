@@ -328,6 +328,7 @@ static void fill_in(struct injection *in, uint32_t flags)
 	control->guard = agent->agent_at.v + in->image->guard;
 	control->find = agent->agent_at.v + in->image->find;
 	control->trap = agent->trap_at.v;
+	control->front = agent->agent_at.v + in->image->front;
 	control->small_count = in->small;
 	control->big_count = in->big;
 	control->chunks_offset = (uint32_t)dt_chunks_offset((uint64_t)in->small + in->big);

@@ -17,6 +17,7 @@
 #include "detach.h"
 #include "garbage.h"
 #include "control/exits/exits.h"
+#include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/traps.h"
 #include "recording.h"
@@ -148,6 +149,8 @@ static struct error *try_unmap(const struct session *session, struct proc *proc,
 		error = traps_uninstall(session, proc, stop);
 	if (!error && !found)
 		error = faults_uninstall(session, proc, stop);
+	if (!error && !found)
+		error = fronts_uninstall(session, proc, stop);
 	if (!error && !found)
 		error = agent_remove(stop, session->agent);
 	*ret_done = !error && !found;

@@ -13,6 +13,7 @@
 
 #include "control/proc/proc_guise.h"
 #include "control/exits/exits.h"
+#include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/unwinding.h"
 #include "control/tracers/dispatch.h"
 #include "control/values/describe/stable_memory.h"
@@ -190,6 +191,8 @@ static struct error *map_memory(struct making *making, struct stop *stop)
 		return error;
 	if (wants->agent)
 		error = map_agent(making, stop);
+	if (!error && wants->agent)
+		error = fronts_install(session, stop);
 	for (size_t i = 0; i < making->needs.count && !error; i++)
 		error = add_window(session, stop, &making->needs.items[i], &making->windows[i]);
 	if (!error && wants->exits)

@@ -18,13 +18,13 @@
 #include "control/base/interrupt.h"
 #include "control/codegen/tramp_frame.h"
 #include "control/proc/memory_room.h"
-#include "control/tracers/call/faults.h"
 #include "change.h"
 #include "control/exits/exits.h"
 #include "free_hops.h"
 #include "garbage.h"
 #include "info.h"
 #include "place.h"
+#include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/own_probes.h"
 #include "control/session/own_probes/traps.h"
@@ -100,10 +100,8 @@ static struct error *decide(struct session *session, const struct tracepoint_lis
 {
 	struct error *error = session->planner ? NULL : prepare_planner(session);
 
-	for (size_t i = 0; i < list->count && !error; i++) {
-		if (list->items[i]->tracer->kind == TRACER_CALL)
-			error = faults_add_guards(session);
-	}
+	if (!error)
+		error = fronts_add_guards(session);
 	if (!error)
 		error = exits_hook_add(session, list);
 	if (error)

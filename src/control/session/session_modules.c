@@ -18,6 +18,7 @@
 #include "garbage.h"
 #include "control/exits/exits.h"
 #include "place.h"
+#include "control/session/own_probes/fronts.h"
 #include "control/session/own_probes/library_notice.h"
 #include "control/session/own_probes/own_probes.h"
 #include "control/session/own_probes/traps.h"
@@ -419,6 +420,8 @@ static struct error *add_own_probes(struct session *session)
 	static const struct tracepoint_list none;
 	struct error *error = session->agent ? own_probes_create(session) : NULL;
 
+	if (!error && session->agent && session->planner)
+		error = fronts_add_guards(session);
 	if (!error && session->agent)
 		error = exits_hook_add(session, &none);
 	return error || !session->agent || !own_probes_is_missing(session) ?

@@ -56,6 +56,7 @@ struct session {
 	bool placed; /* the target's text holds our jumps */
 	bool sees_exec; /* own_probes has a probe on execve */
 	bool wants_unwind; /* some event has a backtrace */
+	bool has_front_guards; /* fronts_add_guards has found the libc's rt_sigaction */
 
 	/* Tracepoints and their sites. */
 	VEC(struct request *) requests; /* added before session_begin */

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "shared/sorted.h"
+#include "control/session/own_probes/fronts.h"
 #include "control/base/cleanup.h"
 #include "control/agent/sweep.h"
 #include "takeover_state.h"
@@ -48,6 +49,7 @@ static bool is_plain(const struct session *dead)
 	for (size_t i = 0; i < dead->found.count; i++)
 		half |= dead->found.items[i].is_last;
 	return !error && !descriptors && !half && !control->traps && !control->calls &&
+	       !fronts_any(dead) &&
 	       !(control->flags & DT_BRIDGED);
 }
 

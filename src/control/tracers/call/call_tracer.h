@@ -19,7 +19,6 @@ struct call_tracer {
 	uint32_t calls_used, programs_used;
 	VEC(uint32_t) free_calls;
 	VEC(struct library *) libraries;
-	bool has_guards; /* faults_add_guards was here */
 };
 
 bool call_tracer_create(struct session *session);

@@ -1,32 +1,14 @@
 #include "faults.h"
 
 #include <assert.h>
-#include <sys/syscall.h>
 
 #include "control/base/cleanup.h"
-#include "control/placement/sigtrap_guards.h"
 #include "control/remote/remote_sigaction.h"
-#include "control/session/own_probes/own_probes.h"
+#include "control/session/state/session_state.h"
 #include "call_tracer.h"
 
 #define CALLS_SIZE DT_ROUND_UP(sizeof(struct dt_calls), DT_PAGE)
 #define FIELD(at, field) taddr_add((at), (int64_t)offsetof(struct dt_calls, field))
-
-struct error *faults_add_guards(struct session *session)
-{
-	struct guard_list list = { 0 };
-
-	if (session->call->has_guards)
-		return NULL;
-	struct error *error = sigtrap_guards_find_call(session->planner, &session->modules,
-						       SYS_rt_sigaction, &list);
-	for (size_t i = 0; i < list.count && !error; i++)
-		error = own_probes_add_guard(&session->own_probes, list.items[i].module,
-					     list.items[i].address, "rt_sigaction");
-	vec_free(&list);
-	session->call->has_guards = !error;
-	return error;
-}
 
 struct error *faults_map(struct session *session, struct stop *stop)
 {

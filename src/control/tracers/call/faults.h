@@ -2,8 +2,8 @@
  * faults.h - handlers for five signals in functions of the user that tracepoints call
  * (target/fault.c), as long as a session has such tracepoints.
  *
- * The order: the guards of the libc's rt_sigaction are placed, then the handlers are installed,
- * then call_tracer_enable switches the tracepoints on.
+ * The order: the guards of the libc's rt_sigaction are placed (session/own_probes/fronts.h), then
+ * the handlers are installed, then call_tracer_enable switches the tracepoints on.
  */
 #ifndef DYNTRACE_FAULTS_H
 #define DYNTRACE_FAULTS_H
@@ -12,8 +12,6 @@
 
 struct session;
 
-/* Adds the guards to the session's own probes. Call before planner_decide. */
-struct error *faults_add_guards(struct session *session);
 /* Maps struct dt_calls by way of a held thread. */
 struct error *faults_map(struct session *session, struct stop *stop);
 /* Installs the handlers, once the guards are placed. `held` as in session_begin. */

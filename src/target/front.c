@@ -1,0 +1,264 @@
+/*
+ * front.c - faults in moved instructions (H30).
+ *
+ * A program's handler of SIGSEGV may look up the address of the instruction (OCaml, JVMs), skip the
+ * instruction, or repair its cause and return. So dt_front is the handler that the kernel knows,
+ * with the flags and the mask that the program wants, and goes on to the program's own. It makes no
+ * system call, and leaves signals outside of trampolines as they are.
+ *
+ * For a signal in a trampoline it changes the context on the stack to what it would be without
+ * dyntrace: the instruction that the trampoline stands for there (shared/frame.h), and the
+ * registers that the trampoline has saved. Most of these signals come from a moved instruction; a
+ * stack overflow may also come from the trampoline's own pushes, or from those of dt_slow. Then
+ * nothing has been recorded yet.
+ *
+ * When the handler returns, dt_front_return takes the change back:
+ *
+ *	the context's rip	continues at
+ *	as it was shown		where the signal came from; after a push of ours, at the first
+ *				instruction of the trampoline for that instruction
+ *	inside of the site	the copy of that instruction
+ *	any other		that address
+ *
+ * The two addresses that this needs are in the last words of siginfo_t, which the kernel leaves 0.
+ */
+#include "front.h"
+
+#include "find.h"
+#include "shared/frame.h"
+
+#define CONTEXT_SIZE 304u /* of the kernel's struct ucontext; siginfo_t follows */
+#define INFO_NOTE 112u
+#define SLOW_WORDS 13u /* that dt_slow has pushed at most, its return address included */
+#define SA_RESETHAND 0x80000000u
+#define FLAGS_OF 0x800u
+#define FLAGS_AH 0xd5u /* that lahf loads */
+#define KEPT_EXIT 0x30u /* dt_frame_kept of a trampoline that also saves rsi */
+
+struct front_note {
+	uint64_t resume, shown;
+};
+
+struct front_place {
+	const struct dt_frame_end *end;
+	uint32_t row;
+	uint64_t pc, sp; /* in the trampoline */
+};
+
+static struct dt_fronts *fronts_of(const struct dt_control *control)
+{
+	return (struct dt_fronts *)control->fronts;
+}
+
+static uint32_t origin_of(uint32_t row)
+{
+	return row >> DT_FRAME_ORIGIN_SHIFT & DT_FRAME_ORIGIN_MASK;
+}
+
+/* ---- where a signal came from ---------------------------------------------------------------- */
+
+static bool find_in(const struct dt_control *control, uint64_t pc, uint64_t sp,
+		    struct front_place *ret_place)
+{
+	struct find_frame frame;
+
+	if (!find_frame(control, pc, &frame) || frame.is_hop ||
+	    origin_of(frame.row) == DT_FRAME_RETURNS)
+		return false;
+	*ret_place = (struct front_place){ frame.end, frame.row, pc, sp };
+	return true;
+}
+
+/* In dt_slow: its return address leads to the trampoline. */
+static bool find_place(const struct dt_control *control, const struct handler_context *context,
+		       struct front_place *ret_place)
+{
+	uint64_t words[SLOW_WORDS];
+
+	if (find_in(control, context->rip, context->rsp, ret_place))
+		return true;
+	if (context->rip - control->slow >= FRONT_SLOW_SIZE ||
+	    !handler_read(control, context->rsp, words, SLOW_WORDS))
+		return false;
+	for (uint32_t i = 0; i < SLOW_WORDS; i++) {
+		if (find_in(control, words[i], context->rsp + 8 * (i + 1), ret_place))
+			return true;
+	}
+	return false;
+}
+
+/* Where the trampoline's code for the instruction at that offset of the site begins; 0: none. */
+static uint64_t find_copy(const struct dt_frame_end *end, uint32_t origin)
+{
+	const uint32_t *rows = (const uint32_t *)end;
+	uint64_t start = (uint64_t)end - end->start, at = start;
+
+	for (uint32_t i = 1; i <= end->row_count; i++) {
+		uint32_t row = rows[-(int64_t)i];
+
+		if (origin_of(row) == origin)
+			return at;
+		at = start + (row & DT_FRAME_END_MAX);
+	}
+	return 0;
+}
+
+/* The kept of the first later row for the same instruction that has one: the trampoline has saved
+ * everything there. */
+static uint32_t find_kept(const struct front_place *place)
+{
+	const uint32_t *rows = (const uint32_t *)place->end;
+	uint64_t offset = place->pc - ((uint64_t)place->end - place->end->start);
+
+	for (uint32_t i = 1; i <= place->end->row_count; i++) {
+		uint32_t row = rows[-(int64_t)i];
+
+		if (offset < (row & DT_FRAME_END_MAX) && dt_frame_kept(row))
+			return origin_of(row) == origin_of(place->row) ? dt_frame_kept(row) : 0;
+	}
+	return 0;
+}
+
+/* ---- registers ------------------------------------------------------------------------------- */
+
+static void restore_flags(struct handler_context *context, uint64_t saved)
+{
+	context->flags &= ~(uint64_t)(FLAGS_AH | FLAGS_OF);
+	context->flags |= (saved >> 8 & FLAGS_AH) | (saved & 0xff ? FLAGS_OF : 0);
+}
+
+/* `sp`: the program's stack pointer. False: the stack can't be read. */
+static bool restore(const struct dt_control *control, const struct front_place *place, uint64_t sp,
+		    struct handler_context *context)
+{
+	uint32_t kept = dt_frame_kept(place->row);
+	uint64_t words[5], rsi = context->rsi; /* flags, rbx, rdx, rcx, rax */
+
+	if (!kept) {
+		/* after the last push but that of the flags, which have been loaded into rax */
+		kept = find_kept(place);
+		return sp - place->sp != kept || !kept ||
+		       handler_read(control, sp - kept + 24, &context->rax, 1);
+	}
+	if (!handler_read(control, sp - kept - 8, words, 5) ||
+	    (kept == KEPT_EXIT && !handler_read(control, sp - 8, &rsi, 1)))
+		return false;
+	restore_flags(context, words[0]);
+	context->rbx = words[1];
+	context->rdx = words[2];
+	context->rcx = words[3];
+	context->rax = words[4];
+	context->rsi = rsi;
+	return true;
+}
+
+void front_show(const struct dt_control *control, struct handler_info *info,
+		struct handler_context *context)
+{
+	struct front_note *note = (struct front_note *)((uint8_t *)info + INFO_NOTE);
+	struct handler_context before = *context;
+	struct front_place place;
+
+	if ((uint64_t)info - (uint64_t)context != CONTEXT_SIZE || info->code <= 0 ||
+	    !find_place(control, context, &place))
+		return;
+	uint64_t site = (uint64_t)place.end + (uint64_t)(int64_t)place.end->site;
+	uint64_t sp = place.sp + 8ULL * (place.row >> DT_FRAME_WORDS_SHIFT) - 8;
+	if (sp != context->rsp && !restore(control, &place, sp, context)) {
+		*context = before;
+		return;
+	}
+	note->resume = sp == before.rsp ? before.rip : find_copy(place.end, origin_of(place.row));
+	note->shown = site + origin_of(place.row);
+	if (info->address == before.rip)
+		info->address = note->shown;
+	else if (sp != before.rsp) /* where a push of the program's own would have failed */
+		info->address = context->cr2 = sp - 8;
+	context->rip = note->shown;
+	context->rsp = sp;
+	((uint64_t *)context)[-1] = (uint64_t)dt_front_return;
+}
+
+/* ---- the handler ----------------------------------------------------------------------------- */
+
+static uint32_t find_signal(uint64_t signal)
+{
+	uint32_t i = 0;
+
+	while (i < DT_FRONTS && dt_front_signals[i] != signal)
+		i++;
+	return i;
+}
+
+uint64_t front_handle(uint64_t agent, uint32_t signal, struct handler_info *info,
+		      struct handler_context *context)
+{
+	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
+	struct dt_fronts *fronts = fronts_of(control);
+	uint32_t index = find_signal(signal);
+
+	if (index >= DT_FRONTS || !fronts)
+		return 0;
+	front_show(control, info, context);
+	if (fronts->actions[index].handler > 1)
+		return fronts->actions[index].handler;
+	return handler_chain(&fronts->actions[index], signal, info, context);
+}
+
+void front_back(uint64_t agent, struct handler_context *context)
+{
+	const struct dt_control *control = (const struct dt_control *)(agent - DT_AGENT_OFFSET);
+	const struct front_note *note =
+		(const struct front_note *)((uint8_t *)context + CONTEXT_SIZE + INFO_NOTE);
+	struct find_frame frame;
+
+	if (context->rip == note->shown) {
+		context->rip = note->resume;
+		return;
+	}
+	if (!find_frame(control, note->resume, &frame) || frame.is_hop)
+		return;
+	uint64_t site = (uint64_t)frame.end + (uint64_t)(int64_t)frame.end->site;
+	if (context->rip == site || context->rip - site >= DT_FRAME_RETURNS)
+		return;
+	uint64_t copy = find_copy(frame.end, (uint32_t)(context->rip - site));
+	if (copy)
+		context->rip = copy;
+}
+
+/* ---- guard ----------------------------------------------------------------------------------- */
+
+bool front_guard_action(const struct dt_control *control, const uint64_t args[4],
+			uint64_t *ret_result)
+{
+	struct dt_fronts *fronts = fronts_of(control);
+	uint32_t index = find_signal(args[0]);
+	struct dt_sigaction new, old;
+	bool sets = args[1] != 0;
+
+	if (!fronts || index >= DT_FRONTS || args[3] != 8 ||
+	    (args[1] && !handler_read(control, args[1], (uint64_t *)&new, sizeof(new) / 8)))
+		return false;
+	struct dt_sigaction *own = &fronts->actions[index], was = *own;
+	bool wanted = sets && new.handler > 1 && !(new.flags & SA_RESETHAND);
+	/* a child of vfork has actions of its own, but this memory */
+	if (sets && (uint32_t)sys_getpid() != fronts->pid && agent_state(control)->pid)
+		return false;
+	if (wanted) {
+		*own = new;
+		new.handler = (uint64_t)front_entry;
+	}
+	int64_t result = sys_call6(SYS_RT_SIGACTION, args[0], sets ? (uint64_t)&new : 0,
+				   (uint64_t)&old, 8, 0, 0);
+	if (result < 0 && wanted)
+		*own = was;
+	if (result >= 0 && sets && !wanted)
+		own->handler = 0;
+	if (result >= 0 && args[2] &&
+	    !handler_write(control, args[2],
+			   (const uint64_t *)(old.handler == (uint64_t)front_entry ? &was : &old),
+			   sizeof(old) / 8))
+		result = -HANDLER_EFAULT;
+	*ret_result = (uint64_t)result;
+	return true;
+}
