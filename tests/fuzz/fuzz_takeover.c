@@ -17,11 +17,18 @@
 #define BIG 2u
 #define SITES_LOOKED_AT 64u
 
-/* Bytes to be patched, of a size known; in the text, so that the file has them, too. */
-__attribute__((used, aligned(4096),
-	       section(".text.fuzz"))) static const uint8_t program[TEXT_SIZE] = {
-	[0 ... TEXT_SIZE - 1] = 0x90
-};
+/* Bytes that stand for patches: short jumps to each other and to nowhere, and slots. In the text,
+ * so that the file has them, too. */
+extern const uint8_t program[TEXT_SIZE] __attribute__((visibility("hidden")));
+__asm__(".pushsection .text\n"
+	".balign 4096\n"
+	"program:\n"
+	".set i, 0\n"
+	".rept 1024\n"
+	".byte 0xeb, (i * 37) & 0xff, 0xe9, (i * 11) & 0xff\n"
+	".set i, i + 1\n"
+	".endr\n"
+	".popsection\n");
 
 static struct proc *proc;
 static struct maps maps; /* of this process, and the two that are made up */
@@ -133,6 +140,10 @@ static void check(const struct session *dead)
 
 		REQUIRE(site->length && site->length <= DT_SITE_BYTES && site->move_count <= 1);
 		REQUIRE(!i || site[-1].address.v + site[-1].length <= site->address.v);
+		REQUIRE(!site->after ||
+			(site->after >= dead->found.items &&
+			 site->after < dead->found.items + dead->found.count &&
+			 site->waypoint.v - site->after->address.v < site->after->length));
 	}
 	REQUIRE(control->window_count <= DT_WINDOWS_MAX && control->event_count <= DT_EVENTS_MAX);
 	REQUIRE(control->semaphore_count <= DT_SEMAPHORES_MAX &&

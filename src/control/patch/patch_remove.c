@@ -241,13 +241,15 @@ static struct error *look_for_threads(struct removal *r, bool *ret_idle)
 static bool is_waypoint_ours(const struct removal *r, const struct patch_site *site)
 {
 	uint8_t now[WAYPOINT_SIZE];
-	const uint8_t *ours;
+	uint64_t at;
 
 	if (!site->after)
 		return true; /* in our memory */
-	ours = site->after->patched + (site->waypoint.v - site->after->address.v);
+	at = site->waypoint.v - site->after->address.v;
+	if (at + sizeof(now) > site->after->length)
+		return false; /* a takeover finds sites that lead anywhere */
 	_cleanup_error_ struct error *err = mem_read(r->proc, site->waypoint, now, sizeof(now));
-	return !err && memcmp(now, ours, sizeof(now)) == 0;
+	return !err && memcmp(now, site->after->patched + at, sizeof(now)) == 0;
 }
 
 /* Moves threads at a waypoint back to the site, before the site's bytes go back. *ret_clear: no

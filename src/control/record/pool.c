@@ -7,17 +7,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+bool pool_fits(uint64_t size, uint32_t small_count, uint32_t big_count)
+{
+	uint64_t chunks = (uint64_t)small_count + big_count;
+
+	return chunks && chunks <= UINT32_MAX &&
+	       dt_chunks_offset(chunks) + (uint64_t)small_count * DT_CHUNK_SMALL +
+			       (uint64_t)big_count * DT_CHUNK_BIG <=
+		       size;
+}
+
 bool pool_view(struct dt_pool *base, uint64_t size, uint32_t small_count, uint32_t big_count,
 	       struct pool *ret_pool)
 {
 	uint64_t chunks = (uint64_t)small_count + big_count;
 
-	if (!chunks || chunks > UINT32_MAX)
-		return false;
-	uint64_t start = dt_chunks_offset(chunks);
-	uint64_t end = start + (uint64_t)small_count * DT_CHUNK_SMALL +
-		       (uint64_t)big_count * DT_CHUNK_BIG;
-	if (end > size)
+	if (!pool_fits(size, small_count, big_count))
 		return false;
 	*ret_pool = (struct pool){
 		.base = base,
@@ -25,7 +30,7 @@ bool pool_view(struct dt_pool *base, uint64_t size, uint32_t small_count, uint32
 		.chunk_count = (uint32_t)chunks,
 		.words = (uint64_t *)((char *)base + dt_words_offset()),
 		.descs = (struct dt_chunk *)((char *)base + dt_descs_offset(chunks)),
-		.chunks_offset = start,
+		.chunks_offset = dt_chunks_offset(chunks),
 	};
 	return true;
 }

@@ -21,7 +21,9 @@ struct pool {
 	uint64_t chunks_offset;
 };
 
-/* Sets up a view. False: that many chunks don't fit into `size` bytes. */
+/* Do that many chunks fit into a pool of `size` bytes? */
+bool pool_fits(uint64_t size, uint32_t small_count, uint32_t big_count);
+/* Sets up a view. False: they don't fit. */
 bool pool_view(struct dt_pool *base, uint64_t size, uint32_t small_count, uint32_t big_count,
 	       struct pool *ret_pool);
 

@@ -127,13 +127,12 @@ static bool control_is_sound(const struct agent *agent, const struct maps *maps)
 {
 	const struct dt_control *control = agent->control;
 	const struct mapping *pool = find_pool(maps, control);
-	struct pool view;
 
 	return control->agent == agent->control_at.v + DT_AGENT_OFFSET &&
 	       counts_are_sound(control) && pool && pool->start.v == control->pool &&
 	       pool->end.v - pool->start.v == control->pool_size && control->state % DT_PAGE == 0 &&
 	       memchr(control->output, 0, sizeof(control->output)) &&
-	       pool_view(NULL, control->pool_size, control->small_count, control->big_count, &view);
+	       pool_fits(control->pool_size, control->small_count, control->big_count);
 }
 
 /* Reads the bytes at the site, if they are the controller's. Otherwise the process has unloaded the
