@@ -2,7 +2,9 @@
 import os
 import random
 import resource
+import struct
 import subprocess
+import zlib
 
 import pytest
 
@@ -244,3 +246,67 @@ def test_debug_links_that_lead_nowhere(dyntrace, scratch, link):
     limited(dyntrace, "list-symbols", "-a", path)
     _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
     assert list(trace.events[0].fields) == [f"arg{i}" for i in range(6)]
+
+
+def huge_file(path, kind, original):
+    """A file of 500 GB without contents, or one that looks like a program at first."""
+    with open(path, "wb") as file:
+        if kind != "zeroes":
+            head = bytearray(open(original, "rb").read(64))
+            size = 500 << 30
+            head[40:48] = struct.pack("<Q", size - 64)  # the section headers, at the end
+            head[60:64] = struct.pack("<HH", 1, 0)
+            file.write(head)
+            file.seek(size - 64)
+            file.write(bytes(64))
+        file.truncate(500 << 30)
+
+
+@pytest.mark.parametrize("kind", ["zeroes", "headers"])
+@pytest.mark.parametrize("identified", [True, False])
+def test_huge_debug_files(dyntrace, scratch, kind, identified):
+    """A debug link to 500 GB of nothing costs nothing, with a build id to compare and without one."""
+    path = compile_program(scratch, "types.c", "-O1", *([] if identified else ["-Wl,--build-id=none"]), name="program")
+    subprocess.run(["strip", "-g", path], check=True)
+    with open(os.path.join(scratch, "huge"), "wb") as file:
+        file.write(b"x")
+    subprocess.run(["objcopy", "--add-gnu-debuglink=huge", path], check=True, cwd=scratch)
+    huge_file(os.path.join(scratch, "huge"), kind, path)
+    limited(dyntrace, "list-symbols", "-a", path)
+    _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
+    assert list(trace.events[0].fields) == [f"arg{i}" for i in range(6)]
+
+
+@pytest.mark.parametrize("identified", [True, False])
+def test_debug_links(dyntrace, scratch, identified):
+    """A true one is followed; one to a file of another program isn't."""
+    path = compile_program(scratch, "types.c", "-O1", *([] if identified else ["-Wl,--build-id=none"]), name="program")
+    subprocess.run(["objcopy", "--only-keep-debug", path, os.path.join(scratch, "right")], check=True)
+    other = compile_program(scratch, "types.c", "-O2", name="other")
+    subprocess.run(["strip", "-g", path], check=True)
+    subprocess.run(["objcopy", "--add-gnu-debuglink=right", path], check=True, cwd=scratch)
+    _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
+    assert not set(trace.events[0].fields) & {f"arg{i}" for i in range(6)}
+    os.replace(other, os.path.join(scratch, "right"))
+    _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
+    assert list(trace.events[0].fields) == [f"arg{i}" for i in range(6)]
+
+
+def test_packed_bombs(dyntrace, scratch):
+    """A section that says to unfold to a gigabyte is not unpacked."""
+    path = compile_program(scratch, "types.c", "-g", "-O1", name="program")
+    bomb = os.path.join(scratch, "bomb")
+    with open(bomb, "wb") as file:
+        file.write(struct.pack("<IIQQ", 1, 0, 1 << 30, 1) + zlib.compress(bytes(1 << 30), 9))
+    subprocess.run(["objcopy", "--remove-section=.debug_str", f"--add-section=.debug_str={bomb}", path], check=True)
+    with open(path, "r+b") as file:
+        data = file.read()
+        start = struct.unpack_from("<Q", data, 40)[0]
+        count = struct.unpack_from("<H", data, 60)[0]
+        at = next(start + 64 * i for i in range(count)
+                  if struct.unpack_from("<Q", data, start + 64 * i + 32)[0] == os.path.getsize(bomb))
+        file.seek(at + 8)
+        file.write(struct.pack("<Q", 0x800))  # SHF_COMPRESSED
+    limited(dyntrace, "list-symbols", "-a", path)
+    _, trace = dyntrace.trace("--function", "wide", "--", path, seconds=20)
+    assert len(trace.events) == 1

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "control/base/now.h"
+#include "control/record/losses.h"
 #include "rig.h"
 
 #define SMALL 4
@@ -515,6 +517,56 @@ static void test_clock_set_back(void **unused)
 
 /* ---- lies --------------------------------------------------------------------------------- */
 
+/* All counters of lost events claim the most that they can: the trace reports no more than the time
+ * allows, and the totals say that the counts are damaged. */
+static void test_claimed_losses(void **unused)
+{
+	struct rig_trace trace;
+	uint64_t start = now_ns();
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 3);
+	descs[4].lost = UINT64_MAX;
+	for (size_t i = 1; i < DT_THREADS_MAX; i++)
+		rig_pool->threads[i].lost = UINT64_MAX;
+	for (size_t i = 0; i < RIG_TYPES; i++)
+		rig_pool->tallies[i].lost = UINT64_MAX;
+	rig_pool->lost_homeless = UINT64_MAX;
+	rig_pool->overwritten = UINT64_MAX;
+	RIG_OK(reader_drain(trace.reader, NULL));
+	rig_finish(&trace);
+	uint64_t possible = losses_possible(start), by_type = 0;
+	assert_true(trace.totals.damaged);
+	assert_true(trace.totals.lost > 0 && trace.totals.lost <= possible);
+	assert_true(trace.totals.overwritten <= possible);
+	for (size_t i = 0; i < trace.types.count; i++)
+		by_type += trace.types.items[i].lost;
+	assert_true(by_type <= possible);
+	struct rig_verdict verdict = rig_judge(&trace, NULL);
+	assert_int_equal(verdict.events, 3);
+	assert_int_equal(verdict.discarded, trace.totals.lost);
+	tear_down(&trace);
+}
+
+/* Counts that were possible are exact, and nothing is said. */
+static void test_true_losses(void **unused)
+{
+	struct rig_trace trace;
+
+	set_up(&trace);
+	fill(4, 1, 0, DT_CHUNK_PUBLISHED, 3);
+	rig_pool->threads[1].lost = 200;
+	rig_pool->lost_homeless = 7;
+	uint64_t start = now_ns();
+	while (losses_possible(start) < 207)
+		;
+	rig_finish(&trace);
+	assert_false(trace.totals.damaged);
+	assert_int_equal(trace.totals.lost, 207);
+	assert_int_equal(rig_judge(&trace, NULL).discarded, 207);
+	tear_down(&trace);
+}
+
 static void test_lies(void **unused)
 {
 	struct rig_trace trace;
@@ -705,6 +757,8 @@ static void test_enemy(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_claimed_losses),
+		cmocka_unit_test(test_true_losses),
 		cmocka_unit_test(test_order_is_by_sequence),
 		cmocka_unit_test(test_missing_sequence),
 		cmocka_unit_test(test_pending_event_holds_chunks_back),

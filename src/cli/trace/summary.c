@@ -161,6 +161,9 @@ static void print_totals(const struct session_summary *summary, const char *dire
 		fprintf(stderr, ", %llu overwritten", (unsigned long long)totals->overwritten);
 	fprintf(stderr, ", ");
 	print_size(totals->bytes);
+	if (totals->damaged)
+		fprintf(stderr,
+			"; the program has damaged its counts of lost events: the lost are at most as many");
 	if (access(directory, F_OK))
 		fprintf(stderr, "; no trace\n");
 	else

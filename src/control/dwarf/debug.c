@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "debug_file.h"
 #include "debug_state.h"
 
 static void cleanup_elf(Elf **elf)
@@ -102,7 +103,8 @@ struct error *debug_open(int fd, const char *path, struct debug **ret_debug)
 {
 	_cleanup_close_ int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	_cleanup_free_ char *name = strdup(path);
-	_cleanup_(cleanup_elf) Elf *elf = own >= 0 ? open_elf(own) : NULL;
+	_cleanup_(cleanup_elf) Elf *elf =
+		own >= 0 && debug_file_is_sound(own) ? open_elf(own) : NULL;
 
 	if (!elf || !name) {
 		*ret_debug = NULL;

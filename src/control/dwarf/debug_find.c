@@ -2,25 +2,32 @@
  * debug_find.c - the separate file with a program's debug information:
  *
  *   /usr/lib/debug/.build-id/ab/cdef.debug	by build id
- *   DIR/NAME, DIR/.debug/NAME, /usr/lib/debug/DIR/NAME	by the debug link, its CRC compared
+ *   DIR/NAME, DIR/.debug/NAME, /usr/lib/debug/DIR/NAME	by the debug link; compares the build id, or
+ *							the CRC where the program has none
  *   a debuginfod server	where $DEBUGINFOD_URLS is set and libdebuginfod is installed
  */
 #include <dlfcn.h>
 #include <elfutils/libdwelf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
+#include "debug_file.h"
 #include "debug_state.h"
 
 #define DEBUG_ROOT "/usr/lib/debug"
 #define BUILD_ID_MAX 64
-#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+#define NOTES_MAX (1u << 20)
+#define LINK_MAX 4096u
+
+/* The build id of the program. */
+struct wanted {
+	uint8_t id[BUILD_ID_MAX];
+	size_t size; /* 0: none */
+};
 
 static size_t note_build_id(Elf_Data *data, uint8_t *bytes, size_t room)
 {
@@ -47,7 +54,8 @@ static size_t section_build_id(Elf *elf, uint8_t *bytes, size_t room)
 	size_t size = 0;
 
 	while (!size && (section = elf_nextscn(elf, section))) {
-		Elf_Data *data = gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE ?
+		Elf_Data *data = gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE &&
+						 header.sh_size <= NOTES_MAX ?
 					 elf_getdata(section, NULL) :
 					 NULL;
 
@@ -70,7 +78,8 @@ static size_t build_id(Elf *elf, uint8_t *bytes, size_t room)
 	for (size_t i = 0; i < count && !size; i++) {
 		Elf_Data *data;
 
-		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_NOTE)
+		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_NOTE ||
+		    header.p_filesz > NOTES_MAX)
 			continue;
 		data = elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz,
 					    header.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
@@ -80,22 +89,11 @@ static size_t build_id(Elf *elf, uint8_t *bytes, size_t room)
 	return size;
 }
 
-static bool is_regular(int fd)
-{
-	struct stat stat;
-
-	return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
-}
-
-/* Opens a regular file; takes `path`: frees it, or returns it in *ret_path. */
+/* Opens a sound file; takes `path`: frees it, or returns it in *ret_path. */
 static int open_path(char *path, char **ret_path)
 {
-	int fd = path ? open(path, OPEN_FLAGS) : -1;
+	int fd = path ? debug_file_open(path) : -1;
 
-	if (fd >= 0 && !is_regular(fd)) {
-		close(fd);
-		fd = -1;
-	}
 	if (fd < 0)
 		free(path);
 	else
@@ -141,22 +139,6 @@ static int open_by_build_id(const uint8_t *id, size_t size, char **ret_path)
 
 /* ---- debug link ------------------------------------------------------------------------------ */
 
-static uint32_t crc_of_file(int fd)
-{
-	uint8_t bytes[16384];
-	uint32_t crc = ~0u;
-	ssize_t n;
-
-	for (off_t at = 0; (n = pread(fd, bytes, sizeof(bytes), at)) > 0; at += n) {
-		for (ssize_t i = 0; i < n; i++) {
-			crc ^= bytes[i];
-			for (int bit = 0; bit < 8; bit++)
-				crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-		}
-	}
-	return ~crc;
-}
-
 static bool read_link(Elf *elf, char *name, size_t room, uint32_t *ret_crc)
 {
 	Elf_Scn *section = NULL;
@@ -174,7 +156,7 @@ static bool read_link(Elf *elf, char *name, size_t room, uint32_t *ret_crc)
 
 		if (!found || strcmp(found, ".gnu_debuglink") != 0)
 			continue;
-		data = elf_rawdata(section, NULL);
+		data = header.sh_size <= LINK_MAX ? elf_rawdata(section, NULL) : NULL;
 		if (!data || !data->d_buf)
 			return false;
 		length = strnlen(data->d_buf, data->d_size);
@@ -188,7 +170,26 @@ static bool read_link(Elf *elf, char *name, size_t room, uint32_t *ret_crc)
 	return false;
 }
 
-static int open_by_link(Elf *elf, const char *path, char **ret_path)
+static bool has_build_id(int fd, const uint8_t *id, size_t size)
+{
+	uint8_t found[BUILD_ID_MAX];
+	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	bool same = elf && build_id(elf, found, sizeof(found)) == size &&
+		    memcmp(found, id, size) == 0;
+
+	if (elf)
+		elf_end(elf);
+	return same;
+}
+
+/* The build id says more than the CRC, and needn't read the file. */
+static bool fits(int fd, const struct wanted *wanted, uint32_t crc)
+{
+	return wanted->size ? has_build_id(fd, wanted->id, wanted->size) :
+			      debug_file_has_crc(fd, crc);
+}
+
+static int open_by_link(Elf *elf, const char *path, const struct wanted *wanted, char **ret_path)
 {
 	static const char *const formats[] = { "%.*s/%s", "%.*s/.debug/%s", DEBUG_ROOT "%.*s/%s" };
 	const char *slash = strrchr(path, '/');
@@ -207,7 +208,7 @@ static int open_by_link(Elf *elf, const char *path, char **ret_path)
 			continue;
 		}
 		fd = open_path(tried, ret_path);
-		if (fd >= 0 && crc_of_file(fd) == crc)
+		if (fd >= 0 && fits(fd, wanted, crc))
 			return fd;
 		if (fd >= 0) {
 			close(fd);
@@ -218,18 +219,6 @@ static int open_by_link(Elf *elf, const char *path, char **ret_path)
 }
 
 /* ---- the file shared by several files (dwz) -------------------------------------------------- */
-
-static bool has_build_id(int fd, const uint8_t *id, size_t size)
-{
-	uint8_t found[BUILD_ID_MAX];
-	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-	bool same = elf && build_id(elf, found, sizeof(found)) == size &&
-		    memcmp(found, id, size) == 0;
-
-	if (elf)
-		elf_end(elf);
-	return same;
-}
 
 int debug_find_alternative(Dwarf *dwarf, const char *path)
 {
@@ -257,12 +246,22 @@ int debug_find_alternative(Dwarf *dwarf, const char *path)
 
 /* ---- debuginfod ------------------------------------------------------------------------------ */
 
+/* debuginfod_progressfn_t: not 0 ends the download. */
+static int go_on(void *client, long done, long all)
+{
+	(void)client;
+	(void)done;
+	(void)all;
+	return interrupt_requested();
+}
+
 /* Loads libdebuginfod on demand only: it brings a web client with it. */
 static int open_by_server(const uint8_t *id, size_t size, char **ret_path)
 {
 	const char *urls = getenv("DEBUGINFOD_URLS");
 	void *(*begin)(void);
 	int (*find)(void *client, const unsigned char *id, int size, char **path);
+	void (*progress)(void *client, int (*function)(void *client, long done, long all));
 	void (*end)(void *client);
 	void *library, *client;
 	int fd = -1;
@@ -274,10 +273,12 @@ static int open_by_server(const uint8_t *id, size_t size, char **ret_path)
 		return -1;
 	*(void **)&begin = dlsym(library, "debuginfod_begin");
 	*(void **)&find = dlsym(library, "debuginfod_find_debuginfo");
+	*(void **)&progress = dlsym(library, "debuginfod_set_progressfn");
 	*(void **)&end = dlsym(library, "debuginfod_end");
-	client = begin && find && end ? begin() : NULL;
+	client = begin && find && progress && end ? begin() : NULL;
 	if (client) {
-		fd = find(client, id, (int)size, ret_path);
+		progress(client, go_on);
+		fd = debug_file_judge(find(client, id, (int)size, ret_path));
 		end(client);
 	}
 	return fd;
@@ -285,11 +286,12 @@ static int open_by_server(const uint8_t *id, size_t size, char **ret_path)
 
 int debug_find_separate(Elf *elf, const char *path, char **ret_path)
 {
-	uint8_t id[BUILD_ID_MAX];
-	size_t size = build_id(elf, id, sizeof(id));
-	int found = open_by_build_id(id, size, ret_path);
+	struct wanted wanted;
+
+	wanted.size = build_id(elf, wanted.id, sizeof(wanted.id));
+	int found = open_by_build_id(wanted.id, wanted.size, ret_path);
 
 	if (found < 0)
-		found = open_by_link(elf, path, ret_path);
-	return found < 0 ? open_by_server(id, size, ret_path) : found;
+		found = open_by_link(elf, path, &wanted, ret_path);
+	return found < 0 ? open_by_server(wanted.id, wanted.size, ret_path) : found;
 }

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/now.h"
+#include "proc.h"
 
 char *proc_status_slurp(int fd, size_t *ret_length)
 {
@@ -188,4 +190,17 @@ int proc_status_open(pid_t pid, const char *name, int flags)
 	if (fd < 0 && errno == ENOENT)
 		errno = ESRCH;
 	return fd;
+}
+
+/* start_time counts while the machine sleeps, CLOCK_MONOTONIC doesn't. */
+uint64_t proc_status_born(const struct proc *proc)
+{
+	uint64_t second = 1000000000ULL, now = now_ns();
+	struct timespec boot;
+
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	uint64_t since_boot = (uint64_t)boot.tv_sec * second + (uint64_t)boot.tv_nsec;
+	uint64_t born = proc->start_time * (second / (uint64_t)sysconf(_SC_CLK_TCK));
+	uint64_t age = since_boot > born ? since_boot - born : 0;
+	return now > age ? now - age : 1;
 }

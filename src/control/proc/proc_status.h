@@ -12,6 +12,8 @@
 
 #include "control/base/error.h"
 
+struct proc;
+
 /* From stat, which is cheaper to read. */
 struct thread_stat {
 	char state; /* R, S, D, T, t, Z, X, I */
@@ -54,5 +56,8 @@ int proc_status_open(pid_t pid, const char *name, int flags);
 
 /* Reads a small file below /proc whole, as a string. Caller frees. Failure: NULL and errno. */
 char *proc_status_slurp(int fd, size_t *ret_length);
+
+/* When the process began, in ns of CLOCK_MONOTONIC; at least 1. */
+uint64_t proc_status_born(const struct proc *proc);
 
 #endif

@@ -29,6 +29,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "control/base/now.h"
 #include "control/ctf/writer.h"
 #include "reader_state.h"
 
@@ -61,6 +62,7 @@ void reader_destroy(struct reader *reader)
 	free(reader->sizes);
 	free(reader->hits);
 	free(reader->unwritten);
+	free(reader->tallied);
 	error_free(reader->sink.failure);
 	free(reader->padding);
 	free(reader->buffer);
@@ -75,6 +77,9 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 		return error_new(ERROR_FAILED, "out of memory");
 	assert(options->pool && options->types);
 	reader->options = *options;
+	if (!reader->options.since)
+		reader->options.since = now_ns();
+	reader->losses.since = reader->sink.losses.since = reader->options.since;
 	reader->sink.writer = options->writer;
 	reader->unfinished = UINT64_MAX;
 	reader->sink.totals = &reader->totals;
@@ -88,10 +93,11 @@ struct error *reader_create(const struct reader_options *options, struct reader 
 	reader->sizes = calloc(DT_EVENTS_MAX, sizeof(*reader->sizes));
 	reader->hits = calloc(DT_EVENTS_MAX, sizeof(*reader->hits));
 	reader->unwritten = calloc(DT_EVENTS_MAX, sizeof(*reader->unwritten));
+	reader->tallied = calloc(DT_EVENTS_MAX, sizeof(*reader->tallied));
 	reader->padding = calloc(DT_EVENTS_MAX, sizeof(*reader->padding));
 	reader->buffer = malloc(DT_CHUNK_BIG);
 	if (!reader->progress || !reader->streams || !reader->sizes || !reader->hits ||
-	    !reader->unwritten || !reader->padding || !reader->buffer) {
+	    !reader->unwritten || !reader->tallied || !reader->padding || !reader->buffer) {
 		reader_destroy(reader);
 		return error_new(ERROR_FAILED, "out of memory");
 	}
@@ -373,8 +379,7 @@ static struct error *reader_end_thread(struct reader *reader, uint32_t thread)
 	struct dt_thread record;
 
 	pool_thread(&reader->pool, thread, &record);
-	if (stream->lost < record.lost)
-		stream->lost = record.lost;
+	stream_note_lost(stream, &reader->sink, record.lost);
 	return stream_finish(stream, &reader->sink, reader_now(reader));
 }
 
@@ -417,7 +422,8 @@ static struct error *reader_end_homeless(struct reader *reader)
 	struct stream stream;
 
 	stream_open(&stream, &reader->sink, &nobody, &(struct reader_options){ 0 });
-	stream.lost = __atomic_load_n(&reader->pool.base->lost_homeless, __ATOMIC_RELAXED);
+	stream_note_lost(&stream, &reader->sink,
+			 __atomic_load_n(&reader->pool.base->lost_homeless, __ATOMIC_RELAXED));
 	return stream_finish(&stream, &reader->sink, reader_now(reader));
 }
 
@@ -441,8 +447,12 @@ struct error *reader_finish(struct reader *reader, struct reader_totals *ret_tot
 	if (!error)
 		error = reader_end_homeless(reader);
 	readout_tell_types(reader);
+	struct losses overwritten = { .since = reader->options.since };
 	reader->totals.overwritten =
-		__atomic_load_n(&reader->pool.base->overwritten, __ATOMIC_RELAXED);
+		losses_believe(&overwritten, 0,
+			       __atomic_load_n(&reader->pool.base->overwritten, __ATOMIC_RELAXED));
+	reader->totals.damaged = reader->sink.losses.damaged || reader->losses.damaged ||
+				 overwritten.damaged;
 	if (!error) {
 		*ret_totals = reader->totals;
 		error = reader->sink.failure;

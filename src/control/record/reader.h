@@ -29,6 +29,7 @@ struct reader_totals {
 	uint64_t packets;
 	/* events with a clock earlier than the event before: they got that event's clock */
 	uint64_t stepped_back;
+	bool damaged; /* the target claims more losses than were possible */
 };
 
 /* A thread of the target, or of a forked child. */
@@ -85,6 +86,7 @@ struct reader_options {
 	reader_outer_fn outer; /* NULL: only one pid namespace */
 	void *outer_context;
 	reader_clock_fn clock; /* NULL: the time stamp counter */
+	uint64_t since; /* ns of CLOCK_MONOTONIC: no hit was before; 0: the time of reader_create */
 	const struct reader_resume *resume; /* by thread record; NULL: the trace is new */
 	const struct reader_pauses *pauses; /* borrowed; NULL: none */
 	reader_observe_fn observe; /* NULL: none */

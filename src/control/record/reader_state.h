@@ -44,6 +44,8 @@ struct reader {
 	uint32_t *sizes; /* by event id */
 	uint64_t *hits;
 	uint64_t *unwritten; /* by id: events that no file took */
+	uint64_t *tallied; /* by id: losses that the target counts, as far as believed */
+	struct losses losses; /* of all ids */
 	uint8_t *padding;
 	size_t type_count;
 	uint64_t *buffer; /* one big chunk */

@@ -65,10 +65,11 @@ void readout_tell_types(struct reader *reader)
 	for (size_t id = 0; id < reader->type_count; id++) {
 		struct event_type *type = &reader->options.types->items[id];
 		uint64_t lost =
-			__atomic_load_n(&reader->pool.base->tallies[id].lost, __ATOMIC_RELAXED) +
-			reader->unwritten[id];
+			__atomic_load_n(&reader->pool.base->tallies[id].lost, __ATOMIC_RELAXED);
 
 		type->hits = reader->hits[id];
+		reader->tallied[id] = losses_believe(&reader->losses, reader->tallied[id], lost);
+		lost = reader->tallied[id] + reader->unwritten[id];
 		if (type->lost < lost)
 			type->lost = lost;
 	}
@@ -245,8 +246,7 @@ static void readout_start(struct reader *reader, const struct reader_entry *entr
 		.words = extent > progress->done ? (extent - progress->done) / 8 : 0,
 		.clock = stream_seek(stream, &reader->sink, begin < now ? begin : now),
 	};
-	if (stream->lost < desc->lost)
-		stream->lost = desc->lost;
+	stream_note_lost(stream, &reader->sink, desc->lost);
 }
 
 struct error *readout_chunk(struct reader *reader, const struct reader_entry *entry, bool force,

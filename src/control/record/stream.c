@@ -4,8 +4,6 @@
 
 #include "control/ctf/writer.h"
 
-#define STREAM_LOST_MAX (1ULL << 48)
-
 void stream_open(struct stream *stream, struct stream_sink *sink, const struct dt_thread *record,
 		 const struct reader_options *options)
 {
@@ -39,13 +37,16 @@ uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t b
 	return begin;
 }
 
-/* Losses that this number of the stream reports. The thread's own count is believed only up to a
- * sensible limit. */
+void stream_note_lost(struct stream *stream, struct stream_sink *sink, uint64_t lost)
+{
+	stream->lost = losses_believe(&sink->losses, stream->lost, lost);
+}
+
+/* Losses that this number of the stream reports. */
 static uint64_t stream_losses(const struct stream *stream)
 {
-	uint64_t lost = stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;
+	uint64_t lost = stream->lost + stream->holes + stream->unwritten;
 
-	lost += stream->holes + stream->unwritten;
 	/* `carried` of a dead controller includes holes, which may be gone with their chunks. */
 	return lost > stream->carried ? lost - stream->carried : 0;
 }
@@ -107,7 +108,7 @@ struct error *stream_finish(struct stream *stream, struct stream_sink *sink, uin
 		if (error && !stream_gives_up(sink, error))
 			return error;
 	}
-	sink->totals->lost += stream->lost < STREAM_LOST_MAX ? stream->lost : STREAM_LOST_MAX;
+	sink->totals->lost += stream->lost;
 	if (sink->writer)
 		writer_end_stream(sink->writer, stream->number);
 	stream->open = false;

@@ -8,6 +8,7 @@
 #define DYNTRACE_STREAM_H
 
 #include "control/ctf/writer.h"
+#include "losses.h"
 #include "reader.h"
 
 /* A chunk that begins before the last end by no more than this was written on another CPU; by more,
@@ -22,7 +23,7 @@ struct stream {
 	uint32_t pid, tid; /* as the record said when the stream was opened */
 	uint32_t outer_pid, outer_tid;
 	uint64_t end; /* of its last packet */
-	uint64_t lost; /* counted by its thread, as far as known */
+	uint64_t lost; /* counted by its thread, as far as known and believed */
 	uint64_t holes;
 	uint64_t unwritten; /* events that were read, and that no file took */
 	uint64_t carried; /* losses that former numbers of this stream have reported */
@@ -39,6 +40,7 @@ struct stream_sink {
 	struct trace_writer *writer;
 	uint64_t next_number;
 	struct reader_totals *totals;
+	struct losses losses; /* of all streams */
 	bool is_closed; /* nothing may be written any more: reader_close_trace */
 	/* The trace is being completed: what can't be written is lost, and counted (H39). */
 	bool gives_up;
@@ -51,6 +53,9 @@ void stream_open(struct stream *stream, struct stream_sink *sink, const struct d
 /* The clock from which the stream goes on: `begin`, or the last end if that is only a little later.
  * If it is far later, the stream starts anew, under another number. */
 uint64_t stream_seek(struct stream *stream, struct stream_sink *sink, uint64_t begin);
+
+/* The thread counts this many losses. */
+void stream_note_lost(struct stream *stream, struct stream_sink *sink, uint64_t lost);
 
 /* Writes a packet; `packet` has begin, end, events, size and padding. */
 struct error *stream_write(struct stream *stream, struct stream_sink *sink, struct packet *packet);

@@ -5,6 +5,7 @@
 
 #include "control/base/cleanup.h"
 #include "control/agent/sweep.h"
+#include "control/proc/proc_status.h"
 #include "control/record/resume.h"
 #include "control/session/detach.h"
 #include "control/session/processes/thread_liveness.h"
@@ -85,6 +86,7 @@ struct error *takeover_read(struct session *dead, struct trace_writer *writer,
 		.outer = thread_liveness_outer,
 		.outer_context = dead,
 		.resume = resume,
+		.since = proc_status_born(dead->proc),
 	};
 	struct reader_totals totals = { 0 };
 	struct error *error = reader_create(&options, &dead->reader);
