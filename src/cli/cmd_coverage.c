@@ -40,13 +40,13 @@ static void symtab_closep(struct symtab **symtab)
 
 static void print_header(void)
 {
-	printf("| %-16s | %-24s | %9s |", "file", "what", "all");
+	cli_print("| %-16s | %-24s | %9s |", "file", "what", "all");
 	for (size_t i = 0; coverage_tactic(i); i++)
-		printf(" %10s |", coverage_tactic(i));
-	printf(" %9s | %10s |\n|---|---|---|", "refused", "placed");
+		cli_print(" %10s |", coverage_tactic(i));
+	cli_print(" %9s | %10s |\n|---|---|---|", "refused", "placed");
 	for (size_t i = 0; coverage_tactic(i); i++)
-		printf("---|");
-	printf("---|---|\n");
+		cli_print("---|");
+	cli_print("---|---|\n");
 }
 
 static double percent(const struct coverage_count *count)
@@ -58,11 +58,14 @@ static double percent(const struct coverage_count *count)
 
 static void print_json(const char *file, const char *what, const struct coverage_count *count)
 {
-	printf("{\"file\":\"%s\",\"what\":\"%s\",\"all\":%llu", file, what,
+	_cleanup_(strbuf_free) struct strbuf name = { 0 };
+
+	quote_json(&name, file, strlen(file));
+	cli_print("{\"file\":%s,\"what\":\"%s\",\"all\":%llu", name.text ? name.text : "null", what,
 	       (unsigned long long)count->total);
 	for (size_t i = 0; coverage_tactic(i); i++)
-		printf(",\"%s\":%llu", coverage_tactic(i), (unsigned long long)count->placed[i]);
-	printf(",\"refused\":%llu}\n", (unsigned long long)count->refused);
+		cli_print(",\"%s\":%llu", coverage_tactic(i), (unsigned long long)count->placed[i]);
+	cli_print(",\"refused\":%llu}\n", (unsigned long long)count->refused);
 }
 
 static void print_count(const char *file, const char *what, const struct coverage_count *count)
@@ -71,19 +74,19 @@ static void print_count(const char *file, const char *what, const struct coverag
 		print_json(file, what, count);
 		return;
 	}
-	printf("| %-16s | %-24s | %9llu |", file, what, (unsigned long long)count->total);
+	cli_print("| %-16s | %-24s | %9llu |", file, what, (unsigned long long)count->total);
 	for (size_t i = 0; coverage_tactic(i); i++)
-		printf(" %10llu |", (unsigned long long)count->placed[i]);
-	printf(" %9llu | %9.4f%% |\n", (unsigned long long)count->refused, percent(count));
+		cli_print(" %10llu |", (unsigned long long)count->placed[i]);
+	cli_print(" %9llu | %9.4f%% |\n", (unsigned long long)count->refused, percent(count));
 	for (size_t i = 0; args.reasons && i < count->reason_count && i < REASONS_SHOWN; i++)
-		printf("    %llu, as at 0x%llx: %s\n", (unsigned long long)count->reasons[i].count,
+		cli_print("    %llu, as at 0x%llx: %s\n", (unsigned long long)count->reasons[i].count,
 		       (unsigned long long)count->reasons[i].example, count->reasons[i].text);
 }
 
 static void print_instruction(void *context, const struct symbol *symbol, uint64_t address,
 			      const char *tactic)
 {
-	printf("0x%llx %s %s\n", (unsigned long long)address, tactic ? tactic : "refused",
+	cli_print("0x%llx %s %s\n", (unsigned long long)address, tactic ? tactic : "refused",
 	       symbol ? symbol->name : "-");
 }
 

@@ -38,7 +38,7 @@ static void list_json(struct listing *list, const struct target_arg_module *modu
 {
 	struct strbuf *text = &list->text;
 
-	strbuf_printf(text, "%s\n{", list->count ? "," : "[");
+	quote_format(text, "%s\n{", list->count ? "," : "[");
 	text_add_json(text, "provider", marker->provider);
 	text_add(text, ",");
 	text_add_json(text, "name", marker->name);
@@ -46,10 +46,10 @@ static void list_json(struct listing *list, const struct target_arg_module *modu
 	text_add_json(text, "arguments", marker->arguments);
 	text_add(text, ",");
 	text_add_json(text, "module", module->name);
-	strbuf_printf(text, ",\"address\":%llu,\"semaphore\":",
+	quote_format(text, ",\"address\":%llu,\"semaphore\":",
 		      (unsigned long long)(marker->address + module->bias));
 	if (marker->semaphore)
-		strbuf_printf(text, "%llu}",
+		quote_format(text, "%llu}",
 			      (unsigned long long)(marker->semaphore + module->bias));
 	else
 		text_add(text, "null}");
@@ -60,8 +60,8 @@ static void list_line(struct listing *list, const struct target_arg_module *modu
 {
 	_cleanup_(strbuf_free) struct strbuf name = { 0 };
 
-	strbuf_printf(&name, "%s:%s", marker->provider, marker->name);
-	strbuf_printf(&list->text, "0x%012llx  %-20s %-10s %-40s %s\n",
+	quote_format(&name, "%s:%s", marker->provider, marker->name);
+	quote_format(&list->text, "0x%012llx  %-20s %-10s %-40s %s\n",
 		      (unsigned long long)(marker->address + module->bias), module->name,
 		      marker->semaphore ? "semaphore" : "-", name.text ? name.text : "",
 		      marker->arguments);
@@ -131,7 +131,7 @@ static struct error *run(const struct words *words, int *ret_status)
 		target_arg_each(words->items[0], TARGET_ARG_PLAIN, list_module, &list);
 	strbuf_free(&list.text);
 	if (args.json && (list.count || !error))
-		fputs(list.count ? "\n]\n" : "[]\n", stdout);
+		cli_print(list.count ? "\n]\n" : "[]\n");
 	if (!error && !list.count && list.markers)
 		return error_new(ERROR_FAILED, "no marker of '%s' matches '%s' (it has %zu)",
 				 words->items[0], list.glob, list.markers);

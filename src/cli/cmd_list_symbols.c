@@ -65,7 +65,7 @@ static void add_prototype(struct listing *list, const struct symbol *symbol, str
 	    function.low == symbol->address && !debug_function_is_assembly(&function))
 		debug_print_prototype(&function, text);
 	else
-		strbuf_printf(text, "%s", readable ? readable : symbol->name);
+		quote_format(text, "%s", readable ? readable : symbol->name);
 }
 
 static void list_json(struct listing *list, const char *module, const struct symbol *symbol,
@@ -74,7 +74,7 @@ static void list_json(struct listing *list, const char *module, const struct sym
 	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
 	struct strbuf *text = &list->text;
 
-	strbuf_printf(text, "%s\n{\"address\":%llu,\"size\":%llu,", list->count ? "," : "[",
+	quote_format(text, "%s\n{\"address\":%llu,\"size\":%llu,", list->count ? "," : "[",
 		      (unsigned long long)address, (unsigned long long)symbol->size);
 	text_add_json(text, "module", module);
 	text_add(text, ",");
@@ -96,16 +96,16 @@ static void list_line(struct listing *list, const char *module, const struct sym
 {
 	_cleanup_(strbuf_free) struct strbuf prototype = { 0 };
 
-	strbuf_printf(&list->text, "0x%012llx %7llu  %-20s ", (unsigned long long)address,
+	quote_format(&list->text, "0x%012llx %7llu  %-20s ", (unsigned long long)address,
 		      (unsigned long long)symbol->size, module);
 	if (args.all)
-		strbuf_printf(&list->text, "%-8s  %-11s  ", kind_names[symbol->kind],
+		quote_format(&list->text, "%-8s  %-11s  ", kind_names[symbol->kind],
 			      source_names[symbol->source]);
-	text_add(&list->text, symbol->name);
+	text_foreign(&list->text, symbol->name);
 	if (args.all)
 		add_prototype(list, symbol, &prototype);
 	if (prototype.text && strcmp(prototype.text, symbol->name) != 0)
-		strbuf_printf(&list->text, "  %s", prototype.text);
+		quote_format(&list->text, "  %s", prototype.text);
 	text_add(&list->text, "\n");
 }
 
@@ -213,7 +213,7 @@ static struct error *run(const struct words *words, int *ret_status)
 		target_arg_each(words->items[0], args.all ? TARGET_ARG_TYPES : TARGET_ARG_NAMES,
 				list_module, &list);
 	if (args.json && (list.count || !error))
-		fputs(list.count ? "\n]\n" : "[]\n", stdout);
+		cli_print(list.count ? "\n]\n" : "[]\n");
 	if (!error && !list.count)
 		error = nothing_found(&list, words->items[0]);
 	strbuf_free(&list.text);

@@ -15,7 +15,7 @@
 static void offer(const char *candidate, const char *typed)
 {
 	if (!strncmp(candidate, typed, strlen(typed)))
-		puts(candidate);
+		cli_print("%s\n", candidate);
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -86,7 +86,7 @@ static void offer_symbols_of(const struct symtab *symtab, const char *target, co
 					   symbol->name;
 		if (strncmp(name, typed, strlen(typed)) != 0)
 			continue;
-		printf("%s:%s\n", target, name);
+		cli_print("%s:%s\n", target, name);
 		++*count;
 	}
 }
@@ -130,7 +130,7 @@ static struct error *offer_tracepoint(void *context, const struct wire_message *
 	const char *name = wire_get_text(item, WIRE_NAME);
 
 	if (name && !strncmp(name, offering->typed, strlen(offering->typed)))
-		printf("%s:%s\n", offering->target, name);
+		cli_print("%s:%s\n", offering->target, name);
 	return NULL;
 }
 

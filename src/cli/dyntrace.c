@@ -15,6 +15,7 @@
 #include "options/help.h"
 #include "options/man.h"
 #include "options/suggest.h"
+#include "options/table_text.h"
 
 static const struct command *const commands[] = {
 	&command_trace,
@@ -52,21 +53,59 @@ enum exit_status {
 	EXIT_NOT_FOUND = 127,
 };
 
-void cli_note(const char *format, ...)
+/* Prints text whose foreign parts are escaped. */
+static void print_safe(FILE *file, const struct strbuf *text)
 {
-	_cleanup_free_ char *text = NULL;
+	if (text->text && !text->failed)
+		fwrite(text->text, 1, text->length, file);
+}
+
+void cli_print(const char *format, ...)
+{
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
 	va_list args;
 
 	va_start(args, format);
-	if (vasprintf(&text, format, args) < 0)
-		text = NULL;
+	quote_vformat(&text, format, args);
 	va_end(args);
+	print_safe(stdout, &text);
+}
+
+void cli_print_error(const char *format, ...)
+{
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+	va_list args;
+
+	va_start(args, format);
+	quote_vformat(&text, format, args);
+	va_end(args);
+	print_safe(stderr, &text);
+}
+
+static void print_note(const char *text)
+{
+	_cleanup_(strbuf_free) struct strbuf line = { 0 };
+
 	if (api_helper_is_on()) {
-		api_helper_note(text ? text : "out of memory");
+		api_helper_note(text);
 		return;
 	}
+	text_add(&line, "dyntrace: ");
+	quote_lines(&line, text);
+	text_add(&line, "\n");
 	fflush(stdout); /* keep the order where stdout and stderr are one file */
-	fprintf(stderr, "dyntrace: %s\n", text ? text : "out of memory");
+	print_safe(stderr, &line);
+}
+
+void cli_note(const char *format, ...)
+{
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+	va_list args;
+
+	va_start(args, format);
+	quote_vformat(&text, format, args);
+	va_end(args);
+	print_note(text.text && !text.failed ? text.text : "out of memory");
 }
 
 bool cli_has_colour(int fd)
@@ -111,15 +150,23 @@ static int status_of_error(const struct command *command, const struct error *er
 	return EXIT_OWN_ERROR;
 }
 
-/* Prints the error. Usage errors name the command, whose --help has the answer. */
+/* Usage errors name the command, whose --help has the answer. The lines of an error stay lines. */
+static void print_error(const struct command *command, const struct error *error)
+{
+	_cleanup_(strbuf_free) struct strbuf text = { 0 };
+
+	if (error_kind(error) == ERROR_USAGE)
+		quote_format(&text, "%s: ", command->name);
+	quote_lines(&text, error_text(error));
+	print_note(text.text && !text.failed ? text.text : "out of memory");
+}
+
 static int report(const struct command *command, const struct error *error)
 {
 	if (api_helper_is_on())
 		api_helper_reply(error);
-	else if (error_kind(error) == ERROR_USAGE)
-		cli_note("%s: %s", command->name, error_text(error));
 	else
-		cli_note("%s", error_text(error));
+		print_error(command, error);
 	return status_of_error(command, error);
 }
 
@@ -223,7 +270,7 @@ static int run(int argc, char **argv)
 	if (!strcmp(name, "help") || !strcmp(name, "--help") || !strcmp(name, "-h"))
 		return run_help(argc - 2, argv + 2);
 	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
-		puts("dyntrace " DYNTRACE_VERSION);
+		cli_print("dyntrace %s\n", DYNTRACE_VERSION);
 		return EXIT_SUCCESS;
 	}
 	if (!strcmp(name, "--answer"))

@@ -179,8 +179,9 @@ static int run_man(const char *path)
 	_cleanup_fclose_ FILE *prose = fopen(path, "re");
 
 	if (!prose) {
-		fprintf(stderr, "dyntraced: cannot read %s: %s\n", path, strerror(errno));
-		return EXIT_FAILURE;
+		_cleanup_error_ struct error *error = error_errno(errno, "cannot read %s", path);
+
+		return fail(error);
 	}
 	man_program(dyntraced.name, &dyntraced, prose);
 	return EXIT_SUCCESS;

@@ -64,8 +64,11 @@ extern const struct command command_trace;
 extern const struct command command_view;
 extern const struct command command_watch;
 
-/* Prints the line "dyntrace: ..." on stderr. */
+/* Prints the line "dyntrace: ..." on stderr. Strings are escaped (quote.h), here and below. */
 __attribute__((format(printf, 1, 2))) void cli_note(const char *format, ...);
+/* printf on stdout, and on stderr. Nothing else in src/cli prints. */
+__attribute__((format(printf, 1, 2))) void cli_print(const char *format, ...);
+__attribute__((format(printf, 1, 2))) void cli_print_error(const char *format, ...);
 
 /* Parses the words after the command's name, runs the command and returns the exit status. */
 int cli_run(const struct command *command, int argc, char **argv);

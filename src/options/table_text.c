@@ -9,6 +9,16 @@ void text_add(struct strbuf *buf, const char *text)
 	strbuf_add(buf, text, strlen(text));
 }
 
+void text_own(struct strbuf *buf, const char *text)
+{
+	strbuf_add(buf, text, strlen(text));
+}
+
+void text_foreign(struct strbuf *buf, const char *text)
+{
+	quote_plain(buf, text, strlen(text));
+}
+
 static void add_digits(struct strbuf *buf, uint64_t value, unsigned int base, unsigned int width)
 {
 	char digits[64], *end = digits + sizeof(digits), *at = end;
@@ -68,8 +78,7 @@ void text_add_json(struct strbuf *text, const char *key, const char *value)
 
 void text_cell(struct strbuf *buf, const char *text)
 {
-	for (const unsigned char *at = (const unsigned char *)text; *at; at++)
-		strbuf_add(buf, *at < 0x20 || *at == 0x7f ? "?" : (const char *)at, 1);
+	quote_plain(buf, text, strlen(text));
 	strbuf_add(buf, &(char){ CELL_END }, 1);
 }
 

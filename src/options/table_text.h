@@ -12,7 +12,12 @@
 #include "control/base/quote.h"
 #include "control/base/strbuf.h"
 
+/* Text of our own: literals only (`a ? "b" : "c"` too), a test checks it. */
 void text_add(struct strbuf *buf, const char *text);
+/* Text of our own in a variable. */
+void text_own(struct strbuf *buf, const char *text);
+/* All other text: escaped, see quote.h. */
+void text_foreign(struct strbuf *buf, const char *text);
 void text_unsigned(struct strbuf *buf, uint64_t value);
 void text_signed(struct strbuf *buf, int64_t value);
 void text_padded(struct strbuf *buf, uint64_t value, unsigned int digits); /* 000042 */
@@ -22,7 +27,7 @@ void text_based(struct strbuf *buf, uint64_t value, unsigned int base);
 /* Writes the text to stdout and empties the strbuf. false: failed, see errno. */
 bool text_flush(struct strbuf *buf);
 
-/* Append a table cell or end a row. Control characters become '?': they may come from a target. */
+/* Append a table cell, escaped, or end a row. */
 void text_cell(struct strbuf *buf, const char *text);
 void text_cell_number(struct strbuf *buf, uint64_t value);
 void text_end_row(struct strbuf *buf);

@@ -86,8 +86,8 @@ static struct error *print_name(void *context, const struct wire_message *item)
 	if (!name || printing->quiet)
 		return NULL;
 	if (printing->with_pid && pid)
-		printf("%llu:", pid);
-	puts(name);
+		cli_print("%llu:", pid);
+	cli_print("%s\n", name);
 	return NULL;
 }
 

@@ -113,8 +113,8 @@ static void add_all_of(struct strbuf *text, const char *head, const struct wire_
 		if (value.tag != tag)
 			continue;
 		if (first)
-			strbuf_printf(text, "    %-10s", head);
-		strbuf_printf(text, "%s%s", first ? "" : ", ", value.text);
+			quote_format(text, "    %-10s", head);
+		quote_format(text, "%s%s", first ? "" : ", ", value.text);
 		first = false;
 	}
 	if (!first)
@@ -126,37 +126,37 @@ static void add_times(struct strbuf *text, const struct wire_message *item)
 {
 	if (!daemon_call_number_of(item, WIRE_CALLS))
 		return;
-	strbuf_printf(text, "    %-10s%llu:", "calls", daemon_call_number_of(item, WIRE_CALLS));
+	quote_format(text, "    %-10s%llu:", "calls", daemon_call_number_of(item, WIRE_CALLS));
 	for (size_t i = 1; i < sizeof(times) / sizeof(times[0]); i++) {
 		char time[16];
 
 		summary_exits_time(daemon_call_number_of(item, times[i].tag), time);
-		strbuf_printf(text, "%s %s %s", i > 1 ? "," : "", times[i].name, time);
+		quote_format(text, "%s %s %s", i > 1 ? "," : "", times[i].name, time);
 	}
 	text_add(text, "\n");
 }
 
 static void add_details(struct strbuf *text, const struct wire_message *item)
 {
-	strbuf_printf(text, "    %-10s0x%llx (%s), %s\n", "address",
+	quote_format(text, "    %-10s0x%llx (%s), %s\n", "address",
 		      daemon_call_number_of(item, WIRE_ADDRESS),
 		      daemon_call_text_of(item, WIRE_MODULE), shape_of(item));
-	strbuf_printf(text, "    %-10s%llu (%llu per second), lost %llu\n", "hits",
+	quote_format(text, "    %-10s%llu (%llu per second), lost %llu\n", "hits",
 		      daemon_call_number_of(item, WIRE_HITS),
 		      daemon_call_number_of(item, WIRE_HIT_RATE),
 		      daemon_call_number_of(item, WIRE_LOST));
 	if (daemon_call_number_of(item, WIRE_NESTED))
-		strbuf_printf(
+		quote_format(
 			text,
 			"    %-10s%llu, not called: hits inside probe functions of the tracer call\n",
 			"nested", daemon_call_number_of(item, WIRE_NESTED));
 	add_times(text, item);
 	if (wire_get_text(item, WIRE_HOW))
-		strbuf_printf(text, "    %-10s%s, %llu bytes of code\n", "placed",
+		quote_format(text, "    %-10s%s, %llu bytes of code\n", "placed",
 			      daemon_call_text_of(item, WIRE_HOW),
 			      daemon_call_number_of(item, WIRE_BYTES));
 	if (wire_get_text(item, WIRE_STATE))
-		strbuf_printf(text, "    %-10s%s\n", "why", daemon_call_text_of(item, WIRE_STATE));
+		quote_format(text, "    %-10s%s\n", "why", daemon_call_text_of(item, WIRE_STATE));
 	add_all_of(text, "failed", item, WIRE_FAULT);
 	add_all_of(text, "argument", item, WIRE_ARGUMENT);
 	add_all_of(text, "fields", item, WIRE_FIELD);

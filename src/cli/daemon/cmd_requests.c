@@ -31,7 +31,7 @@ static struct error *print_output(void *context, const struct wire_message *item
 
 	(void)context;
 	if (output)
-		puts(output);
+		cli_print("%s\n", output);
 	return NULL;
 }
 

@@ -45,19 +45,19 @@ static struct error *print_status(void *context, const struct wire_message *item
 		print_json(item, user);
 		return NULL;
 	}
-	printf("daemon:      dyntraced %s, pid %llu, user %s\n",
+	cli_print("daemon:      dyntraced %s, pid %llu, user %s\n",
 	       daemon_call_text_of(item, WIRE_PROGRAM_VERSION),
 	       daemon_call_number_of(item, WIRE_PID), user);
-	printf("socket:      %s\n", daemon_call_text_of(item, WIRE_SOCKET_PATH));
-	printf("traces:      %s\n", daemon_call_text_of(item, WIRE_OUTPUT));
-	printf("recording:   %s\n", daemon_call_number_of(item, WIRE_RECORDING) ?
+	cli_print("socket:      %s\n", daemon_call_text_of(item, WIRE_SOCKET_PATH));
+	cli_print("traces:      %s\n", daemon_call_text_of(item, WIRE_OUTPUT));
+	cli_print("recording:   %s\n", daemon_call_number_of(item, WIRE_RECORDING) ?
 					    "on" :
 					    "off ('dyntrace start' starts it)");
-	printf("targets:     %llu\n", daemon_call_number_of(item, WIRE_TARGET_COUNT));
-	printf("tracepoints: %llu, and %llu waiting for a program\n",
+	cli_print("targets:     %llu\n", daemon_call_number_of(item, WIRE_TARGET_COUNT));
+	cli_print("tracepoints: %llu, and %llu waiting for a program\n",
 	       daemon_call_number_of(item, WIRE_TRACEPOINT_COUNT),
 	       daemon_call_number_of(item, WIRE_WAITING_COUNT));
-	printf("clients:     %llu\n", daemon_call_number_of(item, WIRE_CLIENT_COUNT));
+	cli_print("clients:     %llu\n", daemon_call_number_of(item, WIRE_CLIENT_COUNT));
 	return NULL;
 }
 

@@ -37,7 +37,7 @@ static void add_line(struct strbuf *text, const struct wire_message *event)
 	struct tm tm;
 
 	strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&seconds, &tm));
-	strbuf_printf(text, "%s.%06llu %llu %s %s%s%s\n", clock,
+	quote_format(text, "%s.%06llu %llu %s %s%s%s\n", clock,
 		      (unsigned long long)(ns % 1000000000 / 1000),
 		      (unsigned long long)wire_get_number(event, WIRE_PID, 0),
 		      daemon_call_text_of(event, WIRE_PROGRAM),

@@ -14,6 +14,7 @@
 #include "control/code/decode.h"
 #include "control/placement/plan.h"
 #include "control/placement/sigtrap_guards.h"
+#include "options/commands.h"
 
 #define BYTES_SHOWN 11 /* width of the column; longer instructions exceed it */
 #define EXAMPLE_BASE 0x7ffff0000000ULL
@@ -58,15 +59,15 @@ static void explanation_free(struct explanation *x)
 static void print_line(taddr at, const uint8_t *bytes, size_t length, const char *text,
 		       const char *comment)
 {
-	printf("  %12llx  ", (unsigned long long)at.v);
+	cli_print("  %12llx  ", (unsigned long long)at.v);
 	for (size_t i = 0; i < length; i++)
-		printf("%02x ", bytes[i]);
+		cli_print("%02x ", bytes[i]);
 	for (size_t i = length; i < BYTES_SHOWN; i++)
-		printf("   ");
+		cli_print("   ");
 	if (comment && *comment)
-		printf(" %-44s ; %s\n", text, comment);
+		cli_print(" %-44s ; %s\n", text, comment);
 	else
-		printf(" %s\n", text);
+		cli_print(" %s\n", text);
 }
 
 /* The text of the last note up to the offset; NULL: data. */
@@ -207,12 +208,12 @@ static void print_refusal(struct explanation *x)
 	struct tactic_reasons_list list = { 0 };
 	struct error *error = planner_explain(x->planner, &x->probe.place, &list);
 
-	printf("refused:\n");
+	cli_print("refused:\n");
 	for (size_t i = 0; i < list.count; i++)
-		printf("  %-10s %s\n", list.items[i].tactic,
+		cli_print("  %-10s %s\n", list.items[i].tactic,
 		       x->probe.spent >> i & 1 ? x->probe.spent_why : list.items[i].reason);
 	if (error)
-		printf("  %s\n", error_text(error));
+		cli_print("  %s\n", error_text(error));
 	error_free(error);
 	vec_free(&list);
 }
@@ -268,12 +269,12 @@ static void print_sites(const struct explanation *x)
 		const struct patch_site *patch = &site->patch;
 
 		if (site != x->probe.site)
-			printf("\nsite that holds the second jump:\n");
+			cli_print("\nsite that holds the second jump:\n");
 		else
-			printf("\ntactic: %s (%s)\n", site_tactic(site), describe_way(site));
-		printf("before:\n");
+			cli_print("\ntactic: %s (%s)\n", site_tactic(site), describe_way(site));
+		cli_print("before:\n");
 		print_code(patch->address, patch->original, patch->length, NULL);
-		printf("after:\n");
+		cli_print("after:\n");
 		print_after(site);
 	}
 }
@@ -282,7 +283,7 @@ static void print_trampoline(const struct explanation *x)
 {
 	const struct site *site = x->probe.site;
 
-	printf("\ntrampoline, %u bytes:\n", site->piece.size);
+	cli_print("\ntrampoline, %u bytes:\n", site->piece.size);
 	print_code(site->piece.at, x->code + site->piece.offset, site->piece.size, &x->notes);
 }
 
@@ -295,7 +296,7 @@ struct error *explain_location(struct proc *proc, const char *location)
 		error = plan(&x);
 	if (error)
 		return error;
-	printf("%s at 0x%llx, in %s\n", x.probe.place.name,
+	cli_print("%s at 0x%llx, in %s\n", x.probe.place.name,
 	       (unsigned long long)x.probe.place.address.v,
 	       module_called(proc, x.probe.place.module));
 	if (x.probe.refusal) {

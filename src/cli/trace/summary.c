@@ -61,23 +61,23 @@ static void print_rows(const struct tracepoint_info *rows, size_t count, bool al
 
 	bool counted = is_counted(rows, count);
 
-	fprintf(stderr, "%-*s  %12s  %12s", width, "tracepoint", "hits",
+	cli_print_error("%-*s  %12s  %12s", width, "tracepoint", "hits",
 		counted ? "hits/s" : "lost");
 	if (has_exits(rows, count))
 		summary_exits_head();
-	fprintf(stderr, "\n");
+	cli_print_error("\n");
 	for (size_t i = 0; i < shown; i++) {
-		fprintf(stderr, "%-*s  %12llu", width, rows[i].name,
+		cli_print_error("%-*s  %12llu", width, rows[i].name,
 			(unsigned long long)rows[i].hits);
 		if (counted)
-			fprintf(stderr, "  %12.0f", rows[i].rate);
+			cli_print_error("  %12.0f", rows[i].rate);
 		else
-			fprintf(stderr, "  %12llu", (unsigned long long)rows[i].lost);
+			cli_print_error("  %12llu", (unsigned long long)rows[i].lost);
 		summary_exits_row(&rows[i]);
-		fprintf(stderr, "\n");
+		cli_print_error("\n");
 	}
 	if (shown < count)
-		fprintf(stderr, "(and %zu more)\n", count - shown);
+		cli_print_error("(and %zu more)\n", count - shown);
 }
 
 /* True for a tracepoint whose library was never loaded. */
@@ -94,13 +94,13 @@ static void print_refusals(const struct session *session)
 		struct tracepoint_info info = session_tracepoint(session, i);
 
 		if (has_waited(&info) && refused++ < REFUSALS_MAX)
-			fprintf(stderr, "not placed: %s: %s\n", info.name,
+			cli_print_error("not placed: %s: %s\n", info.name,
 				info.refusal ? info.refusal : "no library with this function was loaded");
 		else if (info.refusal && !info.how && refused++ < REFUSALS_MAX)
-			fprintf(stderr, "not placed: %s: %s\n", info.name, info.refusal);
+			cli_print_error("not placed: %s: %s\n", info.name, info.refusal);
 	}
 	if (refused > REFUSALS_MAX)
-		fprintf(stderr, "not placed: %zu more\n", refused - REFUSALS_MAX);
+		cli_print_error("not placed: %zu more\n", refused - REFUSALS_MAX);
 }
 
 /* Tells tracepoints of one place in several copies of a library apart. */
@@ -128,10 +128,10 @@ static void print_uncalled(const struct session *session)
 		cramped += session_tracepoint(session, i).cramped;
 	}
 	if (cramped)
-		fprintf(stderr, "not called: %llu hits with less than 8 KiB of stack left\n",
+		cli_print_error("not called: %llu hits with less than 8 KiB of stack left\n",
 			(unsigned long long)cramped);
 	if (nested)
-		fprintf(stderr, "not called: %llu hits inside probe functions of the tracer call\n",
+		cli_print_error("not called: %llu hits inside probe functions of the tracer call\n",
 			(unsigned long long)nested);
 }
 
@@ -145,29 +145,29 @@ static void print_size(uint64_t bytes)
 		value /= 1024;
 		unit++;
 	}
-	fprintf(stderr, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+	cli_print_error(unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
 static void print_totals(const struct session_summary *summary, const char *directory)
 {
 	const struct reader_totals *totals = &summary->totals;
 
-	fprintf(stderr, "%llu event%s, %llu lost", (unsigned long long)totals->events,
+	cli_print_error("%llu event%s, %llu lost", (unsigned long long)totals->events,
 		totals->events == 1 ? "" : "s", (unsigned long long)(totals->lost + totals->holes));
 	if (totals->holes)
-		fprintf(stderr, " (%llu of them cut off by a signal)",
+		cli_print_error(" (%llu of them cut off by a signal)",
 			(unsigned long long)totals->holes);
 	if (totals->overwritten)
-		fprintf(stderr, ", %llu overwritten", (unsigned long long)totals->overwritten);
-	fprintf(stderr, ", ");
+		cli_print_error(", %llu overwritten", (unsigned long long)totals->overwritten);
+	cli_print_error(", ");
 	print_size(totals->bytes);
 	if (totals->damaged)
-		fprintf(stderr,
+		cli_print_error(
 			"; the program has damaged its counts of lost events: the lost are at most as many");
 	if (access(directory, F_OK))
-		fprintf(stderr, "; no trace\n");
+		cli_print_error("; no trace\n");
 	else
-		fprintf(stderr, "; trace: %s\n", directory);
+		cli_print_error("; trace: %s\n", directory);
 }
 
 void summary_print(const struct session *session, const struct session_summary *summary,

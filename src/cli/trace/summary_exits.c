@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "options/commands.h"
+
 #define REFUSALS_MAX 5
 #define TIME_TEXT 16
 
@@ -22,7 +24,7 @@ void summary_exits_time(uint64_t ns, char *text)
 
 void summary_exits_head(void)
 {
-	fprintf(stderr, "  %9s %9s %9s %9s %9s %9s %9s  %8s %8s %8s", "total", "mean", "p50", "p90",
+	cli_print_error("  %9s %9s %9s %9s %9s %9s %9s  %8s %8s %8s", "total", "mean", "p50", "p90",
 		"p99", "max", "self", "unwound", "inside", "missed");
 }
 
@@ -32,7 +34,7 @@ static void print_time(bool known, uint64_t ns)
 
 	if (known)
 		summary_exits_time(ns, text);
-	fprintf(stderr, " %9s", text);
+	cli_print_error(" %9s", text);
 }
 
 void summary_exits_row(const struct tracepoint_info *row)
@@ -42,7 +44,7 @@ void summary_exits_row(const struct tracepoint_info *row)
 
 	if (!row->has_exit)
 		return;
-	fprintf(stderr, " ");
+	cli_print_error(" ");
 	print_time(any, times->total);
 	print_time(any, any ? times->total / times->calls : 0);
 	print_time(any, times->p50);
@@ -50,7 +52,7 @@ void summary_exits_row(const struct tracepoint_info *row)
 	print_time(any, times->p99);
 	print_time(any, times->max);
 	print_time(any && times->self_known, times->self);
-	fprintf(stderr, "  %8llu %8llu %8llu", (unsigned long long)row->unwound,
+	cli_print_error("  %8llu %8llu %8llu", (unsigned long long)row->unwound,
 		(unsigned long long)row->inside, (unsigned long long)row->missed);
 }
 
@@ -81,15 +83,15 @@ void summary_exits_rest(const struct session *session)
 		struct tracepoint_info info = session_tracepoint(session, i);
 
 		if (info.exit_refusal && refused++ < REFUSALS_MAX)
-			fprintf(stderr, "exit not traced: %s: %s\n", info.name, info.exit_refusal);
+			cli_print_error("exit not traced: %s: %s\n", info.name, info.exit_refusal);
 		unwound += info.unwound;
 		inside += info.inside;
 		missed += info.missed;
 	}
 	if (refused > REFUSALS_MAX)
-		fprintf(stderr, "exit not traced: %zu more\n", refused - REFUSALS_MAX);
+		cli_print_error("exit not traced: %zu more\n", refused - REFUSALS_MAX);
 	if (unwound + inside + missed)
-		fprintf(stderr, "calls without an exit: %llu unwound, %llu inside, %llu missed\n",
+		cli_print_error("calls without an exit: %llu unwound, %llu inside, %llu missed\n",
 			(unsigned long long)unwound, (unsigned long long)inside,
 			(unsigned long long)missed);
 	print_foreign(session);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <wordexp.h>
 
+#include "control/base/quote.h"
 #include "control/session/follow_exec/follow_exec.h"
 #include "leftovers.h"
 #include "options/commands.h"
@@ -115,12 +116,10 @@ struct error *trace_begin_choose_output(struct trace_run *run)
 		return run->output ? NULL : error_new(ERROR_FAILED, "out of memory");
 	}
 	strftime(date, sizeof(date), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
-	const char *name = program_name(run->proc);
-	if (asprintf(&run->output, "./%s-%s.dyntrace", name, date) < 0) {
-		run->output = NULL;
-		return error_new(ERROR_FAILED, "out of memory");
-	}
-	return NULL;
+	struct strbuf name = { 0 }; /* no file name that acts on a terminal */
+	quote_format(&name, "./%s-%s.dyntrace", program_name(run->proc), date);
+	run->output = name.text;
+	return name.failed ? error_new(ERROR_FAILED, "out of memory") : NULL;
 }
 
 /* ---- session -------------------------------------------------------------------------------- */

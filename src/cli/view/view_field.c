@@ -77,7 +77,7 @@ static void print_enumeration(struct viewer *viewer, const bt_field *field, bool
 		quote(viewer, labels[0], strlen(labels[0]));
 		return;
 	}
-	text_add(&viewer->text, labels[0]);
+	text_foreign(&viewer->text, labels[0]);
 	text_add(&viewer->text, " (");
 	(is_signed ? print_signed : print_unsigned)(viewer, field);
 	text_add(&viewer->text, ")");
@@ -110,7 +110,7 @@ static void print_number(struct viewer *viewer, double value, bool is_single)
 		if (is_single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
 			break;
 	}
-	text_add(&viewer->text, text);
+	text_own(&viewer->text, text);
 }
 
 static void print_single(struct viewer *viewer, const bt_field *field)
@@ -221,9 +221,9 @@ static void print_key(struct viewer *viewer, const char *name)
 		text_add(&viewer->text, ":");
 		return;
 	}
-	text_add(&viewer->text, viewer->colours.key);
-	text_add(&viewer->text, name);
-	text_add(&viewer->text, viewer->colours.off);
+	text_own(&viewer->text, viewer->colours.key);
+	text_foreign(&viewer->text, name);
+	text_own(&viewer->text, viewer->colours.off);
 	text_add(&viewer->text, " = ");
 }
 
@@ -267,7 +267,7 @@ static void print_backtrace(struct viewer *viewer, const bt_field *field)
 		if (viewer->json)
 			quote(viewer, frame.text ? frame.text : "", frame.length);
 		else
-			text_add(&viewer->text, frame.text ? frame.text : "");
+			text_foreign(&viewer->text, frame.text ? frame.text : "");
 	}
 	text_add(&viewer->text, viewer->json ? "]" : " ]");
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/quote.h"
 #include "control/base/vec.h"
 #include "control/dwarf/debug.h"
 #include "control/names/demangle.h"
@@ -125,9 +126,9 @@ static void print_name(const char *name, struct strbuf *text)
 	_cleanup_free_ char *readable = demangle(name);
 
 	if (readable && strncmp(name, "_Z", 2) == 0)
-		strbuf_add(text, readable, strcspn(readable, "("));
+		quote_plain(text, readable, strcspn(readable, "("));
 	else
-		strbuf_printf(text, "%s", readable ? readable : name);
+		quote_format(text, "%s", readable ? readable : name);
 }
 
 void frames_print(struct frames *frames, uint64_t address, uint64_t clock, bool is_return,
@@ -141,29 +142,29 @@ void frames_print(struct frames *frames, uint64_t address, uint64_t clock, bool 
 	int line;
 
 	if (address == DT_FRAME_UNKNOWN) {
-		strbuf_printf(text, "(callers unknown)");
+		quote_format(text, "(callers unknown)");
 		return;
 	}
 	if (!file || !file->symtab) {
-		strbuf_printf(text, "0x%" PRIx64, address);
+		quote_format(text, "0x%" PRIx64, address);
 		return;
 	}
 	at = address - file->bias;
 	symbol = symtab_at(file->symtab, at - is_return);
 	if (!symbol && file->debug && debug_function_at(file->debug, at - is_return, &function) &&
 	    debug_name(&function.die)) {
-		strbuf_printf(text, "%s+0x%" PRIx64, debug_name(&function.die), at - function.low);
+		quote_format(text, "%s+0x%" PRIx64, debug_name(&function.die), at - function.low);
 	} else if (symbol) {
 		print_name(symbol->name, text);
-		strbuf_printf(text, "+0x%" PRIx64, at - symbol->address);
+		quote_format(text, "+0x%" PRIx64, at - symbol->address);
 	} else {
 		const char *slash = strrchr(file->path, '/');
 
-		strbuf_printf(text, "%s+0x%" PRIx64, slash ? slash + 1 : file->path, at);
+		quote_format(text, "%s+0x%" PRIx64, slash ? slash + 1 : file->path, at);
 	}
 	if (file->debug && debug_line_at(file->debug, at - is_return, &source, &line)) {
 		const char *slash = strrchr(source, '/');
 
-		strbuf_printf(text, " (%s:%d)", slash ? slash + 1 : source, line);
+		quote_format(text, " (%s:%d)", slash ? slash + 1 : source, line);
 	}
 }

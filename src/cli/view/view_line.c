@@ -41,7 +41,7 @@ void view_line_time(struct viewer *viewer, int64_t ns)
 			strftime(viewer->clock, sizeof(viewer->clock), "%H:%M:%S",
 				 localtime_r(&second, &tm));
 	}
-	text_add(&viewer->text, viewer->clock);
+	text_own(&viewer->text, viewer->clock);
 	text_add(&viewer->text, ".");
 	text_padded(&viewer->text, fraction, 9);
 	if (viewer->json)
@@ -137,7 +137,7 @@ static void add_member(struct viewer *viewer, const bt_field *structure, int ind
 {
 	if (index < 0)
 		return;
-	text_add(&viewer->text, before);
+	text_own(&viewer->text, before);
 	const bt_field *field =
 		bt_field_structure_borrow_member_field_by_index_const(structure, (uint64_t)index);
 	if (bt_field_class_type_is(bt_field_get_class_type(field),
@@ -170,7 +170,7 @@ static void add_who(struct viewer *viewer, const bt_event *event)
 		quote_json(&viewer->text, process, strlen(process));
 		text_add(&viewer->text, ",");
 	} else if (process) {
-		text_add(&viewer->text, process);
+		text_foreign(&viewer->text, process);
 		text_add(&viewer->text, " ");
 	}
 	if (!context)
@@ -197,12 +197,12 @@ static void add_fields(struct viewer *viewer, const bt_event *event, const char 
 	size_t start = viewer->text.length;
 	bool any = false;
 
-	text_add(&viewer->text, before);
+	text_own(&viewer->text, before);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		if (parts[i])
 			any = view_field_members(viewer, parts[i], any);
 	if (any || viewer->json)
-		text_add(&viewer->text, after);
+		text_own(&viewer->text, after);
 	else
 		viewer->text.length = start; /* no empty braces */
 }
@@ -219,15 +219,15 @@ static void add_event_text(struct viewer *viewer, const bt_message *message, con
 	int64_t ns;
 
 	if (event_ns(message, event, &ns)) {
-		text_add(&viewer->text, viewer->colours.time);
+		text_own(&viewer->text, viewer->colours.time);
 		view_line_time(viewer, ns);
 		add_delta(viewer, ns);
-		text_add(&viewer->text, viewer->colours.off);
+		text_own(&viewer->text, viewer->colours.off);
 	}
 	add_who(viewer, event);
-	text_add(&viewer->text, viewer->colours.name);
-	text_add(&viewer->text, event_name(event));
-	text_add(&viewer->text, viewer->colours.off);
+	text_own(&viewer->text, viewer->colours.name);
+	text_foreign(&viewer->text, event_name(event));
+	text_own(&viewer->text, viewer->colours.off);
 	add_fields(viewer, event, " { ", " }");
 	text_add(&viewer->text, "\n");
 }

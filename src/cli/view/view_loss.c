@@ -21,14 +21,14 @@ static void add_text(struct viewer *viewer, const struct loss *loss)
 	struct strbuf *text = &viewer->text;
 	bool is_one = loss->is_counted && loss->count == 1;
 
-	text_add(text, viewer->colours.loss);
+	text_own(text, viewer->colours.loss);
 	text_add(text, "[lost ");
 	if (loss->is_counted)
 		text_unsigned(text, loss->count);
 	else
 		text_add(text, "an unknown number of");
 	text_add(text, " ");
-	strbuf_add(text, loss->what, strlen(loss->what) - is_one);
+	quote_plain(text, loss->what, strlen(loss->what) - is_one);
 	if (loss->has_times) {
 		text_add(text, " between ");
 		view_line_time(viewer, loss->begin);
@@ -36,7 +36,7 @@ static void add_text(struct viewer *viewer, const struct loss *loss)
 		view_line_time(viewer, loss->end);
 	}
 	text_add(text, "]");
-	text_add(text, viewer->colours.off);
+	text_own(text, viewer->colours.off);
 	text_add(text, "\n");
 }
 
@@ -45,7 +45,7 @@ static void add_json(struct viewer *viewer, const struct loss *loss)
 	struct strbuf *text = &viewer->text;
 
 	text_add(text, "{\"lost_");
-	text_add(text, loss->what);
+	text_own(text, loss->what);
 	text_add(text, "\":");
 	if (loss->is_counted)
 		text_unsigned(text, loss->count);

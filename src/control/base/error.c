@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quote.h"
+
 struct error {
 	enum error_kind kind;
 	char *text;
@@ -27,9 +29,12 @@ static struct error *error_take_text(enum error_kind kind, char *text)
 
 static char *format_text(const char *format, va_list args)
 {
-	char *text;
+	struct strbuf text = { 0 };
 
-	return vasprintf(&text, format, args) < 0 ? NULL : text;
+	quote_vformat(&text, format, args);
+	if (text.failed)
+		strbuf_free(&text);
+	return text.text;
 }
 
 struct error *error_new(enum error_kind kind, const char *format, ...)
@@ -40,6 +45,16 @@ struct error *error_new(enum error_kind kind, const char *format, ...)
 	char *text = format_text(format, args);
 	va_end(args);
 	return error_take_text(kind, text);
+}
+
+struct error *error_repeat(enum error_kind kind, const char *text)
+{
+	struct strbuf lines = { 0 };
+
+	quote_lines(&lines, text);
+	if (lines.failed)
+		strbuf_free(&lines);
+	return error_take_text(kind, lines.text);
 }
 
 static enum error_kind kind_of_errno(int number)

@@ -5,6 +5,9 @@
  * cause writes the sentence; each layer above may put one clause before it. The receiver owns the
  * error and ends it with error_free (or the _cleanup_error_ attribute).
  *
+ * Strings that are formatted into a sentence are escaped (quote.h): foreign text in an error can't
+ * act on a terminal, and makes no line of its own.
+ *
  * Making an error never fails: without memory these functions return a static one.
  */
 #ifndef DYNTRACE_ERROR_H
@@ -26,6 +29,10 @@ struct error;
 
 __attribute__((format(printf, 2, 3), warn_unused_result))
 struct error *error_new(enum error_kind kind, const char *format, ...);
+
+/* The text of an error that was made elsewhere. Its lines stay lines. */
+__attribute__((warn_unused_result))
+struct error *error_repeat(enum error_kind kind, const char *text);
 
 /* Appends ": strerror(number)". EPERM and EACCES become ERROR_NOT_PERMITTED, ESRCH ERROR_GONE. */
 __attribute__((format(printf, 2, 3), warn_unused_result))

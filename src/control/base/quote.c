@@ -40,10 +40,31 @@ static char escape_letter(unsigned char byte)
 	return found ? letters[found - bytes] : '\0';
 }
 
-static bool is_control(const unsigned char *bytes, size_t length)
+static uint32_t code_of(const unsigned char *bytes, size_t utf8)
 {
-	return bytes[0] < 0x20 || bytes[0] == 0x7f ||
-	       (length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0);
+	uint32_t code = utf8 == 1 ? bytes[0] : bytes[0] & (0x7fu >> utf8);
+
+	for (size_t i = 1; i < utf8; i++)
+		code = code << 6 | (bytes[i] & 0x3f);
+	return code;
+}
+
+/* Characters that act on a terminal, or show text in another order or on another line than it has:
+ * controls, marks of direction and separators of lines. */
+static bool is_control(const unsigned char *bytes, size_t utf8)
+{
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = { { 0, 0x1f },	     { 0x7f, 0x9f },	  { 0x61c, 0x61c },
+		       { 0x200e, 0x200f },   { 0x2028, 0x202e },  { 0x2066, 0x2069 },
+		       { 0xfeff, 0xfeff },   { 0xfff9, 0xfffb },  { 0xe0000, 0xe007f } };
+	uint32_t code = code_of(bytes, utf8);
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		if (code >= ranges[i].first && code <= ranges[i].last)
+			return true;
+	}
+	return false;
 }
 
 /* Adds an escape sequence; returns how many of `bytes` it stands for. */
@@ -72,42 +93,65 @@ static size_t escape_json(struct strbuf *buf, const unsigned char *bytes, size_t
 	} else if (!utf8) {
 		strbuf_add(buf, "\\ufffd", strlen("\\ufffd"));
 	} else {
-		uint64_t code = utf8 == 2 ? (bytes[0] & 0x1fu) << 6 | (bytes[1] & 0x3fu) : bytes[0];
+		uint32_t code = code_of(bytes, utf8);
 
-		strbuf_add(buf, "\\u", strlen("\\u"));
-		strbuf_printf(buf, "%04x", (unsigned)code);
+		if (code > 0xffff) { /* two halves */
+			strbuf_printf(buf, "\\u%04x", 0xd800 + ((code - 0x10000) >> 10));
+			code = 0xdc00 + (code & 0x3ff);
+		}
+		strbuf_printf(buf, "\\u%04x", code);
 	}
 	return utf8 ? utf8 : 1;
 }
 
-static void quote(struct strbuf *buf, const char *text, size_t length,
-		  size_t (*escape)(struct strbuf *, const unsigned char *, size_t))
+/* `special`: characters that are escaped though they are printable. */
+static void escape(struct strbuf *buf, const char *text, size_t length, const char *special,
+		   size_t (*add)(struct strbuf *, const unsigned char *, size_t))
 {
 	const unsigned char *bytes = (const unsigned char *)text, *end = bytes + length;
 	const unsigned char *plain = bytes; /* start of the bytes not added yet */
 
-	strbuf_add(buf, "\"", 1);
 	while (bytes < end) {
+		if (*bytes >= ' ' && *bytes < 0x7f && !strchr(special, *bytes)) {
+			bytes++;
+			continue;
+		}
 		size_t utf8 = utf8_length(bytes, (size_t)(end - bytes));
-
-		if (utf8 && !is_control(bytes, utf8) && bytes[0] != '"' && bytes[0] != '\\') {
+		if (utf8 > 1 && !is_control(bytes, utf8)) {
 			bytes += utf8;
 			continue;
 		}
 		strbuf_add(buf, (const char *)plain, (size_t)(bytes - plain));
-		bytes += escape(buf, bytes, utf8);
+		bytes += add(buf, bytes, utf8);
 		plain = bytes;
 	}
 	strbuf_add(buf, (const char *)plain, (size_t)(bytes - plain));
-	strbuf_add(buf, "\"", 1);
 }
 
 void quote_c(struct strbuf *buf, const char *bytes, size_t length)
 {
-	quote(buf, bytes, length, escape_c);
+	strbuf_add(buf, "\"", 1);
+	escape(buf, bytes, length, "\"\\", escape_c);
+	strbuf_add(buf, "\"", 1);
 }
 
 void quote_json(struct strbuf *buf, const char *bytes, size_t length)
 {
-	quote(buf, bytes, length, escape_json);
+	strbuf_add(buf, "\"", 1);
+	escape(buf, bytes, length, "\"\\", escape_json);
+	strbuf_add(buf, "\"", 1);
+}
+
+void quote_plain(struct strbuf *buf, const char *bytes, size_t length)
+{
+	escape(buf, bytes, length, "", escape_c);
+}
+
+void quote_lines(struct strbuf *buf, const char *text)
+{
+	for (const char *end; (end = strchr(text, '\n')); text = end + 1) {
+		quote_plain(buf, text, (size_t)(end - text));
+		strbuf_add(buf, "\n", 1);
+	}
+	quote_plain(buf, text, strlen(text));
 }

@@ -226,5 +226,5 @@ struct error *wire_reply_error(const struct wire_message *reply)
 
 	if (!text)
 		return NULL;
-	return error_new(kind <= ERROR_REFUSED ? (enum error_kind)kind : ERROR_FAILED, "%s", text);
+	return error_repeat(kind <= ERROR_REFUSED ? (enum error_kind)kind : ERROR_FAILED, text);
 }

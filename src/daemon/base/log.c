@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "control/base/quote.h"
+
 #define LINE_MAX_BYTES 2048 /* a pipe that poll calls writable takes so much (PIPE_BUF) */
 
 static int fd = STDERR_FILENO;
@@ -54,15 +56,18 @@ void log_line(const char *format, ...)
 	size_t length = begin_line(line, sizeof(line));
 	va_list args;
 
+	struct strbuf text = { 0 };
 	va_start(args, format);
-	int more = vsnprintf(line + length, sizeof(line) - length, format, args);
+	quote_vformat(&text, format, args);
 	va_end(args);
 	size_t room = sizeof(line) - length - 1;
-	length += more < 0 ? 0 : (size_t)more > room ? room : (size_t)more;
-	for (size_t i = 0; i < length; i++) {
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
-	}
+	size_t more = text.length < room ? text.length : room;
+	while (more < text.length && more && ((unsigned char)text.text[more] & 0xc0) == 0x80)
+		more--; /* no half character */
+	if (more)
+		memcpy(line + length, text.text, more);
+	length += more;
+	strbuf_free(&text);
 	assert(length < sizeof(line));
 	line[length++] = '\n';
 	if (poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) &&

@@ -2,7 +2,7 @@
  * log.h - the daemon's log, on stderr or in a file: one line per message.
  *
  * Never waits: a line that can't be written at once is left out, and the next line says how many
- * were left out before it. Bytes that could act on a terminal are written as '?'.
+ * were left out before it. Strings are escaped (quote.h).
  */
 #ifndef DYNTRACE_LOG_H
 #define DYNTRACE_LOG_H

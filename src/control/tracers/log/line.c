@@ -56,7 +56,7 @@ static void add_enum(struct strbuf *text, const struct event_field *field, uint6
 
 	for (size_t i = 0; i < field->label_count; i++) {
 		if (field->labels[i].value == number) {
-			strbuf_printf(text, "%s", field->labels[i].name);
+			quote_plain(text, field->labels[i].name, strlen(field->labels[i].name));
 			return;
 		}
 	}
@@ -145,7 +145,9 @@ static void add_fields(struct strbuf *text, const struct event_type *type, struc
 			separator = ", ";
 			continue;
 		}
-		strbuf_printf(text, "%s%s = ", separator, field->name);
+		strbuf_printf(text, "%s", separator);
+		quote_plain(text, field->name, strlen(field->name));
+		strbuf_printf(text, " = ");
 		separator = ", ";
 		if (field->type == FIELD_STRUCT)
 			separator = "{ ";
@@ -179,7 +181,7 @@ void line_add(struct strbuf *text, struct line_style *style, const struct clock_
 	struct cursor cursor = { (const uint8_t *)event->words, 8, event->count * 8 };
 
 	add_time(text, style, estimate, event->clock);
-	strbuf_printf(text, " %s tid %u %s", style->process, event->tid, event->type->name);
+	quote_format(text, " %s tid %u %s", style->process, event->tid, event->type->name);
 	add_fields(text, event->type, &cursor);
 	strbuf_add(text, "\n", 1);
 }

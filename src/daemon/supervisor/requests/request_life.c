@@ -175,8 +175,9 @@ void request_settle(struct request *request)
 	log_request(request);
 	_cleanup_error_ struct error *error =
 		request->failed ?
-			error_new(request->error_kind, "%s",
-				  request->errors.text ? request->errors.text : "out of memory") :
+			error_repeat(request->error_kind, request->errors.text ?
+								  request->errors.text :
+								  "out of memory") :
 			NULL;
 	answer(request, error);
 	struct request *parent = request->parent;

@@ -126,7 +126,7 @@ void target_fail_calls(struct target *target, const struct error *error)
 
 		if (!request)
 			continue;
-		request_note(request, error_new(error_kind(error), "%s", error_text(error)));
+		request_note(request, error_repeat(error_kind(error), error_text(error)));
 		request_close_call(request);
 	}
 }
