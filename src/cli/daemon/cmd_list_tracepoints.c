@@ -85,9 +85,9 @@ static void add_location(struct strbuf *text, const struct wire_message *item)
 	_cleanup_(strbuf_free) struct strbuf cell = { 0 };
 	unsigned long long copy = daemon_call_number_of(item, WIRE_COPY);
 
-	text_add(&cell, daemon_call_text_of(item, WIRE_LOCATION));
+	text_foreign(&cell, daemon_call_text_of(item, WIRE_LOCATION));
 	if (copy)
-		strbuf_printf(&cell, " (copy at 0x%llx)", copy);
+		quote_format(&cell, " (copy at 0x%llx)", copy);
 	text_cell(text, cell.text ? cell.text : "");
 }
 

@@ -167,6 +167,10 @@ static struct error *record(struct trace_run *run)
 		if (!error)
 			error = poll_end(run);
 	}
+	if (error && error_kind(error) == ERROR_INTERRUPTED) { /* the usual end, in a long step */
+		error_free(error);
+		return NULL;
+	}
 	return error;
 }
 

@@ -112,11 +112,11 @@ static void print_copies(const struct session *session)
 		struct tracepoint_info info = session_tracepoint(session, i);
 
 		if (info.copy_at.v && shown++ < COPIES_MAX)
-			fprintf(stderr, "%s: in the copy of %s at 0x%llx\n", info.name, info.module,
+			cli_print_error("%s: in the copy of %s at 0x%llx\n", info.name, info.module,
 				(unsigned long long)info.copy_at.v);
 	}
 	if (shown > COPIES_MAX)
-		fprintf(stderr, "(and %zu more in copies)\n", shown - COPIES_MAX);
+		cli_print_error("(and %zu more in copies)\n", shown - COPIES_MAX);
 }
 
 static void print_uncalled(const struct session *session)

@@ -62,12 +62,12 @@ static void print_foreign(const struct session *session)
 	uint64_t count = session_foreign_calls(session, &runtimes);
 
 	if (count && runtimes)
-		fprintf(stderr,
+		cli_print_error(
 			"missed: %llu calls from code that finds its frames by return address (%s), "
 			"or was made at run time\n",
 			(unsigned long long)count, runtimes);
 	else if (count)
-		fprintf(stderr,
+		cli_print_error(
 			"missed: %llu calls from code that was made at run time or has no unwind "
 			"tables\n",
 			(unsigned long long)count);

@@ -7,6 +7,7 @@
 
 #include "shared/sorted.h"
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
 #include "tactic.h"
 
 struct error *planner_create(struct proc *proc, struct planner **ret_planner)
@@ -302,6 +303,9 @@ static struct error *decide_round(struct planner *planner, struct probe **probes
 
 		if (probe->site)
 			continue;
+		struct error *interrupted = interrupt_check();
+		if (interrupted)
+			return interrupted;
 		error_free(probe->refusal);
 		probe->refusal = plan_probe(planner, probe, round > 0);
 		if (probe->refusal && error_kind(probe->refusal) != ERROR_REFUSED)

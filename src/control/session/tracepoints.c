@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "control/base/cleanup.h"
+#include "control/base/interrupt.h"
 #include "session.h"
 #include "tracepoints.h"
 #include "control/tracers/count/count_tracer.h"
@@ -298,9 +299,11 @@ struct error *tracepoints_make(struct session *session, struct request *request,
 	for (size_t i = 0; i < request->places.count && !error; i++) {
 		const struct place *place = &request->places.items[i];
 
-		error = tracepoints_make_one(session, request, place,
-					     next_name(request, names, list->count - before, place),
-					     list);
+		error = interrupt_check(); /* debug information may be read for long */
+		if (!error)
+			error = tracepoints_make_one(
+				session, request, place,
+				next_name(request, names, list->count - before, place), list);
 		if (!error || error_kind(error) != ERROR_USAGE || request->places.count == 1)
 			continue;
 		left_out++; /* the place has no such argument, for example */
