@@ -453,7 +453,7 @@ def test_lists_have_columns_whatever_is_in_them(daemon, spin, scratch):
     assert at == [len("a-name-that-is-much-longer-than-any-column-was") + 2] * 3
     assert [line.split()[2:] for line in lines[1:]] == [["ctf", "enabled", "0"]] * 2
     listed = daemon("list-processes").stdout
-    assert "evil?[31m?\u00fc" in listed and "\x1b" not in listed
+    assert "evil\\x1b[31m\\t\u00fc" in listed and "\x1b" not in listed
     assert [each["name"] for each in daemon.json("list-processes")] == [name]
     daemon("detach", one.pid)
     one.finish()

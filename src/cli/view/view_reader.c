@@ -270,9 +270,9 @@ static struct error *result_of(const char *path, const struct watch *watch, enum
 	if (!reader->has_error)
 		return NULL;
 	reader->error[sizeof(reader->error) - 1] = '\0'; /* X2 */
-	return error_new(reader->kind <= ERROR_REFUSED ? (enum error_kind)reader->kind :
-							 ERROR_FAILED,
-			 "%s", reader->error);
+	return error_repeat(reader->kind <= ERROR_REFUSED ? (enum error_kind)reader->kind :
+							    ERROR_FAILED,
+			    reader->error);
 }
 
 struct error *view_reader_run(const char *path, const struct view_reader_limits *limits,
