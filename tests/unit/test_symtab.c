@@ -353,6 +353,25 @@ static void test_sizes(void **state)
 	symtab_close(symtab);
 }
 
+/* (I5) Behind a function inside another one, the outer one is found again. */
+static void test_function_inside_another(void **state)
+{
+	const struct symbol *outer;
+	struct symtab *symtab;
+
+	scratch_text("inside.s",
+		     ".globl outer, inner\n.type outer, @function\n.type inner, @function\n"
+		     "outer: .skip 10, 0x90\ninner: .skip 5, 0x90\n.size inner, .-inner\n"
+		     ".skip 20, 0x90\nret\n.size outer, .-outer\n"
+		     ".section .note.GNU-stack,\"\",@progbits\n");
+	scratch_run("gcc -shared -nostdlib inside.s -o libinside.so");
+	symtab = open_symtab("libinside.so");
+	outer = symtab_find(symtab, "outer");
+	assert_ptr_equal(symtab_at(symtab, outer->address + 12), symtab_find(symtab, "inner"));
+	assert_ptr_equal(symtab_at(symtab, outer->address + 30), outer);
+	symtab_close(symtab);
+}
+
 /* (I4) A function that claims to be longer than its segment ends with it. */
 static void test_size_beyond_segment(void **state)
 {
@@ -734,6 +753,7 @@ int main(void)
 		cmocka_unit_test(test_versions_in_symtab),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_size_beyond_segment),
+		cmocka_unit_test(test_function_inside_another),
 		cmocka_unit_test(test_segment_larger_in_file),
 		cmocka_unit_test(test_fdes),
 		cmocka_unit_test(test_data),
