@@ -104,6 +104,7 @@
 #define DT_WAIT_MODULES 16u /* (N1) */
 #define DT_OVERWRITE 8u /* no room: take the oldest published chunk (B9) */
 #define DT_BRIDGED 32u /* libdyntrace-lttng.so is in the target; for a takeover */
+#define DT_ENDED 64u /* the controller has ended its trace, and had to leave its probes, off */
 
 /* Part of the code memfd, mapped near a module. */
 struct dt_window {

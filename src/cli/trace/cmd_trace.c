@@ -259,6 +259,8 @@ static struct error *trace_target(struct trace_run *run)
 						"the output was not read in time");
 	if (!trace_args.quiet)
 		summary_print(run->session, &summary, run->output, trace_args.all_rows);
+	if (!ending && summary.probes_left)
+		ending = error_new(ERROR_FAILED, "%s", summary.why);
 	if (error)
 		error_free(ending);
 	return error ? error : ending;

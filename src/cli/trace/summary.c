@@ -197,6 +197,6 @@ void summary_print(const struct session *session, const struct session_summary *
 		cli_note(
 			"placing tracepoints in a newly loaded library took more than 2 s, and the process went "
 			"on: earlier calls are missing");
-	if (summary->left)
+	if (summary->left && !summary->probes_left) /* that is an error */
 		cli_note("%s", summary->why);
 }

@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "control/session/own_probes/unwinding.h"
 #include "control/session/processes/children.h"
 #include "control/session/processes/thread_liveness.h"
+#include "control/session/state/switches.h"
 #include "control/session/processes/follow_state.h"
 #include "recording.h"
 #include "session_modules.h"
@@ -186,6 +188,37 @@ bool session_ended(const struct session *session)
 	return !proc_is_alive(session->proc);
 }
 
+/* Does the target's text still hold our bytes? Then something kept us from stopping its threads. */
+static bool has_probes_left(const struct session *session)
+{
+	if (!session->agent || !session->planner || !proc_is_alive(session->proc) ||
+	    !session_may_have_code(session, session->proc))
+		return false;
+	for (size_t i = 0; i < planner_site_count(session->planner); i++) {
+		if (planner_site(session->planner, i)->patch.state == PATCH_PLACED)
+			return true;
+	}
+	return false;
+}
+
+/* Switches off what can't be removed, which needs no stop: nobody will read the buffers any more.
+ * No thread waits for room in them. The next controller knows that no event is unwritten. */
+static void leave_switched_off(struct session *session, struct session_summary *summary)
+{
+	size_t length = strlen(summary->why);
+
+	assert(session->agent->control && session->agent->pool);
+	session->stopped = true;
+	for (size_t i = 0; i < session->tracepoints.count; i++)
+		switches_write(session, session->tracepoints.items[i]);
+	__atomic_store_n(&session->agent->pool->expired, 1, __ATOMIC_RELAXED);
+	__atomic_or_fetch(&session->agent->control->flags, DT_ENDED, __ATOMIC_RELAXED);
+	summary->probes_left = summary->left = true;
+	snprintf(summary->why + length, sizeof(summary->why) - length,
+		 " (its probes are off; 'dyntrace detach %d' removes them later)",
+		 session->proc->pid);
+}
+
 struct error *session_end(struct session *session, struct session_summary *ret_summary)
 {
 	struct session_summary summary = { 0 };
@@ -197,6 +230,8 @@ struct error *session_end(struct session *session, struct session_summary *ret_s
 			session->guests[i]->end(session, &summary);
 	}
 	struct error *error = detach_all(session, &summary);
+	if (has_probes_left(session))
+		leave_switched_off(session, &summary);
 	struct error *writing = recording_finish(session, &summary);
 
 	summary.late_libraries = library_notice_late(session);

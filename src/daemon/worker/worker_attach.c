@@ -246,7 +246,9 @@ struct error *worker_attach_detach(struct worker *worker, const struct wire_mess
 	(void)message;
 	if (!error)
 		error = worker_attach_leave(worker, &summary);
-	if (!error && summary.left)
+	if (!error && summary.probes_left)
+		error = error_new(ERROR_FAILED, "%s", summary.why);
+	else if (!error && summary.left)
 		worker_commands_note(worker, reply, summary.why);
 	if (!error && summary.lines_left_out) {
 		char text[160];

@@ -63,6 +63,7 @@ struct session_summary {
 	/* libraries that the process used before their tracepoints were placed */
 	uint32_t late_libraries;
 	struct reader_totals totals;
+	bool probes_left; /* the target's text couldn't be restored: its probes are off */
 	bool left; /* code of ours stays in the target: `why` */
 	char why[256];
 };

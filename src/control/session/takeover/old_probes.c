@@ -50,7 +50,7 @@ static bool is_plain(const struct session *dead)
 		half |= dead->found.items[i].is_last;
 	return !error && !descriptors && !half && !control->traps && !control->calls &&
 	       !fronts_any(dead) &&
-	       !(control->flags & DT_BRIDGED);
+	       !(control->flags & (DT_BRIDGED | DT_ENDED));
 }
 
 bool takeover_waits(const struct session *session)

@@ -184,11 +184,12 @@ static struct error *clean(struct session *dead, struct trace_dir *dir, bool goe
 	struct error *error = takeover_undo(dead, takeover);
 	if (control->output[0])
 		takeover->part = takeover_part(dead);
-	takeover->has_trace |= control->output[0] != '\0';
+	takeover->ended = control->flags & DT_ENDED;
+	takeover->has_trace |= control->output[0] != '\0' && !takeover->ended;
 	if (!error && !takeover->left && alone && proc_is_alive(dead->proc))
 		/* mappings that it was just adding when it was killed */
 		error = sweep(dead->proc, dead->agent);
-	if (!error)
+	if (!error && !takeover->ended)
 		error = save_events(dead, dir, goes_on, takeover);
 	if (error)
 		snprintf(takeover->unsaved, sizeof(takeover->unsaved), "%s", error_text(error));
@@ -261,9 +262,10 @@ void takeover_describe(const struct proc *proc, const struct takeover *takeover,
 			 proc->pid, proc->comm);
 		return;
 	}
-	length = snprintf(text, TAKEOVER_TEXT,
-			  "process %d (%s): removed %zu probe%s of a dyntrace that was killed",
-			  proc->pid, proc->comm, takeover->sites, takeover->sites == 1 ? "" : "s");
+	length = snprintf(text, TAKEOVER_TEXT, "process %d (%s): removed %zu probe%s %s",
+			  proc->pid, proc->comm, takeover->sites, takeover->sites == 1 ? "" : "s",
+			  takeover->ended ? "that a dyntrace had to leave at its end" :
+					    "of a dyntrace that was killed");
 	if (!takeover->has_trace || length < 0 || length >= TAKEOVER_TEXT)
 		return;
 	if (takeover->trace[0])

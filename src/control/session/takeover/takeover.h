@@ -23,6 +23,7 @@ struct takeover {
 	/* the controller was killed before its first probe was placed, or after its last one was
 	 * removed: no events */
 	bool half;
+	bool ended; /* the controller wasn't killed: it ended, and had to leave its probes, off */
 	size_t sites;
 	uint64_t events; /* saved events */
 	char trace[4096]; /* where they were saved; "": they could not be */
