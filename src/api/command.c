@@ -102,6 +102,9 @@ static void begin_program(struct start *start)
 	if (dup2(start->nothing, STDIN_FILENO) < 0 || dup2(start->nothing, STDERR_FILENO) < 0 ||
 	    dup2(start->answer, STDOUT_FILENO) < 0)
 		_exit(errno);
+	/* Nothing else of the program's is for the helper (H34). */
+	if (close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC))
+		_exit(errno);
 	sigprocmask(SIG_SETMASK, &start->mask, NULL);
 	pid_t pid = vfork();
 	if (pid == 0) {

@@ -104,3 +104,19 @@ def test_two_threads_with_a_handle_each_while_a_third_lists(client, daemon, spin
     assert daemon.json("list-tracepoints", one.pid) == []
     daemon("detach", one.pid)
     one.finish()
+
+
+def test_the_helper_gets_nothing_of_the_program_and_hides_itself(built, root, build, scratch):
+    """(H34) Descriptors of the program that aren't close-on-exec stay with the program, and the helper isn't dumpable."""
+    secret, seen, script = (os.path.join(scratch, name) for name in ("secret", "seen", "script"))
+    with open(script, "w") as file:
+        file.write(f'#!/bin/sh\nls -l /proc/$$/fd > {seen}\nexec strace -qq -e trace=prctl -o {seen}.calls {build}/dyntrace "$@"\n')
+    os.chmod(script, 0o755)
+    with open(secret, "w") as file:
+        os.set_inheritable(file.fileno(), True)
+        subprocess.run([built, "symbols", "/bin/ls", "main"], stdin=subprocess.DEVNULL, capture_output=True, pass_fds=[file.fileno()],
+                       env={**os.environ, "LD_LIBRARY_PATH": os.path.dirname(root.library), "DYNTRACE_COMMAND": script})
+    with open(seen) as file:
+        assert secret not in file.read()
+    with open(f"{seen}.calls") as file:
+        assert "PR_SET_DUMPABLE, SUID_DUMP_DISABLE" in file.read()

@@ -495,6 +495,21 @@ def test_helpers_have_nothing_that_their_user_could_take(daemon, spin_of, place)
     one.finish()
 
 
+def test_last_words_of_a_worker_are_in_the_log(daemon, spin_of):
+    """A failed assert of a worker is one bounded line, in which nothing acts on a terminal."""
+    one = spin_of(MEMBER)
+    daemon.attach(one.pid)
+    worker = daemon.workers(one.pid)[0]
+    call = 'call (void)__assert_fail("never\\033[2J\\nuid=0", "%s", 7, "here")' % ("x" * 3000)
+    subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(worker), "-ex", call, "-ex", "kill"], capture_output=True, timeout=50)
+    until(lambda: "its worker died" in daemon.log_text(), "the worker's end")
+    lines = [line for line in daemon.log_text().splitlines() if "the last words of its worker" in line]
+    assert len(lines) == 1 and "xxxx" in lines[0] and len(lines[0]) < 1000 and "\033" not in lines[0], lines
+    assert not [line for line in daemon.log_text().splitlines() if line.startswith("uid=0")]
+    daemon("detach", one.pid)
+    one.finish()
+
+
 @pytest.mark.parametrize("words, refused", [([], True), (["--all-targets"], False)], ids=["plain", "all-targets"])
 def test_yama_allows_users_to_trace_their_descendants_only(build, processes, scratch, spin, spin_of, words, refused):
     """A worker with the rights of the target's user can't trace: the message says so, and what to do. Root's processes work."""

@@ -138,7 +138,8 @@ static struct error *spawn(struct start *start, pid_t *ret_pid)
 		return error_errno(errno, "cannot start a helper process");
 	/* Not even stderr, the log or root's terminal: a helper belongs to its user (H34). */
 	start->fds[STDIN_FILENO] = start->fds[STDOUT_FILENO] = nothing;
-	start->fds[STDERR_FILENO] = nothing;
+	if (start->fds[STDERR_FILENO] <= 0) /* a worker has a pipe */
+		start->fds[STDERR_FILENO] = nothing;
 	start->fds[PROGRAM_FD] = program;
 	assert(start->who && start->words[0] && start->fds[SOCKET_FD] >= 0);
 	pid_t pid = fork();
@@ -190,12 +191,27 @@ static struct error *open_agent(int *ret_fd)
 	return *ret_fd < 0 ? error_errno(errno, "cannot open %s", path) : NULL;
 }
 
+/* What an assert or the C library says before it ends the worker. Never blocks the worker, and
+ * whoever gets hold of its end can only add to that one line. */
+static struct error *make_words_pipe(struct target *target, int *ret_fd)
+{
+	int ends[2];
+
+	cleanup_close(&target->last_words); /* of a start that failed */
+	target->last_words = -1;
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return error_errno(errno, "cannot start a helper process");
+	target->last_words = ends[0];
+	*ret_fd = ends[1];
+	return NULL;
+}
+
 struct error *spawn_worker(struct supervisor *supervisor, struct target *target, int *ret_fd)
 {
 	char pid[16];
 	char *words[] = { (char *)"dyntraced", (char *)"--worker", pid, NULL };
 	_cleanup_free_ char *path = spawn_socket_path(supervisor, target->pid);
-	_cleanup_close_ int listener = -1, agent = -1;
+	_cleanup_close_ int listener = -1, agent = -1, words_end = -1;
 	struct identity nobody_else = { .uid = 0 };
 
 	if (!path)
@@ -211,8 +227,11 @@ struct error *spawn_worker(struct supervisor *supervisor, struct target *target,
 	struct error *error = open_agent(&agent);
 	if (!error)
 		error = make_listener(path, &listener);
+	if (!error)
+		error = make_words_pipe(target, &words_end);
 	start.fds[SOCKET_FD] = listener;
 	start.fds[AGENT_FD] = agent;
+	start.fds[STDERR_FILENO] = words_end;
 	if (!error)
 		error = spawn(&start, &target->worker);
 	if (error)

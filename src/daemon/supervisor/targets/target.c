@@ -55,6 +55,7 @@ struct error *target_create(struct supervisor *supervisor, pid_t pid, const stru
 				 .worker_fd = -1,
 				 .loaded = "injected",
 				 .source = { .fd = -1 },
+				 .last_words = -1,
 				 .channel = { .fd = -1, .to_send = -1, .fds = { -1, -1, -1, -1 } },
 				 .replay = SIZE_MAX };
 	*ret_target = target;
@@ -72,6 +73,8 @@ void target_forget_worker(struct target *target)
 	target->source.fd = -1;
 	if (target->worker_fd >= 0)
 		close(take_fd(&target->worker_fd));
+	cleanup_close(&target->last_words);
+	target->last_words = -1;
 	target->has_worker = target->attached = target->leaving = target->gone = false;
 	target->ending = target->found_again = target->distrusted = false;
 	target->worker = 0;
@@ -108,6 +111,7 @@ void target_free(struct target *target)
 	}
 	remove_from_list(supervisor, target);
 	journal_entries_free(target);
+	cleanup_close(&target->last_words);
 	vec_free(&target->calls);
 	vec_free(&target->waited);
 	trace_keeper_forget(target, UINT32_MAX);

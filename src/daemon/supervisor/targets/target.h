@@ -39,6 +39,7 @@ struct target {
 	bool distrusted; /* its worker has said what no worker says */
 	bool ending; /* its worker must end before another one begins */
 	bool found_again; /* its worker was started by an earlier supervisor */
+	int last_words; /* what its worker writes to stderr; -1: an earlier supervisor's */
 	bool leaving; /* its worker was asked to detach */
 	bool leaves_again; /* ... and was killed instead: the next one is asked, too */
 	bool gone; /* its worker has detached, or never attached */

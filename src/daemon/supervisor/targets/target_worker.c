@@ -25,6 +25,7 @@
 
 #define DEATHS_MAX 3
 #define DEATHS_NS (60 * 1000000000ULL)
+#define LAST_WORDS_MAX 500
 
 static void worker_ready(struct loop_source *source, uint32_t events);
 
@@ -192,6 +193,22 @@ static bool may_start_again(struct target *target)
 	return ++target->deaths <= DEATHS_MAX;
 }
 
+/* A failed assert, or a complaint of the C library. */
+static void log_last_words(const struct target *target)
+{
+	char words[LAST_WORDS_MAX + 1];
+	ssize_t length =
+		target->last_words < 0 ? -1 : read(target->last_words, words, LAST_WORDS_MAX);
+
+	while (length > 0 && words[length - 1] == '\n')
+		length--;
+	if (length <= 0)
+		return;
+	words[length] = '\0'; /* log_line escapes them */
+	log_line("process %d (%s): the last words of its worker: %s", target->pid,
+		 target->process.name, words);
+}
+
 void target_worker_ended(struct target *target)
 {
 	assert(target->has_worker);
@@ -205,6 +222,7 @@ void target_worker_ended(struct target *target)
 				  target->process.name);
 	bool again = alive && !expected && may_start_again(target);
 
+	log_last_words(target);
 	target_forget_worker(target);
 	target_fail_calls(target, error);
 	if (again) {
