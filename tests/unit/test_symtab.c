@@ -8,6 +8,7 @@
 #include <elf.h>
 
 #include "control/elf/symtab.h"
+#include "control/placement/branch_targets.h"
 #include "control/names/spell.h"
 #include "scratch.h"
 
@@ -350,6 +351,41 @@ static void test_sizes(void **state)
 	assert_false(symtab_fde(symtab, symbol->address + 8, &start, &end));
 	assert_null(symtab_at(symtab, symbol->address + 8));
 	assert_ptr_equal(symtab_at(symtab, symbol->address + 7), symbol);
+	symtab_close(symtab);
+}
+
+static void check_landing_pad(void *context, uint64_t address)
+{
+	struct {
+		const struct branch_targets *targets;
+		size_t count, missing;
+	} *pads = context;
+
+	pads->count++;
+	pads->missing += !branch_targets_at(pads->targets, address);
+}
+
+/* (H9) Only the unwinder leads to a landing pad: it is a target all the same. */
+static void test_landing_pads(void **state)
+{
+	struct branch_targets *targets;
+	struct symtab *symtab;
+	struct {
+		const struct branch_targets *targets;
+		size_t count, missing;
+	} pads = { 0 };
+
+	scratch_text("pads.cpp", "void f(int); struct s { ~s(); }; extern \"C\" int g(int n)\n"
+				 "{ s a; try { f(n); f(n + 1); } catch (int i) { return i; }\n"
+				 "catch (...) { f(3); return 2; } return n; }\n");
+	scratch_run("g++ -O2 -shared -fPIC pads.cpp -o libpads.so");
+	symtab = open_symtab("libpads.so");
+	assert_null(branch_targets_scan(symtab, &targets));
+	pads.targets = targets;
+	symtab_each_landing_pad(symtab, check_landing_pad, &pads);
+	assert_in_range(pads.count, 2, 20);
+	assert_int_equal(pads.missing, 0);
+	branch_targets_free(targets);
 	symtab_close(symtab);
 }
 
@@ -754,6 +790,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_size_beyond_segment),
 		cmocka_unit_test(test_function_inside_another),
+		cmocka_unit_test(test_landing_pads),
 		cmocka_unit_test(test_segment_larger_in_file),
 		cmocka_unit_test(test_fdes),
 		cmocka_unit_test(test_data),
