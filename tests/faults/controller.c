@@ -307,6 +307,8 @@ static void judge_session(struct fixture *f, const struct operation *operation, 
 	else
 		fine(error, "detach");
 	verdict->left |= summary.left;
+	verdict->summed_up = true;
+	verdict->events = summary.totals.events;
 	if (summary.left)
 		trouble("%s", summary.why);
 	judge_hits(f, operation, hits);
@@ -635,7 +637,7 @@ const struct operation operations[] = {
 	{ .name = "switch", .act = act_switch, .subject = "second" },
 	{ .name = "add-context", .act = act_add_context, .subject = "second" },
 	{ .name = "snapshot", .act = act_snapshot, .mode = SESSION_OVERWRITE },
-	{ .name = "record", .act = act_record },
+	{ .name = "record", .act = act_record, .writes = true },
 	{ .name = "follow-exec", .act = act_follow, .prepare = prepare_following, .execs = true },
 	{ .name = "detach", .act = act_detach, .ends = true },
 	{ .name = "clean", .act = act_clean, .kills = true, .ends = true },

@@ -182,6 +182,30 @@ static void judge_rest(pid_t pid)
 		trouble("the target doesn't go on without dyntrace");
 }
 
+/* babeltrace2 reads the trace, and finds the events that the summary has. */
+static void judge_trace(void)
+{
+	char command[256], line[512], first[128] = "";
+	uint64_t events = 0;
+
+	snprintf(command, sizeof(command),
+		 "test ! -e %s/trace/metadata || babeltrace2 --clock-cycles %s/trace 2>&1", folder,
+		 folder);
+	FILE *pipe = popen(command, "r");
+	while (pipe && fgets(line, sizeof(line), pipe)) {
+		events += *line == '[';
+		if (*line != '[' && *line != '\n' && !strstr(line, "WARNING: Tracer discarded") &&
+		    !*first)
+			snprintf(first, sizeof(first), "%.*s", (int)strcspn(line, "\n"), line);
+	}
+	int status = pipe ? pclose(pipe) : -1;
+	if (status || *first)
+		trouble("babeltrace2: status 0x%x: %s", status, first);
+	else if (events != verdict->events)
+		trouble("babeltrace2 reads %llu events, the summary has %llu",
+			(unsigned long long)events, (unsigned long long)verdict->events);
+}
+
 /* ---- one run --------------------------------------------------------------------------------- */
 
 enum part { PART_DIE, PART_RUN, PART_CLEAN };
@@ -241,6 +265,8 @@ static void run(const struct operation *operation, const struct wanted *wanted)
 		judge_target(target, before, size);
 		judge_rest(target);
 	}
+	if (operation->writes && verdict->summed_up)
+		judge_trace();
 	kill(target, SIGKILL);
 	waitpid(target, NULL, 0);
 	snprintf(command, sizeof(command), "rm -rf %s", folder);

@@ -23,6 +23,8 @@ struct verdict {
 	bool acted; /* the operation was reached */
 	bool failed; /* it gave an error: */
 	char error[512];
+	bool summed_up; /* the session ended: */
+	uint64_t events; /* in its trace, by the summary */
 	bool left; /* code of ours stays in the target, and it was said */
 	char trouble[4096]; /* what is wrong; empty: nothing */
 	/* per call, in a run that counts: hashes of the caller, and of all callers */
@@ -64,6 +66,7 @@ struct operation {
 	bool begins; /* there is no session before it */
 	bool stands; /* the target's threads stand still meanwhile */
 	bool execs; /* the target begins programs */
+	bool writes; /* the trace is read afterwards */
 };
 
 extern const struct operation operations[];
