@@ -79,10 +79,12 @@ void commands_retire(struct session *session, const struct tracepoint_list *list
 		struct tracepoint *tracepoint = list->items[i];
 
 		tracepoints_drop_name(session, tracepoint);
-		if (!tracepoint->has_type)
+		if (!tracepoint->has_type) {
 			tracepoints_free_one(session, tracepoint);
-		else if (!vec_push(&session->retired, tracepoint))
-			free(take_ptr(&tracepoint->name)); /* leaks the rest */
+			continue;
+		}
+		assert(session->retired.count < session->retired.room); /* tracepoints.c */
+		session->retired.items[session->retired.count++] = tracepoint;
 	}
 }
 

@@ -224,6 +224,14 @@ void tracepoints_free(struct session *session)
 	free_list(session, &session->retired);
 }
 
+/* Room to retire every tracepoint, and `more`: commands_retire needs no memory. */
+static struct error *keep_room(struct session *session, size_t more)
+{
+	return vec_reserve(&session->retired, session->tracepoints.count + more) ?
+		       NULL :
+		       error_new(ERROR_FAILED, "out of memory");
+}
+
 /* ---- places --------------------------------------------------------------------------------- */
 
 struct error *tracepoints_make_one(struct session *session, struct request *request,
@@ -232,8 +240,10 @@ struct error *tracepoints_make_one(struct session *session, struct request *requ
 {
 	const struct tracepoint_spec *spec = &request->spec;
 	struct tracepoint *tracepoint = NULL;
-	struct error *error =
-		new_tracepoint(request, spec->contexts, spec->context_count, &tracepoint);
+	struct error *error = keep_room(session, list->count + 1);
+
+	if (!error)
+		error = new_tracepoint(request, spec->contexts, spec->context_count, &tracepoint);
 
 	if (!error)
 		error = find_name(session, name, tracepoint);
@@ -325,10 +335,12 @@ struct error *tracepoints_copy(struct session *session, const struct tracepoint 
 {
 	assert(tracepoint->name);
 	struct tracepoint *twin = NULL;
-	struct error *error =
-		new_tracepoint(tracepoint->request, (const char *const *)tracepoint->contexts.items,
-			       tracepoint->contexts.count, &twin);
+	struct error *error = keep_room(session, 1);
 
+	if (!error)
+		error = new_tracepoint(tracepoint->request,
+				       (const char *const *)tracepoint->contexts.items,
+				       tracepoint->contexts.count, &twin);
 	if (!error && !(twin->name = strdup(tracepoint->name)))
 		error = error_new(ERROR_FAILED, "out of memory");
 	if (!error && place)
