@@ -364,7 +364,10 @@ static struct error *place_waiting(struct session *session)
 		last = request->number;
 		request->users++; /* its last tracepoint may be freed meanwhile */
 		error = place_request(session, request);
-		if (error && error_kind(error) != ERROR_GONE) {
+		/* no fault of the request: the session ends */
+		bool ends = error && (error_kind(error) == ERROR_GONE ||
+				      error_kind(error) == ERROR_INTERRUPTED);
+		if (error && !ends) {
 			note_why(session, request, error);
 			error = (error_free(error), NULL);
 		}
