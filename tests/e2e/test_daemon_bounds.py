@@ -161,6 +161,7 @@ def test_switches_and_unknown_attributes_leave_nothing_in_the_journal(shared, sp
     for worker in shared.workers(one.pid):
         os.kill(worker, signal.SIGKILL)
     until(lambda: shared.log_text().count("settled") == 2, "the next worker")
+    assert journal_size(shared, one.pid) < began + 2000  # written anew for the next worker: what is kept, and nothing else
     assert {each["name"]: each["state"] for each in shared.json("list-tracepoints", one.pid)} == \
         {"foo": "enabled", "foo_many": "disabled"}
 
