@@ -159,3 +159,57 @@ def test_audit_library(dyntrace, program, plugin, scratch, monkeypatch):
     trace = tracing.stop()
     target.finish()
     assert list(trace.names().values()) == [7]
+
+
+PIECES = r"""
+#include <fcntl.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noinline)) int step(int n) { __asm__ volatile("" : "+r"(n)); return n + 1; }
+int main(void)
+{
+	/* the page of the text that holds step(), from the file, once more: as node does with all of its text */
+	char line[512];
+	unsigned long start, end, offset, at = (unsigned long)step;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	int fd = open("/proc/self/exe", O_RDONLY), n = 0;
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) == 3 && at >= start && at < end)
+			break;
+	fclose(maps);
+	/* other memory where the file's start would be */
+	char *around = mmap((void *)WHERE, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *piece = mmap(around + (8 << 20), 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd,
+			   (off_t)(offset + (at - start) / 4096 * 4096));
+	if (around == MAP_FAILED || piece == MAP_FAILED)
+		return 1;
+	puts("ready");
+	fflush(stdout);
+	getchar();
+	for (int i = 0; i < 1000; i++)
+		n = step(n);
+	printf("%d\n", n);
+	fflush(stdout);
+	getchar();
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("where", ["0x10000000", "0"])
+def test_a_piece_of_a_file_is_no_copy(dyntrace, processes, scratch, where):
+    """A program that maps part of its own text again, below or above itself, has its functions once."""
+    path = os.path.join(scratch, "pieces")
+    subprocess.run(["gcc", "-O1", f"-DWHERE={where}", "-x", "c", "-", "-o", path], input=PIECES, text=True, check=True)
+    target = processes.start([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    tracing = dyntrace.start_trace(target.pid, "--function", "step", "-e")
+    target.stdin.write("\n")
+    target.stdin.flush()
+    assert target.stdout.readline() == "1000\n"
+    assert tracing.stop().names() == {"step_entry": 1000, "step_exit": 1000}
+    target.stdin.close()
+    assert target.wait() == 0

@@ -81,6 +81,29 @@ static bool head_bias(const struct head *head, const struct mapping *mapping, ui
 	return found && *ret_bias % PAGE == 0;
 }
 
+/* Is the file's first segment mapped where the bias puts it? */
+static bool is_start_mapped(const struct maps *maps, const struct mapping *code,
+			    const struct head *head, uint64_t bias)
+{
+	const Elf64_Phdr *first = NULL;
+
+	for (size_t i = 0; i < head->header.e_phnum; i++) {
+		const Elf64_Phdr *p = &head->phdrs[i];
+
+		if (p->p_type == PT_LOAD && (!first || p->p_vaddr < first->p_vaddr))
+			first = p;
+	}
+	for (size_t i = 0; i < maps->count && first; i++) {
+		const struct mapping *m = &maps->items[i];
+		uint64_t into = bias + first->p_vaddr - m->start.v;
+
+		if (into < m->end.v - m->start.v && same_file(m, code) &&
+		    m->offset + into == first->p_offset)
+			return true;
+	}
+	return false;
+}
+
 static void module_set_bounds(struct module *module, const struct head *head)
 {
 	uint64_t low = UINT64_MAX, high = 0;
@@ -175,8 +198,36 @@ static struct error *add_mapping(struct proc *proc, const struct maps *maps, siz
 		module_free(module);
 		return error_errno(ENOMEM, "libraries of process %d", (int)proc->pid);
 	}
+	module->is_piece = !module->is_vdso && !is_start_mapped(maps, mapping, &head, bias);
 	module_set_bounds(module, &head);
 	return NULL;
+}
+
+static bool has_whole(const struct modules *modules, const struct module *piece)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct module *m = modules->items[i];
+
+		if (!m->is_piece && m->inode == piece->inode && m->device == piece->device)
+			return true;
+	}
+	return false;
+}
+
+/* Drops text that a program has mapped once more elsewhere, as node does: no loader made it a
+ * module. */
+static void drop_pieces(struct modules *modules)
+{
+	for (size_t i = modules->count; i-- > 0;) {
+		struct module *module = modules->items[i];
+
+		if (!module->is_piece || !has_whole(modules, module))
+			continue;
+		modules->count--;
+		memmove(modules->items + i, modules->items + i + 1,
+			(modules->count - i) * sizeof(*modules->items));
+		module_free(module);
+	}
 }
 
 static uint64_t read_thread_entry(struct proc *proc, pid_t tid)
@@ -251,6 +302,7 @@ struct error *modules_read(struct proc *proc, const struct maps *maps, struct mo
 		if (is_foreign)
 			foreign = mapping;
 	}
+	drop_pieces(&modules);
 	put_program_first(proc, &modules);
 	*ret_modules = modules;
 	return NULL;

@@ -18,6 +18,7 @@ struct module {
 	taddr low, high; /* bounds in memory */
 	bool is_executable; /* the program itself */
 	bool is_vdso;
+	bool is_piece; /* the file's start isn't mapped where it belongs */
 	struct symtab *symtab; /* opened on first use by module_symtab */
 	struct error *symtab_error; /* why module_symtab failed */
 	bool is_deleted; /* the file has lost its name */

@@ -11,6 +11,7 @@
 #include "control/base/cleanup.h"
 #include "control/proc/find_process.h"
 #include "daemon/supervisor/events.h"
+#include "owners.h"
 #include "permissions.h"
 #include "daemon/supervisor/targets/process.h"
 #include "request_life.h"
@@ -105,6 +106,8 @@ static struct error *ask_one(struct request *request, pid_t pid, bool starts)
 		error = target && request->kind == WIRE_TRACEPOINTS ?
 				NULL :
 				no_agent(request->supervisor, pid, process.name);
+	if (!error && target)
+		error = owners_check(request, target);
 	if (!error && starts)
 		error = target_worker_start(request->supervisor, pid, &process, request->who.uid,
 					    &target);
@@ -144,8 +147,11 @@ void request_targets_ask_all(struct request *request)
 
 		if (!no)
 			no = permissions_check(request, target->pid, &now);
+		struct error *others = no ? NULL : owners_check(request, target);
 
-		if (!no && target->has_worker)
+		if (others)
+			request_note(request, others);
+		else if (!no && target->has_worker)
 			worker_calls_send(target, request);
 	}
 }

@@ -284,8 +284,7 @@ void journal_entries_forget_tracepoints(struct target *target)
 
 /* ---- removals -------------------------------------------------------------------------------- */
 
-/* As the worker finds them: by name, else by glob. */
-static bool has_name(const struct journal_entries *entries, const char *name)
+bool journal_entries_has_name(const struct journal_entries *entries, const char *name)
 {
 	for (size_t i = 0; i < entries->count; i++) {
 		for (size_t j = 0; j < entries->items[i].names.count; j++) {
@@ -356,7 +355,7 @@ static bool remove_names(struct target *target, const struct journal_entry *remo
 
 	if (!removal->pattern)
 		return true;
-	bool exact = has_name(entries, removal->pattern);
+	bool exact = journal_entries_has_name(entries, removal->pattern);
 	bool whole = forget_names(target, removal, exact);
 	if (!exact || is_plain(removal->pattern))
 		drop(target, 0, entries->count, is_of_removed, removal);

@@ -48,6 +48,9 @@ struct journal_entries {
 /* Adds an entry, and drops those that are needless now (J3); owns the bytes from now on, whole
  * messages. False: out of memory, or no message. */
 bool journal_entries_add(struct target *target, char *bytes, size_t length);
+/* Has a tracepoint this very name? A pattern is a name first, as the worker finds them; else a
+ * glob. */
+bool journal_entries_has_name(const struct journal_entries *entries, const char *name);
 /* No tracepoint is left. */
 void journal_entries_forget_tracepoints(struct target *target);
 void journal_entries_free(struct target *target);
