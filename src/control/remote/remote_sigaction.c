@@ -22,15 +22,29 @@ static struct error *call(struct stop *stop, long number, const uint64_t args[6]
 	return error;
 }
 
-struct error *remote_sigaction_map(struct stop *stop, uint64_t size, taddr *ret_at)
+struct error *remote_sigaction_map(struct stop *stop, taddr at, uint64_t size, taddr *ret_at)
 {
-	const struct remote_map_request request = { .size = size,
-						    .prot = PROT_READ | PROT_WRITE,
-						    .flags = MAP_PRIVATE | MAP_ANONYMOUS,
-						    .fd = -1,
-						    .what = "memory for signal handlers" };
+	const struct remote_map_request request = {
+		.at = at,
+		.size = size,
+		.prot = PROT_READ | PROT_WRITE,
+		.flags = MAP_PRIVATE | MAP_ANONYMOUS | (at.v ? MAP_FIXED_NOREPLACE : 0),
+		.fd = -1,
+		.what = "memory for signal handlers"
+	};
 
 	return remote_map_once(stop, &request, ret_at);
+}
+
+bool remote_sigaction_is_mapped(struct proc *proc, taddr at, uint64_t size)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	_cleanup_error_ struct error *unknown = maps_read(proc, &maps);
+	const struct mapping *m = unknown ? NULL : maps_find(&maps, at);
+
+	if (unknown || !size)
+		return unknown || (m && !m->inode);
+	return m && taddr_equal(m->start, at) && m->end.v - m->start.v == size && !m->inode;
 }
 
 struct error *remote_sigaction_unmap(struct stop *stop, taddr at, uint64_t size)

@@ -9,8 +9,11 @@
 #include "control/proc/proc.h"
 #include "shared/layout.h"
 
-/* Maps private memory, which fork copies. */
-struct error *remote_sigaction_map(struct stop *stop, uint64_t size, taddr *ret_at);
+/* Maps private memory, which fork copies: at `at` if nothing is there; 0: anywhere. */
+struct error *remote_sigaction_map(struct stop *stop, taddr at, uint64_t size, taddr *ret_at);
+/* Is that memory there? A controller that was killed around the mapping or unmapping leaves its
+ * address in the control page. `size` 0: the kernel may have joined it with its neighbours. */
+bool remote_sigaction_is_mapped(struct proc *proc, taddr at, uint64_t size);
 struct error *remote_sigaction_unmap(struct stop *stop, taddr at, uint64_t size);
 
 /* `scratch`: room for a struct dt_sigaction in the target. */

@@ -64,6 +64,21 @@ static struct error *put_in_front(struct session *session, struct stop *stop, ta
 					    &action);
 }
 
+/* Leaves a free page on either side: the kernel joins the mapping with no other, and the next
+ * controller recognises it by its bounds. */
+static struct error *choose(const struct session *session, taddr *ret_at)
+{
+	_cleanup_(maps_free) struct maps maps = { 0 };
+	taddr near = session->agent->control_at, at;
+	struct error *error = maps_read(session->proc, &maps);
+
+	if (!error)
+		error = near_find_gap(&maps, near, near, FRONTS_SIZE + 2 * DT_PAGE, &at);
+	if (!error)
+		*ret_at = taddr_add(at, DT_PAGE);
+	return error;
+}
+
 struct error *fronts_install(struct session *session, struct stop *stop)
 {
 	struct dt_control *control = session->agent->control;
@@ -72,13 +87,17 @@ struct error *fronts_install(struct session *session, struct stop *stop)
 	taddr at;
 
 	assert(!control->fronts && control->front);
-	struct error *error = remote_sigaction_map(stop, FRONTS_SIZE, &at);
-
+	struct error *error = choose(session, &at);
 	if (error)
 		return error;
-	error = mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
-	/* before the handlers: a controller that takes over must find it */
+	/* before mmap: a controller that takes over must find it; no guard looks at it yet */
 	__atomic_store_n(&control->fronts, at.v, __ATOMIC_RELEASE);
+	error = remote_sigaction_map(stop, at, FRONTS_SIZE, &at);
+	if (error) {
+		__atomic_store_n(&control->fronts, 0, __ATOMIC_RELEASE);
+		return error;
+	}
+	error = mem_write(session->proc, FIELD(at, pid), &pid, sizeof(pid));
 	for (uint32_t i = 0; i < DT_FRONTS && !error; i++) {
 		if (caught >> (dt_front_signals[i] - 1) & 1)
 			error = put_in_front(session, stop, at, i);
@@ -92,7 +111,7 @@ bool fronts_any(const struct session *session)
 	struct dt_sigaction actions[DT_FRONTS] = { 0 };
 	bool found = false;
 
-	if (!at.v)
+	if (!at.v || !remote_sigaction_is_mapped(session->proc, at, FRONTS_SIZE))
 		return false;
 	_cleanup_error_ struct error *unreadable =
 		mem_read(session->proc, FIELD(at, actions), actions, sizeof(actions));
@@ -120,7 +139,7 @@ struct error *fronts_uninstall(const struct session *session, struct proc *proc,
 	taddr at = taddr_of(session->agent->control->fronts);
 	struct dt_sigaction actions[DT_FRONTS];
 
-	if (!at.v)
+	if (!at.v || !remote_sigaction_is_mapped(proc, at, FRONTS_SIZE))
 		return NULL;
 	struct error *error = mem_read(proc, FIELD(at, actions), actions, sizeof(actions));
 	for (uint32_t i = 0; i < DT_FRONTS && !error; i++) {

@@ -202,7 +202,7 @@ static struct error *install(struct session *session, struct stop *stop)
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr traps;
 	assert(!agent->control->traps && session->traps->guarded);
-	struct error *error = remote_sigaction_map(stop, TRAPS_SIZE, &traps);
+	struct error *error = remote_sigaction_map(stop, taddr_of(0), TRAPS_SIZE, &traps);
 
 	if (error)
 		return error;
@@ -230,7 +230,7 @@ struct error *traps_uninstall(const struct session *session, struct proc *proc, 
 	taddr traps = taddr_of(session->agent->control->traps);
 	struct dt_sigaction own;
 
-	if (!traps.v)
+	if (!traps.v || !remote_sigaction_is_mapped(proc, traps, 0))
 		return NULL;
 	struct error *error = mem_read(proc, FIELD(traps, action), &own, sizeof(own));
 	if (!error)

@@ -14,8 +14,9 @@ struct error *faults_map(struct session *session, struct stop *stop)
 {
 	uint32_t pid = (uint32_t)session->proc->inner_pid;
 	taddr at;
-	struct error *error =
-		session->call->calls_at.v ? NULL : remote_sigaction_map(stop, CALLS_SIZE, &at);
+	struct error *error = session->call->calls_at.v ? NULL :
+							  remote_sigaction_map(stop, taddr_of(0),
+									       CALLS_SIZE, &at);
 
 	if (session->call->calls_at.v || error)
 		return error;
@@ -105,6 +106,8 @@ struct error *faults_uninstall(const struct session *session, struct proc *proc,
 	struct dt_sigaction actions[DT_FAULTS];
 	struct error *error = NULL;
 
+	if (at.v && !remote_sigaction_is_mapped(proc, at, 0))
+		return NULL;
 	if (at.v)
 		error = mem_read(proc, FIELD(at, actions), actions, sizeof(actions));
 	if (at.v && !error)
