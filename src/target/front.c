@@ -31,6 +31,8 @@
 #define INFO_NOTE 112u
 #define SLOW_WORDS 13u /* that dt_slow has pushed at most, its return address included */
 #define SA_RESETHAND 0x80000000u
+#define SIGNAL_TRAP 5
+#define CODE_BREAKPOINT 1 /* TRAP_BRKPT */
 #define FLAGS_OF 0x800u
 #define FLAGS_AH 0xd5u /* that lahf loads */
 #define KEPT_EXIT 0x30u /* dt_frame_kept of a trampoline that also saves rsi */
@@ -152,6 +154,16 @@ static bool restore(const struct dt_control *control, const struct front_place *
 	return true;
 }
 
+/* Did the instruction itself raise the signal? Others come at any instruction: a signal that was
+ * sent, and a step, branch or hardware breakpoint (SIGTRAP). After these the trampoline must go on
+ * where it was: from its beginning, a program that steps itself would never leave it. */
+static bool is_fault(const struct handler_info *info)
+{
+	if (info->signal == SIGNAL_TRAP)
+		return info->code == HANDLER_BY_KERNEL || info->code == CODE_BREAKPOINT;
+	return info->code > 0;
+}
+
 void front_show(const struct dt_control *control, struct handler_info *info,
 		struct handler_context *context)
 {
@@ -159,7 +171,7 @@ void front_show(const struct dt_control *control, struct handler_info *info,
 	struct handler_context before = *context;
 	struct front_place place;
 
-	if ((uint64_t)info - (uint64_t)context != CONTEXT_SIZE || info->code <= 0 ||
+	if ((uint64_t)info - (uint64_t)context != CONTEXT_SIZE || !is_fault(info) ||
 	    !find_place(control, context, &place))
 		return;
 	uint64_t site = (uint64_t)place.end + (uint64_t)(int64_t)place.end->site;
