@@ -193,6 +193,39 @@ def test_a_member_only_records_in_processes_of_others(daemon, spin, spin_of, pla
         daemon("detach", one.pid)
 
 
+@pytest.mark.parametrize("owner", [None, OTHER_MEMBER])
+def test_tracepoints_are_changed_by_their_user_and_root_alone(daemon, spin, owner):
+    """D8: a member's commands change nothing of root's, nor of another member's."""
+    one = spin()
+    daemon.add(f"{one.pid}:foo", "-n", "hers", user=owner)
+    daemon.add(f"{one.pid}:foo_many", "-n", "his", user=MEMBER)
+    uid = owner[0] if owner else 0
+    for words in (["rm", f"{one.pid}:hers"], ["rm", f"{one.pid}:h*"], ["disable", f"{one.pid}:hers"],
+                  ["add-context", "-u", "-e", "hers", "--pid", one.pid, "-t", "tid"]):
+        assert f"tracepoint 'hers' is user {uid}'s: only that user and root may change it" in daemon.fails(*words, user=MEMBER)
+    for words in (["stop", one.pid], ["detach", one.pid], ["stop"]):
+        assert f"is traced by user {uid}, too: only root may stop or detach it" in daemon.fails(*words, user=MEMBER)
+    one.round()
+    daemon("disable", f"{one.pid}:his", user=MEMBER)
+    one.round()
+    assert daemon.hits(one.pid) == {"hers": 2 * CALLS, "his": 1}
+    daemon("rm", f"{one.pid}:his", user=MEMBER)
+    daemon("disable", f"{one.pid}:hers", user=owner)
+    daemon("enable", f"{one.pid}:hers")
+    daemon("rm", f"{one.pid}:hers")
+    assert f"was attached by user {uid}: only that user and root may detach it" in daemon.fails("detach", one.pid, user=MEMBER)
+    daemon("detach", one.pid, user=owner)
+
+
+def test_a_users_tracepoints_stay_the_users_when_the_daemon_dies(daemon, spin):
+    one = spin()
+    daemon.add(f"{one.pid}:foo", "-n", "hers")
+    daemon.kill()
+    daemon.start()
+    assert "tracepoint 'hers' is user 0's" in daemon.fails("rm", f"{one.pid}:hers", user=MEMBER)
+    daemon("rm", f"{one.pid}:hers")
+
+
 def test_texts_of_a_client_are_bounded_and_have_no_control_characters(daemon, spin):
     one = spin()
     errors = {"x" * 256: "add: 'xxxxxxxxxxxxxxxxxxxx...' is too long (at most 255 bytes)", "": "add: the name is empty"}

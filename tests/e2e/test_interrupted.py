@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from daemon_harness import alive
 from harness import PATIENCE, Snapshot, until
 
 LIMIT = 0.2
@@ -119,7 +120,7 @@ def test_before_the_command_runs(command, scratch):
     child = int(open(f"/proc/{process.pid}/task/{process.pid}/children").read())
     process.send_signal(signal.SIGINT)
     assert end(process)[0] == -signal.SIGINT
-    until(lambda: not os.path.exists(f"/proc/{child}") or "\nState:\tZ" in open(f"/proc/{child}/status").read(), "its end")
+    until(lambda: not alive(child), "its end")
     assert os.listdir(scratch) == []
 
 
@@ -134,8 +135,7 @@ def test_reading_a_trace(build, command, processes, scratch, program_path):
     process.send_signal(signal.SIGINT)
     assert end(process)[0] == -signal.SIGINT
     for child in children:
-        until(lambda: not os.path.exists(f"/proc/{child}") or "\nState:\tZ" in open(f"/proc/{child}/status").read(),
-              "the reader's end", seconds=5)
+        until(lambda: not alive(child), "the reader's end", seconds=5)
 
 
 def test_waiting_for_the_daemon(daemon, build, processes, compiler):

@@ -76,7 +76,7 @@ static struct error *check_all(const struct request *request, const struct targe
 				target->pid, target->process.name, entry->uid);
 	}
 	if (request->kind == WIRE_DETACH && target->asker != uid &&
-	    target->asker != target->process.user.uid)
+	    target->process.user.uid != uid)
 		return error_new(
 			ERROR_NOT_PERMITTED,
 			"process %d (%s) was attached by user %u: only that user and root may detach it",
