@@ -19,7 +19,11 @@ BUILDS = {
     "gcc-asan": ["g++", "-O1", "-fsanitize=address"],  # its runtime intercepts throws: in a library, in the program
     "clang-asan": ["clang++", "-O1", "-fsanitize=address"],
     "llvm-unwinder": ["clang++", "-O2", "-DNO_CANCEL", "-Wl,--no-as-needed", "-l:libunwind.so.1"],
+    "tcmalloc": ["g++", "-O2", *FAULTS, "-Wl,--no-as-needed", "-l:libtcmalloc.so.4"],  # brings libunwind.so.8, unused
+    "tcmalloc-now": ["g++", "-O2", "-Wl,-z,now", "-Wl,--no-as-needed", "-l:libtcmalloc.so.4"],
 }
+
+TCMALLOC, LIBUNWIND = "libtcmalloc.so.4", "libunwind.so.8"
 
 
 def compile_throws(arguments, scratch):
@@ -82,11 +86,82 @@ def test_stripped_static_is_refused(dyntrace, scratch):
     assert trace.names() == {"main_entry": 1}
 
 
-def test_come_and_go(dyntrace, processes, scratch):
+def unwinder_of(throws, **environment):
+    """The libraries in which the loader finds _Unwind_RaiseException for libstdc++."""
+    result = subprocess.run([throws, "1"], env={**os.environ, **environment, "LD_DEBUG": "bindings"}, check=True,
+                            capture_output=True, text=True)
+    return {os.path.basename(line.split(" to ")[1].split()[0]) for line in result.stderr.splitlines()
+            if "libstdc++" in line.split(" to ")[0] and "`_Unwind_RaiseException'" in line}
+
+
+def test_unwinder_that_cannot_learn(dyntrace, processes, scratch):
+    """Exceptions do go through libunwind.so.8: exits are refused, before and after the first exception, and the program
+    goes on throwing. Entries are recorded."""
+    throws = compile_throws(["g++", "-O2", "-DNO_CANCEL", "-Wl,--no-as-needed", "-l:" + LIBUNWIND], scratch)
+    assert unwinder_of(throws) == {LIBUNWIND}
+    reason = "exceptions go through the unwinder in libunwind.so.8"
+    assert reason in dyntrace.fails("trace", "-o", dyntrace.new_output(), "-e", "--function", "*", "--", throws, "3",
+                                    status=125)
+    expected = run(throws, "3")
+    result, trace = dyntrace.trace("--function", "*", "--", throws, "3")
+    assert result.stdout == expected and trace.names()["thrower_entry"] == 3
+    serving = subprocess.run([throws, "serve"], input="\n" * 2, capture_output=True, text=True).stdout.splitlines()
+    target = processes.start([throws, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    for line in serving[:2]:
+        target.stdin.write("\n")
+        target.stdin.flush()
+        assert target.stdout.readline().rstrip("\n") == line
+        assert reason in dyntrace.fails("trace", "-o", dyntrace.new_output(), "-e", "--function", "*", "-p",
+                                        target.pid, "--for", "1", status=125)
+    target.stdin.close()
+    assert target.wait() == 0
+
+
+LIBGCC = "libgcc_s.so.1"
+
+
+@pytest.mark.parametrize("linked, loaded, is_used", [
+    ([LIBGCC], [LIBUNWIND], False),  # libgcc is ahead for everybody
+    ([LIBGCC, LIBUNWIND], [], False),
+    ([LIBUNWIND, LIBGCC], [], True),  # no exception yet, but a library that comes later would throw through libunwind
+    ([LIBUNWIND], [LIBGCC], True),
+    ([], [LIBGCC, LIBUNWIND], True),  # libgcc is ahead in the list, but not for everybody
+    ([LIBGCC], ["deep"], True),  # one library has an order of its own
+])
+def test_search_order(dyntrace, processes, scratch, linked, loaded, is_used):
+    """Exits are recorded if every library finds another unwinder before libunwind.so.8."""
+    program, deep = os.path.join(scratch, "loads"), os.path.join(scratch, "deep.so")
+    subprocess.run(["gcc", "-O2", "-g", os.path.join(ROOT, "tests", "programs", "loads.c"), "-o", program,
+                    "-Wl,--no-as-needed", *("-l:" + name for name in linked)], check=True)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", deep, "-l:" + LIBUNWIND], check=True, text=True,
+                   input="extern int _Unwind_ForcedUnwind(void); int (*bound)(void) = _Unwind_ForcedUnwind;")
+    target = processes.start([program, *(f"deep:{deep}" if name == "deep" else name for name in loaded)],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert target.stdout.readline() == "ready\n"
+    if is_used:
+        error = dyntrace.fails("trace", "-o", dyntrace.new_output(), "-e", "--function", "work", "-p", target.pid,
+                               "--for", "1", status=125)
+        assert "exceptions go through the unwinder in libunwind.so.8" in error
+    else:
+        tracing = dyntrace.start_trace(target.pid, "-e", "--function", "work")
+    target.stdin.write("\n")
+    target.stdin.flush()
+    assert target.stdout.readline() == "2\n"
+    if not is_used:
+        assert tracing.stop().names() == {"work_entry": 1, "work_exit": 1}
+        tracing.before.assert_unchanged()
+    target.stdin.close()
+    assert target.wait() == 0
+
+
+@pytest.mark.parametrize("preload", ["", TCMALLOC])
+def test_come_and_go(dyntrace, processes, scratch, preload):
     """Attach to a program that throws, and detach, several times: it goes on throwing; nothing stays behind."""
     throws = compile_throws(BUILDS["gcc-O2"], scratch)
+    assert unwinder_of(throws, LD_PRELOAD=preload) == {"libgcc_s.so.1"}
     expected = subprocess.run([throws, "serve"], input="\n" * 7, capture_output=True, text=True).stdout.splitlines()
-    target = processes.start([throws, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    target = processes.start([throws, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "LD_PRELOAD": preload})
 
     def serve():
         target.stdin.write("\n")
@@ -94,6 +169,8 @@ def test_come_and_go(dyntrace, processes, scratch):
         return target.stdout.readline().rstrip("\n")
 
     assert serve() == expected[0]
+    with open(f"/proc/{target.pid}/maps") as file:
+        assert (LIBUNWIND in file.read()) == (preload == TCMALLOC)
     for n in (1, 3, 5):
         tracing = dyntrace.start_trace(target.pid, "-e", "--function", "*")
         assert serve() == expected[n]

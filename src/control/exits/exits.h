@@ -82,6 +82,10 @@ void exits_free_callers(struct exits *exits);
 struct error *exits_register(struct session *session, struct stop *held);
 /* Does the module unwind frames by itself? */
 bool exits_is_unwinder(const struct symtab *symtab);
+/* exits_bound.c: do exceptions go through the unwinder in this module, now or by the loader's
+ * search order? True also if that can't be told. */
+bool exits_is_bound(struct session *session, const struct module *unwinder,
+		    const struct symtab *symtab);
 /* Is the unwinder in the module LLVM's libunwind? */
 bool exits_is_llvm(const struct symtab *symtab);
 /* Does the unwinder in the module know the stubs, by a call or by a hook? */

@@ -8,6 +8,9 @@
  * __register_frame(fde), and libgcc a table, __register_frame_info(table, object), where the object
  * is memory for its own notes.
  *
+ * An unwinder that can't learn of the stubs in any way, libunwind.so.8, does no harm where no
+ * exception goes through it (exits_bound.c); else no exits are recorded.
+ *
  * If an unwinder is stripped and static, no call can reach it, and no exits are recorded: a throw
  * would end the program. An unwinder that is loaded later and can't have a hook learns of the stubs
  * at the next safe point: until then it sees no frame beyond the first stub.
@@ -110,9 +113,11 @@ static struct error *announce_to(struct session *session, struct stop *held,
 			return announce(session, held, function, &unwinder,
 					interfaces[i].takes_object, timeout_ms);
 	}
+	if (!exits_is_bound(session, module, symtab))
+		return NULL;
 	return error_new(ERROR_REFUSED,
-			 "the unwinder in %s can't learn of return stubs: an exception would end "
-			 "the program",
+			 "exceptions go through the unwinder in %s, which can't learn of return "
+			 "stubs: an exception would end the program (record entries only)",
 			 module->name);
 }
 

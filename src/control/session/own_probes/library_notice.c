@@ -86,6 +86,11 @@ struct error *library_notice_add_probe(struct session *session)
 	return NULL;
 }
 
+taddr library_notice_r_debug(const struct session *session)
+{
+	return session->notice->r_debug;
+}
+
 /* Does anything that the user asked for depend on which libraries are loaded? */
 static bool is_wanted(const struct session *session, const struct tracepoint_list *list)
 {

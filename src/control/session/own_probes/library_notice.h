@@ -15,6 +15,8 @@ void library_notice_free(struct session *session);
 /* Adds a probe of our own at the function that the loader calls for debuggers, if the process has
  * a loader with such a symbol. */
 struct error *library_notice_add_probe(struct session *session);
+/* The loader's struct r_debug, once the probe is added; 0: unknown. */
+taddr library_notice_r_debug(const struct session *session);
 /* Makes threads wait there from now on if a tracepoint of the list depends on libraries, or if
  * `depends` says that something else does. */
 void library_notice_update(struct session *session, const struct tracepoint_list *list,
