@@ -142,8 +142,8 @@ def journal_size(daemon, pid):
 def test_switches_and_unknown_attributes_leave_nothing_in_the_journal(shared, spin):
     """(J3) Of any number of switches the last counts; of a message only what its command knows."""
     one = spin()
-    shared.add(f"{one.pid}:foo")
-    shared.add(f"{one.pid}:foo_many")
+    shared.add(f"{one.pid}:foo", user=MEMBER)
+    shared.add(f"{one.pid}:foo_many", user=MEMBER)
     client = User(shared.socket, MEMBER)
     client.ask("WIRE_STATUS")
     before, began = memory(shared.process.pid), journal_size(shared, one.pid)
