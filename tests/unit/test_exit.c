@@ -82,7 +82,7 @@ static int setup(void **state)
 	code_used = 0;
 	returns->used = 1;
 	returns->pid = (uint32_t)getpid();
-	rig_control->returns = (uint64_t)returns;
+	rig_control->returns = rig_state->returns = (uint64_t)returns;
 	rig_control->stubs = (uint64_t)stub_window + STUBS_OFFSET;
 	rig_control->slow = (uint64_t)rig_slow;
 	rig_control->gather = (uint64_t)rig_gather;
