@@ -123,8 +123,8 @@ def children_of(pid):
 
 def parent_of(pid):
     try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return int(stat.read().rpartition(")")[2].split()[1])
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return int(stat.read().rpartition(b")")[2].split()[1])
     except OSError:
         return None
 

@@ -151,6 +151,36 @@ def test_own_list_is_short_and_names_jobs(runner):
         assert kind != "e2e" or os.path.exists(os.path.join(os.path.dirname(PATH), "e2e", f"test_{stem}.py"))
 
 
+RENAMED = """
+import ctypes, sys, time
+ctypes.CDLL(None).prctl(15, bytes.fromhex(sys.argv[1]), 0, 0, 0)
+print("renamed", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def badly_named(processes):
+    """A process whose name is no text: the bytes ff, 1b and ) in it."""
+    process = processes.start(["/usr/bin/python3", "-c", RENAMED, "61ff1b5d29206229"], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"renamed\n"
+    return process
+
+
+def test_names_of_processes_are_any_bytes(runner, badly_named):
+    assert runner.stat_of(badly_named.pid)[0] == os.getpid()
+    assert runner.name_of(badly_named.pid) == f"a\\ufffd\\x1b]) b) ({badly_named.pid})"
+    assert result_of(runner, "exit 0")[1].passed == 1
+
+
+def test_errors_around_a_job_are_its_own(runner, monkeypatch, capsys):
+    """The jobs beside it run to their end."""
+    good, bad = job_of(runner, "exit 0"), job_of(runner, "exit 0")._replace(name="fake/bad", judge=lambda *_: 1 / 0)
+    results = dict((job.name, result) for job, result in runner.run_jobs([bad, good], 1))
+    assert (results["fake/bad"].failed, results["fake/job"].passed) == (1, 1)
+    assert "division by zero" in results["fake/bad"].note and "judge" in capsys.readouterr().out
+
+
 TWO_JOBS = """
 import importlib.machinery, importlib.util, sys
 loader = importlib.machinery.SourceFileLoader("runner", sys.argv[1])
