@@ -277,17 +277,6 @@ static struct error *place_request(struct session *session, struct request *requ
 	return error;
 }
 
-static void tell_why(const struct session *session, const struct tracepoint *tracepoint,
-		     const struct error *why)
-{
-	_cleanup_free_ char *line = NULL;
-
-	if (!session->options.tell ||
-	    asprintf(&line, "not placed: %s: %s", tracepoint->name, error_text(why)) < 0)
-		return;
-	session->options.tell(session->options.tell_context, line);
-}
-
 /* Notes why tracepoints of the request still wait, although their module is loaded. */
 static void note_why(struct session *session, const struct request *request,
 		     const struct error *why)
@@ -303,7 +292,8 @@ static void note_why(struct session *session, const struct request *request,
 			continue;
 		if (!tracepoint->still_waits ||
 		    strcmp(error_text(tracepoint->still_waits), error_text(why)) != 0)
-			tell_why(session, tracepoint, why);
+			session_tell(session, "not placed: %s: %s", tracepoint->name,
+				     error_text(why));
 		error_free(tracepoint->still_waits);
 		tracepoint->still_waits = error_new(error_kind(why), "%s", error_text(why));
 	}

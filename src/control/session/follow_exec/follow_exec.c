@@ -1,7 +1,6 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,21 +21,6 @@
 #define LOOK_NS 500000000ULL /* pause between looks for exec sessions that are over */
 #define LOOK_MAX 8 /* exec sessions per look: each means a look at all processes */
 #define LATE_MAX 3 /* threads that ask and execute nothing, before we ignore all that ask */
-
-static void tell(const struct session *session, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-static void tell(const struct session *session, const char *format, ...)
-{
-	_cleanup_free_ char *line = NULL;
-	va_list args;
-
-	va_start(args, format);
-	if (vasprintf(&line, format, args) < 0)
-		line = NULL;
-	va_end(args);
-	if (line && session->options.tell)
-		session->options.tell(session->options.tell_context, line);
-}
 
 /* ---- new exec sessions ----------------------------------------------------------------------- */
 
@@ -117,8 +101,9 @@ static struct error *begin(struct exec_session *exec)
 
 static void tell_blind(const struct session *root, const struct proc *proc)
 {
-	tell(root, "%s (%d): programs that it executes aren't traced: its execve can't be watched",
-	     proc->comm, proc->pid);
+	session_tell(root,
+		     "%s (%d): programs that it executes aren't traced: its execve can't be watched",
+		     proc->comm, proc->pid);
 }
 
 /* Lets the program run; the first error counts. */
@@ -151,9 +136,9 @@ static void follow_program(struct session *root, pid_t pid)
 	if (!error && vec_push(&root->follow->execs, exec))
 		return;
 	if (error && error_kind(error) != ERROR_GONE)
-		tell(root, "%s (%d): not traced: %s",
-		     exec.launch ? launch_proc(exec.launch)->comm : "a program", pid,
-		     error_text(error));
+		session_tell(root, "%s (%d): not traced: %s",
+			     exec.launch ? launch_proc(exec.launch)->comm : "a program", pid,
+			     error_text(error));
 	error_free(error);
 	free_exec(&exec);
 }
@@ -210,13 +195,14 @@ static void follow_call(struct call *call, struct proc *proc, pid_t tid)
 	if (!error && result == EXEC_BEGUN)
 		follow_program(call->root, proc->pid);
 	else if (!error && result == EXEC_GAINS)
-		tell(call->root,
-		     "process %d: not traced: it executes a program with other rights (setuid)",
-		     proc->pid);
+		session_tell(
+			call->root,
+			"process %d: not traced: it executes a program with other rights (setuid)",
+			proc->pid);
 	call->root->follow->late += !error && result == EXEC_LATE;
 	if (error || result == EXEC_LATE)
-		tell(call->root, "process %d: executes a program that isn't traced: %s", proc->pid,
-		     error ? error_text(error) : "it took too long");
+		session_tell(call->root, "process %d: executes a program that isn't traced: %s",
+			     proc->pid, error ? error_text(error) : "it took too long");
 }
 
 static void release(struct dt_exec *exec)
@@ -356,15 +342,15 @@ static void follow_end(struct session *root, struct session_summary *summary)
 	}
 	uint64_t missed = __atomic_load_n(&root->agent->pool->execs_missed, __ATOMIC_RELAXED);
 	if (missed)
-		tell(root,
-		     "%llu programs were not traced (dyntrace was too slow, or they filter system "
-		     "calls)",
-		     (unsigned long long)missed);
+		session_tell(root,
+			     "%llu programs were not traced (dyntrace was too slow, or they filter "
+			     "system calls)",
+			     (unsigned long long)missed);
 	for (size_t i = 0; i < root->follow->requests.count; i++) {
 		const struct follow_request *request = &root->follow->requests.items[i];
 
 		if (!request->found && request->missing)
-			tell(root, "in no program: %s", error_text(request->missing));
+			session_tell(root, "in no program: %s", error_text(request->missing));
 	}
 }
 

@@ -1,6 +1,8 @@
 #include "session_state.h"
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "control/base/cleanup.h"
 
@@ -18,6 +20,21 @@ void session_notify(const struct session *session, enum session_notice notice, c
 {
 	if (session->options.notify)
 		session->options.notify(session->options.notify_context, notice, text);
+}
+
+void session_tell(const struct session *session, const char *format, ...)
+{
+	_cleanup_free_ char *line = NULL;
+	va_list args;
+
+	if (!session->options.tell)
+		return;
+	va_start(args, format);
+	if (vasprintf(&line, format, args) < 0)
+		line = NULL;
+	va_end(args);
+	if (line)
+		session->options.tell(session->options.tell_context, line);
 }
 
 bool session_can_follow(const struct session *session)

@@ -121,6 +121,9 @@ struct session {
 /* Adds a guest; again: no effect. */
 void session_invite(struct session *session, const struct session_guest *guest);
 void session_notify(const struct session *session, enum session_notice notice, const char *text);
+/* Hands a line for the user to session_options.tell. */
+void session_tell(const struct session *session, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 /* Is --follow-exec wanted, and can threads that call execve be found? The ids of another pid
  * namespace don't find them. */
 bool session_can_follow(const struct session *session);

@@ -482,13 +482,8 @@ static void look_at(struct session *session, struct tracepoint *tracepoint)
 	tracepoint->is_off = true;
 	switches_write(session, tracepoint);
 	session_notify(session, SESSION_FAULT, tracepoint->name);
-	if (session->options.tell) {
-		char line[512];
-
-		snprintf(line, sizeof(line), "tracepoint '%s': %s", tracepoint->name,
-			 error_text(tracepoint->call->fault));
-		session->options.tell(session->options.tell_context, line);
-	}
+	session_tell(session, "tracepoint '%s': %s", tracepoint->name,
+		     error_text(tracepoint->call->fault));
 }
 
 void call_tracer_look(struct session *session)
