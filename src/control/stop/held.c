@@ -265,11 +265,11 @@ struct error *held_set_regs(struct stop *stop, size_t index, const struct user_r
 
 /* By ptrace: the memory is the thread's own, also if it runs another program than the caller
  * knows. */
-static bool is_syscall_at(const struct held *held, uint64_t at)
+static bool is_syscall_at(pid_t tid, uint64_t at)
 {
 	for (unsigned before = 0; before <= 6; before += 6) { /* a page may end behind it */
 		errno = 0;
-		uint64_t word = (uint64_t)ptrace(PTRACE_PEEKTEXT, held->tid, at - before, 0);
+		uint64_t word = (uint64_t)ptrace(PTRACE_PEEKTEXT, tid, at - before, 0);
 
 		if (!errno)
 			return (word >> (8 * before) & 0xffff) == 0x050f;
@@ -283,7 +283,7 @@ static void rewind_call(struct stop *stop, size_t index)
 	struct held *held = &stop->threads.items[index];
 	struct user_regs_struct regs = held->regs;
 
-	if (!restart_by_hand(&regs) || !is_syscall_at(held, regs.rip - 2))
+	if (!restart_by_hand(&regs) || !is_syscall_at(held->tid, regs.rip - 2))
 		return;
 	restart_rewind(&regs);
 	struct error *err = held_set_regs(stop, index, &regs);
@@ -313,17 +313,14 @@ static bool has_signal(pid_t tid)
 	return false;
 }
 
-/* The same for a thread that stops when its stop was given up. Runs in a signal handler: only
- * ptrace. */
+/* Rewinds the call of a thread that stops when its stop was given up. Runs in a signal handler:
+ * only ptrace. */
 static void rewind_late(pid_t tid)
 {
 	struct user_regs_struct regs;
 
-	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) || !restart_by_hand(&regs) || has_signal(tid))
-		return;
-	errno = 0;
-	long word = ptrace(PTRACE_PEEKTEXT, tid, regs.rip - 2, 0);
-	if (errno || (word & 0xffff) != 0x050f) /* syscall */
+	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) || !restart_by_hand(&regs) || has_signal(tid) ||
+	    !is_syscall_at(tid, regs.rip - 2))
 		return;
 	restart_rewind(&regs);
 	ptrace(PTRACE_SETREGS, tid, 0, &regs);
@@ -455,7 +452,7 @@ static void unwind_call(struct stop *stop, size_t index)
 	struct error *err = proc_status_read(held->tid, held->tid, &status);
 
 	if (err || !(status.pending & ~status.blocked & status.caught) ||
-	    !is_syscall_at(held, regs.rip)) {
+	    !is_syscall_at(held->tid, regs.rip)) {
 		error_free(err);
 		return;
 	}
