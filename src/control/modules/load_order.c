@@ -39,17 +39,6 @@ static void read_name(struct proc *proc, uint64_t at, char name[LOAD_NAME_ROOM])
 	memcpy(name, last, strlen(last) + 1);
 }
 
-static struct module *module_with(const struct modules *modules, uint64_t address)
-{
-	for (size_t i = 0; i < modules->count; i++) {
-		struct module *module = modules->items[i];
-
-		if (taddr_within(taddr_of(address), module->low, module->high))
-			return module;
-	}
-	return NULL;
-}
-
 static bool read_list(struct proc *proc, const struct modules *modules, taddr r_debug,
 		      struct load_order *order)
 {
@@ -64,7 +53,7 @@ static bool read_list(struct proc *proc, const struct modules *modules, taddr r_
 		if (order->all.count >= LIST_MAX || !read_at(proc, at, &map, sizeof(map)))
 			return false;
 		item.dynamic = (uintptr_t)map.l_ld;
-		item.module = module_with(modules, item.dynamic);
+		item.module = modules_at(modules, taddr_of(item.dynamic));
 		read_name(proc, (uintptr_t)map.l_name, item.name);
 		if (!vec_push(&order->all, item))
 			return false;

@@ -257,23 +257,30 @@ static uint64_t read_entry(struct proc *proc)
 	return entry;
 }
 
+struct module *modules_at(const struct modules *modules, taddr address)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct module *module = modules->items[i];
+
+		if (taddr_within(address, module->low, module->high))
+			return module;
+	}
+	return NULL;
+}
+
 static void put_program_first(struct proc *proc, struct modules *modules)
 {
-	uint64_t entry = read_entry(proc);
-	struct module *program;
-	size_t at = modules->count;
+	struct module *program = modules_at(modules, taddr_of(read_entry(proc)));
+	size_t at = 0;
 
-	for (size_t i = 0; i < modules->count && at == modules->count; i++) {
-		if (taddr_within(taddr_of(entry), modules->items[i]->low, modules->items[i]->high))
-			at = i;
-	}
-	for (size_t i = 0; i < modules->count && at == modules->count; i++) {
+	for (size_t i = 0; i < modules->count && !program; i++) {
 		if (proc->exe && strcmp(modules->items[i]->path, proc->exe) == 0)
-			at = i;
+			program = modules->items[i];
 	}
-	if (at == modules->count)
+	if (!program)
 		return;
-	program = modules->items[at];
+	while (modules->items[at] != program)
+		at++;
 	program->is_executable = true;
 	memmove(modules->items + 1, modules->items, at * sizeof(*modules->items));
 	modules->items[0] = program;

@@ -41,6 +41,8 @@ struct modules {
 struct error *modules_read(struct proc *proc, const struct maps *maps, struct modules *ret_modules);
 /* The same from the current maps of the process. */
 struct error *modules_of(struct proc *proc, struct modules *ret_modules);
+/* The module whose bounds hold the address; NULL: none. */
+struct module *modules_at(const struct modules *modules, taddr address);
 /* module_name.c: the name for users: of the file; of the program, the name it was started by (which
  * may be a link to the file). */
 const char *module_called(const struct proc *proc, const struct module *module);

@@ -53,13 +53,7 @@ static const struct module *by_address(const struct modules *modules, const char
 	char *end;
 	unsigned long long address = isdigit((unsigned char)*name) ? strtoull(name, &end, 0) : 0;
 
-	for (size_t i = 0; i < modules->count && address && !*end; i++) {
-		const struct module *m = modules->items[i];
-
-		if (taddr_within(taddr_of(address), m->low, m->high))
-			return m;
-	}
-	return NULL;
+	return address && !*end ? modules_at(modules, taddr_of(address)) : NULL;
 }
 
 bool module_is_copy(const struct module *module, const struct module *other)

@@ -123,13 +123,9 @@ static struct error *locate_address(struct search *search, struct module *module
 	struct error *error;
 	char *name;
 
-	for (size_t i = 0; i < search->modules->count && !search->location->module; i++) {
-		struct module *m = search->modules->items[i];
-
-		if (!module && taddr_within(taddr_of(number), m->low, m->high)) {
-			module = m;
-			address = number - m->bias.v;
-		}
+	if (!module && !search->location->module) {
+		module = modules_at(search->modules, taddr_of(number));
+		address -= module ? module->bias.v : 0;
 	}
 	if (!module)
 		return not_mapped(search, number);
