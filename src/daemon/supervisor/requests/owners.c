@@ -1,7 +1,6 @@
 #include "owners.h"
 
 #include <assert.h>
-#include <fnmatch.h>
 #include <string.h>
 
 #include "daemon/supervisor/supervisor.h"
@@ -29,7 +28,7 @@ static const char *find_name(const struct journal_entry *entry, const char *patt
 	for (size_t i = 0; i < entry->names.count; i++) {
 		const char *name = entry->names.items[i];
 
-		if (exact ? !strcmp(pattern, name) : !fnmatch(pattern, name, 0))
+		if (journal_entries_means(pattern, name, exact))
 			return name;
 	}
 	return NULL;

@@ -295,6 +295,11 @@ bool journal_entries_has_name(const struct journal_entries *entries, const char 
 	return false;
 }
 
+bool journal_entries_means(const char *pattern, const char *name, bool exact)
+{
+	return exact ? !strcmp(pattern, name) : !fnmatch(pattern, name, 0);
+}
+
 /* An entry without names made none that still exists: forget_names has taken the last. */
 static bool is_empty_add(const struct journal_entry *old, const struct journal_entry *new)
 {
@@ -317,7 +322,7 @@ static bool forget_names(struct target *target, const struct journal_entry *remo
 		for (size_t j = 0; j < before; j++) {
 			const char *name = entry->names.items[j];
 
-			if (exact ? strcmp(pattern, name) : fnmatch(pattern, name, 0))
+			if (!journal_entries_means(pattern, name, exact))
 				entry->names.items[left++] = name;
 		}
 		entry->names.count = left;

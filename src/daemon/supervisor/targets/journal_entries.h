@@ -51,6 +51,8 @@ bool journal_entries_add(struct target *target, char *bytes, size_t length);
 /* Has a tracepoint this very name? A pattern is a name first, as the worker finds them; else a
  * glob. */
 bool journal_entries_has_name(const struct journal_entries *entries, const char *name);
+/* Does the pattern mean the name? `exact`: journal_entries_has_name of the pattern. */
+bool journal_entries_means(const char *pattern, const char *name, bool exact);
 /* No tracepoint is left. */
 void journal_entries_forget_tracepoints(struct target *target);
 void journal_entries_free(struct target *target);
